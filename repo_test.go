@@ -43,11 +43,10 @@ var rules = map[string]rule{
 	"nvml/nvmltest":        {never: anyHTTP},
 	"cgo":                  {never: anyHTTP},
 	"cgo/cgotest":          {never: anyHTTP},
-	"nixl/nixltest":        {allow: []string{"nixl"}, never: anyHTTP},
+	"nixl/nixltest":        {allow: []string{"cgo", "nixl"}, never: anyHTTP},
 	"nixl":                 {allow: []string{"cgo"}, never: anyHTTP},
 
 	"dataplane/routing/policy":     {never: anyState},
-	"dataplane/routing/family":     {never: anyHTTP},
 	"dataplane/prompt/openai":      {},
 	"dataplane/tlsconfig":          {never: anyHTTP},
 	"dataplane/request/quarantine": {never: anyHTTP},
@@ -67,11 +66,12 @@ var rules = map[string]rule{
 	"dataplane/ingest":             {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/fleet/worker"}},
 	"dataplane/prompt/tokens": {allow: []string{
 		"radix", "dataplane/prompt/openai", "dataplane/upstream", "dataplane/prompt/promptcache", "dataplane/prompt/tokenizer", "dataplane/prompt/chattemplate",
+		"dataplane/fleet/worker",
 	}},
 	"dataplane/prompt/tokenizer":    {never: anyHTTP},
 	"dataplane/prompt/chattemplate": {never: anyHTTP},
 	"dataplane/routing": {allow: []string{
-		"radix", "radix/approx", "dataplane/routing/family", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/fleet/worker",
+		"radix", "radix/approx", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
@@ -79,27 +79,33 @@ var rules = map[string]rule{
 		"dataplane/routing/queue", "dataplane/ingress", "dataplane/upstream", "dataplane/fleet/worker",
 	}},
 	"dataplane/admin": {allow: []string{
-		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet/worker", "dataplane/ingest",
+		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
 		"dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
 		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/request/quarantine", "dataplane/routing",
 		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",
 	}},
+	"dataplane/fleet": {allow: []string{"dataplane/cluster", "dataplane/fleet/discover", "dataplane/fleet/worker", "dataplane/routing/policy"}, never: anyHTTP},
+	"dataplane/router/config": {allow: []string{
+		"radix/hugepage", "dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
+	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{
-		"radix", "radix/hugepage", "zmq", "nvml", "dataplane/request/accesslog", "dataplane/cluster", "dataplane/admin", "dataplane/fleet/discover", "dataplane/sidecar/health",
-		"dataplane/kvtier/hint", "dataplane/ingest", "dataplane/fleet/load", "dataplane/prompt/lint", "dataplane/sidecar", "dataplane/routing/peers", "dataplane/sidecar/resident", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/ingress", "dataplane/upstream",
-		"dataplane/routing", "dataplane/tlsconfig", "dataplane/request", "dataplane/prompt/promptcache", "dataplane/kvtier/directory", "dataplane/prompt/tokens", "dataplane/fleet/worker",
+		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
+		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
+		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/upstream",
 	}},
 	"dataplane/bubbletest":        {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},
 	"dataplane/cluster":           {allow: []string{"dataplane/tlsconfig"}},
 	"dataplane/cluster/natstest":  {},
+	"dataplane/cluster/codec":     {never: anyHTTP},
 	"dataplane/fleet/discover":    {allow: []string{"dataplane/fleet/worker"}},
-	"dataplane/routing/peers":     {allow: []string{"radix", "dataplane/routing/policy", "dataplane/routing", "dataplane/fleet/worker"}},
-	"dataplane/sidecar":           {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/sidecar/resident", "dataplane/tlsconfig", "dataplane/kvtier/store", "dataplane/fleet/worker"}},
-	"dataplane/kvtier/hint":       {never: anyHTTP},
-	"dataplane/kvtier/store":      {allow: []string{"nixl", "dataplane/kvtier/hint", "dataplane/cluster", "dataplane/tlsconfig"}},
-	"dataplane/kvtier/directory":  {allow: []string{"dataplane/routing", "dataplane/kvtier/store"}, never: anyHTTP},
-	"dataplane/sidecar/resident":  {never: anyHTTP},
+	"dataplane/routing/peers":     {allow: []string{"dataplane/cluster/codec", "dataplane/routing", "dataplane/fleet/worker"}},
+	"dataplane/sidecar":           {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/store", "dataplane/fleet/worker"}},
+	"dataplane/kvtier/proto":      {never: anyHTTP},
+	"dataplane/kvtier/announce":   {allow: []string{"dataplane/cluster/codec", "dataplane/kvtier/proto"}, never: anyHTTP},
+	"dataplane/kvtier/hint":       {allow: []string{"dataplane/cluster/codec"}, never: anyHTTP},
+	"dataplane/kvtier/store":      {allow: []string{"nixl", "dataplane/kvtier/proto", "dataplane/kvtier/hint", "dataplane/cluster", "dataplane/cluster/codec", "dataplane/tlsconfig"}},
+	"dataplane/kvtier/directory":  {allow: []string{"dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/proto", "dataplane/routing"}, never: anyHTTP},
 	"dataplane/sidecar/link":      {allow: []string{"nixl", "dataplane/cluster"}},
 
 	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},
@@ -109,7 +115,7 @@ var rules = map[string]rule{
 	"bench/replica": {allow: []string{
 		"radix", "dataplane/cluster", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/peers", "dataplane/routing", "dataplane/fleet/worker",
 	}},
-	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/family", "dataplane/routing/policy", "dataplane/routing/queue"}},
+	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue"}},
 	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop"}},
 	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},
@@ -117,6 +123,7 @@ var rules = map[string]rule{
 	"bench/proxy/wire": {},
 	"bench/index":      {allow: []string{"radix", "radix/hugepage"}},
 
+	"bench/cmd":    {allow: []string{"bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock", "bench/replay", "bench/replica", "radix/hugepage"}},
 	"cmd/warmpath": {allow: []string{"..."}},
 }
 

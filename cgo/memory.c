@@ -6,14 +6,14 @@
 
 typedef int (*wp_registrar)(void *agent, void *list, void *args);
 
-static int wp_with_regions(wp_nixl *lib, wp_agent *agent, wp_registrar call, int kind, const wp_region *regions, size_t count) {
+static int wp_with_regions(wp_nixl *lib, wp_agent *agent, wp_registrar call, const wp_region *regions, size_t count) {
 	void *list = NULL;
-	int status = lib->create_reg_dlist(kind, &list);
+	int status = lib->create_reg_dlist(NIXL_HOST_MEMORY, &list);
 	if (status != NIXL_DONE) {
 		return status;
 	}
 	for (size_t i = 0; status == NIXL_DONE && i < count; i++) {
-		status = lib->reg_dlist_add_desc(list, regions[i].addr, regions[i].len, regions[i].dev, NULL, 0);
+		status = lib->reg_dlist_add_desc(list, regions[i].addr, regions[i].len, 0, NULL, 0);
 	}
 	if (status == NIXL_DONE) {
 		status = call(agent->agent, list, agent->args);
@@ -22,26 +22,22 @@ static int wp_with_regions(wp_nixl *lib, wp_agent *agent, wp_registrar call, int
 	return status;
 }
 
-int wp_register(wp_nixl *lib, wp_agent *agent, int kind, const wp_region *regions, size_t count) {
-	return wp_with_regions(lib, agent, lib->register_mem, kind, regions, count);
+int wp_register(wp_nixl *lib, wp_agent *agent, const wp_region *regions, size_t count) {
+	return wp_with_regions(lib, agent, lib->register_mem, regions, count);
 }
 
-int wp_deregister(wp_nixl *lib, wp_agent *agent, int kind, const wp_region *regions, size_t count) {
-	return wp_with_regions(lib, agent, lib->deregister_mem, kind, regions, count);
+int wp_deregister(wp_nixl *lib, wp_agent *agent, const wp_region *regions, size_t count) {
+	return wp_with_regions(lib, agent, lib->deregister_mem, regions, count);
 }
 
 int wp_local_metadata(wp_nixl *lib, wp_agent *agent, void **data, size_t *len) {
 	return lib->get_local_md(agent->agent, data, len);
 }
 
-int wp_load_remote(wp_nixl *lib, wp_agent *agent, const void *data, size_t len, char **name) {
+int wp_load_peer(wp_nixl *lib, wp_agent *agent, const void *data, size_t len, char **name) {
 	return lib->load_remote_md(agent->agent, data, len, name);
 }
 
-int wp_invalidate_remote(wp_nixl *lib, wp_agent *agent, const char *name) {
+int wp_forget_peer(wp_nixl *lib, wp_agent *agent, const char *name) {
 	return lib->invalidate_remote_md(agent->agent, name);
-}
-
-int wp_connect(wp_nixl *lib, wp_agent *agent, const char *name) {
-	return lib->agent_make_connection(agent->agent, name, agent->args);
 }

@@ -17,20 +17,17 @@ static const struct {
 } wp_symbols[] = {
 	WP_SYMBOL(create_configured_agent),
 	WP_SYMBOL(destroy_agent),
-	WP_SYMBOL(get_available_plugins),
-	WP_SYMBOL(string_list_size),
-	WP_SYMBOL(string_list_get),
-	WP_SYMBOL(destroy_string_list),
 	WP_SYMBOL(create_params),
-	WP_SYMBOL(params_add),
 	WP_SYMBOL(destroy_params),
 	WP_SYMBOL(create_backend),
 	WP_SYMBOL(destroy_backend),
 	WP_SYMBOL(create_opt_args),
 	WP_SYMBOL(destroy_opt_args),
 	WP_SYMBOL(opt_args_add_backend),
-	WP_SYMBOL(opt_args_set_notif_msg),
-	WP_SYMBOL(opt_args_set_has_notif),
+	WP_SYMBOL(get_available_plugins),
+	WP_SYMBOL(string_list_size),
+	WP_SYMBOL(string_list_get),
+	WP_SYMBOL(destroy_string_list),
 	WP_SYMBOL(create_reg_dlist),
 	WP_SYMBOL(destroy_reg_dlist),
 	WP_SYMBOL(reg_dlist_add_desc),
@@ -39,7 +36,6 @@ static const struct {
 	WP_SYMBOL(get_local_md),
 	WP_SYMBOL(load_remote_md),
 	WP_SYMBOL(invalidate_remote_md),
-	WP_SYMBOL(agent_make_connection),
 	WP_SYMBOL(create_xfer_dlist),
 	WP_SYMBOL(destroy_xfer_dlist),
 	WP_SYMBOL(xfer_dlist_add_desc),
@@ -48,19 +44,11 @@ static const struct {
 	WP_SYMBOL(get_xfer_status),
 	WP_SYMBOL(release_xfer_req),
 	WP_SYMBOL(destroy_xfer_req),
-	WP_SYMBOL(get_xfer_telemetry),
-	WP_SYMBOL(gen_notif),
-	WP_SYMBOL(create_notif_map),
-	WP_SYMBOL(destroy_notif_map),
-	WP_SYMBOL(get_notifs),
-	WP_SYMBOL(notif_map_size),
-	WP_SYMBOL(notif_map_get_agent_at),
-	WP_SYMBOL(notif_map_get_notifs_size),
-	WP_SYMBOL(notif_map_get_notif),
 };
 
 // Every pointer of the table is filled, so that no call can meet a NULL.
-_Static_assert(sizeof(wp_nixl) == sizeof wp_symbols / sizeof wp_symbols[0] * sizeof(void *), "a function of the table has no symbol");
+_Static_assert(sizeof(wp_nixl) == sizeof wp_symbols / sizeof wp_symbols[0] * sizeof(void *),
+	       "a function of the table has no symbol");
 
 // Fills the table. Returns NULL, or the name of the first function that the library lacks.
 static const char *wp_resolve(void *handle, wp_nixl *lib) {
@@ -74,33 +62,33 @@ static const char *wp_resolve(void *handle, wp_nixl *lib) {
 	return NULL;
 }
 
-// dlerror's text belongs to the calling thread, so it is copied here, before Go can move to another thread.
-wp_nixl *wp_nixl_open(const char *path, int *why, char **text) {
-	// RTLD_LOCAL keeps the C++ symbols of the library's many dependencies out of the way of others.
+// dlerror's text belongs to the calling thread, so it is copied before Go can change threads.
+wp_nixl *wp_nixl_open(const char *path, int *failure, char **text) {
+	// RTLD_LOCAL hides the C++ symbols of the library's many dependencies from other libraries.
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (handle == NULL) {
 		const char *reason = dlerror();
-		*why = WP_NIXL_OPEN;
+		*failure = WP_NIXL_OPEN;
 		*text = strdup(reason != NULL ? reason : "no reason given");
 		return NULL;
 	}
 	wp_nixl *lib = calloc(1, sizeof *lib);
-	const char *lacking = lib != NULL ? wp_resolve(handle, lib) : "memory";
-	if (lacking == NULL) {
-		*why = WP_NIXL_OK;
+	const char *missing = lib != NULL ? wp_resolve(handle, lib) : "memory";
+	if (missing == NULL) {
 		return lib;
 	}
 	free(lib);
 	dlclose(handle);
-	*why = WP_NIXL_SYMBOL;
-	*text = strdup(lacking);
+	*failure = WP_NIXL_SYMBOL;
+	*text = strdup(missing);
 	return NULL;
 }
 
-int wp_agent_create(wp_nixl *lib, const char *name, int telemetry, wp_agent *agent) {
-	// The progress thread answers peers while nobody calls into this agent. Events wake it; the delay is for those that UCX forgets. With 0, which is
-	// the library's default, it never sleeps and takes a third of a core.
-	struct nixl_config config = {.progress_thread = true, .progress_delay_us = 10000, .sync = NIXL_SYNC_STRICT, .telemetry = telemetry != 0};
+int wp_agent_create(wp_nixl *lib, const char *name, wp_agent *agent) {
+	// The progress thread answers peers while no call is in this agent. Events wake it; the
+	// delay covers those that UCX loses. With 0, the library's default, it never sleeps and
+	// takes a third of a core.
+	struct nixl_config config = {.progress_thread = true, .progress_delay_us = 10000, .sync = NIXL_SYNC_STRICT};
 	return lib->create_configured_agent(name, &config, &agent->agent);
 }
 
@@ -109,34 +97,53 @@ int wp_agent_destroy(wp_nixl *lib, wp_agent *agent) {
 		lib->destroy_opt_args(agent->args);
 	}
 	if (agent->backend != NULL) {
-		lib->destroy_backend(agent->backend); // frees the handle only; the backend itself ends with its agent
+		lib->destroy_backend(agent->backend); // the handle only: the backend ends with its agent
 	}
 	return lib->destroy_agent(agent->agent);
 }
 
-static int wp_fill_params(wp_nixl *lib, void *params, const char *text, size_t count) {
-	int status = NIXL_DONE;
-	for (size_t i = 0; status == NIXL_DONE && i < count; i++) {
-		const char *value = text + strlen(text) + 1;
-		status = lib->params_add(params, text, value);
-		text = value + strlen(value) + 1;
-	}
-	return status;
-}
-
-int wp_backend_create(wp_nixl *lib, wp_agent *agent, const char *plugin, const char *params, size_t count) {
-	void *list = NULL;
-	int status = lib->create_params(&list);
+int wp_backend_create(wp_nixl *lib, wp_agent *agent, const char *plugin) {
+	void *params = NULL;
+	int status = lib->create_params(&params);
 	if (status != NIXL_DONE) {
 		return status;
 	}
-	status = wp_fill_params(lib, list, params, count);
-	if (status == NIXL_DONE) {
-		status = lib->create_backend(agent->agent, plugin, list, &agent->backend);
-	}
-	lib->destroy_params(list);
+	status = lib->create_backend(agent->agent, plugin, params, &agent->backend);
+	lib->destroy_params(params);
 	if (status == NIXL_DONE) {
 		status = lib->create_opt_args(&agent->args);
 	}
 	return status != NIXL_DONE ? status : lib->opt_args_add_backend(agent->args, agent->backend);
+}
+
+// Appends a name with its zero byte. Returns 0 when there is no memory left.
+static int wp_append(char **names, size_t *len, const char *name) {
+	size_t size = strlen(name) + 1;
+	char *grown = realloc(*names, *len + size);
+	if (grown == NULL) {
+		return 0;
+	}
+	memcpy(grown + *len, name, size);
+	*names = grown;
+	*len += size;
+	return 1;
+}
+
+int wp_plugins(wp_nixl *lib, wp_agent *agent, char **names, size_t *len) {
+	void *list = NULL;
+	size_t size = 0;
+	int status = lib->get_available_plugins(agent->agent, &list);
+	if (status != NIXL_DONE) {
+		return status;
+	}
+	status = lib->string_list_size(list, &size);
+	for (size_t i = 0; status == NIXL_DONE && i < size; i++) {
+		const char *name = NULL;
+		status = lib->string_list_get(list, i, &name);
+		if (status == NIXL_DONE && !wp_append(names, len, name)) {
+			status = NIXL_BACKEND; // no memory, reported as every other failure of a backend
+		}
+	}
+	int freed = lib->destroy_string_list(list);
+	return status != NIXL_DONE ? status : freed;
 }

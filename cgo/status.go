@@ -6,19 +6,19 @@ import (
 )
 
 var (
-	// ErrUnavailable is returned by Open in a binary that was built without cgo, or not for Linux.
+	// ErrUnavailable is returned by Open in a binary built without cgo, or not for Linux.
 	ErrUnavailable = errors.New("cgo: this binary was built without NIXL support")
-	// ErrOpen wraps what the dynamic loader said about a library that it cannot open.
+	// ErrOpen wraps the dynamic loader's message about a library that it cannot open.
 	ErrOpen = errors.New("cgo: library does not load")
-	// ErrSymbol wraps the name of a function that a loaded library lacks: it is not NIXL's C API, or too old.
+	// ErrSymbol wraps the name of a function that a loaded library lacks: the library is not
+	// NIXL's C API, or too old.
 	ErrSymbol = errors.New("cgo: library lacks a function")
 )
 
-// StatusError is what a call into the library answered when that was not success. The values are nixl_capi_status_t of
-// nixl-sys 1.5.1.
+// StatusError is a nixl_capi_status_t of nixl-sys 1.5.1 other than success.
 type StatusError int
 
-// The values of nixl_capi_status_t other than success. The library folds nearly every failure into ErrBackend.
+// The library reports nearly every failure as ErrBackend.
 const (
 	ErrInProgress   StatusError = 1 // no failure: ask again
 	ErrInvalidParam StatusError = -1

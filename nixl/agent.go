@@ -15,37 +15,33 @@ import (
 )
 
 var (
-	// ErrClosed is returned by the methods of what was closed.
+	// ErrClosed is returned by the methods of a closed object.
 	ErrClosed = errors.New("nixl: closed")
-	// ErrDown is returned while an agent could not be created again, for a reason that the error names; it is tried again.
+	// ErrDown is returned while a replacement agent cannot be created, for a reason that the
+	// error names; creation is retried.
 	ErrDown = errors.New("nixl: agent is down")
-	// ErrStuck is returned by Close when the library did not let an agent end. Its memory stays mapped for ever.
+	// ErrStuck is returned by Close when the library does not end an agent. The agent's memory
+	// stays mapped until the process ends.
 	ErrStuck = errors.New("nixl: agent does not end")
 )
 
-// noBackend is an agent that can only list plugins.
-const noBackend = "none"
-
-// Config says what an agent shall be. The zero value is one over UCX.
+// Config configures an agent. The zero value is an agent over UCX.
 type Config struct {
-	// Name begins the agent's name, "" is the host's. What follows makes it unique: no two agents may ever share a name, not even a
-	// process and the one that takes its place.
+	// Name begins the agent's name; "" is the host's. A suffix makes it unique, since no two
+	// agents may ever share a name, not even a process and its successor.
 	Name    string
-	Backend string            // plugin of the library, "" is UCX
-	Params  map[string]string // of the backend
+	Backend string // plugin of the library; "" is UCX
 
-	// Telemetry lets the library measure each request: see Transfer.Telemetry.
-	Telemetry bool
+	MaxDescriptors int           // in one library request; 0 is 2,048
+	MaxBytes       int           // in one library request; 0 is 64 MiB
+	Depth          int           // library requests of one transfer in progress at a time; 0 is 4
+	Timeout        time.Duration // of a transfer, beside its context's; 0 is 30 s
 
-	MaxDescriptors int           // of one request of the library; 0 is 2,048
-	MaxBytes       int           // of one request of the library; 0 is 64 MiB
-	Depth          int           // requests of one transfer that are under way at a time; 0 is 4
-	Timeout        time.Duration // of a transfer from its post, whatever its context says; 0 is 30 s
-
-	// QuarantineAge is how long memory waits for a transfer that was given up before a new agent takes the place of this one; 0 is 30 s.
-	// Where the peer is known to be dead it is not waited for.
-	QuarantineAge time.Duration
-	Log           *slog.Logger // nil is none
+	// AbandonTimeout is the time that an abandoned transfer may take to end by itself before a
+	// new library agent replaces this one; 0 is 30 s. A transfer with a dead peer gets no such
+	// time.
+	AbandonTimeout time.Duration
+	Log            *slog.Logger // nil discards
 }
 
 func (c Config) withDefaults() Config {
@@ -60,7 +56,7 @@ func (c Config) withDefaults() Config {
 	c.MaxBytes = positive(c.MaxBytes, 64<<20)
 	c.Depth = positive(c.Depth, 4)
 	c.Timeout = positive(c.Timeout, 30*time.Second)
-	c.QuarantineAge = positive(c.QuarantineAge, 30*time.Second)
+	c.AbandonTimeout = positive(c.AbandonTimeout, 30*time.Second)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -74,62 +70,66 @@ func positive[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// Agent moves memory from and to peers. Behind it is one agent of the library at a time: where a transfer cannot be ended otherwise, the library's
-// agent is replaced by a new one, with a new name. Memory and peers stay; what this agent's own peers had loaded of it does not.
+// Agent moves memory from and to peers, by one library agent at a time. Where a transfer cannot
+// be ended otherwise, a new library agent with a new name replaces the old one. Memory and
+// loaded peers stay; peers that had loaded this agent must load its metadata again.
 type Agent struct {
 	cfg    Config
 	fabric Fabric
 	unique string
 
-	calls   chan func(*owner)     // buffered, so that the owner can be woken after a call is in it
-	done    chan struct{}         // closed by Close
-	ended   chan struct{}         // closed by the last owner
-	owners  atomic.Int32          // that have not ended
-	present atomic.Pointer[owner] // the one that takes calls
-	stop    sync.Once
+	calls     chan func(*executor)     // buffered: queued before the executor is woken
+	done      chan struct{}            // closed by Close
+	ended     chan struct{}            // closed by the last executor
+	executors atomic.Int32             // not yet ended
+	present   atomic.Pointer[executor] // takes the calls
+	stop      sync.Once
 
 	generation atomic.Uint64
 	counters   counters
+	memories   memoryTable
 
-	// What follows belongs to the present owner.
-	remotes      map[string]*Remote
-	nextID       uint32
-	lastHandover time.Time
+	// The next two belong to the present executor.
+	remotes         map[string]*Remote
+	lastReplacement time.Time
 
-	mu       sync.Mutex
-	memories map[uint32]*Memory // guarded by mu
-	idle     []*Memory          // closed and not used any more: the present owner frees them; guarded by mu
-	err      error              // of the destructions; guarded by mu
+	mu  sync.Mutex
+	err error // of destroyed agents; guarded by mu
 }
 
 // NewAgent creates an agent, which over UCX takes up to a second. The caller closes it.
 func NewAgent(f Fabric, cfg Config) (*Agent, error) {
-	var unique [6]byte
-	if _, err := rand.Read(unique[:]); err != nil {
-		return nil, err
-	}
+	cfg = cfg.withDefaults()
 	a := &Agent{
-		cfg:      cfg.withDefaults(),
+		cfg:      cfg,
 		fabric:   f,
-		unique:   hex.EncodeToString(unique[:]),
-		calls:    make(chan func(*owner), 64), // as many callers find the owner busy without waiting twice
+		unique:   uniqueName(cfg.Name),
+		calls:    make(chan func(*executor), 64),
 		done:     make(chan struct{}),
 		ended:    make(chan struct{}),
-		memories: map[uint32]*Memory{},
+		memories: memoryTable{registered: map[uint32]*Memory{}},
 		remotes:  map[string]*Remote{},
 	}
-	a.owners.Store(1)
+	a.executors.Store(1)
 	created := make(chan error)
-	go a.own(created)
+	go execute(a, created)
 	if err := <-created; err != nil {
 		<-a.ended
-		return nil, fmt.Errorf("cannot create agent %q with backend %s: %w%s", a.cfg.Name, a.cfg.Backend, err, whyNoAgent(err))
+		return nil, fmt.Errorf("cannot create agent %q with backend %s: %w%s", cfg.Name, cfg.Backend, err, explain(err))
 	}
 	return a, nil
 }
 
-// whyNoAgent adds what the library does not say: it answers every failure with one status.
-func whyNoAgent(err error) string {
+// uniqueName appends the process ID and 48 random bits.
+func uniqueName(name string) string {
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails since Go 1.24
+	return fmt.Sprintf("%s-%d-%s", name, os.Getpid(), hex.EncodeToString(random[:]))
+}
+
+// explain adds the likely reason of a failed creation, since the library reports every failure
+// as one status.
+func explain(err error) string {
 	home, unset := os.UserHomeDir()
 	if !errors.Is(err, cgo.ErrBackend) || unset != nil {
 		return ""
@@ -140,23 +140,29 @@ func whyNoAgent(err error) string {
 	return ""
 }
 
-// nameOf is the name of the library's agent in a generation.
-func (a *Agent) nameOf(generation uint64) string {
-	return fmt.Sprintf("%s-%d-%s-%d", a.cfg.Name, os.Getpid(), a.unique, generation)
-}
+// nameOf is the library agent's name in a generation.
+func (a *Agent) nameOf(generation uint64) string { return fmt.Sprintf("%s-%d", a.unique, generation) }
 
 // Name is the present name, by which peers know the agent.
 func (a *Agent) Name() string { return a.nameOf(a.generation.Load()) }
 
-// Generation counts the library's agents that were behind this one. When it changes, peers need Metadata again.
-func (a *Agent) Generation() uint64 { return a.generation.Load() }
+// Stats returns the present numbers. It never waits.
+func (a *Agent) Stats() Stats {
+	s := a.counters.snapshot()
+	if e := a.present.Load(); e != nil {
+		if d, ok := e.engine.(downEngine); ok {
+			s.Down = d.err.Error()
+		}
+	}
+	return s
+}
 
-// do runs call on the owner and waits for its end.
-func (a *Agent) do(call func(*owner)) error {
+// do runs call on the executor and waits for its end.
+func (a *Agent) do(call func(*executor)) error {
 	finished := make(chan struct{})
-	wrapped := func(o *owner) {
+	wrapped := func(e *executor) {
 		defer close(finished)
-		call(o)
+		call(e)
 	}
 	if !a.send(wrapped) {
 		return ErrClosed
@@ -174,8 +180,8 @@ func (a *Agent) do(call func(*owner)) error {
 	}
 }
 
-// send queues a call for the owner. It returns false after Close.
-func (a *Agent) send(call func(*owner)) bool {
+// send queues a call for the executor. It returns false after Close.
+func (a *Agent) send(call func(*executor)) bool {
 	if a.isClosed() {
 		return false
 	}
@@ -188,10 +194,10 @@ func (a *Agent) send(call func(*owner)) bool {
 	}
 }
 
-// wakeUp makes an owner that waits in the library come back.
+// wakeUp interrupts the executor's wait in the library.
 func (a *Agent) wakeUp() {
-	if o := a.present.Load(); o != nil {
-		o.wake.Store(1)
+	if e := a.present.Load(); e != nil {
+		e.wake.Store(1)
 	}
 }
 
@@ -204,24 +210,12 @@ func (a *Agent) isClosed() bool {
 	}
 }
 
-// Plugins returns the names of the transfer plugins that the agent can load.
-func (a *Agent) Plugins() ([]string, error) {
-	var names []string
-	var err error
-	if closed := a.do(func(o *owner) { names, err = o.engine.plugins() }); closed != nil {
-		return nil, closed
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot list plugins of agent %q: %w", a.Name(), err)
-	}
-	return names, nil
-}
-
-// Metadata returns what a peer needs to reach this agent and the memory that is registered now.
+// Metadata returns the bytes that a peer loads to reach this agent and the memory registered
+// now.
 func (a *Agent) Metadata() ([]byte, error) {
 	var data []byte
 	var err error
-	if closed := a.do(func(o *owner) { data, err = o.metadata() }); closed != nil {
+	if closed := a.do(func(e *executor) { data, err = e.metadata() }); closed != nil {
 		return nil, closed
 	}
 	if err != nil {
@@ -230,21 +224,21 @@ func (a *Agent) Metadata() ([]byte, error) {
 	return data, nil
 }
 
-// closePatience is how long the library gets to end an agent. It takes milliseconds where nothing is wrong.
-const closePatience = 15 * time.Second
+// closeTimeout bounds the wait for the library to end an agent, which takes milliseconds.
+const closeTimeout = 15 * time.Second
 
-// Close ends the transfers that are under way, destroys the agent and ends its goroutine. Memory is settled when it
-// returns. Later calls do nothing and return the same.
+// Close ends the transfers in progress, destroys the agent and ends its goroutine. All memory
+// is settled when it returns. Later calls do nothing and return the same.
 func (a *Agent) Close() error {
 	a.stop.Do(func() {
 		close(a.done)
 		a.wakeUp()
 	})
-	patience := time.NewTimer(closePatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(closeTimeout)
+	defer timeout.Stop()
 	select {
 	case <-a.ended:
-	case <-patience.C:
+	case <-timeout.C:
 		return fmt.Errorf("%w: %q", ErrStuck, a.Name())
 	}
 	a.mu.Lock()
@@ -252,7 +246,7 @@ func (a *Agent) Close() error {
 	return a.err
 }
 
-func (a *Agent) setErr(err error) {
+func (a *Agent) addError(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.err = errors.Join(a.err, err)

@@ -1,18 +1,43 @@
 package nixl
 
-// PackMetadata makes metadata of any content.
-func PackMetadata(name string, memories []RemoteMemory, blob []byte) []byte {
-	return (&metadata{name, memories, blob}).append(nil)
+import "os"
+
+// SealMetadata puts a valid header before any body.
+var SealMetadata = sealMetadata
+
+// EncodeMetadata makes metadata of any content.
+func EncodeMetadata(name string, memories []RemoteMemory, library []byte) []byte {
+	data, err := (&metadata{name, memories, library}).encode()
+	if err != nil {
+		panic(err)
+	}
+	return data
 }
 
-// UnpackMetadata takes it apart.
-func UnpackMetadata(data []byte) (name string, memories []RemoteMemory, blob []byte, err error) {
+// DecodeMetadata reads metadata.
+func DecodeMetadata(data []byte) (name string, memories []RemoteMemory, library []byte, err error) {
 	m, err := decodeMetadata(data)
 	if err != nil {
 		return "", nil, nil, err
 	}
-	return m.name, m.memories, m.blob, nil
+	return m.Name, m.Memories, m.Library, nil
 }
 
-// SortByLocal is the sort of Coalesce.
-var SortByLocal = sortByLocal
+// Coalesce merges pieces as Prepare does, after SortByLocal.
+var (
+	Coalesce    = coalesce
+	SortByLocal = sortByLocal
+)
+
+// FileOf is the file behind a mapping.
+func FileOf(m *Mapping) *os.File { return m.file }
+
+// Mapped reports whether the memory is still mapped.
+func (m *Mapping) Mapped() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.file != nil
+}
+
+// Fail declares the peer dead for a reason.
+func (r *Remote) Fail(reason error) { r.fail(reason) }

@@ -9,10 +9,10 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// patience bounds every wait for something that must come.
+// patience bounds every wait for an event that must come.
 const patience = time.Minute
 
-// pattern fills memory so that each 4 KiB page tells where it is and who wrote it.
+// pattern fills a page of 4 KiB with content unique to its seed and index.
 func pattern(page []byte, seed, index uint64) {
 	x := seed*0x9e3779b97f4a7c15 ^ index*0xbf58476d1ce4e5b9
 	for i := 0; i+8 <= len(page); i += 8 {
@@ -32,22 +32,22 @@ func fill(data []byte, seed uint64) {
 }
 
 // eventually waits for a condition.
-func eventually(tb testing.TB, what string, ok func() bool) {
+func eventually(tb testing.TB, event string, ok func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatalf("%s: not in %v", what, patience)
+			tb.Fatalf("%s: not in %v", event, patience)
 		}
 	}
 }
 
-// closes waits for a channel to be closed.
-func closes(tb testing.TB, what string, c <-chan struct{}) {
+// awaitClosed waits for a channel to be closed.
+func awaitClosed(tb testing.TB, event string, c <-chan struct{}) {
 	tb.Helper()
 	select {
 	case <-c:
 	case <-time.After(patience):
-		tb.Fatalf("%s: not in %v", what, patience)
+		tb.Fatalf("%s: not in %v", event, patience)
 	}
 }
 
@@ -92,7 +92,7 @@ func newAgent(tb testing.TB, f nixl.Fabric, cfg nixl.Config, size int) (*nixl.Ag
 	return agent, memory
 }
 
-// load makes one agent known to another.
+// load loads the metadata of one agent into another.
 func load(tb testing.TB, to, from *nixl.Agent) *nixl.Remote {
 	tb.Helper()
 	metadata, err := from.Metadata()
@@ -114,5 +114,5 @@ func withDeadline(tb testing.TB) context.Context {
 }
 
 func read(ctx context.Context, remote *nixl.Remote, memory *nixl.Memory, pieces ...nixl.Piece) (*nixl.Transfer, error) {
-	return remote.Transfer(ctx, nixl.Read, memory, remote.Memories()[0], pieces, nil)
+	return remote.Transfer(ctx, nixl.Read, memory, remote.Memories()[0], pieces)
 }

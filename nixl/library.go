@@ -4,27 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/warmpath/warmpath/cgo"
 )
 
-// ErrNotFound is returned by Open when nothing could be loaded from any place.
+// ErrNotFound is returned by Open when no library could be loaded.
 var ErrNotFound = errors.New("nixl: library not found")
 
-// envLogFile is where UCX logs to.
+// envLogFile names the file that UCX logs to.
 const envLogFile = "UCX_LOG_FILE"
 
 // Library is a loaded libnixl_capi.so.
 type Library struct {
 	path string
-	lib  *cgo.NIXL
+	lib  *cgo.Library
 }
 
-// Open loads the library at path, or with an empty path the first of Find that loads. The error names each place tried
-// and the loader's reason for it.
+var _ Fabric = (*Library)(nil)
+
+// Open loads the library at path, or with an empty path the first of Find that loads. The error
+// names each path tried and the loader's reason for it.
 //
-// UCX logs to the standard output unless UCX_LOG_FILE is set, where it would stand between a program's own lines: it is set to stderr.
+// UCX logs to the standard output unless UCX_LOG_FILE is set, between a program's own lines;
+// Open sets it to stderr.
 func Open(path string) (*Library, error) {
 	if os.Getenv(envLogFile) == "" {
 		if err := os.Setenv(envLogFile, "stderr"); err != nil {
@@ -52,16 +56,17 @@ func Open(path string) (*Library, error) {
 	return nil, fmt.Errorf("%w; tried: %s", ErrNotFound, strings.Join(tried, "; "))
 }
 
-// Path is where the library was loaded from; a bare name when the loader found it.
+// Path is the file that was loaded; a bare name when the loader found it.
 func (l *Library) Path() string { return l.path }
 
-// Plugins returns the names of the transfer plugins that are installed with the library, by an agent that lives for
-// this call only.
+// Plugins returns the names of the transfer plugins installed with the library, by an agent
+// that lives for this call only.
 func (l *Library) Plugins() ([]string, error) {
-	a, err := NewAgent(l, Config{Backend: noBackend})
+	runtime.LockOSThread() // the agent belongs to one thread
+	defer runtime.UnlockOSThread()
+	names, err := l.plugins(uniqueName("plugins"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot list plugins: %w", err)
 	}
-	names, err := a.Plugins()
-	return names, errors.Join(err, a.Close())
+	return names, nil
 }

@@ -10,20 +10,22 @@ import (
 
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// couple is an agent and a peer on a Loopback, with size bytes each; the peer's are filled with seed 1.
-type couple struct {
-	net          *nixl.Loopback
+// agentPair is an agent and a peer on a Loopback with equal sizes of memory; the peer's is
+// filled with seed 1.
+type agentPair struct {
+	net          *nixltest.Loopback
 	mine, theirs *nixl.Agent
 	local, peers *nixl.Memory
 	remote       *nixl.Remote
 	held         atomic.Int64 // requests that wait
 }
 
-func newCouple(tb testing.TB, cfg nixl.Config, size int) *couple {
+func newPair(tb testing.TB, cfg nixl.Config, size int) *agentPair {
 	tb.Helper()
-	c := &couple{net: nixl.NewLoopback()}
+	c := &agentPair{net: nixltest.NewLoopback()}
 	c.theirs, c.peers = newAgent(tb, c.net, nixl.Config{Name: "theirs"}, size)
 	c.mine, c.local = newAgent(tb, c.net, cfg, size)
 	c.remote = load(tb, c.mine, c.theirs)
@@ -31,13 +33,13 @@ func newCouple(tb testing.TB, cfg nixl.Config, size int) *couple {
 	return c
 }
 
-// hold makes requests wait for the returned function, at the end of the test at the latest.
-func (c *couple) hold(tb testing.TB) (release func()) {
+// hold makes requests wait until release is called, at the latest at the end of the test.
+func (c *agentPair) hold(tb testing.TB) (release func()) {
 	tb.Helper()
 	until := make(chan struct{})
-	c.net.Hook(func(nixl.LoopbackRequest) nixl.Fate {
+	c.net.OnPost(func(nixltest.Request) nixltest.Outcome {
 		c.held.Add(1)
-		return nixl.Fate{Until: until}
+		return nixltest.Outcome{Until: until}
 	})
 	release = func() {
 		if isOpen(until) {
@@ -48,11 +50,11 @@ func (c *couple) hold(tb testing.TB) (release func()) {
 	return release
 }
 
-// start posts a read that the fabric holds, and waits until it does.
-func (c *couple) start(tb testing.TB, memory *nixl.Memory) *nixl.Transfer {
+// start posts a read, and waits until hold has seen it.
+func (c *agentPair) start(tb testing.TB, memory *nixl.Memory) *nixl.Transfer {
 	tb.Helper()
 	before := c.held.Load()
-	moved, err := c.remote.Prepare(nixl.Read, memory, c.remote.Memories()[0], []nixl.Piece{{Len: memory.Len()}}, nil)
+	moved, err := c.remote.Prepare(nixl.Read, memory, c.remote.Memories()[0], []nixl.Piece{{Len: memory.Len()}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -63,38 +65,34 @@ func (c *couple) start(tb testing.TB, memory *nixl.Memory) *nixl.Transfer {
 	return moved
 }
 
-// TestSplitTransfers cuts pieces of odd sizes into many requests and back.
+// TestSplitTransfers moves pieces of many sizes by many requests.
 func TestSplitTransfers(t *testing.T) {
 	const size = 1 << 20
-	c := newCouple(t, nixl.Config{MaxDescriptors: 7, MaxBytes: 10_000, Depth: 3}, size)
+	c := newPair(t, nixl.Config{MaxDescriptors: 7, MaxBytes: 10_000, Depth: 3}, size)
 	want := bytes.Clone(c.local.Bytes())
 	var pieces []nixl.Piece
 	for i := uint64(0); i+300 < size; i += 997 {
 		pieces = append(pieces, nixl.Piece{Local: i, Remote: size - 300 - i, Len: 1 + i%300})
 		copy(want[i:], c.peers.Bytes()[size-300-i:][:1+i%300])
 	}
-	moved, err := c.remote.Transfer(withDeadline(t), nixl.Read, c.local, c.remote.Memories()[0], pieces, []byte("all"))
+	moved, err := c.remote.Transfer(withDeadline(t), nixl.Read, c.local, c.remote.Memories()[0], pieces)
 	if err != nil || !bytes.Equal(c.local.Bytes(), want) {
 		t.Fatalf("Transfer = %v; the bytes are right: %t", err, bytes.Equal(c.local.Bytes(), want))
 	}
 	if times := moved.Times(); times.Requests < len(pieces)/7 || times.Pieces < len(pieces) {
 		t.Errorf("Times = %+v for %d pieces of which 7 go into a request", times, len(pieces))
 	}
-	notes, err := c.theirs.Receive(withDeadline(t))
-	if err != nil || len(notes) != 1 || string(notes[0].Data) != "all" || notes[0].Peer != c.mine.Name() {
-		t.Errorf("Receive = %q, %v, want one message, when all has moved", notes, err)
-	}
-	if _, err := c.remote.Transfer(withDeadline(t), nixl.Write, c.local, c.remote.Memories()[0], []nixl.Piece{{Len: size}}, nil); err != nil {
+	if _, err := c.remote.Transfer(withDeadline(t), nixl.Write, c.local, c.remote.Memories()[0], []nixl.Piece{{Len: size}}); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(c.peers.Bytes(), want) {
-		t.Error("what was written is not what the peer has")
+		t.Error("the peer does not have the bytes that were written")
 	}
 }
 
-// TestMemoryWaitsForLateBytes gives up a transfer, closes everything, and lets the bytes come then.
+// TestMemoryWaitsForLateBytes gives up a transfer and closes its memory before the bytes move.
 func TestMemoryWaitsForLateBytes(t *testing.T) {
-	c := newCouple(t, nixl.Config{}, 8192)
+	c := newPair(t, nixl.Config{}, 8192)
 	release := c.hold(t)
 	mapping, err := nixl.NewMapping("late", 8192)
 	if err != nil {
@@ -110,7 +108,7 @@ func TestMemoryWaitsForLateBytes(t *testing.T) {
 	if err := moved.Wait(ctx); !errors.Is(err, nixl.ErrTimeout) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("Wait = %v, want %v", err, nixl.ErrTimeout)
 	}
-	eventually(t, "quarantine", func() bool { return c.mine.Stats().BytesInQuarantine == 8192 })
+	eventually(t, "abandoned", func() bool { return c.mine.Stats().AbandonedBytes == 8192 })
 	if err := errors.Join(memory.Close(), mapping.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -118,17 +116,17 @@ func TestMemoryWaitsForLateBytes(t *testing.T) {
 		t.Fatal("the memory could be reused while bytes were on their way")
 	}
 	release()
-	closes(t, "settled", moved.Settled())
-	closes(t, "freed", memory.Settled())
+	awaitClosed(t, "settled", moved.Settled())
 	eventually(t, "unmapped", func() bool { return !mapping.Mapped() })
-	if s := c.mine.Stats(); s.InQuarantine != 0 || s.BytesInQuarantine != 0 || s.Handovers != 0 || s.TimedOut != 1 {
-		t.Errorf("Stats = %+v, want an empty quarantine and no new agent", s)
+	if s := c.mine.Stats(); s.AbandonedNow != 0 || s.AbandonedBytes != 0 || s.Replacements != 0 || s.TimedOut != 1 {
+		t.Errorf("Stats = %+v, want no abandoned transfer and no new agent", s)
 	}
 }
 
-// TestDeadPeer has an agent replaced, so that nothing of what was under way can move any more.
+// TestDeadPeer: the agent is replaced, so that no byte of an abandoned transfer can move any
+// more.
 func TestDeadPeer(t *testing.T) {
-	c := newCouple(t, nixl.Config{}, 8192)
+	c := newPair(t, nixl.Config{}, 8192)
 	other, _ := newAgent(t, c.net, nixl.Config{Name: "other"}, 8192)
 	living := load(t, c.mine, other)
 	release := c.hold(t)
@@ -139,10 +137,10 @@ func TestDeadPeer(t *testing.T) {
 	if err := moved.Wait(withDeadline(t)); !errors.Is(err, nixl.ErrPeer) || !errors.Is(err, lost) {
 		t.Errorf("Wait = %v, want %v and %v", err, nixl.ErrPeer, lost)
 	}
-	closes(t, "settled", moved.Settled())
-	eventually(t, "another agent", func() bool { return c.mine.Generation() == 2 })
+	awaitClosed(t, "settled", moved.Settled())
+	eventually(t, "another agent", func() bool { return c.mine.Name() != before })
 	release()
-	c.net.Hook(nil)
+	c.net.OnPost(nil)
 	if c.mine.Name() == before || !bytes.Equal(c.local.Bytes(), make([]byte, 8192)) {
 		t.Errorf("name %q, was %q; bytes came after the end: %t", c.mine.Name(), before, !bytes.Equal(c.local.Bytes(), make([]byte, 8192)))
 	}
@@ -157,31 +155,31 @@ func TestDeadPeer(t *testing.T) {
 	}
 }
 
-// TestFailures looks at what becomes of requests that the fabric lets fail.
+// TestFailures: a failed request fails its transfer and its peer, which can be loaded again.
 func TestFailures(t *testing.T) {
 	over := make(chan struct{})
 	close(over)
 	tests := []struct {
 		name string
-		fate nixl.Fate
+		fate nixltest.Outcome
 	}{
-		{"in the post", nixl.Fate{Err: cgo.ErrBackend}},
-		{"when it is over", nixl.Fate{Late: cgo.ErrBackend, Until: over}},
+		{"in the post", nixltest.Outcome{PostErr: cgo.ErrBackend}},
+		{"when it is over", nixltest.Outcome{FinalErr: cgo.ErrBackend, Until: over}},
 	}
 	for _, test := range tests {
-		c := newCouple(t, nixl.Config{MaxBytes: 4096, Depth: 8}, 5*4096)
-		c.net.Hook(func(r nixl.LoopbackRequest) nixl.Fate {
+		c := newPair(t, nixl.Config{MaxBytes: 4096, Depth: 8}, 5*4096)
+		c.net.OnPost(func(r nixltest.Request) nixltest.Outcome {
 			if r.Index == 2 {
 				return test.fate
 			}
-			return nixl.Fate{}
+			return nixltest.Outcome{}
 		})
 		moved, err := read(withDeadline(t), c.remote, c.local, nixl.Piece{Len: 5 * 4096})
 		if !errors.Is(err, nixl.ErrPeer) || !errors.Is(err, cgo.ErrBackend) {
 			t.Errorf("%s: %v, want %v", test.name, err, nixl.ErrPeer)
 		}
-		closes(t, test.name+": settled", moved.Settled())
-		c.net.Hook(nil)
+		awaitClosed(t, test.name+": settled", moved.Settled())
+		c.net.OnPost(nil)
 		if _, err := read(withDeadline(t), load(t, c.mine, c.theirs), c.local, nixl.Piece{Len: 5 * 4096}); err != nil {
 			t.Errorf("%s: after loading it again: %v", test.name, err)
 		}
@@ -191,9 +189,9 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestPeerRestarts lets a peer die and come back under another name.
+// TestPeerRestarts: a peer dies and comes back under another name.
 func TestPeerRestarts(t *testing.T) {
-	c := newCouple(t, nixl.Config{}, 4096)
+	c := newPair(t, nixl.Config{}, 4096)
 	for life := range 3 {
 		next, memory := newAgent(t, c.net, nixl.Config{Name: "theirs"}, 4096)
 		fill(memory.Bytes(), uint64(life))
@@ -206,59 +204,60 @@ func TestPeerRestarts(t *testing.T) {
 		if !errors.Is(err, nixl.ErrPeer) {
 			t.Fatalf("life %d: read from a dead peer = %v, want %v", life, err, nixl.ErrPeer)
 		}
-		closes(t, "settled", moved.Settled())
+		awaitClosed(t, "settled", moved.Settled())
 	}
 }
 
-// TestDown lets no new agent be made for a while.
+// TestDown: for a while no new agent can be created.
 func TestDown(t *testing.T) {
-	c := newCouple(t, nixl.Config{}, 4096)
+	c := newPair(t, nixl.Config{}, 4096)
 	c.hold(t)
 	noHome := errors.New("no home")
 	c.net.Refuse(noHome)
 	moved := c.start(t, c.local)
 	c.remote.Fail(errors.New("dead"))
-	closes(t, "settled without another agent", moved.Settled())
+	awaitClosed(t, "settled without another agent", moved.Settled())
 	eventually(t, "down", func() bool { return c.mine.Stats().Down != "" })
 	if _, err := c.mine.Metadata(); !errors.Is(err, nixl.ErrDown) || !errors.Is(err, noHome) {
 		t.Errorf("Metadata = %v, want %v and its reason", err, nixl.ErrDown)
 	}
 	c.net.Refuse(nil)
 	eventually(t, "up again", func() bool { return c.mine.Stats().Down == "" })
-	c.net.Hook(nil)
+	c.net.OnPost(nil)
 	if _, err := read(withDeadline(t), load(t, c.mine, c.theirs), c.local, nixl.Piece{Len: 4096}); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestHangingEnd lets the end of an agent hang: its memory waits, and nobody else.
+// TestHangingEnd: the end of an agent hangs, which delays its memory alone.
 func TestHangingEnd(t *testing.T) {
-	c := newCouple(t, nixl.Config{}, 4096)
+	c := newPair(t, nixl.Config{}, 4096)
 	c.hold(t)
-	hang := make(chan struct{})
-	c.net.HangDestroy(hang)
+	before, hang := c.mine.Name(), make(chan struct{})
+	c.net.BlockDestroy(hang)
 	moved := c.start(t, c.local)
 	c.remote.Fail(errors.New("dead"))
-	eventually(t, "another agent", func() bool { return c.mine.Generation() == 2 })
-	c.net.Hook(nil)
+	eventually(t, "another agent", func() bool { return c.mine.Name() != before })
+	c.net.OnPost(nil)
 	if _, err := read(withDeadline(t), load(t, c.mine, c.theirs), c.local, nixl.Piece{Len: 4096}); err != nil {
 		t.Error(err)
 	}
 	if !isOpen(moved.Settled()) {
 		t.Error("settled while its agent had not ended")
 	}
-	c.net.HangDestroy(nil)
+	c.net.BlockDestroy(nil)
 	close(hang)
-	closes(t, "settled", moved.Settled())
+	awaitClosed(t, "settled", moved.Settled())
 }
 
+// TestTimeoutOfTheAgent: the agent's own timeout holds without a deadline of the caller.
 func TestTimeoutOfTheAgent(t *testing.T) {
-	c := newCouple(t, nixl.Config{Timeout: time.Millisecond, QuarantineAge: time.Millisecond}, 4096)
+	c := newPair(t, nixl.Config{Timeout: time.Millisecond, AbandonTimeout: time.Millisecond}, 4096)
 	c.hold(t)
 	moved, err := read(withDeadline(t), c.remote, c.local, nixl.Piece{Len: 1})
 	if !errors.Is(err, nixl.ErrTimeout) {
 		t.Errorf("read = %v, want %v", err, nixl.ErrTimeout)
 	}
-	closes(t, "settled by age", moved.Settled())
-	eventually(t, "another agent", func() bool { return c.mine.Stats().Handovers > 0 })
+	awaitClosed(t, "settled by age", moved.Settled())
+	eventually(t, "another agent", func() bool { return c.mine.Stats().Replacements > 0 })
 }

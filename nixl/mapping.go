@@ -10,18 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapping is memory outside of the Go heap that may be shared with other processes: a memfd of ours, or a file of somebody else's.
-// Registrations hold it: it is unmapped when it is closed and the last of them has let it go.
+// Mapping is memory outside the Go heap that may be shared with other processes: a memfd of
+// this process, or a file of another. It is unmapped when it is closed and its last
+// registration has ended.
 type Mapping struct {
 	data []byte
-	file *os.File // nil once it was given back
+	file *os.File // nil once unmapped
 
 	mu     sync.Mutex
 	users  int  // registrations; guarded by mu
 	closed bool // guarded by mu
 }
 
-// NewMapping makes size bytes of zeros in a memfd; the name is seen in /proc/PID/maps. Pages are taken from the machine when they are touched.
+// NewMapping makes size bytes of zeros in a memfd; the name appears in /proc/PID/maps. The
+// kernel allocates its pages when they are first touched.
 func NewMapping(name string, size int) (*Mapping, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -31,15 +33,17 @@ func NewMapping(name string, size int) (*Mapping, error) {
 	if err := file.Truncate(int64(size)); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot make memfd %q of %d bytes: %w", name, size, err), file.Close())
 	}
-	// Nobody who gets the descriptor can make it smaller: touching what was cut off would kill this process.
+	// A receiver of the descriptor that shrank the memfd would kill this process at its next
+	// touch.
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot seal memfd %q: %w", name, err), file.Close())
 	}
 	return AdoptFile(file)
 }
 
-// AdoptFile maps a whole file, such as a memfd that came from another process, and owns it from now on. A memfd that its
-// sender could still make smaller is refused, since reading beyond its end kills the process.
+// AdoptFile maps a whole file, such as a memfd received from another process, and owns it from
+// now on. A memfd that its sender could still shrink is refused, since reading beyond its end
+// kills the process.
 func AdoptFile(file *os.File) (*Mapping, error) {
 	fail := func(err error) (*Mapping, error) {
 		return nil, errors.Join(fmt.Errorf("cannot map %s: %w", file.Name(), err), file.Close())
@@ -69,13 +73,10 @@ var (
 // Bytes is the memory. It must not be touched after Close.
 func (m *Mapping) Bytes() []byte { return m.data }
 
-// File is the file behind the memory, to be sent to another process. It is closed with the Mapping.
-func (m *Mapping) File() *os.File { return m.file }
-
-// addr is where the memory begins, as peers and the library name it.
+// addr is the address of the first byte, by which peers and the library name the memory.
 func (m *Mapping) addr() uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))) }
 
-// retain is called for each registration. It fails on a closed mapping.
+// retain adds a registration. It fails on a closed mapping.
 func (m *Mapping) retain() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +87,7 @@ func (m *Mapping) retain() error {
 	return nil
 }
 
-// release gives a registration's hold back.
+// release removes a registration.
 func (m *Mapping) release() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,19 +95,12 @@ func (m *Mapping) release() error {
 	return m.unmapLocked()
 }
 
-// Close gives the memory back as soon as no registration holds it. Later calls do nothing.
+// Close unmaps the memory as soon as no registration holds it. Later calls do nothing.
 func (m *Mapping) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
 	return m.unmapLocked()
-}
-
-// Mapped reports whether the memory is still there.
-func (m *Mapping) Mapped() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.file != nil
 }
 
 func (m *Mapping) unmapLocked() error {

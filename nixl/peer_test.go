@@ -4,7 +4,6 @@ package nixl_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
@@ -19,7 +18,8 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// peerEnv makes this test binary a peer process: it offers memory, tells its metadata and waits until its input ends.
+// peerEnv makes this test binary a peer process: it offers memory, prints its metadata and
+// obeys commands until its input ends.
 const peerEnv = "WARMPATH_NIXL_PEER"
 
 func sum(data []byte) string {
@@ -28,7 +28,8 @@ func sum(data []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// peerMain is the life of a peer. Its environment says how much memory, and with what seed: "SIZE SEED".
+// peerMain runs a peer. The variable peerEnv holds the size and the seed of its memory: "SIZE
+// SEED".
 func peerMain() int {
 	if err := servePeer(os.Getenv(peerEnv)); err != nil {
 		fmt.Println("error", err)
@@ -67,15 +68,15 @@ func servePeer(spec string) error {
 	fmt.Println("metadata", hex.EncodeToString(metadata))
 	commands := bufio.NewScanner(os.Stdin)
 	for commands.Scan() {
-		if err := obey(agent, memory, commands.Text()); err != nil {
+		if err := obey(memory, commands.Text()); err != nil {
 			return err
 		}
 	}
 	return agent.Close()
 }
 
-// obey does what the test asks the peer for.
-func obey(agent *nixl.Agent, memory *nixl.Memory, command string) error {
+// obey runs one command of the test.
+func obey(memory *nixl.Memory, command string) error {
 	word, rest, _ := strings.Cut(command, " ")
 	switch word {
 	case "sum":
@@ -84,47 +85,13 @@ func obey(agent *nixl.Agent, memory *nixl.Memory, command string) error {
 			return err
 		}
 		fmt.Println("sum", sum(memory.Bytes()[:n]))
-	case "note":
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		notes, err := agent.Receive(ctx)
-		if err != nil {
-			return err
-		}
-		fmt.Println("note", string(notes[0].Data))
 	case "unmap":
 		if err := unix.Munmap(memory.Bytes()); err != nil {
 			return err
 		}
 		fmt.Println("unmapped now")
-	case "read", "write":
-		return repeat(agent, memory, word, rest)
 	}
 	return nil
-}
-
-// repeat moves all memory again and again, until that fails.
-func repeat(agent *nixl.Agent, memory *nixl.Memory, word, metadata string) error {
-	data, err := hex.DecodeString(metadata)
-	if err != nil {
-		return err
-	}
-	remote, err := agent.Load(data)
-	if err != nil {
-		return err
-	}
-	op := nixl.Read
-	if word == "write" {
-		op = nixl.Write
-	}
-	for first := true; ; first = false {
-		if _, err := remote.Transfer(context.Background(), op, memory, remote.Memories()[0], []nixl.Piece{{Len: memory.Len()}}, nil); err != nil {
-			return err
-		}
-		if first {
-			fmt.Println("moving", word)
-		}
-	}
 }
 
 // peer is a process at the other end.
@@ -136,14 +103,14 @@ type peer struct {
 }
 
 // startPeer starts a peer and waits for its metadata.
-func startPeer(tb testing.TB, library string, size int, seed uint64, env ...string) *peer {
+func startPeer(tb testing.TB, library string, size int, seed uint64) *peer {
 	tb.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), append(env, fmt.Sprintf("%s=%d %d", peerEnv, size, seed), nixl.EnvLibrary+"="+library)...)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", peerEnv, size, seed), nixl.EnvLibrary+"="+library)
 	cmd.Stdin, cmd.Stderr = read, os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// soakEnv is how long TestSoak runs over each transport, as "10m"; without it, 10 s.
+// soakEnv is the time that TestSoak runs over each transport, as "10m"; without it, 10 s.
 const soakEnv = "WARMPATH_NIXL_SOAK"
 
 const (
@@ -36,7 +36,7 @@ type soakPeer struct {
 	seed   uint64
 }
 
-// soak is readers and a killer.
+// soak reads from peers that are killed.
 type soak struct {
 	library string
 	agent   *nixl.Agent
@@ -46,7 +46,7 @@ type soak struct {
 	reads, faults, pages, kills, stops atomic.Int64
 }
 
-// replace starts a peer in the place of another. Each has a seed that no other has.
+// replace starts a peer in the place of another. Each has a seed of its own.
 func (s *soak) replace(tb testing.TB, i int) {
 	tb.Helper()
 	seed := uint64(s.kills.Load()+1)*soakPeers + uint64(i)
@@ -58,7 +58,8 @@ func (s *soak) replace(tb testing.TB, i int) {
 	s.peers[i].Store(&soakPeer{p, remote, seed})
 }
 
-// TestSoak reads pages from processes that are killed and stopped at random, and checks each page that came, and that none comes late.
+// TestSoak reads pages from processes that are killed and stopped at random. It checks each
+// page that was read, and that none is written after its transfer was settled.
 func TestSoak(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(transport.name, func(t *testing.T) { runSoak(t, transport.tls) })
@@ -124,7 +125,7 @@ func (s *soak) harm(tb testing.TB, i int) {
 	s.replace(tb, i)
 }
 
-// read moves random pages into a part of the memory that is its own.
+// read moves random pages into its own part of the memory.
 func (s *soak) read(ctx context.Context, part int, stop <-chan struct{}) error {
 	base := uint64(part * soakPartBytes)
 	mine := s.memory.Bytes()[base:][:soakPartBytes]
@@ -132,7 +133,7 @@ func (s *soak) read(ctx context.Context, part int, stop <-chan struct{}) error {
 	for isOpen(stop) {
 		p := s.peers[rand.IntN(soakPeers)].Load()
 		order := rand.Perm(soakPages)[:1+rand.IntN(soakPages)]
-		if rand.IntN(2) == 0 { // neighbours on both sides, which are merged
+		if rand.IntN(2) == 0 { // adjacent on both sides, to be merged
 			for i := range order {
 				order[i] = i
 			}
@@ -141,7 +142,7 @@ func (s *soak) read(ctx context.Context, part int, stop <-chan struct{}) error {
 		for slot, page := range order {
 			pieces[slot] = nixl.Piece{Local: base + uint64(slot)*pageBytes, Remote: uint64(page) * pageBytes, Len: pageBytes}
 		}
-		time.Sleep(rand.N(20 * time.Millisecond)) // the machine has other work
+		time.Sleep(rand.N(20 * time.Millisecond)) // leaves CPU to other processes
 		limit, cancel := context.WithTimeout(ctx, 3*time.Second)
 		moved, err := read(limit, p.remote, s.memory, pieces...)
 		cancel()
@@ -164,7 +165,7 @@ func (s *soak) read(ctx context.Context, part int, stop <-chan struct{}) error {
 	return nil
 }
 
-// quiet waits until a failed read is settled, and looks whether bytes come after that.
+// quiet waits until a failed read is settled, and checks that no byte is written after that.
 func (s *soak) quiet(moved *nixl.Transfer, mine []byte) error {
 	if moved == nil {
 		time.Sleep(time.Millisecond)

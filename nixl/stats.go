@@ -5,49 +5,43 @@ import (
 	"sync/atomic"
 )
 
-// counters are an agent's numbers, written by its owners.
+// counters are an agent's numbers, written by its executors.
 type counters struct {
-	posted, done, failures, timeouts atomic.Uint64
-	bytesRead, bytesWritten          atomic.Uint64
-	requests, pieces                 atomic.Uint64
-	quarantined, handovers           atomic.Uint64
-	inQuarantine, bytesInQuarantine  atomic.Int64
+	posted, completed, failed, timedOut atomic.Uint64
+	bytesRead, bytesWritten             atomic.Uint64
+	requests, pieces                    atomic.Uint64
+	abandoned, replacements             atomic.Uint64
+	abandonedNow, abandonedBytes        atomic.Int64
 }
 
-// Stats is what an agent has done and what state it is in.
+// Stats counts an agent's transfers and tells its state.
 type Stats struct {
-	Posted, Completed, Failed uint64 // transfers; Failed has the timed out ones too
+	Posted, Completed, Failed uint64 // transfers; Failed includes TimedOut
 	TimedOut                  uint64
 	BytesRead, BytesWritten   uint64 // of completed transfers
-	Requests, Pieces          uint64 // of the library, and descriptors in them, of completed transfers
+	Requests, Pieces          uint64 // library requests and descriptors of completed transfers
 
-	Quarantined       uint64 // transfers that ever were
-	InQuarantine      int64  // transfers that are
-	BytesInQuarantine int64  // that must not be reused yet
-	Handovers         uint64 // agents of the library that took another's place
-	Generation        uint64
-	Down              string // why there is no agent at the moment; "" where there is one
+	Abandoned      uint64 // transfers given up while their bytes could still move
+	AbandonedNow   int64  // those that have not settled
+	AbandonedBytes int64  // memory that must not be reused because of them
+	Replacements   uint64 // library agents that replaced a predecessor
+	Down           string // the reason why there is no library agent; "" where there is one
 }
 
-// Stats returns the present numbers. It never waits.
-func (a *Agent) Stats() Stats {
-	c := &a.counters
-	s := Stats{
-		Posted: c.posted.Load(), Completed: c.done.Load(), Failed: c.failures.Load(), TimedOut: c.timeouts.Load(),
-		BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(), Requests: c.requests.Load(), Pieces: c.pieces.Load(),
-		Quarantined: c.quarantined.Load(), InQuarantine: c.inQuarantine.Load(), BytesInQuarantine: c.bytesInQuarantine.Load(),
-		Handovers: c.handovers.Load(), Generation: a.generation.Load(),
+// snapshot fills the counted fields.
+func (c *counters) snapshot() Stats {
+	return Stats{
+		Posted: c.posted.Load(), Completed: c.completed.Load(),
+		Failed: c.failed.Load(), TimedOut: c.timedOut.Load(),
+		BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(),
+		Requests: c.requests.Load(), Pieces: c.pieces.Load(),
+		Abandoned: c.abandoned.Load(), AbandonedNow: c.abandonedNow.Load(),
+		AbandonedBytes: c.abandonedBytes.Load(), Replacements: c.replacements.Load(),
 	}
-	if o := a.present.Load(); o != nil {
-		if d, ok := o.engine.(down); ok {
-			s.Down = d.err.Error()
-		}
-	}
-	return s
 }
 
-func (c *counters) completed(t *Transfer) {
-	c.done.Add(1)
+func (c *counters) complete(t *Transfer) {
+	c.completed.Add(1)
 	c.requests.Add(uint64(t.times.Requests))
 	c.pieces.Add(uint64(t.times.Pieces))
 	if t.op == Read {
@@ -57,9 +51,20 @@ func (c *counters) completed(t *Transfer) {
 	}
 }
 
-func (c *counters) failed(reason error) {
-	c.failures.Add(1)
+func (c *counters) fail(reason error) {
+	c.failed.Add(1)
 	if errors.Is(reason, ErrTimeout) {
-		c.timeouts.Add(1)
+		c.timedOut.Add(1)
 	}
+}
+
+func (c *counters) abandon(t *Transfer) {
+	c.abandoned.Add(1)
+	c.abandonedNow.Add(1)
+	c.abandonedBytes.Add(int64(t.bytes))
+}
+
+func (c *counters) settle(t *Transfer) {
+	c.abandonedNow.Add(-1)
+	c.abandonedBytes.Add(-int64(t.bytes))
 }

@@ -14,9 +14,10 @@ import (
 
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// duplicate is another descriptor of a file, as another process would get it.
+// duplicate is another descriptor of a file, as another process would receive it.
 func duplicate(tb testing.TB, f *os.File) *os.File {
 	tb.Helper()
 	fd, err := unix.Dup(int(f.Fd()))
@@ -40,33 +41,34 @@ func unsealed(tb testing.TB) *os.File {
 	return f
 }
 
-// TestStorm lets requests be late, fail and be given up at random while peers die, and looks for bytes that come into memory after it was settled.
+// TestStorm delays, fails and gives up requests at random while peers die, and checks that no
+// byte is written to memory after it was settled.
 func TestStorm(t *testing.T) {
 	const readers, rounds, part = 6, 25, 16 * pageBytes
-	c := newCouple(t, nixl.Config{MaxDescriptors: 3, Timeout: 200 * time.Millisecond, QuarantineAge: 300 * time.Millisecond}, readers*part)
+	c := newPair(t, nixl.Config{MaxDescriptors: 3, Timeout: 200 * time.Millisecond, AbandonTimeout: 300 * time.Millisecond}, readers*part)
 	var late sync.WaitGroup
 	end := make(chan struct{})
-	c.net.Hook(func(nixl.LoopbackRequest) nixl.Fate {
+	c.net.OnPost(func(nixltest.Request) nixltest.Outcome {
 		switch rand.IntN(60) {
 		case 0:
-			return nixl.Fate{Err: cgo.ErrBackend}
+			return nixltest.Outcome{PostErr: cgo.ErrBackend}
 		case 1:
-			return nixl.Fate{Until: end} // later than everything else
+			return nixltest.Outcome{Until: end} // later than everything else
 		case 2, 3, 4, 5:
 			until := make(chan struct{})
 			late.Go(func() {
 				time.Sleep(rand.N(5 * time.Millisecond))
 				close(until)
 			})
-			return nixl.Fate{Until: until}
+			return nixltest.Outcome{Until: until}
 		default:
-			return nixl.Fate{}
+			return nixltest.Outcome{}
 		}
 	})
-	// Of each outcome there is one, sooner or later: how soon is chance, and how slow the machine is.
+	// Each outcome happens sooner or later, depending on chance and the speed of the machine.
 	all := func() bool {
 		s := c.mine.Stats()
-		return s.Completed > 0 && s.Failed > 0 && s.Handovers > 0 && s.TimedOut > 0
+		return s.Completed > 0 && s.Failed > 0 && s.Replacements > 0 && s.TimedOut > 0
 	}
 	limit := time.Now().Add(patience)
 	var wg sync.WaitGroup
@@ -83,7 +85,7 @@ func TestStorm(t *testing.T) {
 	wg.Wait()
 	late.Wait()
 	close(end)
-	eventually(t, "nothing is in quarantine", func() bool { return c.mine.Stats().InQuarantine == 0 })
+	eventually(t, "no transfer is abandoned", func() bool { return c.mine.Stats().AbandonedNow == 0 })
 	if !all() {
 		t.Errorf("Stats = %+v, want some of each", c.mine.Stats())
 	}
@@ -91,8 +93,8 @@ func TestStorm(t *testing.T) {
 
 var errStorm = errors.New("bytes are wrong")
 
-// stormRound reads a part of the memory, page by page, and looks at what came.
-func (c *couple) stormRound(tb testing.TB, at uint64, part int) error {
+// stormRound reads a part of the memory, page by page, and checks its bytes.
+func (c *agentPair) stormRound(tb testing.TB, at uint64, part int) error {
 	tb.Helper()
 	metadata, err := c.theirs.Metadata()
 	if err != nil {
@@ -118,9 +120,9 @@ func (c *couple) stormRound(tb testing.TB, at uint64, part int) error {
 		}
 	} else if moved != nil {
 		if rand.IntN(2) == 0 {
-			remote.Fail(errStorm) // whoever gave up on a peer may say that it is dead
+			remote.Fail(errStorm) // a caller that gave up may declare the peer dead
 		}
-		closes(tb, "settled", moved.Settled())
+		awaitClosed(tb, "settled", moved.Settled())
 	}
 	marker := bytes.Repeat([]byte{0xa5}, part)
 	copy(mine, marker)

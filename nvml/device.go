@@ -9,21 +9,21 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// device is what is remembered of a GPU between reads.
+// device is a GPU's state between reads.
 type device struct {
 	nvml.Device
 	d      *driver
-	slow   GPU       // facts that hardly ever change, as last read
-	last   GPU       // the last read in which it answered, for rates
-	lastAt time.Time // when that was
-	since  time.Time // since when it has answered; zero while it does not
-	plan   []planned // the field values that it supports, as far as known
+	slow   GPU            // facts that hardly ever change, as last read
+	last   GPU            // the last read in which it answered, for rates
+	lastAt time.Time      // when that was
+	since  time.Time      // it has answered since then; zero while it does not
+	plan   []plannedField // the field values that it supports, as far as known
 	xids   []XID
 	listen bool // registered for events
 	fail   nvml.Return
 }
 
-// get makes a call on the GPU, and notes when that is lost.
+// get makes a call on the GPU, and records its loss.
 func get[T any](g *device, symbol string, f func() (T, nvml.Return)) Opt[T] {
 	if g.fail != nvml.SUCCESS {
 		return Opt[T]{}
@@ -37,13 +37,13 @@ func get[T any](g *device, symbol string, f func() (T, nvml.Return)) Opt[T] {
 	})
 }
 
-// number makes a call whose answer is a number of any type.
+// number makes a call that returns a number of any type.
 func number[N ~int32 | ~uint32 | ~int](g *device, symbol string, f func() (N, nvml.Return)) Opt[int] {
 	v := get(g, symbol, f)
 	return Opt[int]{int(v.Value), v.OK}
 }
 
-// readGPUs reads all GPUs: first who is there, then what hardly changes, then the rest.
+// readGPUs reads all GPUs: handles, then the slow facts where they are due, then the others.
 func (d *driver) readGPUs(count int, now time.Time) []GPU {
 	for len(d.gpus) < count {
 		d.gpus = append(d.gpus, &device{d: d})
@@ -52,7 +52,7 @@ func (d *driver) readGPUs(count int, now time.Time) []GPU {
 	d.gpus = d.gpus[:count]
 	slow := !now.Before(d.slowAt)
 	for i, g := range d.gpus {
-		// A GPU that comes back may have another at the ends of its links.
+		// A GPU that comes back may have other remote ends of its links.
 		slow = g.find(i, now) || slow
 	}
 	if slow {
@@ -62,7 +62,7 @@ func (d *driver) readGPUs(count int, now time.Time) []GPU {
 		}
 		d.readPeers()
 	}
-	d.startEvents()
+	d.events.start()
 	gpus := make([]GPU, count)
 	for i, g := range d.gpus {
 		gpus[i] = g.read(i)
@@ -73,7 +73,7 @@ func (d *driver) readGPUs(count int, now time.Time) []GPU {
 	return gpus
 }
 
-// find gets the handle, and reports whether the GPU answers anew.
+// find gets the handle, and reports whether the GPU answers for the first time since a loss.
 func (g *device) find(index int, now time.Time) bool {
 	g.fail = nvml.SUCCESS
 	g.d.begin("nvmlDeviceGetHandleByIndex_v2")
@@ -91,7 +91,8 @@ func (g *device) find(index int, now time.Time) bool {
 	return true
 }
 
-// readSlow reads what hardly ever changes. Where the GPU does not answer, what was known stays.
+// readSlow reads the facts that hardly ever change. A GPU that does not answer keeps the known
+// ones.
 func (g *device) readSlow(index int) {
 	if g.fail != nvml.SUCCESS {
 		return
@@ -101,7 +102,8 @@ func (g *device) readSlow(index int) {
 		UUID:  get(g, "nvmlDeviceGetUUID", g.GetUUID),
 		Name:  get(g, "nvmlDeviceGetName", g.GetName),
 	}
-	// go-nvml fills the third version's structure; what an older function leaves of it is not a bus id.
+	// go-nvml fills the third version's structure, of which an older function leaves the bus id
+	// empty.
 	if pci := get(g, "nvmlDeviceGetPciInfo_v3", g.GetPciInfo); pci.OK {
 		s.Bus = Some(text(pci.Value.BusId[:]))
 	}
@@ -119,11 +121,11 @@ func (g *device) readSlow(index int) {
 		return
 	}
 	g.slow = s
-	// What was refused is asked for again once a minute: a driver refuses some fields while it starts.
+	// Refused fields are retried once a minute: a driver refuses some while it starts.
 	g.plan = planFields(len(s.Links))
 }
 
-// read reads everything else.
+// read reads the other facts.
 func (g *device) read(index int) GPU {
 	v := g.slow
 	v.Index, v.Links, v.XIDs = index, slices.Clone(v.Links), slices.Clone(g.xids)
@@ -133,9 +135,10 @@ func (g *device) read(index int) GPU {
 	if g.fail != nvml.SUCCESS {
 		g.since = time.Time{}
 		g.listen = false // its events end with it
-		// Nothing but its name is carried over: old numbers that look new are worse than none.
+		// Only its name is carried over: old numbers that look new are worse than none.
 		return GPU{
-			Index: index, UUID: v.UUID, Name: v.Name, Bus: v.Bus, Peers: v.Peers, XIDs: v.XIDs, Err: toError(g.fail),
+			Index: index, UUID: v.UUID, Name: v.Name, Bus: v.Bus, Err: toError(g.fail), XIDs: v.XIDs,
+			Interconnect: Interconnect{Peers: v.Peers},
 		}
 	}
 	v.Since = g.since
@@ -144,8 +147,8 @@ func (g *device) read(index int) GPU {
 	return v
 }
 
-// readFast makes the calls of each read. Once one of them finds the GPU lost, the others are not made: each could take
-// the driver's time-out.
+// readFast makes the calls of each read. A lost GPU skips the remaining calls, each of which
+// could last as long as the driver's timeout.
 func (g *device) readFast(v *GPU) {
 	v.Memory = g.readMemory(g.Device)
 	if use := get(g, "nvmlDeviceGetUtilizationRates", g.GetUtilizationRates); use.OK {
@@ -166,15 +169,16 @@ func (g *device) readFast(v *GPU) {
 	v.Processes = g.readProcesses()
 }
 
-// processLists are the versions of the call; go-nvml makes the newest that the library has.
+// processLists are the versions of the call; go-nvml makes the newest in the library.
 var processLists = []string{
-	"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses",
+	"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
+	"nvmlDeviceGetComputeRunningProcesses",
 }
 
 // unknownMemory is NVML_VALUE_NOT_AVAILABLE.
 const unknownMemory = 1<<64 - 1
 
-// readProcesses lists who computes on the GPU.
+// readProcesses lists the compute processes on the GPU.
 func (g *device) readProcesses() Opt[[]Process] {
 	for _, symbol := range processLists {
 		if !g.d.has(symbol) {
@@ -193,7 +197,8 @@ func (g *device) readProcesses() Opt[[]Process] {
 	return Opt[[]Process]{}
 }
 
-// readMemory prefers the second version of the call, which keeps the driver's own share apart.
+// readMemory prefers the second version of the call, which counts the driver's own share
+// separately.
 func (g *device) readMemory(of nvml.Device) Memory {
 	if m := get(g, "nvmlDeviceGetMemoryInfo_v2", of.GetMemoryInfo_v2); m.OK {
 		return Memory{Some(m.Value.Total), Some(m.Value.Free), Some(m.Value.Used), Some(m.Value.Reserved)}
@@ -212,7 +217,7 @@ func (g *device) readTemperature() Opt[int] {
 	return number(g, "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) { return g.GetTemperature(nvml.TEMPERATURE_GPU) })
 }
 
-// readThrottle prefers the current call; drivers before R535 know it by its old name.
+// readThrottle prefers the current call; drivers before R535 have only its old name.
 func (g *device) readThrottle() Opt[Throttle] {
 	t := get(g, "nvmlDeviceGetCurrentClocksEventReasons", g.GetCurrentClocksEventReasons)
 	if !t.OK {

@@ -14,17 +14,18 @@ import (
 
 const (
 	defaultLibrary = "libnvidia-ml.so.1"
-	// slowEvery is how often facts are read that hardly ever change: names, ends of links, topology. With 8 GPUs they are
-	// 840 of 1,120 calls.
+	// slowEvery is the period of facts that hardly ever change: names, remote ends of links,
+	// topology. With 8 GPUs they take 840 of 1,120 calls.
 	slowEvery = time.Minute
 )
 
-// owner is held by the one goroutine of this process that calls the driver: go-nvml keeps what it loaded in variables
-// of its own, and a thread that comes back from a call that hung may still use them.
-var owner = make(chan struct{}, 1)
+// driverOwner is held by the one goroutine of this process that calls the driver: go-nvml keeps
+// the loaded library in package variables, and a thread that returns from a hung call may still
+// use them.
+var driverOwner = make(chan struct{}, 1)
 
-// required are the functions that are called without a look first, by this package or by go-nvml on its own. Every
-// driver of the last ten years has them.
+// required are the functions called without a look-up, by this package or by go-nvml itself.
+// Every driver of the last ten years has them.
 var required = []string{
 	"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2",
 }
@@ -34,22 +35,23 @@ type driver struct {
 	path  string
 	api   nvml.Interface
 	call  *atomic.Pointer[call]
-	known map[string]bool // which functions the library has, as far as asked
+	known map[string]bool // symbols looked up so far, and whether the library has them
 
 	ready  bool
 	since  time.Time   // when it became ready
-	broken nvml.Return // what a call said that spoils all others; SUCCESS when none did
+	broken nvml.Return // refusal of the whole driver during this read; SUCCESS for none
 	slowAt time.Time   // when the slow facts are due
 
-	set    nvml.EventSet // nil while XIDs are not listened for
+	events events
 	gpus   []*device
-	sample int // the GPU whose PCIe throughput is sampled next
+	sample int // the next GPU for sampling PCIe throughput
 }
 
-// openDriver waits until no other owner is left; it returns nil if stop is closed before.
+// openDriver waits until no other goroutine owns the driver; it returns nil if stop is closed
+// before.
 func openDriver(cfg Config, busy *atomic.Pointer[call], stop <-chan struct{}) source {
 	select {
-	case owner <- struct{}{}:
+	case driverOwner <- struct{}{}:
 	case <-stop:
 		return nil
 	}
@@ -57,10 +59,12 @@ func openDriver(cfg Config, busy *atomic.Pointer[call], stop <-chan struct{}) so
 	if path == "" {
 		path = defaultLibrary
 	}
-	return &driver{path: path, api: nvml.New(nvml.WithLibraryPath(path)), call: busy, known: map[string]bool{}}
+	d := &driver{path: path, api: nvml.New(nvml.WithLibraryPath(path)), call: busy, known: map[string]bool{}}
+	d.events.driver = d
+	return d
 }
 
-// read tries twice: the first read after a driver was reloaded finds only that it must be initialized again.
+// read tries twice: the first read after a reload only finds the driver uninitialized.
 func (d *driver) read() *Snapshot {
 	start := time.Now()
 	s := d.readOnce(start)
@@ -72,8 +76,8 @@ func (d *driver) read() *Snapshot {
 	return s
 }
 
-// readOnce reads everything that there is to read, or says why nothing is. A refusal of the whole driver that any call
-// meets spoils the read: half of it would be from before.
+// readOnce reads all facts, or returns the reason why none can be read. A refusal of the whole
+// driver by any call discards the read, since half of it would be from before.
 func (d *driver) readOnce(now time.Time) *Snapshot {
 	d.broken = nvml.SUCCESS
 	if s := d.start(now); s != nil {
@@ -84,12 +88,12 @@ func (d *driver) readOnce(now time.Time) *Snapshot {
 	d.end(ret)
 	if ret == nvml.SUCCESS {
 		s.GPUs = d.readGPUs(count, now)
-		s.Driver.Events = d.set != nil
+		s.Driver.Events = d.events.set != nil
 	} else if d.broken == nvml.SUCCESS {
 		d.broken = ret
 	}
 	if d.broken != nvml.SUCCESS {
-		state := d.refusal("cannot read GPUs", d.broken)
+		state := refusal("cannot read GPUs", d.broken)
 		d.stop()
 		return state
 	}
@@ -100,79 +104,84 @@ func (d *driver) readOnce(now time.Time) *Snapshot {
 func (d *driver) readDriver() Driver {
 	v := Driver{Version: ask(d, "nvmlSystemGetDriverVersion", d.api.SystemGetDriverVersion)}
 	if cuda := ask(d, "nvmlSystemGetCudaDriverVersion", d.api.SystemGetCudaDriverVersion); cuda.OK {
-		// 12080 stands for 12.8.
+		// 12080 is CUDA 12.8.
 		v.CUDA = Some(fmt.Sprintf("%d.%d", cuda.Value/1000, cuda.Value%1000/10))
 	}
 	return v
 }
 
-// start initializes NVML where that has not happened, and returns why that is not possible.
+// start initializes NVML once, and returns the reason where that fails.
 func (d *driver) start(now time.Time) *Snapshot {
 	if d.ready {
 		return nil
 	}
-	if err := pin(d.path); err != nil {
+	if err := loadPermanently(d.path); err != nil {
 		return &Snapshot{State: StateNoDriver, Detail: err.Error()}
 	}
 	d.begin("nvmlInit_v2")
 	ret := d.api.Init()
 	d.end(ret)
 	if ret != nvml.SUCCESS {
-		return d.refusal("cannot initialize", ret)
+		return refusal("cannot initialize", ret)
 	}
 	d.ready, d.since, d.broken, d.slowAt, d.gpus = true, now, nvml.SUCCESS, time.Time{}, nil
 	return nil
 }
 
-// stop gives the driver up, so that the next read initializes it anew.
+// stop shuts NVML down; the next read initializes it again.
 func (d *driver) stop() {
 	if !d.ready {
 		return
 	}
-	d.stopEvents()
+	d.events.stop()
 	d.ready = false
-	// What it answers changes nothing: after a reload there is nothing left to shut down.
+	// A failure changes nothing: after a reload there is nothing left to shut down.
 	d.begin("nvmlShutdown")
 	_ = d.api.Shutdown()
 	d.call.Store(nil)
 }
 
-// close also lets the next owner in.
-func (d *driver) close() {
-	d.stop()
-	<-owner
+func (d *driver) wait(limit time.Duration, stop <-chan struct{}) bool {
+	return d.events.wait(limit, stop)
 }
 
-// refusal is the state that an answer for the whole driver stands for.
-func (d *driver) refusal(what string, ret nvml.Return) *Snapshot {
-	s := &Snapshot{State: StateBroken, Detail: what + ": " + toError(ret).Error()}
+// close also releases the driver to the next owner.
+func (d *driver) close() {
+	d.stop()
+	<-driverOwner
+}
+
+// refusal is the state for a refusal of the whole driver.
+func refusal(failed string, ret nvml.Return) *Snapshot {
+	s := &Snapshot{State: StateBroken, Detail: failed + ": " + toError(ret).Error()}
 	switch ret {
 	case nvml.ERROR_LIBRARY_NOT_FOUND, nvml.ERROR_DRIVER_NOT_LOADED, nvml.ERROR_NO_PERMISSION:
 		s.State = StateNoDriver
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		// The loader keeps the old library for as long as the process lives.
+		// The loader keeps the old library for the life of the process.
 		s.Detail += "; the driver was replaced: restart this process"
 	}
 	return s
 }
 
-// pin checks that the library at path is NVML, and loads it for good. Two things in go-nvml call for this: it calls
-// required functions unseen, and its Shutdown unloads a library whose symbols the loader has bound into this process.
-func pin(path string) error {
-	look := dl.New(path, dl.RTLD_LAZY|dl.RTLD_LOCAL)
-	if err := look.Open(); err != nil {
+// loadPermanently checks that the library at path is NVML, and loads it until the process ends.
+// go-nvml needs both: it calls required functions without a look-up, and its Shutdown unloads a
+// library whose symbols the loader has bound.
+func loadPermanently(path string) error {
+	library := dl.New(path, dl.RTLD_LAZY|dl.RTLD_LOCAL)
+	if err := library.Open(); err != nil {
 		return err
 	}
 	for _, name := range required {
-		if err := look.Lookup(name); err != nil {
-			return errors.Join(err, look.Close())
+		if err := library.Lookup(name); err != nil {
+			return errors.Join(err, library.Close())
 		}
 	}
-	return errors.Join(dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL|dl.RTLD_NODELETE).Open(), look.Close())
+	return errors.Join(dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL|dl.RTLD_NODELETE).Open(), library.Close())
 }
 
-// has reports whether the loaded library has a function. It must be true before the function is called: the process
-// would end otherwise.
+// has reports whether the loaded library has a function. A call of a function that it lacks
+// ends the process.
 func (d *driver) has(symbol string) bool {
 	has, asked := d.known[symbol]
 	if !asked {
@@ -182,10 +191,10 @@ func (d *driver) has(symbol string) bool {
 	return has
 }
 
-// begin lets everybody see which call is under way.
+// begin publishes the call in progress for Monitor.Busy.
 func (d *driver) begin(symbol string) { d.call.Store(&call{symbol, time.Now()}) }
 
-// end notes the answers that concern more than the value that was asked for.
+// end records answers that concern the whole driver.
 func (d *driver) end(ret nvml.Return) {
 	d.call.Store(nil)
 	switch ret {
@@ -208,7 +217,7 @@ func ask[T any](d *driver, symbol string, f func() (T, nvml.Return)) Opt[T] {
 	return Some(v)
 }
 
-// toError keeps NVML's words.
+// toError keeps NVML's code and text.
 func toError(ret nvml.Return) *Error {
 	return &Error{Code: int(ret), Text: ret.Error()}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// none stands for the driver in a build that cannot load one.
+// none is the source of a build that cannot load a driver.
 type none struct{}
 
 func openDriver(Config, *atomic.Pointer[call], <-chan struct{}) source { return none{} }

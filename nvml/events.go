@@ -9,87 +9,101 @@ import (
 )
 
 const (
-	// listened are the events that call for a read at once. Corrected ECC errors are not among them: they come in
+	// eventTypes trigger a read at once. Corrected ECC errors are left out: they come in
 	// thousands and are counted anyway.
-	listened = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError | nvml.EventTypeGpuUnavailableError |
-		nvml.EventTypeGpuRecoveryAction
-	// keptXIDs is how many XIDs of a GPU are kept; those of one fault are rarely more than five.
-	keptXIDs = 32
-	// drained is how many events one wait takes; a crashing program makes one for each of its channels.
-	drained = 256
-	// noInstance is what NVML says where an XID is about the whole GPU.
+	eventTypes = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError |
+		nvml.EventTypeGpuUnavailableError | nvml.EventTypeGpuRecoveryAction
+	// maxXIDs bounds the XIDs remembered of a GPU; those of one fault are rarely more than
+	// five.
+	maxXIDs = 32
+	// eventBatch bounds the events of one wait; a crashing program makes one for each of its
+	// channels.
+	eventBatch = 256
+	// noInstance is NVML's instance for an XID of a whole GPU.
 	noInstance = 0xFFFFFFFF
 )
 
-// startEvents listens for the events of all GPUs that answer. Called at each read, it takes in those that came back.
-func (d *driver) startEvents() {
-	for _, symbol := range []string{
-		// go-nvml fills the second version's structure, with the MIG instance.
-		"nvmlEventSetCreate", "nvmlEventSetWait_v2", "nvmlEventSetFree", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes",
-	} {
+// events listens for the events of a driver's GPUs.
+type events struct {
+	driver *driver
+	set    nvml.EventSet // nil while not listening
+}
+
+// eventSymbols are the functions in use; go-nvml fills the structure of nvmlEventSetWait's
+// second version, with the MIG instance.
+var eventSymbols = []string{
+	"nvmlEventSetCreate", "nvmlEventSetWait_v2", "nvmlEventSetFree",
+	"nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes",
+}
+
+// start listens for the events of all GPUs that answer. Called at each read, it includes those
+// that came back.
+func (e *events) start() {
+	d := e.driver
+	for _, symbol := range eventSymbols {
 		if !d.has(symbol) {
 			return
 		}
 	}
-	if d.set == nil {
+	if e.set == nil {
 		set := ask(d, "nvmlEventSetCreate", d.api.EventSetCreate)
 		if !set.OK {
 			return
 		}
-		d.set = set.Value
+		e.set = set.Value
 	}
 	for _, g := range d.gpus {
 		if g.listen || g.fail != nvml.SUCCESS {
 			continue
 		}
-		// Whatever the answer, it is not asked again before the GPU was lost: a GPU too old for events stays so.
+		// A GPU too old for events stays so: a refusal is not retried until the GPU was lost.
 		g.listen = true
-		can := get(g, "nvmlDeviceGetSupportedEventTypes", g.GetSupportedEventTypes)
-		if types := can.Value & listened; types != 0 {
-			get(g, "nvmlDeviceRegisterEvents", func() (struct{}, nvml.Return) { return struct{}{}, g.RegisterEvents(types, d.set) })
+		supported := get(g, "nvmlDeviceGetSupportedEventTypes", g.GetSupportedEventTypes)
+		if types := supported.Value & eventTypes; types != 0 {
+			get(g, "nvmlDeviceRegisterEvents", func() (struct{}, nvml.Return) { return struct{}{}, g.RegisterEvents(types, e.set) })
 		}
 	}
 }
 
-// stopEvents frees the set; no call on it is under way, for one goroutine makes them all.
-func (d *driver) stopEvents() {
-	if d.set == nil {
+// stop frees the set. One goroutine makes all calls, so none is waiting on it.
+func (e *events) stop() {
+	if e.set == nil {
 		return
 	}
-	d.begin("nvmlEventSetFree")
-	_ = d.set.Free()
-	d.call.Store(nil)
-	d.set = nil
-	for _, g := range d.gpus {
+	e.driver.begin("nvmlEventSetFree")
+	_ = e.set.Free()
+	e.driver.call.Store(nil)
+	e.set = nil
+	for _, g := range e.driver.gpus {
 		g.listen = false
 	}
 }
 
-// wait takes the events that come within the time.
-func (d *driver) wait(limit time.Duration, stop <-chan struct{}) bool {
-	if !d.ready || d.set == nil {
+// wait takes the events that come within limit, and reports whether a read is due.
+func (e *events) wait(limit time.Duration, stop <-chan struct{}) bool {
+	if e.set == nil {
 		pause(limit, stop)
 		return false
 	}
-	for n := range drained {
+	for n := range eventBatch {
 		timeout := uint32(0)
 		if n == 0 {
 			timeout = uint32(max(limit.Milliseconds(), 1))
 		}
-		d.begin("nvmlEventSetWait_v2")
-		event, ret := d.set.Wait(timeout)
-		d.end(ret)
+		e.driver.begin("nvmlEventSetWait_v2")
+		event, ret := e.set.Wait(timeout)
+		e.driver.end(ret)
 		switch ret {
 		case nvml.SUCCESS:
-			d.note(&event)
+			e.record(&event)
 		case nvml.ERROR_TIMEOUT:
 			return n > 0
 		case nvml.ERROR_UNINITIALIZED:
-			return true // the read finds out
+			return true // the read initializes the driver again
 		default:
-			// A lost GPU spoils the whole set: the next read makes another, without that GPU. What others report until then
-			// is not heard, so it follows at once.
-			d.stopEvents()
+			// A lost GPU spoils the whole set, and the events of the others are lost until the
+			// next read makes a new set without it: that read follows at once.
+			e.stop()
 			if ret != nvml.ERROR_GPU_IS_LOST {
 				pause(limit, stop)
 			}
@@ -99,12 +113,12 @@ func (d *driver) wait(limit time.Duration, stop <-chan struct{}) bool {
 	return true
 }
 
-// note remembers an XID.
-func (d *driver) note(event *nvml.EventData) {
+// record remembers an XID.
+func (e *events) record(event *nvml.EventData) {
 	if event.EventType != nvml.EventTypeXidCriticalError {
 		return
 	}
-	for _, g := range d.gpus {
+	for _, g := range e.driver.gpus {
 		if g.Device != event.Device {
 			continue
 		}
@@ -112,7 +126,7 @@ func (d *driver) note(event *nvml.EventData) {
 		if event.GpuInstanceId != noInstance {
 			x.Instance = Some(int(event.GpuInstanceId))
 		}
-		if g.xids = append(g.xids, x); len(g.xids) > keptXIDs {
+		if g.xids = append(g.xids, x); len(g.xids) > maxXIDs {
 			g.xids = g.xids[1:]
 		}
 	}

@@ -7,7 +7,7 @@ import "sync/atomic"
 // Reads makes reads without a monitor, for benchmarks.
 type Reads struct{ source }
 
-// OpenReads waits until no other owner of the driver is left.
+// OpenReads waits until no other goroutine owns the driver.
 func OpenReads(library string) Reads {
 	return Reads{openDriver(Config{Library: library}, &atomic.Pointer[call]{}, nil)}
 }

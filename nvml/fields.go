@@ -6,11 +6,11 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// fieldBatch is how many field values one call asks for. NVML names no limit; a full set of an H100 with 18 links has
-// 178, and two or three calls cost no more than one.
+// fieldBatch bounds the field values of one call. NVML documents no limit; an H100 with 18
+// links has 178, and three calls cost no more than one.
 const fieldBatch = 64
 
-// gpuFields are read of each GPU.
+// gpuFields are read for each GPU.
 var gpuFields = []struct {
 	id  uint32
 	set func(*GPU, uint64)
@@ -34,14 +34,15 @@ var gpuFields = []struct {
 	{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, func(g *GPU, v uint64) { g.Recovery = Some(recovery(v)) }},
 }
 
-// linkFields are read of each NVLink; the link's number is the field's scope. NVLINK_BANDWIDTH_* and the calls
-// GetNvLinkUtilization* are deprecated for these. The ERROR_DL_* do not exist on Blackwell, the COUNT_* only there.
+// linkFields are read for each NVLink; the link's number is the field's scope. They replace the
+// deprecated NVLINK_BANDWIDTH_* and GetNvLinkUtilization*. The ERROR_DL_* do not exist on
+// Blackwell, the COUNT_* only there.
 var linkFields = []struct {
 	id  uint32
 	set func(*Link, uint64)
 }{
 	{nvml.FI_DEV_NVLINK_GET_SPEED, func(l *Link, v uint64) { l.Speed = Some(int(v)) }},
-	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, func(l *Link, v uint64) { l.Sent = Some(v << 10) }}, // told in KiB
+	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, func(l *Link, v uint64) { l.Sent = Some(v << 10) }}, // KiB
 	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_RX, func(l *Link, v uint64) { l.Received = Some(v << 10) }},
 	{nvml.FI_DEV_NVLINK_ERROR_DL_REPLAY, func(l *Link, v uint64) { l.Replays = Some(v) }},
 	{nvml.FI_DEV_NVLINK_ERROR_DL_RECOVERY, func(l *Link, v uint64) { l.Recoveries = Some(v) }},
@@ -52,29 +53,29 @@ var linkFields = []struct {
 	{nvml.FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS, func(l *Link, v uint64) { l.EffectiveErrors = Some(v) }},
 }
 
-// planned is one field value that is asked for at each read.
-type planned struct {
+// plannedField is a field value to ask for at each read.
+type plannedField struct {
 	id, scope uint32
 	set       func(*GPU, uint64)
 }
 
-// planFields lists all field values of a GPU. Those that it does not support are struck out as they are refused.
-func planFields(links int) []planned {
-	plan := make([]planned, 0, len(gpuFields)+links*len(linkFields))
+// planFields lists all field values of a GPU. readFields removes those that the GPU refuses.
+func planFields(links int) []plannedField {
+	plan := make([]plannedField, 0, len(gpuFields)+links*len(linkFields))
 	for _, f := range gpuFields {
-		plan = append(plan, planned{f.id, 0, f.set})
+		plan = append(plan, plannedField{f.id, 0, f.set})
 	}
 	for link := range links {
 		for _, f := range linkFields {
-			plan = append(plan, planned{f.id, uint32(link), func(g *GPU, v uint64) { f.set(&g.Links[link], v) }})
+			plan = append(plan, plannedField{f.id, uint32(link), func(g *GPU, v uint64) { f.set(&g.Links[link], v) }})
 		}
 	}
 	return plan
 }
 
-// readFields asks for everything in the plan, a batch at a time.
+// readFields asks for all fields of the plan, in batches.
 func (g *device) readFields(v *GPU) {
-	kept := g.plan[:0]
+	supported := g.plan[:0]
 	for rest := g.plan; len(rest) > 0; {
 		batch := rest[:min(len(rest), fieldBatch)]
 		rest = rest[len(batch):]
@@ -87,15 +88,15 @@ func (g *device) readFields(v *GPU) {
 		})
 		for i, p := range batch {
 			if !values.OK || apply(v, p, &values.Value[i]) {
-				kept = append(kept, p)
+				supported = append(supported, p)
 			}
 		}
 	}
-	g.plan = kept
+	g.plan = supported
 }
 
-// apply stores a value, and reports whether it is worth asking for again.
-func apply(v *GPU, p planned, value *nvml.FieldValue) bool {
+// apply stores a value, and reports whether to ask for it again.
+func apply(v *GPU, p plannedField, value *nvml.FieldValue) bool {
 	switch nvml.Return(value.NvmlReturn) {
 	case nvml.SUCCESS:
 		if n := decodeValue(value.ValueType, value.Value); n.OK {
@@ -109,8 +110,9 @@ func apply(v *GPU, p planned, value *nvml.FieldValue) bool {
 	}
 }
 
-// rates fills in what is known from two reads. GPUs without byte counters (before Hopper) are sampled by a call that
-// takes 20 ms for each direction, so one GPU a read has its turn and the others keep their last sample.
+// rates fills in the rates between two reads. GPUs without byte counters (before Hopper) are
+// sampled by a call of 20 ms for each direction, so each read samples one GPU, and the others
+// keep their last sample.
 func (g *device) rates(v *GPU, seconds float64) {
 	v.PCIe.SendRate = rate(g.last.PCIe.Sent, v.PCIe.Sent, seconds)
 	v.PCIe.ReceiveRate = rate(g.last.PCIe.Received, v.PCIe.Received, seconds)
@@ -128,8 +130,8 @@ func (g *device) rates(v *GPU, seconds float64) {
 	}
 }
 
-// samplePCIe counts for 20 ms.
+// samplePCIe blocks for 20 ms.
 func (g *device) samplePCIe(direction nvml.PcieUtilCounter) Opt[float64] {
 	v := get(g, "nvmlDeviceGetPcieThroughput", func() (uint32, nvml.Return) { return g.GetPcieThroughput(direction) })
-	return Opt[float64]{float64(v.Value) * 1000, v.OK} // told in KB/s
+	return Opt[float64]{float64(v.Value) * 1000, v.OK} // in KB/s
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// TestRealGPU reads the driver of this machine (make test-gpu). It says what each GPU does and
-// does not tell; what must be there is only what every GPU of a data center has.
+// TestRealGPU reads the driver of this machine (make test-gpu). It logs all facts, and requires
+// those of every data center GPU.
 func TestRealGPU(t *testing.T) {
 	s, err := nvml.Read(t.Context(), nvml.Config{})
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestRealGPU(t *testing.T) {
 	}
 }
 
-// BenchmarkReadRealGPU is the cost of one full read: go test -tags gpu -run '^$' -bench ReadRealGPU ./nvml.
+// BenchmarkReadRealGPU measures one full read (make test-gpu).
 func BenchmarkReadRealGPU(b *testing.B) {
 	r := nvml.OpenReads("libnvidia-ml.so.1")
 	defer r.Close()

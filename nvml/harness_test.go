@@ -18,18 +18,19 @@ import (
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
 
-// envVariant makes a child of this test binary use another variant of the fake: the loader binds one library a process.
+// envVariant makes a child of this test binary use another variant of the fake: the loader
+// binds one library for each process.
 const envVariant = "WARMPATH_NVML_VARIANT"
 
 // variants are the libraries that a child can ask for.
 var variants = map[string][]nvmltest.Option{
-	// A driver of 2016 knows none of these.
+	// A driver of 2016 has none of these.
 	"old": {nvmltest.Without(
 		"nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetFieldValues", "nvmlDeviceGetTemperatureV",
 		"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetMigMode", "nvmlEventSetWait_v2",
 		"nvmlDeviceGetRowRemapperHistogram", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetP2PStatus",
 	)},
-	// All that may be missing is.
+	// Every optional function is missing.
 	"bare":      {nvmltest.Without("nvmlDevice*", "nvmlSystem*", "nvmlEvent*")},
 	"not nvml":  {nvmltest.Flags("-DNOT_NVML")},
 	"fabric v2": {nvmltest.Flags("-DFABRIC_V2")},
@@ -87,7 +88,7 @@ func start(t testing.TB, s nvmltest.State) *nvml.Monitor {
 }
 
 // await waits for a snapshot with which a condition holds.
-func await(t testing.TB, m *nvml.Monitor, what string, holds func(*nvml.Snapshot) bool) *nvml.Snapshot {
+func await(t testing.TB, m *nvml.Monitor, event string, holds func(*nvml.Snapshot) bool) *nvml.Snapshot {
 	t.Helper()
 	patience := time.After(time.Minute)
 	for {
@@ -98,19 +99,20 @@ func await(t testing.TB, m *nvml.Monitor, what string, holds func(*nvml.Snapshot
 		select {
 		case <-s.Next():
 		case <-patience:
-			t.Fatalf("never saw %s; last: %+v", what, s)
+			t.Fatalf("never saw %s; last: %+v", event, s)
 		}
 	}
 }
 
-// anew waits for a snapshot of which every read began after this call.
+// anew waits for a snapshot whose read began after this call.
 func anew(t testing.TB, m *nvml.Monitor) *nvml.Snapshot {
 	t.Helper()
 	now := time.Now()
 	return await(t, m, "a new snapshot", func(s *nvml.Snapshot) bool { return s.At.Add(-s.Took).After(now) })
 }
 
-// inChild runs the calling test in a process of its own with another library, and reports whether this is that process.
+// inChild runs the calling test in a child process with another library, and reports whether
+// this process is the child.
 func inChild(t *testing.T, variant string) bool {
 	t.Helper()
 	if os.Getenv(envVariant) == variant {

@@ -2,19 +2,21 @@ package nvml
 
 import "fmt"
 
-// Link is one NVLink of a GPU. Bytes are counted since the driver was loaded; rates are between two reads.
+// Link is one NVLink of a GPU. Bytes are counted since the driver was loaded; rates are between
+// two reads.
 type Link struct {
 	Index       int          `json:"index"`
 	Up          Opt[bool]    `json:"up"`
 	Version     Opt[string]  `json:"version"` // of NVLink, for instance 4.0
-	Remote      Opt[string]  `json:"remote"`  // what is at the other end: gpu, switch or cpu
+	Remote      Opt[string]  `json:"remote"`  // kind of the other end: gpu, switch or cpu
 	RemoteBus   Opt[string]  `json:"remote_bus"`
 	Speed       Opt[int]     `json:"speed"` // MB/s in one direction, as trained
 	Sent        Opt[uint64]  `json:"sent"`
 	Received    Opt[uint64]  `json:"received"`
 	SendRate    Opt[float64] `json:"send_rate"` // bytes a second
 	ReceiveRate Opt[float64] `json:"receive_rate"`
-	// The first three do not exist on Blackwell, the others exist only there: see the ids in fields.go.
+	// The next three do not exist on Blackwell, the others only there: see the ids in
+	// fields.go.
 	Replays          Opt[uint64] `json:"replays"`
 	Recoveries       Opt[uint64] `json:"recoveries"` // on Blackwell too, from another counter
 	CRC              Opt[uint64] `json:"crc"`
@@ -23,19 +25,21 @@ type Link struct {
 	EffectiveErrors  Opt[uint64] `json:"effective_errors"` // left after forward error correction
 }
 
-// linkVersions are those of nvmlNvlinkVersion_t.
+// linkVersions maps nvmlNvlinkVersion_t.
 var linkVersions = map[int]string{1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 
-// Fabric is a GPU's membership in an NVSwitch fabric. A GPU that should be in one and is not cannot run CUDA at all.
+// Fabric is a GPU's membership in an NVSwitch fabric. A GPU that belongs to one and has not
+// joined it cannot run CUDA.
 type Fabric struct {
 	State   string `json:"state"`   // not started, in progress, completed
-	Status  int    `json:"status"`  // nvmlReturn_t of joining; means something once State is completed
+	Status  int    `json:"status"`  // nvmlReturn_t of joining; valid once State is completed
 	Cluster string `json:"cluster"` // UUID, the same on all GPUs of one NVLink domain
 	Clique  int    `json:"clique"`  // GPUs with the same cluster and clique reach each other
 	Health  Health `json:"health"`
 }
 
-// Health is the fabric's own judgement of this GPU. Fields that the driver does not judge are not known.
+// Health is the fabric manager's judgement of this GPU; aspects that it does not judge are
+// unknown.
 type Health struct {
 	Summary           Opt[string] `json:"summary"` // healthy, unhealthy, limited capacity
 	BandwidthDegraded Opt[bool]   `json:"bandwidth_degraded"`
@@ -55,8 +59,8 @@ var (
 	}
 )
 
-// decodeHealth takes NVML_GPU_FABRIC_HEALTH_MASK_* apart. The ternary fields are two bits wide: 1 is yes, 2 is no, and
-// anything else is not judged.
+// decodeHealth decodes NVML_GPU_FABRIC_HEALTH_MASK_*. Its ternary fields are two bits wide: 1
+// is yes, 2 is no, and other values are not judged.
 func decodeHealth(mask uint32, summary uint8) Health {
 	ternary := func(shift int) Opt[bool] {
 		v := mask >> shift & 3
@@ -84,25 +88,26 @@ func decodeHealth(mask uint32, summary uint8) Health {
 // Peer is another GPU of the same machine, seen from this one.
 type Peer struct {
 	Index    int         `json:"index"`
-	Ancestor Opt[string] `json:"ancestor"` // the nearest part of the machine that both hang on
-	NVLink   Opt[string] `json:"nvlink"`   // whether they can use NVLink: ok, or why not
-	PCIe     Opt[string] `json:"pcie"`     // whether they can reach each other's memory over PCIe
-	Links    int         `json:"links"`    // NVLinks that lead straight to it, not through a switch
+	Ancestor Opt[string] `json:"ancestor"` // the nearest part of the machine common to both
+	NVLink   Opt[string] `json:"nvlink"`   // ok, or the reason why they cannot use NVLink
+	PCIe     Opt[string] `json:"pcie"`     // likewise for each other's memory over PCIe
+	Links    int         `json:"links"`    // direct NVLinks to it, not through a switch
 }
 
 var (
-	// ancestors are those of nvmlGpuTopologyLevel_t, with nvidia-smi's short names.
+	// ancestors maps nvmlGpuTopologyLevel_t, with nvidia-smi's short names.
 	ancestors = map[int]string{
-		0: "board", 10: "switch (PIX)", 20: "switches (PXB)", 30: "host bridge (PHB)", 40: "NUMA node (NODE)", 50: "system (SYS)",
+		0: "board", 10: "switch (PIX)", 20: "switches (PXB)", 30: "host bridge (PHB)", 40: "NUMA node (NODE)",
+		50: "system (SYS)",
 	}
-	// p2pStatuses are those of nvmlGpuP2PStatus_t.
+	// p2pStatuses maps nvmlGpuP2PStatus_t.
 	p2pStatuses = map[int]string{
-		0: "ok", 1: "chipset not supported", 2: "GPU not supported", 3: "topology not supported", 4: "disabled", 5: "not supported",
-		6: "unknown",
+		0: "ok", 1: "chipset not supported", 2: "GPU not supported", 3: "topology not supported", 4: "disabled",
+		5: "not supported", 6: "unknown",
 	}
 )
 
-// named is a code's name, or the code itself where NVML has more than are known here.
+// named is a code's name, or the number of a code that NVML has added since.
 func named(names map[int]string, code int) string {
 	if name, ok := names[code]; ok {
 		return name

@@ -8,8 +8,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// findLinks lists the GPU's NVLinks with what does not change of them. Links are numbered from 0 without holes, and the
-// first number that the GPU does not have is refused.
+// findLinks lists the GPU's NVLinks with their constant facts. Links are numbered from 0
+// without gaps; the driver refuses the first number beyond them.
 func (g *device) findLinks() []Link {
 	var links []Link
 	for i := range nvml.NVLINK_MAX_LINKS {
@@ -21,7 +21,9 @@ func (g *device) findLinks() []Link {
 		if version.OK && version.Value != 0 {
 			l.Version = Some(named(linkVersions, version.Value))
 		}
-		kind := number(g, "nvmlDeviceGetNvLinkRemoteDeviceType", func() (nvml.IntNvLinkDeviceType, nvml.Return) { return g.GetNvLinkRemoteDeviceType(i) })
+		kind := number(g, "nvmlDeviceGetNvLinkRemoteDeviceType", func() (nvml.IntNvLinkDeviceType, nvml.Return) {
+			return g.GetNvLinkRemoteDeviceType(i)
+		})
 		switch nvml.IntNvLinkDeviceType(kind.Value) {
 		case nvml.NVLINK_DEVICE_TYPE_GPU:
 			l.Remote = Opt[string]{"gpu", kind.OK}
@@ -30,7 +32,10 @@ func (g *device) findLinks() []Link {
 		case nvml.NVLINK_DEVICE_TYPE_SWITCH:
 			l.Remote = Some("switch")
 		}
-		if pci := get(g, "nvmlDeviceGetNvLinkRemotePciInfo_v2", func() (nvml.PciInfo, nvml.Return) { return g.GetNvLinkRemotePciInfo(i) }); pci.OK {
+		pci := get(g, "nvmlDeviceGetNvLinkRemotePciInfo_v2", func() (nvml.PciInfo, nvml.Return) {
+			return g.GetNvLinkRemotePciInfo(i)
+		})
+		if pci.OK {
 			l.RemoteBus = Some(text(pci.Value.BusId[:]))
 		}
 		links = append(links, l)
@@ -38,22 +43,22 @@ func (g *device) findLinks() []Link {
 	return links
 }
 
-// linkState asks by the call and not by the field FI_DEV_NVLINK_GET_STATE, for every driver
-// with NVLink has it.
+// linkState uses the call and not the field FI_DEV_NVLINK_GET_STATE, because every driver with
+// NVLink has the call.
 func (g *device) linkState(link int) Opt[bool] {
 	s := get(g, "nvmlDeviceGetNvLinkState", func() (nvml.EnableState, nvml.Return) { return g.GetNvLinkState(link) })
 	return Opt[bool]{s.Value == nvml.FEATURE_ENABLED, s.OK}
 }
 
-// readLinks reads what changes at any moment and is no counter.
+// readLinks reads the state of the links; readFields reads their counters.
 func (g *device) readLinks(v *GPU) {
 	for i := range v.Links {
 		v.Links[i].Up = g.linkState(i)
 	}
 }
 
-// readFabric asks with the third version of the structure, and with the second where the driver knows no newer. A GPU that is
-// made for no fabric says so in its state.
+// readFabric asks with the third version of the structure, or the second for older drivers. A
+// GPU without a fabric reports that in its state.
 func (g *device) readFabric() Opt[Fabric] {
 	const symbol = "nvmlDeviceGetGpuFabricInfoV"
 	if !g.d.has(symbol) {
@@ -81,7 +86,7 @@ func (g *device) readFabric() Opt[Fabric] {
 	return Some(f)
 }
 
-// readPeers reads how each GPU reaches each other.
+// readPeers reads the paths between all pairs of GPUs.
 func (d *driver) readPeers() {
 	for i, g := range d.gpus {
 		if g.fail != nvml.SUCCESS {
@@ -97,7 +102,8 @@ func (d *driver) readPeers() {
 	}
 }
 
-// readPeer reads how one GPU reaches another. Links through NVSwitches end at a switch, and so count for no peer.
+// readPeer reads the paths from one GPU to another. Links through NVSwitches end at a switch,
+// so they count for no peer.
 func (g *device) readPeer(index int, other *device) Peer {
 	p := Peer{Index: index}
 	level := number(g, "nvmlDeviceGetTopologyCommonAncestor", func() (int, nvml.Return) {
@@ -117,10 +123,10 @@ func (g *device) readPeer(index int, other *device) Peer {
 	return p
 }
 
-// p2p asks whether a way between two GPUs is open, and by what it is closed.
-func (g *device) p2p(other *device, way nvml.GpuP2PCapsIndex) Opt[string] {
+// p2p asks whether two GPUs can use a path, or the reason why not.
+func (g *device) p2p(other *device, path nvml.GpuP2PCapsIndex) Opt[string] {
 	status := number(g, "nvmlDeviceGetP2PStatus", func() (int, nvml.Return) {
-		v, ret := g.GetP2PStatus(other.Device, way)
+		v, ret := g.GetP2PStatus(other.Device, path)
 		return int(v), ret
 	})
 	if !status.OK {
@@ -129,7 +135,7 @@ func (g *device) p2p(other *device, way nvml.GpuP2PCapsIndex) Opt[string] {
 	return Some(named(p2pStatuses, status.Value))
 }
 
-// readMIG reads how the GPU is divided.
+// readMIG reads the GPU's MIG instances.
 func (g *device) readMIG() Opt[MIG] {
 	var pending int
 	mode := number(g, "nvmlDeviceGetMigMode", func() (int, nvml.Return) {
@@ -146,8 +152,10 @@ func (g *device) readMIG() Opt[MIG] {
 	}
 	most := number(g, "nvmlDeviceGetMaxMigDeviceCount", g.GetMaxMigDeviceCount)
 	for i := range most.Value {
-		// The places of instances may have holes.
-		handle := get(g, "nvmlDeviceGetMigDeviceHandleByIndex", func() (nvml.Device, nvml.Return) { return g.GetMigDeviceHandleByIndex(i) })
+		// The numbers of instances may have gaps.
+		handle := get(g, "nvmlDeviceGetMigDeviceHandleByIndex", func() (nvml.Device, nvml.Return) {
+			return g.GetMigDeviceHandleByIndex(i)
+		})
 		if !handle.OK {
 			continue
 		}

@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// EnvLibrary names the library to read instead of the driver's own; doctor and node heed it.
+// EnvLibrary names a library to read instead of the driver's own; doctor and node use it.
 const EnvLibrary = "WARMPATH_NVML"
 
 var (
-	// ErrHung says that a call into the driver has not come back; its thread is left behind, for C cannot be interrupted.
+	// ErrHung is returned while a call into the driver does not return; its thread is
+	// abandoned, since C cannot be interrupted.
 	ErrHung = errors.New("nvml: the driver hangs")
 	// ErrRunning is returned by a second Run of one monitor.
 	ErrRunning = errors.New("nvml: monitor is already running")
@@ -22,24 +23,27 @@ var (
 
 const (
 	defaultEvery = time.Second
-	// waitSlice bounds how long a wait for XIDs may hold up a shutdown. Each wait that ends wakes Go's monitor of system calls, which looks
-	// around for some milliseconds: five waits a second cost 6 ms of CPU a second on a busy machine, one costs 1.
+	// waitSlice bounds the delay of a shutdown by a wait for XIDs. The end of each wait wakes
+	// Go's sysmon thread for some milliseconds: five waits a second cost 6 ms of CPU a second
+	// on a busy machine, one costs 1 ms.
 	waitSlice = time.Second
-	// grace is how long Run waits at its end for a read that is under way, or for the rest of waitSlice; a read of 8 GPUs takes tens of
-	// milliseconds, but on a machine with more to do than cores its thread may be kept waiting for a second or two.
+	// grace bounds Run's wait for a read in progress, or for the rest of waitSlice. A read of 8
+	// GPUs takes tens of milliseconds, but an overloaded machine may not run its thread for 1
+	// or 2 s.
 	grace, graceTicks = 5 * time.Second, 50
 )
 
-// Config says where the driver is and how often it is read.
+// Config selects the driver and the period of reads.
 type Config struct {
-	// Library is the path or name of NVML's library; empty means libnvidia-ml.so.1, where the loader finds it.
+	// Library is the path or name of NVML's library; "" is libnvidia-ml.so.1, found by the
+	// loader.
 	Library string
-	// Every is the time between two reads, 1 s when 0. An XID is followed by a read at once.
+	// Every is the time between two reads, 1 s when 0. An XID triggers a read at once.
 	Every time.Duration
 }
 
-// Monitor reads the GPUs of this machine again and again, on a thread of its own, and keeps the newest snapshot. Of
-// several in one process, one reads and the others wait for its end.
+// Monitor reads the GPUs of this machine periodically, on its own thread, and keeps the newest
+// snapshot. Of several in one process, one reads and the others wait for its end.
 type Monitor struct {
 	cfg     Config
 	once    bool // one read is enough
@@ -48,17 +52,18 @@ type Monitor struct {
 	running atomic.Bool
 }
 
-// call is a call into the driver that is under way.
+// call is a call into the driver in progress.
 type call struct {
 	symbol string
 	since  time.Time
 }
 
-// source is a driver. Only the owner goroutine uses it.
+// source is a driver. Only the reader goroutine uses it.
 type source interface {
-	// read never fails: what cannot be read is a state.
+	// read never fails: a driver that cannot be read is a state.
 	read() *Snapshot
-	// wait returns true as soon as something has happened that calls for a read, false after d or when stop is closed.
+	// wait returns true as soon as an event calls for a read, false after d or when stop is
+	// closed.
 	wait(d time.Duration, stop <-chan struct{}) bool
 	close()
 }
@@ -71,13 +76,13 @@ func New(cfg Config) *Monitor {
 	return m
 }
 
-// Snapshot returns the newest snapshot, never nil. It costs one atomic load and never waits for the driver: where that
-// hangs, At grows old.
+// Snapshot returns the newest snapshot, never nil. It costs one atomic load and never waits for
+// the driver: while that hangs, At grows old.
 func (m *Monitor) Snapshot() *Snapshot { return m.current.Load() }
 
-// Busy says which call into the driver is under way, and for how long it has been at now; "" when none is. One that
-// takes seconds hangs.
-func (m *Monitor) Busy(now time.Time) (symbol string, since time.Duration) {
+// Busy names the call into the driver in progress and its duration until now; "" for none. A
+// call that takes seconds hangs.
+func (m *Monitor) Busy(now time.Time) (symbol string, duration time.Duration) {
 	c := m.call.Load()
 	if c == nil {
 		return "", 0
@@ -85,16 +90,18 @@ func (m *Monitor) Busy(now time.Time) (symbol string, since time.Duration) {
 	return c.symbol, now.Sub(c.since)
 }
 
-// Run reads until ctx ends, and returns nil then; ErrHung if the driver does not come back within 5 s of that.
+// Run reads until ctx ends and then returns nil, or ErrHung if the driver does not return
+// within 5 s.
 func (m *Monitor) Run(ctx context.Context) error {
 	if m.running.Swap(true) {
 		return ErrRunning
 	}
 	ended := make(chan struct{})
 	go func() {
-		// The thread is not unlocked, so it ends with the goroutine and takes along what the driver has tied to it.
+		// The thread is not unlocked: it ends with the goroutine, and with it the driver's
+		// thread state.
 		runtime.LockOSThread()
-		m.own(ctx)
+		m.readLoop(ctx)
 		m.running.Store(false)
 		close(ended)
 	}()
@@ -105,16 +112,17 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(grace / graceTicks)
 	defer tick.Stop()
-	if comesBack(ended, tick.C) {
+	if endsInTime(ended, tick.C) {
 		return nil
 	}
-	symbol, since := m.Busy(time.Now())
-	return fmt.Errorf("%w: in %s for %s", ErrHung, symbol, since.Round(time.Millisecond))
+	symbol, duration := m.Busy(time.Now())
+	return fmt.Errorf("%w: in %s for %s", ErrHung, symbol, duration.Round(time.Millisecond))
 }
 
-// comesBack waits for the owner through all ticks of grace. They are counted, not looked up on a clock: while the whole process stood
-// still, nobody could come back, and a ticker misses what it would have told meanwhile.
-func comesBack(ended <-chan struct{}, tick <-chan time.Time) bool {
+// endsInTime waits for the reader during the ticks of grace. It counts ticks instead of reading
+// a clock: while the whole process was stopped the reader could not end, and a ticker drops the
+// ticks of that time.
+func endsInTime(ended <-chan struct{}, tick <-chan time.Time) bool {
 	for range graceTicks {
 		select {
 		case <-ended:
@@ -125,8 +133,8 @@ func comesBack(ended <-chan struct{}, tick <-chan time.Time) bool {
 	return false
 }
 
-// own is the owner of all calls into the driver.
-func (m *Monitor) own(ctx context.Context) {
+// readLoop makes all calls into the driver.
+func (m *Monitor) readLoop(ctx context.Context) {
 	src := openDriver(m.cfg, &m.call, ctx.Done())
 	if src == nil {
 		return
@@ -138,29 +146,29 @@ func (m *Monitor) own(ctx context.Context) {
 		if m.once {
 			return
 		}
-		happened := false
-		for !happened && ctx.Err() == nil {
+		event := false
+		for !event && ctx.Err() == nil {
 			left := m.cfg.Every - time.Since(start)
 			if left <= 0 {
 				break
 			}
-			happened = src.wait(min(left, waitSlice), ctx.Done())
+			event = src.wait(min(left, waitSlice), ctx.Done())
 		}
-		// A crashing program makes thousands of XIDs; they must not turn into as many reads.
-		if early := m.cfg.Every/10 - time.Since(start); happened && early > 0 {
+		// A crashing program makes thousands of XIDs, which must not cause as many reads.
+		if early := m.cfg.Every/10 - time.Since(start); event && early > 0 {
 			pause(early, ctx.Done())
 		}
 	}
 }
 
-// publish replaces the snapshot and wakes those that wait for it.
+// publish replaces the snapshot and wakes its waiters.
 func (m *Monitor) publish(s *Snapshot) {
 	s.next = make(chan struct{})
 	old := m.current.Swap(s)
 	close(old.next)
 }
 
-// Read reads once. It gives up when ctx ends, and leaves a driver that hangs to itself.
+// Read reads once. It gives up when ctx ends, and leaves a hanging driver behind.
 func Read(ctx context.Context, cfg Config) (*Snapshot, error) {
 	m := New(cfg)
 	m.once = true
@@ -173,7 +181,7 @@ func Read(ctx context.Context, cfg Config) (*Snapshot, error) {
 	case <-ctx.Done():
 	}
 	s := m.Snapshot()
-	// The end of Run is awaited, so that the driver is free again when Read returns.
+	// The end of Run releases the driver before Read returns.
 	stop()
 	err := <-ended
 	if s.State == StateStarting {

@@ -40,7 +40,7 @@ func TestStates(t *testing.T) {
 		set(t, s)
 		require.NoError(t, fake.Reload())
 		got := await(t, m, test.name, func(s *nvml.Snapshot) bool {
-			return s.State == test.state && strings.Contains(s.Detail, test.detail) // two of them are one state
+			return s.State == test.state && strings.Contains(s.Detail, test.detail)
 		})
 		assert.Equal(t, test.init == 0, len(got.GPUs) == 8, test.name)
 	}
@@ -111,7 +111,7 @@ func TestDriverReload(t *testing.T) {
 	await(t, m, "an XID after the reload", func(s *nvml.Snapshot) bool { return ready(s) && len(s.GPUs[3].XIDs) == 1 })
 }
 
-// A call that does not come back leaves readers with the last snapshot, and says where it hangs.
+// A call that does not return leaves callers with the last snapshot, and Busy names it.
 func TestHangingCall(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	await(t, m, "GPUs", ready)
@@ -149,7 +149,7 @@ func TestShutdownDoesNotWaitForAHangingCall(t *testing.T) {
 	assert.Contains(t, err.Error(), symbol)
 	assert.ErrorIs(t, m.Run(t.Context()), nvml.ErrRunning, "its thread is still in the call")
 
-	// The call comes back, and the thread ends.
+	// The call returns, and the thread ends.
 	update(t, func(s *nvmltest.State) { s.Hang = "" })
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -166,7 +166,7 @@ func TestReadGivesUp(t *testing.T) {
 	set(t, s)
 	defer func() {
 		update(t, func(s *nvmltest.State) { s.Hang = "" })
-		// The read that was given up goes on, and must not meet what hangs in the next test.
+		// The abandoned read goes on, and must not meet the hanging function of the next test.
 		_, err := nvml.Read(t.Context(), nvml.Config{Library: fake.Library})
 		assert.NoError(t, err)
 	}()
@@ -175,14 +175,14 @@ func TestReadGivesUp(t *testing.T) {
 		got, err := nvml.Read(ctx, nvml.Config{Library: fake.Library})
 		stop()
 		assert.Nil(t, got)
-		if !errors.Is(err, context.DeadlineExceeded) { // before it came to the call that hangs
+		if !errors.Is(err, context.DeadlineExceeded) { // before the call that hangs
 			require.ErrorIs(t, err, nvml.ErrHung)
 			return
 		}
 	}
 }
 
-// Snapshots are not changed once they are published: the race detector sees it otherwise.
+// Snapshots never change once published: the race detector would report it.
 func TestManyReaders(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	await(t, m, "GPUs", ready)

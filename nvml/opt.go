@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 )
 
-// Opt is a value that the driver may not be able to tell: a GPU without the feature, a driver without the call, a
-// refusal. The zero value is not known, and is null in JSON, so that "0 errors" and "nobody knows" never look alike.
+// Opt is a value that may be unknown: the GPU lacks the feature, the driver lacks the call, or
+// refuses it. The zero value is unknown, and null in JSON, so that 0 errors and an unknown
+// number of errors never look alike.
 type Opt[T any] struct {
 	Value T
 	OK    bool
@@ -15,7 +16,7 @@ type Opt[T any] struct {
 // Some is a known value.
 func Some[T any](v T) Opt[T] { return Opt[T]{v, true} }
 
-// Or is the value, or what stands for an unknown one.
+// Or is the value, or the given one in place of an unknown value.
 func (o Opt[T]) Or(unknown T) T {
 	if !o.OK {
 		return unknown
@@ -31,7 +32,7 @@ func (o Opt[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(o.Value)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (o *Opt[T]) UnmarshalJSON(data []byte) error {
 	*o = Opt[T]{}
 	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
 
-// BenchmarkRead is a full read of the fake as the monitor does it, with the number of calls that it makes. The fake
-// answers each in about a microsecond; a driver needs 2 to 50, so the count is what carries over.
+// BenchmarkRead is the monitor's full read of the fake, with its number of calls. The fake
+// answers each in about a microsecond, a driver in 2 to 50: the number holds for both.
 func BenchmarkRead(b *testing.B) {
 	for _, gpus := range []int{1, 8} {
 		b.Run(fmt.Sprintf("gpus=%d", gpus), func(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstRead is a read with what is read once a minute: names, ends of links, topology.
+// BenchmarkFirstRead includes the facts read once a minute: names, ends of links, topology.
 func BenchmarkFirstRead(b *testing.B) {
 	set(b, nvmltest.HGX())
 	b.ReportAllocs()

@@ -40,23 +40,27 @@ func TestReadHGX(t *testing.T) {
 		Clocks:      nvml.Clocks{SM: nvml.Some(1830), SMMax: nvml.Some(1980), Memory: nvml.Some(2619)},
 		Power:       nvml.Power{Draw: nvml.Some(560_000), Limit: nvml.Some(700_000), Energy: zero},
 		Throttle:    nvml.Some(nvml.Throttle(0)),
-		ECC:         nvml.ECC{VolatileCorrected: zero, VolatileUncorrected: zero, AggregateCorrected: zero, AggregateUncorrected: zero},
-		Rows: nvml.Rows{
-			Corrected: nvml.Some(0), Uncorrected: nvml.Some(0), Pending: no, Failed: no, Spare: nvml.Some(nvml.Spare{Max: 640}),
-		},
-		Pages:    nvml.Pages{SingleBit: nvml.Some(0), DoubleBit: nvml.Some(0), Pending: no},
-		Recovery: nvml.Some(nvml.RecoveryNone),
-		PCIe: nvml.PCIe{
-			Generation: nvml.Some(5), GenerationMax: nvml.Some(5), Width: nvml.Some(16), WidthMax: nvml.Some(16), Replays: zero,
-			Sent: zero, Received: zero,
-		},
-		Fabric: nvml.Some(nvml.Fabric{
-			State: "completed", Cluster: "c1c1c1c1-c1c1-c1c1-c1c1-c1c1c1c1c1c1", Clique: 1,
-			Health: nvml.Health{
-				Summary: nvml.Some("healthy"), BandwidthDegraded: no, RouteRecovery: no, RouteUnhealthy: no, TimeoutRecovery: no,
-				Misconfigured: nvml.Some("no"),
+		MemoryErrors: nvml.MemoryErrors{
+			ECC: nvml.ECC{VolatileCorrected: zero, VolatileUncorrected: zero, AggregateCorrected: zero, AggregateUncorrected: zero},
+			Rows: nvml.Rows{
+				Corrected: nvml.Some(0), Uncorrected: nvml.Some(0), Pending: no, Failed: no, Spare: nvml.Some(nvml.Spare{Max: 640}),
 			},
-		}),
+			Pages:    nvml.Pages{SingleBit: nvml.Some(0), DoubleBit: nvml.Some(0), Pending: no},
+			Recovery: nvml.Some(nvml.RecoveryNone),
+		},
+		Interconnect: nvml.Interconnect{
+			PCIe: nvml.PCIe{
+				Generation: nvml.Some(5), GenerationMax: nvml.Some(5), Width: nvml.Some(16), WidthMax: nvml.Some(16), Replays: zero,
+				Sent: zero, Received: zero,
+			},
+			Fabric: nvml.Some(nvml.Fabric{
+				State: "completed", Cluster: "c1c1c1c1-c1c1-c1c1-c1c1-c1c1c1c1c1c1", Clique: 1,
+				Health: nvml.Health{
+					Summary: nvml.Some("healthy"), BandwidthDegraded: no, RouteRecovery: no, RouteUnhealthy: no, TimeoutRecovery: no,
+					Misconfigured: nvml.Some("no"),
+				},
+			}),
+		},
 		MIG: nvml.Some(nvml.MIG{}), Processes: nvml.Some([]nvml.Process{}),
 	}, g)
 
@@ -70,7 +74,7 @@ func TestReadHGX(t *testing.T) {
 	assert.Equal(t, nvml.Some("system (SYS)"), peers[0].Ancestor)
 }
 
-// Each change that the fake makes is seen in the field that it belongs to.
+// Each change of the fake is seen in its own field of the snapshot.
 func TestChanges(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	before := await(t, m, "GPUs", ready).GPUs[2]
@@ -138,7 +142,8 @@ func TestRates(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	first := anew(t, m)
 	update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Received = 1 << 42 })
-	// Only the one read after a change shows it, and that read's snapshot may be gone before we look.
+	// Only one read after a change shows a rate, and its snapshot may be replaced before this
+	// test sees it.
 	s := await(t, m, "a rate", func(s *nvml.Snapshot) bool {
 		if s.GPUs[0].PCIe.SendRate.Or(0) > 0 {
 			return true
@@ -146,7 +151,8 @@ func TestRates(t *testing.T) {
 		update(t, func(s *nvmltest.State) { s.GPUs[0].PCIeSent += 1 << 40 })
 		return false
 	})
-	// The two reads are at most as far apart as the whole test took, so the rate is at least this.
+	// The two reads are at most as far apart as the whole test took, so the rate is at least
+	// this.
 	least := float64(1<<40) / s.At.Sub(first.At.Add(-first.Took)).Seconds()
 	assert.GreaterOrEqual(t, s.GPUs[0].PCIe.SendRate.Value, least)
 	assert.Equal(t, nvml.Some(uint64(1<<42)), anew(t, m).GPUs[0].Links[3].Received)
@@ -157,7 +163,7 @@ func TestRates(t *testing.T) {
 	})
 }
 
-// GPUs without byte counters have their turns to be sampled.
+// GPUs without byte counters are sampled in turn.
 func TestSampledPCIe(t *testing.T) {
 	s := nvmltest.HGX()
 	s.Fields[197], s.Fields[198] = nvmltest.NotSupported, nvmltest.NotSupported
@@ -180,14 +186,14 @@ func TestLostGPU(t *testing.T) {
 	g := lost.GPUs[4]
 	assert.Equal(t, nvml.CodeLost, g.Err.Code)
 	assert.Equal(t, "nvml: GPU is lost (15)", g.Err.Error())
-	assert.Equal(t, before.GPUs[4].UUID, g.UUID, "who it was is kept")
+	assert.Equal(t, before.GPUs[4].UUID, g.UUID, "its identity is kept")
 	assert.False(t, g.Memory.Total.OK)
 	assert.Empty(t, g.Links)
 	for _, i := range []int{0, 3, 5, 7} {
 		assert.Nil(t, lost.GPUs[i].Err)
 		assert.Len(t, lost.GPUs[i].Links, 18)
 	}
-	// The others are still heard, once there is a set of events without the lost one.
+	// XIDs of the others still arrive, once a set of events without the lost GPU exists.
 	await(t, m, "an XID of another", func(s *nvml.Snapshot) bool {
 		require.NoError(t, fake.XID(5, 31))
 		return len(s.GPUs[5].XIDs) > 0
@@ -199,7 +205,7 @@ func TestLostGPU(t *testing.T) {
 	assert.Len(t, back.GPUs[4].Links, 18)
 }
 
-// A GPU that is lost between two calls of one read is lost, not half read.
+// A GPU lost between two calls of one read is lost, not half read.
 func TestGPULostInTheMiddleOfARead(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	await(t, m, "GPUs", ready)
@@ -235,7 +241,7 @@ func TestXIDs(t *testing.T) {
 	})
 }
 
-// What one function cannot tell is not known, and nothing else is spoiled.
+// The facts of a failing function are unknown, and no other fact is.
 func TestFailingFunctions(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	await(t, m, "GPUs", ready)
@@ -275,7 +281,7 @@ func TestOldDriver(t *testing.T) {
 	assert.False(t, g.Bus.OK || g.Fabric.OK || g.MIG.OK || g.ECC.VolatileCorrected.OK || g.Rows.Spare.OK)
 	assert.Empty(t, g.Links)
 	assert.Len(t, g.Peers, 7)
-	anew(t, m) // without events it reads on
+	anew(t, m) // reads go on without events
 }
 
 func TestBareDriver(t *testing.T) {

@@ -7,32 +7,33 @@ import (
 	"strings"
 )
 
-// Throttle is why a GPU's clocks are lower than they could be: nvmlClocksEventReasons, several at once.
+// Throttle is a set of reasons for reduced clocks: nvmlClocksEventReasons.
 type Throttle uint64
 
-// The reasons. HWSlowdown, HWThermal and PowerBrake halve the clocks or worse (nvml.h); SWPowerCap is usual for a
-// GPU that works hard.
+// The reasons. HWSlowdown, HWThermal and PowerBrake halve the clocks or worse (nvml.h);
+// SWPowerCap is normal under full load.
 const (
 	Idle        Throttle = 1 << 0
-	ClockLimit  Throttle = 1 << 1 // clocks were set by somebody
+	ClockLimit  Throttle = 1 << 1 // clocks set by an administrator or application
 	SWPowerCap  Throttle = 1 << 2
-	HWSlowdown  Throttle = 1 << 3 // temperature, power brake, or too fast a change of power
+	HWSlowdown  Throttle = 1 << 3 // temperature, power brake, or fast trigger
 	SyncBoost   Throttle = 1 << 4
 	SWThermal   Throttle = 1 << 5
 	HWThermal   Throttle = 1 << 6
-	PowerBrake  Throttle = 1 << 7 // the power supply asked for less
+	PowerBrake  Throttle = 1 << 7 // asserted by the power supply
 	DisplayMode Throttle = 1 << 8
 )
 
-// throttleNames are in the order of their bits.
+// throttleNames are in bit order.
 var throttleNames = []string{
-	"idle", "clock_limit", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "power_brake", "display",
+	"idle", "clock_limit", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal",
+	"power_brake", "display",
 }
 
-// Has reports whether any of the reasons holds.
+// Has reports whether t includes any of the reasons.
 func (t Throttle) Has(reasons Throttle) bool { return t&reasons != 0 }
 
-// Names lists the reasons; one that NVML adds later has its bit for a name.
+// Names lists the reasons; a reason that NVML adds later is named by its bit.
 func (t Throttle) Names() []string {
 	names := []string{}
 	for bit := range 64 {
@@ -54,7 +55,7 @@ func (t Throttle) String() string { return strings.Join(t.Names(), ", ") }
 // MarshalJSON writes the names.
 func (t Throttle) MarshalJSON() ([]byte, error) { return json.Marshal(t.Names()) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (t *Throttle) UnmarshalJSON(data []byte) error {
 	var names []string
 	if err := json.Unmarshal(data, &names); err != nil {
@@ -73,10 +74,11 @@ func (t *Throttle) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Recovery is what the driver says must be done to a GPU: nvmlDeviceGpuRecoveryAction_t.
+// Recovery is the driver's advice for a faulty GPU: nvmlDeviceGpuRecoveryAction_t.
 type Recovery string
 
-// The recovery actions. NVIDIA, GPU memory error management, "Error recovery and response flags", says what each asks.
+// The recovery actions, as in NVIDIA's "GPU Memory Error Management", section "Error recovery
+// and response flags".
 const (
 	RecoveryNone          Recovery = "none"
 	RecoveryReset         Recovery = "reset GPU"
@@ -93,7 +95,7 @@ var recoveries = []Recovery{
 	RecoverySystemReboot,
 }
 
-// recovery names an action, one that NVML adds later by its number.
+// recovery names an action; one that NVML adds later by its number.
 func recovery(code uint64) Recovery {
 	if code < uint64(len(recoveries)) {
 		return recoveries[code]

@@ -16,8 +16,8 @@ const (
 	kindUshort
 )
 
-// decodeValue reads the union nvmlValue_t as a count. Values that are no count, negative ones and those that are not
-// numbers, are not known: some drivers use them for "none".
+// decodeValue reads the union nvmlValue_t as a count. Negative values and NaN are unknown: some
+// drivers use them for "none".
 func decodeValue(kind uint32, raw [8]byte) Opt[uint64] {
 	bits := binary.NativeEndian.Uint64(raw[:])
 	switch kind {
@@ -27,7 +27,7 @@ func decodeValue(kind uint32, raw [8]byte) Opt[uint64] {
 		}
 	case kindUint:
 		return Some(uint64(binary.NativeEndian.Uint32(raw[:])))
-	case kindUlong, kindUlongLong: // long has 64 bits on every platform of Linux that NVIDIA supports
+	case kindUlong, kindUlongLong: // long has 64 bits on every Linux platform of NVIDIA
 		return Some(bits)
 	case kindLongLong:
 		if v := int64(bits); v >= 0 {
@@ -43,7 +43,8 @@ func decodeValue(kind uint32, raw [8]byte) Opt[uint64] {
 	return Opt[uint64]{}
 }
 
-// rate is bytes a second between two counts. A count that fell has wrapped or was reset: nothing is known then.
+// rate is bytes a second between two counts. A count that fell has wrapped or was reset: the
+// rate is then unknown.
 func rate(from, to Opt[uint64], seconds float64) Opt[float64] {
 	if !from.OK || !to.OK || to.Value < from.Value || seconds <= 0 {
 		return Opt[float64]{}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzDecodeValue compares with a reading of the bytes by hand, in arbitrary precision.
+// FuzzDecodeValue compares with an arbitrary-precision reading of the bytes.
 func FuzzDecodeValue(f *testing.F) {
 	for kind := range uint32(8) {
 		f.Add(kind, uint64(1))
@@ -41,7 +41,7 @@ func FuzzDecodeValue(f *testing.F) {
 	})
 }
 
-// FuzzDecodeHealth puts the mask together again from what was read.
+// FuzzDecodeHealth rebuilds the mask from the decoded health.
 func FuzzDecodeHealth(f *testing.F) {
 	f.Add(uint32(0), uint8(0))
 	f.Add(uint32(0x1AA), uint8(1))
@@ -78,7 +78,7 @@ func FuzzThrottleJSON(f *testing.F) {
 	})
 }
 
-// FuzzSnapshotJSON: what can be read is written again as it was.
+// FuzzSnapshotJSON: a snapshot read from JSON is written and read again without a change.
 func FuzzSnapshotJSON(f *testing.F) {
 	f.Add([]byte(`{"state":"ready","gpus":[{"index":1,"uuid":"GPU-1","memory":{"total":5,"free":null},"throttle":["hw_thermal"]}]}`))
 	f.Add([]byte(`{"gpus":[{"links":[{"up":false,"speed":26562}],"xids":[{"code":79}],"error":{"code":15,"text":"lost"}}]}`))

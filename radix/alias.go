@@ -1,104 +1,124 @@
 package radix
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
-// alias is an engine hash that names a block in each of several domains. SGLang leaves the LoRA adapter out of its hash, so one
-// prompt under two adapters is two blocks of one name, and a removal does not tell which of them goes.
+// alias is an engine hash of blocks in several domains. SGLang leaves the LoRA adapter out of
+// its hash, so one prompt under two adapters is two blocks of one engine hash, and a removal
+// does not tell which of them goes.
 //
-// So removals are counted apart, and a place is credited only while it has more copies than removals could have hit it.
-// Any place stays good as a parent until the last copy is gone: each holds a pin on its block.
+// So removals are counted apart, and a block is credited only while it has more copies than
+// removals. Each block stays valid as a parent until the last copy is gone: the alias holds a
+// pin on it.
 type alias struct {
-	places []place    // at least two, of different domains
-	lost   [tiers]int // removals
+	blocks   []blockRef // at least two, of different domains
+	removals [tiers]int
 }
 
-// aliased is the handle of an entry whose places are in worker.aliases.
-const aliased = math.MaxUint32
+// credited reports whether a block surely has a copy in the tier.
+func (a *alias) credited(b *blockRef, t Tier) bool { return int(b.copies[t]) > a.removals[t] }
 
-// credited reports whether a place surely has a copy in the tier.
-func (a *alias) credited(p *place, t Tier) bool { return int(p.n[t]) > a.lost[t] }
-
-// total returns the copies in a tier over all places.
+// total returns the copies in a tier over all blocks.
 func (a *alias) total(t Tier) int {
-	n := -a.lost[t]
-	for i := range a.places {
-		n += int(a.places[i].n[t])
+	n := -a.removals[t]
+	for i := range a.blocks {
+		n += int(a.blocks[i].copies[t])
 	}
 	return n
 }
 
-// in returns the place in a domain, or nil.
-func (a *alias) in(d Domain) *place {
-	i := slices.IndexFunc(a.places, func(p place) bool { return p.hold.run.domain == d })
+// in returns the block in a domain, or nil.
+func (a *alias) in(d Domain) *blockRef {
+	i := slices.IndexFunc(a.blocks, func(b blockRef) bool { return b.holding.run.domain == d })
 	if i < 0 {
 		return nil
 	}
-	return &a.places[i]
+	return &a.blocks[i]
 }
 
-// becomeAliasLocked makes an alias of an entry that is about to get a place in a second domain.
-func (o *worker) becomeAliasLocked(e *entry) {
-	p := place{hold: o.holds[e.handle], offset: e.offset, n: e.n}
-	if o.aliases == nil {
-		o.aliases = make(map[uint64]*alias)
+// valid reports whether stores and removals can lead to this alias.
+func (a *alias) valid() bool {
+	for i := range a.blocks {
+		b := &a.blocks[i]
+		if b.copies == (copies{}) || a.in(b.holding.run.domain) != b {
+			return false
+		}
 	}
-	o.aliases[e.key] = &alias{places: []place{p}}
-	*e = entry{key: e.key, handle: aliased, n: copies{1}} // not empty
-	o.later = append(o.later, change{hold: p.hold, offset: p.offset, pin: true})
+	for t, n := range a.removals {
+		if total := a.total(Tier(t)); total < 0 || total == 0 && n > 0 {
+			return false
+		}
+	}
+	return len(a.blocks) >= 2
 }
 
-// enterAliasLocked counts a copy of an aliased engine hash at an offset of h's run, which is locked.
-func (o *worker) enterAliasLocked(key uint64, h *hold, offset uint32, t Tier) {
-	a := o.aliases[key]
-	p := a.in(h.run.domain)
-	switch {
-	case p == nil:
-		a.places = append(a.places, place{hold: h, offset: offset})
-		p = &a.places[len(a.places)-1]
-		h.acquire(offset, tierPin)
-	case p.hold != h || p.offset != offset:
-		a.leave(o, p)
-		*p = place{hold: h, offset: offset}
-		a.forgive()
-		h.acquire(offset, tierPin)
-	}
-	was := a.credited(p, t)
-	p.n.add(t)
-	if !was && a.credited(p, t) {
-		h.acquire(offset, t)
-	}
-	o.shrinkAliasLocked(key, a)
-}
-
-// forgive forgets the tiers where removals may have taken all copies. None of their places is credited, as none has more
-// copies than all have.
-func (a *alias) forgive() {
-	for t := range a.lost {
+// resetEmptyTiers zeroes the tiers where removals may have taken all copies. No block is
+// credited there, as none has more copies than all together.
+func (a *alias) resetEmptyTiers() {
+	for t := range a.removals {
 		if a.total(Tier(t)) > 0 {
 			continue
 		}
-		a.lost[t] = 0
-		for i := range a.places {
-			a.places[i].n[t] = 0
+		a.removals[t] = 0
+		for i := range a.blocks {
+			a.blocks[i].copies[t] = 0
 		}
 	}
 }
 
-// leave releases all of a place.
-func (a *alias) leave(o *worker, p *place) {
-	c := change{hold: p.hold, offset: p.offset, unpin: true}
-	for t := range Tier(tiers) {
-		c.release[t] = a.credited(p, t)
-	}
-	o.later = append(o.later, c)
+// makeAliasLocked turns an entry that is about to get a block in a second domain into an alias.
+func (w *worker) makeAliasLocked(e *entry) {
+	b := w.ref(e)
+	w.addAliasLocked(e.key, &alias{blocks: []blockRef{b}})
+	*e = aliasEntry(e.key)
+	w.deferred = append(w.deferred, deferredChange{holding: b.holding, offset: b.offset, pin: true})
 }
 
-// takeAliasLocked takes one copy of an aliased engine hash away, from one of its places or another.
-func (o *worker) takeAliasLocked(key uint64, t Tier) (ok bool) {
-	a := o.aliases[key]
+func (w *worker) addAliasLocked(key uint64, a *alias) {
+	if w.aliases == nil {
+		w.aliases = make(map[uint64]*alias)
+	}
+	w.aliases[key] = a
+}
+
+// aliasEntry returns the entry of an alias. Its one copy keeps the slot from being free.
+func aliasEntry(key uint64) entry { return entry{key: key, handle: aliased, copies: copies{1}} }
+
+// addAliasCopyLocked counts a copy of an aliased engine hash at an offset of h's run, which is
+// locked.
+func (w *worker) addAliasCopyLocked(key uint64, h *holding, offset uint32, t Tier) {
+	a := w.aliases[key]
+	b := a.in(h.run.domain)
+	switch {
+	case b == nil:
+		a.blocks = append(a.blocks, blockRef{holding: h, offset: offset})
+		b = &a.blocks[len(a.blocks)-1]
+		h.addEntry(offset, tierPin)
+	case b.holding != h || b.offset != offset:
+		w.deferAliasRemoval(a, b)
+		*b = blockRef{holding: h, offset: offset}
+		a.resetEmptyTiers()
+		h.addEntry(offset, tierPin)
+	}
+	was := a.credited(b, t)
+	b.copies.add(t)
+	if !was && a.credited(b, t) {
+		h.addEntry(offset, t)
+	}
+	w.shrinkAliasLocked(key, a)
+}
+
+// deferAliasRemoval removes all copies of a block.
+func (w *worker) deferAliasRemoval(a *alias, b *blockRef) {
+	c := deferredChange{holding: b.holding, offset: b.offset, unpin: true}
+	for t := range Tier(tiers) {
+		c.remove[t] = a.credited(b, t)
+	}
+	w.deferred = append(w.deferred, c)
+}
+
+// removeAliasCopyLocked removes one copy of an aliased engine hash, of whichever block.
+func (w *worker) removeAliasCopyLocked(key uint64, t Tier) (ok bool) {
+	a := w.aliases[key]
 	if t == TierUnknown {
 		t = TierGPU
 		for t < tiers && a.total(t) == 0 {
@@ -108,83 +128,61 @@ func (o *worker) takeAliasLocked(key uint64, t Tier) (ok bool) {
 	if t >= tiers || a.total(t) == 0 {
 		return false
 	}
-	for i := range a.places {
+	for i := range a.blocks {
 		// The last copy that no removal can have hit.
-		if p := &a.places[i]; int(p.n[t]) == a.lost[t]+1 {
-			c := change{hold: p.hold, offset: p.offset}
-			c.release[t] = true
-			o.later = append(o.later, c)
+		if b := &a.blocks[i]; int(b.copies[t]) == a.removals[t]+1 {
+			c := deferredChange{holding: b.holding, offset: b.offset}
+			c.remove[t] = true
+			w.deferred = append(w.deferred, c)
 		}
 	}
-	a.lost[t]++
-	a.forgive()
-	o.shrinkAliasLocked(key, a)
+	a.removals[t]++
+	a.resetEmptyTiers()
+	w.shrinkAliasLocked(key, a)
 	return true
 }
 
-// shrinkAliasLocked drops places without copies, and the alias when fewer than two are left.
-func (o *worker) shrinkAliasLocked(key uint64, a *alias) {
-	a.places = slices.DeleteFunc(a.places, func(p place) bool {
-		if p.n != (copies{}) {
+// dropAliasBlocksLocked forgets the blocks of an alias on evicted holdings. Earlier removals
+// may have hit any block, so they go on counting against the others.
+func (w *worker) dropAliasBlocksLocked(key uint64, a *alias, evicted []uint64) {
+	rest := a.blocks[:0]
+	for _, b := range a.blocks {
+		if !bit(evicted, b.holding.handle) {
+			rest = append(rest, b)
+		}
+	}
+	if len(rest) == len(a.blocks) {
+		return
+	}
+	clear(a.blocks[len(rest):])
+	a.blocks = rest
+	a.resetEmptyTiers()
+	w.shrinkAliasLocked(key, a)
+}
+
+// shrinkAliasLocked drops blocks without copies, and the alias if fewer than two blocks are
+// left.
+func (w *worker) shrinkAliasLocked(key uint64, a *alias) {
+	a.blocks = slices.DeleteFunc(a.blocks, func(b blockRef) bool {
+		if b.copies != (copies{}) {
 			return false
 		}
-		a.leave(o, &p)
+		w.deferAliasRemoval(a, &b)
 		return true
 	})
-	switch len(a.places) {
+	switch len(a.blocks) {
 	case 0:
-		o.table.remove(key)
+		w.entries.remove(key)
 	case 1:
-		p := a.places[0]
-		for t := range p.n {
-			p.n[t] -= uint16(a.lost[t]) // no more than there are, see forgive
+		b := a.blocks[0]
+		for t := range b.copies {
+			b.copies[t] -= uint16(a.removals[t]) // no more than there are, see resetEmptyTiers
 		}
-		*o.table.find(key) = entry{key: key, handle: p.hold.handle, offset: p.offset, n: p.n}
-		o.later = append(o.later, change{hold: p.hold, offset: p.offset, unpin: true})
+		*w.entries.find(key) = b.entry(key)
+		unpin := deferredChange{holding: b.holding, offset: b.offset, unpin: true}
+		w.deferred = append(w.deferred, unpin)
 	default:
 		return
 	}
-	delete(o.aliases, key)
+	delete(w.aliases, key)
 }
-
-// change is what has to be done to a hold whose run was not locked when that was found out: only one is locked at a time.
-type change struct {
-	hold    *hold
-	offset  uint32
-	pin     bool
-	unpin   bool
-	odd     bool // first of all: from held by name to held by an entry
-	release [tiers]bool
-}
-
-// settleLocked makes the changes that were put off, in order. No run is locked.
-func (x *Index) settleLocked(o *worker) {
-	for _, c := range o.later {
-		r := c.hold.run
-		r.mu.Lock()
-		if c.odd {
-			c.hold.estrange(c.offset)
-		}
-		if c.pin {
-			c.hold.acquire(c.offset, tierPin)
-		}
-		for t, yes := range c.release {
-			if yes {
-				c.hold.release(c.offset, Tier(t))
-			}
-		}
-		if c.unpin {
-			c.hold.release(c.offset, tierPin)
-		}
-		r.dropped++
-		x.leaveLocked(o, c.hold)
-	}
-	clear(o.later)
-	o.later = o.later[:0]
-	if cap(o.later) > maxLater {
-		o.later = nil
-	}
-}
-
-// maxLater bounds the scratch that is kept: such changes are rare, and a freak's memory should not stay.
-const maxLater = 1024

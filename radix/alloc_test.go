@@ -41,7 +41,7 @@ func TestAppendHashesDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestPredictDoesNotAllocate: once a prompt is predicted, others like it cost no memory.
+// TestPredictDoesNotAllocate repeats a prediction, which reuses its memory.
 func TestPredictDoesNotAllocate(t *testing.T) {
 	x := New(Config{Seed: 1})
 	a, b := x.AddWorker(), x.AddWorker()
@@ -54,10 +54,10 @@ func TestPredictDoesNotAllocate(t *testing.T) {
 	buf, hashes := make([]Overlap, 0, 2), make([]Hash, 0, len(c))
 	request := func() {
 		s := x.Scope(key)
-		buf, hashes = x.ForeseeTokens(buf[:0], hashes[:0], s, tokens, 16)
-		buf = x.Foresee(buf[:0], s, c)
+		buf, hashes = x.MatchPredictedTokens(buf[:0], hashes[:0], s, tokens, 16)
+		buf = x.MatchPredicted(buf[:0], s, c)
 		x.Predict(&p, b, s, c)
-		p.Settle()
+		p.Confirm()
 		p.Forget()
 	}
 	request()
@@ -66,8 +66,8 @@ func TestPredictDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestMemoryIsGivenBack fills an index and empties it in each way there is: nothing may be counted any more, and the
-// heap must be where it was.
+// TestMemoryIsGivenBack fills an index and empties it in each possible way: all counts and the
+// heap must be as before.
 func TestMemoryIsGivenBack(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -123,7 +123,8 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// heap returns the bytes alive. Two collections: the first only ages what sync.Pool holds.
+// heap returns the live bytes. The first of two collections only ages the content of
+// sync.Pools.
 func heap() int {
 	runtime.GC()
 	runtime.GC()
@@ -132,8 +133,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// TestStoreAllocates: of a worker whose cache is full, a prompt that nobody else has takes two pieces of memory, a long one one more for each
-// page of its blocks, and one to be predicted. What tables take as they grow is rare.
+// TestStoreAllocates stores unique prompts for a worker with a full cache: each takes two
+// allocations, a long prompt one more for each page of its blocks, and a prediction one.
 func TestStoreAllocates(t *testing.T) {
 	const room = 512
 	for _, tt := range []struct{ blocks, want int }{{4, 2}, {64, 2}, {90, 3}, {700, 4}} {
@@ -146,7 +147,7 @@ func TestStoreAllocates(t *testing.T) {
 		store := func() {
 			names := held[turn%room]
 			if x.Remove(w, TierGPU, names) != 0 {
-				t.Fatalf("Remove does not know what was stored")
+				t.Fatalf("Remove does not find stored blocks")
 			}
 			if names == nil {
 				names = make([]uint64, tt.blocks)
@@ -164,7 +165,7 @@ func TestStoreAllocates(t *testing.T) {
 			blocks[0] += spread
 			turn++
 		}
-		for range 4 * room { // tables have their sizes then
+		for range 4 * room { // until the tables have their sizes
 			store()
 		}
 		if n := testing.AllocsPerRun(room, store); int(n) > tt.want {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// shared builds an index where all workers hold one chain, stored in pieces, as engines do chunk by chunk, and each has
-// branches of its own at every piece.
+// shared builds an index whose workers all hold one chain, stored in pieces as engines do, and
+// each has a branch of its own at every piece.
 func shared(tb testing.TB, workers, depth, piece int) (*Index, Domain, []Hash) {
 	tb.Helper()
 	x := New(Config{Seed: 1})
@@ -57,7 +57,7 @@ const (
 	benchWorkers = 64
 )
 
-// prompts makes chains of private content behind one common block, as in a conversation trace.
+// prompts makes chains of unique blocks behind one common block, as in a conversation trace.
 func prompts(n, depth int) (chains [][]Hash, engine [][]uint64) {
 	for p := range n {
 		c, e := make([]Hash, depth), make([]uint64, depth)
@@ -73,8 +73,8 @@ func prompts(n, depth int) (chains [][]Hash, engine [][]uint64) {
 	return chains, engine
 }
 
-// BenchmarkMatchConversations looks up random chains that one worker each holds to the end and all share a first block of: a million
-// entries.
+// BenchmarkMatchConversations looks up random chains with one holder each and one common first
+// block, among a million entries.
 func BenchmarkMatchConversations(b *testing.B) {
 	x := New(Config{Seed: 1})
 	d := x.Domain(DomainKey{})
@@ -93,7 +93,8 @@ func BenchmarkMatchConversations(b *testing.B) {
 	}
 }
 
-// BenchmarkStoreRemove stores and removes prompts; it reports blocks stored plus blocks removed.
+// BenchmarkStoreRemove stores and removes prompts; it reports blocks stored plus blocks
+// removed.
 func BenchmarkStoreRemove(b *testing.B) {
 	for _, content := range []string{"private", "shared"} {
 		b.Run("content="+content, func(b *testing.B) {
@@ -121,8 +122,8 @@ func BenchmarkStoreRemove(b *testing.B) {
 	}
 }
 
-// BenchmarkStoreParallel has each goroutine write for a worker of its own, with content of its own behind one common first block;
-// each keeps half of its prompts. Compare -cpu 1,2.
+// BenchmarkStoreParallel has each goroutine write unique blocks behind one common first block
+// for its own worker, which keeps half of its prompts. Compare -cpu 1,2.
 func BenchmarkStoreParallel(b *testing.B) {
 	x := New(Config{Seed: 1})
 	d := x.Domain(DomainKey{})
@@ -143,7 +144,7 @@ func BenchmarkStoreParallel(b *testing.B) {
 	b.ReportMetric(2*benchDepth*float64(b.N)/b.Elapsed().Seconds(), "blocks/s")
 }
 
-// BenchmarkMatchBesideWriter looks up while another goroutine stores and removes on the same chain.
+// BenchmarkMatchBesideWriter looks up a chain that another goroutine stores and removes.
 func BenchmarkMatchBesideWriter(b *testing.B) {
 	x, d, c := shared(b, benchWorkers, 256, 64)
 	w := x.AddWorker()

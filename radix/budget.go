@@ -1,134 +1,96 @@
 package radix
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync/atomic"
 
-// budget bounds what the index takes. Blocks that come reserve room first, and where there is none, others go: see [Index.evict].
-type budget struct {
-	max      int64 // bytes; 0: no bound
-	soft     int64 // at which blocks go: the rest is for tables that grow
-	reserved atomic.Int64
-
-	blocks  atomic.Int64 // copies evicted
-	runs    atomic.Int64 // runs that died of it
-	parents atomic.Int64 // stores refused as their parent was evicted
-	refused atomic.Int64 // stores refused as there was no room at all
-
-	mu   sync.Mutex // held by who evicts, who holds nothing else; above all other locks
-	hand uint32     // the handle that the clock came to; guarded by mu
+// memoryLimit is the memory budget of an index.
+type memoryLimit struct {
+	max      int64        // bytes; 0: no bound
+	soft     int64        // from here on blocks are evicted; the rest is for tables that grow
+	reserved atomic.Int64 // bytes of stores under way
 }
 
 const (
 	// minBudget holds the tables of an empty index and some thousand blocks.
 	minBudget = 1 << 20
-	// softShare of the budget is kept for tables: those that grow at once, as stripes and a worker's handles do, are that small.
+	// softShare of the budget is kept for tables that grow without a reservation, as stripes
+	// do.
 	softShare = 64
-	// roundShare of the budget is evicted at once: so writers stop for it rarely, and not for long.
-	roundShare = 256
+	// evictShare of the budget is evicted at once, so that writers wait rarely and not for
+	// long.
+	evictShare = 256
 
-	// callBytes and newBlockBytes are what a store may take: a run and a hold, and for each block its hash, its name and the place of that
-	// with what lies idle. An entry of the worker's own is no larger than the place.
-	callBytes     = 2048
+	// storeBytes and newBlockBytes bound the memory of a store: a run and a holding; and for
+	// each block its hashes and its slot, with unused capacity. An entry is no larger than the
+	// slot.
+	storeBytes    = 2048
 	newBlockBytes = 64
 
-	// farOff is how many such calls fit at once before any of them needs to reserve: more than there are cores.
-	farOff = 64
+	// farStores is the number of equal stores that must fit for a store to need no reservation:
+	// more than there are cores.
+	farStores = 64
 )
 
-func (b *budget) init(most int64) {
-	if most > 0 {
-		b.max = max(most, minBudget)
-		b.soft = b.max - b.max/softShare
+func (l *memoryLimit) init(maxBytes int64) {
+	if maxBytes > 0 {
+		l.max = max(maxBytes, minBudget)
+		l.soft = l.max - l.max/softShare
 	}
 }
 
-// used returns the bytes that the index takes.
-func (x *Index) used() int64 {
-	return x.count.bytes.Load() + x.children.bytes() + x.places.bytes()
-}
-
-// tight reports whether the index had better not grow by so many bytes for speed only.
-func (x *Index) tight(more int64) bool {
-	return x.budget.max > 0 && x.used()+x.budget.reserved.Load()+more > x.budget.soft
-}
-
-// need returns what a store of so many blocks may take.
-func (x *Index) need(o *worker, blocks int) int64 {
-	n := callBytes + newBlockBytes*int64(blocks) + x.places.growth(int64(blocks))
-	if room := o.room.Load(); room < int64(blocks) {
-		n += o.doubling.Load()
+// storeNeed returns the bytes that a store of that many blocks may take.
+func (e *evictor) storeNeed(w *worker, blocks int) int64 {
+	n := storeBytes + newBlockBytes*int64(blocks) + e.tree.blocks.growth(int64(blocks))
+	if room := w.sizes.room.Load(); room < int64(blocks) {
+		n += w.sizes.doubling.Load()
 	}
 	return n
 }
 
-// reserve makes room for so many blocks of a worker. What it returns goes back by release, once they are counted. The caller holds no lock.
-func (x *Index) reserve(o *worker, blocks int) (int64, error) {
-	if x.budget.max == 0 {
+// reserve makes room for a store of that many blocks. The caller releases the result when the
+// blocks are counted. It holds no lock.
+func (e *evictor) reserve(w *worker, blocks int) (int64, error) {
+	limit := &e.tree.limit
+	if limit.max == 0 {
 		return 0, nil
 	}
-	// Fast path: the end is far.
-	need := x.need(o, blocks)
-	if x.used()+farOff*need <= x.budget.soft {
+	// Fast path: the limit is far.
+	need := e.storeNeed(w, blocks)
+	if e.tree.bytes()+farStores*need <= limit.soft {
 		return 0, nil
 	}
-	for x.used()+x.budget.reserved.Add(need) > x.budget.soft {
-		x.release(need)
-		if !x.makeRoom(o, blocks) {
-			x.budget.refused.Add(1)
+	for e.tree.bytes()+limit.reserved.Add(need) > limit.soft {
+		e.release(need)
+		if !e.makeRoom(w, blocks) {
+			e.tree.count.refused.Add(1)
 			return 0, ErrBudget
 		}
-		need = x.need(o, blocks)
+		need = e.storeNeed(w, blocks)
 	}
 	return need, nil
 }
 
-// lose is for a store that was refused.
-func (x *Index) lose(w Worker, engine []uint64) {
-	if o := x.lock(w); o != nil {
-		x.loseLocked(o, engine)
-		o.unlock()
-	}
-}
+func (e *evictor) release(need int64) { e.tree.limit.reserved.Add(-need) }
 
-func (x *Index) release(need int64) { x.budget.reserved.Add(-need) }
-
-// makeRoom evicts until a store fits, and reports whether it may.
-func (x *Index) makeRoom(o *worker, blocks int) bool {
-	b := &x.budget
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	over := x.used() + b.reserved.Load() + x.need(o, blocks) - b.soft
+// makeRoom evicts until a store fits, and reports whether it may fit.
+func (e *evictor) makeRoom(w *worker, blocks int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	limit := &e.tree.limit
+	over := e.tree.bytes() + limit.reserved.Load() + e.storeNeed(w, blocks) - limit.soft
 	if over <= 0 {
-		return true // another one has evicted meanwhile
+		return true // another writer has evicted meanwhile
 	}
-	return x.evict(over + b.max/roundShare)
+	return e.evictLocked(over + limit.max/evictShare)
 }
 
-// shrink evicts until an index that was loaded is within its budget.
-func (x *Index) shrink() {
-	b := &x.budget
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.max > 0 {
-		if over := x.used() - b.soft; over <= 0 || !x.evict(over) {
+// shrink evicts until a loaded index is within its budget.
+func (e *evictor) shrink() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	limit := &e.tree.limit
+	for limit.max > 0 {
+		if over := e.tree.bytes() - limit.soft; over <= 0 || !e.evictLocked(over) {
 			return
 		}
-	}
-}
-
-// Partial reports whether the budget has kept blocks of w out of the index, or taken them from it, since w was last cleared. Removals that
-// are unknown, and [ErrBudget], are to be expected then.
-func (x *Index) Partial(w Worker) bool {
-	o := x.worker(w)
-	return o != nil && o.partial.Load()
-}
-
-// SetPartial says that blocks of w were left out before what was loaded was saved.
-func (x *Index) SetPartial(w Worker) {
-	if o := x.lock(w); o != nil {
-		o.partial.Store(true)
-		o.mu.Unlock()
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"testing"
 )
 
-// TestBudgetUnderWriters has writers of several kinds fill an index far beyond its budget, beside look-ups: it stays within the budget, says
-// nothing that was never stored, and is sound in the end.
+// TestBudgetUnderWriters has different writers fill an index far beyond its budget, beside
+// look-ups: it stays within the budget, credits no block that was never stored, and is
+// consistent at the end.
 func TestBudgetUnderWriters(t *testing.T) {
 	const writers, rounds, prompts, depth = 6, 1500, 400, 40
 	x := New(Config{Seed: 1, MaxBytes: minBudget, Stripes: 4})
-	x.budget.max, x.budget.soft = 300<<10, 290<<10 // half of what there will be
+	x.tree.limit.max, x.tree.limit.soft = 300<<10, 290<<10 // half of the final size
 	domains := []Domain{x.Domain(salt(0)), x.Domain(salt(1))}
 	var done atomic.Bool
 	var writing, reading sync.WaitGroup
@@ -32,7 +33,8 @@ func TestBudgetUnderWriters(t *testing.T) {
 					t.Errorf("Match of prompt %d = %+v", p, o)
 				}
 			}
-			// What tables of writers grow by is not known before: a call's own blocks may be beyond.
+			// The reservation does not cover growing tables: a call's own blocks may exceed the
+			// budget.
 			if s := x.Stats(); s.Bytes > s.MaxBytes+writers*depth*256 {
 				t.Errorf("%d bytes, the budget is %d", s.Bytes, s.MaxBytes)
 				return
@@ -44,8 +46,8 @@ func TestBudgetUnderWriters(t *testing.T) {
 	reading.Wait()
 	checkIndex(t, x)
 	s := x.Stats()
-	if s.EvictedBlocks < 2000 || s.EvictedRuns == 0 || s.Bytes > s.MaxBytes || x.budget.reserved.Load() != 0 {
-		t.Errorf("Stats() = %+v, %d bytes reserved", s, x.budget.reserved.Load())
+	if s.EvictedBlocks < 2000 || s.EvictedRuns == 0 || s.Bytes > s.MaxBytes || x.tree.limit.reserved.Load() != 0 {
+		t.Errorf("Stats() = %+v, %d bytes reserved", s, x.tree.limit.reserved.Load())
 	}
 	for w := range Worker(writers) {
 		x.RemoveWorker(w)
@@ -55,7 +57,7 @@ func TestBudgetUnderWriters(t *testing.T) {
 	}
 }
 
-// promptOf returns the blocks of a prompt: the first quarter is that of one in ten.
+// promptOf returns the blocks of a prompt. Every tenth prompt has the same first quarter.
 func promptOf(p, depth int) []Hash {
 	blocks := make([]Hash, depth)
 	for i := range blocks {
@@ -68,8 +70,8 @@ func promptOf(p, depth int) []Hash {
 	return blocks
 }
 
-// writeBeyond stores prompts in parts, and removes, moves and clears some. Every third writer has names of its own, and those of others do
-// not tell the domain.
+// writeBeyond stores prompts in parts, and removes, moves and clears some. Every third writer
+// has engine hashes of its own; those of the others are equal in both domains.
 func writeBeyond(t *testing.T, x *Index, w Worker, g int, domains []Domain, rounds int) {
 	t.Helper()
 	const prompts, depth = 400, 40
@@ -95,7 +97,7 @@ func writeBeyond(t *testing.T, x *Index, w Worker, g int, domains []Domain, roun
 			rest.HasParent, rest.Parent = true, engine[half-1]
 		}
 		for _, s := range []Store{first, rest} {
-			// A parent in both domains, or one that another's round has taken, is refused.
+			// Parents in both domains and evicted parents are refused.
 			if err := x.Store(s); err != nil && !errors.Is(err, ErrBudget) && !errors.Is(err, ErrUnknownParent) {
 				t.Errorf("Store = %v", err)
 			}
@@ -109,8 +111,9 @@ func writeBeyond(t *testing.T, x *Index, w Worker, g int, domains []Domain, roun
 	}
 }
 
-// TestWhatStaysIsABeginning evicts little by little: whatever a worker still holds, it holds all that leads there.
-func TestWhatStaysIsABeginning(t *testing.T) {
+// TestPrefixesStay evicts step by step: a worker that holds a run also holds all blocks that
+// lead to it.
+func TestPrefixesStay(t *testing.T) {
 	x := New(Config{Seed: 1, MaxBytes: 1 << 30})
 	d := x.Domain(DomainKey{})
 	r := rand.New(rand.NewPCG(1, 7))
@@ -118,7 +121,7 @@ func TestWhatStaysIsABeginning(t *testing.T) {
 		w := x.AddWorker()
 		for p := range 300 {
 			blocks := promptOf(p, 40)
-			blocks[20+r.IntN(19)] = Hash(r.Uint32()) // many leave others in the middle
+			blocks[20+r.IntN(19)] = Hash(r.Uint32()) // many diverge within the prompt
 			engine := make([]uint64, len(blocks))
 			for i := range engine {
 				engine[i] = uint64(blocks[i]) * uint64(1+g%2)
@@ -129,23 +132,23 @@ func TestWhatStaysIsABeginning(t *testing.T) {
 			mustStore(t, x, Store{Worker: w, Domain: d, Engine: engine, Blocks: blocks})
 		}
 	}
-	x.budget.mu.Lock()
-	defer x.budget.mu.Unlock()
+	x.evictor.mu.Lock()
+	defer x.evictor.mu.Unlock()
 	rounds := 0
-	for ; x.evict(1); rounds++ {
-		for _, p := range []int{3, 4} { // somebody comes back to these
+	for ; x.evictor.evictLocked(1); rounds++ {
+		for _, p := range []int{3, 4} { // these stay referenced
 			x.Match(nil, d, promptOf(p, 40))
 		}
 		if rounds > 2000 {
 			break
 		}
-		for _, o := range *x.workers.Load() {
-			for _, h := range o.holds {
+		for _, o := range x.workers.list() {
+			for _, h := range o.holdings.list {
 				if h == nil || h.run.parent.parent == nil {
 					continue
 				}
-				if above := o.holdOn(h.run.parent); above == nil || above.leadAny < h.run.offset || int(h.leadAny) != h.top() {
-					t.Fatalf("after %d rounds worker %d holds run %d and not all of what leads there", rounds, o.id, h.run.id)
+				if above := o.on(h.run.parent); above == nil || above.coveredAny < h.run.offset || int(h.coveredAny) != h.end() {
+					t.Fatalf("after %d rounds worker %d holds run %d but not all blocks that lead to it", rounds, o.id, h.run.id)
 				}
 			}
 		}

@@ -5,19 +5,21 @@ import (
 	"testing"
 )
 
-// squeezed is a history in which the budget takes blocks away now and then. The index then knows less than the oracle, and must never say more.
-type squeezed struct {
+// evictingHistory is a history with evictions: the index then knows less than the oracle, and
+// must never credit more.
+type evictingHistory struct {
 	*history
-	evicted int // rounds that found something
+	evicted int // rounds with a victim
 }
 
-// newSqueezed returns a history whose engine hashes tell the domain: the oracle does not know which place of an alias the budget took.
-func newSqueezed(tb testing.TB, in []byte) *squeezed {
+// newEvictingHistory returns a history without aliases: the oracle does not know the evicted
+// block of an alias.
+func newEvictingHistory(tb testing.TB, in []byte) *evictingHistory {
 	tb.Helper()
-	return &squeezed{history: newHistory(tb, in)}
+	return &evictingHistory{history: newHistory(tb, in)}
 }
 
-func (h *squeezed) run() {
+func (h *evictingHistory) run() {
 	ops := 0
 	for len(h.in) > 0 {
 		switch op := h.next(20); {
@@ -34,7 +36,7 @@ func (h *squeezed) run() {
 		case op < 19:
 			h.evict()
 		default:
-			h.full()
+			h.storeFull()
 		}
 		if ops++; ops%4 == 0 { // the oracle is slow
 			h.compare()
@@ -43,36 +45,36 @@ func (h *squeezed) run() {
 	h.compare()
 	for _, held := range h.oracle.workers {
 		for _, e := range held {
-			for _, p := range e.places {
-				h.compareLess(parsePath(p.path))
+			for _, p := range e.blocks {
+				h.compareAtMost(parsePath(p.path))
 			}
 		}
 	}
 }
 
 // key is the engine hash of a domain.
-func (h *squeezed) key(d Domain) uint64 { return h.engine()*historyDomains + uint64(d) }
+func (h *evictingHistory) key(d Domain) uint64 { return h.engine()*historyDomains + uint64(d) }
 
-func (h *squeezed) next2() Domain { return Domain(h.next(historyDomains)) }
+func (h *evictingHistory) domain() Domain { return Domain(h.next(historyDomains)) }
 
-func (h *squeezed) evict() {
-	h.x.budget.mu.Lock()
-	defer h.x.budget.mu.Unlock()
-	if h.x.evict(int64(1 + 64*h.next(64))) {
+func (h *evictingHistory) evict() {
+	h.x.evictor.mu.Lock()
+	defer h.x.evictor.mu.Unlock()
+	if h.x.evictor.evictLocked(int64(1 + 64*h.next(64))) {
 		h.evicted++
 	}
 }
 
-// full stores while there is no room, which evicts whatever can be.
-func (h *squeezed) full() {
-	soft := h.x.budget.soft
-	h.x.budget.soft = h.x.used() - int64(64*h.next(64))
+// storeFull stores into a full index, which evicts all it can.
+func (h *evictingHistory) storeFull() {
+	soft := h.x.tree.limit.soft
+	h.x.tree.limit.soft = h.x.tree.bytes() - int64(64*h.next(64))
 	h.store()
-	h.x.budget.soft = soft
+	h.x.tree.limit.soft = soft
 }
 
-func (h *squeezed) store() {
-	d := h.next2()
+func (h *evictingHistory) store() {
+	d := h.domain()
 	s := Store{Worker: h.worker(), Domain: d, Tier: h.tier()}
 	if h.next(3) > 0 {
 		s.HasParent, s.Parent = true, h.key(d)
@@ -85,7 +87,7 @@ func (h *squeezed) store() {
 	var before []string
 	for _, key := range s.Engine {
 		if e := h.oracle.workers[s.Worker][key]; e != nil {
-			for _, p := range e.places {
+			for _, p := range e.blocks {
 				before = append(before, p.path)
 			}
 		}
@@ -99,9 +101,9 @@ func (h *squeezed) store() {
 		if !h.x.Partial(s.Worker) {
 			h.t.Fatalf("Store(%+v) = %v of a worker that is not partial", s, got)
 		}
-		// Names may have moved from there, to where the index could not follow.
+		// The engine hashes may have moved to blocks that the index could not follow.
 		for _, path := range before {
-			h.compareLess(parsePath(path))
+			h.compareAtMost(parsePath(path))
 		}
 	case errors.Is(want, ErrUnknownParent) && partial:
 		h.t.Fatalf("Store(%+v) = %v of a partial worker, want %v", s, got, ErrBudget)
@@ -110,8 +112,8 @@ func (h *squeezed) store() {
 	}
 }
 
-func (h *squeezed) remove() {
-	w, t, d := h.worker(), h.tier(), h.next2()
+func (h *evictingHistory) remove() {
+	w, t, d := h.worker(), h.tier(), h.domain()
 	var engine []uint64
 	for range 1 + h.next(4) {
 		engine = append(engine, h.key(d))
@@ -121,12 +123,13 @@ func (h *squeezed) remove() {
 		want = len(engine)
 	}
 	if got := h.x.Remove(w, t, engine); got < want || got > want && !h.x.Partial(w) {
-		h.t.Fatalf("Remove(%d, %d, %v) = %d, want %d or, of a partial worker, more", w, t, engine, got, want)
+		h.t.Fatalf("Remove(%d, %d, %v) = %d, want %d or, of a partial worker, more",
+			w, t, engine, got, want)
 	}
 }
 
-// compare checks that the index is sound, and that no answer to a chain that is held, or to one block of it changed, says too much.
-func (h *squeezed) compare() {
+// compare checks the index, and that no answer credits more than the oracle.
+func (h *evictingHistory) compare() {
 	h.t.Helper()
 	checkIndex(h.t, h.x)
 	for w := range Worker(historyWorkers + 1) {
@@ -138,18 +141,18 @@ func (h *squeezed) compare() {
 	for i := range chain {
 		chain[i] = Hash(1 + h.next(historyBlocks))
 	}
-	h.compareLess(h.next2(), chain)
+	h.compareAtMost(h.domain(), chain)
 	for _, held := range h.oracle.workers {
 		for _, e := range held {
-			for _, p := range e.places {
-				h.compareLess(parsePath(p.path))
+			for _, p := range e.blocks {
+				h.compareAtMost(parsePath(p.path))
 			}
-			return // one will do: maps begin anywhere
+			return // one is enough: the iteration order is random
 		}
 	}
 }
 
-func (h *squeezed) compareLess(d Domain, chain []Hash) {
+func (h *evictingHistory) compareAtMost(d Domain, chain []Hash) {
 	h.t.Helper()
 	h.buf = h.x.Match(h.buf[:0], d, chain)
 	most := map[Worker]Overlap{}
@@ -165,57 +168,59 @@ func (h *squeezed) compareLess(d Domain, chain []Hash) {
 	}
 	for w, m := range most {
 		if found[w] != m && !h.x.Partial(w) {
-			h.t.Fatalf("Match(%d, %v) = %+v of a worker that is not partial, want %+v", d, chain, found[w], m)
+			h.t.Fatalf("Match(%d, %v) = %+v of a worker that is not partial, want %+v",
+				d, chain, found[w], m)
 		}
 	}
 }
 
-// FuzzBudget runs any history on an index whose budget takes blocks away: it must stay sound and never say more than the oracle, and exactly
-// the same of workers that it took nothing from.
+// FuzzBudget runs any history with evictions: the index must stay consistent, never credit more
+// than the oracle, and agree for workers without evictions.
 func FuzzBudget(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(randomBytes(seed, 600))
 	}
-	f.Fuzz(func(t *testing.T, in []byte) { newSqueezed(t, in[:min(len(in), 1024)]).run() })
+	f.Fuzz(func(t *testing.T, in []byte) { newEvictingHistory(t, in[:min(len(in), 1024)]).run() })
 }
 
 func TestRandomBudgets(t *testing.T) {
 	evicted, refused := 0, uint64(0)
 	for seed := range uint64(150) {
-		h := newSqueezed(t, randomBytes(seed, 1200))
+		h := newEvictingHistory(t, randomBytes(seed, 1200))
 		h.run()
 		evicted += h.evicted
 		refused += h.x.Stats().EvictedParents + h.x.Stats().Refused
 	}
 	if evicted < 300 || refused < 300 {
-		t.Errorf("the histories had %d evictions and %d refused stores: too few to show anything", evicted, refused)
+		t.Errorf("the histories had %d evictions and %d refused stores: too few to show anything",
+			evicted, refused)
 	}
 }
 
-// TestBudgetTakesAliases runs histories with names that are in two domains at once. What then may be said is more than the oracle can tell,
-// but the index must be sound, and empty when all is taken.
+// TestBudgetTakesAliases runs histories with aliases. The oracle cannot tell the exact answers,
+// but the index must be consistent, and empty after the eviction of all.
 func TestBudgetTakesAliases(t *testing.T) {
 	aliases := 0
 	for seed := range uint64(75) {
 		h := newHistory(t, randomBytes(seed, 1200))
-		s := squeezed{history: h}
+		s := evictingHistory{history: h}
 		for len(h.in) > 0 {
 			if h.next(4) == 0 {
 				s.evict()
 			} else {
 				err := h.x.Store(Store{
-					Worker: h.worker(), Domain: s.next2(), Tier: Tier(h.next(tiers)),
-					Engine: names(h.engine(), h.engine()), Blocks: chain(Hash(h.next(3)), 1),
+					Worker: h.worker(), Domain: s.domain(), Tier: Tier(h.next(tiers)),
+					Engine: hashesOf(h.engine(), h.engine()), Blocks: chain(Hash(h.next(3)), 1),
 				})
 				if err != nil && !errors.Is(err, ErrUnknownWorker) {
 					t.Fatal(err)
 				}
 			}
 			if h.next(8) == 0 {
-				h.x.Remove(h.worker(), h.tier(), names(h.engine()))
+				h.x.Remove(h.worker(), h.tier(), hashesOf(h.engine()))
 			}
-			for w := range Worker(len(*h.x.workers.Load())) {
-				if o := h.x.worker(w); o != nil {
+			for w := range Worker(len(h.x.workers.list())) {
+				if o := h.x.workers.get(w); o != nil {
 					aliases += len(o.aliases)
 				}
 			}
@@ -224,11 +229,11 @@ func TestBudgetTakesAliases(t *testing.T) {
 			}
 			checkIndex(t, h.x)
 		}
-		h.x.budget.mu.Lock()
-		for h.x.evict(1 << 20) {
+		h.x.evictor.mu.Lock()
+		for h.x.evictor.evictLocked(1 << 20) {
 			continue
 		}
-		h.x.budget.mu.Unlock()
+		h.x.evictor.mu.Unlock()
 		checkIndex(t, h.x)
 		if st := h.x.Stats(); st.Entries+st.Holds+st.Runs > 0 {
 			t.Fatalf("Stats() = %+v after all was evicted", st)

@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// families are the workloads that memory is measured on.
-var families = []struct {
+// workloads are those of the memory tests.
+var workloads = []struct {
 	name string
 	make func(testing.TB) *workload
 }{
@@ -27,7 +27,7 @@ var families = []struct {
 	}},
 }
 
-// player returns an empty index of so many bytes for a workload.
+// player returns an empty index with a budget of most bytes.
 func player(w *workload, most int64) *index.Player {
 	p := &index.Player{Index: radix.New(radix.Config{Seed: 1, MaxBytes: most}), Workload: w.Workload}
 	p.Domain = p.Index.Domain(radix.DomainKey{Model: "workload"})
@@ -37,9 +37,10 @@ func player(w *workload, most int64) *index.Player {
 	return p
 }
 
-// TestBytesAreTrue compares what the index counts with what the heap grows by, while it fills, and after all workers have gone.
+// TestBytesAreTrue compares the counted bytes with the heap while the index fills, and after
+// all workers have gone.
 func TestBytesAreTrue(t *testing.T) {
-	for _, family := range families {
+	for _, family := range workloads {
 		t.Run(family.name, func(t *testing.T) {
 			w := family.make(t)
 			before := liveBytes()
@@ -47,7 +48,8 @@ func TestBytesAreTrue(t *testing.T) {
 			for part := range 4 {
 				p.Apply(w.Ops[len(w.Ops)*part/4 : len(w.Ops)*(part+1)/4])
 				heap, counted := liveBytes()-before, p.Index.Stats().Bytes
-				t.Logf("%d %% of the workload: %d bytes counted, %d on the heap: %.3f", 25*(part+1), counted, heap, float64(counted)/float64(heap))
+				t.Logf("%d %% of the workload: %d bytes counted, %d on the heap: %.3f",
+					25*(part+1), counted, heap, float64(counted)/float64(heap))
 				if counted < heap*85/100 || counted > heap*115/100 {
 					t.Errorf("%d bytes are counted, %d are on the heap", counted, heap)
 				}
@@ -70,15 +72,15 @@ func TestBytesAreTrue(t *testing.T) {
 	}
 }
 
-// quality is how well an index within a budget does what one without does.
+// quality compares an index within a budget with an unbounded one.
 type quality struct {
-	best, bestUnbounded int // leading blocks of the best worker, over all look-ups
+	best, bestUnbounded int // sum of the largest overlaps
 	most                int // bytes
 	stores, refused     int
-	over                int // look-ups that were told more than is there
+	over                int // answers above the right one
 }
 
-// play plays a workload, look-ups and all, on an index of so many bytes and on one without a bound.
+// play plays a workload with its look-ups on an index with a budget and on an unbounded one.
 func play(tb testing.TB, w *workload, most int64) (q quality, took, tookUnbounded time.Duration, x *radix.Index) {
 	tb.Helper()
 	p, all := player(w, most), player(w, 0)
@@ -123,10 +125,11 @@ func deepest(all []radix.Overlap) (n int) {
 	return n
 }
 
-// TestBudgetHoldsAtInsert plays workloads on an index of half of what they need: its bytes are within the budget after every call, it never
-// says more than an index without a bound, and what it knows is worth having.
+// TestBudgetHoldsAtInsert plays workloads with half of the memory they need: the index is
+// within the budget after every call, never credits more than an unbounded one, and finds most
+// blocks.
 func TestBudgetHoldsAtInsert(t *testing.T) {
-	for _, family := range families {
+	for _, family := range workloads {
 		t.Run(family.name, func(t *testing.T) {
 			w := family.make(t)
 			all := player(w, 0)
@@ -137,14 +140,15 @@ func TestBudgetHoldsAtInsert(t *testing.T) {
 			}
 			q, _, _, x := play(t, w, int64(need/2))
 			s := x.Stats()
-			t.Logf("%d bytes of %d, of which the workload needs %d: %+v, %+v", q.most, s.MaxBytes, need, q, s)
+			t.Logf("%d bytes of %d, of which the workload needs %d: %+v, %+v",
+				q.most, s.MaxBytes, need, q, s)
 			if q.most > s.MaxBytes || q.most < s.MaxBytes*9/10 {
 				t.Errorf("the index took %d bytes of %d", q.most, s.MaxBytes)
 			}
 			if q.over > 0 || s.EvictedBlocks == 0 || q.refused == q.stores {
 				t.Errorf("%d answers were too good, %d blocks were evicted, %d of %d stores refused", q.over, s.EvictedBlocks, q.refused, q.stores)
 			}
-			// A router that knew half of the blocks by chance would find the beginnings only.
+			// An index with a random half of the blocks would find only the beginnings.
 			if q.best < q.bestUnbounded/3 {
 				t.Errorf("look-ups find %d blocks, %d without a bound", q.best, q.bestUnbounded)
 			}
@@ -152,9 +156,10 @@ func TestBudgetHoldsAtInsert(t *testing.T) {
 	}
 }
 
-// TestBudgetOfPlenty plays a workload on an index that has twice the room it needs: every answer is that without a bound.
+// TestBudgetOfPlenty plays a workload with twice the memory it needs: all answers are those of
+// an unbounded index.
 func TestBudgetOfPlenty(t *testing.T) {
-	w := families[0].make(t)
+	w := workloads[0].make(t)
 	all := player(w, 0)
 	all.Apply(w.Ops[:w.Warm])
 	p := player(w, int64(2*all.Index.Stats().Bytes))
@@ -166,7 +171,8 @@ func TestBudgetOfPlenty(t *testing.T) {
 	}
 }
 
-// TestBudgetWithoutRoom stores more in one call than there is room for, evicting all: it is refused, and the index goes on.
+// TestBudgetWithoutRoom stores more than the budget in one call: it is refused after the
+// eviction of all, and the index works on.
 func TestBudgetWithoutRoom(t *testing.T) {
 	x := radix.New(radix.Config{Seed: 1, MaxBytes: 1})
 	d, w := x.Domain(radix.DomainKey{}), x.AddWorker()
@@ -187,7 +193,7 @@ func TestBudgetWithoutRoom(t *testing.T) {
 	}
 	behind := radix.Store{Worker: w, Domain: d, HasParent: true, Parent: 1 << 16, Engine: []uint64{1 << 20}, Blocks: []radix.Hash{7}}
 	if err := x.Store(behind); !errors.Is(err, radix.ErrBudget) {
-		t.Errorf("Store behind what was refused = %v", err)
+		t.Errorf("Store behind a refused block = %v", err)
 	}
 	x.Clear(w)
 	if err := x.Store(behind); !errors.Is(err, radix.ErrUnknownParent) || x.Partial(w) {
@@ -198,10 +204,10 @@ func TestBudgetWithoutRoom(t *testing.T) {
 	}
 }
 
-// BenchmarkBudget plays workloads on an index of more than, half and a quarter of what they need, beside one without a bound: what stores and removals
-// cost, and how much of each prompt look-ups still find.
+// BenchmarkBudget plays workloads with more than, half and a quarter of the memory they need,
+// beside an unbounded index: the time of writes, and the share of blocks that look-ups find.
 func BenchmarkBudget(b *testing.B) {
-	for _, family := range families {
+	for _, family := range workloads {
 		w := family.make(b)
 		all := player(w, 0)
 		all.Apply(w.Ops)
@@ -224,9 +230,9 @@ func BenchmarkBudget(b *testing.B) {
 	}
 }
 
-// TestWantedStays fills an index many times over: what look-ups come back to stays whole, what nobody asks for goes, also where another one
-// stores it again.
-func TestWantedStays(t *testing.T) {
+// TestReferencedStays fills an index many times over: chains looked up or stored again stay
+// whole, unused ones go.
+func TestReferencedStays(t *testing.T) {
 	x := radix.New(radix.Config{Seed: 1, MaxBytes: 1})
 	d, w, other := x.Domain(radix.DomainKey{}), x.AddWorker(), x.AddWorker()
 	const depth, rounds = 100, 3000
@@ -250,7 +256,8 @@ func TestWantedStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found(wanted) != depth {
-			t.Fatalf("after %d prompts, %d blocks are found of what is looked up all the time", p, found(wanted))
+			t.Fatalf("after %d prompts, %d blocks are found of the referenced chain",
+				p, found(wanted))
 		}
 		again := shared
 		again.Worker = other
@@ -259,7 +266,8 @@ func TestWantedStays(t *testing.T) {
 		}
 	}
 	if found(cold) > 0 || found(shared) != depth {
-		t.Errorf("%d blocks are found of what nobody asked for, %d of what was stored again and again", found(cold), found(shared))
+		t.Errorf("%d blocks are found of the unused chain, %d of the one stored repeatedly",
+			found(cold), found(shared))
 	}
 	if s := x.Stats(); s.Bytes > s.MaxBytes || s.EvictedBlocks < 2*uint64(s.Blocks) {
 		t.Errorf("Stats() = %+v", s)

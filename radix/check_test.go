@@ -5,36 +5,37 @@ import (
 	"testing"
 )
 
-// checkIndex walks a quiet index and compares everything that is kept twice.
+// checkIndex walks a quiet index and compares all that it has in two places.
 func checkIndex(tb testing.TB, x *Index) {
 	tb.Helper()
 	runs, blocks := 0, 0
-	kids := map[*run]int{}
-	x.children.each(func(r *run) {
+	children := map[*run]int{}
+	x.tree.children.all(func(r *run) {
 		runs++
 		blocks += len(r.hashes())
-		kids[r.parent]++
+		children[r.parent]++
 		checkRun(tb, x, r)
 	})
-	x.children.each(func(r *run) {
-		if int(r.kids) != kids[r] {
-			tb.Fatalf("run %d counts %d children, has %d", r.id, r.kids, kids[r])
+	x.tree.children.all(func(r *run) {
+		if int(r.children) != children[r] {
+			tb.Fatalf("run %d counts %d children, has %d", r.id, r.children, children[r])
 		}
 	})
-	checkPlaces(tb, x)
-	x.domains.each(func(d *domain) {
+	checkBlockTable(tb, x)
+	x.tree.domains.all(func(d *domain) {
 		r := d.root
-		if int(r.kids) != kids[r] || len(r.holds) > 0 || len(r.hashes()) > 0 {
-			tb.Fatalf("root %d: %d children, want %d; %d holds", r.id, r.kids, kids[r], len(r.holds))
+		if int(r.children) != children[r] || len(r.holders.slots) > 0 || len(r.hashes()) > 0 {
+			tb.Fatalf("root %d: %d children, want %d; %d holders",
+				r.id, r.children, children[r], len(r.holders.slots))
 		}
 	})
-	checkWeights(tb, x)
+	checkBytes(tb, x)
 	if s := x.Stats(); s.Runs != runs || s.Blocks != blocks {
 		tb.Fatalf("Stats() = %+v, the tree has %d runs and %d blocks", s, runs, blocks)
 	}
-	for _, o := range *x.workers.Load() {
-		if o != nil {
-			checkWorker(tb, x, o)
+	for _, w := range x.workers.list() {
+		if w != nil {
+			checkWorker(tb, x, w)
 		}
 	}
 }
@@ -42,201 +43,215 @@ func checkIndex(tb testing.TB, x *Index) {
 // checkRun checks one linked run.
 func checkRun(tb testing.TB, x *Index, r *run) {
 	tb.Helper()
-	if r.dead.Load() || len(r.holds) == len(r.spare) && r.kids == 0 {
-		tb.Fatalf("run %d is linked but nobody needs it", r.id)
+	v, slots := r.view.Load(), r.holders.slots
+	if r.dead.Load() || r.holders.count() == 0 && r.children == 0 {
+		tb.Fatalf("run %d is linked without holders and children", r.id)
 	}
 	parent := r.parent.hashes()
-	if int(r.offset) > len(parent) || r.offset > r.parent.kidTop {
-		tb.Fatalf("run %d hangs at %d of %d blocks, kidTop %d", r.id, r.offset, len(parent), r.parent.kidTop)
+	if int(r.offset) > len(parent) || r.offset > r.parent.maxChildOffset {
+		tb.Fatalf("run %d hangs at %d of %d blocks, maxChildOffset %d",
+			r.id, r.offset, len(parent), r.parent.maxChildOffset)
 	}
 	have := r.hashes()
-	if f := r.face.Load(); have[0] != r.first || x.children.find(r.parent.face.Load(), r.offset, r.first) != f || f.run != r {
+	if have[0] != r.first || x.tree.children.find(r.parent.view.Load(), r.offset, r.first) != v || v.run != r {
 		tb.Fatalf("run %d is not found by its key", r.id)
 	}
 	if int(r.offset) < len(parent) && parent[r.offset] == r.first {
-		tb.Fatalf("run %d repeats the block that its parent goes on with", r.id)
+		tb.Fatalf("run %d repeats the next block of its parent", r.id)
 	}
-	holders := map[Worker]bool{}
-	for slot, h := range r.holds {
+	workers := map[Worker]bool{}
+	for slot, h := range slots {
 		if h == nil {
 			continue
 		}
-		if holders[h.worker] {
+		if workers[h.worker] {
 			tb.Fatalf("worker %d holds run %d twice", h.worker, r.id)
 		}
-		holders[h.worker] = true
-		if h.run != r || int(h.slot) != slot || h.top() > len(have) {
-			tb.Fatalf("run %d slot %d: hold at slot %d, top %d of %d blocks", r.id, slot, h.slot, h.top(), len(have))
+		workers[h.worker] = true
+		if h.run != r || int(h.slot) != slot || h.end() > len(have) {
+			tb.Fatalf("run %d slot %d: holding at slot %d, end %d of %d blocks",
+				r.id, slot, h.slot, h.end(), len(have))
 		}
-		if got := r.leadLocked(slot); got != h.lead() {
-			tb.Fatalf("run %d slot %d publishes %#x, want %#x", r.id, slot, got, h.lead())
+		if got := v.coverage(slot); got != h.coverage() {
+			tb.Fatalf("run %d slot %d publishes %#x, want %#x", r.id, slot, got, h.coverage())
 		}
-		checkHold(tb, h)
+		checkHolding(tb, h)
 	}
-	if words, l := r.face.Load().words(); (l != nil || words[0].Load() != 0) && len(r.holds) == 0 || len(r.spare) > len(r.holds) {
-		tb.Fatalf("run %d keeps leads without holds", r.id)
+	if words, t := v.coverages(); (t != nil || words[0].Load() != 0) && len(slots) == 0 || len(r.holders.free) > len(slots) {
+		tb.Fatalf("run %d has coverage words without holders", r.id)
 	}
 }
 
-// checkHold recounts a hold's bits.
-func checkHold(tb testing.TB, h *hold) {
+// checkHolding recounts a holding's bits.
+func checkHolding(tb testing.TB, h *holding) {
 	tb.Helper()
-	live := 0
-	for _, words := range h.has {
+	blocks := 0
+	for _, words := range h.listed {
 		for _, v := range words {
-			live += bits.OnesCount64(v)
+			blocks += bits.OnesCount64(v)
 		}
 	}
-	if h.odd != nil {
-		for _, words := range h.odd.has {
+	if h.entries != nil {
+		for _, words := range h.entries.tiers {
 			for _, v := range words {
-				live += bits.OnesCount64(v)
+				blocks += bits.OnesCount64(v)
 			}
 		}
 	}
-	lead := func(has func(i int) bool) (n uint32) {
+	covered := func(has func(i int) bool) (n uint32) {
 		for n < maxRun && has(int(n)) {
 			n++
 		}
 		return n
 	}
-	anyTier := lead(func(i int) bool { return h.word(i/64)>>(i%64)&1 == 1 })
-	gpu := lead(func(i int) bool {
-		return h.tierWord(TierGPU, i/64)>>(i%64)&1 == 1
-	})
-	if int(h.live) != live || live == 0 || h.leadAny != anyTier || h.leadGPU != gpu {
-		tb.Fatalf("hold of worker %d on run %d: live %d leads %d/%d, want %d %d/%d",
-			h.worker, h.run.id, h.live, h.leadAny, h.leadGPU, live, anyTier, gpu)
+	anyTier := covered(func(i int) bool { return h.word(i/64)>>(i%64)&1 == 1 })
+	gpu := covered(func(i int) bool { return h.tierWord(TierGPU, i/64)>>(i%64)&1 == 1 })
+	if int(h.blocks) != blocks || blocks == 0 || h.coveredAny != anyTier || h.coveredGPU != gpu {
+		tb.Fatalf("holding of worker %d on run %d: %d blocks, covers %d/%d, want %d %d/%d",
+			h.worker, h.run.id, h.blocks, h.coveredAny, h.coveredGPU, blocks, anyTier, gpu)
 	}
 }
 
-// checkWorker compares a worker's table with its holds.
-func checkWorker(tb testing.TB, x *Index, o *worker) {
+// tierBlock is a block of a worker's holding in a tier.
+type tierBlock struct {
+	handle, offset uint32
+	tier           int
+}
+
+// checkWorker compares a worker's entries with its holdings.
+func checkWorker(tb testing.TB, x *Index, w *worker) {
 	tb.Helper()
-	type key struct {
-		handle, offset uint32
-		tier           int
-	}
-	entries, aliases, names := 0, 0, map[key]int{}
-	for _, e := range o.table.slots {
+	entries, aliases, hashes := 0, 0, map[tierBlock]int{}
+	for _, e := range w.entries.slots {
 		if e.empty() {
 			continue
 		}
 		entries++
 		if e.handle == aliased {
-			a := o.aliases[e.key]
-			if len(a.places) < 2 {
-				tb.Fatalf("worker %d: alias %#x has %d places", o.id, e.key, len(a.places))
-			}
-			for i := range a.places {
-				p := &a.places[i]
-				names[key{p.hold.handle, p.offset, tiers}]++
-				for tier := range Tier(tiers) {
-					if a.credited(p, tier) {
-						names[key{p.hold.handle, p.offset, int(tier)}]++
-					}
-				}
-			}
+			checkAlias(tb, w, e.key, hashes)
 			aliases++
 			continue
 		}
-		if got := o.table.find(e.key); got == nil || *got != e {
-			tb.Fatalf("worker %d: entry %#x is not found", o.id, e.key)
+		if got := w.entries.find(e.key); got == nil || *got != e {
+			tb.Fatalf("worker %d: entry %#x is not found", w.id, e.key)
 		}
-		for tier, n := range e.n {
+		for tier, n := range e.copies {
 			if n > 0 {
-				names[key{e.handle, e.offset, tier}]++
+				hashes[tierBlock{e.handle, e.offset, tier}]++
 			}
 		}
 	}
-	if aliases != len(o.aliases) || len(o.later) > 0 {
-		tb.Fatalf("worker %d: %d aliases, want %d; %d changes left", o.id, len(o.aliases), aliases, len(o.later))
+	if aliases != len(w.aliases) || len(w.deferred) > 0 {
+		tb.Fatalf("worker %d: %d aliases, want %d; %d deferred changes",
+			w.id, len(w.aliases), aliases, len(w.deferred))
 	}
-	if entries != o.table.len {
-		tb.Fatalf("worker %d: %d entries, table says %d", o.id, entries, o.table.len)
+	if entries != w.entries.len {
+		tb.Fatalf("worker %d: %d entries, the table counts %d", w.id, entries, w.entries.len)
 	}
-	live := map[uint32]int{}
-	for k, n := range names {
-		h := o.holds[k.handle]
-		live[k.handle]++
-		extra := h.odd.more[moreKey(k.offset, Tier(k.tier))]
-		if !bit(h.odd.has[k.tier], k.offset) || int(extra) != n-1 {
-			tb.Fatalf("worker %d: %d names of block %+v, hold counts %d more", o.id, n, k, extra)
+	blocks := map[uint32]int{}
+	for k, n := range hashes {
+		h := w.holdings.list[k.handle]
+		blocks[k.handle]++
+		extra := h.entries.extra[extraKey(k.offset, Tier(k.tier))]
+		if !bit(h.entries.tiers[k.tier], k.offset) || int(extra) != n-1 {
+			tb.Fatalf("worker %d: %d engine hashes of block %+v, the holding counts %d more",
+				w.id, n, k, extra)
 		}
 	}
-	checkNamed(tb, x, o, live)
-	for i, h := range o.holds {
-		if h != nil && (int(h.handle) != i || int(h.live) != live[h.handle]) {
-			tb.Fatalf("worker %d: hold %d has %d bits, table says %d", o.id, i, h.live, live[h.handle])
+	checkListed(tb, x, w, blocks)
+	for i, h := range w.holdings.list {
+		if h != nil && (int(h.handle) != i || int(h.blocks) != blocks[h.handle]) {
+			tb.Fatalf("worker %d: holding %d has %d bits, want %d",
+				w.id, i, h.blocks, blocks[h.handle])
 		}
 	}
 }
 
-// checkNamed checks what a worker holds by name, and adds it to live.
-func checkNamed(tb testing.TB, x *Index, o *worker, live map[uint32]int) {
+// checkAlias checks an alias and counts its blocks.
+func checkAlias(tb testing.TB, w *worker, key uint64, hashes map[tierBlock]int) {
 	tb.Helper()
-	named, mapped := 0, 0
-	for _, h := range o.holds {
+	a := w.aliases[key]
+	if len(a.blocks) < 2 {
+		tb.Fatalf("worker %d: alias %#x has %d blocks", w.id, key, len(a.blocks))
+	}
+	for i := range a.blocks {
+		b := &a.blocks[i]
+		hashes[tierBlock{b.holding.handle, b.offset, tiers}]++
+		for tier := range Tier(tiers) {
+			if a.credited(b, tier) {
+				hashes[tierBlock{b.holding.handle, b.offset, int(tier)}]++
+			}
+		}
+	}
+}
+
+// checkListed checks a worker's listed copies and adds them to blocks.
+func checkListed(tb testing.TB, x *Index, w *worker, blocks map[uint32]int) {
+	tb.Helper()
+	listed, mapped := 0, 0
+	for _, h := range w.holdings.list {
 		if h == nil {
 			continue
 		}
-		if !h.own {
+		if !h.first {
 			mapped++
 		}
-		if o.holdOn(h.run) != h {
-			tb.Fatalf("worker %d: its hold on run %d is not found", o.id, h.run.id)
+		if w.on(h.run) != h {
+			tb.Fatalf("worker %d: its holding on run %d is not found", w.id, h.run.id)
 		}
-		names := h.run.listed()
+		hashes := h.run.listed()
 		for i := range h.run.hashes() {
-			n := h.copies(uint32(i))
+			n := h.listedCopies(uint32(i))
 			if n == (copies{}) {
 				continue
 			}
-			named++
+			listed++
 			for _, v := range n {
-				live[h.handle] += int(v)
+				blocks[h.handle] += int(v)
 			}
-			if r, at := x.places.find(names[i]); r != h.run || int(at) != i || !r.named(at, names[i]) || o.table.find(names[i]) != nil {
-				tb.Fatalf("worker %d: block %d of run %d is held by a name that has no place there", o.id, i, h.run.id)
+			r, at := x.tree.blocks.find(hashes[i])
+			if r != h.run || int(at) != i || !r.lists(at, hashes[i]) || w.entries.find(hashes[i]) != nil {
+				tb.Fatalf("worker %d: block %d of run %d has a listed copy, and an engine hash of another block", w.id, i, h.run.id)
 			}
 		}
 	}
-	if named != o.named || mapped != len(o.onRun) {
-		tb.Fatalf("worker %d: %d names and %d holds by run, counts %d and %d", o.id, named, mapped, o.named, len(o.onRun))
+	if listed != w.listed || mapped != len(w.holdings.byRun) {
+		tb.Fatalf("worker %d: %d listed copies and %d holdings by run, counts %d and %d",
+			w.id, listed, mapped, w.listed, len(w.holdings.byRun))
 	}
 }
 
-// checkPlaces compares the places with what the runs have claimed.
-func checkPlaces(tb testing.TB, x *Index) {
+// checkBlockTable compares the block table with the engine hashes that the runs list.
+func checkBlockTable(tb testing.TB, x *Index) {
 	tb.Helper()
-	have, used, slots, want := 0, 0, 0, 0
-	for i := range x.places.stripes {
-		s := x.places.stripes[i].slots
+	t := &x.tree.blocks
+	live, used, slots, want := 0, 0, 0, 0
+	for i := range t.stripes {
+		s := t.stripes[i].slots
 		slots += len(s)
 		for _, v := range s {
 			if v != 0 {
 				used++
-				if !x.places.stale(v) {
-					have++
+				if !staleSlot(*t.runs.chunks.Load(), v) {
+					live++
 				}
 			}
 		}
 	}
-	x.children.each(func(r *run) {
-		names := r.listed()
-		for i := range r.claimed {
-			if !r.named(i, names[i]) {
+	x.tree.children.all(func(r *run) {
+		hashes := r.listed()
+		for i := range r.inserted {
+			if !r.lists(i, hashes[i]) {
 				continue
 			}
 			want++
-			if at, offset := x.places.find(names[i]); at != r || offset != i {
-				tb.Fatalf("name %#x of run %d block %d is not found", names[i], r.id, i)
+			if at, offset := t.find(hashes[i]); at != r || offset != i {
+				tb.Fatalf("engine hash %#x of run %d block %d is not found", hashes[i], r.id, i)
 			}
 		}
 	})
-	p := &x.places
-	if have != want || int64(have) != p.live.Load() || int64(used) != p.used.Load() || int64(slots) != p.slots.Load() {
-		tb.Fatalf("%d places, %d with stale ones, in %d slots; want %d; counted are %d, %d and %d",
-			have, used, slots, want, p.live.Load(), p.used.Load(), p.slots.Load())
+	if live != want || int64(live) != t.live.Load() || int64(used) != t.used.Load() || int64(slots) != t.slots.Load() {
+		tb.Fatalf("%d live slots of %d used of %d, want %d live; counts %d, %d and %d",
+			live, used, slots, want, t.live.Load(), t.used.Load(), t.slots.Load())
 	}
 }

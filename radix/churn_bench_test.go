@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// BenchmarkChurn is what the events of prompts that nobody else has cost in a cluster whose caches are full: each brings a chain to one of
-// four workers and drives the worker's oldest out, from its end on. Workers have 16,384 blocks each.
+// BenchmarkChurn is the cost of events of unique prompts in a cluster with full caches: each
+// stores a chain for one of four workers and removes the worker's oldest, from its end. Workers
+// have 16,384 blocks each.
 func BenchmarkChurn(b *testing.B) {
 	for _, n := range []int{4, 90, 700} {
 		b.Run(fmt.Sprintf("blocks=%d", n), func(b *testing.B) { benchChurn(b, n) })
@@ -19,7 +20,7 @@ func benchChurn(b *testing.B, n int) {
 	const workers, room = 4, 16384
 	x := New(Config{Seed: 1})
 	d := x.Domain(DomainKey{Model: "m", BlockSize: 16})
-	held := make([][][]uint64, workers) // names of chains, in a ring; backwards
+	held := make([][][]uint64, workers) // engine hashes of chains, in a ring; reversed
 	var ids []Worker
 	for range workers {
 		ids = append(ids, x.AddWorker())

@@ -11,13 +11,14 @@ import (
 	"testing"
 )
 
-// bound says what look-ups beside writers may answer about a worker: a state that it was in at some moment.
+// bound has the valid answers of look-ups beside writers for one worker: its states at some
+// moment.
 type bound struct {
 	name      string
 	blocks    []int // the only answers; 0 is no answer
-	maxBlocks int   // else anything up to this
+	maxBlocks int   // or else anything up to this
 	gpu       []int
-	write     func(x *Index, w Worker, r *rand.Rand) // one round of changes; nil: nobody writes to it
+	write     func(x *Index, w Worker, r *rand.Rand) // one round of changes; nil: no writer
 	start     func(x *Index, w Worker)
 }
 
@@ -37,7 +38,7 @@ func (b *bound) allows(o Overlap) bool {
 	return slices.Contains(b.blocks, int(o.Blocks)) && slices.Contains(b.gpu, int(o.GPU))
 }
 
-// sequence returns n blocks and engine hashes that no other tag has.
+// sequence returns n blocks and engine hashes that are unique to the tag.
 func sequence(tag uint64, n int) ([]Hash, []uint64) {
 	blocks, engine := make([]Hash, n), make([]uint64, n)
 	for i := range n {
@@ -47,7 +48,7 @@ func sequence(tag uint64, n int) ([]Hash, []uint64) {
 	return blocks, engine
 }
 
-// mayStore ignores refusals: writers race with what they build on.
+// mayStore ignores refusals: another writer may have removed the parent.
 func mayStore(x *Index, w Worker, t Tier, parent int, engine []uint64, blocks []Hash) {
 	s := Store{Worker: w, Tier: t, Engine: engine, Blocks: blocks}
 	if parent >= 0 {
@@ -56,7 +57,8 @@ func mayStore(x *Index, w Worker, t Tier, parent int, engine []uint64, blocks []
 	_ = x.Store(s)
 }
 
-// bounds describes the cast of TestReadersBesideWriters, which looks up the chain (c, e) of tag 0.
+// bounds returns the workers of TestReadersBesideWriters, which looks up the chain (c, e) of
+// tag 0.
 func bounds(c []Hash, e []uint64) []bound {
 	whole := func(x *Index, w Worker) { mayStore(x, w, TierGPU, -1, e, c) }
 	return []bound{
@@ -83,7 +85,7 @@ func bounds(c []Hash, e []uint64) []bound {
 			name: "tails of other content", blocks: []int{chainFork}, gpu: []int{chainFork},
 			start: func(x *Index, w Worker) { mayStore(x, w, TierGPU, -1, e[:chainFork], c[:chainFork]) },
 			write: func(x *Index, w Worker, r *rand.Rand) {
-				// Few tags, so that runs are shared, trimmed, sealed and die while others extend them.
+				// Few tags make runs shared, trimmed, sealed and dead while others extend them.
 				blocks, engine := sequence(1+r.Uint64N(3), 1+r.IntN(60))
 				mayStore(x, w, TierGPU, chainFork-1, engine, blocks)
 				slices.Reverse(engine)
@@ -110,8 +112,8 @@ func bounds(c []Hash, e []uint64) []bound {
 	}
 }
 
-// TestReadersBesideWriters has readers look up one chain while writers change it; each answer must be a state that the worker
-// was in during the look-up.
+// TestReadersBesideWriters looks up one chain while writers change it: each answer must be a
+// state of the worker during the look-up.
 func TestReadersBesideWriters(t *testing.T) {
 	x := New(Config{Seed: 1, Stripes: 2})
 	d := x.Domain(DomainKey{})
@@ -154,7 +156,7 @@ func TestReadersBesideWriters(t *testing.T) {
 	checkIndex(t, x)
 }
 
-// comeAndGo adds and removes workers, whose ids are used again and again.
+// comeAndGo adds and removes workers, whose ids are reused.
 func comeAndGo(x *Index, e []uint64, c []Hash) {
 	for i := range rounds {
 		a, b := x.AddWorker(), x.AddWorker()
@@ -194,8 +196,8 @@ func checkAnswer(t *testing.T, cast []bound, got []Overlap) {
 	}
 }
 
-// TestWritersAgreeWithNaive lets writers race on one small tree and compares with the oracle when all is quiet: each worker has
-// one writer, so its state does not depend on the others.
+// TestWritersAgreeWithNaive lets writers race on one small tree, each with its own worker, and
+// compares with the oracle at the end.
 func TestWritersAgreeWithNaive(t *testing.T) {
 	const writers, ops = 4, 2000
 	for seed := range uint64(3) {
@@ -226,7 +228,7 @@ func TestWritersAgreeWithNaive(t *testing.T) {
 	}
 }
 
-// ownOp is one op on w and no other worker.
+// ownOp makes one op on w alone.
 func (h *history) ownOp(w Worker) {
 	switch h.next(32) {
 	case 0:

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestDeadRunIsReplaced stops the freeing of a run half-way, where it is dead but still linked, and stores the same blocks:
-// they must go to a new run, which the rest of the freeing must leave alone.
+// TestDeadRunIsReplaced stops the freeing of a run while it is dead and still linked, and
+// stores the same blocks: they must go to a new run, which the rest of the freeing must not
+// touch.
 func TestDeadRunIsReplaced(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -22,22 +23,22 @@ func TestDeadRunIsReplaced(t *testing.T) {
 			d := x.Domain(DomainKey{})
 			dying, next := x.AddWorker(), x.AddWorker()
 			full := append(append([]Hash(nil), tt.parent...), tt.blocks...)
-			engine := names(1, 2, 3, 4, 5)[:len(full)]
-			at := x.root(d).run
+			engine := hashesOf(1, 2, 3, 4, 5)[:len(full)]
+			at := x.tree.domains.root(d).run
 			if n := len(tt.parent); n > 0 {
 				mustStore(t, x, Store{Worker: next, Domain: d, Engine: engine[:n], Blocks: tt.parent})
-				at = x.children.find(at.face.Load(), 0, tt.parent[0]).run
+				at = x.tree.children.find(at.view.Load(), 0, tt.parent[0]).run
 				at.sealed = true // so that the blocks become a child
 			}
 			mustStore(t, x, Store{Worker: dying, Domain: d, Engine: engine, Blocks: full})
-			r := x.children.find(at.face.Load(), uint32(len(tt.parent)), tt.blocks[0]).run
+			r := x.tree.children.find(at.view.Load(), uint32(len(tt.parent)), tt.blocks[0]).run
 			at.sealed = false
 
-			// What Clear does with this run, up to the unlinking.
-			o := x.lock(dying)
-			h := o.holdOn(r)
-			r.dropLocked(h)
-			if !r.reapLocked(x) {
+			// Clear up to the unlinking of this run.
+			o := x.workers.lock(dying)
+			h := o.on(r)
+			r.removeHolderLocked(h)
+			if !r.freeLocked(&x.tree) {
 				t.Fatal("the run does not die")
 			}
 			mustStore(t, x, Store{Worker: next, Domain: d, Engine: engine, Blocks: full})
@@ -45,15 +46,16 @@ func TestDeadRunIsReplaced(t *testing.T) {
 			got := x.Match(nil, d, full)
 			sortOverlaps(got)
 			if len(got) == 0 || got[len(got)-1] != (Overlap{next, int32(len(full)), int32(len(full))}) {
-				t.Errorf("Match = %v beside a dead run, want worker 1 with %d blocks", got, len(full))
+				t.Errorf("Match = %v beside a dead run, want worker 1 with %d blocks",
+					got, len(full))
 			}
-			// And the rest of it.
-			x.children.remove(r)
+			// The rest of Clear.
+			x.tree.children.remove(r)
 			at.mu.Lock()
-			at.kids--
-			x.reapLocked(at)
-			o.holds[h.handle] = nil
-			x.clearLocked(o)
+			at.children--
+			x.tree.unlockRun(at)
+			o.holdings.list[h.handle] = nil
+			x.tree.clearLocked(o)
 			o.unlock()
 			if got := x.Match(nil, d, full); len(got) != 1 || got[0] != (Overlap{next, int32(len(full)), int32(len(full))}) {
 				t.Errorf("Match = %v after it, want worker 1 with %d blocks", got, len(full))
@@ -67,13 +69,13 @@ func TestDeadRunIsReplaced(t *testing.T) {
 	}
 }
 
-// TestRunsDieUnderWriters has writers store and drop the same few blocks, so that runs die between a writer's finding them and
-// its locking them. No worker may lose a block by it.
+// TestRunsDieUnderWriters has writers store and drop the same few blocks, so that runs die
+// between a writer's look-up and its lock. No worker may lose a block.
 func TestRunsDieUnderWriters(t *testing.T) {
 	const writers, rounds = 4, 5000
 	x := New(Config{Seed: 1, Stripes: 1})
 	d := x.Domain(DomainKey{})
-	c, engine := chain(1, 2, 3), names(1, 2, 3)
+	c, engine := chain(1, 2, 3), hashesOf(1, 2, 3)
 	var wg sync.WaitGroup
 	for range writers {
 		w := x.AddWorker()

@@ -1,113 +1,135 @@
-// Package radix is the block index: which worker holds which leading blocks of a prompt.
+// Package radix is the block index: it tells which workers hold the leading blocks of a prompt.
 //
-// A prompt is a chain of blocks of tokens and each block is one [Hash]. The chains that workers hold form a path-compressed
-// radix tree: a run is a stretch of block hashes without pointers, children hang at any offset of it, so nothing is ever split,
-// and each worker that holds a part of a run has one hold there: a bit per block and tier. Workers name blocks by hashes of
-// their own ("engine hashes") in removals and parents. A run lists the one that each block was first stored by, and one table for all
-// workers maps these names to places: who holds a block once by its name has a bit and nothing else. All other ways of holding
-// (second copies, other names, aliases) are entries in a table of the worker's own.
+// # Structure
 //
-//	file           job
-//	index.go       Index, Config
-//	hash.go        tokens to block hashes; hash_pieces.go says what the assembly of hash_*.s must equal
-//	tokens.go      a look-up that hashes only as far as it matches
-//	domain.go      model, block size, LoRA and salt that keep chains apart
-//	worker.go      who holds: ids, their reuse, dropping all that one holds
-//	places.go      engine hash to place for all workers; places_amd64.s claims a row of them, a cache line at a glance
-//	sweep.go       the claims that were given up, dropped from it
-//	names.go       the names that a run lists, and its claims to places
-//	engine.go      a worker's table: engine hash to place and copies per tier, where a bit in a hold does not tell it all
-//	alias.go       an engine hash that names a block in more than one domain
-//	run.go         a stretch of blocks: extending, trimming, dying
-//	face.go        what look-ups read of a run, in one piece of memory
-//	hold.go        what one worker holds of one run
-//	lead.go        the part of all holds that look-ups read
-//	children.go    (run, offset, hash) to the run that continues there
-//	predict.go      what workers are about to hold, in a tree apart
-//	store.go, remove.go, match.go, stats.go, dump.go
-//	weigh.go       what all of that takes, counted as it comes and goes
-//	budget.go      the bound of it: room is reserved before blocks are stored
-//	evict.go       who goes when there is none
-//	snapshot*.go   what workers hold, to a file and back
-//	invariant.go   checks that -tags invariants turns on
+// A prompt is a chain of blocks, and the block hash of a block covers its own tokens alone. The
+// chains that workers hold form a compressed radix tree. A run is a stretch of consecutive
+// blocks in one piece of memory. Children hang at any offset of a run, so a run is never split.
+// The child table leads from (run, offset, block hash) to the child.
+//
+// A worker that holds a part of a run has one holding there: a bit per block and tier. Engines
+// name blocks by engine hashes, in removals and as parents. A run lists the engine hash by
+// which each block was first stored, and the block table maps these engine hashes to their
+// blocks, for all workers. A worker's only copy of a block in a tier, under the listed engine
+// hash, costs one bit. All other copies (second copies, other engine hashes, aliases) are
+// entries in a table of the worker.
+//
+//	file              content
+//	index.go          Index, Config: all writes
+//	match.go          look-ups; lazy_chain.go hashes the prompt on the way
+//	hash.go           tokens to block hashes; hash_pieces.go is the reference of hash_*.s
+//	domain.go         domains: model, block size, LoRA adapter, salt
+//	tree.go           tables and runs together: growing, linking and freeing runs
+//	run.go            a run; run_view.go the part that look-ups read
+//	holder_slots.go   the holders of a run; coverage.go the word that look-ups read of each
+//	child_table.go    (run, offset, block hash) to child run
+//	block_table.go    engine hash to block for all workers; block_table_sweep.go drops stale slots
+//	run_registry.go   handles of runs, for slots of the block table and the clock hand
+//	workers.go        worker ids; worker.go one worker
+//	holdings.go       the holdings of one worker; holding.go one of them
+//	entry_table.go    engine hash to block and copies for one worker
+//	alias.go          an engine hash of blocks in several domains
+//	store.go          one Store call; remove.go one Remove call
+//	budget.go         the memory budget; evict.go the eviction; bytes.go the sizes
+//	prediction.go     a prediction; prediction_tree.go the tree of all
+//	snapshot_write.go snapshot to file; snapshot_capture.go copies the workers
+//	snapshot_read.go  fields from file; snapshot_load.go and snapshot_restore.go build the index
+//	invariant.go      checks that -tags invariants turns on
 //
 // # Semantics
 //
-// A block counts for a worker while at least one copy of it is there in any tier. Copies are counted per worker, tier and engine
-// hash: stored twice, it needs two removals. [Index.Match] counts leading blocks only: a missing block in the middle (a hole) cuts the
-// count, and storing it again makes the tail count again.
+// A block counts for a worker while at least one copy is in any tier. Copies are counted per
+// worker, tier and engine hash: a block stored twice needs two removals. [Index.Match] counts
+// leading blocks: a missing block in the middle (a hole) ends the count, and storing it again
+// makes the tail count again.
 //
-// A parent must be a block that the worker holds in some tier at that moment. One whose last copy is gone is unknown, even while
-// blocks behind it are still there: the engine hash no longer says where the child belongs, and to refuse (the caller then
-// resyncs the worker) can only credit too little.
+// A parent is a block that the worker holds in some tier at that moment. A parent whose last
+// copy is gone is unknown, even if the worker holds blocks behind it: its engine hash no longer
+// tells the position of the child. Refusing the store, after which the caller resyncs the
+// worker, can only credit too little.
 //
-// With a parent, a block goes behind the parent's place and so into its domain; the store's domain only picks among several places.
+// A block goes behind its parent and so into the parent's domain. The store's domain only
+// selects among several blocks of an aliased parent.
 //
-// An engine hash has one place in a domain. Stored at another one (other content or parent) it moves: the copies at the older place
-// are released at once. Two removals then find one copy, and the second counts as unknown; nothing is credited that may be gone.
+// An engine hash has one block in a domain. Stored again with other content or another parent,
+// it moves, and the copies of the older block are removed at once. Two removals then find one
+// copy, and the second counts as unknown; no missing block is credited.
 //
-// It may have a place in each of several domains (SGLang's hash leaves the LoRA adapter out). A removal does not tell which it means, so
-// it counts against all of them: a place is credited while it has more copies than there were removals. All stay known as parents until
-// removals equal copies; a parent with several places, none of them in the store's domain, is unknown.
+// An engine hash may have a block in each of several domains, because SGLang's hash leaves the
+// LoRA adapter out. A removal does not tell the domain, so it counts against all blocks: a
+// block is credited while it has more copies than there were removals. All stay known as
+// parents until removals equal copies. An aliased parent without a block in the store's domain
+// is unknown.
 //
 // # Predictions
 //
-// What a worker is about to hold, because a request was sent to it, is a [Prediction]: a chain from the first block on, which
-// [Index.Foresee] finds and Match does not. It stands until it is forgotten, for which its maker needs a reason and a deadline; it is settled
-// once the worker is known to hold it, before any event says so. Predictions are in a tree of their own, made of the same runs without holds
-// and names: so they never wait for events nor events for them, and those cut no run where only a prediction ended. A domain has a [Scope]
-// for them, which costs no memory, so that requests with keys of their own leave nothing behind.
+// A [Prediction] is a chain that a worker will soon hold, because a request was sent to it. It
+// begins with the first block. [Index.MatchPredicted] finds it; Match does not. It stands until
+// its maker forgets it, after an event or a deadline, and is confirmed when the worker is known
+// to hold the blocks before any event tells. Predictions have a tree of their own, of runs
+// without holdings and engine hashes, so predictions and events never wait for each other. A
+// [Scope] stands for the domain and costs no memory, so requests with new keys leave nothing
+// behind.
 //
 // # Memory
 //
-// [Config].MaxBytes bounds what is held by events, at insert: a store reserves what it may take before it begins, and where that does
-// not fit, it evicts first. Counted is the live heap, with what idles in it: within 2 % of the runtime's numbers on the workloads of
-// bench/index, and 11 % too much on churn, which is full of aliases. Garbage is the collector's, and predictions have a bound of their own.
+// [Config].MaxBytes bounds the memory of blocks held. A store reserves its memory before it
+// begins, and evicts if the reservation does not fit. The live heap is counted, unused capacity
+// included: within 2 % of the runtime's numbers on the workloads of bench/index, and 11 % above
+// them on churn, which is full of aliases. Garbage is the collector's; predictions have a bound
+// of their own.
 //
-// What is wanted least goes. A clock's hand goes round over all runs; whoever comes through a run, by a look-up or a store that finds it,
-// sets a mark in it, which costs a load, or a store to a line that is at hand where the hand was there since. The hand takes the mark away,
-// and what it finds without one goes, for all workers at once, if it has no children. So what stays of a chain is always its beginning,
-// what many use stays longest, and prompts that nobody comes back to are gone in a turn. A new run has no mark: to be stored once is not to be
-// wanted.
+// Eviction is a CLOCK over the runs. Look-ups and stores that come through a run set its
+// reference bit: a load, or a store to a cache line that they read anyway. The hand clears the
+// bit, and evicts a run that it finds without the bit and without children, for all workers at
+// once. So a chain keeps its beginning, shared prompts stay longest, and unused prompts are
+// gone after one turn. A new run has no reference bit: to be stored once is no use.
 //
-// What is evicted is knowledge only: the worker has the blocks and goes on to tell of them. It is [Index.Partial] from then on until it is
-// cleared: removals that find nothing are to be expected, and a store behind a parent that is not there fails with [ErrBudget], as one that
-// does not fit does; [ErrUnknownParent] is for workers that nothing was taken from. The names of such a store are given up where they are
-// held, as they may be other blocks now. So nothing is ever credited that an index without a bound would not credit.
+// Eviction removes knowledge only; the worker still has the blocks and publishes more. It is
+// [Index.Partial] until it is cleared: unknown removals are to be expected, and a store behind
+// an evicted parent fails with [ErrBudget], as does a store that does not fit.
+// [ErrUnknownParent] is for workers without evictions. Such a store's engine hashes are removed
+// wherever the worker holds them, because they may be other blocks now. So the index never
+// credits a block that an unbounded index would not credit.
 //
-// A domain without blocks is freed when 1,024 others have come to that since, so tenants that come and go leave nothing.
+// A domain without blocks is freed when 1,024 others have become idle after it, so tenants that
+// come and go leave nothing.
 //
 // # Concurrency
 //
-// Every method may be called from any goroutine. Writers are striped three ways, none of which depends on a prompt's first block:
-// a mutex per worker (its engine table), a mutex per run, and a mutex per stripe of the child table. Names are claimed under
-// one for all, 64 at a time. Lock order:
+// All methods may be called from any goroutine. Writers lock a worker (its entries), a run, and
+// a stripe of the child table; none of these depends on the first block of a prompt. Inserts
+// into the block table take one lock for 64 engine hashes. Lock order:
 //
-//	Index.mu                        (alone)
-//	worker.mu > run.mu > stripe.mu  (never two of one kind)
-//	Prediction.mu > run.mu or foretold.mu > stripe.mu  (of the tree of predictions)
-//	            run.mu > places.sweeping > places.filling > all places.gates in order
-//	            run.mu > places.filling, places.mu or one of places.gates
-//	budget.mu > worker.mu           (so who stores reserves before it locks)
-//	worker.mu > domains.mu > run.mu (of a root)
+//	workerTable.mu                   (alone)
+//	evictor.mu > worker.mu           (so a store reserves before it locks)
+//	worker.mu > run.mu > stripe.mu   (never two of one kind)
+//	worker.mu > domainTable.mu > run.mu  (of a root)
+//	run.mu > blockTable.sweepMu > insertMu > all read locks in order
+//	run.mu > insertMu, runRegistry.mu or one read lock
+//	Prediction.mu > run.mu or predictionTree.mu > stripe.mu
 //
-// Look-ups take no lock at all. They rely on these rules:
+// Look-ups take no lock. They rely on these rules:
 //
-//   - The hash at an offset of a run never changes. A run grows by publishing a larger number of blocks of the same face or of a
-//     copy, and one that was trimmed is sealed, so that an offset is never given to other content.
-//   - What a hold covers is one 64-bit word: worker, leading blocks in any tier, leading blocks on the GPU.
-//   - Unlinked runs are left to the garbage collector, so a look-up may finish on one; its words say that nobody holds anything.
+//   - The hash at an offset of a run never changes. A run grows by publishing a larger number
+//     of blocks, in the same view or a copy. A trimmed run is sealed, so an offset never gets
+//     other content.
+//   - The coverage of a run by a holder is one 64-bit word: worker, leading blocks in any tier,
+//     leading blocks on the GPU.
+//   - The collector frees unlinked runs, so a look-up may finish on one; its words say that it
+//     has no holder.
 //
-// A look-up that runs beside writers sees each run's part of each worker as it was at some moment during the call, not all
-// at one moment. A worker that nobody writes to meanwhile is always answered exactly.
+// A look-up beside writers sees the holdings of each run as they were at some moment of the
+// call, not all of one moment. It is exact for a worker without writes meanwhile.
 //
 // # Ownership
 //
-// No slice that is passed in is kept. Match, MatchTokens and AppendHashes append to what they are given and allocate only when that is
-// too small.
+// The index keeps no slice of a caller. Match, MatchTokens and AppendHashes append to the given
+// slices and allocate only if these are too small.
 //
 // # Errors
 //
-// A failed [Index.Store] has changed nothing but a counter: see [ErrUnknownParent], [ErrUnknownWorker], [ErrUnknownDomain],
-// [ErrUnknownTier] and [ErrMismatch]. With [ErrBudget] blocks have gone.
+// A failed [Index.Store] changes nothing but a counter: see [ErrUnknownParent],
+// [ErrUnknownWorker], [ErrUnknownDomain], [ErrUnknownTier] and [ErrMismatch]. [ErrBudget] is
+// the exception: blocks have gone.
 package radix

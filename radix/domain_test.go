@@ -11,8 +11,8 @@ func salt(i int) DomainKey {
 	return DomainKey{Model: "m", BlockSize: 16, Salt: fmt.Sprintf("tenant-%d", i)}
 }
 
-// TestDomainsComeAndGo has many more tenants than are kept: what stays does not grow with them, and a domain that was freed never means another
-// tenant.
+// TestDomainsComeAndGo has more tenants than idle domains may stay: memory does not grow with
+// them, and a freed domain never means another tenant.
 func TestDomainsComeAndGo(t *testing.T) {
 	const tenants = 6 * maxIdleDomains // a million shows the same
 	x := New(Config{Seed: 1})
@@ -21,8 +21,8 @@ func TestDomainsComeAndGo(t *testing.T) {
 	var most, early int
 	for i := range tenants {
 		d := x.Domain(salt(i))
-		mustStore(t, x, Store{Worker: w, Domain: d, Engine: names(uint64(i)), Blocks: chain(1)})
-		if n := x.Remove(w, TierGPU, names(uint64(i))); n > 0 {
+		mustStore(t, x, Store{Worker: w, Domain: d, Engine: hashesOf(uint64(i)), Blocks: chain(1)})
+		if n := x.Remove(w, TierGPU, hashesOf(uint64(i))); n > 0 {
 			t.Fatalf("tenant %d: Remove = %d", i, n)
 		}
 		s := x.Stats()
@@ -32,21 +32,22 @@ func TestDomainsComeAndGo(t *testing.T) {
 	}
 	s := x.Stats()
 	if most > maxIdleDomains || s.Domains != maxIdleDomains || s.Bytes > early*101/100 {
-		t.Errorf("at most %d domains, %d at the end in %d bytes; early there were %d bytes", most, s.Domains, s.Bytes, early)
+		t.Errorf("at most %d domains, %d at the end in %d bytes; early there were %d bytes",
+			most, s.Domains, s.Bytes, early)
 	}
-	if n := len(*x.domains.roots.Load()); n > 2*maxIdleDomains {
+	if n := len(*x.tree.domains.slots.Load()); n > 2*maxIdleDomains {
 		t.Errorf("%d slots for %d domains", n, s.Domains)
 	}
 	if _, ok := x.FindDomain(salt(0)); ok {
 		t.Error("the first tenant is still known")
 	}
-	// Its slot belongs to another one now.
+	// Another tenant has its slot now.
 	live := x.at(t, uint32(first))
-	mustStore(t, x, Store{Worker: w, Domain: live, Engine: names(1), Blocks: chain(1)})
+	mustStore(t, x, Store{Worker: w, Domain: live, Engine: hashesOf(1), Blocks: chain(1)})
 	if live == first || len(x.Match(nil, live, chain(1))) != 1 || len(x.Match(nil, first, chain(1))) != 0 {
 		t.Errorf("domain %#x, which was freed, finds blocks of %#x", first, live)
 	}
-	if err := x.Store(Store{Worker: w, Domain: first, Engine: names(2), Blocks: chain(1)}); !errors.Is(err, ErrUnknownDomain) {
+	if err := x.Store(Store{Worker: w, Domain: first, Engine: hashesOf(2), Blocks: chain(1)}); !errors.Is(err, ErrUnknownDomain) {
 		t.Errorf("Store to a domain that was freed = %v", err)
 	}
 	checkIndex(t, x)
@@ -55,19 +56,19 @@ func TestDomainsComeAndGo(t *testing.T) {
 // at returns the domain of a slot.
 func (x *Index) at(tb testing.TB, slot uint32) Domain {
 	tb.Helper()
-	d := x.domains.at(Domain(slot)).domain.Load()
+	d := x.tree.domains.slot(Domain(slot)).domain.Load()
 	if d == nil {
 		tb.Fatalf("slot %d is free", slot)
 	}
 	return d.id
 }
 
-// TestDomainsWithBlocksStay: only those without are freed, and one that empties goes to the end of the line.
+// TestDomainsWithBlocksStay expects only idle domains to be freed, the longest idle first.
 func TestDomainsWithBlocksStay(t *testing.T) {
 	x := New(Config{Seed: 1})
 	w := x.AddWorker()
 	kept := x.Domain(salt(0))
-	mustStore(t, x, Store{Worker: w, Domain: kept, Engine: names(1), Blocks: chain(1)})
+	mustStore(t, x, Store{Worker: w, Domain: kept, Engine: hashesOf(1), Blocks: chain(1)})
 	for i := range 3 * maxIdleDomains {
 		x.Domain(salt(1 + i))
 	}
@@ -88,24 +89,24 @@ func TestDomainsWithBlocksStay(t *testing.T) {
 	checkIndex(t, x)
 }
 
-// TestDomainOfManySlots: a slot that has had all the domains that it can tell apart is not used again.
+// TestDomainOfManySlots expects no reuse of a slot whose ids are used up.
 func TestDomainOfManySlots(t *testing.T) {
 	x := New(Config{Seed: 1})
-	x.domains.roots.Store(new(make([]root, 1)))
-	x.domains.free = []Domain{0xffffffff << 32}
+	x.tree.domains.slots.Store(new(make([]domainSlot, 1)))
+	x.tree.domains.free = []Domain{0xffffffff << 32}
 	if d := x.Domain(salt(0)); d != 0xffffffff<<32 {
 		t.Fatalf("Domain = %#x", d)
 	}
 	for i := range maxIdleDomains {
 		x.Domain(salt(1 + i))
 	}
-	if len(x.domains.free) > 0 {
-		t.Errorf("free are %#x", x.domains.free)
+	if len(x.tree.domains.free) > 0 {
+		t.Errorf("free are %#x", x.tree.domains.free)
 	}
 }
 
-// TestDomainsUnderWriters has writers store for more tenants than are kept, beside look-ups: what a writer has stored must be found until it
-// removes it, whatever is freed meanwhile.
+// TestDomainsUnderWriters stores for more tenants than idle domains may stay, beside look-ups:
+// a stored block must be found until its removal.
 func TestDomainsUnderWriters(t *testing.T) {
 	const writers, rounds = 4, 2 * maxIdleDomains
 	x := New(Config{Seed: 1, Stripes: 2})
@@ -115,8 +116,8 @@ func TestDomainsUnderWriters(t *testing.T) {
 		wg.Go(func() {
 			var buf []Overlap
 			for i := range rounds {
-				k := salt(i % (maxIdleDomains + 200)) // all writers near the same
-				s := Store{Worker: w, Domain: x.Domain(k), Engine: names(uint64(g<<20 | i)), Blocks: chain(1)}
+				k := salt(i % (maxIdleDomains + 200)) // near those of the other writers
+				s := Store{Worker: w, Domain: x.Domain(k), Engine: hashesOf(uint64(g<<20 | i)), Blocks: chain(1)}
 				err := x.Store(s)
 				for errors.Is(err, ErrUnknownDomain) {
 					s.Domain = x.Domain(k)
@@ -129,7 +130,8 @@ func TestDomainsUnderWriters(t *testing.T) {
 					found = found || o.Worker == w
 				}
 				if err != nil || !ok || d != s.Domain || !found {
-					t.Errorf("writer %d: Store = %v, FindDomain = %#x, %t, want %#x; Match = %v", g, err, d, ok, s.Domain, buf)
+					t.Errorf("writer %d: Store = %v, FindDomain = %#x, %t, want %#x; Match = %v",
+						g, err, d, ok, s.Domain, buf)
 					return
 				}
 				x.Remove(w, TierGPU, s.Engine)

@@ -8,66 +8,66 @@ import (
 	"slices"
 )
 
-// Dump writes the tree as text, at most maxNodes runs of it, for people. It walks the whole child table, and
-// a tree that changes meanwhile may come out torn.
-func (x *Index) Dump(w io.Writer, maxNodes int) {
-	d := dumper{out: bufio.NewWriter(w), left: maxNodes, below: make(map[*run][]*run)}
-	x.children.each(func(r *run) { d.below[r.parent] = append(d.below[r.parent], r) })
-	for _, kids := range d.below {
-		slices.SortFunc(kids, func(a, b *run) int {
-			return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.id, b.id))
-		})
-	}
-	x.domains.each(func(of *domain) {
-		k := &of.key
-		fmt.Fprintf(d.out, "domain %d model=%q block=%d lora=%q salt=%q bigram=%t\n", of.id, k.Model, k.BlockSize, k.LoRA, k.Salt, k.Bigram)
-		d.children(of.root, "")
-	})
-	// Nothing to tell a reader who has gone away.
-	_ = d.out.Flush()
-}
+// maxDumpHolders keeps a line readable where thousands of workers share a prompt.
+const maxDumpHolders = 8
 
+// dumper writes a tree as text.
 type dumper struct {
 	out   *bufio.Writer
-	left  int
+	left  int // runs
 	below map[*run][]*run
 }
 
-// children writes what hangs below r.
+func dump(t *tree, w io.Writer, maxRuns int) {
+	d := dumper{out: bufio.NewWriter(w), left: maxRuns, below: make(map[*run][]*run)}
+	t.children.all(func(r *run) { d.below[r.parent] = append(d.below[r.parent], r) })
+	for _, children := range d.below {
+		slices.SortFunc(children, func(a, b *run) int {
+			return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.id, b.id))
+		})
+	}
+	t.domains.all(func(of *domain) {
+		k := &of.key
+		fmt.Fprintf(d.out, "domain %d model=%q block=%d lora=%q salt=%q bigram=%t\n",
+			of.id, k.Model, k.BlockSize, k.LoRA, k.Salt, k.Bigram)
+		d.children(of.root, "")
+	})
+	_ = d.out.Flush() // an error means that the reader has gone
+}
+
+// children writes the runs below r.
 func (d *dumper) children(r *run, indent string) {
-	kids := d.below[r]
-	for i, k := range kids {
+	children := d.below[r]
+	for i, c := range children {
 		if d.left == 0 {
-			fmt.Fprintf(d.out, "%s└─ … %d more here\n", indent, len(kids)-i)
+			fmt.Fprintf(d.out, "%s└─ … %d more here\n", indent, len(children)-i)
 			return
 		}
 		d.left--
 		branch, deeper := "├─ ", "│  "
-		if i == len(kids)-1 {
+		if i == len(children)-1 {
 			branch, deeper = "└─ ", "   "
 		}
-		fmt.Fprintf(d.out, "%s%s@%d %d blocks %016x", indent, branch, k.offset, len(k.hashes()), uint64(k.first))
-		d.holders(k)
-		d.children(k, indent+deeper)
+		fmt.Fprintf(d.out, "%s%s@%d %d blocks %016x",
+			indent, branch, c.offset, len(c.hashes()), uint64(c.first))
+		d.holders(c)
+		d.children(c, indent+deeper)
 	}
 }
 
-// maxDumpHolders keeps a line readable where thousands of workers share a prompt.
-const maxDumpHolders = 8
-
-// holders writes each worker's leading blocks in any tier and on the GPU.
+// holders writes the blocks that each holder covers, in any tier and on the GPU.
 func (d *dumper) holders(r *run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	shown := 0
-	for _, h := range r.holds {
+	for _, h := range r.holders.slots {
 		if h == nil {
 			continue
 		}
 		if shown++; shown > maxDumpHolders {
 			continue
 		}
-		fmt.Fprintf(d.out, " w%d:%d/%d", h.worker, h.leadAny, h.leadGPU)
+		fmt.Fprintf(d.out, " w%d:%d/%d", h.worker, h.coveredAny, h.coveredGPU)
 	}
 	if shown > maxDumpHolders {
 		fmt.Fprintf(d.out, " +%d", shown-maxDumpHolders)

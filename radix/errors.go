@@ -3,17 +3,20 @@ package radix
 import "errors"
 
 var (
-	// ErrUnknownParent says that the worker does not hold the parent in any tier: an event was lost, so resync the worker.
+	// ErrUnknownParent means that the worker does not hold the parent in any tier: an event was
+	// lost, so the caller resyncs the worker.
 	ErrUnknownParent = errors.New("radix: unknown parent")
-	// ErrUnknownWorker says that the worker was never added or has been removed.
+	// ErrUnknownWorker means that the worker was never added or has been removed.
 	ErrUnknownWorker = errors.New("radix: unknown worker")
-	// ErrBudget says that the budget has no room for the blocks, or has taken their parent: no event was lost, so do not resync the worker.
-	// Some of the worker's blocks are not known until it is cleared and stores them again.
-	ErrBudget = errors.New("radix: beyond the budget of memory")
-	// ErrUnknownDomain says that the domain did not come from this index, or was freed as nobody held a block of it: intern its key again.
+	// ErrBudget means that the memory budget has no room for the blocks or has evicted their
+	// parent. No event was lost, so a resync is useless; the index lacks blocks of the worker
+	// until Clear.
+	ErrBudget = errors.New("radix: beyond the memory budget")
+	// ErrUnknownDomain means that the domain is of another index, or was freed because it had
+	// no blocks: the caller interns its key again.
 	ErrUnknownDomain = errors.New("radix: unknown domain")
-	// ErrUnknownTier says that a block cannot be stored in the tier given.
+	// ErrUnknownTier means that blocks cannot be stored in the given tier.
 	ErrUnknownTier = errors.New("radix: unknown tier")
-	// ErrMismatch says that a store has not one engine hash for each block.
+	// ErrMismatch means that a store has more or fewer engine hashes than blocks.
 	ErrMismatch = errors.New("radix: engine hashes and blocks differ in number")
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// A worker publishes the blocks that it holds; a prompt is then looked up by its own tokens.
+// A worker publishes its blocks; a look-up has the tokens of a prompt.
 func Example() {
 	x := radix.New(radix.Config{})
 	d := x.Domain(radix.DomainKey{Model: "qwen", BlockSize: 4})
@@ -17,7 +17,7 @@ func Example() {
 	err := x.Store(radix.Store{
 		Worker: w,
 		Domain: d,
-		Engine: []uint64{0xa, 0xb}, // the engine's names, used in removals
+		Engine: []uint64{0xa, 0xb}, // engine hashes, which removals use
 		Blocks: x.AppendHashes(nil, cached, 4),
 	})
 	if err != nil {

@@ -4,7 +4,8 @@ package radix
 
 import "testing"
 
-// TestHashDoesNotAllocate covers each implementation: a pointer that escapes through one of them would cost each event an allocation.
+// TestHashDoesNotAllocate covers each level: a pointer that escapes would cost each event an
+// allocation.
 func TestHashDoesNotAllocate(t *testing.T) {
 	x := New(Config{Seed: 1})
 	tokens := make([]uint32, 3*pieceMax)

@@ -4,7 +4,7 @@ package radix
 
 import "golang.org/x/sys/cpu"
 
-func best() level {
+func bestHashLevel() hashLevel {
 	switch {
 	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPCLMULQDQ:
 		return level512
@@ -14,15 +14,15 @@ func best() level {
 	return levelGo
 }
 
-// pieces is piecesGo by the CPU's best means.
-func (k *keys) pieces(dst []Hash, tokens []uint32, size int, h uint64) {
-	switch fastest {
+// hashPieces equals hashPiecesGo, at the level of this CPU.
+func hashPieces(k *hashKeys, dst []Hash, tokens []uint32, size int, h uint64) {
+	switch hashWith {
 	case level512:
 		pieces512(&dst[0], &tokens[0], len(dst), size, &k[0], h, k[keyHigh])
 	case level128:
 		pieces128(&dst[0], &tokens[0], len(dst), size, &k[0], h, k[keyHigh])
 	default:
-		k.piecesGo(dst, tokens, size, h)
+		hashPiecesGo(k, dst, tokens, size, h)
 	}
 }
 

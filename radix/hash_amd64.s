@@ -2,8 +2,9 @@
 
 #include "textflag.h"
 
-// Both functions do what keys.piecesGo does, and read and write nothing else: n pieces of size tokens (1 to pieceMax), one behind
-// the other, are hashed to dst[0:n]. words are the secret words of the tokens; lo and hi are what each sum begins with.
+// Both functions equal hashPiecesGo and touch no other memory: they hash n consecutive pieces
+// of size tokens (1 to pieceMax) to dst[0:n]. words are the secret words of the tokens; lo and
+// hi are the initial value of each sum.
 //
 // Throughout:
 //	DI  dst, SI  tokens, CX  pieces left, R9  words
@@ -17,8 +18,9 @@
 	XORQ    DX, AX; \
 	MOVQ    AX, to
 
-// SUM16 leaves the sum of 16 tokens at tokens+at in the stack at sum: four products, added up by halves.
-// x, y and z are one register. Through the stack, four sums flow at once; VPEXTRQ would be a fifth slower here.
+// SUM16 leaves the sum of 16 tokens at tokens+at in the stack at sum: four products, added up
+// by halves. x, y and z are one register. The stack lets four sums flow at once; VPEXTRQ is a
+// fifth slower here.
 #define SUM16(at, x, y, z, sum) \
 	VPXORQ        at(SI), Z9, z; \
 	VPCLMULQDQ    $1, z, z, z; \
@@ -126,7 +128,7 @@ done:
 	VZEROUPPER
 	RET
 
-// tails<> has, for each number of tokens in the last group less 1, the mask to load them by.
+// tails<> has the load masks of a last group of 1 to 4 tokens.
 DATA tails<>+0(SB)/8, $0x00000000ffffffff
 DATA tails<>+8(SB)/8, $0
 DATA tails<>+16(SB)/8, $0xffffffffffffffff

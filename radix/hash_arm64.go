@@ -4,20 +4,20 @@ package radix
 
 import "golang.org/x/sys/cpu"
 
-func best() level {
+func bestHashLevel() hashLevel {
 	if cpu.ARM64.HasPMULL {
 		return level128
 	}
 	return levelGo
 }
 
-// pieces is piecesGo by the CPU's best means.
-func (k *keys) pieces(dst []Hash, tokens []uint32, size int, h uint64) {
-	if fastest == level128 {
+// hashPieces equals hashPiecesGo, at the level of this CPU.
+func hashPieces(k *hashKeys, dst []Hash, tokens []uint32, size int, h uint64) {
+	if hashWith == level128 {
 		pieces128(&dst[0], &tokens[0], len(dst), size, &k[0], h, k[keyHigh])
 		return
 	}
-	k.piecesGo(dst, tokens, size, h)
+	hashPiecesGo(k, dst, tokens, size, h)
 }
 
 //go:noescape

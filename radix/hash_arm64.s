@@ -10,13 +10,14 @@
 	VPMULL V2.D1, V1.D1, V1.Q1; \
 	VEOR   V1.B16, V0.B16, V0.B16
 
-// pieces128 does what keys.piecesGo does, and reads and writes nothing else: n pieces of size tokens (1 to pieceMax), one behind the
-// other, are hashed to dst[0:n]. words are the secret words of the tokens; lo and hi are what each sum begins with.
+// pieces128 equals hashPiecesGo and touches no other memory: it hashes n consecutive pieces of
+// size tokens (1 to pieceMax) to dst[0:n]. words are the secret words of the tokens; lo and hi
+// are the initial value of each sum.
 //
 // func pieces128(dst *Hash, tokens *uint32, n, size int, words *uint64, lo, hi uint64)
 //
 //	R0  dst, R1  tokens, R2  pieces left
-//	R7  whole groups in a piece, R8  tokens behind them
+//	R7  whole groups in a piece, R8  tokens behind the groups
 TEXT ·pieces128(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0
 	MOVD tokens+8(FP), R1

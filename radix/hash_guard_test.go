@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// guarded returns n words with a page that must not be touched right before or right behind them.
+// guarded returns n words with a protected page right before or right behind them.
 func guarded(t *testing.T, n int, behind bool) []uint32 {
 	t.Helper()
 	page := syscall.Getpagesize()
@@ -29,7 +29,7 @@ func guarded(t *testing.T, n int, behind bool) []uint32 {
 	return words[:n:n]
 }
 
-// TestHashStaysInside would crash where the assembly reads or writes outside of what it is given.
+// TestHashStaysInside crashes if the assembly touches memory outside of its arguments.
 func TestHashStaysInside(t *testing.T) {
 	x := New(Config{Seed: 1})
 	for _, behind := range []bool{false, true} {
@@ -41,7 +41,7 @@ func TestHashStaysInside(t *testing.T) {
 					if behind {
 						in, out = tokens[len(tokens)-size*n:], hashes[len(hashes)-2*n:]
 					}
-					x.keys.pieces(unsafe.Slice((*Hash)(unsafe.Pointer(&out[0])), n), in, size, 1)
+					hashPieces(&x.keys, unsafe.Slice((*Hash)(unsafe.Pointer(&out[0])), n), in, size, 1)
 				}
 			}
 		})

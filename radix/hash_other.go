@@ -2,8 +2,8 @@
 
 package radix
 
-func best() level { return levelGo }
+func bestHashLevel() hashLevel { return levelGo }
 
-func (k *keys) pieces(dst []Hash, tokens []uint32, size int, h uint64) {
-	k.piecesGo(dst, tokens, size, h)
+func hashPieces(k *hashKeys, dst []Hash, tokens []uint32, size int, h uint64) {
+	hashPiecesGo(k, dst, tokens, size, h)
 }

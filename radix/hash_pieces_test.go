@@ -10,18 +10,18 @@ import (
 	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
-var levelNames = map[level]string{levelGo: "go", level128: "128", level512: "512"}
+var levelNames = map[hashLevel]string{levelGo: "go", level128: "128", level512: "512"}
 
-// eachLevel runs f with each implementation that this CPU has.
+// eachLevel runs f with each level of this CPU.
 func eachLevel(f func(name string)) {
-	defer func() { fastest = best() }()
-	for fastest = levelGo; fastest <= best(); fastest++ {
-		f(levelNames[fastest])
+	defer func() { hashWith = bestHashLevel() }()
+	for hashWith = levelGo; hashWith <= bestHashLevel(); hashWith++ {
+		f(levelNames[hashWith])
 	}
 }
 
-// naiveHash is the hash as HashBlock's comment tells it, bit by bit.
-func naiveHash(k *keys, tokens []uint32) Hash {
+// naiveHash computes the hash bit by bit, from HashBlock's comment.
+func naiveHash(k *hashKeys, tokens []uint32) Hash {
 	h := uint64(len(tokens)) ^ k[keyLength]
 	for piece := range slices.Chunk(tokens, pieceMax) {
 		words := make([]uint64, (len(piece)+3)/4*2)
@@ -42,7 +42,8 @@ func naiveHash(k *keys, tokens []uint32) Hash {
 	return Hash(h)
 }
 
-// checkLevels compares every implementation with naiveHash, for one block and for many, and sees that nothing is written behind them.
+// checkLevels compares every level with naiveHash, for one block and for many, and checks that
+// nothing is written behind them.
 func checkLevels(t *testing.T, x *Index, tokens []uint32, size int) {
 	t.Helper()
 	var want []Hash
@@ -53,7 +54,8 @@ func checkLevels(t *testing.T, x *Index, tokens []uint32, size int) {
 		got := slices.Repeat([]Hash{42}, len(want)+3)
 		x.AppendHashes(got[:1], tokens, size)
 		if !slices.Equal(got, slices.Concat([]Hash{42}, want, []Hash{42, 42})) {
-			t.Fatalf("level %s, size %d: AppendHashes makes %x, want %x between 2a and 2a, 2a", name, size, got, want)
+			t.Fatalf("level %s, size %d: AppendHashes makes %x, want %x between 2a and 2a, 2a",
+				name, size, got, want)
 		}
 		for i, h := range want {
 			if got := x.HashBlock(tokens[i*size : (i+1)*size]); got != h {
@@ -63,7 +65,8 @@ func checkLevels(t *testing.T, x *Index, tokens []uint32, size int) {
 	})
 }
 
-// TestHashLevels hashes blocks of every size up to three pieces, as many as leave a rest behind those that go four at a time.
+// TestHashLevels hashes blocks of every size up to three pieces, and numbers of blocks that
+// four does not divide.
 func TestHashLevels(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for size := 1; size <= 3*pieceMax+1; size++ {
@@ -91,7 +94,8 @@ func FuzzHashLevels(f *testing.F) {
 	})
 }
 
-// TestHashIsFrozen: snapshots hold hashes. Who changes these must change the number of the snapshots' format.
+// TestHashIsFrozen pins the hashes, because snapshots have them: change snapshotVersion with
+// them.
 func TestHashIsFrozen(t *testing.T) {
 	tokens := make([]uint32, 200)
 	for i := range tokens {
@@ -107,13 +111,15 @@ func TestHashIsFrozen(t *testing.T) {
 	}
 }
 
-// BenchmarkHashBlocks hashes a number of blocks in one call, from the second-level cache when they are 1,024.
+// BenchmarkHashBlocks hashes a number of blocks in one call, from the second-level cache when
+// they are 1,024.
 func BenchmarkHashBlocks(b *testing.B) {
 	x := New(Config{Seed: 1})
 	r := rand.New(rand.NewPCG(1, 1))
 	eachLevel(func(name string) {
 		for _, tt := range []struct{ size, blocks int }{{16, 1}, {16, 16}, {16, 1024}, {1, 1024}, {24, 1024}, {32, 512}, {64, 256}} {
-			b.Run(fmt.Sprintf("level=%s/tokens=%d/blocks=%d", name, tt.size, tt.blocks), func(b *testing.B) {
+			b.Run(fmt.Sprintf("level=%s/tokens=%d/blocks=%d",
+				name, tt.size, tt.blocks), func(b *testing.B) {
 				tokens := make([]uint32, tt.size*tt.blocks)
 				for i := range tokens {
 					tokens[i] = r.Uint32N(150_000)

@@ -25,8 +25,8 @@ func TestHashDependsOnSeedOnly(t *testing.T) {
 	}
 }
 
-// TestHashAvalanche flips every input bit of random blocks: about half of the output bits must change, for every
-// input bit and every block length, and no two outputs may be equal.
+// TestHashAvalanche flips every input bit of random blocks: about half of the output bits must
+// change, for every input bit and every block length, and no two outputs may be equal.
 func TestHashAvalanche(t *testing.T) {
 	const rounds = 200
 	x := New(Config{Seed: 7})
@@ -48,14 +48,16 @@ func TestHashAvalanche(t *testing.T) {
 				flipped += d
 			}
 			if mean := float64(flipped) / rounds; mean < 29 || mean > 35 {
-				t.Errorf("%d tokens: flipping bit %d flips %.1f bits on average, want about 32", n, bit, mean)
+				t.Errorf("%d tokens: flipping bit %d flips %.1f bits on average, want about 32",
+					n, bit, mean)
 			}
 		}
 	}
 }
 
-// TestHashStructuredBlocks hashes what prompts are full of: small numbers, runs of one token, swaps, shifts, single changes, lengths.
-// No two hashes may be equal, and neither half of them may collide more often than chance lets it.
+// TestHashStructuredBlocks hashes blocks as in prompts: small numbers, repeats, swaps, shifts,
+// single changes, lengths. All hashes must differ, and their halves collide no more often than
+// by chance.
 func TestHashStructuredBlocks(t *testing.T) {
 	for _, size := range []int{16, 40} {
 		x := New(Config{Seed: 7})
@@ -81,7 +83,7 @@ func TestHashStructuredBlocks(t *testing.T) {
 		for a := range uint32(200) {
 			for b := range uint32(200) {
 				clear(block)
-				block[2], block[6] = a+1, b+201 // the first tokens of two words that meet different partners
+				block[2], block[6] = a+1, b+201 // the first tokens of two words with different partners
 				add("small numbers", block)
 			}
 		}
@@ -108,7 +110,7 @@ func TestHashStructuredBlocks(t *testing.T) {
 	}
 }
 
-// checkHalves counts how often the halves of n different hashes collide: n*n/2 pairs by 2^-32 is the mean.
+// checkHalves counts collisions of the halves of n hashes; the mean is n*n/2 pairs by 2^-32.
 func checkHalves(t *testing.T, hashes map[Hash]string) {
 	t.Helper()
 	low, high := map[uint32]bool{}, map[uint32]bool{}
@@ -119,13 +121,14 @@ func checkHalves(t *testing.T, hashes map[Hash]string) {
 	mean := float64(n) * float64(n) / (1 << 33)
 	for name, half := range map[string]int{"low": len(low), "high": len(high)} {
 		if got := float64(n - half); got > mean+6*math.Sqrt(mean)+6 {
-			t.Errorf("the %s halves of %d hashes collide %.0f times, want about %.1f", name, n, got, mean)
+			t.Errorf("the %s halves of %d hashes collide %.0f times, want about %.1f",
+				name, n, got, mean)
 		}
 	}
 }
 
-// TestHashBitsAreFair hashes blocks that differ in few bits: each bit of the hashes must be set in half of them, and each two
-// bits must be equal in half of them.
+// TestHashBitsAreFair hashes blocks that differ in few bits: each bit of the hashes must be set
+// in half of them, and each two bits must be equal in half of them.
 func TestHashBitsAreFair(t *testing.T) {
 	const n = 1 << 16
 	x := New(Config{Seed: 7})
@@ -193,7 +196,8 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// TestDigest expects another digest for any other bytes, however long they are and wherever they lie, and the same of all implementations.
+// TestDigest expects different digests for different bytes, of any length and alignment, and
+// equal ones at all levels.
 func TestDigest(t *testing.T) {
 	x := New(Config{Seed: 1})
 	memory := make([]byte, 3*512+16)
@@ -208,7 +212,8 @@ func TestDigest(t *testing.T) {
 			}
 			eachLevel(func(name string) {
 				if got := x.Digest(p); got != want {
-					t.Errorf("level %s: digest of %d zeros at %d is %x, want %x", name, n, at, got, want)
+					t.Errorf("level %s: digest of %d zeros at %d is %x, want %x",
+						name, n, at, got, want)
 				}
 			})
 			for i := range p {
@@ -225,7 +230,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// note fails where a hash stands for something else already.
+// note fails if the hash is known for another input.
 func note(t *testing.T, seen map[Hash]string, h Hash, what string) {
 	t.Helper()
 	if old, ok := seen[h]; ok {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// history runs the ops that bytes encode on an index and on the oracle side by side. The worlds are tiny, so that short
-// inputs meet: few workers, blocks and engine hashes.
+// history runs encoded ops on an index and on the oracle. There are few workers, blocks and
+// engine hashes, so that short inputs collide.
 type history struct {
 	t       testing.TB
 	in      []byte
@@ -49,7 +49,7 @@ func (h *history) next(n int) int {
 }
 
 func (h *history) worker() Worker {
-	// One in eight is a stranger: removed, or never there.
+	// One in eight is unknown: removed, or never added.
 	if len(h.alive) == 0 || h.next(8) == 7 {
 		return Worker(h.next(historyWorkers + 1))
 	}
@@ -122,7 +122,7 @@ func (h *history) removeWorker() {
 	h.alive = slices.DeleteFunc(h.alive, func(v Worker) bool { return v == w })
 }
 
-// store continues a worker's own block, or starts anew, by blocks with fresh or with used engine hashes.
+// store continues a worker's own block or starts a chain, with new or used engine hashes.
 func (h *history) store() {
 	s := Store{Worker: h.worker(), Domain: Domain(h.next(historyDomains)), Tier: h.tier()}
 	if h.next(3) > 0 {
@@ -191,7 +191,8 @@ func (h *history) compareSizes() {
 		h.t.Fatalf("Stats() = %+v, want %d workers and %d entries", s, len(h.alive), entries)
 	}
 	if s.UnknownParents != h.parents || s.UnknownRemovals != h.removes {
-		h.t.Fatalf("Stats() = %+v, want %d unknown parents and %d unknown removals", s, h.parents, h.removes)
+		h.t.Fatalf("Stats() = %+v, want %d unknown parents and %d unknown removals",
+			s, h.parents, h.removes)
 	}
 	if paths := h.oracle.paths(); s.Blocks < paths || entries == 0 && s.Blocks+s.Runs+s.Holds > 0 {
 		h.t.Fatalf("Stats() = %+v with %d distinct blocks held", s, paths)
@@ -199,12 +200,12 @@ func (h *history) compareSizes() {
 	checkIndex(h.t, h.x)
 }
 
-// compareAll looks up every chain that is held, and each with one block changed.
+// compareAll looks up every held chain, and each with one block changed.
 func (h *history) compareAll() {
 	seen := map[string]bool{}
 	for _, held := range h.oracle.workers {
 		for _, e := range held {
-			for _, p := range e.places {
+			for _, p := range e.blocks {
 				if seen[p.path] {
 					continue
 				}
@@ -232,14 +233,14 @@ func parsePath(path string) (d Domain, chain []Hash) {
 	return d, chain
 }
 
-// FuzzMatchAgainstNaive runs any history of stores, removals, clears and workers that come and go on the index and
-// on the oracle: all answers and counts must be equal, and the index sound, after each step.
+// FuzzMatchAgainstNaive runs any history on the index and on the oracle: after each step all
+// answers and counts must be equal, and the index consistent.
 func FuzzMatchAgainstNaive(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(randomBytes(seed, 600))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		// Longer inputs find nothing that two shorter ones do not, and the oracle is slow.
+		// Longer inputs find no more than two shorter ones, and the oracle is slow.
 		newHistory(t, in[:min(len(in), 4096)]).run()
 	})
 }
@@ -253,7 +254,7 @@ func TestRandomHistories(t *testing.T) {
 func randomBytes(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 0))
 	out := make([]byte, n)
-	// Workers first: without them nothing happens.
+	// Workers first: nothing happens without them.
 	for i := range out {
 		out[i] = byte(r.Uint32())
 		if i < 3*historyWorkers {
@@ -263,14 +264,15 @@ func randomBytes(seed uint64, n int) []byte {
 	return out
 }
 
-// TestHistoriesWithoutPlaces runs histories on an index that has no handles left: all that workers hold is in their own tables then.
-func TestHistoriesWithoutPlaces(t *testing.T) {
+// TestHistoriesWithoutBlockTable runs histories on an index without free handles: all copies
+// are entries.
+func TestHistoriesWithoutBlockTable(t *testing.T) {
 	for seed := range uint64(50) {
 		h := newHistory(t, randomBytes(seed, 1500))
-		h.x.places.last = maxHandle
+		h.x.tree.blocks.runs.last = maxHandle
 		h.run()
-		if h.x.places.slots.Load() != 0 {
-			t.Fatal("places has names of runs without handles")
+		if h.x.tree.blocks.slots.Load() != 0 {
+			t.Fatal("the block table has runs without handles")
 		}
 	}
 }

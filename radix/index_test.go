@@ -9,7 +9,7 @@ import (
 // step is one call of a scripted test; exactly one field is used.
 type step struct {
 	store  *Store
-	err    error // that store must return
+	err    error // of store
 	remove *removal
 	clear  bool // worker 0
 	match  *lookup
@@ -27,8 +27,8 @@ type lookup struct {
 	want   []Overlap
 }
 
-func chain(h ...Hash) []Hash     { return h }
-func names(n ...uint64) []uint64 { return n }
+func chain(h ...Hash) []Hash        { return h }
+func hashesOf(n ...uint64) []uint64 { return n }
 
 // put stores blocks for worker 0 on the GPU from the root on.
 func put(engine []uint64, blocks []Hash) step {
@@ -65,7 +65,7 @@ func take(t Tier, unknown int, engine ...uint64) step {
 
 func fails(s step, err error) step { s.err = err; return s }
 
-// holds expects worker 0 to hold leading blocks of the chain, and nobody else to.
+// holds expects worker 0, and no other, to hold leading blocks of the chain.
 func holds(c []Hash, blocks, gpu int) step {
 	if blocks == 0 {
 		return step{match: &lookup{chain: c}}
@@ -102,27 +102,27 @@ func TestPrefixesAndHoles(t *testing.T) {
 	abcd := chain(1, 2, 3, 4)
 	runScripts(t, []script{
 		{"nothing is held at first", []step{holds(abcd, 0, 0)}},
-		{"a prefix counts", []step{put(names(1, 2), chain(1, 2)), holds(abcd, 2, 2), holds(chain(1), 1, 1), holds(chain(2), 0, 0), holds(nil, 0, 0)}},
-		{"blocks without a common start do not count", []step{put(names(1, 2), chain(5, 2)), holds(abcd, 0, 0)}},
+		{"a prefix counts", []step{put(hashesOf(1, 2), chain(1, 2)), holds(abcd, 2, 2), holds(chain(1), 1, 1), holds(chain(2), 0, 0), holds(nil, 0, 0)}},
+		{"blocks without a common start do not count", []step{put(hashesOf(1, 2), chain(5, 2)), holds(abcd, 0, 0)}},
 		{"a parent is continued in place", []step{
-			put(names(1, 2), chain(1, 2)), putAfter(2, names(3, 4), chain(3, 4)), holds(abcd, 4, 4),
+			put(hashesOf(1, 2), chain(1, 2)), putAfter(2, hashesOf(3, 4), chain(3, 4)), holds(abcd, 4, 4),
 		}},
 		{"a branch at any offset", []step{
-			put(names(1, 2, 3, 4), abcd), putAfter(2, names(5, 6), chain(7, 8)),
+			put(hashesOf(1, 2, 3, 4), abcd), putAfter(2, hashesOf(5, 6), chain(7, 8)),
 			holds(abcd, 4, 4), holds(chain(1, 2, 7, 8), 4, 4), holds(chain(1, 2, 8), 2, 2),
 		}},
 		{"a hole cuts and heals", []step{
-			put(names(1, 2, 3, 4), abcd), take(TierGPU, 0, 2), holds(abcd, 1, 1),
-			putAfter(1, names(2), chain(2)), holds(abcd, 4, 4),
+			put(hashesOf(1, 2, 3, 4), abcd), take(TierGPU, 0, 2), holds(abcd, 1, 1),
+			putAfter(1, hashesOf(2), chain(2)), holds(abcd, 4, 4),
 		}},
 		{"the first block missing hides all", []step{
-			put(names(1, 2, 3, 4), abcd), take(TierGPU, 0, 1), holds(abcd, 0, 0), put(names(9), chain(1)), holds(abcd, 4, 4),
+			put(hashesOf(1, 2, 3, 4), abcd), take(TierGPU, 0, 1), holds(abcd, 0, 0), put(hashesOf(9), chain(1)), holds(abcd, 4, 4),
 		}},
 		{"a removed parent is unknown though its child is there", []step{
-			put(names(1, 2), chain(1, 2)), take(TierGPU, 0, 1), fails(putAfter(1, names(3), chain(3)), ErrUnknownParent), holds(abcd, 0, 0),
+			put(hashesOf(1, 2), chain(1, 2)), take(TierGPU, 0, 1), fails(putAfter(1, hashesOf(3), chain(3)), ErrUnknownParent), holds(abcd, 0, 0),
 		}},
 		{"a parent in another tier is known", []step{
-			put(names(1), chain(1)), putIn(TierCPU, names(1), chain(1)), take(TierGPU, 0, 1), putAfter(1, names(2), chain(2)), holds(abcd, 2, 0),
+			put(hashesOf(1), chain(1)), putIn(TierCPU, hashesOf(1), chain(1)), take(TierGPU, 0, 1), putAfter(1, hashesOf(2), chain(2)), holds(abcd, 2, 0),
 		}},
 	})
 }
@@ -131,21 +131,21 @@ func TestCopiesAndTiers(t *testing.T) {
 	abcd := chain(1, 2, 3, 4)
 	runScripts(t, []script{
 		{"two copies need two removals", []step{
-			put(names(1), chain(1)), put(names(1), chain(1)), take(TierGPU, 0, 1), holds(abcd, 1, 1), take(TierGPU, 0, 1), holds(abcd, 0, 0), take(TierGPU, 1, 1),
+			put(hashesOf(1), chain(1)), put(hashesOf(1), chain(1)), take(TierGPU, 0, 1), holds(abcd, 1, 1), take(TierGPU, 0, 1), holds(abcd, 0, 0), take(TierGPU, 1, 1),
 		}},
-		{"two names of one block", []step{
-			put(names(1), chain(1)), put(names(2), chain(1)), take(TierGPU, 0, 1), holds(abcd, 1, 1), take(TierGPU, 0, 2), holds(abcd, 0, 0),
+		{"two engine hashes of one block", []step{
+			put(hashesOf(1), chain(1)), put(hashesOf(2), chain(1)), take(TierGPU, 0, 1), holds(abcd, 1, 1), take(TierGPU, 0, 2), holds(abcd, 0, 0),
 		}},
 		{"tiers are counted apart", []step{
-			put(names(1, 2), chain(1, 2)), putIn(TierCPU, names(1, 2, 3), chain(1, 2, 3)), holds(abcd, 3, 2),
+			put(hashesOf(1, 2), chain(1, 2)), putIn(TierCPU, hashesOf(1, 2, 3), chain(1, 2, 3)), holds(abcd, 3, 2),
 			take(TierGPU, 0, 2), holds(abcd, 3, 1), take(TierStorage, 1, 2), take(TierCPU, 0, 2), holds(abcd, 1, 1),
 		}},
 		{"an unknown tier is the fastest that has a copy", []step{
-			put(names(1), chain(1)), putIn(TierStorage, names(1), chain(1)),
+			put(hashesOf(1), chain(1)), putIn(TierStorage, hashesOf(1), chain(1)),
 			take(TierUnknown, 0, 1), holds(abcd, 1, 0), take(TierUnknown, 0, 1), holds(abcd, 0, 0), take(TierUnknown, 1, 1),
 		}},
-		{"unknown names are counted and harmless", []step{
-			put(names(1), chain(1)), take(TierGPU, 2, 7, 1, 8), take(Tier(9), 1, 1), holds(abcd, 0, 0),
+		{"unknown engine hashes are counted and change nothing", []step{
+			put(hashesOf(1), chain(1)), take(TierGPU, 2, 7, 1, 8), take(Tier(9), 1, 1), holds(abcd, 0, 0),
 		}},
 	})
 }
@@ -154,26 +154,26 @@ func TestNamesOfSeveralPlaces(t *testing.T) {
 	abcd := chain(1, 2, 3, 4)
 	runScripts(t, []script{
 		{"a name moves to its latest place", []step{
-			put(names(1), chain(1)), put(names(1), chain(5)), holds(abcd, 0, 0), holds(chain(5), 1, 1), take(TierGPU, 1, 1, 1), holds(chain(5), 0, 0),
+			put(hashesOf(1), chain(1)), put(hashesOf(1), chain(5)), holds(abcd, 0, 0), holds(chain(5), 1, 1), take(TierGPU, 1, 1, 1), holds(chain(5), 0, 0),
 		}},
 		{"a name twice in one store moves too", []step{
-			put(names(1, 1), chain(1, 1)), holds(chain(1, 1), 0, 0), take(TierGPU, 0, 1), put(names(2), chain(1)), holds(chain(1, 1), 1, 1),
+			put(hashesOf(1, 1), chain(1, 1)), holds(chain(1, 1), 0, 0), take(TierGPU, 0, 1), put(hashesOf(2), chain(1)), holds(chain(1, 1), 1, 1),
 		}},
 		{"a name in two domains is credited in both until one copy goes", []step{
-			put(names(1, 2), chain(1, 2)), putOther(names(1, 2), chain(1, 2)), holds(abcd, 2, 2), holdsOther(abcd, 2),
+			put(hashesOf(1, 2), chain(1, 2)), putOther(hashesOf(1, 2), chain(1, 2)), holds(abcd, 2, 2), holdsOther(abcd, 2),
 			take(TierGPU, 0, 2), holds(abcd, 1, 1), holdsOther(abcd, 1), take(TierGPU, 1, 2, 2), holds(abcd, 1, 1),
 		}},
-		{"a name in two domains credits what no removal can have hit", []step{
-			put(names(1), chain(1)), put(names(1), chain(1)), putOther(names(1), chain(1)),
+		{"an engine hash in two domains credits copies that no removal can have hit", []step{
+			put(hashesOf(1), chain(1)), put(hashesOf(1), chain(1)), putOther(hashesOf(1), chain(1)),
 			take(TierGPU, 0, 1), holds(abcd, 1, 1), holdsOther(abcd, 0), take(TierGPU, 0, 1), holds(abcd, 0, 0), take(TierGPU, 0, 1), take(TierGPU, 1, 1),
 		}},
 		{"a parent in two domains is the one in the store's", []step{
-			put(names(1), chain(1)), putOther(names(1), chain(1)), putAfter(1, names(2), chain(2)), holds(abcd, 2, 2), holdsOther(abcd, 1),
+			put(hashesOf(1), chain(1)), putOther(hashesOf(1), chain(1)), putAfter(1, hashesOf(2), chain(2)), holds(abcd, 2, 2), holdsOther(abcd, 1),
 			fails(step{store: &Store{Domain: 9, HasParent: true, Parent: 1}}, ErrUnknownParent),
-			take(TierGPU, 0, 1), putAfter(1, names(3), chain(5)), holds(chain(1, 5), 0, 0), put(names(1), chain(1)), holds(chain(1, 5), 2, 2),
+			take(TierGPU, 0, 1), putAfter(1, hashesOf(3), chain(5)), holds(chain(1, 5), 0, 0), put(hashesOf(1), chain(1)), holds(chain(1, 5), 2, 2),
 		}},
 		{"a name that moves in one of two domains", []step{
-			put(names(1), chain(1)), putOther(names(1), chain(1)), put(names(1), chain(5)), holds(abcd, 0, 0), holds(chain(5), 1, 1), holdsOther(abcd, 1),
+			put(hashesOf(1), chain(1)), putOther(hashesOf(1), chain(1)), put(hashesOf(1), chain(5)), holds(abcd, 0, 0), holds(chain(5), 1, 1), holdsOther(abcd, 1),
 			take(TierGPU, 0, 1, 1), take(TierGPU, 1, 1), holds(chain(5), 0, 0), holdsOther(abcd, 0),
 		}},
 	})
@@ -183,19 +183,19 @@ func TestWorkersAndErrors(t *testing.T) {
 	abcd := chain(1, 2, 3, 4)
 	runScripts(t, []script{
 		{"clear drops all", []step{
-			put(names(1, 2), chain(1, 2)), {clear: true}, holds(abcd, 0, 0), fails(putAfter(2, names(3), chain(3)), ErrUnknownParent), take(TierGPU, 1, 1),
+			put(hashesOf(1, 2), chain(1, 2)), {clear: true}, holds(abcd, 0, 0), fails(putAfter(2, hashesOf(3), chain(3)), ErrUnknownParent), take(TierGPU, 1, 1),
 		}},
 		{"workers share and part", []step{
-			put(names(1, 2, 3), chain(1, 2, 3)), putFor(1, names(1, 2, 9), chain(1, 2, 9)),
+			put(hashesOf(1, 2, 3), chain(1, 2, 3)), putFor(1, hashesOf(1, 2, 9), chain(1, 2, 9)),
 			overlaps(abcd, Overlap{0, 3, 3}, Overlap{1, 2, 2}),
 			{clear: true},
 			overlaps(chain(1, 2, 9), Overlap{1, 3, 3}),
 		}},
 		{"a failed store changes nothing", []step{
-			fails(put(names(1), chain(1, 2)), ErrMismatch), fails(putIn(TierUnknown, names(1), chain(1)), ErrUnknownTier),
-			fails(putFor(7, names(1), chain(1)), ErrUnknownWorker),
-			fails(step{store: &Store{Domain: 5, Engine: names(1), Blocks: chain(1)}}, ErrUnknownDomain),
-			fails(putAfter(4, names(1), chain(1)), ErrUnknownParent), holds(abcd, 0, 0),
+			fails(put(hashesOf(1), chain(1, 2)), ErrMismatch), fails(putIn(TierUnknown, hashesOf(1), chain(1)), ErrUnknownTier),
+			fails(putFor(7, hashesOf(1), chain(1)), ErrUnknownWorker),
+			fails(step{store: &Store{Domain: 5, Engine: hashesOf(1), Blocks: chain(1)}}, ErrUnknownDomain),
+			fails(putAfter(4, hashesOf(1), chain(1)), ErrUnknownParent), holds(abcd, 0, 0),
 		}},
 		{"an empty store still checks its parent", []step{put(nil, nil), fails(putAfter(4, nil, nil), ErrUnknownParent)}},
 	})
@@ -236,7 +236,7 @@ func TestDomainsNeverMeet(t *testing.T) {
 	w := x.AddWorker()
 	for i, k := range keys {
 		if _, ok := x.FindDomain(k); ok {
-			t.Errorf("FindDomain(%+v) finds what was not interned", k)
+			t.Errorf("FindDomain(%+v) finds a domain that was not interned", k)
 		}
 		d := x.Domain(k)
 		if again, ok := x.FindDomain(k); x.Domain(k) != d || again != d || !ok {
@@ -245,7 +245,7 @@ func TestDomainsNeverMeet(t *testing.T) {
 		if got := x.Match(nil, d, chain(1, 2)); len(got) > 0 {
 			t.Errorf("domain %d: Match = %v before its store", i, got)
 		}
-		mustStore(t, x, Store{Worker: w, Domain: d, Engine: names(uint64(2*i), uint64(2*i+1)), Blocks: chain(1, 2)})
+		mustStore(t, x, Store{Worker: w, Domain: d, Engine: hashesOf(uint64(2*i), uint64(2*i+1)), Blocks: chain(1, 2)})
 		if got := x.Match(nil, d, chain(1, 2)); len(got) != 1 || got[0].Blocks != 2 {
 			t.Errorf("domain %d: Match = %v after its store", i, got)
 		}
@@ -266,7 +266,7 @@ func TestMatchKeepsWhatDstHolds(t *testing.T) {
 	x := New(Config{})
 	d := x.Domain(DomainKey{})
 	w := x.AddWorker()
-	mustStore(t, x, Store{Worker: w, Domain: d, Engine: names(1), Blocks: chain(1)})
+	mustStore(t, x, Store{Worker: w, Domain: d, Engine: hashesOf(1), Blocks: chain(1)})
 	got := x.Match([]Overlap{{Worker: w, Blocks: 9}}, d, chain(1))
 	if want := []Overlap{{Worker: w, Blocks: 9}, {w, 1, 1}}; !slices.Equal(got, want) {
 		t.Errorf("Match = %v, want %v", got, want)
@@ -277,13 +277,13 @@ func TestRemovedWorkerLeavesNothingToTheNext(t *testing.T) {
 	x := New(Config{})
 	d := x.Domain(DomainKey{})
 	old := x.AddWorker()
-	mustStore(t, x, Store{Worker: old, Domain: d, Engine: names(1, 2), Blocks: chain(1, 2)})
+	mustStore(t, x, Store{Worker: old, Domain: d, Engine: hashesOf(1, 2), Blocks: chain(1, 2)})
 	x.RemoveWorker(old)
 	x.RemoveWorker(old)
 	if err := x.Store(Store{Worker: old, Domain: d}); !errors.Is(err, ErrUnknownWorker) {
 		t.Errorf("Store for a removed worker = %v", err)
 	}
-	if n := x.Remove(old, TierGPU, names(1)); n != 1 {
+	if n := x.Remove(old, TierGPU, hashesOf(1)); n != 1 {
 		t.Errorf("Remove for a removed worker = %d, want 1", n)
 	}
 	x.Clear(old)
@@ -308,7 +308,7 @@ func TestManyWorkersOnOneRun(t *testing.T) {
 	for i := range workers {
 		w := x.AddWorker()
 		n := 1 + i%4
-		mustStore(t, x, Store{Worker: w, Domain: d, Engine: names(1, 2, 3, 4)[:n], Blocks: c[:n]})
+		mustStore(t, x, Store{Worker: w, Domain: d, Engine: hashesOf(1, 2, 3, 4)[:n], Blocks: c[:n]})
 	}
 	got := x.Match(nil, d, c)
 	if len(got) != workers {
@@ -363,7 +363,7 @@ func TestTrimmedRunIsSealed(t *testing.T) {
 	if s := x.Stats(); s.Blocks != 10 {
 		t.Errorf("Stats() = %+v after 90 of 100 blocks went, want 10 blocks", s)
 	}
-	mustStore(t, x, Store{Worker: w, Domain: d, HasParent: true, Parent: 9, Engine: names(200, 201), Blocks: chain(77, 78)})
+	mustStore(t, x, Store{Worker: w, Domain: d, HasParent: true, Parent: 9, Engine: hashesOf(200, 201), Blocks: chain(77, 78)})
 	if got := x.Match(nil, d, append(blocks[:10:10], 77, 78)); len(got) != 1 || got[0].Blocks != 12 {
 		t.Errorf("Match = %v, want 12 blocks", got)
 	}

@@ -2,31 +2,34 @@ package radix
 
 import "fmt"
 
-// checkLocked panics if the run is not sound. It is called where a writer is about to unlock it.
-func (r *run) checkLocked() {
+// checkRunLocked panics if the run is inconsistent. Writers call it before they unlock the run.
+func checkRunLocked(r *run) {
 	if !invariants {
 		return
 	}
-	blocks := r.hashes()
-	if len(r.holds)-len(r.spare) > 0 && r.dead.Load() {
-		violated("run %d is dead and held", r.id)
+	blocks, v := r.hashes(), r.view.Load()
+	if r.holders.count() > 0 && r.dead.Load() {
+		violated("run %d is dead and has holders", r.id)
 	}
-	for slot, h := range r.holds {
+	for slot, h := range r.holders.slots {
 		if h == nil {
 			continue
 		}
 		if h.run != r || int(h.slot) != slot {
-			violated("run %d slot %d has the hold of run %d slot %d", r.id, slot, h.run.id, h.slot)
+			violated("run %d slot %d has the holding of run %d slot %d",
+				r.id, slot, h.run.id, h.slot)
 		}
-		if h.live <= 0 || h.top() > len(blocks) {
-			violated("run %d of %d blocks: worker %d holds %d up to %d", r.id, len(blocks), h.worker, h.live, h.top())
+		if h.blocks <= 0 || h.end() > len(blocks) {
+			violated("run %d of %d blocks: worker %d holds %d up to %d",
+				r.id, len(blocks), h.worker, h.blocks, h.end())
 		}
-		if v := r.leadLocked(slot); v != h.lead() {
-			violated("run %d: worker %d publishes %#x, holds %#x", r.id, h.worker, v, h.lead())
+		if c := v.coverage(slot); c != h.coverage() {
+			violated("run %d: worker %d publishes %#x, holds %#x", r.id, h.worker, c, h.coverage())
 		}
 	}
 }
 
 func violated(format string, args ...any) {
-	panic(fmt.Sprintf("radix: invariant violated: "+format, args...)) //nolint:forbidigo // only with -tags invariants: the index is broken
+	//nolint:forbidigo // only with -tags invariants: the index is broken
+	panic(fmt.Sprintf("radix: invariant violated: "+format, args...))
 }

@@ -2,5 +2,5 @@
 
 package radix
 
-// invariants turns on checks that cost more than what they check. Tests are run with them.
+// invariants turns on checks that cost more than the code they check. Tests run with them.
 const invariants = true

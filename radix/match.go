@@ -2,156 +2,211 @@ package radix
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
 
-// Overlap is what one worker holds of a chain.
+// Overlap is the number of leading blocks of a prompt that one worker holds.
 type Overlap struct {
 	Worker Worker
-	Blocks int32 // leading blocks held in any tier
-	GPU    int32 // leading blocks held on the GPU; at most Blocks
+	Blocks int32 // in any tier
+	GPU    int32 // on the GPU; at most Blocks
 }
 
-// Match appends to dst, for each worker that holds the first block of chain, how many leading blocks it holds, in no order.
-// It takes no lock and allocates only to grow dst.
+// Match appends to dst the overlap of each worker that holds the first block of chain, in no
+// order. It takes no lock and allocates only to grow dst.
 func (x *Index) Match(dst []Overlap, d Domain, chain []Hash) []Overlap {
-	f := x.root(d)
-	if f == nil || len(chain) == 0 {
+	v := x.tree.domains.root(d)
+	if v == nil || len(chain) == 0 {
 		return dst
 	}
-	touch(chain[:min(len(chain), ahead)])
-	return x.walk(dst, &x.children, x.children.find(f, 0, chain[0]), chain)
+	t := &x.tree.children
+	return x.matchers.chain(dst, t, t.find(v, 0, chain[0]), chain)
 }
 
-// Foresee appends to dst, for each worker of which the first block of chain is predicted in the scope, how many leading blocks are:
-// Blocks are those of all predictions, and GPU those of settled ones, see [Prediction]. What the worker holds anyhow is not in it, nor is it
-// needed: a prediction begins with the first block. It takes no lock and allocates only to grow dst.
-func (x *Index) Foresee(dst []Overlap, s Scope, chain []Hash) []Overlap {
-	if x.foretold.runs.Load() == 0 || len(chain) == 0 {
-		return dst
+// MatchTokens is Match for a prompt that it hashes only as far as the match goes: a cold prompt
+// of 1,024 blocks costs the hashes of 4. hashes are the prompt's first block hashes if the
+// caller has them, from the turn before for example. They are returned with those hashed here
+// appended, a prefix of the result of AppendHashes. A blockSize below 1 matches nothing.
+func (x *Index) MatchTokens(
+	dst []Overlap, hashes []Hash, d Domain, tokens []uint32, blockSize int,
+) ([]Overlap, []Hash) {
+	v := x.tree.domains.root(d)
+	if v == nil || blockSize < 1 {
+		return dst, hashes
 	}
-	return x.walk(dst, &x.foretold.children, x.foretold.first(s, chain[0]), chain)
+	c := lazyChain{keys: &x.keys, hashes: hashes, tokens: tokens, size: blockSize}
+	if c.reach(0) {
+		t := &x.tree.children
+		dst = x.matchers.lazyChain(dst, t, t.find(v, 0, c.hashes[0]), &c)
+	}
+	return dst, c.hashes
 }
 
-// walk goes down from the run that chain begins with, as long as somebody holds all so far.
-func (x *Index) walk(dst []Overlap, c *children, f *face, chain []Hash) []Overlap {
-	if f == nil {
+// MatchPredicted appends to dst, for each worker with a prediction that begins with the first
+// block of chain, the predicted overlap: Blocks counts all predictions, and GPU the confirmed
+// ones, see [Prediction]. It takes no lock and allocates only to grow dst.
+func (x *Index) MatchPredicted(dst []Overlap, s Scope, chain []Hash) []Overlap {
+	t := &x.predictions
+	if t.runs.Load() == 0 || len(chain) == 0 {
 		return dst
 	}
-	m, seat := x.matching(dst)
-	for f != nil {
+	return x.matchers.chain(dst, &t.children, t.find(s, chain[0]), chain)
+}
+
+// MatchPredictedTokens is to [Index.MatchPredicted] as [Index.MatchTokens] is to Match. Without
+// predictions it hashes nothing.
+func (x *Index) MatchPredictedTokens(
+	dst []Overlap, hashes []Hash, s Scope, tokens []uint32, blockSize int,
+) ([]Overlap, []Hash) {
+	t := &x.predictions
+	if t.runs.Load() == 0 || blockSize < 1 {
+		return dst, hashes
+	}
+	c := lazyChain{keys: &x.keys, hashes: hashes, tokens: tokens, size: blockSize}
+	if c.reach(0) {
+		dst = x.matchers.lazyChain(dst, &t.children, t.find(s, c.hashes[0]), &c)
+	}
+	return dst, c.hashes
+}
+
+// matchers has the scratch memory of look-ups.
+type matchers struct {
+	workers *workerTable
+	scratch sync.Pool // of *[]uint32, see matcher.index
+}
+
+func (s *matchers) init(workers *workerTable) {
+	s.workers = workers
+	s.scratch.New = func() any { return new([]uint32) }
+}
+
+// begin begins a look-up. The scratch memory goes back to the pool when it ends.
+func (s *matchers) begin(dst []Overlap) (matcher, *[]uint32) {
+	index := s.scratch.Get().(*[]uint32)
+	if n := len(s.workers.list()); len(*index) < n {
+		*index = make([]uint32, n)
+	}
+	return matcher{out: dst, base: len(dst), index: *index}, index
+}
+
+// chain walks down from the run that chain begins with, as long as a worker holds all so far.
+func (s *matchers) chain(dst []Overlap, c *childTable, v *runView, chain []Hash) []Overlap {
+	if v == nil {
+		return dst
+	}
+	m, index := s.begin(dst)
+	for v != nil {
 		rest := chain[m.depth:]
-		n := agree(f.hashes(), rest)
-		if n < len(rest) {
-			// The slot comes from memory while this run's holders are credited.
-			c.fetch(f, uint32(n), rest[n])
-		}
-		if !m.visit(f, n) || n == len(rest) {
+		n := commonPrefix(v.hashes(), rest)
+		if !m.add(v, n) || n == len(rest) {
 			break
 		}
-		f = c.find(f, uint32(n), rest[n])
+		v = c.find(v, uint32(n), rest[n])
 	}
-	x.scratch.Put(seat)
+	s.scratch.Put(index)
 	return m.out
 }
 
-// ahead is how many blocks of a chain are fetched before it is known whether they are needed.
-const ahead = 128
-
-// touch brings blocks into the cache side by side, where the comparison would meet the first few lines one after the other.
-func touch(blocks []Hash) {
-	for i := cacheLine / 8; i < len(blocks); i += cacheLine / 8 {
-		atomic.LoadUint64((*uint64)(&blocks[i])) // is not optimized away: it is atomic
+// lazyChain is chain for a prompt that is hashed on the way.
+func (s *matchers) lazyChain(dst []Overlap, c *childTable, v *runView, p *lazyChain) []Overlap {
+	if v == nil {
+		return dst
 	}
+	m, index := s.begin(dst)
+	for v != nil {
+		n := p.commonPrefix(v.hashes(), m.depth)
+		if !m.add(v, n) || !p.reach(m.depth) {
+			break
+		}
+		v = c.find(v, uint32(n), p.hashes[m.depth])
+	}
+	s.scratch.Put(index)
+	return m.out
 }
 
-// matching begins a look-up. The seat goes back to x.scratch.
-func (x *Index) matching(dst []Overlap) (matching, *[]uint32) {
-	seat := x.scratch.Get().(*[]uint32)
-	if workers := len(*x.workers.Load()); len(*seat) < workers {
-		*seat = make([]uint32, workers)
-	}
-	return matching{out: dst, base: len(dst), seat: *seat}, seat
-}
-
-// matching is the state of one look-up.
-type matching struct {
+// matcher is the state of one look-up.
+type matcher struct {
 	out   []Overlap
-	base  int      // out[base:] are ours
-	depth int      // blocks of the runs before this one
-	seat  []uint32 // worker to index in out. Never cleared: an index is right only if out agrees (Briggs and Torczon, 1993)
+	base  int // out[base:] are of this look-up
+	depth int // blocks of the runs before this one
+	// index maps a worker to its index in out. It is never cleared: an index is valid only if
+	// out agrees (Briggs and Torczon, 1993).
+	index []uint32
 }
 
-// visit credits what workers hold of the next run's first n blocks, and reports whether anyone holds all so far.
-func (m *matching) visit(f *face, n int) (onward bool) {
-	words, l := f.words()
+// add adds the first n blocks of the next run, and reports whether a worker holds all so far.
+func (m *matcher) add(v *runView, n int) (onward bool) {
+	words, t := v.coverages()
 	if m.depth == 0 {
-		onward = m.begin(words, l, int32(n))
+		onward = m.addFirst(words, t, int32(n))
 	} else {
-		onward = m.goOn(words, int32(n))
+		onward = m.addNext(words, int32(n))
 	}
 	m.depth += n
 	return onward
 }
 
-// begin makes an overlap for each worker that holds a part of a first run's first n blocks.
-func (m *matching) begin(words []atomic.Uint64, l *leads, n int32) (onward bool) {
-	adds := uint32(0)
-	if l != nil {
-		adds = l.adds.Load()
+// addFirst makes an overlap for each worker that holds a part of the first run's first n
+// blocks.
+func (m *matcher) addFirst(words []atomic.Uint64, t *coverageTable, n int32) (onward bool) {
+	reuses := uint32(0)
+	if t != nil {
+		reuses = t.reuses.Load()
 	}
 	out := slices.Grow(m.out, len(words))
 	k := len(out)
 	out = out[:k+len(words)]
-	seat := m.seat
+	index := m.index
 	for i := range words {
-		v := words[i].Load()
-		blocks, w := min(leadAny(v), n), leadWorker(v)
-		if blocks == 0 || int(w) >= len(seat) { // the latter was added after this look-up began
+		word := words[i].Load()
+		blocks, w := min(coveredAny(word), n), coverageWorker(word)
+		if blocks == 0 || int(w) >= len(index) { // the latter was added after this look-up began
 			continue
 		}
-		out[k] = Overlap{w, blocks, min(leadGPU(v), n)}
-		seat[w] = uint32(k)
+		out[k] = Overlap{w, blocks, min(coveredGPU(word), n)}
+		index[w] = uint32(k)
 		k++
 		onward = onward || blocks == n
 	}
 	m.out = out[:k]
-	if l != nil && l.adds.Load() != adds {
-		m.unite()
+	if t != nil && t.reuses.Load() != reuses {
+		m.removeRepeats()
 	}
 	return onward
 }
 
-// unite drops the second overlap of a worker that was met twice.
-func (m *matching) unite() {
+// removeRepeats drops the second overlap of a worker that has changed its slot meanwhile.
+func (m *matcher) removeRepeats() {
 	k := m.base
 	for i, o := range m.out[m.base:] {
-		if int(m.seat[o.Worker]) != m.base+i {
+		if int(m.index[o.Worker]) != m.base+i {
 			continue
 		}
 		m.out[k] = o
-		m.seat[o.Worker] = uint32(k)
+		m.index[o.Worker] = uint32(k)
 		k++
 	}
 	m.out = m.out[:k]
 }
 
-// goOn adds what workers that hold all so far hold of the first n blocks of the run that follows.
-func (m *matching) goOn(words []atomic.Uint64, n int32) (onward bool) {
+// addNext extends the overlaps of workers that hold all so far by their part of the first n
+// blocks of the run that follows.
+func (m *matcher) addNext(words []atomic.Uint64, n int32) (onward bool) {
 	depth := int32(m.depth)
 	for i := range words {
-		v := words[i].Load()
-		blocks := min(leadAny(v), n)
+		word := words[i].Load()
+		blocks := min(coveredAny(word), n)
 		if blocks == 0 {
 			continue
 		}
-		o := m.find(leadWorker(v))
+		o := m.find(coverageWorker(word))
 		if o == nil || o.Blocks != depth {
 			continue // a hole before this run
 		}
 		if o.GPU == depth {
-			o.GPU += min(leadGPU(v), n)
+			o.GPU += min(coveredGPU(word), n)
 		}
 		o.Blocks += blocks
 		onward = onward || blocks == n
@@ -160,28 +215,32 @@ func (m *matching) goOn(words []atomic.Uint64, n int32) (onward bool) {
 }
 
 // find returns the worker's overlap, or nil.
-func (m *matching) find(w Worker) *Overlap {
-	if int(w) >= len(m.seat) {
+func (m *matcher) find(w Worker) *Overlap {
+	if int(w) >= len(m.index) {
 		return nil // added after this look-up began
 	}
-	i := int(m.seat[w])
+	i := int(m.index[w])
 	if i >= m.base && i < len(m.out) && m.out[i].Worker == w {
 		return &m.out[i]
 	}
 	return nil
 }
 
-// agree returns how many blocks of a and b are equal from the start on.
-func agree[H ~uint64](a, b []H) int {
+// compareBlocks is the number of blocks compared at once: 256 bytes, one call of the runtime's
+// comparison.
+const compareBlocks = 32
+
+// commonPrefix returns the number of leading blocks that a and b share.
+func commonPrefix[H ~uint64](a, b []H) int {
 	n := min(len(a), len(b))
 	a, b = a[:n], b[:n]
-	// Mostly all are equal. Where not, what was compared is in the cache when it is searched.
+	// Mostly all are equal. Where not, the search below finds them in the cache.
 	if equal(a, b) {
 		return n
 	}
 	i := 0
-	for i+stride <= n && equal(a[i:i+stride], b[i:i+stride]) {
-		i += stride
+	for i+compareBlocks <= n && equal(a[i:i+compareBlocks], b[i:i+compareBlocks]) {
+		i += compareBlocks
 	}
 	for i < n && a[i] == b[i] {
 		i++
@@ -189,23 +248,10 @@ func agree[H ~uint64](a, b []H) int {
 	return i
 }
 
-// stride is the blocks that agree searches at once: 256 bytes, one call of the runtime's comparison.
-const stride = 32
+// equal compares blocks as strings, which the runtime does with vectors.
+func equal[H ~uint64](a, b []H) bool { return asString(a) == asString(b) }
 
-// page is how many blocks lie on a page of memory.
-const page = 4096 / 8
-
-// equal compares what has the same length. The processor fetches ahead within a page only: so the pages that follow are touched
-// first, and their misses overlap.
-func equal[H ~uint64](a, b []H) bool {
-	for i := page; i < len(a); i += page {
-		atomic.LoadUint64((*uint64)(unsafe.Pointer(&a[i])))
-		atomic.LoadUint64((*uint64)(unsafe.Pointer(&b[i])))
-	}
-	return text(a) == text(b)
-}
-
-// text returns the memory of a for comparison.
-func text[H ~uint64](a []H) string {
+// asString returns the memory of a.
+func asString[H ~uint64](a []H) string {
 	return unsafe.String((*byte)(unsafe.Pointer(unsafe.SliceData(a))), len(a)*8)
 }

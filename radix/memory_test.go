@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestManyWorkers has 4,096 workers hold one prompt, and each an end of its own: look-ups find all of them, and what a worker takes is small.
+// TestManyWorkers has 4,096 holders of one prompt, each with a tail of its own: look-ups find
+// all, and a worker takes little memory.
 func TestManyWorkers(t *testing.T) {
 	const workers, prefix, tail = 4096, 1024, 8
 	x := New(Config{Seed: 1})
@@ -24,7 +25,8 @@ func TestManyWorkers(t *testing.T) {
 		mustStore(t, x, Store{Worker: ids[i], Domain: d, Engine: engine, Blocks: blocks})
 	}
 	grown, said := heap()-before, x.Stats().Bytes-counted
-	t.Logf("%d bytes a worker on a shared prefix of %d blocks, %d counted", grown/workers, prefix, said/workers)
+	t.Logf("%d bytes a worker on a shared prefix of %d blocks, %d counted",
+		grown/workers, prefix, said/workers)
 	if grown/workers > 1536 || said < grown*85/100 || said > grown*115/100 {
 		t.Errorf("%d bytes a worker, %d counted", grown/workers, said/workers)
 	}
@@ -60,8 +62,9 @@ func TestManyWorkers(t *testing.T) {
 	runtime.KeepAlive(x)
 }
 
-// TestOddBytesAreTrue compares what is counted with the heap where all is held by entries: under other names than those that runs list.
-func TestOddBytesAreTrue(t *testing.T) {
+// TestEntryBytesAreTrue compares the counted bytes with the heap where all copies are entries,
+// because each worker has its own engine hashes.
+func TestEntryBytesAreTrue(t *testing.T) {
 	const workers, prompts, depth = 4, 200, 300
 	x := New(Config{Seed: 1})
 	d := x.Domain(DomainKey{})
@@ -83,12 +86,12 @@ func TestOddBytesAreTrue(t *testing.T) {
 		t.Errorf("%d bytes are counted, %d are on the heap", said, grown)
 	}
 	checkIndex(t, x)
-	// And the budget takes them, too.
-	x.budget.mu.Lock()
-	for x.evict(1 << 20) {
+	// The budget evicts entries, too.
+	x.evictor.mu.Lock()
+	for x.evictor.evictLocked(1 << 20) {
 		continue
 	}
-	x.budget.mu.Unlock()
+	x.evictor.mu.Unlock()
 	checkIndex(t, x)
 	if s := x.Stats(); s.Entries+s.Runs > 0 || s.EvictedBlocks != workers*prompts*depth {
 		t.Errorf("Stats() = %+v after all was evicted", s)
@@ -99,7 +102,8 @@ func TestOddBytesAreTrue(t *testing.T) {
 	runtime.KeepAlive(x)
 }
 
-// TestSnapshotBeyondBudget loads an index into a smaller budget: as much as fits is there, and workers know that they lack something.
+// TestSnapshotBeyondBudget loads an index into a smaller budget: it has as many blocks as fit,
+// and its workers are partial.
 func TestSnapshotBeyondBudget(t *testing.T) {
 	x := New(Config{Seed: 1})
 	d := x.Domain(DomainKey{})

@@ -5,67 +5,69 @@ import (
 	"slices"
 )
 
-// naive is the obvious index: for each worker, the path of every engine hash it holds. A path is the domain and all block
-// hashes from the first on, so holding a block is holding its path.
+// naive is the reference index: for each worker, the path of every engine hash. A path is the
+// domain and all block hashes from the first on, so holding a block is holding its path.
 type naive struct {
 	workers map[Worker]map[uint64]*naiveEntry
 	domains int
 }
 
-// naiveEntry is an engine hash: its copies at a path in each domain, and the removals of each tier. A removal may have hit any
-// of the copies, so a path is credited only with those that all removals together would leave.
+// naiveEntry is an engine hash: its copies at a path in each domain, and the removals of each
+// tier. A removal may have hit any copy, so a path is credited only with the copies that all
+// removals together would leave.
 type naiveEntry struct {
-	places  map[Domain]*naivePlace
+	blocks  map[Domain]*naiveBlock
 	removed [tiers]int
 }
 
-type naivePlace struct {
+type naiveBlock struct {
 	path string
 	n    [tiers]int
 }
 
 func (e *naiveEntry) total(t Tier) int {
 	n := -e.removed[t]
-	for _, p := range e.places {
+	for _, p := range e.blocks {
 		n += p.n[t]
 	}
 	return n
 }
 
-// tidy forgets tiers that may be empty and places without copies; it reports whether nothing is left.
+// tidy forgets tiers that may be empty and blocks without copies; it reports whether nothing is
+// left.
 func (e *naiveEntry) tidy() bool {
 	for t := range Tier(tiers) {
 		if e.total(t) > 0 {
 			continue
 		}
 		e.removed[t] = 0
-		for _, p := range e.places {
+		for _, p := range e.blocks {
 			p.n[t] = 0
 		}
 	}
-	for d, p := range e.places {
+	for d, p := range e.blocks {
 		if p.n == [tiers]int{} {
-			delete(e.places, d)
+			delete(e.blocks, d)
 		}
 	}
-	if len(e.places) == 1 { // so it is known which copies were removed
-		for _, p := range e.places {
+	if len(e.blocks) == 1 { // so the removed copies are known
+		for _, p := range e.blocks {
 			for t := range e.removed {
 				p.n[t] -= e.removed[t]
 			}
 		}
 		e.removed = [tiers]int{}
 	}
-	return len(e.places) == 0
+	return len(e.blocks) == 0
 }
 
-// parent returns the path of the place that a child in domain d goes behind.
+// parent returns the path of the block before a child in domain d.
 func (e *naiveEntry) parent(d Domain) (path string, ok bool) {
-	if p := e.places[d]; p != nil {
+	if p := e.blocks[d]; p != nil {
 		return p.path, true
 	}
-	if len(e.places) == 1 {
-		for _, p := range e.places {
+	if len(e.blocks) == 1 {
+		for _, p := range e.blocks {
 			return p.path, true
 		}
 	}
@@ -74,7 +76,7 @@ func (e *naiveEntry) parent(d Domain) (path string, ok bool) {
 
 // credited lists the paths that surely have a copy in the tier.
 func (e *naiveEntry) credited(t Tier) (paths []string) {
-	for _, p := range e.places {
+	for _, p := range e.blocks {
 		if p.n[t] > e.removed[t] {
 			paths = append(paths, p.path)
 		}
@@ -119,18 +121,18 @@ func (x *naive) store(s Store) error {
 		path = naiveStep(path, s.Blocks[i])
 		e := held[key]
 		if e == nil {
-			e = &naiveEntry{places: make(map[Domain]*naivePlace)}
+			e = &naiveEntry{blocks: make(map[Domain]*naiveBlock)}
 			held[key] = e
 		}
 		d := naiveDomain(path)
-		p := e.places[d]
+		p := e.blocks[d]
 		if p == nil || p.path != path {
-			p = &naivePlace{path: path}
-			e.places[d] = p
+			p = &naiveBlock{path: path}
+			e.blocks[d] = p
 			for t, n := range e.removed {
 				if n > 0 && e.total(Tier(t)) <= 0 {
 					e.removed[t] = 0
-					for _, p := range e.places {
+					for _, p := range e.blocks {
 						p.n[t] = 0
 					}
 				}
@@ -202,7 +204,7 @@ func (x *naive) match(d Domain, chain []Hash) []Overlap {
 
 func (x *naive) blocks(w Worker) int { return len(x.workers[w]) }
 
-// paths returns how many distinct blocks the workers hold.
+// paths returns the number of distinct blocks held.
 func (x *naive) paths() int {
 	all := map[string]bool{}
 	for _, held := range x.workers {

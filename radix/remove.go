@@ -1,218 +1,147 @@
 package radix
 
-// Remove takes one copy of each block away from a tier of w, and returns how many there were none of. These change nothing.
-func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
-	o := x.lock(w)
-	if o == nil {
-		x.count.unknownRemovals.Add(int64(len(engine)))
-		return len(engine)
-	}
-	defer o.unlock()
-	unknown = x.removeLocked(o, t, engine)
-	x.count.unknownRemovals.Add(int64(unknown))
-	return unknown
+// removing is one call of Index.Remove. The worker is locked throughout, and one run at a time.
+type removing struct {
+	tree   *tree
+	worker *worker
+	tier   Tier
+	at     *holding // of the block removed last; its run is locked
+	last   uint32   // that block's offset
 }
 
-func (x *Index) removeLocked(o *worker, t Tier, engine []uint64) (unknown int) {
-	var at *hold // its run is locked; neighbours are mostly removed together
-	var near uint32
-	for i := 0; i < len(engine); i++ {
-		if at != nil {
-			var n int
-			near, n = o.takeRowLocked(at, near, t, engine[i:])
-			if i += n; i == len(engine) {
+// removeLocked removes one copy of each block from a tier of w, and returns the number of
+// blocks that had none.
+func removeLocked(t *tree, w *worker, tier Tier, engineHashes []uint64) (unknown int) {
+	r := removing{tree: t, worker: w, tier: tier}
+	for i := 0; i < len(engineHashes); i++ {
+		if r.at != nil {
+			// Fast path: neighbours are mostly removed together.
+			if i += r.neighbours(engineHashes[i:]); i == len(engineHashes) {
 				break
 			}
 		}
-		p, named, ok := x.takeLocked(o, at, near, engine[i], t)
-		if !ok {
+		if !r.remove(engineHashes[i]) {
 			unknown++
-			continue
 		}
-		if p.hold == nil {
-			continue
-		}
-		if at != p.hold {
-			if at != nil {
-				x.leaveLocked(o, at)
-			}
-			at = p.hold
-			at.run.mu.Lock()
-		}
-		near = p.offset
-		o.dropCopyLocked(&p, named)
 	}
-	if at != nil {
-		x.leaveLocked(o, at)
+	if r.at != nil {
+		t.finishLocked(w, r.at)
 	}
-	x.settleLocked(o)
+	t.applyDeferredLocked(w)
 	return unknown
 }
 
-// loseLocked is for blocks that the worker holds at places that cannot be found out: what was known under their names may be another block.
-func (x *Index) loseLocked(o *worker, engine []uint64) {
-	o.partial.Store(true)
-	for t := range Tier(tiers) {
-		for x.removeLocked(o, t, engine) < len(engine) {
-			continue // there are more copies
+// dropAllLocked removes all copies of engine hashes whose blocks have an unknown position: the
+// index may know them as other blocks.
+func dropAllLocked(t *tree, w *worker, engineHashes []uint64) {
+	w.partial.Store(true)
+	for tier := range Tier(tiers) {
+		for removeLocked(t, w, tier, engineHashes) < len(engineHashes) {
+			continue // some have more copies
 		}
 	}
 }
 
-// dropCopyLocked takes the copies that p counts from its hold, whose run is locked.
-func (o *worker) dropCopyLocked(p *place, named bool) {
-	for t, n := range p.n {
+// neighbours removes a copy of each block next to the last one, as far as the engine hashes go
+// on with them: upwards as SGLang removes a node, or downwards as a tail goes. It returns their
+// number.
+func (r *removing) neighbours(engineHashes []uint64) (n int) {
+	h, last, run := r.at, int(r.last), r.at.run
+	// Where an engine hash of the run is a duplicate, or not inserted, each is looked up by
+	// itself.
+	if r.tier >= tiers || r.last >= run.inserted || len(run.duplicates) > 0 {
+		return 0
+	}
+	listed := run.listed()[:run.inserted]
+	from, down := last+1, false
+	if n = commonPrefix(listed[from:], engineHashes); n == 0 {
+		down = true
+		for n < len(engineHashes) && n < last && listed[last-1-n] == engineHashes[n] {
+			n++
+		}
+	}
+	if n = r.worker.entries.absent(engineHashes[:n]); down {
+		from = last - n
+	}
+	gone, ok := h.removeListed(from, from+n, r.tier)
+	if !ok || n == 0 {
+		return 0
+	}
+	r.worker.listed -= gone
+	run.removed += n
+	if down {
+		r.last = uint32(from)
+	} else {
+		r.last = uint32(from + n - 1)
+	}
+	return n
+}
+
+// remove removes one copy of a block, and reports whether there was one.
+func (r *removing) remove(engineHash uint64) bool {
+	b, listed, ok := r.take(engineHash)
+	if !ok || b.holding == nil {
+		return ok
+	}
+	if r.at != b.holding {
+		if r.at != nil {
+			r.tree.finishLocked(r.worker, r.at)
+		}
+		r.at = b.holding
+		r.at.run.mu.Lock()
+	}
+	r.last = b.offset
+	for t, n := range b.copies {
 		if n == 0 {
 			continue
 		}
-		p.hold.run.dropped++
-		if !named {
-			p.hold.release(p.offset, Tier(t))
-		} else if gone, ok := p.hold.leave(int(p.offset), int(p.offset)+1, Tier(t)); ok {
-			o.named -= gone
+		r.at.run.removed++
+		if !listed {
+			r.at.removeEntry(b.offset, Tier(t))
+		} else if gone, ok := r.at.removeListed(int(b.offset), int(b.offset)+1, Tier(t)); ok {
+			r.worker.listed -= gone
 		}
 	}
+	return true
 }
 
-// takeRowLocked takes a copy of each of the blocks next to one of a hold away, as long as names goes on with theirs, upwards as SGLang
-// removes a node or downwards as a tail goes. It returns the last of them and how many they were. The hold's run is locked.
-func (o *worker) takeRowLocked(h *hold, near uint32, t Tier, names []uint64) (last uint32, n int) {
-	r := h.run
-	// Where a name of the run belongs to another place too, or is not claimed yet, each is looked up by itself.
-	if t >= tiers || near >= r.claimed || len(r.unnamed) > 0 {
-		return near, 0
-	}
-	listed := r.listed()[:r.claimed]
-	from, down := int(near)+1, false
-	if n = agree(listed[from:], names); n == 0 {
-		for n < len(names) && n < int(near) && listed[int(near)-1-n] == names[n] {
-			n++
-		}
-		from, down = int(near)-n, true
-	}
-	if n = min(n, o.table.absent(names[:n])); down {
-		from = int(near) - n
-	}
-	gone, ok := h.leave(from, from+n, t)
-	if !ok || n == 0 {
-		return near, 0
-	}
-	o.named -= gone
-	r.dropped += n
-	if down {
-		return uint32(from), n
-	}
-	return uint32(from + n - 1), n
-}
-
-// takeLocked takes one copy out of the table, if it is there. ok is false if there is none anywhere; the place is that of a block
-// whose last copy in a tier this was, and has no hold otherwise. It is named if the copy is a bit of the hold, which is still set.
-// The run of at, if any, is locked: the block behind the one removed last is often the next.
-func (x *Index) takeLocked(o *worker, at *hold, near uint32, key uint64, t Tier) (p place, named, ok bool) {
-	e := o.table.find(key)
+// take removes one copy from the entry table. It is not ok if there is none anywhere. The
+// result has a holding only if this was the block's last copy in the tier. A listed copy is
+// still set in its holding.
+func (r *removing) take(key uint64) (b blockRef, listed, ok bool) {
+	w, t := r.worker, r.tier
+	e := w.entries.find(key)
 	switch {
-	case e == nil && at != nil && at.run.named(near+1, key):
-		p, named = place{hold: at, offset: near + 1, n: at.copies(near + 1)}, true
+	case e == nil && r.at != nil && r.at.run.lists(r.last+1, key):
+		next := r.last + 1
+		b, listed = blockRef{holding: r.at, offset: next, copies: r.at.listedCopies(next)}, true
 	case e == nil:
-		p, named = x.heldLocked(o, key), true
+		b, listed = w.findListed(&r.tree.blocks, key), true
 	case e.handle == aliased:
-		return place{}, false, o.takeAliasLocked(key, t)
+		return blockRef{}, false, w.removeAliasCopyLocked(key, t)
 	default:
-		p = place{hold: o.holds[e.handle], offset: e.offset, n: e.n}
+		b = w.ref(e)
 	}
 	if t == TierUnknown {
-		t = p.n.fastest()
+		t = b.copies.fastest()
 	}
-	if t >= tiers || p.n[t] == 0 {
-		return place{}, false, false
+	if t >= tiers || b.copies[t] == 0 {
+		return blockRef{}, false, false
 	}
-	p.n = copies{}
-	p.n[t] = 1
-	if named {
-		return p, true, true
+	b.copies = copies{}
+	b.copies[t] = 1
+	if listed {
+		return b, true, true
 	}
-	e.n[t]--
-	if e.n[t] > 0 {
-		return place{}, false, true
+	e.copies[t]--
+	if e.copies[t] > 0 {
+		return blockRef{}, false, true
 	}
 	if e.empty() {
-		// An empty entry ends other keys' probing: put the copy back until remove has closed the gap.
-		e.n[t] = 1
-		o.table.remove(key)
+		// An empty entry ends the probing of other keys: put the copy back until remove has
+		// closed the gap.
+		e.copies[t] = 1
+		w.entries.remove(key)
 	}
-	return p, false, true
-}
-
-// fastest returns the fastest tier with a copy.
-func (n *copies) fastest() Tier {
-	for t := range n {
-		if n[t] > 0 {
-			return Tier(t)
-		}
-	}
-	return TierUnknown
-}
-
-// Clear drops all that w holds.
-func (x *Index) Clear(w Worker) {
-	o := x.lock(w)
-	if o == nil {
-		return
-	}
-	defer o.unlock()
-	x.clearLocked(o)
-}
-
-func (x *Index) clearLocked(o *worker) {
-	// The worker forgets first and its runs after: its lock is held throughout, and a run's lock is held for that run only.
-	holds := o.holds
-	o.table = engines{}
-	o.holds, o.spare, o.aliases, o.onRun, o.named, o.held, o.mapped = nil, nil, nil, nil, 0, 0, 0
-	o.partial.Store(false)
-	for _, h := range holds {
-		if h == nil {
-			continue
-		}
-		r := h.run
-		r.mu.Lock()
-		r.dropped += int(h.live)
-		r.dropLocked(h)
-		x.reapLocked(r)
-	}
-}
-
-// leaveLocked publishes what h holds now, or drops it if that is nothing, and unlocks its run.
-func (x *Index) leaveLocked(o *worker, h *hold) {
-	r := h.run
-	if h.live == 0 {
-		r.dropLocked(h)
-		o.dropLocked(h)
-	} else {
-		h.advance()
-		o.weighLocked(h)
-		r.setLeadLocked(h.slot, h.lead())
-	}
-	x.reapLocked(r)
-}
-
-// reapLocked frees r if nobody needs it, then unlocks it; then the same for its parent, which has lost a child, and so on up.
-// Each run is unlocked before the next is locked: a dead one stays in the child table meanwhile, and writers that find it
-// there put another in its place.
-func (x *Index) reapLocked(r *run) {
-	for {
-		dead := r.reapLocked(x)
-		idle := r.parent == nil && r.kids == 0
-		r.checkLocked()
-		r.mu.Unlock()
-		if idle {
-			x.retire(r)
-		}
-		if !dead {
-			return
-		}
-		x.children.remove(r)
-		r = r.parent
-		r.mu.Lock()
-		r.kids--
-	}
+	return b, false, true
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// write takes a snapshot of all of a workload's workers.
+// write writes a snapshot of all workers of a workload.
 func (w *workload) write(tb testing.TB, x *radix.Index, out io.Writer) radix.SnapshotCounts {
 	tb.Helper()
 	s, err := radix.NewSnapshotWriter(x, out)
@@ -30,7 +30,8 @@ func (w *workload) write(tb testing.TB, x *radix.Index, out io.Writer) radix.Sna
 	return count
 }
 
-// BenchmarkSnapshot writes and loads what 64 workers hold: a million entries, of content of their own (conv) and of shared prompts.
+// BenchmarkSnapshot writes and loads the blocks of 64 workers: a million entries, unique (conv)
+// or shared.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, family := range []struct {
 		name string

@@ -13,25 +13,25 @@ import (
 	"testing"
 )
 
-// party is a worker that somebody writes to all the time, with what it should hold.
-type party struct {
+// partyWorker is a worker with a constant writer, and its right content.
+type partyWorker struct {
 	mu     sync.Mutex
 	id     Worker
 	oracle *naive // of this worker alone; guarded by mu
 	steps  int
 }
 
-func newParty(x *Index) *party {
-	p := &party{id: x.AddWorker(), oracle: newNaive()}
+func newParty(x *Index) *partyWorker {
+	p := &partyWorker{id: x.AddWorker(), oracle: newNaive()}
 	p.oracle.domains = historyDomains
 	p.clear()
 	return p
 }
 
-func (p *party) clear() { p.oracle.workers[p.id] = make(map[uint64]*naiveEntry) }
+func (p *partyWorker) clear() { p.oracle.workers[p.id] = make(map[uint64]*naiveEntry) }
 
 // step makes one random change.
-func (p *party) step(x *Index, r *rand.Rand) error {
+func (p *partyWorker) step(x *Index, r *rand.Rand) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.fold()
@@ -63,12 +63,13 @@ func (p *party) step(x *Index, r *rand.Rand) error {
 	return nil
 }
 
-// fold takes removals from the copies where they can only have hit one place: later places have no part in them.
-func (p *party) fold() {
+// fold takes removals from the copies where they can only have hit one block; later blocks are
+// not affected.
+func (p *partyWorker) fold() {
 	for _, e := range p.oracle.workers[p.id] {
-		for _, one := range e.places {
+		for _, one := range e.blocks {
 			for t := range one.n {
-				if len(e.places) == 1 {
+				if len(e.blocks) == 1 {
 					one.n[t] -= e.removed[t]
 					e.removed[t] = 0
 				}
@@ -77,13 +78,13 @@ func (p *party) fold() {
 	}
 }
 
-// facts says in words what the worker should hold, as facts of an index does.
-func (p *party) facts(names map[Domain]DomainKey) []string {
+// facts is facts of an index, for the right content of the worker.
+func (p *partyWorker) facts(names map[Domain]DomainKey) []string {
 	held := p.oracle.workers[p.id]
 	all := make([]string, 0, len(held))
 	for key, e := range held {
 		var at []string
-		for _, one := range e.places {
+		for _, one := range e.blocks {
 			d, chain := parsePath(one.path)
 			at = append(at, fmt.Sprintf("%+v %x copies %v", names[d], chain, one.n))
 		}
@@ -98,7 +99,8 @@ func (p *party) facts(names map[Domain]DomainKey) []string {
 	return append([]string{fmt.Sprintf("worker, %d entries", len(held))}, all...)
 }
 
-// TestSnapshotBesideWriters: while runs grow, are cut and die, each worker is written as it was at the one moment when it was taken.
+// TestSnapshotBesideWriters writes a snapshot while runs grow, are trimmed and die: each worker
+// must be written as it was at the moment of Take.
 func TestSnapshotBesideWriters(t *testing.T) {
 	x := New(Config{Seed: 1, Stripes: 2})
 	for i := range historyDomains {
@@ -108,7 +110,7 @@ func TestSnapshotBesideWriters(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop.Store(true)
-	parties := make([]*party, 4)
+	parties := make([]*partyWorker, 4)
 	for i := range parties {
 		parties[i] = newParty(x)
 	}
@@ -124,25 +126,25 @@ func TestSnapshotBesideWriters(t *testing.T) {
 	}
 	for range 25 {
 		var out plain
-		s := recordsTo(x, &out)
+		s := newRecordWriter(x, &out)
 		var want []string
 		for _, p := range parties {
 			p.mu.Lock()
 			before := p.steps
 			err := s.Take(p.id, "", nil)
-			want = append(want, p.facts(x.domainNames())...)
+			want = append(want, p.facts(domainKeys(x))...)
 			p.mu.Unlock()
 			if err != nil || s.Flush() != nil {
 				t.Fatal(err, s.err)
 			}
-			for p.moved() == before { // the next worker is taken at another moment
+			for p.moved() == before { // the next Take is at another moment
 				runtime.Gosched()
 			}
 		}
 		if _, err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		y, _, err := load(&out, Config{Stripes: 2}, maxSnapshotBytes)
+		y, _, err := loadRecords(&out, Config{Stripes: 2}, maxSnapshotBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +155,7 @@ func TestSnapshotBesideWriters(t *testing.T) {
 	}
 }
 
-func (p *party) moved() int {
+func (p *partyWorker) moved() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.steps

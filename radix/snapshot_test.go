@@ -31,7 +31,7 @@ func snapshot(tb testing.TB, x *Index) ([]byte, SnapshotCounts) {
 // takeAll writes and ends a snapshot.
 func takeAll(tb testing.TB, s *SnapshotWriter) SnapshotCounts {
 	tb.Helper()
-	for _, o := range *s.x.workers.Load() {
+	for _, o := range s.x.workers.list() {
 		if o == nil {
 			continue
 		}
@@ -46,17 +46,17 @@ func takeAll(tb testing.TB, s *SnapshotWriter) SnapshotCounts {
 	return count
 }
 
-// plain is a frame that is not compressed, which spares a history most of its time.
+// plain is a frame without compression, which saves most of a history's time.
 type plain struct{ bytes.Buffer }
 
 func (p *plain) Close() error { return nil }
 
-// copyOf returns what is loaded from a snapshot of all workers of an index.
+// copyOf returns the index loaded from a snapshot of all workers.
 func copyOf(tb testing.TB, x *Index) (*Index, []Restored, SnapshotCounts) {
 	tb.Helper()
 	var out plain
-	count := takeAll(tb, recordsTo(x, &out))
-	y, restored, err := load(&out, Config{Stripes: 2}, maxSnapshotBytes)
+	count := takeAll(tb, newRecordWriter(x, &out))
+	y, restored, err := loadRecords(&out, Config{Stripes: 2}, maxSnapshotBytes)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -73,39 +73,43 @@ func mustLoad(tb testing.TB, data []byte) (*Index, []Restored) {
 	return x, restored
 }
 
-// facts says in words what each worker of an index holds, by its place in the table.
+// facts describes the content of each worker of an index, in the order of ids.
 func facts(x *Index) (all []string) {
-	names := x.domainNames()
-	for _, o := range *x.workers.Load() {
+	names := domainKeys(x)
+	for _, o := range x.workers.list() {
 		if o == nil {
 			continue
 		}
 		all = append(all, fmt.Sprintf("worker, %d entries", x.Blocks(o.id)))
-		where := func(p place) string {
-			return fmt.Sprintf("%+v %x copies %v", names[p.hold.run.domain], path(p.hold.run, p.offset+1), p.n)
+		where := func(p blockRef) string {
+			return fmt.Sprintf("%+v %x copies %v",
+				names[p.holding.run.domain], path(p.holding.run, p.offset+1), p.copies)
 		}
 		var lines []string
-		for _, h := range o.holds {
+		for _, h := range o.holdings.list {
 			if h == nil {
 				continue
 			}
 			for i, key := range h.run.listed() {
-				if n := h.copies(uint32(i)); n != (copies{}) {
-					lines = append(lines, fmt.Sprintf("%x at %s", key, where(place{h, uint32(i), n})))
+				if n := h.listedCopies(uint32(i)); n != (copies{}) {
+					lines = append(lines, fmt.Sprintf("%x at %s",
+						key, where(blockRef{h, uint32(i), n})))
 				}
 			}
 		}
-		for _, e := range o.table.slots {
+		for _, e := range o.entries.slots {
 			switch {
 			case e.empty():
 			case e.handle == aliased:
 				var at []string
-				for _, p := range o.aliases[e.key].places {
+				for _, p := range o.aliases[e.key].blocks {
 					at = append(at, where(p))
 				}
-				lines = append(lines, fmt.Sprintf("%x at %q, lost %v", e.key, slices.Sorted(slices.Values(at)), o.aliases[e.key].lost))
+				lines = append(lines, fmt.Sprintf("%x at %q, lost %v",
+					e.key, slices.Sorted(slices.Values(at)), o.aliases[e.key].removals))
 			default:
-				lines = append(lines, fmt.Sprintf("%x at %s", e.key, where(place{o.holds[e.handle], e.offset, e.n})))
+				lines = append(lines, fmt.Sprintf("%x at %s",
+					e.key, where(blockRef{o.holdings.list[e.handle], e.offset, e.copies})))
 			}
 		}
 		slices.Sort(lines)
@@ -122,7 +126,7 @@ func path(r *run, n uint32) []Hash {
 	return append(path(r.parent, r.offset), r.hashes()[:n]...)
 }
 
-// reload goes on with what is loaded from a snapshot of the history's index.
+// reload continues with the index loaded from a snapshot of the history's index.
 func (h *history) reload() {
 	h.t.Helper()
 	x, restored, count := copyOf(h.t, h.x)
@@ -133,11 +137,11 @@ func (h *history) reload() {
 		h.t.Fatalf("Close() = %+v, loaded are %+v", count, s)
 	}
 	if y, _, _ := copyOf(h.t, x); !slices.Equal(facts(y), facts(x)) {
-		h.t.Fatal("a snapshot of what was loaded is another one")
+		h.t.Fatal("a snapshot of the loaded index differs")
 	}
-	// Ids and domains are new ones: the oracle follows.
+	// The oracle gets the new ids and domains.
 	to := make(map[Domain]Domain)
-	for d, k := range h.x.domainNames() {
+	for d, k := range domainKeys(h.x) {
 		to[d] = x.Domain(k)
 	}
 	held := make(map[Worker]map[uint64]*naiveEntry)
@@ -148,18 +152,19 @@ func (h *history) reload() {
 		held[w.Worker] = h.oracle.workers[old]
 		h.alive = append(h.alive, w.Worker)
 		for _, e := range held[w.Worker] {
-			places := make(map[Domain]*naivePlace)
-			for d, p := range e.places {
+			places := make(map[Domain]*naiveBlock)
+			for d, p := range e.blocks {
 				p.path = naivePath(to[d]) + p.path[4:]
 				places[to[d]] = p
 			}
-			e.places = places
+			e.blocks = places
 		}
 	}
 	h.oracle.workers, h.x, h.parents, h.removes = held, x, 0, 0
 }
 
-// FuzzSnapshotHistory runs any history on the oracle and on an index that is written and loaded again and again.
+// FuzzSnapshotHistory runs any history on the oracle and on an index that is written and loaded
+// repeatedly.
 func FuzzSnapshotHistory(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(randomBytes(seed, 600), byte(7))
@@ -189,12 +194,12 @@ func TestSnapshotHistories(t *testing.T) {
 	}
 	for seed := range uint64(10) {
 		h := newHistory(t, randomBytes(3000+seed, 1500))
-		h.x.places.last = maxHandle // nothing is held by name
+		h.x.tree.blocks.runs.last = maxHandle // no listed copies
 		h.runReloading(50)
 	}
 }
 
-// records returns what a snapshot has in its frame.
+// records returns the records of a snapshot.
 func records(tb testing.TB, data []byte) []byte {
 	tb.Helper()
 	in, err := zstd.NewReader(bytes.NewReader(data[len(snapshotMagic)+1:]))
@@ -220,13 +225,14 @@ func someSnapshot(tb testing.TB, seed uint64, n int) []byte {
 	return data
 }
 
-// FuzzLoadSnapshot loads any records: what is accepted is a sound index, which is written and loaded without a change.
+// FuzzLoadSnapshot loads any records: an accepted index is consistent, and written and loaded
+// without a change.
 func FuzzLoadSnapshot(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(records(f, someSnapshot(f, seed, 100+100*int(seed))))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		x, _, err := load(bytes.NewReader(in), Config{Stripes: 2}, 1<<20)
+		x, _, err := loadRecords(bytes.NewReader(in), Config{Stripes: 2}, 1<<20)
 		if err != nil {
 			if !errors.Is(err, ErrSnapshotCorrupt) && !errors.Is(err, ErrSnapshotVersion) {
 				t.Fatal(err)
@@ -235,12 +241,13 @@ func FuzzLoadSnapshot(f *testing.F) {
 		}
 		checkIndex(t, x)
 		if y, _, _ := copyOf(t, x); !slices.Equal(facts(y), facts(x)) {
-			t.Fatal("a snapshot of what was loaded is another one")
+			t.Fatal("a snapshot of the loaded index differs")
 		}
 	})
 }
 
-// TestSnapshotDamage flips each bit and cuts at each byte: what is not refused must be as it was.
+// TestSnapshotDamage flips each bit and cuts at each byte: the load fails, or the index is
+// unchanged.
 func TestSnapshotDamage(t *testing.T) {
 	data := someSnapshot(t, 1, 900)
 	x, _ := mustLoad(t, data)
@@ -276,17 +283,18 @@ func TestSnapshotDamage(t *testing.T) {
 	}
 }
 
-// TestSnapshotClaimsMore: numbers without the bytes for them cost nothing, and a few bytes cannot describe more than the limit.
+// TestSnapshotClaimsMore expects lengths without bytes to cost nothing, and a few bytes to
+// describe no more than the limit.
 func TestSnapshotClaimsMore(t *testing.T) {
 	s := SnapshotWriter{x: New(Config{Seed: 1}), domains: map[Domain]uint64{}}
 	s.buf = append(s.buf, 1, 0, 0, 0, 0, 0, 0, 0)
-	s.buf = binary.LittleEndian.AppendUint64(s.buf, s.x.probe())
+	s.buf = binary.LittleEndian.AppendUint64(s.buf, s.x.fingerprint())
 	n := s.domain(s.x.Domain(DomainKey{}), &DomainKey{})
 	s.buf = append(s.buf, recordStretch, 0, byte(n))
 	s.number(maxStretch)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _, err := load(bytes.NewReader(s.buf), Config{Stripes: 2}, maxSnapshotBytes)
+	_, _, err := loadRecords(bytes.NewReader(s.buf), Config{Stripes: 2}, maxSnapshotBytes)
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrSnapshotCorrupt) || got > 1<<20 {
 		t.Fatalf("a stretch without blocks: %v, %d bytes allocated", err, got)
@@ -300,7 +308,7 @@ func TestSnapshotClaimsMore(t *testing.T) {
 	for range 10_000 {
 		s.buf = append(s.buf, recordWorker, 0, 0, 1, 0, 1, 0, 0x80, 0x80, 1, 0, 0, 0, 0) // holds them all
 	}
-	x, _, err := load(bytes.NewReader(s.buf), Config{Stripes: 2}, 4<<20)
+	x, _, err := loadRecords(bytes.NewReader(s.buf), Config{Stripes: 2}, 4<<20)
 	if x != nil || !errors.Is(err, errSize) {
 		t.Fatalf("10,000 workers in %d bytes: %v, want %v", len(s.buf), err, errSize)
 	}
@@ -351,7 +359,7 @@ func TestSnapshotWriteFails(t *testing.T) {
 	}
 }
 
-// TestSnapshotKeepsSeed: prompts are hashed as before, or what is held is worth nothing.
+// TestSnapshotKeepsSeed expects a loaded index to hash prompts as before.
 func TestSnapshotKeepsSeed(t *testing.T) {
 	x := New(Config{})
 	w, d := x.AddWorker(), x.Domain(DomainKey{Model: "m", BlockSize: 4, LoRA: "l", Salt: "s", Bigram: true})
@@ -364,7 +372,7 @@ func TestSnapshotKeepsSeed(t *testing.T) {
 	}
 	d, ok := y.FindDomain(DomainKey{Model: "m", BlockSize: 4, LoRA: "l", Salt: "s", Bigram: true})
 	if !ok {
-		t.Fatalf("domains are %v", slices.Collect(maps.Values(y.domainNames())))
+		t.Fatalf("domains are %v", slices.Collect(maps.Values(domainKeys(y))))
 	}
 	want := []Overlap{{Worker: restored[0].Worker, Blocks: 2, GPU: 2}}
 	if got := y.Match(nil, d, y.AppendHashes(nil, tokens, 4)); !slices.Equal(got, want) {
@@ -372,7 +380,7 @@ func TestSnapshotKeepsSeed(t *testing.T) {
 	}
 }
 
-// TestSnapshotFormat: files of this version stay readable. Where this must change, so must snapshotVersion.
+// TestSnapshotFormat pins the format: change snapshotVersion with it.
 func TestSnapshotFormat(t *testing.T) {
 	x := New(Config{Seed: 0x0102030405060708})
 	x.Domain(DomainKey{Model: "unused"})
@@ -381,11 +389,11 @@ func TestSnapshotFormat(t *testing.T) {
 	w := x.AddWorker()
 	mustStore(t, x, Store{Worker: w, Domain: d, Engine: []uint64{1, 2, 3}, Blocks: []Hash{11, 12, 13}})
 	mustStore(t, x, Store{Worker: w, Domain: d, Tier: TierCPU, Engine: []uint64{1}, Blocks: []Hash{11}})
-	mustStore(t, x, Store{Worker: w, HasParent: true, Parent: 1, Engine: []uint64{4, 4}, Blocks: []Hash{14, 14}}) // 4 moves on
+	mustStore(t, x, Store{Worker: w, HasParent: true, Parent: 1, Engine: []uint64{4, 4}, Blocks: []Hash{14, 14}}) // 4 moves
 	mustStore(t, x, Store{Worker: w, Domain: other, Engine: []uint64{3}, Blocks: []Hash{13}})
 	x.Remove(w, TierGPU, []uint64{2})
 	var out plain
-	s := recordsTo(x, &out)
+	s := newRecordWriter(x, &out)
 	if err := s.Take(w, "name", []byte("meta")); err != nil {
 		t.Fatal(err)
 	}
@@ -394,22 +402,22 @@ func TestSnapshotFormat(t *testing.T) {
 	}
 	word := func(n byte) string { return string([]byte{n, 0, 0, 0, 0, 0, 0, 0}) }
 	want := "\x08\x07\x06\x05\x04\x03\x02\x01" +
-		string(binary.LittleEndian.AppendUint64(nil, x.probe())) + "D\x01m\x10\x01l\x01s\x01" + "S\x00\x00\x03" + word(11) + word(12) + word(13) + word(1) + word(2) + word(3) +
+		string(binary.LittleEndian.AppendUint64(nil, x.fingerprint())) + "D\x01m\x10\x01l\x01s\x01" + "S\x00\x00\x03" + word(11) + word(12) + word(13) + word(1) + word(2) + word(3) +
 		"S\x01\x01\x02" + word(14) + word(14) + word(4) + word(4) +
 		"D\x01n\x00\x00\x00\x00" + "S\x00\x01\x01" + word(13) + word(3) +
 		"W\x04name\x04meta\x03" +
 		"\x00" + "\x01\x00\x01" + "\x01\x00\x01" + "\x00" + // 1 on the GPU and on the CPU
-		"\x02\x00\x00\x00" + "\x02\x00\x00\x00" + // nothing by name
+		"\x02\x00\x00\x00" + "\x02\x00\x00\x00" + // no listed copies
 		"\x01" + "\x01\x01\x01\x00\x00" + word(4) +
 		"\x01" + word(3) + "\x00\x00\x00" + "\x02" + "\x00\x02\x01\x00\x00" + "\x02\x00\x01\x00\x00" +
 		"E\x03\x06\x01\x03"
 	if got := out.String(); got != want {
 		t.Fatalf("wrote %q,\n want %q", got, want)
 	}
-	if _, _, err := load(strings.NewReader(word(1)+want[8:]), Config{}, maxSnapshotBytes); !errors.Is(err, ErrSnapshotVersion) {
+	if _, _, err := loadRecords(strings.NewReader(word(1)+want[8:]), Config{}, maxSnapshotBytes); !errors.Is(err, ErrSnapshotVersion) {
 		t.Fatalf("blocks hashed in another way: %v, want %v", err, ErrSnapshotVersion)
 	}
-	y, _, err := load(strings.NewReader(want), Config{}, maxSnapshotBytes)
+	y, _, err := loadRecords(strings.NewReader(want), Config{}, maxSnapshotBytes)
 	if err != nil || !slices.Equal(facts(y), facts(x)) {
 		t.Fatalf("loaded %q, %v, want %q", facts(y), err, facts(x))
 	}

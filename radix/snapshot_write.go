@@ -11,29 +11,23 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// SnapshotWriter writes a snapshot while others read and write the index. It holds the lock of one worker at a time, so each worker's
-// content is that of one moment, and two workers' need not be of the same. In memory are at most what was taken and not flushed, which aliases
-// the index's blocks, and some 30 bytes for each run. It is for one goroutine.
+// SnapshotWriter writes a snapshot while others read and write the index. It locks one worker
+// at a time, so each worker's blocks are of one moment, but those of two workers may not be.
+// Between Take and Flush its memory aliases the blocks of the index; beside them it has some 30
+// bytes for each run. It is for one goroutine.
 //
-// The snapshot holds the index's seed: who can read it can prepare prompts that collide. Keep it from other users.
+// The snapshot has the index's seed: a reader of the file can prepare prompts that collide.
+// Keep it from other users.
 type SnapshotWriter struct {
 	x       *Index
+	capture capturer
+	images  []workerImage
 	out     io.WriteCloser
-	known   map[uint64]stretch // by run id
-	domains map[Domain]uint64  // numbers of those written
-	images  []image
+	domains map[Domain]uint64 // numbers of those written
 	buf     []byte
-	stems   []stem // scratch
-	bits    []int  // scratch
 	count   SnapshotCounts
 	err     error // the first one; nothing is written after it
 }
-
-// stretch is as much of a run as a snapshot has.
-type stretch struct{ number, blocks uint32 }
-
-// flushAt is how much is encoded before it goes to the compressor: a block of zstd's.
-const flushAt = 128 << 10
 
 // NewSnapshotWriter begins a snapshot of x on w.
 func NewSnapshotWriter(x *Index, w io.Writer) (*SnapshotWriter, error) {
@@ -41,39 +35,43 @@ func NewSnapshotWriter(x *Index, w io.Writer) (*SnapshotWriter, error) {
 		return nil, fmt.Errorf("cannot begin snapshot: %w", err)
 	}
 	out, err := zstd.NewWriter(w,
-		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow))
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(snapshotWindow))
 	if err != nil {
 		return nil, fmt.Errorf("cannot begin snapshot: %w", err)
 	}
-	return recordsTo(x, out), nil
+	return newRecordWriter(x, out), nil
 }
 
-// recordsTo begins the records of a snapshot.
-func recordsTo(x *Index, out io.WriteCloser) *SnapshotWriter {
-	s := &SnapshotWriter{x: x, out: out, known: make(map[uint64]stretch), domains: make(map[Domain]uint64)}
+// newRecordWriter begins the records of a snapshot.
+func newRecordWriter(x *Index, out io.WriteCloser) *SnapshotWriter {
+	s := &SnapshotWriter{x: x, out: out, domains: make(map[Domain]uint64)}
+	s.capture = capturer{x: x, written: make(map[uint64]writtenStretch)}
 	s.buf = binary.LittleEndian.AppendUint64(s.buf, x.seed)
-	s.buf = binary.LittleEndian.AppendUint64(s.buf, x.probe())
+	s.buf = binary.LittleEndian.AppendUint64(s.buf, x.fingerprint())
 	return s
 }
 
-// Take copies what a worker holds now under a name of the caller's, which need not be unique, with meta for the caller's own use. It does no
-// I/O, so the caller may hold a lock under which the worker does not change; Flush writes what was taken.
+// Take copies the present blocks of a worker under a name, which need not be unique, with meta
+// for the caller's own use. It does no I/O, so the caller may hold a lock that keeps the worker
+// unchanged; Flush writes the copy.
 func (s *SnapshotWriter) Take(w Worker, name string, meta []byte) error {
 	if len(name) > maxText || len(meta) > maxText || s.count.Workers == maxSnapshotWorkers {
-		return fmt.Errorf("cannot take worker %d of %d, name of %d bytes, meta of %d: too large", w, s.count.Workers, len(name), len(meta))
+		return fmt.Errorf("cannot take worker %d of %d, name of %d bytes, meta of %d: too large",
+			w, s.count.Workers, len(name), len(meta))
 	}
-	im, err := s.capture(w)
+	im, err := s.capture.worker(w)
 	if err != nil {
 		return err
 	}
 	im.name, im.meta = name, meta
 	s.images = append(s.images, im)
 	s.count.Workers++
-	s.count.Entries += im.entries
+	s.count.Entries += im.hashes
 	return nil
 }
 
-// Flush writes what was taken since the last one.
+// Flush writes the workers taken since the last Flush.
 func (s *SnapshotWriter) Flush() error {
 	for i := range s.images {
 		im := &s.images[i]
@@ -88,9 +86,9 @@ func (s *SnapshotWriter) Flush() error {
 	return s.err
 }
 
-// Close ends the snapshot and says what it holds. The writer below stays open.
+// Close ends the snapshot and returns its sizes. The underlying writer stays open.
 func (s *SnapshotWriter) Close() (SnapshotCounts, error) {
-	_ = s.Flush() // keeps its error
+	_ = s.Flush() // its error stays in s.err
 	s.buf = append(s.buf, recordEnd)
 	for _, n := range []int{s.count.Stretches, s.count.Blocks, s.count.Workers, s.count.Entries} {
 		s.number(uint64(n))
@@ -102,7 +100,7 @@ func (s *SnapshotWriter) Close() (SnapshotCounts, error) {
 	return s.count, s.err
 }
 
-// spill hands the records to the compressor once there are enough of them.
+// spill hands the records to the compressor if there are more than enough bytes.
 func (s *SnapshotWriter) spill(enough int) {
 	if len(s.buf) <= enough {
 		return
@@ -122,8 +120,8 @@ func (s *SnapshotWriter) text(v string) {
 	s.buf = append(s.buf, v...)
 }
 
-// part writes a stretch, or what was added to one.
-func (s *SnapshotWriter) part(p *part) {
+// part writes a stretch or an extension.
+func (s *SnapshotWriter) part(p *stretchPart) {
 	switch {
 	case !p.fresh:
 		s.buf = append(s.buf, recordExtension)
@@ -141,8 +139,8 @@ func (s *SnapshotWriter) part(p *part) {
 	for _, h := range p.blocks {
 		s.buf = binary.LittleEndian.AppendUint64(s.buf, uint64(h))
 	}
-	for _, name := range p.names {
-		s.buf = binary.LittleEndian.AppendUint64(s.buf, name)
+	for _, h := range p.engineHashes {
+		s.buf = binary.LittleEndian.AppendUint64(s.buf, h)
 	}
 	if p.fresh {
 		s.count.Stretches++
@@ -171,20 +169,21 @@ func (s *SnapshotWriter) domain(d Domain, k *DomainKey) uint64 {
 }
 
 // worker writes a worker's record, behind those of its stretches.
-func (s *SnapshotWriter) worker(im *image) {
+func (s *SnapshotWriter) worker(im *workerImage) {
 	s.buf = append(s.buf, recordWorker)
 	s.text(im.name)
 	s.text(string(im.meta))
-	s.number(uint64(im.holds))
+	s.number(uint64(im.holdings))
 	s.buf = append(s.buf, im.body...)
-	s.number(uint64(len(im.odd)))
-	slices.SortFunc(im.odd, func(a, b oddEntry) int {
-		return cmp.Or(cmp.Compare(a.at.stretch, b.at.stretch), cmp.Compare(a.at.offset, b.at.offset), cmp.Compare(a.key, b.key))
+	s.number(uint64(len(im.entries)))
+	slices.SortFunc(im.entries, func(a, b entryRecord) int {
+		byStretch := cmp.Compare(a.at.stretch, b.at.stretch)
+		return cmp.Or(byStretch, cmp.Compare(a.at.offset, b.at.offset), cmp.Compare(a.key, b.key))
 	})
 	last := uint32(0)
-	for i := range im.odd {
-		e := &im.odd[i]
-		s.seat(seat{e.at.stretch - last, e.at.offset, e.at.n})
+	for i := range im.entries {
+		e := &im.entries[i]
+		s.block(blockRecord{e.at.stretch - last, e.at.offset, e.at.copies})
 		s.buf = binary.LittleEndian.AppendUint64(s.buf, e.key)
 		last = e.at.stretch
 		s.spill(flushAt)
@@ -193,23 +192,23 @@ func (s *SnapshotWriter) worker(im *image) {
 	for _, key := range slices.Sorted(maps.Keys(im.aliases)) {
 		a := im.aliases[key]
 		s.buf = binary.LittleEndian.AppendUint64(s.buf, key)
-		for _, n := range a.lost {
+		for _, n := range a.removals {
 			s.number(uint64(n))
 		}
-		s.number(uint64(len(a.places)))
-		for _, p := range a.places {
-			s.seat(p)
+		s.number(uint64(len(a.blocks)))
+		for _, b := range a.blocks {
+			s.block(b)
 		}
 		s.spill(flushAt)
 	}
 	s.spill(flushAt)
 }
 
-// seat writes a place: a stretch or the distance to it, offset, copies.
-func (s *SnapshotWriter) seat(p seat) {
-	s.number(uint64(p.stretch))
-	s.number(uint64(p.offset))
-	for _, n := range p.n {
+// block writes a stretch or the distance to it, an offset and copies.
+func (s *SnapshotWriter) block(b blockRecord) {
+	s.number(uint64(b.stretch))
+	s.number(uint64(b.offset))
+	for _, n := range b.copies {
 		s.number(uint64(n))
 	}
 }

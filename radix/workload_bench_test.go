@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// workload is one that bench/index makes.
+// workload is a workload of bench/index.
 type workload struct {
 	*index.Workload
 	workers, warm int
@@ -27,7 +27,7 @@ func newWorkload(tb testing.TB, trace []index.Request, randomly bool) *workload 
 	return &workload{w, w.Workers, w.Warm, w.Ops}
 }
 
-// conversation is private content. WARMPATH_TRACE names a trace to take instead.
+// conversation has unique blocks. WARMPATH_TRACE is the file of another trace.
 func conversation(tb testing.TB) *workload {
 	tb.Helper()
 	file := os.Getenv("WARMPATH_TRACE")
@@ -46,7 +46,7 @@ func conversation(tb testing.TB) *workload {
 	return newWorkload(tb, trace, false)
 }
 
-// sharedPrompts is shared content.
+// sharedPrompts has shared blocks.
 func sharedPrompts(tb testing.TB) *workload {
 	tb.Helper()
 	return newWorkload(tb, index.Shared(6000), true)
@@ -68,9 +68,9 @@ func (w *workload) reversed() [][]uint64 { return nil }
 
 func all(int) bool { return true }
 
-// BenchmarkWorkload runs the two workloads that the peers' indexes are measured on, with 64 workers: all changes by one writer and by two,
-// look-ups at 70 % of the trace, their exactness, and the heap an entry takes there. `warmpath bench index` measures more, beside them.
-// Give it -benchtime 3x: an iteration takes seconds.
+// BenchmarkWorkload runs the two workloads of the peers' indexes with 64 workers: all changes
+// by one writer and by two, look-ups at 70 % of the trace, their exactness, and the heap of an
+// entry. `warmpath bench index` measures more. Use -benchtime 3x: an iteration takes seconds.
 func BenchmarkWorkload(b *testing.B) {
 	for _, family := range []struct {
 		name string

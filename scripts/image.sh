@@ -1,20 +1,22 @@
 #!/bin/bash
-# The steps of Dockerfile.cuda that need no base image, so that they also run, and are tested, outside of one.
+# The steps of Dockerfile.cuda that need no base image, separate so that tests can run them.
 # Usage: image.sh binary FILE [VERSION]    builds warmpath with cgo
-#        image.sh nixl DIR                 puts NIXL's C library, its plugins and UCX into DIR, from the wheel nixl-cu12; needs Python 3.12's pip or any other
+#        image.sh nixl DIR                 installs NIXL's C library, its plugins and UCX into DIR, from
+#                                          the wheel nixl-cu12; needs Python's pip
 set -euo pipefail
 
-# The wheel, by its hash: what was tested is what is installed.
+# The wheel's hash, so that exactly the tested wheel is installed.
 readonly NIXL_VERSION=1.5.1
 readonly NIXL_SHA256=a02005f84e498641b8fe02d058fdc6762c99edf7ae6430176d2d16fa57f4fb93
 
 binary() {
-  # go-nvml binds functions that NVIDIA has deprecated, and the compiler would warn of each.
+  # go-nvml binds deprecated functions, each of which causes a compiler warning.
   CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -Wno-deprecated-declarations" \
     go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${2:-dev}" -o "$1" ./cmd/warmpath
 }
 
-# The library finds its dependencies and plugins beside itself ($ORIGIN), so the wheel's tree stays as it is; left out is what Python needs.
+# The library finds its dependencies and plugins in its own folder ($ORIGIN), so the wheel's tree
+# stays as it is, without its Python files.
 nixl() {
   local dir=$1 scratch
   scratch=$(mktemp -d)

@@ -1,9 +1,11 @@
 #!/bin/bash
-# Brings what the build needs beyond Go, git and make: a C compiler, pkg-config and the libzmq headers.
-# Usage: setup.sh            for build and test; says nothing and takes a few milliseconds when all is there
-#        setup.sh engines    also what `make test-engines` needs: Python with its venv module
-# Missing packages are installed with apt-get by root or by a user with passwordless sudo; anyone else is told the
-# command to run, and the exit status is 1.
+# Installs the packages that the build needs beyond Go, git and make.
+# Usage: setup.sh            for the build: a C compiler
+#        setup.sh tests      also pkg-config and libzmq's headers, for tests and linters
+#        setup.sh engines    also Python with its venv module, for `make test-engines`
+# Root, or a user with passwordless sudo, installs missing packages with apt-get; for other users
+# the script prints the command and exits with status 1. It prints nothing when nothing is
+# missing.
 set -euo pipefail
 
 missing=()
@@ -11,14 +13,20 @@ missing=()
 need_go() {
   command -v go >/dev/null && return
   echo "warmpath: the go command is not in PATH. Warmpath needs Go 1.26 or newer: https://go.dev/dl/" >&2
-  [ -x /usr/local/go/bin/go ] && echo "warmpath: there is one here:  export PATH=\$PATH:/usr/local/go/bin" >&2
+  [ -x /usr/local/go/bin/go ] && echo "warmpath: found one here:  export PATH=\$PATH:/usr/local/go/bin" >&2
   exit 1
 }
 
 find_build_needs() {
-  # A compiler may be there without the C library's headers, which its package only recommends.
+  # A compiler's package only recommends the C library's headers.
   echo '#include <stdlib.h>' | ${CC:-gcc} -E -x c - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
-  # pkg-config itself may be missing, and then says nothing about libzmq: its package brings the headers either way.
+}
+
+# Package zmq speaks ZMTP itself. libzmq is the peer in its tests, and carries CURVE with -tags
+# libzmq.
+find_test_needs() {
+  # Without pkg-config it is unknown whether the libzmq headers are installed; apt-get skips them
+  # if so.
   if ! command -v pkg-config >/dev/null; then
     missing+=(pkg-config libzmq3-dev)
   elif ! pkg-config --exists libzmq; then
@@ -26,22 +34,22 @@ find_build_needs() {
   fi
 }
 
-# Debian's python3 carries a venv module that fails without ensurepip, which python3-venv brings.
+# The venv module of Debian's python3 needs ensurepip, which is in python3-venv.
 find_engine_needs() {
   command -v python3 >/dev/null || missing+=(python3)
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }
 
-# apt-get does not wait for the lock of the package lists, which a machine that has just booted updates by itself. Lists that cannot be
-# updated may still do: whether they name what is missing, the installation says.
+# apt-get does not wait for the lock of the package lists, which a freshly booted machine updates
+# by itself. A failed update is not fatal: the installation fails if the old lists lack a package.
 update_lists() {
-  local said
+  local output
   for _ in {1..60}; do
-    said=$("$@" apt-get -qq -o Acquire::Retries=3 update 2>&1) && return
-    [[ $said == *"Could not get lock"* ]] || break
+    output=$("$@" apt-get -qq -o Acquire::Retries=3 update 2>&1) && return
+    [[ $output == *"Could not get lock"* ]] || break
     sleep 5
   done
-  echo "warmpath: the package lists cannot be updated: $said" >&2
+  echo "warmpath: the package lists cannot be updated: $output" >&2
 }
 
 install_missing() {
@@ -59,12 +67,16 @@ install_missing() {
   fi
   echo "warmpath: installing ${missing[*]}" >&2
   update_lists $sudo env LC_ALL=C
-  # Another apt-get may hold the lock, for instance on a machine that has just booted. Errors go to standard error.
+  # Another apt-get may hold the lock, as on a freshly booted machine. Errors go to standard
+  # error.
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 \
     install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 need_go
 find_build_needs
-[ "${1:-}" = engines ] && find_engine_needs
+case "${1:-}" in
+tests) find_test_needs ;;
+engines) find_test_needs && find_engine_needs ;;
+esac
 [ ${#missing[@]} -eq 0 ] || install_missing

@@ -1,39 +1,44 @@
-// Package zmq carries engines' event streams over ZeroMQ: a subscriber, replay of what one missed, and a publisher that
-// behaves like an engine's.
+// Package zmq carries engines' event streams over ZeroMQ: a subscriber, the replay of messages
+// that a subscriber missed, and a publisher that behaves like an engine's.
 //
-// A live message is three frames, [topic, sequence: 8 bytes big-endian, payload]. A replay request is ["", first
-// sequence], its answers are ["", topic, sequence, payload]* and then ["", "", ff×8, ""]; SGLang up to 0.5.15 leaves the
-// topic frame out. Payloads are not looked at here; package kvevent reads them.
+// A live message is three frames, [topic, sequence: 8 bytes big-endian, payload]. A replay
+// request is ["", first sequence]; its answers are ["", topic, sequence, payload]* and then
+// ["", "", ff×8, ""]. SGLang up to 0.5.15 omits the topic frame. Package kvevent reads the
+// payloads.
 //
-// [Subscribe] and [Replay] speak ZMTP 3.1 and 3.0 (rfc.zeromq.org/spec/37 and /23) with the mechanism NULL by themselves:
-// libzmq's threads would wake for each message, and the Go runtime's with them; and its queues would take a long replay whole,
-// outside Go's heap, where 1,000 events of 64 KB prompts came to 100 MB. [Publisher] is libzmq's.
+// The package speaks ZMTP 3.1 and 3.0 (rfc.zeromq.org/spec/37 and /23) with the mechanism NULL,
+// over tcp and ipc. libzmq is the other end in its tests, and not linked: its threads would
+// wake for each message, and the Go runtime's with them; its queues would hold a long replay
+// outside Go's heap, 100 MB for 1,000 events of 64 KB prompts. Built with -tags libzmq,
+// subscriptions and replays can use CURVE over libzmq, see [EnvCurve].
 //
-// ZeroMQ drops silently where a queue is full, and a subscriber misses what was sent before its connection stood. The
-// sequence numbers are the only sign of it: whoever keeps state from a stream must check each one, and ask [Replay].
-// Subscribe first and replay afterwards, so that the two overlap instead of leaving a gap between them.
+// ZeroMQ drops silently where a queue is full, and a subscriber misses the messages sent before
+// its connection was up. The sequence numbers are the only sign of either: a subscriber that
+// keeps state must check each number, and request a replay for a gap. It subscribes first and
+// replays afterwards, so that the two overlap and leave no gap.
 //
 // # Concurrency
 //
-// Subscribe runs on its caller's goroutine until its context is done, and all of a subscription's callbacks do too, unless
-// it binds: then each publisher that connects has a goroutine of its own, callbacks are still one at a time, and Subscribe
-// returns after the last of those. Nothing is read while a callback runs. A stream that waits costs its goroutine and
-// socket, 12 KB, and no buffer.
+// Subscribe runs on its caller's goroutine until its context is done, and so do all callbacks
+// of the subscription. If it binds, each publisher that connects has its own goroutine;
+// callbacks still run one at a time, and Subscribe returns after the last of them. Nothing is
+// read during a callback. A silent stream costs its goroutine and socket, 12 KB, and no buffer.
+// Replay runs on its caller's goroutine.
 //
-// Replay runs on its caller's goroutine too.
-//
-// A libzmq socket belongs to one goroutine. [Publisher] makes and configures its sockets in the caller's goroutine under
-// its mutex and hands them over to Run, which alone uses and closes them; every other method talks to Run through a queue
-// and an inproc wake-up socket guarded by the same mutex.
+// All methods of [Publisher] may be called from any goroutine. Run has a goroutine for each
+// replay client and two for each subscriber; none is left when it returns. A liveStream's mutex
+// guards all queues of a publisher and is held only for memory operations.
 //
 // # Ownership
 //
-// A Message aliases the read buffer and is its callback's until that returns; [Message.Clone] makes one to keep. Publish copies
-// its payload. Each Publisher has its own libzmq context, ended with it: no thread, socket or file descriptor outlives Run.
+// A Message aliases the read buffer and is valid until its callback returns; [Message.Clone]
+// copies it. Publish copies its payload once, for all subscribers and replays.
 //
 // # Errors
 //
-// [ErrProtocol] is what OnDisconnect hears of a peer that is no publisher or breaks a rule or limit, and Replay's for a peer that is no ROUTER; [ErrClosed] comes after
-// Close or the end of Run; [ErrRunning] for a second Run; [ErrMalformed] for an answer that is not a replay. A malformed
-// live message is no error: it is dropped, and Subscription.OnMalformed is told.
+// [ErrProtocol] is passed to OnDisconnect for a peer that is not a publisher or that breaks a
+// rule or limit, and returned by Replay for a peer that is not a ROUTER. [ErrRunning] is
+// returned by a second Run, [ErrMalformed] by Replay for an answer of another form, [ErrCurve]
+// where CURVE is configured and cannot be used. A malformed live message is dropped and
+// reported to Subscription.OnMalformed.
 package zmq

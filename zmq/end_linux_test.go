@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// TestEndWithTheLastBytes: where a publisher's last bytes and its end were there before anybody looked, the poller has told of both, and does
-// not tell again of the end.
+// TestEndWithTheLastBytes: if a publisher's last bytes and the end of its stream arrived before
+// the first read, the poller has reported both and does not report the end again.
 func TestEndWithTheLastBytes(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -1,19 +1,31 @@
 package zmq
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
-// errEndpoint is wrapped in what is said of an endpoint that cannot be used.
+// errEndpoint is wrapped by every error about an endpoint that cannot be used.
 var errEndpoint = errors.New("zmq: endpoint")
 
-// parseEndpoint returns the network and address, as package net has them, of "tcp://host:port" or "ipc://path"; a path
-// that begins with @ is an abstract name. bind allows the host "*" or none.
-func parseEndpoint(endpoint string, bind bool) (network, address string, err error) {
+// endpointUse decides which hosts and ports an endpoint may name.
+type endpointUse uint8
+
+const (
+	toConnect     endpointUse = iota
+	toBind                    // The host may be "*" or empty.
+	toBindAnyPort             // The port may also be "*" or 0: the system picks a free one.
+)
+
+// parseEndpoint returns the network and address, in the form of package net, of
+// "tcp://host:port" or "ipc://path". A path that begins with @ is an abstract socket name.
+func parseEndpoint(endpoint string, use endpointUse) (network, address string, err error) {
 	scheme, rest, ok := strings.Cut(endpoint, "://")
 	switch {
 	case !ok:
@@ -23,21 +35,63 @@ func parseEndpoint(endpoint string, bind bool) (network, address string, err err
 	case scheme == "ipc":
 		return "", "", fmt.Errorf("%w %q: want a path behind ipc://", errEndpoint, endpoint)
 	case scheme != "tcp":
-		return "", "", fmt.Errorf("%w %q: subscriptions go over tcp:// and ipc://, not over %s://", errEndpoint, endpoint, scheme)
+		return "", "", fmt.Errorf("%w %q: streams use tcp:// and ipc://, not %s://", errEndpoint, endpoint, scheme)
 	}
 	host, port, err := net.SplitHostPort(rest)
 	if err != nil {
 		return "", "", fmt.Errorf("%w %q: want tcp://host:port: %w", errEndpoint, endpoint, err)
 	}
-	if bind && host == "*" {
+	if use != toConnect && host == "*" {
 		host = ""
+	}
+	anyPort := use == toBindAnyPort && (port == "*" || port == "0")
+	if anyPort {
+		port = "0"
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	switch {
-	case err != nil || n == 0:
-		return "", "", fmt.Errorf("%w %q: %q is no port", errEndpoint, endpoint, port)
-	case !bind && (host == "" || host == "*"):
-		return "", "", fmt.Errorf("%w %q: it names no host to connect to", errEndpoint, endpoint)
+	case !anyPort && (err != nil || n == 0):
+		return "", "", fmt.Errorf("%w %q: %q is not a port", errEndpoint, endpoint, port)
+	case use == toConnect && (host == "" || host == "*"):
+		return "", "", fmt.Errorf("%w %q: no host to connect to", errEndpoint, endpoint)
 	}
 	return "tcp", net.JoinHostPort(host, port), nil
+}
+
+// bindEndpoint listens where a publisher is told to, and returns the endpoint with the port
+// that the system picked. "*" means IPv4 alone, as for SGLang's and libzmq's sockets.
+func bindEndpoint(endpoint string) (net.Listener, string, error) {
+	network, address, err := parseEndpoint(endpoint, toBindAnyPort)
+	if err != nil {
+		return nil, "", err
+	}
+	if strings.HasPrefix(address, ":") && network == "tcp" {
+		network = "tcp4"
+	}
+	config := net.ListenConfig{KeepAliveConfig: keepaliveConfig}
+	l, err := bind(context.Background(), config, network, address)
+	if err != nil {
+		return nil, "", err
+	}
+	if network == "unix" {
+		return l, endpoint, nil
+	}
+	return l, "tcp://" + l.Addr().String(), nil
+}
+
+// bind listens. The socket file of a process that died without removing it is replaced, as libzmq
+// does; libzmq would also take the file away from a process that still listens.
+func bind(ctx context.Context, config net.ListenConfig, network, address string) (net.Listener, error) {
+	l, err := config.Listen(ctx, network, address)
+	if network != "unix" || strings.HasPrefix(address, "@") || !errors.Is(err, syscall.EADDRINUSE) {
+		return l, err
+	}
+	conn, failed := net.Dial(network, address)
+	if failed == nil {
+		_ = conn.Close()
+	}
+	if !errors.Is(failed, syscall.ECONNREFUSED) || os.Remove(address) != nil {
+		return nil, err
+	}
+	return config.Listen(ctx, network, address)
 }

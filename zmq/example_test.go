@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// A worker's stream: subscribe first, then replay what was sent before, and drop what comes twice.
+// A worker's stream: subscribe first, then replay earlier messages, and drop duplicates.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// Found is one thing that a decoder found: a message, the frames of a malformed one, or a command.
+// Found is one item of a decoder: a message, the number of frames of a malformed one, or a
+// command.
 type Found struct {
 	Message   Message
 	Malformed int
 	Command   string
 }
 
-// Decode cuts pieces of a stream, of answers to a replay request or of live messages, and returns copies of all it finds. buffer is what the decoder held at the end.
+// Decode cuts pieces of a stream, of replay answers or of live messages, and returns copies of
+// all items. buffer is the size of the decoder's buffer at the end.
 func Decode(topic string, answers bool, pieces [][]byte) (found []Found, buffer int, err error) {
 	d := decoder{topic: []byte(topic), answers: answers}
 	defer func() {
@@ -48,7 +50,8 @@ func Decode(topic string, answers bool, pieces [][]byte) (found []Found, buffer 
 	return found, 0, nil
 }
 
-// DecodeLoop feeds one decoder the same stream again and again, and returns how many messages each turn found.
+// DecodeLoop feeds one decoder the same stream again and again; turn returns the number of
+// messages.
 func DecodeLoop(stream []byte) (turn func() (messages int)) {
 	d := new(decoder)
 	return func() (messages int) {
@@ -64,7 +67,7 @@ func DecodeLoop(stream []byte) (turn func() (messages int)) {
 	}
 }
 
-// DecodeSizes feeds one decoder message after message, and returns how large the buffer was that each began with.
+// DecodeSizes feeds one decoder message after message and returns the buffer's size before each.
 func DecodeSizes(messages [][]byte) (sizes []int) {
 	var d decoder
 	for _, m := range messages {
@@ -88,9 +91,9 @@ func Handshake(conn net.Conn, topic string) (minor byte, err error) {
 	return subscribe(conn, &d, topic, time.Now())
 }
 
-// Look reads once what there is, and reports whether that was the end of the stream.
+// Look empties the socket once, and reports whether the stream has ended.
 func Look(conn syscall.Conn, onMessage func(Message)) (ended bool, err error) {
-	p := &peer{f: &follower{Subscription: Subscription{OnMessage: onMessage}, ctx: context.Background()}}
+	p := &publisherConn{f: &subscriber{Subscription: Subscription{OnMessage: onMessage}, ctx: context.Background()}}
 	defer p.d.free()
 	raw, err := conn.SyscallConn()
 	if err == nil {
@@ -102,21 +105,58 @@ func Look(conn syscall.Conn, onMessage func(Message)) (ended bool, err error) {
 	return ended, err
 }
 
-// Beat returns a peer's heartbeat over conn.
+// Beat returns the heartbeat of a connection.
 func Beat(conn net.Conn) (heard func(), beat func(time.Time) error) {
-	p := &peer{conn: conn, minor: minorCommand}
+	p := &publisherConn{conn: conn, minor: minorCommand}
 	return func() { p.heard = true }, p.beat
 }
 
-// The rest are names of the package.
+// Constants of the package.
 const (
 	MaxMessage       = maxMessage
 	MaxCommand       = maxCommand
 	HandshakeTimeout = handshakeTimeout
 	HeartbeatEvery   = heartbeatEvery
 	ReconnectMax     = reconnectMax
-	StrangerMax      = strangerMax
+	WrongPeerMax     = wrongPeerMax
 )
 
 // Delay is delay.
 var Delay = delay
+
+// LimitClients replaces maxClients, before Run.
+func LimitClients(p *Publisher, n int) { p.maxClients = n }
+
+// SendQueue returns the methods of a queue for messages of one size; take returns their number.
+func SendQueue(limit, size int) (push func() bool, take func() int) {
+	q, message := new(sendQueue), make([]byte, size)
+	return func() bool { return q.push(message, limit) }, func() int { return len(q.take(nil, limit)) }
+}
+
+// ReadCurveKeys is readCurveKeys without the keys.
+func ReadCurveKeys(path string) error {
+	_, err := readCurveKeys(path)
+	return err
+}
+
+// ClientSeen is the effect of a client's bytes on a publisher.
+type ClientSeen struct {
+	Subscriptions int
+	Matches       bool   // The stream's topic is subscribed.
+	Pong          string // The answer that waits to be written.
+}
+
+// ServeClient reads all that a client says to a publisher of topic.
+func ServeClient(conn net.Conn, topic string) (seen ClientSeen, err error) {
+	r, _, err := serverHandshake(conn, pubRole, time.Now())
+	if err != nil {
+		return seen, err
+	}
+	s := newLiveStream(&PublisherConfig{Topic: topic, HWM: 1})
+	c := s.add(conn)
+	err = c.read(r)
+	return ClientSeen{s.subscriptions, c.prefixes.any(), string(c.pong)}, err
+}
+
+// MaxRequestFrame is a name of the package.
+const MaxRequestFrame = maxRequestFrame

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Bits of a frame's first byte (ZMTP 3.1, "framing"): the length that follows has one byte, or eight if it is long.
+// Bits of a frame's first byte (ZMTP 3.1, "framing"): the length that follows has one byte, or
+// eight if it is long.
 const (
 	flagMore    = 1
 	flagLong    = 2
@@ -15,30 +16,32 @@ const (
 )
 
 const (
-	// readSize is what one system call reads at most: some 50 events of 32 blocks.
+	// readSize bounds one system call: about 50 events of 32 blocks.
 	readSize = 64 << 10
-	// maxCommand bounds a command: PING has 20 bytes, READY what the peer's application says of itself.
+	// maxCommand bounds a command: PING has 20 bytes, READY any metadata of the peer's
+	// application.
 	maxCommand = 64 << 10
-	// liveFrames is what a live message has: topic, sequence, payload.
+	// liveFrames counts topic, sequence and payload.
 	liveFrames = 3
-	// answerFrames is what an answer of a replay has: an empty one before the same.
+	// answerFrames counts an empty frame before the same three.
 	answerFrames = 4
 )
 
-// buffers are lent to decoders while something waits in them, so that thousands of streams that are silent need none. Each pool has those of
-// twice the size of the one before, from readSize on: the event of a prompt of 16,000 tokens has 85 KB.
+// buffers are lent to decoders only while bytes wait in them, so that thousands of silent
+// streams need none. The sizes double from pool to pool, beginning with readSize: the event of
+// a prompt of 16,000 tokens has 85 KB.
 var buffers [bufferSizes]sync.Pool
 
-// bufferSizes bounds what is kept of a buffer that had to grow: 2 MiB, a message of 400,000 tokens.
+// bufferSizes bounds the pooled buffers: the largest has 2 MiB, a message of 400,000 tokens.
 const bufferSizes = 6
 
-// buffer is what pools keep: a slice alone would be copied to the heap each time.
+// buffer is an entry of a pool. A bare slice would be copied to the heap at each Put.
 type buffer struct {
 	bytes []byte
-	size  int // Its pool, where there is one.
+	size  int // Index of its pool; larger for a buffer that is not pooled.
 }
 
-// borrow returns a buffer of a size.
+// borrow returns a buffer of readSize << size bytes.
 func borrow(size int) *buffer {
 	if size < bufferSizes {
 		if b, ok := buffers[size].Get().(*buffer); ok {
@@ -48,49 +51,49 @@ func borrow(size int) *buffer {
 	return &buffer{make([]byte, readSize<<size), size}
 }
 
-// item is what a decoder has found.
+// item is the kind of a decoder's result.
 type item uint8
 
 const (
-	itemNone      item = iota // Nothing: more bytes are needed.
-	itemFrame                 // A frame of a message that goes on; next does not return it.
-	itemMessage               // decoder.msg
-	itemMalformed             // A message of decoder.malformed frames, or whose sequence is not one.
-	itemCommand               // decoder.command
+	itemNone      item = iota // More bytes are needed.
+	itemFrame                 // One frame of a longer message; next does not return it.
+	itemMessage               // In decoder.msg.
+	itemMalformed             // Wrong number of frames (decoder.malformed) or size of sequence.
+	itemCommand               // In decoder.command.
 )
 
-// decoder cuts a connection's bytes into messages and commands. It holds what has come of a message until the rest has,
-// in memory that grows with what came and not with what a peer announces.
+// decoder cuts a connection's bytes into messages and commands. It holds an incomplete message in
+// memory that grows with the bytes received, and not with the length that a peer announces.
 type decoder struct {
-	topic   []byte // Prefix of the topics wanted; publishers filter too.
+	topic   []byte // Prefix of the wanted topics; publishers filter too.
 	answers bool   // Messages are answers to a replay request.
 
-	lent *buffer // nil while nothing waits.
+	lent *buffer // nil while no byte waits.
 	buf  []byte  // Its bytes.
-	size int     // Of the buffer to begin with: what came last needed it.
-	keep int     // buf[keep:r] is the message under way, and commands that stand in it.
-	r, w int     // buf[r:w] is not looked at yet.
+	size int     // Of the next buffer: the last message needed it.
+	keep int     // buf[keep:r] is the current message, and commands between its frames.
+	r, w int     // buf[r:w] is not decoded yet.
 
-	// Of the message under way.
-	frames int                  // How many began.
-	part   [answerFrames][2]int // Begin and end of the first ones, from keep.
-	wanted bool                 // The topic is.
-	drop   bool                 // It is not wanted, or too long to have a meaning: nothing is kept of it.
-	skip   int                  // Bytes still to come of a frame that is dropped.
+	// The current message.
+	frames int                  // Frames that have begun.
+	part   [answerFrames][2]int // Begin and end of the first frames, from keep.
+	wanted bool                 // The topic matches.
+	drop   bool                 // The message is unwanted or has too many frames; no byte of it is kept.
+	skip   int                  // Bytes still to come of a dropped frame.
 	more   bool                 // Another frame follows.
 
-	// What next returned; the slices alias buf until the next call of room or release.
+	// Results of next. The slices alias buf until the next call of room or release.
 	msg       Message
 	command   []byte
 	malformed int
 }
 
-// room returns where to put the bytes that come next, at least one.
+// room returns the free part of the buffer, at least one byte.
 func (d *decoder) room() []byte {
 	switch {
 	case d.buf == nil:
 		d.lend(borrow(d.size))
-	case d.keep > 0: // Once a message at most: what follows it is short then, or is long and stays at the front.
+	case d.keep > 0: // At most once a message: the rest is short, or long and then stays in front.
 		copy(d.buf, d.buf[d.keep:d.w])
 		d.r, d.w, d.keep = d.r-d.keep, d.w-d.keep, 0
 	}
@@ -102,10 +105,10 @@ func (d *decoder) room() []byte {
 	return d.buf[d.w:]
 }
 
-// release gives the memory back where nothing waits in it.
+// release returns the buffer to its pool if no byte waits in it.
 func (d *decoder) release() {
 	if d.buf != nil && d.keep == d.w {
-		// A size less where half would have done, so that one long message is soon forgotten.
+		// Half the size, if that would have been enough: one long message is soon forgotten.
 		if d.size = min(d.lent.size, bufferSizes-1); d.w <= len(d.buf)/2 {
 			d.size = max(0, d.size-1)
 		}
@@ -114,10 +117,10 @@ func (d *decoder) release() {
 	}
 }
 
-// free gives it back whatever waits in it.
+// free returns the buffer, and drops bytes that wait in it.
 func (d *decoder) free() { d.lend(nil) }
 
-// lend replaces the buffer, by nil with none.
+// lend replaces the buffer; b may be nil.
 func (d *decoder) lend(b *buffer) {
 	if d.lent != nil && d.lent.size < bufferSizes {
 		buffers[d.lent.size].Put(d.lent)
@@ -127,7 +130,8 @@ func (d *decoder) lend(b *buffer) {
 	}
 }
 
-// next returns what comes next in the bytes read so far. After an error the rest of the stream has no meaning.
+// next returns the next item in the bytes read so far. After an error the rest of the stream
+// cannot be decoded.
 func (d *decoder) next() (item, error) {
 	for {
 		if d.skip == 0 {
@@ -148,7 +152,7 @@ func (d *decoder) next() (item, error) {
 	}
 }
 
-// frame reads one frame, or of one to be dropped the beginning.
+// frame reads one frame. Of a frame to be dropped it reads only the header.
 func (d *decoder) frame() (item, error) {
 	flags, head, size, err := d.header()
 	if err != nil || head == 0 {
@@ -182,7 +186,7 @@ func (d *decoder) frame() (item, error) {
 	return itemFrame, nil
 }
 
-// most is how many frames a message may have and mean something.
+// most returns the number of frames of a well-formed message.
 func (d *decoder) most() int {
 	if d.answers {
 		return answerFrames
@@ -195,7 +199,7 @@ func (d *decoder) count(flags byte) {
 	d.more = flags&flagMore != 0
 }
 
-// pass drops the next n bytes and what was kept of their message.
+// pass drops the next n bytes of a message to be dropped, with all before them.
 func (d *decoder) pass(n int) {
 	if d.drop {
 		d.r += n
@@ -203,7 +207,7 @@ func (d *decoder) pass(n int) {
 	}
 }
 
-// header reads that of the next frame: head bytes, or none if it has not come whole.
+// header reads the next frame's header of head bytes; head is 0 if it is incomplete.
 func (d *decoder) header() (flags byte, head, size int, err error) {
 	b := d.buf[d.r:d.w]
 	if len(b) < 2 {
@@ -217,10 +221,11 @@ func (d *decoder) header() (flags byte, head, size int, err error) {
 		}
 		length = binary.BigEndian.Uint64(b[1:])
 	}
+	if err := checkFlags(flags); err != nil {
+		return 0, 0, 0, err
+	}
 	kept := uint64(d.r - d.keep)
 	switch {
-	case flags&^(flagMore|flagLong|flagCommand) != 0, flags&flagCommand != 0 && flags&flagMore != 0:
-		return 0, 0, 0, fmt.Errorf("%w: a frame has the flags %#02x, which ZMTP 3 does not know", ErrProtocol, flags)
 	case flags&flagCommand != 0 && length > maxCommand:
 		return 0, 0, 0, fmt.Errorf("%w: command of %d bytes; the limit is %d", ErrProtocol, length, maxCommand)
 	case length > maxMessage, kept+length > maxMessage:
@@ -229,7 +234,15 @@ func (d *decoder) header() (flags byte, head, size int, err error) {
 	return flags, head, int(length), nil
 }
 
-// end is the end of a message, and returns itemNone for one that nobody wants.
+// checkFlags refuses the first byte of a frame that ZMTP 3 does not define.
+func checkFlags(flags byte) error {
+	if flags&^(flagMore|flagLong|flagCommand) != 0 || flags&flagCommand != 0 && flags&flagMore != 0 {
+		return fmt.Errorf("%w: a frame has the flags %#02x, which ZMTP 3 does not define", ErrProtocol, flags)
+	}
+	return nil
+}
+
+// end completes a message. It returns itemNone for a topic that does not match.
 func (d *decoder) end() item {
 	at, n := d.buf[d.keep:], d.frames
 	good := d.wanted && n == liveFrames && d.part[1][1]-d.part[1][0] == 8

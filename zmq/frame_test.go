@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// naiveDecode is a decoder that has the whole stream at hand: the oracle. bad is a stream that must be refused.
+// naiveDecode decodes the whole stream from one buffer: the oracle. bad means that it must be
+// refused.
 func naiveDecode(topic, b []byte, answers bool) (found []zmq.Found, bad bool) {
 	var message [][]byte
 	most := 3
@@ -85,7 +86,7 @@ func naiveAnswer(frames [][]byte) zmq.Found {
 	return zmq.Found{Message: m}
 }
 
-// frame is one, short where that can be, or as asked for.
+// frame returns a frame, short if possible, unless long is set.
 func frame(flags byte, body string, long bool) []byte {
 	if len(body) > 255 || long {
 		return append(binary.BigEndian.AppendUint64([]byte{flags | 2}, uint64(len(body))), body...)
@@ -100,7 +101,7 @@ func wire(topic string, seq uint64, payload string) (b []byte) {
 	return append(b, frame(0, payload, false)...)
 }
 
-// cut cuts b in pieces whose sizes depend on seed; 0 leaves it whole.
+// cut cuts b in pieces of sizes drawn by seed; 0 leaves it in one piece.
 func cut(b []byte, seed uint64) (pieces [][]byte) {
 	if seed == 0 {
 		return [][]byte{b}
@@ -135,15 +136,15 @@ func requireDecodes(t *testing.T, topic string, stream []byte, seed uint64) {
 	require.LessOrEqual(t, buffer, 1<<17+2*len(stream), "memory is that of what came")
 }
 
-// answersTopic has a stream read as answers to a replay request.
+// answersTopic makes requireDecodes read a stream as answers to a replay request.
 const answersTopic = "answers"
 
-// answer is one of those as libzmq sends it.
+// answer returns a replay answer as libzmq sends it.
 func answer(topic string, seq uint64, payload string) []byte {
 	return append(frame(1, "", false), wire(topic, seq, payload)...)
 }
 
-// streams are what peers send, and what they should not.
+// streams are streams of publishers, and some that must be refused.
 func streams() [][]byte {
 	big := strings.Repeat("x", 70_000) // More than a buffer.
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
@@ -176,7 +177,7 @@ func TestDecoder(t *testing.T) {
 	}
 }
 
-// FuzzDecoder cuts any bytes at any places. The oracle sees them whole.
+// FuzzDecoder cuts random bytes in random pieces. The oracle sees them in one.
 func FuzzDecoder(f *testing.F) {
 	for i, stream := range streams() {
 		f.Add("t", stream[:min(len(stream), 1<<12)], uint64(i))
@@ -185,7 +186,7 @@ func FuzzDecoder(f *testing.F) {
 	f.Fuzz(requireDecodes)
 }
 
-// TestDecoderHoldsWhatCame: a peer that announces much and sends little costs little.
+// TestDecoderHoldsWhatCame: a peer that announces much and sends little costs little memory.
 func TestDecoderHoldsWhatCame(t *testing.T) {
 	announced := append(frame(1, "t", false), 2, 0, 0, 0, 0, 3, 0xff, 0, 0)
 	_, buffer, err := zmq.Decode("t", false, [][]byte{announced, make([]byte, 100_000)})
@@ -203,7 +204,8 @@ func TestDecoderHoldsWhatCame(t *testing.T) {
 	require.Zero(t, buffer, "nothing waits")
 }
 
-// TestDecoderBeginsLarge holds that what long messages need is there from the beginning for those that follow, and given up when short ones do.
+// TestDecoderBeginsLarge: after a long message the next one begins with a buffer of its size; a
+// short one gives it up.
 func TestDecoderBeginsLarge(t *testing.T) {
 	long, short := wire("kv", 1, strings.Repeat("x", 100<<10)), wire("kv", 2, "x")
 	sizes := zmq.DecodeSizes([][]byte{short, long, long, short, long, short, short, short})

@@ -8,12 +8,13 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 )
 
-// greetingSize is that of a ZMTP 3 greeting: signature FF, 8 bytes of padding, 7F; version 3.1; mechanism of 20 bytes;
-// as-server 0; 31 bytes of filler.
+// greetingSize is the length of a ZMTP 3 greeting: signature FF, 8 bytes of padding, 7F;
+// version 3.1; mechanism of 20 bytes; as-server 0; 31 bytes of filler.
 const greetingSize = 64
 
 // Offsets in a greeting.
@@ -25,7 +26,8 @@ const (
 	greetingServer    = 32
 )
 
-// Both sides speak the lower one of their versions. Since 3.1 subscriptions are commands, and there is PING.
+// Both sides use the lower one of their versions. Since 3.1 subscriptions are commands, and
+// PING exists.
 const (
 	major        = 3
 	minor        = 1
@@ -34,26 +36,29 @@ const (
 
 const mechanism = "NULL"
 
-// appendGreeting appends ours, byte for byte libzmq's. Its padding of 00…01 is a length that a ZMTP 1 peer can read.
+// appendGreeting appends libzmq's greeting, byte for byte. A ZMTP 1 peer reads its padding,
+// 00…01, as a length.
 func appendGreeting(b []byte) []byte {
 	g := [greetingSize]byte{0: 0xff, 8: 1, greetingSignature: 0x7f, greetingMajor: major, greetingMinor: minor}
 	copy(g[greetingMechanism:], mechanism)
 	return append(b, g[:]...)
 }
 
-// checkGreeting says what is wrong with the first bytes of a peer. They are judged as they come: what speaks another
-// protocol may never send a whole greeting.
+// checkGreeting refuses a peer by its first bytes, as they arrive: a peer of another protocol
+// may never send a whole greeting.
 func checkGreeting(b []byte) error {
 	switch {
 	case b[0] != 0xff:
-		return fmt.Errorf("%w: the peer speaks no ZMTP, it began with %.24q: is this the port of the KV events, and not of HTTP?", ErrProtocol, b)
+		return fmt.Errorf("%w: the peer speaks no ZMTP, it began with %.24q: "+
+			"is this the port of the KV events, and not of HTTP?", ErrProtocol, b)
 	case len(b) > greetingSignature && b[greetingSignature]&1 == 0:
 		return fmt.Errorf("%w: the peer speaks ZMTP 1 (libzmq 2): libzmq 4 or newer is needed there", ErrProtocol)
 	case len(b) > greetingMajor && b[greetingMajor] < major:
 		return fmt.Errorf("%w: the peer speaks ZMTP 2 (libzmq 3): libzmq 4 or newer is needed there", ErrProtocol)
 	case len(b) >= greetingServer:
 		if name := bytes.TrimRight(b[greetingMechanism:greetingServer], "\x00"); string(name) != mechanism {
-			return fmt.Errorf("%w: the peer wants the mechanism %q; only NULL is spoken: switch its security off", ErrProtocol, name)
+			return fmt.Errorf("%w: the peer requires the mechanism %q; without keys (%s) only NULL is spoken",
+				ErrProtocol, name, EnvCurve)
 		}
 	}
 	return nil
@@ -79,19 +84,20 @@ func greet(conn net.Conn) (peerMinor byte, err error) {
 	return min(g[greetingMinor], minor), nil
 }
 
-// inHandshake explains an error of the connection. One that hangs up may be a proxy before a publisher that only starts, so
-// that is no reason to try less often.
+// inHandshake explains a connection's error. A peer that hangs up may be a proxy in front of a
+// publisher that is starting, so it is not ErrProtocol, which would delay the next attempt.
 func inHandshake(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("%w: the peer said nothing of ZMTP within %v: is this the port of the KV events, and not of HTTP?", ErrProtocol, handshakeTimeout)
+		return fmt.Errorf("%w: the peer sent no ZMTP within %v: "+
+			"is this the port of the KV events, and not of HTTP?", ErrProtocol, handshakeTimeout)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return fmt.Errorf("%w in the handshake: is it a publisher of libzmq 4 or newer?", errHungUp)
+		return fmt.Errorf("%w in the handshake: is it a publisher of libzmq 4 or newer, without CURVE?", errHungUp)
 	}
 	return err
 }
 
-// appendFrame appends a short frame of our own.
+// appendFrame appends a frame of at most 255 bytes.
 func appendFrame(b []byte, flags byte, body ...string) []byte {
 	at := len(b)
 	b = append(b, flags, 0)
@@ -102,36 +108,44 @@ func appendFrame(b []byte, flags byte, body ...string) []byte {
 	return b
 }
 
-// Names of commands, each behind its length, as they are sent.
+// Names of commands, each after its length, as on the wire.
 const (
 	readyCommand     = "\x05READY"
 	errorCommand     = "\x05ERROR"
 	subscribeCommand = "\x09SUBSCRIBE"
+	cancelCommand    = "\x06CANCEL"
 	pingCommand      = "\x04PING"
 	pongCommand      = "\x04PONG"
 )
 
-// socketType is the property of READY that says what a peer is.
+// socketType is the property of READY that names the kind of a socket.
 const socketType = "Socket-Type"
 
-// role is what we are to a peer, and what it must be to us.
+// role is our socket type, and the types that may be at the other end.
 type role struct {
-	name  string    // Ours.
-	peers [2]string // Theirs, either of them.
-	hint  string    // What a peer is asked for that is neither.
+	name  string
+	peers []string
+	hint  string // Advice in the error about a peer of another type.
 }
 
 var (
-	subscriber = role{"SUB", [2]string{"PUB", "XPUB"}, "want PUB: is this the port of the replay?"}
-	replayer   = role{"DEALER", [2]string{"ROUTER", "DEALER"}, "want ROUTER: is this the port of the live events?"}
+	subRole    = role{"SUB", []string{"PUB", "XPUB"}, "want PUB: is this the port of the replay?"}
+	dealerRole = role{
+		"DEALER", []string{"ROUTER", "DEALER"}, "want ROUTER: is this the port of the live events?",
+	}
+	pubRole    = role{"PUB", []string{"SUB", "XSUB"}, "want SUB"}
+	routerRole = role{"ROUTER", []string{"DEALER", "REQ", "ROUTER"}, "want DEALER or REQ"}
 )
 
-// appendReady appends our READY: a property is its name behind one byte of length, then its value behind four.
+// appendReady appends our READY. A property is its name after one byte of length, and its value
+// after four.
 func appendReady(b []byte, own role) []byte {
-	return appendFrame(b, flagCommand, readyCommand, "\x0b", socketType, "\x00\x00\x00"+string(rune(len(own.name))), own.name)
+	size := "\x00\x00\x00" + string(rune(len(own.name)))
+	return appendFrame(b, flagCommand, readyCommand, "\x0b", socketType, size, own.name)
 }
 
-// appendSubscribe appends the subscription in the way of the peer's version. A topic has at most maxTopic bytes.
+// appendSubscribe appends a subscription in the form of the peer's version. A topic has at most
+// maxTopic bytes.
 func appendSubscribe(b []byte, peerMinor byte, topic string) []byte {
 	if peerMinor >= minorCommand {
 		return appendFrame(b, flagCommand, subscribeCommand, topic)
@@ -139,7 +153,7 @@ func appendSubscribe(b []byte, peerMinor byte, topic string) []byte {
 	return appendFrame(b, 0, "\x01", topic)
 }
 
-// maxTopic is what fits in a short frame with the name of its command.
+// maxTopic is the space that the command's name leaves in a short frame.
 const maxTopic = 255 - len(subscribeCommand)
 
 // checkReady reads the peer's first command.
@@ -155,13 +169,13 @@ func checkReady(b []byte, own role) error {
 	switch {
 	case err != nil:
 		return err
-	case kind != own.peers[0] && kind != own.peers[1]:
+	case !slices.Contains(own.peers, kind):
 		return fmt.Errorf("%w: the peer is a %.16q socket, %s", ErrProtocol, kind, own.hint)
 	}
 	return nil
 }
 
-// property finds one in the metadata of a READY. Names do not tell upper from lower case.
+// property finds a property in the metadata of a READY. Case is ignored in names.
 func property(b []byte, want string) (value string, err error) {
 	for len(b) > 0 {
 		name := int(b[0]) + 1
@@ -178,10 +192,10 @@ func property(b []byte, want string) (value string, err error) {
 		}
 		b = b[end:]
 	}
-	return "", fmt.Errorf("%w: the peer's READY does not tell its %s", ErrProtocol, want)
+	return "", fmt.Errorf("%w: the peer's READY has no %s", ErrProtocol, want)
 }
 
-// refusal is what a peer's ERROR says, behind one byte of length.
+// refusal returns the reason in a peer's ERROR, which follows one byte of length.
 func refusal(reason []byte) error {
 	if len(reason) > 0 {
 		reason = reason[1:]
@@ -189,23 +203,26 @@ func refusal(reason []byte) error {
 	return fmt.Errorf("%w: the peer refuses: %.200q", ErrProtocol, reason)
 }
 
-// handshake makes conn what own says, sends what first makes for the peer's minor version, and returns that version. What
-// came behind the handshake is in d.
-func handshake(conn net.Conn, d *decoder, own role, first func(peerMinor byte) []byte, now time.Time) (peerMinor byte, err error) {
+// handshake greets the peer in the role own, sends the bytes that first returns for the peer's
+// minor version, and returns that version. Bytes received after the handshake are in d.
+func handshake(
+	conn net.Conn, d *decoder, own role, first func(peerMinor byte) []byte, now time.Time,
+) (peerMinor byte, err error) {
 	if err := conn.SetDeadline(now.Add(handshakeTimeout)); err != nil {
 		return 0, err
 	}
-	if peerMinor, err = shake(conn, d, own); err != nil {
+	if peerMinor, err = exchangeReady(conn, d, own); err != nil {
 		return 0, inHandshake(err)
 	}
-	// Not before: libzmq takes no message as long as its own READY is not sent.
+	// Only now: libzmq accepts no message before it has sent its own READY.
 	if _, err := conn.Write(first(peerMinor)); err != nil {
 		return 0, inHandshake(err)
 	}
 	return peerMinor, conn.SetDeadline(time.Time{})
 }
 
-func shake(conn net.Conn, d *decoder, own role) (peerMinor byte, err error) {
+// exchangeReady exchanges greetings and READY commands.
+func exchangeReady(conn net.Conn, d *decoder, own role) (peerMinor byte, err error) {
 	if peerMinor, err = greet(conn); err != nil {
 		return 0, err
 	}
@@ -229,10 +246,10 @@ func shake(conn net.Conn, d *decoder, own role) (peerMinor byte, err error) {
 	}
 }
 
-// subscribe makes conn a subscription of topic. d sees all topics until then.
+// subscribe makes conn a subscription of topic.
 func subscribe(conn net.Conn, d *decoder, topic string, now time.Time) (peerMinor byte, err error) {
 	first := func(peerMinor byte) []byte { return appendSubscribe(nil, peerMinor, topic) }
-	if peerMinor, err = handshake(conn, d, subscriber, first, now); err == nil {
+	if peerMinor, err = handshake(conn, d, subRole, first, now); err == nil {
 		d.topic = []byte(topic)
 	}
 	return peerMinor, err

@@ -1,7 +1,6 @@
 package zmq_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,25 +9,24 @@ import (
 	"testing"
 	"time"
 
-	zmq4 "github.com/pebbe/zmq4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// Byte for byte, what a subscriber says to a publisher of ZMTP 3.1 and one of 3.0.
+// Exact bytes of a subscriber for publishers of ZMTP 3.1 and 3.0.
 var (
 	helloBytes = "\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f" + "\x03\x01" + "NULL" + strings.Repeat("\x00", 16) + "\x00" + strings.Repeat("\x00", 31)
 	readyBytes = "\x04\x19" + "\x05READY" + "\x0bSocket-Type" + "\x00\x00\x00\x03SUB"
 	asked31    = "\x04\x0c" + "\x09SUBSCRIBE" + "kv"
 	asked30    = "\x00\x03" + "\x01kv"
-	// What a publisher says.
+	// Bytes of a publisher.
 	peerHello = "\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f" + "\x03\x01" + "NULL" + strings.Repeat("\x00", 48)
 	peerReady = "\x04\x19" + "\x05READY" + "\x0bSocket-Type" + "\x00\x00\x00\x03PUB"
 )
 
-// scripted is a peer that does what a test says on each connection.
+// scripted is a peer that runs a script on each connection.
 func scripted(t testing.TB, script func(conn net.Conn)) (endpoint string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -52,7 +50,7 @@ func scripted(t testing.TB, script func(conn net.Conn)) (endpoint string) {
 	return "tcp://" + l.Addr().String()
 }
 
-// greetAs does a publisher's half of a handshake and returns what the subscriber said.
+// greetAs does a publisher's half of a handshake and returns the bytes of the subscriber.
 func greetAs(conn net.Conn, hello, ready string, asked int) (said string) {
 	_, _ = io.WriteString(conn, hello+ready)
 	b := make([]byte, len(helloBytes)+len(readyBytes)+asked)
@@ -64,7 +62,7 @@ func TestHandshakeTranscript(t *testing.T) {
 	for hello, asked := range map[string]string{
 		peerHello: asked31,
 		strings.Replace(peerHello, "\x03\x01NULL", "\x03\x00NULL", 1): asked30,
-		strings.Replace(peerHello, "\x03\x01NULL", "\x03\x02NULL", 1): asked31, // Whatever it may be, we are 3.1.
+		strings.Replace(peerHello, "\x03\x01NULL", "\x03\x02NULL", 1): asked31, // A later version: we stay at 3.1.
 	} {
 		said := make(chan string, 1)
 		endpoint := scripted(t, func(conn net.Conn) {
@@ -79,62 +77,7 @@ func TestHandshakeTranscript(t *testing.T) {
 	}
 }
 
-// TestHandshakeIsLibzmqs: a SUB socket of libzmq says the same.
-func TestHandshakeIsLibzmqs(t *testing.T) {
-	said := make(chan string, 1)
-	endpoint := scripted(t, func(conn net.Conn) { said <- greetAs(conn, peerHello, peerReady, len(asked31)) })
-	c, err := zmq4.NewContext()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Term()) }()
-	s, err := c.NewSocket(zmq4.SUB)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
-	require.NoError(t, s.SetLinger(0))
-	require.NoError(t, s.SetSubscribe("kv"))
-	require.NoError(t, s.Connect(endpoint))
-	require.Equal(t, helloBytes+readyBytes+asked31, next(t, said))
-}
-
-// TestStreamIsLibzmqs: our idea of what a publisher sends is libzmq's.
-func TestStreamIsLibzmqs(t *testing.T) {
-	raw, endpoint := rawSocket(t, zmq4.XPUB)
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(endpoint, "tcp://"))
-	require.NoError(t, err)
-	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
-	_, err = io.WriteString(conn, helloBytes)
-	require.NoError(t, err)
-	hello := make([]byte, len(helloBytes))
-	_, err = io.ReadFull(conn, hello)
-	require.NoError(t, err)
-	require.Equal(t, helloBytes[:10], string(hello[:10]))
-	ready := make([]byte, len(readyBytes)+1) // XPUB has a letter more.
-	_, err = io.WriteString(conn, readyBytes)
-	require.NoError(t, err)
-	_, err = io.ReadFull(conn, ready)
-	require.NoError(t, err)
-	_, err = io.WriteString(conn, "\x04\x0a\x09SUBSCRIBE"+"\x04\x0d\x04PING\x00\x00abcdef")
-	require.NoError(t, err)
-	_, err = raw.RecvBytes(0) // The subscription.
-	require.NoError(t, err)
-	pong := make([]byte, 13)
-	_, err = io.ReadFull(conn, pong)
-	require.NoError(t, err)
-	require.Equal(t, "\x04\x0b\x04PONGabcdef", string(pong), "the answer to a PING")
-	var want []byte
-	for i, size := range []int{0, 1, 254, 255, 256, 257, 8191, 8192, 8193, 65535, 65536, 1 << 20} {
-		payload := strings.Repeat("p", size)
-		_, err := raw.SendMessage("kv", seqFrame(uint64(i)), payload)
-		require.NoError(t, err)
-		want = append(want, wire("kv", uint64(i), payload)...)
-	}
-	got := make([]byte, len(want))
-	_, err = io.ReadFull(conn, got)
-	require.NoError(t, err)
-	require.True(t, bytes.Equal(want, got), "the bytes of messages")
-}
-
-// TestStrangers: what is no publisher gives an error that says what to look at.
+// TestStrangers: the error about a peer that is not a publisher names the likely mistake.
 func TestStrangers(t *testing.T) {
 	say := func(s string) func(net.Conn) {
 		return func(conn net.Conn) {
@@ -194,14 +137,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestReplayPort: a real ROUTER, which is what stands at the port beside.
-func TestReplayPort(t *testing.T) {
-	_, endpoint := rawSocket(t, zmq4.ROUTER)
-	sub := subscribe(t, zmq.Subscription{Endpoint: endpoint})
-	require.ErrorIs(t, next(t, sub.disconnected), zmq.ErrProtocol)
-}
-
-// TestSilentPeer: what accepts and says nothing, as an HTTP server that waits for a line does.
+// TestSilentPeer: a peer that accepts and sends nothing, like an HTTP server waiting for a
+// request.
 func TestSilentPeer(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
@@ -235,12 +172,12 @@ func TestDrip(t *testing.T) {
 	stop()
 }
 
-// TestDelay: the first attempt comes soon, later ones cost little, and none comes at once.
+// TestDelay: the first attempt follows soon, later ones are rare, and none follows at once.
 func TestDelay(t *testing.T) {
 	for range 100 {
 		require.LessOrEqual(t, zmq.Delay(0, io.EOF), 100*time.Millisecond)
 		for failures := range 100 {
-			for err, longest := range map[error]time.Duration{io.EOF: zmq.ReconnectMax, zmq.ErrProtocol: zmq.StrangerMax} {
+			for err, longest := range map[error]time.Duration{io.EOF: zmq.ReconnectMax, zmq.ErrProtocol: zmq.WrongPeerMax} {
 				d := zmq.Delay(failures, err)
 				if d < 25*time.Millisecond || d > longest || failures > 10 && d < longest/2 {
 					t.Fatalf("%v after %d failures, the last %v", d, failures, err)
@@ -250,7 +187,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestHeartbeat: a peer that is silent is asked, and given up when it does not answer.
+// TestHeartbeat: a silent peer is sent a PING, and given up if no PONG follows.
 func TestHeartbeat(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
@@ -283,7 +220,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestCancelInHandshake: who stops does not wait for a peer that says nothing.
+// TestCancelInHandshake: cancellation does not wait for a silent peer.
 func TestCancelInHandshake(t *testing.T) {
 	accepted := make(chan struct{}, 1)
 	endpoint := scripted(t, func(conn net.Conn) {

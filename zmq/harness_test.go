@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	zmq4 "github.com/pebbe/zmq4"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// memory is what Go's heap and stacks hold.
+// memory returns the size of Go's heap and stacks.
 func memory() uint64 {
 	for range 3 { // Pools are empty after two.
 		runtime.GC()
@@ -33,7 +32,7 @@ func memory() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// patience bounds every wait for the network; a passing test comes nowhere near it.
+// patience bounds every wait for the network; passing tests need far less.
 const patience = 90 * time.Second
 
 const anyPort = "tcp://127.0.0.1:*"
@@ -46,7 +45,8 @@ func waitCtx(t testing.TB) context.Context {
 	return ctx
 }
 
-// start runs f until the returned stop, which checks its result; stop also runs at the test's end.
+// start runs f until the returned stop, which checks its result; stop also runs at the test's
+// end.
 func start(t testing.TB, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -80,7 +80,7 @@ type subscription struct {
 	stop         func()
 }
 
-// subscribe listens and queues what comes.
+// subscribe runs a subscription and queues its callbacks.
 func subscribe(t testing.TB, s zmq.Subscription) *subscription {
 	t.Helper()
 	sub := &subscription{
@@ -95,14 +95,14 @@ func subscribe(t testing.TB, s zmq.Subscription) *subscription {
 	return sub
 }
 
-// listen is subscribe for who wants messages alone.
+// listen is subscribe for tests that need messages alone.
 func listen(t testing.TB, s zmq.Subscription) (messages chan zmq.Message, stop func()) {
 	t.Helper()
 	sub := subscribe(t, s)
 	return sub.messages, sub.stop
 }
 
-// next returns what comes next: a message, or whatever else.
+// next returns the next value of a channel.
 func next[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -120,7 +120,7 @@ func requireMessage(t testing.TB, m zmq.Message, topic string, seq uint64, paylo
 	require.Equal(t, payload, string(m.Payload))
 }
 
-// replayAll returns what a replay says, as "seq:payload".
+// replayAll returns the messages of a replay as "topic, sequence:payload".
 func replayAll(t testing.TB, endpoint string, from uint64) (got []string) {
 	t.Helper()
 	n, err := zmq.Replay(waitCtx(t), endpoint, from, func(m zmq.Message) error {
@@ -130,26 +130,6 @@ func replayAll(t testing.TB, endpoint string, from uint64) (got []string) {
 	require.NoError(t, err)
 	require.Len(t, got, n)
 	return got
-}
-
-// rawSocket opens a socket outside the package's reach, bound to a free port.
-func rawSocket(t testing.TB, kind zmq4.Type, options ...func(*zmq4.Socket) error) (s *zmq4.Socket, endpoint string) {
-	t.Helper()
-	c, err := zmq4.NewContext()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Term()) })
-	s, err = c.NewSocket(kind)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	require.NoError(t, s.SetLinger(0))
-	require.NoError(t, s.SetSndhwm(0))
-	for _, set := range options {
-		require.NoError(t, set(s))
-	}
-	require.NoError(t, s.Bind(anyPort))
-	endpoint, err = s.GetLastEndpoint()
-	require.NoError(t, err)
-	return s, endpoint
 }
 
 func seqFrame(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

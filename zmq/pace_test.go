@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// TestPace: after the first tick, Pace says when the next one comes, and Every no longer does.
+// TestPace: Pace returns the time until each tick after the first one, and Every is ignored.
 func TestPace(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -4,173 +4,191 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-
-	zmq4 "github.com/pebbe/zmq4"
+	"net"
+	"sync"
+	"time"
 )
 
-// DefaultBufferSteps is how many batches a publisher keeps for replay, as in SGLang.
-const DefaultBufferSteps = 10_000
+const (
+	// DefaultBufferSteps is the number of batches that a publisher stores for replay, as in
+	// SGLang.
+	DefaultBufferSteps = 10_000
+	// DefaultHWM is the number of messages that a publisher queues for one subscriber before it
+	// drops, as in SGLang.
+	DefaultHWM = 100_000
+	// maxClients bounds the connections of each socket, half-open ones included. A router has one
+	// connection to each.
+	maxClients = 4096
+)
 
-// PublisherConfig says what a publisher offers and where.
+// PublisherConfig describes a publisher's sockets and their limits.
 type PublisherConfig struct {
-	Endpoint string // "tcp://host:port"; the port "*" or 0 picks a free one when binding.
-	Bind     bool   // Listen; otherwise connect to a receiver that does.
-	// ReplayEndpoint is where replay is asked for, always bound; "" offers none.
+	Endpoint string // "tcp://host:port" or "ipc://path"; a bound port of "*" or 0 is picked.
+	Bind     bool   // Listen; otherwise connect to a subscriber that binds.
+	// ReplayEndpoint is where replays are requested; it is always bound. "" offers none.
 	ReplayEndpoint string
-	// ReplayWithoutTopic leaves the topic frame out of answers, as SGLang up to 0.5.15 does.
+	// ReplayWithoutTopic omits the topic frame of answers, as SGLang up to 0.5.15 does.
 	ReplayWithoutTopic bool
-	// IgnoreReplay, which may be nil, is a fault: a request that comes while it reports true is never answered.
+	// IgnoreReplay, which may be nil, is a fault: a request that arrives while it returns true is
+	// never answered. Several goroutines may call it.
 	IgnoreReplay func() bool
 
 	Topic       string
-	BufferSteps int    // Batches kept for replay; 0 is DefaultBufferSteps.
-	HWM         int    // Messages queued per subscriber before they are dropped; 0 is DefaultHWM.
+	BufferSteps int    // Batches stored for replay; 0 is DefaultBufferSteps.
+	HWM         int    // Messages queued for a subscriber before they are dropped; 0 is DefaultHWM.
 	FirstSeq    uint64 // A restarted engine begins at 0 again.
 }
 
-// Publisher sends what an engine's publisher sends, frame for frame.
+// Publisher sends the messages of an engine's publisher, frame for frame: a PUB socket and the
+// ROUTER socket for replays beside it.
 type Publisher struct {
-	lifetime
+	cfg                      PublisherConfig
 	endpoint, replayEndpoint string
-	topic                    []byte
-	replayWithoutTopic       bool
-	ignoreReplay             func() bool
-	limit                    int // Of queue.
+	stream                   *liveStream
+	live, replays            net.Listener // nil where the publisher connects or offers no replay.
+	maxClients               int
 
-	// Guarded by mu.
-	next          uint64
-	queue         []outgoing // For Run to send.
-	dropped       int
-	subscriptions int
-	subscribed    chan struct{} // Closed and replaced when subscriptions grows.
-
-	// Owned by the goroutine of Run.
-	pub, router *zmq4.Socket
-	kept        ring
+	ctx    context.Context // Ends with Run or Close.
+	cancel context.CancelFunc
+	mu     sync.Mutex // guards running
+	// running is true once Run has begun, or when Close has taken its place.
+	running bool
 }
 
-// outgoing is a message on its way to subscribers, to the replay buffer, or to both.
-type outgoing struct {
-	seq     uint64
-	payload []byte
-	live    bool
-}
-
-// NewPublisher binds the sockets. The publisher holds them until the end of Run, or Close if Run is never called.
+// NewPublisher binds the sockets. They stay open until Run returns, or until Close if Run is
+// never called.
 func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
-	p := &Publisher{
-		topic: []byte(cfg.Topic), replayWithoutTopic: cfg.ReplayWithoutTopic, ignoreReplay: cfg.IgnoreReplay,
-		limit: cfg.HWM, next: cfg.FirstSeq, subscribed: make(chan struct{}),
+	if cfg.HWM == 0 {
+		cfg.HWM = DefaultHWM
 	}
-	if p.limit == 0 {
-		p.limit = DefaultHWM
+	if cfg.BufferSteps == 0 {
+		cfg.BufferSteps = DefaultBufferSteps
 	}
-	p.kept.limit = cfg.BufferSteps
-	if p.kept.limit == 0 {
-		p.kept.limit = DefaultBufferSteps
-	}
-	if err := p.open(); err != nil {
+	p := &Publisher{cfg: cfg, endpoint: cfg.Endpoint, maxClients: maxClients}
+	p.stream = newLiveStream(&cfg)
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	if err := p.bind(); err != nil {
+		p.closeListeners()
 		return nil, fmt.Errorf("cannot create publisher: %w", err)
-	}
-	if err := p.bind(&cfg); err != nil {
-		return nil, fmt.Errorf("cannot create publisher: %w", errors.Join(err, p.release(p.pub, p.router)))
 	}
 	return p, nil
 }
 
-// bind opens the sockets. XPUB is PUB on the wire; it also tells us of subscriptions.
-func (p *Publisher) bind(cfg *PublisherConfig) (err error) {
-	if p.pub, err = p.zctx.NewSocket(zmq4.XPUB); err != nil {
-		return err
+func (p *Publisher) bind() (err error) {
+	if p.cfg.Bind {
+		p.live, p.endpoint, err = bindEndpoint(p.cfg.Endpoint)
+	} else {
+		_, _, err = parseEndpoint(p.cfg.Endpoint, toConnect)
 	}
-	err = each(
-		func() error { return prepare(p.pub, cfg.Endpoint) },
-		func() error { return p.pub.SetSndhwm(p.limit) },
-		func() error { return p.pub.SetXpubVerbose(1) },
-		func() error {
-			if !cfg.Bind {
-				p.endpoint = cfg.Endpoint
-				return p.pub.Connect(cfg.Endpoint)
-			}
-			p.endpoint, err = listen(p.pub, cfg.Endpoint)
-			return err
-		},
-	)
-	if err != nil || cfg.ReplayEndpoint == "" {
-		return err
+	if err == nil && p.cfg.ReplayEndpoint != "" {
+		p.replays, p.replayEndpoint, err = bindEndpoint(p.cfg.ReplayEndpoint)
 	}
-	if p.router, err = p.zctx.NewSocket(zmq4.ROUTER); err != nil {
-		return err
-	}
-	return each(
-		func() error { return prepare(p.router, cfg.ReplayEndpoint) },
-		func() error { return p.router.SetSndhwm(0) }, // A whole buffer at once must not be dropped.
-		func() error { p.replayEndpoint, err = listen(p.router, cfg.ReplayEndpoint); return err },
-	)
+	return err
 }
 
-// listen binds s and returns the address that it got.
-func listen(s *zmq4.Socket, endpoint string) (string, error) {
-	if err := s.Bind(endpoint); err != nil {
-		return "", fmt.Errorf("cannot bind %q: %w", endpoint, err)
+func (p *Publisher) closeListeners() {
+	for _, l := range []net.Listener{p.live, p.replays} {
+		if l != nil {
+			_ = l.Close()
+		}
 	}
-	return s.GetLastEndpoint()
+}
+
+// Run serves subscribers and replays until ctx is done or Close is called; then it closes all
+// connections, discards the messages still queued and returns nil. It runs once.
+func (p *Publisher) Run(ctx context.Context) error {
+	if !p.claim() {
+		return fmt.Errorf("cannot run publisher: %w", ErrRunning)
+	}
+	stop := context.AfterFunc(ctx, p.cancel)
+	defer stop()
+	defer p.stream.close()
+	var servers sync.WaitGroup
+	if p.replays != nil {
+		servers.Go(func() { accept(p.ctx, p.replays, p.maxClients, p.serveReplays) })
+	}
+	if p.live != nil {
+		accept(p.ctx, p.live, p.maxClients, func(conn net.Conn) { _ = p.serveSubscriber(conn) })
+	} else {
+		p.connect()
+	}
+	servers.Wait()
+	return nil
+}
+
+// claim reports whether the caller is the first one to own the sockets.
+func (p *Publisher) claim() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	claimed := !p.running
+	p.running = true
+	return claimed
+}
+
+// Close ends Run without waiting for it, or closes the sockets of a publisher that never ran.
+// It is idempotent.
+func (p *Publisher) Close() error {
+	p.cancel()
+	if p.claim() {
+		p.closeListeners()
+		p.stream.close()
+	}
+	return nil
+}
+
+// connect serves the subscriber that binds, one connection after the other.
+func (p *Publisher) connect() {
+	network, address, err := parseEndpoint(p.cfg.Endpoint, toConnect)
+	if err != nil { // NewPublisher has checked it.
+		return
+	}
+	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig}
+	for failures := 0; p.ctx.Err() == nil; failures++ {
+		conn, err := dialer.DialContext(p.ctx, network, address)
+		if err == nil {
+			began := time.Now()
+			err = p.serveSubscriber(conn)
+			if time.Since(began) > stableAfter && !errors.Is(err, ErrProtocol) {
+				failures = 0
+			}
+		}
+		sleep(p.ctx, delay(failures, err))
+	}
 }
 
 // Endpoint returns the address of the live stream, with the port that was picked.
 func (p *Publisher) Endpoint() string { return p.endpoint }
 
-// ReplayEndpoint returns the address to ask for replay, or "".
+// ReplayEndpoint returns the address for replay requests, or "".
 func (p *Publisher) ReplayEndpoint() string { return p.replayEndpoint }
 
-// Publish sends a copy of payload to who is subscribed and keeps it for replay. It only queues; if Run falls behind by
-// more than the high-water mark, the message is kept for replay but not sent live, and Dropped counts it.
-func (p *Publisher) Publish(payload []byte) (seq uint64) { return p.put(payload, true) }
+// Publish copies payload, stores the copy for replay and queues it for each subscriber of the
+// topic. It never waits: a subscriber whose queue is full loses the message, and Dropped counts
+// it.
+func (p *Publisher) Publish(payload []byte) (seq uint64) { return p.stream.publish(payload, true) }
 
-// PublishDropped is a fault: the message takes a sequence number and can be replayed, but no subscriber gets it.
-func (p *Publisher) PublishDropped(payload []byte) (seq uint64) { return p.put(payload, false) }
-
-func (p *Publisher) put(payload []byte, live bool) uint64 {
-	payload = slices.Clone(payload)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if live && len(p.queue) >= p.limit {
-		live = false
-		p.dropped++
-	}
-	seq := p.next
-	p.next++
-	if !p.closed {
-		p.queue = append(p.queue, outgoing{seq: seq, payload: payload, live: live})
-		p.wake.wakeLocked()
-	}
-	return seq
+// PublishDropped is a fault: the message takes a sequence number and can be replayed, but no
+// subscriber receives it.
+func (p *Publisher) PublishDropped(payload []byte) (seq uint64) {
+	return p.stream.publish(payload, false)
 }
 
-// Skip is a fault: a sequence number that nobody ever sees again, live or replayed.
-func (p *Publisher) Skip() (seq uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.next++
-	return p.next - 1
-}
+// Skip is a fault: it uses up a sequence number that is neither sent nor replayed.
+func (p *Publisher) Skip() (seq uint64) { return p.stream.skip() }
 
-// Dropped returns how many messages were not sent live because Run fell behind.
+// Dropped returns how many messages full queues have lost, summed over all subscribers.
 func (p *Publisher) Dropped() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dropped
+	p.stream.mu.Lock()
+	defer p.stream.mu.Unlock()
+	return p.stream.dropped
 }
 
-// WaitSubscriptions returns when subscribers have asked for topics n times in all since the start: what is published
-// afterwards reaches them. Each connection of a subscriber counts.
+// WaitSubscriptions returns when n subscriptions have arrived since the start, counting each
+// topic of each connection: messages published afterwards reach them.
 func (p *Publisher) WaitSubscriptions(ctx context.Context, n int) error {
 	for {
-		p.mu.Lock()
-		enough, more := p.subscriptions >= n, p.subscribed
-		p.mu.Unlock()
-		if enough {
+		total, more := p.stream.subscriptionCount()
+		if total >= n {
 			return nil
 		}
 		select {
@@ -179,13 +197,4 @@ func (p *Publisher) WaitSubscriptions(ctx context.Context, n int) error {
 			return fmt.Errorf("cannot wait for %d subscriptions: %w", n, ctx.Err())
 		}
 	}
-}
-
-// Close ends Run without waiting for it, or frees a publisher that never ran. It is idempotent.
-func (p *Publisher) Close() error {
-	p.stop()
-	if !p.claim() {
-		return nil
-	}
-	return p.release(p.pub, p.router)
 }

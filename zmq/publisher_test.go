@@ -33,14 +33,3 @@ func TestPublisherLifetime(t *testing.T) {
 	require.NoError(t, never.Close())
 	require.NoError(t, never.Close())
 }
-
-func TestPublisherDropsWhatRunDoesNotTake(t *testing.T) {
-	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, HWM: 2})
-	require.NoError(t, err)
-	for _, s := range []string{"a", "b", "c"} {
-		p.Publish([]byte(s))
-	}
-	require.Equal(t, 1, p.Dropped())
-	start(t, p.Run)
-	require.Equal(t, []string{"0:a", "1:b", "2:c"}, replayAll(t, p.ReplayEndpoint(), 0))
-}

@@ -11,21 +11,24 @@ import (
 )
 
 const (
-	// replaySafe is how many answers come through for certain: engines leave their ROUTER at ZeroMQ's default high-water
-	// mark, and what they send beyond it is dropped. SGLang 0.5.23 lost 1,532 of 10,000, and the end marker.
+	// replaySafe is the number of answers that always arrive: engines leave their ROUTER at
+	// ZeroMQ's default high-water mark and drop answers beyond it. SGLang 0.5.23 lost 1,532 of
+	// 10,000, and the end marker.
 	replaySafe = 1000
-	// replayStall is how long a replay that may have lost its end marker waits for more: 25 times what the slowest one
-	// seen took between two answers.
+	// replayStall bounds the wait for the next answer of a replay that may have lost its end
+	// marker: 25 times the longest time seen between two answers.
 	replayStall = 500 * time.Millisecond
 )
 
-// Replay asks the publisher's replay endpoint for what it still keeps from sequence from on, calls fn for each message in
-// order, once, and returns how many there were. An error of fn ends it. Engines look at requests between events, every
-// 100 ms at worst, and a peer that is not there is waited for: give ctx a deadline.
+// Replay requests the messages that a publisher still stores from a sequence number on, calls
+// fn once for each in order, and returns their number. An error of fn ends it. Engines answer
+// between events, within 100 ms, and Replay waits for a peer that cannot be reached yet: give
+// ctx a deadline.
 //
-// While fn runs nothing is read, so that a long replay takes no more memory than its longest message. A publisher drops answers
-// where that overflows its queue; Replay asks again for those. What is older than the publisher's buffer cannot be had: compare
-// the sequences with what was asked for.
+// Nothing is read while fn runs, so a long replay takes no more memory than its longest
+// message. If that overflows the publisher's queue, the publisher drops answers, and Replay
+// requests them again. Messages older than the publisher's buffer are gone: compare the first
+// sequence number with the one requested.
 func Replay(ctx context.Context, endpoint string, from uint64, fn func(Message) error) (n int, err error) {
 	r := replay{ctx: ctx, next: from, fn: fn}
 	if err := r.run(endpoint); err != nil {
@@ -38,66 +41,63 @@ func Replay(ctx context.Context, endpoint string, from uint64, fn func(Message) 
 type replay struct {
 	ctx  context.Context
 	fn   func(Message) error
-	next uint64 // Sequence that comes next if nothing is missing.
-	n    int    // Answers taken.
+	next uint64 // Sequence number of the next message, if none is missing.
+	n    int    // Answers passed to fn.
 	conn net.Conn
 	d    decoder
 }
 
-// run asks until the replay is whole. A peer that cannot be reached is tried again as long as nothing has come from it;
-// later another process would be at its place, whose messages must not be mixed with those that came.
+// run sends requests until the replay is complete. A peer that cannot be reached is tried again
+// until its first answer; later the address may belong to another process, and its messages must
+// not be mixed in.
 func (r *replay) run(endpoint string) error {
-	network, address, err := parseEndpoint(endpoint, false)
+	network, address, err := parseEndpoint(endpoint, toConnect)
 	if err != nil {
 		return err
 	}
+	round := func() (whole, asked bool, err error) { return r.round(network, address) }
+	if curve, err := Curve(); err != nil {
+		return err
+	} else if curve != "" {
+		round = func() (whole, asked bool, err error) { return roundCurve(r, endpoint) }
+	}
 	for failures := 0; ; failures++ {
-		whole, asked, err := r.round(network, address)
+		whole, asked, err := round()
 		switch {
 		case whole && err == nil:
 			return nil
 		case r.ctx.Err() != nil:
 			return errors.Join(r.ctx.Err(), err)
-		case err == nil: // Answers were lost: the rest must be asked for.
+		case err == nil: // Answers were lost: request the rest.
 			failures = -1
 			continue
 		case asked || r.n > 0 || errors.Is(err, ErrProtocol):
 			return err
 		}
-		timer := time.NewTimer(delay(failures, err))
-		select {
-		case <-timer.C:
-		case <-r.ctx.Done():
-			timer.Stop()
+		if sleep(r.ctx, delay(failures, err)); r.ctx.Err() != nil {
 			return errors.Join(r.ctx.Err(), err)
 		}
 	}
 }
 
-// round is one request and its answers. Each has a connection of its own, so that late answers to an earlier request cannot
-// be taken for its own. It reports whether the replay is whole, and whether the publisher was asked.
+// round sends one request and reads its answers, on a connection of its own, so that late
+// answers to an earlier request cannot be mistaken for its own. It reports whether the replay
+// is complete, and whether the request was sent.
 func (r *replay) round(network, address string) (whole, asked bool, err error) {
 	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig, Control: control}
 	if r.conn, err = dialer.DialContext(r.ctx, network, address); err != nil {
 		return false, false, err
 	}
-	closed := make(chan struct{})
-	stop := context.AfterFunc(r.ctx, func() {
-		_ = r.conn.Close()
-		close(closed)
-	})
+	release := closeWhenDone(r.ctx, r.conn)
 	r.d = decoder{answers: true}
 	defer func() {
-		if !stop() {
-			<-closed
-		}
-		_ = r.conn.Close()
+		release()
 		r.d.free()
 	}()
 	request := func(byte) []byte {
 		return appendFrame(appendFrame(nil, flagMore), 0, string(binary.BigEndian.AppendUint64(nil, r.next)))
 	}
-	minor, err := handshake(r.conn, &r.d, replayer, request, time.Now())
+	minor, err := handshake(r.conn, &r.d, dealerRole, request, time.Now())
 	if err != nil {
 		return false, false, err
 	}
@@ -105,9 +105,10 @@ func (r *replay) round(network, address string) (whole, asked bool, err error) {
 	return whole, true, err
 }
 
-// answers reads until the end marker, or until something is missing that another request can bring.
+// answers reads until the end marker, or until an answer is missing that another request can
+// bring.
 func (r *replay) answers(minor byte) (whole bool, err error) {
-	p := peer{conn: r.conn, minor: minor}
+	p := publisherConn{conn: r.conn, minor: minor}
 	for {
 		it, err := r.d.next()
 		switch {
@@ -131,14 +132,14 @@ func (r *replay) answers(minor byte) (whole bool, err error) {
 	}
 }
 
-// take hands an answer over. end says that it was the last of this round.
+// take passes an answer to fn. end is true for the last answer of the round.
 func (r *replay) take(m Message) (end, whole bool, err error) {
 	switch {
 	case r.ctx.Err() != nil:
 		return true, false, r.ctx.Err()
 	case m.Seq == endSeq:
 		return true, true, nil
-	case m.Seq < r.next: // Taken in an earlier round.
+	case m.Seq < r.next: // Of an earlier round.
 		return false, false, nil
 	case m.Seq > r.next && r.n >= replaySafe:
 		return true, false, nil
@@ -151,7 +152,7 @@ func (r *replay) take(m Message) (end, whole bool, err error) {
 	return false, false, nil
 }
 
-// read waits for more bytes, for as long as it takes unless the end marker may be lost.
+// read waits for more bytes, without a limit unless the end marker may be lost.
 func (r *replay) read() (lost bool, err error) {
 	if r.n >= replaySafe {
 		if err := r.conn.SetReadDeadline(time.Now().Add(replayStall)); err != nil {
@@ -170,8 +171,8 @@ func (r *replay) read() (lost bool, err error) {
 	}
 }
 
-// answer reads parts as an answer to a replay request: ["", topic, sequence, payload], or without the topic as SGLang up to
-// 0.5.15 sends it.
+// answer reads frames as an answer to a replay request: ["", topic, sequence, payload], or
+// without the topic as from SGLang up to 0.5.15.
 func (d *decoder) answer(at []byte, frames int) item {
 	part := func(i int) []byte { return at[d.part[i][0]:d.part[i][1]] }
 	d.malformed = frames

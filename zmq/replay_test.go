@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	zmq4 "github.com/pebbe/zmq4"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -30,7 +29,7 @@ func TestReplayKeepsTheLast(t *testing.T) {
 	require.Equal(t, []string{"15:5", "16:6", "17:7"}, replayAll(t, p.ReplayEndpoint(), 0))
 }
 
-// TestReplayIsWhole asks for more than ZeroMQ queues by default.
+// TestReplayIsWhole requests more messages than ZeroMQ queues by default.
 func TestReplayIsWhole(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
 	const n = zmq.DefaultBufferSteps
@@ -81,114 +80,7 @@ func TestReplayStopsAtTheCallbacksError(t *testing.T) {
 	require.Zero(t, n)
 }
 
-func TestReplayMalformed(t *testing.T) {
-	tests := []struct {
-		name  string
-		parts []any
-	}{
-		{"one frame", []any{"x"}},
-		{"two frames", []any{"", seqFrame(1)}},
-		{"first frame not empty", []any{"x", "", seqFrame(1), "payload"}},
-		{"short sequence", []any{"", "", "1234567", "payload"}},
-		{"five frames", []any{"", "", seqFrame(1), "payload", "more"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			router, endpoint := rawSocket(t, zmq4.ROUTER)
-			done := make(chan error, 1)
-			go func() {
-				_, err := zmq.Replay(waitCtx(t), endpoint, 7, ignore)
-				done <- err
-			}()
-			request, err := router.RecvMessageBytes(0)
-			require.NoError(t, err)
-			require.Equal(t, [][]byte{{}, seqFrame(7)}, request[1:])
-			_, err = router.SendMessage(append([]any{request[0]}, tt.parts...)...)
-			require.NoError(t, err)
-			require.ErrorIs(t, <-done, zmq.ErrMalformed)
-		})
-	}
-}
-
-// TestReplayFrames looks at the publisher's answers as an engine's captured ones stand in kvevent's vectors.
-func TestReplayFrames(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "kv"})
-	p.Publish([]byte("a"))
-	c, err := zmq4.NewContext()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Term()) }()
-	s, err := c.NewSocket(zmq4.DEALER)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
-	require.NoError(t, s.SetLinger(0))
-	require.NoError(t, s.Connect(p.ReplayEndpoint()))
-	for _, bad := range [][]any{{"only"}, {"", "short"}, {"", seqFrame(0), "more"}} {
-		_, err = s.SendMessage(bad...) // Ignored, as engines do.
-		require.NoError(t, err)
-	}
-	_, err = s.SendMessage("", seqFrame(0))
-	require.NoError(t, err)
-	for _, want := range [][][]byte{
-		{{}, []byte("kv"), seqFrame(0), []byte("a")},
-		{{}, {}, seqFrame(1<<64 - 1), {}},
-	} {
-		got, err := s.RecvMessageBytes(0)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-}
-
-// TestReplayAsksAgain plays an engine whose queue overflows: answers in the middle are lost, then the end marker.
-func TestReplayAsksAgain(t *testing.T) {
-	router, endpoint := rawSocket(t, zmq4.ROUTER) // rawSocket queues without bound.
-	type result struct {
-		seqs []uint64
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		var r result
-		_, r.err = zmq.Replay(waitCtx(t), endpoint, 3, func(m zmq.Message) error {
-			r.seqs = append(r.seqs, m.Seq)
-			return nil
-		})
-		done <- r
-	}()
-	for _, answer := range []struct {
-		from      uint64 // Asked for.
-		sent      [][2]uint64
-		markerToo bool
-	}{
-		{from: 3, sent: [][2]uint64{{10, 20}, {25, 1200}, {1300, 1400}}, markerToo: true}, // A lasting hole, then lost ones.
-		{from: 1200, sent: [][2]uint64{{1200, 2300}}},                                     // The marker is lost.
-		{from: 2300, markerToo: true},
-	} {
-		request, err := router.RecvMessageBytes(0)
-		require.NoError(t, err)
-		require.Equal(t, seqFrame(answer.from), request[2])
-		for _, span := range answer.sent {
-			for seq := span[0]; seq < span[1]; seq++ {
-				_, err := router.SendMessage(request[0], "", "t", seqFrame(seq), "payload")
-				require.NoError(t, err)
-			}
-		}
-		if answer.markerToo {
-			_, err := router.SendMessage(request[0], "", "", seqFrame(1<<64-1), "")
-			require.NoError(t, err)
-		}
-	}
-	got := <-done
-	require.NoError(t, got.err)
-	var want []uint64
-	for seq := uint64(10); seq < 2300; seq++ {
-		if seq < 20 || seq >= 25 {
-			want = append(want, seq)
-		}
-	}
-	require.Equal(t, want, got.seqs)
-}
-
-// replayPeer plays an engine's ROUTER on one connection: it shakes hands, reads the request and sends answers.
+// replayPeer plays an engine's ROUTER on one connection: handshake, request, answers.
 func replayPeer(t *testing.T, conn net.Conn, answers ...[]byte) (request []byte) {
 	t.Helper()
 	_, err := io.WriteString(conn, peerHello+"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER")
@@ -203,7 +95,7 @@ func replayPeer(t *testing.T, conn net.Conn, answers ...[]byte) (request []byte)
 	return request
 }
 
-// TestReplaySays: byte for byte, what is said to a ROUTER; and a PING on the way is answered.
+// TestReplaySays: the exact bytes sent to a ROUTER, and the answer to a PING.
 func TestReplaySays(t *testing.T) {
 	said, pong := make(chan []byte, 1), make(chan []byte, 1)
 	endpoint := scripted(t, func(conn net.Conn) {
@@ -220,7 +112,8 @@ func TestReplaySays(t *testing.T) {
 	require.Equal(t, "\x04\x08\x04PONGctx", string(<-pong))
 }
 
-// TestReplayOfADyingPublisher: what came is kept, and whoever is at its place next is not asked for the rest.
+// TestReplayOfADyingPublisher: the answers so far count, and the next process at that address
+// is not asked.
 func TestReplayOfADyingPublisher(t *testing.T) {
 	var asked atomic.Int32
 	endpoint := scripted(t, func(conn net.Conn) {
@@ -246,7 +139,7 @@ func TestReplayAwaitsItsPublisher(t *testing.T) {
 	require.Empty(t, replayAll(t, endpoint, 0))
 }
 
-// TestReplayOfAStranger: what will not be a replay endpoint later either is told at once, and in words.
+// TestReplayOfAStranger: a peer that can never be a replay endpoint is an error at once.
 func TestReplayOfAStranger(t *testing.T) {
 	pub, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
 	web := scripted(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") })
@@ -257,7 +150,8 @@ func TestReplayOfAStranger(t *testing.T) {
 	}
 }
 
-// TestReplayHoldsWhatIsRead: a callback that is slow keeps the publisher waiting, and not a queue of its answers.
+// TestReplayHoldsWhatIsRead: a slow callback makes the publisher wait, and no queue of answers
+// grows.
 func TestReplayHoldsWhatIsRead(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
 	const n = 128 // Of 1 MiB: below the ROUTER's high-water mark.

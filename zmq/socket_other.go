@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receive reads at most len(p) bytes from a descriptor that does not block. The errno is EAGAIN where nothing waits; n is 0
-// without one at the end of the stream.
+// receive reads at most len(p) bytes from a descriptor that does not block. errno is EAGAIN if
+// no byte waits; at the end of the stream n and errno are 0.
 func receive(fd uintptr, p []byte) (n int, errno syscall.Errno) {
 	n, err := unix.Read(int(fd), p)
 	if err != nil && !errors.As(err, &errno) {
@@ -20,5 +20,5 @@ func receive(fd uintptr, p []byte) (n int, errno syscall.Errno) {
 	return max(n, 0), errno
 }
 
-// boundAnswer does nothing: only Linux has TCP_USER_TIMEOUT.
-func boundAnswer(syscall.RawConn, time.Duration) error { return nil }
+// limitUnacknowledged does nothing: only Linux has TCP_USER_TIMEOUT.
+func limitUnacknowledged(syscall.RawConn, time.Duration) error { return nil }

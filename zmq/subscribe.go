@@ -11,80 +11,94 @@ import (
 	"time"
 )
 
-// Subscription says what to listen to and who is told. The callbacks run one at a time, and none begins after the context
-// of Subscribe is done. While one runs nothing is read: the publisher queues, and drops beyond its high-water mark.
+// Subscription describes a stream and its callbacks. Callbacks run one at a time, and none
+// begins after the context of Subscribe is done. Nothing is read while one runs: the publisher
+// queues, and drops beyond its high-water mark.
 type Subscription struct {
-	Endpoint string // "tcp://host:port" or "ipc://path"; it need not answer yet. A name is looked up for each attempt.
-	Topic    string // Prefix of the topics wanted, at most 245 bytes; "" wants all.
-	Bind     bool   // Listen instead of connecting: for engines whose publisher connects.
+	Endpoint string // "tcp://host:port" or "ipc://path"; a name is resolved at each attempt.
+	Topic    string // Prefix of the wanted topics, at most 245 bytes; "" is all.
+	Bind     bool   // Listen instead of connecting: for engines that connect.
 
-	// OnMessage gets every message. The message is its until it returns.
+	// OnMessage receives every message, which is valid until it returns.
 	OnMessage func(Message)
-	// OnMalformed, which may be nil, is told of a message that was dropped because it has not three frames or its
-	// sequence not eight bytes.
+	// OnMalformed, which may be nil, is called for a message that was dropped because it does
+	// not have three frames, or its sequence not eight bytes.
 	OnMalformed func(frames int)
-	// OnConnect, which may be nil, is told that the publisher has been asked for the topic: what it publishes when it has
-	// read that, within moments, will come. What it published before will not.
+	// OnConnect, which may be nil, is called when the subscription has been sent. Messages
+	// published before the publisher reads it are missed.
 	OnConnect func()
-	// OnDisconnect, which may be nil, is told why a connection has ended or could not be made; another attempt follows. The
-	// error wraps ErrProtocol where the peer is at fault. It comes for each attempt, so a message in a log should not.
+	// OnDisconnect, which may be nil, receives the reason why a connection ended or failed;
+	// another attempt follows. The error wraps ErrProtocol if the peer is at fault. It is
+	// called for each attempt, too often to be logged.
 	OnDisconnect func(error)
-	// OnTick, which may be nil, runs every so often, connected or not, but not while messages wait.
+	// OnTick, which may be nil, runs at intervals of Every, connected or not, but not while
+	// messages wait.
 	OnTick func()
 	Every  time.Duration
-	// Pace, which may be nil, takes the place of Every: it is asked after each tick how long it is until the next one.
+	// Pace, which may be nil, returns the time until the next tick after each one, instead of
+	// Every.
 	Pace func() time.Duration
 }
 
 const (
-	// strangerMax is reconnectMax for a peer that is not what it should be: that lasts, mostly, until someone acts.
-	strangerMax = 5 * time.Second
-	// steady is how long a connection must last for the next one to be tried at once.
-	steady = time.Second
-	// maxPeers bounds the publishers that connect to one subscription that binds; there is one, and its predecessor.
+	// wrongPeerMax is reconnectMax after ErrProtocol, which mostly lasts until an operator acts.
+	wrongPeerMax = 5 * time.Second
+	// stableAfter is the age at which the end of a connection resets the backoff.
+	stableAfter = time.Second
+	// maxPeers bounds the publishers of a subscription that binds. Usually there is one, and
+	// its predecessor.
 	maxPeers = 64
 )
 
-// Subscribe listens until ctx is done, and then returns nil: no goroutine, socket or buffer is left, and no callback runs.
-// It connects again whenever a connection ends, the first time within 50 ms, then at most every 500 ms. An error says that
-// the subscription itself is wrong.
+// Subscribe delivers messages until ctx is done, and then returns nil: no goroutine, socket or
+// buffer is left, and no callback runs. It reconnects whenever a connection ends, at first
+// within 50 ms, later every 500 ms. It returns an error only for a subscription that can never
+// work.
 func Subscribe(ctx context.Context, s Subscription) error {
-	network, address, err := parseEndpoint(s.Endpoint, s.Bind)
+	use := toConnect
+	if s.Bind {
+		use = toBind
+	}
+	network, address, err := parseEndpoint(s.Endpoint, use)
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot subscribe: %w", err)
 	case s.OnMessage == nil:
 		return fmt.Errorf("cannot subscribe to %q: no OnMessage", s.Endpoint)
 	case len(s.Topic) > maxTopic:
-		return fmt.Errorf("cannot subscribe to %q: a topic of %d bytes, at most %d go", s.Endpoint, len(s.Topic), maxTopic)
+		return fmt.Errorf("cannot subscribe to %q: a topic of %d bytes; the limit is %d", s.Endpoint, len(s.Topic), maxTopic)
 	}
-	f := &follower{Subscription: s, ctx: ctx, tickAt: time.Now().Add(s.Every)}
-	if s.Bind {
+	f := &subscriber{Subscription: s, ctx: ctx, tickAt: time.Now().Add(s.Every)}
+	attempt := func() error { return f.attempt(network, address) }
+	switch curve, err := Curve(); {
+	case err != nil:
+		return fmt.Errorf("cannot subscribe to %q: %w", s.Endpoint, err)
+	case curve != "" && s.Bind:
+		return fmt.Errorf("cannot subscribe to %q: %w: a subscription that binds has none", s.Endpoint, ErrCurve)
+	case curve != "":
+		attempt = func() error { return attemptCurve(f) }
+	case s.Bind:
 		return f.listen(network, address)
 	}
-	f.follow(network, address)
+	f.follow(attempt)
 	return nil
 }
 
-// follower is a running subscription.
-type follower struct {
+// subscriber is a running subscription.
+type subscriber struct {
 	Subscription
 	ctx    context.Context
-	mu     sync.Mutex // held by callbacks: where publishers connect, there may be two
-	tickAt time.Time  // of the next OnTick
-	since  time.Time  // when the last connection stood; zero before
+	mu     sync.Mutex // Held by callbacks: a subscription that binds may have several publishers.
+	tickAt time.Time  // Of the next OnTick.
+	since  time.Time  // Begin of the current connection; zero before its handshake is complete.
 }
 
-// follow connects, again and again.
-func (f *follower) follow(network, address string) {
-	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig, Control: control}
+// follow connects again and again.
+func (f *subscriber) follow(attempt func() error) {
 	for failures := 0; f.ctx.Err() == nil; failures++ {
 		f.since = time.Time{}
-		conn, err := dialer.DialContext(f.ctx, network, address)
-		if err == nil {
-			err = f.serve(conn)
-		}
-		if !f.since.IsZero() && time.Since(f.since) > steady {
+		err := attempt()
+		if !f.since.IsZero() && time.Since(f.since) > stableAfter {
 			failures = 0
 		}
 		f.disconnected(err)
@@ -92,30 +106,36 @@ func (f *follower) follow(network, address string) {
 	}
 }
 
-// delay is what passes before the next attempt. Half of it is by chance, so that a thousand routers' streams do not come
-// back in step.
+// attempt connects once and delivers messages until the connection ends.
+func (f *subscriber) attempt(network, address string) error {
+	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig, Control: control}
+	conn, err := dialer.DialContext(f.ctx, network, address)
+	if err != nil {
+		return err
+	}
+	return f.serve(conn)
+}
+
+// delay returns the time until the next attempt. Half of it is random, so that the streams of a
+// thousand routers do not reconnect in step.
 func delay(failures int, err error) time.Duration {
 	longest := reconnectMax
 	if errors.Is(err, ErrProtocol) {
-		longest = strangerMax
+		longest = wrongPeerMax
 	}
 	d := min(reconnectMin<<min(failures, 10), longest)
 	return d/2 + rand.N(d/2)
 }
 
 // pause waits, and ticks.
-func (f *follower) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+func (f *subscriber) pause(d time.Duration) {
+	if sleep(f.ctx, d); f.ctx.Err() == nil {
 		f.tick()
-	case <-f.ctx.Done():
 	}
 }
 
-// tick runs OnTick where its time has come.
-func (f *follower) tick() {
+// tick runs OnTick if it is due.
+func (f *subscriber) tick() {
 	if f.OnTick == nil || time.Now().Before(f.tickAt) {
 		return
 	}
@@ -127,14 +147,14 @@ func (f *follower) tick() {
 	}
 }
 
-func (f *follower) untilTick() time.Duration {
+func (f *subscriber) untilTick() time.Duration {
 	if f.Pace != nil {
 		return f.Pace()
 	}
 	return f.Every
 }
 
-func (f *follower) connected() {
+func (f *subscriber) connected() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.since = time.Now()
@@ -143,7 +163,7 @@ func (f *follower) connected() {
 	}
 }
 
-func (f *follower) disconnected(err error) {
+func (f *subscriber) disconnected(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.OnDisconnect != nil && f.ctx.Err() == nil {
@@ -151,43 +171,23 @@ func (f *follower) disconnected(err error) {
 	}
 }
 
-// listen serves the publishers that connect.
-func (f *follower) listen(network, address string) error {
+// listen binds and serves the publishers that connect.
+func (f *subscriber) listen(network, address string) error {
 	config := net.ListenConfig{KeepAliveConfig: keepaliveConfig, Control: control}
-	l, err := config.Listen(f.ctx, network, address)
+	l, err := bind(f.ctx, config, network, address)
 	if err != nil {
 		return fmt.Errorf("cannot subscribe: %w", err)
 	}
-	var peers sync.WaitGroup
-	peers.Go(func() {
-		<-f.ctx.Done()
-		_ = l.Close()
-	})
+	var ticks sync.WaitGroup
 	if f.OnTick != nil {
-		peers.Go(func() {
+		ticks.Go(func() {
 			for f.ctx.Err() == nil {
 				f.pause(time.Until(f.tickAt))
 			}
 		})
 	}
-	slots := make(chan struct{}, maxPeers)
-	for f.ctx.Err() == nil {
-		conn, err := l.Accept()
-		if err != nil { // Out of descriptors, or the end.
-			f.pause(reconnectMax)
-			continue
-		}
-		select {
-		case slots <- struct{}{}:
-			peers.Go(func() {
-				f.disconnected(f.serve(conn))
-				<-slots
-			})
-		default:
-			_ = conn.Close()
-		}
-	}
-	peers.Wait()
+	accept(f.ctx, l, maxPeers, func(conn net.Conn) { f.disconnected(f.serve(conn)) })
+	ticks.Wait()
 	return nil
 }
 
@@ -198,5 +198,5 @@ func control(network, _ string, raw syscall.RawConn) error {
 	if network == "unix" {
 		return nil
 	}
-	return boundAnswer(raw, keepaliveIdle+keepaliveCount*keepaliveInterval)
+	return limitUnacknowledged(raw, keepaliveIdle+keepaliveCount*keepaliveInterval)
 }

@@ -120,7 +120,7 @@ func judgeMistakes(t *testing.T, e *engine, r *router) {
 		status, mime, own := postRaw(t, e.url+m[0], m[1])
 		t.Logf("%s: %d %s %.200q", name, status, mime, own)
 		if strings.HasPrefix(mime, "text/event-stream") {
-			if v, f := disagg.Look(own, true); v != disagg.Failed || f.Status < 400 || f.Status > 499 {
+			if v, f := disagg.JudgeStream(own, true); v != disagg.Failed || f.Status < 400 || f.Status > 499 {
 				t.Errorf("%s: %d, %+v of %.300q, want a client's error", name, v, f, own)
 			}
 		} else if status < 400 || status > 499 {

@@ -1,13 +1,13 @@
 package index
 
-// cache is the set of blocks that one worker holds, by the number of the block, with the latest used first.
+// cache is the LRU cache of one worker, by block id.
 type cache struct {
-	at   map[uint32]int32 // block to its entry in the ring
-	ring []cacheEntry     // a ring through entry 0, which is none
+	at   map[uint32]int32 // block id to index in the ring
+	ring []cacheEntry     // most recently used first; entry 0 is the head
 	free []int32
 }
 
-// cacheEntry remembers where a block was first used, to name it by.
+// cacheEntry has the request and position of a block's first use.
 type cacheEntry struct {
 	block, req, pos uint32
 	prev, next      int32
@@ -22,7 +22,7 @@ func (c *cache) has(block uint32) bool {
 	return ok
 }
 
-// touch makes a block the latest, and enters it if it is new.
+// touch makes a block the most recently used, and adds it if it is new.
 func (c *cache) touch(block, req, pos uint32) {
 	i, known := c.at[block]
 	if known {
@@ -52,7 +52,7 @@ func (c *cache) unlink(i int32) {
 	c.ring[e.prev].next, c.ring[e.next].prev = e.next, e.prev
 }
 
-// oldest returns the n blocks that were used longest ago, the oldest first; none for an n below one. There must be so many.
+// oldest returns the n least recently used blocks, the oldest first. There must be that many.
 func (c *cache) oldest(n int) (blocks []cacheEntry) {
 	for i := c.ring[0].prev; len(blocks) < n; i = c.ring[i].prev {
 		blocks = append(blocks, c.ring[i])
@@ -60,7 +60,7 @@ func (c *cache) oldest(n int) (blocks []cacheEntry) {
 	return blocks
 }
 
-// drop forgets a block that is there.
+// drop removes a block, which is there.
 func (c *cache) drop(block uint32) {
 	i := c.at[block]
 	c.unlink(i)

@@ -24,11 +24,13 @@ func FuzzCache(f *testing.F) {
 				c.drop(block)
 			}
 			if c.len() != len(oracle) || c.has(block) != slices.Contains(oracle, block) {
-				t.Fatalf("after %v the cache has %d blocks and %d: %t; want %v", in[:pos+1], c.len(), block, c.has(block), oracle)
+				t.Fatalf("after %v the cache has %d blocks and %d: %t; want %v",
+					in[:pos+1], c.len(), block, c.has(block), oracle)
 			}
 			for i, e := range c.oldest(len(oracle)) {
 				if e.block != oracle[i] || in[e.pos]&7 != byte(e.block) {
-					t.Fatalf("after %v the oldest blocks are %+v, want %v", in[:pos+1], c.oldest(len(oracle)), oracle)
+					t.Fatalf("after %v the oldest blocks are %+v, want %v",
+						in[:pos+1], c.oldest(len(oracle)), oracle)
 				}
 			}
 		}

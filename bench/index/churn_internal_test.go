@@ -18,19 +18,21 @@ func newTestChurn(tb testing.TB) *Churn {
 	return c
 }
 
-// TestChurnIsExact plays the whole family: nothing may be wrong, refused or credited without being held.
+// TestChurnIsExact plays churn: no answer may be wrong, no step refused, no block credited that
+// is not held.
 func TestChurnIsExact(t *testing.T) {
 	c := newTestChurn(t)
 	got, refused := c.check(t.Context())
 	if got.wrong+got.over+refused > 0 || got.lookUps < churnChecks*churnLookUps {
-		t.Errorf("check = %+v with %d changes refused, want all of %d right", got, refused, churnChecks*churnLookUps)
+		t.Errorf("check = %+v with %d changes refused, want all of %d right",
+			got, refused, churnChecks*churnLookUps)
 	}
 	if got.credits >= got.held || got.under == 0 {
 		t.Errorf("check = %+v: no name was removed that two domains share", got)
 	}
 }
 
-// TestChurnHasEverything looks for all that the family is for.
+// TestChurnHasEverything checks that churn has all kinds of steps.
 func TestChurnHasEverything(t *testing.T) {
 	c := newTestChurn(t)
 	kinds, fronts, tiers := map[stepKind]int{}, map[bool]int{}, map[radix.Tier]int{}
@@ -42,7 +44,8 @@ func TestChurnHasEverything(t *testing.T) {
 		}
 	}
 	if len(kinds) != 5 || len(fronts) != 2 || len(tiers) != churnTiers {
-		t.Errorf("steps by kind %v, removals from the front %v, by tier %v: something is missing", kinds, fronts, tiers)
+		t.Errorf("steps by kind %v, removals from the front %v, by tier %v: something is missing",
+			kinds, fronts, tiers)
 	}
 	o := newOracle(c)
 	holes := 0
@@ -63,8 +66,9 @@ func TestChurnHasEverything(t *testing.T) {
 	if holes == 0 {
 		t.Error("no rank has a hole at the end")
 	}
-	// One name on two ranks, another on a third, and the same in both domains for SGLang's alone.
-	if a, b, own := c.called(0, 0)[0], c.called(2, 0)[0], c.called(7, 0)[0]; a != b || a == own {
+	// Two ranks share an engine hash, a third has another; only SGLang's is equal in both
+	// domains.
+	if a, b, own := c.engineHashesOf(0, 0)[0], c.engineHashesOf(2, 0)[0], c.engineHashesOf(7, 0)[0]; a != b || a == own {
 		t.Errorf("ranks 0, 2 and 7 call a block %#x, %#x and %#x", a, b, own)
 	}
 	if c.domains[0] == c.domains[1] {
@@ -72,14 +76,14 @@ func TestChurnHasEverything(t *testing.T) {
 	}
 }
 
-// TestChurnFindsFaults leaves all steps of one kind in the second half out of what the index is told.
+// TestChurnFindsFaults hides all steps of one kind in the second half from the index.
 func TestChurnFindsFaults(t *testing.T) {
 	c := newTestChurn(t)
 	var all []uint32
 	for req := range uint32(c.Requests()) {
 		all = append(all, req)
 	}
-	for kind := stepStore; kind <= stepLeave; kind++ {
+	for kind := stepStore; kind <= stepRemoveWorker; kind++ {
 		p, o := newChurnPlayer(c), newOracle(c)
 		var got comparison
 		p.compare(o, all, &got)
@@ -129,9 +133,9 @@ func TestChurnMeasure(t *testing.T) {
 	}
 }
 
-// TestOracleAliases tells the oracle of one name in two domains by hand.
+// TestOracleAliases checks the oracle on one engine hash in two domains.
 func TestOracleAliases(t *testing.T) {
-	trace := make([]Request, 2) // equal, and so of equal blocks, in domains 0 and 1
+	trace := make([]Request, 2) // equal prompts, in domains 0 and 1
 	for i := range trace {
 		trace[i] = Request{InputLength: idTokens, HashIDs: []uint64{5}}
 	}
@@ -144,27 +148,27 @@ func TestOracleAliases(t *testing.T) {
 	remove := func(req uint32, t radix.Tier) {
 		o.apply(&step{kind: stepRemove, req: req, tier: t, start: 1, end: 2})
 	}
-	want := func(when string, req uint32, really, told depth) {
+	want := func(when string, req uint32, really, told overlap) {
 		t.Helper()
 		if r, d := o.match(0, req); r != really || d != told {
 			t.Errorf("%s: request %d: match = %v, %v, want %v, %v", when, req, r, d, really, told)
 		}
 	}
 	store(0, radix.TierGPU)
-	want("one domain", 0, depth{2, 2}, depth{2, 2})
-	want("one domain", 1, depth{}, depth{})
+	want("one domain", 0, overlap{2, 2}, overlap{2, 2})
+	want("one domain", 1, overlap{}, overlap{})
 	store(1, radix.TierGPU)
 	store(1, radix.TierCPU)
-	want("two domains", 1, depth{2, 2}, depth{2, 2})
+	want("two domains", 1, overlap{2, 2}, overlap{2, 2})
 	remove(0, radix.TierGPU)
-	want("one removal", 0, depth{1, 1}, depth{1, 1})
-	want("one removal", 1, depth{2, 2}, depth{2, 1}) // the copy of the CPU is surely there, that of the GPU is not
+	want("one removal", 0, overlap{1, 1}, overlap{1, 1})
+	want("one removal", 1, overlap{2, 2}, overlap{2, 1}) // the copy on the CPU is certain, the one on the GPU is not
 	remove(1, radix.TierGPU)
-	want("both removals", 1, depth{2, 1}, depth{2, 1})
+	want("both removals", 1, overlap{2, 1}, overlap{2, 1})
 	remove(1, radix.TierCPU)
-	want("all gone", 1, depth{1, 1}, depth{1, 1})
+	want("all gone", 1, overlap{1, 1}, overlap{1, 1})
 	store(0, radix.TierGPU)
-	want("stored again", 0, depth{2, 2}, depth{2, 2})
+	want("stored again", 0, overlap{2, 2}, overlap{2, 2})
 	o.apply(&step{kind: stepClear})
-	want("cleared", 0, depth{}, depth{})
+	want("cleared", 0, overlap{}, overlap{})
 }

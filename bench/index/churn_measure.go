@@ -11,34 +11,36 @@ import (
 )
 
 const (
-	churnChecks  = 20  // moments of the history at which answers are compared
-	churnLookUps = 150 // prompts each time
+	churnChecks  = 20  // points of the history where answers are compared
+	churnLookUps = 150 // prompts at each point
 )
 
-// churnPlayer plays the history on an index of its own.
+// churnPlayer plays a history on its own index.
 type churnPlayer struct {
 	c       *Churn
 	x       *radix.Index
 	domains [domains]radix.Domain
 	worker  []radix.Worker // by rank
 	rank    map[radix.Worker]int
-	gone    []uint64 // scratch
+	scratch []uint64 // scratch
 }
 
 func newChurnPlayer(c *Churn) *churnPlayer {
-	p := &churnPlayer{c: c, x: radix.New(radix.Config{Seed: 1}), worker: make([]radix.Worker, c.o.Ranks), rank: map[radix.Worker]int{}}
+	p := &churnPlayer{c: c, x: radix.New(radix.Config{Seed: 1}), rank: map[radix.Worker]int{}}
+	p.worker = make([]radix.Worker, c.o.Ranks)
 	for i, adapter := range []string{"", "adapter"} {
-		p.domains[i] = p.x.Domain(radix.DomainKey{Model: "churn", BlockSize: idTokens / c.IDBlocks, LoRA: adapter})
+		key := radix.DomainKey{Model: "churn", BlockSize: idTokens / c.IDBlocks, LoRA: adapter}
+		p.domains[i] = p.x.Domain(key)
 	}
 	return p
 }
 
-// apply makes one step and reports whether the index took it.
+// apply makes one step and reports whether the index accepted it.
 func (p *churnPlayer) apply(s *step) bool {
 	rank, w := int(s.rank), p.worker[s.rank]
 	switch s.kind {
 	case stepStore:
-		names := p.c.called(rank, s.req)
+		names := p.c.engineHashesOf(rank, s.req)
 		store := radix.Store{
 			Worker: w, Domain: p.domains[p.c.domains[s.req]], Tier: s.tier,
 			Engine: names[s.start:s.end], Blocks: p.c.Content(s.req)[s.start:s.end],
@@ -48,19 +50,19 @@ func (p *churnPlayer) apply(s *step) bool {
 		}
 		return p.x.Store(store) == nil
 	case stepRemove:
-		gone := p.c.called(rank, s.req)[s.start:s.end]
+		gone := p.c.engineHashesOf(rank, s.req)[s.start:s.end]
 		if !s.front {
-			p.gone = append(p.gone[:0], gone...)
-			slices.Reverse(p.gone)
-			gone = p.gone
+			p.scratch = append(p.scratch[:0], gone...)
+			slices.Reverse(p.scratch)
+			gone = p.scratch
 		}
 		return p.x.Remove(w, s.tier, gone) == 0
 	case stepClear:
 		p.x.Clear(w)
-	case stepLeave:
+	case stepRemoveWorker:
 		p.x.RemoveWorker(w)
 		delete(p.rank, w)
-	case stepJoin:
+	case stepAddWorker:
 		p.worker[rank] = p.x.AddWorker()
 		p.rank[p.worker[rank]] = rank
 	}
@@ -71,19 +73,19 @@ func (p *churnPlayer) match(dst []radix.Overlap, req uint32) []radix.Overlap {
 	return p.x.Match(dst, p.domains[p.c.domains[req]], p.c.Prompt(req))
 }
 
-// comparison counts prompts, by what the index said of them.
+// comparison counts prompts by the index's answers.
 type comparison struct {
 	lookUps int
-	wrong   int // not what the events tell
+	wrong   int // an answer that does not follow from the events
 	over    int // some rank is credited with more than it holds
 	under   int // some rank is credited with less than it holds
-	held    int // leading blocks that ranks hold, over all look-ups
-	credits int // of them, those that the index said
+	held    int // sum of the real overlaps
+	credits int // sum of the overlaps that the index credits
 }
 
-// compare looks requests up and compares the answers for all ranks.
+// compare looks up requests and compares the answers for all ranks.
 func (p *churnPlayer) compare(o *oracle, requests []uint32, got *comparison) {
-	answer := make([]depth, p.c.o.Ranks)
+	answer := make([]overlap, p.c.o.Ranks)
 	var buf []radix.Overlap
 	for _, req := range requests {
 		clear(answer)
@@ -95,7 +97,7 @@ func (p *churnPlayer) compare(o *oracle, requests []uint32, got *comparison) {
 				wrong = true
 				continue
 			}
-			answer[rank] = depth{uint64(v.Blocks), uint64(v.GPU)}
+			answer[rank] = overlap{uint64(v.Blocks), uint64(v.GPU)}
 		}
 		for rank, a := range answer {
 			really, told := o.match(rank, req)
@@ -106,26 +108,27 @@ func (p *churnPlayer) compare(o *oracle, requests []uint32, got *comparison) {
 			got.credits += int(a.any)
 		}
 		got.lookUps++
-		got.wrong += one(wrong)
-		got.over += one(over)
-		got.under += one(under)
+		got.wrong += boolInt(wrong)
+		got.over += boolInt(over)
+		got.under += boolInt(under)
 	}
 }
 
-func one(b bool) int {
+func boolInt(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// check plays the history and compares answers at moments spread over it. refused counts the steps that the index did not take.
+// check plays the history and compares answers at points spread over it. refused counts the
+// steps that the index did not accept.
 func (c *Churn) check(ctx context.Context) (got comparison, refused int) {
 	p, o := newChurnPlayer(c), newOracle(c)
 	r := rand.New(rand.NewPCG(19, 19))
 	every := max(len(c.steps)/churnChecks, 1)
 	for i := range c.steps {
-		refused += one(!p.apply(&c.steps[i]))
+		refused += boolInt(!p.apply(&c.steps[i]))
 		o.apply(&c.steps[i])
 		if (i+1)%every != 0 {
 			continue
@@ -135,7 +138,7 @@ func (c *Churn) check(ctx context.Context) (got comparison, refused int) {
 		}
 		requests := make([]uint32, churnLookUps)
 		for j := range requests {
-			// What was served lately is mostly there; what comes next shares its beginning.
+			// Recent requests are mostly held; the next ones share their prefix.
 			near := int(c.steps[i].req) + r.IntN(400) - 300
 			requests[j] = uint32(min(max(near, 0), c.Requests()-1))
 		}
@@ -144,7 +147,8 @@ func (c *Churn) check(ctx context.Context) (got comparison, refused int) {
 	return got, refused
 }
 
-// Measure plays the history, compares all answers with the truth, and measures. Errors are those of [Measure].
+// Measure plays the history, compares answers with the oracle, and measures. Errors are those
+// of [Measure].
 func (c *Churn) Measure(ctx context.Context, cfg Config) (*Result, error) {
 	progress := func(format string, args ...any) {
 		if cfg.Progress != nil {
@@ -157,7 +161,8 @@ func (c *Churn) Measure(ctx context.Context, cfg Config) (*Result, error) {
 	for i := range c.steps {
 		o.apply(&c.steps[i])
 	}
-	r := &Result{Workload: cfg.Name, Workers: c.o.Ranks, LookUps: got.lookUps, Wrong: got.wrong, Refused: refused}
+	r := &Result{Workload: cfg.Name, Workers: c.o.Ranks, LookUps: got.lookUps}
+	r.Wrong, r.Refused = got.wrong, refused
 	r.Pairs, r.Distinct = o.pairs()
 	r.add("credited with more than is held", "answers", float64(got.over))
 	r.add("credited with less than is held", "answers", float64(got.under))
@@ -175,7 +180,7 @@ func (c *Churn) Measure(ctx context.Context, cfg Config) (*Result, error) {
 	return r, r.err()
 }
 
-// measure is one round: the whole history by one writer, and look-ups of the last requests at its end.
+// measure is one round: the whole history by one writer, then look-ups of the last requests.
 func (c *Churn) measure(r *Result) {
 	before, start := liveBytes(), time.Now()
 	p := newChurnPlayer(c)
@@ -185,7 +190,7 @@ func (c *Churn) measure(r *Result) {
 		p.apply(&c.steps[i])
 		blocks += int(c.steps[i].end - c.steps[i].start)
 	}
-	r.add("apply, 1 writer", "M blocks/s", mega(blocks, time.Since(start)-begin))
+	r.add("apply, 1 writer", "M blocks/s", millionsPerSecond(blocks, time.Since(start)-begin))
 	r.Entries = p.x.Stats().Entries
 	heap := liveBytes() - before
 	r.add("heap", "B/entry", float64(heap)/float64(max(r.Pairs, 1)))
@@ -193,7 +198,7 @@ func (c *Churn) measure(r *Result) {
 	var times []uint32
 	buf := make([]radix.Overlap, 0, c.o.Ranks)
 	for range 5 {
-		for req := max(c.Requests()-around, 0); req < c.Requests(); req++ {
+		for req := max(c.Requests()-testRequests, 0); req < c.Requests(); req++ {
 			t := time.Since(start)
 			buf = p.match(buf[:0], uint32(req))
 			times = append(times, uint32(time.Since(start)-t))

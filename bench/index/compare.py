@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Alternates `warmpath bench index` and the peers' harness on workload files, in one hold of the machine.
+"""Alternates `bin/bench index` and the peers' harness on workload files, in one hold of the machine.
 
 The harness is a program that takes a workload file and the name of an index and prints lines of APPLY, FIND and MIXED (and of MEM with a
 third argument). All raw output is kept in a folder with the machine's state and the command; medians are printed and kept beside it.
@@ -44,7 +44,7 @@ def workers_of(workload):
     with open(workload, "rb") as f:
         head = f.read(12)
     if head[:8] != b"KVWL0001":
-        sys.exit(f"compare.py: {workload} is no workload: make it with `warmpath bench index --generate ... --write FILE`")
+        sys.exit(f"compare.py: {workload} is no workload: make it with `bin/bench index --generate ... --write FILE`")
     return struct.unpack("<I", head[8:])[0]
 
 
@@ -142,7 +142,7 @@ def compare(workload, args, log):
 
     for i in range(args.rounds):
         print(f"{workload}: round {i + 1} of {args.rounds}", file=sys.stderr)
-        code, text = run([args.ours, "bench", "index", "--workload", workload, "--rounds", "1"], folder, log, args.limit)
+        code, text = run([args.bench, "index", "--workload", workload, "--rounds", "1"], folder, log, args.limit)
         if code != 0:
             notes.append(f"ours: exit code {code}: {text.strip().splitlines()[-1]}")
         for row, _, _, _ in ROWS:
@@ -178,6 +178,7 @@ def table(workload, columns, notes):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ours", required=True, help="the warmpath binary")
+    p.add_argument("--bench", default="bin/bench", help="the benchmark program (make build-bench)")
     p.add_argument("--peers", required=True, help="the bench program of the peers' harness")
     p.add_argument("--peer", nargs="+", default=["smg_into", "dyn_crtc"], help="names of its indexes (default: smg_into dyn_crtc)")
     p.add_argument("--results", required=True, help="folder for env.txt, cmd.txt, raw.txt and table.txt; it must not exist")
@@ -185,7 +186,7 @@ def main():
     p.add_argument("--limit", type=float, default=600, help="seconds after which a run is stopped")
     p.add_argument("workload", nargs="+")
     args = p.parse_args()
-    args.ours, args.peers = os.path.abspath(args.ours), os.path.abspath(args.peers)
+    args.ours, args.bench, args.peers = (os.path.abspath(p) for p in (args.ours, args.bench, args.peers))
     try:
         os.makedirs(args.results)
     except FileExistsError:

@@ -38,18 +38,21 @@ func ReadFile(name string) (*Workload, error) {
 	}
 	w, err := Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the workload %s: %w: make it again with --write", name, err)
+		return nil, fmt.Errorf("cannot read the workload %s: %w: make it again with --write",
+			name, err)
 	}
 	return w, nil
 }
 
-// Parse decodes a workload file and checks that all it names is there. Nothing of data is kept.
+// Parse decodes a workload file and checks all references in it. It keeps no part of data.
 func Parse(data []byte) (*Workload, error) {
 	if len(data) < headerBytes {
-		return nil, fmt.Errorf("%w: %d bytes are less than its header of %d", ErrFormat, len(data), headerBytes)
+		return nil, fmt.Errorf("%w: %d bytes are less than its header of %d",
+			ErrFormat, len(data), headerBytes)
 	}
 	if string(data[:len(magic)]) != magic {
-		return nil, fmt.Errorf("%w: it begins with %q and not with %q", ErrFormat, data[:len(magic)], magic)
+		return nil, fmt.Errorf("%w: it begins with %q and not with %q",
+			ErrFormat, data[:len(magic)], magic)
 	}
 	d := decoder(data[len(magic):])
 	w := &Workload{Workers: int(d.u32()), IDBlocks: int(d.u32())}
@@ -61,17 +64,17 @@ func Parse(data []byte) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The products are far below 2^63: each factor is below 2^32, or below the number of bytes that were read.
+	// The products are far below 2^63: each factor is below 2^32 or the number of bytes read.
 	if want := blocks*16 + ops*opBytes + tests*testBytes; len(d) != want {
 		return nil, fmt.Errorf("%w: %d bytes after the requests, want %d for %d blocks, %d ops and %d tests",
 			ErrFormat, len(d), want, blocks, ops, tests)
 	}
-	w.content, w.names = make([]radix.Hash, blocks), make([]uint64, blocks)
+	w.content, w.engineHashes = make([]radix.Hash, blocks), make([]uint64, blocks)
 	for i := range w.content {
 		w.content[i] = radix.Hash(d.u64())
 	}
-	for i := range w.names {
-		w.names[i] = d.u64()
+	for i := range w.engineHashes {
+		w.engineHashes[i] = d.u64()
 	}
 	if err := w.parseOps(&d, ops); err != nil {
 		return nil, err
@@ -84,16 +87,17 @@ func (w *Workload) parseRequests(d *decoder, n int) (blocks int, err error) {
 	if len(*d)/8 < n {
 		return 0, fmt.Errorf("%w: it ends within %d requests", ErrFormat, n)
 	}
-	w.from, w.prompt = make([]uint64, n+1), make([]uint32, n)
+	w.first, w.prompt = make([]uint64, n+1), make([]uint32, n)
 	for i := range n {
 		all := d.u32()
 		w.prompt[i] = d.u32()
 		if w.prompt[i] > all {
-			return 0, fmt.Errorf("%w: request %d has a prompt of %d blocks among %d", ErrFormat, i, w.prompt[i], all)
+			return 0, fmt.Errorf("%w: request %d has a prompt of %d blocks among %d",
+				ErrFormat, i, w.prompt[i], all)
 		}
-		w.from[i+1] = w.from[i] + uint64(all)
+		w.first[i+1] = w.first[i] + uint64(all)
 	}
-	return int(w.from[n]), nil
+	return int(w.first[n]), nil
 }
 
 func (w *Workload) parseOps(d *decoder, n int) error {
@@ -108,9 +112,11 @@ func (w *Workload) parseOps(d *decoder, n int) error {
 		case o.Kind > Clear || byte(head>>8) != 0:
 			return fmt.Errorf("%w: op %d is of kind %d", ErrFormat, i, uint16(head))
 		case int(o.Worker) >= w.Workers:
-			return fmt.Errorf("%w: op %d is of worker %d among %d", ErrFormat, i, o.Worker, w.Workers)
+			return fmt.Errorf("%w: op %d is of worker %d among %d",
+				ErrFormat, i, o.Worker, w.Workers)
 		case int(o.Req) >= w.Requests():
-			return fmt.Errorf("%w: op %d is of request %d among %d", ErrFormat, i, o.Req, w.Requests())
+			return fmt.Errorf("%w: op %d is of request %d among %d",
+				ErrFormat, i, o.Req, w.Requests())
 		case o.Start > o.End || int(o.End) > len(w.Content(o.Req)):
 			return fmt.Errorf("%w: op %d is of blocks %d to %d of request %d, which has %d",
 				ErrFormat, i, o.Start, o.End, o.Req, len(w.Content(o.Req)))
@@ -121,18 +127,19 @@ func (w *Workload) parseOps(d *decoder, n int) error {
 }
 
 func (w *Workload) parseTests(d *decoder, n int) error {
-	w.Tests = make([]Truth, n)
+	w.Tests = make([]Answer, n)
 	for i := range w.Tests {
-		t := Truth{Req: d.u32(), Depth: d.u32(), Sum: d.u64()}
+		t := Answer{Req: d.u32(), Depth: d.u32(), Sum: d.u64()}
 		if int(t.Req) >= w.Requests() {
-			return fmt.Errorf("%w: test %d is of request %d among %d", ErrFormat, i, t.Req, w.Requests())
+			return fmt.Errorf("%w: test %d is of request %d among %d",
+				ErrFormat, i, t.Req, w.Requests())
 		}
 		w.Tests[i] = t
 	}
 	return nil
 }
 
-// decoder is what is left of a file. Its callers have checked that there is enough.
+// decoder is the rest of a file. Callers have checked its length.
 type decoder []byte
 
 func (d *decoder) u32() uint32 {
@@ -147,7 +154,7 @@ func (d *decoder) u64() uint64 {
 	return v
 }
 
-// WriteFile keeps a workload in a file.
+// WriteFile writes a workload to a file.
 func (w *Workload) WriteFile(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -175,14 +182,14 @@ func (w *Workload) Write(to io.Writer) error {
 	buf = u64(u64(buf, uint64(w.Pairs)), uint64(w.Distinct))
 	put()
 	for i, n := range w.prompt {
-		buf = u32(u32(buf, uint32(w.from[i+1]-w.from[i])), n)
+		buf = u32(u32(buf, uint32(w.first[i+1]-w.first[i])), n)
 		put()
 	}
 	for _, h := range w.content {
 		buf = u64(buf, uint64(h))
 		put()
 	}
-	for _, h := range w.names {
+	for _, h := range w.engineHashes {
 		buf = u64(buf, h)
 		put()
 	}

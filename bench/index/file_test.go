@@ -22,7 +22,7 @@ func encode(tb testing.TB, w *index.Workload) []byte {
 	return b.Bytes()
 }
 
-// little returns a file of a few kilobytes with ops of all kinds.
+// little returns a small file with ops of all kinds.
 func little(tb testing.TB) []byte {
 	tb.Helper()
 	var trace []index.Request
@@ -75,7 +75,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// Places in a file; see the format in file.go.
+// Offsets in a file; see the format in file.go.
 const (
 	atWorkers, atRequests, atOps, atWarm, atTests, atFirstRequest = 8, 16, 20, 24, 28, 48
 )
@@ -127,8 +127,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse parses any bytes: what is accepted must be written again as the very same bytes, and all that its ops and tests name
-// must be there.
+// FuzzParse parses any bytes: an accepted workload is written as the same bytes, and its ops
+// and tests refer to existing blocks.
 func FuzzParse(f *testing.F) {
 	good := little(f)
 	f.Add(good)
@@ -146,7 +146,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatal("a file that was read is written otherwise")
 		}
 		for _, o := range w.Ops {
-			_, _ = w.Names(o.Req)[o.Start:o.End], w.Content(o.Req)[o.Start:o.End]
+			_, _ = w.EngineHashes(o.Req)[o.Start:o.End], w.Content(o.Req)[o.Start:o.End]
 		}
 		for _, truth := range w.Tests {
 			_ = w.Prompt(truth.Req)

@@ -9,33 +9,35 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// Options say how [Generate] serves a trace.
+// Options configure [Generate].
 type Options struct {
 	Workers  int
 	Blocks   int  // a worker's cache
-	IDBlocks int  // blocks of an id of the trace: 32 of 16 tokens
-	Random   bool // route by chance; else to the least queue and cost
-	Holes    bool // see [holes]
-	// FrontFirst makes workers remove what they evict from the first block to the last, as SGLang removes the pages of a node of its
-	// tree. An op cannot say it at once, so each block is an op.
+	IDBlocks int  // blocks of an id of the trace: 32 for 16 tokens each
+	Random   bool // route at random; else to the least queue and cost
+	Holes    bool // lose blocks within prompts, see [disturber]
+	// FrontFirst makes workers publish removals from the first block to the last, as SGLang
+	// removes the pages of a node. Each block is an op then.
 	FrontFirst bool
 }
 
-// warmShare of the requests are served before the look-ups whose answers are kept; the rest is for writes beside look-ups.
+// warmShare of the requests are served before the tested look-ups; the rest are writes beside
+// look-ups.
 const warmShare = 0.7
 
-// around is how many requests before and behind that moment are looked up.
-const around = 1500
+// testRequests is the number of requests before and after that moment that are looked up.
+const testRequests = 1500
 
-// Generate serves a trace by simulated workers, each an LRU that gives the tail of a prompt up first, and returns what they publish.
-// For the same trace and options, with neither holes nor FrontFirst, it is what the generator of the peers' harness makes, byte for
-// byte; that one goes to 256 workers.
+// Generate serves a trace by simulated workers, each an LRU that evicts the tail of a prompt
+// first, and returns their events. Without Holes and FrontFirst it equals the output of the
+// generator of the peers' harness, byte for byte, up to 256 workers.
 func Generate(trace []Request, o Options) (*Workload, error) {
 	switch {
 	case len(trace) == 0:
 		return nil, errors.New("cannot generate a workload: the trace is empty")
 	case o.Workers < 1 || o.Workers > math.MaxUint16:
-		return nil, fmt.Errorf("cannot generate a workload for %d workers: give 1 to %d", o.Workers, math.MaxUint16)
+		return nil, fmt.Errorf("cannot generate a workload for %d workers: give 1 to %d",
+			o.Workers, math.MaxUint16)
 	case o.IDBlocks < 1 || idTokens%o.IDBlocks != 0:
 		return nil, fmt.Errorf("cannot divide an id of %d tokens into %d blocks: give a divisor of %d", idTokens, o.IDBlocks, idTokens)
 	}
@@ -43,7 +45,7 @@ func Generate(trace []Request, o Options) (*Workload, error) {
 	w.addRequests(trace)
 	g := newGenerator(w, o)
 	for r := range w.prompt {
-		// A worker would have to evict what it serves.
+		// The worker would evict the request that it serves.
 		if n := len(w.Content(uint32(r))); n > o.Blocks {
 			return nil, fmt.Errorf("cannot serve request %d of %d blocks from a cache of %d: give workers more blocks", r, n, o.Blocks)
 		}
@@ -52,9 +54,9 @@ func Generate(trace []Request, o Options) (*Workload, error) {
 	return w, nil
 }
 
-// addRequests makes the blocks of all requests: whole ones only.
+// addRequests makes the whole blocks of all requests.
 func (w *Workload) addRequests(trace []Request) {
-	w.from = append(w.from, 0)
+	w.first = append(w.first, 0)
 	tokens := idTokens / w.IDBlocks
 	for i, r := range trace {
 		n := min(len(r.HashIDs)*w.IDBlocks, max(r.InputLength/tokens, 1))
@@ -67,60 +69,61 @@ func (w *Workload) addRequests(trace []Request) {
 			if j == 0 {
 				name = h
 			} else {
-				name = chain(name, h)
+				name = chainHash(name, h)
 			}
-			w.content, w.names = append(w.content, radix.Hash(h)), append(w.names, name)
+			w.content = append(w.content, radix.Hash(h))
+			w.engineHashes = append(w.engineHashes, name)
 		}
-		w.from, w.prompt = append(w.from, uint64(len(w.content))), append(w.prompt, uint32(n))
+		w.first, w.prompt = append(w.first, uint64(len(w.content))), append(w.prompt, uint32(n))
 	}
 }
 
 // generator serves a trace.
 type generator struct {
 	*Workload
-	o       Options
-	numbers []uint32   // of all blocks of all requests: equal for equal names, and dense
-	caches  []*cache   // by worker
-	holders [][]uint16 // by number of the block, in no order
-	depth   []int      // by worker; scratch
-	queue   []float64  // by worker: blocks to compute
-	chance  uint64     // state of xorshift64
-	holes   *holes     // or nil
+	o         Options
+	blockIDs  []uint32   // of all blocks of all requests: dense, equal for equal engine hashes
+	caches    []*cache   // by worker
+	holders   [][]uint16 // by block id, in no order
+	overlap   []int      // by worker; scratch
+	queue     []float64  // by worker: blocks to compute
+	random    uint64     // state of xorshift64
+	disturber *disturber // or nil
 }
 
 func newGenerator(w *Workload, o Options) *generator {
-	g := &generator{Workload: w, o: o, chance: 0x9e3779b97f4a7c15}
-	g.numbers = make([]uint32, len(w.names))
+	g := &generator{Workload: w, o: o, random: 0x9e3779b97f4a7c15}
+	g.blockIDs = make([]uint32, len(w.engineHashes))
 	seen := make(map[uint64]uint32)
-	for i, name := range w.names {
+	for i, name := range w.engineHashes {
 		n, ok := seen[name]
 		if !ok {
 			n = uint32(len(seen))
 			seen[name] = n
 		}
-		g.numbers[i] = n
+		g.blockIDs[i] = n
 	}
 	g.holders = make([][]uint16, len(seen))
-	g.depth, g.queue = make([]int, o.Workers), make([]float64, o.Workers)
+	g.overlap, g.queue = make([]int, o.Workers), make([]float64, o.Workers)
 	for range o.Workers {
 		g.caches = append(g.caches, newCache())
 	}
 	if o.Holes {
-		g.holes = newHoles(o.Workers)
+		g.disturber = newDisturber(o.Workers)
 	}
 	return g
 }
 
-// blocks returns the numbers of a request's blocks.
-func (g *generator) blocks(req uint32) []uint32 { return g.numbers[g.from[req]:g.from[req+1]] }
+// blocks returns the ids of a request's blocks.
+func (g *generator) blocks(req uint32) []uint32 { return g.blockIDs[g.first[req]:g.first[req+1]] }
 
-// depths fills g.depth with how many leading blocks of a prompt each worker holds, and returns the most.
-func (g *generator) depths(req uint32) (most int) {
-	clear(g.depth)
+// overlaps fills g.overlap with each worker's overlap with a prompt, and returns the largest.
+func (g *generator) overlaps(req uint32) (most int) {
+	clear(g.overlap)
 	for i, n := range g.blocks(req)[:g.prompt[req]] {
 		for _, w := range g.holders[n] {
-			if g.depth[w] == i {
-				g.depth[w], most = i+1, i+1
+			if g.overlap[w] == i {
+				g.overlap[w], most = i+1, i+1
 			}
 		}
 		if most == i {
@@ -130,12 +133,12 @@ func (g *generator) depths(req uint32) (most int) {
 	return most
 }
 
-// serve routes the trace. A worker's queue runs down so that all are about 70 % busy.
+// serve routes the trace. Queues shrink at a rate that keeps workers about 70 % busy.
 func (g *generator) serve(trace []Request) {
 	warm := int(float64(len(trace)) * warmShare)
 	rate := 0.0
 	if took := trace[len(trace)-1].Timestamp - trace[0].Timestamp; took > 0 {
-		rate = float64(len(g.names)) * 0.6 / took / float64(g.o.Workers) / 0.7
+		rate = float64(len(g.engineHashes)) * 0.6 / took / float64(g.o.Workers) / 0.7
 	}
 	last := 0.0
 	for i, r := range trace {
@@ -144,41 +147,43 @@ func (g *generator) serve(trace []Request) {
 		}
 		req := uint32(i)
 		for j := range g.queue {
-			// The conversion forbids a fused multiply-add, which would round, and so route, otherwise.
+			// The conversion forbids a fused multiply-add, which rounds differently.
 			g.queue[j] = max(g.queue[j]-float64(rate*(r.Timestamp-last)), 0)
 		}
 		last = r.Timestamp
-		g.depths(req)
+		g.overlaps(req)
 		worker := g.route(req)
-		g.queue[worker] += float64(int(g.prompt[req]) - g.depth[worker])
+		g.queue[worker] += float64(int(g.prompt[req]) - g.overlap[worker])
 		g.Ops = append(g.Ops, Op{Kind: Query, Req: req, End: g.prompt[req]})
 		g.serveOne(req, worker)
-		if g.holes != nil {
-			g.holes.after(g, req, worker)
+		if g.disturber != nil {
+			g.disturber.after(g, req, worker)
 		}
 	}
 }
 
-// route picks the worker with the least queue and uncached blocks; the first of equals, from one drawn by chance.
+// route picks the worker with the least queue and uncached blocks. Ties go to the first from a
+// random worker on.
 func (g *generator) route(req uint32) int {
-	g.chance ^= g.chance << 13
-	g.chance ^= g.chance >> 7
-	g.chance ^= g.chance << 17
-	first := int(g.chance % uint64(g.o.Workers))
+	g.random ^= g.random << 13
+	g.random ^= g.random >> 7
+	g.random ^= g.random << 17
+	first := int(g.random % uint64(g.o.Workers))
 	if g.o.Random {
 		return first
 	}
 	pick, best := 0, math.MaxFloat64
 	for i := range g.o.Workers {
 		j := (i + first) % g.o.Workers
-		if c := float64(int(g.prompt[req])-g.depth[j]) + g.queue[j]; c < best {
+		if c := float64(int(g.prompt[req])-g.overlap[j]) + g.queue[j]; c < best {
 			pick, best = j, c
 		}
 	}
 	return pick
 }
 
-// serveOne evicts for a request and stores what the worker lacks of it: the prompt at once, decoded blocks one by one.
+// serveOne evicts for a request and stores its missing blocks: the prompt at once, decoded
+// blocks one by one.
 func (g *generator) serveOne(req uint32, worker int) {
 	c, blocks, n := g.caches[worker], g.blocks(req), g.prompt[req]
 	missing := 0
@@ -187,7 +192,7 @@ func (g *generator) serveOne(req uint32, worker int) {
 			missing++
 			continue
 		}
-		c.touch(b, req, uint32(i)) // so that it is not evicted for the rest
+		c.touch(b, req, uint32(i)) // so that it is not evicted for the others
 	}
 	g.evict(worker, missing)
 	g.storeMissing(worker, req, 0, n)
@@ -206,7 +211,8 @@ func (g *generator) storeMissing(worker int, req, start, end uint32) {
 	})
 }
 
-// ranges calls f for each longest range within start to end that the worker holds, or lacks.
+// ranges calls f for each longest range within start to end that the worker holds, or does not
+// hold.
 func (g *generator) ranges(worker int, req, start, end uint32, held bool, f func(from, to uint32)) {
 	blocks := g.blocks(req)
 	for from := start; from < end; {
@@ -238,7 +244,7 @@ func (g *generator) evict(worker, n int) {
 	}
 }
 
-// publishRemoval appends a removal, block by block where the first one goes first.
+// publishRemoval appends a removal, one block at a time with FrontFirst.
 func (g *generator) publishRemoval(o Op) {
 	if !g.o.FrontFirst {
 		g.Ops = append(g.Ops, o)
@@ -249,7 +255,7 @@ func (g *generator) publishRemoval(o Op) {
 	}
 }
 
-// hold makes a block the latest of a worker.
+// hold makes a block the most recently used of a worker.
 func (g *generator) hold(worker int, block, req, pos uint32) {
 	if !g.caches[worker].has(block) {
 		g.holders[block] = append(g.holders[block], uint16(worker))
@@ -270,7 +276,7 @@ func (g *generator) release(worker int, block uint32) {
 	}
 }
 
-// test notes the state before a request, and the right answers for look-ups around it.
+// test records the state before a request, and the right answers for the look-ups around it.
 func (g *generator) test(req int) {
 	g.Warm = len(g.Ops)
 	for _, c := range g.caches {
@@ -281,13 +287,13 @@ func (g *generator) test(req int) {
 			g.Distinct++
 		}
 	}
-	for k := range around {
+	for k := range testRequests {
 		for _, i := range []int{req - 1 - k, req + k} {
 			if i < 0 || i >= g.Requests() {
 				continue
 			}
-			t := Truth{Req: uint32(i), Depth: uint32(g.depths(uint32(i)))}
-			for w, d := range g.depth {
+			t := Answer{Req: uint32(i), Depth: uint32(g.overlaps(uint32(i)))}
+			for w, d := range g.overlap {
 				t.Sum += uint64(d) * uint64(2*w+1)
 			}
 			g.Tests = append(g.Tests, t)

@@ -37,8 +37,8 @@ func generate(tb testing.TB, trace []index.Request, o index.Options) *index.Work
 	return w
 }
 
-// TestGenerateEqualsPeers compares files with those that the generator of the peers' harness (in Rust, with Dynamo's own hash) wrote for
-// the same trace and options: equal to the last byte.
+// TestGenerateEqualsPeers compares files with those of the peers' generator (in Rust, with
+// Dynamo's own hash) for the same trace and options, byte for byte.
 func TestGenerateEqualsPeers(t *testing.T) {
 	tests := []struct {
 		o   index.Options
@@ -60,15 +60,15 @@ func TestGenerateEqualsPeers(t *testing.T) {
 	}
 }
 
-// held is what workers hold, by engine hash: the obvious way to keep it.
+// held has the blocks of workers by engine hash, in plain maps.
 type held []map[uint64]bool
 
-// replay applies ops and fails on one that no engine would publish: a block stored twice or behind a parent that is not
-// there, or removed when it is not there.
+// replay applies ops and fails on one that no engine publishes: a block stored twice, a missing
+// parent, or a missing block removed.
 func (h held) replay(t *testing.T, w *index.Workload, ops []index.Op) {
 	t.Helper()
 	for i, o := range ops {
-		names, mine := w.Names(o.Req), h[o.Worker]
+		names, mine := w.EngineHashes(o.Req), h[o.Worker]
 		switch o.Kind {
 		case index.Store:
 			if o.Start > 0 && !mine[names[o.Start-1]] {
@@ -91,9 +91,9 @@ func (h held) replay(t *testing.T, w *index.Workload, ops []index.Op) {
 	}
 }
 
-// sum returns the sum that a look-up must give, and the greatest depth.
+// sum returns the right sum of a look-up, and the largest overlap.
 func (h held) sum(w *index.Workload, req uint32) (sum uint64, most int) {
-	prompt := w.Names(req)[:len(w.Prompt(req))]
+	prompt := w.EngineHashes(req)[:len(w.Prompt(req))]
 	for worker, mine := range h {
 		depth := 0
 		for depth < len(prompt) && mine[prompt[depth]] {
@@ -110,7 +110,7 @@ func TestGenerateTellsTheTruth(t *testing.T) {
 		name  string
 		trace []index.Request
 		o     index.Options
-		kinds string // letters of the kinds of ops that must be there
+		kinds string // letters of the expected kinds of ops
 	}{
 		{"trace", mooncake(t), index.Options{Workers: 4, Blocks: 9000, IDBlocks: 32}, "qsr"},
 		{"conversation", index.Conversation(300), index.Options{Workers: 8, Blocks: 4000, IDBlocks: 16}, "qsr"},
@@ -137,12 +137,14 @@ func TestGenerateTellsTheTruth(t *testing.T) {
 				}
 			}
 			if pairs != w.Pairs || len(distinct) != w.Distinct {
-				t.Errorf("%d pairs of %d blocks are held, the workload says %d of %d", pairs, len(distinct), w.Pairs, w.Distinct)
+				t.Errorf("%d pairs of %d blocks are held, the workload says %d of %d",
+					pairs, len(distinct), w.Pairs, w.Distinct)
 			}
 			for _, truth := range w.Tests {
 				sum, most := h.sum(w, truth.Req)
 				if sum != truth.Sum || most != int(truth.Depth) {
-					t.Fatalf("request %d: sum %d, depth %d, the workload says %+v", truth.Req, sum, most, truth)
+					t.Fatalf("request %d: sum %d, depth %d, the workload says %+v",
+						truth.Req, sum, most, truth)
 				}
 			}
 			h.replay(t, w, w.Ops[w.Warm:])
@@ -164,7 +166,7 @@ func TestGenerateTellsTheTruth(t *testing.T) {
 	}
 }
 
-// frontFirst reports whether most removals go on behind the one before.
+// frontFirst reports whether most removals follow the one before.
 func frontFirst(ops []index.Op) bool {
 	onward, all := 0, 1
 	for i, o := range ops[1:] {
@@ -179,7 +181,7 @@ func frontFirst(ops []index.Op) bool {
 	return onward > all/2
 }
 
-// TestHolesAreThere looks for what the family is for: a block held while the one before it is not.
+// TestHolesAreThere expects blocks that a worker holds without the block before.
 func TestHolesAreThere(t *testing.T) {
 	w := generate(t, index.Shared(900), index.Options{Workers: 4, Blocks: 4000, IDBlocks: 16, Random: true, Holes: true})
 	h := make(held, w.Workers)
@@ -189,7 +191,7 @@ func TestHolesAreThere(t *testing.T) {
 	h.replay(t, w, w.Ops[:w.Warm])
 	open := 0
 	for _, truth := range w.Tests {
-		names := w.Names(truth.Req)
+		names := w.EngineHashes(truth.Req)
 		for _, mine := range h {
 			for i := 1; i < len(names); i++ {
 				if mine[names[i]] && !mine[names[i-1]] {
@@ -241,7 +243,8 @@ func TestReadTraceRefuses(t *testing.T) {
 	}
 }
 
-// FuzzReadTrace reads any text: what is accepted must be the same after it was written as JSON and read again.
+// FuzzReadTrace reads any text: an accepted trace is the same after a write as JSON and another
+// read.
 func FuzzReadTrace(f *testing.F) {
 	f.Add([]byte(`{"timestamp": 0.5, "input_length": 600, "output_length": 3, "hash_ids": [0, 1]}` + "\n\n"))
 	f.Add([]byte(`{"input_length":1,"hash_ids":[7]}`))

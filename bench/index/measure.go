@@ -12,28 +12,30 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// Config says how to measure.
+// Config configures a measurement.
 type Config struct {
 	Name   string        // of the workload, for the result
-	Rounds int           // all of it so many times; medians are over them
-	Time   time.Duration // of each loop of static look-ups; the peers' harness takes 1 s
-	// Progress is told what begins, when it is not nil.
-	Progress func(what string)
+	Rounds int           // repetitions; medians are over them
+	Time   time.Duration // of each loop of look-ups; 1 s in the peers' harness
+	// Progress is called at each step, if it is not nil.
+	Progress func(step string)
 }
 
-// Measure plays a workload and measures. With [ErrWrong] the result is complete; with any other error, which is ctx's, there is none.
+// Measure plays a workload and measures. With [ErrWrong] the result is complete; with any other
+// error, which is ctx's, there is none.
 func Measure(ctx context.Context, w *Workload, cfg Config) (*Result, error) {
-	r := &Result{Workload: cfg.Name, Workers: w.Workers, Pairs: w.Pairs, Distinct: w.Distinct, LookUps: len(w.Tests)}
-	two := split(w.Ops[:w.Warm], 2)
+	r := &Result{Workload: cfg.Name, Workers: w.Workers, Pairs: w.Pairs, Distinct: w.Distinct}
+	r.LookUps = len(w.Tests)
+	two := splitByWorker(w.Ops[:w.Warm], 2)
 	for i := range cfg.Rounds {
-		b := &bench{ended: ctx.Err, cfg: cfg, round: i + 1, w: w, r: r, start: time.Now()}
+		b := &round{ended: ctx.Err, cfg: cfg, number: i + 1, w: w, r: r, start: time.Now()}
 		b.clock()
-		p := b.fill()
-		b.find(p)
-		b.mixed(p)
-		b.giveBack(p)
-		p = b.fillBy(two)
-		b.decide(p)
+		p := b.applyWarm()
+		b.matchStatic(p)
+		b.matchBesideWriter(p)
+		b.clearAll(p)
+		p = b.applyParts(two)
+		b.matchTokens(p)
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("cannot measure the index: %w", err)
 		}
@@ -42,32 +44,32 @@ func Measure(ctx context.Context, w *Workload, cfg Config) (*Result, error) {
 }
 
 // bench is one round.
-type bench struct {
+type round struct {
 	ended  func() error // of the context
 	cfg    Config
-	round  int
+	number int
 	w      *Workload
 	r      *Result
 	start  time.Time
-	before int // live heap bytes before there was an index
+	before int // live heap bytes without an index
 }
 
-// now reads the clock once; time.Now would read the date as well.
-func (b *bench) now() time.Duration { return time.Since(b.start) }
+// now reads the clock once; time.Now reads the date, too.
+func (b *round) now() time.Duration { return time.Since(b.start) }
 
-// begin reports progress and reports whether to go on.
-func (b *bench) begin(what string) bool {
+// step reports progress, and returns false if the context has ended.
+func (b *round) step(name string) bool {
 	if b.ended() != nil {
 		return false
 	}
 	if b.cfg.Progress != nil {
-		b.cfg.Progress(fmt.Sprintf("round %d of %d: %s", b.round, b.cfg.Rounds, what))
+		b.cfg.Progress(fmt.Sprintf("round %d of %d: %s", b.number, b.cfg.Rounds, name))
 	}
 	return true
 }
 
-// clock measures what two reads of the clock take, which is in the time of each look-up.
-func (b *bench) clock() {
+// clock measures two clock reads, which are in the time of each look-up.
+func (b *round) clock() {
 	times := make([]uint32, 10_000)
 	for i := range times {
 		t := b.now()
@@ -79,43 +81,43 @@ func (b *bench) clock() {
 // liveBytes returns the heap bytes that are reachable.
 func liveBytes() int {
 	runtime.GC()
-	runtime.GC() // what sync.Pools hold goes with the second one
+	runtime.GC() // the second one empties sync.Pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
 }
 
-// mega is a rate in millions a second.
-func mega(n int, d time.Duration) float64 { return float64(n) / d.Seconds() / 1e6 }
+// millionsPerSecond returns a rate.
+func millionsPerSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds() / 1e6 }
 
-// fill applies the warm ops by one writer, and compares the answers with the truth.
-func (b *bench) fill() *Player {
-	if !b.begin("apply, 1 writer") {
+// applyWarm applies the warm ops by one writer, and compares the answers with the right ones.
+func (b *round) applyWarm() *Player {
+	if !b.step("apply, 1 writer") {
 		return nil
 	}
 	b.before = liveBytes()
 	p := NewPlayer(b.w)
 	t := b.now()
 	refused := p.Apply(b.w.Ops[:b.w.Warm])
-	b.r.add("apply, 1 writer", "M blocks/s", mega(changed(b.w.Ops[:b.w.Warm]), b.now()-t))
+	b.r.add("apply, 1 writer", "M blocks/s", millionsPerSecond(changedBlocks(b.w.Ops[:b.w.Warm]), b.now()-t))
 	b.r.add("heap", "B/entry", float64(liveBytes()-b.before)/float64(max(b.w.Pairs, 1)))
 	b.r.Entries = p.Index.Stats().Entries
 	b.r.Wrong, b.r.Refused = max(b.r.Wrong, p.Wrong()), max(b.r.Refused, refused)
 	return p
 }
 
-// Prompts from longMin to longMax blocks are also counted apart, as the peers' harness does, and those of them of which a worker holds
-// longMin.
+// Prompts of longMin to longMax blocks are also reported alone, as in the peers' harness, and
+// so are those of them with an overlap of longMin.
 const longMin, longMax = 500, 2000
 
-// find measures look-ups while nothing changes.
-func (b *bench) find(p *Player) {
-	if !b.begin("look-ups, 1 and 2 threads") {
+// matchStatic measures look-ups without writers.
+func (b *round) matchStatic(p *Player) {
+	if !b.step("look-ups, 1 and 2 threads") {
 		return
 	}
-	one := b.passes(p)
+	one := b.matchRate(p)
 	b.r.add("look-ups, 1 thread", "M/s", one/1e6)
-	b.r.add("look-ups, 2 threads", "M/s", b.twice(p)/1e6)
+	b.r.add("look-ups, 2 threads", "M/s", b.matchRateTwo(p)/1e6)
 	var all, long, deep []uint32
 	buf := make([]radix.Overlap, 0, b.w.Workers)
 	for range 5 {
@@ -137,8 +139,8 @@ func (b *bench) find(p *Player) {
 	b.r.addTimes(fmt.Sprintf("and %d held", longMin), deep, 50, 99)
 }
 
-// passes looks all tests up, over and over, and returns the rate a second.
-func (b *bench) passes(p *Player) float64 {
+// matchRate looks up all tests repeatedly and returns the rate per second.
+func (b *round) matchRate(p *Player) float64 {
 	buf := make([]radix.Overlap, 0, b.w.Workers)
 	begin, n := b.now(), 0
 	for len(b.w.Tests) > 0 && (n == 0 || b.now()-begin < b.cfg.Time) {
@@ -150,20 +152,20 @@ func (b *bench) passes(p *Player) float64 {
 	return float64(n) / (b.now() - begin).Seconds()
 }
 
-// twice is passes by two goroutines at once.
-func (b *bench) twice(p *Player) float64 {
+// matchRateTwo is matchRate by two goroutines at once.
+func (b *round) matchRateTwo(p *Player) float64 {
 	var rates [2]float64
 	var both sync.WaitGroup
 	for i := range rates {
-		both.Go(func() { rates[i] = b.passes(p) })
+		both.Go(func() { rates[i] = b.matchRate(p) })
 	}
 	both.Wait()
 	return rates[0] + rates[1]
 }
 
-// mixed looks up while one writer applies the rest of the workload.
-func (b *bench) mixed(p *Player) {
-	if !b.begin("look-ups beside 1 writer") {
+// matchBesideWriter looks up while one writer applies the rest of the workload.
+func (b *round) matchBesideWriter(p *Player) {
+	if !b.step("look-ups beside 1 writer") {
 		return
 	}
 	rest := b.w.Ops[b.w.Warm:]
@@ -172,7 +174,7 @@ func (b *bench) mixed(p *Player) {
 	begin := b.now()
 	writer.Go(func() {
 		refused := p.Apply(rest)
-		b.r.add("mixed: apply, 1 writer", "M blocks/s", mega(changed(rest), b.now()-begin))
+		b.r.add("mixed: apply, 1 writer", "M blocks/s", millionsPerSecond(changedBlocks(rest), b.now()-begin))
 		b.r.Refused = max(b.r.Refused, refused)
 		done.Store(true)
 	})
@@ -188,13 +190,13 @@ func (b *bench) mixed(p *Player) {
 	}
 	took := b.now() - begin
 	writer.Wait()
-	b.r.add("mixed: look-ups, 1 thread", "M/s", mega(len(times), took))
+	b.r.add("mixed: look-ups, 1 thread", "M/s", millionsPerSecond(len(times), took))
 	b.r.addTimes("mixed: look-up", times, 50, 99, 99.9)
 }
 
-// giveBack clears all workers and measures what is left.
-func (b *bench) giveBack(p *Player) {
-	if !b.begin("clears") {
+// clearAll clears all workers and measures the rest of the heap.
+func (b *round) clearAll(p *Player) {
+	if !b.step("clears") {
 		return
 	}
 	const mib = 1 << 20
@@ -208,16 +210,17 @@ func (b *bench) giveBack(p *Player) {
 	runtime.KeepAlive(p)
 }
 
-// fillBy applies the warm ops by as many writers as there are parts.
-func (b *bench) fillBy(parts [][]Op) *Player {
-	if !b.begin(fmt.Sprintf("apply, %d writers", len(parts))) {
+// applyParts applies the warm ops by one writer for each part.
+func (b *round) applyParts(parts [][]Op) *Player {
+	if !b.step(fmt.Sprintf("apply, %d writers", len(parts))) {
 		return nil
 	}
 	p := NewPlayer(b.w)
 	runtime.GC()
 	t := b.now()
 	refused := p.ApplyParts(parts)
-	b.r.add(fmt.Sprintf("apply, %d writers", len(parts)), "M blocks/s", mega(changed(b.w.Ops[:b.w.Warm]), b.now()-t))
+	b.r.add(fmt.Sprintf("apply, %d writers",
+		len(parts)), "M blocks/s", millionsPerSecond(changedBlocks(b.w.Ops[:b.w.Warm]), b.now()-t))
 	b.r.Refused = max(b.r.Refused, refused)
 	b.r.Wrong = max(b.r.Wrong, p.Wrong())
 	return p

@@ -61,7 +61,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestMeasureGivesMemoryBack is about the index: cleared, it must not keep a twentieth of what it took.
+// TestMeasureGivesMemoryBack expects a cleared index to keep less than a twentieth of its
+// memory.
 func TestMeasureGivesMemoryBack(t *testing.T) {
 	w := generate(t, index.Conversation(500), index.Options{Workers: 4, Blocks: 16384, IDBlocks: 32})
 	r, err := index.Measure(t.Context(), w, quick)
@@ -96,7 +97,8 @@ func TestMeasureFindsFaults(t *testing.T) {
 		cfg.Rounds = 1
 		r, err := index.Measure(t.Context(), w, cfg)
 		if !errors.Is(err, index.ErrWrong) || !strings.Contains(err.Error(), tt.want) || r == nil || len(r.Metrics) == 0 {
-			t.Errorf("%s: Measure = %v, %v, want ErrWrong with %q and a whole result", tt.name, r, err, tt.want)
+			t.Errorf("%s: Measure = %v, %v, want ErrWrong with %q and a whole result",
+				tt.name, r, err, tt.want)
 		}
 	}
 }
@@ -110,7 +112,8 @@ func TestMeasureStops(t *testing.T) {
 	}
 }
 
-// TestTwoWriters compares all answers after two writers have applied the ops, some rounds of it for the race detector.
+// TestTwoWriters compares all answers after two writers have applied the ops, several times for
+// the race detector.
 func TestTwoWriters(t *testing.T) {
 	w := small(t)
 	parts := [][]index.Op{nil, nil}

@@ -1,51 +1,53 @@
 package index
 
-// oracle keeps what ranks hold in maps, twice: what they really hold, which the simulated engines know, and what their events tell. The
-// two differ only where a rank has one name for blocks of two domains: a removal does not tell which of them went, so the index
-// (package radix, "Semantics") credits either only while it has more copies than there were removals.
+// oracle has the blocks of ranks twice, in maps: the blocks that the simulated engines hold,
+// and those that follow from their events. The two differ only where an engine hash has blocks
+// in two domains: a removal does not tell the domain, so the index (package radix, "Semantics")
+// credits a block only while it has more copies than there were removals.
 type oracle struct {
-	c     *Churn
-	held  []map[uint32][churnTiers]bool // by rank and block
-	named []map[uint64]*named           // by rank and name
+	c      *Churn
+	held   []map[uint32][churnTiers]bool // by rank and block
+	hashes []map[uint64]*heldHash        // by rank and engine hash
 }
 
-// named is what events told of one name.
-type named struct {
+// heldHash has the events of one engine hash.
+type heldHash struct {
 	copies  map[uint8][churnTiers]int // by domain
 	removed [churnTiers]int
 }
 
 func newOracle(c *Churn) *oracle {
-	o := &oracle{c: c, held: make([]map[uint32][churnTiers]bool, c.o.Ranks), named: make([]map[uint64]*named, c.o.Ranks)}
+	o := &oracle{c: c, held: make([]map[uint32][churnTiers]bool, c.o.Ranks)}
+	o.hashes = make([]map[uint64]*heldHash, c.o.Ranks)
 	for rank := range c.o.Ranks {
-		o.forget(rank)
+		o.reset(rank)
 	}
 	return o
 }
 
-func (o *oracle) forget(rank int) {
-	o.held[rank], o.named[rank] = map[uint32][churnTiers]bool{}, map[uint64]*named{}
+func (o *oracle) reset(rank int) {
+	o.held[rank], o.hashes[rank] = map[uint32][churnTiers]bool{}, map[uint64]*heldHash{}
 }
 
 // apply makes one step.
 func (o *oracle) apply(s *step) {
 	rank := int(s.rank)
 	if s.kind != stepStore && s.kind != stepRemove {
-		o.forget(rank)
+		o.reset(rank)
 		return
 	}
 	for i := s.start; i < s.end; i++ {
-		block, name := o.c.blocks(s.req)[i], o.c.called(rank, s.req)[i]
+		block, name := o.c.blocks(s.req)[i], o.c.engineHashesOf(rank, s.req)[i]
 		h := o.held[rank][block]
 		h[s.tier] = s.kind == stepStore
 		o.held[rank][block] = h
 		if h == [churnTiers]bool{} {
 			delete(o.held[rank], block)
 		}
-		n := o.named[rank][name]
+		n := o.hashes[rank][name]
 		if n == nil {
-			n = &named{copies: map[uint8][churnTiers]int{}}
-			o.named[rank][name] = n
+			n = &heldHash{copies: map[uint8][churnTiers]int{}}
+			o.hashes[rank][name] = n
 		}
 		if s.kind == stepStore {
 			copies := n.copies[o.c.domains[s.req]]
@@ -54,14 +56,15 @@ func (o *oracle) apply(s *step) {
 		} else {
 			n.removed[s.tier]++
 		}
-		if n.settle() {
-			delete(o.named[rank], name)
+		if n.dropEmptyTiers() {
+			delete(o.hashes[rank], name)
 		}
 	}
 }
 
-// settle forgets the copies of a tier when there were as many removals, and reports whether no copies are left.
-func (n *named) settle() (empty bool) {
+// dropEmptyTiers zeroes a tier with as many removals as copies, and reports whether no copies
+// are left.
+func (n *heldHash) dropEmptyTiers() (empty bool) {
 	empty = true
 	for t := range n.removed {
 		all := 0
@@ -81,11 +84,11 @@ func (n *named) settle() (empty bool) {
 	return empty
 }
 
-// depth is how many leading blocks are held in any tier and how many on the GPU.
-type depth struct{ any, gpu uint64 }
+// overlap is the number of leading blocks held in any tier, and on the GPU.
+type overlap struct{ any, gpu uint64 }
 
 // extend counts one more block, the i-th.
-func (d *depth) extend(i uint64, tiers [churnTiers]bool) {
+func (d *overlap) extend(i uint64, tiers [churnTiers]bool) {
 	if d.any < i || tiers == [churnTiers]bool{} {
 		return
 	}
@@ -95,13 +98,13 @@ func (d *depth) extend(i uint64, tiers [churnTiers]bool) {
 	}
 }
 
-// match returns what a rank really holds of a prompt, and what the events tell.
-func (o *oracle) match(rank int, req uint32) (really, told depth) {
-	names := o.c.called(rank, req)
+// match returns a rank's real overlap with a prompt, and the one that follows from its events.
+func (o *oracle) match(rank int, req uint32) (really, told overlap) {
+	names := o.c.engineHashesOf(rank, req)
 	for i, block := range o.c.blocks(req)[:o.c.prompt[req]] {
 		really.extend(uint64(i), o.held[rank][block])
 		var tiers [churnTiers]bool
-		if n := o.named[rank][names[i]]; n != nil {
+		if n := o.hashes[rank][names[i]]; n != nil {
 			for t, copies := range n.copies[o.c.domains[req]] {
 				tiers[t] = copies > n.removed[t]
 			}
@@ -114,11 +117,11 @@ func (o *oracle) match(rank int, req uint32) (really, told depth) {
 	return really, told
 }
 
-// pairs returns how many names all ranks hold, and how many blocks any of them.
+// pairs returns the number of (rank, engine hash) pairs, and of distinct blocks.
 func (o *oracle) pairs() (pairs, distinct int) {
 	blocks := map[uint32]bool{}
-	for rank := range o.named {
-		pairs += len(o.named[rank])
+	for rank := range o.hashes {
+		pairs += len(o.hashes[rank])
 		for block := range o.held[rank] {
 			blocks[block] = true
 		}

@@ -19,20 +19,21 @@ func NewPlayer(w *Workload) *Player {
 	p := &Player{Index: radix.New(radix.Config{Seed: 1}), Workload: w}
 	p.Domain = p.Index.Domain(radix.DomainKey{Model: "workload", BlockSize: idTokens / max(w.IDBlocks, 1)})
 	for range w.Workers {
-		p.Index.AddWorker() // ids are dense, so they are the workload's
+		p.Index.AddWorker() // ids are dense, as in the workload
 	}
 	return p
 }
 
-// Apply makes changes in order and returns how many the index refused; a workload has none that it should. It may run beside
-// itself with the ops of other workers. As in the peers' harness, turning the names of a removal around is a part of it.
+// Apply makes changes in order and returns the number that the index refused; it should refuse
+// none. Several calls may run at once for different workers. As in the peers' harness,
+// reversing a removal is a part of it.
 func (p *Player) Apply(ops []Op) (refused int) {
 	var gone []uint64
 	for i := range ops {
 		o := &ops[i]
 		switch o.Kind {
 		case Store:
-			names := p.Workload.Names(o.Req)
+			names := p.Workload.EngineHashes(o.Req)
 			s := radix.Store{
 				Worker: radix.Worker(o.Worker), Domain: p.Domain,
 				Engine: names[o.Start:o.End], Blocks: p.Workload.Content(o.Req)[o.Start:o.End],
@@ -44,20 +45,20 @@ func (p *Player) Apply(ops []Op) (refused int) {
 				refused++
 			}
 		case Remove:
-			gone = append(gone[:0], p.Workload.Names(o.Req)[o.Start:o.End]...)
+			gone = append(gone[:0], p.Workload.EngineHashes(o.Req)[o.Start:o.End]...)
 			slices.Reverse(gone)
 			if p.Index.Remove(radix.Worker(o.Worker), radix.TierGPU, gone) > 0 {
 				refused++
 			}
 		case Clear:
 			p.Index.Clear(radix.Worker(o.Worker))
-		default: // look-ups are measured apart
+		default: // look-ups are measured elsewhere
 		}
 	}
 	return refused
 }
 
-// ApplyParts runs Apply on each part at once and returns how many changes the index refused.
+// ApplyParts runs Apply on all parts at once and returns the number of refused changes.
 func (p *Player) ApplyParts(parts [][]Op) (refused int) {
 	counts := make([]int, len(parts))
 	var all sync.WaitGroup
@@ -71,12 +72,13 @@ func (p *Player) ApplyParts(parts [][]Op) (refused int) {
 	return refused
 }
 
-// Match looks the prompt of a request up.
+// Match looks up the prompt of a request.
 func (p *Player) Match(dst []radix.Overlap, req uint32) []radix.Overlap {
 	return p.Index.Match(dst, p.Domain, p.Workload.Prompt(req))
 }
 
-// Wrong returns how many of the workload's tests the index answers wrongly. It is right after the warm ops only.
+// Wrong returns the number of the workload's tests with a wrong answer. It is valid after the
+// warm ops only.
 func (p *Player) Wrong() (wrong int) {
 	var buf []radix.Overlap
 	for _, t := range p.Workload.Tests {

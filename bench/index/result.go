@@ -14,7 +14,7 @@ import (
 // ErrWrong is an index that answered wrongly or refused a change.
 var ErrWrong = errors.New("index: wrong answers")
 
-// Metric is one number, measured once a round.
+// Metric is one measured number, with its value in each round.
 type Metric struct {
 	Name   string    `json:"name"`
 	Unit   string    `json:"unit"`
@@ -22,16 +22,16 @@ type Metric struct {
 	Values []float64 `json:"values"`
 }
 
-// Result is what [Measure] or [Churn.Measure] found.
+// Result is the result of [Measure] or [Churn.Measure].
 type Result struct {
-	Workload string `json:"workload"` // its name, given by the caller
+	Workload string `json:"workload"` // Config.Name
 	Workers  int    `json:"workers"`
-	Entries  int    `json:"entries"`  // (worker, block) that the index holds when look-ups are measured
-	Pairs    int    `json:"pairs"`    // as many as it should hold
+	Entries  int    `json:"entries"`  // (worker, block) pairs when look-ups are measured
+	Pairs    int    `json:"pairs"`    // the right number of entries
 	Distinct int    `json:"distinct"` // blocks among them
-	LookUps  int    `json:"look_ups"` // whose answers were compared
-	Wrong    int    `json:"wrong"`    // of them, in the worst round
-	Refused  int    `json:"refused"`  // changes that the index refused, in the worst round
+	LookUps  int    `json:"look_ups"` // compared answers
+	Wrong    int    `json:"wrong"`    // wrong answers in the worst round
+	Refused  int    `json:"refused"`  // changes refused in the worst round
 
 	Metrics []Metric `json:"metrics"`
 }
@@ -70,7 +70,7 @@ func median(values []float64) float64 {
 	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
-// err says what is wrong, or nothing.
+// err returns an error if an answer was wrong.
 func (r *Result) err() error {
 	if r.Wrong == 0 && r.Refused == 0 && r.Entries == r.Pairs {
 		return nil
@@ -79,16 +79,17 @@ func (r *Result) err() error {
 		ErrWrong, r.Wrong, r.LookUps, r.Refused, r.Entries, r.Pairs)
 }
 
-// Table writes the result for people: the median of each number and, behind it, the rounds.
+// Table writes the result as text: the median of each number, then its rounds.
 func (r *Result) Table(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s workers, %s entries of %s blocks\n", r.Workload, count(r.Workers), count(r.Entries), count(r.Distinct))
+	fmt.Fprintf(w, "%s: %s workers, %s entries of %s blocks\n",
+		r.Workload, groupDigits(r.Workers), groupDigits(r.Entries), groupDigits(r.Distinct))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, m := range r.Metrics {
-		fmt.Fprintf(t, "%s\t%s\t%s\t", m.Name, number(m.Median), m.Unit)
+		fmt.Fprintf(t, "%s\t%s\t%s\t", m.Name, formatNumber(m.Median), m.Unit)
 		if len(m.Values) > 1 {
 			rounds := make([]string, len(m.Values))
 			for i, v := range m.Values {
-				rounds[i] = number(v)
+				rounds[i] = formatNumber(v)
 			}
 			fmt.Fprintf(t, "%s\t", strings.Join(rounds, " "))
 		}
@@ -97,15 +98,16 @@ func (r *Result) Table(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot write the table: %w", err)
 	}
-	_, err := fmt.Fprintf(w, "wrong answers: %s of %s; changes refused: %s\n", count(r.Wrong), count(r.LookUps), count(r.Refused))
+	_, err := fmt.Fprintf(w, "wrong answers: %s of %s; changes refused: %s\n",
+		groupDigits(r.Wrong), groupDigits(r.LookUps), groupDigits(r.Refused))
 	return err
 }
 
-// number has about three digits that count.
-func number(v float64) string {
+// formatNumber returns about three significant digits.
+func formatNumber(v float64) string {
 	switch {
 	case v >= 1000 || v == math.Trunc(v):
-		return count(int(v + 0.5))
+		return groupDigits(int(v + 0.5))
 	case v >= 100:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case v >= 10:
@@ -114,8 +116,8 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// count groups digits by thousands.
-func count(n int) string {
+// groupDigits groups digits by thousands.
+func groupDigits(n int) string {
 	digits := strconv.Itoa(n)
 	var b strings.Builder
 	for i, d := range digits {

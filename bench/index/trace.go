@@ -16,16 +16,16 @@ type Request struct {
 	Timestamp    float64  `json:"timestamp"` // ms
 	InputLength  int      `json:"input_length"`
 	OutputLength int      `json:"output_length"`
-	HashIDs      []uint64 `json:"hash_ids"` // of 512 tokens each; equal ids, equal tokens
+	HashIDs      []uint64 `json:"hash_ids"` // of 512 tokens each; equal ids are equal tokens
 }
 
-// idTokens is how many tokens an id of a trace stands for.
+// idTokens is the number of tokens of an id.
 const idTokens = 512
 
-// maxRequestTokens bounds a request of a trace: more than any model takes.
+// maxRequestTokens bounds a request: no model takes more.
 const maxRequestTokens = 1 << 24
 
-// ReadTrace reads a trace in Mooncake's format, one JSON object a line.
+// ReadTrace reads a trace in Mooncake's format: one JSON object a line.
 func ReadTrace(r io.Reader) (trace []Request, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
@@ -52,11 +52,11 @@ func ReadTrace(r io.Reader) (trace []Request, err error) {
 	return trace, nil
 }
 
-// Conversation makes a trace like Mooncake's conversation trace: sessions behind one common first id, and each turn adds to the
-// prompt before it.
+// Conversation makes a trace like Mooncake's conversation trace: sessions with one common first
+// id, whose turns extend the prompt before.
 func Conversation(requests int) []Request {
 	r := rand.New(rand.NewPCG(1, 1))
-	var ids supply
+	var ids idSource
 	ids.fresh(nil, 1) // id 0 is the common first one
 	var sessions [][]uint64
 	trace := make([]Request, requests)
@@ -79,10 +79,11 @@ func Conversation(requests int) []Request {
 	return trace
 }
 
-// Shared makes a trace of heavily shared prompts: 40 system prompts of 20 to 60 ids, by Zipf, with turns on top.
+// Shared makes a trace of shared prompts: 40 system prompts of 20 to 60 ids, drawn by Zipf's
+// law, with turns behind.
 func Shared(requests int) []Request {
 	r := rand.New(rand.NewPCG(7, 7))
-	var ids supply
+	var ids idSource
 	prompts, weights, total := make([][]uint64, 40), make([]float64, 40), 0.0
 	for i := range prompts {
 		prompts[i] = ids.fresh(nil, 20+r.IntN(41))
@@ -110,11 +111,11 @@ func Shared(requests int) []Request {
 	return trace
 }
 
-// supply hands out ids that nobody has yet.
-type supply uint64
+// idSource makes new ids.
+type idSource uint64
 
-// fresh returns ids and n new ones behind them, in memory of its own.
-func (s *supply) fresh(ids []uint64, n int) []uint64 {
+// fresh returns a copy of ids with n new ones appended.
+func (s *idSource) fresh(ids []uint64, n int) []uint64 {
 	ids = slices.Clip(ids)
 	for range n {
 		ids = append(ids, uint64(*s))

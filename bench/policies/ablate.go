@@ -2,23 +2,24 @@ package policies
 
 import "github.com/warmpath/warmpath/dataplane/routing/policy"
 
-// ablation is what a run's routers are denied.
+// ablation is the knowledge and the terms that a run's routers are denied.
 type ablation struct {
 	predictions, load, progress, rate, replica, foreign, health, tiers bool
 	terms                                                              policy.Terms
 }
 
-// Ablations lists what [Config].Ablate can take away: what a router knows, and the terms of the kv policy's cost.
+// Ablations lists the values of [Config].Ablate: knowledge of a router, and terms of the kv
+// policy's cost.
 func Ablations() []string {
 	return append([]string{
-		"predictions", // what is in flight is not expected to be cached
-		"foreign",     // nor is what other replicas have in flight
+		"predictions", // of requests in flight at a rank
+		"foreign",     // of other replicas' requests in flight
 		"load",        // load comes from reports only, not from dispatch
 		"progress",    // a prompt counts wholly until its first token
 		"rate",        // workers' speeds are not learnt
 		"replica",     // replicas do not know that there are others
-		"health",      // nothing is told of GPUs
-		"tiers",       // nor of what nodes' KV tiers hold
+		"health",      // of facts about GPUs
+		"tiers",       // of the KV tiers of nodes
 	}, policy.TermNames()...)
 }
 

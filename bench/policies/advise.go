@@ -18,25 +18,6 @@ const (
 // worth is a gain in mean TTFT below which it is not worth running something more for.
 const worth = 0.10
 
-// Advise plays the trace some more times and says in words what to run for it: how many workers, routing or not, how many
-// router replicas, separate pools or not, each with the numbers that speak for it. objective is the time to first token
-// that 99 of 100 requests should keep; 0 is 2 s.
-func (r *Report) Advise(ctx context.Context, trace []Request, objective time.Duration, progress Progress) error {
-	or(&objective, 2*time.Second)
-	s, err := newStudy(trace, r.Config, progress)
-	if err != nil {
-		return err
-	}
-	a := &adviser{study: s, ctx: ctx, report: r, objective: objective}
-	for _, step := range []func() error{a.size, a.routing, a.replicas, a.pools} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	a.rules()
-	return nil
-}
-
 type adviser struct {
 	*study
 	ctx       context.Context //nolint:containedctx // Lives as long as the call of Advise.
@@ -66,7 +47,8 @@ func (a *adviser) size() (err error) {
 			return err
 		}
 	}
-	// The TTFT of an idle worker bounds what any number of them can do, so the search ends at four times the size.
+	// The TTFT of an idle worker bounds the effect of more workers, so the search ends at four
+	// times the size.
 	low, high := 1, 4*a.cfg.Workers
 	keeps := func(n int) (bool, error) {
 		x, err := a.try("kv", func(c *Config) { c.Workers = n })
@@ -156,7 +138,7 @@ func (a *adviser) replicas() error {
 	return nil
 }
 
-// rules says what the articles' rules of thumb make of the trace.
+// rules applies the articles' rules of thumb to the trace.
 func (a *adviser) rules() {
 	t, n := &a.report.Trace, a.cfg.Workers
 	rule := "router and engines, both with their caches"

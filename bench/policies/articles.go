@@ -11,24 +11,27 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// The benchmark of the articles on cluster-level prefix routing that this project began from: 4 nodes, 50 prompts drawn with
-// weight 1/(i+1), 10,000 requests. Their table gives one hit rate for each setting and no cache size; their published
-// code never evicts. Hits depend on nothing more than on the size, so here it is a curve: each node keeps c prefixes.
+// The benchmark of the articles on cluster-level prefix routing that this project began from: 4
+// nodes, 50 prompts drawn with weight 1/(i+1), 10,000 requests. Their table gives one hit rate
+// for each setting and no cache size; their published code never evicts. Hits depend on nothing
+// more than on the size, so here it is a curve: each node keeps c prefixes.
 const (
 	articleNodes    = 4
 	articlePrompts  = 50
 	articleRequests = 10_000
 )
 
-// ArticleCapacities are the prefixes a node that the curve is drawn for; 50 is a cache that never evicts.
+// ArticleCapacities are the prefixes a node that the curve is drawn for; 50 is a cache that
+// never evicts.
 var ArticleCapacities = []int{3, 5, 7, 10, 13, 20, 30, 50}
 
 // Published is a row of the articles' table and the policy that it speaks of.
 type Published struct {
 	Row    string  `json:"row"`
 	Hits   float64 `json:"hits"`   // published
-	Policy string  `json:"policy"` // whose curve it belongs to
-	// Needs is the capacity, in prefixes a node, at which the curve has that value; 0 where it never does.
+	Policy string  `json:"policy"` // of the curve
+	// Needs is the capacity, in prefixes a node, at which the curve has that value; 0 where it
+	// never does.
 	Needs float64 `json:"needs"`
 }
 
@@ -38,7 +41,7 @@ type ArticleCurve struct {
 	Hits   []float64 `json:"hits"`
 }
 
-// Articles is what the articles' benchmark gives here.
+// Articles is the result of the articles' benchmark.
 type Articles struct {
 	Capacities []int          `json:"capacities"`
 	Curves     []ArticleCurve `json:"curves"`
@@ -52,10 +55,11 @@ const (
 	rowOptimum = "offline optimum"
 )
 
-// RunArticles repeats the benchmark for every policy and every capacity, and the articles' calculations.
+// RunArticles repeats the benchmark for every policy and every capacity, and the articles'
+// calculations.
 func RunArticles(ctx context.Context, seed uint64, progress func(done, total int)) (*Articles, error) {
 	a := &Articles{Capacities: ArticleCapacities}
-	names := append(policy.Names(), rowLFU, rowOptimum)
+	names := append(policyNames(), rowLFU, rowOptimum)
 	for i, name := range names {
 		curve := ArticleCurve{Policy: name}
 		for _, c := range a.Capacities {
@@ -75,7 +79,7 @@ func RunArticles(ctx context.Context, seed uint64, progress func(done, total int
 		{Row: "round robin", Hits: 0.23, Policy: "round-robin"},
 		{Row: "least connections", Hits: 0.31, Policy: "least-load"},
 		{Row: "KV-aware", Hits: 0.78, Policy: "staleness"},
-		{Row: "engine only", Hits: 0.85, Policy: "round-robin"}, // Each node has its tree, and nobody routes by it.
+		{Row: "engine only", Hits: 0.85, Policy: "round-robin"}, // each node has a cache, unrouted
 		{Row: "KV-aware and engine", Hits: 0.92, Policy: "staleness"},
 	} {
 		p.Needs = a.needs(p)
@@ -129,15 +133,16 @@ func (c *prefixes) use(p int) {
 	c.held = append(c.held, p)
 }
 
-// articleNode is one node: its cache and what it is busy with.
+// articleNode is one node: its cache and its load.
 type articleNode struct {
 	prefixes
 	ends    []float64 // of requests in flight, seconds
 	backlog policy.Backlog
 }
 
-// Service of the articles' nodes: prompts are computed at 16,000 tokens a second and an answer's token takes 20 ms; 10
-// arrivals a second keep some 15 requests in flight on 4 nodes, so that loads differ and least connections has a choice.
+// Service of the articles' nodes: prompts are computed at 16,000 tokens a second and an
+// answer's token takes 20 ms; 10 arrivals a second keep some 15 requests in flight on 4 nodes,
+// so that loads differ and least connections has a choice.
 const (
 	articleRate    = 16_000
 	articleToken   = 0.020
@@ -163,7 +168,7 @@ func articleHits(name string, capacity int, seed uint64) (float64, error) {
 	if lfu {
 		name = "kv"
 	}
-	p, err := policy.New(name, policy.Defaults)
+	p, err := newPolicy(name, policy.Defaults)
 	if err != nil {
 		return 0, err
 	}
@@ -172,20 +177,27 @@ func articleHits(name string, capacity int, seed uint64) (float64, error) {
 		nodes[i].prefixes = prefixes{capacity: capacity, uses: map[int]int{}, lfu: lfu}
 	}
 	hits := 0
-	spaces := make([]policy.Candidate, len(nodes))
+	candidates := make([]policy.Candidate, len(nodes))
 	for i, prompt := range asked {
 		now := g.after(articleArrival).Seconds()
 		for k := range nodes {
-			spaces[k] = nodes[k].candidate(uint64(k)+1, prompt, lengths[prompt], now)
+			candidates[k] = nodes[k].candidate(uint64(k)+1, prompt, lengths[prompt], now)
 		}
-		choice := p.Pick(policy.Request{
-			Tokens: lengths[prompt] + 1, Exact: true, Turn: uint64(i), Seed: mix(seed ^ mix(uint64(i))), Prefix: mix(uint64(prompt) + 1),
-		}, spaces)
+		req := policy.Request{Tokens: lengths[prompt] + 1, Exact: true, Turn: uint64(i), Seed: mix(seed ^ mix(uint64(i)))}
+		choice := pickArticle(p, req, mix(uint64(prompt)+1), candidates)
 		if nodes[choice.Index].take(prompt, lengths[prompt], now, float64(g.between(100, 500))) {
 			hits++
 		}
 	}
 	return float64(hits) / articleRequests, nil
+}
+
+// pickArticle asks the policy for a prompt; prefix is the hash of its shared part.
+func pickArticle(p policy.Policy, req policy.Request, prefix uint64, candidates []policy.Candidate) policy.Choice {
+	if b, ok := p.(baseline); ok {
+		return b.pickByPrefix(prefix, req, candidates)
+	}
+	return p.Pick(req, candidates)
 }
 
 func (n *articleNode) candidate(id uint64, prompt, tokens int, now float64) policy.Candidate {
@@ -203,7 +215,7 @@ func (n *articleNode) take(prompt, tokens int, now, answer float64) (hit bool) {
 	wait := n.backlog.Tokens(now, articleRate) / articleRate
 	hit = n.has(prompt)
 	if !hit {
-		// The node counts what it was sent itself: nothing but time takes it off again.
+		// The node counts its own requests; only time takes them off again.
 		n.backlog.Reported(now, wait*articleRate+float64(tokens), 0)
 		wait += float64(tokens) / articleRate
 	}
@@ -212,8 +224,8 @@ func (n *articleNode) take(prompt, tokens int, now, answer float64) (hit bool) {
 	return hit
 }
 
-// optimum is Belady's rule on one cache of all nodes' room: evict what is asked for again last, or do not keep what is
-// asked for later still.
+// optimum is Belady's rule on one cache of all nodes' room: it evicts the prompt whose next
+// request comes last, or does not keep a prompt with a later next request.
 func optimum(asked []int, capacity int) float64 {
 	next := make([]int, len(asked))
 	last := map[int]int{}
@@ -264,7 +276,8 @@ func spaced(n int, prompt func(i int) []Segment) (out []Request) {
 	return out
 }
 
-// played simulates a trace on nodes with room for everything, in pages of one token, so that only what differs is computed.
+// played simulates a trace on nodes with room for all pages, in pages of one token, so that
+// only differing tokens are computed.
 func played(ctx context.Context, trace []Request, workers int, name string) (*run, error) {
 	s, err := newStudy(trace, Config{Workers: workers, PageSize: 1, CacheTokens: 1 << 22, Seed: 1}, nil)
 	if err != nil {

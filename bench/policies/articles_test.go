@@ -30,7 +30,7 @@ func TestArticles(t *testing.T) {
 			assert.LessOrEqual(t, h, curve("offline optimum")[i]+1e-9, c.Policy)
 		}
 	}
-	// What was measured with another program for 3, 5, 7, 10 and 13 prefixes a node; draws differ.
+	// Measured with another program for 3, 5, 7, 10 and 13 prefixes a node; draws differ.
 	for name, want := range map[string][]float64{
 		"round-robin":      {0.214, 0.321, 0.404, 0.502, 0.574},
 		"least-load":       {0.214, 0.320, 0.406, 0.502, 0.576},
@@ -43,7 +43,8 @@ func TestArticles(t *testing.T) {
 			assert.InDelta(t, h, curve(name)[i], 0.04, "%s at %d", name, a.Capacities[i])
 		}
 	}
-	// Caches that never evict, as in the published code: each of 4 nodes misses each of 50 prompts once, or one of them does.
+	// Caches that never evict, as in the published code: each of 4 nodes misses each of 50
+	// prompts once, or one of them does.
 	last := len(a.Capacities) - 1
 	assert.InDelta(t, 0.980, curve("round-robin")[last], 1e-9)
 	assert.InDelta(t, 0.995, curve("staleness")[last], 1e-9)

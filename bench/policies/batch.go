@@ -2,7 +2,8 @@ package policies
 
 import "slices"
 
-// prefillBatch takes requests from the queue, in order, as long as they fit into the batch, the running set and the pool.
+// prefillBatch takes requests from the queue, in order, as long as they fit into the batch, the
+// running set and the pool.
 func (w *worker) prefillBatch(b []piece) []piece {
 	budget := w.costs.chunk
 	if t := w.chunked; t != nil {
@@ -28,7 +29,8 @@ func (w *worker) next() int {
 	return slices.IndexFunc(w.waiting, func(t *task) bool { return t.ready <= w.began })
 }
 
-// take adds as much of t's prompt to the batch as budget allows; the rest, cut at a page, is the next batch's.
+// take adds as much of t's prompt to the batch as budget allows; the rest, cut at a page, is
+// the next batch's.
 func (w *worker) take(b []piece, t *task, budget *int) []piece {
 	n := t.input - t.computed
 	if n > *budget {
@@ -40,8 +42,9 @@ func (w *worker) take(b []piece, t *task, budget *int) []piece {
 	return append(b, piece{t, n})
 }
 
-// admit finds t's cached prefix, locks it and gives t the pages for the rest of its prompt and for its answer, evicting
-// where none is free. It returns false, with nothing changed, if the pool cannot give them now.
+// admit finds t's cached prefix, locks it and gives t the pages for the rest of its prompt and
+// for its answer, evicting where none is free. It returns false, with nothing changed, if the
+// pool cannot give them now.
 func (w *worker) admit(t *task) bool {
 	usable := w.usable(t.job)
 	held := w.cache.match(t.path, usable)
@@ -60,9 +63,9 @@ func (w *worker) admit(t *task) bool {
 	if w.host != nil {
 		loaded = w.host.fetch(t.path, usable, held)
 	}
-	if w.depot != nil {
-		w.depot.settle(w.began)
-		loaded += w.depot.fetch(t.path, usable, held+loaded)
+	if w.nodeTier != nil {
+		w.nodeTier.settle(w.began)
+		loaded += w.nodeTier.fetch(t.path, usable, held+loaded)
 	}
 	t.locks, t.inTree, t.owned = locks, held, need
 	t.cached, t.hosted = int(held)*w.plan.page, int(loaded)*w.plan.page
@@ -71,8 +74,8 @@ func (w *worker) admit(t *task) bool {
 	return true
 }
 
-// store puts t's first pages pages into the cache and locks them. Pages that another request has stored meanwhile are not
-// kept twice.
+// store puts t's first pages pages into the cache and locks them. Pages that another request
+// has stored meanwhile are not kept twice.
 func (w *worker) store(t *task, pages int32) {
 	w.cache.insert(t.path, pages)
 	t.locks = w.cache.lock(t.path, t.locks, pages)
@@ -82,8 +85,8 @@ func (w *worker) store(t *task, pages int32) {
 	if w.host != nil {
 		w.host.store(t.path, pages)
 	}
-	if w.depot != nil {
-		w.depot.store(t.path, pages)
+	if w.nodeTier != nil {
+		w.nodeTier.store(t.path, pages)
 	}
 }
 
@@ -111,7 +114,7 @@ func (w *worker) prefilled(now clock, done func(t *task, now clock)) {
 	}
 }
 
-// finish enters what t has computed into the cache and gives its pages back.
+// finish stores t's pages in the cache and frees the others.
 func (w *worker) finish(t *task, now clock, done func(t *task, now clock)) {
 	w.store(t, t.pages)
 	w.cache.unlock(t.path, t.locks)
@@ -121,8 +124,43 @@ func (w *worker) finish(t *task, now clock, done func(t *task, now clock)) {
 	done(t, now)
 }
 
-// tier is the host memory of a worker: a copy of every page that the GPU computed, as HiCache's write-through keeps it,
-// with its own order of use.
+// handoff ends t's prompt at a worker that only computes prompts.
+func (w *worker) handoff(t *task) {
+	w.cache.unlock(t.path, t.locks)
+	w.taken -= t.owned
+	t.owned, t.locks = 0, 0
+	w.counts.requests++
+}
+
+// join adds requests with complete pages to the running batch, as room allows.
+func (w *worker) join(now clock, done func(t *task, now clock)) {
+	for len(w.waiting) > 0 && len(w.running) < w.costs.running {
+		t := w.waiting[0]
+		need := w.pagesOf(t.input + t.output)
+		if need > w.free() {
+			return
+		}
+		w.waiting = slices.Delete(w.waiting, 0, 1)
+		w.taken += need
+		t.owned, t.first = need, now
+		if t.made < t.output {
+			w.running = append(w.running, t)
+			continue
+		}
+		w.leave(t, now, done)
+	}
+}
+
+// leave ends t at a worker that only decodes: its pages are of no use to the next prompt there.
+func (w *worker) leave(t *task, now clock, done func(t *task, now clock)) {
+	w.taken -= t.owned
+	t.owned, t.ended = 0, now
+	w.counts.requests++
+	done(t, now)
+}
+
+// tier is the host memory of a worker: a copy of every page that the GPU computed, as HiCache's
+// write-through keeps it, with its own order of use.
 type tier struct {
 	cache *cache
 	pool  int32

@@ -2,9 +2,9 @@ package policies
 
 import "container/heap"
 
-// cache is a prefix cache over the nodes of a plan: of each node it holds some leading pages, and of a node's children
-// only if it holds all of the node. Locked paths stay; of the other leaves the least recently used one gives its last
-// pages first, as many as are needed.
+// cache is a prefix cache over the nodes of a plan: of each node it holds some leading pages,
+// and of a node's children only if it holds all of the node. Locked paths stay; of the other
+// leaves the least recently used one gives its last pages first, as many as are needed.
 type cache struct {
 	plan   *plan
 	chunks []*[chunkSlots]slot
@@ -15,10 +15,11 @@ type cache struct {
 	told   func(n, held int32)
 }
 
-// chunkSlots of slots are made when the first is used: a worker of many meets few of a long trace's nodes.
+// chunkSlots of slots are made when the first is used: a worker of many meets few of a long
+// trace's nodes.
 const chunkSlots = 16
 
-// slot is what one worker has of one node.
+// slot is a worker's part of one node.
 type slot struct {
 	held   int32
 	refs   int32 // running requests that need it
@@ -27,7 +28,8 @@ type slot struct {
 	used   int64
 }
 
-// newCache returns an empty cache; told hears of every change of what is held, and may be nil.
+// newCache returns an empty cache; told hears of every change of a node's held pages, and may
+// be nil.
 func newCache(p *plan, told func(n, held int32)) *cache {
 	c := &cache{plan: p, chunks: make([]*[chunkSlots]slot, len(p.nodes)/chunkSlots+1), told: told}
 	c.leaves.cache = c
@@ -117,8 +119,8 @@ func (c *cache) tell(n, held int32) {
 	}
 }
 
-// lock keeps the nodes of path from being evicted, from the from-th one on to those that hold the first pages pages. It
-// returns how many nodes of path are then locked.
+// lock keeps the nodes of path from being evicted, from the from-th one on to those that hold
+// the first pages pages. It returns how many nodes of path are then locked.
 func (c *cache) lock(path []int32, from int, pages int32) int {
 	for ; from < len(path) && c.plan.nodes[path[from]].start < pages; from++ {
 		s := c.slot(path[from])
@@ -177,7 +179,8 @@ func (c *cache) settle(n int32) {
 	}
 }
 
-// leafHeap orders leaves by their last use, and those of one operation from the tail of the path.
+// leafHeap orders leaves by their last use, and those of one operation from the tail of the
+// path.
 type leafHeap struct {
 	cache *cache
 	nodes []int32

@@ -2,8 +2,9 @@ package policies
 
 import "time"
 
-// clock is simulated time in picoseconds: the cost of one token in a decode step is 17 ns and must divide by the speed of
-// a worker without a rounding that adds up. 2^63 ps are 106 days, and trace.MaxSpan leaves two weeks of them to finish what waits.
+// clock is simulated time in picoseconds: the cost of one token in a decode step is 17 ns and
+// must divide by the speed of a worker without a rounding that adds up. 2^63 ps are 106 days,
+// and trace.MaxSpan leaves two weeks of them to finish waiting requests.
 type clock int64
 
 const (

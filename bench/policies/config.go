@@ -10,75 +10,105 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Config says what is simulated. The zero value of a field stands for its default.
+// Config holds the settings of a simulation. The zero value of a field stands for its default.
 type Config struct {
 	Workers     int       // default 8
 	Speeds      []float64 // of each worker, relative to Service; the last one goes on. Default 1.
 	Service     Service
-	PageSize    int // tokens a page; default 16
+	PageSize    int // tokens in a page; default 16
 	CacheTokens int // KV pool of a worker; default 1,000,000
 	HostTokens  int // host tier of a worker; 0 is none
+	Tiers
+	Pools
 
-	// TierTokens is the KV tier of each node, which its NodeWorkers workers share (default 1); 0 is none. LinkTokensPerSecond is how fast pages are
-	// pulled from one node's tier to another's; 0: they are not. See depot.go.
-	TierTokens          int
-	NodeWorkers         int
-	LinkTokensPerSecond float64
-
-	// Prefill of the workers, the first ones, only compute prompts and the others only decode; 0 is all do both.
-	Prefill int
-	// TransferTokensPerSecond is how fast pages go from the former to the latter; default 75,000, 320 KB a token over 200 Gbit/s.
-	TransferTokensPerSecond float64
-
-	Rate    float64 // arrivals a second, as a multiple of the trace's; default 1
-	Routers int     // replicas, each with its own share of the requests; default 1
-	Seed    uint64
-
-	EventDelay time.Duration // from a change in a cache until routers know; default 5 ms
-	EventLoss  float64       // share of events that a router does not get
-	Resync     time.Duration // until a router has learnt what it missed; default 1 s
-	// Poll is the time between reports of a worker's load; default 100 ms: SGLang publishes at each fifth step of its scheduler, five
-	// decode steps, and at the latest every second. Workers that publish nothing are asked once a second.
-	Poll time.Duration
-	// Share is how replicas know of each other's requests before the next report tells them. Each of them knows that it is one of
-	// several (policy.Options.Replicas), unless one chooses for all or Ablate has "replica". Its zero is SharePolls, and
-	// where there are several routers, kv is then also simulated with ShareGossip.
-	Share Sharing
-	// Hop is how long one message between replicas takes; default 500 µs.
-	Hop time.Duration
-	// Spread undoes the steps of a trace's clock: requests of one instant are spread evenly until the next one. Mooncake's
-	// conversation trace has steps of 3 s.
+	Rate float64 // arrivals per second, as a multiple of the trace's; default 1
+	Seed uint64
+	// Spread undoes the steps of a trace's clock: requests of one instant are spread evenly
+	// until the next one. Mooncake's conversation trace has steps of 3 s.
 	Spread bool
 
-	// Faults are what becomes of workers' GPUs. FaultTold later routers know, by the facts about GPUs: default 1.5 s. Where they are
-	// denied "health", nobody tells them that a worker is slow, and that one is dead they find FaultFound later: default 300 s, when
-	// SGLang's watchdog ends an engine that hangs.
-	Faults                []Fault
-	FaultTold, FaultFound time.Duration
+	Replicas
+	Events
+	// Poll is the time between reports of a worker's load; default 100 ms: SGLang publishes at
+	// each fifth step of its scheduler, five decode steps, and at the latest every second.
+	// Workers that publish none are asked once a second.
+	Poll time.Duration
+	GPUFaults
 
 	Options policy.Options // of the policies; its zero is [policy.Defaults]
 	Ablate  []string       // names of [Ablations] that all policies are denied
-	Study   []string       // names of [Ablations]: kv is also simulated without each of them
-	// Approx makes every policy see the approximate tree instead of events.
+	Variants
+	// Approx makes every policy use the approximate tree instead of events.
 	Approx bool
-	// Queues are orders of the router's queue: kv is also simulated with each of them holding requests back while all workers are full.
-	Queues []string
-	both   bool   // Share was left open
-	queue  string // of Queues, that of this run
-
-	// TreeTokens bounds a worker's approximate tree; default 16 million: sglang-router's 2^26 characters.
+	// TreeTokens bounds a worker's approximate tree; default 16 million: sglang-router's 2^26
+	// characters.
 	TreeTokens int
 }
 
-// Sharing is what router replicas tell each other.
+// Tiers are the KV tiers of nodes; see nodeTier.go.
+type Tiers struct {
+	TierTokens  int // of each node; 0 is none
+	NodeWorkers int // workers that share a node; default 1
+	// LinkTokensPerSecond is the speed of pulls from one node's tier to another's; 0: there are
+	// none.
+	LinkTokensPerSecond float64
+}
+
+// Pools separate prefill from decode.
+type Pools struct {
+	// Prefill workers, the first ones, only compute prompts and the others only decode; 0: all
+	// do both.
+	Prefill int
+	// TransferTokensPerSecond is the speed of pages between them; default 75,000, 320 KB a
+	// token over 200 Gbit/s.
+	TransferTokensPerSecond float64
+}
+
+// Replicas are the routers.
+type Replicas struct {
+	Routers int // each with its own share of the requests; default 1
+	// Share is how replicas know of each other's requests before the next report. Each knows
+	// that it is one of several (policy.Options.Replicas), unless one chooses for all or Ablate
+	// has "replica". Its zero is SharePolls; with several routers, kv is then also simulated
+	// with ShareGossip.
+	Share Sharing
+	Hop   time.Duration // of one message between replicas; default 500 us
+}
+
+// Events are the changes of caches that routers learn.
+type Events struct {
+	EventDelay time.Duration // from a change until routers know; default 5 ms
+	EventLoss  float64       // share of events that a router does not get
+	Resync     time.Duration // until a router has learnt missed events; default 1 s
+}
+
+// GPUFaults are faults of workers' GPUs.
+type GPUFaults struct {
+	Faults []Fault
+	// FaultTold is the delay of facts about GPUs; default 1.5 s. FaultFound is the delay until
+	// a dead worker is found without them, where Ablate has "health"; default 300 s, when
+	// SGLang's watchdog ends an engine that hangs.
+	FaultTold, FaultFound time.Duration
+}
+
+// Variants are further simulations of kv.
+type Variants struct {
+	Study  []string // names of [Ablations]: kv without each of them
+	Queues []string // orders of the router's queue: kv with each of them in front of full workers
+	both   bool     // Share was left open
+	queue  string   // of Queues, that of this run
+}
+
+// Sharing is the way in which replicas know of each other's requests.
 type Sharing string
 
 // The ways of sharing.
 const (
-	SharePolls  Sharing = "polls"  // nothing: what others sent is seen in workers' reports
-	ShareGossip Sharing = "gossip" // each dispatch, first token and end is told to all, and known a hop later
-	// ShareOne lets one replica choose for all: the others ask it with what they know of the caches, and send the request two hops
-	// later. What happens to requests is told as with ShareGossip. Requests of one instant are then still chosen one after the other.
+	SharePolls  Sharing = "polls"  // nothing: other replicas' requests show in workers' reports
+	ShareGossip Sharing = "gossip" // each dispatch, first token and end, a hop later
+	// ShareOne lets one replica choose for all: the others send it the overlaps that they know,
+	// and send the request two hops later. Steps of requests are told as with ShareGossip.
+	// Requests of one instant are then still chosen one after the other.
 	ShareOne Sharing = "one"
 )
 

@@ -42,7 +42,8 @@ func prefillSavings(ctx context.Context) ([]Exact, error) {
 func promptMemory(ctx context.Context) ([]Exact, error) {
 	const prompts, nodes, tokens, rounds = 20, 4, 1024, 20
 	held := func(name string) (float64, error) {
-		// Each round asks for the prompts from another one on, or turns would send each to the same node always.
+		// Each round asks for the prompts from another one on, or turns would send each to the
+		// same node always.
 		trace := spaced(prompts*rounds, func(i int) []Segment { return []Segment{{uint64((i+i/prompts)%prompts) + 1, tokens}} })
 		run, err := played(ctx, trace, nodes, name)
 		if err != nil {
@@ -93,8 +94,8 @@ func ragSpeed(ctx context.Context) ([]Exact, error) {
 	}}, nil
 }
 
-// promptOrder: what a date in the instructions costs. The articles give the shares of a deployment and not its sizes; these
-// are of an example that has those shares.
+// promptOrder: the cost of a date in the instructions. The articles give the shares of a
+// deployment and not its sizes; this example has those shares.
 func promptOrder(ctx context.Context) ([]Exact, error) {
 	const head, date, rest, tools, examples, question = 140, 10, 640, 500, 200, 510
 	const total, n = head + date + rest + tools + examples + question, 200
@@ -103,7 +104,7 @@ func promptOrder(ctx context.Context) ([]Exact, error) {
 		if err != nil {
 			return 0, err
 		}
-		// The first prompt finds nothing, whatever its order.
+		// The first prompt finds no cached page in any order.
 		return 100 * (1 - float64(run.workers[0].counts.prefilled-total)/(total*(n-1))), nil
 	}
 	id := func(i, part int) uint64 { return uint64(i)*10 + uint64(part) + 1000 }

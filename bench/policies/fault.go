@@ -12,15 +12,16 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Fault is what becomes of a worker's GPU in the middle of a run. How fast routers know of it is Config.FaultTold and Config.FaultFound.
+// Fault is a fault of a worker's GPU in the middle of a run. Config.FaultTold and
+// Config.FaultFound are the delays until routers know of it.
 type Fault struct {
 	Worker int           `json:"worker"`
 	At     time.Duration `json:"at"`            // since the first arrival
-	Speed  float64       `json:"speed"`         // share of its speed that is left; 0: it computes nothing any more and answers its probes
-	For    time.Duration `json:"for,omitempty"` // until it is well again; 0 is never. A dead one stays dead.
+	Speed  float64       `json:"speed"`         // remaining share of its speed; 0: dead, but it answers probes
+	For    time.Duration `json:"for,omitempty"` // 0 is forever; a dead worker stays dead
 }
 
-// String is what ParseFault reads.
+// String returns the fault in the form that ParseFault reads.
 func (f Fault) String() string {
 	text := fmt.Sprintf("%d@%v:%v", f.Worker, f.At, f.Speed)
 	if f.For > 0 {
@@ -29,8 +30,8 @@ func (f Fault) String() string {
 	return text
 }
 
-// ParseFault reads "WORKER@TIME:SPEED" or "WORKER@TIME:SPEED:DURATION": "2@60s:0.5" is worker 2 at half of its speed from 60 s on, and
-// "2@60s:0" its death.
+// ParseFault reads "WORKER@TIME:SPEED" or "WORKER@TIME:SPEED:DURATION": "2@60s:0.5" is worker 2
+// at half of its speed from 60 s on, and "2@60s:0" its death.
 func ParseFault(text string) (f Fault, err error) {
 	bad := fmt.Errorf("cannot use fault %q: %w: want WORKER@TIME:SPEED or WORKER@TIME:SPEED:DURATION, such as 2@60s:0.5", text, ErrConfig)
 	who, rest, ok := strings.Cut(text, "@")
@@ -83,15 +84,23 @@ const (
 	faultForgotten // by routers
 )
 
+// faults are the GPU faults of a run.
+type faults struct {
+	*run
+	events []faultEvent // to come, by time
+	lost   int          // refused requests with an answer begun by a worker that died
+}
+
 // outage is a replica's knowledge of a worker's faults.
 type outage struct {
 	out          bool
 	weight, full float64 // as in a policy.Candidate
 }
 
-// planFaults lays out what happens. Routers with health know of a fault when the facts about the GPU have come; without, a slow worker is
-// known by what it measures only, and a dead one when somebody notices.
-func (s *run) planFaults() {
+// plan lists the steps of all faults. Routers with health know of a fault by the facts about
+// the GPU; without, they know a slow worker by its measured rate only, and a dead one when it
+// is found.
+func (s *faults) plan() {
 	first := s.jobs[0].at
 	for _, f := range s.cfg.Faults {
 		at, told := first+ticks(f.At), ticks(s.cfg.FaultTold)
@@ -102,7 +111,7 @@ func (s *run) planFaults() {
 			}
 		}
 		add := func(at clock, kind uint8) {
-			s.faults = append(s.faults, faultEvent{at, f, kind})
+			s.events = append(s.events, faultEvent{at, f, kind})
 		}
 		add(at, faultStrikes)
 		if told != never {
@@ -116,26 +125,26 @@ func (s *run) planFaults() {
 			add(at+ticks(f.For)+told, faultForgotten)
 		}
 	}
-	slices.SortStableFunc(s.faults, func(a, b faultEvent) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(s.events, func(a, b faultEvent) int { return cmp.Compare(a.at, b.at) })
 	for _, r := range s.replicas {
-		r.outages = make([]outage, len(s.workers))
+		r.known.outages = make([]outage, len(s.workers))
 	}
 }
 
-// nextFault is when something happens to a GPU or becomes known of it.
-func (s *run) nextFault() clock {
-	if len(s.faults) == 0 {
+// next is when something happens to a GPU or becomes known of it.
+func (s *faults) next() clock {
+	if len(s.events) == 0 {
 		return never
 	}
-	return s.faults[0].at
+	return s.events[0].at
 }
 
 // suffer lets it happen.
-func (s *run) suffer() {
-	f := s.faults[0]
-	s.faults = s.faults[1:]
+func (s *faults) suffer() {
+	f := s.events[0]
+	s.events = s.events[1:]
 	s.upkeep(f.at)
-	s.notes.now = f.at
+	s.time.now = f.at
 	w := s.workers[f.Worker]
 	switch f.kind {
 	case faultStrikes:
@@ -146,7 +155,7 @@ func (s *run) suffer() {
 		}
 	case faultKnown:
 		for _, r := range s.replicas {
-			r.outages[f.Worker] = outage{out: f.Speed == 0, weight: f.Speed, full: r.loads[f.Worker].speed.Rate()}
+			r.known.outages[f.Worker] = outage{out: f.Speed == 0, weight: f.Speed, full: r.loads[f.Worker].speed.Rate()}
 		}
 		if f.Speed == 0 {
 			s.rescue(w)
@@ -155,22 +164,14 @@ func (s *run) suffer() {
 		w.change(s.cfg.Service.at(s.cfg.speed(f.Worker)), f.at)
 	case faultForgotten:
 		for _, r := range s.replicas {
-			r.outages[f.Worker] = outage{}
+			r.known.outages[f.Worker] = outage{}
 		}
 	}
 }
 
-// change gives the worker other costs. Decode steps under way end with the present one; a prefill batch goes on as it began.
-func (w *worker) change(c costs, now clock) {
-	if w.steps > 0 {
-		w.steps = w.costs.stepsBy(len(w.running), w.context, now-w.began, w.steps)
-		w.until = w.began + w.costs.decode(len(w.running), w.context, w.steps)
-	}
-	w.costs = c
-}
-
-// rescue sends what a dead worker has not begun to answer elsewhere; what it has begun is lost.
-func (s *run) rescue(w *worker) {
+// rescue sends elsewhere the requests that a dead worker has not begun to answer; the others
+// are lost.
+func (s *faults) rescue(w *worker) {
 	var left []*task
 	for _, p := range w.batch {
 		if p.task != w.chunked {
@@ -192,16 +193,16 @@ func (s *run) rescue(w *worker) {
 		s.forget(t)
 		t.computed, t.cached, t.hosted, t.load, t.inTree, t.owned, t.locks = 0, 0, 0, 0, 0, 0, 0
 		if s.pick == nil {
-			t.worker = int32(s.greedy(t))
+			t.worker = int32(s.greedy.pick(t))
 		} else {
 			s.route(s.replicas[t.replica], t)
 		}
-		s.workers[t.worker].submit(t, s.notes.now)
+		s.workers[t.worker].submit(t, s.time.now)
 	}
 }
 
-// forget takes a task off what replicas count at its worker.
-func (s *run) forget(t *task) {
+// forget takes a task off its worker's load at all replicas.
+func (s *faults) forget(t *task) {
 	if s.pick == nil {
 		return
 	}
@@ -214,32 +215,39 @@ func (s *run) forget(t *task) {
 	}
 }
 
-// judge tells a candidate what is known of worker i's GPU.
-func (p *replica) judge(c *policy.Candidate, i int) {
-	if len(p.outages) > 0 && p.outages[i].weight > 0 {
-		c.Weight, c.Full = p.outages[i].weight, p.outages[i].full
+// knownFaults are the faults that a replica knows.
+type knownFaults struct {
+	outages []outage
+	left    candidates // on living workers, and the indices of these
+	open    []int32
+}
+
+// judge fills a candidate with the known fault of worker i.
+func (k *knownFaults) judge(c *policy.Candidate, i int) {
+	if len(k.outages) > 0 && k.outages[i].weight > 0 {
+		c.Weight, c.Full = k.outages[i].weight, k.outages[i].full
 	}
 }
 
-// alive leaves out the workers that p knows to be dead, unless all are.
-func (p *replica) alive(some candidates, open []int32) (candidates, []int32) {
-	if !slices.ContainsFunc(p.outages, func(o outage) bool { return o.out }) {
+// alive leaves out the workers that are known to be dead, unless all are.
+func (k *knownFaults) alive(some candidates, open []int32) (candidates, []int32) {
+	if !slices.ContainsFunc(k.outages, func(o outage) bool { return o.out }) {
 		return some, open
 	}
-	p.left, p.leftOpen = p.left[:0], p.leftOpen[:0]
+	k.left, k.open = k.left[:0], k.open[:0]
 	for i := range some {
 		at := int32(i)
 		if open != nil {
 			at = open[i]
 		}
-		if !p.outages[at].out {
-			p.left, p.leftOpen = append(p.left, some[i]), append(p.leftOpen, at)
+		if !k.outages[at].out {
+			k.left, k.open = append(k.left, some[i]), append(k.open, at)
 		}
 	}
-	if len(p.left) == 0 {
+	if len(k.left) == 0 {
 		return some, open
 	}
-	return p.left, p.leftOpen
+	return k.left, k.open
 }
 
 // describeFaults is a part of Config.describe.

@@ -27,10 +27,10 @@ func TestParseFault(t *testing.T) {
 		require.ErrorIs(t, err, ErrConfig, text)
 	}
 	for _, f := range []Fault{{Worker: 8}, {Worker: -1}, {Speed: 1}, {Speed: -0.5}, {Speed: 0.001}, {At: -1}, {For: -1}} {
-		_, err := Simulate(t.Context(), "", tiny(1, 5), Config{Faults: []Fault{f}}, []string{"kv"}, nil)
+		_, err := Simulate(t.Context(), "", tiny(1, 5), Config{GPUFaults: GPUFaults{Faults: []Fault{f}}}, []string{"kv"}, nil)
 		require.ErrorIs(t, err, ErrConfig, "%v", f)
 	}
-	_, err := Simulate(t.Context(), "", tiny(1, 5), Config{Faults: []Fault{{}}, Prefill: 1}, []string{"kv"}, nil)
+	_, err := Simulate(t.Context(), "", tiny(1, 5), Config{GPUFaults: GPUFaults{Faults: []Fault{{}}}, Pools: Pools{Prefill: 1}}, []string{"kv"}, nil)
 	require.ErrorIs(t, err, ErrConfig)
 }
 
@@ -39,15 +39,15 @@ func faulty(t *testing.T, name string, ablate []string, faults ...Fault) *run {
 	t.Helper()
 	trace, err := Synthetic("conversations", 3, 3000)
 	require.NoError(t, err)
-	cfg := Config{Workers: 4, Ablate: ablate, Faults: faults}.withDefaults()
+	cfg := Config{Workers: 4, Ablate: ablate, GPUFaults: GPUFaults{Faults: faults}}.withDefaults()
 	require.NoError(t, cfg.check())
 	s, err := simulate(context.Background(), newPlan(trace, cfg.PageSize, cfg.Rate, false), cfg, name, func(int) {})
 	require.NoError(t, err)
 	return s
 }
 
-// Whatever the policy, nobody is sent to a dead worker once that is known, nothing is answered there after its death, and each request is
-// answered or counted as lost.
+// With any policy, no request goes to a worker that is known to be dead, none is answered there
+// after its death, and each is answered or counted as lost.
 func TestDeathLosesOnlyWhatHadBegun(t *testing.T) {
 	died := 100 * time.Second
 	for _, name := range Names() {
@@ -64,7 +64,8 @@ func TestDeathLosesOnlyWhatHadBegun(t *testing.T) {
 	}
 }
 
-// The facts about a GPU are worth something: with them the requests that a dead or a slow worker would have kept waiting are elsewhere.
+// The facts about a GPU are worth something: with them the requests that a dead or a slow
+// worker would have kept waiting are elsewhere.
 func TestHealthIsWorthSomething(t *testing.T) {
 	slow := Fault{Worker: 1, At: 60 * time.Second, Speed: 0.1, For: 200 * time.Second}
 	dead := Fault{Worker: 1, At: 60 * time.Second}

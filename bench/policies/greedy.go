@@ -5,30 +5,44 @@ import (
 	"slices"
 )
 
-// greedy picks the worker with the lowest predicted time to first token plus the cost of what must be computed, which
-// everyone who comes later waits for. It knows the exact caches, queues, running batches and how long answers will be.
-func (s *run) greedy(t *task) int {
+// greedy is the all-knowing router. It picks the worker with the lowest predicted time to first
+// token plus the time of the tokens to compute, which later requests wait for. It knows the
+// caches, queues, running batches and the lengths of answers.
+type greedy struct {
+	*run
+	forecast
+}
+
+func (s *greedy) pick(t *task) int {
 	best, lowest := -1, never
-	for i, w := range s.targets() {
+	w := &s.forecast
+	for i, at := range s.targets() {
+		w.worker = at
 		if !w.fits(t.job) || w.dead {
 			continue
 		}
-		uncached, copied, ready := w.expect(t, s.notes.now)
+		uncached, copied, ready := w.expect(t, s.time.now)
 		miss := clock(uncached) * w.costs.prefillToken
-		begin := max(w.freeAt(s.notes.now), w.roomAt(s.notes.now, t, uncached), ready)
-		cost := begin - s.notes.now + w.time(w.queued()+uncached) + clock(copied)*w.costs.hostToken + miss
+		begin := max(w.freeAt(s.time.now), w.roomAt(s.time.now, t, uncached), ready)
+		cost := begin - s.time.now + w.prefillTime(w.queued()+uncached) + clock(copied)*w.costs.hostToken + miss
 		if cost < lowest {
 			best, lowest = i, cost
 		}
 	}
-	uncached, _, _ := s.workers[best].expect(t, s.notes.now)
-	t.uncached = uncached
+	w.worker = s.workers[best]
+	t.uncached, _, _ = w.expect(t, s.time.now)
 	return best
 }
 
-// roomAt is when running requests will have given back the pages that the queue and t need, or have made room in the batch:
-// a step is taken to last as long as the one under way.
-func (w *worker) roomAt(now clock, t *task, uncached int) clock {
+// forecast predicts a worker's next steps.
+type forecast struct {
+	*worker
+	ending []*task // scratch of roomAt
+}
+
+// roomAt is when running requests will have given back the pages that the queue and t need, or
+// have made room in the batch: a step is taken to last as long as the one under way.
+func (w *forecast) roomAt(now clock, t *task, uncached int) clock {
 	need, places := w.pagesOf(uncached+t.output), 1+len(w.running)+len(w.batch)-w.costs.running
 	for _, other := range w.waiting {
 		need += w.pagesOf(other.uncached + other.output)
@@ -55,14 +69,14 @@ func (w *worker) roomAt(now clock, t *task, uncached int) clock {
 	return now + w.costs.decode(len(w.running), context, left)
 }
 
-// time is how long tokens take in full batches.
-func (w *worker) time(tokens int) clock {
+// prefillTime is the time of tokens in full batches.
+func (w *forecast) prefillTime(tokens int) clock {
 	batches := (tokens + w.costs.chunk - 1) / w.costs.chunk
 	return clock(batches)*w.costs.prefillBase + clock(tokens)*w.costs.prefillToken
 }
 
 // freeAt is when the batch or the decode step under way ends.
-func (w *worker) freeAt(now clock) clock {
+func (w *forecast) freeAt(now clock) clock {
 	switch {
 	case w.idle:
 		return now
@@ -74,7 +88,7 @@ func (w *worker) freeAt(now clock) clock {
 }
 
 // queued is how many tokens the requests before a new one have yet to compute.
-func (w *worker) queued() (n int) {
+func (w *forecast) queued() (n int) {
 	for _, t := range w.waiting {
 		n += t.uncached
 	}
@@ -84,9 +98,10 @@ func (w *worker) queued() (n int) {
 	return n
 }
 
-// expect is what t will have to compute, given the cache and the prompts that are being computed, and what will be copied
-// from host memory, its own and the node's; ready is when that is there.
-func (w *worker) expect(t *task, now clock) (uncached, copied int, ready clock) {
+// expect returns the tokens that t will compute, by the cache and the prompts being computed,
+// and the tokens copied from host memory, the worker's and the node's; ready is the time when
+// those are there.
+func (w *forecast) expect(t *task, now clock) (uncached, copied int, ready clock) {
 	usable := w.usable(t.job)
 	held := w.cache.match(t.path, usable)
 	for _, other := range w.waiting {
@@ -103,10 +118,10 @@ func (w *worker) expect(t *task, now clock) (uncached, copied int, ready clock) 
 		hosted = max(w.host.cache.match(t.path, usable)-held, 0)
 	}
 	ready = now
-	if w.depot != nil {
-		have, soon, _, upto := w.depot.supply(w, t, now)
+	if w.nodeTier != nil {
+		have, soon, _, upto := w.nodeTier.supply(w.worker, t, now)
 		if upto > have {
-			soon = max(soon, w.depot.arrival(upto-have, now))
+			soon = max(soon, w.nodeTier.arrival(upto-have, now))
 		}
 		if upto > held+hosted {
 			hosted, ready = upto-held, soon

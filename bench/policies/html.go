@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// HTML writes the report as one page that needs nothing else: plots as inline SVG, the table, the advice.
+// HTML writes the report as one page that needs nothing else: plots as inline SVG, the table,
+// the advice.
 func (r *Report) HTML(w io.Writer) error {
 	var table strings.Builder
 	if err := r.Table(&table); err != nil {
@@ -56,7 +57,8 @@ const (
 // colour is a hue for the i-th of n lines, at a lightness that reads on white and on black.
 func colour(i, n int) string { return fmt.Sprintf("hsl(%d 65%% 50%%)", i*360/max(n, 1)) }
 
-// bars draws mean and p99 of every policy on one logarithmic axis: what fails is a thousand times slower than what works.
+// bars draws mean and p99 of every policy on one logarithmic axis: failing policies are a
+// thousand times slower than good ones.
 func (r *Report) bars() template.HTML {
 	low, high := math.Inf(1), 0.0
 	for _, x := range r.Results {
@@ -83,7 +85,7 @@ func (r *Report) hitBars() template.HTML {
 	})
 }
 
-// rows draws one bar a policy; draw returns what stands behind it.
+// rows draws one bar for each policy; draw returns the text behind it.
 func (r *Report) rows(draw func(x *Result, b *strings.Builder, y int, fill string) string) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" role="img">`, plotWidth, barHeight*len(r.Results)+8)
@@ -131,8 +133,8 @@ func (r *Report) curves() template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // Built from numbers and escaped names.
 }
 
-// range99 is the axis of times: from the fastest to ten times the slowest good p99, so that one policy that fails does not
-// press all others together.
+// range99 is the axis of times: from the fastest to ten times the slowest good p99, so that one
+// policy that fails does not press all others together.
 func (r *Report) range99() (low, high float64) {
 	low, high = math.Inf(1), math.Inf(1)
 	for _, x := range r.Results {

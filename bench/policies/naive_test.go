@@ -2,8 +2,9 @@ package policies
 
 import "slices"
 
-// naive is the obvious simulation of one worker: token by token, page by page, step by step. It shares nothing with the
-// fast one but the service-time formula, which it applies to one step at a time.
+// naive is the obvious simulation of one worker: token by token, page by page, step by step. It
+// shares nothing with the fast one but the service-time formula, which it applies to one step
+// at a time.
 type naive struct {
 	page, pool int
 	unit       map[string]string // see units
@@ -24,8 +25,8 @@ type naivePage struct {
 	depth  int
 }
 
-// units names the unit of each page by its first one. As in SGLang's tree, a node is used and locked as a whole: the pages
-// behind which no sequence of the trace ends and no two part.
+// units names the unit of each page by its first one. As in SGLang's tree, a node is used and
+// locked as a whole: the pages behind which no sequence of the trace ends and no two part.
 func units(page int, trace [][]uint64, ends []int) map[string]string {
 	w := &naive{page: page}
 	next, end := map[string]map[string]bool{}, map[string]bool{"": true}
@@ -121,7 +122,8 @@ func (w *naive) pinned() (n int) {
 	return n
 }
 
-// evict drops the least recently used page without children, the last of a path first, until one more is free.
+// evict drops the least recently used page without children, the last of a path first, until
+// one more is free.
 func (w *naive) evict() {
 	victim := ""
 	for k, p := range w.pages {

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// A plan is a trace prepared for simulation. All prompts, with their answers, are laid into one path-compressed tree of
-// whole pages that is built once and never changes: a cache is then a number of pages held for each of its nodes, and a
-// look-up is a walk along a request's path, however long the prompt.
+// A plan is a trace prepared for simulation. All prompts, with their answers, are laid into one
+// path-compressed tree of whole pages that is built once and never changes: a cache is then a
+// number of pages held for each of its nodes, and a look-up is a walk along a request's path,
+// however long the prompt.
 type plan struct {
 	page  int
 	nodes []node
@@ -21,7 +22,7 @@ type node struct {
 	parent int32 // -1: the root
 	pages  int32
 	start  int32 // pages before the node
-	req    int32 // whose sequence names the pages
+	req    int32 // a job with these pages
 }
 
 // job is a request as workers see it.
@@ -35,7 +36,8 @@ type job struct {
 	end      int32    // last node of path
 }
 
-// prefixTokens is how much of a prompt names its family for policies that hash: smg's prefix_hash takes 256.
+// prefixTokens is how much of a prompt names its family for policies that hash: smg's
+// prefix_hash takes 256.
 const prefixTokens = 256
 
 // newPlan lays the requests out. Arrivals are divided by rate: 2 is twice as many a second.
@@ -103,7 +105,8 @@ func (p *plan) spread() {
 	}
 }
 
-// repeated returns how many different beginnings of prompts come more than once: each counted where no longer one does.
+// repeated returns how many different beginnings of prompts come more than once: each counted
+// where no longer one does.
 func (p *plan) repeated() (n int) {
 	longer := make([]bool, len(p.nodes))
 	for i := range p.nodes {
@@ -161,7 +164,8 @@ func (b *builder) insert(i int32) {
 	b.jobs[i].end = at
 }
 
-// split cuts the first pages of a node off into a node of their own, above it, and returns that one.
+// split cuts the first pages of a node off into a node of their own, above it, and returns that
+// one.
 func (b *builder) split(n, pages int32, key edge) int32 {
 	lower := &b.nodes[n]
 	upper := int32(len(b.nodes))

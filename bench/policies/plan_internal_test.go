@@ -28,7 +28,8 @@ func decode(data []byte) (trace []Request, page int) {
 	return trace, page
 }
 
-// FuzzPlanAgainstNaive: what the tree says that two prompts share is what their tokens say, written out.
+// FuzzPlanAgainstNaive: the common part of two prompts in the tree is the common part of their
+// tokens, written out.
 func FuzzPlanAgainstNaive(f *testing.F) {
 	f.Add([]byte{3, 0, 1, 2, 3, 1, 4, 1, 5, 0, 0, 2, 0, 3, 1, 4, 1, 5, 2, 2, 2})
 	f.Add([]byte{0, 1, 5, 1, 0, 1, 8, 2, 5, 1, 1, 1, 8, 1, 3, 1, 0, 1, 2, 2, 8, 1, 3})

@@ -2,50 +2,15 @@ package policies
 
 import (
 	"container/heap"
-	"slices"
 	"time"
 )
 
-// With Config.Prefill the first so many workers only compute prompts and the others only decode: a request is routed
-// among the former, and its pages then go over the network to the decoding worker with the most room. The first token
-// reaches the client when they have arrived.
+// With Config.Prefill the first so many workers only compute prompts and the others only
+// decode: a request is routed among the former, and its pages then go over the network to the
+// decoding worker with the most room. The first token reaches the client when they have
+// arrived.
 
-// handoff ends t's prompt at a worker that only computes prompts.
-func (w *worker) handoff(t *task) {
-	w.cache.unlock(t.path, t.locks)
-	w.taken -= t.owned
-	t.owned, t.locks = 0, 0
-	w.counts.requests++
-}
-
-// join lets requests whose pages have arrived into the running batch, as room allows.
-func (w *worker) join(now clock, done func(t *task, now clock)) {
-	for len(w.waiting) > 0 && len(w.running) < w.costs.running {
-		t := w.waiting[0]
-		need := w.pagesOf(t.input + t.output)
-		if need > w.free() {
-			return
-		}
-		w.waiting = slices.Delete(w.waiting, 0, 1)
-		w.taken += need
-		t.owned, t.first = need, now
-		if t.made < t.output {
-			w.running = append(w.running, t)
-			continue
-		}
-		w.leave(t, now, done)
-	}
-}
-
-// leave ends t at a worker that only decodes: its pages are of no use to the next prompt there.
-func (w *worker) leave(t *task, now clock, done func(t *task, now clock)) {
-	w.taken -= t.owned
-	t.owned, t.ended = 0, now
-	w.counts.requests++
-	done(t, now)
-}
-
-// transit are requests whose pages are under way, by their time of arrival.
+// transit are requests with pages on their way, by their time of arrival.
 type transit []*task
 
 func (h transit) Len() int { return len(h) }
@@ -68,14 +33,21 @@ func (h *transit) Pop() any {
 	return t
 }
 
+// transfers are the prompts on their way from prefill to decode workers.
+type transfers struct {
+	*run
+	transit transit
+	token   clock // transfer time of a token
+}
+
 // send puts t's pages on their way to a decoding worker.
-func (s *run) send(t *task, now clock) {
-	t.landed = now + clock(t.input)*s.transfer
+func (s *transfers) send(t *task, now clock) {
+	t.landed = now + clock(t.input)*s.token
 	heap.Push(&s.transit, t)
 }
 
 // land gives the request that arrives next to the decoding worker that will have the most room.
-func (s *run) land(now clock) {
+func (s *transfers) land(now clock) {
 	t, _ := heap.Pop(&s.transit).(*task)
 	best, most := -1, int32(0)
 	for i := s.cfg.Prefill; i < len(s.workers); i++ {
@@ -91,8 +63,8 @@ func (s *run) land(now clock) {
 	s.workers[best].submit(t, now)
 }
 
-// pools compares mixed workers with the best split into prefill and decode pools, and judges by both: the objective for
-// the first token, and the time between tokens.
+// pools compares mixed workers with the best split into prefill and decode pools, and judges by
+// both: the objective for the first token, and the time between tokens.
 func (a *adviser) pools() error {
 	n := a.cfg.Workers
 	if n < 2 || a.cfg.Prefill > 0 {

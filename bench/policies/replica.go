@@ -1,33 +1,30 @@
 package policies
 
 import (
-	"github.com/warmpath/warmpath/dataplane/routing/family"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// replica is one router: its view of the caches, its own dispatches, which it knows at once, and what the workers last
-// reported, which also tells of other replicas' requests.
+// replica is one router: its view of the caches, its own dispatches, which it knows at once,
+// and the workers' last reports, which include other replicas' requests.
 type replica struct {
-	pick     policy.Policy
-	view     *view    // by events
-	trees    []*cache // approximate, of each worker; nil unless the policy has no events
-	loads    []load
-	spaces   candidates
-	gate     *gate // nil: requests wait at workers only
-	laps     []overlap
-	shelves  *view     // of nodes' tiers; nil: they are not known
-	shelved  []overlap // by node
-	turn     uint64
-	families family.Names
-	inbox    []note // of other replicas, by time of arrival
-	read     int
-	alone    bool // expects nothing of what others have sent
-	outages  []outage
-	left     candidates // those that are not out, and their workers
-	leftOpen []int32
+	pick         policy.Policy
+	view         *view    // by events
+	trees        []*cache // approximate, of each worker; nil unless the policy has no events
+	loads        []load
+	candidates   candidates
+	gate         *gate // nil: requests wait at workers only
+	overlaps     []overlap
+	tierView     *view     // of nodes' tiers; nil: they are not known
+	tierOverlaps []overlap // by node
+	turn         uint64
+	prefix       adaptivePrefix
+	inbox        []note // of other replicas, by time of arrival
+	read         int
+	alone        bool // predicts no other replica's requests
+	known        knownFaults
 }
 
-// foresee notes what another replica's request will leave at its worker.
+// foresee predicts the pages of another replica's request at its worker.
 func (p *replica) foresee(n *note) {
 	switch pages := int32(n.t.input / p.view.plan.page); {
 	case p.trees != nil || p.alone:
@@ -40,7 +37,7 @@ func (p *replica) foresee(n *note) {
 
 type candidates []policy.Candidate
 
-// note is what one replica tells the others: that a request was sent, has begun or has ended.
+// note is a message to the other replicas: a request was sent, has begun or has ended.
 type note struct {
 	at   clock
 	t    *task
@@ -67,20 +64,20 @@ func (p *replica) take(now clock) {
 	}
 }
 
-// load is what a replica knows of one worker's load.
+// load is one worker's load as a replica knows it.
 type load struct {
 	backlog policy.Backlog
 	pending float64 // uncached tokens sent without a first token, the plain sum
 	flight  int64   // own requests that have not ended
 	begun   int64   // of flight, those with a first token
-	own     int64   // uncached prompt tokens of own requests in flight, and those that came from KV tiers
+	own     int64   // uncached and fetched prompt tokens of own requests in flight
 	coming  int64   // prompt tokens of own requests without a first token that come from KV tiers
 	heard   report
 	speed   policy.Speed
 	before  struct{ flight, begun, own int64 } // own share of heard
 }
 
-// report is what a worker says of itself.
+// report is a worker's report of its load.
 type report struct {
 	at              clock
 	waiting         int64 // uncached prompt tokens of its queue and of the batch under way
@@ -88,33 +85,6 @@ type report struct {
 	used            int64 // tokens of running requests
 	prefilled       int64
 	prefillBusy     clock
-}
-
-// report looks at a worker. The uncached tokens of its queue are what routers expected; an engine counts them by its own
-// tree, which differs only by what was evicted meanwhile.
-func (w *worker) report(now clock) report {
-	r := report{at: now, prefilled: w.counts.prefilled, prefillBusy: w.counts.prefillBusy}
-	for _, t := range w.waiting {
-		r.waiting += int64(t.uncached)
-	}
-	if w.chunked != nil {
-		r.waiting += int64(w.chunked.input - w.chunked.computed)
-	}
-	unfinished := 0
-	for _, p := range w.batch {
-		r.waiting += int64(p.tokens)
-		unfinished++
-	}
-	if left := w.until - now; unfinished > 0 && left < w.until-w.began {
-		done := float64(now-w.began) / float64(w.until-w.began)
-		for _, p := range w.batch {
-			r.waiting -= int64(done * float64(p.tokens))
-		}
-	}
-	r.begun = int64(len(w.running))
-	r.requests = int64(len(w.waiting)+len(w.running)) + int64(unfinished)
-	r.used = int64(w.taken+w.cache.locked) * int64(w.plan.page)
-	return r
 }
 
 // hear takes a report of worker i.
@@ -155,4 +125,17 @@ func (l *load) note(t *task, kind uint8, now clock) {
 		l.begun--
 		l.own -= int64(t.uncached + t.fetched)
 	}
+}
+
+// choose asks the policy, and a baseline with a hash of the prompt's beginning.
+func (p *replica) choose(prefixes []uint64, req policy.Request, some candidates) policy.Choice {
+	b, ok := p.pick.(baseline)
+	if !ok {
+		return p.pick.Pick(req, some)
+	}
+	prefix := prefixes[0]
+	if b.adaptive() {
+		prefix = p.prefix.hash(len(p.candidates), prefixes)
+	}
+	return b.pickByPrefix(prefix, req, some)
 }

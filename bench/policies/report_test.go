@@ -24,10 +24,11 @@ func simulate(t *testing.T, family string, n int, cfg policies.Config, names ...
 	return r
 }
 
-// kv against the router that knows everything, on every family, at two loads and cache sizes. The simulation is
-// deterministic; the margin is for what is not: floating point on other machines, and changes elsewhere.
+// kv against the all-knowing router, on every workload, at two loads and cache sizes. The
+// simulation is deterministic; the margin is for floating point on other machines, and for
+// changes elsewhere.
 func TestKVIsNearTheBest(t *testing.T) {
-	names, _ := policies.Families()
+	names, _ := policies.Workloads()
 	for _, cfg := range []policies.Config{{}, {Rate: 1.6, CacheTokens: 300_000}} {
 		for _, family := range names {
 			r := simulate(t, family, 2000, cfg, "kv", policies.Greedy)
@@ -40,7 +41,8 @@ func TestKVIsNearTheBest(t *testing.T) {
 	}
 }
 
-// Under load kv must beat sglang-router's rule and round robin, and replicas whose choices one of them makes must lose nothing.
+// Under load kv must beat sglang-router's rule and round robin, and replicas with one leader
+// must lose nothing.
 func TestKVBeatsItsPeersUnderLoad(t *testing.T) {
 	cfg := policies.Config{Workers: 6, CacheTokens: 300_000}
 	one := simulate(t, "bursts", 4000, cfg, "kv", "approx", "round-robin")
@@ -58,12 +60,9 @@ func TestKVBeatsItsPeersUnderLoad(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	cfg := policies.Config{
-		Workers: 3, Study: []string{"queue", "load"}, Queues: policies.Queues(),
-		Routers: 2, EventLoss: 0.1, HostTokens: 1000, Speeds: []float64{1, 2},
-	}
-	names := append(policy.Names(), policies.Greedy)
-	assert.Equal(t, names, policies.Names())
+	cfg := policies.Config{Workers: 3, HostTokens: 1000, Speeds: []float64{1, 2}, Events: policies.Events{EventLoss: 0.1}, Replicas: policies.Replicas{Routers: 2}, Variants: policies.Variants{Study: []string{"queue", "load"}, Queues: policies.Queues()}}
+	names := policies.Names()
+	assert.Subset(t, names, append(policy.Names(), "prefix-hash", "dualmap", policies.Greedy))
 	trace, err := policies.Synthetic("conversations", 1, 300)
 	require.NoError(t, err)
 	trace = append(trace, policies.Request{Prompt: []policies.Segment{{ID: 1 << 50, Tokens: 2_000_000}}, Output: 1})
@@ -126,24 +125,24 @@ func TestSimulateRefuses(t *testing.T) {
 	for _, cfg := range []policies.Config{
 		{Workers: -1},
 		{Workers: 1 << 20},
-		{Routers: -1},
+		{Replicas: policies.Replicas{Routers: -1}},
 		{CacheTokens: 1},
 		{CacheTokens: 1 << 40},
 		{HostTokens: -1},
 		{Rate: -1},
 		{Rate: 1e9},
-		{EventLoss: 2},
-		{EventDelay: -1},
+		{Events: policies.Events{EventLoss: 2}},
+		{Events: policies.Events{EventDelay: -1}},
 		{Poll: -1},
 		{Speeds: []float64{0}},
-		{Share: "telepathy"},
+		{Replicas: policies.Replicas{Share: "telepathy"}},
 		{Ablate: []string{"luck"}},
-		{Study: []string{"luck"}},
-		{Prefill: 8},
-		{Prefill: -1},
+		{Variants: policies.Variants{Study: []string{"luck"}}},
+		{Pools: policies.Pools{Prefill: 8}},
+		{Pools: policies.Pools{Prefill: -1}},
 		{Service: policies.Service{ChunkedPrefill: 3}},
 		{Service: policies.Service{PrefillTokensPerSecond: -1}},
-		{TransferTokensPerSecond: -1},
+		{Pools: policies.Pools{TransferTokensPerSecond: -1}},
 	} {
 		_, err := policies.Simulate(t.Context(), "x", trace, cfg, []string{"kv"}, nil)
 		require.ErrorIs(t, err, policies.ErrConfig, "%+v", cfg)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Result is what one policy did with a trace.
+// Result is the result of one policy on a trace.
 type Result struct {
 	Policy   string        `json:"policy"`
 	Requests int           `json:"requests"`       // answered
@@ -17,28 +17,37 @@ type Result struct {
 	Latency  Times         `json:"latency"`
 	Span     time.Duration `json:"span"` // from the first arrival to the last token
 
-	// Of a run with a queue at the router: requests that found it full, those that waited there, and how long these waited.
-	TurnedAway int           `json:"turned_away,omitempty"`
-	Held       int           `json:"held,omitempty"`
-	HeldFor    time.Duration `json:"held_for,omitempty"` // in the mean
-
-	PromptTokens int64 `json:"prompt_tokens"`
-	HitTokens    int64 `json:"hit_tokens"`              // found in a cache, host memory included
-	HostTokens   int64 `json:"host_tokens"`             // of them, copied from host memory, the worker's or the node's
-	PulledTokens int64 `json:"pulled_tokens,omitempty"` // that came from another node's tier
-	OutputTokens int64 `json:"output_tokens"`
+	Queueing
+	TokenCounts
 
 	Hits       float64 `json:"hits"`       // HitTokens / PromptTokens
 	Throughput float64 `json:"throughput"` // answered requests a second
 	Tokens     float64 `json:"tokens"`     // prompt and output tokens a second
-	// Imbalance is the busiest worker's time at work over the mean of all; Busy is that mean over Span.
+	// Imbalance is the busiest worker's time at work over the mean of all; Busy is that mean
+	// over Span.
 	Imbalance float64  `json:"imbalance"`
 	Busy      float64  `json:"busy"`
 	Workers   []Worker `json:"workers"`
-	// Expected compares what the router thought a prompt would find with what it found.
+	// Expected compares the expected overlap with the found one.
 	Expected Expected `json:"expected"`
 
 	TTFTs []time.Duration `json:"-"` // of all answered requests, sorted
+}
+
+// Queueing is the queue at the routers.
+type Queueing struct {
+	TurnedAway int           `json:"turned_away,omitempty"` // requests that found it full
+	Held       int           `json:"held,omitempty"`        // requests that waited there
+	HeldFor    time.Duration `json:"held_for,omitempty"`    // their mean wait
+}
+
+// TokenCounts add up over all answered requests.
+type TokenCounts struct {
+	PromptTokens int64 `json:"prompt_tokens"`
+	HitTokens    int64 `json:"hit_tokens"`              // found in a cache, host memory included
+	HostTokens   int64 `json:"host_tokens"`             // of them, from host memory of worker or node
+	PulledTokens int64 `json:"pulled_tokens,omitempty"` // from another node's tier
+	OutputTokens int64 `json:"output_tokens"`
 }
 
 // Times sums up a distribution.
@@ -60,7 +69,7 @@ type Worker struct {
 
 // Expected counts requests by whether the router knew.
 type Expected struct {
-	Exact  int `json:"exact"`  // found what was expected
+	Exact  int `json:"exact"`  // found the expected overlap
 	Enough int `json:"enough"` // at least 0.8 of it, which the router itself counts as a hit
 }
 
@@ -68,7 +77,7 @@ const enough = 0.8
 
 // result sums a run up.
 func (s *run) result() *Result {
-	r := &Result{Policy: s.name, Refused: s.refused, TurnedAway: s.turned, Held: s.held, Lost: s.lost}
+	r := &Result{Policy: s.name, Refused: s.refused, Queueing: Queueing{TurnedAway: s.holding.turned, Held: s.holding.held}, Lost: s.faults.lost}
 	var ttft, itl, latency []time.Duration
 	waited := 0.0
 	last := clock(0)
@@ -106,7 +115,7 @@ func (s *run) result() *Result {
 	r.Hits = ratio(float64(r.HitTokens), float64(r.PromptTokens))
 	r.Throughput = ratio(float64(r.Requests), span.seconds())
 	r.Tokens = ratio(float64(r.PromptTokens+r.OutputTokens), span.seconds())
-	for _, d := range s.depots {
+	for _, d := range s.tiers.byNode {
 		r.PulledTokens += d.pulled
 	}
 	r.addWorkers(s, span)

@@ -5,41 +5,37 @@ import "github.com/warmpath/warmpath/dataplane/routing/policy"
 // route lets replica r choose t's worker and counts it there.
 func (s *run) route(r *replica, t *task) {
 	usable := int32((t.input - 1) / s.page)
-	r.take(s.notes.now)
+	r.take(s.time.now)
 	if r.trees == nil {
-		r.view.catchUp(s.notes.now)
+		r.view.catchUp(s.time.now)
 	}
-	r.view.match(r.laps, t.path, usable)
+	r.view.match(r.overlaps, t.path, usable)
 	s.pickFor(r, t)
 	s.spread(t, noteSent)
 	s.expectOf(r, t)
 }
 
-// pickFor lets r choose t's worker by r.laps.
+// pickFor lets r choose t's worker by r.overlaps.
 func (s *run) pickFor(r *replica, t *task) {
-	stored := s.stored(r, t)
-	for i := range r.spaces {
-		r.spaces[i] = s.candidate(r, i)
+	stored := s.tiers.stored(r, t)
+	for i := range r.candidates {
+		r.candidates[i] = s.candidate(r, i)
 		if stored {
-			s.offer(r, i)
+			s.tiers.offer(r, i)
 		}
 	}
-	prefix := t.prefixes[0]
-	if r.pick.Needs().Has(policy.NeedsFamily) {
-		prefix = r.families.Name(len(r.spaces), func(n int) (uint64, bool) { return t.prefixes[n], n+1 < len(t.prefixes) })
-	}
-	some, open := r.alive(r.allowed())
+	some, open := r.known.alive(r.gate.allowed(r.candidates))
 	req := policy.Request{
-		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Prefix: prefix, Stored: stored,
+		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Stored: stored,
 	}
-	choice := r.pick.Pick(req, some)
-	fetched := r.fetches(req, some, choice.Index)
+	choice := r.choose(t.prefixes, req, some)
+	fetched := fetches(r.pick, req, some, choice.Index)
 	if open != nil {
 		choice.Index = int(open[choice.Index])
 	}
 	r.turn++
 	t.worker = int32(choice.Index)
-	c := &r.spaces[choice.Index]
+	c := &r.candidates[choice.Index]
 	t.uncached, t.fetched = t.input-max(c.Cached+fetched, c.Predicted), fetched
 }
 
@@ -59,19 +55,19 @@ func (s *run) expectOf(r *replica, t *task) {
 
 // candidate is worker i as replica r sees it.
 func (s *run) candidate(r *replica, i int) policy.Candidate {
-	l, o := &r.loads[i], &r.laps[i]
+	l, o := &r.loads[i], &r.overlaps[i]
 	c := policy.Candidate{
 		ID: mix(uint64(i) + 1), Cached: int(o.any) * s.page, Host: int(o.any-o.held) * s.page, Predicted: int(o.soon) * s.page,
 		Rate: l.speed.Rate(), Pool: int64(s.cfg.CacheTokens), Used: l.used(), Tree: r.view.tokens[i],
 		Most:     int64(s.cfg.Service.MaxRunning),
-		Age:      (s.notes.now - l.heard.at).seconds(),
+		Age:      (s.time.now - l.heard.at).seconds(),
 		InFlight: l.requests(), Waiting: l.requests() - l.decoding(),
 	}
 	if s.ablated.rate {
 		c.Rate = 0
 	}
-	r.judge(&c, i)
-	c.Pending = int64(l.backlog.Tokens(s.notes.now.seconds(), c.Rate))
+	r.known.judge(&c, i)
+	c.Pending = int64(l.backlog.Tokens(s.time.now.seconds(), c.Rate))
 	switch {
 	case s.ablated.load:
 		c.Pending, c.InFlight, c.Waiting, c.Used = l.heard.waiting, l.heard.requests, l.heard.requests-l.heard.begun, l.heard.used
@@ -81,7 +77,7 @@ func (s *run) candidate(r *replica, i int) policy.Candidate {
 		}
 		c.Pending = int64(l.pending)
 	}
-	// What others tell of a request may be overtaken by a worker's report of it.
+	// A worker's report of a request may precede another replica's message.
 	c.Waiting = max(c.Waiting, 0)
 	if s.ablated.predictions {
 		c.Predicted = c.Cached

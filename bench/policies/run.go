@@ -8,37 +8,35 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Greedy is the name of the all-knowing router: it sees every cache, every queue and every running batch as they are now,
-// and no router that must be told can. It is the baseline that the others are measured by.
+// Greedy is the name of the all-knowing router: it sees every cache, every queue and every
+// running batch as they are now, and no router that must be told can. It is the baseline that
+// the others are measured by.
 const Greedy = "greedy"
 
-// Names lists what can be simulated: the policies of package policy, and [Greedy].
-func Names() []string { return append(policy.Names(), Greedy) }
+// Names lists the policies of package policy, the baselines and [Greedy].
+func Names() []string { return append(policyNames(), Greedy) }
 
 // run is one simulation of one policy.
 type run struct {
 	*plan
-	cfg      Config
-	name     string
-	pick     policy.Policy // of the first replica; nil: greedy
-	workers  []*worker
-	replicas []*replica
-	depots   []*depot // by node; none without tiers
-	tasks    []task
-	ablated  ablation
-	refused  int
-	turned   int  // of refused, by a full queue
-	held     int  // by a router's queue
-	freed    bool // perhaps there is room for what routers hold
-	way      asking
-	answered int
-	notes    notes
-	progress func(int)
-	observe  func(*worker) // of tests: after every step of a worker; may be nil
-	transit  transit
-	faults   []faultEvent // to come, by time
-	lost     int          // of refused, begun by a worker that died
-	transfer clock        // of a token
+	cfg       Config
+	name      string
+	pick      policy.Policy // of the first replica; nil: greedy
+	workers   []*worker
+	replicas  []*replica
+	tasks     []task
+	ablated   ablation
+	refused   int
+	answered  int
+	time      timeline
+	progress  func(int)
+	observe   func(*worker) // of tests: after every step of a worker; may be nil
+	greedy    greedy
+	arbiter   arbiter
+	holding   holding
+	faults    faults
+	transfers transfers
+	tiers     nodeTiers
 }
 
 // targets are the workers that take prompts.
@@ -52,8 +50,9 @@ func (s *run) targets() []*worker {
 // newRun prepares a simulation. cfg has its defaults.
 func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) {
 	s := &run{plan: p, cfg: cfg, name: name, tasks: make([]task, len(p.jobs)), ablated: ablate(cfg.Ablate), progress: progress}
+	s.greedy.run, s.arbiter.run, s.holding.run, s.faults.run, s.transfers.run, s.tiers.run = s, s, s, s, s, s
 	if name != Greedy {
-		pick, err := policy.New(name, s.options(0))
+		pick, err := newPolicy(name, s.options(0))
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +60,7 @@ func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) 
 	}
 	s.build()
 	if len(cfg.Faults) > 0 {
-		s.planFaults()
+		s.faults.plan()
 	}
 	return s, nil
 }
@@ -85,10 +84,12 @@ func simulate(ctx context.Context, p *plan, cfg Config, name string, progress fu
 	return s, s.loop(ctx)
 }
 
-// approximate reports whether the policy sees the approximate tree: sglang-router's rule has nothing else.
+// approximate reports whether the policy sees the approximate tree: sglang-router's rule has
+// nothing else.
 func (s *run) approximate() bool { return s.cfg.Approx || s.name == "approx" }
 
-// build makes workers and replicas, each with a view of its own: what it has in flight only it knows.
+// build makes workers and replicas, each with a view of its own: only it knows its requests in
+// flight.
 func (s *run) build() {
 	for i := range s.cfg.Workers {
 		told := func(n, held int32) { s.event(i, n, held, false) }
@@ -106,15 +107,15 @@ func (s *run) build() {
 		}
 		s.workers = append(s.workers, w)
 	}
-	s.transfer = clock(math.Round(float64(second) / s.cfg.TransferTokensPerSecond))
+	s.transfers.token = clock(math.Round(float64(second) / s.cfg.TransferTokensPerSecond))
 	n := len(s.targets())
 	for k := range s.cfg.Routers {
-		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), spaces: make([]policy.Candidate, n), laps: make([]overlap, n), view: newView(s.plan, n)}
+		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), candidates: make([]policy.Candidate, n), overlaps: make([]overlap, n), view: newView(s.plan, n)}
 		if s.cfg.queue != "" && s.pick != nil {
 			r.gate = newGate(s.cfg.queue)
 		}
 		if k > 0 && s.pick != nil {
-			r.pick, _ = policy.New(s.name, s.options(k)) // is known by now
+			r.pick, _ = newPolicy(s.name, s.options(k)) // is known by now
 		}
 		if s.approximate() {
 			for i := range n {
@@ -123,39 +124,41 @@ func (s *run) build() {
 		}
 		s.replicas = append(s.replicas, r)
 	}
-	s.buildDepots()
+	s.tiers.build()
 }
 
-// event tells every replica what worker i holds of node n, on the GPU or in host memory, unless it is lost on the way.
+// event tells every replica of worker i's pages of node n, on the GPU or in host memory, unless
+// the event is lost.
 func (s *run) event(i int, n, held int32, host bool) {
 	for k, r := range s.replicas {
-		at := s.notes.now + ticks(s.cfg.EventDelay)
-		if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.notes.events) < s.cfg.EventLoss {
+		at := s.time.now + ticks(s.cfg.EventDelay)
+		if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.time.events) < s.cfg.EventLoss {
 			r.view.lost[i] = append(r.view.lost[i], n)
 			continue
 		}
 		r.view.expect(change{at: at, worker: int32(i), node: n, held: held, host: host})
 	}
-	s.notes.events++
+	s.time.events++
 }
 
 // chance is a number in [0, 1) for the n-th of something.
 func (s *run) chance(n uint64) float64 { return float64(mix(s.cfg.Seed^mix(n))>>11) / (1 << 53) }
 
-// notes are the run's own clock and counters.
-type notes struct {
+// timeline is the time of a run and of its next reports.
+type timeline struct {
 	now      clock
 	events   uint64
 	nextPoll clock
 	nextSync clock
 }
 
-// loop plays the trace. At one instant reports come first, then arrivals, then what workers have finished.
+// loop plays the trace. At one instant reports come first, then arrivals, then steps of
+// workers.
 func (s *run) loop(ctx context.Context) error {
 	arrived := 0
-	s.notes.nextSync = never
+	s.time.nextSync = never
 	if s.cfg.EventLoss > 0 {
-		s.notes.nextSync = ticks(s.cfg.Resync)
+		s.time.nextSync = ticks(s.cfg.Resync)
 	}
 	for s.answered+s.refused < len(s.jobs) {
 		at, w := never, (*worker)(nil)
@@ -174,10 +177,10 @@ func (s *run) loop(ctx context.Context) error {
 			return fmt.Errorf("cannot go on with %d of %d requests answered: %w", s.answered, len(s.jobs), ErrConfig)
 		}
 		s.upkeep(at)
-		s.notes.now = at
+		s.time.now = at
 		if w != nil {
 			w.advance(at, s.done)
-			s.freed = s.cfg.queue != ""
+			s.holding.freed = s.cfg.queue != ""
 			if s.observe != nil {
 				s.observe(w)
 			}
@@ -195,26 +198,27 @@ func (s *run) loop(ctx context.Context) error {
 	return nil
 }
 
-// meanwhile does what comes next on the way between routers and workers, if it comes before at.
+// meanwhile takes the next step between routers and workers, if it comes before at.
 func (s *run) meanwhile(at clock) bool {
 	switch {
-	case s.nextFault() <= at && s.nextFault() < never:
-		s.suffer()
-	case len(s.transit) > 0 && s.transit[0].landed < at:
-		s.upkeep(s.transit[0].landed)
-		s.notes.now = s.transit[0].landed
-		s.land(s.notes.now)
-	case s.nextAsked() < at:
-		s.carry(s.nextAsked())
-	case s.freed && s.notes.now < at:
-		// One at a time, and behind all of this instant: no worker then has two arrivals at once.
-		s.notes.now++
-		s.upkeep(s.notes.now)
-		s.freed = s.release()
-	case s.notes.nextPoll < at && s.waits():
-		s.notes.now = s.notes.nextPoll
-		s.upkeep(s.notes.now)
-		s.freed = true
+	case s.faults.next() <= at && s.faults.next() < never:
+		s.faults.suffer()
+	case len(s.transfers.transit) > 0 && s.transfers.transit[0].landed < at:
+		s.upkeep(s.transfers.transit[0].landed)
+		s.time.now = s.transfers.transit[0].landed
+		s.transfers.land(s.time.now)
+	case s.arbiter.next() < at:
+		s.arbiter.carry(s.arbiter.next())
+	case s.holding.freed && s.time.now < at:
+		// One at a time, and behind all of this instant: no worker then has two arrivals at
+		// once.
+		s.time.now++
+		s.upkeep(s.time.now)
+		s.holding.freed = s.holding.release()
+	case s.time.nextPoll < at && s.holding.waits():
+		s.time.now = s.time.nextPoll
+		s.upkeep(s.time.now)
+		s.holding.freed = true
 	default:
 		return false
 	}
@@ -226,23 +230,23 @@ func (s *run) upkeep(at clock) {
 	if s.pick == nil {
 		return
 	}
-	for s.notes.nextPoll <= at {
+	for s.time.nextPoll <= at {
 		for i, w := range s.targets() {
 			if w.dead {
 				continue
 			}
-			report := w.report(s.notes.nextPoll)
+			report := w.report(s.time.nextPoll)
 			for _, r := range s.replicas {
-				r.take(s.notes.nextPoll) // else what the report counts would be counted again
+				r.take(s.time.nextPoll) // else requests in the report would be counted twice
 				r.hear(i, report)
 			}
 		}
-		s.notes.nextPoll += ticks(s.cfg.Poll)
+		s.time.nextPoll += ticks(s.cfg.Poll)
 	}
-	for s.notes.nextSync <= at {
+	for s.time.nextSync <= at {
 		for _, r := range s.replicas {
-			// A resync tells the state as it is now: what is still under way tells nothing newer.
-			r.view.catchUp(s.notes.nextSync + ticks(s.cfg.EventDelay))
+			// A resync tells the present state: events under way are no newer.
+			r.view.catchUp(s.time.nextSync + ticks(s.cfg.EventDelay))
 			for i, lost := range r.view.lost {
 				for _, n := range lost {
 					w := s.workers[i]
@@ -254,38 +258,38 @@ func (s *run) upkeep(at clock) {
 				r.view.lost[i] = lost[:0]
 			}
 		}
-		s.notes.nextSync += ticks(s.cfg.Resync)
+		s.time.nextSync += ticks(s.cfg.Resync)
 	}
 }
 
 // arrive routes job i and sends it.
 func (s *run) arrive(i int32) {
 	t := &s.tasks[i]
-	t.job, t.id, t.arrived = &s.jobs[i], i, s.notes.now
+	t.job, t.id, t.arrived = &s.jobs[i], i, s.time.now
 	if !s.workers[0].fits(t.job) || !s.workers[len(s.workers)-1].fits(t.job) {
 		s.refused++
 		t.worker = -1
 		return
 	}
 	if s.pick == nil {
-		t.worker = int32(s.greedy(t))
+		t.worker = int32(s.greedy.pick(t))
 	} else {
 		t.replica = int32(mix(s.cfg.Seed^uint64(i)) % uint64(len(s.replicas)))
 		r := s.replicas[t.replica]
 		if r.gate != nil {
-			if !s.enter(r, t) {
-				s.turnAway(t)
+			if !s.holding.enter(r, t) {
+				s.holding.turnAway(t)
 			}
 			return
 		}
 		if s.cfg.Share == ShareOne && t.replica > 0 {
-			s.ask(r, t)
+			s.arbiter.ask(r, t)
 			return
 		}
 		s.route(r, t)
 	}
-	t.sent = s.notes.now
-	s.workers[t.worker].submit(t, s.notes.now)
+	t.sent = s.time.now
+	s.workers[t.worker].submit(t, s.time.now)
 }
 
 // done hears of first tokens, of ends, and of prompts that are ready for a decoding worker.
@@ -303,7 +307,7 @@ func (s *run) done(t *task, now clock) {
 		}
 	}
 	if handed {
-		s.send(t, now)
+		s.transfers.send(t, now)
 		return
 	}
 	if t.ended == now {
@@ -316,10 +320,10 @@ func (s *run) spread(t *task, kind uint8) {
 	for i, r := range s.replicas {
 		switch {
 		case i == int(t.replica):
-			r.loads[t.worker].note(t, kind, s.notes.now)
+			r.loads[t.worker].note(t, kind, s.time.now)
 		case i == 0 && kind == noteSent && t.promised: // has counted it
 		case s.cfg.Share != SharePolls:
-			r.inbox = append(r.inbox, note{at: s.notes.now + ticks(s.cfg.Hop), t: t, kind: kind})
+			r.inbox = append(r.inbox, note{at: s.time.now + ticks(s.cfg.Hop), t: t, kind: kind})
 		}
 	}
 }

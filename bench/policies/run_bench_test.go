@@ -6,7 +6,8 @@ import (
 	"github.com/warmpath/warmpath/bench/policies"
 )
 
-// BenchmarkSimulate plays 10,000 requests of chats; its ns/op over 10,000 is the cost of one simulated request.
+// BenchmarkSimulate plays 10,000 requests of chats; its ns/op over 10,000 is the cost of one
+// simulated request.
 func BenchmarkSimulate(b *testing.B) {
 	trace, err := policies.Synthetic("conversations", 1, 10_000)
 	if err != nil {

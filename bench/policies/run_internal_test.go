@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// tiny makes a small trace with much in common: a few prefixes of odd lengths, chats that go on, prompts that repeat.
+// tiny makes a small trace with much in common: a few prefixes of odd lengths, chats that go
+// on, prompts that repeat.
 func tiny(seed uint64, n int) []Request {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 	shared := g.segments(3, 1, 40)
@@ -45,7 +46,7 @@ func tinyConfig(seed uint64) Config {
 	}.withDefaults()
 }
 
-// naively replays on the naive worker what a run sent to worker w, and compares every request.
+// naively replays worker w's requests on the naive worker, and compares every request.
 func naively(t *testing.T, s *run, trace [][]uint64, unit map[string]string, w int) {
 	t.Helper()
 	n := &naive{
@@ -111,7 +112,7 @@ func TestSimulationAgainstNaive(t *testing.T) {
 	}
 }
 
-// sound checks what must hold of a worker at any time.
+// sound checks the invariants of a worker.
 func sound(t *testing.T, w *worker) {
 	t.Helper()
 	require.GreaterOrEqual(t, w.free(), int32(0), "the pool is over-full")
@@ -147,8 +148,8 @@ func sound(t *testing.T, w *worker) {
 	}
 }
 
-// Every request ends exactly once, pools are never over-full, and nothing is held when all is done: whatever the policy,
-// the number of replicas, what is lost on the way, and whether prefill is apart.
+// Every request ends exactly once, pools are never over-full, and no page is locked at the end:
+// with any policy, number of replicas and lost events, with and without prefill workers.
 func TestConservation(t *testing.T) {
 	variants := map[string]func(*Config){
 		"plain":    func(*Config) {},
@@ -222,7 +223,8 @@ func conserve(t *testing.T, cfg Config, name string) {
 	}
 }
 
-// With no delay and no loss a router's view is the truth; with both, it is again after a resync.
+// With no delay and no loss a router's view is the truth; with both, it is again after a
+// resync.
 func TestViewFollowsCaches(t *testing.T) {
 	for _, loss := range []float64{0, 0.5} {
 		cfg := tinyConfig(7)
@@ -231,7 +233,7 @@ func TestViewFollowsCaches(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.loop(t.Context()))
 		s.replicas[0].view.catchUp(never)
-		s.upkeep(s.notes.now + ticks(time.Second))
+		s.upkeep(s.time.now + ticks(time.Second))
 		for i, w := range s.workers {
 			for n := range s.nodes {
 				row := s.replicas[0].view.rows[n]
@@ -249,7 +251,7 @@ func TestViewFollowsCaches(t *testing.T) {
 func TestSimulationIsDeterministic(t *testing.T) {
 	trace, err := Synthetic("conversations", 3, 800)
 	require.NoError(t, err)
-	cfg := Config{Routers: 3, Share: ShareGossip, EventLoss: 0.1, CacheTokens: 200_000, Seed: 5}
+	cfg := Config{CacheTokens: 200_000, Seed: 5, Events: Events{EventLoss: 0.1}, Replicas: Replicas{Routers: 3, Share: ShareGossip}}
 	var first *Report
 	for range 3 {
 		r, err := Simulate(context.Background(), "x", trace, cfg, Names(), nil)
@@ -283,8 +285,9 @@ func (alone) Pick(_ policy.Request, candidates []policy.Candidate) policy.Choice
 	return policy.Choice{Index: best}
 }
 
-// Where every prompt has the same first block and nothing else in common, the cache is worth next to nothing. Overlap alone
-// sends all of them to one worker; kv must be as good as taking turns.
+// Where every prompt has the same first block and nothing else in common, the cache is worth
+// next to nothing. Overlap alone sends all of them to one worker; kv must be as good as taking
+// turns.
 func TestOneBlockTrap(t *testing.T) {
 	trace, err := Synthetic("trap", 1, 2000)
 	require.NoError(t, err)

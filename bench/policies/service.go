@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Service says how long work takes on one worker; the zero value of a field stands for its default. The formula and the
-// defaults are those of the simulated workers of this project (package sim), one node of 8 H100 with a dense model of 70
-// billion parameters, so that a trace replayed against them and a simulation of it can be compared:
+// Service says how long work takes on one worker; the zero value of a field stands for its
+// default. The formula and the defaults are those of the simulated workers of this project
+// (package sim), one node of 8 H100 with a dense model of 70 billion parameters, so that a
+// trace replayed against them and a simulation of it can be compared:
 //
 //	prefill batch of n new tokens:               PrefillBase + n / PrefillTokensPerSecond + host tokens / HostTokensPerSecond
 //	decode step of b requests and c tokens:      DecodeBase + b·DecodePerRequest + c·DecodePerToken
@@ -18,8 +19,8 @@ type Service struct {
 	DecodeBase             time.Duration // of every decode step; default 14 ms
 	DecodePerRequest       time.Duration // default 60 µs
 	DecodePerToken         time.Duration // for each token of context in the batch; default 17 ns
-	// HostTokensPerSecond is how fast pages come back from host memory. The default, 150,000, is 320 KB a token at 48 GB/s, what
-	// one PCIe 5 link of 64 GB/s gives.
+	// HostTokensPerSecond is the speed of pages from host memory. The default, 150,000, is 320
+	// KB a token at 48 GB/s, the throughput of one PCIe 5 link of 64 GB/s.
 	HostTokensPerSecond float64
 	MaxRunning          int // largest running batch; default 64
 }
@@ -69,15 +70,16 @@ func (c *costs) prefill(tokens, host int) clock {
 	return c.prefillBase + clock(tokens)*c.prefillToken + clock(host)*c.hostToken
 }
 
-// decode is the time of the first steps decode steps of a batch that begins with context tokens: each step adds one token
-// to every request's context before it reads it.
+// decode is the time of the first steps decode steps of a batch that begins with context
+// tokens: each step adds one token to every request's context before it reads it.
 func (c *costs) decode(requests int, context int64, steps int) clock {
 	k, b := clock(steps), clock(requests)
 	first := c.decodeBase + b*c.decodeRequest + clock(context)*c.decodeToken
 	return k*first + b*c.decodeToken*(k*(k-1)/2)
 }
 
-// stepsBy is the fewest steps, at least one and at most most, that last until elapsed or longer.
+// stepsBy is the fewest steps, at least one and at most most, that last until elapsed or
+// longer.
 func (c *costs) stepsBy(requests int, context int64, elapsed clock, most int) int {
 	low, high := 1, most
 	for low < high {

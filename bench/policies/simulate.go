@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Report is what a comparison of policies on one trace shows.
+// Report is a comparison of policies on one trace.
 type Report struct {
 	Trace    Summary   `json:"trace"`
 	Config   Config    `json:"config"`
@@ -21,22 +21,25 @@ type Report struct {
 type Summary struct {
 	Name     string        `json:"name"`
 	Requests int           `json:"requests"`
-	Span     time.Duration `json:"span"` // between the first and the last arrival, at the simulated rate
+	Span     time.Duration `json:"span"` // of arrivals, at the simulated rate
 	Input    float64       `json:"input"`
 	Output   float64       `json:"output"` // both mean tokens
-	// Bound is the hit rate of one cache without an end, entered at once: no router can do better.
+	// Bound is the hit rate of one cache without an end, entered at once: no router can do
+	// better.
 	Bound float64 `json:"bound"`
-	// Repeated is how many different beginnings come more than once, each counted where no longer one does.
+	// Repeated is how many different beginnings come more than once, each counted where no
+	// longer one does.
 	Repeated int `json:"repeated"`
-	// Demand is the prefill that the trace asks for with an empty cache, in workers of Service's speed.
+	// Demand is the prefill that the trace asks for with an empty cache, in workers of
+	// Service's speed.
 	Demand float64 `json:"demand"`
 }
 
 // Progress hears how many requests of how many a policy has been given.
 type Progress func(policy string, done, total int)
 
-// Simulate plays a trace under each of the named policies, one after the other, each with empty caches. The same
-// arguments give the same results.
+// Simulate plays a trace under each of the named policies, one after the other, each with empty
+// caches. The same arguments give the same results.
 func Simulate(ctx context.Context, name string, trace []Request, cfg Config, names []string, progress Progress) (*Report, error) {
 	s, err := newStudy(trace, cfg, progress)
 	if err != nil {
@@ -105,7 +108,8 @@ func newStudy(trace []Request, cfg Config, progress Progress) (*study, error) {
 	return &study{cfg: cfg, plan: newPlan(trace, cfg.PageSize, cfg.Rate, cfg.Spread), progress: progress}, nil
 }
 
-// run simulates one policy under cfg, which may differ from the study's in all but the trace and the pages.
+// run simulates one policy under cfg, which may differ from the study's in all but the trace
+// and the pages.
 func (s *study) run(ctx context.Context, name string, cfg Config) (*Result, error) {
 	r, err := simulate(ctx, s.plan, cfg, name, func(n int) { s.progress(name, n, len(s.plan.jobs)) })
 	if err != nil {
@@ -126,7 +130,7 @@ func (s *study) summary(name string) Summary {
 	return sum
 }
 
-// warn notes what makes results mean less than they seem to.
+// warn lists the facts that make results mean less than they seem to.
 func (r *Report) warn() {
 	for _, x := range r.Results {
 		if long := x.Refused - x.TurnedAway - x.Lost; long > 0 {
@@ -145,8 +149,8 @@ func (r *Report) warn() {
 	}
 }
 
-// Best returns the result with the lowest mean time to first token among policies, the all-knowing router left out; nil if
-// there is none.
+// Best returns the result with the lowest mean time to first token among policies, the
+// all-knowing router left out; nil if there is none.
 func (r *Report) Best() (best *Result) {
 	for _, x := range r.Results {
 		if x.Policy != Greedy && (best == nil || x.TTFT.Mean < best.TTFT.Mean) {
@@ -154,6 +158,25 @@ func (r *Report) Best() (best *Result) {
 		}
 	}
 	return best
+}
+
+// Advise plays the trace some more times and recommends a deployment in words: number of
+// workers, routing or not, number of router replicas, separate pools or not, each with its
+// numbers. objective is the time to first token that 99 of 100 requests should keep; 0 is 2 s.
+func (r *Report) Advise(ctx context.Context, trace []Request, objective time.Duration, progress Progress) error {
+	or(&objective, 2*time.Second)
+	s, err := newStudy(trace, r.Config, progress)
+	if err != nil {
+		return err
+	}
+	a := &adviser{study: s, ctx: ctx, report: r, objective: objective}
+	for _, step := range []func() error{a.size, a.routing, a.replicas, a.pools} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	a.rules()
+	return nil
 }
 
 // result returns the result of one policy, or nil.

@@ -51,7 +51,7 @@ func (r *Report) Table(w io.Writer) error {
 	return err
 }
 
-// describe says what was simulated, in one line.
+// describe returns the configuration in one line.
 func (c *Config) describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d workers of %s cached tokens", c.Workers, trace.Grouped(c.CacheTokens))

@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/bench/trace"
 )
 
-// Segment is a run of tokens with one name: equal ids stand for equal tokens, position by position. A shorter segment of
-// the same id is a prefix of the longer one.
+// Segment is a run of tokens with one name: equal ids stand for equal tokens, position by
+// position. A shorter segment of the same id is a prefix of the longer one.
 type Segment struct {
 	ID     uint64
 	Tokens int
@@ -18,7 +18,7 @@ type Request struct {
 	At     time.Duration // since the trace's first moment
 	Prompt []Segment
 	Output int    // tokens of the answer, at least 1
-	Answer uint64 // segment id of the answer, if a later prompt contains it; 0 is an answer that nobody repeats
+	Answer uint64 // segment id of the answer in later prompts; 0: it is in none
 }
 
 // Input returns the prompt's length in tokens.
@@ -29,10 +29,11 @@ func (r *Request) Input() (n int) {
 	return n
 }
 
-// answerBit marks ids of answers that a trace does not name. Ids of traces are small numbers or 63-bit hashes.
+// answerBit marks ids of answers that a trace does not name. Ids of traces are small numbers or
+// 63-bit hashes.
 const answerBit = 1 << 63
 
-// Recorded turns requests that were read into what is simulated.
+// Recorded turns recorded requests into simulated ones.
 func Recorded(from []trace.Request) []Request {
 	out := make([]Request, len(from))
 	for i := range from {
@@ -45,7 +46,8 @@ func Recorded(from []trace.Request) []Request {
 	return out
 }
 
-// Found is the hit rate that a log's own workers had, over the requests that tell it; ok is false where none does.
+// Found is the hit rate that a log's own workers had, over the requests that tell it; ok is
+// false where none does.
 func Found(from []trace.Request) (rate float64, ok bool) {
 	prompt, hit := 0, 0
 	for i := range from {

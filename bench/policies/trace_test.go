@@ -42,7 +42,7 @@ func TestRecordedFile(t *testing.T) {
 }
 
 func TestFamilies(t *testing.T) {
-	names, what := policies.Families()
+	names, what := policies.Workloads()
 	require.Len(t, what, len(names))
 	for _, name := range names {
 		trace, err := policies.Synthetic(name, 1, 500)

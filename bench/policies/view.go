@@ -1,10 +1,10 @@
 package policies
 
-// view is what one router replica knows of the workers' caches: what events have told it, late and perhaps not all of
-// them, and what it has sent and not heard of.
+// view is one replica's knowledge of the workers' caches: by events, late and perhaps not all
+// of them, and by its own requests in flight.
 type view struct {
 	plan    *plan
-	rows    [][]known // by node, then by worker; nil: nobody has any
+	rows    [][]known // by node, then by worker; nil: no worker has any
 	workers int
 	queue   []change // events under way, by time of arrival
 	head    int
@@ -12,7 +12,7 @@ type view struct {
 	lost    [][]int32 // nodes of each worker of which an event was lost
 }
 
-// known is what is known of one node at one worker, in pages.
+// known is the known part of one node at one worker, in pages.
 type known struct {
 	held  int32 // by events
 	host  int32 // by events, in host memory
@@ -42,7 +42,7 @@ func (v *view) row(n int32) []known {
 // expect queues an event that arrives at at; delays are constant, so the queue is in order.
 func (v *view) expect(c change) { v.queue = append(v.queue, c) }
 
-// catchUp applies what has arrived by now.
+// catchUp applies the events that have arrived by now.
 func (v *view) catchUp(now clock) {
 	for v.head < len(v.queue) && v.queue[v.head].at <= now {
 		c := &v.queue[v.head]
@@ -65,7 +65,8 @@ func (v *view) set(worker, n, held int32) {
 	k.held = held
 }
 
-// predict adds (or, with -1, takes back) a request in flight at a worker, whose prompt has pages pages.
+// predict adds (or, with -1, takes back) a request in flight at a worker, with a prompt of
+// pages pages.
 func (v *view) predict(worker int32, path []int32, pages, by int32) {
 	for _, n := range path {
 		need := v.plan.need(n, pages)
@@ -81,11 +82,11 @@ func (v *view) predict(worker int32, path []int32, pages, by int32) {
 	}
 }
 
-// overlap is what a worker has of a prompt, in pages.
+// overlap is a worker's part of a prompt, in pages.
 type overlap struct {
 	held int32 // on the GPU
 	any  int32 // there or in host memory
-	soon int32 // or once it is done with what is in flight
+	soon int32 // the same after its requests in flight
 	open uint8 // of these, those that may still grow
 }
 
@@ -95,8 +96,8 @@ const (
 	openSoon
 )
 
-// match fills into (one for each worker) with what each of them holds of the first pages pages of path, and what it will
-// hold with what is in flight.
+// match fills into (one for each worker) with the part of path's first pages pages that each of
+// them holds, and will hold after its requests in flight.
 func (v *view) match(into []overlap, path []int32, pages int32) {
 	for i := range into {
 		into[i] = overlap{open: openHeld | openAny | openSoon}

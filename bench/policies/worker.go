@@ -1,24 +1,21 @@
 package policies
 
-// worker is one simulated engine: a scheduler with its own queue, KV pool and prefix cache. Prefill goes before decode; a
-// prefill batch has at most costs.chunk new tokens, and a longer prompt is cut at a page and goes on in the next batch. A
-// request enters when the pool can give it the pages of its whole prompt and answer.
+// worker is one simulated engine: a scheduler with its own queue, KV pool and prefix cache.
+// Prefill goes before decode; a prefill batch has at most costs.chunk new tokens, and a longer
+// prompt is cut at a page and goes on in the next batch. A request enters when the pool can
+// give it the pages of its whole prompt and answer.
 type worker struct {
 	id    int
-	plan  *plan
 	costs costs
-	pool  int32 // pages
-	cache *cache
-	host  *tier  // nil: none
-	depot *depot // of its node; nil: none
+	memory
 
 	waiting []*task
 	running []*task
 	chunked *task // has computed some chunks of its prompt and not all
 	batch   []piece
-	taken   int32 // pages given to requests and not in the cache
 
-	// What is under way: a prefill batch, or steps decode steps that began at began with context tokens.
+	// The present work: a prefill batch, or steps decode steps that began at began with context
+	// tokens.
 	began, until clock
 	steps        int
 	context      int64
@@ -27,10 +24,27 @@ type worker struct {
 	idle   bool
 	dead   bool // see Fault
 	role   role
-	ending []*task // scratch of roomAt
 }
 
-// role is what a worker does.
+// memory is the KV pool of a worker, and the tiers behind it.
+type memory struct {
+	plan     *plan
+	pool     int32 // pages
+	cache    *cache
+	host     *tier     // nil: none
+	nodeTier *nodeTier // of its node; nil: none
+	taken    int32     // pages given to requests and not in the cache
+}
+
+func (m *memory) pagesOf(tokens int) int32 { return int32((tokens + m.plan.page - 1) / m.plan.page) }
+
+// usable is how many pages of a prompt a cache may serve: one token is always computed.
+func (m *memory) usable(j *job) int32 { return int32((j.input - 1) / m.plan.page) }
+
+// free is the number of free pages.
+func (m *memory) free() int32 { return m.pool - m.cache.pages - m.taken }
+
+// role is the part of a request that a worker computes.
 type role uint8
 
 const (
@@ -52,26 +66,31 @@ type workerCounts struct {
 type task struct {
 	*job
 	id       int32 // index of the job
-	replica  int32 // who sent it
+	replica  int32 // the sender
 	worker   int32
 	arrived  clock     // at the router
 	sent     clock     // to the worker
-	uncached int       // what the router expected to be computed
-	fetched  int       // and to come from KV tiers
-	computed int       // prompt tokens that need no more work
-	cached   int       // of them, found on the GPU
-	hosted   int       // found in the host tier
-	load     int       // of hosted, tokens still to be copied
-	ready    clock     // when what it waits for has come to the node's tier
-	laps     []overlap // what who asks an arbiter knows of the caches
+	uncached int       // tokens that the router expected to be computed
+	fetched  int       // tokens that it expected from KV tiers
+	ready    clock     // when fetched pages have come to the node's tier
+	overlaps []overlap // the caches as the asking replica knows them, for the arbiter
 	promised bool      // the arbiter has counted it
-	inTree   int32     // pages of the path in the cache
-	owned    int32     // pages given that are not in the cache
-	locks    int       // nodes of the path locked
 	made     int       // tokens generated
 	first    clock     // of the first token
 	ended    clock
 	landed   clock // of its pages at a decoding worker
+	prefill
+}
+
+// prefill is the state of a prompt at its worker.
+type prefill struct {
+	computed int   // prompt tokens that need no more work
+	cached   int   // of them, found on the GPU
+	hosted   int   // found in the host tier
+	load     int   // of hosted, tokens still to be copied
+	inTree   int32 // pages of the path in the cache
+	owned    int32 // pages given that are not in the cache
+	locks    int   // nodes of the path locked
 }
 
 // piece is a task's share of one prefill batch.
@@ -81,17 +100,12 @@ type piece struct {
 }
 
 func newWorker(id int, p *plan, c costs, pool int32, host int32, told, hosted func(n, held int32)) *worker {
-	w := &worker{id: id, plan: p, costs: c, pool: pool, cache: newCache(p, told), idle: true, until: never}
+	w := &worker{id: id, costs: c, memory: memory{plan: p, pool: pool, cache: newCache(p, told)}, idle: true, until: never}
 	if host > 0 {
 		w.host = &tier{cache: newCache(p, hosted), pool: host}
 	}
 	return w
 }
-
-func (w *worker) pagesOf(tokens int) int32 { return int32((tokens + w.plan.page - 1) / w.plan.page) }
-
-// usable is how many pages of a prompt a cache may serve: one token is always computed.
-func (w *worker) usable(j *job) int32 { return int32((j.input - 1) / w.plan.page) }
 
 // fits reports whether the worker could ever serve j.
 func (w *worker) fits(j *job) bool { return w.pagesOf(w.length(j)) <= w.pool }
@@ -104,13 +118,10 @@ func (w *worker) length(j *job) int {
 	return j.input + j.output
 }
 
-// free is how many pages nobody holds.
-func (w *worker) free() int32 { return w.pool - w.cache.pages - w.taken }
-
 // submit queues t. A worker that decodes looks up at the end of the step under way.
 func (w *worker) submit(t *task, now clock) {
-	if t.ready = now; w.depot != nil {
-		t.ready = w.depot.order(w, t, now)
+	if t.ready = now; w.nodeTier != nil {
+		t.ready = w.nodeTier.order(w, t, now)
 	}
 	w.waiting = append(w.waiting, t)
 	switch {
@@ -123,7 +134,8 @@ func (w *worker) submit(t *task, now clock) {
 	}
 }
 
-// advance ends what is under way at now and begins the next batch. done hears of first tokens and of ends.
+// advance ends the work under way at now and begins the next batch. done hears of first tokens
+// and of ends.
 func (w *worker) advance(now clock, done func(t *task, now clock)) {
 	switch {
 	case w.steps > 0:
@@ -160,7 +172,7 @@ func (w *worker) advance(now clock, done func(t *task, now clock)) {
 // nextReady is when something comes that a request waits for.
 func (w *worker) nextReady(now clock) clock {
 	at := never
-	if w.depot != nil {
+	if w.nodeTier != nil {
 		for _, t := range w.waiting {
 			if t.ready > now {
 				at = min(at, t.ready)
@@ -201,4 +213,41 @@ func (w *worker) decoded(now clock, done func(t *task, now clock)) {
 	}
 	clear(w.running[len(keep):])
 	w.running = keep
+}
+
+// report returns a worker's load. The uncached tokens of its queue are those that routers
+// expected; an engine counts them by its own tree, which differs only by evicted pages.
+func (w *worker) report(now clock) report {
+	r := report{at: now, prefilled: w.counts.prefilled, prefillBusy: w.counts.prefillBusy}
+	for _, t := range w.waiting {
+		r.waiting += int64(t.uncached)
+	}
+	if w.chunked != nil {
+		r.waiting += int64(w.chunked.input - w.chunked.computed)
+	}
+	unfinished := 0
+	for _, p := range w.batch {
+		r.waiting += int64(p.tokens)
+		unfinished++
+	}
+	if left := w.until - now; unfinished > 0 && left < w.until-w.began {
+		done := float64(now-w.began) / float64(w.until-w.began)
+		for _, p := range w.batch {
+			r.waiting -= int64(done * float64(p.tokens))
+		}
+	}
+	r.begun = int64(len(w.running))
+	r.requests = int64(len(w.waiting)+len(w.running)) + int64(unfinished)
+	r.used = int64(w.taken+w.cache.locked) * int64(w.plan.page)
+	return r
+}
+
+// change gives the worker other costs. Decode steps under way end with the present one; a
+// prefill batch goes on as it began.
+func (w *worker) change(c costs, now clock) {
+	if w.steps > 0 {
+		w.steps = w.costs.stepsBy(len(w.running), w.context, now-w.began, w.steps)
+		w.until = w.began + w.costs.decode(len(w.running), w.context, w.steps)
+	}
+	w.costs = c
 }

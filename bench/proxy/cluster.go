@@ -17,13 +17,15 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy/load"
 )
 
-// ClusterConfig says what is started.
+// ClusterConfig describes the processes to start.
 type ClusterConfig struct {
-	Binary  string   // warmpath itself
-	Workers int      // mock ones, in one process
-	Mock    []string // further arguments of warmpath bench proxy mock
-	Serve   []string // further arguments of warmpath serve
-	// Pin gives the router a core of its own, and the rest to workers and load, which includes this process.
+	Warmpath string   // program of the router
+	Bench    string   // program of the mock workers, package bench/cmd
+	Workers  int      // mock workers, in one process
+	Mock     []string // further arguments of `proxy mock`
+	Serve    []string // further arguments of `warmpath serve`
+	// Pin gives the router a core of its own, and the rest to workers and load, which includes this
+	// process.
 	Pin bool
 	// Files is how many each process must be able to open; 0: as many as it may anyway.
 	Files int
@@ -66,7 +68,7 @@ func (p *process) end() {
 	<-p.ended
 }
 
-// Listening is what warmpath bench proxy mock prints on its first line.
+// Listening is the first line of output of `proxy mock`.
 type Listening struct {
 	Workers []string `json:"workers"` // host:port
 }
@@ -99,8 +101,8 @@ func Start(ctx context.Context, cfg ClusterConfig) (*Cluster, error) {
 }
 
 func (c *Cluster) startMock(cfg *ClusterConfig, cores []int) error {
-	args := append([]string{"bench", "proxy", "mock", "--listen", "127.0.0.1:0", "--workers", strconv.Itoa(cfg.Workers)}, cfg.Mock...)
-	cmd := exec.Command(cfg.Binary, args...)
+	args := append([]string{"proxy", "mock", "--listen", "127.0.0.1:0", "--workers", strconv.Itoa(cfg.Workers)}, cfg.Mock...)
+	cmd := exec.Command(cfg.Bench, args...)
 	cmd.Stderr = cfg.Log
 	out, in, err := os.Pipe() // not the command's own: Wait would close it while it is read
 	if err != nil {
@@ -134,7 +136,7 @@ func (c *Cluster) startRouter(ctx context.Context, cfg *ClusterConfig, cores []i
 	for _, w := range c.Workers {
 		args = append(args, "--worker", "http://"+w)
 	}
-	cmd := exec.Command(cfg.Binary, append(args, cfg.Serve...)...)
+	cmd := exec.Command(cfg.Warmpath, append(args, cfg.Serve...)...)
 	cmd.Stdout, cmd.Stderr = cfg.Log, cfg.Log
 	if c.router, err = begin(cmd, cores); err != nil {
 		return fmt.Errorf("cannot start the router: %w", err)

@@ -132,7 +132,7 @@ class Machine:
             mock.stop()
         self.mocks = []
         for events in (False, True):
-            command = [args.ours, "bench", "proxy", "mock", "--listen", "127.0.0.1:0", "--workers", str(WORKERS), "--page-size", str(PAGE)]
+            command = [args.bench, "proxy", "mock", "--listen", "127.0.0.1:0", "--workers", str(WORKERS), "--page-size", str(PAGE)]
             command += ["--events", "--tokenize"] if events else []
             mock = Process(command, self.load_cores, args, stdout=subprocess.PIPE)
             line = mock.p.stdout.readline()
@@ -175,7 +175,7 @@ class Machine:
 
     def load(self, addr, process, flags):
         """Runs the load; returns what it measured."""
-        command = [self.args.ours, "bench", "proxy", "--url", addr, "--json", "-", *flags]
+        command = [self.args.bench, "proxy", "--url", addr, "--json", "-", *flags]
         if process:
             command += ["--pid", str(process.p.pid)]
         fixed = "--rate" in flags and self.args.realtime
@@ -301,7 +301,8 @@ def memory(machine, args, keep):
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", required=True, help="the warmpath binary; it is workers and load, too")
+    p.add_argument("--ours", required=True, help="the warmpath binary")
+    p.add_argument("--bench", default="bin/bench", help="the benchmark program: workers and load (make build-bench)")
     p.add_argument("--base", help="another warmpath binary, for the routers base and base-approx")
     p.add_argument("--peers", default=os.environ.get("WARMPATH_PEERS", os.path.join(CACHE, "peers")), help="where peers.sh installed them")
     p.add_argument("--results", required=True, help="folder for env.txt, cmd.txt, raw.jsonl and table.txt; it must not exist")
@@ -318,7 +319,7 @@ def arguments():
                    help="open loops at real-time priority, so that other work on the machine counts less; needs root")
     p.add_argument("--lock", help="a file whose lock (flock) is held during each scenario, for several benchmarks that share a machine")
     args = p.parse_args()
-    args.ours = os.path.abspath(args.ours)
+    args.ours, args.bench = os.path.abspath(args.ours), os.path.abspath(args.bench)
     args.base = args.base and os.path.abspath(args.base)
     args.router = args.router or COMMON + (["base", "base-approx"] if args.base else [])
     if args.within:

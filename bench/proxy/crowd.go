@@ -23,7 +23,7 @@ type CrowdConfig struct {
 	Progress io.Writer
 }
 
-// Crowd is what many connections cost.
+// Crowd is the cost of many connections.
 type Crowd struct {
 	Idle    int `json:"idle"`
 	Lost    int `json:"lost"` // idle connections that the router closed
@@ -32,7 +32,8 @@ type Crowd struct {
 	Before int64 `json:"rss_before_bytes"`
 	Open   int64 `json:"rss_idle_bytes"`
 	Peak   int64 `json:"rss_streams_bytes"`
-	// PerIdle and PerStream are bytes a connection: of a stream there are two, the client's and the worker's.
+	// PerIdle and PerStream are bytes a connection: of a stream there are two, the client's and the
+	// worker's.
 	PerIdle   float64 `json:"bytes_per_idle"`
 	PerStream float64 `json:"bytes_per_stream"`
 	IdleCPU   float64 `json:"idle_cpu_percent"` // of a core while there are idle connections only
@@ -41,10 +42,12 @@ type Crowd struct {
 	GapMillis float64      `json:"gap_ms"`        // asked for
 }
 
-// settleTime is how long memory and processor time of idle connections are watched. A variable for tests only.
+// settleTime is how long memory and processor time of idle connections are watched. A variable for
+// tests only.
 var settleTime = 3 * time.Second
 
-// MeasureCrowd opens connections and streams and reports what they cost. Errors of streams and lost connections are [ErrFailed].
+// MeasureCrowd opens connections and streams and measures their cost. Errors of streams and lost
+// connections are [ErrFailed].
 func MeasureCrowd(ctx context.Context, cfg CrowdConfig) (*Crowd, error) {
 	if err := raiseFiles(CrowdFiles(cfg.Idle, cfg.Streams)); err != nil {
 		return nil, err
@@ -75,7 +78,8 @@ func MeasureCrowd(ctx context.Context, cfg CrowdConfig) (*Crowd, error) {
 	return c, nil
 }
 
-// CrowdFiles is how many files one process needs at most: the router has two for a stream, and room for what else it does.
+// CrowdFiles is the number of files that one process needs at most: a router has two for a stream,
+// and some of its own.
 func CrowdFiles(idle, streams int) int {
 	if idle+streams == 0 {
 		return 0
@@ -120,9 +124,9 @@ func (cfg *CrowdConfig) stream(ctx context.Context, c *Crowd) error {
 	m, err := Measure(ctx, load.Config{
 		Targets: []string{cfg.Target}, API: cfg.API, Size: 300, Tokens: cfg.Tokens, Stream: true, Connections: cfg.Streams,
 		Ramp: ramp, Warm: ramp, Time: cfg.Time, Timeout: ramp + 30*time.Second, Seed: 1,
-		Progress: func(gone time.Duration, answered uint64) {
+		Hooks: load.Hooks{Progress: func(gone time.Duration, answered uint64) {
 			fmt.Fprintf(cfg.Progress, "%v: %d streams have ended\n", gone.Round(time.Second), answered)
-		},
+		}},
 	}, cfg.PID)
 	if err != nil {
 		return err

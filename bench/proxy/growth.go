@@ -8,15 +8,17 @@ import (
 
 // Growth is how a quantity went from one rest to the next.
 type Growth struct {
-	What  string  `json:"what"`
-	From  float64 `json:"from"`         // the level at the second rest; the round before fills what has a bound
+	What string `json:"what"`
+	// The level at the second rest; the round before fills bounded caches.
+	From  float64 `json:"from"`
 	Added float64 `json:"added"`        // from there to the last rest, by the median of all slopes
 	Each  float64 `json:"per_thousand"` // requests
 	Grows bool    `json:"grows"`        // more than the slack
 }
 
-// What a router at rest may hold more than at an earlier rest. Memory goes up and down by some MiB with where objects happen to lie, what is in use
-// of the heap by less with how full caches happen to be of which the router does not say the size. Of the others there are as many as there were.
+// Growth of a router from rest to rest that counts as noise. Resident memory varies by some MiB with
+// the layout of objects, the live heap by less with the fill of caches whose size is not reported.
+// Descriptors, threads and goroutines hardly vary.
 const (
 	memorySlack     = 12 << 20
 	heapSlack       = 2 << 20
@@ -25,14 +27,15 @@ const (
 	goroutineSlack  = 8
 )
 
-// judge says what grows, and what failed.
+// judge names growing resources and failures.
 func (s *Soak) judge() error {
 	s.Growth = []Growth{
 		growth("memory", s.Rests, memorySlack, func(x Sample) float64 { return float64(x.RSS) }),
 		growth("descriptors", s.Rests, descriptorSlack, func(x Sample) float64 { return float64(x.Descriptors) }),
 		growth("threads", s.Rests, threadSlack, func(x Sample) float64 { return float64(x.Threads) }),
 	}
-	// Only routers in Go tell these, and what is in use only where the collector has run since the last request.
+	// Only routers in Go report these; the live heap counts only after a collection since the last
+	// request.
 	if !slices.ContainsFunc(s.Rests, func(x Sample) bool { return x.Goroutines == 0 }) {
 		s.Growth = append(s.Growth, growth("goroutines", s.Rests, goroutineSlack, func(x Sample) float64 { return float64(x.Goroutines) }))
 	}
@@ -56,8 +59,9 @@ func (s *Soak) judge() error {
 	return err
 }
 
-// growth fits a line to a quantity at all rests but the first, by the median of the slopes between any two of them (Theil and Sen), which a single
-// outlier does not move, and says whether it adds more than slack from the second rest to the last.
+// growth fits a line to a quantity at all rests but the first, by the median of the slopes between
+// any two of them (Theil and Sen), which a single outlier does not move, and says whether it adds
+// more than slack from the second rest to the last.
 func growth(what string, rests []Sample, slack float64, of func(Sample) float64) Growth {
 	g := Growth{What: what}
 	if len(rests) < 3 {

@@ -12,13 +12,15 @@ import (
 // ErrFailed is a measurement that says that something is wrong.
 var ErrFailed = errors.New("proxy: the measurement failed")
 
-// Measurement is a run and what the router used meanwhile.
+// Measurement is a run with the router's usage.
 type Measurement struct {
 	Name string `json:"name,omitempty"`
 	load.Result
-	// Router is what it used in the measured time (processor), and at its end (the rest); nil without a router.
+	// Router is its processor time in the measured time, and its memory at the end; nil without a
+	// router.
 	Router *Usage `json:"router,omitempty"`
-	// CPU of the router for a request, in microseconds: all of it, and its parts, which are known to 10 ms of all requests.
+	// CPU of the router for a request, in microseconds: all of it, and its parts, which are known
+	// to 10 ms of all requests.
 	CPU    float64 `json:"cpu_us"`
 	User   float64 `json:"user_us"`
 	System float64 `json:"system_us"`
@@ -65,7 +67,7 @@ func (m *Measurement) Err() error {
 	return nil
 }
 
-// String is a line of what counts.
+// String is a summary in one line.
 func (m *Measurement) String() string {
 	kind := fmt.Sprintf("%d at a time", m.Conns)
 	if m.Target > 0 {

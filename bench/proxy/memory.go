@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy/load"
 )
 
-// Memory is what a router takes for prompts of which no two are alike.
+// Memory is a router's memory use for prompts without common beginnings.
 type Memory struct {
 	Before int64        `json:"rss_before_bytes"`
 	Run    *Measurement `json:"run"`
@@ -23,7 +23,8 @@ const (
 	memoryRest = 5 * time.Second
 )
 
-// MeasureMemory sends such prompts as fast as they are answered. The router should have been started for it.
+// MeasureMemory sends such prompts as fast as they are answered. The router should have been
+// started for it.
 func MeasureMemory(ctx context.Context, cfg load.Config, pid int, progress io.Writer) (*Memory, error) {
 	cfg.Size, cfg.Turns, cfg.Rate, cfg.Warm, cfg.Time = memorySize, 0, 0, 0, memoryTime
 	cfg.Connections = min(cfg.Connections, 32)

@@ -18,7 +18,8 @@ type part struct {
 	load  load.Config
 }
 
-// mixed are the kinds: short and long, chats and ids, conversations, streams. Targets and model are base's.
+// mixed are the kinds: short and long, chats and ids, conversations, streams. Targets and model are
+// base's.
 func mixed(base load.Config) (all []part) {
 	add := func(share float64, c load.Config) {
 		c.Targets, c.Model, c.Timeout, c.Threads = base.Targets, base.Model, base.Timeout, 1
@@ -54,10 +55,12 @@ var (
 	capacityTime = 3 * time.Second // the capacity of each part is measured before
 )
 
-// mostCapacityTime bounds how long a target may take that answers nothing for a while, as a busy machine.
+// mostCapacityTime bounds how long a target may take that answers nothing for a while, as a busy
+// machine.
 const mostCapacityTime = time.Minute
 
-// disturb has one worker after the other fail for a while, until ctx ends, and all be well then. There are at least two.
+// disturb has one worker after the other fail for a while, until ctx ends, and all be well then.
+// There are at least two.
 func disturb(ctx context.Context, workers []string, progress io.Writer) (times int) {
 	for i := 0; ; i++ {
 		if pause(ctx, faultEvery-faultTime) != nil {
@@ -96,7 +99,8 @@ func setFault(addr, kind string) error {
 	return nil
 }
 
-// capacities measures how much of each part alone the router can do, and sets the rate of half of its share.
+// capacities measures how much of each part alone the router can do, and sets the rate of half of
+// its share.
 func (s *Soak) capacities(ctx context.Context, cfg *SoakConfig, parts []part) error {
 	for i := range parts {
 		c := parts[i].load
@@ -118,7 +122,7 @@ func (s *Soak) capacities(ctx context.Context, cfg *SoakConfig, parts []part) er
 	return nil
 }
 
-// send sends all parts for a round, with what disturbs them.
+// send sends all parts for a round, with their disturbances.
 func (s *Soak) send(ctx context.Context, cfg *SoakConfig, parts []part, began time.Time) error {
 	runs := make([]*load.Result, len(parts))
 	failures := make([]error, len(parts)+1)

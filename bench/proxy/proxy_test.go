@@ -19,7 +19,9 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy"
 	"github.com/warmpath/warmpath/bench/proxy/load"
 	"github.com/warmpath/warmpath/bench/proxy/mock"
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 const patience = 60 * time.Second
@@ -31,7 +33,7 @@ func start(t *testing.T, cfg mock.Config) (workers *mock.Workers, rt *router.Rou
 	workers, err := mock.New(cfg)
 	require.NoError(t, err)
 	rt, err = router.New(router.Config{
-		Listen: "127.0.0.1:0", Policy: "kv", Log: slog.New(slog.DiscardHandler), Workers: urls(workers.Addrs()),
+		Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Log: slog.New(slog.DiscardHandler), Sources: fleet.SourceConfig{Workers: urls(workers.Addrs())},
 	})
 	require.NoError(t, err)
 	run(t, workers.Run)

@@ -23,25 +23,29 @@ type Sample struct {
 
 	// The rest is 0 where the router does not say.
 
-	Goroutines int   `json:"goroutines"`
-	Heap       int64 `json:"heap_bytes,omitempty"`    // in use; of rests in which the collector has run
-	Bounded    int64 `json:"bounded_bytes,omitempty"` // of that, what has a bound of its own: the index, the approximate tree, sessions
+	Goroutines int `json:"goroutines"`
+	// In use; of rests in which the collector has run.
+	Heap int64 `json:"heap_bytes,omitempty"`
+	// Of that, the index, the approximate tree and the prompt cache, which are bounded.
+	Bounded int64 `json:"bounded_bytes,omitempty"`
 
 	collections int // the collector's runs
 }
 
-// Soak is what a long run at half of what the router can do has shown.
+// Soak is the result of a long run at half of the router's capacity.
 type Soak struct {
-	Capacity []float64      `json:"capacity"` // requests a second of each kind alone, measured before
-	Runs     []*load.Result `json:"runs"`     // of each kind
-	Left     load.Left      `json:"left"`     // clients that went
-	Faults   int            `json:"faults"`   // times that a worker failed for a while
-	CPU      float64        `json:"cpu"`      // cores that the router used while it worked
-	Before   Sample         `json:"before"`   // when it had just been started
-	Samples  []Sample       `json:"samples"`  // while it worked
-	Rests    []Sample       `json:"rests"`    // when all had been quiet for a while, after each round
-	Growth   []Growth       `json:"growth"`
-	Verdict  string         `json:"verdict"` // steady, grows or errors
+	// Requests a second of each kind alone, measured before.
+	Capacity []float64      `json:"capacity"`
+	Runs     []*load.Result `json:"runs"`    // of each kind
+	Left     load.Left      `json:"left"`    // clients that went
+	Faults   int            `json:"faults"`  // times that a worker failed for a while
+	CPU      float64        `json:"cpu"`     // cores that the router used while it worked
+	Before   Sample         `json:"before"`  // when it had just been started
+	Samples  []Sample       `json:"samples"` // while it worked
+	// When all had been quiet for a while, after each round.
+	Rests   []Sample `json:"rests"`
+	Growth  []Growth `json:"growth"`
+	Verdict string   `json:"verdict"` // steady, grows or errors
 }
 
 // Verdicts of a soak.
@@ -51,13 +55,13 @@ const (
 	Errors = "errors"
 )
 
-// SoakConfig says how long what is sent.
+// SoakConfig describes the load of a soak and its duration.
 type SoakConfig struct {
 	Load load.Config // its targets and requests; rate and time are set
 	PID  int
 	Time time.Duration
-	// Workers are mock ones, host:port. With two or more of them requests of all kinds are sent at a time instead of Load's own kind, some
-	// clients leave, and one worker after the other fails.
+	// Workers are mock ones, host:port. With two or more of them requests of all kinds are sent at
+	// a time instead of Load's own kind, some clients leave, and one worker after the other fails.
 	Workers  []string
 	Progress io.Writer
 }
@@ -68,12 +72,14 @@ const (
 	rounds = 5
 )
 
-// restTime is how long nothing is sent in a rest: fasthttp keeps goroutines for 10 s, and a router of ours gives memory back 10 to 20 s after a
-// burst, or 30 if the collector happens to run in between. A variable for tests only.
+// restTime is how long nothing is sent in a rest: fasthttp keeps goroutines for 10 s, and a router
+// of ours gives memory back 10 to 20 s after a burst, or 30 if the collector happens to run in
+// between. A variable for tests only.
 var restTime = 35 * time.Second
 
-// MeasureSoak measures the capacity, then sends half of it for so long, in rounds with a rest behind each. Growth from rest to rest, which no
-// garbage, pool or open connection clouds, and errors are [ErrFailed].
+// MeasureSoak measures the capacity, then sends half of it for so long, in rounds with a rest
+// behind each. Growth from rest to rest, which no garbage, pool or open connection clouds, and
+// errors are [ErrFailed].
 func MeasureSoak(ctx context.Context, cfg SoakConfig) (*Soak, error) {
 	s := &Soak{}
 	var err error
@@ -126,7 +132,7 @@ func (s *Soak) round(ctx context.Context, cfg *SoakConfig, parts []part, began t
 	if err != nil {
 		return err
 	}
-	if rest.collections < before.collections+2 { // with the first one pools have not given up what they keep
+	if rest.collections < before.collections+2 { // sync.Pools are empty after two collections
 		rest.Heap = 0
 	}
 	rest.At = time.Since(began).Seconds()

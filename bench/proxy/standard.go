@@ -10,12 +10,13 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy/load"
 )
 
-// StandardConfig says what is sent to workers and to a router before them.
+// StandardConfig describes the load to workers and to a router before them.
 type StandardConfig struct {
-	Load     load.Config // its targets are set; with a rate above 0 that is the rate of the open loop
+	// Its targets are set; with a rate above 0 that is the rate of the open loop.
+	Load     load.Config
 	APIs     []load.API
 	Rounds   int
-	Workers  []string // host:port; none: they are not known, and what the router adds is not either
+	Workers  []string // host:port; none: unknown, and added latency is not measured
 	Router   string   // host:port
 	PID      int      // of the router; 0: not known
 	Progress io.Writer
@@ -24,8 +25,8 @@ type StandardConfig struct {
 // DefaultRate is that of the open loop: a busy small cluster.
 const DefaultRate = 500
 
-// Standard measures workers and router in turn, in a closed loop and at a fixed rate. Failed requests are [ErrFailed]; what was measured
-// comes with it.
+// Standard measures workers and router in turn, in a closed loop and at a fixed rate. Failed
+// requests are [ErrFailed]; all measurements comes with it.
 func Standard(ctx context.Context, cfg StandardConfig) (all []*Measurement, err error) {
 	failed := uint64(0)
 	for round := range cfg.Rounds {
@@ -49,7 +50,7 @@ func Standard(ctx context.Context, cfg StandardConfig) (all []*Measurement, err 
 	return all, err
 }
 
-// Names of what is measured.
+// Names of measurements.
 const (
 	Direct = "direct"
 	Router = "router"

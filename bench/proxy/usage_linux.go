@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what a process and its children have used.
+// Usage is the processor time and memory of a process and its children.
 type Usage struct {
 	CPU         float64 `json:"cpu_seconds"`    // exact to nanoseconds
 	User        float64 `json:"user_seconds"`   // exact to 10 ms
@@ -41,7 +41,7 @@ func tree(pid int) []int {
 // ticks is the unit of times in /proc: USER_HZ, 100 on every architecture that Go runs on.
 const ticks = 100
 
-// Use reads what the process pid and its descendants have used until now.
+// Use reads the usage of process pid and its descendants.
 func Use(pid int) (u Usage, err error) {
 	for _, p := range tree(pid) {
 		if e := u.add(p); e != nil && p == pid {
@@ -63,7 +63,8 @@ func (u *Usage) add(pid int) error {
 	if err != nil {
 		return err
 	}
-	// The name, in brackets, may hold anything; after it come the state and then numbers, user time the 12th, threads the 18th.
+	// The name, in brackets, may hold anything; after it come the state and then numbers, user time
+	// the 12th, threads the 18th.
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(f) < 18 {
 		return errors.New("/proc has an unknown form")
@@ -96,7 +97,8 @@ func (u *Usage) memory(pid int) {
 	}
 }
 
-// ResetPeak has the peak of the resident set begin anew. Where the kernel does not allow it, the peak is that since the start.
+// ResetPeak has the peak of the resident set begin anew. Where the kernel does not allow it, the
+// peak is that since the start.
 func ResetPeak(pid int) {
 	for _, p := range tree(pid) {
 		_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p), []byte("5"), 0)

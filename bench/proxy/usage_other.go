@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy/loop"
 )
 
-// Usage is what a process and its children have used.
+// Usage is the processor time and memory of a process and its children.
 type Usage struct {
 	CPU         float64 `json:"cpu_seconds"`
 	User        float64 `json:"user_seconds"`

@@ -11,8 +11,8 @@ import (
 // API is the endpoint that a replay speaks to.
 type API uint8
 
-// The endpoints. A trace has token ids, which the first two take as they are; chat gets a word for each, which shares
-// prefixes in the same way and is about as long.
+// The endpoints. A trace has token ids, which the first two take as they are; chat gets a word
+// for each, which shares prefixes in the same way and is about as long.
 const (
 	APIGenerate    API = iota // SGLang's /generate. Each event repeats the whole answer so far.
 	APICompletions            // /v1/completions
@@ -39,12 +39,14 @@ func (a API) path() string {
 	return [...]string{"/generate", "/v1/completions", "/v1/chat/completions"}[a]
 }
 
-// Vocabulary bounds the token ids of prompts: [First, First+Size). The ids below First are special tokens in most models.
+// Vocabulary bounds the token ids of prompts: [First, First+Size). The ids below First are
+// special tokens in most models.
 type Vocabulary struct {
 	First, Size uint32
 }
 
-// token is the i-th token of a prompt. It depends on its block and its place there, so equal ids give equal tokens in every run.
+// token is the i-th token of a prompt. It depends on its block and its place there, so equal
+// ids give equal tokens in every run.
 func (v Vocabulary) token(r *trace.Request, i int) uint32 {
 	x := r.IDs[i/r.Block]*uint64(r.Block) + uint64(i%r.Block) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9 // splitmix64
@@ -59,8 +61,8 @@ type bodies struct {
 	vocabulary Vocabulary
 }
 
-// append appends the body of one request. A prompt of 12,000 tokens takes 0.15 ms: a cache of encoded blocks would
-// save less than its memory costs.
+// append appends the body of one request. A prompt of 12,000 tokens takes 0.15 ms: a cache of
+// encoded blocks would save less than its memory costs.
 func (b *bodies) append(dst []byte, r *trace.Request) []byte {
 	switch b.api {
 	case APIGenerate:
@@ -78,8 +80,8 @@ func (b *bodies) append(dst []byte, r *trace.Request) []byte {
 	}
 }
 
-// appendOpenAI appends the fields that both OpenAI endpoints share. ignore_eos is an extension of SGLang and vLLM that makes
-// an answer as long as the trace says.
+// appendOpenAI appends the fields that both OpenAI endpoints share. ignore_eos is an extension
+// of SGLang and vLLM that makes an answer as long as the trace says.
 func (b *bodies) appendOpenAI(dst []byte, r *trace.Request) []byte {
 	dst = append(dst, '{')
 	if len(b.model) > 0 {
@@ -100,8 +102,9 @@ func (b *bodies) appendTokens(dst []byte, r *trace.Request) []byte {
 	return dst
 }
 
-// words are one token each, with the space before them, in every large model's tokenizer and in that of the simulated workers, which
-// takes up to three letters. A block has 512 of them, so sixteen are enough to tell blocks apart.
+// words are one token each, with the space before them, in every large model's tokenizer and in
+// that of the simulated workers, which takes up to three letters. A block has 512 of them, so
+// sixteen are enough to tell blocks apart.
 var words = [...]string{
 	" the", " of", " and", " to", " in", " is", " you", " but", " it", " he", " was", " for", " on", " are", " as", " not",
 }

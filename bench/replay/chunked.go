@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// What fasthttp's ContentLength says of bodies whose length is not known in advance.
+// The values of fasthttp's ContentLength for bodies of unknown length.
 const (
 	inChunks   = -1
 	untilClose = -2
@@ -20,7 +20,8 @@ const (
 // errChunk is a chunked body that is not one.
 var errChunk = errors.New("bad chunk")
 
-// newBody returns the answer's body: its Read returns what has come, as soon as anything has.
+// newBody returns the answer's body: its Read returns the bytes that have come, without waiting
+// for more.
 func newBody(in *bufio.Reader, header *fasthttp.ResponseHeader) io.Reader {
 	switch n := header.ContentLength(); n {
 	case inChunks:

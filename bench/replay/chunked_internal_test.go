@@ -18,7 +18,7 @@ func TestBodies(t *testing.T) {
 		wire   string
 		want   string
 		ok     bool
-		rest   string // what must be left for the next answer
+		rest   string // bytes that must be left for the next answer
 	}{
 		{"chunks", inChunks, "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\nHTTP", "abc0123456789", true, "HTTP"},
 		{"trailer", inChunks, "1\r\na\r\n0\r\nX: y\r\n\r\nHTTP", "a", true, "HTTP"},

@@ -22,14 +22,14 @@ var ErrURL = errors.New("replay: bad URL")
 
 const (
 	dialTimeout = 10 * time.Second
-	// Answers are streams of small events; one read takes what has come.
+	// Answers are streams of small events; one read takes all that have come.
 	readBuffer = 16 << 10
 	// Of a refusal, enough to see its reason.
 	maxRefusal = 4 << 10
 )
 
-// client sends requests over connections of its own. It exists because every general client either parses more than a
-// replay needs or cannot be interrupted before an answer's header.
+// client sends requests over connections of its own. It exists because every general client
+// either parses more than a replay needs or cannot be interrupted before an answer's header.
 type client struct {
 	addr string // host:port
 	tls  *tls.Config
@@ -79,8 +79,8 @@ func orElse(s, other string) string {
 	return other
 }
 
-// do sends one request, gives every byte of its answer to the events as it comes, and returns the answer's header, which
-// is valid until release. It ends at once when ctx does.
+// do sends one request, gives every byte of its answer to the events as it comes, and returns
+// the answer's header, which is valid until release. It ends at once when ctx does.
 func (c *client) do(ctx context.Context, body []byte, e *events) (*conn, error) {
 	for {
 		k, err := c.get(ctx)
@@ -92,7 +92,8 @@ func (c *client) do(ctx context.Context, body []byte, e *events) (*conn, error) 
 			return k, nil
 		}
 		k.Close()
-		// A kept connection may have been closed by the server just now: nothing was answered, so another is tried.
+		// A kept connection may have been closed by the server just now: nothing was answered,
+		// so another is tried.
 		if ctx.Err() == nil && k.reused && errors.Is(err, errNoAnswer) {
 			continue
 		}

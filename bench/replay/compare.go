@@ -16,8 +16,9 @@ type Cluster interface {
 // Start brings up a fresh cluster with a policy, ready for requests.
 type Start func(ctx context.Context, policy string) (Cluster, error)
 
-// Compare replays a trace once for each policy, every time to a fresh cluster. open gives the trace from its beginning; a
-// source that is an io.Closer is closed after its replay. The results that there are come with an error too.
+// Compare replays a trace once for each policy, every time to a fresh cluster. open gives the
+// trace from its beginning; a source that is an io.Closer is closed after its replay. The
+// results that there are come with an error too.
 func Compare(ctx context.Context, policies []string, start Start, open func() (Source, error), cfg Config) ([]*Result, error) {
 	var results []*Result
 	for _, policy := range policies {

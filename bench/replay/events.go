@@ -10,10 +10,12 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// ErrAnswer is an answer that is not what a server of its API sends: an error inside a stream, or a stream without an end.
+// ErrAnswer is an answer that no server of its API sends: an error inside a stream, or a stream
+// without an end.
 var ErrAnswer = errors.New("replay: bad answer")
 
-// events takes the bytes of an SSE answer as they come. It keeps the last event and the time of the first with content.
+// events takes the bytes of an SSE answer as they come. It keeps the last event and the time of
+// the first with content.
 type events struct {
 	api   API
 	first time.Time // of the first event that carries content
@@ -65,8 +67,9 @@ func (e *events) take(line []byte, now time.Time) {
 	e.last = append(e.last[:0], data...)
 }
 
-// hasContent reports whether an event carries a token. Chat's first event names the role only; the other APIs send nothing
-// before the first token, whose text may be empty because it ends within a UTF-8 sequence.
+// hasContent reports whether an event carries a token. Chat's first event names the role only.
+// The other APIs send no event before the first token; its text may be empty because it ends
+// within a UTF-8 sequence.
 func (a API) hasContent(data []byte) bool {
 	if bytes.HasPrefix(data, errorMark) {
 		return false
@@ -78,7 +81,7 @@ func (a API) hasContent(data []byte) bool {
 	return found && len(content) > 0 && content[0] != '"'
 }
 
-// usage is what an answer says of its tokens.
+// usage is the token counts of an answer.
 type usage struct {
 	prompt, cached, completion int
 }

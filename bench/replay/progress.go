@@ -11,8 +11,9 @@ import (
 	"github.com/warmpath/warmpath/bench/trace"
 )
 
-// NewProgress returns a function for [Config.Progress]: a bar where w is a terminal, and elsewhere a line for each tenth of
-// total. A total below one, of a trace whose length is not known, gives a line for each thousand.
+// NewProgress returns a function for [Config.Progress]: a bar where w is a terminal, and
+// elsewhere a line for each tenth of total. A total below one, of a trace of unknown length,
+// gives a line for each thousand.
 func NewProgress(w io.Writer, total int, title string) func(n int) {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return bar(w, total, title)

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Result is what a replay showed. Durations are those that a client of a real cluster of this speed would have seen: where
-// the cluster is simulated, the measured ones times TimeScale, this machine's own delays included.
+// Result is the result of a replay. Durations are those that a client of a real cluster of this
+// speed would have seen: where the cluster is simulated, the measured ones times TimeScale,
+// this machine's own delays included.
 type Result struct {
 	Policy    string  `json:"policy,omitempty"`
 	API       string  `json:"api"`
@@ -18,7 +19,7 @@ type Result struct {
 	Requests     int            `json:"requests"` // answered and failed
 	Errors       int            `json:"errors"`
 	FirstError   string         `json:"first_error,omitempty"`
-	PromptTokens int            `json:"prompt_tokens"` // of answered requests, as the servers counted them
+	PromptTokens int            `json:"prompt_tokens"` // of answered requests, by the servers' counts
 	HitTokens    int            `json:"hit_tokens"`    // of them, found in a cache
 	OutputTokens int            `json:"output_tokens"`
 	TTFT         Times          `json:"ttft"`
@@ -27,9 +28,14 @@ type Result struct {
 
 	Overlap Overlap       `json:"overlap"`
 	Events  int           `json:"events"`   // SSE events
-	MaxLate time.Duration `json:"max_late"` // largest wall-clock delay of a request behind its time: this machine's, not the cluster's
+	MaxLate time.Duration `json:"max_late"` // largest delay of a request by this machine
 	Wall    time.Duration `json:"wall"`     // of the replay, as measured
 
+	measured
+}
+
+// measured are the times of all answers, before they are summed up.
+type measured struct {
 	scale          float64 // of measured times
 	pageSize       int
 	ttfts, latency []time.Duration
@@ -43,21 +49,23 @@ type Times struct {
 	Max  time.Duration `json:"max"`
 }
 
-// Overlap compares what the router expected of a worker's cache (X-Warmpath-Overlap) with what the worker reported.
+// Overlap compares the overlap that the router expected (X-Warmpath-Overlap) with the one that
+// the worker reported.
 type Overlap struct {
 	Compared int `json:"compared"` // answers that carried the header
-	Exact    int `json:"exact"`    // expected what was reported
-	Enough   int `json:"enough"`   // at least 0.8 of the expected tokens were found, which the router itself counts as right
+	Exact    int `json:"exact"`    // expected overlap as reported
+	Enough   int `json:"enough"`   // at least 0.8 of the expected tokens were found
 	Over     int `json:"over"`     // fewer tokens were found than expected
 	Under    int `json:"under"`    // more
 	Expected int `json:"expected_tokens"`
 	Actual   int `json:"actual_tokens"`
 }
 
-// enough is the share of the expected overlap that makes a prediction right; the router's own measure.
+// enough is the share of the expected overlap that makes a prediction right; the router's own
+// measure.
 const enough = 0.8
 
-// sample is what one request showed.
+// sample is the result of one request.
 type sample struct {
 	worker, overlap string
 	ttft, latency   time.Duration // as measured
@@ -75,7 +83,7 @@ func (r *Result) start(cfg Config) {
 	}
 }
 
-// late is called by one goroutine, and touches what add does not.
+// late is called by one goroutine, and touches no field of add.
 func (r *Result) late(by time.Duration) { r.MaxLate = max(r.MaxLate, by) }
 
 func (r *Result) add(o *sample) {
@@ -110,7 +118,8 @@ func (r *Result) finish(wall time.Duration) {
 // HitRate is the share of the prompt tokens that were found in a cache.
 func (r *Result) HitRate() float64 { return share(r.HitTokens, r.PromptTokens) }
 
-// add enters one answer. The engine computes at least the last token of a prompt, so it never reports all of it.
+// add enters one answer. The engine computes at least the last token of a prompt, so it never
+// reports all of it.
 func (o *Overlap) add(s *sample, pageSize int) {
 	matched, _, found := strings.Cut(s.overlap, "/")
 	blocks, err := strconv.Atoi(matched)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// naivePercentile counts, as the definition says: the smallest value that at least p of 100 values do not exceed.
+// naivePercentile counts, as the definition says: the smallest value that at least p of 100
+// values do not exceed.
 func naivePercentile(all []time.Duration, p int) time.Duration {
 	best := slices.Max(all)
 	for _, candidate := range all {

@@ -24,7 +24,8 @@ type Config struct {
 	Requests   int        // at most so many of the trace; 0: all
 	TimeScale  float64    // seconds of the trace a second; default 1
 
-	// Simulated says that the servers' own time runs TimeScale times as fast too. Measured times are then multiplied by it.
+	// Simulated says that the servers' own time runs TimeScale times as fast too. Measured
+	// times are then multiplied by it.
 	Simulated bool
 
 	PageSize int         // tokens a block of X-Warmpath-Overlap; default 16
@@ -59,7 +60,7 @@ func (c Config) check() error {
 type run struct {
 	cfg     Config
 	clients []*client  // one for each router
-	rng     *rand.Rand // whose turn it is; dispatch's
+	rng     *rand.Rand // draws the next server; dispatch's
 	bodies  bodies
 	pool    sync.Pool // of *worker
 
@@ -74,9 +75,10 @@ type worker struct {
 	parser fastjson.Parser
 }
 
-// Run replays the source's requests to the server at base, or by chance to one of several whose URLs are separated by commas, each at its time, and returns when all are answered. An error is
-// one of the configuration, of the source or of ctx; requests that failed are counted in the result, which is there
-// with an error of ctx too.
+// Run replays the source's requests to the server at base, or by chance to one of several, with
+// their URLs separated by commas, each at its time, and returns when all are answered. An error
+// is one of the configuration, of the source or of ctx; failed requests are counted in the
+// result, which comes with an error of ctx too.
 func Run(ctx context.Context, base string, source Source, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
@@ -134,7 +136,7 @@ func (r *run) dispatch(ctx context.Context, source Source, began time.Time, flyi
 	return nil
 }
 
-// send replays one request and enters what it showed.
+// send replays one request and adds its sample.
 func (r *run) send(ctx context.Context, c *client, request *trace.Request) {
 	w := r.pool.Get().(*worker)
 	defer r.pool.Put(w)

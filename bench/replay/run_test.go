@@ -16,7 +16,8 @@ import (
 	"github.com/warmpath/warmpath/bench/trace"
 )
 
-// fake answers as an SSE server of any of the three APIs would, with 96 of each prompt's tokens cached.
+// fake answers as an SSE server of any of the three APIs would, with 96 of each prompt's tokens
+// cached.
 type fake struct {
 	*httptest.Server
 	mu      sync.Mutex

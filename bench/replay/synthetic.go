@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/bench/trace"
 )
 
-// The synthetic family: what the routing of a chat service meets, in the sizes of Mooncake's conversation trace (mean
+// The synthetic workload: a chat service in the sizes of Mooncake's conversation trace (mean
 // input 12,000 tokens, mean output 350, three requests a second).
 const (
 	systemPrompts  = 50  // as in the published benchmarks of shared prompts
@@ -23,8 +23,8 @@ const (
 	maxInput       = 64 << 10
 )
 
-// Synthetic is a trace without a file: conversations of several turns over system prompts that are shared with Zipf's
-// weights. The same seed gives the same trace on every machine.
+// Synthetic is a trace without a file: conversations of several turns over system prompts that
+// are shared with Zipf's weights. The same seed gives the same trace on every machine.
 type Synthetic struct {
 	rnd    *rand.Rand
 	left   int
@@ -81,7 +81,8 @@ func (s *Synthetic) session() *session {
 	return c
 }
 
-// grow adds a turn. Blocks that were full stay as they are, so the turn before is a prefix of this one.
+// grow adds a turn. Blocks that were full stay as they are, so the turn before is a prefix of
+// this one.
 func (s *Synthetic) grow(c *session) {
 	c.input += 1 + int(s.rnd.ExpFloat64()*meanTurn)
 	for len(c.blocks)*trace.BlockTokens < c.input {

@@ -32,8 +32,9 @@ func Table(w io.Writer, results []*Result) error {
 	return err
 }
 
-// tooLate is a delay of this machine's own that no quiet one shows: 15 ms were seen at 60 requests a second on two cores, and
-// 1 s, with a mean TTFT six times too long, while compilers ran beside the replay.
+// tooLate is a delay of this machine's own that no quiet one shows: 15 ms were seen at 60
+// requests a second on two cores, and 1 s, with a mean TTFT six times too long, while compilers
+// ran beside the replay.
 const tooLate = 100 * time.Millisecond
 
 // warning says that the times are those of a machine that was too busy.
@@ -49,7 +50,7 @@ func warning(results []*Result) string {
 		late.Round(time.Millisecond))
 }
 
-// footnote says what the times are.
+// footnote explains the times.
 func footnote(r *Result) string {
 	if r.Simulated && r.TimeScale != 1 {
 		return fmt.Sprintf("Times are simulated: measured times x %g, so each real millisecond of this machine counts as %g ms.\n",
@@ -103,7 +104,8 @@ func widest(results []*Result) int {
 	return n
 }
 
-// nthShare is the share of the worker with the n-th largest one: clusters of two policies have different addresses.
+// nthShare is the share of the worker with the n-th largest one: clusters of two policies have
+// different addresses.
 func nthShare(r *Result, n int) string {
 	counts := slices.Sorted(maps.Values(r.Workers))
 	slices.Reverse(counts)

@@ -1,9 +1,10 @@
-// Package replica measures what it costs that several routers choose as one: messages, bytes and CPU, by how many routers, workers and
-// requests there are.
+// Package replica measures the cost of several routers that choose as one: messages, bytes and
+// CPU, by numbers of routers, workers and requests.
 //
-// Routers are real ones up to the choice (packages route, worker and dataplane/routing/peers), in this process, over a NATS in this process and
-// its loopback. Their workers only describe themselves; requests are chosen for, counted as load for half a second, and never sent. What
-// the same requests cost with sharing off is measured beside and taken off.
+// Routers are real ones up to the choice (packages routing, worker and peers), in this process,
+// over a NATS in this process and its loopback. Their workers only describe themselves;
+// requests are chosen for, counted as load for half a second, and never sent. The cost of the
+// same requests with sharing off is measured beside and subtracted.
 //
 // # Concurrency
 //
@@ -11,5 +12,5 @@
 //
 // # Ownership
 //
-// Nothing is kept.
+// Run keeps no argument.
 package replica

@@ -21,7 +21,7 @@ import (
 const (
 	model = "m"
 	page  = 16
-	// Prompts are of the conversation trace's mean turn, behind what a few ranks hold of each.
+	// Prompts are of the conversation trace's mean turn, behind a part that a few ranks hold.
 	prompts, promptTokens, holders = 64, 4096, 4
 )
 
@@ -32,7 +32,7 @@ type fleet struct {
 	prompts  [][]uint32
 }
 
-// describe is what each worker answers to every GET.
+// describe is each worker's answer to every GET.
 const describe = `{"dp_size":1,"page_size":16,"max_total_num_tokens":1000000,"max_running_requests":64,"data":[{"id":"m"}]}`
 
 // dial connects to a worker that only describes itself.
@@ -50,7 +50,8 @@ func dial(context.Context, string, string) (net.Conn, error) {
 	return here, nil
 }
 
-// newFleet waits until all workers have described themselves. They are asked once, so nothing but ctx may end the question.
+// newFleet waits until all workers have described themselves. They are asked once, so nothing
+// but ctx may end the question.
 func newFleet(ctx context.Context, workers int) (*fleet, error) {
 	f := &fleet{registry: worker.NewRegistry(worker.Config{Interval: time.Hour, Timeout: time.Hour, LoadEvery: -1, Dial: dial, Log: slog.New(slog.DiscardHandler)}, nil)}
 	for i := range workers {
@@ -94,7 +95,7 @@ func (f *fleet) fill(index *radix.Index) error {
 		for range holders {
 			id, blocks := index.AddWorker(), 1+rng.IntN(len(chain))
 			rank := ranks[rng.IntN(len(ranks))]
-			rank.SetHolders(append(append([]uint32{}, rank.Holders()...), uint32(id)))
+			rank.SetIndexIDs(append(append([]uint32{}, rank.IndexIDs()...), uint32(id)))
 			names := make([]uint64, blocks)
 			for k := range names {
 				names[k] = rng.Uint64()

@@ -16,33 +16,33 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
 )
 
-// Config says what is measured.
+// Config is the size of a measurement.
 type Config struct {
 	Routers, Workers int
 	Rate             float64       // requests a second and router
 	For              time.Duration // of each of the two halves, with and without sharing
 }
 
-// Result is what it costs.
+// Result is the cost of sharing.
 type Result struct {
 	Routers  int     `json:"routers"`
 	Workers  int     `json:"workers"`
 	Rate     float64 `json:"rate"`     // requests a second and router, as asked for
 	Requests float64 `json:"requests"` // a second, of all routers, as chosen for
-	Messages float64 `json:"messages"` // a second, published by all routers: what is in flight, questions and answers
-	States   float64 `json:"states"`   // of those, of what is in flight
+	Messages float64 `json:"messages"` // per second, of all routers: load, requests and replies
+	States   float64 `json:"states"`   // of those, load
 	Heard    float64 `json:"heard"`    // messages that all routers receive a second
 	Bytes    float64 `json:"bytes"`    // a second, published
 	CPU      float64 `json:"cpu"`      // seconds a second, of all routers and NATS, with sharing
-	Alone    float64 `json:"alone"`    // the same with sharing off: choices and what drives them
-	Late     float64 `json:"late"`     // share of the requests whose answer did not come in time, or was not asked for therefore
+	Alone    float64 `json:"alone"`    // the same with sharing off: choices and the requests
+	Late     float64 `json:"late"`     // share of the requests without a reply in time
 	Load     float64 `json:"load"`     // of the machine, when it ended
 }
 
 // Sharing is the CPU that sharing costs, in seconds a second of one router.
 func (r *Result) Sharing() float64 { return (r.CPU - r.Alone) / float64(r.Routers) }
 
-// bus counts what goes over a cluster's NATS.
+// bus counts the messages over a cluster's NATS.
 type bus struct {
 	*cluster.Cluster
 	messages, bytes *atomic.Uint64
@@ -118,7 +118,7 @@ func (m *measurement) share(ctx context.Context) error {
 		m.clusters = append(m.clusters, c)
 		g := peers.New(peers.Config{ID: c.Instance(), Bus: bus{c, &m.messages, &m.bytes}, Registry: f.registry, Chooser: f.router, Log: log})
 		m.groups = append(m.groups, g)
-		f.router.Others = g
+		f.router.Peers = g
 		m.running.Go(func() { _ = g.Run(running) })
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -142,7 +142,7 @@ func (m *measurement) together() bool {
 	return true
 }
 
-// status sums what all routers say.
+// status sums the counters of all routers.
 func (m *measurement) status() (sum peers.Status) {
 	for _, g := range m.groups {
 		s := g.Status()
@@ -169,7 +169,7 @@ func (m *measurement) play(ctx context.Context) (requests, cpu float64) {
 		flying.Go(func() {
 			tick := time.NewTicker(5 * time.Millisecond)
 			defer tick.Stop()
-			// What is due is sent, however late: a busy machine sends no less.
+			// Due requests are sent, however late: a busy machine sends no fewer.
 			for n, all := 0.0, m.cfg.Rate*m.cfg.For.Seconds(); n < all && ctx.Err() == nil; <-tick.C {
 				for due := min(m.cfg.Rate*time.Since(start).Seconds(), all); n < due; n++ {
 					ids := f.prompts[int(n)%len(f.prompts)]
@@ -203,7 +203,7 @@ func (f *fleet) request(ids []uint32) {
 	flight.Prefilled()
 	time.Sleep(answer)
 	lease.End()
-	f.router.Land(flight)
+	f.router.Withdraw(flight)
 }
 
 func cpuSeconds() float64 {

@@ -1,29 +1,39 @@
 package sim
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
+// adminAPI serves the endpoints by which operators and routers act on the engine.
+type adminAPI struct {
+	*process
+	ranks   []*rank
+	jobs    *jobReader
+	answers *answerer
+	loaded  *atomic.Pointer[weights]
+}
+
 // health serves /health and /health_generate: one generated token, and so as slow
 // as the worker is busy.
-func (l *life) health(ctx *fasthttp.RequestCtx) {
+func (a *adminAPI) health(ctx *fasthttp.RequestCtx) {
 	j := &job{id: newID(), born: time.Now(), n: 1, whole: true}
-	if err := l.build(j, [][]uint32{{tokenBOS}}, nil, space{}, []sampling{{max: 1, n: 1, ignoreEOS: true}}); err != nil {
+	if err := a.jobs.build(j, [][]uint32{{tokenBOS}}, nil, space{}, []sampling{{max: 1, n: 1, stop: stopRules{ignoreEOS: true}}}); err != nil {
 		asProblem(err).native(ctx)
 		return
 	}
-	l.submit(j, false)
-	defer l.done(j)
-	if _, ok := l.wait(j.reqs[0]); !ok {
+	a.answers.submit(j, false)
+	defer a.answers.done(j)
+	if _, ok := a.answers.wait(j.reqs[0]); !ok {
 		ctx.SetConnectionClose()
 	}
 }
 
 // abortRequest serves /abort_request. An id that nobody has is ignored; one that
 // somebody has aborts every request whose id begins with it.
-func (l *life) abortRequest(ctx *fasthttp.RequestCtx) {
+func (a *adminAPI) abortRequest(ctx *fasthttp.RequestCtx) {
 	o, err := parseObject(ctx.PostBody())
 	if err != nil {
 		asProblem(err).openAI(ctx)
@@ -39,24 +49,24 @@ func (l *life) abortRequest(ctx *fasthttp.RequestCtx) {
 		asProblem(err).openAI(ctx)
 		return
 	}
-	if !all && !l.busy.has(id) {
+	if !all && !a.answers.busy.has(id) {
 		return
 	}
-	for _, k := range l.ranks {
+	for _, k := range a.ranks {
 		k.abort(id, all)
 	}
 }
 
 // flushCache serves /flush_cache, which works on an idle worker only.
-func (l *life) flushCache(ctx *fasthttp.RequestCtx) {
+func (a *adminAPI) flushCache(ctx *fasthttp.RequestCtx) {
 	flushed := true
-	for _, k := range l.ranks {
+	for _, k := range a.ranks {
 		done := make(chan bool, 1)
 		k.flush(done)
 		select {
 		case ok := <-done:
 			flushed = flushed && ok
-		case <-l.ctx.Done():
+		case <-a.ctx.Done():
 			ctx.SetConnectionClose()
 			return
 		}
@@ -72,14 +82,14 @@ func (l *life) flushCache(ctx *fasthttp.RequestCtx) {
 
 // fault serves POST /sim/fault, which no engine has: {"kind", "count", "seconds",
 // "factor", "lost", "status", "every"}, see [Faults.Apply].
-func (l *life) fault(ctx *fasthttp.RequestCtx) {
+func (a *adminAPI) fault(ctx *fasthttp.RequestCtx) {
 	if c, ok := ctx.Conn().(*conn); ok {
 		c.spare()
 		ctx.SetConnectionClose()
 	}
 	f, err := parseFault(ctx.PostBody())
 	if err == nil {
-		err = l.faults.Apply(f)
+		err = a.faults.Apply(f)
 	}
 	if err != nil {
 		p := asProblem(err)

@@ -25,7 +25,7 @@ func TestLoadDoesNotAllocate(t *testing.T) {
 	for range 8 {
 		k.running = append(k.running, newTestRequest(sequence(0, 9), 5))
 	}
-	if n := testing.AllocsPerRun(100, func() { k.observe(false) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { k.report.observe(false) }); n != 0 {
 		t.Errorf("observe allocates %v times, want 0", n)
 	}
 }

@@ -2,7 +2,9 @@ package sim
 
 import (
 	"bufio"
+	"fmt"
 	"net"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -24,42 +26,48 @@ type wording interface {
 	end(dst []byte, j *job, ps []progress) []byte
 }
 
+// answerer runs jobs and writes their answers.
+type answerer struct {
+	*process
+	busy registry
+}
+
 // answer runs a job and writes its answer.
-func (l *life) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
-	fault := l.faults.next()
-	if l.spoil(ctx, j, fault) {
+func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
+	fault := a.faults.next()
+	if a.spoil(ctx, j, fault) {
 		return
 	}
 	j.late = fault
-	l.submit(j, fault == failStall)
+	a.submit(j, fault == failStall)
 	c := ctx.Conn()
 	if j.stream {
 		ctx.SetContentType(eventStream)
 		ctx.SetBodyStreamWriter(func(out *bufio.Writer) {
-			defer l.done(j)
-			l.stream(c, out, j, w)
+			defer a.done(j)
+			a.stream(c, out, j, w)
 		})
 		return
 	}
-	defer l.done(j)
-	if j.late.late() && l.begun(j) {
-		l.leave(j)
+	defer a.done(j)
+	if j.late.late() && a.begun(j) {
+		a.leave(j)
 		if j.late == failResetLate {
 			resetConn(ctx.Conn())
 		} else {
-			failure(l.spoiled()).openAI(ctx)
+			failure(a.spoiled()).openAI(ctx)
 		}
 		return
 	}
 	ps := make([]progress, len(j.reqs))
 	for i, r := range j.reqs {
 		var ok bool
-		if ps[i], ok = l.wait(r); !ok {
+		if ps[i], ok = a.wait(r); !ok {
 			ctx.SetConnectionClose()
 			return
 		}
 		if f := ps[i].reason; f.status != 0 {
-			l.leave(j) // nobody would read the answers of the others
+			a.leave(j) // nobody would read the answers of the others
 			if _, own := w.(native); own {
 				failure(f).native(ctx)
 			} else {
@@ -73,13 +81,13 @@ func (l *life) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
 
 // stream writes a job's events as its tokens come. Tokens that came while the
 // client was slow leave in one event, as they do in SGLang.
-func (l *life) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
+func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 	var buf []byte
 	ps := make([]progress, len(j.reqs))
 	sent := make([]int, len(j.reqs)) // tokens; -1 once the last event is out
 	begun := make([]bool, len(j.reqs))
 	for open := len(j.reqs); open > 0; {
-		if !l.await(j) || !l.faults.pass(l.ctx) {
+		if !a.await(j) || !a.faults.pass(a.ctx) {
 			return
 		}
 		buf = buf[:0]
@@ -87,13 +95,13 @@ func (l *life) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 			if sent[i] < 0 {
 				continue
 			}
-			p := r.progress()
+			p := r.current()
 			ps[i] = p
 			if len(p.out) == sent[i] && p.reason.kind == "" {
 				continue
 			}
 			if p.reason.status != 0 && !w.tellsAborts() {
-				l.leave(j)
+				a.leave(j)
 				write(out, errorEvent(buf, p.reason))
 				return
 			}
@@ -111,15 +119,15 @@ func (l *life) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 			buf = append(w.end(buf, j, ps), "data: [DONE]\n\n"...)
 		}
 		if !write(out, buf) {
-			l.leave(j)
+			a.leave(j)
 			return
 		}
 		if j.late.late() && len(buf) > 0 {
-			l.leave(j)
+			a.leave(j)
 			if j.late == failResetLate {
 				resetConn(c)
 			} else {
-				write(out, errorEvent(nil, l.spoiled()))
+				write(out, errorEvent(nil, a.spoiled()))
 			}
 			return
 		}
@@ -127,8 +135,8 @@ func (l *life) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 }
 
 // spoiled is what a request that a fault has hit is told.
-func (l *life) spoiled() finish {
-	if s := int(l.faults.status.Load()); s >= fasthttp.StatusBadRequest && s < 600 {
+func (a *answerer) spoiled() finish {
+	if s := int(a.faults.status.Load()); s >= fasthttp.StatusBadRequest && s < 600 {
 		return finish{kind: "abort", status: s, message: fasthttp.StatusMessage(s)}
 	}
 	return finish{kind: "abort", status: fasthttp.StatusInternalServerError, message: "Internal server error"}
@@ -136,7 +144,7 @@ func (l *life) spoiled() finish {
 
 // spoil answers a request as a fault wants it to be; false if there is none, or one
 // that comes later.
-func (l *life) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool {
+func (a *answerer) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool {
 	switch fault {
 	case failStatus:
 	case failReset:
@@ -145,7 +153,7 @@ func (l *life) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool 
 	case failEvent:
 		if j.stream {
 			ctx.SetContentType(eventStream)
-			ctx.SetBody(errorEvent(nil, l.spoiled()))
+			ctx.SetBody(errorEvent(nil, a.spoiled()))
 			return true
 		}
 	case failEmpty:
@@ -156,37 +164,37 @@ func (l *life) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool 
 	default:
 		return false
 	}
-	told := l.spoiled()
+	told := a.spoiled()
 	(&problem{status: told.status, message: told.message}).openAI(ctx)
 	return true
 }
 
 // begun returns when the first of j's sequences has a token or has ended; false after
 // a crash.
-func (l *life) begun(j *job) bool {
+func (a *answerer) begun(j *job) bool {
 	for {
-		if p := j.reqs[0].progress(); len(p.out) > 0 || p.reason.kind != "" {
+		if p := j.reqs[0].current(); len(p.out) > 0 || p.reason.kind != "" {
 			return true
 		}
-		if !l.await(j) {
+		if !a.await(j) {
 			return false
 		}
 	}
 }
 
 // await returns when one of j's sequences may have news; false after a crash.
-func (l *life) await(j *job) bool {
+func (a *answerer) await(j *job) bool {
 	select {
 	case <-j.wake:
 		return true
-	case <-l.ctx.Done():
+	case <-a.ctx.Done():
 		return false
 	}
 }
 
 // leave aborts the work for a client that has gone. SGLang notices, too, when it
 // cannot write.
-func (l *life) leave(j *job) {
+func (a *answerer) leave(j *job) {
 	for _, r := range j.reqs {
 		r.home.abort(r.id, false)
 	}
@@ -206,9 +214,45 @@ func write(out *bufio.Writer, b []byte) bool {
 // ended it and without an end-of-sequence token.
 func answerText(r *request, p progress) []byte {
 	ids := p.out
-	if p.reason.hasToken && !r.keepStop {
+	if p.reason.hasToken && !r.stop.keep {
 		ids = ids[:len(ids)-1]
 	}
 	text := decoded(ids)
 	return text[:len(text)-p.reason.trim]
+}
+
+// submit hands a job's sequences to their ranks.
+func (a *answerer) submit(j *job, stalled bool) {
+	for _, r := range j.reqs {
+		a.busy.add(r.id)
+		if a.cfg.Mode != "" && r.leg == nil && !j.whole {
+			r.end(finish{kind: "abort", status: fasthttp.StatusBadRequest, message: fmt.Sprintf(
+				"Invalid request: Disaggregated request received without bootstrap room id. req.rid='%s'", r.id)}, time.Now())
+			r.signal()
+			continue
+		}
+		r.stalled = stalled
+		r.home.submit(r)
+	}
+}
+
+// done forgets a job's ids.
+func (a *answerer) done(j *job) {
+	for _, r := range j.reqs {
+		a.busy.remove(r.id)
+	}
+}
+
+// wait returns when r has ended; false if the worker crashed first.
+func (a *answerer) wait(r *request) (progress, bool) {
+	for {
+		if p := r.current(); p.reason.kind != "" {
+			return p, a.faults.pass(a.ctx)
+		}
+		select {
+		case <-r.wake:
+		case <-a.ctx.Done():
+			return progress{}, false
+		}
+	}
 }

@@ -306,7 +306,7 @@ func TestMetrics(t *testing.T) {
 	for range 2 {
 		post(t, w, "/generate", generateBody(sequence(0, 9), 3, ""))
 	}
-	w.life.ranks[0].do(func() { w.life.ranks[0].observe(true) })
+	w.engine.ranks[0].do(func() { w.engine.ranks[0].report.observe(true) })
 	get(t, w, "/health")
 	text := string(get(t, w, "/metrics").body)
 	for _, want := range []string{

@@ -60,7 +60,7 @@ func BenchmarkMatch(b *testing.B) {
 
 func BenchmarkParseGenerate(b *testing.B) {
 	body := []byte(generateBody(promptOf(0, 12_000, 0), 300, ""))
-	l := &life{cfg: &Config{ContextLength: 1 << 20, CachePages: 1 << 20, PageSize: 16}}
+	l := &jobReader{process: &process{cfg: &Config{ContextLength: 1 << 20, CachePages: 1 << 20, PageSize: 16}}}
 	l.ranks = []*rank{nil}
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Request.SetBodyRaw(body)
@@ -153,9 +153,9 @@ func hour(scale float64) float64 {
 		batch[i].planned = 100_000
 		k.submit(batch[i])
 	}
-	for k.snapshot().clock < time.Hour {
+	for k.report.snapshot().clock < time.Hour {
 		time.Sleep(time.Millisecond)
 	}
-	simulated := k.snapshot().clock
+	simulated := k.report.snapshot().clock
 	return (time.Since(start).Seconds()*scale - simulated.Seconds()) / simulated.Seconds()
 }

@@ -11,70 +11,72 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// openPairing binds what a prefill worker listens on beside its HTTP address, and sets
-// up what a decode worker knows.
-func (l *life) openPairing() error {
-	l.peers = &peers{life: l, by: make(map[string]*peer)}
-	if l.cfg.Mode != ModePrefill {
-		return nil
-	}
-	host, _, err := net.SplitHostPort(l.cfg.Listen)
+// bootstrapServer is the side of a prefill worker that decode workers connect to: the bootstrap
+// server and the transfers.
+type bootstrapServer struct {
+	*process
+	listener *listener
+	kv       *listener // Of transfers.
+	table    routeTable
+	rooms    *roomTable
+}
+
+// newBootstrapServer binds both ports and writes the bootstrap port into the configuration.
+func newBootstrapServer(p *process) (*bootstrapServer, error) {
+	host, _, err := net.SplitHostPort(p.cfg.Listen)
 	if err != nil {
-		return fmt.Errorf("cannot use listen address %q: %w", l.cfg.Listen, err)
+		return nil, fmt.Errorf("cannot use listen address %q: %w", p.cfg.Listen, err)
 	}
-	boot, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(l.cfg.BootstrapPort)))
+	boot, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(p.cfg.BootstrapPort)))
 	if err != nil {
-		return fmt.Errorf("cannot listen for decode workers: %w", err)
+		return nil, fmt.Errorf("cannot listen for decode workers: %w", err)
 	}
 	kv, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
-		return fmt.Errorf("cannot listen for transfers: %w", errors.Join(err, boot.Close()))
+		return nil, fmt.Errorf("cannot listen for transfers: %w", errors.Join(err, boot.Close()))
 	}
-	l.cfg.BootstrapPort = boot.Addr().(*net.TCPAddr).Port
-	l.bootstrap, l.kv, l.desk = newListener(boot), newListener(kv), newDesk()
-	return nil
+	p.cfg.BootstrapPort = boot.Addr().(*net.TCPAddr).Port
+	return &bootstrapServer{process: p, listener: newListener(boot), kv: newListener(kv), rooms: newRoomTable()}, nil
 }
 
-// closePairing ends what openPairing has begun.
-func (l *life) closePairing() {
-	if l.bootstrap != nil {
-		l.bootstrap.kill()
-		l.kv.kill()
-	}
+// kill closes both ports and resets their connections.
+func (s *bootstrapServer) kill() {
+	s.listener.kill()
+	s.kv.kill()
 }
 
-// startPairing serves decode workers, once the ranks have registered.
-func (l *life) startPairing() {
-	l.wg.Go(l.transfers)
+// start serves decode workers, once the ranks have registered.
+func (s *bootstrapServer) start() {
+	s.wg.Go(s.serveTransfers)
 	server := &fasthttp.Server{
-		Handler: l.serveBootstrap, Name: "aiohttp", Logger: silent{}, MaxIdleWorkerDuration: idleWorker,
+		Handler: s.serve, Name: "aiohttp", Logger: silent{}, MaxIdleWorkerDuration: idleWorker,
 	}
-	l.wg.Go(func() {
-		if err := server.Serve(l.bootstrap); err != nil && l.ctx.Err() == nil {
-			l.cfg.Log.Error("bootstrap server ended", "error", err)
+	s.wg.Go(func() {
+		if err := server.Serve(s.listener); err != nil && s.ctx.Err() == nil {
+			s.cfg.Log.Error("bootstrap server ended", "error", err)
 		}
 	})
-	l.wg.Go(func() {
-		t := time.NewTimer(l.cfg.real(l.cfg.BootstrapDelay))
+	s.wg.Go(func() {
+		t := time.NewTimer(s.cfg.real(s.cfg.BootstrapDelay))
 		defer t.Stop()
 		select {
 		case <-t.C:
-			l.register()
-		case <-l.ctx.Done():
+			s.register()
+		case <-s.ctx.Done():
 		}
 	})
 }
 
 // register enters the worker's own ranks, as those of SGLang do when they have loaded.
-func (l *life) register() {
-	host, port, err := net.SplitHostPort(l.kv.Addr().String())
+func (s *bootstrapServer) register() {
+	host, port, err := net.SplitHostPort(s.kv.Addr().String())
 	n, bad := strconv.Atoi(port)
 	if err = errors.Join(err, bad); err != nil {
-		l.cfg.Log.Error("cannot register ranks", "error", err)
+		s.cfg.Log.Error("cannot register ranks", "error", err)
 		return
 	}
-	for i := range l.ranks {
-		l.table.put(routeKey{dp: i}, routeEntry{host, n}, topology{dp: l.cfg.DPSize, page: l.cfg.PageSize, tp: 1, cp: 1, pp: 1})
+	for i := range s.cfg.DPSize {
+		s.table.put(routeKey{dp: i}, routeEntry{host, n}, topology{dp: s.cfg.DPSize, page: s.cfg.PageSize, tp: 1, cp: 1, pp: 1})
 	}
 }
 
@@ -120,13 +122,13 @@ func (t *routeTable) get(key routeKey) (routeEntry, bool) {
 	return at, ok
 }
 
-// serveBootstrap answers decode workers and routers on the bootstrap port.
-func (l *life) serveBootstrap(ctx *fasthttp.RequestCtx) {
-	if !l.faults.pass(l.ctx) {
+// serve answers decode workers and routers on the bootstrap port.
+func (s *bootstrapServer) serve(ctx *fasthttp.RequestCtx) {
+	if !s.faults.pass(s.ctx) {
 		ctx.SetConnectionClose()
 		return
 	}
-	if l.faults.bootstrapDown.Load() {
+	if s.faults.bootstrapDown.Load() {
 		resetConn(ctx.Conn())
 		return
 	}
@@ -134,22 +136,22 @@ func (l *life) serveBootstrap(ctx *fasthttp.RequestCtx) {
 	case path == "/health" && ctx.IsGet():
 		ctx.SetBodyString("OK")
 	case path == "/route" && ctx.IsGet():
-		l.routeOf(ctx)
+		s.routeOf(ctx)
 	case path == "/route" && ctx.IsPut():
-		l.answerBootstrap(ctx, l.putRoute(ctx.PostBody()))
+		s.answer(ctx, s.putRoute(ctx.PostBody()))
 	case path == "/route":
 		ctx.Error("Method not allowed", fasthttp.StatusMethodNotAllowed)
 	case path == "/register_dp_rank" && ctx.IsPost():
-		l.answerBootstrap(ctx, l.registerRoom(ctx.PostBody()))
+		s.answer(ctx, s.registerRoom(ctx.PostBody()))
 	case path == "/query_dp_ranks" && ctx.IsPost():
-		l.queryRooms(ctx)
+		s.queryRooms(ctx)
 	default:
 		ctx.Error("404: Not Found", fasthttp.StatusNotFound)
 	}
 }
 
-// answerBootstrap is 500 for a body that aiohttp's handler would raise on.
-func (l *life) answerBootstrap(ctx *fasthttp.RequestCtx, err error) {
+// answer is 500 for a body that aiohttp's handler would raise on.
+func (s *bootstrapServer) answer(ctx *fasthttp.RequestCtx, err error) {
 	if err != nil {
 		ctx.Error("500 Internal Server Error\n\nServer got itself in trouble", fasthttp.StatusInternalServerError)
 		return
@@ -158,7 +160,7 @@ func (l *life) answerBootstrap(ctx *fasthttp.RequestCtx, err error) {
 }
 
 // routeOf serves GET /route: the topology for -1 everywhere, else one rank's address.
-func (l *life) routeOf(ctx *fasthttp.RequestCtx) {
+func (s *bootstrapServer) routeOf(ctx *fasthttp.RequestCtx) {
 	var n [4]int
 	for i, name := range []string{"prefill_dp_rank", "prefill_cp_rank", "target_tp_rank", "target_pp_rank"} {
 		raw := ctx.QueryArgs().Peek(name)
@@ -168,18 +170,18 @@ func (l *life) routeOf(ctx *fasthttp.RequestCtx) {
 			return
 		}
 		if err != nil {
-			l.answerBootstrap(ctx, err)
+			s.answer(ctx, err)
 			return
 		}
 		n[i] = v
 	}
-	shape, registered, ok := l.table.ready()
-	if !ok || l.faults.bootstrapBusy.Load() {
+	shape, registered, ok := s.table.ready()
+	if !ok || s.faults.bootstrapBusy.Load() {
 		ctx.Error(fmt.Sprintf("Prefill server not fully registered yet (%d workers registered).", registered), fasthttp.StatusServiceUnavailable)
 		return
 	}
 	if n == [4]int{-1, -1, -1, -1} {
-		_, port, _ := net.SplitHostPort(l.cfg.Listen)
+		_, port, _ := net.SplitHostPort(s.cfg.Listen)
 		writeJSON(ctx, fasthttp.StatusOK, []byte(fmt.Sprintf(
 			`{"attn_tp_size": %d, "attn_cp_size": %d, "dp_size": %d, "pp_size": %d, "page_size": %d, "kv_cache_dtype": "auto", `+
 				`"follow_bootstrap_room": true, "enable_dsa_cache_layer_split": false, "decode_allocation_policy": "early", `+
@@ -188,7 +190,7 @@ func (l *life) routeOf(ctx *fasthttp.RequestCtx) {
 			shape.tp, shape.cp, shape.dp, shape.pp, shape.page, port)))
 		return
 	}
-	at, ok := l.table.get(routeKey{n[0], n[1], n[2], n[3]})
+	at, ok := s.table.get(routeKey{n[0], n[1], n[2], n[3]})
 	if !ok {
 		ctx.Error(fmt.Sprintf("Bootstrap info not found for dp_rank=%d cp_rank=%d tp_rank=%d pp_rank=%d", n[0], n[1], n[2], n[3]),
 			fasthttp.StatusNotFound)
@@ -199,7 +201,7 @@ func (l *life) routeOf(ctx *fasthttp.RequestCtx) {
 }
 
 // putRoute enters a rank that registers itself.
-func (l *life) putRoute(body []byte) error {
+func (s *bootstrapServer) putRoute(body []byte) error {
 	o, err := parseObject(body)
 	if err != nil {
 		return err
@@ -223,12 +225,12 @@ func (l *life) putRoute(body []byte) error {
 	if err != nil || host == "" {
 		return errors.Join(errJSON, err)
 	}
-	l.table.put(routeKey{n[0], n[1], n[2], n[3]}, routeEntry{host, n[9]}, topology{dp: n[4], cp: n[5], tp: n[6], pp: n[7], page: n[8]})
+	s.table.put(routeKey{n[0], n[1], n[2], n[3]}, routeEntry{host, n[9]}, topology{dp: n[4], cp: n[5], tp: n[6], pp: n[7], page: n[8]})
 	return nil
 }
 
 // registerRoom serves POST /register_dp_rank.
-func (l *life) registerRoom(body []byte) error {
+func (s *bootstrapServer) registerRoom(body []byte) error {
 	o, err := parseObject(body)
 	if err != nil {
 		return err
@@ -241,30 +243,30 @@ func (l *life) registerRoom(body []byte) error {
 	if err != nil {
 		return err
 	}
-	l.table.mu.Lock()
-	defer l.table.mu.Unlock()
-	if l.table.dpRanks == nil || len(l.table.dpRanks) >= roomsKept {
-		l.table.dpRanks = make(map[int64]int)
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	if s.table.dpRanks == nil || len(s.table.dpRanks) >= maxUsedRooms {
+		s.table.dpRanks = make(map[int64]int)
 	}
-	l.table.dpRanks[list[0]] = rank
+	s.table.dpRanks[list[0]] = rank
 	return nil
 }
 
 // queryRooms serves POST /query_dp_ranks.
-func (l *life) queryRooms(ctx *fasthttp.RequestCtx) {
+func (s *bootstrapServer) queryRooms(ctx *fasthttp.RequestCtx) {
 	o, err := parseObject(ctx.PostBody())
 	var list []int64
 	if err == nil {
 		list, _, err = wholeNumbers(o, "bootstrap_rooms", -1)
 	}
 	if err != nil {
-		l.answerBootstrap(ctx, err)
+		s.answer(ctx, err)
 		return
 	}
 	b := []byte{'{'}
-	l.table.mu.Lock()
+	s.table.mu.Lock()
 	for _, room := range list {
-		if rank, ok := l.table.dpRanks[room]; ok {
+		if rank, ok := s.table.dpRanks[room]; ok {
 			if len(b) > 1 {
 				b = append(b, ", "...)
 			}
@@ -272,6 +274,6 @@ func (l *life) queryRooms(ctx *fasthttp.RequestCtx) {
 			b = appendInt(b, rank)
 		}
 	}
-	l.table.mu.Unlock()
+	s.table.mu.Unlock()
 	writeJSON(ctx, fasthttp.StatusOK, append(b, '}'))
 }

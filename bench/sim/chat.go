@@ -1,60 +1,5 @@
 package sim
 
-import (
-	"time"
-
-	"github.com/valyala/fasthttp"
-)
-
-// chat serves /v1/chat/completions.
-func (l *life) chat(ctx *fasthttp.RequestCtx) {
-	j, err := l.chatJob(ctx)
-	if err != nil {
-		asProblem(err).openAI(ctx)
-		return
-	}
-	l.answer(ctx, j, chatWording{})
-}
-
-func (l *life) chatJob(ctx *fasthttp.RequestCtx) (*job, error) {
-	o, err := parseObject(ctx.PostBody())
-	if err != nil {
-		return nil, err
-	}
-	j, err := l.openAIJob(o, ctx)
-	if err != nil {
-		return nil, err
-	}
-	j.wantIDs = len(ctx.Request.Header.Peek("x-sglext-return-input-ids")) > 0
-	prompt, err := chatPrompt(o)
-	if err != nil {
-		return nil, err
-	}
-	p, err := samplingOf(o)
-	if err != nil {
-		return nil, err
-	}
-	if p.max, err = o.number("max_completion_tokens", -1); err == nil && p.max < 0 {
-		p.max, err = o.number("max_tokens", -1)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if limit := l.cfg.ContextLength; p.max > limit {
-		return nil, refused("max_completion_tokens is too large: %d."+
-			"This model supports at most %d completion tokens.", p.max, limit)
-	}
-	if j.logprobs, err = o.flag("logprobs"); err != nil {
-		return nil, err
-	}
-	if j.top, err = o.number("top_logprobs", 0); err != nil {
-		return nil, err
-	}
-	j.top = min(maxTop, max(0, j.top))
-	j.n = p.n
-	return j, l.finishOpenAI(j, o, [][]uint32{prompt}, p)
-}
-
 // chatPrompt is the prompt of a chat: input_ids if they are there, else the
 // rendered messages.
 func chatPrompt(o object) ([]uint32, error) {
@@ -74,52 +19,6 @@ func chatPrompt(o object) ([]uint32, error) {
 		return nil, err
 	}
 	return encode(text), nil
-}
-
-// openAIJob reads the fields that both OpenAI endpoints have.
-func (l *life) openAIJob(o object, ctx *fasthttp.RequestCtx) (j *job, err error) {
-	j = &job{born: time.Now()}
-	if j.model, err = o.text("model", "default"); err != nil {
-		return nil, err
-	}
-	l.meets(j.model)
-	if j.stream, err = o.flag("stream"); err != nil {
-		return nil, err
-	}
-	if raw := o.raw("stream_options"); raw != nil {
-		options, err := parseObject(raw)
-		if err != nil {
-			return nil, invalid("dict_type", "stream_options", "Input should be a valid dictionary")
-		}
-		if j.usage, err = options.flag("include_usage"); err != nil {
-			return nil, err
-		}
-		if j.every, err = options.flag("continuous_usage_stats"); err != nil {
-			return nil, err
-		}
-	}
-	if j.rank, err = l.pickRank(o, ctx.Request.Header.Peek("X-Data-Parallel-Rank")); err != nil {
-		return nil, err
-	}
-	j.pair, err = l.pairingOf(o, &ctx.Request.Header)
-	return j, err
-}
-
-// finishOpenAI builds a job's sequences. The answer's id is that of the first.
-func (l *life) finishOpenAI(j *job, o object, prompts [][]uint32, p sampling) error {
-	ids, err := o.texts("rid")
-	if err != nil {
-		return err
-	}
-	s, err := spaceOf(o)
-	if err != nil {
-		return err
-	}
-	if err := l.build(j, prompts, ids, s, []sampling{p}); err != nil {
-		return err
-	}
-	j.id = j.reqs[0].id
-	return nil
 }
 
 // chatWording words answers as /v1/chat/completions does.

@@ -1,66 +1,7 @@
 package sim
 
-import "github.com/valyala/fasthttp"
-
 // completionsDefault is OpenAI's default length of a completion.
 const completionsDefault = 16
-
-// completions serves /v1/completions.
-func (l *life) completions(ctx *fasthttp.RequestCtx) {
-	j, err := l.completionsJob(ctx)
-	if err != nil {
-		asProblem(err).openAI(ctx)
-		return
-	}
-	l.answer(ctx, j, completionWording{})
-}
-
-func (l *life) completionsJob(ctx *fasthttp.RequestCtx) (*job, error) {
-	o, err := parseObject(ctx.PostBody())
-	if err != nil {
-		return nil, err
-	}
-	prompts, batch, err := completionPrompts(o)
-	if err != nil {
-		return nil, err
-	}
-	j, err := l.openAIJob(o, ctx)
-	if err != nil {
-		return nil, err
-	}
-	j.batch = batch
-	p, err := samplingOf(o)
-	if err != nil {
-		return nil, err
-	}
-	if p.max, err = o.number("max_tokens", completionsDefault); err != nil {
-		return nil, err
-	}
-	if p.max < 0 {
-		return nil, refused("max_new_tokens must be at least 0, got %d.", p.max)
-	}
-	if j.echo, err = o.flag("echo"); err != nil {
-		return nil, err
-	}
-	if err = j.readCompletionLogprobs(o); err != nil {
-		return nil, err
-	}
-	j.n = p.n
-	return j, l.finishOpenAI(j, o, prompts, p)
-}
-
-// readCompletionLogprobs reads logprobs: a number of alternatives. Those of the prompt
-// come with echo and one alternative or more.
-func (j *job) readCompletionLogprobs(o object) (err error) {
-	if j.logprobs = o.raw("logprobs") != nil; !j.logprobs {
-		return nil
-	}
-	j.top, err = o.number("logprobs", 0)
-	if j.top = min(maxTop, max(0, j.top)); j.echo && j.top > 0 {
-		j.logFrom = []int{0}
-	}
-	return err
-}
 
 // completionPrompts reads prompt: a text, texts, ids or lists of ids.
 func completionPrompts(o object) (prompts [][]uint32, batch bool, err error) {
@@ -125,14 +66,6 @@ func (completionWording) end(dst []byte, j *job, ps []progress) []byte {
 	dst = appendHead(dst, j, j.id, "text_completion")
 	dst = append(dst, `],"usage":`...)
 	return append(appendUsage(dst, j, ps, false), "}\n\n"...)
-}
-
-// echoed is the prompt's text if the client wants it back.
-func (j *job) echoed(i int) []byte {
-	if !j.echo {
-		return nil
-	}
-	return decoded(j.reqs[i].prompt)
 }
 
 // appendCompletion appends one event; usage is null unless some is given.

@@ -22,6 +22,22 @@ type Config struct {
 	TPSize        int    // GPUs a rank, as /server_info claims; default 1. The speed is Service's all the same
 	ContextLength int    // default 131,072
 
+	PairConfig
+
+	Service   Service // how long work takes
+	TimeScale float64 // simulated seconds a second; default 1
+
+	EventConfig
+
+	NoCache bool // --disable-radix-cache: nothing is found again and no event tells of a page
+
+	// Version is what /server_info claims; default the release of Encoding.
+	Version string
+	Log     *slog.Logger
+}
+
+// PairConfig is the part of a worker that serves requests in pairs.
+type PairConfig struct {
 	// Mode is "" for an aggregated worker, or [ModePrefill] or [ModeDecode] for one
 	// that serves requests in pairs.
 	Mode string
@@ -34,10 +50,10 @@ type Config struct {
 	WaitingTimeout   time.Duration // of a decode leg without keys and values; simulated, default 300 s
 	DecodeCache      bool          // a decode worker keeps a prefix cache, which SGLang's does only when told to
 	HeaderOverrides  bool          // x-override-* headers count, as with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES
+}
 
-	Service   Service // how long work takes
-	TimeScale float64 // simulated seconds a second; default 1
-
+// EventConfig is what a worker publishes, and where.
+type EventConfig struct {
 	// ZMQ endpoints of rank 0, "tcp://host:port"; rank r binds port + r. Port
 	// "*" or 0 lets the system choose. "off" publishes nothing: then
 	// /server_info does not speak of events, as of a worker started without.
@@ -47,11 +63,6 @@ type Config struct {
 	Encoding    kvevent.Encoding // whose bytes the events have; default SGLang 0.5.23
 	BufferSteps int              // batches kept for replay; default 10,000 as in SGLang
 	silent      func() bool      // replays are not answered; of Faults
-	NoCache     bool             // --disable-radix-cache: nothing is found again and no event tells of a page
-
-	// Version is what /server_info claims; default the release of Encoding.
-	Version string
-	Log     *slog.Logger
 }
 
 // Service is the service-time model: what a batch costs in simulated time. See
@@ -226,3 +237,6 @@ func (c Config) decodeLegs() int {
 	}
 	return c.MaxRunning
 }
+
+// cacheless reports whether ranks have no prefix cache: SGLang's decode workers have none by default.
+func (c Config) cacheless() bool { return c.Mode == ModeDecode && !c.DecodeCache }

@@ -37,18 +37,18 @@ func (d *death) kills(body []byte) bool {
 }
 
 // mortal serves a request, or dies of it.
-func (l *life) mortal(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+func (s *httpServer) mortal(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		d := l.faults.deaths.of.Load()
+		d := s.faults.deaths.of.Load()
 		if d == nil || !d.kills(ctx.PostBody()) {
 			h(ctx)
 			return
 		}
-		if l.dying.CompareAndSwap(false, true) { // else one death for all that come meanwhile
-			l.faults.deaths.count.Add(1)
-			l.faults.order(order{crash: true, back: d.back})
+		if s.dying.CompareAndSwap(false, true) { // else one death for all that come meanwhile
+			s.faults.deaths.count.Add(1)
+			s.faults.order(order{crash: true, back: d.back})
 		}
-		<-l.ctx.Done()
+		<-s.ctx.Done()
 		resetConn(ctx.Conn())
 	}
 }

@@ -19,29 +19,35 @@ const (
 // errGone means that the prefill worker of a leg is dead.
 var errGone = errors.New("sim: prefill worker gone")
 
+// kvReceiver brings keys and values to the legs of a decode worker.
+type kvReceiver struct {
+	*process
+	peers *prefillPeers
+}
+
 // receive brings r's keys and values to its rank, in the background.
-func (l *life) receive(r *request) {
+func (v *kvReceiver) receive(r *request) {
 	lg := r.leg
-	lg.ctx, lg.cancel = context.WithCancel(l.ctx)
+	lg.ctx, lg.cancel = context.WithCancel(v.ctx)
 	lg.admitted = make(chan struct{})
-	l.wg.Go(func() {
+	v.wg.Go(func() {
 		defer lg.cancel()
-		p := l.peers.enter(lg.addr)
-		defer l.peers.exit(p)
-		h, f := l.reception(p, r)
-		if l.faults.pass(l.ctx) {
-			r.home.do(func() { r.home.land(r, h, f) })
+		p := v.peers.enter(lg.addr)
+		defer v.peers.exit(p)
+		h, f := v.reception(p, r)
+		if v.faults.pass(v.ctx) {
+			r.home.do(func() { r.home.legs.land(r, h, f) })
 		}
 	})
 }
 
 // reception is the life of a decode leg outside its rank: look-up, wait for pages,
 // transfer. A finish with a kind says how it failed.
-func (l *life) reception(p *peer, r *request) (h handoff, f finish) {
+func (v *kvReceiver) reception(p *prefillPeer, r *request) (h handoff, f finish) {
 	lg := r.leg
-	at, err := l.lookUp(p, lg)
+	at, err := v.lookUp(p, lg)
 	if err != nil {
-		return h, legProblem("Decode handshake", r, "decode_req.req", l.why(err, lg))
+		return h, legProblem("Decode handshake", r, "decode_req.req", v.why(err, lg))
 	}
 	r.home.do(func() {
 		if lg.state == legMeeting {
@@ -56,21 +62,21 @@ func (l *life) reception(p *peer, r *request) (h handoff, f finish) {
 		err = lg.ctx.Err()
 	}
 	if err == nil {
-		h, err = l.pull(p, r, at)
+		h, err = v.pull(p, r, at)
 	}
 	if err != nil {
-		f = legProblem("Decode transfer", r, "decode_req.req", l.why(err, lg))
+		f = legProblem("Decode transfer", r, "decode_req.req", v.why(err, lg))
 	}
 	return h, f
 }
 
 // why words an error of a reception.
-func (l *life) why(err error, lg *leg) string {
+func (v *kvReceiver) why(err error, lg *leg) string {
 	switch {
 	case errors.Is(err, errGone):
 		return fmt.Sprintf("Lost connection with prefill instance (bootstrap_addr: %s)", lg.addr)
 	case errors.Is(err, errLate):
-		return fmt.Sprintf("Request %d timed out after %.1fs in KVPoll.WaitingForInput", lg.room, l.cfg.WaitingTimeout.Seconds())
+		return fmt.Sprintf("Request %d timed out after %.1fs in KVPoll.WaitingForInput", lg.room, v.cfg.WaitingTimeout.Seconds())
 	case lg.ctx.Err() != nil || errors.Is(err, errLookup):
 		return byAbort
 	}
@@ -83,12 +89,12 @@ var (
 )
 
 // lookUp finds where the rank of lg's prefill worker hands over.
-func (l *life) lookUp(p *peer, lg *leg) (at place, err error) {
+func (v *kvReceiver) lookUp(p *prefillPeer, lg *leg) (at rankAddress, err error) {
 	for range lookups {
-		if at, err = p.find(lg.ctx, l, lg); err == nil {
+		if at, err = p.find(lg.ctx, v.process, lg); err == nil {
 			return at, nil
 		}
-		t := time.NewTimer(l.cfg.real(lookupEvery))
+		t := time.NewTimer(v.cfg.real(lookupEvery))
 		select {
 		case <-t.C:
 		case <-p.lost:
@@ -104,8 +110,8 @@ func (l *life) lookUp(p *peer, lg *leg) (at place, err error) {
 
 // pull waits for a leg's keys and values. That the connection breaks says nothing, as
 // in SGLang: a dead prefill worker is known by its missing heartbeats.
-func (l *life) pull(p *peer, r *request, at place) (h handoff, err error) {
-	late := time.NewTimer(l.cfg.real(l.cfg.WaitingTimeout))
+func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff, err error) {
+	late := time.NewTimer(v.cfg.real(v.cfg.WaitingTimeout))
 	defer late.Stop()
 	var d net.Dialer
 	c, err := d.DialContext(r.leg.ctx, "tcp", at.addr)
@@ -114,12 +120,12 @@ func (l *life) pull(p *peer, r *request, at place) (h handoff, err error) {
 		return h, err
 	}
 	defer c.Close()
-	if _, err = c.Write(appendJoin(nil, meeting{at.rank, r.leg.room}, r.inTree*l.cfg.PageSize)); err != nil {
+	if _, err = c.Write(appendJoin(nil, roomKey{at.rank, r.leg.room}, r.inTree*v.cfg.PageSize)); err != nil {
 		p.forget()
 		return h, err
 	}
 	answer := make(chan handoff, 1)
-	l.wg.Go(func() {
+	v.wg.Go(func() {
 		line, err := readLine(bufio.NewReaderSize(c, maxLine))
 		if h, bad := parseHandoff(line); err == nil && bad == nil {
 			answer <- h
@@ -135,7 +141,7 @@ func (l *life) pull(p *peer, r *request, at place) (h handoff, err error) {
 	case <-r.leg.ctx.Done():
 		err = r.leg.ctx.Err()
 	}
-	if l.ctx.Err() == nil { // a process that was killed says nothing
+	if v.ctx.Err() == nil { // a process that was killed says nothing
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 		_, _ = c.Write([]byte("abort\n"))
 	} else if t, ok := c.(*net.TCPConn); ok {
@@ -145,35 +151,35 @@ func (l *life) pull(p *peer, r *request, at place) (h handoff, err error) {
 }
 
 // reserve gives pages to the legs that have met, first come, first served.
-func (k *rank) reserve() {
-	held := len(k.running)
-	for _, r := range k.legs {
+func (l *legScheduler) reserve() {
+	held := len(l.rank.running)
+	for _, r := range l.list {
 		if r.leg.state == legReceiving || r.leg.state == legLanded {
 			held++
 		}
 	}
-	for _, r := range k.legs {
+	for _, r := range l.list {
 		if r.leg.state != legReady {
 			continue
 		}
-		if held >= k.cfg.decodeLegs() || !k.admit(r) {
+		if held >= l.rank.cfg.decodeLegs() || !l.rank.pool.admit(r) {
 			return
 		}
 		held++
-		k.allot(r, len(r.prompt))
+		l.rank.pool.allot(r, len(r.prompt))
 		r.leg.state = legReceiving
 		close(r.leg.admitted)
 	}
 }
 
 // land takes in what a reception brought.
-func (k *rank) land(r *request, h handoff, f finish) {
+func (l *legScheduler) land(r *request, h handoff, f finish) {
 	if f.kind == "" && h.prompt != len(r.prompt) {
 		f = finish{kind: "abort", status: 500, message: "Metadata corruption detected - bootstrap_room mismatch"}
 	}
 	if f.kind != "" {
-		k.drop(r)
-		k.finish(r, f)
+		l.drop(r)
+		l.rank.finish(r, f)
 		return
 	}
 	r.leg.first, r.leg.state = h.first, legLanded
@@ -185,19 +191,19 @@ func (k *rank) land(r *request, h handoff, f finish) {
 
 // enlist lets legs run whose keys and values have landed. The first token is there
 // already.
-func (k *rank) enlist() {
+func (l *legScheduler) enlist() {
 	now := time.Now()
-	for i := 0; i < len(k.legs) && len(k.running) < k.cfg.MaxRunning; {
-		r := k.legs[i]
+	for i := 0; i < len(l.list) && len(l.rank.running) < l.rank.cfg.MaxRunning; {
+		r := l.list[i]
 		if r.leg.state != legLanded {
 			i++
 			continue
 		}
-		k.legs = slices.Delete(k.legs, i, i+1)
-		k.store(r, len(r.prompt))
-		k.step(r, now)
+		l.list = slices.Delete(l.list, i, i+1)
+		l.rank.pool.store(r, len(r.prompt))
+		l.rank.step(r, now)
 		if r.reason.kind == "" {
-			k.running = append(k.running, r)
+			l.rank.running = append(l.rank.running, r)
 		}
 		r.signal()
 	}

@@ -32,10 +32,11 @@ type Faults struct {
 	bootstrapDown atomic.Bool // the bootstrap server resets connections
 	bootstrapBusy atomic.Bool // GET /route says 503
 
-	mu      sync.Mutex
-	gate    chan struct{}          // non-nil and open while the worker hangs
-	orders  chan order             // to Worker.Run
-	pending map[string]*time.Timer // end faults that were given a time, by kind
+	timers faultTimers
+
+	mu     sync.Mutex
+	gate   chan struct{} // non-nil and open while the worker hangs
+	orders chan order    // to Worker.Run
 }
 
 // requestFault is how one request fails.
@@ -129,32 +130,6 @@ func (f *Faults) order(o order) {
 	case f.orders <- o:
 	default:
 	}
-}
-
-// later calls end after d, instead of what was to be called before for the same kind.
-func (f *Faults) later(kind string, d time.Duration, end func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t := f.pending[kind]; t != nil {
-		t.Stop()
-		delete(f.pending, kind)
-	}
-	if d > 0 {
-		if f.pending == nil {
-			f.pending = make(map[string]*time.Timer)
-		}
-		f.pending[kind] = time.AfterFunc(d, end)
-	}
-}
-
-// stop forgets what later was given.
-func (f *Faults) stop() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, t := range f.pending {
-		t.Stop()
-	}
-	clear(f.pending)
 }
 
 // pass returns true at once if the worker does not hang, else when it goes on;
@@ -280,15 +255,15 @@ func (f *Faults) Apply(x Fault) error {
 		f.DropEvents(n, x.Lost)
 	case "replay-silent":
 		f.silent.Store(true)
-		f.later("replay-silent", d, func() { f.silent.Store(false) })
+		f.timers.start("replay-silent", d, func() { f.silent.Store(false) })
 	case "hang":
 		f.Hang()
-		f.later("hang", d, f.Unhang)
+		f.timers.start("hang", d, f.Unhang)
 	case "unhang":
 		f.Unhang()
 	case "crash":
 		if f.Crash(); d > 0 {
-			f.later("crash", d, func() { f.Restart(0) })
+			f.timers.start("crash", d, func() { f.Restart(0) })
 		}
 	case "restart":
 		f.Restart(d)
@@ -300,15 +275,15 @@ func (f *Faults) Apply(x Fault) error {
 		f.stalls.Store(int64(n))
 	case "cached-as-used":
 		f.hoards.Store(true)
-		f.later("cached-as-used", d, func() { f.hoards.Store(false) })
+		f.timers.start("cached-as-used", d, func() { f.hoards.Store(false) })
 	case "busy-runs-behind":
 		f.slow("busy-runs-behind", &f.busy, x.Factor, d)
 	case "bootstrap-down":
 		f.bootstrapDown.Store(true)
-		f.later("bootstrap-down", d, func() { f.bootstrapDown.Store(false) })
+		f.timers.start("bootstrap-down", d, func() { f.bootstrapDown.Store(false) })
 	case "bootstrap-503":
 		f.bootstrapBusy.Store(true)
-		f.later("bootstrap-503", d, func() { f.bootstrapBusy.Store(false) })
+		f.timers.start("bootstrap-503", d, func() { f.bootstrapBusy.Store(false) })
 	case "none":
 		f.none()
 	default:
@@ -341,5 +316,5 @@ func (f *Faults) slow(kind string, bits *atomic.Uint64, factor float64, d time.D
 		factor = 4
 	}
 	bits.Store(math.Float64bits(factor))
-	f.later(kind, d, func() { bits.Store(0) })
+	f.timers.start(kind, d, func() { bits.Store(0) })
 }

@@ -3,90 +3,10 @@ package sim
 import (
 	"strconv"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // generateDefault is how long an answer of /generate is when nothing is said.
 const generateDefault = 128
-
-// generate serves SGLang's own /generate.
-func (l *life) generate(ctx *fasthttp.RequestCtx) {
-	j, err := l.generateJob(ctx)
-	if err != nil {
-		p := asProblem(err)
-		if j != nil && j.stream && !p.validation {
-			ctx.SetContentType(eventStream)
-			ctx.SetBody(p.event(nil))
-			return
-		}
-		p.native(ctx)
-		return
-	}
-	l.answer(ctx, j, native{})
-}
-
-// generateJob reads the body of /generate. With an error the job may still be
-// there, to say whether a stream was asked for.
-func (l *life) generateJob(ctx *fasthttp.RequestCtx) (*job, error) {
-	o, err := parseObject(ctx.PostBody())
-	if err != nil {
-		return nil, err
-	}
-	j := &job{born: time.Now(), n: 1}
-	prompts, list, err := generatePrompts(o)
-	if err != nil {
-		return nil, err
-	}
-	j.batch, j.list = list, list
-	params, err := generateSampling(o)
-	if err != nil {
-		return nil, err
-	}
-	if j.n = params[0].n; j.n > 1 {
-		j.list = true
-	}
-	if j.stream, err = o.flag("stream"); err != nil {
-		return nil, err
-	}
-	if err = j.readLogprobs(o); err != nil {
-		return nil, err
-	}
-	if j.rank, err = l.pickRank(o, nil); err != nil { // the header is for OpenAI's endpoints only
-		return nil, err
-	}
-	if j.pair, err = l.pairingOf(o, &ctx.Request.Header); err != nil {
-		return nil, err
-	}
-	ids, err := o.texts("rid")
-	if err != nil {
-		return nil, err
-	}
-	s, err := spaceOf(o)
-	if err != nil {
-		return nil, err
-	}
-	return j, l.build(j, prompts, ids, s, params)
-}
-
-// readLogprobs reads what /generate's clients ask of log probabilities.
-func (j *job) readLogprobs(o object) (err error) {
-	if j.logprobs, err = o.flag("return_logprob"); err != nil {
-		j.logprobs = o.raw("return_logprob")[0] == '[' // one for each prompt
-	}
-	from, _, err := wholeNumbers(o, "logprob_start_len", -1)
-	if err != nil {
-		return err
-	}
-	for _, n := range from {
-		j.logFrom = append(j.logFrom, int(n))
-	}
-	top, _, err := wholeNumbers(o, "top_logprobs_num", 0)
-	if j.logprobs {
-		j.top = int(min(maxTop, max(0, pick(top, 0, 0))))
-	}
-	return err
-}
 
 // generatePrompts reads text or input_ids; list says that there may be several.
 func generatePrompts(o object) (prompts [][]uint32, list bool, err error) {

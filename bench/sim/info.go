@@ -2,6 +2,7 @@ package sim
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -9,17 +10,27 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-func (l *life) models(ctx *fasthttp.RequestCtx) {
-	b := l.appendModel([]byte(`{"object":"list","data":[`))
+// infoAPI serves the endpoints that describe the engine.
+type infoAPI struct {
+	*process
+	ranks  []*rank
+	loaded *atomic.Pointer[weights]
+	served *requestCounts
+	born   time.Time
+	seed   int64 // random_seed
+}
+
+func (a *infoAPI) models(ctx *fasthttp.RequestCtx) {
+	b := a.appendModel([]byte(`{"object":"list","data":[`))
 	writeJSON(ctx, fasthttp.StatusOK, append(b, "]}"...))
 }
 
-func (l *life) model(ctx *fasthttp.RequestCtx) {
-	writeJSON(ctx, fasthttp.StatusOK, l.appendModel(nil))
+func (a *infoAPI) model(ctx *fasthttp.RequestCtx) {
+	writeJSON(ctx, fasthttp.StatusOK, a.appendModel(nil))
 }
 
-func (l *life) appendModel(dst []byte) []byte {
-	name := l.weights.Load().name
+func (a *infoAPI) appendModel(dst []byte) []byte {
+	name := a.loaded.Load().name
 	dst = append(dst, `{"id":`...)
 	dst = appendJSONString(dst, name)
 	dst = append(dst, `,"object":"model","created":`...)
@@ -27,21 +38,21 @@ func (l *life) appendModel(dst []byte) []byte {
 	dst = append(dst, `,"owned_by":"sglang","root":`...)
 	dst = appendJSONString(dst, name)
 	dst = append(dst, `,"parent":null,"max_model_len":`...)
-	return append(appendInt(dst, l.cfg.ContextLength), '}')
+	return append(appendInt(dst, a.cfg.ContextLength), '}')
 }
 
 // modelInfo serves /model_info with the fields that a router may read.
-func (l *life) modelInfo(ctx *fasthttp.RequestCtx) {
-	w := l.weights.Load()
+func (a *infoAPI) modelInfo(ctx *fasthttp.RequestCtx) {
+	w := a.loaded.Load()
 	b := append([]byte(nil), `{"model_path":`...)
 	b = appendJSONString(b, w.path)
 	b = append(b, `,"served_model_name":`...)
 	b = appendJSONString(b, w.name)
 	b = append(b, `,"tokenizer_path":`...)
-	b = appendJSONString(b, l.cfg.ModelPath)
+	b = appendJSONString(b, a.cfg.ModelPath)
 	b = append(b, `,"is_generation":true,"preferred_sampling_params":null,"weight_version":`...)
 	b = appendJSONString(b, w.version)
-	b = append(b, `,"load_format":"dummy","reasoning_parser":null,"tool_call_parser":null,"disaggregation_mode":"`+l.cfg.disaggregation()+`",`+
+	b = append(b, `,"load_format":"dummy","reasoning_parser":null,"tool_call_parser":null,"disaggregation_mode":"`+a.cfg.disaggregation()+`",`+
 		`"has_image_understanding":false,"has_audio_understanding":false,"model_type":"simulated",`+
 		`"architectures":["SimulatedForCausalLM"]}`...)
 	writeJSON(ctx, fasthttp.StatusOK, b)
@@ -50,8 +61,8 @@ func (l *life) modelInfo(ctx *fasthttp.RequestCtx) {
 // serverInfo serves /server_info: of SGLang's 550 fields those that say what a
 // router must know. They are those of the start: a change of weights shows in
 // /model_info and /v1/models alone.
-func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
-	c := l.cfg
+func (a *infoAPI) serverInfo(ctx *fasthttp.RequestCtx) {
+	c := a.cfg
 	b := append([]byte(nil), `{"model_path":`...)
 	b = appendJSONString(b, c.ModelPath)
 	b = append(b, `,"tokenizer_path":`...)
@@ -72,7 +83,7 @@ func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
 	b = appendInt(b, c.DPSize)
 	b = append(b, `,"schedule_policy":"fcfs","radix_eviction_policy":"lru",`+
 		`"enable_cache_report":true,"enable_metrics":true,"enable_hierarchical_cache":false,`...)
-	b = l.appendDisaggregation(b)
+	b = a.appendDisaggregation(b)
 	b = append(b, `,"skip_tokenizer_init":false,"status":"ready","max_total_tokens":`...)
 	b = appendInt(b, c.CachePages*c.PageSize)
 	b = append(b, `,"max_total_num_tokens":`...)
@@ -80,19 +91,19 @@ func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
 	b = append(b, `,"max_req_input_len":`...)
 	b = appendInt(b, c.maxInput())
 	if c.Events != off {
-		b = l.appendEvents(append(b, `,"kv_events":`...))
+		b = a.appendEvents(append(b, `,"kv_events":`...))
 	} else {
 		b = append(b, `,"kv_events":null`...)
 	}
-	b = l.appendStart(b)
+	b = a.appendStart(b)
 	b = append(b, `,"version":`...)
 	b = appendJSONString(b, c.Version)
 	writeJSON(ctx, fasthttp.StatusOK, append(b, `,"frontend":"python"}`...))
 }
 
 // appendDisaggregation says which half of a pair the worker is.
-func (l *life) appendDisaggregation(dst []byte) []byte {
-	c := l.cfg
+func (a *infoAPI) appendDisaggregation(dst []byte) []byte {
+	c := a.cfg
 	dst = strconv.AppendBool(append(dst, `"disable_radix_cache":`...), c.NoCache || c.Mode == ModeDecode && !c.DecodeCache)
 	dst = append(append(append(dst, `,"disaggregation_mode":"`...), c.disaggregation()...), `","disaggregation_bootstrap_port":`...)
 	dst = append(appendInt(dst, c.BootstrapPort), `,"disaggregation_decode_enable_radix_cache":`...)
@@ -104,8 +115,8 @@ func (l *life) appendDisaggregation(dst []byte) []byte {
 }
 
 // appendEvents says where the events are, so that a router needs the URL only.
-func (l *life) appendEvents(dst []byte) []byte {
-	host, port, err := splitEndpoint(l.cfg.Events)
+func (a *infoAPI) appendEvents(dst []byte) []byte {
+	host, port, err := splitEndpoint(a.cfg.Events)
 	if err != nil {
 		return append(dst, "null"...)
 	}
@@ -114,17 +125,17 @@ func (l *life) appendEvents(dst []byte) []byte {
 	dst = append(dst, `,"endpoint_port_base":`...)
 	dst = appendInt(dst, port)
 	dst = append(dst, `,"topic":`...)
-	dst = appendJSONString(dst, l.cfg.Topic)
+	dst = appendJSONString(dst, a.cfg.Topic)
 	dst = append(dst, `,"block_size":`...)
-	dst = appendInt(dst, l.cfg.PageSize)
+	dst = appendInt(dst, a.cfg.PageSize)
 	dst = append(dst, `,"dp_size":`...)
-	dst = appendInt(dst, l.cfg.DPSize)
-	if _, port, err := splitEndpoint(l.cfg.Load); err == nil {
+	dst = appendInt(dst, a.cfg.DPSize)
+	if _, port, err := splitEndpoint(a.cfg.Load); err == nil {
 		dst = append(dst, `,"load_endpoint_port_base":`...)
 		dst = appendInt(dst, port)
 		dst = append(dst, `,"load_topic":"`+loadTopic+`"`...)
 	}
-	if _, port, err := splitEndpoint(l.cfg.Replay); err == nil {
+	if _, port, err := splitEndpoint(a.cfg.Replay); err == nil {
 		dst = append(dst, `,"replay_endpoint_port_base":`...)
 		dst = appendInt(dst, port)
 	}
@@ -133,17 +144,17 @@ func (l *life) appendEvents(dst []byte) []byte {
 
 // loads serves /v1/loads; ?dp_rank=N asks for one rank, and for none if there is
 // no such rank.
-func (l *life) loads(ctx *fasthttp.RequestCtx) {
+func (a *infoAPI) loads(ctx *fasthttp.RequestCtx) {
 	now := time.Now()
 	b := append([]byte(nil), `{"timestamp":"`...)
 	b = now.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000-07:00")
 	b = append(b, `","version":`...)
-	b = appendJSONString(b, l.cfg.Version)
+	b = appendJSONString(b, a.cfg.Version)
 	b = append(b, `,"accelerator":null,"num_accelerators":1,"loads":[`...)
 	want, only := ctx.QueryArgs().GetUint("dp_rank")
 	full := string(ctx.QueryArgs().Peek("include")) != "core"
 	first := true
-	for _, k := range l.ranks {
+	for _, k := range a.ranks {
 		if only == nil && want != k.id {
 			continue
 		}
@@ -151,7 +162,7 @@ func (l *life) loads(ctx *fasthttp.RequestCtx) {
 			b = append(b, ',')
 		}
 		first = false
-		b = appendLoad(b, now, k.snapshot(), full)
+		b = appendLoad(b, now, k.report.snapshot(), full)
 	}
 	writeJSON(ctx, fasthttp.StatusOK, append(b, "]}"...))
 }
@@ -210,4 +221,13 @@ func loadFields(n kvevent.Load) []loadField {
 		{"max_total_num_tokens", n.MaxTotal},
 		{"max_running_requests", n.MaxRunning},
 	}
+}
+
+// appendStart says what differs between two processes with the same arguments.
+func (a *infoAPI) appendStart(dst []byte) []byte {
+	took := float64(a.born.UnixNano()%int64(time.Minute)) / float64(time.Second)
+	dst = append(dst, `,"random_seed":`...)
+	dst = strconv.AppendInt(dst, a.seed, 10)
+	dst = append(dst, `,"startup_time":{"load_weight":0.5,"kv_cache_allocation":0.25,"scheduler_e2e":1.5,"cuda_graph":{},"tokenizer_e2e":`...)
+	return append(strconv.AppendFloat(dst, took, 'f', 9, 64), '}')
 }

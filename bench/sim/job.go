@@ -3,9 +3,8 @@ package sim
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -37,42 +36,9 @@ type job struct {
 
 // sampling is what a request says of its answers.
 type sampling struct {
-	max       int // -1: as long as the context allows
-	n         int
-	ignoreEOS bool
-	keepStop  bool
-	stops     []string
-	stopIDs   []uint32
-}
-
-// registry knows the requests in work by id. /abort_request looks here first: an
-// id that is unknown aborts nothing.
-type registry struct {
-	mu   sync.Mutex
-	byID map[string]int // how many sequences carry the id
-}
-
-func (g *registry) add(id string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.byID == nil {
-		g.byID = make(map[string]int)
-	}
-	g.byID[id]++
-}
-
-func (g *registry) remove(id string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.byID[id]--; g.byID[id] == 0 {
-		delete(g.byID, id)
-	}
-}
-
-func (g *registry) has(id string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.byID[id] > 0
+	max  int // -1: as long as the context allows
+	n    int
+	stop stopRules
 }
 
 // newID is a random id like SGLang's, 32 hex digits.
@@ -82,19 +48,39 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
+// jobReader turns request bodies into jobs.
+type jobReader struct {
+	*process
+	ranks  []*rank
+	loaded *atomic.Pointer[weights]
+	turn   atomic.Uint32 // Of the rank that gets the next request.
+}
+
+// nextRank returns the rank for a request that names none: in turn, as in SGLang.
+func (b *jobReader) nextRank() *rank {
+	return b.ranks[int(b.turn.Add(1)-1)%len(b.ranks)]
+}
+
+// noteModel counts a request for a model that this process does not serve.
+func (b *jobReader) noteModel(model string) {
+	if w := b.loaded.Load(); model != "default" && model != b.cfg.Model && model != w.name {
+		b.faults.strangers.Add(1)
+	}
+}
+
 // build makes the sequences of a job from its prompts.
-func (l *life) build(j *job, prompts [][]uint32, ids []string, s space, p []sampling) error {
+func (b *jobReader) build(j *job, prompts [][]uint32, ids []string, s space, p []sampling) error {
 	j.wake = make(chan struct{}, 1)
 	if err := j.pair.check(len(prompts)); err != nil {
 		return err
 	}
 	turn := j.rank
 	if turn == nil {
-		turn = l.pick()
+		turn = b.nextRank()
 	}
 	for i, prompt := range prompts {
 		sp := p[min(i, len(p)-1)]
-		if err := l.checkLength(len(prompt), sp.max); err != nil {
+		if err := b.checkLength(len(prompt), sp.max); err != nil {
 			return err
 		}
 		from := pick(j.logFrom, i, -1)
@@ -103,12 +89,12 @@ func (l *life) build(j *job, prompts [][]uint32, ids []string, s space, p []samp
 				"Please use a smaller logprob_start_len.", from, len(prompt))
 		}
 		for k := range j.n {
-			r := l.newRequest(j, j.idOf(ids, i, k), prompt, s, sp)
+			r := b.newRequest(j, j.idOf(ids, i, k), prompt, s, sp)
 			if r.logFrom = len(prompt); j.logprobs && from >= 0 {
 				r.logFrom = from
 			}
-			r.leg, r.home = j.pair.leg(len(j.reqs), i, l.cfg.BootstrapPort), turn
-			l.plan(j, r)
+			r.leg, r.home = j.pair.leg(len(j.reqs), i, b.cfg.BootstrapPort), turn
+			b.plan(j, r)
 			j.reqs = append(j.reqs, r)
 		}
 	}
@@ -133,28 +119,28 @@ func (j *job) idOf(ids []string, i, k int) string {
 const maxTop = 20
 
 // plan decides the answer of r, and what its worker does of it.
-func (l *life) plan(j *job, r *request) {
+func (b *jobReader) plan(j *job, r *request) {
 	r.plan()
-	if r.leg == nil || l.cfg.Mode != ModePrefill {
+	if r.leg == nil || b.cfg.Mode != ModePrefill {
 		return
 	}
 	r.planned = 1
 	if j.rank == nil {
-		r.home = l.ranks[int(r.leg.room%int64(len(l.ranks)))]
+		r.home = b.ranks[int(r.leg.room%int64(len(b.ranks)))]
 	}
 }
 
 // checkLength refuses what does not fit into the context, as SGLang words it.
-func (l *life) checkLength(prompt, answer int) error {
-	limit := l.cfg.ContextLength
+func (b *jobReader) checkLength(prompt, answer int) error {
+	limit := b.cfg.ContextLength
 	switch {
 	case prompt == 0:
 		return refused("input_ids cannot be empty.")
 	case prompt >= limit:
 		return refused("The input (%d tokens) is longer than the model's context length (%d tokens).", prompt, limit)
-	case prompt > l.cfg.maxInput():
+	case prompt > b.cfg.maxInput():
 		return refused("Input length (%d tokens) exceeds the maximum allowed length (%d tokens). "+
-			"Use a shorter input or enable --allow-auto-truncate.", prompt, l.cfg.maxInput())
+			"Use a shorter input or enable --allow-auto-truncate.", prompt, b.cfg.maxInput())
 	case answer >= 0 && prompt+answer > limit:
 		return refused("Requested token count exceeds the model's maximum context length of %d tokens. "+
 			"You requested a total of %d tokens: %d tokens from the input messages and %d tokens for the completion. "+
@@ -164,65 +150,24 @@ func (l *life) checkLength(prompt, answer int) error {
 	return nil
 }
 
-func (l *life) newRequest(j *job, id string, prompt []uint32, s space, p sampling) *request {
+func (b *jobReader) newRequest(j *job, id string, prompt []uint32, s space, p sampling) *request {
 	r := &request{
 		id: id, space: s, prompt: prompt,
-		budget:    l.cfg.maxTotal() - len(prompt) - 1,
-		ignoreEOS: p.ignoreEOS, keepStop: p.keepStop, stopIDs: p.stopIDs,
-		stream: j.stream,
-		wake:   j.wake,
-		times:  times{received: j.born},
+		budget:   b.cfg.maxTotal() - len(prompt) - 1,
+		stop:     p.stop,
+		stream:   j.stream,
+		wake:     j.wake,
+		progress: progress{times: times{received: j.born}},
 	}
 	if p.max >= 0 {
 		r.budget = min(r.budget, p.max)
 	}
 	r.budget = max(0, r.budget)
-	for _, stop := range p.stops {
-		if stop != "" {
-			r.stops = append(r.stops, []byte(stop))
-		}
-	}
 	return r
 }
 
-// submit hands a job's sequences to their ranks.
-func (l *life) submit(j *job, stalled bool) {
-	for _, r := range j.reqs {
-		l.busy.add(r.id)
-		if l.cfg.Mode != "" && r.leg == nil && !j.whole {
-			r.end(finish{kind: "abort", status: fasthttp.StatusBadRequest, message: fmt.Sprintf(
-				"Invalid request: Disaggregated request received without bootstrap room id. req.rid='%s'", r.id)}, time.Now())
-			r.signal()
-			continue
-		}
-		r.stalled = stalled
-		r.home.submit(r)
-	}
-}
-
-// done forgets a job's ids.
-func (l *life) done(j *job) {
-	for _, r := range j.reqs {
-		l.busy.remove(r.id)
-	}
-}
-
-// wait returns when r has ended; false if the worker crashed first.
-func (l *life) wait(r *request) (progress, bool) {
-	for {
-		if p := r.progress(); p.reason.kind != "" {
-			return p, l.faults.pass(l.ctx)
-		}
-		select {
-		case <-r.wake:
-		case <-l.ctx.Done():
-			return progress{}, false
-		}
-	}
-}
-
 // pickRank is the rank that a job names, nil for none.
-func (l *life) pickRank(o object, header []byte) (*rank, error) {
+func (b *jobReader) pickRank(o object, header []byte) (*rank, error) {
 	want, err := o.number("data_parallel_rank", -1)
 	if err != nil {
 		return nil, err
@@ -238,10 +183,10 @@ func (l *life) pickRank(o object, header []byte) (*rank, error) {
 	switch {
 	case want == -1:
 		return nil, nil
-	case want < 0 || want >= len(l.ranks):
-		return nil, refused("routed_dp_rank=%d out of range [0, %d)", want, len(l.ranks))
+	case want < 0 || want >= len(b.ranks):
+		return nil, refused("routed_dp_rank=%d out of range [0, %d)", want, len(b.ranks))
 	}
-	return l.ranks[want], nil
+	return b.ranks[want], nil
 }
 
 // spaceOf is the part of the cache that a request names.
@@ -266,14 +211,20 @@ func samplingOf(o object) (p sampling, err error) {
 	if p.n < 1 || p.n > 128 {
 		return p, refused("n should be at least 1, got %d.", p.n)
 	}
-	if p.ignoreEOS, err = o.flag("ignore_eos"); err != nil {
+	if p.stop.ignoreEOS, err = o.flag("ignore_eos"); err != nil {
 		return p, err
 	}
-	if p.keepStop, err = o.flag("no_stop_trim"); err != nil {
+	if p.stop.keep, err = o.flag("no_stop_trim"); err != nil {
 		return p, err
 	}
-	if p.stops, err = o.texts("stop"); err != nil {
+	stops, err := o.texts("stop")
+	if err != nil {
 		return p, err
+	}
+	for _, stop := range stops {
+		if stop != "" {
+			p.stop.texts = append(p.stop.texts, []byte(stop))
+		}
 	}
 	if err = biasOf(o); err != nil {
 		return p, err
@@ -282,7 +233,15 @@ func samplingOf(o object) (p sampling, err error) {
 		if raw[0] != '[' {
 			return p, invalid("list_type", "stop_token_ids", "Input should be a valid list")
 		}
-		p.stopIDs, _, err = parseIDs(raw, "stop_token_ids")
+		p.stop.ids, _, err = parseIDs(raw, "stop_token_ids")
 	}
 	return p, err
+}
+
+// echoed is the prompt's text if the client wants it back.
+func (j *job) echoed(i int) []byte {
+	if !j.echo {
+		return nil
+	}
+	return decoded(j.reqs[i].prompt)
 }

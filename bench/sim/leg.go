@@ -23,7 +23,7 @@ type leg struct {
 	state legState
 	first uint32 // the token that prefill hands over
 
-	join    *join       // prefill: the decode worker that has come
+	conn    *decodeConn // prefill: the decode worker that has come
 	late    *time.Timer // prefill: ends the wait for it
 	shipped int         // prefill: tokens that the link has taken
 
@@ -69,30 +69,6 @@ type pairing struct {
 	rooms []int64
 	rank  int
 	whole bool // one room for all: sequence i has the ith after it
-}
-
-// pairingOf reads the bootstrap fields of a body and the headers that override them.
-func (l *life) pairingOf(o object, h *fasthttp.RequestHeader) (p pairing, err error) {
-	if l.cfg.Mode == "" {
-		return p, nil
-	}
-	if p.hosts, err = o.texts("bootstrap_host"); err != nil {
-		return p, err
-	}
-	ports, _, err := wholeNumbers(o, "bootstrap_port", bootstrapDefault)
-	if err != nil {
-		return p, err
-	}
-	for _, port := range ports {
-		p.ports = append(p.ports, int(min(port, math.MaxInt32)))
-	}
-	if p.rooms, p.whole, err = wholeNumbers(o, "bootstrap_room", -1); err != nil {
-		return p, err
-	}
-	if p.rank, err = o.number("disagg_prefill_dp_rank", -1); err != nil || !l.cfg.HeaderOverrides {
-		return p, err
-	}
-	return p, p.override(h)
 }
 
 // override applies SGLang's x-override-* headers.
@@ -182,52 +158,57 @@ func pick[T any](list []T, i int, def T) T {
 }
 
 // drop takes r out of the rank's legs.
-func (k *rank) drop(r *request) bool {
-	i := slices.Index(k.legs, r)
+func (l *legScheduler) drop(r *request) bool {
+	i := slices.Index(l.list, r)
 	if i < 0 {
 		return false
 	}
-	k.legs = slices.Delete(k.legs, i, i+1)
+	l.list = slices.Delete(l.list, i, i+1)
 	return true
 }
 
-// side is what a rank needs of its worker to serve legs.
-type side struct {
-	desk    *desk            // prefill
-	receive func(r *request) // decode: starts the reception
-	book    *rooms           // which rooms were named
+// legScheduler moves a rank's legs on until they run or have ended. It belongs to the rank's
+// goroutine.
+type legScheduler struct {
+	rank     *rank
+	list     []*request
+	linkFree time.Duration // Simulated time when the link to the decode workers is idle.
+
+	table   *roomTable       // Of a prefill worker.
+	receive func(r *request) // Of a decode worker: starts to receive keys and values.
+	used    *usedRooms
 }
 
-// beginLeg takes a leg in.
-func (k *rank) beginLeg(r *request) {
-	k.side.book.note(r.leg.room)
-	k.legs = append(k.legs, r)
-	if k.cfg.Mode == ModePrefill {
-		k.park(r)
+// begin takes a leg in.
+func (l *legScheduler) begin(r *request) {
+	l.used.add(r.leg.room)
+	l.list = append(l.list, r)
+	if l.rank.cfg.Mode == ModePrefill {
+		l.park(r)
 		return
 	}
 	r.leg.state = legMeeting
-	k.side.receive(r)
+	l.receive(r)
 }
 
-// startLegs moves on what can be moved before the next batch.
-func (k *rank) startLegs() {
-	if k.cfg.Mode == ModeDecode && len(k.legs) > 0 {
-		k.reserve()
-		k.enlist()
+// start moves on what can be moved before the next batch.
+func (l *legScheduler) start() {
+	if l.rank.cfg.Mode == ModeDecode && len(l.list) > 0 {
+		l.reserve()
+		l.enlist()
 	}
 }
 
-// abortLegs ends the legs that hit names.
-func (k *rank) abortLegs(hit func(*request) bool) {
-	for _, r := range slices.Clone(k.legs) {
+// abort ends the legs that hit names.
+func (l *legScheduler) abort(hit func(*request) bool) {
+	for _, r := range slices.Clone(l.list) {
 		switch {
 		case !hit(r):
-		case k.cfg.Mode == ModePrefill:
-			k.abortPrefill(r)
+		case l.rank.cfg.Mode == ModePrefill:
+			l.abortPrefill(r)
 		case r.leg.state == legLanded:
-			k.drop(r)
-			k.finish(r, aborted())
+			l.drop(r)
+			l.rank.finish(r, aborted())
 		default:
 			r.leg.cancel() // the reception ends and tells the rank
 		}

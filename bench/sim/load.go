@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/zmq/kvevent"
@@ -74,8 +75,20 @@ type sentLoad struct {
 	at   time.Time
 }
 
+// loadReport publishes a rank's load and stores a snapshot of it for other goroutines. Only the
+// rank's goroutine reports.
+type loadReport struct {
+	rank  *rank
+	loads publisher // nil if the worker publishes none.
+	sent  sentLoad
+
+	mu   sync.Mutex
+	last snapshot // guarded by mu
+}
+
 // observePrefill notes what the batch about to run takes from the cache.
-func (k *rank) observePrefill(b []piece) {
+func (o *loadReport) observePrefill(b []piece) {
+	k := o.rank
 	k.count.matchedLast, k.count.computedLast = 0, 0
 	for _, p := range b {
 		k.count.computedLast += p.tokens
@@ -83,20 +96,21 @@ func (k *rank) observePrefill(b []piece) {
 			k.count.matchedLast += p.r.cached
 		}
 	}
-	k.observe(false)
+	o.observe(false)
 }
 
 // observe refreshes the snapshot and sends a load message if one is due.
-func (k *rank) observe(idle bool) {
+func (o *loadReport) observe(idle bool) {
+	k := o.rank
 	now := time.Now()
-	l := k.load()
-	k.snapMu.Lock()
-	s := &k.snap
+	l := o.load()
+	o.mu.Lock()
+	s := &o.last
 	s.load, s.count = l, k.count
-	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.free(), k.cache.pages, k.cache.evicted*k.cfg.PageSize
-	s.mode, s.legs, s.stalled = k.cfg.disaggregation(), k.legStates(), len(k.stalled)
+	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.pool.free(), k.pool.cache.pages, k.pool.cache.evicted*k.cfg.PageSize
+	s.mode, s.legs, s.stalled = k.cfg.disaggregation(), o.legStates(), len(k.stalled)
 	s.queued = len(k.waiting) + s.legs[legLanded]
-	s.held = k.cache.locked + k.private + k.owed
+	s.held = k.pool.held()
 	s.batches, s.rests = k.batches, idle
 	s.behind, s.clock = k.pace.lag, k.pace.now
 	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
@@ -104,23 +118,24 @@ func (k *rank) observe(idle bool) {
 		s.rate = float64(k.count.generated-s.rateMark.generated) / d.Seconds()
 		s.rateMark = rateMark{now, k.count.generated}
 	}
-	k.snapMu.Unlock()
-	k.sendLoad(now, l, idle)
+	o.mu.Unlock()
+	o.send(now, l, idle)
 }
 
-// sendLoad publishes l if it is news, not too soon after the one before.
-func (k *rank) sendLoad(now time.Time, l kvevent.Load, idle bool) {
-	since := now.Sub(k.sent.at)
-	changed := l != k.sent.load && (idle || since >= loadEvery)
-	if k.loads == nil || !changed && since < loadHeartbeat {
+// send publishes l if it is news, not too soon after the one before.
+func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
+	since := now.Sub(o.sent.at)
+	changed := l != o.sent.load && (idle || since >= loadEvery)
+	if o.loads == nil || !changed && since < loadHeartbeat {
 		return
 	}
-	k.sent = sentLoad{l, now}
-	k.loads.Publish(kvevent.AppendLoad(nil, &l))
+	o.sent = sentLoad{l, now}
+	o.loads.Publish(kvevent.AppendLoad(nil, &l))
 }
 
 // load is the rank's load now.
-func (k *rank) load() kvevent.Load {
+func (o *loadReport) load() kvevent.Load {
+	k := o.rank
 	l := kvevent.Load{
 		Running:           int64(len(k.running)),
 		Waiting:           int64(len(k.waiting)),
@@ -134,16 +149,16 @@ func (k *rank) load() kvevent.Load {
 		l.Running++
 	}
 	// What is locked or private is in use; the rest of the tree can be evicted.
-	l.Tokens = int64((k.cache.locked + k.private) * k.cfg.PageSize)
+	l.Tokens = int64((k.pool.cache.locked + k.pool.private) * k.cfg.PageSize)
 	if k.faults.hoards.Load() {
-		l.Tokens = int64((k.cfg.CachePages - k.free()) * k.cfg.PageSize)
+		l.Tokens = int64((k.cfg.CachePages - k.pool.free()) * k.cfg.PageSize)
 	}
 	l.TotalTokens = l.Tokens
 	for _, r := range k.waiting {
 		l.WaitingUncached += int64(len(r.prompt) - r.expected)
 		l.TotalTokens += int64(len(r.prompt))
 	}
-	for _, r := range k.legs {
+	for _, r := range k.legs.list {
 		switch r.leg.state {
 		case legComputing, legSending: // in waiting or in no queue that SGLang counts
 			continue
@@ -156,11 +171,19 @@ func (k *rank) load() kvevent.Load {
 }
 
 // legStates counts the rank's legs by state.
-func (k *rank) legStates() (n [legStates]int) {
-	for _, r := range k.legs {
+func (o *loadReport) legStates() (n [legStates]int) {
+	k := o.rank
+	for _, r := range k.legs.list {
 		n[r.leg.state]++
 	}
 	return n
+}
+
+// snapshot returns a copy of the rank's last snapshot.
+func (o *loadReport) snapshot() snapshot {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
 }
 
 // Work is what a worker has in hand; of one that is away or idle, nothing.
@@ -179,11 +202,11 @@ func (w *Worker) Work() (sum Work) {
 	if l == nil {
 		return sum
 	}
-	l.busy.mu.Lock()
-	sum.Requests = len(l.busy.byID)
-	l.busy.mu.Unlock()
+	l.http.answers.busy.mu.Lock()
+	sum.Requests = len(l.http.answers.busy.byID)
+	l.http.answers.busy.mu.Unlock()
 	for _, k := range l.ranks {
-		s := k.snapshot()
+		s := k.report.snapshot()
 		for _, n := range s.legs {
 			sum.Legs += n
 		}
@@ -204,7 +227,7 @@ func (w *Worker) Batches() (published []uint64, rest bool) {
 	}
 	rest = true
 	for _, k := range l.ranks {
-		s := k.snapshot()
+		s := k.report.snapshot()
 		published, rest = append(published, s.batches), rest && s.rests
 	}
 	return published, rest
@@ -219,13 +242,6 @@ func (w *Worker) Rooms() (seen []int64, reused int) {
 		seen = append(seen, room)
 	}
 	return seen, w.rooms.reused
-}
-
-// snapshot returns a copy of the rank's last snapshot.
-func (k *rank) snapshot() snapshot {
-	k.snapMu.Lock()
-	defer k.snapMu.Unlock()
-	return k.snap
 }
 
 func ratio(a, b int) float64 {

@@ -33,38 +33,38 @@ func metricFamilies() []metric {
 }
 
 // metrics serves /metrics in Prometheus's text format.
-func (l *life) metrics(ctx *fasthttp.RequestCtx) {
-	snaps := make([]snapshot, len(l.ranks))
-	for i, k := range l.ranks {
-		snaps[i] = k.snapshot()
+func (a *infoAPI) metrics(ctx *fasthttp.RequestCtx) {
+	snaps := make([]snapshot, len(a.ranks))
+	for i, k := range a.ranks {
+		snaps[i] = k.report.snapshot()
 	}
 	var b []byte
 	for _, m := range metricFamilies() {
 		b = appendFamily(b, m.name, m.kind, m.help)
 		for i := range snaps {
-			b = l.appendLabels(append(append(b, "sglang:"...), m.name...), i)
+			b = a.appendLabels(append(append(b, "sglang:"...), m.name...), i)
 			b = strconv.AppendFloat(append(b, ' '), m.value(&snaps[i]), 'f', -1, 64)
 			b = append(b, '\n')
 		}
 	}
 	ctx.SetContentType("text/plain; version=1.0.0; charset=utf-8; escaping=underscores")
-	ctx.SetBody(l.appendRequests(b))
+	ctx.SetBody(a.appendRequests(b))
 }
 
 // appendRequests appends the requests served by endpoint.
-func (l *life) appendRequests(dst []byte) []byte {
+func (a *infoAPI) appendRequests(dst []byte) []byte {
 	dst = appendFamily(dst, "http_requests_total", "counter", "Total number of HTTP requests.")
-	l.served.mu.Lock()
-	defer l.served.mu.Unlock()
+	a.served.mu.Lock()
+	defer a.served.mu.Unlock()
 	var names []string
-	for name := range l.served.by {
+	for name := range a.served.by {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		dst = append(dst, `sglang:http_requests_total{endpoint="`...)
 		dst = append(append(dst, name...), `"} `...)
-		dst = append(appendInt(dst, l.served.by[name]), '\n')
+		dst = append(appendInt(dst, a.served.by[name]), '\n')
 	}
 	return dst
 }
@@ -76,10 +76,10 @@ func appendFamily(dst []byte, name, kind, help string) []byte {
 	return append(append(dst, kind...), '\n')
 }
 
-func (l *life) appendLabels(dst []byte, rank int) []byte {
-	dst = append(append(append(dst, `{engine_type="`...), engineType(l.cfg.Mode)...), `",model_name=`...)
-	dst = strconv.AppendQuote(dst, l.cfg.Model)
-	if l.cfg.DPSize > 1 {
+func (a *infoAPI) appendLabels(dst []byte, rank int) []byte {
+	dst = append(append(append(dst, `{engine_type="`...), engineType(a.cfg.Mode)...), `",model_name=`...)
+	dst = strconv.AppendQuote(dst, a.cfg.Model)
+	if a.cfg.DPSize > 1 {
 		dst = append(dst, `,dp_rank="`...)
 		dst = append(appendInt(dst, rank), '"')
 	}

@@ -72,7 +72,7 @@ func appendInputIDs(dst []byte, j *job) []byte {
 // newText is the text that p adds to the first sent tokens.
 func newText(r *request, sent int, p progress) []byte {
 	ids := p.out[sent:]
-	if p.reason.hasToken && !r.keepStop && len(ids) > 0 {
+	if p.reason.hasToken && !r.stop.keep && len(ids) > 0 {
 		ids = ids[:len(ids)-1]
 	}
 	text := decoded(ids)

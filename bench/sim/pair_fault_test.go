@@ -99,7 +99,7 @@ func fault(t *testing.T, w *Worker, f Fault) {
 func (c *couple) sending(t *testing.T) {
 	t.Helper()
 	until(t, func() bool {
-		return c.prefill.now.Load().ranks[0].snapshot().legs[legSending] == 1
+		return c.prefill.now.Load().ranks[0].report.snapshot().legs[legSending] == 1
 	}, func() string { return fmt.Sprintf("%+v", c.prefill.Work()) })
 }
 
@@ -186,7 +186,7 @@ func killDecode(t *testing.T, latency time.Duration) (c *couple, p *pair, sent b
 		case <-answered:
 			return true
 		default:
-			return c.prefill.now.Load().ranks[0].snapshot().legs[legSending] == 1
+			return c.prefill.now.Load().ranks[0].report.snapshot().legs[legSending] == 1
 		}
 	}, func() string { return fmt.Sprintf("%+v", c.prefill.Work()) })
 	fault(t, c.decode, Fault{Kind: "crash"})

@@ -282,7 +282,7 @@ func TestPrefixIsReported(t *testing.T) {
 			}
 		}
 		c.idle(t)
-		tree := c.decode.now.Load().ranks[0].snapshot().tree
+		tree := c.decode.now.Load().ranks[0].report.snapshot().tree
 		if own != (tree > 0) {
 			t.Errorf("own cache %v: the decode worker's tree has %d pages", own, tree)
 		}

@@ -21,62 +21,66 @@ const (
 	heartbeatTimeout = 3 * time.Second
 )
 
-// peers are the prefill workers of a decode worker's legs.
-type peers struct {
-	mu   sync.Mutex
-	life *life
-	by   map[string]*peer
+// prefillPeers are the prefill workers of a decode worker's legs.
+type prefillPeers struct {
+	*process
+	mu     sync.Mutex
+	byAddr map[string]*prefillPeer // guarded by mu
 }
 
-// peer is one prefill worker, as long as there are legs with it.
-type peer struct {
+func newPrefillPeers(p *process) *prefillPeers {
+	return &prefillPeers{process: p, byAddr: make(map[string]*prefillPeer)}
+}
+
+// prefillPeer is one prefill worker, as long as there are legs with it.
+type prefillPeer struct {
 	addr string
-	legs int           // guarded by peers.mu
+	legs int           // guarded by prefillPeers.mu
 	lost chan struct{} // closed when it is taken for dead
 	stop context.CancelFunc
 
-	mu     sync.Mutex
-	ranks  int           // 0: not known
-	places map[int]place // by rank
+	mu        sync.Mutex
+	ranks     int                 // 0: not known
+	addresses map[int]rankAddress // by rank
 }
 
-// place is where a prefill rank hands over.
-type place struct {
+// rankAddress is where a prefill rank hands over.
+type rankAddress struct {
 	rank int
 	addr string
 }
 
 // enter returns the peer at addr and counts a leg there.
-func (s *peers) enter(addr string) *peer {
+func (s *prefillPeers) enter(addr string) *prefillPeer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.by[addr]
+	p := s.byAddr[addr]
 	if p == nil {
 		var ctx context.Context
-		p = &peer{addr: addr, lost: make(chan struct{}), places: make(map[int]place)}
-		ctx, p.stop = context.WithCancel(s.life.ctx)
-		s.by[addr] = p
-		s.life.wg.Go(func() { s.watch(ctx, p) })
+		p = &prefillPeer{addr: addr, lost: make(chan struct{}), addresses: make(map[int]rankAddress)}
+		ctx, p.stop = context.WithCancel(s.ctx)
+		s.byAddr[addr] = p
+		s.wg.Go(func() { s.watch(ctx, p) })
 	}
 	p.legs++
 	return p
 }
 
 // exit ends a leg with p.
-func (s *peers) exit(p *peer) {
+func (s *prefillPeers) exit(p *prefillPeer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.legs--; p.legs == 0 {
 		p.stop()
-		if s.by[p.addr] == p {
-			delete(s.by, p.addr)
+		if s.byAddr[p.addr] == p {
+			delete(s.byAddr, p.addr)
 		}
 	}
 }
 
 // watch asks for p's health until its last leg ends or it is taken for dead.
-func (s *peers) watch(ctx context.Context, p *peer) {
-	every := time.NewTicker(max(time.Millisecond, s.life.cfg.real(heartbeatEvery)))
+func (s *prefillPeers) watch(ctx context.Context, p *prefillPeer) {
+	every := time.NewTicker(max(time.Millisecond, s.cfg.real(heartbeatEvery)))
 	defer every.Stop()
 	for missed := 0; missed < heartbeatsMissed; {
 		select {
@@ -84,7 +88,7 @@ func (s *peers) watch(ctx context.Context, p *peer) {
 		case <-ctx.Done():
 			return
 		}
-		once, cancel := context.WithTimeout(ctx, s.life.patience())
+		once, cancel := context.WithTimeout(ctx, s.patience())
 		status, _, err := fetch(once, p.addr, "/health")
 		cancel()
 		if missed++; err == nil && status == fasthttp.StatusOK {
@@ -96,33 +100,24 @@ func (s *peers) watch(ctx context.Context, p *peer) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by[p.addr] == p {
-		delete(s.by, p.addr) // legs that come now try anew
+	if s.byAddr[p.addr] == p {
+		delete(s.byAddr, p.addr) // legs that come now try anew
 	}
 	close(p.lost)
 }
 
-// patience is how long an answer of a bootstrap server may take. Where time is scaled, the machine that answers is not: one that stands still
-// for a while is not dead, as a server that is gone refuses connections at once.
-func (l *life) patience() time.Duration {
-	if l.cfg.TimeScale > 1 {
-		return max(30*time.Second, l.cfg.real(heartbeatTimeout))
-	}
-	return l.cfg.real(heartbeatTimeout)
-}
-
 // forget drops what was learnt of p: it has restarted elsewhere.
-func (p *peer) forget() {
+func (p *prefillPeer) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ranks = 0
-	clear(p.places)
+	clear(p.addresses)
 }
 
 // find returns where the prefill rank of lg hands over, asking the bootstrap server for
 // what is not known yet.
-func (p *peer) find(ctx context.Context, l *life, lg *leg) (place, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.patience())
+func (p *prefillPeer) find(ctx context.Context, w *process, lg *leg) (rankAddress, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.patience())
 	defer cancel()
 	p.mu.Lock()
 	ranks := p.ranks
@@ -132,11 +127,11 @@ func (p *peer) find(ctx context.Context, l *life, lg *leg) (place, error) {
 		if err == nil {
 			ranks, err = o.number("dp_size", 0)
 		}
-		if page, _ := o.number("page_size", 0); err == nil && page != l.cfg.PageSize {
-			err = fmt.Errorf("cannot pair page sizes %d and %d: %w", page, l.cfg.PageSize, ErrConfig)
+		if page, _ := o.number("page_size", 0); err == nil && page != w.cfg.PageSize {
+			err = fmt.Errorf("cannot pair page sizes %d and %d: %w", page, w.cfg.PageSize, ErrConfig)
 		}
 		if err != nil || ranks < 1 {
-			return place{}, fmt.Errorf("cannot read topology of %s: %w", p.addr, err)
+			return rankAddress{}, fmt.Errorf("cannot read topology of %s: %w", p.addr, err)
 		}
 	}
 	rank := lg.rank
@@ -145,7 +140,7 @@ func (p *peer) find(ctx context.Context, l *life, lg *leg) (place, error) {
 	}
 	p.mu.Lock()
 	p.ranks = ranks
-	at, known := p.places[rank]
+	at, known := p.addresses[rank]
 	p.mu.Unlock()
 	if known {
 		return at, nil
@@ -153,8 +148,8 @@ func (p *peer) find(ctx context.Context, l *life, lg *leg) (place, error) {
 	return p.ask(ctx, rank)
 }
 
-// ask asks for the place of one rank.
-func (p *peer) ask(ctx context.Context, rank int) (at place, err error) {
+// ask asks for the rankAddress of one rank.
+func (p *prefillPeer) ask(ctx context.Context, rank int) (at rankAddress, err error) {
 	o, err := fetchObject(ctx, p.addr, "/route?prefill_dp_rank="+strconv.Itoa(rank)+"&prefill_cp_rank=0&target_tp_rank=0&target_pp_rank=0")
 	if err != nil {
 		return at, err
@@ -167,10 +162,10 @@ func (p *peer) ask(ctx context.Context, rank int) (at place, err error) {
 	if err != nil {
 		return at, err
 	}
-	at = place{rank, net.JoinHostPort(host, strconv.Itoa(port))}
+	at = rankAddress{rank, net.JoinHostPort(host, strconv.Itoa(port))}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.places[rank] = at
+	p.addresses[rank] = at
 	return at, nil
 }
 

@@ -3,87 +3,55 @@ package sim
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
 // publishEvery is after how many decode steps SGLang publishes what has gathered
 // meanwhile (its decode_log_interval).
 const publishEvery = 40
 
-// rank is one data-parallel rank: a scheduler with its own cache, queue and
-// sockets. Everything below mu belongs to the goroutine in run.
+// rank is one data-parallel rank: a scheduler with its own cache, queue and sockets. Its fields
+// belong to the goroutine of run, except the mailbox and the report, which have locks of their own.
 type rank struct {
+	mailbox
 	id     int
 	cfg    *Config
 	faults *Faults
-	events publisher // nil: none
-	loads  publisher // nil: none
-	wake   chan struct{}
+	events publisher // nil if the worker publishes none.
+	pool   kvPool
+	pace   *pace
+	legs   *legScheduler
+	report *loadReport
 
-	inboxMu sync.Mutex
-	inbox   []func()
-
-	snapMu sync.Mutex
-	snap   snapshot
-
-	cache   *cache
-	pace    *pace
 	waiting []*request
 	running []*request
-	chunked *request   // its prefill goes on with the next batch
-	legs    []*request // of pairs, until the prefill's are answered and the decode's run
-	stalled []*request // by a fault
-	dirty   []*request // have tokens their handlers have not been told of
-	told    time.Time  // when dirty was last emptied
+	chunked *request   // Its prefill goes on with the next batch.
+	stalled []*request // By a fault.
+	dirty   []*request // Have tokens that their handlers have not been told of.
+	told    time.Time  // When dirty was last emptied.
 
-	side     side
-	linkFree time.Duration // simulated: when the link to the decode workers is idle
-
-	private int    // pages held by requests outside the tree
-	owed    int    // pages promised to admitted requests and not yet allotted
-	steps   int    // decode steps
-	batches uint64 // of events that were published
+	steps   int    // Decode steps.
+	batches uint64 // Event batches published.
 	count   counters
-	sent    sentLoad
 }
 
 func newRank(id int, cfg *Config, f *Faults, events, loads publisher) *rank {
-	k := &rank{
-		id: id, cfg: cfg, faults: f, events: events, loads: loads,
-		wake: make(chan struct{}, 1),
-		pace: newPace(cfg.TimeScale),
+	k := &rank{mailbox: newMailbox(), id: id, cfg: cfg, faults: f, events: events, pace: newPace(cfg.TimeScale)}
+	k.pool = kvPool{
+		cfg:   cfg,
+		cache: newCache(cfg.PageSize, &recorder{off: events == nil || cfg.NoCache, page: cfg.PageSize}),
 	}
-	k.cache = newCache(cfg.PageSize, &recorder{off: events == nil || cfg.NoCache, page: cfg.PageSize})
+	k.legs = &legScheduler{rank: k}
+	k.report = &loadReport{rank: k, loads: loads}
 	return k
-}
-
-// do queues f for the rank's goroutine.
-func (k *rank) do(f func()) {
-	k.inboxMu.Lock()
-	k.inbox = append(k.inbox, f)
-	k.inboxMu.Unlock()
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
-
-// drain runs what do has queued.
-func (k *rank) drain() {
-	k.inboxMu.Lock()
-	todo := k.inbox
-	k.inbox = nil
-	k.inboxMu.Unlock()
-	for _, f := range todo {
-		f()
-	}
 }
 
 // run schedules batches until ctx ends.
 func (k *rank) run(ctx context.Context) {
-	if !k.cacheless() {
-		k.cache.changes.cleared() // SGLang's sequence 0
+	if !k.cfg.cacheless() {
+		k.pool.cache.changes.cleared() // SGLang's sequence 0
 	}
 	k.publish()
 	for ctx.Err() == nil {
@@ -91,7 +59,7 @@ func (k *rank) run(ctx context.Context) {
 			return
 		}
 		k.drain()
-		k.startLegs()
+		k.legs.start()
 		b := k.prefillBatch()
 		if len(b) == 0 && len(k.running) == 0 {
 			k.idle(ctx)
@@ -102,7 +70,7 @@ func (k *rank) run(ctx context.Context) {
 		} else {
 			k.runDecode(ctx)
 		}
-		k.observe(false)
+		k.report.observe(false)
 	}
 }
 
@@ -110,7 +78,7 @@ func (k *rank) run(ctx context.Context) {
 func (k *rank) idle(ctx context.Context) {
 	k.tell()
 	k.publish()
-	k.observe(true)
+	k.report.observe(true)
 	heartbeat := time.NewTimer(loadHeartbeat)
 	defer heartbeat.Stop()
 	select {
@@ -156,14 +124,14 @@ func (k *rank) tell() {
 func (k *rank) submit(r *request) {
 	k.do(func() {
 		r.arrived = k.pace.now
-		r.expected = k.cache.peek(r.space, r.prompt[:r.findable()])
+		r.expected = k.pool.cache.peek(r.space, r.prompt[:r.findable()])
 		switch {
 		case r.stalled:
 			k.stalled = append(k.stalled, r)
 		case r.leg == nil:
 			k.waiting = append(k.waiting, r)
 		default:
-			k.beginLeg(r)
+			k.legs.begin(r)
 		}
 	})
 }
@@ -173,7 +141,7 @@ func (k *rank) abort(prefix string, all bool) {
 	k.do(func() {
 		hit := func(r *request) bool { return all || strings.HasPrefix(r.id, prefix) }
 		k.stalled = k.dismiss(k.stalled, hit)
-		k.abortLegs(hit)
+		k.legs.abort(hit)
 		k.waiting = k.dismiss(k.waiting, hit)
 		k.running = k.dismiss(k.running, hit)
 		if k.chunked != nil && hit(k.chunked) {
@@ -200,17 +168,32 @@ func (k *rank) dismiss(list []*request, hit func(*request) bool) []*request {
 // aborted is why a request ends that /abort_request names.
 func aborted() finish { return finish{kind: "abort", message: "Aborted"} }
 
-// cacheless says that the rank has no prefix cache: SGLang's decode workers have none
-// unless they are told to.
-func (k *rank) cacheless() bool { return k.cfg.Mode == ModeDecode && !k.cfg.DecodeCache }
-
 // flush empties the cache if nothing runs or waits; done gets whether it did.
 func (k *rank) flush(done chan<- bool) {
 	k.do(func() {
-		idle := len(k.waiting)+len(k.running)+len(k.legs) == 0 && k.chunked == nil
+		idle := len(k.waiting)+len(k.running)+len(k.legs.list) == 0 && k.chunked == nil
 		if idle {
-			k.cache.clear()
+			k.pool.cache.clear()
 		}
 		done <- idle
 	})
+}
+
+// publish sends what the cache has recorded since the last time as one batch.
+func (k *rank) publish() {
+	events := k.pool.cache.changes.take()
+	if len(events) == 0 {
+		return
+	}
+	b := kvevent.Batch{Time: unixSeconds(time.Now()), Rank: k.id, HasRank: true, Events: events}
+	payload := kvevent.Append(nil, &b, k.cfg.Encoding)
+	k.batches++
+	switch k.faults.eventFate() {
+	case eventSent:
+		k.events.Publish(payload)
+	case eventUnsent:
+		k.events.PublishDropped(payload)
+	case eventLost:
+		k.events.Skip()
+	}
 }

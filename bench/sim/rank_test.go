@@ -63,7 +63,7 @@ func inBubble(t *testing.T, cfg Config, f func(b bubble)) {
 }
 
 func newTestRequest(prompt []uint32, answer int) *request {
-	r := &request{id: newID(), prompt: prompt, budget: answer, ignoreEOS: true, logFrom: len(prompt), wake: make(chan struct{}, 1)}
+	r := &request{id: newID(), prompt: prompt, budget: answer, stop: stopRules{ignoreEOS: true}, logFrom: len(prompt), wake: make(chan struct{}, 1)}
 	r.plan()
 	return r
 }
@@ -71,7 +71,7 @@ func newTestRequest(prompt []uint32, answer int) *request {
 // finishAll waits for requests and returns when the last one ended.
 func finishAll(reqs ...*request) {
 	for _, r := range reqs {
-		for r.progress().reason.kind == "" {
+		for r.current().reason.kind == "" {
 			<-r.wake
 		}
 	}
@@ -90,7 +90,7 @@ func TestServiceTimes(t *testing.T) {
 		if got := time.Since(start); got < want-minSleep || got > want+minSleep {
 			t.Errorf("took %v, want %v", got, want)
 		}
-		if ttft := r.progress().times.first.Sub(start); ttft < 152*time.Millisecond || ttft > 154*time.Millisecond {
+		if ttft := r.current().times.first.Sub(start); ttft < 152*time.Millisecond || ttft > 154*time.Millisecond {
 			t.Errorf("first token after %v, want 153ms", ttft)
 		}
 	})
@@ -135,14 +135,14 @@ func TestCachedPrefix(t *testing.T) {
 			first := newTestRequest(sequence(0, x.prompt), x.answer)
 			k.submit(first)
 			finishAll(first)
-			prompt := append(slices.Clone(first.prompt), first.progress().out...)
+			prompt := append(slices.Clone(first.prompt), first.current().out...)
 			for len(prompt) < x.next {
 				prompt = append(prompt, 7)
 			}
 			second := newTestRequest(prompt[:x.next], 1)
 			k.submit(second)
 			finishAll(second)
-			if got := second.progress().cached; got != x.cached {
+			if got := second.current().cached; got != x.cached {
 				t.Errorf("%+v: cached %d", x, got)
 			}
 		})
@@ -162,17 +162,17 @@ func TestEventsAreTheCache(t *testing.T) {
 		finishAll(reqs...)
 		synctest.Wait() // the rank is idle and has published
 		blocks := replay(t, events.sent)
-		if len(blocks) != k.cache.pages {
-			t.Errorf("events tell of %d blocks, the cache has %d", len(blocks), k.cache.pages)
+		if len(blocks) != k.pool.cache.pages {
+			t.Errorf("events tell of %d blocks, the cache has %d", len(blocks), k.pool.cache.pages)
 		}
-		if k.private != 0 || k.owed != 0 || k.cache.locked != 0 {
-			t.Errorf("left private=%d owed=%d locked=%d pages", k.private, k.owed, k.cache.locked)
+		if k.pool.private != 0 || k.pool.owed != 0 || k.pool.cache.locked != 0 {
+			t.Errorf("left private=%d owed=%d locked=%d pages", k.pool.private, k.pool.owed, k.pool.cache.locked)
 		}
-		if k.cache.evicted == 0 {
+		if k.pool.cache.evicted == 0 {
 			t.Error("nothing was evicted: the test does not test eviction")
 		}
-		if k.free() < 0 {
-			t.Errorf("%d pages free", k.free())
+		if k.pool.free() < 0 {
+			t.Errorf("%d pages free", k.pool.free())
 		}
 	})
 }
@@ -246,7 +246,7 @@ func TestQueueing(t *testing.T) {
 					k.submit(reqs[i])
 				}
 				time.Sleep(150 * time.Millisecond) // on the bubble's clock: both prefills are over
-				if s := k.snapshot(); s.load.Running != 2 || s.load.Waiting != 2 {
+				if s := k.report.snapshot(); s.load.Running != 2 || s.load.Waiting != 2 {
 					t.Errorf("%d run and %d wait, want 2 and 2", s.load.Running, s.load.Waiting)
 				}
 				finishAll(reqs...)
@@ -275,7 +275,7 @@ func TestAbortAndFlush(t *testing.T) {
 		k.abort("a1", false)
 		finishAll(running, waiting, other)
 		for r, want := range map[*request]string{running: "abort", waiting: "abort", other: "length"} {
-			if got := r.progress().reason.kind; got != want {
+			if got := r.current().reason.kind; got != want {
 				t.Errorf("%s ended for %q, want %q", r.id, got, want)
 			}
 		}
@@ -283,8 +283,8 @@ func TestAbortAndFlush(t *testing.T) {
 			t.Error("did not flush an idle cache")
 		}
 		synctest.Wait()
-		if n := len(replay(t, events.sent)); n != 0 || k.cache.pages != 0 || k.owed != 0 || k.private != 0 {
-			t.Errorf("after the flush: %d blocks told, %d pages, owed %d, private %d", n, k.cache.pages, k.owed, k.private)
+		if n := len(replay(t, events.sent)); n != 0 || k.pool.cache.pages != 0 || k.pool.owed != 0 || k.pool.private != 0 {
+			t.Errorf("after the flush: %d blocks told, %d pages, owed %d, private %d", n, k.pool.cache.pages, k.pool.owed, k.pool.private)
 		}
 	})
 }

@@ -7,47 +7,51 @@ import (
 	"time"
 )
 
-// request is one sequence: a prompt with one answer. What is above mu belongs to
-// the handler before submission and to the rank's goroutine after it.
+// request is one sequence: a prompt with one answer. The fields above mu belong to the handler
+// before submission and to the rank's goroutine after it.
 type request struct {
-	id        string
-	space     space
-	prompt    []uint32
-	budget    int      // most tokens of the answer
-	ignoreEOS bool     // answer with budget tokens, whatever the model wants
-	stops     [][]byte // stop strings
-	stopIDs   []uint32
-	keepStop  bool // no_stop_trim: the matched stop string stays in the text
-
-	stream bool // its handler wants to know of each token
-
+	id      string
+	space   space
+	prompt  []uint32
+	budget  int // Most tokens of the answer.
+	stop    stopRules
+	stream  bool // Its handler wants to know of each token.
 	home    *rank
-	leg     *leg // nil: the request is served whole
-	stalled bool // a fault: it is never scheduled
-	logFrom int  // first prompt token whose log probability is wanted; len(prompt): none
+	leg     *leg   // nil: the request is served whole.
+	stalled bool   // By a fault: it is never scheduled.
+	logFrom int    // First prompt token whose log probability is wanted; len(prompt): none.
+	seed    uint64 // Of the answer.
+	planned int    // Tokens of the answer unless a stop string cuts it.
 
-	seed    uint64 // of the answer
-	planned int    // tokens the answer will have unless a stop string cuts it
-	text    []byte // of the answer, kept only to look for stop strings
+	requestPages
+	dirty    bool          // Listed in rank.dirty.
+	expected int           // Prompt tokens that were cached on arrival.
+	arrived  time.Duration // Simulated.
 
-	lock     *node // end of the locked path in the cache
-	inTree   int   // pages of that path
-	allotted int   // pages this request holds, in the tree or outside of it
-	computed int   // tokens of the prompt whose KV is there
+	wake chan struct{} // Capacity 1: the progress has changed.
+
+	answered time.Time // First event written; the handler's.
+
+	mu sync.Mutex
+	progress
+}
+
+// requestPages are the pages of a request in its rank's KV pool.
+type requestPages struct {
+	lock     *node // End of the locked path in the cache.
+	inTree   int   // Pages of that path.
+	allotted int   // Pages that the request holds, in the tree or outside it.
+	computed int   // Prompt tokens whose KV is computed.
 	admitted bool
-	dirty    bool          // listed in rank.dirty
-	expected int           // prompt tokens that were cached on arrival
-	arrived  time.Duration // simulated
+}
 
-	wake chan struct{} // capacity 1: something below changed
-
-	answered time.Time // first event written; the handler's
-
-	mu     sync.Mutex
-	out    []uint32 // append only, so a copied slice header stays valid
-	cached int      // prompt tokens found in the cache
-	reason finish
-	times  times
+// stopRules end an answer before its budget does.
+type stopRules struct {
+	ignoreEOS bool     // Answer with budget tokens, whatever the model wants.
+	keep      bool     // no_stop_trim: the matched stop string stays in the text.
+	texts     [][]byte // Stop strings.
+	ids       []uint32
+	text      []byte // Of the answer so far, kept only to look for stop strings.
 }
 
 // times are wall-clock stamps of one request.
@@ -68,18 +72,20 @@ type finish struct {
 	handed  bool   // a prefill leg whose keys and values have arrived: SGLang says length 0
 }
 
-// progress is what a handler may know of a request.
+// progress is the part of a request that its handler reads. Another goroutine writes it, under the
+// request's mutex.
 type progress struct {
-	out    []uint32
-	cached int
+	out    []uint32 // Append only, so that a copied slice header stays valid.
+	cached int      // Prompt tokens found in the cache.
 	reason finish
 	times  times
 }
 
-func (r *request) progress() progress {
+// current returns a copy of the progress.
+func (r *request) current() progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return progress{out: r.out, cached: r.cached, reason: r.reason, times: r.times}
+	return r.progress
 }
 
 // total is how many tokens the request has in all so far, as the rank sees it.
@@ -118,7 +124,7 @@ func (r *request) plan() {
 	if r.leg != nil {
 		r.planned = max(1, r.budget) // SGLang's prefill always hands a token over
 	}
-	if !r.ignoreEOS {
+	if !r.stop.ignoreEOS {
 		// The simulated model stops by itself after 32 to 287 tokens, like a
 		// chat model; the length, too, depends on the prompt alone.
 		r.planned = min(r.planned, 32+int(mix(r.seed)&255))
@@ -126,7 +132,7 @@ func (r *request) plan() {
 }
 
 // stopsItself says whether the planned answer ends because the model says so.
-func (r *request) stopsItself() bool { return !r.ignoreEOS && r.planned < r.budget }
+func (r *request) stopsItself() bool { return !r.stop.ignoreEOS && r.planned < r.budget }
 
 // generate appends the next token and says whether the answer is complete.
 func (r *request) generate(now time.Time) bool {
@@ -153,14 +159,14 @@ func (r *request) generate(now time.Time) bool {
 
 // ends returns why the answer ends with token id as its nth, if it does.
 func (r *request) ends(id uint32, n int) finish {
-	if slices.Contains(r.stopIDs, id) {
+	if slices.Contains(r.stop.ids, id) {
 		return finish{kind: "stop", token: id, hasToken: true}
 	}
-	if f := r.stopped(id); f.kind != "" {
+	if f := r.stop.match(id); f.kind != "" {
 		return f
 	}
 	switch {
-	case id == tokenEOS && !r.ignoreEOS:
+	case id == tokenEOS && !r.stop.ignoreEOS:
 		return finish{kind: "stop", token: id, hasToken: true}
 	case n >= r.planned:
 		return finish{kind: "length"}
@@ -168,21 +174,21 @@ func (r *request) ends(id uint32, n int) finish {
 	return finish{}
 }
 
-// stopped looks for a stop string that token id completes.
-func (r *request) stopped(id uint32) finish {
-	if len(r.stops) == 0 {
+// match looks for a stop string that token id completes.
+func (s *stopRules) match(id uint32) finish {
+	if len(s.texts) == 0 {
 		return finish{}
 	}
-	before := len(r.text)
-	r.text = appendToken(r.text, id)
-	for _, s := range r.stops {
-		from := max(0, before-len(s)+1)
-		if at := bytes.Index(r.text[from:], s); at >= 0 {
-			trim := len(r.text) - from - at
-			if r.keepStop {
+	before := len(s.text)
+	s.text = appendToken(s.text, id)
+	for _, stop := range s.texts {
+		from := max(0, before-len(stop)+1)
+		if at := bytes.Index(s.text[from:], stop); at >= 0 {
+			trim := len(s.text) - from - at
+			if s.keep {
 				trim = 0
 			}
-			return finish{kind: "stop", matched: string(s), trim: trim}
+			return finish{kind: "stop", matched: string(stop), trim: trim}
 		}
 	}
 	return finish{}

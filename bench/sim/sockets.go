@@ -36,18 +36,18 @@ func (s *sockets) all() (ps []*zmq.Publisher) {
 	return ps
 }
 
-// run serves the sockets until l ends.
-func (s *sockets) run(l *life) {
+// run serves the sockets until the process ends.
+func (s *sockets) run(w *process) {
 	for _, p := range s.all() {
-		l.wg.Go(func() {
-			if err := p.Run(l.ctx); err != nil && l.ctx.Err() == nil {
-				l.cfg.Log.Error("zmq publisher ended", "endpoint", p.Endpoint(), "error", err)
+		w.wg.Go(func() {
+			if err := p.Run(w.ctx); err != nil && w.ctx.Err() == nil {
+				w.cfg.Log.Error("zmq publisher ended", "endpoint", p.Endpoint(), "error", err)
 			}
 		})
 	}
 }
 
-// close frees sockets whose Run was never called; the others end with their life.
+// close frees sockets whose Run was never called; the others end with their process.
 func (s *sockets) close() {
 	for _, p := range s.all() {
 		_ = p.Close()

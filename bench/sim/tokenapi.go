@@ -6,11 +6,14 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
+// tokenAPI serves the tokenizer.
+type tokenAPI struct{ cfg *Config }
+
 // tokenize serves /v1/tokenize and /tokenize: {prompt} or {messages, tools} in,
 // {tokens, count, max_model_len} out. For messages the tokens are those of the
 // same chat.
-func (l *life) tokenize(ctx *fasthttp.RequestCtx) {
-	b, err := l.tokenized(ctx.PostBody())
+func (a *tokenAPI) tokenize(ctx *fasthttp.RequestCtx) {
+	b, err := a.tokenized(ctx.PostBody())
 	if err != nil {
 		asProblem(err).openAI(ctx)
 		return
@@ -18,7 +21,7 @@ func (l *life) tokenize(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, fasthttp.StatusOK, b)
 }
 
-func (l *life) tokenized(body []byte) ([]byte, error) {
+func (a *tokenAPI) tokenized(body []byte) ([]byte, error) {
 	o, err := parseObject(body)
 	if err != nil {
 		return nil, err
@@ -31,7 +34,7 @@ func (l *life) tokenized(body []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return l.appendTokenized(nil, [][]uint32{encode(text)}, false), nil
+		return a.appendTokenized(nil, [][]uint32{encode(text)}, false), nil
 	}
 	texts, err := o.texts("prompt")
 	if err != nil {
@@ -41,10 +44,10 @@ func (l *life) tokenized(body []byte) ([]byte, error) {
 	for _, t := range texts {
 		lists = append(lists, encode([]byte(t)))
 	}
-	return l.appendTokenized(nil, lists, o.raw("prompt")[0] == '['), nil
+	return a.appendTokenized(nil, lists, o.raw("prompt")[0] == '['), nil
 }
 
-func (l *life) appendTokenized(dst []byte, lists [][]uint32, nested bool) []byte {
+func (a *tokenAPI) appendTokenized(dst []byte, lists [][]uint32, nested bool) []byte {
 	var tokens, counts []byte
 	for i, ids := range lists {
 		if i > 0 {
@@ -59,12 +62,12 @@ func (l *life) appendTokenized(dst []byte, lists [][]uint32, nested bool) []byte
 	dst = append(append(dst, `{"tokens":`...), tokens...)
 	dst = append(append(dst, `,"count":`...), counts...)
 	dst = append(dst, `,"max_model_len":`...)
-	return append(appendInt(dst, l.cfg.ContextLength), '}')
+	return append(appendInt(dst, a.cfg.ContextLength), '}')
 }
 
 // detokenize serves /v1/detokenize: {tokens}, one list or several, in, {text} out.
 // Special tokens are left out unless skip_special_tokens is false.
-func (l *life) detokenize(ctx *fasthttp.RequestCtx) {
+func (a *tokenAPI) detokenize(ctx *fasthttp.RequestCtx) {
 	b, err := detokenized(ctx.PostBody())
 	if err != nil {
 		asProblem(err).openAI(ctx)

@@ -22,18 +22,18 @@ const maxLine = 128
 
 var errLine = errors.New("sim: malformed line between workers")
 
-func appendJoin(dst []byte, m meeting, have int) []byte {
+func appendJoin(dst []byte, m roomKey, have int) []byte {
 	dst = appendInt(append(dst, "join "...), m.rank)
 	dst = strconv.AppendInt(append(dst, ' '), m.room, 10)
 	return append(appendInt(append(dst, ' '), have), '\n')
 }
 
-func parseJoin(line string) (m meeting, have int, err error) {
+func parseJoin(line string) (m roomKey, have int, err error) {
 	n, err := lineNumbers(line, "join ", 3)
 	if err != nil {
 		return m, 0, err
 	}
-	return meeting{int(n[0]), n[1]}, int(n[2]), nil
+	return roomKey{int(n[0]), n[1]}, int(n[2]), nil
 }
 
 func appendHandoff(dst []byte, h handoff) []byte {
@@ -77,24 +77,24 @@ func readLine(in *bufio.Reader) (string, error) {
 	return string(b[:len(b)-1]), nil
 }
 
-// transfers serves the decode workers that come for keys and values.
-func (l *life) transfers() {
+// serveTransfers serves the decode workers that come for keys and values.
+func (s *bootstrapServer) serveTransfers() {
 	for {
-		c, err := l.kv.Accept()
+		c, err := s.kv.Accept()
 		if err != nil {
 			return
 		}
-		l.wg.Go(func() {
+		s.wg.Go(func() {
 			defer c.Close()
-			if l.faults.pass(l.ctx) {
-				l.transfer(c)
+			if s.faults.pass(s.ctx) {
+				s.serveTransfer(c)
 			}
 		})
 	}
 }
 
-// transfer serves one leg of a decode worker.
-func (l *life) transfer(c net.Conn) {
+// serveTransfer serves one leg of a decode worker.
+func (s *bootstrapServer) serveTransfer(c net.Conn) {
 	in := bufio.NewReaderSize(c, maxLine)
 	line, err := readLine(in)
 	if err != nil {
@@ -104,12 +104,12 @@ func (l *life) transfer(c net.Conn) {
 	if err != nil {
 		return
 	}
-	j := &join{have: have, kv: make(chan handoff, 1)}
-	if !l.desk.come(m, j) {
+	j := &decodeConn{cached: have, kv: make(chan handoff, 1)}
+	if !s.rooms.addConn(m, j) {
 		return
 	}
 	gone := make(chan bool, 1) // whether the decode worker said so
-	l.wg.Go(func() {
+	s.wg.Go(func() {
 		line, err := readLine(in)
 		gone <- err == nil && line == "abort"
 	})
@@ -120,7 +120,7 @@ func (l *life) transfer(c net.Conn) {
 		_ = c.SetReadDeadline(time.Now()) // the reader above is not needed any more
 		<-gone
 	case told = <-gone:
-	case <-l.ctx.Done():
+	case <-s.ctx.Done():
 	}
-	l.desk.part(m, j, told)
+	s.rooms.removeConn(m, j, told)
 }

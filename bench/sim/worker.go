@@ -12,10 +12,10 @@ import (
 type Worker struct {
 	cfg    Config // with the addresses that were bound; constant after New
 	faults *Faults
-	life   *life
-	rooms  rooms
-	now    atomic.Pointer[life] // for [Worker.Work], nil while the worker is away
-	model  string               // of the next life, where it is not cfg's; Run's own
+	engine *engine
+	rooms  usedRooms
+	now    atomic.Pointer[engine] // for [Worker.Work], nil while the worker is away
+	model  string                 // of the next life, where it is not cfg's; Run's own
 }
 
 // New binds a worker's HTTP listener and ZMQ sockets; nothing is served until
@@ -26,11 +26,11 @@ func New(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{faults: newFaults()}
-	l, err := newLife(cfg, w.faults, &w.rooms)
+	l, err := newEngine(cfg, w.faults, &w.rooms)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start worker on %s: %w", cfg.Listen, err)
 	}
-	w.life, w.cfg = l, *l.cfg
+	w.engine, w.cfg = l, *l.cfg
 	w.now.Store(l)
 	return w, nil
 }
@@ -72,21 +72,21 @@ func (w *Worker) Faults() *Faults { return w.faults }
 
 // Close releases what New has bound, if Run was never called.
 func (w *Worker) Close() {
-	if w.life != nil {
-		w.life.kill()
-		w.life = nil
+	if w.engine != nil {
+		w.engine.kill()
+		w.engine = nil
 	}
 }
 
 // Run serves until ctx ends, through as many crashes and restarts as are ordered.
 // It owns the worker's sockets and closes them. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
-	defer w.faults.stop()
+	defer w.faults.timers.stop()
 	defer w.faults.Unhang()
 	defer w.Close()
 	for {
-		w.now.Store(w.life)
-		w.life.start()
+		w.now.Store(w.engine)
+		w.engine.start()
 		o, ok := w.await(ctx, nil)
 		w.now.Store(nil)
 		w.Close()
@@ -100,7 +100,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		if err := w.revive(ctx); err != nil {
 			return err
 		}
-		if w.life == nil {
+		if w.engine == nil {
 			return nil
 		}
 	}
@@ -155,9 +155,9 @@ func (w *Worker) revive(ctx context.Context) error {
 		cfg.Model, cfg.ModelPath = w.model, w.model
 	}
 	for {
-		l, err := newLife(cfg, w.faults, &w.rooms)
+		l, err := newEngine(cfg, w.faults, &w.rooms)
 		if err == nil {
-			w.life = l
+			w.engine = l
 			return nil
 		}
 		if time.Now().After(deadline) {

@@ -279,7 +279,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"chunk":    {Service: Service{ChunkedPrefill: 3}},
 		"rate":     {Service: Service{PrefillTokensPerSecond: -1}},
 		"context":  {ContextLength: 3},
-		"endpoint": {Events: "tcp://nowhere"},
+		"endpoint": {EventConfig: EventConfig{Events: "tcp://nowhere"}},
 		"listen":   {Listen: "nowhere:x"},
 	}
 	for name, cfg := range tests {

@@ -1,5 +1,5 @@
-// Package trace reads recorded requests: Mooncake's format, and the router's own access log, which is that format with more
-// fields.
+// Package trace reads recorded requests: Mooncake's format, and the router's own access log,
+// which is that format with more fields.
 //
 // # Concurrency
 //
@@ -7,9 +7,9 @@
 //
 // # Ownership
 //
-// What Read returns is the caller's.
+// The result of Read is the caller's.
 //
 // # Errors
 //
-// [ErrTrace] is a line that cannot be meant, with its number.
+// [ErrTrace] is a malformed line, with its number.
 package trace

@@ -18,15 +18,16 @@ type Request struct {
 	Input  int           // prompt tokens
 	Output int           // tokens of the answer; 0 where it is unknown
 	Block  int           // tokens that an id stands for
-	IDs    []uint64      // of the prompt's blocks, the last of which may be cut; equal ids, equal tokens
-	Answer uint64        // the id under which the answer appears in later prompts; 0 where none is told
-	Cached int           // prompt tokens that the worker found in its cache; -1 where that is not told
+	IDs    []uint64      // of the prompt's blocks; equal ids, equal tokens
+	Answer uint64        // id of the answer in later prompts; 0 is unknown
+	Cached int           // prompt tokens found in the worker's cache; -1 is unknown
 }
 
-// Trace is what a file holds.
+// Trace is the content of a file.
 type Trace struct {
 	Requests []Request // in the order of their arrival
-	// Left counts lines without a prompt to play: requests that failed, and prompts of which a router did not know the tokens.
+	// Left counts lines without a prompt to play: requests that failed, and prompts of which a
+	// router did not know the tokens.
 	Left int
 }
 
@@ -41,14 +42,18 @@ const (
 	// MaxTokens bounds a prompt and an answer, so that numbers of pages fit 32 bits.
 	MaxTokens = 1 << 28
 	answered  = 200 // status of HTTP
-	// maxLine bounds a line: 4 MiB of ids of 16 tokens each stand for a prompt of three million.
+	// maxLine bounds a line: 4 MiB of ids of 16 tokens each stand for a prompt of three
+	// million.
 	maxLine = 4 << 20
 )
 
-// Read reads one JSON object a line: {"timestamp": ms, "input_length", "output_length", "hash_ids"}, Mooncake's format
-// (https://github.com/kvcache-ai/Mooncake, FAST25-release). Ours adds optional fields, without which a line means what it means
-// there: "block_size", the tokens of an id (512); "answer_id", the id under which the answer appears in later prompts;
-// "cached_tokens", what the worker found; "status", other than 200 where nothing was answered. Lines may stand in any order; their times are counted from the earliest. limit > 0 reads at most so many requests.
+// Read reads one JSON object a line: {"timestamp": ms, "input_length", "output_length",
+// "hash_ids"}, Mooncake's format (https://github.com/kvcache-ai/Mooncake, FAST25-release). Ours
+// adds optional fields; a line without them has the meaning of Mooncake's: "block_size", the
+// tokens of an id (512); "answer_id", the id of the answer in later prompts; "cached_tokens",
+// the tokens that the worker found; "status", other than 200 where the request was not
+// answered. Lines may stand in any order; their times are counted from the earliest. limit > 0
+// bounds the requests.
 func Read(r io.Reader, limit int) (Trace, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
@@ -83,7 +88,8 @@ func Read(r io.Reader, limit int) (Trace, error) {
 	return t, t.order()
 }
 
-// order sorts by arrival and counts time from the first. An access log has its lines by the end of the answers, and the time of day.
+// order sorts by arrival and counts time from the first. An access log has its lines by the end
+// of the answers, and the time of day.
 func (t *Trace) order() error {
 	all := t.Requests
 	if len(all) == 0 {

@@ -75,7 +75,8 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead: what is read can be written again in the format's own words, and then reads as the same.
+// FuzzRead: a readable trace can be written again in the format's own words, and then reads as
+// the same.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"timestamp": 27, "input_length": 700, "output_length": 3, "hash_ids": [7, 9]}`))
 	f.Add([]byte(`{"timestamp": 5, "input_length": 20, "output_length": 0, "block_size": 16, "hash_ids": [1, 2], "answer_id": 77, "cached_tokens": 3}`))

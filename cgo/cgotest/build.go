@@ -13,14 +13,15 @@ import (
 //go:embed testdata/fake_nixl.c
 var source []byte
 
-// built holds what was compiled in this process, by flags: a compiler takes longer than most tests.
+// built caches the libraries of this process by flags: a compiler takes longer than most tests.
 var built struct {
 	mu        sync.Mutex
 	libraries map[string][]byte // guarded by mu
 }
 
-// Library compiles the fake with the C compiler's flags and returns the path of the library. Flags select variants:
-// -DWITHOUT_PLUGINS leaves a function out, -DNO_PLUGINS finds none. Without a C compiler the test is skipped.
+// Library compiles the fake with the given compiler flags and returns the path of the library.
+// Flags select variants: -DWITHOUT_PLUGINS omits a function, -DNO_PLUGINS lists no plugin.
+// Without a C compiler the test is skipped.
 func Library(tb testing.TB, flags ...string) string {
 	tb.Helper()
 	key := strings.Join(flags, " ")

@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/bench/trace"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // TestAccessLogIsATrace: the log of a cluster, read as a trace, finds in simulation exactly what was found live, where requests follow
@@ -24,7 +25,7 @@ func TestAccessLogIsATrace(t *testing.T) {
 	for _, policy := range []string{"kv", "round-robin"} {
 		t.Run(policy, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "access.jsonl")
-			router := router.Config{Listen: "127.0.0.1:0", Policy: policy, AccessLog: file, Log: slog.New(slog.DiscardHandler)}
+			router := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: policy}, Logs: config.Logs{Access: file}, Log: slog.New(slog.DiscardHandler)}
 			unhurried(&router)
 			cl, err := newCluster(clusterSize{workers: 2}, sim.Config{TimeScale: scale, Log: router.Log}, router)
 			require.NoError(t, err)

@@ -135,7 +135,7 @@ func TestApproximateHitRate(t *testing.T) {
 		{"text, with evictions", false, 220},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			silent := sim.Config{CachePages: test.pages, Events: "off"}
+			silent := sim.Config{CachePages: test.pages, EventConfig: sim.EventConfig{Events: "off"}}
 			turns := converse(t, "round-robin", silent, test.chat)
 			approximate := converse(t, "kv", silent, test.chat)
 			exact := converse(t, "kv", sim.Config{CachePages: test.pages}, test.chat)
@@ -160,7 +160,7 @@ func TestApproximateHitRate(t *testing.T) {
 
 // TestRestartedWorkerIsNotBelieved: what was sent to the process before is gone with it.
 func TestRestartedWorkerIsNotBelieved(t *testing.T) {
-	cl, _ := startCluster(t, 2, sim.Config{Events: "off"}, "kv")
+	cl, _ := startCluster(t, 2, sim.Config{EventConfig: sim.EventConfig{Events: "off"}}, "kv")
 	ids := prompt(400, 1)
 	first := generate(t, cl, ids, "")
 	again := generate(t, cl, ids, "")

@@ -2,13 +2,12 @@ package main
 
 import "github.com/spf13/cobra"
 
-// newBenchCommand returns `warmpath bench`: measurements that a user can repeat.
+// newBenchCommand returns `warmpath bench`: measurements for operators.
 func newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure: a trace replayed to a cluster, the block index, the cost of the proxy, policies simulated, NIXL",
+		Short: "Measure: replay a trace against a cluster, simulate routing policies, measure NIXL transfers",
 	}
-	c.AddCommand(newBenchReplayCommand(), newBenchIndexCommand(), newBenchProxyCommand(), newBenchPoliciesCommand(), newBenchArticlesCommand(),
-		newBenchReplicasCommand(), newBenchNIXLCommand())
+	c.AddCommand(newBenchReplayCommand(), newBenchPoliciesCommand(), newBenchNIXLCommand())
 	return c
 }

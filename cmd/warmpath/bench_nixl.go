@@ -84,22 +84,23 @@ func (o *nixlOptions) check() error {
 	return nil
 }
 
-// nixlRow is a line of the result.
+// nixlRow is one way of moving bytes at one size.
 type nixlRow struct {
-	Way    string  `json:"way"`
-	Pieces int     `json:"pieces,omitempty"` // that were given
-	Share  float64 `json:"share,omitempty"`  // median over the rounds: time of process_vm_readv / time of this way
+	Way    string `json:"way"`
+	Pieces int    `json:"pieces,omitempty"` // number of pieces
+	// Median over the rounds: time of process_vm_readv / time of this way.
+	Share float64 `json:"share,omitempty"`
 	link.Sample
 }
 
-// nixlResult is all of it.
+// nixlResult holds all rows and their conditions.
 type nixlResult struct {
 	Library  string     `json:"library"`
 	Path     link.Path  `json:"path"`
 	Facts    link.Facts `json:"facts"`
 	Loopback bool       `json:"loopback"` // UCX was kept on the loopback interface
 	Rows     []nixlRow  `json:"rows"`
-	Load     string     `json:"load"` // of the machine, before
+	Load     string     `json:"load"` // of the machine, before the first round the first round
 }
 
 const pageSize = 4096
@@ -115,16 +116,17 @@ func (o *nixlOptions) open(f nixl.Fabric, name string) (*nixl.Agent, *nixl.Memor
 		return nil, nil, errors.Join(err, agent.Close())
 	}
 	for i := 0; i < len(mapping.Bytes()); i += pageSize {
-		mapping.Bytes()[i] = byte(i / pageSize) // touched, so that no page is made during a measurement
+		// Touched: the kernel makes no page during a measurement.
+		mapping.Bytes()[i] = byte(i / pageSize)
 	}
 	memory, err := agent.Register(mapping)
 	if err != nil {
 		return nil, nil, errors.Join(err, mapping.Close(), agent.Close())
 	}
-	return agent, memory, mapping.Close() // the registration keeps it
+	return agent, memory, mapping.Close() // the registration keeps the memory
 }
 
-// load finds the library; left says that UCX was left to choose its devices.
+// load finds the library; left reports that UCX chooses its devices itself.
 func (o *nixlOptions) load() (lib *nixl.Library, left bool, err error) {
 	if left, err = nixl.StayOnLoopback(); err != nil {
 		return nil, left, err
@@ -135,7 +137,7 @@ func (o *nixlOptions) load() (lib *nixl.Library, left bool, err error) {
 
 func (o *nixlOptions) run(cmd *cobra.Command) error {
 	cmd.SilenceUsage = true
-	progress := func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }
+	progress := func(step string) { fmt.Fprintln(cmd.ErrOrStderr(), step) }
 	progress("starting the second process")
 	lib, left, err := o.load()
 	if err != nil {
@@ -152,12 +154,12 @@ func (o *nixlOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = far.end() }() // what it says last is of no use
+	defer func() { _ = far.end() }() // its exit status means nothing here
 	remote, err := agent.Load(far.Metadata)
 	if err != nil {
 		return err
 	}
-	r := &nixlResult{Library: lib.Path(), Facts: link.Gather("/", "here"), Loopback: !left, Load: loadAverage()}
+	r := &nixlResult{Library: lib.Path(), Facts: link.ReadFacts("/", "here"), Loopback: !left, Load: loadAverage()}
 	b := nixlBench{o: o, ctx: ctx, result: r, remote: remote, memory: memory, far: far, progress: progress}
 	if err := b.all(); err != nil {
 		return err
@@ -173,6 +175,6 @@ func (o *nixlOptions) run(cmd *cobra.Command) error {
 }
 
 func loadAverage() string {
-	data, _ := os.ReadFile("/proc/loadavg") // elsewhere nothing is said
+	data, _ := os.ReadFile("/proc/loadavg") // Linux only
 	return string(data)
 }

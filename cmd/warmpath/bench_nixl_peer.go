@@ -19,12 +19,12 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// nixlPeer is the second process, as it tells of itself on its first line.
+// nixlPeer is the second process, as its first line of output describes it.
 type nixlPeer struct {
 	Metadata []byte `json:"metadata"`
 	PID      int    `json:"pid"`
 	Addr     uint64 `json:"addr"` // of its memory, for process_vm_readv
-	TCP      string `json:"tcp"`  // where it sends its memory: 8 bytes of a size, little-endian, ask for so many
+	TCP      string `json:"tcp"`  // sends as many bytes as 8 little-endian bytes ask for
 
 	cmd *exec.Cmd
 	in  io.Closer
@@ -53,7 +53,7 @@ func (o *nixlOptions) serve(cmd *cobra.Command) error {
 	return err
 }
 
-// offerMemory makes a process's memory readable in all ways, until in is closed.
+// offerMemory makes the process's memory readable in all ways until in is closed.
 func offerMemory(agent *nixl.Agent, memory *nixl.Memory) (*nixlPeer, error) {
 	metadata, err := agent.Metadata()
 	if err != nil {
@@ -70,7 +70,7 @@ func offerMemory(agent *nixl.Agent, memory *nixl.Memory) (*nixlPeer, error) {
 	}, nil
 }
 
-// sendMemory answers each connection with as much memory as it asks for, until the listener is closed.
+// sendMemory answers each connection with the bytes that it asks for, until the listener is closed.
 func sendMemory(listener net.Listener, memory []byte) {
 	for {
 		conn, err := listener.Accept()

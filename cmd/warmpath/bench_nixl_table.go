@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 )
 
-// writeNIXL prints the columns of nixlbench, what the ways are of process_vm_readv, and which targets are met.
+// writeNIXL prints nixlbench's columns, each way's share of process_vm_readv's speed, and the
+// targets with their results.
 func writeNIXL(w io.Writer, r *nixlResult) error {
 	fmt.Fprintf(w, "library  %s\npath     %s\n", r.Library, pathText[r.Path])
 	if !r.Loopback {
@@ -32,13 +33,15 @@ func writeNIXL(w io.Writer, r *nixlResult) error {
 	return r.writeTargets(w)
 }
 
-// nixlTargets are what a way should have of process_vm_readv at the largest size, where CMA is what both are made of.
+// nixlTargets are the least shares of process_vm_readv's speed at the largest size. They hold where
+// NIXL moves bytes by CMA, which is the same system call.
 var nixlTargets = []struct {
 	way   string
 	share float64
 }{{"NIXL read", 0.8}, {"NIXL write", 0.8}, {"NIXL read, pages neighbours", 0.6}}
 
-// writeTargets tells which targets are met, by the median of the rounds. Best compares the fastest of each.
+// writeTargets prints whether each target is met by the median of the rounds. Best compares the
+// fastest rounds.
 func (r *nixlResult) writeTargets(w io.Writer) error {
 	_, err := fmt.Fprintln(w)
 	size := 0
@@ -70,7 +73,7 @@ func (r *nixlResult) find(way string, size int) *nixlRow {
 	return nil
 }
 
-// pathText explains a path.
+// pathText names a path for people.
 var pathText = map[link.Path]string{
 	link.RDMA:    "RDMA",
 	link.Shared:  "shared memory",
@@ -79,7 +82,7 @@ var pathText = map[link.Path]string{
 	link.Unknown: "unknown",
 }
 
-// micros is a time in µs; "" is none.
+// micros formats a time in µs; zero is empty.
 func micros(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -87,7 +90,7 @@ func micros(d time.Duration) string {
 	return fmt.Sprintf("%.1f", float64(d)/1e3)
 }
 
-// bytesText is a size with the largest unit that divides it.
+// bytesText formats a size with the largest unit that divides it.
 func bytesText(n int) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:

@@ -81,7 +81,7 @@ func TestBenchNIXL(t *testing.T) {
 func TestBenchNIXLWays(t *testing.T) {
 	o := &nixlOptions{backend: "UCX", batch: 1, largest: "256KiB", time: time.Millisecond, pages: true}
 	require.NoError(t, o.check())
-	f := nixl.NewLoopback()
+	f := nixltest.NewLoopback()
 	mine, memory, err := o.open(f, "mine")
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, mine.Close()) }()

@@ -27,16 +27,16 @@ type nixlBench struct {
 	progress func(string)
 }
 
-// nixlWay moves bytes in one way, once.
+// nixlWay is one way of moving bytes.
 type nixlWay struct {
 	name   string
 	op     nixl.Op
 	batch  int
-	pieces int // that are given, where there are several
-	once   func() (link.Took, error)
+	pieces int // number of pieces, if several
+	once   func() (link.Timing, error)
 }
 
-const plainWay = "process_vm_readv" // what the others are compared with
+const plainWay = "process_vm_readv" // the yardstick of all others
 
 // all measures every way at every size.
 func (b *nixlBench) all() error {
@@ -67,17 +67,18 @@ func (b *nixlBench) all() error {
 			}
 		}
 	}
-	b.result.Path = link.Recognise(&b.result.Facts, &b.result.Facts, samples)
+	b.result.Path = link.InferPath(&b.result.Facts, &b.result.Facts, samples)
 	if b.o.pages {
 		return b.pages()
 	}
 	return nil
 }
 
-// leastRounds are measured however long they take; so many at most of small ones.
+// leastRounds are measured however long they take; mostRounds bounds the rounds of small sizes.
 const leastRounds, mostRounds = 3, 10_000
 
-// turns measures ways in turns, another one first in each round. The first round connects and touches memory, and does not count.
+// turns measures all ways in turns; each round begins with another way. The first round connects
+// and touches memory, and does not count.
 func (b *nixlBench) turns(size int, ways []nixlWay) ([]nixlRow, error) {
 	b.progress(fmt.Sprintf("measuring %s: %s and %d more ways", bytesText(size), ways[0].name, len(ways)-1))
 	series := make([]link.Series, len(ways))
@@ -121,23 +122,23 @@ func share(plain, way []time.Duration) float64 {
 	return list[len(list)/2]
 }
 
-// plainly times something that copies.
+// plainly times a copying function.
 func plainly(name string, do func() error) nixlWay {
-	return nixlWay{name: name, batch: 1, once: func() (link.Took, error) {
+	return nixlWay{name: name, batch: 1, once: func() (link.Timing, error) {
 		begin := time.Now()
 		err := do()
-		return link.Took{Whole: time.Since(begin)}, err
+		return link.Timing{Whole: time.Since(begin)}, err
 	}}
 }
 
-// nixl is a job of NIXL.
+// nixl times one transfer by NIXL.
 func (b *nixlBench) nixl(name string, job link.Job) nixlWay {
-	return nixlWay{name: name, op: job.Op, batch: max(job.Batch, 1), pieces: len(job.Pieces), once: func() (link.Took, error) {
-		return link.Round(b.ctx, b.remote, b.memory, b.remote.Memories()[0], job)
+	return nixlWay{name: name, op: job.Op, batch: max(job.Batch, 1), pieces: len(job.Pieces), once: func() (link.Timing, error) {
+		return link.RunOnce(b.ctx, b.remote, b.memory, b.remote.Memories()[0], job)
 	}}
 }
 
-// readv reads the peer's memory by system call.
+// readv reads the peer's memory with process_vm_readv.
 func (b *nixlBench) readv(into []byte) error {
 	for at := 0; at < len(into); {
 		local := []unix.Iovec{{Base: &into[at], Len: uint64(len(into) - at)}}
@@ -151,7 +152,7 @@ func (b *nixlBench) readv(into []byte) error {
 	return nil
 }
 
-// readPieces reads pieces by system call, as many at a time as the kernel takes.
+// readPieces reads pieces with process_vm_readv, as many per call as the kernel accepts.
 func (b *nixlBench) readPieces(pieces []nixl.Piece) error {
 	const most = 1024 // IOV_MAX
 	local, remote := make([]unix.Iovec, 0, most), make([]unix.RemoteIovec, 0, most)
@@ -170,7 +171,7 @@ func (b *nixlBench) readPieces(pieces []nixl.Piece) error {
 	return nil
 }
 
-// receive asks for bytes by TCP and reads them.
+// receive asks for bytes over TCP and reads them.
 func receive(conn net.Conn, into []byte) error {
 	var size [8]byte
 	binary.LittleEndian.PutUint64(size[:], uint64(len(into)))
@@ -197,7 +198,7 @@ func (b *nixlBench) pages() error {
 	return err
 }
 
-// scatter is all pages, in any order; their places on one side or on both have nothing to do with each other, where that is asked for.
+// scatter returns all pages in random order, shuffled on one side or independently on both.
 func (b *nixlBench) scatter(here, there bool) []nixl.Piece {
 	random := rand.New(rand.NewPCG(1, 1)) // the same pages in each run
 	count := b.o.bytes / pageSize

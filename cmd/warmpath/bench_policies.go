@@ -33,14 +33,14 @@ type policiesOptions struct {
 	cfg       policies.Config
 }
 
-// usualPolicies are compared where the user names none: what people run, and the bound.
+// usualPolicies are compared by default: the common policies, and the bound.
 var usualPolicies = []string{"round-robin", "least-load", "power-of-two", "approx", "dynamo", "lmetric", "kv", policies.Greedy}
 
 func newBenchPoliciesCommand() *cobra.Command {
 	o := &policiesOptions{}
 	c := &cobra.Command{
 		Use:   "policies",
-		Short: "Simulate routing policies on a trace, side by side: what would each give on this traffic",
+		Short: "Simulate routing policies on a trace, side by side",
 		Long: `Policies plays a trace on simulated workers and routers, once for each policy, in
 simulated time: an hour of a cluster takes a fraction of a second. The same flags give the
 same numbers. It prints a table and a recommendation.
@@ -50,7 +50,7 @@ output_length and hash_ids; optional block_size and answer_id), a log of
 warmpath serve --access-log, which is one, or a made one:
 ` + workloadHelp() + `
 "greedy" is a router that knows every cache and every queue as they are; the others know
-what events and their own dispatches tell them ("approx": its own tree).
+events and their own dispatches ("approx": its own tree).
 
 With --queue kv is also simulated with requests held back while all workers are full, as
 the router does, and sent in the queue's order when one has room: depth-first (requests
@@ -79,7 +79,7 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.Float64SliceVar(&o.cfg.Speeds, "speeds", []float64{1}, "speed of each worker relative to the others; the last one goes on")
 	f.IntVar(&o.cfg.CacheTokens, "cache-tokens", 1_000_000, "KV pool of each worker, in tokens")
 	f.IntVar(&o.cfg.HostTokens, "host-tokens", 0, "host-memory tier of each worker, in tokens")
-	f.IntVar(&o.cfg.TierTokens, "tier-tokens", 0, "KV tier of each node, in tokens: what warmpath node --kv-tier keeps; --ablate tiers shows kv by a router that does not know of it")
+	f.IntVar(&o.cfg.TierTokens, "tier-tokens", 0, "KV tier of each node, in tokens, as warmpath node --kv-tier has; --ablate tiers adds kv without knowledge of tiers")
 	f.IntVar(&o.cfg.NodeWorkers, "node-workers", 1, "workers that share a node and its KV tier")
 	f.Float64Var(&o.cfg.LinkTokensPerSecond, "link-speed", 75_000,
 		"with --tier-tokens: tokens that a node pulls a second from other nodes' tiers, 320 KB each over 200 Gbit/s; 0: it does not")
@@ -91,16 +91,16 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.Float64Var(&o.cfg.Rate, "rate", 1, "arrivals as a multiple of the trace's own")
 	f.BoolVar(&o.cfg.Spread, "spread", false, "spread requests of one instant until the next one: undoes a trace's coarse clock")
 	f.IntVar(&o.cfg.Routers, "routers", 1, "router replicas; each gets its share of the requests by chance")
-	f.StringVar(&o.share, "share", "", "what router replicas tell each other: polls (nothing: others' requests are seen in workers' reports), gossip (each dispatch)\nor one (one chooses for all); default: polls, and kv with gossip beside it")
+	f.StringVar(&o.share, "share", "", "messages between routers: polls (none: others' requests are seen in workers' reports), gossip (each dispatch)\nor one (one router chooses for all); default: polls, and kv with gossip beside it")
 	f.DurationVar(&o.cfg.Hop, "hop", 500*time.Microsecond, "a message between replicas")
 	f.DurationVar(&o.cfg.EventDelay, "event-delay", 5*time.Millisecond, "from a change in a worker's cache until routers know of it")
 	f.Float64Var(&o.cfg.EventLoss, "event-loss", 0, "share of events that a router does not get")
-	f.DurationVar(&o.cfg.Resync, "resync", time.Second, "until a router has learnt what it missed")
+	f.DurationVar(&o.cfg.Resync, "resync", time.Second, "time in which a router relearns missed events")
 	f.DurationVar(&o.cfg.Poll, "poll", 100*time.Millisecond, "between reports of a worker's load: engines publish it at each fifth step; 1s where they are asked over HTTP")
 	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see an approximate tree instead of events")
 	f.StringSliceVar(&o.cfg.Study, "ablate", nil, "also simulate kv without each of this `list`, or \"all\": "+strings.Join(policies.Ablations(), ", "))
 	f.StringSliceVar(&o.cfg.Queues, "queue", nil, `also simulate kv with a queue in front of full workers, as warmpath serve has it: `+strings.Join(policies.Queues(), ", "))
-	f.StringArrayVar(&o.faults, "fault", nil, "what becomes of a worker's GPU, a `fault` as WORKER@TIME:SPEED or WORKER@TIME:SPEED:DURATION: "+
+	f.StringArrayVar(&o.faults, "fault", nil, "a `fault` of a worker's GPU, as WORKER@TIME:SPEED or WORKER@TIME:SPEED:DURATION: "+
 		"2@60s:0.5 is half of its speed from 60 s on,\n2@60s:0 death; --ablate health shows kv without facts about GPUs")
 	f.DurationVar(&o.cfg.FaultTold, "fault-told", 1500*time.Millisecond, "from a fault until routers know of it by facts about GPUs")
 	f.DurationVar(&o.cfg.FaultFound, "fault-found", 5*time.Minute, "from a death until it is found without them; SGLang's watchdog takes 5 min")
@@ -114,12 +114,12 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("trace", "workload")
 }
 
-// workloadHelp lists the made traces.
+// workloadHelp lists the generated workloads.
 func workloadHelp() string {
 	var b strings.Builder
-	names, what := policies.Families()
+	names, texts := policies.Workloads()
 	for i, name := range names {
-		fmt.Fprintf(&b, "  %-14s %s\n", name, what[i])
+		fmt.Fprintf(&b, "  %-14s %s\n", name, texts[i])
 	}
 	return b.String()
 }
@@ -166,7 +166,7 @@ func (o *policiesOptions) run(cmd *cobra.Command) error {
 	return errors.Join(report.Table(cmd.OutOrStdout()), o.keep(report))
 }
 
-// open reads or makes the trace.
+// open reads or generates the trace.
 func (o *policiesOptions) open() (requests []policies.Request, name string, err error) {
 	if o.requests < 0 {
 		return nil, "", fmt.Errorf("cannot simulate %d requests", o.requests)
@@ -195,7 +195,7 @@ func (o *policiesOptions) open() (requests []policies.Request, name string, err 
 	return policies.Recorded(recorded.Requests), name, err
 }
 
-// keep writes the files that were asked for.
+// keep writes the result files.
 func (o *policiesOptions) keep(report *policies.Report) error {
 	if o.jsonFile != "" {
 		text, err := json.MarshalIndent(report, "", "  ")

@@ -72,17 +72,3 @@ func TestBenchPoliciesRefuses(t *testing.T) {
 		assert.Error(t, err, strings.Join(args, " "))
 	}
 }
-
-func TestBenchArticles(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "out.json")
-	out, progress, err := bench(t, "articles", "--json", file)
-	require.NoError(t, err)
-	assert.Contains(t, out, "offline optimum")
-	assert.Contains(t, out, "engine only")
-	assert.NotEmpty(t, progress)
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	var a policies.Articles
-	require.NoError(t, json.Unmarshal(text, &a))
-	assert.Len(t, a.Published, 5)
-}

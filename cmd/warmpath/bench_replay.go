@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/bench/trace"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // replayOptions are the flags of warmpath bench replay.
@@ -26,7 +27,7 @@ type replayOptions struct {
 	workers     int
 	routers     int
 	replicas    string
-	notes       io.Writer // what routers tell at the end
+	notes       io.Writer // the routers' notes at the end
 	cacheTokens int
 	prefillRate float64
 	api         string
@@ -39,13 +40,13 @@ func newBenchReplayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay",
 		Short: "Replay a trace: hit rate and time to first token, policies side by side",
-		Long: `Replay sends the requests of a trace at the trace's own times and prints what a client
-saw. By default it starts simulated SGLang workers and the router in this process, once
+		Long: `Replay sends the requests of a trace at the trace's own times and prints hit rate and
+latency as a client sees them. By default it starts simulated SGLang workers and the router in this process, once
 for each policy, with empty caches. With --url it replays to a cluster that runs already.
 
 A trace is a file in Mooncake's format (JSON lines of timestamp, input_length,
-output_length and hash_ids), or a log of warmpath serve --access-log. Without --trace it is a made one: conversations of several
-turns over shared system prompts.`,
+output_length and hash_ids), or a log of warmpath serve --access-log. Without --trace it is
+a synthetic one: conversations of several turns over shared system prompts.`,
 		Example: `  warmpath bench replay --requests 500
   warmpath bench replay --trace conversation_trace.jsonl --requests 2000 --workers 8 --time-scale 20
   warmpath bench replay --url http://127.0.0.1:8000 --time-scale 1 --api completions`,
@@ -55,11 +56,11 @@ turns over shared system prompts.`,
 	f := c.Flags()
 	f.StringVar(&o.trace, "trace", "", "trace file in Mooncake's format (default: a synthetic trace)")
 	f.Uint64Var(&o.seed, "seed", 1, "of the synthetic trace")
-	f.StringVar(&o.url, "url", "", "replay to this OpenAI or SGLang URL instead of to a cluster of one's own")
+	f.StringVar(&o.url, "url", "", "replay to this OpenAI or SGLang URL instead of to simulated workers")
 	f.StringSliceVar(&o.policies, "policy", []string{"kv", "round-robin"}, "`list` of policies to compare, each on a fresh cluster")
 	f.IntVar(&o.workers, "workers", 8, "simulated workers")
 	f.IntVar(&o.routers, "routers", 1, "routers for them, each with its share of the requests by chance; they are one cluster over NATS")
-	f.StringVar(&o.replicas, "replicas", router.ReplicasAuto, "what these tell each other: auto or off")
+	f.StringVar(&o.replicas, "replicas", config.ReplicasAuto, "sharing between these routers: auto or off")
 	f.IntVar(&o.cacheTokens, "cache-tokens", 1_000_000, "KV pool of each simulated worker, in tokens")
 	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page; with --url the servers' own, to read X-Warmpath-Overlap")
 	f.StringVar(&o.api, "api", "completions", "generate, completions or chat")
@@ -138,7 +139,7 @@ func (o *replayOptions) report(w io.Writer, results []*replay.Result) error {
 	return nil
 }
 
-// open begins the trace again, for each policy.
+// open opens the trace from its beginning, once for each policy.
 func (o *replayOptions) open() (replay.Source, error) {
 	if o.trace == "" {
 		return replay.NewSynthetic(o.seed, o.cfg.Requests), nil
@@ -152,13 +153,13 @@ func (o *replayOptions) open() (replay.Source, error) {
 	return replay.NewRecorded(t.Requests), err
 }
 
-// remote is a cluster that someone else runs.
+// remote is a cluster outside this process.
 type remote string
 
 func (r remote) URL() string { return string(r) }
 func (remote) Close() error  { return nil }
 
-// benchCluster is a cluster of this process.
+// benchCluster is a cluster in this process.
 type benchCluster struct {
 	url   string
 	stop  context.CancelFunc
@@ -184,11 +185,12 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 	}
 	worker.Service.PrefillTokensPerSecond = o.prefillRate
 	router := router.Config{
-		Listen: "127.0.0.1:0", Policy: policy, Version: version, Log: quietLogger(),
-		ProbeTimeout: time.Minute, HangAfter: time.Hour, // the workers are this process: that it waits says nothing of them
+		Listen: "127.0.0.1:0", Policy: config.Policy{Name: policy}, Version: version, Log: quietLogger(),
+		// The workers are in this busy process: a slow probe means nothing.
+		Probes: config.Probes{Timeout: time.Minute, HangAfter: time.Hour},
 	}
 	if o.routers > 1 {
-		router.Replicas = o.replicas
+		router.Cluster.Replicas = o.replicas
 		return o.severalRouters(ctx, worker, router)
 	}
 	cl, err := newCluster(clusterSize{workers: o.workers}, worker, router)

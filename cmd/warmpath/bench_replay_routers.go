@@ -16,14 +16,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router"
 )
 
-// routers are several of them in this process, in front of the same simulated workers and over a NATS of their own.
+// routers are several routers in this process, with the same simulated workers and a NATS of their
+// own.
 type routers struct {
 	sims []*sim.Worker
 	nats []*shared.Cluster // one for each router; the first has the server inside
 	all  []*router.Router
 }
 
-// newRouters binds everything and starts nothing but NATS.
+// newRouters binds all listeners and starts NATS only.
 func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg router.Config) (*routers, error) {
 	r := &routers{}
 	for range workers {
@@ -32,7 +33,7 @@ func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg rout
 			return r, fmt.Errorf("cannot simulate worker %d: %w", len(r.sims), err)
 		}
 		r.sims = append(r.sims, w)
-		cfg.Workers = append(cfg.Workers, w.URL())
+		cfg.Sources.Workers = append(cfg.Sources.Workers, w.URL())
 	}
 	var where []string
 	for range n {
@@ -43,7 +44,7 @@ func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg rout
 		r.nats = append(r.nats, c)
 		where = []string{r.nats[0].URL()}
 		one := cfg
-		one.Cluster = c
+		one.Cluster.Conn = c
 		router, err := router.New(one)
 		if err != nil {
 			return r, fmt.Errorf("cannot start router %d: %w", len(r.all), err)
@@ -53,7 +54,7 @@ func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg rout
 	return r, nil
 }
 
-// abandon frees what newRouters has bound.
+// abandon closes all that newRouters has opened.
 func (r *routers) abandon() {
 	for _, router := range r.all {
 		router.Close()
@@ -81,14 +82,14 @@ func (r *routers) run(ctx context.Context) error {
 	return errors.Join(err, sims.Wait())
 }
 
-// close leaves the cluster, whoever has its server last.
+// close leaves the cluster; the router with the NATS server leaves last.
 func (r *routers) close() {
 	for i := range r.nats {
 		_ = r.nats[len(r.nats)-1-i].Close()
 	}
 }
 
-// urls are the routers', as replay.Run takes them.
+// urls lists the routers' addresses for replay.Run.
 func (r *routers) urls() string {
 	list := make([]string, len(r.all))
 	for i, router := range r.all {
@@ -114,7 +115,7 @@ func (r *routers) ready() bool {
 	return true
 }
 
-// tell writes who chose for whom.
+// tell writes which router chose for which.
 func (r *routers) tell(w io.Writer) {
 	for i, router := range r.all {
 		if st := router.Status().Replicas; st != nil {
@@ -124,7 +125,8 @@ func (r *routers) tell(w io.Writer) {
 	}
 }
 
-// severalRouters starts simulated workers and routers for them, and waits until all know each other.
+// severalRouters starts simulated workers and routers for them, and waits until all know each
+// other.
 func (o *replayOptions) severalRouters(ctx context.Context, worker sim.Config, router router.Config) (replay.Cluster, error) {
 	r, err := newRouters(ctx, o.routers, o.workers, worker, router)
 	if err != nil {

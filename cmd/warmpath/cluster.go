@@ -22,7 +22,7 @@ type simulation struct {
 // clusterSize is how many simulated workers of each role a cluster has.
 type clusterSize struct{ workers, prefill, decode int }
 
-// check refuses sizes that could not answer anything.
+// check refuses sizes without a worker or pair that answers.
 func (f clusterSize) check() error {
 	switch {
 	case min(f.workers, f.prefill, f.decode) < 0 || f.workers+f.prefill+f.decode == 0:
@@ -33,13 +33,13 @@ func (f clusterSize) check() error {
 	return nil
 }
 
-// newCluster binds everything and starts nothing.
+// newCluster binds all listeners and starts nothing.
 func newCluster(f clusterSize, worker sim.Config, cfg router.Config) (*simulation, error) {
 	c := &simulation{}
 	err := errors.Join(
-		c.add(f.workers, worker, "", &cfg.Workers),
-		c.add(f.prefill, worker, sim.ModePrefill, &cfg.Prefill),
-		c.add(f.decode, worker, sim.ModeDecode, &cfg.Decode),
+		c.add(f.workers, worker, "", &cfg.Sources.Workers),
+		c.add(f.prefill, worker, sim.ModePrefill, &cfg.Sources.Prefill),
+		c.add(f.decode, worker, sim.ModeDecode, &cfg.Sources.Decode),
 	)
 	if err != nil {
 		for _, w := range c.sims {
@@ -67,8 +67,8 @@ func (c *simulation) add(n int, worker sim.Config, mode string, urls *[]string) 
 	return nil
 }
 
-// run serves until ctx ends. The workers outlive the router: it drains what
-// they have begun.
+// run serves until ctx ends. The workers outlive the router, which drains
+// requests at them.
 func (c *simulation) run(ctx context.Context) error {
 	workers, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -84,10 +84,11 @@ func (c *simulation) run(ctx context.Context) error {
 	return err
 }
 
-// clusterStart bounds how long simulated workers may take until the router has found them; it takes about 0.1 s.
+// clusterStart bounds how long simulated workers may take until the router has found them; it takes
+// about 0.1 s.
 const clusterStart = 30 * time.Second
 
-// waitReady returns when every worker is ready in the router's eyes.
+// waitReady returns when the router reports every worker as ready.
 func (c *simulation) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterStart)
 	defer cancel()
@@ -111,7 +112,7 @@ func (c *simulation) waitReady(ctx context.Context) error {
 	}
 }
 
-// quietLogger shows what needs an operator and nothing else: commands that
+// quietLogger shows warnings and errors only: commands that
 // draw their own picture share the terminal with it.
 func quietLogger() *slog.Logger {
 	log, _ := newLogger("warn")

@@ -14,17 +14,18 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster"
 )
 
-// defaultCluster is where `warmpath nodes` and its like look, and where --cluster-listen is meant to be on one machine.
+// defaultCluster is the NATS of a cluster on one machine: --cluster-listen there, and the default
+// of `warmpath nodes` and its siblings.
 const defaultCluster = "nats://127.0.0.1:4222"
 
-// clusterOptions say where the cluster's NATS is.
+// clusterOptions locate the cluster's NATS.
 type clusterOptions struct {
 	cfg    cluster.Config
 	urls   []string
 	listen string
 }
 
-// joinFlags are those of every command that talks to a cluster. def is where it looks if it is not told.
+// joinFlags are the flags of every command that talks to a cluster; def is the default URL.
 func (o *clusterOptions) joinFlags(f *pflag.FlagSet, def string) {
 	usage := "`URL` of the cluster's NATS, nats://host:4222 or tls://host:4222, with user:password@ or token@ before the host; may be repeated, with commas too"
 	if def != "" {
@@ -35,14 +36,14 @@ func (o *clusterOptions) joinFlags(f *pflag.FlagSet, def string) {
 	f.Lookup("cluster-token").DefValue = ""
 	f.StringVar(&o.cfg.Credentials, "cluster-creds", "", "file with NATS credentials (JWT and key)")
 	f.StringVar(&o.cfg.NKey, "cluster-nkey", "", "file with the seed of an NKey for NATS")
-	f.StringVar(&o.cfg.TLS.CA, "cluster-ca", "", "authorities of NATS's certificate, PEM (default the system's); with --cluster-listen, of those who may join")
+	f.StringVar(&o.cfg.TLS.CA, "cluster-ca", "", "authorities of NATS's certificate, PEM (default the system's); with --cluster-listen, of clients that may join")
 	f.StringVar(&o.cfg.TLS.Cert, "cluster-cert", "", "certificate that NATS is shown, PEM; with --cluster-listen, the embedded server's own")
 	f.StringVar(&o.cfg.TLS.Key, "cluster-key", "", "key of --cluster-cert, PEM")
 	f.StringVar(&o.cfg.Prefix, "cluster-prefix", "", "of buckets and subjects, where several clusters share a NATS (default warmpath)")
 	f.IntVar(&o.cfg.Replicas, "cluster-replicas", 0, "copies of the state in a NATS cluster, 1 to 5 (default 1)")
 }
 
-// flags are those of the commands that are part of a cluster: they can have its NATS inside.
+// flags are the flags of commands that are members of a cluster and can run its NATS.
 func (o *clusterOptions) flags(f *pflag.FlagSet) {
 	o.joinFlags(f, "")
 	f.StringVar(&o.listen, "cluster-listen", "",
@@ -76,10 +77,10 @@ func (o *clusterOptions) open(ctx context.Context, name string, log *slog.Logger
 	return c, nil
 }
 
-// clusterPatience is how long commands wait for NATS: a view is whole within 1.5 s.
+// clusterPatience bounds the wait for NATS: a view is complete within 1.5 s.
 const clusterPatience = 5 * time.Second
 
-// ask opens the cluster for a command that looks at it, or changes it, and waits until the view is whole.
+// ask opens the cluster for a command and waits until its view is complete.
 func (o *clusterOptions) ask(cmd *cobra.Command, use func(ctx context.Context, c *cluster.Cluster) error) error {
 	if len(o.urls) == 0 {
 		o.urls = []string{defaultCluster}

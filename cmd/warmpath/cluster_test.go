@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
@@ -28,7 +29,7 @@ func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	worker.Log, worker.TimeScale = log, 50
-	router := router.Config{Listen: "127.0.0.1:0", Policy: policy, Log: log}
+	router := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: policy}, Log: log}
 	unhurried(&router)
 	return startWith(t, clusterSize{workers: workers}, worker, router)
 }
@@ -57,7 +58,7 @@ func runCluster(t *testing.T, cl *simulation, ranks int) (base string) {
 
 // unhurried has a router look at its workers often, and hold it against none that this machine, which may be busy, lets it wait for an answer.
 func unhurried(cfg *router.Config) {
-	cfg.ProbeInterval, cfg.ProbeTimeout, cfg.HangAfter, cfg.ClusterWait = 20*time.Millisecond, patience, patience, patience
+	cfg.Probes.Interval, cfg.Probes.Timeout, cfg.Probes.HangAfter, cfg.Cluster.Wait = 20*time.Millisecond, patience, patience, patience
 }
 
 // awaitCluster waits until n ranks are ready and their events are followed.
@@ -164,7 +165,7 @@ func TestOverlapIsExactInEveryEncoding(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			encoding, err := kvevent.ParseEncoding(name)
 			require.NoError(t, err)
-			cl, _ := startCluster(t, 3, sim.Config{Encoding: encoding, DPSize: 1}, "kv")
+			cl, _ := startCluster(t, 3, sim.Config{EventConfig: sim.EventConfig{Encoding: encoding}, DPSize: 1}, "kv")
 			for conversation := range 3 {
 				history, home := prompt(200, conversation), ""
 				for turn := range 3 {

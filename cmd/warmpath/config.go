@@ -15,8 +15,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 )
 
-// A setting is given by a flag, by the environment, by the configuration file, or not at all, in this order. All three have the
-// flags' names: --probe-interval, WARMPATH_PROBE_INTERVAL, probe-interval.
+// A setting comes from a flag, the environment or the configuration file, in this order of
+// precedence. All three use the flag's name: --probe-interval, WARMPATH_PROBE_INTERVAL,
+// probe-interval.
 
 const (
 	// configFlag names the file. It cannot be in the file.
@@ -25,18 +26,19 @@ const (
 	maxConfig = 1 << 20
 )
 
-// errConfig is a configuration that cannot be used.
+// errConfig is an invalid configuration.
 var errConfig = errors.New("bad configuration")
 
-// origins say where settings are from, by flag; a flag that is not there has its default.
+// origins holds the source of each setting, by flag; a missing flag has its default.
 type origins map[string]string
 
-// configFlags is what every command with a configuration file has; read says when it is.
+// configFlags adds --config to a command; read says when the file is read again.
 func configFlags(f *pflag.FlagSet, read string) {
-	f.String(configFlag, "", "YAML file with any of these flags as keys, lists as lists; flags and WARMPATH_… in the environment go first; "+read)
+	f.String(configFlag, "", "YAML file with any of these flags as keys, lists as lists; flags and WARMPATH_… in the environment take precedence; "+read)
 }
 
-// configure sets the flags that the command line leaves open, by the environment and by the file that --config names.
+// configure sets the flags that the command line leaves open from the environment and from the
+// configuration file.
 func configure(f *pflag.FlagSet, environ []string) (origins, error) {
 	from := origins{}
 	f.Visit(func(flag *pflag.Flag) { from[flag.Name] = "flag" })
@@ -139,7 +141,8 @@ func setFromFile(f *pflag.FlagSet, from origins, settings []setting, path string
 	return errors.Join(errs...)
 }
 
-// setValues gives a flag its values. It is not marked as changed: commands ask that of the command line.
+// setValues gives a flag its values. It is not marked as changed: commands ask that of the command
+// line.
 func setValues(flag *pflag.Flag, s setting) error {
 	many, isList := flag.Value.(pflag.SliceValue)
 	if isList {
@@ -177,7 +180,8 @@ func envName(flag string) string {
 	return "WARMPATH_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// listEnds says where an entry of a list ends in the environment: at each comma, but for lists whose entries have commas.
+// listEnds says where an entry of a list ends in the environment: at each comma, but for lists
+// whose entries have commas.
 var listEnds = map[string]*regexp.Regexp{
 	"worker": regexp.MustCompile(`,\s*(https?://)`), "prefill": regexp.MustCompile(`,\s*(https?://)`), "decode": regexp.MustCompile(`,\s*(https?://)`),
 	"discover": regexp.MustCompile(`,\s*((?:file|dns-srv|etcd|kubernetes|k8s):)`),
@@ -198,8 +202,8 @@ func splitList(flag, text string) (entries []string) {
 	return entries
 }
 
-// setFromEnv sets what flags did not. Variables without a flag are nobody's fault: Kubernetes makes some for a service that is
-// named warmpath.
+// setFromEnv sets what flags did not. Variables without a flag are nobody's fault: Kubernetes makes
+// some for a service that is named warmpath.
 func setFromEnv(f *pflag.FlagSet, from origins, environ []string) error {
 	var errs []error
 	f.VisitAll(func(flag *pflag.Flag) {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// meant says which setting was probably meant by a name that there is not.
+// meant returns the setting that is spelled most like an unknown name.
 func meant(f *pflag.FlagSet, name string) string {
 	best, least := "", len(name)/2+1 // more changes than that are another word
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -27,7 +27,7 @@ func meant(f *pflag.FlagSet, name string) string {
 	}
 }
 
-// distance is how many letters must be changed, added or left out to make b of a (Levenshtein).
+// distance is the Levenshtein distance of a and b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -14,14 +14,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router"
 )
 
-// serveOptions are what `warmpath serve` is told.
+// serveOptions are the settings of `warmpath serve`.
 type serveOptions struct {
 	cfg     router.Config
 	cluster clusterOptions
 	level   string
 }
 
-// again reads all settings anew: the flags as they were on the command line, the environment and the file as they are now.
+// again reads all settings anew: the command line's flags, and the environment and file as they are
+// now.
 func again(given *pflag.FlagSet) (serveOptions, error) {
 	var o serveOptions
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -37,11 +38,11 @@ func again(given *pflag.FlagSet) (serveOptions, error) {
 	if err == nil {
 		_, err = configure(f, os.Environ())
 	}
-	o.cfg.ConfigFile, o.cfg.Joined = f.Lookup(configFlag).Value.String(), o.cluster
+	o.cfg.ConfigFile, o.cfg.Cluster.Joined = f.Lookup(configFlag).Value.String(), o.cluster
 	return o, err
 }
 
-// reloader has a router follow its configuration.
+// reloader applies configuration changes to a router.
 type reloader struct {
 	given  *pflag.FlagSet // never changed after the start
 	router *router.Router
@@ -50,7 +51,7 @@ type reloader struct {
 	mu     sync.Mutex // one reload at a time
 }
 
-// reload takes over what is in the file now. The router has said what came of it.
+// reload applies the file's present content. The router logs the result.
 func (r *reloader) reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +61,7 @@ func (r *reloader) reload() {
 		if err == nil {
 			level, err = parseLevel(o.level)
 		}
-		o.cfg.Cluster = r.shared
+		o.cfg.Cluster.Conn = r.shared
 		return o.cfg, err
 	})
 	if err == nil {
@@ -68,7 +69,8 @@ func (r *reloader) reload() {
 	}
 }
 
-// watch reloads whenever the file has changed, until ctx ends. What was read at the start is no change.
+// watch reloads after each change of the file until ctx ends. The content read at the start counts
+// as no change.
 func (r *reloader) watch(ctx context.Context, path string, known []byte) error {
 	first := true
 	return discover.WatchFile(ctx, path, func(data []byte, err error) {

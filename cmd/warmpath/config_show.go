@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -21,10 +21,10 @@ func newConfigCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config [flags of warmpath serve]",
 		Short: "Show the configuration that warmpath serve would run with",
-		Long: `Config reads flags, environment and file as warmpath serve does, and prints what
+		Long: `Config reads flags, environment and file as warmpath serve does, and prints the
 comes of them as a file for --config, with where each value is from. Secrets are masked; a
 default that depends on the machine or on another setting is in words, behind a #.
-With --check it prints nothing and says what is wrong.`,
+With --check it prints mistakes only.`,
 		Example: `  warmpath config --config warmpath.yaml
   warmpath config --config warmpath.yaml --check`,
 		Args: noArgs,
@@ -37,14 +37,14 @@ With --check it prints nothing and says what is wrong.`,
 				return err
 			}
 			o.cfg.Log = quietLogger()
-			if err := router.Check(o.cfg); err != nil || check {
+			if err := config.Check(o.cfg); err != nil || check {
 				return err
 			}
 			return showConfig(cmd.OutOrStdout(), cmd.Flags(), from)
 		},
 	}
 	o.flags(c.Flags())
-	c.Flags().BoolVar(&check, "check", false, "only say what is wrong")
+	c.Flags().BoolVar(&check, "check", false, "print mistakes only")
 	return c
 }
 
@@ -68,7 +68,8 @@ func showConfig(out io.Writer, f *pflag.FlagSet, from origins) (err error) {
 		switch {
 		case !isList && origin == "default" && told != nil && isZero(flag):
 			say("# %s: %s # default\n", flag.Name, told[1])
-		case !isList && origin == "default" && flag.Value.String() == "": // some cannot be set to nothing
+		case !isList && origin == "default" && flag.Value.String() == "":
+			// Some cannot be set to nothing.
 			say("# %s:\n", flag.Name)
 		case !isList:
 			say("%s: %s # %s\n", flag.Name, scalar(flag, masked(flag.Name, flag.Value.String())), origin)
@@ -84,8 +85,8 @@ func showConfig(out io.Writer, f *pflag.FlagSet, from origins) (err error) {
 	return err
 }
 
-// toldDefault finds what a flag's text says of a default that its value does not show: zero stands for it there, and the part
-// that the setting belongs to puts the value in its place.
+// toldDefault finds the default in a flag's help text. Such a flag has the value zero, which its
+// package replaces.
 var toldDefault = regexp.MustCompile(`\(default:? ([^)]+)\)$`)
 
 // isZero reports whether a flag's value is the one that stands for the default.
@@ -98,7 +99,7 @@ func isZero(flag *pflag.Flag) bool {
 	}
 }
 
-// scalar writes a value so that YAML reads it as it is.
+// scalar quotes a value where YAML would read it differently.
 func scalar(flag *pflag.Flag, value string) string {
 	switch flag.Value.Type() {
 	case "bool", "int", "int64", "float64", "duration":
@@ -111,7 +112,7 @@ func scalar(flag *pflag.Flag, value string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// secretFlags are shown to nobody.
+// secretFlags are never printed.
 var secretFlags = regexp.MustCompile(`(?:^|-)(?:operator-key|password|token|secret|nkey|seed|creds?)$`)
 
 // masked hides secrets: whole values of flags that are secret, and passwords in URLs.

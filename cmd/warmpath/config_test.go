@@ -49,14 +49,14 @@ discover: []
 	require.NoError(t, err)
 	cfg := o.cfg
 	require.Equal(t, "127.0.0.1:2", cfg.Listen, "flag before environment and file")
-	require.Equal(t, "kv", cfg.Policy, "environment before file")
-	require.Equal(t, 7, cfg.Retries)
-	require.Equal(t, 20*time.Millisecond, cfg.ProbeInterval)
-	require.False(t, cfg.HugePages)
-	require.Equal(t, []string{"http://a:1", "http://b:1"}, cfg.Workers)
-	require.Equal(t, []string{"http://p:1,8998"}, cfg.Prefill)
-	require.Equal(t, []string{"http://d:1"}, cfg.Decode)
-	require.Equal(t, []string{"file:x"}, cfg.Discover)
+	require.Equal(t, "kv", cfg.Policy.Name, "environment before file")
+	require.Equal(t, 7, cfg.Requests.Retries)
+	require.Equal(t, 20*time.Millisecond, cfg.Probes.Interval)
+	require.False(t, cfg.Memory.HugePages)
+	require.Equal(t, []string{"http://a:1", "http://b:1"}, cfg.Sources.Workers)
+	require.Equal(t, []string{"http://p:1,8998"}, cfg.Sources.Prefill)
+	require.Equal(t, []string{"http://d:1"}, cfg.Sources.Decode)
+	require.Equal(t, []string{"file:x"}, cfg.Sources.Discover)
 	require.Equal(t, "info", o.level, "default")
 	require.Equal(t, "flag", from["listen"])
 	require.Equal(t, "WARMPATH_POLICY", from["policy"])
@@ -64,8 +64,8 @@ discover: []
 
 	again, err := again(f)
 	require.NoError(t, err)
-	again.cfg.Policy = cfg.Policy // whose variable is the test's own
-	cfg.ConfigFile, cfg.Joined = path, o.cluster
+	again.cfg.Policy.Name = cfg.Policy.Name // whose variable is the test's own
+	cfg.ConfigFile, cfg.Cluster.Joined = path, o.cluster
 	require.Equal(t, cfg, again.cfg, "what is read anew is the same")
 }
 
@@ -76,10 +76,10 @@ func TestListsFromTheEnvironment(t *testing.T) {
 		"WARMPATH_DISCOVER=etcd:a:1,b:1/x,file:y,dns-srv:_z._tcp.e", "WARMPATH_MODEL_PATH=a=b,c",
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"http://a:1", "https://b:1", "http://c:1"}, o.cfg.Workers)
-	require.Equal(t, []string{"http://p:1,8998", "http://q:1,pf.example:9000", "http://r:1"}, o.cfg.Prefill)
-	require.Equal(t, []string{"etcd:a:1,b:1/x", "file:y", "dns-srv:_z._tcp.e"}, o.cfg.Discover)
-	require.Equal(t, []string{"a=b", "c"}, o.cfg.ModelPaths)
+	require.Equal(t, []string{"http://a:1", "https://b:1", "http://c:1"}, o.cfg.Sources.Workers)
+	require.Equal(t, []string{"http://p:1,8998", "http://q:1,pf.example:9000", "http://r:1"}, o.cfg.Sources.Prefill)
+	require.Equal(t, []string{"etcd:a:1,b:1/x", "file:y", "dns-srv:_z._tcp.e"}, o.cfg.Sources.Discover)
+	require.Equal(t, []string{"a=b", "c"}, o.cfg.Tokenize.ModelPaths)
 }
 
 func TestBadConfig(t *testing.T) {
@@ -123,9 +123,9 @@ func TestConfigChecksWhatDoesNotCount(t *testing.T) {
 	o, f := serveFlags(t, "--config", configFile(t, "retries: x\nworker: [http://b:1]\npolicy: lmetric"), "--retries", "5", "--worker", "http://a:1", "--policy", "kv")
 	_, err := configure(f, nil)
 	require.ErrorContains(t, err, `cannot use retries "x"`)
-	require.Equal(t, 5, o.cfg.Retries)
-	require.Equal(t, []string{"http://a:1"}, o.cfg.Workers)
-	require.Equal(t, "kv", o.cfg.Policy)
+	require.Equal(t, 5, o.cfg.Requests.Retries)
+	require.Equal(t, []string{"http://a:1"}, o.cfg.Sources.Workers)
+	require.Equal(t, "kv", o.cfg.Policy.Name)
 }
 
 // TestConfigShown prints a configuration that is the same when it is read again, but for its secrets.
@@ -150,9 +150,9 @@ func TestConfigShown(t *testing.T) {
 	shown, f := serveFlags(t, "--config", configFile(t, text))
 	_, err = configure(f, nil)
 	require.NoError(t, err)
-	require.Equal(t, "***", shown.cfg.OperatorKey)
-	shown.cfg.OperatorKey = o.cfg.OperatorKey
-	for _, list := range []*[]string{&shown.cfg.Prefill, &shown.cfg.Decode, &shown.cfg.Discover} {
+	require.Equal(t, "***", shown.cfg.Operator.Key)
+	shown.cfg.Operator.Key = o.cfg.Operator.Key
+	for _, list := range []*[]string{&shown.cfg.Sources.Prefill, &shown.cfg.Sources.Decode, &shown.cfg.Sources.Discover} {
 		require.Empty(t, *list)
 		*list = nil
 	}

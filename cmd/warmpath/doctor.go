@@ -15,10 +15,12 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// errUnfit makes doctor's exit status tell a script that a worker it was asked about cannot be routed to.
+// errUnfit makes doctor's exit status tell a script that a worker it was asked about cannot be
+// routed to.
 var errUnfit = errors.New("a worker is unfit")
 
-// The states of a finding. Only unfit changes the exit status: the rest is about what this machine could have.
+// The states of a finding. Only unfit changes the exit status: the rest is about what this machine
+// could have.
 const (
 	stateOK      = "ok"
 	stateMissing = "missing"
@@ -42,10 +44,9 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [WORKER …]",
 		Short: "Show what this machine and its workers have and lack",
-		Long: "Shows what this machine has and lacks for routing: libzmq, the NVIDIA driver and its GPUs, NIXL and the\n" +
-			"path that it takes between two processes, RDMA devices; and for each worker\n" +
-			"whether it is ready and publishes the KV events that exact routing needs. Nothing is changed.\n" +
-			"The exit status is 0 unless a given worker is unfit.",
+		Long: "Shows what this machine has and lacks for routing: the NVIDIA driver and its GPUs, NIXL and the path\n" +
+			"that it takes between two processes, RDMA devices; and for each worker whether it is\n" +
+			"ready and publishes the KV events that exact routing needs. Nothing is changed. The exit status is 0 unless a given worker is unfit.",
 		Example: "  warmpath doctor\n  warmpath doctor http://gpu1:30000 http://gpu2:30000",
 		RunE: func(cmd *cobra.Command, named []string) error {
 			found := examineMachine(cmd.Root().Version, library)

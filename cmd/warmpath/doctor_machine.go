@@ -8,23 +8,32 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pebbe/zmq4"
-
 	"github.com/warmpath/warmpath/dataplane/sidecar/health"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/radix/hugepage"
+	"github.com/warmpath/warmpath/zmq"
 )
 
 // examineMachine looks at what does not depend on any worker.
 func examineMachine(version, nixlLibrary string) []finding {
-	major, minor, patch := zmq4.Version()
 	found := []finding{
 		{"warmpath", stateOK, fmt.Sprintf("%s, %s, %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
-		{"libzmq", stateOK, fmt.Sprintf("%d.%d.%d", major, minor, patch), ""},
 		examineHugePages(hugepage.Setting()),
 	}
+	found = append(found, examineCurve()...)
 	found = append(found, examineGPUs(nvml.Config{Library: os.Getenv(nvml.EnvLibrary)})...)
 	return append(found, examineNIXL(nixlLibrary)...)
+}
+
+// examineCurve reports the encryption of event streams where the environment asks for it.
+func examineCurve() []finding {
+	switch text, err := zmq.Curve(); {
+	case err != nil:
+		return []finding{{"CURVE", stateUnfit, err.Error(), "no events are read; unset " + zmq.EnvCurve + ", or see SECURITY.md"}}
+	case text != "":
+		return []finding{{"CURVE", stateOK, text, ""}}
+	}
+	return nil
 }
 
 // examineHugePages says what the kernel's setting means for look-ups.
@@ -42,7 +51,8 @@ func examineHugePages(setting string) finding {
 	}
 }
 
-// driverPatience is how long doctor waits for the driver; a GPU whose firmware does not answer holds a read for 45 s.
+// driverPatience is how long doctor waits for the driver; a GPU whose firmware does not answer
+// holds a read for 45 s.
 const driverPatience = 10 * time.Second
 
 // examineGPUs reads the driver once, and judges each GPU by the rules that routing goes by.

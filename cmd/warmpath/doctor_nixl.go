@@ -10,17 +10,19 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// nixlPatience is how long doctor waits for the measurement between two processes; it takes three seconds on a machine with nothing else to do.
+// nixlPatience is how long doctor waits for the measurement between two processes; it takes three
+// seconds on a machine with nothing else to do.
 const nixlPatience = 30 * time.Second
 
-// examineNIXL loads the library, lists its plugins, and moves bytes between this process and another one.
+// examineNIXL loads the library, lists its plugins, and moves bytes between this process and
+// another one.
 func examineNIXL(library string) []finding {
 	lib, err := nixl.Open(library)
 	if err != nil {
 		return []finding{{
 			"NIXL", stateMissing, strings.ReplaceAll(err.Error(), "; ", "\n"),
 			"routing works without; pip install --no-deps nixl-cu12==1.5.1, or set " + nixl.EnvLibrary,
-		}, examineRDMA(link.Gather("/", "this machine"))}
+		}, examineRDMA(link.ReadFacts("/", "this machine"))}
 	}
 	plugins, err := lib.Plugins()
 	if err != nil {
@@ -29,7 +31,7 @@ func examineNIXL(library string) []finding {
 	if len(plugins) == 0 {
 		return []finding{{"NIXL", stateMissing, lib.Path() + ": no plugins", "leave the library in its wheel's tree, or set NIXL_PLUGIN_DIR"}}
 	}
-	facts := link.Gather("/", "this machine") // before the measurement keeps UCX on loopback
+	facts := link.ReadFacts("/", "this machine") // before the measurement keeps UCX on loopback
 	return []finding{
 		{"NIXL", stateOK, lib.Path() + "\nplugins " + strings.Join(plugins, " "), ""},
 		examineNIXLPath(lib.Path()),
@@ -37,7 +39,8 @@ func examineNIXL(library string) []finding {
 	}
 }
 
-// examineNIXLPath measures between two processes of this machine, as two engines or sidecars on it would.
+// examineNIXLPath measures between two processes of this machine, as two engines or sidecars on it
+// would.
 func examineNIXLPath(library string) finding {
 	const name = "NIXL path"
 	ctx, stop := context.WithTimeout(context.Background(), nixlPatience)
@@ -61,7 +64,7 @@ func examineNIXLPath(library string) finding {
 	if err != nil {
 		return finding{name, stateMissing, err.Error(), ""}
 	}
-	facts := link.Gather("/", "this machine")
+	facts := link.ReadFacts("/", "this machine")
 	l, err := link.Probe(ctx, remote, memory, remote.Memories()[0], link.Ends{Here: &facts, There: &facts})
 	if err != nil {
 		return finding{name, stateMissing, err.Error(), "run warmpath bench nixl to see more"}

@@ -8,33 +8,32 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/pebbe/zmq4"
-
 	"github.com/warmpath/warmpath/nixl/nixltest"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/nvml/nvmltest"
+	"github.com/warmpath/warmpath/zmq"
 )
 
-// publish binds a real ZMQ socket and returns its port.
+// publish runs an engine's publisher and returns its port.
 func publish(t *testing.T) string {
 	t.Helper()
-	socket, err := zmq4.NewSocket(zmq4.PUB)
+	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:*", Bind: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { socket.Close() })
-	if err := socket.Bind("tcp://127.0.0.1:*"); err != nil {
-		t.Fatal(err)
-	}
-	endpoint, err := socket.GetLastEndpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(endpoint, "tcp://"))
+	done := make(chan error, 1)
+	go func() { done <- p.Run(t.Context()) }()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.Endpoint(), "tcp://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +89,8 @@ func TestDoctorMachine(t *testing.T) {
 	if err != nil {
 		t.Errorf("doctor without a worker = %v, want nil whatever the machine lacks", err)
 	}
-	for _, name := range []string{"warmpath", "libzmq"} {
-		if f := find(t, found, name); f.State != stateOK {
-			t.Errorf("%+v, want %s", f, stateOK)
-		}
+	if f := find(t, found, "warmpath"); f.State != stateOK {
+		t.Errorf("%+v, want %s", f, stateOK)
 	}
 	for _, f := range found {
 		if f.State != stateOK && f.Advice == "" {
@@ -122,17 +119,17 @@ func TestDoctorWorker(t *testing.T) {
 	kv := func(events, replay string) string {
 		return `{"endpoint_host":"*","endpoint_port_base":` + events + `,"replay_endpoint_port_base":` + replay + `}`
 	}
-	zmq, dead := publish(t), "1"
+	live, dead := publish(t), "1"
 	tests := []struct {
 		name                  string
 		ready                 int
 		events                string
 		self, stream, another string // states of the worker, its events and its replay; empty: not there
 	}{
-		{"fit", 200, kv(zmq, zmq), stateOK, stateOK, stateOK},
+		{"fit", 200, kv(live, live), stateOK, stateOK, stateOK},
 		{"no events", 200, `null`, stateOK, stateMissing, ""},
-		{"no replay", 200, kv(zmq, "0"), stateOK, stateOK, stateMissing},
-		{"events unreachable", 200, kv(dead, zmq), stateOK, stateUnfit, stateOK},
+		{"no replay", 200, kv(live, "0"), stateOK, stateOK, stateMissing},
+		{"events unreachable", 200, kv(dead, live), stateOK, stateUnfit, stateOK},
 		{"not ready", 503, `null`, stateUnfit, "", ""}, // nor is it soon
 	}
 	for _, test := range tests {
@@ -172,7 +169,8 @@ func TestDoctorGPUs(t *testing.T) {
 	state.GPUs[1].Links[4].Up = 0
 	state.GPUs[2].Lost = 1
 	state.GPUs[3].RowsFailed, state.GPUs[3].Throttle, state.GPUs[3].Clock = 1, 0x80, 990
-	state.GPUs[4] = nvmltest.GPU{Name: "NVIDIA L4", Facts: nvmltest.Facts{Total: 24 << 30, Temperature: 40}}
+	state.GPUs[4] = nvmltest.GPU{Name: "NVIDIA L4"}
+	state.GPUs[4].Total, state.GPUs[4].Temperature = 24<<30, 40
 	state.GPUs[5].MIG, state.GPUs[5].MIGInstances = 1, 3
 	if err := driver.Set(state); err != nil {
 		t.Fatal(err)
@@ -203,6 +201,19 @@ func TestDoctorGPUs(t *testing.T) {
 		if f.State != test.state || f.Detail != test.detail || !strings.Contains(f.Advice, test.advice) || (f.Advice == "") != (test.advice == "") {
 			t.Errorf("%+v, want %s, %q, advice with %q", f, test.state, test.detail, test.advice)
 		}
+	}
+}
+
+// TestDoctorCurve: a build without libzmq says that it cannot use keys; one with it, that this file has none.
+func TestDoctorCurve(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "curve.keys")
+	t.Setenv(zmq.EnvCurve, path)
+	found, err := runDoctor(t)
+	if !errors.Is(err, errUnfit) {
+		t.Errorf("doctor = %v, want %v", err, errUnfit)
+	}
+	if f := find(t, found, "CURVE"); f.State != stateUnfit || !strings.Contains(f.Advice, zmq.EnvCurve) {
+		t.Errorf("%+v, want %s and advice with %s", f, stateUnfit, zmq.EnvCurve)
 	}
 }
 

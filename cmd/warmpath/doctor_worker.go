@@ -33,7 +33,8 @@ func (a arrival) Up(_ *worker.Worker, info *worker.Info) {
 // Down has nothing to undo.
 func (arrival) Down(*worker.Worker) {}
 
-// examineWorker looks at a worker with the router's own registry, so that doctor and router cannot disagree.
+// examineWorker looks at a worker with the router's own registry, so that doctor and router cannot
+// disagree.
 func examineWorker(ctx context.Context, url string, files tlsconfig.ClientFiles, wait time.Duration) []finding {
 	log := slog.New(slog.DiscardHandler)
 	settings, err := tlsconfig.NewClient(files, log)
@@ -116,7 +117,8 @@ func examineEvents(ctx context.Context, url string, info *worker.Info) []finding
 	return append(found, examineEndpoints(ctx, url+" replay", info.Events.Replays))
 }
 
-// examineEndpoints is unfit when any endpoint is: a router would believe its index to be exact, and it would be empty.
+// examineEndpoints is unfit when any endpoint is: a router would believe its index to be exact, and
+// it would be empty.
 func examineEndpoints(ctx context.Context, name string, endpoints []string) finding {
 	for _, endpoint := range endpoints {
 		if err := greet(ctx, endpoint); err != nil {
@@ -129,7 +131,8 @@ func examineEndpoints(ctx context.Context, name string, endpoints []string) find
 	return finding{name, stateOK, strings.Join(endpoints, " "), ""}
 }
 
-// greet connects and reads the ten bytes with which every ZMTP peer greets: ff, eight of padding, 7f (ZMTP 3.0, rfc 23).
+// greet connects and reads the ten bytes with which every ZMTP peer greets: ff, eight of padding,
+// 7f (ZMTP 3.0, rfc 23).
 func greet(ctx context.Context, endpoint string) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(endpoint, "tcp://"))

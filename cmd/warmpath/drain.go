@@ -26,7 +26,7 @@ type drainOptions struct {
 
 // newMarkCommands returns drain, cordon and their opposites.
 func newMarkCommands() []*cobra.Command {
-	drain, o := newMarkCommand("drain", "Send nothing new to a worker, or to all workers of a node; what they have begun is finished",
+	drain, o := newMarkCommand("drain", "Stop sending new requests to a worker or node; requests in flight finish",
 		func(m *cluster.Mark) { m.Drain = true })
 	drain.Flags().BoolVar(&o.wait, "wait", false, "return when no router has a request at the target any more")
 	drain.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest --wait")
@@ -65,7 +65,7 @@ until it is taken back, also while the target is away, and every router of the c
 	return c, o
 }
 
-// mark changes a target's mark and, where that is asked for, waits.
+// mark changes a target's mark, and with --wait returns when the target is empty.
 func (o *drainOptions) mark(ctx context.Context, cmd *cobra.Command, c *cluster.Cluster, target string, change func(*cluster.Mark)) error {
 	v := c.View()
 	m := cluster.Mark{Target: target}
@@ -73,7 +73,8 @@ func (o *drainOptions) mark(ctx context.Context, cmd *cobra.Command, c *cluster.
 	if i >= 0 {
 		m = v.Marks[i]
 	}
-	if known := targets(v); i < 0 && !slices.Contains(known, target) { // what is away can be marked, and unmarked, by its mark
+	if known := targets(v); i < 0 && !slices.Contains(known, target) {
+		// A target that is away is known by its mark.
 		return unknownTarget(target, known)
 	}
 	before := m
@@ -101,7 +102,7 @@ func word(m *cluster.Mark) string {
 	return marked(&cluster.View{Marks: []cluster.Mark{*m}}, m.Target, "")
 }
 
-// operatorName says who it was, as far as the machine knows.
+// operatorName is user@host of the caller, as far as the machine knows.
 func operatorName() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {
@@ -113,7 +114,7 @@ func operatorName() string {
 	return name
 }
 
-// targets are all that can be marked now.
+// targets lists all nodes and workers that can be marked.
 func targets(v *cluster.View) (known []string) {
 	for i := range v.Nodes {
 		known = append(known, v.Nodes[i].Name)
@@ -124,7 +125,7 @@ func targets(v *cluster.View) (known []string) {
 	return append(known, routersOwn(v)...)
 }
 
-// routersOwn are the workers that routers have and no node names, in order.
+// routersOwn lists workers of routers that belong to no node, in order.
 func routersOwn(v *cluster.View) (urls []string) {
 	ofNodes := map[string]bool{}
 	for i := range v.Nodes {
@@ -143,7 +144,7 @@ func routersOwn(v *cluster.View) (urls []string) {
 	return urls
 }
 
-// maxListed bounds what an error lists.
+// maxListed bounds the names in an error.
 const maxListed = 40
 
 func unknownTarget(target string, known []string) error {
@@ -160,7 +161,8 @@ func unknownTarget(target string, known []string) error {
 // waitPoll is the time between two questions to the routers.
 const waitPoll = 200 * time.Millisecond
 
-// waitEmpty returns when every router has the target's workers out of its choice and no request at them.
+// waitEmpty returns when every router has the target's workers out of its choice and no request at
+// them.
 func (o *drainOptions) waitEmpty(ctx context.Context, cmd *cobra.Command, c *cluster.Cluster, target string) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -183,7 +185,7 @@ func (o *drainOptions) waitEmpty(ctx context.Context, cmd *cobra.Command, c *clu
 	}
 }
 
-// left says what is still going on at a target, in words; "": nothing.
+// left describes requests that are still at a target; "" is none.
 func (o *drainOptions) left(v *cluster.View, target string) (string, error) {
 	urls := map[string]bool{target: true}
 	for i := range v.Nodes {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // computing asks for new prompts, each by six clients at one instant spread over the routers, and
@@ -64,7 +65,7 @@ func computing(t *testing.T, all []*router.Router, seed uint64) float64 {
 // for all. Without knowing of each other's prompts they used 4.7 of 6.
 func TestEqualPromptsOfOneInstant(t *testing.T) {
 	t.Parallel()
-	cfg := router.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.DiscardHandler)}
+	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.DiscardHandler)}
 	unhurried(&cfg)
 	single, _ := launch(t, 1, 6, sim.Config{Log: cfg.Log}, cfg)
 	one := computing(t, single.all, 1)
@@ -73,7 +74,7 @@ func TestEqualPromptsOfOneInstant(t *testing.T) {
 	stop[0]()
 	awaitThat(t, func() bool {
 		a, b := several.all[1].Status().Replicas, several.all[2].Status().Replicas
-		return len(a.Peers) == 1 && len(b.Peers) == 1 && a.Chief == b.Chief
+		return len(a.Peers) == 1 && len(b.Peers) == 1 && a.Leader == b.Leader
 	}, func() string { return "nobody else chooses" })
 	two := computing(t, several.all[1:], 3)
 	t.Logf("one router: %.2f of 6 workers, three: %.2f, two of them after the first has ended: %.2f", one, three, two)

@@ -39,7 +39,7 @@ func newEventsCommand() *cobra.Command {
 
 A line holds the sequence number, the topic, the engine's time, its rank and the events with the engine's own field
 names. Hashes are signed as in SGLang; byte strings are hexadecimal. All encodings are understood, from SGLang's arrays
-(0.5.8) to its maps (0.5.23) and vLLM's; what a later release adds is skipped and counted as unknown_fields or
+(0.5.8) to its maps (0.5.23) and vLLM's; fields of later releases are skipped and counted as unknown_fields or
 unknown_events. Messages of SGLang's load socket are printed as load.
 
 With --replay, messages that the worker still keeps come first, from sequence --from on, then live ones without
@@ -76,7 +76,7 @@ malformed.`,
 	return cmd
 }
 
-// check tells of combinations that cannot be meant.
+// check refuses contradictory flags.
 func (o *eventsOptions) check(args []string) error {
 	switch {
 	case o.hex && (len(args) > 0 || o.replay != ""):
@@ -105,7 +105,7 @@ func eventsEndpoint(s string) string {
 // errEventsEnough ends a stream that --count cut.
 var errEventsEnough = errors.New("enough")
 
-// eventsPrinter writes messages as JSON lines and keeps account of their sequence.
+// eventsPrinter writes messages as JSON lines and checks their sequence numbers.
 type eventsPrinter struct {
 	out  *bufio.Writer
 	warn io.Writer
@@ -145,7 +145,8 @@ func (p *eventsPrinter) stream(ctx context.Context, endpoint string, o *eventsOp
 		},
 		OnMalformed: func(frames int) { notice(fmt.Sprintf("malformed message of %d frames dropped", frames)) },
 		OnConnect:   func() { stranger = "" },
-		OnDisconnect: func(err error) { // A publisher that is not there may come; another peer is a mistake, and told once.
+		OnDisconnect: func(err error) {
+			// A missing publisher may come; a peer that is none is a mistake, reported once.
 			if s := err.Error(); errors.Is(err, zmq.ErrProtocol) && s != stranger {
 				stranger = s
 				notice(s)
@@ -196,7 +197,7 @@ func (p *eventsPrinter) follow(
 	}
 }
 
-// message prints a live message after what is missing before it.
+// message prints a live message behind the missing ones before it.
 func (p *eventsPrinter) message(ctx context.Context, m zmq.Message, o *eventsOptions) error {
 	if p.live && m.Seq <= p.lastLive || p.started && m.Seq < p.next && p.newer(m) {
 		p.warnf("sequence went back from %d to %d: the worker was restarted", p.next-1, m.Seq)
@@ -219,8 +220,8 @@ func (p *eventsPrinter) message(ctx context.Context, m zmq.Message, o *eventsOpt
 	return p.print(m)
 }
 
-// newer reports whether the engine made m after what was printed last: then m is no duplicate of a replayed message, and
-// its low sequence means that the engine began anew.
+// newer reports whether the engine made m after the last printed message. A low sequence number
+// then means a restart of the engine, not a duplicate of a replayed message.
 func (p *eventsPrinter) newer(m zmq.Message) bool {
 	return p.batch.Decode(m.Payload) == nil && p.batch.Time > p.lastTime
 }
@@ -264,7 +265,7 @@ func (p *eventsPrinter) print(m zmq.Message) error {
 	return nil
 }
 
-// payload writes a line of head and what payload says.
+// payload writes a line of head and decoded payload.
 func (p *eventsPrinter) payload(head, payload []byte) error {
 	p.line = append(append(append(p.line[:0], '{'), head...), ',')
 	if err := p.batch.Decode(payload); err == nil {

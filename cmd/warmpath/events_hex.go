@@ -13,7 +13,8 @@ import (
 // hexLineLimit is the longest line: the largest message that the transport takes, in hexadecimal.
 const hexLineLimit = 128 << 20
 
-// hexLines decodes payloads that stand in hexadecimal, one a line, and goes on after a malformed one.
+// hexLines decodes payloads that stand in hexadecimal, one a line, and goes on after a malformed
+// one.
 func (p *eventsPrinter) hexLines(ctx context.Context, in io.Reader) error {
 	lines := make(chan []byte)
 	done := make(chan error, 1)

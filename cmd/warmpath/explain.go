@@ -30,7 +30,7 @@ func newExplainCommand() *cobra.Command {
 		Use:   "explain (--text TEXT | --ids LIST | --body FILE)",
 		Short: "Why a prompt goes where it goes: every worker's overlap, load, freshness and cost",
 		Long: `Explain asks a running router where a prompt would go, and sends it nowhere. It prints
-every rank with what it holds of the prompt, its load, how far its state is believed, and
+every rank with its overlap, its load, the trust in its state, and
 the terms of the predicted time to the first token, in seconds; the winner comes first.
 
 A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /generate.`,
@@ -151,7 +151,7 @@ func writeExplained(out io.Writer, e *admin.Explained) error {
 		fmt.Fprintf(out, "goes to %s: %s\n\n", e.Winner, e.Why)
 	}
 	if e.Chief != "" {
-		fmt.Fprintf(out, "Router %s chooses for all of this cluster, by what all have in flight; this is what the one that was asked would choose alone.\n\n", e.Chief)
+		fmt.Fprintf(out, "Router %s chooses for all of this cluster, by what all have in flight; the table shows the choice that this router would make alone.\n\n", e.Chief)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\trank\tstate\tevents\tcached\thost\tmade\tcredit\tin flight\tbacklog\ttokens/s\tqueue s\tcompute s\ttier s\tbatch s\tpool s\thealth s\tTTFT s\tlater s\tscore\t")

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// writeGPUs prints what is wrong with the ranks' GPUs, and what of it could not be heeded.
+// writeGPUs prints faults of the ranks' GPUs, and the faults that the choice had to ignore.
 func writeGPUs(out io.Writer, e *admin.Explained, ranks []admin.ExplainedRank) {
 	if e.Overruled != "" {
 		fmt.Fprintln(out, e.Overruled)
@@ -24,7 +24,7 @@ func writeGPUs(out io.Writer, e *admin.Explained, ranks []admin.ExplainedRank) {
 	}
 }
 
-// gpuLine is "" of a rank whose GPUs are well, or of which nothing is known.
+// gpuLine describes a rank's GPU faults; "" is none known.
 func gpuLine(r *admin.ExplainedRank) string {
 	g := r.GPUs
 	if g == nil || len(g.Reasons) == 0 && (r.Weight == 0 || r.Weight == 1) && (g.State == worker.GPUHealthy.String() || g.State == worker.GPUUnknown.String()) {

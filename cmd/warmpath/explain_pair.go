@@ -29,7 +29,8 @@ func writeExplainedPair(out io.Writer, p *admin.ExplainedPair) error {
 	fmt.Fprintln(t, "\trank\tstate\theld\tin flight\tmax\tused\treserved\tpool\ttransfer s\troom s\tstep s\tscore\t")
 	decodes := slices.Clone(p.Decodes)
 	slices.SortStableFunc(decodes, func(a, b admin.ExplainedDecode) int { return cmp.Compare(a.Cost.Total, b.Cost.Total) })
-	if i := slices.IndexFunc(decodes, func(d admin.ExplainedDecode) bool { return d.Winner }); i > 0 { // a tie
+	if i := slices.IndexFunc(decodes, func(d admin.ExplainedDecode) bool { return d.Winner }); i > 0 {
+		// A tie.
 		decodes[0], decodes[i] = decodes[i], decodes[0]
 	}
 	for i := range decodes {

@@ -19,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // patience bounds each wait; a passing test comes nowhere near it.
@@ -82,8 +83,8 @@ func TestLoadIsFollowed(t *testing.T) {
 		worker       sim.Config
 	}{
 		{"published", "published", sim.Config{DPSize: 2}},
-		{"asked for", "polled", sim.Config{Load: "off"}},
-		{"asked for, without events", "polled", sim.Config{Events: "off"}},
+		{"asked for", "polled", sim.Config{EventConfig: sim.EventConfig{Load: "off"}}},
+		{"asked for, without events", "polled", sim.Config{EventConfig: sim.EventConfig{Events: "off"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.worker.CachePages, tt.worker.MaxRunning = 4000, 7
@@ -114,7 +115,7 @@ func TestLoadIsFollowed(t *testing.T) {
 // TestSessionAffinity: with a policy that would take turns, a session has one rank, by its body or by its header.
 func TestSessionAffinity(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	router := router.Config{Listen: "127.0.0.1:0", Policy: "round-robin", Sticky: true, Log: log}
+	router := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "round-robin", SessionAffinity: true}, Log: log}
 	unhurried(&router)
 	cl, err := newCluster(clusterSize{workers: 3}, sim.Config{Log: log, TimeScale: 50}, router)
 	require.NoError(t, err)

@@ -4,10 +4,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
-// hintFlags are the flags of a router that tells nodes what comes to them.
+// hintFlags are the flags of pull hints.
 func hintFlags(f *pflag.FlagSet, cfg *router.Config) {
-	f.StringVar(&cfg.Hints, "kv-hints", router.HintsAuto,
-		"what is told to the sidecar of the node that is chosen: auto (which KV pages to pull from another node's tier, before the engine asks for them) or off")
+	f.StringVar(&cfg.Cluster.Hints, "kv-hints", config.HintsAuto,
+		"pull hints to the sidecar of the chosen node: auto (KV pages to pull from another node's tier before the engine asks) or off")
 }

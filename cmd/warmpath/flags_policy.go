@@ -15,16 +15,15 @@ import (
 // there.
 func policyFlags(f *pflag.FlagSet, cfg *router.Config) {
 	options := policy.Defaults
-	cfg.Policies = &options
-	f.StringVar(&cfg.Policy, "policy", "kv", strings.Join(policy.Names(), ", "))
+	cfg.Policy.Options = &options
+	f.StringVar(&cfg.Policy.Name, "policy", "kv", strings.Join(policy.Names(), ", "))
 	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv, dynamo: worth of a cached token, in tokens to prefill")
 	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker, above it a softmax over costs")
-	f.Var((*termsValue)(&options.Without), "kv-without", "kv: terms of the cost to leave out, to see what each is worth: "+strings.Join(policy.TermNames(), ", "))
+	f.Var((*termsValue)(&options.Without), "kv-without", "kv: terms of the cost to leave out, to measure each one's worth: "+strings.Join(policy.TermNames(), ", "))
 	f.Float64Var(&options.Interval, "staleness-interval", 0, "staleness: seconds between reports of a worker (default 5)")
-	f.Float64Var(&options.Objective, "ttft-objective", 0, "dualmap: seconds to the first token that affinity may not endanger (default 2)")
 	f.Var(replicaValue{&options}, "replica",
 		"kv: I/N where N routers choose among the same workers, given in the same order, and this is the I-th from 1: each begins with workers of its own")
-	f.BoolVar(&cfg.Sticky, "session-affinity", false,
+	f.BoolVar(&cfg.Policy.SessionAffinity, "session-affinity", false,
 		"any policy: a session (session_id, session_params.id or the header X-Session-ID) keeps its worker while that is fit and not overloaded")
 }
 

@@ -16,7 +16,7 @@ func TestReplicaFlag(t *testing.T) {
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		policyFlags(f, &cfg)
 		require.NoError(t, f.Parse([]string{"--replica", text}))
-		assert.Equal(t, want, [2]int{cfg.Policies.Replica, cfg.Policies.Replicas})
+		assert.Equal(t, want, [2]int{cfg.Policy.Options.Replica, cfg.Policy.Options.Replicas})
 		assert.Equal(t, text, f.Lookup("replica").Value.String())
 	}
 	for _, text := range []string{"", "2", "0/2", "3/2", "a/b", "1/2/3", "-1/2"} {

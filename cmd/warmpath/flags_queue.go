@@ -8,15 +8,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router"
 )
 
-// queueFlags say what happens to requests while every worker is full, and how many prompts are looked at.
+// queueFlags are the flags of the queue, and of the sampling of prompts.
 func queueFlags(f *pflag.FlagSet, cfg *router.Config) {
-	f.IntVar(&cfg.QueueMax, "queue-max", 8192,
+	f.IntVar(&cfg.Queue.Max, "queue-max", 8192,
 		"requests of a model that wait here while all its workers are full; beyond it the answer is 429; -1: none waits here")
-	f.DurationVar(&cfg.QueueTimeout, "queue-timeout", 5*time.Minute, "longest wait there; beyond it the answer is 429")
-	f.BoolVar(&cfg.QueueFIFO, "queue-fifo", false,
+	f.DurationVar(&cfg.Queue.Timeout, "queue-timeout", 5*time.Minute, "longest wait there; beyond it the answer is 429")
+	f.BoolVar(&cfg.Queue.FIFO, "queue-fifo", false,
 		"first come, first served there (default: priorities, turns of clients, then the branch that a worker is in)")
-	f.Float64Var(&cfg.LintSample, "lint-sample", 0,
-		"share of prompts, from 0 to 1, that are looked at for changing parts before stable ones; /status and /metrics say what was found")
-	f.IntVar(&cfg.MaxInFlight, "max-in-flight-per-worker", 0,
-		"requests from which a worker's rank is full (default: what it says that it runs at once, and an eighth)")
+	f.Float64Var(&cfg.Logs.LintSample, "lint-sample", 0,
+		"share of prompts, from 0 to 1, that are checked for changing parts before stable ones; results are in /status and /metrics")
+	f.IntVar(&cfg.Requests.MaxInFlight, "max-in-flight-per-worker", 0,
+		"requests from which a worker's rank is full (default: its reported batch limit and an eighth)")
 }

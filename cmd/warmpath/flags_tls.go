@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// listenTLSFlags are about who may connect, and to whom.
+// listenTLSFlags are the TLS flags of the listeners.
 func listenTLSFlags(f *pflag.FlagSet, files *tlsconfig.ServerFiles) {
 	f.StringVar(&files.Cert, "tls-cert", "", "certificate for clients and operators, PEM with its intermediates: they use https then. Read again when it changes")
 	f.StringVar(&files.Key, "tls-key", "", "key of --tls-cert, PEM")
@@ -14,7 +14,7 @@ func listenTLSFlags(f *pflag.FlagSet, files *tlsconfig.ServerFiles) {
 		"clients must show a certificate that one of these authorities signed, PEM; a separate --operator-listen asks for its key only")
 }
 
-// workerTLSFlags are about workers with https URLs.
+// workerTLSFlags are the TLS flags of connections to workers with https URLs.
 func workerTLSFlags(f *pflag.FlagSet, files *tlsconfig.ClientFiles) {
 	f.StringVar(&files.CA, "worker-ca", "", "authorities of the certificates of https workers, PEM; default the system's")
 	f.StringVar(&files.Cert, "worker-cert", "", "certificate that https workers are shown where they ask, PEM")

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// onHangup calls do at each SIGHUP, with which tools that rotate logs ask for their files to be opened anew, until the returned function
-// is called.
+// onHangup calls do at each SIGHUP until the returned function is called. Log rotation sends SIGHUP
+// to have files opened anew.
 func onHangup(do func()) (stop func()) {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)

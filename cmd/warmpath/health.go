@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// healthAddrs are where `serve` and `node` listen by default.
+// healthAddrs are the default listen addresses of `serve` and `node`.
 var healthAddrs = []string{"127.0.0.1:8000", "127.0.0.1:9400"}
 
 func newHealthCommand() *cobra.Command {
@@ -49,8 +49,8 @@ default.`,
 	return c
 }
 
-// healthURLs are what to ask without being told: the address that this process's environment gives to listeners, as the
-// loopback where it is every address.
+// healthURLs are what to ask without being told: the address that this process's environment gives
+// to listeners, as the loopback where it is every address.
 func healthURLs(listen string) []string {
 	addrs := healthAddrs
 	if host, port, err := net.SplitHostPort(listen); err == nil {

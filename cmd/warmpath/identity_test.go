@@ -20,7 +20,9 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // chatFor sends a short chat for a model and returns the status and the worker.
@@ -156,9 +158,9 @@ func TestAnotherModelAtOneURL(t *testing.T) {
 	require.NoError(t, cl.add(3, sim.Config{TimeScale: 50, Log: log}, "", &urls))
 	require.NoError(t, cl.add(1, sim.Config{TimeScale: 50, Log: log, Model: "other"}, "", &urls))
 	board := newSwitchboard(t, urls[0])
-	cfg := router.Config{Listen: "127.0.0.1:0", Policy: "round-robin", Workers: []string{board.url(), urls[1], urls[2]}, Log: log}
+	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "round-robin"}, Sources: fleet.SourceConfig{Workers: []string{board.url(), urls[1], urls[2]}}, Log: log}
 	unhurried(&cfg)
-	cfg.ProbeInterval = time.Hour
+	cfg.Probes.Interval = time.Hour
 	var err error
 	cl.router, err = router.New(cfg)
 	require.NoError(t, err)

@@ -30,10 +30,10 @@ func newLintCommand() *cobra.Command {
 		Long: `Lint reads requests (JSON lines of bodies for /v1/chat/completions, /v1/completions or
 /generate with text or token ids; OpenAI's batch files; traces with hash_ids) and groups
 their prompts by template. Where a part that changes stands before parts that do not, it
-says where, what it is, how many tokens are computed again for it, and what to do.
+prints its position, kind and cost in recomputed tokens, and the remedy.
 
 "7 % -> 74 %" is the share of the prompts' tokens before the first one that changes:
-as they are, and if what is stable stood first. Without FILE it reads standard input.
+as they are, and with stable parts first. Without FILE it reads standard input.
 For live traffic see warmpath serve --lint-sample.`,
 		Example: `  warmpath lint requests.jsonl
   warmpath lint --json batch.jsonl | jq .findings
@@ -60,7 +60,7 @@ func (o *lintOptions) run(cmd *cobra.Command, args []string) error {
 	return o.check(in, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
-// check writes the report on the prompts of in.
+// check reports on the prompts of in.
 func (o *lintOptions) check(in io.Reader, out, errOut io.Writer) error {
 	read, err := lint.Read(in, max(o.prompts, 1))
 	if err != nil {

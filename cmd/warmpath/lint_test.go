@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // lintFile writes chats with the time in the system prompt: 7 % of the tokens before it, 67 % stable ones behind it.
@@ -64,7 +65,7 @@ func TestLintFile(t *testing.T) {
 }
 
 func TestRouterSamplesPrompts(t *testing.T) {
-	_, base, client := startQueued(t, 1, sim.Config{}, router.Config{LintSample: 1})
+	_, base, client := startQueued(t, 1, sim.Config{}, router.Config{Logs: config.Logs{LintSample: 1}})
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 3 {
 		require.Equal(t, http.StatusOK, ask(t.Context(), client, base, randomIDs(rng, 32), 1).status)

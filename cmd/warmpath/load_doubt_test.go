@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // documents asks questions about documents, several clients at a time, and returns the answers in
@@ -63,7 +64,7 @@ func hits(all []asked) (share float64, ttft time.Duration) {
 func TestReportsThatLie(t *testing.T) {
 	t.Parallel()
 	var said lines
-	cfg := router.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}
+	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}
 	unhurried(&cfg)
 	aside := func(router *router.Router, field string) (n int) {
 		for _, w := range router.Status().Workers {

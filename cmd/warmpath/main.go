@@ -1,5 +1,5 @@
-// Command warmpath is the data plane of an SGLang cluster: a router that knows
-// what each worker has cached.
+// Command warmpath is the data plane of an SGLang cluster: a router that knows the the
+// blocks in each worker's prefix cache.
 package main
 
 import (
@@ -17,7 +17,7 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal drains; giving the handler back makes the second one kill.
+	// The first signal drains; the default handler, restored here, makes the second one kill.
 	context.AfterFunc(ctx, stop)
 	if err := newRoot().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "warmpath: "+err.Error())
@@ -29,7 +29,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "warmpath",
 		Short: "The data plane of SGLang clusters: each request goes to the worker that is already warm for it",
-		Long: `Warmpath routes requests to SGLang workers by what each of them holds in its KV
+		Long: `Warmpath routes requests to SGLang workers by the blocks that each of them holds in its KV
 cache. It learns that, exactly and live, from the KV events that the workers publish.
 
 "warmpath up" needs nothing but itself: it shows a whole cluster, simulated, on this machine.

@@ -19,7 +19,7 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// nodeOptions are the flags of warmpath node that are not fields of node.Config.
+// nodeOptions are the flags of warmpath node that are not fields of sidecar.Config.
 type nodeOptions struct {
 	level     string
 	ports     string
@@ -40,12 +40,12 @@ func newNodeCommand() *cobra.Command {
 		Long: `Node finds the SGLang workers of this machine and reads its GPUs from NVIDIA's driver.
 It serves /metrics (with dcgm-exporter's names), /status, /health and /ready on --listen.
 
-Workers are found by themselves: each new listening socket is asked once for GET /server_info.
-Name them with --worker instead where that is not wanted (--no-find) or not possible. To see
-which GPUs a worker computes on, node needs to see its processes: run it as root or as the same
-user, and in a container with the host's network and PIDs.
+Node discovers workers: it asks each new listening socket once for GET /server_info. Name them
+with --worker where that is unwanted (--no-find) or impossible. To know the GPUs of a worker,
+node must see its processes: run it as root or as the same user, and in a container with the
+host's network and PIDs.
 
-With --cluster it tells the cluster's routers of its workers and of what happens to their GPUs.
+With --cluster it tells the cluster's routers of its workers and of the health of their GPUs.
 With --route it is a router itself, also without a cluster.
 
 Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` names another driver library.`,
@@ -82,72 +82,46 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 	if err != nil {
 		return err
 	}
+	joined := "none"
 	if shared != nil {
 		defer shared.Close()
-		cfg.Cluster = shared
+		cfg.Cluster, cfg.Bus, joined = shared, shared, shared.URL()
 	}
-	cfg.Advertise = cmp.Or(cfg.Advertise, advertised(&opt.cluster))
-	links, err := opt.links.open(cfg, shared, log)
-	if err != nil {
-		return err
-	}
-	pages, err := opt.tier.open(cfg, opt.cluster.cfg.Token, log)
-	if err != nil {
-		return err
-	}
-	tells := newAnnouncer(cfg, pages, shared, log)
-	n, err := sidecar.New(*cfg)
+	opt.setMemoryLimit(cfg.Tier.Bytes)
+	node, err := sidecar.New(*cfg)
 	if err != nil {
 		return err
 	}
 	var route *router.Router
 	if opt.route {
-		opt.router.Cluster, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, n, log, version, opt.workerTLS
+		opt.router.Cluster.Conn, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, node.Source(), log, version, opt.workerTLS
 		if route, err = router.New(opt.router); err != nil {
-			n.Close()
+			node.Close()
 			return err
 		}
 		log.Info("warmpath node routes too", "listen", route.Addr(), "operator", route.OperatorAddr())
-	} else {
-		sidecar.Frugal()
 	}
-	joined := "none"
-	if shared != nil {
-		joined = shared.URL()
-	}
-	log.Info("warmpath node runs", "listen", n.Addr(), "advertise", n.Report().Advertise, "find", !cfg.NoFind, "cluster", joined)
-	group, ctx := errgroup.WithContext(cmd.Context())
-	group.Go(func() error { return runBoth(ctx, n, route) })
-	if links != nil {
-		group.Go(func() error { return runLinks(ctx, links, log) })
-	}
-	defer hearHints(pages, shared, n.Report().Name, log)()
-	if pages != nil {
-		group.Go(func() error { return opt.tier.run(ctx, pages, shared, log) })
-	}
-	if tells != nil {
-		group.Go(func() error { tells.Run(ctx); return nil })
-	}
-	return group.Wait()
+	log.Info("warmpath node runs", "listen", node.Addr(), "advertise", node.Report().Advertise, "find", !cfg.NoDiscovery, "cluster", joined)
+	return runBoth(cmd.Context(), node, route)
 }
 
-// runBoth runs the sidecar and, with --route, a router: the one that ends first ends the other.
-func runBoth(ctx context.Context, n *sidecar.Node, route *router.Router) error {
+// runBoth runs the sidecar and, with --route, a router. The end of one ends the other.
+func runBoth(ctx context.Context, n *sidecar.Sidecar, route *router.Router) error {
 	if route == nil {
 		return n.Run(ctx)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	nodeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group.Go(func() error {
-		defer stop() // requests in flight still need to know how the GPUs are
+		defer stop() // requests in flight still need the health of the GPUs
 		return route.Run(ctx)
 	})
 	group.Go(func() error { return n.Run(nodeCtx) })
 	return group.Wait()
 }
 
-// advertised is the host under which routers reach this machine, where the operator did not say: that of the route to NATS. Without a cluster nobody
-// needs one.
+// advertised returns the host under which routers reach this machine, unless the operator sets
+// it: that of the route to NATS. Without a cluster none is needed.
 func advertised(o *clusterOptions) string {
 	if o.listen != "" {
 		host, _, err := net.SplitHostPort(o.listen)
@@ -166,26 +140,26 @@ func advertised(o *clusterOptions) string {
 	return sidecar.AdvertiseTo(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
 }
 
-// elsewhere is an address that no machine has (RFC 5737): the way to it is the way out.
+// elsewhere is an address that no machine has (RFC 5737): its route is the route to other machines.
 const elsewhere = "192.0.2.1:4222"
 
 func nodeFlags(f *pflag.FlagSet, cfg *sidecar.Config, opt *nodeOptions) {
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /status, /health and /ready")
 	f.StringVar(&cfg.Name, "name", "", "of this node in the cluster (default: the host's name)")
 	f.StringVar(&cfg.Advertise, "advertise", "", "host or address under which routers reach this machine's workers (default: that of the route to NATS)")
-	f.StringArrayVar(&cfg.Workers, "worker", nil, "`URL` of a worker of this machine; may be repeated. Others are found besides")
-	f.BoolVar(&cfg.NoFind, "no-find", false, "use the named workers only")
+	f.StringArrayVar(&cfg.Workers, "worker", nil, "`URL` of a worker of this machine, besides discovered ones; may be repeated")
+	f.BoolVar(&cfg.NoDiscovery, "no-find", false, "use the named workers only")
 	opt.tier.flags(f)
 	opt.links.flags(f)
-	f.StringVar(&opt.ports, "find-ports", "", "ports on which workers are looked for, as in 30000-30007,8000 (default 1024-65535)")
-	f.DurationVar(&cfg.Health.Fall, "health-hold", 0, "for how long a fault of a GPU must be over before the GPU counts as well again (default 30s)")
-	f.BoolVar(&opt.route, "route", false, "be a router too, in the same process: for this machine's workers and, with --cluster, for all; takes the flags of serve")
+	f.StringVar(&opt.ports, "find-ports", "", "ports of possible workers, such as 30000-30007,8000 (default 1024-65535)")
+	f.DurationVar(&cfg.Health.Fall, "health-hold", 0, "time without a fault after which a GPU is healthy again (default 30s)")
+	f.BoolVar(&opt.route, "route", false, "also run a router in this process, for this machine's workers and, with --cluster, for all; takes the flags of serve")
 	opt.cluster.flags(f)
 	routerOfNode(f, &opt.router)
 	f.StringVar(&opt.level, "log-level", "info", "debug, info, warn or error")
 }
 
-// routerOfNode adds the flags of a router, of which --listen has another name here.
+// routerOfNode adds the flags of a router, except that --listen is --route-listen.
 func routerOfNode(f *pflag.FlagSet, cfg *router.Config) {
 	all := pflag.NewFlagSet("router", pflag.ContinueOnError)
 	routerFlags(all, cfg)
@@ -198,19 +172,36 @@ func routerOfNode(f *pflag.FlagSet, cfg *router.Config) {
 	})
 }
 
+// setMemoryLimit sets the collector for the sidecar, its KV tier and, with --route, its router.
+func (o *nodeOptions) setMemoryLimit(tier int64) {
+	bound := tier / tierIndexShare
+	if o.route {
+		bound += o.router.Memory.Bound()
+	}
+	setMemoryLimit(bound, tier)
+}
+
 // apply turns the options into cfg.
 func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
 	cfg.Log, cfg.Version = log, version
 	cfg.NVML.Library = os.Getenv(nvml.EnvLibrary)
+	cfg.Advertise = cmp.Or(cfg.Advertise, advertised(&o.cluster))
+	cfg.NIXLLibrary = o.links.library
 	if o.ports != "" {
 		if cfg.Ports, err = sidecar.ParsePorts(o.ports); err != nil {
 			return fmt.Errorf("cannot use --find-ports: %w", err)
 		}
 	}
+	if cfg.Links, err = o.links.config(); err != nil {
+		return err
+	}
+	if cfg.Tier, err = o.tier.config(o.cluster.cfg.Token); err != nil {
+		return err
+	}
 	client, err := tlsconfig.NewClient(o.workerTLS, log)
 	if err != nil {
 		return err
 	}
-	cfg.TLS = client.Config
+	cfg.Probing.TLS = client.Config
 	return nil
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
 
-// spent is what a process has used: CPU in milliseconds, by the scheduler's own count, and memory in KiB.
+// spent is the usage of a process: CPU in milliseconds, by the scheduler's count, and memory in
+// KiB.
 type spent struct {
 	cpu             float64
 	anon, file, all int
@@ -60,9 +61,9 @@ func usageOf(t *testing.T, pid int) spent {
 	return u
 }
 
-// TestNodeCost measures an idle sidecar with 8 GPUs and 4 workers, as operators build it, and keeps the numbers in WARMPATH_NODE_COST. It says
-// nothing of a real driver's calls. WARMPATH_RESULTS does not start it: with that, CI keeps what its tests find anyway, and should not wait
-// two minutes for numbers that nobody reads.
+// TestNodeCost measures an idle sidecar with 8 GPUs and 4 workers, built as operators build it,
+// and writes the numbers into the folder WARMPATH_NODE_COST. A fake driver costs other CPU than a
+// real one. WARMPATH_RESULTS does not start it, so that CI need not wait two minutes.
 func TestNodeCost(t *testing.T) {
 	dir := os.Getenv("WARMPATH_NODE_COST")
 	if dir == "" {

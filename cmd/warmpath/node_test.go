@@ -25,7 +25,8 @@ import (
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
 
-// flow is clients that send one request after the other, each with a prompt of its own, and note where it went.
+// flow is clients that send one request after the other, each with a prompt of its own, and note
+// the workers that answer.
 type flow struct {
 	client *http.Client
 	mu     sync.Mutex
@@ -90,7 +91,8 @@ func (f *flow) fail(text string) {
 	time.Sleep(10 * time.Millisecond)
 }
 
-// seen returns when the last request that worker answered was sent, and how many others have answered.
+// seen returns the time of the last request that worker answered, and the number of answers of
+// other workers.
 func (f *flow) seen(worker string) (last time.Time, others int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +125,8 @@ func fetch(method, url, body string) string {
 	return string(text)
 }
 
-// gpuSite is processes: NATS, three tensor-parallel workers on six of eight GPUs, the sidecar that finds them, and a router.
+// gpuSite is processes: NATS, three tensor-parallel workers on six of eight GPUs, a sidecar that
+// discovers them, and a router.
 type gpuSite struct {
 	t       *testing.T
 	driver  *nvmltest.Driver
@@ -192,7 +195,8 @@ func (s *gpuSite) await(url, state, excluded string) {
 	}, func() string { return want + last })
 }
 
-// lose breaks something and returns how long the worker got requests after it, and how long until the router says why not.
+// lose breaks a GPU and returns the time until its worker gets no more requests, and until the
+// router gives the reason.
 func (s *gpuSite) lose(worker, state, excluded string, fault func()) (traffic, told time.Duration) {
 	s.t.Helper()
 	begin := time.Now()
@@ -207,7 +211,7 @@ func (s *gpuSite) lose(worker, state, excluded string, fault func()) (traffic, t
 	return max(last.Sub(begin), 0), told
 }
 
-// regain repairs something and returns how long it took until the worker got requests.
+// regain repairs a GPU and returns the time until its worker gets requests.
 func (s *gpuSite) regain(worker string, repair func()) time.Duration {
 	s.t.Helper()
 	begin := time.Now()
@@ -218,8 +222,9 @@ func (s *gpuSite) regain(worker string, repair func()) time.Duration {
 	return last.Sub(begin)
 }
 
-// TestBrokenGPUsLoseTheirTraffic breaks GPUs below a real sidecar's driver and watches a real router's requests. The times are in the
-// log, and with WARMPATH_RESULTS in a file there; WARMPATH_HEALTH_HOLD=default waits for recovery as operators do.
+// TestBrokenGPUsLoseTheirTraffic breaks GPUs below a real sidecar's driver and watches the
+// requests of a real router. The times are in the log, and with WARMPATH_RESULTS in a file there;
+// WARMPATH_HEALTH_HOLD=default waits for recovery as operators do.
 func TestBrokenGPUsLoseTheirTraffic(t *testing.T) {
 	s := startGPUSite(t)
 	update := func(gpu int, change func(*nvmltest.GPU)) func() {

@@ -77,7 +77,7 @@ func writeNodes(out io.Writer, v *cluster.View, now time.Time) error {
 	return t.Flush()
 }
 
-// writeNodeNotes says what a table has no room for: GPUs that are not well, and links.
+// writeNodeNotes writes the details beside the table: GPUs that are not healthy, and links.
 func writeNodeNotes(out io.Writer, n *cluster.Node) {
 	if n.Driver != "" && n.Driver != "ready" {
 		fmt.Fprintf(out, "%s: driver: %s\n", n.Name, n.Driver)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // One worker fails once: another pair answers, and the client sees nothing of it. Faults behind the first token of a stream
@@ -272,7 +273,7 @@ func TestPairsInAStormOfFaults(t *testing.T) {
 			t.Parallel() // it waits most of its time
 			cfg := pairWorker()
 			cfg.DPSize = 1 + size.prefill/4
-			c := runPairs(t, size, cfg, router.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
+			c := runPairs(t, size, cfg, router.Config{Timeouts: config.Timeouts{FirstByte: pairPatience / 4, Stall: pairPatience / 4}})
 			s := &storm{c: c, rng: rand.New(rand.NewPCG(uint64(size.prefill), 17)), every: 20, kills: max(100, n/10), applied: map[string]int{}, draw: pairFaults, spared: []*sim.Worker{c.prefill[0], c.decode[0]}}
 			sum := s.clients(t, all, n, 32)
 			t.Logf("%d answered, %d left, %d told of an error, %d broken off; faults %v; told %v", sum.fine.Load(), sum.left.Load(), sum.told.Load(), sum.broken.Load(),

@@ -30,7 +30,7 @@ const pairPatience = 2 * time.Minute
 // enough that legs that nobody meets end within the test.
 func pairWorker() sim.Config {
 	return sim.Config{
-		Model: "m", TimeScale: 100, BootstrapTimeout: 500 * time.Second, WaitingTimeout: 500 * time.Second,
+		Model: "m", TimeScale: 100, PairConfig: sim.PairConfig{BootstrapTimeout: 500 * time.Second, WaitingTimeout: 500 * time.Second},
 		Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -71,7 +71,7 @@ func leaveNothing(t *testing.T) {
 // runPairs runs a cluster until the test ends.
 func runPairs(t *testing.T, size clusterSize, worker sim.Config, router router.Config) *pairCluster {
 	t.Helper()
-	router.Listen, router.Policy, router.Log = "127.0.0.1:0", "kv", slog.New(slog.DiscardHandler)
+	router.Listen, router.Policy.Name, router.Log = "127.0.0.1:0", "kv", slog.New(slog.DiscardHandler)
 	unhurried(&router)
 	cl, err := newCluster(size, worker, router)
 	require.NoError(t, err)

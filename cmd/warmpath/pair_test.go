@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // Whatever a client asks, a pair answers it like one worker: text, token ids and log probabilities, as JSON and as a stream.
@@ -38,7 +39,7 @@ func TestPairsAnswerLikeOneWorker(t *testing.T) {
 // A mixed cluster answers with pairs and with whole workers.
 func TestMixedClusterAnswers(t *testing.T) {
 	all := asks(t, 40, 23)
-	c := startPairs(t, clusterSize{prefill: 1, decode: 1, workers: 1}, pairWorker(), router.Config{MinUncached: 64})
+	c := startPairs(t, clusterSize{prefill: 1, decode: 1, workers: 1}, pairWorker(), router.Config{Pairs: config.Pairs{MinUncached: 64}})
 	for i := range all {
 		_, err := c.send(t.Context(), &all[i], i%2 == 0)
 		assert.NoError(t, err)

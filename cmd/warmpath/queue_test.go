@@ -24,6 +24,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // startQueued runs a router over simulated workers that are soon full.
@@ -145,7 +146,7 @@ func saturate(t *testing.T, fifo bool) outcome {
 	const groups, each, prefix, own, output = 16, 12, 2048, 64, 8
 	cl, base, client := startQueued(t, 2,
 		sim.Config{MaxRunning: 4, CachePages: 8 * prefix / page, TimeScale: 4},
-		router.Config{QueueFIFO: fifo, MaxInFlight: 4})
+		router.Config{Queue: config.Queue{FIFO: fifo}, Requests: config.Requests{MaxInFlight: 4}})
 	rng := rand.New(rand.NewPCG(1, 2))
 	shared := make([][]uint32, groups)
 	for g := range shared {
@@ -197,7 +198,7 @@ func TestDepthFirstKeepsBranchesWarm(t *testing.T) {
 }
 
 func TestFullQueueAnswers429(t *testing.T) {
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{QueueMax: 1, MaxInFlight: 1})
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{Queue: config.Queue{Max: 1}, Requests: config.Requests{MaxInFlight: 1}})
 	rng := rand.New(rand.NewPCG(3, 4))
 	ctx, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -229,7 +230,7 @@ func TestFullQueueAnswers429(t *testing.T) {
 }
 
 func TestDeadlineInQueueAnswers429(t *testing.T) {
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{QueueTimeout: 50 * time.Millisecond, MaxInFlight: 1})
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{Queue: config.Queue{Timeout: 50 * time.Millisecond}, Requests: config.Requests{MaxInFlight: 1}})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	var wg sync.WaitGroup
@@ -245,7 +246,7 @@ func TestDeadlineInQueueAnswers429(t *testing.T) {
 // TestQuietClientIsNotHeldUpByAFlood has one client with 60 requests waiting when another one's first comes.
 func TestQuietClientIsNotHeldUpByAFlood(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access.jsonl") // whose order is the answers' own, whoever of us wakes up first
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2, TimeScale: 20}, router.Config{MaxInFlight: 1, AccessLog: file})
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2, TimeScale: 20}, router.Config{Requests: config.Requests{MaxInFlight: 1}, Logs: config.Logs{Access: file}})
 	rng := rand.New(rand.NewPCG(9, 10))
 	var wg sync.WaitGroup
 	send := func(name string, ids []uint32, output int) {

@@ -13,7 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // silence accepts connections and says nothing, until it is closed with all of them.
@@ -66,7 +68,7 @@ func TestReadyWhenEventsAreKnown(t *testing.T) {
 		}
 	}))
 	defer worker.Close()
-	cfg := router.Config{Listen: "127.0.0.1:0", Policy: "kv", Workers: []string{worker.URL}, Log: slog.New(slog.DiscardHandler)}
+	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Sources: fleet.SourceConfig{Workers: []string{worker.URL}}, Log: slog.New(slog.DiscardHandler)}
 	unhurried(&cfg)
 	router, err := router.New(cfg)
 	require.NoError(t, err)

@@ -13,12 +13,13 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // startRouters starts routers for simulated workers, each with a context of its own, and waits until all know each other.
 func startRouters(t *testing.T, n, workers int) (r *routers, stop []func()) {
 	t.Helper()
-	cfg := router.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.DiscardHandler)}
+	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.DiscardHandler)}
 	unhurried(&cfg)
 	return launch(t, n, workers, sim.Config{TimeScale: 50, Log: cfg.Log}, cfg)
 }
@@ -93,7 +94,7 @@ func TestRoutersChooseAsOne(t *testing.T) {
 		out, err := warmpath(t, "", "explain", "--url", url, "--ids", "1 2 3")
 		require.NoError(t, err)
 		st := r.all[i].Status().Replicas
-		require.Equal(t, st.Chief != st.ID, strings.Contains(out, "Router "+st.Chief+" chooses for all"), out)
+		require.Equal(t, st.Leader != st.ID, strings.Contains(out, "Router "+st.Leader+" chooses for all"), out)
 	}
 	soon := func(what string, ok func() bool) {
 		t.Helper()
@@ -106,7 +107,7 @@ func TestRoutersChooseAsOne(t *testing.T) {
 	})
 	soon("the first one does not say so", func() bool {
 		first := r.all[0].Status().Replicas
-		return first.ID == first.Chief && first.Judged > 0 && metric(t, urls[0], `warmpath_replica_choices_total{result="judged"}`) > 0
+		return first.ID == first.Leader && first.Judged > 0 && metric(t, urls[0], `warmpath_replica_choices_total{result="judged"}`) > 0
 	})
 	soon("load stays", func() bool {
 		for _, router := range r.all {
@@ -126,7 +127,7 @@ func TestRoutersChooseAsOne(t *testing.T) {
 	stop[0]()
 	soon("the next one does not choose", func() bool {
 		st := r.all[2].Status().Replicas
-		return len(st.Peers) == 1 && st.Chief == r.all[1].Status().Replicas.ID
+		return len(st.Peers) == 1 && st.Leader == r.all[1].Status().Replicas.ID
 	})
 	before := chosen(2)
 	burst(t, client, urls[1:], 4)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/warmpath/warmpath/dataplane/router"
-	"github.com/warmpath/warmpath/dataplane/sidecar/resident"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 func newServeCommand() *cobra.Command {
@@ -23,7 +23,7 @@ func newServeCommand() *cobra.Command {
 		Long: `Serve routes /generate, /v1/chat/completions and /v1/completions to the worker
 that will answer first. Give it the workers' URLs; where they publish KV events it
 finds out from GET /server_info. Start SGLang with --kv-events-config for exact routing;
-workers without are routed by what their answers say was cached (--enable-cache-report).
+workers without are routed by the cached tokens in their answers (--enable-cache-report).
 
 Workers that SGLang runs with --disaggregation-mode are used in pairs: the prompt is
 computed by a --prefill worker and the answer by a --decode worker. Their roles and the
@@ -47,7 +47,6 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 
 // serve runs the router that the command line asks for.
 func serve(cmd *cobra.Command) error {
-	resident.Trim() // what of the program was needed to get here
 	path := cmd.Flags().Lookup(configFlag).Value.String()
 	if path == "" {
 		path = os.Getenv(envName(configFlag))
@@ -66,23 +65,25 @@ func serve(cmd *cobra.Command) error {
 		return err
 	}
 	cfg.Log, cfg.Version = log, version
-	if cfg.Cluster, err = o.cluster.open(cmd.Context(), "warmpath serve", log); err != nil {
+	if cfg.Cluster.Conn, err = o.cluster.open(cmd.Context(), "warmpath serve", log); err != nil {
 		return err
 	}
-	if cfg.Cluster != nil {
-		defer cfg.Cluster.Close()
-		log.Info("warmpath is in a cluster", "nats", cfg.Cluster.URL(), "embedded", cfg.Cluster.Status().Embedded)
+	if cfg.Cluster.Conn != nil {
+		defer cfg.Cluster.Conn.Close()
+		log.Info("warmpath is in a cluster", "nats", cfg.Cluster.Conn.URL(), "embedded", cfg.Cluster.Conn.Status().Embedded)
 	}
+	setMemoryLimit(cfg.Memory.Bound(), 0)
 	d, err := router.New(cfg)
 	if err != nil {
 		return err
 	}
-	log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy,
-		"workers", len(cfg.Workers), "prefill", len(cfg.Prefill), "decode", len(cfg.Decode), "sources", len(cfg.Discover))
-	if len(cfg.Workers)+len(cfg.Prefill)+len(cfg.Decode)+len(cfg.Discover) == 0 && cfg.Cluster == nil { // sidecars tell of theirs
+	log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy.Name,
+		"workers", len(cfg.Sources.Workers), "prefill", len(cfg.Sources.Prefill), "decode", len(cfg.Sources.Decode), "sources", len(cfg.Sources.Discover))
+	if len(cfg.Sources.Workers)+len(cfg.Sources.Prefill)+len(cfg.Sources.Decode)+len(cfg.Sources.Discover) == 0 && cfg.Cluster.Conn == nil {
+		// Sidecars tell of theirs.
 		log.Warn("no workers yet: give --worker, or --prefill and --decode, or --discover, or --cluster, or POST /workers")
 	}
-	r := &reloader{given: cmd.Flags(), router: d, shared: cfg.Cluster, level: level}
+	r := &reloader{given: cmd.Flags(), router: d, shared: cfg.Cluster.Conn, level: level}
 	if cfg.ConfigFile != "" {
 		ctx, stop := context.WithCancel(cmd.Context())
 		var watching sync.WaitGroup
@@ -94,7 +95,8 @@ func serve(cmd *cobra.Command) error {
 			}
 		})
 	}
-	if cfg.AccessLog != "" || cfg.ConfigFile != "" { // else the signal ends the process, as it always did
+	if cfg.Logs.Access != "" || cfg.ConfigFile != "" {
+		// Else the signal ends the process, as it always did.
 		defer onHangup(func() {
 			d.ReopenLogs()
 			if cfg.ConfigFile != "" {
@@ -108,17 +110,17 @@ func serve(cmd *cobra.Command) error {
 // flags are those of `warmpath serve`.
 func (o *serveOptions) flags(f *pflag.FlagSet) {
 	cfg := &o.cfg
-	configFlags(f, "read again on SIGHUP and when it changes: what cannot change at run time is named and waits for a restart")
+	configFlags(f, "read again on SIGHUP and when it changes; settings that need a restart are named in the log")
 	o.cluster.flags(f)
 	routerFlags(f, cfg)
 	listenTLSFlags(f, &cfg.TLS)
 	workerTLSFlags(f, &cfg.WorkerTLS)
 	workerFlags(f, cfg)
 	replicaFlags(f, cfg)
-	f.StringVar(&cfg.Snapshot, "snapshot", "",
-		"file that keeps what workers hold for the next run; secret, as it has the seed of the index's hashes")
-	f.DurationVar(&cfg.SnapshotInterval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
-	f.StringVar(&cfg.AccessLog, "access-log", "",
+	f.StringVar(&cfg.Snapshot.File, "snapshot", "",
+		"file that keeps the index for the next run; secret, since it holds the hash seed")
+	f.DurationVar(&cfg.Snapshot.Interval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
+	f.StringVar(&cfg.Logs.Access, "access-log", "",
 		"append a line of JSON for each request to this file, without its text: a trace for bench policies and bench replay; SIGHUP reopens it")
 	f.StringVar(&o.level, "log-level", "info", "debug, info, warn or error")
 }
@@ -126,41 +128,40 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 // routerFlags are the flags of every command that routes.
 func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8000", "address for clients")
-	f.StringVar(&cfg.OperatorListen, "operator-listen", "", "address for the operator's API; default: the clients' address")
-	f.StringVar(&cfg.OperatorKey, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"),
+	f.StringVar(&cfg.Operator.Listen, "operator-listen", "", "address for the operator's API; default: the clients' address")
+	f.StringVar(&cfg.Operator.Key, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"),
 		"bearer token of the operator's API, needed off loopback; also WARMPATH_OPERATOR_KEY")
 	f.Lookup("operator-key").DefValue = ""
 	policyFlags(f, cfg)
-	f.IntVar(&cfg.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
-	f.IntVar(&cfg.GzipMinBytes, "gzip-min-bytes", 4<<10,
+	f.IntVar(&cfg.Requests.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
+	f.IntVar(&cfg.Requests.GzipMinBytes, "gzip-min-bytes", 4<<10,
 		"JSON answers from this size on are compressed for clients that ask (Accept-Encoding: gzip), streams never; -1: none")
-	f.Int64Var(&cfg.IndexMaxBytes, "index-max-bytes", 0,
-		"memory for what workers hold by their KV events; beyond it what is wanted least is forgotten; -1: no bound "+
+	f.Int64Var(&cfg.Memory.Index, "index-max-bytes", 0,
+		"memory for the index; beyond it the least used blocks are forgotten; -1: no bound "+
 			"(default a quarter of what the machine or its control group has)")
-	f.Int64Var(&cfg.ApproxMaxBytes, "approx-max-bytes", 64<<20, "memory for what workers without KV events are believed to hold")
-	f.Int64Var(&cfg.SessionMaxBytes, "session-max-bytes", 64<<20, "memory for lists of token ids that were read before: known beginnings are not parsed again")
-	f.StringVar(&cfg.Tokenize, "tokenize", router.TokenizeAuto,
-		"who makes token ids of text and chats: auto (the router, where a model's files are found and its ids equal the workers') or workers")
-	f.StringArrayVar(&cfg.ModelPaths, "model-path", nil,
+	f.Int64Var(&cfg.Memory.Approx, "approx-max-bytes", 64<<20, "memory for the approximate tree, for workers without KV events")
+	f.Int64Var(&cfg.Memory.PromptCache, "session-max-bytes", 64<<20, "memory for lists of token ids that were read before: known beginnings are not parsed again")
+	f.StringVar(&cfg.Tokenize.By, "tokenize", config.TokenizeAuto,
+		"source of token ids of text and chats: auto (the router, once ids from a model's files equal the workers') or workers")
+	f.StringArrayVar(&cfg.Tokenize.ModelPaths, "model-path", nil,
 		"`NAME=DIR` with the tokenizer.json and chat template of a served model, or DIR for all; may be repeated (default: where the workers have it)")
-	f.BoolVar(&cfg.ForwardIDs, "forward-input-ids", false,
+	f.BoolVar(&cfg.Tokenize.ForwardIDs, "forward-input-ids", false,
 		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
-	f.BoolVar(&cfg.HugePages, "huge-pages", true, "ask the kernel for huge pages for a large heap: look-ups in a large index are faster (Linux 6.7)")
+	f.BoolVar(&cfg.Memory.HugePages, "huge-pages", true, "ask the kernel for huge pages for a large heap: look-ups in a large index are faster (Linux 6.7)")
 	queueFlags(f, cfg)
 	pairFlags(f, cfg)
 	hintFlags(f, cfg)
-	f.IntVar(&cfg.Retries, "retries", 3, "further workers tried while no answer has begun")
-	f.DurationVar(&cfg.Quarantine, "quarantine", 0, "how long a request is refused that was in flight when two engines died (default 5m)")
-	f.DurationVar(&cfg.ProbeInterval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
-	f.DurationVar(&cfg.ProbeTimeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")
-	f.DurationVar(&cfg.HangAfter, "hang-after", 0, "unanswered probes for so long: waiting requests go to another worker (default 5s)")
-	f.DurationVar(&cfg.FirstByteTimeout, "first-byte-timeout", 0, "longest wait for an answer to begin (default 30m)")
-	f.DurationVar(&cfg.StallTimeout, "stall-timeout", 0, "longest pause within an answer (default 10m)")
-	f.DurationVar(&cfg.DrainTimeout, "drain-timeout", 0, "for requests in flight at shutdown (default 30s)")
+	f.IntVar(&cfg.Requests.Retries, "retries", 3, "further workers tried while no answer has begun")
+	f.DurationVar(&cfg.Requests.Quarantine, "quarantine", 0, "how long a request is refused that was in flight when two engines died (default 5m)")
+	f.DurationVar(&cfg.Probes.Interval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
+	f.DurationVar(&cfg.Probes.Timeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")
+	f.DurationVar(&cfg.Probes.HangAfter, "hang-after", 0, "unanswered probes for so long: waiting requests go to another worker (default 5s)")
+	f.DurationVar(&cfg.Timeouts.FirstByte, "first-byte-timeout", 0, "longest wait for an answer to begin (default 30m)")
+	f.DurationVar(&cfg.Timeouts.Stall, "stall-timeout", 0, "longest pause within an answer (default 10m)")
+	f.DurationVar(&cfg.Timeouts.Drain, "drain-timeout", 0, "for requests in flight at shutdown (default 30s)")
 }
 
-// newLogger writes to standard error; standard output is for what commands
-// print.
+// newLogger writes to standard error; standard output is for results.
 func newLogger(level string) (*slog.Logger, error) {
 	log, _, err := newLeveledLogger(level)
 	return log, err

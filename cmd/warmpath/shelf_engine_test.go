@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	kvtier "github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // tierEngine is one rank of an engine as its KV tier sees it: the protocol in package tier's wire.go, spoken by somebody who has read only that.
@@ -119,7 +119,7 @@ func (e *tierEngine) ask(op uint8, body []byte) []byte {
 // store puts the whole pages of a prompt into the tier.
 func (e *tierEngine) store(ids []uint32) {
 	e.t.Helper()
-	le, hashes := binary.LittleEndian, kvtier.PageHashes(ids, page, "")
+	le, hashes := binary.LittleEndian, proto.PageHashes(ids, page, "")
 	for len(hashes) > 0 {
 		n := min(len(hashes), enginePool)
 		body := le.AppendUint32(nil, uint32(n))

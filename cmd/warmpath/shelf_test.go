@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -17,8 +18,10 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
-	kvtier "github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
+	"github.com/warmpath/warmpath/dataplane/kvtier/store"
 )
 
 // shelfSite is two nodes with a worker and a KV tier each, and a router. The first node is a process; the second one is told of by the test, since only
@@ -59,31 +62,43 @@ func startShelfSite(t *testing.T) *shelfSite {
 	return s
 }
 
-// runSecond is the second node's sidecar, as far as its tier goes, and says that its link to the first one was measured. Only where it
-// pulls does it know the other tier and hear hints.
-func (s *shelfSite) runSecond(url string, pulls bool) *kvtier.Tier {
+// runSecond runs the KV tier of the second node and writes its record, with a measured link to the
+// first node. A tier that pulls knows its peers and hears pull hints.
+func (s *shelfSite) runSecond(url string, pulls bool) *store.Store {
 	s.t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	joined, err := cluster.Open(s.t.Context(), cluster.Config{URLs: []string{url}, Log: quiet})
 	require.NoError(s.t, err)
-	pages, err := kvtier.New(kvtier.Config{Bytes: 16 << 20, Socket: s.sockets[1], Node: "second", Ask: patience, Log: quiet})
+	pages, err := store.New(store.Config{Bytes: 16 << 20, Socket: s.sockets[1], Node: "second", AskTimeout: patience, Log: quiet})
 	require.NoError(s.t, err)
 	require.NoError(s.t, joined.AnnounceNode(cluster.Node{
 		Name: "second", Workers: []cluster.Worker{{URL: s.workers[1]}}, Tier: pages.Record(),
 		Links: []cluster.Link{{To: "first", Read: 50e9, Write: 50e9}},
 	}))
-	a := directory.NewAnnouncer(directory.AnnouncerConfig{Node: "second", Bus: joined, Source: pages, Log: quiet})
+	a := announce.New(announce.Config{Node: "second", Bus: joined, Source: pages.Feed(), Log: quiet})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
-	silent, sees := func() {}, (*cluster.Cluster)(nil)
+	var stops []func()
 	if pulls {
-		silent, sees = hearHints(pages, joined, "second", quiet), joined
+		stops = append(stops, joined.Watch(func(v *cluster.View) {
+			var peers []store.Peer
+			for i := range v.Nodes {
+				if n := &v.Nodes[i]; n.Tier != nil && n.Name != "second" {
+					peers = append(peers, store.Peer{Name: n.Name, Endpoint: n.Tier.Endpoint})
+				}
+			}
+			pages.SetPeers(peers)
+		}))
+		silence, err := joined.Subscribe(hint.Subject("second"), pages.Hinted)
+		require.NoError(s.t, err)
+		stops = append(stops, silence)
 	}
-	options := tierOptions{}
-	go func() { ended <- options.run(ctx, pages, sees, quiet) }()
+	go func() { ended <- errors.Join(pages.Run(ctx), pages.Close()) }()
 	go func() { a.Run(ctx); ended <- nil }()
 	s.t.Cleanup(func() {
-		silent()
+		for _, end := range stops {
+			end()
+		}
 		stop()
 		for range 2 {
 			require.NoError(s.t, <-ended)

@@ -61,7 +61,7 @@ func newSimCommand() *cobra.Command {
 	f.DurationVar(&cfg.Service.DecodeBase, "decode-base", 0, "fixed time of a decode step (default 14ms)")
 	f.DurationVar(&cfg.Service.DecodePerRequest, "decode-per-request", 0, "time of a decode step for each running request (default 60µs)")
 	pairSimFlags(f, &cfg)
-	f.StringVar(&opt.encoding, "encoding", "0.5.23", "whose event bytes: 0.5.8, 0.5.15, 0.5.18, 0.5.21, 0.5.23 or vllm")
+	f.StringVar(&opt.encoding, "encoding", "0.5.23", "event encoding of this release: 0.5.8, 0.5.15, 0.5.18, 0.5.21, 0.5.23 or vllm")
 	f.Bool("events", true, "publish KV events, replay and load over ZMQ")
 	f.IntVar(&opt.eventPort, "events-port", 0, "first ZMQ port, three a rank (0: any free ports)")
 	f.IntVar(&cfg.BufferSteps, "buffer-steps", 10_000, "event batches kept for replay")
@@ -75,13 +75,13 @@ func pairSimFlags(f *pflag.FlagSet, cfg *sim.Config) {
 	f.DurationVar(&cfg.BootstrapDelay, "bootstrap-delay", 0, "simulated time until a prefill worker's bootstrap server can serve")
 	f.DurationVar(&cfg.BootstrapTimeout, "bootstrap-timeout", 0, "simulated time that a prefill worker waits for a decode worker (default 5m)")
 	f.DurationVar(&cfg.WaitingTimeout, "waiting-timeout", 0, "simulated time that a decode worker waits for keys and values (default 5m)")
-	f.Float64Var(&cfg.Service.TransferTokensPerSecond, "transfer-rate", 0, "tokens whose keys and values a prefill rank sends a second (default 125000)")
+	f.Float64Var(&cfg.Service.TransferTokensPerSecond, "transfer-rate", 0, "KV tokens that a prefill rank sends a second (default 125000)")
 	f.DurationVar(&cfg.Service.TransferLatency, "transfer-latency", 0, "of each transfer (default 3ms)")
 	f.BoolVar(&cfg.DecodeCache, "decode-cache", false, "decode workers keep a prefix cache, as with --disaggregation-decode-enable-radix-cache")
 	f.BoolVar(&cfg.HeaderOverrides, "header-overrides", false, "x-override-* headers count, as with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1")
 }
 
-// apply turns the options into cfg and refuses what cannot be meant.
+// apply turns the options into cfg and refuses contradictions.
 func (o *simOptions) apply(cmd *cobra.Command, cfg *sim.Config) (err error) {
 	if o.workers < 1 {
 		return fmt.Errorf("cannot run %d workers", o.workers)
@@ -110,7 +110,7 @@ func runSim(cmd *cobra.Command, o simOptions, cfg sim.Config) error {
 	return group.Wait()
 }
 
-// startSim starts one worker and prints where it is.
+// startSim starts one worker and prints its addresses.
 func startSim(ctx context.Context, cmd *cobra.Command, group *errgroup.Group, cfg sim.Config) error {
 	w, err := sim.New(cfg)
 	if err != nil {

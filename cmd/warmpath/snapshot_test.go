@@ -18,10 +18,11 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
-// fleet is simulated workers that outlive routers.
-type fleet struct {
+// restartFleet is simulated workers that outlive routers.
+type restartFleet struct {
 	t    *testing.T
 	sims []*sim.Worker
 	file string // the routers' snapshot
@@ -29,13 +30,13 @@ type fleet struct {
 
 // startFleet runs workers until the test ends. They keep the last 4 batches of events for replay: most of what they
 // tell cannot be asked for again.
-func startFleet(t *testing.T, n int) *fleet {
+func startFleet(t *testing.T, n int) *restartFleet {
 	t.Helper()
-	f := &fleet{t: t, file: filepath.Join(t.TempDir(), "index.snapshot")}
+	f := &restartFleet{t: t, file: filepath.Join(t.TempDir(), "index.snapshot")}
 	ctx, stop := context.WithCancel(context.Background())
 	var done []chan error
 	for range n {
-		w, err := sim.New(sim.Config{Log: slog.New(slog.DiscardHandler), TimeScale: 50, BufferSteps: 4})
+		w, err := sim.New(sim.Config{Log: slog.New(slog.DiscardHandler), TimeScale: 50, EventConfig: sim.EventConfig{BufferSteps: 4}})
 		require.NoError(t, err)
 		f.sims = append(f.sims, w)
 		ended := make(chan error, 1)
@@ -52,15 +53,15 @@ func startFleet(t *testing.T, n int) *fleet {
 	return f
 }
 
-// route runs a router over the fleet while use runs, which begins when n workers are live.
-func (f *fleet) route(n int, use func(cl *simulation, base string)) {
+// route runs a router over the restartFleet while use runs, which begins when n workers are live.
+func (f *restartFleet) route(n int, use func(cl *simulation, base string)) {
 	f.t.Helper()
 	cfg := router.Config{
-		Listen: "127.0.0.1:0", Policy: "kv", Log: slog.New(slog.DiscardHandler), Snapshot: f.file, SnapshotInterval: time.Hour,
+		Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Log: slog.New(slog.DiscardHandler), Snapshot: config.Snapshot{File: f.file, Interval: time.Hour},
 	}
 	unhurried(&cfg)
 	for _, w := range f.sims {
-		cfg.Workers = append(cfg.Workers, w.URL())
+		cfg.Sources.Workers = append(cfg.Sources.Workers, w.URL())
 	}
 	d, err := router.New(cfg)
 	require.NoError(f.t, err)
@@ -78,7 +79,7 @@ func (f *fleet) route(n int, use func(cl *simulation, base string)) {
 }
 
 // warm has each of several prompts answered once, through a router, and returns who answered.
-func (f *fleet) warm(prompts int) (homes []string) {
+func (f *restartFleet) warm(prompts int) (homes []string) {
 	f.t.Helper()
 	f.route(len(f.sims), func(cl *simulation, _ string) {
 		for i := range prompts {
@@ -90,7 +91,7 @@ func (f *fleet) warm(prompts int) (homes []string) {
 }
 
 // wantExact asks for the prompts again: each goes where it was answered, and what is expected there is what is there.
-func (f *fleet) wantExact(cl *simulation, homes []string) {
+func (f *restartFleet) wantExact(cl *simulation, homes []string) {
 	f.t.Helper()
 	for i, home := range homes {
 		r := generate(f.t, cl, prompt(300, i), "")
@@ -217,7 +218,7 @@ func TestRouterStartsWithoutABadSnapshot(t *testing.T) {
 
 func TestSnapshotNeedsItsFolder(t *testing.T) {
 	for _, file := range []string{filepath.Join(t.TempDir(), "no", "such"), t.TempDir()} {
-		_, err := router.New(router.Config{Listen: "127.0.0.1:0", Snapshot: file, Log: slog.New(slog.DiscardHandler)})
+		_, err := router.New(router.Config{Listen: "127.0.0.1:0", Snapshot: config.Snapshot{File: file}, Log: slog.New(slog.DiscardHandler)})
 		require.ErrorContains(t, err, "--snapshot")
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
@@ -63,7 +64,7 @@ func TestWorkersInAStormOfFaults(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 29))
 			size, cfg := stormCluster(rng)
 			t.Logf("%d workers: dp %d, page %d, cache %d, buffer %d, encoding %v", size.workers, cfg.DPSize, cfg.PageSize, cfg.CachePages, cfg.BufferSteps, cfg.Encoding)
-			c := runPairs(t, size, cfg, router.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
+			c := runPairs(t, size, cfg, router.Config{Timeouts: config.Timeouts{FirstByte: pairPatience / 4, Stall: pairPatience / 4}})
 			s := &storm{c: c, rng: rng, every: 10, kills: max(75, n/5), applied: map[string]int{}, draw: workerFaults, spared: c.sims[:1]}
 			sum := s.clients(t, all, n, 16)
 			t.Logf("%d answered, %d left, %d told of an error, %d broken off; faults %v; told %v",

@@ -33,20 +33,21 @@ a line of requests, hit rate and each worker's share until it is interrupted.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.prefill+f.decode > 0 && !cmd.Flags().Changed("workers") {
-				f.workers = 0 // who asks for pairs gets pairs
+				f.workers = 0 // pairs replace the default workers
 			}
 			if err := f.check(); err != nil {
 				return err
 			}
 			router.Log, router.Version = quietLogger(), version
 			var err error
-			if router.Cluster, err = shared.open(cmd.Context(), "warmpath up", router.Log); err != nil {
+			if router.Cluster.Conn, err = shared.open(cmd.Context(), "warmpath up", router.Log); err != nil {
 				return err
 			}
-			if router.Cluster != nil {
-				defer router.Cluster.Close()
+			if router.Cluster.Conn != nil {
+				defer router.Cluster.Conn.Close()
 			}
 			worker.Log = router.Log
+			setMemoryLimit(router.Memory.Bound(), 0)
 			cl, err := newCluster(f, worker, router)
 			if err != nil {
 				return err
@@ -72,7 +73,7 @@ func up(ctx context.Context, out io.Writer, cl *simulation) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := cl.waitReady(shown) // so that what the banner says to try works at once
+		err := cl.waitReady(shown) // the commands in the banner work at once
 		if shown.Err() != nil {
 			return
 		}
@@ -117,8 +118,7 @@ Ctrl-C drains and stops.
 `, version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), base, model, base, model)
 }
 
-// show prints the live line: over itself on a terminal, else only when there
-// is news, so that a log stays short.
+// show prints the live line: over itself on a terminal, else only after changes.
 func show(ctx context.Context, out io.Writer, status func() admin.Status) {
 	every, terminal := 10*time.Second, false
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -145,7 +145,7 @@ func show(ctx context.Context, out io.Writer, status func() admin.Status) {
 	}
 }
 
-// liveLine is one look at the cluster.
+// liveLine summarises the cluster in one line.
 func liveLine(st admin.Status, rate float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "requests %d (%.1f/s)  in flight %d  errors %d  hit rate %.1f %%  share",

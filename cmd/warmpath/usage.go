@@ -14,7 +14,8 @@ import (
 // proseWidth is where help wraps on no terminal and on wide ones: the texts of flags are sentences.
 const proseWidth = 120
 
-// flagGroups are the subjects of a router's flags: an alphabet of 70 helps only who knows the name already. They stand in the order in which someone who starts a router asks. The first that matches has a flag.
+// flagGroups are the subjects of a router's 70 flags, in the order in which an operator needs them.
+// A flag belongs to the first group that matches its name.
 var flagGroups = []struct {
 	title string
 	names *regexp.Regexp
@@ -22,7 +23,7 @@ var flagGroups = []struct {
 	{"Workers", regexp.MustCompile(`^(worker|prefill|decode|discover|workers|model|cache-pages|time-scale|no-find|find-ports|worker-.*)$`)},
 	{"Listeners and security", regexp.MustCompile(`^(listen|operator-.*|tls-.*|advertise|name|route|route-listen)$`)},
 	{"KV tier", regexp.MustCompile(`^kv-(tier.*|hints)$`)},
-	{"The choice", regexp.MustCompile(`^(policy|kv-.*|router-temperature|staleness-interval|ttft-objective|session-affinity|replica)$`)},
+	{"The choice", regexp.MustCompile(`^(policy|kv-.*|router-temperature|staleness-interval|session-affinity|replica)$`)},
 	{"Prefill/decode pairs", regexp.MustCompile(`^(disagg-.*|pair-.*|prefill-timeout)$`)},
 	{"Full workers", regexp.MustCompile(`^(queue-.*|max-in-flight-.*)$`)},
 	{"Token ids", regexp.MustCompile(`^(tokenize|model-path|forward-input-ids|lint-sample)$`)},
@@ -33,7 +34,7 @@ var flagGroups = []struct {
 	{"Files and logs", regexp.MustCompile(`^(config|snapshot.*|access-log|log-level|check|help)$`)},
 }
 
-// usage writes what --help shows behind a command's description.
+// usage writes the part of --help below a command's description.
 func usage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")
@@ -56,7 +57,7 @@ func usage(c *cobra.Command) error {
 	return err
 }
 
-// writeCommands lists a command's own ones, by group where they have groups.
+// writeCommands lists subcommands by group.
 func writeCommands(b *strings.Builder, c *cobra.Command) {
 	groups := append(c.Groups(), &cobra.Group{Title: "Commands"})
 	for i, g := range groups {
@@ -77,7 +78,7 @@ func writeCommands(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// writeFlags lists flags, by subject where the command routes and they are some 70.
+// writeFlags lists flags, by subject where the command is a router.
 func writeFlags(b *strings.Builder, all *pflag.FlagSet, width int) {
 	if !all.HasAvailableFlags() {
 		return
@@ -103,7 +104,7 @@ func writeFlags(b *strings.Builder, all *pflag.FlagSet, width int) {
 	}
 }
 
-// flagGroup returns the place of a flag in flagGroups, or the one behind them.
+// flagGroup returns a flag's position in flagGroups, or the position behind them.
 func flagGroup(name string) int {
 	for i := range flagGroups {
 		if flagGroups[i].names.MatchString(name) {
@@ -120,7 +121,7 @@ func helpWidth() int {
 	return proseWidth
 }
 
-// wrongFlag says what was probably meant, and where all flags are listed.
+// wrongFlag suggests the nearest flag and names the list of all flags.
 func wrongFlag(c *cobra.Command, err error) error {
 	hint := ""
 	if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
@@ -129,7 +130,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s (%s --help lists all flags)", err, hint, c.CommandPath())
 }
 
-// noArgs refuses words that are no flags: cobra's own calls them unknown commands.
+// noArgs refuses positional arguments; cobra's own check calls them unknown commands.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("cannot use %q: %s takes flags only (%s --help lists them)", args[0], c.CommandPath(), c.CommandPath())

@@ -41,17 +41,17 @@ type Parts struct {
 	Router    *routing.Router
 	Transport *upstream.Transport
 
-	Models      *tokens.Models          // nil: workers make all token ids
-	PromptCache *promptcache.Cache      // nil: there is none
-	Lint        *lint.Sampler           // nil: no prompts are sampled
-	AccessLog   *accesslog.Log          // nil: there is none
-	HugeBytes   func() int64            // of the process, in huge pages; nil: not asked for
-	Snapshots   func() SnapshotStatus   // nil: the index is not written
-	Peers       *peers.Group            // nil: the router is alone
-	Cluster     Cluster                 // nil: the router is in none
-	Tiers       func() directory.Status // nil: the router has no tier directory
-	Fleet       Fleet                   // nil: the registry alone has the workers
-	Config      func() ConfigStatus     // nil: no configuration file
+	Models      *tokens.Models               // nil: workers make all token ids
+	PromptCache *promptcache.Cache           // nil: there is none
+	Lint        *lint.Sampler                // nil: no prompts are sampled
+	AccessLog   *accesslog.Log               // nil: there is none
+	HugeBytes   func() int64                 // of the process, in huge pages; nil: not asked for
+	Snapshots   func() ingest.SnapshotStatus // nil: the index is not written
+	Peers       *peers.Group                 // nil: the router is alone
+	Cluster     Cluster                      // nil: the router is in none
+	Tiers       func() directory.Status      // nil: the router has no tier directory
+	Fleet       Fleet                        // nil: the registry alone has the workers
+	Config      func() ConfigStatus          // nil: no configuration file
 
 	Metrics []prometheus.Collector // served beside those of this package
 }

@@ -39,13 +39,11 @@ type Explained struct {
 
 // ExplainedPrompt is the prompt as routing sees it.
 type ExplainedPrompt struct {
-	Model  string `json:"model,omitempty"`
-	Tokens int    `json:"tokens"` // an estimate unless exact
-	Exact  bool   `json:"exact"`  // the token ids are known
-	LoRA   string `json:"lora,omitempty"`
-	Salted bool   `json:"salted,omitempty"`
-	// Hash of its beginning, for policies that choose by it.
-	Prefix  string `json:"prefix,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Tokens  int    `json:"tokens"` // an estimate unless exact
+	Exact   bool   `json:"exact"`  // the token ids are known
+	LoRA    string `json:"lora,omitempty"`
+	Salted  bool   `json:"salted,omitempty"`
 	Session bool   `json:"session,omitempty"` // it belongs to a session that has a rank
 }
 
@@ -122,8 +120,8 @@ func (e *explainer) serve(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if e.peers != nil {
-		if others := e.peers.Status(); others.Chief != others.ID {
-			answer.Chief = others.Chief
+		if others := e.peers.Status(); others.Leader != others.ID {
+			answer.Chief = others.Leader
 		}
 	}
 	e.json(ctx, fasthttp.StatusOK, answer)
@@ -138,9 +136,6 @@ func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explain
 			Session: x.Request.Home != 0,
 		},
 		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
-	}
-	if x.Request.Prefix != 0 {
-		out.Prompt.Prefix = strconv.FormatUint(x.Request.Prefix, 16)
 	}
 	if x.Err != nil {
 		out.Error = x.Err.Error()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
@@ -17,28 +18,12 @@ type Fleet interface {
 	// it returns.
 	Remove(url string, atOnce bool) (inFlight int64, err error)
 	// Drain begins or ends a worker's drain: at all routers of a cluster, or at this one.
-	Drain(ctx context.Context, url string, on bool) (DrainScope, error)
+	Drain(ctx context.Context, url string, on bool) (fleet.DrainScope, error)
 	// Sources returns the state of the sources that workers come from.
-	Sources() []SourceStatus
+	Sources() []fleet.SourceStatus
 	// Origins returns the names of the sources that list a worker; none: the worker is being
 	// removed.
 	Origins(url string) []string
-}
-
-// DrainScope is the scope of a drain.
-type DrainScope struct {
-	Cluster bool   // it holds at all routers
-	Reason  string // why it holds at this router only, where there is a cluster
-}
-
-// SourceStatus is the state of one source of workers.
-type SourceStatus struct {
-	Name    string `json:"name"`
-	Workers int    `json:"workers"`
-	// False: the source has listed nothing yet, and so removes no worker.
-	Answered   bool    `json:"answered"`
-	AgeSeconds float64 `json:"age_seconds"`     // since its list last changed
-	Error      string  `json:"error,omitempty"` // of its last update; its last list holds meanwhile
 }
 
 // ConfigStatus is the state of the configuration file.
@@ -66,16 +51,16 @@ func (r registryFleet) Add(spec worker.Spec) error {
 func (r registryFleet) Remove(url string, _ bool) (int64, error) { return 0, r.Registry.Remove(url) }
 
 // Drain implements Fleet.
-func (r registryFleet) Drain(_ context.Context, url string, on bool) (DrainScope, error) {
+func (r registryFleet) Drain(_ context.Context, url string, on bool) (fleet.DrainScope, error) {
 	w, err := r.Get(url)
 	if err == nil {
 		w.Drain(on)
 	}
-	return DrainScope{}, err
+	return fleet.DrainScope{}, err
 }
 
 // Sources implements Fleet.
-func (registryFleet) Sources() []SourceStatus { return nil }
+func (registryFleet) Sources() []fleet.SourceStatus { return nil }
 
 // Origins implements Fleet.
 func (registryFleet) Origins(string) []string { return nil }

@@ -55,7 +55,7 @@ type cacheFlusher struct {
 	responder
 	registry  *worker.Registry
 	transport *upstream.Transport
-	approx    *routing.Approx // nil: there is none
+	approx    *routing.ApproxIndex // nil: there is none
 }
 
 // serve flushes the prefix caches of all workers that are not dead. It answers 502 where one of

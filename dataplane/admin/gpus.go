@@ -36,7 +36,7 @@ func gpuHealth(w *worker.Worker, now time.Time) *GPUHealthStatus {
 
 // overruledReason names the GPU facts that a choice had to ignore; "" where there are none.
 func overruledReason(d *routing.Decision) string {
-	if d.Overruled == routing.AgainstNothing {
+	if d.Overruled == routing.NoGPUFault {
 		return ""
 	}
 	return "GPU facts exclude every candidate: the least bad are used (" + d.Overruled.String() + ")"
@@ -45,7 +45,7 @@ func overruledReason(d *routing.Decision) string {
 // gpuCollector reads the health of workers' GPUs, and its effect on choices, at each scrape.
 type gpuCollector struct {
 	workers *worker.Registry
-	passed  *routing.Passed
+	passed  *routing.Exclusions
 }
 
 var (

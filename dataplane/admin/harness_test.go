@@ -163,7 +163,7 @@ func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 	subscribe := func(ctx context.Context, s zmq.Subscription) error { s.OnConnect(); <-ctx.Done(); return nil }
 	replay := func(context.Context, string, uint64, func(zmq.Message) error) (int, error) { return 0, nil }
 	intake := ingest.NewManager(ingest.Config{Log: log}, index, subscribe, replay)
-	approx := routing.NewApprox(0)
+	approx := routing.NewApproxIndex(0)
 	registry := worker.NewRegistry(worker.Config{
 		Interval: 20 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log,
 	}, both{approx, intake})

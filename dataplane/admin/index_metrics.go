@@ -38,7 +38,7 @@ var (
 // indexCollector reads the index and the approximate tree at each scrape.
 type indexCollector struct {
 	index  *radix.Index
-	approx *routing.Approx // nil: there is none
+	approx *routing.ApproxIndex // nil: there is none
 }
 
 var _ prometheus.Collector = indexCollector{}

@@ -42,7 +42,7 @@ type SetAsideField struct {
 	Instead  float64 `json:"instead"`  // the value that policies use
 }
 
-func loadStatus(r *worker.Rank, v *worker.Seen) LoadStatus {
+func loadStatus(r *worker.Rank, v *worker.LoadView) LoadStatus {
 	st := LoadStatus{
 		Source: "dispatch", InFlight: v.InFlight, Waiting: v.Waiting, PendingTokens: v.Pending,
 		UsedTokens: v.Used, PoolTokens: v.Pool,
@@ -155,7 +155,7 @@ func (loadCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c loadCollector) Collect(ch chan<- prometheus.Metric) {
 	now, out := time.Now(), sink{ch}
 	for _, r := range c.registry.Snapshot().Ranks {
-		id, seen := r.ID(), r.Load.See(now)
+		id, seen := r.ID(), r.Load.View(now)
 		l, t := loadStatus(r, &seen), trustStatus(r, now)
 		out.gauge(descRate, l.PrefillPerSecond, id)
 		out.gauge(descBacklog, float64(l.PendingTokens), id)

@@ -27,7 +27,7 @@ func newMetrics(p *Parts) *metrics {
 		p.Requests.Metrics(),
 		workerCollector{registry: p.Registry, router: p.Router, ingest: p.Ingest},
 		loadCollector{p.Registry},
-		gpuCollector{p.Registry, &p.Router.Passed},
+		gpuCollector{p.Registry, &p.Router.Exclusions},
 		indexCollector{p.Index, p.Router.Approx},
 		fleetCollector{p.Fleet, p.Config},
 	)

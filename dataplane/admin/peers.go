@@ -42,7 +42,7 @@ func (peerCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c peerCollector) Collect(ch chan<- prometheus.Metric) {
 	st, out := c.group.Status(), sink{ch}
 	out.gauge(descPeers, float64(len(st.Peers)))
-	out.gauge(descLeader, oneIf(st.Chief == st.ID))
+	out.gauge(descLeader, oneIf(st.Leader == st.ID))
 	for i := range st.Peers {
 		out.gauge(descPeerSilence, st.Peers[i].Silence, st.Peers[i].ID)
 		out.gauge(descPeerInFlight, float64(st.Peers[i].InFlight), st.Peers[i].ID)

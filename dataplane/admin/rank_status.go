@@ -101,10 +101,10 @@ func (s *statusReport) ranks(total *TrafficStatus) []WorkerStatus {
 
 func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 	w, now := r.Worker, time.Now()
-	seen := r.Load.See(now)
+	seen := r.Load.View(now)
 	st := WorkerStatus{
 		RankIdentity: RankIdentity{
-			ID: r.ID(), URL: w.URL, Rank: r.DP, Role: w.Role().String(), Bootstrap: bootstrapOf(w),
+			ID: r.ID(), URL: w.URL, Rank: r.DPRank, Role: w.Role().String(), Bootstrap: bootstrapOf(w),
 		},
 		State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
 		Error: w.LastError(),

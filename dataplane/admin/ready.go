@@ -60,7 +60,7 @@ func (r *readiness) models() []ServedModel {
 // candidates as a request does: an aggregated worker, or both halves of a pair.
 func (r *readiness) lacks(model string) string {
 	var scratch routing.Scratch
-	ranks, err := r.router.Fit(&scratch, &routing.Prompt{Model: model, DP: -1})
+	ranks, err := r.router.Eligible(&scratch, &routing.Prompt{Model: model, DP: -1})
 	switch {
 	case errors.Is(err, routing.ErrNoPrefill):
 		return "no prefill worker is ready"

@@ -62,7 +62,7 @@ func TestBreakerIsShown(t *testing.T) {
 	require.NoError(t, h.registry.Remove(b.url))
 	resp, _ := h.post("/generate", idsBody)
 	require.Equal(t, a.url, resp.Header.Get("X-Warmpath-Worker"), "nobody else is left")
-	bad.Fine(time.Now().Add(2 * time.Hour)) // what was sent since it opened
+	bad.Succeeded(time.Now().Add(2 * time.Hour)) // what was sent since it opened
 	require.Equal(t, "closed", h.byURL()[a.url].Breaker.State, "and it answered")
 }
 

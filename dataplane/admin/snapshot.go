@@ -1,26 +1,10 @@
 package admin
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
 )
-
-// SnapshotStatus is the state of the router's snapshots of its index.
-type SnapshotStatus struct {
-	Writes, Failures uint64 // a file that could not be loaded at start is a failure too
-
-	// Of the last snapshot written; Written is the zero time before the first.
-	Written      time.Time
-	WriteSeconds float64
-	Bytes        int64
-	Blocks       int // block copies of all workers
-
-	// Of the snapshot that the router started with.
-	RestoredWorkers int
-	RestoredBlocks  int
-	LoadSeconds     float64
-}
 
 var (
 	descSnapshotWrites   = desc("snapshot_writes_total", "Snapshots of the index written.")
@@ -40,7 +24,7 @@ var (
 )
 
 // snapshotCollector reads the status at each scrape.
-type snapshotCollector func() SnapshotStatus
+type snapshotCollector func() ingest.SnapshotStatus
 
 var _ prometheus.Collector = snapshotCollector(nil)
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
@@ -33,10 +34,10 @@ type Status struct {
 	// Replicas is nil where the router exchanges nothing with other routers.
 	Replicas *peers.Status `json:"replicas,omitempty"`
 	// Tiers is the tier directory; nil where the router is in no cluster.
-	Tiers   *directory.Status `json:"tiers,omitempty"`
-	Cluster *ClusterStatus    `json:"cluster,omitempty"` // nil where the router is in none
-	Sources []SourceStatus    `json:"sources,omitempty"`
-	Config  *ConfigStatus     `json:"config,omitempty"` // nil where there is no configuration file
+	Tiers   *directory.Status    `json:"tiers,omitempty"`
+	Cluster *ClusterStatus       `json:"cluster,omitempty"` // nil where the router is in none
+	Sources []fleet.SourceStatus `json:"sources,omitempty"`
+	Config  *ConfigStatus        `json:"config,omitempty"` // nil where there is no configuration file
 }
 
 // TrafficStatus counts the requests of all workers together.

@@ -44,18 +44,18 @@ func decodeBeat(data []byte) (beat, error) {
 
 // sayings remembers the last beat of each process: one that has nothing new says the same again, and is not read again. Of 141
 // processes that beat twice a second, reading is most of what listening costs.
-type sayings struct {
+type beatCache struct {
 	known map[string]*beat // by their text
 	texts map[key]string   // the last one
 }
 
 // maxSayings bounds what is remembered: all is read anew then.
-const maxSayings = 8192
+const maxCachedBeats = 8192
 
-func newSayings() sayings { return sayings{map[string]*beat{}, map[key]string{}} }
+func newBeatCache() beatCache { return beatCache{map[string]*beat{}, map[key]string{}} }
 
 // read is decodeBeat, whose result must not be changed.
-func (s *sayings) read(data []byte) (*beat, error) {
+func (s *beatCache) read(data []byte) (*beat, error) {
 	if b := s.known[string(data)]; b != nil {
 		return b, nil
 	}
@@ -63,7 +63,7 @@ func (s *sayings) read(data []byte) (*beat, error) {
 	if err != nil || b.Bye {
 		return &b, err
 	}
-	if len(s.known) >= maxSayings {
+	if len(s.known) >= maxCachedBeats {
 		clear(s.known)
 		clear(s.texts)
 	}

@@ -18,28 +18,19 @@ import (
 type Cluster struct {
 	cfg    Config
 	server *embedded // nil: the operator's NATS
-	nc     *nats.Conn
 	js     jetstream.JetStream
-	own    ownRecords
-
-	view    atomic.Pointer[View]
-	watches watches
-	hearing atomic.Bool             // NATS answered the last PING
-	reason  atomic.Pointer[string]  // why it did not, or why there are no buckets
+	bus
+	views
+	trouble
+	signals
+	own     ownRecords
 	buckets atomic.Pointer[buckets] // nil: none yet
-	counts  counts
 
-	beats, wants chan *nats.Msg // as NATS delivers them; read by run
-	pongs        chan time.Time // from pulse to run
-	gone         chan struct{}  // holds one: the connection was lost
-	mute         chan struct{}  // holds one: the connection stands, and NATS does not answer
-	deaf         chan struct{}  // holds one: NATS dropped messages for us
-	opened       chan *watching // from write to run; nil: the present one is over
-	lostMarks    chan []Mark    // from run to write: marks that a lost store had
-	resync       chan struct{}  // holds one: the buckets must be opened and read again
-	doubt        chan struct{}  // holds one: the streams must be compared with the watches
-	wake         chan struct{}  // holds one: a record of ours must be written
-	leaving      chan leave     // from Withdraw to write
+	beats, wants chan *nats.Msg      // as NATS delivers them; read by state
+	pongs        chan time.Time      // from pulse to state
+	opened       chan *bucketWatches // from writer to state; nil: the present one is over
+	lostMarks    chan []Mark         // from state to writer: marks that a lost store had
+	leaving      chan withdrawal     // from Withdraw to writer
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -62,11 +53,11 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	cfg.setDefaults()
 	c := &Cluster{
-		cfg: cfg, own: ownRecords{instance: NewInstance(), list: map[key]*owned{}},
+		cfg: cfg, own: ownRecords{instance: NewInstance(), list: map[key]*ownRecord{}}, signals: newSignals(),
 		beats: make(chan *nats.Msg, beatQueue), wants: make(chan *nats.Msg, wantQueue), pongs: make(chan time.Time),
-		gone: make(chan struct{}, 1), deaf: make(chan struct{}, 1), opened: make(chan *watching), lostMarks: make(chan []Mark, 1),
-		resync: make(chan struct{}, 1), doubt: make(chan struct{}, 1), wake: make(chan struct{}, 1), mute: make(chan struct{}, 1), leaving: make(chan leave),
+		opened: make(chan *bucketWatches), lostMarks: make(chan []Mark, 1), leaving: make(chan withdrawal),
 	}
+	c.prefix, c.log = cfg.Prefix, cfg.Log
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.view.Store(&View{At: time.Now()})
 	if err := c.start(ctx); err != nil {
@@ -88,7 +79,8 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if c.nc, err = c.connect(); err != nil {
+	c.url = c.URL()
+	if c.nc, err = connect(c); err != nil {
 		return err
 	}
 	if c.js, err = jetstream.New(c.nc, jetstream.WithDefaultTimeout(askTimeout)); err != nil {
@@ -100,10 +92,10 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	if _, err = c.nc.ChanSubscribe(c.subject(wantSubject)+"."+c.own.instance+".>", c.wants); err != nil {
 		return fmt.Errorf("cannot listen to NATS: %w", err)
 	}
-	c.ask(c.resync)
-	c.running.Go(c.run)
-	c.running.Go(c.pulse)
-	c.running.Go(c.write)
+	c.resync.raise()
+	c.running.Go(newReader(c).run)
+	c.running.Go(pulse{c}.run)
+	c.running.Go(newWriter(c).run)
 	return nil
 }
 
@@ -121,9 +113,6 @@ func (c *Cluster) URL() string {
 	}
 	return strings.Join(list, ",")
 }
-
-// View returns what is known now; never nil.
-func (c *Cluster) View() *View { return c.view.Load() }
 
 // AnnounceNode tells the cluster of this node, again whenever something changed: numbers cost next to nothing, the rest a write,
 // at most every 500 ms. The record holds until Withdraw or Close. Without an Instance it gets the process's.
@@ -153,7 +142,7 @@ func (c *Cluster) announce(k key, n *Node, r *Replica) error {
 		return fmt.Errorf("cannot announce %s: %w", k.name, err)
 	}
 	if dirty {
-		c.ask(c.wake)
+		c.wake.raise()
 	}
 	return nil
 }
@@ -171,7 +160,7 @@ func (c *Cluster) Withdraw() {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, askTimeout)
 	defer cancel()
-	l := leave{ctx, taken, make(chan struct{})}
+	l := withdrawal{ctx, taken, make(chan struct{})}
 	select {
 	case c.leaving <- l:
 		<-l.done
@@ -187,7 +176,7 @@ func (c *Cluster) Close() error {
 		c.cancel()
 		c.nc.Close()
 		c.running.Wait()
-		c.watches.close()
+		c.views.close()
 		if c.server != nil {
 			c.server.stop()
 		}
@@ -197,10 +186,10 @@ func (c *Cluster) Close() error {
 
 // WaitUp returns when the view is whole, or an error that says why it is not when ctx ends.
 func (c *Cluster) WaitUp(ctx context.Context) error {
-	up := make(chan struct{}, 1)
+	up := newSignal()
 	defer c.Watch(func(v *View) {
 		if v.Up {
-			c.ask(up)
+			up.raise()
 		}
 	})()
 	select {
@@ -213,28 +202,20 @@ func (c *Cluster) WaitUp(ctx context.Context) error {
 	}
 }
 
-// ask puts a token into a channel that holds one.
-func (c *Cluster) ask(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
 // cut notes that the connection is lost, or was not made.
 func (c *Cluster) cut(err error) {
 	if err != nil {
-		c.because(err)
+		c.noteFailure(err)
 	}
-	c.ask(c.gone)
+	c.gone.raise()
 }
 
 // fault notes an error that NATS tells beside the calls.
 func (c *Cluster) fault(err error) {
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		c.counts.dropped.Add(1)
-		c.ask(c.deaf)
+		c.deaf.raise()
 		return
 	}
-	c.because(err)
+	c.noteFailure(err)
 }

@@ -26,13 +26,13 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must come, however slow the machine.
-const patience = 2 * time.Minute
+const missingAfter = 2 * time.Minute
 
 var quiet = slog.New(slog.DiscardHandler)
 
 func eventually(t *testing.T, ok func() bool, what func() any) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(missingAfter); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			require.Fail(t, "waited for too long", "%+v", what())
 		}
@@ -61,7 +61,7 @@ func join(t *testing.T, url string) *cluster.Cluster {
 
 func up(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), missingAfter)
 	defer cancel()
 	require.NoError(t, c.WaitUp(ctx))
 }

@@ -217,7 +217,7 @@ func BenchmarkDecodeBeat(b *testing.B) {
 
 // TestSayings: what is remembered is what would be read.
 func TestSayings(t *testing.T) {
-	s := newSayings()
+	s := newBeatCache()
 	for i := range 1000 {
 		b := beat{Kind: kindNode, Name: string(rune('a' + i%26)), Instance: "i", Seq: uint64(1 + i/3%7), Facts: []int64{int64(i / 100)}}
 		data := b.encode()
@@ -228,18 +228,18 @@ func TestSayings(t *testing.T) {
 		require.Equal(t, want, *got)
 		require.LessOrEqual(t, len(s.known), 26, "one for each process")
 	}
-	for i := range maxSayings + 100 { // names that nobody has
+	for i := range maxCachedBeats + 100 { // names that nobody has
 		_, err := s.read((&beat{Kind: kindNode, Name: strconv.Itoa(i), Instance: "i"}).encode())
 		require.NoError(t, err)
 	}
-	assert.LessOrEqual(t, len(s.known), maxSayings)
+	assert.LessOrEqual(t, len(s.known), maxCachedBeats)
 	_, err := s.read([]byte("nonsense"))
 	require.Error(t, err)
 }
 
 func BenchmarkBeatAgain(b *testing.B) {
 	data := (&beat{Kind: kindNode, Name: "gpu-1.example", Instance: "0123456789abcdef", Seq: 3, Facts: full(8).facts()}).encode()
-	s := newSayings()
+	s := newBeatCache()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.read(data); err != nil {

@@ -30,7 +30,7 @@ func retryDelay(attempts int) time.Duration {
 }
 
 // connect makes the connection, which heals by itself for ever. It returns before it stands.
-func (c *Cluster) connect() (*nats.Conn, error) {
+func connect(c *Cluster) (*nats.Conn, error) {
 	opts := []nats.Option{
 		nats.Name(c.cfg.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(retryDelay), nats.PingInterval(deadPing), nats.MaxPingsOutstanding(2),
@@ -42,7 +42,7 @@ func (c *Cluster) connect() (*nats.Conn, error) {
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.cut(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.fault(err) }),
 	}
-	opts, err := c.identity(opts)
+	opts, err := identity(&c.cfg, c.server != nil, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +59,11 @@ func (c *Cluster) connect() (*nats.Conn, error) {
 }
 
 // identity adds who we are and whom we trust.
-func (c *Cluster) identity(opts []nats.Option) ([]nats.Option, error) {
-	if c.cfg.Token != "" {
-		opts = append(opts, nats.Token(c.cfg.Token))
+func identity(cfg *Config, embedded bool, opts []nats.Option) ([]nats.Option, error) {
+	if cfg.Token != "" {
+		opts = append(opts, nats.Token(cfg.Token))
 	}
-	for _, file := range []string{c.cfg.Credentials, c.cfg.TLS.CA} { // NATS would look at them at each attempt only
+	for _, file := range []string{cfg.Credentials, cfg.TLS.CA} { // NATS would look at them at each attempt only
 		if file == "" {
 			continue
 		}
@@ -71,27 +71,27 @@ func (c *Cluster) identity(opts []nats.Option) ([]nats.Option, error) {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
-	if c.cfg.Credentials != "" {
-		opts = append(opts, nats.UserCredentials(c.cfg.Credentials))
+	if cfg.Credentials != "" {
+		opts = append(opts, nats.UserCredentials(cfg.Credentials))
 	}
-	if c.cfg.NKey != "" {
-		key, err := nats.NkeyOptionFromSeed(c.cfg.NKey)
+	if cfg.NKey != "" {
+		key, err := nats.NkeyOptionFromSeed(cfg.NKey)
 		if err != nil {
-			return nil, fmt.Errorf("%w: nkey seed %s: %w", ErrConfig, c.cfg.NKey, err)
+			return nil, fmt.Errorf("%w: nkey seed %s: %w", ErrConfig, cfg.NKey, err)
 		}
 		opts = append(opts, key)
 	}
-	if c.server != nil { // in process: TLS would be with ourselves
+	if embedded { // in process: TLS would be with ourselves
 		return opts, nil
 	}
-	if c.cfg.TLS.CA != "" {
-		opts = append(opts, nats.RootCAs(c.cfg.TLS.CA))
+	if cfg.TLS.CA != "" {
+		opts = append(opts, nats.RootCAs(cfg.TLS.CA))
 	}
-	if c.cfg.TLS.Cert != "" {
-		if _, err := tls.LoadX509KeyPair(c.cfg.TLS.Cert, c.cfg.TLS.Key); err != nil {
+	if cfg.TLS.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key); err != nil {
 			return nil, fmt.Errorf("%w: certificate for NATS: %w", ErrConfig, err)
 		}
-		opts = append(opts, nats.ClientCert(c.cfg.TLS.Cert, c.cfg.TLS.Key))
+		opts = append(opts, nats.ClientCert(cfg.TLS.Cert, cfg.TLS.Key))
 	}
 	return opts, nil
 }

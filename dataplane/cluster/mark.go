@@ -66,7 +66,7 @@ func (c *Cluster) marking(ctx context.Context, target string, do func(context.Co
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if err := do(ctx, b); err != nil {
-		c.ask(c.doubt) // the bucket may be gone
+		c.doubt.raise() // the bucket may be gone
 		return fmt.Errorf("cannot change the mark of %s: %w", target, err)
 	}
 	return nil

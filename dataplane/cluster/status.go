@@ -1,6 +1,9 @@
 package cluster
 
-import "sync/atomic"
+import (
+	"log/slog"
+	"sync/atomic"
+)
 
 // Status is how this process stands with NATS.
 type Status struct {
@@ -14,6 +17,14 @@ type Status struct {
 	Resyncs    uint64 `json:"resyncs"`   // times that the buckets were read whole
 	Writes     uint64 `json:"writes"`    // records of ours that were written
 	Conflicts  uint64 `json:"conflicts"` // times that another process took our name
+}
+
+// trouble counts and logs the failures of NATS.
+type trouble struct {
+	log    *slog.Logger
+	url    string                 // of NATS, without secrets
+	reason atomic.Pointer[string] // of the last failure
+	counts counts
 }
 
 type counts struct{ reconnects, skipped, dropped, resyncs, writes, conflicts atomic.Uint64 }
@@ -31,9 +42,9 @@ func (c *Cluster) Status() Status {
 }
 
 // because keeps a failure's words and logs them when they are new.
-func (c *Cluster) because(err error) {
+func (t *trouble) noteFailure(err error) {
 	text := err.Error()
-	if old := c.reason.Swap(&text); old == nil || *old != text {
-		c.cfg.Log.Warn("cluster: NATS", "url", c.URL(), "error", err)
+	if old := t.reason.Swap(&text); old == nil || *old != text {
+		t.log.Warn("cluster: NATS", "url", t.url, "error", err)
 	}
 }

@@ -151,7 +151,7 @@ func TestFactsBelongToTheirRecord(t *testing.T) {
 func TestMissingRecordsAreAskedForOnce(t *testing.T) {
 	tb := loaded("a", "b", "f")
 	tb.unreadable(nodeKey("n"))
-	var wants []want
+	var wants []recordRequest
 	deaths := 0
 	for range 20 * int(time.Second/beatEvery) {
 		tb.beat(beatOf("a", "new", 1)) // its record does not come
@@ -164,7 +164,7 @@ func TestMissingRecordsAreAskedForOnce(t *testing.T) {
 			deaths++
 		}
 	}
-	assert.ElementsMatch(t, []want{{nodeKey("f"), "i"}}, wants[:1])
+	assert.ElementsMatch(t, []recordRequest{{nodeKey("f"), "i"}}, wants[:1])
 	assert.LessOrEqual(t, len(wants), 12, "a's episode ends with each lease")
 	assert.Positive(t, deaths)
 	for _, w := range wants {
@@ -174,7 +174,7 @@ func TestMissingRecordsAreAskedForOnce(t *testing.T) {
 	tb.put(nodeKey("a"), rec("a", "new", 1))
 	tb.put(nodeKey("f"), rec("f", "i", 2))
 	tb.pong(pingEvery)
-	pongs(tb, 2*patience)
+	pongs(tb, 2*missingAfter)
 	w, _ := tb.missed()
 	assert.Empty(t, w)
 }

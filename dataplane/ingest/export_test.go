@@ -4,7 +4,7 @@ import "encoding/json"
 
 // Complete reports whether the stream has seen every event since its rank's
 // start. Only for a stream that is at rest.
-func (s *Stream) Complete() bool { return s.complete }
+func (s *Stream) Complete() bool { return s.follower.complete }
 
 // SavedNext returns the sequence number that a snapshot of a rank goes on with.
 func SavedNext(meta []byte) uint64 {

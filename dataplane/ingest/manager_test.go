@@ -21,20 +21,20 @@ func TestDownForgets(t *testing.T) {
 		w.up()
 		w.pubs[0].publish(true, store(a, 0, 4))
 		synctest.Wait()
-		require.Len(t, rank.Holders(), 1)
+		require.Len(t, rank.IndexIDs(), 1)
 		w.m.Down(w.worker)
 		require.Nil(t, w.m.Stream(rank))
 		require.Empty(t, w.m.View().Shapes)
 		require.Zero(t, w.index.Stats().Entries, "blocks of a worker that is down")
 		// The id serves the next one: a rank that kept it would be credited with
 		// another rank's blocks.
-		require.Empty(t, rank.Holders(), "holders of a rank that is down")
+		require.Empty(t, rank.IndexIDs(), "holders of a rank that is down")
 		w.m.Down(w.worker)
 
 		w.info.Events = nil // back, with its events switched off
 		w.up()
 		require.Nil(t, w.m.Stream(rank))
-		require.Empty(t, rank.Holders(), "holders of a rank without events")
+		require.Empty(t, rank.IndexIDs(), "holders of a rank without events")
 	})
 }
 
@@ -151,14 +151,14 @@ func TestManyWorkersComeAndGo(t *testing.T) {
 						s.Blocks()
 						s.Stats.Lag()
 					}
-					w.Ranks()[0].Holders()
+					w.Ranks()[0].IndexIDs()
 				}
 			})
 		}
 		wg.Wait()
 		for _, w := range all {
 			m.Down(w)
-			require.Empty(t, w.Ranks()[0].Holders())
+			require.Empty(t, w.Ranks()[0].IndexIDs())
 		}
 		require.Zero(t, index.Stats().Workers)
 		require.Zero(t, index.Stats().Entries)

@@ -64,7 +64,7 @@ func TestSilenceIsToldFromQuiet(t *testing.T) {
 		}
 		p.with(func() { p.broken = true })
 		w.after(22 * time.Second)
-		require.Equal(t, ingest.Unproven, w.stats().State())
+		require.Equal(t, ingest.Unverified, w.stats().State())
 		require.Less(t, trust.Credit(time.Now(), true), 0.9)
 		w.after(20 * time.Second)
 		require.Zero(t, trust.Credit(time.Now(), true))

@@ -25,7 +25,7 @@ func TestReadingDoesNotWaitForAReplay(t *testing.T) {
 		p.publish(false, remove(a, 0, 8))
 		p.publish(true, store(b, 0, 4))
 		synctest.Wait()
-		require.Equal(t, ingest.Unproven, w.stats().State())
+		require.Equal(t, ingest.Unverified, w.stats().State())
 		require.False(t, rank.Exact())
 		require.Zero(t, w.credited(a), "credited while messages are missing")
 		w.after(2 * time.Second)

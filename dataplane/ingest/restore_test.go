@@ -270,7 +270,7 @@ func TestSaveBeforeUp(t *testing.T) {
 			data = w.save()
 		}
 		w.up()
-		require.Len(t, w.worker.Ranks()[1].Holders(), 2, "KV groups")
+		require.Len(t, w.worker.Ranks()[1].IndexIDs(), 2, "KV groups")
 		require.Equal(t, 3, w.held(1, radix.DomainKey{}, a), "what both groups hold")
 		require.Equal(t, 8, w.held(0, radix.DomainKey{}, b))
 		require.EqualValues(t, 0, w.stream(1).Stats.Resyncs.Load())

@@ -80,21 +80,17 @@ func (m *Manager) adoptLocked(s *Stream) {
 	if r == nil {
 		return
 	}
-	if r.Model != s.model || s.replayAt == "" {
+	f := &s.follower
+	if r.Model != s.content.model || f.recovery.endpoint == "" {
 		m.dropLocked(r)
 		return
 	}
 	delete(m.restored, r.Rank)
-	s.holders = r.holders
-	for _, shape := range r.Shapes {
-		if !slices.Contains(s.shapes, shape) {
-			s.shapes = append(s.shapes, shape)
-		}
-	}
-	s.mark = r.At
-	s.next, s.last, s.complete, s.joined, s.unproven = r.At.Next, r.At.Last, r.At.Complete, true, true
-	s.Stats.Sequence.Store(s.next - 1)
-	s.setState(Restored)
+	s.content.restore(r.holders, r.Shapes)
+	f.restore(r.At)
+	f.unverified = true
+	s.Stats.Sequence.Store(f.next - 1)
+	f.setState(Restored)
 }
 
 // dropLocked takes a restored rank out of the index.
@@ -171,14 +167,16 @@ func (m *Manager) saveWaiting(w *radix.SnapshotWriter, id string) (ok bool, err 
 func (s *Stream) save(w *radix.SnapshotWriter) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	// A stream that is being stopped may have given a gap up.
-	if s.mark.Next == 0 || s.Stats.State() == Degraded || s.ctx.Err() != nil {
+	// A stream that is being stopped may have given up a gap.
+	f := &s.follower
+	if f.mark.Next == 0 || s.Stats.State() == Degraded || s.ctx.Err() != nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := saved{Rank: s.rank.ID(), Model: s.model, At: s.mark, Shapes: s.shapes}
-	return v.take(w, s.m.index, s.holders)
+	c := s.content
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := saved{Rank: s.rank.ID(), Model: c.model, At: f.mark, Shapes: c.shapes}
+	return v.take(w, c.index, c.holders)
 }
 
 // take copies the content of the holders.

@@ -3,8 +3,6 @@ package ingest
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
 // State is how well a stream knows its rank.
@@ -23,7 +21,7 @@ const (
 	Restored
 	// Unproven knew all, and waits for a proof that it still does: messages are missing, the connection
 	// was lost, or a check was not answered.
-	Unproven
+	Unverified
 )
 
 // String names the state as /status shows it.
@@ -75,15 +73,4 @@ func (s *Stats) Last() time.Time {
 
 func (s *Stats) delayed(now time.Time, stamp float64) {
 	s.lag.Store(max(now.UnixNano()-int64(stamp*1e9), 0))
-}
-
-// setState publishes how well the rank is known.
-func (s *Stream) setState(st State) {
-	s.Stats.setState(st)
-	if st == Unproven {
-		s.rank.SetDoubt(max(s.rank.Doubt(), worker.DoubtIndex))
-		return
-	}
-	s.rank.SetExact(st == Live)
-	s.rank.SetDoubt(worker.NoDoubt)
 }

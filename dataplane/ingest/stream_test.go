@@ -376,7 +376,7 @@ func TestTailCheckOutlivesSilence(t *testing.T) {
 		p.with(func() { p.broken = true })
 		w.after(time.Minute)
 		w.wantHeld(4, a, "kept")
-		require.Equal(t, ingest.Unproven, w.stats().State())
+		require.Equal(t, ingest.Unverified, w.stats().State())
 		require.False(t, w.worker.Ranks()[0].Exact())
 		p.publish(true, store(b, 0, 4))
 		synctest.Wait()

@@ -2,8 +2,6 @@ package ingest
 
 import (
 	"slices"
-
-	"github.com/warmpath/warmpath/radix"
 )
 
 // Shape is a way in which some worker cuts prompts into blocks. A prompt must
@@ -19,17 +17,28 @@ type View struct {
 	Shapes []Shape
 }
 
+// BlockSize returns the block size whose hashes are kept with prompts: that of the first shape
+// without bigrams, 0 when there is none. Prompts for other shapes are hashed at each request.
+func (v *View) BlockSize() int {
+	for _, shape := range v.Shapes {
+		if !shape.Bigram {
+			return shape.BlockSize
+		}
+	}
+	return 0
+}
+
 // buildView gathers the shapes of these streams and tells each rank its
 // holders.
 func buildView(streams []*Stream) *View {
 	v := &View{}
 	for _, s := range streams {
-		holders, shapes := s.facts()
+		holders, shapes := s.content.view()
 		ids := make([]uint32, len(holders))
 		for i, id := range holders {
 			ids[i] = uint32(id)
 		}
-		s.rank.SetHolders(ids)
+		s.rank.SetIndexIDs(ids)
 		for _, shape := range shapes {
 			if !slices.Contains(v.Shapes, shape) {
 				v.Shapes = append(v.Shapes, shape)
@@ -37,14 +46,4 @@ func buildView(streams []*Stream) *View {
 		}
 	}
 	return v
-}
-
-// facts returns the rank's holders and the shapes seen.
-func (s *Stream) facts() (holders []radix.Worker, shapes []Shape) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range s.holders {
-		holders = append(holders, id)
-	}
-	return holders, slices.Clone(s.shapes)
 }

@@ -100,7 +100,7 @@ func (w *world) held(rank int, k radix.DomainKey, tokens []uint32) (blocks int) 
 	for _, o := range w.index.Match(nil, d, w.index.AppendHashes(nil, tokens, width)) {
 		found[uint32(o.Worker)] = int(o.Blocks)
 	}
-	for i, id := range w.worker.Ranks()[rank].Holders() {
+	for i, id := range w.worker.Ranks()[rank].IndexIDs() {
 		if i == 0 || found[id] < blocks {
 			blocks = found[id]
 		}

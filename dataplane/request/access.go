@@ -62,13 +62,13 @@ func nameWorkers(line *accesslog.Entry, d *routing.Decision) {
 	if rank == nil {
 		return
 	}
-	line.Worker, line.Rank, line.Expected = rank.Worker.URL, rank.DP, d.Cached
+	line.Worker, line.Rank, line.Expected = rank.Worker.URL, rank.DPRank, d.Cached
 	if info := rank.Worker.Info(); info != nil {
 		line.Model, line.Block = info.Model(), logBlock(info)
 	}
 	if decode := d.Decode; decode != nil { // the answering worker, as in the answer's header
 		line.Prefill, line.PreRank = line.Worker, line.Rank
-		line.Worker, line.Rank = decode.Worker.URL, decode.DP
+		line.Worker, line.Rank = decode.Worker.URL, decode.DPRank
 	}
 }
 

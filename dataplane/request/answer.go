@@ -133,12 +133,12 @@ func (a *answer) report(w *worker.Worker, err error) {
 	switch {
 	case a.x.attempt.found.kind != answerGood:
 	case err == nil && !a.failed:
-		w.Fine(a.x.attempt.sent)
+		w.Succeeded(a.x.attempt.sent)
 	case err == nil,
 		!errors.Is(err, upstream.ErrClient) && !errors.Is(err, upstream.ErrCanceled) && !a.x.client.Gone():
 		w.Fault(time.Now())
 	default:
-		w.Unclear()
+		w.Inconclusive()
 	}
 }
 

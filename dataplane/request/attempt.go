@@ -19,9 +19,9 @@ type attempt struct {
 	x       *exchange
 	request upstream.Request
 	sent    time.Time
-	lease   worker.Lease    // load that is counted at the rank
-	flight  *routing.Flight // prediction of the prompt's blocks; nil for a decode leg
-	found   finding         // of the answer's beginning
+	lease   worker.Lease        // load that is counted at the rank
+	flight  *routing.Prediction // prediction of the prompt's blocks; nil for a decode leg
+	found   finding             // of the answer's beginning
 
 	awaited   *worker.Worker // its monitor may end the attempt; nil once the answer has begun
 	key       uint64         // of the wait
@@ -141,7 +141,7 @@ func (a *attempt) end() {
 	h, c := a.x.h, &a.x.choice
 	a.lease.End()
 	h.admission.freed()
-	h.Router.Land(a.flight)
+	h.Router.Withdraw(a.flight)
 	a.flight = nil
 	if c.decision.Rank != nil {
 		h.Router.Failed(&c.scratch, &c.decision)

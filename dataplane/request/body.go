@@ -53,9 +53,9 @@ func (b *bodyWriter) splice(body []byte, rank *worker.Rank) {
 		if x.api == openai.APIGenerate {
 			fields = appendComma(fields)
 			fields = append(fields, `"routed_dp_rank":`...)
-			fields = strconv.AppendInt(fields, int64(rank.DP), 10)
+			fields = strconv.AppendInt(fields, int64(rank.DPRank), 10)
 		} else {
-			b.rank = strconv.AppendInt(b.rank[:0], int64(rank.DP), 10)
+			b.rank = strconv.AppendInt(b.rank[:0], int64(rank.DPRank), 10)
 			b.extra = append(b.extra, upstream.Field{Key: headerRank, Value: b.rank})
 		}
 	}

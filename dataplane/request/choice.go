@@ -24,7 +24,7 @@ type choice struct {
 	scratch  routing.Scratch
 	decision routing.Decision // of the attempt
 	retries  int              // attempts left after this one
-	ticket   queue.Place      // of a request that had to wait
+	ticket   queue.Permit     // of a request that had to wait
 	excluded []*worker.Rank
 	suspects []*worker.Rank // part of excluded: either rank of a failed pair may be at fault
 }
@@ -99,7 +99,7 @@ func (c *choice) choose() (routing.Decision, error) {
 
 // pick chooses among all eligible ranks; a request that had to wait, among those with room.
 func (c *choice) pick() (routing.Decision, error) {
-	own := c.ticket.Lane()
+	own := c.ticket.Rank()
 	if own == nil || len(c.excluded) > 0 {
 		return c.router.Pick(&c.scratch, &c.prompt, c.excluded)
 	}
@@ -165,7 +165,7 @@ func (c *choice) elsewhere(rank *worker.Rank) bool {
 		return false
 	}
 	var probe routing.Scratch // rare path; the decision rests on c.scratch
-	return c.router.Left(&probe, &c.prompt, append(slices.Clone(c.excluded), rank))
+	return c.router.HasUntried(&probe, &c.prompt, append(slices.Clone(c.excluded), rank))
 }
 
 // answering returns the rank that answers the client.

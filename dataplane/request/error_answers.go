@@ -27,7 +27,7 @@ type errorAnswers struct {
 // earlier worker has confirmed it.
 func (a *errorAnswers) doubtful(f finding, rank *worker.Rank) bool {
 	// A second error that may itself be wrong is no reason to stop.
-	if !rank.Worker.Doubtful(f.status) && len(a.list) == 0 {
+	if !rank.Worker.NeedsSecondOpinion(f.status) && len(a.list) == 0 {
 		return false
 	}
 	for _, e := range a.list {
@@ -72,9 +72,9 @@ func (a *errorAnswers) settle(rank *worker.Rank, f finding) {
 			w.Fault(now)
 		case e.kind == answerRefused && !alone && e.status == f.status:
 			w.Confirmed(e.status)
-			w.Unclear()
+			w.Inconclusive()
 		default:
-			w.Unclear()
+			w.Inconclusive()
 		}
 	}
 }
@@ -94,7 +94,7 @@ func (e *errorAnswer) blame(now time.Time) {
 // undecided counts no error against its worker: none answered the request well.
 func (a *errorAnswers) undecided() {
 	for i := range a.list {
-		a.list[i].rank.Worker.Unclear()
+		a.list[i].rank.Worker.Inconclusive()
 	}
 }
 

@@ -126,7 +126,7 @@ func (x *exchange) finish(err error) {
 			x.guard.answerCut(err)
 		}
 	case x.inference && good:
-		x.h.Router.Ended(&x.choice.scratch, x.attempt.flight, x.answer.generatedIDs(), now)
+		x.h.Router.Finish(&x.choice.scratch, x.attempt.flight, x.answer.generatedIDs(), now)
 		x.attempt.flight = nil
 	}
 	if x.inference && x.answer.status == fasthttp.StatusNotFound {
@@ -191,7 +191,7 @@ func (x *exchange) abandon() {
 	x.guard.clientLeft()
 	x.h.metrics.clientGone.Inc()
 	if x.choice.decision.Rank != nil {
-		x.choice.answering().Worker.Unclear()
+		x.choice.answering().Worker.Inconclusive()
 	}
 	ctx := x.call.ctx
 	ctx.SetConnectionClose()
@@ -226,7 +226,7 @@ func (x *exchange) abortLeg(w *worker.Worker, which leg) {
 func (x *exchange) release() {
 	x.stopPair(true)
 	x.attempt.end()
-	x.choice.ticket.Give()
+	x.choice.ticket.Release()
 	x.attempt.endWait()
 	x.client.Release() // from here on nothing cancels
 	x.h.inFlight.Add(-1)

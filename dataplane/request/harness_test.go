@@ -223,7 +223,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	}
 	index := radix.New(radix.Config{})
 	intake := ingest.NewManager(ingest.Config{Log: log}, index, noEvents, noReplay)
-	believed := routing.NewApprox(0)
+	believed := routing.NewApproxIndex(0)
 	registry := worker.NewRegistry(cfg.workers, both{believed, intake})
 	pick, err := policy.New(cfg.policy, policy.Options{OverlapWeight: 1})
 	require.NoError(t, err)

@@ -173,7 +173,7 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	if single {
 		m.overlap.fetched(d.Rank.ID(), d, usage.CachedTokens)
 	}
-	if d.Source == routing.Nothing {
+	if d.Source == routing.Unknown {
 		return
 	}
 	expected := d.Cached

@@ -55,9 +55,9 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 		prompts = x.req.Prompts
 	}
 	if ranks > 1 {
-		prefillRank = d.Rank.DP
+		prefillRank = d.Rank.DPRank
 	}
-	m.rooms = x.h.rooms.Append(m.rooms, prompts, d.Rank.DP, ranks)
+	m.rooms = x.h.rooms.Append(m.rooms, prompts, d.Rank.DPRank, ranks)
 	at, cfg := d.Rank.Worker.Bootstrap(), x.h.live()
 	headers := cfg.Pair.Headers && x.api == openai.APIChat
 	if headers {
@@ -120,10 +120,10 @@ func (m *pairWriter) leg(
 	}
 	if len(w.Ranks()) > 1 && !x.req.HasRank {
 		if x.api != openai.APIGenerate {
-			l.rank = strconv.AppendInt(l.rank, int64(rank.DP), 10)
+			l.rank = strconv.AppendInt(l.rank, int64(rank.DPRank), 10)
 			l.extra = append(l.extra, upstream.Field{Key: headerRank, Value: l.rank})
 		} else { // behind the fields, which are never empty
-			l.rank = disagg.AppendRank(append(l.rank, ','), rank.DP)
+			l.rank = disagg.AppendRank(append(l.rank, ','), rank.DPRank)
 			end := l.parts[len(l.parts)-1]
 			l.parts = append(l.parts[:len(l.parts)-1], l.rank, end)
 		}

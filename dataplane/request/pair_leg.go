@@ -23,7 +23,7 @@ type prefillLeg struct {
 	request  upstream.Request
 	canceler upstream.Canceler
 	lease    worker.Lease
-	flight   *routing.Flight
+	flight   *routing.Prediction
 	key      uint64 // of the wait at the worker's monitor
 	sent     time.Time
 	reply    prefillReply
@@ -83,10 +83,10 @@ func (l *prefillLeg) work() {
 	l.rank.Worker.Begun(l.key)
 	l.lease.End()
 	if l.err != nil {
-		l.h.Router.Land(l.flight)
+		l.h.Router.Withdraw(l.flight)
 	} else {
-		l.rank.Worker.Fine(l.sent)
-		l.h.Router.Ended(nil, l.flight, nil, now)
+		l.rank.Worker.Succeeded(l.sent)
+		l.h.Router.Finish(nil, l.flight, nil, now)
 	}
 	l.flight = nil
 	l.h.admission.freed()

@@ -35,14 +35,14 @@ func newAdmission(cfg *QueueConfig, router *routing.Router, m *Metrics) *admissi
 	}
 	a := &admission{router: router, seed: maphash.MakeSeed(), waited: m.queueWait.Observe}
 	a.maxInFlight.Store(int64(cfg.MaxInFlight))
-	a.gate = queue.New(queue.Config{Max: cfg.Max, Timeout: cfg.Timeout, FIFO: cfg.FIFO, Lanes: a.appendLanes})
+	a.gate = queue.New(queue.Config{Max: cfg.Max, Timeout: cfg.Timeout, FIFO: cfg.FIFO, Ranks: a.appendRanks})
 	return a
 }
 
-// appendLanes appends the ranks that serve a model, with the requests that each can take. The gate
+// appendRanks appends the ranks that serve a model, with the requests that each can take. The gate
 // calls it under its lock.
-func (a *admission) appendLanes(dst []queue.Lane, model string) []queue.Lane {
-	ranks, err := a.router.Fit(&a.fit, &routing.Prompt{Model: model, DP: queue.AnyDP})
+func (a *admission) appendRanks(dst []queue.Rank, model string) []queue.Rank {
+	ranks, err := a.router.Eligible(&a.fit, &routing.Prompt{Model: model, DP: queue.AnyDP})
 	if err != nil {
 		return dst
 	}
@@ -56,14 +56,14 @@ func (a *admission) appendLanes(dst []queue.Lane, model string) []queue.Lane {
 			free = min(free, decode)
 			decode -= max(free, 0)
 		}
-		dst = append(dst, queue.Lane{Key: rank, DP: rank.DP, Room: free})
+		dst = append(dst, queue.Rank{Key: rank, DP: rank.DPRank, Room: free})
 	}
 	return dst
 }
 
 // capacity returns how many requests a rank can take. An unused rank can always take one.
 func (a *admission) capacity(rank *worker.Rank, now time.Time) int {
-	load := rank.Load.See(now)
+	load := rank.Load.View(now)
 	free, limit := 1, a.maxInFlight.Load()
 	if limit == 0 && load.Most > 0 {
 		limit = load.Most + max(load.Most/spareShare, 1)
@@ -91,7 +91,7 @@ func (a *admission) admit(x *exchange) error {
 
 func (a *admission) admitSlow(x *exchange) error {
 	c := &x.choice
-	ranks, err := a.router.Fit(&c.scratch, &c.prompt)
+	ranks, err := a.router.Eligible(&c.scratch, &c.prompt)
 	if err != nil {
 		return nil //nolint:nilerr // the choice fails for the same reason, and says it better
 	}
@@ -165,7 +165,7 @@ func (a *admission) dispatched(c *choice, rank *worker.Rank, now time.Time) {
 	if a == nil {
 		return
 	}
-	c.ticket.Began(rank)
+	c.ticket.Dispatched(rank)
 	if info := rank.Worker.Info(); info != nil && a.capacity(rank, now) <= 0 {
 		a.gate.Full(queueOf(rank, c.prompt.Model))
 	}

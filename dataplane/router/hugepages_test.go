@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/radix/hugepage"
 )
 
 func newIdle(t *testing.T, hugePages bool) *Router {
 	t.Helper()
-	d, err := New(Config{Listen: "127.0.0.1:0", HugePages: hugePages, Log: slog.New(slog.DiscardHandler)})
+	d, err := New(Config{Listen: "127.0.0.1:0", Memory: config.Memory{HugePages: hugePages}, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return d
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
@@ -46,8 +48,8 @@ func TestTLSOnBothSides(t *testing.T) {
 	server, client := ca.Issue("127.0.0.1"), ca.Issue("client.test")
 	worker := secureWorker(t, ca)
 	d, err := router.New(router.Config{
-		Listen: "127.0.0.1:0", OperatorListen: "127.0.0.1:0", Workers: []string{worker.URL},
-		ProbeTimeout: time.Minute, HangAfter: time.Hour, // this machine may be busy, which says nothing of the worker
+		Listen: "127.0.0.1:0", Operator: config.Operator{Listen: "127.0.0.1:0"}, Sources: fleet.SourceConfig{Workers: []string{worker.URL}},
+		Probes:    config.Probes{Timeout: time.Minute, HangAfter: time.Hour}, // this machine may be busy, which says nothing of the worker
 		TLS:       tlsconfig.ServerFiles{Cert: server.Cert, Key: server.Key, ClientCA: ca.File},
 		WorkerTLS: tlsconfig.ClientFiles{CA: ca.File, Cert: client.Cert, Key: client.Key},
 	})
@@ -94,7 +96,7 @@ func TestContradictingTLSSettings(t *testing.T) {
 		{WorkerTLS: tlsconfig.ClientFiles{CA: ca.File, Insecure: true}},
 	} {
 		_, err := router.New(cfg)
-		require.ErrorIs(t, err, router.ErrTLS)
+		require.ErrorIs(t, err, config.ErrTLS)
 	}
 	_, err := router.New(router.Config{TLS: tlsconfig.ServerFiles{Cert: ca.File}})
 	require.ErrorIs(t, err, tlsconfig.ErrFiles)

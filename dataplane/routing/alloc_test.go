@@ -14,8 +14,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// TestPickDoesNotAllocate: nor does what follows the answer, where prompts like
-// it are in flight.
+// TestPickDoesNotAllocate: a choice and the answer's bookkeeping allocate nothing, with similar
+// prompts in flight.
 func TestPickDoesNotAllocate(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	ids := tokens(1, 1000)
@@ -33,9 +33,9 @@ func TestPickDoesNotAllocate(t *testing.T) {
 		}
 		flight := r.Dispatch(&f.scratch, p, &d)
 		flight.Prefilled()
-		r.Land(flight)
+		r.Withdraw(flight)
 		flight = r.Dispatch(&f.scratch, p, &d)
-		r.Ended(&f.scratch, flight, reply, now)
+		r.Finish(&f.scratch, flight, reply, now)
 	}
 	for range 5000 { // from here on each answer takes an older one's place
 		pick()
@@ -43,8 +43,8 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(200, pick), "allocations of a request")
 }
 
-// TestApproximatePickDoesNotAllocate: with prompts of both kinds, nor does a
-// whole request whose prompt is known.
+// TestApproximatePickDoesNotAllocate: neither does a choice by the approximate index, with ids
+// and with text, nor a whole request with a known prompt.
 func TestApproximatePickDoesNotAllocate(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	f.learns()

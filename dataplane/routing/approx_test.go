@@ -19,16 +19,15 @@ import (
 const unit = 32
 
 // learns gives the fleet's router an approximate tree that knows every rank.
-func (f *fleet) learns() *routing.Approx {
-	f.router.Approx = routing.NewApprox(0)
+func (f *fleet) learns() *routing.ApproxIndex {
+	f.router.Approx = routing.NewApproxIndex(0)
 	for _, w := range f.registry.Snapshot().Workers {
 		f.router.Approx.Up(w, w.Info())
 	}
 	return f.router.Approx
 }
 
-// ask sends a prompt to a rank, which had cached tokens of it, and returns what
-// was expected.
+// ask sends a prompt to a rank, which had cached tokens of it, and returns the decision.
 func (f *fleet) ask(rank int, p *routing.Prompt, cached int) routing.Decision {
 	f.t.Helper()
 	f.spy.pick = rank
@@ -72,9 +71,9 @@ func TestBelieved(t *testing.T) {
 	require.Equal(t, []int{0, 0}, cached, "less than a unit")
 }
 
-// TestWhoIsExact: ranks with live events are credited with what those say,
-// whatever was sent there.
-func TestWhoIsExact(t *testing.T) {
+// TestExactRanks: the overlap of ranks with live events is the one by events, independent of
+// prompts sent there.
+func TestExactRanks(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	f.learns()
 	ids := tokens(1, 10*unit)
@@ -101,15 +100,14 @@ func TestWhoIsExact(t *testing.T) {
 	p.Opaque = true
 	cached, d = f.pick(p)
 	require.Equal(t, []int{0, 0}, cached)
-	require.Equal(t, routing.Nothing, d.Source)
+	require.Equal(t, routing.Unknown, d.Source)
 	_, d = f.pick(text(nil))
-	require.Equal(t, routing.Nothing, d.Source)
-	require.Equal(t, "none exact approximate", fmt.Sprint(routing.Nothing, " ", routing.Events, " ", routing.Answers))
+	require.Equal(t, routing.Unknown, d.Source)
+	require.Equal(t, "none exact approximate", fmt.Sprint(routing.Unknown, " ", routing.Events, " ", routing.Answers))
 }
 
-// TestDispatchedToExactRanks: what their answers teach is of the prompt that was
-// dispatched, whatever else is dispatched until they come, and of the rank that
-// answered.
+// TestDispatchedToExactRanks: an answer teaches of its own prompt and rank, with other
+// dispatches in between.
 func TestDispatchedToExactRanks(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	f.learns()
@@ -129,7 +127,7 @@ func TestDispatchedToExactRanks(t *testing.T) {
 			flight := f.router.Dispatch(&scratches[i], p, &d)
 			require.NotNil(t, flight)
 			f.router.Sent(&scratches[i], &d)
-			f.router.Land(flight)
+			f.router.Withdraw(flight)
 			if rank == 0 {
 				f.router.Failed(&scratches[i], &d)
 			}
@@ -274,8 +272,8 @@ func TestNewLifeBeginsWithNothing(t *testing.T) {
 	require.Equal(t, []int{0, 10*unit - 1, 10*unit - 1}, cached)
 }
 
-// TestConversationsStay: by approximate overlaps alone, the kv policy keeps a
-// conversation where it is and lets new ones go to who has less to do.
+// TestConversationsStay: by approximate overlaps alone, the kv policy keeps a conversation on
+// its rank and sends new ones to less loaded ranks.
 func TestConversationsStay(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny(), tiny())
 	f.learns()

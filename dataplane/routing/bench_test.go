@@ -60,7 +60,7 @@ func BenchmarkPickRecent(b *testing.B) {
 		p := prompt(tokens(100+i, 1000))
 		d, err := r.Pick(&f.scratch, p, nil)
 		require.NoError(b, err)
-		r.Ended(&f.scratch, r.Dispatch(&f.scratch, p, &d), tokens(1, 200), time.Now().Add(time.Hour))
+		r.Finish(&f.scratch, r.Dispatch(&f.scratch, p, &d), tokens(1, 200), time.Now().Add(time.Hour))
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -71,8 +71,8 @@ func BenchmarkPickRecent(b *testing.B) {
 	}
 }
 
-// BenchmarkPickApprox is BenchmarkPick without events: every other worker has
-// been asked the prompt's first half.
+// BenchmarkPickApprox is BenchmarkPick without events: every other worker has had the prompt's
+// first half.
 func BenchmarkPickApprox(b *testing.B) {
 	for _, workers := range []int{8, 64} {
 		for _, length := range []int{1000, 12000} {
@@ -92,8 +92,8 @@ func BenchmarkPickApprox(b *testing.B) {
 	}
 }
 
-// BenchmarkLearn is what the tree costs a request beyond Pick: told of a prompt
-// that it knows, by a rank with events (after the answer) and by one without.
+// BenchmarkLearn is the cost of the approximate index beyond Pick, for a prompt that it knows:
+// at a rank with events (after the answer) and at one without.
 func BenchmarkLearn(b *testing.B) {
 	for _, exact := range []bool{true, false} {
 		for _, length := range []int{1000, 4000, 12000} {
@@ -137,7 +137,7 @@ func approxFleet(b *testing.B, workers, length int, asText bool) (*fleet, *routi
 	return f, r, p
 }
 
-// BenchmarkPickParallel shows what the routers' goroutines share.
+// BenchmarkPickParallel measures contention among goroutines.
 func BenchmarkPickParallel(b *testing.B) {
 	f, _, p := benchFleet(b, 8, 1000)
 	view := &ingest.View{Shapes: []ingest.Shape{{Model: model, BlockSize: benchPage}}}
@@ -156,8 +156,8 @@ func BenchmarkPickParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkRequest is all that a request costs here, without events: the choice, the dispatch, the answer's first byte and its end. Others
-// like it are in flight or not.
+// BenchmarkRequest is all that a request costs here, without events: the choice, the dispatch,
+// the answer's first byte and its end. Others like it are in flight or not.
 func BenchmarkRequest(b *testing.B) {
 	for _, length := range []int{1000, 16384} {
 		for _, others := range []int{0, 64} {
@@ -177,7 +177,7 @@ func BenchmarkRequest(b *testing.B) {
 					}
 					flight := r.Dispatch(&f.scratch, p, &d)
 					flight.Prefilled()
-					r.Land(flight)
+					r.Withdraw(flight)
 				}
 			})
 		}

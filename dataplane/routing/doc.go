@@ -1,37 +1,45 @@
-// Package routing decides where a request goes: prompt tokens are cut into
-// blocks, the index says who holds how many of them, and the policy picks.
-// What was sent to a rank and is not in its events yet is a prediction in the
-// index, see Flight.
-// For ranks whose events are not followed, and for prompts whose ids are not
-// known, the approximate tree says what is believed instead.
+// Package routing decides where a request goes: it hashes prompt tokens into blocks, finds the
+// overlap of each rank in the index, and lets the policy pick.
 //
-// What a rank is known to hold is credited by how far that can be trusted
-// (worker.Trust), and its load is what it reports and what was sent there since
-// (worker.Load). Explain says what Pick would do, by the same code.
+// Four parts supply the facts of a choice, each with its own state and lock:
 //
-// Where prefill and decode workers serve a model, a decision is for two ranks:
-// Rank computes the prompt, Decode generates. Where others serve it too, short
-// prompts and those that are faster there go to one rank alone.
+//   - eligible: ranks that may take the request, by role, fitness and adapter (eligible.go).
+//   - matcher: overlap by the ranks' KV events (match.go), and predictions of blocks that
+//     requests in flight are about to compute, which no event tells of yet (predict.go).
+//   - ApproxIndex: overlap by answers and dispatches, for ranks without events and prompts
+//     without token ids (approx.go).
+//   - TierDirectory: blocks in the KV tiers of nodes, with measured links between nodes
+//     (tiers.go).
 //
-// What the facts about GPUs say leaves ranks out, or weighs them: see tier. Facts never leave nobody; then the least bad ranks are
-// candidates, and the Decision says so. What KV tiers of nodes hold (Stores) and how fast links are (SetLinks) comes from those who know. A rank's node
-// is told what to pull from a peer's tier when a decision that reckons with it is dispatched (Hints).
+// Known overlap is credited by its trust (worker.Trust), and load is the last report of a rank
+// with the requests sent since (worker.Load). Router.Explain returns the same choice with all
+// its facts.
 //
-// It knows nothing of HTTP. What it decides is in a Decision, with all that is
-// needed to explain it afterwards.
+// Where prefill and decode workers serve a model, a decision names a pair: Rank computes the
+// prompt, Decode generates. Where aggregated workers serve it too, short prompts and prompts
+// that are faster there go to one rank alone (pair.go).
+//
+// Facts about GPUs exclude ranks or weigh them (fitness.go). They never exclude all: then the
+// least bad ranks are candidates, and the Decision says so.
+//
+// With several routers, Peers chooses for this one (peer.go), and SharedPredictions tells of
+// prompts that other routers have sent (shared.go).
+//
+// Package routing knows nothing of HTTP. A Decision has all that explains it afterwards.
 //
 // # Concurrency
 //
-// Router may be used from any goroutine. A Scratch belongs to one goroutine at
-// a time.
+// A Router may be used from any goroutine. A Scratch belongs to one goroutine at a time. A
+// choice waits for a lock only while other routers have prompts in flight (SharedPredictions).
+// Dispatch and the end of a request take inFlight.mu, and index locks under it.
 //
 // # Ownership
 //
-// Pick reads the prompt and keeps nothing of it, but for its hashes: the Scratch
-// aliases them until the Dispatch or the Pick that follows.
+// Pick keeps no part of a prompt but its hashes, which the Scratch aliases until the next
+// Dispatch or Pick.
 //
 // # Errors
 //
-// ErrUnknownModel, ErrNoWorker and ErrAmbiguous say why nobody was picked;
-// ErrNoPrefill and ErrNoDecode, beside ErrNoWorker, which half of a pair is missing.
+// ErrUnknownModel, ErrNoWorker and ErrAmbiguous say why no rank was picked. ErrNoPrefill and
+// ErrNoDecode, beside ErrNoWorker, say which half of a pair is missing.
 package routing

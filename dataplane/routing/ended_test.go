@@ -25,7 +25,7 @@ func (f *fleet) answer(rank int, p *routing.Prompt, generated []uint32) {
 	d, flight := f.dispatch(p)
 	require.Same(f.t, f.ranks[rank], d.Rank)
 	flight.Prefilled()
-	f.router.Ended(&f.scratch, flight, generated, time.Now())
+	f.router.Finish(&f.scratch, flight, generated, time.Now())
 }
 
 func join(parts ...[]uint32) (out []uint32) {
@@ -35,8 +35,8 @@ func join(parts ...[]uint32) (out []uint32) {
 	return out
 }
 
-// TestNextTurn: a client that goes on before the events of the last turn have
-// come is credited with what the engine has cached by then.
+// TestNextTurn: a client's next turn before the events of the last one is credited with the
+// pages that the engine has cached by then.
 func TestNextTurn(t *testing.T) {
 	first, reply, question := tokens(1, 10), tokens(2, 7), tokens(3, 5)
 	tests := []struct {
@@ -175,8 +175,7 @@ func TestRecentAnswersStayApart(t *testing.T) {
 	}
 }
 
-// TestRecentAnswerOfNoCandidate: what an excluded rank holds is credited to
-// nobody else.
+// TestRecentAnswerOfNoCandidate: predictions of an excluded rank are credited to no other rank.
 func TestRecentAnswerOfNoCandidate(t *testing.T) {
 	bubble(t, 2, func(f *fleet) {
 		first := tokens(1, 10)
@@ -220,7 +219,7 @@ func TestEverythingAtOnce(t *testing.T) {
 							return
 						}
 						flight := r.Dispatch(&s, p, &d)
-						r.Ended(&s, flight, tokens(rng.Uint32N(8), rng.IntN(20)), time.Now())
+						r.Finish(&s, flight, tokens(rng.Uint32N(8), rng.IntN(20)), time.Now())
 					}
 				})
 			}
@@ -231,9 +230,9 @@ func TestEverythingAtOnce(t *testing.T) {
 		for i := range 300 {
 			rank := f.ranks[i%len(f.ranks)]
 			id := f.index.AddWorker()
-			rank.SetHolders([]uint32{uint32(id)})
+			rank.SetIndexIDs([]uint32{uint32(id)})
 			f.store(id, radix.DomainKey{}, tokens(uint32(i%8), 60), 10, radix.TierGPU)
-			rank.SetHolders(nil)
+			rank.SetIndexIDs(nil)
 			f.index.RemoveWorker(id)
 		}
 	})

@@ -2,22 +2,22 @@ package routing
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Explanation is a choice with everything that it was made of.
+// Explanation is a choice with all its facts.
 type Explanation struct {
-	Decision Decision       // of nobody where Err is not nil
-	Err      error          // why nobody was picked
-	Request  policy.Request // what the policy was asked
+	Decision Decision       // without a rank where Err is not nil
+	Err      error          // why no rank was picked
+	Request  policy.Request // of the policy
 	Options  policy.Options // of the costs
-	Ranks    []Considered   // all that there are but Decodes: candidates first, in the policy's order
-	Decodes  []Decoder      // candidates for the other half of a pair, in the policy's order
-	// First and Second are the best pair, which has the request unless a rank has it alone; nil where there are no pairs.
+	Ranks    []Considered   // all ranks but Decodes: candidates first, in the policy's order
+	Decodes  []Decoder      // candidates for the decode half of a pair, in the policy's order
+	// First and Second are the best pair, which has the request unless a rank has it alone; nil
+	// where there are no pairs.
 	First, Second *worker.Rank
 	PairTTFT      float64 // predicted time to that pair's first token, in seconds
 }
@@ -26,78 +26,87 @@ type Explanation struct {
 type Decoder struct {
 	Rank      *worker.Rank
 	Candidate policy.Candidate
-	Load      worker.Seen
+	Load      worker.LoadView
 	Cost      policy.DecodeCost // with the transfer from First
-	Broken    bool              // nothing can be moved there from First
+	Broken    bool              // the link from First moves no data
 }
 
 // Considered is one rank in an Explanation.
 type Considered struct {
 	Rank      *worker.Rank
 	Role      worker.Role
-	Excluded  string // why it was no candidate; "" for one, and then the rest is set
+	Excluded  string // why it was no candidate; "" for a candidate, which has the fields below
 	Candidate policy.Candidate
-	Cached    int     // prompt tokens that it is known to hold, in any tier, before Credit
+	Cached    int     // prompt tokens that it holds, in any tier of the engine, before Credit
 	GPU       int     // of Cached, on the GPU
 	Source    Source  // of Cached
-	Credit    float64 // share of Cached that is believed
-	Load      worker.Seen
-	Weight    float64     // share of its speed that counted, by the facts about its GPUs
-	Cost      policy.Cost // in seconds, by the kv policy's terms, whatever the policy is
+	Credit    float64 // trusted share of Cached
+	Load      worker.LoadView
+	Weight    float64     // share of its speed, by the facts about its GPUs
+	Cost      policy.Cost // in seconds, by the kv policy's terms, for every policy
 	Score     float64     // in the policy's own unit, lower is better
 	Scored    bool        // the policy has scores
 }
 
-// Explain says what Pick would decide, and changes nothing: the turn is the one
-// that the next request has. seed is what Pick would draw; with the same state
-// and seed both decide the same.
-func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
-	var e Explanation
-	e.Decision, e.Request, e.Err = r.choose(s, p, nil, draw{turn: r.turn.Load(), seed: seed})
-	if e.Err != nil {
-		s.ranks, s.candidates, s.decodes, s.alone = s.ranks[:0], s.candidates[:0], s.decodes[:0], 0
-	}
-	e.Options = policy.Defaults
-	if kv, ok := policy.Unwrap(r.Policy()).(policy.KV); ok {
-		e.Options = kv.Options
-	}
-	costs, scores := r.explainCosts(s, &e)
+// explainCandidates adds the candidates of a choice.
+func explainCandidates(e *Explanation, s *Scratch, p policy.Policy) {
+	costs, scores := explainCosts(e, s, p)
 	for i, rank := range s.ranks {
 		c := Considered{
-			Rank: rank, Role: rank.Worker.Role(), Candidate: s.candidates[i], Cached: s.matches[i].tokens, GPU: s.matches[i].gpu,
-			Source: s.sources[i], Credit: s.credits[i], Load: s.loads[i], Weight: cmp.Or(s.candidates[i].Weight, 1), Cost: costs[i],
+			Rank: rank, Role: rank.Worker.Role(), Candidate: s.candidates[i], Cached: s.overlaps[i].tokens, GPU: s.overlaps[i].gpu,
+			Source: s.approx.sources[i], Credit: s.credits[i], Load: s.loads[i], Weight: cmp.Or(s.candidates[i].Weight, 1), Cost: costs[i],
 		}
 		if len(scores) > 0 {
 			c.Score, c.Scored = scores[i], true
 		}
 		e.Ranks = append(e.Ranks, c)
 	}
-	s.explainPairs(&e)
-	now := time.Now()
-	for _, rank := range r.registry.Snapshot().Ranks {
-		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {
-			e.Ranks = append(e.Ranks, Considered{Rank: rank, Role: rank.Worker.Role(), Excluded: excluded(rank, p, len(s.decodes) > 0, now), Load: rank.Load.See(now)})
-		}
-	}
-	return e
 }
 
-// Seed draws what Pick would draw.
-func (r *Router) Seed() uint64 { return r.seed() }
+// explainCosts returns the costs of s.ranks, and the scores of a policy that has some.
+func explainCosts(e *Explanation, s *Scratch, p policy.Policy) (costs []policy.Cost, scores []float64) {
+	kv := policy.KV{Options: e.Options}
+	single, l := s.candidates[:s.alone], s.pairCandidates()
+	costs = kv.Costs(nil, e.Request, single)
+	scores = policy.Scores(nil, p, e.Request, single)
+	if len(s.decodes) == 0 {
+		return costs, scores
+	}
+	costs = policy.PrefillCosts(costs, kv, e.Request, l.Prefill)
+	if p, ok := policy.Unwrap(p).(policy.KV); ok {
+		return costs, policy.PrefillScores(scores, p, e.Request, &l)
+	}
+	return costs, policy.Scores(scores, p, e.Request, l.Prefill)
+}
 
-// excluded says why a rank is no candidate; paired is whether pairs are.
+// explainPairs adds the facts of a choice with pairs.
+func explainPairs(e *Explanation, s *Scratch) {
+	if len(s.decodes) == 0 {
+		return
+	}
+	kv, l := policy.KV{Options: e.Options}, s.pairCandidates()
+	e.First, e.Second = s.ranks[s.alone+s.pair.first], s.decodes[s.pair.second]
+	e.PairTTFT = policy.PairTTFT(kv, e.Request, s.candidates[:s.alone], &l, s.pair.first, s.pair.second)
+	for j, cost := range policy.DecodeCosts(nil, e.Request, &l, s.pair.first) {
+		e.Decodes = append(e.Decodes, Decoder{
+			Rank: s.decodes[j], Candidate: s.pair.decodes[j], Load: s.pair.loads[j], Cost: cost, Broken: l.Broken(s.pair.first, j),
+		})
+	}
+}
+
+// excluded returns why a rank is no candidate; paired: pairs are candidates.
 func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 	info, state := rank.Worker.Info(), rank.Worker.State()
 	facts := ""
 	if info != nil {
-		facts = againstIt(rank.Worker, info, now)
+		facts = faultWords(rank.Worker, info, now)
 	}
 	switch {
 	case info == nil:
 		return "has not described itself yet"
 	case !Serves(info, p.Model):
 		return "serves another model"
-	case p.DP >= 0 && p.DP != rank.DP:
+	case p.DP >= 0 && p.DP != rank.DPRank:
 		return "is not the data-parallel rank asked for"
 	case state == worker.Ready && facts != "":
 		return facts + ", and others are fit"
@@ -118,13 +127,13 @@ func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 	}
 }
 
-// againstIt says in words what the facts about its GPUs hold against a worker, "" for nothing that would leave it out.
-func againstIt(w *worker.Worker, info *worker.Info, now time.Time) string {
-	t := tierOfFacts(w.Verdict(now.UnixNano()), info)
-	if t == 0 {
+// faultWords describes the GPU fault of a worker, "" for none that excludes it.
+func faultWords(w *worker.Worker, info *worker.Info, now time.Time) string {
+	f := gpuFitness(w.Verdict(now.UnixNano()), info)
+	if f == 0 {
 		return ""
 	}
-	words := [...]string{"", "computes on several GPUs, which it should not", "has GPUs that must be drained", "has dead GPUs"}[t.against()]
+	words := [...]string{"", "computes on several GPUs, which it should not", "has GPUs that must be drained", "has dead GPUs"}[f.fault()]
 	if why := w.HealthAt(now).Reasons; len(why) > 0 {
 		words += " (" + why[0] + ")"
 	}

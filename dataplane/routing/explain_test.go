@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// TestExplainedIsPicked: whatever the state and the policy, what is explained is what is decided by the same chance.
+// TestExplainedIsPicked: Explain and Pick decide the same by the same draw, in any state and
+// with any policy.
 func TestExplainedIsPicked(t *testing.T) { bubble(t, 5, checkExplainedIsPicked) }
 
 func checkExplainedIsPicked(f *fleet) {
@@ -32,11 +33,12 @@ func checkExplainedIsPicked(f *fleet) {
 		for range rnd.IntN(4) {
 			leases = append(leases, f.ranks[i].Load.Begin(rnd.IntN(3000)))
 		}
-		// No rate: what is left must be the same at both questions, however much later the second one comes.
+		// No rate: the remaining tokens must be the same at both choices, however much later
+		// the second one comes.
 		f.ranks[i].Load.Report(time.Now(), worker.Report{Running: int64(rnd.IntN(9)), Most: 8, Pool: 10_000, Used: int64(rnd.IntN(9000))})
 	}
 	f.force(4, worker.Dead)
-	believed := routing.NewApprox(0)
+	believed := routing.NewApproxIndex(0)
 	for _, r := range f.ranks {
 		believed.Up(r.Worker, r.Worker.Info())
 	}
@@ -88,7 +90,8 @@ func TestExplainsNobody(t *testing.T) {
 	require.Equal(t, []string{rank, "serves another model", rank, rank, rank}, why)
 }
 
-// TestTrustScalesCredit: a rank whose overlaps turn out not to be there is credited with less, and says so.
+// TestTrustScalesCredit: a rank with wrong overlaps is credited with less, and the explanation
+// shows it.
 func TestTrustScalesCredit(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	ids := tokens(1, 400)
@@ -112,19 +115,19 @@ func TestTrustScalesCredit(t *testing.T) {
 	require.Equal(t, 360, x.Ranks[0].Cached)
 
 	// Silence.
-	f.ranks[1].Trust.Told(time.Now().Add(-time.Hour))
+	f.ranks[1].Trust.Confirmed(time.Now().Add(-time.Hour))
 	cached, _ = f.pick(prompt(ids))
 	require.Zero(t, cached[1])
 }
 
-// TestApproxPolicyBelievesAnswers: the rule of sglang-router is given what it was made for, not events.
-func TestApproxPolicyBelievesAnswers(t *testing.T) {
+// TestApproxPolicyUsesAnswers: sglang-router's rule gets overlap by answers, not by events.
+func TestApproxPolicyUsesAnswers(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	ids := tokens(1, 4000)
 	f.holds(0, radix.DomainKey{}, ids, 900, radix.TierGPU)
 	f.ranks[0].SetExact(true)
 	r := f.with(policy.Approx{})
-	r.Approx = routing.NewApprox(0)
+	r.Approx = routing.NewApproxIndex(0)
 	for _, rank := range f.ranks {
 		r.Approx.Up(rank.Worker, rank.Worker.Info())
 	}

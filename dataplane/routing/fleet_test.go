@@ -33,10 +33,10 @@ type node struct {
 	models, mode string
 	dp, tp       int
 	cache        bool // of a decode worker: it keeps prefixes
-	perGiB       int  // tokens whose KV takes a GiB; 0: it does not say
+	perGiB       int  // tokens in a GiB of KV; 0: it tells none
 }
 
-// describe is what the node answers to every GET.
+// describe is the node's answer to every GET.
 func (n *node) describe() string {
 	return fmt.Sprintf(`{"dp_size":%d,"tp_size":%d,"page_size":%d,"disaggregation_mode":%q,"disaggregation_decode_enable_radix_cache":%v,"data":[%s],
 		"memory_usage":{"kvcache":1,"token_capacity":%d}}`, max(n.dp, 1), n.tp, page, n.mode, n.cache, n.models, n.perGiB)
@@ -69,7 +69,7 @@ type fleet struct {
 	done  chan struct{}
 }
 
-// spy is a policy that remembers what it was asked and picks what it is told.
+// spy is a policy that records its input and picks a fixed candidate.
 type spy struct {
 	pick       int
 	req        policy.Request
@@ -187,7 +187,7 @@ func (f *fleet) holds(rank int, k radix.DomainKey, tokens []uint32, blocks int, 
 	f.t.Helper()
 	id := f.index.AddWorker()
 	r := f.ranks[rank]
-	r.SetHolders(append(append([]uint32{}, r.Holders()...), uint32(id)))
+	r.SetIndexIDs(append(append([]uint32{}, r.IndexIDs()...), uint32(id)))
 	f.store(id, k, tokens, blocks, tier)
 	return id
 }
@@ -234,7 +234,7 @@ func prompt(ids []uint32) *routing.Prompt {
 	return &routing.Prompt{Model: model, Tokens: ids, Exact: true, DP: -1}
 }
 
-// pick routes with the spy and returns what each candidate was credited with.
+// pick routes with the spy and returns the cached tokens of each candidate.
 func (f *fleet) pick(p *routing.Prompt, tried ...*worker.Rank) (cached []int, d routing.Decision) {
 	f.t.Helper()
 	d, err := f.router.Pick(&f.scratch, p, tried)

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// TestKnownHashes: a prompt whose leading blocks are hashed already is routed like any other, however many they are, and whatever
-// size and kind of blocks the workers have.
+// TestKnownHashes: a prompt with any number of known leading hashes is routed like any other,
+// for all sizes and kinds of blocks.
 func TestKnownHashes(t *testing.T) {
 	shapes := map[string]ingest.Shape{
 		"same blocks":  {Model: model, BlockSize: page},
@@ -36,7 +36,7 @@ func TestKnownHashes(t *testing.T) {
 	}
 }
 
-// TestKnownHashesAreNotMadeAgain gives a prompt the hashes of another one: they are what counts.
+// TestKnownHashesAreNotMadeAgain gives a prompt the hashes of another one: only they count.
 func TestKnownHashesAreNotMadeAgain(t *testing.T) {
 	f := newFleet(t, tiny())
 	ids := tokens(1, 41)

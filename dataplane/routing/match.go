@@ -8,125 +8,141 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// match fills s.byHolder with the prefix that each holder of the model has and
-// that is predicted of each rank, and tells d what may be predicted of this
-// prompt.
-func (r *Router) match(s *Scratch, p *Prompt, d *Decision) {
-	s.foretold = false
-	model := s.ranks[0].Worker.Info().Model()
-	for _, shape := range r.view().Shapes {
+// matcher finds the overlap of ranks with a prompt in the index.
+type matcher struct {
+	index *radix.Index
+	view  func() *ingest.View
+}
+
+// indexMatch is the result of a matcher: the overlap of each id of the index. A rank has an id
+// for each KV group of its event stream, and one for its predictions.
+type indexMatch struct {
+	byID      []overlap // zero between choices
+	found     []radix.Overlap
+	blocks    []radix.Hash // of the prompt, as far as they are known: in chain, or the prompt's own
+	chain     []radix.Hash
+	pairs     []uint32
+	bigrams   []radix.Hash
+	predicted bool // some overlap is of predictions
+}
+
+// match fills m with the overlaps of a model's ranks, and d with the block and scope of a
+// prediction.
+func (x *matcher) match(m *indexMatch, model string, p *Prompt, d *Decision) {
+	m.predicted = false
+	for _, shape := range x.view().Shapes {
 		if shape.Model != model {
 			continue
 		}
 		key := radix.DomainKey{Model: model, BlockSize: shape.BlockSize, LoRA: p.LoRA, Salt: p.Salt, Bigram: shape.Bigram}
-		domain, stored := r.index.FindDomain(key) // else nobody has stored a block of this kind
+		domain, stored := x.index.FindDomain(key) // else no rank holds a block of this domain
 		switch {
 		case !shape.Bigram:
-			d.block, d.scope = shape.BlockSize, r.index.Scope(key)
-			r.matchPlain(s, p, d, domain, stored)
+			d.block, d.scope = shape.BlockSize, x.index.Scope(key)
+			x.matchTokens(m, p, d, domain, stored)
 		case stored:
-			r.matchPairs(s, p, shape, domain)
+			x.matchBigrams(m, p, shape, domain)
 		}
 	}
 }
 
-// matchPlain matches blocks of tokens. They are hashed only as far as somebody
-// has them.
-func (r *Router) matchPlain(s *Scratch, p *Prompt, d *Decision, domain radix.Domain, stored bool) {
+// matchTokens matches blocks of tokens. It hashes them only as far as a rank holds them.
+func (x *matcher) matchTokens(m *indexMatch, p *Prompt, d *Decision, domain radix.Domain, stored bool) {
 	own := p.Block == d.block && len(p.Hashes) == len(p.Tokens)/d.block
 	if own {
-		s.blocks = p.Hashes // all of them: nothing is appended
+		m.blocks = p.Hashes // all of them: nothing is appended
 	} else {
-		s.blocks = s.chain[:0]
+		m.blocks = m.chain[:0]
 		if p.Block == d.block {
-			s.blocks = append(s.blocks, p.Hashes...)
+			m.blocks = append(m.blocks, p.Hashes...)
 		}
 	}
-	s.overlaps = s.overlaps[:0]
+	m.found = m.found[:0]
 	if stored {
-		s.overlaps, s.blocks = r.index.MatchTokens(s.overlaps, s.blocks, domain, p.Tokens, d.block)
+		m.found, m.blocks = x.index.MatchTokens(m.found, m.blocks, domain, p.Tokens, d.block)
 	}
-	held := len(s.overlaps)
-	s.overlaps, s.blocks = r.index.ForeseeTokens(s.overlaps, s.blocks, d.scope, p.Tokens, d.block)
-	s.foretold = s.foretold || len(s.overlaps) > held
-	s.record(d.block)
+	held := len(m.found)
+	m.found, m.blocks = x.index.MatchPredictedTokens(m.found, m.blocks, d.scope, p.Tokens, d.block)
+	m.predicted = m.predicted || len(m.found) > held
+	m.record(d.block)
 	if !own {
-		s.chain = s.blocks
+		m.chain = m.blocks
 	}
 }
 
-// matchPairs matches bigram pages. One of n positions holds the n pairs that
-// begin there, so the last token of a prompt begins none.
-func (r *Router) matchPairs(s *Scratch, p *Prompt, shape ingest.Shape, domain radix.Domain) {
-	s.pairs = s.pairs[:0]
+// matchBigrams matches pages of bigrams. A page of n positions has the n pairs that begin
+// there; the last token of a prompt begins none.
+func (x *matcher) matchBigrams(m *indexMatch, p *Prompt, shape ingest.Shape, domain radix.Domain) {
+	m.pairs = m.pairs[:0]
 	for i := range len(p.Tokens) - 1 {
-		s.pairs = append(s.pairs, p.Tokens[i], p.Tokens[i+1])
+		m.pairs = append(m.pairs, p.Tokens[i], p.Tokens[i+1])
 	}
-	s.overlaps, s.bigrams = r.index.MatchTokens(s.overlaps[:0], s.bigrams[:0], domain, s.pairs, 2*shape.BlockSize)
-	s.record(shape.BlockSize)
+	m.found, m.bigrams = x.index.MatchTokens(m.found[:0], m.bigrams[:0], domain, m.pairs, 2*shape.BlockSize)
+	m.record(shape.BlockSize)
 }
 
-// hashAll returns the hashes of all whole blocks of the prompt that was matched
-// last.
-func (s *Scratch) hashAll(x *radix.Index, p *Prompt, block int) []radix.Hash {
-	if rest := p.Tokens[len(s.blocks)*block:]; len(rest) >= block {
-		s.blocks = x.AppendHashes(s.blocks, rest, block)
-		s.chain = s.blocks
+// hashAll returns the hashes of all whole blocks of the prompt that was matched last.
+func (x *matcher) hashAll(m *indexMatch, p *Prompt, block int) []radix.Hash {
+	if rest := p.Tokens[len(m.blocks)*block:]; len(rest) >= block {
+		m.blocks = x.index.AppendHashes(m.blocks, rest, block)
+		m.chain = m.blocks
 	}
-	return s.blocks
+	return m.blocks
 }
 
-// record keeps each holder's longest prefix.
-func (s *Scratch) record(block int) {
-	for _, o := range s.overlaps {
-		if need := int(o.Worker) + 1 - len(s.byHolder); need > 0 {
-			s.byHolder = append(s.byHolder, make([]match, need)...)
+// record keeps the longest overlap of each id.
+func (m *indexMatch) record(block int) {
+	for _, o := range m.found {
+		if need := int(o.Worker) + 1 - len(m.byID); need > 0 {
+			m.byID = append(m.byID, make([]overlap, need)...)
 		}
-		if m := (match{tokens: int(o.Blocks) * block, gpu: int(o.GPU) * block, block: block}); m.tokens > s.byHolder[o.Worker].tokens {
-			s.byHolder[o.Worker] = m
+		if l := (overlap{tokens: int(o.Blocks) * block, gpu: int(o.GPU) * block, block: block}); l.tokens > m.byID[o.Worker].tokens {
+			m.byID[o.Worker] = l
 		}
 	}
 }
 
-// held returns the prefix that every KV group of the rank has, and nothing where
-// its events leave that in doubt.
-func (s *Scratch) held(rank *worker.Rank) match {
-	var least match
+// clear forgets the overlaps.
+func (m *indexMatch) clear() { clear(m.byID) }
+
+// of returns the overlap that every KV group of a rank has, and none where its events leave it
+// in doubt.
+func (m *indexMatch) of(rank *worker.Rank) overlap {
+	var least overlap
 	if rank.Doubt() != worker.NoDoubt {
 		return least
 	}
-	for i, id := range rank.Holders() {
-		if int(id) >= len(s.byHolder) {
-			return match{}
+	for i, id := range rank.IndexIDs() {
+		if int(id) >= len(m.byID) {
+			return overlap{}
 		}
-		m := s.byHolder[id]
-		if i == 0 || m.tokens < least.tokens {
-			least.tokens, least.block = m.tokens, m.block
+		o := m.byID[id]
+		if i == 0 || o.tokens < least.tokens {
+			least.tokens, least.block = o.tokens, o.block
 		}
-		if i == 0 || m.gpu < least.gpu {
-			least.gpu = m.gpu
+		if i == 0 || o.gpu < least.gpu {
+			least.gpu = o.gpu
 		}
 	}
 	return least
 }
 
-// foreseen returns the prefix that the rank's flights have cached, on the GPU,
-// or will.
-func (s *Scratch) foreseen(rank *worker.Rank) match {
-	if id := int(rank.Seat()) - 1; s.foretold && id >= 0 && id < len(s.byHolder) {
-		return s.byHolder[id]
+// predictedOf returns the overlap that requests in flight at a rank have on the GPU, or will.
+func (m *indexMatch) predictedOf(rank *worker.Rank) overlap {
+	if id := int(rank.PredictionID()) - 1; m.predicted && id >= 0 && id < len(m.byID) {
+		return m.byID[id]
 	}
-	return match{}
+	return overlap{}
 }
 
-// doubtful reports whether a candidate is credited with what it may have lost:
-// its worker's state has changed while answers are remembered.
-func (s *Scratch) doubtful(now time.Time) bool {
-	if !s.foretold {
+// stale reports whether a rank is credited with blocks that it may have lost: the state of its
+// worker has changed while predictions of ended requests stand.
+func (m *indexMatch) stale(ranks []*worker.Rank, now time.Time) bool {
+	if !m.predicted {
 		return false
 	}
-	for _, rank := range s.ranks {
-		if s.foreseen(rank).gpu > 0 && now.Sub(rank.Worker.Since()) < recentFor {
+	for _, rank := range ranks {
+		if m.predictedOf(rank).gpu > 0 && now.Sub(rank.Worker.Since()) < endedFor {
 			return true
 		}
 	}

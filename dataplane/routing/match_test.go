@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// TestCredit is what the engine itself reports: at least one token of a prompt
-// is always computed, and a page is cached whole.
+// TestCredit follows the engine's own reports: at least one token of a prompt is always
+// computed, and a page is cached whole.
 func TestCredit(t *testing.T) {
 	f := newFleet(t, tiny())
 	all := tokens(1, 40)
@@ -125,8 +125,8 @@ func TestNoCreditWithoutTheTokens(t *testing.T) {
 	require.Equal(t, []int{36}, cached, "the prompt itself, with the same scratch")
 }
 
-// TestPickAgainstNaive compares what Pick credits with a plain count, on random
-// caches; the memory of one pick must not be seen in the next.
+// TestPickAgainstNaive compares the overlaps of Pick with a plain count, on random caches; a
+// pick must leave no trace in the next.
 func TestPickAgainstNaive(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), &node{models: named(model), dp: 3})
 	rng := rand.New(rand.NewPCG(1, 1))

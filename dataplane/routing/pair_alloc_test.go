@@ -13,7 +13,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// pairRouter picks among so many prefill and decode workers, each of the former with half of the prompt, and two others.
+// pairRouter picks among so many prefill and decode workers, each of the former with half of
+// the prompt, and two others.
 func pairRouter(t testing.TB, prefill, decode int) (*fleet, *routing.Router, *routing.Prompt) {
 	t.Helper()
 	nodes := []*node{tiny(), tiny()}

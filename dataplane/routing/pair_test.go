@@ -82,7 +82,8 @@ func TestPairRanks(t *testing.T) {
 	require.Equal(t, "http://n00:1#0 http://n01:1#0", d.Rank.ID()+" "+d.Decode.ID())
 }
 
-// TestPairStates: each role has its best ranks by itself, and a pair is as fit as its worse half.
+// TestPairStates: each role has its best ranks by itself, and a pair is as fit as its worse
+// half.
 func TestPairStates(t *testing.T) {
 	const p0, p1, d0, d1, a = 0, 1, 2, 3, 4
 	long := prompt(tokens(1, 4000))
@@ -129,7 +130,8 @@ func TestPairStates(t *testing.T) {
 	}
 }
 
-// TestConditionalPair: in a mixed cluster short prompts go to an aggregated worker alone, by what they lack there.
+// TestConditionalPair: in a mixed cluster a prompt goes to an aggregated worker alone where it
+// lacks few tokens there.
 func TestConditionalPair(t *testing.T) {
 	f := pairFleet(t, tiny())
 	ids := tokens(1, 4000)
@@ -158,7 +160,7 @@ func TestConditionalPair(t *testing.T) {
 	assert.Equal(t, short, alone(prompt(ids), 0))
 }
 
-// TestAdapterOfAPair: whoever has the adapter goes first, and a pair has it when both halves do.
+// TestAdapterOfAPair: ranks with the adapter go first, and a pair has it when both halves do.
 func TestAdapterOfAPair(t *testing.T) {
 	with := func(mode string) *node { return &node{models: named(model, "sql"), mode: mode} }
 	p := prompt(tokens(1, 4000))
@@ -187,8 +189,8 @@ func TestAdapterOfAPair(t *testing.T) {
 	}
 }
 
-// TestHeldByDecode: what a decode worker has of a prompt counts only where it keeps prefixes at all.
-func TestHeldByDecode(t *testing.T) {
+// TestOverlapOfDecodeRank: overlap of a decode worker counts only where it has a prefix cache.
+func TestOverlapOfDecodeRank(t *testing.T) {
 	keeper := decodeNode()
 	keeper.cache = true
 	f := newFleet(t, prefillNode(), decodeNode(), keeper)
@@ -219,7 +221,8 @@ func TestPairPolicies(t *testing.T) {
 	}
 }
 
-// TestExplainPair: the explanation is of the choice, and says why ranks without another half are left out.
+// TestExplainPair: the explanation is of the choice, and says why ranks without another half
+// are left out.
 func TestExplainPair(t *testing.T) {
 	f := pairFleet(t, tiny())
 	lease := f.ranks[4].Load.Begin(1000)
@@ -252,8 +255,8 @@ func TestExplainPair(t *testing.T) {
 	}, why)
 }
 
-// TestBreakerKeepsAway: a worker whose breaker is open gets nothing while others are there, one request at a time when it is half
-// open, and everything again after an answer.
+// TestBreakerKeepsAway: a worker with an open breaker gets no request while others are there,
+// one at a time when it is half open, and all again after an answer.
 func TestBreakerKeepsAway(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
@@ -289,7 +292,7 @@ func TestBreakerKeepsAway(t *testing.T) {
 		require.Zero(t, share())
 		time.Sleep(2 * time.Second)
 		require.Equal(t, 1, share())
-		bad.Fine(time.Now())
+		bad.Succeeded(time.Now())
 		require.Equal(t, 5, share())
 
 		fail(3)
@@ -299,7 +302,7 @@ func TestBreakerKeepsAway(t *testing.T) {
 	})
 }
 
-// TestTrialsAmongMany: of many choices at once, one tries a worker whose breaker is half open.
+// TestTrialsAmongMany: of many choices at once, one tries a worker with a half-open breaker.
 func TestTrialsAmongMany(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
@@ -340,7 +343,7 @@ func TestLeft(t *testing.T) {
 	for range 3 {
 		f.ranks[0].Worker.Fault(time.Unix(1, 0)) // half open by now
 	}
-	require.True(t, f.router.Left(&f.scratch, p, f.ranks[1:3]))
-	require.True(t, f.router.Left(&f.scratch, p, f.ranks[1:3]), "asking takes no place")
-	require.False(t, f.router.Left(&f.scratch, p, f.ranks[:2]))
+	require.True(t, f.router.HasUntried(&f.scratch, p, f.ranks[1:3]))
+	require.True(t, f.router.HasUntried(&f.scratch, p, f.ranks[1:3]), "asking takes no place")
+	require.False(t, f.router.HasUntried(&f.scratch, p, f.ranks[:2]))
 }

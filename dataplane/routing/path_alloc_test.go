@@ -18,7 +18,7 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// path is what a request goes through between its bytes and the worker's, and after the answer.
+// path is the way of a request from its bytes to the worker's, and after the answer.
 type path struct {
 	t      *testing.T
 	router *routing.Router
@@ -54,7 +54,7 @@ func (p *path) request(api openai.API, body []byte) {
 	p.usage.Reset(api, false)
 	_, _ = p.usage.Write(p.answer)
 	u := p.usage.Usage()
-	p.router.Ended(p.s, flight, p.reply, time.Now().Add(time.Hour))
+	p.router.Finish(p.s, flight, p.reply, time.Now().Add(time.Hour))
 	p.router.Answered(p.s, &q, &d, u.PromptTokens, u.CachedTokens)
 	lease.End()
 	p.router.Failed(p.s, &d)
@@ -62,9 +62,9 @@ func (p *path) request(api openai.API, body []byte) {
 	p.s.Trim()
 }
 
-// TestRequestDoesNotAllocate: from a body's bytes over its ids or text, hashes, what is known of them and the choice, to what is learnt
-// from the answer; with events and without, of prompts that come again and of prompts that nobody has seen. Only what is foretold of the
-// latter takes memory.
+// TestRequestDoesNotAllocate: from a body's bytes over its ids or text, hashes, overlap and
+// choice to the lessons of the answer; with events and without, of prompts that come again and
+// of new ones. Only the predictions of new ones take memory.
 func TestRequestDoesNotAllocate(t *testing.T) {
 	text := func(unique int) []byte {
 		return []byte(`{"model":"tiny","messages":[{"role":"user","content":"` + strconv.Itoa(unique) + strings.Repeat(`some words,\n`, 700) + `"}]}`)
@@ -85,8 +85,10 @@ func TestRequestDoesNotAllocate(t *testing.T) {
 		{"ids, known", openai.APIGenerate, ids, false, 2, 0},
 		{"ids, new", openai.APIGenerate, ids, false, 400, 0},
 		{"ids, known, events", openai.APIGenerate, ids, true, 2, 0},
-		// What nobody holds is foretold as a run of its own, which is one object, and the first in its part of the table of runs takes another.
-		// Of these 400 each finds its run still there where all come within the 100 ms that a prediction outlives its answer.
+		// A block without a holder is predicted as a run of its own, which is one object, and
+		// the first in its part of the table of runs takes another. Each of these 400 finds its
+		// run still there where all come within the 100 ms that a prediction outlives its
+		// answer.
 		{"ids, new, events", openai.APIGenerate, ids, true, 400, 2},
 	}
 	for _, tt := range tests {
@@ -104,7 +106,8 @@ func TestRequestDoesNotAllocate(t *testing.T) {
 			for range 5000 { // from here on each answer takes an older one's place, and each new prompt another one's
 				next()
 			}
-			// How many ended answers are predictions at a time hangs on how fast requests come, and room for more of them is made once.
+			// How many ended answers are predictions at a time hangs on how fast requests come,
+			// and room for more of them is made once.
 			for range 50 {
 				if testing.AllocsPerRun(200, next) <= tt.most {
 					return
@@ -115,11 +118,12 @@ func TestRequestDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// newPath has three workers, of which the first tells what it holds where there are events; the tree has room for some 60 prompts.
+// newPath has three workers, of which the first tells its blocks where there are events; the
+// approximate index has room for some 60 prompts.
 func newPath(t *testing.T, events bool) *path {
 	t.Helper()
 	f := newFleet(t, tiny(), tiny(), tiny())
-	f.router.Approx = routing.NewApprox(64 << 10)
+	f.router.Approx = routing.NewApproxIndex(64 << 10)
 	for _, r := range f.ranks {
 		f.router.Approx.Up(r.Worker, r.Worker.Info())
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// predicted returns what the last pick's candidates were expected to hold soon.
+// predicted returns the predicted tokens of the last pick's candidates.
 func (f *fleet) predicted() (out []int) {
 	for _, c := range f.spy.candidates {
 		out = append(out, c.Predicted)
@@ -23,7 +23,7 @@ func (f *fleet) predicted() (out []int) {
 }
 
 // dispatch routes a prompt and sends it.
-func (f *fleet) dispatch(p *routing.Prompt) (routing.Decision, *routing.Flight) {
+func (f *fleet) dispatch(p *routing.Prompt) (routing.Decision, *routing.Prediction) {
 	f.t.Helper()
 	_, d := f.pick(p)
 	return d, f.router.Dispatch(&f.scratch, p, &d)
@@ -51,7 +51,7 @@ func TestPromptsInFlightArePredicted(t *testing.T) {
 		_, other := f.pick(&routing.Prompt{Model: model, Tokens: next, Exact: true, DP: -1, Salt: "s"})
 		require.Zero(f.t, other.Predicted, "another salt shares nothing")
 
-		f.router.Land(flight)
+		f.router.Withdraw(flight)
 		cached, _ = f.pick(prompt(next))
 		require.Equal(f.t, []int{0, 0}, cached)
 		require.Equal(f.t, []int{0, 0}, f.predicted())
@@ -64,27 +64,27 @@ func TestWhatIsNotPredicted(t *testing.T) {
 		flight.Prefilled()
 		f.pick(prompt(tokens(1, 9)))
 		require.Equal(f.t, []int{0}, f.predicted())
-		f.router.Land(flight)
+		f.router.Withdraw(flight)
 
 		d, none := f.dispatch(&routing.Prompt{Model: model, Tokens: tokens(1, 8), Exact: true, Opaque: true, DP: -1})
 		require.Nil(f.t, none, "an opaque prompt")
 		require.Zero(f.t, d.Predicted)
 		none.Prefilled()
-		f.router.Ended(&f.scratch, none, nil, time.Now())
-		f.router.Land(none)
+		f.router.Finish(&f.scratch, none, nil, time.Now())
+		f.router.Withdraw(none)
 	})
 }
 
-// TestLostFlights: a flight that nobody lands is given up when it is too old or
-// too many others follow, and may be landed all the same.
-func TestLostFlights(t *testing.T) {
+// TestLostPredictions: a prediction that no caller ends is removed when it is too old or too
+// many others follow, and may be ended all the same.
+func TestLostPredictions(t *testing.T) {
 	first := prompt(tokens(1, 8))
 	next := prompt(tokens(1, 9))
 	for name, lose := range map[string]func(f *fleet){
 		"too old": func(f *fleet) {
 			time.Sleep(11 * time.Minute)
 			_, other := f.dispatch(prompt(tokens(9, 8)))
-			f.router.Land(other)
+			f.router.Withdraw(other)
 		},
 		"too many": func(f *fleet) {
 			for i := range uint32(4096) {
@@ -92,10 +92,10 @@ func TestLostFlights(t *testing.T) {
 			}
 		},
 	} {
-		for end, land := range map[string]func(f *fleet, flight *routing.Flight){
-			"landed": func(f *fleet, flight *routing.Flight) { f.router.Land(flight) },
-			"ended": func(f *fleet, flight *routing.Flight) {
-				f.router.Ended(&f.scratch, flight, tokens(2, 9), time.Now())
+		for end, land := range map[string]func(f *fleet, flight *routing.Prediction){
+			"landed": func(f *fleet, flight *routing.Prediction) { f.router.Withdraw(flight) },
+			"ended": func(f *fleet, flight *routing.Prediction) {
+				f.router.Finish(&f.scratch, flight, tokens(2, 9), time.Now())
 			},
 		} {
 			t.Run(name+"/"+end, func(t *testing.T) {
@@ -117,9 +117,9 @@ func TestLostFlights(t *testing.T) {
 	}
 }
 
-// TestSeatsAreGivenBack: what is known of a rank's predictions goes with the
-// rank, but not while something is predicted of it.
-func TestSeatsAreGivenBack(t *testing.T) {
+// TestPredictionIDsAreReleased: the index id of a rank's predictions goes with the rank, after
+// its last prediction.
+func TestPredictionIDsAreReleased(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	f.spy.pick = 1
 	_, flight := f.dispatch(prompt(tokens(1, 8)))
@@ -129,11 +129,11 @@ func TestSeatsAreGivenBack(t *testing.T) {
 	f.spy.pick = 0
 	_, second := f.dispatch(prompt(tokens(1, 8)))
 	require.Equal(t, 2, f.index.Stats().Workers, "something is in flight at the rank that is gone")
-	require.NotZero(t, rank.Seat())
-	f.router.Land(flight)
+	require.NotZero(t, rank.PredictionID())
+	f.router.Withdraw(flight)
 	require.Equal(t, 1, f.index.Stats().Workers)
-	require.Zero(t, rank.Seat())
-	f.router.Land(second)
+	require.Zero(t, rank.PredictionID())
+	f.router.Withdraw(second)
 	require.Equal(t, 1, f.index.Stats().Workers, "a rank that is there keeps its seat")
 	require.Zero(t, f.index.Stats().Predictions)
 }
@@ -153,7 +153,7 @@ func TestPredictionIsTheSharedPrefix(t *testing.T) {
 			}
 			want := min(same, len(b)-1) / page * page
 			require.Equal(f.t, []int{want}, f.predicted(), "%d of %d and %d tokens shared", same, len(a), len(b))
-			f.router.Land(flight)
+			f.router.Withdraw(flight)
 		}
 	})
 }
@@ -181,13 +181,13 @@ func TestPredictionWithKnownHashes(t *testing.T) {
 			require.Equal(t, []int{0, 40}, f.predicted(), "%d known, %d stored", known, stored)
 			f.pick(prompt(join(ids[:21], tokens(2, 5))))
 			require.Equal(t, []int{0, 20}, f.predicted(), "%d known, %d stored", known, stored)
-			f.router.Land(flight)
+			f.router.Withdraw(flight)
 		}
 	}
 }
 
-// TestPredictionsOfSeveralGroups: what a hybrid model's rank is working on is
-// predicted, and never certain.
+// TestPredictionsOfSeveralGroups: blocks in flight at a rank of a hybrid model are predicted,
+// and never certain.
 func TestPredictionsOfSeveralGroups(t *testing.T) {
 	f := newFleet(t, tiny())
 	ids := tokens(1, 17)
@@ -198,7 +198,7 @@ func TestPredictionsOfSeveralGroups(t *testing.T) {
 	cached, _ := f.pick(prompt(ids))
 	require.Equal(t, []int{4}, cached)
 	require.Equal(t, []int{16}, f.predicted())
-	f.router.Land(flight)
+	f.router.Withdraw(flight)
 }
 
 func TestFlightsFromManyGoroutines(t *testing.T) {
@@ -218,7 +218,7 @@ func TestFlightsFromManyGoroutines(t *testing.T) {
 				}
 				flight := r.Dispatch(&s, p, &d)
 				flight.Prefilled()
-				r.Land(flight)
+				r.Withdraw(flight)
 			}
 		})
 	}

@@ -72,7 +72,8 @@ func TestSessionsAreApart(t *testing.T) {
 	}
 }
 
-// TestSessionsAtOnce: a session that two requests move at once has one of the two ranks, never a third one's.
+// TestSessionsAtOnce: a session that two requests move at once has one of the two ranks, never
+// a third one's.
 func TestSessionsAtOnce(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	sessions := routing.NewSessions()
@@ -103,7 +104,7 @@ func TestSessionsAtOnce(t *testing.T) {
 		p.Session = routing.SessionKey(strconv.Itoa(i))
 		_, err := r.Pick(&f.scratch, p, nil)
 		require.NoError(t, err)
-		require.Contains(t, []uint64{0, f.ranks[0].Hash(), f.ranks[1].Hash()}, watcher.req.Home)
+		require.Contains(t, []uint64{0, f.ranks[0].IDHash(), f.ranks[1].IDHash()}, watcher.req.Home)
 	}
 }
 
@@ -112,31 +113,6 @@ func TestSessionKey(t *testing.T) {
 	require.Equal(t, routing.SessionKey("abc"), routing.SessionKey([]byte("abc")))
 	require.NotEqual(t, routing.SessionKey("abc"), routing.SessionKey("abd"))
 }
-
-func TestPrefixOfPrompt(t *testing.T) {
-	f := newFleet(t, tiny())
-	watcher := &prefixSpy{}
-	r := f.with(watcher)
-	prefix := func(change func(p *routing.Prompt)) uint64 {
-		p := prompt(tokens(1, 1000))
-		change(p)
-		_, err := r.Pick(&f.scratch, p, nil)
-		require.NoError(t, err)
-		return watcher.req.Prefix
-	}
-	plain := prefix(func(*routing.Prompt) {})
-	require.NotZero(t, plain)
-	require.Equal(t, plain, prefix(func(p *routing.Prompt) { p.Tokens = append(tokens(1, 256), 7, 8) }), "256 tokens decide")
-	require.NotEqual(t, plain, prefix(func(p *routing.Prompt) { p.Tokens = append(tokens(1, 255), 7, 8) }))
-	require.NotEqual(t, plain, prefix(func(p *routing.Prompt) { p.LoRA = "x" }), "another cache")
-	byText := prefix(func(p *routing.Prompt) { p.Exact, p.Tokens, p.Text = false, nil, []byte("hello") })
-	require.NotZero(t, byText)
-	require.Zero(t, prefix(func(p *routing.Prompt) { p.Exact, p.Tokens = false, nil }))
-}
-
-type prefixSpy struct{ spy }
-
-func (*prefixSpy) Needs() policy.Needs { return policy.NeedsPrefix }
 
 func TestAdapterAffinity(t *testing.T) {
 	f := newFleet(t, tiny(), &node{models: named(model, "sql")}, &node{models: named(model, "sql", "poem")}, tiny())
@@ -159,30 +135,4 @@ func TestAdapterAffinity(t *testing.T) {
 	require.Equal(t, []int{0, 1, 2, 3}, ids("tiny:new", "new"), "nobody has it: anybody may load it")
 	require.Equal(t, []int{0, 1, 3}, ids("tiny:poem", "poem", f.ranks[2]), "who has it failed")
 	require.Equal(t, []int{0, 1, 2, 3}, ids(model, ""))
-}
-
-type familySpy struct{ spy }
-
-func (*familySpy) Needs() policy.Needs { return policy.NeedsFamily }
-
-// What all prompts begin with is no name of one where the policy wants an adaptive prefix.
-func TestFamilyOfPrompt(t *testing.T) {
-	f := newFleet(t, tiny(), tiny(), tiny(), tiny())
-	watcher := &familySpy{}
-	r := f.with(watcher)
-	name := func(last uint32, change func(p *routing.Prompt)) uint64 {
-		p := prompt(append(tokens(1, 500), last, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))
-		change(p)
-		_, err := r.Pick(&f.scratch, p, nil)
-		require.NoError(t, err)
-		return watcher.req.Prefix
-	}
-	exact := func(*routing.Prompt) {}
-	require.Equal(t, name(7, exact), name(8, exact), "nothing says yet that all begin so")
-	for i := range uint32(100) {
-		name(1000+i, exact)
-	}
-	require.NotEqual(t, name(7, exact), name(8, exact), "512 tokens differ")
-	require.Equal(t, name(7, exact), name(7, exact))
-	require.Zero(t, name(7, func(p *routing.Prompt) { p.Exact, p.Tokens = false, nil }))
 }

@@ -17,66 +17,86 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/sidecar/health"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// Cluster is where the node tells of itself; [cluster.Cluster] is one. One goroutine calls it.
+// Cluster takes the node's record; [cluster.Cluster] is one. One goroutine calls it.
 type Cluster interface {
-	// AnnounceNode replaces the node's record and keeps renewing it.
+	// AnnounceNode replaces the record and keeps renewing it.
 	AnnounceNode(n cluster.Node) error
-	// Withdraw takes it back.
+	// Withdraw removes the record.
 	Withdraw()
-	// View is the cluster as it is known now, never nil.
+	// View returns the present view of the cluster, never nil.
 	View() *cluster.View
 }
 
-// AgentsFunc returns what NIXL agents have done, by what they are for.
-type AgentsFunc func() map[string]nixl.Stats
-
-// Extra is what other parts of the sidecar add to its record, report and metrics. Each function is called about once a second.
-type Extra struct {
-	Tier    func() *cluster.Tier   // nil: the node keeps no KV tier
-	Links   func() []cluster.Link  // nil: none are measured
-	Metrics []prometheus.Collector // served beside the node's own
-	NIXL    []AgentsFunc           // what NIXL agents have done, by what they are for; two agents never have one name
-	// Handle answers requests to paths that the node does not have, of any method, and says whether it did; nil: there are none.
-	Handle func(ctx *fasthttp.RequestCtx) bool
+// Bus carries messages between the members of a cluster; [cluster.Cluster] is one.
+type Bus interface {
+	announce.Bus
+	// Request returns the first answer to a message.
+	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
+	// Watch calls f with the present view and each new one, from one goroutine.
+	Watch(f func(*cluster.View)) (stop func())
 }
 
-// Config says what a node is and where it looks; zero fields take the defaults.
+// Config configures a Sidecar; zero fields take the defaults.
 type Config struct {
-	Name      string // in the cluster; default the host's name
+	Name      string // of the node in the cluster; default the host's name
 	Version   string
 	Listen    string  // of /metrics, /status, /health, /ready; default 127.0.0.1:9400
 	Advertise string  // host or address under which routers reach workers that listen on all addresses; default loopback
-	Cluster   Cluster // nil: nobody is told
-	Extra     Extra
+	Cluster   Cluster // nil: there is none
+	Bus       Bus     // of Cluster, or nil
 
-	Workers   []string      // URLs that the operator names
-	NoFind    bool          // use those only
-	Ports     Ports         // that are looked at for workers; default 1024 to 65535
-	FindEvery time.Duration // between two looks at the listening sockets; default 5 s: the kernel walks all of its table of connections for one
-	Proc      string        // default /proc
+	Tier        TierConfig
+	Links       LinkConfig
+	NIXLLibrary string // libnixl_capi.so; default: NIXL's own search
+
+	Workers       []string      // URLs from the operator
+	NoDiscovery   bool          // use those only
+	Ports         Ports         // of possible workers; default 1024 to 65535
+	DiscoverEvery time.Duration // interval of scans of the listening sockets; default 5 s: the kernel walks its table of connections for each
+	Proc          string        // default /proc
 
 	NVML   nvml.Config
 	Health health.Config
 
-	ProbeEvery time.Duration                 // between two GET /ready of a worker; default 2 s: routers probe for themselves, four times a second
-	TLS        func(host string) *tls.Config // of workers with https; default as in package worker
-	Dial       func(ctx context.Context, network, addr string) (net.Conn, error)
-	Log        *slog.Logger
+	Probing ProbeConfig
+	Log     *slog.Logger
+
+	extra extra // of the sidecar's own parts
+}
+
+// ProbeConfig configures the connections to workers.
+type ProbeConfig struct {
+	Every time.Duration                 // interval of GET /ready; default 2 s: routers probe four times a second themselves
+	TLS   func(host string) *tls.Config // of https; default as in package worker
+	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// extra is the contribution of the KV tier and the link prober to record, report and metrics. Each
+// function is called about once a second.
+type extra struct {
+	tier    func() *cluster.Tier           // nil: there is no KV tier
+	links   func() []cluster.Link          // nil: links are not measured
+	metrics []prometheus.Collector         // besides the sidecar's own
+	agents  []func() map[string]nixl.Stats // of NIXL, by name; names are unique
+	// handle answers requests to other paths than the sidecar's, and reports whether it did; nil:
+	// none.
+	handle func(ctx *fasthttp.RequestCtx) bool
 }
 
 // ErrPorts is a list of ports that cannot be read.
-var ErrPorts = errors.New("node: bad list of ports")
+var ErrPorts = errors.New("sidecar: bad list of ports")
 
 // Ports is a set of ports as closed intervals.
 type Ports [][2]uint16
 
-// anyPort leaves out the ports of system services: SGLang's default is 30000.
-var anyPort = Ports{{1024, 65535}}
+// defaultPorts excludes the ports of system services: SGLang's default is 30000.
+var defaultPorts = Ports{{1024, 65535}}
 
 // ParsePorts reads "30000-30007,8000".
 func ParsePorts(text string) (Ports, error) {
@@ -105,7 +125,7 @@ func (p Ports) has(port uint16) bool {
 	return false
 }
 
-// String writes what ParsePorts reads.
+// String returns the form that ParsePorts reads.
 func (p Ports) String() string {
 	parts := make([]string, len(p))
 	for i, r := range p {
@@ -128,11 +148,11 @@ func (c *Config) setDefaults() error {
 	c.Version = cmp.Or(c.Version, "dev")
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:9400") // dcgm-exporter's port
 	c.Advertise = strings.Trim(cmp.Or(c.Advertise, "127.0.0.1"), "[]")
-	c.FindEvery = cmp.Or(c.FindEvery, 5*time.Second)
-	c.ProbeEvery = cmp.Or(c.ProbeEvery, 2*time.Second)
+	c.DiscoverEvery = cmp.Or(c.DiscoverEvery, 5*time.Second)
+	c.Probing.Every = cmp.Or(c.Probing.Every, 2*time.Second)
 	c.Proc = cmp.Or(c.Proc, "/proc")
 	if len(c.Ports) == 0 {
-		c.Ports = anyPort
+		c.Ports = defaultPorts
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

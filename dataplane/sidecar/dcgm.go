@@ -6,11 +6,12 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// dcgm is a metric of dcgm-exporter: its name, type and words are those of its default-counters.csv, and what is not there, of DCGM's
-// dcgm_fields.h. Listed is only what is the same quantity in the same unit, from the same call of NVML. Left out
-// for that reason: DCGM_FI_PROF_* (profiling counters of the hardware; its PCIe and NVLink bytes count packet headers, NVML's do not),
-// DCGM_FI_DEV_PCIE_*_THROUGHPUT (a sample of 20 ms, deprecated there), the two CRC counts of NVLink (NVML's current field does not tell them apart).
-type dcgm struct {
+// dcgmMetric is a metric of dcgm-exporter, with name, type and help of its default-counters.csv
+// or of DCGM's dcgm_fields.h. It is the same quantity in the same unit, from the same call of
+// NVML. That excludes DCGM_FI_PROF_* (profiling counters, whose PCIe and NVLink bytes count
+// packet headers), DCGM_FI_DEV_PCIE_*_THROUGHPUT (a sample of 20 ms, deprecated) and the two CRC
+// counts of NVLink, which NVML's current field does not tell apart.
+type dcgmMetric struct {
 	name string
 	kind prometheus.ValueType
 	help string
@@ -23,7 +24,7 @@ const (
 	mib     = 1 << 20
 )
 
-// value is a fact in another unit.
+// value converts a fact to another unit.
 func value[T ~int | ~uint64](v nvml.Opt[T], unit float64) nvml.Opt[float64] {
 	return nvml.Opt[float64]{Value: float64(v.Value) / unit, OK: v.OK}
 }
@@ -35,7 +36,7 @@ func flag(v nvml.Opt[bool]) nvml.Opt[float64] {
 	return nvml.Opt[float64]{OK: v.OK}
 }
 
-// sumLinks adds a counter over all NVLinks; nothing where no link has it.
+// sumLinks adds a counter over all NVLinks that have it.
 func sumLinks(links []nvml.Link, of func(*nvml.Link) nvml.Opt[uint64]) nvml.Opt[float64] {
 	var sum nvml.Opt[float64]
 	for i := range links {
@@ -46,8 +47,9 @@ func sumLinks(links []nvml.Link, of func(*nvml.Link) nvml.Opt[uint64]) nvml.Opt[
 	return sum
 }
 
-// nvlinkBandwidth is DCGM's: what was sent and received since the last read, in units of 1000 KiB a second (DcgmCacheManager.cpp,
-// ReadAndCacheNvLinkBandwidth). dcgm-exporter calls it a counter, and so does this, for dashboards that were made for it.
+// nvlinkBandwidth returns the bytes sent and received since the last read in units of 1000 KiB a
+// second, as DCGM does (DcgmCacheManager.cpp, ReadAndCacheNvLinkBandwidth). dcgm-exporter calls
+// it a counter, and so do its dashboards.
 func nvlinkBandwidth(g *GPUReport) nvml.Opt[float64] {
 	var sum nvml.Opt[float64]
 	for i := range g.Facts.Links {
@@ -59,7 +61,7 @@ func nvlinkBandwidth(g *GPUReport) nvml.Opt[float64] {
 	return sum
 }
 
-// lastXID is the newest XID, 0 while none came.
+// lastXID returns the newest XID, or 0.
 func lastXID(g *GPUReport) nvml.Opt[float64] {
 	if n := len(g.Facts.XIDs); n > 0 {
 		return nvml.Some(float64(g.Facts.XIDs[n-1].Code))
@@ -67,7 +69,7 @@ func lastXID(g *GPUReport) nvml.Opt[float64] {
 	return nvml.Some(0.0)
 }
 
-// recoveries exist on Blackwell too, from another counter, which is not this metric.
+// recoveries leaves out Blackwell, whose recoveries are another counter than this metric.
 func recoveries(l *nvml.Link) nvml.Opt[uint64] {
 	if !l.Replays.OK {
 		return nvml.Opt[uint64]{}
@@ -75,7 +77,7 @@ func recoveries(l *nvml.Link) nvml.Opt[uint64] {
 	return l.Recoveries
 }
 
-var dcgmMetrics = []dcgm{
+var dcgmMetrics = []dcgmMetric{
 	{"DCGM_FI_DEV_SM_CLOCK", gauge, "SM clock frequency (in MHz).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Clocks.SM, 1) }},
 	{"DCGM_FI_DEV_MEM_CLOCK", gauge, "Memory clock frequency (in MHz).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Clocks.Memory, 1) }},
 	{"DCGM_FI_DEV_CLOCKS_EVENT_REASONS", gauge, "Current clock event reasons (bitmask of DCGM_CLOCKS_EVENT_REASON_*).", func(g *GPUReport) nvml.Opt[float64] {
@@ -136,5 +138,5 @@ var dcgmMetrics = []dcgm{
 	{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", counter, "Total number of NVLink bandwidth counters for all lanes", nvlinkBandwidth},
 }
 
-// xidErrors is told only where the driver tells XIDs: 0 would mean that there were none.
-var xidErrors = dcgm{"DCGM_FI_DEV_XID_ERRORS", gauge, "Value of the last XID error encountered.", lastXID}
+// xidErrors is sent only where the driver reports XIDs: 0 would mean that there were none.
+var xidErrors = dcgmMetric{"DCGM_FI_DEV_XID_ERRORS", gauge, "Value of the last XID error encountered.", lastXID}

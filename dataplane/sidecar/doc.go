@@ -1,23 +1,40 @@
-// Package sidecar is the sidecar of one GPU node. It finds the SGLang workers of its machine, learns from the driver how their GPUs are, and
-// tells the cluster's routers of both: at once what matters for a choice, gently what does not. Metrics and all facts are served over HTTP.
+// Package sidecar is the process beside the SGLang workers of one GPU node. It discovers the
+// workers, watches the health of their GPUs, keeps the node's KV tier, measures links to other
+// nodes, and writes all of it into the node's record in the cluster: news for routing at once,
+// other numbers every two seconds. It serves metrics and its state over HTTP.
 //
-// Workers are named by the operator, or found: each new listening socket is asked once for GET /server_info. Workers are placed on
-// GPUs by the processes that the driver lists for each, else by their environment and their own arguments. What cannot be seen (processes of
-// other users, sockets of other network namespaces) is said in [Report], not guessed.
+// Workers are named by the operator, or discovered: each new listening socket is asked once for
+// GET /server_info. The GPUs of a worker are those whose process lists name its processes, else
+// those of its environment and arguments. Facts that this user cannot see (processes of other
+// users, sockets of other network namespaces) are reported as unknown in [Report], not guessed.
+//
+//	file          job
+//	sidecar.go    composition: New, Run
+//	discovery.go  workers, by listening sockets (sockets.go) and processes (process.go)
+//	gpuassign.go  GPUs of workers
+//	reporter.go   reports: driver facts, health (package health) and workers
+//	record.go     the node's record in the cluster
+//	tier.go       KV tier: store, peers, announcements, pull hints
+//	links.go      link measurements (package link)
+//	source.go     workers for a router in the same process
+//	http.go       HTTP API, with metrics.go and dcgm.go
 //
 // # Concurrency
 //
-// [Node.Run] owns all goroutines and returns when they have ended: the owner of the driver ([nvml.Monitor]); the finder, which alone reads
-// the tables of sockets and adds and removes workers; the monitors of the workers, by [worker.Registry]; the judge, which alone
-// holds the health tracker, and makes one immutable [Report] of everything each second and with each change; the announcer, which alone
-// calls the [Cluster], so that a slow one holds up nobody; and the HTTP server. Any goroutine may call [Node.Report]: it is one atomic load.
-// The finder's lock guards the list of workers that it hands to the judge, and is held to copy it.
+// [Sidecar.Run] owns all goroutines and returns when they have ended: the owner of the driver
+// ([nvml.Monitor]); discovery, which alone adds and removes workers; the monitors of the workers,
+// by [worker.Registry]; the reporter, which alone has the health tracker, and publishes an
+// immutable [Report] each second and with each change; the record writer, which alone calls the
+// [Cluster], so that a slow cluster delays no other part; the HTTP server; the KV tier and the
+// link prober. Any goroutine may call [Sidecar.Report], which is one atomic load. discovery.mu
+// guards the list of workers for the reporter, and is held to copy it.
 //
 // # Ownership
 //
-// A published Report is never changed, nor is a record that was handed to the Cluster.
+// A published Report never changes, nor does a record that the Cluster has taken.
 //
 // # Errors
 //
-// [New] says which setting it cannot use. Nothing that the machine or the driver does ends Run: it is in the Report.
+// [New] names the setting that it cannot use. Failures of the machine and the driver do not end
+// Run: the Report has them.
 package sidecar

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,45 +14,40 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// drain bounds how long answers that are under way hold up the end of Run.
-const drain = 2 * time.Second
+// shutdownTimeout bounds the wait for answers under way at the end of Run.
+const shutdownTimeout = 2 * time.Second
 
-// api is the node's HTTP API. It changes nothing, and what it says is no secret of users: dcgm-exporter serves as much to anyone.
+// api is the sidecar's HTTP API. It only reads, and its facts are no user's secret: dcgm-exporter
+// serves as much to any client.
 type api struct {
-	n       *Node
+	sidecar *Sidecar
 	metrics *prometheus.Registry
 }
 
-func newAPI(n *Node) *api {
-	a := &api{n: n, metrics: prometheus.NewRegistry()}
-	a.metrics.MustRegister(
-		&collector{n: n}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	for _, c := range n.cfg.Extra.Metrics {
-		a.metrics.MustRegister(c)
-	}
-	return a
-}
-
 // serve answers until ctx ends.
-func (n *Node) serve(ctx context.Context) error {
+func (a *api) serve(ctx context.Context) error {
+	s := a.sidecar
+	a.metrics = prometheus.NewRegistry()
+	a.metrics.MustRegister(
+		&collector{sidecar: s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	a.metrics.MustRegister(s.cfg.extra.metrics...)
 	server := &fasthttp.Server{
-		Handler: newAPI(n).handle, Name: "warmpath-node", NoDefaultDate: true, CloseOnShutdown: true,
+		Handler: a.handle, Name: "warmpath-node", NoDefaultDate: true, CloseOnShutdown: true,
 		ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, // scrapes come each 15 to 60 s, and keep their connection
 		MaxRequestBodySize: 1 << 24, Concurrency: 256, // a hint with 1 M token ids has 8 MB
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(n.listener) }()
+	go func() { ended <- server.Serve(s.listener) }()
 	select {
 	case err := <-ended:
-		return fmt.Errorf("cannot serve the node's API: %w", err)
+		return fmt.Errorf("cannot serve the sidecar's API: %w", err)
 	case <-ctx.Done():
 	}
-	shut, stop := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	shut, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer stop()
 	err := server.ShutdownWithContext(shut)
-	// Shutdown closes only what Serve has begun to accept from.
-	n.Close()
+	_ = s.listener.Close() // Shutdown closes only listeners that Serve has begun to accept from
 	if served := <-ended; served != nil && !errors.Is(served, net.ErrClosed) {
 		err = errors.Join(err, served)
 	}
@@ -62,7 +55,7 @@ func (n *Node) serve(ctx context.Context) error {
 }
 
 func (a *api) handle(ctx *fasthttp.RequestCtx) {
-	if h := a.n.cfg.Extra.Handle; h != nil && h(ctx) {
+	if h := a.sidecar.cfg.extra.handle; h != nil && h(ctx) {
 		return
 	}
 	if !ctx.IsGet() && !ctx.IsHead() {
@@ -76,7 +69,7 @@ func (a *api) handle(ctx *fasthttp.RequestCtx) {
 	case "/ready":
 		a.ready(ctx)
 	case "/status":
-		writeJSON(ctx, fasthttp.StatusOK, a.n.Report())
+		writeJSON(ctx, fasthttp.StatusOK, a.sidecar.Report())
 	case "/metrics":
 		a.serveMetrics(ctx)
 	case "/":
@@ -86,16 +79,15 @@ func (a *api) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// ready is 200 once the machine was looked at, and where there is a cluster, once it was told.
+// ready answers 200 after the first look at the machine and, with a cluster, the first record.
 func (a *api) ready(ctx *fasthttp.RequestCtx) {
-	r := a.n.Report()
-	shared := a.n.announcer.status()
-	ready := r.Ready() && (a.n.cfg.Cluster == nil || shared.Told > 0)
+	r, c := a.sidecar.Report(), a.sidecar.records.status()
+	ready := r.Ready() && (a.sidecar.cfg.Cluster == nil || c.Records > 0)
 	status := fasthttp.StatusOK
 	if !ready {
 		status = fasthttp.StatusServiceUnavailable
 	}
-	writeJSON(ctx, status, map[string]any{"ready": ready, "driver": r.Driver.State, "workers": len(r.Workers), "cluster": shared.State})
+	writeJSON(ctx, status, map[string]any{"ready": ready, "driver": r.Driver.State, "workers": len(r.Workers), "cluster": c.State})
 }
 
 func writeJSON(ctx *fasthttp.RequestCtx, status int, v any) {
@@ -113,8 +105,8 @@ func writeJSON(ctx *fasthttp.RequestCtx, status int, v any) {
 func (a *api) serveMetrics(ctx *fasthttp.RequestCtx) {
 	families, err := a.metrics.Gather()
 	if err != nil {
-		// What could be gathered is still worth having.
-		a.n.cfg.Log.Warn("cannot gather all metrics", "error", err)
+		// The other metrics are still useful.
+		a.sidecar.cfg.Log.Warn("cannot gather all metrics", "error", err)
 	}
 	format := expfmt.NewFormat(expfmt.TypeTextPlain)
 	ctx.SetContentType(string(format))
@@ -125,15 +117,4 @@ func (a *api) serveMetrics(ctx *fasthttp.RequestCtx) {
 			return
 		}
 	}
-}
-
-// ownEnvironment is what this process was started with.
-func ownEnvironment() map[string]string {
-	all := map[string]string{}
-	for _, entry := range os.Environ() {
-		if name, value, ok := strings.Cut(entry, "="); ok {
-			all[name] = value
-		}
-	}
-	return all
 }

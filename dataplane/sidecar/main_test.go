@@ -7,7 +7,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A client's cleaner sleeps for up to 10 s after its last connection and ends then; the others are fasthttp's for good.
+	// A client's cleaner sleeps for up to 10 s after its last connection and ends then; the
+	// others are fasthttp's for good.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),

@@ -12,16 +12,17 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// collector reads the newest report at each scrape; it keeps nothing.
-type collector struct{ n *Node }
+// collector reads the newest report at each scrape.
+type collector struct{ sidecar *Sidecar }
 
-// gpuLabels are those that dcgm-exporter gives each series of a GPU (internal/pkg/rendermetrics). Its labels of pods are for it to find.
+// gpuLabels are the labels that dcgm-exporter gives each series of a GPU
+// (internal/pkg/rendermetrics), except those of pods.
 var gpuLabels = []string{"gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname"}
 
-// Describe implements prometheus.Collector: what there is depends on the driver, so nothing is promised.
+// Describe implements prometheus.Collector. The metrics depend on the driver, so it names none.
 func (*collector) Describe(chan<- *prometheus.Desc) {}
 
-// series sends metrics of one scrape.
+// series takes the metrics of one scrape.
 type series chan<- prometheus.Metric
 
 func (s series) send(name, help string, kind prometheus.ValueType, v float64, labels []string, values ...string) {
@@ -30,7 +31,7 @@ func (s series) send(name, help string, kind prometheus.ValueType, v float64, la
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	r := c.n.Report()
+	r := c.sidecar.Report()
 	s := series(out)
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
@@ -46,12 +47,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s.workers(r)
 	s.node(r)
 	s.links(r)
-	for _, agents := range c.n.cfg.Extra.NIXL {
+	for _, agents := range c.sidecar.cfg.extra.agents {
 		s.nixl(agents())
 	}
 }
 
-// facts are DCGM's metrics and the rest of what the driver tells.
+// facts sends DCGM's metrics, and further facts of the driver.
 func (s series) facts(r *Report, g *GPUReport, labels []string) {
 	for i := range dcgmMetrics {
 		m := &dcgmMetrics[i]
@@ -89,61 +90,61 @@ func (s series) facts(r *Report, g *GPUReport, labels []string) {
 	}
 }
 
-// gpu is the judgement.
+// gpu sends the health of a GPU.
 func (s series) gpu(g *GPUReport, labels []string) {
 	with := func(label string) []string { return append(slices.Clip(gpuLabels), label) }
 	add := func(v string) []string { return append(slices.Clip(labels), v) }
 	for state := health.Healthy; state <= health.Dead; state++ {
-		s.send("warmpath_node_gpu_state", "1 for the state that the GPU is in.", gauge, truth(g.Health.State == state), with("state"), add(state.String())...)
+		s.send("warmpath_node_gpu_state", "1 for the state of the GPU.", gauge, boolValue(g.Health.State == state), with("state"), add(state.String())...)
 	}
-	s.send("warmpath_node_gpu_weight", "Share of its speed that the GPU is left with.", gauge, g.Health.Weight, gpuLabels, labels...)
-	s.send("warmpath_node_gpu_tensor_parallel", "Whether the GPU can compute a request together with others.", gauge, truth(g.Health.TP), gpuLabels, labels...)
+	s.send("warmpath_node_gpu_weight", "Share of its full speed that the GPU has.", gauge, g.Health.Weight, gpuLabels, labels...)
+	s.send("warmpath_node_gpu_tensor_parallel", "Whether the GPU is fit for tensor-parallel work.", gauge, boolValue(g.Health.TP), gpuLabels, labels...)
 	for i := range g.Health.Reasons {
-		s.send("warmpath_node_gpu_reason", "1 for each rule that finds something wrong with the GPU.", gauge, 1, with("rule"), add(g.Health.Reasons[i].Rule)...)
+		s.send("warmpath_node_gpu_reason", "1 for each rule that finds a fault of the GPU.", gauge, 1, with("rule"), add(g.Health.Reasons[i].Rule)...)
 	}
 	for code, n := range g.XIDs {
-		s.send("warmpath_node_gpu_xids_total", "XIDs that the driver told of, by code.", counter, float64(n), with("xid"), add(strconv.Itoa(code))...)
+		s.send("warmpath_node_gpu_xids_total", "XIDs of the driver, by code.", counter, float64(n), with("xid"), add(strconv.Itoa(code))...)
 	}
 }
 
-func truth(v bool) float64 {
+func boolValue(v bool) float64 {
 	if v {
 		return 1
 	}
 	return 0
 }
 
-// workers are the node's SGLang servers.
+// workers sends the state of the node's workers.
 func (s series) workers(r *Report) {
 	labels := []string{"worker", "role", "model"}
 	for i := range r.Workers {
 		w := &r.Workers[i]
 		values := []string{w.URL, w.Role, w.Model}
-		s.send("warmpath_node_worker_ready", "Whether the worker answers that it is ready.", gauge, truth(w.State == "ready"), labels, values...)
-		s.send("warmpath_node_worker_gpus", "GPUs that the worker is known to compute on.", gauge, float64(len(w.GPUs)), labels, values...)
+		s.send("warmpath_node_worker_ready", "Whether the worker is ready.", gauge, boolValue(w.State == "ready"), labels, values...)
+		s.send("warmpath_node_worker_gpus", "Known GPUs of the worker.", gauge, float64(len(w.GPUs)), labels, values...)
 		if w.Health.State != worker.GPUUnknown.String() {
-			s.send("warmpath_node_worker_weight", "Share of its speed that the worker's slowest GPU is left with.", gauge, w.Health.Weight, labels, values...)
+			s.send("warmpath_node_worker_weight", "Share of its full speed that the worker's slowest GPU has.", gauge, w.Health.Weight, labels, values...)
 		}
 		for state := worker.GPUUnknown; state <= worker.GPUDead; state++ {
-			s.send("warmpath_node_worker_state", "1 for the state of the worker's worst GPU.", gauge, truth(w.Health.State == state.String()),
+			s.send("warmpath_node_worker_state", "1 for the state of the worker's worst GPU.", gauge, boolValue(w.Health.State == state.String()),
 				append(labels[:3:3], "state"), append(values[:3:3], state.String())...)
 		}
 	}
 }
 
-// node is the sidecar itself.
+// node sends the state of the sidecar itself.
 func (s series) node(r *Report) {
-	s.send("warmpath_node_info", "What this node is.", gauge, 1, []string{"node", "version", "driver", "cuda"},
+	s.send("warmpath_node_info", "Name and versions of the node.", gauge, 1, []string{"node", "version", "driver", "cuda"},
 		r.Name, r.Version, r.Driver.Version.Or(""), r.Driver.CUDA.Or(""))
-	s.send("warmpath_node_driver_ready", "Whether the driver answers.", gauge, truth(r.Driver.State == nvml.StateReady), nil)
+	s.send("warmpath_node_driver_ready", "Whether the driver answers.", gauge, boolValue(r.Driver.State == nvml.StateReady), nil)
 	if !r.Driver.At.IsZero() {
 		s.send("warmpath_node_driver_read_seconds", "Time that the last read of all GPUs took.", gauge, r.Driver.Took.Seconds(), nil)
 		s.send("warmpath_node_driver_read_age_seconds", "Time since the last read of the GPUs.", gauge, time.Since(r.Driver.At).Seconds(), nil)
 	}
-	s.send("warmpath_node_cluster_up", "Whether the cluster's NATS is in reach.", gauge, truth(r.Cluster.State == "up"), nil)
-	s.send("warmpath_node_records_total", "Records that the cluster was told.", counter, float64(r.Cluster.Told), nil)
-	s.send("warmpath_node_unreached_workers", "Workers that routers could not reach, and so are not told of.", gauge, float64(len(r.Cluster.Unreached)), nil)
-	s.send("warmpath_node_listeners", "Listening sockets that were looked at for workers.", gauge, float64(r.Find.Listeners), nil)
+	s.send("warmpath_node_cluster_up", "Whether the cluster's NATS is in reach.", gauge, boolValue(r.Cluster.State == "up"), nil)
+	s.send("warmpath_node_records_total", "Records written to the cluster.", counter, float64(r.Cluster.Records), nil)
+	s.send("warmpath_node_unreached_workers", "Workers left out of the record, as routers cannot reach them.", gauge, float64(len(r.Cluster.Unreached)), nil)
+	s.send("warmpath_node_listeners", "Listening sockets in the last scan for workers.", gauge, float64(r.Discovery.Listeners), nil)
 	if t := r.Tier; t != nil {
 		s.send("warmpath_node_tier_bytes", "Bound of the KV tier.", gauge, float64(t.Bytes), nil)
 		s.send("warmpath_node_tier_used_bytes", "Bytes in the KV tier.", gauge, float64(t.Used), nil)

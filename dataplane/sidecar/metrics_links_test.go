@@ -16,13 +16,13 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// TestMetricsOfLinksAndTransfers reads them as Prometheus does.
+// TestMetricsOfLinksAndTransfers parses the metrics as Prometheus does.
 func TestMetricsOfLinksAndTransfers(t *testing.T) {
 	agents := func() map[string]nixl.Stats {
 		return map[string]nixl.Stats{
 			"one": {
 				Posted: 12, Completed: 7, Failed: 5, TimedOut: 2, BytesRead: 1 << 20, BytesWritten: 1 << 10, Requests: 9, Pieces: 90,
-				Quarantined: 3, InQuarantine: 1, BytesInQuarantine: 4096, Handovers: 2, Generation: 3, Down: "why",
+				Abandoned: 3, AbandonedNow: 1, AbandonedBytes: 4096, Replacements: 2, Down: "why",
 			},
 			"two": {Completed: 1},
 		}
@@ -36,7 +36,7 @@ func TestMetricsOfLinksAndTransfers(t *testing.T) {
 		}
 	}
 	n := startNode(t, Config{
-		NoFind: true, NVML: nvml.Config{Library: "/nonexistent/libnvidia-ml.so.1"}, Extra: Extra{Links: links, NIXL: []AgentsFunc{agents, more}},
+		NoDiscovery: true, NVML: nvml.Config{Library: "/nonexistent/libnvidia-ml.so.1"}, extra: extra{links: links, agents: []func() map[string]nixl.Stats{agents, more}},
 	})
 	require.Eventually(t, func() bool { return len(n.Report().Links) == 3 }, patience, time.Millisecond)
 	status, body := get(t, n, "/metrics")

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// processes reads the table of processes. Processes end while they are read: whatever cannot be read is then not there.
+// processes reads the table of processes. A process that ends during the read is treated as absent.
 type processes struct{ proc string }
 
-// owners says which process has each of the given sockets open; where several do, after a fork, the one with the lowest PID. hidden
-// counts processes whose open files this user may not see.
+// owners returns the process that has each socket open; after a fork, the one with the lowest PID.
+// hidden counts processes with open files that this user may not see.
 func (p processes) owners(inodes map[uint64]bool) (pids map[uint64]int, hidden int) {
 	pids = map[uint64]int{}
 	entries, err := os.ReadDir(p.proc)
@@ -58,7 +58,7 @@ func socketInode(target string) (uint64, bool) {
 	return inode, err == nil
 }
 
-// read returns a file of a process, nil where it cannot be read.
+// read returns a file of a process, or nil where it cannot be read.
 func (p processes) read(pid int, name string) []byte {
 	if pid <= 0 {
 		return nil
@@ -70,12 +70,12 @@ func (p processes) read(pid int, name string) []byte {
 	return data
 }
 
-// command is the command line, with spaces between the arguments.
+// command returns the command line, with spaces between the arguments.
 func (p processes) command(pid int) string {
 	return string(bytes.TrimSpace(bytes.ReplaceAll(p.read(pid, "cmdline"), []byte{0}, []byte{' '})))
 }
 
-// environment returns the variables that a process was started with; false where they may not be read.
+// environment returns the initial variables of a process; false where this user may not read them.
 func (p processes) environment(pid int) (map[string]string, bool) {
 	data := p.read(pid, "environ")
 	if data == nil {
@@ -90,7 +90,8 @@ func (p processes) environment(pid int) (map[string]string, bool) {
 	return all, true
 }
 
-// parent returns who started a process: the second field after its name in /proc/PID/stat, whose name may hold anything, parentheses too.
+// parent returns the parent of a process: the second field after the name in /proc/PID/stat. The
+// name may have any characters, parentheses too.
 func (p processes) parent(pid int) int {
 	data := p.read(pid, "stat")
 	end := bytes.LastIndexByte(data, ')')
@@ -105,10 +106,11 @@ func (p processes) parent(pid int) int {
 	return parent
 }
 
-// maxDepth bounds the way from a scheduler to its worker's HTTP process: SGLang's is 1, a launcher's a few more.
+// maxDepth bounds the steps from a scheduler to its worker's HTTP process: 1 with SGLang, a few
+// more with a launcher.
 const maxDepth = 16
 
-// rootOf walks from a process to its ancestors until one is a worker's; 0 where none is.
+// rootOf returns the nearest ancestor of a process that is a worker's HTTP process, or 0.
 func (p processes) rootOf(pid int, workers map[int]bool) int {
 	for range maxDepth {
 		if pid <= 1 {
@@ -120,4 +122,15 @@ func (p processes) rootOf(pid int, workers map[int]bool) int {
 		pid = p.parent(pid)
 	}
 	return 0
+}
+
+// ownEnvironment returns the variables of this process.
+func ownEnvironment() map[string]string {
+	all := map[string]string{}
+	for _, entry := range os.Environ() {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			all[name] = value
+		}
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -9,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster"
 )
 
-// record is what the cluster is told. Workers that routers could not reach are left out: a wrong URL is worse than none.
+// record returns the node's record for the cluster. It leaves out workers that routers cannot
+// reach: a wrong URL is worse than none.
 func (r *Report) record(control string) cluster.Node {
 	n := cluster.Node{
 		Name: r.Name, Instance: r.Instance, Version: r.Version, Started: r.Started, Control: control, Workers: []cluster.Worker{},
@@ -41,12 +43,13 @@ func (r *Report) record(control string) cluster.Node {
 	return n
 }
 
-// matters is all of a report that a choice goes by, as text to compare: a record with another one is told at once.
-func (r *Report) matters() string {
+// choiceFacts returns all facts of a report that routing depends on, as text to compare: a record
+// with another text is written at once.
+func (r *Report) choiceFacts() string {
 	b := make([]byte, 0, 1024)
 	text := func(s string) { b = strconv.AppendQuote(b, s) }
 	number := func(v int) { b = strconv.AppendInt(append(b, ' '), int64(v), 10) }
-	judged := func(h *cluster.Health) { text(healthText(h)) }
+	judged := func(h *cluster.Health) { text(healthKey(h)) }
 	text(string(r.Driver.State))
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
@@ -57,7 +60,7 @@ func (r *Report) matters() string {
 		}
 		h := healthOfGPU(g)
 		judged(&h)
-		for k := range g.Health.Reasons { // their words tell numbers that change with each read
+		for k := range g.Health.Reasons { // without details, whose numbers change with each read
 			text(g.Health.Reasons[k].Rule)
 		}
 	}
@@ -92,34 +95,35 @@ func (r *Report) matters() string {
 	return string(b)
 }
 
-// healthText is what of a worker's or GPU's health a choice goes by.
-func healthText(h *cluster.Health) string {
+// healthKey returns the health that routing depends on, as text to compare.
+func healthKey(h *cluster.Health) string {
 	b := append([]byte(h.State), ' ')
 	return string(strconv.AppendBool(strconv.AppendFloat(b, h.Weight, 'f', 3, 64), h.NoTP))
 }
 
-// tell hands a record to the announcer: at once where it says something new, else every few seconds with the numbers of now and the
-// words of before, which tell numbers too and would make a write of each read. Before the machine was looked at once nothing is told: routers
-// would take what an earlier process said of its workers for over.
-func (j *judge) tell(r *Report) {
-	if j.n.cfg.Cluster == nil || !r.Ready() {
+// record hands a record to the writer: at once where its choiceFacts are new, else every
+// recordEvery. The latter has the numbers of now and the reasons of before, whose numbers would
+// make a write of each read. Before the first look at the machine there is no record: routers
+// would remove the workers of an earlier process.
+func (j *reporter) record(r *Report) {
+	if j.sidecar.cfg.Cluster == nil || !r.Ready() {
 		return
 	}
-	what := r.matters()
-	news := what != j.told
-	if !news && r.At.Sub(j.toldAt) < tellEvery {
+	facts := r.choiceFacts()
+	news := facts != j.facts
+	if !news && r.At.Sub(j.lastAt) < recordEvery {
 		return
 	}
-	record := r.record(j.n.control)
+	record := r.record(j.sidecar.control)
 	if !news {
-		keepWords(&record, &j.last)
+		keepReasons(&record, &j.last)
 	}
-	j.told, j.toldAt, j.last = what, r.At, record
-	j.n.announcer.offer(record)
+	j.facts, j.lastAt, j.last = facts, r.At, record
+	j.sidecar.records.put(record)
 }
 
-// keepWords takes the reasons from a record of the same workers and GPUs.
-func keepWords(n, last *cluster.Node) {
+// keepReasons takes the reasons from a record of the same workers and GPUs.
+func keepReasons(n, last *cluster.Node) {
 	for i := range n.Workers {
 		n.Workers[i].Health.Reasons = last.Workers[i].Health.Reasons
 	}
@@ -128,40 +132,39 @@ func keepWords(n, last *cluster.Node) {
 	}
 }
 
-// announcer is the one goroutine that calls the cluster.
-type announcer struct {
+// recordWriter writes records to the cluster from one goroutine.
+type recordWriter struct {
 	cluster Cluster
-	box     chan cluster.Node // capacity 1: the newest record that was not told yet
-	state   chan ClusterReport
+	pending chan cluster.Node  // capacity 1: the newest record
+	state   chan ClusterReport // capacity 1
 }
 
-// newAnnouncer returns one that has told nothing.
-func newAnnouncer(c Cluster) *announcer {
-	a := &announcer{cluster: c, box: make(chan cluster.Node, 1), state: make(chan ClusterReport, 1)}
+func newRecordWriter(c Cluster) *recordWriter {
+	a := &recordWriter{cluster: c, pending: make(chan cluster.Node, 1), state: make(chan ClusterReport, 1)}
 	a.state <- ClusterReport{}
 	return a
 }
 
-// offer replaces what was not told yet. The judge alone calls it.
-func (a *announcer) offer(n cluster.Node) {
+// put replaces the pending record. Only the reporter calls it.
+func (a *recordWriter) put(n cluster.Node) {
 	select {
-	case <-a.box:
+	case <-a.pending:
 	default:
 	}
-	a.box <- n
+	a.pending <- n
 }
 
-// run tells until stop is closed, and takes the record back then.
-func (a *announcer) run(stop <-chan struct{}) {
+// run writes records until ctx ends, and then withdraws the last one.
+func (a *recordWriter) run(ctx context.Context) error {
 	for {
 		select {
-		case <-stop:
+		case <-ctx.Done():
 			a.cluster.Withdraw()
-			return
-		case n := <-a.box:
+			return nil
+		case n := <-a.pending:
 			err := a.cluster.AnnounceNode(n)
 			s := <-a.state
-			s.Told, s.At, s.Error = s.Told+1, time.Now(), ""
+			s.Records, s.At, s.Error = s.Records+1, time.Now(), ""
 			if err != nil {
 				s.Error = err.Error()
 			}
@@ -170,8 +173,8 @@ func (a *announcer) run(stop <-chan struct{}) {
 	}
 }
 
-// status is how the cluster is now.
-func (a *announcer) status() ClusterReport {
+// status returns the present state of the cluster.
+func (a *recordWriter) status() ClusterReport {
 	s := <-a.state
 	a.state <- s
 	s.State = "none"

@@ -10,103 +10,103 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// Report is all that the node knows at one moment; /status is one. It is never changed.
+// Report is the state of the node at one moment, as /status serves it. It is immutable.
 type Report struct {
-	Name      string         `json:"name"`
-	Instance  string         `json:"instance"`
-	Version   string         `json:"version"`
-	Started   time.Time      `json:"started"`
-	At        time.Time      `json:"at"`
-	Advertise string         `json:"advertise"` // where routers reach workers that listen on all addresses
-	Cluster   ClusterReport  `json:"cluster"`
-	Driver    DriverReport   `json:"driver"`
-	GPUs      []GPUReport    `json:"gpus"`
-	Workers   []WorkerReport `json:"workers"`
-	Find      FindReport     `json:"find"`
-	Tier      *cluster.Tier  `json:"tier"`
-	Links     []cluster.Link `json:"links"`
+	Name      string          `json:"name"`
+	Instance  string          `json:"instance"`
+	Version   string          `json:"version"`
+	Started   time.Time       `json:"started"`
+	At        time.Time       `json:"at"`
+	Advertise string          `json:"advertise"` // host of workers that listen on all addresses
+	Cluster   ClusterReport   `json:"cluster"`
+	Driver    DriverReport    `json:"driver"`
+	GPUs      []GPUReport     `json:"gpus"`
+	Workers   []WorkerReport  `json:"workers"`
+	Discovery DiscoveryReport `json:"find"`
+	Tier      *cluster.Tier   `json:"tier"`
+	Links     []cluster.Link  `json:"links"`
 
-	looked bool          // the sockets have been looked at
-	next   chan struct{} // closed when a newer report is there
+	scanned bool          // there was a scan of the sockets
+	next    chan struct{} // closed by the next report
 }
 
-// Next is closed as soon as there is a newer report.
+// Next returns a channel that the next report closes.
 func (r *Report) Next() <-chan struct{} { return r.next }
 
-// Ready reports whether the machine has been looked at once: the driver was asked, and so were the sockets.
-func (r *Report) Ready() bool { return r.looked && r.Driver.State != nvml.StateStarting }
+// Ready reports whether driver and sockets were read once.
+func (r *Report) Ready() bool { return r.scanned && r.Driver.State != nvml.StateStarting }
 
-// ClusterReport says how the node and the cluster stand.
+// ClusterReport is the state of the connection to the cluster.
 type ClusterReport struct {
 	State     string    `json:"state"`           // none, up, or down: NATS is out of reach
-	Told      uint64    `json:"told"`            // records handed to it
-	At        time.Time `json:"at,omitzero"`     // when the last one was
-	Error     string    `json:"error,omitempty"` // of the last one
+	Records   uint64    `json:"told"`            // written
+	At        time.Time `json:"at,omitzero"`     // of the last record
+	Error     string    `json:"error,omitempty"` // of the last record
 	Routers   int       `json:"routers"`
 	Nodes     int       `json:"nodes"`
-	Unreached []string  `json:"unreached,omitempty"` // workers that are not told of, for routers could not reach them
+	Unreached []string  `json:"unreached,omitempty"` // workers left out, as routers cannot reach them
 }
 
-// DriverReport is how the driver answers.
+// DriverReport is the state of NVIDIA's driver.
 type DriverReport struct {
 	State  nvml.State    `json:"state"`
 	Detail string        `json:"detail,omitempty"`
 	At     time.Time     `json:"at"`             // of the last read
-	Took   time.Duration `json:"took_ns"`        // what that cost
-	Busy   string        `json:"busy,omitempty"` // the call that is under way, and since when
+	Took   time.Duration `json:"took_ns"`        // by the last read
+	Busy   string        `json:"busy,omitempty"` // call under way, and its duration
 	nvml.Driver
 }
 
-// GPUReport is one GPU: facts, what they mean, who computes on it.
+// GPUReport is one GPU: its facts, its health and its workers.
 type GPUReport struct {
 	Health  health.Result `json:"health"`
 	Workers []string      `json:"workers"` // URLs
-	XIDs    map[int]int   `json:"xids"`    // how often each was heard of, by code, since the node runs
+	XIDs    map[int]int   `json:"xids"`    // number by code, since the start of the sidecar
 	Facts   nvml.GPU      `json:"facts"`
 }
 
 // WorkerReport is one worker.
 type WorkerReport struct {
-	URL    string         `json:"url"`              // under which this node reaches it
-	Public string         `json:"public,omitempty"` // under which routers do
-	Why    string         `json:"why,omitempty"`    // why they cannot
-	Named  bool           `json:"named"`            // by the operator, not found
-	PID    int            `json:"pid,omitempty"`
-	State  string         `json:"state"` // by GET /ready, and of a prefill worker by its bootstrap server too
-	Since  time.Time      `json:"since"`
-	Error  string         `json:"error,omitempty"` // of the last probe
-	Role   string         `json:"role,omitempty"`
-	Model  string         `json:"model,omitempty"`
-	SGLang string         `json:"sglang,omitempty"` // its release
-	TP     int            `json:"tp,omitempty"`
-	DP     int            `json:"dp,omitempty"`
-	Port   int            `json:"bootstrap_port,omitempty"`
-	Events bool           `json:"events"` // it publishes KV events
-	GPUs   []string       `json:"gpus"`   // UUIDs
-	Placed string         `json:"placed"` // how the GPUs are known: by processes, by environment; or why they are not
-	Health cluster.Health `json:"health"`
+	URL         string         `json:"url"`              // for this node
+	Public      string         `json:"public,omitempty"` // for routers
+	Unreachable string         `json:"why,omitempty"`    // the reason without a public URL
+	Named       bool           `json:"named"`            // by the operator
+	PID         int            `json:"pid,omitempty"`
+	State       string         `json:"state"` // by GET /ready, and by the bootstrap server of a prefill worker
+	Since       time.Time      `json:"since"`
+	Error       string         `json:"error,omitempty"` // of the last probe
+	Role        string         `json:"role,omitempty"`
+	Model       string         `json:"model,omitempty"`
+	SGLang      string         `json:"sglang,omitempty"` // release
+	TP          int            `json:"tp,omitempty"`
+	DP          int            `json:"dp,omitempty"`
+	Port        int            `json:"bootstrap_port,omitempty"`
+	Events      bool           `json:"events"` // it publishes KV events
+	GPUs        []string       `json:"gpus"`   // UUIDs
+	Placed      string         `json:"placed"` // source of the GPUs, or the reason for its absence
+	Health      cluster.Health `json:"health"`
 }
 
-// FindReport says where workers were looked for, and what could not be seen.
-type FindReport struct {
-	On        bool        `json:"on"`
-	Ports     string      `json:"ports"`
-	Listeners int         `json:"listeners"`        // sockets on these ports
-	Unowned   int         `json:"unowned"`          // of them, those whose process is not seen
-	Hidden    int         `json:"hidden_processes"` // whose open files this user may not see
-	Asked     uint64      `json:"asked"`            // questions to sockets that are there now
-	Not       []NotWorker `json:"not_workers"`      // at most 64
-	Note      string      `json:"note,omitempty"`   // for people: what to do about what is not seen
-	Error     string      `json:"error,omitempty"`
+// DiscoveryReport is the outcome of the last scan for workers.
+type DiscoveryReport struct {
+	On         bool        `json:"on"`
+	Ports      string      `json:"ports"`
+	Listeners  int         `json:"listeners"`        // sockets on these ports
+	Unowned    int         `json:"unowned"`          // of these, sockets without a visible process
+	Hidden     int         `json:"hidden_processes"` // processes whose open files this user may not see
+	Asked      uint64      `json:"asked"`            // questions to the present sockets
+	NotWorkers []NotWorker `json:"not_workers"`      // at most 64
+	Note       string      `json:"note,omitempty"`   // advice where processes are not visible
+	Error      string      `json:"error,omitempty"`
 }
 
-// NotWorker is a listener that is no worker.
+// NotWorker is a listening socket of no worker.
 type NotWorker struct {
 	Addr    string `json:"addr"`
 	PID     int    `json:"pid,omitempty"`
 	Process string `json:"process,omitempty"`
-	Why     string `json:"why"`
-	Again   bool   `json:"again"` // it will be asked again
+	Reason  string `json:"why"`
+	Again   bool   `json:"again"` // it is asked again later
 }
 
 const (
@@ -114,26 +114,26 @@ const (
 	maxProcess = 120 // characters of a command line
 )
 
-// describe says what a look at the sockets saw.
-func (f *finder) describe(sockets []listener, failed string) FindReport {
-	r := FindReport{On: !f.cfg.NoFind, Ports: f.cfg.Ports.String(), Listeners: len(sockets), Hidden: f.hidden, Not: []NotWorker{}, Error: failed}
+// describe makes the report of a scan.
+func (d *discovery) describe(sockets []listenSocket, failed string) DiscoveryReport {
+	r := DiscoveryReport{On: !d.cfg.NoDiscovery, Ports: d.cfg.Ports.String(), Listeners: len(sockets), Hidden: d.hidden, NotWorkers: []NotWorker{}, Error: failed}
 	for _, l := range sockets {
-		c := f.sockets[l]
+		c := d.sockets[l]
 		if c.pid == 0 {
 			r.Unowned++
 		}
 		r.Asked += uint64(c.asks)
-		if c.why == "" || len(r.Not) >= maxNot {
+		if c.reason == "" || len(r.NotWorkers) >= maxNot {
 			continue
 		}
-		r.Not = append(r.Not, NotWorker{
-			Addr: l.addr.String(), PID: c.pid, Process: c.command[:min(len(c.command), maxProcess)], Why: c.why, Again: !c.next.IsZero(),
+		r.NotWorkers = append(r.NotWorkers, NotWorker{
+			Addr: l.addr.String(), PID: c.pid, Process: c.command[:min(len(c.command), maxProcess)], Reason: c.reason, Again: !c.next.IsZero(),
 		})
 	}
-	slices.SortFunc(r.Not, func(a, b NotWorker) int { return cmp.Compare(a.Addr, b.Addr) })
-	for _, e := range f.workers {
+	slices.SortFunc(r.NotWorkers, func(a, b NotWorker) int { return cmp.Compare(a.Addr, b.Addr) })
+	for _, e := range d.workers {
 		if e.Listen.IsValid() && e.PID == 0 {
-			r.Note = "the processes of workers are not seen, so it is not known on which GPUs they compute: " +
+			r.Note = "the processes of workers are not visible, so their GPUs are unknown: " +
 				"run as root or as the workers' user, and in a container with the host's PIDs (--pid host)"
 		}
 	}

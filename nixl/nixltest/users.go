@@ -12,27 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As is whom a process of a test runs as.
-type As struct {
+// User is the user and the namespaces of a process that a test starts.
+type User struct {
 	UID, GID uint32 // 0 is root
 	NewPIDs  bool   // in a PID namespace of its own
 	NewUsers bool   // in a user namespace of its own, where it is root
 	Caps     []uintptr
 }
 
-// Nobody is some user who is not root.
-func Nobody() As { return As{UID: 65534, GID: 65534} }
+// Nobody is a user without rights.
+func Nobody() User { return User{UID: 65534, GID: 65534} }
 
-// Start sets who c runs as. Only root can.
-func (a As) Start(c *exec.Cmd) {
-	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, AmbientCaps: a.Caps}
-	if a.UID != 0 || a.GID != 0 {
-		attr.Credential = &syscall.Credential{Uid: a.UID, Gid: a.GID}
+// Apply makes c run as the user. Only root can.
+func (u User) Apply(c *exec.Cmd) {
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, AmbientCaps: u.Caps}
+	if u.UID != 0 || u.GID != 0 {
+		attr.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
 	}
-	if a.NewPIDs {
+	if u.NewPIDs {
 		attr.Cloneflags |= syscall.CLONE_NEWPID
 	}
-	if a.NewUsers {
+	if u.NewUsers {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{Size: 1}}
@@ -40,29 +40,36 @@ func (a As) Start(c *exec.Cmd) {
 	c.SysProcAttr = attr
 }
 
-// Started is to be called when such a process has been started. Until it has its own program a child shares the memory of who started it, and the
-// kernel hides memory whose process changes users: without this call, this process would stay hidden as nixl.Place has it, for all tests to come.
-func Started() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) }
+// RestoreDumpable undoes a side effect of starting a process as a User. Until it executes its
+// own program a child shares its parent's memory, and the kernel hides the memory of a process
+// that changes users: this process would stay nixl.ProcessIdentity.Hidden for all later tests.
+func RestoreDumpable() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) }
 
-// NeedsRoot skips a test that starts processes of other users, and in other namespaces, where this one may not.
-func NeedsRoot(t testing.TB) {
+// RequireRoot skips a test that starts processes as other users and in other namespaces where
+// this process may not.
+func RequireRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start processes of two users")
 	}
-	for what, as := range map[string]As{"make a PID namespace": {NewPIDs: true}, "make a user namespace": {NewUsers: true}, "be another user in " + os.TempDir(): Nobody()} {
+	for action, user := range map[string]User{
+		"make a PID namespace":               {NewPIDs: true},
+		"make a user namespace":              {NewUsers: true},
+		"be another user in " + os.TempDir(): Nobody(),
+	} {
 		probe := exec.Command("/bin/true")
-		probe.Dir = os.TempDir() // where all that other users run lies; it is entered as that user
-		as.Start(probe)
+		probe.Dir = os.TempDir() // other users enter this folder to run the test binary
+		user.Apply(probe)
 		if err := probe.Run(); err != nil {
-			t.Skipf("on this machine no process can %s: %v", what, err)
+			t.Skipf("on this machine no process can %s: %v", action, err)
 		}
 	}
-	Started()
+	RestoreDumpable()
 }
 
-// Public puts this test binary, and the library with all that lies beside it, where all users can read them. library may be "".
-func Public(t testing.TB, library string) (binary, publicLibrary string) {
+// CopyForAllUsers puts this test binary, and the library with the folders beside it, where all
+// users can read them. library may be "".
+func CopyForAllUsers(t testing.TB, library string) (binary, copied string) {
 	t.Helper()
 	dir := t.TempDir()
 	for d := dir; d != os.TempDir() && len(d) > len(os.TempDir()); d = filepath.Dir(d) {
@@ -71,11 +78,12 @@ func Public(t testing.TB, library string) (binary, publicLibrary string) {
 		}
 	}
 	binary = filepath.Join(dir, "test")
-	place(t, os.Args[0], binary)
+	linkOrCopy(t, os.Args[0], binary)
 	if library == "" {
 		return binary, ""
 	}
-	// The wheel's own libraries are in two folders beside each other: .nixl_cu13.mesonpy.libs and nixl_cu13.libs.
+	// The wheel's own libraries are in two neighbouring folders: .nixl_cu13.mesonpy.libs and
+	// nixl_cu13.libs.
 	libs := filepath.Dir(library)
 	packages, name := filepath.Dir(libs), filepath.Base(libs)
 	others := strings.TrimSuffix(strings.TrimPrefix(name, "."), ".mesonpy.libs") + ".libs"
@@ -88,7 +96,7 @@ func Public(t testing.TB, library string) (binary, publicLibrary string) {
 			if d.IsDir() {
 				return os.MkdirAll(to, 0o755) //nolint:gosec // likewise
 			}
-			place(t, path, to)
+			linkOrCopy(t, path, to)
 			return nil
 		})
 		if err != nil {
@@ -98,8 +106,8 @@ func Public(t testing.TB, library string) (binary, publicLibrary string) {
 	return binary, filepath.Join(dir, name, filepath.Base(library))
 }
 
-// place links a file, or copies it where the folders are on two file systems.
-func place(t testing.TB, from, to string) {
+// linkOrCopy links a file, or copies it between file systems.
+func linkOrCopy(t testing.TB, from, to string) {
 	t.Helper()
 	resolved, err := filepath.EvalSymlinks(from)
 	if err != nil {

@@ -19,7 +19,7 @@ var source []byte
 // ErrNoCompiler is returned by Build where there is no C compiler.
 var ErrNoCompiler = errors.New("nvmltest: no cc and no gcc in PATH to build the fake driver with")
 
-// Codes of nvmlReturn_t that a State can use.
+// Codes of nvmlReturn_t for a State.
 const (
 	NotSupported    = 3
 	NoPermission    = 4
@@ -28,7 +28,7 @@ const (
 )
 
 const (
-	// stateVariable tells the fake where its state stands.
+	// stateVariable names the file of the state for the fake.
 	stateVariable = "WARMPATH_NVMLTEST_STATE"
 	xidEvent      = 8          // nvmlEventTypeXidCriticalError
 	noInstance    = 0xFFFFFFFF // an event of a whole GPU
@@ -45,7 +45,7 @@ type Driver struct {
 	epoch uint64
 }
 
-// Option chooses what is built.
+// Option selects a variant of the fake.
 type Option func(*options)
 
 type options struct {
@@ -53,17 +53,18 @@ type options struct {
 	without []string
 }
 
-// required are the functions without which a library is not NVML.
-const required = "nvmlInit_v2; nvmlShutdown; nvmlErrorString; nvmlDeviceGetCount_v2; nvmlDeviceGetHandleByIndex_v2; "
+// required are the functions that make a library NVML.
+const required = "nvmlInit_v2; nvmlShutdown; nvmlErrorString; nvmlDeviceGetCount_v2; " +
+	"nvmlDeviceGetHandleByIndex_v2; "
 
-// Without leaves functions out, as an older driver does. A name may end in *, which spares the functions that every
-// driver has.
+// Without omits functions, as an older driver does. A name may end in *, which keeps the
+// functions that every driver has.
 func Without(symbols ...string) Option {
 	return func(o *options) { o.without = append(o.without, symbols...) }
 }
 
-// Flags are passed to the compiler: -DNOT_NVML leaves out nvmlInit_v2, -DFABRIC_V2 knows only the second version of
-// fabric information.
+// Flags are passed to the compiler: -DNOT_NVML omits nvmlInit_v2, -DFABRIC_V2 has only the
+// second version of fabric information.
 func Flags(flags ...string) Option {
 	return func(o *options) { o.flags = append(o.flags, flags...) }
 }
@@ -88,7 +89,8 @@ func Build(dir string, opts ...Option) (*Driver, error) {
 	args := append([]string{"-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", d.Library, from}, o.flags...)
 	if len(o.without) > 0 {
 		script := filepath.Join(dir, "symbols")
-		if err := os.WriteFile(script, []byte("{ global: "+required+"local: "+strings.Join(o.without, "; ")+"; };\n"), 0o600); err != nil {
+		text := "{ global: " + required + "local: " + strings.Join(o.without, "; ") + "; };\n"
+		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
 		args = append(args, "-Wl,--version-script="+script)
@@ -99,7 +101,8 @@ func Build(dir string, opts ...Option) (*Driver, error) {
 	return d, d.open()
 }
 
-// open makes the library heed this driver from its next initialization on, and sets an empty state.
+// open points the library at this driver from its next initialization on, and sets an empty
+// state.
 func (d *Driver) open() error {
 	path := filepath.Join(filepath.Dir(d.Library), "state")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -107,15 +110,15 @@ func (d *Driver) open() error {
 		return err
 	}
 	d.file = file
-	// The loader keeps the first library of a process, wherever later ones are built: which state it reads must not be
-	// built in. With cgo, Setenv reaches C's environment too.
+	// The loader keeps the first library of a process, so the path of the state cannot be
+	// compiled in. With cgo, Setenv changes C's environment too.
 	if err := os.Setenv(stateVariable, path); err != nil {
 		return fmt.Errorf("cannot name the state: %w", err)
 	}
 	return d.Set(State{})
 }
 
-// Set changes what the fake tells.
+// Set replaces the state.
 func (d *Driver) Set(s State) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +126,7 @@ func (d *Driver) Set(s State) error {
 	return d.writeLocked()
 }
 
-// Update changes a part of what the fake tells.
+// Update changes a part of the state.
 func (d *Driver) Update(change func(*State)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +134,8 @@ func (d *Driver) Update(change func(*State)) error {
 	return d.writeLocked()
 }
 
-// Reload does what a reload of the driver does: every call fails until the library is initialized anew.
+// Reload acts as a reload of the driver: every call fails until the library is initialized
+// again.
 func (d *Driver) Reload() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,7 +152,7 @@ func (d *Driver) XID(gpu, code int) error {
 	return d.writeLocked()
 }
 
-// Calls counts the calls of the library so far.
+// Calls counts the calls into the library so far.
 func (d *Driver) Calls() (uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,7 +161,8 @@ func (d *Driver) Calls() (uint64, error) {
 	return binary.NativeEndian.Uint64(raw[:]), err
 }
 
-// Where the parts of the file begin: the sequence number, the library's count of calls, the events, the state.
+// Offsets in the file: the sequence number at 0, the library's count of calls, the events, the
+// state.
 const (
 	callsAt = 8
 	headAt  = 16

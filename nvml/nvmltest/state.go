@@ -6,18 +6,18 @@ import (
 	"fmt"
 )
 
-// What the library has room for.
+// Capacities of the C structures.
 const (
 	maxGPUs, maxLinks, maxFails, maxEvents, maxProcesses = 16, 18, 32, 64, 16
 )
 
-// State is what the fake tells from the next call on.
+// State is the fake's behaviour from the next call on.
 type State struct {
-	Init    int            // what nvmlInit_v2 returns; 0 is success
+	Init    int            // result of nvmlInit_v2; 0 is success
 	Version string         // of the driver
 	CUDA    int            // 12080 is CUDA 12.8
-	Hang    string         // a function that does not come back while it is named here
-	Fail    map[string]int // functions that return a code of nvmlReturn_t instead of an answer
+	Hang    string         // a function that does not return while it is named here
+	Fail    map[string]int // functions that return this nvmlReturn_t instead
 	Fields  map[uint32]int // the same for field values, by id
 	GPUs    []GPU
 }
@@ -31,35 +31,66 @@ type GPU struct {
 
 // Facts are the numbers of a GPU, in NVML's units and in the order of the C structure.
 type Facts struct {
-	Lost                                                                              uint64 // 1: it has fallen off the bus
-	Total, Used, Reserved                                                             uint64
-	Utilization, MemoryUtilization                                                    uint64
-	Temperature, MemoryTemperature                                                    uint64
-	Clock, ClockMax, Power, PowerLimit, Throttle                                      uint64
-	VolatileCorrected, VolatileUncorrected, AggregateCorrected, AggregateUncorrected  uint64
-	RowsCorrected, RowsUncorrected, RowsPending, RowsFailed                           uint64
-	Spare                                                                             [5]uint64
-	PagesSingle, PagesDouble, PagesPending                                            uint64
-	Recovery                                                                          uint64
-	PCIeGen, PCIeGenMax, PCIeWidth, PCIeWidthMax, PCIeReplays, PCIeSent, PCIeReceived uint64
-	FabricState, FabricStatus, FabricClique, FabricMask, FabricSummary                uint64
-	MIG, MIGPending, MIGInstances                                                     uint64
-	ClockMemory, Energy                                                               uint64
-	Processes                                                                         [maxProcesses]uint64 // PIDs; 0 ends the list
+	Lost uint64 // 1: it has fallen off the bus
+	MemoryFacts
+	Activity
+	Errors
+	PCIeFacts
+	FabricFacts
+	MIG, MIGPending, MIGInstances uint64
+	ClockMemory, Energy           uint64
+	Processes                     [maxProcesses]uint64 // PIDs; 0 ends the list
+}
+
+// MemoryFacts are in bytes.
+type MemoryFacts struct {
+	Total, Used, Reserved uint64
+}
+
+// Activity is utilization, temperature, clocks and power.
+type Activity struct {
+	Utilization, MemoryUtilization uint64
+	Temperature, MemoryTemperature uint64
+	Clock, ClockMax                uint64
+	Power, PowerLimit              uint64
+	Throttle                       uint64
+}
+
+// Errors are memory errors and their repair.
+type Errors struct {
+	VolatileCorrected, VolatileUncorrected                  uint64
+	AggregateCorrected, AggregateUncorrected                uint64
+	RowsCorrected, RowsUncorrected, RowsPending, RowsFailed uint64
+	Spare                                                   [5]uint64
+	PagesSingle, PagesDouble, PagesPending                  uint64
+	Recovery                                                uint64
+}
+
+// PCIeFacts are the link to the host.
+type PCIeFacts struct {
+	PCIeGen, PCIeGenMax, PCIeWidth, PCIeWidthMax uint64
+	PCIeReplays, PCIeSent, PCIeReceived          uint64
+}
+
+// FabricFacts are the membership in an NVSwitch fabric.
+type FabricFacts struct {
+	FabricState, FabricStatus, FabricClique, FabricMask, FabricSummary uint64
 }
 
 // Link is one NVLink of a GPU.
 type Link struct {
-	Bus string // of what is at the other end
+	Bus string // of the other end
 	LinkFacts
 }
 
 // LinkFacts are the numbers of a link.
 type LinkFacts struct {
-	Up, Version, Remote, Speed, Sent, Received, Replays, Recoveries, CRC, RecoveriesFailed, ReceiveErrors, Effective uint64
+	Up, Version, Remote, Speed, Sent, Received uint64
+	Replays, Recoveries, CRC                   uint64
+	RecoveriesFailed, ReceiveErrors, Effective uint64
 }
 
-// The raw types are what the C code maps; their order and sizes are its.
+// The raw types have the layout of the C structures.
 type (
 	rawLink struct {
 		Bus [32]byte
@@ -78,7 +109,7 @@ type (
 	}
 	rawField struct{ ID, Code uint64 }
 	rawEvent struct{ GPU, Type, Data, Instance uint64 }
-	// rawHead is written apart from the rest, for it changes apart from it.
+	// rawHead is written separately from the state.
 	rawHead struct {
 		Seq, Calls, Head uint64
 		Events           [maxEvents]rawEvent
@@ -92,7 +123,7 @@ type (
 	}
 )
 
-// encode lays a state out as the library reads it.
+// encode lays out a state as the library reads it.
 func (s *State) encode(epoch uint64) ([]byte, error) {
 	if len(s.GPUs) > maxGPUs || len(s.Fail) > maxFails || len(s.Fields) > maxFails {
 		return nil, fmt.Errorf("nvmltest: more than %d GPUs or %d failures", maxGPUs, maxFails)
@@ -130,8 +161,8 @@ func (s *State) encode(epoch uint64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// HGX is a machine with 8 H100 behind four NVSwitches, busy and well: 18 links each, 75 of 80 GiB used, 1 GiB of it by
-// the driver.
+// HGX is a machine with 8 busy and healthy H100 behind four NVSwitches: 18 links each, 75 of 80
+// GiB used, 1 GiB of it by the driver.
 func HGX() State {
 	s := State{
 		Version: "570.86.15", CUDA: 12080,
@@ -143,11 +174,18 @@ func HGX() State {
 			UUID: fmt.Sprintf("GPU-%08d-86f3-7a43-b711-4771313afc50", i), Name: "NVIDIA H100 80GB HBM3",
 			Bus: fmt.Sprintf("00000000:%02X:00.0", 0x18+i*0x11),
 			Facts: Facts{
-				Total: 80 << 30, Used: 74 << 30, Reserved: 1 << 30, Utilization: 87, MemoryUtilization: 55,
-				Temperature: 61, MemoryTemperature: 72, Clock: 1830, ClockMax: 1980, ClockMemory: 2619, Power: 560_000, PowerLimit: 700_000,
-				Spare:   [5]uint64{640},
-				PCIeGen: 5, PCIeGenMax: 5, PCIeWidth: 16, PCIeWidthMax: 16,
-				FabricState: 3, FabricClique: 1, FabricMask: 0x2 | 0x2<<2 | 0x2<<4 | 0x2<<6 | 1<<8, FabricSummary: 1,
+				MemoryFacts: MemoryFacts{Total: 80 << 30, Used: 74 << 30, Reserved: 1 << 30},
+				Activity: Activity{
+					Utilization: 87, MemoryUtilization: 55, Temperature: 61, MemoryTemperature: 72,
+					Clock: 1830, ClockMax: 1980, Power: 560_000, PowerLimit: 700_000,
+				},
+				ClockMemory: 2619,
+				Errors:      Errors{Spare: [5]uint64{640}},
+				PCIeFacts:   PCIeFacts{PCIeGen: 5, PCIeGenMax: 5, PCIeWidth: 16, PCIeWidthMax: 16},
+				FabricFacts: FabricFacts{
+					FabricState: 3, FabricClique: 1, FabricSummary: 1,
+					FabricMask: 0x2 | 0x2<<2 | 0x2<<4 | 0x2<<6 | 1<<8,
+				},
 			},
 		}
 		for l := range 18 {

@@ -28,8 +28,8 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestNewPromptsDoNotAllocate: prompts of several lengths that nobody has seen, where others are forgotten for them, by the memory
-// bound and by the workers' capacity.
+// TestNewPromptsDoNotAllocate inserts unknown prompts of several lengths, for which others are
+// evicted, by the memory bound and by the workers' capacity.
 func TestNewPromptsDoNotAllocate(t *testing.T) {
 	for _, capacity := range []int{0, 4096} {
 		tree := approx.New(approx.Config{MaxBytes: 4 << 20})

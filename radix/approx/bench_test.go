@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/radix/approx"
 )
 
-// filled returns a tree of 64 workers with conversations of size bytes, the first KiB the same for all, and the chains of 1,024 of them.
+// filled returns a tree of 64 workers with conversations of size bytes and a common first KiB,
+// and the chains of 1,024 of them.
 func filled(b *testing.B, size int) (*approx.Tree, [][]approx.Key) {
 	b.Helper()
 	tree := approx.New(approx.Config{})
@@ -20,7 +21,7 @@ func filled(b *testing.B, size int) (*approx.Tree, [][]approx.Key) {
 	for i := range chains {
 		text := prompt(nil, uint64(i), size, 1024)
 		chains[i] = tree.AppendText(nil, 0, text)
-		// Three turns, each on the worker of the conversation; every eighth has been on a second worker too.
+		// Three turns on one worker; every eighth conversation was on a second worker, too.
 		for turn := 1; turn <= 3; turn++ {
 			tree.Insert(approx.Worker(i%64), chains[i][:len(chains[i])*turn/3])
 		}
@@ -64,7 +65,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// A request with text that is known: hash, look up, insert, correct.
+// BenchmarkRequestKnown is a request with known text: look up, insert, correct.
 func BenchmarkRequestKnown(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("workers=64/bytes=%d", size), func(b *testing.B) {
@@ -86,7 +87,8 @@ func BenchmarkRequestKnown(b *testing.B) {
 	}
 }
 
-// A request with new text while the memory bound is reached: hash, look up, insert with evictions, correct.
+// BenchmarkRequestNew is a request with new text at the memory bound: look up, insert with
+// evictions, correct.
 func BenchmarkRequestNew(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("workers=64/bytes=%d", size), func(b *testing.B) {

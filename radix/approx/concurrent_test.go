@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/radix/approx"
 )
 
-// Readers, writers and workers that come and go, all beginning with the same units. A worker that only grows is always found whole.
+// TestConcurrent has look-ups beside inserts and workers that come and go, all with the same
+// first units. A worker without evictions is always found whole.
 func TestConcurrent(t *testing.T) {
 	tree := approx.New(approx.Config{MaxBytes: 1 << 20})
 	steady := tree.AddWorker()
@@ -65,7 +66,8 @@ func TestConcurrent(t *testing.T) {
 	require.NoError(t, tree.Check())
 }
 
-// From the moment that Clear has begun, nothing of what the worker held is found, and what it is given meanwhile is.
+// TestClearBesideInserts expects no look-up to find an old holding once Clear has begun, and
+// every look-up to find a new one.
 func TestClearBesideInserts(t *testing.T) {
 	tree := approx.New(approx.Config{})
 	w := tree.AddWorker()

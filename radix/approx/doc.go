@@ -1,62 +1,67 @@
-// Package approx is the approximate tree: what workers that publish no events are believed to hold, learnt from the requests that
-// were sent to them and corrected by the cached_tokens of their answers.
+// Package approx is the approximate index: the prompts that workers without KV events are
+// believed to hold. It learns from the requests sent to them, and corrects itself by the
+// cached_tokens of their answers.
 //
-// A prompt, as text or as token ids, is cut into units of fixed size, and each unit is one 64-bit [Key]. All workers share one
-// path-compressed tree of keys. A node is a run of keys and the list of workers that hold all of it; where prompts part, nodes are
-// split, as SGLang does. What a worker holds is closed under prefixes, so its overlap ends at the deepest node that lists it.
+// A prompt, as text or as token ids, is cut into units of fixed size, and each unit is one
+// 64-bit [Key]. All workers share one compressed tree of keys. A node is a stretch of keys and
+// the list of workers that hold all of it. Where prompts diverge, nodes are split, as SGLang
+// does. A worker that holds a node holds its ancestors, so a worker's overlap ends at the
+// deepest node that lists it.
 //
-//	file        job
-//	hash.go     text and tokens to keys; domains
-//	tree.go     Tree, Config, Stats
-//	node.go     runs of keys: finding, splitting, their holders
-//	hold.go     what one worker holds of one node, and the two lists by last use
-//	worker.go   ids, capacities, dropping all that one holds
-//	match.go    look-up
-//	insert.go   a request was sent; both bounds
-//	correct.go  an answer came; what it teaches of evictions
-//	withdraw.go a request failed
-//	spare.go    nodes and holds that wait to be used again
+//	file           content
+//	tree.go        Tree, Config, Stats, look-ups
+//	learn.go       Insert, Correct, Withdraw: the life of a request
+//	workers.go     worker ids, capacities, Clear
+//	cache.go       the believed prefix cache of one worker
+//	node_store.go  nodes, their holders, and the holdings
+//	holding.go     one worker's holding of one node, and the two lists by last use
+//	hash.go        text and tokens to keys; domains
+//	free_list.go   nodes and holdings for reuse
 //
 // # How to use an overlap
 //
-// As a credit within one cost, the same that blocks of the exact index are credited in: prompt tokens less units times tokens of a
-// unit, plus what is queued. Then there is no threshold below which the choice changes its nature (no cliff), and a prompt
-// that nobody holds goes to the least loaded worker. The size of a worker's tree is no sign of load, and is not reported
-// with an overlap: to send what is unknown to the smallest tree floods a worker that has just been cleared or added.
+// As a credit within one cost, like the overlap of the exact index: prompt tokens minus units
+// times tokens of a unit, plus the queued tokens. Then no threshold changes the nature of the
+// choice, and a prompt that no worker holds goes to the least loaded one. The size of a
+// worker's part of the tree is no sign of load: sending unknown prompts to the smallest part
+// floods a worker that was just cleared or added.
 //
 // # Life of a request
 //
-// Insert when it is dispatched, so that the next one with its prefix follows it. Correct when its answer is over and has said how much
-// was cached, or with [Unreported] where it did not say. Withdraw when it failed before its answer began. A worker that was restarted
-// or flushed is cleared.
+// Insert it when it is dispatched, so that the next request with its prefix follows it. Correct
+// it when its answer is over, with the number of cached units, or [Unreported]. Withdraw it if
+// it failed before its answer began. Clear a worker that was restarted or flushed.
 //
 // # Evictions of the engine
 //
-// Each worker has a believed capacity, configured ([Tree.SetCapacity]) or learnt: nothing is assumed until the first answer that
-// contradicts an earlier one. That answer tells that the engine has evicted a part whose last use is known; as engines evict what was
-// used least recently, all that was used no later is dropped too, and what remains is the capacity. It rises again slowly while
-// answers agree, and faster when an engine has more than was known.
+// Each worker has a believed capacity, configured ([Tree.SetCapacity]) or learnt. Nothing is
+// assumed until an answer contradicts an earlier one: the engine has evicted a part whose last
+// use is known. Engines evict by last use, so all that was used no later is dropped, and the
+// rest is the capacity. It rises slowly while answers agree, and faster if an engine has more
+// than expected.
 //
 // # Memory
 //
-// [Config.MaxBytes] bounds nodes, runs, holds, workers and the child table, counted in the allocator's own size classes. It holds
-// when Insert, Correct or AddWorker return; within a call one prompt more may be there: 8 bytes a unit. The heap beside it
-// is what the collector has not yet freed. When the bound is reached, the leaf whose last use is the longest ago goes first, whoever
-// holds it. A prompt of 64 KiB that shares nothing takes 4.3 KB. A 64th of the bound, at most, is what was
-// evicted or cleared and waits to be used again, so that new prompts cost the allocator nothing; what is more goes back to the collector
-// at once.
+// [Config.MaxBytes] bounds nodes, holdings, workers and the child table, counted in the
+// allocator's size classes. It holds when Insert, Correct and AddWorker return; within a call
+// one more prompt may be there, 8 bytes a unit. The garbage of the heap comes on top. At the
+// bound the least recently used leaf is evicted, of whichever worker. A prompt of 64 KiB
+// without a common prefix takes 4.3 KB. Evicted and cleared parts wait for reuse, in at most a
+// 64th of the bound, so new prompts allocate nothing.
 //
-// A capacity holds likewise, except that a call drops at most 64 holds more than it adds units: after a capacity fell, it takes
-// as many calls as there is to drop.
+// A capacity holds likewise, but a call drops at most 64 holdings more than it adds units: a
+// capacity that has fallen takes several calls to be reached.
 //
 // # Concurrency
 //
-// Every method may be called from any goroutine. One RWMutex guards the tree; hashing is outside of it, and look-ups share it. There is
-// no sharding, since no key balances it: most prompts of a cluster begin with the same units, and a shard for each worker would
-// cost a look-up for each. What holds the lock is short instead: an insert holds it for one walk of its path and a copy of at
-// most [Config.MaxChain] keys, and what it evicts was as large as what it adds; clearing and removing drop 64 holds at a time.
+// All methods may be called from any goroutine. One RWMutex guards the tree; look-ups share it,
+// and hashing needs none. Shards would not help: most prompts of a cluster begin with the same
+// units, and a shard per worker costs a look-up per worker. So each critical section is short:
+// an insert walks one path and copies at most [Config.MaxChain] keys, and evicts about as much
+// as it adds; Clear and RemoveWorker drop 64 holdings at a time.
 //
 // # Ownership
 //
-// No slice that is passed in is kept. Match and the Append methods append to dst and allocate only when it is too small.
+// The tree keeps no slice of a caller. Match and the Append methods append to dst and allocate
+// only if it is too small.
 package approx

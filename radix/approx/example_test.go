@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/radix/approx"
 )
 
-// A worker that publishes no events is known by the requests that were sent to it.
+// A worker without events is known by the requests sent to it.
 func Example() {
 	tree := approx.New(approx.Config{})
 	w := tree.AddWorker()
@@ -27,7 +27,8 @@ func Example() {
 	// worker 0 is believed to hold 9 of 9 units
 }
 
-// An answer with less cached than was proved before shows that the engine has evicted, and how much it can hold.
+// An answer with fewer cached units than proven before shows that the engine has evicted, and
+// its capacity.
 func ExampleTree_Correct() {
 	tree := approx.New(approx.Config{})
 	w := tree.AddWorker()
@@ -43,7 +44,7 @@ func ExampleTree_Correct() {
 	for prompt := range uint32(4) {
 		ask(prompt, 0)
 	}
-	ask(1, 0) // prompts 0 and 1 are gone
+	ask(1, 0) // prompts 0 and 1 were evicted
 	// Output:
 	// prompt 0: {Units:100 Capacity:0}
 	// prompt 1: {Units:200 Capacity:0}

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/radix/approx"
 )
 
-// history drives a tree and the naive one by bytes, and compares them after each step.
+// history runs encoded ops on a tree and on the naive one, and compares them after each.
 type history struct {
 	t       *testing.T
 	tree    *approx.Tree
@@ -72,7 +72,7 @@ func (h *history) add() {
 	h.workers = append(h.workers, w)
 }
 
-// step does one thing to both and says what.
+// step makes one op on both and returns its name.
 func (h *history) step() string {
 	switch op := h.next() % 16; {
 	case op < 8:
@@ -124,7 +124,8 @@ func (h *history) step() string {
 	return "nothing"
 }
 
-// compare takes over how many holds memory cost, and compares capacities and overlaps.
+// compare tells the naive tree the number of memory evictions, and compares capacities and
+// overlaps.
 func (h *history) compare(step int, what string) {
 	now := h.tree.Stats().EvictedMemory
 	h.naive.evict(now - h.evicted)
@@ -135,7 +136,7 @@ func (h *history) compare(step int, what string) {
 			h.t.Fatalf("step %d, %s: worker %d has %+v, want %+v", step, what, w, got, want)
 		}
 	}
-	// A sixteenth of all contents each time, and all at the end.
+	// A sixteenth of all contents each time, all at the end.
 	for content := range 256 {
 		if content%16 != step%16 && len(h.input) > 0 {
 			continue
@@ -152,7 +153,8 @@ func (h *history) compare(step int, what string) {
 			got[o.Worker] = o.Units
 		}
 		if want := h.naive.match(string(chain)); !maps.Equal(got, want) {
-			h.t.Fatalf("step %d, %s: content %08b matches %v, want %v", step, what, content, got, want)
+			h.t.Fatalf("step %d, %s: content %08b matches %v, want %v",
+				step, what, content, got, want)
 		}
 	}
 }
@@ -182,7 +184,8 @@ func randomHistory(seed uint64, n int) []byte {
 	return input
 }
 
-// Random histories under bounds from a few nodes to everything; together they must come by every rule.
+// TestHistories runs random histories under bounds from a few nodes to all; together they must
+// use every rule.
 func TestHistories(t *testing.T) {
 	var sum approx.Stats
 	for seed := range uint64(16) {

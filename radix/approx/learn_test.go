@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/radix/approx"
 )
 
-// engine stands for a worker whose cache is an LRU of so many units: a tree with a known capacity and nothing to learn.
+// engine is a worker whose cache is an LRU of that many units: a tree with a known capacity and
+// nothing to learn.
 type engine struct{ *approx.Tree }
 
 func newEngine(units int) engine {
@@ -18,7 +19,7 @@ func newEngine(units int) engine {
 	return engine{tree}
 }
 
-// answer prefills chain and returns how many units were cached.
+// answer prefills chain and returns the number of cached units.
 func (e engine) answer(chain []approx.Key) int {
 	cached := units(e.Tree, chain)
 	e.Insert(0, chain)
@@ -32,8 +33,9 @@ func units(tree *approx.Tree, chain []approx.Key) int {
 	return 0
 }
 
-// requests sends n requests by Zipf's law, each with 20 units that all share and 80 of one of 500 prompts, and returns the share of
-// believed units that were there, and of units there that were believed.
+// requests sends n requests by Zipf's law, each with 20 common units and 80 of one of 500
+// prompts. It returns the share of believed units that were cached, and of cached units that
+// were believed.
 func requests(tree *approx.Tree, e engine, r *rand.Rand, n int, correct bool) (precision, recall float64) {
 	zipf := rand.NewZipf(r, 1.1, 4, 499)
 	var believed, there, both int
@@ -74,7 +76,8 @@ func TestLearnsCapacity(t *testing.T) {
 	}
 }
 
-// A wrong lesson, here 200 answers without any cached token, does not last: no spiral.
+// TestCapacityComesBack teaches a wrong lesson, 200 answers without a cached token: it must not
+// last.
 func TestCapacityComesBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	tree, e := approx.New(approx.Config{}), newEngine(8000)
@@ -88,7 +91,8 @@ func TestCapacityComesBack(t *testing.T) {
 	low := tree.Worker(0).Capacity
 	requests(tree, e, r, 3000, true)
 	precision, recall := requests(tree, e, r, 2000, true)
-	t.Logf("capacity fell to %d and is %d again; precision %.3f, recall %.3f", low, tree.Worker(0).Capacity, precision, recall)
+	t.Logf("capacity fell to %d and is %d again; precision %.3f, recall %.3f",
+		low, tree.Worker(0).Capacity, precision, recall)
 	assert.InEpsilon(t, 8000, tree.Worker(0).Capacity, 0.25)
 	assert.Greater(t, recall, 0.9)
 }

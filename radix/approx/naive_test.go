@@ -4,10 +4,11 @@ import (
 	"github.com/warmpath/warmpath/radix/approx"
 )
 
-// naive says what a tree should hold, unit by unit and in maps. It knows nothing of memory: it is told how many holds that took.
+// naive is the reference tree, unit by unit and in maps. It gets the number of memory evictions
+// from the tree.
 type naive struct {
 	held  map[approx.Worker]*life
-	ends  map[string]bool // where nodes end, by prefix; a node is what lies between two ends
+	ends  map[string]bool // ends of nodes, by prefix; a node is between two ends
 	clock approx.Tick
 }
 
@@ -57,7 +58,7 @@ func (l *life) clip(chain string) string {
 	return chain
 }
 
-// use makes l hold chain and returns how many units are new.
+// use makes l hold chain and returns the number of new units.
 func (n *naive) use(l *life, chain string) (added int64) {
 	known := 0
 	for known < len(chain) && n.anyone(chain[:known+1]) {
@@ -82,7 +83,7 @@ func (n *naive) use(l *life, chain string) (added int64) {
 	return added
 }
 
-// drop drops the least recently used leaf of the lives given, and reports whether there was one.
+// drop drops the least recently used leaf of the lives, and reports whether there was one.
 func (n *naive) drop(lives ...*life) bool {
 	var from *life
 	var leaf string
@@ -113,7 +114,7 @@ func (n *naive) cut(l *life, leaf string) {
 	}
 }
 
-// oldest returns the last use of the leaf that goes first.
+// oldest returns the last use of the leaf that is evicted first.
 func (l *life) oldest() (used approx.Tick, ok bool) {
 	for _, u := range l.units {
 		if !ok || u.used < used {
@@ -153,7 +154,7 @@ func (n *naive) insert(w approx.Worker, chain string) approx.Tick {
 	return n.clock
 }
 
-// withdraw drops what the insert at since made and nobody has used later, from the end of the chain.
+// withdraw drops the units made at since and not used later, from the end of the chain.
 func (n *naive) withdraw(w approx.Worker, chain string, since approx.Tick) {
 	l := n.held[w]
 	if l == nil || since == 0 {

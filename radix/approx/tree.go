@@ -5,21 +5,26 @@ import (
 	"math/rand/v2"
 	"sync"
 	"unsafe"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
-// Config says how a tree cuts prompts and how much it may keep. The zero Config is a good one.
+// Config sets the units and bounds of a tree. The zero Config is good.
 type Config struct {
-	// MaxBytes bounds what the tree keeps; 0 means 64 MiB, and less than 64 KiB counts as that. An entry is a prompt's part, a
-	// node with 8 bytes a unit: 64 MiB hold 15,000 different prompts of 64 KiB each.
+	// MaxBytes bounds the memory; 0 means 64 MiB, and less than 64 KiB counts as 64 KiB. 64 MiB
+	// hold 15,000 different prompts of 64 KiB.
 	MaxBytes int64
-	// UnitBytes is the text that one key stands for, rounded up to a multiple of 64; 0 means 128, some 32 tokens of English.
+	// UnitBytes is the text of one key, rounded up to a multiple of 64; 0 means 128, some 32
+	// tokens of English.
 	UnitBytes int
-	// UnitTokens is the same for token ids, rounded up to a multiple of 16; 0 means 16.
+	// UnitTokens is the number of token ids of one key, rounded up to a multiple of 16; 0 means
+	// 16.
 	UnitTokens int
-	// MaxChain is how many leading units of a prompt are kept; 0 means 16,384, 2 MiB of text. It bounds how long one insert
-	// keeps look-ups waiting.
+	// MaxChain bounds the leading units of a prompt that count; 0 means 16,384, 2 MiB of text.
+	// It bounds the time for which one insert blocks look-ups.
 	MaxChain int
-	// Seed keys the hash; 0 means a random one. Whoever knows it can build prompts that collide.
+	// Seed keys the hash; 0 means a random one. A client that knows it can build prompts that
+	// collide.
 	Seed uint64
 }
 
@@ -31,58 +36,49 @@ const (
 	defaultMaxChain   = 16_384
 )
 
-// Tree is what workers are believed to hold. Make one with [New]; it must not be copied.
+// Tree has the prompts that workers are believed to hold. Make it with [New]; it must not be
+// copied.
 type Tree struct {
-	keys       keys
-	unitBytes  int
-	unitTokens int
-	maxChain   int
-	maxBytes   int64
-	liveBytes  int64 // of maxBytes, what is not for spares
+	Hasher
+	maxBytes  int64
+	liveBytes int64 // the part of maxBytes for all but the free list
 
-	mu       sync.RWMutex
-	buckets  []*node // guarded by mu, as is all below; a power of two, never grown
-	root     node    // id 0, holds nothing
-	lastID   uint64  // of a node
-	all      list    // every hold, least recently used last
-	owners   []*owner
-	free     []Worker
-	serial   uint32 // of the last owner
-	draining int    // owners that are dead but still in holders
-	clock    Tick
-	spares   spares
-	stats    Stats
+	mu     sync.RWMutex
+	nodes  nodeStore // guarded by mu, as is all below
+	caches []*cache  // by worker, nil where free
+	free   []Worker
+	serial uint32 // of the last cache
+	ending int    // ended caches that still have holdings
+	clock  Tick
+	stats  Stats // its counters
 }
-
-// bucketBytes is the budget for which the child table has one bucket. The smallest node with its hold takes 200 bytes, so chains
-// are at most 2.5 nodes long when every node is as small as can be.
-const bucketBytes = 512
 
 // New returns an empty tree.
 func New(cfg Config) *Tree {
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
 	}
-	t := &Tree{
-		keys:       newKeys(cfg.Seed),
-		unitBytes:  roundUp(cfg.UnitBytes, defaultUnitBytes, stepBytes),
-		unitTokens: roundUp(cfg.UnitTokens, defaultUnitTokens, stepTokens),
-		maxChain:   roundUp(cfg.MaxChain, defaultMaxChain, 1),
-		maxBytes:   defaultMaxBytes,
-	}
+	t := &Tree{maxBytes: defaultMaxBytes}
+	keyed.Fill(t.keys[:], cfg.Seed)
+	t.unitBytes = roundUp(cfg.UnitBytes, defaultUnitBytes, stepBytes)
+	t.unitTokens = roundUp(cfg.UnitTokens, defaultUnitTokens, stepTokens)
+	t.maxChain = roundUp(cfg.MaxChain, defaultMaxChain, 1)
 	if cfg.MaxBytes > 0 {
 		t.maxBytes = max(cfg.MaxBytes, minMaxBytes)
 	}
-	t.spares.max = t.maxBytes / spareShare
-	t.liveBytes = t.maxBytes - t.spares.max
-	t.all.init(ofAll)
-	// Made for the whole budget at once: growing it would stop look-ups for milliseconds, and untouched pages cost nothing.
-	t.buckets = make([]*node, 1<<bits.Len64(uint64(t.maxBytes/bucketBytes/2)))
-	t.stats.Bytes = int64(len(t.buckets)) * int64(unsafe.Sizeof((*node)(nil)))
+	s := &t.nodes
+	s.hashKeys = &t.keys
+	s.free.max = t.maxBytes / freeShare
+	t.liveBytes = t.maxBytes - s.free.max
+	s.recent.init(ofAll)
+	// Made for the whole bound at once: growing would block look-ups for milliseconds, and
+	// untouched pages cost nothing.
+	s.buckets = make([]*node, 1<<bits.Len64(uint64(t.maxBytes/bucketBytes/2)))
+	s.bytes = int64(len(s.buckets)) * int64(unsafe.Sizeof((*node)(nil)))
 	return t
 }
 
-// roundUp returns n, or the default for less than 1, as a multiple of step.
+// roundUp returns n, or the default if n is below 1, as a multiple of step.
 func roundUp(n, otherwise, step int) int {
 	if n < 1 {
 		n = otherwise
@@ -90,21 +86,21 @@ func roundUp(n, otherwise, step int) int {
 	return (n + step - 1) / step * step
 }
 
-// Stats are the sizes and counters of a tree.
+// Stats has the sizes and counters of a tree.
 type Stats struct {
-	Bytes    int64 // kept now, at most MaxBytes
+	Bytes    int64 // at most MaxBytes
 	MaxBytes int64
 	Workers  int
 	Nodes    int64
 	Holds    int64 // pairs of a worker and a node that it holds
 	Units    int64 // sum over workers
 
-	EvictedMemory   int64 // holds dropped, least recently used first, because MaxBytes was reached
+	EvictedMemory   int64 // holdings dropped because MaxBytes was reached
 	EvictedCapacity int64 // ... because the worker's capacity was reached
-	EvictedStale    int64 // ... because an answer showed that the engine had evicted something used later
-	Contradicted    int64 // answers that had less cached than an earlier answer had proved
-	Surprised       int64 // answers that had more cached than was known
-	Withdrawn       int64 // holds dropped because the request that made them failed
+	EvictedStale    int64 // ... because an answer showed that the engine had evicted them
+	Contradicted    int64 // answers with fewer cached units than an earlier answer had proven
+	Surprised       int64 // answers with more cached units than expected
+	Withdrawn       int64 // holdings dropped because their request failed
 }
 
 // Stats returns the present sizes and counters.
@@ -113,12 +109,62 @@ func (t *Tree) Stats() Stats {
 	defer t.mu.RUnlock()
 	s := t.stats
 	s.MaxBytes = t.maxBytes
-	s.Bytes += t.spares.bytes
-	for _, o := range t.owners {
-		if o != nil {
+	s.Bytes = t.nodes.bytes + t.nodes.free.bytes
+	s.Nodes, s.Holds = t.nodes.nodes, t.nodes.holdings
+	for _, c := range t.caches {
+		if c != nil {
 			s.Workers++
-			s.Units += o.units
+			s.Units += c.units
 		}
 	}
 	return s
+}
+
+// Overlap is the number of leading units of a prompt that a worker is believed to hold.
+type Overlap struct {
+	Worker Worker
+	Units  int // at least 1
+}
+
+// Match appends to dst the overlap of each worker that is believed to hold the first unit of
+// chain, in no order.
+func (t *Tree) Match(dst []Overlap, chain []Key) []Overlap {
+	chain = chain[:min(len(chain), t.maxChain)]
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	at, depth := &t.nodes.root, 0
+	for depth < len(chain) {
+		next := t.nodes.child(at, chain[depth])
+		if next == nil {
+			break
+		}
+		dst = t.appendEnding(dst, at.holders, next.holders, depth)
+		n := commonPrefix(next.keys, chain[depth:])
+		at = next
+		depth += n
+		if n < len(next.keys) {
+			break
+		}
+	}
+	return t.appendEnding(dst, at.holders, nil, depth)
+}
+
+// appendEnding appends the holders in a but not in its subset b: their overlap ends at depth.
+func (t *Tree) appendEnding(dst []Overlap, a, b []holder, depth int) []Overlap {
+	if len(a) == len(b) {
+		return dst
+	}
+	for i := range a {
+		if len(b) > 0 && b[0].serial == a[i].serial {
+			b = b[1:]
+			continue
+		}
+		// The flag is a cache miss away, and matters only for a moment after a worker was
+		// cleared.
+		if t.ending > 0 && a[i].holding.cache.ended {
+			continue
+		}
+		dst = append(dst, Overlap{a[i].worker, depth})
+	}
+	return dst
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/radix/approx"
 )
 
-// prompt returns size bytes of which the first shared are the same for every id.
+// prompt returns size bytes, of which the first shared are equal for all ids.
 func prompt(dst []byte, id uint64, size, shared int) []byte {
 	dst = dst[:0]
 	for len(dst) < size {
@@ -27,15 +27,16 @@ func prompt(dst []byte, id uint64, size, shared int) []byte {
 
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // twice: the first may leave what was being swept
+	runtime.GC() // twice: the first may leave a sweep unfinished
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// Unique prompts of 64 KiB without end: the bound holds after each one, and the heap agrees with what is counted.
+// TestUniquePromptsStayWithinTheBound inserts unique prompts of 64 KiB: the bound holds after
+// each, and the heap agrees with the count.
 func TestUniquePromptsStayWithinTheBound(t *testing.T) {
-	const bound, prompts = 16 << 20, 20_000 // 1.3 GB of text, 5 times what the bound keeps
+	const bound, prompts = 16 << 20, 20_000 // 1.3 GB of text, 5 times the bound
 	before := heap()
 	tree := approx.New(approx.Config{MaxBytes: bound})
 	workers := make([]approx.Worker, 64)
@@ -57,7 +58,7 @@ func TestUniquePromptsStayWithinTheBound(t *testing.T) {
 	s, grown := tree.Stats(), heap()-before
 	t.Logf("%d bytes counted, heap grew by %d; %+v", s.Bytes, grown, s)
 	assert.Greater(t, s.Bytes, int64(bound-bound/64-8<<10), "the budget is used, but for the part for spares")
-	assert.InEpsilon(t, s.Bytes, grown, 0.1, "the heap is what was counted")
+	assert.InEpsilon(t, s.Bytes, grown, 0.1, "the heap equals the count")
 	for _, w := range workers {
 		tree.Clear(w)
 	}
@@ -66,7 +67,8 @@ func TestUniquePromptsStayWithinTheBound(t *testing.T) {
 	runtime.KeepAlive(tree)
 }
 
-// The same with short prompts that share a system prompt: holders and holds are what fills the bound.
+// TestSharedPromptsStayWithinTheBound inserts short prompts with common system prompts: holders
+// fill the bound.
 func TestSharedPromptsStayWithinTheBound(t *testing.T) {
 	const bound = 4 << 20
 	before := heap()
@@ -84,7 +86,7 @@ func TestSharedPromptsStayWithinTheBound(t *testing.T) {
 	s, grown := tree.Stats(), heap()-before
 	t.Logf("%d bytes counted, heap grew by %d; %+v", s.Bytes, grown, s)
 	assert.Positive(t, s.EvictedMemory)
-	assert.InEpsilon(t, s.Bytes, grown, 0.1, "the heap is what was counted")
+	assert.InEpsilon(t, s.Bytes, grown, 0.1, "the heap equals the count")
 	runtime.KeepAlive(tree)
 }
 
@@ -114,8 +116,8 @@ func TestCorrect(t *testing.T) {
 		answer(tree, b, 0)
 		answer(tree, a, 20)
 		assert.Equal(t, 100, units(tree, a), "it was prefilled again")
-		assert.Equal(t, 50, units(tree, branch), "what shares the prompt is there again, the rest is not")
-		assert.Equal(t, 100, units(tree, b), "it was used later than what is missing")
+		assert.Equal(t, 50, units(tree, branch), "only the common prefix is back")
+		assert.Equal(t, 100, units(tree, b), "it was used later than the missing part")
 		assert.Equal(t, int64(200), tree.Worker(0).Capacity)
 		require.NoError(t, tree.Check())
 	})
@@ -178,10 +180,10 @@ func TestWithdraw(t *testing.T) {
 	tree.Correct(0, short, tree.Insert(0, short), 0)
 	failed = tree.Insert(0, long)
 	tree.Withdraw(0, long, failed)
-	assert.Equal(t, 20, units(tree, long), "what was there before is still there")
+	assert.Equal(t, 20, units(tree, long), "older holdings stay")
 
 	failed = tree.Insert(0, long)
-	tree.Insert(0, long[:40]) // splits what the failing one made
+	tree.Insert(0, long[:40]) // splits the nodes of the failing one
 	tree.Withdraw(0, long, failed)
 	assert.Equal(t, 40, units(tree, long), "another request is on its way with this part")
 

@@ -55,7 +55,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// The oracle of FuzzReadMaps: what was read, written in the kernel's format, reads as the same.
+// FuzzReadMaps writes the mappings read in the kernel's format: reading them again gives the
+// same.
 func FuzzReadMaps(f *testing.F) {
 	f.Add(someMaps)
 	f.Add("1-2 rw-p 0 0 0\n-")

@@ -2,7 +2,7 @@
 
 package hugepage
 
-// Setting returns "": there are no huge pages to ask for.
+// Setting returns "": there are no huge pages.
 func Setting() string { return "" }
 
 // Reserve does nothing and returns 0.

@@ -15,13 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alone runs the calling test in a process of its own, since Reserve changes a process for good, and reports whether this is it.
-func alone(t *testing.T) bool {
+// inOwnProcess runs the calling test in its own process, because Reserve changes a process for
+// good, and reports whether this is that process.
+func inOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("HUGEPAGE_ALONE") == t.Name() {
 		return true
 	}
-	if !asked() {
+	if !available() {
 		t.Skipf("transparent huge pages are %q here", Setting())
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
@@ -32,8 +33,9 @@ func alone(t *testing.T) bool {
 	return false
 }
 
-// plenty skips the test where the kernel has no huge pages for n bytes just now, as where memory is in pieces: it gives small ones then.
-func plenty(tb testing.TB, n int) {
+// requireHugePages skips the test if the kernel has no huge pages for n bytes, because memory
+// is fragmented.
+func requireHugePages(tb testing.TB, n int) {
 	tb.Helper()
 	b, err := unix.Mmap(-1, 0, n+Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -80,11 +82,11 @@ func resident(t *testing.T) int64 {
 }
 
 func TestReserve(t *testing.T) {
-	if !alone(t) {
+	if !inOwnProcess(t) {
 		return
 	}
 	const reserve, fill = 128 << 20, 64 << 20
-	plenty(t, reserve)
+	requireHugePages(t, reserve)
 	before := resident(t)
 	if n := Reserve(reserve); n != reserve {
 		t.Fatalf("Reserve(%d) = %d", reserve, n)
@@ -94,7 +96,8 @@ func TestReserve(t *testing.T) {
 	}
 	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
 	if metrics.Read(goal); goal[0].Value.Uint64() > 16<<20 {
-		t.Errorf("the heap may grow to %d bytes before it is collected, want a few MiB", goal[0].Value.Uint64())
+		t.Errorf("the heap may grow to %d bytes before it is collected, want a few MiB",
+			goal[0].Value.Uint64())
 	}
 	for round := range 2 {
 		list := objects(fill)
@@ -110,7 +113,7 @@ func TestReserve(t *testing.T) {
 }
 
 func TestReserveUnderMemoryLimit(t *testing.T) {
-	if !alone(t) {
+	if !inOwnProcess(t) {
 		return
 	}
 	debug.SetMemoryLimit(100 << 20)

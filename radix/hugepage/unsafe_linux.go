@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// growHeap allocates n bytes that nobody uses, and has their mapping advised. Go does not touch them: memory that comes fresh from
-// the kernel is zero. The address stays right: Go moves no heap object.
+// growHeap allocates n bytes without use and advises their mapping. Go does not touch them,
+// because fresh memory of the kernel is zero, and moves no heap object, so the address stays
+// right.
 func growHeap(n int64) {
 	b := make([]byte, n)
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
@@ -16,8 +17,8 @@ func growHeap(n int64) {
 	runtime.KeepAlive(b)
 }
 
-// heapAddress returns an address in the Go heap: pinning makes the object escape to it. Only its neighbourhood is of use, so the
-// object need not live on.
+// heapAddress returns an address in the Go heap: pinning makes the object escape to it. The
+// object need not live on, because callers use the mapping around it.
 func heapAddress() uintptr {
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -26,14 +27,14 @@ func heapAddress() uintptr {
 	return uintptr(unsafe.Pointer(object))
 }
 
-// call asks the kernel, and returns how many regions it has found. The kernel writes to q and its regions: pinning keeps q where it is,
-// and on the heap, until the call returns.
-func (q *query) call(fd uintptr) (int, error) {
+// call asks the kernel and returns the number of regions. The kernel writes to p and its
+// regions: pinning keeps p in place, and on the heap, until the call returns.
+func (p *pageScan) call(fd uintptr) (int, error) {
 	var pin runtime.Pinner
 	defer pin.Unpin()
-	pin.Pin(q)
-	q.vector = uint64(uintptr(unsafe.Pointer(&q.regions)))
-	n, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, pagemapScan, uintptr(unsafe.Pointer(q)))
+	pin.Pin(p)
+	p.vector = uint64(uintptr(unsafe.Pointer(&p.regions)))
+	n, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, pagemapScan, uintptr(unsafe.Pointer(p)))
 	if errno != 0 {
 		return 0, errno
 	}

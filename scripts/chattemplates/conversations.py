@@ -1,4 +1,4 @@
-"""Random conversations as clients send them to an OpenAI-compatible server, and stranger ones."""
+"""Random conversations for an OpenAI-compatible server, typical and unusual."""
 
 import random
 

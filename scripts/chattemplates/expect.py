@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Renders random conversations with transformers, for the Go test behind the build tag `templates`.
+"""Renders random conversations with transformers, for the Go test behind the build tag
+`templates`.
 
     python3 scripts/chattemplates/expect.py --out expected.jsonl --count 50 TEMPLATE...
     CHAT_TEMPLATES=$PWD/expected.jsonl go test -tags templates ./dataplane/prompt/chattemplate
 
-A TEMPLATE is a .jinja file, a tokenizer_config.json, or a JSON file {name: {"template": text, "kwargs": {...}}}. It needs transformers and
-jinja2, not torch. Each line of the output is a template or a case; a case holds the text, or that transformers raised.
+A TEMPLATE is a .jinja file, a tokenizer_config.json, or a JSON file {name: {"template": text,
+"kwargs": {...}}}. The script needs transformers and jinja2, not torch. Each line of the output is
+a template or a case with its rendered text or the error of transformers.
 """
 
 import argparse
@@ -58,10 +60,11 @@ def load(path):
         yield name + entry["name"], entry["template"], kwargs
 
 
-# Names that are no variables of a request: arguments of apply_chat_template and render_jinja_template, and functions of the environment.
+# Names that are no variables of a request: arguments of apply_chat_template and
+# render_jinja_template, and functions of the environment.
 RESERVED = ["messages", "tools", "add_generation_prompt", "continue_final_message", "chat_template", "raise_exception", "strftime_now",
             "namespace", "range", "dict"]
-# What templates are told by name, with values that clients send. Other names get random values.
+# Known variables of templates, with values that clients send. Other variables get random values.
 KNOWN = {
     "enable_thinking": [True, False, None],
     "thinking": [True, False],

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Renders random chat requests with SGLang's own code, for the Go test behind the build tag `templates`.
+"""Renders random chat requests with SGLang's own code, for the Go test behind the build tag
+`templates`.
 
     ENGINE/bin/python3 scripts/chattemplates/expect_sglang.py --out requests.jsonl --count 50 TEMPLATE...
     CHAT_REQUESTS=$PWD/requests.jsonl go test -tags templates -run TestSGLangRequests ./dataplane/prompt/chattemplate
 
-ENGINE is a virtual environment with SGLang (or PYTHONPATH names an unpacked wheel of another release); templates are as for expect.py. No server is started and no model loaded: the request goes through
-SGLang's pydantic models, its checks and its template code, with a tokenizer that keeps the text that it is asked to encode.
+ENGINE is a virtual environment with SGLang (or PYTHONPATH names an unpacked wheel of another
+release); templates are as for expect.py. No server is started and no model loaded: a request
+passes through SGLang's pydantic models, its checks and its template code, with a tokenizer that
+records the text to encode.
 """
 
 import argparse
@@ -20,7 +23,7 @@ import conversations  # noqa: E402
 import expect  # noqa: E402
 import transformers  # noqa: E402
 
-# A release that is older than the transformers beside it registers models that transformers has got since.
+# An old release of SGLang registers models that a newer transformers already has.
 register = transformers.AutoConfig.register
 transformers.AutoConfig.register = staticmethod(lambda name, config, exist_ok=False: register(name, config, exist_ok=True))
 import sglang  # noqa: E402
@@ -33,7 +36,7 @@ except ImportError:
 
 
 class Tokenizer:
-    """Keeps what is encoded."""
+    """Records the text to encode."""
 
     bos_token_id = None
 
@@ -60,7 +63,7 @@ class Tokenizer:
 
 
 class Anything(types.SimpleNamespace):
-    """Has every attribute; what rendering does not need is None."""
+    """Has every attribute; those that rendering does not need are None."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -68,14 +71,14 @@ class Anything(types.SimpleNamespace):
         return None
 
 
-# What the engine would have been started with: everything at its default.
+# The engine's settings: all defaults.
 for accessor in ("get_model", "get_serving", "get_parallel"):
     if hasattr(serving_chat, accessor):
         setattr(serving_chat, accessor, Anything)
 
 
 def serving(template, tokens, defaults):
-    """An OpenAIServingChat with what rendering needs."""
+    """An OpenAIServingChat with the attributes that rendering needs."""
     s = object.__new__(serving_chat.OpenAIServingChat)
     s.tokenizer_manager = Anything(tokenizer=Tokenizer(template, tokens), served_model_name="m", server_args=Anything(), model_config=Anything())
     s.template_manager = Anything(
@@ -94,7 +97,7 @@ def serving(template, tokens, defaults):
 
 
 def render(template, tokens, defaults, body):
-    """The text that the engine would encode, or None where it would answer with an error."""
+    """The text that the engine would encode; raises where the engine would answer with an error."""
     request = protocol.ChatCompletionRequest(**json.loads(body))
     s = serving(template, tokens, defaults)
     error = s._validate_request(request)

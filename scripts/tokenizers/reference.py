@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what the Python library makes of the corpus with each tokenizer, for the Go test to compare with.
+"""Encodes the corpus with each tokenizer of the Python library, as the reference of the Go test.
 
     reference.py ROOT
 
-What is there already is kept, but for the seconds, which are measured each time. For each tokenizer, ROOT/reference/NAME.bin holds of each document in turn: the number of ids in four bytes,
-little-endian, the ids, and the first eight bytes of the SHA-256 of what they decode to with and without special tokens.
-ROOT/reference/NAME.json says where the tokenizer's file is, the ids that add_special_tokens puts around a text, the
+Existing encodings are kept; timings are measured each time. ROOT/reference/NAME.bin holds for
+each document: the number of ids in four bytes, little-endian, the ids, and the first eight bytes
+of the SHA-256 of the decoded text, with and without special tokens. ROOT/reference/NAME.json
+holds the path of the tokenizer's file, the ids that add_special_tokens puts around a text, the
 library's version, and seconds of CPU for bench.bin, cold and warm.
 """
 
@@ -20,10 +21,7 @@ import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
-import mistral_common
 import tokenizers
-from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
-from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
 WARM = 5  # runs, of which the median counts
 
@@ -65,12 +63,12 @@ def write(root, name, encode, decode, corpus, facts):
     print(f"{name}: {len(corpus)} documents", flush=True)
 
 
-def peer(root, what):
-    """Seconds of a Rust crate, where it was built."""
+def peer(root, tokenizer):
+    """Seconds of a Rust crate, if its program was built."""
     program = f"{root}/peer/release/peer"
     if not os.path.exists(program):
         return None
-    cold, warm, _, _ = subprocess.run([program, what, f"{root}/bench.bin"], capture_output=True, text=True, check=True).stdout.split()
+    cold, warm, _, _ = subprocess.run([program, tokenizer, f"{root}/bench.bin"], capture_output=True, text=True, check=True).stdout.split()
     return {"cold_s": float(cold), "warm_s": float(warm)}
 
 
@@ -85,7 +83,6 @@ def hugging_face(root, name, path, corpus, bench):
     at = next(i for i in range(len(around)) if around[i : i + len(plain)] == plain)
     facts = {
         "file": path,
-        "kind": "hf",
         "library": f"tokenizers {tokenizers.__version__}",
         "before": around[:at],
         "after": around[at + len(plain) :],
@@ -99,7 +96,7 @@ def hugging_face(root, name, path, corpus, bench):
 
 
 def o200k(root, path, encode, corpus, bench):
-    """tiktoken and bpe-openai have the vocabulary of GPT-OSS, so they are peers for it."""
+    """Times of tiktoken and bpe-openai, which have the vocabulary of GPT-OSS."""
     import tiktoken
 
     letters = {c: b for b, c in ((b, chr(b)) for b in [*range(33, 127), *range(161, 173), *range(174, 256)])}
@@ -117,34 +114,11 @@ def o200k(root, path, encode, corpus, bench):
     return times
 
 
-def tekken(root, path, corpus, bench):
-    tokenizer = Tekkenizer.from_file(path)
-    name = os.path.basename(path).removesuffix(".json")
-    facts = {
-        "file": path,
-        "kind": "tekken",
-        "library": f"mistral_common {mistral_common.__version__}",
-        "before": tokenizer.encode("a", bos=True, eos=False)[:-1],
-        "after": [],
-        "times": {"python mistral_common": timed(lambda text: tokenizer.encode(text, bos=False, eos=False), bench)},
-    }
-
-    def decode(ids, skip):
-        return tokenizer.decode(ids, special_token_policy=SpecialTokenPolicy.IGNORE if skip else SpecialTokenPolicy.KEEP)
-
-    write(root, name, lambda text: tokenizer.encode(text, bos=False, eos=False), decode, corpus, facts)
-
-
 def main(root):
     os.makedirs(f"{root}/reference", exist_ok=True)
     corpus, bench = documents(f"{root}/corpus.bin"), documents(f"{root}/bench.bin")
     for path in sorted(glob.glob(f"{root}/npm/tokenizer-*/package/models/tokenizer.json")):
         hugging_face(root, path.split("/")[-4].removeprefix("tokenizer-"), path, corpus, bench)
-    data = os.path.join(os.path.dirname(mistral_common.__file__), "data")
-    # tiktoken's regular expressions give up on a run of a million spaces, and take minutes for others.
-    short = [text if len(text) < 200_000 else text[:20_000] for text in corpus]
-    for path in sorted(glob.glob(f"{data}/tekken_*.json")):
-        tekken(root, path, short, bench)
 
 
 if __name__ == "__main__":

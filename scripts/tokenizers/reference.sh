@@ -1,10 +1,12 @@
 #!/bin/bash
-# Brings what `make test-tokenizers` compares with: installs, makes the texts, and lets the Python libraries encode them.
+# Prepares `make test-tokenizers`: installs the Python libraries, generates texts and encodes
+# them.
 #
 #   reference.sh        into $WARMPATH_TOKENIZERS (default ~/.cache/warmpath-tokenizers)
 #
-# What the libraries make of the texts is kept; delete the folder reference/ there to have it made again (20 to 60 minutes
-# of one core, most of it for inputs of 1 MB). Their speed is measured each time, so that it is of the same hour as ours.
+# The encodings are kept in the folder reference/; delete it to regenerate them (20 to 60 minutes
+# of one core, mostly for inputs of 1 MB). The libraries' speed is measured each time, beside
+# ours.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=${WARMPATH_TOKENIZERS:-$HOME/.cache/warmpath-tokenizers}

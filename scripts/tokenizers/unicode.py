@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes dataplane/prompt/tokenizer/unicode.txt: what the Python library `tokenizers` takes each character for.
+"""Prints the tokenizer's Unicode tables: the character classes of the Python library
+`tokenizers`.
 
     unicode.py > dataplane/prompt/tokenizer/unicode.txt
 
-Nothing comes from a Unicode data file: each table is asked of the library itself, because its parts carry different
-versions of Unicode (Oniguruma's classes, the Rust standard library's, and an old crate's normalization forms), and Go's
-own tables are of yet another one.
+Each table is derived from the library's behaviour and not from Unicode's data files: the
+library's parts have different versions of Unicode (Oniguruma's classes, the Rust standard
+library's, and an old crate's normalization forms), and Go's own tables have yet another.
 """
 
 import sys
@@ -15,8 +16,8 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 CODEPOINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 ALL = "".join(map(chr, CODEPOINTS))
-MARK = "\U0010fffe"  # a noncharacter, which is in none of the classes asked for
-# What a pattern may name in \p{…}. Unions such as L are put together from these.
+MARK = "\U0010fffe"  # a noncharacter, in none of the classes below
+# Classes for \p{…}; unions such as L are composed of these.
 CLASSES = (
     "Lu Lt Ll Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co "
     "Han Hiragana Katakana Hangul Latin Greek Cyrillic Arabic Hebrew Thai Devanagari"
@@ -25,7 +26,7 @@ HANGUL = range(0xAC00, 0xAC00 + 11172)  # decomposed by arithmetic
 
 
 def regex_class(pattern):
-    """The characters that a regular expression of one character matches."""
+    """The characters that match a regular expression of one character."""
     out = normalizers.Replace(Regex(pattern), MARK).normalize_str(ALL)
     assert len(out) == len(ALL)
     return [c for c, o in zip(CODEPOINTS, out) if o == MARK and c != ord(MARK)]
@@ -68,7 +69,7 @@ def ranges(codepoints):
 
 
 def emit(key, items):
-    """One table, wrapped: each line begins with its key."""
+    """Prints one table, wrapped: each line begins with its key."""
     line = key
     for item in items:
         if len(line) + 1 + len(item) > 120:
@@ -79,16 +80,19 @@ def emit(key, items):
 
 
 def combining_classes(nfd):
-    """The canonical combining class of each mark, from the order that NFD gives to pairs of marks.
+    """The canonical combining class of each mark, from the order that NFD gives to pairs of
+    marks.
 
-    A reference mark r of class v stands for v: NFD swaps r + c when 0 < ccc(c) < v, and c + r when ccc(c) > v.
+    A reference mark r of class v stands for v: NFD swaps r + c when 0 < ccc(c) < v, and c + r
+    when ccc(c) > v.
     """
     import unicodedata
 
     references = {}
     for c in CODEPOINTS:
         v = unicodedata.combining(chr(c))
-        # U+0345 has the highest class, 240. A mark that does not go before it is newer than the library's tables.
+        # U+0345 has the highest class, 240. A mark that does not go before it is newer than the
+        # library's tables.
         known = c == 0x345 or nfd.normalize_str("a\u0345" + chr(c)) == "a" + chr(c) + "\u0345"
         if v and v not in references and known and nfd.normalize_str(chr(c)) == chr(c):
             references[v] = chr(c)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes dataplane/prompt/tokenizer/testdata/vectors: small tokenizers, and what the Python library makes of texts with them.
+"""Writes test vectors of the BPE tokenizer: small tokenizers, and the Python library's encodings.
 
     vectors.py dataplane/prompt/tokenizer/testdata/vectors
 
-Each tokenizer is trained by the library on the few sentences below, which were written for this file, so nothing comes from
-a real model. Together they use every construct that the package reads. A file holds the tokenizer.json and cases of:
-text, ids, ids with add_special_tokens, text of the ids, the same without special tokens.
+The library trains each tokenizer on the sentences below, written for this file, so nothing comes
+from a real model. Together they use every construct that the Go package reads. A file holds the
+tokenizer.json and cases of: text, ids, ids with add_special_tokens, text of the ids, the same
+without special tokens.
 """
 
 import json
@@ -36,8 +37,8 @@ DEEPSEEK = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^" + "\r\n" + r"\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+["
     "\r\n" + r"]*|\s*[" + "\r\n" + r"]+|\s+(?!\S)|\s+"
 ).replace('\\"', '"')
-# Constructs of patterns that no scanner by hand covers: possessive and lazy quantifiers, atomic groups, look-behind,
-# look-ahead, nested and intersected classes, scripts, escapes.
+# Pattern constructs without a hand-written scanner: possessive and lazy quantifiers, atomic
+# groups, look-behind, look-ahead, nested and intersected classes, scripts, escapes.
 GENERAL = (
     r"(?i:[dm]t|ll|'S)(?=\s)|\p{Han}++|[\p{L}&&[^\p{Lu}]]{2,4}(?!\d)|(?>a|ab)c|(?<=[0-9])[\x{41}-\u0043x-z]+|(?<!\s)\n"
     r"|[^\P{N}\d]+|\d{2,3}+|[[!-/]\p{Sc}]+?\w|\A\S|\W{2}|(?:[A-Z]?+[a-z])*?\p{^L}|^-|\.$"
@@ -45,7 +46,7 @@ GENERAL = (
 
 
 def texts():
-    """The cases: sentences, and short texts made to hurt."""
+    """The cases: sentences, and short adversarial texts."""
     rng = random.Random(7)
     out = ["", " ", "a", "\n", "  a", "a  ", "'s", "'ſ'S x'LL'Ll", "\u0301a", "a\u0301\u0323", "ﬁ①Å가\u1100\u1161", "\x00\x01b", "\u200da"]
     out += SENTENCES
@@ -63,7 +64,8 @@ def special(content, **flags):
 
 
 def train(size=440, byte_level=True, **options):
-    """A trained tokenizer. The text is trained in one piece, so that all constructs of the caller are at work."""
+    """A trained tokenizer. The training text is one piece, so that all of the caller's constructs
+    apply."""
 
     def build(pre, norm=None, unk=None, added=(), dec=None, post=None, edit=None):
         tokenizer = Tokenizer(models.BPE(unk_token=unk, **options))
@@ -75,12 +77,12 @@ def train(size=440, byte_level=True, **options):
         first = ([unk] if unk else []) + ([f"<0x{b:02X}>" for b in range(256)] if options.get("byte_fallback") else [])
         trainer = trainers.BpeTrainer(
             vocab_size=size, initial_alphabet=alphabet, special_tokens=first, show_progress=False, max_token_length=12,
-            # Without a limit every character would be a token, and none unknown.
+            # Without a limit every character would be a token, and none would be unknown.
             limit_alphabet=1000 if byte_level else 150,
         )
         tokenizer.train_from_iterator(SENTENCES * 3, trainer)
         file = json.loads(tokenizer.to_str())
-        # The trainer enters its special tokens as added ones, where in real files those of the bytes are not.
+        # The trainer adds its special tokens as added tokens; in real files byte tokens are not.
         file["added_tokens"] = [t for t in file["added_tokens"] if not t["content"].startswith("<0x")]
         if edit:
             edit(file)
@@ -114,7 +116,7 @@ def legacy_merges(file):
 
 
 def drop_tokens(*names):
-    """Takes characters out of the vocabulary, with all merges that need them."""
+    """Removes characters from the vocabulary, with all merges that need them."""
 
     def edit(file):
         model = file["model"]
@@ -166,7 +168,7 @@ def all_tokenizers():
         pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated"),
     ]
     yield "falcon", train()(pre_tokenizers.Sequence(falcon), added=im)
-    # A byte-level vocabulary without some bytes: unk, fused or not, or nothing at all.
+    # A byte-level vocabulary that lacks some bytes: with unk, fused or not, and without.
     yield "missing-unk", train()(byte_level(LLAMA3), unk="<unk>", edit=drop_tokens("Ã", "Ġ"))
     yield "missing-fused", train(fuse_unk=True)(byte_level(LLAMA3), unk="<unk>", edit=drop_tokens("Ã", "ä", "å"))
     yield "missing-dropped", train()(byte_level(LLAMA3), edit=drop_tokens("Ã", "e"))

@@ -98,8 +98,11 @@ func TestAppendJSON(t *testing.T) {
 				Kind: kvevent.Stored, Hashes: []uint64{math.MaxUint64, 1}, RawHashes: [][]byte{nil, raw}, HasParent: true,
 				Parent: 5, Tokens: []uint32{1, 2, 2, 3}, Bigram: true, BlockSize: 2, HasLoRAID: true, LoRAID: 4,
 				LoRAName: []byte("a\"\\\x01\xff"), CacheSalt: []byte{}, SessionID: []byte("s"), Medium: kvevent.MediumCPU,
-				HasGroup: true, Group: 1, SpecKind: []byte("k"), SlidingWindow: 7, Locality: []byte("L"),
-				Ownership: []byte("o"), ExtraKeys: [][]byte{nil, {0xc3}},
+				ExtraKeys: [][]byte{nil, {0xc3}},
+				CacheGroup: kvevent.CacheGroup{
+					HasGroup: true, Group: 1, SpecKind: []byte("k"), SlidingWindow: 7, Locality: []byte("L"),
+					Ownership: []byte("o"),
+				},
 			},
 			{Kind: kvevent.Removed, Hashes: []uint64{math.MaxUint64}, Unsigned: true, Medium: kvevent.MediumOther, MediumName: []byte("X")},
 			{Kind: kvevent.Cleared},

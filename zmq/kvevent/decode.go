@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // ErrMalformed is what every decoder of this package returns for bytes that are not what an engine sends.
@@ -20,6 +19,7 @@ func (b *Batch) Decode(payload []byte) error {
 	} else {
 		b.arrayBatch(&r)
 	}
+	b.WideTokens = b.tokens.wide
 	if r.bad || r.left() != 0 {
 		b.reset()
 		return fmt.Errorf("cannot decode batch of %d bytes: %w", len(payload), ErrMalformed)
@@ -33,14 +33,16 @@ const kept = 64 << 10
 // Trim gives back what an unusually large message took, so that who has read one does not hold four times its size until the next. Its Events
 // are gone then.
 func (b *Batch) Trim() {
-	if max(cap(b.tokens), cap(b.hashes), 4*cap(b.raws), 16*cap(b.Events)) > kept {
+	if max(cap(b.tokens.ids), cap(b.hashes.hashes), 4*cap(b.hashes.raws), 16*cap(b.Events)) > kept {
 		*b = Batch{}
 	}
 }
 
 func (b *Batch) reset() {
 	*b = Batch{
-		Events: b.Events[:0], hashes: b.hashes[:0], tokens: b.tokens[:0], raws: b.raws[:0],
+		Events: b.Events[:0],
+		hashes: hashBuffer{hashes: b.hashes.hashes[:0], raws: b.hashes.raws[:0]},
+		tokens: tokenBuffer{ids: b.tokens.ids[:0]},
 	}
 }
 
@@ -140,7 +142,7 @@ func (b *Batch) events(r *reader) {
 // event reads one event. One that makes no sense is left out, and takes no other with it.
 func (b *Batch) event(r *reader) {
 	start, events := r.p, len(b.Events)
-	fields, wide := b.UnknownFields, b.WideTokens
+	fields, wide := b.UnknownFields, b.tokens.wide
 	switch c := r.peek(); {
 	case r.isMap():
 		b.mapEvent(r)
@@ -155,7 +157,7 @@ func (b *Batch) event(r *reader) {
 		return
 	}
 	r.p, r.bad = start, false
-	b.Events, b.UnknownFields, b.WideTokens = b.Events[:events], fields, wide
+	b.Events, b.UnknownFields, b.tokens.wide = b.Events[:events], fields, wide
 	b.BadEvents++
 	r.skip()
 }
@@ -164,73 +166,6 @@ func (b *Batch) event(r *reader) {
 func (b *Batch) add(k Kind) *Event {
 	b.Events = append(b.Events, Event{Kind: k})
 	return &b.Events[len(b.Events)-1]
-}
-
-// hashList reads block hashes into e.
-func (b *Batch) hashList(r *reader, e *Event) {
-	n := r.array()
-	start := len(b.hashes)
-	b.hashes = slices.Grow(b.hashes, n)
-	e.RawHashes = nil
-	for i := 0; i < n && !r.bad; i++ {
-		// Fast path: SGLang's hashes fill 64 bits, so nearly all come as int64 or uint64.
-		have := len(b.hashes)
-		count, above := wideHashes(b.hashes[have:have+n-i], r.b[r.p:])
-		b.hashes = b.hashes[:have+count]
-		r.p += 9 * count
-		e.Unsigned = e.Unsigned || above
-		if i += count; i == n {
-			break
-		}
-		v, raw := e.hash(r)
-		b.hashes = append(b.hashes, v)
-		if raw != nil {
-			b.rawHash(e, n, i, raw)
-		}
-	}
-	e.Hashes = b.hashes[start:len(b.hashes):len(b.hashes)]
-}
-
-// wideHashes reads int64s and uint64s to dst, up to the first other value, and returns how many, and whether one was above int64.
-// Half of them come so and half so: which of the two it is must not be a branch.
-func wideHashes(dst []uint64, s []byte) (n int, above bool) {
-	signs := uint64(0)
-	for ; n+4 <= len(dst) && len(s) >= 4*9; n += 4 {
-		four, out := (*[4 * 9]byte)(s), (*[4]uint64)(dst[n:])
-		if other(four[0])|other(four[9])|other(four[18])|other(four[27]) != 0 {
-			break
-		}
-		out[0], out[1] = binary.BigEndian.Uint64(four[1:]), binary.BigEndian.Uint64(four[10:])
-		out[2], out[3] = binary.BigEndian.Uint64(four[19:]), binary.BigEndian.Uint64(four[28:])
-		signs |= out[0]&highest(four[0]) | out[1]&highest(four[9]) | out[2]&highest(four[18]) | out[3]&highest(four[27])
-		s = s[4*9:]
-	}
-	for ; n < len(dst) && len(s) >= 9 && other(s[0]) == 0; n++ {
-		dst[n] = binary.BigEndian.Uint64(s[1:])
-		signs |= dst[n] & highest(s[0])
-		s = s[9:]
-	}
-	return n, signs != 0
-}
-
-// highest is the highest bit for uint64c, and none for int64c.
-func highest(code byte) uint64 { return uint64(code&4) << 61 }
-
-// other is 0 for int64c and uint64c alone.
-func other(code byte) uint32 {
-	x := uint32(code ^ int64c)
-	return x * (x ^ int64c ^ uint64c)
-}
-
-// rawHash keeps the whole of the i-th of n hashes; the first one makes room for all.
-func (b *Batch) rawHash(e *Event, n, i int, raw []byte) {
-	if e.RawHashes == nil {
-		start := len(b.raws)
-		b.raws = slices.Grow(b.raws, n)[:start+n]
-		e.RawHashes = b.raws[start : start+n : start+n]
-		clear(e.RawHashes)
-	}
-	e.RawHashes[i] = raw
 }
 
 // hash reads one block hash: an integer, or a byte string of which it returns the whole as well.
@@ -326,18 +261,3 @@ func (e *Event) inferSize(r *reader) {
 
 // extraKey reads what parts the blocks of a request from those of others with the same tokens.
 func (e *Event) extraKey(r *reader) { e.ExtraKey = r.keys() }
-
-// extraKeys keeps each block's keys as they are: their meaning is the engine's.
-func (b *Batch) extraKeys(r *reader, e *Event) {
-	e.ExtraKeys = nil
-	if r.null() {
-		return
-	}
-	n := r.array()
-	start := len(b.raws)
-	b.raws = slices.Grow(b.raws, n+1) // Room for one more than none: an empty list is not an absent one.
-	for i := 0; i < n && !r.bad; i++ {
-		b.raws = append(b.raws, r.keys())
-	}
-	e.ExtraKeys = b.raws[start:len(b.raws):len(b.raws)]
-}

@@ -43,7 +43,6 @@ type Event struct {
 
 	HasParent bool
 	HasLoRAID bool
-	HasGroup  bool
 	Bigram    bool // Tokens holds pairs: EAGLE's cache is keyed by [token, next token].
 	Unsigned  bool // A hash came as an integer above the signed range (vLLM); print hashes unsigned.
 
@@ -59,21 +58,28 @@ type Event struct {
 	Tokens    []uint32 // BlockSize tokens per hash; 2×BlockSize if Bigram.
 	BlockSize int      // In tokens (in pairs if Bigram). Where an event does not say it, what follows from its lists.
 
-	LoRAID        int64
-	LoRAName      []byte
-	CacheSalt     []byte // Isolates tenants; SGLang's hashes already depend on it.
-	SessionID     []byte // Who caused the store; the hash does not depend on it.
-	MediumName    []byte // The name as sent, if Medium is MediumStorage or MediumOther.
-	Group         int    // vLLM's KV-cache group of a hybrid model, if HasGroup.
-	SpecKind      []byte // vLLM: "full_attention", "sliding_window", …
-	SlidingWindow int    // vLLM: in tokens; 0 if the group has none.
-	Locality      []byte // vLLM: "LOCAL", …
-	Ownership     []byte // vLLM: who owns the storage tier.
+	LoRAID     int64
+	LoRAName   []byte
+	CacheSalt  []byte // Isolates tenants; SGLang's hashes already depend on it.
+	SessionID  []byte // Who caused the store; the hash does not depend on it.
+	MediumName []byte // The name as sent, if Medium is MediumStorage or MediumOther.
 
 	// ExtraKeys holds raw msgpack per block, nil for a block without extra keys (vLLM: LoRA name, image hashes, salt).
 	ExtraKeys [][]byte
 	// ExtraKey is the one of all blocks, raw msgpack: tokens with it are not those without. No engine sends it yet.
 	ExtraKey []byte
+
+	CacheGroup
+}
+
+// CacheGroup is the part of a hybrid model's cache that an event of vLLM is about.
+type CacheGroup struct {
+	HasGroup      bool
+	Group         int    // Number of the group, if HasGroup.
+	SpecKind      []byte // "full_attention", "sliding_window", …
+	SlidingWindow int    // In tokens; 0 if the group has none.
+	Locality      []byte // "LOCAL", …
+	Ownership     []byte // Of the storage tier.
 }
 
 // Batch is one message's content. The zero value is ready to use; see the package's Ownership section.
@@ -92,9 +98,8 @@ type Batch struct {
 	// bytes in the place of ids, as names of images, are folded to their CRC-32C.
 	WideTokens int
 
-	hashes []uint64
-	tokens []uint32
-	raws   [][]byte
+	hashes hashBuffer
+	tokens tokenBuffer
 }
 
 // Names on the wire, common to all releases.

@@ -85,7 +85,7 @@ func (b *Batch) field(r *reader, e *Event, key []byte) fields {
 	}
 	switch string(key) {
 	case "block_hashes":
-		b.hashList(r, e)
+		b.hashes.read(r, e)
 		return hasHashes
 	case "medium":
 		b.medium(r, e)
@@ -110,7 +110,7 @@ func (b *Batch) storedField(r *reader, e *Event, key []byte) fields {
 	case "parent_block_hash":
 		e.parent(r)
 	case "token_ids":
-		b.tokenList(r, e)
+		b.tokens.read(r, e)
 		return hasTokens
 	case "block_size":
 		if e.blockSize(r) {
@@ -125,7 +125,7 @@ func (b *Batch) storedField(r *reader, e *Event, key []byte) fields {
 	case "session_id":
 		e.SessionID = b.label(r)
 	case "extra_keys":
-		b.extraKeys(r, e)
+		b.hashes.extraKeys(r, e)
 	case "extra_key":
 		e.extraKey(r)
 	case "kv_cache_spec_kind":
@@ -173,9 +173,9 @@ func (b *Batch) storedArray(r *reader, e *Event, n int) {
 		r.fail()
 		return
 	}
-	b.hashList(r, e)
+	b.hashes.read(r, e)
 	e.parent(r)
-	b.tokenList(r, e)
+	b.tokens.read(r, e)
 	if n == 4 || !e.blockSize(r) {
 		e.inferSize(r)
 	}
@@ -188,7 +188,7 @@ func (b *Batch) storedArray(r *reader, e *Event, n int) {
 		case 7:
 			b.saltOrLoRA(r, e)
 		case 8:
-			b.extraKeys(r, e)
+			b.hashes.extraKeys(r, e)
 		case 9:
 			e.group(r)
 		case 10:
@@ -226,7 +226,7 @@ func (b *Batch) removedArray(r *reader, e *Event, n int) {
 		r.fail()
 		return
 	}
-	b.hashList(r, e)
+	b.hashes.read(r, e)
 	if n > 2 {
 		b.medium(r, e)
 	}

@@ -93,7 +93,7 @@ var shapeTests = []shapeTest{
 	}, want: kvevent.Batch{HasRank: true, UnknownFields: 2, Events: []kvevent.Event{
 		{
 			Kind: kvevent.Removed, Hashes: []uint64{7}, Medium: kvevent.MediumStorage, MediumName: []byte("DISK"),
-			Group: 1, HasGroup: true,
+			CacheGroup: kvevent.CacheGroup{Group: 1, HasGroup: true},
 		},
 		{Kind: kvevent.Cleared},
 	}}},

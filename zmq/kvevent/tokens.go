@@ -9,42 +9,48 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// tokenList reads token ids, or pairs of them, into e.
-func (b *Batch) tokenList(r *reader, e *Event) {
+// tokenBuffer holds the token ids of a batch's events, one after the other.
+type tokenBuffer struct {
+	ids  []uint32
+	wide int // See [Batch.WideTokens].
+}
+
+// read reads an event's token ids, or pairs of them.
+func (t *tokenBuffer) read(r *reader, e *Event) {
 	n := r.array()
-	start := len(b.tokens)
+	start := len(t.ids)
 	e.Bigram = n > 0 && r.isArray()
 	if e.Bigram {
-		b.pairs(r, n)
+		t.pairs(r, n)
 	} else {
-		b.tokens = slices.Grow(b.tokens, n)
-		b.singles(r, n)
+		t.ids = slices.Grow(t.ids, n)
+		t.singles(r, n)
 	}
-	e.Tokens = b.tokens[start:len(b.tokens):len(b.tokens)]
+	e.Tokens = t.ids[start:len(t.ids):len(t.ids)]
 }
 
 // singlesAtOnce is how many ids are read one by one before the rest is tried in groups again.
 const singlesAtOnce = 16
 
-// singles reads n token ids, for which b.tokens has room.
-func (b *Batch) singles(r *reader, n int) {
+// singles reads n token ids, for which t.ids has room.
+func (t *tokenBuffer) singles(r *reader, n int) {
 	for n > 0 && !r.bad {
-		have := len(b.tokens)
-		count, used := tokenGroups(b.tokens[have:have+n], r.b[r.p:])
-		b.tokens = b.tokens[:have+count]
+		have := len(t.ids)
+		count, used := tokenGroups(t.ids[have:have+n], r.b[r.p:])
+		t.ids = t.ids[:have+count]
 		r.p += used
 		n -= count
 		few := min(n, singlesAtOnce)
-		b.oneByOne(r, few)
+		t.oneByOne(r, few)
 		n -= few
 	}
 }
 
 // oneByOne reads n token ids. Those of two and four bytes, mixed at random in a large vocabulary, are read without a branch
 // that depends on which it is: half of such branches would be mispredicted.
-func (b *Batch) oneByOne(r *reader, n int) {
+func (t *tokenBuffer) oneByOne(r *reader, n int) {
 	buf, p := r.b, r.p
-	out := b.tokens
+	out := t.ids
 	for ; n > 0; n-- {
 		s := buf[p:]
 		switch {
@@ -58,37 +64,37 @@ func (b *Batch) oneByOne(r *reader, n int) {
 			p++
 		default: // Any other way, and the end of the payload.
 			r.p = p
-			out = append(out, b.token(r))
+			out = append(out, t.token(r))
 			if r.bad {
-				b.tokens = out
+				t.ids = out
 				return
 			}
 			p = r.p
 		}
 	}
-	b.tokens, r.p = out, p
+	t.ids, r.p = out, p
 }
 
 // pairs reads n bigrams [a, b] and flattens them.
-func (b *Batch) pairs(r *reader, n int) {
+func (t *tokenBuffer) pairs(r *reader, n int) {
 	for i := 0; i < n && !r.bad; i++ {
 		if r.array() != 2 {
 			r.fail()
 			return
 		}
-		b.tokens = append(b.tokens, b.token(r), b.token(r))
+		t.ids = append(t.ids, t.token(r), t.token(r))
 	}
 }
 
 // token reads one id of any width; see [Batch.WideTokens] for those outside uint32, and for what is no number.
-func (b *Batch) token(r *reader) uint32 {
+func (t *tokenBuffer) token(r *reader) uint32 {
 	if r.isName() {
-		b.WideTokens++
+		t.wide++
 		return crc32.Checksum(r.name(), castagnoli)
 	}
 	v, _ := r.word()
 	if v > math.MaxUint32 {
-		b.WideTokens++
+		t.wide++
 		return uint32(v) ^ uint32(v>>32)
 	}
 	return uint32(v)

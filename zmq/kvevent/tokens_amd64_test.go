@@ -58,13 +58,13 @@ func FuzzTokensAgainstGo(f *testing.F) {
 		var want Batch
 		var wantE Event
 		wantR := reader{b: payload}
-		withoutSIMD(func() { want.tokenList(&wantR, &wantE) })
+		withoutSIMD(func() { want.tokens.read(&wantR, &wantE) })
 		check := func() {
 			var got Batch
 			var e Event
 			r := reader{b: payload}
-			got.tokenList(&r, &e)
-			if r.p != wantR.p || r.bad != wantR.bad || got.WideTokens != want.WideTokens || !slices.Equal(e.Tokens, wantE.Tokens) {
+			got.tokens.read(&r, &e)
+			if r.p != wantR.p || r.bad != wantR.bad || got.tokens.wide != want.tokens.wide || !slices.Equal(e.Tokens, wantE.Tokens) {
 				t.Fatalf("read %d ids to %d (bad %v), want %d to %d (bad %v): %x",
 					len(e.Tokens), r.p, r.bad, len(wantE.Tokens), wantR.p, wantR.bad, payload)
 			}
@@ -126,7 +126,7 @@ func TestTokensOfMixedWidths(t *testing.T) {
 			var got Batch
 			var e Event
 			r := reader{b: payload}
-			got.tokenList(&r, &e)
+			got.tokens.read(&r, &e)
 			if r.bad || r.p != len(payload)-2*round || !slices.Equal(e.Tokens, want) {
 				t.Fatalf("%04b: read %d to %d (bad %v), want %d: %x", widths, e.Tokens, r.p, r.bad, want, payload)
 			}

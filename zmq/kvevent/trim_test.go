@@ -14,7 +14,7 @@ func TestTrim(t *testing.T) {
 		require.NoError(t, b.Decode(payload))
 		require.Len(t, b.Events[0].Tokens, n)
 		b.Trim()
-		require.Equal(t, n < kept, cap(b.tokens) > 0, "%d tokens", n)
+		require.Equal(t, n < kept, cap(b.tokens.ids) > 0, "%d tokens", n)
 		require.NoError(t, b.Decode(payload), "and reads on")
 		require.Len(t, b.Events[0].Tokens, n)
 	}

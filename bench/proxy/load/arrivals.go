@@ -16,7 +16,8 @@ func newArrivals(start int64, rate float64, random *rand.Rand) arrivals {
 	return a
 }
 
-// step goes on to the next. By chance, gaps are exponential, so that arrivals are a Poisson process.
+// step goes on to the next. By chance, gaps are exponential, so that arrivals are a Poisson
+// process.
 func (a *arrivals) step() {
 	gap := a.gap
 	if a.random != nil {

@@ -103,7 +103,7 @@ func (k *client) Closed(_ *loop.Conn, err error) {
 	switch {
 	case !standing && !k.busy:
 		k.t.connected(err)
-	case !k.busy: // a server may close what is idle; the next request connects again
+	case !k.busy: // a server may close idle connections; the next request connects again
 		if !k.t.over {
 			k.t.result.Reconnects++
 		}

@@ -50,7 +50,7 @@ func (a API) path() string {
 	}
 }
 
-// Config says what is sent.
+// Config describes a load.
 type Config struct {
 	Targets []string // host:port; connections take turns
 	API     API
@@ -58,7 +58,8 @@ type Config struct {
 	Size    int    // bytes of a body; of a conversation's longest
 	Tokens  int    // of an answer, and the events of a stream
 	Stream  bool
-	// Turns above 0 has conversations grow so many times before others take their places; else no two prompts share a beginning.
+	// Turns above 0 has conversations grow so many times before others take their places; else no
+	// two prompts share a beginning.
 	Turns int
 	// Conversations is how many go on at a time, 256 when not given.
 	Conversations int
@@ -74,9 +75,16 @@ type Config struct {
 	// Foreign says that the workers are not package mock's: the text of answers is not known.
 	Foreign bool
 
-	// Begin and End are called when the measured time begins and ends, on the goroutine of the first thread; they must be fast.
+	Hooks
+}
+
+// Hooks are functions that a run calls. Nil ones are left out.
+type Hooks struct {
+	// Begin and End are called when the measured time begins and ends, on the goroutine of the
+	// first thread; they must be fast.
 	Begin, End func()
-	// Progress is told once a second how much of the time has gone and how many requests were answered. It may be nil.
+	// Progress is told once a second how much of the time has gone and how many requests were
+	// answered. It may be nil.
 	Progress func(gone time.Duration, answered uint64)
 }
 

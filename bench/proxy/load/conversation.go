@@ -13,13 +13,14 @@ const (
 	systemShare = 4
 )
 
-// talk is a conversation: what has been said, inside the JSON of a body.
+// talk is a conversation: all messages so far, as the JSON of a body.
 type talk struct {
 	said []byte
 	turn int
 }
 
-// talks are the conversations of a thread. Each waits for its answer before it goes on, and those that wait longest go on first.
+// talks are the conversations of a thread. Each waits for its answer before it goes on, and those
+// that wait longest go on first.
 type talks struct {
 	w       *writer
 	systems [systems][]byte
@@ -59,7 +60,7 @@ func (t *talks) next(dst []byte) ([]byte, *talk) {
 	return append(dst, t.w.end...), k
 }
 
-// say adds what the user says; a conversation that is over is replaced by a new one.
+// say adds a user's message; a finished conversation is replaced by a new one.
 func (t *talks) say(k *talk) {
 	w := t.w
 	if k.turn++; k.turn > w.cfg.Turns {
@@ -99,7 +100,7 @@ func (t *talks) answerSize() int {
 	return t.w.cfg.Tokens * len(mock.Word)
 }
 
-// answer adds what package mock's workers say.
+// answer adds the answer of package mock's workers.
 func (t *talks) answer(said []byte) []byte {
 	switch t.w.cfg.API {
 	case IDs:
@@ -115,7 +116,7 @@ func (t *talks) answer(said []byte) []byte {
 // answered has a conversation wait for its next turn.
 func (t *talks) answered(k *talk) { t.ready = append(t.ready, k) }
 
-// failed ends a conversation: nobody knows what was said.
+// failed ends a conversation: its answer is unknown.
 func (t *talks) failed(k *talk) {
 	*k = talk{said: k.said[:0]}
 	t.ready = append(t.ready, k)

@@ -1,7 +1,8 @@
-// Package load sends prompts over HTTP/1.1 at a rate or as fast as they are answered, checks each answer, and says how long it took.
+// Package load sends prompts over HTTP/1.1 at a rate or as fast as they are answered, checks each
+// answer, and says how long it took.
 //
 //	file            job
-//	config.go       Config: what is sent, how, for how long
+//	config.go       Config: the load and its duration
 //	run.go          Run: threads, the measured time, the sum
 //	thread.go       one event loop with its connections: closed and open loop
 //	arrivals.go     when the requests of an open loop are due
@@ -11,21 +12,23 @@
 //	conversation.go bodies of conversations that grow
 //	histogram.go    times to 1 %, in fixed memory
 //	hold.go         connections that are opened, used once and left open
-//	result.go       what was measured
+//	result.go       measurements
 //
 // # What the times are
 //
-// In a closed loop each connection sends its next request when the last one is answered: that finds the highest rate, and its
-// latencies say only how long the queue was. In an open loop requests come when they are due, whether others are answered or not,
-// and latency counts from when a request was due: a stall counts for all who would have come during it (no coordinated omission).
-// The time from the first byte sent is kept too.
+// In a closed loop each connection sends its next request when the last one is answered: that finds
+// the highest rate, and its latencies say only how long the queue was. In an open loop requests
+// come when they are due, whether others are answered or not, and latency counts from when a
+// request was due: a stall counts for all requests due during it (no coordinated omission). The
+// time from the first byte sent is kept too.
 //
 // # Concurrency
 //
-// Each thread has a loop, connections, a random generator and histograms of its own; they are added up at the end.
+// Each thread has a loop, connections, a random generator and histograms of its own; they are added
+// up at the end.
 //
 // # Errors
 //
-// [ErrConfig] for what cannot be run, [ErrConnect] when the target cannot be reached. Failed requests are no error of Run: [Result].Errors
-// counts them by their cause.
+// [ErrConfig] for an impossible configuration, [ErrConnect] when the target cannot be reached.
+// Failed requests are no error of Run: [Result].Errors counts them by their cause.
 package load

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Histogram counts durations in buckets whose width is at most 1/128 of their value. The zero value is empty.
+// Histogram counts durations in buckets at most 1/128 of their value wide. The zero value is empty.
 type Histogram struct {
 	counts   [buckets]uint64
 	n        uint64
@@ -16,12 +16,14 @@ type Histogram struct {
 const (
 	fineBits = 7
 	fine     = 1 << fineBits
-	// maxBits is the length of the longest duration in nanoseconds: 2^42 is 73 minutes. What is longer counts as that.
+	// maxBits is the length of the longest duration in nanoseconds: 2^42 is 73 minutes. What is
+	// longer counts as that.
 	maxBits = 42
 	buckets = (maxBits - fineBits + 1) * fine
 )
 
-// bucket returns the bucket of v: values below fine have one each, of the others the first eight bits count.
+// bucket returns the bucket of v: values below fine have one each, of the others the first eight
+// bits count.
 func bucket(v int64) int {
 	if v < fine {
 		return int(max(v, 0))
@@ -52,7 +54,7 @@ func (h *Histogram) Add(v int64) {
 	h.max = max(h.max, v)
 }
 
-// Merge adds what o counted.
+// Merge adds the counts of o.
 func (h *Histogram) Merge(o *Histogram) {
 	if o.n == 0 {
 		return
@@ -71,7 +73,8 @@ func (h *Histogram) Merge(o *Histogram) {
 // Count is how many were added.
 func (h *Histogram) Count() uint64 { return h.n }
 
-// Quantile returns a duration that the share q of all does not exceed, at most 1 % too long; 0 when there are none.
+// Quantile returns a duration that the share q of all does not exceed, at most 1 % too long; 0 when
+// there are none.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.n == 0 {
 		return 0

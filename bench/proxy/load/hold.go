@@ -27,11 +27,12 @@ type Hold struct {
 	changed            chan struct{}
 }
 
-// atOnce bounds how many connections are being opened at a time, so that the target's backlog does not overflow.
+// atOnce bounds how many connections are being opened at a time, so that the target's backlog does
+// not overflow.
 const atOnce = 128
 
-// OpenHold opens n connections to the first target, each of which gets one small prompt, and returns when all have been answered.
-// progress, which may be nil, is told how many have been.
+// OpenHold opens n connections to the first target, each of which gets one small prompt, and
+// returns when all have been answered. progress, which may be nil, is told how many have been.
 func OpenHold(ctx context.Context, target string, a API, n int, progress func(open int)) (*Hold, error) {
 	cfg := &Config{Targets: []string{target}, API: a, Size: minSize, Tokens: 1, Connections: n, Time: 1, Seed: 1 << 40}
 	if err := cfg.normal(); err != nil {
@@ -50,7 +51,7 @@ func OpenHold(ctx context.Context, target string, a API, n int, progress func(op
 	h.cancel = cancel
 	h.wg.Go(func() {
 		if err := l.Run(running); err != nil {
-			cancel() // what is not open fails by that
+			cancel() // pending dials fail
 		}
 	})
 	l.Post(func() {

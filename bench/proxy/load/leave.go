@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Left is what clients that did not wait for their answers did.
+// Left counts clients that left before the end of their answers.
 type Left struct {
 	Sending   int `json:"sending"`   // went with a part of the request sent
 	Waiting   int `json:"waiting"`   // went before the answer began
@@ -28,8 +28,9 @@ func (l *Left) Add(o Left) {
 	l.Refused += o.Refused
 }
 
-// Leave has clients come at cfg's rate until ctx ends; each goes at some moment before it has its answer, by a close or a reset. It needs
-// a goroutine a client, so the rate should be tens a second.
+// Leave has clients come at cfg's rate until ctx ends; each goes at some moment before it has its
+// answer, by a close or a reset. It needs a goroutine a client, so the rate should be tens a
+// second.
 func Leave(ctx context.Context, cfg Config) (l Left, err error) {
 	if err := cfg.normal(); err != nil {
 		return l, err

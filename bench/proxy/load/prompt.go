@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	// Text and ids for a few prompts are made once; prompts are pieces of them, so that a prompt costs a copy.
+	// Text and ids for a few prompts are made once; prompts are pieces of them, so that a prompt
+	// costs a copy.
 	minPool, maxPool = 64 << 10, 1 << 20
 	// idSize is an id in JSON: five digits and a comma. Ids of one length can be cut anywhere.
 	idSize  = 6
@@ -21,12 +22,13 @@ type writer struct {
 	text   []byte // words
 	ids    []byte // numbers of five digits, each with a comma
 	begin  []byte // of a body, up to the prompt
-	end    []byte // what follows it
+	end    []byte // the bytes behind the prompt
 	serial uint64 // of the next prompt
 	stride uint64 // between two of this thread's
 }
 
-// newWriter returns a writer whose prompts are unlike those of the other threads, and with another seed unlike all.
+// newWriter returns a writer whose prompts share no beginning with those of other threads and other
+// seeds.
 func newWriter(cfg *Config, thread int) *writer {
 	w := &writer{
 		cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, uint64(thread))), stride: uint64(cfg.Threads),
@@ -47,7 +49,7 @@ func newWriter(cfg *Config, thread int) *writer {
 	return w
 }
 
-// frame prepares what stands around all prompts.
+// frame prepares the bytes around all prompts.
 func (w *writer) frame() {
 	c := w.cfg
 	model := `{"model":` + strconv.Quote(c.Model)
@@ -74,7 +76,8 @@ const (
 	userEnd   = `"}`
 )
 
-// unique appends a body of about Size bytes, less than idSize off, whose prompt begins unlike all others.
+// unique appends a body of Size bytes, give or take idSize, whose prompt shares no beginning with
+// any other.
 func (w *writer) unique(dst []byte) []byte {
 	room := w.cfg.Size - len(w.begin) - len(w.end)
 	dst = append(dst, w.begin...)
@@ -92,10 +95,10 @@ func (w *writer) unique(dst []byte) []byte {
 	return append(dst, w.end...)
 }
 
-// nameSize is what name appends: ids or letters, both of base 40,000 or below.
+// nameSize is the length of a name in ids or letters, both of base 40,000 or below.
 const nameSize = 3 * idSize
 
-// name appends what no other prompt of this seed begins with.
+// name appends a beginning that no other prompt of this seed has.
 func (w *writer) name(dst []byte) []byte {
 	n := w.serial
 	w.serial += w.stride

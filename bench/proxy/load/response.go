@@ -20,10 +20,10 @@ var (
 	errExtra   = errors.New("more than was asked for")
 )
 
-// statusOK is what good answers have.
+// statusOK begins good answers.
 const statusOK = 200
 
-// maxKept bounds what is kept of an answer that is not a stream: ours are below 64 KiB.
+// maxKept bounds a buffered answer: ours are below 64 KiB.
 const maxKept = 1 << 20
 
 // response reads one answer as it comes. The zero value with status 0 waits for its head.
@@ -48,7 +48,8 @@ func (r *response) reset() { *r = response{body: r.body[:0]} }
 // begun reports whether the first byte of the body has come.
 func (r *response) begun() bool { return r.bytes > 0 }
 
-// feed reads what came, and returns how much of it. ended says whether the answer is complete.
+// feed parses received bytes and returns the number used. ended reports whether the answer is
+// complete.
 func (r *response) feed(b []byte) (used int, err error) {
 	if r.status == 0 {
 		if used, err = r.start(b); r.status == 0 || err != nil {
@@ -107,7 +108,8 @@ func (r *response) size(b []byte) (used int, err error) {
 		return 0, errHTTP
 	}
 	if line > 0 {
-		r.left, r.sized, r.last = n+len("\r\n"), true, n == 0 // the last chunk has no trailers: no router adds any
+		// The last chunk has no trailers: no router adds any.
+		r.left, r.sized, r.last = n+len("\r\n"), true, n == 0
 	}
 	return line, nil
 }
@@ -148,7 +150,8 @@ func (r *response) content(b []byte) {
 	}
 }
 
-// countEvents counts empty lines, which end events. The two line ends may come apart; each counts once.
+// countEvents counts empty lines, which end events. The two line ends may come apart; each counts
+// once.
 func (r *response) countEvents(b []byte) {
 	if r.newline && b[0] == '\n' {
 		r.events++
@@ -162,12 +165,14 @@ func (r *response) countEvents(b []byte) {
 	r.newline = ends%2 == 1
 }
 
-// closed says that the connection has ended; the answer is then complete only if nothing else could have ended it.
+// closed says that the connection has ended; the answer is then complete only if nothing else could
+// have ended it.
 func (r *response) closed() bool {
 	return r.status != 0 && r.head.Length < 0 && !r.head.Chunked
 }
 
-// check returns what is wrong with a complete answer of status 200, which was to have so many tokens, with a text that contains text.
+// check returns the fault of a complete answer of status 200: its number of tokens, or a text
+// without the wanted one.
 func (r *response) check(stream bool, tokens int, text []byte) error {
 	if stream {
 		switch {

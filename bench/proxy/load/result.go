@@ -1,20 +1,14 @@
 package load
 
-// Result is what a run measured.
+// Result holds the measurements of a run.
 type Result struct {
-	API     API     `json:"api"`
-	Size    int     `json:"size"` // bytes of a body
-	Stream  bool    `json:"stream"`
-	Tokens  int     `json:"tokens"`
-	Turns   int     `json:"turns"`
-	Conns   int     `json:"connections"`
-	Target  float64 `json:"target_rate"` // requests a second that were to be sent; 0 in a closed loop
-	Seconds float64 `json:"seconds"`
+	Offered
 
-	// Answered and Failed ended in the measured time, whenever they began: what the target worked on then.
+	// Answered and Failed ended in the measured time, whenever they began.
 	Answered uint64 `json:"answered"`
 	Failed   uint64 `json:"failed"`
-	// OK and Errors are the requests that the times are of. In an open loop those that were due in the measured time.
+	// OK and Errors are the requests that the times are of. In an open loop those that were due in
+	// the measured time.
 	OK     uint64            `json:"ok"`
 	Errors map[string]uint64 `json:"errors"`
 	// Rate is Answered a second.
@@ -29,6 +23,24 @@ type Result struct {
 	Late    Times `json:"late_us"`    // from when it was due to when it was sent
 	Gap     Times `json:"gap_us"`     // between two events of a stream
 
+	histograms
+}
+
+// Offered describes the load of a run.
+type Offered struct {
+	API    API  `json:"api"`
+	Size   int  `json:"size"` // bytes of a body
+	Stream bool `json:"stream"`
+	Tokens int  `json:"tokens"`
+	Turns  int  `json:"turns"`
+	Conns  int  `json:"connections"`
+	// Requests a second that were to be sent; 0 in a closed loop.
+	Target  float64 `json:"target_rate"`
+	Seconds float64 `json:"seconds"`
+}
+
+// histograms are the raw data of the times of a Result.
+type histograms struct {
 	latency, service, first, late, gaps Histogram
 }
 
@@ -56,7 +68,7 @@ func (r *Result) merge(o *Result) {
 	r.gaps.Merge(&o.gaps)
 }
 
-// Join adds o, what another run of the same load has measured.
+// Join adds the result of another run of the same load.
 func (r *Result) Join(o *Result) {
 	r.merge(o)
 	r.Seconds += o.Seconds
@@ -64,7 +76,7 @@ func (r *Result) Join(o *Result) {
 	r.sum()
 }
 
-// conclude fills in what the load was, and what follows from the sums.
+// conclude fills in the load's description and the derived values.
 func (r *Result) conclude(c *Config) {
 	r.API, r.Size, r.Stream, r.Tokens, r.Turns, r.Conns, r.Target = c.API, c.Size, c.Stream, c.Tokens, c.Turns, c.Connections, c.Rate
 	r.Seconds = c.Time.Seconds()

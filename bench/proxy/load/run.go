@@ -13,7 +13,7 @@ import (
 // connectTime is how long the first connections may take.
 const connectTime = 30 * time.Second
 
-// Run sends what cfg says and returns what it measured; ctx ends it early, with an error.
+// Run sends the load of cfg and returns its measurements; ctx ends it early, with an error.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.normal(); err != nil {
 		return nil, err

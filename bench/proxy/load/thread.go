@@ -17,13 +17,9 @@ type thread struct {
 	loop   *loop.Loop
 	writer *writer
 	talks  *talks // nil: prompts are unique
-	want   []byte // what an answer's text contains
+	want   []byte // part of each answer's text
 
-	clients  []*client
-	at       []*net.TCPAddr
-	max      int // connections
-	toStand  int // connections that are awaited before the start
-	standing chan error
+	connections
 
 	begin, end int64 // of the measured time
 	arrivals   arrivals
@@ -32,9 +28,18 @@ type thread struct {
 	idle       []*client // open loop; the last one used first
 	waiting    []int64   // due times for which there was no connection
 	busy       int       // requests under way
-	over       bool      // nothing more is sent, except what waits
+	over       bool      // no new requests; due ones are still sent
 	result     Result
-	answered   atomic.Uint64 // for who looks on
+	answered   atomic.Uint64 // for progress
+}
+
+// connections are a thread's connections to the targets.
+type connections struct {
+	clients  []*client
+	at       []*net.TCPAddr
+	max      int
+	toStand  int // number that must be open before the start
+	standing chan error
 }
 
 // early is how many connections an open loop has from the start; more are made as they are needed.
@@ -45,7 +50,7 @@ func newThread(cfg *Config, number int, start time.Time, at []*net.TCPAddr) (*th
 	if err != nil {
 		return nil, err
 	}
-	t := &thread{cfg: cfg, loop: l, writer: newWriter(cfg, number), at: at, standing: make(chan error, 1)}
+	t := &thread{cfg: cfg, loop: l, writer: newWriter(cfg, number), connections: connections{at: at, standing: make(chan error, 1)}}
 	if !cfg.Foreign {
 		t.want = mock.AppendWords(nil, cfg.Tokens)
 	}
@@ -124,7 +129,7 @@ func (t *thread) startClosed(now int64) {
 
 func (t *thread) later(k *client, at int64) { t.loop.Arm(&loop.Timer{F: func() { t.next(k) }}, at) }
 
-// arrive sends what is due in an open loop.
+// arrive sends the due requests of an open loop.
 func (t *thread) arrive() {
 	now := t.loop.Now()
 	for ; t.arrivals.due() <= now; t.arrivals.step() {
@@ -177,7 +182,7 @@ func (t *thread) next(k *client) {
 	}
 }
 
-// finish sends nothing more, except what is due already.
+// finish stops new requests; due ones are still sent.
 func (t *thread) finish() {
 	t.over = true
 	t.settle()
@@ -190,8 +195,8 @@ func (t *thread) settle() {
 	}
 }
 
-// counts says whether a request that was due and has ended belongs to the result: of a closed loop those that ended in the measured
-// time, of an open loop those that were due in it.
+// counts says whether a request that was due and has ended belongs to the result: of a closed loop
+// those that ended in the measured time, of an open loop those that were due in it.
 func (t *thread) counts(due, ended int64) bool {
 	at := ended
 	if t.cfg.Rate > 0 {
@@ -274,7 +279,7 @@ func (t *thread) watch() {
 // grace is how long answers may come after the end.
 const grace = 10 * time.Second
 
-// giveUp counts what was due and is not answered.
+// giveUp counts due requests without an answer.
 func (t *thread) giveUp(now int64) {
 	due := t.waiting
 	for _, k := range t.clients {

@@ -5,13 +5,15 @@ import (
 	"slices"
 )
 
-// Handler is told what happens to a connection.
+// Handler receives the events of a connection.
 type Handler interface {
 	// Ready says that a connection that was dialled stands.
 	Ready(c *Conn)
-	// Data shows what came and was not used before. It returns how much of it was used; the rest is shown again, with what follows.
+	// Data gets the unused bytes received so far and returns the number used; the rest comes again,
+	// with later bytes.
 	Data(c *Conn, b []byte) int
-	// Closed says that the connection is gone, by no act of this end: io.EOF when the peer closed it.
+	// Closed says that the connection is gone, by no act of this end: io.EOF when the peer closed
+	// it.
 	Closed(c *Conn, err error)
 }
 
@@ -23,22 +25,22 @@ type Conn struct {
 	loop    *Loop
 	fd      int
 	handler Handler
-	in      []byte // what Data did not use
+	in      []byte // received and not used by Data
 	need    int    // bytes that the next message takes, when they are known
-	out     []byte // what the socket did not take
+	out     []byte // waits for the socket
 	copied  bool   // out is memory of this connection
 
 	connecting, closed bool
 }
 
-// Need announces that Data wants n bytes at once, counted from the first that it leaves unused: they are read into one piece of
-// memory, without copies of it.
+// Need announces that Data wants n bytes at once, counted from the first that it leaves unused:
+// they are read into one piece of memory, without copies of it.
 func (c *Conn) Need(n int) { c.need = n }
 
 // Pending reports whether bytes wait for the socket to take them.
 func (c *Conn) Pending() bool { return len(c.out) > 0 }
 
-// Write sends b, of which it copies what the socket does not take now.
+// Write sends b and copies the part that the socket does not take now.
 func (c *Conn) Write(b []byte) error {
 	if !c.copied && len(c.out) > 0 { // of a Send before
 		c.out, c.copied = slices.Clone(c.out), true
@@ -62,7 +64,7 @@ func (c *Conn) Send(b []byte) error {
 	return err
 }
 
-// send hands to the socket what it takes, unless something waits already.
+// send writes to the socket, unless earlier bytes wait.
 func (c *Conn) send(b []byte) (rest []byte, err error) {
 	if c.closed {
 		return nil, ErrClosed
@@ -74,7 +76,8 @@ func (c *Conn) send(b []byte) (rest []byte, err error) {
 	return b[n:], err
 }
 
-// Again shows leftovers to Data, for handlers that did not want them before. Not to be called by Data itself.
+// Again shows leftovers to Data, for handlers that did not want them before. Not to be called by
+// Data itself.
 func (c *Conn) Again() {
 	if len(c.in) > 0 && !c.closed {
 		c.took(c.in, c.show(c.in))
@@ -133,8 +136,8 @@ func (c *Conn) flush() {
 	}
 }
 
-// read reads what is there. A read that does not fill its buffer has emptied the socket, except that the end of the stream, which is
-// announced, comes after it.
+// read reads the available bytes. A read that does not fill its buffer has emptied the socket,
+// except that the end of the stream, which is announced, comes after it.
 func (c *Conn) read(toEnd bool) {
 	for {
 		buf := c.loop.shared
@@ -172,7 +175,7 @@ func (c *Conn) show(b []byte) (used int) {
 	return c.handler.Data(c, b)
 }
 
-// took keeps what Data did not use.
+// took keeps the bytes that Data did not use.
 func (c *Conn) took(b []byte, used int) {
 	if c.closed {
 		return

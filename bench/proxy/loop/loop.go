@@ -19,7 +19,7 @@ var (
 )
 
 const (
-	// sharedSize is what one read can bring: more than a socket buffer of a loopback connection holds at its usual size.
+	// sharedSize bounds one read: more than the usual socket buffer of a loopback connection.
 	sharedSize = 256 << 10
 	// batch is how many events one wait can bring; more come with the next.
 	batch = 512
@@ -33,7 +33,7 @@ type Loop struct {
 	listeners  map[int]func(c *Conn) Handler
 	timers     []*Timer // a binary heap by when
 	events     []event
-	shared     []byte // what is read goes here first; connections without leftovers need no memory
+	shared     []byte // reads go here first; connections without leftovers need no memory
 	quit       bool
 
 	mu     sync.Mutex
@@ -112,13 +112,15 @@ func (l *Loop) dispatch(fd int, what uint32) {
 		l.accept(fd, accepted)
 		return
 	}
-	// An event of a connection that an event before it closed finds none, or finds its successor, which looks and sees nothing.
+	// An event of a connection that an event before it closed finds none, or finds its successor,
+	// which looks and sees nothing.
 	if c := l.conns[fd]; c != nil {
 		c.handle(what)
 	}
 }
 
-// Listen accepts connections at addr, "host:port"; accepted makes the handler of each. It returns the address that it got.
+// Listen accepts connections at addr, "host:port"; accepted makes the handler of each. It returns
+// the address that it got.
 func (l *Loop) Listen(addr string, accepted func(c *Conn) Handler) (string, error) {
 	at, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
@@ -140,7 +142,8 @@ func (l *Loop) Listen(addr string, accepted func(c *Conn) Handler) (string, erro
 func (l *Loop) accept(ln int, accepted func(*Conn) Handler) {
 	for {
 		fd, err := accept(ln)
-		if err != nil { // none left, or none to be had now: the listener is asked again with the next event
+		if err != nil {
+			// None left, or none to be had now: the listener is asked again with the next event.
 			return
 		}
 		c := &Conn{loop: l, fd: fd}
@@ -177,7 +180,7 @@ func (l *Loop) adopt(c *Conn) error {
 	return nil
 }
 
-// close frees all sockets. Handlers are told, so that they can count what they had begun.
+// close closes all sockets. Handlers are told and count their unfinished requests.
 func (l *Loop) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -37,10 +37,11 @@ func add(poll, fd int, what uint32) error {
 // watch is edge-triggered in both directions, so that a connection costs one call in its life.
 func watch(poll, fd int) error { return add(poll, fd, canRead|canWrite|hungUp|unix.EPOLLET) }
 
-// watchListener is level-triggered: what could not be accepted for want of descriptors is tried again.
+// watchListener is level-triggered: accepts that failed for want of descriptors are tried again.
 func watchListener(poll, fd int) error { return add(poll, fd, canRead) }
 
-// wait first looks, by a call that the scheduler is not told of; only where there is nothing it waits, by one that it is told of.
+// wait first looks, by a call that the scheduler is not told of; only where there is nothing it
+// waits, by one that it is told of.
 func wait(poll int, events []event, patience int64) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(poll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
 	if errno == 0 && (n > 0 || patience == 0) {
@@ -76,7 +77,8 @@ func waitCoarse(poll int, events []event, patience int64) (int, error) {
 	return n, err
 }
 
-// sharpen lets time-outs of this thread be exact to the microsecond, where they else are late by 50.
+// sharpen lets time-outs of this thread be exact to the microsecond, where they else are late by
+// 50.
 func sharpen() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
 // ring wakes the loop, silence takes the sign back. A counter that is full wakes as well.
@@ -154,7 +156,8 @@ func connect(at *net.TCPAddr) (int, error) {
 	return fd, nil
 }
 
-// prompt sends small pieces at once, as workers and clients do. A socket without it is slower, not wrong.
+// prompt sends small pieces at once, as workers and clients do. A socket without it is slower, not
+// wrong.
 func prompt(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) }
 
 func sockError(fd int) error {
@@ -165,7 +168,8 @@ func sockError(fd int) error {
 	return err
 }
 
-// trySend sends what the socket takes now, perhaps nothing. The calls never wait, so the scheduler is not told of them.
+// trySend sends as much as the socket takes now. The calls never block, so they bypass the
+// scheduler.
 func trySend(fd int, b []byte) (int, error) {
 	for sent := 0; sent < len(b); {
 		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[sent])), uintptr(len(b)-sent),

@@ -4,7 +4,7 @@ package loop
 
 import "net"
 
-// event stands for what Linux reports.
+// event stands for Linux's epoll_event.
 type event struct {
 	Events uint32
 	Fd     int32

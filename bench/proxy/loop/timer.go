@@ -44,7 +44,8 @@ func (l *Loop) patience() int64 {
 	return max(0, l.timers[0].when-l.Now())
 }
 
-// fire calls what is due. Timers that are armed meanwhile for a time that has come wait for the next turn, so that sockets have theirs.
+// fire calls due timers. Timers armed meanwhile wait for the next turn of the loop, so that sockets
+// are served in between.
 func (l *Loop) fire() {
 	if len(l.timers) == 0 {
 		return

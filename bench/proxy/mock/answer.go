@@ -10,7 +10,8 @@ import (
 // apis are the endpoints that take prompts.
 var apis = map[string]api{"/v1/chat/completions": chat, "/v1/completions": completions, "/generate": generate}
 
-// serve answers one request; false where its first line is none. The body may be used during the call only.
+// serve answers one request; false where its first line is none. The body may be used during the
+// call only.
 func (k *conn) serve(h *wire.Head, body []byte) bool {
 	method, rest, _ := bytes.Cut(h.Line, []byte(" "))
 	target, version, ok := bytes.Cut(rest, []byte(" "))
@@ -104,7 +105,8 @@ func (k *conn) begin() {
 // streamHead is SGLang's, less its date and server.
 const streamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-// more sends the next event of a stream, or an answer that had to wait. Without a gap all events go at once, each by a call of its own.
+// more sends the next event of a stream, or an answer that had to wait. Without a gap all events go
+// at once, each by a call of its own.
 func (k *conn) more() {
 	l := k.worker.in.loop
 	gap := int64(k.worker.in.cfg.Gap)
@@ -135,7 +137,7 @@ func (k *conn) more() {
 	}
 }
 
-// end sends the last bytes and goes on with what the client has sent meanwhile.
+// end sends the last bytes and continues with requests that came meanwhile.
 func (k *conn) end(out []byte) {
 	k.busy = false
 	k.finish(out)
@@ -196,7 +198,8 @@ func (w *worker) whole(q *ask, prompt, cached int) []byte {
 	return seal(b, 200)
 }
 
-// appendEvent appends the chunk that brings one token. /generate is told in increments, as SGLang does with --stream-output.
+// appendEvent appends the chunk that brings one token. /generate is told in increments, as SGLang
+// does with --stream-output.
 func appendEvent(dst []byte, q *ask, prompt, cached int, model string) []byte {
 	var room [512]byte
 	b := append(room[:0], "data: "...)
@@ -218,7 +221,7 @@ func appendEvent(dst []byte, q *ask, prompt, cached int, model string) []byte {
 	return appendChunk(dst, b)
 }
 
-// appendEnd appends what follows the last token: the usage, if it was asked for, and the mark of the end.
+// appendEnd appends the usage, if it was requested, and the end mark.
 func appendEnd(dst []byte, k *conn) []byte {
 	if k.ask.usage && k.ask.api != generate {
 		var room [512]byte

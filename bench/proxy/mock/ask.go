@@ -15,7 +15,7 @@ const (
 	generate
 )
 
-// ask is what a request asks for. Its slices alias the body.
+// ask holds the fields of a request. Its slices alias the body.
 type ask struct {
 	api    api
 	stream bool
@@ -112,7 +112,8 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// after returns where the value that begins at i ends, or -1. It trusts what is within brackets to be JSON.
+// after returns where the value that begins at i ends, or -1. It does not check JSON within
+// brackets.
 func after(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -150,7 +151,8 @@ func afterString(b []byte, i int) int {
 	}
 }
 
-// afterNested steps over brackets. A list of numbers, which may be megabytes, has nothing in it but its end.
+// afterNested steps over brackets. A list of numbers, which may be megabytes, has nothing in it but
+// its end.
 func afterNested(b []byte, i int) int {
 	if n := bytes.IndexByte(b[i:], ']'); b[i] == '[' && n > 0 && !bytes.ContainsAny(b[i+1:min(i+n, i+64)], `"[{`) {
 		return i + n + 1
@@ -196,7 +198,8 @@ func (q *ask) appendTokens(dst []uint32) []uint32 {
 // vocabulary is how many ids texts have: a power of two near those of today's models.
 const vocabulary = 1 << 17
 
-// appendText is no tokenizer, but as good as one where only sameness counts. The last one to three bytes are a token too.
+// appendText is no tokenizer, but as good as one where only sameness counts. The last one to three
+// bytes are a token too.
 func appendText(dst []uint32, text []byte) []uint32 {
 	for len(text) > 0 {
 		var four [4]byte

@@ -4,8 +4,8 @@ import (
 	"math/bits"
 )
 
-// cache is a tree of pages, each named by a hash of itself and all before it. A page is in it only if the one before is; the least
-// recently used page that nothing follows goes first.
+// cache is a tree of pages, each named by a hash of itself and all before it. A page is in it only
+// if the one before is; the least recently used page that nothing follows goes first.
 type cache struct {
 	page  int // tokens
 	pages []page
@@ -13,8 +13,8 @@ type cache struct {
 	free  []int32
 	root  page // not a page: the ends of the list of leaves
 
-	stored  []uint64 // hashes of what the last insert brought
-	removed []uint64 // and of what it drove out
+	stored  []uint64 // hashes of the pages that the last insert added
+	removed []uint64 // hashes of the pages that it evicted
 }
 
 // page is a slot. Leaves are in a list, the freshest first.
@@ -44,8 +44,8 @@ func (c *cache) clear() {
 	c.root = page{next: none, prev: none}
 }
 
-// The hash is of the kind that random numbers are made by: two ids, a multiplication of 64 by 64 bits, both halves. It need not
-// withstand anyone. The odd constants are from the expansion of pi.
+// The hash is of the kind that random numbers are made by: two ids, a multiplication of 64 by 64
+// bits, both halves. It need not withstand anyone. The odd constants are from the expansion of pi.
 const (
 	key1 = 0x243f6a8885a308d3
 	key2 = 0x13198a2e03707345
@@ -65,9 +65,10 @@ func key(parent uint64, ids []uint32) uint64 {
 	return h
 }
 
-// use looks a prompt up, as far as an engine would use what is there (its last token is always computed), and puts in the whole pages
-// of ids, which are prompt and answer without its last token, which an engine does not compute. It returns the number of cached
-// tokens. Changes are in removed and in stored; those are behind the first pages, of which parent is the last.
+// use looks a prompt up as an engine does (the last token is always computed), and inserts the
+// whole pages of ids, which are prompt and answer without its last token, which an engine does not
+// compute. It returns the number of cached tokens. Changes are in removed and in stored; those are
+// behind the first pages, of which parent is the last.
 func (c *cache) use(ids []uint32, prompt int) (cached, first int, parent int32) {
 	c.stored, c.removed = c.stored[:0], c.removed[:0]
 	whole := min(len(ids)/c.page, len(c.pages))
@@ -102,7 +103,7 @@ func (c *cache) use(ids []uint32, prompt int) (cached, first int, parent int32) 
 	}
 }
 
-// take returns a slot for what follows keep, which must stay.
+// take returns a free slot for the page behind keep, without evicting keep.
 func (c *cache) take(keep int32) (int32, bool) {
 	if n := len(c.free); n > 0 {
 		slot := c.free[n-1]
@@ -117,7 +118,8 @@ func (c *cache) take(keep int32) (int32, bool) {
 	return slot, true
 }
 
-// drop takes a leaf away. A parent that becomes a leaf by that has been used no later, so it is the next to go.
+// drop takes a leaf away. A parent that becomes a leaf by that has been used no later, so it is the
+// next to go.
 func (c *cache) drop(slot int32) {
 	p := &c.pages[slot]
 	c.unlist(slot)
@@ -182,7 +184,8 @@ func (c *cache) name(slot int32) (uint64, bool) {
 	return c.pages[slot].key, true
 }
 
-// answerIDs appends the ids of an answer of n tokens: the same for every prompt, so that a client can repeat them in its next turn.
+// answerIDs appends the ids of an answer of n tokens: the same for every prompt, so that a client
+// can repeat them in its next turn.
 func answerIDs(dst []uint32, n int) []uint32 {
 	for i := range n {
 		dst = append(dst, firstAnswer+uint32(i)%answers)

@@ -17,7 +17,7 @@ type conn struct {
 	cached int    // of them
 	left   int    // events of the stream that are to come
 	due    int64  // of the next one
-	event  []byte // what each of them is
+	event  []byte // the bytes of each event
 	next   loop.Timer
 }
 
@@ -66,7 +66,7 @@ func (k *conn) Data(c *loop.Conn, b []byte) (used int) {
 				_ = c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
 			}
 			if !h.Chunked {
-				c.Need(h.Size + size) // of what is left after used
+				c.Need(h.Size + size) // bytes beyond those used
 			}
 			return used
 		}
@@ -81,7 +81,7 @@ func (k *conn) Data(c *loop.Conn, b []byte) (used int) {
 	return used
 }
 
-// refuse is for what is not HTTP: what follows has no beginning that one could find.
+// refuse ends a connection whose bytes are not HTTP: the next request has no findable beginning.
 func (k *conn) refuse(b []byte) (used int) {
 	k.worker.stats.Bad++
 	_ = k.conn.Write([]byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"))

@@ -10,7 +10,8 @@ import (
 
 const (
 	topic = "kv-events"
-	// bufferSteps batches are kept for replay. SGLang keeps 10,000, which of prompts of 64 KB would be half a gigabyte a worker.
+	// bufferSteps batches are kept for replay. SGLang keeps 10,000, which of prompts of 64 KB would
+	// be half a gigabyte a worker.
 	bufferSteps = 1000
 )
 
@@ -29,7 +30,8 @@ func newEvents(host string) (*events, error) {
 	return &events{zmq: p, batch: kvevent.Batch{HasRank: true}}, err
 }
 
-// publish tells what the last use of c changed: removals first, which made room. ids are those behind the page parent.
+// publish sends the changes of the last use of c: removals first, which made room. ids follow the
+// page parent.
 func (e *events) publish(c *cache, ids []uint32, parent int32) {
 	e.batch.Events = e.batch.Events[:0]
 	if len(c.removed) > 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fault is what is wrong with one worker: how it answers requests that come from now on. What it answers already goes on.
+// fault makes a worker answer later requests wrongly. Answers that have begun are not touched.
 type fault byte
 
 const (
@@ -18,7 +18,7 @@ const (
 
 var faults = map[string]fault{"none": healthy, "close": closes, "busy": busy}
 
-// setFault is /bench/fault?kind=KIND. Requests of the bench itself are answered whatever is wrong.
+// setFault is /bench/fault?kind=KIND. Requests of the bench itself are answered under any fault.
 func (w *worker) setFault(query []byte) []byte {
 	v, err := url.ParseQuery(string(query))
 	if err != nil {

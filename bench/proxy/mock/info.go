@@ -126,7 +126,7 @@ func (w *worker) pace(query []byte) []byte {
 	return w.says("{}")
 }
 
-// benchStats tells what all workers have seen.
+// benchStats answers /bench/stats.
 func (w *worker) benchStats() []byte {
 	text, err := json.Marshal(w.in.sum())
 	if err != nil {

@@ -16,15 +16,17 @@ import (
 // ErrConfig is a configuration that cannot be.
 var ErrConfig = errors.New("mock: cannot be configured so")
 
-// Config says how many workers there are and what they do.
+// Config holds the number of workers and their behaviour.
 type Config struct {
-	Listen   string // host:port of the first worker, the others follow; port 0: the system picks them all
+	// Host:port of the first worker, the others follow; port 0: the system picks them all.
+	Listen   string
 	Workers  int
 	Model    string
 	PageSize int // tokens
 	// CachePages is how many pages each worker's cache holds.
 	CachePages int
-	// Events has each worker publish its cache's changes, and offer their replay, at ports that the system picks.
+	// Events has each worker publish its cache's changes, and offer their replay, at ports that the
+	// system picks.
 	Events bool
 	// Tokenize offers /v1/tokenize.
 	Tokenize bool
@@ -39,11 +41,11 @@ const (
 	DefaultModel = "mock"
 )
 
-// Stats are what the workers of one process have seen.
+// Stats counts the requests to all workers of a process.
 type Stats struct {
 	Requests    uint64 `json:"requests"` // prompts
 	Control     uint64 `json:"control"`  // all other requests
-	Bad         uint64 `json:"bad"`      // of both, what could not be understood
+	Bad         uint64 `json:"bad"`      // of both, malformed ones
 	Bytes       uint64 `json:"bytes"`    // bodies of prompts
 	Prompt      uint64 `json:"prompt_tokens"`
 	Cached      uint64 `json:"cached_tokens"`
@@ -141,14 +143,14 @@ func (w *Workers) Run(ctx context.Context) error {
 	return errors.Join(err, g.Wait())
 }
 
-// Close frees what New bound, if Run was never called.
+// Close closes the listeners where Run was never called.
 func (w *Workers) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return w.Run(ctx)
 }
 
-// Stats adds up what all workers have seen; ok is false when Run has ended.
+// Stats sums the counts of all workers; ok is false after the end of Run.
 func (w *Workers) Stats(ctx context.Context) (s Stats, ok bool) {
 	got := make(chan Stats, 1)
 	w.loop.Post(func() { got <- w.sum() })

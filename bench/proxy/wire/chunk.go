@@ -5,7 +5,8 @@ import "bytes"
 // maxSizeLine is beyond the size of any chunk with any extension that is used.
 const maxSizeLine = 64
 
-// ChunkSize reads the line that begins a chunk: the chunk's size, and what the line takes, which is 0 when it is not all there.
+// ChunkSize reads a chunk's first line: the chunk's size and the line's length, 0 for an incomplete
+// line.
 func ChunkSize(b []byte) (size, line int, ok bool) {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
@@ -33,7 +34,8 @@ func hex(b []byte) (n int, ok bool) {
 	return n, len(b) > 0
 }
 
-// Dechunk puts a body in chunks together. size is what it takes of b, or -1 when it is not all there. Trailers are not taken.
+// Dechunk joins a chunked body. size is its length in b, or -1 for an incomplete one. Trailers are
+// refused.
 func Dechunk(b []byte) (body []byte, size int, ok bool) {
 	for at := 0; ; {
 		n, line, ok := ChunkSize(b[at:])

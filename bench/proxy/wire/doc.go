@@ -1,10 +1,11 @@
-// Package wire reads the little of HTTP/1.1 that both ends of the benchmark need: heads of requests and of answers, and chunks.
+// Package wire reads the little of HTTP/1.1 that both ends of the benchmark need: heads of requests
+// and of answers, and chunks.
 //
 // # Ownership
 //
-// Slices of a [Head] alias what was parsed.
+// Slices of a [Head] alias the parsed bytes.
 //
 // # Errors
 //
-// None: what is malformed is reported as not ok.
+// None: malformed input is reported as not ok.
 package wire

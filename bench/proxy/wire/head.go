@@ -14,7 +14,7 @@ type Head struct {
 	Events    bool // Content-Type: text/event-stream
 }
 
-// maxHead is beyond what any client or server sends.
+// maxHead exceeds the heads of all clients and servers here.
 const maxHead = 64 << 10
 
 // ParseHead reads a head. Size is 0 when it is not all there.

@@ -1,13 +1,15 @@
-// A stand-in for NIXL's libnixl_capi.so: the functions that package cgo resolves, with the signatures of nixl-sys 1.5.1.
+// A stand-in for NIXL's libnixl_capi.so: the functions that package cgo resolves, with the
+// signatures of nixl-sys 1.5.1.
 //
-// All agents live in one process and reach each other's memory. What the fake shall do is in the peer's name, where a peer is named: see doc.go.
+// All agents live in one process and reach each other's memory. Faults are chosen by the names
+// of agents and peers: see doc.go.
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, IN_PROGRESS = 1, INVALID_PARAM = -1, BACKEND = -2, INVALID_STATE = -3, NO_TELEMETRY = -5, NOT_FOUND = -6 };
+enum { SUCCESS = 0, IN_PROGRESS = 1, INVALID_PARAM = -1, BACKEND = -2, INVALID_STATE = -3, NOT_FOUND = -6 };
 enum { MANY = 64 };
 
 struct region {
@@ -20,38 +22,17 @@ struct list {
 	size_t count;
 };
 
-struct note {
-	char *peer;
-	char *data;
-	size_t len;
-	struct note *next;
-};
-
 struct agent {
 	pthread_t owner;
 	char *name;
-	bool telemetry;
 	struct list memory;
 	char *peers[MANY];
-	struct note *inbox;
-};
-
-struct params {
-	char *keys[MANY], *values[MANY];
-	size_t count;
-};
-
-struct args {
-	char *note;
-	size_t note_len;
-	bool has_note;
 };
 
 struct request {
-	int op, status, looks;
+	int op, status, polls;
 	struct list local, remote;
 	char *peer;
-	struct args note;
 };
 
 struct config {
@@ -98,7 +79,7 @@ static bool add(struct list *list, uintptr_t addr, size_t len) {
 	return true;
 }
 
-static bool holds(const struct list *list, struct region r) {
+static bool contains(const struct list *list, struct region r) {
 	for (size_t i = 0; i < list->count; i++) {
 		if (r.addr >= list->regions[i].addr && r.addr + r.len <= list->regions[i].addr + list->regions[i].len) {
 			return true;
@@ -125,7 +106,6 @@ int nixl_capi_create_configured_agent(const char *name, const struct config *con
 	*agent = calloc(1, sizeof **agent);
 	(*agent)->owner = pthread_self();
 	(*agent)->name = strdup(name);
-	(*agent)->telemetry = config->telemetry;
 	replace(NULL, *agent);
 	return SUCCESS;
 }
@@ -174,38 +154,24 @@ int nixl_capi_destroy_string_list(void *list) {
 	return SUCCESS;
 }
 
-// Backends: UCX only, and only with the parameters that a test may give.
+// Backends: UCX only.
 
-int nixl_capi_create_params(struct params **params) {
-	*params = calloc(1, sizeof **params);
+int nixl_capi_create_params(void **params) {
+	*params = malloc(1);
 	return SUCCESS;
 }
 
-int nixl_capi_params_add(struct params *params, const char *key, const char *value) {
-	if (key[0] == 0) {
-		return INVALID_PARAM;
-	}
-	params->keys[params->count] = strdup(key);
-	params->values[params->count++] = strdup(value);
-	return SUCCESS;
-}
-
-int nixl_capi_destroy_params(struct params *params) {
+int nixl_capi_destroy_params(void *params) {
 	free(params);
 	return SUCCESS;
 }
 
-int nixl_capi_create_backend(struct agent *agent, const char *plugin, struct params *params, void **backend) {
+int nixl_capi_create_backend(struct agent *agent, const char *plugin, void *params, void **backend) {
 	if (!is_owner(agent)) {
 		return INVALID_STATE;
 	}
 	if (strcmp(plugin, "UCX") != 0) {
 		return NOT_FOUND;
-	}
-	for (size_t i = 0; i < params->count; i++) {
-		if (strcmp(params->keys[i], "mode") != 0 || strcmp(params->values[i], "good") != 0) {
-			return INVALID_PARAM;
-		}
 	}
 	*backend = malloc(1);
 	return SUCCESS;
@@ -216,37 +182,25 @@ int nixl_capi_destroy_backend(void *backend) {
 	return SUCCESS;
 }
 
-int nixl_capi_create_opt_args(struct args **args) {
-	*args = calloc(1, sizeof **args);
+int nixl_capi_create_opt_args(void **args) {
+	*args = malloc(1);
 	return SUCCESS;
 }
 
-int nixl_capi_destroy_opt_args(struct args *args) {
+int nixl_capi_destroy_opt_args(void *args) {
 	free(args);
 	return SUCCESS;
 }
 
-int nixl_capi_opt_args_add_backend(struct args *args, void *backend) {
+int nixl_capi_opt_args_add_backend(void *args, void *backend) {
 	return backend != NULL ? SUCCESS : INVALID_PARAM;
 }
 
-int nixl_capi_opt_args_set_notif_msg(struct args *args, const void *data, size_t len) {
-	args->note = malloc(len + 1);
-	memcpy(args->note, data, len);
-	args->note_len = len;
-	return SUCCESS;
-}
-
-int nixl_capi_opt_args_set_has_notif(struct args *args, bool has) {
-	args->has_note = has;
-	return SUCCESS;
-}
-
-// Memory and metadata: the metadata is the name.
+// Memory and metadata: the metadata is the agent's name.
 
 int nixl_capi_create_reg_dlist(int kind, struct list **list) {
 	*list = calloc(1, sizeof **list);
-	return kind <= 1 ? SUCCESS : INVALID_PARAM;
+	return kind == 0 ? SUCCESS : INVALID_PARAM;
 }
 
 int nixl_capi_destroy_reg_dlist(struct list *list) {
@@ -255,7 +209,8 @@ int nixl_capi_destroy_reg_dlist(struct list *list) {
 	return SUCCESS;
 }
 
-int nixl_capi_reg_dlist_add_desc(struct list *list, uintptr_t addr, size_t len, uint64_t dev, const void *meta, size_t meta_len) {
+int nixl_capi_reg_dlist_add_desc(struct list *list, uintptr_t addr, size_t len, uint64_t dev, const void *meta,
+				 size_t meta_len) {
 	return len != 0 && add(list, addr, len) ? SUCCESS : INVALID_PARAM;
 }
 
@@ -333,12 +288,8 @@ int nixl_capi_invalidate_remote_md(struct agent *agent, const char *peer) {
 	return NOT_FOUND;
 }
 
-int nixl_capi_agent_make_connection(struct agent *agent, const char *peer, void *args) {
-	return !is_owner(agent) ? INVALID_STATE : knows(agent, peer) ? SUCCESS : NOT_FOUND;
-}
-
-// Transfers. A peer whose name begins with "slow" is done at the 1,000th look, with "never" not at all; "reset" fails at the post and "breaks" at the
-// third look.
+// Transfers. A peer with the prefix "slow" is done at the 1,000th poll, with "never" not
+// at all; "reset" fails at the post and "breaks" at the third poll.
 
 int nixl_capi_create_xfer_dlist(int kind, struct list **list) {
 	return nixl_capi_create_reg_dlist(kind, list);
@@ -352,42 +303,31 @@ int nixl_capi_xfer_dlist_add_desc(struct list *list, uintptr_t addr, size_t len,
 	return len != 0 && add(list, addr, len) ? SUCCESS : INVALID_PARAM;
 }
 
-int nixl_capi_create_xfer_req(struct agent *agent, int op, struct list *local, struct list *remote, const char *peer, struct request **request, struct args *args) {
+int nixl_capi_create_xfer_req(struct agent *agent, int op, struct list *local, struct list *remote, const char *peer,
+			      struct request **request, void *args) {
 	if (!is_owner(agent)) {
 		return INVALID_STATE;
 	}
 	struct agent *other = find(peer);
-	if (!knows(agent, peer) || other == NULL || local->count != remote->count) {
+	if (args == NULL || !knows(agent, peer) || other == NULL || local->count != remote->count) {
 		return BACKEND;
 	}
 	for (size_t i = 0; i < local->count; i++) {
-		if (local->regions[i].len != remote->regions[i].len || !holds(&agent->memory, local->regions[i]) || !holds(&other->memory, remote->regions[i])) {
+		if (local->regions[i].len != remote->regions[i].len || !contains(&agent->memory, local->regions[i]) ||
+		    !contains(&other->memory, remote->regions[i])) {
 			return BACKEND;
 		}
 	}
 	*request = calloc(1, sizeof **request);
-	**request = (struct request){.op = op, .status = IN_PROGRESS, .local = copy_list(local), .remote = copy_list(remote), .peer = strdup(peer), .note = *args};
+	**request = (struct request){
+		.op = op, .status = IN_PROGRESS, .local = copy_list(local), .remote = copy_list(remote), .peer = strdup(peer)};
 	return SUCCESS;
 }
 
-static void deliver(struct agent *from, const char *peer, const void *data, size_t len) {
-	struct agent *to = find(peer);
-	struct note *note = calloc(1, sizeof *note);
-	*note = (struct note){.peer = strdup(from->name), .data = malloc(len + 1), .len = len};
-	memcpy(note->data, data, len);
-	pthread_mutex_lock(&lock);
-	note->next = to->inbox;
-	to->inbox = note;
-	pthread_mutex_unlock(&lock);
-}
-
-static int finish(struct agent *agent, struct request *r) {
+static int finish(struct request *r) {
 	for (size_t i = 0; i < r->local.count; i++) {
-		void *mine = (void *)r->local.regions[i].addr, *theirs = (void *)r->remote.regions[i].addr;
-		memcpy(r->op == 0 ? mine : theirs, r->op == 0 ? theirs : mine, r->local.regions[i].len);
-	}
-	if (r->note.has_note) {
-		deliver(agent, r->peer, r->note.note, r->note.note_len);
+		void *ours = (void *)r->local.regions[i].addr, *theirs = (void *)r->remote.regions[i].addr;
+		memcpy(r->op == 0 ? ours : theirs, r->op == 0 ? theirs : ours, r->local.regions[i].len);
 	}
 	return SUCCESS;
 }
@@ -398,8 +338,9 @@ int nixl_capi_post_xfer_req(struct agent *agent, struct request *r, void *args) 
 	}
 	if (strncmp(r->peer, "reset", 5) == 0) {
 		r->status = BACKEND;
-	} else if (strncmp(r->peer, "slow", 4) != 0 && strncmp(r->peer, "never", 5) != 0 && strncmp(r->peer, "breaks", 6) != 0) {
-		r->status = finish(agent, r);
+	} else if (strncmp(r->peer, "slow", 4) != 0 && strncmp(r->peer, "never", 5) != 0 &&
+		   strncmp(r->peer, "breaks", 6) != 0) {
+		r->status = finish(r);
 	}
 	return r->status;
 }
@@ -408,12 +349,12 @@ int nixl_capi_get_xfer_status(struct agent *agent, struct request *r) {
 	if (!is_owner(agent)) {
 		return INVALID_STATE;
 	}
-	r->looks++;
-	if (r->status == IN_PROGRESS && strncmp(r->peer, "breaks", 6) == 0 && r->looks == 3) {
+	r->polls++;
+	if (r->status == IN_PROGRESS && strncmp(r->peer, "breaks", 6) == 0 && r->polls == 3) {
 		r->status = BACKEND;
 	}
-	if (r->status == IN_PROGRESS && strncmp(r->peer, "slow", 4) == 0 && r->looks == 1000) {
-		r->status = finish(agent, r);
+	if (r->status == IN_PROGRESS && strncmp(r->peer, "slow", 4) == 0 && r->polls == 1000) {
+		r->status = finish(r);
 	}
 	return r->status;
 }
@@ -424,93 +365,5 @@ int nixl_capi_release_xfer_req(struct agent *agent, struct request *r) {
 
 int nixl_capi_destroy_xfer_req(struct request *r) {
 	free(r);
-	return SUCCESS;
-}
-
-int nixl_capi_get_xfer_telemetry(struct agent *agent, struct request *r, uint64_t *telemetry) {
-	if (!agent->telemetry) {
-		return NO_TELEMETRY;
-	}
-	uint64_t bytes = 0;
-	for (size_t i = 0; i < r->local.count; i++) {
-		bytes += r->local.regions[i].len;
-	}
-	memcpy(telemetry, (uint64_t[]){1, 2, 3, bytes, r->local.count}, 5 * sizeof *telemetry);
-	return SUCCESS;
-}
-
-// Messages.
-
-int nixl_capi_gen_notif(struct agent *agent, const char *peer, const void *data, size_t len, void *args) {
-	if (!is_owner(agent)) {
-		return INVALID_STATE;
-	}
-	if (!knows(agent, peer) || find(peer) == NULL) {
-		return NOT_FOUND;
-	}
-	deliver(agent, peer, data, len);
-	return SUCCESS;
-}
-
-int nixl_capi_create_notif_map(struct note ***map) {
-	*map = calloc(1, sizeof **map);
-	return SUCCESS;
-}
-
-int nixl_capi_destroy_notif_map(struct note **map) {
-	free(map);
-	return SUCCESS;
-}
-
-int nixl_capi_get_notifs(struct agent *agent, struct note **map, void *args) {
-	if (!is_owner(agent)) {
-		return INVALID_STATE;
-	}
-	pthread_mutex_lock(&lock);
-	*map = agent->inbox;
-	agent->inbox = NULL;
-	pthread_mutex_unlock(&lock);
-	return SUCCESS;
-}
-
-// Each message is a sender of its own here, which the real map would put together.
-
-static struct note *note_at(struct note **map, size_t index) {
-	struct note *note = *map;
-	while (note != NULL && index-- > 0) {
-		note = note->next;
-	}
-	return note;
-}
-
-int nixl_capi_notif_map_size(struct note **map, size_t *size) {
-	for (*size = 0; note_at(map, *size) != NULL; ++*size) {
-	}
-	return SUCCESS;
-}
-
-int nixl_capi_notif_map_get_agent_at(struct note **map, size_t index, const char **name) {
-	if (note_at(map, index) == NULL) {
-		return INVALID_PARAM;
-	}
-	*name = note_at(map, index)->peer;
-	return SUCCESS;
-}
-
-int nixl_capi_notif_map_get_notifs_size(struct note **map, const char *name, size_t *size) {
-	*size = 1;
-	return SUCCESS;
-}
-
-int nixl_capi_notif_map_get_notif(struct note **map, const char *name, size_t index, const void **data, size_t *len) {
-	struct note *note = *map;
-	while (note != NULL && note->peer != name) {
-		note = note->next;
-	}
-	if (note == NULL || index != 0) {
-		return INVALID_PARAM;
-	}
-	*data = note->data;
-	*len = note->len;
 	return SUCCESS;
 }

@@ -3,6 +3,7 @@ package discover_test
 import (
 	"context"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +17,14 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if etcdFolder != "" {
+			_ = os.RemoveAll(etcdFolder)
+		}
+		os.Exit(code)
+	}))
+}
 
 // patience is how long a test waits for what must come, however slow the machine.
 const patience = 2 * time.Minute
@@ -86,7 +94,7 @@ func followTuned(t *testing.T, text string, tune func(discover.Source)) (*told, 
 	return d, s
 }
 
-func await(t *testing.T, what string, ok func() bool) {
+func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

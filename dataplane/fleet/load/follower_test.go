@@ -79,7 +79,7 @@ func TestFollow(t *testing.T) {
 	sub.OnMessage(zmq.Message{Payload: kvevent.AppendLoad(nil, &kvevent.Load{
 		Running: 3, Waiting: 2, Tokens: 700, MaxTotal: 5000, WaitingUncached: 900, MaxRunning: 16, PrefillUncached: 100_000, PrefillBusyMicros: 10_000_000,
 	})})
-	v := rank.Load.See(time.Now())
+	v := rank.Load.View(time.Now())
 	require.Equal(t, []int64{5, 2, 700, 5000, 16}, []int64{v.InFlight, v.Waiting, v.Used, v.Pool, v.Most})
 	require.InDelta(t, 10_000, v.Rate, 1e-6)
 	require.False(t, v.Polled)
@@ -87,7 +87,7 @@ func TestFollow(t *testing.T) {
 	sub.OnMessage(zmq.Message{Payload: []byte("nonsense")})
 	sub.OnMalformed(2)
 	require.EqualValues(t, 2, f.Malformed.Load())
-	require.EqualValues(t, 5, rank.Load.See(time.Now()).InFlight, "nonsense changes nothing")
+	require.EqualValues(t, 5, rank.Load.View(time.Now()).InFlight, "nonsense changes nothing")
 
 	f.Up(w, at) // described anew: one subscription, not two
 	require.Eventually(t, func() bool { _, ok := s.get("tcp://a:1"); return ok }, patience, time.Millisecond)
@@ -111,7 +111,7 @@ func TestDecodeLoad(t *testing.T) {
 		var sub zmq.Subscription
 		require.Eventually(t, func() (ok bool) { sub, ok = s.get("tcp://a:1"); return ok }, patience, time.Millisecond)
 		sub.OnMessage(zmq.Message{Payload: kvevent.AppendLoad(nil, &kvevent.Load{Tokens: 700, TotalTokens: 900, MaxTotal: 5000})})
-		require.Equal(t, want, w.Ranks()[0].Load.See(time.Now()).Used, role.String())
+		require.Equal(t, want, w.Ranks()[0].Load.View(time.Now()).Used, role.String())
 		f.Down(w)
 		require.NoError(t, r.Remove(w.URL))
 	}
@@ -122,5 +122,5 @@ func TestEndpointThatCannotBe(t *testing.T) {
 	w := newWorker(t)
 	f.Up(w, at)
 	f.Down(w)
-	require.Less(t, w.Ranks()[0].Load.See(time.Now()).Age, 0.0)
+	require.Less(t, w.Ranks()[0].Load.View(time.Now()).Age, 0.0)
 }

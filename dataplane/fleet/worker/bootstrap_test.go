@@ -29,7 +29,7 @@ const bootstrapAddr = "10.0.0.5:8998"
 
 // TestBootstrap: a prefill worker is ready when its bootstrap server says so, and its cache outlives that server.
 func TestBootstrap(t *testing.T) {
-	watch(t, prefill(503, 8998), func(b *bench) {
+	dispatched(t, prefill(503, 8998), func(b *bench) {
 		b.after(probed)
 		b.want(worker.Probing, "up")
 		require.Contains(t, b.worker.LastError(), bootstrapAddr+" answered 503")
@@ -62,7 +62,7 @@ func TestBootstrap(t *testing.T) {
 
 // TestBootstrapHangs: probes of it have a deadline, and a worker that hangs there is slow as one that hangs elsewhere.
 func TestBootstrapHangs(t *testing.T) {
-	watch(t, prefill(0, 8998), func(b *bench) {
+	dispatched(t, prefill(0, 8998), func(b *bench) {
 		b.after(probed)
 		b.want(worker.Ready, "up")
 		b.fake.with(func() { b.fake.hang[topology] = true })
@@ -76,7 +76,7 @@ func TestBootstrapHangs(t *testing.T) {
 }
 
 func TestBootstrapIsRemovedWhileItHangs(t *testing.T) {
-	watch(t, func(f *fake) { prefill(0, 8998)(f); f.hang[topology] = true }, func(b *bench) {
+	dispatched(t, func(f *fake) { prefill(0, 8998)(f); f.hang[topology] = true }, func(b *bench) {
 		b.after(10 * time.Millisecond)
 		began := time.Now()
 		require.NoError(t, b.registry.Remove(fakeURL))
@@ -209,9 +209,9 @@ func TestNodes(t *testing.T) {
 		return w
 	}
 	a, b, second := add("http://a:1"), add("http://b:1"), add("http://a:2")
-	require.Equal(t, []uint32{0, 1, 0}, []uint32{a.Node(), b.Node(), second.Node()})
+	require.Equal(t, []uint32{0, 1, 0}, []uint32{a.HostNumber(), b.HostNumber(), second.HostNumber()})
 	require.NoError(t, r.Remove("http://a:1"))
-	require.EqualValues(t, 2, add("http://c:1").Node(), "somebody is still on the first")
+	require.EqualValues(t, 2, add("http://c:1").HostNumber(), "somebody is still on the first")
 	require.NoError(t, r.Remove("http://a:2"))
-	require.EqualValues(t, 0, add("http://d:1").Node())
+	require.EqualValues(t, 0, add("http://d:1").HostNumber())
 }

@@ -11,8 +11,8 @@ const (
 	// breakAfter faults in a row, without a good answer between them, open a breaker: two may be
 	// one death that two requests saw.
 	breakAfter = 3
-	// breakShare faults among the last breakWindow answers open it too: a worker that fails a third
-	// of its requests seldom fails three in a row, and one that fails a twentieth should keep its
+	// breakShare faults among the last breakWindow answers open it too: a worker that fails a
+	// third of its requests seldom fails three in a row. One that fails a twentieth keeps its
 	// share.
 	breakShare, breakWindow = 5, 20
 	// breakMemory is how long a fault counts: on a quiet worker the window would reach back for
@@ -21,31 +21,30 @@ const (
 	// onProbation is how many faults a breaker that closes after a trial still remembers: one good
 	// answer is little proof.
 	onProbation = 3
-	// openFirst and openMost bound how long it stays open. A restarted engine is found by its
-	// probes; this is for workers whose probes are fine and whose requests fail.
+	// openFirst and openMost bound how long it stays open. Probes find a restarted engine; the
+	// breaker is for workers whose probes succeed and whose requests fail.
 	openFirst = time.Second
 	openMost  = 30 * time.Second
-	// openBusy is the most for one that says that it is full: it may have room again at any time.
+	// openBusy is the longest time for a worker that reports to be full: it may have room again
+	// at any moment.
 	openBusy = 2 * time.Second
-	// trialFor frees the place of a trial that never reported back: one whose client left, for
-	// instance.
+	// trialFor frees the place of a trial that never reported back, for instance because its
+	// client left.
 	trialFor = 10 * time.Second
 )
 
-// Breaker keeps requests away from a worker whose requests fail while its
-// probes are answered. Faults are failures that are the worker's; whatever is
-// the client's says nothing and must not be told.
+// Breaker keeps requests away from a worker whose requests fail while its probes succeed. Only
+// failures of the worker are faults; failures of the client must not be reported.
 //
-// It opens after three faults in a row, or five among the last twenty answers,
-// for 1 s doubling to 30 s, and is half open then: one request is tried, and its
-// outcome opens or closes it. Only a good end of an answer that was asked for
-// since it opened closes it. The time doubles until 64 answers in a row were
-// good. The zero value is closed.
+// It opens after three faults in a row, or five among the last twenty answers, for 1 s doubling
+// to 30 s. Then it is half open: one request is tried, and its outcome opens or closes it. Only
+// the success of a request sent since it opened closes it. The time doubles until 64 answers in
+// a row succeeded. The zero value is closed.
 type Breaker struct {
 	faults atomic.Int32  // in a row
-	recent atomic.Uint64 // the last 64 outcomes, the last one in the lowest bit: 1 is a fault; written under mu
+	recent atomic.Uint64 // the last 64 outcomes, the latest in the lowest bit: 1 is a fault; written under mu
 	until  atomic.Int64  // unix nanoseconds when it is half open; 0: closed
-	trial  atomic.Int64  // unix nanoseconds since when somebody is trying; 0: nobody
+	trial  atomic.Int64  // unix nanoseconds of the trial's begin; 0: there is none
 	opened atomic.Uint64
 
 	mu    sync.Mutex
@@ -54,7 +53,7 @@ type Breaker struct {
 	last  int64         // unix nanoseconds of the last fault; guarded by mu
 }
 
-// BreakerState is what a breaker lets through.
+// BreakerState is the state of a breaker.
 type BreakerState uint8
 
 const (
@@ -69,28 +68,6 @@ const (
 // String names the state as /status shows it.
 func (s BreakerState) String() string { return [...]string{"closed", "open", "half-open"}[s] }
 
-// Fault counts a failure that is the worker's own.
-func (w *Worker) Fault(now time.Time) { w.Breaker.fault(now.UnixNano(), openMost) }
-
-// Busy counts a refusal by a full worker of a request that another worker took.
-func (w *Worker) Busy(now time.Time) { w.Breaker.fault(now.UnixNano(), openBusy) }
-
-// Fine tells that the worker has answered well, up to the end, what was sent to it at a time.
-func (w *Worker) Fine(sent time.Time) {
-	w.Refusals.end()
-	b := &w.Breaker
-	if b.recent.Load() != 0 || b.until.Load() != 0 { // else closed, as nearly always
-		b.fine(sent.UnixNano())
-	}
-}
-
-// Unclear tells that a request to the worker has ended without showing whether the worker is well.
-func (w *Worker) Unclear() {
-	if w.Breaker.until.Load() != 0 {
-		w.Breaker.trial.Store(0)
-	}
-}
-
 func (b *Breaker) fault(now int64, most time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +80,7 @@ func (b *Breaker) fault(now int64, most time.Duration) {
 	b.recent.Store(recent)
 	row, until := b.faults.Add(1), b.until.Load()
 	switch {
-	case now < until: // those that were there when it opened are no news
+	case now < until: // requests sent before it opened
 		return
 	case until == 0 && row < breakAfter && bits.OnesCount64(recent&(1<<breakWindow-1)) < breakShare:
 		return
@@ -145,7 +122,7 @@ func (b *Breaker) Reset() {
 	b.next = 0
 }
 
-// State returns what the breaker lets through at a time.
+// State returns the breaker's state at a time.
 func (b *Breaker) State(now time.Time) BreakerState {
 	until := b.until.Load()
 	switch {

@@ -60,11 +60,11 @@ func TestBreaker(t *testing.T) {
 				case 'b':
 					w.Busy(now)
 				case 'a':
-					w.Fine(now)
+					w.Succeeded(now)
 				case 'o':
-					w.Fine(time.Unix(999_999, 0))
+					w.Succeeded(time.Unix(999_999, 0))
 				case 'u':
-					w.Unclear()
+					w.Inconclusive()
 				case 't', 'T':
 					assert.Equal(t, step == 't', w.Breaker.Lets(now.UnixNano()), "step %d of %s", i, tt.steps)
 					assert.Equal(t, step == 't', w.Breaker.Try(now.UnixNano()), "step %d of %s", i, tt.steps)
@@ -110,7 +110,7 @@ func TestBreakerOfAReturningWorker(t *testing.T) {
 		mode mode
 		want worker.BreakerState
 	}{{refusing, worker.BreakerClosed}, {starting, worker.BreakerClosed}, {hanging, worker.BreakerOpen}} {
-		watch(t, nil, func(b *bench) {
+		dispatched(t, nil, func(b *bench) {
 			b.after(0)
 			b.fake.set(tt.mode)
 			b.after(timedOut)

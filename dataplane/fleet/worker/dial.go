@@ -19,17 +19,16 @@ type dialer struct {
 	tls     *tls.Config     // nil for plain connections
 	timeout time.Duration   // of a dial, TLS included
 	connect func(ctx context.Context, network, addr string) (net.Conn, error)
-	failure *failure
-	line    *line // nil: nobody watches the connections between requests
+	failure *tlsFailure
+	watch   *connWatch // nil: the connections are not watched between requests
 }
 
-// failure is what the last read failed with, as far as TLS knows: fasthttp
-// tells of a connection that was closed, and keeps to itself that the worker
-// has said why.
-type failure struct{ last atomic.Pointer[error] }
+// tlsFailure is the error of the last read, as far as TLS knows it: fasthttp reports a closed
+// connection and drops the worker's reason.
+type tlsFailure struct{ last atomic.Pointer[error] }
 
 // take returns the failure once.
-func (f *failure) take() error {
+func (f *tlsFailure) take() error {
 	if p := f.last.Swap(nil); p != nil {
 		return *p
 	}
@@ -37,13 +36,13 @@ func (f *failure) take() error {
 }
 
 // session is TLS over a connection.
-type session struct {
+type tlsConn struct {
 	*tls.Conn
-	failure *failure
+	failure *tlsFailure
 }
 
 // Read implements net.Conn.
-func (s session) Read(p []byte) (int, error) {
+func (s tlsConn) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.failure.last.Store(&err)
@@ -51,7 +50,8 @@ func (s session) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dial connects, and does the TLS that fasthttp would do: its errors would not say what is wrong.
+// dial connects, and performs the TLS handshake in place of fasthttp, whose errors do not name
+// the cause.
 func (d *dialer) dial(addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(d.end, d.timeout)
 	defer cancel()
@@ -59,15 +59,15 @@ func (d *dialer) dial(addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.line != nil {
-		conn = d.line.watch(conn, d.tls != nil)
+	if d.watch != nil {
+		conn = d.watch.watch(conn, d.tls != nil)
 	}
-	b := &bound{Conn: conn, free: context.AfterFunc(d.end, func() { _ = conn.Close() })}
+	b := &boundConn{Conn: conn, free: context.AfterFunc(d.end, func() { _ = conn.Close() })}
 	if d.tls == nil {
 		return b, nil
 	}
 	b.heard = true // by crypto/tls
-	s := session{tls.Client(b, d.tls), d.failure}
+	s := tlsConn{tls.Client(b, d.tls), d.failure}
 	if err := s.HandshakeContext(ctx); err != nil {
 		_ = b.Close()
 		return nil, fmt.Errorf("cannot begin TLS: %w", tlsconfig.Explain(err))
@@ -76,14 +76,14 @@ func (d *dialer) dial(addr string) (net.Conn, error) {
 }
 
 // bound is a connection that a context closes.
-type bound struct {
+type boundConn struct {
 	net.Conn
 	free  func() bool // of the context, which else would keep every connection that ever was
 	heard bool        // something was read
 }
 
-// Read reads from the worker. A worker that speaks TLS where HTTP was expected is found by its first bytes.
-func (b *bound) Read(p []byte) (int, error) {
+// Read detects a worker that speaks TLS where HTTP was expected by its first bytes.
+func (b *boundConn) Read(p []byte) (int, error) {
 	n, err := b.Conn.Read(p)
 	if !b.heard && n > 0 {
 		b.heard = true
@@ -95,7 +95,7 @@ func (b *bound) Read(p []byte) (int, error) {
 }
 
 // Close implements net.Conn.
-func (b *bound) Close() error {
+func (b *boundConn) Close() error {
 	b.free()
 	return b.Conn.Close()
 }

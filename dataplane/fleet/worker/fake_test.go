@@ -210,7 +210,7 @@ const fakeURL = "http://10.0.0.5:30000"
 
 // watch runs test in a bubble where time is its own, with a registry that has
 // one fake worker and the default settings.
-func watch(t *testing.T, prepare func(*fake), test func(b *bench)) {
+func dispatched(t *testing.T, prepare func(*fake), test func(b *bench)) {
 	t.Helper()
 	watchAs(t, worker.Spec{URL: fakeURL}, slog.DiscardHandler, prepare, test)
 }

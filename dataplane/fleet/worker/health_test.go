@@ -220,17 +220,17 @@ func TestHealthKeepsTheFullSpeed(t *testing.T) {
 		for i := range int64(20) {
 			rank.Load.Report(time.Now(), worker.Report{Prefilled: 10_000 * (i + 1), Busy: time.Duration(i+1) * time.Second})
 		}
-		require.Zero(t, rank.Full())
+		require.Zero(t, rank.FullSpeed())
 		w.SetHealth(worker.Health{State: worker.GPUDegraded, Weight: 0.5})
-		require.InDelta(t, 10_000, rank.Full(), 1e-6)
+		require.InDelta(t, 10_000, rank.FullSpeed(), 1e-6)
 		for i := range int64(1000) {
 			rank.Load.Report(time.Now(), worker.Report{Prefilled: 200_000 + 5000*(i+1), Busy: time.Duration(20+i+1) * time.Second})
 		}
 		w.SetHealth(worker.Health{State: worker.GPUDegraded, Weight: 0.4})
-		require.InDelta(t, 10_000, rank.Full(), 1e-6, "not what it measures meanwhile")
-		require.Less(t, rank.Load.See(time.Now()).Rate, 6000.0)
+		require.InDelta(t, 10_000, rank.FullSpeed(), 1e-6, "not what it measures meanwhile")
+		require.Less(t, rank.Load.View(time.Now()).Rate, 6000.0)
 		w.SetHealth(worker.Health{})
-		require.Zero(t, rank.Full())
+		require.Zero(t, rank.FullSpeed())
 	})
 }
 

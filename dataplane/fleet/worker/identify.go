@@ -21,7 +21,7 @@ type Placement struct {
 	Device      string // cuda, cpu, …
 	PPSize      int    // pipeline stages
 	Nodes       int    // machines that it spans; this one has an equal part of its GPUs
-	BaseGPU     int    // its first GPU, of those that it sees
+	BaseGPU     int    // its first GPU among the visible ones
 	GPUStep     int    // from one GPU to the next
 	DPAttention bool   // data-parallel ranks share the tensor-parallel GPUs instead of having their own
 }
@@ -36,17 +36,20 @@ func parsePlacement(v *fastjson.Value) Placement {
 }
 
 const (
-	// maxIdentity bounds what an unknown server can make us read; a worker's server_info is under 100 KB.
+	// maxIdentity bounds the answer of an unknown server; a worker's server_info is under 100
+	// KB.
 	maxIdentity = 4 << 20
-	// identityAgent tells whoever reads the log of a server that was asked and is no worker who it was.
+	// identityAgent explains the question in the log of a server that is no worker.
 	identityAgent = "warmpath-node"
 	// routedHeader is in each answer that a Warmpath router passes on from a worker.
 	routedHeader = "X-Warmpath-Worker"
 )
 
-// Identify asks the server at url once whether it is an SGLang worker, and what it says of itself. It is gentle with servers that are
-// something else: one request on one connection, and a second one only to those that speak HTTP and have no /server_info, as SGLang before 0.5.
-// ErrNotWorker means that it answered, and will not become a worker by waiting; other errors may pass. Of cfg, Timeout, TLS and Dial are used.
+// Identify asks the server at url once whether it is an SGLang worker, and for its description.
+// It is gentle with other servers: one request on one connection, and a second one only to HTTP
+// servers without /server_info, which SGLang before 0.5 lacks too. ErrNotWorker means that the
+// server answered and will not become a worker by waiting; other errors may pass. Of cfg,
+// Timeout, TLS and Dial are used.
 func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 	cfg.setDefaults()
 	w, err := newWorker(Spec{URL: url}, cfg.TLS)
@@ -54,11 +57,11 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 		return nil, err
 	}
 	foreign := new(atomic.Bool)
-	dial := dialer{end: ctx, tls: w.TLS, timeout: cfg.Timeout, connect: foreignDial(cfg.Dial, w.TLS != nil, foreign), failure: new(failure)}
+	dial := dialer{end: ctx, tls: w.TLS, timeout: cfg.Timeout, connect: foreignDial(cfg.Dial, w.TLS != nil, foreign), failure: new(tlsFailure)}
 	client := &fasthttp.HostClient{
 		Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, Dial: dial.dial, Name: identityAgent,
 		MaxConns: 1, MaxIdemponentCallAttempts: 1, MaxResponseBodySize: maxIdentity,
-		MaxIdleConnDuration: 50 * time.Millisecond, // its cleaner sleeps for so long after the connection is closed
+		MaxIdleConnDuration: 50 * time.Millisecond, // its cleaner sleeps so long after the connection is closed
 	}
 	defer client.CloseIdleConnections()
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
@@ -70,7 +73,7 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 			if foreign.Load() {
 				err = errForeign
 			}
-			return nil, refused(ctx, w.URL+path, err)
+			return nil, classifyRefusal(ctx, w.URL+path, err)
 		}
 		if resp.StatusCode() != fasthttp.StatusNotFound {
 			break
@@ -79,10 +82,11 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 	return identity(w, resp)
 }
 
-// errForeign is what listens for something else: ZMQ and NATS greet first, and then wait for an answer that never comes.
+// errForeign is a listener of another protocol: ZMQ and NATS greet first, and then wait for an
+// answer that never comes.
 var errForeign = errors.New("it does not speak HTTP")
 
-// foreignDial notes where the first bytes of an answer are not HTTP's. Within TLS they are not seen.
+// foreignDial notes first bytes that are not HTTP's. Under TLS they are not visible.
 func foreignDial(connect func(context.Context, string, string) (net.Conn, error), encrypted bool, foreign *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
 	if encrypted {
 		return connect
@@ -92,19 +96,19 @@ func foreignDial(connect func(context.Context, string, string) (net.Conn, error)
 		if err != nil {
 			return nil, err
 		}
-		return &greeted{Conn: conn, foreign: foreign}, nil
+		return &httpCheckConn{Conn: conn, foreign: foreign}, nil
 	}
 }
 
-// greeted is a connection whose first bytes are looked at.
-type greeted struct {
+// httpCheckConn is a connection whose first bytes are checked.
+type httpCheckConn struct {
 	net.Conn
 	foreign *atomic.Bool
 	heard   bool
 }
 
 // Read implements net.Conn.
-func (g *greeted) Read(p []byte) (int, error) {
+func (g *httpCheckConn) Read(p []byte) (int, error) {
 	n, err := g.Conn.Read(p)
 	if n > 0 && !g.heard {
 		g.heard = true
@@ -116,8 +120,8 @@ func (g *greeted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refused tells silence, which may pass, from an answer that no HTTP server gives.
-func refused(ctx context.Context, url string, err error) error {
+// classifyRefusal tells silence, which may pass, from an answer that no HTTP server gives.
+func classifyRefusal(ctx context.Context, url string, err error) error {
 	var late interface{ Timeout() bool }
 	var op *net.OpError
 	switch {
@@ -130,10 +134,11 @@ func refused(ctx context.Context, url string, err error) error {
 	}
 }
 
-// identity reads the answer. What every release of SGLang says is enough: a model, and how large its pages or its tensor parallelism are.
+// identity reads the answer. The fields that every release of SGLang has are enough: a model,
+// and the page size or the tensor-parallel size.
 func identity(w *Worker, resp *fasthttp.Response) (*Info, error) {
 	if status := resp.StatusCode(); status >= fasthttp.StatusInternalServerError {
-		return nil, fmt.Errorf("cannot use %s, GET /server_info answered %d: %w", w.URL, status, errNotReady) // it starts
+		return nil, fmt.Errorf("cannot use %s, GET /server_info answered %d: %w", w.URL, status, errNotReady) // it is starting
 	} else if status != fasthttp.StatusOK {
 		return nil, fmt.Errorf("%s answered GET /server_info with %d: %w", w.URL, status, ErrNotWorker)
 	}
@@ -151,5 +156,6 @@ func identity(w *Worker, resp *fasthttp.Response) (*Info, error) {
 	return info, nil
 }
 
-// IdentifyTimeout is enough for a worker whose schedulers are busy: server_info is gathered from each of them.
+// IdentifyTimeout is enough for a worker whose schedulers are busy: each of them contributes to
+// server_info.
 const IdentifyTimeout = 2 * time.Second

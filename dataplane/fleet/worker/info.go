@@ -13,32 +13,30 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// Info is what a worker says of itself in GET /server_info and GET /v1/models
-// (SGLang 0.5.23; older releases say part of it). Immutable once published.
+// Info is a worker's description from GET /server_info and GET /v1/models (SGLang 0.5.23; older
+// releases have a part of it). Immutable once published.
 type Info struct {
 	Engine    string // what the worker is, where it is no SGLang: "vLLM 0.32.0"
 	Version   string // of SGLang
 	ModelPath string
 	Models    []string // served names, of which the first is the one to route by; LoRA adapters come last
 	Adapters  int      // of Models, how many are adapters
-	// Process tells one process at a URL from the next; 0 when the worker says nothing to tell it by.
+	// Process identifies the process behind the URL; 0 when the description has nothing to
+	// identify it by.
 	Process  uint64
 	MaxLen   int // tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown
 	PageSize int // tokens a KV page; 0 when unknown
 	DPSize   int // at least 1
 	TPSize   int // GPUs that compute one request together, tp_size; 0 when unknown
-	// Vocabulary is how many token ids the model has; 0 when unknown. An id at or above it ends an engine.
+	// Vocabulary is the number of token ids of the model; 0 when unknown. A larger id ends an
+	// engine.
 	Vocabulary int
 	Labels     bool // tokenizer_metrics_allowed_custom_labels names some
 	MaxTokens  int  // tokens in the KV pool of one rank; 0 when unknown
-	// TokenBytes is what KV takes of a token, in bytes over all of its GPUs; 0 when unknown.
+	// TokenBytes is the KV size of a token in bytes, over all GPUs of the worker; 0 when
+	// unknown.
 	TokenBytes float64
-	Mode       string // disaggregation_mode: "", "null", "prefill", "decode"; see Role
-	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. Decode workers say one too, which means nothing.
-	BootstrapPort int
-	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker keeps prefixes, and is sent only what it lacks.
-	// Without it a transfer is always of the whole prompt.
-	DecodeCache bool
+	Disaggregation
 	// NoCache is disable_radix_cache: no prompt finds anything of an earlier one.
 	NoCache   bool
 	Events    *Events // nil when the worker publishes no KV events
@@ -47,7 +45,18 @@ type Info struct {
 	Placement Placement
 }
 
-// Tokenizer is what a worker says of how it makes token ids: its arguments, "" where they are not set.
+// Disaggregation holds a worker's arguments as a half of a pair.
+type Disaggregation struct {
+	Mode string // disaggregation_mode: "", "null", "prefill", "decode"; see Info.Role
+	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. It means nothing of a decode
+	// worker, which has one too.
+	BootstrapPort int
+	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker caches prefixes and
+	// receives only missing pages. Without it a transfer is always of the whole prompt.
+	DecodeCache bool
+}
+
+// Tokenizer holds a worker's arguments for making token ids, "" where they are not set.
 type Tokenizer struct {
 	Path            string // tokenizer_path
 	Mode            string // tokenizer_mode
@@ -74,7 +83,7 @@ func parseTokenizer(v *fastjson.Value) Tokenizer {
 	return t
 }
 
-// Events says where a worker publishes its KV events.
+// Events holds the endpoints of a worker's KV events.
 type Events struct {
 	Endpoints []string // one a DP rank, "tcp://host:port"
 	Replays   []string // one a DP rank, or nil when there is no replay
@@ -88,7 +97,7 @@ var (
 )
 
 const (
-	// maxDP bounds what a bad dp_size can cost: each rank has a stream of events.
+	// maxDP bounds the cost of a bad dp_size: each rank has an event stream.
 	maxDP   = 1024
 	maxPort = 65535
 	maxPage = 1 << 20 // tokens: longer than any context
@@ -111,22 +120,23 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		DPSize:    max(v.GetInt("dp_size"), 1),
 		TPSize:    within(v.GetInt("tp_size"), maxDP),
 		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
-		Mode:      string(v.GetStringBytes("disaggregation_mode")),
-
-		BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
-		DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
-		NoCache:       v.GetBool("disable_radix_cache"),
-		Tokenizer:     parseTokenizer(v),
-		Placement:     parsePlacement(v),
-		TokenBytes:    parseTokenBytes(v),
-		Process:       processOf(v),
-		Labels:        len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
+		Disaggregation: Disaggregation{
+			Mode:          string(v.GetStringBytes("disaggregation_mode")),
+			BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
+			DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
+		},
+		NoCache:    v.GetBool("disable_radix_cache"),
+		Tokenizer:  parseTokenizer(v),
+		Placement:  parsePlacement(v),
+		TokenBytes: parseTokenBytes(v),
+		Process:    processOf(v),
+		Labels:     len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
 	}
 	if name := string(v.GetStringBytes("served_model_name")); name != "" {
-		info.answers(served{bases: []string{unique.Make(name).Value()}})
+		info.addNames(modelNames{bases: []string{unique.Make(name).Value()}})
 	}
 	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {
 		info.Events, info.Loads = parseEvents(kv, host, info), parseLoads(kv, host, info)
@@ -185,7 +195,7 @@ func parseEventsConfig(v *fastjson.Value, host string, info *Info) *Events {
 	return ev
 }
 
-// splitEndpoint reads rank 0's "tcp://host:port"; nil for what has no port.
+// splitEndpoint reads rank 0's "tcp://host:port"; nil without a port.
 func splitEndpoint(s, host string, dpSize int) []string {
 	addr, ok := strings.CutPrefix(s, "tcp://")
 	colon := strings.LastIndexByte(addr, ':')
@@ -199,7 +209,7 @@ func splitEndpoint(s, host string, dpSize int) []string {
 	return endpoints(reachable(addr[:colon], host), base, dpSize)
 }
 
-// reachable returns the host to connect to for one that the worker binds.
+// reachable returns the host to connect to for the one that the worker binds.
 func reachable(bound, host string) string {
 	switch bound = strings.Trim(bound, "[]"); bound {
 	case "", "*", "0.0.0.0", "::":
@@ -222,7 +232,8 @@ func endpoints(host string, base, dpSize int) []string {
 	return all
 }
 
-// Named returns model in the memory of the worker's own name for it, if it has one: comparing that with other workers' is faster.
+// Named returns model in the memory of the worker's own name for it, if it has one: that
+// compares faster with other workers'.
 func (i *Info) Named(model string) string {
 	if at := slices.Index(i.Models, model); at >= 0 {
 		return i.Models[at]
@@ -237,4 +248,35 @@ func (i *Info) Model() string {
 		return i.Models[0]
 	}
 	return i.ModelPath
+}
+
+// Consequence describes the effect on routing of a worker that is not SGLang; "" for SGLang.
+func (i *Info) Consequence() string {
+	if i.Engine == "" {
+		return ""
+	}
+	return consequence(i.Engine)
+}
+
+// sameProcess reports whether two descriptions are of one process, as far as they tell. Without
+// anything to identify it, a process is the same while it has its model and its ranks.
+func (i *Info) sameProcess(old *Info) bool {
+	if i.Process != 0 || old.Process != 0 {
+		return i.Process == old.Process
+	}
+	return i.ModelPath == old.ModelPath && i.Version == old.Version && i.DPSize == old.DPSize &&
+		(len(old.Models) == 0 || slices.Contains(i.Models, old.Models[0]))
+}
+
+// Role returns the worker's role by its own word: disaggregation_mode. One leg
+// of a pair answers a plain request with 400.
+func (i *Info) Role() Role {
+	switch i.Disaggregation.Mode {
+	case "prefill":
+		return RolePrefill
+	case "decode":
+		return RoleDecode
+	default: // "null", and releases that know no pairs
+		return RoleAggregated
+	}
 }

@@ -8,31 +8,31 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Load is the work of one rank: what this router has sent there and has not
-// ended, counted from dispatch, and what the rank says of itself, which also
-// tells of other routers' requests; those that tell of theirs themselves (Foreign)
-// are counted as if this router had sent them. A burst that arrives between two reports
-// would see no load at all in the latter and pile up on one worker.
+// Load is the load of one rank: requests that this router and its peers (RouterLoad) have
+// dispatched and not ended, and the rank's own reports, which count the requests of other
+// clients too. Requests count from dispatch: a burst between two reports would otherwise see no
+// load at all and pile up on one worker.
 //
-// Steps and reports take a lock for some 50 ns; a choice reads Seen without one.
+// Steps and reports take a lock for some 50 ns; a choice reads a LoadView without one.
 type Load struct {
 	inFlight atomic.Int64 // requests dispatched and not ended
-	waiting  atomic.Int64 // of those, the ones without a first byte
+	waiting  atomic.Int64 // requests without a first byte
 	pending  atomic.Int64 // prompt tokens dispatched, expected uncached and not prefilled
 	uncached atomic.Int64 // prompt tokens that requests in flight were expected to compute
-	reserved atomic.Int64 // KV tokens that decode legs in flight will need, and those of prompts that others have fetched
-	// coming are the tokens that prompts without a first byte are to fetch from KV tiers. They are in no rank's report: a request that waits for
-	// room in the pool, with next to nothing to compute, would else be seen by nobody, and more would be sent there.
-	coming  atomic.Int64
-	sent    atomic.Int64 // of pending, all that ever were
-	held    atomic.Int64 // the most KV tokens that requests in flight can hold
-	foreign foreign      // what other routers have sent
+	reserved atomic.Int64 // KV tokens for decode legs in flight, and for prompts fetched from KV tiers
+	// coming counts the tokens that prompts without a first byte will fetch from KV tiers. No
+	// rank reports them: a request that waits for room in the pool with next to nothing to
+	// compute would be invisible, and would attract more.
+	coming atomic.Int64
+	sent   atomic.Int64 // of pending, all that ever were
+	held   atomic.Int64 // the most KV tokens that requests in flight can hold
+	peers  peerLoads    // requests of other routers
 
-	mu      sync.Mutex
-	backlog policy.Backlog // guarded by mu; times are unix seconds
-	speed   policy.Speed   // guarded by mu
-	check   check          // guarded by mu
-	shown   shown          // written under mu
+	mu        sync.Mutex
+	backlog   policy.Backlog // guarded by mu; times are unix seconds
+	speed     policy.Speed   // guarded by mu
+	check     check          // guarded by mu
+	published publishedLoad  // written under mu
 }
 
 // InFlight returns the requests dispatched and not ended.
@@ -41,14 +41,15 @@ func (l *Load) InFlight() int64 { return l.inFlight.Load() }
 // Waiting returns the requests dispatched whose answer has not begun.
 func (l *Load) Waiting() int64 { return l.waiting.Load() }
 
-// Pending returns the prompt tokens dispatched whose answer has not begun.
+// Pending returns the prompt tokens of dispatched requests whose answer has not begun.
 func (l *Load) Pending() int64 { return l.pending.Load() }
 
-// Reserved returns the KV tokens that decode legs in flight will need, and those of prompts that others have fetched.
+// Reserved returns the KV tokens for decode legs in flight, and for prompts fetched from KV
+// tiers.
 func (l *Load) Reserved() int64 { return l.reserved.Load() }
 
-// Lease is one request's share of a rank's load. Each step takes effect once,
-// whatever the order and number of calls, so that no exit path can leak load.
+// Lease is one request's share of a rank's load. Each step takes effect once, in any order and
+// number of calls, so that no exit path can leak load.
 type Lease struct {
 	load   *Load
 	tokens int64 // to prefill
@@ -57,13 +58,13 @@ type Lease struct {
 	held   int64
 	begun  bool
 	ended  bool
-	watch  watch
+	watch  dispatched
 }
 
 // Work is one request as a rank's load counts it.
 type Work struct {
 	Uncached int  // prompt tokens to prefill
-	Fetched  int  // prompt tokens that come from a KV tier: they take room in the pool, and no time to prefill
+	Fetched  int  // prompt tokens from a KV tier: they take room in the pool and no time to prefill
 	Prompt   int  // prompt tokens
 	Output   int  // the most tokens that its answers may have; 0 is unknown
 	Guessed  bool // Prompt is an estimate, of text or of a prompt with images
@@ -93,7 +94,7 @@ func (l *Load) BeginWork(now time.Time, w Work) Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.watch(now, &w)
-	l.shown.begin()
+	l.published.begin()
 	l.inFlight.Add(1)
 	l.waiting.Add(1)
 	l.pending.Add(tokens)
@@ -102,14 +103,14 @@ func (l *Load) BeginWork(now time.Time, w Work) Lease {
 	l.coming.Add(coming)
 	l.held.Add(held)
 	l.backlog.Sent(seconds(now), float64(tokens))
-	l.shown.store(&l.backlog)
-	l.shown.end()
-	l.notePeaks()
+	l.published.store(&l.backlog)
+	l.published.end()
+	l.check.note(l.peaks())
 	return Lease{load: l, tokens: tokens, coming: coming, held: held, watch: at}
 }
 
-// BeginDecode counts the decode leg of a request, which will need room for so
-// many tokens there: the prompt's and those asked for.
+// BeginDecode counts the decode leg of a request with so many tokens: the prompt's and the
+// requested ones.
 func (l *Load) BeginDecode(tokens int) Lease { return l.BeginLeg(tokens, Work{Prompt: tokens}) }
 
 // BeginLeg is BeginDecode for a request of which more is known.
@@ -117,13 +118,13 @@ func (l *Load) BeginLeg(tokens int, w Work) Lease {
 	kept, held := int64(max(tokens, 0)), w.Holds()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shown.begin()
+	l.published.begin()
 	l.inFlight.Add(1)
 	l.waiting.Add(1)
 	l.reserved.Add(kept)
 	l.held.Add(held)
-	l.shown.end()
-	l.notePeaks()
+	l.published.end()
+	l.check.note(l.peaks())
 	return Lease{load: l, kept: kept, held: held}
 }
 
@@ -143,15 +144,15 @@ func (l *Lease) FirstByteAt(now time.Time) {
 	load := l.load
 	load.mu.Lock()
 	defer load.mu.Unlock()
-	load.shown.begin()
+	load.published.begin()
 	load.waiting.Add(-1)
 	load.pending.Add(-l.tokens)
 	load.coming.Add(-l.coming)
 	load.reserved.Add(l.coming)
 	l.kept, l.coming = l.kept+l.coming, 0
 	load.backlog.Begun(seconds(now), float64(l.tokens))
-	load.shown.store(&load.backlog)
-	load.shown.end()
+	load.published.store(&load.backlog)
+	load.published.end()
 }
 
 // End gives the request's whole load back.
@@ -164,99 +165,77 @@ func (l *Lease) End() {
 	load := l.load
 	load.mu.Lock()
 	defer load.mu.Unlock()
-	load.shown.begin()
+	load.published.begin()
 	load.inFlight.Add(-1)
 	load.uncached.Add(-l.tokens)
 	load.reserved.Add(-l.kept)
 	load.held.Add(-l.held)
-	load.shown.end()
+	load.published.end()
 }
 
-// Report is what a rank says of its load. A count that it does not tell is 0.
-type Report struct {
-	Running int64 // requests in its batch
-	Waiting int64 // requests in its queue
-	Queued  int64 // prompt tokens of those that it must compute
-	Used    int64 // tokens of its KV pool that running requests hold
-	Wanted  int64 // of a decode rank, those and what requests that wait for pages will take at first
-	Pool    int64 // tokens of its KV pool
-	Most    int64 // requests that it runs at once
+// used is the growth of the KV pool that requests in flight will cause.
+func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.peers.used.Load() }
 
-	Prefilled int64         // prompt tokens computed since its start
-	Busy      time.Duration // spent on them
-	Polled    bool          // asked for over HTTP, not published
-}
-
-// rateTokens is how much a rank must have computed before its speed counts: the first spans may be of short prompts on a machine that was
-// busy, and a rank that looks slow by them gets no prompts to show that it is not.
-const rateTokens = 1 << 16
-
-// used is what requests in flight are expected to add to the KV pool.
-func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.foreign.used.Load() }
-
-// flight is how many requests are in flight there, and unbegun how many of them have no first byte, of all routers that tell.
-func (l *Load) flight() int64  { return l.inFlight.Load() + l.foreign.inFlight.Load() }
-func (l *Load) unbegun() int64 { return l.waiting.Load() + l.foreign.waiting.Load() }
-
-// countLimit bounds a count of a report: sums of two still fit.
-const countLimit = 1 << 40
-
-// Report takes a report that was made now. A count that cannot be counts as nothing, and a field that the router's own account
-// contradicts is set aside (SetAside).
-func (l *Load) Report(now time.Time, r Report) {
-	for _, n := range [...]*int64{&r.Running, &r.Waiting, &r.Queued, &r.Used, &r.Wanted, &r.Pool, &r.Most, &r.Prefilled} {
-		*n = min(max(*n, 0), countLimit)
-	}
-	r.Used = max(r.Used, r.Wanted)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at := seconds(now)
-	if l.check.why != "" { // the estimate would keep a wrong speed for minutes
-		l.speed.Restart()
-	}
-	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
-	if rate := l.speed.Rate(); rate > 0 && r.Prefilled >= rateTokens {
-		l.check.claimed = rate
-	}
-	l.checkUsed(now, &r)
-	l.backlog.Reported(at, float64(r.Queued), 0)
-	s := &l.shown
-	s.begin()
-	s.running.Store(r.Running)
-	s.queue.Store(r.Waiting)
-	s.queued.Store(r.Queued)
-	s.used.Store(r.Used)
-	s.usedAside.Store(l.check.used.Aside())
-	s.pool.Store(r.Pool)
-	s.most.Store(r.Most)
-	s.polled.Store(r.Polled)
-	// Of what the rank counts, these are known otherwise: what changes from now on is added to its report.
-	s.ownFlight.Store(l.flight())
-	s.ownBegun.Store(l.flight() - l.unbegun())
-	s.ownUsed.Store(l.used())
-	l.settleSpeed(now)
-	s.store(&l.backlog)
-	s.end()
-}
-
-// Forget drops what the rank has said of itself: its process is gone. Requests
-// in flight there are still to end.
-func (l *Load) Forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.speed = policy.Speed{}
-	l.check.forget()
-	l.backlog.Heard, l.backlog.Told, l.backlog.At = false, 0, 0
-	s := &l.shown
-	s.begin()
-	for _, v := range [...]*atomic.Int64{&s.running, &s.queue, &s.queued, &s.used, &s.pool, &s.most} {
-		v.Store(0)
-	}
-	s.usedAside.Store(false)
-	s.rate.Store(0)
-	s.store(&l.backlog)
-	s.end()
-}
+// flight counts the requests in flight of all routers, unbegun the ones without a first byte.
+func (l *Load) flight() int64  { return l.inFlight.Load() + l.peers.inFlight.Load() }
+func (l *Load) unbegun() int64 { return l.waiting.Load() + l.peers.waiting.Load() }
 
 // seconds is a time as policies count it.
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) * 1e-9 }
+
+func (l *Load) peaks() peaks {
+	return peaks{
+		flight: l.flight(), pending: l.pending.Load() + l.peers.pending.Load(), held: l.held.Load() + l.peers.held.Load(),
+	}
+}
+
+// Own returns this router's own load at the rank.
+func (l *Load) Own() (s RouterLoad) {
+	for range viewTries {
+		before := l.published.version.Load()
+		s = RouterLoad{
+			InFlight: l.inFlight.Load(), Waiting: l.waiting.Load(), Pending: l.pending.Load(),
+			Used: l.uncached.Load() + l.reserved.Load() + l.coming.Load(), Held: l.held.Load(), Sent: l.sent.Load(),
+		}
+		if before&1 == 0 && before == l.published.version.Load() {
+			break
+		}
+	}
+	return s
+}
+
+// ReplacePeer replaces the known load of another router by its present one. Requests that it
+// dispatched and began count as this router's: in the backlog, and on top of the rank's reports
+// until those include them.
+func (l *Load) ReplacePeer(now time.Time, was, is RouterLoad) {
+	if was == is {
+		return
+	}
+	at := seconds(now)
+	sent := max(is.Sent-was.Sent, 0)
+	begun := sent - (is.Pending - was.Pending)
+	if begun < 0 { // a share was lost
+		sent, begun = sent-begun, 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.published.begin()
+	l.peers.inFlight.Add(is.InFlight - was.InFlight)
+	l.peers.waiting.Add(is.Waiting - was.Waiting)
+	l.peers.pending.Add(is.Pending - was.Pending)
+	l.peers.used.Add(is.Used - was.Used)
+	l.peers.held.Add(is.Held - was.Held)
+	l.peers.sent.Add(sent)
+	if sent > 0 {
+		l.backlog.Sent(at, float64(sent))
+	}
+	if begun > 0 {
+		l.backlog.Begun(at, float64(begun))
+	}
+	l.published.store(&l.backlog)
+	l.published.end()
+	l.check.note(l.peaks())
+}
+
+// PeerInFlight returns the requests of other routers.
+func (l *Load) PeerInFlight() int64 { return l.peers.inFlight.Load() }

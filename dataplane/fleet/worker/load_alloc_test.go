@@ -15,7 +15,7 @@ func TestLoadDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		lease := rank.Load.Begin(1000)
 		rank.Load.Report(now, worker.Report{Running: 1, Prefilled: 100, Busy: 1})
-		_ = rank.Load.See(now)
+		_ = rank.Load.View(now)
 		_ = rank.Trust.Credit(now, true)
 		rank.Trust.Observe(now, 1000, 900)
 		lease.End()
@@ -34,7 +34,7 @@ func BenchmarkSee(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = load.See(now)
+		_ = load.View(now)
 	}
 }
 

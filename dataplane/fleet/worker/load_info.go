@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// Loads says where a worker publishes its load.
+// Loads holds the endpoints at which a worker publishes its load.
 type Loads struct {
 	Endpoints []string // one a DP rank, "tcp://host:port"
 	Topic     string

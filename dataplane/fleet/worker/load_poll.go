@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// loadsTimeout bounds GET /v1/loads. Its answer waits for the engine's scheduler, and so for the batch under way: a chunk of
-	// 8,192 tokens is half a second on a large GPU.
+	// loadsTimeout bounds GET /v1/loads. Its answer waits for the engine's scheduler, and so for
+	// the batch under way: a chunk of 8,192 tokens takes half a second on a large GPU.
 	loadsTimeout = 2 * time.Second
-	// publishedFor is for how long nobody asks a rank that has published its load: that comes once a second at the latest, so two are
-	// missing then.
+	// publishedFor is how long a rank that has published its load is not polled. It publishes
+	// once a second, so two reports are missing by then.
 	publishedFor = 3 // seconds
-	// modelsEvery is how often a worker is asked for its models: adapters come and go while it runs, and another model
-	// behind a proxy of its own shows nowhere else. The answer takes 2 ms and no scheduler.
-	modelsEvery = 900 * time.Millisecond // with each look at the load, whose ticks may come a little early
+	// modelsEvery is the time between two looks at a worker's models: adapters come and go while
+	// it runs, and another model behind a proxy shows nowhere else. The answer takes 2 ms and no
+	// scheduler.
+	modelsEvery = 900 * time.Millisecond // a little below LoadEvery, because ticks may come early
 )
 
-// poller asks one worker for what it does not publish: its load, and which
-// models and adapters it has loaded. It runs apart from the monitor, whose
-// probes must not wait for a busy scheduler.
+// poller asks one worker for its load and its models, which it does not publish. It is apart
+// from the monitor, whose probes must not wait for a busy scheduler.
 type poller struct {
 	w      *Worker
 	probe  *prober
@@ -32,12 +32,12 @@ type poller struct {
 	none   bool      // it has no /v1/loads
 }
 
-// poll starts the worker's poller; stop must follow.
-func (m *monitor) poll(ctx context.Context) {
+// startPoller starts a worker's poller; stop must follow.
+func startPoller(ctx context.Context, w *Worker, cfg *Config) *poller {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &poller{w: m.w, probe: newProber(ctx, m.w, m.cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
-	m.poller = p
-	go p.run(ctx, m.cfg.LoadEvery)
+	p := &poller{w: w, probe: newProber(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
+	go p.run(ctx, cfg.LoadEvery)
+	return p
 }
 
 func (p *poller) stop() {
@@ -64,12 +64,12 @@ func (p *poller) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// readLoads asks for the ranks' load, where they do not publish it. A failure
-// says nothing: probes find out whether the worker lives.
+// readLoads asks for the load of ranks that do not publish it. A failure proves nothing: probes
+// decide whether the worker lives.
 func (p *poller) readLoads(ctx context.Context, now time.Time) {
 	ranks := p.w.Ranks()
 	quiet := slices.ContainsFunc(ranks, func(r *Rank) bool {
-		v := r.Load.See(now)
+		v := r.Load.View(now)
 		return v.Polled || v.Age < 0 || v.Age > publishedFor
 	})
 	if p.none || !quiet {
@@ -110,8 +110,8 @@ func (p *poller) readModels() {
 		return
 	}
 	fresh := *info
-	fresh.answers(said)
+	fresh.addNames(said)
 	if !slices.Equal(fresh.Models, info.Models) {
-		p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just described it anew
+		p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just replaced the description
 	}
 }

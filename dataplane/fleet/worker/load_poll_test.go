@@ -12,11 +12,11 @@ import (
 
 const loads = `{"loads":[{"dp_rank":0,"num_running_reqs":7,"num_waiting_reqs":3,"max_total_num_tokens":9000,"max_running_requests":8}]}`
 
-func seen(b *bench) worker.Seen { return b.worker.Ranks()[0].Load.See(time.Now()) }
+func seen(b *bench) worker.LoadView { return b.worker.Ranks()[0].Load.View(time.Now()) }
 
 func TestLoadIsAskedFor(t *testing.T) {
 	answer := func(f *fake) { f.answers["/v1/loads?include=core"] = loads }
-	watch(t, answer, func(b *bench) {
+	dispatched(t, answer, func(b *bench) {
 		b.after(10 * time.Millisecond)
 		b.want(worker.Ready, "up")
 		require.Less(t, seen(b).Age, 0.0)
@@ -52,7 +52,7 @@ func TestLoadIsAskedFor(t *testing.T) {
 }
 
 func TestWorkersWithoutLoad(t *testing.T) {
-	watch(t, nil, func(b *bench) {
+	dispatched(t, nil, func(b *bench) {
 		b.after(30 * time.Second)
 		b.want(worker.Ready, "up")
 		require.Equal(t, 1, b.fake.got("/v1/loads?include=core"), "404 is for good")
@@ -62,7 +62,7 @@ func TestWorkersWithoutLoad(t *testing.T) {
 // TestLoadThatIsLateHoldsUpNothing: a scheduler that is busy for long answers /v1/loads late, and probes at once.
 func TestLoadThatIsLateHoldsUpNothing(t *testing.T) {
 	hang := func(f *fake) { f.hang["/v1/loads?include=core"] = true }
-	watch(t, hang, func(b *bench) {
+	dispatched(t, hang, func(b *bench) {
 		b.after(30 * time.Second)
 		b.want(worker.Ready, "up")
 		require.Greater(t, b.fake.got("/ready"), 100)
@@ -71,7 +71,7 @@ func TestLoadThatIsLateHoldsUpNothing(t *testing.T) {
 }
 
 func TestAdaptersAreLearntAgain(t *testing.T) {
-	watch(t, nil, func(b *bench) {
+	dispatched(t, nil, func(b *bench) {
 		b.after(time.Second)
 		b.fake.with(func() { b.fake.answers["/v1/models"] = `{"data":[{"id":"tiny"},{"id":"sql"}]}` })
 		b.after(11 * time.Second)

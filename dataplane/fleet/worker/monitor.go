@@ -8,57 +8,49 @@ import (
 	"time"
 )
 
-// monitor watches one worker. Its run goroutine is the only one that probes,
-// changes the probed state and calls the observer.
+// monitor watches one worker. Only its run goroutine probes, changes the probed state and calls
+// the observer.
 type monitor struct {
-	r      *Registry
-	w      *Worker
-	cfg    *Config // as of the last probe
-	probe  *prober
-	boot   *prober // of a prefill worker's bootstrap server
-	cancel context.CancelFunc
-	done   chan struct{}
-	number uint64 // of the worker, as they were added
+	r         *Registry
+	w         *Worker
+	cfg       *Config // as of the last probe
+	probe     *prober
+	bootstrap bootstrapProbe // of a prefill worker
+	cancel    context.CancelFunc
+	done      chan struct{}
+	number    uint64 // of the worker, in the order of addition
 
-	poller   *poller   // while known
-	known    bool      // the observer was told Up and not yet Down
-	failing  time.Time // first of the unanswered probes in a row
-	gaveUp   bool      // this hang was logged
-	reported error     // last discovery error that was logged
-	warned   bool      // that it is not what it was added as
-	said     string    // its mode in its own words
-	line     uint64    // number of the probes' connection when the process was known last
-	doubted  []doubted // fields of its load reports that are set aside
-	asks     int       // for the vocabulary of this process, which did not tell it
-	askedAt  time.Time // the last of them
-}
-
-// doubted is a field of a rank's reports that the log says is set aside.
-type doubted struct {
-	rank  *Rank
-	field string
+	poller     *poller   // while known
+	known      bool      // the observer's last call was Up
+	failing    time.Time // first of the unanswered probes in a row
+	gaveUp     bool      // this hang was logged
+	reported   error     // last discovery error that was logged
+	expected   expectation
+	aside      asideLog
+	gpus       gpuMonitor
+	vocabulary vocabularyAttempts
 }
 
 func (m *monitor) run(ctx context.Context) {
 	defer close(m.done)
 	defer func() { m.probe.client.CloseIdleConnections() }()
-	defer m.closeBoot()
+	defer m.bootstrap.close()
 	defer m.down()
 	tick := time.NewTicker(m.offset())
 	defer tick.Stop()
-	apart := false // from the probes of those that were added with it
+	apart := false // in time from the probes of workers added together
 	for {
 		if cfg := m.r.cfg.Load(); cfg != m.cfg {
 			m.configure(ctx, cfg, tick)
 		}
 		err := m.probe.ready()
-		if ctx.Err() != nil { // the probe was cut short, which says nothing of the worker
+		if ctx.Err() != nil { // a canceled probe proves nothing
 			return
 		}
 		m.step(ctx, err)
-		m.heed(time.Now())
+		m.gpus.check(time.Now(), m.w, m.r.workersNow, m.cfg.Log)
 		m.r.speeds.compare(time.Now(), m.r.Snapshot())
-		m.sayDoubts()
+		m.aside.update(m.w.Ranks(), m.cfg.Log)
 		select {
 		case <-ctx.Done():
 			return
@@ -68,14 +60,15 @@ func (m *monitor) run(ctx context.Context) {
 				apart = true
 			}
 		case <-m.w.kick:
-		case <-m.doubtDue(time.Now()):
+		case <-m.suspicionTimer(time.Now()):
 		}
 	}
 }
 
-// offset is the time from the first probe to the second. The first ones of a list of workers come at once, so that routing can begin;
-// after that a hundred of them would delay the requests that meet them, four times a second. Steps of the golden ratio spread any
-// number of workers evenly over the interval, and need no chance.
+// offset is the time from the first probe to the second. All workers of a list are probed at
+// once at first, so that routing can begin; a hundred probes at one instant, four times a
+// second, would delay requests. Multiples of the golden ratio spread any number of workers
+// evenly over the interval, without chance.
 func (m *monitor) offset() time.Duration {
 	const golden = 0.6180339887498949
 	_, turn := math.Modf(float64(m.number) * golden)
@@ -89,7 +82,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 	state := classify(err)
 	if errors.Is(err, errForeignServer) && m.reported == nil {
 		m.reported = err
-		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.strange, "error", err)
+		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.engine, "error", err)
 	}
 	if m.w.respec.Swap(false) && m.known {
 		m.reconsider()
@@ -99,12 +92,12 @@ func (m *monitor) step(ctx context.Context, err error) {
 			state = Probing
 		}
 	}
-	if state == Ready && m.doubtful(time.Now()) {
+	if state == Ready && m.known && m.w.suspicion.due(time.Now(), m.probe.watch.number()) {
 		err = m.recognize(ctx)
 		state = classify(err)
 	}
 	if state == Ready && m.w.Role() == RolePrefill {
-		err = m.bootstrapped(ctx)
+		err = m.bootstrap.check(ctx, m.w, m.cfg)
 		state = classify(err)
 	}
 	if ctx.Err() != nil { // as above
@@ -113,7 +106,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 	m.w.setError(err)
 	if state == Ready {
 		m.w.alive.Store(time.Now().UnixNano())
-		m.relearnVocabulary(time.Now())
+		m.learnVocabulary(time.Now())
 	}
 	m.become(state)
 	if state == Slow {
@@ -124,8 +117,8 @@ func (m *monitor) step(ctx context.Context, err error) {
 	if state == Dead {
 		m.w.giveUp(true)
 		m.down()
-		m.closeBoot()
-		m.probe.path = readyPaths[0] // what comes back may be another release
+		m.bootstrap.close()
+		m.probe.path = readyPaths[0] // the next process may be another release
 	}
 }
 
@@ -133,27 +126,27 @@ func (m *monitor) step(ctx context.Context, err error) {
 func (m *monitor) become(state State) {
 	old := m.w.setState(state)
 	if state == Ready && (old == Probing || old == Dead) {
-		m.w.Breaker.Reset() // what failed was before
+		m.w.Breaker.Reset() // the faults were before
 	}
 	if old != state {
 		level := slog.LevelInfo
-		if state == Dead { // what a restart does too, but an operator wants to see it among the warnings
+		if state == Dead { // a restart does it too, but operators look for it among the warnings
 			level = slog.LevelWarn
 		}
 		m.cfg.Log.Log(context.Background(), level, "worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
 	}
 }
 
-// discover reads the worker's description and tells the observer. Without a
-// description there is nothing to route by, so the worker is not ready yet.
+// discover reads the worker's description and calls the observer. Without a description the
+// router cannot route, so the worker is not ready yet.
 func (m *monitor) discover(ctx context.Context) error {
-	m.doubtsEnd()
+	m.checking()
 	info, err := m.probe.discover(discoverTimeout)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		m.doubtsLast()
+		m.w.suspicion.unresolved()
 		if m.reported == nil {
 			m.cfg.Log.Warn("worker is ready but does not describe itself", "worker", m.w.URL, "error", err)
 		}
@@ -168,15 +161,15 @@ func (m *monitor) discover(ctx context.Context) error {
 // adopt begins the life of a process that has described itself.
 func (m *monitor) adopt(ctx context.Context, info *Info) {
 	if old := m.w.Info(); old != nil && info.Process != 0 && info.sameProcess(old) {
-		info.keeps(old) // it was out of reach, and lives
+		info.keepNames(old) // it was out of reach, and lives
 	}
-	m.said = info.Mode
+	m.expected.mode = info.Disaggregation.Mode
 	info.Vocabulary = m.probe.vocabulary(info)
-	m.asks, m.askedAt = 1, time.Now()
+	m.vocabulary = vocabularyAttempts{1, time.Now()}
 	if info.Engine != "" {
 		m.cfg.Log.Warn("worker is no SGLang", "worker", m.w.URL, "is", info.Engine, "means", info.Consequence())
 	}
-	m.compare(info)
+	m.expected.apply(info, m.w, m.cfg.Log)
 	m.w.info.Store(info)
 	if len(m.w.Ranks()) != info.DPSize {
 		ranks := newRanks(m.w, info.DPSize)
@@ -185,18 +178,19 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	m.r.publish()
 	m.known = true
 	if m.cfg.LoadEvery > 0 {
-		m.poll(ctx)
+		m.poller = startPoller(ctx, m.w, m.cfg)
 	}
 	if m.r.observer != nil {
 		m.r.observer.Up(m.w, info)
 	}
 }
 
-// reconsider takes in a new spec of a worker that has described itself. It is the same process: observers need not hear.
+// reconsider takes in a new spec of a worker that has described itself. The process is the same:
+// observers are not called.
 func (m *monitor) reconsider() {
 	info := *m.w.Info()
-	info.Mode, m.warned = m.said, false
-	m.compare(&info)
+	info.Disaggregation.Mode, m.expected.warned = m.expected.mode, false
+	m.expected.apply(&info, m.w, m.cfg.Log)
 	m.w.info.Store(&info)
 	m.r.publish()
 }
@@ -207,8 +201,8 @@ func (m *monitor) configure(ctx context.Context, cfg *Config, tick *time.Ticker)
 	path := m.probe.path
 	m.probe.client.CloseIdleConnections()
 	m.probe = newWatcher(ctx, m.w, cfg)
-	m.probe.path, m.line = path, 0
-	m.closeBoot()
+	m.probe.path, m.w.suspicion.conn = path, 0
+	m.bootstrap.close()
 	tick.Reset(cfg.Interval)
 }
 
@@ -225,7 +219,7 @@ func (m *monitor) slow() {
 		m.gaveUp = true
 		m.cfg.Log.Warn("worker hangs; its waiting requests go elsewhere, if somebody else is there", "worker", m.w.URL)
 	}
-	m.w.giveUp(false) // after each probe: those that have come since, and those for which somebody is there only now
+	m.w.giveUp(false) // after each probe: for requests that came since, and for ones that another worker can take only now
 }
 
 // down tells the observer that the worker's cache is gone.
@@ -241,7 +235,7 @@ func (m *monitor) down() {
 	for _, rank := range m.w.Ranks() {
 		rank.Load.Forget()
 		rank.Trust.Forget()
-		rank.full.Store(0)
+		rank.fullSpeed.Store(0)
 	}
 	if m.r.observer != nil {
 		m.r.observer.Down(m.w)

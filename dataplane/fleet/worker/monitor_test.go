@@ -71,7 +71,7 @@ func TestMonitor(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			first := func(f *fake) { f.mode = tt.steps[0].mode }
-			watch(t, first, func(b *bench) {
+			dispatched(t, first, func(b *bench) {
 				for i, s := range tt.steps {
 					b.fake.set(s.mode)
 					b.after(s.after)
@@ -89,7 +89,7 @@ func TestMonitor(t *testing.T) {
 }
 
 func TestShortageOfTheRouterKeepsTheCache(t *testing.T) {
-	watch(t, nil, func(b *bench) {
+	dispatched(t, nil, func(b *bench) {
 		b.after(0)
 		b.want(worker.Ready, "up")
 		// The kept connection goes, and no new one can be had.
@@ -101,7 +101,7 @@ func TestShortageOfTheRouterKeepsTheCache(t *testing.T) {
 }
 
 func TestReadinessPaths(t *testing.T) {
-	watch(t, func(f *fake) { delete(f.answers, "/ready") }, func(b *bench) {
+	dispatched(t, func(f *fake) { delete(f.answers, "/ready") }, func(b *bench) {
 		b.after(time.Second)
 		b.want(worker.Ready, "up")
 		require.Equal(t, 1, b.fake.got("/ready"), "probes of a path that is not there")
@@ -120,7 +120,7 @@ func TestReadinessPaths(t *testing.T) {
 }
 
 func TestNeitherReadinessPath(t *testing.T) {
-	watch(t, func(f *fake) { clear(f.answers) }, func(b *bench) {
+	dispatched(t, func(f *fake) { clear(f.answers) }, func(b *bench) {
 		b.after(probed)
 		b.want(worker.Probing)
 		require.Contains(t, b.worker.LastError(), "404")
@@ -153,7 +153,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			watch(t, tt.prepare, func(b *bench) {
+			dispatched(t, tt.prepare, func(b *bench) {
 				b.after(probed)
 				if tt.want == nil {
 					b.want(worker.Probing)
@@ -172,7 +172,7 @@ func TestDiscovery(t *testing.T) {
 // TestDiscoveryFailsOnce: what a busy worker answers in its first moment must
 // not be what it is known by.
 func TestDiscoveryFailsOnce(t *testing.T) {
-	watch(t, func(f *fake) { f.statuses["/server_info"] = 500 }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.statuses["/server_info"] = 500 }, func(b *bench) {
 		b.after(probed)
 		b.want(worker.Probing)
 		b.fake.with(func() { delete(b.fake.statuses, "/server_info") })
@@ -185,14 +185,14 @@ func TestDiscoveryFailsOnce(t *testing.T) {
 
 func TestRanksFollowTheDescription(t *testing.T) {
 	prepare := func(f *fake) { f.answers["/server_info"] = `{"dp_size":3}` }
-	watch(t, prepare, func(b *bench) {
+	dispatched(t, prepare, func(b *bench) {
 		require.Len(t, b.worker.Ranks(), 1, "ranks before the first answer")
 		b.after(0)
 		ranks := b.worker.Ranks()
 		require.Len(t, ranks, 3)
 		require.Equal(t, ranks, b.registry.Snapshot().Ranks, "ranks of the snapshot")
 		for i, r := range ranks {
-			require.Equal(t, i, r.DP)
+			require.Equal(t, i, r.DPRank)
 			require.Equal(t, fakeURL+"#"+string(rune('0'+i)), r.ID())
 			require.Same(t, b.worker, r.Worker)
 		}
@@ -216,7 +216,7 @@ func TestRanksFollowTheDescription(t *testing.T) {
 // TestDeadBeforeForgotten: an observer that takes its time must not keep a
 // dead worker in the choice.
 func TestDeadBeforeForgotten(t *testing.T) {
-	watch(t, nil, func(b *bench) {
+	dispatched(t, nil, func(b *bench) {
 		b.after(0)
 		b.calls.block = make(chan struct{})
 		canceled := false
@@ -232,7 +232,7 @@ func TestDeadBeforeForgotten(t *testing.T) {
 }
 
 func TestHang(t *testing.T) {
-	watch(t, nil, func(b *bench) {
+	dispatched(t, nil, func(b *bench) {
 		b.after(0)
 		var mu sync.Mutex
 		count := map[string]int{} // guarded by mu
@@ -281,7 +281,7 @@ func TestHang(t *testing.T) {
 
 // TestHangIsCountedInARow: time-outs with answers between them are no hang.
 func TestHangIsCountedInARow(t *testing.T) {
-	watch(t, nil, func(b *bench) {
+	dispatched(t, nil, func(b *bench) {
 		b.after(0)
 		b.worker.Await(func(bool) bool {
 			t.Error("a request was canceled though the worker answered between the time-outs")
@@ -299,7 +299,7 @@ func TestHangIsCountedInARow(t *testing.T) {
 }
 
 func TestSuspect(t *testing.T) {
-	watch(t, nil, func(b *bench) {
+	dispatched(t, nil, func(b *bench) {
 		b.after(0)
 		b.after(10 * time.Millisecond) // between two probes
 		before, since := b.fake.got("/ready"), b.worker.Since()
@@ -321,7 +321,7 @@ func TestSuspect(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	watch(t, nil, func(b *bench) {
+	dispatched(t, nil, func(b *bench) {
 		b.after(0)
 		b.worker.Drain(true)
 		b.want(worker.Draining, "up")
@@ -343,7 +343,7 @@ func TestDrain(t *testing.T) {
 func TestRemoveDoesNotWaitForTheWorker(t *testing.T) {
 	for _, path := range []string{"/ready", "/server_info", "/v1/models"} {
 		t.Run(path, func(t *testing.T) {
-			watch(t, func(f *fake) { f.hang[path] = true }, func(b *bench) {
+			dispatched(t, func(f *fake) { f.hang[path] = true }, func(b *bench) {
 				b.after(10 * time.Millisecond)
 				began := time.Now()
 				require.NoError(t, b.registry.Remove(fakeURL))
@@ -356,7 +356,7 @@ func TestRemoveDoesNotWaitForTheWorker(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	watch(t, nil, func(b *bench) {
+	dispatched(t, nil, func(b *bench) {
 		b.after(0)
 		require.NoError(t, b.registry.Remove(fakeURL+"/"))
 		b.want(worker.Ready, "up", "down") // whoever still holds it may finish

@@ -9,23 +9,23 @@ import (
 )
 
 // served is the content of GET /v1/models.
-type served struct {
+type modelNames struct {
 	bases    []string // names of the model itself
 	adapters []string // LoRA adapters that are loaded
 	maxLen   int      // max_model_len; 0 when unknown
 }
 
-// said is what the description has of it.
-func (i *Info) said() served {
+// names returns the names of the description.
+func (i *Info) names() modelNames {
 	n := len(i.Models) - i.Adapters
-	return served{bases: i.Models[:n:n], adapters: i.Models[n:], maxLen: i.MaxLen}
+	return modelNames{bases: i.Models[:n:n], adapters: i.Models[n:], maxLen: i.MaxLen}
 }
 
-func (s *served) empty() bool { return len(s.bases) == 0 && len(s.adapters) == 0 }
+func (s *modelNames) empty() bool { return len(s.bases) == 0 && len(s.adapters) == 0 }
 
 // parseModels reads the body of GET /v1/models. An adapter is a model with a parent.
-func parseModels(body []byte) (served, error) {
-	var s served
+func parseModels(body []byte) (modelNames, error) {
+	var s modelNames
 	v, err := fastjson.ParseBytes(body)
 	if err != nil {
 		return s, fmt.Errorf("cannot read /v1/models: %w", err)
@@ -49,15 +49,16 @@ func parseModels(body []byte) (served, error) {
 // maxNames bounds the names that are kept of a process, which may load other weights every minute.
 const maxNames = 64
 
-// answers takes in what /v1/models says. A process keeps its earlier names: SGLang shows the path after
-// update_weights_from_disk, and still takes requests for the name that it was started with. The
-// first name stays the first, because the index and other routers know the model by it.
-func (i *Info) answers(s served) {
+// addNames takes in the answer of /v1/models. A process keeps its earlier names: after
+// update_weights_from_disk SGLang shows the path, and still takes requests for the name that it
+// was started with. The first name stays the first, because the index and other routers know the
+// model by it.
+func (i *Info) addNames(s modelNames) {
 	if s.empty() {
 		return
 	}
 	i.MaxLen = s.maxLen
-	bases := i.said().bases
+	bases := i.names().bases
 	if i.Process == 0 { // and a server of another kind may drop models while it runs
 		bases = nil
 	}
@@ -73,14 +74,14 @@ func (i *Info) answers(s served) {
 }
 
 // knows reports whether the model's names are all known.
-func (i *Info) knows(s served) bool {
-	known := i.said().bases
+func (i *Info) knows(s modelNames) bool {
+	known := i.names().bases
 	return !slices.ContainsFunc(s.bases, func(name string) bool { return !slices.Contains(known, name) })
 }
 
 // keeps takes over the names of an earlier description of the same process.
-func (i *Info) keeps(old *Info) {
-	said := i.said()
+func (i *Info) keepNames(old *Info) {
+	said := i.names()
 	i.Models, i.Adapters = old.Models, old.Adapters
-	i.answers(said)
+	i.addNames(said)
 }

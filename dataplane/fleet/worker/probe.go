@@ -17,11 +17,10 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// errNotReady is a worker that answers and says that it is not ready.
+// errNotReady is a worker that answers its probe and is not ready.
 var errNotReady = errors.New("worker: answers, but is not ready")
 
-// errMute is what some servers with TLS, Python's for one, do when they are
-// spoken to without.
+// errMute is a closed connection: some servers with TLS, Python's for one, answer plain HTTP so.
 var errMute = errors.New("worker closes the connection without an answer: if it speaks TLS, use https://")
 
 // prober asks one worker how it is. It belongs to the worker's monitor
@@ -31,11 +30,11 @@ type prober struct {
 	base    string
 	path    string // readiness path that this worker has
 	timeout time.Duration
-	failure *failure // of its connections
-	line    *line    // nil: they are not watched
+	failure *tlsFailure // of its connections
+	watch   *connWatch  // nil: they are not watched
 
-	strange string    // what the server is, where it serves no model
-	named   time.Time // when that was asked
+	engine string    // name of a server without a model
+	named  time.Time // when that was asked
 }
 
 // readyPaths are tried in order; a 404 moves on to the next. /health comes
@@ -43,26 +42,26 @@ type prober struct {
 // 2 ms. Servers that predate /ready answer /v1/models.
 var readyPaths = []string{"/ready", "/v1/models"}
 
-// newProber returns a prober whose connections end with ctx, so that a worker
-// can be removed while it hangs.
+// newProber returns a prober whose connections end with ctx, so that a hanging worker can be
+// removed.
 func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
 	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, nil)
 }
 
 // newWatcher returns a prober that calls w.Doubt when its idle connection ends.
 func newWatcher(ctx context.Context, w *Worker, cfg *Config) *prober {
-	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, &line{ended: w.Doubt})
+	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, &connWatch{ended: w.Doubt})
 }
 
 // proberOf returns a prober of the server at addr, which base is the URL of.
-func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config, watched *line) *prober {
-	dial := &dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(failure), line: watched}
+func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config, watched *connWatch) *prober {
+	dial := &dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(tlsFailure), watch: watched}
 	return &prober{
-		failure: dial.failure, line: watched,
+		failure: dial.failure, watch: watched,
 		base: base, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
 			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: dial.dial,
-			MaxConns:                 1, // there is one probe at a time, and one that timed out is closed
+			MaxConns:                 1, // there is one probe at a time, and a timed-out one is closed
 			MaxIdleConnDuration:      10 * time.Second,
 			NoDefaultUserAgentHeader: true,
 			MaxResponseBodySize:      16 << 20, // server_info of a large deployment is under 100 KB
@@ -70,7 +69,7 @@ func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg 
 	}
 }
 
-// ready returns nil when the worker says that it is ready.
+// ready returns nil when the worker is ready.
 func (p *prober) ready() error {
 	status, body, err := p.get(p.path, p.timeout)
 	if err != nil {
@@ -81,10 +80,11 @@ func (p *prober) ready() error {
 		return p.ready()
 	}
 	if status == fasthttp.StatusNotFound {
-		return fmt.Errorf("cannot use worker: %w: %w: it is %s", errNotReady, errForeignServer, p.stranger())
+		return fmt.Errorf("cannot use worker: %w: %w: it is %s", errNotReady, errForeignServer, p.engineName())
 	}
 	if status != fasthttp.StatusOK {
-		// What servers say to plain HTTP at a port for TLS has no form, but Go's and nginx's name HTTPS.
+		// Answers of TLS servers to plain HTTP have no common form, but Go's and nginx's name
+		// HTTPS.
 		if status == fasthttp.StatusBadRequest && bytes.Contains(body, []byte("HTTPS")) {
 			return fmt.Errorf("cannot use worker, GET %s answered 400: %w: %w", p.path, tlsconfig.ErrTLS, errNotReady)
 		}
@@ -102,7 +102,7 @@ func (p *prober) discover(patience time.Duration) (*Info, error) {
 	deadline := time.Now().Add(patience)
 	host, _, _ := net.SplitHostPort(p.client.Addr)
 	info := &Info{DPSize: 1}
-	var said answer
+	var said probeAnswer
 	for _, path := range []string{"/server_info", "/get_server_info"} {
 		var err error
 		if said, err = p.describe(path, deadline); err != nil {
@@ -120,45 +120,45 @@ func (p *prober) discover(patience time.Duration) (*Info, error) {
 		break
 	}
 	if said.status != fasthttp.StatusOK || said.routed || !sglang(said.body) {
-		info.Engine = p.kind(said, deadline)
+		info.Engine = p.identifyEngine(said, deadline)
 	}
 	served, err := p.models(time.Until(deadline))
 	if err == nil {
-		info.answers(served)
+		info.addNames(served)
 	}
 	return info, err
 }
 
 // models reads GET /v1/models; a worker without it serves nothing by name.
-func (p *prober) models(patience time.Duration) (served, error) {
+func (p *prober) models(patience time.Duration) (modelNames, error) {
 	a, err := p.describe("/v1/models", time.Now().Add(patience))
 	if err != nil || a.status != fasthttp.StatusOK {
-		return served{}, err
+		return modelNames{}, err
 	}
 	s, err := parseModels(a.body)
 	if err != nil {
-		return served{}, nil //nolint:nilerr // some other server's page under this path
+		return modelNames{}, nil //nolint:nilerr // some other server's page under this path
 	}
 	return s, nil
 }
 
-// describe gets a part of the description. A server error is not an answer: it
-// passes, while what was discovered holds until the worker dies.
-func (p *prober) describe(path string, deadline time.Time) (answer, error) {
+// describe gets a part of the description. A server error is not an answer: it passes, while the
+// description holds until the worker dies.
+func (p *prober) describe(path string, deadline time.Time) (probeAnswer, error) {
 	a, err := p.fetch(path, time.Until(deadline))
 	if err == nil && a.status >= fasthttp.StatusInternalServerError {
-		return answer{}, fmt.Errorf("cannot use worker, GET %s answered %d: %w", path, a.status, errNotReady)
+		return probeAnswer{}, fmt.Errorf("cannot use worker, GET %s answered %d: %w", path, a.status, errNotReady)
 	}
 	return a, err
 }
 
-// stranger says what a server is that serves no model. It is asked now and then only.
-func (p *prober) stranger() string {
-	if now := time.Now(); p.strange == "" || now.Sub(p.named) >= foreignEvery {
+// engineName names a server without a model. It asks now and then only.
+func (p *prober) engineName() string {
+	if now := time.Now(); p.engine == "" || now.Sub(p.named) >= foreignEvery {
 		a, _ := p.fetch("/server_info", p.timeout)
-		p.strange, p.named = p.kind(a, now.Add(p.timeout)), now
+		p.engine, p.named = p.identifyEngine(a, now.Add(p.timeout)), now
 	}
-	return p.strange
+	return p.engine
 }
 
 func (p *prober) get(path string, timeout time.Duration) (status int, body []byte, err error) {
@@ -166,18 +166,18 @@ func (p *prober) get(path string, timeout time.Duration) (status int, body []byt
 	return a.status, a.body, err
 }
 
-func (p *prober) fetch(path string, timeout time.Duration) (answer, error) {
+func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(p.base + path)
 	p.failure.last.Store(nil)
-	p.line.use(true)
-	defer p.line.use(false)
+	p.watch.use(true)
+	defer p.watch.use(false)
 	if err := p.client.DoTimeout(req, resp, timeout); err != nil {
 		said := p.failure.take()
 		switch {
-		case !errors.Is(err, fasthttp.ErrConnectionClosed): // whose words are advice for the worker's author
+		case !errors.Is(err, fasthttp.ErrConnectionClosed): // its text is advice for the worker's author
 		case said != nil:
 			err = said
 		case p.client.IsTLS:
@@ -185,16 +185,16 @@ func (p *prober) fetch(path string, timeout time.Duration) (answer, error) {
 		default:
 			err = errMute
 		}
-		return answer{}, fmt.Errorf("cannot get %s%s: %w", p.base, path, err)
+		return probeAnswer{}, fmt.Errorf("cannot get %s%s: %w", p.base, path, err)
 	}
-	return answer{
+	return probeAnswer{
 		status: resp.StatusCode(), body: append([]byte(nil), resp.Body()...),
 		server: string(resp.Header.Server()), routed: len(resp.Header.Peek(routedHeader)) > 0,
 	}, nil
 }
 
-// shortages are failures of this router's own machine. They say nothing of the
-// worker, and there would be nobody left if they all counted as dead.
+// shortages are failures of this router's own machine. They prove nothing of the worker, and no
+// worker would be left if they all counted as deaths.
 var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 
 // classify turns a probe's result into a state. A time-out is Slow, not Dead:

@@ -2,15 +2,15 @@ package worker
 
 import (
 	"hash/fnv"
-	"slices"
 	"strconv"
 
 	"github.com/valyala/fastjson"
 )
 
-// processOf returns a number for the process that wrote a server_info, 0 where it says nothing to tell it by. SGLang 0.5.23 has the
-// durations of its start in nanoseconds and a random seed, both of which stay through a change of weights. Of an older
-// release with a fixed seed two processes are equal if their arguments are.
+// processOf returns a number for the process that wrote a server_info, 0 where nothing in it
+// identifies a process. SGLang 0.5.23 has the durations of its start in nanoseconds and a random
+// seed; both survive a change of weights. Two processes of an older release with a fixed seed
+// are equal if their arguments are.
 func processOf(v *fastjson.Value) uint64 {
 	h, known := fnv.New64a(), false
 	for _, name := range []string{"startup_time", "random_seed", "launch_command"} {
@@ -22,21 +22,11 @@ func processOf(v *fastjson.Value) uint64 {
 	if !known {
 		return 0
 	}
-	for _, name := range []string{"served_model_name", "tokenizer_path", "version"} { // which no update changes
+	for _, name := range []string{"served_model_name", "tokenizer_path", "version"} { // no update changes them
 		_, _ = h.Write(strconv.AppendQuote([]byte(name), string(v.GetStringBytes(name))))
 	}
 	for _, name := range []string{"port", "dp_size", "tp_size"} {
 		_, _ = h.Write(strconv.AppendInt([]byte(name), v.GetInt64(name), 10))
 	}
 	return max(h.Sum64(), 1)
-}
-
-// sameProcess reports whether two descriptions are of one process, as far as they tell. One that says nothing to tell it by is the
-// same while it has its model and its ranks.
-func (i *Info) sameProcess(old *Info) bool {
-	if i.Process != 0 || old.Process != 0 {
-		return i.Process == old.Process
-	}
-	return i.ModelPath == old.ModelPath && i.Version == old.Version && i.DPSize == old.DPSize &&
-		(len(old.Models) == 0 || slices.Contains(i.Models, old.Models[0]))
 }

@@ -1,40 +1,40 @@
 package worker
 
 import (
+	"math"
 	"strconv"
 	"sync/atomic"
 )
 
-// Counters are what a rank has been asked and what it answered, for /status
-// and /metrics.
+// Counters count a rank's requests and answers, for /status and /metrics.
 type Counters struct {
 	Requests     atomic.Uint64 // answers that began
 	Errors       atomic.Uint64 // attempts that ended without an answer
 	PromptTokens atomic.Uint64 // of answers that reported usage
-	CachedTokens atomic.Uint64 // of those, served from the cache
-	// Stored is the prompt tokens in whole pages that the rank must have put into its cache anew, so that its
-	// events tell of them.
+	CachedTokens atomic.Uint64 // of PromptTokens, served from the cache
+	// Stored counts the prompt tokens in whole pages that the rank must have added to its cache,
+	// and so must have published events for.
 	Stored atomic.Uint64
 }
 
 // Rank is one data-parallel replica of a worker: a KV cache and a queue.
 type Rank struct {
 	Worker *Worker
-	DP     int // 0-based rank, meaningful when the worker has more than one
+	DPRank int // 0-based rank, meaningful when the worker has more than one
 
-	id      string                   // URL, with #rank when there are several; fixed
-	hash    uint64                   // of id, never 0; fixed
-	holders atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
-	exact   atomic.Bool              // its events are followed and nothing is missing
-	doubt   atomic.Uint32            // see Doubt
-	track   atomic.Uint64            // its life in the approximate tree; see SetTrack
-	seat    atomic.Uint32            // see SetSeat
-	full    atomic.Uint64            // float64 bits; see Full
+	id           string                   // URL, with #rank when there are several; fixed
+	hash         uint64                   // of id, never 0; fixed
+	indexIDs     atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
+	exact        atomic.Bool              // its events are followed and nothing is missing
+	doubt        atomic.Uint32            // see Doubt
+	approxID     atomic.Uint64            // its life in the approximate tree; see SetTrack
+	predictionID atomic.Uint32            // see SetSeat
+	fullSpeed    atomic.Uint64            // float64 bits; see Full
 
-	Keyed Keyed
-	Load  Load
-	Count Counters
-	Trust Trust
+	ExtraKeys ExtraKeys
+	Load      Load
+	Count     Counters
+	Trust     Trust
 }
 
 // ID names the rank to people: the worker's URL, with "#rank" when the worker
@@ -42,7 +42,7 @@ type Rank struct {
 func (r *Rank) ID() string { return r.id }
 
 // Hash is a number that stands for ID, never 0, and the same in every router.
-func (r *Rank) Hash() uint64 { return r.hash }
+func (r *Rank) IDHash() uint64 { return r.hash }
 
 // hashID is FNV-1a.
 func hashID(id string) uint64 {
@@ -55,33 +55,32 @@ func hashID(id string) uint64 {
 
 // SetHolders publishes the index ids that stand for the rank's cache: one, or
 // one for each KV group of a hybrid model.
-func (r *Rank) SetHolders(ids []uint32) { r.holders.Store(&ids) }
+func (r *Rank) SetIndexIDs(ids []uint32) { r.indexIDs.Store(&ids) }
 
-// Holders returns what SetHolders published. A prefix is worth only what all of
-// them hold.
-func (r *Rank) Holders() []uint32 {
-	if p := r.holders.Load(); p != nil {
+// IndexIDs returns the ids of the last SetIndexIDs. Only blocks that all of them hold are worth
+// anything.
+func (r *Rank) IndexIDs() []uint32 {
+	if p := r.indexIDs.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
-// SetExact publishes whether the index knows just what the rank holds.
+// SetExact publishes whether the index equals the rank's cache.
 func (r *Rank) SetExact(on bool) {
 	if r.exact.Swap(on) != on {
 		r.Trust.forgetOutcomes()
 	}
 }
 
-// Exact returns what SetExact published, and false while there is a doubt.
+// Exact returns the value of the last SetExact, and false while there is a doubt.
 func (r *Rank) Exact() bool { return r.exact.Load() && r.doubt.Load() == 0 }
 
-// Doubt says which knowledge of a rank must not be credited until something
-// proves it again.
+// Doubt is the knowledge of a rank that must not be credited until it is proved again.
 type Doubt uint32
 
 const (
-	// NoDoubt credits what is known.
+	// NoDoubt credits all knowledge.
 	NoDoubt Doubt = iota
 	// DoubtIndex is for events that are known to be missing or not yet asked for:
 	// the index may name blocks that are gone.
@@ -94,22 +93,22 @@ const (
 // SetDoubt publishes a doubt, or its end.
 func (r *Rank) SetDoubt(d Doubt) { r.doubt.Store(uint32(d)) }
 
-// Doubt returns what SetDoubt published.
+// Doubt returns the value of the last SetDoubt.
 func (r *Rank) Doubt() Doubt { return Doubt(r.doubt.Load()) }
 
-// SetTrack publishes by what number the approximate tree knows the rank now; 0
-// is not at all. The number is its owner's alone to read.
-func (r *Rank) SetTrack(n uint64) { r.track.Store(n) }
+// SetApproxID publishes the rank's number in the approximate index, 0 when it is not in it. Only
+// that index reads the number.
+func (r *Rank) SetApproxID(n uint64) { r.approxID.Store(n) }
 
-// Track returns what SetTrack published.
-func (r *Rank) Track() uint64 { return r.track.Load() }
+// ApproxID returns the number of the last SetApproxID.
+func (r *Rank) ApproxID() uint64 { return r.approxID.Load() }
 
-// SetSeat publishes by what number predictions know the rank now; 0 is not at
-// all. The number is its owner's alone to read.
-func (r *Rank) SetSeat(n uint32) { r.seat.Store(n) }
+// SetPredictionID publishes the rank's number in the table of predictions, 0 when it is not in
+// it. Only that table reads the number.
+func (r *Rank) SetPredictionID(n uint32) { r.predictionID.Store(n) }
 
-// Seat returns what SetSeat published.
-func (r *Rank) Seat() uint32 { return r.seat.Load() }
+// PredictionID returns the number of the last SetPredictionID.
+func (r *Rank) PredictionID() uint32 { return r.predictionID.Load() }
 
 // newRanks builds the ranks of a worker.
 func newRanks(w *Worker, n int) []*Rank {
@@ -119,7 +118,11 @@ func newRanks(w *Worker, n int) []*Rank {
 		if n > 1 {
 			id += "#" + strconv.Itoa(i)
 		}
-		ranks[i] = &Rank{Worker: w, DP: i, id: id, hash: hashID(id)}
+		ranks[i] = &Rank{Worker: w, DPRank: i, id: id, hash: hashID(id)}
 	}
 	return ranks
 }
+
+// FullSpeed returns the prompt tokens a second that the rank computed before its worker lost a
+// part of its speed; 0 when it has lost none, or when that is unknown.
+func (r *Rank) FullSpeed() float64 { return math.Float64frombits(r.fullSpeed.Load()) }

@@ -24,7 +24,7 @@ func (f *fake) serves(model string) {
 
 // TestNamesStayWithTheProcess: SGLang shows the path after POST /update_weights_from_disk, in /v1/models alone.
 func TestNamesStayWithTheProcess(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(time.Second)
 		require.Equal(t, []string{"tiny"}, b.worker.Info().Models)
 		b.fake.with(func() { b.fake.serves("/new/weights") })
@@ -52,7 +52,7 @@ func TestNamesStayWithTheProcess(t *testing.T) {
 
 // TestNamesOfAProcessAreBounded: weights may be loaded every minute for weeks.
 func TestNamesOfAProcessAreBounded(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		last := ""
 		for i := range 100 {
 			last = fmt.Sprintf("/weights/%d", i)
@@ -69,7 +69,7 @@ func TestNamesOfAProcessAreBounded(t *testing.T) {
 
 // TestNamesBeforeTheRouter: a router that starts after the change takes the name from the arguments.
 func TestNamesBeforeTheRouter(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny"); f.serves("/new/weights") }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny"); f.serves("/new/weights") }, func(b *bench) {
 		b.after(time.Second)
 		require.Equal(t, []string{"tiny", "/new/weights"}, b.worker.Info().Models)
 	})
@@ -77,7 +77,7 @@ func TestNamesBeforeTheRouter(t *testing.T) {
 
 // TestAnotherProcessAtTheURL: no probe sees the port closed, and no time passes until the new process is known.
 func TestAnotherProcessAtTheURL(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.cut(func() { b.fake.process(18.5, "dear") })
 		b.after(0)
@@ -88,7 +88,7 @@ func TestAnotherProcessAtTheURL(t *testing.T) {
 
 // TestAnotherProcessThatStarts is not chosen until it describes itself.
 func TestAnotherProcessThatStarts(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.cut(func() { b.fake.process(18.5, "dear"); b.fake.hang["/server_info"] = true })
 		b.after(time.Second)
@@ -103,7 +103,7 @@ func TestAnotherProcessThatStarts(t *testing.T) {
 
 // TestAnotherProcessUnheard: a proxy before the worker keeps the connection. The poller's next look finds it.
 func TestAnotherProcessUnheard(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.with(func() { b.fake.process(18.5, "dear") })
 		b.after(1100 * time.Millisecond)
@@ -114,7 +114,7 @@ func TestAnotherProcessUnheard(t *testing.T) {
 
 // TestDoubtOfARequest: a failed request has the process recognized, though the probes' connection still stands.
 func TestDoubtOfARequest(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.with(func() { b.fake.process(18.5, "dear") })
 		b.worker.Suspect()
@@ -125,7 +125,7 @@ func TestDoubtOfARequest(t *testing.T) {
 
 // TestBusyProcessStaysReady: the scheduler is in a long batch when the connection is lost, and the model is the same.
 func TestBusyProcessStaysReady(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.cut(func() { b.fake.hang["/server_info"] = true })
 		b.after(time.Second)
@@ -139,7 +139,7 @@ func TestBusyProcessStaysReady(t *testing.T) {
 
 // TestServerThatClosesEachConnection is recognized now and then, and otherwise left in peace.
 func TestServerThatClosesEachConnection(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny"); f.closes = true }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny"); f.closes = true }, func(b *bench) {
 		b.after(time.Minute)
 		b.want(worker.Ready, "up")
 		asked := b.fake.got("/server_info")
@@ -152,7 +152,7 @@ func TestServerThatClosesEachConnection(t *testing.T) {
 
 // TestThirdProcessAtTheURL comes so soon after the second that its doubt has to wait, but not for the next probe.
 func TestThirdProcessAtTheURL(t *testing.T) {
-	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.registry.Configure(func(c *worker.Config) { c.Interval = time.Hour })
 		b.worker.Probe()
 		b.after(1100 * time.Millisecond)
@@ -168,14 +168,14 @@ func TestThirdProcessAtTheURL(t *testing.T) {
 
 // TestVocabularyOfABusyProcess: a process that was too busy to tell its vocabulary is asked again, and not for ever.
 func TestVocabularyOfABusyProcess(t *testing.T) {
-	watch(t, func(f *fake) {
+	dispatched(t, func(f *fake) {
 		f.answers["/server_info"] = `{"version":"0.5.23","page_size":16,"model_path":"/nowhere"}`
 	}, func(b *bench) {
 		b.after(time.Hour)
 		require.Zero(t, b.worker.Info().Vocabulary)
 		require.LessOrEqual(t, b.fake.got("/generate"), 5)
 	})
-	watch(t, func(f *fake) {
+	dispatched(t, func(f *fake) {
 		f.answers["/server_info"] = `{"version":"0.5.23","page_size":16,"model_path":"/nowhere"}`
 	}, func(b *bench) {
 		b.after(time.Second)

@@ -25,27 +25,17 @@ var (
 	ErrClosed    = errors.New("worker: registry is closed")
 )
 
-// Observer is told of workers that come and go. Calls for one worker come in
-// order from one goroutine; they must not block for long.
-type Observer interface {
-	// Up is called when a worker becomes ready with a cache of its own: at first
-	// sight and after each Down.
-	Up(w *Worker, info *Info)
-	// Down is called when a worker's process is gone, and its cache with it.
-	Down(w *Worker)
-}
-
 // Config holds the registry's settings; zero fields take the defaults.
 type Config struct {
 	Interval  time.Duration // between probes; default 250 ms
 	Timeout   time.Duration // of one probe; default 500 ms
 	LoadEvery time.Duration // between two GET /v1/loads of a worker that does not publish its load; default 1 s, negative: never
-	HangAfter time.Duration // unanswered probes for so long: requests not begun are sent elsewhere; default 5 s
+	HangAfter time.Duration // of unanswered probes, after which requests without a first byte go elsewhere; default 5 s
 	Log       *slog.Logger
 	// Dial connects to a worker for a probe; default a net.Dialer's DialContext.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// TLS makes the settings of connections, for probes and for requests, to the worker at host; default the system's
-	// authorities and no certificate of our own.
+	// TLS returns the settings of connections, for probes and for requests, to the worker at
+	// host; default the system's authorities and no client certificate.
 	TLS func(host string) *tls.Config
 }
 
@@ -76,7 +66,7 @@ type Registry struct {
 	cfg      atomic.Pointer[Config] // immutable; Configure makes another one
 	observer Observer
 	snap     atomic.Pointer[Snapshot]
-	peers    *peers
+	health   *fleetHealth
 	speeds   speeds
 
 	mu      sync.Mutex
@@ -93,9 +83,12 @@ func NewRegistry(cfg Config, observer Observer) *Registry {
 	r := &Registry{observer: observer, workers: make(map[string]*monitor), ending: make(map[string]*monitor)}
 	r.cfg.Store(&cfg)
 	r.snap.Store(&Snapshot{})
-	r.peers = &peers{all: func() []*Worker { return r.Snapshot().Workers }}
+	r.health = &fleetHealth{all: r.workersNow}
 	return r
 }
+
+// workersNow returns the workers of the snapshot.
+func (r *Registry) workersNow() []*Worker { return r.Snapshot().Workers }
 
 // Snapshot returns the workers as they are now.
 func (r *Registry) Snapshot() *Snapshot { return r.snap.Load() }
@@ -119,7 +112,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if _, ok := r.workers[w.URL]; ok {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
-	w.node, w.health.peers = r.nodeLocked(w.host), r.peers
+	w.hostNumber, w.gpuHealth.fleet = r.hostNumberLocked(w.host), r.health
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++
@@ -131,21 +124,21 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 
 // nodeLocked numbers a host: as a worker that is there, else by the smallest
 // number that none has.
-func (r *Registry) nodeLocked(host string) uint32 {
+func (r *Registry) hostNumberLocked(host string) uint32 {
 	taken := make([]bool, len(r.workers)+1)
 	for _, m := range r.workers {
 		if m.w.host == host {
-			return m.w.node
+			return m.w.hostNumber
 		}
-		if int(m.w.node) < len(taken) {
-			taken[m.w.node] = true
+		if int(m.w.hostNumber) < len(taken) {
+			taken[m.w.hostNumber] = true
 		}
 	}
 	return uint32(slices.Index(taken, false))
 }
 
-// lockGone locks mu at a moment when nobody is forgetting the worker at url: what is added there anew must not be told of to
-// observers before they have heard the end of what was there.
+// lockGone locks mu when the worker at url is not being forgotten: observers must hear the end
+// of the old worker before the begin of a new one.
 func (r *Registry) lockGone(url string) {
 	r.mu.Lock()
 	for m := r.ending[url]; m != nil; m = r.ending[url] {
@@ -156,7 +149,7 @@ func (r *Registry) lockGone(url string) {
 	}
 }
 
-// forgetLocked ends the wait for a monitor that has ended; whoever comes first does it.
+// forgetLocked ends the wait for a monitor that has ended; the first caller does it.
 func (r *Registry) forgetLocked(m *monitor) {
 	if r.ending[m.w.URL] == m {
 		delete(r.ending, m.w.URL)
@@ -172,8 +165,9 @@ func (r *Registry) Remove(url string) error {
 	return err
 }
 
-// Detach is Remove for those who must not wait: the worker is gone from the choice at once, and forgotten, which takes a while
-// for a large cache, when the returned function returns. It must be called.
+// Detach is Remove for callers that must not wait: the worker leaves the choice at once. The
+// returned function, which must be called, returns when the worker is forgotten, which takes a
+// while for a large cache.
 func (r *Registry) Detach(url string) (forgotten func(), err error) {
 	url = strings.TrimRight(url, "/")
 	r.mu.Lock()
@@ -194,7 +188,7 @@ func (r *Registry) Detach(url string) (forgotten func(), err error) {
 	}, nil
 }
 
-// Update changes what is known of a worker beside its URL. It stays in the choice meanwhile, and keeps its cache.
+// Update changes a worker's spec. It stays in the choice meanwhile, and keeps its cache.
 func (r *Registry) Update(spec Spec) error {
 	spec, err := spec.Normal()
 	if err != nil {
@@ -211,7 +205,8 @@ func (r *Registry) Update(spec Spec) error {
 	return nil
 }
 
-// Configure changes the settings: change gets a copy of those that there are. Monitors take them over with their next probe.
+// Configure changes the settings: change gets a copy of the present ones. Monitors take them
+// over with their next probe.
 func (r *Registry) Configure(change func(*Config)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

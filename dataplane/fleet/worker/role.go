@@ -26,21 +26,8 @@ func (r Role) String() string { return [...]string{"aggregated", "prefill", "dec
 // mode is the role in SGLang's words.
 func (r Role) mode() string { return [...]string{"null", "prefill", "decode"}[r] }
 
-// Role returns the worker's role by its own word: disaggregation_mode. One leg
-// of a pair answers a plain request with 400.
-func (i *Info) Role() Role {
-	switch i.Mode {
-	case "prefill":
-		return RolePrefill
-	case "decode":
-		return RoleDecode
-	default: // "null", and releases that know no pairs
-		return RoleAggregated
-	}
-}
-
-// Bootstrap is where decode workers meet a prefill worker: the server that
-// tells them where its ranks are.
+// Bootstrap is the address of a prefill worker's bootstrap server, where decode workers find its
+// ranks.
 type Bootstrap struct {
 	Host string // a name or an address, without brackets
 	Port int
@@ -55,12 +42,13 @@ const DefaultBootstrapPort = 8998
 // Spec is a worker as an operator names it.
 type Spec struct {
 	URL string
-	// Role is what the operator takes it for; what the worker says counts. RoleAggregated expects nothing.
+	// Role is the operator's expectation; the worker's own role wins. RoleAggregated expects
+	// nothing.
 	Role Role
-	// Bootstrap is for prefill workers. An empty host is the URL's, a port of 0 the worker's own word: what is here is for
-	// networks in which decode workers reach it by another name or port.
+	// Bootstrap is for prefill workers. An empty host is the URL's, a port of 0 the worker's
+	// own: it serves networks in which decode workers reach the worker by another name or port.
 	Bootstrap Bootstrap
-	// Drain is what its source wants: it finishes what it has and gets nothing new.
+	// Drain is the source's wish that the worker finishes its requests and gets no new one.
 	Drain bool
 }
 
@@ -113,7 +101,7 @@ func ParsePrefill(text string) (Spec, error) {
 	return s, nil
 }
 
-// Role returns what the worker is: what it says, and until then what it was added as.
+// Role returns the worker's own role, and until it is known the role of its spec.
 func (w *Worker) Role() Role {
 	if info := w.Info(); info != nil {
 		return info.Role()
@@ -121,13 +109,12 @@ func (w *Worker) Role() Role {
 	return w.spec.Load().Role
 }
 
-// Bootstrap returns where decode workers meet the worker; of one that is no
-// prefill worker, nothing.
+// Bootstrap returns the address of the bootstrap server; zero unless it is a prefill worker.
 func (w *Worker) Bootstrap() Bootstrap {
 	info := w.Info()
 	if info == nil || info.Role() != RolePrefill {
 		return Bootstrap{}
 	}
 	b := w.spec.Load().Bootstrap
-	return Bootstrap{Host: cmp.Or(b.Host, w.host), Port: cmp.Or(b.Port, info.BootstrapPort, DefaultBootstrapPort)}
+	return Bootstrap{Host: cmp.Or(b.Host, w.host), Port: cmp.Or(b.Port, info.Disaggregation.BootstrapPort, DefaultBootstrapPort)}
 }

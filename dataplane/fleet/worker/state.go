@@ -1,10 +1,10 @@
 package worker
 
-// State says whether a worker may be chosen.
+// State is a worker's state by its probes.
 type State uint32
 
 const (
-	// Probing is a worker that was not ready yet, or says that it is not.
+	// Probing is a worker that is not ready.
 	Probing State = iota
 	// Ready answers its probes and may be chosen.
 	Ready
@@ -13,7 +13,7 @@ const (
 	Slow
 	// Dead refuses connections or resets them. Its cache is gone with it.
 	Dead
-	// Draining finishes what it has and gets nothing new.
+	// Draining finishes its requests and gets no new one.
 	Draining
 )
 

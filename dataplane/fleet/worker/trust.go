@@ -7,19 +7,17 @@ import (
 	"time"
 )
 
-// Trust is how far what is known of a rank's cache is believed: by how lately
-// the rank has shown that it is so, and by what its answers said of overlaps
-// that were expected.
+// Trust is how far the knowledge of a rank's cache is believed: by the age of its last
+// confirmation, and by how its answers met the predicted overlaps.
 //
-// Answers are compared over a window of the last 64 with an expected overlap,
-// of the last 5 minutes. One whose actual overlap was at least 0.8 of the
-// expected one is a hit; the share of hits is the rank's routing accuracy, and
-// decides how often what is known is checked. What an expected token has been
-// worth, the sum of the actual over the sum of the expected, is the trust.
+// The window has the last 64 answers with a predicted overlap, of the last 5 minutes. An answer
+// whose actual overlap was at least 0.8 of the prediction is a hit; the share of hits is the
+// rank's routing accuracy, which sets the interval of checks. The sum of the actual over the sum
+// of the predicted tokens is the trust.
 //
-// Writers take a lock for some 100 ns after an answer; a choice reads without.
+// Writers take a lock for some 100 ns after an answer; a choice reads without one.
 type Trust struct {
-	told atomic.Int64 // unix nanoseconds when the rank last showed what it holds
+	confirmed atomic.Int64 // unix nanoseconds of the last confirmation of the rank's content
 
 	mu       sync.Mutex
 	outcomes [trustWindow]outcome // a ring; guarded by mu
@@ -30,7 +28,7 @@ type Trust struct {
 	last            atomic.Int64  // unix nanoseconds of the last one
 }
 
-// outcome is an answer whose overlap was foretold.
+// outcome is an answer with a predicted overlap.
 type outcome struct {
 	at               int64 // unix nanoseconds
 	expected, actual int32 // tokens
@@ -38,27 +36,29 @@ type outcome struct {
 
 const (
 	trustWindow = 64
-	// trustFor is how long an outcome says something: engines that were restarted or reconfigured since are other ones.
+	// trustFor is how long an outcome counts: the engine may have been restarted or reconfigured
+	// since.
 	trustFor = 5 * time.Minute
 	// hitShare is the share of the expected overlap from which an answer counts as a hit.
 	hitShare = 0.8
-	// fewOutcomes say nothing: with less, one lost page group would halve the credit of a rank.
-	fewOutcomes = 8
-	// goodWorth is what counts as right. Believing smaller differences would send every prompt that two ranks hold to the same one.
+	// minOutcomes are needed: with fewer, one lost page group would halve the credit of a rank.
+	minOutcomes = 8
+	// goodWorth counts as 1. Smaller differences would send every prompt that two ranks hold to
+	// the same one.
 	goodWorth = 0.95
-	// A rank that has shown nothing for freshFor is believed less and less, until nothing is left staleAfter. A quiet stream is checked
-	// every 5 s, the first time 5 s after its last batch.
+	// A rank without a confirmation for freshFor is believed less and less, until nothing is
+	// left at staleAfter. A quiet stream is checked every 5 s, the first time 5 s after its last
+	// batch.
 	freshFor   = 15 * time.Second
 	staleAfter = 30 * time.Second
 )
 
-// Told notes that the rank's events, or a check of them, have shown that what
-// is known is so.
-func (t *Trust) Told(now time.Time) { t.told.Store(now.UnixNano()) }
+// Confirmed notes that the rank's events, or a check of them, have confirmed its content.
+func (t *Trust) Confirmed(now time.Time) { t.confirmed.Store(now.UnixNano()) }
 
-// Silence returns how long ago Told was, or below 0 where it never was.
+// Silence returns the time since Confirmed, or below 0 where it was never called.
 func (t *Trust) Silence(now time.Time) time.Duration {
-	told := t.told.Load()
+	told := t.confirmed.Load()
 	if told == 0 {
 		return -1
 	}
@@ -67,16 +67,16 @@ func (t *Trust) Silence(now time.Time) time.Duration {
 
 // SilenceAt is Silence in seconds, at a time in unix nanoseconds.
 func (t *Trust) SilenceAt(now int64) float64 {
-	told := t.told.Load()
+	told := t.confirmed.Load()
 	if told == 0 {
 		return -1
 	}
 	return max(float64(now-told)*1e-9, 0)
 }
 
-// Forget begins anew: the rank's process is another one.
+// Forget starts over: the rank's process is another one.
 func (t *Trust) Forget() {
-	t.told.Store(0)
+	t.confirmed.Store(0)
 	t.forgetOutcomes()
 }
 
@@ -130,34 +130,34 @@ func (t *Trust) Accuracy(now time.Time) (accuracy float64, compared int) {
 // Credit returns the share of a known overlap that is believed, from 0 to 1:
 //
 //	worth × fresh
-//	worth = actual / expected tokens of the window's answers; 1 where that is above 0.95 or fewer than 8 were compared. It
-//	        returns to 1 within 5 minutes without an answer, so that a rank that gets none is tried again
-//	fresh = 1 up to 15 s of silence, then falling to 0 at 30 s; 1 where overlaps are not known from events
+//	worth = actual / predicted tokens of the window; 1 above 0.95 or with fewer than 8 answers. It
+//	        returns to 1 within 5 minutes without an answer, so that the rank is tried again
+//	fresh = 1 up to 15 s of silence, falling to 0 at 30 s; 1 where overlaps do not come from events
 func (t *Trust) Credit(now time.Time, events bool) float64 { return t.CreditAt(now.UnixNano(), events) }
 
 // CreditAt is Credit at a time in unix nanoseconds.
 func (t *Trust) CreditAt(now int64, events bool) float64 {
 	credit := 1.0
-	if t.compared.Load() >= fewOutcomes {
+	if t.compared.Load() >= minOutcomes {
 		if worth := math.Float64frombits(t.worth.Load()); worth < goodWorth {
 			idle := min(max(float64(now-t.last.Load())/float64(trustFor), 0), 1)
 			credit = worth + (1-worth)*idle
 		}
 	}
-	if told := t.told.Load(); events && told != 0 && now-told > int64(freshFor) {
+	if told := t.confirmed.Load(); events && told != 0 && now-told > int64(freshFor) {
 		silence := time.Duration(now - told)
 		credit *= max(1-float64(silence-freshFor)/float64(staleAfter-freshFor), 0)
 	}
 	return credit
 }
 
-// CheckEvery returns how often what is known of the rank should be compared with
-// what it has published, by its accuracy: above 0.95 every 5 s, above 0.85 2 s,
-// above 0.70 1 s, else 0.5 s. Where little was compared it is 5 s.
+// CheckEvery returns the interval at which the rank's content should be compared with its
+// events, by its accuracy: above 0.95 every 5 s, above 0.85 2 s, above 0.70 1 s, else 0.5 s.
+// With few answers it is 5 s.
 func (t *Trust) CheckEvery(now time.Time) time.Duration {
 	accuracy, compared := t.Accuracy(now)
 	switch {
-	case compared < fewOutcomes || accuracy > 0.95:
+	case compared < minOutcomes || accuracy > 0.95:
 		return 5 * time.Second
 	case accuracy > 0.85:
 		return 2 * time.Second

@@ -84,7 +84,7 @@ func TestTrustFallsWithSilence(t *testing.T) {
 	var trust worker.Trust
 	require.Negative(t, trust.Silence(now))
 	require.InDelta(t, 1, trust.Credit(now, true), 1e-9, "a rank that has told nothing yet holds nothing")
-	trust.Told(now)
+	trust.Confirmed(now)
 	for _, tt := range []struct {
 		after time.Duration
 		want  float64

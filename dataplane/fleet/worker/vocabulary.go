@@ -12,27 +12,44 @@ import (
 )
 
 const (
-	// vocabularyTimeout is long for an answer that no scheduler is asked for: SGLang's HTTP process gives it.
+	// vocabularyTimeout is long for an answer that needs no scheduler: SGLang's HTTP process
+	// gives it.
 	vocabularyTimeout = 2 * time.Second
-	// vocabularyAsks and vocabularyAgain bound the questions to a process that does not answer them: it is
-	// busy, or no release that does.
+	// vocabularyAsks and vocabularyAgain bound the questions to a process that does not answer
+	// them, because it is busy or an older release.
 	vocabularyAsks  = 5
 	vocabularyAgain = 10 * time.Second
-	// maxConfig bounds what is read of a model's config.json; real ones are under 100 KB.
+	// maxConfig bounds the size of a model's config.json; real ones are under 100 KB.
 	maxConfig = 4 << 20
 	// maxVocabulary is more than any model has: 262,144.
 	maxVocabulary = 1 << 24
 )
 
-// vocabularyQuestion is a request that SGLang refuses, naming the ids that there are: no release says in
-// /server_info how many. A release that does not check it computes one prompt token and generates none.
+// vocabularyQuestion is a request that SGLang refuses with the valid range of ids: no release
+// reports it in /server_info. A release without that check computes one prompt token and
+// generates none.
 var vocabularyQuestion = []byte(`{"input_ids":[0],"sampling_params":{"max_new_tokens":0,"logit_bias":{"-1":0}}}`)
 
 // vocabularyAnswer is "logit_bias must has keys in [0, 1023], got -1." of SGLang 0.5.23.
 var vocabularyAnswer = regexp.MustCompile(`logit_bias[^"]*\[0, ([0-9]{1,8})\]`)
 
-// vocabulary returns how many token ids the worker's model has: what the worker says, else the model's
-// config.json where that is on this machine, else 0.
+// vocabularyAttempts limits the questions for the vocabulary of one process.
+type vocabularyAttempts struct {
+	count int
+	last  time.Time
+}
+
+// due reports whether another question may be asked now, and counts it.
+func (v *vocabularyAttempts) due(now time.Time) bool {
+	if v.count >= vocabularyAsks || now.Sub(v.last) < vocabularyAgain {
+		return false
+	}
+	v.count, v.last = v.count+1, now
+	return true
+}
+
+// vocabulary returns the number of token ids of the worker's model: by the worker, else by the
+// model's config.json if that is on this machine, else 0.
 func (p *prober) vocabulary(info *Info) int {
 	if info.ModelPath == "" {
 		return 0 // not SGLang: a question that it does not refuse would be work
@@ -43,23 +60,6 @@ func (p *prober) vocabulary(info *Info) int {
 	return readVocabulary(filepath.Join(info.ModelPath, "config.json"))
 }
 
-// relearnVocabulary asks a process again that did not tell its vocabulary when it was discovered.
-func (m *monitor) relearnVocabulary(now time.Time) {
-	info := m.w.Info()
-	if info == nil || info.Vocabulary > 0 || info.ModelPath == "" || m.asks >= vocabularyAsks || now.Sub(m.askedAt) < vocabularyAgain {
-		return
-	}
-	m.asks, m.askedAt = m.asks+1, now
-	n := m.probe.vocabulary(info)
-	if n == 0 {
-		return
-	}
-	fresh := *info
-	fresh.Vocabulary = n
-	m.w.info.Store(&fresh)
-	m.r.publish()
-}
-
 func (p *prober) askVocabulary() int {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
@@ -68,8 +68,8 @@ func (p *prober) askVocabulary() int {
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.SetBodyRaw(vocabularyQuestion)
-	p.line.use(true)
-	defer p.line.use(false)
+	p.watch.use(true)
+	defer p.watch.use(false)
 	if err := p.client.DoTimeout(req, resp, vocabularyTimeout); err != nil || resp.StatusCode() != fasthttp.StatusBadRequest {
 		return 0
 	}
@@ -89,8 +89,8 @@ func vocabularyOf(body []byte) int {
 	return within(last+1, maxVocabulary)
 }
 
-// readVocabulary reads a model's config.json. Models of several kinds of input have that of the text in a
-// part of its own.
+// readVocabulary reads a model's config.json. Multimodal models have the field in the part of
+// their language model.
 func readVocabulary(path string) int {
 	if info, err := os.Stat(path); err != nil || info.Size() > maxConfig {
 		return 0

@@ -7,44 +7,35 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Worker is one SGLang server.
 type Worker struct {
-	// What every choice reads of every worker comes first, so that it lies in one cache line.
-	state   atomic.Uint32 // what the probes say; see State
-	drains  atomic.Uint32 // set of DrainReason
-	verdict atomic.Uint64 // what GPUs mean for choices; see Verdict
+	// Every choice reads these fields of every worker: they share a cache line.
+	state   atomic.Uint32 // by the probes; see State
+	drains                // reasons for which the worker drains
+	verdict atomic.Uint64 // by the facts about its GPUs; see Verdict
 	info    atomic.Pointer[Info]
-	// Breaker keeps requests away while they fail, whatever the probes say.
-	Breaker Breaker
-	// Refusals says which errors of the worker others are asked about.
-	Refusals Refusals
+	Outcomes
 
 	URL  string      // "http://host:port", as given, without a trailing slash
 	Addr string      // host:port to dial
 	TLS  *tls.Config // nil for plain HTTP
 
-	spec atomic.Pointer[Spec]
-	host string // of the URL
-	node uint32
+	spec       atomic.Pointer[Spec]
+	host       string // of the URL
+	hostNumber uint32
 
-	respec    atomic.Bool // the spec is news to the monitor
+	respec    atomic.Bool // the monitor has not seen spec yet
 	suspicion suspicion
-	health    healthFacts
-	place     atomic.Uint32 // see SetPlace
-	since     atomic.Int64  // unix nanoseconds of the last change of state
-	alive     atomic.Int64  // unix nanoseconds of the last probe that was answered
-	lastErr   atomic.Pointer[string]
-	ranks     atomic.Pointer[[]*Rank]
-	kick      chan struct{} // capacity 1: probe now
-
-	mu      sync.Mutex
-	nextKey uint64
-	unbegun map[uint64]func(dead bool) bool // guarded by mu; of requests without a first byte
+	gpuHealth
+	nodeNumber atomic.Uint32 // see SetPlace
+	probeRecord
+	ranks atomic.Pointer[[]*Rank]
+	kick  chan struct{} // capacity 1: probe now
+	unanswered
 }
 
 // splitURL checks a worker's URL; port is the one to dial.
@@ -80,9 +71,9 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 		return nil, err
 	}
 	w := &Worker{
-		URL: spec.URL, host: u.Hostname(), kick: make(chan struct{}, 1), unbegun: make(map[uint64]func(bool) bool),
-		health: healthFacts{peers: &peers{}},
+		URL: spec.URL, host: u.Hostname(), kick: make(chan struct{}, 1), unanswered: unanswered{leave: make(map[uint64]func(bool) bool)},
 	}
+	w.gpuHealth.verdict, w.gpuHealth.ranks, w.gpuHealth.fleet = &w.verdict, w.Ranks, &fleetHealth{}
 	w.spec.Store(&spec)
 	w.DrainFor(DrainSource, spec.Drain)
 	if u.Scheme == "https" {
@@ -95,38 +86,23 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 	return w, nil
 }
 
-// State returns what the worker may be used for now.
+// State returns the worker's state, drains included.
 func (w *Worker) State() State {
 	s := State(w.state.Load())
-	if s != Dead && w.drains.Load() != 0 {
+	if s != Dead && w.drains.any() {
 		return Draining
 	}
 	return s
 }
 
-// Since returns when the probed state last changed.
-func (w *Worker) Since() time.Time { return time.Unix(0, w.since.Load()) }
+// HostNumber numbers the worker's host: workers with one number share it. Numbers are small, and
+// numbers of hosts without a worker are used again.
+func (w *Worker) HostNumber() uint32 { return w.hostNumber }
 
-// Alive returns when the last probe was answered. A SGLang engine whose scheduler has died answers none from then on, and
-// keeps its connections open for 5 to 65 s.
-func (w *Worker) Alive() time.Time { return time.Unix(0, w.alive.Load()) }
-
-// LastError returns the words of the last failed probe, or "".
-func (w *Worker) LastError() string {
-	if p := w.lastErr.Load(); p != nil {
-		return *p
-	}
-	return ""
-}
-
-// Node numbers the host that the worker is on: workers with one number share
-// it. Numbers are small, and those of hosts without a worker are used again.
-func (w *Worker) Node() uint32 { return w.node }
-
-// Info returns what the worker said of itself, or nil before its first answer.
+// Info returns the worker's description, or nil before its first answer.
 func (w *Worker) Info() *Info { return w.info.Load() }
 
-// Ranks returns the worker's ranks, one until the worker says otherwise.
+// Ranks returns the worker's ranks, one until its description is known.
 func (w *Worker) Ranks() []*Rank { return *w.ranks.Load() }
 
 // Suspect takes a ready worker out of the choice at once and probes it: the
@@ -148,39 +124,6 @@ func (w *Worker) Probe() {
 	}
 }
 
-// Await registers leave to be called when the worker is found hanging, again after each probe for as long as it hangs, and
-// when it is found dead. The request path registers a request until its answer begins, so that it can be sent elsewhere; the
-// returned key ends that with Begun. leave cancels the request and reports so, or leaves it where it is: of a worker that only
-// hangs, one with nowhere else to go may get its answer yet. It is called under the worker's lock: it must not block and not
-// call back.
-func (w *Worker) Await(leave func(dead bool) bool) (key uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.nextKey++
-	w.unbegun[w.nextKey] = leave
-	return w.nextKey
-}
-
-// Begun ends what Await began.
-func (w *Worker) Begun(key uint64) {
-	w.mu.Lock()
-	delete(w.unbegun, key)
-	w.mu.Unlock()
-}
-
-// giveUp has every request whose answer has not begun leave, if it can; those that could not are asked again the next time. It
-// does so under the lock: once Begun has returned, the request's memory serves another one and must not be canceled any
-// more.
-func (w *Worker) giveUp(dead bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for key, leave := range w.unbegun {
-		if leave(dead) {
-			delete(w.unbegun, key)
-		}
-	}
-}
-
 // setState publishes a probe's finding and returns the one before.
 func (w *Worker) setState(s State) (old State) {
 	old = State(w.state.Swap(uint32(s)))
@@ -190,11 +133,39 @@ func (w *Worker) setState(s State) (old State) {
 	return old
 }
 
-func (w *Worker) setError(err error) {
-	if err == nil {
-		w.lastErr.Store(nil)
-		return
+// Probed returns the state by probes alone.
+func (w *Worker) Probed() State { return State(w.state.Load()) }
+
+// Spec returns the worker's spec.
+func (w *Worker) Spec() Spec { return *w.spec.Load() }
+
+// InFlight returns the requests that this router has sent to the worker and that have not ended.
+func (w *Worker) InFlight() (n int64) {
+	for _, r := range w.Ranks() {
+		n += r.Load.InFlight()
 	}
-	text := err.Error()
-	w.lastErr.Store(&text)
+	return n
 }
+
+// Verdict returns the verdict at a time in unix nanoseconds.
+func (w *Worker) Verdict(now int64) Verdict {
+	v := Verdict(w.verdict.Load())
+	if v != 0 && now/int64(time.Second)-int64(v>>verdictAt) > int64(HealthFor/time.Second) {
+		return 0
+	}
+	return v
+}
+
+// Fit reports at a glance that the worker is ready, its breaker closed, and no fact about its
+// GPUs counts against it.
+func (w *Worker) Fit() bool {
+	return w.verdict.Load() == 0 && State(w.state.Load()) == Ready && !w.drains.any() && w.Breaker.Closed()
+}
+
+// SetNodeNumber publishes the number, from 1, of the cluster's node that the worker is on, by
+// which links are measured; 0 is unknown. A host may have several nodes and a node several host
+// names, so HostNumber differs.
+func (w *Worker) SetNodeNumber(n uint32) { w.nodeNumber.Store(n) }
+
+// NodeNumber returns the number of the last SetNodeNumber.
+func (w *Worker) NodeNumber() uint32 { return w.nodeNumber.Load() }

@@ -106,11 +106,11 @@ func TestSnapshotStaysAsItWas(t *testing.T) {
 
 func TestHolders(t *testing.T) {
 	var r worker.Rank
-	require.Nil(t, r.Holders(), "holders of a rank without events")
-	r.SetHolders([]uint32{3, 5})
-	require.Equal(t, []uint32{3, 5}, r.Holders())
-	r.SetHolders(nil)
-	require.Empty(t, r.Holders())
+	require.Nil(t, r.IndexIDs(), "holders of a rank without events")
+	r.SetIndexIDs([]uint32{3, 5})
+	require.Equal(t, []uint32{3, 5}, r.IndexIDs())
+	r.SetIndexIDs(nil)
+	require.Empty(t, r.IndexIDs())
 }
 
 func TestStateNames(t *testing.T) {

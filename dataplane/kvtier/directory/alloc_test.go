@@ -11,8 +11,8 @@ import (
 func TestStoredDoesNotAllocate(t *testing.T) {
 	known := ids(1, 5000)
 	x := stocked(t, 80, 100, 16, known)
-	dst := make([]routing.Shelf, 0, 100)
-	for _, a := range []routing.Asked{
+	dst := make([]routing.TierMatch, 0, 100)
+	for _, a := range []routing.TierQuery{
 		{Model: "m", Tokens: known},
 		{Model: "m", Tokens: known[:3000]},
 		{Model: "m", Tokens: ids(2, 5000)},
@@ -25,7 +25,7 @@ func TestStoredDoesNotAllocate(t *testing.T) {
 			t.Errorf("%v allocations for %d tokens of %s", n, len(a.Tokens), a.Model)
 		}
 	}
-	if dst = x.Stored(dst[:0], routing.Asked{Model: "m", Tokens: known}); len(dst) != 80 {
+	if dst = x.Stored(dst[:0], routing.TierQuery{Model: "m", Tokens: known}); len(dst) != 80 {
 		t.Errorf("%d shelves of 80 nodes", len(dst))
 	}
 }

@@ -10,23 +10,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
-	"github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// sent is how many messages were published.
+// messages returns the number and the bytes of published messages.
 func (b *bus) messages() (n, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sent, b.bytes
 }
 
-// An announcer with nothing to tell says so, ever less often; what changes at once is told at once; and a great deal takes several messages, none of them too long.
+// An idle announcer reports in doubling intervals; changes are reported at once; many changes
+// take several messages of bounded size.
 func TestAnnouncersSayLittle(t *testing.T) {
-	inTown(t, directory.Config{}, func(w *town) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
 		t := w.t
-		s := newShop(kinds()...)
+		s := newFakeTier(kinds()...)
 		w.start("a", s)
 		w.list("a")
 		w.settle()
@@ -37,7 +39,7 @@ func TestAnnouncersSayLittle(t *testing.T) {
 		require.GreaterOrEqual(t, n-before, 359)
 		require.Less(t, (more-bytes)/(n-before), 100, "bytes of a message")
 
-		pages := store.PageHashes(prompt(w.rng), 4, "")[:20]
+		pages := proto.PageHashes(prompt(w.rng), 4, "")[:20]
 		before = n
 		for _, p := range pages {
 			s.set(0, p, true)
@@ -46,13 +48,13 @@ func TestAnnouncersSayLittle(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		n, _ = w.bus.messages()
 		require.Equal(t, 1, n-before)
-		got := w.index.Stored(nil, routing.Asked{Model: "4", Tokens: nil})
+		got := w.index.Stored(nil, routing.TierQuery{Model: "4", Tokens: nil})
 		require.Empty(t, got)
 		require.Equal(t, 20, w.index.Status().Pages)
 
 		before = n
 		for i := range uint32(70_000) {
-			s.set(1, store.Hash{byte(i), byte(i >> 8), byte(i >> 16), 1}, true)
+			s.set(1, proto.Hash{byte(i), byte(i >> 8), byte(i >> 16), 1}, true)
 		}
 		time.Sleep(time.Second)
 		n, _ = w.bus.messages()
@@ -62,14 +64,14 @@ func TestAnnouncersSayLittle(t *testing.T) {
 	})
 }
 
-// A kind whose namespaces are gone leaves its place to another one, also between two looks at a tier.
-// Nobody takes the pages of the one for those of the other.
+// A kind without namespaces leaves its index to another kind, also between two looks at a tier.
+// Pages of the one never count for the other.
 func TestKindThatTakesAPlace(t *testing.T) {
-	inTown(t, directory.Config{}, func(w *town) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
 		t := w.t
-		s := newShop(store.Kind{ID: 1, Model: "before", Tokens: 4, Open: true})
+		s := newFakeTier(proto.Kind{ID: 1, Model: "before", PageSize: 4, Open: true})
 		ids := prompt(w.rng)[:100] // one piece of the contents
-		for _, page := range store.PageHashes(ids, 4, "") {
+		for _, page := range proto.PageHashes(ids, 4, "") {
 			s.set(0, page, true)
 		}
 		armed := false
@@ -81,15 +83,15 @@ func TestKindThatTakesAPlace(t *testing.T) {
 			}
 			armed = true
 			s.listed = func() {
-				s.epoch, s.kinds[0] = s.epoch+1, store.Kind{ID: 2, Model: "after", Tokens: 4, Open: true}
-				s.held[0], s.log = map[store.Hash]bool{}, nil
+				s.epoch, s.kinds[0] = s.epoch+1, proto.Kind{ID: 2, Model: "after", PageSize: 4, Open: true}
+				s.held[0], s.log = map[proto.Hash]bool{}, nil
 			}
 		})
 		w.start("a", s)
 		w.list("a")
 		for range 10_000 {
 			time.Sleep(time.Millisecond)
-			for _, found := range w.index.Stored(nil, routing.Asked{Model: "after", Tokens: ids}) {
+			for _, found := range w.index.Stored(nil, routing.TierQuery{Model: "after", Tokens: ids}) {
 				require.Zero(t, found.Tokens, "pages of another kind")
 			}
 		}
@@ -98,20 +100,20 @@ func TestKindThatTakesAPlace(t *testing.T) {
 	})
 }
 
-// Where messages do not get through for long, nothing of it is believed for ever, and all is known soon after.
+// After a long outage nothing stale is left, and all contents are known soon after its end.
 func TestOutages(t *testing.T) {
-	inTown(t, directory.Config{}, func(w *town) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
 		t := w.t
 		w.bus.with(func() { w.bus.down = true })
 		for _, name := range []string{"a", "b"} {
-			w.start(name, newShop(kinds()...))
+			w.start(name, newFakeTier(kinds()...))
 		}
 		w.list("a", "b")
 		time.Sleep(time.Minute)
 		w.bus.with(func() { w.bus.down = false })
 		w.settle()
 		for range 10 {
-			w.live(w.shops["a"])
+			w.churn(w.tiers["a"])
 		}
 		w.settle()
 		w.compare(50)
@@ -124,7 +126,7 @@ func TestOutages(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, w.index.Status().Pages, "a longer one: nobody knows what they hold by now")
 		for range 10 {
-			w.live(w.shops["b"])
+			w.churn(w.tiers["b"])
 		}
 		w.bus.with(func() { w.bus.down = false })
 		w.settle()
@@ -133,21 +135,22 @@ func TestOutages(t *testing.T) {
 	})
 }
 
-// A message that cannot be read, or that lies, harms nobody.
+// Malformed and false messages change nothing.
 func TestBadMessages(t *testing.T) {
-	inTown(t, directory.Config{}, func(w *town) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
 		t := w.t
 		w.list("a", "liar")
-		w.start("a", newShop(kinds()...))
-		w.live(w.shops["a"])
+		w.start("a", newFakeTier(kinds()...))
+		w.churn(w.tiers["a"])
 		w.settle()
 		for _, text := range []string{"", "x", "\x01\x01", "\x01\x02aaaaaaaaaaaaaaaaaaaaaaaa", strings.Repeat("\xff", 5000)} {
-			require.NoError(t, w.bus.Publish("shelf.tell", []byte(text)))
+			require.NoError(t, w.bus.Publish(announce.SubjectReport, []byte(text)))
 		}
 		time.Sleep(time.Second)
 		require.EqualValues(t, 5, w.index.Status().Malformed)
-		// Somebody whom nobody can ask: version, kind, name, id and epoch, changes from 0 to 5, no kinds.
-		require.NoError(t, w.bus.Publish("shelf.tell", append(append([]byte("\x01\x01\x04liar"), make([]byte, 16)...), 0, 5, 0)))
+		// Somebody whom nobody can ask: version, kind, name, id and epoch, changes from 0 to 5,
+		// no kinds.
+		require.NoError(t, w.bus.Publish(announce.SubjectReport, append(append([]byte("\x01\x01\x04liar"), make([]byte, 16)...), 0, 5, 0)))
 		time.Sleep(10 * time.Second)
 		st := w.index.Status()
 		require.GreaterOrEqual(t, st.Failed, uint64(5))
@@ -157,18 +160,18 @@ func TestBadMessages(t *testing.T) {
 	})
 }
 
-// Two routers, of which one comes late: it asks who is there, and need not wait for the next change.
+// A router that starts late asks announcers to join, and need not wait for the next change.
 func TestLateRouter(t *testing.T) {
-	inTown(t, directory.Config{}, func(w *town) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
 		t := w.t
-		w.start("a", newShop(kinds()...))
+		w.start("a", newFakeTier(kinds()...))
 		for range 5 {
-			w.live(w.shops["a"])
+			w.churn(w.tiers["a"])
 		}
 		w.list("a")
 		time.Sleep(time.Hour)
 		late := directory.New(directory.Config{Bus: w.bus, Log: quiet})
-		late.SetPlaces(w.places)
+		late.SetNodes(w.nodes)
 		ctx, stop := context.WithCancel(t.Context())
 		w.all.Go(func() { _ = late.Run(ctx) })
 		t.Cleanup(stop)
@@ -179,17 +182,17 @@ func TestLateRouter(t *testing.T) {
 	})
 }
 
-// All that is counted is shown, and under names of its own.
+// Metrics show all counts, under names of their own.
 func TestMetrics(t *testing.T) {
-	inTown(t, directory.Config{}, func(w *town) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
 		t := w.t
-		s := newShop(kinds()...)
-		a := directory.NewAnnouncer(directory.AnnouncerConfig{Node: "a", Bus: w.bus, Source: s, Log: quiet})
+		s := newFakeTier(kinds()...)
+		a := announce.New(announce.Config{Node: "a", Bus: w.bus, Source: s, Log: quiet})
 		w.start("a", s)
 		w.list("a")
-		s.set(0, store.Hash{1}, true)
+		s.set(0, proto.Hash{1}, true)
 		w.settle()
-		w.index.Stored(nil, routing.Asked{Model: "4", Tokens: make([]uint32, 100)})
+		w.index.Stored(nil, routing.TierQuery{Model: "4", Tokens: make([]uint32, 100)})
 		reg := prometheus.NewPedanticRegistry()
 		reg.MustRegister(a.Collector(), w.index.Collector())
 		families, err := reg.Gather()

@@ -1,48 +1,49 @@
-// Package directory lets routers know what the KV tiers of nodes hold: sidecars announce their tier's contents, and each router keeps an index of them.
+// Package directory holds, in each router, the KV pages that the tiers of nodes have announced, and
+// answers how many leading tokens of a prompt each tier holds.
 //
-// A tier tells which pages became readable and which were evicted (package tier, feed). An [Announcer] in the sidecar gathers that for 100 ms and sends it
-// over the cluster's messages. An [Index] in each router applies it and answers, for a prompt's tokens, how many of them which node holds.
+//	file          job
+//	index.go      nodes, reports, lookups
+//	learn.go      questions to announcers: the contents of a node, or missing changes
+//	contents.go   pages and kinds of all nodes, and the view that lookups read
+//	table.go      pages and their holders
+//	lookup.go     one lookup
+//	hashcache.go  page hashes of prompts looked up before
+//	status.go     state and metrics
 //
-//	file         job
-//	announce.go  the sidecar's side
-//	wire.go      messages
-//	index.go     nodes, their kinds of pages, what look-ups read of them
-//	sync.go      learning what a node holds: all of it, or what was lost
-//	table.go     pages and who holds them
-//	find.go      look-ups
-//	memo.go      hashes of prompts that were looked up before
-//	status.go    counts
+// # Contents
 //
-// # What is held
+// A page is named by the first 8 bytes of SGLang's hash, which covers the page and all tokens
+// before it. It counts once all ranks and KV pools of an engine hold it ([proto.Kind]). Prompts
+// with a LoRA adapter are not known by their tokens, so lookups find nothing for them. In doubt a
+// lookup credits less: a wrong credit costs an unexpected prefill.
 //
-// A page is named by the first 8 bytes of SGLang's hash, SHA-256 of the page before it and of its tokens, so that the name stands for all tokens up
-// to its end. It counts only when all ranks and pools of an engine hold it (tier.Kind). Prompts with an adapter are not known by tokens alone: nothing
-// is said for them. In doubt less is said: a wrong word costs a prefill that was not expected.
+// # Gaps
 //
-// # How nothing is missed
+// Changes are numbered. A report tells the number of its first change, so a lost report shows
+// with the next one, after 10 s at the latest. The index then asks for the missing changes or,
+// where the sidecar does not remember them, for all contents in parts. A restarted sidecar has
+// another id, and all its pages are dropped. So are pages of nodes that the cluster does not list
+// or that were silent for 40 s.
 //
-// Each change has a number. A message says where its changes begin, so that one which was lost is noticed by the next, at the latest by the one that
-// says, at first after 1 s and then ever less often up to each 10 s, that nothing is new. What is missing is asked for; where the sidecar does not
-// remember it, all of the contents, in pieces. A sidecar that starts anew has another number, and so all of its past is dropped. Nodes that the cluster
-// does not list are forgotten, and those that were silent for 40 s.
+// # Cost of a lookup
 //
-// # What a look-up takes
-//
-// One SHA-256 where no tier has the first page. Else each page costs one look into the table, and a hash where its stretch of 512 tokens was not
-// looked up before. A look-up that has hashed some 0.7 MiB, or found 32,768 pages, says no more than that; the next one of the prompt gets further.
+// A prompt whose first page no tier holds costs one SHA-256. Otherwise each page costs one table
+// probe, and a hash unless its segment of 512 tokens was looked up before. A lookup that has
+// hashed 0.7 MiB or found 32,768 pages stops there; the next one of the prompt gets further.
 //
 // # Concurrency
 //
-// All methods may be called from any goroutine. Index.mu guards what is kept of nodes, and is held by the one who writes the table. Stored does not take
-// it: it reads an immutable list of nodes and a table of atomic words, in which a place has the same page as long as the table lives. Each set of
-// remembered stretches has a lock, held for one copy; who finds it taken hashes instead. Run starts a goroutine for each node that is being learnt,
-// 4 at once, which end with it. SetPlaces must not be called by two at a time.
+// All methods may be called from any goroutine, SetNodes from one at a time. Index.mu guards the
+// contents; Stored does not take it, but reads an immutable view and a table of atomic words.
+// Each set of remembered hashes has a lock, held for one copy; a lookup that finds it taken
+// hashes instead. Run starts a goroutine for each node that it learns, at most 4 at once, which
+// end with it.
 //
 // # Ownership
 //
-// Nothing that is passed in is kept, but the map given to SetPlaces, which nobody may change any more.
+// SetNodes keeps its map, which must not change any more. No other argument is kept.
 //
 // # Errors
 //
-// [ErrMessage] for what cannot be read. All else is counted and tried again.
+// Messages that cannot be read and questions without an answer are counted and tried again.
 package directory

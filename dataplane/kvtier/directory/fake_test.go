@@ -2,7 +2,6 @@ package directory_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -12,13 +11,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
-	"github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bus is a network in memory: late and lossy as it is told.
+// bus is an in-memory network with configurable delay and loss.
 type bus struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -122,32 +122,32 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 	return answer, nil
 }
 
-// shop is a tier in memory that holds what it is told to.
-type shop struct {
+// fakeTier is an announce.Source in memory.
+type fakeTier struct {
 	mu      sync.Mutex
 	epoch   uint64
-	kinds   []store.Kind
-	held    []map[store.Hash]bool // by kind
-	log     []store.Change
+	kinds   []proto.Kind
+	held    []map[proto.Hash]bool // by kind
+	log     []proto.Change
 	keeps   int // changes that it remembers
 	news    chan struct{}
 	scanned func() // called between two pieces of the contents
 	listed  func() // called once, under mu, before the kinds are listed
-	cut     []store.Change
+	cut     []proto.Change
 }
 
-var _ directory.Source = (*shop)(nil)
+var _ announce.Source = (*fakeTier)(nil)
 
-func newShop(kinds ...store.Kind) *shop {
-	s := &shop{news: make(chan struct{}, 1), keeps: 1 << 20, kinds: kinds}
+func newFakeTier(kinds ...proto.Kind) *fakeTier {
+	s := &fakeTier{news: make(chan struct{}, 1), keeps: 1 << 20, kinds: kinds}
 	for range kinds {
-		s.held = append(s.held, map[store.Hash]bool{})
+		s.held = append(s.held, map[proto.Hash]bool{})
 	}
 	return s
 }
 
-// set has a page be there or not.
-func (s *shop) set(kind int, page store.Hash, there bool) {
+// set adds or removes a page.
+func (s *fakeTier) set(kind int, page proto.Hash, there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held[kind][page] == there {
@@ -157,27 +157,27 @@ func (s *shop) set(kind int, page store.Hash, there bool) {
 	if !there {
 		delete(s.held[kind], page)
 	}
-	s.log = append(s.log, store.Change{Page: binary.BigEndian.Uint64(page[:8]), Kind: uint32(kind), Gone: !there})
+	s.log = append(s.log, proto.Change{Page: page.Name(), Kind: uint32(kind), Removed: !there})
 	select {
 	case s.news <- struct{}{}:
 	default:
 	}
 }
 
-// during has f called between two pieces of the contents.
-func (s *shop) during(f func()) {
+// during has f called between two parts of the contents.
+func (s *fakeTier) during(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scanned = f
 }
 
-func (s *shop) has(kind int, page store.Hash) bool {
+func (s *fakeTier) has(kind int, page proto.Hash) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[kind][page]
 }
 
-func (s *shop) open(kind int, open bool) {
+func (s *fakeTier) open(kind int, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kinds[kind].Open = open
@@ -187,27 +187,29 @@ func (s *shop) open(kind int, open bool) {
 	}
 }
 
-// pages lists what is held.
-func (s *shop) pages(kind int) []store.Hash {
+// pages lists the pages of a kind.
+func (s *fakeTier) pages(kind int) []proto.Hash {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]store.Hash, 0, len(s.held[kind]))
+	list := make([]proto.Hash, 0, len(s.held[kind]))
 	for p := range s.held[kind] {
 		list = append(list, p)
 	}
-	slices.SortFunc(list, func(a, b store.Hash) int { return slices.Compare(a[:], b[:]) })
+	slices.SortFunc(list, func(a, b proto.Hash) int { return slices.Compare(a[:], b[:]) })
 	return list
 }
 
-func (s *shop) now() store.Position { return store.Position{Epoch: s.epoch, At: uint64(len(s.log))} }
+func (s *fakeTier) now() proto.Position {
+	return proto.Position{Epoch: s.epoch, Number: uint64(len(s.log))}
+}
 
-func (s *shop) Follow() (store.Position, <-chan struct{}) {
+func (s *fakeTier) Follow() (proto.Position, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now(), s.news
 }
 
-func (s *shop) Kinds() []store.Kind {
+func (s *fakeTier) Kinds() []proto.Kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.listed; f != nil {
@@ -217,21 +219,21 @@ func (s *shop) Kinds() []store.Kind {
 	return slices.Clone(s.kinds)
 }
 
-func (s *shop) Changes(dst []store.Change, from store.Position) ([]store.Change, store.Position, store.Position, bool) {
+func (s *fakeTier) Changes(dst []proto.Change, from proto.Position) ([]proto.Change, proto.Position, proto.Position, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	if from.Epoch != now.Epoch || from.At > now.At || now.At-from.At > uint64(s.keeps) {
+	if from.Epoch != now.Epoch || from.Number > now.Number || now.Number-from.Number > uint64(s.keeps) {
 		return dst, now, now, false
 	}
-	n := min(cap(dst), len(s.log)-int(from.At))
-	dst = append(dst, s.log[from.At:int(from.At)+n]...)
-	from.At += uint64(n)
+	n := min(cap(dst), len(s.log)-int(from.Number))
+	dst = append(dst, s.log[from.Number:int(from.Number)+n]...)
+	from.Number += uint64(n)
 	return dst, from, now, true
 }
 
-// Contents gives a list that was made at the beginning, in small pieces: what changes meanwhile is not in it.
-func (s *shop) Contents(dst []store.Change, place int) ([]store.Change, int) {
+// Contents returns the pages at the first call, in small parts: later changes are missing.
+func (s *fakeTier) Contents(dst []proto.Change, place int) ([]proto.Change, int) {
 	s.mu.Lock()
 	scanned := s.scanned
 	s.mu.Unlock()
@@ -244,7 +246,7 @@ func (s *shop) Contents(dst []store.Change, place int) ([]store.Change, int) {
 		s.cut = nil
 		for kind, held := range s.held {
 			for p := range held {
-				s.cut = append(s.cut, store.Change{Page: binary.BigEndian.Uint64(p[:8]), Kind: uint32(kind)})
+				s.cut = append(s.cut, proto.Change{Page: p.Name(), Kind: uint32(kind)})
 			}
 		}
 	}

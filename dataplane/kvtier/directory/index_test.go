@@ -15,31 +15,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
-	"github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// town is sidecars and a router, with time of their own.
-type town struct {
-	t      *testing.T
-	bus    *bus
-	rng    *rand.Rand
-	index  *directory.Index
-	shops  map[string]*shop
-	stops  map[string]func()
-	places map[string]uint32
-	all    sync.WaitGroup
+// testCluster is sidecars and a router on a fake clock.
+type testCluster struct {
+	t     *testing.T
+	bus   *bus
+	rng   *rand.Rand
+	index *directory.Index
+	tiers map[string]*fakeTier
+	stops map[string]func()
+	nodes map[string]uint32
+	all   sync.WaitGroup
 }
 
-// inTown runs f in a bubble of its own time.
-func inTown(t *testing.T, cfg directory.Config, f func(w *town)) {
+// inCluster runs f on a fake clock.
+func inCluster(t *testing.T, cfg directory.Config, f func(w *testCluster)) {
 	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
-		w := &town{
-			t: t, bus: newBus(), rng: rand.New(rand.NewPCG(1, 2)), shops: map[string]*shop{}, stops: map[string]func(){}, places: map[string]uint32{},
+		w := &testCluster{
+			t: t, bus: newBus(), rng: rand.New(rand.NewPCG(1, 2)), tiers: map[string]*fakeTier{}, stops: map[string]func(){}, nodes: map[string]uint32{},
 		}
 		cfg.Bus, cfg.Log = w.bus, quiet
 		w.index = directory.New(cfg)
@@ -57,46 +58,46 @@ func inTown(t *testing.T, cfg directory.Config, f func(w *town)) {
 	})
 }
 
-// start runs a node's announcer, in place of the one that was there.
-func (w *town) start(name string, s *shop) {
+// start runs a node's announcer in place of the former one.
+func (w *testCluster) start(name string, s *fakeTier) {
 	w.stop(name)
 	ctx, stop := context.WithCancel(context.Background())
-	a := directory.NewAnnouncer(directory.AnnouncerConfig{Node: name, Bus: w.bus, Source: s, Log: quiet})
+	a := announce.New(announce.Config{Node: name, Bus: w.bus, Source: s, Log: quiet})
 	done := make(chan struct{})
 	go func() {
 		a.Run(ctx)
 		close(done)
 	}()
-	w.shops[name] = s
+	w.tiers[name] = s
 	w.stops[name] = func() {
 		stop()
 		<-done
 	}
 }
 
-func (w *town) stop(name string) {
+func (w *testCluster) stop(name string) {
 	if end := w.stops[name]; end != nil {
 		end()
 		delete(w.stops, name)
-		delete(w.shops, name)
+		delete(w.tiers, name)
 	}
 }
 
-// list has the cluster list these nodes.
-func (w *town) list(names ...string) {
-	w.places = map[string]uint32{}
+// list sets the nodes of the cluster.
+func (w *testCluster) list(names ...string) {
+	w.nodes = map[string]uint32{}
 	for i, name := range names {
-		w.places[name] = uint32(i + 1)
+		w.nodes[name] = uint32(i + 1)
 	}
-	w.index.SetPlaces(w.places)
+	w.index.SetNodes(w.nodes)
 }
 
-// want is what Stored should say, by a look at everything.
-func (w *town) want(a routing.Asked) []routing.Shelf {
-	var list []routing.Shelf
+// want returns the expected result of Stored, by a full scan.
+func (w *testCluster) want(a routing.TierQuery) []routing.TierMatch {
+	var list []routing.TierMatch
 	holds := map[int]bool{}
-	for name, s := range w.shops {
-		if w.places[name] == 0 {
+	for name, s := range w.tiers {
+		if w.nodes[name] == 0 {
 			continue
 		}
 		opened := 0
@@ -110,14 +111,14 @@ func (w *town) want(a routing.Asked) []routing.Shelf {
 				continue
 			}
 			n := 0
-			for _, h := range store.PageHashes(a.Tokens, k.Tokens, a.Salt) {
+			for _, h := range proto.PageHashes(a.Tokens, k.PageSize, a.Salt) {
 				if !s.has(i, h) {
 					break
 				}
 				n++
 			}
-			holds[k.Tokens] = holds[k.Tokens] || n > 0
-			shelf := routing.Shelf{Place: w.places[name], Tokens: n * k.Tokens, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
+			holds[k.PageSize] = holds[k.PageSize] || n > 0
+			shelf := routing.TierMatch{Place: w.nodes[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
 			if n > 0 || shelf.Open {
 				list = append(list, shelf)
 			}
@@ -129,31 +130,31 @@ func (w *town) want(a routing.Asked) []routing.Shelf {
 	return sorted(list)
 }
 
-// pageOf is the page size of a model in these tests.
+// pageOf returns the page size of a model in these tests.
 func pageOf(model string) int {
 	n, _ := strconv.Atoi(model)
 	return n
 }
 
-func sorted(list []routing.Shelf) []routing.Shelf {
-	slices.SortFunc(list, func(a, b routing.Shelf) int {
+func sorted(list []routing.TierMatch) []routing.TierMatch {
+	slices.SortFunc(list, func(a, b routing.TierMatch) int {
 		return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Kind, b.Kind))
 	})
 	return list
 }
 
-// settle waits until all is known.
-func (w *town) settle() {
+// settle waits until the router knows all contents.
+func (w *testCluster) settle() {
 	for range 600 {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		known := 0
 		for _, n := range w.index.Status().Nodes {
-			if n.Known && w.shops[n.Name] != nil {
+			if n.Known && w.tiers[n.Name] != nil {
 				known++
 			}
 		}
-		if known == len(w.shops) {
+		if known == len(w.tiers) {
 			time.Sleep(25 * time.Second) // two rests: whatever is told is heard
 			return
 		}
@@ -161,7 +162,8 @@ func (w *town) settle() {
 	w.t.Fatal("not all is known after ten minutes")
 }
 
-// prompts of these tests branch: they begin with the same 100 tokens of 3, go on with one of 5 and end of their own.
+// prompt returns a branching prompt: one of 3 beginnings of 100 tokens, one of 5 continuations,
+// and an own end.
 func prompt(rng *rand.Rand) []uint32 {
 	a, b, c := uint32(rng.IntN(3)), uint32(rng.IntN(5)), uint32(rng.IntN(6))
 	ids := make([]uint32, 100+rng.IntN(1200))
@@ -178,15 +180,15 @@ func prompt(rng *rand.Rand) []uint32 {
 	return ids
 }
 
-func kinds() []store.Kind {
-	return []store.Kind{{ID: 1 << 40, Model: "4", Tokens: 4, Open: true}, {ID: 2, Model: "16", Tokens: 16, Open: true}}
+func kinds() []proto.Kind {
+	return []proto.Kind{{ID: 1 << 40, Model: "4", PageSize: 4, Open: true}, {ID: 2, Model: "16", PageSize: 16, Open: true}}
 }
 
-// live has a node store some of a prompt, and evict some of what it holds.
-func (w *town) live(s *shop) {
+// churn stores a part of a prompt at a node, and evicts some of its pages.
+func (w *testCluster) churn(s *fakeTier) {
 	for kind, k := range kinds() {
 		ids, salt := prompt(w.rng), [...]string{"", "", "tenant"}[w.rng.IntN(3)]
-		pages := store.PageHashes(ids, k.Tokens, salt)
+		pages := proto.PageHashes(ids, k.PageSize, salt)
 		for _, p := range pages[:w.rng.IntN(len(pages)+1)] {
 			s.set(kind, p, true)
 		}
@@ -198,29 +200,30 @@ func (w *town) live(s *shop) {
 	}
 }
 
-// Whatever is stored, evicted, lost, restarted, killed and started anew, a router knows in the end what each node holds, and nothing else.
+// After any order of stores, evictions, losses, restarts and kills, a router knows exactly the
+// pages that each node holds.
 func TestIndexAgainstNaive(t *testing.T) {
-	inTown(t, directory.Config{}, func(w *town) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
 		t := w.t
 		w.bus.with(func() { w.bus.loss = 0.2 })
 		names := []string{"a", "b", "c", "d", "e"}
 		w.list(names...)
 		for _, name := range names {
-			w.start(name, newShop(kinds()...))
+			w.start(name, newFakeTier(kinds()...))
 		}
 		found := 0
 		for range 12 {
 			for range 30 {
 				name := names[w.rng.IntN(len(names))]
-				s := w.shops[name]
+				s := w.tiers[name]
 				switch n := w.rng.IntN(100); {
 				case s == nil && n < 50:
-					w.start(name, newShop(kinds()...)) // with nothing
+					w.start(name, newFakeTier(kinds()...)) // with nothing
 				case s == nil:
 				case n < 2:
 					w.stop(name)
 				case n < 4:
-					w.start(name, newShop(kinds()...))
+					w.start(name, newFakeTier(kinds()...))
 				case n < 5:
 					w.start(name, s) // another process that holds the same
 				case n < 7:
@@ -236,9 +239,9 @@ func TestIndexAgainstNaive(t *testing.T) {
 				case n < 14:
 					w.list(names[:3+w.rng.IntN(3)]...)
 				default:
-					w.live(s)
+					w.churn(s)
 					s.during(func() { // and while the router reads
-						s.set(0, store.PageHashes(prompt(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))), 4, "")[0], true)
+						s.set(0, proto.PageHashes(prompt(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))), 4, "")[0], true)
 						if held := s.pages(0); len(held) > 0 {
 							s.set(0, held[len(held)/2], false)
 						}
@@ -247,10 +250,11 @@ func TestIndexAgainstNaive(t *testing.T) {
 				time.Sleep(time.Duration(w.rng.IntN(300)) * time.Millisecond)
 			}
 			w.list(names...)
-			// Those that ended are forgotten when the cluster does not list them, or after their silence.
+			// Those that ended are forgotten when the cluster does not list them, or after their
+			// silence.
 			time.Sleep(time.Minute)
 			w.bus.with(func() { w.bus.loss = 0 }) // else what changed last is known for sure only in the end
-			for _, s := range w.shops {
+			for _, s := range w.tiers {
 				s.during(nil)
 			}
 			w.settle()
@@ -259,22 +263,22 @@ func TestIndexAgainstNaive(t *testing.T) {
 		}
 		require.Greater(t, found, 100, "nothing is held, and nothing was shown")
 		st := w.index.Status()
-		require.Positive(t, st.Lost)
+		require.Positive(t, st.Gaps)
 		require.Positive(t, st.CaughtUp)
 		require.Positive(t, st.Failed)
 		require.Greater(t, st.Resyncs, uint64(20))
-		require.Positive(t, st.Recalled)
+		require.Positive(t, st.Remembered)
 		require.Zero(t, st.Malformed)
 		require.Zero(t, st.LeftOut)
 	})
 }
 
-// compare asks for some prompts, and returns how many some tier knows.
-func (w *town) compare(n int) (found int) {
+// compare looks up prompts, and returns the number that some tier holds.
+func (w *testCluster) compare(n int) (found int) {
 	w.t.Helper()
-	var got []routing.Shelf
+	var got []routing.TierMatch
 	for range n {
-		a := routing.Asked{Model: []string{"4", "16", "8"}[w.rng.IntN(3)], Tokens: prompt(w.rng), Salt: []string{"", "", "tenant"}[w.rng.IntN(3)]}
+		a := routing.TierQuery{Model: []string{"4", "16", "8"}[w.rng.IntN(3)], Tokens: prompt(w.rng), Salt: []string{"", "", "tenant"}[w.rng.IntN(3)]}
 		if w.rng.IntN(10) == 0 {
 			a.LoRA = "adapter"
 		}
@@ -283,7 +287,7 @@ func (w *town) compare(n int) (found int) {
 		if len(want) > 0 {
 			found++
 		}
-		require.Equal(w.t, append([]routing.Shelf{}, want...), append([]routing.Shelf{}, sorted(got)...), "model %s, %d tokens, salt %q", a.Model, len(a.Tokens), a.Salt)
+		require.Equal(w.t, append([]routing.TierMatch{}, want...), append([]routing.TierMatch{}, sorted(got)...), "model %s, %d tokens, salt %q", a.Model, len(a.Tokens), a.Salt)
 	}
 	return found
 }

@@ -3,65 +3,73 @@ package directory
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Status is what an index knows and has done. Counters only grow.
-type Status struct {
-	Nodes []NodeStatus `json:"nodes"` // by name
-	Pages int          `json:"pages"` // that some node holds
-	Bytes int          `json:"bytes"` // of the table of pages, and of remembered hashes
-
-	Messages  uint64 `json:"messages"`   // of announcers
-	Received  uint64 `json:"received"`   // bytes of messages and answers
-	Malformed uint64 `json:"malformed"`  // messages that could not be read
-	Lost      uint64 `json:"lost"`       // gaps in them
-	CaughtUp  uint64 `json:"caught_up"`  // answers with what was missed
-	Resyncs   uint64 `json:"resyncs"`    // times that all a node holds was asked for
-	Learnt    uint64 `json:"learnt"`     // pages in answers to that
-	Failed    uint64 `json:"failed"`     // questions that were not answered
-	Forgotten uint64 `json:"forgotten"`  // nodes that fell silent
-	LeftOut   uint64 `json:"left_out"`   // pages that found no room
-	Unkept    uint64 `json:"unkept"`     // kinds of pages, and nodes, that found no room
-	Lookups   uint64 `json:"lookups"`    // prompts that were looked up
-	Found     uint64 `json:"found"`      // prompts of them that some tier knew
-	Tokens    uint64 `json:"tokens"`     // of these, the longest that one tier knew of each
-	Hashed    uint64 `json:"hashed"`     // pages of them that were hashed
-	Recalled  uint64 `json:"remembered"` // pages whose hashes were remembered
+// counts of an Index.
+type counts struct {
+	messages, bytes, malformed, gaps           atomic.Uint64
+	resyncs, resyncPages, caughtUp, failed     atomic.Uint64 // failed: questions without an answer
+	forgotten, leftOut, unkept                 atomic.Uint64 // nodes; pages without room; kinds and nodes without room
+	lookups, found, tokens, hashed, remembered atomic.Uint64
 }
 
-// NodeStatus is what is known of one node.
+// Status is the state of an index. Counters only grow.
+type Status struct {
+	Nodes []NodeStatus `json:"nodes"` // by name
+	Pages int          `json:"pages"` // held by some node
+	Bytes int          `json:"bytes"` // of the table of pages and of remembered hashes
+
+	Messages   uint64 `json:"messages"`   // of announcers
+	Received   uint64 `json:"received"`   // bytes of messages and answers
+	Malformed  uint64 `json:"malformed"`  // messages that could not be read
+	Gaps       uint64 `json:"lost"`       // gaps in announced changes
+	CaughtUp   uint64 `json:"caught_up"`  // answers with missing changes
+	Resyncs    uint64 `json:"resyncs"`    // contents of a node asked for
+	Learnt     uint64 `json:"learnt"`     // pages in these contents
+	Failed     uint64 `json:"failed"`     // questions without an answer
+	Forgotten  uint64 `json:"forgotten"`  // nodes dropped after silence
+	LeftOut    uint64 `json:"left_out"`   // pages without room
+	Unkept     uint64 `json:"unkept"`     // kinds of pages, and nodes, without room
+	Lookups    uint64 `json:"lookups"`    // prompts looked up
+	Found      uint64 `json:"found"`      // of these, prompts that some tier held
+	Tokens     uint64 `json:"tokens"`     // of these, tokens of the longest match each
+	Hashed     uint64 `json:"hashed"`     // pages of them that were hashed
+	Remembered uint64 `json:"remembered"` // pages of them whose hashes were remembered
+}
+
+// NodeStatus is the state of one node.
 type NodeStatus struct {
 	Name    string  `json:"name"`
-	Pages   int     `json:"pages"`  // known of it
-	Kinds   int     `json:"kinds"`  // of pages
-	Known   bool    `json:"known"`  // all that it has told of is known
-	Listed  bool    `json:"listed"` // the cluster lists it
-	Silence float64 `json:"silence"`
+	Pages   int     `json:"pages"`
+	Kinds   int     `json:"kinds"`   // of pages
+	Known   bool    `json:"known"`   // all announced changes are applied
+	Listed  bool    `json:"listed"`  // the cluster lists the node
+	Silence float64 `json:"silence"` // seconds since the last report
 }
 
 // Status returns the present state.
 func (x *Index) Status() Status {
 	now := time.Now()
-	c := &x.count
+	n := &x.counts
 	s := Status{
 		Nodes:    []NodeStatus{},
-		Messages: c.messages.Load(), Received: c.bytes.Load(), Malformed: c.malformed.Load(), Lost: c.lost.Load(), CaughtUp: c.caughtUp.Load(),
-		Resyncs: c.resyncs.Load(), Learnt: c.resyncPages.Load(), Failed: c.failed.Load(), Forgotten: c.forgotten.Load(), LeftOut: c.leftOut.Load(),
-		Unkept: c.unkept.Load(), Lookups: c.lookups.Load(), Found: c.hits.Load(), Tokens: c.tokens.Load(), Hashed: c.hashed.Load(), Recalled: c.kept.Load(),
+		Messages: n.messages.Load(), Received: n.bytes.Load(), Malformed: n.malformed.Load(), Gaps: n.gaps.Load(), CaughtUp: n.caughtUp.Load(),
+		Resyncs: n.resyncs.Load(), Learnt: n.resyncPages.Load(), Failed: n.failed.Load(), Forgotten: n.forgotten.Load(), LeftOut: n.leftOut.Load(),
+		Unkept: n.unkept.Load(), Lookups: n.lookups.Load(), Found: n.found.Load(), Tokens: n.tokens.Load(), Hashed: n.hashed.Load(),
+		Remembered: n.remembered.Load(),
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	s.Pages, s.Bytes = x.table.used-x.table.dead, x.table.bytes()
-	for _, m := range x.memos {
-		s.Bytes += m.bytes()
-	}
-	for _, n := range x.nodes {
+	c := &x.contents
+	s.Pages, s.Bytes = c.table.used-c.table.unheld, c.table.bytes()+c.caches.bytes()
+	for _, n := range c.nodes {
 		one := NodeStatus{
-			Name: n.name, Kinds: len(n.kinds), Known: n.learnt && !n.learning && n.at >= n.heard, Listed: x.places[n.name] != 0,
-			Silence: now.Sub(n.last).Seconds(),
+			Name: n.name, Kinds: len(n.kinds), Known: n.known && !n.learning && n.applied >= n.announced, Listed: c.numbers[n.name] != 0,
+			Silence: now.Sub(n.heard).Seconds(),
 		}
 		for _, h := range n.kinds {
 			if h != nil {
@@ -75,32 +83,32 @@ func (x *Index) Status() Status {
 }
 
 var (
-	nodePages   = prometheus.NewDesc("warmpath_shelf_node_pages", "KV pages that a node's tier is known to hold.", []string{"node"}, nil)
-	nodeKnown   = prometheus.NewDesc("warmpath_shelf_node_known", "1 when all is known that the node's tier has announced.", []string{"node"}, nil)
-	indexPages  = prometheus.NewDesc("warmpath_shelf_pages", "KV pages that some node's tier is known to hold.", nil, nil)
-	indexBytes  = prometheus.NewDesc("warmpath_shelf_bytes", "Memory for what KV tiers hold.", nil, nil)
+	nodePages   = prometheus.NewDesc("warmpath_shelf_node_pages", "KV pages of a node's tier, as announced.", []string{"node"}, nil)
+	nodeKnown   = prometheus.NewDesc("warmpath_shelf_node_known", "1 when all announcements of the node's tier are applied.", []string{"node"}, nil)
+	indexPages  = prometheus.NewDesc("warmpath_shelf_pages", "KV pages that some node's tier holds.", nil, nil)
+	indexBytes  = prometheus.NewDesc("warmpath_shelf_bytes", "Memory of the tier directory.", nil, nil)
 	received    = prometheus.NewDesc("warmpath_shelf_received_bytes_total", "Bytes of announcements of KV tiers and of answers.", nil, nil)
-	events      = prometheus.NewDesc("warmpath_shelf_events_total", "Announcements of KV tiers, and what went wrong with them.", []string{"event"}, nil)
-	leftOut     = prometheus.NewDesc("warmpath_shelf_left_out_pages_total", "Announced KV pages that found no room.", nil, nil)
-	lookups     = prometheus.NewDesc("warmpath_shelf_lookups_total", "Prompts looked up in what KV tiers hold.", []string{"result"}, nil)
-	foundTokens = prometheus.NewDesc("warmpath_shelf_found_tokens_total", "Of prompts that were looked up, the tokens that one KV tier held at most.", nil, nil)
-	hashedPages = prometheus.NewDesc("warmpath_shelf_hashed_pages_total", "Pages of prompts that were looked up, by how their hash was found.", []string{"how"}, nil)
+	events      = prometheus.NewDesc("warmpath_shelf_events_total", "Announcements of KV tiers, and their failures.", []string{"event"}, nil)
+	leftOut     = prometheus.NewDesc("warmpath_shelf_left_out_pages_total", "Announced KV pages without room.", nil, nil)
+	lookups     = prometheus.NewDesc("warmpath_shelf_lookups_total", "Prompts looked up in the tier directory.", []string{"result"}, nil)
+	foundTokens = prometheus.NewDesc("warmpath_shelf_found_tokens_total", "Tokens of looked-up prompts that one KV tier held at most.", nil, nil)
+	hashedPages = prometheus.NewDesc("warmpath_shelf_hashed_pages_total", "Pages of looked-up prompts, by the origin of their hash.", []string{"how"}, nil)
 )
 
 // Collector returns the index's metrics, all of which begin with warmpath_shelf_.
-func (x *Index) Collector() prometheus.Collector { return indexCollector{x} }
+func (x *Index) Collector() prometheus.Collector { return collector{x} }
 
-type indexCollector struct{ index *Index }
+type collector struct{ index *Index }
 
 // Describe implements prometheus.Collector.
-func (indexCollector) Describe(out chan<- *prometheus.Desc) {
+func (collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{nodePages, nodeKnown, indexPages, indexBytes, received, events, leftOut, lookups, foundTokens, hashedPages} {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c indexCollector) Collect(out chan<- prometheus.Metric) {
+func (c collector) Collect(out chan<- prometheus.Metric) {
 	s := c.index.Status()
 	gauge := func(d *prometheus.Desc, v int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
@@ -109,14 +117,18 @@ func (c indexCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
 	for i := range s.Nodes {
+		known := 0
+		if s.Nodes[i].Known {
+			known = 1
+		}
 		gauge(nodePages, s.Nodes[i].Pages, s.Nodes[i].Name)
-		gauge(nodeKnown, int(flag(s.Nodes[i].Known)), s.Nodes[i].Name)
+		gauge(nodeKnown, known, s.Nodes[i].Name)
 	}
 	gauge(indexPages, s.Pages)
 	gauge(indexBytes, s.Bytes)
 	count(received, s.Received)
 	for event, n := range map[string]uint64{
-		"message": s.Messages, "malformed": s.Malformed, "lost": s.Lost, "caught_up": s.CaughtUp, "resync": s.Resyncs, "failed": s.Failed,
+		"message": s.Messages, "malformed": s.Malformed, "lost": s.Gaps, "caught_up": s.CaughtUp, "resync": s.Resyncs, "failed": s.Failed,
 		"forgotten": s.Forgotten, "unkept": s.Unkept,
 	} {
 		count(events, n, event)
@@ -126,42 +138,5 @@ func (c indexCollector) Collect(out chan<- prometheus.Metric) {
 	count(lookups, s.Lookups-min(s.Found, s.Lookups), "nothing")
 	count(foundTokens, s.Tokens)
 	count(hashedPages, s.Hashed, "hashed")
-	count(hashedPages, s.Recalled, "remembered")
-}
-
-var (
-	announcedPages = prometheus.NewDesc("warmpath_kv_tier_announced_pages_total", "KV pages that routers were told of.", []string{"change"}, nil)
-	announcedBytes = prometheus.NewDesc("warmpath_kv_tier_announced_bytes_total", "Bytes of these messages.", nil, nil)
-	announcements  = prometheus.NewDesc("warmpath_kv_tier_announcements_total", "Messages to routers of what the KV tier holds, and answers.", []string{"kind"}, nil)
-	unannounced    = prometheus.NewDesc("warmpath_kv_tier_unannounced_pages_total", "KV pages of too many kinds to tell of.", nil, nil)
-)
-
-// Collector returns the announcer's metrics, all of which begin with warmpath_kv_tier_.
-func (a *Announcer) Collector() prometheus.Collector { return announcerCollector{a} }
-
-type announcerCollector struct{ announcer *Announcer }
-
-// Describe implements prometheus.Collector.
-func (announcerCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{announcedPages, announcedBytes, announcements, unannounced} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c announcerCollector) Collect(out chan<- prometheus.Metric) {
-	n := &c.announcer.count
-	count := func(d *prometheus.Desc, v uint64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	count(announcedPages, n.pages.Load(), "stored")
-	count(announcedPages, n.gone.Load(), "gone")
-	count(announcedBytes, n.bytes.Load())
-	for kind, v := range map[string]uint64{
-		"message": n.messages.Load(), "failed": n.failed.Load(), "contents": n.contents.Load(), "missed": n.missed.Load(), "lost": n.lost.Load(),
-		"malformed": n.malformed.Load(), "forgotten": n.forgotten.Load(),
-	} {
-		count(announcements, v, kind)
-	}
-	count(unannounced, n.leftOut.Load())
+	count(hashedPages, s.Remembered, "remembered")
 }

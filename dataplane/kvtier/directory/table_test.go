@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -9,11 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// FuzzTable plays a script on a small table and on a map: who holds what is the same, however often it is made anew.
+// FuzzTable plays a script on a small table and on a map, which must have the same holders after
+// any number of copies.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte("some pages come, and some of them go again"))
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 255, 255, 254, 7, 8, 9})
@@ -28,7 +29,7 @@ func FuzzTable(f *testing.F) {
 			}
 			switch {
 			case what < 160:
-				require.Equal(t, !truth[page][holder], tab.set(tab.place(page), holder))
+				require.Equal(t, !truth[page][holder], tab.set(tab.insert(page), holder))
 				truth[page][holder] = true
 			case what < 240:
 				if held := tab.find(page); held != nil {
@@ -38,7 +39,7 @@ func FuzzTable(f *testing.F) {
 				}
 				delete(truth[page], holder)
 			case what < 248:
-				tab.forget(holder)
+				tab.removeHolder(holder)
 				for _, by := range truth {
 					delete(by, holder)
 				}
@@ -58,111 +59,111 @@ func FuzzTable(f *testing.F) {
 				require.Equal(t, by[holder], held != nil && held[holder/64]>>(holder%64)&1 == 1)
 			}
 		}
-		require.Equal(t, live, tab.used-tab.dead)
+		require.Equal(t, live, tab.used-tab.unheld)
 	})
 }
 
-// oneNode makes an index that has learnt of one node.
-func oneNode(maxBytes int) (*Index, *node, []store.Kind) {
+// oneNode makes an index that has learnt one node.
+func oneNode(maxBytes int) (*Index, *node, []proto.Kind) {
 	x := New(Config{MaxBytes: maxBytes})
-	n := &node{name: "a", learnt: true}
-	x.nodes["a"] = n
-	x.SetPlaces(map[string]uint32{"a": 1})
-	return x, n, []store.Kind{{ID: 1, Model: "m", Tokens: 1, Open: true}}
+	n := &node{name: "a", known: true}
+	x.contents.nodes["a"] = n
+	x.SetNodes(map[string]uint32{"a": 1})
+	return x, n, []proto.Kind{{ID: 1, Model: "m", PageSize: 1, Open: true}}
 }
 
-// What finds no room is left out and counted, and there is room again when other pages are gone.
+// Pages without room are left out and counted, and removed pages make room again.
 func TestMemoryIsBounded(t *testing.T) {
 	const bound = 1 << 20 // 65,536 slots
 	x, n, kinds := oneNode(bound)
-	m := report{kind: kindTell, kinds: kinds}
+	m := announce.Report{Type: announce.TypeChanges, Kinds: kinds}
 	for i := range 100_000 {
-		m.changes = append(m.changes, store.Change{Page: uint64(i+1) << 20})
+		m.Changes = append(m.Changes, proto.Change{Page: uint64(i+1) << 20})
 	}
-	x.applyLocked(n, &m)
+	x.contents.apply(n, &m)
 	st := x.Status()
-	require.LessOrEqual(t, x.table.bytes(), bound)
+	require.LessOrEqual(t, x.contents.table.bytes(), bound)
 	require.EqualValues(t, 100_000-st.Pages, st.LeftOut)
 	require.Greater(t, st.Pages, 50_000)
 	require.Equal(t, st.Pages, st.Nodes[0].Pages)
-	for i := range m.changes {
-		m.changes[i].Gone = i%2 == 0
+	for i := range m.Changes {
+		m.Changes[i].Removed = i%2 == 0
 	}
-	m.changes = m.changes[:60_000]
-	x.applyLocked(n, &m)
-	for i := range m.changes {
-		m.changes[i] = store.Change{Page: uint64(i+1) << 40}
+	m.Changes = m.Changes[:60_000]
+	x.contents.apply(n, &m)
+	for i := range m.Changes {
+		m.Changes[i] = proto.Change{Page: uint64(i+1) << 40}
 	}
-	m.changes = m.changes[:20_000]
-	x.applyLocked(n, &m)
+	m.Changes = m.Changes[:20_000]
+	x.contents.apply(n, &m)
 	require.Equal(t, st.LeftOut, x.Status().LeftOut, "there is room again")
-	for i := range m.changes {
-		held := x.table.find(m.changes[i].Page)
+	for i := range m.Changes {
+		held := x.contents.table.find(m.Changes[i].Page)
 		require.True(t, held != nil && held[0] == 1)
 	}
 	// A node that is gone gives its memory back.
-	x.SetPlaces(map[string]uint32{"b": 1})
+	x.SetNodes(map[string]uint32{"b": 1})
 	st = x.Status()
 	require.Zero(t, st.Pages)
-	require.Less(t, x.table.bytes(), bound/8)
-	require.Nil(t, x.known.Load())
+	require.Less(t, x.contents.table.bytes(), bound/8)
+	require.Nil(t, x.contents.view.Load())
 }
 
-// More nodes than a word has bits are told apart, up to the bound of them.
+// More nodes than a word has bits are told apart, up to maxHolders.
 func TestManyNodes(t *testing.T) {
 	x := New(Config{})
-	places := map[string]uint32{}
+	nodes := map[string]uint32{}
 	prompt := ids(1, 64)
-	pages := store.PageHashes(prompt, 1, "")
-	for i := range mostHolders + 10 {
+	pages := proto.PageHashes(prompt, 1, "")
+	for i := range maxHolders + 10 {
 		name := strconv.Itoa(i)
-		places[name] = uint32(i + 1)
-		n := &node{name: name, learnt: true}
-		x.nodes[name] = n
-		m := report{kind: kindTell, kinds: []store.Kind{{ID: 1, Model: "m", Tokens: 1, Open: true}}}
+		nodes[name] = uint32(i + 1)
+		n := &node{name: name, known: true}
+		x.contents.nodes[name] = n
+		m := announce.Report{Type: announce.TypeChanges, Kinds: []proto.Kind{{ID: 1, Model: "m", PageSize: 1, Open: true}}}
 		for _, h := range pages[:1+i%len(pages)] {
-			m.changes = append(m.changes, store.Change{Page: binary.BigEndian.Uint64(h[:8])})
+			m.Changes = append(m.Changes, proto.Change{Page: h.Name()})
 		}
-		x.applyLocked(n, &m)
+		x.contents.apply(n, &m)
 	}
-	x.SetPlaces(places)
-	got := x.Stored(nil, routing.Asked{Model: "m", Tokens: prompt})
-	require.Len(t, got, mostHolders)
+	x.SetNodes(nodes)
+	got := x.Stored(nil, routing.TierQuery{Model: "m", Tokens: prompt})
+	require.Len(t, got, maxHolders)
 	for _, s := range got {
 		require.Equal(t, 1+int(s.Place-1)%len(pages), s.Tokens, "place %d", s.Place)
 	}
 	require.EqualValues(t, 10, x.Status().Unkept)
 }
 
-// Look-ups run beside changes, and never find what was never there.
+// Lookups run beside changes, and never find a page that no tier held.
 func TestLookupsBesideChanges(t *testing.T) {
 	x, n, kinds := oneNode(0)
-	x.cfg.MaxBytes = 64 << 20
+	x.contents.maxBytes = 64 << 20
 	known, never := ids(1, 600), ids(2, 600)
-	m := report{kind: kindTell, kinds: kinds}
-	for _, h := range store.PageHashes(known, 1, "") {
-		m.changes = append(m.changes, store.Change{Page: binary.BigEndian.Uint64(h[:8])})
+	m := announce.Report{Type: announce.TypeChanges, Kinds: kinds}
+	for _, h := range proto.PageHashes(known, 1, "") {
+		m.Changes = append(m.Changes, proto.Change{Page: h.Name()})
 	}
 	x.mu.Lock()
-	x.applyLocked(n, &m)
+	x.contents.apply(n, &m)
 	x.mu.Unlock()
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {
 		readers.Go(func() {
-			var dst []routing.Shelf
+			var dst []routing.TierMatch
 			for {
 				select {
 				case <-stop:
 					return
 				default:
 				}
-				dst = x.Stored(dst[:0], routing.Asked{Model: "m", Tokens: known})
+				dst = x.Stored(dst[:0], routing.TierQuery{Model: "m", Tokens: known})
 				if len(dst) != 1 || dst[0].Tokens != len(known) {
 					t.Errorf("%v of a prompt that is held all the time", dst)
 					return
 				}
-				if dst = x.Stored(dst[:0], routing.Asked{Model: "m", Tokens: never}); len(dst) != 0 {
+				if dst = x.Stored(dst[:0], routing.TierQuery{Model: "m", Tokens: never}); len(dst) != 0 {
 					t.Errorf("%v of a prompt that nobody has", dst)
 					return
 				}
@@ -171,48 +172,48 @@ func TestLookupsBesideChanges(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 300 { // many tables, one after the other
-		var more report
-		more.kind, more.kinds = kindTell, kinds
+		var more announce.Report
+		more.Type, more.Kinds = announce.TypeChanges, kinds
 		for range 500 {
-			more.changes = append(more.changes, store.Change{Page: rng.Uint64(), Gone: rng.IntN(3) == 0})
+			more.Changes = append(more.Changes, proto.Change{Page: rng.Uint64(), Removed: rng.IntN(3) == 0})
 		}
 		x.mu.Lock()
-		x.applyLocked(n, &more)
+		x.contents.apply(n, &more)
 		x.mu.Unlock()
 	}
 	close(stop)
 	readers.Wait()
 }
 
-// A look-up ends after so much work, says less then, and the next ones get further.
+// A lookup ends after bounded work; the next ones of the prompt get further.
 func TestLookupsAreBounded(t *testing.T) {
 	for _, page := range []int{1, 16} {
 		x := stocked(t, 1, 0, page, ids(1, 200_000))
-		ask := routing.Asked{Model: "m", Tokens: ids(1, 200_000)}
+		ask := routing.TierQuery{Model: "m", Tokens: ids(1, 200_000)}
 		last, rounds := 0, 0
 		for ; rounds < 20; rounds++ {
 			before := x.Status().Hashed
 			got := x.Stored(nil, ask)
 			require.Len(t, got, 1)
-			require.LessOrEqual(t, x.Status().Hashed-before, uint64(mostHashed/pageCost+mostStretch))
+			require.LessOrEqual(t, x.Status().Hashed-before, uint64(maxHashed/pageCost+maxSegment))
 			require.GreaterOrEqual(t, got[0].Tokens, last)
 			if got[0].Tokens == last {
 				break
 			}
 			last = got[0].Tokens
 		}
-		require.Equal(t, min(200_000, mostPages*page), last, "page %d after %d look-ups", page, rounds)
+		require.Equal(t, min(200_000, maxPages*page), last, "page %d after %d look-ups", page, rounds)
 		require.Greater(t, rounds, 1)
 	}
 }
 
-// A prompt that differs from a remembered one in any one token is another one.
-func TestMemoIsExact(t *testing.T) {
+// A prompt that differs from a remembered one in one token is another prompt.
+func TestHashCacheIsExact(t *testing.T) {
 	const page = 16
 	known := ids(3, 1024)
 	x := stocked(t, 1, 0, page, known)
 	ask := func(ids []uint32) int {
-		got := x.Stored(nil, routing.Asked{Model: "m", Tokens: ids})
+		got := x.Stored(nil, routing.TierQuery{Model: "m", Tokens: ids})
 		if len(got) == 0 {
 			return 0
 		}

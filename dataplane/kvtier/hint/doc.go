@@ -1,22 +1,24 @@
-// Package hint is the message by which a router tells the sidecar of the node that it has chosen which KV pages to pull from another
-// node's tier: they are then on their way before the engine asks for them.
+// Package hint encodes pull hints: messages by which a router tells the sidecar of the chosen node
+// which KV pages to pull from another node's tier before the engine asks for them.
 //
-// A hint is sent once, over the cluster's bus, to a subject of the node's own ([Subject]). Nobody answers: one that is lost, late or wrong costs
-// at most the time that the engine's own question to its tier would have saved.
+// A hint is sent once over the cluster's messages, to a subject of the node's own ([Subject]),
+// and is not answered. A lost, late or wrong hint costs at most the time that the engine's own
+// question to its tier would have saved.
 //
-// # The message
+// # Format
 //
 // Numbers are little-endian:
 //
 //	version u8 = 1
-//	page    u32   tokens of a page; 0: of any size
-//	have    u32   leading tokens that the engine has itself, whose pages nobody will ask for
+//	page    u32   tokens of a page; 0: any size
+//	have    u32   leading tokens in the engine's prefix cache, whose pages are not needed
 //	model   u16 and as many bytes, as the engine names it
-//	salt    u16 and as many bytes; none: pages without a salt
-//	tokens  u32 and as many ids of 4 bytes: the beginning of the prompt, from its first token on
+//	salt    u16 and as many bytes; none: no cache salt
+//	tokens  u32 and as many ids of 4 bytes: the prompt from its first token on
 //	from    the rest, at most 255 bytes: the node whose tier is expected to have the pages; none: any
 //
-// NATS takes messages of 1 MiB, so a hint has at most [MaxBytes]: longer prompts are cut to whole pages.
+// NATS takes messages of 1 MiB, so a hint has at most [MaxBytes], and longer prompts are cut to
+// whole pages.
 //
 // # Concurrency
 //
@@ -24,9 +26,9 @@
 //
 // # Ownership
 //
-// What [Parse] returns aliases the message.
+// The result of [Parse] aliases the message.
 //
 // # Errors
 //
-// [ErrMalformed] is a message that is no hint, [ErrVersion] one of another version.
+// [ErrMalformed] is a message that is no hint, [ErrVersion] a hint of another version.
 package hint

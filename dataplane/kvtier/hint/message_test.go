@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
 )
 
-// naive reads a message as its table in doc.go says, field by field from a stream.
+// naive reads the fields of doc.go's table one by one from a stream.
 func naive(data []byte) (m hint.Message, ok bool) {
 	if len(data) > hint.MaxBytes {
 		return m, false
@@ -53,12 +53,12 @@ func naive(data []byte) (m hint.Message, ok bool) {
 		return m, false
 	}
 	m.From, _ = io.ReadAll(r)
-	m.PageSize, m.Have, m.Same = int(page), int(have), data[:len(data)-len(m.From)]
+	m.PageSize, m.Have, m.Pages = int(page), int(have), data[:len(data)-len(m.From)]
 	fits := page == 0 || tokens%page == 0
 	return m, version == 1 && page <= math.MaxInt32 && have < tokens && fits && len(m.From) <= 255
 }
 
-// whole is a message as a router makes it.
+// whole returns a message as routers make it.
 func whole(p hint.Pages, from string) []byte {
 	data, n := hint.Append(nil, &p)
 	if n == 0 {
@@ -91,7 +91,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for i, pair := range [][2][]byte{{got.Model, want.Model}, {got.Salt, want.Salt}, {got.IDs, want.IDs}, {got.From, want.From}, {got.Same, want.Same}} {
+		for i, pair := range [][2][]byte{{got.Model, want.Model}, {got.Salt, want.Salt}, {got.IDs, want.IDs}, {got.From, want.From}, {got.Pages, want.Pages}} {
 			if !bytes.Equal(pair[0], pair[1]) {
 				t.Fatalf("text %d is %q, want %q", i, pair[0], pair[1])
 			}
@@ -128,7 +128,6 @@ func TestLongPromptsAreCutToWholePages(t *testing.T) {
 	assert.Nil(t, hint.AppendFrom(nil, strings.Repeat("n", 256)), "a name that cannot be")
 }
 
-// What says nothing is not sent.
 func TestNothingToHint(t *testing.T) {
 	long := strings.Repeat("x", 1<<16)
 	for name, p := range map[string]hint.Pages{
@@ -142,18 +141,18 @@ func TestNothingToHint(t *testing.T) {
 	}
 }
 
-// Hints for the same pages are equal but for who is expected to have them.
-func TestSame(t *testing.T) {
+// Hints for the same pages differ in the expected node alone.
+func TestPagesOfEqualHints(t *testing.T) {
 	p := hint.Pages{PageSize: 4, Model: "m", Tokens: ids(8)}
 	a, err := hint.Parse(whole(p, "a"))
 	require.NoError(t, err)
 	b, err := hint.Parse(whole(p, "other"))
 	require.NoError(t, err)
-	assert.Equal(t, a.Same, b.Same)
+	assert.Equal(t, a.Pages, b.Pages)
 	p.Salt = "s"
 	c, err := hint.Parse(whole(p, "a"))
 	require.NoError(t, err)
-	assert.NotEqual(t, a.Same, c.Same)
+	assert.NotEqual(t, a.Pages, c.Pages)
 }
 
 func TestSubject(t *testing.T) {

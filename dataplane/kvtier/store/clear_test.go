@@ -6,16 +6,18 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// clear has the tier drop all pages of the engine's model.
+// clear has the store drop all pages of the engine's model.
 func (e *engine) clear() (pages uint64, told, missing uint32) {
 	e.t.Helper()
 	body := e.must(opClear, 0, binary.LittleEndian.AppendUint32(nil, uint32(patience.Milliseconds())))
 	return binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint32(body[8:]), binary.LittleEndian.Uint32(body[12:])
 }
 
-// retire says that the engine's weights are others now, and leaves.
+// retire tells the store that the engine has loaded other weights, and leaves.
 func (e *engine) retire() {
 	e.t.Helper()
 	if err := e.tell(opRetire, 0, nil); err != nil {
@@ -24,7 +26,7 @@ func (e *engine) retire() {
 	e.conn.Close()
 }
 
-// weightName is a rank of a model with some weights.
+// weightName names a rank of a model with some weights.
 func weightName(model, weights, rank string) string {
 	return fmt.Sprintf(`{"model":%q,"weights":%q,"rank":%q,"pp":"0/1","cp":"0/1","pool":"kv","tokens":%d}`, model, weights, rank, testTokens)
 }
@@ -33,7 +35,7 @@ func TestClear(t *testing.T) {
 	tier := serve(t, Config{})
 	a, b := dialTier(t, tier, weightName("m", "1", "0/2")), dialTier(t, tier, weightName("m", "1", "1/2"))
 	old, other := dialTier(t, tier, weightName("m", "0", "0/2")), dialTier(t, tier, weightName("n", "1", "0/2"))
-	var hashes []Hash
+	var hashes []proto.Hash
 	for _, e := range []*engine{a, b, old, other} {
 		hashes = e.store(1, 40)
 	}
@@ -75,10 +77,10 @@ func TestClear(t *testing.T) {
 	eventually(t, "no page stays that nobody finds", func() bool {
 		return tier.Stats().Pages == 40+40+poolTokens/testTokens
 	})
-	tier.mu.Lock()
-	defer tier.mu.Unlock()
-	if x := tier.index; x.gone != 0 || len(x.spaces) != len(x.names) {
-		t.Errorf("%d namespaces of %d names, %d of them discarded", len(x.spaces), len(x.names), x.gone)
+	tier.pages.mu.Lock()
+	defer tier.pages.mu.Unlock()
+	if x := tier.pages.index; x.spaces.discarded != 0 || len(x.spaces.byID) != len(x.spaces.byName) {
+		t.Errorf("%d namespaces of %d names, %d of them discarded", len(x.spaces.byID), len(x.spaces.byName), x.spaces.discarded)
 	}
 }
 
@@ -113,7 +115,7 @@ func TestClearAtPeers(t *testing.T) {
 	}
 }
 
-// A peer that was out of reach at a clear drops its pages before it gives any.
+// A peer that was out of reach during a clear drops its pages before it gives any.
 func TestClearOfAPeerOutOfReach(t *testing.T) {
 	a, b := pair(t, nil)
 	on, here := dialTier(t, a, weightName("m", "1", "0/1")), dialTier(t, b, weightName("m", "1", "0/1"))
@@ -134,32 +136,32 @@ func TestClearOfAPeerOutOfReach(t *testing.T) {
 	}
 }
 
-// Who knows of another clear gets nothing, whoever is behind.
+// A store that knows of other clears gets no pages, in either direction.
 func TestPagesOfAnotherClear(t *testing.T) {
 	tier := serve(t, Config{})
 	e := dialTier(t, tier, weightName("m", "1", "0/1"))
 	e.clear()
 	hashes := e.store(1, 3)
-	r, ok := tier.spaceOf(tier.current(weightName("m", "1", "0/1")))
+	r, ok := tier.pages.request(tier.pages.current(weightName("m", "1", "0/1")))
 	if !ok || r.stamp == 0 {
 		t.Fatalf("after a clear: %+v, %t", r, ok)
 	}
 	for by, want := range map[int64]bool{-1: false, 0: true, 1: false} {
 		ask := r
 		ask.stamp = uint64(int64(r.stamp) + by)
-		ns, known := tier.known(&ask)
-		if known != want || known && tier.look(ns, hashes) != 3 {
+		ns, known := tier.pages.requested(&ask)
+		if known != want || known && tier.pages.holds(ns, hashes) != 3 {
 			t.Errorf("a peer whose last clear is %d away: %t", by, known)
 		}
 	}
 	before := r.stamp
 	e.clear()
-	if r, _ := tier.spaceOf(tier.current(r.name)); r.stamp <= before {
+	if r, _ := tier.pages.request(tier.pages.current(r.name)); r.stamp <= before {
 		t.Errorf("a clear has the stamp %d after %d", r.stamp, before)
 	}
 }
 
-// Weights that changed leave no pages behind, unless another engine has them still.
+// A change of weights leaves no pages behind, unless another engine uses the old ones.
 func TestRetire(t *testing.T) {
 	tier := serve(t, Config{})
 	name := func(rank string) string { return weightName("m", "1", rank) }
@@ -183,46 +185,46 @@ func TestRetire(t *testing.T) {
 		t.Errorf("%d of 10 pages for an engine that has come back", n)
 	}
 	again.retire()
-	eventually(t, "nothing is left", func() bool { return tier.Stats().Pages == 0 && tier.Stats().Spaces == 0 })
+	eventually(t, "nothing is left", func() bool { return tier.Stats().Pages == 0 && tier.Stats().Namespaces == 0 })
 }
 
-// Names come and go without end, with pages in them; what is told of them is what is held.
+// Namespaces come and go with pages in them, and the feed stays equal to the contents.
 func TestNamespacesMakeRoom(t *testing.T) {
 	tier := newFeedTier(t)
 	f := &follower{t: t, tier: tier, room: 100, set: map[held]bool{}}
-	f.at, _ = tier.Follow()
+	f.at, _ = tier.Feed().Follow()
 	keep := spaceOfRank(t, "kept", "0/1", "0/1", "kv", "bf16")
-	ns, err := tier.open(keep, 4096)
+	ns, err := tier.pages.open(keep, 4096)
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, tier, ns, chain(1, 2)...)
 	for i := range uint32(3 * maxNamespaces) {
 		name := weightName("m", strconv.FormatUint(uint64(i), 10), "0/1")
-		ns, err := tier.open(name, 4096)
+		ns, err := tier.pages.open(name, 4096)
 		if err != nil {
 			t.Fatal(err)
 		}
 		put(t, tier, ns, chain(i+2, 2)...)
-		tier.left(name, i%3 == 0)
+		tier.pages.closeConnection(name, i%3 == 0)
 		if i%100 == 0 {
 			f.follow(func() {})
 		}
 	}
 	f.follow(func() {})
-	tier.collect()
+	tier.pages.collect()
 	kinds := map[uint64][]uint32{}
-	tier.mu.Lock()
-	x := tier.index
-	for _, k := range x.feed.kinds {
+	tier.pages.mu.Lock()
+	x := tier.pages.index
+	for _, k := range x.changes.kinds {
 		if len(k.members) > 0 {
 			kinds[k.ID] = k.members
 		}
 	}
-	names, spaces, live := len(x.names), len(x.spaces), x.liveKinds()
-	tier.mu.Unlock()
-	if names > wantedKinds || spaces != names || live != names || len(x.feed.kinds) > wantedKinds+1 {
-		t.Errorf("%d names, %d namespaces and %d kinds in %d places, want %d at most", names, spaces, live, len(x.feed.kinds), wantedKinds)
+	names, spaces, live := len(x.spaces.byName), len(x.spaces.byID), x.changes.liveKinds()
+	tier.pages.mu.Unlock()
+	if names > usualKinds || spaces != names || live != names || len(x.changes.kinds) > usualKinds+1 {
+		t.Errorf("%d names, %d namespaces and %d kinds in %d places, want %d at most", names, spaces, live, len(x.changes.kinds), usualKinds)
 	}
 	want := truth(tier, kinds)
 	if len(want) == 0 || len(f.set) != len(want) {
@@ -233,13 +235,14 @@ func TestNamespacesMakeRoom(t *testing.T) {
 			t.Errorf("page %x of kind %x is not known", h.page, h.kind)
 		}
 	}
-	if n := tier.exists(tier.current(keep), chain(1, 2)); n != 2 {
+	if n := tier.engines.lookup(tier.pages.current(keep), chain(1, 2)); n != 2 {
 		t.Errorf("%d of 2 pages of the engine that stayed", n)
 	}
 }
 
-// FuzzClearAgainstNaive: whatever is stored, read, cleared and retired, in whatever order, a page
-// is found if and only if it was published since the last clear of its name; all room comes back.
+// FuzzClearAgainstNaive plays stores, reads, clears and retirements in any order: a page is found
+// if and only if it was published since the last clear of its name, and all slots become free in
+// the end.
 func FuzzClearAgainstNaive(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 64, 65, 192, 0, 128, 200, 130, 210, 64})
 	f.Add([]byte("pages are stored, read and cleared in any order"))
@@ -249,8 +252,8 @@ func FuzzClearAgainstNaive(f *testing.F) {
 		names := []string{"m", weightName("n", "1", "0/1")}
 		spaces := make([]uint32, len(names))
 		for i, name := range names {
-			spaces[i], _ = x.space(name, size)
-			x.enter(name)
+			spaces[i], _ = x.spaces.get(name, size)
+			x.spaces.open(name)
 		}
 		type writing struct {
 			at key
@@ -262,12 +265,12 @@ func FuzzClearAgainstNaive(f *testing.F) {
 		stamp := uint64(0)
 		for _, b := range script {
 			i := int(b) & 1
-			ns := x.names[names[i]]
-			k := key{ns, Hash{b >> 1 & (hashes - 1)}}
+			ns := x.spaces.byName[names[i]]
+			k := key{ns, proto.Hash{b >> 1 & (hashes - 1)}}
 			switch b >> 5 {
 			case 0, 1:
 				store(x, k)
-				if x.find(k) != none {
+				if x.table.find(k) != none {
 					want[k] = true
 				}
 			case 2:
@@ -276,12 +279,12 @@ func FuzzClearAgainstNaive(f *testing.F) {
 				}
 			case 3:
 				for _, w := range filling {
-					x.publish(w.at.ns, []Hash{w.at.hash}, []int32{w.e}, nil)
+					x.publish(w.at.ns, []proto.Hash{w.at.hash}, []int32{w.e}, nil)
 					want[w.at] = true
 				}
 				filling = nil
 			case 4:
-				if e := x.find(k); e != none {
+				if e := x.table.find(k); e != none {
 					x.pin(e)
 					pins[e]++
 				}
@@ -294,23 +297,23 @@ func FuzzClearAgainstNaive(f *testing.F) {
 				clear(pins)
 			case 6:
 				stamp++
-				x.clear(x.spaces[ns].family, stamp)
+				x.spaces.clear(x.spaces.byID[ns].model, stamp)
 			case 7:
 				for at := 0; at >= 0; at = x.collect(at) {
 				}
 			}
 			for i, name := range names {
-				ns := x.names[name]
+				ns := x.spaces.byName[name]
 				for h := range byte(hashes) {
-					k := key{ns, Hash{h}}
-					if got := x.serves(ns) && x.find(k) != none; got != want[k] {
+					k := key{ns, proto.Hash{h}}
+					if got := x.spaces.serves(ns) && x.table.find(k) != none; got != want[k] {
 						t.Fatalf("page %d of name %d: %t, want %t", h, i, got, want[k])
 					}
 				}
 			}
 		}
 		for _, w := range filling {
-			x.abandon(w.e)
+			x.drop(w.e)
 		}
 		for e, n := range pins {
 			for range n {
@@ -318,30 +321,30 @@ func FuzzClearAgainstNaive(f *testing.F) {
 			}
 		}
 		for i, name := range names {
-			x.clear(x.spaces[x.names[name]].family, stamp+1+uint64(i))
-			x.leave(name, true)
+			x.spaces.clear(x.spaces.byID[x.spaces.byName[name]].model, stamp+1+uint64(i))
+			x.spaces.close(name, true)
 		}
 		for at := 0; at >= 0; at = x.collect(at) {
 		}
-		if len(x.pages) != 0 || len(x.spaces) != 0 || len(x.names) != 0 || x.gone != 0 || x.stats.used != 0 || x.stats.pinned != 0 {
-			t.Errorf("at the end: %d pages, %d namespaces, %d names, %d discarded, %+v", len(x.pages), len(x.spaces), len(x.names), x.gone, x.stats)
+		if len(x.table.byKey) != 0 || len(x.spaces.byID) != 0 || len(x.spaces.byName) != 0 || x.spaces.discarded != 0 || x.stats.used != 0 || x.stats.pinned != 0 {
+			t.Errorf("at the end: %d pages, %d namespaces, %d names, %d discarded, %+v", len(x.table.byKey), len(x.spaces.byID), len(x.spaces.byName), x.spaces.discarded, x.stats)
 		}
 	})
 }
 
 func TestClearsAreBounded(t *testing.T) {
 	tier := newFeedTier(t)
-	tier.adopt(clears{"far ahead": uint64(time.Now().Add(2 * clearSkew).UnixNano())})
-	if len(tier.cleared()) != 0 {
+	tier.pages.adopt(clears{"far ahead": uint64(time.Now().Add(2 * maxClearSkew).UnixNano())})
+	if len(tier.pages.adopt(nil)) != 0 {
 		t.Error("a clear of the day after tomorrow is believed")
 	}
 	for i := range 3 * maxNamespaces {
-		tier.adopt(clears{strconv.Itoa(i): uint64(i + 1)})
+		tier.pages.adopt(clears{strconv.Itoa(i): uint64(i + 1)})
 	}
-	if n := len(tier.cleared()); n != maxNamespaces {
+	if n := len(tier.pages.adopt(nil)); n != maxNamespaces {
 		t.Errorf("%d clears are remembered, want %d", n, maxNamespaces)
 	}
-	if tier.cleared()[strconv.Itoa(3*maxNamespaces-1)] == 0 {
+	if tier.pages.adopt(nil)[strconv.Itoa(3*maxNamespaces-1)] == 0 {
 		t.Error("the last clear is forgotten")
 	}
 }

@@ -1,53 +1,78 @@
-// Package store keeps KV pages of a node's engines in host memory, gives them to any engine of the node, and pulls what is missing from
-// the tiers of other nodes: an SGLang engine's third cache level.
+// Package store keeps the KV pages of a node's engines in host memory, gives them to any engine
+// of the node, and pulls absent pages from the stores of other nodes: the third cache level of an
+// SGLang engine.
 //
-// Pages are named by SGLang's own hash, in a namespace that tells the model, its weights, the rank, the layout and the type of the bytes (the package in
-// integrations/sglang makes the name). Weights that change leave a namespace that nobody uses, and its pages (spaces.go); a clear drops those of a model,
-// here and at peers (clear.go). One memfd holds them, cut into slabs of equal slots. wire.go describes the protocol with engines on a
-// Unix socket, peerwire.go the one between tiers on TCP, trust.go how they know each other; bytes of pages move by shared memory and by NIXL.
+// A page is named by SGLang's hash within a namespace, which names the model, weights, rank,
+// memory layout and data type (the package in integrations/sglang writes it). A change of weights
+// leaves an unused namespace, which is discarded with its pages; a clear discards the pages of a
+// model here and at peers (clear.go). One memfd holds all pages in slabs of equal slots. Engines
+// use the protocol of enginewire.go on a Unix socket, stores that of peerwire.go on TCP,
+// authenticated as in handshake.go. Bytes of pages move by shared memory and by NIXL.
 //
-// # Who writes where
+//	type          job
+//	Store         composition: New, Run, Close, statistics
+//	pages         lock of the index, and lifetime of the arena
+//	index         pages and their slots: pageTable, evictor, namespaces, changeLog
+//	leases        pins of readers
+//	engineServer  connections of engines: engineSession
+//	peerServer    connections of other stores: peerSession
+//	peerClient    questions to other stores, and pulls: peer, link, incoming
+//	transport     NIXL agents
+//	prefetcher    pull hints of routers
+//	warmer        pages of other nodes for new namespaces
+//	Feed          changes, for package announce
 //
-// No process writes to memory of another, so that one that is stopped, late or dead can do no harm:
+// # Writers
 //
-//   - To store, the tier copies from the engine's pool, which it maps read-only, into room that nobody sees. The engine confirms that it was waiting all the while;
-//     only then are the pages readable. One that gave up, and has reused its pages, never confirms.
-//   - To read, the engine copies from the tier's memory, which it maps read-only, under a lease that keeps the pages where they are. It counts the lease
-//     from before it asked, so it knows by its own clock alone that what it copied was what it asked for.
-//   - A peer reads by NIXL under a lease too, and into room that nobody sees until it is done. A transfer that was given up may write
-//     for longer: its room is used for nothing else until the transfer is settled.
+// No process writes to memory of another process, so a stopped, late or dead process does no harm:
+//
+//   - To store, the sidecar copies from the engine's pool, which it maps read-only, into slots that no
+//     reader sees. The engine then confirms that it waited all the while, and only that makes the pages
+//     readable. An engine that gave up and reused its pages never confirms.
+//   - To read, the engine copies from the arena, which it maps read-only, under a lease that pins the
+//     pages. It counts the lease from before its question, so its own clock proves the copy valid.
+//   - A peer reads by NIXL, under a lease too, into slots that no reader sees. An abandoned transfer may
+//     write for longer: its slots stay in quarantine until the transfer has settled.
 //
 // # Eviction
 //
-// A use of a page is one of all pages before it, so leaves go first. Pages that were used again are kept apart from those that were not, in a proportion that is
-// learnt as in ARC: a prompt that comes once does not flush the tier, and on conversations it is not worse than LRU, as fixed shares are (TestPolicyOnTrace).
-// Pages of different sizes share the memory by slabs, which go to whom uses them.
+// A use of a page counts for all pages before it, so leaves are evicted first. Pages that were
+// used again are kept in a queue of their own, with a share that adapts as in ARC: a prompt that
+// comes once does not flush the store, and conversations fare no worse than with LRU, which they
+// do with fixed shares (TestPolicyOnTrace). Pages of different sizes share the memory by slabs,
+// which move to the size in use.
 //
-// # Hints
+// # Prefetch
 //
-// A router that sends a request here, and reckons with pages of another node's tier, says so at once (hints.go, package hint), so that they are on their way before the engine
-// asks. Such a pull is no use of any page: what comes is on probation, whatever it was before, and one hint brings a quarter of the tier at most.
+// A router that sends a request here and counts on pages of another node's tier says so at once,
+// by a pull hint (package hint), so that the pages are under way before the engine asks. Such a
+// pull is no use of a page: prefetched pages are on probation, and one hint pulls a quarter of
+// the store at most.
 //
-// # What a pull is worth
-//
-// When an engine asks, pages come from a peer only where they come faster than the engine computes them (worth.go): by what pulls from that peer took, and by
-// Config.Prefill. A router's hint is followed in any case. How fast engines copy pages from here is measured too, and told to routers (speed.go).
+// When an engine asks, pages come from a peer only where the link brings them faster than the
+// engine computes them, by the measured rate of pulls and Config.PrefillRate. The rate at which
+// engines read from this store is measured too, and announced to routers.
 //
 // # Concurrency
 //
-// Tier's methods may be called from any goroutine. Tier.mu guards the index, leases and pulls, and is held for look-ups only, never for I/O or a copy; peerSet.mu,
-// transport.mu, server.mu, peerServer.mu guard tables and are taken alone; speed.mu guards samples and is taken alone; peer.asking is held for one
-// question to a peer, with a deadline. Goroutines,
-// all of which end with Run: one for each connection of an engine and of a peer, one for each peer, which connects and pulls, one each for leases, for warming and
-// for making NIXL's agents, one for each transfer in quarantine, and at most 16 for hints. hints.mu guards what hints are known, and is taken alone.
+// Store's methods may be called from any goroutine. pages.mu guards the index and is held for
+// lookups only, never for I/O or a copy. leases.mu, incoming.mu, peerClient.mu, transport.mu,
+// handshaker.mu, prefetcher.mu, rate.mu and the mu of both servers guard tables and are taken
+// alone. peer.asking is held for one question to a peer, with a deadline. All goroutines end with
+// Run: one for each connection of an engine or a peer, one for each peer, which connects and
+// pulls, one each for leases, for warming and for making NIXL's agents, one for each transfer in
+// quarantine, and at most 16 for hints.
 //
 // # Ownership
 //
-// Run owns what it starts; Close, after it, gives the memory back. Slices that are passed in are not kept. A session's buffers belong to its goroutine; a
-// pendingSet belongs to whom fills it, who commits or abandons it.
+// Run owns its goroutines; Close, after it, frees the memory. Arguments are not kept, except for
+// the bytes of a pull hint. The buffers of a session belong to its goroutine, and so does a
+// batch, which is committed or abandoned.
 //
 // # Errors
 //
-// [ErrConfig] for settings, [ErrTrust] for peers of another key or certificate, or of none, who are told so and refused, [ErrWire] and [ErrRegion] for clients and peers that break the protocol or their word, which ends their connection and no other,
-// [ErrPageSize] and [ErrNamespaces] for pages that cannot be kept, [ErrHint] for hints, [ErrClosed] after Close.
+// [ErrConfig] is for settings, [ErrTrust] for peers that are refused or refuse. [ErrWire] and
+// [ErrRegion] are for engines and peers that break the protocol, which ends their connection and no
+// other; [ErrPageSize] and [ErrNamespaces] for pages that cannot be kept, [ErrHint] for hints.
+// [ErrClosed] comes after Close.
 package store

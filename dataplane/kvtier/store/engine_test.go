@@ -17,6 +17,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 func TestMain(m *testing.M) {
@@ -26,19 +28,19 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for what must happen: generous, since nothing is measured.
+// patience bounds waits: generous, as these tests measure nothing.
 const patience = time.Minute
 
-// serve runs a tier until the test ends.
-func serve(t *testing.T, cfg Config) *Tier {
+// serve runs a store until the test ends.
+func serve(t *testing.T, cfg Config) *Store {
 	t.Helper()
 	tier, stop := serveUntil(t, cfg)
 	t.Cleanup(stop)
 	return tier
 }
 
-// serveUntil runs a tier until the returned call, which may be called twice.
-func serveUntil(t *testing.T, cfg Config) (tier *Tier, stop func()) {
+// serveUntil runs a store until the returned call, which may be called twice.
+func serveUntil(t *testing.T, cfg Config) (tier *Store, stop func()) {
 	t.Helper()
 	if cfg.Bytes == 0 {
 		cfg.Bytes = minBytes
@@ -46,11 +48,11 @@ func serveUntil(t *testing.T, cfg Config) (tier *Tier, stop func()) {
 	if cfg.Socket == "" {
 		cfg.Socket = filepath.Join(t.TempDir(), "kv.sock")
 	}
-	if cfg.Ask == 0 {
-		cfg.Ask = patience
+	if cfg.AskTimeout == 0 {
+		cfg.AskTimeout = patience
 	}
-	if cfg.pull == 0 {
-		cfg.pull = patience / 2
+	if cfg.pullTimeout == 0 {
+		cfg.pullTimeout = patience / 2
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -91,7 +93,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	within(t, patience, what, ok)
 }
 
-// within waits for a condition for so long.
+// within waits for a condition, for a given time.
 func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
@@ -111,7 +113,7 @@ const (
 	poolTokens = 256
 )
 
-// engine is the client side of the protocol with a host pool in layer_first layout, as SGLang has one.
+// engine is the client side of the protocol, with a host pool in SGLang's layer_first layout.
 type engine struct {
 	t     *testing.T
 	conn  *net.UnixConn
@@ -142,7 +144,7 @@ func newPool(t *testing.T) (*os.File, []byte) {
 	return f, data
 }
 
-// layerFirst are the pieces of a page in such a pool, K of all layers and then V.
+// layerFirst returns the pieces of a page in such a pool: K of all layers, then V.
 func layerFirst() []piece {
 	var pieces []piece
 	for i := range 2 * testLayers {
@@ -164,7 +166,7 @@ func dialRaw(t *testing.T, socket string) *engine {
 }
 
 // dialTier connects an engine.
-func dialTier(t *testing.T, tier *Tier, name string) *engine {
+func dialTier(t *testing.T, tier *Store, name string) *engine {
 	t.Helper()
 	e := dialRaw(t, tier.cfg.Socket)
 	e.file, e.pool = newPool(t)
@@ -224,7 +226,7 @@ func (e *engine) greet(m hello, files ...*os.File) (body []byte, fds []int, err 
 	return body, fds, err
 }
 
-// rest reads the body that a header announces; a refusal is an error.
+// rest reads the body of a header; a refusal is an error.
 func (e *engine) rest(head []byte) ([]byte, error) {
 	h, err := parseHeader(head)
 	if err != nil {
@@ -269,15 +271,15 @@ func (e *engine) must(op, flags uint8, body []byte) []byte {
 	return answer
 }
 
-// exists asks how many of the pages are there; wait lets the tier ask its peers.
-func (e *engine) exists(hashes []Hash, wait time.Duration) int {
+// exists returns the number of leading pages that the store has; wait lets it ask its peers.
+func (e *engine) exists(hashes []proto.Hash, wait time.Duration) int {
 	e.t.Helper()
 	r := request{hashes: hashes, wait: uint32(wait.Milliseconds())}
 	return int(binary.LittleEndian.Uint32(e.must(opExists, 0, r.encode(opExists))))
 }
 
-// get reads pages, and leaves them pinned; nil stands for one that is not there.
-func (e *engine) get(hashes []Hash, wait time.Duration) [][]byte {
+// get reads pages and leaves them pinned; nil stands for an absent page.
+func (e *engine) get(hashes []proto.Hash, wait time.Duration) [][]byte {
 	e.t.Helper()
 	r := request{hashes: hashes, lease: 30_000, wait: uint32(wait.Milliseconds())}
 	offsets, err := parseOffsets(e.must(opGet, 0, r.encode(opGet)), len(hashes))
@@ -293,7 +295,7 @@ func (e *engine) get(hashes []Hash, wait time.Duration) [][]byte {
 	return pages
 }
 
-// release gives back what the last get pinned.
+// release releases the last get.
 func (e *engine) release() {
 	e.t.Helper()
 	if err := e.tell(opRelease, 0, sequence(e.seq)); err != nil {
@@ -301,8 +303,8 @@ func (e *engine) release() {
 	}
 }
 
-// set stores pages that begin at the given tokens, and confirms where commit is set.
-func (e *engine) set(hashes []Hash, tokens []uint64, parent *Hash, commit bool) []byte {
+// set stores pages that begin at the given tokens, and commits where commit is set.
+func (e *engine) set(hashes []proto.Hash, tokens []uint64, parent *proto.Hash, commit bool) []byte {
 	e.t.Helper()
 	r := request{hashes: hashes, tokens: tokens}
 	flags := uint8(0)
@@ -319,7 +321,8 @@ func (e *engine) set(hashes []Hash, tokens []uint64, parent *Hash, commit bool) 
 	return results
 }
 
-// fill writes a page's bytes into the pool, as they follow from a number, and returns them in canonical form.
+// fill writes the bytes of a page into the pool, as they follow from a number, and returns them
+// in canonical form.
 func (e *engine) fill(token int, number uint64) []byte {
 	canonical := pageBytes(number)
 	at := canonical
@@ -330,7 +333,7 @@ func (e *engine) fill(token int, number uint64) []byte {
 	return canonical
 }
 
-// pageBytes is a page that no other number has.
+// pageBytes returns bytes that no other number has.
 func pageBytes(number uint64) []byte {
 	b := make([]byte, testBytes)
 	for i := 0; i < len(b); i += 8 {
@@ -339,17 +342,17 @@ func pageBytes(number uint64) []byte {
 	return b
 }
 
-// chain names n pages of a prompt.
-func chain(prompt uint32, n int) []Hash {
+// chain returns the hashes of n pages of a prompt.
+func chain(prompt uint32, n int) []proto.Hash {
 	tokens := make([]uint32, n*testTokens)
 	for i := range tokens {
 		tokens[i] = prompt
 	}
-	return PageHashes(tokens, testTokens, "")
+	return proto.PageHashes(tokens, testTokens, "")
 }
 
-// store puts n pages of a prompt into the tier through an engine. Page i has the bytes of prompt<<32 + i.
-func (e *engine) store(prompt uint32, n int) []Hash {
+// store stores n pages of a prompt through an engine. Page i has the bytes of prompt<<32 + i.
+func (e *engine) store(prompt uint32, n int) []proto.Hash {
 	e.t.Helper()
 	hashes := chain(prompt, n)
 	for at := 0; at < n; at += poolTokens / testTokens {
@@ -359,7 +362,7 @@ func (e *engine) store(prompt uint32, n int) []Hash {
 			e.fill(i*testTokens, uint64(prompt)<<32+uint64(at+i))
 			tokens = append(tokens, uint64(i*testTokens))
 		}
-		var parent *Hash
+		var parent *proto.Hash
 		if at > 0 {
 			parent = &hashes[at-1]
 		}
@@ -368,8 +371,9 @@ func (e *engine) store(prompt uint32, n int) []Hash {
 	return hashes
 }
 
-// check reads a prompt's pages and holds them against what store wrote. It returns how many were there, from the first on.
-func (e *engine) check(prompt uint32, hashes []Hash, wait time.Duration) int {
+// check reads pages of a prompt and compares them with the bytes of store. It returns the number
+// of leading pages.
+func (e *engine) check(prompt uint32, hashes []proto.Hash, wait time.Duration) int {
 	e.t.Helper()
 	pages := e.get(hashes, wait)
 	defer e.release()

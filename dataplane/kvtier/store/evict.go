@@ -1,79 +1,91 @@
 package store
 
-// The queues of a class. New pages are on probation; one that is used again is protected. So a prompt that comes once, however
-// long, passes through probation only. How many pages probation may have is learnt as in ARC (Megiddo and Modha, "ARC: a
-// self-tuning, low overhead replacement cache", FAST 2003): a page that comes back soon after it was evicted from one of the
-// queues says that this one should have been longer. A fixed share is worse than plain LRU on conversations, whose turns are used
-// once more and then never again; see TestPolicyOnTrace.
+import (
+	"slices"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
+
+// The queues of a size class. New pages are on probation; a page that is used again is protected.
+// So a prompt that comes once, however long, passes through probation only. The share of
+// probation adapts as in ARC (Megiddo and Modha, "ARC: a self-tuning, low overhead replacement
+// cache", FAST 2003): a page that returns soon after its eviction from a queue shows that this
+// queue should have been longer. A fixed share is worse than plain LRU on conversations, whose
+// turns are used once more and then never again; see TestPolicyOnTrace.
 const (
 	probation = iota
 	protected
 	queues
 )
 
-// class is all pages of one size. Each has its slabs, so that a page that leaves makes room for another without moving any.
-type class struct {
-	size  int64   // bytes of a slot
-	slabs int     // that it has
-	free  []int64 // offsets of free slots
-	queue [queues]queue
-	gone  [queues]ghosts // what was evicted from each
-	room  int            // pages that probation should have
+// policy selects the eviction policy. The zero value is plain LRU.
+type policy struct {
+	adapt bool // keep pages that were used again in a queue of their own, with an adaptive share
+	chain bool // count a use of a page for all pages before it, so that leaves are evicted first
 }
 
-// queue holds pages by last use; the last is the next to go.
+var adaptive = policy{adapt: true, chain: true}
+
+// evictor gives pages slots of the arena, and evicts pages where none is free.
+type evictor struct {
+	table     *pageTable
+	policy    policy
+	clock     uint64 // uses so far
+	classes   []sizeClass
+	slabs     []slab
+	slabBytes int64
+	drop      func(e int32) // removes an evicted page from the index
+	stats     evictStats
+}
+
+// evictStats only grow.
+type evictStats struct {
+	evicted, orphaned    int64 // orphaned: evicted before a child
+	promoted, slabsMoved int64 // from probation; between size classes
+}
+
+// sizeClass is all pages of one size. Each class has slabs of its own, so that an evicted page
+// makes room for another without a copy.
+type sizeClass struct {
+	size   int64   // bytes of a slot
+	slabs  int     // number of its slabs
+	free   []int64 // offsets of free slots
+	queue  [queues]queue
+	ghosts [queues]ghosts // pages evicted from each queue
+	target int            // pages that probation should have
+}
+
+// queue lists pages by last use, the least recently used one last.
 type queue struct {
 	head, tail int32
 	count      int
 }
 
-// slab is a piece of the arena that one class has.
-type slab struct {
-	class int32 // valid while slots is not nil
-	slots []int32
-	busy  int // slots that are not free
-}
-
-func (s *slab) hold(offset, size, slabBytes int64, e int32) {
-	i := offset % slabBytes / size
-	if was := s.slots[i]; (was == none) != (e == none) {
-		if e == none {
-			s.busy--
-		} else {
-			s.busy++
-		}
-	}
-	s.slots[i] = e
-}
-
-func (x *index) slabOf(offset int64) *slab { return &x.slabs[offset/x.slab] }
-
-// classOf returns the class of a page size, which it makes where it is new.
-func (x *index) classOf(bytes int) int32 {
+// classOf returns the class of a page size, which it adds where it is new.
+func (v *evictor) classOf(bytes int) int32 {
 	size := (int64(bytes) + slotAlign - 1) / slotAlign * slotAlign
-	for i := range x.classes {
-		if x.classes[i].size == size {
+	for i := range v.classes {
+		if v.classes[i].size == size {
 			return int32(i)
 		}
 	}
 	empty := queue{head: none, tail: none}
-	x.classes = append(x.classes, class{size: size, queue: [queues]queue{empty, empty}})
-	return int32(len(x.classes) - 1)
+	v.classes = append(v.classes, sizeClass{size: size, queue: [queues]queue{empty, empty}})
+	return int32(len(v.classes) - 1)
 }
 
-// slot finds room for a page of a class: a free slot, a free slab, a page of its own that goes, or a slab of a class whose
-// pages are older.
-func (x *index) slot(c int32) (offset int64, ok bool) {
-	own := &x.classes[c]
-	if len(own.free) == 0 && !x.takeSlab(c) {
-		victim := x.victim(c)
-		if other := x.older(c, victim); other != none && x.emptySlab(other, c) {
-			x.stats.slabsMoved++
+// slot returns a free slot of a class. It takes, in this order: a free slot, a free slab, a slab
+// of a class with older pages, the slot of the class's own victim.
+func (v *evictor) slot(c int32) (offset int64, ok bool) {
+	own := &v.classes[c]
+	if len(own.free) == 0 && !v.takeSlab(c) {
+		victim := v.victim(c)
+		if other := v.older(c, victim); other != none && v.moveSlab(other, c) {
+			v.stats.slabsMoved++
 		} else if victim != none {
-			x.evict(victim)
+			v.evict(victim)
 		}
 	}
-	own = &x.classes[c]
 	n := len(own.free)
 	if n == 0 {
 		return 0, false
@@ -83,43 +95,17 @@ func (x *index) slot(c int32) (offset int64, ok bool) {
 	return offset, true
 }
 
-// takeSlab gives the class a slab that nobody has.
-func (x *index) takeSlab(c int32) bool {
-	for i := range x.slabs {
-		if x.slabs[i].slots == nil {
-			x.giveSlab(i, c)
-			return true
-		}
-	}
-	return false
-}
-
-func (x *index) giveSlab(i int, c int32) {
-	own := &x.classes[c]
-	n := x.slab / own.size
-	slots := make([]int32, n)
-	for j := range slots {
-		slots[j] = none
-	}
-	x.slabs[i] = slab{class: c, slots: slots}
-	own.slabs++
-	// The lowest offset is the last and so the first to be taken: pages that are stored together lie together, and are moved in one piece.
-	for j := n - 1; j >= 0; j-- {
-		own.free = append(own.free, int64(i)*x.slab+j*own.size)
-	}
-}
-
-// victim returns the page of a class that should go next, or none if all are in use.
-func (x *index) victim(c int32) int32 {
-	const tries = 8 // Leaves first, but a page is not looked for: order makes nearly every last one a leaf.
-	best := none
-	for _, q := range x.classes[c].order(x.policy) {
-		e := x.classes[c].queue[q].tail
-		for n := 0; e != none && n < tries; e = x.entries[e].prev {
-			if x.entries[e].pins > 0 {
+// victim returns the page of a class to evict next, or none where all are pinned.
+func (v *evictor) victim(c int32) int32 {
+	const tries = 8 // leaves first; by the order of use nearly every last page is a leaf
+	entries, best := v.table.entries, none
+	for _, q := range v.classes[c].order(v.policy) {
+		e := v.classes[c].queue[q].tail
+		for n := 0; e != none && n < tries; e = entries[e].prev {
+			if entries[e].pins > 0 {
 				continue
 			}
-			if x.entries[e].children == 0 || !x.policy.chain {
+			if entries[e].children == 0 || !v.policy.chain {
 				return e
 			}
 			if best == none {
@@ -131,126 +117,132 @@ func (x *index) victim(c int32) int32 {
 	return best
 }
 
-// order says which queue gives a page first.
-func (c *class) order(p policy) [queues]int {
-	if p.adapt && c.queue[probation].count <= c.room && c.queue[protected].count > 0 {
+// order returns the queues in the order in which they give up pages.
+func (c *sizeClass) order(p policy) [queues]int {
+	if p.adapt && c.queue[probation].count <= c.target && c.queue[protected].count > 0 {
 		return [queues]int{protected, probation}
 	}
 	return [queues]int{probation, protected}
 }
 
-// recall returns the queue for a page that is new here. One that was evicted not long ago is used again, and moves the border.
-func (c *class) recall(p policy, k key) uint8 {
+// recall returns the queue of a new page. A page that was evicted not long ago is protected, and
+// adapts the target.
+func (c *sizeClass) recall(p policy, k key) uint8 {
 	if !p.adapt {
 		return probation
 	}
-	was := [queues]int{len(c.gone[probation].seen), len(c.gone[protected].seen)}
+	evicted := [queues]int{len(c.ghosts[probation].seen), len(c.ghosts[protected].seen)}
 	switch {
-	case c.gone[probation].take(k):
+	case c.ghosts[probation].take(k):
 		total := c.queue[probation].count + c.queue[protected].count
-		c.room = min(total, c.room+max(1, was[protected]/was[probation]))
-	case c.gone[protected].take(k):
-		c.room = max(0, c.room-max(1, was[probation]/was[protected]))
+		c.target = min(total, c.target+max(1, evicted[protected]/evicted[probation]))
+	case c.ghosts[protected].take(k):
+		c.target = max(0, c.target-max(1, evicted[probation]/evicted[protected]))
 	default:
 		return probation
 	}
 	return protected
 }
 
-func (x *index) evict(e int32) {
-	x.stats.evicted++
-	if x.entries[e].children > 0 {
-		x.stats.orphaned++
+func (v *evictor) evict(e int32) {
+	n := &v.table.entries[e]
+	v.stats.evicted++
+	if n.children > 0 {
+		v.stats.orphaned++
 	}
-	if x.policy.adapt {
-		c := &x.classes[x.entries[e].class]
-		c.gone[x.entries[e].queue].add(x.entries[e].key, c.queue[probation].count+c.queue[protected].count)
+	if v.policy.adapt {
+		c := &v.classes[n.class]
+		c.ghosts[n.queue].add(n.key, c.queue[probation].count+c.queue[protected].count)
 	}
-	x.drop(e)
+	v.drop(e)
 }
 
-// older returns the class whose next page to go has been unused for longest, if for longer than the victim of c.
-func (x *index) older(c, victim int32) int32 {
-	oldest, found := x.clock+1, none
-	if victim != none {
-		oldest = x.entries[victim].used
-	}
-	for i := range x.classes {
-		if int32(i) == c || x.classes[i].slabs == 0 {
-			continue
+// useChain counts a use of a chain of pages, from the last to the first and then of the pages
+// before them: a page is always younger than its children, and so is evicted later.
+func (v *evictor) useChain(ns uint32, hashes []proto.Hash) {
+	if !v.policy.chain {
+		v.clock++
+		for _, h := range hashes {
+			v.use(v.table.find(key{ns, h}))
 		}
-		if e := x.victim(int32(i)); e == none && len(x.classes[i].free) == 0 {
-			continue
-		} else if e == none || x.entries[e].used < oldest {
-			found = int32(i)
-			if e != none {
-				oldest = x.entries[e].used
-			}
-		}
+		return
 	}
-	return found
+	if len(hashes) == 0 {
+		return
+	}
+	v.clock++
+	for _, h := range slices.Backward(hashes) {
+		v.use(v.table.find(key{ns, h}))
+	}
+	v.ancestors(v.table.find(key{ns, hashes[0]}), v.use)
 }
 
-// emptySlab takes from a class the slab with its next page to go, or a free one, and gives it to another. It fails where somebody
-// uses a page there.
-func (x *index) emptySlab(from, to int32) bool {
-	i := -1
-	if e := x.victim(from); e != none {
-		i = int(x.entries[e].offset / x.slab)
-	}
-	for j := range x.slabs {
-		if s := &x.slabs[j]; s.slots != nil && s.class == from && s.busy == 0 {
-			i = j
+// maxChain bounds a walk to the root: 1M tokens in pages of 16. Chains have no cycles, as a
+// parent was readable before its child.
+const maxChain = 1 << 16
+
+// ancestors calls f for the pages before e, up to the first that was used at the present clock.
+func (v *evictor) ancestors(e int32, f func(e int32)) {
+	for range maxChain {
+		e = v.table.parentOf(e)
+		if e == none || v.table.entries[e].used == v.clock {
+			return
 		}
+		f(e)
 	}
-	if i < 0 {
-		return false
-	}
-	s := &x.slabs[i]
-	for _, e := range s.slots {
-		if e != none && (x.entries[e].state != ready || x.entries[e].pins > 0) {
-			return false
-		}
-	}
-	for _, e := range s.slots {
+}
+
+// addChain queues pages that became readable, and counts a use of those that were present before.
+func (v *evictor) addChain(ns uint32, hashes []proto.Hash, es []int32) {
+	v.clock++
+	first := none
+	for i, e := range slices.Backward(es) { // the last first, as in useChain
 		if e != none {
-			x.evict(e)
+			v.table.entries[e].used = v.clock
+			v.push(e, v.table.entries[e].queue)
+			first = e
+		} else if e := v.table.find(key{ns, hashes[i]}); e != none {
+			v.use(e)
+			first = e
 		}
 	}
-	own := &x.classes[from]
-	kept := own.free[:0]
-	for _, offset := range own.free {
-		if int(offset/x.slab) != i {
-			kept = append(kept, offset)
-		}
+	if first != none && v.policy.chain {
+		v.ancestors(first, v.touch)
 	}
-	own.free = kept
-	own.slabs--
-	x.giveSlab(i, to)
-	return true
 }
 
-// use moves a page to the front of the protected ones.
-func (x *index) use(e int32) {
-	n := &x.entries[e]
-	n.used = x.clock
-	x.unlink(e)
-	if !x.policy.adapt {
-		x.push(e, probation)
+// use moves a page to the head of the protected queue.
+func (v *evictor) use(e int32) {
+	n := &v.table.entries[e]
+	n.used = v.clock
+	v.unlink(e)
+	if !v.policy.adapt {
+		v.push(e, probation)
 		return
 	}
 	if n.queue == probation {
-		x.stats.promoted++
+		v.stats.promoted++
 	}
-	x.push(e, protected)
+	v.push(e, protected)
 }
 
-func (x *index) push(e int32, q uint8) {
-	n := &x.entries[e]
-	list := &x.classes[n.class].queue[q]
+// touch moves a page to the head of its queue. That is no second use: long prompts are stored in
+// several batches.
+func (v *evictor) touch(e int32) {
+	n := &v.table.entries[e]
+	n.used = v.clock
+	q := n.queue
+	v.unlink(e)
+	v.push(e, q)
+}
+
+func (v *evictor) push(e int32, q uint8) {
+	entries := v.table.entries
+	n := &entries[e]
+	list := &v.classes[n.class].queue[q]
 	n.queue, n.prev, n.next = q, none, list.head
 	if list.head != none {
-		x.entries[list.head].prev = e
+		entries[list.head].prev = e
 	} else {
 		list.tail = e
 	}
@@ -258,16 +250,17 @@ func (x *index) push(e int32, q uint8) {
 	list.count++
 }
 
-func (x *index) unlink(e int32) {
-	n := &x.entries[e]
-	list := &x.classes[n.class].queue[n.queue]
+func (v *evictor) unlink(e int32) {
+	entries := v.table.entries
+	n := &entries[e]
+	list := &v.classes[n.class].queue[n.queue]
 	if n.prev != none {
-		x.entries[n.prev].next = n.next
+		entries[n.prev].next = n.next
 	} else {
 		list.head = n.next
 	}
 	if n.next != none {
-		x.entries[n.next].prev = n.prev
+		entries[n.next].prev = n.prev
 	} else {
 		list.tail = n.prev
 	}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // spaceOfRank is a name as the backend in integrations/sglang writes it.
@@ -22,7 +24,7 @@ func spaceOfRank(t testing.TB, model, rank, pp, pool, dtype string) string {
 }
 
 // newFeedTier makes a tier that does not run.
-func newFeedTier(t testing.TB) *Tier {
+func newFeedTier(t testing.TB) *Store {
 	t.Helper()
 	tier, err := New(Config{Bytes: minBytes})
 	if err != nil {
@@ -32,16 +34,16 @@ func newFeedTier(t testing.TB) *Tier {
 	return tier
 }
 
-// put stores pages that follow each other.
-func put(t testing.TB, tier *Tier, ns uint32, hashes ...Hash) {
+// put stores a chain of pages.
+func put(t testing.TB, tier *Store, ns uint32, hashes ...proto.Hash) {
 	t.Helper()
-	set, _ := tier.reserve(ns, hashes, nil, nil)
+	set, _ := tier.pages.reserve(ns, hashes, nil, nil, false)
 	set.commit()
 }
 
-func mustSpace(t testing.TB, tier *Tier, name string, bytes int) uint32 {
+func mustSpace(t testing.TB, tier *Store, name string, bytes int) uint32 {
 	t.Helper()
-	ns, err := tier.space(name, bytes)
+	ns, err := tier.pages.namespace(name, bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,20 +56,20 @@ type held struct {
 	page uint64
 }
 
-// follower keeps what a tier holds as one who is told does.
+// follower keeps the contents of a store from its feed.
 type follower struct {
 	t    testing.TB
-	tier *Tier
+	tier *Store
 	room int
-	at   Position
+	at   proto.Position
 	set  map[held]bool
 	read int // times that all was read
 }
 
-func (f *follower) apply(list []Change) {
-	kinds := f.tier.Kinds()
+func (f *follower) apply(list []proto.Change) {
+	kinds := f.tier.Feed().Kinds()
 	for _, c := range list {
-		if h := (held{kinds[c.Kind].ID, c.Page}); c.Gone {
+		if h := (held{kinds[c.Kind].ID, c.Page}); c.Removed {
 			delete(f.set, h)
 		} else {
 			f.set[h] = true
@@ -75,15 +77,15 @@ func (f *follower) apply(list []Change) {
 	}
 }
 
-// follow catches up. between is called between two looks.
+// follow reads the feed to its end, and calls between after each part.
 func (f *follower) follow(between func()) {
 	for {
-		list, next, now, ok := f.tier.Changes(make([]Change, 0, f.room), f.at)
+		list, next, now, ok := f.tier.Feed().Changes(make([]proto.Change, 0, f.room), f.at)
 		if !ok {
 			f.read++
 			f.at, f.set = now, map[held]bool{}
 			for place := 0; place >= 0; {
-				list, place = f.tier.Contents(make([]Change, 0, f.room), place)
+				list, place = f.tier.Feed().Contents(make([]proto.Change, 0, f.room), place)
 				f.apply(list)
 				between()
 			}
@@ -96,27 +98,28 @@ func (f *follower) follow(between func()) {
 	}
 }
 
-// truth is what a tier holds, by a look at all of it: a page counts where all namespaces of its kind have it.
-func truth(tier *Tier, kinds map[uint64][]uint32) map[held]bool {
-	tier.mu.Lock()
-	defer tier.mu.Unlock()
+// truth returns the contents of a store by a full scan: a page counts where all namespaces of its
+// kind hold it.
+func truth(tier *Store, kinds map[uint64][]uint32) map[held]bool {
+	tier.pages.mu.Lock()
+	defer tier.pages.mu.Unlock()
 	all := map[held]bool{}
 	for kind, members := range kinds {
-		for k := range tier.index.pages {
+		for k := range tier.pages.index.table.byKey {
 			whole := true
 			for _, ns := range members {
-				whole = whole && tier.index.find(key{ns, k.hash}) != none
+				whole = whole && tier.pages.index.table.find(key{ns, k.hash}) != none
 			}
 			if whole {
-				all[held{kind, pageName(k.hash)}] = true
+				all[held{kind, k.hash.Name()}] = true
 			}
 		}
 	}
 	return all
 }
 
-// Who follows knows what is held, whatever comes and goes while he reads, of engines with one rank, with two, with two stages and a second pool, and of a model whose
-// pages are the same on all ranks.
+// A reader of the feed knows the contents after any changes, with engines of one rank, of two
+// ranks, of two stages and a second pool, and with a model whose pages are equal on all ranks.
 func TestFeedTellsWhatIsHeld(t *testing.T) {
 	const bytes = 64 << 10
 	tier := newFeedTier(t)
@@ -137,15 +140,15 @@ func TestFeedTellsWhatIsHeld(t *testing.T) {
 		for _, name := range list {
 			spaces[i] = append(spaces[i], mustSpace(t, tier, name, bytes))
 		}
-		members[tier.Kinds()[i].ID] = spaces[i]
+		members[tier.Feed().Kinds()[i].ID] = spaces[i]
 	}
-	if n := len(tier.Kinds()); n != len(names) || len(members) != len(names) {
+	if n := len(tier.Feed().Kinds()); n != len(names) || len(members) != len(names) {
 		t.Fatalf("%d kinds and %d names for %d engines", n, len(members), len(names))
 	}
 	for _, room := range []int{1, 7, 4096} {
 		rng := rand.New(rand.NewPCG(uint64(room), 1))
 		f := &follower{t: t, tier: tier, room: room, set: map[held]bool{}}
-		f.at, _ = tier.Follow()
+		f.at, _ = tier.Feed().Follow()
 		f.at.Epoch-- // nothing is known yet
 		seen, told := 0, 0
 		step := func() {
@@ -182,13 +185,13 @@ func TestFeedTellsWhatIsHeld(t *testing.T) {
 	}
 }
 
-// A rank that comes later makes pages that the others hold useless until it has them, too.
+// A rank that joins later makes pages of the other ranks useless until it has them too.
 func TestFeedOfARankThatComesLater(t *testing.T) {
 	const bytes = 64 << 10
 	tier := newFeedTier(t)
 	first := mustSpace(t, tier, spaceOfRank(t, "m", "0/2", "0/1", "kv", "bf16"), bytes)
 	f := &follower{t: t, tier: tier, room: 100, set: map[held]bool{}}
-	f.at, _ = tier.Follow()
+	f.at, _ = tier.Feed().Follow()
 	pages := chain(1, 3)
 	put(t, tier, first, pages...)
 	f.follow(func() {})
@@ -198,15 +201,15 @@ func TestFeedOfARankThatComesLater(t *testing.T) {
 	second := mustSpace(t, tier, spaceOfRank(t, "m", "1/2", "0/1", "kv", "bf16"), bytes)
 	put(t, tier, second, pages[0])
 	f.follow(func() {})
-	if id := tier.Kinds()[0].ID; len(f.set) != 1 || !f.set[held{id, pageName(pages[0])}] || f.read != 1 {
+	if id := tier.Feed().Kinds()[0].ID; len(f.set) != 1 || !f.set[held{id, pages[0].Name()}] || f.read != 1 {
 		t.Errorf("known are %v after the second rank came", f.set)
 	}
-	if n := len(tier.Kinds()); n != 1 {
+	if n := len(tier.Feed().Kinds()); n != 1 {
 		t.Errorf("%d kinds, want 1", n)
 	}
 }
 
-// What one engine writes another one reads only where all of the form is the same.
+// Engines read each other's pages only where all of their form is equal.
 func TestFeedKindsAreForms(t *testing.T) {
 	tier, other := newFeedTier(t), newFeedTier(t)
 	names := []string{
@@ -216,30 +219,30 @@ func TestFeedKindsAreForms(t *testing.T) {
 	seen := map[uint64]bool{}
 	for i, name := range names {
 		mustSpace(t, tier, name, 4096)
-		seen[tier.Kinds()[i].ID] = true
+		seen[tier.Feed().Kinds()[i].ID] = true
 	}
 	if len(seen) != len(names) {
 		t.Errorf("%d kinds of %d forms", len(seen), len(names))
 	}
 	mustSpace(t, other, names[2], 4096)
-	if other.Kinds()[0].ID != tier.Kinds()[2].ID {
+	if other.Feed().Kinds()[0].ID != tier.Feed().Kinds()[2].ID {
 		t.Error("one form has two names on two nodes")
 	}
 	mustSpace(t, other, spaceOfRank(t, "m", "1/2", "0/1", "kv", "bf16"), 4096)
-	if n := len(other.Kinds()); n != 1 {
+	if n := len(other.Feed().Kinds()); n != 1 {
 		t.Errorf("two ranks of one engine are %d kinds", n)
 	}
 }
 
-// Who is too far behind is told so, and nobody's tier remembers without end.
+// A reader that is too far behind is told so, and the log is bounded.
 func TestFeedForgets(t *testing.T) {
 	tier := newFeedTier(t)
 	ns := mustSpace(t, tier, spaceOfRank(t, "m", "0/1", "0/1", "kv", "bf16"), 64<<10)
 	put(t, tier, ns, chain(0, 10)...)
-	if _, _, now, ok := tier.Changes(nil, Position{}); ok || now.At != 0 {
+	if _, _, now, ok := tier.Feed().Changes(nil, proto.Position{}); ok || now.Number != 0 {
 		t.Error("changes are remembered for nobody")
 	}
-	at, news := tier.Follow()
+	at, news := tier.Feed().Follow()
 	for i := range uint32(keptChanges/2 + 100) { // each goes for another one
 		put(t, tier, ns, chain(i+1, 1)...)
 	}
@@ -248,12 +251,12 @@ func TestFeedForgets(t *testing.T) {
 	default:
 		t.Error("nothing was said of changes")
 	}
-	if _, _, _, ok := tier.Changes(make([]Change, 0, 1), at); ok {
+	if _, _, _, ok := tier.Feed().Changes(make([]proto.Change, 0, 1), at); ok {
 		t.Error("more is remembered than there is room for")
 	}
-	_, _, now, _ := tier.Changes(nil, at)
-	at.At = now.At - keptChanges
-	if list, next, _, ok := tier.Changes(make([]Change, 0, 10), at); !ok || len(list) != 10 || next.At != at.At+10 {
+	_, _, now, _ := tier.Feed().Changes(nil, at)
+	at.Number = now.Number - keptChanges
+	if list, next, _, ok := tier.Feed().Changes(make([]proto.Change, 0, 10), at); !ok || len(list) != 10 || next.Number != at.Number+10 {
 		t.Errorf("%d changes from the oldest on, %v", len(list), ok)
 	}
 }
@@ -261,10 +264,10 @@ func TestFeedForgets(t *testing.T) {
 // An engine that connects and leaves opens its kind and closes it.
 func TestFeedKnowsWhoIsThere(t *testing.T) {
 	tier := serve(t, Config{})
-	_, news := tier.Follow()
+	_, news := tier.Feed().Follow()
 	name := spaceOfRank(t, "m", "0/1", "0/1", "kv", "bf16")
 	a, b := dialTier(t, tier, name), dialTier(t, tier, name)
-	open := func() bool { return tier.Kinds()[0].Open }
+	open := func() bool { return tier.Feed().Kinds()[0].Open }
 	if !open() {
 		t.Error("closed, with two connections")
 	}
@@ -289,9 +292,9 @@ func BenchmarkPublishFollowed(b *testing.B) {
 					spaces = append(spaces, mustSpace(b, tier, spaceOfRank(b, "m", fmt.Sprintf("%d/%d", i, ranks), "0/1", "kv", "bf16"), 4096))
 				}
 				if on {
-					tier.Follow()
+					tier.Feed().Follow()
 				}
-				hashes := make([][]Hash, 64)
+				hashes := make([][]proto.Hash, 64)
 				for i := range hashes {
 					hashes[i] = chain(uint32(i), 128)
 				}

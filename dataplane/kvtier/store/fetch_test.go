@@ -7,9 +7,12 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// naiveFetch reads an answer to a fetch whole: which pages it has, and what they hold; false for anything else.
+// naiveFetch reads a whole answer to a fetch: the present pages and their bytes; false for a
+// malformed answer.
 func naiveFetch(raw []byte, pages, size int) (found [][]byte, ok bool) {
 	if len(raw) < headerBytes+4+pages {
 		return nil, false
@@ -35,7 +38,7 @@ func naiveFetch(raw []byte, pages, size int) (found [][]byte, ok bool) {
 	return found, int(h.length) == length
 }
 
-// FuzzFetchAnswer reads what a peer may answer, as the naive reader does.
+// FuzzFetchAnswer compares link.fetch with naiveFetch on any answer of a peer.
 func FuzzFetchAnswer(f *testing.F) {
 	const pages, size = 5, 24
 	good := func(flags ...byte) []byte {
@@ -55,7 +58,7 @@ func FuzzFetchAnswer(f *testing.F) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = io.CopyN(io.Discard, far, int64(headerBytes+len((&pageRequest{hashes: make([]Hash, pages)}).encode())))
+			_, _ = io.CopyN(io.Discard, far, int64(headerBytes+len((&pageRequest{hashes: make([]proto.Hash, pages)}).encode())))
 			_, _ = far.Write(raw)
 			far.Close()
 		}()
@@ -64,7 +67,7 @@ func FuzzFetchAnswer(f *testing.F) {
 		defer cancel()
 		var came [pages][]byte
 		told := 0
-		got, err := l.fetch(ctx, &pageRequest{bytes: size, hashes: make([]Hash, pages)}, func(i int, here bool) []byte {
+		got, err := l.fetch(ctx, &pageRequest{bytes: size, hashes: make([]proto.Hash, pages)}, func(i int, here bool) []byte {
 			if told++; i != told-1 {
 				t.Fatalf("page %d is told of after %d others", i, told-1)
 			}
@@ -101,7 +104,7 @@ func FuzzFetchAnswer(f *testing.F) {
 	})
 }
 
-// A page that lost its room meanwhile is read past, and those after it come.
+// A page whose slot was dropped is skipped, and the pages behind it arrive.
 func TestFetchPastAPageWithoutRoom(t *testing.T) {
 	a, b := pair(t, nil)
 	on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
@@ -110,9 +113,9 @@ func TestFetchPastAPageWithoutRoom(t *testing.T) {
 	if n := here.exists(append(hashes[:3:3], hashes[5:]...), patience); n != 16-2 {
 		t.Fatalf("%d pages are expected, want 14", n)
 	}
-	peer, ns := b.live()[0], uint32(0)
-	b.startPull(peer, ns, hashes, nil, false)
-	b.await(ns, hashes, patience)
+	peer, ns := b.peers.connected()[0], uint32(0)
+	b.peers.pull(peer, ns, hashes, nil, false)
+	b.peers.incoming.await(ns, hashes, patience)
 	pages := here.get(hashes, patience)
 	for i, page := range pages {
 		if i == 3 || i == 4 {

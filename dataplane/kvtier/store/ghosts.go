@@ -2,31 +2,31 @@ package store
 
 import "encoding/binary"
 
-// ghosts remembers names of pages that were evicted, the latest only. A name is 64 bits of a hash that is as good as random: two
-// pages of one name cost a wrong step of a heuristic.
+// ghosts remembers the pages that were evicted last, by 64 bits of a hash that is as good as
+// random. A collision costs one wrong step of a heuristic.
 type ghosts struct {
-	seen  map[uint64]uint32 // place in order, modulo 2^32
-	order []uint64          // oldest first, from first on
-	first uint32            // place of order[0]
+	seen  map[uint64]uint32 // index in order, plus first, modulo 2^32
+	order []uint64          // oldest first
+	first uint32            // number of order[0]
 }
 
-// maxGhosts bounds the memory for them: 1M names take 40 MB. Only tiers with pages of a few KiB have more pages.
+// maxGhosts bounds the memory: 1M pages take 40 MB. Only tiers with pages of a few KiB have more.
 const maxGhosts = 1 << 20
 
-func nameOf(k key) uint64 {
+func ghostOf(k key) uint64 {
 	return binary.LittleEndian.Uint64(k.hash[:]) ^ uint64(k.ns)*0x9e3779b97f4a7c15
 }
 
-// add remembers a page, and at most limit of them.
+// add remembers a page, and at most limit pages.
 func (g *ghosts) add(k key, limit int) {
 	if g.seen == nil {
 		g.seen = map[uint64]uint32{}
 	}
-	name := nameOf(k)
-	g.seen[name] = g.first + uint32(len(g.order))
-	g.order = append(g.order, name)
+	page := ghostOf(k)
+	g.seen[page] = g.first + uint32(len(g.order))
+	g.order = append(g.order, page)
 	limit = max(1, min(limit, maxGhosts))
-	// order holds names that were taken or came again too, and so is bounded by itself.
+	// order also has pages that were taken or added again, so it has a bound of its own.
 	for len(g.seen) > limit || len(g.order) > 2*limit {
 		if oldest := g.order[0]; g.seen[oldest] == g.first {
 			delete(g.seen, oldest)
@@ -38,10 +38,10 @@ func (g *ghosts) add(k key, limit int) {
 
 // take reports whether a page is remembered, and forgets it.
 func (g *ghosts) take(k key) bool {
-	name := nameOf(k)
-	if _, ok := g.seen[name]; !ok {
+	page := ghostOf(k)
+	if _, ok := g.seen[page]; !ok {
 		return false
 	}
-	delete(g.seen, name)
+	delete(g.seen, page)
 	return true
 }

@@ -14,60 +14,74 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// link is a connection to a peer's tier. It belongs to one goroutine at a time.
+// link is a connection to a peer's store. It belongs to one goroutine at a time.
 type link struct {
 	conn    net.Conn
-	raw     net.Conn // below TLS, where there is some
+	raw     net.Conn // below TLS, or conn
 	seq     uint64
 	body    []byte
-	welcome peerWelcome
+	welcome welcome
 }
 
-// dialPeer connects and greets.
-func (t *Tier) dialPeer(ctx context.Context, endpoint string) (*link, error) {
+// dial connects to a peer, greets it and exchanges clears.
+func (c *peerClient) dial(ctx context.Context, endpoint string) (*link, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", endpoint)
+	raw, err := d.DialContext(ctx, "tcp", endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the tier at %s: %w", endpoint, err)
+		return nil, fmt.Errorf("cannot reach the KV tier at %s: %w", endpoint, err)
 	}
-	safe, err := t.meetPeer(ctx, c, endpoint)
+	secured, err := c.security.connect(ctx, raw, endpoint)
 	if err != nil {
-		c.Close()
-		return nil, fmt.Errorf("cannot greet the tier at %s: %w", endpoint, err)
+		raw.Close()
+		return nil, fmt.Errorf("cannot greet the KV tier at %s: %w", endpoint, err)
 	}
-	l := &link{conn: safe, raw: c}
+	l := &link{conn: secured, raw: raw}
 	body, _, err := l.call(ctx, opPeerHello, binary.LittleEndian.AppendUint32(nil, wireVersion))
 	if err == nil {
-		l.welcome, err = parsePeerWelcome(append([]byte(nil), body...))
+		l.welcome, err = parseWelcome(append([]byte(nil), body...))
 	}
 	if err != nil {
-		c.Close()
-		return nil, fmt.Errorf("cannot greet the tier at %s: %w", endpoint, explainTrust(err))
+		raw.Close()
+		return nil, fmt.Errorf("cannot greet the KV tier at %s: %w", endpoint, explainTrust(err))
 	}
-	if err := t.exchange(ctx, l, t.cleared()); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("cannot tell the tier at %s of clears: %w", endpoint, err)
+	if err := c.exchange(ctx, l, c.pages.adopt(nil)); err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("cannot exchange clears with the KV tier at %s: %w", endpoint, err)
 	}
 	return l, nil
 }
 
-// deadlineOf is when nobody waits any more.
+// exchange tells a peer of clears, and does those that it knows.
+func (c *peerClient) exchange(ctx context.Context, l *link, cleared clears) error {
+	body, _, err := l.call(ctx, opCleared, cleared.encode())
+	if err != nil {
+		return err
+	}
+	theirs, err := parseClears(body)
+	if err != nil {
+		return err
+	}
+	c.pages.adopt(theirs)
+	return nil
+}
+
+// deadlineOf returns the deadline of ctx, or one after frameTimeout.
 func deadlineOf(ctx context.Context) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		deadline = time.Now().Add(frameLimit)
+		deadline = time.Now().Add(frameTimeout)
 	}
 	return deadline
 }
 
-// cutOff ends reads with a context that is cancelled before its deadline, or has none.
+// cutOff ends reads when ctx is cancelled before its deadline.
 func (l *link) cutOff(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = l.conn.SetReadDeadline(time.Unix(1, 0)) })
 }
 
-// fetch asks for pages and reads them to where they belong: into tells for each whether it is there, and gets its memory, or nil for one that is not
-// wanted any more. It returns how many have come. After an error the link is of no use, and memory may hold anything.
-func (l *link) fetch(ctx context.Context, r *pageRequest, into func(i int, here bool) []byte) (got int, err error) {
+// fetch reads pages into the memory that into returns for each; nil skips the page. It returns the
+// number of pages read. After an error the link must be closed, and the memory may hold anything.
+func (l *link) fetch(ctx context.Context, r *pageRequest, into func(i int, present bool) []byte) (got int, err error) {
 	if err := l.send(ctx, opFetch, r.encode()); err != nil {
 		return 0, err
 	}
@@ -106,7 +120,8 @@ func (l *link) fetch(ctx context.Context, r *pageRequest, into func(i int, here 
 	return got, nil
 }
 
-// call asks, and waits for the answer until ctx ends. Its body aliases the link's. After an error the link is of no use.
+// call sends a question and waits for the answer, which aliases the link's buffer. After an error
+// the link must be closed.
 func (l *link) call(ctx context.Context, op uint8, body []byte) (answer []byte, seq uint64, err error) {
 	if err := l.send(ctx, op, body); err != nil {
 		return nil, 0, err
@@ -118,15 +133,15 @@ func (l *link) call(ctx context.Context, op uint8, body []byte) (answer []byte, 
 		return nil, 0, err
 	}
 	if h.status == statusFailed && h.op == opPeerHello {
-		return nil, 0, fmt.Errorf("%w: it says: %.300s", ErrTrust, l.body)
+		return nil, 0, fmt.Errorf("%w: the peer says: %.300s", ErrTrust, l.body)
 	}
 	if h.op != op || h.seq != l.seq || h.status != 0 {
-		return nil, 0, fmt.Errorf("%w: answer %d to op %d with status %d where %d to %d was due", ErrWire, h.seq, h.op, h.status, l.seq, op)
+		return nil, 0, fmt.Errorf("%w: answer %d to op %d with status %d, want answer %d to op %d", ErrWire, h.seq, h.op, h.status, l.seq, op)
 	}
 	return l.body, h.seq, nil
 }
 
-// send says what has no answer, or waits for none yet.
+// send sends a message and does not wait for an answer.
 func (l *link) send(ctx context.Context, op uint8, body []byte) error {
 	if len(body) > maxBody {
 		return fmt.Errorf("%w: a message of %d bytes", ErrWire, len(body))
@@ -140,7 +155,7 @@ func (l *link) send(ctx context.Context, op uint8, body []byte) error {
 	return err
 }
 
-// ended reports whether the peer has closed the connection, or said what nobody asked for.
+// ended reports whether the peer has closed the connection, or sent a message without a question.
 func (l *link) ended() bool {
 	raw, err := l.raw.(syscall.Conn).SyscallConn()
 	if err != nil {

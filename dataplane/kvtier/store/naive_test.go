@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// naive is plain LRU over slots of one size, with a slice. Pages that are pinned are passed over.
+// naive is plain LRU over slots of one size, as a slice. It skips pinned pages.
 type naive struct {
 	room  int
 	order []key // the oldest first
@@ -31,8 +33,9 @@ func (n *naive) add(k key) bool {
 	return true
 }
 
-// FuzzIndexAgainstNaive plays one script on the index with plain LRU and on the naive one, which must hold the same pages; and on the index
-// as it is used, whose pages must each have a place of their own, stay while they are pinned, and be counted right.
+// FuzzIndexAgainstNaive plays one script on the index with plain LRU and on naive, which must
+// hold the same pages; and on the adaptive index, whose pages must have distinct slots, stay
+// while pinned, and be counted right.
 func FuzzIndexAgainstNaive(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 64, 65, 130, 200, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
 	f.Add([]byte("pages come and go, and some are pinned for a while"))
@@ -41,13 +44,13 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 		lru, own := newIndex(slabs, minSlab, policy{}), newIndex(slabs, minSlab, adaptive)
 		oracle := &naive{room: slabs * 4, pins: map[key]int{}}
 		for _, x := range []*index{lru, own} {
-			if _, err := x.space("m", size); err != nil {
+			if _, err := x.spaces.get("m", size); err != nil {
 				t.Fatal(err)
 			}
 		}
 		pinned := map[key]int64{} // and where, in own
 		for _, b := range script {
-			k := key{0, Hash{b%32 + 1}}
+			k := key{0, proto.Hash{b%32 + 1}}
 			switch b >> 6 {
 			case 0, 1:
 				store(lru, k)
@@ -58,10 +61,10 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 					oracle.add(k)
 				}
 			case 2:
-				if n := lru.prefix(0, []Hash{k.hash}); n == 1 != oracle.has(k) {
+				if n := lru.prefix(0, []proto.Hash{k.hash}); n == 1 != oracle.has(k) {
 					t.Fatalf("the index has %d of page %d, the naive one %t", n, b%32, oracle.has(k))
 				}
-				own.prefix(0, []Hash{k.hash})
+				own.prefix(0, []proto.Hash{k.hash})
 				if oracle.has(k) {
 					oracle.use(k)
 				}
@@ -72,23 +75,23 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 			checkIndex(t, own, pinned)
 		}
 		for i := range byte(32) {
-			k := key{0, Hash{i + 1}}
-			if (lru.find(k) != none) != oracle.has(k) {
-				t.Errorf("page %d: the index has it: %t, the naive one: %t", i, lru.find(k) != none, oracle.has(k))
+			k := key{0, proto.Hash{i + 1}}
+			if (lru.table.find(k) != none) != oracle.has(k) {
+				t.Errorf("page %d: the index has it: %t, the naive one: %t", i, lru.table.find(k) != none, oracle.has(k))
 			}
 		}
 	})
 }
 
-// store is what a writer does.
+// store reserves and publishes a page.
 func store(x *index, k key) {
 	e, _ := x.reserve(k.ns, k.hash)
-	x.publish(k.ns, []Hash{k.hash}, []int32{e}, nil)
+	x.publish(k.ns, []proto.Hash{k.hash}, []int32{e}, nil)
 }
 
-// pin pins a page of both where it is, or unpins it where it was pinned.
+// pin pins a page of both, or unpins a pinned one.
 func pin(x *index, k key, pins map[key]int) {
-	e := x.find(k)
+	e := x.table.find(k)
 	switch {
 	case e == none:
 	case pins[k] > 0:
@@ -101,38 +104,38 @@ func pin(x *index, k key, pins map[key]int) {
 }
 
 func togglePin(x *index, k key, pinned map[key]int64) {
-	e := x.find(k)
+	e := x.table.find(k)
 	if _, was := pinned[k]; was {
 		x.unpin(e)
 		delete(pinned, k)
 	} else if e != none {
 		x.pin(e)
-		pinned[k] = x.entries[e].offset
+		pinned[k] = x.table.entries[e].offset
 	}
 }
 
-// checkIndex holds what must always be true.
+// checkIndex checks the invariants of an index.
 func checkIndex(t *testing.T, x *index, pinned map[key]int64) {
 	t.Helper()
 	places := map[int64]bool{}
-	for k, e := range x.pages {
-		n := x.entries[e]
-		if n.key != k || places[n.offset] || n.offset < 0 || n.offset+int64(x.spaces[k.ns].bytes) > x.slab*int64(len(x.slabs)) {
+	for k, e := range x.table.byKey {
+		n := x.table.entries[e]
+		if n.key != k || places[n.offset] || n.offset < 0 || n.offset+int64(x.spaces.byID[k.ns].bytes) > x.evictor.slabBytes*int64(len(x.evictor.slabs)) {
 			t.Fatalf("page %v is at %d with key %v, which another may have: %t", k, n.offset, n.key, places[n.offset])
 		}
 		places[n.offset] = true
 	}
 	for k, offset := range pinned {
-		if e := x.find(k); e == none || x.entries[e].offset != offset {
+		if e := x.table.find(k); e == none || x.table.entries[e].offset != offset {
 			t.Fatalf("page %v was pinned at %d and is gone or elsewhere", k, offset)
 		}
 	}
 	queued, free := 0, 0
-	for i := range x.classes {
-		for q := range x.classes[i].queue {
-			list, last, count := &x.classes[i].queue[q], none, 0
-			for e := list.head; e != none; e = x.entries[e].next {
-				if x.entries[e].prev != last || count > len(x.entries) {
+	for i := range x.evictor.classes {
+		for q := range x.evictor.classes[i].queue {
+			list, last, count := &x.evictor.classes[i].queue[q], none, 0
+			for e := list.head; e != none; e = x.table.entries[e].next {
+				if x.table.entries[e].prev != last || count > len(x.table.entries) {
 					t.Fatalf("queue %d is broken at entry %d", q, e)
 				}
 				last, count = e, count+1
@@ -142,55 +145,55 @@ func checkIndex(t *testing.T, x *index, pinned map[key]int64) {
 			}
 			queued += count
 		}
-		free += len(x.classes[i].free)
+		free += len(x.evictor.classes[i].free)
 	}
-	if queued != len(x.pages) || int64(queued) != x.stats.ready || x.stats.pinned != int64(len(pinned)) {
-		t.Fatalf("%d pages in queues, %d in the table, %d counted; %d pins, %d counted", queued, len(x.pages), x.stats.ready, len(pinned), x.stats.pinned)
+	if queued != len(x.table.byKey) || int64(queued) != x.stats.ready || x.stats.pinned != int64(len(pinned)) {
+		t.Fatalf("%d pages in queues, %d in the table, %d counted; %d pins, %d counted", queued, len(x.table.byKey), x.stats.ready, len(pinned), x.stats.pinned)
 	}
 }
 
-// Two models whose pages differ in size share the memory by use, not by who came first.
+// Two models with pages of different sizes share the memory by use, not by their order.
 func TestSizesShareMemory(t *testing.T) {
 	x := newIndex(8, minSlab, adaptive)
-	small, err := x.space("small", 1000)
+	small, err := x.spaces.get("small", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	big, err := x.space("big", minSlab/2)
+	big, err := x.spaces.get("big", minSlab/2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	put := func(ns uint32, from, n int) {
 		for i := range n {
-			var h Hash
+			var h proto.Hash
 			binary.LittleEndian.PutUint64(h[:], uint64(from+i+1))
 			store(x, key{ns, h})
 		}
 	}
 	put(small, 0, 8*minSlab/1024)
-	if x.classes[0].slabs != 8 {
-		t.Fatalf("the first model has %d of 8 slabs", x.classes[0].slabs)
+	if x.evictor.classes[0].slabs != 8 {
+		t.Fatalf("the first model has %d of 8 slabs", x.evictor.classes[0].slabs)
 	}
 	put(big, 0, 16)
-	if n := x.classes[1].slabs; n != 8 {
+	if n := x.evictor.classes[1].slabs; n != 8 {
 		t.Errorf("the second model, the only one that is used now, got %d of 8 slabs", n)
 	}
 	put(small, 1000, 100)
-	if n := x.classes[0].slabs; n != 2 {
+	if n := x.evictor.classes[0].slabs; n != 2 {
 		t.Errorf("100 pages of 1,024 bytes got %d slabs of 64 KiB, want 2", n)
 	}
 	checkIndex(t, x, nil)
 }
 
-// A long prompt that comes once does not push out what is used again and again.
+// A long prompt that comes once does not evict pages in repeated use.
 func TestOnePromptDoesNotFlush(t *testing.T) {
 	x := newIndex(16, minSlab, adaptive) // 1,024 pages
-	ns, err := x.space("m", 1024)
+	ns, err := x.spaces.get("m", 1024)
 	if err != nil {
 		t.Fatal(err)
 	}
 	system := chain(1, 200)
-	send := func(hashes []Hash) {
+	send := func(hashes []proto.Hash) {
 		n := x.prefix(ns, hashes)
 		for at := n; at < len(hashes); at += 128 {
 			batch := hashes[at:min(at+128, len(hashes))]
@@ -198,7 +201,7 @@ func TestOnePromptDoesNotFlush(t *testing.T) {
 			for i, h := range batch {
 				es[i], _ = x.reserve(ns, h)
 			}
-			var parent *Hash
+			var parent *proto.Hash
 			if at > 0 {
 				parent = &hashes[at-1]
 			}
@@ -212,39 +215,40 @@ func TestOnePromptDoesNotFlush(t *testing.T) {
 	if n := x.prefix(ns, system); n != 200 {
 		t.Errorf("%d of 200 pages of a prompt in use outlived one of 5,000 pages", n)
 	}
-	if x.stats.orphaned != 0 {
-		t.Errorf("%d pages were evicted before one that follows them", x.stats.orphaned)
+	if x.evictor.stats.orphaned != 0 {
+		t.Errorf("%d pages were evicted before one that follows them", x.evictor.stats.orphaned)
 	}
 }
 
-// A page that comes back after it was evicted from a queue says that this queue should have been longer.
+// A page that returns after its eviction from a queue shows that this queue should have been
+// longer.
 func TestBorderIsLearnt(t *testing.T) {
 	x := newIndex(1, minSlab, adaptive)
-	ns, err := x.space("m", minSlab/8)
+	ns, err := x.spaces.get("m", minSlab/8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := func(i byte) key { return key{ns, Hash{i}} }
+	page := func(i byte) key { return key{ns, proto.Hash{i}} }
 	for i := range byte(12) {
 		store(x, page(i)) // the first four are evicted again
 	}
-	c := &x.classes[0]
+	c := &x.evictor.classes[0]
 	store(x, page(2))
-	if c.room == 0 || x.entries[x.find(page(2))].queue != protected {
-		t.Errorf("a page that came back from probation: room %d, queue %d", c.room, x.entries[x.find(page(2))].queue)
+	if c.target == 0 || x.table.entries[x.table.find(page(2))].queue != protected {
+		t.Errorf("a page that came back from probation: room %d, queue %d", c.target, x.table.entries[x.table.find(page(2))].queue)
 	}
-	room := c.room
+	room := c.target
 	for i := range byte(12) { // all that are here are used again,
-		x.prefix(ns, []Hash{page(i).hash})
+		x.prefix(ns, []proto.Hash{page(i).hash})
 	}
-	last := x.entries[c.queue[protected].tail].key
+	last := x.table.entries[c.queue[protected].tail].key
 	store(x, page(100)) // and one of them has to go
-	if x.find(last) != none {
+	if x.table.find(last) != none {
 		t.Fatal("the page that was used least recently is still here")
 	}
 	store(x, last)
-	if c.room >= room || x.entries[x.find(last)].queue != protected {
-		t.Errorf("a page that came back from the protected ones: room %d after %d", c.room, room)
+	if c.target >= room || x.table.entries[x.table.find(last)].queue != protected {
+		t.Errorf("a page that came back from the protected ones: room %d after %d", c.target, room)
 	}
 	checkIndex(t, x, nil)
 }

@@ -5,26 +5,30 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/warmpath/warmpath/dataplane/cluster/codec"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// The protocol between sidecars, on TCP, has the frames of the engines' one:
+// The protocol between sidecars, on TCP, has the frames of the engines' protocol:
 //
-//	peer hello   version u32                         -> version u32 | instance u64 | place u64 | RDMA u32 | memory u32 | metadata of the NIXL agent, if any
-//	has          page request                        -> n u32, of the leading pages that are here
+//	peer hello   version u32                         -> version u32 | instance u64 | locality u64 | RDMA u32 | memory u32 | metadata of the NIXL agent, if any
+//	has          page request                        -> n u32, leading pages that are present
 //	pin          page request                        -> n u32 | n × offset u64 in the memory, or 2^64-1
 //	unpin        sequence u64 of a pin               no answer
-//	fetch        page request                        -> n u32 | n × u8 (1: here) | the bytes of those
+//	fetch        page request                        -> n u32 | n × u8 (1: present) | the bytes of those
 //	hottest      page request without hashes         -> n u32 | n × (hash of the page before, or zeros | hash)
 //	cleared      clears                              -> clears
 //
 //	page request  lease or limit u32 | page bytes u32 | stamp u64 | name bytes u16 | name | n u32 | n × hash
-//	clears        n × (stamp u64 | family bytes u16 | family)
+//	clears        n × (stamp u64 | model bytes u16 | model)
 //
-// A clear has a stamp, which is larger than all before. Pages are given to who knows of the same
-// clears only: clear.go.
+// The stamps of clears are explained in clear.go: pages go only to a peer that knows of the same
+// clears.
 //
-// The greeting comes first. All of it goes through TLS with both sides proved where the tier has [Trust]. Without, who reaches the endpoint reads the pages whose hashes he
-// knows, which are as good as the prompts: then it listens on loopback only, unless the operator insists.
+// The greeting comes first. With [Trust] all messages go through TLS with both sides authenticated.
+// Without, a client of the endpoint reads the pages whose hashes it knows, which are as good as the
+// prompts; the store then listens on loopback only, unless the operator insists.
 const (
 	opPeerHello = iota + 16
 	opHas
@@ -37,116 +41,119 @@ const (
 
 // pageRequest names pages of one namespace.
 type pageRequest struct {
-	lease  uint32 // ms; of hottest, how many pages are wanted
+	lease  uint32 // ms; of hottest, the most pages wanted
 	bytes  uint32
 	stamp  uint64 // of the last clear
 	name   string
-	hashes []Hash
+	hashes []proto.Hash
 }
 
-func (r *pageRequest) encode() (dst []byte) {
-	dst = binary.LittleEndian.AppendUint32(dst, r.lease)
-	dst = binary.LittleEndian.AppendUint32(dst, r.bytes)
-	dst = binary.LittleEndian.AppendUint64(dst, r.stamp)
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(r.name)))
-	dst = append(dst, r.name...)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.hashes)))
-	for _, h := range r.hashes {
+func (q *pageRequest) encode() (dst []byte) {
+	dst = binary.LittleEndian.AppendUint32(dst, q.lease)
+	dst = binary.LittleEndian.AppendUint32(dst, q.bytes)
+	dst = binary.LittleEndian.AppendUint64(dst, q.stamp)
+	dst = appendName(dst, q.name)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(q.hashes)))
+	for _, h := range q.hashes {
 		dst = append(dst, h[:]...)
 	}
 	return dst
 }
 
-func parsePageRequest(b []byte) (r pageRequest, err error) {
-	const fixed = 18
-	if len(b) < fixed {
-		return r, fmt.Errorf("%w: a page request of %d bytes", ErrWire, len(b))
+func parsePageRequest(b []byte) (q pageRequest, err error) {
+	r := codec.NewReader(b)
+	q.lease, q.bytes, q.stamp, q.name = r.Uint32(), r.Uint32(), r.Uint64(), readName(&r)
+	n := int(r.Uint32())
+	if r.Len() != n*len(proto.Hash{}) {
+		r.Fail("the hashes")
+	} else {
+		q.hashes = readHashes(&r, make([]proto.Hash, 0, n), n)
 	}
-	r.lease, r.bytes = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-	r.stamp = binary.LittleEndian.Uint64(b[8:])
-	name := int(binary.LittleEndian.Uint16(b[16:]))
-	if name > maxName || len(b) < fixed+name+4 {
-		return r, fmt.Errorf("%w: a page request of %d bytes with a name of %d", ErrWire, len(b), name)
-	}
-	r.name = string(b[fixed : fixed+name])
-	n := int(binary.LittleEndian.Uint32(b[fixed+name:]))
-	b = b[fixed+name+4:]
-	if len(b) != n*len(Hash{}) {
-		return r, fmt.Errorf("%w: %d bytes for %d pages", ErrWire, len(b), n)
-	}
-	r.hashes = make([]Hash, n)
-	for i := range r.hashes {
-		r.hashes[i] = Hash(b[i*len(Hash{}):])
-	}
-	return r, nil
+	return q, badWire(r.End())
 }
 
-// clears are the stamps of clears by family.
+func appendName(dst []byte, name string) []byte {
+	return append(binary.LittleEndian.AppendUint16(dst, uint16(len(name))), name...)
+}
+
+// readName reads a name of at most maxName bytes.
+func readName(r *codec.Reader) string {
+	n := int(r.Uint16())
+	if n > maxName {
+		r.Fail("a name")
+		return ""
+	}
+	return string(r.Take(n))
+}
+
+// clears are stamps of clears by model.
 type clears map[string]uint64
 
 func (c clears) encode() (dst []byte) {
-	for _, family := range slices.Sorted(maps.Keys(c)) {
-		dst = binary.LittleEndian.AppendUint64(dst, c[family])
-		dst = binary.LittleEndian.AppendUint16(dst, uint16(len(family)))
-		dst = append(dst, family...)
+	for _, model := range slices.Sorted(maps.Keys(c)) {
+		dst = binary.LittleEndian.AppendUint64(dst, c[model])
+		dst = appendName(dst, model)
 	}
 	return dst
 }
 
 func parseClears(b []byte) (clears, error) {
 	c := clears{}
-	for len(b) > 0 {
-		const fixed = 10
-		if len(b) < fixed {
-			return nil, fmt.Errorf("%w: a clear of %d bytes", ErrWire, len(b))
+	r := codec.NewReader(b)
+	for r.Len() > 0 {
+		stamp, model := r.Uint64(), readName(&r)
+		if len(c) == maxNamespaces {
+			r.Fail("more clears")
 		}
-		stamp, n := binary.LittleEndian.Uint64(b), int(binary.LittleEndian.Uint16(b[8:]))
-		if n > maxName || len(b) < fixed+n || len(c) == maxNamespaces {
-			return nil, fmt.Errorf("%w: a clear of %d bytes with a name of %d, after %d", ErrWire, len(b), n, len(c))
+		if r.Err() != nil {
+			return nil, badWire(r.Err())
 		}
-		family := string(b[fixed : fixed+n])
-		c[family] = max(c[family], stamp)
-		b = b[fixed+n:]
+		c[model] = max(c[model], stamp)
 	}
 	return c, nil
 }
 
 // parseCount reads the answer to has.
 func parseCount(b []byte, limit int) (int, error) {
-	if len(b) != 4 || binary.LittleEndian.Uint32(b) > uint32(limit) {
-		return 0, fmt.Errorf("%w: %d bytes tell how many of %d pages are there", ErrWire, len(b), limit)
+	r := codec.NewReader(b)
+	n := r.Uint32()
+	if n > uint32(limit) {
+		r.Fail("the number of pages")
 	}
-	return int(binary.LittleEndian.Uint32(b)), nil
+	return int(n), badWire(r.End())
 }
 
 // parseOffsets reads the answer to pin.
 func parseOffsets(b []byte, n int) ([]uint64, error) {
-	if len(b) != 4+8*n || binary.LittleEndian.Uint32(b) != uint32(n) {
-		return nil, fmt.Errorf("%w: %d bytes for the places of %d pages", ErrWire, len(b), n)
+	r := codec.NewReader(b)
+	if r.Uint32() != uint32(n) || r.Len() != 8*n {
+		return nil, fmt.Errorf("%w: %d bytes for the offsets of %d pages", ErrWire, len(b), n)
 	}
 	offsets := make([]uint64, n)
 	for i := range offsets {
-		offsets[i] = binary.LittleEndian.Uint64(b[4+8*i:])
+		offsets[i] = r.Uint64()
 	}
 	return offsets, nil
 }
 
-// followed is a page and the one before it; zeros where that is not known.
-type followed struct{ parent, hash Hash }
+// chainedPage is a page and the page before it; zeros where that is unknown.
+type chainedPage struct{ parent, hash proto.Hash }
 
-func parseHottest(b []byte) ([]followed, error) {
-	const each = 2 * len(Hash{})
-	if len(b) < 4 || len(b)-4 != int(binary.LittleEndian.Uint32(b))*each {
-		return nil, fmt.Errorf("%w: %d bytes of hot pages", ErrWire, len(b))
+func parseHottest(b []byte) ([]chainedPage, error) {
+	r := codec.NewReader(b)
+	n := int(r.Uint32())
+	both := readHashes(&r, nil, 2*n)
+	if err := badWire(r.End()); err != nil {
+		return nil, err
 	}
-	var pages []followed
-	for b = b[4:]; len(b) > 0; b = b[each:] {
-		pages = append(pages, followed{Hash(b), Hash(b[len(Hash{}):])})
+	pages := make([]chainedPage, n)
+	for i := range pages {
+		pages[i] = chainedPage{both[2*i], both[2*i+1]}
 	}
 	return pages, nil
 }
 
-func appendHottest(dst []byte, pages []followed) []byte {
+func appendHottest(dst []byte, pages []chainedPage) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(pages)))
 	for _, p := range pages {
 		dst = append(append(dst, p.parent[:]...), p.hash[:]...)
@@ -154,19 +161,19 @@ func appendHottest(dst []byte, pages []followed) []byte {
 	return dst
 }
 
-// peerWelcome is the answer to a peer's hello.
-type peerWelcome struct {
+// welcome is the answer to a peer's hello.
+type welcome struct {
 	instance uint64
-	place    uint64 // equal where one process may read the other's memory; see placeOf
+	locality uint64 // equal where one process may read the other's memory: see localityOf
 	rdma     bool
-	memory   uint32 // of the agent
-	metadata []byte // empty where there is no NIXL
+	memory   uint32 // of the NIXL agent
+	metadata []byte // empty without NIXL
 }
 
-func (w peerWelcome) encode() (dst []byte) {
+func (w welcome) encode() (dst []byte) {
 	dst = binary.LittleEndian.AppendUint32(dst, wireVersion)
 	dst = binary.LittleEndian.AppendUint64(dst, w.instance)
-	dst = binary.LittleEndian.AppendUint64(dst, w.place)
+	dst = binary.LittleEndian.AppendUint64(dst, w.locality)
 	rdma := uint32(0)
 	if w.rdma {
 		rdma = 1
@@ -176,19 +183,19 @@ func (w peerWelcome) encode() (dst []byte) {
 	return append(dst, w.metadata...)
 }
 
-func parsePeerWelcome(b []byte) (w peerWelcome, err error) {
-	const fixed = 28
-	if len(b) < fixed {
-		return w, fmt.Errorf("%w: a welcome of %d bytes", ErrWire, len(b))
-	}
-	if v := binary.LittleEndian.Uint32(b); v != wireVersion {
+func parseWelcome(b []byte) (w welcome, err error) {
+	r := codec.NewReader(b)
+	if v := r.Uint32(); r.Err() == nil && v != wireVersion {
 		return w, fmt.Errorf("%w: the peer speaks version %d, this sidecar %d", ErrWire, v, wireVersion)
 	}
-	rdma := binary.LittleEndian.Uint32(b[20:])
+	w.instance, w.locality = r.Uint64(), r.Uint64()
+	rdma := r.Uint32()
 	if rdma > 1 {
-		return w, fmt.Errorf("%w: RDMA %d in a welcome", ErrWire, rdma)
+		r.Fail("the RDMA flag")
 	}
-	return peerWelcome{
-		binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint64(b[12:]), rdma == 1, binary.LittleEndian.Uint32(b[24:]), b[fixed:],
-	}, nil
+	w.rdma, w.memory, w.metadata = rdma == 1, r.Uint32(), r.Rest()
+	if err := badWire(r.Err()); err != nil {
+		return welcome{}, err
+	}
+	return w, nil
 }

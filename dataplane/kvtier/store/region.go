@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRegion says that an engine's memory is not what it announced.
-var ErrRegion = errors.New("tier: an engine's memory")
+// ErrRegion says that an engine's memory differs from its announcement.
+var ErrRegion = errors.New("store: an engine's memory")
 
-// region is memory of an engine, its host KV pool, mapped read-only: this process never writes to an engine's memory, so
-// whatever becomes of this one, stopped or killed in the middle of a copy, the engine's pages are its own.
+// region is the host KV pool of an engine, mapped read-only: this process never writes to it, so
+// that the engine's pages stay intact also when this process is stopped or killed during a copy.
 type region struct {
 	data []byte
 }
 
-// mapRegion maps the whole of a descriptor, which the caller still closes.
+// mapRegion maps a whole file, which the caller still closes.
 func mapRegion(f *os.File) (*region, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRegion, err)
 	}
 	if !info.Mode().IsRegular() || info.Size() <= 0 {
-		return nil, fmt.Errorf("%w: a descriptor of mode %v with %d bytes, and a memfd was expected", ErrRegion, info.Mode(), info.Size())
+		return nil, fmt.Errorf("%w: want a memfd, have a descriptor of mode %v with %d bytes", ErrRegion, info.Mode(), info.Size())
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
@@ -35,27 +35,27 @@ func mapRegion(f *os.File) (*region, error) {
 	return &region{data}, nil
 }
 
-func (r *region) close() { _ = unix.Munmap(r.data) } // Fails for arguments only, and these are mmap's own.
+func (r *region) close() { _ = unix.Munmap(r.data) } // fails only for bad arguments
 
-// form is how an engine's pages lie in its regions.
-type form struct {
+// layout is the layout of an engine's pages in its regions.
+type layout struct {
 	regions []*region
 	pieces  []piece
-	bytes   int
+	bytes   int // of a page
 }
 
-// gather copies the page whose first token has the given number. dst has form.bytes bytes.
+// gather copies the page whose first token has the given number. dst has layout.bytes bytes.
 //
-// An engine may cut its memory off while it is read. The kernel then answers with SIGBUS, which becomes an error here and
-// ends this engine's connection, not the process.
-func (f *form) gather(dst []byte, token uint64) (err error) {
+// An engine may truncate its memory during the copy. The kernel answers with SIGBUS, which
+// becomes an error here: it ends the engine's connection, not the process.
+func (f *layout) gather(dst []byte, token uint64) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if fault := recover(); fault != nil {
 			if _, ok := fault.(interface{ Addr() uintptr }); !ok {
-				panic(fault) //nolint:forbidigo // Somebody else's, and not the memory's fault.
+				panic(fault) //nolint:forbidigo // A bug, and no memory fault.
 			}
-			err = fmt.Errorf("%w: gone while it was read: %v", ErrRegion, fault)
+			err = fmt.Errorf("%w: gone during a read: %v", ErrRegion, fault)
 		}
 	}()
 	for _, p := range f.pieces {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// lay stores pages without an engine, of any size; what they hold follows from their number.
-func lay(t *testing.T, tier *Tier, ns uint32, hashes []Hash) {
+// lay stores pages of any size without an engine; their bytes follow from their number.
+func lay(t *testing.T, tier *Store, ns uint32, hashes []proto.Hash) {
 	t.Helper()
-	set, results := tier.reserve(ns, hashes, nil, nil)
+	set, results := tier.pages.reserve(ns, hashes, nil, nil, false)
 	for i, r := range results {
 		if r != setCopied {
 			t.Fatalf("page %d finds no room: %d", i, r)
@@ -27,7 +29,8 @@ func patterned(n, number int) []byte {
 	return b
 }
 
-// TestPageSizes keeps and pulls pages of sizes that divide nothing, as MLA's rows of 576 numbers, and of many MiB.
+// TestPageSizes keeps and pulls pages of odd sizes, such as MLA's rows of 576 numbers, and of
+// many MiB.
 func TestPageSizes(t *testing.T) {
 	const room = 512 << 20 // of addresses: slabs of 8 MiB
 	for name, fabric := range fabrics() {
@@ -37,24 +40,24 @@ func TestPageSizes(t *testing.T) {
 				a := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "a", Fabric: f})
 				b := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "b", Fabric: f})
 				meet(t, f, a, b)
-				from, err := a.space("m", size)
+				from, err := a.pages.namespace("m", size)
 				if err != nil {
 					t.Fatal(err)
 				}
-				to, err := b.space("m", size)
+				to, err := b.pages.namespace("m", size)
 				if err != nil {
 					t.Fatal(err)
 				}
 				hashes := chain(1, 5)
 				lay(t, a, from, hashes)
-				if n := b.elsewhere(to, hashes, nil, patience, false); n != len(hashes) {
+				if n := b.peers.find(to, hashes, nil, patience, false); n != len(hashes) {
 					t.Fatalf("%d pages will come, want %d", n, len(hashes))
 				}
-				b.await(to, hashes, patience)
-				offsets, l := b.get(nil, to, hashes, patience)
-				defer b.release(l)
+				b.peers.incoming.await(to, hashes, patience)
+				offsets, l := b.leases.get(nil, to, hashes, patience)
+				defer b.leases.release(l)
 				for i, o := range offsets {
-					if o == absent || !bytes.Equal(b.arena.at(int64(o), size), patterned(size, i)) {
+					if o == absent || !bytes.Equal(b.pages.arena.at(int64(o), size), patterned(size, i)) {
 						t.Errorf("page %d is not here, or not as it was", i)
 					}
 				}
@@ -63,7 +66,8 @@ func TestPageSizes(t *testing.T) {
 	}
 }
 
-// A page that is larger than a message of the protocol comes by NIXL only; over TCP it is computed, and nothing breaks.
+// A page larger than a message of the protocol comes by NIXL only; over TCP it is computed, and
+// nothing breaks.
 func TestPagesTooLargeForTCP(t *testing.T) {
 	const room, size = 2 << 30, maxBody + 64 // of addresses: slabs of 32 MiB
 	for name, fabric := range fabrics() {
@@ -72,31 +76,31 @@ func TestPagesTooLargeForTCP(t *testing.T) {
 			a := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "a", Fabric: f})
 			b := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "b", Fabric: f})
 			meet(t, f, a, b)
-			from, _ := a.space("m", size)
-			to, err := b.space("m", size)
+			from, _ := a.pages.namespace("m", size)
+			to, err := b.pages.namespace("m", size)
 			if err != nil {
 				t.Fatal(err)
 			}
 			hashes := chain(1, 2)
 			lay(t, a, from, hashes)
-			b.elsewhere(to, hashes, nil, patience, false)
-			b.await(to, hashes, patience)
+			b.peers.find(to, hashes, nil, patience, false)
+			b.peers.incoming.await(to, hashes, patience)
 			want := 2
 			if f == nil {
 				want = 0
 			}
-			if n := b.exists(to, hashes); n != want {
+			if n := b.engines.lookup(to, hashes); n != want {
 				t.Errorf("%d pages are here, want %d", n, want)
 			}
-			if n := a.exists(from, hashes); n != 2 {
+			if n := a.engines.lookup(from, hashes); n != 2 {
 				t.Errorf("the peer has %d pages left", n)
 			}
 		})
 	}
 }
 
-// TestFormsDoNotMeet: engines of another model, number of ranks, type or page have names of their own; where names are equal and pages are not, the later
-// engine is refused in words.
+// TestFormsDoNotMeet: engines of another model, number of ranks, data type or page size have
+// names of their own; an engine with an equal name and other pages is refused with a reason.
 func TestFormsDoNotMeet(t *testing.T) {
 	tier := serve(t, Config{})
 	const form = `{"model":"%s","rank":"%s","pp":"0/1","cp":"0/1","pool":"kv","form":"mha","dtype":"%s","tokens":%d,"layers":3,"heads":8,"own":""}`

@@ -14,9 +14,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// soakEngine is what an engine's process is told. Engines of one form share their pages, over all nodes.
+// soakEngine configures an engine's process. Engines of one form share their pages, over all
+// nodes.
 type soakEngine struct {
 	Socket string
 	Form   int // 0 or 1: pages of two models differ in their size
@@ -32,10 +35,11 @@ const (
 	soakAnswerLimit = 4 * time.Second
 )
 
-// soakTokens are those of a page of each form, and soakPieceBytes of a piece: pages of 4 and 20 KiB.
+// soakTokens are those of a page of each form, and soakPieceBytes of a piece: pages of 4 and 20
+// KiB.
 var soakTokens, soakPieceBytes = [2]int{4, 8}, [2]int{512, 2560}
 
-// soakCounts is what an engine has done; it tells them as lines of JSON.
+// soakCounts are the counts of an engine, which writes them as lines of JSON.
 type soakCounts struct {
 	Stored, Checked, Missing, Late, Unconfirmed, Lost, Silent int64  // pages, but for the last two: connections, answers
 	Wrong                                                     string // the first wrong byte; the engine ends with it
@@ -51,7 +55,7 @@ func (c *soakCounts) add(o soakCounts) {
 	c.Silent += o.Silent
 }
 
-// soakClient is an engine of the soak: its pool, its connection and what it has counted.
+// soakClient is an engine of the soak: its pool, its connection and its counts.
 type soakClient struct {
 	soakEngine
 	*engine
@@ -109,7 +113,7 @@ func soakEngineMain(ctx context.Context, spec []byte) error {
 	return nil
 }
 
-// tell writes the counts, now and then.
+// tell writes the counts from time to time.
 func (c *soakClient) tell() {
 	if time.Since(c.told) < 50*time.Millisecond {
 		return
@@ -155,7 +159,7 @@ func (c *soakClient) hangUp() {
 	c.engine = nil
 }
 
-// turn is one prompt: what the tier has of it is checked, and the rest is stored.
+// turn is one prompt: pages of the store are checked, and the others stored.
 func (c *soakClient) turn() error {
 	prompt := uint32(rand.ExpFloat64() * soakPrompts / 5)
 	hashes := soakChain(c.Form, prompt, 1+rand.IntN(soakLongest))
@@ -174,7 +178,7 @@ func (c *soakClient) turn() error {
 	}
 	for have < len(hashes) {
 		n := min(soakPoolPages, len(hashes)-have)
-		var parent *Hash
+		var parent *proto.Hash
 		if have > 0 {
 			parent = &hashes[have-1]
 		}
@@ -186,7 +190,7 @@ func (c *soakClient) turn() error {
 	return nil
 }
 
-// limited asks, and waits for an answer as an engine does: not for ever.
+// limited asks with a timeout, as engines do.
 func (c *soakClient) limited(op, flags uint8, body []byte) ([]byte, error) {
 	if err := c.engine.tell(op, flags, body); err != nil {
 		return nil, err
@@ -201,9 +205,9 @@ func (c *soakClient) limited(op, flags uint8, body []byte) ([]byte, error) {
 	return c.rest(head)
 }
 
-// check reads pages and looks at each byte. What was not copied within the lease, by the engine's own clock, is not believed. It
-// returns how many were there, from the first on.
-func (c *soakClient) check(hashes []Hash) (have int, err error) {
+// check reads pages and compares each byte. It ignores copies that outlast the lease by the
+// engine's own clock. It returns the number of leading pages.
+func (c *soakClient) check(hashes []proto.Hash) (have int, err error) {
 	began := time.Now()
 	r := request{hashes: hashes, lease: uint32(soakLease.Milliseconds()), wait: 2000}
 	body, err := c.limited(opGet, 0, r.encode(opGet))
@@ -242,8 +246,9 @@ func (c *soakClient) check(hashes []Hash) (have int, err error) {
 	return have, c.engine.tell(opRelease, 0, sequence(get))
 }
 
-// storeSome fills the pool with pages and has the tier copy them. One in 30 times it gives up, at once or after the copy, and uses the pool for something else.
-func (c *soakClient) storeSome(hashes []Hash, parent *Hash) error {
+// storeSome fills the pool with pages and has the store copy them. One in 30 times it gives up,
+// before or after the copy, and reuses the pool.
+func (c *soakClient) storeSome(hashes []proto.Hash, parent *proto.Hash) error {
 	r := request{hashes: hashes}
 	slots := rand.Perm(soakPoolPages)
 	for i, h := range hashes {
@@ -280,20 +285,20 @@ func (c *soakClient) storeSome(hashes []Hash, parent *Hash) error {
 	return c.engine.tell(opCommit, 0, sequence(c.seq))
 }
 
-// scribble makes the pool hold other bytes than any page's.
+// scribble fills the pool with bytes of no page.
 func (c *soakClient) scribble() {
 	for i := range c.pool {
 		c.pool[i] = 0xee
 	}
 }
 
-// soakChain names pages of a prompt, as its tokens are all the same.
-func soakChain(form int, prompt uint32, n int) []Hash {
+// soakChain returns the hashes of a prompt with equal tokens.
+func soakChain(form int, prompt uint32, n int) []proto.Hash {
 	tokens := make([]uint32, n*soakTokens[form])
 	for i := range tokens {
 		tokens[i] = prompt
 	}
-	var hashes []Hash
+	var hashes []proto.Hash
 	var buf []byte
 	for ; len(tokens) > 0; tokens = tokens[soakTokens[form]:] {
 		for _, id := range tokens[:soakTokens[form]] {
@@ -305,8 +310,8 @@ func soakChain(form int, prompt uint32, n int) []Hash {
 	return hashes
 }
 
-// soakBytes is what a page holds: it follows from the page's name, and each 8 bytes from where they are.
-func soakBytes(dst []byte, form int, h Hash) {
+// soakBytes writes the bytes of a page, which follow from its hash and their position.
+func soakBytes(dst []byte, form int, h proto.Hash) {
 	x := binary.LittleEndian.Uint64(h[:]) ^ uint64(form)<<63
 	for i := 0; i < len(dst); i += 8 {
 		x += 0x9e3779b97f4a7c15
@@ -315,7 +320,7 @@ func soakBytes(dst []byte, form int, h Hash) {
 	}
 }
 
-// differ is where two pages do first; -1 where they do not.
+// differ returns the first difference of two pages, or -1.
 func differ(a, b []byte) int {
 	for i := range a {
 		if a[i] != b[i] {

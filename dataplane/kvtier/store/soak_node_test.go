@@ -15,13 +15,14 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// soakNodeEnv and soakEngineEnv make this test binary a sidecar's tier or an engine of TestSoak; they hold that process's JSON.
+// soakNodeEnv and soakEngineEnv make this test binary a sidecar's tier or an engine of TestSoak;
+// they hold that process's JSON.
 const (
 	soakNodeEnv   = "WARMPATH_TIER_SOAK_NODE"
 	soakEngineEnv = "WARMPATH_TIER_SOAK_ENGINE"
 )
 
-// soakNode is what a tier's process is told.
+// soakNode configures a store's process.
 type soakNode struct {
 	Name, Socket, Listen, HTTP string
 	Bytes                      int64
@@ -30,7 +31,7 @@ type soakNode struct {
 	Key                        string // file; "" is none
 }
 
-// soakMain is the life of a process of TestSoak. It ends with its standard input.
+// soakMain is the main function of a process of TestSoak. It ends with its standard input.
 func soakMain() (code int, mine bool) {
 	var run func(context.Context, []byte) error
 	spec := os.Getenv(soakNodeEnv)
@@ -59,7 +60,7 @@ func soakNodeMain(ctx context.Context, spec []byte) error {
 	if err := json.Unmarshal(spec, &n); err != nil {
 		return err
 	}
-	cfg := Config{Bytes: n.Bytes, Socket: n.Socket, Listen: n.Listen, Node: n.Name, Warm: 64 << 20, Ask: time.Second}
+	cfg := Config{Bytes: n.Bytes, Socket: n.Socket, Listen: n.Listen, Node: n.Name, WarmRate: 64 << 20, AskTimeout: time.Second}
 	if n.Library != "" {
 		if _, err := nixl.StayOnLoopback(); err != nil {
 			return err

@@ -23,7 +23,8 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// soakEnv is how long TestSoak runs over each transport, as "10m"; without it, 10 s over TCP.
+// soakEnv is the duration of TestSoak for each transport, such as "10m"; without it, 10 s over
+// TCP.
 const soakEnv = "WARMPATH_TIER_SOAK"
 
 const (
@@ -32,8 +33,9 @@ const (
 	soakMemory  = 12 << 20 // of each node: a tenth of what is asked for
 )
 
-// TestSoak runs tiers and engines as processes, which are killed, stopped and started again at random. Engines store pages whose bytes follow from
-// their names, take those of other engines, here and on other nodes, and look at each byte of them.
+// TestSoak runs stores and engines as processes, which are killed, stopped and restarted at
+// random. Engines store pages whose bytes follow from their hashes, read those of other engines,
+// on this node and on others, and compare each byte.
 func TestSoak(t *testing.T) {
 	t.Run("tcp", func(t *testing.T) { runSoak(t, "") })
 	if os.Getenv(soakEnv) == "" {
@@ -42,7 +44,7 @@ func TestSoak(t *testing.T) {
 	t.Run("nixl", func(t *testing.T) { runSoak(t, nixltest.Library(t)) })
 }
 
-// soakSite is the processes, and what they have done.
+// soakSite is the processes and their counts.
 type soakSite struct {
 	t     *testing.T
 	nodes []*soakProcess
@@ -57,7 +59,7 @@ type soakSite struct {
 	worst  int64      // pages in quarantine at a time; guarded by mu
 }
 
-// soakProcess is a place that a process has, and another one after it.
+// soakProcess is a process and its successors.
 type soakProcess struct {
 	site *soakSite
 	name string
@@ -75,7 +77,7 @@ type soakProcess struct {
 	wrong  string
 }
 
-// start gives the place a process.
+// start starts a process.
 func (p *soakProcess) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +119,8 @@ func (p *soakProcess) start() error {
 	return nil
 }
 
-// end ends the process by a signal, or by the end of its input where that is 0, and takes its counts. What it wrote is looked at.
+// end ends the process by a signal, or by the end of its input for signal 0, and checks its
+// output.
 func (p *soakProcess) end(signal syscall.Signal) {
 	p.mu.Lock()
 	p.ending = true
@@ -154,7 +157,7 @@ func (p *soakProcess) end(signal syscall.Signal) {
 	s.past.Warmed += p.stats.Warmed
 }
 
-// look asks a tier for its counts; false while it does not answer.
+// look asks a store for its counts; false while it does not answer.
 func (p *soakProcess) look(client *http.Client) (Stats, bool) {
 	var s Stats
 	resp, err := client.Get("http://" + p.node.HTTP + "/tier")
@@ -204,7 +207,7 @@ func newSoakSite(t *testing.T, library string) *soakSite {
 	return s
 }
 
-// add makes a place and its first process.
+// add adds a process.
 func (s *soakSite) add(name, role string, spec any, node *soakNode, env ...string) *soakProcess {
 	s.t.Helper()
 	text, err := json.Marshal(spec)
@@ -227,7 +230,7 @@ func (s *soakSite) add(name, role string, spec any, node *soakNode, env ...strin
 	return p
 }
 
-// harm kills, stops and starts a place's processes until stop is closed; then one that goes on runs there.
+// harm kills, stops and restarts a process until stop is closed, and leaves it running.
 func (s *soakSite) harm(p *soakProcess, stop <-chan struct{}) {
 	pause := 6 * time.Second
 	if p.node != nil {
@@ -264,7 +267,7 @@ func (s *soakSite) harm(p *soakProcess, stop <-chan struct{}) {
 	}
 }
 
-// wait waits for a time, or until stop is closed, and then returns false.
+// wait waits for a time; false where stop is closed before.
 func wait(stop <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -276,7 +279,7 @@ func wait(stop <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// watch asks the tiers for their counts, and gives them hints, until stop is closed.
+// watch asks the stores for their counts, and sends them hints, until stop is closed.
 func (s *soakSite) watch(stop <-chan struct{}) {
 	client := &http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
@@ -302,7 +305,7 @@ func (s *soakSite) watch(stop <-chan struct{}) {
 	}
 }
 
-// total is what all have done so far.
+// total returns the sum of all counts.
 func (s *soakSite) total() (soakCounts, Stats) {
 	s.mu.Lock()
 	c, st := s.counts, s.past

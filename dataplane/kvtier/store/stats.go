@@ -2,79 +2,117 @@ package store
 
 import "time"
 
-// Stats is what a tier has done and holds. Counters only grow.
+// Stats is the state of a store. Counters only grow.
 type Stats struct {
-	Bytes      int64   `json:"bytes"`       // bound
-	Used       int64   `json:"used"`        // bytes of pages
-	Pages      int64   `json:"pages"`       // readable
-	Pins       int64   `json:"pins"`        // pages that readers hold
-	Clients    int64   `json:"clients"`     // connections of engines
-	Spaces     int     `json:"namespaces"`  // model, rank and form
-	Lookups    int64   `json:"lookups"`     // questions of engines
-	Asked      int64   `json:"asked"`       // pages in them
-	Found      int64   `json:"found"`       // pages of them that were here from the first on
-	Read       int64   `json:"read"`        // pages given to engines
-	ReadBytes  int64   `json:"read_bytes"`  // bytes of them
-	ReadSpeed  float64 `json:"read_speed"`  // bytes a second of late, while an engine copied what it had asked for; 0 is not known
-	Missed     int64   `json:"missed"`      // pages that were to be read and were not here
-	Stored     int64   `json:"stored"`      // pages
-	Evicted    int64   `json:"evicted"`     // pages
-	Orphaned   int64   `json:"orphaned"`    // pages evicted before one that follows them
-	Promoted   int64   `json:"promoted"`    // uses that made a page a protected one
-	Full       int64   `json:"full"`        // pages that found no room, since all are being read
-	Abandoned  int64   `json:"abandoned"`   // batches that engines did not confirm
-	SlabsMoved int64   `json:"slabs_moved"` // from pages of one size to those of another
-	Expired    int64   `json:"expired"`     // reads that were not released in time
-	Refused    int64   `json:"refused"`     // connections that broke the protocol
-	Faults     int64   `json:"faults"`      // connections whose memory was not what was announced
-	Clears     int64   `json:"clears"`      // of models, that engines here asked for or peers told of
-	HitRate    float64 `json:"hit_rate"`    // Found / Asked
+	PageStats
+	EngineStats
 
-	Peers        int64     `json:"peers"`         // tiers of other nodes that answer
-	RemoteAsked  int64     `json:"remote_asked"`  // pages that peers were asked for
-	RemoteFound  int64     `json:"remote_found"`  // pages of them that a peer had
-	Pulled       int64     `json:"pulled"`        // pages pulled from peers
-	PulledNIXL   int64     `json:"pulled_nixl"`   // pages of them that NIXL has read, by CMA or RDMA; the others came by TCP
-	PulledBytes  int64     `json:"pulled_bytes"`  // bytes of them
-	TooSlow      int64     `json:"too_slow"`      // questions that a peer was not asked, since computing is faster than its link
-	PullSeconds  float64   `json:"pull_seconds"`  // that pulls took
-	PullFailures int64     `json:"pull_failures"` // pulls, of up to 128 pages each
-	Quarantined  int64     `json:"quarantined"`   // pages that a transfer which was given up may still write to
-	Untrusted    int64     `json:"untrusted"`     // connections with peers that did not trust this tier, or that it did not trust
-	Served       int64     `json:"served"`        // pages given to peers
-	Hinted       int64     `json:"hinted"`        // pages that routers said would be asked for
-	Warming      int64     `json:"warming"`       // pages that this tier, being cold, wants of its peers
-	Warmed       int64     `json:"warmed"`        // of these, pages it has asked for
-	Hints        HintStats `json:"hints"`
-	NIXL         bool      `json:"nixl"` // pages move by NIXL; else by TCP
+	Clears  int64   `json:"clears"`   // of models, for engines here or for peers
+	HitRate float64 `json:"hit_rate"` // Found / Asked
+
+	PeerStats
+
+	Hinted  int64     `json:"hinted"`  // pages in hints
+	Warming int64     `json:"warming"` // pages of peers wanted by new namespaces
+	Warmed  int64     `json:"warmed"`  // of these, pages asked for
+	Hints   HintStats `json:"hints"`
+	NIXL    bool      `json:"nixl"` // pages move by NIXL; else by TCP
+}
+
+// PageStats counts pages.
+type PageStats struct {
+	Bytes      int64 `json:"bytes"`       // bound
+	Used       int64 `json:"used"`        // bytes of pages
+	Pages      int64 `json:"pages"`       // readable
+	Pins       int64 `json:"pins"`        // of readers
+	Namespaces int   `json:"namespaces"`  // by model, rank and form
+	Stored     int64 `json:"stored"`      // pages
+	Evicted    int64 `json:"evicted"`     // pages
+	Orphaned   int64 `json:"orphaned"`    // pages evicted before a page behind them
+	Promoted   int64 `json:"promoted"`    // pages that left probation
+	Full       int64 `json:"full"`        // pages without room, as all others were pinned
+	SlabsMoved int64 `json:"slabs_moved"` // between page sizes
+}
+
+// EngineStats counts the requests and connections of engines.
+type EngineStats struct {
+	Clients   int64   `json:"clients"`    // connections
+	Lookups   int64   `json:"lookups"`    // questions
+	Asked     int64   `json:"asked"`      // pages in them
+	Found     int64   `json:"found"`      // of these, leading pages that were present
+	Read      int64   `json:"read"`       // pages
+	ReadBytes int64   `json:"read_bytes"` // bytes of them
+	ReadSpeed float64 `json:"read_speed"` // bytes a second, measured from a get to its release; 0 is unknown
+	Missed    int64   `json:"missed"`     // pages to read that were absent
+	Abandoned int64   `json:"abandoned"`  // batches without commit
+	Expired   int64   `json:"expired"`    // leases without release
+	Refused   int64   `json:"refused"`    // connections that broke the protocol
+	Faults    int64   `json:"faults"`     // connections whose memory differed from the announcement
+}
+
+// PeerStats counts pages that move between nodes.
+type PeerStats struct {
+	Peers        int64   `json:"peers"`         // connected stores of other nodes
+	RemoteAsked  int64   `json:"remote_asked"`  // pages in questions to peers
+	RemoteFound  int64   `json:"remote_found"`  // of these, pages that a peer had
+	Pulled       int64   `json:"pulled"`        // pages
+	PulledNIXL   int64   `json:"pulled_nixl"`   // of these, pages read by NIXL with CMA or RDMA; the others came by TCP
+	PulledBytes  int64   `json:"pulled_bytes"`  // bytes of them
+	TooSlow      int64   `json:"too_slow"`      // questions not asked, as computing is faster than the link
+	PullSeconds  float64 `json:"pull_seconds"`  // duration of the pulls
+	PullFailures int64   `json:"pull_failures"` // pulls, of up to 128 pages each
+	Quarantined  int64   `json:"quarantined"`   // pages that an abandoned transfer may still write to
+	Untrusted    int64   `json:"untrusted"`     // connections that one side did not trust
+	Served       int64   `json:"served"`        // pages given to peers
 }
 
 // Stats returns the present counts.
-func (t *Tier) Stats() Stats {
-	t.mu.Lock()
-	c, spaces := t.index.stats, len(t.index.names)
-	t.mu.Unlock()
-	n := &t.counts
-	s := Stats{
-		Bytes: t.index.slab * int64(len(t.index.slabs)), Used: c.used, Pages: c.ready, Pins: c.pinned, Clients: n.clients.Load(), Spaces: spaces,
-		Lookups: n.exists.Load(), Asked: n.existsPages.Load(), Found: n.existsHits.Load(),
-		Read: n.getHits.Load(), ReadBytes: n.getBytes.Load(), Missed: n.getPages.Load() - n.getHits.Load(),
-		Stored: c.stored, Evicted: c.evicted, Orphaned: c.orphaned, Promoted: c.promoted, Full: c.full, Abandoned: n.setGone.Load(), SlabsMoved: c.slabsMoved,
-		Expired: n.expired.Load(), Refused: n.refused.Load(), Faults: n.faults.Load(),
+func (s *Store) Stats() Stats {
+	all := Stats{
+		PageStats: s.pages.stats(), EngineStats: s.engines.engineStats(), PeerStats: s.peers.stats(),
+		Clears: s.pages.clears.Load(), Hinted: s.prefetch.expected.Load(),
+		Warming: s.warmer.wanted.Load(), Warmed: s.warmer.pulled.Load(), NIXL: s.nixl.reader() != nil,
 	}
-	s.Peers, s.RemoteAsked, s.RemoteFound = int64(len(t.live())), n.asked.Load(), n.elsewhere.Load()
-	s.Pulled, s.PulledBytes, s.PullFailures = n.pulled.Load(), n.pulledBytes.Load(), n.pullFailed.Load()
-	s.ReadSpeed = t.reads.get()
-	s.Clears = n.clears.Load()
-	s.TooSlow = n.tooSlow.Load()
-	s.PulledNIXL = n.pulledNIXL.Load()
-	s.PullSeconds = time.Duration(n.pullTime.Load()).Seconds()
-	s.Quarantined, s.Served, s.Hinted, s.NIXL = n.quarantined.Load(), n.served.Load(), n.hinted.Load(), t.taker() != nil
-	s.Untrusted = n.untrusted.Load()
-	s.Hints = t.hints.stats()
-	s.Warming, s.Warmed = n.warming.Load(), n.warmed.Load()
-	if s.Asked > 0 {
-		s.HitRate = float64(s.Found) / float64(s.Asked)
+	if all.Asked > 0 {
+		all.HitRate = float64(all.Found) / float64(all.Asked)
 	}
-	return s
+	all.Expired = s.leases.expired.Load()
+	all.Refused += s.serving.refused.Load()
+	all.Untrusted = s.security.untrusted.Load()
+	all.Served = s.serving.served.Load()
+	h := &s.prefetch.hints
+	all.Hints = HintStats{
+		Received: h.received.Load(), Refused: h.refused.Load(), Duplicate: h.duplicate.Load(), Dropped: h.dropped.Load(), UnknownModel: h.unknownModel.Load(),
+		Needless: h.needless.Load(), Vain: h.vain.Load(), Pulled: s.peers.counts.pulledHinted.Load(),
+	}
+	return all
+}
+
+func (p *pages) stats() PageStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := p.index
+	n, e := x.stats, x.evictor.stats
+	return PageStats{
+		Bytes: int64(len(p.arena.data)), Used: n.used, Pages: n.ready, Pins: n.pinned, Namespaces: len(x.spaces.byName), Stored: n.stored, Full: n.full,
+		Evicted: e.evicted, Orphaned: e.orphaned, Promoted: e.promoted, SlabsMoved: e.slabsMoved,
+	}
+}
+
+func (s *engineServer) engineStats() EngineStats {
+	n := &s.counts
+	return EngineStats{
+		Clients: n.connections.Load(), Lookups: n.lookups.Load(), Asked: n.lookupPages.Load(), Found: n.lookupHits.Load(),
+		Read: n.readHits.Load(), ReadBytes: n.readBytes.Load(), ReadSpeed: s.reads.get(), Missed: n.readPages.Load() - n.readHits.Load(),
+		Abandoned: n.abandoned.Load(), Refused: n.refused.Load(), Faults: n.faults.Load(),
+	}
+}
+
+func (c *peerClient) stats() PeerStats {
+	n := &c.counts
+	return PeerStats{
+		Peers: int64(len(c.connected())), RemoteAsked: n.asked.Load(), RemoteFound: n.found.Load(),
+		Pulled: n.pulled.Load(), PulledNIXL: n.pulledNIXL.Load(), PulledBytes: n.pulledBytes.Load(), TooSlow: n.tooSlow.Load(),
+		PullSeconds: time.Duration(n.pullTime.Load()).Seconds(), PullFailures: n.failed.Load(), Quarantined: n.quarantined.Load(),
+	}
 }

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// traceFile is a trace in Mooncake's format, of which a beginning is in the repository.
+// traceFile returns the path of a trace in Mooncake's format; the repository has the beginning of
+// one.
 func traceFile() string {
 	if path := os.Getenv("WARMPATH_TRACE"); path != "" {
 		return path
@@ -16,15 +19,15 @@ func traceFile() string {
 	return "../../../bench/replay/testdata/mooncake_conversation_200.jsonl"
 }
 
-// readTrace returns each prompt's blocks.
-func readTrace(t testing.TB) [][]Hash {
+// readTrace returns the blocks of each prompt.
+func readTrace(t testing.TB) [][]proto.Hash {
 	t.Helper()
 	f, err := os.Open(traceFile())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var prompts [][]Hash
+	var prompts [][]proto.Hash
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
@@ -34,7 +37,7 @@ func readTrace(t testing.TB) [][]Hash {
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			t.Fatal(err)
 		}
-		blocks := make([]Hash, len(line.IDs))
+		blocks := make([]proto.Hash, len(line.IDs))
 		for i, id := range line.IDs {
 			binary.LittleEndian.PutUint64(blocks[i][:], id+1)
 		}
@@ -43,11 +46,11 @@ func readTrace(t testing.TB) [][]Hash {
 	return prompts
 }
 
-// play sends prompts through an index as engines without any cache of their own would, and returns the share of pages found.
-// Batches are SGLang's, of 128 pages at most.
-func play(t testing.TB, x *index, prompts [][]Hash) float64 {
+// play sends prompts through an index as engines without a cache of their own do, and returns the
+// share of pages found. Batches are SGLang's, of 128 pages at most.
+func play(t testing.TB, x *index, prompts [][]proto.Hash) float64 {
 	t.Helper()
-	ns, err := x.space("trace", 1024)
+	ns, err := x.spaces.get("trace", 1024)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +60,7 @@ func play(t testing.TB, x *index, prompts [][]Hash) float64 {
 		found, asked = found+n, asked+len(p)
 		for at := n; at < len(p); at += 128 {
 			batch := p[at:min(at+128, len(p))]
-			var parent *Hash
+			var parent *proto.Hash
 			if at > 0 {
 				parent = &p[at-1]
 			}
@@ -71,8 +74,8 @@ func play(t testing.TB, x *index, prompts [][]Hash) float64 {
 	return float64(found) / float64(asked)
 }
 
-// TestPolicyOnTrace holds what is gained by the order of eviction: with WARMPATH_TRACE set to the whole conversation trace, the table in
-// bench/results.
+// TestPolicyOnTrace measures the eviction policies: with WARMPATH_TRACE set to the whole
+// conversation trace, the table in bench/results.
 func TestPolicyOnTrace(t *testing.T) {
 	prompts := readTrace(t)
 	unbounded := play(t, newIndex(4096, minSlab, adaptive), prompts)
@@ -83,7 +86,7 @@ func TestPolicyOnTrace(t *testing.T) {
 		x := newIndex(slabs, minSlab, adaptive)
 		ours := play(t, x, prompts)
 		t.Logf("%6d pages: lru %.4f, leaves first %.4f, adaptive %.4f, unbounded %.4f; evicted %d, before a follower %d",
-			pages, lru, chain, ours, unbounded, x.stats.evicted, x.stats.orphaned)
+			pages, lru, chain, ours, unbounded, x.evictor.stats.evicted, x.evictor.stats.orphaned)
 		if ours < lru*0.99 {
 			t.Errorf("%d pages: the adaptive order finds %.4f of all pages, plain LRU %.4f", pages, ours, lru)
 		}

@@ -2,43 +2,62 @@ package store
 
 import (
 	"context"
-	"errors"
+	"log/slog"
+	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// warmShare bounds what a cold tier fills itself with: half of its memory, so that what its own engines compute finds room.
-const warmShare = 2
+const (
+	// warmShare bounds warming to half of the memory, so that pages of this node's engines find
+	// room.
+	warmShare = 2
+	// maxHottest bounds a list of pages: 1 M of them would take 64 MiB, and a message holds 16.
+	maxHottest = 200_000
+)
 
-// warm fills the tier with other nodes' most used pages of each model that an engine here begins to use, until ctx ends.
-func (t *Tier) warm(ctx context.Context) {
-	if t.cfg.Warm <= 0 {
+// warmer pulls the most used pages of other nodes for each namespace that is new here.
+type warmer struct {
+	cfg            *Config
+	log            *slog.Logger
+	pages          *pages
+	peers          *peerClient
+	used           func() int64 // bytes of pages
+	wanted, pulled atomic.Int64 // pages
+}
+
+// run warms new namespaces until ctx ends.
+func (w *warmer) run(ctx context.Context) {
+	if w.cfg.WarmRate <= 0 {
 		return
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case ns := <-t.cold:
-			t.warmSpace(ctx, ns)
+		case ns := <-w.pages.added:
+			w.warm(ctx, ns)
 		}
 	}
 }
 
-// warmSpace asks the peers one after the other, and again while there is none.
-func (t *Tier) warmSpace(ctx context.Context, ns uint32) {
-	const patience, period = 30, time.Second // a cluster's nodes are known within seconds
+// warm pulls from the peers one after the other, and waits for peers for half a minute: the nodes
+// of a cluster are known within seconds.
+func (w *warmer) warm(ctx context.Context, ns uint32) {
+	const attempts, period = 30, time.Second
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	asked := map[*peer]bool{}
-	for range patience {
-		if _, ok := t.spaceOf(ns); !ok {
+	for range attempts {
+		if _, ok := w.pages.request(ns); !ok {
 			return
 		}
-		for _, p := range t.live() {
+		for _, p := range w.peers.connected() {
 			if !asked[p] && ctx.Err() == nil {
 				asked[p] = true
-				if err := t.warmFrom(ctx, p, ns); err != nil {
-					t.log.Warn("cannot warm the KV tier from a peer", "peer", p.Name, "error", err)
+				if err := w.warmFrom(ctx, p, ns); err != nil {
+					w.log.Warn("cannot warm the KV tier from a peer", "peer", p.Name, "error", err)
 				}
 			}
 		}
@@ -50,20 +69,20 @@ func (t *Tier) warmSpace(ctx context.Context, ns uint32) {
 	}
 }
 
-// warmFrom pulls a peer's most used pages of a namespace, in order, no faster than cfg.Warm.
-func (t *Tier) warmFrom(ctx context.Context, p *peer, ns uint32) error {
-	r, ok := t.spaceOf(ns)
+// warmFrom pulls the most used pages of a peer, in order, no faster than Config.WarmRate.
+func (w *warmer) warmFrom(ctx context.Context, p *peer, ns uint32) error {
+	r, ok := w.pages.request(ns)
 	if !ok {
 		return nil
 	}
 	bytes := int(r.bytes)
-	room := (t.Stats().Bytes/warmShare - t.Stats().Used) / int64(bytes)
+	room := (int64(len(w.pages.arena.data))/warmShare - w.used()) / int64(bytes)
 	if room <= 0 {
 		return nil
 	}
-	asking, cancel := context.WithTimeout(ctx, t.cfg.pull)
+	asking, cancel := context.WithTimeout(ctx, w.cfg.pullTimeout)
 	defer cancel()
-	l, err := t.dialPeer(asking, p.Endpoint)
+	l, err := w.peers.dial(asking, p.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -73,18 +92,17 @@ func (t *Tier) warmFrom(ctx context.Context, p *peer, ns uint32) error {
 	if err != nil {
 		return err
 	}
-	pages, err := parseHottest(body)
+	hottest, err := parseHottest(body)
 	if err != nil {
 		return err
 	}
-	runs := t.runsOf(ns, pages)
 	began, moved := time.Now(), int64(0)
-	for _, q := range runs {
-		t.announce(q)
+	for _, q := range w.absent(ns, hottest) {
+		w.peers.incoming.add(q)
 		select {
 		case p.pulls <- q:
 		case <-p.gone:
-			t.finish(q)
+			w.peers.incoming.end(q)
 			return errGone
 		}
 		select {
@@ -94,19 +112,17 @@ func (t *Tier) warmFrom(ctx context.Context, p *peer, ns uint32) error {
 			return errGone
 		}
 		moved += int64(len(q.hashes) * bytes)
-		t.counts.warmed.Add(int64(len(q.hashes)))
-		if !pace(ctx, began, moved, t.cfg.Warm) {
+		w.pulled.Add(int64(len(q.hashes)))
+		if !pace(ctx, began, moved, w.cfg.WarmRate) {
 			return nil
 		}
 	}
 	return nil
 }
 
-var errGone = errors.New("tier: the peer is gone")
-
-// pace waits until so many bytes are no more than the limit allows. It reports whether ctx goes on.
-func pace(ctx context.Context, began time.Time, moved, limit int64) bool {
-	due := time.Duration(float64(moved) / float64(limit) * float64(time.Second))
+// pace waits until the bytes moved are within the rate. It reports whether ctx goes on.
+func pace(ctx context.Context, began time.Time, moved, rate int64) bool {
+	due := time.Duration(float64(moved) / float64(rate) * float64(time.Second))
 	timer := time.NewTimer(due - time.Since(began))
 	defer timer.Stop()
 	select {
@@ -117,27 +133,26 @@ func pace(ctx context.Context, began time.Time, moved, limit int64) bool {
 	}
 }
 
-// runsOf cuts a list of pages into pulls of pages that follow each other. Those that are here are left out.
-func (t *Tier) runsOf(ns uint32, pages []followed) []*pull {
-	var runs []*pull
-	for _, page := range pages {
-		if t.look(ns, []Hash{page.hash}) == 1 {
+// absent cuts the absent pages of a list into pulls of chains.
+func (w *warmer) absent(ns uint32, list []chainedPage) []*pull {
+	var pulls []*pull
+	for _, page := range list {
+		if w.pages.holds(ns, []proto.Hash{page.hash}) == 1 {
 			continue
 		}
-		t.counts.warming.Add(1)
-		if n := len(runs); n > 0 {
-			last := runs[n-1]
+		w.wanted.Add(1)
+		if n := len(pulls); n > 0 {
+			last := pulls[n-1]
 			if len(last.hashes) < pullPages && last.hashes[len(last.hashes)-1] == page.parent {
 				last.hashes = append(last.hashes, page.hash)
 				continue
 			}
 		}
-		q := &pull{ns: ns, hashes: []Hash{page.hash}, done: make(chan struct{})}
-		if page.parent != (Hash{}) {
-			parent := page.parent
-			q.parent = &parent
+		q := newPull(ns, []proto.Hash{page.hash}, nil, false)
+		if page.parent != (proto.Hash{}) {
+			q.parent = &page.parent
 		}
-		runs = append(runs, q)
+		pulls = append(pulls, q)
 	}
-	return runs
+	return pulls
 }

@@ -23,14 +23,3 @@ func TestRenderDoesNotAlloc(t *testing.T) {
 		t.Errorf("Render allocates %v times, want 0", n)
 	}
 }
-
-func TestParseRequestDoesNotAlloc(t *testing.T) {
-	body := []byte(`{"model":"m","messages":` + string(turns(3, 1000)) + `,"tools":[]}`)
-	if n := testing.AllocsPerRun(100, func() {
-		if _, err := chattemplate.ParseRequest(body); err != nil {
-			t.Fatal(err)
-		}
-	}); n != 0 {
-		t.Errorf("ParseRequest allocates %v times, want 0", n)
-	}
-}

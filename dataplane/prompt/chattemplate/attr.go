@@ -61,29 +61,29 @@ func hasAttr(v value, name string) bool {
 	return slices.Contains(pyAttrs[k], name)
 }
 
-// attr is obj.name as jinja2.sandbox reads it: an attribute if there is one, else the item of that name.
-func (s *state) attr(line int, obj value, name string) value {
+// getAttr is obj.name as jinja2.sandbox reads it: an attribute if there is one, else the item of that name.
+func getAttr(s *state, line int, obj value, name string) value {
 	switch {
 	case obj.k == kUndefined:
 		return s.raise(line, "undefined has no attribute %s", name)
 	case obj.k == kLoop:
-		return s.loopAttr(obj.o.loop, name)
+		return loopAttr(s, obj.o.loop, name)
 	case strings.HasPrefix(name, "_"):
-		return s.private(obj, name)
+		return getPrivateAttr(s, obj, name)
 	case obj.k == kNamespace:
 		v, _ := obj.o.get(name)
 		return v
 	case hasAttr(obj, name):
-		return s.method(obj, name)
+		return boundMethod(s, obj, name)
 	case obj.k == kDict:
 		v, _ := obj.o.get(name)
 		return v
 	}
-	return s.rareAttr(obj, name)
+	return getRareAttr(s, obj, name)
 }
 
-// rareAttr is an attribute of what templates seldom look into: groups, and functions, which have attributes that are not listed here.
-func (s *state) rareAttr(obj value, name string) value {
+// getRareAttr is an attribute of what templates seldom look into: groups, and functions, which have attributes that are not listed here.
+func getRareAttr(s *state, obj value, name string) value {
 	switch {
 	case obj.k == kTuple && obj.o.arg[0] == groupTuple && name == "grouper":
 		return obj.o.items[0]
@@ -95,8 +95,8 @@ func (s *state) rareAttr(obj value, name string) value {
 	return undefValue
 }
 
-// private is an attribute that begins with an underscore: hidden by the sandbox where it exists, and else perhaps a key.
-func (s *state) private(obj value, name string) value {
+// getPrivateAttr is an attribute that begins with an underscore: hidden by the sandbox where it exists, and else perhaps a key.
+func getPrivateAttr(s *state, obj value, name string) value {
 	if obj.k != kDict && obj.k != kNamespace || strings.HasPrefix(name, "__") {
 		return s.unsure("attribute " + name)
 	}
@@ -104,8 +104,8 @@ func (s *state) private(obj value, name string) value {
 	return v
 }
 
-// method is an attribute that a value's type has.
-func (s *state) method(obj value, name string) value {
+// boundMethod is an attribute that a value's type has.
+func boundMethod(s *state, obj value, name string) value {
 	k := obj.k
 	if slices.Contains(unsafeAttrs[k], name) {
 		return undefValue
@@ -124,8 +124,8 @@ func (s *state) method(obj value, name string) value {
 	return value{k: kMethod, s: name, o: o}
 }
 
-// item is obj[arg] as jinja2.sandbox reads it: the item, else the attribute of that name.
-func (s *state) item(line int, obj, arg value) value {
+// getItem is obj[arg] as jinja2.sandbox reads it: the item, else the attribute of that name.
+func getItem(s *state, line int, obj, arg value) value {
 	switch obj.k {
 	case kUndefined:
 		return s.raise(line, "undefined has no element")
@@ -141,13 +141,13 @@ func (s *state) item(line int, obj, arg value) value {
 		}
 	case kString, kMarkup:
 		if arg.isInt() {
-			return s.char(obj, arg.n)
+			return charAt(s, obj, arg.n)
 		}
 	case kDict:
 		if arg.k == kList || arg.k == kDict { // unhashable: a TypeError, which the sandbox swallows
 			return undefValue
 		}
-		if v, ok := s.lookup(obj.o, arg); ok {
+		if v, ok := lookupKey(s, obj.o, arg); ok {
 			return v
 		}
 	}
@@ -156,7 +156,7 @@ func (s *state) item(line int, obj, arg value) value {
 	}
 	switch {
 	case obj.k == kLoop:
-		return s.loopAttr(obj.o.loop, arg.s)
+		return loopAttr(s, obj.o.loop, arg.s)
 	case obj.k == kNamespace:
 		v, _ := obj.o.get(arg.s)
 		return v
@@ -165,9 +165,9 @@ func (s *state) item(line int, obj, arg value) value {
 			return s.unsure("attribute " + arg.s)
 		}
 	case hasAttr(obj, arg.s):
-		return s.method(obj, arg.s)
+		return boundMethod(s, obj, arg.s)
 	}
-	return s.rareAttr(obj, arg.s)
+	return getRareAttr(s, obj, arg.s)
 }
 
 // runes returns how many code points a string has.
@@ -183,8 +183,8 @@ func ascii(text string) bool {
 	return true
 }
 
-// char is the i-th code point of a string.
-func (s *state) char(v value, i int64) value {
+// charAt is the i-th code point of a string.
+func charAt(s *state, v value, i int64) value {
 	if v.k == kMarkup {
 		return s.unsure("an item of Markup")
 	}
@@ -214,8 +214,8 @@ func offset(text string, n int) int {
 	return len(text)
 }
 
-// slice is obj[start:stop:step], which goes past the sandbox straight to Python.
-func (s *state) slice(line int, obj, start, stop, step value) value {
+// sliceValue is obj[start:stop:step], which goes past the sandbox straight to Python.
+func sliceValue(s *state, line int, obj, start, stop, step value) value {
 	var size int
 	switch obj.k {
 	case kList, kTuple:
@@ -244,7 +244,7 @@ func (s *state) slice(line int, obj, start, stop, step value) value {
 	}
 	from, to := bounds(start, stop, by, int64(size))
 	if obj.k == kString {
-		return s.sliceText(obj.s, from, to, by, size)
+		return sliceText(s, obj.s, from, to, by, size)
 	}
 	if by == 1 {
 		return s.listValue(obj.k, obj.o.items[from:max(from, to):max(from, to)])
@@ -293,7 +293,7 @@ func steps(from, to, by int64) int {
 }
 
 // sliceText is a slice of a string by code points. A plain slice of ASCII, and one of step 1, shares the string's bytes.
-func (s *state) sliceText(text string, from, to, by int64, size int) value {
+func sliceText(s *state, text string, from, to, by int64, size int) value {
 	if by == 1 {
 		if from >= to {
 			return strValue("")

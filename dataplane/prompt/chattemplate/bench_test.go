@@ -80,17 +80,6 @@ func BenchmarkRenderOwn(b *testing.B) {
 	})
 }
 
-func BenchmarkParseRequest(b *testing.B) {
-	body := []byte(`{"model":"m","stream":true,"messages":` + string(turns(10, 3000)) + `,"temperature":0.5}`)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := chattemplate.ParseRequest(body); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkCompile(b *testing.B) {
 	raw, err := os.ReadFile("testdata/templates/turns.jinja")
 	if err != nil {

@@ -18,13 +18,13 @@ func (e *callExpr) eval(s *state) value {
 		}
 		if self.k != kNamespace && self.k != kUndefined && (self.k == kLoop || hasAttr(self, at.name)) {
 			return s.withArgs(e, func(a args) value {
-				if out, ok := s.invoke(self, at.name, a); ok {
+				if out, ok := invokeMethod(s, self, at.name, a); ok {
 					return out
 				}
-				return s.call(s.attr(at.line, self, at.name), a)
+				return s.call(getAttr(s, at.line, self, at.name), a)
 			})
 		}
-		fn := s.attr(at.line, self, at.name)
+		fn := getAttr(s, at.line, self, at.name)
 		return s.withArgs(e, func(a args) value { return s.call(fn, a) })
 	}
 	fn := e.fn.eval(s)
@@ -47,21 +47,18 @@ func (s *state) withArgs(e *callExpr, run func(args) value) value {
 func (s *state) call(fn value, a args) value {
 	switch fn.k {
 	case kMacro:
-		from := len(s.out)
-		s.capture++
+		from := s.beginCapture()
 		s.runMacro(fn.o, a, value{})
-		s.capture--
+		text := s.endCapture(from)
 		if s.err != nil {
 			return undefValue
 		}
-		text := s.text.concat(view(s.out[from:]), "")
-		s.out = s.out[:from]
 		s.charge(len(text))
 		return strValue(text)
 	case kFunc:
 		return globals[fn.n].call(s, a)
 	case kMethod:
-		if out, ok := s.invoke(fn.o.items[0], fn.s, a); ok {
+		if out, ok := invokeMethod(s, fn.o.items[0], fn.s, a); ok {
 			return out
 		}
 		return s.unsure("method " + fn.s + " of " + fn.o.items[0].typeName())
@@ -99,13 +96,9 @@ func (s *state) callWith(e *callExpr) value {
 		if fn.k != kMacro {
 			return s.unsure("a call block of " + fn.typeName())
 		}
-		from := len(s.out)
-		s.capture++
+		from := s.beginCapture()
 		s.runMacro(fn.o, a, caller)
-		s.capture--
-		text := s.text.concat(view(s.out[from:]), "")
-		s.out = s.out[:from]
-		return strValue(text)
+		return strValue(s.endCapture(from))
 	})
 }
 
@@ -151,7 +144,7 @@ func (s *state) runMacro(o *object, a args, caller value) {
 	}
 	frame := &s.frames.take(1)[0]
 	frame.vars, frame.outer = s.values.take(f.info.slots), o.outer
-	if !s.params(st, a, caller, frame.vars) {
+	if !bindParams(s, st, a, caller, frame.vars) {
 		return
 	}
 	before, loops := s.frame, s.loops
@@ -173,8 +166,8 @@ func (s *state) runMacro(o *object, a args, caller value) {
 	s.frame, s.loops = before, loops
 }
 
-// params gives a macro its arguments, as Macro.__call__ of jinja2/runtime.py does.
-func (s *state) params(st *macroStmt, a args, caller value, vars []value) bool {
+// bindParams gives a macro its arguments, as Macro.__call__ of jinja2/runtime.py does.
+func bindParams(s *state, st *macroStmt, a args, caller value, vars []value) bool {
 	f := &st.fn
 	for i := range min(len(a.pos), len(st.params)) {
 		vars[f.slots[i]] = a.pos[i]
@@ -225,100 +218,72 @@ func (s *state) params(st *macroStmt, a args, caller value, vars []value) bool {
 	return true
 }
 
-// global is a function that every template has.
-type global struct {
-	name string
-	call func(s *state, a args) value
+// evalAll evaluates expressions in order into a new list.
+func (s *state) evalAll(items []expr) []value {
+	out := s.list(len(items))
+	if out == nil {
+		return nil
+	}
+	for i, item := range items {
+		out[i] = item.eval(s)
+	}
+	return out
 }
 
-// globals are the functions of transformers and of Jinja that are rendered here.
-var globals = []global{
-	{"raise_exception", raiseFunc}, {"strftime_now", strftimeFunc}, {"namespace", namespaceFunc}, {"range", rangeFunc}, {"dict", dictFunc},
-}
-
-// missingGlobals are functions of Jinja that are not rendered here: a template that reads such a name is refused when it is compiled.
-var missingGlobals = []string{"cycler", "joiner", "lipsum"}
-
-// raiseFunc is raise_exception of transformers, with which templates refuse conversations.
-func raiseFunc(s *state, a args) value {
-	var out [1]value
-	if !s.bind(a, "raise_exception", 1, []string{"message"}, out[:]) {
-		return undefValue
+// args evaluates arguments. The caller releases the stack.
+func (s *state) args(line int, e *argExprs) args {
+	a := args{line: line, names: e.names}
+	if len(e.pos) == 0 && len(e.kw) == 0 && e.dyn == nil && e.dkw == nil {
+		return a
 	}
-	return s.raise(a.line, "%s", s.str(out[0]))
-}
-
-// namespaceFunc is namespace(mapping, **kw): what a loop can change for the statements behind it.
-func namespaceFunc(s *state, a args) value {
-	v := dictFunc(s, a)
-	if v.k == kDict { // else it has raised
-		v.k = kNamespace
+	mark := len(s.stack)
+	for _, x := range e.pos {
+		v := x.eval(s)
+		s.stack = append(s.stack, v)
 	}
-	return v
-}
-
-// dictFunc is dict(mapping, **kw).
-func dictFunc(s *state, a args) value {
-	o := s.object()
-	switch {
-	case len(a.pos) > 1:
-		return s.raise(a.line, "dict expected at most 1 argument")
-	case len(a.pos) == 1 && a.pos[0].k == kDict:
-		o.keys, o.items = slices.Clone(a.pos[0].o.keys), slices.Clone(a.pos[0].o.items)
-		if !s.charge(2 * len(o.keys) * valueBytes) {
-			return undefValue
-		}
-	case len(a.pos) == 1:
-		return s.unsure("dict of " + a.pos[0].typeName())
+	pos := len(e.pos)
+	var kw []value
+	if len(e.kw) > 0 || e.dkw != nil {
+		// Python evaluates keyword arguments after *x where both stand.
+		kw = s.evalAll(e.kw)
 	}
-	if o.keys == nil {
-		o.keys, o.items = s.list(len(a.names))[:0], s.list(len(a.names))[:0]
-	}
-	for i, name := range a.names {
-		s.put(o, strValue(name), a.kw[i])
-	}
-	return value{k: kDict, o: o}
-}
-
-// maxRange is what the sandbox of Jinja allows.
-const maxRange = 100000
-
-// rangeFunc is range(stop) or range(start, stop, step). Its elements are made at once, so the sandbox's bound is ours as well.
-func rangeFunc(s *state, a args) value {
-	if len(a.kw) > 0 || len(a.pos) == 0 || len(a.pos) > 3 {
-		return s.raise(a.line, "range takes 1 to 3 arguments")
-	}
-	for _, v := range a.pos {
-		if !v.isInt() {
-			return s.raise(a.line, "%s object cannot be interpreted as an integer", v.typeName())
+	if e.dyn != nil {
+		it := iterate(s, line, e.dyn.eval(s))
+		for v, ok := it.next(s); ok; v, ok = it.next(s) {
+			s.stack = append(s.stack, v)
+			pos++
 		}
 	}
-	from, to, by := int64(0), a.pos[0].n, int64(1)
-	if len(a.pos) > 1 {
-		from, to = a.pos[0].n, a.pos[1].n
+	if e.dkw != nil {
+		a.names, kw = spreadKeywords(s, line, e.dkw.eval(s), e.names, kw)
 	}
-	if len(a.pos) > 2 {
-		by = a.pos[2].n
+	a.pos, a.kw = s.stack[mark:mark+pos], kw
+	return a
+}
+
+// spreadKeywords adds the entries of **x to keyword arguments.
+func spreadKeywords(s *state, line int, x value, names []string, kw []value) ([]string, []value) {
+	if x.k != kDict {
+		s.raise(line, "argument after ** must be a mapping, not %s", x.typeName())
+		return nil, nil
 	}
-	const far = 1 << 40
-	switch {
-	case by == 0:
-		return s.raise(a.line, "range() arg 3 must not be zero")
-	case max(from, to, by, -from, -to, -by) > far:
-		return s.unsure("a range of large integers")
+	names = append([]string{}, names...)
+	for i, k := range x.o.keys {
+		if !k.isStr() {
+			s.raise(line, "keywords must be strings")
+			return nil, nil
+		}
+		if slices.Contains(names, k.s) {
+			s.raise(line, "got multiple values for keyword argument %s", k.s)
+			return nil, nil
+		}
+		names, kw = append(names, k.s), append(kw, x.o.items[i])
 	}
-	n := steps(from, to, by)
-	if n > maxRange {
-		return s.raise(a.line, "Range too big")
-	}
-	items := s.list(n)
-	if items == nil {
-		return undefValue
-	}
-	for i := range items {
-		items[i] = intValue(from + int64(i)*by)
-	}
-	v := s.listValue(kRange, items)
-	v.o.arg = [3]int64{from, to, by}
-	return v
+	return names, kw
+}
+
+// release gives back the stack above mark.
+func (s *state) release(mark int) {
+	clear(s.stack[mark:])
+	s.stack = s.stack[:mark]
 }

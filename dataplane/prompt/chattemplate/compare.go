@@ -5,8 +5,8 @@ import "strings"
 // maxDepth bounds how deep values are compared and printed; Python's own recursion ends near 1,000.
 const maxDepth = 500
 
-// exact reports whether asFloat keeps a number's value. Python compares large integers with floats exactly; that is left to the worker.
-func (s *state) exact(v value) bool {
+// exactFloat reports whether asFloat keeps a number's value. Python compares large integers with floats exactly; that is left to the worker.
+func exactFloat(s *state, v value) bool {
 	if v.k == kFloat || v.n>>53 == 0 || v.n>>53 == -1 {
 		return true
 	}
@@ -14,8 +14,8 @@ func (s *state) exact(v value) bool {
 	return false
 }
 
-// equal is Python's a == b.
-func (s *state) equal(a, b value, depth int) bool {
+// equalValues is Python's a == b.
+func equalValues(s *state, a, b value, depth int) bool {
 	if depth > maxDepth {
 		s.unsure("a value nested too deep")
 		return false
@@ -25,7 +25,7 @@ func (s *state) equal(a, b value, depth int) bool {
 		if a.isInt() && b.isInt() {
 			return a.n == b.n
 		}
-		return s.exact(a) && s.exact(b) && a.asFloat() == b.asFloat()
+		return exactFloat(s, a) && exactFloat(s, b) && a.asFloat() == b.asFloat()
 	case a.isStr() && b.isStr():
 		return a.s == b.s
 	case a.k == kBig || b.k == kBig:
@@ -40,9 +40,9 @@ func (s *state) equal(a, b value, depth int) bool {
 	case kUndefined, kNone:
 		return true
 	case kList, kTuple, kRange:
-		return s.equalLists(a.o.items, b.o.items, depth)
+		return equalLists(s, a.o.items, b.o.items, depth)
 	case kDict:
-		return s.equalDicts(a.o, b.o, depth)
+		return equalDicts(s, a.o, b.o, depth)
 	case kView:
 		s.unsure("a comparison of views")
 		return false
@@ -54,12 +54,12 @@ func (s *state) equal(a, b value, depth int) bool {
 }
 
 // equalLists compares element by element. Python takes identical elements for equal first, which only NaN could show.
-func (s *state) equalLists(a, b []value, depth int) bool {
+func equalLists(s *state, a, b []value, depth int) bool {
 	if len(a) != len(b) || !s.step(len(a)) {
 		return false
 	}
 	for i := range a {
-		if !s.equal(a[i], b[i], depth+1) {
+		if !equalValues(s, a[i], b[i], depth+1) {
 			return false
 		}
 	}
@@ -67,48 +67,48 @@ func (s *state) equalLists(a, b []value, depth int) bool {
 }
 
 // equalDicts compares without regard to the order of keys.
-func (s *state) equalDicts(a, b *object, depth int) bool {
+func equalDicts(s *state, a, b *object, depth int) bool {
 	if len(a.keys) != len(b.keys) || !s.step(len(a.keys)) {
 		return false
 	}
 	for i, k := range a.keys {
-		other, ok := s.lookup(b, k)
-		if !ok || !s.equal(a.items[i], other, depth+1) {
+		other, ok := lookupKey(s, b, k)
+		if !ok || !equalValues(s, a.items[i], other, depth+1) {
 			return false
 		}
 	}
 	return true
 }
 
-// lookup returns the value of any key of a dict.
-func (s *state) lookup(o *object, k value) (value, bool) {
+// lookupKey returns the value of any key of a dict.
+func lookupKey(s *state, o *object, k value) (value, bool) {
 	if k.isStr() {
 		return o.get(k.s)
 	}
-	if k.k == kUndefined || !s.hashable(k) { // no dict here has an undefined key
+	if k.k == kUndefined || !hashable(s, k) { // no dict here has an undefined key
 		return undefValue, false
 	}
 	for i := range o.keys {
-		if s.equal(o.keys[i], k, 0) {
+		if equalValues(s, o.keys[i], k, 0) {
 			return o.items[i], true
 		}
 	}
 	return undefValue, false
 }
 
-// compare is Python's a op b for the operators of comparison.
-func (s *state) compare(line int, op string, a, b value) bool {
+// compareValues is Python's a op b for the operators of comparison.
+func compareValues(s *state, line int, op string, a, b value) bool {
 	switch op {
 	case "==":
-		return s.equal(a, b, 0)
+		return equalValues(s, a, b, 0)
 	case "!=":
-		return !s.equal(a, b, 0)
+		return !equalValues(s, a, b, 0)
 	case "in":
-		return s.contains(line, b, a)
+		return containsValue(s, line, b, a)
 	case "notin":
-		return !s.contains(line, b, a)
+		return !containsValue(s, line, b, a)
 	}
-	c, ordered := s.order(line, a, b)
+	c, ordered := orderValues(s, line, a, b)
 	if !ordered {
 		return false
 	}
@@ -123,8 +123,8 @@ func (s *state) compare(line int, op string, a, b value) bool {
 	return c >= 0
 }
 
-// order compares two values that Python can order; it raises for others. NaN is ordered with nothing.
-func (s *state) order(line int, a, b value) (c int, ordered bool) {
+// orderValues compares two values that Python can order; it raises for others. NaN is ordered with nothing.
+func orderValues(s *state, line int, a, b value) (c int, ordered bool) {
 	switch {
 	case a.k == kBig || b.k == kBig:
 		s.unsure(tooBig)
@@ -140,7 +140,7 @@ func (s *state) order(line int, a, b value) (c int, ordered bool) {
 	case a.isNum() && b.isNum():
 		x, y := a.asFloat(), b.asFloat()
 		switch {
-		case !s.exact(a) || !s.exact(b):
+		case !exactFloat(s, a) || !exactFloat(s, b):
 			return 0, false
 		case x < y:
 			return -1, true
@@ -151,7 +151,7 @@ func (s *state) order(line int, a, b value) (c int, ordered bool) {
 	case a.isStr() && b.isStr():
 		return strings.Compare(a.s, b.s), true // the order of UTF-8 is that of code points
 	case a.k == b.k && (a.k == kList || a.k == kTuple):
-		return s.orderLists(line, a.o.items, b.o.items)
+		return orderLists(s, line, a.o.items, b.o.items)
 	case a.k == kView && b.k == kView:
 		s.unsure("a comparison of views")
 		return 0, false
@@ -161,7 +161,7 @@ func (s *state) order(line int, a, b value) (c int, ordered bool) {
 }
 
 // orderLists is the order of the first elements that differ, else that of the lengths.
-func (s *state) orderLists(line int, a, b []value) (int, bool) {
+func orderLists(s *state, line int, a, b []value) (int, bool) {
 	s.depth++
 	defer func() { s.depth-- }()
 	if s.depth > maxDepth {
@@ -169,15 +169,15 @@ func (s *state) orderLists(line int, a, b []value) (int, bool) {
 		return 0, false
 	}
 	for i := range min(len(a), len(b)) {
-		if !s.equal(a[i], b[i], 0) {
-			return s.order(line, a[i], b[i])
+		if !equalValues(s, a[i], b[i], 0) {
+			return orderValues(s, line, a[i], b[i])
 		}
 	}
 	return len(a) - len(b), true
 }
 
-// contains is Python's x in box.
-func (s *state) contains(line int, box, x value) bool {
+// containsValue is Python's x in box.
+func containsValue(s *state, line int, box, x value) bool {
 	switch box.k {
 	case kString, kMarkup:
 		if !x.isStr() {
@@ -186,19 +186,19 @@ func (s *state) contains(line int, box, x value) bool {
 		}
 		return strings.Contains(box.s, x.s)
 	case kDict:
-		_, ok := s.lookup(box.o, x)
+		_, ok := lookupKey(s, box.o, x)
 		return ok
 	case kUndefined:
 		return false
 	case kView:
 		if box.n == viewKeys {
-			_, ok := s.lookup(box.o, x)
+			_, ok := lookupKey(s, box.o, x)
 			return ok
 		}
 	}
-	it := s.iterate(line, box)
+	it := iterate(s, line, box)
 	for v, ok := it.next(s); ok && s.step(1); v, ok = it.next(s) {
-		if s.equal(v, x, 0) {
+		if equalValues(s, v, x, 0) {
 			return true
 		}
 	}

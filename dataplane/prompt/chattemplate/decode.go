@@ -26,8 +26,8 @@ type decoder struct {
 	orjson bool
 }
 
-// decode makes a value of all of src.
-func (s *state) decode(src []byte, orjson bool) (value, error) {
+// decodeJSON makes a value of all of src.
+func decodeJSON(s *state, src []byte, orjson bool) (value, error) {
 	if !utf8.Valid(src) {
 		return value{}, fmt.Errorf("%w: %w: not UTF-8", ErrUnsupported, errJSON)
 	}
@@ -234,11 +234,11 @@ func (d *decoder) dict() (value, error) {
 		}
 		s.parsed = append(s.parsed, strValue(key), v)
 	}
-	return s.dictOf(s.parsed[mark:])
+	return dictOf(s, s.parsed[mark:])
 }
 
 // dictOf makes a dict of keys and values in turn. Of equal keys the first gives the place and the last the value.
-func (s *state) dictOf(pairs []value) (value, error) {
+func dictOf(s *state, pairs []value) (value, error) {
 	n := len(pairs) / 2
 	both := s.list(2 * n)
 	if both == nil {

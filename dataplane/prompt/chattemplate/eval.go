@@ -1,7 +1,5 @@
 package chattemplate
 
-import "slices"
-
 // eval reads a variable. What was never set is undefined, not missing, to whoever reads it.
 func (e *nameExpr) eval(s *state) value {
 	v := s.load(e.ref)
@@ -13,18 +11,6 @@ func (e *nameExpr) eval(s *state) value {
 
 // eval is a literal. Its value is made when the template is compiled, and shared by all renders.
 func (e *constExpr) eval(*state) value { return e.v }
-
-// evalAll evaluates expressions in order into a new list.
-func (s *state) evalAll(items []expr) []value {
-	out := s.list(len(items))
-	if out == nil {
-		return nil
-	}
-	for i, item := range items {
-		out[i] = item.eval(s)
-	}
-	return out
-}
 
 // eval makes a tuple.
 func (e *tupleExpr) eval(s *state) value { return s.listValue(kTuple, s.evalAll(e.items)) }
@@ -39,18 +25,18 @@ func (e *dictExpr) eval(s *state) value {
 	for i := range e.keys {
 		k := e.keys[i].eval(s)
 		v := e.vals[i].eval(s)
-		s.put(o, k, v)
+		putKey(s, o, k, v)
 	}
 	return value{k: kDict, o: o}
 }
 
-// put sets an entry of a dict that is being made.
-func (s *state) put(o *object, k, v value) {
-	if !s.hashable(k) {
+// putKey sets an entry of a dict that is being made.
+func putKey(s *state, o *object, k, v value) {
+	if !hashable(s, k) {
 		return
 	}
 	for i := range o.keys {
-		if s.equal(o.keys[i], k, 0) {
+		if equalValues(s, o.keys[i], k, 0) {
 			o.items[i] = v
 			return
 		}
@@ -61,14 +47,14 @@ func (s *state) put(o *object, k, v value) {
 }
 
 // hashable raises, and reports false, for what cannot be the key of a dict.
-func (s *state) hashable(k value) bool {
+func hashable(s *state, k value) bool {
 	switch k.k {
 	case kList, kDict:
 		s.raise(0, "unhashable type: %s", k.typeName())
 		return false
 	case kTuple:
 		for _, item := range k.o.items {
-			if !s.hashable(item) {
+			if !hashable(s, item) {
 				return false
 			}
 		}
@@ -134,7 +120,7 @@ func (e *unaryExpr) eval(s *state) value {
 // eval is arithmetic. Sums that are output do not come here: see emitSum.
 func (e *binExpr) eval(s *state) value {
 	left := e.left.eval(s)
-	return s.binary(e.line, e.op, left, e.right.eval(s))
+	return binaryOp(s, e.line, e.op, left, e.right.eval(s))
 }
 
 // eval is a ~ b, which takes str of everything; None becomes the word None.
@@ -142,37 +128,11 @@ func (e *concatExpr) eval(s *state) value {
 	var buf [8]string
 	parts, n := buf[:0], 0
 	for _, item := range e.items {
-		text := s.str(item.eval(s))
+		text := toStr(s, item.eval(s))
 		parts = append(parts, text)
 		n += len(text)
 	}
 	return strValue(s.join(parts, n))
-}
-
-// join puts parts, n bytes together, into one string.
-func (s *state) join(parts []string, n int) string {
-	if !s.charge(n) {
-		return ""
-	}
-	s.text.room(n)
-	from := len(s.text.buf)
-	for _, part := range parts {
-		s.text.buf = append(s.text.buf, part...)
-	}
-	return view(s.text.buf[from:])
-}
-
-// concat returns a followed by b.
-func (s *state) concat(a, b string) string {
-	switch {
-	case a == "":
-		return b
-	case b == "":
-		return a
-	case !s.charge(len(a) + len(b)):
-		return ""
-	}
-	return s.text.concat(a, b)
 }
 
 // eval is a chain: a < b < c is a < b and b < c, with b evaluated once.
@@ -180,7 +140,7 @@ func (e *compareExpr) eval(s *state) value {
 	left := e.first.eval(s)
 	for i := range e.ops {
 		right := e.ops[i].x.eval(s)
-		if !s.compare(e.line, e.ops[i].op, left, right) {
+		if !compareValues(s, e.line, e.ops[i].op, left, right) {
 			return boolValue(false)
 		}
 		left = right
@@ -195,7 +155,7 @@ func (e *attrExpr) eval(s *state) value {
 		v, _ := obj.o.get(e.name)
 		return v
 	}
-	return s.attr(e.line, obj, e.name)
+	return getAttr(s, e.line, obj, e.name)
 }
 
 // eval is obj[arg].
@@ -207,7 +167,7 @@ func (e *itemExpr) eval(s *state) value {
 			return v
 		}
 	}
-	return s.item(e.line, obj, arg)
+	return getItem(s, e.line, obj, arg)
 }
 
 // eval is obj[start:stop:step]; what is left out is None.
@@ -220,7 +180,7 @@ func (e *sliceExpr) eval(s *state) value {
 		return x.eval(s)
 	}
 	start, stop := bound(e.start), bound(e.stop)
-	return s.slice(e.line, obj, start, stop, bound(e.step))
+	return sliceValue(s, e.line, obj, start, stop, bound(e.step))
 }
 
 // eval is never called: the parser makes these for the left of an assignment only.
@@ -268,67 +228,9 @@ type args struct {
 	kw    []value
 }
 
-// args evaluates arguments. The caller releases the stack.
-func (s *state) args(line int, e *argExprs) args {
-	a := args{line: line, names: e.names}
-	if len(e.pos) == 0 && len(e.kw) == 0 && e.dyn == nil && e.dkw == nil {
-		return a
-	}
-	mark := len(s.stack)
-	for _, x := range e.pos {
-		v := x.eval(s)
-		s.stack = append(s.stack, v)
-	}
-	pos := len(e.pos)
-	var kw []value
-	if len(e.kw) > 0 || e.dkw != nil {
-		// Python evaluates keyword arguments after *x where both stand.
-		kw = s.evalAll(e.kw)
-	}
-	if e.dyn != nil {
-		it := s.iterate(line, e.dyn.eval(s))
-		for v, ok := it.next(s); ok; v, ok = it.next(s) {
-			s.stack = append(s.stack, v)
-			pos++
-		}
-	}
-	if e.dkw != nil {
-		a.names, kw = s.spread(line, e.dkw.eval(s), e.names, kw)
-	}
-	a.pos, a.kw = s.stack[mark:mark+pos], kw
-	return a
-}
-
-// spread adds the entries of **x to keyword arguments.
-func (s *state) spread(line int, x value, names []string, kw []value) ([]string, []value) {
-	if x.k != kDict {
-		s.raise(line, "argument after ** must be a mapping, not %s", x.typeName())
-		return nil, nil
-	}
-	names = append([]string{}, names...)
-	for i, k := range x.o.keys {
-		if !k.isStr() {
-			s.raise(line, "keywords must be strings")
-			return nil, nil
-		}
-		if slices.Contains(names, k.s) {
-			s.raise(line, "got multiple values for keyword argument %s", k.s)
-			return nil, nil
-		}
-		names, kw = append(names, k.s), append(kw, x.o.items[i])
-	}
-	return names, kw
-}
-
-// release gives back the stack above mark.
-func (s *state) release(mark int) {
-	clear(s.stack[mark:])
-	s.stack = s.stack[:mark]
-}
-
-// bind matches arguments with parameter names, as Python does for a function without * and **. Missing ones stay kMissing. It raises,
+// bindArgs matches arguments with parameter names, as Python does for a function without * and **. Missing ones stay kMissing. It raises,
 // and reports false, for too many, unknown, or fewer than need.
-func (s *state) bind(a args, what string, need int, names []string, out []value) bool {
+func bindArgs(s *state, a args, what string, need int, names []string, out []value) bool {
 	if len(a.pos) > len(names) {
 		s.raise(a.line, "%s takes at most %d arguments", what, len(names))
 		return false

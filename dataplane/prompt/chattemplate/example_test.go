@@ -16,11 +16,7 @@ func ExampleModel_Render() {
 	if err != nil {
 		panic(err)
 	}
-	req, err := chattemplate.ParseRequest([]byte(`{"model": "m", "messages": [{"role": "user", "content": " Hello "}], "stream": true}`))
-	if err != nil {
-		panic(err)
-	}
-	prompt, err := m.Render(nil, req)
+	prompt, err := m.Render(nil, chattemplate.Request{Messages: []byte(`[{"role": "user", "content": " Hello "}]`)})
 	if errors.Is(err, chattemplate.ErrUnsupported) {
 		fmt.Println("ask the worker")
 	}

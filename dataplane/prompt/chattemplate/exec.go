@@ -61,7 +61,7 @@ func (s *state) emit(e expr) {
 			mark := len(s.stack)
 			a := s.args(e.line, &e.args)
 			if s.err == nil {
-				s.dump(v, a)
+				dumpJSON(s, v, a)
 			}
 			s.release(mark)
 			return
@@ -99,10 +99,9 @@ func (s *state) emitSum(e *binExpr) {
 			continue
 		}
 		if direct { // it becomes Markup, or raises
-			sum, direct = strValue(s.text.concat(view(s.out[from:]), "")), false
-			s.out = s.out[:from]
+			sum, direct = strValue(s.cutOutput(from)), false
 		}
-		sum = s.binary(chain[at].line, "+", sum, v)
+		sum = binaryOp(s, chain[at].line, "+", sum, v)
 	}
 	if !direct {
 		s.write(sum)
@@ -125,7 +124,7 @@ func (st *ifStmt) exec(s *state) ctl {
 
 // exec assigns. A name belongs to the scope that it is set in: a loop's is gone behind the turn.
 func (st *setStmt) exec(s *state) ctl {
-	s.checkNamespaces(st.target)
+	checkNamespaces(s, st.target)
 	v := st.value.eval(s)
 	if s.err == nil {
 		s.assign(st.line, st.target, v)
@@ -134,7 +133,7 @@ func (st *setStmt) exec(s *state) ctl {
 }
 
 // checkNamespaces raises if ns of a target ns.attr is none. Python looks before it evaluates the value.
-func (s *state) checkNamespaces(target expr) {
+func checkNamespaces(s *state, target expr) {
 	switch t := target.(type) {
 	case *nsRef:
 		if s.load(t.ns.ref).k != kNamespace {
@@ -142,7 +141,7 @@ func (s *state) checkNamespaces(target expr) {
 		}
 	case *tupleExpr:
 		for _, item := range t.items {
-			s.checkNamespaces(item)
+			checkNamespaces(s, item)
 		}
 	}
 }
@@ -158,9 +157,9 @@ func (s *state) assign(line int, target expr, v value) {
 			s.unsure("an attribute of what is no namespace as the target of a set block")
 			return
 		}
-		s.put(ns.o, strValue(t.attr), v)
+		putKey(s, ns.o, strValue(t.attr), v)
 	case *tupleExpr:
-		it := s.iterate(line, v)
+		it := iterate(s, line, v)
 		for i, item := range t.items {
 			x, ok := it.next(s)
 			if !ok {
@@ -179,13 +178,10 @@ func (s *state) assign(line int, target expr, v value) {
 
 // captured runs statements and returns their text, which is not output.
 func (s *state) captured(body []stmt) (string, ctl) {
-	from := len(s.out)
-	s.capture++
+	from := s.beginCapture()
 	c := s.run(body)
-	s.capture--
-	text := s.text.concat(view(s.out[from:]), "")
+	text := s.endCapture(from)
 	s.charge(len(text))
-	s.out = s.out[:from]
 	return text, c
 }
 

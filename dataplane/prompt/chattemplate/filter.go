@@ -12,28 +12,28 @@ type filterFunc func(s *state, v value, a args) value
 // filters are the filters that are rendered here. A template with another one is refused when it is compiled. Filters
 // that look filters up go through their Template, or this table would refer to itself.
 var filters = map[string]filterFunc{
-	"abs": absFilter, "attr": attrFilter, "batch": batchFilter, "capitalize": textFilter((*state).capitalize),
+	"abs": absFilter, "attr": attrFilter, "batch": batchFilter, "capitalize": textFilter(capitalize),
 	"count": lengthFilter, "d": defaultFilter, "default": defaultFilter, "dictsort": dictSortFilter,
 	"e": escapeFilter, "escape": escapeFilter, "first": firstFilter, "float": floatFilter, "forceescape": escapeFilter,
 	"format": formatFilter, "groupby": groupFilter, "indent": indentFilter, "int": intFilter, "items": itemsFilter,
-	"join": joinFilter, "last": lastFilter, "length": lengthFilter, "list": listFilter, "lower": textFilter((*state).lower),
+	"join": joinFilter, "last": lastFilter, "length": lengthFilter, "list": listFilter, "lower": textFilter(lowerCase),
 	"map": mapFilter, "max": maxFilter, "min": minFilter, "reject": rejectFilter, "rejectattr": rejectAttrFilter,
 	"replace": replaceFilter, "reverse": reverseFilter, "round": roundFilter, "safe": safeFilter, "select": selectFilter,
 	"selectattr": selectAttrFilter, "slice": sliceFilter, "sort": sortFilter, "string": stringFilter, "sum": sumFilter,
-	"title": textFilter((*state).titleFilter), "tojson": toJSONFilter, "trim": trimFilter, "unique": uniqueFilter,
-	"upper": textFilter((*state).upper), "wordcount": wordsFilter,
+	"title": textFilter(titleWords), "tojson": toJSONFilter, "trim": trimFilter, "unique": uniqueFilter,
+	"upper": textFilter(upperCase), "wordcount": wordsFilter,
 }
 
 // textFilter makes a filter of a function of a string.
 func textFilter(f func(*state, string) string) filterFunc {
 	return func(s *state, v value, a args) value {
-		if !s.bind(a, "filter", 0, nil, nil) {
+		if !bindArgs(s, a, "filter", 0, nil, nil) {
 			return undefValue
 		}
 		if v.k == kMarkup {
 			return s.unsure("a filter on Markup")
 		}
-		return strValue(f(s, s.str(v)))
+		return strValue(f(s, toStr(s, v)))
 	}
 }
 
@@ -42,7 +42,7 @@ func trimFilter(s *state, v value, a args) value {
 	if v.k == kMarkup {
 		return s.unsure("trim of Markup")
 	}
-	return s.strip(s.str(v), args{line: a.line, pos: a.pos, kw: a.kw, names: renamed(a.names, "chars", "")}, true, true)
+	return stripText(s, toStr(s, v), args{line: a.line, pos: a.pos, kw: a.kw, names: renamed(a.names, "chars", "")}, true, true)
 }
 
 // renamed replaces one keyword by the name under which the callee takes it.
@@ -57,32 +57,32 @@ func renamed(names []string, from, to string) []string {
 
 // stringFilter is soft_str: Markup stays Markup.
 func stringFilter(s *state, v value, a args) value {
-	if !s.bind(a, "string", 0, nil, nil) || v.k == kMarkup {
+	if !bindArgs(s, a, "string", 0, nil, nil) || v.k == kMarkup {
 		return v
 	}
-	return strValue(s.str(v))
+	return strValue(toStr(s, v))
 }
 
 // safeFilter makes Markup. Templates write it behind tojson out of habit; output as it is, it changes nothing.
 func safeFilter(s *state, v value, a args) value {
-	if !s.bind(a, "safe", 0, nil, nil) {
+	if !bindArgs(s, a, "safe", 0, nil, nil) {
 		return undefValue
 	}
-	return value{k: kMarkup, s: s.str(v)}
+	return value{k: kMarkup, s: toStr(s, v)}
 }
 
 // escapeFilter escapes HTML unless the value is Markup.
 func escapeFilter(s *state, v value, a args) value {
-	if v.k == kMarkup || !s.bind(a, "escape", 0, nil, nil) {
+	if v.k == kMarkup || !bindArgs(s, a, "escape", 0, nil, nil) {
 		return v
 	}
-	return value{k: kMarkup, s: escapeHTML(s.str(v))}
+	return value{k: kMarkup, s: escapeHTML(toStr(s, v))}
 }
 
 // defaultFilter replaces what is undefined, and with its second argument what is false. None alone is neither.
 func defaultFilter(s *state, v value, a args) value {
 	out := [2]value{}
-	if !s.bind(a, "default", 0, []string{"default_value", "boolean"}, out[:]) {
+	if !bindArgs(s, a, "default", 0, []string{"default_value", "boolean"}, out[:]) {
 		return undefValue
 	}
 	if v.k != kUndefined && (!out[1].truthy() || v.truthy()) {
@@ -96,18 +96,18 @@ func defaultFilter(s *state, v value, a args) value {
 
 // lengthFilter is len(): characters of a string, keys of a dict, and an error for a generator.
 func lengthFilter(s *state, v value, a args) value {
-	if !s.bind(a, "length", 0, nil, nil) {
+	if !bindArgs(s, a, "length", 0, nil, nil) {
 		return undefValue
 	}
-	return intValue(s.length(a.line, v))
+	return intValue(lengthOf(s, a.line, v))
 }
 
 // listFilter makes a list. It may share its elements with what it is made of, since no list can change.
 func listFilter(s *state, v value, a args) value {
-	if !s.bind(a, "list", 0, nil, nil) {
+	if !bindArgs(s, a, "list", 0, nil, nil) {
 		return undefValue
 	}
-	it := s.iterate(a.line, v)
+	it := iterate(s, a.line, v)
 	items := it.all(s)
 	if !s.step(len(items)) {
 		return undefValue
@@ -117,10 +117,10 @@ func listFilter(s *state, v value, a args) value {
 
 // firstFilter takes one element, of a generator as well, which then lacks it.
 func firstFilter(s *state, v value, a args) value {
-	if !s.bind(a, "first", 0, nil, nil) {
+	if !bindArgs(s, a, "first", 0, nil, nil) {
 		return undefValue
 	}
-	it := s.iterate(a.line, v)
+	it := iterate(s, a.line, v)
 	if first, ok := it.next(s); ok {
 		return first
 	}
@@ -129,7 +129,7 @@ func firstFilter(s *state, v value, a args) value {
 
 // lastFilter needs what reversed() takes: no generator.
 func lastFilter(s *state, v value, a args) value {
-	if !s.bind(a, "last", 0, nil, nil) {
+	if !bindArgs(s, a, "last", 0, nil, nil) {
 		return undefValue
 	}
 	switch v.k {
@@ -139,14 +139,14 @@ func lastFilter(s *state, v value, a args) value {
 		}
 		return undefValue
 	case kString:
-		return s.char(v, -1)
+		return charAt(s, v, -1)
 	case kDict:
 		if n := len(v.o.keys); n > 0 {
 			return v.o.keys[n-1]
 		}
 		return undefValue
 	case kView:
-		it := s.iterate(a.line, v)
+		it := iterate(s, a.line, v)
 		if items := it.all(s); len(items) > 0 {
 			return items[len(items)-1]
 		}
@@ -159,7 +159,7 @@ func lastFilter(s *state, v value, a args) value {
 
 // itemsFilter is a generator of pairs; undefined has none, and None is an error.
 func itemsFilter(s *state, v value, a args) value {
-	if !s.bind(a, "items", 0, nil, nil) {
+	if !bindArgs(s, a, "items", 0, nil, nil) {
 		return undefValue
 	}
 	if v.k == kUndefined {
@@ -168,29 +168,29 @@ func itemsFilter(s *state, v value, a args) value {
 	if v.k != kDict {
 		return s.raise(a.line, "Can only get item pairs from a mapping.")
 	}
-	it := s.iterate(a.line, value{k: kView, n: viewItems, o: v.o})
+	it := iterate(s, a.line, value{k: kView, n: viewItems, o: v.o})
 	return s.listValue(kGen, it.all(s))
 }
 
 // joinFilter takes str of every element, unlike the method of strings.
 func joinFilter(s *state, v value, a args) value {
 	var out [2]value
-	if !s.bind(a, "join", 0, []string{"d", "attribute"}, out[:]) {
+	if !bindArgs(s, a, "join", 0, []string{"d", "attribute"}, out[:]) {
 		return undefValue
 	}
-	sep := s.str(out[0])
-	it := s.iterate(a.line, v)
+	sep := toStr(s, out[0])
+	it := iterate(s, a.line, v)
 	var parts []string
 	size := 0
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
 		if out[1].k != kMissing && out[1].k != kNone {
-			item = s.path(a.line, item, out[1])
+			item = attributePath(s, a.line, item, out[1])
 		}
 		if len(parts) > 0 {
 			parts = append(parts, sep)
 			size += len(sep)
 		}
-		text := s.str(item)
+		text := toStr(s, item)
 		parts = append(parts, text)
 		size += len(text)
 	}
@@ -200,7 +200,7 @@ func joinFilter(s *state, v value, a args) value {
 // replaceFilter takes str of the value and both arguments, unlike the method of strings.
 func replaceFilter(s *state, v value, a args) value {
 	var out [3]value
-	if !s.bind(a, "replace", 2, []string{"old", "new", "count"}, out[:]) {
+	if !bindArgs(s, a, "replace", 2, []string{"old", "new", "count"}, out[:]) {
 		return undefValue
 	}
 	n := int64(-1)
@@ -210,13 +210,13 @@ func replaceFilter(s *state, v value, a args) value {
 	case out[2].k != kMissing && out[2].k != kNone:
 		return s.raise(a.line, "count must be an integer")
 	}
-	return s.replace(s.str(v), s.str(out[0]), s.str(out[1]), n)
+	return replaceText(s, toStr(s, v), toStr(s, out[0]), toStr(s, out[1]), n)
 }
 
 // indentFilter indents all lines but the first, and not the empty ones. All of Python's line ends become \n.
 func indentFilter(s *state, v value, a args) value {
 	var out [3]value
-	if !s.bind(a, "indent", 0, []string{"width", "first", "blank"}, out[:]) {
+	if !bindArgs(s, a, "indent", 0, []string{"width", "first", "blank"}, out[:]) {
 		return undefValue
 	}
 	pad := "    "
@@ -226,7 +226,7 @@ func indentFilter(s *state, v value, a args) value {
 	case w.k == kString:
 		pad = w.s
 	case w.isInt():
-		if pad = s.repeat(a.line, strValue(" "), w.n).s; s.err != nil {
+		if pad = repeatValue(s, a.line, strValue(" "), w.n).s; s.err != nil {
 			return undefValue
 		}
 	case w.k != kMissing:
@@ -254,19 +254,19 @@ func indentFilter(s *state, v value, a args) value {
 
 // wordsFilter counts runs of word characters.
 func wordsFilter(s *state, v value, a args) value {
-	if !s.bind(a, "wordcount", 0, nil, nil) {
+	if !bindArgs(s, a, "wordcount", 0, nil, nil) {
 		return undefValue
 	}
-	return intValue(words(s.str(v)))
+	return intValue(words(toStr(s, v)))
 }
 
 // reverseFilter turns a string around, and makes an iterator of anything else.
 func reverseFilter(s *state, v value, a args) value {
-	if !s.bind(a, "reverse", 0, nil, nil) {
+	if !bindArgs(s, a, "reverse", 0, nil, nil) {
 		return undefValue
 	}
 	if v.k == kString {
-		return s.slice(a.line, v, noneValue, noneValue, intValue(-1))
+		return sliceValue(s, a.line, v, noneValue, noneValue, intValue(-1))
 	}
 	switch v.k {
 	case kList, kTuple, kRange, kDict, kView, kGen:
@@ -275,7 +275,7 @@ func reverseFilter(s *state, v value, a args) value {
 	default:
 		return s.raise(a.line, "argument must be iterable")
 	}
-	it := s.iterate(a.line, v)
+	it := iterate(s, a.line, v)
 	items := slices.Clone(it.all(s))
 	if !s.charge(len(items) * valueBytes) {
 		return undefValue
@@ -290,24 +290,24 @@ func reverseFilter(s *state, v value, a args) value {
 // attrFilter is an attribute, never an item.
 func attrFilter(s *state, v value, a args) value {
 	var out [1]value
-	if !s.bind(a, "attr", 1, []string{"name"}, out[:]) {
+	if !bindArgs(s, a, "attr", 1, []string{"name"}, out[:]) {
 		return undefValue
 	}
-	name := s.str(out[0])
+	name := toStr(s, out[0])
 	switch {
 	case v.k == kNamespace:
-		return s.attr(a.line, v, name)
+		return getAttr(s, a.line, v, name)
 	case v.k == kUndefined || v.k == kLoop || v.k == kMacro || v.k == kFunc || v.k == kMethod || strings.HasPrefix(name, "_"):
 		return s.unsure("attr of " + v.typeName())
 	case hasAttr(v, name):
-		return s.method(v, name)
+		return boundMethod(s, v, name)
 	}
 	return undefValue
 }
 
 // absFilter is abs(). The least integer has no positive counterpart here.
 func absFilter(s *state, v value, a args) value {
-	if !s.bind(a, "abs", 0, nil, nil) {
+	if !bindArgs(s, a, "abs", 0, nil, nil) {
 		return undefValue
 	}
 	switch {

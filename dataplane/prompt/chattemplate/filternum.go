@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// number is what Python's int() or float() make of a string: ok says whether it is one; what this package is not sure of is kept in the
+// parseNumber is what Python's int() or float() make of a string: ok says whether it is one; what this package is not sure of is kept in the
 // state. Underscores, digits beyond ASCII and the names of infinities are such.
-func (s *state) number(text string, isFloat bool) (value, bool) {
+func parseNumber(s *state, text string, isFloat bool) (value, bool) {
 	text = trim(text, isPySpace, true, true)
 	if !ascii(text) || strings.Contains(text, "_") {
 		s.unsure("the number " + strconv.Quote(text))
@@ -47,7 +47,7 @@ func (s *state) number(text string, isFloat bool) (value, bool) {
 // intFilter is int() with a default for what is no number: "4.9" is 4, by way of a float.
 func intFilter(s *state, v value, a args) value {
 	var out [2]value
-	if !s.bind(a, "int", 0, []string{"default", "base"}, out[:]) {
+	if !bindArgs(s, a, "int", 0, []string{"default", "base"}, out[:]) {
 		return undefValue
 	}
 	fallback := intValue(0)
@@ -60,16 +60,16 @@ func intFilter(s *state, v value, a args) value {
 	case kBool:
 		return intValue(v.n)
 	case kFloat:
-		return s.truncated(a.line, v.float(), fallback)
+		return truncatedFloat(s, a.line, v.float(), fallback)
 	case kString, kMarkup:
 		if out[1].k != kMissing && (!out[1].isInt() || out[1].n != 10) {
 			return s.unsure("int with a base")
 		}
-		if n, ok := s.number(v.s, false); ok || s.err != nil {
+		if n, ok := parseNumber(s, v.s, false); ok || s.err != nil {
 			return n
 		}
-		if f, ok := s.number(v.s, true); ok || s.err != nil {
-			return s.truncated(a.line, f.float(), fallback)
+		if f, ok := parseNumber(s, v.s, true); ok || s.err != nil {
+			return truncatedFloat(s, a.line, f.float(), fallback)
 		}
 	case kUndefined:
 		return s.raise(a.line, "undefined has no int")
@@ -77,8 +77,8 @@ func intFilter(s *state, v value, a args) value {
 	return fallback
 }
 
-// truncated is int(f).
-func (s *state) truncated(line int, f float64, fallback value) value {
+// truncatedFloat is int(f).
+func truncatedFloat(s *state, line int, f float64, fallback value) value {
 	switch {
 	case math.IsNaN(f):
 		return fallback
@@ -93,14 +93,14 @@ func (s *state) truncated(line int, f float64, fallback value) value {
 // floatFilter is float() with a default for what is no number.
 func floatFilter(s *state, v value, a args) value {
 	var out [1]value
-	if !s.bind(a, "float", 0, []string{"default"}, out[:]) {
+	if !bindArgs(s, a, "float", 0, []string{"default"}, out[:]) {
 		return undefValue
 	}
 	switch v.k {
 	case kInt, kBool, kFloat:
 		return floatValue(v.asFloat())
 	case kString, kMarkup:
-		if f, ok := s.number(v.s, true); ok || s.err != nil {
+		if f, ok := parseNumber(s, v.s, true); ok || s.err != nil {
 			return f
 		}
 	case kBig:
@@ -117,12 +117,12 @@ func floatFilter(s *state, v value, a args) value {
 // roundFilter is round(): half to even, and an integer stays one. ceil and floor always give floats.
 func roundFilter(s *state, v value, a args) value {
 	var out [2]value
-	if !s.bind(a, "round", 0, []string{"precision", "method"}, out[:]) {
+	if !bindArgs(s, a, "round", 0, []string{"precision", "method"}, out[:]) {
 		return undefValue
 	}
 	method := "common"
 	if out[1].k != kMissing {
-		method = s.str(out[1])
+		method = toStr(s, out[1])
 	}
 	if out[0].k == kMissing {
 		out[0] = intValue(0)
@@ -133,7 +133,7 @@ func roundFilter(s *state, v value, a args) value {
 	case !v.isNum() && v.k != kBig:
 		return s.raise(a.line, "cannot round %s", v.typeName())
 	case !out[0].isInt() || out[0].n < 0 || out[0].n > 15 || v.k == kBig:
-		return s.unsure("round to precision " + s.str(out[0]))
+		return s.unsure("round to precision " + toStr(s, out[0]))
 	case method != "common":
 		scale := math.Pow10(int(out[0].n))
 		f := v.asFloat() * scale
@@ -168,11 +168,11 @@ func formatFilter(s *state, v value, a args) value {
 	if len(a.kw) > 0 {
 		o := s.object()
 		for i, name := range a.names {
-			s.put(o, strValue(name), a.kw[i])
+			putKey(s, o, strValue(name), a.kw[i])
 		}
-		return s.percent(a.line, s.str(v), value{k: kDict, o: o})
+		return formatPercent(s, a.line, toStr(s, v), value{k: kDict, o: o})
 	}
 	items := s.list(len(a.pos))
 	copy(items, a.pos)
-	return s.percent(a.line, s.str(v), s.listValue(kTuple, items))
+	return formatPercent(s, a.line, toStr(s, v), s.listValue(kTuple, items))
 }

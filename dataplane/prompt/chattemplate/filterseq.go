@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// path looks an attribute of an item up, as make_attrgetter of jinja2/filters.py does: parts between dots, numbers as indices.
-func (s *state) path(line int, item, attribute value) value {
+// attributePath looks an attribute of an item up, as make_attrgetter of jinja2/filters.py does: parts between dots, numbers as indices.
+func attributePath(s *state, line int, item, attribute value) value {
 	switch attribute.k {
 	case kNone, kMissing:
 		return item
@@ -26,16 +26,16 @@ func (s *state) path(line int, item, attribute value) value {
 				}
 				key = intValue(n)
 			}
-			item = s.item(line, item, key)
+			item = getItem(s, line, item, key)
 		}
 		return item
 	}
-	return s.item(line, item, attribute)
+	return getItem(s, line, item, attribute)
 }
 
-// lazily runs what Python would run only when the generator that it makes is gone through. If that raises, it is not known here whether
+// lazyList runs what Python would run only when the generator that it makes is gone through. If that raises, it is not known here whether
 // Python would come to it.
-func (s *state) lazily(run func() []value) value {
+func lazyList(s *state, run func() []value) value {
 	before := s.err
 	items := run()
 	if before == nil && s.err != nil && errors.Is(s.err, ErrTemplate) {
@@ -46,15 +46,15 @@ func (s *state) lazily(run func() []value) value {
 
 // mapFilter applies an attribute or a filter to each element. What is false, None too, maps to nothing.
 func mapFilter(s *state, v value, a args) value {
-	return s.lazily(func() []value {
+	return lazyList(s, func() []value {
 		if !v.truthy() {
 			return nil
 		}
-		apply := s.mapper(a)
+		apply := itemMapper(s, a)
 		if apply == nil {
 			return nil
 		}
-		it := s.iterate(a.line, v)
+		it := iterate(s, a.line, v)
 		var out []value
 		for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
 			out = append(out, apply(item))
@@ -64,18 +64,18 @@ func mapFilter(s *state, v value, a args) value {
 	})
 }
 
-// mapper returns what map does with one item.
-func (s *state) mapper(a args) func(value) value {
+// itemMapper returns what map does with one item.
+func itemMapper(s *state, a args) func(value) value {
 	if len(a.pos) == 0 {
 		var out [2]value
-		if !s.bind(a, "map", 1, []string{"attribute", "default"}, out[:]) {
+		if !bindArgs(s, a, "map", 1, []string{"attribute", "default"}, out[:]) {
 			return nil
 		}
 		if out[1].k != kMissing && out[1].k != kNone && out[0].k == kString && strings.Contains(out[0].s, ".") {
 			s.unsure("map with a default and a path")
 		}
 		return func(item value) value {
-			item = s.path(a.line, item, out[0])
+			item = attributePath(s, a.line, item, out[0])
 			if item.k == kUndefined && out[1].k != kMissing && out[1].k != kNone {
 				return out[1]
 			}
@@ -84,7 +84,7 @@ func (s *state) mapper(a args) func(value) value {
 	}
 	f := s.t.filters[a.pos[0].s]
 	if a.pos[0].k != kString || f == nil {
-		s.unsure("map of filter " + s.str(a.pos[0]))
+		s.unsure("map of filter " + toStr(s, a.pos[0]))
 		return nil
 	}
 	rest := args{line: a.line, pos: a.pos[1:], names: a.names, kw: a.kw}
@@ -92,20 +92,20 @@ func (s *state) mapper(a args) func(value) value {
 }
 
 // selectFilter keeps the elements that pass a test.
-func selectFilter(s *state, v value, a args) value { return s.choose(v, a, true, false) }
+func selectFilter(s *state, v value, a args) value { return selectItems(s, v, a, true, false) }
 
 // rejectFilter drops them.
-func rejectFilter(s *state, v value, a args) value { return s.choose(v, a, false, false) }
+func rejectFilter(s *state, v value, a args) value { return selectItems(s, v, a, false, false) }
 
 // selectAttrFilter keeps the elements of which an attribute passes a test.
-func selectAttrFilter(s *state, v value, a args) value { return s.choose(v, a, true, true) }
+func selectAttrFilter(s *state, v value, a args) value { return selectItems(s, v, a, true, true) }
 
 // rejectAttrFilter drops them.
-func rejectAttrFilter(s *state, v value, a args) value { return s.choose(v, a, false, true) }
+func rejectAttrFilter(s *state, v value, a args) value { return selectItems(s, v, a, false, true) }
 
-// choose is select, reject, selectattr and rejectattr.
-func (s *state) choose(v value, a args, want, byAttr bool) value {
-	return s.lazily(func() []value {
+// selectItems is select, reject, selectattr and rejectattr.
+func selectItems(s *state, v value, a args, want, byAttr bool) value {
+	return lazyList(s, func() []value {
 		if !v.truthy() {
 			return nil
 		}
@@ -121,15 +121,15 @@ func (s *state) choose(v value, a args, want, byAttr bool) value {
 		var f testFunc
 		if len(rest.pos) > 0 {
 			if f = s.t.tests[rest.pos[0].s]; f == nil || rest.pos[0].k != kString {
-				s.unsure("selection by test " + s.str(rest.pos[0]))
+				s.unsure("selection by test " + toStr(s, rest.pos[0]))
 				return nil
 			}
 			rest.pos = rest.pos[1:]
 		}
 		var out []value
-		it := s.iterate(a.line, v)
+		it := iterate(s, a.line, v)
 		for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
-			x := s.path(a.line, item, attribute)
+			x := attributePath(s, a.line, item, attribute)
 			if s.err != nil {
 				break
 			}
@@ -142,10 +142,10 @@ func (s *state) choose(v value, a args, want, byAttr bool) value {
 	})
 }
 
-// folded is ignore_case of jinja2/filters.py.
-func (s *state) folded(v value, caseSensitive bool) value {
+// foldedCase is ignore_case of jinja2/filters.py.
+func foldedCase(s *state, v value, caseSensitive bool) value {
 	if v.k == kString && !caseSensitive {
-		return strValue(s.lower(v.s))
+		return strValue(lowerCase(s, v.s))
 	}
 	return v
 }
@@ -153,8 +153,8 @@ func (s *state) folded(v value, caseSensitive bool) value {
 // keyed is an item with what it is sorted by.
 type keyed struct{ key, item value }
 
-// sorted sorts stably by key, as Python's sorted does.
-func (s *state) sorted(line int, list []keyed, reverse bool) []value {
+// sortedItems sorts stably by key, as Python's sorted does.
+func sortedItems(s *state, line int, list []keyed, reverse bool) []value {
 	if !s.step(len(list)*4) || !s.charge(len(list)*3*valueBytes) {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (s *state) sorted(line int, list []keyed, reverse bool) []value {
 		if s.err != nil {
 			return 0
 		}
-		c, _ := s.order(line, x.key, y.key)
+		c, _ := orderValues(s, line, x.key, y.key)
 		if reverse {
 			return -c
 		}
@@ -178,7 +178,7 @@ func (s *state) sorted(line int, list []keyed, reverse bool) []value {
 // sortFilter sorts stably, without regard to case unless told so, by attributes parted by commas.
 func sortFilter(s *state, v value, a args) value {
 	var out [3]value
-	if !s.bind(a, "sort", 0, []string{"reverse", "case_sensitive", "attribute"}, out[:]) {
+	if !bindArgs(s, a, "sort", 0, []string{"reverse", "case_sensitive", "attribute"}, out[:]) {
 		return undefValue
 	}
 	attributes := []value{out[2]}
@@ -188,22 +188,22 @@ func sortFilter(s *state, v value, a args) value {
 			attributes = append(attributes, strValue(part))
 		}
 	}
-	it := s.iterate(a.line, v)
+	it := iterate(s, a.line, v)
 	var list []keyed
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
 		var keys []value
 		for _, attribute := range attributes {
-			keys = append(keys, s.folded(s.path(a.line, item, attribute), out[1].truthy()))
+			keys = append(keys, foldedCase(s, attributePath(s, a.line, item, attribute), out[1].truthy()))
 		}
 		list = append(list, keyed{s.listValue(kList, keys), item})
 	}
-	return s.listValue(kList, s.sorted(a.line, list, out[0].truthy()))
+	return s.listValue(kList, sortedItems(s, a.line, list, out[0].truthy()))
 }
 
 // dictSortFilter is a list of a dict's pairs, sorted by key or by value.
 func dictSortFilter(s *state, v value, a args) value {
 	var out [3]value
-	if !s.bind(a, "dictsort", 0, []string{"case_sensitive", "by", "reverse"}, out[:]) {
+	if !bindArgs(s, a, "dictsort", 0, []string{"case_sensitive", "by", "reverse"}, out[:]) {
 		return undefValue
 	}
 	at := 0
@@ -217,28 +217,28 @@ func dictSortFilter(s *state, v value, a args) value {
 	if v.k != kDict {
 		return s.raise(a.line, "%s has no items", v.typeName())
 	}
-	it := s.iterate(a.line, value{k: kView, n: viewItems, o: v.o})
+	it := iterate(s, a.line, value{k: kView, n: viewItems, o: v.o})
 	var list []keyed
 	for item, ok := it.next(s); ok && s.step(1) && s.err == nil; item, ok = it.next(s) {
-		list = append(list, keyed{s.folded(item.o.items[at], out[0].truthy()), item})
+		list = append(list, keyed{foldedCase(s, item.o.items[at], out[0].truthy()), item})
 	}
-	return s.listValue(kList, s.sorted(a.line, list, out[2].truthy()))
+	return s.listValue(kList, sortedItems(s, a.line, list, out[2].truthy()))
 }
 
 // uniqueFilter keeps the first of equal elements. It compares each with all before; the steps count that.
 func uniqueFilter(s *state, v value, a args) value {
 	var out [2]value
-	if !s.bind(a, "unique", 0, []string{"case_sensitive", "attribute"}, out[:]) {
+	if !bindArgs(s, a, "unique", 0, []string{"case_sensitive", "attribute"}, out[:]) {
 		return undefValue
 	}
-	return s.lazily(func() []value {
+	return lazyList(s, func() []value {
 		seen := s.object()
 		var list []value
-		it := s.iterate(a.line, v)
+		it := iterate(s, a.line, v)
 		for item, ok := it.next(s); ok && s.step(1+len(list)); item, ok = it.next(s) {
-			key := s.folded(s.path(a.line, item, out[1]), out[0].truthy())
+			key := foldedCase(s, attributePath(s, a.line, item, out[1]), out[0].truthy())
 			before := len(seen.keys)
-			if s.put(seen, key, noneValue); len(seen.keys) > before {
+			if putKey(s, seen, key, noneValue); len(seen.keys) > before {
 				list = append(list, item)
 			}
 		}
@@ -247,27 +247,27 @@ func uniqueFilter(s *state, v value, a args) value {
 }
 
 // minFilter is the first of the least.
-func minFilter(s *state, v value, a args) value { return s.extreme(v, a, -1) }
+func minFilter(s *state, v value, a args) value { return extremeItem(s, v, a, -1) }
 
 // maxFilter is the first of the greatest.
-func maxFilter(s *state, v value, a args) value { return s.extreme(v, a, 1) }
+func maxFilter(s *state, v value, a args) value { return extremeItem(s, v, a, 1) }
 
-// extreme is min and max: the first of the items whose key is the least, or the greatest.
-func (s *state) extreme(v value, a args, sign int) value {
+// extremeItem is min and max: the first of the items whose key is the least, or the greatest.
+func extremeItem(s *state, v value, a args, sign int) value {
 	var out [2]value
-	if !s.bind(a, "min", 0, []string{"case_sensitive", "attribute"}, out[:]) {
+	if !bindArgs(s, a, "min", 0, []string{"case_sensitive", "attribute"}, out[:]) {
 		return undefValue
 	}
-	it := s.iterate(a.line, v)
+	it := iterate(s, a.line, v)
 	best, bestKey := undefValue, undefValue
 	for i := 0; ; i++ {
 		item, ok := it.next(s)
 		if !ok || !s.step(1) {
 			return best
 		}
-		key := s.folded(s.path(a.line, item, out[1]), out[0].truthy())
+		key := foldedCase(s, attributePath(s, a.line, item, out[1]), out[0].truthy())
 		if i > 0 {
-			if c, _ := s.order(a.line, key, bestKey); c*sign <= 0 {
+			if c, _ := orderValues(s, a.line, key, bestKey); c*sign <= 0 {
 				continue
 			}
 		}
@@ -278,7 +278,7 @@ func (s *state) extreme(v value, a args, sign int) value {
 // sumFilter adds to a start, which is no string.
 func sumFilter(s *state, v value, a args) value {
 	var out [2]value
-	if !s.bind(a, "sum", 0, []string{"attribute", "start"}, out[:]) {
+	if !bindArgs(s, a, "sum", 0, []string{"attribute", "start"}, out[:]) {
 		return undefValue
 	}
 	total := out[1]
@@ -288,13 +288,13 @@ func sumFilter(s *state, v value, a args) value {
 	if total.isStr() {
 		return s.raise(a.line, "sum() can't sum strings")
 	}
-	it := s.iterate(a.line, v)
+	it := iterate(s, a.line, v)
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
-		item = s.path(a.line, item, out[0])
+		item = attributePath(s, a.line, item, out[0])
 		if item.k == kFloat || total.k == kFloat {
 			return s.unsure("a sum of floats") // Python 3.12 compensates the rounding
 		}
-		total = s.binary(a.line, "+", total, item)
+		total = binaryOp(s, a.line, "+", total, item)
 	}
 	return total
 }
@@ -302,12 +302,12 @@ func sumFilter(s *state, v value, a args) value {
 // groupFilter sorts by an attribute and gathers what has the same. A group is named by its first member's own spelling.
 func groupFilter(s *state, v value, a args) value {
 	var out [3]value
-	if !s.bind(a, "groupby", 1, []string{"attribute", "default", "case_sensitive"}, out[:]) {
+	if !bindArgs(s, a, "groupby", 1, []string{"attribute", "default", "case_sensitive"}, out[:]) {
 		return undefValue
 	}
-	it := s.iterate(a.line, v)
+	it := iterate(s, a.line, v)
 	keyOf := func(item value) value {
-		x := s.path(a.line, item, out[0])
+		x := attributePath(s, a.line, item, out[0])
 		if x.k == kUndefined && out[1].k != kMissing && out[1].k != kNone {
 			return out[1]
 		}
@@ -315,14 +315,14 @@ func groupFilter(s *state, v value, a args) value {
 	}
 	var list []keyed
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
-		list = append(list, keyed{s.folded(keyOf(item), out[2].truthy()), item})
+		list = append(list, keyed{foldedCase(s, keyOf(item), out[2].truthy()), item})
 	}
-	s.sorted(a.line, list, false)
+	sortedItems(s, a.line, list, false)
 	var groups []value
 	for i := 0; i < len(list) && s.step(1); {
 		var members []value
 		from := i
-		for ; i < len(list) && s.equal(list[i].key, list[from].key, 0); i++ {
+		for ; i < len(list) && equalValues(s, list[i].key, list[from].key, 0); i++ {
 			members = append(members, list[i].item)
 		}
 		if i == from { // NaN equals nothing, not even itself
@@ -343,16 +343,16 @@ const groupTuple = 1
 // batchFilter cuts into rows of a given length.
 func batchFilter(s *state, v value, a args) value {
 	var out [2]value
-	if !s.bind(a, "batch", 1, []string{"linecount", "fill_with"}, out[:]) {
+	if !bindArgs(s, a, "batch", 1, []string{"linecount", "fill_with"}, out[:]) {
 		return undefValue
 	}
-	return s.lazily(func() []value {
+	return lazyList(s, func() []value {
 		if !out[0].isInt() || out[0].n < 1 {
-			s.unsure("batch by " + s.str(out[0]))
+			s.unsure("batch by " + toStr(s, out[0]))
 			return nil
 		}
 		size := int(out[0].n)
-		it := s.iterate(a.line, v)
+		it := iterate(s, a.line, v)
 		items := it.all(s)
 		var rows []value
 		for len(items) > 0 && s.step(1) {
@@ -370,15 +370,15 @@ func batchFilter(s *state, v value, a args) value {
 // sliceFilter cuts into a given number of columns; the first ones are longer if it does not come out even.
 func sliceFilter(s *state, v value, a args) value {
 	var out [2]value
-	if !s.bind(a, "slice", 1, []string{"slices", "fill_with"}, out[:]) {
+	if !bindArgs(s, a, "slice", 1, []string{"slices", "fill_with"}, out[:]) {
 		return undefValue
 	}
-	return s.lazily(func() []value {
+	return lazyList(s, func() []value {
 		if !out[0].isInt() || out[0].n < 1 {
-			s.unsure("slice into " + s.str(out[0]))
+			s.unsure("slice into " + toStr(s, out[0]))
 			return nil
 		}
-		it := s.iterate(a.line, v)
+		it := iterate(s, a.line, v)
 		items := it.all(s)
 		n := int(out[0].n)
 		each, extra := len(items)/n, len(items)%n

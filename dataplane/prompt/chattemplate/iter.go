@@ -13,7 +13,7 @@ type iterator struct {
 }
 
 // iterate is Python's iter(v). It raises for what is not iterable.
-func (s *state) iterate(line int, v value) iterator {
+func iterate(s *state, line int, v value) iterator {
 	switch v.k {
 	case kList, kTuple, kRange:
 		return iterator{items: v.o.items, size: len(v.o.items)}
@@ -86,11 +86,11 @@ func (it *iterator) all(s *state) []value {
 	return out
 }
 
-// length is Python's len(v). It raises for what has none.
-func (s *state) length(line int, v value) int64 {
+// lengthOf is Python's len(v). It raises for what has none.
+func lengthOf(s *state, line int, v value) int64 {
 	switch v.k {
 	case kList, kTuple, kRange, kDict, kView, kString, kMarkup, kUndefined:
-		it := s.iterate(line, v)
+		it := iterate(s, line, v)
 		return int64(it.size)
 	case kLoop:
 		return v.o.loop.length(s)

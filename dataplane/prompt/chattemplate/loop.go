@@ -80,7 +80,7 @@ func (l *loopState) length(s *state) int64 {
 }
 
 // loopAttr is an attribute of the variable loop.
-func (s *state) loopAttr(l *loopState, name string) value {
+func loopAttr(s *state, l *loopState, name string) value {
 	switch name {
 	case "index":
 		return intValue(l.index0 + 1)
@@ -119,17 +119,17 @@ func (s *state) loopAttr(l *loopState, name string) value {
 	return s.unsure("attribute " + name + " of loop")
 }
 
-// cycle is loop.cycle(...): one of its arguments a turn.
-func (s *state) cycle(l *loopState, a args) value {
+// cycleArgs is loop.cycle(...): one of its arguments a turn.
+func cycleArgs(s *state, l *loopState, a args) value {
 	if len(a.pos) == 0 || len(a.kw) > 0 {
 		return s.raise(a.line, "no items for cycling given")
 	}
 	return a.pos[l.index0%int64(len(a.pos))]
 }
 
-// changed is loop.changed(...): whether its arguments differ from the last time. It has one memory a loop, as in Jinja.
-func (s *state) changed(l *loopState, a args) value {
-	same := l.changedOnce && s.equalLists(l.changedTo, a.pos, 0)
+// changedArgs is loop.changed(...): whether its arguments differ from the last time. It has one memory a loop, as in Jinja.
+func changedArgs(s *state, l *loopState, a args) value {
+	same := l.changedOnce && equalLists(s, l.changedTo, a.pos, 0)
 	if !same {
 		l.changedOnce, l.changedTo = true, append([]value{}, a.pos...)
 	}
@@ -145,7 +145,7 @@ func (st *forStmt) exec(s *state) ctl {
 	l := &s.states.take(1)[0]
 	l.st, l.index0, l.total = st, -1, -1
 	l.self.loop = l
-	l.it = s.iterate(st.line, v)
+	l.it = iterate(s, st.line, v)
 	if st.test == nil && l.it.size >= 0 {
 		l.total = int64(l.it.size)
 	}

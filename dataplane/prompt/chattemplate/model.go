@@ -117,30 +117,3 @@ func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, err 
 	}
 	return s.out, nil
 }
-
-// retry forgets a failed attempt.
-func (s *state) retry(dst []byte) {
-	s.err, s.out, s.marks = nil, dst, s.marks[:0]
-	s.depth, s.capture, s.loops = 0, 0, 0
-	clear(s.context)
-}
-
-// attempt renders with the given tools.
-func (p *prep) attempt(messages, tools value) error {
-	s := p.s
-	s.setGlobals()
-	s.set("messages", messages)
-	s.set("tools", tools)
-	s.set("documents", noneValue)
-	s.set("add_generation_prompt", boolValue(true))
-	for _, t := range p.m.tokens {
-		s.set(t.name, strValue(t.text))
-	}
-	if p.effort.k != kMissing {
-		s.set("reasoning_effort", p.effort)
-	}
-	for i, k := range p.kwKeys {
-		s.set(k, p.kwValues[i])
-	}
-	return s.render()
-}

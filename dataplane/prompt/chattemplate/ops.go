@@ -9,13 +9,13 @@ import (
 // tooBig is what arithmetic says that Python would do on integers of any size.
 const tooBig = "an integer beyond 64 bits"
 
-// binary is Python's left op right.
-func (s *state) binary(line int, op string, left, right value) value {
+// binaryOp is Python's left op right.
+func binaryOp(s *state, line int, op string, left, right value) value {
 	switch {
 	case op == "%" && left.k == kString:
-		return s.percent(line, left.s, right)
+		return formatPercent(s, line, left.s, right)
 	case op == "+" && left.isStr() && right.isStr() && (left.k == kMarkup || right.k == kMarkup):
-		return s.addMarkup(left, right)
+		return addMarkup(s, left, right)
 	case left.k == kMarkup || right.k == kMarkup:
 		return s.unsure("operator " + op + " on Markup")
 	case left.k == kUndefined || right.k == kUndefined:
@@ -23,17 +23,17 @@ func (s *state) binary(line int, op string, left, right value) value {
 	case left.k == kBig || right.k == kBig:
 		return s.unsure(tooBig)
 	case left.isInt() && right.isInt():
-		return s.intOp(line, op, left.n, right.n)
+		return intOp(s, line, op, left.n, right.n)
 	case left.isNum() && right.isNum():
-		return s.floatOp(line, op, left.asFloat(), right.asFloat())
+		return floatOp(s, line, op, left.asFloat(), right.asFloat())
 	case op == "+" && left.k == kString && right.k == kString:
 		return strValue(s.concat(left.s, right.s))
 	case op == "+" && left.k == right.k && (left.k == kList || left.k == kTuple):
-		return s.concatLists(left, right)
+		return concatLists(s, left, right)
 	case op == "*" && right.isInt():
-		return s.repeat(line, left, right.n)
+		return repeatValue(s, line, left, right.n)
 	case op == "*" && left.isInt():
-		return s.repeat(line, right, left.n)
+		return repeatValue(s, line, right, left.n)
 	case op == "-" && left.k == kView, op == "-" && right.k == kView:
 		return s.unsure("set operations on views")
 	}
@@ -41,7 +41,7 @@ func (s *state) binary(line int, op string, left, right value) value {
 }
 
 // addMarkup joins a string and Markup: the string is escaped, the sum is Markup.
-func (s *state) addMarkup(left, right value) value {
+func addMarkup(s *state, left, right value) value {
 	if left.k == kString {
 		left.s = escapeHTML(left.s)
 	}
@@ -52,7 +52,7 @@ func (s *state) addMarkup(left, right value) value {
 }
 
 // concatLists makes a new list or tuple of two.
-func (s *state) concatLists(left, right value) value {
+func concatLists(s *state, left, right value) value {
 	items := s.list(len(left.o.items) + len(right.o.items))
 	if items == nil {
 		return undefValue
@@ -62,8 +62,8 @@ func (s *state) concatLists(left, right value) value {
 	return s.listValue(left.k, items)
 }
 
-// repeat is a string, list or tuple times n. The result is charged before it is made.
-func (s *state) repeat(line int, v value, n int64) value {
+// repeatValue is a string, list or tuple times n. The result is charged before it is made.
+func repeatValue(s *state, line int, v value, n int64) value {
 	n = max(n, 0)
 	if v.k == kString {
 		size := int64(len(v.s))
@@ -94,7 +94,7 @@ func (s *state) repeat(line int, v value, n int64) value {
 }
 
 // intOp is arithmetic on integers. Python's have any size: what leaves 64 bits is not guessed. // and % round down, also below zero.
-func (s *state) intOp(line int, op string, a, b int64) value {
+func intOp(s *state, line int, op string, a, b int64) value {
 	switch op {
 	case "+":
 		if c := a + b; (c > a) == (b > 0) {
@@ -107,9 +107,9 @@ func (s *state) intOp(line int, op string, a, b int64) value {
 		}
 		return s.unsure(tooBig)
 	case "*":
-		return s.mulInt(a, b)
+		return mulInt(s, a, b)
 	case "**":
-		return s.powInt(line, a, b)
+		return powInt(s, line, a, b)
 	}
 	if b == 0 {
 		return s.raise(line, "division by zero")
@@ -141,7 +141,7 @@ func (s *state) intOp(line int, op string, a, b int64) value {
 }
 
 // mulInt multiplies, and says so if the product does not fit.
-func (s *state) mulInt(a, b int64) value {
+func mulInt(s *state, a, b int64) value {
 	c := a * b
 	if a != 0 && (c/a != b || a == -1 && b == math.MinInt64) {
 		return s.unsure(tooBig)
@@ -150,9 +150,9 @@ func (s *state) mulInt(a, b int64) value {
 }
 
 // powInt is a ** b. A negative exponent makes a float.
-func (s *state) powInt(line int, a, b int64) value {
+func powInt(s *state, line int, a, b int64) value {
 	if b < 0 {
-		return s.floatOp(line, "**", float64(a), float64(b))
+		return floatOp(s, line, "**", float64(a), float64(b))
 	}
 	out := intValue(1)
 	if b > 63 && (a > 1 || a < -1) {
@@ -162,7 +162,7 @@ func (s *state) powInt(line int, a, b int64) value {
 		b = 62 + b%2
 	}
 	for range b {
-		if out = s.mulInt(out.n, a); s.err != nil {
+		if out = mulInt(s, out.n, a); s.err != nil {
 			return undefValue
 		}
 	}
@@ -170,7 +170,7 @@ func (s *state) powInt(line int, a, b int64) value {
 }
 
 // floatOp is arithmetic on floats, where at least one operand is one.
-func (s *state) floatOp(line int, op string, a, b float64) value {
+func floatOp(s *state, line int, op string, a, b float64) value {
 	switch op {
 	case "+":
 		return floatValue(a + b)

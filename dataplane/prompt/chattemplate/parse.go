@@ -2,16 +2,9 @@ package chattemplate
 
 import "slices"
 
-// parser builds the tree of a template as jinja2/parser.py (3.1) does.
-type parser struct {
-	tokens []token
-	pos    int
-	depth  int
-	gaps   []Gap
-}
-
-// maxNesting bounds how deep tags and expressions may nest: parsing is recursive.
-const maxNesting = 200
+// parser builds the tree of a template as jinja2/parser.py (3.1) does: statements here, expressions
+// in exprParser.
+type parser struct{ exprParser }
 
 // parse returns the statements of a template, and what in it is not rendered here.
 func parse(src string) ([]stmt, []Gap, error) {
@@ -19,90 +12,12 @@ func parse(src string) ([]stmt, []Gap, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &parser{tokens: tokens, gaps: gaps}
+	p := &parser{exprParser{tokenStream{tokens: tokens, gaps: gaps}}}
 	body, err := p.statements(nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	return body, p.gaps, nil
-}
-
-// cur returns the token in hand; at the end it is tokEOF for ever.
-func (p *parser) cur() token { return p.tokens[p.pos] }
-
-// look returns the token behind the current one.
-func (p *parser) look() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
-
-// next returns the current token and goes on to the next.
-func (p *parser) next() token {
-	t := p.tokens[p.pos]
-	if p.pos < len(p.tokens)-1 {
-		p.pos++
-	}
-	return t
-}
-
-// fail is a syntax error.
-func (p *parser) fail(line int, msg string) error { return &SyntaxError{Line: line, Msg: msg} }
-
-// gap notes what is valid, but not rendered here. Parsing goes on, so that all gaps are found at once.
-func (p *parser) gap(line int, what string) { p.gaps = append(p.gaps, Gap{line, what}) }
-
-// unexpected says what was found where something else was awaited.
-func (p *parser) unexpected(want string) error {
-	t := p.cur()
-	return p.fail(t.line, "expected "+want+", got "+t.describe())
-}
-
-// skipOp consumes an operator if it is next.
-func (p *parser) skipOp(op string) bool {
-	if p.cur().is(op) {
-		p.pos++
-		return true
-	}
-	return false
-}
-
-// skipName consumes a word if it is next. Jinja has no reserved words: if is a name like others where an expression is due.
-func (p *parser) skipName(word string) bool {
-	if p.cur().isName(word) {
-		p.pos++
-		return true
-	}
-	return false
-}
-
-// expectOp consumes an operator that must be next.
-func (p *parser) expectOp(op string) error {
-	if !p.skipOp(op) {
-		return p.unexpected(op)
-	}
-	return nil
-}
-
-// expectName consumes a name that must be next.
-func (p *parser) expectName() (token, error) {
-	if p.cur().kind != tokName {
-		return token{}, p.unexpected("a name")
-	}
-	return p.next(), nil
-}
-
-// expectEnd consumes the end of a tag.
-func (p *parser) expectEnd(kind tokenKind) error {
-	if p.cur().kind != kind {
-		return p.unexpected("the end of the tag")
-	}
-	p.pos++
-	return nil
-}
-
-// enter counts a level of nesting.
-func (p *parser) enter() error {
-	if p.depth++; p.depth > maxNesting {
-		return p.fail(p.cur().line, "nested too deep")
-	}
-	return nil
 }
 
 // statements parses up to a tag whose name is one of ends, which stays the current token; without ends, up to the end of the template.

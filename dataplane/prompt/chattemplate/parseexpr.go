@@ -6,8 +6,12 @@ import (
 	"strings"
 )
 
+// exprParser parses expressions: literals and operators here, subscripts, calls, filters and tests
+// in parsepostfix.go.
+type exprParser struct{ tokenStream }
+
 // expression parses one expression; a conditional one only where cond says so.
-func (p *parser) expression(cond bool) (expr, error) {
+func (p *exprParser) expression(cond bool) (expr, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
@@ -32,7 +36,7 @@ func (p *parser) expression(cond bool) (expr, error) {
 }
 
 // or and the functions below parse one level of precedence each, the loosest first.
-func (p *parser) or() (expr, error) {
+func (p *exprParser) or() (expr, error) {
 	left, err := p.and()
 	for err == nil && p.skipName("or") {
 		var right expr
@@ -43,7 +47,7 @@ func (p *parser) or() (expr, error) {
 }
 
 // and parses operands that are joined by the word.
-func (p *parser) and() (expr, error) {
+func (p *exprParser) and() (expr, error) {
 	left, err := p.not()
 	for err == nil && p.skipName("and") {
 		var right expr
@@ -54,7 +58,7 @@ func (p *parser) and() (expr, error) {
 }
 
 // not binds looser than comparisons: not a == b is not (a == b).
-func (p *parser) not() (expr, error) {
+func (p *exprParser) not() (expr, error) {
 	if !p.skipName("not") {
 		return p.compare()
 	}
@@ -67,7 +71,7 @@ func (p *parser) not() (expr, error) {
 }
 
 // compare parses a chain of comparisons, among them in and not in.
-func (p *parser) compare() (expr, error) {
+func (p *exprParser) compare() (expr, error) {
 	line := p.cur().line
 	first, err := p.binary(0)
 	if err != nil {
@@ -105,7 +109,7 @@ func (p *parser) compare() (expr, error) {
 var levels = [][]string{{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}}
 
 // binary parses the operators of one level, from left to right; ** too, unlike in Python.
-func (p *parser) binary(level int) (expr, error) {
+func (p *exprParser) binary(level int) (expr, error) {
 	if level == len(levels) {
 		return p.unary(true)
 	}
@@ -133,7 +137,7 @@ func (p *parser) binary(level int) (expr, error) {
 }
 
 // unary parses signs. They bind tighter than filters: -1|abs is (-1)|abs.
-func (p *parser) unary(withFilter bool) (expr, error) {
+func (p *exprParser) unary(withFilter bool) (expr, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
@@ -171,7 +175,7 @@ func (p *parser) unary(withFilter bool) (expr, error) {
 }
 
 // primary parses a name or a literal. With ns, a name with an attribute is the target of an assignment.
-func (p *parser) primary(ns bool) (expr, error) {
+func (p *exprParser) primary(ns bool) (expr, error) {
 	t := p.cur()
 	switch t.kind {
 	case tokName:
@@ -237,7 +241,7 @@ type tupleRules struct {
 }
 
 // tuple parses expressions parted by commas: a single one without a comma is itself.
-func (p *parser) tuple(r tupleRules) (expr, error) {
+func (p *exprParser) tuple(r tupleRules) (expr, error) {
 	var items []expr
 	isTuple := false
 	for {
@@ -273,7 +277,7 @@ func (p *parser) tuple(r tupleRules) (expr, error) {
 }
 
 // target parses what is assigned to.
-func (p *parser) target(ends []string, ns bool) (expr, error) {
+func (p *exprParser) target(ends []string, ns bool) (expr, error) {
 	line := p.cur().line
 	e, err := p.tuple(tupleRules{names: true, ns: ns, ends: ends})
 	if err != nil {
@@ -283,7 +287,7 @@ func (p *parser) target(ends []string, ns bool) (expr, error) {
 }
 
 // assignable marks names as stored, and refuses what is none.
-func (p *parser) assignable(line int, e expr) error {
+func (p *exprParser) assignable(line int, e expr) error {
 	switch e := e.(type) {
 	case *nameExpr:
 		e.store = true
@@ -302,7 +306,7 @@ func (p *parser) assignable(line int, e expr) error {
 }
 
 // list parses behind a [.
-func (p *parser) list() (expr, error) {
+func (p *exprParser) list() (expr, error) {
 	p.pos++
 	e := &listExpr{}
 	for !p.cur().is("]") {
@@ -325,7 +329,7 @@ func (p *parser) list() (expr, error) {
 }
 
 // dict parses behind a {.
-func (p *parser) dict() (expr, error) {
+func (p *exprParser) dict() (expr, error) {
 	p.pos++
 	e := &dictExpr{}
 	for !p.cur().is("}") {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// percent is Python's text % arg for the conversions s, r, d, i and f with plain widths; others are not done here.
-func (s *state) percent(line int, text string, arg value) value {
+// formatPercent is Python's text % arg for the conversions s, r, d, i and f with plain widths; others are not done here.
+func formatPercent(s *state, line int, text string, arg value) value {
 	var list []value
 	switch arg.k {
 	case kTuple:
@@ -47,7 +47,7 @@ func (s *state) percent(line int, text string, arg value) value {
 			}
 			used--
 		}
-		out = s.convert(line, out, spec, v)
+		out = appendConversion(s, line, out, spec, v)
 		if s.err != nil || !s.charge(len(out)) {
 			return undefValue
 		}
@@ -117,14 +117,14 @@ func leadingInt(text string) (n int, rest string, fits bool) {
 	return n, text[end:], err == nil && n <= maxWidth
 }
 
-// convert appends one converted value.
-func (s *state) convert(line int, out []byte, sp spec, v value) []byte {
+// appendConversion appends one converted value.
+func appendConversion(s *state, line int, out []byte, sp spec, v value) []byte {
 	var text string
 	switch sp.verb {
 	case 's', 'r':
-		text = s.str(v)
+		text = toStr(s, v)
 		if sp.verb == 'r' {
-			text = string(s.repr(nil, v, 0))
+			text = string(appendRepr(s, nil, v, 0))
 		}
 		if sp.digits >= 0 {
 			text = text[:offset(text, min(sp.digits, runes(text)))]
@@ -165,8 +165,8 @@ func (s *state) convert(line int, out []byte, sp spec, v value) []byte {
 	return append(append(out, strings.Repeat(" ", pad)...), text...)
 }
 
-// format is str.format for {}, {0} and {name}, without conversions and format specifications.
-func (s *state) format(text string, a args) value {
+// formatBraces is str.format for {}, {0} and {name}, without conversions and format specifications.
+func formatBraces(s *state, text string, a args) value {
 	var out []byte
 	auto := 0
 	for i := 0; i < len(text); i++ {
@@ -186,11 +186,11 @@ func (s *state) format(text string, a args) value {
 		if end < 0 {
 			return s.raise(a.line, "expected '}' before end of string")
 		}
-		v, ok := s.field(text[i+1:i+end], a, &auto)
+		v, ok := formatField(s, text[i+1:i+end], a, &auto)
 		if !ok {
 			return undefValue
 		}
-		out = append(out, s.str(v)...)
+		out = append(out, toStr(s, v)...)
 		if !s.charge(len(out)) {
 			return undefValue
 		}
@@ -199,8 +199,8 @@ func (s *state) format(text string, a args) value {
 	return strValue(string(out))
 }
 
-// field returns what a replacement field of str.format names.
-func (s *state) field(name string, a args, auto *int) (value, bool) {
+// formatField returns what a replacement field of str.format names.
+func formatField(s *state, name string, a args, auto *int) (value, bool) {
 	if strings.ContainsAny(name, "{!:.[") {
 		s.unsure("a replacement field of format")
 		return undefValue, false

@@ -20,13 +20,13 @@ type Input struct {
 func (t *Template) Render(dst []byte, in Input) (out []byte, err error) {
 	s := t.begin(dst, in.Limits, func() time.Time { return in.Now })
 	defer t.end(s, dst, &out, &err)
-	s.setGlobals()
+	setGlobals(s)
 	var args [3]value
 	for i, raw := range [][]byte{in.Messages, in.Tools, in.Kwargs} {
 		if args[i] = noneValue; raw == nil {
 			continue
 		}
-		v, err := s.decode(raw, false)
+		v, err := decodeJSON(s, raw, false)
 		if err != nil {
 			return dst, err
 		}

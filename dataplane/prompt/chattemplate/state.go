@@ -2,57 +2,40 @@ package chattemplate
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 )
 
-// state is one render. States are pooled: their slabs are what makes a render cheap.
+// state is one render of a template: its variables, its output, and the memory behind its values.
+// States are pooled, so that a render of an ordinary request allocates nothing.
 type state struct {
+	arena
+	output
 	t     *Template
-	out   []byte
-	base  int // what was in out before
-	err   error
-	limit Limits
 	now   func() time.Time
+	depth int // nesting of macro calls and of compared lists
 
-	context []value // by the template's names
+	context []value // values of the names that the template reads of its input, by index in t.names
 	frame   *frame
-	steps   int
-	depth   int // of macro calls
-	capture int // of texts that are not output yet
-	loops   int // that are being gone through
-	memory  int // bytes of strings made
-	marks   []Mark
+	stack   []value // arguments of the calls in progress
+	parsed  []value // elements of JSON lists in progress, of the decoder
+	prep    preparation
+}
 
-	values slab[value]
-	objs   slab[object]
-	frames slab[frame]
-	states slab[loopState]
-	text   bytesSlab
-	prep   prep
-	stack  []value // arguments of calls
-	parsed []value // what the decoder has read of lists that are not ended
+// output is the rendered text.
+type output struct {
+	out     []byte
+	base    int // length of out before the render
+	marks   []Mark
+	capture int // nesting of blocks and macros whose text becomes a value
+	loops   int // nesting of loops
 }
 
 // frame holds the variables of a function that is being run.
 type frame struct {
 	vars  []value
 	outer *frame
-}
-
-// raise keeps what Python would raise, and returns a value to go on with.
-func (s *state) raise(line int, format string, args ...any) value {
-	if s.err == nil {
-		s.err = fmt.Errorf("%w: line %d: %s", ErrTemplate, line, fmt.Sprintf(format, args...))
-	}
-	return undefValue
-}
-
-// unsure keeps that this package does not know what Python would do.
-func (s *state) unsure(what string) value {
-	if s.err == nil {
-		s.err = fmt.Errorf("%w: %s", ErrUnsupported, what)
-	}
-	return undefValue
 }
 
 // step counts work that the input can multiply, and reports whether to go on.
@@ -65,49 +48,6 @@ func (s *state) step(n int) bool {
 		s.err = fmt.Errorf("%w: %d bytes of text", ErrLimit, s.limit.Output)
 	}
 	return s.err == nil
-}
-
-// charge counts memory that is about to be used, and reports whether to go on.
-func (s *state) charge(n int) bool {
-	s.memory += n
-	if s.memory > s.limit.Memory && s.err == nil {
-		s.err = fmt.Errorf("%w: %d bytes of memory", ErrLimit, s.limit.Memory)
-	}
-	return s.err == nil
-}
-
-// valueBytes is the size of a value, for the limit of memory.
-const valueBytes = 40
-
-// list makes n values that belong to the render.
-func (s *state) list(n int) []value {
-	if !s.charge(n * valueBytes) {
-		return nil
-	}
-	return s.values.take(n)
-}
-
-// object makes an object that belongs to the render.
-func (s *state) object() *object {
-	s.memory += 2 * valueBytes
-	return &s.objs.take(1)[0]
-}
-
-// listValue makes a list, tuple or generator of items, which it keeps.
-func (s *state) listValue(k kind, items []value) value {
-	o := s.object()
-	o.items = items
-	return value{k: k, o: o}
-}
-
-// pair makes a tuple of two.
-func (s *state) pair(a, b value) value {
-	items := s.list(2)
-	if items == nil {
-		return undefValue
-	}
-	items[0], items[1] = a, b
-	return s.listValue(kTuple, items)
 }
 
 // enter sets the variables of a scope.
@@ -135,47 +75,59 @@ func (s *state) load(r varRef) value {
 	return f.vars[r.slot]
 }
 
-// slab hands out pieces of large slices, and takes all of them back at once.
-type slab[T any] struct {
-	chunks [][]T
-	at     int // the chunk in use
-	used   int // of it
+// beginCapture begins a text that becomes a value. It returns the argument of endCapture.
+func (s *state) beginCapture() (from int) {
+	s.capture++
+	return len(s.out)
 }
 
-// slabChunk is the least number of elements in a chunk.
-const slabChunk = 256
-
-// take returns n zero elements.
-func (b *slab[T]) take(n int) []T {
-	if n == 0 {
-		return []T{}
-	}
-	for b.at < len(b.chunks) {
-		if c := b.chunks[b.at]; b.used+n <= len(c) {
-			b.used += n
-			return c[b.used-n : b.used : b.used]
-		}
-		b.at, b.used = b.at+1, 0
-	}
-	b.chunks = append(b.chunks, make([]T, max(n, slabChunk<<min(b.at, 6))))
-	b.used = n
-	return b.chunks[b.at][:n:n]
+// endCapture removes the text since beginCapture from the output and returns it.
+func (s *state) endCapture(from int) string {
+	s.capture--
+	return s.cutOutput(from)
 }
 
-// reset takes everything back and forgets what it held, so that nothing of a request is kept. Chunks beyond keep elements go.
-func (b *slab[T]) reset(keep int) {
-	total := 0
-	for i, c := range b.chunks {
-		if i < b.at {
-			clear(c)
-		} else if i == b.at {
-			clear(c[:b.used])
-		}
-		if total += len(c); total > keep {
-			clear(b.chunks[i:])
-			b.chunks = b.chunks[:i]
-			break
-		}
+// cutOutput removes the text behind an offset from the output and returns it.
+func (s *state) cutOutput(from int) string {
+	text := s.text.concat(view(s.out[from:]), "")
+	s.out = s.out[:from]
+	return text
+}
+
+// retry forgets a failed attempt.
+func (s *state) retry(dst []byte) {
+	s.err, s.out, s.marks = nil, dst, s.marks[:0]
+	s.depth, s.capture, s.loops = 0, 0, 0
+	clear(s.context)
+}
+
+// write appends str(v) to the output.
+func (s *state) write(v value) {
+	switch v.k {
+	case kString, kMarkup, kBig:
+		s.out = append(s.out, v.s...)
+	case kInt:
+		s.out = strconv.AppendInt(s.out, v.n, 10)
+	case kUndefined, kMissing:
+	case kNone, kBool:
+		s.out = append(s.out, toStr(s, v)...)
+	default:
+		s.out = appendRepr(s, s.out, v, 0)
 	}
-	b.at, b.used = 0, 0
+}
+
+// set gives a name of the context its value, if the template reads it.
+func (s *state) set(name string, v value) {
+	if i := slices.Index(s.t.names, name); i >= 0 {
+		s.context[i] = v
+	}
+}
+
+// render runs the template on the context and appends to s.out.
+func (s *state) render() error {
+	s.frame = &s.frames.take(1)[0]
+	s.frame.vars = s.values.take(s.t.info.slots)
+	s.enter(s.t.scope)
+	s.run(s.t.body)
+	return s.err
 }

@@ -14,8 +14,8 @@ func isPySpace(r rune) bool {
 	return r == ' ' || r >= 0x09 && r <= 0x0d || r >= 0x1c && r <= 0x1f || r >= 0x80 && unicode.IsSpace(r)
 }
 
-// str is Python's str(v).
-func (s *state) str(v value) string {
+// toStr is Python's str(v).
+func toStr(s *state, v value) string {
 	switch v.k {
 	case kString, kMarkup, kBig:
 		return v.s
@@ -35,38 +35,15 @@ func (s *state) str(v value) string {
 		s.text.buf = strconv.AppendInt(s.text.buf, v.n, 10)
 		return view(s.text.buf[from:])
 	}
-	out := s.repr(s.text.buf[from:], v, 0)
+	out := appendRepr(s, s.text.buf[from:], v, 0)
 	if !s.charge(len(out)) {
 		return ""
 	}
 	return s.keep(out)
 }
 
-// keep makes a string of bytes that were appended to the end of the slab, or elsewhere if they did not fit.
-func (s *state) keep(out []byte) string {
-	if from := len(s.text.buf); len(out) <= cap(s.text.buf)-from && len(out) > 0 && &out[0] == &s.text.buf[:from+1][from] {
-		s.text.buf = s.text.buf[:from+len(out)]
-	}
-	return view(out)
-}
-
-// write appends str(v) to the output.
-func (s *state) write(v value) {
-	switch v.k {
-	case kString, kMarkup, kBig:
-		s.out = append(s.out, v.s...)
-	case kInt:
-		s.out = strconv.AppendInt(s.out, v.n, 10)
-	case kUndefined, kMissing:
-	case kNone, kBool:
-		s.out = append(s.out, s.str(v)...)
-	default:
-		s.out = s.repr(s.out, v, 0)
-	}
-}
-
-// repr appends Python's repr(v), which for all but strings is str(v).
-func (s *state) repr(dst []byte, v value, depth int) []byte {
+// appendRepr appends Python's repr(v), which for all but strings is str(v).
+func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 	if depth > maxDepth {
 		s.unsure("a value nested too deep")
 		return dst
@@ -75,41 +52,41 @@ func (s *state) repr(dst []byte, v value, depth int) []byte {
 	case kUndefined, kMissing:
 		return append(dst, "Undefined"...)
 	case kNone, kBool, kBig:
-		return append(dst, s.str(v)...)
+		return append(dst, toStr(s, v)...)
 	case kInt:
 		return strconv.AppendInt(dst, v.n, 10)
 	case kFloat:
 		return appendFloat(dst, v.float())
 	case kString:
-		return s.quote(dst, v.s)
+		return appendQuoted(s, dst, v.s)
 	case kMarkup:
-		return append(s.quote(append(dst, "Markup("...), v.s), ')')
+		return append(appendQuoted(s, append(dst, "Markup("...), v.s), ')')
 	case kList:
-		return append(s.reprList(append(dst, '['), v.o.items, depth), ']')
+		return append(appendReprList(s, append(dst, '['), v.o.items, depth), ']')
 	case kTuple:
-		dst = s.reprList(append(dst, '('), v.o.items, depth)
+		dst = appendReprList(s, append(dst, '('), v.o.items, depth)
 		if len(v.o.items) == 1 {
 			dst = append(dst, ',')
 		}
 		return append(dst, ')')
 	case kDict:
-		return append(s.reprDict(append(dst, '{'), v.o, depth), '}')
+		return append(appendReprDict(s, append(dst, '{'), v.o, depth), '}')
 	case kRange:
-		return s.reprRange(dst, v.o)
+		return appendReprRange(s, dst, v.o)
 	case kNamespace:
-		dst = append(s.reprDict(append(dst, "<Namespace {"...), v.o, depth), '}')
+		dst = append(appendReprDict(s, append(dst, "<Namespace {"...), v.o, depth), '}')
 		return append(dst, '>')
 	case kView:
 		dst = append(append(dst, v.typeName()...), "(["...)
-		it := s.iterate(0, v)
-		return append(s.reprList(dst, it.all(s), depth), "])"...)
+		it := iterate(s, 0, v)
+		return append(appendReprList(s, dst, it.all(s), depth), "])"...)
 	}
 	s.unsure("printing a " + v.typeName())
 	return dst
 }
 
-// reprList appends elements with their representation, not their text: strings are quoted inside of lists.
-func (s *state) reprList(dst []byte, items []value, depth int) []byte {
+// appendReprList appends elements with their representation, not their text: strings are quoted inside of lists.
+func appendReprList(s *state, dst []byte, items []value, depth int) []byte {
 	if !s.step(len(items)) {
 		return dst
 	}
@@ -117,13 +94,13 @@ func (s *state) reprList(dst []byte, items []value, depth int) []byte {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = s.repr(dst, item, depth+1)
+		dst = appendRepr(s, dst, item, depth+1)
 	}
 	return dst
 }
 
-// reprDict appends a dict's entries in the order in which they were set.
-func (s *state) reprDict(dst []byte, o *object, depth int) []byte {
+// appendReprDict appends a dict's entries in the order in which they were set.
+func appendReprDict(s *state, dst []byte, o *object, depth int) []byte {
 	if !s.step(len(o.keys)) {
 		return dst
 	}
@@ -131,14 +108,14 @@ func (s *state) reprDict(dst []byte, o *object, depth int) []byte {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = append(s.repr(dst, k, depth+1), ": "...)
-		dst = s.repr(dst, o.items[i], depth+1)
+		dst = append(appendRepr(s, dst, k, depth+1), ": "...)
+		dst = appendRepr(s, dst, o.items[i], depth+1)
 	}
 	return dst
 }
 
-// reprRange appends range(a, b), and the step if it is not 1.
-func (s *state) reprRange(dst []byte, o *object) []byte {
+// appendReprRange appends range(a, b), and the step if it is not 1.
+func appendReprRange(s *state, dst []byte, o *object) []byte {
 	dst = strconv.AppendInt(append(dst, "range("...), o.arg[0], 10)
 	dst = strconv.AppendInt(append(dst, ", "...), o.arg[1], 10)
 	if o.arg[2] != 1 {
@@ -169,8 +146,8 @@ func appendFloat(dst []byte, f float64) []byte {
 	return dst
 }
 
-// quote appends str.__repr__.
-func (s *state) quote(dst []byte, text string) []byte {
+// appendQuoted appends str.__repr__.
+func appendQuoted(s *state, dst []byte, text string) []byte {
 	q := byte('\'')
 	if strings.IndexByte(text, '\'') >= 0 && strings.IndexByte(text, '"') < 0 {
 		q = '"'
@@ -191,14 +168,14 @@ func (s *state) quote(dst []byte, text string) []byte {
 		case r < utf8.RuneSelf:
 			dst = append(dst, byte(r))
 		default:
-			dst = s.quoteRune(dst, r)
+			dst = appendQuotedRune(s, dst, r)
 		}
 	}
 	return append(dst, q)
 }
 
-// quoteRune appends a code point beyond ASCII as it is if Python holds it for printable, and else escaped.
-func (s *state) quoteRune(dst []byte, r rune) []byte {
+// appendQuotedRune appends a code point beyond ASCII as it is if Python holds it for printable, and else escaped.
+func appendQuotedRune(s *state, dst []byte, r rune) []byte {
 	if unsettled(r) {
 		s.unsure("a character that not every Python knows")
 	}
@@ -221,8 +198,8 @@ func appendHex(dst []byte, r rune, width int) []byte {
 	return dst
 }
 
-// cased is upper, lower, and what else maps single code points. What Python maps to several, or by its surroundings, is not done here.
-func (s *state) cased(text string, to func(rune) rune) string {
+// mapCase is upper, lower, and what else maps single code points. What Python maps to several, or by its surroundings, is not done here.
+func mapCase(s *state, text string, to func(rune) rune) string {
 	if ascii(text) {
 		same := true
 		for i := 0; i < len(text) && same; i++ {
@@ -244,17 +221,17 @@ func (s *state) cased(text string, to func(rune) rune) string {
 	return strings.Map(to, text)
 }
 
-// upper is str.upper.
-func (s *state) upper(text string) string { return s.cased(text, unicode.ToUpper) }
+// upperCase is str.upper.
+func upperCase(s *state, text string) string { return mapCase(s, text, unicode.ToUpper) }
 
-// lower is str.lower.
-func (s *state) lower(text string) string { return s.cased(text, unicode.ToLower) }
+// lowerCase is str.lower.
+func lowerCase(s *state, text string) string { return mapCase(s, text, unicode.ToLower) }
 
 // capitalize is str.capitalize.
-func (s *state) capitalize(text string) string {
+func capitalize(s *state, text string) string {
 	if text == "" {
 		return ""
 	}
 	_, n := utf8.DecodeRuneInString(text)
-	return s.concat(s.cased(text[:n], unicode.ToTitle), s.lower(text[n:]))
+	return s.concat(mapCase(s, text[:n], unicode.ToTitle), lowerCase(s, text[n:]))
 }

@@ -8,7 +8,7 @@ import (
 
 // strftimeFunc is strftime_now of transformers: datetime.now().strftime(format), in the C locale.
 func strftimeFunc(s *state, a args) value {
-	format, ok := s.strArg(args{line: a.line, pos: a.pos, kw: a.kw, names: renamed(a.names, "format", "")}, "strftime_now")
+	format, ok := stringArg(s, args{line: a.line, pos: a.pos, kw: a.kw, names: renamed(a.names, "format", "")}, "strftime_now")
 	if !ok {
 		return undefValue
 	}

@@ -8,38 +8,38 @@ import (
 
 // strMethods are the methods of str that are rendered here. A template that calls another one is refused when it is compiled.
 var strMethods = map[string]func(s *state, self string, a args) value{
-	"strip":        func(s *state, self string, a args) value { return s.strip(self, a, true, true) },
-	"lstrip":       func(s *state, self string, a args) value { return s.strip(self, a, true, false) },
-	"rstrip":       func(s *state, self string, a args) value { return s.strip(self, a, false, true) },
-	"split":        func(s *state, self string, a args) value { return s.splitMethod(self, a, false) },
-	"rsplit":       func(s *state, self string, a args) value { return s.splitMethod(self, a, true) },
+	"strip":        func(s *state, self string, a args) value { return stripText(s, self, a, true, true) },
+	"lstrip":       func(s *state, self string, a args) value { return stripText(s, self, a, true, false) },
+	"rstrip":       func(s *state, self string, a args) value { return stripText(s, self, a, false, true) },
+	"split":        func(s *state, self string, a args) value { return splitMethod(s, self, a, false) },
+	"rsplit":       func(s *state, self string, a args) value { return splitMethod(s, self, a, true) },
 	"splitlines":   splitLines,
-	"startswith":   func(s *state, self string, a args) value { return s.affix(self, a, strings.HasPrefix) },
-	"endswith":     func(s *state, self string, a args) value { return s.affix(self, a, strings.HasSuffix) },
-	"removeprefix": func(s *state, self string, a args) value { return s.cut(self, a, strings.TrimPrefix) },
-	"removesuffix": func(s *state, self string, a args) value { return s.cut(self, a, strings.TrimSuffix) },
+	"startswith":   func(s *state, self string, a args) value { return hasAffix(s, self, a, strings.HasPrefix) },
+	"endswith":     func(s *state, self string, a args) value { return hasAffix(s, self, a, strings.HasSuffix) },
+	"removeprefix": func(s *state, self string, a args) value { return cutAffix(s, self, a, strings.TrimPrefix) },
+	"removesuffix": func(s *state, self string, a args) value { return cutAffix(s, self, a, strings.TrimSuffix) },
 	"replace":      replaceMethod,
-	"upper":        func(s *state, self string, a args) value { return strValue(s.upper(s.alone(self, a))) },
-	"lower":        func(s *state, self string, a args) value { return strValue(s.lower(s.alone(self, a))) },
-	"capitalize":   func(s *state, self string, a args) value { return strValue(s.capitalize(s.alone(self, a))) },
-	"title":        func(s *state, self string, a args) value { return s.titleMethod(s.alone(self, a)) },
+	"upper":        func(s *state, self string, a args) value { return strValue(upperCase(s, noArgs(s, self, a))) },
+	"lower":        func(s *state, self string, a args) value { return strValue(lowerCase(s, noArgs(s, self, a))) },
+	"capitalize":   func(s *state, self string, a args) value { return strValue(capitalize(s, noArgs(s, self, a))) },
+	"title":        func(s *state, self string, a args) value { return titleMethod(s, noArgs(s, self, a)) },
 	"join":         joinMethod,
-	"find":         func(s *state, self string, a args) value { return s.findMethod(self, a, strings.Index, false) },
-	"rfind":        func(s *state, self string, a args) value { return s.findMethod(self, a, strings.LastIndex, false) },
-	"index":        func(s *state, self string, a args) value { return s.findMethod(self, a, strings.Index, true) },
-	"rindex":       func(s *state, self string, a args) value { return s.findMethod(self, a, strings.LastIndex, true) },
+	"find":         func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, false) },
+	"rfind":        func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, false) },
+	"index":        func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, true) },
+	"rindex":       func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, true) },
 	"count":        countMethod,
-	"format":       func(s *state, self string, a args) value { return s.format(self, a) },
-	"isdigit":      func(s *state, self string, a args) value { return s.allASCII(self, a, "0123456789") },
+	"format":       func(s *state, self string, a args) value { return formatBraces(s, self, a) },
+	"isdigit":      func(s *state, self string, a args) value { return isASCIISet(s, self, a, "0123456789") },
 	"isspace":      isSpaceMethod,
-	"partition":    func(s *state, self string, a args) value { return s.partition(self, a, strings.Index, 0) },
-	"rpartition":   func(s *state, self string, a args) value { return s.partition(self, a, strings.LastIndex, 2) },
+	"partition":    func(s *state, self string, a args) value { return partitionText(s, self, a, strings.Index, 0) },
+	"rpartition":   func(s *state, self string, a args) value { return partitionText(s, self, a, strings.LastIndex, 2) },
 }
 
-// strArg returns the only argument of a method, which must be a string.
-func (s *state) strArg(a args, what string) (string, bool) {
+// stringArg returns the only argument of a method, which must be a string.
+func stringArg(s *state, a args, what string) (string, bool) {
 	var out [1]value
-	if !s.bind(a, what, 1, []string{""}, out[:]) {
+	if !bindArgs(s, a, what, 1, []string{""}, out[:]) {
 		return "", false
 	}
 	if out[0].k == kMarkup {
@@ -53,16 +53,16 @@ func (s *state) strArg(a args, what string) (string, bool) {
 	return out[0].s, true
 }
 
-// alone returns self, and raises if there are arguments.
-func (s *state) alone(self string, a args) string {
-	s.bind(a, "method", 0, nil, nil)
+// noArgs returns self, and raises if there are arguments.
+func noArgs(s *state, self string, a args) string {
+	bindArgs(s, a, "method", 0, nil, nil)
 	return self
 }
 
-// strip is strip, lstrip and rstrip: of white space, or of any of the characters given.
-func (s *state) strip(self string, a args, left, right bool) value {
+// stripText is strip, lstrip and rstrip: of white space, or of any of the characters given.
+func stripText(s *state, self string, a args, left, right bool) value {
 	var out [1]value
-	if !s.bind(a, "strip", 0, []string{""}, out[:]) {
+	if !bindArgs(s, a, "strip", 0, []string{""}, out[:]) {
 		return undefValue
 	}
 	switch out[0].k {
@@ -89,9 +89,9 @@ func trim(text string, drop func(rune) bool, left, right bool) string {
 }
 
 // splitMethod is str.split and str.rsplit.
-func (s *state) splitMethod(self string, a args, fromRight bool) value {
+func splitMethod(s *state, self string, a args, fromRight bool) value {
 	var out [2]value
-	if !s.bind(a, "split", 0, []string{"sep", "maxsplit"}, out[:]) {
+	if !bindArgs(s, a, "split", 0, []string{"sep", "maxsplit"}, out[:]) {
 		return undefValue
 	}
 	limit := -1
@@ -118,11 +118,11 @@ func (s *state) splitMethod(self string, a args, fromRight bool) value {
 	default:
 		return s.raise(a.line, "must be str or None, not %s", out[0].typeName())
 	}
-	return s.strings(parts)
+	return stringList(s, parts)
 }
 
-// strings makes a list of strings.
-func (s *state) strings(parts []string) value {
+// stringList makes a list of strings.
+func stringList(s *state, parts []string) value {
 	items := s.list(len(parts))
 	if items == nil {
 		return undefValue
@@ -193,10 +193,10 @@ func splitSpace(text string, limit int, fromRight bool) []string {
 // splitLines is str.splitlines, whose line ends are more than \n.
 func splitLines(s *state, self string, a args) value {
 	var out [1]value
-	if !s.bind(a, "splitlines", 0, []string{"keepends"}, out[:]) {
+	if !bindArgs(s, a, "splitlines", 0, []string{"keepends"}, out[:]) {
 		return undefValue
 	}
-	return s.strings(lines(self, out[0].truthy()))
+	return stringList(s, lines(self, out[0].truthy()))
 }
 
 // lines is str.splitlines: a line end at the very end begins no further line.
@@ -226,8 +226,8 @@ func isLineEnd(r rune) bool {
 	return r >= '\n' && r <= '\r' || r >= 0x1c && r <= 0x1e || r == 0x85 || r == 0x2028 || r == 0x2029
 }
 
-// affix is str.startswith and str.endswith.
-func (s *state) affix(self string, a args, has func(string, string) bool) value {
+// hasAffix is str.startswith and str.endswith.
+func hasAffix(s *state, self string, a args, has func(string, string) bool) value {
 	if len(a.pos) > 1 {
 		return s.unsure("startswith with positions")
 	}
@@ -242,13 +242,13 @@ func (s *state) affix(self string, a args, has func(string, string) bool) value 
 		}
 		return boolValue(false)
 	}
-	fix, ok := s.strArg(a, "startswith")
+	fix, ok := stringArg(s, a, "startswith")
 	return boolValue(ok && has(self, fix))
 }
 
-// cut is removeprefix and removesuffix.
-func (s *state) cut(self string, a args, by func(string, string) string) value {
-	fix, ok := s.strArg(a, "removeprefix")
+// cutAffix is removeprefix and removesuffix.
+func cutAffix(s *state, self string, a args, by func(string, string) string) value {
+	fix, ok := stringArg(s, a, "removeprefix")
 	if !ok {
 		return undefValue
 	}
@@ -258,7 +258,7 @@ func (s *state) cut(self string, a args, by func(string, string) string) value {
 // replaceMethod is str.replace, which takes strings only.
 func replaceMethod(s *state, self string, a args) value {
 	var out [3]value
-	if !s.bind(a, "replace", 2, []string{"", " ", "count"}, out[:]) {
+	if !bindArgs(s, a, "replace", 2, []string{"", " ", "count"}, out[:]) {
 		return undefValue
 	}
 	if out[0].k == kMarkup || out[1].k == kMarkup {
@@ -274,11 +274,11 @@ func replaceMethod(s *state, self string, a args) value {
 		}
 		n = out[2].n
 	}
-	return s.replace(self, out[0].s, out[1].s, n)
+	return replaceText(s, self, out[0].s, out[1].s, n)
 }
 
-// replace is str.replace; n below 0 replaces all.
-func (s *state) replace(text, old, repl string, n int64) value {
+// replaceText is str.replace; n below 0 replaces all.
+func replaceText(s *state, text, old, repl string, n int64) value {
 	found := int64(strings.Count(text, old))
 	if n >= 0 {
 		found = min(found, n)
@@ -295,10 +295,10 @@ func (s *state) replace(text, old, repl string, n int64) value {
 // joinMethod is str.join, which raises at the first element that is no string.
 func joinMethod(s *state, self string, a args) value {
 	var out [1]value
-	if !s.bind(a, "join", 1, []string{""}, out[:]) {
+	if !bindArgs(s, a, "join", 1, []string{""}, out[:]) {
 		return undefValue
 	}
-	it := s.iterate(a.line, out[0])
+	it := iterate(s, a.line, out[0])
 	items := it.all(s)
 	if !s.step(len(items)) {
 		return undefValue
@@ -322,11 +322,11 @@ func joinMethod(s *state, self string, a args) value {
 }
 
 // findMethod is find, rfind, index and rindex.
-func (s *state) findMethod(self string, a args, find func(string, string) int, must bool) value {
+func findMethod(s *state, self string, a args, find func(string, string) int, must bool) value {
 	if len(a.pos) > 1 {
 		return s.unsure("find with positions")
 	}
-	sub, ok := s.strArg(a, "find")
+	sub, ok := stringArg(s, a, "find")
 	if !ok {
 		return undefValue
 	}
@@ -345,7 +345,7 @@ func countMethod(s *state, self string, a args) value {
 	if len(a.pos) > 1 {
 		return s.unsure("count with positions")
 	}
-	sub, ok := s.strArg(a, "count")
+	sub, ok := stringArg(s, a, "count")
 	if !ok {
 		return undefValue
 	}

@@ -7,23 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// allASCII is a predicate like isdigit for strings of ASCII; beyond, Python's answer hangs on its version of Unicode.
-func (s *state) allASCII(self string, a args, set string) value {
+// isASCIISet is a predicate like isdigit for strings of ASCII; beyond, Python's answer hangs on its version of Unicode.
+func isASCIISet(s *state, self string, a args, set string) value {
 	if !ascii(self) {
 		return s.unsure("the class of a character beyond ASCII")
 	}
-	s.alone(self, a)
+	noArgs(s, self, a)
 	return boolValue(self != "" && strings.Trim(self, set) == "")
 }
 
 // isSpaceMethod is str.isspace.
 func isSpaceMethod(s *state, self string, a args) value {
-	s.alone(self, a)
+	noArgs(s, self, a)
 	return boolValue(self != "" && trim(self, isPySpace, true, false) == "")
 }
 
 // titleMethod is str.title: a letter behind none is upper case, one behind a letter lower.
-func (s *state) titleMethod(text string) value {
+func titleMethod(s *state, text string) value {
 	if !ascii(text) {
 		return s.unsure("title of characters beyond ASCII")
 	}
@@ -41,9 +41,9 @@ func (s *state) titleMethod(text string) value {
 	return strValue(string(out))
 }
 
-// partition is partition and rpartition. Where the separator is missing, all goes to the part numbered rest.
-func (s *state) partition(self string, a args, find func(string, string) int, rest int) value {
-	sep, ok := s.strArg(a, "partition")
+// partitionText is partition and rpartition. Where the separator is missing, all goes to the part numbered rest.
+func partitionText(s *state, self string, a args, find func(string, string) int, rest int) value {
+	sep, ok := stringArg(s, a, "partition")
 	if !ok {
 		return undefValue
 	}
@@ -66,19 +66,19 @@ func (s *state) partition(self string, a args, find func(string, string) int, re
 // dictMethods are the methods of dict that are rendered here.
 var dictMethods = map[string]func(s *state, self value, a args) value{
 	"get":    dictGet,
-	"items":  func(s *state, self value, a args) value { return s.dictView(self, a, viewItems) },
-	"keys":   func(s *state, self value, a args) value { return s.dictView(self, a, viewKeys) },
-	"values": func(s *state, self value, a args) value { return s.dictView(self, a, viewValues) },
-	"copy":   func(s *state, self value, a args) value { s.alone("", a); return self },
+	"items":  func(s *state, self value, a args) value { return dictView(s, self, a, viewItems) },
+	"keys":   func(s *state, self value, a args) value { return dictView(s, self, a, viewKeys) },
+	"values": func(s *state, self value, a args) value { return dictView(s, self, a, viewValues) },
+	"copy":   func(s *state, self value, a args) value { noArgs(s, "", a); return self },
 }
 
 // dictGet is dict.get: without a default, what is missing is None and not undefined.
 func dictGet(s *state, self value, a args) value {
 	var out [2]value
-	if !s.bind(a, "get", 1, []string{"", " "}, out[:]) {
+	if !bindArgs(s, a, "get", 1, []string{"", " "}, out[:]) {
 		return undefValue
 	}
-	if v, ok := s.lookup(self.o, out[0]); ok {
+	if v, ok := lookupKey(s, self.o, out[0]); ok {
 		return v
 	}
 	if out[1].k != kMissing {
@@ -88,8 +88,8 @@ func dictGet(s *state, self value, a args) value {
 }
 
 // dictView is items, keys and values. A view has a length and no indices.
-func (s *state) dictView(self value, a args, which int64) value {
-	s.alone("", a)
+func dictView(s *state, self value, a args, which int64) value {
+	noArgs(s, "", a)
 	return value{k: kView, n: which, o: self.o}
 }
 
@@ -97,7 +97,7 @@ func (s *state) dictView(self value, a args, which int64) value {
 var listMethods = map[string]func(s *state, self value, a args) value{
 	"index": listIndex,
 	"count": listCount,
-	"copy":  func(s *state, self value, a args) value { s.alone("", a); return self },
+	"copy":  func(s *state, self value, a args) value { noArgs(s, "", a); return self },
 }
 
 // listIndex is list.index, which raises for what is not there.
@@ -105,7 +105,7 @@ func listIndex(s *state, self value, a args) value {
 	if len(a.pos) != 1 || a.kw != nil {
 		return s.unsure("list.index with positions")
 	}
-	at := slices.IndexFunc(self.o.items, func(v value) bool { return s.equal(v, a.pos[0], 0) })
+	at := slices.IndexFunc(self.o.items, func(v value) bool { return equalValues(s, v, a.pos[0], 0) })
 	if at < 0 {
 		return s.raise(a.line, "not in list")
 	}
@@ -115,12 +115,12 @@ func listIndex(s *state, self value, a args) value {
 // listCount is list.count.
 func listCount(s *state, self value, a args) value {
 	var out [1]value
-	if !s.bind(a, "count", 1, []string{""}, out[:]) {
+	if !bindArgs(s, a, "count", 1, []string{""}, out[:]) {
 		return undefValue
 	}
 	n := int64(0)
 	for _, v := range self.o.items {
-		if s.equal(v, out[0], 0) {
+		if equalValues(s, v, out[0], 0) {
 			n++
 		}
 	}
@@ -132,8 +132,8 @@ func knownMethod(name string) bool {
 	return strMethods[name] != nil || dictMethods[name] != nil || listMethods[name] != nil
 }
 
-// invoke calls a method of a value by name. ok is false if the value has no such method.
-func (s *state) invoke(self value, name string, a args) (out value, ok bool) {
+// invokeMethod calls a method of a value by name. ok is false if the value has no such method.
+func invokeMethod(s *state, self value, name string, a args) (out value, ok bool) {
 	switch self.k {
 	case kString:
 		if m := strMethods[name]; m != nil {
@@ -150,16 +150,16 @@ func (s *state) invoke(self value, name string, a args) (out value, ok bool) {
 	case kLoop:
 		switch name {
 		case "cycle":
-			return s.cycle(self.o.loop, a), true
+			return cycleArgs(s, self.o.loop, a), true
 		case "changed":
-			return s.changed(self.o.loop, a), true
+			return changedArgs(s, self.o.loop, a), true
 		}
 	}
 	return undefValue, false
 }
 
-// titleFilter is the filter title: words begin behind space and opening brackets.
-func (s *state) titleFilter(text string) string {
+// titleWords is the filter title: words begin behind space and opening brackets.
+func titleWords(s *state, text string) string {
 	if !ascii(text) {
 		s.unsure("title of characters beyond ASCII")
 		return text

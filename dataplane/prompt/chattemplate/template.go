@@ -113,12 +113,6 @@ func (t *Template) begin(dst []byte, limits Limits, now func() time.Time) *state
 	return s
 }
 
-// What a pooled state keeps between renders.
-const (
-	keepValues = 1 << 14
-	keepText   = 1 << 20
-)
-
 // end gives a state back, without anything of the request in it. A panic of this package would be a bug; it ends as an error that leaves the
 // request to the worker, since the router must not die of one prompt.
 func (t *Template) end(s *state, dst []byte, out *[]byte, err *error) {
@@ -126,18 +120,11 @@ func (t *Template) end(s *state, dst []byte, out *[]byte, err *error) {
 		*out, *err = dst, fmt.Errorf("%w: %w: %v", ErrUnsupported, errBug, what)
 		return // the state is left to the garbage collector
 	}
-	s.values.reset(keepValues)
-	s.objs.reset(keepValues)
-	s.frames.reset(keepValues / 16)
-	s.states.reset(keepValues / 16)
-	s.text.reset(keepText)
+	s.arena.reset()
 	clear(s.context)
-	clear(s.prep.kwKeys)
-	clear(s.prep.kwValues)
 	*s = state{
-		t: t, context: s.context, values: s.values, objs: s.objs, frames: s.frames, states: s.states, text: s.text,
-		stack: emptied(s.stack), parsed: emptied(s.parsed), marks: s.marks[:0],
-		prep: prep{kwKeys: s.prep.kwKeys[:0], kwValues: s.prep.kwValues[:0]},
+		t: t, context: s.context, arena: s.arena, output: output{marks: s.marks[:0]},
+		stack: emptied(s.stack), parsed: emptied(s.parsed), prep: preparation{vars: s.prep.vars.emptied()},
 	}
 	t.pool.Put(s)
 }
@@ -149,27 +136,4 @@ func emptied(stack []value) []value {
 	}
 	clear(stack[:cap(stack)])
 	return stack[:0]
-}
-
-// set gives a name of the context its value, if the template reads it.
-func (s *state) set(name string, v value) {
-	if i := slices.Index(s.t.names, name); i >= 0 {
-		s.context[i] = v
-	}
-}
-
-// setGlobals gives the context the functions that every template has. What a request names the same comes after and wins.
-func (s *state) setGlobals() {
-	for i := range globals {
-		s.set(globals[i].name, value{k: kFunc, n: int64(i)})
-	}
-}
-
-// render runs the template on the context and appends to s.out.
-func (s *state) render() error {
-	s.frame = &s.frames.take(1)[0]
-	s.frame.vars = s.values.take(s.t.info.slots)
-	s.enter(s.t.scope)
-	s.run(s.t.body)
-	return s.err
 }

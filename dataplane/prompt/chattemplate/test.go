@@ -29,20 +29,20 @@ func allTests() map[string]testFunc {
 		"iterable":  plainTest(isIterable),
 		"callable":  plainTest(func(v value) bool { return v.k >= kMacro || v.k == kUndefined || v.k == kLoop }),
 		"escaped":   plainTest(func(v value) bool { return v.k == kMarkup }),
-		"odd":       func(s *state, v value, a args) bool { return s.remainder(v, a, intValue(2), 1) },
-		"even":      func(s *state, v value, a args) bool { return s.remainder(v, a, intValue(2), 0) },
+		"odd":       func(s *state, v value, a args) bool { return hasRemainder(s, v, a, intValue(2), 1) },
+		"even":      func(s *state, v value, a args) bool { return hasRemainder(s, v, a, intValue(2), 0) },
 		"divisibleby": func(s *state, v value, a args) bool {
-			other, ok := s.other(a)
-			return ok && s.remainder(v, args{line: a.line}, other, 0)
+			other, ok := otherOperand(s, a)
+			return ok && hasRemainder(s, v, args{line: a.line}, other, 0)
 		},
-		"lower":  func(s *state, v value, a args) bool { return s.allCase(v, a, unicode.IsLower, unicode.IsUpper) },
-		"upper":  func(s *state, v value, a args) bool { return s.allCase(v, a, unicode.IsUpper, unicode.IsLower) },
+		"lower":  func(s *state, v value, a args) bool { return isCased(s, v, a, unicode.IsLower, unicode.IsUpper) },
+		"upper":  func(s *state, v value, a args) bool { return isCased(s, v, a, unicode.IsUpper, unicode.IsLower) },
 		"sameas": sameAs,
-		"filter": func(s *state, v value, a args) bool { return s.named(v, a, s.t.filters[v.s] != nil) },
-		"test":   func(s *state, v value, a args) bool { return s.named(v, a, s.t.tests[v.s] != nil) },
+		"filter": func(s *state, v value, a args) bool { return namedIn(s, v, a, s.t.filters[v.s] != nil) },
+		"test":   func(s *state, v value, a args) bool { return namedIn(s, v, a, s.t.tests[v.s] != nil) },
 		"in": func(s *state, v value, a args) bool {
-			other, ok := s.other(a)
-			return ok && s.contains(a.line, other, v)
+			other, ok := otherOperand(s, a)
+			return ok && containsValue(s, a.line, other, v)
 		},
 	}
 	for op, names := range map[string]string{
@@ -50,8 +50,8 @@ func allTests() map[string]testFunc {
 	} {
 		for name := range strings.FieldsSeq(names) {
 			out[name] = func(s *state, v value, a args) bool {
-				other, ok := s.other(a)
-				return ok && s.compare(a.line, op, v, other)
+				other, ok := otherOperand(s, a)
+				return ok && compareValues(s, a.line, op, v, other)
 			}
 		}
 	}
@@ -60,13 +60,13 @@ func allTests() map[string]testFunc {
 
 // plainTest makes a test of a predicate without arguments.
 func plainTest(holds func(value) bool) testFunc {
-	return func(s *state, v value, a args) bool { return s.bind(a, "test", 0, nil, nil) && holds(v) }
+	return func(s *state, v value, a args) bool { return bindArgs(s, a, "test", 0, nil, nil) && holds(v) }
 }
 
-// other returns the only argument of a test.
-func (s *state) other(a args) (value, bool) {
+// otherOperand returns the only argument of a test.
+func otherOperand(s *state, a args) (value, bool) {
 	var out [1]value
-	ok := s.bind(a, "test", 1, []string{""}, out[:])
+	ok := bindArgs(s, a, "test", 1, []string{""}, out[:])
 	return out[0], ok
 }
 
@@ -82,21 +82,21 @@ func isSequence(v value) bool {
 // isIterable is what a loop takes.
 func isIterable(v value) bool { return isSequence(v) || v.k == kView || v.k == kGen || v.k == kLoop }
 
-// remainder is value % by == want, with all that % does to other types.
-func (s *state) remainder(v value, a args, by value, want int64) bool {
-	if !s.bind(a, "test", 0, nil, nil) {
+// hasRemainder is value % by == want, with all that % does to other types.
+func hasRemainder(s *state, v value, a args, by value, want int64) bool {
+	if !bindArgs(s, a, "test", 0, nil, nil) {
 		return false
 	}
-	return s.equal(s.binary(a.line, "%", v, by), intValue(want), 0)
+	return equalValues(s, binaryOp(s, a.line, "%", v, by), intValue(want), 0)
 }
 
-// allCase is str.islower and str.isupper: no cased character is of the other case, and one is there.
-func (s *state) allCase(v value, a args, want, other func(rune) bool) bool {
-	if !s.bind(a, "test", 0, nil, nil) {
+// isCased is str.islower and str.isupper: no cased character is of the other case, and one is there.
+func isCased(s *state, v value, a args, want, other func(rune) bool) bool {
+	if !bindArgs(s, a, "test", 0, nil, nil) {
 		return false
 	}
 	found := false
-	for _, r := range s.str(v) {
+	for _, r := range toStr(s, v) {
 		if r >= 0x80 {
 			s.unsure("the case of a character beyond ASCII")
 			return false
@@ -111,7 +111,7 @@ func (s *state) allCase(v value, a args, want, other func(rune) bool) bool {
 
 // sameAs is Python's is, where that does not hang on what an interpreter keeps only once.
 func sameAs(s *state, v value, a args) bool {
-	other, ok := s.other(a)
+	other, ok := otherOperand(s, a)
 	if !ok {
 		return false
 	}
@@ -128,9 +128,9 @@ func sameAs(s *state, v value, a args) bool {
 	return false
 }
 
-// named answers the tests filter and test for what is known here. Python knows more.
-func (s *state) named(v value, a args, known bool) bool {
-	if !s.bind(a, "test", 0, nil, nil) {
+// namedIn answers the tests filter and test for what is known here. Python knows more.
+func namedIn(s *state, v value, a args, known bool) bool {
+	if !bindArgs(s, a, "test", 0, nil, nil) {
 		return false
 	}
 	if v.k != kString || !known {

@@ -20,18 +20,17 @@ type dumper struct {
 // toJSONFilter makes a string. Where tojson is output directly, dump writes without one.
 func toJSONFilter(s *state, v value, a args) value {
 	from := len(s.out)
-	if !s.dump(v, a) {
+	if !dumpJSON(s, v, a) {
 		s.out = s.out[:from]
 		return undefValue
 	}
-	text := s.text.concat(view(s.out[from:]), "")
-	s.out = s.out[:from]
+	text := s.cutOutput(from)
 	s.charge(len(text))
 	return strValue(text)
 }
 
-// dump appends v as JSON to the output.
-func (s *state) dump(v value, a args) bool {
+// dumpJSON appends v as JSON to the output.
+func dumpJSON(s *state, v value, a args) bool {
 	d := dumper{s: s, line: a.line, item: ", ", kv: ": "}
 	if len(a.pos)+len(a.kw) > 0 && !d.settings(a) {
 		return false
@@ -44,7 +43,7 @@ func (s *state) dump(v value, a args) bool {
 func (d *dumper) settings(a args) bool {
 	s := d.s
 	var out [4]value
-	if !s.bind(a, "tojson", 0, []string{"ensure_ascii", "indent", "separators", "sort_keys"}, out[:]) {
+	if !bindArgs(s, a, "tojson", 0, []string{"ensure_ascii", "indent", "separators", "sort_keys"}, out[:]) {
 		return false
 	}
 	d.asciiOnly = out[0].truthy()
@@ -54,7 +53,7 @@ func (d *dumper) settings(a args) bool {
 	case in.k == kString:
 		d.indent, d.hasIndent = in.s, true
 	case in.isInt():
-		d.indent, d.hasIndent = s.repeat(a.line, strValue(" "), in.n).s, true
+		d.indent, d.hasIndent = repeatValue(s, a.line, strValue(" "), in.n).s, true
 	default:
 		s.unsure("tojson indented by " + in.typeName())
 		return false
@@ -117,7 +116,7 @@ func (d *dumper) scalar(v value) string {
 	case math.IsInf(f, -1):
 		return "-Infinity"
 	}
-	return d.s.str(v)
+	return toStr(d.s, v)
 }
 
 // newline begins a line where the output is indented.
@@ -194,7 +193,7 @@ func (d *dumper) sorted(o *object) (keys, items []value) {
 	for i := range list {
 		list[i].item = intValue(int64(i))
 	}
-	for _, at := range d.s.sorted(d.line, list, false) {
+	for _, at := range sortedItems(d.s, d.line, list, false) {
 		keys, items = append(keys, o.keys[at.n]), append(items, o.items[at.n])
 	}
 	return keys, items

@@ -2,9 +2,6 @@ package openai
 
 import "hash/maphash"
 
-// HasBody reports whether a body was parsed.
-func (r *Request) HasBody() bool { return len(r.body) > 0 }
-
 // Digest names what an engine computes for the body: two bodies that differ in the order of their members, or in
 // what only names or routes a request, have the same. The body must have passed Parse.
 func (r *Request) Digest(seed maphash.Seed) (sum uint64) {

@@ -8,19 +8,19 @@ import (
 )
 
 // scanKnownIDs reads a list of ids from its first element as far as the memory does not know it; 0 when it is none.
-func (r *Request) scanKnownIDs(l *list, i int) (end int) {
-	b, known := r.body, 0
-	if r.Memory != nil {
-		r.InputIDs, known = r.Memory.Recall(r.InputIDs, b[i:])
+func (in *Input) scanKnownIDs(b []byte, l *list, i int) (end int) {
+	known := 0
+	if in.Memory != nil {
+		in.InputIDs, known = in.Memory.Recall(in.InputIDs, b[i:])
 	}
-	r.reserve((len(b) - i - known) / bytesPerID)
-	if r.InputIDs, end = l.scanIDs(r.InputIDs, b, skipSpace(b, i+known)); end == 0 {
+	in.reserve((len(b) - i - known) / bytesPerID)
+	if in.InputIDs, end = l.scanIDs(in.InputIDs, b, skipSpace(b, i+known)); end == 0 {
 		return 0
 	}
-	if r.Memory != nil {
-		r.Memory.Learn(b[i:end], r.InputIDs)
+	if in.Memory != nil {
+		in.Memory.Learn(b[i:end], in.InputIDs)
 	}
-	l.kind, l.n, r.maxID = kindIDs, 1, maxOf(r.InputIDs)
+	l.kind, l.n, in.maxID = kindIDs, 1, maxOf(in.InputIDs)
 	return end
 }
 

@@ -23,51 +23,38 @@ type Limits struct {
 	Labels bool
 }
 
-// Check refuses what is known to end an SGLang engine instead of the request, with all requests that it
-// runs. Each rule is a row of bench/engines/testdata/killers.jsonl, which has what a real engine did. All
-// else is the worker's to judge.
-func (r *Request) Check(l Limits) error {
-	if labels := r.raw(fieldCustomLabels); !l.Labels && r.API == APIGenerate && len(labels) > len(`{}`) {
-		return BadRequest("custom_labels", "custom_labels are not counted by any worker.")
-	}
-	if err := r.check(l.Vocabulary); err != nil {
-		return err
-	}
-	return nil
-}
-
-func (r *Request) check(vocab int) *Error {
+func checkRequest(r *Request, vocab int) *Error {
 	if r.HasIDs && vocab > 0 && uint64(r.maxID) >= uint64(vocab) {
-		return errOutside(r.idsField(), strconv.FormatUint(uint64(r.maxID), 10), vocab)
+		return errOutside(idsField(r), strconv.FormatUint(uint64(r.maxID), 10), vocab)
 	}
 	switch r.API {
 	case APIGenerate:
-		return r.checkGenerate(vocab)
+		return checkGenerate(r, vocab)
 	case APICompletions:
-		if err := r.checkCount(fieldLogprobs, "logprobs", vocab); err != nil {
+		if err := checkCount(r, fieldLogprobs, "logprobs", vocab); err != nil {
 			return err
 		}
-		return r.checkOpenAI(vocab)
+		return checkOpenAI(r, vocab)
 	case APIChat:
-		if err := r.checkCount(fieldTopLogprobs, "top_logprobs", vocab); err != nil {
+		if err := checkCount(r, fieldTopLogprobs, "top_logprobs", vocab); err != nil {
 			return err
 		}
-		return r.checkOpenAI(vocab)
+		return checkOpenAI(r, vocab)
 	}
 	if string(r.raw(fieldQuery)) == `""` && bytes.Contains(r.raw(fieldItems), []byte(`""`)) {
 		return BadRequest("items", "items must not be empty beside an empty query.")
 	}
-	if err := r.checkCount(fieldTopLogprobs, "top_logprobs", vocab); err != nil {
+	if err := checkCount(r, fieldTopLogprobs, "top_logprobs", vocab); err != nil {
 		return err
 	}
 	if err := checkDrawing(drawing{topK: r.raw(fieldTopK)}, vocab); err != nil {
 		return err
 	}
-	return r.checkOther(vocab)
+	return checkOther(r, vocab)
 }
 
 // idsField names the field that the prompt's ids came in.
-func (r *Request) idsField() string {
+func idsField(r *Request) string {
 	if r.API == APICompletions {
 		return "prompt"
 	}
@@ -78,12 +65,12 @@ func errOutside(param, id string, vocab int) *Error {
 	return BadRequest(param, param+" holds the token id "+id+". The model has the ids 0 to "+strconv.Itoa(vocab-1)+".")
 }
 
-func (r *Request) checkGenerate(vocab int) *Error {
+func checkGenerate(r *Request, vocab int) *Error {
 	if r.raw(fieldEmbedOverrides) != nil {
 		return BadRequest("positional_embed_overrides", "positional_embed_overrides cannot be sent over HTTP.")
 	}
 	if r.PromptLogprobs {
-		if err := r.checkCount(fieldTopLogprobsNum, "top_logprobs_num", vocab); err != nil {
+		if err := checkCount(r, fieldTopLogprobsNum, "top_logprobs_num", vocab); err != nil {
 			return err
 		}
 		for raw := range numbers(r.raw(fieldLogprobStartLen)) {
@@ -94,19 +81,19 @@ func (r *Request) checkGenerate(vocab int) *Error {
 	}
 	raw := r.raw(fieldSamplingParams)
 	if len(raw) == 0 || raw[0] != '[' {
-		return r.checkSampling(raw, vocab)
+		return checkSampling(r, raw, vocab)
 	}
 	var err *Error
 	_, _ = Elements(raw, 0, func(lo, hi int) {
 		if err == nil {
-			err = r.checkSampling(raw[lo:hi], vocab)
+			err = checkSampling(r, raw[lo:hi], vocab)
 		}
 	})
 	return err
 }
 
 // checkSampling checks an object of /generate's sampling_params.
-func (r *Request) checkSampling(raw []byte, vocab int) *Error {
+func checkSampling(r *Request, raw []byte, vocab int) *Error {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
 	}
@@ -131,7 +118,7 @@ func (r *Request) checkSampling(raw []byte, vocab int) *Error {
 }
 
 // checkOpenAI checks what the OpenAI routes have at the top level.
-func (r *Request) checkOpenAI(vocab int) *Error {
+func checkOpenAI(r *Request, vocab int) *Error {
 	return checkDrawing(drawing{r.raw(fieldTopK), r.raw(fieldStopTokenIDs), r.raw(fieldMinTokens), r.raw(fieldN)}, vocab)
 }
 
@@ -162,7 +149,7 @@ func checkDrawing(d drawing, vocab int) *Error {
 }
 
 // checkCount checks how many of the likeliest tokens are asked for: a number, or for a batch a list.
-func (r *Request) checkCount(f field, param string, vocab int) *Error {
+func checkCount(r *Request, f field, param string, vocab int) *Error {
 	if vocab == 0 {
 		vocab = maxVocabulary
 	}
@@ -175,7 +162,7 @@ func (r *Request) checkCount(f field, param string, vocab int) *Error {
 }
 
 // checkOther checks the ids of embeddings, scores and classes, which the other routes do not keep.
-func (r *Request) checkOther(vocab int) *Error {
+func checkOther(r *Request, vocab int) *Error {
 	for _, f := range [...]struct {
 		field field
 		param string

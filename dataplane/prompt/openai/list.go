@@ -24,16 +24,15 @@ type list struct {
 	blank int // 1 + the byte of a string that is empty
 }
 
-// scanPrompt checks the value at i as a prompt. Token ids go to r.InputIDs, which is emptied first:
+// scanPrompt checks the value at i as a prompt. Token ids go to in.InputIDs, which is emptied first:
 // of equal keys the last wins.
-func (r *Request) scanPrompt(l *list, i int) (int, *Error) {
-	b := r.body
+func (in *Input) scanPrompt(b []byte, l *list, i int, textOnly bool) (int, *Error) {
 	*l = list{kind: kindBad, why: "must be a string or a list", at: i}
-	if !r.textOnly(l) {
-		r.InputIDs, r.maxID = r.InputIDs[:0], 0
+	if !textOnly {
+		in.InputIDs, in.maxID = in.InputIDs[:0], 0
 	}
 	if i < len(b) && b[i] == '[' {
-		return r.scanList(l, i)
+		return in.scanList(b, l, i, textOnly)
 	}
 	end, err := skipValue(b, i, 1)
 	if err != nil {
@@ -49,12 +48,8 @@ func (r *Request) scanPrompt(l *list, i int) (int, *Error) {
 	return end, nil
 }
 
-// textOnly says that l is a field that holds no ids: /generate has another one for them.
-func (r *Request) textOnly(l *list) bool { return r.API == APIGenerate && l == &r.prompt }
-
 // scanList checks the list whose bracket is at i.
-func (r *Request) scanList(l *list, i int) (int, *Error) {
-	b := r.body
+func (in *Input) scanList(b []byte, l *list, i int, textOnly bool) (int, *Error) {
 	var end int
 	switch k := skipSpace(b, i+1); {
 	case k >= len(b):
@@ -62,12 +57,12 @@ func (r *Request) scanList(l *list, i int) (int, *Error) {
 	case b[k] == ']':
 		l.kind, l.why = kindEmpty, "must not be an empty list"
 		return k + 1, nil
-	case b[k] == '"', r.textOnly(l):
+	case b[k] == '"', textOnly:
 		end = l.scanTexts(b, k)
 	case b[k] == '[':
-		end = r.scanIDLists(l, k)
+		end = in.scanIDLists(b, l, k)
 	default:
-		end = r.scanKnownIDs(l, k)
+		end = in.scanKnownIDs(b, l, k)
 	}
 	if end > 0 {
 		return end, nil
@@ -114,8 +109,8 @@ func (l *list) noteBlank(i, end int) {
 
 // scanIDLists reads a list of lists of ids from its first element; 0 when it is none. The first
 // list's ids are kept.
-func (r *Request) scanIDLists(l *list, i int) (end int) {
-	b, keep := r.body, 0
+func (in *Input) scanIDLists(b []byte, l *list, i int) (end int) {
+	keep := 0
 	for {
 		l.why, l.at = "must hold lists of token ids only", i
 		if i >= len(b) || b[i] != '[' {
@@ -125,14 +120,14 @@ func (r *Request) scanIDLists(l *list, i int) (end int) {
 			l.why = "must not hold an empty list"
 			return 0
 		}
-		if r.InputIDs, end = l.scanIDs(r.InputIDs, b, i); end == 0 {
+		if in.InputIDs, end = l.scanIDs(in.InputIDs, b, i); end == 0 {
 			return 0
 		}
-		r.maxID = max(r.maxID, maxOf(r.InputIDs[keep:]))
+		in.maxID = max(in.maxID, maxOf(in.InputIDs[keep:]))
 		if l.n == 0 {
-			keep = len(r.InputIDs)
+			keep = len(in.InputIDs)
 		}
-		r.InputIDs = r.InputIDs[:keep]
+		in.InputIDs = in.InputIDs[:keep]
 		l.n++
 		next, more, err := nextMember(b, end, ']')
 		if err != nil {

@@ -76,22 +76,13 @@ func (r *Request) walkMembers(i int) (int, *Error) {
 func (r *Request) walkValue(f field, at int) (int, *Error) {
 	switch {
 	case f == fieldMessages && r.API == APIChat:
-		return r.scanMessages(at)
+		return r.chat.scan(&r.document, at)
 	case f == fieldPrompt && r.API == APICompletions, f == fieldText && r.API == APIGenerate:
-		return r.scanPrompt(&r.prompt, at)
+		return r.Input.scanPrompt(r.body, &r.prompt, at, r.API == APIGenerate)
 	case f == fieldInputIDs && (r.API == APIGenerate || r.API == APIChat):
-		return r.scanPrompt(&r.ids, at)
+		return r.Input.scanPrompt(r.body, &r.ids, at, false)
 	}
 	return skipValue(r.body, at, 1)
-}
-
-// raw returns the JSON of a field, nil when it is absent or null.
-func (r *Request) raw(f field) []byte {
-	s := r.spans[f]
-	if s.hi == 0 || r.body[s.lo] == 'n' {
-		return nil
-	}
-	return r.body[s.lo:s.hi:s.hi]
 }
 
 // read turns the noted fields into the request.
@@ -121,7 +112,7 @@ func (r *Request) readCommon() *Error {
 	if r.Stream, err = r.readBool(fieldStream, "stream"); err != nil {
 		return err
 	}
-	if err = r.readRID(); err != nil {
+	if err = r.readRID(&r.document); err != nil {
 		return err
 	}
 	if r.LoRA, err = r.readFirstString(fieldLoRAPath, "lora_path"); err != nil {
@@ -136,10 +127,10 @@ func (r *Request) readCommon() *Error {
 	if r.Priority, r.HasPriority, err = r.readInt(fieldPriority, "priority"); err != nil {
 		return err
 	}
-	if err = r.readRank(); err != nil {
+	if err = r.readRank(&r.document); err != nil {
 		return err
 	}
-	return r.readSession()
+	return r.readSession(&r.document)
 }
 
 func (r *Request) readGenerate() *Error {
@@ -168,7 +159,7 @@ func (r *Request) readGenerate() *Error {
 	if from, ok := parseInt(r.raw(fieldLogprobStartLen)); ok && from >= 0 && r.PromptLogprobs {
 		r.Computed, r.ComputedFrom = true, from
 	}
-	return r.readSamplingParams()
+	return r.readSamplingParams(&r.document)
 }
 
 // errBlank refuses a prompt without a token. SGLang 0.5.23 does not check for it, and an engine whose
@@ -190,7 +181,7 @@ func (r *Request) readCompletions() *Error {
 	echo := r.raw(fieldEcho)
 	r.PromptLogprobs = len(echo) > 0 && echo[0] == 't' && r.readCount(fieldLogprobs, 0) > 0
 	r.Computed = r.PromptLogprobs // from the first token on
-	r.readStreamOptions()
+	r.readStreamOptions(&r.document)
 	return nil
 }
 
@@ -211,7 +202,7 @@ func (r *Request) readChat() *Error {
 		r.MaxTokens = r.readCount(fieldMaxTokens, 0)
 	}
 	r.N = r.readCount(fieldN, 1)
-	r.readStreamOptions()
+	r.readStreamOptions(&r.document)
 	return nil
 }
 

@@ -125,7 +125,8 @@ func TestParseReadsChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := openai.Request{
-		Model: "base:ada", RID: "r", LoRA: "l", CacheSalt: "s", ExtraKey: "e", SessionID: "z",
+		Model:   "base:ada",
+		Routing: openai.Routing{RID: "r", LoRA: "l", CacheSalt: "s", ExtraKey: "e", SessionID: "z"},
 	}
 	if r.Model != want.Model || r.RID != want.RID || r.LoRA != want.LoRA || r.CacheSalt != want.CacheSalt ||
 		r.ExtraKey != want.ExtraKey || r.SessionID != want.SessionID {

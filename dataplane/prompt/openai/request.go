@@ -24,88 +24,24 @@ type Memory interface {
 	Learn(raw []byte, ids []uint32)
 }
 
-// Request is what routing reads from a body. The zero value is ready; reuse it with Parse, which
-// keeps its memory.
+// Request is a body as routing reads it. The zero value is ready; reuse it with Parse, which keeps
+// its memory.
 type Request struct {
 	// API is the route that the body was parsed for.
 	API API
 	// Model is the body's "model" as it stands; see SplitModel for base:adapter names.
 	Model string
-	// Stream says that the answer is SSE.
-	Stream bool
-	// IncludeUsage is stream_options.include_usage.
-	IncludeUsage bool
+	Input
+	Answer
+	Routing
 
-	// InputIDs are the prompt's token ids; of a batch, the first prompt's. HasIDs says that the
-	// body carried ids, which then win over text, as they do in the worker.
-	InputIDs []uint32
-	HasIDs   bool
-	// Text is the prompt as text with its escapes resolved; of a batch, the first prompt's. A lone
-	// surrogate escape reads as U+FFFD.
-	Text []byte
-	// HasText tells an empty text from none.
-	HasText bool
-	// Prompt is the raw JSON string that Text was read from, nil when there is none.
-	Prompt []byte
-	// RawModel, Messages, Tools and TemplateKwargs are raw JSON; nil when absent or null.
-	RawModel, Messages, Tools, TemplateKwargs []byte
-
-	// Batch says that the prompt is a list of prompts, even a list of one. N > 1 is not a batch.
-	Batch bool
-	// Prompts is the number of prompts: 1, or the batch's length.
-	Prompts int
-	// N is the number of answers for each prompt: "n", or sampling_params.n. At least 1.
-	N int
-	// Multimodal says that ids or text do not tell the whole prompt: images, audio, video, or
-	// content parts of a kind not known to be text, or input_embeds.
-	Multimodal bool
-	// MaxTokens is the most tokens to generate, 0 when the body does not say (or says it in a
-	// form that the worker must judge).
-	MaxTokens int
-
-	// PromptLogprobs says that the answer has log probabilities of the prompt, or may have: return_logprob of /generate, logprobs
-	// with echo of completions. What has none but looks so costs time only.
-	PromptLogprobs bool
-	// Computed says that the worker computes the prompt from token ComputedFrom on whatever its cache holds, because the answer has
-	// the log probabilities of these tokens.
-	Computed     bool
-	ComputedFrom int
-
-	// RID is the request id that the client chose, RIDs the list of a batch. HasRID is false for an id that
-	// is null or empty, or by which others would be aborted: the router's own one replaces it.
-	RID    string
-	RIDs   []string
-	HasRID bool
-
-	// LoRA, CacheSalt and ExtraKey part the caches of equal prompts. Lists (batches) read as their
-	// first element.
-	LoRA, CacheSalt, ExtraKey string
-	// SessionID is session_id, or else session_params.id.
-	SessionID   string
-	Priority    int
-	HasPriority bool
-	// Rank is routed_dp_rank, or else its old name data_parallel_rank.
-	Rank    int
-	HasRank bool
-
-	// Memory, if any, is asked for the ids of a prompt that is one list of them. It outlives Reset.
-	Memory Memory
-
-	body   []byte
-	spans  [fieldCount]span
-	prompt list        // of "prompt" or "text"
-	ids    list        // of "input_ids"
-	maxID  uint32      // of all prompts' ids
-	chat   chat        // of "messages"
-	text   []byte      // unescaped text
-	key    []byte      // unescaped key or short string
-	shape  []Field     // reused by PromptFields
-	model  string      // of the body before
-	long   *longMemory // what InputIDs are in, where they are too many to stay
+	document
+	prompt list    // of "prompt" or "text"
+	ids    list    // of "input_ids"
+	chat   chat    // of "messages"
+	text   []byte  // unescaped text
+	shape  []Field // reused by PromptFields
 }
-
-// span is a half-open range of the body; hi == 0 means absent.
-type span struct{ lo, hi int }
 
 // Field is one member of a JSON object: its name and the raw JSON of its value.
 type Field struct {
@@ -130,12 +66,10 @@ func (r *Request) Reset() {
 	}
 	r.giveBack()
 	*r = Request{
-		InputIDs: emptied(r.InputIDs, keptIDs),
+		Input:    Input{InputIDs: emptied(r.InputIDs, keptIDs), Memory: r.Memory},
+		document: document{key: emptied(r.key, keptText), model: model},
 		text:     emptied(r.text, keptText),
-		key:      emptied(r.key, keptText),
 		shape:    clearFields(r.shape),
-		Memory:   r.Memory,
-		model:    model,
 	}
 }
 
@@ -164,3 +98,23 @@ func (r *Request) PromptFields() []Field {
 	}
 	return r.shape
 }
+
+// HasBody reports whether a body was parsed.
+func (r *Request) HasBody() bool { return len(r.body) > 0 }
+
+// Check refuses what is known to end an SGLang engine instead of the request, with all requests that it
+// runs. Each rule is a row of bench/engines/testdata/killers.jsonl, which has what a real engine did. All
+// else is the worker's to judge.
+func (r *Request) Check(l Limits) error {
+	if labels := r.raw(fieldCustomLabels); !l.Labels && r.API == APIGenerate && len(labels) > len(`{}`) {
+		return BadRequest("custom_labels", "custom_labels are not counted by any worker.")
+	}
+	if err := checkRequest(r, l.Vocabulary); err != nil {
+		return err
+	}
+	return nil
+}
+
+// RawUser returns the JSON of the body's "user", OpenAI's name for whom a request is made for; nil where it has none. It is not
+// checked, and valid until the next Parse.
+func (r *Request) RawUser() []byte { return r.raw(fieldUser) }

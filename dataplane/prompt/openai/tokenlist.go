@@ -19,7 +19,7 @@ func AppendTokens(dst []uint32, body []byte) ([]uint32, error) {
 			return dst, err
 		}
 		if escaped {
-			key = new(Request).keyOf(key, true)
+			key = new(document).keyOf(key, true)
 		}
 		if string(key) == "tokens" { // of equal keys the last wins
 			ids, i, err = appendList(dst, body, at)

@@ -1,7 +1,7 @@
 // Package tokenizer computes the tokens of a text exactly as an engine's tokenizer does: byte-pair encoding from the
-// tokenizer.json of HuggingFace's library tokenizers, or from Mistral's tekken.json.
+// tokenizer.json of HuggingFace's library tokenizers.
 //
-//	tok, err := bpe.Load(file)
+//	tok, err := tokenizer.Load(file)
 //	ids = tok.Append(ids[:0], text)
 //
 // # What is computed

@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
 )
@@ -28,7 +27,6 @@ import (
 // facts is a reference's JSON file.
 type facts struct {
 	File    string   `json:"file"`
-	Kind    string   `json:"kind"` // hf or tekken
 	Library string   `json:"library"`
 	Before  []uint32 `json:"before"`
 	After   []uint32 `json:"after"`
@@ -108,23 +106,11 @@ func loadReference(t testing.TB, f facts) *tokenizer.Tokenizer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	load := tokenizer.Load
-	if f.Kind == "tekken" {
-		load = tokenizer.LoadTekken
-	}
-	tok, err := load(data)
+	tok, err := tokenizer.Load(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tok
-}
-
-// shortened is a document as reference.py gives it to tiktoken, which cannot do long runs.
-func shortened(s string) string {
-	if utf8.RuneCountInString(s) < 200_000 {
-		return s
-	}
-	return string([]rune(s)[:20_000])
 }
 
 func TestReference(t *testing.T) {
@@ -191,9 +177,6 @@ func compare(t *testing.T, tok *tokenizer.Tokenizer, f facts, corpus []string, w
 			defer func() { done <- true }()
 			for i := int(next.Add(1)) - 1; i < len(corpus); i = int(next.Add(1)) - 1 {
 				doc := corpus[i]
-				if f.Kind == "tekken" {
-					doc = shortened(doc)
-				}
 				got := tok.Append(nil, doc)
 				if slices.Equal(got, want[i].ids) {
 					ids.Add(1)

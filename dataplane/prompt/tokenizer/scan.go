@@ -154,7 +154,7 @@ func (t *tables) rest(s string, i int, m, not mask, slash bool) int {
 	return t.spaces(s, i, true)
 }
 
-// o200k is the pattern of GPT-4o, GPT-OSS, Llama 4 and of Mistral's tekken, which differ in what is left out here as …:
+// o200k is the pattern of GPT-4o, GPT-OSS, Llama 4 and Mistral's tokenizers, which differ in what is left out here as …:
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+…
 //	|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*…

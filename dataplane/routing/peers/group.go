@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,43 +11,46 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// Bus carries messages between routers, at most once and in no promised order. package cluster has one.
+// Bus carries messages between routers, at most once and in no order. Package cluster has one.
 type Bus interface {
-	// Publish sends to all who subscribe. It does not wait for them, and keeps nothing of data.
+	// Publish sends data to all subscribers. It does not wait for them and keeps no part of
+	// data.
 	Publish(subject string, data []byte) error
-	// Subscribe calls f with each message. f keeps nothing of data.
+	// Subscribe calls f with each message. f keeps no part of data.
 	Subscribe(subject string, f func(data []byte)) (stop func(), err error)
 }
 
-// Chooser makes choices for other routers: route.Router.
+// Chooser makes choices for other routers: routing.Router.
 type Chooser interface {
-	Arbitrate(s *routing.Scratch, a *routing.Ask) (routing.Decision, error)
+	ChooseFor(s *routing.Scratch, a *routing.PeerRequest) (routing.Decision, error)
 }
 
-// Expected keeps the prompts of all routers that no event tells of yet: route.Expected.
-type Expected interface {
-	Expect(now time.Time, by routing.Sender, rank uint64, tokens int, marks []uint32, sure bool)
-	Sent(now time.Time, by routing.Sender)
-	Done(now time.Time, by routing.Sender)
+// Predictions keeps the prompts of all routers that no event tells of yet:
+// routing.SharedPredictions.
+type Predictions interface {
+	Add(now time.Time, id routing.PromptID, rank uint64, tokens int, fingerprints []uint32, sent bool)
+	Sent(now time.Time, id routing.PromptID)
+	Done(now time.Time, id routing.PromptID)
 	Forget(router uint64)
-	Own(now time.Time, f func(number, rank uint64, tokens int, marks []uint32))
+	Own(now time.Time, f func(number, rank uint64, tokens int, fingerprints []uint32))
 }
 
-// Config says how a Group works. Zero durations take their defaults.
+// Config holds the settings of a Group. Zero durations take their defaults.
 type Config struct {
-	ID       string // of this router, unique
-	Bus      Bus
-	Registry *worker.Registry
-	Chooser  Chooser
-	Expected Expected // of the same router; nil: equal prompts of one instant are chosen for without each other
-	// Every is how long what changes is gathered before it is told; default 5 ms. It is longer with more than four routers, in proportion.
+	ID          string // of this router, unique
+	Bus         Bus
+	Registry    *worker.Registry
+	Chooser     Chooser
+	Predictions Predictions // of the same router; nil: each choice ignores prompts of other routers
+	// Every is the time between two messages of changes; default 5 ms. It grows in proportion
+	// with more than four routers.
 	Every time.Duration
-	// Whole is how often all is told; default 500 ms. It is the heartbeat, too.
+	// Whole is the time between two messages of all load, which are heartbeats; default 500 ms.
 	Whole time.Duration
-	// Silence is after how long a router is forgotten; default 2 s.
+	// Silence is the time after which a silent router is forgotten; default 2 s.
 	Silence time.Duration
-	// Deadline is how long a request waits for another router's answer; default 20 ms: most take less than one, and the first token of an
-	// idle worker as long.
+	// Deadline bounds the wait of a request for the leader's reply; default 20 ms: most take
+	// less than one, and the first token of an idle worker as long.
 	Deadline time.Duration
 	Log      *slog.Logger
 }
@@ -61,76 +63,65 @@ func (c *Config) setDefaults() {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	if c.Predictions == nil {
+		c.Predictions = noPredictions{}
+	}
 }
 
-// Subjects of the bus; answers and questions go to one router each.
+// Subjects of the bus. Requests and replies go to one router each.
 const (
-	subjectState  = "replica.state"
-	subjectAsk    = "replica.ask."
-	subjectAnswer = "replica.answer."
+	subjectLoad    = "replica.state"
+	subjectRequest = "replica.ask."
+	subjectReply   = "replica.answer."
 )
 
-// Group is what one router knows of the others.
+// Group makes this router choose as one with the others.
 type Group struct {
-	cfg     Config
-	started int64 // unix microseconds
-
-	chief  atomic.Pointer[peer] // who chooses for this router; nil: it does itself
-	some   atomic.Bool          // others are there
-	retell atomic.Bool          // the router that chooses has changed: it does not know what is in flight
-	idle   atomic.Bool          // Run sleeps until wake or the next heartbeat
-	wake   chan struct{}        // capacity 1
-	skip   skip
-	asks   asks
-	count  counters
-
-	mu    sync.Mutex
-	peers map[string]*peer // guarded by mu, as is all below
-	known ranks
-	in    state
-	kept  []*entry // of promises that are being taken back
-
-	judging sync.Mutex // one choice for others at a time; Group.mu is taken under it
-	scratch routing.Scratch
-	asked   question
-	reply   []byte
+	cfg       *Config
+	leader    *leadership
+	loads     *loads
+	requests  requests
+	responder responder
+	count     *counters
 }
 
-var _ routing.Others = (*Group)(nil)
+var _ routing.Peers = (*Group)(nil)
 
 // counters are read by Status and by metrics.
 type counters struct {
-	published, publishedBytes, failed atomic.Uint64 // messages of states
+	published, publishedBytes, failed atomic.Uint64 // messages of load
 	received, malformed, lost, stale  atomic.Uint64
-	asked, answered, late, refused    atomic.Uint64 // own questions
-	alone                             atomic.Uint64 // own choices while the other router was not to be asked
+	asked, answered, late, refused    atomic.Uint64 // own requests
+	alone                             atomic.Uint64 // own choices during a pause
 	judged                            atomic.Uint64 // choices for others
-	told                              atomic.Uint64 // prompts that were sent without the choice of who chooses for all, and told it
-	forgotten                         atomic.Uint64 // routers that fell silent
+	told                              atomic.Uint64 // own prompts that the leader was told of
+	forgotten                         atomic.Uint64 // silent routers
 }
 
-// none is Expected for a group that keeps nothing.
-type none struct{}
+// noPredictions keeps no prompts.
+type noPredictions struct{}
 
-func (none) Expect(time.Time, routing.Sender, uint64, int, []uint32, bool)        {}
-func (none) Sent(time.Time, routing.Sender)                                       {}
-func (none) Done(time.Time, routing.Sender)                                       {}
-func (none) Forget(uint64)                                                        {}
-func (none) Own(time.Time, func(number, rank uint64, tokens int, marks []uint32)) {}
+func (noPredictions) Add(time.Time, routing.PromptID, uint64, int, []uint32, bool) {}
+func (noPredictions) Sent(time.Time, routing.PromptID)                             {}
+func (noPredictions) Done(time.Time, routing.PromptID)                             {}
+func (noPredictions) Forget(uint64)                                                {}
+func (noPredictions) Own(time.Time, func(number, rank uint64, tokens int, fingerprints []uint32)) {
+}
 
-// New returns a group of which nobody is known yet. Run must follow.
+// New returns a group without peers. Run must follow.
 func New(cfg Config) *Group {
 	cfg.setDefaults()
-	if cfg.Expected == nil {
-		cfg.Expected = none{}
+	count, leader := &counters{}, &leadership{started: time.Now().UnixMicro(), id: cfg.ID, wake: make(chan struct{}, 1)}
+	leader.pause.next.Store(int64(firstPause))
+	l := &loads{cfg: &cfg, leader: leader, count: count, peers: make(map[string]*peer)}
+	return &Group{
+		cfg: &cfg, leader: leader, loads: l, count: count,
+		requests:  requests{waiting: make(map[uint64]*waiter)},
+		responder: responder{cfg: &cfg, loads: l, count: count},
 	}
-	g := &Group{cfg: cfg, started: time.Now().UnixMicro(), wake: make(chan struct{}, 1), peers: make(map[string]*peer)}
-	g.asks.waiting = make(map[uint64]*waiter)
-	g.skip.pause.Store(int64(firstPause))
-	return g
 }
 
-// Run tells others of this router until ctx ends, and listens to them.
+// Run publishes the load of this router until ctx ends, and listens to the others.
 func (g *Group) Run(ctx context.Context) error {
 	stops := make([]func(), 0, 3)
 	defer func() {
@@ -141,7 +132,7 @@ func (g *Group) Run(ctx context.Context) error {
 	listen := []struct {
 		subject string
 		f       func([]byte)
-	}{{subjectState, g.onState}, {subjectAsk + g.cfg.ID, g.onAsk}, {subjectAnswer + g.cfg.ID, g.onAnswer}}
+	}{{subjectLoad, g.loads.onMessage}, {subjectRequest + g.cfg.ID, g.responder.onMessage}, {subjectReply + g.cfg.ID, g.onReply}}
 	p := publisher{g: g}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -157,33 +148,20 @@ func (g *Group) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			p.tell(time.Now(), true)
-			g.leave()
+			p.publish(time.Now(), true)
+			g.loads.forgetAll()
 			return nil
-		case <-g.wake:
+		case <-g.leader.wake:
 			p.changed = time.Now()
-			timer.Reset(g.every()) // what is about to be sent is counted by then
+			timer.Reset(g.every()) // requests about to be sent are counted by then
 		case now := <-timer.C:
 			timer.Reset(p.tick(now))
 		}
 	}
 }
 
-// every is the time between two messages: with many routers each tells less often, so that who listens to all hears no more.
+// every is the time between two messages of changes: with many routers each publishes less
+// often, so that each receives no more.
 func (g *Group) every() time.Duration {
-	g.mu.Lock()
-	n := len(g.peers)
-	g.mu.Unlock()
-	return g.cfg.Every * time.Duration(max(1, (n+1+3)/4))
-}
-
-// leave forgets all others at the end.
-func (g *Group) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	for _, p := range g.peers {
-		g.forgetLocked(p, now)
-	}
-	g.electLocked()
+	return g.cfg.Every * time.Duration(max(1, (g.loads.size()+1+3)/4))
 }

@@ -27,12 +27,12 @@ type router struct {
 	registry *worker.Registry
 	stop     func()
 	book     book
-	chosen   func(a *routing.Ask) *worker.Rank // nil: the first one
+	chosen   func(a *routing.PeerRequest) *worker.Rank // nil: the first one
 	err      error
 }
 
-// Arbitrate implements replica.Chooser.
-func (r *router) Arbitrate(_ *routing.Scratch, a *routing.Ask) (routing.Decision, error) {
+// ChooseFor implements replica.Chooser.
+func (r *router) ChooseFor(_ *routing.Scratch, a *routing.PeerRequest) (routing.Decision, error) {
 	if r.err != nil {
 		return routing.Decision{}, r.err
 	}
@@ -45,9 +45,10 @@ func (r *router) Arbitrate(_ *routing.Scratch, a *routing.Ask) (routing.Decision
 
 func (r *router) rank(i int) *worker.Rank { return r.registry.Snapshot().Ranks[i] }
 
-func (r *router) see(i int) worker.Seen { return r.rank(i).Load.See(time.Now()) }
+func (r *router) see(i int) worker.LoadView { return r.rank(i).Load.View(time.Now()) }
 
-// join starts a router that has so many workers. Those that start earlier choose for later ones.
+// join starts a router that has so many workers. Those that start earlier choose for later
+// ones.
 func join(t *testing.T, b *bus, name string, workers int) *router {
 	t.Helper()
 	refuse := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network here") }
@@ -56,7 +57,7 @@ func join(t *testing.T, b *bus, name string, workers int) *router {
 		_, err := r.registry.Add(fmt.Sprintf("http://w%d:80", i))
 		require.NoError(t, err)
 	}
-	r.Group = peers.New(peers.Config{ID: name, Bus: member{b, name}, Registry: r.registry, Chooser: r, Expected: &r.book, Log: quiet})
+	r.Group = peers.New(peers.Config{ID: name, Bus: member{b, name}, Registry: r.registry, Chooser: r, Predictions: &r.book, Log: quiet})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Run(ctx) })
@@ -81,7 +82,7 @@ func stopAll(routers []*router) {
 	for _, r := range routers {
 		r.stop()
 	}
-	time.Sleep(30 * time.Second) // messages that are under way, and what probes leave running
+	time.Sleep(30 * time.Second) // messages on their way, and probes
 }
 
 func TestLoadIsShared(t *testing.T) {
@@ -117,7 +118,8 @@ func TestLoadIsShared(t *testing.T) {
 	})
 }
 
-// TestLossHeals: on a network that loses, delays and reorders at random, everybody knows everything soon after it is well again.
+// TestLossHeals: on a network that loses, delays and reorders at random, everybody knows
+// everything soon after it is well again.
 func TestLossHeals(t *testing.T) {
 	for seed := range uint64(5) {
 		bubbletest.Test(t, func(t *testing.T) {
@@ -195,10 +197,10 @@ func TestWorkersComeAndGo(t *testing.T) {
 		routers[0].Active()
 		time.Sleep(50 * time.Millisecond)
 		old := routers[1].rank(1)
-		require.EqualValues(t, 1, old.Load.ForeignInFlight())
+		require.EqualValues(t, 1, old.Load.PeerInFlight())
 		require.NoError(t, routers[1].registry.Remove("http://w1:80"))
 		time.Sleep(time.Second)
-		require.Zero(t, old.Load.ForeignInFlight(), "who holds on to it sees no ghosts")
+		require.Zero(t, old.Load.PeerInFlight(), "who holds on to it sees no ghosts")
 		_, err := routers[1].registry.Add("http://w1:80")
 		require.NoError(t, err)
 		time.Sleep(time.Second)
@@ -207,7 +209,8 @@ func TestWorkersComeAndGo(t *testing.T) {
 	})
 }
 
-// TestBusIsDown: each is alone, at once and without waiting, and together again when it is back.
+// TestBusIsDown: each is alone, at once and without waiting, and together again when it is
+// back.
 func TestBusIsDown(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(time.Millisecond)
@@ -220,7 +223,7 @@ func TestBusIsDown(t *testing.T) {
 		require.True(t, routers[1].Active())
 		b.with(func() { b.down = true })
 		start := time.Now()
-		_, ok := routers[1].Choose(&routing.Ask{Tokens: 10})
+		_, ok := routers[1].Choose(&routing.PeerRequest{Tokens: 10})
 		require.False(t, ok)
 		require.Zero(t, time.Since(start))
 		require.False(t, routers[1].Active())

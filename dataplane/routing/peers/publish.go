@@ -6,87 +6,87 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// idleAfter is how long nothing is in flight and nothing changes before Run stops looking.
+// idleAfter is the time without load and changes after which Run looks only at heartbeats.
 const idleAfter = 50 * time.Millisecond
 
-// publisher is what Run keeps from one message to the next.
+// publisher publishes the load of this router.
 type publisher struct {
 	g       *Group
 	snap    *worker.Snapshot
-	last    []worker.Share // as last told, of the ranks of snap
-	out     state
+	last    []worker.RouterLoad // as published last, of the ranks of snap
+	message loadMessage
 	buf     []byte
-	whole   time.Time // when all was last told
+	whole   time.Time // of the last whole message
 	changed time.Time
-	flying  bool
+	busy    bool // some load is in flight
 }
 
-// tick tells what is new, looks who is gone, and returns when the next one is due.
+// tick publishes changes, forgets silent routers and returns the time until the next tick.
 func (p *publisher) tick(now time.Time) time.Duration {
 	g := p.g
-	alone := g.upkeep(now)
+	alone := g.loads.expire(now)
 	g.tellAgain(now)
 	whole := now.Sub(p.whole) >= g.cfg.Whole
 	if !alone || whole {
-		p.tell(now, false)
+		p.publish(now, false)
 	}
 	rest := max(g.cfg.Whole-now.Sub(p.whole), time.Millisecond)
-	if alone || (!p.flying && now.Sub(p.changed) > idleAfter) {
-		g.idle.Store(!alone)
+	if alone || (!p.busy && now.Sub(p.changed) > idleAfter) {
+		g.leader.idle.Store(!alone)
 		return rest
 	}
-	g.idle.Store(false)
+	g.leader.idle.Store(false)
 	return min(g.every(), rest)
 }
 
-// tell publishes what has changed, or everything where that is due.
-func (p *publisher) tell(now time.Time, last bool) {
+// publish sends the changes, or all load where that is due.
+func (p *publisher) publish(now time.Time, last bool) {
 	g := p.g
-	s := &p.out
-	s.id, s.started, s.last, s.whole = append(s.id[:0], g.cfg.ID...), g.started, last, last || now.Sub(p.whole) >= g.cfg.Whole
-	s.sent, s.done = g.asks.take(s.sent[:0], s.done[:0]) // before the shares are read, which then have them
-	s.ranks = s.ranks[:0]
+	m := &p.message
+	m.id, m.started, m.last, m.whole = append(m.id[:0], g.cfg.ID...), g.leader.started, last, last || now.Sub(p.whole) >= g.cfg.Whole
+	m.sent, m.done = g.requests.drain(m.sent[:0], m.done[:0]) // before the shares, which then include them
+	m.ranks = m.ranks[:0]
 	if !last {
 		p.scan(now)
 	}
-	if !s.whole && len(s.ranks) == 0 && len(s.sent) == 0 && len(s.done) == 0 {
+	if !m.whole && len(m.ranks) == 0 && len(m.sent) == 0 && len(m.done) == 0 {
 		return
 	}
-	if s.whole {
+	if m.whole {
 		p.whole = now
 	}
-	s.number++
-	p.buf = s.append(p.buf[:0])
-	if err := g.cfg.Bus.Publish(subjectState, p.buf); err != nil {
-		g.count.failed.Add(1) // the next whole one makes it good
+	m.number++
+	p.buf = m.append(p.buf[:0])
+	if err := g.cfg.Bus.Publish(subjectLoad, p.buf); err != nil {
+		g.count.failed.Add(1) // the next whole message repairs it
 		return
 	}
 	g.count.published.Add(1)
 	g.count.publishedBytes.Add(uint64(len(p.buf)))
 }
 
-// scan lists the ranks whose share has changed, or all that have one.
+// scan lists the ranks with a changed share, or for a whole message all with a share.
 func (p *publisher) scan(now time.Time) {
 	if snap := p.g.cfg.Registry.Snapshot(); snap != p.snap {
-		old := make(map[*worker.Rank]worker.Share, len(p.last))
+		old := make(map[*worker.Rank]worker.RouterLoad, len(p.last))
 		for i := range p.last {
 			old[p.snap.Ranks[i]] = p.last[i]
 		}
-		p.snap, p.last = snap, make([]worker.Share, len(snap.Ranks))
+		p.snap, p.last = snap, make([]worker.RouterLoad, len(snap.Ranks))
 		for i, rank := range snap.Ranks {
 			p.last[i] = old[rank]
 		}
 	}
-	p.flying = false
+	p.busy = false
 	for i, rank := range p.snap.Ranks {
-		share := rank.Load.Share()
+		share := rank.Load.Own()
 		changed, idle := share != p.last[i], share.Idle()
-		p.flying = p.flying || !idle
+		p.busy = p.busy || !idle
 		if changed {
 			p.changed, p.last[i] = now, share
 		}
-		if changed || (p.out.whole && !idle) {
-			p.out.ranks = append(p.out.ranks, rankShare{rank.Hash(), share})
+		if changed || (p.message.whole && !idle) {
+			p.message.ranks = append(p.message.ranks, rankShare{rank.IDHash(), share})
 		}
 	}
 }

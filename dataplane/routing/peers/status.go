@@ -8,58 +8,59 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// Status is a group as /status and /metrics show it. Counters are those of this router since its start.
+// Status is a group as /status and /metrics show it. Counters are of this router since its
+// start.
 type Status struct {
-	ID    string `json:"id"`    // of this router
-	Chief string `json:"chief"` // ID of the router that chooses for all
-	Peers []Peer `json:"peers"` // the others, by ID
+	ID     string `json:"id"`    // of this router
+	Leader string `json:"chief"` // ID of the router that chooses for all
+	Peers  []Peer `json:"peers"` // the others, by ID
 
-	Published      uint64 `json:"published"` // messages of what is in flight
+	Published      uint64 `json:"published"` // load messages
 	PublishedBytes uint64 `json:"published_bytes"`
 	Failed         uint64 `json:"failed"`    // messages that the bus refused
-	Received       uint64 `json:"received"`  // messages of what others have in flight
-	Lost           uint64 `json:"lost"`      // of theirs, by their numbers
-	Stale          uint64 `json:"stale"`     // overtaken by later ones
+	Received       uint64 `json:"received"`  // load messages of others
+	Lost           uint64 `json:"lost"`      // of those, by their numbers
+	Stale          uint64 `json:"stale"`     // messages after later ones
 	Malformed      uint64 `json:"malformed"` // messages that no router of this version sends
 	Forgotten      uint64 `json:"forgotten"` // routers that fell silent
 
-	Chosen  uint64 `json:"chosen"`  // own requests for which another router chose
-	Late    uint64 `json:"late"`    // own requests for which it did not within the deadline
-	Alone   uint64 `json:"alone"`   // own requests for which it was not asked, because it had been late
-	Told    uint64 `json:"told"`    // own requests that were sent without its choice, and of which it was told
-	Refused uint64 `json:"refused"` // own requests for which it knew nobody
-	Judged  uint64 `json:"judged"`  // requests of others for which this router chose
+	Chosen  uint64 `json:"chosen"`  // own requests that the leader chose for
+	Late    uint64 `json:"late"`    // own requests without a reply within the deadline
+	Alone   uint64 `json:"alone"`   // own requests not sent to it after late replies
+	Told    uint64 `json:"told"`    // own prompts that it was told of
+	Refused uint64 `json:"refused"` // own requests that it had no rank for
+	Judged  uint64 `json:"judged"`  // requests of others that this router chose for
 }
 
 // Peer is another router.
 type Peer struct {
 	ID       string  `json:"id"`
 	Started  string  `json:"started"`
-	Silence  float64 `json:"silence_seconds"` // since its last word: how old at most what is known of it is
+	Silence  float64 `json:"silence_seconds"` // since its last message
 	InFlight int64   `json:"in_flight"`       // of its requests
 	Lost     uint64  `json:"lost"`            // of its messages
 }
 
-// Status returns what is known now.
+// Status returns the present state.
 func (g *Group) Status() Status {
-	c := &g.count
+	c := g.count
 	s := Status{
-		ID: g.cfg.ID, Chief: g.cfg.ID, Peers: []Peer{},
+		ID: g.cfg.ID, Leader: g.cfg.ID, Peers: []Peer{},
 		Published: c.published.Load(), PublishedBytes: c.publishedBytes.Load(), Failed: c.failed.Load(), Received: c.received.Load(),
 		Lost: c.lost.Load(), Stale: c.stale.Load(), Malformed: c.malformed.Load(), Forgotten: c.forgotten.Load(),
 		Chosen: c.answered.Load(), Late: c.late.Load(), Alone: c.alone.Load(), Refused: c.refused.Load(), Told: c.told.Load(), Judged: c.judged.Load(),
 	}
-	if chief := g.chief.Load(); chief != nil {
-		s.Chief = chief.id
+	if leader := g.leader.leader.Load(); leader != nil {
+		s.Leader = leader.id
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, p := range g.peers {
+	g.loads.mu.Lock()
+	defer g.loads.mu.Unlock()
+	for _, p := range g.loads.peers {
 		one := Peer{
 			ID: p.id, Started: time.UnixMicro(p.started).UTC().Format(time.RFC3339), Silence: time.Since(p.heard).Seconds(), Lost: p.lost,
 		}
 		for _, e := range p.ranks {
-			one.InFlight += e.said.InFlight
+			one.InFlight += e.told.InFlight
 		}
 		s.Peers = append(s.Peers, one)
 	}

@@ -16,8 +16,8 @@ func TestPickDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		var sticky policy.Policy = policy.Sticky{Policy: p}
-		req := policy.Request{Tokens: 1000, Seed: 1, Prefix: 7}
-		for home := range uint64(2) { // without a session, and with one whose rank is not there
+		req := policy.Request{Tokens: 1000, Seed: 1}
+		for home := range uint64(2) { // without a session, and with one on a missing rank
 			req.Home = home
 			if n := testing.AllocsPerRun(100, func() { p.Pick(req, candidates); sticky.Pick(req, candidates) }); n != 0 {
 				t.Errorf("%s: Pick allocates %v times, want 0", name, n)

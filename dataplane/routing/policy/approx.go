@@ -2,12 +2,13 @@ package policy
 
 import "math"
 
-// Approx is the rule of sglang-router's cache_aware policy (sgl-model-gateway, cache_aware.rs): while loads are balanced,
-// the rank with the highest overlap if that is more than 0.3 of the prompt, else the least loaded one; when they are not,
-// the least loaded one. Loads are out of balance when the largest is more than 64 requests above and more than 1.5 times
-// the smallest. Equal overlaps go to the lower load, equal loads to the smaller tree.
+// Approx is the rule of sglang-router's cache_aware policy (sgl-model-gateway, cache_aware.rs).
+// While loads are balanced it takes the rank with the highest overlap, if that is more than 0.3
+// of the prompt, else the least loaded one; when they are not, the least loaded one. Loads are
+// out of balance when the largest is more than 64 requests above and more than 1.5 times the
+// smallest. Of equal overlaps the lower load wins, of equal loads the smaller tree.
 //
-// It was made for the approximate tree: that is where Cached should come from.
+// It was made for the approximate index: Cached should come from there.
 type Approx struct{}
 
 var _ Policy = Approx{}
@@ -38,8 +39,8 @@ func (Approx) Pick(req Request, candidates []Candidate) Choice {
 	return leastOf(candidates, low, 0, "least load, because no overlap is worth it")
 }
 
-// leastOf takes the least loaded candidate, by requests and then by tree, of those with at most load requests and at least
-// cached tokens of overlap.
+// leastOf takes the least loaded candidate, by requests and then by tree, of those with at most
+// load requests and at least cached tokens of overlap.
 func leastOf(candidates []Candidate, load int64, cached int, why string) Choice {
 	best := -1
 	for i := range candidates {

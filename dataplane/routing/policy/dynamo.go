@@ -1,12 +1,13 @@
 package policy
 
-// Dynamo is the cost of NVIDIA Dynamo's router (lib/kv-router, selector.rs: the default worker selector), in KV blocks:
+// Dynamo is the cost of NVIDIA Dynamo's router (lib/kv-router, selector.rs: the default worker
+// selector), in KV blocks:
 //
-//	max(0, prompts being prefilled + this prompt − credit) + blocks of running requests
-//	credit = overlap weight × on the GPU + 0.75 × in host memory + 0.25 × on disk
+//	max(0, prompts being prefilled + this prompt - credit) + blocks of running requests
+//	credit = overlap weight x on the GPU + 0.75 x in host memory + 0.25 x on disk
 //
-// The lowest wins, ties at random; with a temperature, a draw from the softmax. Its knobs are named as there:
-// --kv-overlap-score-weight and --router-temperature.
+// The lowest wins, ties at random; with a temperature, a draw from the softmax. Its options are
+// named as there: --kv-overlap-score-weight and --router-temperature.
 type Dynamo struct {
 	Options
 }
@@ -24,8 +25,8 @@ func (Dynamo) Name() string { return "dynamo" }
 
 // Pick implements Policy.
 func (p Dynamo) Pick(req Request, candidates []Candidate) Choice {
-	var room [mostScores]float64
-	scores := p.scores(room[:0], &req, candidates)
+	var room [stackScores]float64
+	scores := p.scores(grow(room[:0], len(candidates)), &req, candidates)
 	if p.Temperature > 0 {
 		return sample(scores, req.Seed, p.Temperature)
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// A rank that holds most of the prompt wins although it has work, until that work takes longer than the prefill that it saves.
+// A rank that holds most of the prompt wins although it has work, until that work takes longer
+// than the prefill that it saves.
 func Example() {
 	kv, err := policy.New("kv", policy.Defaults)
 	if err != nil {

@@ -2,26 +2,28 @@ package policy
 
 import "math"
 
-// KV picks the rank with the lowest predicted time to first token, plus what the choice costs those who come after. All
-// terms are in seconds, so that no weight between them has to be tuned:
+// KV picks the rank with the lowest predicted time to first token, plus the cost of the choice
+// to later requests. All terms are in seconds, so no weight between them needs tuning:
 //
 //	queue     uncached prompt tokens sent to the rank and not computed yet, over its prefill rate
 //	compute   this prompt's uncached tokens, over the rate
-//	tier      cached tokens that must be copied to the GPU first, as a share of their prefill, and the time until tokens come from the KV
-//	          tier of the node or of a peer, where that is shorter than computing them
+//	tier      copies of cached tokens to the GPU, as a share of their prefill, and the time until
+//	          tokens come from a KV tier, where that is shorter than computing them
 //	batch     the decode step that a prefill batch waits for, longer with the batch
-//	pool      where the KV pool or the batch is full of running requests, the time until they give enough back
-//	health    what these take longer on a rank that has lost a part of its speed, by the facts about its GPUs
-//	later     compute again, for the requests that would have to wait behind it; and the prefixes for which a fuller pool has no room
+//	pool      the time until running requests free enough of a full KV pool or batch
+//	health    the delay of these on a rank that has lost a part of its speed, by facts about GPUs
+//	later     the delay of requests that wait behind this one, and the prefixes for which a fuller
+//	          pool has no room
 //
-// Overlap alone is a trap: when every request begins with the same block it sends the whole trace to one worker (mean
-// TTFT 10,643 s where this rule has seconds). The queue lets a cold rank win; a prompt that more requests need than one
-// rank can carry is so computed on a second one, and no rank starves. The last term protects prefixes that many need: the more
-// wait everywhere, the dearer it makes a miss, which also evicts somebody's pages. While ranks are free it is next to nothing, and
-// hot prompts may spread.
+// Overlap alone is a trap: when every request begins with the same block it sends the whole
+// trace to one worker (mean TTFT 10,643 s where this rule has seconds). The queue lets a cold
+// rank win, so a prompt that more requests need than one rank can serve is computed on a second
+// one, and no rank starves. The last term protects prefixes that many requests need: the longer
+// the queues everywhere, the more a miss costs, which also evicts pages. While ranks are free
+// it is next to nothing, and hot prompts may spread.
 //
-// Router replicas see each other's requests late, in the ranks' next reports where they tell each other nothing, and until then all
-// choose the same rank. With Options.Replicas each begins with ranks of its own.
+// Routers that share nothing see each other's requests only in the ranks' next reports, and
+// until then all choose the same rank. With Options.Replicas each begins with ranks of its own.
 type KV struct {
 	Options
 }
@@ -29,43 +31,51 @@ type KV struct {
 var _ Policy = KV{}
 
 const (
-	// batchTokens is what one running request adds to a prefill, in tokens: it takes part in the decode steps between prefill
-	// batches. By replay anything from 4 to 256 does about equally well; 64 spreads tool loops best, whose many short prompts find all
-	// of their instructions wherever they go.
+	// batchTokens is the cost of one running request to a prefill, in tokens: it takes part in
+	// the decode steps between prefill batches. By replay, 4 to 256 do about equally well; 64
+	// spreads tool loops best: their many short prompts find their instructions on every rank.
 	batchTokens = 64
-	// hostCost and diskCost are the share of its prefill that a token outside the GPU still costs. Dynamo credits 0.75 and
-	// 0.25 of such blocks.
+	// hostCost and diskCost are the share of its prefill that a token outside the GPU still
+	// costs. Dynamo credits 0.75 and 0.25 of such blocks.
 	hostCost, diskCost = 0.25, 0.75
-	// tieTokens is the difference in cost below which two ranks are equal: less than the jitter of one scheduler step, and
-	// enough to spread requests with nothing cached.
+	// tieTokens is the difference in cost below which two ranks are equal: less than the jitter
+	// of one scheduler step, and enough to spread requests without overlap.
 	tieTokens = 8
-	// sameRate is how much rates differ by chance: within it of the mean, a rank counts as fast as all. Believing small differences
-	// sends every cold prompt to the same rank (on 300 documents TTFT +20 %).
+	// sameRate is the random difference of measured rates: within it of the mean, a rank counts
+	// as fast as all. Trust in small differences sends every cold prompt to the same rank (TTFT
+	// +20 % on 300 documents).
 	sameRate = 0.2
-	// poolSeconds is how long the running requests of a full pool take to give all of it back: 350 tokens of answer at 30 ms,
-	// the means of the conversation trace. By replay 10 to 30 s do equally well, 3 less so.
+	// poolSeconds is the time in which the running requests of a full pool free all of it: 350
+	// tokens of answer at 30 ms, the means of the conversation trace. By replay, 10 to 30 s do
+	// equally well, 3 less so.
 	poolSeconds = 10
-	// laterBase and, for each request that waits at the emptiest rank, one more up to laterMost, are how many requests a second of
-	// prefill delays while every rank has somebody waiting; where only some have, others can take what comes, and it is so much
-	// less. By replay of 30 workloads: a fixed 2 in their place is as good in the mean, but loses 14 % where workers cannot keep up,
-	// for more depth hits matter more, and 6 % on a flood of one document, for it stays where it is for too long.
+	// laterBase is the number of requests that one second of prefill delays while every rank
+	// has a queue, plus one for each request in the shortest queue, up to laterMost; with fewer
+	// queues it is proportionally less. By replay of 30 workloads, a fixed 2 instead is as good
+	// in the mean. It loses 14 % where workers cannot keep up, since more depth hits matter
+	// more, and 6 % on a flood of one document, since that stays on its rank for too long.
 	laterBase, laterMost = 0.5, 4
-	// fillSeconds is what those who come after lose on a rank whose pool is full of running requests: it has no room for their
-	// prefixes. By replay 0.5 to 1 takes 8 to 13 % off the mean TTFT of tool loops in small pools; 0.2 is too little to matter.
+	// fillSeconds is the loss of later requests on a rank with a pool full of running requests:
+	// it has no room for their prefixes. By replay, 0.5 to 1 takes 8 to 13 % off the mean TTFT
+	// of tool loops in small pools; 0.2 is too little to matter.
 	fillSeconds = 0.5
-	// foreignTokens are what a rank that another replica begins with is believed to have been sent by it since the rank's last report: a
-	// short prompt. By replay 500 to 2,000 do about equally well; 4,000 keeps turns of conversations from where they are cached.
+	// foreignTokens is the assumed work that another replica has sent to a rank of its own
+	// since the rank's last report: a short prompt. By replay, 500 to 2,000 do about equally
+	// well; 4,000 keeps turns of conversations from the ranks that cache them.
 	foreignTokens = 500
-	// crowdWeight is the same for one of the last places in a batch: who takes it keeps those waiting who come after. Where other ranks
-	// have places it is better spent there, even on computing a hot prefix once more (on a flood of one document TTFT −40 %); where
-	// none has, they would wait anyway.
+	// crowdWeight is the same for one of the last places in a batch, which later requests then
+	// wait for. Where other ranks have places it is better spent there, even on computing a hot
+	// prefix once more (TTFT -40 % on a flood of one document); where none has, requests would
+	// wait anyway.
 	//
-	// A flood is still where the rule is worst: of a document of 30,000 tokens each copy is 2 s in the making, and whoever comes
-	// meanwhile joins the wait, since it would wait longer where nobody has begun. So a second copy, wanted when a batch of 64 is nearly full,
-	// kept some 20 requests of 480 waiting 1 s each, as the first one had: now one request pays for it and the others stay with the first
-	// until it is there (TTFT −10 %). Policies that know nothing of prompts in the making (staleness, least-load) compute five and more copies
-	// at once, the wait for which is paid only once: with idle ranks that is the better bet, by a factor of three where a document lives for
-	// seconds only, and no single request's time to first token shows it.
+	// A flood is still the rule's worst case. Each copy of a document of 30,000 tokens takes 2
+	// s, and requests that come meanwhile join the wait, since they would wait longer on a rank
+	// that has not begun. A second copy, wanted when a batch of 64 is nearly full, kept some 20
+	// requests of 480 waiting 1 s each, as the first one had. With this term one request pays
+	// for the copy and the others stay with the first one (TTFT -10 %). Policies without
+	// predictions (staleness, least-load) compute five and more copies at once: with idle ranks
+	// that is better by a factor of three where a document lives for seconds only, and no
+	// single request's time to first token shows it.
 	crowdWeight = 2
 )
 
@@ -74,21 +84,9 @@ func (KV) Name() string { return "kv" }
 
 // Pick implements Policy.
 func (p KV) Pick(req Request, candidates []Candidate) Choice {
-	if len(candidates) > fewScores {
-		return p.pickMany(&req, candidates)
-	}
-	var room [fewScores]float64
-	return p.pick(room[:0], &req, candidates)
-}
-
-func (p KV) pickMany(req *Request, candidates []Candidate) Choice {
-	var room [mostScores]float64
-	return p.pick(room[:0], req, candidates)
-}
-
-func (p *KV) pick(room []float64, req *Request, candidates []Candidate) Choice {
+	var room [stackScores]float64
 	f := survey(candidates)
-	scores := p.score(room, &f, req, candidates)
+	scores := p.score(grow(room[:0], len(candidates)), &f, &req, candidates)
 	switch {
 	case p.Temperature > 0:
 		return sample(scores, req.Seed, p.Temperature)
@@ -109,7 +107,7 @@ func (p KV) Costs(dst []Cost, req Request, candidates []Candidate) []Cost {
 	return dst
 }
 
-// costOf is the cost of candidate i, what another replica has sent there counted.
+// costOf is the cost of candidate i, with the work that another replica has sent there.
 func (p *KV) costOf(f *fleet, req *Request, c *Candidate, i int) Cost {
 	with := *c
 	with.Pending += p.foreign(i)
@@ -121,8 +119,8 @@ func (p KV) scores(dst []float64, req *Request, candidates []Candidate) []float6
 	return p.score(dst, &f, req, candidates)
 }
 
-// score appends the sums of costs, in as few steps as they can be had: a choice among 64 ranks takes 1 µs, of which making the
-// terms one by one would be another. TestKVScoresAreCosts holds the two together.
+// score appends the sums of costs in as few steps as possible: a choice among 64 ranks takes 1
+// us, and the single terms would double it. TestKVScoresAreCosts holds the two together.
 func (p *KV) score(dst []float64, f *fleet, req *Request, candidates []Candidate) []float64 {
 	keep := func(t Terms, weight float64) float64 {
 		if p.Without&t != 0 {
@@ -162,7 +160,7 @@ func (p *KV) score(dst []float64, f *fleet, req *Request, candidates []Candidate
 	return dst
 }
 
-// scoreStored is score where candidates could fetch: few deployments have that, and the others need not look for it.
+// scoreStored is score for candidates that could fetch from KV tiers.
 func (p *KV) scoreStored(dst []float64, f *fleet, req *Request, candidates []Candidate) []float64 {
 	for i := range candidates {
 		dst = append(dst, p.costOf(f, req, &candidates[i], i).Total())
@@ -170,7 +168,7 @@ func (p *KV) scoreStored(dst []float64, f *fleet, req *Request, candidates []Can
 	return dst
 }
 
-// foreign is what another replica is believed to have sent to candidate i.
+// foreign is the assumed work of another replica at candidate i.
 func (p *KV) foreign(i int) int64 {
 	if p.Replicas > 1 && i%p.Replicas != p.Replica {
 		return foreignTokens
@@ -192,7 +190,7 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 		cost.Batch = batchTokens * float64(c.InFlight) * token
 	}
 	if p.Without&TermPool == 0 {
-		cost.Pool = roomWait(f, c, compute+best.tokens+float64(req.Output)) // what is fetched needs room as what is computed does
+		cost.Pool = roomWait(f, c, compute+best.tokens+float64(req.Output)) // fetched tokens need room too
 	}
 	if p.Without&TermLater == 0 {
 		cost.Later = f.later * cost.Compute * slower
@@ -207,11 +205,12 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 	return cost
 }
 
-// pace is what one prefill token takes in seconds with all of a rank's speed, and how many times longer it takes now.
+// pace returns the seconds of a prefill token at a rank's full speed, and the factor by which
+// it is slower now.
 func (f *fleet) pace(c *Candidate) (token, slower float64) {
 	switch {
 	case c.slowed():
-		had := f.had(c)
+		had := f.fullRate(c)
 		return 1 / had, had / f.slowRate(c)
 	case c.Rate > 0 && math.Abs(c.Rate-f.rate) >= sameRate*f.rate:
 		return 1 / c.Rate, 1
@@ -219,13 +218,13 @@ func (f *fleet) pace(c *Candidate) (token, slower float64) {
 	return f.token, 1
 }
 
-// computed is tokens, and what is better fetched than computed.
-func (p *KV) computed(f *fleet, req *Request, c *Candidate, token float64) (compute, copied float64, best shelf) {
+// computed returns the result of tokens, and the part that is better fetched than computed.
+func (p *KV) computed(f *fleet, req *Request, c *Candidate, token float64) (compute, copied float64, best fetch) {
 	if !req.Stored || !c.stored() {
 		compute, copied = p.tokens(req, c)
 		return compute, copied, best
 	}
-	if p.Without&TermTier != 0 { // then fetching looks free, as copies do
+	if p.Without&TermTier != 0 { // then fetching is free, as copies are
 		free := *c
 		free.TierTime, free.RemoteTime = 0, 0
 		c = &free
@@ -237,7 +236,7 @@ func (p *KV) computed(f *fleet, req *Request, c *Candidate, token float64) (comp
 	return p.withStored(req, c, token, later)
 }
 
-// roomWait is the time until running requests have given back the pages and the place that a request needs.
+// roomWait is the time until running requests have freed the pages and the place of a request.
 func roomWait(f *fleet, c *Candidate, tokens float64) (wait float64) {
 	if over := tokens + float64(c.Used-c.Pool); c.Pool > 0 && c.Used > 0 && over > 0 {
 		wait = poolSeconds * over / float64(c.Used)
@@ -250,15 +249,16 @@ func roomWait(f *fleet, c *Candidate, tokens float64) (wait float64) {
 	return wait
 }
 
-// crowded reports whether, with one more, fewer than the square root of all places in the batch are left: below that, those who come
-// by chance find none (square-root staffing).
+// crowded reports whether fewer places of the batch are left, with one more request, than the
+// square root of all: with fewer, random arrivals find none (square-root staffing).
 func (c *Candidate) crowded() bool {
 	free := c.Most - c.InFlight - 1
 	return c.Most > 0 && (free < 0 || free*free < c.Most)
 }
 
-// tokens returns what a candidate would compute of the prompt, and what copying the rest to its GPU costs in tokens of
-// prefill. A prompt in the making is on the GPU when it is needed, and is preferred where the copies cost more.
+// tokens returns the tokens of the prompt that a candidate would compute, and the cost of
+// copying the rest to its GPU in tokens of prefill. A predicted prompt is on the GPU when it is
+// needed, and is preferred where copies cost more.
 func (p *KV) tokens(req *Request, c *Candidate) (compute, copied float64) {
 	all := float64(req.Tokens)
 	compute = max(all-p.OverlapWeight*float64(c.Cached), 0)

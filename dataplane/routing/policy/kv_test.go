@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Each term by itself, with numbers that can be checked by hand: 1,000 tokens a second make a token a millisecond.
+// Each term by itself, with numbers that can be checked by hand: 1,000 tokens a second make a
+// token a millisecond.
 func TestKVCosts(t *testing.T) {
 	req := policy.Request{Tokens: 1000, Output: 100}
 	tests := []struct {
@@ -27,7 +28,8 @@ func TestKVCosts(t *testing.T) {
 		{"in the making", policy.Candidate{Cached: 100, Predicted: 900}, policy.Cost{Compute: 0.1}},
 		{"in the making beats a copy", policy.Candidate{Cached: 500, Host: 500, Predicted: 900}, policy.Cost{Compute: 0.1}},
 		{"a copy beats what is in the making", policy.Candidate{Cached: 900, Host: 900, Predicted: 500}, policy.Cost{Compute: 0.1, Tier: 0.225}},
-		// 600 + 100 of 1,000 are needed and 400 free: 300 of the 600 in use must go first, half of them, 10 s for all.
+		// 600 + 100 of 1,000 are needed and 400 free: 300 of the 600 in use must go first, half
+		// of them, 10 s for all.
 		{"a full pool", policy.Candidate{Cached: 400, Pool: 1000, Used: 600}, policy.Cost{Compute: 0.6, Pool: 5, Later: 0.3}},
 		{"a pool with room", policy.Candidate{Cached: 400, Pool: 2000, Used: 500}, policy.Cost{Compute: 0.6, Later: 0.125}},
 		{"a full batch", policy.Candidate{Cached: 1000, InFlight: 10, Most: 10}, policy.Cost{Batch: 0.64, Pool: 1}},
@@ -52,7 +54,8 @@ func TestKVCosts(t *testing.T) {
 	}
 }
 
-// Replicas that know the same and tell each other nothing begin with ranks of their own, and still go where a prompt is cached.
+// Replicas that know the same and tell each other nothing begin with ranks of their own, and
+// still go where a prompt is cached.
 func TestKVReplicasBeginApart(t *testing.T) {
 	candidates := make([]policy.Candidate, 4)
 	for i := range candidates {
@@ -92,7 +95,8 @@ func TestKVWithoutTerms(t *testing.T) {
 	assert.Zero(t, policy.TermNamed("luck"))
 }
 
-// What a choice is made by is the sum of what it is explained by, whatever is known and whatever is left out.
+// The score of a choice is the sum of its explained terms, for any facts and any left-out
+// terms.
 func TestKVScoresAreCosts(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	some := func(n int64) int64 {
@@ -151,7 +155,8 @@ func TestKVPicksByRate(t *testing.T) {
 	})
 }
 
-// A hot prefix spreads when one rank cannot carry it, and nobody starves: each request is the hot prompt, none ends.
+// A hot prefix spreads when one rank cannot carry it, and no rank starves: each request is the
+// hot prompt, none ends.
 func TestKVReplicatesAHotPrefix(t *testing.T) {
 	const ranks, requests, tokens = 4, 400, 8000
 	p := policy.KV{Options: policy.Defaults}
@@ -213,8 +218,9 @@ func TestSpeed(t *testing.T) {
 	assert.Zero(t, s.Rate(), "counters that went back are another process")
 }
 
-// A document that a nearly full rank holds is computed once more where there is room; while it is, nobody else waits for that copy, as long
-// as the first rank has places; and where all are nearly full, nothing is gained elsewhere.
+// A document on a nearly full rank is computed once more where there is room. During that,
+// requests wait for no other copy while the first rank has places; where all ranks are nearly
+// full, another copy gains nothing.
 func TestKVReplicatesBeforeABatchIsFull(t *testing.T) {
 	const document, most = 10_000, 64
 	req := policy.Request{Tokens: document + 100}

@@ -1,7 +1,7 @@
 package policy
 
-// Links is what was measured between places: nodes, numbered from 1; 0 is a node of which nothing is known. It is not changed after it was
-// given away.
+// Links are the measured links between places: nodes, numbered from 1; 0 is an unknown node.
+// They do not change after they are published.
 type Links struct {
 	places int
 	hops   []Hop // from × places + to, both from 0
@@ -10,23 +10,24 @@ type Links struct {
 
 // Hop is one link, in one direction.
 type Hop struct {
-	Speed  float64 // bytes a second; 0 is unknown
-	Broken bool    // nothing could be moved
+	Speed  float64 // bytes per second; 0 is unknown
+	Broken bool    // the last transfer failed
 }
 
-// NewLinks returns links between so many places, of which nothing is known.
+// NewLinks returns unmeasured links between so many places.
 func NewLinks(places int) *Links {
 	return &Links{places: places, hops: make([]Hop, places*places), tiers: make([]float64, places)}
 }
 
-// SetTier notes how fast engines of a place get pages out of its KV tier, in bytes a second.
+// SetTier sets the speed from a place's KV tier to its engines, in bytes per second.
 func (l *Links) SetTier(place uint32, speed float64) {
 	if place > 0 && int(place) <= l.places {
 		l.tiers[place-1] = speed
 	}
 }
 
-// Tier returns that; 0 where nothing was measured, l is nil or the place unknown.
+// Tier returns the speed of a place's KV tier; 0 where it is unmeasured, l is nil or the place
+// unknown.
 func (l *Links) Tier(place uint32) float64 {
 	if l == nil || place == 0 || int(place) > l.places {
 		return 0
@@ -34,14 +35,14 @@ func (l *Links) Tier(place uint32) float64 {
 	return l.tiers[place-1]
 }
 
-// Set notes what was measured from one place to another.
+// Set sets the link from one place to another.
 func (l *Links) Set(from, to uint32, h Hop) {
 	if at := l.index(from, to); at >= 0 {
 		l.hops[at] = h
 	}
 }
 
-// Between returns what was measured; nothing where l is nil or a place unknown.
+// Between returns the link; the zero Hop where l is nil or a place unknown.
 func (l *Links) Between(from, to uint32) Hop {
 	if at := l.index(from, to); at >= 0 {
 		return l.hops[at]
@@ -57,15 +58,17 @@ func (l *Links) index(from, to uint32) int {
 }
 
 const (
-	// UsualBytes is what KV takes of a token where that is unknown: 8 KV heads of 128 in 32 layers, keys and values of 16 bits.
+	// UsualBytes is the KV bytes of a token where they are unknown: 8 KV heads of 128 in 32
+	// layers, keys and values of 16 bits.
 	UsualBytes = 128 << 10
-	// brokenSeconds holds a pair back whose link moves nothing: longer than anything that could be waited for instead, and finite, so that
-	// among broken pairs the best one is tried.
+	// brokenSeconds is the cost of a broken link: longer than any other wait, and finite, so
+	// that the best of broken pairs is tried.
 	brokenSeconds = 3600
 )
 
-// hop is the way of KV from a prefill candidate to a decode candidate: seconds a token, and seconds that it costs anyway.
-func (l *Legs) hop(prefill, decode int) (token, fixed float64) {
+// hop returns the transfer time of KV from a prefill candidate to a decode candidate: seconds
+// per token, and fixed seconds.
+func (l *PairCandidates) hop(prefill, decode int) (token, fixed float64) {
 	token = l.Link.Other
 	if l.DecodeNodes[decode] == l.PrefillNodes[prefill] {
 		token = l.Link.Same
@@ -87,14 +90,15 @@ func (l *Legs) hop(prefill, decode int) (token, fixed float64) {
 	return token, fixed
 }
 
-// transfer is the time that a prompt's KV takes from a prefill candidate to a decode candidate.
-func (l *Legs) transfer(prefill, decode, tokens int) float64 {
+// transfer is the transfer time of a prompt's KV from a prefill candidate to a decode
+// candidate.
+func (l *PairCandidates) transfer(prefill, decode, tokens int) float64 {
 	token, fixed := l.hop(prefill, decode)
 	return token*max(float64(tokens-l.Decode[decode].Cached), 0) + fixed
 }
 
-// Broken reports whether nothing could be moved from a prefill candidate to a decode candidate.
-func (l *Legs) Broken(prefill, decode int) bool {
+// Broken reports whether the link from a prefill candidate to a decode candidate is broken.
+func (l *PairCandidates) Broken(prefill, decode int) bool {
 	_, fixed := l.hop(prefill, decode)
 	return fixed > 0
 }

@@ -1,8 +1,9 @@
 package policy
 
-// LMetric multiplies the prompt tokens that a rank would have to compute by the batch it would join, and takes the lowest
-// product (Zhang and others, "LMetric: Simple is Better", 2026, arXiv 2603.15202; SGLang's gateway has it as
-// lmetric.rs, with load + 1 as the batch). It has nothing to tune: a factor in either term cancels out.
+// LMetric multiplies the prompt tokens that a rank would compute by the batch that the request
+// would join, and takes the lowest product (Zhang and others, "LMetric: Simple is Better",
+// 2026, arXiv 2603.15202; SGLang's gateway has it as lmetric.rs, with load + 1 as the batch).
+// It needs no tuning: a factor in either term cancels out.
 type LMetric struct{}
 
 var _ Policy = LMetric{}
@@ -12,8 +13,8 @@ func (LMetric) Name() string { return "lmetric" }
 
 // Pick implements Policy.
 func (p LMetric) Pick(req Request, candidates []Candidate) Choice {
-	var room [mostScores]float64
-	return lowest(p.scores(room[:0], &req, candidates), req.Seed, 0, "lowest product of new tokens and batch")
+	var room [stackScores]float64
+	return lowest(p.scores(grow(room[:0], len(candidates)), &req, candidates), req.Seed, 0, "lowest product of new tokens and batch")
 }
 
 func (LMetric) scores(dst []float64, req *Request, candidates []Candidate) []float64 {

@@ -6,8 +6,8 @@ type RoundRobin struct{}
 // Random takes any candidate with equal probability.
 type Random struct{}
 
-// LeastLoad takes the candidate with the fewest requests in flight, then the
-// fewest pending tokens.
+// LeastLoad takes the candidate with the fewest requests in flight, then the fewest pending
+// tokens.
 type LeastLoad struct{}
 
 // PowerOfTwo samples two candidates and takes the less loaded one.
@@ -73,7 +73,8 @@ func (PowerOfTwo) Pick(req Request, candidates []Candidate) Choice {
 	return Choice{Index: a, Cost: float64(candidates[a].InFlight), Why: "less loaded of two"}
 }
 
-// compareLoad orders by requests in flight, for a slowed rank as many as they are to it, then by pending prompt tokens.
+// compareLoad orders by requests in flight, weighted for slowed ranks, then by pending prompt
+// tokens.
 func compareLoad(a, b *Candidate) int {
 	switch {
 	case a.Weight != b.Weight && a.weighted() != b.weighted():

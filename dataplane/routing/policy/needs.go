@@ -1,19 +1,15 @@
 package policy
 
-// Needs says what a policy looks at, so that a router need not find out more.
+// Needs are the facts that a policy uses, so that a router need not find others.
 type Needs uint8
 
-// What a policy may look at beside load.
+// The facts beside load.
 const (
-	// NeedsOverlap is Cached, Predicted and what is of Cached: what ranks hold of the prompt.
+	// NeedsOverlap is Cached, Host, Disk and Predicted: the part of the prompt that ranks hold.
 	NeedsOverlap Needs = 1 << iota
-	// NeedsTokens asks for the overlap as exact as it can be had: the prompt's token ids are worth a question, and KV
-	// events are believed before anything else. Without it, what answers told is enough.
+	// NeedsTokens asks for exact overlap: the prompt's token ids are worth a request to a
+	// tokenizer, and KV events precede other sources. Without it, overlap by answers is enough.
 	NeedsTokens
-	// NeedsPrefix is Request.Prefix.
-	NeedsPrefix
-	// NeedsFamily is Request.Prefix, of a length that package family finds.
-	NeedsFamily
 )
 
 // Has reports whether all of other is needed.
@@ -22,7 +18,7 @@ func (n Needs) Has(other Needs) bool { return n&other == other }
 // Needs implements Policy.
 func (KV) Needs() Needs { return NeedsOverlap | NeedsTokens }
 
-// Needs implements Policy: its source keeps an approximate tree of text, and so does it.
+// Needs implements Policy: its source keeps an approximate tree of text.
 func (Approx) Needs() Needs { return NeedsOverlap }
 
 // Needs implements Policy.
@@ -33,12 +29,6 @@ func (Staleness) Needs() Needs { return NeedsOverlap | NeedsTokens }
 
 // Needs implements Policy.
 func (LMetric) Needs() Needs { return NeedsOverlap | NeedsTokens }
-
-// Needs implements Policy.
-func (PrefixHash) Needs() Needs { return NeedsPrefix }
-
-// Needs implements Policy.
-func (DualMap) Needs() Needs { return NeedsOverlap | NeedsTokens | NeedsFamily }
 
 // Needs implements Policy.
 func (RoundRobin) Needs() Needs { return 0 }

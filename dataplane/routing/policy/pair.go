@@ -2,97 +2,94 @@ package policy
 
 import "math"
 
-// Link is what moving a prompt's KV between two ranks costs, in seconds a token.
+// Link is the transfer time of a prompt's KV between two ranks, in seconds per token.
 type Link struct {
 	Same  float64 // both on one node
 	Other float64 // on two
 }
 
-// UsualLink stands in where no speed is known: 128 KiB a token (8 KV heads of 128 in 32 layers, 16 bits) at 50 GB/s within a
-// node and 12.5 GB/s, a 100 Gb/s card, between nodes.
+// UsualLink is the link where no speed is known: 128 KiB per token (8 KV heads of 128 in 32
+// layers, 16 bits) at 50 GB/s within a node and 12.5 GB/s, a 100 Gb/s card, between nodes.
 var UsualLink = Link{Same: 2.6e-6, Other: 10.5e-6}
 
-// Legs are the ranks that a pair is chosen from. Of a decode candidate, Cached are leading prompt tokens that need not be
-// sent to it, and Used counts what was promised to requests on their way.
-type Legs struct {
+// PairCandidates are the ranks that a pair is chosen from. Of a decode candidate, Cached are
+// leading prompt tokens that need no transfer, and Used includes tokens promised to requests on
+// their way.
+type PairCandidates struct {
 	Prefill, Decode []Candidate
-	// PrefillNodes and DecodeNodes number the node of each candidate, from 0 without large gaps.
+	// PrefillNodes and DecodeNodes number the node of each candidate, from 0 without large
+	// gaps.
 	PrefillNodes, DecodeNodes []uint32
 	Link                      Link
-	// Links, if set, has what was measured between the places of candidates, which comes before Link; Bytes is what KV takes of a token, 0
-	// is UsualBytes.
+	// Links, if set, has the measured links between the places of candidates, which precede
+	// Link; Bytes is the KV bytes of a token, 0 for UsualBytes.
 	Links                       *Links
 	PrefillPlaces, DecodePlaces []uint32
 	Bytes                       float64
 }
 
-// DecodeCost is what the kv policy expects of a decode rank, in seconds.
+// DecodeCost is the cost of a decode rank by the kv policy, in seconds.
 type DecodeCost struct {
-	Transfer float64 `json:"transfer"` // of what the rank lacks of the prompt's KV
-	Room     float64 `json:"room"`     // until running requests have given enough KV pages and a place in the batch back
+	Transfer float64 `json:"transfer"` // of the prompt's KV that the rank lacks
+	Room     float64 `json:"room"`     // until running requests have freed pages and a place
 	Step     float64 `json:"step"`     // that the answer takes longer for those decoded beside it
 }
 
 // Total is the sum that the choice is made by.
 func (c DecodeCost) Total() float64 { return c.Transfer + c.Room + c.Step }
 
-// TTFT is what the leg adds to the time to the first token.
+// TTFT is the decode leg's part of the time to first token.
 func (c DecodeCost) TTFT() float64 { return c.Transfer + c.Room }
 
 const (
-	// stepSeconds is what a full batch adds to an answer of 350 tokens, the mean that poolSeconds is by: a step takes 30 ms there
-	// and about half of that in an empty one, which reads the weights only. KV that is read and requests that are computed each
-	// make half of the difference.
+	// stepSeconds is the delay of an answer of 350 tokens in a full batch: a step takes 30 ms
+	// there and about half of that in an empty one, which reads the weights only. KV reads and
+	// running requests each make half of the difference.
 	stepSeconds = 5.0
-	// usualMost stands for the requests that a decode rank runs at once where it has not said.
+	// usualMost is the batch size of a decode rank that has told none.
 	usualMost = 256
-	// tieSeconds is the difference in cost below which two decode ranks are equal: half of what a request adds to a batch of
-	// usualMost, and less than the jitter of a step.
+	// tieSeconds is the difference in cost below which two decode ranks are equal: half the
+	// delay of a request in a batch of usualMost, and less than the jitter of a step.
 	tieSeconds = 0.005
 )
 
-// prefillKV is the kv policy for prefill ranks. They run no decode steps that a prompt could wait for, and requests leave
-// them as fast as prompts are computed, which the queue tells: a pool there is not kept for the seconds of an answer.
+// prefillKV is the kv policy for prefill ranks. They run no decode steps that a prompt could
+// wait for, and free their pool as fast as prompts are computed, which the queue term has.
 func prefillKV(p KV) KV {
 	p.Without |= TermBatch | TermPool
 	return p
 }
 
-// PickPair picks a prefill and a decode rank; their costs are each's own.
+// PickPair picks a prefill and a decode rank; each has its own cost.
 //
-// For kv it is the pair with the least sum of the prefill's predicted time, the transfer and the decode's cost, near-ties at
-// random: other links to other nodes make a prefill rank worth what the best decode rank for it is. It takes the time of
-// P + D candidates, not of P × D, since a link has one of two speeds; where links were measured, of nodes with prefill ranks × D. A broken
-// link holds its pairs back. Other policies pick both by themselves, and the decode rank anew where the link is broken.
-func PickPair(p Policy, req Request, l *Legs) (prefill, decode Choice) {
+// The kv policy picks the pair with the lowest sum of predicted prefill time, transfer and
+// decode cost, near-ties at random: links to other nodes make a prefill rank worth as much as
+// the best decode rank for it. It takes the time of P + D candidates, not of P x D, since a
+// link has one of two speeds; with measured links, of nodes with prefill ranks x D. A broken
+// link costs its pairs brokenSeconds. Other policies pick both ranks apart, and another decode
+// rank where the link is broken.
+func PickPair(p Policy, req Request, l *PairCandidates) (prefill, decode Choice) {
 	kv, ok := Unwrap(p).(KV)
 	if !ok {
 		second := req
-		second.Seed = mix(req.Seed) // else a drawn prefill rank would have one decode rank
+		second.Seed = mix(req.Seed) // else a drawn prefill rank would always have the same decode rank
 		prefill, decode = p.Pick(req, l.Prefill), Unwrap(p).Pick(second, l.Decode)
 		return prefill, l.around(prefill.Index, decode)
 	}
-	if max(len(l.Prefill), len(l.Decode)) > fewScores {
-		return pickPairOfMany(p, prefillKV(kv), &req, l)
-	}
 	var m pairRoom
-	return pickPair(p, prefillKV(kv), m.first[:0], m.after[:0], m.onward[:0], m.nodes[:0], &req, l)
+	first, after := grow(m.first[:0], len(l.Prefill)), grow(m.after[:0], len(l.Decode))
+	return pickPair(p, prefillKV(kv), first, after, grow(m.onward[:0], len(l.Prefill)), m.nodes[:0], &req, l)
 }
 
-// pairRoom is memory for a choice among few ranks: their numbers of nodes are small, but those of other ranks are among them.
+// pairRoom is memory for a choice among pairs. Numbers of nodes are small, but there are nodes
+// of other ranks among them.
 type pairRoom struct {
-	first, after, onward [fewScores]float64
-	nodes                [4 * fewScores]float64
-}
-
-// pickPairOfMany has the room for a large fleet, which takes longer to clear than to choose among a few.
-func pickPairOfMany(p Policy, kv KV, req *Request, l *Legs) (prefill, decode Choice) {
-	var first, after, onward, nodes [mostScores]float64
-	return pickPair(p, kv, first[:0], after[:0], onward[:0], nodes[:0], req, l)
+	first, after, onward [stackScores]float64
+	nodes                [4 * stackScores]float64
 }
 
 // pickPair appends to first, after, onward and nodes, which are empty memory.
-func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Request, l *Legs) (prefill, decode Choice) {
+func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Request, l *PairCandidates) (prefill, decode Choice) {
 	costs := decodeScores(after, req, l.Decode)
 	prefill = pickPrefill(p, kv, first, onward, nodes, costs, req, l)
 	for j := range costs {
@@ -105,11 +102,11 @@ func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Reque
 	return prefill, lowest(costs, mix(req.Seed), tie, "least of transfer, wait for room and time beside its batch")
 }
 
-// pickPrefill picks the prefill rank of the best pair. after are the decode ranks' costs without the transfer; first, onward and
-// nodes are memory.
-func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Request, l *Legs) Choice {
+// pickPrefill picks the prefill rank of the best pair. after are the decode ranks' costs
+// without the transfer; first, onward and nodes are memory.
+func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Request, l *PairCandidates) Choice {
 	if _, sticky := p.(Sticky); sticky {
-		if i := home(req, l.Prefill); i >= 0 {
+		if i := sessionRank(req, l.Prefill); i >= 0 {
 			return Choice{Index: i, Cost: float64(l.Prefill[i].InFlight), Why: "its session's rank"}
 		}
 	}
@@ -133,8 +130,9 @@ func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Re
 	return choice
 }
 
-// onward appends, for each prefill candidate, the least cost of a decode rank for it, transfer included.
-func (l *Legs) onward(dst, nodes, after []float64, tokens int) []float64 {
+// onward appends, for each prefill candidate, the lowest cost of a decode rank for it, transfer
+// included.
+func (l *PairCandidates) onward(dst, nodes, after []float64, tokens int) []float64 {
 	if l.Links != nil {
 		return l.onwardByPlace(dst, nodes, after, tokens)
 	}
@@ -145,8 +143,9 @@ func (l *Legs) onward(dst, nodes, after []float64, tokens int) []float64 {
 	return dst
 }
 
-// onwardByPlace looks at all decode candidates once for each place that has prefill ranks; places is memory for what was found.
-func (l *Legs) onwardByPlace(dst, places, after []float64, tokens int) []float64 {
+// onwardByPlace compares all decode candidates once for each place with prefill ranks; places
+// is memory for the results.
+func (l *PairCandidates) onwardByPlace(dst, places, after []float64, tokens int) []float64 {
 	for i, place := range l.PrefillPlaces {
 		for len(places) <= int(place) {
 			places = append(places, -1)
@@ -164,11 +163,10 @@ func (l *Legs) onwardByPlace(dst, places, after []float64, tokens int) []float64
 	return dst
 }
 
-// reach returns what lets a prefill rank be judged by one comparison instead of one for each decode rank: a link has one of
-// two speeds, so the best decode rank for it is either the best of all over the slower one or the best of its own node.
-//
-// It returns the least cost of a decode rank, transfer included, over any link and, by node, over a node's own.
-func (l *Legs) reach(nodes, after []float64, tokens float64) (other float64, same []float64) {
+// reach returns the lowest cost of a decode rank, transfer included, over any link and, by
+// node, over the links of that node. A link has one of two speeds, so the best decode rank for
+// a prefill rank is one of these two.
+func (l *PairCandidates) reach(nodes, after []float64, tokens float64) (other float64, same []float64) {
 	last := uint32(0)
 	for _, n := range l.PrefillNodes {
 		last = max(last, n)
@@ -187,21 +185,23 @@ func (l *Legs) reach(nodes, after []float64, tokens float64) (other float64, sam
 	return other, nodes
 }
 
-// around returns another decode rank where the link to the chosen one is broken: the next whose link is not, or the chosen one.
-func (l *Legs) around(prefill int, decode Choice) Choice {
+// around returns another decode rank where the link to the chosen one is broken: the next one
+// with a link that is not, or the chosen one.
+func (l *PairCandidates) around(prefill int, decode Choice) Choice {
 	if l.Links == nil || !l.Broken(prefill, decode.Index) {
 		return decode
 	}
 	for k := 1; k < len(l.Decode); k++ {
 		if j := (decode.Index + k) % len(l.Decode); !l.Broken(prefill, j) {
-			return Choice{Index: j, Cost: float64(l.Decode[j].InFlight), Why: "the next, for the link to the first choice is broken"}
+			return Choice{Index: j, Cost: float64(l.Decode[j].InFlight), Why: "the next, because the link to the first choice is broken"}
 		}
 	}
 	return decode
 }
 
-// DecodeCosts appends the terms of each decode candidate's cost to dst, with the transfer from that prefill candidate.
-func DecodeCosts(dst []DecodeCost, req Request, l *Legs, prefill int) []DecodeCost {
+// DecodeCosts appends the terms of each decode candidate's cost to dst, with the transfer from
+// that prefill candidate.
+func DecodeCosts(dst []DecodeCost, req Request, l *PairCandidates, prefill int) []DecodeCost {
 	f := survey(l.Decode)
 	for j := range l.Decode {
 		c := &l.Decode[j]
@@ -221,8 +221,8 @@ func decodeScores(dst []float64, req *Request, candidates []Candidate) []float64
 	return dst
 }
 
-// decodeCost is what does not hang on the prefill rank. A pool of unknown size counts as full as the batch: what a rank has
-// not told must not make it look empty.
+// decodeCost is the part of a decode rank's cost that does not depend on the prefill rank. A
+// pool of unknown size counts as full as the batch, so that a silent rank does not look empty.
 func decodeCost(f *fleet, req *Request, c *Candidate) (room, step float64) {
 	if c.Pool > 0 || c.Most > 0 {
 		room = roomWait(f, c, max(float64(req.Tokens-c.Cached), 0)+float64(req.Output)) / c.share()
@@ -236,7 +236,7 @@ func decodeCost(f *fleet, req *Request, c *Candidate) (room, step float64) {
 		pool = float64(c.Used) / float64(c.Pool)
 	}
 	step = stepSeconds / 2 * (batch + pool)
-	if c.slowed() { // all of the step is slower, what an empty batch takes too
+	if c.slowed() { // all of the step is slower, also of an empty batch
 		step = (stepSeconds+step)/c.Weight - stepSeconds
 	}
 	return room, step
@@ -247,8 +247,9 @@ func PrefillCosts(dst []Cost, p KV, req Request, candidates []Candidate) []Cost 
 	return prefillKV(p).Costs(dst, req, candidates)
 }
 
-// PrefillScores appends what kv compares of each prefill candidate to dst: its cost, and that of the best decode rank for it.
-func PrefillScores(dst []float64, p KV, req Request, l *Legs) []float64 {
+// PrefillScores appends the numbers that kv compares of each prefill candidate: its cost, and
+// the cost of the best decode rank for it.
+func PrefillScores(dst []float64, p KV, req Request, l *PairCandidates) []float64 {
 	from := len(dst)
 	dst = prefillKV(p).scores(dst, &req, l.Prefill)
 	for i, least := range l.onward(nil, nil, decodeScores(nil, &req, l.Decode), req.Tokens) {

@@ -19,7 +19,7 @@ func TestPickPairDoesNotAllocate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req := policy.Request{Tokens: 1000, Seed: 1, Prefix: 7}
+		req := policy.Request{Tokens: 1000, Seed: 1}
 		if n := testing.AllocsPerRun(100, func() {
 			prefill, decode := policy.PickPair(p, req, l)
 			policy.Alone(p, req, alone, 0, l, prefill.Index, decode.Index, 256)

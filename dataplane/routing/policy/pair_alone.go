@@ -1,17 +1,18 @@
 package policy
 
-// Alone says why the aggregated candidate of index at should have a request that a pair could have, or "" where the pair
-// should.
+// Alone returns the reason to give a request to the aggregated candidate of index at instead of
+// a pair, or "" for the pair.
 //
-// What it would compute there of fewer than least tokens is not worth a pair: it delays those decoded there by less than the
-// handshake and the transfer delay the request. It is left to the pair where it would have to wait for running requests to
-// end. Longer prompts go where the first token comes first.
-func Alone(p Policy, req Request, aggregated []Candidate, at int, l *Legs, prefill, decode, least int) string {
+// Fewer than least tokens to compute are not worth a pair: they delay the decoding there by
+// less than the handshake and the transfer delay the request. They go to the pair where they
+// would have to wait for running requests to end. Longer prompts go where the first token comes
+// first.
+func Alone(p Policy, req Request, aggregated []Candidate, at int, l *PairCandidates, prefill, decode, least int) string {
 	if _, sticky := p.(Sticky); sticky {
-		if home(&req, aggregated) == at {
+		if sessionRank(&req, aggregated) == at {
 			return "its session's rank, alone"
 		}
-		if home(&req, l.Prefill) == prefill {
+		if sessionRank(&req, l.Prefill) == prefill {
 			return ""
 		}
 	}
@@ -31,13 +32,14 @@ func Alone(p Policy, req Request, aggregated []Candidate, at int, l *Legs, prefi
 	return ""
 }
 
-// PairTTFT predicts the time to the first token of a pair, in seconds, as Alone does; there may be no aggregated candidates.
-func PairTTFT(kv KV, req Request, aggregated []Candidate, l *Legs, prefill, decode int) float64 {
+// PairTTFT predicts the time to first token of a pair, in seconds, as Alone does; there may be
+// no aggregated candidates.
+func PairTTFT(kv KV, req Request, aggregated []Candidate, l *PairCandidates, prefill, decode int) float64 {
 	_, g := sameRates(aggregated, l.Prefill)
 	return pairTTFT(kv, &g, &req, l, prefill, decode)
 }
 
-func pairTTFT(kv KV, f *fleet, req *Request, l *Legs, prefill, decode int) float64 {
+func pairTTFT(kv KV, f *fleet, req *Request, l *PairCandidates, prefill, decode int) float64 {
 	d, c := survey(l.Decode), &l.Decode[decode]
 	first := prefillKV(kv)
 	cost := first.cost(f, req, &l.Prefill[prefill])
@@ -45,8 +47,8 @@ func pairTTFT(kv KV, f *fleet, req *Request, l *Legs, prefill, decode int) float
 	return cost.TTFT() + room + l.transfer(prefill, decode, req.Tokens)
 }
 
-// sameRates surveys two groups that are compared. Where no rank of one has told its speed, the other's stands in: what stands
-// in for both could be far from it.
+// sameRates surveys two groups that are compared. Where no rank of one has told its speed, the
+// other's counts for both.
 func sameRates(a, b []Candidate) (f, g fleet) {
 	f, g = survey(a), survey(b)
 	switch knownA, knownB := anyRate(a), anyRate(b); {

@@ -12,8 +12,8 @@ import (
 )
 
 // legs are that many idle ranks of each role, all on one node.
-func legs(prefill, decode int) *policy.Legs {
-	l := &policy.Legs{
+func legs(prefill, decode int) *policy.PairCandidates {
+	l := &policy.PairCandidates{
 		Prefill: make([]policy.Candidate, prefill), Decode: make([]policy.Candidate, decode),
 		PrefillNodes: make([]uint32, prefill), DecodeNodes: make([]uint32, decode), Link: policy.UsualLink,
 	}
@@ -69,32 +69,32 @@ func TestPickPair(t *testing.T) {
 	kv := policy.KV{Options: policy.Defaults}
 	tests := []struct {
 		name            string
-		change          func(l *policy.Legs)
+		change          func(l *policy.PairCandidates)
 		prefill, decode int
 	}{
-		{"the cache decides the prefill", func(l *policy.Legs) { l.Prefill[1].Cached = 900; l.Decode[0].Used = 50_000 }, 1, 1},
-		{"the queue too", func(l *policy.Legs) { l.Prefill[1].Pending = 5000; l.Decode[1].InFlight = 20 }, 0, 0},
-		{"requests at a prefill rank delay nothing by themselves", func(l *policy.Legs) {
+		{"the cache decides the prefill", func(l *policy.PairCandidates) { l.Prefill[1].Cached = 900; l.Decode[0].Used = 50_000 }, 1, 1},
+		{"the queue too", func(l *policy.PairCandidates) { l.Prefill[1].Pending = 5000; l.Decode[1].InFlight = 20 }, 0, 0},
+		{"requests at a prefill rank delay nothing by themselves", func(l *policy.PairCandidates) {
 			l.Prefill[0].InFlight, l.Prefill[0].Most, l.Prefill[0].Cached = 50, 10, 100
 			l.Decode[0].Used = 50_000
 		}, 0, 1},
-		{"reserved tokens count", func(l *policy.Legs) { l.Prefill[0].Cached = 500; l.Decode[1].Used = 3000 }, 0, 0},
-		{"a prefix that is held is not sent again", func(l *policy.Legs) {
+		{"reserved tokens count", func(l *policy.PairCandidates) { l.Prefill[0].Cached = 500; l.Decode[1].Used = 3000 }, 0, 0},
+		{"a prefix that is held is not sent again", func(l *policy.PairCandidates) {
 			l.Link = policy.Link{Same: 1e-3, Other: 1e-3}
 			l.Prefill[0].Cached, l.Decode[1].Cached = 500, 900
 		}, 0, 1},
-		{"the near decode rank", func(l *policy.Legs) {
+		{"the near decode rank", func(l *policy.PairCandidates) {
 			l.Link.Other = 1e-4
 			l.Prefill[1].Cached = 500
 			l.PrefillNodes[1], l.DecodeNodes[1] = 1, 1
 		}, 1, 1},
-		{"the prefill rank near a free decode rank", func(l *policy.Legs) {
+		{"the prefill rank near a free decode rank", func(l *policy.PairCandidates) {
 			l.Link.Other = 1e-3 // a second for the prompt
 			l.Prefill[0].Cached = 300
 			l.PrefillNodes[1], l.DecodeNodes[1] = 1, 1
 			l.Decode[0].Used, l.Decode[0].InFlight = 99_000, 90
 		}, 1, 1},
-		{"a far one where the near one is full", func(l *policy.Legs) {
+		{"a far one where the near one is full", func(l *policy.PairCandidates) {
 			l.Prefill[0].Cached = 900
 			l.PrefillNodes[1], l.DecodeNodes[1] = 1, 1
 			l.Decode[0].Used = 99_900
@@ -115,7 +115,7 @@ func TestPickPair(t *testing.T) {
 }
 
 // measure gives legs links that were measured, some of them broken and some places unknown.
-func measure(rnd *rand.Rand, l *policy.Legs) {
+func measure(rnd *rand.Rand, l *policy.PairCandidates) {
 	const places = 5
 	l.Links = policy.NewLinks(places)
 	for from := range uint32(places) {
@@ -141,7 +141,7 @@ func measure(rnd *rand.Rand, l *policy.Legs) {
 	}
 }
 
-// What is found in P + D steps is what a look at all P × D pairs finds.
+// The choice in P + D steps is the choice among all P x D pairs.
 func TestPickPairIsTheBestOfAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	some := func(n int64) int64 { return rnd.Int64N(n) * rnd.Int64N(2) }
@@ -184,7 +184,7 @@ func TestPickPairIsTheBestOfAll(t *testing.T) {
 	}
 }
 
-// Equal ranks share what comes, and the same seed repeats a choice, whatever the policy.
+// Equal ranks share the requests, and the same seed repeats a choice, with any policy.
 func TestPickPairTies(t *testing.T) {
 	for _, name := range policy.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestPickPairTies(t *testing.T) {
 			l := legs(4, 4)
 			var prefills, decodes [4]int
 			for i := range 4000 {
-				req := policy.Request{Tokens: 1000, Seed: uint64(i), Turn: uint64(i), Prefix: uint64(i)*0x9e3779b97f4a7c15 + 1}
+				req := policy.Request{Tokens: 1000, Seed: uint64(i), Turn: uint64(i)}
 				prefill, decode := policy.PickPair(p, req, l)
 				again, second := policy.PickPair(p, req, l)
 				require.Equal(t, []policy.Choice{prefill, decode}, []policy.Choice{again, second})
@@ -246,7 +246,7 @@ func TestAlone(t *testing.T) {
 		p     policy.Policy
 		req   policy.Request
 		alone policy.Candidate
-		pair  func(l *policy.Legs)
+		pair  func(l *policy.PairCandidates)
 		want  string
 	}{
 		{"short", kv, policy.Request{Tokens: 200}, policy.Candidate{Rate: 1000}, nil, "alone: what it lacks is too short for a pair"},
@@ -255,10 +255,10 @@ func TestAlone(t *testing.T) {
 		{"short, but there is no room", kv, policy.Request{Tokens: 200}, policy.Candidate{Rate: 1000, Most: 4, InFlight: 8}, nil, ""},
 		{"short, with other policies", policy.RoundRobin{}, policy.Request{Tokens: 200}, policy.Candidate{Rate: 1000}, nil, "alone: what it lacks is too short for a pair"},
 		{"long, a free pair", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000, Pending: 1000}, nil, ""},
-		{"long, a free worker", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000}, func(l *policy.Legs) { l.Prefill[0].Pending = 500 }, "alone: its first token comes before a pair's"},
-		{"long, no room to decode", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000}, func(l *policy.Legs) { l.Decode[0].Used = 100_000 }, "alone: its first token comes before a pair's"},
+		{"long, a free worker", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000}, func(l *policy.PairCandidates) { l.Prefill[0].Pending = 500 }, "alone: its first token comes before a pair's"},
+		{"long, no room to decode", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000}, func(l *policy.PairCandidates) { l.Decode[0].Used = 100_000 }, "alone: its first token comes before a pair's"},
 		{"its speed is not known: as a pair's", kv, policy.Request{Tokens: 1000}, policy.Candidate{Pending: 100}, nil, ""},
-		{"the transfer decides", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000}, func(l *policy.Legs) { l.Prefill[0].Cached = 1 }, "alone: its first token comes before a pair's"},
+		{"the transfer decides", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000}, func(l *policy.PairCandidates) { l.Prefill[0].Cached = 1 }, "alone: its first token comes before a pair's"},
 		{"a session's rank", policy.Sticky{Policy: kv}, policy.Request{Tokens: 1000, Home: 7}, policy.Candidate{ID: 7, Rate: 1000, Pending: 1000}, nil, "its session's rank, alone"},
 		{"a session's prefill rank", policy.Sticky{Policy: kv}, policy.Request{Tokens: 100, Home: 1}, policy.Candidate{ID: 7, Rate: 1000}, nil, ""},
 	}

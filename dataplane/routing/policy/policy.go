@@ -7,46 +7,44 @@ import (
 	"strings"
 )
 
-// Request is what a policy knows of a request.
+// Request is the part of a request that policies use.
 type Request struct {
 	Tokens int    // prompt tokens, or an estimate of them when Exact is false
 	Exact  bool   // the prompt's token ids are known
 	Turn   uint64 // number of this request among all, for taking turns
 	Seed   uint64 // random, for ties and samples
 	Output int    // tokens that the answer is expected to have; 0 is unknown
-	// Prefix is a hash of the prompt's first tokens, for policies that choose by it; 0 is unknown. smg hashes 256 tokens;
-	// DualMap wants it longer where more prompts share it than one rank can carry: package family.
-	Prefix uint64
 	Home   uint64 // ID of the candidate that has the request's session, for [Sticky]; 0 is none
-	Stored bool   // some candidates may have a Tier or Remote; they are not looked at without it
+	Stored bool   // some candidates may have a Tier or Remote, which are ignored without it
 }
 
-// Candidate is one rank that could take the request. A zero is "unknown" wherever a count of zero says nothing else, and
-// a policy that lacks a fact decides by the others.
+// Candidate is one rank that could take the request. A zero is unknown unless a count of zero
+// has a meaning; a policy without a fact decides by the others.
 type Candidate struct {
 	Cached int // prompt tokens expected in the rank's cache, at most Tokens-1
-	// Predicted is the part of the prompt that the rank will hold, if it does not
-	// already, once it is done with the prompts it has.
+	// Predicted is the part of the prompt that the rank holds or will hold when the requests in
+	// flight there are done.
 	Predicted int
 	Host      int   // of Cached, those that are not on the GPU and must be copied there
 	Disk      int   // of Host, those that are not in host memory either
-	Pending   int64 // prompt tokens dispatched to the rank and not yet prefilled; [Backlog] follows them
+	Pending   int64 // prompt tokens sent to the rank and not prefilled yet; see [Backlog]
 	InFlight  int64 // requests dispatched to the rank and not ended
-	Waiting   int64 // of InFlight, those whose answer has not begun
+	Waiting   int64 // of InFlight, requests without a first token
 
-	Rate float64 // prompt tokens that the rank prefills a second; [Speed] learns it
+	Rate float64 // prompt tokens that the rank prefills per second; see [Speed]
 	Pool int64   // tokens of its KV pool
 	Used int64   // of Pool, those of running requests: they cannot be evicted
-	Most int64   // requests that it runs at once
-	Tree int64   // tokens that the rank is believed to hold
-	Age  float64 // seconds since the rank told anything of its state
-	ID   uint64  // names the rank to policies that hash; 0 stands for its place among the candidates
+	Most int64   // requests that it runs at once: its largest batch
+	Tree int64   // tokens of the rank in the approximate index
+	Age  float64 // seconds since the rank's last report or event
+	ID   uint64  // of the rank, for Sticky; the same in every router
 
-	Weight float64 // share of its speed that the rank has left, by the facts about its GPUs; 0 stands for 1
+	Weight float64 // remaining share of the rank's speed by facts about GPUs; 0 is 1
 	Full   float64 // of a rank with a Weight below 1, its Rate before
 
-	// Tier are the prompt's tokens behind Cached that the KV tier of the rank's node holds, Remote those behind these that a peer's holds;
-	// TierTime and RemoteTime are the seconds until they would be there. Narrow, for a choice among 1,000 ranks waits for memory.
+	// Tier are the prompt's tokens behind Cached in the KV tier of the rank's node, Remote
+	// those behind these in a peer's; TierTime and RemoteTime are the seconds until they would
+	// be there. They are narrow: a choice among 1,000 ranks waits for memory.
 	Tier, Remote         int32
 	TierTime, RemoteTime float32
 }
@@ -55,7 +53,7 @@ type Candidate struct {
 type Choice struct {
 	Index int     // into the candidates
 	Cost  float64 // of the winner, in the policy's own unit; lower is better
-	Why   string  // constant words, for people
+	Why   string  // constant words: the reason of the choice
 }
 
 // Policy picks one of at least one candidates.
@@ -65,19 +63,19 @@ type Policy interface {
 	Needs() Needs
 }
 
-// Options are the knobs that some policies have.
+// Options are the settings of policies.
 type Options struct {
-	OverlapWeight float64 // kv, dynamo: worth of a cached token in prefill tokens; 1 is its true cost
+	OverlapWeight float64 // kv, dynamo: value of a cached token; 1 is its true cost
 	Temperature   float64 // kv, dynamo: 0 takes the cheapest, above it a softmax over costs
-	Interval      float64 // staleness: seconds between reports of a rank; 0 is 5, the slowest that its source has
-	Objective     float64 // dualmap: the time to first token in seconds that affinity may not endanger; 0 is 2
+	Interval      float64 // staleness: seconds between reports; 0 is 5, its source's slowest
 	Without       Terms   // kv: terms of the cost to leave out
-	// Replica is this router's number, from 0, among Replicas that choose among the same candidates, in the same order; kv only.
+	// Replica is this router's number, from 0, among Replicas that choose among the same
+	// candidates in the same order; kv only.
 	Replica, Replicas int
 }
 
-// Defaults are the options that need no tuning: a cached token is worth the
-// prefill that it saves, and the cheapest candidate wins.
+// Defaults are the options that need no tuning: a cached token is worth the prefill that it
+// saves, and the cheapest candidate wins.
 var Defaults = Options{OverlapWeight: 1}
 
 // ErrUnknown is a policy name that does not exist.
@@ -89,8 +87,6 @@ var makers = map[string]func(Options) Policy{
 	"dynamo":       func(o Options) Policy { return Dynamo{Options: o} },
 	"staleness":    func(o Options) Policy { return Staleness{Options: o} },
 	"lmetric":      func(Options) Policy { return LMetric{} },
-	"prefix-hash":  func(Options) Policy { return PrefixHash{} },
-	"dualmap":      func(o Options) Policy { return DualMap{Options: o} },
 	"round-robin":  func(Options) Policy { return RoundRobin{} },
 	"random":       func(Options) Policy { return Random{} },
 	"least-load":   func(Options) Policy { return LeastLoad{} },
@@ -116,7 +112,8 @@ func Names() []string {
 	return names
 }
 
-// uncached returns the tokens that a candidate would compute. What is in the making costs its wait, which Pending counts.
+// uncached returns the tokens that a candidate would compute. Predicted tokens cost their wait,
+// which Pending counts.
 func uncached(req *Request, c *Candidate) int {
 	return max(req.Tokens-max(c.Cached, c.Predicted), 0)
 }

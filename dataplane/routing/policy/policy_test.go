@@ -40,9 +40,9 @@ func TestKVPick(t *testing.T) {
 	}
 }
 
-// A policy of highest overlap alone sends a trace whose requests share their
-// first block to one worker. Here each request shares only its first block and
-// none ends: the load must spread all the same.
+// A policy of highest overlap alone sends requests with a common first block to one worker.
+// Here each request shares only its first block and none ends: the load must spread all the
+// same.
 func TestKVSpreadsRequestsThatShareTheirFirstBlock(t *testing.T) {
 	const workers, requests, tokens, block = 8, 800, 4096, 512
 	p := kv(t, policy.Options{OverlapWeight: 1})

@@ -15,24 +15,30 @@ var (
 	_ scorer = LMetric{}
 )
 
-const (
-	// mostScores is how many scores have room on the stack: of 128 nodes of 8 ranks. Larger fleets cost an allocation.
-	mostScores = 1024
-	// fewScores is enough for most fleets: clearing the room for mostScores takes as long as scoring 30 candidates.
-	fewScores = 64
-)
+// stackScores is the number of scores with room on the stack. Larger fleets cost an allocation:
+// clearing room for 1,024 takes as long as scoring 30 candidates.
+const stackScores = 64
 
-// fleet is what a score needs of all candidates together.
+// grow returns room for n scores.
+func grow(room []float64, n int) []float64 {
+	if n > cap(room) {
+		return make([]float64, 0, n)
+	}
+	return room
+}
+
+// fleet is the facts of all candidates together that a score needs.
 type fleet struct {
 	rate  float64 // mean of the known prefill rates
 	token float64 // 1 / rate: seconds a token
-	later float64 // how many requests, in the mean, are delayed by what is computed anywhere
-	crowd float64 // how much those who come after gain by one of the last places in a batch: the share of ranks with more
+	later float64 // mean number of requests that a computation delays
+	crowd float64 // value of a last place in a batch: the share of ranks with more
 
-	slowed bool // some have lost a part of their speed
+	slowed bool // some candidates have lost a part of their speed
 }
 
-// unknownRate stands for a prefill rate where none is known: of a mid-sized model on one GPU. It scales all costs alike.
+// unknownRate is the prefill rate where none is known: a mid-sized model on one GPU. It scales
+// all costs alike.
 const unknownRate = 10_000
 
 func survey(candidates []Candidate) fleet {
@@ -61,7 +67,7 @@ func survey(candidates []Candidate) fleet {
 	}
 	n := float64(len(candidates))
 	f := fleet{rate: unknownRate, crowd: float64(roomy) / n, slowed: slowed}
-	if making { // those who come after will have a rank to go to: nobody needs to wait for it now
+	if making { // later requests will have a rank with the prompt, and need not wait for it now
 		f.crowd = 0
 	}
 	f.later = laterBase*float64(busy)/n + float64(max(fewest, 0))
@@ -72,7 +78,8 @@ func survey(candidates []Candidate) fleet {
 	return f
 }
 
-// lowest takes one of the scores within tie of the lowest at random, the same one for the same seed.
+// lowest takes one of the scores within tie of the lowest at random, the same one for the same
+// seed.
 func lowest(scores []float64, seed uint64, tie float64, why string) Choice {
 	best := math.Inf(1)
 	for _, s := range scores {
@@ -92,8 +99,8 @@ func lowest(scores []float64, seed uint64, tie float64, why string) Choice {
 	return choice
 }
 
-// sample draws from the softmax of -score / (range × temperature), Dynamo's form: the range makes the temperature
-// independent of the prompt's length.
+// sample draws from the softmax of -score / (range x temperature), Dynamo's form: the range
+// makes the temperature independent of the prompt's length.
 func sample(scores []float64, seed uint64, temperature float64) Choice {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, s := range scores {
@@ -101,7 +108,7 @@ func sample(scores []float64, seed uint64, temperature float64) Choice {
 	}
 	scale := (high - low) * temperature
 	if scale == 0 {
-		scale = 1 // All are equal: any scale gives each the same share.
+		scale = 1 // all are equal
 	}
 	sum := 0.0
 	for _, s := range scores {
@@ -117,10 +124,11 @@ func sample(scores []float64, seed uint64, temperature float64) Choice {
 	return last
 }
 
-// Scores appends each candidate's score to dst, lower is better, for the policies that choose by one: seconds for kv, KV
-// blocks for dynamo, the negated score for staleness, tokens times requests for lmetric. Of others it appends nothing.
+// Scores appends each candidate's score to dst, lower is better, for the policies that choose
+// by one: seconds for kv, KV blocks for dynamo, the negated score for staleness, tokens times
+// requests for lmetric. Other policies have none.
 func Scores(dst []float64, p Policy, req Request, candidates []Candidate) []float64 {
-	switch p := Unwrap(p).(type) { // Not by the interface, through which req would escape.
+	switch p := Unwrap(p).(type) { // not by the interface, through which req would escape
 	case KV:
 		return p.scores(dst, &req, candidates)
 	case Dynamo:

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// naiveFleet is what the oracle knows of all candidates together.
+// naiveFleet is the facts of all candidates together, for the oracle.
 type naiveFleet struct{ rate, later, roomy float64 }
 
 func places(c policy.Candidate) (free float64, scarce bool) {
@@ -54,7 +54,8 @@ func naiveSurvey(all []policy.Candidate) (f naiveFleet) {
 	return f
 }
 
-// naiveCost is the rule in words, for one rank: everything that takes time takes as much longer as the rank is slower.
+// naiveCost is the rule in words, for one rank: everything that takes time takes as much longer
+// as the rank is slower.
 func naiveCost(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	share, rate := 1.0, f.rate
 	if c.Weight > 0 && c.Weight < 1 {
@@ -91,7 +92,7 @@ func naiveCost(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	return cost
 }
 
-// randomFleet has ranks of which some have lost speed, or fetch what they lack.
+// randomFleet has some ranks that have lost speed, or that could fetch.
 func randomFleet(rnd *rand.Rand, n int) []policy.Candidate {
 	some := func(n int64) int64 { return rnd.Int64N(n) * rnd.Int64N(2) }
 	all := make([]policy.Candidate, n)
@@ -110,7 +111,7 @@ func randomFleet(rnd *rand.Rand, n int) []policy.Candidate {
 	return all
 }
 
-// With weights, Pick takes what the rule in words takes.
+// With weights, Pick follows the rule in words.
 func TestKVWithWeightsIsTheRule(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.TermTies}}
@@ -191,7 +192,8 @@ func TestLoadCountsByWeight(t *testing.T) {
 	}
 }
 
-// A pair's decode rank that is slow takes longer for each step, and a prefill rank for the prompt.
+// A pair's decode rank that is slow takes longer for each step, and a prefill rank for the
+// prompt.
 func TestPairsByWeight(t *testing.T) {
 	kv, req := policy.KV{Options: policy.Defaults}, policy.Request{Tokens: 1000, Output: 100}
 	l := legs(2, 2)
@@ -214,14 +216,15 @@ func TestPairsByWeight(t *testing.T) {
 	assert.InDelta(t, 4*room, policy.DecodeCosts(nil, req, whole, 0)[0].Room, 1e-12)
 }
 
-// Exclusions are made before a policy is asked: whatever it is, it picks among those that are left and is never asked of nobody.
+// Exclusions precede the policy: it picks among the remaining candidates, of which there is at
+// least one.
 func TestPoliciesPickAmongTheRest(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	for _, name := range policy.Names() {
 		p := named(t, name, policy.Defaults)
 		for range 200 {
 			all := randomFleet(rnd, 1+rnd.IntN(6))
-			req := policy.Request{Tokens: 5000, Seed: rnd.Uint64(), Turn: rnd.Uint64(), Prefix: rnd.Uint64(), Home: uint64(rnd.IntN(9))}
+			req := policy.Request{Tokens: 5000, Seed: rnd.Uint64(), Turn: rnd.Uint64(), Home: uint64(rnd.IntN(9))}
 			before := slices.Clone(all)
 			got := p.Pick(req, all)
 			require.True(t, got.Index >= 0 && got.Index < len(all), "%s: %+v", name, got)

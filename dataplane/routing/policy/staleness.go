@@ -1,11 +1,12 @@
 package policy
 
-// Staleness is the score of the articles on cluster-level prefix routing that this project's design began from: the overlap
-// as a share of the prompt, trusted less the longer the rank has been silent, against the depth of its queue:
+// Staleness is the score of the articles on cluster-level prefix routing from which this
+// project's design began: the overlap as a share of the prompt, trusted less the longer the
+// rank has been silent, against the depth of its queue:
 //
-//	overlap × f + (1 − f) × 0.5 − 0.01 × queue depth,  f = max(0, 1 − age / (3 × interval))
+//	overlap x f + (1 - f) x 0.5 - 0.01 x queue depth,  f = max(0, 1 - age / (3 x interval))
 //
-// The highest wins. A rank that has been silent for three intervals is as good as half a hit, whoever it is.
+// The highest wins. A rank that has been silent for three intervals counts as half a hit.
 type Staleness struct {
 	Options
 }
@@ -13,8 +14,8 @@ type Staleness struct {
 var _ Policy = Staleness{}
 
 const (
-	staleAfter    = 3    // intervals until nothing is believed
-	staleOverlap  = 0.5  // what is believed then
+	staleAfter    = 3    // intervals until no overlap is trusted
+	staleOverlap  = 0.5  // overlap assumed then
 	depthWeight   = 0.01 // of one request in the queue
 	slowestReport = 5    // seconds: the articles' workers report every 1 to 5 s
 )
@@ -24,8 +25,8 @@ func (Staleness) Name() string { return "staleness" }
 
 // Pick implements Policy.
 func (p Staleness) Pick(req Request, candidates []Candidate) Choice {
-	var room [mostScores]float64
-	return lowest(p.scores(room[:0], &req, candidates), req.Seed, 0, "highest overlap, by its freshness, less queue")
+	var room [stackScores]float64
+	return lowest(p.scores(grow(room[:0], len(candidates)), &req, candidates), req.Seed, 0, "highest overlap, by its freshness, less queue")
 }
 
 // scores are negated: the lowest is the best.

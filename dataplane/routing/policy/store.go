@@ -1,25 +1,30 @@
 package policy
 
-// shelf is a part of a prompt that a candidate could fetch from a KV tier instead of computing it.
-type shelf struct {
+// fetch is a part of a prompt that a candidate could fetch from KV tiers instead of computing
+// it.
+type fetch struct {
 	tokens  float64
 	seconds float64
 }
 
-// stored reports whether there is anything to fetch.
+// stored reports whether there are tokens to fetch.
 func (c *Candidate) stored() bool { return c.Tier|c.Remote != 0 }
 
-// fetched finds what of the prompt is best fetched, where a computed token costs token seconds: nothing, what the node's own tier holds, or
-// that and what comes from a peer. Tokens come in the prompt's order, so the peer's are of no use without the node's own.
+// fetched returns the best part of the prompt to fetch, where a computed token costs token
+// seconds: none, the part in the node's own tier, or that and the part of a peer. Tokens come
+// in the prompt's order, so the peer's are useless without the node's own.
 //
-// So n tokens of b bytes are pulled over a link of s bytes a second where b / s is less than 1 / rate. At 128 KiB a token and 16,000 tokens a
-// second the two are equal at 2.1 GB/s: a prefix of 2 GB, 16,384 tokens, then takes a second either way, and over 12.5 GB/s a sixth of one.
+// So n tokens of b bytes are pulled over a link of s bytes per second where b / s is less than
+// 1 / rate. At 128 KiB a token and 16,000 tokens per second the two are equal at 2.1 GB/s: a
+// prefix of 2 GB, 16,384 tokens, then takes a second either way, and over 12.5 GB/s a sixth of
+// one.
 //
-// Pulls begin when a request comes to a worker, and so go on while it waits in the queue. Counting only what is not hidden behind the queue makes
-// no difference: by replay of the conversation trace within 1 %, and 3 % better where links are five times slower than the prefill.
-func (c *Candidate) fetched(token float64) (best shelf) {
-	own := shelf{float64(c.Tier), float64(c.TierTime)}
-	for _, s := range [...]shelf{own, {own.tokens + float64(c.Remote), own.seconds + float64(c.RemoteTime)}} {
+// Pulls begin when a request reaches a worker, and so go on while it waits in the queue.
+// Counting only the part that the queue does not hide makes no difference: within 1 % by replay
+// of the conversation trace, and 3 % better where links are five times slower than the prefill.
+func (c *Candidate) fetched(token float64) (best fetch) {
+	own := fetch{float64(c.Tier), float64(c.TierTime)}
+	for _, s := range [...]fetch{own, {own.tokens + float64(c.Remote), own.seconds + float64(c.RemoteTime)}} {
 		if s.tokens*token-s.seconds > best.tokens*token-best.seconds {
 			best = s
 		}
@@ -27,24 +32,26 @@ func (c *Candidate) fetched(token float64) (best shelf) {
 	return best
 }
 
-// withStored is tokens for a candidate that could fetch: what it would compute, what copies cost in tokens of prefill, and what is fetched.
-// token is what a token takes to compute, later how many others pay for it.
-func (p *KV) withStored(req *Request, c *Candidate, token, later float64) (compute, copied float64, best shelf) {
+// withStored is tokens for a candidate that could fetch: tokens to compute, the cost of copies
+// in tokens of prefill, and the part to fetch. token is the seconds of a computed token, later
+// the number of other requests that it delays.
+func (p *KV) withStored(req *Request, c *Candidate, token, later float64) (compute, copied float64, best fetch) {
 	compute, copied = p.tokens(req, c)
 	plain := *c
-	plain.Predicted = 0 // what is in the making reaches another length than what is here
+	plain.Predicted = 0 // predicted tokens reach another length than cached ones
 	base, copies := p.tokens(req, &plain)
 	s := c.fetched(token * (1 + later) * p.OverlapWeight)
 	base = max(base-p.OverlapWeight*s.tokens, 0)
 	if base*(1+later)*token+copies*token+s.seconds < compute*(1+later)*token+copied*token {
 		return base, copies, s
 	}
-	return compute, copied, shelf{}
+	return compute, copied, fetch{}
 }
 
-// Fetcher is a policy that reckons with KV tiers.
+// Fetcher is a policy that uses KV tiers.
 type Fetcher interface {
-	// Fetched returns how many tokens of a candidate's Tier and Remote the policy reckons will be fetched and not computed.
+	// Fetched returns the tokens of a candidate's Tier and Remote that the policy expects to be
+	// fetched and not computed.
 	Fetched(req Request, candidates []Candidate, i int) (tier, remote int)
 }
 
@@ -66,7 +73,7 @@ func (p KV) Fetched(req Request, candidates []Candidate, i int) (tier, remote in
 	return tier, int(best.tokens) - tier
 }
 
-// Fetched implements Fetcher: it reckons as the policy that it wraps.
+// Fetched implements Fetcher by the wrapped policy.
 func (p Sticky) Fetched(req Request, candidates []Candidate, i int) (tier, remote int) {
 	if f, ok := p.Policy.(Fetcher); ok {
 		return f.Fetched(req, candidates, i)

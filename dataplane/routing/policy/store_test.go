@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// A prefix of 2 GB, 16,384 tokens of 128 KiB, against computing it at 16,000 tokens a second: fetched over links of more than 2.1 GB/s,
-// computed over slower ones.
+// A prefix of 2 GB, 16,384 tokens of 128 KiB, against computing it at 16,000 tokens a second:
+// fetched over links of more than 2.1 GB/s, computed over slower ones.
 func TestFetchOrCompute(t *testing.T) {
 	const tokens, rate = 16_384, 16_000
 	p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.TermLater}}
@@ -41,7 +41,8 @@ func TestFetchOrCompute(t *testing.T) {
 	}
 }
 
-// naiveStored is the least cost of all that can be done with what is here and what can be fetched.
+// naiveStored is the lowest cost among all combinations of cached, predicted and fetched
+// tokens.
 func naiveStored(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	without := c
 	without.Tier, without.Remote = 0, 0
@@ -55,8 +56,8 @@ func naiveStored(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	return best
 }
 
-// Whatever is here, in the making, in the node's tier and at a peer: each candidate costs what the best way for it costs, and Pick takes the
-// best candidate.
+// For any cached, predicted and fetchable tokens, each candidate costs its best combination,
+// and Pick takes the best candidate.
 func TestKVWithTiersIsTheBestOfAllWays(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(15, 16))
 	p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.TermTies | policy.TermPool}}
@@ -65,7 +66,7 @@ func TestKVWithTiersIsTheBestOfAllWays(t *testing.T) {
 		all := randomFleet(rnd, 1+rnd.IntN(6))
 		for i := range all {
 			c := &all[i]
-			c.Pool, c.Most, c.Host, c.Disk = 0, 0, 0, 0 // roomWait counts what is computed, too
+			c.Pool, c.Most, c.Host, c.Disk = 0, 0, 0, 0 // roomWait counts computed tokens too
 			if c.Predicted > 0 {
 				c.Predicted = max(c.Predicted, c.Cached)
 			}
@@ -113,19 +114,19 @@ func TestLinksBetween(t *testing.T) {
 }
 
 // place gives legs places and links between them.
-func place(l *policy.Legs, places int, prefill, decode []uint32) {
+func place(l *policy.PairCandidates, places int, prefill, decode []uint32) {
 	l.PrefillPlaces, l.DecodePlaces, l.Links = prefill, decode, policy.NewLinks(places)
 	l.PrefillNodes, l.DecodeNodes = append([]uint32(nil), prefill...), append([]uint32(nil), decode...)
 }
 
 func TestPairsByMeasuredLinks(t *testing.T) {
 	kv, req := policy.KV{Options: policy.Defaults}, policy.Request{Tokens: 8000}
-	two := func() *policy.Legs {
+	two := func() *policy.PairCandidates {
 		l := legs(2, 2)
 		place(l, 4, []uint32{1, 2}, []uint32{3, 4})
 		return l
 	}
-	pick := func(l *policy.Legs) string {
+	pick := func(l *policy.PairCandidates) string {
 		a, b := policy.PickPair(kv, req, l)
 		return fmt.Sprint(a.Index, b.Index)
 	}
@@ -157,13 +158,14 @@ func TestPairsByMeasuredLinks(t *testing.T) {
 	l.Links.Set(2, 3, policy.Hop{Broken: true})
 	for _, name := range policy.Names() {
 		for seed := range uint64(20) {
-			_, decode := policy.PickPair(named(t, name, policy.Defaults), policy.Request{Tokens: 100, Seed: seed, Turn: seed, Prefix: seed}, l)
+			_, decode := policy.PickPair(named(t, name, policy.Defaults), policy.Request{Tokens: 100, Seed: seed, Turn: seed}, l)
 			assert.Equal(t, 1, decode.Index, name)
 		}
 	}
 }
 
-// What is reckoned to be fetched is what the cost was made of: nothing where computing, or a prompt in the making, is cheaper.
+// Fetched agrees with the cost: it is nothing where computing, or a predicted prompt, is
+// cheaper.
 func TestFetchedIsWhatWasCounted(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(19, 20))
 	p := policy.KV{Options: policy.Options{OverlapWeight: 1}}

@@ -11,10 +11,10 @@ import (
 func TestOpenGateDoesNotAllocate(t *testing.T) {
 	g := queue.New(queue.Config{})
 	if n := testing.AllocsPerRun(100, func() {
-		var p queue.Place
+		var p queue.Permit
 		_ = g.Engaged()
-		p.Began(nil)
-		p.Give()
+		p.Dispatched(nil)
+		p.Release()
 	}); n != 0 {
 		t.Errorf("an open gate allocates %v times, want 0", n)
 	}

@@ -5,24 +5,23 @@ import (
 	"math/bits"
 )
 
-// Branch says where a prompt lies in the tree of all prompts: a hash for each of
-// some of its beginnings, the shortest first. Two prompts have so many leading
-// hashes in common as they share beginnings. The beginnings are 1 to 16 units
-// long, then every second one of 32 more, every fourth of 64 more and so on, so
-// that a shared part is known to a sixteenth of its length and a prompt of
-// 128,000 tokens has 143 hashes.
+// Branch is the path of a prompt in the tree of all prompts: hashes of some of its beginnings,
+// the shortest first. Each hash stands for all tokens before it, so two prompts share as many
+// leading hashes as beginnings. The beginnings are 1 to 16 units long, then every second one of
+// 32 more, every fourth of 64 more and so on: a shared part is known to a sixteenth of its
+// length, and a prompt of 128,000 tokens has 143 hashes.
 type Branch []uint64
 
 const (
-	// unitTokens and unitBytes are about the same length of prompt: a page of most engines.
+	// unitTokens and unitBytes are about the same length of prompt: a page of 16 tokens.
 	unitTokens = 16
 	unitBytes  = 64
-	// stepMarks is after how many hashes the distance between two doubles.
-	stepMarks = 16
+	// stepHashes hashes later the distance between two of them doubles.
+	stepHashes = 16
 )
 
-// AppendTokens appends the branch of a prompt of token ids. seed is all that
-// parts the caches of equal prompts: adapter, salt.
+// AppendTokens appends the branch of a prompt of token ids. seed stands for the domain: adapter
+// and cache salt.
 func AppendTokens(dst Branch, seed uint64, ids []uint32) Branch {
 	h, due := seed, 1
 	for unit := 1; unit*unitTokens <= len(ids); unit++ {
@@ -37,7 +36,7 @@ func AppendTokens(dst Branch, seed uint64, ids []uint32) Branch {
 	return dst
 }
 
-// AppendText appends the branch of a prompt that is known as text only.
+// AppendText appends the branch of a prompt without token ids.
 func AppendText(dst Branch, seed uint64, text []byte) Branch {
 	h, due := seed, 1
 	for unit := 1; unit*unitBytes <= len(text); unit++ {
@@ -53,71 +52,23 @@ func AppendText(dst Branch, seed uint64, text []byte) Branch {
 	return dst
 }
 
-// fold takes a word into a hash (a step of splitmix64): 2 ns, on the path of requests that are about to wait.
+// fold mixes a word into a hash (a step of splitmix64) in 2 ns.
 func fold(h, word uint64) uint64 {
 	h = (h ^ word) * 0x9e3779b97f4a7c15
 	return bits.RotateLeft64(h, 29) ^ h>>32
 }
 
-// unitsOf is how many units the n-th hash of a branch, from 1, stands for.
+// unitsOf is the length in units of the beginning of a branch's n-th hash, from 1.
 func unitsOf(n int) int {
 	n--
-	step := n / stepMarks
-	return stepMarks*(1<<step-1) + (n%stepMarks+1)<<step
+	step := n / stepHashes
+	return stepHashes*(1<<step-1) + (n%stepHashes+1)<<step
 }
 
-// tokensAt is about how many tokens n shared hashes stand for.
+// tokensAt is the length in tokens of the beginning that n shared hashes stand for.
 func tokensAt(n int) int {
 	if n == 0 {
 		return 0
 	}
 	return unitsOf(n) * unitTokens
-}
-
-// recentBranches is how many branches of a lane are remembered: as many as the
-// largest usual batch, so that they are what runs there or has just ended.
-const recentBranches = 64
-
-// lane is what one rank was given last.
-type lane struct {
-	recent []Branch // a ring
-	next   int
-	held   map[uint64]int // how many of recent have the hash
-}
-
-func newLane() *lane { return &lane{held: make(map[uint64]int)} }
-
-// depth returns how many leading hashes of b the lane has been given.
-func (l *lane) depth(b Branch) int {
-	n := 0
-	for n < len(b) && l.held[b[n]] > 0 {
-		n++
-	}
-	return n
-}
-
-// add remembers b, and forgets the oldest one when there are enough. gained and
-// lost hear of hashes that the lane did not have, and no longer has.
-func (l *lane) add(b Branch, gained, lost func(h uint64)) {
-	for _, h := range b { // first what comes, so that what stays is never lost
-		if l.held[h]++; l.held[h] == 1 {
-			gained(h)
-		}
-	}
-	if len(l.recent) < recentBranches {
-		l.recent = append(l.recent, b)
-		return
-	}
-	l.remove(l.recent[l.next], lost)
-	l.recent[l.next] = b
-	l.next = (l.next + 1) % recentBranches
-}
-
-func (l *lane) remove(b Branch, lost func(h uint64)) {
-	for _, h := range b {
-		if l.held[h]--; l.held[h] == 0 {
-			delete(l.held, h)
-			lost(h)
-		}
-	}
 }

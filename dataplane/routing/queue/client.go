@@ -1,27 +1,28 @@
 package queue
 
 const (
-	// quantum is what a client may compute, in tokens, before the others have their turn: a second of one node's prefill.
-	// It is how far depth may put one client before another; a smaller one parts branches that several clients share.
+	// quantum is the tokens that a client may compute before the others have their turn: a
+	// second of one node's prefill. Depth may favour a client by as much; a smaller quantum
+	// separates requests of several clients that share a branch.
 	quantum = 16_384
-	// requestTokens is what a request costs its client besides the prompt that is computed for it: its place in the
-	// batch, for an answer of unknown length.
+	// requestTokens is the cost of a request beside its prompt: a place in the batch for an
+	// answer of unknown length.
 	requestTokens = 256
-	// maxClients bounds the clients whose debts are remembered while they have nothing waiting.
+	// maxClients bounds the clients with a debt and without a waiting request.
 	maxClients = 16_384
 )
 
-// client is one of those that share the cluster.
+// client is a user of the cluster, with its turn.
 type client struct {
 	id      uint64
-	credit  int // tokens that it may compute in this turn; negative: a debt of the last request
+	credit  int // tokens left in this turn; negative: a debt of the last request
 	waiting int
 }
 
-// clients are those that wait, and those that have not got their credit back since.
+// clients are the clients with waiting requests or without their full credit.
 type clients map[uint64]*client
 
-// enter counts one more waiting request of a client.
+// enter adds a waiting request.
 func (cs clients) enter(id uint64) *client {
 	c := cs[id]
 	if c == nil {
@@ -32,14 +33,14 @@ func (cs clients) enter(id uint64) *client {
 	return c
 }
 
-// leave counts one less.
+// leave removes a waiting request.
 func (cs clients) leave(c *client) {
 	if c.waiting--; c.waiting == 0 && (c.credit >= quantum || len(cs) > maxClients) {
 		delete(cs, c.id)
 	}
 }
 
-// waiting returns how many requests of a client wait.
+// waiting returns the number of a client's waiting requests.
 func (cs clients) waiting(id uint64) int {
 	if c := cs[id]; c != nil {
 		return c.waiting
@@ -47,7 +48,7 @@ func (cs clients) waiting(id uint64) int {
 	return 0
 }
 
-// refill gives every client a number of quanta; nobody saves up more than one.
+// refill gives every client a number of quanta, up to a credit of one.
 func (cs clients) refill(rounds int) {
 	for id, c := range cs {
 		if c.credit = min(c.credit+rounds*quantum, quantum); c.credit == quantum && c.waiting == 0 {
@@ -56,7 +57,7 @@ func (cs clients) refill(rounds int) {
 	}
 }
 
-// rounds returns how many refills it takes until c has credit.
+// rounds returns the number of refills until c has credit.
 func (c *client) rounds() int {
 	if c.credit > 0 {
 		return 0

@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,11 +15,11 @@ var (
 	ErrClosed = errors.New("queue: closed")
 )
 
-// Lane is a rank as the gate sees it.
-type Lane struct {
-	Key  any // names it; comparable, and cheap to compare
-	DP   int // its data-parallel rank
-	Room int // requests that it can take now; none or fewer: it is full
+// Rank is a rank as the gate sees it.
+type Rank struct {
+	Key  any // comparable
+	DP   int // its data-parallel number
+	Room int // requests that it can take now; 0 or less: it is full
 }
 
 // Config holds the gate's settings; zero fields take the defaults.
@@ -29,43 +28,44 @@ type Config struct {
 	Timeout time.Duration // of each waiting request; default 5 min
 	MaxAge  time.Duration // see Rules; default a sixteenth of Timeout
 	FIFO    bool          // see Rules
-	// Lanes appends the ranks that could take requests for a model, those that are full too. It is called under the gate's
-	// lock and must not block.
-	Lanes func(dst []Lane, model string) []Lane
+	// Ranks appends the ranks that serve a model, full ones too. The gate calls it under its
+	// lock; it must not block.
+	Ranks func(dst []Rank, model string) []Rank
 }
 
 const (
 	defaultMax     = 8192            // a decision among so many takes a tenth of a millisecond
-	defaultTimeout = 5 * time.Minute // half of what the usual clients wait for an answer
+	defaultTimeout = 5 * time.Minute // half of the usual timeout of clients
 	ageShare       = 16              // of Timeout: overdue requests have time for their turn
-	// tickEvery is how soon the gate sees what nobody tells it: a worker that came, went, or can take more.
+	// tickEvery is the time between looks at workers that came, went or can take more.
 	tickEvery = 100 * time.Millisecond
-	// idleTicks is how long a model stays watched after its last full moment. At the edge of being full it would
-	// else forget, many times a second, who was given what.
+	// idleTicks without a full moment end the watch over a model. Without them a model at the
+	// edge of being full would forget many times a second which branches its ranks are in.
 	idleTicks = 10
 )
 
-// Gate lets requests pass while any rank has room, and else makes them wait.
+// Gate admits requests while a rank has room, and makes them wait otherwise.
 type Gate struct {
 	cfg     Config
 	start   time.Time
-	engaged atomic.Bool // some model's ranks are, or just were, all full
+	engaged atomic.Bool // the ranks of a model are full, or were a second ago
 
 	mu       sync.Mutex
-	closed   bool             // guarded by mu, as is all below
-	pools    map[string]*pool // by model: those whose ranks are, or just were, all full
-	tick     *time.Timer      // runs while there are pools
-	lanes    []Lane           // scratch
-	finished Stats            // what no pool counts
+	closed   bool                   // guarded by mu, as is all below
+	models   map[string]*modelQueue // of models with full ranks, now or a second ago
+	tick     *time.Timer            // runs while there are models
+	ranks    []Rank                 // scratch
+	waiters  []*Waiter              // scratch
+	finished Stats                  // counters only
 }
 
-// pool is the queue of one model.
-type pool struct {
-	model string
-	order *Order
-	held  map[any]int // places given for a lane and not used yet
-	drain drain
-	idle  int // ticks without anybody waiting and with room
+// modelQueue is the queue of one model.
+type modelQueue struct {
+	model    string
+	order    *Order
+	reserved map[any]int // by rank: permits that are not used yet
+	drain    drain
+	idle     int // ticks with room and without a waiting request
 }
 
 // New returns a gate. Close it.
@@ -73,51 +73,52 @@ func New(cfg Config) *Gate {
 	cfg.Max = cmp.Or(cfg.Max, defaultMax)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	cfg.MaxAge = cmp.Or(cfg.MaxAge, cfg.Timeout/ageShare)
-	return &Gate{cfg: cfg, start: time.Now(), pools: make(map[string]*pool)}
+	return &Gate{cfg: cfg, start: time.Now(), models: make(map[string]*modelQueue)}
 }
 
 // Engaged reports whether requests have to Enter. It costs one atomic load.
 func (g *Gate) Engaged() bool { return g.engaged.Load() }
 
-// Full tells that a rank for model has no room left: when none has, the gate becomes engaged.
+// Full notes that a rank of a model has no room left. The gate becomes engaged when no rank
+// has.
 func (g *Gate) Full(model string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed || g.pools[model] != nil {
+	if g.closed || g.models[model] != nil {
 		return
 	}
-	g.lanes = g.cfg.Lanes(g.lanes[:0], model)
-	for _, l := range g.lanes {
-		if l.Room > 0 {
+	g.ranks = g.cfg.Ranks(g.ranks[:0], model)
+	for _, r := range g.ranks {
+		if r.Room > 0 {
 			return
 		}
 	}
-	if len(g.lanes) == 0 {
+	if len(g.ranks) == 0 {
 		return
 	}
 	rules := Rules{Max: g.cfg.Max, MaxAge: g.cfg.MaxAge, FIFO: g.cfg.FIFO}
-	g.pools[model] = &pool{model: model, order: NewOrder(rules), held: make(map[any]int)}
+	g.models[model] = &modelQueue{model: model, order: NewOrder(rules), reserved: make(map[any]int)}
 	g.engaged.Store(true)
 	if g.tick == nil {
 		g.tick = time.AfterFunc(tickEvery, g.look)
 	}
 }
 
-// Freed tells that a request has ended. It need not be called while the gate is not engaged.
+// Freed notes the end of a request. It may be left out while the gate is not engaged.
 func (g *Gate) Freed() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, p := range g.pools {
-		g.wakeLocked(p)
+	for _, q := range g.models {
+		g.admitLocked(q)
 	}
 }
 
-// Enter returns when a request for model may be sent: at once while its ranks have room. gone ends the wait when it
-// is closed or has a value. The place must be told what became of it.
-func (g *Gate) Enter(gone <-chan struct{}, model string, w *Waiter) (Place, error) {
-	place, wait, err := g.enter(model, w)
+// Enter returns when a request for model may be sent: at once while its ranks have room. The
+// wait ends early when gone is closed or has a value. The permit must be used or released.
+func (g *Gate) Enter(gone <-chan struct{}, model string, w *Waiter) (Permit, error) {
+	permit, wait, err := g.enter(model, w)
 	if !wait {
-		return place, err
+		return permit, err
 	}
 	timer := time.NewTimer(g.cfg.Timeout)
 	defer timer.Stop()
@@ -125,122 +126,122 @@ func (g *Gate) Enter(gone <-chan struct{}, model string, w *Waiter) (Place, erro
 	select {
 	case <-w.done:
 	case <-gone:
-		return g.leave(place, w, leftGone, time.Since(began))
+		return g.leave(permit, w, leftGone, time.Since(began))
 	case <-timer.C:
-		return g.leave(place, w, leftLate, time.Since(began))
+		return g.leave(permit, w, leftLate, time.Since(began))
 	}
-	return g.result(place, w, time.Since(began))
+	return g.result(permit, w, time.Since(began))
 }
 
-// enter gives a place or queues w.
-func (g *Gate) enter(model string, w *Waiter) (place Place, wait bool, err error) {
+// enter gives a permit or queues w.
+func (g *Gate) enter(model string, w *Waiter) (permit Permit, wait bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.pools[model]
-	if p == nil {
-		return Place{}, false, nil
+	q := g.models[model]
+	if q == nil {
+		return Permit{}, false, nil
 	}
-	place = Place{g: g, pool: p, branch: w.Branch}
+	permit = Permit{gate: g, queue: q, branch: w.Branch}
 	if g.closed {
-		return Place{}, false, ErrClosed
+		return Permit{}, false, ErrClosed
 	}
-	g.lanesLocked(p)
-	if p.order.Len() == 0 {
-		best := roomiest(g.lanes, w.DP)
+	g.findRanksLocked(q)
+	if q.order.Len() == 0 {
+		best := roomiest(g.ranks, w.DP)
 		if best == nil {
-			return Place{}, false, nil // nobody could ever take it: Pick says why
+			return Permit{}, false, nil // no such rank: the choice returns the error
 		}
 		if best.Room > 0 {
-			p.held[best.Key]++
-			place.lane = best.Key
-			return place, false, nil
+			q.reserved[best.Key]++
+			permit.rank = best.Key
+			return permit, false, nil
 		}
 	}
-	w.lane, w.out, w.done = nil, waiting, make(chan struct{}, 1)
+	w.rank, w.out, w.done = nil, waiting, make(chan struct{}, 1)
 	now := g.now()
-	out, ok := p.order.Push(w, now)
+	out, ok := q.order.Push(w, now)
 	if !ok {
 		g.finished.RefusedFull++
-		return Place{}, false, p.refusal(ReasonFull, now)
+		return Permit{}, false, q.refusal(ReasonFull, now)
 	}
 	if out != nil {
 		out.end(leftDisplaced)
 	}
-	g.wakeLocked(p)
-	return place, true, nil
+	g.admitLocked(q)
+	return permit, true, nil
 }
 
 func (g *Gate) now() time.Duration { return time.Since(g.start) }
 
-// lanesLocked fills g.lanes with the pool's lanes, less the places given.
-func (g *Gate) lanesLocked(p *pool) {
-	g.lanes = g.cfg.Lanes(g.lanes[:0], p.model)
-	for i := range g.lanes {
-		g.lanes[i].Room -= p.held[g.lanes[i].Key]
+// findRanksLocked fills g.ranks with the model's ranks, less the reserved room.
+func (g *Gate) findRanksLocked(q *modelQueue) {
+	g.ranks = g.cfg.Ranks(g.ranks[:0], q.model)
+	for i := range g.ranks {
+		g.ranks[i].Room -= q.reserved[g.ranks[i].Key]
 	}
 }
 
-// roomiest returns the lane with the most room, nil if there is none for dp.
-func roomiest(lanes []Lane, dp int) (best *Lane) {
-	for i := range lanes {
-		if l := &lanes[i]; (dp == AnyDP || dp == l.DP) && (best == nil || l.Room > best.Room) {
-			best = l
+// roomiest returns the rank with the most room; nil: there is none for dp.
+func roomiest(ranks []Rank, dp int) (best *Rank) {
+	for i := range ranks {
+		if r := &ranks[i]; (dp == AnyDP || dp == r.DP) && (best == nil || r.Room > best.Room) {
+			best = r
 		}
 	}
 	return best
 }
 
-// wakeLocked gives the room that there is to those who go first.
-func (g *Gate) wakeLocked(p *pool) {
-	if p.order.Len() == 0 {
+// admitLocked gives the free room to the first requests.
+func (g *Gate) admitLocked(q *modelQueue) {
+	if q.order.Len() == 0 {
 		return
 	}
 	now := g.now()
-	g.lanesLocked(p)
-	for len(g.lanes) > 0 {
-		l := roomiest(g.lanes, AnyDP)
-		if l.Room <= 0 {
+	g.findRanksLocked(q)
+	for len(g.ranks) > 0 {
+		r := roomiest(g.ranks, AnyDP)
+		if r.Room <= 0 {
 			return
 		}
-		w := p.order.Pop(l.Key, l.DP, now)
-		if w == nil { // those who wait are for other ranks
-			*l = g.lanes[len(g.lanes)-1]
-			g.lanes = g.lanes[:len(g.lanes)-1]
+		w := q.order.Pop(r.Key, r.DP, now)
+		if w == nil { // the waiting requests are for other ranks
+			*r = g.ranks[len(g.ranks)-1]
+			g.ranks = g.ranks[:len(g.ranks)-1]
 			continue
 		}
-		l.Room--
-		p.held[l.Key]++
-		p.drain.add(now)
-		w.lane = l.Key
-		w.end(passed)
+		r.Room--
+		q.reserved[r.Key]++
+		q.drain.add(now)
+		w.rank = r.Key
+		w.end(admitted)
 	}
 }
 
-// look does every tickEvery what nobody tells the gate to do.
+// look finds changes that no call reports, every tickEvery.
 func (g *Gate) look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for model, p := range g.pools {
-		g.wakeLocked(p)
-		g.lanesLocked(p)
-		p.strand(g.lanes)
-		p.order.Retain(func(key any) bool {
-			for _, l := range g.lanes {
-				if l.Key == key {
+	for model, q := range g.models {
+		g.admitLocked(q)
+		g.findRanksLocked(q)
+		g.admitStrandedLocked(q)
+		q.order.KeepRanks(func(key any) bool {
+			for _, r := range g.ranks {
+				if r.Key == key {
 					return true
 				}
 			}
 			return false
 		})
-		best := roomiest(g.lanes, AnyDP)
-		if p.idle++; p.order.Len() > 0 || best != nil && best.Room <= 0 {
-			p.idle = 0
+		best := roomiest(g.ranks, AnyDP)
+		if q.idle++; q.order.Len() > 0 || best != nil && best.Room <= 0 {
+			q.idle = 0
 		}
-		if p.idle > idleTicks {
-			delete(g.pools, model)
+		if q.idle > idleTicks {
+			delete(g.models, model)
 		}
 	}
-	if len(g.pools) == 0 {
+	if len(g.models) == 0 {
 		g.engaged.Store(false)
 		g.tick = nil
 		return
@@ -248,17 +249,19 @@ func (g *Gate) look() {
 	g.tick.Reset(tickEvery)
 }
 
-// strand lets those pass who wait for ranks that are no more: the router tells them so.
-func (p *pool) strand(lanes []Lane) {
-	for _, w := range slices.Backward(p.order.waiters) { // which shrinks behind the one looked at
-		if roomiest(lanes, w.DP) == nil {
-			p.order.Remove(w)
-			w.end(passed)
+// admitStrandedLocked admits requests for ranks that are gone: the choice returns their error.
+func (g *Gate) admitStrandedLocked(q *modelQueue) {
+	g.waiters = q.order.All(g.waiters[:0])
+	for _, w := range g.waiters {
+		if roomiest(g.ranks, w.DP) == nil {
+			q.order.Remove(w)
+			w.end(admitted)
 		}
 	}
+	clear(g.waiters)
 }
 
-// Close refuses everybody who waits.
+// Close refuses all waiting requests.
 func (g *Gate) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -266,13 +269,13 @@ func (g *Gate) Close() {
 		return
 	}
 	g.closed = true
-	for _, p := range g.pools {
-		for _, w := range p.order.waiters {
+	for _, q := range g.models {
+		for _, w := range q.order.All(nil) {
+			q.order.Remove(w)
 			w.end(leftClosed)
 		}
-		p.order.waiters = nil
 	}
-	clear(g.pools)
+	clear(g.models)
 	g.engaged.Store(false)
 	if g.tick != nil {
 		g.tick.Stop()

@@ -28,20 +28,20 @@ func newRanks(n int, most int64) *ranks {
 	return r
 }
 
-func (r *ranks) lanes(dst []queue.Lane, _ string) []queue.Lane {
+func (r *ranks) lanes(dst []queue.Rank, _ string) []queue.Rank {
 	if r.none.Load() {
 		return dst
 	}
 	for i, l := range r.loads {
-		dst = append(dst, queue.Lane{Key: l, DP: i, Room: int(r.most - l.Load())})
+		dst = append(dst, queue.Rank{Key: l, DP: i, Room: int(r.most - l.Load())})
 	}
 	return dst
 }
 
 // begin counts a request and tells the gate.
-func (r *ranks) begin(g *queue.Gate, p *queue.Place, rank int) {
+func (r *ranks) begin(g *queue.Gate, p *queue.Permit, rank int) {
 	now := r.loads[rank].Add(1)
-	p.Began(r.loads[rank])
+	p.Dispatched(r.loads[rank])
 	if now >= r.most {
 		g.Full("m")
 	}
@@ -56,23 +56,23 @@ func (r *ranks) end(g *queue.Gate, rank int) {
 func (r *ranks) fill(g *queue.Gate) {
 	for i := range r.loads {
 		for range r.most {
-			r.begin(g, &queue.Place{}, i)
+			r.begin(g, &queue.Permit{}, i)
 		}
 	}
 }
 
 // entering is a request in the queue.
 type entering struct {
-	place queue.Place
-	err   error
-	done  chan struct{}
+	permit queue.Permit
+	err    error
+	done   chan struct{}
 }
 
 func enter(g *queue.Gate, gone <-chan struct{}, w *queue.Waiter) *entering {
 	e := &entering{done: make(chan struct{})}
 	go func() {
 		defer close(e.done)
-		e.place, e.err = g.Enter(gone, "m", w)
+		e.permit, e.err = g.Enter(gone, "m", w)
 	}()
 	synctest.Wait()
 	return e
@@ -93,26 +93,26 @@ func anyone() *queue.Waiter { return &queue.Waiter{DP: queue.AnyDP} }
 func TestGateLetsPassWhileThereIsRoom(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(2, 1)
-		g := queue.New(queue.Config{Lanes: r.lanes})
+		g := queue.New(queue.Config{Ranks: r.lanes})
 		defer g.Close()
-		r.begin(g, &queue.Place{}, 0)
+		r.begin(g, &queue.Permit{}, 0)
 		require.False(t, g.Engaged(), "one of two is full")
-		r.begin(g, &queue.Place{}, 1)
+		r.begin(g, &queue.Permit{}, 1)
 		require.True(t, g.Engaged())
 		a, b := enter(g, nil, anyone()), enter(g, nil, anyone())
 		require.True(t, a.waits() && b.waits())
 		other, err := g.Enter(nil, "another model", anyone())
 		require.NoError(t, err)
-		require.Nil(t, other.Lane(), "the queue of one model is not another's")
+		require.Nil(t, other.Rank(), "the queue of one model is not another's")
 		r.end(g, 1)
 		require.False(t, a.waits(), "the first one passes")
 		require.True(t, b.waits(), "the room is kept for the first one, which has not used it yet")
 		require.NoError(t, a.err)
-		require.Equal(t, any(r.loads[1]), a.place.Lane())
-		a.place.Give() // its client left, say
+		require.Equal(t, any(r.loads[1]), a.permit.Rank())
+		a.permit.Release() // its client left, say
 		require.False(t, b.waits(), "what was not used is the next one's")
-		r.begin(g, &b.place, 1)
-		b.place.Give() // after Began it does nothing
+		r.begin(g, &b.permit, 1)
+		b.permit.Release() // after Began it does nothing
 		require.ErrorIs(t, enter(g, closedNow(), anyone()).err, queue.ErrGone)
 		r.end(g, 0)
 		r.end(g, 1)
@@ -131,26 +131,26 @@ func closedNow() chan struct{} {
 func TestGateWakesPinnedOnlyForTheirRank(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(2, 1)
-		g := queue.New(queue.Config{Lanes: r.lanes})
+		g := queue.New(queue.Config{Ranks: r.lanes})
 		defer g.Close()
 		r.fill(g)
 		pinned, free := enter(g, nil, &queue.Waiter{DP: 0}), enter(g, nil, anyone())
 		r.end(g, 1)
 		require.True(t, pinned.waits())
 		require.False(t, free.waits(), "nobody is in the way of who may use the room")
-		r.begin(g, &free.place, 1)
+		r.begin(g, &free.permit, 1)
 		r.end(g, 0)
 		require.False(t, pinned.waits())
 		lost := enter(g, nil, &queue.Waiter{DP: 7})
 		require.False(t, lost.waits(), "a rank that does not exist never has room: the router says so")
-		pinned.place.Give()
+		pinned.permit.Release()
 	})
 }
 
 func TestGateForgetsWhoLeaves(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(1, 1)
-		g := queue.New(queue.Config{Lanes: r.lanes})
+		g := queue.New(queue.Config{Ranks: r.lanes})
 		defer g.Close()
 		r.fill(g)
 		gone := make(chan struct{}, 1)
@@ -166,7 +166,7 @@ func TestGateForgetsWhoLeaves(t *testing.T) {
 func TestGateRefuses(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(1, 1)
-		g := queue.New(queue.Config{Max: 2, Timeout: time.Minute, Lanes: r.lanes})
+		g := queue.New(queue.Config{Max: 2, Timeout: time.Minute, Ranks: r.lanes})
 		defer g.Close()
 		r.fill(g)
 		all := []*entering{enter(g, nil, anyone()), enter(g, nil, anyone())}
@@ -175,7 +175,7 @@ func TestGateRefuses(t *testing.T) {
 			first := all[0]
 			require.False(t, first.waits())
 			require.NoError(t, first.err)
-			r.begin(g, &first.place, 0)
+			r.begin(g, &first.permit, 0)
 			time.Sleep(500 * time.Millisecond)
 			all = append(all[1:], enter(g, nil, anyone()))
 		}
@@ -200,7 +200,7 @@ func TestGateRefuses(t *testing.T) {
 func TestGateTellsTheDisplaced(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(1, 1)
-		g := queue.New(queue.Config{Max: 1, Lanes: r.lanes})
+		g := queue.New(queue.Config{Max: 1, Ranks: r.lanes})
 		defer g.Close()
 		r.fill(g)
 		low := enter(g, nil, &queue.Waiter{Priority: queue.NoPriority, DP: queue.AnyDP})
@@ -215,14 +215,14 @@ func TestGateTellsTheDisplaced(t *testing.T) {
 		require.ErrorIs(t, high.err, queue.ErrClosed)
 		after, err := g.Enter(nil, "m", anyone())
 		require.NoError(t, err, "a closed gate holds nobody")
-		require.Nil(t, after.Lane())
+		require.Nil(t, after.Rank())
 	})
 }
 
 func TestGateLetsPassWhenAllRanksAreGone(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(1, 1)
-		g := queue.New(queue.Config{Lanes: r.lanes})
+		g := queue.New(queue.Config{Ranks: r.lanes})
 		defer g.Close()
 		r.fill(g)
 		a := enter(g, nil, anyone())
@@ -230,19 +230,19 @@ func TestGateLetsPassWhenAllRanksAreGone(t *testing.T) {
 		time.Sleep(time.Second)
 		require.False(t, a.waits())
 		require.NoError(t, a.err, "the router says why nobody can take it")
-		require.Nil(t, a.place.Lane())
+		require.Nil(t, a.permit.Rank())
 		time.Sleep(5 * time.Second)
 		require.False(t, g.Engaged())
 	})
 }
 
-// TestGateUnderLoad has many goroutines come, go and end at once: no rank ever gets more than it takes from those that
-// were counted, and everybody gets an answer.
+// TestGateUnderLoad has many goroutines come, go and end at once: no rank ever gets more than
+// it takes from those that were counted, and everybody gets an answer.
 func TestGateUnderLoad(t *testing.T) {
 	r := newRanks(3, 4)
-	g := queue.New(queue.Config{Max: 10_000, Lanes: r.lanes})
+	g := queue.New(queue.Config{Max: 10_000, Ranks: r.lanes})
 	defer g.Close()
-	r.fill(g) // engaged: from here on every place is counted
+	r.fill(g) // engaged: from here on every permit is counted
 	var wg sync.WaitGroup
 	var passed, left, over atomic.Int64
 	for i := range 400 {
@@ -251,18 +251,18 @@ func TestGateUnderLoad(t *testing.T) {
 			if i%5 == 0 {
 				gone = closedNow()
 			}
-			place, err := g.Enter(gone, "m", &queue.Waiter{Client: uint64(i % 7), Tokens: i, DP: queue.AnyDP, Branch: branch(16, byte(i%4), byte(i))})
+			permit, err := g.Enter(gone, "m", &queue.Waiter{Client: uint64(i % 7), Tokens: i, DP: queue.AnyDP, Branch: branch(16, byte(i%4), byte(i))})
 			if err != nil {
 				left.Add(1)
 				return
 			}
 			passed.Add(1)
 			for rank, l := range r.loads {
-				if place.Lane() == any(l) {
+				if permit.Rank() == any(l) {
 					if l.Add(1) > r.most {
 						over.Add(1)
 					}
-					place.Began(l)
+					permit.Dispatched(l)
 					r.end(g, rank)
 				}
 			}

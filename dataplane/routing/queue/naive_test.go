@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 )
 
-// naive decides as the package documentation says, from lists alone: it compares every branch with every other one.
+// naive decides as the package documentation says, from lists alone: it compares every branch
+// with every other one.
 type naive struct {
 	rules   queue.Rules
 	waiters []*naiveWaiter // in the order in which they came

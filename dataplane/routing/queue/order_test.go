@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 )
 
-// prompt makes ids of a path in the tree of prompts: each step is a piece of so many tokens that only the path so far decides.
+// prompt makes ids of a path in the tree of prompts: each step is a piece of so many tokens
+// that only the path so far decides.
 func prompt(piece int, path ...byte) []uint32 {
 	var ids []uint32
 	for i := range path {
@@ -62,7 +63,8 @@ func TestDepthFirst(t *testing.T) {
 	for _, lane := range []string{"x", "x", "x", "y", "x", "y", "y"} {
 		names = append(names, by[o.Pop(lane, 0, 0)])
 	}
-	// The priority, then the oldest; x stays in a. y begins with b, which nobody is in; x finishes a although b2 is older.
+	// The priority, then the oldest; x stays in a. y begins with b, which no other rank is in;
+	// x finishes a although b2 is older.
 	require.Equal(t, []string{"first", "a1", "a2", "b1", "a3", "b2", "c1"}, names)
 	require.Zero(t, o.Len())
 }
@@ -101,7 +103,7 @@ func TestBoundMakesRoomForTheQuiet(t *testing.T) {
 	require.False(t, ok, "one more would be as many as the flood has left")
 	out, ok = o.Push(w(1, 9), 0)
 	require.True(t, ok)
-	require.Same(t, b, out, "a higher priority takes a place")
+	require.Same(t, b, out, "a higher priority takes a permit")
 	_, ok = o.Push(w(3, queue.NoPriority), 0)
 	require.False(t, ok, "none at all is below 0")
 }
@@ -146,7 +148,7 @@ func FuzzOrderAgainstNaive(f *testing.F) {
 			script = script[1:]
 			return b
 		}
-		rules := queue.Rules{Max: 1 + int(next()%24), MaxAge: 20 * time.Second, FIFO: next()%16 == 0}
+		rules := queue.Rules{Max: 1 + int(next()%96), MaxAge: 20 * time.Second, FIFO: next()%16 == 0}
 		o, n := queue.NewOrder(rules), newNaive(rules)
 		var now time.Duration
 		for len(script) > 0 {
@@ -170,7 +172,7 @@ func FuzzOrderAgainstNaive(f *testing.F) {
 				}
 			case op < 175:
 				b := branch(40, next()&3, next()&3)
-				o.Give(int(op)%3, b)
+				o.Sent(int(op)%3, b)
 				n.give(int(op)%3, b)
 			default:
 				lane, dp := int(next()%3), int(next()%2)

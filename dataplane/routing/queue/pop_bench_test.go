@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 )
 
-// BenchmarkPop takes one request out of a full queue and puts another one in: what each end of an answer costs while all ranks are full.
+// BenchmarkPop takes one request out of a full queue and puts another one in: the cost of each
+// end of an answer while all ranks are full.
 func BenchmarkPop(b *testing.B) {
 	for _, waiting := range []int{64, 1024, 8192} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {

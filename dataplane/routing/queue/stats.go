@@ -2,33 +2,33 @@ package queue
 
 import "time"
 
-// Stats is what a gate has done, and what it does now.
+// Stats are the counters and the present state of a gate.
 type Stats struct {
 	Waiting int           // requests, now
-	Clients int           // of so many clients
-	Oldest  time.Duration // how long the first of them has waited
-	Models  int           // whose ranks are, or just were, all full
-	Rate    float64       // requests a second that leave the queue, of late
+	Clients int           // with waiting requests
+	Oldest  time.Duration // wait of the oldest request
+	Models  int           // with full ranks, now or a second ago
+	Rate    float64       // requests per second that leave the queue
 
-	Passed           uint64 // requests that waited and got a place
+	Passed           uint64 // requests that waited and got a permit
 	Waited           time.Duration
 	RefusedFull      uint64
 	RefusedDisplaced uint64
 	RefusedLate      uint64
-	Gone             uint64 // requests whose client left
+	Gone             uint64 // requests of clients that left
 }
 
-// Stats returns the counts now.
+// Stats returns them.
 func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	st, now := g.finished, g.now()
-	st.Models = len(g.pools)
-	for _, p := range g.pools {
-		st.Waiting += p.order.Len()
-		st.Clients += p.order.Clients()
-		st.Rate += p.drain.rate(now)
-		if since, ok := p.order.Oldest(); ok {
+	st.Models = len(g.models)
+	for _, q := range g.models {
+		st.Waiting += q.order.Len()
+		st.Clients += q.order.Clients()
+		st.Rate += q.drain.rate(now)
+		if since, ok := q.order.Oldest(); ok {
 			st.Oldest = max(st.Oldest, now-since)
 		}
 	}

@@ -1,19 +1,22 @@
-// Package health says what the facts about a GPU mean for the choice of it: whether requests should go there, how many,
-// and whether it can be one of several GPUs that compute one request.
+// Package health turns the facts of a GPU into its fitness for requests: a health state, a
+// weight, and whether it may take tensor-parallel work.
 //
-// [Judge] is pure: facts in, reasons out, each with its source in a comment. A [Tracker] adds what needs a memory:
-// counters that rise, links that were up before, GPUs that are gone, and hysteresis. A reason counts at once where
-// waiting costs requests (a lost GPU) and after some seconds where it may be a glitch (a throttled one); it stays until
-// it has been absent for 30 s, so a GPU at a threshold does not flap.
+// [Evaluate] is pure: facts in, reasons out, each with its source in a comment. A [Tracker] adds
+// the rules that need a history: rising counters, links that were up before, GPUs that are gone,
+// and hysteresis. A reason counts at once where a delay costs requests (a lost GPU), and after
+// some seconds where it may be a glitch (a throttled GPU). It stays until it has been absent for
+// 30 s, so a GPU at a threshold does not flap.
 //
-// Who chooses (package route) multiplies a rank's speed by the Weight, leaves out who is Dead, gives who is Draining no new requests, and
-// no tensor-parallel work to a rank that has a GPU without TP.
+// Package routing multiplies a rank's speed by the Weight, excludes ranks with a Dead GPU, gives
+// ranks with a Draining GPU no new requests, and gives no tensor-parallel work to a rank with a
+// GPU without TP.
 //
 // # Sources
 //
-// XID catalogue: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. Memory errors, row remapping and
-// recovery actions: https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt. Clock event reasons, fabric health: nvml.h of
-// API version 13. Where NVIDIA gives no number, it is ours and says so.
+// XID catalogue: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. Memory
+// errors, row remapping and recovery actions:
+// https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt. Clock event reasons, fabric health:
+// nvml.h of API version 13. Numbers without a source are marked as ours.
 //
 // # Concurrency
 //
@@ -21,5 +24,5 @@
 //
 // # Ownership
 //
-// Results are the caller's, and are not changed later.
+// Results belong to the caller, and do not change later.
 package health

@@ -16,8 +16,8 @@ import (
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
 
-// TestFromDriverToState breaks a fake driver below the real binding, and sees each fault come out as a state and go
-// again. Times are short, for what is tested is the way and not the waiting.
+// TestFromDriverToState breaks a fake driver below the real binding: each fault becomes a state
+// and ends again. Times are short.
 func TestFromDriverToState(t *testing.T) {
 	driver, err := nvmltest.Build(t.TempDir())
 	if errors.Is(err, nvmltest.ErrNoCompiler) {

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// FuzzXIDs holds any history of XIDs against the rules' own promises: program errors alone leave a GPU well, one that
-// asks for a reset never leaves it healthy, and a GPU that came back after all of them is well.
+// FuzzXIDs checks any history of XIDs: program errors alone leave a GPU healthy, an XID that asks
+// for a reset never does, and a GPU that came back after all of them is healthy.
 func FuzzXIDs(f *testing.F) {
 	f.Add([]byte{79})
 	f.Add([]byte{48, 94, 63})
@@ -33,7 +33,7 @@ func FuzzXIDs(f *testing.F) {
 			}
 		}
 		facts := &Facts{Now: epoch.Add(time.Second), GPU: &g}
-		res := combine(Judge(facts))
+		res := combine(Evaluate(facts))
 		if res.State < worst || (worst == Healthy && res.State != Healthy) || res.Weight <= 0 || res.Weight > 1 {
 			t.Errorf("XIDs %v: %+v, want at least %v", codes, res, worst)
 		}
@@ -41,7 +41,7 @@ func FuzzXIDs(f *testing.F) {
 			t.Errorf("XIDs %v leave tensor-parallel work: %+v", codes, res)
 		}
 		g.Since = facts.Now
-		if res := combine(Judge(facts)); res.State != Healthy {
+		if res := combine(Evaluate(facts)); res.State != Healthy {
 			t.Errorf("XIDs %v before the reset still count: %+v", codes, res)
 		}
 	})

@@ -17,7 +17,7 @@ func linksUp(g *nvml.GPU) int {
 	return up
 }
 
-// recoveries sums what the links of a GPU had to recover from.
+// recoveries returns the number of recoveries on all links of a GPU.
 func recoveries(g *nvml.GPU) uint64 {
 	var sum uint64
 	for i := range g.Links {
@@ -26,9 +26,9 @@ func recoveries(g *nvml.GPU) uint64 {
 	return sum
 }
 
-// judgeLinks takes a GPU with a link down out of tensor-parallel work: its all-reduces are as slow as the slowest GPU, and
-// NCCL does not survive the loss of a link. Alone, it is as good as ever. A link that keeps recovering is up and slow; the
-// fifth is ours.
+// judgeLinks takes a GPU with a link down out of tensor-parallel work: an all-reduce is as slow
+// as the slowest GPU, and NCCL does not survive the loss of a link. Other work is not affected. A
+// link that keeps recovering is up and slow; the fifth is ours.
 func judgeLinks(f *Facts) []Reason {
 	var reasons []Reason
 	known := 0
@@ -37,7 +37,7 @@ func judgeLinks(f *Facts) []Reason {
 			known++
 		}
 	}
-	// A driver that cannot tell of its links says nothing against them.
+	// Links of unknown state are no fault.
 	if up := linksUp(f.GPU); up < f.Links && known == len(f.GPU.Links) {
 		reasons = append(reasons, Reason{
 			Rule: "nvlink", State: Degraded, Weight: 1, TP: false, Action: Look, Detail: fmt.Sprintf("%d of %d NVLinks up", up, f.Links),
@@ -52,8 +52,8 @@ func judgeLinks(f *Facts) []Reason {
 	return reasons
 }
 
-// judgeFabric passes on what the fabric manager found (NVML_GPU_FABRIC_*). A GPU that has not joined its fabric cannot
-// reach the others.
+// judgeFabric reads the findings of the fabric manager (NVML_GPU_FABRIC_*). A GPU that has not
+// joined its fabric cannot reach the others.
 func judgeFabric(f *Facts) []Reason {
 	if !f.GPU.Fabric.OK {
 		return nil

@@ -8,25 +8,24 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// Facts are what the rules judge: one GPU as it was read, and what was seen of it before.
+// Facts are the input of the rules: one GPU as it was read, and its history.
 type Facts struct {
 	Now         time.Time
 	GPU         *nvml.GPU
-	Links       int    // how many NVLinks it should have up
+	Links       int    // number of NVLinks that should be up
 	Uncorrected uint64 // uncorrected ECC errors since the last read
 	Recoveries  uint64 // NVLink recoveries since the last read
 }
 
-// The rules in the order in which they are asked; the rest says nothing about a GPU that does not answer.
+// rules are all rules for a GPU that answers, in their order.
 var rules = []func(*Facts) []Reason{
 	judgeXIDs, judgeRecovery, judgeRows, judgeECC, judgeThrottle, judgeMemory, judgeLinks, judgeFabric, judgePCIe,
 }
 
-// Judge says what is wrong with a GPU at this moment; nothing when it is well. A fact that is not known is not held
-// against it.
-func Judge(f *Facts) []Reason {
+// Evaluate returns the faults of a GPU at this moment. Unknown facts are no faults.
+func Evaluate(f *Facts) []Reason {
 	if f.GPU.Err != nil {
-		// What it reported before it was lost says why.
+		// Its last XIDs explain the loss.
 		return append([]Reason{judgeError(f.GPU.Err)}, judgeXIDs(f)...)
 	}
 	var reasons []Reason
@@ -36,23 +35,23 @@ func Judge(f *Facts) []Reason {
 	return reasons
 }
 
-// unreadable is a GPU about which nothing is known now. Its workers may compute well, and are probed apart, so it is no
-// more than doubted; the half is ours.
+// unreadable is a GPU without facts. Its workers may be well, and have probes of their own, so
+// half the weight is left; the number is ours.
 func unreadable(detail string) Reason {
 	return Reason{Rule: "unreadable", State: Degraded, Weight: 0.5, TP: true, Action: Look, Detail: detail}
 }
 
-// gone is a GPU that was there and is not.
-func gone(detail string) Reason {
+// lostGPU is a GPU that was present and is not.
+func lostGPU(detail string) Reason {
 	return Reason{Rule: "lost", State: Dead, Weight: 1, TP: false, Action: Reboot, Detail: detail}
 }
 
-// judgeError tells a GPU that is lost from one that may not be read. nvml.h: "fallen off the bus or has otherwise become
-// inaccessible", "requires a reset before it can be used again".
+// judgeError tells a lost GPU from an unreadable one. nvml.h: "fallen off the bus or has
+// otherwise become inaccessible", "requires a reset before it can be used again".
 func judgeError(err *nvml.Error) Reason {
 	switch err.Code {
 	case nvml.CodeLost:
-		return gone("the GPU is lost")
+		return lostGPU("the GPU is lost")
 	case nvml.CodeResetRequired:
 		return Reason{Rule: "lost", State: Dead, Weight: 1, Action: Reset, Detail: "the GPU requires a reset"}
 	default:
@@ -60,8 +59,8 @@ func judgeError(err *nvml.Error) Reason {
 	}
 }
 
-// judgeRecovery passes on what the driver itself asks for: GPU memory error management, "Error recovery and response
-// flags".
+// judgeRecovery reads the recovery action that the driver asks for: GPU memory error management,
+// "Error recovery and response flags".
 func judgeRecovery(f *Facts) []Reason {
 	if !f.GPU.Recovery.OK || f.GPU.Recovery.Value == nvml.RecoveryNone {
 		return nil
@@ -72,20 +71,21 @@ func judgeRecovery(f *Facts) []Reason {
 		r.State, r.Action = Dead, Reset
 	case nvml.RecoveryReboot, nvml.RecoveryBusReset, nvml.RecoverySystemReboot:
 		r.State, r.Action = Dead, Reboot
-	case nvml.RecoveryIMEX: // memory of other nodes cannot be reached; its own can
+	case nvml.RecoveryIMEX: // memory of other nodes is out of reach
 		r.State, r.Action = Degraded, Look
-	default: // drain P2P, drain and reset, and what comes later: no new work, "stop applications when convenient"
+	default: // drain P2P, drain and reset, and future actions: "stop applications when convenient"
 		r.State, r.Action = Draining, Reset
 	}
 	return []Reason{r}
 }
 
-// retiredWeight is a nudge, so that a GPU that wants a reset empties when others are idle. It is as fast as ever: "unaffected
-// applications can continue running without affecting accuracy and performance, and new workloads can be launched". A lower weight would have
-// choices predict twice the time and give up its cache.
+// retiredWeight lets a GPU that needs a reset drain while others are idle. Its speed is
+// unchanged: "unaffected applications can continue running without affecting accuracy and
+// performance, and new workloads can be launched". A lower weight would predict twice the time
+// and waste its prefix cache.
 const retiredWeight = 0.9
 
-// judgeRows reads row remapping, and page retirement where that is what the GPU has. "RMA policy thresholds for
+// judgeRows reads row remapping, or page retirement on older GPUs. "RMA policy thresholds for
 // row-remapping": a failure is a reason to replace the GPU.
 func judgeRows(f *Facts) []Reason {
 	var reasons []Reason
@@ -103,8 +103,8 @@ func judgeRows(f *Facts) []Reason {
 	return reasons
 }
 
-// judgeECC counts uncorrected errors as they happen. Corrected ones are what ECC is for: no number of them is a fault
-// (XID 92, a high rate of them, is IGNORE in the catalogue).
+// judgeECC reads new uncorrected errors. Corrected errors are no fault at any rate (XID 92, a
+// high rate of them, is IGNORE in the catalogue).
 func judgeECC(f *Facts) []Reason {
 	if f.Uncorrected == 0 {
 		return nil
@@ -116,62 +116,65 @@ func judgeECC(f *Facts) []Reason {
 }
 
 const (
-	// slowdowns are never normal. nvml.h of the three in hardware: "reducing the core clocks by a factor of 2 or more".
+	// slowdowns are never normal. nvml.h on the three in hardware: "reducing the core clocks by a
+	// factor of 2 or more".
 	slowdowns = nvml.HWSlowdown | nvml.HWThermal | nvml.PowerBrake | nvml.SWThermal
-	// An H100 that multiplies matrices at 700 W runs at 0.7 to 0.9 of its highest clock with the power cap active; only
-	// below that is it short of power.
+	// cappedShare is the lowest normal clock under the power cap: an H100 that multiplies
+	// matrices at 700 W runs at 0.7 to 0.9 of its highest clock.
 	cappedShare = 0.7
-	// unknownShare stands for the speed of a GPU in slowdown that is idle or tells no clocks: the factor 2 of nvml.h.
+	// unknownShare is the assumed speed of a GPU in slowdown that is idle or has no clocks: the
+	// factor 2 of nvml.h.
 	unknownShare = 0.5
 )
 
-// judgeThrottle weighs a GPU by the share of its clock that it is left with.
+// judgeThrottle weighs a GPU by its share of its highest clock.
 func judgeThrottle(f *Facts) []Reason {
-	why := f.GPU.Throttle.Or(0)
+	active := f.GPU.Throttle.Or(0)
 	share := unknownShare
-	if c := f.GPU.Clocks; c.SM.OK && c.SMMax.Or(0) > 0 && !why.Has(nvml.Idle) {
+	if c := f.GPU.Clocks; c.SM.OK && c.SMMax.Or(0) > 0 && !active.Has(nvml.Idle) {
 		share = min(float64(c.SM.Value)/float64(c.SMMax.Value), 1)
-	} else if !why.Has(slowdowns) {
+	} else if !active.Has(slowdowns) {
 		return nil
 	}
-	if !why.Has(slowdowns) && (!why.Has(nvml.SWPowerCap) || share >= cappedShare) {
+	if !active.Has(slowdowns) && (!active.Has(nvml.SWPowerCap) || share >= cappedShare) {
 		return nil
 	}
-	r := Reason{Rule: "throttle", State: Degraded, Weight: step(share), TP: true}
-	r.Detail = fmt.Sprintf("clocks at %.0f %%: %s", share*100, why&^nvml.Idle)
-	if why.Has(slowdowns) {
+	r := Reason{Rule: "throttle", State: Degraded, Weight: roundDown(share), TP: true}
+	r.Detail = fmt.Sprintf("clocks at %.0f %%: %s", share*100, active&^nvml.Idle)
+	if active.Has(slowdowns) {
 		r.Action = Look
 	}
 	return []Reason{r}
 }
 
-// step rounds a share down to twentieths, so that noise in it is not a change.
-func step(share float64) float64 {
+// roundDown rounds a share down to twentieths, so that noise is no change.
+func roundDown(share float64) float64 {
 	return math.Max(math.Floor(share*20+1e-9)/20, minWeight)
 }
 
-// scarce is the share of memory below which an allocation at run time may fail, which ends an engine. SGLang leaves about
-// a tenth free at start and uses it for activations; 2 % of 80 GiB are 1.6 GiB. The number is ours.
-const scarce = 0.02
+// scarceMemory is the share of free memory below which an allocation may fail and end an engine.
+// SGLang leaves about a tenth free at start and uses it for activations; 2 % of 80 GiB are 1.6
+// GiB. The number is ours.
+const scarceMemory = 0.02
 
-// judgeMemory counts memory pressure: at no free memory at all, half the weight is left.
+// judgeMemory reads memory pressure: without free memory, half the weight is left.
 func judgeMemory(f *Facts) []Reason {
 	m := f.GPU.Memory
 	if !m.Free.OK || m.Total.Or(0) == 0 || f.GPU.MIG.Value.Enabled {
-		return nil // of a divided GPU, the instances have the memory
+		return nil // MIG instances have the memory of a divided GPU
 	}
 	free := float64(m.Free.Value) / float64(m.Total.Value)
-	if free >= scarce {
+	if free >= scarceMemory {
 		return nil
 	}
 	return []Reason{{
-		Rule: "memory", State: Degraded, Weight: step(0.5 + 0.5*free/scarce), TP: true,
+		Rule: "memory", State: Degraded, Weight: roundDown(0.5 + 0.5*free/scarceMemory), TP: true,
 		Detail: fmt.Sprintf("%.1f %% of memory free", free*100),
 	}}
 }
 
-// judgePCIe sees a link to the host that lost lanes. Generations fall when a GPU is idle; lanes do not. What it costs
-// depends on the use of host memory, so a tenth is a nudge and no measure.
+// judgePCIe finds lost lanes of the link to the host. Generations fall while a GPU is idle; lanes
+// do not. The cost depends on the use of host memory; a tenth is ours.
 func judgePCIe(f *Facts) []Reason {
 	p := f.GPU.PCIe
 	if !p.Width.OK || !p.WidthMax.OK || p.Width.Value >= p.WidthMax.Value {

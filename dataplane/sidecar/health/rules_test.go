@@ -10,10 +10,10 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// epoch is when the GPU of these tests began to answer.
+// epoch is the time since which the GPU of these tests answers.
 var epoch = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// well is an H100 with nothing wrong.
+// well returns a healthy H100.
 func well(index int) nvml.GPU {
 	g := nvml.GPU{
 		Index: index, UUID: nvml.Some("GPU-" + string(rune('a'+index))), Name: nvml.Some("NVIDIA H100 80GB HBM3"), Since: epoch,
@@ -21,12 +21,16 @@ func well(index int) nvml.GPU {
 		Temperature: nvml.Temperature{GPU: nvml.Some(61)},
 		Clocks:      nvml.Clocks{SM: nvml.Some(1800), SMMax: nvml.Some(2000)},
 		Throttle:    nvml.Some(nvml.Throttle(0)),
-		ECC:         nvml.ECC{VolatileCorrected: nvml.Some(uint64(0)), VolatileUncorrected: nvml.Some(uint64(0))},
-		Rows:        nvml.Rows{Pending: nvml.Some(false), Failed: nvml.Some(false)},
-		Pages:       nvml.Pages{Pending: nvml.Some(false)},
-		Recovery:    nvml.Some(nvml.RecoveryNone),
-		PCIe:        nvml.PCIe{Width: nvml.Some(16), WidthMax: nvml.Some(16)},
-		Fabric:      nvml.Some(nvml.Fabric{State: "completed", Health: nvml.Health{Summary: nvml.Some("healthy"), Misconfigured: nvml.Some("no")}}),
+		MemoryErrors: nvml.MemoryErrors{
+			ECC:      nvml.ECC{VolatileCorrected: nvml.Some(uint64(0)), VolatileUncorrected: nvml.Some(uint64(0))},
+			Rows:     nvml.Rows{Pending: nvml.Some(false), Failed: nvml.Some(false)},
+			Pages:    nvml.Pages{Pending: nvml.Some(false)},
+			Recovery: nvml.Some(nvml.RecoveryNone),
+		},
+		Interconnect: nvml.Interconnect{
+			PCIe:   nvml.PCIe{Width: nvml.Some(16), WidthMax: nvml.Some(16)},
+			Fabric: nvml.Some(nvml.Fabric{State: "completed", Health: nvml.Health{Summary: nvml.Some("healthy"), Misconfigured: nvml.Some("no")}}),
+		},
 	}
 	for i := range 18 {
 		g.Links = append(g.Links, nvml.Link{Index: i, Up: nvml.Some(true), Recoveries: nvml.Some(uint64(0))})
@@ -34,7 +38,7 @@ func well(index int) nvml.GPU {
 	return g
 }
 
-// want is what a case expects of the judgement; rule "" expects none at all.
+// want is the expected reason of a case; rule "" expects none.
 type want struct {
 	rule   string
 	state  State
@@ -45,7 +49,7 @@ type want struct {
 
 var nothing = want{"", Healthy, 1, true, Nothing}
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	xid := func(age time.Duration, codes ...int) func(*Facts) {
 		return func(f *Facts) {
 			for _, code := range codes {
@@ -130,7 +134,7 @@ func TestJudge(t *testing.T) {
 			g := well(0)
 			f := &Facts{Now: epoch.Add(2 * time.Hour), GPU: &g, Links: 18}
 			test.change(f)
-			reasons := Judge(f)
+			reasons := Evaluate(f)
 			if test.want.rule == "" {
 				assert.Empty(t, reasons)
 				return
@@ -143,12 +147,12 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A program's fault is not the GPU's.
+// Application-level XIDs are no fault of the GPU.
 func TestApplicationXIDs(t *testing.T) {
 	for _, code := range []int{13, 31, 32, 43, 45, 68, 69, 92, 154} {
 		g := well(0)
 		g.XIDs = []nvml.XID{{Code: code, At: epoch}}
-		assert.Empty(t, Judge(&Facts{Now: epoch, GPU: &g, Links: 18}), "XID %d", code)
+		assert.Empty(t, Evaluate(&Facts{Now: epoch, GPU: &g, Links: 18}), "XID %d", code)
 	}
 }
 
@@ -169,22 +173,22 @@ func TestContainedErrors(t *testing.T) {
 		}
 		// A driver that tells no recovery action leaves the XIDs to speak for themselves.
 		g.Recovery = nvml.Opt[nvml.Recovery]{}
-		res := combine(Judge(&Facts{Now: epoch.Add(61 * time.Second), GPU: &g, Links: 18}))
+		res := combine(Evaluate(&Facts{Now: epoch.Add(61 * time.Second), GPU: &g, Links: 18}))
 		assert.Equal(t, test.state, res.State, test.name)
 	}
 }
 
-// A GPU that was reset has no past.
+// XIDs before a reset do not count.
 func TestResetForgetsXIDs(t *testing.T) {
 	g := well(0)
 	g.XIDs = []nvml.XID{{Code: 79, At: epoch}, {Code: 95, At: epoch}}
 	g.Since = epoch.Add(time.Second)
-	assert.Empty(t, Judge(&Facts{Now: epoch.Add(time.Minute), GPU: &g, Links: 18}))
+	assert.Empty(t, Evaluate(&Facts{Now: epoch.Add(time.Minute), GPU: &g, Links: 18}))
 }
 
-// What is not known is not held against a GPU.
+// Unknown facts are no faults.
 func TestNothingKnown(t *testing.T) {
-	assert.Empty(t, Judge(&Facts{Now: epoch, GPU: &nvml.GPU{}}))
+	assert.Empty(t, Evaluate(&Facts{Now: epoch, GPU: &nvml.GPU{}}))
 	assert.Equal(t, Result{Weight: 1, TP: true}, combine(nil))
 }
 
@@ -201,7 +205,7 @@ func TestCombine(t *testing.T) {
 	assert.Equal(t, []string{"b", "c", "a"}, []string{res.Reasons[0].Rule, res.Reasons[1].Rule, res.Reasons[2].Rule})
 }
 
-// Every code has one class: what the catalogue table names is not in the ranges too.
+// Every code has one class: no code of the catalogue is in the ranges too.
 func TestCatalogueIsUnambiguous(t *testing.T) {
 	for code := range catalogue {
 		assert.False(t, applicationLevel.has(code), "XID %d", code)

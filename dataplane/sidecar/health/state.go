@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// State is what a GPU is fit for. A higher one is worse.
+// State is the health state of a GPU. A higher one is worse.
 type State int
 
 // The states.
 const (
 	Healthy  State = iota
-	Degraded       // takes requests, as many as its weight is worth
-	Draining       // finishes what it has and takes nothing new
-	Dead           // answers nothing
+	Degraded       // takes requests in proportion to its weight
+	Draining       // finishes its requests and takes no new ones
+	Dead           // takes no requests
 )
 
 var stateNames = []string{"healthy", "degraded", "draining", "dead"}
 
-// String is the state's name.
+// String returns the name.
 func (s State) String() string {
 	if s < 0 || int(s) >= len(stateNames) {
 		return fmt.Sprintf("state %d", int(s))
@@ -41,14 +41,14 @@ func (s *State) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Action is what an operator must do for the GPU to be well again. A higher one is more work.
+// Action is the repair by an operator. A higher one is more work.
 type Action int
 
 // The actions.
 const (
 	Nothing       Action = iota
 	Look                 // find out more: nvidia-smi -q, nvidia-smi nvlink -e, dmesg
-	ResetWhenIdle        // nvidia-smi --gpu-reset when nobody is on it
+	ResetWhenIdle        // nvidia-smi --gpu-reset while it is idle
 	Reset                // drain it, then nvidia-smi --gpu-reset
 	Reboot               // the machine
 	Replace              // the GPU
@@ -56,7 +56,7 @@ const (
 
 var actionNames = []string{"", "look", "reset when idle", "reset", "reboot", "replace"}
 
-// String is the action's name, "" for Nothing.
+// String returns the name, "" for Nothing.
 func (a Action) String() string {
 	if a < 0 || int(a) >= len(actionNames) {
 		return fmt.Sprintf("action %d", int(a))
@@ -77,15 +77,15 @@ func (a *Action) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Reason is one thing that is wrong with a GPU.
+// Reason is one fault of a GPU.
 type Reason struct {
-	Rule   string    `json:"rule"` // which rule says so; the same as long as it is the same trouble
+	Rule   string    `json:"rule"` // that found it; stable while the fault lasts
 	State  State     `json:"state"`
-	Weight float64   `json:"weight"` // share of the GPU's speed that is left
-	TP     bool      `json:"tp"`     // whether it can still compute together with other GPUs
+	Weight float64   `json:"weight"` // share of the GPU's speed
+	TP     bool      `json:"tp"`     // fit for tensor-parallel work
 	Action Action    `json:"action"`
-	Detail string    `json:"detail"` // for people
-	Since  time.Time `json:"since"`  // when it began to count; zero from Judge
+	Detail string    `json:"detail"` // for operators
+	Since  time.Time `json:"since"`  // start of its effect; zero from Evaluate
 }
 
 // worse reports whether r limits the GPU more than other does in any way.
@@ -93,31 +93,31 @@ func (r *Reason) worse(other *Reason) bool {
 	return r.State > other.State || r.Weight < other.Weight || (!r.TP && other.TP)
 }
 
-// with is r, in no way milder than other.
-func (r *Reason) with(other *Reason) Reason {
+// atLeast returns r, with the worse of both in each respect.
+func (r *Reason) atLeast(other *Reason) Reason {
 	sum := *r
 	sum.State, sum.Weight = max(r.State, other.State), min(r.Weight, other.Weight)
 	sum.TP, sum.Action = r.TP && other.TP, max(r.Action, other.Action)
 	return sum
 }
 
-// Result is the judgement of one GPU.
+// Result is the health of one GPU.
 type Result struct {
-	GPU     string    `json:"gpu"` // UUID, or "index N" where that was never known
+	GPU     string    `json:"gpu"` // UUID, or "index N" without one
 	Index   int       `json:"index"`
 	State   State     `json:"state"`
 	Weight  float64   `json:"weight"` // in (0, 1]
 	TP      bool      `json:"tp"`
 	Action  Action    `json:"action"`
-	Since   time.Time `json:"since"`   // when State last changed
-	Reasons []Reason  `json:"reasons"` // the worst first; none when healthy
+	Since   time.Time `json:"since"`   // last change of State
+	Reasons []Reason  `json:"reasons"` // worst first; none while healthy
 }
 
-// minWeight keeps a weight above 0: how little a GPU may be given without being Draining is for State to say.
+// minWeight keeps weights above 0: State tells GPUs that take no requests.
 const minWeight = 0.05
 
-// combine makes one judgement of all reasons. Weights are not multiplied: the narrowest bottleneck is the speed, and two
-// rules often see the same trouble.
+// combine returns the result of all reasons. It takes the lowest weight, not the product: the
+// narrowest bottleneck is the speed, and two rules often find the same fault.
 func combine(reasons []Reason) Result {
 	slices.SortFunc(reasons, func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(b.State, a.State), cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Rule, b.Rule))

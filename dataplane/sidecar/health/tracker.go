@@ -10,65 +10,66 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// Config holds the times of the hysteresis. The zero value is good.
+// Config configures the hysteresis. The zero value is sane.
 type Config struct {
-	// Rise is how long throttling and memory pressure must be seen for before they count, 3 s when 0: time in which they
-	// are absent is taken off again.
+	// Rise is the time after which throttling and memory pressure count; time without them is
+	// subtracted. 0 is 3 s.
 	Rise time.Duration
-	// Fall is how long a reason must be absent, or milder, before that counts; 30 s when 0.
+	// Fall is the time after which the absence or relief of a reason counts. 0 is 30 s.
 	Fall time.Duration
-	// Stale is the age at which facts are no longer believed, 10 s when 0: ten reads that did not come.
+	// Stale is the age from which facts are doubted. 0 is 10 s: ten missed reads.
 	Stale time.Duration
 }
 
-// gradual are the rules that may see a glitch. All others count at once: they see what does not come and go.
-var gradual = []string{"throttle", "memory"}
+// gradualRules may see a glitch. The faults of all other rules do not come and go, and count at
+// once.
+var gradualRules = []string{"throttle", "memory"}
 
-// Tracker judges all GPUs of a machine over time.
+// Tracker evaluates all GPUs of a machine over time.
 type Tracker struct {
 	cfg  Config
-	gpus map[string]*track
+	gpus map[string]*gpuHistory
 }
 
-// track is the memory of one GPU.
-type track struct {
+// gpuHistory is the history of one GPU.
+type gpuHistory struct {
 	index       int
 	uncorrected nvml.Opt[uint64]
 	recoveries  nvml.Opt[uint64]
-	links       int // the most that were ever up
-	seen        time.Time
-	rules       map[string]*ruling
+	links       int // most links ever up
+	updated     time.Time
+	rules       map[string]*ruleHistory
 	result      Result
 }
 
-// ruling is the memory of one rule about one GPU.
-type ruling struct {
-	held  Reason        // what counts; Healthy while nothing does
-	last  time.Time     // when something as bad as held was last seen
-	mild  *Reason       // the worst that was seen since then; nil for nothing
-	score time.Duration // for gradual rules: time seen less time not seen, up to Rise
+// ruleHistory is the history of one rule on one GPU.
+type ruleHistory struct {
+	active   Reason        // reason in effect; Healthy for none
+	lastSeen time.Time     // when a reason at least as bad as active was last seen
+	milder   *Reason       // worst reason since then; nil for none
+	score    time.Duration // of gradual rules: time with less time without, up to Rise
 }
 
-// NewTracker returns a tracker that has seen no GPU.
+// NewTracker returns a tracker without GPUs.
 func NewTracker(cfg Config) *Tracker {
 	cfg.Rise = cmp.Or(cfg.Rise, 3*time.Second)
 	cfg.Fall = cmp.Or(cfg.Fall, 30*time.Second)
 	cfg.Stale = cmp.Or(cfg.Stale, 10*time.Second)
-	return &Tracker{cfg: cfg, gpus: map[string]*track{}}
+	return &Tracker{cfg: cfg, gpus: map[string]*gpuHistory{}}
 }
 
-// Update judges a snapshot, and returns all GPUs that were ever seen in the order of their indexes. Call it for each new
-// snapshot, and once a second where none comes, for then the old one grows stale.
+// Update evaluates a snapshot, and returns all GPUs ever seen by index. Call it for each new
+// snapshot, and once a second without one, as facts grow stale.
 func (t *Tracker) Update(now time.Time, s *nvml.Snapshot) []Result {
-	// Even stale facts are judged: a GPU that was dead when the driver began to hang is no better for it.
+	// Stale facts count too: a GPU that was dead when the driver began to hang is dead.
 	found := map[string][]Reason{}
 	fresh := s.State == nvml.StateReady && now.Sub(s.At) <= t.cfg.Stale
 	if s.State == nvml.StateReady {
 		best := mostLinks(s.GPUs)
 		for i := range s.GPUs {
 			g := &s.GPUs[i]
-			id := t.identify(g)
-			reasons := Judge(t.facts(id, g, best[g.Name.Value], now))
+			id := t.history(g)
+			reasons := Evaluate(t.facts(id, g, best[g.Name.Value], now))
 			if !fresh {
 				reasons = append(reasons, unreadable(fmt.Sprintf("last read %s ago", now.Sub(s.At).Round(time.Second))))
 			}
@@ -79,58 +80,60 @@ func (t *Tracker) Update(now time.Time, s *nvml.Snapshot) []Result {
 	for id, tr := range t.gpus {
 		reasons, there := found[id]
 		if !there {
-			reasons = missing(s)
+			reasons = absentReasons(s)
 		}
-		results = append(results, t.settle(id, tr, reasons, now))
+		results = append(results, t.applyHysteresis(id, tr, reasons, now))
 	}
 	slices.SortFunc(results, func(a, b Result) int { return cmp.Or(a.Index-b.Index, cmp.Compare(a.GPU, b.GPU)) })
 	return results
 }
 
-// Once judges a snapshot without a memory: every reason counts as it is seen.
+// Once evaluates a snapshot without history: every reason counts at once.
 func Once(now time.Time, s *nvml.Snapshot) []Result {
 	t := NewTracker(Config{})
 	best := mostLinks(s.GPUs)
 	results := make([]Result, len(s.GPUs))
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		id := t.identify(g)
-		results[i] = combine(Judge(t.facts(id, g, best[g.Name.Value], now)))
+		id := t.history(g)
+		results[i] = combine(Evaluate(t.facts(id, g, best[g.Name.Value], now)))
 		results[i].GPU, results[i].Index, results[i].Since = id, g.Index, now
 	}
 	return results
 }
 
-// missing is what it means that a GPU that was there is not in a snapshot.
-func missing(s *nvml.Snapshot) []Reason {
+// absentReasons returns the reasons for a known GPU that is not in a snapshot.
+func absentReasons(s *nvml.Snapshot) []Reason {
 	switch s.State {
 	case nvml.StateReady:
-		return []Reason{gone("the driver no longer lists the GPU")}
+		return []Reason{lostGPU("the driver no longer lists the GPU")}
 	case nvml.StateNoDriver:
-		// A module that is in use cannot be unloaded, so no worker is on the GPU either.
-		return []Reason{gone("the driver is gone: " + s.Detail)}
+		// A module in use cannot be unloaded, so the GPU has no worker either.
+		return []Reason{lostGPU("the driver is gone: " + s.Detail)}
 	default:
 		return []Reason{unreadable("the driver cannot be read: " + s.Detail)}
 	}
 }
 
-// identify finds or begins the memory of a GPU. One that is lost from the start has no UUID; its index stands in.
-func (t *Tracker) identify(g *nvml.GPU) string {
+// history returns the key of a GPU's history, which it adds where it is new. A GPU lost from the
+// start has no UUID, and its index is the key.
+func (t *Tracker) history(g *nvml.GPU) string {
 	id := g.UUID.Or(fmt.Sprintf("index %d", g.Index))
 	if g.UUID.OK {
 		delete(t.gpus, fmt.Sprintf("index %d", g.Index))
 	}
 	tr := t.gpus[id]
 	if tr == nil {
-		tr = &track{rules: map[string]*ruling{}}
+		tr = &gpuHistory{rules: map[string]*ruleHistory{}}
 		t.gpus[id] = tr
 	}
 	tr.index = g.Index
 	return id
 }
 
-// mostLinks is how many links are up on the best GPU of each name. GPUs of one kind in one machine are wired alike, so
-// a link that was down before we looked is found too; links that are down by design are down on all.
+// mostLinks returns the most links up on any GPU of each name. GPUs of one name in a machine are
+// wired alike, so this finds links that were down from the start; links that are down by design
+// are down on all GPUs.
 func mostLinks(gpus []nvml.GPU) map[string]int {
 	best := map[string]int{}
 	for i := range gpus {
@@ -140,7 +143,7 @@ func mostLinks(gpus []nvml.GPU) map[string]int {
 	return best
 }
 
-// facts adds what was seen before.
+// facts adds the history to a GPU's facts.
 func (t *Tracker) facts(id string, g *nvml.GPU, alike int, now time.Time) *Facts {
 	tr := t.gpus[id]
 	f := &Facts{Now: now, GPU: g}
@@ -149,15 +152,15 @@ func (t *Tracker) facts(id string, g *nvml.GPU, alike int, now time.Time) *Facts
 	}
 	tr.links = max(tr.links, linksUp(g), alike)
 	f.Links = tr.links
-	f.Uncorrected = rise(&tr.uncorrected, g.ECC.VolatileUncorrected)
+	f.Uncorrected = increase(&tr.uncorrected, g.ECC.VolatileUncorrected)
 	if len(g.Links) > 0 {
-		f.Recoveries = rise(&tr.recoveries, nvml.Some(recoveries(g)))
+		f.Recoveries = increase(&tr.recoveries, nvml.Some(recoveries(g)))
 	}
 	return f
 }
 
-// rise is how much a counter has risen, and remembers it. A counter that fell was reset.
-func rise(was *nvml.Opt[uint64], is nvml.Opt[uint64]) uint64 {
+// increase returns the growth of a counter, and remembers it. A counter that fell was reset.
+func increase(was *nvml.Opt[uint64], is nvml.Opt[uint64]) uint64 {
 	if !is.OK {
 		return 0
 	}
@@ -169,29 +172,29 @@ func rise(was *nvml.Opt[uint64], is nvml.Opt[uint64]) uint64 {
 	return is.Value - before.Value
 }
 
-// settle applies the hysteresis to each rule, and makes one judgement of what counts.
-func (t *Tracker) settle(id string, tr *track, reasons []Reason, now time.Time) Result {
-	passed := now.Sub(tr.seen)
-	if tr.seen.IsZero() {
+// applyHysteresis updates each rule, and combines the reasons in effect.
+func (t *Tracker) applyHysteresis(id string, tr *gpuHistory, reasons []Reason, now time.Time) Result {
+	passed := now.Sub(tr.updated)
+	if tr.updated.IsZero() {
 		passed, tr.result.Since = 0, now
 	}
-	tr.seen = now
+	tr.updated = now
 	seen := map[string]*Reason{}
 	for i := range reasons {
 		r := &reasons[i]
 		seen[r.Rule] = r
 		if tr.rules[r.Rule] == nil {
-			tr.rules[r.Rule] = &ruling{held: Reason{Weight: 1, TP: true}}
+			tr.rules[r.Rule] = &ruleHistory{active: Reason{Weight: 1, TP: true}}
 		}
 	}
 	var held []Reason
 	for rule, ru := range tr.rules {
 		if seen["unreadable"] != nil && seen[rule] == nil && !strings.HasPrefix(rule, "xid") {
-			ru.last = now // nobody has looked: what was wrong is no better for it
+			ru.lastSeen = now // no new facts: the fault lasts
 		}
-		ru.update(t.cfg, seen[rule], slices.Contains(gradual, rule), passed, now)
-		if ru.held.State != Healthy {
-			held = append(held, ru.held)
+		ru.update(t.cfg, seen[rule], slices.Contains(gradualRules, rule), passed, now)
+		if ru.active.State != Healthy {
+			held = append(held, ru.active)
 		} else if ru.score == 0 {
 			delete(tr.rules, rule)
 		}
@@ -205,35 +208,35 @@ func (t *Tracker) settle(id string, tr *track, reasons []Reason, now time.Time) 
 	return res
 }
 
-// update takes in what a rule says now; nil is nothing. What is worse than what is held counts at once, except that a
-// gradual rule must have been seen for some time; what is milder counts when nothing worse was seen for Fall.
-func (ru *ruling) update(cfg Config, r *Reason, slowly bool, passed time.Duration, now time.Time) {
+// update takes the present reason of a rule, or nil. A worse reason than the active one counts at
+// once, that of a gradual rule after Rise; a milder one counts after Fall without a worse one.
+func (ru *ruleHistory) update(cfg Config, r *Reason, slowly bool, passed time.Duration, now time.Time) {
 	if slowly {
 		if r == nil {
 			ru.score = max(ru.score-passed, 0)
-		} else if ru.score = min(ru.score+passed, cfg.Rise); ru.score < cfg.Rise && ru.held.State == Healthy {
+		} else if ru.score = min(ru.score+passed, cfg.Rise); ru.score < cfg.Rise && ru.active.State == Healthy {
 			return
 		}
 	}
 	switch {
-	case r != nil && (r.worse(&ru.held) || !ru.held.worse(r)):
-		since := ru.held.Since
-		if ru.held.State == Healthy {
+	case r != nil && (r.worse(&ru.active) || !ru.active.worse(r)):
+		since := ru.active.Since
+		if ru.active.State == Healthy {
 			since = now
 		}
-		ru.held, ru.last, ru.mild = r.with(&ru.held), now, nil
-		ru.held.Since = since
+		ru.active, ru.lastSeen, ru.milder = r.atLeast(&ru.active), now, nil
+		ru.active.Since = since
 		return
-	case r != nil && (ru.mild == nil || r.worse(ru.mild)):
-		ru.mild = r
+	case r != nil && (ru.milder == nil || r.worse(ru.milder)):
+		ru.milder = r
 	}
-	if ru.held.State == Healthy || now.Sub(ru.last) < cfg.Fall {
+	if ru.active.State == Healthy || now.Sub(ru.lastSeen) < cfg.Fall {
 		return
 	}
-	since := ru.held.Since
-	ru.held, ru.last = Reason{Weight: 1, TP: true}, now
-	if ru.mild != nil {
-		ru.held, ru.held.Since = *ru.mild, since
+	since := ru.active.Since
+	ru.active, ru.lastSeen = Reason{Weight: 1, TP: true}, now
+	if ru.milder != nil {
+		ru.active, ru.active.Since = *ru.milder, since
 	}
-	ru.mild = nil
+	ru.milder = nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// machine is a made-up machine whose clock the test moves.
+// machine is a fake machine with a clock of the test.
 type machine struct {
 	now  time.Time
 	snap nvml.Snapshot
@@ -29,14 +29,14 @@ func newMachine(t *testing.T, gpus int) *machine {
 	return m
 }
 
-// read publishes the machine as it is now; copies, for a snapshot does not change.
+// read returns a snapshot, as a copy: snapshots do not change.
 func (m *machine) read() []Result {
 	s := m.snap
 	s.At, s.GPUs = m.now, append([]nvml.GPU(nil), m.snap.GPUs...)
 	return m.tr.Update(m.now, &s)
 }
 
-// run reads once a second, and returns the last judgement.
+// run reads once a second, and returns the last results.
 func (m *machine) run(d time.Duration) []Result {
 	var last []Result
 	for end := m.now.Add(d); !m.now.After(end); m.now = m.now.Add(time.Second) {
@@ -56,7 +56,7 @@ func TestTrackerWell(t *testing.T) {
 	}
 }
 
-// What costs requests counts in the same read; it stays for Fall after it is gone.
+// A lost GPU counts in the same read, and stays for Fall after its return.
 func TestFatalCountsAtOnce(t *testing.T) {
 	m := newMachine(t, 2)
 	m.snap.GPUs[1].Err = &nvml.Error{Code: nvml.CodeLost}
@@ -85,7 +85,7 @@ func TestGlitchDoesNotCount(t *testing.T) {
 	assert.InDelta(t, 0.5, res.Weight, 0)
 }
 
-// A weight falls at once and rises after Fall, to the least of that time.
+// A weight falls at once, and rises after Fall to the least of that time.
 func TestWeightFollows(t *testing.T) {
 	m := newMachine(t, 1)
 	g := &m.snap.GPUs[0]
@@ -175,7 +175,7 @@ func TestDriverThatIsGone(t *testing.T) {
 	assert.Empty(t, NewTracker(Config{}).Update(m.now, &nvml.Snapshot{State: nvml.StateStarting}))
 }
 
-// Facts that no longer come are doubted: a call into the driver hangs.
+// Stale facts are doubted: a call into the driver hangs.
 func TestStaleFacts(t *testing.T) {
 	m := newMachine(t, 1)
 	s := m.snap
@@ -186,7 +186,7 @@ func TestStaleFacts(t *testing.T) {
 	assert.Equal(t, "unreadable", res.Reasons[0].Rule)
 }
 
-// A GPU that is lost from the start is known by its index until it has a name.
+// A GPU lost from the start is known by its index until it has a UUID.
 func TestLostFromTheStart(t *testing.T) {
 	tr := NewTracker(Config{})
 	s := &nvml.Snapshot{State: nvml.StateReady, At: epoch, GPUs: []nvml.GPU{{Err: &nvml.Error{Code: nvml.CodeLost}}}}
@@ -197,7 +197,7 @@ func TestLostFromTheStart(t *testing.T) {
 	assert.Equal(t, "GPU-a", res[0].GPU)
 }
 
-// noise changes one thing of a GPU at random.
+// noise changes one random fact of a GPU.
 func noise(m *machine, r *rand.Rand, gpu int) {
 	g := &m.snap.GPUs[gpu]
 	on := r.IntN(2) == 0
@@ -227,8 +227,9 @@ func noise(m *machine, r *rand.Rand, gpu int) {
 	}
 }
 
-// TestNoFlapping gives random trouble for 20 minutes, and then none. The bound: a rule that has let go was silent for
-// Fall, so it can begin and end only so often, and a state changes only when a rule does.
+// TestNoFlapping gives random faults for 20 minutes, and then none. The bound: a rule without
+// effect was silent for Fall, so it can begin and end only so often, and a state changes only
+// with a rule.
 func TestNoFlapping(t *testing.T) {
 	const noisy = 20 * time.Minute
 	const kinds = 12 // rules that noise can trouble
@@ -278,7 +279,7 @@ func TestNoFlapping(t *testing.T) {
 	}
 }
 
-// One signal that comes and goes every second changes the state twice: when it begins and when it ends.
+// A fault that comes and goes every second changes the state twice: at its begin and its end.
 func TestOneNoisySignal(t *testing.T) {
 	for _, change := range []func(*nvml.GPU, bool){
 		func(g *nvml.GPU, on bool) { g.Rows.Pending = nvml.Some(on) },

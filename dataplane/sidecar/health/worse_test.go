@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// worsen makes one random fact about a GPU worse than it was, and says which.
+// worsen makes one random fact of a GPU worse, and names it.
 func worsen(rnd *rand.Rand, f *Facts) string {
 	g := f.GPU
 	switch rnd.IntN(11) {
@@ -61,16 +61,16 @@ func worsen(rnd *rand.Rand, f *Facts) string {
 	return "an XID"
 }
 
-// Facts that are worse never make a better state, more weight, or fit again for tensor-parallel work.
+// Worse facts never give a better state, more weight, or tensor-parallel work.
 func TestWorseFactsAreNoBetter(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 12))
 	for range 3000 {
 		g := well(0)
 		f := &Facts{Now: epoch.Add(2 * time.Hour), GPU: &g, Links: 18}
-		before := combine(Judge(f))
+		before := combine(Evaluate(f))
 		for range 6 {
 			what := worsen(rnd, f)
-			after := combine(Judge(f))
+			after := combine(Evaluate(f))
 			require.GreaterOrEqual(t, after.State, before.State, "%s", what)
 			require.LessOrEqual(t, after.Weight, before.Weight, "%s", what)
 			require.False(t, after.TP && !before.TP, "%s", what)
@@ -80,7 +80,7 @@ func TestWorseFactsAreNoBetter(t *testing.T) {
 	}
 }
 
-// The same over time: of two machines of which one has everything that the other one has and more, that one is never judged better.
+// Over time: a machine with all faults of another one and more is never healthier.
 func TestTrackerOfWorseFactsIsNoBetter(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
 	for range 60 {
@@ -108,7 +108,7 @@ func TestTrackerOfWorseFactsIsNoBetter(t *testing.T) {
 	}
 }
 
-// A GPU that can no longer be read is not well again because nobody sees what is wrong with it.
+// A GPU that becomes unreadable keeps its faults.
 func TestUnreadableKeepsWhatWasWrong(t *testing.T) {
 	m := newMachine(t, 2)
 	m.snap.GPUs[0].Rows.Failed = nvml.Some(true)
@@ -122,12 +122,12 @@ func TestUnreadableKeepsWhatWasWrong(t *testing.T) {
 	assert.Equal(t, Healthy, m.run(45 * time.Second)[0].State, "seen to be well")
 }
 
-// What a GPU reported before it was lost says why.
+// XIDs before the loss of a GPU explain it.
 func TestLostGPUSaysWhy(t *testing.T) {
 	g := well(0)
 	g.Err = &nvml.Error{Code: nvml.CodeLost, Text: "x"}
 	g.XIDs = []nvml.XID{{Code: 79, At: epoch}}
-	reasons := combine(Judge(&Facts{Now: epoch.Add(time.Second), GPU: &g})).Reasons
+	reasons := combine(Evaluate(&Facts{Now: epoch.Add(time.Second), GPU: &g})).Reasons
 	require.Len(t, reasons, 2)
 	assert.Equal(t, []string{"lost", "xid 79"}, []string{reasons[0].Rule, reasons[1].Rule})
 }

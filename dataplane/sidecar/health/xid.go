@@ -7,16 +7,16 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// kind is what an XID says about the GPU, by the immediate action in NVIDIA's catalogue.
+// kind classifies XIDs by the immediate action in NVIDIA's catalogue.
 type kind int
 
 const (
 	unknown     kind = iota // not in the catalogue, or without an action there
-	application             // RESTART_APP or IGNORE: a program's fault or no fault; the GPU is well
-	contained               // RESTART_APP, by bad memory: the program is gone, the GPU works on
-	retired                 // memory was taken out of use; the next reset does it
+	application             // RESTART_APP or IGNORE: the GPU is healthy
+	contained               // RESTART_APP after bad memory: the program is gone, the GPU works on
+	retired                 // memory is taken out of use by the next reset
 	drain                   // RESET_GPU, while running work may still end well
-	dead                    // RESET_GPU or RESTART_BM, and nothing can be computed
+	dead                    // RESET_GPU or RESTART_BM, and the GPU cannot compute
 	link                    // an NVLink failed
 )
 
@@ -24,12 +24,13 @@ const (
 type xid struct {
 	kind kind
 	name string
-	// linked: since R565, XID 154 and the recovery action follow it (the catalogue's column "Xid 154 linkage"), so a
-	// recovery action of "none" says that it is over.
+	// linked XIDs are followed by XID 154 and the recovery action since R565 (the catalogue's
+	// column "Xid 154 linkage"), so a recovery action of "none" ends them.
 	linked bool
 }
 
-// catalogue holds what is not application-level. Names and actions are the catalogue's, for H100 where GPUs differ.
+// catalogue has all XIDs that are not application-level, with the names and actions for H100
+// where GPUs differ.
 var catalogue = map[int]xid{
 	46:  {dead, "GPU stopped processing", false},
 	48:  {dead, "uncorrectable ECC error", true},                // WORKFLOW_XID_48: see containedECC
@@ -42,14 +43,15 @@ var catalogue = map[int]xid{
 	79:  {dead, "GPU has fallen off the bus", true},
 	94:  {contained, "contained memory error", true},
 	95:  {dead, "uncontained memory error", true},
-	109: {dead, "context switch timeout", true}, // RESET_GPU, and what runs there hangs
+	109: {dead, "context switch timeout", true}, // RESET_GPU, and its programs hang
 	110: {dead, "security fault", true},
 	119: {dead, "GSP RPC timeout", false},
 	120: {dead, "GSP error", true},
 	136: {link, "NVLink training failed", true},
 	140: {dead, "unrecovered ECC error", false},
 	143: {dead, "GPU initialization failed", true},
-	// 144 to 150 are NVLink 5; which of their sub-codes ask for a reset is not told by NVML, so the link is not trusted.
+	// 144 to 150 are NVLink 5. NVML hides the sub-codes that ask for a reset, so each takes the
+	// link out.
 	144: {link, "NVLink SAW error", true},
 	145: {link, "NVLink RLW error", true},
 	146: {link, "NVLink TLW error", true},
@@ -61,7 +63,7 @@ var catalogue = map[int]xid{
 	157: {drain, "resource retirement failed", false},    // IGNORE there, and yet memory known to be bad stays in use
 	158: {dead, "GPU fatal timeout", false},
 	159: {unknown, "error on the link to the processor", false}, // CHECK_UVM
-	// Named there without an action. What is wrong with the memory is told by 48, 94 and 95 beside them.
+	// Without an action there. Faults of the memory come with 48, 94 or 95.
 	167: {unknown, "PCIe fatal timeout", false},
 	168: {unknown, "less GPU memory than there should be", false},
 	169: {unknown, "security processor halt", false},
@@ -69,8 +71,8 @@ var catalogue = map[int]xid{
 	172: {unknown, "uncorrectable error of the SRAM", false},
 }
 
-// applicationLevel are the codes that the catalogue answers with RESTART_APP or IGNORE, besides those above, and 154,
-// which is told apart by the recovery action. NVIDIA's own device plugin for Kubernetes ignores 13, 31, 43, 45 and 68.
+// applicationLevel are all other codes with RESTART_APP or IGNORE, and 154, which the recovery
+// action tells apart. NVIDIA's device plugin for Kubernetes ignores 13, 31, 43, 45 and 68.
 var applicationLevel = ranges{
 	{8, 8},
 	{11, 11},
@@ -109,7 +111,7 @@ func (r ranges) has(code int) bool {
 	return false
 }
 
-// classify looks a code up.
+// classify returns the entry of a code.
 func classify(code int) xid {
 	if x, ok := catalogue[code]; ok {
 		return x
@@ -120,26 +122,28 @@ func classify(code int) xid {
 	return xid{unknown, "not in the catalogue", false}
 }
 
-// How long an XID counts where nothing else says that it is over. The numbers are ours.
+// Times after which an XID without another end is over. The numbers are ours.
 const (
-	// A worker that lost its process to a contained error is back within minutes; its own readiness is probed apart.
+	// containedHold: a worker that lost its process is back within minutes, and has probes of its
+	// own.
 	containedHold = 5 * time.Minute
-	// An XID nobody knows is worth caution for a while.
+	// unknownHold: caution for an unknown XID.
 	unknownHold = 10 * time.Minute
-	// A GPU that works on for an hour after an XID that asks for a reset has been reset without our noticing.
+	// fatalHold: a GPU that works for an hour after such an XID was reset unnoticed.
 	fatalHold = time.Hour
-	// The driver needs some seconds to make up its mind about the recovery action.
-	settle = 30 * time.Second
-	// XIDs of one fault come within milliseconds; NVIDIA's workflow for XID 48 looks for 63, 64, 94, 95 beside it.
-	together = 10 * time.Second
+	// recoveryDelay: the driver sets the recovery action some seconds after the XID.
+	recoveryDelay = 30 * time.Second
+	// sameFault: XIDs of one fault come within milliseconds; NVIDIA's workflow for XID 48 looks
+	// for 63, 64, 94 and 95 beside it.
+	sameFault = 10 * time.Second
 )
 
-// containedECC reports whether an XID 48 was one that the GPU contained: with a 94 beside it and no 95, only the program
-// that touched the bad memory is gone (GPU memory error management, "Error containment").
+// containedECC reports whether the GPU contained an XID 48: with a 94 beside it and no 95, only the
+// program that touched the bad memory is gone (GPU memory error management, "Error containment").
 func containedECC(x nvml.XID, all []nvml.XID) bool {
 	contained := false
 	for _, other := range all {
-		if other.At.Sub(x.At).Abs() > together {
+		if other.At.Sub(x.At).Abs() > sameFault {
 			continue
 		}
 		switch other.Code {
@@ -152,11 +156,11 @@ func containedECC(x nvml.XID, all []nvml.XID) bool {
 	return contained
 }
 
-// judgeXIDs gives one reason for each code that still counts, by the newest XID of it.
+// judgeXIDs returns one reason for each code in effect, by its newest XID.
 func judgeXIDs(f *Facts) []Reason {
 	newest := map[int]xid{}
 	for _, x := range f.GPU.XIDs {
-		// An older one is of a GPU that has been reset: the driver was reloaded, or the GPU came back.
+		// Older ones were before a reset: the driver was reloaded, or the GPU came back.
 		if x.At.Before(f.GPU.Since) {
 			continue
 		}
@@ -175,7 +179,7 @@ func judgeXIDs(f *Facts) []Reason {
 	return reasons
 }
 
-// counts reports whether an XID of this age still says something about the GPU.
+// counts reports whether an XID of this age is in effect.
 func (x xid) counts(f *Facts, age time.Duration) bool {
 	switch x.kind {
 	case application:
@@ -185,15 +189,15 @@ func (x xid) counts(f *Facts, age time.Duration) bool {
 	case unknown:
 		return age < unknownHold
 	case retired:
-		// Where it is told that nothing is pending, the reset has been.
+		// Without pending rows the reset has happened.
 		return age < fatalHold && f.GPU.Rows.Pending != nvml.Some(false)
 	default:
-		over := x.linked && age > settle && f.GPU.Recovery == nvml.Some(nvml.RecoveryNone)
+		over := x.linked && age > recoveryDelay && f.GPU.Recovery == nvml.Some(nvml.RecoveryNone)
 		return age < fatalHold && !over
 	}
 }
 
-// reason is what the XID means for the choice.
+// reason returns the fault of the XID.
 func (x xid) reason(code int) Reason {
 	r := Reason{Rule: fmt.Sprintf("xid %d", code), Weight: 1, TP: true, Detail: fmt.Sprintf("XID %d: %s", code, x.name)}
 	switch x.kind {

@@ -15,24 +15,25 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// Facts is what a process knows of itself and its machine that decides which way bytes go.
+// Facts are the properties of a process and its machine that decide the path of its transfers.
 type Facts struct {
 	Node         string   `json:"node"`
-	Boot         string   `json:"boot"` // random, new for each start of a kernel: equal on one machine only
+	Boot         string   `json:"boot"` // random boot id of the kernel: equal on one machine only
 	PIDNamespace string   `json:"pid_namespace"`
 	UID          int      `json:"uid"`
-	Ids          *Ids     `json:"ids,omitempty"` // nil: of an older sidecar
+	Ids          *Ids     `json:"ids,omitempty"` // nil: from an older sidecar
 	Ptrace       int      `json:"ptrace"`        // kernel.yama.ptrace_scope; 0 where the kernel has none
-	LockedMemory int64    `json:"locked_memory"` // bytes that may be locked; -1 is no limit
+	LockedMemory int64    `json:"locked_memory"` // bytes; -1 is no limit
 	Transports   string   `json:"transports"`    // UCX_TLS
 	NetDevices   string   `json:"net_devices"`   // UCX_NET_DEVICES
 	Devices      []Device `json:"devices,omitempty"`
-	EthernetRate float64  `json:"ethernet_rate,omitempty"` // bytes a second, of the fastest interface that is up
-	// SystemRead is what process_vm_readv of 64 bytes takes here at least: no way that needs a system call is faster. 0: not allowed.
+	EthernetRate float64  `json:"ethernet_rate,omitempty"` // bytes a second of the fastest interface
+	// SystemRead is the least time of a process_vm_readv of 64 bytes, a bound of all paths with a
+	// system call. 0: not allowed.
 	SystemRead time.Duration `json:"system_read,omitempty"`
 }
 
-// Ids are the rest of what the kernel asks for when one process would read another's memory: see nixl.Place.
+// Ids are further conditions of the kernel for a read of another process's memory: see nixl.ProcessIdentity.
 type Ids struct {
 	Users         string `json:"users"` // real, effective, saved
 	Groups        string `json:"groups"`
@@ -41,11 +42,11 @@ type Ids struct {
 	Hidden        bool   `json:"hidden,omitempty"`
 }
 
-// places are two processes in package nixl's words, as far as both tell of themselves.
-func places(here, there *Facts) (from, to nixl.Place) {
+// placesOf returns the nixl.ProcessIdentity of two processes, from the facts that both have.
+func placesOf(here, there *Facts) (from, to nixl.ProcessIdentity) {
 	both := here.Ids != nil && there.Ids != nil
-	place := func(f *Facts) nixl.Place {
-		p := nixl.Place{Boot: f.Boot, PIDNamespace: f.PIDNamespace, UID: strconv.Itoa(f.UID)}
+	place := func(f *Facts) nixl.ProcessIdentity {
+		p := nixl.ProcessIdentity{Boot: f.Boot, PIDNamespace: f.PIDNamespace, UID: strconv.Itoa(f.UID)}
 		if both {
 			p.UID, p.GID, p.UserNamespace, p.Capabilities, p.Hidden = f.Ids.Users, f.Ids.Groups, f.Ids.UserNamespace, f.Ids.Capabilities, f.Ids.Hidden
 		}
@@ -54,29 +55,29 @@ func places(here, there *Facts) (from, to nixl.Place) {
 	return place(here), place(there)
 }
 
-// Device is a port of an RDMA device that is up.
+// Device is an active port of an RDMA device.
 type Device struct {
 	Name string  `json:"name"` // as UCX_NET_DEVICES takes it: mlx5_0:1
 	Rate float64 `json:"rate"` // bytes a second
 	Kind string  `json:"kind"` // InfiniBand or Ethernet
 }
 
-// Gather reads the facts below root, which is "/" but in tests.
-func Gather(root, node string) Facts {
+// ReadFacts reads the facts below root, which is "/" except in tests.
+func ReadFacts(root, node string) Facts {
 	f := Facts{
 		Node: node, UID: os.Getuid(), LockedMemory: lockedMemory(),
 		Transports: os.Getenv("UCX_TLS"), NetDevices: os.Getenv("UCX_NET_DEVICES"),
 		Devices: rdmaDevices(filepath.Join(root, "sys/class/infiniband")), EthernetRate: ethernetRate(filepath.Join(root, "sys/class/net")),
 		SystemRead: systemRead(),
 	}
-	p := nixl.Here(root)
+	p := nixl.ReadProcessIdentity(root)
 	f.Boot, f.PIDNamespace = p.Boot, p.PIDNamespace
 	f.Ids = &Ids{Users: p.UID, Groups: p.GID, UserNamespace: p.UserNamespace, Capabilities: p.Capabilities, Hidden: p.Hidden}
-	f.Ptrace, _ = strconv.Atoi(text(filepath.Join(root, "proc/sys/kernel/yama/ptrace_scope")))
+	f.Ptrace, _ = strconv.Atoi(readText(filepath.Join(root, "proc/sys/kernel/yama/ptrace_scope")))
 	return f
 }
 
-// systemRead is the fastest of some reads of this process's own memory.
+// systemRead returns the fastest of 64 reads of this process's own memory.
 func systemRead() (fastest time.Duration) {
 	var from, to [64]byte
 	local := []unix.Iovec{{Base: &to[0], Len: uint64(len(to))}}
@@ -94,8 +95,8 @@ func systemRead() (fastest time.Duration) {
 	return fastest
 }
 
-// text is the content of a small file; "" where there is none.
-func text(path string) string {
+// readText returns the content of a small file, or "".
+func readText(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return ""
@@ -111,38 +112,40 @@ func lockedMemory() int64 {
 	return int64(limit.Cur)
 }
 
-// rdmaDevices lists the ports that are up. Files: DEVICE/ports/N/{state, rate, link_layer}, as "4: ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand".
+// rdmaDevices lists the active ports. Files: DEVICE/ports/N/{state, rate, link_layer}, such as
+// "4: ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand".
 func rdmaDevices(dir string) []Device {
 	states, _ := filepath.Glob(filepath.Join(dir, "*/ports/*/state"))
 	var found []Device
 	for _, state := range states {
 		port := filepath.Dir(state)
-		if !strings.Contains(text(state), "ACTIVE") {
+		if !strings.Contains(readText(state), "ACTIVE") {
 			continue
 		}
 		name := filepath.Base(filepath.Dir(filepath.Dir(port))) + ":" + filepath.Base(port)
-		gigabits, _, _ := strings.Cut(text(filepath.Join(port, "rate")), " ")
+		gigabits, _, _ := strings.Cut(readText(filepath.Join(port, "rate")), " ")
 		rate, _ := strconv.ParseFloat(gigabits, 64)
-		found = append(found, Device{Name: name, Rate: rate / 8 * 1e9, Kind: text(filepath.Join(port, "link_layer"))})
+		found = append(found, Device{Name: name, Rate: rate / 8 * 1e9, Kind: readText(filepath.Join(port, "link_layer"))})
 	}
 	return found
 }
 
-// ethernetRate is the fastest interface that is up. Files: NAME/{operstate, speed}, the speed in Mb/s, -1 where it is not known.
+// ethernetRate returns the rate of the fastest active interface. Files: NAME/{operstate, speed},
+// the speed in Mb/s or -1.
 func ethernetRate(dir string) (fastest float64) {
 	states, _ := filepath.Glob(filepath.Join(dir, "*/operstate"))
 	for _, state := range states {
-		if text(state) != "up" {
+		if readText(state) != "up" {
 			continue
 		}
-		if megabits, err := strconv.ParseFloat(text(filepath.Join(filepath.Dir(state), "speed")), 64); err == nil {
+		if megabits, err := strconv.ParseFloat(readText(filepath.Join(filepath.Dir(state), "speed")), 64); err == nil {
 			fastest = max(fastest, megabits/8*1e6)
 		}
 	}
 	return fastest
 }
 
-// deviceRate is what the node's devices do together at most for one transfer: the fastest one.
+// deviceRate returns the rate of the fastest device, which bounds one transfer.
 func (f *Facts) deviceRate() (fastest float64) {
 	for _, d := range f.Devices {
 		fastest = max(fastest, d.Rate)
@@ -158,7 +161,7 @@ func (f *Facts) deviceNames() string {
 	return strings.Join(names, ",")
 }
 
-// namesDevice reports whether UCX_NET_DEVICES lets a device through. It is a list of DEVICE:PORT, or all.
+// namesDevice reports whether UCX_NET_DEVICES, a list of DEVICE:PORT or all, has an RDMA device.
 func (f *Facts) namesDevice() bool {
 	list := strings.Split(f.NetDevices, ",")
 	return slices.Contains(list, "all") || slices.ContainsFunc(f.Devices, func(d Device) bool {
@@ -167,8 +170,8 @@ func (f *Facts) namesDevice() bool {
 	})
 }
 
-// excludes reports whether UCX_TLS leaves out every transport whose name begins with one of the given. It is a list of names, "all", or "^" and a list of what is
-// left out.
+// excludes reports whether UCX_TLS leaves out all transports with the given prefixes. It is a
+// list of names, "all", or "^" and a list of excluded names.
 func (f *Facts) excludes(names ...string) bool {
 	list := strings.TrimPrefix(f.Transports, "^")
 	if list == "" || f.Transports == "all" {

@@ -9,16 +9,16 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// Sample is what one size and direction took. Times are for one transfer.
+// Sample is the measurement of one size and direction. Times are of one transfer.
 type Sample struct {
 	Op    nixl.Op `json:"op"` // 0 read, 1 write
 	Size  int     `json:"size"`
-	Batch int     `json:"batch"` // transfers under way at a time
+	Batch int     `json:"batch"` // concurrent transfers
 	Count int     `json:"count"` // transfers
 
-	Rate     float64       `json:"rate"`   // bytes a second, of all
-	Best     float64       `json:"best"`   // bytes a second, of the fastest round
-	Median   float64       `json:"median"` // bytes a second, of the median round
+	Rate     float64       `json:"rate"`   // bytes a second over all rounds
+	Best     float64       `json:"best"`   // of the fastest round
+	Median   float64       `json:"median"` // of the median round
 	Latency  Spread        `json:"latency"`
 	Prepare  Spread        `json:"prepare"`
 	Post     Spread        `json:"post"`
@@ -26,7 +26,7 @@ type Sample struct {
 	Took     time.Duration `json:"took"`
 }
 
-// Spread is how a time was spread, in nanoseconds.
+// Spread is the distribution of a time, in nanoseconds.
 type Spread struct {
 	Min    time.Duration `json:"min"`
 	Median time.Duration `json:"median"`
@@ -34,7 +34,7 @@ type Spread struct {
 	P99    time.Duration `json:"p99"`
 }
 
-// NewSpread is how times were spread; all 0 where there is none.
+// NewSpread returns the distribution of times; zeros for none.
 func NewSpread(times []time.Duration) Spread {
 	if len(times) == 0 {
 		return Spread{}
@@ -47,24 +47,25 @@ func NewSpread(times []time.Duration) Spread {
 	return Spread{Min: times[0], Median: times[len(times)/2], Mean: sum / time.Duration(len(times)), P99: times[min(len(times)-1, len(times)*99/100)]}
 }
 
-// Job is what Measure does.
+// Job is a measurement.
 type Job struct {
 	Op     nixl.Op
 	Size   int
-	Batch  int           // transfers at a time; 0 is one
+	Batch  int           // concurrent transfers; 0 is one
 	Count  int           // transfers at most
-	Time   time.Duration // after which no more begin; 0 is no limit
+	Time   time.Duration // after which no transfer begins; 0 is no limit
 	Pieces []nixl.Piece  // instead of one of Size
 }
 
-// Measure moves bytes between a memory and a peer's, and tells what it took. The first transfer, which connects, does not count.
+// Measure measures transfers between a memory and a peer's memory. The first transfer, which
+// connects, does not count.
 func Measure(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, theirs nixl.RemoteMemory, job Job) (Sample, error) {
-	if _, err := Round(ctx, remote, local, theirs, job); err != nil { // it connects, and touches memory for the first time
+	if _, err := RunOnce(ctx, remote, local, theirs, job); err != nil { // connects, and touches memory for the first time
 		return Sample{}, err
 	}
 	s := Series{Op: job.Op, Size: job.Size, Batch: max(job.Batch, 1)}
 	for begin := time.Now(); s.Count() < job.Count && (s.Count() == 0 || job.Time <= 0 || time.Since(begin) < job.Time); {
-		took, err := Round(ctx, remote, local, theirs, job)
+		took, err := RunOnce(ctx, remote, local, theirs, job)
 		if err != nil {
 			return s.Sample(), err
 		}
@@ -73,21 +74,21 @@ func Measure(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, their
 	return s.Sample(), nil
 }
 
-// Took is what one round of a job took: all of its transfers together, and each by itself.
-type Took struct {
+// Timing is the time of one round: of all transfers together, and of each.
+type Timing struct {
 	Whole time.Duration
 	Each  []nixl.Times
 }
 
-// Round does a job's transfers once.
-func Round(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, theirs nixl.RemoteMemory, job Job) (Took, error) {
+// RunOnce does the transfers of a job once.
+func RunOnce(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, theirs nixl.RemoteMemory, job Job) (Timing, error) {
 	batch := max(job.Batch, 1)
 	if uint64(job.Size*batch) > min(local.Len(), theirs.Len) {
-		return Took{}, fmt.Errorf("cannot measure %d transfers of %d bytes at a time: %w", batch, job.Size, nixl.ErrRange)
+		return Timing{}, fmt.Errorf("cannot measure %d transfers of %d bytes at a time: %w", batch, job.Size, nixl.ErrRange)
 	}
 	begin := time.Now()
-	times, err := together(ctx, remote, local, theirs, job, batch)
-	return Took{time.Since(begin), times}, err
+	times, err := runBatch(ctx, remote, local, theirs, job, batch)
+	return Timing{time.Since(begin), times}, err
 }
 
 // Series collects rounds of one size and direction.
@@ -98,18 +99,18 @@ type Series struct {
 	whole, prepare, post, transfer []time.Duration
 }
 
-// Add enters a round.
-func (s *Series) Add(t Took) {
+// Add adds a round.
+func (s *Series) Add(t Timing) {
 	s.whole = append(s.whole, t.Whole)
 	for i := range t.Each {
 		s.prepare, s.post, s.transfer = append(s.prepare, t.Each[i].Prepare), append(s.post, t.Each[i].Post), append(s.transfer, t.Each[i].Transfer)
 	}
 }
 
-// Count is the number of transfers.
+// Count returns the number of transfers.
 func (s *Series) Count() int { return len(s.whole) * s.Batch }
 
-// Sample sums the series up; it is empty where there was no round.
+// Sample returns the measurement; it is empty without rounds.
 func (s *Series) Sample() Sample {
 	p := Sample{Op: s.Op, Size: s.Size, Batch: s.Batch, Count: s.Count()}
 	for _, t := range s.whole {
@@ -124,8 +125,8 @@ func (s *Series) Sample() Sample {
 	return p
 }
 
-// together runs a batch of transfers at a time, each with its own part of both memories.
-func together(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, theirs nixl.RemoteMemory, job Job, batch int) ([]nixl.Times, error) {
+// runBatch runs concurrent transfers, each with its own part of both memories.
+func runBatch(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, theirs nixl.RemoteMemory, job Job, batch int) ([]nixl.Times, error) {
 	moved := make([]*nixl.Transfer, batch)
 	for i := range moved {
 		at := uint64(i * job.Size)
@@ -134,7 +135,7 @@ func together(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, thei
 			pieces = slices.Clone(job.Pieces)
 		}
 		var err error
-		if moved[i], err = remote.Prepare(job.Op, local, theirs, pieces, nil); err != nil {
+		if moved[i], err = remote.Prepare(job.Op, local, theirs, pieces); err != nil {
 			return nil, err
 		}
 		if err := moved[i].Post(); err != nil {

@@ -12,25 +12,26 @@ import (
 )
 
 const (
-	// offerBytes is the largest transfer that is measured.
-	offerBytes = 64 << 20
-	// offerAge is how long memory waits for another who asks; a measurement takes a second or two.
-	offerAge = time.Minute
+	// maxTransfer is the largest measured transfer.
+	maxTransfer = 64 << 20
+	// offerTimeout is the time after which unused memory is freed; a measurement takes a second
+	// or two.
+	offerTimeout = time.Minute
 )
 
-// Offer is the answer to who wants to measure: memory that may be read and written.
+// Offer is the answer to a request: memory that the other node may read and write.
 type Offer struct {
 	Facts    Facts  `json:"facts"`
 	Metadata []byte `json:"metadata,omitempty"`
 	Memory   uint32 `json:"memory,omitempty"`
-	Refused  string `json:"refused,omitempty"` // in words, where there is none
+	Refused  string `json:"refused,omitempty"` // the reason without memory
 }
 
-// offer is the memory that others measure on.
-type offer struct {
+// offeredMemory is the memory for measurements by other nodes.
+type offeredMemory struct {
 	cfg *Config
 
-	made atomic.Pointer[nixl.Agent] // agent, for who must not wait until it is made
+	currentAgent atomic.Pointer[nixl.Agent] // agent, for readers that must not wait for mu
 
 	mu     sync.Mutex // guards all below
 	agent  *nixl.Agent
@@ -39,8 +40,8 @@ type offer struct {
 	closed bool
 }
 
-// answer is what the cluster's requests get.
-func (o *offer) answer([]byte) []byte {
+// answer answers a request of another node.
+func (o *offeredMemory) answer([]byte) []byte {
 	out := Offer{Facts: o.cfg.facts()}
 	metadata, id, err := o.open()
 	if err != nil {
@@ -49,14 +50,14 @@ func (o *offer) answer([]byte) []byte {
 		out.Metadata, out.Memory = metadata, id
 	}
 	data, err := json.Marshal(out)
-	if err != nil { // no part of it can fail
+	if err != nil { // never
 		return nil
 	}
 	return data
 }
 
-// open makes memory, or keeps what there is for another while.
-func (o *offer) open() (metadata []byte, id uint32, err error) {
+// open makes the memory, or keeps it for another offerTimeout.
+func (o *offeredMemory) open() (metadata []byte, id uint32, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -69,48 +70,48 @@ func (o *offer) open() (metadata []byte, id uint32, err error) {
 		if o.agent, err = nixl.NewAgent(o.cfg.Fabric, o.cfg.agent("offer")); err != nil {
 			return nil, 0, err
 		}
-		o.made.Store(o.agent)
+		o.currentAgent.Store(o.agent)
 	}
 	if o.memory == nil {
 		if o.memory, err = allocate(o.agent, "warmpath-link-offer"); err != nil {
 			return nil, 0, err
 		}
-		o.timer = time.AfterFunc(offerAge, o.giveBack)
+		o.timer = time.AfterFunc(offerTimeout, o.free)
 	}
-	o.timer.Reset(offerAge)
+	o.timer.Reset(offerTimeout)
 	metadata, err = o.agent.Metadata()
 	return metadata, o.memory.ID(), err
 }
 
-// present is the agent that others measure on; nil while there is none.
-func (o *offer) present() *nixl.Agent { return o.made.Load() }
+// present returns the agent of the memory, or nil.
+func (o *offeredMemory) present() *nixl.Agent { return o.currentAgent.Load() }
 
-// giveBack ends the offer; whoever still measures fails, and asks again.
-func (o *offer) giveBack() {
+// free frees the memory. A measurement under way fails, and is repeated.
+func (o *offeredMemory) free() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.giveBackLocked()
+	o.freeLocked()
 }
 
-func (o *offer) giveBackLocked() {
+func (o *offeredMemory) freeLocked() {
 	if o.memory == nil {
 		return
 	}
 	if err := o.memory.Close(); err != nil {
-		o.cfg.Log.Warn("cannot give the memory of link measurements back", "error", err)
+		o.cfg.Log.Warn("cannot free the memory of link measurements", "error", err)
 	}
 	o.memory = nil
 }
 
-// close ends the agent too.
-func (o *offer) close() error {
+// close frees the memory and ends the agent.
+func (o *offeredMemory) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
 	if o.timer != nil {
 		o.timer.Stop()
 	}
-	o.giveBackLocked()
+	o.freeLocked()
 	if o.agent == nil {
 		return nil
 	}
@@ -122,9 +123,9 @@ var (
 	errNoFabric = errors.New("link: no NIXL on this node")
 )
 
-// allocate makes and registers memory that lives as long as its registration.
+// allocate makes and registers memory, which lives as long as its registration.
 func allocate(a *nixl.Agent, name string) (*nixl.Memory, error) {
-	mapping, err := nixl.NewMapping(name, offerBytes)
+	mapping, err := nixl.NewMapping(name, maxTransfer)
 	if err != nil {
 		return nil, err
 	}
@@ -132,14 +133,14 @@ func allocate(a *nixl.Agent, name string) (*nixl.Memory, error) {
 	return memory, errors.Join(err, mapping.Close())
 }
 
-// readOffer checks what another node has answered.
+// readOffer parses the answer of another node.
 func readOffer(data []byte) (*Offer, error) {
 	var o Offer
 	if err := json.Unmarshal(data, &o); err != nil {
-		return nil, fmt.Errorf("%w: cannot read its offer: %w", errUnasked, err)
+		return nil, fmt.Errorf("%w: cannot read the offer: %w", errNotMeasured, err)
 	}
 	if o.Refused != "" {
-		return nil, fmt.Errorf("%w: it offers no memory: %s", errUnasked, o.Refused)
+		return nil, fmt.Errorf("%w: it offers no memory: %s", errNotMeasured, o.Refused)
 	}
 	return &o, nil
 }

@@ -9,30 +9,34 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// Path is how bytes go between two processes. The values are those of cluster.Link.
+// Path is the transport between two processes, as in cluster.Link.
 type Path string
 
 // The paths, fastest first.
 const (
 	RDMA    Path = "rdma"
 	Shared  Path = "shm"
-	CMA     Path = "cma" // process_vm_readv: one process copies, the other does nothing
+	CMA     Path = "cma" // process_vm_readv: one process copies, the other is passive
 	TCP     Path = "tcp"
 	Unknown Path = "unknown"
 )
 
 const (
-	// inCall is the share of a transfer that the posting call took, above which the caller's own thread has copied. Over CMA and shared memory it
-	// is above 0.95, over TCP below 0.15 for 1 MiB and below 0.05 for 64 MiB.
-	inCall = 0.6
-	// sharedLatency parts shared memory (0.8 µs, measured) from CMA (one system call and its way, 1.5 to 23 µs) for 64 bytes, where the system call is not allowed.
+	// copyShare is the share of the posting call in a transfer, above which the caller's thread
+	// has copied. It is above 0.95 over CMA and shared memory; over TCP below 0.15 for 1 MiB and
+	// below 0.05 for 64 MiB.
+	copyShare = 0.6
+	// sharedLatency separates shared memory (0.8 µs, measured) from CMA (1.5 to 23 µs) for 64
+	// bytes, where the system call of CMA cannot be measured.
 	sharedLatency = 3 * time.Microsecond
-	// rdmaRate is above what one TCP connection of UCX moves (2.8 GB/s on loopback), and below what an adapter of 100 Gb/s does (12 GB/s).
+	// rdmaRate lies between one TCP connection of UCX (2.8 GB/s on loopback) and an adapter of
+	// 100 Gb/s (12 GB/s).
 	rdmaRate = 6e9
 )
 
-// Recognise tells the path from what was measured, the facts of both ends breaking ties. UCX does not say which one it took.
-func Recognise(here, there *Facts, samples []Sample) Path {
+// InferPath infers the path from measurements; the facts of both ends break ties. UCX does not
+// tell it.
+func InferPath(here, there *Facts, samples []Sample) Path {
 	small, large := smallest(samples), largest(samples)
 	if large == nil {
 		return Unknown
@@ -41,7 +45,7 @@ func Recognise(here, there *Facts, samples []Sample) Path {
 		switch {
 		case small.Size <= 4096 && small.Post.Min < here.sharedLimit() && copiedInCall(samples):
 			return Shared
-		case apart(here, there) || !copiedInCall(samples):
+		case cmaImpossible(here, there) || !copiedInCall(samples):
 			return TCP
 		default:
 			return CMA
@@ -59,16 +63,17 @@ func Recognise(here, there *Facts, samples []Sample) Path {
 	return TCP
 }
 
-// apart reports whether CMA cannot be, whatever the times look like: the kernel of a machine whose cores are all busy delivers what is sent over loopback
-// within the call that sends it (measured: in half of all tries between two users).
-func apart(here, there *Facts) bool {
-	from, to := places(here, there)
-	refused := here.Ids != nil && here.SystemRead == 0 // as container runtimes do whose filter leaves the call out
-	return refused || len(from.Withheld(&to)) > 0 || !nixl.AllowsCMA(here.Transports) || !nixl.AllowsCMA(there.Transports)
+// cmaImpossible reports whether facts exclude CMA. Times alone mislead: on a machine whose cores
+// are all busy, the kernel delivers loopback packets within the sending call (in half of all
+// tries between two users).
+func cmaImpossible(here, there *Facts) bool {
+	from, to := placesOf(here, there)
+	refused := here.Ids != nil && here.SystemRead == 0 // by the seccomp filter of a container
+	return refused || len(from.ReadDenials(&to)) > 0 || !nixl.AllowsCMA(here.Transports) || !nixl.AllowsCMA(there.Transports)
 }
 
-// copiedInCall judges the size of at least 1 MiB that was moved most often, else the largest, by the least times of both: those that nothing
-// else of a busy machine has stretched.
+// copiedInCall reports whether the posting call copied. It compares least times, which a busy
+// machine stretches least, of the most frequent size from 1 MiB on, else of the largest size.
 func copiedInCall(samples []Sample) bool {
 	surest := largest(samples)
 	for i := range samples {
@@ -76,10 +81,10 @@ func copiedInCall(samples []Sample) bool {
 			surest = s
 		}
 	}
-	return float64(surest.Post.Min) >= inCall*float64(surest.Transfer.Min)
+	return float64(surest.Post.Min) >= copyShare*float64(surest.Transfer.Min)
 }
 
-// sharedLimit is below what CMA takes for a few bytes, and above what shared memory does.
+// sharedLimit returns a latency between those of shared memory and of CMA for a few bytes.
 func (f *Facts) sharedLimit() time.Duration {
 	if f.SystemRead > 0 {
 		return f.SystemRead
@@ -87,11 +92,13 @@ func (f *Facts) sharedLimit() time.Duration {
 	return sharedLatency
 }
 
-func smallest(samples []Sample) *Sample { return pick(samples, func(a, b int) bool { return a < b }) }
+func smallest(samples []Sample) *Sample {
+	return extreme(samples, func(a, b int) bool { return a < b })
+}
 
-func largest(samples []Sample) *Sample { return pick(samples, func(a, b int) bool { return a > b }) }
+func largest(samples []Sample) *Sample { return extreme(samples, func(a, b int) bool { return a > b }) }
 
-func pick(samples []Sample, better func(a, b int) bool) *Sample {
+func extreme(samples []Sample, better func(a, b int) bool) *Sample {
 	var found *Sample
 	for i := range samples {
 		if found == nil || better(samples[i].Size, found.Size) {
@@ -101,83 +108,83 @@ func pick(samples []Sample, better func(a, b int) bool) *Sample {
 	return found
 }
 
-// Judge says in words why a link is slower than its machines should make it; "" where it is not.
-func Judge(here, there *Facts, path Path, samples []Sample) string {
-	var why []string
+// Diagnose explains a link that is slower than its machines allow; "" for others.
+func Diagnose(here, there *Facts, path Path, samples []Sample) string {
+	var causes []string
 	switch {
 	case path != TCP:
 	case here.Boot == there.Boot:
-		why = append(localCauses(here, there), "the same machine, but over TCP")
+		causes = append(localCauses(here, there), "the same machine, but over TCP")
 	case len(here.Devices) == 0 && len(there.Devices) == 0:
 		return "TCP is all there is: neither node has an RDMA device"
 	case len(here.Devices) == 0 || len(there.Devices) == 0:
-		return fmt.Sprintf("TCP, since %s has no RDMA device", bare(here, there))
+		return fmt.Sprintf("TCP, since %s has no RDMA device", withoutRDMA(here, there))
 	default:
-		why = append(remoteCauses(here, there), "both nodes have RDMA devices, but bytes go over TCP")
+		causes = append(remoteCauses(here, there), "both nodes have RDMA devices, but bytes go over TCP")
 	}
-	if expected := Expected(here, there, path); len(why) == 0 && expected > 0 {
+	if expected := Expected(here, there, path); len(causes) == 0 && expected > 0 {
 		if large := largest(samples); large != nil && large.Size >= 1<<20 && large.Best < expected/4 {
-			why = append(why, fmt.Sprintf("%.1f GB/s, where %.0f could be", large.Best/1e9, expected/1e9))
+			causes = append(causes, fmt.Sprintf("%.1f GB/s, where %.0f could be", large.Best/1e9, expected/1e9))
 		}
 	}
-	why = slices.Compact(why) // both ends may have the same cause
-	last := len(why) - 1
+	causes = slices.Compact(causes) // both ends may have the same cause
+	last := len(causes) - 1
 	if last < 0 {
 		return ""
 	}
 	if last == 0 {
-		return why[0]
+		return causes[0]
 	}
-	return why[last] + ": " + strings.Join(why[:last], "; ")
+	return causes[last] + ": " + strings.Join(causes[:last], "; ")
 }
 
-// bare names the node that has no device.
-func bare(here, there *Facts) string {
+// withoutRDMA returns the node without RDMA device.
+func withoutRDMA(here, there *Facts) string {
 	if len(here.Devices) == 0 {
 		return here.Node
 	}
 	return there.Node
 }
 
-// localCauses are the usual reasons for TCP between processes of one machine.
+// localCauses returns the usual reasons for TCP between processes of one machine.
 func localCauses(here, there *Facts) []string {
-	from, to := places(here, there)
-	why := from.Withheld(&to)
+	from, to := placesOf(here, there)
+	causes := from.ReadDenials(&to)
 	for _, f := range []*Facts{here, there} {
 		if !nixl.AllowsCMA(f.Transports) {
-			why = append(why, fmt.Sprintf("UCX_TLS=%s of %s leaves shared memory and cma out", f.Transports, f.Node))
+			causes = append(causes, fmt.Sprintf("UCX_TLS=%s of %s leaves shared memory and cma out", f.Transports, f.Node))
 		}
 	}
 	for _, f := range []*Facts{here, there} {
 		if f.Ids != nil && f.SystemRead == 0 {
-			why = append(why, fmt.Sprintf("process_vm_readv is refused on %s, as by a container's seccomp profile; allow it", f.Node))
+			causes = append(causes, fmt.Sprintf("process_vm_readv is refused on %s, as by a container's seccomp profile; allow it", f.Node))
 		}
 	}
 	if here.Ptrace >= 1 || there.Ptrace >= 1 {
-		why = append(why, "kernel.yama.ptrace_scope is not 0; set it to 0, or give CAP_SYS_PTRACE")
+		causes = append(causes, "kernel.yama.ptrace_scope is not 0; set it to 0, or give CAP_SYS_PTRACE")
 	}
-	return why
+	return causes
 }
 
-// remoteCauses are the usual reasons for TCP between machines with RDMA devices.
+// remoteCauses returns the usual reasons for TCP between machines with RDMA devices.
 func remoteCauses(here, there *Facts) []string {
-	var why []string
+	var causes []string
 	for _, f := range []*Facts{here, there} {
 		switch {
 		case f.excludes("rc", "dc", "ud", "ib", "srd"):
-			why = append(why, fmt.Sprintf("UCX_TLS=%s of %s leaves RDMA out", f.Transports, f.Node))
+			causes = append(causes, fmt.Sprintf("UCX_TLS=%s of %s leaves RDMA out", f.Transports, f.Node))
 		case f.NetDevices == "":
-			why = append(why, fmt.Sprintf("UCX_NET_DEVICES of %s is unset; set it to its RDMA devices: %s", f.Node, f.deviceNames()))
+			causes = append(causes, fmt.Sprintf("UCX_NET_DEVICES of %s is unset; set it to its RDMA devices: %s", f.Node, f.deviceNames()))
 		case !f.namesDevice():
-			why = append(why, fmt.Sprintf("UCX_NET_DEVICES=%s of %s names no RDMA device; it has %s", f.NetDevices, f.Node, f.deviceNames()))
+			causes = append(causes, fmt.Sprintf("UCX_NET_DEVICES=%s of %s names no RDMA device; it has %s", f.NetDevices, f.Node, f.deviceNames()))
 		case f.LockedMemory >= 0 && f.LockedMemory < 1<<30:
-			why = append(why, fmt.Sprintf("%s may lock only %d MiB of memory; raise it (ulimit -l unlimited)", f.Node, f.LockedMemory>>20))
+			causes = append(causes, fmt.Sprintf("%s may lock only %d MiB of memory; raise it (ulimit -l unlimited)", f.Node, f.LockedMemory>>20))
 		}
 	}
-	return why
+	return causes
 }
 
-// Expected is what the hardware should do, in bytes a second; 0 is not known.
+// Expected returns the throughput of the hardware in bytes a second; 0 is unknown.
 func Expected(here, there *Facts, path Path) float64 {
 	switch path {
 	case RDMA:
@@ -191,7 +198,7 @@ func Expected(here, there *Facts, path Path) float64 {
 	return 0
 }
 
-// opName is the direction in a word.
+// opName names a direction.
 func opName(op nixl.Op) string {
 	if op == nixl.Write {
 		return "write"

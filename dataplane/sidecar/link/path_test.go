@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 )
 
-// sample is one size that took latency, of which post was in the call.
+// sample returns a measurement of one size, with the shares of latency in the posting call.
 func sample(size int, latency, post time.Duration) link.Sample {
 	return link.Sample{
 		Size: size, Best: float64(size) / latency.Seconds(), Latency: link.Spread{Min: latency, Mean: latency, P99: latency},
@@ -18,7 +18,8 @@ func sample(size int, latency, post time.Duration) link.Sample {
 	}
 }
 
-// Measured on the machine of bench/results, but for RDMA, which is a published number of one adapter of 400 Gb/s.
+// Measured on the machine of bench/results, except for RDMA: the published rate of an adapter of
+// 400 Gb/s.
 var (
 	overCMA  = []link.Sample{sample(64<<10, 40*time.Microsecond, 30*time.Microsecond), sample(64<<20, 19*time.Millisecond, 18*time.Millisecond)}
 	overShm  = []link.Sample{sample(64, time.Microsecond, 800*time.Nanosecond), sample(64<<20, 16*time.Millisecond, 15*time.Millisecond)}
@@ -34,13 +35,14 @@ func node(name, boot string, edit ...func(*link.Facts)) *link.Facts {
 	return f
 }
 
-// disturbed is a sample of which others took the core away for long in all transfers but one, of the calls or after them.
+// disturbed returns a measurement with all transfers but one preempted, in the posting call or
+// after it.
 func disturbed(s link.Sample, count int, post, transfer time.Duration) link.Sample {
 	s.Count, s.Post.Mean, s.Transfer.Mean = count, post, transfer
 	return s
 }
 
-// A preempted thread makes one path look like the other in the mean.
+// Preemption makes one path look like another in the mean.
 var (
 	overBusyCMA = []link.Sample{
 		disturbed(sample(1<<20, 110*time.Microsecond, 100*time.Microsecond), 8, 100*time.Microsecond, 9*time.Millisecond),
@@ -52,7 +54,7 @@ var (
 	}
 )
 
-// A system call is five times faster on some machines than on others, and CMA with it.
+// System calls, and CMA with them, are five times faster on some machines than on others.
 var (
 	overFastCMA = []link.Sample{sample(64, 7*time.Microsecond, 1500*time.Nanosecond), sample(64<<20, 10*time.Millisecond, 9*time.Millisecond)}
 	overFastShm = []link.Sample{sample(64, time.Microsecond, 200*time.Nanosecond), sample(64<<20, 10*time.Millisecond, 9*time.Millisecond)}
@@ -60,7 +62,7 @@ var (
 
 func fastCalls(f *link.Facts) { f.SystemRead = 400 * time.Nanosecond }
 
-// ids is a process of a user, with capabilities, that may use process_vm_readv.
+// ids returns the facts of a user's process with capabilities, which may use process_vm_readv.
 func ids(users, groups string, capabilities uint64) func(*link.Facts) {
 	return func(f *link.Facts) {
 		f.Ids = &link.Ids{Users: users, Groups: groups, UserNamespace: "user:[1]", Capabilities: capabilities}
@@ -160,8 +162,8 @@ func TestPaths(t *testing.T) {
 		{"nothing measured", node("a", "x"), node("b", "x"), nil, link.Unknown, nil},
 	}
 	for _, test := range tests {
-		path := link.Recognise(test.here, test.there, test.samples)
-		words := link.Judge(test.here, test.there, path, test.samples)
+		path := link.InferPath(test.here, test.there, test.samples)
+		words := link.Diagnose(test.here, test.there, path, test.samples)
 		if path != test.path || (words == "") != (test.words == nil) {
 			t.Errorf("%s: %s, %q, want %s, %q", test.name, path, words, test.path, test.words)
 		}
@@ -173,8 +175,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestGather reads a made-up machine.
-func TestGather(t *testing.T) {
+// TestReadFacts reads a fake machine.
+func TestReadFacts(t *testing.T) {
 	root := t.TempDir()
 	files := map[string]string{
 		"proc/sys/kernel/random/boot_id":                 "5a5a\n",
@@ -199,14 +201,14 @@ func TestGather(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := link.Gather(root, "here")
+	f := link.ReadFacts(root, "here")
 	if f.Boot != "5a5a" || f.Ptrace != 1 || f.EthernetRate != 25e9/8 || len(f.Devices) != 1 {
 		t.Fatalf("Gather = %+v", f)
 	}
 	if want := (link.Device{Name: "mlx5_0:1", Rate: 50e9, Kind: "InfiniBand"}); f.Devices[0] != want {
 		t.Errorf("Device = %+v, want %+v", f.Devices[0], want)
 	}
-	if empty := link.Gather(t.TempDir(), "nothing"); empty.Boot != "" || empty.Devices != nil || empty.EthernetRate != 0 {
+	if empty := link.ReadFacts(t.TempDir(), "nothing"); empty.Boot != "" || empty.Devices != nil || empty.EthernetRate != 0 {
 		t.Errorf("Gather of nothing = %+v", empty)
 	}
 }

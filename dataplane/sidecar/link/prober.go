@@ -16,34 +16,34 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// Bus carries the requests for memory; [cluster.Cluster] is one.
+// Bus carries requests for memory; [cluster.Cluster] is one.
 type Bus interface {
 	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
 	Reply(subject string, f func(data []byte) []byte) (stop func(), err error)
 }
 
-// Config says what a prober measures; zero fields take the defaults.
+// Config configures a Prober; zero fields take the defaults.
 type Config struct {
-	Node   string          // this one's name
+	Node   string          // name of this node
 	Bus    Bus             // required
-	Peers  func() []string // names of the other nodes as they are known now; required
-	Fabric nixl.Fabric     // nil: this node has no NIXL, and says so to who asks
+	Peers  func() []string // returns the present names of all nodes; required
+	Fabric nixl.Fabric     // nil: this node has no NIXL, and refuses requests
 
 	Backend string        // of NIXL; default UCX
-	Every   time.Duration // between two measurements of one link, with a fifth of chance; default 10 min
+	Every   time.Duration // interval of measurements of one link, varied by a fifth; default 10 min
 	Retry   time.Duration // after a failure, doubled each time up to Every; default 30 s
-	Look    time.Duration // between two looks at the nodes; default 5 s
-	Largest int           // bytes of the largest transfer; default 64 MiB, of which one link takes about four
-	Root    string        // where /proc and /sys are; default /
+	Scan    time.Duration // interval of looks at the nodes; default 5 s
+	Largest int           // bytes of the largest transfer; default 64 MiB, and a link takes about four
+	Root    string        // of /proc and /sys; default /
 	Log     *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
-	c.Every = orElse(c.Every, 10*time.Minute)
-	c.Retry = orElse(c.Retry, 30*time.Second)
-	c.Look = orElse(c.Look, 5*time.Second)
-	if c.Largest <= 0 || c.Largest > offerBytes {
-		c.Largest = offerBytes
+	c.Every = positiveOr(c.Every, 10*time.Minute)
+	c.Retry = positiveOr(c.Retry, 30*time.Second)
+	c.Scan = positiveOr(c.Scan, 5*time.Second)
+	if c.Largest <= 0 || c.Largest > maxTransfer {
+		c.Largest = maxTransfer
 	}
 	if c.Root == "" {
 		c.Root = "/"
@@ -54,14 +54,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func orElse(d, otherwise time.Duration) time.Duration {
+func positiveOr(d, otherwise time.Duration) time.Duration {
 	if d > 0 {
 		return d
 	}
 	return otherwise
 }
 
-func (c *Config) facts() Facts { return Gather(c.Root, c.Node) }
+func (c *Config) facts() Facts { return ReadFacts(c.Root, c.Node) }
 
 func (c *Config) agent(what string) nixl.Config {
 	return nixl.Config{Name: c.Node + "-link-" + what, Backend: c.Backend, Timeout: probeTimeout, Log: c.Log}
@@ -70,39 +70,39 @@ func (c *Config) agent(what string) nixl.Config {
 // probeTimeout bounds one transfer: 64 MiB at 10 MB/s.
 const probeTimeout = 7 * time.Second
 
-// Prober measures the links from this node to the others.
+// Prober measures the links from this node to the other nodes.
 type Prober struct {
 	cfg   Config
-	offer offer
+	offer offeredMemory
 
 	mu    sync.Mutex
-	links map[string]*state // by node; guarded by mu
-	agent *nixl.Agent       // set once, by Run; guarded by mu for others
+	links map[string]*linkState // by node; guarded by mu
+	agent *nixl.Agent           // set once, by Run; guarded by mu for other goroutines
 
 	memory *nixl.Memory // belongs to Run
 }
 
-// state is a link and when it is due.
-type state struct {
+// linkState is a link and the time of its next measurement.
+type linkState struct {
 	link  cluster.Link
 	due   time.Time
 	fails int
 }
 
-// New makes a prober that does nothing until Run.
+// New returns a prober. Run must follow.
 func New(cfg Config) (*Prober, error) {
 	if cfg.Bus == nil || cfg.Peers == nil || cfg.Node == "" {
 		return nil, errors.New("link: a prober needs a node's name, a bus and peers")
 	}
-	p := &Prober{cfg: cfg.withDefaults(), links: map[string]*state{}}
+	p := &Prober{cfg: cfg.withDefaults(), links: map[string]*linkState{}}
 	p.offer.cfg = &p.cfg
 	return p, nil
 }
 
-// subject of the requests to a node, whose name may have any letters.
+// subject returns the subject of requests to a node; its name may have any characters.
 func subject(node string) string { return "link." + hex.EncodeToString([]byte(node)) }
 
-// Run offers memory and measures until ctx is done.
+// Run offers memory and measures links until ctx ends.
 func (p *Prober) Run(ctx context.Context) error {
 	stop, err := p.cfg.Bus.Reply(subject(p.cfg.Node), p.offer.answer)
 	if err != nil {
@@ -114,13 +114,13 @@ func (p *Prober) Run(ctx context.Context) error {
 			p.cfg.Log.Warn("cannot end link measurements", "error", err)
 		}
 	}()
-	tick := time.NewTicker(p.cfg.Look)
+	tick := time.NewTicker(p.cfg.Scan)
 	defer tick.Stop()
 	for {
-		for node := p.next(time.Now()); node != "" && ctx.Err() == nil; node = p.next(time.Now()) {
+		for node := p.nextDue(time.Now()); node != "" && ctx.Err() == nil; node = p.nextDue(time.Now()) {
 			p.probe(ctx, node)
 		}
-		p.rest()
+		p.freeMemory()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -129,7 +129,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 }
 
-// Links are the results, by node.
+// Links returns the results by node.
 func (p *Prober) Links() []cluster.Link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +142,8 @@ func (p *Prober) Links() []cluster.Link {
 	return list
 }
 
-// Agents are the numbers of the NIXL agents that measure and that are measured, once there are some.
+// Agents returns the statistics of the NIXL agents for own measurements and for those of other
+// nodes.
 func (p *Prober) Agents() map[string]nixl.Stats {
 	all := map[string]nixl.Stats{}
 	p.mu.Lock()
@@ -157,12 +158,12 @@ func (p *Prober) Agents() map[string]nixl.Stats {
 	return all
 }
 
-// next is the node whose link is due first, or "". Nodes that are gone are forgotten.
-func (p *Prober) next(now time.Time) string {
+// nextDue returns the node whose link is due first, or "". It forgets nodes that are gone.
+func (p *Prober) nextDue(now time.Time) string {
 	nodes := p.cfg.Peers()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.links, func(node string, _ *state) bool { return !slices.Contains(nodes, node) })
+	maps.DeleteFunc(p.links, func(node string, _ *linkState) bool { return !slices.Contains(nodes, node) })
 	first := ""
 	for _, node := range nodes {
 		if node == p.cfg.Node {
@@ -170,7 +171,7 @@ func (p *Prober) next(now time.Time) string {
 		}
 		s := p.links[node]
 		if s == nil {
-			s = &state{due: now}
+			s = &linkState{due: now}
 			p.links[node] = s
 		}
 		if !s.due.After(now) && (first == "" || s.due.Before(p.links[first].due)) {
@@ -180,7 +181,7 @@ func (p *Prober) next(now time.Time) string {
 	return first
 }
 
-// probe measures one link and notes the result.
+// probe measures one link and stores the result.
 func (p *Prober) probe(ctx context.Context, node string) {
 	ctx, cancel := context.WithTimeout(ctx, 8*probeTimeout)
 	defer cancel()
@@ -189,7 +190,7 @@ func (p *Prober) probe(ctx context.Context, node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.links[node]
-	if s == nil { // gone in the meantime
+	if s == nil { // the node is gone
 		return
 	}
 	link.To, link.At = node, now
@@ -197,7 +198,7 @@ func (p *Prober) probe(ctx context.Context, node string) {
 	switch {
 	case err == nil:
 		s.fails = 0
-	case errors.Is(err, errUnasked):
+	case errors.Is(err, errNotMeasured):
 		link = s.link
 		link.To, link.Unknown = node, err.Error()
 	default:
@@ -207,13 +208,13 @@ func (p *Prober) probe(ctx context.Context, node string) {
 		wait = min(p.cfg.Retry<<min(s.fails, 16), p.cfg.Every)
 		s.fails++
 	}
-	p.tell(&s.link, &link)
+	p.logChange(&s.link, &link)
 	s.link = link
-	s.due = now.Add(wait - wait/10 + rand.N(wait/5+1)) // not all nodes at the same time
+	s.due = now.Add(wait - wait/10 + rand.N(wait/5+1)) // nodes do not measure at the same time
 }
 
-// tell logs what has changed.
-func (p *Prober) tell(was, is *cluster.Link) {
+// logChange logs the changes of a link.
+func (p *Prober) logChange(was, is *cluster.Link) {
 	switch {
 	case is.Unknown != "":
 		if was.Unknown == "" {
@@ -228,13 +229,13 @@ func (p *Prober) tell(was, is *cluster.Link) {
 	}
 }
 
-// rest gives the memory of measurements back until the next one.
-func (p *Prober) rest() {
+// freeMemory frees the memory until the next measurement.
+func (p *Prober) freeMemory() {
 	if p.memory == nil {
 		return
 	}
 	if err := p.memory.Close(); err != nil {
-		p.cfg.Log.Warn("cannot give the memory of link measurements back", "error", err)
+		p.cfg.Log.Warn("cannot free the memory of link measurements", "error", err)
 	}
 	p.memory = nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/sidecar/link"
-	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 var _ link.Bus = (*cluster.Cluster)(nil)
 
-// bus is a cluster's messages without a cluster.
+// bus is an in-memory Bus.
 type bus struct {
 	mu      sync.Mutex
 	answers map[string]func([]byte) []byte // guarded by mu
@@ -60,7 +60,7 @@ func (b *bus) Reply(subject string, f func([]byte) []byte) (func(), error) {
 	}, nil
 }
 
-// run starts a prober that ends with the test.
+// run runs a prober until the test ends.
 func run(t *testing.T, cfg link.Config) *link.Prober {
 	t.Helper()
 	p, err := link.New(cfg)
@@ -96,14 +96,15 @@ func wait(t *testing.T, p *link.Prober, node string, ok func(cluster.Link) bool)
 }
 
 func TestTwoNodesMeasureEachOther(t *testing.T) {
-	net, messages := nixl.NewLoopback(), &bus{}
+	net, messages := nixltest.NewLoopback(), &bus{}
 	peers := func() []string { return []string{"a", "b"} }
-	base := link.Config{Bus: messages, Peers: peers, Fabric: net, Every: 20 * time.Millisecond, Largest: 1 << 20, Look: 5 * time.Millisecond}
+	base := link.Config{Bus: messages, Peers: peers, Fabric: net, Every: 20 * time.Millisecond, Largest: 1 << 20, Scan: 5 * time.Millisecond}
 	a, b := base, base
 	a.Node, b.Node = "a", "b"
 	first, second := run(t, a), run(t, b)
 	for p, to := range map[*link.Prober]string{first: "b", second: "a"} {
-		// A transfer that another process interrupts looks like TCP: measured often, one is left in peace.
+		// A transfer that another process interrupts looks like TCP: measured often, one is left
+		// in peace.
 		l := wait(t, p, to, func(l cluster.Link) bool { return l.Path == string(link.CMA) || l.Path == string(link.Shared) })
 		if l.Broken != "" || l.At.IsZero() || l.Read <= 0 || l.Write <= 0 || l.Latency <= 0 || l.Slow != "" {
 			t.Errorf("the link to %s = %+v", to, l)
@@ -122,17 +123,18 @@ func TestTwoNodesMeasureEachOther(t *testing.T) {
 	}
 }
 
-// TestUnknownLinks: of a node that does not answer, one without NIXL, one that talks nonsense, and from one without NIXL, nothing is known; of
-// one whose NIXL cannot be met it is known that it cannot.
+// TestUnknownLinks: nothing is known of links to a node that does not answer, has no NIXL or
+// answers nonsense, nor of links from a node without NIXL. A link over which NIXL cannot connect
+// is broken.
 func TestUnknownLinks(t *testing.T) {
-	net, messages := nixl.NewLoopback(), &bus{}
+	net, messages := nixltest.NewLoopback(), &bus{}
 	lied, _ := json.Marshal(link.Offer{Metadata: []byte("garbage")})
 	for node, answer := range map[string]string{"6e6f6e73656e7365": "{", "6c696172": string(lied)} { // nonsense, liar
 		if _, err := messages.Reply("link."+node, func([]byte) []byte { return []byte(answer) }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	quick := link.Config{Bus: messages, Largest: 1 << 20, Look: 5 * time.Millisecond, Retry: 10 * time.Millisecond}
+	quick := link.Config{Bus: messages, Largest: 1 << 20, Scan: 5 * time.Millisecond, Retry: 10 * time.Millisecond}
 	bare, good := quick, quick
 	bare.Node, bare.Peers = "bare", func() []string { return []string{"good"} }
 	good.Node, good.Peers, good.Fabric = "good", func() []string { return []string{"silent", "bare", "nonsense", "liar"} }, net
@@ -150,24 +152,24 @@ func TestUnknownLinks(t *testing.T) {
 
 // TestLinkHeals lets the transfers of a link fail for a while.
 func TestLinkHeals(t *testing.T) {
-	net, messages := nixl.NewLoopback(), &bus{}
-	net.Hook(func(nixl.LoopbackRequest) nixl.Fate { return nixl.Fate{Err: cgo.ErrBackend} })
-	base := link.Config{Bus: messages, Fabric: net, Largest: 1 << 20, Look: 5 * time.Millisecond, Retry: 10 * time.Millisecond, Every: 20 * time.Millisecond}
+	net, messages := nixltest.NewLoopback(), &bus{}
+	net.OnPost(func(nixltest.Request) nixltest.Outcome { return nixltest.Outcome{PostErr: cgo.ErrBackend} })
+	base := link.Config{Bus: messages, Fabric: net, Largest: 1 << 20, Scan: 5 * time.Millisecond, Retry: 10 * time.Millisecond, Every: 20 * time.Millisecond}
 	a, b := base, base
 	a.Node, a.Peers = "a", func() []string { return nil }
 	b.Node, b.Peers = "b", func() []string { return []string{"a"} }
 	run(t, a)
 	p := run(t, b)
 	wait(t, p, "a", func(l cluster.Link) bool { return contains(l.Broken, "write") })
-	net.Hook(nil)
+	net.OnPost(nil)
 	wait(t, p, "a", func(l cluster.Link) bool { return l.Broken == "" && l.Read > 0 })
 }
 
-// TestNodesThatLeave are forgotten.
+// TestNodesThatLeave: nodes that leave are forgotten.
 func TestNodesThatLeave(t *testing.T) {
 	var mu sync.Mutex
 	nodes := []string{"gone"}
-	p := run(t, link.Config{Node: "a", Bus: &bus{}, Largest: 1 << 20, Look: 5 * time.Millisecond, Peers: func() []string {
+	p := run(t, link.Config{Node: "a", Bus: &bus{}, Largest: 1 << 20, Scan: 5 * time.Millisecond, Peers: func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return nodes

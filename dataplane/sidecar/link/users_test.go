@@ -22,12 +22,12 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// endEnv makes this test binary one end of a link: "offer", or what another end has offered.
+// endEnv makes this test binary one end of a link: "offer", or the offer of the other end.
 const endEnv = "WARMPATH_LINK_END"
 
 const endBytes = 4 << 20
 
-// endMain is the life of such a process. The one that offers lives until its input ends.
+// endMain is the main function of such a process. The offering end lives until its input ends.
 func endMain(spec string) int {
 	if err := runEnd(spec); err != nil {
 		_ = json.NewEncoder(os.Stdout).Encode(link.Offer{Refused: err.Error()}) // who reads it may be gone
@@ -59,7 +59,7 @@ func runEnd(spec string) error {
 			return err
 		}
 		fill(memory.Bytes())
-		if err := json.NewEncoder(os.Stdout).Encode(link.Offer{Facts: link.Gather("/", "there"), Metadata: metadata, Memory: memory.ID()}); err != nil {
+		if err := json.NewEncoder(os.Stdout).Encode(link.Offer{Facts: link.ReadFacts("/", "there"), Metadata: metadata, Memory: memory.ID()}); err != nil {
 			return err
 		}
 		_, err = io.Copy(io.Discard, os.Stdin)
@@ -82,7 +82,7 @@ func fill(b []byte) {
 	}
 }
 
-// tryEnd reads what the other end has, looks at it, and measures.
+// tryEnd reads the offer of the other end, checks the bytes, and measures.
 func tryEnd(agent *nixl.Agent, memory *nixl.Memory, there *link.Offer) (l cluster.Link, err error) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
@@ -95,7 +95,7 @@ func tryEnd(agent *nixl.Agent, memory *nixl.Memory, there *link.Offer) (l cluste
 		return l, err
 	}
 	// No more than 1 MiB: UCX ends a process that is read over TCP when its reader stalls.
-	if _, err := remote.Transfer(ctx, nixl.Read, memory, theirs, []nixl.Piece{{Len: 1 << 20}}, nil); err != nil {
+	if _, err := remote.Transfer(ctx, nixl.Read, memory, theirs, []nixl.Piece{{Len: 1 << 20}}); err != nil {
 		return l, err
 	}
 	want := make([]byte, 1<<20)
@@ -103,18 +103,18 @@ func tryEnd(agent *nixl.Agent, memory *nixl.Memory, there *link.Offer) (l cluste
 	if !bytes.Equal(want, memory.Bytes()[:1<<20]) {
 		return l, errors.New("what was read is not what the other end has")
 	}
-	here := link.Gather("/", "here")
+	here := link.ReadFacts("/", "here")
 	return link.Probe(ctx, remote, memory, theirs, link.Ends{Here: &here, There: &there.Facts, Largest: 1 << 20})
 }
 
-// measured is the link from a process of one kind to one of another.
-func measured(t *testing.T, binary, library string, here, there nixltest.As) cluster.Link {
+// measured returns the link between processes of two kinds.
+func measured(t *testing.T, binary, library string, here, there nixltest.User) cluster.Link {
 	t.Helper()
-	start := func(as nixltest.As, spec string) (*bufio.Reader, io.Closer) {
+	start := func(as nixltest.User, spec string) (*bufio.Reader, io.Closer) {
 		c := exec.Command(binary)
 		c.Env = append(os.Environ(), endEnv+"="+spec, nixl.EnvLibrary+"="+library, "UCX_NET_DEVICES=lo", "HOME="+filepath.Dir(binary))
 		c.Stderr = os.Stderr
-		as.Start(c)
+		as.Apply(c)
 		in, err := c.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func measured(t *testing.T, binary, library string, here, there nixltest.As) clu
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		nixltest.Started()
+		nixltest.RestoreDumpable()
 		t.Cleanup(func() {
 			in.Close()
 			_ = c.Process.Kill()
@@ -157,31 +157,32 @@ func measured(t *testing.T, binary, library string, here, there nixltest.As) clu
 	return l
 }
 
-// TestUsersAndNamespaces is what UCX really does between processes that the kernel keeps apart, whether the bytes are right, and whether the cause is named.
+// TestUsersAndNamespaces measures UCX between processes that the kernel separates: the bytes are
+// right, and the cause is named.
 func TestUsersAndNamespaces(t *testing.T) {
-	nixltest.NeedsRoot(t)
-	binary, library := nixltest.Public(t, nixltest.Library(t))
-	nobody, other := nixltest.Nobody(), nixltest.As{UID: 65533, GID: 65533}
+	nixltest.RequireRoot(t)
+	binary, library := nixltest.CopyForAllUsers(t, nixltest.Library(t))
+	nobody, other := nixltest.Nobody(), nixltest.User{UID: 65533, GID: 65533}
 	group, able := nobody, nobody
 	group.GID, able.Caps = 65533, []uintptr{14} // CAP_IPC_LOCK
 	tests := []struct {
 		name        string
-		here, there nixltest.As
+		here, there nixltest.User
 		path        link.Path
 		why         string // in the warning; "" is none
 	}{
-		{"root", nixltest.As{}, nixltest.As{}, link.CMA, ""},
+		{"root", nixltest.User{}, nixltest.User{}, link.CMA, ""},
 		{"one user", nobody, nobody, link.CMA, ""},
-		{"root reads a user", nixltest.As{}, nobody, link.CMA, ""},
-		{"a user reads root", nobody, nixltest.As{}, link.TCP, "user ids 65534 and 0 differ"},
+		{"root reads a user", nixltest.User{}, nobody, link.CMA, ""},
+		{"a user reads root", nobody, nixltest.User{}, link.TCP, "user ids 65534 and 0 differ"},
 		{"two users", nobody, other, link.TCP, "user ids 65534 and 65533 differ"},
 		{"one user, two groups", nobody, group, link.TCP, "group ids 65534 and 65533 differ"},
 		{"one user, capabilities there", nobody, able, link.TCP, "capabilities (0x4000)"},
 		{"one user, capabilities here", able, nobody, link.CMA, ""},
-		{"a PID namespace there", nixltest.As{}, nixltest.As{NewPIDs: true}, link.TCP, "two PID namespaces"},
-		{"two PID namespaces", nixltest.As{NewPIDs: true}, nixltest.As{NewPIDs: true}, link.TCP, "two PID namespaces"},
-		{"a rootless container reads root", nixltest.As{NewUsers: true}, nixltest.As{}, link.TCP, "two user namespaces"},
-		{"a user in a PID namespace of its own", nixltest.As{}, nixltest.As{UID: 65534, GID: 65534, NewPIDs: true}, link.TCP, "two PID namespaces"},
+		{"a PID namespace there", nixltest.User{}, nixltest.User{NewPIDs: true}, link.TCP, "two PID namespaces"},
+		{"two PID namespaces", nixltest.User{NewPIDs: true}, nixltest.User{NewPIDs: true}, link.TCP, "two PID namespaces"},
+		{"a rootless container reads root", nixltest.User{NewUsers: true}, nixltest.User{}, link.TCP, "two user namespaces"},
+		{"a user in a PID namespace of its own", nixltest.User{}, nixltest.User{UID: 65534, GID: 65534, NewPIDs: true}, link.TCP, "two PID namespaces"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

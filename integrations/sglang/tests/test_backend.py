@@ -1,4 +1,4 @@
-"""The backend against a real sidecar ($WARMPATH_BINARY), and against sidecars that misbehave."""
+"""Tests of the backend with a real sidecar ($WARMPATH_BINARY), and with faulty ones."""
 
 import hashlib
 import os
@@ -18,12 +18,12 @@ import torch
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorageConfig, HiCacheStorageExtraInfo
 from sglang.srt.mem_cache.pool_host.common import get_allocator_from_storage
 
-from warmpath_sglang import form, identity, wire
+from warmpath_sglang import identity, layout, wire
 from warmpath_sglang.backend import WarmpathStorage
 from warmpath_sglang.channel import Channel
 
-PATIENCE = 120.0  # for what a busy machine may do much later than it is asked for
-# Far beyond the defaults, so that a machine that stalls does not look like a dead sidecar.
+PATIENCE = 120.0  # for events that a busy machine delays
+# Far beyond the defaults, so that a stall of the machine does not look like a dead sidecar.
 UNHURRIED = {f"warmpath_{call}_timeout": 60 for call in ("exists", "get", "set")}
 PAGE, LAYERS, HEADS, DIM, TOKENS = 4, 3, 2, 16, 512
 
@@ -44,9 +44,9 @@ class HostPool:
         self.kv_buffer = self.allocator.allocate(dims, dtype=self.dtype, device="cpu").zero_()
 
     def get_page_buffer_meta(self, indices):
-        """As SGLang's, for these layouts."""
+        """The answers of SGLang's pool for these layouts."""
         base, row = self.kv_buffer.data_ptr(), self.head_num * DIM * 2
-        half = self.kv_buffer.numel()  # bytes of K: two a number
+        half = self.kv_buffer.numel()  # bytes of K: two for each number
         pointers = []
         for index in indices.tolist()[::PAGE]:
             if self.layout == "layer_first":
@@ -77,20 +77,20 @@ def keys_of(name, n):
 
 
 def tokens_of(pages):
-    """host_indices of pages, by their numbers in the pool."""
+    """host_indices of pages, by their indices in the pool."""
     return torch.cat([torch.arange(p * PAGE, (p + 1) * PAGE, dtype=torch.int64) for p in pages])
 
 
-def eventually(what, ok):
+def eventually(event, ok):
     end = time.monotonic() + PATIENCE
     while not ok():
         if time.monotonic() > end:
-            raise AssertionError(f"{what}: not after {PATIENCE} s")
+            raise AssertionError(f"{event}: not after {PATIENCE} s")
         time.sleep(0.01)
 
 
 def states(pid):
-    """Of a process's threads, as /proc has them."""
+    """The states of a process's threads, from /proc."""
     found = []
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/stat") as f:
@@ -127,13 +127,13 @@ class Runner:
 
 
 class Scheduler:
-    """What the backend sees of SGLang's scheduler."""
+    """The parts of SGLang's scheduler that the backend uses."""
 
     def __init__(self, model=None, **config):
         self.model = Model() if model is None else model
         self.tp_worker = SimpleNamespace(weight_update_runners=lambda: [("target", Runner(self.model, **config))])
         self.draft_worker = None
-        self.tokens = 0  # that its cache holds
+        self.tokens = 0  # in its cache
         self.tree_cache = SimpleNamespace(
             total_size=lambda: (self.tokens, 0),
             cache_controller=SimpleNamespace(mem_pool_host=SimpleNamespace(entries=[])),
@@ -208,7 +208,7 @@ class AgainstSidecar(Case):
     def test_round_trip(self):
         self.round_trip(HostPool(), HostPool())
 
-    def test_layouts_share_the_canonical_form(self):
+    def test_layouts_share_the_canonical_one(self):
         self.round_trip(HostPool("layer_first"), HostPool("page_first_direct"))
 
     def test_page_first(self):
@@ -217,7 +217,7 @@ class AgainstSidecar(Case):
     def test_private_memory(self):
         self.round_trip(HostPool(shared=False), HostPool("page_first_direct", shared=False))
 
-    def test_forms_and_ranks_do_not_meet(self):
+    def test_layouts_and_ranks_are_separate(self):
         pool = HostPool()
         keys, _ = self.stored(self.backend(pool), pool, "apart")
         self.assertEqual(self.backend(HostPool("page_first")).batch_exists(keys), 0)
@@ -246,7 +246,7 @@ class AgainstSidecar(Case):
         eventually("stopped", lambda: set(states(self.process.pid)) == {"T"})
         began = time.monotonic()
         self.assertEqual(backend.batch_exists(keys_of("x", 40_000)), 0)
-        self.assertGreater(time.monotonic() - began, 0.4)  # it waited for the sidecar, and not for ever
+        self.assertGreater(time.monotonic() - began, 0.4)  # it waited for its deadline
         self.assertFalse(backend.pools["kv"].channel.exists.up)
 
     def test_parents(self):
@@ -266,7 +266,8 @@ class AgainstSidecar(Case):
         self.assertEqual(backend.batch_exists(keys_of("x", 2)), 0)
 
     def test_stopped(self):
-        """One call of each kind waits for its deadline; those after it do not wait at all; and it heals."""
+        """One call of each kind waits for its deadline; later ones fail at once, until the
+        sidecar runs."""
         first, pool = HostPool(), HostPool()
         keys, contents = self.stored(self.backend(first), first, "stopped")
         backend = self.backend(pool, warmpath_exists_timeout=0.5, warmpath_get_timeout=2.0, warmpath_set_timeout=1.0)
@@ -297,12 +298,12 @@ class AgainstSidecar(Case):
         self.assertEqual(backend.batch_set_v1(keys, tokens_of(range(len(keys)))), [False] * len(keys))
         self.sidecar()
         eventually("connected again", lambda: backend.pools["kv"].channel.up)
-        self.assertEqual(backend.batch_exists(keys), 0)  # another memory
+        self.assertEqual(backend.batch_exists(keys), 0)  # with new memory
         keys, contents = self.stored(backend, pool, "after")
         self.assertEqual(backend.batch_get_v1(keys[:1], tokens_of([90])), [True])
         self.assertTrue(torch.equal(pool.page(90 * PAGE), contents[0]))
 
-    def test_pool_that_nobody_understands(self):
+    def test_pool_of_unknown_layout(self):
         class Strange:
             page_size = PAGE
 
@@ -315,13 +316,13 @@ class AgainstSidecar(Case):
 
 
 class WithoutSidecar(Case):
-    def test_nobody_there(self):
+    def test_no_sidecar(self):
         backend = self.backend(HostPool(), connected=False)
         self.assertEqual(backend.batch_exists(keys_of("x", 2)), 0)
         self.assertEqual(backend.batch_get_v1(keys_of("x", 2), tokens_of([0, 1])), [False, False])
 
     def test_garbage(self):
-        """A server that answers anything with garbage is no sidecar, and its engine goes on."""
+        """A server that answers with garbage is no sidecar, and the engine goes on."""
         answers = [b"HTTP/1.1 400 Bad Request\r\n\r\n", wire.HEADER.pack(1 << 31, wire.HELLO, 0, 0, 0), b""]
         server = socket.socket(socket.AF_UNIX)
         server.bind(self.path)
@@ -351,23 +352,23 @@ class WithoutSidecar(Case):
         self.assertFalse(backend.pools["kv"].channel.up)
         self.assertEqual(backend.batch_exists(keys_of("x", 2)), 0)
 
-    def test_close_ends_the_keeper(self):
+    def test_close_ends_the_connector(self):
         channel = Channel(self.path, b"")
         channel.close()
-        channel._keeper.join(PATIENCE)
-        self.assertFalse(channel._keeper.is_alive())
+        channel._connector.join(PATIENCE)
+        self.assertFalse(channel._connector.is_alive())
 
 
-class Forms(unittest.TestCase):
+class Layouts(unittest.TestCase):
     def test_canonical_order(self):
         pool = HostPool()
-        parts = form.pieces_of(pool, PAGE)
+        parts = layout.pieces_of(pool, PAGE)
         self.assertEqual(len(parts), 2 * LAYERS)
         base = pool.kv_buffer.data_ptr()
         row = HEADS * DIM * 2
         self.assertEqual([p.address - base for p in parts], [i * TOKENS * row for i in range(2 * LAYERS)])
         self.assertTrue(all(p.stride == row and p.size == PAGE * row for p in parts))
-        self.assertEqual(len(form.Pages(parts, TOKENS, PAGE)._pool), 1)  # one strided copy a page
+        self.assertEqual(len(layout.Pages(parts, TOKENS, PAGE)._pool), 1)  # one copy a page
 
     def test_messages(self):
         flags, body = wire.set_(keys_of("m", 2), [1, 2], keys_of("p", 1)[0])

@@ -1,4 +1,5 @@
-"""Models with several pools (register_mem_host_pool_v2), and engines with several ranks: each pool and rank has pages of its own."""
+"""Models with several pools (register_mem_host_pool_v2), and engines with several ranks: each
+pool and each rank has its own pages."""
 
 import unittest
 
@@ -9,7 +10,7 @@ from .test_backend import PAGE, TOKENS, Case, HostPool, eventually, keys_of, tok
 
 
 def filled(pool, n):
-    """Random pages, and copies of them."""
+    """Fills a pool with random pages, and returns copies of them."""
     for p in range(n):
         pool.page(p * PAGE).copy_(torch.randn(pool.page(0).shape))
     return [pool.page(p * PAGE).clone() for p in range(n)]
@@ -20,7 +21,7 @@ def transfer(name, keys, pages, policy=PoolHitPolicy.ALL_PAGES):
 
 
 class Pools(Case):
-    """What SGLang asks of a model that has an indexer beside its KV, as those with sparse attention do."""
+    """The calls of SGLang for a model with an indexer beside its KV, as for sparse attention."""
 
     PAGES = 20
 
@@ -29,7 +30,8 @@ class Pools(Case):
         self.sidecar()
 
     def engine(self, rank=0, **extra):
-        """A backend with its pools, as the controller registers them: the anchor, and then all of them by name."""
+        """A backend with its pools registered as by the controller: the anchor, then all of them
+        by name."""
         kv, index = HostPool(heads=2), HostPool(heads=1)
         backend = self.backend(kv, rank=rank, **extra)
         backend.register_mem_host_pool_v2(kv, PoolName.KV)
@@ -40,7 +42,7 @@ class Pools(Case):
         return backend, kv, index
 
     def store(self, backend, kv, index, name, index_pages=None):
-        """Returns keys and both pools' pages; of the index only the first are stored where index_pages says how many."""
+        """Returns keys and both pools' pages; index_pages limits the stored pages of the index."""
         keys, n = keys_of(name, self.PAGES), self.PAGES if index_pages is None else index_pages
         contents = filled(kv, self.PAGES), filled(index, self.PAGES)
         stored = backend.batch_set_v2([transfer(PoolName.INDEXER, keys[:n], range(n))])
@@ -72,7 +74,8 @@ class Pools(Case):
         self.assertEqual(got, {PoolName.INDEXER: [True] * 7 + [False] * (self.PAGES - 7)})
 
     def test_trailing_pools_find_nothing(self):
-        """A sliding window's or a state's pages are of use at some lengths only, and which is not known here."""
+        """Pages of a sliding window or a state are usable at some lengths only, unknown to the
+        backend."""
         b, kv, index = self.engine()
         keys, _ = self.store(b, kv, index, "trailing")
         for policy in (PoolHitPolicy.TRAILING_PAGES, PoolHitPolicy.BLOCK_GROUPS):
@@ -87,7 +90,8 @@ class Pools(Case):
         self.assertEqual(b.batch_set_v2([transfer(PoolName.MAMBA, keys, range(self.PAGES))]), {PoolName.MAMBA: [False] * self.PAGES})
 
     def test_ranks(self):
-        """Each rank of an engine keeps its own heads; another engine's ranks find those of theirs."""
+        """Each rank of an engine stores its own heads, and finds those of the same rank
+        elsewhere."""
         first = [self.engine(rank=r) for r in range(2)]
         stored = [self.store(*engine, "ranks") for engine in first]
         keys = stored[0][0]
@@ -106,7 +110,7 @@ class Pools(Case):
             self.assertFalse(torch.equal(kv.page(0), stored[1 - r][1][0][0]))
 
     def test_scattered_and_overlong(self):
-        """Pages go where they are told, and nowhere else."""
+        """Pages are written to the given tokens only."""
         keys, (kvs, _) = self.store(*self.engine(), "scattered")
         b, kv, _ = self.engine()
         places = [(37 * i + 11) % (TOKENS // PAGE) for i in range(self.PAGES)]

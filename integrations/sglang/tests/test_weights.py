@@ -1,4 +1,4 @@
-"""Weights that change: what the tier gives and takes before, meanwhile and after."""
+"""Updates of weights: use of the tier before, during and after them."""
 
 import gc
 import json
@@ -16,24 +16,24 @@ from warmpath_sglang.weights import Weights
 from .test_backend import PATIENCE, Case, HostPool, Model, Runner, Scheduler, eventually, keys_of, states, tokens_of
 
 
-def tell(what):
-    weights._tell(what)
+def notify(event):
+    weights._notify(event)
 
 
 class change:
-    """What an update of weights looks like from outside."""
+    """An update of weights."""
 
     def __init__(self, scheduler, seed=None):
         self.scheduler, self.seed = scheduler, seed
 
     def __enter__(self):
-        tell("begin")
+        notify("begin")
         if self.seed is not None:
             for parameter, new in zip(self.scheduler.model.parameters(), Model(self.seed).parameters()):
                 parameter.data.copy_(new)
 
     def __exit__(self, *_):
-        tell("end")
+        notify("end")
 
 
 class AgainstSidecar(Case):
@@ -75,7 +75,7 @@ class AgainstSidecar(Case):
         updated = self.backend(second := HostPool(), scheduler=Scheduler(Model(1)))
         self.assertEqual(self.read(updated, again), [True] * n)
         self.assertTrue(torch.equal(second.page(0), contents[0]))
-        # The old pages are gone, since nobody here has those weights any more.
+        # The old pages are dropped, since no engine has those weights any more.
         eventually("dropped", lambda: self.stats(self.engine)["namespaces"] == 1)
         old = self.backend(HostPool(), scheduler=Scheduler())
         self.assertEqual(old.batch_exists(keys), 0)
@@ -83,7 +83,7 @@ class AgainstSidecar(Case):
     def test_an_engine_that_keeps_its_weights_keeps_their_pages(self):
         other = self.backend(HostPool(), scheduler=Scheduler())
         keys, _ = self.stored(self.engine, self.pool, "keeps")
-        weights._watchers.discard(other._weights)  # it is another process
+        weights._watchers.discard(other._weights)  # as if in another process
         with change(self.scheduler, seed=1):
             pass
         self.up(self.engine)
@@ -98,11 +98,11 @@ class AgainstSidecar(Case):
         self.up(self.engine)
         n = len(keys)
         self.assertEqual(self.engine.batch_set_v1(keys, tokens_of(range(n))), [False] * n)
-        with change(self.scheduler):  # an update that changes nothing does not make the old KV right
+        with change(self.scheduler):  # an update without a change does not make the old KV valid
             pass
         self.assertEqual(self.engine.batch_set_v1(keys, tokens_of(range(n))), [False] * n)
         self.scheduler.tokens = 0
-        tell("emptied")
+        notify("flushed")
         self.stored(self.engine, self.pool, "no flush")
 
     def test_update_that_fails(self):
@@ -115,33 +115,33 @@ class AgainstSidecar(Case):
         self.assertIs(self.engine.pools["kv"].channel, channel)
 
     def test_session(self):
-        """Updates in a session may leave weights that serve nobody until its end."""
+        """Weights may be unusable between the updates of a session."""
         self.scheduler.tokens = 100
         keys, _ = self.stored(self.engine, self.pool, "session")
-        tell("open")
+        notify("begin_session")
         with change(self.scheduler, seed=1):
             pass
-        tell("emptied")
+        notify("flushed")
         self.scheduler.tokens = 0
         self.assertEqual(self.engine.batch_exists(keys), 0)
         self.assertEqual(self.engine.batch_set_v1(keys, tokens_of(range(len(keys)))), [False] * len(keys))
-        tell("end")
+        notify("end")
         self.stored(self.engine, self.pool, "after the session")
 
     def test_session_with_requests_in_it(self):
         self.scheduler.tokens = 100
         keys, _ = self.stored(self.engine, self.pool, "requests")
-        tell("open")
-        tell("end")
+        notify("begin_session")
+        notify("end")
         self.assertEqual(self.engine.batch_exists(keys), 0)
         self.scheduler.tokens = 0
-        tell("emptied")
+        notify("flushed")
         self.assertEqual(self.engine.batch_exists(keys), len(keys))
 
-    def test_change_that_nobody_told_of(self):
+    def test_change_without_a_hook(self):
         keys, _ = self.stored(self.engine, self.pool, "untold")
         self.scheduler.model.layer.weight.data[0, 0] += 1
-        tell("emptied")
+        notify("flushed")
         self.up(self.engine)
         self.assertEqual(self.engine.batch_exists(keys), 0)
 
@@ -160,10 +160,10 @@ class AgainstSidecar(Case):
         reader = threading.Thread(target=lambda: got.append(self.read(self.engine, keys)))
         reader.start()
         began.wait()
-        tell("begin")
+        notify("begin")
         go.set()
         reader.join()
-        tell("end")
+        notify("end")
         self.assertEqual(got, [[False] * len(keys)])
 
     def test_set_that_an_update_overtakes(self):
@@ -182,16 +182,16 @@ class AgainstSidecar(Case):
         writer = threading.Thread(target=lambda: got.append(engine.batch_set_v1(keys, tokens_of(range(4)))))
         writer.start()
         began.wait()
-        tell("begin")
+        notify("begin")
         go.set()
         writer.join()
-        tell("end")
+        notify("end")
         self.assertEqual(got, [[False] * 4])
         eventually("connected", lambda: engine.pools["kv"].channel.up)
         self.assertEqual(engine.batch_exists(keys), 0)
 
     def test_an_sglang_that_changes_weights_elsewhere(self):
-        with mock.patch.object(weights, "_hooked", False), mock.patch.dict(weights._KINDS, {("begin", "end"): ("os:no_such_update",)}):
+        with mock.patch.object(weights, "_hooked", False), mock.patch.dict(weights._HOOKS, {("begin", "end"): ("os:no_such_update",)}):
             backend = self.backend(HostPool(), connected=False)
         keys, _ = self.stored(self.engine, self.pool, "elsewhere")
         self.assertEqual(backend.batch_exists(keys), 0)
@@ -199,13 +199,14 @@ class AgainstSidecar(Case):
         self.assertEqual(self.read(backend, keys), [False] * len(keys))
 
     def test_weights_that_leave_the_memory(self):
-        """release_memory_occupation and resume: nobody looks at them meanwhile."""
+        """release_memory_occupation and resume: the backend does not read the weights in
+        between."""
         keys, _ = self.stored(self.engine, self.pool, "released")
-        tell("open")
+        notify("begin_session")
         with mock.patch.object(identity, "tensors_of", side_effect=AssertionError("released")):
-            tell("emptied")
+            notify("flushed")
             self.assertEqual(self.engine.batch_exists(keys), 0)
-        tell("end")
+        notify("end")
         self.assertEqual(self.engine.batch_exists(keys), len(keys))
 
     def test_clear(self):
@@ -228,12 +229,12 @@ class AgainstSidecar(Case):
             backend.clear()
         self.assertEqual(backend.batch_exists(keys), 0)
         self.process.send_signal(signal.SIGCONT)
-        eventually("cleared", lambda: not backend._uncleared or backend.batch_exists(keys) < 0)
+        eventually("cleared", lambda: not backend._clear_pending or backend.batch_exists(keys) < 0)
         self.assertEqual(backend.batch_exists(keys), 0)
         self.assertEqual(self.engine.batch_exists(keys), 0)
 
-    def test_connections_end_with_their_names(self):
-        """Each update makes connections; none of the old ones stays."""
+    def test_connections_end_with_their_namespaces(self):
+        """Each update makes new connections, and closes the old ones."""
         before = len(os.listdir("/proc/self/fd"))
         for seed in range(1, 8):
             with change(self.scheduler, seed=seed):
@@ -247,7 +248,7 @@ class AgainstSidecar(Case):
 
 
 class Following(unittest.TestCase):
-    """Weights alone."""
+    """The class Weights without a backend."""
 
     def watch(self, scheduler, ranks=None):
         seen = []
@@ -257,7 +258,7 @@ class Following(unittest.TestCase):
 
     def test_hooks_are_where_this_sglang_changes_weights(self):
         weights.hook()
-        for paths in weights._KINDS.values():
+        for paths in weights._HOOKS.values():
             for path in paths:
                 owner, name = weights._resolve(path)
                 self.assertTrue(hasattr(getattr(owner, name), "__wrapped__"), path)
@@ -284,16 +285,16 @@ class Following(unittest.TestCase):
         self.assertEqual(during[-1], seen[-1:])
 
     def test_without_a_model(self):
-        """Weights that cannot be read are like no others."""
+        """Unreadable weights get a random identity."""
         a, _ = self.watch(None)
         b, _ = self.watch(None)
         self.assertNotEqual(a.identity, b.identity)
         before = a.identity
-        tell("emptied")
+        notify("flushed")
         self.assertNotEqual(a.identity, before)
 
     def test_ranks(self):
-        """Ranks have one identity, which changes when the weights of any of them do."""
+        """Ranks share one identity, which changes with the weights of any rank."""
         store = {}
 
         class Ranks:
@@ -368,7 +369,7 @@ class Identity(unittest.TestCase):
 
         stable = LoRARef.deterministic_id("a", "/a")
         self.assertNotEqual(runner(1.0, stable), runner(2.0, stable))
-        self.assertEqual(runner(1.0), runner(2.0))  # random ids never meet
+        self.assertEqual(runner(1.0), runner(2.0))  # random ids are ignored
         self.assertEqual(runner(1.0, stable), runner(1.0, stable))
 
     def test_strided_tensors(self):

@@ -1,8 +1,8 @@
-"""The HiCache storage backend: what `--hicache-storage-backend dynamic` loads.
+"""The HiCache storage backend that `--hicache-storage-backend dynamic` loads.
 
-Whatever the sidecar does, a call ends within its own deadline, raises nothing, and at worst says that nothing is there: SGLang then
-computes. Pages move through shared memory: this process writes its own pool only, and the sidecar its own memory only, so that
-neither can damage the other, however late it is.
+Every call ends within its deadline and raises nothing; at worst it finds no page, and SGLang
+computes. Pages move through shared memory: this process writes its own pool only, and the sidecar
+its own memory only, so neither can damage the other, even when late.
 """
 
 import functools
@@ -15,32 +15,33 @@ import time
 import sglang
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, PoolTransferResult
 
-from . import __version__, form, identity, wire
+from . import __version__, identity, layout, wire
 from .channel import Channel, Down
 from .weights import Weights
 
 logger = logging.getLogger("warmpath")
 
 DEFAULT_SOCKET = "/run/warmpath/kv-tier.sock"
-# Seconds. SGLang's wait_complete policy waits as long as we do, so these bound what a request can lose to a sick sidecar, once:
-# the connection is then down, and calls fail at once until a healthy sidecar answers.
+# In seconds. SGLang's wait_complete policy waits for these calls, so a request loses at most this
+# much to a hanging sidecar, once: the connection is then down, and calls fail at once until it
+# answers.
 DEADLINES = {"exists": 0.25, "get": 1.0, "set": 2.0}
-LEASE = 10.0  # for which the sidecar keeps what we read
+LEASE = 10.0  # for which the sidecar keeps pages that are being read
 
 
 class Settings:
-    """The fields of --hicache-storage-backend-extra-config that are ours."""
+    """This backend's fields of --hicache-storage-backend-extra-config."""
 
     def __init__(self, extra):
         self.socket = extra.get("warmpath_socket") or os.environ.get("WARMPATH_KV_TIER_SOCKET") or DEFAULT_SOCKET
         self.namespace = extra.get("warmpath_namespace", "")
         self.deadlines = {k: float(extra.get(f"warmpath_{k}_timeout", v)) for k, v in DEADLINES.items()}
-        # How long the sidecar may ask other nodes before it answers; a part of our own deadline.
+        # The sidecar's time to ask other nodes before it answers: 60 % of the deadline.
         self.peers_ms = {k: int(v * 600) for k, v in self.deadlines.items()}
 
 
-def harmless(default):
-    """Makes a method answer default(arguments) instead of raising."""
+def never_raises(default):
+    """Makes a method return default(arguments) instead of raising."""
 
     def wrap(method):
         @functools.wraps(method)
@@ -54,7 +55,7 @@ def harmless(default):
                 now = time.monotonic()
                 if now - self._logged > 30:
                     self._logged = now
-                    logger.exception("the KV tier's backend failed in %s; SGLang computes instead", method.__name__)
+                    logger.exception("the KV tier's backend failed in %s; SGLang computes", method.__name__)
             return default(*args, **kwargs)
 
         return call
@@ -67,66 +68,66 @@ def _none_of(keys, *_, **__):
 
 
 class Pool:
-    """One host pool of the engine and its place in the tier, under the name that the weights give it."""
+    """One host pool of the engine and its namespace in the tier, which includes the weights."""
 
     def __init__(self, settings, config, pool, name):
         self.settings, self.name = settings, name
         self.page_tokens = getattr(pool, "page_size", 1) or 1
-        self._host = pool  # keeps the memory that the views below point into
-        parts = form.pieces_of(pool, self.page_tokens)
-        self.pages = form.Pages(parts, getattr(pool, "size", 0) or 0, self.page_tokens)
-        self._regions = form.shared_regions(pool)
-        self._placed = form.place(parts, self._regions)
+        self._host = pool  # owns the memory of the views below
+        parts = layout.pieces_of(pool, self.page_tokens)
+        self.pages = layout.Pages(parts, getattr(pool, "size", 0) or 0, self.page_tokens)
+        self._regions = layout.shared_regions(pool)
+        self._located = layout.locate(parts, self._regions)
         self.bounce = None
-        if self._placed is None:
-            logger.warning('the host pool is private: each page is copied twice; "allocator": "shm" in the extra config avoids it')
+        if self._located is None:
+            logger.warning('the host pool is private, so each page is copied twice; set "allocator": "shm" in the extra config')
             count = max(1, min(128, (64 << 20) // self.pages.page_bytes))
-            self.bounce = form.Bounce(self.pages.page_bytes, count)
-            self._bounced = self.pages.form(self.bounce.tensor)
-            self._regions, self._placed = [(self.bounce.fd, 0, 0)], self.bounce.pieces()
-        self._fields = fields_of(settings, config, pool, name)
+            self.bounce = layout.BounceBuffer(self.pages.page_bytes, count)
+            self._bounced = self.pages.views(self.bounce.tensor)
+            self._regions, self._located = [(self.bounce.fd, 0, 0)], self.bounce.pieces()
+        self._fields = namespace_fields(settings, config, pool, name)
         self._weights = self.space = None
-        self.channel = None  # of the present name, whether or not it may be used
-        self._use = None  # the channel while it may be used; another object each time that this begins
-        self._arena = None  # the channel's arena, and its memory as pages
+        self.channel = None  # of the present namespace, usable or not
+        self._permit = None  # replaced whenever use of the channel is allowed again
+        self._arena = None  # the channel's arena, and views of its pages
 
     def rename(self, weights):
-        """Another identity of the weights, another name. Pages under the old one are worth nothing to
-        this engine any more; the sidecar drops them where no other engine uses that name."""
+        """Moves to the namespace of other weights. This engine can no longer use the pages of the
+        old namespace; the sidecar drops them where no other engine uses it."""
         if weights == self._weights:
             return
         old, self._weights = self.channel, weights
         self.space = json.dumps({**self._fields, "weights": weights}, separators=(",", ":"))
-        hello = wire.hello(self.page_tokens, self.space, len(self._regions), self._placed)
+        hello = wire.hello(self.page_tokens, self.space, len(self._regions), self._located)
         self.channel = Channel(self.settings.socket, hello, [fd for fd, _, _ in self._regions])
         if old is not None:
             old.close(last=wire.RETIRE)
 
     def allow(self, allowed):
-        self._use = Use(self.channel) if allowed and self.channel is not None else None
+        self._permit = Permit(self.channel) if allowed and self.channel is not None else None
 
     def _begin(self, seconds):
-        """The channel, to be used now. One that is new may be waited for."""
-        use = self._use
-        if use is None:
-            raise Down("the weights change, or the engine holds KV of other weights")
-        use.channel.tried.wait(seconds)
-        return use
+        """The permit to use the channel now. A new channel gets time to connect."""
+        permit = self._permit
+        if permit is None:
+            raise Down("the weights are changing, or the engine holds KV of other weights")
+        permit.channel.tried.wait(seconds)
+        return permit
 
-    def _still(self, use):
-        if self._use is not use:
-            raise Down("the weights have changed meanwhile")
+    def _check(self, permit):
+        if self._permit is not permit:
+            raise Down("the weights have changed during the call")
 
     def exists(self, keys):
         seconds = self.settings.deadlines["exists"]
-        use = self._begin(seconds)
+        permit = self._begin(seconds)
         body = wire.exists(keys, self.settings.peers_ms["exists"])
-        count = wire.parse_count(use.channel.exists.call(wire.EXISTS, body, seconds), len(keys))
-        self._still(use)
+        count = wire.parse_count(permit.channel.exists.call(wire.EXISTS, body, seconds), len(keys))
+        self._check(permit)
         return count
 
     def tokens(self, keys, host_indices):
-        """The number of each page's first token."""
+        """The index of each page's first token."""
         if host_indices.numel() != len(keys) * self.page_tokens:
             raise ValueError(f"{host_indices.numel()} tokens for {len(keys)} pages of {self.page_tokens}")
         return host_indices[:: self.page_tokens].tolist()
@@ -134,18 +135,18 @@ class Pool:
     def get(self, keys, host_indices):
         tokens = self.tokens(keys, host_indices)
         seconds = self.settings.deadlines["get"]
-        use = self._begin(seconds)
-        connection = use.channel.get
+        permit = self._begin(seconds)
+        connection = permit.channel.get
         asked = time.monotonic()
 
         def copy(arena, answer, number):
             offsets = wire.parse_offsets(answer, len(keys))
             if wire.ABSENT in offsets:
-                offsets = offsets[: offsets.index(wire.ABSENT)]  # SGLang uses the leading pages only
+                offsets = offsets[: offsets.index(wire.ABSENT)]  # SGLang uses leading pages only
             if offsets and max(offsets) + self.pages.page_bytes > arena.length:
                 raise wire.WireError(f"a page at {max(offsets)} of {arena.length} bytes")
-            self.pages.scatter(self._form(arena), offsets, tokens[: len(offsets)])
-            # The lease began after we asked. What was read after its end may have been another page.
+            self.pages.scatter(self._arena_views(arena), offsets, tokens[: len(offsets)])
+            # The lease began after the question. Bytes read after its end may be another page's.
             late = time.monotonic() - asked >= LEASE
             connection.tell(wire.RELEASE, wire.sequence(number), time.monotonic() + seconds)
             if late:
@@ -154,22 +155,22 @@ class Pool:
 
         body = wire.get(keys, int(LEASE * 1000), self.settings.peers_ms["get"])
         got = connection.call(wire.GET, body, seconds, then=copy)
-        self._still(use)
+        self._check(permit)
         return got
 
-    def _form(self, arena):
+    def _arena_views(self, arena):
         if self._arena is None or self._arena[0] is not arena:
-            self._arena = (arena, self.pages.form(form.readable(arena.memory)))
+            self._arena = (arena, self.pages.views(layout.readable(arena.memory)))
         return self._arena[1]
 
     def set(self, keys, host_indices, parent):
         tokens = self.tokens(keys, host_indices)
-        use = self._begin(self.settings.deadlines["set"])
+        permit = self._begin(self.settings.deadlines["set"])
         stored = []
         step = len(keys) if self.bounce is None else self.bounce.pages
         for at in range(0, len(keys), step):
             some = keys[at : at + step]
-            stored += self._set(use, some, self._reachable(tokens[at : at + step]), parent)
+            stored += self._set(permit, some, self._reachable(tokens[at : at + step]), parent)
             parent = some[-1]
         return stored
 
@@ -179,13 +180,13 @@ class Pool:
         self.pages.gather(self._bounced, range(0, len(tokens) * self.bounce.page_bytes, self.bounce.page_bytes), tokens)
         return range(len(tokens))
 
-    def _set(self, use, keys, tokens, parent):
-        connection, seconds = use.channel.set, self.settings.deadlines["set"]
+    def _set(self, permit, keys, tokens, parent):
+        connection, seconds = permit.channel.set, self.settings.deadlines["set"]
 
         def confirm(_, answer, number):
             results = wire.parse_results(answer, len(keys))
-            self._still(use)
-            # Only now, and only from us: the pages were ours, unchanged, all the while the sidecar copied them.
+            self._check(permit)
+            # Only this process knows that its pages did not change during the sidecar's copy.
             connection.tell(wire.COMMIT, wire.sequence(number), time.monotonic() + seconds)
             return [r != 0 for r in results]
 
@@ -193,7 +194,7 @@ class Pool:
         return connection.call(wire.SET, body, seconds, flags=flags, then=confirm)
 
     def clear(self):
-        """Has all pages of the model dropped, of any weights, here and at peers."""
+        """Drops all pages of the model, of any weights, here and at peers."""
         seconds = self.settings.deadlines["set"]
         if self.channel is None:
             raise Down("the weights are not known yet")
@@ -201,20 +202,20 @@ class Pool:
         return wire.parse_cleared(self.channel.set.call(wire.CLEAR, wire.clear(int(seconds * 600)), seconds))
 
     def close(self):
-        self._use = None
+        self._permit = None
         if self.channel is not None:
             self.channel.close()
 
 
-class Use:
-    """A time in which a channel may be used without a break."""
+class Permit:
+    """Permission to use a channel, valid until the weights change."""
 
     def __init__(self, channel):
         self.channel = channel
 
 
-def fields_of(settings, config, pool, name):
-    """What keeps apart bytes that must not meet, besides weights. Pages of an MLA model are the same on
+def namespace_fields(settings, config, pool, name):
+    """All that separates namespaces, besides the weights. Pages of an MLA model are equal on
     every rank. LoRA adapters, extra_key and cache_salt are in SGLang's page hashes."""
     rank = "all" if config.is_mla_model else f"{config.tp_rank}/{config.tp_size}"
     device = getattr(pool, "device_pool", None)
@@ -224,7 +225,7 @@ def fields_of(settings, config, pool, name):
         "pp": f"{config.pp_rank}/{config.pp_size}",
         "cp": f"{config.attn_cp_rank}/{config.attn_cp_size}",
         "pool": str(name),
-        "form": form.form_name(pool),
+        "form": layout.layout_name(pool),
         "dtype": str(getattr(pool, "dtype", "")),
         "tokens": getattr(pool, "page_size", 1) or 1,
         "layers": getattr(pool, "layer_num", 0),
@@ -244,14 +245,14 @@ class WarmpathStorage(HiCacheStorage):
         self.pools = {}
         self.failures = 0
         self._logged = -1e9
-        self._lock = threading.RLock()  # guards what follows
-        self._name = self._allowed = None  # the weights' identity, and the same while it may be used
-        self._uncleared = False
+        self._lock = threading.RLock()  # guards the fields below
+        self._name = self._allowed = None  # the weights' identity, and while use is allowed
+        self._clear_pending = False
         try:
-            self._weights = Weights(identity.find_scheduler(), self._weigh)
+            self._weights = Weights(identity.find_scheduler(), self._weights_changed)
         except Exception as error:
             self._weights = None
-            logger.warning("no KV tier: changes of weights would not be seen: %s", error)
+            logger.warning("no KV tier: updates of weights cannot be tracked: %s", error)
 
     def _register(self, pool, name):
         with self._lock:
@@ -259,25 +260,25 @@ class WarmpathStorage(HiCacheStorage):
                 return
             try:
                 self.pools[name] = Pool(self.settings, self.config, pool, name)
-            except Exception as error:  # a pool that we do not understand is a pool without a tier
+            except Exception as error:  # a pool of unknown layout is used without the tier
                 logger.warning("the KV tier cannot hold the pool %s: %s", name, error)
                 self.pools[name] = None
-            self._follow()
+            self._apply()
 
-    def _weigh(self, allowed, name=None):
-        """What Weights calls."""
+    def _weights_changed(self, allowed, name=None):
         with self._lock:
             self._allowed, self._name = allowed, name or self._name
-            self._follow()
+            self._apply()
 
-    def _follow(self):
+    def _apply(self):
+        """Moves all pools to the present namespace, and allows or forbids their use."""
         for pool in self.pools.values():
             if pool is None:
                 continue
             pool.allow(False)
             if self._name is not None:
                 pool.rename(self._name)
-            pool.allow(self._allowed is not None and not self._uncleared)
+            pool.allow(self._allowed is not None and not self._clear_pending)
 
     def register_mem_pool_host(self, mem_pool_host):
         super().register_mem_pool_host(mem_pool_host)
@@ -290,30 +291,30 @@ class WarmpathStorage(HiCacheStorage):
     def _pool(self, name="kv"):
         if self._weights is not None:
             self._weights.settled.wait(self.settings.deadlines["exists"])
-        if self._uncleared:
+        if self._clear_pending:
             self._clear()
         pool = self.pools.get(str(name))
         if pool is None:
             raise Down(f"no pool {name}")
         return pool
 
-    # What SGLang calls with interface_v1: all pages of a prompt at once, and at most 128 to read or store.
+    # SGLang calls these with interface_v1: all pages of a prompt, and at most 128 to read or store.
 
-    @harmless(lambda *_, **__: 0)
+    @never_raises(lambda *_, **__: 0)
     def batch_exists(self, keys, extra_info=None):
         return self._pool().exists(keys) if keys else 0
 
-    @harmless(_none_of)
+    @never_raises(_none_of)
     def batch_get_v1(self, keys, host_indices, extra_info=None):
         return self._pool().get(keys, host_indices) if keys else []
 
-    @harmless(_none_of)
+    @never_raises(_none_of)
     def batch_set_v1(self, keys, host_indices, extra_info=None):
         return self._pool().set(keys, host_indices, _parent(extra_info)) if keys else []
 
-    # The same for models with several pools. Only pools that need all pages of a prefix are kept here.
+    # For models with several pools. Only pools that need all pages of a prefix use the tier.
 
-    @harmless(lambda *_, **__: PoolTransferResult.empty())
+    @never_raises(lambda *_, **__: PoolTransferResult.empty())
     def batch_exists_v2(self, keys, pool_transfers=None, extra_info=None):
         if not keys or any(t.hit_policy != PoolHitPolicy.ALL_PAGES for t in pool_transfers or []):
             return PoolTransferResult.empty()
@@ -325,15 +326,16 @@ class WarmpathStorage(HiCacheStorage):
             usable = min(usable, n)
         return PoolTransferResult(usable, hits, list(range(1, usable + 1)))
 
-    @harmless(lambda transfers, *_, **__: {t.name: [False] * len(t.keys or []) for t in transfers})
+    @never_raises(lambda transfers, *_, **__: {t.name: [False] * len(t.keys or []) for t in transfers})
     def batch_get_v2(self, transfers, extra_info=None):
         return {t.name: self._pool(t.name).get(t.keys, t.host_indices) if t.keys else [] for t in transfers}
 
-    @harmless(lambda transfers, *_, **__: {t.name: [False] * len(t.keys or []) for t in transfers})
+    @never_raises(lambda transfers, *_, **__: {t.name: [False] * len(t.keys or []) for t in transfers})
     def batch_set_v2(self, transfers, extra_info=None):
         return {t.name: self._pool(t.name).set(t.keys, t.host_indices, _parent(extra_info)) if t.keys else [] for t in transfers}
 
-    # The older interface hands tensors around. It is abstract, so it must be there; "interface_v1": 1 avoids it.
+    # The older interface passes tensors. Its methods are abstract, so they must exist;
+    # "interface_v1": 1 avoids them.
 
     def get(self, key, target_location=None, target_sizes=None):
         return None
@@ -354,21 +356,21 @@ class WarmpathStorage(HiCacheStorage):
         return None
 
     def clear(self):
-        """Drops all pages of this model, here and at peers. Where the sidecar does not answer, nothing is
-        read or stored until it has: pages that were to be gone must not come back."""
+        """Drops all pages of this model, here and at peers. Where the sidecar does not answer,
+        nothing is read or stored until it does: cleared pages must not come back."""
         with self._lock:
-            self._uncleared = True
-            self._follow()
+            self._clear_pending = True
+            self._apply()
         self._clear()
 
     def _clear(self):
         pools = [pool for pool in self.pools.values() if pool is not None]
         if pools:
             dropped, told, missing = pools[0].clear()
-            logger.info("cleared %d pages of the KV tier; %d other nodes did so, %d are out of reach", dropped, told, missing)
+            logger.info("cleared %d pages of the KV tier; %d other nodes cleared theirs, %d are out of reach", dropped, told, missing)
         with self._lock:
-            self._uncleared = False
-            self._follow()
+            self._clear_pending = False
+            self._apply()
 
     def close(self):
         if self._weights is not None:
@@ -381,6 +383,6 @@ class WarmpathStorage(HiCacheStorage):
 
 
 def _parent(extra_info):
-    """The page before the first one, where SGLang was told to pass it (hicache_storage_pass_prefix_keys)."""
+    """The page before the first one, if SGLang passes it (hicache_storage_pass_prefix_keys)."""
     keys = getattr(extra_info, "prefix_keys", None)
     return keys[-1] if keys else None

@@ -1,7 +1,7 @@
-"""Connections to the sidecar that never make their caller wait for long, and come back by themselves.
+"""Connections to the sidecar that bound each call by a deadline and reconnect by themselves.
 
-A call on a connection that is down fails at once. One that is answered too late, or wrongly, takes the connection down. A thread
-connects those that are down again, so that an engine never waits for a sidecar that is dead, stopped or starting.
+A call on a connection that is down fails at once. A late or wrong answer takes the connection
+down. A thread reconnects, so that an engine never waits for a dead, stopped or starting sidecar.
 """
 
 import ctypes
@@ -20,37 +20,38 @@ logger = logging.getLogger("warmpath")
 
 
 class Down(Exception):
-    """There is no sidecar, or it did not answer in time."""
+    """No sidecar answered in time."""
 
 
 class Arena:
-    """The sidecar's memory, which this process can only read."""
+    """The sidecar's memory, mapped read-only."""
 
     def __init__(self, fd, length, instance):
         self.instance = instance
         self.length = length
-        # The mapping lives as long as somebody reads it, whatever became of the sidecar and its descriptor.
+        # The mapping outlives the sidecar and its descriptor, as long as a reader refers to it.
         self.memory = mmap.mmap(fd, length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
 
 
 _timeval = struct.Struct("@ll")
-_libc = ctypes.PyDLL(None)  # which keeps Python's lock: see form.Pages
+_libc = ctypes.PyDLL(None)  # keeps the GIL during the call: see layout.Pages
 _libc.send.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
 _libc.send.restype = ctypes.c_ssize_t
 
 
 def _send_at_once(fd, message):
-    """Sends what the kernel takes without waiting, and returns how many bytes. What went wrong is seen by who sends the rest, or receives."""
+    """Sends the bytes that the kernel accepts without waiting, and returns their number. An error
+    surfaces when the rest is sent or the answer received."""
     return max(0, _libc.send(fd, message, len(message), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL))
 
 
 class Connection:
-    """One connection. One call at a time; the caller's deadline holds for the wait for one's turn too."""
+    """One connection, for one call at a time; a call's deadline includes the wait for its turn."""
 
     def __init__(self, owner, role):
         self.owner, self.role = owner, role
         self._turn = threading.Lock()
-        self._socket = None  # written by the keeper, and by whoever has the turn
+        self._socket = None  # written by the connector, and by the holder of the turn
         self.arena = None
         self._sequence = 0
 
@@ -59,7 +60,8 @@ class Connection:
         return self._socket is not None
 
     def call(self, op, body, seconds, flags=0, then=None):
-        """The answer's body. then(arena, body, sequence), where given, is called before anybody else's turn, and its result returned."""
+        """Returns the answer's body, or the result of then(arena, body, sequence), which runs
+        before the next call's turn."""
         if self._socket is None:
             raise Down("no connection")
         deadline = time.monotonic() + seconds
@@ -78,13 +80,13 @@ class Connection:
                 self._drop()
                 raise Down(str(error) or type(error).__name__) from error
             except BaseException:
-                self._drop()  # whatever it was, the connection's next byte is not an answer's first any more
+                self._drop()  # the next byte on the connection may not begin an answer any more
                 raise
         finally:
             self._turn.release()
 
     def tell(self, op, body, deadline):
-        """Sends what has no answer. Only from `then`."""
+        """Sends a message without an answer. Only from `then`."""
         self._sequence += 1
         self._send(op, 0, self._sequence, body, deadline)
 
@@ -98,14 +100,14 @@ class Connection:
             sent += self._socket.send(message[sent:])
 
     def _receive(self, op, number, deadline):
-        """One call into the kernel where the sidecar is quick: the answer comes in one piece."""
+        """Receives an answer, in one system call where the sidecar answers quickly."""
         got = bytearray()
         need = wire.HEADER.size
         while len(got) < need:
             self._limit(socket.SO_RCVTIMEO, deadline)
             chunk = self._socket.recv(1 << 16)
             if not chunk:
-                raise EOFError("the sidecar has gone")
+                raise EOFError("the sidecar closed the connection")
             got += chunk
             if len(got) >= wire.HEADER.size:
                 length, got_op, _, status, got_number = wire.HEADER.unpack_from(got)
@@ -120,7 +122,8 @@ class Connection:
         return body
 
     def _limit(self, which, deadline):
-        """Lets the kernel keep the deadline: Python's own timeout is a second call, and each may cost 5 ms (see form.Pages)."""
+        """Sets the deadline in the kernel: Python's own timeout is a second call, and each call
+        may wait 5 ms for the GIL (see layout.Pages)."""
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("no answer in time")
@@ -133,7 +136,7 @@ class Connection:
         self.owner.wake()
 
     def connect(self, path, hello, fds, seconds):
-        """Only from the keeper, while the connection is down."""
+        """Connects. Only from the connector, while the connection is down."""
         deadline = time.monotonic() + seconds
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -146,7 +149,7 @@ class Connection:
         except BaseException:
             s.close()
             raise
-        s.settimeout(None)  # from here on the kernel's timeouts hold: see _limit
+        s.settimeout(None)  # from here on the kernel's timeouts apply: see _limit
         self.arena = arena
         self._socket = s
         return page_bytes
@@ -179,7 +182,7 @@ class Connection:
                 os.close(fd)
 
     def gone(self):
-        """Drops a connection that the sidecar has ended. A call that is under way sees it by itself."""
+        """Drops a connection that the sidecar has closed. A call in progress notices by itself."""
         if self._turn.acquire(blocking=False):
             try:
                 self._drop()
@@ -187,25 +190,26 @@ class Connection:
                 self._turn.release()
 
     def fileno(self):
-        """Of the socket, or -1."""
+        """The socket's descriptor, or -1."""
         s = self._socket
         return -1 if s is None else s.fileno()
 
     def close(self, last=None):
-        """Ends the connection, after one message without an answer where `last` is its op."""
+        """Ends the connection. `last` is the op of a final message without an answer."""
         with self._turn:
             if last is not None and self._socket is not None:
                 try:
                     self.tell(last, b"", time.monotonic() + 0.1)
                 except (OSError, wire.WireError):
-                    pass  # a sidecar that hangs keeps its pages until others need the room
+                    pass  # a hanging sidecar evicts the pages later
             closing, self._socket = self._socket, None
             if closing is not None:
                 closing.close()
 
 
 class Channel:
-    """The connections of one pool, one for each of SGLang's threads, so that a large store does not hold up a question."""
+    """The connections of one pool, one for each of SGLang's threads, so that a large store does
+    not delay a look-up."""
 
     ROLES = ("exists", "get", "set")
     FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
@@ -215,13 +219,13 @@ class Channel:
         self._arena = None
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._stop, self._last = False, None
-        self.tried = threading.Event()  # connecting has worked, or failed once
-        self._complained = None
+        self.tried = threading.Event()  # a first connect has succeeded or failed
+        self._logged = None
         self.exists, self.get, self.set = self.connections = [Connection(self, role) for role in self.ROLES]
         self.connects = 0
-        # A daemon: it must not keep an engine from ending.
-        self._keeper = threading.Thread(target=self._keep, name="warmpath-kv", daemon=True)
-        self._keeper.start()
+        # A daemon thread does not keep an engine from exiting.
+        self._connector = threading.Thread(target=self._run, name="warmpath-kv", daemon=True)
+        self._connector.start()
 
     @property
     def up(self):
@@ -236,7 +240,7 @@ class Channel:
             self._arena = Arena(fd, length, instance)
         return self._arena
 
-    def _keep(self):
+    def _run(self):
         wait = self.FIRST_WAIT
         while not self._stop:
             down = [c for c in self.connections if not c.up]
@@ -249,27 +253,31 @@ class Channel:
                 if down:
                     self._say(logging.INFO, "connected to the KV tier at %s", self._path)
                 self._watch()
-            except Exception as error:  # noqa: BLE001: the keeper must outlive whatever a sidecar does
+            except Exception as error:  # noqa: BLE001: the connector survives every sidecar
                 if isinstance(error, PermissionError):
-                    error = f"{error}: the sidecar runs as another user; run both as one, or it with --kv-tier-socket-group {os.getegid()}"
+                    error = (
+                        f"{error}: the sidecar runs as another user; run both as one user, "
+                        f"or the sidecar with --kv-tier-socket-group {os.getegid()}"
+                    )
                 self.tried.set()
-                self._say(logging.WARNING, "no KV tier at %s (%s): pages are computed until there is", self._path, error)
-                # Not the event: calls that fail meanwhile must not make us hammer a sidecar that starts.
+                self._say(logging.WARNING, "no KV tier at %s (%s): SGLang computes until it answers", self._path, error)
+                # Not an event: failing calls must not cause reconnects in a loop.
                 time.sleep(wait)
                 wait = min(wait * 2, self.LONGEST_WAIT)
-        for c in self.connections:  # one may have been made after close
+        for c in self.connections:  # one may have been connected after close
             c.close(self._last)
 
-    def __del__(self):  # not close: a call that ends late still wakes the keeper
+    def __del__(self):  # not in close: a call that ends late still wakes the connector
         os.close(self._news)
 
     def _watch(self):
-        """Returns when a connection is down. Idle ones are watched, so that the first call after a sidecar's restart does not fail."""
+        """Returns when a connection is down. It watches idle connections too, so that the first
+        call after a restart of the sidecar does not fail."""
         poll = select.poll()
         poll.register(self._news, select.POLLIN)
         watched = {c.fileno(): c for c in self.connections if c.fileno() >= 0}
         for fd in watched:
-            poll.register(fd, select.POLLRDHUP)  # not POLLIN: answers are not ours
+            poll.register(fd, select.POLLRDHUP)  # not POLLIN: answers belong to the callers
         for fd, _ in poll.poll():
             if fd == self._news:
                 os.eventfd_read(self._news)
@@ -277,12 +285,12 @@ class Channel:
                 watched[fd].gone()
 
     def _say(self, level, message, *args):
-        if self._complained != message:  # once for each change, not for each try
-            self._complained = message
+        if self._logged != message:  # once for each change, not each attempt
+            self._logged = message
             logger.log(level, message, *args)
 
     def close(self, last=None):
-        self._last = last  # the keeper closes connections too
+        self._last = last  # the connector closes connections too
         self._stop = True
         self.wake()
         for c in self.connections:

@@ -1,7 +1,7 @@
-"""The identity of an engine's weights: a hash of their bytes and of the configuration that shapes KV.
+"""The identity of an engine's weights: a hash of their bytes and of the configuration of KV.
 
-Two engines have one identity if and only if they compute the same KV from the same tokens, wherever
-their model lies on disk and however the weights came into memory.
+Two engines have one identity if and only if they compute the same KV from the same tokens. The
+path of the model and the way of loading do not matter.
 """
 
 import hashlib
@@ -10,11 +10,11 @@ import sys
 
 import torch
 
-# Of a model's configuration: names of files and versions of tools, which change no KV.
+# Fields of a model's configuration without effect on KV: file names and tool versions.
 _NAMES_ONLY = {"_name_or_path", "name_or_path", "transformers_version", "_commit_hash"}
-# Tensors that follow from the configuration. SGLang's weight checker leaves out the same.
+# Tensors derived from the configuration. SGLang's weight checker omits the same.
 _DERIVED = ("cos_sin_cache", "cos_cache", "sin_cache", "inv_freq", "freqs_cis", "expert_mask_gpu")
-_CHUNK = 64 << 20  # bytes that one step of a hash looks at, and at most copies
+_CHUNK = 64 << 20  # bytes that one step of a hash reads and may copy
 
 
 class Unknown(Exception):
@@ -24,8 +24,8 @@ class Unknown(Exception):
 def find_scheduler():
     """The SGLang scheduler that is creating the storage backend, or None.
 
-    SGLang hands a backend its configuration and nothing that leads to the model, but always creates
-    it from the scheduler, at start and by PUT /hicache/storage-backend.
+    SGLang passes a backend its configuration and no reference to the model, but always creates it
+    from the scheduler, at start and by PUT /hicache/storage-backend.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -37,7 +37,7 @@ def find_scheduler():
 
 
 def runners_of(scheduler):
-    """[(role, model runner)] of the target model and of draft models, as weight updates see them."""
+    """[(role, model runner)] of the target model and of draft models, as for weight updates."""
     runners = list(scheduler.tp_worker.weight_update_runners())
     draft = getattr(scheduler, "draft_worker", None)
     if draft is not None:
@@ -46,26 +46,26 @@ def runners_of(scheduler):
 
 
 def tensors_of(model):
-    """(name, tensor) of all that a checkpoint or an update writes, each once."""
-    yield from _kept(model.named_parameters())
-    fleeting = {
+    """(name, tensor) of each tensor that a checkpoint or an update writes."""
+    yield from _relevant(model.named_parameters())
+    non_persistent = {
         f"{prefix}.{name}" if prefix else name
         for prefix, module in model.named_modules()
         for name in getattr(module, "_non_persistent_buffers_set", ())
     }
-    yield from _kept((name, buffer) for name, buffer in model.named_buffers() if name not in fleeting)
+    yield from _relevant((name, buffer) for name, buffer in model.named_buffers() if name not in non_persistent)
 
 
-def _kept(named):
+def _relevant(named):
     for name, tensor in named:
         if not getattr(tensor, "_skip_weight_check", False) and not any(part in name for part in _DERIVED):
             yield name, tensor.detach()
 
 
 def fingerprint(runners):
-    """The hash of all weights of this process and of what its models make of them."""
+    """The hash of all weights of this process and of the settings that shape their KV."""
     if not runners:
-        raise Unknown("no model is known")
+        raise Unknown("there is no model")
     digest = hashlib.sha256()
     for role, runner in runners:
         _add(digest, role, type(runner.model).__qualname__, settings_of(runner))
@@ -80,7 +80,7 @@ def fingerprint(runners):
 
 
 def sample(runners):
-    """The hash of some bytes of each tensor: it changes with any training step, and takes milliseconds."""
+    """The hash of some bytes of each tensor, in milliseconds; any training step changes it."""
     pieces = []
     for _, runner in runners:
         for _, tensor in tensors_of(runner.model):
@@ -88,7 +88,7 @@ def sample(runners):
                 continue
             memory = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
             first = tensor.storage_offset() * tensor.element_size()
-            last = first + (tensor.numel() - 1) * tensor.element_size()  # within it, if it is contiguous
+            last = first + (tensor.numel() - 1) * tensor.element_size()  # if contiguous
             for at in {first, (first + last) // 2, max(first, last - 63)}:
                 pieces.append(memory[at : at + 64])
     digest = hashlib.sha256()
@@ -98,7 +98,7 @@ def sample(runners):
 
 
 def settings_of(runner):
-    """What else shapes KV, as text: the resolved model configuration with RoPE, and quantization."""
+    """The other inputs of KV, as text: the resolved model configuration, RoPE, quantization."""
     config = runner.model_config
     fields = {
         "config": _plain(config.hf_config.to_dict()),
@@ -109,7 +109,8 @@ def settings_of(runner):
 
 
 def _plain(value):
-    """Without what differs from process to process, such as addresses in the text of an object."""
+    """A copy without values that differ between processes, such as addresses in an object's
+    text."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items() if k not in _NAMES_ONLY}
     if isinstance(value, (list, tuple)):
@@ -130,8 +131,8 @@ def _add(digest, *parts):
 
 
 def _add_adapters(digest, manager):
-    """LoRA adapters of --lora-paths. SGLang's page hashes hold an adapter's id, which is made from its
-    name and path where it was given at start, and is random where it was loaded later."""
+    """Adds LoRA adapters of --lora-paths. SGLang's page hashes contain an adapter's id, which is
+    derived from its name and path if it was given at start, and random if it was loaded later."""
     if manager is None:
         return
     from sglang.srt.lora.lora_registry import LoRARef
@@ -143,27 +144,27 @@ def _add_adapters(digest, manager):
             continue
         adapter = manager.loras[ref.lora_id]
         _add(digest, ref.lora_id, adapter.scaling)
-        for place, weights in [
+        for part, weights in [
             *((f"layer {i}", layer.weights) for i, layer in enumerate(adapter.layers)),
             ("embedding", adapter.embedding_layers),
             ("added", adapter.added_tokens_embeddings),
         ]:
             for name in sorted(weights):
-                _add(digest, place, name, weights[name].dtype, tuple(weights[name].shape), _hash(weights[name]))
+                _add(digest, part, name, weights[name].dtype, tuple(weights[name].shape), _hash(weights[name]))
 
 
 def _hash(tensor):
     if tensor.is_meta or tensor.numel() == 0:
         return ""
     if not tensor.is_contiguous():
-        if tensor.dim() > 1 and tensor.nbytes > _CHUNK:  # a whole copy may not fit beside the weights
+        if tensor.dim() > 1 and tensor.nbytes > _CHUNK:  # a full copy may not fit
             return [_hash(part) for part in tensor.unbind(0)]
         tensor = tensor.contiguous()
     data = tensor.reshape(-1).view(torch.uint8)
     if tensor.is_cuda:
         from sglang.kernels.ops.memory.gpu_tensor_hash import gpu_tensor_hash
 
-        # Words of 4 bytes, which the hash reads, begin at multiples of 4.
+        # The hash reads aligned words of 4 bytes.
         aligned = data.storage_offset() % 4 == 0
         chunks = (data[at : at + _CHUNK] for at in range(0, data.numel(), _CHUNK))
         return [gpu_tensor_hash(chunk if aligned else chunk.clone()) for chunk in chunks]

@@ -1,11 +1,11 @@
-"""Whether the tier may be used now, and under which identity of the weights.
+"""Tracks updates of the engine's weights: whether the tier may be used, and for which weights.
 
-From the beginning of a change of weights until the engine holds no KV of the old ones, nothing is
-read or stored: SGLang flushes its own caches after an update, or on /flush_cache where the update
-was told not to. What follows has another identity, and so other names of pages.
+From the beginning of an update until the engine holds no KV of the old weights, nothing is read
+or stored. SGLang flushes its caches after an update, or at /flush_cache where the update disabled
+that. Pages of the new weights have another identity, and so another namespace.
 
-Changes are seen where SGLang makes them, in the model runner: all of its update endpoints end there,
-in the scheduler's process and thread.
+The hooks are in the model runner: all update endpoints of SGLang end there, in the scheduler's
+process and thread.
 """
 
 import functools
@@ -24,7 +24,7 @@ logger = logging.getLogger("warmpath")
 
 _UPDATER = "sglang.srt.model_executor.model_runner_components.weight_updater:WeightUpdater"
 _MANAGER = "sglang.srt.managers.scheduler_components.weight_updater"
-# What changes weights while it runs.
+# Methods that change weights while they run.
 _CHANGES = (
     f"{_UPDATER}.update_weights_from_disk",
     f"{_UPDATER}.load_weights_from_distributed",
@@ -32,31 +32,31 @@ _CHANGES = (
     f"{_UPDATER}.update_weights_from_ipc",
     "sglang.srt.utils.weight_checker:WeightChecker._reset_tensors",
 )
-# What begins a change and what ends it: a session of updates, and weights that leave the GPU.
+# Methods that begin and end a longer change: sessions of updates, and weights leaving the GPU.
 _BEGINS = (f"{_UPDATER}.begin_weight_update", f"{_MANAGER}:_export_static_state")
 _ENDS = (f"{_UPDATER}.end_weight_update", f"{_MANAGER}:_import_static_state")
 _RESET = "sglang.srt.managers.cache_controller:HiCacheController.reset"
 
-AGREE_SECONDS = 60.0  # for the ranks of an engine, which do the same at the same time
+AGREE_SECONDS = 60.0  # for the ranks of an engine, which update at the same time
 
 _watchers = weakref.WeakSet()
 _hooked = False
-_rounds = itertools.count(1)  # of agreement; never the same again in a process, and equal on all ranks
+_rounds = itertools.count(1)  # of agreement: unique in a process, and equal on all ranks
 
 
 def hook():
-    """Has all watchers told of changes from now on. Raises where this SGLang makes them elsewhere."""
+    """Installs the hooks. Raises where this SGLang has no such methods."""
     global _hooked
     if _hooked:
         return
-    found = [(path, kind, *_resolve(path)) for kind, paths in _KINDS.items() for path in paths]
+    found = [(path, kind, *_resolve(path)) for kind, paths in _HOOKS.items() for path in paths]
     for _, kind, owner, name in found:
         setattr(owner, name, _wrap(getattr(owner, name), *kind))
     _hooked = True
 
 
-# How a call is told: before it, after it.
-_KINDS = {("begin", "end"): _CHANGES, ("open", None): _BEGINS, (None, "end"): _ENDS, (None, "emptied"): (_RESET,)}
+# Events before and after a call, by method.
+_HOOKS = {("begin", "end"): _CHANGES, ("begin_session", None): _BEGINS, (None, "end"): _ENDS, (None, "flushed"): (_RESET,)}
 
 
 def _resolve(path):
@@ -73,43 +73,43 @@ def _resolve(path):
 def _wrap(original, before, after):
     @functools.wraps(original)
     def call(*args, **kwargs):
-        # Elastic expert parallelism reads lost experts again, of the same weights.
+        # Elastic expert parallelism reloads lost experts, with the same weights.
         if "weight_name_filter" in kwargs:
             return original(*args, **kwargs)
-        _tell(before)
+        _notify(before)
         try:
             return original(*args, **kwargs)
         finally:
-            _tell(after)
+            _notify(after)
 
     return call
 
 
-def _tell(what):
-    for watcher in list(_watchers) if what else ():
+def _notify(event):
+    for watcher in list(_watchers) if event else ():
         try:
-            getattr(watcher, what)()
+            getattr(watcher, event)()
         except Exception:
-            logger.exception("the KV tier cannot follow a change of weights: it is off")
+            logger.exception("the KV tier cannot track an update of weights: it is off")
             watcher.fail()
 
 
 class Weights:
-    """Follows the weights of one engine's rank. changed(identity) is called with None when the tier is
-    in doubt, and with the identity when it may be used."""
+    """Tracks the weights of one rank. changed(allowed, identity) is called with allowed=None when
+    the tier must not be used, and with the identity when it may be."""
 
     def __init__(self, scheduler, changed, ranks=None):
         self._scheduler, self._changed = scheduler, changed
         self._ranks = Ranks() if ranks is None else ranks
-        self._lock = threading.RLock()  # guards all below
-        self._changing = 0  # changes and sessions under way, and weights that are not in memory
-        self._session = False  # some of them a session, in which requests may have run
+        self._lock = threading.RLock()  # guards the fields below
+        self._changing = 0  # updates and sessions in progress, and weights that have left the GPU
+        self._session = False  # one of them is a session, in which requests may have run
         self._stale = False  # the engine may hold KV of other weights
         self._failed = False
         self._local = self._sample = None
         self._round = 0
         self.identity = None
-        self.settled = threading.Event()  # the ranks have agreed, or will not
+        self.settled = threading.Event()  # the ranks have agreed, or failed to
         hook()
         _watchers.add(self)
         self._settle()
@@ -119,7 +119,7 @@ class Weights:
             self._changing += 1
             self._changed(None)
 
-    def open(self):
+    def begin_session(self):
         with self._lock:
             self._session = True
             self.begin()
@@ -138,10 +138,10 @@ class Weights:
             self._session = False
             self._settle(read=False)
 
-    def emptied(self):
-        """The engine has dropped its KV. Weights that changed unseen are seen here."""
+    def flushed(self):
+        """The engine has dropped its KV. Weights that changed without a hook are found here."""
         with self._lock:
-            if self._changing:  # the end asks again
+            if self._changing:  # end() checks again
                 return
             self._stale = False
             self._changed(None)
@@ -158,14 +158,14 @@ class Weights:
 
     def _runners(self):
         if self._scheduler is None:
-            raise identity.Unknown("SGLang's scheduler is not where it was looked for")
+            raise identity.Unknown("SGLang's scheduler was not found")
         return identity.runners_of(self._scheduler)
 
     def _sampled(self):
         return identity.sample(self._runners())
 
     def _read(self):
-        """Reads the weights. Those that cannot be read are like no others."""
+        """Reads the weights' identity. Unreadable weights get a random one."""
         began = time.monotonic()
         try:
             self._local = identity.fingerprint(self._runners())
@@ -173,22 +173,23 @@ class Weights:
             logger.info("read the weights' identity in %.2f s", time.monotonic() - began)
         except Exception as error:
             self._local, self._sample = f"random {secrets.token_hex(16)}", None
-            logger.warning("the weights cannot be identified (%s): the KV tier serves this process alone, until they change", error)
+            logger.warning("the weights cannot be identified (%s): the KV tier serves this process alone until the next update", error)
 
     def _empty(self):
-        """Whether the engine holds no KV at all, in its own memory or the host's."""
+        """Whether the engine holds no KV, in its own memory or the host's."""
         try:
             scheduler = self._scheduler
             total = scheduler.tree_cache.total_size()
             host = scheduler.tree_cache.cache_controller.mem_pool_host
             used = sum(total) if isinstance(total, tuple) else total
-            kept = sum(e.host_pool.logical_size - e.host_pool.available_size() for e in host.entries)
-            return used == 0 and kept == 0 and bool(scheduler.is_fully_idle(ignore_waiting=True))
+            cached = sum(e.host_pool.logical_size - e.host_pool.available_size() for e in host.entries)
+            return used == 0 and cached == 0 and bool(scheduler.is_fully_idle(ignore_waiting=True))
         except Exception:
             return False
 
     def _settle(self, read=True):
-        """Has the ranks agree on the identity of all their weights: KV of each depends on them."""
+        """Starts an agreement of all ranks on one identity: KV of each rank depends on the
+        weights of all."""
         if read:
             self._read()
         self._round = next(_rounds)
@@ -211,17 +212,17 @@ class Weights:
     def _agreed(self, number, whole):
         with self._lock:
             if number != self._round or self._failed:
-                return  # a later round settles it
+                return  # a later round decides
             if whole != self.identity:
-                logger.info("KV pages are those of the weights %.12s; before: %.12s", whole, self.identity)
+                logger.info("the KV tier's pages are now those of the weights %.12s; before: %.12s", whole, self.identity)
             self.identity = whole
             self._changed(None if self._stale or self._changing else whole, whole)
             self.settled.set()
 
 
 class Ranks:
-    """The ranks of an engine, which tell each other by the store that torch.distributed has anyway.
-    Nothing waits in SGLang's threads, so ranks that part ways cannot hang it."""
+    """The ranks of an engine, which exchange identities through torch.distributed's store.
+    SGLang's threads never wait for it, so ranks that disagree cannot hang the engine."""
 
     def __init__(self):
         import torch.distributed as dist
@@ -233,7 +234,7 @@ class Ranks:
             self._store = dist.PrefixStore("warmpath/weights", dist.distributed_c10d._get_default_store())
 
     def agree(self, number, local, wanted):
-        """The identity of all ranks' weights. wanted() tells whether anybody still asks."""
+        """The identity of all ranks' weights. wanted() is false once a newer round has begun."""
         self._store.set(f"{number}/{self.rank}", local)
         keys = [f"{number}/{rank}" for rank in range(self.size)]
         deadline = time.monotonic() + AGREE_SECONDS

@@ -1,4 +1,5 @@
-"""The protocol between an engine's backend and its sidecar, version 2. It is described in the sidecar's dataplane/kvtier/store/wire.go."""
+"""The protocol between an engine's backend and its sidecar, version 2. The sidecar's side
+describes it (wire.go of the KV tier)."""
 
 import struct
 
@@ -19,11 +20,11 @@ _cleared = struct.Struct("<QII")
 
 
 class WireError(Exception):
-    """The sidecar said something that is not of the protocol, or refused what was asked."""
+    """The sidecar violated the protocol, or refused a call."""
 
 
 def hello(page_tokens, name, regions, pieces):
-    """pieces: (region, bytes, base, stride) of each part of a page."""
+    """The first message. pieces: (region, bytes, base, stride) of each part of a page."""
     text = name.encode()
     parts = [_hello.pack(VERSION, page_tokens, len(pieces), len(text), regions), text]
     parts += [_piece.pack(region, 0, size, base, stride) for region, size, base, stride in pieces]
@@ -41,7 +42,7 @@ def parse_welcome(body):
 
 
 def hashes(keys):
-    """SGLang's keys, 64 hexadecimal digits each, as bytes."""
+    """The bytes of SGLang's keys of 64 hexadecimal digits each."""
     raw = bytes.fromhex("".join(keys))
     if len(raw) != HASH_BYTES * len(keys):
         raise WireError("a key is not of 64 hexadecimal digits")
@@ -57,7 +58,7 @@ def get(keys, lease_ms, wait_ms):
 
 
 def set_(keys, tokens, parent=None):
-    """(flags, body). tokens: number of each page's first token in the pool."""
+    """(flags, body). tokens: index of each page's first token in the pool."""
     head = _number.pack(len(keys))
     body = hashes(keys) + struct.pack(f"<{len(tokens)}Q", *tokens)
     if parent is None:
@@ -70,7 +71,7 @@ def clear(wait_ms):
 
 
 def parse_cleared(body):
-    """(pages that were dropped here, peers that were told, peers that are out of reach)"""
+    """(pages dropped here, peers notified, peers out of reach)"""
     if len(body) != _cleared.size:
         raise WireError(f"{len(body)} bytes after a clear")
     return _cleared.unpack(body)

@@ -1,6 +1,6 @@
-// A stand-in for NVIDIA's libnvidia-ml.so.1. Types and values are those of nvml.h as go-nvml v0.13.3 carries it. What it
-// answers stands in a file that WARMPATH_NVMLTEST_STATE names at nvmlInit_v2; it is mapped into memory, and its layout
-// is that of the raw types in state.go.
+// A stand-in for NVIDIA's libnvidia-ml.so.1. Types and values are those of nvml.h in go-nvml
+// v0.13.3. Its answers are in the file that WARMPATH_NVMLTEST_STATE names at nvmlInit_v2; the
+// file is mapped into memory, with the layout of the raw types in state.go.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -78,11 +78,12 @@ struct state {
 static volatile struct state *shared;
 static u64 ready; // the epoch of the last nvmlInit_v2 plus 1; 0 is not initialized
 
-// A device handle is an address in this array, so it stays good while the state changes. The second row are MIG devices.
+// A device handle is an address in this array, so it stays valid while the state changes. The
+// second row holds MIG devices.
 static char handles[2][MAX_GPUS * MAX_MIG];
 
-// A wait for events looks for them every 10 ms: less often would be seen in the time that a fault takes to be heard of,
-// more often in the CPU of whoever waits, which a real driver's wait does not cost.
+// A wait polls for events every 10 ms. A longer period would delay faults measurably; a shorter
+// one would cost the waiting process CPU, unlike a real driver's wait.
 enum { NAP_MS = 10 };
 
 static void nap(void) {
@@ -111,7 +112,7 @@ static int hangs(const char *symbol) {
 	return strcmp(hang, symbol) == 0;
 }
 
-// enter is the first thing in each function: it counts, hangs and fails as the state says.
+// enter begins each function: it counts the call, and hangs or fails as the state demands.
 static int enter(const char *symbol) {
 	if (shared == NULL) {
 		return UNINITIALIZED;
@@ -354,7 +355,7 @@ NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, pcie_gen_max)
 NUMBER(nvmlDeviceGetCurrPcieLinkWidth, pcie_width)
 NUMBER(nvmlDeviceGetMaxPcieLinkWidth, pcie_width_max)
 
-// Functions whose first argument chooses, and which answer with one number.
+// Functions that answer with one number, chosen by an argument.
 #define CHOSEN(symbol, field)                                             \
 	int symbol(const char *device, int which, unsigned int *v) {      \
 		FIND(device);                                             \
@@ -379,7 +380,7 @@ struct process {
 	unsigned int gpu_instance, compute_instance;
 };
 
-// The memory is shared out evenly.
+// The memory is divided evenly.
 int nvmlDeviceGetComputeRunningProcesses_v3(const char *device, unsigned int *count, struct process *list) {
 	FIND(device);
 	unsigned int n = 0;
@@ -643,7 +644,7 @@ struct event_data {
 	unsigned int gpu_instance, compute_instance;
 };
 
-// next takes an event of a registered GPU; a registered GPU that is lost spoils the set, as with the real library.
+// next takes an event of a registered GPU; a lost one spoils the set, as in the real library.
 static int next(struct event_set *set, struct event_data *data) {
 	while (set->seen < shared->head) {
 		struct event e;

@@ -1,2 +1,2 @@
-// Package keyed has what the keyed hashes of both trees are made of.
+// Package keyed has the common parts of the keyed hashes of both trees.
 package keyed

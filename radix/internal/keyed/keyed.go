@@ -2,7 +2,8 @@ package keyed
 
 import "math/bits"
 
-// Fill draws secret words from a seed by splitmix64 (Steele, Lea and Flood, 2014), which never repeats a word within a stream.
+// Fill draws secret words from a seed by splitmix64 (Steele, Lea and Flood, 2014), which
+// repeats no word within a stream.
 func Fill(words []uint64, seed uint64) {
 	for i := range words {
 		seed += 0x9e3779b97f4a7c15

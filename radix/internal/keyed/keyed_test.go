@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestFill holds Fill to the generator's published output for seed 0: block hashes are kept in snapshots.
+// TestFill compares Fill with the generator's published output for seed 0: snapshots depend on
+// it.
 func TestFill(t *testing.T) {
 	got := make([]uint64, 3)
 	Fill(got, 0)

@@ -1,13 +1,13 @@
-//! Times the Rust crates `tokenizers` and `bpe-openai` on a corpus, on one thread, by the CPU time of the process: a machine
-//! that others use too tells little by the clock on the wall.
+//! Times the Rust crates `tokenizers` and `bpe-openai` on a corpus, on one thread, by the CPU
+//! time of the process, since the machine may be shared.
 //!
 //!     peer TOKENIZER.JSON CORPUS.BIN        cold and warm seconds of `tokenizers`
 //!     peer o200k_base CORPUS.BIN            cold and warm seconds of `bpe-openai`
 //!
-//! The corpus is: length in four bytes, little-endian, then that many bytes of UTF-8, again and again. It prints
-//! "cold_s warm_s tokens bytes".
+//! The corpus is a sequence of documents, each a length in four bytes, little-endian, and its
+//! UTF-8 text. The output is "cold_s warm_s tokens bytes".
 
-/// Seconds of CPU that this process has had.
+/// CPU seconds of this process.
 fn cpu() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };

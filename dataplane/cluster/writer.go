@@ -1,0 +1,293 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// askTimeout bounds one question to JetStream.
+	askTimeout = 3 * time.Second
+	// recordAge is how long the bucket keeps the record of a process that does not write it: rubbish of killed ones. Records
+	// are written again every refreshEvery.
+	recordAge    = 15 * time.Minute
+	refreshEvery = 5 * time.Minute
+	// writeGap is the least time between two writes of one record, so that a flapping fact is no storm.
+	writeGap = 500 * time.Millisecond
+	// resyncGap is the least time between two readings of whole buckets.
+	resyncGap = 500 * time.Millisecond
+	// retryWrite is how long to wait after a write that failed.
+	retryWrite = 500 * time.Millisecond
+	// lastResync bounds the wait after readings that failed.
+	lastResync = 5 * time.Second
+)
+
+// buckets are the two key-value buckets. Marks have one of their own because records in theirs age.
+type buckets struct{ records, marks jetstream.KeyValue }
+
+// watching is both buckets with their watches.
+type bucketWatches struct {
+	buckets
+	records, marks bucketWatch
+	cancel         context.CancelFunc
+}
+
+// open finds or makes the buckets and watches them.
+func (w *writer) open() (*bucketWatches, error) {
+	ctx, cancel := context.WithCancel(w.ctx)
+	// The watches end with ctx, so it has no deadline, and is given up where opening takes too long.
+	late := time.AfterFunc(2*askTimeout, cancel)
+	b := &bucketWatches{cancel: cancel}
+	err := b.open(ctx, w)
+	if !late.Stop() && err == nil {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bucketWatches) open(ctx context.Context, w *writer) (err error) {
+	if b.buckets.records, err = w.bucket(ctx, "records", recordAge); err != nil {
+		return err
+	}
+	if b.buckets.marks, err = w.bucket(ctx, "marks", 0); err != nil {
+		return err
+	}
+	if err := b.records.open(ctx, b.buckets.records); err != nil {
+		return err
+	}
+	return b.marks.open(ctx, b.buckets.marks)
+}
+
+// close ends the watches and waits until nothing comes from them.
+func (w *bucketWatches) close() {
+	if w == nil {
+		return
+	}
+	w.cancel()
+	for _, b := range []*bucketWatch{&w.records, &w.marks} {
+		if b.watch == nil {
+			continue
+		}
+		_ = b.watch.Stop() // fails where the connection is closed
+		for range b.watch.Updates() {
+		}
+	}
+}
+
+// bucket finds a bucket or makes it.
+func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (jetstream.KeyValue, error) {
+	full := w.cfg.Prefix + "-" + name
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	kv, err := w.js.KeyValue(ctx, full)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		cfg := jetstream.KeyValueConfig{
+			Bucket: full, Description: "Warmpath: " + name, TTL: age, History: 1, MaxValueSize: maxRecord, Replicas: w.cfg.Replicas,
+		}
+		if w.server != nil && w.cfg.StoreDir == "" {
+			cfg.Storage = jetstream.MemoryStorage
+		}
+		if kv, err = w.js.CreateKeyValue(ctx, cfg); err != nil { // somebody else was faster, with other settings
+			if other, again := w.js.KeyValue(ctx, full); again == nil {
+				return other, nil
+			}
+		}
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return nil, fmt.Errorf("cannot use bucket %s: %w: start nats-server with -js, and enable it for the account", full, err)
+	case err != nil:
+		return nil, fmt.Errorf("cannot use bucket %s: %w", full, err)
+	}
+	return kv, nil
+}
+
+// leave asks write to take records out of the bucket.
+type withdrawal struct {
+	ctx  context.Context
+	keys []key
+	done chan struct{}
+}
+
+// writer is what the goroutine of write owns, the only one that waits for JetStream.
+type writer struct {
+	*Cluster
+	now       *bucketWatches // nil: none
+	due       bool           // the buckets must be opened and read again
+	look      bool           // the streams must be compared with the watches
+	failures  int            // of opening them, in a row
+	revisions map[key]uint64 // of what we wrote
+}
+
+func newWriter(c *Cluster) *writer {
+	return &writer{Cluster: c, due: true, revisions: map[key]uint64{}}
+}
+
+// run opens the buckets, at first and whenever that is asked for, and writes our records into them.
+func (w *writer) run() {
+	defer func() { w.now.close() }()
+	refresh := time.NewTicker(refreshEvery - rand.N(refreshEvery/10))
+	defer refresh.Stop()
+	look := time.NewTicker(w.cfg.lookEvery - rand.N(w.cfg.lookEvery/5)) // not all processes at one instant
+	defer look.Stop()
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-w.resync:
+			w.due = true
+		case <-w.doubt:
+			w.look = true
+		case <-look.C:
+			w.look = true
+		case <-w.wake:
+		case <-refresh.C:
+			w.own.again(func(key, *ownRecord) bool { return true })
+		case lost := <-w.lostMarks:
+			w.restore(lost)
+		case l := <-w.leaving:
+			w.leave(l)
+		case <-again.C:
+		}
+		if wait := w.step(); wait > 0 {
+			again.Reset(wait)
+		}
+	}
+}
+
+// step does what is due and returns when to come again; 0: when something is asked for.
+func (w *writer) step() time.Duration {
+	if !w.nc.IsConnected() {
+		return retryWrite
+	}
+	if w.look {
+		w.look = false
+		if err := w.compare(); err != nil {
+			w.noteFailure(err)
+			w.due = true
+		}
+	}
+	if w.due {
+		if err := w.reopen(); err != nil {
+			w.noteFailure(err)
+			w.failures++
+			return resyncGap + rand.N(min(resyncGap<<min(w.failures, 8), lastResync))
+		}
+		w.due, w.failures = false, 0
+	}
+	return w.flush()
+}
+
+// compare returns an error that wraps errOutlived where a watch no longer follows its stream. A stream that cannot be asked
+// about proves nothing.
+func (w *writer) compare() error {
+	if w.now == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
+	defer cancel()
+	err := w.now.records.compare(ctx)
+	if err == nil {
+		err = w.now.marks.compare(ctx)
+	}
+	if errors.Is(err, errStaleWatch) {
+		return err
+	}
+	return nil
+}
+
+// reopen replaces the watches.
+func (w *writer) reopen() error {
+	if !w.hand(nil) {
+		return nil
+	}
+	w.now.close()
+	w.now = nil
+	now, err := w.open()
+	if err != nil {
+		return err
+	}
+	w.now = now
+	w.counts.resyncs.Add(1)
+	w.buckets.Store(&now.buckets)
+	w.hand(now)
+	return nil
+}
+
+// hand gives run the watches to read. It returns false at the end.
+func (w *writer) hand(b *bucketWatches) bool {
+	select {
+	case w.opened <- b:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
+// flush writes what is to be written now and returns when to come again; 0: when something is asked for.
+func (w *writer) flush() time.Duration {
+	for w.now != nil {
+		next, wait := w.own.next(time.Now(), writeGap)
+		if next == nil {
+			return wait
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
+		seen := w.now.records.seen.Load()
+		revision, err := w.now.buckets.records.Put(ctx, next.key.String(), next.data)
+		cancel()
+		w.own.wrote(next, revision, err == nil)
+		if err != nil {
+			if w.ctx.Err() == nil {
+				w.noteFailure(fmt.Errorf("cannot write %s: %w", next.key, err))
+				w.due = true // the bucket may be gone
+			}
+			return retryWrite + rand.N(retryWrite)
+		}
+		w.revisions[next.key] = revision
+		w.counts.writes.Add(1)
+		if revision <= seen { // the write went to another stream than the watch
+			w.look = true
+			return resyncGap
+		}
+	}
+	return 0
+}
+
+// leave deletes records, but not what somebody else wrote under their names since.
+func (w *writer) leave(l withdrawal) {
+	defer close(l.done)
+	for _, k := range l.keys {
+		if revision := w.revisions[k]; revision != 0 && w.now != nil {
+			_ = w.now.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision)) // the bye was enough for all who live
+		}
+		delete(w.revisions, k)
+	}
+}
+
+// restore writes marks of a lost store where nobody has written, or deleted, them since. Marks that do not come back through the
+// watch are handed in again.
+func (w *writer) restore(lost []Mark) {
+	for _, m := range lost {
+		data, err := encodeMark(m)
+		if err != nil || w.now == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
+		_, err = w.now.buckets.marks.Update(ctx, escape(m.Target), data, 0)
+		cancel()
+		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) { // else somebody was faster
+			return
+		}
+	}
+}

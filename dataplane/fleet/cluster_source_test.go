@@ -1,0 +1,202 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/fleet/discover"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// fakeCluster shows the views that a test has it show.
+type fakeCluster struct {
+	mu   sync.Mutex
+	view *cluster.View
+	tell func(*cluster.View)
+}
+
+func (c *fakeCluster) View() *cluster.View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.view
+}
+
+func (c *fakeCluster) Watch(f func(*cluster.View)) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tell = f
+	f(c.view)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.tell = nil
+	}
+}
+
+func (c *fakeCluster) show(v cluster.View) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.view = &v; c.tell != nil {
+		c.tell(&v)
+	}
+}
+
+// nodeOf is a node whose sidecar started at the Unix epoch.
+func nodeOf(name string, hosts ...string) cluster.Node {
+	n := cluster.Node{Name: name, Started: time.Unix(0, 0)}
+	for _, h := range hosts {
+		n.Workers = append(n.Workers, cluster.Worker{URL: "http://" + h + ":1"})
+	}
+	return n
+}
+
+func up(nodes ...cluster.Node) cluster.View { return cluster.View{Nodes: nodes, Up: true} }
+
+func marked(v cluster.View, marks ...cluster.Mark) cluster.View {
+	v.Marks = marks
+	return v
+}
+
+// watchCluster has a source follow a fake cluster until f returns; last returns what it told last.
+func watchCluster(t *testing.T, c *fakeCluster, f func(s *ClusterSource, last func() (map[string]bool, int))) {
+	t.Helper()
+	nobody := func(string) (*worker.Worker, error) { return nil, errors.New("there is no registry") }
+	s := NewClusterSource(c, nobody, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var told []worker.Spec
+	count := 0
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Run(ctx, func(specs []worker.Spec) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = specs
+			count++
+		})
+	}()
+	f(s, func() (drains map[string]bool, n int) {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		drains = map[string]bool{}
+		for _, spec := range told {
+			drains[spec.URL[len("http://"):len(spec.URL)-len(":1")]] = spec.Drain
+		}
+		return drains, count
+	})
+	stop()
+	require.NoError(t, <-done)
+}
+
+func TestClusterSourceFollowsNodes(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		c := &fakeCluster{view: &cluster.View{}}
+		watchCluster(t, c, func(s *ClusterSource, last func() (map[string]bool, int)) {
+			_, n := last()
+			require.Zero(t, n, "NATS was never heard")
+			require.ErrorIs(t, s.Trouble(), cluster.ErrDown)
+			n1, n2 := nodeOf("n1", "a", "b"), nodeOf("n2", "c")
+			n1.Workers[0].Role, n1.Workers[0].BootstrapPort, n1.Workers[1].Role = "prefill", 8998, "of a later release"
+			c.show(up(n1, n2))
+			got, _ := last()
+			require.Equal(t, map[string]bool{"a": false, "b": false, "c": false}, got)
+			require.NoError(t, s.Trouble())
+
+			c.show(up(nodeOf("n1", "a"), n2))
+			got, _ = last()
+			require.Equal(t, map[string]bool{"a": false, "c": false}, got, "a node that lives knows its workers")
+
+			c.show(cluster.View{Up: false})
+			time.Sleep(time.Hour)
+			got, _ = last()
+			require.Equal(t, map[string]bool{"a": false, "c": false}, got, "NATS is down")
+
+			c.show(up(n2))
+			time.Sleep(lostNodeGrace / 2)
+			got, _ = last()
+			require.Equal(t, map[string]bool{"a": false, "c": false}, got, "n1's sidecar may start again")
+			time.Sleep(lostNodeGrace)
+			c.show(up(n2))
+			got, _ = last()
+			require.Equal(t, map[string]bool{"c": false}, got, "it did not")
+
+			c.show(up())
+			time.Sleep(lostNodeGrace / 2)
+			c.show(up(nodeOf("n2", "c", "d")))
+			time.Sleep(time.Hour)
+			got, _ = last()
+			require.Equal(t, map[string]bool{"c": false, "d": false}, got, "n2 is back")
+		})
+	})
+}
+
+func TestClusterSourceHeedsMarks(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		nodes := []cluster.Node{nodeOf("n1", "a", "b"), nodeOf("n2", "c")}
+		late := nodeOf("n3", "d")
+		late.Started = time.Now()
+		c := &fakeCluster{}
+		c.show(marked(up(append(nodes, late)...), cluster.Mark{Target: "n2", Cordon: true, At: time.Unix(1, 0)},
+			cluster.Mark{Target: "n3", Cordon: true, At: time.Unix(1, 0)}))
+		watchCluster(t, c, func(_ *ClusterSource, last func() (map[string]bool, int)) {
+			got, _ := last()
+			require.Equal(t, map[string]bool{"a": false, "b": false, "c": false}, got, "n2 served when it was cordoned, n3 was not there")
+
+			c.show(marked(up(nodes...), cluster.Mark{Target: "n1", Drain: true}, cluster.Mark{Target: "http://c:1/", Drain: true}))
+			got, _ = last()
+			require.Equal(t, map[string]bool{"a": true, "b": true, "c": true}, got)
+			c.show(up(nodes...))
+			got, _ = last()
+			require.Equal(t, map[string]bool{"a": false, "b": false, "c": false}, got)
+
+			nodes[0] = nodeOf("n1", "a", "b", "new")
+			c.show(marked(up(nodes...), cluster.Mark{Target: "n1", Cordon: true, At: time.Now()}))
+			got, _ = last()
+			require.Equal(t, map[string]bool{"a": false, "b": false, "c": false}, got, "a new worker of a cordoned node waits")
+			c.show(up(nodes...))
+			got, _ = last()
+			require.Equal(t, map[string]bool{"a": false, "b": false, "c": false, "new": false}, got)
+		})
+	})
+}
+
+// TestClusterHealth goes through a manager: the facts must reach workers that it adds later, be told again while they hold, and grow
+// old without NATS.
+func TestClusterHealth(t *testing.T) {
+	inYard(t, func(y *yard) {
+		y.run("m", "a", "b")
+		c := &fakeCluster{view: &cluster.View{}}
+		y.manager.SetSources([]discover.Source{NewClusterSource(c, y.registry.Get, slog.New(slog.DiscardHandler))})
+		sick := nodeOf("n1", "a", "b")
+		sick.Workers[0].Health = cluster.Health{State: "degraded", Weight: 0.5, Reasons: []string{"throttled"}}
+		c.show(up(sick))
+		y.pass(2 * time.Second)
+		y.has(map[string]string{"a": ready, "b": ready}, "both are added")
+		y.pass(2 * time.Minute)
+		require.Equal(t, worker.GPUDegraded, y.worker("a").Health().State, "the facts hold")
+		require.Equal(t, worker.GPUUnknown, y.worker("b").Health().State, "its node says nothing of GPUs")
+		c.show(cluster.View{Nodes: []cluster.Node{sick}})
+		y.pass(2 * worker.HealthFor)
+		require.Equal(t, worker.GPUUnknown, y.worker("a").Health().State, "nobody knows")
+		require.Contains(t, y.worker("a").Health().Reasons[0], "the last was: degraded")
+		y.has(map[string]string{"a": ready, "b": ready}, "the probes do")
+		require.NotEmpty(t, y.manager.Sources()[0].Error)
+		back := nodeOf("n1", "a", "b")
+		back.Workers[0].Health = cluster.Health{State: "on fire", Weight: 1} // a word of a later release
+		back.Workers[1].Health = cluster.Health{State: "healthy", Weight: 1}
+		c.show(up(back))
+		y.pass(time.Minute)
+		require.Equal(t, worker.GPUUnknown, y.worker("a").Health().State)
+		require.Equal(t, worker.GPUHealthy, y.worker("b").Health().State, "its node says so")
+	})
+}

@@ -1,0 +1,367 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/fleet/discover"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// yard is a manager with workers in memory, in a bubble whose time is the test's own.
+type yard struct {
+	t        *testing.T
+	manager  *Manager
+	registry *worker.Registry
+
+	mu    sync.Mutex
+	model map[string]string // by host:port; "": refuses connections; guarded by mu
+}
+
+// inYard runs f with a manager that drains for a minute.
+func inYard(t *testing.T, f func(y *yard)) {
+	t.Helper()
+	bubbletest.Test(t, func(t *testing.T) {
+		y := &yard{t: t, model: map[string]string{}}
+		log := slog.New(slog.DiscardHandler)
+		y.registry = worker.NewRegistry(worker.Config{Dial: y.dial, LoadEvery: -1, Log: log}, nil)
+		y.manager = NewManager(y.registry, nil, Config{Drain: time.Minute, Log: log})
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		y.manager.Start(ctx)
+		running.Go(func() { _ = y.registry.Run(ctx) })
+		running.Go(func() { _ = y.manager.Run(ctx) })
+		f(y)
+		stop()
+		running.Wait()
+		time.Sleep(time.Minute) // fasthttp cleans up idle connections for 10 s after the last
+	})
+}
+
+// dial connects to an HTTP server that lives as long as the connection.
+func (y *yard) dial(_ context.Context, _, addr string) (net.Conn, error) {
+	if y.serves(addr) == "" {
+		return nil, syscall.ECONNREFUSED
+	}
+	near, far := net.Pipe()
+	l := &oneConn{conn: make(chan net.Conn, 1), end: make(chan struct{})}
+	l.conn <- &lastConn{Conn: far, gone: sync.OnceFunc(func() { close(l.end) })}
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // G114: in memory
+			model := y.serves(addr)
+			switch {
+			case model == "":
+				panic(http.ErrAbortHandler)
+			case r.URL.Path == "/server_info":
+				_, _ = io.WriteString(w, `{"version":"0.5.23","page_size":16}`)
+			case r.URL.Path == "/v1/models":
+				_, _ = io.WriteString(w, `{"data":[{"id":"`+model+`"}]}`)
+			}
+		}))
+	}()
+	return near, nil
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	conn chan net.Conn
+	end  chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conn:
+		return c, nil
+	case <-l.end:
+		return nil, net.ErrClosed
+	}
+}
+func (*oneConn) Close() error   { return nil }
+func (*oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+// lastConn ends its listener.
+type lastConn struct {
+	net.Conn
+	gone func()
+}
+
+func (c *lastConn) Close() error {
+	c.gone()
+	return c.Conn.Close()
+}
+
+func (y *yard) serves(addr string) string {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.model[addr]
+}
+
+// run starts workers that serve a model; "" ends them.
+func (y *yard) run(model string, hosts ...string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, h := range hosts {
+		y.model[h+":1"] = model
+	}
+}
+
+// pass lets time go by.
+func (y *yard) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// states are the workers of the registry: "a=ready b=draining".
+func (y *yard) states() map[string]string {
+	all := map[string]string{}
+	for _, w := range y.registry.Snapshot().Workers {
+		all[w.URL[len("http://"):len(w.URL)-len(":1")]] = w.State().String()
+	}
+	return all
+}
+
+func (y *yard) has(want map[string]string, why string) {
+	y.t.Helper()
+	require.Equal(y.t, want, y.states(), why)
+}
+
+func (y *yard) worker(host string) *worker.Worker {
+	y.t.Helper()
+	w, err := y.registry.Get("http://" + host + ":1")
+	require.NoError(y.t, err)
+	return w
+}
+
+func specsOf(hosts ...string) (specs []worker.Spec) {
+	for _, h := range hosts {
+		specs = append(specs, worker.Spec{URL: "http://" + h + ":1"})
+	}
+	return specs
+}
+
+// scripted is a source that says what a test has it say.
+type scripted struct {
+	name string
+	sets chan []worker.Spec
+	end  chan error
+}
+
+func newScripted(name string) *scripted {
+	return &scripted{name: name, sets: make(chan []worker.Spec), end: make(chan error)}
+}
+
+func (s *scripted) Name() string { return s.name }
+
+func (s *scripted) Run(ctx context.Context, set func([]worker.Spec)) error {
+	for {
+		select {
+		case specs := <-s.sets:
+			set(specs)
+		case err := <-s.end:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// says has the source name these hosts, and waits until workers that run are probed.
+func (y *yard) says(s *scripted, specs ...worker.Spec) {
+	s.sets <- specs
+	y.pass(2 * time.Second)
+}
+
+const ready, draining, dead = "ready", "draining", "dead"
+
+func TestManagerDrainsWhatLeft(t *testing.T) {
+	inYard(t, func(y *yard) {
+		y.run("m", "a", "b", "c", "d")
+		s := newScripted("s")
+		y.manager.SetSources([]discover.Source{s})
+		y.says(s, specsOf("a", "b", "c", "d")...)
+		y.has(map[string]string{"a": ready, "b": ready, "c": ready, "d": ready}, "all are added")
+
+		a, b := y.worker("a").Ranks()[0].Load.Begin(10), y.worker("b").Ranks()[0].Load.Begin(10)
+		y.says(s, specsOf("d")...)
+		y.has(map[string]string{"a": draining, "b": draining, "d": ready}, "c has nothing in flight")
+		require.Equal(t, []string{"leaving"}, y.worker("a").DrainReasons())
+		a.End()
+		y.pass(time.Second)
+		y.has(map[string]string{"b": draining, "d": ready}, "a has nothing in flight any more")
+		y.pass(time.Minute)
+		y.has(map[string]string{"d": ready}, "b was waited for as long as is allowed")
+		b.End()
+		y.says(s, specsOf("a", "d")...)
+		y.has(map[string]string{"a": ready, "d": ready}, "a worker may come again")
+	})
+}
+
+func TestManagerKeepsWhatIsBack(t *testing.T) {
+	inYard(t, func(y *yard) {
+		y.run("m", "a", "b")
+		s := newScripted("s")
+		y.manager.SetSources([]discover.Source{s})
+		y.says(s, specsOf("a", "b")...)
+		before := y.worker("a")
+		lease := before.Ranks()[0].Load.Begin(10)
+		y.says(s, specsOf("b")...)
+		y.has(map[string]string{"a": draining, "b": ready}, "it left")
+		y.says(s, specsOf("a", "b")...)
+		y.has(map[string]string{"a": ready, "b": ready}, "it is back")
+		require.Same(t, before, y.worker("a"), "its cache is known still")
+		lease.End()
+		y.pass(2 * time.Minute)
+		y.has(map[string]string{"a": ready, "b": ready}, "nothing is left of its leave")
+	})
+}
+
+func TestManagerDoubtsAnEmptySet(t *testing.T) {
+	inYard(t, func(y *yard) {
+		y.run("m", "a", "b", "other")
+		s := newScripted("s")
+		y.manager.SetSources([]discover.Source{discover.Static{Title: "flags", Specs: specsOf("other")}, s})
+		y.says(s, specsOf("a", "b")...)
+		y.run("", "b")
+		y.pass(2 * time.Second)
+		y.has(map[string]string{"a": ready, "b": dead, "other": ready}, "b died")
+		y.says(s)
+		y.has(map[string]string{"a": ready, "other": ready}, "what answers is used on, though others could")
+		y.pass(defaultGrace)
+		y.has(map[string]string{"other": ready}, "but not for ever")
+
+		y.says(s, specsOf("a")...)
+		y.says(s)
+		y.pass(10 * time.Second)
+		y.says(s, specsOf("a")...)
+		y.pass(2 * time.Minute)
+		y.has(map[string]string{"a": ready, "other": ready}, "the source was mistaken")
+	})
+}
+
+func TestManagerWaitsForTheReplacement(t *testing.T) {
+	inYard(t, func(y *yard) {
+		y.run("m", "a")
+		s := newScripted("s")
+		y.manager.SetSources([]discover.Source{s})
+		y.says(s, specsOf("a")...)
+		y.says(s, specsOf("b")...)
+		y.has(map[string]string{"a": ready, "b": dead}, "b does not run yet")
+		y.run("m", "b")
+		y.pass(2 * time.Second)
+		y.has(map[string]string{"b": ready}, "b does what a did")
+
+		y.run("another model", "c")
+		y.says(s, specsOf("c")...)
+		y.has(map[string]string{"b": ready, "c": ready}, "nobody else serves b's model")
+		y.pass(defaultGrace)
+		y.has(map[string]string{"c": ready}, "that nobody shall serve")
+	})
+}
+
+// TestManagerTrustsNoSilence replaces a source by one that has told nothing yet, and then by none.
+func TestManagerTrustsNoSilence(t *testing.T) {
+	inYard(t, func(y *yard) {
+		y.run("m", "a", "b")
+		old, young := newScripted("old"), newScripted("young")
+		y.manager.SetSources([]discover.Source{old})
+		y.says(old, specsOf("a", "b")...)
+		y.manager.SetSources([]discover.Source{young})
+		y.pass(2 * time.Minute)
+		y.has(map[string]string{"a": ready, "b": ready}, "young has told nothing")
+		require.False(t, y.manager.Sources()[0].Answered)
+		y.says(young, specsOf("b")...)
+		y.has(map[string]string{"b": ready}, "a is not among young's")
+
+		young.end <- errors.New("for good")
+		y.pass(2 * time.Minute)
+		y.has(map[string]string{"b": ready}, "what it told last stays")
+		require.Equal(t, "for good", y.manager.Sources()[0].Error)
+		y.manager.SetSources(nil)
+		y.pass(time.Minute)
+		y.has(map[string]string{}, "nobody names it")
+	})
+}
+
+func TestManagerChangesInPlace(t *testing.T) {
+	inYard(t, func(y *yard) {
+		y.run("m", "a")
+		s, low := newScripted("s"), newScripted("low")
+		y.manager.SetSources([]discover.Source{s, low})
+		spec := worker.Spec{URL: "http://a:1"}
+		y.says(low, worker.Spec{URL: "http://a:1", Role: worker.RoleDecode})
+		before := y.worker("a")
+		require.Equal(t, worker.RoleDecode, before.Role(), "its release does not tell")
+		y.says(s, spec)
+		require.Equal(t, worker.RoleDecode, before.Role(), "s expects nothing")
+		spec.Role = worker.RoleAggregated
+		low.sets <- nil
+		y.pass(2 * time.Second)
+		require.Equal(t, worker.RoleAggregated, before.Role())
+
+		spec.Drain = true
+		y.says(s, spec)
+		y.has(map[string]string{"a": draining}, "its source wants it")
+		before.Drain(true)
+		spec.Drain = false
+		y.says(s, spec)
+		y.has(map[string]string{"a": draining}, "an operator wants it too")
+		before.Drain(false)
+		y.has(map[string]string{"a": ready}, "nobody wants it any more")
+		require.Same(t, before, y.worker("a"))
+	})
+}
+
+func TestManagerObeysOperators(t *testing.T) {
+	inYard(t, func(y *yard) {
+		y.run("m", "a", "b", "c")
+		s := newScripted("s")
+		y.manager.SetSources([]discover.Source{s})
+		y.says(s, specsOf("a", "b")...)
+		require.NoError(t, y.manager.Add(worker.Spec{URL: "http://c:1/"}))
+		y.pass(time.Second)
+		require.Equal(t, []string{"api"}, y.manager.Origins("http://c:1"))
+		for _, known := range []string{"a", "c"} {
+			require.ErrorIs(t, y.manager.Add(specsOf(known)[0]), worker.ErrDuplicate)
+		}
+		require.ErrorIs(t, y.manager.Add(worker.Spec{URL: "c"}), worker.ErrBadURL)
+
+		lease := y.worker("a").Ranks()[0].Load.Begin(10)
+		inFlight, err := y.manager.Remove("http://a:1/", false)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, inFlight)
+		y.says(s, specsOf("b", "a")...)
+		y.has(map[string]string{"a": draining, "b": ready, "c": ready}, "the source does not bring a back")
+		require.Empty(t, y.manager.Origins("http://a:1"))
+		lease.End()
+		y.pass(time.Second)
+		y.has(map[string]string{"b": ready, "c": ready}, "a is gone")
+		require.NoError(t, y.manager.Add(specsOf("a")[0]))
+		y.pass(2 * time.Second)
+		y.has(map[string]string{"a": ready, "b": ready, "c": ready}, "who added it has taken that back")
+
+		y.worker("b").Ranks()[0].Load.Begin(10)
+		_, err = y.manager.Remove("http://b:1", true)
+		require.NoError(t, err)
+		y.has(map[string]string{"a": ready, "c": ready}, "at once")
+		_, err = y.manager.Remove("http://b:1", true)
+		require.ErrorIs(t, err, worker.ErrUnknown)
+		y.says(s)
+		y.says(s, specsOf("b")...)
+		y.has(map[string]string{"a": ready, "b": ready, "c": ready}, "a refusal holds until the source names it no more")
+		_, err = y.manager.Remove("http://c:1", false)
+		require.NoError(t, err)
+		y.has(map[string]string{"a": ready, "b": ready}, "what an operator removes is held by nothing")
+	})
+}

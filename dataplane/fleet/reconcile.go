@@ -1,0 +1,230 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// desired is a worker that operators or sources name.
+type desired struct {
+	spec    worker.Spec
+	sources []*sourceState
+}
+
+// desiredLocked merges the workers of operators and sources. The first source that gives a role or
+// a bootstrap address decides it, in order of precedence and not of answers; a worker drains if any
+// source drains it.
+func (m *Manager) desiredLocked() map[string]*desired {
+	all := make(map[string]*desired, len(m.members))
+	for url, spec := range m.added {
+		all[url] = &desired{spec: spec}
+	}
+	banned := map[string]bool{}
+	for _, f := range m.sources {
+		for _, spec := range f.specs {
+			if m.banned[spec.URL] {
+				banned[spec.URL] = true
+				continue
+			}
+			d := all[spec.URL]
+			if d == nil {
+				all[spec.URL] = &desired{spec, []*sourceState{f}}
+				continue
+			}
+			d.sources = append(d.sources, f)
+			if d.spec.Role == worker.RoleAggregated {
+				d.spec.Role = spec.Role
+			}
+			if d.spec.Bootstrap == (worker.Bootstrap{}) && d.spec.Role == spec.Role {
+				d.spec.Bootstrap = spec.Bootstrap
+			}
+			d.spec.Drain = d.spec.Drain || spec.Drain
+		}
+	}
+	m.banned = banned // a ban ends when no source names the worker
+	m.applyMarksLocked(all)
+	return all
+}
+
+// applyMarksLocked applies drain and cordon marks. A cordon keeps a source's worker out that is not
+// used yet.
+func (m *Manager) applyMarksLocked(all map[string]*desired) {
+	for url, mark := range m.current() {
+		d := all[url]
+		if d == nil {
+			continue
+		}
+		d.spec.Drain = d.spec.Drain || mark.Drain
+		if _, added := m.added[url]; mark.Cordon && !added && m.members[url] == nil {
+			delete(all, url)
+		}
+	}
+}
+
+// reconcileLocked brings the registry as close to the desired workers as it can now. It reports
+// whether workers are leaving, which needs another call soon.
+func (m *Manager) reconcileLocked(now time.Time) (leaving bool) {
+	all := m.desiredLocked()
+	for url, d := range all {
+		m.ensureLocked(url, d)
+	}
+	served := m.servedLocked(all)
+	for url, t := range m.members {
+		if all[url] == nil {
+			m.leaveLocked(t, now, served)
+			leaving = true
+		}
+	}
+	return leaving
+}
+
+// ensureLocked adds a worker, or updates the one that is there.
+func (m *Manager) ensureLocked(url string, d *desired) {
+	t := m.members[url]
+	if t == nil {
+		m.addLocked(url, d)
+		return
+	}
+	t.sources = d.sources
+	if !t.left.IsZero() {
+		m.log.Info("worker is back before it was removed", "worker", url)
+		t.left, t.drained, t.held, t.removed = time.Time{}, time.Time{}, "", false
+		t.w.DrainFor(worker.DrainLeaving, false)
+	}
+	if t.spec != d.spec {
+		t.spec = d.spec
+		if err := m.registry.Update(d.spec); err != nil {
+			m.log.Error("cannot change worker", "worker", url, "error", err)
+		}
+	}
+}
+
+func (m *Manager) addLocked(url string, d *desired) {
+	if m.removing[url] {
+		return // the end of the removal wakes Run
+	}
+	added, err := m.registry.AddSpec(d.spec)
+	switch {
+	case closing(err):
+	case err != nil:
+		m.log.Error("cannot add worker", "worker", url, "error", err)
+	default:
+		m.members[url] = &member{w: added, spec: d.spec, sources: d.sources}
+	}
+}
+
+// reconcileNowLocked reconciles, and has Run go on where workers are leaving.
+func (m *Manager) reconcileNowLocked() {
+	if m.ctx != nil && m.reconcileLocked(time.Now()) {
+		m.wakeUp()
+	}
+}
+
+// wakeUp has Run reconcile.
+func (m *Manager) wakeUp() {
+	select {
+	case m.wake <- struct{}{}:
+	default: // Run is about to
+	}
+}
+
+// service is the work that one worker can take over from another.
+type service struct {
+	model string
+	role  worker.Role
+}
+
+func serviceOf(w *worker.Worker) (service, bool) {
+	info := w.Info()
+	if info == nil {
+		return service{}, false
+	}
+	return service{info.Model(), info.Role()}, true
+}
+
+// servedLocked returns the services of ready workers that stay.
+func (m *Manager) servedLocked(all map[string]*desired) map[service]bool {
+	served := map[service]bool{}
+	for url, t := range m.members {
+		if all[url] == nil || t.w.State() != worker.Ready {
+			continue
+		}
+		if s, known := serviceOf(t.w); known {
+			served[s] = true
+		}
+	}
+	return served
+}
+
+// leaveLocked takes a worker that left its sources one step further: hold, drain, remove.
+func (m *Manager) leaveLocked(t *member, now time.Time, served map[service]bool) {
+	if t.left.IsZero() {
+		t.left = now
+		m.log.Info("worker has left", "worker", t.w.URL, "in_flight", t.w.InFlight())
+	}
+	held := m.heldLocked(t, now, served)
+	if held != "" && held != t.held {
+		m.log.Warn("worker has left, and stays in use while it answers", "worker", t.w.URL, "because", held)
+	}
+	t.held = held
+	t.w.DrainFor(worker.DrainLeaving, held == "")
+	if held != "" {
+		t.drained = time.Time{}
+		return
+	}
+	if t.drained.IsZero() {
+		t.drained = now
+	}
+	switch inFlight := t.w.InFlight(); {
+	case inFlight == 0:
+		m.log.Info("worker is removed", "worker", t.w.URL)
+		m.removeLocked(t)
+	case now.Sub(t.drained) >= m.cfg.Drain:
+		m.log.Warn("worker is removed before its requests have ended; they go on", "worker", t.w.URL, "in_flight", inFlight)
+		m.removeLocked(t)
+	}
+}
+
+// heldLocked returns why a worker that left stays in use; "": it does not.
+func (m *Manager) heldLocked(t *member, now time.Time, served map[service]bool) string {
+	answers := t.w.Probed() == worker.Ready || t.w.Probed() == worker.Slow
+	if t.removed || !answers {
+		return ""
+	}
+	if slices.ContainsFunc(t.sources, func(f *sourceState) bool { return f.retired }) &&
+		slices.ContainsFunc(m.sources, func(f *sourceState) bool { return !f.answered && f.failed == nil }) {
+		return "a new source has not answered yet"
+	}
+	if now.Sub(t.left) >= m.cfg.Grace {
+		return ""
+	}
+	if len(t.sources) > 0 && !slices.ContainsFunc(t.sources, func(f *sourceState) bool { return f.emptied.IsZero() }) {
+		return "its source names no worker any more"
+	}
+	if s, known := serviceOf(t.w); known && !served[s] {
+		return "no other worker is ready for its model and role"
+	}
+	return ""
+}
+
+// removeLocked takes a worker out of the registry. A goroutine forgets its cache, which takes a
+// while.
+func (m *Manager) removeLocked(t *member) {
+	url := t.w.URL
+	delete(m.members, url)
+	forget, err := m.registry.Detach(url)
+	if err != nil {
+		m.log.Error("cannot remove worker", "worker", url, "error", err)
+		return
+	}
+	m.removing[url] = true
+	m.running.Go(func() {
+		forget()
+		m.mu.Lock()
+		delete(m.removing, url)
+		m.mu.Unlock()
+		m.wakeUp()
+	})
+}

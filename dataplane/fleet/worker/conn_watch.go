@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// connWatch watches the kept connection of a prober between requests. When a process dies, its
+// kernel closes the connection at once: hundreds of milliseconds before the next probe, and also
+// when another process listens by then.
+type connWatch struct {
+	ended func()        // the connection ended between two requests
+	count atomic.Uint64 // connections that were made
+	busy  atomic.Bool   // a request is under way: its sender sees how the connection ends
+}
+
+// number returns which connection it is; 0 is none yet.
+func (l *connWatch) number() uint64 { return l.count.Load() }
+
+func (l *connWatch) use(on bool) {
+	if l != nil {
+		l.busy.Store(on)
+	}
+}
+
+// watch reads from conn on a goroutine that ends with it. The result returns the bytes.
+func (l *connWatch) watch(conn net.Conn, encrypted bool) net.Conn {
+	l.count.Add(1)
+	near, far := net.Pipe()
+	p := &watchedConn{Conn: conn, near: near}
+	go p.pump(far, func() bool { return !encrypted && !l.busy.Load() }, func() {
+		if !l.busy.Load() {
+			l.ended()
+		}
+	})
+	return p
+}
+
+// pumped is a connection that a goroutine reads from.
+type watchedConn struct {
+	net.Conn
+	near   net.Conn
+	closed atomic.Bool
+	once   sync.Once
+	failed atomic.Pointer[error] // the end, where it is not io.EOF
+}
+
+// pumpBytes is read at once: answers to probes have a few hundred bytes, a description 40 KB.
+const pumpBytes = 4 << 10
+
+// pump carries bytes to far. Bytes that come while unasked is true answer no request: some
+// servers send a 408 before they close.
+func (p *watchedConn) pump(far net.Conn, unasked func() bool, ended func()) {
+	buf := make([]byte, pumpBytes)
+	for {
+		n, err := p.Conn.Read(buf)
+		if n > 0 && unasked() {
+			err = io.EOF
+			_ = p.Conn.Close()
+		} else if n > 0 {
+			if _, gone := far.Write(buf[:n]); gone != nil {
+				return // closed on this side
+			}
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, io.EOF) {
+			p.failed.Store(&err)
+		}
+		_ = far.Close()
+		if !p.closed.Load() {
+			ended()
+		}
+		return
+	}
+}
+
+// Read implements net.Conn.
+func (p *watchedConn) Read(b []byte) (int, error) {
+	n, err := p.near.Read(b)
+	switch {
+	case errors.Is(err, io.ErrClosedPipe):
+		err = net.ErrClosed
+	case errors.Is(err, io.EOF):
+		if failed := p.failed.Load(); failed != nil {
+			err = *failed
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	}
+	return n, err
+}
+
+// SetDeadline implements net.Conn.
+func (p *watchedConn) SetDeadline(t time.Time) error {
+	return errors.Join(p.near.SetReadDeadline(t), p.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn.
+func (p *watchedConn) SetReadDeadline(t time.Time) error { return p.near.SetReadDeadline(t) }
+
+// Close implements net.Conn.
+func (p *watchedConn) Close() (err error) {
+	p.once.Do(func() {
+		p.closed.Store(true)
+		_ = p.near.Close()
+		err = p.Conn.Close()
+	})
+	return err
+}

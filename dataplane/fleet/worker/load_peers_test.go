@@ -1,0 +1,136 @@
+package worker_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// twin is a request as two routers that share it see it, and as one router would that had sent everything.
+type twin struct {
+	by         int
+	own, whole worker.Lease
+}
+
+// shared are two routers' loads of one rank, and one router's that sends all that they send.
+type shared struct {
+	routers [2]worker.Load
+	told    [2]worker.RouterLoad // by whom, to the other one
+	whole   worker.Load
+	decodes bool // what it is sent are decode legs
+}
+
+// tell lets each router know what the other one has.
+func (s *shared) tell() {
+	for i := range s.routers {
+		is := s.routers[i].Own()
+		s.routers[1-i].ReplacePeer(time.Now(), s.told[i], is)
+		s.told[i] = is
+	}
+}
+
+func (s *shared) report(r worker.Report) {
+	for _, l := range []*worker.Load{&s.routers[0], &s.routers[1], &s.whole} {
+		l.Report(time.Now(), r)
+	}
+}
+
+// step does something at random.
+func (s *shared) step(rng *rand.Rand, twins []*twin) []*twin {
+	switch n := 1 + rng.IntN(1000); {
+	case len(twins) == 0 || rng.IntN(3) == 0:
+		t := &twin{by: rng.IntN(2)}
+		if s.decodes {
+			t.own, t.whole = s.routers[t.by].BeginDecode(n), s.whole.BeginDecode(n)
+		} else {
+			t.own, t.whole = s.routers[t.by].Begin(n), s.whole.Begin(n)
+		}
+		return append(twins, t)
+	case rng.IntN(2) == 0:
+		t := twins[rng.IntN(len(twins))]
+		t.own.FirstByte()
+		t.whole.FirstByte()
+	default:
+		i := rng.IntN(len(twins))
+		twins[i].own.End()
+		twins[i].whole.End()
+		return append(twins[:i], twins[i+1:]...)
+	}
+	return twins
+}
+
+// TestSharedLoadIsOneRouters: two routers that tell each other everything at once see, after each step, what one router would that had
+// sent it all, whatever the rank reports meanwhile.
+func TestSharedLoadIsOneRouters(t *testing.T) {
+	for seed := range uint64(20) {
+		bubbletest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			s := shared{decodes: seed%4 == 0}
+			var twins []*twin
+			for i := range 300 {
+				time.Sleep(time.Duration(rng.IntN(1000)) * time.Microsecond)
+				if twins = s.step(rng, twins); rng.IntN(20) == 0 {
+					s.tell() // else the report would count what is on its way
+					s.report(learnt(worker.Report{
+						Running: rng.Int64N(9), Waiting: rng.Int64N(9), Queued: rng.Int64N(5000), Used: rng.Int64N(9000), Pool: 10_000, Most: 8,
+					}))
+				}
+				s.tell()
+				want := s.whole.View(time.Now())
+				for k := range s.routers {
+					got := s.routers[k].View(time.Now())
+					got.Reserved = want.Reserved // is said of the own ones
+					require.InDelta(t, want.Pending, got.Pending, 1)
+					got.Pending = want.Pending
+					require.Equal(t, want, got, "seed %d, step %d, router %d", seed, i, k)
+				}
+			}
+		})
+	}
+}
+
+// TestLostSharesHeal: whatever was missed, the next share that arrives makes the counts right, and a router that is forgotten leaves nothing.
+func TestLostSharesHeal(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		s := shared{decodes: seed%4 == 0}
+		var twins []*twin
+		for range 200 {
+			if twins = s.step(rng, twins); rng.IntN(4) == 0 {
+				s.tell()
+			}
+		}
+		s.tell()
+		now := time.Now()
+		want, got := s.whole.View(now), s.routers[0].View(now)
+		require.Equal(t, []int64{want.InFlight, want.Waiting, want.Used}, []int64{got.InFlight, got.Waiting, got.Used}, "seed %d", seed)
+		require.InDelta(t, want.Pending, got.Pending, 1, "seed %d", seed)
+
+		s.routers[0].ReplacePeer(now, s.told[1], worker.RouterLoad{Sent: s.told[1].Sent})
+		own := s.routers[0].Own()
+		got = s.routers[0].View(now)
+		require.Equal(t, []int64{own.InFlight, own.Waiting, own.Used}, []int64{got.InFlight, got.Waiting, got.Used}, "seed %d", seed)
+		require.InDelta(t, own.Pending, got.Pending, 1, "seed %d", seed)
+		require.Zero(t, s.routers[0].PeerInFlight())
+	}
+}
+
+// A promise that is kept is the share that follows it: in one step from one to the other nothing changes.
+func TestShareInPlaceOfAnother(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		var l worker.Load
+		l.Report(time.Now(), learnt(worker.Report{Running: 1, Queued: 100, Pool: 10_000, Most: 8}))
+		promised := worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: 700, Used: 700, Sent: 700}
+		l.ReplacePeer(time.Now(), worker.RouterLoad{}, promised)
+		time.Sleep(10 * time.Millisecond)
+		before := fmt.Sprint(l.View(time.Now()))
+		l.ReplacePeer(time.Now(), promised, worker.RouterLoad{}.Plus(promised))
+		require.Equal(t, before, fmt.Sprint(l.View(time.Now())))
+	})
+}

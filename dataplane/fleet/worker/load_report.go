@@ -1,0 +1,126 @@
+package worker
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+)
+
+// Report is a rank's report of its load. Missing counts are 0.
+type Report struct {
+	Running int64 // requests in its batch
+	Waiting int64 // requests in its queue
+	Queued  int64 // prompt tokens that it must compute for Waiting
+	Used    int64 // tokens of its KV pool that running requests hold
+	Wanted  int64 // of a decode rank: Used, and the first pages of requests that wait for them
+	Pool    int64 // tokens of its KV pool
+	Most    int64 // requests that it runs at once
+
+	Prefilled int64         // prompt tokens computed since its start
+	Busy      time.Duration // spent on them
+	Polled    bool          // asked for over HTTP, not published
+}
+
+// rateTokens is how much a rank must have computed before its speed counts: the first spans may
+// be of short prompts on a busy machine, and a rank that looks slow by them gets no prompt to
+// disprove it.
+const rateTokens = 1 << 16
+
+// countLimit bounds a count of a report: sums of two still fit.
+const countLimit = 1 << 40
+
+// Report takes a report made now. An impossible count counts as nothing, and a field that
+// contradicts the router's account is set aside (SetAside).
+func (l *Load) Report(now time.Time, r Report) {
+	for _, n := range [...]*int64{&r.Running, &r.Waiting, &r.Queued, &r.Used, &r.Wanted, &r.Pool, &r.Most, &r.Prefilled} {
+		*n = min(max(*n, 0), countLimit)
+	}
+	r.Used = max(r.Used, r.Wanted)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := seconds(now)
+	if l.check.why != "" { // the estimate would keep a wrong speed for minutes
+		l.speed.Restart()
+	}
+	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
+	if rate := l.speed.Rate(); rate > 0 && r.Prefilled >= rateTokens {
+		l.check.claimed = rate
+	}
+	l.check.checkUsed(now, &r, l.peaks())
+	l.backlog.Reported(at, float64(r.Queued), 0)
+	s := &l.published
+	s.begin()
+	s.running.Store(r.Running)
+	s.queue.Store(r.Waiting)
+	s.queued.Store(r.Queued)
+	s.used.Store(r.Used)
+	s.usedAside.Store(l.check.used.Aside())
+	s.pool.Store(r.Pool)
+	s.most.Store(r.Most)
+	s.polled.Store(r.Polled)
+	// The report includes these requests: later changes are added to it.
+	s.ownFlight.Store(l.flight())
+	s.ownBegun.Store(l.flight() - l.unbegun())
+	s.ownUsed.Store(l.used())
+	l.published.setRate(l.check.speed(now))
+	s.store(&l.backlog)
+	s.end()
+}
+
+// Forget drops the rank's reports: its process is gone. Requests in flight there are still to
+// end.
+func (l *Load) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.speed = policy.Speed{}
+	l.check.forget()
+	l.backlog.Heard, l.backlog.Told, l.backlog.At = false, 0, 0
+	s := &l.published
+	s.begin()
+	for _, v := range [...]*atomic.Int64{&s.running, &s.queue, &s.queued, &s.used, &s.pool, &s.most} {
+		v.Store(0)
+	}
+	s.usedAside.Store(false)
+	s.rate.Store(0)
+	s.store(&l.backlog)
+	s.end()
+}
+
+// SetSimilarSpeed sets the median speed of the other ranks with the same model and role; 0 is
+// unknown.
+func (l *Load) SetSimilarSpeed(now time.Time, speed float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.check.similar == speed {
+		return
+	}
+	l.check.similar = speed
+	l.published.begin()
+	l.published.setRate(l.check.speed(now))
+	l.published.end()
+}
+
+// Proved returns the rank's speed by its own counters and first bytes alone; 0 is unknown.
+func (l *Load) OwnSpeed() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &l.check
+	speed, _ := BelieveSpeed(c.claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Aside: c.why != ""})
+	return speed
+}
+
+// SetAside lists the fields of the rank's reports that are set aside.
+func (l *Load) SetAside() (all []Aside) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &l.check
+	if c.used.Aside() {
+		all = append(all, Aside{AsideUsed, whyUsed, c.usedAt, float64(c.usedSaid), float64(l.used())})
+	}
+	if c.why != "" {
+		all = append(all, Aside{AsideSpeed, c.why, c.speedAt, c.claimed, math.Float64frombits(l.published.rate.Load())})
+	}
+	return all
+}

@@ -1,0 +1,219 @@
+package announce
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
+
+// Bus carries messages to routers, at most once each. Package cluster has one.
+type Bus interface {
+	// Publish sends to all subscribers. It does not wait for them, and keeps nothing of data.
+	Publish(subject string, data []byte) error
+	// Subscribe calls f with each message, from one goroutine. f owns data.
+	Subscribe(subject string, f func(data []byte)) (stop func(), err error)
+	// Reply answers requests on a subject with the result of f, one after the other.
+	Reply(subject string, f func(data []byte) []byte) (stop func(), err error)
+}
+
+// Source is the tier whose pages are announced.
+type Source interface {
+	// Follow returns the position of now, and a channel that has a value after changes.
+	Follow() (proto.Position, <-chan struct{})
+	// Kinds lists the kinds of pages. Within an epoch the order stays and new kinds come last.
+	Kinds() []proto.Kind
+	// Changes appends changes from a position on, up to the capacity of dst. next is the position
+	// after them, now the present one. ok is false where the source does not remember them.
+	Changes(dst []proto.Change, from proto.Position) (list []proto.Change, next, now proto.Position, ok bool)
+	// Contents appends pages from a place on, up to the capacity of dst. The first place is 0; a
+	// next below 0 is the end.
+	Contents(dst []proto.Change, place int) (list []proto.Change, next int)
+}
+
+// Config configures an Announcer. Zero durations take their defaults.
+type Config struct {
+	Node   string // as the cluster knows it
+	Bus    Bus
+	Source Source
+	Gather time.Duration // time for which changes are gathered; default 100 ms
+	// MinIdle and MaxIdle bound the interval of reports without changes, which doubles from the
+	// one to the other. Defaults 1 s and 10 s.
+	MinIdle, MaxIdle time.Duration
+	Log              *slog.Logger
+}
+
+// Announcer publishes the changes of a tier and answers questions about them.
+type Announcer struct {
+	cfg    Config
+	id     uint64
+	join   chan struct{} // capacity 1
+	counts counts
+
+	changes []proto.Change // of Run
+	buf     []byte         // of Run
+	answers []proto.Change // of the goroutine that answers
+}
+
+// New returns an announcer. Run must follow.
+func New(cfg Config) *Announcer {
+	cfg.Gather = cmp.Or(cfg.Gather, 100*time.Millisecond)
+	cfg.MinIdle = cmp.Or(cfg.MinIdle, time.Second)
+	cfg.MaxIdle = max(cmp.Or(cfg.MaxIdle, 10*time.Second), cfg.MinIdle)
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return &Announcer{cfg: cfg, id: binary.LittleEndian.Uint64(random[:]), join: make(chan struct{}, 1)}
+}
+
+// Run announces until ctx ends. Call it once.
+func (a *Announcer) Run(ctx context.Context) {
+	at, changed := a.cfg.Source.Follow()
+	stops := make([]func(), 0, 2)
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
+	listen := []func() (func(), error){
+		func() (func(), error) { return a.cfg.Bus.Reply(SubjectQuestion(a.id), a.answer) },
+		func() (func(), error) { return a.cfg.Bus.Subscribe(SubjectJoin, a.joined) },
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	idle, gathering := a.cfg.MinIdle, false
+	gather := func() {
+		if !gathering {
+			gathering = true
+			timer.Reset(a.cfg.Gather)
+		}
+	}
+	for {
+		for len(stops) < len(listen) {
+			stop, err := listen[len(stops)]()
+			if err != nil {
+				a.cfg.Log.Warn("cannot listen to routers' questions about the KV tier; trying again", "error", err)
+				break
+			}
+			stops = append(stops, stop)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			gather()
+		case <-a.join:
+			gather()
+		case <-timer.C:
+			news, ok := a.publish(&at)
+			if idle = min(2*idle, a.cfg.MaxIdle); news || !ok || gathering {
+				idle = a.cfg.MinIdle
+			}
+			gathering = false
+			timer.Reset(idle)
+		}
+	}
+}
+
+// joined has Run publish for a router that has started.
+func (a *Announcer) joined([]byte) {
+	select {
+	case a.join <- struct{}{}:
+	default:
+	}
+}
+
+// publish sends all changes since a position, or a report without any. ok is false where the bus
+// took less than that.
+func (a *Announcer) publish(at *proto.Position) (changed, ok bool) {
+	for {
+		list, next, now, known := a.cfg.Source.Changes(empty(&a.changes), *at)
+		if !known {
+			// Routers see the gap and ask for the contents.
+			a.counts.forgotten.Add(1)
+			list, next, *at = nil, now, now
+		}
+		m := Report{Type: TypeChanges, Node: a.cfg.Node, Announcer: a.id, Epoch: at.Epoch, From: at.Number, Next: next.Number}
+		if !a.fill(&m, list) {
+			continue
+		}
+		a.buf = m.Append(a.buf[:0])
+		if err := a.cfg.Bus.Publish(SubjectReport, a.buf); err != nil {
+			a.counts.failed.Add(1)
+			return changed, false
+		}
+		a.counts.published(m.Changes, len(a.buf))
+		changed = changed || next != *at || !known
+		if *at = next; next == now {
+			return changed, true
+		}
+	}
+}
+
+// empty returns a list without changes and with room for those of a report.
+func empty(list *[]proto.Change) []proto.Change {
+	if *list == nil {
+		*list = make([]proto.Change, 0, MaxChanges)
+	}
+	return (*list)[:0]
+}
+
+// fill adds changes and their kinds. Kinds are read after the changes, so that none is missing. It
+// fails where they belong to a later epoch: a new kind may have taken an index of an old one.
+func (a *Announcer) fill(m *Report, list []proto.Change) bool {
+	m.Kinds = a.cfg.Source.Kinds()
+	if len(m.Kinds) > MaxKinds {
+		m.Kinds = m.Kinds[:MaxKinds]
+		had := len(list)
+		list = slices.DeleteFunc(list, func(c proto.Change) bool { return c.Kind >= MaxKinds })
+		a.counts.leftOut.Add(uint64(had - len(list)))
+	}
+	m.Changes = list
+	now, _ := a.cfg.Source.Follow()
+	return now.Epoch == m.Epoch
+}
+
+// answer answers the question of a router; nil is no answer.
+func (a *Announcer) answer(data []byte) []byte {
+	q, err := ReadQuestion(data)
+	if err != nil {
+		a.counts.malformed.Add(1)
+		return nil
+	}
+	for range 3 { // a new epoch while the report is made is rare
+		if m, ok := a.report(q); ok {
+			return m.Append(nil)
+		}
+	}
+	return nil
+}
+
+// report makes the answer to a question. ok is false where a new epoch began meanwhile.
+func (a *Announcer) report(q Question) (m Report, ok bool) {
+	m = Report{Node: a.cfg.Node, Announcer: a.id}
+	room := empty(&a.answers)
+	if q.Type == TypeAskContents {
+		now, _ := a.cfg.Source.Follow() // before the contents are read
+		list, next := a.cfg.Source.Contents(room, int(q.Number))
+		m.Type, m.Epoch, m.From, m.Next = TypeContents, now.Epoch, now.Number, uint64(next+1)
+		a.counts.contents.Add(1)
+		ok = a.fill(&m, list)
+		return m, ok
+	}
+	list, next, now, known := a.cfg.Source.Changes(room, proto.Position{Epoch: q.Epoch, Number: q.Number})
+	m.Type, m.Epoch, m.From, m.Next = TypeMissing, q.Epoch, q.Number, next.Number
+	a.counts.missing.Add(1)
+	if !known {
+		m.Type, m.Epoch, m.From, m.Next = TypeForgotten, now.Epoch, now.Number, now.Number
+		a.counts.lost.Add(1)
+	}
+	ok = a.fill(&m, list)
+	return m, ok
+}

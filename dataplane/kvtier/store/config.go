@@ -1,0 +1,68 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/warmpath/warmpath/nixl"
+)
+
+// Config configures a Store. Bytes is required; the zero values of all other fields are sane.
+type Config struct {
+	Bytes       int64  // of host memory for pages, at least 4 MiB; rounded up to whole slabs
+	Socket      string // Unix socket for the engines of this node; "" serves none
+	SocketGroup string // group, by name or number, whose members may use the socket; "": the user of this process alone
+	Listen      string // host:port for the stores of other nodes; "" serves none
+	Node        string // name of this node, for its NIXL agents
+	// Advertise is the host under which other nodes reach Listen, where that is all addresses.
+	Advertise   string
+	Fabric      nixl.Fabric   // nil: pages move between nodes by TCP
+	WarmRate    int64         // bytes a second at which a new store pulls the most used pages of others; 0: none
+	AskTimeout  time.Duration // bound of an engine's question to other stores; 0 is 100 ms
+	PrefillRate float64       // tokens a second that an engine computes: slower links are not used for engines' questions; 0: all are
+	Log         *slog.Logger  // nil: slog's default
+	Now         func() time.Time
+	Eviction    string // policy: "adaptive" (the default) or "lru"
+	Trust       Trust  // authentication of other nodes' stores, and to them
+	Insecure    bool   // Listen may be an address that other machines reach, without Trust
+
+	pullTimeout time.Duration // of one pull; 0 is defaultPullTimeout, and tests on busy machines have more
+}
+
+// ErrConfig is a setting out of its range.
+var ErrConfig = errors.New("store: bad setting")
+
+// ErrClosed is the answer of a closed store.
+var ErrClosed = errors.New("store: closed")
+
+const minBytes = minSlabs * minSlab
+
+// setDefaults checks the settings, fills in defaults and returns the eviction policy.
+func (c *Config) setDefaults() (policy, error) {
+	p := adaptive
+	switch c.Eviction {
+	case "", "adaptive":
+	case "lru":
+		p = policy{}
+	default:
+		return p, fmt.Errorf("%w: eviction policy %q: adaptive or lru", ErrConfig, c.Eviction)
+	}
+	if c.Bytes < minBytes {
+		return p, fmt.Errorf("%w: %d bytes for the KV tier, and the least are %d", ErrConfig, c.Bytes, minBytes)
+	}
+	if c.AskTimeout == 0 {
+		c.AskTimeout = defaultAskTimeout
+	}
+	if c.pullTimeout == 0 {
+		c.pullTimeout = defaultPullTimeout
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return p, nil
+}

@@ -1,0 +1,184 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
+
+// maxEngines bounds the connections: an engine has three for each rank.
+const maxEngines = 512
+
+// engineCounts count the questions and connections of engines.
+type engineCounts struct {
+	lookups, lookupPages, lookupHits atomic.Int64 // questions; their pages; of these, pages present
+	readPages, readHits, readBytes   atomic.Int64
+	connections, abandoned           atomic.Int64 // abandoned: batches without commit
+	refused, faults                  atomic.Int64 // connections that broke the protocol; whose memory went away
+}
+
+// engineServer serves the engines of this node.
+type engineServer struct {
+	cfg      *Config
+	log      *slog.Logger
+	pages    *pages
+	leases   *leases
+	peers    *peerClient
+	clear    func(name string, wait time.Duration) (pages, told, missing int)
+	stats    func() Stats
+	instance uint64
+	counts   engineCounts
+	reads    rate // from a get to its release: an engine copies meanwhile
+
+	mu   sync.Mutex
+	open map[*engineSession]struct{} // guarded by mu
+	stop bool                        // guarded by mu
+	all  sync.WaitGroup
+}
+
+// find returns the number of leading pages that are present or being pulled. It asks other nodes
+// for the rest, for wait at most, and counts the pages that will come.
+func (s *engineServer) find(ns uint32, hashes []proto.Hash, wait time.Duration) int {
+	n := s.lookup(ns, hashes)
+	n += s.peers.incoming.leading(ns, hashes[n:])
+	if n == len(hashes) || wait <= 0 {
+		return n
+	}
+	var parent *proto.Hash
+	if n > 0 {
+		parent = &hashes[n-1]
+	}
+	return n + s.peers.find(ns, hashes[n:], parent, wait, false)
+}
+
+// lookup returns the number of leading pages that are present.
+func (s *engineServer) lookup(ns uint32, hashes []proto.Hash) int {
+	n := s.pages.prefix(ns, hashes)
+	s.counts.lookups.Add(1)
+	s.counts.lookupPages.Add(int64(len(hashes)))
+	s.counts.lookupHits.Add(int64(n))
+	return n
+}
+
+// run serves until ctx ends and all connections have ended.
+func (s *engineServer) run(ctx context.Context) error {
+	l, err := listenUnix(ctx, s.cfg.Socket)
+	if err != nil {
+		return fmt.Errorf("cannot serve the KV tier: %w", err)
+	}
+	if err := shareSocket(s.cfg.Socket, s.cfg.SocketGroup); err != nil {
+		l.Close()
+		return err
+	}
+	s.open = map[*engineSession]struct{}{}
+	defer s.all.Wait()
+	defer s.closeAll()
+	quit := context.AfterFunc(ctx, func() { l.Close() })
+	defer quit()
+	defer l.Close()
+	s.log.Info("KV tier serves", "socket", s.cfg.Socket, "bytes", len(s.pages.arena.data))
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("cannot accept engines: %w", err)
+		}
+		s.start(c.(*net.UnixConn))
+	}
+}
+
+// start runs the goroutine of a connection, which ends with it.
+func (s *engineServer) start(c *net.UnixConn) {
+	n := &engineSession{server: s, conn: c, reads: map[uint64]read{}}
+	s.mu.Lock()
+	full := s.stop || len(s.open) >= maxEngines
+	if !full {
+		s.open[n] = struct{}{}
+		s.all.Add(1)
+	}
+	s.mu.Unlock()
+	if full {
+		c.Close()
+		return
+	}
+	go func() {
+		defer s.all.Done()
+		n.run()
+		s.mu.Lock()
+		delete(s.open, n)
+		s.mu.Unlock()
+	}()
+}
+
+// closeAll ends the connections, and with them their goroutines.
+func (s *engineServer) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop = true
+	for n := range s.open {
+		n.conn.Close()
+	}
+}
+
+// listenUnix listens on a path, also where a killed sidecar has left a socket.
+func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	var lc net.ListenConfig
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("cannot make the folder of the KV tier's socket: %w", err)
+	}
+	old := unix.Umask(0o077) // the socket is this user's alone
+	defer unix.Umask(old)
+	l, err := lc.Listen(ctx, "unix", path)
+	if err == nil || !errors.Is(err, unix.EADDRINUSE) {
+		return l, err
+	}
+	var d net.Dialer
+	if c, dialed := d.DialContext(ctx, "unix", path); dialed == nil {
+		c.Close()
+		return nil, fmt.Errorf("cannot listen on %s: another sidecar does; give this one its own --kv-tier-socket", path)
+	}
+	if err := os.Remove(path); err != nil {
+		return nil, fmt.Errorf("cannot remove the socket of a sidecar that has ended: %w", err)
+	}
+	return lc.Listen(ctx, "unix", path)
+}
+
+// shareSocket lets the members of a group use the socket; "" is no group. A group is a name or a
+// number.
+func shareSocket(path, group string) error {
+	if group == "" {
+		return nil
+	}
+	id, err := strconv.Atoi(group)
+	if err != nil {
+		found, err := user.LookupGroup(group)
+		if err != nil {
+			return fmt.Errorf("%w: the KV tier's socket is to be shared with the group %q: %w", ErrConfig, group, err)
+		}
+		if id, err = strconv.Atoi(found.Gid); err != nil {
+			return fmt.Errorf("%w: the group %q: %w", ErrConfig, group, err)
+		}
+	}
+	if err := os.Chown(path, -1, id); err != nil {
+		return fmt.Errorf("cannot share the KV tier's socket with the group %q: run the sidecar as root, or as a member of it: %w", group, err)
+	}
+	if err := os.Chmod(path, 0o660); err != nil { //nolint:gosec // the operator has named the group
+		return fmt.Errorf("cannot share the KV tier's socket with the group %q: %w", group, err)
+	}
+	return nil
+}

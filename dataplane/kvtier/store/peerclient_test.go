@@ -1,0 +1,283 @@
+package store
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
+)
+
+// fabrics are the transports between nodes; nil is TCP.
+func fabrics() map[string]func() nixl.Fabric {
+	return map[string]func() nixl.Fabric{
+		"tcp":      func() nixl.Fabric { return nil },
+		"loopback": func() nixl.Fabric { return nixltest.NewLoopback() },
+	}
+}
+
+// pair serves two nodes that are peers.
+func pair(t *testing.T, f nixl.Fabric) (a, b *Store) {
+	t.Helper()
+	a = serve(t, Config{Listen: "127.0.0.1:0", Node: "a", Fabric: f})
+	b = serve(t, Config{Listen: "127.0.0.1:0", Node: "b", Fabric: f})
+	meet(t, f, a, b)
+	return a, b
+}
+
+// meet makes stores peers of each other, and waits until they are connected.
+func meet(t *testing.T, f nixl.Fabric, tiers ...*Store) {
+	t.Helper()
+	for _, tier := range tiers {
+		if f != nil {
+			eventually(t, "NIXL", func() bool { return tier.Stats().NIXL })
+		}
+		var peers []Peer
+		for _, other := range tiers {
+			if other != tier {
+				peers = append(peers, Peer{other.cfg.Node, other.Endpoint()})
+			}
+		}
+		tier.SetPeers(peers)
+	}
+	for _, tier := range tiers {
+		eventually(t, "the peers", func() bool { return tier.Stats().Peers == int64(len(tiers)-1) })
+	}
+}
+
+func TestPagesFromAPeer(t *testing.T) {
+	for name, fabric := range fabrics() {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, fabric())
+			on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
+			hashes := on.store(1, 300)
+			if n := here.exists(hashes, 0); n != 0 {
+				t.Errorf("without time to ask peers, %d pages exist", n)
+			}
+			if n := here.exists(hashes, patience); n != 300 {
+				t.Fatalf("the peer has 300 pages, and %d are expected", n)
+			}
+			if n := here.check(1, hashes, patience); n != 300 {
+				t.Fatalf("%d of 300 pages came", n)
+			}
+			s := b.Stats()
+			if s.Pulled != 300 || s.PulledBytes != 300*testBytes || a.Stats().Served != 300 || s.Quarantined != 0 {
+				t.Errorf("pulled %d pages and %d bytes, served %d; want 300", s.Pulled, s.PulledBytes, a.Stats().Served)
+			}
+			eventually(t, "the source keeps no pins", func() bool { return a.Stats().Pins == 0 })
+			if n := here.check(1, hashes, 0); n != 300 {
+				t.Errorf("the second time %d of 300 pages are here", n)
+			}
+			if n := b.Stats().Pulled; n != 300 {
+				t.Errorf("%d pages were pulled in all, want 300", n)
+			}
+		})
+	}
+}
+
+func TestPrefixIsHereAndRestElsewhere(t *testing.T) {
+	a, b := pair(t, nil)
+	on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
+	hashes := on.store(1, 64)
+	here.store(1, 10)
+	if n := here.exists(append(hashes[:50:50], chain(2, 3)...), patience); n != 50 {
+		t.Errorf("10 pages are here and 40 more at a peer: %d are expected, want 50", n)
+	}
+	if n := here.check(1, hashes[:50], patience); n != 50 {
+		t.Errorf("%d of 50 pages", n)
+	}
+	if n := b.Stats().Pulled; n != 40 {
+		t.Errorf("%d pages were pulled, want the 40 that were not here", n)
+	}
+}
+
+func TestHintBringsPages(t *testing.T) {
+	a, b := pair(t, nil)
+	name := `{"model":"tiny","rank":"0/1","tokens":4}`
+	on, here := dialTier(t, a, name), dialTier(t, b, name)
+	tokens := make([]uint32, 100)
+	for i := range tokens {
+		tokens[i] = 7
+	}
+	hashes := on.store(7, 25)
+	e, err := b.prefetch.prefetch(Hint{Model: "tiny", InputIDs: tokens})
+	if err != nil || e != (Expected{Namespaces: 1, Pages: 25, Ready: 25}) {
+		t.Fatalf("Prefetch = %+v, %v", e, err)
+	}
+	eventually(t, "the pages are here before anybody asked for them", func() bool { return b.Stats().Pulled == 25 })
+	if n := here.check(7, hashes, 0); n != 25 {
+		t.Errorf("%d of 25 pages", n)
+	}
+	if e, err := b.prefetch.prefetch(Hint{Model: "other", InputIDs: tokens}); err != nil || e.Namespaces != 0 {
+		t.Errorf("a hint for a model that nobody uses here: %+v, %v", e, err)
+	}
+	for _, bad := range []Hint{{}, {Hashes: []string{"12"}}, {Hashes: []string{"zz"}}} {
+		if _, err := b.prefetch.prefetch(bad); err == nil {
+			t.Errorf("the hint %+v is accepted", bad)
+		}
+	}
+}
+
+// A peer that dies or hangs costs its own pages only, and reconnects by itself.
+func TestPeerDies(t *testing.T) {
+	for name, fabric := range fabrics() {
+		t.Run(name, func(t *testing.T) {
+			f := fabric()
+			a, stop := serveUntil(t, Config{Listen: natstest.Address(t), Node: "a", Fabric: f})
+			defer stop()
+			b := serve(t, Config{Listen: "127.0.0.1:0", Node: "b", Fabric: f})
+			meet(t, f, a, b)
+			on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
+			hashes := on.store(1, 64)
+			here.exists(hashes[:10], patience)
+			here.check(1, hashes[:10], patience)
+			endpoint := a.Endpoint()
+			stop()
+			if n := here.exists(hashes, patience); n != 10 {
+				t.Errorf("after the peer's death %d pages are expected, want the 10 that are here", n)
+			}
+			again := serve(t, Config{Listen: endpoint, Node: "a", Fabric: f})
+			dialTier(t, again, "m").store(1, 64)
+			if f != nil {
+				eventually(t, "NIXL", func() bool { return again.Stats().NIXL })
+			}
+			eventually(t, "the peer is back", func() bool { return b.Stats().Peers == 1 })
+			if n := here.exists(hashes, patience); n != 64 {
+				t.Errorf("of the peer that came back %d pages are expected, want 64", n)
+			}
+			if n := here.check(1, hashes, patience); n != 64 {
+				t.Errorf("%d of 64 pages came from the peer that came back", n)
+			}
+		})
+	}
+}
+
+// A peer that is silent or sends garbage is not connected, and delays no question.
+func TestMutePeers(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	garbage, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer garbage.Close()
+	said := make(chan struct{}, 1)
+	all.Go(func() {
+		for {
+			c, err := garbage.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\nand more than a header is long\r\n"))
+			c.Close()
+			select {
+			case said <- struct{}{}:
+			default:
+			}
+		}
+	})
+	b := serve(t, Config{})
+	b.SetPeers([]Peer{{"mute", mute.Addr().String()}, {"garbage", garbage.Addr().String()}})
+	<-said
+	here := dialTier(t, b, "m")
+	if n := here.exists(chain(1, 5), patience); n != 0 {
+		t.Errorf("%d pages exist", n)
+	}
+	here.store(1, 5)
+	if s := b.Stats(); s.Peers != 0 || s.Pages != 5 {
+		t.Errorf("%d peers and %d pages, want 0 and 5", s.Peers, s.Pages)
+	}
+}
+
+// The slots of an abandoned transfer are used for nothing else until it cannot write any more.
+func TestQuarantine(t *testing.T) {
+	f := nixltest.NewLoopback()
+	a, b := pair(t, f)
+	on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
+	hashes := on.store(1, 8)
+	held, asked := make(chan struct{}), make(chan struct{}, 16)
+	f.OnPost(func(nixltest.Request) nixltest.Outcome {
+		asked <- struct{}{}
+		return nixltest.Outcome{Until: held}
+	})
+	if n := here.exists(hashes, patience); n != 8 {
+		t.Fatalf("%d pages are expected, want 8", n)
+	}
+	<-asked
+	f.BlockDestroy(held) // else the agent's end would end the transfer at once
+	b.SetPeers(nil)      // the operator takes the peer away in the middle
+	eventually(t, "the transfer is in quarantine", func() bool { return b.Stats().Quarantined == 8 })
+	if n := here.check(1, hashes, 0); n != 0 {
+		t.Errorf("%d pages of a transfer that did not end are read", n)
+	}
+	const many = 512
+	other := here.store(2, many) // which must not lie where the transfer writes
+	f.OnPost(nil)
+	f.BlockDestroy(nil)
+	close(held)
+	eventually(t, "the transfer has ended", func() bool { return b.Stats().Quarantined == 0 })
+	if n := here.check(2, other, 0); n != many {
+		t.Errorf("%d of %d pages that were stored meanwhile", n, many)
+	}
+}
+
+func TestSelfIsNoPeer(t *testing.T) {
+	a := serve(t, Config{Listen: "127.0.0.1:0"})
+	b := serve(t, Config{Listen: "127.0.0.1:0"})
+	a.SetPeers([]Peer{{"a", a.Endpoint()}, {"b", b.Endpoint()}})
+	eventually(t, "the other one", func() bool { return a.Stats().Peers == 1 })
+	dialTier(t, a, "m").exists(chain(1, 3), time.Second)
+	if n := a.Stats().Peers; n != 1 {
+		t.Errorf("%d peers, want 1", n)
+	}
+}
+
+// A new store pulls the most used pages of the models that its own engines use, as soon as one
+// connects.
+func TestColdTierWarms(t *testing.T) {
+	a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a"})
+	on := dialTier(t, a, "m")
+	hashes := on.store(1, 300)
+	on.check(1, hashes, 0) // used again
+	on.store(2, 50)
+	b := serve(t, Config{Listen: "127.0.0.1:0", Node: "b", WarmRate: 1 << 30})
+	meet(t, nil, a, b)
+	if s := b.Stats(); s.Warming != 0 {
+		t.Errorf("%d pages are wanted before an engine is there", s.Warming)
+	}
+	here := dialTier(t, b, "m")
+	dialTier(t, b, "another model")
+	eventually(t, "the pages come", func() bool { return b.Stats().Warmed == 350 && b.Stats().Pages == 350 })
+	if n := here.check(1, hashes, 0); n != 300 {
+		t.Errorf("%d of 300 pages", n)
+	}
+	for i, h := range hashes[1:] {
+		b.pages.mu.Lock()
+		p := b.pages.index.table.parentOf(b.pages.index.table.find(key{0, h}))
+		ok := p != none && b.pages.index.table.entries[p].key.hash == hashes[i]
+		b.pages.mu.Unlock()
+		if !ok {
+			t.Fatalf("page %d does not know the one before it", i+1)
+		}
+	}
+}
+
+func TestPaceKeepsTheLimit(t *testing.T) {
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	if pace(stopped, time.Now(), 1<<30, 1) {
+		t.Error("a pace of years goes on after its context's end")
+	}
+	if !pace(context.Background(), time.Now(), 1, 1<<30) {
+		t.Error("a byte of a gigabyte a second does not pass")
+	}
+}

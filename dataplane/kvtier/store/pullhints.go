@@ -1,0 +1,103 @@
+package store
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
+
+const (
+	// maxHints bounds the pull hints at work. A hint takes half a millisecond, most of it waiting
+	// for a peer, and up to Config.AskTimeout where the peer hangs: 160 hints a second are taken
+	// then, and the others dropped.
+	maxHints = 16
+	// hintInterval is the time for which a hint for the same pages is a duplicate: of a request
+	// tried again, or of another router.
+	hintInterval = 2 * time.Second
+	// recentHints are remembered for that. With more in two seconds, duplicates may be worked on.
+	recentHints = 1 << 10
+)
+
+// recentHint is a hash of a hint's pages, and the time of the hint.
+type recentHint struct {
+	pages uint64
+	at    time.Time
+}
+
+// hintCounts count pull hints by outcome: see HintStats.
+type hintCounts struct {
+	received, refused, duplicate, dropped, unknownModel, needless, vain atomic.Int64
+}
+
+// HintStats counts the pull hints of routers.
+type HintStats struct {
+	Received     int64 `json:"received"`
+	Refused      int64 `json:"refused"`       // cannot be read
+	Duplicate    int64 `json:"duplicate"`     // for the pages of another hint of the last two seconds
+	Dropped      int64 `json:"dropped"`       // too many at work
+	UnknownModel int64 `json:"unknown_model"` // for a model that no engine of this node has used the tier for
+	Needless     int64 `json:"needless"`      // for pages that were present or being pulled
+	Vain         int64 `json:"vain"`          // for absent pages of which no peer had the first one
+	Pulled       int64 `json:"pulled_pages"`  // pages pulled for hints
+}
+
+// hinted takes a pull hint and has its absent pages pulled. It owns data, and does not wait.
+// Pages that no engine asks for stay on probation and are evicted first.
+func (f *prefetcher) hinted(data []byte) {
+	f.hints.received.Add(1)
+	m, err := hint.Parse(data)
+	if err != nil {
+		f.hints.refused.Add(1)
+		f.log.Debug("cannot read a router's pull hint", "error", err)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.done {
+		return
+	}
+	pages, now := maphash.Bytes(f.seed, m.Pages), f.cfg.Now()
+	recent := &f.recent[pages%recentHints]
+	if recent.pages == pages && now.Sub(recent.at) < hintInterval {
+		f.hints.duplicate.Add(1)
+		return
+	}
+	select {
+	case f.slots <- struct{}{}:
+	default:
+		f.hints.dropped.Add(1)
+		return
+	}
+	*recent = recentHint{pages, now}
+	f.wg.Go(func() {
+		f.pullHinted(&m)
+		<-f.slots
+	})
+}
+
+// pullHinted has the pages of a hint pulled.
+func (f *prefetcher) pullHinted(m *hint.Message) {
+	spaces := f.pages.ofModel(string(m.Model), m.PageSize)
+	if len(spaces) == 0 {
+		f.hints.unknownModel.Add(1)
+		return
+	}
+	var e Expected
+	before := 0
+	for chain, s := range f.chains(spaces, func(pageSize int) []proto.Hash { return proto.PageHashesOf(m.IDs, pageSize, string(m.Salt)) }) {
+		skip := min(m.Have/s.pageSize, len(chain))
+		present, ready := f.bring(s.ns, chain, skip, string(m.From))
+		before += present
+		e.add(len(chain)-skip, ready)
+	}
+	f.expected.Add(int64(e.Pages))
+	switch before {
+	case e.Pages:
+		f.hints.needless.Add(1)
+	case e.Ready:
+		f.hints.vain.Add(1)
+	}
+}

@@ -1,0 +1,231 @@
+package chattemplate
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+// This file and prepmessage.go do to a request what SGLang does between its HTTP handler and apply_chat_template: pydantic models of
+// srt/entrypoints/openai/protocol.py, and _process_messages and _apply_jinja_template of serving_chat.py. The sources of 0.5.8 to 0.5.23 were
+// compared; engine.go has the table of differences. Whatever pydantic would convert or refuse is left to the worker.
+
+// preparation is the preparation of one request.
+type preparation struct {
+	m      *Model
+	s      *state
+	req    Request
+	effort value // of the variable reasoning_effort; missing if it is not set
+	vars   variables
+}
+
+// variables are the names and values that a request adds to the template's input.
+type variables struct {
+	names  []string
+	values []value
+}
+
+// set gives a variable its value; without overwrite only if it has none.
+func (vs *variables) set(name string, v value, overwrite bool) {
+	at := slices.Index(vs.names, name)
+	switch {
+	case at < 0:
+		vs.names, vs.values = append(vs.names, name), append(vs.values, v)
+	case overwrite:
+		vs.values[at] = v
+	}
+}
+
+// get returns the value of a variable; a missing one is None.
+func (vs *variables) get(name string) value {
+	if at := slices.Index(vs.names, name); at >= 0 {
+		return vs.values[at]
+	}
+	return noneValue
+}
+
+// remove deletes a variable.
+func (vs *variables) remove(name string) {
+	if at := slices.Index(vs.names, name); at >= 0 {
+		vs.names, vs.values = slices.Delete(vs.names, at, at+1), slices.Delete(vs.values, at, at+1)
+	}
+}
+
+// emptied returns the memory of vs without the values of a request.
+func (vs *variables) emptied() variables {
+	clear(vs.names)
+	clear(vs.values)
+	return variables{vs.names[:0], vs.values[:0]}
+}
+
+// refuse leaves a request to the worker.
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
+}
+
+// sent reports whether a field was sent with a value.
+func sent(raw []byte) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
+
+// read makes the template's input of the request.
+func (p *preparation) read() (messages, tools value, err error) {
+	switch {
+	case sent(p.req.InputIDs):
+		return messages, tools, refuse("the request brings its own input_ids")
+	case sent(p.req.Reasoning):
+		return messages, tools, refuse("the field reasoning")
+	case sent(p.req.Continue) && !bytes.Equal(p.req.Continue, []byte("false")):
+		return messages, tools, refuse("the field continue_final_message") // its text is tokenized apart
+	}
+	if messages, err = p.messages(); err != nil {
+		return messages, tools, err
+	}
+	if tools, err = p.tools(); err != nil {
+		return messages, tools, err
+	}
+	return messages, tools, p.kwargs()
+}
+
+// kwargs collects the template's variables: chat_template_kwargs, the server's defaults, and what reasoning_effort adds.
+func (p *preparation) kwargs() error {
+	if sent(p.req.Kwargs) {
+		v, err := decodeJSON(p.s, p.req.Kwargs, false)
+		if err != nil {
+			return err
+		}
+		if v.k != kDict {
+			return refuse("chat_template_kwargs that are no object")
+		}
+		for i, k := range v.o.keys {
+			p.vars.set(k.s, v.o.items[i], true)
+		}
+	}
+	if err := p.readEffort(); err != nil {
+		return err
+	}
+	// _convert_to_internal_request: the effort among the kwargs wins over the field.
+	if v := p.vars.get("reasoning_effort"); v.k != kNone {
+		p.effort = v
+	}
+	p.vars.remove("reasoning_effort")
+	if err := p.addDefaults(); err != nil {
+		return err
+	}
+	for i, k := range p.vars.names {
+		if err := allowedKwarg(k, p.vars.values[i]); err != nil {
+			return err
+		}
+	}
+	low := p.effort.k == kString && p.effort.s == "low"
+	if p.m.lowFlag && low {
+		p.vars.set("low_effort", boolValue(true), false)
+	}
+	return nil
+}
+
+// readEffort reads the field reasoning_effort and sets what depends on it (normalize_reasoning_inputs).
+func (p *preparation) readEffort() error {
+	if !sent(p.req.ReasoningEffort) {
+		return nil
+	}
+	v, err := decodeJSON(p.s, p.req.ReasoningEffort, false)
+	if err != nil {
+		return err
+	}
+	if v.k != kString || !slices.Contains(p.m.dialect.efforts, v.s) {
+		return refuse("such a reasoning_effort")
+	}
+	p.effort = v
+	if p.m.dialect.effortThinks || v.s == "none" {
+		thinking := boolValue(v.s != "none")
+		p.vars.set("thinking", thinking, false)
+		p.vars.set("enable_thinking", thinking, false)
+	}
+	return nil
+}
+
+// addDefaults fills in the server's default kwargs.
+func (p *preparation) addDefaults() error {
+	if p.m.defaults == nil {
+		return nil
+	}
+	v, err := decodeJSON(p.s, p.m.defaults, false)
+	if err != nil {
+		return err
+	}
+	if v.k != kDict {
+		return refuse("default template kwargs that are no object")
+	}
+	for i, k := range v.o.keys {
+		p.vars.set(k.s, v.o.items[i], false)
+	}
+	if v := p.vars.get("reasoning_effort"); v.k != kNone && p.effort.k == kMissing {
+		p.effort = v
+	}
+	return nil
+}
+
+// reserved are parameters of apply_chat_template and of what it calls: as kwargs they do not reach the template, or end in an error.
+var reserved = []string{
+	"conversation", "conversations", "messages", "tools", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize",
+	"padding", "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs", "self",
+}
+
+// allowedKwarg refuses kwargs that are more than variables of the template.
+func allowedKwarg(name string, v value) error {
+	if slices.Contains(reserved, name) {
+		return refuse("the template kwarg %s", name)
+	}
+	if name != "documents" || v.k == kNone {
+		return nil
+	}
+	if v.k != kList {
+		return refuse("documents that are no list")
+	}
+	for _, document := range v.o.items {
+		if document.k != kDict {
+			return refuse("a document that is no object")
+		}
+	}
+	return nil
+}
+
+// newDict makes a dict of string keys and values in turn.
+func newDict(s *state, pairs ...value) value {
+	v, err := dictOf(s, pairs)
+	if err != nil {
+		return undefValue
+	}
+	return v
+}
+
+// want reads a field of an object from a client: null and absent are None. Of another kind than k it is refused.
+func want(o *object, name string, k kind) (value, error) {
+	v, ok := o.get(name)
+	switch {
+	case !ok || v.k == kNone:
+		return noneValue, nil
+	case v.k != k:
+		return v, refuse("%s is %s, where %s is due", name, v.typeName(), value{k: k}.typeName())
+	}
+	return v, nil
+}
+
+// attempt renders with the given tools.
+func (p *preparation) attempt(messages, tools value) error {
+	s := p.s
+	setGlobals(s)
+	s.set("messages", messages)
+	s.set("tools", tools)
+	s.set("documents", noneValue)
+	s.set("add_generation_prompt", boolValue(true))
+	for _, t := range p.m.tokens {
+		s.set(t.name, strValue(t.text))
+	}
+	if p.effort.k != kMissing {
+		s.set("reasoning_effort", p.effort)
+	}
+	for i, k := range p.vars.names {
+		s.set(k, p.vars.values[i])
+	}
+	return s.render()
+}

@@ -1,0 +1,31 @@
+package openai
+
+// document is a checked JSON object and the positions of the fields that routing reads.
+type document struct {
+	body  []byte
+	spans [fieldCount]span
+	key   []byte // buffer of the last key or short string with escapes
+	model string // model of the body before: most bodies name the same one
+}
+
+// span is a half-open range of the body; hi == 0 means absent.
+type span struct{ lo, hi int }
+
+// raw returns the JSON of a field, nil when it is absent or null.
+func (d *document) raw(f field) []byte {
+	s := d.spans[f]
+	if s.hi == 0 || d.body[s.lo] == 'n' {
+		return nil
+	}
+	return d.body[s.lo:s.hi:s.hi]
+}
+
+// keyOf resolves a key's escapes; valid until the next call.
+func (d *document) keyOf(key []byte, escaped bool) []byte {
+	// Fast path: nobody escapes keys.
+	if !escaped {
+		return key
+	}
+	key, d.key = unescape(d.key, key)
+	return key
+}

@@ -1,0 +1,68 @@
+package openai
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// longMemory is room for the ids of a prompt that is too long for it to stay with a Request.
+type longMemory struct{ ids []uint32 }
+
+// longMemories are by size: the first ones hold twice keptIDs, and those after twice the ones before, up to 32 Mi ids. New memory would be
+// cleared for each such prompt, which is a tenth of the CPU of proxying it, and collected.
+var longMemories [7]sync.Pool // of *longMemory
+
+// reserve sees to it that n more ids need no memory of their own, if all of them are too many for it to stay; others grow as they come.
+func (in *Input) reserve(n int) {
+	need := len(in.InputIDs) + n + groupIDs
+	class := bits.Len(uint(need-1)/keptIDs) - 1
+	if need <= max(keptIDs, cap(in.InputIDs)) || class >= len(longMemories) {
+		return
+	}
+	m, ok := longMemories[class].Get().(*longMemory)
+	if !ok {
+		m = &longMemory{make([]uint32, 0, 2*keptIDs<<class)}
+	}
+	ids := m.ids[:copy(m.ids[:cap(m.ids)], in.InputIDs)]
+	in.giveBack()
+	in.long, in.InputIDs = m, ids
+}
+
+// giveBack ends the use of long memory.
+func (in *Input) giveBack() {
+	if in.long != nil {
+		longMemories[bits.Len(uint(cap(in.long.ids))/keptIDs)-2].Put(in.long)
+		in.long = nil
+	}
+}
+
+// Input is the prompt of a request.
+type Input struct {
+	// InputIDs are the prompt's token ids; of a batch, the first prompt's. HasIDs reports that the
+	// body carries ids, which then win over text, as they do in the worker.
+	InputIDs []uint32
+	HasIDs   bool
+	// Text is the prompt as text with its escapes resolved; of a batch, the first prompt's. A lone
+	// surrogate escape reads as U+FFFD.
+	Text []byte
+	// HasText tells an empty text from none.
+	HasText bool
+	// Prompt is the raw JSON string that Text was read from, nil when there is none.
+	Prompt []byte
+	// RawModel, Messages, Tools and TemplateKwargs are raw JSON; nil when absent or null.
+	RawModel, Messages, Tools, TemplateKwargs []byte
+
+	// Batch reports that the prompt is a list of prompts, even a list of one. N > 1 is not a batch.
+	Batch bool
+	// Prompts is the number of prompts: 1, or the batch's length.
+	Prompts int
+	// Multimodal reports that ids or text are not the whole prompt: images, audio, video, or
+	// content parts of a kind not known to be text, or input_embeds.
+	Multimodal bool
+
+	// Memory, if any, is asked for the ids of a prompt that is one list of them. It outlives Reset.
+	Memory Memory
+
+	maxID uint32      // of all prompts' ids
+	long  *longMemory // the memory of InputIDs, where they are too many to stay
+}

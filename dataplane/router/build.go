@@ -1,0 +1,245 @@
+package router
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/fleet"
+	"github.com/warmpath/warmpath/dataplane/fleet/discover"
+	"github.com/warmpath/warmpath/dataplane/fleet/load"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
+	"github.com/warmpath/warmpath/dataplane/prompt/lint"
+	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+	"github.com/warmpath/warmpath/radix/hugepage"
+	"github.com/warmpath/warmpath/zmq"
+)
+
+// builder makes the parts of a router, each from those before it.
+type builder struct {
+	*Router
+	parts  admin.Parts
+	tokens *tokens.Source
+	approx *routing.ApproxIndex
+	models *tokens.Models // nil: workers make all token ids
+}
+
+func newBuilder(r *Router) *builder {
+	return &builder{Router: r, approx: routing.NewApproxIndex(r.cfg.Memory.Approx)}
+}
+
+// build makes all parts and the server over them.
+func (b *builder) build() error {
+	encrypted, toWorkers, err := b.cfg.LoadTLS()
+	if err != nil {
+		return err
+	}
+	b.buildIndex()
+	if err := b.buildTokenizer(); err != nil {
+		return err
+	}
+	b.buildFleet(worker.Config{
+		Interval: b.cfg.Probes.Interval, Timeout: b.cfg.Probes.Timeout, HangAfter: b.cfg.Probes.HangAfter,
+		Log: b.cfg.Log, TLS: toWorkers.Config, Dial: upstream.Dial,
+	})
+	if err := b.buildRouting(); err != nil {
+		return err
+	}
+	if err := b.buildLogs(); err != nil {
+		return err
+	}
+	if b.cfg.Memory.HugePages {
+		b.cfg.Log.Info("huge pages for a large heap", "kernel", hugepage.Setting())
+		pages := &hugepage.Collapser{}
+		b.parts.HugeBytes = pages.HugeBytes
+		b.run(func(ctx context.Context) error { return pages.Run(ctx, hugepage.DefaultInterval) })
+	}
+	b.run(b.watcher.Run)
+	b.buildServer(encrypted)
+	return nil
+}
+
+// buildServer makes the handler of requests, the operator API and the server over both.
+func (b *builder) buildServer(encrypted config.ListenerTLS) {
+	p := &b.parts
+	b.requests = request.New(b.requestConfig(), request.Parts{
+		Registry: p.Registry, Index: p.Index, Router: p.Router, Transport: b.transport,
+		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog,
+	})
+	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
+	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
+	cfg := request.ServerConfig{Listener: b.listeners[0], TLS: encrypted.Client, OperatorTLS: encrypted.Operator}
+	if len(b.listeners) > 1 {
+		cfg.Operator = b.listeners[1]
+	}
+	b.server = request.NewServer(cfg, b.watcher, b.requests, b.admin)
+}
+
+// run adds a service.
+func (b *builder) run(f func(context.Context) error) { b.services = append(b.services, f) }
+
+// buildIndex loads the index and makes the intake of events.
+func (b *builder) buildIndex() {
+	b.snapshots = ingest.NewSnapshots(ingest.SnapshotConfig{
+		File: b.cfg.Snapshot.File, Interval: b.cfg.Snapshot.Interval, MaxBytes: b.cfg.Memory.Index, Log: b.cfg.Log,
+	})
+	index, restored := b.snapshots.Load()
+	intake := ingest.NewManager(ingest.Config{Log: b.cfg.Log, OnRestart: b.approx.ClearRank}, index, zmq.Subscribe, zmq.Replay)
+	intake.Restore(restored)
+	b.snapshots.Follow(intake)
+	b.parts.Index, b.parts.Ingest = index, intake
+}
+
+// buildTokenizer makes the tokenizer and the prompt cache.
+func (b *builder) buildTokenizer() error {
+	fetch := tokens.NewWorkerFetcher(b.transport, func(url string) (upstream.Target, error) {
+		w, err := b.registry.Get(url)
+		if err != nil {
+			return upstream.Target{}, err
+		}
+		return upstream.Target{Addr: w.Addr, TLS: w.TLS}, nil
+	})
+	blockSize := func() int { return b.parts.Ingest.View().BlockSize() }
+	source, err := tokens.New(tokens.Config{Fetch: fetch, Index: b.parts.Index, BlockSize: blockSize})
+	if err != nil {
+		return err
+	}
+	prompts, err := promptcache.New(promptcache.Config{MaxBytes: b.cfg.Memory.PromptCache, Index: b.parts.Index, BlockSize: blockSize})
+	if err != nil {
+		return err
+	}
+	b.tokens, b.parts.PromptCache = source, prompts
+	if b.cfg.Tokenize.By == config.TokenizeByWorkers {
+		return nil
+	}
+	folders, err := tokens.ParseFolders(b.cfg.Tokenize.ModelPaths)
+	if err != nil {
+		return err
+	}
+	cfg := tokens.ModelsConfig{Source: source, Sessions: prompts, Folders: folders, Log: b.cfg.Log}
+	if b.cfg.Tokenize.ForwardIDs { // a wrong id makes a wrong answer, not only a worse choice
+		cfg.Need, cfg.SampleEvery = 32, 32
+	}
+	b.models = tokens.NewModels(cfg)
+	b.parts.Models = b.models
+	b.run(b.models.Run)
+	return nil
+}
+
+// buildFleet makes the registry of workers and its manager.
+func (b *builder) buildFleet(cfg worker.Config) {
+	b.registry = worker.NewRegistry(cfg, worker.Observers{
+		b.approx, b.parts.Ingest, load.New(load.Subscriber(zmq.Subscribe), b.cfg.Log),
+		tokens.WorkerObserver{Models: b.models},
+		worker.DownFunc(func(w *worker.Worker) { b.requests.WorkerDied(w.URL) }),
+	})
+	var marker fleet.Marker
+	if b.cfg.Cluster.Conn != nil {
+		marker = b.cfg.Cluster.Conn
+	}
+	b.fleet = fleet.NewManager(b.registry, marker, fleet.Config{Drain: b.cfg.Timeouts.Drain, Log: b.cfg.Log})
+	b.fleet.SetSources(b.allSources(&b.cfg))
+	b.parts.Registry, b.parts.Fleet = b.registry, b.fleet
+	b.run(b.registry.Run)
+	if b.cfg.Node != nil {
+		b.run(func(ctx context.Context) error { fleet.FollowHealth(ctx, b.cfg.Node, b.registry.Get); return nil })
+	}
+}
+
+// allSources returns the configured sources and the built-in ones.
+func (r *Router) allSources(cfg *Config) []discover.Source {
+	all, _ := cfg.Sources.Sources(cfg.Log) // Check has returned the error
+	if r.cfg.Node != nil {
+		all = append(all, r.cfg.Node)
+	}
+	if c := r.cfg.Cluster.Conn; c != nil {
+		all = append(all, fleet.NewClusterSource(c, r.registry.Get, r.cfg.Log))
+	}
+	return all
+}
+
+// buildRouting makes the choice, and in a cluster its peers and KV tiers.
+func (b *builder) buildRouting() error {
+	choice, err := b.cfg.Policy.New()
+	if err != nil {
+		return err
+	}
+	router := routing.New(b.registry, b.parts.Index, b.parts.Ingest.View, choice, rand.Uint64)
+	router.Approx, router.MinUncached = b.approx, b.cfg.Pairs.MinUncached
+	if b.cfg.Policy.SessionAffinity {
+		router.Sessions = routing.NewSessions()
+	}
+	b.parts.Router = router
+	if b.cfg.Cluster.Conn != nil {
+		b.joinCluster(router)
+	}
+	return nil
+}
+
+// joinCluster shares load and choices with other routers, and follows nodes and KV tiers.
+func (b *builder) joinCluster(router *routing.Router) {
+	c := b.cfg.Cluster.Conn
+	b.parts.Cluster = c
+	if b.cfg.Cluster.Replicas != config.ReplicasOff {
+		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Chooser: router, Predictions: &router.Shared, Log: b.cfg.Log})
+		router.Peers, b.parts.Peers = g, g
+		b.run(g.Run)
+	}
+	tiers := directory.New(directory.Config{
+		Bus: c, Log: b.cfg.Log, Hash: func(ids []uint32) uint64 { return uint64(b.parts.Index.HashBlock(ids)) },
+	})
+	router.Tiers = tiers
+	b.parts.Tiers, b.parts.Metrics = tiers.Status, append(b.parts.Metrics, tiers.Collector())
+	topology := fleet.NewTopology(b.registry, router.SetLinks, tiers.SetNodes)
+	if b.cfg.Cluster.Hints != config.HintsOff {
+		hints := directory.NewHintSender(c, topology.Name)
+		router.Pulls = hints
+		b.parts.Metrics = append(b.parts.Metrics, hints.Collector())
+		b.run(hints.Run)
+	}
+	b.run(func(ctx context.Context) error { return topology.Follow(ctx, c) })
+	b.run(tiers.Run)
+	b.member = fleet.NewMembership(c, b.fleet, cluster.Replica{
+		Addr: b.Addr(), Operator: b.OperatorAddr(), Version: b.cfg.Version, Started: time.Now(),
+	}, b.cfg.Log)
+	b.run(b.member.Run)
+}
+
+// buildLogs opens the access log and makes the sampler of prompts, where they are asked for.
+func (b *builder) buildLogs() (err error) {
+	if b.cfg.Logs.LintSample > 0 {
+		b.parts.Lint = lint.NewSampler(b.cfg.Logs.LintSample)
+		b.run(b.parts.Lint.Run)
+	}
+	if b.cfg.Logs.Access == "" {
+		return nil
+	}
+	log := b.cfg.Log
+	b.accessLog, err = accesslog.Open(b.cfg.Logs.Access, func(err error) { log.Error("access log", "error", err) })
+	if err != nil {
+		return err
+	}
+	b.parts.AccessLog = b.accessLog
+	b.run(b.accessLog.Run)
+	return nil
+}
+
+func (b *builder) requestConfig() request.Config {
+	cfg := request.Config{
+		ForwardIDs: b.cfg.Tokenize.ForwardIDs, Quarantine: b.cfg.Requests.Quarantine, Log: b.cfg.Log,
+		Queue: request.QueueConfig{Max: b.cfg.Queue.Max, Timeout: b.cfg.Queue.Timeout, FIFO: b.cfg.Queue.FIFO},
+	}
+	applyLive(&cfg, &b.cfg)
+	return cfg
+}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+)
+
+var (
+	// ErrExposed is an operators' API that anyone on the network could use.
+	ErrExposed = errors.New("router: the operators' API would be open to the network")
+	// ErrTokenize is a Tokenize.By that does not exist.
+	ErrTokenize = errors.New("router: unknown tokenizer")
+)
+
+// Check returns the errors in c, defaults included. It opens no file for writing and binds no port.
+func Check(c Config) error {
+	c.SetDefaults()
+	_, policyErr := c.Policy.New()
+	_, _, tlsErr := c.LoadTLS()
+	return errors.Join(c.Check(), policyErr, tlsErr)
+}
+
+// Check returns the errors in settings that have their defaults, as far as no file needs to be read.
+func (c *Config) Check() error {
+	_, sourceErr := c.Sources.Sources(c.Log)
+	return errors.Join(
+		c.checkAddresses(),
+		checkOneOf("--kv-hints", c.Cluster.Hints, HintsAuto, HintsOff),
+		checkOneOf("--replicas", c.Cluster.Replicas, ReplicasAuto, ReplicasOff),
+		c.checkTLS(), ingest.CheckSnapshot(c.Snapshot.File), c.Tokenize.check(), sourceErr,
+	)
+}
+
+// New returns the policy with these options.
+func (p *Policy) New() (policy.Policy, error) {
+	choice, err := policy.New(p.Name, *p.Options)
+	if err == nil && p.SessionAffinity {
+		choice = policy.Sticky{Policy: choice}
+	}
+	return choice, err
+}
+
+// checkAddresses refuses bad addresses and an exposed operators' API, which adds and removes
+// workers.
+func (c *Config) checkAddresses() error {
+	addr, flag := c.Operator.Listen, "--operator-listen"
+	if addr == "" {
+		addr, flag = c.Listen, "--listen"
+	}
+	for _, a := range []string{c.Listen, addr} {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return fmt.Errorf("cannot listen on %q: want host:port, such as 127.0.0.1:8000: %w", a, err)
+		}
+	}
+	host, _, _ := net.SplitHostPort(addr)
+	if c.Operator.Key != "" || tlsconfig.Loopback(host) {
+		return nil
+	}
+	return fmt.Errorf("cannot listen on %s %s: %w: set --operator-key, or keep the operator API local with --operator-listen 127.0.0.1:8001",
+		flag, addr, ErrExposed)
+}
+
+func checkOneOf(flag, value, a, b string) error {
+	if value != a && value != b {
+		return fmt.Errorf("cannot use %s %q: want %s or %s", flag, value, a, b)
+	}
+	return nil
+}
+
+func (t *Tokenize) check() error {
+	if t.By != TokenizeAuto && t.By != TokenizeByWorkers {
+		return fmt.Errorf("cannot use --tokenize %q: %w: want %s or %s", t.By, ErrTokenize, TokenizeAuto, TokenizeByWorkers)
+	}
+	_, err := tokens.ParseFolders(t.ModelPaths)
+	return err
+}

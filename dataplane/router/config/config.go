@@ -1,0 +1,170 @@
+package config
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/fleet"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+)
+
+// Config holds the settings of a router; zero fields take the defaults.
+type Config struct {
+	Listen    string // address for clients; default 127.0.0.1:8000
+	Operator  Operator
+	TLS       tlsconfig.ServerFiles // of both listeners; no Cert: plain HTTP. A separate operator listener asks for no certificate
+	Sources   fleet.SourceConfig
+	WorkerTLS tlsconfig.ClientFiles // of workers with https URLs
+	Probes    Probes
+	Policy    Policy
+	Requests  Requests
+	Timeouts  Timeouts
+	Queue     Queue
+	Pairs     Pairs
+	Tokenize  Tokenize
+	Memory    Memory
+	Snapshot  Snapshot
+	Cluster   Cluster
+	Logs      Logs
+
+	// Node is the sidecar in this process, a source of workers and of their health; nil: there is
+	// none. Its owner runs it.
+	Node       fleet.NodeSource
+	ConfigFile string // of these settings, to be shown; "": there is none
+	Version    string
+	Log        *slog.Logger
+}
+
+// Operator describes the operators' API.
+type Operator struct {
+	Listen string // "" serves it on Config.Listen
+	Key    string // bearer token; required on an address that is not loopback
+}
+
+// Probes are the readiness probes of workers.
+type Probes struct {
+	Interval  time.Duration // default 250 ms
+	Timeout   time.Duration // default 500 ms
+	HangAfter time.Duration // of a worker that does not answer; default 5 s
+}
+
+// Policy is the choice of a worker.
+type Policy struct {
+	Name            string          // default kv
+	Options         *policy.Options // nil: policy.Defaults
+	SessionAffinity bool            // see policy.Sticky
+}
+
+// Requests are the limits and retries of requests.
+type Requests struct {
+	MaxBodyBytes int           // default 64 MiB
+	GzipMinBytes int           // smallest JSON answer to compress for clients that ask; default 4 KiB; negative: none
+	Retries      int           // default 3
+	Quarantine   time.Duration // of a request that ended two engines; default 5 min
+	MaxInFlight  int           // requests at which a rank is full; default by its own reports
+}
+
+// Timeouts bound the steps of a request.
+type Timeouts struct {
+	FirstByte time.Duration // default 30 min
+	Stall     time.Duration // default 10 min
+	Drain     time.Duration // default 30 s
+}
+
+// Queue holds requests while all workers of their model are full.
+type Queue struct {
+	Max     int           // requests of a model; default 8192; negative: none wait
+	Timeout time.Duration // default 5 min
+	FIFO    bool          // first come, first served; default priorities and turns, then the deepest match
+}
+
+// Pairs are requests to a prefill and a decode worker.
+type Pairs struct {
+	Timeout        time.Duration // by which a decode worker may lag behind its prefill worker; default 30 s; negative: Timeouts.FirstByte
+	PrefillTimeout time.Duration // until the prefill worker answers; default Timeouts.FirstByte
+	Headers        bool          // bootstrap rooms travel in x-override-* headers
+	MinUncached    int           // tokens that make a prompt worth a pair; default routing.DefaultMinUncached; negative: length never decides
+}
+
+// Tokenize says where token ids are made.
+type Tokenize struct {
+	By         string   // TokenizeAuto (default) or TokenizeByWorkers
+	ForwardIDs bool     // plain chats carry their token ids to the worker
+	ModelPaths []string // folders with tokenizer.json: "NAME=DIR", or "DIR" for every other model
+}
+
+// Memory bounds what the router remembers, in bytes.
+type Memory struct {
+	Index       int64 // default a quarter of the machine's; negative: no bound
+	Approx      int64 // the approximate index; default 64 MiB
+	PromptCache int64 // default 64 MiB
+	HugePages   bool  // ask the kernel for huge pages for a large heap; see package hugepage
+}
+
+// Snapshot is the file that keeps the index between two processes.
+type Snapshot struct {
+	File     string        // "" keeps none
+	Interval time.Duration // between two writes; default 1 min, well below what engines keep for replay
+}
+
+// Cluster is what the router shares with other processes.
+type Cluster struct {
+	Conn     *cluster.Cluster // nil: nothing. Its owner opens it before New and closes it after Run
+	Joined   any              // the settings of Conn, so that Changed sees a difference
+	Replicas string           // of the routers in Conn: ReplicasAuto (default) or ReplicasOff
+	Hints    string           // to the sidecars in Conn: HintsAuto (default) or HintsOff
+	Wait     time.Duration    // of clients at the start, until the workers of Conn are known; default 3 s
+}
+
+// Logs describes the router's records of requests.
+type Logs struct {
+	Access     string  // file that gets a line for each request; "" keeps none. See package accesslog
+	LintSample float64 // share of prompts that are checked for unstable beginnings; 0: none
+}
+
+const (
+	// TokenizeAuto makes token ids in the router where a model's files are found and its ids are
+	// proved.
+	TokenizeAuto = "auto"
+	// TokenizeByWorkers asks POST /v1/tokenize for all of them.
+	TokenizeByWorkers = "workers"
+)
+
+// Values of Cluster.Replicas.
+const (
+	ReplicasAuto = "auto" // routers choose as one; nothing without a cluster
+	ReplicasOff  = "off"
+)
+
+// Values of Cluster.Hints.
+const (
+	HintsAuto = "auto" // sidecars hear which pages to pull from another node; nothing without a cluster
+	HintsOff  = "off"
+)
+
+// defaultClusterWait covers the first look at a cluster, which takes 0.5 to 1.5 s. Without the wait
+// a restarted router, which has no list of its own, would answer 503 until then.
+const defaultClusterWait = 3 * time.Second
+
+// SetDefaults fills in zero fields.
+func (c *Config) SetDefaults() {
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
+	c.Policy.Name = cmp.Or(c.Policy.Name, "kv")
+	c.Tokenize.By = cmp.Or(c.Tokenize.By, TokenizeAuto)
+	c.Cluster.Replicas = cmp.Or(c.Cluster.Replicas, ReplicasAuto)
+	c.Cluster.Hints = cmp.Or(c.Cluster.Hints, HintsAuto)
+	c.Cluster.Wait = cmp.Or(c.Cluster.Wait, defaultClusterWait)
+	c.Version = cmp.Or(c.Version, "dev")
+	c.Memory.Index = cmp.Or(c.Memory.Index, defaultIndexBytes())
+	c.Snapshot.Interval = cmp.Or(c.Snapshot.Interval, time.Minute)
+	if c.Policy.Options == nil {
+		defaults := policy.Defaults
+		c.Policy.Options = &defaults
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+}

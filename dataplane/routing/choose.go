@@ -1,0 +1,258 @@
+package routing
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+)
+
+// draw is the randomness and the turn of a choice. The same state and draw give the same
+// choice.
+type draw struct{ turn, seed uint64 }
+
+// Eligible returns the ranks that may take the prompt, however loaded they are: the candidates
+// of Pick. They are valid until the next use of s.
+func (r *Router) Eligible(s *Scratch, p *Prompt) ([]*worker.Rank, error) {
+	err := s.find(r.registry.Snapshot(), p, nil, time.Now())
+	return s.ranks, err
+}
+
+// HasUntried reports whether a healthy rank other than tried may take the prompt: one that
+// answers its probes, with a breaker that admits a request. Unlike Pick it takes no trial of a
+// breaker.
+func (r *Router) HasUntried(s *Scratch, p *Prompt, tried []*worker.Rank) bool {
+	return s.find(r.registry.Snapshot(), p, tried, time.Now()) == nil && s.healthy()
+}
+
+// Pick chooses a rank for the prompt, never one of tried.
+func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, error) {
+	by := draw{turn: r.turn.Add(1) - 1, seed: r.seed()}
+	s.shared.known = false
+	for {
+		d, req, err := r.choose(s, p, tried, by)
+		if o := r.Peers; o != nil && err == nil && len(tried) == 0 && o.Active() {
+			d, err = r.askPeer(s, p, by, d, req)
+		}
+		if err != nil {
+			return d, err
+		}
+		if s.admit(&d) { // else another request took the trial of its breaker first
+			r.Exclusions.count(s.faulty, d.Overruled)
+			d.Fetch = fetchOf(s, p, &d, req, r.Policy(), r.links.Load())
+			return d, nil
+		}
+	}
+}
+
+// choose finds the facts about the eligible ranks and lets the policy pick.
+func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
+	d, now := Decision{session: p.Session}, time.Now()
+	s.shared.ranks = s.shared.ranks[:0]
+	if err := s.find(r.registry.Snapshot(), p, tried, now); err != nil {
+		return Decision{}, policy.Request{}, err
+	}
+	approximate := r.policy.Load().approximate()
+	if p.Exact && !p.Opaque && p.ExtraKey == "" && !approximate {
+		r.match(s, p, &d, now)
+	}
+	r.Approx.match(&s.approx, p, s.ranks, approximate)
+	if len(s.decodes) > 0 {
+		s.fillDecodes(p)
+	}
+	s.tiers.find(r.Tiers, p, s.ranks)
+	r.fill(s, p)
+	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0}
+	if r.Sessions != nil && p.Session != 0 {
+		req.Home = r.Sessions.rank(p.Session)
+	}
+	r.pick(s, p, &d, req)
+	d.Overruled = s.overruled(&d)
+	return d, req, nil
+}
+
+// pick lets the policy pick a rank or a pair. Where both can serve, the policy picks one of
+// each, and predicted times decide between them: a policy that takes turns or draws has no
+// measure for both.
+func (r *Router) pick(s *Scratch, p *Prompt, d *Decision, req policy.Request) {
+	if len(s.decodes) == 0 {
+		s.decide(d, p, r.Policy().Pick(req, s.candidates))
+		return
+	}
+	s.pair.links = r.links.Load()
+	l := s.pairCandidates()
+	prefill, decode := policy.PickPair(r.Policy(), req, &l)
+	s.pair.first, s.pair.second = prefill.Index, decode.Index
+	if s.alone > 0 {
+		single, least := r.Policy().Pick(req, s.candidates[:s.alone]), cmp.Or(r.MinUncached, DefaultMinUncached)
+		if why := policy.Alone(r.Policy(), req, s.candidates[:s.alone], single.Index, &l, prefill.Index, decode.Index, least); why != "" {
+			single.Why = why
+			s.decide(d, p, single)
+			return
+		}
+	}
+	prefill.Index += s.alone
+	s.decide(d, p, prefill)
+	d.Decode, d.DecodeChoice = s.decodes[decode.Index], decode
+	d.output = p.Output
+}
+
+// askPeer lets the leader choose for a request that choose has prepared. Where that fails, this
+// router chooses again: meanwhile other requests of the same moment were sent.
+func (r *Router) askPeer(s *Scratch, p *Prompt, by draw, d Decision, req policy.Request) (Decision, error) {
+	a := &s.peer.request
+	a.fill(s, p, req)
+	if d.block > 0 {
+		a.Fingerprints = s.shared.of(s.ranks[0].Worker.Info().Model(), p)
+	}
+	reply, ok := r.Peers.Choose(a)
+	a.Model, a.LoRA = "", "" // they may be the request's own bytes
+	if ok && reply.accept(s, &d, p) {
+		d.reply = reply.Number
+		d.Overruled = s.overruled(&d)
+		return d, nil
+	}
+	if ok { // the request goes elsewhere
+		r.Peers.Sent(reply.Number)
+		r.Peers.Done(reply.Number)
+	}
+	d, _, err := r.choose(s, p, nil, by)
+	return d, err
+}
+
+// ChooseFor chooses for another router. Of the decision, Rank, Decode, Choice, Uncached and
+// DecodeTokens are valid.
+func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
+	p := Prompt{Model: a.Model, LoRA: a.LoRA, DP: a.DP, Estimate: a.Tokens, Output: a.Output, Unpaired: a.Unpaired}
+	now := time.Now()
+	s.shared.ranks = r.Shared.find(s.shared.ranks[:0], now.UnixNano(), a.Tokens, a.Fingerprints, true)
+	if err := s.find(r.registry.Snapshot(), &p, nil, now); err != nil {
+		return Decision{}, err
+	}
+	s.approx.reset(len(s.ranks))
+	s.index.predicted = false
+	s.tiers.find(nil, &p, nil)
+	s.peer.begin(a)
+	if len(s.decodes) > 0 {
+		s.fillDecodes(&p)
+	}
+	r.fill(s, &p)
+	if a.Stored {
+		for i, rank := range s.ranks {
+			o, c := s.peer.overlap(rank), &s.candidates[i]
+			c.Tier, c.Remote, c.TierTime, c.RemoteTime = o.Tier, o.Remote, o.TierTime, o.RemoteTime
+		}
+	}
+	s.peer.answering = nil
+	var d Decision
+	r.pick(s, &p, &d, policy.Request{
+		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), Home: a.Home, Stored: a.Stored,
+	})
+	return d, nil
+}
+
+// Explain returns the choice that Pick would make, and changes nothing: its turn is the one of
+// the next request. seed is the random number of Pick; with the same state and seed both choose
+// the same.
+func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
+	var e Explanation
+	e.Decision, e.Request, e.Err = r.choose(s, p, nil, draw{turn: r.turn.Load(), seed: seed})
+	if e.Err != nil {
+		s.ranks, s.candidates, s.decodes, s.alone = s.ranks[:0], s.candidates[:0], s.decodes[:0], 0
+	}
+	e.Options = policy.Defaults
+	if kv, ok := policy.Unwrap(r.Policy()).(policy.KV); ok {
+		e.Options = kv.Options
+	}
+	explainCandidates(&e, s, r.Policy())
+	explainPairs(&e, s)
+	now := time.Now()
+	for _, rank := range r.registry.Snapshot().Ranks {
+		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {
+			e.Ranks = append(e.Ranks, Considered{
+				Rank: rank, Role: rank.Worker.Role(), Excluded: excluded(rank, p, len(s.decodes) > 0, now), Load: rank.Load.View(now),
+			})
+		}
+	}
+	return e
+}
+
+// match finds the overlap of ranks by events and by predictions, those of other routers
+// included.
+func (r *Router) match(s *Scratch, p *Prompt, d *Decision, now time.Time) {
+	model := s.ranks[0].Worker.Info().Model()
+	r.inFlight.expire(now)
+	r.matcher.match(&s.index, model, p, d)
+	if d.block > 0 && r.Shared.foreign.Load() > 0 {
+		s.shared.ranks = r.Shared.find(s.shared.ranks, s.now, len(p.Tokens), s.shared.of(model, p), false)
+	}
+	if s.index.stale(s.ranks, now) {
+		r.inFlight.dropStale()
+		s.index.clear()
+		r.matcher.match(&s.index, model, p, d)
+	}
+}
+
+// fill makes the candidates of s.ranks.
+func (r *Router) fill(s *Scratch, p *Prompt) {
+	n := len(s.ranks)
+	s.candidates, s.overlaps = slices.Grow(s.candidates[:0], n)[:n], slices.Grow(s.overlaps[:0], n)[:n]
+	s.credits, s.loads = slices.Grow(s.credits[:0], n)[:n], slices.Grow(s.loads[:0], n)[:n]
+	tree := r.Approx != nil && r.policy.Load().approximate()
+	for i, rank := range s.ranks {
+		o, f := s.overlap(i, p)
+		if len(s.shared.ranks) > 0 {
+			f = s.shared.overlap(rank, p, f)
+		}
+		// A prediction is known from dispatch and needs no trust.
+		credit, load := s.credit(i), &s.loads[i]
+		rank.Load.ViewInto(load, s.now)
+		s.overlaps[i], s.credits[i] = o, credit
+		// Field by field: a literal is made on the stack and copied, which doubles the time of
+		// this loop.
+		c := &s.candidates[i]
+		c.ID, c.Predicted = rank.IDHash(), f.tokens
+		c.Cached, c.Host, c.Disk = trusted(o.tokens, credit), trusted(o.tokens-o.gpu, credit), 0
+		c.Pending, c.InFlight, c.Waiting = load.Pending, load.InFlight, load.Waiting
+		c.Rate, c.Pool, c.Used, c.Most = load.Rate, load.Pool, load.Used, load.Most
+		c.Age, c.Tree = silence(rank, load, s.now), 0
+		c.Tier, c.Remote, c.TierTime, c.RemoteTime = 0, 0, 0, 0
+		c.Weight, c.Full = 0, 0
+		if s.judged {
+			if v := rank.Worker.Verdict(s.now); v != 0 {
+				c.Weight, c.Full = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.FullSpeed()
+			}
+		}
+		if load.Pool == 0 {
+			c.Pool = int64(rank.Worker.Info().MaxTokens)
+		}
+		if tree {
+			c.Tree = r.Approx.Held(rank)
+		}
+	}
+	s.index.clear()
+	s.tiers.credit(s.candidates, s.ranks, p, r.links.Load())
+}
+
+const (
+	// chunkTokens is the usual chunk of a prefill: SGLang's default on large GPUs.
+	chunkTokens = 8192
+	// activationBytes is the memory of a chunk's token: a whole chunk needs
+	// worker.ScarceMemory.
+	activationBytes = worker.ScarceMemory / chunkTokens
+	// pressedShare is the share of its speed of a rank without free memory, as in package
+	// health.
+	pressedShare = 0.5
+)
+
+// weight is the share of its speed that a worker has for a prompt with so many tokens to
+// compute: less where these may need more memory than its GPU has left.
+func weight(v worker.Verdict, tokens int) float64 {
+	w := v.Weight()
+	if need := int64(min(tokens, chunkTokens)) * activationBytes; v.Free() > 0 && v.Free() < need {
+		w = min(w, pressedShare+(1-pressedShare)*float64(v.Free())/float64(need))
+	}
+	return w
+}

@@ -1,0 +1,109 @@
+package routing
+
+import "time"
+
+// Dispatch notes that a decision is carried out and counts as load. Withdraw or Finish must
+// follow. s and p are those of the decision's Pick. The result is nil where no event could tell
+// of the prompt.
+func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
+	if d.reply != 0 {
+		r.Peers.Sent(d.reply)
+	}
+	if d.Fetch.Remote > 0 && r.Pulls != nil {
+		r.Pulls.Hint(pullHint(p, d))
+	}
+	r.expectKeyed(p, d)
+	if d.block == 0 || d.Rank.Worker.Info().NoCache {
+		return nil
+	}
+	f := r.inFlight.new(r, p, d)
+	r.matcher.index.Predict(&f.blocks, r.inFlight.add(f), d.scope, r.matcher.hashAll(&s.index, p, d.block))
+	f.told = r.share(s, p, d, f.since)
+	if r.Approx != nil && d.Source == Events {
+		r.Approx.key(&s.approx, p, d.Rank)
+		d.learnt.keyed = true
+	}
+	return f
+}
+
+// expectKeyed tells the rank's event stream of a prompt with an extra_key, which no event
+// names.
+func (r *Router) expectKeyed(p *Prompt, d *Decision) {
+	block := pageSize(d.Rank.Worker.Info())
+	if p.ExtraKey == "" || !p.Exact || p.Opaque || block == 0 {
+		return
+	}
+	hashes := r.matcher.index.AppendHashes(nil, p.Tokens[:len(p.Tokens)/block*block], block)
+	blocks := make([]uint64, len(hashes))
+	for i, h := range hashes {
+		blocks[i] = uint64(h)
+	}
+	d.Rank.ExtraKeys.End(d.learnt.extra)
+	d.learnt.extra = d.Rank.ExtraKeys.Expect(blocks)
+}
+
+// Withdraw ends the prediction of a request without an answer: its rank failed, or was told to
+// stop. The caller must not use f afterwards; nil is ignored.
+func (r *Router) Withdraw(f *Prediction) {
+	if f == nil {
+		return
+	}
+	f.endShared(time.Now())
+	r.inFlight.withdraw(f)
+}
+
+// Finish ends the prediction of an answered request, with the generated ids where they are
+// known. It keeps no reference to them. The caller must not use f afterwards; nil is ignored.
+func (r *Router) Finish(s *Scratch, f *Prediction, generated []uint32, now time.Time) {
+	if f == nil {
+		return
+	}
+	f.blocks.Confirm()
+	f.endShared(now)
+	r.inFlight.finish(s, f, generated, now)
+}
+
+// Sent notes that a decision is carried out, so that the approximate index finds the next
+// prompt that begins alike. Answered or Failed must follow, with the same Scratch and no other
+// Pick in between.
+func (r *Router) Sent(s *Scratch, d *Decision) {
+	if r.Sessions != nil && d.session != 0 {
+		r.Sessions.remember(d.session, d.Rank.IDHash())
+	}
+	if r.Approx != nil && d.Source == Answers && len(s.approx.keys) > 0 {
+		r.Approx.insert(&s.approx, d)
+	}
+}
+
+// Failed notes that the rank did not begin to answer. After Answered it has no effect.
+func (r *Router) Failed(s *Scratch, d *Decision) {
+	d.Rank.ExtraKeys.End(d.learnt.extra)
+	if r.Approx != nil {
+		r.Approx.withdraw(&s.approx, d)
+	}
+	d.learnt = learnt{}
+}
+
+// Answered notes that the rank has prefilled the prompt: of prompt tokens, cached were in its
+// prefix cache before; 0 prompt tokens are unreported.
+func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int) {
+	if r.Approx == nil || d.Source == Unknown || d.Rank.Worker.Info().NoCache {
+		return
+	}
+	r.Approx.correct(&s.approx, p, d, prompt, cached)
+	d.learnt = learnt{extra: d.learnt.extra}
+}
+
+// share tells the other routers of a prompt that is sent, and returns its number there; 0:
+// there are none.
+func (r *Router) share(s *Scratch, p *Prompt, d *Decision, now time.Time) uint64 {
+	if r.Peers == nil || !r.Peers.Present() {
+		return 0
+	}
+	fingerprints, number := s.shared.of(s.ranks[0].Worker.Info().Model(), p), d.reply
+	if number == 0 {
+		number = r.Peers.Tell(d.Rank.IDHash(), len(p.Tokens), fingerprints)
+	}
+	r.Shared.Add(now, PromptID{Number: number}, d.Rank.IDHash(), len(p.Tokens), fingerprints, true)
+	return number
+}

@@ -1,0 +1,121 @@
+package routing
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/radix"
+)
+
+// Prompt is the part of a request that routing needs.
+type Prompt struct {
+	Model    string // as the client named it; "" for any
+	Tokens   []uint32
+	Hashes   []radix.Hash // of leading blocks of Tokens, as far as they are known
+	Block    int          // tokens in a block of Hashes
+	Exact    bool         // Tokens are the ids that the engine will see
+	Estimate int          // tokens, when they are not known exactly
+	Text     []byte       // source of the ids, when they are not known
+	LoRA     string
+	Salt     string
+	ExtraKey string // no event names it: such prompts are known by their answers only
+	// Opaque prompts (images, batches) are cached by more than their tokens: they claim no
+	// overlap.
+	Opaque bool
+	// Computed prompts are computed by the engine from token ComputedFrom on, despite its
+	// cache.
+	Computed     bool
+	ComputedFrom int
+	// DP restricts the choice to one data-parallel rank of each worker; -1 is any.
+	DP int
+	// Session is the client's session, by SessionKey; 0 is none.
+	Session uint64
+	// Output bounds the tokens of all answers, as the client asks; 0 is unknown.
+	Output int
+	// Unpaired requests cannot be served by a pair, only by one worker alone.
+	Unpaired bool
+}
+
+// Len returns the number of prompt tokens, estimated when they are not known.
+func (p *Prompt) Len() int {
+	if p.Exact {
+		return len(p.Tokens)
+	}
+	return p.Estimate
+}
+
+// Decision is the choice for a request, with its explanation.
+type Decision struct {
+	Rank         *worker.Rank // of a pair, the prefill rank: all fields but DecodeChoice are about it
+	Decode       *worker.Rank // decode rank of a pair; nil: the request goes to Rank alone
+	Matched      int          // leading blocks of the prompt that Rank holds
+	Total        int          // whole blocks of the prompt
+	PromptTokens int          // exact or estimated
+	Cached       int          // prompt tokens expected from the prefix cache
+	Predicted    int          // prompt tokens that requests in flight there have cached, or will
+	Fetch        Fetch        // prompt tokens expected from KV tiers
+	Exact        bool
+	// Overruled is the worst fault among the candidates, where facts about GPUs exclude all
+	// ranks.
+	Overruled    GPUFault
+	Source       Source // of Matched and Cached; unless it is Events, they are estimates
+	Choice       policy.Choice
+	DecodeChoice policy.Choice // where Decode is not nil
+
+	output  int
+	block   int // tokens in a block of a prediction; 0: the prompt cannot be predicted
+	scope   radix.Scope
+	learnt  learnt
+	session uint64
+	reply   uint64 // PeerReply.Number, where another router chose
+}
+
+// Uncached returns the prompt tokens that the rank is expected to compute.
+func (d *Decision) Uncached() int { return d.PromptTokens - max(d.Cached, d.Predicted, d.Fetch.upto) }
+
+// Work returns the request as it counts in its rank's load. output bounds the tokens of its
+// answers, 0 unknown. sure: no more than the decision's prompt tokens are computed.
+func (d *Decision) Work(output int, sure bool) worker.Work {
+	return worker.Work{
+		Uncached: d.Uncached(), Fetched: d.Fetch.Tokens(), Prompt: d.PromptTokens, Output: output, Guessed: !sure,
+		Exact: d.Exact && d.Source == Events,
+	}
+}
+
+// usualOutput bounds the expected tokens of an answer: clients ask for the most that they
+// accept, and answers have 350 tokens in the mean of the conversation trace. SGLang reserves
+// 512 (num_reserved_decode_tokens).
+const usualOutput = 512
+
+// DecodeTokens returns the tokens that the request takes of the decode rank's pool, for
+// Load.BeginDecode.
+func (d *Decision) DecodeTokens() int {
+	if d.output > 0 {
+		return d.PromptTokens + min(d.output, usualOutput)
+	}
+	return d.PromptTokens + usualOutput
+}
+
+// wildcard reports whether a request leaves the model open. SGLang's documentation has clients
+// send "default".
+func wildcard(model string) bool { return model == "" || model == "default" }
+
+// Serves reports whether a worker with this description takes requests for model, which may
+// name an adapter as "base:adapter".
+func Serves(info *worker.Info, model string) bool {
+	if wildcard(model) || len(info.Models) == 0 || slices.Contains(info.Models, model) {
+		return true
+	}
+	base, _, ok := strings.Cut(model, ":")
+	return ok && slices.Contains(info.Models, base)
+}
+
+// pageSize returns the tokens in a page of a worker's prefix cache.
+func pageSize(info *worker.Info) int {
+	if info.Events != nil && info.Events.BlockSize > 0 {
+		return info.Events.BlockSize
+	}
+	return info.PageSize
+}

@@ -1,0 +1,124 @@
+//go:build cgo
+
+package zmq_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	zmq4 "github.com/pebbe/zmq4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/zmq"
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+// publishElsewhere starts it and returns its endpoint.
+func publishElsewhere(b *testing.B, size int, every time.Duration) string {
+	b.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), os.Args[0])
+	cmd.Env = append(os.Environ(), publishEnv+"="+strconv.Itoa(size)+" "+strconv.Itoa(int(every.Microseconds())))
+	in, err := cmd.StdinPipe()
+	require.NoError(b, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, cmd.Start())
+	b.Cleanup(func() {
+		require.NoError(b, in.Close())
+		require.NoError(b, cmd.Wait())
+	})
+	endpoint, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(b, err)
+	return strings.TrimSpace(endpoint)
+}
+
+// receivers are the two subscribers compared: ours, and a SUB socket of libzmq read as well as
+// Go can.
+var receivers = map[string]func(b *testing.B, endpoint string, fn func()) (stop func()){
+	"go": func(b *testing.B, endpoint string, fn func()) func() {
+		b.Helper()
+		return start(b, func(ctx context.Context) error {
+			return zmq.Subscribe(ctx, zmq.Subscription{Endpoint: endpoint, OnMessage: func(zmq.Message) { fn() }})
+		})
+	},
+	"libzmq": func(b *testing.B, endpoint string, fn func()) func() {
+		b.Helper()
+		c, err := zmq4.NewContext()
+		require.NoError(b, err)
+		s, err := c.NewSocket(zmq4.SUB)
+		require.NoError(b, err)
+		require.NoError(b, s.SetSubscribe(""))
+		require.NoError(b, s.SetRcvtimeo(time.Second))
+		require.NoError(b, s.Connect(endpoint))
+		return start(b, func(ctx context.Context) error {
+			for ctx.Err() == nil {
+				if parts, err := s.RecvMessageBytes(0); err == nil && len(parts) == 3 {
+					fn()
+				}
+			}
+			if err := s.Close(); err != nil {
+				return err
+			}
+			return c.Term()
+		})
+	},
+}
+
+// usage is the CPU that this process has used, and how often one of its threads went to sleep.
+func usage(b *testing.B) (cpu time.Duration, sleeps int64) {
+	b.Helper()
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw
+}
+
+// BenchmarkReceive measures this process's CPU for each message, with the kernel's half of the
+// copies, and its sleeps. rate=0 is as fast as possible; the other rate is that of a busy
+// engine.
+func BenchmarkReceive(b *testing.B) {
+	event := kvevent.Event{Kind: kvevent.Stored, Medium: kvevent.MediumGPU, BlockSize: 16}
+	for i := range uint32(32 * 16) {
+		event.Tokens = append(event.Tokens, i*i*7919%128_000)
+	}
+	event.Hashes = kvevent.SGLangHashes(nil, event.Tokens, event.BlockSize, "")
+	hashes32 := len(kvevent.Append(nil, &kvevent.Batch{Events: []kvevent.Event{event}}, kvevent.SGLang0523))
+	for _, size := range []int{1024, hashes32} {
+		for _, every := range []time.Duration{0, 2 * time.Millisecond} {
+			for _, name := range []string{"go", "libzmq"} {
+				rate := 0
+				if every > 0 {
+					rate = int(time.Second / every)
+				}
+				b.Run(fmt.Sprintf("payload=%d/rate=%d/%s", size, rate, name), func(b *testing.B) {
+					endpoint := publishElsewhere(b, size, every)
+					left, first, done := b.N, make(chan struct{}), make(chan struct{})
+					stop := receivers[name](b, endpoint, func() {
+						switch left--; left {
+						case b.N - 1:
+							close(first)
+						case -1: // The first one only says that it runs.
+							close(done)
+						}
+					})
+					next(b, first)
+					cpu, sleeps := usage(b)
+					b.ResetTimer()
+					<-done
+					b.StopTimer()
+					cpuEnd, sleepsEnd := usage(b)
+					stop()
+					b.ReportMetric(float64(cpuEnd-cpu)/float64(b.N), "cpu-ns/msg")
+					b.ReportMetric(float64(sleepsEnd-sleeps)/float64(b.N), "sleeps/msg")
+				})
+			}
+		}
+	}
+}
