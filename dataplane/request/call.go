@@ -3,7 +3,6 @@ package request
 import (
 	"bytes"
 	"net"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -11,17 +10,17 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// call is a client's request, whose body is read, and the way to answer it.
+// call is a client's request, with its body read, and the response to fill.
 type call struct{ ctx *fasthttp.RequestCtx }
 
 func (c call) body() []byte { return c.ctx.Request.Body() }
 
 func (c call) method() []byte { return c.ctx.Method() }
 
-// path returns what is asked for, without a query.
+// path returns the path without a query.
 func (c call) path() []byte { return c.ctx.Path() }
 
-// target returns what a worker is asked for.
+// target returns the request target for a worker.
 func (c call) target() []byte { return originForm(c.ctx.RequestURI()) }
 
 func (c call) peek(name string) []byte { return c.ctx.Request.Header.Peek(name) }
@@ -39,8 +38,8 @@ func (c call) client() *ingress.Client { return ingress.ClientOf(c.ctx.Conn()) }
 
 func (c call) remoteIP() net.IP { return c.ctx.RemoteIP() }
 
-// originForm is a request's target as a server wants it: what a client sends that takes this router for its proxy has a scheme and a host in
-// front, which not every worker understands.
+// originForm removes scheme and host from a request target. Clients that take the router for their
+// proxy send them, and not every worker understands that.
 func originForm(target []byte) []byte {
 	if len(target) == 0 || target[0] == '/' {
 		return target
@@ -50,14 +49,4 @@ func originForm(target []byte) []byte {
 		return rest[i:]
 	}
 	return target
-}
-
-// idleTimeout is how long a connection may wait for its next request.
-const idleTimeout = 5 * time.Minute
-
-// clientsFor is how many connections of clients there may be where so many files may be open. Each may need one to a worker at the same time,
-// and the workers' probes and events must go on: without them their caches would be forgotten.
-func clientsFor(files int) int {
-	others := max(files/8, min(32, files/2))
-	return (files - others) / 2
 }

@@ -65,7 +65,7 @@ type Config struct {
 func (c *Config) setDefaults() {
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 64<<20)
 	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 16<<10)
-	c.MaxClients = cmp.Or(c.MaxClients, clientsFor(fileLimit()))
+	c.MaxClients = cmp.Or(c.MaxClients, ingress.DefaultMaxClients())
 	c.GzipMinBytes = cmp.Or(c.GzipMinBytes, defaultGzipMin)
 	c.Retries = cmp.Or(c.Retries, 3)
 	c.FirstByteTimeout = cmp.Or(c.FirstByteTimeout, 30*time.Minute)
@@ -155,7 +155,7 @@ func New(cfg Config, parts Parts) *Server {
 	return s
 }
 
-// listen returns what serves h to those who connect to one of the listeners.
+// listen returns a server for h, for one of the listeners.
 func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, mostClients int) *ingress.Server {
 	return ingress.NewServer(ingress.Config{
 		Handler: h, Refuse: s.badRequest,
@@ -164,7 +164,7 @@ func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, mostCl
 		Full: sync.OnceFunc(func() {
 			s.cfg.Log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n", "connections", mostClients)
 		}),
-		Idle: idleTimeout, TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.Watcher, Log: s.cfg.Log,
+		TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.Watcher, Log: s.cfg.Log,
 	})
 }
 

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// refusalsEvery is the pause between two log lines about clients that could not
-// begin TLS: a scanner makes thousands of them an hour, a client without the
-// right authority one for each request.
+// refusalsEvery is the pause between two log lines about failed TLS handshakes: a scanner makes
+// thousands of them an hour, a client that trusts another authority one for each request.
 const refusalsEvery = 10 * time.Second
 
-// refusals are handshakes that failed.
+// refusals limits the log lines about failed handshakes.
 type refusals struct {
 	logged atomic.Int64 // unix nanoseconds of the last line
 	hushed atomic.Int64 // refusals since then
