@@ -127,8 +127,8 @@ func TestMany(t *testing.T) {
 // Bounds of a connection's heap and stack: more than twice today's, so that only another design
 // exceeds them.
 const (
-	mostIdle, mostStream       = 24 << 10, 64 << 10
-	mostIdleTLS, mostStreamTLS = 48 << 10, 96 << 10
+	mostIdle, mostStream       = 16 << 10, 64 << 10
+	mostIdleTLS, mostStreamTLS = 32 << 10, 96 << 10
 )
 
 func holdMany(t *testing.T, idle, streams int, encrypted bool) {
