@@ -14,7 +14,7 @@ type decoder interface {
 
 // newDecoder builds the decoders of a file. Each takes the tokens as the one before left them: Fuse makes one of all, so that a
 // Strip after it works on the whole text and one before it on each token.
-func (t *Tokenizer) newDecoder(raw json.RawMessage) ([]decoder, error) {
+func newDecoder(t *unicodeTables, raw json.RawMessage) ([]decoder, error) {
 	if absent(raw) {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func (t *Tokenizer) newDecoder(raw json.RawMessage) ([]decoder, error) {
 		}
 		var all []decoder
 		for _, part := range parts.Decoders {
-			d, err := t.newDecoder(part)
+			d, err := newDecoder(t, part)
 			if err != nil {
 				return nil, err
 			}
@@ -46,7 +46,7 @@ func (t *Tokenizer) newDecoder(raw json.RawMessage) ([]decoder, error) {
 	case "Fuse":
 		return []decoder{fuse{}}, nil
 	case "Replace":
-		r, err := t.tables.newReplace(raw)
+		r, err := newReplace(t, raw)
 		return []decoder{r}, err
 	case "Strip":
 		var s stripDecoder
@@ -65,31 +65,8 @@ func (t *Tokenizer) newDecoder(raw json.RawMessage) ([]decoder, error) {
 	}
 }
 
-// Decode is the text of tokens, as the Python library's decode with the same skip_special_tokens. Ids that are no token
-// are left out.
-func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
-	tokens := make([]string, 0, len(ids))
-	for _, id := range ids {
-		s, ok := t.spelling(id)
-		// The library looks the spelling up among the special tokens, so a token of the model that reads like one is
-		// skipped too.
-		if !ok || skipSpecial && t.added.special[s] {
-			continue
-		}
-		tokens = append(tokens, s)
-	}
-	// A file without a decoder gets its tokens with spaces between, as in the library.
-	if t.decoder == nil {
-		return strings.Join(tokens, " ")
-	}
-	for _, d := range t.decoder {
-		tokens = d.decode(tokens)
-	}
-	return strings.Join(tokens, "")
-}
-
-// spelling is how a token reads before decoding.
-func (t *Tokenizer) spelling(id uint32) (string, bool) {
+// spellingOf is how a token reads before decoding.
+func spellingOf(t *Tokenizer, id uint32) (string, bool) {
 	// A token that is found in normalized text reads as it does there, since the decoder undoes normalization.
 	if s, ok := t.added.spelled[id]; ok {
 		return s, true

@@ -5,18 +5,18 @@ import "strings"
 // Scan is all stretches that a pattern makes of a text, by its scanner by hand and by the regular expression: where each ends, negative
 // where it did not match.
 func Scan(pattern, text string) (byHand, byRegex []int, err error) {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return nil, nil, err
 	}
 	r, ok := compiled[pattern]
 	if !ok {
-		if r, err = t.compileRegex(pattern); err != nil {
+		if r, err = compileRegex(t, pattern); err != nil {
 			return nil, nil, err
 		}
 		compiled[pattern] = r
 	}
-	return stretches(t.known(pattern), text), stretches(r, text), nil
+	return stretches(newKnownScanner(t, pattern), text), stretches(r, text), nil
 }
 
 // compiled keeps the patterns of Scan, since compiling them takes longer than scanning.
@@ -48,23 +48,23 @@ func KnownPatterns() []string {
 
 // IsKnown reports whether a pattern has a scanner by hand.
 func IsKnown(pattern string) bool {
-	t, err := charTables()
-	return err == nil && t.known(pattern) != nil
+	t, err := loadTables()
+	return err == nil && newKnownScanner(t, pattern) != nil
 }
 
 // CompileRegex reports what is wrong with a pattern.
 func CompileRegex(pattern string) error {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return err
 	}
-	_, err = t.compileRegex(pattern)
+	_, err = compileRegex(t, pattern)
 	return err
 }
 
 // Whitespace is whether the three tables that this package takes for one are the same.
 func Whitespace() bool {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return false
 	}
@@ -87,7 +87,7 @@ func (t *Tokenizer) MergeBytes(piece string, long bool) []uint32 {
 	if len(w.syms) == 0 {
 		return nil
 	}
-	return t.model.mergeLong(nil, &w)
+	return t.model.merges.mergeLong(nil, &w)
 }
 
 // NaiveMerge is the merging of a piece as the definition has it: again and again the pair of the lowest rank, leftmost first.
@@ -124,11 +124,11 @@ func (t *Tokenizer) ShrinkCache() { t.model.cache = newCache(1) }
 
 // Normalize is s in a normalization form: NFC, NFD, NFKC or NFKD.
 func Normalize(name, s string) string {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return err.Error()
 	}
-	n, err := t.newNormalizer([]byte(`{"type":"` + name + `"}`))
+	n, err := newNormalizer(t, []byte(`{"type":"`+name+`"}`))
 	if err != nil {
 		return err.Error()
 	}
@@ -137,7 +137,7 @@ func Normalize(name, s string) string {
 
 // NormalizeWhole is NFC of s without looking for what is in it already.
 func NormalizeWhole(s string) string {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return err.Error()
 	}
@@ -147,11 +147,11 @@ func NormalizeWhole(s string) string {
 
 // ScanRegex checks that a regular expression covers a text in steps forward.
 func ScanRegex(t interface{ Errorf(string, ...any) }, pattern, text string) {
-	tables, err := charTables()
+	tables, err := loadTables()
 	if err != nil {
 		return
 	}
-	r, err := tables.compileRegex(pattern)
+	r, err := compileRegex(tables, pattern)
 	if err != nil {
 		return
 	}

@@ -4,15 +4,15 @@ import "strings"
 
 // newScanner is the scanner of a pattern: one by hand where the pattern is that of a known model, else a regular
 // expression, which is slower by a factor of about ten.
-func (t *tables) newScanner(p pattern) (scanner, error) {
+func newScanner(t *unicodeTables, p pattern) (scanner, error) {
 	switch {
 	case p.String != nil && *p.String != "":
 		return literal(*p.String), nil
 	case p.Regex != nil:
-		if s := t.known(*p.Regex); s != nil {
+		if s := newKnownScanner(t, *p.Regex); s != nil {
 			return s, nil
 		}
-		return t.compileRegex(*p.Regex)
+		return compileRegex(t, *p.Regex)
 	default:
 		return nil, unsupported("a pattern that is empty")
 	}
@@ -52,8 +52,8 @@ func patternO200K(contractions bool, number string) string {
 		`|` + prefixPart + upperPart + `+` + lowerPart + `*` + suffix + `|` + number + restSlashPart
 }
 
-// known is the scanner by hand of a pattern, or nil.
-func (t *tables) known(pattern string) scanner {
+// newKnownScanner is the scanner by hand of a pattern, or nil.
+func newKnownScanner(t *unicodeTables, pattern string) scanner {
 	const one, three = `\p{N}`, `\p{N}{1,3}`
 	// DeepSeek's file holds line breaks themselves where others hold escapes.
 	switch strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(pattern) {
@@ -104,7 +104,7 @@ func (l literal) next(s string, i int) (int, bool) {
 
 // class is a scanner of single characters of a set, as Digits and WhitespaceSplit use.
 type class struct {
-	*tables
+	*unicodeTables
 	set mask
 }
 

@@ -5,7 +5,7 @@ import "unicode/utf8"
 // matches walks a text from one added token to the next. Each call of next yields s[from:to], either a token or what is
 // before one. As in the library the search goes on behind the token itself, even where it swallowed the spaces after it.
 type matches struct {
-	t      *Tokenizer
+	tables *unicodeTables
 	finder *finder
 	s      string
 
@@ -41,7 +41,7 @@ func (m *matches) next() bool {
 			begin = max(m.spacesBefore(at), m.done)
 		}
 		if e.token.RStrip {
-			end = m.t.tables.run(m.s, end, space)
+			end = m.tables.run(m.s, end, space)
 		}
 		gap := m.done
 		m.done = end
@@ -66,12 +66,12 @@ func (m *matches) next() bool {
 func (m *matches) alone(at, end int) bool {
 	if at > 0 {
 		r, _ := utf8.DecodeLastRuneInString(m.s[:at])
-		if m.t.tables.maskOf(r)&word != 0 {
+		if m.tables.maskOf(r)&word != 0 {
 			return false
 		}
 	}
 	if end < len(m.s) {
-		if class, _ := m.t.tables.at(m.s, end); class&word != 0 {
+		if class, _ := m.tables.at(m.s, end); class&word != 0 {
 			return false
 		}
 	}
@@ -82,7 +82,7 @@ func (m *matches) alone(at, end int) bool {
 func (m *matches) spacesBefore(at int) int {
 	for at > 0 {
 		r, n := utf8.DecodeLastRuneInString(m.s[:at])
-		if m.t.tables.maskOf(r)&space == 0 {
+		if m.tables.maskOf(r)&space == 0 {
 			break
 		}
 		at -= n

@@ -34,20 +34,20 @@ func (w *scratch) release() {
 }
 
 // mergeAll appends to dst what w.syms become when pairs are merged in the order of their ranks, the leftmost first.
-func (m *model) mergeAll(dst []uint32, w *scratch) []uint32 {
+func (m *merges) mergeAll(dst []uint32, w *scratch) []uint32 {
 	if len(w.syms) > maxScan {
 		return m.mergeLong(dst, w)
 	}
 	syms, vals := w.syms, w.vals[:0]
 	for i := 1; i < len(syms); i++ {
-		vals = append(vals, m.merges.of(syms[i-1], syms[i]))
+		vals = append(vals, m.of(syms[i-1], syms[i]))
 	}
 	w.vals = vals
 	return m.mergeShort(dst, syms, vals)
 }
 
 // mergeShort merges in place by repeated search; vals[i] is the pair of syms[i] and syms[i+1].
-func (m *model) mergeShort(dst, syms []uint32, vals []pair) []uint32 {
+func (m *merges) mergeShort(dst, syms []uint32, vals []pair) []uint32 {
 	for {
 		best, at := noPair, -1
 		for i, v := range vals {
@@ -65,23 +65,23 @@ func (m *model) mergeShort(dst, syms []uint32, vals []pair) []uint32 {
 		copy(vals[at:], vals[at+1:])
 		vals = vals[:len(vals)-1]
 		if at > 0 {
-			vals[at-1] = m.merges.of(syms[at-1], syms[at])
+			vals[at-1] = m.of(syms[at-1], syms[at])
 		}
 		if at < len(vals) {
-			vals[at] = m.merges.of(syms[at], syms[at+1])
+			vals[at] = m.of(syms[at], syms[at+1])
 		}
 	}
 }
 
 // mergeLong merges w.syms with a linked list and a heap of rank << 32 | position, in n log n.
-func (m *model) mergeLong(dst []uint32, w *scratch) []uint32 {
+func (m *merges) mergeLong(dst []uint32, w *scratch) []uint32 {
 	n := len(w.syms)
 	w.links, w.vals, w.heap = w.links[:0], w.vals[:0], w.heap[:0]
 	for i := range n {
 		w.links = append(w.links, link{int32(i) - 1, int32(i) + 1})
 		v := noPair
 		if i+1 < n {
-			v = m.merges.of(w.syms[i], w.syms[i+1])
+			v = m.of(w.syms[i], w.syms[i+1])
 		}
 		w.vals = append(w.vals, v)
 		if v != noPair {
@@ -111,7 +111,7 @@ func (m *model) mergeLong(dst []uint32, w *scratch) []uint32 {
 }
 
 // mergeAt merges the symbol at with its right neighbour and enters the two pairs that this makes.
-func (m *model) mergeAt(w *scratch, at int32) {
+func (m *merges) mergeAt(w *scratch, at int32) {
 	right := w.links[at].next
 	w.syms[at] = uint32(w.vals[at])
 	w.vals[right] = noPair
@@ -128,8 +128,8 @@ func (m *model) mergeAt(w *scratch, at int32) {
 }
 
 // enter puts the pair of two neighbours into the heap.
-func (m *model) enter(w *scratch, left, right int32) {
-	v := m.merges.of(w.syms[left], w.syms[right])
+func (m *merges) enter(w *scratch, left, right int32) {
+	v := m.of(w.syms[left], w.syms[right])
 	w.vals[left] = v
 	if v == noPair {
 		return

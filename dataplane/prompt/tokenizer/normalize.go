@@ -13,7 +13,7 @@ type normalizer interface {
 }
 
 // newNormalizer builds the normalizers of a file, in the order in which they apply.
-func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
+func newNormalizer(t *unicodeTables, raw json.RawMessage) ([]normalizer, error) {
 	if absent(raw) {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		}
 		var all []normalizer
 		for _, part := range parts.Normalizers {
-			n, err := t.newNormalizer(part)
+			n, err := newNormalizer(t, part)
 			if err != nil {
 				return nil, err
 			}
@@ -63,7 +63,7 @@ func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		err := strict(raw, &prefix)
 		return []normalizer{prepend(prefix.Prepend)}, err
 	case "Replace":
-		r, err := t.newReplace(raw)
+		r, err := newReplace(t, raw)
 		return []normalizer{r}, err
 	default:
 		return nil, unsupported("the normalizer " + kind)
@@ -71,7 +71,7 @@ func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 }
 
 // nfc is canonical composition. Text that needs nothing, which is nearly all, is only looked at.
-type nfc struct{ *tables }
+type nfc struct{ *unicodeTables }
 
 func (n nfc) normalize(w *scratch, s string) string {
 	at := n.runNot(s, 0, unsettled)
@@ -101,7 +101,7 @@ func (n nfc) normalize(w *scratch, s string) string {
 
 // otherForm is NFD, NFKC or NFKD. ASCII is in all of them and joins nothing before it.
 type otherForm struct {
-	*tables
+	*unicodeTables
 	to form
 }
 
@@ -137,7 +137,7 @@ func asciiEnd(s string) int {
 }
 
 // lowercase maps each character by itself, so a final sigma is no exception.
-type lowercase struct{ *tables }
+type lowercase struct{ *unicodeTables }
 
 func (l lowercase) normalize(w *scratch, s string) string {
 	start := len(w.text)
@@ -153,7 +153,7 @@ func (l lowercase) normalize(w *scratch, s string) string {
 
 // trim takes white space off the ends: what char::is_whitespace of Rust is true for, which is the class space.
 type trim struct {
-	*tables
+	*unicodeTables
 	left, right bool
 }
 
@@ -188,7 +188,7 @@ type replaceAll struct {
 	content string
 }
 
-func (t *tables) newReplace(raw json.RawMessage) (replaceAll, error) {
+func newReplace(t *unicodeTables, raw json.RawMessage) (replaceAll, error) {
 	var part struct {
 		Type    string  `json:"type"`
 		Pattern pattern `json:"pattern"`
@@ -197,7 +197,7 @@ func (t *tables) newReplace(raw json.RawMessage) (replaceAll, error) {
 	if err := strict(raw, &part); err != nil {
 		return replaceAll{}, err
 	}
-	find, err := t.newScanner(part.Pattern)
+	find, err := newScanner(t, part.Pattern)
 	return replaceAll{find, part.Content}, err
 }
 

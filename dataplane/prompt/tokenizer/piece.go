@@ -58,7 +58,7 @@ func (m *model) merge(dst []uint32, w *scratch, s string) []uint32 {
 	default:
 		m.startBytes(w, s)
 	}
-	return m.mergeAll(dst, w)
+	return m.merges.mergeAll(dst, w)
 }
 
 // mergeBytes is merge for a short piece of a byte-level model with a token for each byte.
@@ -71,7 +71,7 @@ func (m *model) mergeBytes(dst []uint32, w *scratch, s string) []uint32 {
 		}
 	}
 	w.syms, w.vals = syms, vals
-	return m.mergeShort(dst, syms, vals)
+	return m.merges.mergeShort(dst, syms, vals)
 }
 
 // startBytes sets w.syms to what the bytes of s begin as.

@@ -64,12 +64,12 @@ type preTokenizer struct {
 }
 
 // newPreTokenizer builds the steps of a file.
-func (t *tables) newPreTokenizer(raw json.RawMessage) (preTokenizer, error) {
+func newPreTokenizer(t *unicodeTables, raw json.RawMessage) (preTokenizer, error) {
 	var p preTokenizer
 	if absent(raw) {
 		return p, nil
 	}
-	err := t.addSteps(&p, raw)
+	err := addSteps(t, &p, raw)
 	// A stepBytes at the end would only be undone.
 	if n := len(p.steps); n > 0 && p.steps[n-1].kind == stepBytes {
 		p.steps = p.steps[:n-1]
@@ -78,7 +78,7 @@ func (t *tables) newPreTokenizer(raw json.RawMessage) (preTokenizer, error) {
 	return p, err
 }
 
-func (t *tables) addSteps(p *preTokenizer, raw json.RawMessage) error {
+func addSteps(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	kind, err := typeOf(raw)
 	if err != nil {
 		return err
@@ -95,15 +95,15 @@ func (t *tables) addSteps(p *preTokenizer, raw json.RawMessage) error {
 			return err
 		}
 		for _, part := range parts.Pretokenizers {
-			if err := t.addSteps(p, part); err != nil {
+			if err := addSteps(t, p, part); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "ByteLevel":
-		return t.addByteLevel(p, raw)
+		return addByteLevel(t, p, raw)
 	case "Split":
-		return t.addSplit(p, raw)
+		return addSplit(t, p, raw)
 	case "Digits":
 		var digits struct {
 			Type       string `json:"type"`
@@ -131,14 +131,14 @@ func (t *tables) addSteps(p *preTokenizer, raw json.RawMessage) error {
 		}
 		return p.addSplit(class{t, punctuation}, part.Behavior, false)
 	case "Metaspace":
-		return t.addMetaspace(p, raw)
+		return addMetaspace(t, p, raw)
 	default:
 		return unsupported("the pre-tokenizer " + kind)
 	}
 }
 
 // addByteLevel adds up to three steps: the prefix, GPT-2's pattern, and the change of alphabet, which all steps after it see.
-func (t *tables) addByteLevel(p *preTokenizer, raw json.RawMessage) error {
+func addByteLevel(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	part := struct {
 		Type     string `json:"type"`
 		Prefix   bool   `json:"add_prefix_space"`
@@ -162,7 +162,7 @@ func (t *tables) addByteLevel(p *preTokenizer, raw json.RawMessage) error {
 	return nil
 }
 
-func (t *tables) addSplit(p *preTokenizer, raw json.RawMessage) error {
+func addSplit(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	var part struct {
 		Type     string  `json:"type"`
 		Pattern  pattern `json:"pattern"`
@@ -172,7 +172,7 @@ func (t *tables) addSplit(p *preTokenizer, raw json.RawMessage) error {
 	if err := strict(raw, &part); err != nil {
 		return err
 	}
-	find, err := t.newScanner(part.Pattern)
+	find, err := newScanner(t, part.Pattern)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (p *preTokenizer) addSplit(find scanner, name string, invert bool) error {
 }
 
 // addMetaspace adds one step or two. Old files say add_prefix_space where newer ones have prepend_scheme; both may be there.
-func (t *tables) addMetaspace(p *preTokenizer, raw json.RawMessage) error {
+func addMetaspace(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	part := struct {
 		Type        string  `json:"type"`
 		Replacement string  `json:"replacement"`

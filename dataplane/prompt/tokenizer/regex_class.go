@@ -190,7 +190,7 @@ func (p *parser) property(negative bool) (set, error) {
 		return nil, unsupported(`\p{ without }`)
 	}
 	p.i += len(name) + 1
-	s, ok := p.t.property(name)
+	s, ok := propertySet(p.t, name)
 	if !ok {
 		return nil, unsupported(`\p{` + name + "}")
 	}

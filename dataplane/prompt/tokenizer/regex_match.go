@@ -36,8 +36,8 @@ const (
 const maxProgram = 20000
 
 // compileRegex makes a pattern into a program that matches at least one character.
-func (t *tables) compileRegex(pattern string) (*regex, error) {
-	n, err := t.parseRegex(pattern)
+func compileRegex(t *unicodeTables, pattern string) (*regex, error) {
+	n, err := parseRegex(t, pattern)
 	if err != nil {
 		return nil, err
 	}

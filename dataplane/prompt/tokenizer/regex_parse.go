@@ -47,14 +47,14 @@ const maxRepeat = 1000
 
 // parser reads the part of Oniguruma's Ruby syntax that has one meaning here. Everything else is an error that names it.
 type parser struct {
-	t    *tables
+	t    *unicodeTables
 	src  string
 	i    int
 	fold bool // under (?i)
 }
 
 // parseRegex reads a pattern.
-func (t *tables) parseRegex(pattern string) (*node, error) {
+func parseRegex(t *unicodeTables, pattern string) (*node, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, unsupported("a pattern that is not UTF-8")
 	}

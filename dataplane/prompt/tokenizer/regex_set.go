@@ -66,8 +66,8 @@ func only(runes ...rune) set {
 	return normal(out)
 }
 
-// property is the set that \p{name} stands for: a general category, a union of them by its first letter, or a script.
-func (t *tables) property(name string) (set, bool) {
+// propertySet is the set that \p{name} stands for: a general category, a union of them by its first letter, or a script.
+func propertySet(t *unicodeTables, name string) (set, bool) {
 	unions := map[string][]string{
 		"L": {"Lu", "Lt", "Ll", "Lm", "Lo"},
 		"M": {"Mn", "Mc", "Me"},

@@ -10,7 +10,7 @@ type scanner interface {
 
 // spaces ends all patterns of the GPT family: `\s*[\r\n]+|\s+(?!\S)|\s+`, with lines, or the last two without. s[i] must
 // be a space.
-func (t *tables) spaces(s string, i int, lines bool) int {
+func (t *unicodeTables) spaces(s string, i int, lines bool) int {
 	var last, newline, n int // where the last character begins; where the last line break ends
 	end := i
 	for end < len(s) {
@@ -70,7 +70,7 @@ func contraction(s string, i int, fold bool) int {
 }
 
 // digits is the end of at most most characters of \p{N} from s[i].
-func (t *tables) digits(s string, i, most int) int {
+func (t *unicodeTables) digits(s string, i, most int) int {
 	for ; most > 0 && i < len(s); most-- {
 		m, n := t.at(s, i)
 		if m&number == 0 {
@@ -84,7 +84,7 @@ func (t *tables) digits(s string, i, most int) int {
 // gpt2 is the pattern within ByteLevel:
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-type gpt2 struct{ *tables }
+type gpt2 struct{ *unicodeTables }
 
 func (g gpt2) next(s string, i int) (int, bool) {
 	// Each of the three kinds may have one space before it; the last space before something else is left to spaces.
@@ -111,7 +111,7 @@ func (g gpt2) next(s string, i int) (int, bool) {
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?…+|\p{N}…| ?[^\s…\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 type cl100k struct {
-	*tables
+	*unicodeTables
 	letters mask // the … of words: \p{L}, or [\p{L}\p{M}]
 	most    int  // the … of numbers: {1,3} or one
 }
@@ -142,7 +142,7 @@ func (c cl100k) next(s string, i int) (int, bool) {
 }
 
 // rest is ` ?[^…]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, where m is the class of s[i] and not is the set of ….
-func (t *tables) rest(s string, i int, m, not mask, slash bool) int {
+func (t *unicodeTables) rest(s string, i int, m, not mask, slash bool) int {
 	j := i
 	if s[i] == ' ' && i+1 < len(s) {
 		j++
@@ -160,7 +160,7 @@ func (t *tables) rest(s string, i int, m, not mask, slash bool) int {
 //	|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*…
 //	|\p{N}…| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 type o200k struct {
-	*tables
+	*unicodeTables
 	contractions bool // the … of words: (?i:'s|'t|'re|'ve|'m|'ll|'d)? or nothing
 	most         int  // the … of numbers: {1,3} or one
 }

@@ -5,7 +5,7 @@ package tokenizer
 //
 //	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*
 //	|\s*[\r\n]+|\s+(?!\S)|\s+
-type deepSeek struct{ *tables }
+type deepSeek struct{ *unicodeTables }
 
 func (d deepSeek) next(s string, i int) (int, bool) {
 	end := d.match(s, i)
@@ -60,7 +60,7 @@ func asciiLetters(s string, i int) int {
 
 // numbers is `\p{N}{1,3}`, the first Split of DeepSeek V3, or `\p{N}`.
 type numbers struct {
-	*tables
+	*unicodeTables
 	most int
 }
 

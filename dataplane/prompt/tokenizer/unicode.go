@@ -36,8 +36,8 @@ var unicodeText string
 // alike and shared, leave about 60 KB.
 const pageSize = 256
 
-// tables are all facts about characters. They are read-only once built.
-type tables struct {
+// unicodeTables are all facts about characters. They are read-only once built.
+type unicodeTables struct {
 	ascii [128]mask
 	page  [0x110000 / pageSize]*[pageSize]mask
 	sets  map[string]set // by name, for regular expressions: Lu, Han, space, …
@@ -45,16 +45,16 @@ type tables struct {
 	forms forms
 }
 
-// charTables builds the tables at the first load of a tokenizer; it takes a few milliseconds.
-var charTables = sync.OnceValues(func() (*tables, error) { return parseTables(unicodeText) })
+// loadTables builds the tables at the first load of a tokenizer; it takes a few milliseconds.
+var loadTables = sync.OnceValues(func() (*unicodeTables, error) { return parseTables(unicodeText) })
 
 // maskOf is the class of a character.
-func (t *tables) maskOf(r rune) mask {
+func (t *unicodeTables) maskOf(r rune) mask {
 	return t.page[uint32(r)/pageSize][uint32(r)%pageSize]
 }
 
 // at is the class and the length in bytes of the character that begins at s[i]. The text must be valid UTF-8.
-func (t *tables) at(s string, i int) (mask, int) {
+func (t *unicodeTables) at(s string, i int) (mask, int) {
 	c := s[i]
 	if c < 0x80 {
 		return t.ascii[c], 1
@@ -63,7 +63,7 @@ func (t *tables) at(s string, i int) (mask, int) {
 }
 
 // wide is at for a character outside ASCII.
-func (t *tables) wide(s string, i int) (mask, int) {
+func (t *unicodeTables) wide(s string, i int) (mask, int) {
 	r, n := decode(s, i)
 	return t.maskOf(r), n
 }
@@ -84,7 +84,7 @@ func decode(s string, i int) (rune, int) {
 }
 
 // run is the end of the characters from s[i] that are in set.
-func (t *tables) run(s string, i int, set mask) int {
+func (t *unicodeTables) run(s string, i int, set mask) int {
 	for i < len(s) {
 		if c := s[i]; c < 0x80 {
 			if t.ascii[c]&set == 0 {
@@ -103,7 +103,7 @@ func (t *tables) run(s string, i int, set mask) int {
 }
 
 // runNot is the end of the characters from s[i] that are in no class of set.
-func (t *tables) runNot(s string, i int, set mask) int {
+func (t *unicodeTables) runNot(s string, i int, set mask) int {
 	for i < len(s) {
 		m, n := t.at(s, i)
 		if m&set != 0 {
@@ -115,20 +115,20 @@ func (t *tables) runNot(s string, i int, set mask) int {
 }
 
 // parseTables reads unicode.txt; its first lines say what it holds.
-func parseTables(text string) (*tables, error) {
-	t := &tables{sets: map[string]set{}, lower: map[rune]string{}, forms: newForms()}
+func parseTables(text string) (*unicodeTables, error) {
+	t := &unicodeTables{sets: map[string]set{}, lower: map[rune]string{}, forms: newForms()}
 	flat := make([]mask, 0x110000)
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] == "#" {
 			continue
 		}
-		if err := t.parseLine(flat, fields); err != nil {
+		if err := parseTableLine(t, flat, fields); err != nil {
 			return nil, fmt.Errorf("bpe: unicode.txt: %w", err)
 		}
 	}
 	t.forms.markUnsettled(flat)
-	t.fold(flat)
+	foldPages(t, flat)
 	return t, nil
 }
 
@@ -141,7 +141,7 @@ var classMasks = map[string]mask{
 	"space": space, "numeric": numeric, "word": word, "punctuation": punctuation,
 }
 
-func (t *tables) parseLine(flat []mask, fields []string) error {
+func parseTableLine(t *unicodeTables, flat []mask, fields []string) error {
 	switch key := fields[0]; key {
 	case "class":
 		name := fields[1]
@@ -231,8 +231,8 @@ func parseRune(s string) (rune, error) {
 	return rune(n), err
 }
 
-// fold shares equal pages of the flat table.
-func (t *tables) fold(flat []mask) {
+// foldPages shares equal pages of the flat table.
+func foldPages(t *unicodeTables, flat []mask) {
 	copy(t.ascii[:], flat)
 	seen := map[[pageSize]mask]*[pageSize]mask{}
 	for i := range t.page {

@@ -31,11 +31,11 @@ func (t *Tokenizer) Cut(text string) int {
 func (t *Tokenizer) CutAfter(text []byte, least int) int { return t.cutAfter(view(text), least) }
 
 func (t *Tokenizer) cutAfter(s string, least int) int {
-	m := matches{t: t, finder: t.added.raw, s: s}
+	m := matches{tables: t.tables, finder: t.added.raw, s: s}
 	for m.next() {
 		switch {
 		case m.token == nil && t.cutsNormal():
-			inner := matches{t: t, finder: t.added.normal, s: s[m.from:m.to]}
+			inner := matches{tables: t.tables, finder: t.added.normal, s: s[m.from:m.to]}
 			for inner.next() {
 				if end := m.from + inner.to; inner.token != nil && end >= least && t.safe[inner.token.ID] {
 					return end
@@ -48,54 +48,14 @@ func (t *Tokenizer) cutAfter(s string, least int) int {
 	return 0
 }
 
-// AppendRest is Append for a text that goes on behind a Cut.
-func (t *Tokenizer) AppendRest(dst []uint32, rest string) []uint32 {
-	return t.append(dst, rest, false)
-}
-
-// AppendRestBytes is [Tokenizer.AppendRest] for a text in bytes, which must not change meanwhile. They are not kept.
-func (t *Tokenizer) AppendRestBytes(dst []uint32, rest []byte) []uint32 {
-	return t.append(dst, view(rest), false)
-}
-
-// AppendSegment adds the tokens of a text in which added tokens are not looked for, so that <|im_end|> in a user's words
-// stays words. start says that it begins the whole text. Python does this with split_special_tokens=True for special
-// tokens; here no added token is found. Together with ID it builds a prompt from parts that each are computed once:
-// the tokens of a template's texts, its special tokens and its messages, as long as the engine builds the prompt so too.
-func (t *Tokenizer) AppendSegment(dst []uint32, text string, start bool) []uint32 {
-	text = valid(text)
-	w := t.scratch.Get().(*scratch)
-	w.text = w.text[:0]
-	dst = t.steps(dst, w, 0, t.normalize(w, text), start)
-	w.release()
-	t.scratch.Put(w)
-	return dst
-}
-
 // cutsNormal reports whether tokens that are found in normalized text are found in the text as it came.
-func (t *Tokenizer) cutsNormal() bool { return t.added.normal != nil && len(t.norm) == 0 }
-
-// safeEnds are the tokens behind which a text may be cut; see Cut.
-func (t *Tokenizer) safeEnds() map[uint32]bool {
-	words := false // whether some token looks at the character before it
-	for _, token := range t.added.byID {
-		words = words || token.SingleWord
-	}
-	safe := map[uint32]bool{}
-	for id, token := range t.added.byID {
-		last := matches{t: t, s: token.Content}
-		looks := token.SingleWord || token.RStrip || words && !last.alone(len(token.Content), len(token.Content))
-		safe[id] = !looks && (!token.Normalized || t.cutsNormal())
-	}
-	t.dropReached(safe)
-	return safe
-}
+func (e *encoder) cutsNormal() bool { return e.added.normal != nil && len(e.norm) == 0 }
 
 // dropReached takes out the tokens over whose end another token could be found. Within one search the leftmost is found, so
 // a token that begins inside another one comes too late; only one that contains it and goes on is found in its place.
 // But the search of raw tokens goes first and may take the end of a normalized one.
-func (t *Tokenizer) dropReached(safe map[uint32]bool) {
-	for _, outer := range t.added.byID {
+func (e *encoder) dropReached(safe map[uint32]bool) {
+	for _, outer := range e.added.byID {
 		s := outer.Content
 		drop := func(end int, inner *addedToken) {
 			if end < len(s) {
@@ -103,17 +63,17 @@ func (t *Tokenizer) dropReached(safe map[uint32]bool) {
 			}
 		}
 		for i := range len(s) {
-			if !outer.Normalized && t.added.raw != nil {
-				t.added.raw.each(s, i, drop)
+			if !outer.Normalized && e.added.raw != nil {
+				e.added.raw.each(s, i, drop)
 			}
-			if t.cutsNormal() {
-				t.added.normal.each(s, i, drop)
+			if e.cutsNormal() {
+				e.added.normal.each(s, i, drop)
 			}
 		}
-		if outer.Normalized || !t.cutsNormal() {
+		if outer.Normalized || !e.cutsNormal() {
 			continue
 		}
-		for _, e := range t.added.normal.entries {
+		for _, e := range e.added.normal.entries {
 			if overlaps(e.token.Content, s) {
 				safe[e.token.ID] = false
 			}
