@@ -57,8 +57,6 @@ type shard struct {
 	_       [cacheLine + 56]byte // so that two shards' locks never share a line
 }
 
-func (s *Source) shardOf(k key) *shard { return &s.shards[k.hi>>60&(shardCount-1)] }
-
 func (sh *shard) init(limit int64) {
 	sh.max = limit
 	sh.entries = make(map[key]*entry)

@@ -141,10 +141,10 @@ func (ms *Models) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case j := <-ms.jobs:
-			q := ms.cfg.Source.question()
+			q := ms.cfg.Source.client.question()
 			q.parts[0] = j.body
-			theirs, err := ms.cfg.Source.fetchIDs(ctx, j.target, q)
-			ms.cfg.Source.giveBack(q)
+			theirs, err := ms.cfg.Source.client.fetchIDs(ctx, j.target, q)
+			ms.cfg.Source.client.giveBack(q)
 			if err != nil {
 				continue // the next one will tell
 			}

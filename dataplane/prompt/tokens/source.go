@@ -1,17 +1,12 @@
 package tokens
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/radix"
@@ -69,19 +64,13 @@ type Prompt struct {
 
 // Source gets and remembers token ids.
 type Source struct {
-	fetch    Fetcher
-	index    *radix.Index
-	block    func() int
-	deadline time.Duration
-	seeds    [2]maphash.Seed
-	shards   [shardCount]shard
-	targets  targets
+	client client
+	index  *radix.Index
+	block  func() int
+	keys   keyHasher
+	shards [shardCount]shard
 
-	questions sync.Pool // *question
-	answers   sync.Pool // *answer
-	memories  pools
-
-	hits, misses, shared, failures atomic.Uint64
+	hits, misses, shared atomic.Uint64
 }
 
 // New returns a Source with an empty cache.
@@ -91,16 +80,15 @@ func New(cfg Config) (*Source, error) {
 	}
 	setDefaults(&cfg)
 	s := &Source{
-		fetch:    cfg.Fetch,
-		index:    cfg.Index,
-		block:    cfg.BlockSize,
-		deadline: cfg.Deadline,
-		seeds:    [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		client: client{fetch: cfg.Fetch, deadline: cfg.Deadline},
+		index:  cfg.Index,
+		block:  cfg.BlockSize,
+		keys:   keyHasher{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 	for i := range s.shards {
 		s.shards[i].init(cfg.MaxBytes / shardCount)
 	}
-	s.targets.init(cfg)
+	s.client.targets.init(cfg)
 	return s, nil
 }
 
@@ -138,7 +126,7 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 	if req.Multimodal || (req.Prompt == nil && req.Messages == nil) {
 		return Prompt{}, ErrNotText
 	}
-	k := s.keyOf(req)
+	k := s.keys.of(req)
 	sh := s.shardOf(k)
 	// Fast path: a known prompt.
 	p, f, first := sh.lookup(k)
@@ -146,7 +134,7 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 		s.hits.Add(1)
 		if p.Block != s.block() { // known since before the block size was
 			// The cache's use of the old memory stays: whoever has the old hashes may read on.
-			p = s.cut(p.IDs, nil)
+			p = s.withHashes(p.IDs, nil)
 			sh.renew(k, p)
 		}
 		return p, nil
@@ -155,24 +143,24 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 		return s.wait(done, f)
 	}
 	s.misses.Add(1)
-	return s.lead(sh, k, f, target, req)
+	return s.fetchShared(sh, k, f, target, req)
 }
 
-// lead fetches for all who wait on f. Even when the fetcher panics they are let go.
-func (s *Source) lead(sh *shard, k key, f *flight, target string, req *openai.Request) (p Prompt, err error) {
+// fetchShared fetches for all who wait on f. Even when the fetcher panics they are let go.
+func (s *Source) fetchShared(sh *shard, k key, f *flight, target string, req *openai.Request) (p Prompt, err error) {
 	err = ErrUnavailable
 	defer func() { sh.finish(k, f, p, err) }()
-	m, err := s.load(target, req)
+	m, err := s.client.load(target, req)
 	if err != nil {
 		return Prompt{}, err
 	}
-	p = s.cut(m.ids, m.hashes)
+	p = s.withHashes(m.ids, m.hashes)
 	p.memory, m.hashes = m, p.Hashes
 	return p, nil
 }
 
-// cut adds the hashes of their blocks to ids, in memory of room where that has enough.
-func (s *Source) cut(ids []uint32, room []radix.Hash) Prompt {
+// withHashes adds the hashes of their blocks to ids, in memory of room where that has enough.
+func (s *Source) withHashes(ids []uint32, room []radix.Hash) Prompt {
 	p := Prompt{IDs: ids, Block: s.block()}
 	if p.Block > 0 {
 		if n := len(ids) / p.Block; cap(room) < n {
@@ -194,131 +182,6 @@ func (s *Source) wait(done <-chan struct{}, f *flight) (Prompt, error) {
 	}
 }
 
-// load asks the worker.
-func (s *Source) load(target string, req *openai.Request) (*memory, error) {
-	if err := s.targets.check(target); err != nil {
-		return nil, err
-	}
-	q := s.question()
-	var at int
-	var prompt []byte
-	q.text, at, prompt = appendAround(q.text[:0], req)
-	q.parts = [3][]byte{q.text[:at], prompt, q.text[at:]}
-	m, err := s.fetchIDs(context.Background(), target, q)
-	s.giveBack(q)
-	s.targets.record(target, err)
-	if err != nil {
-		s.failures.Add(1)
-		return nil, fmt.Errorf("cannot tokenize on %s: %w", target, err)
-	}
-	return m, nil
-}
-
-// question is one to a worker. Of a prompt of 64 KB it and its answer are 150 KB, which would be most of what a request allocates; so the
-// prompt stays where it came, and memory is lent to an answer when it begins, of which there are few at a time.
-type question struct {
-	parts  [3][]byte
-	text   []byte // of the first part and the last
-	room   func(n int) []byte
-	answer *answer // nil: room was not called
-}
-
-type answer struct{ b []byte }
-
-// keptQuestion and keptAnswer bound what is kept.
-const (
-	keptQuestion = 64 << 10
-	keptAnswer   = 4 << 20
-)
-
-func (s *Source) question() *question {
-	if q, ok := s.questions.Get().(*question); ok {
-		return q
-	}
-	q := new(question)
-	q.room = func(n int) []byte {
-		var ok bool
-		if q.answer, ok = s.answers.Get().(*answer); !ok {
-			q.answer = new(answer)
-		}
-		q.answer.b = slices.Grow(q.answer.b[:0], n)
-		return q.answer.b
-	}
-	return q
-}
-
-// giveBack takes a question of which nobody needs the answer any more.
-func (s *Source) giveBack(q *question) {
-	if a := q.answer; a != nil && cap(a.b) <= keptAnswer {
-		s.answers.Put(a)
-	}
-	if q.answer, q.parts = nil, [3][]byte{}; cap(q.text) <= keptQuestion {
-		s.questions.Put(q)
-	}
-}
-
-// fetchIDs asks the worker once. The ids have memory of their own.
-func (s *Source) fetchIDs(ctx context.Context, target string, q *question) (*memory, error) {
-	status, answer, err := s.fetch.Fetch(ctx, time.Now().Add(s.deadline), target, "/v1/tokenize", q.parts[:], q.room)
-	return s.readAnswer(status, answer, err)
-}
-
-// errRefused is a worker's no to this prompt: the worker itself is well.
-var errRefused = fmt.Errorf("%w: refused", ErrUnavailable)
-
-var comma = []byte{','}
-
-// idsRoom is what AppendTokens wants to have left at the end of a list, and one id for the last, which has no comma.
-const idsRoom = 33
-
-func (s *Source) readAnswer(status int, answer []byte, err error) (*memory, error) {
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case status == fasthttp.StatusNotFound, status == fasthttp.StatusMethodNotAllowed, status == fasthttp.StatusNotImplemented:
-		return nil, ErrUnsupported
-	case status >= 500:
-		return nil, fmt.Errorf("%w: status %d", ErrUnavailable, status)
-	case status != fasthttp.StatusOK:
-		return nil, fmt.Errorf("%w: status %d", errRefused, status)
-	}
-	// A comma stands behind nearly each id, so this never grows and is kept as it is.
-	m := s.memories.get(bytes.Count(answer, comma) + idsRoom)
-	ids, err := openai.AppendTokens(m.ids, answer)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	m.ids = ids
-	return m, nil
-}
-
-// appendAround appends what stands around the prompt in the body for /v1/tokenize, and returns it with the prompt and its place. Raw JSON stays as
-// it is: what the client sent is what the worker's template sees in both places.
-func appendAround(dst []byte, req *openai.Request) (around []byte, at int, prompt []byte) {
-	dst = append(dst, '{')
-	if req.RawModel != nil {
-		dst = append(appendName(dst, "model"), req.RawModel...)
-		dst = append(dst, ',')
-	}
-	if req.Messages == nil {
-		dst = appendName(dst, "prompt")
-		return append(dst, '}'), len(dst), req.Prompt
-	}
-	dst = appendName(dst, "messages")
-	at = len(dst)
-	for _, f := range req.PromptFields() {
-		dst = append(dst, ',')
-		dst = append(appendName(dst, f.Name), f.Raw...)
-	}
-	return append(dst, '}'), at, req.Messages
-}
-
-func appendName(dst []byte, name string) []byte {
-	dst = append(dst, '"')
-	dst = append(dst, name...)
-	return append(dst, `":`...)
-}
-
 // Stats are counters since New, and the cache's size now.
 type Stats struct {
 	// Hits were in the cache, Misses were not, Shared waited for another caller's fetch.
@@ -333,10 +196,20 @@ type Stats struct {
 // Stats returns the counters.
 func (s *Source) Stats() Stats {
 	st := Stats{
-		Hits: s.hits.Load(), Misses: s.misses.Load(), Shared: s.shared.Load(), Failures: s.failures.Load(),
+		Hits: s.hits.Load(), Misses: s.misses.Load(), Shared: s.shared.Load(), Failures: s.client.failures.Load(),
 	}
 	for i := range s.shards {
 		s.shards[i].addStats(&st)
 	}
 	return st
+}
+
+func (s *Source) shardOf(k key) *shard { return &s.shards[k.hi>>60&(shardCount-1)] }
+
+// Forget drops what is held against a worker: call it when a worker leaves or restarts, or the
+// memory of workers gone would stay.
+func (s *Source) Forget(target string) {
+	s.client.targets.mu.Lock()
+	defer s.client.targets.mu.Unlock()
+	delete(s.client.targets.state, target)
 }

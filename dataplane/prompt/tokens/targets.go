@@ -57,11 +57,3 @@ func (t *targets) record(target string, err error) {
 		t.state[target] = st
 	}
 }
-
-// Forget drops what is held against a worker: call it when a worker leaves or restarts, or the
-// memory of workers gone would stay.
-func (s *Source) Forget(target string) {
-	s.targets.mu.Lock()
-	defer s.targets.mu.Unlock()
-	delete(s.targets.state, target)
-}
