@@ -50,7 +50,7 @@ func (e *exchange) tokenize() bool {
 	}
 	m := e.s.Models.Find(name)
 	fresh, made := e.makeIDs(m)
-	if made && m.Proved(&e.req) {
+	if made && m.Verified(&e.req) {
 		e.own.model = m
 		e.prompt.Tokens, e.prompt.Exact = e.own.ids, true
 		if !fresh {

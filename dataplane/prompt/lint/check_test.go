@@ -169,7 +169,7 @@ func TestParse(t *testing.T) {
 		{"batch file", `{"custom_id":"x","body":{"text":"a"}}`, lint.Prompt{Parts: []lint.Part{{"prompt", "a"}}}},
 		{
 			"chat", `{"messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"u"}]}],"tools":[1]}`,
-			lint.Prompt{Parts: []lint.Part{{"system", "s"}, {"tools", "[1]"}, {"user", "u"}}, Lead: 2},
+			lint.Prompt{Parts: []lint.Part{{"system", "s"}, {"tools", "[1]"}, {"user", "u"}}, TemplateParts: 2},
 		},
 	}
 	for _, tt := range tests {

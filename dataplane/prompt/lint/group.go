@@ -10,10 +10,10 @@ const (
 	// rareShare is which share of the prompts with a prompt's most frequent run must have another one, for that to belong to the
 	// template: history and names come in fewer.
 	rareShare = 0.1
-	// alike is which share of two prompts' template runs makes them a group.
-	alike = 0.5
-	// leadUnits bounds what of a prompt tells its template.
-	leadUnits = 4096
+	// groupShare is which share of two prompts' template runs makes them a group.
+	groupShare = 0.5
+	// maxTemplateUnits bounds what of a prompt tells its template.
+	maxTemplateUnits = 4096
 )
 
 // runs returns the distinct runs of the first n units, sorted.
@@ -44,16 +44,16 @@ func group(prompts []*units) [][]*units {
 	templates := make([][]uint64, len(prompts))
 	frequency := make(map[uint64]int)
 	for i, u := range prompts {
-		n := u.lead
+		n := u.templateUnits
 		if n < stableUnits {
 			n = len(u.hash)
 		}
-		templates[i] = u.runs(min(n, leadUnits))
+		templates[i] = u.runs(min(n, maxTemplateUnits))
 		for _, r := range templates[i] {
 			frequency[r]++
 		}
 	}
-	c := clusters{with: make(map[uint64][]int)}
+	c := clusters{byRun: make(map[uint64][]int)}
 	for i, u := range prompts {
 		c.add(u, frequent(templates[i], frequency))
 	}
@@ -74,7 +74,7 @@ func frequent(runs []uint64, frequency map[uint64]int) []uint64 {
 type clusters struct {
 	groups [][]*units
 	sizes  []int            // runs of each group's first prompt
-	with   map[uint64][]int // the groups that have a run
+	byRun  map[uint64][]int // the groups that have a run
 	common []int            // scratch
 }
 
@@ -84,7 +84,7 @@ func (c *clusters) add(u *units, runs []uint64) {
 	clear(c.common)
 	best, share := -1, 0.0
 	for _, r := range runs {
-		for _, g := range c.with[r] {
+		for _, g := range c.byRun[r] {
 			c.common[g]++
 		}
 	}
@@ -94,12 +94,12 @@ func (c *clusters) add(u *units, runs []uint64) {
 			best, share = g, s
 		}
 	}
-	if share >= alike {
+	if share >= groupShare {
 		c.groups[best] = append(c.groups[best], u)
 		return
 	}
 	for _, r := range runs {
-		c.with[r] = append(c.with[r], len(c.groups))
+		c.byRun[r] = append(c.byRun[r], len(c.groups))
 	}
 	c.groups, c.sizes = append(c.groups, []*units{u}), append(c.sizes, len(runs))
 }

@@ -11,10 +11,10 @@ const stableShare = 0.9
 // measured is one prompt of a group.
 type measured struct {
 	*units
-	shared  int    // leading units that another prompt of the group has too
-	stable  []bool // of each unit
-	lost    float64
-	longest int // the unit behind the last stable one behind shared; 0: none
+	shared     int    // leading units that another prompt of the group has too
+	stable     []bool // of each unit
+	lost       float64
+	lastStable int // the unit behind the last stable one behind shared; 0: none
 }
 
 // measure says of each prompt of a group what it shares and what it could.
@@ -23,7 +23,7 @@ func measure(group []*units) []measured {
 	stable := stableRuns(group)
 	for i, shared := range commonBeginnings(group) {
 		out[i] = measured{units: group[i], shared: shared}
-		out[i].mark(stable)
+		out[i].markStable(stable)
 	}
 	return out
 }
@@ -69,8 +69,8 @@ func common(a, b []uint64) (n int) {
 	return n
 }
 
-// mark finds the stable units and counts those behind the shared beginning.
-func (m *measured) mark(stable map[uint64]bool) {
+// markStable finds the stable units and counts those behind the shared beginning.
+func (m *measured) markStable(stable map[uint64]bool) {
 	m.stable = make([]bool, len(m.hash))
 	for i := 0; i+runUnits <= len(m.hash); i++ {
 		if stable[m.run(i)] {
@@ -91,7 +91,7 @@ func (m *measured) mark(stable map[uint64]bool) {
 	for i := m.shared; i < len(m.stable); i++ {
 		if m.stable[i] {
 			m.lost += m.weight(i+1) - m.weight(i)
-			m.longest = i + 1
+			m.lastStable = i + 1
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (m *measured) change() (from, to int) {
 
 // changes counts the changing parts that stand before stable ones.
 func (m *measured) changes() (n int) {
-	for i := m.shared; i < m.longest; i = m.runEnd(i) {
+	for i := m.shared; i < m.lastStable; i = m.runEnd(i) {
 		if !m.stable[i] {
 			n++
 		}

@@ -65,7 +65,7 @@ func fuzzGroup(script []byte) []*units {
 	var ids []uint64
 	end := func() {
 		if len(group) < 10 {
-			group = append(group, cut(&Prompt{IDs: ids, IDsTokens: 2}))
+			group = append(group, newUnits(&Prompt{IDs: ids, IDsTokens: 2}))
 		}
 		ids = nil
 	}
@@ -124,7 +124,7 @@ func FuzzParse(f *testing.F) {
 			require.ErrorIs(t, err, ErrBody)
 			return
 		}
-		u := cut(p)
+		u := newUnits(p)
 		require.Len(t, u.ends, len(u.hash))
 		if len(p.IDs) == 0 && len(u.hash) < maxUnits {
 			var whole strings.Builder

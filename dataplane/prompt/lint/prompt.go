@@ -16,9 +16,9 @@ var ErrBody = errors.New("lint: no prompt")
 
 // Prompt is one request's prompt, as parts of text or as numbers.
 type Prompt struct {
-	Model string
-	Parts []Part // in the order in which engines see them
-	Lead  int    // of Parts, those that the template makes: system message and tools; 0: not known
+	Model         string
+	Parts         []Part // in the order in which engines see them
+	TemplateParts int    // of Parts, those that the template makes: system message and tools; 0: not known
 
 	IDs       []uint64 // instead of Parts: token ids, or ids of blocks
 	IDsTokens int      // tokens that one of IDs stands for
@@ -95,20 +95,20 @@ func (p *Prompt) text(v *fastjson.Value) {
 // chat takes the messages and tools of a chat.
 func (p *Prompt) chat(v *fastjson.Value) {
 	messages := v.GetArray("messages")
-	for len(messages) > 0 && leads(messages[0]) {
+	for len(messages) > 0 && isSystem(messages[0]) {
 		p.message(messages[0])
 		messages = messages[1:]
 	}
 	if tools := v.GetArray("tools"); len(tools) > 0 {
 		p.add("tools", string(v.Get("tools").MarshalTo(nil)))
 	}
-	p.Lead = len(p.Parts)
+	p.TemplateParts = len(p.Parts)
 	for _, m := range messages {
 		p.message(m)
 	}
 }
 
-func leads(m *fastjson.Value) bool {
+func isSystem(m *fastjson.Value) bool {
 	role := string(m.GetStringBytes("role"))
 	return role == "system" || role == "developer"
 }
@@ -136,9 +136,9 @@ func (p *Prompt) add(name, text string) { p.Parts = append(p.Parts, Part{Name: n
 // units is a prompt cut into what is compared.
 type units struct {
 	*Prompt
-	hash []uint64
-	ends []int // of each unit: bytes of text, or ids, up to and with it
-	lead int   // units of the leading parts; 0: not known
+	hash          []uint64
+	ends          []int // of each unit: bytes of text, or ids, up to and with it
+	templateUnits int   // units of the leading parts; 0: not known
 }
 
 // seed is one for the process: hashes of two prompts are compared.
@@ -154,7 +154,7 @@ const (
 )
 
 // cut makes the units of a prompt.
-func cut(p *Prompt) *units {
+func newUnits(p *Prompt) *units {
 	u := &units{Prompt: p}
 	for i, id := range p.IDs[:min(len(p.IDs), maxUnits)] {
 		u.add(id*0x9e3779b97f4a7c15+1, i+1)
@@ -168,8 +168,8 @@ func cut(p *Prompt) *units {
 			u.add(maphash.String(seed, rest[:n]), at)
 			rest = rest[n:]
 		}
-		if i+1 == p.Lead {
-			u.lead = len(u.hash)
+		if i+1 == p.TemplateParts {
+			u.templateUnits = len(u.hash)
 		}
 	}
 	return u
@@ -211,8 +211,8 @@ func (u *units) weight(n int) float64 {
 	return float64(u.ends[n-1]) / bytesToken
 }
 
-// place names where the n-th unit begins: the part, and how many bytes into it; of ids, how many before it.
-func (u *units) place(n int) (part string, offset int) {
+// location names where the n-th unit begins: the part, and how many bytes into it; of ids, how many before it.
+func (u *units) location(n int) (part string, offset int) {
 	at := 0
 	if n > 0 {
 		at = u.ends[n-1]

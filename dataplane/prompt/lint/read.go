@@ -11,7 +11,7 @@ import (
 // Reading is what came of a file.
 type Reading struct {
 	Prompts []*Prompt
-	Lines   int // with a prompt, those that were not kept too
+	Lines   int // byRun a prompt, those that were not kept too
 	Skipped int // without one
 }
 

@@ -53,7 +53,7 @@ func Check(prompts []*Prompt) *Report {
 	r := &Report{Prompts: len(prompts), Finding: []Finding{}}
 	all := make([]*units, len(prompts))
 	for i, p := range prompts {
-		all[i] = cut(p)
+		all[i] = newUnits(p)
 		r.Tokens += all[i].weight(len(all[i].hash))
 	}
 	shared, lost := 0.0, 0.0
@@ -100,7 +100,7 @@ func find(members []measured) (f Finding, ok bool) {
 		StableAfter: worst.lost, Changes: worst.changes(),
 	}
 	from, to := worst.change()
-	f.Part, f.Offset = worst.place(from)
+	f.Part, f.Offset = worst.location(from)
 	f.Before = worst.weight(from)
 	f.Values = values(members, worst)
 	f.Kind = kindOf(worst.excerpt(from, to))

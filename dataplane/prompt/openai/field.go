@@ -57,7 +57,7 @@ const (
 	fieldParallelToolCalls
 	fieldCount
 
-	lastShapeField = fieldCount - 1
+	lastTemplateField = fieldCount - 1
 )
 
 // fieldOf returns the field of a key, fieldNone for the many that routing does not read. The compiler

@@ -8,12 +8,12 @@ import (
 )
 
 // scanKnownIDs reads a list of ids from its first element as far as the memory does not know it; 0 when it is none.
-func (in *Input) scanKnownIDs(b []byte, l *list, i int) (end int) {
+func (in *Input) scanKnownIDs(b []byte, l *promptValue, i int) (end int) {
 	known := 0
 	if in.Memory != nil {
 		in.InputIDs, known = in.Memory.Recall(in.InputIDs, b[i:])
 	}
-	in.reserve((len(b) - i - known) / bytesPerID)
+	in.reserveLong((len(b) - i - known) / bytesPerID)
 	if in.InputIDs, end = l.scanIDs(in.InputIDs, b, skipSpace(b, i+known)); end == 0 {
 		return 0
 	}
@@ -26,7 +26,7 @@ func (in *Input) scanKnownIDs(b []byte, l *list, i int) (end int) {
 
 // scanIDs appends the token ids of a list from its first element and returns the index after its
 // bracket, 0 when it is not a list of ids.
-func (l *list) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end int) {
+func (l *promptValue) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end int) {
 	for {
 		// Fast path: what programs write.
 		dst, i = scanGroups(dst, b, i)
@@ -105,7 +105,7 @@ func scanGroup(out *[groupIDs]uint32, b *[margin + group + margin]byte) (n, next
 		d = d * (10<<8 + 1) >> 8 & 0x00ff00ff00ff00ff
 		d = d * (100<<16 + 1) >> 16 & 0x0000ffff0000ffff
 		v := uint32(d * (10000<<32 + 1) >> 32)
-		if odd != 0 || v < least[digits&7] {
+		if odd != 0 || v < smallestOfDigits[digits&7] {
 			break
 		}
 		out[n%groupIDs] = v
@@ -122,8 +122,8 @@ var lastBytes = [8]uint64{
 	0, 0xff << 56, 0xffff << 48, 0xffffff << 40, 0xffffffff << 32, 0xffffffffff << 24, 0xffffffffffff << 16, 0xffffffffffffff << 8,
 }
 
-// least has the least number of so many digits: one below it has a leading zero.
-var least = [8]uint32{0, 0, 10, 100, 1_000, 10_000, 100_000, 1_000_000}
+// smallestOfDigits has the least number of so many digits: one below it has a leading zero.
+var smallestOfDigits = [8]uint32{0, 0, 10, 100, 1_000, 10_000, 100_000, 1_000_000}
 
 // commas has a bit set for each comma in b, the first byte's being the lowest.
 func commas(b *[group]byte) uint64 {

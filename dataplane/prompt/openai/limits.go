@@ -47,7 +47,7 @@ func checkRequest(r *Request, vocab int) *Error {
 	if err := checkCount(r, fieldTopLogprobs, "top_logprobs", vocab); err != nil {
 		return err
 	}
-	if err := checkDrawing(drawing{topK: r.raw(fieldTopK)}, vocab); err != nil {
+	if err := checkSamplingParams(samplingParams{topK: r.raw(fieldTopK)}, vocab); err != nil {
 		return err
 	}
 	return checkOther(r, vocab)
@@ -114,18 +114,18 @@ func checkSampling(r *Request, raw []byte, vocab int) *Error {
 		}
 		i, more, _ = nextMember(raw, i, '}')
 	}
-	return checkDrawing(drawing{topK, stops, least, n}, vocab)
+	return checkSamplingParams(samplingParams{topK, stops, least, n}, vocab)
 }
 
 // checkOpenAI checks what the OpenAI routes have at the top level.
 func checkOpenAI(r *Request, vocab int) *Error {
-	return checkDrawing(drawing{r.raw(fieldTopK), r.raw(fieldStopTokenIDs), r.raw(fieldMinTokens), r.raw(fieldN)}, vocab)
+	return checkSamplingParams(samplingParams{r.raw(fieldTopK), r.raw(fieldStopTokenIDs), r.raw(fieldMinTokens), r.raw(fieldN)}, vocab)
 }
 
-// drawing is how tokens are drawn, as raw JSON.
-type drawing struct{ topK, stops, least, n []byte }
+// samplingParams is how tokens are drawn, as raw JSON.
+type samplingParams struct{ topK, stops, least, n []byte }
 
-func checkDrawing(d drawing, vocab int) *Error {
+func checkSamplingParams(d samplingParams, vocab int) *Error {
 	if v, ok := number(d.topK); ok && v > math.MaxInt32 {
 		return BadRequest("top_k", "top_k must be below 2³¹, not "+string(d.topK)+". -1 is the whole vocabulary.")
 	}

@@ -207,7 +207,7 @@ func (r *Request) readChat() *Error {
 }
 
 // usePrompt takes a prompt of one of the allowed kinds into the request.
-func (r *Request) usePrompt(l *list, param string, allowed ...kind) *Error {
+func (r *Request) usePrompt(l *promptValue, param string, allowed ...promptKind) *Error {
 	if l.kind == kindAbsent {
 		return nil
 	}

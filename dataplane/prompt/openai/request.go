@@ -36,11 +36,11 @@ type Request struct {
 	Routing
 
 	document
-	prompt list    // of "prompt" or "text"
-	ids    list    // of "input_ids"
-	chat   chat    // of "messages"
-	text   []byte  // unescaped text
-	shape  []Field // reused by PromptFields
+	prompt         promptValue // of "prompt" or "text"
+	ids            promptValue // of "input_ids"
+	chat           messages    // of "messages"
+	text           []byte      // unescaped text
+	templateFields []Field     // reused by PromptFields
 }
 
 // Field is one member of a JSON object: its name and the raw JSON of its value.
@@ -50,38 +50,38 @@ type Field struct {
 }
 
 const (
-	// maxKept is the longest model name that is kept from one body to the next.
-	maxKept = 128
-	// keptIDs and keptText bound the memory that is: 1 MiB each, a prompt of 262,144 ids. What one longer prompt took would stay with each
+	// maxModelName is the longest model name that is kept from one body to the next.
+	maxModelName = 128
+	// maxPooledIDs and keptText bound the memory that is: 1 MiB each, a prompt of 262,144 ids. What one longer prompt took would stay with each
 	// request that a server pools.
-	keptIDs  = 256 << 10
-	keptText = 1 << 20
+	maxPooledIDs  = 256 << 10
+	maxPooledText = 1 << 20
 )
 
 // Reset forgets the last body, so that a pooled Request does not keep it alive.
 func (r *Request) Reset() {
 	model := r.model
-	if n := len(r.Model); n > 0 && n <= maxKept {
+	if n := len(r.Model); n > 0 && n <= maxModelName {
 		model = r.Model
 	}
-	r.giveBack()
+	r.releaseLong()
 	*r = Request{
-		Input:    Input{InputIDs: emptied(r.InputIDs, keptIDs), Memory: r.Memory},
-		document: document{key: emptied(r.key, keptText), model: model},
-		text:     emptied(r.text, keptText),
-		shape:    clearFields(r.shape),
+		Input:          Input{InputIDs: reusable(r.InputIDs, maxPooledIDs), Memory: r.Memory},
+		document:       document{key: reusable(r.key, maxPooledText), model: model},
+		text:           reusable(r.text, maxPooledText),
+		templateFields: clearedFields(r.templateFields),
 	}
 }
 
-// emptied returns the memory of s, where it is of at most limit elements.
-func emptied[T any](s []T, limit int) []T {
+// reusable returns the memory of s, where it is of at most limit elements.
+func reusable[T any](s []T, limit int) []T {
 	if cap(s) > limit {
 		return nil
 	}
 	return s[:0]
 }
 
-func clearFields(f []Field) []Field {
+func clearedFields(f []Field) []Field {
 	clear(f[:cap(f)])
 	return f[:0]
 }
@@ -90,13 +90,13 @@ func clearFields(f []Field) []Field {
 // template may read. They decide the prompt's ids together with the messages. The order is fixed;
 // the result is valid until the next call or Parse.
 func (r *Request) PromptFields() []Field {
-	r.shape = r.shape[:0]
-	for f := fieldTools; f <= lastShapeField; f++ {
+	r.templateFields = r.templateFields[:0]
+	for f := fieldTools; f <= lastTemplateField; f++ {
 		if raw := r.raw(f); raw != nil {
-			r.shape = append(r.shape, Field{Name: f.name(), Raw: raw})
+			r.templateFields = append(r.templateFields, Field{Name: f.name(), Raw: raw})
 		}
 	}
-	return r.shape
+	return r.templateFields
 }
 
 // HasBody reports whether a body was parsed.

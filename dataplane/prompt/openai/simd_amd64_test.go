@@ -61,12 +61,12 @@ func FuzzIDsAgainstGo(f *testing.F) {
 	f.Fuzz(func(t *testing.T, at uint16, put string) {
 		i := int(at) % len(long)
 		b := []byte("[" + long[:i] + put + long[i:] + "7]   ")
-		var want list
+		var want promptValue
 		var wantIDs []uint32
 		var wantEnd int
 		withoutSIMD(func() { wantIDs, wantEnd = want.scanIDs([]uint32{5}, b, 1) })
 		check := func() {
-			var got list
+			var got promptValue
 			if ids, end := got.scanIDs([]uint32{5}, b, 1); end != wantEnd || got != want || !slices.Equal(ids, wantIDs) {
 				t.Fatalf("scanIDs(%q) = %d ids to %d, %+v, want %d to %d, %+v", b, len(ids), end, got, len(wantIDs), wantEnd, want)
 			}

@@ -49,7 +49,7 @@ func appendList(dst []uint32, b []byte, i int) ([]uint32, int, *Error) {
 	if i < len(b) && b[i] == ']' {
 		return dst, i + 1, nil
 	}
-	var l list
+	var l promptValue
 	ids, end := l.scanIDs(dst, b, i)
 	if end == 0 {
 		return dst, i, errAt("tokens", l.why, l.at)

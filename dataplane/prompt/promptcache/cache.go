@@ -21,13 +21,13 @@ type Config struct {
 
 // Cache is what is remembered of all prompts.
 type Cache struct {
-	index     *radix.Index
-	blockSize func() int
-	seed      maphash.Seed
-	serial    atomic.Uint64
-	start     piece // before the first piece of all lists; holds nothing
-	shards    [shardCount]shard
-	seen      *seen
+	index        *radix.Index
+	blockSize    func() int
+	seed         maphash.Seed
+	serial       atomic.Uint64
+	start        piece // before the first piece of all lists; holds nothing
+	shards       [shardCount]shard
+	fingerprints *fingerprints
 
 	known, fresh, recalled, parsed atomic.Uint64
 }
@@ -40,7 +40,7 @@ func New(cfg Config) (*Cache, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = 64 << 20
 	}
-	c := &Cache{index: cfg.Index, blockSize: cfg.BlockSize, seed: maphash.MakeSeed(), seen: &seen{}}
+	c := &Cache{index: cfg.Index, blockSize: cfg.BlockSize, seed: maphash.MakeSeed(), fingerprints: &fingerprints{}}
 	for i := range c.shards {
 		c.shards[i].max = cfg.MaxBytes / shardCount
 		c.shards[i].pieces = make(map[key]*piece)

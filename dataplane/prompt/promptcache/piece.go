@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// window is how many bytes of a list a piece covers at most. A piece costs a look-up and a comparison, some 0.1 µs, and what lies
+	// maxPieceBytes is how many bytes of a list a piece covers at most. A piece costs a look-up and a comparison, some 0.1 µs, and what lies
 	// behind the last piece is parsed again: 4 KiB are some 700 ids, which take 3 µs.
-	window = 4096
-	// minPiece refuses lists that are mostly white space: a piece's memory would hold little.
-	minPiece = window / 2
+	maxPieceBytes = 4096
+	// minPieceBytes refuses lists that are mostly white space: a piece's memory would hold little.
+	minPieceBytes = maxPieceBytes / 2
 )
 
 // cut returns the length of the piece with which rest begins, a list of ids from an element on; 0 where rest is too short for one.
-func cut(rest []byte) (end int) {
-	if len(rest) < window {
+func pieceEnd(rest []byte) (end int) {
+	if len(rest) < maxPieceBytes {
 		return 0
 	}
-	if end = bytes.LastIndexByte(rest[:window], ',') + 1; end < minPiece {
+	if end = bytes.LastIndexByte(rest[:maxPieceBytes], ',') + 1; end < minPieceBytes {
 		return 0
 	}
 	return end
 }
 
-// alone is added to pins by who overwrites a piece, and makes them negative whoever else tries.
-const alone = -1 << 30
+// exclusive is added to pins by who overwrites a piece, and makes them negative whoever else tries.
+const exclusive = -1 << 30
 
 // noPiece is no piece's serial.
 const noPiece = ^uint64(0)
@@ -71,9 +71,9 @@ func (p *piece) pin() bool {
 func (p *piece) unpin() { p.pins.Add(-1) }
 
 // lock keeps readers out until unlock; false when there are some.
-func (p *piece) lock() bool { return p.pins.CompareAndSwap(0, alone) }
+func (p *piece) lock() bool { return p.pins.CompareAndSwap(0, exclusive) }
 
-func (p *piece) unlock() { p.pins.Add(-alone) }
+func (p *piece) unlock() { p.pins.Add(-exclusive) }
 
 // continues reports whether rest, behind the piece parent, begins with p. p is pinned.
 func (p *piece) continues(parent uint64, rest []byte, block int) bool {
@@ -100,8 +100,8 @@ const (
 
 func roundUp(n, step int) int { return (n + step - 1) / step * step }
 
-// cost is the bytes of slices that c fits into.
-func (c *content) cost() int64 {
+// memory is the bytes of slices that c fits into.
+func (c *content) memory() int64 {
 	return int64(roundUp(len(c.raw), rawStep)) + 4*int64(roundUp(len(c.ids), idsStep)) + 8*int64(roundUp(len(c.hashes), hashesStep))
 }
 
@@ -123,5 +123,5 @@ func (p *piece) fill(c *content) {
 	p.hashes = append(p.hashes[:0], c.hashes...)
 }
 
-// forget empties p, which is the caller's alone.
-func (p *piece) forget() { p.content = content{serial: noPiece, key: key{parent: noPiece}} }
+// empty empties p, which is the caller's alone.
+func (p *piece) empty() { p.content = content{serial: noPiece, key: key{parent: noPiece}} }

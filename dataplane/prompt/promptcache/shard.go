@@ -45,10 +45,10 @@ func (s *shard) add(c *content) *piece {
 func (s *shard) take(c *content) *piece {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	need := c.cost()
+	need := c.memory()
 	if s.bytes+fixedBytes+need <= s.max {
 		p := &piece{cost: need}
-		p.pins.Store(alone)
+		p.pins.Store(exclusive)
 		s.ring = append(s.ring, p)
 		s.bytes += fixedBytes + need
 		return p
@@ -60,7 +60,7 @@ func (s *shard) take(c *content) *piece {
 		}
 		s.bytes -= p.cost
 		p.cost = 0
-		p.forget()
+		p.empty()
 		if s.bytes+need <= s.max {
 			p.cost = need
 			s.bytes += need

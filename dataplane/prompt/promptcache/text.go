@@ -23,34 +23,34 @@ type Encoder interface {
 // returns the hashes of the blocks that end in remembered pieces; they count from where ids was empty, so it should be.
 func (c *Cursor) Encode(r *Root, ids []uint32, text []byte, enc Encoder) []uint32 {
 	c.block, c.chain = c.cache.blockSize(), c.chain[:0]
-	c.at, c.miss = place{piece: &r.start, serial: r.serial}, key{}
+	c.end, c.missing = position{piece: &r.start, serial: r.serial}, key{}
 	base, known := len(ids), 0
 	for {
-		rest := text[c.at.bytes:]
+		rest := text[c.end.bytes:]
 		n := enc.Cut(rest)
 		if n == 0 {
 			c.countText(known, len(text))
 			return enc.Append(ids, rest)
 		}
-		if c.follow(rest[:n], &ids) {
-			known = c.at.bytes
+		if c.takeKnown(rest[:n], &ids) {
+			known = c.end.bytes
 			continue
 		}
 		ids = enc.Append(ids, rest[:n])
 		if !c.remember(rest[:n], ids[base:]) {
 			// Fast path is lost, not the text: no room, or another request brings the same piece just now.
 			c.countText(known, len(text))
-			return c.finish(ids, rest[n:], enc)
+			return c.encodeRest(ids, rest[n:], enc)
 		}
 	}
 }
 
-// follow moves behind the remembered piece that is exactly raw.
-func (c *Cursor) follow(raw []byte, ids *[]uint32) bool {
-	if p := c.at.piece.next.Load(); p != nil && c.takeWhole(p, raw, ids) {
+// takeKnown moves behind the remembered piece that is exactly raw.
+func (c *Cursor) takeKnown(raw []byte, ids *[]uint32) bool {
+	if p := c.end.piece.next.Load(); p != nil && c.takeWhole(p, raw, ids) {
 		return true
 	}
-	k, s := c.cache.keyOf(c.at.serial, raw)
+	k, s := c.cache.keyOf(c.end.serial, raw)
 	p := s.find(k)
 	return p != nil && c.takeWhole(p, raw, ids)
 }
@@ -61,7 +61,7 @@ func (c *Cursor) takeWhole(p *piece, raw []byte, ids *[]uint32) bool {
 		return false
 	}
 	defer p.unpin()
-	if len(p.raw) != len(raw) || !p.continues(c.at.serial, raw, c.block) {
+	if len(p.raw) != len(raw) || !p.continues(c.end.serial, raw, c.block) {
 		return false
 	}
 	c.accept(p, ids)
@@ -70,15 +70,15 @@ func (c *Cursor) takeWhole(p *piece, raw []byte, ids *[]uint32) bool {
 
 // remember makes the next piece, whose ids are the last of ids.
 func (c *Cursor) remember(raw []byte, ids []uint32) bool {
-	k, s := c.cache.keyOf(c.at.serial, raw)
+	k, s := c.cache.keyOf(c.end.serial, raw)
 	if p := s.find(k); p != nil && c.takeWhole(p, raw, nil) {
 		return true
 	}
 	return c.add(s, k, raw, ids)
 }
 
-// finish encodes what cannot be remembered, piece by piece: one of them may be cheaper to encode than all.
-func (c *Cursor) finish(ids []uint32, rest []byte, enc Encoder) []uint32 {
+// encodeRest encodes what cannot be remembered, piece by piece: one of them may be cheaper to encode than all.
+func (c *Cursor) encodeRest(ids []uint32, rest []byte, enc Encoder) []uint32 {
 	for {
 		n := enc.Cut(rest)
 		if n == 0 {

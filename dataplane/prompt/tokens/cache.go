@@ -14,19 +14,19 @@ const (
 	entryBytes = int64(unsafe.Sizeof(entry{})) + 2*int64(unsafe.Sizeof(key{})+unsafe.Sizeof(uintptr(0)))
 	cacheLine  = 64
 
-	// newShare is the part of the memory, one in so many, for prompts that came once. Most never come again, since each turn of a
+	// singleUseShare is the part of the memory, one in so many, for prompts that came once. Most never come again, since each turn of a
 	// conversation is another text: as many as fit would only be memory that is not given back. What comes again, even after it was
 	// forgotten, may have all (a segmented LRU: Karedla, Love and Wherry 1994).
-	newShare = 16
-	// seenSlots is how many keys a shard remembers of prompts that it may have forgotten: 4 KiB of marks, 16,384 prompts in all.
-	seenSlots = 1024
+	singleUseShare = 16
+	// seenMarks is how many keys a shard remembers of prompts that it may have forgotten: 4 KiB of marks, 16,384 prompts in all.
+	seenMarks = 1024
 )
 
 // entry is a remembered prompt and its place in one of the lists of recent use.
 type entry struct {
 	key        key
 	prompt     Prompt // shared with callers; never written
-	again      bool   // came more than once
+	reused     bool   // came more than once
 	prev, next *entry
 }
 
@@ -44,25 +44,25 @@ type flight struct {
 
 // shard is a part of the cache with its own lock and its own share of the bytes.
 type shard struct {
-	mu      sync.Mutex
-	max     int64
-	bytes   int64          // guarded by mu, like all below
-	once    int64          // bytes of those that came once
-	entries map[key]*entry // by key
-	flights map[key]*flight
-	recent  entry // sentinel of a ring of those that came again: next is the latest used, prev the oldest
-	fresh   entry // of those that came once
-	evicted uint64
-	seen    [seenSlots]uint32    // marks of keys that came
-	_       [cacheLine + 56]byte // so that two shards' locks never share a line
+	mu             sync.Mutex
+	max            int64
+	bytes          int64          // guarded by mu, like all below
+	singleUseBytes int64          // bytes of those that came once
+	entries        map[key]*entry // by key
+	flights        map[key]*flight
+	reused         entry // sentinel of a ring of those that came again: next is the latest used, prev the oldest
+	singleUse      entry // of those that came once
+	evicted        uint64
+	seen           [seenMarks]uint32    // marks of keys that came
+	_              [cacheLine + 56]byte // so that two shards' locks never share a line
 }
 
 func (sh *shard) init(limit int64) {
 	sh.max = limit
 	sh.entries = make(map[key]*entry)
 	sh.flights = make(map[key]*flight)
-	sh.recent.prev, sh.recent.next = &sh.recent, &sh.recent
-	sh.fresh.prev, sh.fresh.next = &sh.fresh, &sh.fresh
+	sh.reused.prev, sh.reused.next = &sh.reused, &sh.reused
+	sh.singleUse.prev, sh.singleUse.next = &sh.singleUse, &sh.singleUse
 }
 
 // lookup returns the prompt, or the flight to wait for; first says that the caller must fetch and
@@ -72,12 +72,12 @@ func (sh *shard) lookup(k key) (p Prompt, f *flight, first bool) {
 	defer sh.mu.Unlock()
 	if e, ok := sh.entries[k]; ok {
 		e.unlink()
-		e.linkAfter(&sh.recent)
-		if !e.again {
-			e.again = true
-			sh.once -= e.bytes()
+		e.linkAfter(&sh.reused)
+		if !e.reused {
+			e.reused = true
+			sh.singleUseBytes -= e.bytes()
 		}
-		e.prompt.memory.share(1)
+		e.prompt.memory.addReferences(1)
 		return e.prompt, nil, false
 	}
 	if f, ok := sh.flights[k]; ok {
@@ -94,7 +94,7 @@ func (sh *shard) finish(k key, f *flight, p Prompt, err error) {
 	f.prompt, f.err = p, err
 	sh.mu.Lock()
 	delete(sh.flights, k)
-	p.memory.share(f.waiting)
+	p.memory.addReferences(f.waiting)
 	if err == nil {
 		sh.addLocked(&entry{key: k, prompt: p})
 	}
@@ -112,8 +112,8 @@ func (sh *shard) renew(k key, p Prompt) {
 	}
 	more := p.bytes() - e.prompt.bytes()
 	sh.bytes += more
-	if !e.again {
-		sh.once += more
+	if !e.reused {
+		sh.singleUseBytes += more
 	}
 	e.prompt = p
 	sh.shrinkLocked()
@@ -124,21 +124,21 @@ func (sh *shard) addLocked(e *entry) {
 	if e.bytes() > sh.max {
 		return
 	}
-	e.prompt.memory.share(1)
+	e.prompt.memory.addReferences(1)
 	sh.entries[e.key] = e
 	sh.bytes += e.bytes()
-	if e.again = sh.cameLocked(e.key); e.again {
-		e.linkAfter(&sh.recent)
+	if e.reused = sh.seenBeforeLocked(e.key); e.reused {
+		e.linkAfter(&sh.reused)
 	} else {
-		e.linkAfter(&sh.fresh)
-		sh.once += e.bytes()
+		e.linkAfter(&sh.singleUse)
+		sh.singleUseBytes += e.bytes()
 	}
 	sh.shrinkLocked()
 }
 
-// cameLocked says that a key came before, as far as is remembered, and remembers it.
-func (sh *shard) cameLocked(k key) bool {
-	at, mark := &sh.seen[k.hi%seenSlots], uint32(k.hi>>24)|1
+// seenBeforeLocked says that a key came before, as far as is remembered, and remembers it.
+func (sh *shard) seenBeforeLocked(k key) bool {
+	at, mark := &sh.seen[k.hi%seenMarks], uint32(k.hi>>24)|1
 	came := *at == mark
 	*at = mark
 	return came
@@ -146,13 +146,13 @@ func (sh *shard) cameLocked(k key) bool {
 
 // shrinkLocked lets the oldest go until all fit, of those that came once at least one may stay.
 func (sh *shard) shrinkLocked() {
-	for sh.once > sh.max/newShare && sh.fresh.prev != sh.fresh.next {
-		sh.dropLocked(sh.fresh.prev)
+	for sh.singleUseBytes > sh.max/singleUseShare && sh.singleUse.prev != sh.singleUse.next {
+		sh.dropLocked(sh.singleUse.prev)
 	}
 	for sh.bytes > sh.max {
-		old := sh.recent.prev
-		if old == &sh.recent {
-			old = sh.fresh.prev
+		old := sh.reused.prev
+		if old == &sh.reused {
+			old = sh.singleUse.prev
 		}
 		sh.dropLocked(old)
 	}
@@ -162,8 +162,8 @@ func (sh *shard) dropLocked(e *entry) {
 	e.unlink()
 	delete(sh.entries, e.key)
 	sh.bytes -= e.bytes()
-	if !e.again {
-		sh.once -= e.bytes()
+	if !e.reused {
+		sh.singleUseBytes -= e.bytes()
 	}
 	sh.evicted++
 	e.prompt.Release()

@@ -21,13 +21,13 @@ type client struct {
 
 	questions sync.Pool // *question
 	answers   sync.Pool // *answer
-	memories  pools
+	memories  memoryPools
 
 	failures atomic.Uint64
 }
 
 // load asks the worker.
-func (c *client) load(target string, req *openai.Request) (*memory, error) {
+func (c *client) load(target string, req *openai.Request) (*promptMemory, error) {
 	if err := c.targets.check(target); err != nil {
 		return nil, err
 	}
@@ -37,8 +37,8 @@ func (c *client) load(target string, req *openai.Request) (*memory, error) {
 	q.text, at, prompt = appendAround(q.text[:0], req)
 	q.parts = [3][]byte{q.text[:at], prompt, q.text[at:]}
 	m, err := c.fetchIDs(context.Background(), target, q)
-	c.giveBack(q)
-	c.targets.record(target, err)
+	c.release(q)
+	c.targets.noteResult(target, err)
 	if err != nil {
 		c.failures.Add(1)
 		return nil, fmt.Errorf("cannot tokenize on %s: %w", target, err)
@@ -57,10 +57,10 @@ type question struct {
 
 type answer struct{ b []byte }
 
-// keptQuestion and keptAnswer bound what is kept.
+// maxPooledQuestion and keptAnswer bound what is kept.
 const (
-	keptQuestion = 64 << 10
-	keptAnswer   = 4 << 20
+	maxPooledQuestion = 64 << 10
+	maxPooledAnswer   = 4 << 20
 )
 
 func (c *client) question() *question {
@@ -79,18 +79,18 @@ func (c *client) question() *question {
 	return q
 }
 
-// giveBack takes a question of which nobody needs the answer any more.
-func (c *client) giveBack(q *question) {
-	if a := q.answer; a != nil && cap(a.b) <= keptAnswer {
+// release takes a question of which nobody needs the answer any more.
+func (c *client) release(q *question) {
+	if a := q.answer; a != nil && cap(a.b) <= maxPooledAnswer {
 		c.answers.Put(a)
 	}
-	if q.answer, q.parts = nil, [3][]byte{}; cap(q.text) <= keptQuestion {
+	if q.answer, q.parts = nil, [3][]byte{}; cap(q.text) <= maxPooledQuestion {
 		c.questions.Put(q)
 	}
 }
 
 // fetchIDs asks the worker once. The ids have memory of their own.
-func (c *client) fetchIDs(ctx context.Context, target string, q *question) (*memory, error) {
+func (c *client) fetchIDs(ctx context.Context, target string, q *question) (*promptMemory, error) {
 	status, answer, err := c.fetch.Fetch(ctx, time.Now().Add(c.deadline), target, "/v1/tokenize", q.parts[:], q.room)
 	return c.readAnswer(status, answer, err)
 }
@@ -103,7 +103,7 @@ var comma = []byte{','}
 // idsRoom is what AppendTokens wants to have left at the end of a list, and one id for the last, which has no comma.
 const idsRoom = 33
 
-func (c *client) readAnswer(status int, answer []byte, err error) (*memory, error) {
+func (c *client) readAnswer(status int, answer []byte, err error) (*promptMemory, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -15,8 +15,8 @@ import (
 // fingerprint is a hash of all that a worker's tokens depend on; the zero one is none.
 type fingerprint [sha256.Size]byte
 
-// printed are the files that loadModel reads whole, of which all but the first may be missing.
-var printed = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}
+// fingerprintedFiles are the files that loadModel reads whole, of which all but the first may be missing.
+var fingerprintedFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}
 
 // fingerprint hashes what is in the worker's files, or in those of dir, and the arguments that matter beside them. Where there are no
 // files, the arguments are all that is known: then paths count.
@@ -35,7 +35,7 @@ func (s *Settings) fingerprint(dir string) fingerprint {
 
 // hashFiles hashes the files of a folder and the chat template that stands elsewhere.
 func (s *Settings) hashFiles(h hash.Hash, folder string) error {
-	for i, name := range printed {
+	for i, name := range fingerprintedFiles {
 		if err := hashFile(h, filepath.Join(folder, name)); err != nil && (i == 0 || !os.IsNotExist(err)) {
 			return err
 		}

@@ -34,14 +34,14 @@ func (h *keyHasher) of(req *openai.Request) key {
 const oddMultiplier = 0x9e3779b97f4a7c15
 
 // end is how much of each end of a part is in lo: prompts of one length differ in their last message.
-const end = 512
+const sampledEnd = 512
 
 func (h *keyHasher) mix(k key, part []byte) key {
 	hi := maphash.Bytes(h[0], part)
-	if len(part) <= 2*end {
+	if len(part) <= 2*sampledEnd {
 		return k.add(hi, maphash.Bytes(h[1], part))
 	}
-	lo := maphash.Bytes(h[1], part[:end]) ^ bits.RotateLeft64(maphash.Bytes(h[1], part[len(part)-end:]), 32)
+	lo := maphash.Bytes(h[1], part[:sampledEnd]) ^ bits.RotateLeft64(maphash.Bytes(h[1], part[len(part)-sampledEnd:]), 32)
 	return k.add(hi, lo+uint64(len(part)))
 }
 

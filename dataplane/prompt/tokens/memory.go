@@ -8,34 +8,34 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// memory is what a prompt's ids and hashes lie in. It is another prompt's when all who have the prompt have given it back: those of a chat of
+// promptMemory is what a prompt's ids and hashes lie in. It is another prompt's when all who have the prompt have given it back: those of a chat of
 // 64 KB are 75 KB, which was half of all that a request to a worker that tokenizes left to the garbage collector.
-type memory struct {
-	users  atomic.Int32 // callers of Source.Prompt, and the cache
-	ids    []uint32
-	hashes []radix.Hash
-	pool   *sync.Pool // nil: too large to be kept
+type promptMemory struct {
+	references atomic.Int32 // callers of Source.Prompt, and the cache
+	ids        []uint32
+	hashes     []radix.Hash
+	pool       *sync.Pool // nil: too large to be kept
 }
 
-// keptSizes bounds the prompts whose memory is kept, to a million tokens: 4 sizes to an octave, so that at most a fifth lies idle.
-const keptSizes = 4*20 + 1
+// pooledSizes bounds the prompts whose memory is kept, to a million tokens: 4 sizes to an octave, so that at most a fifth lies idle.
+const pooledSizes = 4*20 + 1
 
-// pools have memory by the size of the ids.
-type pools [keptSizes]sync.Pool
+// memoryPools have memory by the size of the ids.
+type memoryPools [pooledSizes]sync.Pool
 
 // get returns memory for n ids, of which there are none yet, with one user.
-func (ps *pools) get(n int) *memory {
+func (ps *memoryPools) get(n int) *promptMemory {
 	size, room := sizeFor(n)
-	if size >= keptSizes {
-		m := &memory{ids: make([]uint32, 0, n)}
-		m.users.Store(1)
+	if size >= pooledSizes {
+		m := &promptMemory{ids: make([]uint32, 0, n)}
+		m.references.Store(1)
 		return m
 	}
-	m, ok := ps[size].Get().(*memory)
+	m, ok := ps[size].Get().(*promptMemory)
 	if !ok {
-		m = &memory{ids: make([]uint32, 0, room), pool: &ps[size]}
+		m = &promptMemory{ids: make([]uint32, 0, room), pool: &ps[size]}
 	}
-	m.users.Store(1)
+	m.references.Store(1)
 	return m
 }
 
@@ -49,17 +49,17 @@ func sizeFor(n int) (size, room int) {
 	return 4*octave + steps, steps << octave
 }
 
-// share counts n users more. The caller is one.
-func (m *memory) share(n int) {
+// addReferences counts n users more. The caller is one.
+func (m *promptMemory) addReferences(n int) {
 	if m != nil {
-		m.users.Add(int32(n))
+		m.references.Add(int32(n))
 	}
 }
 
 // Release gives the prompt back, after which neither its IDs nor its Hashes may be looked at. A caller that does not leaves them to the
 // garbage collector. A prompt that has none does nothing.
 func (p Prompt) Release() {
-	if m := p.memory; m != nil && m.users.Add(-1) == 0 && m.pool != nil {
+	if m := p.memory; m != nil && m.references.Add(-1) == 0 && m.pool != nil {
 		m.ids = m.ids[:0]
 		m.pool.Put(m)
 	}

@@ -12,13 +12,13 @@ import (
 
 // Model makes a model's token ids in this process, from the files that its workers use. It may be used from any number of goroutines.
 type Model struct {
-	settings Settings
-	folder   string
-	text     *tokenizer.Tokenizer
-	chat     *chattemplate.Model // nil: chats are left to the workers
-	chatErr  error               // why
-	root     *promptcache.Root
-	proofs   [kinds]proof
+	settings      Settings
+	folder        string
+	text          *tokenizer.Tokenizer
+	chat          *chattemplate.Model // nil: chats are left to the workers
+	chatErr       error               // why
+	root          *promptcache.Root
+	verifications [kinds]verification
 }
 
 // kind is a kind of prompt. Each is proved by itself: what goes wrong is a template more often than a tokenizer, and with tools more often
@@ -42,8 +42,10 @@ func kindOf(req *openai.Request) kind {
 	return kindTools
 }
 
-// Proved reports whether the model's ids of such a prompt were found equal to its workers'.
-func (m *Model) Proved(req *openai.Request) bool { return m.proofs[kindOf(req)].proved.Load() }
+// Verified reports whether the model's ids of such a prompt were found equal to its workers'.
+func (m *Model) Verified(req *openai.Request) bool {
+	return m.verifications[kindOf(req)].verified.Load()
+}
 
 // loadModel reads the files of dir, or those that the settings lead to.
 func loadModel(s Settings, dir string, root *promptcache.Root) (*Model, error) {
@@ -74,8 +76,8 @@ type Writer struct {
 // NewWriter returns a writer that remembers the beginnings of prompts in c, if there is one.
 func NewWriter(c *promptcache.Cursor) *Writer { return &Writer{cursor: c} }
 
-// keptText is how much of a rendered prompt's memory a Writer keeps; longer ones are rare.
-const keptText = 256 << 10
+// maxReusedText is how much of a rendered prompt's memory a Writer keeps; longer ones are rare.
+const maxReusedText = 256 << 10
 
 // Append appends the ids of the request's prompt, of a batch the first one, to ids, which must be empty. Afterwards the cursor's Chain has the
 // hashes of leading blocks, where fresh is false. Errors wrap [ErrUnavailable].
@@ -98,7 +100,7 @@ func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32
 	} else {
 		ids = w.cursor.Encode(m.root, ids, w.text, pieces{m.text})
 	}
-	if cap(w.text) > keptText {
+	if cap(w.text) > maxReusedText {
 		w.text = nil
 	}
 	return ids, fresh, nil

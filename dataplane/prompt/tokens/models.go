@@ -16,15 +16,15 @@ import (
 type ModelsConfig struct {
 	// Source asks workers, which the ids made here are compared with.
 	Source *Source
-	// Sessions is where the beginnings of prompts are remembered.
-	Sessions *promptcache.Cache
+	// PromptCache is where the beginnings of prompts are remembered.
+	PromptCache *promptcache.Cache
 	// Folders are where the operator says that models' files are, by served name; "" is for all that are not named.
 	Folders map[string]string
 	// SampleEvery is one in how many prompts of a proved model is compared whole. Default 256.
 	SampleEvery int
-	// Need is how many prompts of a kind must be equal in a row before it is proved. Default 3.
-	Need uint64
-	Log  *slog.Logger
+	// NeededInARow is how many prompts of a kind must be equal in a row before it is proved. Default 3.
+	NeededInARow uint64
+	Log          *slog.Logger
 }
 
 // Models are the models whose token ids are made in this process.
@@ -37,9 +37,9 @@ type Models struct {
 	// sampled prompts were compared whole, dropped ones came while too many were.
 	sampled, dropped atomic.Uint64
 
-	mu    sync.Mutex
-	slots map[string]*slot                  // by served name, see offers.go; guarded by mu
-	ready atomic.Pointer[map[string]*Model] // those that are loaded; never changed in place
+	mu     sync.Mutex
+	served map[string]*servedModel           // by served name, see offers.go; guarded by mu
+	ready  atomic.Pointer[map[string]*Model] // those that are loaded; never changed in place
 }
 
 // sample is a prompt whose ids a worker is asked for.
@@ -63,13 +63,13 @@ func NewModels(cfg ModelsConfig) *Models {
 	if cfg.SampleEvery <= 0 {
 		cfg.SampleEvery = 256
 	}
-	if cfg.Need == 0 {
-		cfg.Need = firstNeed
+	if cfg.NeededInARow == 0 {
+		cfg.NeededInARow = needAtFirst
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ms := &Models{cfg: cfg, jobs: make(chan sample, waitingSamples), slots: map[string]*slot{}}
+	ms := &Models{cfg: cfg, jobs: make(chan sample, waitingSamples), served: map[string]*servedModel{}}
 	ms.ready.Store(&map[string]*Model{})
 	return ms
 }
@@ -89,22 +89,22 @@ func (ms *Models) Compare(m *Model, req *openai.Request, own, theirs []uint32) {
 
 func (ms *Models) compare(m *Model, k kind, own, theirs []uint32) {
 	same := slices.Equal(own, theirs)
-	ms.tell(m, k, m.proofs[k].note(same), len(own), len(theirs), firstDifference(own, theirs))
+	ms.logChange(m, k, m.verifications[k].compare(same), len(own), len(theirs), firstDifference(own, theirs))
 }
 
 // CompareLength notes how many prompt tokens an answer reports of a prompt of which own ids were sent or used.
 func (ms *Models) CompareLength(m *Model, req *openai.Request, own, theirs int) {
 	k := kindOf(req)
-	if p := &m.proofs[k]; p.proved.Load() {
-		ms.tell(m, k, p.note(own == theirs), own, theirs, -1)
+	if p := &m.verifications[k]; p.verified.Load() {
+		ms.logChange(m, k, p.compare(own == theirs), own, theirs, -1)
 	}
 }
 
-func (ms *Models) tell(m *Model, k kind, o outcome, own, theirs, at int) {
+func (ms *Models) logChange(m *Model, k kind, o change, own, theirs, at int) {
 	switch o {
-	case nowProved:
+	case nowVerified:
 		ms.cfg.Log.Info("token ids are made by the router from now on", "folder", m.folder, "prompts", k)
-	case nowRefuted:
+	case nowDifferent:
 		ms.cfg.Log.Warn("token ids differ from the worker's; the workers tokenize until they are equal again", "folder", m.folder, "prompts", k,
 			"tokens", own, "worker_tokens", theirs, "first_difference", at)
 	case unchanged:
@@ -144,7 +144,7 @@ func (ms *Models) Run(ctx context.Context) error {
 			q := ms.cfg.Source.client.question()
 			q.parts[0] = j.body
 			theirs, err := ms.cfg.Source.client.fetchIDs(ctx, j.target, q)
-			ms.cfg.Source.client.giveBack(q)
+			ms.cfg.Source.client.release(q)
 			if err != nil {
 				continue // the next one will tell
 			}
@@ -170,11 +170,11 @@ type ModelStatus struct {
 
 const byWorkers = "workers"
 
-func (m *Model) who(k kind) string {
+func (m *Model) source(k kind) string {
 	switch {
 	case k != kindText && m.chat == nil:
 		return byWorkers
-	case m.proofs[k].proved.Load():
+	case m.verifications[k].verified.Load():
 		return "router"
 	}
 	return byWorkers + ", unproved"
@@ -188,15 +188,15 @@ func (ms *Models) Status() []ModelStatus {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	all := []ModelStatus{}
-	for _, name := range slices.Sorted(maps.Keys(ms.slots)) {
-		sl := ms.slots[name]
+	for _, name := range slices.Sorted(maps.Keys(ms.served)) {
+		sl := ms.served[name]
 		st := ModelStatus{Model: name, Text: byWorkers, Chat: byWorkers, Tools: byWorkers}
 		switch m := sl.current(); {
 		case m != nil:
-			st.Folder, st.Text, st.Chat, st.Tools = m.folder, m.who(kindText), m.who(kindChat), m.who(kindTools)
-			for k := range m.proofs {
-				st.Matches += m.proofs[k].matches.Load()
-				st.Mismatches += m.proofs[k].mismatches.Load()
+			st.Folder, st.Text, st.Chat, st.Tools = m.folder, m.source(kindText), m.source(kindChat), m.source(kindTools)
+			for k := range m.verifications {
+				st.Matches += m.verifications[k].matches.Load()
+				st.Mismatches += m.verifications[k].mismatches.Load()
 			}
 			if m.chatErr != nil {
 				st.Reason = m.chatErr.Error()

@@ -157,7 +157,7 @@ func newShop(t testing.TB, folders map[string]string) *shop {
 	s.source = newSource(t, tokens.Config{Fetch: s.engine})
 	s.writer = tokens.NewWriter(c.NewCursor())
 	s.models = tokens.NewModels(tokens.ModelsConfig{
-		Source: s.source, Sessions: c, Folders: folders, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
+		Source: s.source, PromptCache: c, Folders: folders, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -178,7 +178,7 @@ func (s *shop) ask(t *testing.T, m *tokens.Model, req *openai.Request) bool {
 	t.Helper()
 	own, _, err := s.writer.Append(nil, m, req)
 	require.NoError(t, err)
-	if m.Proved(req) {
+	if m.Verified(req) {
 		s.models.Sample(m, "w", req, own)
 		return true
 	}
@@ -198,7 +198,7 @@ func chatBody(t *testing.T, more string) *openai.Request {
 // TestModelIsProvedByItsWorkers: each kind of prompt by itself, and refuted when a worker says otherwise.
 func TestModelIsProvedByItsWorkers(t *testing.T) {
 	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
-	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23", Model: "/not/here"})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "/not/here"})
 	m := s.loaded(t)
 	kinds := map[string]func() *openai.Request{
 		"text":  func() *openai.Request { return prompt(t, fmt.Sprint("once upon ", unique.Add(1))) },
@@ -222,7 +222,7 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 	// The worker comes back with another template: a sample shows it.
 	s.engine.wrong.Store(true)
 	require.Eventually(t, func() bool { return !s.ask(t, m, kinds["chat"]()) }, time.Minute, time.Millisecond)
-	assert.True(t, m.Proved(kinds["text"]()) || s.models.Status()[0].Mismatches > 1, "other kinds are judged by themselves")
+	assert.True(t, m.Verified(kinds["text"]()) || s.models.Status()[0].Mismatches > 1, "other kinds are judged by themselves")
 	for range 300 {
 		require.False(t, s.ask(t, m, kinds["chat"]()), "one that differs, and all have to be equal for long")
 	}
@@ -241,24 +241,24 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 // TestAnswerRefutesByItsLength: an answer with another number of prompt tokens than were counted.
 func TestAnswerRefutesByItsLength(t *testing.T) {
 	s := newShop(t, map[string]string{"": modelFolder(t, template)})
-	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23"})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
 	m, req := s.loaded(t), chatBody(t, "")
 	s.models.CompareLength(m, req, 5, 6)
 	require.Zero(t, s.models.Status()[0].Mismatches, "nothing of ours was used")
 	for range 3 {
 		s.ask(t, m, req)
 	}
-	require.True(t, m.Proved(req))
+	require.True(t, m.Verified(req))
 	s.models.CompareLength(m, req, 5, 5)
-	require.True(t, m.Proved(req))
+	require.True(t, m.Verified(req))
 	s.models.CompareLength(m, req, 5, 6)
-	require.False(t, m.Proved(req))
+	require.False(t, m.Verified(req))
 }
 
 // TestTurnsCostTheirNewText: the ids of a conversation are those that a worker makes of all of it, whatever is remembered.
 func TestTurnsAreRemembered(t *testing.T) {
 	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
-	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23"})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
 	m := s.loaded(t)
 	var history []map[string]string
 	for turn := range 20 {
@@ -300,7 +300,7 @@ func TestWhatIsLeftToTheWorkers(t *testing.T) {
 				folders["m"] = test.folder
 			}
 			s := newShop(t, folders)
-			s.models.Offer("w", "m", test.settings)
+			s.models.WorkerUp("w", "m", test.settings)
 			require.Eventually(t, func() bool { return strings.Contains(s.models.Status()[0].Reason, test.reason) }, time.Minute, time.Millisecond,
 				"reason %s", test.reason)
 			assert.Equal(t, "workers", s.models.Status()[0].Chat)
@@ -318,7 +318,7 @@ func TestHubCache(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(model, "snapshots"), 0o700))
 	require.NoError(t, os.Rename(modelFolder(t, template), filepath.Join(model, "snapshots", "abc")))
 	s := newShop(t, nil)
-	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model"})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model"})
 	s.loaded(t)
 	require.True(t, slices.Contains([]string{"workers, unproved"}, s.models.Status()[0].Chat))
 }

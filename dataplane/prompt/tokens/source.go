@@ -59,7 +59,7 @@ type Prompt struct {
 	Hashes []radix.Hash
 	Block  int
 
-	memory *memory // nil: it is the garbage collector's
+	memory *promptMemory // nil: it is the garbage collector's
 }
 
 // Source gets and remembers token ids.

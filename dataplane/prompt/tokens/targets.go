@@ -40,8 +40,8 @@ func (t *targets) check(target string) error {
 	return st.reason
 }
 
-// record notes how a fetch ended. A refused prompt counts as an answer.
-func (t *targets) record(target string, err error) {
+// noteResult notes how a fetch ended. A refused prompt counts as an answer.
+func (t *targets) noteResult(target string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {

@@ -1,7 +1,7 @@
 package openai
 
-// chat is what the walk learned of "messages".
-type chat struct {
+// messages is what the walk learned of "messages".
+type messages struct {
 	seen       bool
 	n          int
 	multimodal bool
@@ -10,9 +10,9 @@ type chat struct {
 }
 
 // scan checks the value at i as a list of messages and looks for content that is not text.
-func (c *chat) scan(d *document, i int) (int, *Error) {
+func (c *messages) scan(d *document, i int) (int, *Error) {
 	b := d.body
-	*c = chat{seen: true, at: i}
+	*c = messages{seen: true, at: i}
 	if i >= len(b) || b[i] != '[' {
 		if i < len(b) && b[i] == 'n' {
 			c.seen = false
@@ -44,14 +44,14 @@ func (c *chat) scan(d *document, i int) (int, *Error) {
 	}
 }
 
-func (c *chat) complain(why string, at int) {
+func (c *messages) complain(why string, at int) {
 	if c.why == "" {
 		c.why, c.at = why, at
 	}
 }
 
 // scanMessage checks the rest of a message whose brace stands before i.
-func (c *chat) scanMessage(d *document, i int) (int, *Error) {
+func (c *messages) scanMessage(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
 		return i + 1, nil
@@ -77,7 +77,7 @@ func (c *chat) scanMessage(d *document, i int) (int, *Error) {
 }
 
 // scanParts checks the rest of a list of content parts whose bracket stands before i.
-func (c *chat) scanParts(d *document, i int) (int, *Error) {
+func (c *messages) scanParts(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == ']' {
 		return i + 1, nil
@@ -101,7 +101,7 @@ func (c *chat) scanParts(d *document, i int) (int, *Error) {
 }
 
 // scanPart checks the rest of a content part whose brace stands before i.
-func (c *chat) scanPart(d *document, i int) (int, *Error) {
+func (c *messages) scanPart(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
 		return i + 1, nil

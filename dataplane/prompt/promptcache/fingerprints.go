@@ -3,25 +3,25 @@ package promptcache
 import "sync/atomic"
 
 const (
-	// seenSlots is how many first sights are remembered: of prompts that are never repeated, a quarter of a million of other
+	// fingerprintSlots is how many first sights are remembered: of prompts that are never repeated, a quarter of a million of other
 	// ones come between a prompt and its repetition before the odds are even that it is forgotten. 1 MiB, which the kernel gives page
 	// by page as slots are used.
-	seenSlots = 1 << 18
-	// seenShift leaves a slot's number of a 64-bit sum.
-	seenShift = 64 - 18
+	fingerprintSlots = 1 << 18
+	// fingerprintShift leaves a slot's number of a 64-bit sum.
+	fingerprintShift = 64 - 18
 )
 
-// seen is what has come once: a table of fingerprints in which the newer one takes the place of the older. Two pieces with one
+// fingerprints is what has come once: a table of fingerprints in which the newer one takes the place of the older. Two pieces with one
 // fingerprint cost a piece that nobody asks for, a lost one costs another parsing.
 //
 // Most long prompts are never seen again (a new document under the same question, a batch job). To remember one of 16,384 ids costs a copy
 // of its bytes, ids and hashes, as much time as reading it (BenchmarkPrompt: new 20 µs, cold 38), and the place of another one.
-type seen struct {
-	slots [seenSlots]atomic.Uint32
+type fingerprints struct {
+	slots [fingerprintSlots]atomic.Uint32
 }
 
-// again reports whether the key came before, and notes that it came.
-func (s *seen) again(k key) bool {
+// checkAndSet reports whether the key came before, and notes that it came.
+func (s *fingerprints) checkAndSet(k key) bool {
 	slot, mark := s.at(k)
 	if slot.Load() == mark {
 		return true
@@ -31,7 +31,7 @@ func (s *seen) again(k key) bool {
 }
 
 // at returns a key's slot and its mark, which is never that of an empty slot.
-func (s *seen) at(k key) (slot *atomic.Uint32, mark uint32) {
+func (s *fingerprints) at(k key) (slot *atomic.Uint32, mark uint32) {
 	mixed := (k.sum ^ k.parent) * 0x9e3779b97f4a7c15 // serials are small numbers, and must reach the upper bits
-	return &s.slots[mixed>>seenShift], uint32(mixed) | 1
+	return &s.slots[mixed>>fingerprintShift], uint32(mixed) | 1
 }

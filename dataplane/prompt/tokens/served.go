@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// slot is what is known of a served name.
-type slot struct {
-	offers map[string]*offer // of the workers that serve it now, by worker
-	differ bool              // the offers are not alike
-	want   fingerprint       // of the offers, where they are alike; those that are gone decide until others come
+// servedModel is what is known of a served name.
+type servedModel struct {
+	workers   map[string]*workerSettings // of the workers that serve it now, by worker
+	different bool                       // the offers are not alike
+	want      fingerprint                // of the offers, where they are alike; those that are gone decide until others come
 
-	model  *Model      // the last one that was loaded; nil where that failed
-	err    error       // why
-	loaded fingerprint // of model and err
-	loads  fingerprint // being loaded
+	model   *Model      // the last one that was loaded; nil where that failed
+	err     error       // why
+	loaded  fingerprint // of model and err
+	loading fingerprint // being loaded
 }
 
-// offer is how one worker makes its tokens.
-type offer struct {
+// workerSettings is how one worker makes its tokens.
+type workerSettings struct {
 	settings    Settings
 	fingerprint fingerprint // none: its files are being read
 }
 
 // current is the model that may be used, nil for none.
-func (sl *slot) current() *Model {
-	if sl.differ || sl.want == (fingerprint{}) || sl.loaded != sl.want {
+func (sl *servedModel) current() *Model {
+	if sl.different || sl.want == (fingerprint{}) || sl.loaded != sl.want {
 		return nil
 	}
 	return sl.model
 }
 
 // reason is why there is no current one, nil while that is being found out.
-func (sl *slot) reason() error {
+func (sl *servedModel) reason() error {
 	switch {
-	case sl.differ:
+	case sl.different:
 		return errDiffer
 	case sl.loaded == sl.want:
 		return sl.err
@@ -51,70 +51,70 @@ func (s Settings) equalArgs(other Settings) bool {
 	return s == other
 }
 
-// Offer says that a worker serves name, and makes its tokens so. The model's files are read in the background: workers are alike where
+// WorkerUp says that a worker serves name, and makes its tokens so. The model's files are read in the background: workers are alike where
 // what is in the files is, wherever they lie. A model is loaded once; what cannot be loaded is logged and left to the workers.
-func (ms *Models) Offer(worker, name string, s Settings) {
+func (ms *Models) WorkerUp(worker, name string, s Settings) {
 	folder, named := ms.cfg.Folders[name]
 	if !named {
 		folder = ms.cfg.Folders[""]
 	}
-	o := &offer{settings: s}
+	o := &workerSettings{settings: s}
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	ms.withdrawLocked(worker)
-	sl := ms.slots[name]
+	ms.removeLocked(worker)
+	sl := ms.served[name]
 	if sl == nil {
-		sl = &slot{offers: map[string]*offer{}}
-		ms.slots[name] = sl
+		sl = &servedModel{workers: map[string]*workerSettings{}}
+		ms.served[name] = sl
 	}
-	for _, other := range sl.offers {
+	for _, other := range sl.workers {
 		if other.settings.equalArgs(s) {
 			o.fingerprint = other.fingerprint // a guess until the files are read: they may have changed since
 		}
 	}
-	sl.offers[worker] = o
-	ms.judgeLocked(name, sl, folder)
+	sl.workers[worker] = o
+	ms.updateLocked(name, sl, folder)
 	ms.loads.Go(func() {
 		found := s.fingerprint(folder)
 		ms.mu.Lock()
 		defer ms.mu.Unlock()
 		o.fingerprint = found
-		if sl.offers[worker] == o {
-			ms.judgeLocked(name, sl, folder)
+		if sl.workers[worker] == o {
+			ms.updateLocked(name, sl, folder)
 		}
 	})
 }
 
-// Withdraw says that a worker serves nothing any more. What was loaded stays for the next worker of the model.
-func (ms *Models) Withdraw(worker string) {
+// WorkerDown says that a worker serves nothing any more. What was loaded stays for the next worker of the model.
+func (ms *Models) WorkerDown(worker string) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	ms.withdrawLocked(worker)
+	ms.removeLocked(worker)
 }
 
-func (ms *Models) withdrawLocked(worker string) {
-	for name, sl := range ms.slots {
-		if sl.offers[worker] == nil {
+func (ms *Models) removeLocked(worker string) {
+	for name, sl := range ms.served {
+		if sl.workers[worker] == nil {
 			continue
 		}
-		delete(sl.offers, worker)
+		delete(sl.workers, worker)
 		folder, named := ms.cfg.Folders[name]
 		if !named {
 			folder = ms.cfg.Folders[""]
 		}
-		ms.judgeLocked(name, sl, folder)
+		ms.updateLocked(name, sl, folder)
 	}
 }
 
-// judgeLocked makes the slot what its offers say.
-func (ms *Models) judgeLocked(name string, sl *slot, folder string) {
+// updateLocked makes the slot what its offers say.
+func (ms *Models) updateLocked(name string, sl *servedModel, folder string) {
 	defer ms.publishLocked()
-	if len(sl.offers) == 0 {
+	if len(sl.workers) == 0 {
 		return
 	}
-	var one *offer
+	var one *workerSettings
 	alike, read := true, true
-	for _, o := range sl.offers {
+	for _, o := range sl.workers {
 		read = read && o.fingerprint != fingerprint{}
 		alike = alike && (one == nil || o.fingerprint == one.fingerprint)
 		one = o
@@ -123,8 +123,8 @@ func (ms *Models) judgeLocked(name string, sl *slot, folder string) {
 		sl.want = fingerprint{} // nobody knows for the moment
 		return
 	}
-	if differ := !alike; differ != sl.differ {
-		sl.differ = differ
+	if differ := !alike; differ != sl.different {
+		sl.different = differ
 		if differ {
 			ms.cfg.Log.Warn("token ids are left to the workers: two of them make them in different ways", "model", name)
 		} else {
@@ -135,33 +135,33 @@ func (ms *Models) judgeLocked(name string, sl *slot, folder string) {
 		return
 	}
 	sl.want = one.fingerprint
-	if sl.loaded != sl.want && sl.loads != sl.want {
-		sl.loads = sl.want
+	if sl.loaded != sl.want && sl.loading != sl.want {
+		sl.loading = sl.want
 		settings, want := one.settings, sl.want
 		ms.loads.Go(func() { ms.load(name, sl, settings, want, folder) })
 	}
 }
 
 // load reads a model's files, which takes up to some seconds.
-func (ms *Models) load(name string, sl *slot, settings Settings, want fingerprint, folder string) {
+func (ms *Models) load(name string, sl *servedModel, settings Settings, want fingerprint, folder string) {
 	began := time.Now()
-	m, err := loadModel(settings, folder, ms.cfg.Sessions.NewRoot())
+	m, err := loadModel(settings, folder, ms.cfg.PromptCache.NewRoot())
 	if err == nil {
-		for k := range m.proofs {
-			m.proofs[k].need.Store(ms.cfg.Need)
+		for k := range m.verifications {
+			m.verifications[k].needed.Store(ms.cfg.NeededInARow)
 		}
 	}
-	ms.tellLoaded(name, folder, m, err, time.Since(began))
+	ms.logLoaded(name, folder, m, err, time.Since(began))
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	if sl.loads != want {
+	if sl.loading != want {
 		return // something else is wanted since
 	}
-	sl.model, sl.err, sl.loaded, sl.loads = m, err, want, fingerprint{}
+	sl.model, sl.err, sl.loaded, sl.loading = m, err, want, fingerprint{}
 	ms.publishLocked()
 }
 
-func (ms *Models) tellLoaded(name, folder string, m *Model, err error, took time.Duration) {
+func (ms *Models) logLoaded(name, folder string, m *Model, err error, took time.Duration) {
 	switch {
 	case err != nil && folder == "" && errors.Is(err, errNoFiles):
 		ms.cfg.Log.Info("token ids are left to the workers", "model", name, "reason", err)
@@ -182,7 +182,7 @@ func (ms *Models) tellLoaded(name, folder string, m *Model, err error, took time
 // publishLocked lets requests see what is loaded.
 func (ms *Models) publishLocked() {
 	ready := map[string]*Model{}
-	for name, sl := range ms.slots {
+	for name, sl := range ms.served {
 		if m := sl.current(); m != nil {
 			ready[name] = m
 		}
