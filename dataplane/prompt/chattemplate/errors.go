@@ -7,14 +7,16 @@ import (
 )
 
 var (
-	// ErrTemplate is what a template raises, and what Python would raise on it: raise_exception, an operation on an undefined value, a
-	// wrong type. The worker answers such a request with 400, or with what it makes of it; the router leaves the answer to it.
+	// ErrTemplate is an error that Python raises too: raise_exception, an operation on an undefined
+	// value, a wrong type. The worker answers such a request, usually with 400; the router leaves
+	// the answer to it.
 	ErrTemplate = errors.New("chat: the template raises")
-	// ErrUnsupported says that this package cannot be sure to render what the worker renders. The router falls back to the worker.
+	// ErrUnsupported means that the worker may render another text than this package. The router
+	// then lets the worker tokenize.
 	ErrUnsupported = errors.New("chat: not rendered here")
-	// ErrLimit says that a render would exceed its [Limits].
+	// ErrLimit means that a render would exceed its [Limits].
 	ErrLimit = errors.New("chat: limit exceeded")
-	// ErrSyntax says that a template is not valid Jinja; errors of this kind are *[SyntaxError].
+	// ErrSyntax means that a template is not valid Jinja; errors of this kind are *[SyntaxError].
 	ErrSyntax = errors.New("chat: invalid template")
 )
 
@@ -27,7 +29,7 @@ type SyntaxError struct {
 	Msg  string
 }
 
-// Error says what is wrong and on which line.
+// Error returns the line and the message.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("chat: line %d: %s", e.Line, e.Msg) }
 
 // Is makes errors.Is(err, ErrSyntax) hold.
@@ -39,7 +41,8 @@ type Gap struct {
 	What string // for instance "filter urlize"
 }
 
-// UnsupportedError lists everything in a template that this package does not render, found when it is compiled.
+// UnsupportedError lists everything in a template that this package does not render, found when it
+// is compiled.
 type UnsupportedError struct{ Gaps []Gap }
 
 // Error names each construct and its line.

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// attributePath looks an attribute of an item up, as make_attrgetter of jinja2/filters.py does: parts between dots, numbers as indices.
+// attributePath looks an attribute of an item up, as make_attrgetter of jinja2/filters.py does:
+// parts between dots, numbers as indices.
 func attributePath(s *state, line int, item, attribute value) value {
 	switch attribute.k {
 	case kNone, kMissing:
@@ -33,8 +34,8 @@ func attributePath(s *state, line int, item, attribute value) value {
 	return getItem(s, line, item, attribute)
 }
 
-// lazyList runs what Python would run only when the generator that it makes is gone through. If that raises, it is not known here whether
-// Python would come to it.
+// lazyList runs at once the code that Python runs when its generator is iterated. An error of it
+// becomes ErrUnsupported: Python may never reach it.
 func lazyList(s *state, run func() []value) value {
 	before := s.err
 	items := run()
@@ -44,7 +45,8 @@ func lazyList(s *state, run func() []value) value {
 	return s.listValue(kGen, items)
 }
 
-// mapFilter applies an attribute or a filter to each element. What is false, None too, maps to nothing.
+// mapFilter applies an attribute or a filter to each element. A false value, None too, maps to
+// nothing.
 func mapFilter(s *state, v value, a args) value {
 	return lazyList(s, func() []value {
 		if !v.truthy() {
@@ -64,7 +66,7 @@ func mapFilter(s *state, v value, a args) value {
 	})
 }
 
-// itemMapper returns what map does with one item.
+// itemMapper returns the function that map applies to one item.
 func itemMapper(s *state, a args) func(value) value {
 	if len(a.pos) == 0 {
 		var out [2]value
@@ -150,7 +152,7 @@ func foldedCase(s *state, v value, caseSensitive bool) value {
 	return v
 }
 
-// keyed is an item with what it is sorted by.
+// keyed is an item with its sort key.
 type keyed struct{ key, item value }
 
 // sortedItems sorts stably by key, as Python's sorted does.
@@ -225,7 +227,8 @@ func dictSortFilter(s *state, v value, a args) value {
 	return s.listValue(kList, sortedItems(s, a.line, list, out[2].truthy()))
 }
 
-// uniqueFilter keeps the first of equal elements. It compares each with all before; the steps count that.
+// uniqueFilter keeps the first of equal elements. It compares each with all before; the steps count
+// that.
 func uniqueFilter(s *state, v value, a args) value {
 	var out [2]value
 	if !bindArgs(s, a, "unique", 0, []string{"case_sensitive", "attribute"}, out[:]) {
@@ -299,7 +302,8 @@ func sumFilter(s *state, v value, a args) value {
 	return total
 }
 
-// groupFilter sorts by an attribute and gathers what has the same. A group is named by its first member's own spelling.
+// groupFilter sorts by an attribute and gathers items with equal values. A group is named by its
+// first member's own spelling.
 func groupFilter(s *state, v value, a args) value {
 	var out [3]value
 	if !bindArgs(s, a, "groupby", 1, []string{"attribute", "default", "case_sensitive"}, out[:]) {
@@ -337,7 +341,7 @@ func groupFilter(s *state, v value, a args) value {
 	return s.listValue(kList, groups)
 }
 
-// groupTuple marks, in object.arg, the tuples of groupby, whose parts have the names grouper and list.
+// groupTuple marks, in object.arg, the tuples of groupby, whose parts are named grouper and list.
 const groupTuple = 1
 
 // batchFilter cuts into rows of a given length.
@@ -367,7 +371,8 @@ func batchFilter(s *state, v value, a args) value {
 	})
 }
 
-// sliceFilter cuts into a given number of columns; the first ones are longer if it does not come out even.
+// sliceFilter cuts into a given number of columns; the first ones are longer if it does not come
+// out even.
 func sliceFilter(s *state, v value, a args) value {
 	var out [2]value
 	if !bindArgs(s, a, "slice", 1, []string{"slices", "fill_with"}, out[:]) {

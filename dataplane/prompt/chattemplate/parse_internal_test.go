@@ -25,8 +25,9 @@ func (r *Request) field(name string) *[]byte {
 	return nil
 }
 
-// ParseRequest finds the fields of a request's body, which they share. Of a field that is there twice the last counts, as in Python.
-// It only looks as closely as it must; what is wrong inside of a field is found by Render. The error is [ErrUnsupported].
+// ParseRequest finds the fields of a request's body, which they share. Of a field that is there
+// twice the last counts, as in Python. It only looks as closely as it must; what is wrong inside of
+// a field is found by Render. The error is [ErrUnsupported].
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	var s state // escaped field names are decoded into it

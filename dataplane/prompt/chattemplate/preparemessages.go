@@ -2,7 +2,8 @@ package chattemplate
 
 import "slices"
 
-// genericRoles are the roles of ChatCompletionMessageGenericParam. latest_reminder and root are for models with encoders of their own.
+// genericRoles are the roles of ChatCompletionMessageGenericParam. latest_reminder and root are for
+// models with encoders of their own.
 var genericRoles = []string{"system", "assistant", "tool", "function", "developer"}
 
 // messages makes the list that the template gets.
@@ -14,7 +15,7 @@ func (p *preparation) messages() (value, error) {
 	if v.k != kList || len(v.o.items) == 0 {
 		return v, refuse("messages that are no list, or none")
 	}
-	items := v.o.items // ours: nothing else refers to what the decoder made
+	items := v.o.items // ours: only this list refers to the decoder's values
 	for i, m := range items {
 		if m.k != kDict {
 			return v, refuse("a message that is no object")
@@ -33,7 +34,8 @@ func (p *preparation) messages() (value, error) {
 	return v, p.s.err
 }
 
-// message is model_dump of one message, with its content in the template's format and without what is None.
+// message is model_dump of one message, with its content in the template's format and without
+// fields that are None.
 func (p *preparation) message(o *object) (value, error) {
 	role, _ := o.get("role")
 	if role.k != kString {
@@ -56,7 +58,8 @@ func (p *preparation) message(o *object) (value, error) {
 	return p.generic(o, role)
 }
 
-// generic is a message of any role but user. The order is that of the fields of ChatCompletionMessageGenericParam.
+// generic is a message of any role but user. The order is that of the fields of
+// ChatCompletionMessageGenericParam.
 func (p *preparation) generic(o *object, role value) (value, error) {
 	content, last, err := p.content(o, role.s)
 	if err != nil {
@@ -111,8 +114,9 @@ func (p *preparation) generic(o *object, role value) (value, error) {
 	return newDict(p.s, pairs...), nil
 }
 
-// content is process_content_for_template_format and normalize_tool_content, for text alone. last says that the field is put behind all
-// others, which SGLang does with lists where the template takes lists.
+// content is process_content_for_template_format and normalize_tool_content, for text alone. last
+// means that the field comes behind all others, as SGLang does with lists where the template takes
+// lists.
 func (p *preparation) content(o *object, role string) (content value, last bool, err error) {
 	v, ok := o.get("content")
 	switch {
@@ -149,7 +153,8 @@ func (p *preparation) content(o *object, role string) (content value, last bool,
 	return v, last, p.s.err
 }
 
-// calls is the field tool_calls: ToolCall of protocol.py, whose fields stay where they are None, with arguments parsed for assistants.
+// calls is the field tool_calls: ToolCall of protocol.py, whose fields stay where they are None,
+// with arguments parsed for assistants.
 func (p *preparation) calls(o *object, role string) (value, error) {
 	v, err := want(o, "tool_calls", kList)
 	if err != nil || v.k == kNone {
@@ -166,7 +171,8 @@ func (p *preparation) calls(o *object, role string) (value, error) {
 	return v, nil
 }
 
-// call is one entry of tool_calls. Arguments that are no JSON object are refused by the worker, so they are not rendered.
+// call is one entry of tool_calls. Arguments that are no JSON object are refused by the worker, so
+// they are not rendered.
 func (p *preparation) call(o *object, role string) (value, error) {
 	id, err := want(o, "id", kString)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
 )
 
-// asked is one line of what scripts/chattemplates/expect_sglang.py writes: a template, or a request.
+// asked is one line of what scripts/chattemplates/expect_sglang.py writes: a template, or a
+// request.
 type asked struct {
 	Template, Source, Version string
 	Tokens                    map[string]string
@@ -35,8 +36,8 @@ func TestSGLang(t *testing.T) {
 	}
 }
 
-// compareRequests goes through a file of requests. Only a text that differs, or one where SGLang refuses, fails; requests that this package
-// leaves to the worker are counted.
+// compareRequests goes through a file of requests. Only a text that differs, or one where SGLang
+// refuses, fails; requests that this package leaves to the worker are counted.
 func compareRequests(t *testing.T, name string) tally {
 	t.Helper()
 	f, err := os.Open(name)

@@ -31,8 +31,9 @@ func TestSGLangRequests(t *testing.T) {
 	compareRequests(t, name)
 }
 
-// TestTransformers compares with what transformers rendered of the same conversations. A render that this package does not vouch for is
-// counted; a text that differs, or an error where Python has a text or the other way round, fails.
+// TestTransformers compares with what transformers rendered of the same conversations. A render
+// that this package does not vouch for is counted; a text that differs, or an error where Python
+// has a text or the other way round, fails.
 func TestTransformers(t *testing.T) {
 	name := os.Getenv("CHAT_TEMPLATES")
 	if name == "" {

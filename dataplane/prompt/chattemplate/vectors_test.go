@@ -72,7 +72,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestGeneratedVectors applies every filter, test, operator and method to every type. Being unsure is allowed, being wrong is not.
+// TestGeneratedVectors applies every filter, test, operator and method to every type. Being unsure
+// is allowed, being wrong is not.
 func TestGeneratedVectors(t *testing.T) {
 	v := readVectors(t)
 	unsure := 0
