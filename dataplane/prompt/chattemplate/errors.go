@@ -10,14 +10,14 @@ var (
 	// ErrTemplate is an error that Python raises too: raise_exception, an operation on an undefined
 	// value, a wrong type. The worker answers such a request, usually with 400; the router leaves
 	// the answer to it.
-	ErrTemplate = errors.New("chat: the template raises")
+	ErrTemplate = errors.New("chattemplate: the template raises")
 	// ErrUnsupported means that the worker may render another text than this package. The router
 	// then lets the worker tokenize.
-	ErrUnsupported = errors.New("chat: not rendered here")
+	ErrUnsupported = errors.New("chattemplate: not rendered here")
 	// ErrLimit means that a render would exceed its [Limits].
-	ErrLimit = errors.New("chat: limit exceeded")
+	ErrLimit = errors.New("chattemplate: limit exceeded")
 	// ErrSyntax means that a template is not valid Jinja; errors of this kind are *[SyntaxError].
-	ErrSyntax = errors.New("chat: invalid template")
+	ErrSyntax = errors.New("chattemplate: invalid template")
 )
 
 // errBug marks an error that this package owes to a mistake of its own.
@@ -30,7 +30,7 @@ type SyntaxError struct {
 }
 
 // Error returns the line and the message.
-func (e *SyntaxError) Error() string { return fmt.Sprintf("chat: line %d: %s", e.Line, e.Msg) }
+func (e *SyntaxError) Error() string { return fmt.Sprintf("chattemplate: line %d: %s", e.Line, e.Msg) }
 
 // Is makes errors.Is(err, ErrSyntax) hold.
 func (e *SyntaxError) Is(target error) bool { return target == ErrSyntax }
@@ -48,7 +48,7 @@ type UnsupportedError struct{ Gaps []Gap }
 // Error names each construct and its line.
 func (e *UnsupportedError) Error() string {
 	var b strings.Builder
-	b.WriteString("chat: the template uses what is not rendered here:")
+	b.WriteString("chattemplate: the template uses constructs that are not rendered here:")
 	for i, g := range e.Gaps {
 		if i > 0 {
 			b.WriteByte(',')

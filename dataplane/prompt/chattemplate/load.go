@@ -17,7 +17,7 @@ type Source struct {
 }
 
 // ErrNoTemplate means that a model's files hold no chat template.
-var ErrNoTemplate = errors.New("chat: the model has no chat template")
+var ErrNoTemplate = errors.New("chattemplate: the model has no chat template")
 
 // Load finds the chat template of a model among its files, as transformers and SGLang do:
 // chat_template.jinja, else chat_template.json, else tokenizer_config.json, where it is a string or

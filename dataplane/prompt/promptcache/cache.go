@@ -35,7 +35,7 @@ type Cache struct {
 // New returns an empty cache.
 func New(cfg Config) (*Cache, error) {
 	if cfg.Index == nil || cfg.BlockSize == nil {
-		return nil, errors.New("session: no index or no block size")
+		return nil, errors.New("promptcache: no index or no block size")
 	}
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = 64 << 20

@@ -2,22 +2,23 @@ package tokenizer
 
 import "strings"
 
-// Cut is a place in text behind which nothing depends on what is before it: the end of the last added token that allows
-// it, or 0. For any text that goes on after it,
+// Cut returns the offset in text behind which nothing depends on the text before: the end of the
+// last added token that allows it, or 0. For any text that continues it,
 //
 //	Append(nil, text[:cut]+more) == Append(nil, text[:cut]) + AppendRest(nil, more)
 //
-// so a conversation whose beginning was encoded once needs only its end encoded. Chat templates end each message with
-// such a token.
+// so a conversation whose beginning was encoded once needs only its end encoded. Chat templates end
+// each message with such a token.
 //
-// A token allows it when it is found whatever follows: no other added token contains it and goes on, or begins within
-// it; it does not look at what is after it (single_word, rstrip); and it is not itself found in normalized text, unless
-// nothing is normalized.
+// A token allows a cut when it is found regardless of the text after it: no other added token
+// contains it and continues, or begins within it; it does not depend on the character after it
+// (single_word, rstrip); and it is not itself found in normalized text, unless nothing is
+// normalized.
 func (t *Tokenizer) Cut(text string) int {
 	text = valid(text)
 	cut := 0
 	for {
-		// What is behind a place is read as a text of its own: that is what makes it one.
+		// The text behind a cut is read as a text of its own: this independence makes it a cut.
 		next := t.cutAfter(text[cut:], 1)
 		if next == 0 {
 			return cut
@@ -26,8 +27,9 @@ func (t *Tokenizer) Cut(text string) int {
 	}
 }
 
-// CutAfter is the first place in a text, at least so many bytes behind its beginning, of which [Tokenizer.Cut] is the last. It
-// is 0 where there is none. The text may begin behind such a place, and must be valid UTF-8.
+// CutAfter is the first place in a text, at least so many bytes behind its beginning, of which
+// [Tokenizer.Cut] is the last. It is 0 where there is none. The text may begin behind such a place,
+// and must be valid UTF-8.
 func (t *Tokenizer) CutAfter(text []byte, least int) int { return t.cutAfter(view(text), least) }
 
 func (t *Tokenizer) cutAfter(s string, least int) int {
@@ -48,12 +50,14 @@ func (t *Tokenizer) cutAfter(s string, least int) int {
 	return 0
 }
 
-// cutsNormal reports whether tokens that are found in normalized text are found in the text as it came.
+// cutsNormal reports whether tokens that are found in normalized text are found in the text as it
+// came.
 func (e *encoder) cutsNormal() bool { return e.added.normal != nil && len(e.norm) == 0 }
 
-// dropReached takes out the tokens over whose end another token could be found. Within one search the leftmost is found, so
-// a token that begins inside another one comes too late; only one that contains it and goes on is found in its place.
-// But the search of raw tokens goes first and may take the end of a normalized one.
+// dropReached removes the tokens over whose end another token could be found. One search finds the
+// leftmost token, so a token that begins inside another one comes too late; only a token that
+// contains it and continues is found in its place. But the search of raw tokens goes first and may
+// take the end of a normalized one.
 func (e *encoder) dropReached(safe map[uint32]bool) {
 	for _, outer := range e.added.byID {
 		s := outer.Content

@@ -2,18 +2,19 @@ package tokenizer
 
 import "unicode/utf8"
 
-// cuts says where a text may be cut without changing its tokens, so that a model of characters, whose pre-tokenizer leaves
-// whole paragraphs as one piece, can be computed and cached in pieces of about a word.
+// cuts are the positions at which a text may be cut without changing its tokens. With them, a model
+// of characters, whose pre-tokenizer leaves whole paragraphs as one piece, can be computed and
+// cached in pieces of about a word.
 //
-// Between two characters is such a cut when no token that merges make holds the two side by side: then no merge crosses
-// the cut, and what happens on one side does not depend on the other.
+// A cut is between two characters that no token made by merges holds side by side: then no merge
+// crosses the cut, and neither side depends on the other.
 type cuts struct {
 	on     bool
 	kinds  [utf8.RuneSelf]uint8
 	joined [kinds][kinds]bool
 }
 
-// The kinds of characters that are told apart: each of ASCII, the sign by which SentencePiece writes a space, and all
+// The kinds of characters: each of ASCII, the sign with which SentencePiece writes a space, and all
 // others. A character without a token counts among the others, since unk tokens may be fused.
 const (
 	kindMarker = utf8.RuneSelf + iota
@@ -23,7 +24,7 @@ const (
 	metaMarker = '▁'
 )
 
-// newCuts looks through what the merges make.
+// newCuts computes the cuts from the results of the merges.
 func (m *model) newCuts(rules []merge) cuts {
 	var c cuts
 	if _, ok := m.charIDs[metaMarker]; !ok || m.ignoreMerges {
@@ -42,7 +43,7 @@ func (m *model) newCuts(rules []merge) cuts {
 	}
 	for _, rule := range rules {
 		if fallback[rule.left] || fallback[rule.right] {
-			return cuts{} // such a token does not spell the text that it stands for
+			return cuts{} // such a token does not spell the text that it means
 		}
 		before := -1
 		for _, r := range string(m.vocab.bytes(rule.result)) {

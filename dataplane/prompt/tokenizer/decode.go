@@ -12,8 +12,9 @@ type decoder interface {
 	decode(tokens []string) []string
 }
 
-// newDecoder builds the decoders of a file. Each takes the tokens as the one before left them: Fuse makes one of all, so that a
-// Strip after it works on the whole text and one before it on each token.
+// newDecoder builds the decoders of a file. Each takes the tokens as the one before left them: Fuse
+// makes one of all, so that a Strip after it works on the whole text and one before it on each
+// token.
 func newDecoder(t *unicodeTables, raw json.RawMessage) ([]decoder, error) {
 	if absent(raw) {
 		return nil, nil
@@ -67,7 +68,8 @@ func newDecoder(t *unicodeTables, raw json.RawMessage) ([]decoder, error) {
 
 // spellingOf is how a token reads before decoding.
 func spellingOf(t *Tokenizer, id uint32) (string, bool) {
-	// A token that is found in normalized text reads as it does there, since the decoder undoes normalization.
+	// A token that is found in normalized text reads as it does there, since the decoder undoes
+	// normalization.
 	if s, ok := t.added.spelled[id]; ok {
 		return s, true
 	}
@@ -80,9 +82,10 @@ func spellingOf(t *Tokenizer, id uint32) (string, bool) {
 	return t.names[id], true
 }
 
-// byteLevelDecoder turns GPT-2's alphabet back into bytes. A token with a character outside of it is taken as it reads: added
-// tokens with a space in them, or DeepSeek's with their full-width bars. Bytes that are no UTF-8 when all are put together
-// become U+FFFD, as String::from_utf8_lossy has it.
+// byteLevelDecoder turns GPT-2's alphabet back into bytes. A token with a character outside of it
+// is taken as it reads: added tokens with a space in them, or DeepSeek's with their full-width
+// bars. Bytes that are no UTF-8 when all are put together become U+FFFD, as String::from_utf8_lossy
+// has it.
 type byteLevelDecoder struct{}
 
 func (byteLevelDecoder) decode(tokens []string) []string {
@@ -97,8 +100,8 @@ func (byteLevelDecoder) decode(tokens []string) []string {
 	return []string{valid(view(out))}
 }
 
-// byteFallbackDecoder turns runs of tokens such as <0xE2> into the characters they spell. A run that is not UTF-8 as a whole
-// becomes U+FFFD for each byte, even where part of it would be right.
+// byteFallbackDecoder turns runs of tokens such as <0xE2> into the characters they spell. A run
+// that is not UTF-8 as a whole becomes U+FFFD for each byte, even where part of it would be right.
 type byteFallbackDecoder struct{}
 
 func (byteFallbackDecoder) decode(tokens []string) []string {
@@ -152,7 +155,8 @@ func (r replaceAll) decode(tokens []string) []string {
 	return tokens
 }
 
-// stripDecoder takes up to start times its character off the beginning of each token, and up to stop off the end.
+// stripDecoder takes up to start times its character off the beginning of each token, and up to
+// stop off the end.
 type stripDecoder struct {
 	Content string `json:"content"`
 	Start   int    `json:"start"`
@@ -171,7 +175,8 @@ func (s stripDecoder) decode(tokens []string) []string {
 	return tokens
 }
 
-// metaDecoder turns markers into spaces, and drops those of the first token where one may have been put before it.
+// metaDecoder turns markers into spaces, and drops those of the first token where one may have been
+// put before it.
 type metaDecoder struct {
 	marker string
 	drop   bool
@@ -188,7 +193,7 @@ func (m metaDecoder) decode(tokens []string) []string {
 	return tokens
 }
 
-// appendValid appends s with U+FFFD for what is not UTF-8; see valid.
+// appendValid appends s with U+FFFD for bytes that are not UTF-8; see valid.
 func appendValid(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
@@ -203,8 +208,9 @@ func appendValid(dst []byte, s string) []byte {
 	return dst
 }
 
-// brokenLength is how many bytes of s, which begins with a broken character, that character has: as many as could begin
-// one that is right. These are the "maximal subparts" of chapter 3.9 of the Unicode standard.
+// brokenLength is how many bytes of s, which begins with a broken character, that character has: as
+// many as could begin one that is right. These are the "maximal subparts" of chapter 3.9 of the
+// Unicode standard.
 func brokenLength(s string) int {
 	lead := s[0]
 	low, high, more := byte(0x80), byte(0xBF), 0
@@ -217,7 +223,8 @@ func brokenLength(s string) int {
 	case lead >= 0xF0 && lead <= 0xF4:
 		more = 3
 	}
-	// The second byte has a narrower range after these, for the same reasons, and for surrogates after 0xED.
+	// The second byte has a narrower range after these, for the same reasons, and for surrogates
+	// after 0xED.
 	switch lead {
 	case 0xE0:
 		low = 0xA0

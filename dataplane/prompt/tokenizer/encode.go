@@ -12,13 +12,14 @@ type encoder struct {
 	scratch sync.Pool // of *scratch
 }
 
-// append encodes a text; start says that it begins the whole text and does not go on one that was cut.
+// append encodes a text; start means that it begins the whole text and does not continue one that
+// was cut.
 func (e *encoder) append(dst []uint32, text string, start bool) []uint32 {
 	text = valid(text)
-	// The pool keeps a scratch for each processor in use; the collector may take those that are not.
+	// The pool keeps a scratch for each processor in use; the collector may take idle ones.
 	w := e.scratch.Get().(*scratch)
 	w.text = w.text[:0]
-	// The first search is over the text as it came, the second over what normalization makes of the parts between.
+	// The first search is over the original text, the second over the normalized parts between.
 	m := matches{tables: e.tables, finder: e.added.raw, s: text}
 	for m.next() {
 		if m.token != nil {
@@ -53,7 +54,7 @@ func (e *encoder) segment(dst []uint32, w *scratch, s string, start bool) []uint
 	return dst
 }
 
-// normalize runs all normalizers. What it returns may be s itself, or lie in w.text.
+// normalize runs all normalizers. The result may be s itself, or lie in w.text.
 func (e *encoder) normalize(w *scratch, s string) string {
 	for _, n := range e.norm {
 		s = n.normalize(w, s)
@@ -61,7 +62,7 @@ func (e *encoder) normalize(w *scratch, s string) string {
 	return s
 }
 
-// steps hands s to the pre-tokenizers from number k on, and what they leave to the model.
+// steps passes s to the pre-tokenizers from number k on, and their parts to the model.
 func (e *encoder) steps(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
 	if k == len(e.pre.steps) {
 		return e.leaf(dst, w, s)
@@ -70,7 +71,8 @@ func (e *encoder) steps(dst []uint32, w *scratch, k int, s string, start bool) [
 	switch st.kind {
 	case stepSplit:
 		if st.behavior == isolated && k+1 == len(e.pre.steps) && e.pre.bytes && !e.pre.mixed {
-			// Fast path: the last step of nearly every model, where each stretch is a piece whether it matched or not.
+			// Fast path: the last step of nearly every model, where each stretch is a piece whether
+			// it matched or not.
 			for i := 0; i < len(s); {
 				end, _ := st.find.next(s, i)
 				dst = e.model.piece(dst, w, s[i:end])
@@ -88,7 +90,7 @@ func (e *encoder) steps(dst []uint32, w *scratch, k int, s string, start bool) [
 	}
 }
 
-// rewrite is what the steps other than a split make of a text.
+// rewrite applies a step other than a split to a text.
 func (st *step) rewrite(w *scratch, s string, start bool) string {
 	from := len(w.text)
 	switch st.kind {
@@ -120,11 +122,12 @@ func (st *step) rewrite(w *scratch, s string, start bool) string {
 	return view(w.text[from:])
 }
 
-// split hands the parts of s to the next step. It is NormalizedString::split of the library, which makes a list of all stretches
-// and then joins some; here a part waits until it is known whether the next stretch joins it.
+// split hands the parts of s to the next step. It is NormalizedString::split of the library, which
+// makes a list of all stretches and then joins some; here a part waits until it is known whether
+// the next stretch joins it.
 func (e *encoder) split(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
 	st := &e.pre.steps[k]
-	from, to := 0, 0             // the part that waits, since what follows may join it
+	from, to := 0, 0             // the part that waits, since the next stretch may join it
 	keep, before := false, false // whether it counts, and whether its last stretch matched
 	for i := 0; i < len(s); {
 		end, matched := st.find.next(s, i)
@@ -147,8 +150,9 @@ func (e *encoder) split(dst []uint32, w *scratch, k int, s string, start bool) [
 	return dst
 }
 
-// joins reports whether a stretch belongs to the part before it, whose last stretch matched or not. Two matches in a row are
-// never joined by the two behaviors of merging: the second of "a--b" stays alone, or goes with what is after it.
+// joins reports whether a stretch belongs to the part before it, whose last stretch matched or not.
+// The two behaviors of merging never join two matches in a row: the second of "a--b" stays alone,
+// or joins the part after it.
 func (st *step) joins(before, matched bool) bool {
 	switch st.behavior {
 	case contiguous:
@@ -192,7 +196,7 @@ func (e *encoder) appendSegment(dst []uint32, text string, start bool) []uint32 
 
 // safeEnds are the tokens behind which a text may be cut; see Cut.
 func (e *encoder) safeEnds() map[uint32]bool {
-	words := false // whether some token looks at the character before it
+	words := false // whether some token depends on the character before it
 	for _, token := range e.added.byID {
 		words = words || token.SingleWord
 	}

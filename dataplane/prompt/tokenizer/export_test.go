@@ -2,8 +2,8 @@ package tokenizer
 
 import "strings"
 
-// Scan is all stretches that a pattern makes of a text, by its scanner by hand and by the regular expression: where each ends, negative
-// where it did not match.
+// Scan is all stretches that a pattern makes of a text, by its scanner by hand and by the regular
+// expression: where each ends, negative where it did not match.
 func Scan(pattern, text string) (byHand, byRegex []int, err error) {
 	t, err := loadTables()
 	if err != nil {
@@ -72,8 +72,8 @@ func Whitespace() bool {
 	return same(normal(t.sets["space"]), normal(t.sets["white"])) && same(normal(t.sets["space"]), normal(t.sets["strip"]))
 }
 
-// MergeBytes merges a piece by the merges alone, without the cache and whole tokens; long takes the heap whatever the
-// length.
+// MergeBytes merges a piece by the merges alone, without the cache and whole tokens; long takes the
+// heap whatever the length.
 func (t *Tokenizer) MergeBytes(piece string, long bool) []uint32 {
 	var w scratch
 	if !long {
@@ -90,7 +90,8 @@ func (t *Tokenizer) MergeBytes(piece string, long bool) []uint32 {
 	return t.model.merges.mergeLong(nil, &w)
 }
 
-// NaiveMerge is the merging of a piece as the definition has it: again and again the pair of the lowest rank, leftmost first.
+// NaiveMerge is the merging of a piece as the definition has it: again and again the pair of the
+// lowest rank, leftmost first.
 func (t *Tokenizer) NaiveMerge(piece string) []uint32 {
 	var w scratch
 	if t.model.bytes {

@@ -75,7 +75,8 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		want := text
 		if !utf8.ValidString(text) {
-			want = string([]rune(text)) // U+FFFD for each byte; Decode has one for each broken character
+			// U+FFFD for each byte; Decode has one for each broken character.
+			want = string([]rune(text))
 		}
 		for i, tok := range toks {
 			ids := tok.Append(nil, text)

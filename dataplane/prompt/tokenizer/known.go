@@ -2,8 +2,8 @@ package tokenizer
 
 import "strings"
 
-// newScanner is the scanner of a pattern: one by hand where the pattern is that of a known model, else a regular
-// expression, which is slower by a factor of about ten.
+// newScanner is the scanner of a pattern: one by hand where the pattern is that of a known model,
+// else a regular expression, which is slower by a factor of about ten.
 func newScanner(t *unicodeTables, p pattern) (scanner, error) {
 	switch {
 	case p.String != nil && *p.String != "":
@@ -18,7 +18,7 @@ func newScanner(t *unicodeTables, p pattern) (scanner, error) {
 	}
 }
 
-// What the patterns of models have in common.
+// Common parts of the patterns of models.
 const (
 	contractionsPart = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
 	spacesPart       = `|\s*[\r\n]+|\s+(?!\S)|\s+`

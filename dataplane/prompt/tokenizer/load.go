@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Load reads a tokenizer.json as the Rust and Python library tokenizers writes it. A construct that is not computed here is
-// an error that wraps ErrUnsupported and names it.
+// Load reads a tokenizer.json as the Rust and Python library tokenizers writes it. A construct that
+// is not computed here is an error that wraps ErrUnsupported and names it.
 func Load(data []byte) (*Tokenizer, error) {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -72,7 +72,8 @@ func newTokenizer(f *file) (*Tokenizer, error) {
 	return t, nil
 }
 
-// checkMetaspaceFirst refuses the one case in which the library's Metaspace looks at offsets that are not computed here.
+// checkMetaspaceFirst refuses the one case in which the library's Metaspace needs offsets that are
+// not computed here.
 func checkMetaspaceFirst(t *Tokenizer) error {
 	for _, s := range t.pre.steps {
 		if s.kind != stepMeta || s.scheme != first {
@@ -96,9 +97,9 @@ func (t *Tokenizer) finish() {
 	t.safe = t.safeEnds()
 }
 
-// valid is s as Python would have it from bytes with errors="replace": each longest part of a character that breaks off
-// becomes U+FFFD, and so does each other byte that is not UTF-8. An engine gets its text from JSON, which has been
-// through the same.
+// valid is s as Python would have it from bytes with errors="replace": each longest part of a
+// character that breaks off becomes U+FFFD, and so does each other byte that is not UTF-8. An
+// engine gets its text from JSON, which has been through the same.
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s

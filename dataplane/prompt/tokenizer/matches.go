@@ -2,8 +2,9 @@ package tokenizer
 
 import "unicode/utf8"
 
-// matches walks a text from one added token to the next. Each call of next yields s[from:to], either a token or what is
-// before one. As in the library the search goes on behind the token itself, even where it swallowed the spaces after it.
+// matches walks a text from one added token to the next. Each call of next yields s[from:to],
+// either a token or the text before one. As in the library the search continues behind the token
+// itself, even where it swallowed the spaces after it.
 type matches struct {
 	tables *unicodeTables
 	finder *finder
@@ -13,7 +14,7 @@ type matches struct {
 	token    *addedToken // nil for text between tokens
 
 	at      int // where the search goes on
-	done    int // what was yielded
+	done    int // end of the yielded text
 	waiting *addedToken
 	stop    int // where the waiting token ends
 }

@@ -1,7 +1,7 @@
 package tokenizer
 
-// maxScan is the length up to which a piece is merged by looking through all its pairs for the lowest rank. Beyond it
-// the n²/2 comparisons cost more than a heap.
+// maxScan is the length up to which a piece is merged by looking through all its pairs for the
+// lowest rank. Beyond it the n²/2 comparisons cost more than a heap.
 const maxScan = 64
 
 // scratch are the buffers of one call. They are reused, so a warm call allocates nothing.
@@ -14,10 +14,12 @@ type scratch struct {
 	heap  []uint64
 }
 
-// link is a symbol's neighbours in the list of a long piece, by index; -1 at the ends. A removed symbol has next -2.
+// link is a symbol's neighbours in the list of a long piece, by index; -1 at the ends. A removed
+// symbol has next -2.
 type link struct{ prev, next int32 }
 
-// maxKept bounds what a scratch keeps between calls, in symbols: 64 Ki of them are 2 MiB.
+// maxKept bounds the buffers that a scratch keeps between calls, in symbols: 64 Ki of them are 2
+// MiB.
 const maxKept = 1 << 16
 
 // release drops buffers that one long piece made large.
@@ -33,7 +35,8 @@ func (w *scratch) release() {
 	}
 }
 
-// mergeAll appends to dst what w.syms become when pairs are merged in the order of their ranks, the leftmost first.
+// mergeAll appends the tokens of w.syms to dst: it merges pairs in the order of their ranks, the
+// leftmost first.
 func (m *merges) mergeAll(dst []uint32, w *scratch) []uint32 {
 	if len(w.syms) > maxScan {
 		return m.mergeLong(dst, w)
@@ -99,7 +102,8 @@ func (m *merges) mergeLong(dst []uint32, w *scratch) []uint32 {
 		w.heap[0] = w.heap[last]
 		w.heap = w.heap[:last]
 		siftDown(w.heap, 0)
-		// A symbol that was merged away or has another neighbour by now has another pair than the entry says.
+		// A symbol that was merged away or has another neighbour by now has another pair than the
+		// entry says.
 		if at := uint32(top); w.vals[at]>>32 == top>>32 {
 			m.mergeAt(w, int32(at))
 		}
@@ -138,7 +142,8 @@ func (m *merges) enter(w *scratch, left, right int32) {
 	siftUp(w.heap, len(w.heap)-1)
 }
 
-// The heap has four children a node: half the depth of a binary one, and the children share a cache line.
+// The heap has four children a node: half the depth of a binary one, and the children share a cache
+// line.
 
 func siftUp(h []uint64, i int) {
 	x := h[i]

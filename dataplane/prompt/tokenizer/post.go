@@ -5,10 +5,11 @@ import (
 	"errors"
 )
 
-// post is what the post-processor puts around a text where special tokens are asked for.
+// post holds the tokens that the post-processor puts around a text where special tokens are asked
+// for.
 type post struct{ before, after []uint32 }
 
-// newPost reads a post-processor. What it does to offsets and to pairs of texts is left out.
+// newPost reads a post-processor, without its effects on offsets and on pairs of texts.
 func newPost(raw json.RawMessage) (post, error) {
 	if absent(raw) {
 		return post{}, nil
@@ -22,7 +23,8 @@ func newPost(raw json.RawMessage) (post, error) {
 		return post{}, nil
 	case "TemplateProcessing":
 		return newTemplate(raw)
-	// The two old forms are a template of [CLS] A [SEP]; the other fields of Roberta's are about offsets.
+	// The two old forms are a template of [CLS] A [SEP]; the other fields of Roberta's are about
+	// offsets.
 	case "BertProcessing", "RobertaProcessing":
 		var part struct {
 			Separator token `json:"sep"`
@@ -43,8 +45,8 @@ func newPost(raw json.RawMessage) (post, error) {
 	}
 }
 
-// newPostSequence reads processors that follow each other, as in Llama 3: a ByteLevel, which is about offsets, and a template.
-// What two templates would do to each other is left to the library.
+// newPostSequence reads processors that follow each other, as in Llama 3: a ByteLevel, which is
+// about offsets, and a template. Two templates are refused.
 func newPostSequence(parts []json.RawMessage) (post, error) {
 	var all post
 	found := false
@@ -80,7 +82,8 @@ func (t *token) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// newTemplate reads the template for a single text. The one for pairs is for models that compare two texts.
+// newTemplate reads the template for a single text. The one for pairs is for models that compare
+// two texts.
 func newTemplate(raw json.RawMessage) (post, error) {
 	var part struct {
 		Single []struct {

@@ -6,13 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// step is one pre-tokenizer of a sequence: it takes a stretch of text and hands its parts to the next step.
+// step is one pre-tokenizer of a sequence: it takes a stretch of text and hands its parts to the
+// next step.
 type step struct {
 	kind     stepKind
 	find     scanner  // split
 	behavior behavior // split
-	invert   bool     // split: what does not match counts as the match
-	marker   string   // metaspace: what stands for a space
+	invert   bool     // split: stretches without a match count as the match
+	marker   string   // metaspace: replacement of a space
 	scheme   scheme   // metaspace
 }
 
@@ -20,23 +21,24 @@ type stepKind uint8
 
 const (
 	stepSplit stepKind = iota
-	// stepMeta writes the marker for each space, and before the text by its scheme. Splitting comes as a step of its own.
+	// stepMeta writes the marker for each space, and before the text by its scheme. Splitting comes
+	// as a step of its own.
 	stepMeta
 	// stepSpace puts a space before a text that does not begin with one.
 	stepSpace
-	// stepBytes writes each byte as a character of GPT-2's alphabet. It stands only where steps follow that look at
-	// those characters; the model itself takes bytes.
+	// stepBytes writes each byte as a character of GPT-2's alphabet. It is needed only before steps
+	// that inspect those characters; the model itself takes bytes.
 	stepBytes
 )
 
-// behavior is what a Split does with a match.
+// behavior is the treatment of a match by a Split.
 type behavior uint8
 
 const (
 	isolated   behavior = iota // a part of its own
 	removed                    // dropped
-	withBefore                 // part of what is before it
-	withAfter                  // part of what is after it
+	withBefore                 // part of the text before it
+	withAfter                  // part of the text after it
 	contiguous                 // one part with the matches next to it
 )
 
@@ -83,8 +85,9 @@ func addSteps(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	// What each does is in tokenizers/src/pre_tokenizers. Those left out (BertPreTokenizer, Whitespace, CharDelimiterSplit,
-	// UnicodeScripts, FixedLength) are of no BPE model that is served.
+	// Their effects are in tokenizers/src/pre_tokenizers. The ones left out (BertPreTokenizer,
+	// Whitespace, CharDelimiterSplit, UnicodeScripts, FixedLength) are of no BPE model that is
+	// served.
 	switch kind {
 	case "Sequence":
 		var parts struct {
@@ -116,7 +119,7 @@ func addSteps(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 		}
 		p.steps = append(p.steps, s)
 		return err
-	// All its parts are runs of what is no white space, so its behavior is Removed.
+	// All its parts are runs without white space, so its behavior is Removed.
 	case "WhitespaceSplit":
 		p.steps = append(p.steps, step{find: class{t, space}, behavior: removed})
 		return nil
@@ -137,7 +140,8 @@ func addSteps(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	}
 }
 
-// addByteLevel adds up to three steps: the prefix, GPT-2's pattern, and the change of alphabet, which all steps after it see.
+// addByteLevel adds up to three steps: the prefix, GPT-2's pattern, and the change of alphabet,
+// which all steps after it see.
 func addByteLevel(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	part := struct {
 		Type     string `json:"type"`
@@ -188,7 +192,8 @@ func (p *preTokenizer) addSplit(find scanner, name string, invert bool) error {
 	return nil
 }
 
-// addMetaspace adds one step or two. Old files say add_prefix_space where newer ones have prepend_scheme; both may be there.
+// addMetaspace adds one step or two. Old files say add_prefix_space where newer ones have
+// prepend_scheme; both may be there.
 func addMetaspace(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	part := struct {
 		Type        string  `json:"type"`

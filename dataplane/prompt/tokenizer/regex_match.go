@@ -2,8 +2,9 @@ package tokenizer
 
 import "slices"
 
-// regex is a compiled pattern. Matching backtracks as Oniguruma does, so it finds the same match; but a state that failed
-// once is not tried again in a match, so the work is at most the length of the text times that of the program.
+// regex is a compiled pattern. Matching backtracks as Oniguruma does, so it finds the same match;
+// but a state that failed once is not tried again in a match, so the work is at most the length of
+// the text times that of the program.
 type regex struct {
 	code []instr
 }
@@ -32,7 +33,7 @@ const (
 	opLineEnd
 )
 
-// maxProgram bounds what a pattern may become.
+// maxProgram bounds the program of a pattern.
 const maxProgram = 20000
 
 // compileRegex makes a pattern into a program that matches at least one character.
@@ -52,7 +53,8 @@ func compileRegex(t *unicodeTables, pattern string) (*regex, error) {
 	return r, nil
 }
 
-// The library takes empty matches too, where its iterator and the gaps between matches have cases of their own.
+// The library takes empty matches too, where its iterator and the gaps between matches have cases
+// of their own.
 //
 // mayBeEmpty reports whether a node can match without taking a character.
 func mayBeEmpty(n *node) bool {
@@ -145,7 +147,7 @@ func (r *regex) compileChoice(n *node) error {
 
 func (r *regex) compileRepeat(n *node) error {
 	part := n.parts[0]
-	// Such a loop would go on without moving; Oniguruma has checks for it that decide what matches.
+	// Such a loop would not advance; Oniguruma's checks for it decide the match.
 	if mayBeEmpty(part) && n.max != 1 {
 		return unsupported("a repetition of something that may match nothing")
 	}
@@ -206,8 +208,8 @@ func (r *regex) compileSub(i instr, part *node) error {
 // state is a place in the program and in the text.
 type state struct{ pc, at int }
 
-// maxUnmarked is how many steps a match may take before it notes which states it has tried. Patterns of real models stay
-// below it except in long runs of one kind of character.
+// maxUnmarked is how many steps a match may take before it notes which states it has tried.
+// Patterns of real models stay below it except in long runs of one kind of character.
 const maxUnmarked = 4096
 
 // run is the end of the match of the program from pc at s[i], or -1.
@@ -300,7 +302,8 @@ func (r *regex) holds(s string, in *instr, at int) bool {
 	}
 }
 
-// next makes a regex a scanner: the leftmost match from s[i] on, as Regex::find_iter of the library goes on after each match.
+// next makes a regex a scanner: the leftmost match from s[i] on, as Regex::find_iter of the library
+// goes on after each match.
 func (r *regex) next(s string, i int) (int, bool) {
 	for at := i; at < len(s); {
 		if end := r.run(s, 0, at); end >= 0 {

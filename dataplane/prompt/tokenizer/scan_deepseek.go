@@ -1,7 +1,8 @@
 package tokenizer
 
-// deepSeek is the third Split of DeepSeek V3 and R1, which works on what the two before leave between numbers and runs of
-// Chinese and Japanese. It does not match everything: control characters, for one, are left to a stretch without match.
+// deepSeek is the third Split of DeepSeek V3 and R1. It works on the text that the two before leave
+// between numbers and runs of Chinese and Japanese. It does not match everything: control
+// characters, for one, are left to a stretch without match.
 //
 //	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*
 //	|\s*[\r\n]+|\s+(?!\S)|\s+

@@ -2,14 +2,14 @@ package tokenizer
 
 import "strings"
 
-// Decode is the text of tokens, as the Python library's decode with the same skip_special_tokens. Ids that are no token
-// are left out.
+// Decode is the text of tokens, as the Python library's decode with the same skip_special_tokens.
+// Ids that are no token are left out.
 func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
 	tokens := make([]string, 0, len(ids))
 	for _, id := range ids {
 		s, ok := spellingOf(t, id)
-		// The library looks the spelling up among the special tokens, so a token of the model that reads like one is
-		// skipped too.
+		// The library looks the spelling up among the special tokens, so a token of the model that
+		// reads like one is skipped too.
 		if !ok || skipSpecial && t.added.special[s] {
 			continue
 		}
@@ -25,9 +25,10 @@ func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
 	return strings.Join(tokens, "")
 }
 
-// Append adds the tokens of text to dst: tokens that stand in it by name, such as <|im_end|>, are found, and nothing is put
-// around it. This is add_special_tokens=False of the Python library, and what SGLang does with a rendered chat.
-// Bytes that are not UTF-8 count as U+FFFD, as Python's errors="replace" has it.
+// Append adds the tokens of text to dst. Added tokens spelled in the text, such as <|im_end|>, are
+// found, and nothing is put around the text. This is add_special_tokens=False of the Python
+// library, as SGLang encodes a rendered chat. Bytes that are not UTF-8 count as U+FFFD, as with
+// Python's errors="replace".
 func (t *Tokenizer) Append(dst []uint32, text string) []uint32 {
 	return t.append(dst, text, true)
 }
@@ -37,7 +38,8 @@ func (t *Tokenizer) AppendBytes(dst []uint32, text []byte) []uint32 {
 	return t.append(dst, view(text), true)
 }
 
-// AppendSpecial is Append with what the post-processor puts around a text, such as <s>: add_special_tokens=True.
+// AppendSpecial is Append with the post-processor's tokens around the text, such as <s>:
+// add_special_tokens=True.
 func (t *Tokenizer) AppendSpecial(dst []uint32, text string) []uint32 {
 	dst = append(dst, t.post.before...)
 	dst = t.append(dst, text, true)
@@ -55,7 +57,8 @@ type Tokenizer struct {
 	notices []string
 }
 
-// Notices say what the file asks for that is not done, or done in another way than the file says. They are for a log.
+// Notices returns notes for a log: settings of the file that are not applied, or applied in another
+// way.
 func (t *Tokenizer) Notices() []string { return t.notices }
 
 // ID is the id of a token as the file spells it, added tokens first.
@@ -78,13 +81,14 @@ func (t *Tokenizer) Size() int {
 	return n
 }
 
-// Special are the ids that the post-processor puts before and after a text. They must not be changed.
+// Special are the ids that the post-processor puts before and after a text. They must not be
+// changed.
 func (t *Tokenizer) Special() (before, after []uint32) { return t.post.before, t.post.after }
 
-// Probes are texts by which an engine's tokenizer can be told from the one that its file describes: those on which
-// pre-tokenizers, normalizers, byte fallback, prefixes and special tokens of known models differ. An engine that gives
-// each of them the ids of Append has the same tokenizer as far as is known; one that does not must be asked for ids.
-// They hold each added token too, among words and spaces.
+// Probes returns texts that distinguish tokenizers: pre-tokenizers, normalizers, byte fallback,
+// prefixes and special tokens of known models differ on them. An engine that gives each of them the
+// ids of Append has the same tokenizer as far as is known; any other engine must be asked for ids.
+// They include each added token, among words and spaces.
 func (t *Tokenizer) Probes() []string {
 	out := []string{
 		"Hello", " Hello", "  Hello world  ", "a\n b\n\n  c\r\n\td ", "It's WE'LL don'T 'ſ x's", "1 12 123 1234567 3.14 ½٣Ⅷ",
@@ -103,15 +107,17 @@ func (t *Tokenizer) AppendRest(dst []uint32, rest string) []uint32 {
 	return t.append(dst, rest, false)
 }
 
-// AppendRestBytes is [Tokenizer.AppendRest] for a text in bytes, which must not change meanwhile. They are not kept.
+// AppendRestBytes is [Tokenizer.AppendRest] for a text in bytes, which must not change meanwhile.
+// They are not kept.
 func (t *Tokenizer) AppendRestBytes(dst []uint32, rest []byte) []uint32 {
 	return t.append(dst, view(rest), false)
 }
 
-// AppendSegment adds the tokens of a text in which added tokens are not looked for, so that <|im_end|> in a user's words
-// stays words. start says that it begins the whole text. Python does this with split_special_tokens=True for special
-// tokens; here no added token is found. Together with ID it builds a prompt from parts that each are computed once:
-// the tokens of a template's texts, its special tokens and its messages, as long as the engine builds the prompt so too.
+// AppendSegment adds the tokens of a text without searching it for added tokens, so that <|im_end|>
+// in a user's words stays words; start means that it begins the whole text. Python does this with
+// split_special_tokens=True for special tokens; here no added token is found. Together with ID it
+// builds a prompt from parts that each are computed once: the tokens of a template's texts, its
+// special tokens and its messages, as long as the engine builds the prompt so too.
 func (t *Tokenizer) AppendSegment(dst []uint32, text string, start bool) []uint32 {
 	return t.appendSegment(dst, text, start)
 }

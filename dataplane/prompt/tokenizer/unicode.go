@@ -8,23 +8,26 @@ import (
 	"sync"
 )
 
-// mask holds what a character is, as the Python library sees it. A character is in at most one of the general
-// categories, so tests of unions are one AND.
+// mask is a character's set of classes in the Python library. A character is in at most one of the
+// general categories, so tests of unions are one AND.
 type mask uint16
 
 const (
-	upper       mask = 1 << iota // Lu, Lt
-	lower                        // Ll
-	other                        // Lm, Lo: letters that the o200k pattern takes for upper and lower case at once
-	mark                         // M
-	number                       // N
-	punct                        // P
-	symbol                       // S
-	space                        // \s of Oniguruma; the Rust crate's \s and char::is_whitespace are the same set
-	word                         // \w of the Rust crate regex, which bounds single_word tokens
-	numeric                      // char::is_numeric of Rust, of a newer Unicode than Oniguruma's N
-	punctuation                  // what the pre-tokenizer Punctuation splits at: that of ASCII, and P of an old Unicode
-	unsettled                    // may change under NFC, alone or after what is before it
+	upper mask = 1 << iota // Lu, Lt
+	lower                  // Ll
+	// Lm, Lo: letters that the o200k pattern takes for upper and lower case at once.
+	other
+	mark   // M
+	number // N
+	punct  // P
+	symbol // S
+	// \s of Oniguruma; the Rust crate's \s and char::is_whitespace are the same set.
+	space
+	word    // \w of the Rust crate regex, which bounds single_word tokens
+	numeric // char::is_numeric of Rust, of a newer Unicode than Oniguruma's N
+	// Separators of the pre-tokenizer Punctuation: those of ASCII, and P of an old Unicode.
+	punctuation
+	unsettled // may change under NFC, alone or after the character before it
 
 	letter = upper | lower | other
 )
@@ -32,8 +35,8 @@ const (
 //go:embed unicode.txt
 var unicodeText string
 
-// pageSize is the number of characters that share a page of the class table. 4,352 pages of 256, of which most are
-// alike and shared, leave about 60 KB.
+// pageSize is the number of characters that share a page of the class table. 4,352 pages of 256, of
+// which most are alike and shared, leave about 60 KB.
 const pageSize = 256
 
 // unicodeTables are all facts about characters. They are read-only once built.
@@ -53,7 +56,8 @@ func (t *unicodeTables) maskOf(r rune) mask {
 	return t.page[uint32(r)/pageSize][uint32(r)%pageSize]
 }
 
-// at is the class and the length in bytes of the character that begins at s[i]. The text must be valid UTF-8.
+// at is the class and the length in bytes of the character that begins at s[i]. The text must be
+// valid UTF-8.
 func (t *unicodeTables) at(s string, i int) (mask, int) {
 	c := s[i]
 	if c < 0x80 {
@@ -68,8 +72,8 @@ func (t *unicodeTables) wide(s string, i int) (mask, int) {
 	return t.maskOf(r), n
 }
 
-// decode reads the character at s[i], which must begin valid UTF-8: it checks nothing, unlike utf8.DecodeRuneInString,
-// which the scanners would spend a third of their time in.
+// decode reads the character at s[i], which must begin valid UTF-8: it checks nothing, unlike
+// utf8.DecodeRuneInString, which the scanners would spend a third of their time in.
 func decode(s string, i int) (rune, int) {
 	switch c := s[i]; {
 	case c < 0x80:
@@ -114,7 +118,7 @@ func (t *unicodeTables) runNot(s string, i int, set mask) int {
 	return i
 }
 
-// parseTables reads unicode.txt; its first lines say what it holds.
+// parseTables reads unicode.txt; its first lines describe it.
 func parseTables(text string) (*unicodeTables, error) {
 	t := &unicodeTables{sets: map[string]set{}, lower: map[rune]string{}, forms: newForms()}
 	flat := make([]mask, 0x110000)
@@ -124,7 +128,7 @@ func parseTables(text string) (*unicodeTables, error) {
 			continue
 		}
 		if err := parseTableLine(t, flat, fields); err != nil {
-			return nil, fmt.Errorf("bpe: unicode.txt: %w", err)
+			return nil, fmt.Errorf("tokenizer: unicode.txt: %w", err)
 		}
 	}
 	t.forms.markUnsettled(flat)
@@ -132,8 +136,8 @@ func parseTables(text string) (*unicodeTables, error) {
 	return t, nil
 }
 
-// classMasks are the bits of classes in unicode.txt. Classes without one are for regular expressions only; white and
-// strip are the same set as space, which a test holds.
+// classMasks are the bits of classes in unicode.txt. Classes without one are for regular
+// expressions only; white and strip are the same set as space, which a test holds.
 var classMasks = map[string]mask{
 	"Lu": upper, "Lt": upper, "Ll": lower, "Lm": other, "Lo": other, "Mn": mark, "Mc": mark, "Me": mark,
 	"Nd": number, "Nl": number, "No": number, "Pc": punct, "Pd": punct, "Ps": punct, "Pe": punct, "Pi": punct,

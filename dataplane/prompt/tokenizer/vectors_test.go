@@ -24,7 +24,8 @@ type vectorCase struct {
 	text1, text2 string // decoded, with and without special tokens
 }
 
-// UnmarshalJSON reads [text, ids, ids with special tokens, decoded, decoded without special tokens].
+// UnmarshalJSON reads [text, ids, ids with special tokens, decoded, decoded without special
+// tokens].
 func (c *vectorCase) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &[]any{&c.text, &c.ids, &c.special, &c.text1, &c.text2})
 }
