@@ -3,16 +3,17 @@ package lint
 import "slices"
 
 const (
-	// runUnits is the shortest run that is compared: long enough that two prompts do not have one by chance.
+	// runUnits is the shortest run that is compared: long enough that two prompts do not have one
+	// by chance.
 	runUnits = 6
 	// stableUnits is the shortest run that counts as stable. A phrase is not worth moving.
 	stableUnits = 16
-	// rareShare is which share of the prompts with a prompt's most frequent run must have another one, for that to belong to the
-	// template: history and names come in fewer.
+	// rareShare is which share of the prompts with a prompt's most frequent run must have another
+	// one, for that to belong to the template: history and names come in fewer.
 	rareShare = 0.1
 	// groupShare is which share of two prompts' template runs makes them a group.
 	groupShare = 0.5
-	// maxTemplateUnits bounds what of a prompt tells its template.
+	// maxTemplateUnits bounds the units of a prompt that are compared to find its template.
 	maxTemplateUnits = 4096
 )
 

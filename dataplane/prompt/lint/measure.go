@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// stableShare is which share of a group's prompts must have what counts as stable.
+// stableShare is the share of a group's prompts that have a stable run.
 const stableShare = 0.9
 
 // measured is one prompt of a group.
@@ -17,7 +17,7 @@ type measured struct {
 	lastStable int // the unit behind the last stable one behind shared; 0: none
 }
 
-// measure says of each prompt of a group what it shares and what it could.
+// measure returns the shared and the sharable units of each prompt of a group.
 func measure(group []*units) []measured {
 	out := make([]measured, len(group))
 	stable := stableRuns(group)
@@ -45,8 +45,8 @@ func stableRuns(group []*units) map[uint64]bool {
 	return stable
 }
 
-// commonBeginnings returns of each prompt how many units it has in common with the one that shares most: in sorted order, one
-// of its neighbours.
+// commonBeginnings returns of each prompt how many units it has in common with the one that shares
+// most: in sorted order, one of its neighbours.
 func commonBeginnings(group []*units) []int {
 	order := make([]int, len(group))
 	for i := range order {
@@ -105,8 +105,9 @@ func (m *measured) runEnd(i int) int {
 	return end
 }
 
-// change returns the first changing part that stands before stable units: from the last stable one before what is not shared to the
-// next one. It is empty where stable parts only come in another order.
+// change returns the first changing part before stable units: from the last stable unit in the
+// shared beginning to the next stable one. It is empty where stable parts only come in another
+// order.
 func (m *measured) change() (from, to int) {
 	from, to = m.shared, m.shared
 	for from > 0 && !m.stable[from-1] {
@@ -118,7 +119,7 @@ func (m *measured) change() (from, to int) {
 	return from, to
 }
 
-// changes counts the changing parts that stand before stable ones.
+// changes counts the changing parts before stable ones.
 func (m *measured) changes() (n int) {
 	for i := m.shared; i < m.lastStable; i = m.runEnd(i) {
 		if !m.stable[i] {

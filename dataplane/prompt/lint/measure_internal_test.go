@@ -113,7 +113,8 @@ func FuzzMeasureAgainstNaive(f *testing.F) {
 	})
 }
 
-// FuzzParse feeds anything to Parse and Check: the parts of text that a prompt is cut into are the prompt, and shares are shares.
+// FuzzParse feeds anything to Parse and Check: the parts of text that a prompt is cut into are the
+// prompt, and shares are shares.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"system","content":"It is 10:32. Écoute 你好 \ud83d\ude00"},{"role":"user","content":[{"type":"text","text":"a"}]}]}`))
 	f.Add([]byte(`{"prompt":"\u0000 a1b2 ` + "\t" + `"}`))

@@ -16,12 +16,13 @@ var ErrBody = errors.New("lint: no prompt")
 
 // Prompt is one request's prompt, as parts of text or as numbers.
 type Prompt struct {
-	Model         string
-	Parts         []Part // in the order in which engines see them
-	TemplateParts int    // of Parts, those that the template makes: system message and tools; 0: not known
+	Model string
+	Parts []Part // in the order in which engines see them
+	// Number of leading Parts that the template makes: system message and tools; 0: not known.
+	TemplateParts int
 
 	IDs       []uint64 // instead of Parts: token ids, or ids of blocks
-	IDsTokens int      // tokens that one of IDs stands for
+	IDsTokens int      // tokens of one of IDs
 }
 
 // Part is a piece of a prompt with a name: the role of a message, "tools" or "prompt".
@@ -33,9 +34,10 @@ type Part struct {
 // blockTokens is the size of a block in Mooncake's traces, where a line does not say another.
 const blockTokens = 512
 
-// Parse reads the prompt of a JSON object: a request's body for chat, completions or /generate, one of these below "body" (a
-// line of OpenAI's batch files), or a line of a trace with hash_ids. The system message of a chat comes before its tools, as
-// most templates have it. Of a list of prompts the first is taken.
+// Parse reads the prompt of a JSON object: a request's body for chat, completions or /generate, one
+// of these below "body" (a line of OpenAI's batch files), or a line of a trace with hash_ids. The
+// system message of a chat comes before its tools, as most templates have it. Of a list of prompts
+// the first is taken.
 func Parse(body []byte) (*Prompt, error) {
 	v, err := fastjson.ParseBytes(body)
 	if err != nil {
@@ -133,7 +135,7 @@ func (p *Prompt) message(m *fastjson.Value) {
 
 func (p *Prompt) add(name, text string) { p.Parts = append(p.Parts, Part{Name: name, Text: text}) }
 
-// units is a prompt cut into what is compared.
+// units is a prompt cut into units, which are compared.
 type units struct {
 	*Prompt
 	hash          []uint64
@@ -145,11 +147,12 @@ type units struct {
 var seed = maphash.MakeSeed()
 
 const (
-	// bytesToken is what English text and JSON come to.
+	// bytesToken is the mean of English text and JSON.
 	bytesToken = 4
-	// maxUnit is the longest unit of text, in bytes: without a bound, a picture in base64 would be one.
+	// maxUnit is the longest unit of text, in bytes: without a bound, a picture in base64 would be
+	// one.
 	maxUnit = 32
-	// maxUnits bounds what is looked at of one prompt; what stands behind is long past anything that a template makes.
+	// maxUnits bounds the units of one prompt; templates are much shorter.
 	maxUnits = 1 << 16
 )
 
@@ -161,7 +164,8 @@ func newUnits(p *Prompt) *units {
 	}
 	at := 0
 	for i, part := range p.Parts {
-		u.add(maphash.String(seed, "\x00"+part.Name), at) // where a part begins counts, and weighs nothing
+		// Where a part begins counts, and weighs nothing.
+		u.add(maphash.String(seed, "\x00"+part.Name), at)
 		for rest := part.Text; rest != "" && len(u.hash) < maxUnits; {
 			n := unitLen(rest)
 			at += n
@@ -179,8 +183,8 @@ func (u *units) add(hash uint64, end int) {
 	u.hash, u.ends = append(u.hash, hash), append(u.ends, end)
 }
 
-// unitLen is the length of the unit that s begins with: a word, a number, a sign with what white space follows, or one
-// character of a script without spaces.
+// unitLen is the length of the first unit of s: a word, a number, a sign with the white space after
+// it, or one character of a script without spaces.
 func unitLen(s string) int {
 	first, n := utf8.DecodeRuneInString(s)
 	same := unicode.IsSpace
@@ -211,7 +215,8 @@ func (u *units) weight(n int) float64 {
 	return float64(u.ends[n-1]) / bytesToken
 }
 
-// location names where the n-th unit begins: the part, and how many bytes into it; of ids, how many before it.
+// location names where the n-th unit begins: the part, and how many bytes into it; of ids, how many
+// before it.
 func (u *units) location(n int) (part string, offset int) {
 	at := 0
 	if n > 0 {

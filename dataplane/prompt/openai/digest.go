@@ -2,8 +2,9 @@ package openai
 
 import "hash/maphash"
 
-// Digest names what an engine computes for the body: two bodies that differ in the order of their members, or in
-// what only names or routes a request, have the same. The body must have passed Parse.
+// Digest returns a hash of the fields that decide an engine's computation: two bodies that differ
+// in the order of their members, or in fields that only name or route a request, have the same. The
+// body must have passed Parse.
 func (r *Request) Digest(seed maphash.Seed) (sum uint64) {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -21,12 +22,13 @@ func (r *Request) Digest(seed maphash.Seed) (sum uint64) {
 		_, _ = h.Write(key)
 		_ = h.WriteByte(0)
 		_, _ = h.Write(r.body[lo:hi])
-		sum += h.Sum64() // whatever the order
+		sum += h.Sum64() // a sum, so that order does not count
 	})
 	return sum
 }
 
-// isRoutingOnly says that a member does not change what is computed, and may change with each try of a client.
+// isRoutingOnly reports whether a member does not change the computation, and may change with each
+// try of a client.
 func isRoutingOnly(key []byte) bool {
 	switch string(key) {
 	case "rid", "user", "metadata", "stream", "stream_options", "session_id", "conversation_id", "received_time", "priority",
@@ -41,8 +43,8 @@ func isRoutingOnly(key []byte) bool {
 // likenessBytes is how much of a prompt's ends its likeness is made of.
 const likenessBytes = 64
 
-// Likeness is a weak Digest that costs the same for any prompt: of its length and its ends. Equal prompts have the
-// same; others may. 0 is a body without a prompt.
+// Likeness is a weak Digest that costs the same for any prompt: of its length and its ends. Equal
+// prompts have the same; others may. 0 is a body without a prompt.
 func (r *Request) Likeness(seed maphash.Seed) uint64 {
 	if r.HasIDs {
 		return likenessOfIDs(seed, r.InputIDs) ^ uint64(r.maxID)<<32

@@ -44,7 +44,7 @@ const (
 	fieldInput
 	fieldQuery
 	fieldItems
-	// From here to lastShapeField: what a chat template may read besides the messages.
+	// From here to lastTemplateField: fields that a chat template may read besides the messages.
 	fieldTools
 	fieldToolChoice
 	fieldTemplateKwargs
@@ -60,8 +60,8 @@ const (
 	lastTemplateField = fieldCount - 1
 )
 
-// fieldOf returns the field of a key, fieldNone for the many that routing does not read. The compiler
-// turns the table into a search by length and content.
+// fieldOf returns the field of a key, fieldNone for the many that routing does not read. The
+// compiler turns the table into a search by length and content.
 func fieldOf(key []byte) field {
 	switch string(key) {
 	case "model":
@@ -145,7 +145,7 @@ func shapeFieldOf(key []byte) field {
 	return answerFieldOf(key)
 }
 
-// answerFieldOf is fieldOf for the fields that say what an answer holds.
+// answerFieldOf is fieldOf for the fields that change the contents of an answer.
 func answerFieldOf(key []byte) field {
 	switch string(key) {
 	case "logprobs":

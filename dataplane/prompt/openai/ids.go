@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// scanKnownIDs reads a list of ids from its first element as far as the memory does not know it; 0 when it is none.
+// scanKnownIDs reads a list of ids from its first element as far as the memory does not know it; 0
+// when it is none.
 func (in *Input) scanKnownIDs(b []byte, l *promptValue, i int) (end int) {
 	known := 0
 	if in.Memory != nil {
@@ -28,7 +29,7 @@ func (in *Input) scanKnownIDs(b []byte, l *promptValue, i int) (end int) {
 // bracket, 0 when it is not a list of ids.
 func (l *promptValue) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end int) {
 	for {
-		// Fast path: what programs write.
+		// Fast path: the spelling of programs.
 		dst, i = scanGroups(dst, b, i)
 		// Slow path: the list's end, long numbers, other white space.
 		for stop := i + group; i < stop; {
@@ -61,16 +62,16 @@ func (l *promptValue) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end 
 const bytesPerID = 5
 
 const (
-	// group is how many bytes scanGroup looks at: one bit of a word for each.
+	// group is the number of bytes that scanGroup reads at once: one bit of a word for each.
 	group = 64
-	// margin is what it may read before and behind them.
+	// margin is the number of bytes that it may read before and behind them.
 	margin = 8
 	// groupIDs is how many ids at most end in a group.
 	groupIDs = group / 2
 )
 
-// scanGroups appends ids while they are of at most seven digits (or eight), with a comma and at most one space behind each. It stops
-// in front of an element.
+// scanGroups appends ids while they are of at most seven digits (or eight), with a comma and at
+// most one space behind each. It stops in front of an element.
 func scanGroups(dst []uint32, b []byte, i int) ([]uint32, int) {
 	dst, i = scanBlocks(dst, b, i)
 	for i >= margin && i+group+margin <= len(b) {
@@ -88,8 +89,9 @@ func scanGroups(dst []uint32, b []byte, i int) ([]uint32, int) {
 	return dst, skipSpace(b, i)
 }
 
-// scanGroup reads the ids that begin and end in a group, which begins with one, up to the first that is not plain. It returns
-// how many there are, and the place behind the last one's comma and space.
+// scanGroup reads the ids that begin and end in a group, which begins with one, up to the first
+// that is not plain. It returns how many there are, and the place behind the last one's comma and
+// space.
 func scanGroup(out *[groupIDs]uint32, b *[margin + group + margin]byte) (n, next uint) {
 	start := uint(0) // of an id, from the group's begin
 	for m := commas((*[group]byte)(b[margin:])); m != 0; m &= m - 1 {
@@ -98,9 +100,11 @@ func scanGroup(out *[groupIDs]uint32, b *[margin + group + margin]byte) (n, next
 		if digits-1 >= 7 {
 			break
 		}
-		// The eight bytes before the comma, the first digits in the lower ones; what is no digit of this id becomes 0.
+		// The eight bytes before the comma, the first digits in the lower ones; bytes before this
+		// id become 0.
 		d := (binary.LittleEndian.Uint64(b[end:end+8]) ^ lowBits*'0') & lastBytes[digits&7]
-		odd := (d + lowBits*(0x7f-9) | d) & highBits // a byte above 9; all are below 128, or their own bit is set
+		// A byte above 9; all are below 128, or their own bit is set.
+		odd := (d + lowBits*(0x7f-9) | d) & highBits
 		// Pairs of digits, then of pairs, then of those.
 		d = d * (10<<8 + 1) >> 8 & 0x00ff00ff00ff00ff
 		d = d * (100<<16 + 1) >> 16 & 0x0000ffff0000ffff

@@ -8,11 +8,13 @@ import (
 // longIDs is room for the ids of a prompt that is too long for it to stay with a Request.
 type longIDs struct{ ids []uint32 }
 
-// longIDPools are by size: the first ones hold twice keptIDs, and those after twice the ones before, up to 32 Mi ids. New memory would be
-// cleared for each such prompt, which is a tenth of the CPU of proxying it, and collected.
+// longIDPools are by size: the first ones hold twice keptIDs, and those after twice the ones
+// before, up to 32 Mi ids. New memory would be cleared for each such prompt, which is a tenth of
+// the CPU of proxying it, and collected.
 var longIDPools [7]sync.Pool // of *longMemory
 
-// reserveLong sees to it that n more ids need no memory of their own, if all of them are too many for it to stay; others grow as they come.
+// reserveLong provides memory for n more ids if all of them are too many to stay with a Request;
+// shorter lists grow as they come.
 func (in *Input) reserveLong(n int) {
 	need := len(in.InputIDs) + n + groupIDs
 	class := bits.Len(uint(need-1)/maxPooledIDs) - 1

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// maxVocabulary stands for a vocabulary that is not known: the largest ones have 262,144 ids.
+	// maxVocabulary replaces an unknown vocabulary: the largest ones have 262,144 ids.
 	maxVocabulary = 1 << 20
-	// maxAnswers bounds n. SGLang 0.5.23 makes a record of 4 KB for each answer at once: n of five million
-	// took 22 GB (sgl-project/sglang#36856).
+	// maxAnswers bounds n. SGLang 0.5.23 makes a record of 4 KB for each answer at once: n of five
+	// million took 22 GB (sgl-project/sglang#36856).
 	maxAnswers = 1 << 16
 )
 
-// Limits are what a model's workers take without ending.
+// Limits are values that a model's engines survive.
 type Limits struct {
 	// Vocabulary is how many token ids the model has; 0 is unknown.
 	Vocabulary int
-	// Labels says that the workers count some custom_labels.
+	// Labels reports that the workers count some custom_labels.
 	Labels bool
 }
 
@@ -117,7 +117,7 @@ func checkSampling(r *Request, raw []byte, vocab int) *Error {
 	return checkSamplingParams(samplingParams{topK, stops, least, n}, vocab)
 }
 
-// checkOpenAI checks what the OpenAI routes have at the top level.
+// checkOpenAI checks the sampling parameters of the OpenAI routes, which are at the top level.
 func checkOpenAI(r *Request, vocab int) *Error {
 	return checkSamplingParams(samplingParams{r.raw(fieldTopK), r.raw(fieldStopTokenIDs), r.raw(fieldMinTokens), r.raw(fieldN)}, vocab)
 }
@@ -148,7 +148,8 @@ func checkSamplingParams(d samplingParams, vocab int) *Error {
 	return nil
 }
 
-// checkCount checks how many of the likeliest tokens are asked for: a number, or for a batch a list.
+// checkCount checks how many of the likeliest tokens are asked for: a number, or for a batch a
+// list.
 func checkCount(r *Request, f field, param string, vocab int) *Error {
 	if vocab == 0 {
 		vocab = maxVocabulary
@@ -172,7 +173,8 @@ func checkOther(r *Request, vocab int) *Error {
 		for raw := range numbers(list) {
 			v, ok := number(raw)
 			switch {
-			case !ok, raw[0] == '"' && !nested: // a text; Pydantic takes one in a list of lists for a number
+			case !ok, raw[0] == '"' && !nested:
+				// A text; Pydantic takes one in a list of lists for a number.
 			case v < 0:
 				return BadRequest(f.param, f.param+" must hold no negative token id, not "+string(raw)+".")
 			case vocab > 0 && v >= float64(vocab):
@@ -183,8 +185,8 @@ func checkOther(r *Request, vocab int) *Error {
 	return nil
 }
 
-// numbers yields the numbers of a checked value: itself, or those of a list or of the lists in it. It ends
-// at the first object.
+// numbers yields the numbers of a checked value: itself, or those of a list or of the lists in it.
+// It ends at the first object.
 func numbers(raw []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for i := 0; i < len(raw); {

@@ -1,11 +1,11 @@
 package openai
 
-// messages is what the walk learned of "messages".
+// messages holds the findings of the walk about "messages".
 type messages struct {
 	seen       bool
 	n          int
 	multimodal bool
-	why        string // what is wrong, "" when nothing is
+	why        string // the fault, "" without one
 	at         int
 }
 
@@ -50,7 +50,7 @@ func (c *messages) complain(why string, at int) {
 	}
 }
 
-// scanMessage checks the rest of a message whose brace stands before i.
+// scanMessage checks the rest of a message behind its brace.
 func (c *messages) scanMessage(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
@@ -76,7 +76,7 @@ func (c *messages) scanMessage(d *document, i int) (int, *Error) {
 	}
 }
 
-// scanParts checks the rest of a list of content parts whose bracket stands before i.
+// scanParts checks the rest of a list of content parts behind its bracket.
 func (c *messages) scanParts(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == ']' {
@@ -100,7 +100,7 @@ func (c *messages) scanParts(d *document, i int) (int, *Error) {
 	}
 }
 
-// scanPart checks the rest of a content part whose brace stands before i.
+// scanPart checks the rest of a content part behind its brace.
 func (c *messages) scanPart(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
@@ -125,8 +125,8 @@ func (c *messages) scanPart(d *document, i int) (int, *Error) {
 	}
 }
 
-// isTextPart says that a part of this type (raw JSON) is text to every SGLang template. Any type
-// not known here counts as media: the prompt's ids are then not trusted.
+// isTextPart reports whether a part of this type (raw JSON) is text to every SGLang template. Any
+// type not known here counts as media: the prompt's ids are then not trusted.
 func isTextPart(d *document, raw []byte) bool {
 	if raw[0] != '"' {
 		return false

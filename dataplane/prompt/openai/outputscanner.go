@@ -23,7 +23,7 @@ func (s *OutputScanner) Reset(sse bool) {
 	*s = OutputScanner{sse: sse, ids: s.ids[:0], event: s.event[:0]}
 }
 
-// Write looks at the next bytes of the answer. It keeps none of p and never fails.
+// Write reads the next bytes of the answer. It keeps none of p and never fails.
 func (s *OutputScanner) Write(p []byte) (int, error) {
 	n := len(p)
 	if s.tooLarge {

@@ -7,7 +7,8 @@ import (
 
 var (
 	wordTrue = []byte("true")
-	// byteOrder is what some clients put before UTF-8; Python's reader of JSON, which is the workers', skips it.
+	// byteOrder is the mark that some clients put before UTF-8; Python's reader of JSON, which the
+	// workers use, skips it.
 	byteOrder = []byte("\xef\xbb\xbf")
 )
 
@@ -162,8 +163,8 @@ func (r *Request) readGenerate() *Error {
 	return r.readSamplingParams(&r.document)
 }
 
-// errBlank refuses a prompt without a token. SGLang 0.5.23 does not check for it, and an engine whose
-// tokenizer adds no first token of its own dies of it, with every request that it was running.
+// errBlank refuses a prompt without a token. SGLang 0.5.23 does not check for it, and an engine
+// with a tokenizer that adds no first token of its own dies of it, with all its running requests.
 func errBlank(param string, at int) *Error { return errAt(param, "must not be empty", at) }
 
 func (r *Request) readCompletions() *Error {

@@ -184,7 +184,8 @@ func TestParsePrompts(t *testing.T) {
 	}
 }
 
-// TestParseLongLists has an odd id at every place of a list: it is read or refused as in a short one.
+// TestParseLongLists has an odd id at every place of a list: it is read or refused as in a short
+// one.
 func TestParseLongLists(t *testing.T) {
 	tests := []struct {
 		id, why string

@@ -1,6 +1,6 @@
 package openai
 
-// promptKind is what a prompt's value turned out to be.
+// promptKind is the JSON type of a prompt's value.
 type promptKind uint8
 
 const (
@@ -10,10 +10,10 @@ const (
 	kindIDs                       // a list of token ids
 	kindIDLists                   // a list of lists of token ids
 	kindEmpty                     // an empty list
-	kindBad                       // anything else: why says what
+	kindBad                       // anything else; why explains it
 )
 
-// promptValue is what the walk learned of a prompt's value.
+// promptValue holds the findings of the walk about a prompt's value.
 type promptValue struct {
 	kind promptKind
 	n    int    // prompts
@@ -24,8 +24,8 @@ type promptValue struct {
 	blank int // 1 + the byte of a string that is empty
 }
 
-// scanPrompt checks the value at i as a prompt. Token ids go to in.InputIDs, which is emptied first:
-// of equal keys the last wins.
+// scanPrompt checks the value at i as a prompt. Token ids go to in.InputIDs, which is emptied
+// first: of equal keys the last wins.
 func (in *Input) scanPrompt(b []byte, l *promptValue, i int, textOnly bool) (int, *Error) {
 	*l = promptValue{kind: kindBad, why: "must be a string or a list", at: i}
 	if !textOnly {
@@ -48,7 +48,7 @@ func (in *Input) scanPrompt(b []byte, l *promptValue, i int, textOnly bool) (int
 	return end, nil
 }
 
-// scanList checks the list whose bracket is at i.
+// scanList checks the list that begins at i.
 func (in *Input) scanList(b []byte, l *promptValue, i int, textOnly bool) (int, *Error) {
 	var end int
 	switch k := skipSpace(b, i+1); {

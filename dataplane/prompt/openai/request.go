@@ -4,7 +4,8 @@ package openai
 type API uint8
 
 const (
-	// APIOther is embeddings, rerank, responses: forwarded, and read for model, stream and rid only.
+	// APIOther is embeddings, rerank, responses: forwarded, and read for model, stream and rid
+	// only.
 	APIOther API = iota
 	// APIGenerate is SGLang's /generate.
 	APIGenerate
@@ -16,11 +17,12 @@ const (
 
 // Memory remembers lists of token ids that were read before.
 type Memory interface {
-	// Recall appends to ids those with which raw begins, as far as they are known, and returns how many bytes of raw they take:
-	// none, or up to and with a comma. raw is a list from its first element on, and whatever follows it.
+	// Recall appends to ids the known ids at the beginning of raw, and returns the number of bytes
+	// of raw that they take: none, or up to and with a comma. raw is a list from its first element
+	// on, with the rest of the body behind it.
 	Recall(ids []uint32, raw []byte) (known []uint32, n int)
-	// Learn is told the list that the last Recall was asked about, when it turned out to be one: from its first element
-	// to its bracket, with all of its ids. It keeps neither.
+	// Learn is told the list that the last Recall was asked about, when it turned out to be one:
+	// from its first element to its bracket, with all of its ids. It keeps neither.
 	Learn(raw []byte, ids []uint32)
 }
 
@@ -52,8 +54,8 @@ type Field struct {
 const (
 	// maxModelName is the longest model name that is kept from one body to the next.
 	maxModelName = 128
-	// maxPooledIDs and keptText bound the memory that is: 1 MiB each, a prompt of 262,144 ids. What one longer prompt took would stay with each
-	// request that a server pools.
+	// maxPooledIDs and maxPooledText bound the memory that is kept: 1 MiB each, a prompt of 262,144
+	// ids. The memory of one longer prompt would stay with each request that a server pools.
 	maxPooledIDs  = 256 << 10
 	maxPooledText = 1 << 20
 )
@@ -102,9 +104,9 @@ func (r *Request) PromptFields() []Field {
 // HasBody reports whether a body was parsed.
 func (r *Request) HasBody() bool { return len(r.body) > 0 }
 
-// Check refuses what is known to end an SGLang engine instead of the request, with all requests that it
-// runs. Each rule is a row of bench/engines/testdata/killers.jsonl, which has what a real engine did. All
-// else is the worker's to judge.
+// Check refuses requests that are known to end an SGLang engine, with all its running requests.
+// Each rule is a row of bench/engines/testdata/killers.jsonl, which records the behaviour of a real
+// engine. The worker judges all else.
 func (r *Request) Check(l Limits) error {
 	if labels := r.raw(fieldCustomLabels); !l.Labels && r.API == APIGenerate && len(labels) > len(`{}`) {
 		return BadRequest("custom_labels", "custom_labels are not counted by any worker.")
@@ -115,6 +117,6 @@ func (r *Request) Check(l Limits) error {
 	return nil
 }
 
-// RawUser returns the JSON of the body's "user", OpenAI's name for whom a request is made for; nil where it has none. It is not
-// checked, and valid until the next Parse.
+// RawUser returns the JSON of the body's "user", OpenAI's name of the end user; nil where it has
+// none. It is not checked, and valid until the next Parse.
 func (r *Request) RawUser() []byte { return r.raw(fieldUser) }

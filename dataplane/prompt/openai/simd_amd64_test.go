@@ -26,7 +26,8 @@ func withoutAVX512(f func()) {
 	hasText512, hasIDs512 = text, ids
 }
 
-// FuzzTextAgainstGo reads a string with both, behind enough plain bytes to come to lie anywhere in a block.
+// FuzzTextAgainstGo reads a string with both, behind enough plain bytes to come to lie anywhere in
+// a block.
 func FuzzTextAgainstGo(f *testing.F) {
 	for i, s := range []string{
 		"", `\n`, `\"`, `\\`, `\\\`, `\u00e9`, `\uD83D\uDE00`, `\u12`, `\u12g4`, `\x`, `\/\b\f\n\r\t\'`, "\x1f", "\\\x1f", "é", "\xff", `\\\\\\\\"`,

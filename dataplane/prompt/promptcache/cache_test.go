@@ -123,7 +123,8 @@ func TestRecallOfGrowingPrompts(t *testing.T) {
 	}
 }
 
-// TestRecallAtTheSeam changes or cuts what follows the known bytes in all the ways that could go wrong.
+// TestRecallAtTheSeam changes or cuts what follows the known bytes in all the ways that could go
+// wrong.
 func TestRecallAtTheSeam(t *testing.T) {
 	c, x := cache(t, 0)
 	r := newReader(t, c, x)
@@ -152,7 +153,8 @@ func TestRecallAtTheSeam(t *testing.T) {
 	}
 }
 
-// TestRecallOfABranch has prompts that share a beginning and go on differently, in the middle of a piece.
+// TestRecallOfABranch has prompts that share a beginning and go on differently, in the middle of a
+// piece.
 func TestRecallOfABranch(t *testing.T) {
 	c, x := cache(t, 0)
 	r := newReader(t, c, x)
@@ -211,7 +213,8 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// TestOnceIsNotRemembered has prompts that never come again, of which some begin like one that did: they take no room.
+// TestOnceIsNotRemembered has prompts that never come again, of which some begin like one that did:
+// they take no room.
 func TestOnceIsNotRemembered(t *testing.T) {
 	c, x := cache(t, 0)
 	r := newReader(t, c, x)
@@ -288,7 +291,8 @@ func TestBlockSizeChanges(t *testing.T) {
 	}
 }
 
-// TestConcurrently has readers and writers of prompts that share beginnings, in a cache with room for a third of them.
+// TestConcurrently has readers and writers of prompts that share beginnings, in a cache with room
+// for a third of them.
 func TestConcurrently(t *testing.T) {
 	c, x := cache(t, 1<<20)
 	var wg sync.WaitGroup

@@ -6,7 +6,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// Cursor reads one list of ids after another with the help of a cache. Reuse it: it keeps its memory.
+// Cursor reads one list of ids after another with the help of a cache. Reuse it: it keeps its
+// memory.
 type Cursor struct {
 	cache   *Cache
 	block   int          // tokens a block, as of the last Recall
@@ -18,7 +19,7 @@ type Cursor struct {
 // maxReusedHashes bounds the memory that a cursor keeps for the next list: 1 MiB.
 const maxReusedHashes = 128 << 10
 
-// position is the end of what is in pieces of a list.
+// position is the end of the known pieces of a list.
 type position struct {
 	piece  *piece // the last one; its hint is ours to set, though it may hold something else by now
 	serial uint64 // of that piece when it was read
@@ -29,8 +30,9 @@ type position struct {
 // NewCursor returns a cursor over c.
 func (c *Cache) NewCursor() *Cursor { return &Cursor{cache: c} }
 
-// Recall appends to ids those with which raw begins, as far as they are known, and returns how many bytes of raw they take: none,
-// or up to and with a comma. raw is a list of ids from its first element on, and whatever follows it.
+// Recall appends to ids the known ids at the beginning of raw, and returns the number of bytes of
+// raw that they take: none, or up to and with a comma. raw is a list of ids from its first element
+// on, with the rest of the body behind it.
 func (c *Cursor) Recall(ids []uint32, raw []byte) (known []uint32, n int) {
 	if c.block, c.chain = c.cache.blockSize(), c.chain[:0]; cap(c.chain) > maxReusedHashes {
 		c.chain = nil
@@ -55,15 +57,15 @@ func (c *Cursor) Recall(ids []uint32, raw []byte) (known []uint32, n int) {
 	return ids, c.end.bytes
 }
 
-// setNext makes p the first that is looked at behind this place, unless there is another one already: where many
-// lists go on differently, changing the hint each time would only cost.
+// setNext makes p the first piece to try behind this position, unless there is another one already:
+// where many lists differ behind a piece, changing the hint each time would only cost.
 func (a *position) setNext(p *piece) {
 	if next := a.piece.next.Load(); next != p && !next.follows(a.serial) {
 		a.piece.next.Store(p)
 	}
 }
 
-// take moves behind p if that is what rest begins with, and appends its ids where they are asked for.
+// take moves behind p if rest begins with p, and appends its ids where they are asked for.
 func (c *Cursor) take(p *piece, rest []byte, ids *[]uint32) bool {
 	if !p.pin() {
 		return false
@@ -94,8 +96,9 @@ func (c *Cursor) move(p *piece, serial uint64, bytes, ids int) {
 	c.end = position{piece: p, serial: serial, bytes: c.end.bytes + bytes, ids: c.end.ids + ids}
 }
 
-// Learn remembers the list that the last Recall was asked about: raw, now from its first element to its bracket, and all of its ids.
-// Where the piece in which it parts from all others has not been seen before, only that is noted.
+// Learn remembers the list that the last Recall was asked about: raw, now from its first element to
+// its bracket, and all of its ids. Where the piece in which it parts from all others has not been
+// seen before, only that is noted.
 func (c *Cursor) Learn(raw []byte, ids []uint32) {
 	c.count(len(raw))
 	if c.missing == (key{}) || !c.cache.fingerprints.checkAndSet(c.missing) {
@@ -119,7 +122,8 @@ func (c *Cursor) Learn(raw []byte, ids []uint32) {
 	}
 }
 
-// add makes the next piece, of raw and the ids behind those of the pieces before. It returns false where there is no room.
+// add makes the next piece, of raw and the ids behind those of the pieces before. It returns false
+// where there is no room.
 func (c *Cursor) add(s *shard, k key, raw []byte, ids []uint32) bool {
 	blocks := len(c.chain)
 	if c.block > 0 {
@@ -150,5 +154,6 @@ func (c *Cursor) count(n int) {
 	c.cache.parsed.Add(uint64(n - c.end.bytes))
 }
 
-// Chain returns the hashes of the leading blocks of the last list, and the tokens a block. It is valid until the next Recall.
+// Chain returns the hashes of the leading blocks of the last list, and the tokens a block. It is
+// valid until the next Recall.
 func (c *Cursor) Chain() (hashes []radix.Hash, block int) { return c.chain, c.block }

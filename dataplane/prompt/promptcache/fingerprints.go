@@ -3,19 +3,21 @@ package promptcache
 import "sync/atomic"
 
 const (
-	// fingerprintSlots is how many first sights are remembered: of prompts that are never repeated, a quarter of a million of other
-	// ones come between a prompt and its repetition before the odds are even that it is forgotten. 1 MiB, which the kernel gives page
-	// by page as slots are used.
+	// fingerprintSlots is how many first sights are remembered: of prompts that are never repeated,
+	// a quarter of a million of other ones come between a prompt and its repetition before the odds
+	// are even that it is forgotten. 1 MiB, which the kernel gives page by page as slots are used.
 	fingerprintSlots = 1 << 18
 	// fingerprintShift leaves a slot's number of a 64-bit sum.
 	fingerprintShift = 64 - 18
 )
 
-// fingerprints is what has come once: a table of fingerprints in which the newer one takes the place of the older. Two pieces with one
-// fingerprint cost a piece that nobody asks for, a lost one costs another parsing.
+// fingerprints is a table of the pieces that came once, in which a newer fingerprint overwrites an
+// older one in its slot. Two pieces with one fingerprint cost a piece that is never read; a lost
+// fingerprint costs another parsing.
 //
-// Most long prompts are never seen again (a new document under the same question, a batch job). To remember one of 16,384 ids costs a copy
-// of its bytes, ids and hashes, as much time as reading it (BenchmarkPrompt: new 20 µs, cold 38), and the place of another one.
+// Most long prompts are never seen again (a new document under the same question, a batch job). To
+// remember one of 16,384 ids costs a copy of its bytes, ids and hashes, as much time as reading it
+// (BenchmarkPrompt: new 20 µs, cold 38), and the memory of another one.
 type fingerprints struct {
 	slots [fingerprintSlots]atomic.Uint32
 }
@@ -32,6 +34,7 @@ func (s *fingerprints) checkAndSet(k key) bool {
 
 // at returns a key's slot and its mark, which is never that of an empty slot.
 func (s *fingerprints) at(k key) (slot *atomic.Uint32, mark uint32) {
-	mixed := (k.sum ^ k.parent) * 0x9e3779b97f4a7c15 // serials are small numbers, and must reach the upper bits
+	// Serials are small numbers, and must reach the upper bits.
+	mixed := (k.sum ^ k.parent) * 0x9e3779b97f4a7c15
 	return &s.slots[mixed>>fingerprintShift], uint32(mixed) | 1
 }

@@ -9,14 +9,16 @@ import (
 )
 
 const (
-	// maxPieceBytes is how many bytes of a list a piece covers at most. A piece costs a look-up and a comparison, some 0.1 µs, and what lies
-	// behind the last piece is parsed again: 4 KiB are some 700 ids, which take 3 µs.
+	// maxPieceBytes bounds the bytes of a list in a piece. A piece costs a look-up and a
+	// comparison, some 0.1 µs; the bytes behind the last piece are parsed again: 4 KiB are some 700
+	// ids, which take 3 µs.
 	maxPieceBytes = 4096
 	// minPieceBytes refuses lists that are mostly white space: a piece's memory would hold little.
 	minPieceBytes = maxPieceBytes / 2
 )
 
-// cut returns the length of the piece with which rest begins, a list of ids from an element on; 0 where rest is too short for one.
+// cut returns the length of the piece with which rest begins, a list of ids from an element on; 0
+// where rest is too short for one.
 func pieceEnd(rest []byte) (end int) {
 	if len(rest) < maxPieceBytes {
 		return 0
@@ -27,26 +29,26 @@ func pieceEnd(rest []byte) (end int) {
 	return end
 }
 
-// exclusive is added to pins by who overwrites a piece, and makes them negative whoever else tries.
+// A writer adds exclusive to pins, which keeps them negative for all readers.
 const exclusive = -1 << 30
 
 // noPiece is no piece's serial.
 const noPiece = ^uint64(0)
 
-// piece is a part of one or more lists. It is overwritten in place when it makes room for another, so a pointer to
-// one says nothing about what it holds: see pin.
+// piece is a part of one or more lists. It is overwritten in place to make room for another, so its
+// content may change behind a pointer to it: see pin.
 type piece struct {
 	pins atomic.Int32          // readers, or alone
 	used atomic.Bool           // since the clock's hand passed
 	next atomic.Pointer[piece] // one that came behind this one: where to look first
 
-	// Written by who has it alone, read by who has it pinned.
+	// Written by its exclusive owner, read while pinned.
 	content
 
 	cost int64 // bytes of the slices; guarded by the shard's lock
 }
 
-// content is what a piece holds.
+// content is the content of a piece.
 type content struct {
 	serial uint64 // never used twice; 0 is the start of all lists
 	key    key
@@ -94,7 +96,8 @@ const (
 	rawStep    = 1024
 	idsStep    = 256
 	hashesStep = 64
-	// fixedBytes is a piece without its slices: itself, its place in the ring, and its slot in a map that is half full on average.
+	// fixedBytes is a piece without its slices: itself, its place in the ring, and its slot in a
+	// map that is half full on average.
 	fixedBytes = int64(unsafe.Sizeof(piece{})) + 8 + 2*int64(unsafe.Sizeof(key{})+8)
 )
 

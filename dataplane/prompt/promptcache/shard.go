@@ -3,7 +3,8 @@ package promptcache
 import "sync"
 
 const (
-	// shardCount keeps the lock of a piece apart on the largest router: a new piece holds it twice for some 100 ns.
+	// shardCount keeps the lock of a piece apart on the largest router: a new piece holds it twice
+	// for some 100 ns.
 	shardCount = 16
 	cacheLine  = 64
 )
@@ -41,7 +42,8 @@ func (s *shard) add(c *content) *piece {
 	return p
 }
 
-// take returns a piece for c that is the caller's alone: a new one while there is room, else one that was not used for longest.
+// take returns a piece for c that is the caller's alone: a new one while there is room, else one
+// that was not used for longest.
 func (s *shard) take(c *content) *piece {
 	s.mu.Lock()
 	defer s.mu.Unlock()

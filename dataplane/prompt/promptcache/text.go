@@ -1,6 +1,7 @@
 package promptcache
 
-// Root is where the texts of one tokenizer begin. Texts of different roots share nothing, since equal bytes have other ids there.
+// Root is where the texts of one tokenizer begin. Texts of different roots share nothing, since
+// equal bytes have other ids there.
 type Root struct {
 	start  piece // before the first piece of all texts; holds nothing
 	serial uint64
@@ -11,16 +12,18 @@ func (c *Cache) NewRoot() *Root { return &Root{serial: c.serial.Add(1)} }
 
 // Encoder makes the ids of a text, and knows where one can be cut.
 type Encoder interface {
-	// Cut returns the length of a piece of rest that should be remembered: the ids of rest are those of rest[:n] and then those of
-	// rest[n:]. Rest is a text's end, as long as it was given to Encode, or what follows a cut. It returns 0 where there is no such place; then
-	// the rest is encoded in one and not remembered. Texts that begin alike should be cut alike.
+	// Cut returns the length of a piece of rest that should be remembered: the ids of rest are
+	// those of rest[:n] and then those of rest[n:]. Rest is the end of a text, from its beginning
+	// or from a cut on. It returns 0 where no cut is left; then the rest is encoded at once and not
+	// remembered. Texts that begin alike should be cut alike.
 	Cut(rest []byte) (n int)
 	// Append appends the ids of a text, or of a piece that Cut told.
 	Append(ids []uint32, text []byte) []uint32
 }
 
-// Encode appends the ids of text to ids, those of its leading pieces from memory as far as they came before. Chain then
-// returns the hashes of the blocks that end in remembered pieces; they count from where ids was empty, so it should be.
+// Encode appends the ids of text to ids, those of its leading pieces from memory as far as they
+// came before. Chain then returns the hashes of the blocks that end in remembered pieces; they
+// count from where ids was empty, so it should be.
 func (c *Cursor) Encode(r *Root, ids []uint32, text []byte, enc Encoder) []uint32 {
 	c.block, c.chain = c.cache.blockSize(), c.chain[:0]
 	c.end, c.missing = position{piece: &r.start, serial: r.serial}, key{}
@@ -38,7 +41,8 @@ func (c *Cursor) Encode(r *Root, ids []uint32, text []byte, enc Encoder) []uint3
 		}
 		ids = enc.Append(ids, rest[:n])
 		if !c.remember(rest[:n], ids[base:]) {
-			// Fast path is lost, not the text: no room, or another request brings the same piece just now.
+			// Fast path is lost, not the text: no room, or another request brings the same piece
+			// just now.
 			c.countText(known, len(text))
 			return c.encodeRest(ids, rest[n:], enc)
 		}
@@ -55,7 +59,7 @@ func (c *Cursor) takeKnown(raw []byte, ids *[]uint32) bool {
 	return p != nil && c.takeWhole(p, raw, ids)
 }
 
-// takeWhole is take for a piece that must not be shorter than raw: where a text may be cut depends on what follows.
+// takeWhole is take for a piece as long as raw: the cuts of a text depend on the text behind them.
 func (c *Cursor) takeWhole(p *piece, raw []byte, ids *[]uint32) bool {
 	if !p.pin() {
 		return false
@@ -77,7 +81,8 @@ func (c *Cursor) remember(raw []byte, ids []uint32) bool {
 	return c.add(s, k, raw, ids)
 }
 
-// encodeRest encodes what cannot be remembered, piece by piece: one of them may be cheaper to encode than all.
+// encodeRest encodes the rest of a text that cannot be remembered, piece by piece: one of them may
+// be cheaper to encode than all.
 func (c *Cursor) encodeRest(ids []uint32, rest []byte, enc Encoder) []uint32 {
 	for {
 		n := enc.Cut(rest)

@@ -6,19 +6,21 @@ import (
 )
 
 const (
-	// shardCount keeps the lock of a hit apart on the largest router: a hit holds it for some 50 ns,
-	// so 16 shards carry far more hits than one process takes requests.
+	// shardCount keeps the lock of a hit apart on the largest router: a hit holds it for some 50
+	// ns, so 16 shards carry far more hits than one process takes requests.
 	shardCount = 16
-	// entryBytes is what an entry costs beside its prompt: itself, and its slot in a map that is
+	// entryBytes is the cost of an entry beside its prompt: itself, and its slot in a map that is
 	// half full on average.
 	entryBytes = int64(unsafe.Sizeof(entry{})) + 2*int64(unsafe.Sizeof(key{})+unsafe.Sizeof(uintptr(0)))
 	cacheLine  = 64
 
-	// singleUseShare is the part of the memory, one in so many, for prompts that came once. Most never come again, since each turn of a
-	// conversation is another text: as many as fit would only be memory that is not given back. What comes again, even after it was
-	// forgotten, may have all (a segmented LRU: Karedla, Love and Wherry 1994).
+	// singleUseShare is the part of the memory, one in so many, for prompts that came once. Most
+	// never come again, since each turn of a conversation is another text. Prompts that come again,
+	// even after they were forgotten, may have all (a segmented LRU: Karedla, Love and Wherry
+	// 1994).
 	singleUseShare = 16
-	// seenMarks is how many keys a shard remembers of prompts that it may have forgotten: 4 KiB of marks, 16,384 prompts in all.
+	// seenMarks is how many keys a shard remembers of prompts that it may have forgotten: 4 KiB of
+	// marks, 16,384 prompts in all.
 	seenMarks = 1024
 )
 
@@ -47,14 +49,15 @@ type shard struct {
 	mu             sync.Mutex
 	max            int64
 	bytes          int64          // guarded by mu, like all below
-	singleUseBytes int64          // bytes of those that came once
+	singleUseBytes int64          // bytes of prompts that came once
 	entries        map[key]*entry // by key
 	flights        map[key]*flight
-	reused         entry // sentinel of a ring of those that came again: next is the latest used, prev the oldest
-	singleUse      entry // of those that came once
-	evicted        uint64
-	seen           [seenMarks]uint32    // marks of keys that came
-	_              [cacheLine + 56]byte // so that two shards' locks never share a line
+	// Sentinel of a ring of prompts that came again: next is the latest used, prev the oldest.
+	reused    entry
+	singleUse entry // the same of prompts that came once
+	evicted   uint64
+	seen      [seenMarks]uint32    // marks of keys that came
+	_         [cacheLine + 56]byte // so that two shards' locks never share a line
 }
 
 func (sh *shard) init(limit int64) {
@@ -65,7 +68,7 @@ func (sh *shard) init(limit int64) {
 	sh.singleUse.prev, sh.singleUse.next = &sh.singleUse, &sh.singleUse
 }
 
-// lookup returns the prompt, or the flight to wait for; first says that the caller must fetch and
+// lookup returns the prompt, or the flight to wait for; first means that the caller must fetch and
 // finish it.
 func (sh *shard) lookup(k key) (p Prompt, f *flight, first bool) {
 	sh.mu.Lock()
@@ -89,7 +92,7 @@ func (sh *shard) lookup(k key) (p Prompt, f *flight, first bool) {
 	return Prompt{}, f, true
 }
 
-// finish ends a flight and remembers what it brought.
+// finish ends a flight and remembers its prompt.
 func (sh *shard) finish(k key, f *flight, p Prompt, err error) {
 	f.prompt, f.err = p, err
 	sh.mu.Lock()
@@ -102,7 +105,7 @@ func (sh *shard) finish(k key, f *flight, p Prompt, err error) {
 	close(f.done)
 }
 
-// renew replaces what is remembered of a prompt, where it still is.
+// renew replaces a remembered prompt, unless it has been evicted.
 func (sh *shard) renew(k key, p Prompt) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -119,7 +122,8 @@ func (sh *shard) renew(k key, p Prompt) {
 	sh.shrinkLocked()
 }
 
-// addLocked enters e and lets the oldest go until all fit. What alone is above the bound stays out.
+// addLocked adds e and evicts the oldest entries until all fit. An entry larger than the bound is
+// not added.
 func (sh *shard) addLocked(e *entry) {
 	if e.bytes() > sh.max {
 		return
@@ -136,7 +140,7 @@ func (sh *shard) addLocked(e *entry) {
 	sh.shrinkLocked()
 }
 
-// seenBeforeLocked says that a key came before, as far as is remembered, and remembers it.
+// seenBeforeLocked reports whether a key came before, as far as marks remain, and marks it.
 func (sh *shard) seenBeforeLocked(k key) bool {
 	at, mark := &sh.seen[k.hi%seenMarks], uint32(k.hi>>24)|1
 	came := *at == mark
@@ -144,7 +148,7 @@ func (sh *shard) seenBeforeLocked(k key) bool {
 	return came
 }
 
-// shrinkLocked lets the oldest go until all fit, of those that came once at least one may stay.
+// shrinkLocked evicts the oldest entries until all fit; at least one that came once may stay.
 func (sh *shard) shrinkLocked() {
 	for sh.singleUseBytes > sh.max/singleUseShare && sh.singleUse.prev != sh.singleUse.next {
 		sh.dropLocked(sh.singleUse.prev)

@@ -46,8 +46,9 @@ func (c *client) load(target string, req *openai.Request) (*promptMemory, error)
 	return m, nil
 }
 
-// question is one to a worker. Of a prompt of 64 KB it and its answer are 150 KB, which would be most of what a request allocates; so the
-// prompt stays where it came, and memory is lent to an answer when it begins, of which there are few at a time.
+// question is the buffers of one request to a worker. Of a prompt of 64 KB, question and answer are
+// 150 KB, most of the memory that a request would allocate. So the prompt is not copied, and
+// answers borrow pooled memory when they begin, since few of them are read at a time.
 type question struct {
 	parts  [3][]byte
 	text   []byte // of the first part and the last
@@ -57,7 +58,7 @@ type question struct {
 
 type answer struct{ b []byte }
 
-// maxPooledQuestion and keptAnswer bound what is kept.
+// maxPooledQuestion and maxPooledAnswer bound the memory that is kept.
 const (
 	maxPooledQuestion = 64 << 10
 	maxPooledAnswer   = 4 << 20
@@ -79,7 +80,7 @@ func (c *client) question() *question {
 	return q
 }
 
-// release takes a question of which nobody needs the answer any more.
+// release takes back a question after the last use of its answer.
 func (c *client) release(q *question) {
 	if a := q.answer; a != nil && cap(a.b) <= maxPooledAnswer {
 		c.answers.Put(a)
@@ -100,7 +101,8 @@ var errRefused = fmt.Errorf("%w: refused", ErrUnavailable)
 
 var comma = []byte{','}
 
-// idsRoom is what AppendTokens wants to have left at the end of a list, and one id for the last, which has no comma.
+// idsRoom is the room that AppendTokens needs at the end of a list, and one id for the last, which
+// has no comma.
 const idsRoom = 33
 
 func (c *client) readAnswer(status int, answer []byte, err error) (*promptMemory, error) {
@@ -114,7 +116,7 @@ func (c *client) readAnswer(status int, answer []byte, err error) (*promptMemory
 	case status != fasthttp.StatusOK:
 		return nil, fmt.Errorf("%w: status %d", errRefused, status)
 	}
-	// A comma stands behind nearly each id, so this never grows and is kept as it is.
+	// A comma follows nearly each id, so this never grows and is kept as it is.
 	m := c.memories.get(bytes.Count(answer, comma) + idsRoom)
 	ids, err := openai.AppendTokens(m.ids, answer)
 	if err != nil {
@@ -124,8 +126,9 @@ func (c *client) readAnswer(status int, answer []byte, err error) (*promptMemory
 	return m, nil
 }
 
-// appendAround appends what stands around the prompt in the body for /v1/tokenize, and returns it with the prompt and its place. Raw JSON stays as
-// it is: what the client sent is what the worker's template sees in both places.
+// appendAround appends the JSON around the prompt in the body for /v1/tokenize, and returns it with
+// the prompt and its offset. Raw JSON is copied unchanged, so the worker's template sees the
+// client's fields in both places.
 func appendAround(dst []byte, req *openai.Request) (around []byte, at int, prompt []byte) {
 	dst = append(dst, '{')
 	if req.RawModel != nil {

@@ -15,11 +15,12 @@ import (
 // fingerprint is a hash of all that a worker's tokens depend on; the zero one is none.
 type fingerprint [sha256.Size]byte
 
-// fingerprintedFiles are the files that loadModel reads whole, of which all but the first may be missing.
+// fingerprintedFiles are the files that loadModel reads whole, of which all but the first may be
+// missing.
 var fingerprintedFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}
 
-// fingerprint hashes what is in the worker's files, or in those of dir, and the arguments that matter beside them. Where there are no
-// files, the arguments are all that is known: then paths count.
+// fingerprint hashes the worker's files, or those of dir, and the arguments that matter beside
+// them. Without files, only the arguments are known: then paths count.
 func (s *Settings) fingerprint(dir string) fingerprint {
 	h := sha256.New()
 	args := *s
@@ -45,7 +46,8 @@ func (s *Settings) hashFiles(h hash.Hash, folder string) error {
 	if s.ChatTemplate == "" {
 		return nil
 	}
-	if err := hashFile(h, s.ChatTemplate); err != nil { // the name of a built-in one, or a file of another machine
+	if err := hashFile(h, s.ChatTemplate); err != nil {
+		// The name of a built-in one, or a file of another machine.
 		_, _ = fmt.Fprintf(h, "%q", s.ChatTemplate)
 	}
 	return nil

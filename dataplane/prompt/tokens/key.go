@@ -7,16 +7,17 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// key names a prompt by 128 bits of two seeded hashes: hi is of all of it, lo of its length and its ends, since a second pass over
-// a prompt would cost as much as the first (5 µs for 64 KiB). The seeds are random for each Source, so nobody outside can look for two
-// prompts with one key. One that were found would be routed by the ids of the other; its answer would be its own.
+// key names a prompt by 128 bits of two seeded hashes: hi is of all of it, lo of its length and its
+// ends, since a second pass over a prompt would cost as much as the first (5 µs for 64 KiB). The
+// seeds are random for each Source, so a client cannot search for two prompts with one key. A
+// collision would route a prompt by the ids of another; its answer would still be its own.
 type key struct{ hi, lo uint64 }
 
 // keyHasher makes keys with two seeds.
 type keyHasher [2]maphash.Seed
 
-// of hashes all that decides the ids. The raw JSON stands for the value: two spellings of one
-// prompt are two keys, which costs a fetch and nothing else.
+// of hashes all fields that decide the ids. The raw JSON is hashed instead of its value: two
+// spellings of one prompt are two keys, which costs one fetch.
 func (h *keyHasher) of(req *openai.Request) key {
 	k := h.mix(key{}, req.RawModel)
 	if req.Messages == nil {
@@ -33,7 +34,8 @@ func (h *keyHasher) of(req *openai.Request) key {
 // oddMultiplier makes the order of the parts count: 2⁶⁴ over the golden ratio, odd.
 const oddMultiplier = 0x9e3779b97f4a7c15
 
-// end is how much of each end of a part is in lo: prompts of one length differ in their last message.
+// end is how much of each end of a part is in lo: prompts of one length differ in their last
+// message.
 const sampledEnd = 512
 
 func (h *keyHasher) mix(k key, part []byte) key {

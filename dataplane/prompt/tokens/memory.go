@@ -8,8 +8,9 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// promptMemory is what a prompt's ids and hashes lie in. It is another prompt's when all who have the prompt have given it back: those of a chat of
-// 64 KB are 75 KB, which was half of all that a request to a worker that tokenizes left to the garbage collector.
+// promptMemory is the memory of a prompt's ids and hashes. It is reused when all holders of the
+// prompt have released it: those of a chat of 64 KB are 75 KB, which was half of the garbage of a
+// request to a worker that tokenizes.
 type promptMemory struct {
 	references atomic.Int32 // callers of Source.Prompt, and the cache
 	ids        []uint32
@@ -17,7 +18,8 @@ type promptMemory struct {
 	pool       *sync.Pool // nil: too large to be kept
 }
 
-// pooledSizes bounds the prompts whose memory is kept, to a million tokens: 4 sizes to an octave, so that at most a fifth lies idle.
+// pooledSizes bounds the prompts whose memory is kept, to a million tokens: 4 sizes to an octave,
+// so that at most a fifth lies idle.
 const pooledSizes = 4*20 + 1
 
 // memoryPools have memory by the size of the ids.
@@ -39,7 +41,8 @@ func (ps *memoryPools) get(n int) *promptMemory {
 	return m
 }
 
-// sizeFor returns the least size with room for n ids, and that room: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 and so on.
+// sizeFor returns the least size with room for n ids, and that room: 1, 2, 3, 4, 5, 6, 7, 8, 10,
+// 12, 14, 16, 20 and so on.
 func sizeFor(n int) (size, room int) {
 	if n <= 4 {
 		return max(n, 1), max(n, 1)
@@ -56,8 +59,8 @@ func (m *promptMemory) addReferences(n int) {
 	}
 }
 
-// Release gives the prompt back, after which neither its IDs nor its Hashes may be looked at. A caller that does not leaves them to the
-// garbage collector. A prompt that has none does nothing.
+// Release returns the prompt's memory; its IDs and Hashes must not be read afterwards. Without a
+// Release they are left to the garbage collector. Release of an empty prompt does nothing.
 func (p Prompt) Release() {
 	if m := p.memory; m != nil && m.references.Add(-1) == 0 && m.pool != nil {
 		m.ids = m.ids[:0]

@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
 )
 
-// Model makes a model's token ids in this process, from the files that its workers use. It may be used from any number of goroutines.
+// Model makes a model's token ids in this process, from the files that its workers use. It may be
+// used from any number of goroutines.
 type Model struct {
 	settings      Settings
 	folder        string
@@ -21,8 +22,8 @@ type Model struct {
 	verifications [kinds]verification
 }
 
-// kind is a kind of prompt. Each is proved by itself: what goes wrong is a template more often than a tokenizer, and with tools more often
-// than without.
+// kind is a kind of prompt. Each kind is verified by itself: a template is wrong more often than a
+// tokenizer, and with tools more often than without.
 type kind uint8
 
 const (
@@ -47,7 +48,7 @@ func (m *Model) Verified(req *openai.Request) bool {
 	return m.verifications[kindOf(req)].verified.Load()
 }
 
-// loadModel reads the files of dir, or those that the settings lead to.
+// loadModel reads the files of dir, or those that the settings name.
 func loadModel(s Settings, dir string, root *promptcache.Root) (*Model, error) {
 	if s.Skip {
 		return nil, fmt.Errorf("%w: the worker takes token ids only", ErrUnavailable)
@@ -67,7 +68,8 @@ func loadModel(s Settings, dir string, root *promptcache.Root) (*Model, error) {
 	return m, nil
 }
 
-// Writer makes the ids of one prompt after another. It belongs to one goroutine at a time; reuse it: it keeps its memory.
+// Writer makes the ids of one prompt after another. It belongs to one goroutine at a time; reuse
+// it: it keeps its memory.
 type Writer struct {
 	cursor *promptcache.Cursor // nil: nothing is remembered between prompts
 	text   []byte
@@ -79,8 +81,9 @@ func NewWriter(c *promptcache.Cursor) *Writer { return &Writer{cursor: c} }
 // maxReusedText is how much of a rendered prompt's memory a Writer keeps; longer ones are rare.
 const maxReusedText = 256 << 10
 
-// Append appends the ids of the request's prompt, of a batch the first one, to ids, which must be empty. Afterwards the cursor's Chain has the
-// hashes of leading blocks, where fresh is false. Errors wrap [ErrUnavailable].
+// Append appends the ids of the request's prompt, of a batch the first one, to ids, which must be
+// empty. Afterwards the cursor's Chain has the hashes of leading blocks, where fresh is false.
+// Errors wrap [ErrUnavailable].
 func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32, fresh bool, err error) {
 	if req.Multimodal || (req.Prompt == nil && req.Messages == nil) {
 		return ids, true, ErrNotText
@@ -106,7 +109,7 @@ func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32
 	return ids, fresh, nil
 }
 
-// chatOf returns what the template sees of a request.
+// chatOf returns the fields of a request that the template sees.
 func chatOf(req *openai.Request) chattemplate.Request {
 	r := chattemplate.Request{Messages: req.Messages, Tools: req.Tools, Kwargs: req.TemplateKwargs}
 	for _, f := range req.PromptFields() {
@@ -129,7 +132,8 @@ type pieces struct{ t *tokenizer.Tokenizer }
 
 var _ promptcache.Encoder = pieces{}
 
-// leastPiece is shorter than most messages, and long enough that looking a piece up (0.1 µs) costs less than encoding it (15 µs).
+// leastPiece is shorter than most messages, and long enough that looking a piece up (0.1 µs) costs
+// less than encoding it (15 µs).
 const leastPiece = 512
 
 // Cut implements session.Encoder.

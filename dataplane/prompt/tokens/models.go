@@ -18,11 +18,13 @@ type ModelsConfig struct {
 	Source *Source
 	// PromptCache is where the beginnings of prompts are remembered.
 	PromptCache *promptcache.Cache
-	// Folders are where the operator says that models' files are, by served name; "" is for all that are not named.
+	// Folders are the operator's folders of models' files, by served name; "" is for models without
+	// one.
 	Folders map[string]string
 	// SampleEvery is one in how many prompts of a proved model is compared whole. Default 256.
 	SampleEvery int
-	// NeededInARow is how many prompts of a kind must be equal in a row before it is proved. Default 3.
+	// NeededInARow is how many prompts of a kind must be equal in a row before it is proved.
+	// Default 3.
 	NeededInARow uint64
 	Log          *slog.Logger
 }
@@ -39,10 +41,10 @@ type Models struct {
 
 	mu     sync.Mutex
 	served map[string]*servedModel           // by served name, see offers.go; guarded by mu
-	ready  atomic.Pointer[map[string]*Model] // those that are loaded; never changed in place
+	ready  atomic.Pointer[map[string]*Model] // loaded models; never changed in place
 }
 
-// sample is a prompt whose ids a worker is asked for.
+// sample is a prompt to compare with a worker's ids.
 type sample struct {
 	model  *Model
 	kind   kind
@@ -54,7 +56,8 @@ type sample struct {
 const (
 	// waitingSamples bounds the memory of samples: more than a few wait only while a worker hangs.
 	waitingSamples = 16
-	// maxSampleIDs leaves out prompts that are long enough to be felt by the worker that tokenizes them again.
+	// maxSampleIDs leaves out prompts that are long enough to be felt by the worker that tokenizes
+	// them again.
 	maxSampleIDs = 1 << 15
 )
 
@@ -82,7 +85,7 @@ func (ms *Models) Find(name string) *Model {
 	return (*ms.ready.Load())[name]
 }
 
-// Compare notes what a worker made of a prompt, and what was made of it here.
+// Compare notes a worker's ids of a prompt beside the ids made here.
 func (ms *Models) Compare(m *Model, req *openai.Request, own, theirs []uint32) {
 	ms.compare(m, kindOf(req), own, theirs)
 }
@@ -92,7 +95,8 @@ func (ms *Models) compare(m *Model, k kind, own, theirs []uint32) {
 	ms.logChange(m, k, m.verifications[k].compare(same), len(own), len(theirs), firstDifference(own, theirs))
 }
 
-// CompareLength notes how many prompt tokens an answer reports of a prompt of which own ids were sent or used.
+// CompareLength notes how many prompt tokens an answer reports of a prompt of which own ids were
+// sent or used.
 func (ms *Models) CompareLength(m *Model, req *openai.Request, own, theirs int) {
 	k := kindOf(req)
 	if p := &m.verifications[k]; p.verified.Load() {
@@ -120,7 +124,7 @@ func firstDifference(a, b []uint32) int {
 	return min(len(a), len(b))
 }
 
-// Sample compares one in so many prompts with what target makes of them, in the background.
+// Sample compares one in so many prompts with the ids of target, in the background.
 func (ms *Models) Sample(m *Model, target string, req *openai.Request, own []uint32) {
 	if ms.turn.Add(1)%uint64(ms.cfg.SampleEvery) != 0 || len(own) > maxSampleIDs {
 		return
@@ -133,7 +137,7 @@ func (ms *Models) Sample(m *Model, target string, req *openai.Request, own []uin
 	}
 }
 
-// Run compares samples until ctx ends, and then waits for what is being loaded.
+// Run compares samples until ctx ends, and then waits for files that are being read.
 func (ms *Models) Run(ctx context.Context) error {
 	defer ms.loads.Wait()
 	for {
@@ -154,11 +158,12 @@ func (ms *Models) Run(ctx context.Context) error {
 	}
 }
 
-// ModelStatus is what is known of a served name's tokens.
+// ModelStatus is the source of the token ids of a served name.
 type ModelStatus struct {
 	Model  string `json:"model"`
 	Folder string `json:"folder,omitempty"`
-	// Text, Chat and Tools say who makes the ids of such prompts: "router"; "workers, unproved" while their ids are compared; "workers".
+	// Text, Chat and Tools are the source of the ids of such prompts: "router"; "workers, unproved"
+	// while their ids are compared; "workers".
 	Text   string `json:"text"`
 	Chat   string `json:"chat"`
 	Tools  string `json:"tools"`

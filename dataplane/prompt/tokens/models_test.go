@@ -26,7 +26,8 @@ import (
 const template = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}" +
 	"{% if tools %}{{ tools | length }} tools{% endif %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
-// alphabet spells bytes as GPT-2's byte-level vocabularies do: printable ones are themselves, the others follow U+0100.
+// alphabet spells bytes as GPT-2's byte-level vocabularies do: printable ones are themselves, the
+// others follow U+0100.
 func alphabet() [256]string {
 	var all [256]string
 	next := rune(0x100)
@@ -195,7 +196,8 @@ func chatBody(t *testing.T, more string) *openai.Request {
 	return parse(t, openai.APIChat, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"number %d: \u4f60\u597d"}]%s}`, unique.Add(1), more))
 }
 
-// TestModelIsProvedByItsWorkers: each kind of prompt by itself, and refuted when a worker says otherwise.
+// TestModelIsProvedByItsWorkers: each kind of prompt by itself, and refuted when a worker says
+// otherwise.
 func TestModelIsProvedByItsWorkers(t *testing.T) {
 	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "/not/here"})
@@ -255,7 +257,8 @@ func TestAnswerRefutesByItsLength(t *testing.T) {
 	require.False(t, m.Verified(req))
 }
 
-// TestTurnsCostTheirNewText: the ids of a conversation are those that a worker makes of all of it, whatever is remembered.
+// TestTurnsCostTheirNewText: the ids of a conversation are those that a worker makes of all of it,
+// whatever is remembered.
 func TestTurnsAreRemembered(t *testing.T) {
 	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// servedModel is what is known of a served name.
+// servedModel is the state of a served name.
 type servedModel struct {
 	workers   map[string]*workerSettings // of the workers that serve it now, by worker
 	different bool                       // the offers are not alike
-	want      fingerprint                // of the offers, where they are alike; those that are gone decide until others come
+	// Of the workers, where they are alike; after the last worker left, the previous one.
+	want fingerprint
 
 	model   *Model      // the last one that was loaded; nil where that failed
 	err     error       // why
@@ -42,17 +43,18 @@ func (sl *servedModel) reason() error {
 	return nil
 }
 
-// errDiffer is a name under which workers serve what need not be the same model.
+// errDiffer is a name that workers serve with settings that may make different tokens.
 var errDiffer = errors.New("tokens: workers of this model make tokens in different ways")
 
-// equalArgs reports whether two workers have the same arguments, whatever their releases.
+// equalArgs reports whether two workers have the same arguments, in any releases.
 func (s Settings) equalArgs(other Settings) bool {
 	s.Version = other.Version
 	return s == other
 }
 
-// WorkerUp says that a worker serves name, and makes its tokens so. The model's files are read in the background: workers are alike where
-// what is in the files is, wherever they lie. A model is loaded once; what cannot be loaded is logged and left to the workers.
+// WorkerUp notes that a worker serves name with these settings. The model's files are read in the
+// background: workers are alike where the contents of their files are, at any path. A model is
+// loaded once; a failure is logged, and its workers make the ids.
 func (ms *Models) WorkerUp(worker, name string, s Settings) {
 	folder, named := ms.cfg.Folders[name]
 	if !named {
@@ -69,7 +71,8 @@ func (ms *Models) WorkerUp(worker, name string, s Settings) {
 	}
 	for _, other := range sl.workers {
 		if other.settings.equalArgs(s) {
-			o.fingerprint = other.fingerprint // a guess until the files are read: they may have changed since
+			// A guess until the files are read: they may have changed since.
+			o.fingerprint = other.fingerprint
 		}
 	}
 	sl.workers[worker] = o
@@ -85,7 +88,7 @@ func (ms *Models) WorkerUp(worker, name string, s Settings) {
 	})
 }
 
-// WorkerDown says that a worker serves nothing any more. What was loaded stays for the next worker of the model.
+// WorkerDown notes that a worker serves nothing any more. A loaded model stays for its next worker.
 func (ms *Models) WorkerDown(worker string) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -106,7 +109,7 @@ func (ms *Models) removeLocked(worker string) {
 	}
 }
 
-// updateLocked makes the slot what its offers say.
+// updateLocked recomputes the state of a name from its workers.
 func (ms *Models) updateLocked(name string, sl *servedModel, folder string) {
 	defer ms.publishLocked()
 	if len(sl.workers) == 0 {
@@ -120,7 +123,7 @@ func (ms *Models) updateLocked(name string, sl *servedModel, folder string) {
 		one = o
 	}
 	if !read {
-		sl.want = fingerprint{} // nobody knows for the moment
+		sl.want = fingerprint{} // unknown for the moment
 		return
 	}
 	if differ := !alike; differ != sl.different {
@@ -179,7 +182,7 @@ func (ms *Models) logLoaded(name, folder string, m *Model, err error, took time.
 	}
 }
 
-// publishLocked lets requests see what is loaded.
+// publishLocked makes the loaded models visible to requests.
 func (ms *Models) publishLocked() {
 	ready := map[string]*Model{}
 	for name, sl := range ms.served {

@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 )
 
-// reads waits until the files of all workers are read: the model is used, or the reason says why not.
+// reads waits until the files of all workers are read: the model is used, or the reason says why
+// not.
 func (s *shop) reads(t *testing.T, reason string) {
 	t.Helper()
 	require.Eventually(t, func() bool {

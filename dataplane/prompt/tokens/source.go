@@ -13,19 +13,21 @@ import (
 )
 
 var (
-	// ErrUnavailable says that no ids can be had for this prompt now.
+	// ErrUnavailable means that no ids can be had for this prompt now.
 	ErrUnavailable = errors.New("tokens: unavailable")
-	// ErrNotText says that the prompt is not one that text tells: images, audio, embeddings.
+	// ErrNotText means that the prompt is more than text: images, audio, embeddings.
 	ErrNotText = fmt.Errorf("%w: the prompt is not text", ErrUnavailable)
-	// ErrUnsupported says that the worker has no /v1/tokenize.
+	// ErrUnsupported means that the worker has no /v1/tokenize.
 	ErrUnsupported = fmt.Errorf("%w: the worker does not tokenize", ErrUnavailable)
-	// ErrPaused says that the worker failed to tokenize several times in a row and is left alone.
+	// ErrPaused means that the worker failed to tokenize several times in a row and is not asked
+	// for a while.
 	ErrPaused = fmt.Errorf("%w: the worker failed lately", ErrUnavailable)
 )
 
-// Fetcher sends one POST to a worker, of which the body is the parts one behind the other, and returns the whole answer. Where its length is
-// known before it comes, it is read into what room returns for so many bytes; room is called once at most. Fetch must return soon after ctx ends,
-// and after the deadline. The answer is the caller's; body must not be kept.
+// Fetcher sends one POST to a worker and returns the whole answer. The body is the concatenation of
+// its parts. An answer of known length is read into the memory that room returns for so many bytes;
+// room is called once at most. Fetch must return soon after ctx ends, and after the deadline. The
+// answer belongs to the caller; body must not be kept.
 type Fetcher interface {
 	Fetch(ctx context.Context, deadline time.Time, target, path string, body [][]byte, room func(n int) []byte) (status int, answer []byte, err error)
 }
@@ -33,16 +35,18 @@ type Fetcher interface {
 // Config of a Source. Fetch is required; zero values mean the defaults.
 type Config struct {
 	Fetch Fetcher
-	// Index makes the hashes of a prompt's blocks, which have as many tokens as BlockSize says at the
-	// time; 0 while that is not known. Without an index there are no hashes.
+	// Index makes the hashes of a prompt's blocks, which have as many tokens as BlockSize says at
+	// the time; 0 while that is not known. Without an index there are no hashes.
 	Index     *radix.Index
 	BlockSize func() int
-	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 64 MiB, which is
-	// some 1,700 prompts of 8,000 tokens; prompts that came once have a sixteenth of it. Negative: no cache.
+	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 64 MiB,
+	// which is some 1,700 prompts of 8,000 tokens; prompts that came once have a sixteenth of it.
+	// Negative: no cache.
 	MaxBytes int64
 	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
 	Deadline time.Duration
-	// RecheckAfter is for how long a worker that lacks /v1/tokenize is not asked again. Default 60 s.
+	// RecheckAfter is for how long a worker that lacks /v1/tokenize is not asked again. Default 60
+	// s.
 	RecheckAfter time.Duration
 	// PauseAfter failures in a row, a worker is left alone for Pause, so that a worker that hangs
 	// does not delay every request by the deadline. Defaults 3 and 1 s.
@@ -52,7 +56,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Prompt is what is remembered of a prompt. All callers share it, until each has called Release.
+// Prompt holds the ids and hashes of a prompt. All callers share it, until each has called Release.
 type Prompt struct {
 	IDs []uint32
 	// Hashes are those of the whole blocks of Block tokens; none where Block is 0.
@@ -116,9 +120,9 @@ func setDefaults(cfg *Config) {
 	}
 }
 
-// Prompt returns the request's prompt, of a batch the first one, asking target for its ids when they
-// are not known. Ids that came with the request are returned as they are: those alone belong to the
-// request. When done closes the call returns early, unless it is fetching for others too.
+// Prompt returns the request's prompt, of a batch the first one, asking target for its ids when
+// they are not known. Ids that came with the request are returned as they are: those alone belong
+// to the request. When done closes the call returns early, unless it is fetching for others too.
 func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request) (Prompt, error) {
 	if req.HasIDs {
 		return Prompt{IDs: req.InputIDs}, nil
@@ -133,7 +137,7 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 	if f == nil {
 		s.hits.Add(1)
 		if p.Block != s.block() { // known since before the block size was
-			// The cache's use of the old memory stays: whoever has the old hashes may read on.
+			// The cache's reference to the old memory stays: holders of the old hashes may read on.
 			p = s.withHashes(p.IDs, nil)
 			sh.renew(k, p)
 		}
@@ -146,7 +150,8 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 	return s.fetchShared(sh, k, f, target, req)
 }
 
-// fetchShared fetches for all who wait on f. Even when the fetcher panics they are let go.
+// fetchShared fetches for all callers that wait on f, and releases them even when the fetcher
+// panics.
 func (s *Source) fetchShared(sh *shard, k key, f *flight, target string, req *openai.Request) (p Prompt, err error) {
 	err = ErrUnavailable
 	defer func() { sh.finish(k, f, p, err) }()
@@ -206,8 +211,8 @@ func (s *Source) Stats() Stats {
 
 func (s *Source) shardOf(k key) *shard { return &s.shards[k.hi>>60&(shardCount-1)] }
 
-// Forget drops what is held against a worker: call it when a worker leaves or restarts, or the
-// memory of workers gone would stay.
+// Forget drops the failures of a worker: call it when a worker leaves or restarts, or the state of
+// workers gone would stay.
 func (s *Source) Forget(target string) {
 	s.client.targets.mu.Lock()
 	defer s.client.targets.mu.Unlock()

@@ -48,7 +48,8 @@ func (w *worker) Fetch(ctx context.Context, deadline time.Time, _, path string, 
 	return status, in(room, answer), err
 }
 
-// in returns an answer in memory that was lent for it, or without that, as one of which the length is not known.
+// in returns an answer in memory that was lent for it, or without that, as one of which the length
+// is not known.
 func in(room func(int) []byte, answer string) []byte {
 	if len(answer)%2 == 0 {
 		return []byte(answer)
@@ -359,7 +360,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCacheOfWhatComesAgain: prompts that come again take all of the memory, even where they were forgotten in between.
+// TestCacheOfWhatComesAgain: prompts that come again take all of the memory, even where they were
+// forgotten in between.
 func TestCacheOfWhatComesAgain(t *testing.T) {
 	const limit = 256 << 10
 	w := &worker{}
@@ -380,8 +382,9 @@ func TestCacheOfWhatComesAgain(t *testing.T) {
 	before := w.calls()
 	pass(1000, 1400)
 	pass(0, 24)
-	// A shard has room for six. Once in 60 runs one of them gets more than that, by chance of the keys' seed, and then forgets them all in
-	// turn; a mark may have been written over by another's, a mean of 0.6 of 24.
+	// A shard has room for six. Once in 60 runs one of them gets more than that, by chance of the
+	// keys' seed, and then forgets them all in turn; a mark may have been written over by
+	// another's, a mean of 0.6 of 24.
 	if again := w.calls() - before - 400; again > 12 {
 		t.Errorf("the third pass asked %d times, want next to none: all came twice before", again)
 	}

@@ -16,7 +16,7 @@ type targets struct {
 	state map[string]targetState // guarded by mu; holds only workers with something against them
 }
 
-// targetState is what is held against a worker.
+// targetState is the recent failures of a worker.
 type targetState struct {
 	until  time.Time // not to be asked before
 	reason error

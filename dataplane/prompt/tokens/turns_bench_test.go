@@ -16,9 +16,10 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// BenchmarkTurns takes the chats of conversations with ten turns, of about 1 KB a question and 1 KB an answer, from their messages to token ids: with
-// what is remembered of the turns before, and each as if it were the first. One operation is one request. WARMPATH_MODEL names the folder of a real model;
-// else tokens are bytes.
+// BenchmarkTurns takes the chats of conversations with ten turns, of about 1 KB a question and 1 KB
+// an answer, from their messages to token ids: with what is remembered of the turns before, and
+// each as if it were the first. One operation is one request. WARMPATH_MODEL names the folder of a
+// real model; else tokens are bytes.
 func BenchmarkTurns(b *testing.B) {
 	folder := os.Getenv("WARMPATH_MODEL")
 	if folder == "" {

@@ -2,11 +2,13 @@ package tokens
 
 import "sync/atomic"
 
-// verification counts how often a model's own ids of one kind of prompt were found equal to those of a worker, and decides whether they are used.
+// verification counts how often a model's own ids of one kind of prompt were found equal to those
+// of a worker, and decides whether they are used.
 //
-// A kind begins unproved: its workers tokenize, and their ids are compared with its own. After enough equal ones in a row its own are used,
-// and go on being compared: the number of prompt tokens of each answer that tells it, and all ids of a sample. One that differs,
-// and it is unproved again, with a longer way to go.
+// A kind begins unproved: its workers tokenize, and their ids are compared with its own. After
+// enough equal ones in a row its own are used, and go on being compared: the number of prompt
+// tokens of each answer that tells it, and all ids of a sample. One that differs, and it is
+// unproved again, with a longer way to go.
 type verification struct {
 	verified atomic.Bool
 	// equalInARow is how many were in a row, and need how many it takes.
@@ -16,13 +18,15 @@ type verification struct {
 }
 
 const (
-	// needAtFirst is small: a wrong template or tokenizer shows in the first prompt, or in those of one kind only, which the sample finds.
+	// needAtFirst is small: a wrong template or tokenizer shows in the first prompt, or in those of
+	// one kind only, which the sample finds.
 	needAtFirst = 3
-	// needAfterDifference is for a model that was wrong once: a kind of prompt that is one in a hundred then shows before it is used again.
+	// needAfterDifference is for a model that was wrong once: a kind of prompt that is one in a
+	// hundred then shows before it is used again.
 	needAfterDifference = 200
 )
 
-// change is what a comparison changed.
+// change is the effect of a comparison.
 type change uint8
 
 const (
