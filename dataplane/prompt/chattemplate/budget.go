@@ -18,7 +18,7 @@ func (b *budget) raise(line int, format string, args ...any) value {
 	return undefValue
 }
 
-// unsure keeps an error for a construct whose result in Python is not known here.
+// unsure keeps an error for a result that may differ in Python.
 func (b *budget) unsure(what string) value {
 	if b.err == nil {
 		b.err = fmt.Errorf("%w: %s", ErrUnsupported, what)

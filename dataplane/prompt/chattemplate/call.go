@@ -90,7 +90,7 @@ func (s *state) emitCall(e *callExpr) bool {
 	return true
 }
 
-// callWith calls the macro of a call block, whose body is the value caller.
+// callWith calls the macro of a call block. Its body is the value caller.
 func (s *state) callWith(e *callExpr) value {
 	fn := e.fn.eval(s)
 	caller := s.closure(e.caller)

@@ -30,7 +30,7 @@ func (d *decoder) plainRun() int {
 	return i
 }
 
-// text decodes a string whose opening quote is next.
+// text decodes a string, from its opening quote on.
 func (d *decoder) text() (string, error) {
 	d.pos++
 	from := d.pos

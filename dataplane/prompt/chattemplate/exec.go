@@ -111,7 +111,7 @@ func (s *state) emitSum(e *binExpr) {
 	}
 }
 
-// exec runs the first branch whose test holds. A branch has no scope of its own.
+// exec runs the first branch with a true test. A branch has no scope of its own.
 func (st *ifStmt) exec(s *state) ctl {
 	for i, test := range st.tests {
 		ok := test.eval(s).truthy()

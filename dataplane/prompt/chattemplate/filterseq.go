@@ -255,7 +255,7 @@ func minFilter(s *state, v value, a args) value { return extremeItem(s, v, a, -1
 // maxFilter is the first of the greatest.
 func maxFilter(s *state, v value, a args) value { return extremeItem(s, v, a, 1) }
 
-// extremeItem is min and max: the first of the items whose key is the least, or the greatest.
+// extremeItem is min and max: the first item with the least, or the greatest, key.
 func extremeItem(s *state, v value, a args, sign int) value {
 	var out [2]value
 	if !bindArgs(s, a, "min", 0, []string{"case_sensitive", "attribute"}, out[:]) {
@@ -341,7 +341,7 @@ func groupFilter(s *state, v value, a args) value {
 	return s.listValue(kList, groups)
 }
 
-// groupTuple marks, in object.arg, the tuples of groupby, whose parts are named grouper and list.
+// groupTuple marks, in object.arg, the tuples of groupby. Their parts are named grouper and list.
 const groupTuple = 1
 
 // batchFilter cuts into rows of a given length.

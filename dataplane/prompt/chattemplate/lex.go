@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind is the kind of a token. The names follow Jinja's lexer, whose rules (jinja2/lexer.py,
-// 3.1) this file implements.
+// tokenKind is the kind of a token. The names follow Jinja's lexer; this file implements its rules
+// (jinja2/lexer.py, 3.1).
 type tokenKind uint8
 
 const (

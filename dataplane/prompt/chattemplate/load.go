@@ -66,7 +66,7 @@ func readJSON(model fs.FS, name string, into any) error {
 	return nil
 }
 
-// tokens notes the fields whose names end in _token, a string or an object with the content, where
+// tokens notes the fields *_token, a string or an object with the content, where
 // they are not known yet.
 func (src *Source) tokens(config map[string]json.RawMessage) {
 	for key, raw := range config {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// tooBig explains the errors of arithmetic whose result Python computes with integers of any size.
+// tooBig is the reason of errors for results beyond 64 bits. Python computes with integers of any
+// size.
 const tooBig = "an integer beyond 64 bits"
 
 // binaryOp is Python's left op right.

@@ -153,7 +153,7 @@ func (p *preparation) content(o *object, role string) (content value, last bool,
 	return v, last, p.s.err
 }
 
-// calls is the field tool_calls: ToolCall of protocol.py, whose fields stay where they are None,
+// calls is the field tool_calls: ToolCall of protocol.py. Its fields stay where they are None,
 // with arguments parsed for assistants.
 func (p *preparation) calls(o *object, role string) (value, error) {
 	v, err := want(o, "tool_calls", kList)

@@ -48,7 +48,7 @@ func (p *preparation) tools() (value, error) {
 // choice reads tool_choice: a mode, or in only the name of the one tool that is shown.
 func (p *preparation) choice() (only value, mode string, err error) {
 	if !sent(p.req.ToolChoice) {
-		// Set_tool_choice_default; without tools it makes no difference.
+		// By set_tool_choice_default; without tools it makes no difference.
 		return noneValue, "auto", nil
 	}
 	v, err := decodeJSON(p.s, p.req.ToolChoice, false)

@@ -254,8 +254,8 @@ func (b *binder) context(name string) varRef {
 	return varRef{slot: i, context: true}
 }
 
-// scope lists the variables to set on entry of a scope whose names are all known. Names that only
-// the request sets need no variable.
+// scope lists the variables to set on entry of a scope, after all of its names are known. Names
+// that only the request sets need no variable.
 func (b *binder) scope(sy *symbols) scope {
 	var out scope
 	for _, v := range *sy.order {

@@ -4,7 +4,7 @@ import "unicode"
 
 // Both tables were made by asking CPython 3.11 (Unicode 14) and Go 1.26 about every code point.
 // Python's answers for these code points differ between its versions, or from Go's, so a template
-// whose result depends on one of them is left to the worker.
+// that depends on one of them is left to the worker.
 
 // sinceUnicode14 holds the code points that Go holds for printable and CPython 3.11 does not know.
 var sinceUnicode14 = &unicode.RangeTable{
@@ -45,7 +45,7 @@ var sinceUnicode14 = &unicode.RangeTable{
 	},
 }
 
-// specialCase holds the code points whose upper, lower or title case is several code points,
+// specialCase holds the code points with an upper, lower or title case that is several code points,
 // depends on their surroundings (the final sigma), or differs from Go's.
 var specialCase = &unicode.RangeTable{
 	R16: []unicode.Range16{

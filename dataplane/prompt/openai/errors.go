@@ -99,7 +99,7 @@ func Overloaded(message string) *Error {
 	}
 }
 
-// NoWorker is for a model whose workers are all unfit.
+// NoWorker is for a model without a fit worker.
 func NoWorker(model string) *Error {
 	return &Error{
 		Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker",

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// errAt is a 400 for a field whose value cannot be used.
+// errAt is a 400 for a field with an unusable value.
 func errAt(param, why string, at int) *Error {
 	return BadRequest(param, param+" "+why+" (byte "+strconv.Itoa(at)+").")
 }

@@ -72,7 +72,7 @@ func (c *Cursor) takeWhole(p *piece, raw []byte, ids *[]uint32) bool {
 	return true
 }
 
-// remember makes the next piece, whose ids are the last of ids.
+// remember makes the next piece, with the last of ids.
 func (c *Cursor) remember(raw []byte, ids []uint32) bool {
 	k, s := c.cache.keyOf(c.end.serial, raw)
 	if p := s.find(k); p != nil && c.takeWhole(p, raw, nil) {

@@ -7,7 +7,7 @@ import "strings"
 //
 //	Append(nil, text[:cut]+more) == Append(nil, text[:cut]) + AppendRest(nil, more)
 //
-// so a conversation whose beginning was encoded once needs only its end encoded. Chat templates end
+// so a conversation with a known beginning needs only its end encoded. Chat templates end
 // each message with such a token.
 //
 // A token allows a cut when it is found regardless of the text after it: no other added token
@@ -54,7 +54,7 @@ func (t *Tokenizer) cutAfter(s string, least int) int {
 // came.
 func (e *encoder) cutsNormal() bool { return e.added.normal != nil && len(e.norm) == 0 }
 
-// dropReached removes the tokens over whose end another token could be found. One search finds the
+// dropReached removes the tokens whose end another token could cover. One search finds the
 // leftmost token, so a token that begins inside another one comes too late; only a token that
 // contains it and continues is found in its place. But the search of raw tokens goes first and may
 // take the end of a normalized one.

@@ -3,7 +3,7 @@ package tokenizer
 import "unicode/utf8"
 
 // cuts are the positions at which a text may be cut without changing its tokens. With them, a model
-// of characters, whose pre-tokenizer leaves whole paragraphs as one piece, can be computed and
+// of characters, which gets whole paragraphs as one piece, can be computed and
 // cached in pieces of about a word.
 //
 // A cut is between two characters that no token made by merges holds side by side: then no merge

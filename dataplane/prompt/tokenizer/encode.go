@@ -150,9 +150,9 @@ func (e *encoder) split(dst []uint32, w *scratch, k int, s string, start bool) [
 	return dst
 }
 
-// joins reports whether a stretch belongs to the part before it, whose last stretch matched or not.
-// The two behaviors of merging never join two matches in a row: the second of "a--b" stays alone,
-// or joins the part after it.
+// joins reports whether a stretch belongs to the part before it; before is true if its last stretch
+// matched. The two behaviors of merging never join two matches in a row: the second of "a--b" stays
+// alone, or joins the part after it.
 func (st *step) joins(before, matched bool) bool {
 	switch st.behavior {
 	case contiguous:

@@ -112,7 +112,8 @@ func (g gpt2) next(s string, i int) (int, bool) {
 // cl100k is the pattern of GPT-4, Llama 3, Qwen, GLM-4 and others; they differ in the parts written
 // … here:
 //
-//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?…+|\p{N}…| ?[^\s…\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?…+|\p{N}…| ?[^\s…\p{N}]+[\r\n]*
+//	|\s*[\r\n]+|\s+(?!\S)|\s+
 type cl100k struct {
 	*unicodeTables
 	letters mask // the … of words: \p{L}, or [\p{L}\p{M}]

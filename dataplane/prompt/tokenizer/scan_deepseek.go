@@ -4,8 +4,8 @@ package tokenizer
 // between numbers and runs of Chinese and Japanese. It does not match everything: control
 // characters, for one, are left to a stretch without match.
 //
-//	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*
-//	|\s*[\r\n]+|\s+(?!\S)|\s+
+//	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+//	| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 type deepSeek struct{ *unicodeTables }
 
 func (d deepSeek) next(s string, i int) (int, bool) {

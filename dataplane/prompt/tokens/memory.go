@@ -18,7 +18,7 @@ type promptMemory struct {
 	pool       *sync.Pool // nil: too large to be kept
 }
 
-// pooledSizes bounds the prompts whose memory is kept, to a million tokens: 4 sizes to an octave,
+// pooledSizes bounds the prompts with pooled memory to a million tokens: 4 sizes to an octave,
 // so that at most a fifth lies idle.
 const pooledSizes = 4*20 + 1
 

@@ -29,7 +29,7 @@ type ModelsConfig struct {
 	Log          *slog.Logger
 }
 
-// Models are the models whose token ids are made in this process.
+// Models are the models that tokenize in this process.
 type Models struct {
 	cfg   ModelsConfig
 	turn  atomic.Uint64
