@@ -40,7 +40,7 @@ func isRoutingOnly(key []byte) bool {
 	return false
 }
 
-// likenessBytes is how much of a prompt's ends its likeness is made of.
+// likenessBytes is the number of bytes of each end of a prompt in its likeness.
 const likenessBytes = 64
 
 // Likeness is a weak Digest that costs the same for any prompt: of its length and its ends. Equal

@@ -115,11 +115,11 @@ func fieldOf(key []byte) field {
 	case "video_data":
 		return fieldVideoData
 	}
-	return shapeFieldOf(key)
+	return templateFieldOf(key)
 }
 
-// shapeFieldOf is fieldOf for the fields that a chat template may read.
-func shapeFieldOf(key []byte) field {
+// templateFieldOf is fieldOf for the fields that a chat template may read.
+func templateFieldOf(key []byte) field {
 	switch string(key) {
 	case "tools":
 		return fieldTools
@@ -160,7 +160,7 @@ func answerFieldOf(key []byte) field {
 	return limitFieldOf(key)
 }
 
-// limitFieldOf is fieldOf for the fields of which some values end an engine.
+// limitFieldOf is fieldOf for the fields with values that end an engine.
 func limitFieldOf(key []byte) field {
 	switch string(key) {
 	case "top_logprobs":

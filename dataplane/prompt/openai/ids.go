@@ -58,7 +58,7 @@ func (l *promptValue) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end 
 	}
 }
 
-// bytesPerID is an id of four digits and a comma: as short as they are on average.
+// bytesPerID is an id of four digits and a comma, the shortest mean of real prompts.
 const bytesPerID = 5
 
 const (
@@ -66,7 +66,7 @@ const (
 	group = 64
 	// margin is the number of bytes that it may read before and behind them.
 	margin = 8
-	// groupIDs is how many ids at most end in a group.
+	// groupIDs bounds the ids that end in a group.
 	groupIDs = group / 2
 )
 
@@ -90,8 +90,7 @@ func scanGroups(dst []uint32, b []byte, i int) ([]uint32, int) {
 }
 
 // scanGroup reads the ids that begin and end in a group, which begins with one, up to the first
-// that is not plain. It returns how many there are, and the place behind the last one's comma and
-// space.
+// that is not plain. It returns their number, and the index behind the last one's comma and space.
 func scanGroup(out *[groupIDs]uint32, b *[margin + group + margin]byte) (n, next uint) {
 	start := uint(0) // of an id, from the group's begin
 	for m := commas((*[group]byte)(b[margin:])); m != 0; m &= m - 1 {
@@ -126,7 +125,7 @@ var lastBytes = [8]uint64{
 	0, 0xff << 56, 0xffff << 48, 0xffffff << 40, 0xffffffff << 32, 0xffffffffff << 24, 0xffffffffffff << 16, 0xffffffffffffff << 8,
 }
 
-// smallestOfDigits has the least number of so many digits: one below it has a leading zero.
+// smallestOfDigits has the smallest number of so many digits: a number below it has a leading zero.
 var smallestOfDigits = [8]uint32{0, 0, 10, 100, 1_000, 10_000, 100_000, 1_000_000}
 
 // commas has a bit set for each comma in b, the first byte's being the lowest.

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// longIDs is room for the ids of a prompt that is too long for it to stay with a Request.
+// longIDs is memory for the ids of a prompt that is too long to stay with a Request.
 type longIDs struct{ ids []uint32 }
 
-// longIDPools are by size: the first ones hold twice keptIDs, and those after twice the ones
-// before, up to 32 Mi ids. New memory would be cleared for each such prompt, which is a tenth of
-// the CPU of proxying it, and collected.
-var longIDPools [7]sync.Pool // of *longMemory
+// longIDPools are by size: the first ones hold twice maxPooledIDs, and each next one twice as many,
+// up to 32 Mi ids. New memory would be cleared for each such prompt, which is a tenth of the CPU of
+// proxying it, and collected.
+var longIDPools [7]sync.Pool // of *longIDs
 
 // reserveLong provides memory for n more ids if all of them are too many to stay with a Request;
 // shorter lists grow as they come.

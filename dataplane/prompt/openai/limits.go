@@ -17,7 +17,7 @@ const (
 
 // Limits are values that a model's engines survive.
 type Limits struct {
-	// Vocabulary is how many token ids the model has; 0 is unknown.
+	// Vocabulary is the number of token ids of the model; 0 is unknown.
 	Vocabulary int
 	// Labels reports that the workers count some custom_labels.
 	Labels bool
@@ -122,7 +122,7 @@ func checkOpenAI(r *Request, vocab int) *Error {
 	return checkSamplingParams(samplingParams{r.raw(fieldTopK), r.raw(fieldStopTokenIDs), r.raw(fieldMinTokens), r.raw(fieldN)}, vocab)
 }
 
-// samplingParams is how tokens are drawn, as raw JSON.
+// samplingParams holds sampling parameters as raw JSON.
 type samplingParams struct{ topK, stops, least, n []byte }
 
 func checkSamplingParams(d samplingParams, vocab int) *Error {
@@ -132,7 +132,7 @@ func checkSamplingParams(d samplingParams, vocab int) *Error {
 	if v, ok := number(d.n); ok && v > maxAnswers {
 		return BadRequest("n", "n must be at most "+strconv.Itoa(maxAnswers)+", not "+string(d.n)+".")
 	}
-	// With a least length the ids are places in a table of the vocabulary, and of one more.
+	// With min_tokens, stop ids are indices into a table of the vocabulary and one more.
 	if v, ok := number(d.least); !ok || v <= 0 || len(d.stops) == 0 {
 		return nil
 	}
@@ -148,8 +148,7 @@ func checkSamplingParams(d samplingParams, vocab int) *Error {
 	return nil
 }
 
-// checkCount checks how many of the likeliest tokens are asked for: a number, or for a batch a
-// list.
+// checkCount checks the number of likeliest tokens asked for: a number, or for a batch a list.
 func checkCount(r *Request, f field, param string, vocab int) *Error {
 	if vocab == 0 {
 		vocab = maxVocabulary

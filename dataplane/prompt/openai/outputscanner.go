@@ -14,8 +14,8 @@ type OutputScanner struct {
 	event    []byte // SSE: the event that has not ended
 }
 
-// maxOutput is room for some 30,000 ids: answers beyond that are not continued within the moment
-// that their ids are wanted for.
+// maxOutput is room for some 30,000 ids: longer answers end long after the moment in which their
+// ids are used.
 const maxOutput = 256 << 10
 
 // Reset prepares the scanner for the next answer.
@@ -52,7 +52,7 @@ func (s *OutputScanner) Write(p []byte) (int, error) {
 
 var keyOutputIDs = []byte(`"output_ids":`)
 
-// AppendIDs appends the generated ids to dst, or returns it as it is when the answer told none. A
+// AppendIDs appends the generated ids to dst, or returns it as it is when the answer had none. A
 // quoted key inside a generated text would have its quotes escaped, so the first match is the key.
 func (s *OutputScanner) AppendIDs(dst []uint32) []uint32 {
 	i := bytes.Index(s.ids, keyOutputIDs)

@@ -19,7 +19,7 @@ type promptValue struct {
 	n    int    // prompts
 	text span   // of the first string, without its quotes
 	why  string // of kindBad and kindEmpty
-	at   int    // the byte that why is about
+	at   int    // the offset of the fault
 
 	blank int // 1 + the byte of a string that is empty
 }

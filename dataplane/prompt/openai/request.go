@@ -1,6 +1,6 @@
 package openai
 
-// API says which route a body was sent to.
+// API is the route of a body.
 type API uint8
 
 const (
@@ -21,8 +21,8 @@ type Memory interface {
 	// of raw that they take: none, or up to and with a comma. raw is a list from its first element
 	// on, with the rest of the body behind it.
 	Recall(ids []uint32, raw []byte) (known []uint32, n int)
-	// Learn is told the list that the last Recall was asked about, when it turned out to be one:
-	// from its first element to its bracket, with all of its ids. It keeps neither.
+	// Learn gets the list of the last Recall once it has been read: from its first element to its
+	// bracket, with all of its ids. It keeps neither slice.
 	Learn(raw []byte, ids []uint32)
 }
 

@@ -14,7 +14,7 @@ const maxDepth = 1024
 
 // skipSpace returns the first index at or after i that holds no JSON white space.
 func skipSpace(b []byte, i int) int {
-	// Fast path: compact JSON, where nothing below '!' stands between tokens.
+	// Fast path: compact JSON, without white space between tokens.
 	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++
 	}

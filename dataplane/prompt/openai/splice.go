@@ -16,8 +16,8 @@ const RIDLen = len(ridPrefix) + 24
 var comma = []byte{','}
 
 // AppendRID appends a request id: "wp-" and 24 lowercase hex digits. Both numbers must be random;
-// 96 bits keep ids apart and unguessable by other clients, which could abort requests whose ids
-// they know.
+// 96 bits keep ids apart and unguessable by other clients, which could abort requests by guessed
+// ids.
 func AppendRID(dst []byte, hi uint64, lo uint32) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, ridPrefix...)

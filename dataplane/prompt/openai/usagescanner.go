@@ -5,8 +5,8 @@ import "bytes"
 // Usage is the number of tokens that an answer reports. A batch counts all of its prompts.
 type Usage struct {
 	PromptTokens, CachedTokens, CompletionTokens int
-	// HasPrompt and HasCached tell zero from not said. SGLang's OpenAI routes say how much was
-	// cached only with --enable-cache-report.
+	// HasPrompt and HasCached tell zero from absent. SGLang's OpenAI routes report cached tokens
+	// only with --enable-cache-report.
 	HasPrompt, HasCached bool
 }
 
@@ -20,7 +20,7 @@ func (u Usage) Believable() Usage {
 }
 
 const (
-	// tailSize is how many bytes are kept from one Write to the next: the byte before a key, the
+	// tailSize is the number of bytes kept from one Write to the next: the byte before a key, the
 	// longest key with quotes (19), white space and a number of up to 18 digits with the byte
 	// that ends it fit with room to spare.
 	tailSize = 64

@@ -16,7 +16,7 @@ type Config struct {
 	MaxBytes int64
 	// Index makes the block hashes.
 	Index *radix.Index
-	// BlockSize is how many tokens a block has; 0 while that is not known. It is called for each
+	// BlockSize returns the tokens of a block; 0 while unknown. It is called for each
 	// list.
 	BlockSize func() int
 }

@@ -13,7 +13,7 @@ type Cursor struct {
 	block   int          // tokens a block, as of the last Recall
 	chain   []radix.Hash // of the leading blocks of the list
 	end     position
-	missing key // of the piece behind at, which is not known; zero where the list has none
+	missing key // the first unknown piece; zero without one
 }
 
 // maxReusedHashes bounds the memory that a cursor keeps for the next list: 1 MiB.
@@ -21,7 +21,7 @@ const maxReusedHashes = 128 << 10
 
 // position is the end of the known pieces of a list.
 type position struct {
-	piece  *piece // the last one; its hint is ours to set, though it may hold something else by now
+	piece  *piece // the last one; its hint is ours to set, though it may be overwritten by now
 	serial uint64 // of that piece when it was read
 	bytes  int
 	ids    int
@@ -40,7 +40,7 @@ func (c *Cursor) Recall(ids []uint32, raw []byte) (known []uint32, n int) {
 	c.end, c.missing = position{piece: &c.cache.start}, key{}
 	for len(raw)-c.end.bytes >= maxPieceBytes {
 		rest := raw[c.end.bytes:]
-		// Fast path: the list goes on as the one did that was here last.
+		// Fast path: the list continues as the previous one did.
 		p := c.end.piece.next.Load()
 		if p == nil || !c.take(p, rest, &ids) {
 			end := pieceEnd(rest)
@@ -90,15 +90,15 @@ func (c *Cursor) accept(p *piece, ids *[]uint32) {
 	c.move(p, p.serial, len(p.raw), len(p.ids))
 }
 
-// move goes behind p, which is there for the next list to see.
+// move goes behind p, and makes p the hint for the next list.
 func (c *Cursor) move(p *piece, serial uint64, bytes, ids int) {
 	c.end.setNext(p)
 	c.end = position{piece: p, serial: serial, bytes: c.end.bytes + bytes, ids: c.end.ids + ids}
 }
 
-// Learn remembers the list that the last Recall was asked about: raw, now from its first element to
-// its bracket, and all of its ids. Where the piece in which it parts from all others has not been
-// seen before, only that is noted.
+// Learn remembers the list of the last Recall: raw, now from its first element to its bracket, and
+// all of its ids. If its first unknown piece has not come before, only the fingerprint of that
+// piece is noted.
 func (c *Cursor) Learn(raw []byte, ids []uint32) {
 	c.count(len(raw))
 	if c.missing == (key{}) || !c.cache.fingerprints.checkAndSet(c.missing) {
@@ -111,7 +111,7 @@ func (c *Cursor) Learn(raw []byte, ids []uint32) {
 			return
 		}
 		k, s := c.cache.keyOf(c.end.serial, rest[:end])
-		// Another list may have brought the piece meanwhile.
+		// Another cursor may have added the piece meanwhile.
 		if p := s.find(k); p != nil && c.take(p, rest, nil) {
 			continue
 		}

@@ -3,9 +3,9 @@ package promptcache
 import "sync/atomic"
 
 const (
-	// fingerprintSlots is how many first sights are remembered: of prompts that are never repeated,
-	// a quarter of a million of other ones come between a prompt and its repetition before the odds
-	// are even that it is forgotten. 1 MiB, which the kernel gives page by page as slots are used.
+	// fingerprintSlots is the number of fingerprints: after a quarter of a million other prompts, a
+	// first one is overwritten with even odds. 1 MiB, which the kernel gives page by page as slots
+	// are used.
 	fingerprintSlots = 1 << 18
 	// fingerprintShift leaves a slot's number of a 64-bit sum.
 	fingerprintShift = 64 - 18

@@ -17,7 +17,7 @@ const (
 	minPieceBytes = maxPieceBytes / 2
 )
 
-// cut returns the length of the piece with which rest begins, a list of ids from an element on; 0
+// pieceEnd returns the length of the first piece of rest, a list of ids from an element on; 0
 // where rest is too short for one.
 func pieceEnd(rest []byte) (end int) {
 	if len(rest) < maxPieceBytes {
@@ -38,9 +38,9 @@ const noPiece = ^uint64(0)
 // piece is a part of one or more lists. It is overwritten in place to make room for another, so its
 // content may change behind a pointer to it: see pin.
 type piece struct {
-	pins atomic.Int32          // readers, or alone
+	pins atomic.Int32          // readers, or exclusive
 	used atomic.Bool           // since the clock's hand passed
-	next atomic.Pointer[piece] // one that came behind this one: where to look first
+	next atomic.Pointer[piece] // hint: a piece that came behind this one
 
 	// Written by its exclusive owner, read while pinned.
 	content

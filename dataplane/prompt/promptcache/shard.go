@@ -3,8 +3,7 @@ package promptcache
 import "sync"
 
 const (
-	// shardCount keeps the lock of a piece apart on the largest router: a new piece holds it twice
-	// for some 100 ns.
+	// shardCount spreads pieces over locks: a new piece holds one twice for some 100 ns.
 	shardCount = 16
 	cacheLine  = 64
 )
@@ -42,8 +41,8 @@ func (s *shard) add(c *content) *piece {
 	return p
 }
 
-// take returns a piece for c that is the caller's alone: a new one while there is room, else one
-// that was not used for longest.
+// take returns a piece for c that the caller owns exclusively: a new one while there is room, else
+// the least recently used.
 func (s *shard) take(c *content) *piece {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,7 @@
 package promptcache
 
-// Root is where the texts of one tokenizer begin. Texts of different roots share nothing, since
-// equal bytes have other ids there.
+// Root is the beginning of all texts of one tokenizer. Texts of different roots share nothing,
+// since equal bytes have other ids there.
 type Root struct {
 	start  piece // before the first piece of all texts; holds nothing
 	serial uint64
@@ -10,20 +10,20 @@ type Root struct {
 // NewRoot returns the root of a tokenizer.
 func (c *Cache) NewRoot() *Root { return &Root{serial: c.serial.Add(1)} }
 
-// Encoder makes the ids of a text, and knows where one can be cut.
+// Encoder makes the ids of a text, and finds its cuts.
 type Encoder interface {
 	// Cut returns the length of a piece of rest that should be remembered: the ids of rest are
 	// those of rest[:n] and then those of rest[n:]. Rest is the end of a text, from its beginning
 	// or from a cut on. It returns 0 where no cut is left; then the rest is encoded at once and not
 	// remembered. Texts that begin alike should be cut alike.
 	Cut(rest []byte) (n int)
-	// Append appends the ids of a text, or of a piece that Cut told.
+	// Append appends the ids of a text, or of a piece that Cut returned.
 	Append(ids []uint32, text []byte) []uint32
 }
 
-// Encode appends the ids of text to ids, those of its leading pieces from memory as far as they
-// came before. Chain then returns the hashes of the blocks that end in remembered pieces; they
-// count from where ids was empty, so it should be.
+// Encode appends the ids of text to ids, from memory for the leading pieces that are known. Chain
+// then returns the hashes of the blocks that end in remembered pieces; ids should be empty, since
+// blocks count from its beginning.
 func (c *Cursor) Encode(r *Root, ids []uint32, text []byte, enc Encoder) []uint32 {
 	c.block, c.chain = c.cache.blockSize(), c.chain[:0]
 	c.end, c.missing = position{piece: &r.start, serial: r.serial}, key{}
@@ -41,8 +41,7 @@ func (c *Cursor) Encode(r *Root, ids []uint32, text []byte, enc Encoder) []uint3
 		}
 		ids = enc.Append(ids, rest[:n])
 		if !c.remember(rest[:n], ids[base:]) {
-			// Fast path is lost, not the text: no room, or another request brings the same piece
-			// just now.
+			// Slow path: there is no room, or another request adds the same piece just now.
 			c.countText(known, len(text))
 			return c.encodeRest(ids, rest[n:], enc)
 		}

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// shardCount keeps the lock of a hit apart on the largest router: a hit holds it for some 50
-	// ns, so 16 shards carry far more hits than one process takes requests.
+	// shardCount spreads hits over locks: a hit holds one for some 50 ns, so 16 shards carry far
+	// more hits than one process takes requests.
 	shardCount = 16
 	// entryBytes is the cost of an entry beside its prompt: itself, and its slot in a map that is
 	// half full on average.
@@ -19,12 +19,12 @@ const (
 	// even after they were forgotten, may have all (a segmented LRU: Karedla, Love and Wherry
 	// 1994).
 	singleUseShare = 16
-	// seenMarks is how many keys a shard remembers of prompts that it may have forgotten: 4 KiB of
-	// marks, 16,384 prompts in all.
+	// seenMarks is the number of keys that a shard remembers after their prompts were evicted: 4
+	// KiB of marks, 16,384 prompts in all.
 	seenMarks = 1024
 )
 
-// entry is a remembered prompt and its place in one of the lists of recent use.
+// entry is a remembered prompt in one of the two lists of recent use.
 type entry struct {
 	key        key
 	prompt     Prompt // shared with callers; never written
@@ -36,8 +36,8 @@ func (e *entry) bytes() int64 { return entryBytes + e.prompt.bytes() }
 
 func (p Prompt) bytes() int64 { return 4*int64(cap(p.IDs)) + 8*int64(cap(p.Hashes)) }
 
-// flight is a fetch that others may wait for. prompt and err are set before done closes.
-type flight struct {
+// sharedFetch is a fetch that others may wait for. prompt and err are set before done closes.
+type sharedFetch struct {
 	done    chan struct{}
 	waiting int // guarded by the shard's lock
 	prompt  Prompt
@@ -51,7 +51,7 @@ type shard struct {
 	bytes          int64          // guarded by mu, like all below
 	singleUseBytes int64          // bytes of prompts that came once
 	entries        map[key]*entry // by key
-	flights        map[key]*flight
+	fetches        map[key]*sharedFetch
 	// Sentinel of a ring of prompts that came again: next is the latest used, prev the oldest.
 	reused    entry
 	singleUse entry // the same of prompts that came once
@@ -63,14 +63,14 @@ type shard struct {
 func (sh *shard) init(limit int64) {
 	sh.max = limit
 	sh.entries = make(map[key]*entry)
-	sh.flights = make(map[key]*flight)
+	sh.fetches = make(map[key]*sharedFetch)
 	sh.reused.prev, sh.reused.next = &sh.reused, &sh.reused
 	sh.singleUse.prev, sh.singleUse.next = &sh.singleUse, &sh.singleUse
 }
 
 // lookup returns the prompt, or the flight to wait for; first means that the caller must fetch and
 // finish it.
-func (sh *shard) lookup(k key) (p Prompt, f *flight, first bool) {
+func (sh *shard) lookup(k key) (p Prompt, f *sharedFetch, first bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e, ok := sh.entries[k]; ok {
@@ -83,20 +83,20 @@ func (sh *shard) lookup(k key) (p Prompt, f *flight, first bool) {
 		e.prompt.memory.addReferences(1)
 		return e.prompt, nil, false
 	}
-	if f, ok := sh.flights[k]; ok {
+	if f, ok := sh.fetches[k]; ok {
 		f.waiting++
 		return Prompt{}, f, false
 	}
-	f = &flight{done: make(chan struct{})}
-	sh.flights[k] = f
+	f = &sharedFetch{done: make(chan struct{})}
+	sh.fetches[k] = f
 	return Prompt{}, f, true
 }
 
 // finish ends a flight and remembers its prompt.
-func (sh *shard) finish(k key, f *flight, p Prompt, err error) {
+func (sh *shard) finish(k key, f *sharedFetch, p Prompt, err error) {
 	f.prompt, f.err = p, err
 	sh.mu.Lock()
-	delete(sh.flights, k)
+	delete(sh.fetches, k)
 	p.memory.addReferences(f.waiting)
 	if err == nil {
 		sh.addLocked(&entry{key: k, prompt: p})

@@ -51,7 +51,7 @@ func (c *client) load(target string, req *openai.Request) (*promptMemory, error)
 // answers borrow pooled memory when they begin, since few of them are read at a time.
 type question struct {
 	parts  [3][]byte
-	text   []byte // of the first part and the last
+	text   []byte // the first and the last part
 	room   func(n int) []byte
 	answer *answer // nil: room was not called
 }
@@ -96,7 +96,7 @@ func (c *client) fetchIDs(ctx context.Context, target string, q *question) (*pro
 	return c.readAnswer(status, answer, err)
 }
 
-// errRefused is a worker's no to this prompt: the worker itself is well.
+// errRefused means that the worker refused this prompt: the worker itself is healthy.
 var errRefused = fmt.Errorf("%w: refused", ErrUnavailable)
 
 var comma = []byte{','}

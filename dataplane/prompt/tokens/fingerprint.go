@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
 )
 
-// fingerprint is a hash of all that a worker's tokens depend on; the zero one is none.
+// fingerprint is a hash of the files and arguments that decide a worker's tokens; zero is unknown.
 type fingerprint [sha256.Size]byte
 
 // fingerprintedFiles are the files that loadModel reads whole, of which all but the first may be
@@ -34,7 +34,7 @@ func (s *Settings) fingerprint(dir string) fingerprint {
 	return fingerprint(h.Sum(nil))
 }
 
-// hashFiles hashes the files of a folder and the chat template that stands elsewhere.
+// hashFiles hashes the files of a folder and a chat template outside of it.
 func (s *Settings) hashFiles(h hash.Hash, folder string) error {
 	for i, name := range fingerprintedFiles {
 		if err := hashFile(h, filepath.Join(folder, name)); err != nil && (i == 0 || !os.IsNotExist(err)) {

@@ -34,8 +34,8 @@ func (h *keyHasher) of(req *openai.Request) key {
 // oddMultiplier makes the order of the parts count: 2⁶⁴ over the golden ratio, odd.
 const oddMultiplier = 0x9e3779b97f4a7c15
 
-// end is how much of each end of a part is in lo: prompts of one length differ in their last
-// message.
+// sampledEnd is the number of bytes of each end of a part that lo covers: prompts of one length
+// differ in their last message.
 const sampledEnd = 512
 
 func (h *keyHasher) mix(k key, part []byte) key {

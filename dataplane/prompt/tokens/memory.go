@@ -22,10 +22,10 @@ type promptMemory struct {
 // so that at most a fifth lies idle.
 const pooledSizes = 4*20 + 1
 
-// memoryPools have memory by the size of the ids.
+// memoryPools hold memory by the number of ids.
 type memoryPools [pooledSizes]sync.Pool
 
-// get returns memory for n ids, of which there are none yet, with one user.
+// get returns empty memory for n ids, with one reference.
 func (ps *memoryPools) get(n int) *promptMemory {
 	size, room := sizeFor(n)
 	if size >= pooledSizes {
@@ -52,7 +52,7 @@ func sizeFor(n int) (size, room int) {
 	return 4*octave + steps, steps << octave
 }
 
-// addReferences counts n users more. The caller is one.
+// addReferences adds n references. The caller holds one.
 func (m *promptMemory) addReferences(n int) {
 	if m != nil {
 		m.references.Add(int32(n))

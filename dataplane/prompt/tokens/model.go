@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
 )
 
-// Model makes a model's token ids in this process, from the files that its workers use. It may be
+// Model tokenizes prompts of a model in this process, with the files of its workers. It may be
 // used from any number of goroutines.
 type Model struct {
 	settings      Settings
@@ -78,7 +78,8 @@ type Writer struct {
 // NewWriter returns a writer that remembers the beginnings of prompts in c, if there is one.
 func NewWriter(c *promptcache.Cursor) *Writer { return &Writer{cursor: c} }
 
-// maxReusedText is how much of a rendered prompt's memory a Writer keeps; longer ones are rare.
+// maxReusedText bounds the memory of a rendered prompt that a Writer keeps; longer prompts are
+// rare.
 const maxReusedText = 256 << 10
 
 // Append appends the ids of the request's prompt, of a batch the first one, to ids, which must be
@@ -132,14 +133,14 @@ type pieces struct{ t *tokenizer.Tokenizer }
 
 var _ promptcache.Encoder = pieces{}
 
-// leastPiece is shorter than most messages, and long enough that looking a piece up (0.1 µs) costs
-// less than encoding it (15 µs).
-const leastPiece = 512
+// minPieceBytes is shorter than most messages, and long enough that looking a piece up (0.1 µs)
+// costs less than encoding it (15 µs).
+const minPieceBytes = 512
 
-// Cut implements session.Encoder.
-func (p pieces) Cut(rest []byte) int { return p.t.CutAfter(rest, leastPiece) }
+// Cut implements promptcache.Encoder.
+func (p pieces) Cut(rest []byte) int { return p.t.CutAfter(rest, minPieceBytes) }
 
-// Append implements session.Encoder.
+// Append implements promptcache.Encoder.
 func (p pieces) Append(ids []uint32, text []byte) []uint32 {
 	if len(ids) == 0 {
 		return p.t.AppendBytes(ids, text)

@@ -12,19 +12,19 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 )
 
-// ModelsConfig of Models. Source and Sessions are required.
+// ModelsConfig of Models. Source and PromptCache are required.
 type ModelsConfig struct {
-	// Source asks workers, which the ids made here are compared with.
+	// Source gets the ids of workers, for comparison.
 	Source *Source
-	// PromptCache is where the beginnings of prompts are remembered.
+	// PromptCache remembers the beginnings of prompts.
 	PromptCache *promptcache.Cache
 	// Folders are the operator's folders of models' files, by served name; "" is for models without
 	// one.
 	Folders map[string]string
-	// SampleEvery is one in how many prompts of a proved model is compared whole. Default 256.
+	// SampleEvery compares one in so many prompts of a verified model with a worker's ids. Default
+	// 256.
 	SampleEvery int
-	// NeededInARow is how many prompts of a kind must be equal in a row before it is proved.
-	// Default 3.
+	// NeededInARow is the number of equal prompts of a kind in a row that verifies it. Default 3.
 	NeededInARow uint64
 	Log          *slog.Logger
 }
@@ -36,11 +36,11 @@ type Models struct {
 	jobs  chan sample
 	loads sync.WaitGroup
 
-	// sampled prompts were compared whole, dropped ones came while too many were.
+	// sampled counts compared prompts, dropped those that came while too many waited.
 	sampled, dropped atomic.Uint64
 
 	mu     sync.Mutex
-	served map[string]*servedModel           // by served name, see offers.go; guarded by mu
+	served map[string]*servedModel           // by served name, see served.go; guarded by mu
 	ready  atomic.Pointer[map[string]*Model] // loaded models; never changed in place
 }
 
@@ -54,14 +54,13 @@ type sample struct {
 }
 
 const (
-	// waitingSamples bounds the memory of samples: more than a few wait only while a worker hangs.
+	// waitingSamples bounds the memory of samples: many wait only while a worker hangs.
 	waitingSamples = 16
-	// maxSampleIDs leaves out prompts that are long enough to be felt by the worker that tokenizes
-	// them again.
+	// maxSampleIDs excludes long prompts, whose second tokenizing would delay a worker.
 	maxSampleIDs = 1 << 15
 )
 
-// NewModels returns none yet: they are loaded when workers are offered.
+// NewModels returns an empty set: WorkerUp loads models.
 func NewModels(cfg ModelsConfig) *Models {
 	if cfg.SampleEvery <= 0 {
 		cfg.SampleEvery = 256
@@ -77,7 +76,7 @@ func NewModels(cfg ModelsConfig) *Models {
 	return ms
 }
 
-// Find returns the model that is served by this name, nil while its ids are the workers' to make.
+// Find returns the model of a served name, nil while the workers make its ids.
 func (ms *Models) Find(name string) *Model {
 	if ms == nil {
 		return nil
@@ -95,8 +94,7 @@ func (ms *Models) compare(m *Model, k kind, own, theirs []uint32) {
 	ms.logChange(m, k, m.verifications[k].compare(same), len(own), len(theirs), firstDifference(own, theirs))
 }
 
-// CompareLength notes how many prompt tokens an answer reports of a prompt of which own ids were
-// sent or used.
+// CompareLength compares the number of prompt tokens in an answer with the ids made here.
 func (ms *Models) CompareLength(m *Model, req *openai.Request, own, theirs int) {
 	k := kindOf(req)
 	if p := &m.verifications[k]; p.verified.Load() {
@@ -150,7 +148,7 @@ func (ms *Models) Run(ctx context.Context) error {
 			theirs, err := ms.cfg.Source.client.fetchIDs(ctx, j.target, q)
 			ms.cfg.Source.client.release(q)
 			if err != nil {
-				continue // the next one will tell
+				continue // another sample will follow
 			}
 			ms.sampled.Add(1)
 			ms.compare(j.model, j.kind, j.ids, theirs.ids)
@@ -185,7 +183,7 @@ func (m *Model) source(k kind) string {
 	return byWorkers + ", unproved"
 }
 
-// Status returns all names that were offered, in order.
+// Status returns all served names, in order.
 func (ms *Models) Status() []ModelStatus {
 	if ms == nil {
 		return nil

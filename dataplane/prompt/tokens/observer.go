@@ -2,8 +2,8 @@ package tokens
 
 import "github.com/warmpath/warmpath/dataplane/fleet/worker"
 
-// WorkerObserver offers the tokenizers of workers to Models; nil Models: workers make all token
-// ids.
+// WorkerObserver tells Models of workers and their tokenizers; with nil Models, workers make all
+// token ids.
 type WorkerObserver struct{ Models *Models }
 
 var _ worker.Observer = WorkerObserver{}

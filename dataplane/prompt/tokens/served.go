@@ -7,24 +7,25 @@ import (
 
 // servedModel is the state of a served name.
 type servedModel struct {
-	workers   map[string]*workerSettings // of the workers that serve it now, by worker
-	different bool                       // the offers are not alike
+	workers   map[string]*workerSettings // that serve the name now, by URL
+	different bool                       // the workers are not alike
 	// Of the workers, where they are alike; after the last worker left, the previous one.
 	want fingerprint
 
-	model   *Model      // the last one that was loaded; nil where that failed
-	err     error       // why
+	model *Model // the last one loaded; nil after a failure
+	err   error  // of the failure
+
 	loaded  fingerprint // of model and err
 	loading fingerprint // being loaded
 }
 
-// workerSettings is how one worker makes its tokens.
+// workerSettings are the settings of one worker.
 type workerSettings struct {
 	settings    Settings
 	fingerprint fingerprint // none: its files are being read
 }
 
-// current is the model that may be used, nil for none.
+// current returns the model that requests may use, nil for none.
 func (sl *servedModel) current() *Model {
 	if sl.different || sl.want == (fingerprint{}) || sl.loaded != sl.want {
 		return nil
@@ -32,7 +33,7 @@ func (sl *servedModel) current() *Model {
 	return sl.model
 }
 
-// reason is why there is no current one, nil while that is being found out.
+// reason explains a missing current model; nil while files are being read.
 func (sl *servedModel) reason() error {
 	switch {
 	case sl.different:
@@ -158,7 +159,7 @@ func (ms *Models) load(name string, sl *servedModel, settings Settings, want fin
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	if sl.loading != want {
-		return // something else is wanted since
+		return // its workers changed meanwhile
 	}
 	sl.model, sl.err, sl.loaded, sl.loading = m, err, want, fingerprint{}
 	ms.publishLocked()

@@ -46,7 +46,7 @@ func (s *Settings) folder(dir string) (string, error) {
 	}
 	for _, candidate := range append([]string{name}, cached(name)...) {
 		if !filepath.IsAbs(candidate) {
-			continue // a hub's name, or a path that is the worker's and not ours
+			continue // a hub's name, or a path on the worker's machine
 		}
 		if _, err := os.Stat(filepath.Join(candidate, "tokenizer.json")); err == nil {
 			return candidate, nil
@@ -55,8 +55,8 @@ func (s *Settings) folder(dir string) (string, error) {
 	return "", fmt.Errorf("%w in %s nor in the hub's cache: name the folder with --model-path", errNoFiles, name)
 }
 
-// cached returns where huggingface_hub keeps a model: hub/models--OWNER--NAME/snapshots/COMMIT, the
-// commit of refs/main.
+// cached returns the folder in which huggingface_hub keeps a model:
+// hub/models--OWNER--NAME/snapshots/COMMIT, the commit of refs/main.
 func cached(name string) []string {
 	if strings.Count(name, "/") > 1 || strings.Contains(name, "..") || filepath.IsAbs(name) {
 		return nil

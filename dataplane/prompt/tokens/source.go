@@ -35,8 +35,8 @@ type Fetcher interface {
 // Config of a Source. Fetch is required; zero values mean the defaults.
 type Config struct {
 	Fetch Fetcher
-	// Index makes the hashes of a prompt's blocks, which have as many tokens as BlockSize says at
-	// the time; 0 while that is not known. Without an index there are no hashes.
+	// Index makes the hashes of a prompt's blocks, of BlockSize tokens each; 0 while the size is
+	// unknown. Without an index there are no hashes.
 	Index     *radix.Index
 	BlockSize func() int
 	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 64 MiB,
@@ -45,11 +45,10 @@ type Config struct {
 	MaxBytes int64
 	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
 	Deadline time.Duration
-	// RecheckAfter is for how long a worker that lacks /v1/tokenize is not asked again. Default 60
-	// s.
+	// RecheckAfter is the time until a worker without /v1/tokenize is asked again. Default 60 s.
 	RecheckAfter time.Duration
-	// PauseAfter failures in a row, a worker is left alone for Pause, so that a worker that hangs
-	// does not delay every request by the deadline. Defaults 3 and 1 s.
+	// After PauseAfter failures in a row, a worker is not asked for Pause, so that a worker that
+	// hangs does not delay every request by the deadline. Defaults 3 and 1 s.
 	PauseAfter int
 	Pause      time.Duration
 	// Now is the clock. Default time.Now.
@@ -121,8 +120,8 @@ func setDefaults(cfg *Config) {
 }
 
 // Prompt returns the request's prompt, of a batch the first one, asking target for its ids when
-// they are not known. Ids that came with the request are returned as they are: those alone belong
-// to the request. When done closes the call returns early, unless it is fetching for others too.
+// they are not known. The request's own ids are returned unchanged and still belong to the request.
+// When done closes, the call returns early unless other callers wait for its fetch.
 func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request) (Prompt, error) {
 	if req.HasIDs {
 		return Prompt{IDs: req.InputIDs}, nil
@@ -136,7 +135,7 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 	p, f, first := sh.lookup(k)
 	if f == nil {
 		s.hits.Add(1)
-		if p.Block != s.block() { // known since before the block size was
+		if p.Block != s.block() { // cached before the block size was known
 			// The cache's reference to the old memory stays: holders of the old hashes may read on.
 			p = s.withHashes(p.IDs, nil)
 			sh.renew(k, p)
@@ -152,7 +151,7 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 
 // fetchShared fetches for all callers that wait on f, and releases them even when the fetcher
 // panics.
-func (s *Source) fetchShared(sh *shard, k key, f *flight, target string, req *openai.Request) (p Prompt, err error) {
+func (s *Source) fetchShared(sh *shard, k key, f *sharedFetch, target string, req *openai.Request) (p Prompt, err error) {
 	err = ErrUnavailable
 	defer func() { sh.finish(k, f, p, err) }()
 	m, err := s.client.load(target, req)
@@ -164,7 +163,7 @@ func (s *Source) fetchShared(sh *shard, k key, f *flight, target string, req *op
 	return p, nil
 }
 
-// withHashes adds the hashes of their blocks to ids, in memory of room where that has enough.
+// withHashes adds the hashes of their blocks to ids, in the memory of room if it is large enough.
 func (s *Source) withHashes(ids []uint32, room []radix.Hash) Prompt {
 	p := Prompt{IDs: ids, Block: s.block()}
 	if p.Block > 0 {
@@ -176,13 +175,13 @@ func (s *Source) withHashes(ids []uint32, room []radix.Hash) Prompt {
 	return p
 }
 
-// wait is for a prompt that another caller is fetching.
-func (s *Source) wait(done <-chan struct{}, f *flight) (Prompt, error) {
+// wait waits for a prompt that another caller is fetching.
+func (s *Source) wait(done <-chan struct{}, f *sharedFetch) (Prompt, error) {
 	s.shared.Add(1)
 	select {
 	case <-f.done:
 		return f.prompt, f.err
-	case <-done: // its use of the prompt is never given back
+	case <-done: // its reference to the prompt is never released
 		return Prompt{}, fmt.Errorf("%w: the caller left", ErrUnavailable)
 	}
 }

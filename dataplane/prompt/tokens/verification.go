@@ -2,16 +2,16 @@ package tokens
 
 import "sync/atomic"
 
-// verification counts how often a model's own ids of one kind of prompt were found equal to those
-// of a worker, and decides whether they are used.
+// verification compares the ids that a model makes here for one kind of prompt with those of a
+// worker, and decides whether they are used.
 //
-// A kind begins unproved: its workers tokenize, and their ids are compared with its own. After
-// enough equal ones in a row its own are used, and go on being compared: the number of prompt
-// tokens of each answer that tells it, and all ids of a sample. One that differs, and it is
-// unproved again, with a longer way to go.
+// A kind begins unverified: the workers tokenize, and their ids are compared with the model's own.
+// After enough equal prompts in a row its own ids are used, and comparisons continue: of the number
+// of prompt tokens, where an answer reports it, and of all ids of a sample. One difference makes
+// the kind unverified again, and more equal prompts are needed.
 type verification struct {
 	verified atomic.Bool
-	// equalInARow is how many were in a row, and need how many it takes.
+	// equalInARow counts equal prompts since the last difference; needed of them verify.
 	equalInARow, needed atomic.Uint64
 
 	matches, mismatches atomic.Uint64
@@ -21,8 +21,8 @@ const (
 	// needAtFirst is small: a wrong template or tokenizer shows in the first prompt, or in those of
 	// one kind only, which the sample finds.
 	needAtFirst = 3
-	// needAfterDifference is for a model that was wrong once: a kind of prompt that is one in a
-	// hundred then shows before it is used again.
+	// needAfterDifference is for a model that was wrong once: a fault in one of a hundred prompts
+	// shows before its ids are used again.
 	needAfterDifference = 200
 )
 
