@@ -156,7 +156,7 @@ const (
 	maxUnits = 1 << 16
 )
 
-// cut makes the units of a prompt.
+// newUnits cuts a prompt into units.
 func newUnits(p *Prompt) *units {
 	u := &units{Prompt: p}
 	for i, id := range p.IDs[:min(len(p.IDs), maxUnits)] {
@@ -204,7 +204,7 @@ func unitLen(s string) int {
 	return n
 }
 
-// weight is how many tokens the first n units have.
+// weight is the number of tokens of the first n units.
 func (u *units) weight(n int) float64 {
 	if n == 0 {
 		return 0
@@ -215,8 +215,8 @@ func (u *units) weight(n int) float64 {
 	return float64(u.ends[n-1]) / bytesToken
 }
 
-// location names where the n-th unit begins: the part, and how many bytes into it; of ids, how many
-// before it.
+// location returns the beginning of the n-th unit: the part, and the offset in bytes; of ids, the
+// number before it.
 func (u *units) location(n int) (part string, offset int) {
 	at := 0
 	if n > 0 {

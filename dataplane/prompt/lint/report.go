@@ -131,10 +131,10 @@ func values(members []measured, worst *measured) (out []string) {
 	return out
 }
 
-// excerptBytes is how much of each piece an excerpt shows, contextUnits how much around the change.
+// excerptBytes bounds each piece of an excerpt, contextUnits the text around the change.
 const excerptBytes, contextUnits = 72, 14
 
-// examples shows the change where it stands and where it would not harm.
+// examples shows the change at its position and at a harmless one.
 func (m *measured) examples(from, to int) (before, after string) {
 	flat := func(a, b int) string { return strings.Join(strings.Fields(m.excerpt(a, b)), " ") }
 	head, change := flat(max(from-contextUnits, 0), from), shorten(flat(from, to), excerptBytes)
@@ -157,5 +157,5 @@ func shorten(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// Percent writes a share as people read it.
+// Percent writes a share in percent.
 func Percent(share float64) string { return fmt.Sprintf("%.0f %%", math.Round(100*share)) }

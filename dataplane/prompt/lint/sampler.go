@@ -13,11 +13,10 @@ const (
 	// maxBody is the longest body that is sampled: 64 prompts of 8,000 tokens a second would else
 	// be 2 MB a second of copies.
 	maxBody = 512 << 10
-	// keptPrompts and keptBytes bound the prompts compared, the latest ones. Among 512, a template
+	// maxPrompts and keptBytes bound the prompts compared, the latest ones. Among 512, a template
 	// of one prompt in a hundred shows.
-	keptPrompts, keptBytes = 512, 16 << 20
-	// checkEvery is how often new samples are compared; it takes 0.1 s for 512 prompts of 4,000
-	// tokens.
+	maxPrompts, maxPromptBytes = 512, 16 << 20
+	// checkEvery is the interval of comparisons; one takes 0.1 s for 512 prompts of 4,000 tokens.
 	checkEvery = 30 * time.Second
 )
 
@@ -57,8 +56,8 @@ func (s *Sampler) Offer(body []byte) {
 // Report returns the findings of the latest samples; nil before there are enough to compare.
 func (s *Sampler) Report() *Report { return s.report.Load() }
 
-// Counts returns how many bodies were taken, and how many were not because the ones before were not
-// parsed yet.
+// Counts returns the number of bodies sampled, and the number dropped while others waited to be
+// parsed.
 func (s *Sampler) Counts() (sampled, dropped uint64) { return s.sampled.Load(), s.dropped.Load() }
 
 // Run parses and compares samples until ctx ends.
@@ -88,7 +87,7 @@ func (s *Sampler) keep(body []byte) {
 	}
 	s.prompts, s.sizes, s.fresh = append(s.prompts, p), append(s.sizes, len(body)), true
 	s.bytes += len(body)
-	for len(s.prompts) > keptPrompts || s.bytes > keptBytes {
+	for len(s.prompts) > maxPrompts || s.bytes > maxPromptBytes {
 		s.bytes -= s.sizes[0]
 		s.prompts[0] = nil
 		s.prompts, s.sizes = s.prompts[1:], s.sizes[1:]

@@ -2,7 +2,9 @@ package tokenizer
 
 import "unicode/utf8"
 
-// alphabet is how GPT-2 writes each byte as one character: printable Latin-1 bytes are their own characters, and the other 68 bytes are U+0100 and on, in order. See bytes_to_unicode in https://github.com/openai/gpt-2/blob/master/src/encoder.py.
+// alphabet has the character with which GPT-2 writes each byte: printable Latin-1 bytes are their
+// own characters, and the other 68 bytes are U+0100 and on, in order. See bytes_to_unicode in
+// https://github.com/openai/gpt-2/blob/master/src/encoder.py.
 var alphabet = func() (a [256]string) {
 	next := rune(0x100)
 	for b := range rune(256) {

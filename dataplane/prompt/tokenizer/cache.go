@@ -20,7 +20,7 @@ const (
 	// shorter.
 	slotKey = 24
 	slotIDs = 8   // most ids of a slot
-	maxLong = 256 // longest piece that is kept at all, in bytes, as in the library
+	maxLong = 256 // longest cached piece, in bytes, as in the library
 )
 
 // slot is: a header, 24 bytes of the piece, eight ids. The header is version << 16 | length << 8 |
@@ -31,7 +31,7 @@ type slot [8]atomic.Uint64
 type key [3]uint64
 
 // keyOf packs s, of 1 to slotKey bytes. Words overlap where s is not a multiple of eight long;
-// together with the length that is still one to one.
+// together with the length, the key still determines the piece.
 func keyOf(s string) key {
 	switch n := len(s); {
 	case n > 16:

@@ -27,8 +27,8 @@ func (t *Tokenizer) Cut(text string) int {
 	}
 }
 
-// CutAfter is the first place in a text, at least so many bytes behind its beginning, of which
-// [Tokenizer.Cut] is the last. It is 0 where there is none. The text may begin behind such a place,
+// CutAfter returns the first cut of a text that is at least so many bytes behind its beginning;
+// [Tokenizer.Cut] returns the last. It is 0 where there is none. The text may begin behind a cut,
 // and must be valid UTF-8.
 func (t *Tokenizer) CutAfter(text []byte, least int) int { return t.cutAfter(view(text), least) }
 
@@ -50,8 +50,7 @@ func (t *Tokenizer) cutAfter(s string, least int) int {
 	return 0
 }
 
-// cutsNormal reports whether tokens that are found in normalized text are found in the text as it
-// came.
+// cutsNormal reports whether the search of normalized text can run on the original text.
 func (e *encoder) cutsNormal() bool { return e.added.normal != nil && len(e.norm) == 0 }
 
 // dropReached removes the tokens whose end another token could cover. One search finds the

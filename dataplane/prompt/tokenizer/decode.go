@@ -12,9 +12,8 @@ type decoder interface {
 	decode(tokens []string) []string
 }
 
-// newDecoder builds the decoders of a file. Each takes the tokens as the one before left them: Fuse
-// makes one of all, so that a Strip after it works on the whole text and one before it on each
-// token.
+// newDecoder builds the decoders of a file. Each takes the result of the one before: Fuse joins all
+// tokens, so that a Strip after it works on the whole text and one before it on each token.
 func newDecoder(t *unicodeTables, raw json.RawMessage) ([]decoder, error) {
 	if absent(raw) {
 		return nil, nil
@@ -60,13 +59,13 @@ func newDecoder(t *unicodeTables, raw json.RawMessage) ([]decoder, error) {
 			Prefix      *bool  `json:"add_prefix_space"`
 		}
 		err := json.Unmarshal(raw, &s)
-		return []decoder{metaDecoder{s.Replacement, s.Scheme != "never"}}, err
+		return []decoder{metaspaceDecoder{s.Replacement, s.Scheme != "never"}}, err
 	default:
 		return nil, unsupported("the decoder " + kind)
 	}
 }
 
-// spellingOf is how a token reads before decoding.
+// spellingOf returns the text of a token before decoding.
 func spellingOf(t *Tokenizer, id uint32) (string, bool) {
 	// A token that is found in normalized text reads as it does there, since the decoder undoes
 	// normalization.
@@ -83,9 +82,8 @@ func spellingOf(t *Tokenizer, id uint32) (string, bool) {
 }
 
 // byteLevelDecoder turns GPT-2's alphabet back into bytes. A token with a character outside of it
-// is taken as it reads: added tokens with a space in them, or DeepSeek's with their full-width
-// bars. Bytes that are no UTF-8 when all are put together become U+FFFD, as String::from_utf8_lossy
-// has it.
+// stays as it is: added tokens with a space in them, or DeepSeek's with their full-width bars.
+// Bytes that are no UTF-8 when all are put together become U+FFFD, as with String::from_utf8_lossy.
 type byteLevelDecoder struct{}
 
 func (byteLevelDecoder) decode(tokens []string) []string {
@@ -155,8 +153,8 @@ func (r replaceAll) decode(tokens []string) []string {
 	return tokens
 }
 
-// stripDecoder takes up to start times its character off the beginning of each token, and up to
-// stop off the end.
+// stripDecoder removes its character up to start times from the beginning of each token, and up to
+// stop times from the end.
 type stripDecoder struct {
 	Content string `json:"content"`
 	Start   int    `json:"start"`
@@ -175,14 +173,14 @@ func (s stripDecoder) decode(tokens []string) []string {
 	return tokens
 }
 
-// metaDecoder turns markers into spaces, and drops those of the first token where one may have been
-// put before it.
-type metaDecoder struct {
+// metaspaceDecoder turns markers into spaces, and drops those of the first token where the encoder
+// may have added one.
+type metaspaceDecoder struct {
 	marker string
 	drop   bool
 }
 
-func (m metaDecoder) decode(tokens []string) []string {
+func (m metaspaceDecoder) decode(tokens []string) []string {
 	for i := range tokens {
 		to := " "
 		if i == 0 && m.drop {
@@ -208,9 +206,8 @@ func appendValid(dst []byte, s string) []byte {
 	return dst
 }
 
-// brokenLength is how many bytes of s, which begins with a broken character, that character has: as
-// many as could begin one that is right. These are the "maximal subparts" of chapter 3.9 of the
-// Unicode standard.
+// brokenLength is the length of the broken character at the beginning of s: the bytes that could
+// begin a valid one. These are the "maximal subparts" of chapter 3.9 of the Unicode standard.
 func brokenLength(s string) int {
 	lead := s[0]
 	low, high, more := byte(0x80), byte(0xBF), 0

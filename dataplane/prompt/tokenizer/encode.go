@@ -122,7 +122,7 @@ func (st *step) rewrite(w *scratch, s string, start bool) string {
 	return view(w.text[from:])
 }
 
-// split hands the parts of s to the next step. It is NormalizedString::split of the library, which
+// split passes the parts of s to the next step. It is NormalizedString::split of the library, which
 // makes a list of all stretches and then joins some; here a part waits until it is known whether
 // the next stretch joins it.
 func (e *encoder) split(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
@@ -166,7 +166,7 @@ func (st *step) joins(before, matched bool) bool {
 	}
 }
 
-// leaf hands a part to the model.
+// leaf passes a part to the model.
 func (e *encoder) leaf(dst []uint32, w *scratch, s string) []uint32 {
 	switch {
 	// The model takes bytes, whether the steps saw bytes or GPT-2's alphabet.
@@ -183,7 +183,7 @@ func (e *encoder) leaf(dst []uint32, w *scratch, s string) []uint32 {
 	}
 }
 
-// appendSegment encodes a text in which added tokens are not looked for.
+// appendSegment encodes a text without a search for added tokens.
 func (e *encoder) appendSegment(dst []uint32, text string, start bool) []uint32 {
 	text = valid(text)
 	w := e.scratch.Get().(*scratch)
@@ -203,7 +203,7 @@ func (e *encoder) safeEnds() map[uint32]bool {
 	safe := map[uint32]bool{}
 	for id, token := range e.added.byID {
 		last := matches{tables: e.tables, s: token.Content}
-		looks := token.SingleWord || token.RStrip || words && !last.alone(len(token.Content), len(token.Content))
+		looks := token.SingleWord || token.RStrip || words && !last.isSingleWord(len(token.Content), len(token.Content))
 		safe[id] = !looks && (!token.Normalized || e.cutsNormal())
 	}
 	e.dropReached(safe)

@@ -55,14 +55,14 @@ func newTokenizer(f *file) (*Tokenizer, error) {
 	t.added = newAddedTokens(f.AddedTokens, t.ids, func(s string) string {
 		return strings.Clone(t.normalize(new(scratch), s))
 	})
-	if t.post, err = newPost(f.PostProcessor); err != nil {
+	if t.post, err = newPostProcessor(f.PostProcessor); err != nil {
 		return nil, err
 	}
 	if t.decoder, err = newDecoder(chars, f.Decoder); err != nil {
 		return nil, err
 	}
 	t.notices = t.added.notices
-	// transformers sets both anew for each call, to off where the caller says nothing.
+	// transformers sets both for each call, to off by default.
 	for name, part := range map[string]json.RawMessage{"truncation": f.Truncation, "padding": f.Padding} {
 		if !absent(part) {
 			t.notices = append(t.notices, "the file's "+name+" is not applied, as engines switch it off")
@@ -88,7 +88,7 @@ func checkMetaspaceFirst(t *Tokenizer) error {
 	return nil
 }
 
-// finish makes the tables that are read from several parts.
+// finish makes the tables that combine several parts.
 func (t *Tokenizer) finish() {
 	t.names = make([]string, len(t.model.vocab.off)-1)
 	for name, id := range t.ids {
@@ -97,7 +97,7 @@ func (t *Tokenizer) finish() {
 	t.safe = t.safeEnds()
 }
 
-// valid is s as Python would have it from bytes with errors="replace": each longest part of a
+// valid decodes s as Python does with errors="replace": each longest part of a
 // character that breaks off becomes U+FFFD, and so does each other byte that is not UTF-8. An
 // engine gets its text from JSON, which has been through the same.
 func valid(s string) string {

@@ -32,12 +32,12 @@ func (m *matches) next() bool {
 		}
 		end := at + len(e.text)
 		m.at = end
-		// A match that is dropped is dropped as a whole: no other one is looked for within it.
-		if e.token.SingleWord && !m.alone(at, end) {
+		// A dropped match is dropped as a whole: the search continues behind it.
+		if e.token.SingleWord && !m.isSingleWord(at, end) {
 			continue
 		}
 		begin := at
-		// The spaces before may have gone to the token before already.
+		// The token before may have taken the spaces already.
 		if e.token.LStrip {
 			begin = max(m.spacesBefore(at), m.done)
 		}
@@ -63,8 +63,8 @@ func (m *matches) next() bool {
 	return true
 }
 
-// alone reports whether no word touches s[at:end].
-func (m *matches) alone(at, end int) bool {
+// isSingleWord reports whether s[at:end] touches no word.
+func (m *matches) isSingleWord(at, end int) bool {
 	if at > 0 {
 		r, _ := utf8.DecodeLastRuneInString(m.s[:at])
 		if m.tables.maskOf(r)&word != 0 {

@@ -1,7 +1,7 @@
 package tokenizer
 
-// maxScan is the length up to which a piece is merged by looking through all its pairs for the
-// lowest rank. Beyond it the n²/2 comparisons cost more than a heap.
+// maxScan bounds the pieces that are merged by repeated search for the lowest rank. For longer ones
+// the n²/2 comparisons cost more than a heap.
 const maxScan = 64
 
 // scratch are the buffers of one call. They are reused, so a warm call allocates nothing.
@@ -18,19 +18,19 @@ type scratch struct {
 // symbol has next -2.
 type link struct{ prev, next int32 }
 
-// maxKept bounds the buffers that a scratch keeps between calls, in symbols: 64 Ki of them are 2
-// MiB.
-const maxKept = 1 << 16
+// maxReusedSymbols bounds the buffers that a scratch keeps between calls, in symbols: 64 Ki of them
+// are 2 MiB.
+const maxReusedSymbols = 1 << 16
 
 // release drops buffers that one long piece made large.
 func (w *scratch) release() {
-	if cap(w.syms) > maxKept {
+	if cap(w.syms) > maxReusedSymbols {
 		w.syms, w.vals, w.links, w.heap = nil, nil, nil, nil
 	}
-	if cap(w.text) > 16*maxKept {
+	if cap(w.text) > 16*maxReusedSymbols {
 		w.text = nil
 	}
-	if cap(w.runes) > maxKept {
+	if cap(w.runes) > maxReusedSymbols {
 		w.runes = nil
 	}
 }
@@ -102,8 +102,7 @@ func (m *merges) mergeLong(dst []uint32, w *scratch) []uint32 {
 		w.heap[0] = w.heap[last]
 		w.heap = w.heap[:last]
 		siftDown(w.heap, 0)
-		// A symbol that was merged away or has another neighbour by now has another pair than the
-		// entry says.
+		// The entry of a symbol that was merged, or has a new neighbour, is stale.
 		if at := uint32(top); w.vals[at]>>32 == top>>32 {
 			m.mergeAt(w, int32(at))
 		}

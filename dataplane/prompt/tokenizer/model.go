@@ -22,7 +22,7 @@ type model struct {
 
 	// Models of characters, as SentencePiece makes them.
 	charIDs map[rune]uint32
-	cuts    cuts
+	cuts    mergeCuts
 
 	// A character without a token of its own becomes tokens of its bytes, or unk, or nothing.
 	fallback [256]optional // <0x00> to <0xFF>
@@ -63,7 +63,8 @@ func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error
 	}
 	m := &model{ignoreMerges: f.IgnoreMerges, bytes: bytes, fuseUnk: f.FuseUnk}
 	if f.Unk != nil {
-		// A missing unk token is an error only when it is needed; taking it for one now is as good.
+		// The library refuses a missing unk token only at its first use; it is refused here at
+		// once.
 		if m.unk = idOf(ids, *f.Unk); !m.unk.ok {
 			return nil, nil, fmt.Errorf("the unk token %q is not in the vocabulary", *f.Unk)
 		}
@@ -76,8 +77,8 @@ func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error
 	return m, ids, nil
 }
 
-// readModel decodes the model, which is nearly all of a file, so its type is looked for only where
-// that fails.
+// readModel decodes the model, which is nearly all of a file; its type is read only after a
+// failure.
 func readModel(raw json.RawMessage) (modelFile, error) {
 	var f modelFile
 	err := strict(raw, &f)

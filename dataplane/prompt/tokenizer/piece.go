@@ -17,8 +17,7 @@ func (m *model) piece(dst []uint32, w *scratch, s string) []uint32 {
 	}
 	from := len(dst)
 	dst = m.lookup(dst, w, s)
-	// A piece of many tokens is text that no vocabulary was made for, and such a piece rarely comes
-	// again.
+	// A piece of many tokens is foreign to the vocabulary and rarely comes again.
 	if ids := dst[from:]; len(ids) > 0 && len(ids) <= slotIDs {
 		m.cache.put(k, n, hash, ids)
 	}

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// step is one pre-tokenizer of a sequence: it takes a stretch of text and hands its parts to the
-// next step.
+// step is one pre-tokenizer of a sequence: it cuts a stretch of text into parts for the next step.
 type step struct {
 	kind     stepKind
 	find     scanner  // split
@@ -47,7 +46,7 @@ var behaviors = map[string]behavior{
 	"Contiguous": contiguous,
 }
 
-// scheme says when Metaspace puts its marker before a text.
+// scheme is the rule for the marker that Metaspace puts before a text.
 type scheme uint8
 
 const (
@@ -113,7 +112,7 @@ func addSteps(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 			Individual bool   `json:"individual_digits"`
 		}
 		err := strict(raw, &digits)
-		s := step{find: class{t, numeric}, behavior: contiguous}
+		s := step{find: classScanner{t, numeric}, behavior: contiguous}
 		if digits.Individual {
 			s.behavior = isolated
 		}
@@ -121,7 +120,7 @@ func addSteps(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 		return err
 	// All its parts are runs without white space, so its behavior is Removed.
 	case "WhitespaceSplit":
-		p.steps = append(p.steps, step{find: class{t, space}, behavior: removed})
+		p.steps = append(p.steps, step{find: classScanner{t, space}, behavior: removed})
 		return nil
 	case "Punctuation":
 		var part struct {
@@ -132,7 +131,7 @@ func addSteps(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 		if err := strict(raw, &part); err != nil {
 			return err
 		}
-		return p.addSplit(class{t, punctuation}, part.Behavior, false)
+		return p.addSplit(classScanner{t, punctuation}, part.Behavior, false)
 	case "Metaspace":
 		return addMetaspace(t, p, raw)
 	default:
@@ -218,7 +217,7 @@ func addMetaspace(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error 
 	}
 	p.steps = append(p.steps, step{kind: stepMeta, marker: part.Replacement, scheme: s})
 	if part.Split == nil || *part.Split {
-		p.steps = append(p.steps, step{find: literal(part.Replacement), behavior: withAfter})
+		p.steps = append(p.steps, step{find: literalScanner(part.Replacement), behavior: withAfter})
 	}
 	return nil
 }

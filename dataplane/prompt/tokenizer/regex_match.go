@@ -25,7 +25,7 @@ const (
 	opJump                 // x
 	opMatch                // the end
 	opAtomic               // the program from the next instruction to its opMatch, once; then x
-	opAhead                // the same without moving; not turns it round
+	opAhead                // the same without moving; not inverts it
 	opBehind               // the character before is, or is not, in set
 	opStart                // the start of the text
 	opEnd                  // the end of the text
@@ -172,7 +172,7 @@ func (r *regex) compileRepeat(n *node) error {
 		r.turn(split, n.mode)
 		return nil
 	}
-	// With a limit: the part as often as it may come, each time with a way out to the end.
+	// With a limit: copies of the part, each behind a split to the end.
 	var splits []int
 	for range n.max - n.min {
 		splits = append(splits, r.emit(instr{op: opSplit}))
@@ -187,14 +187,14 @@ func (r *regex) compileRepeat(n *node) error {
 	return nil
 }
 
-// turn makes a split prefer to leave, for a lazy repetition.
+// turn makes a split prefer to leave the loop, for a lazy repetition.
 func (r *regex) turn(split int, mode repeatMode) {
 	if mode == lazy {
 		r.code[split].x, r.code[split].y = r.code[split].y, r.code[split].x
 	}
 }
 
-// compileSub puts a program of its own behind an instruction, which goes on at x.
+// compileSub puts a program of its own behind an instruction, which continues at x.
 func (r *regex) compileSub(i instr, part *node) error {
 	at := r.emit(i)
 	if err := r.compile(part); err != nil {
@@ -208,9 +208,9 @@ func (r *regex) compileSub(i instr, part *node) error {
 // state is a place in the program and in the text.
 type state struct{ pc, at int }
 
-// maxUnmarked is how many steps a match may take before it notes which states it has tried.
+// maxUntrackedSteps bounds the steps of a match before it records the states it has tried.
 // Patterns of real models stay below it except in long runs of one kind of character.
-const maxUnmarked = 4096
+const maxUntrackedSteps = 4096
 
 // run is the end of the match of the program from pc at s[i], or -1.
 func (r *regex) run(s string, pc, i int) int {
@@ -230,7 +230,7 @@ func (r *regex) run(s string, pc, i int) int {
 				now = r.step(s, in, now)
 				continue
 			}
-			if steps++; steps == maxUnmarked {
+			if steps++; steps == maxUntrackedSteps {
 				tried = map[state]bool{}
 			}
 			// Where all repetitions move on, a second arrival can only fail as the first did.

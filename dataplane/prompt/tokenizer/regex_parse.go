@@ -171,7 +171,7 @@ func (p *parser) atom() (*node, error) {
 	return p.literal(r)
 }
 
-// literal is one character, with its other cases under (?i).
+// literalScanner is one character, with its other cases under (?i).
 func (p *parser) literal(r rune) (*node, error) {
 	if !p.fold {
 		return &node{kind: oneOf, set: only(r)}, nil

@@ -91,7 +91,7 @@ func propertySet(t *unicodeTables, name string) (set, bool) {
 	return nil, false
 }
 
-// chars is a set made fast to look in: a bitmap for ASCII, then the spans.
+// chars is a set with fast look-up: a bitmap for ASCII, then the spans.
 type chars struct {
 	ascii [2]uint64
 	set   set

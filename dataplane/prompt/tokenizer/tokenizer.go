@@ -49,7 +49,7 @@ func (t *Tokenizer) AppendSpecial(dst []uint32, text string) []uint32 {
 // Tokenizer computes the tokens of texts. It is safe for concurrent use.
 type Tokenizer struct {
 	encoder
-	post    post
+	post    postProcessor
 	decoder []decoder
 	ids     map[string]uint32 // the model's vocabulary as the file spells it
 	names   []string          // the same by id
@@ -102,7 +102,7 @@ func (t *Tokenizer) Probes() []string {
 	return out
 }
 
-// AppendRest is Append for a text that goes on behind a Cut.
+// AppendRest is Append for the text behind a Cut.
 func (t *Tokenizer) AppendRest(dst []uint32, rest string) []uint32 {
 	return t.append(dst, rest, false)
 }

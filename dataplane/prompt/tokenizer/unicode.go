@@ -39,7 +39,8 @@ var unicodeText string
 // which most are alike and shared, leave about 60 KB.
 const pageSize = 256
 
-// unicodeTables are all facts about characters. They are read-only once built.
+// unicodeTables hold the classes, cases and normal forms of characters. They are read-only once
+// built.
 type unicodeTables struct {
 	ascii [128]mask
 	page  [0x110000 / pageSize]*[pageSize]mask

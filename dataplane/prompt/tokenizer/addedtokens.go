@@ -13,7 +13,7 @@ type addedTokens struct {
 	byID    map[uint32]addedToken
 	ids     map[string]uint32
 	special map[string]bool
-	// How a normalized token reads after normalization, where that is another text.
+	// Normalized spellings of tokens, where they differ.
 	spelled map[uint32]string
 	raw     *finder // not normalized; nil where there are none
 	normal  *finder // normalized
@@ -72,7 +72,7 @@ func newAddedTokens(tokens []addedToken, vocab map[string]uint32, normalize func
 	return a
 }
 
-// entry is a text to look for and the token that it is.
+// entry is the spelling of an added token.
 type entry struct {
 	text  string
 	token addedToken
