@@ -29,8 +29,8 @@ func sound(t *testing.T, err error) {
 	}
 }
 
-// FuzzCompile compiles any text, and renders what compiles: twice, and behind other bytes, which
-// must give the same.
+// FuzzCompile compiles any text, and renders the templates that compile: twice, and behind other
+// bytes, with equal results.
 func FuzzCompile(f *testing.F) {
 	v := readVectors(f)
 	for i, vector := range append(append(v.Hand, v.Programs...), v.Generated...) {
@@ -139,7 +139,7 @@ func FuzzJSON(f *testing.F) {
 			}
 			return
 		}
-		if !valid { // Python takes what encoding/json does not: NaN and Infinity
+		if !valid { // Python reads NaN and Infinity, unlike encoding/json
 			return
 		}
 		if err := decodeNumbers(append(append([]byte(`{"x":`), got...), '}'), &have); err != nil {
@@ -167,7 +167,7 @@ func decodeNumbers(raw []byte, into any) error {
 	return nil
 }
 
-// sameJSON compares values; numbers by what they mean, since Python writes 1e2 as 100.0.
+// sameJSON compares values; numbers by value, since Python writes 1e2 as 100.0.
 func sameJSON(a, b any) bool {
 	switch a := a.(type) {
 	case json.Number:

@@ -112,8 +112,7 @@ func isCased(s *state, v value, a args, want, other func(rune) bool) bool {
 	return found
 }
 
-// sameAs is Python's is, for values whose identity does not depend on the interpreter's own
-// sharing.
+// sameAs is Python's is, for values that the interpreter never shares by itself.
 func sameAs(s *state, v value, a args) bool {
 	other, ok := otherOperand(s, a)
 	if !ok {

@@ -101,8 +101,8 @@ func TestSevenToSeventyFourOfIDs(t *testing.T) {
 	require.Equal(t, 70, f.Offset)
 }
 
-// TestTemplatesAreToldApart mixes four templates whose first lines all differ, among them two
-// without a fault.
+// TestTemplatesAreToldApart mixes four templates with different first lines, among them two without
+// a fault.
 func TestTemplatesAreToldApart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	var prompts []*lint.Prompt

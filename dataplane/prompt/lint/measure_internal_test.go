@@ -71,7 +71,7 @@ func fuzzGroup(script []byte) []*units {
 	}
 	for i, b := range script {
 		piece := uint64(b >> 4)
-		if piece > 12 { // one that nobody else has
+		if piece > 12 { // a piece of no other prompt
 			piece = uint64(1000 + i)
 		}
 		for k := range int(b & 15 * 2) {

@@ -97,7 +97,7 @@ func guarded(t *testing.T, n int, behind bool) []byte {
 	return mem[page : page+n : page+n]
 }
 
-// TestBlocksStayInside would crash where the assembly reads outside of what it is given.
+// TestBlocksStayInside crashes if the assembly reads outside of its input.
 func TestBlocksStayInside(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		b := guarded(t, 300, behind)

@@ -9,7 +9,7 @@ const (
 	Window = maxPieceBytes
 )
 
-// Check returns what is wrong with the bookkeeping of a cache that nobody uses, "" when nothing is.
+// Check returns an error in the bookkeeping of an idle cache, "" without one.
 func (c *Cache) Check() string {
 	for i := range c.shards {
 		s := &c.shards[i]

@@ -12,8 +12,8 @@ import (
 )
 
 // FuzzParseWithCacheAgainstWithout makes a history of lists, each an edit of an earlier one, and
-// parses each with a small cache and without: ids, errors and hashes must be the same whatever the
-// cache holds.
+// parses each with a small cache and without: ids, errors and hashes must be the same for any
+// content of the cache.
 func FuzzParseWithCacheAgainstWithout(f *testing.F) {
 	f.Add(uint16(16), []byte("\x00\x00\x00\x00"))
 	f.Add(uint16(64), []byte("\x01\x20\x00,\x02\xff\x0f \x00\x00\x10]\x03\x00\x20-\x01\x00\x00\x00"))

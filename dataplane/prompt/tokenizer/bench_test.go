@@ -34,7 +34,7 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkMerge is what a piece costs that was not seen before.
+// BenchmarkMerge merges pieces that are not in the cache.
 func BenchmarkMerge(b *testing.B) {
 	tok := loadVector(b, "llama3")
 	for name, piece := range map[string]string{

@@ -53,7 +53,7 @@ func (t *Tokenizer) cutAfter(s string, least int) int {
 // cutsNormal reports whether the search of normalized text can run on the original text.
 func (e *encoder) cutsNormal() bool { return e.added.normal != nil && len(e.norm) == 0 }
 
-// dropReached removes the tokens whose end another token could cover. One search finds the
+// dropReached removes tokens with an end that another token could cover. One search finds the
 // leftmost token, so a token that begins inside another one comes too late; only a token that
 // contains it and continues is found in its place. But the search of raw tokens goes first and may
 // take the end of a normalized one.

@@ -11,9 +11,9 @@
 // Metaspace), the model BPE with byte_fallback, unk, fuse_unk and ignore_merges, post-processors,
 // and decoders. Models such as Llama 3, Qwen, GPT-OSS, DeepSeek V3, Mistral and Gemma need no more.
 // Unigram and WordPiece, dropout, word prefixes and suffixes are not computed. A file with these,
-// with an option that is unknown here, or with a regular expression beyond those that
-// regex_parse.go reads, is refused by an error that names the construct. Truncation and padding are
-// not applied, as engines switch them off.
+// with an option that is unknown here, or with a regular expression that regex_parse.go does not
+// read, is refused by an error that names the construct. Truncation and padding are not applied, as
+// engines switch them off.
 //
 // # Equality
 //
@@ -27,7 +27,7 @@
 //
 // # Speed
 //
-// Hand-written scanners (known.go) match the patterns of known models; a backtracking matcher in
+// Hand-written scanners (patterns.go) match the patterns of known models; a backtracking matcher in
 // the manner of Oniguruma matches others. Merging takes n log n. A bounded cache of about 6 MiB
 // keeps the tokens of pieces of text. A warm call allocates nothing.
 //

@@ -52,7 +52,7 @@ func IsKnown(pattern string) bool {
 	return err == nil && newKnownScanner(t, pattern) != nil
 }
 
-// CompileRegex reports what is wrong with a pattern.
+// CompileRegex returns the error of a pattern.
 func CompileRegex(pattern string) error {
 	t, err := loadTables()
 	if err != nil {
@@ -72,8 +72,8 @@ func Whitespace() bool {
 	return same(normal(t.sets["space"]), normal(t.sets["white"])) && same(normal(t.sets["space"]), normal(t.sets["strip"]))
 }
 
-// MergeBytes merges a piece by the merges alone, without the cache and whole tokens; long takes the
-// heap whatever the length.
+// MergeBytes merges a piece by the merges alone, without the cache and whole tokens; long uses the
+// heap for any length.
 func (t *Tokenizer) MergeBytes(piece string, long bool) []uint32 {
 	var w scratch
 	if !long {
@@ -136,7 +136,7 @@ func Normalize(name, s string) string {
 	return strings.Clone(n[0].normalize(new(scratch), s))
 }
 
-// NormalizeWhole is NFC of s without looking for what is in it already.
+// NormalizeWhole is NFC of s without the scan for settled text.
 func NormalizeWhole(s string) string {
 	t, err := loadTables()
 	if err != nil {

@@ -95,7 +95,7 @@ func TestNotices(t *testing.T) {
 	if got := tok.Append(nil, "abab"); !slices.Equal(got, []uint32{2, 2}) {
 		t.Errorf("Append = %v, want [2 2]", got)
 	}
-	// The library numbers what is not in its vocabulary itself.
+	// The library chooses ids for added tokens outside of its vocabulary.
 	tok, err = tokenizer.Load(small(t, "added_tokens", `[{"id":77,"content":"<x>","special":true}]`))
 	if err != nil {
 		t.Fatal(err)

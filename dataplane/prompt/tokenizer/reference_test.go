@@ -22,7 +22,7 @@ import (
 )
 
 // The comparison with the Python libraries on real tokenizers: `make test-tokenizers`.
-// scripts/tokenizers installs them and writes what they make of some 19,000 documents; the formats
+// scripts/tokenizers installs them and writes their encodings of some 19,000 documents; the formats
 // are in corpus.py and reference.py.
 
 // facts is a reference's JSON file.
@@ -69,7 +69,7 @@ func documents(t testing.TB, path string) []string {
 	return out
 }
 
-// expected is what the library makes of one document.
+// expected is the library's encoding of one document.
 type expected struct {
 	ids                []uint32
 	decoded, unspecial [8]byte
@@ -160,8 +160,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// compare counts the documents whose ids, and whose texts, are those of the library. Documents are
-// shared out among goroutines, so the cache is under load too.
+// compare counts the documents with the library's ids and texts. Documents are shared among
+// goroutines, so the cache is under load too.
 func compare(t *testing.T, tok *tokenizer.Tokenizer, f facts, corpus []string, want []expected) (equal, text int) {
 	t.Helper()
 	if len(want) != len(corpus) {

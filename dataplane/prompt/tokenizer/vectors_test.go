@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
 )
 
-// vector is one file of testdata/vectors; its README says how they are made.
+// vector is one file of testdata/vectors; its README describes its making.
 type vector struct {
 	name      string
 	Tokenizer json.RawMessage `json:"tokenizer"`

@@ -53,7 +53,7 @@ func TestReleaseIsUsedAgain(t *testing.T) {
 	}
 }
 
-// lender notes where what it is given lies.
+// lender notes the addresses of its answers.
 type lender struct {
 	prompt, answer *byte
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// TestReleasedMemoryIsNobodys has prompts come and go through a cache that holds few of them, some
-// by many callers at once, some given back and some not: none may ever change under whoever has not
-// given it back.
+// TestReleasedMemoryIsNobodys has prompts come and go through a small cache, some with many callers
+// at once, some released and some not: none may change before its release.
 func TestReleasedMemoryIsNobodys(t *testing.T) {
 	x := radix.New(radix.Config{Seed: 1})
 	s := newSource(t, tokens.Config{Fetch: &worker{}, Index: x, BlockSize: func() int { return 16 }, MaxBytes: 16 * 40_000})
@@ -59,7 +58,7 @@ func TestReleasedMemoryIsNobodys(t *testing.T) {
 	all.Wait()
 }
 
-// TestReleaseOfWhatIsCached: the cache goes on to have what its callers have given back.
+// TestReleaseOfWhatIsCached: the cache keeps prompts that its callers have released.
 func TestReleaseOfWhatIsCached(t *testing.T) {
 	w := &worker{}
 	s := newSource(t, tokens.Config{Fetch: w})
@@ -85,7 +84,7 @@ func TestReleaseOfWhatIsCached(t *testing.T) {
 	}
 }
 
-// TestReleaseOfWaiters: each of those who waited for one fetch has a use of its own.
+// TestReleaseOfWaiters: each caller that waited for one fetch has a reference of its own.
 func TestReleaseOfWaiters(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

@@ -56,7 +56,7 @@ type sample struct {
 const (
 	// waitingSamples bounds the memory of samples: many wait only while a worker hangs.
 	waitingSamples = 16
-	// maxSampleIDs excludes long prompts, whose second tokenizing would delay a worker.
+	// maxSampleIDs excludes prompts that would delay the worker that tokenizes them again.
 	maxSampleIDs = 1 << 15
 )
 

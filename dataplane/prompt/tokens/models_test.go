@@ -42,7 +42,7 @@ func alphabet() [256]string {
 	return all
 }
 
-// modelFolder writes a model whose tokens are bytes and two special ones.
+// modelFolder writes a model with bytes and two special tokens.
 func modelFolder(t testing.TB, chatTemplate string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func modelFolder(t testing.TB, chatTemplate string) string {
 	return dir
 }
 
-// bytesOf is what such a model makes of a text, in the obvious way.
+// bytesOf returns the ids of a text in such a model, by definition.
 func bytesOf(text string) []uint32 {
 	var ids []uint32
 	for text != "" {
@@ -122,7 +122,7 @@ func (w *engine) Fetch(_ context.Context, _ time.Time, _, _ string, parts [][]by
 	return 200, fmt.Appendf(nil, `{"tokens":%s}`, ids), err
 }
 
-// shop is what a router has of models.
+// shop is a router's models, source and worker.
 type shop struct {
 	models *tokens.Models
 	source *tokens.Source
@@ -174,7 +174,7 @@ func (s *shop) loaded(t testing.TB) *tokens.Model {
 	return s.models.Find("m")
 }
 
-// ask is what the request path does with a prompt, and returns whether the ids were made here.
+// ask does the request path's part for a prompt, and reports whether the ids were made here.
 func (s *shop) ask(t *testing.T, m *tokens.Model, req *openai.Request) bool {
 	t.Helper()
 	own, _, err := s.writer.Append(nil, m, req)
@@ -234,7 +234,7 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 		require.Less(t, equal, 500, "not mended")
 	}
 	require.GreaterOrEqual(t, equal, 200) // more where a sample of before was compared late
-	// Who compared the sample says it after the others know.
+	// The log entry of a comparison comes after its effect.
 	says := `differ from the worker's; the workers tokenize until they are equal again" folder=` + s.models.Status()[0].Folder + " prompts=chat "
 	require.Eventually(t, func() bool { return s.logs.count(says) > 0 }, time.Minute, time.Millisecond)
 	assert.Equal(t, 1, s.logs.count(says), "said once")
@@ -258,7 +258,7 @@ func TestAnswerRefutesByItsLength(t *testing.T) {
 }
 
 // TestTurnsCostTheirNewText: the ids of a conversation are those that a worker makes of all of it,
-// whatever is remembered.
+// with any content of the prompt cache.
 func TestTurnsAreRemembered(t *testing.T) {
 	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})

@@ -72,7 +72,7 @@ func TestWorkersAreAlikeByContent(t *testing.T) {
 	s.reads(t, "")
 }
 
-// TestFilesThatChange: a worker that starts again reads them anew, those that run do not.
+// TestFilesThatChange: a worker that restarts is read again, running ones are not.
 func TestFilesThatChange(t *testing.T) {
 	s := newShop(t, nil)
 	dir := modelFolder(t, template)

@@ -171,7 +171,7 @@ func TestKeyOfLongPrompts(t *testing.T) {
 	}
 }
 
-// TestPromptHashes follows the block size: what was cut in other blocks is cut again, once.
+// TestPromptHashes follows the block size: hashes of another block size are computed again, once.
 func TestPromptHashes(t *testing.T) {
 	x, size := radix.New(radix.Config{Seed: 1}), 0
 	w := &worker{}
@@ -396,7 +396,7 @@ func TestCacheOfWhatComesAgain(t *testing.T) {
 func TestFetcherPanicFreesWaiters(t *testing.T) {
 	w := &worker{answer: func(context.Context, string) (int, string, error) { panic("fetcher") }}
 	s := newSource(t, tokens.Config{Fetch: w})
-	for range 2 { // the second would wait for ever on the first's flight
+	for range 2 { // the second would wait forever for the first fetch
 		func() {
 			defer func() { _ = recover() }()
 			_, _ = s.Prompt(nil, "http://a", prompt(t, "x"))

@@ -17,9 +17,9 @@ import (
 )
 
 // BenchmarkTurns takes the chats of conversations with ten turns, of about 1 KB a question and 1 KB
-// an answer, from their messages to token ids: with what is remembered of the turns before, and
-// each as if it were the first. One operation is one request. WARMPATH_MODEL names the folder of a
-// real model; else tokens are bytes.
+// an answer, from their messages to token ids: with the prompt cache of the turns before, and
+// without. One operation is one request. WARMPATH_MODEL names the folder of a real model; else
+// tokens are bytes.
 func BenchmarkTurns(b *testing.B) {
 	folder := os.Getenv("WARMPATH_MODEL")
 	if folder == "" {
