@@ -30,7 +30,7 @@ var strMethods = map[string]func(s *state, self string, a args) value{
 	"index":        func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, true) },
 	"rindex":       func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, true) },
 	"count":        countMethod,
-	"format":       func(s *state, self string, a args) value { return formatBraces(s, self, a) },
+	"format":       formatBraces,
 	"isdigit":      func(s *state, self string, a args) value { return isASCIISet(s, self, a, "0123456789") },
 	"isspace":      isSpaceMethod,
 	"partition":    func(s *state, self string, a args) value { return partitionText(s, self, a, strings.Index, 0) },

@@ -122,7 +122,7 @@ func (t *Template) end(s *state, dst []byte, out *[]byte, err *error) {
 		*out, *err = dst, fmt.Errorf("%w: %w: %v", ErrUnsupported, errBug, what)
 		return // the state is left to the garbage collector
 	}
-	s.arena.reset()
+	s.reset()
 	clear(s.context)
 	*s = state{
 		t: t, context: s.context, arena: s.arena, output: output{marks: s.marks[:0]},

@@ -73,7 +73,7 @@ func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 	case kDict:
 		return append(appendReprDict(s, append(dst, '{'), v.o, depth), '}')
 	case kRange:
-		return appendReprRange(s, dst, v.o)
+		return appendReprRange(dst, v.o)
 	case kNamespace:
 		dst = append(appendReprDict(s, append(dst, "<Namespace {"...), v.o, depth), '}')
 		return append(dst, '>')
@@ -117,7 +117,7 @@ func appendReprDict(s *state, dst []byte, o *object, depth int) []byte {
 }
 
 // appendReprRange appends range(a, b), and the step if it is not 1.
-func appendReprRange(s *state, dst []byte, o *object) []byte {
+func appendReprRange(dst []byte, o *object) []byte {
 	dst = strconv.AppendInt(append(dst, "range("...), o.arg[0], 10)
 	dst = strconv.AppendInt(append(dst, ", "...), o.arg[1], 10)
 	if o.arg[2] != 1 {

@@ -79,9 +79,9 @@ func (r *Request) walkValue(f field, at int) (int, *Error) {
 	case f == fieldMessages && r.API == APIChat:
 		return r.chat.scan(&r.document, at)
 	case f == fieldPrompt && r.API == APICompletions, f == fieldText && r.API == APIGenerate:
-		return r.Input.scanPrompt(r.body, &r.prompt, at, r.API == APIGenerate)
+		return r.scanPrompt(r.body, &r.prompt, at, r.API == APIGenerate)
 	case f == fieldInputIDs && (r.API == APIGenerate || r.API == APIChat):
-		return r.Input.scanPrompt(r.body, &r.ids, at, false)
+		return r.scanPrompt(r.body, &r.ids, at, false)
 	}
 	return skipValue(r.body, at, 1)
 }

@@ -133,7 +133,7 @@ func addSteps(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 		}
 		return p.addSplit(classScanner{t, punctuation}, part.Behavior, false)
 	case "Metaspace":
-		return addMetaspace(t, p, raw)
+		return addMetaspace(p, raw)
 	default:
 		return unsupported("the pre-tokenizer " + kind)
 	}
@@ -193,7 +193,7 @@ func (p *preTokenizer) addSplit(find scanner, name string, invert bool) error {
 
 // addMetaspace adds one step or two. Old files say add_prefix_space where newer ones have
 // prepend_scheme; both may be there.
-func addMetaspace(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
+func addMetaspace(p *preTokenizer, raw json.RawMessage) error {
 	part := struct {
 		Type        string  `json:"type"`
 		Replacement string  `json:"replacement"`

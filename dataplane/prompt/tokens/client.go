@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 

@@ -122,8 +122,8 @@ func (w *engine) Fetch(_ context.Context, _ time.Time, _, _ string, parts [][]by
 	return 200, fmt.Appendf(nil, `{"tokens":%s}`, ids), err
 }
 
-// shop is a router's models, source and worker.
-type shop struct {
+// testModels is a router's models, source and worker.
+type testModels struct {
 	models *tokens.Models
 	source *tokens.Source
 	writer *tokens.Writer
@@ -149,9 +149,9 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-func newShop(t testing.TB, folders map[string]string) *shop {
+func newTestModels(t testing.TB, folders map[string]string) *testModels {
 	t.Helper()
-	s := &shop{engine: &engine{}}
+	s := &testModels{engine: &engine{}}
 	x := radix.New(radix.Config{Seed: 1})
 	c, err := promptcache.New(promptcache.Config{Index: x, BlockSize: func() int { return 16 }})
 	require.NoError(t, err)
@@ -168,14 +168,14 @@ func newShop(t testing.TB, folders map[string]string) *shop {
 }
 
 // loaded waits until the model's files are read.
-func (s *shop) loaded(t testing.TB) *tokens.Model {
+func (s *testModels) loaded(t testing.TB) *tokens.Model {
 	t.Helper()
 	require.Eventually(t, func() bool { return s.models.Find("m") != nil }, time.Minute, time.Millisecond)
 	return s.models.Find("m")
 }
 
 // ask does the request path's part for a prompt, and reports whether the ids were made here.
-func (s *shop) ask(t *testing.T, m *tokens.Model, req *openai.Request) bool {
+func (s *testModels) ask(t *testing.T, m *tokens.Model, req *openai.Request) bool {
 	t.Helper()
 	own, _, err := s.writer.Append(nil, m, req)
 	require.NoError(t, err)
@@ -199,7 +199,7 @@ func chatBody(t *testing.T, more string) *openai.Request {
 // TestModelIsProvedByItsWorkers: each kind of prompt by itself, and refuted when a worker says
 // otherwise.
 func TestModelIsProvedByItsWorkers(t *testing.T) {
-	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
+	s := newTestModels(t, map[string]string{"m": modelFolder(t, template)})
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "/not/here"})
 	m := s.loaded(t)
 	kinds := map[string]func() *openai.Request{
@@ -242,7 +242,7 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 
 // TestAnswerRefutesByItsLength: an answer with another number of prompt tokens than were counted.
 func TestAnswerRefutesByItsLength(t *testing.T) {
-	s := newShop(t, map[string]string{"": modelFolder(t, template)})
+	s := newTestModels(t, map[string]string{"": modelFolder(t, template)})
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
 	m, req := s.loaded(t), chatBody(t, "")
 	s.models.CompareLength(m, req, 5, 6)
@@ -260,7 +260,7 @@ func TestAnswerRefutesByItsLength(t *testing.T) {
 // TestTurnsCostTheirNewText: the ids of a conversation are those that a worker makes of all of it,
 // with any content of the prompt cache.
 func TestTurnsAreRemembered(t *testing.T) {
-	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
+	s := newTestModels(t, map[string]string{"m": modelFolder(t, template)})
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
 	m := s.loaded(t)
 	var history []map[string]string
@@ -302,7 +302,7 @@ func TestWhatIsLeftToTheWorkers(t *testing.T) {
 			if test.folder != "" {
 				folders["m"] = test.folder
 			}
-			s := newShop(t, folders)
+			s := newTestModels(t, folders)
 			s.models.WorkerUp("w", "m", test.settings)
 			require.Eventually(t, func() bool { return strings.Contains(s.models.Status()[0].Reason, test.reason) }, time.Minute, time.Millisecond,
 				"reason %s", test.reason)
@@ -320,7 +320,7 @@ func TestHubCache(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(model, "refs", "main"), []byte("abc\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(model, "snapshots"), 0o700))
 	require.NoError(t, os.Rename(modelFolder(t, template), filepath.Join(model, "snapshots", "abc")))
-	s := newShop(t, nil)
+	s := newTestModels(t, nil)
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model"})
 	s.loaded(t)
 	require.True(t, slices.Contains([]string{"workers, unproved"}, s.models.Status()[0].Chat))

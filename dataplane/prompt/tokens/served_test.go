@@ -14,7 +14,7 @@ import (
 
 // reads waits until the files of all workers are read: the model is used, or the reason says why
 // not.
-func (s *shop) reads(t *testing.T, reason string) {
+func (s *testModels) reads(t *testing.T, reason string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return strings.Contains(s.models.Status()[0].Reason, reason) && (reason != "" || s.models.Find("m") != nil)
@@ -26,7 +26,7 @@ const differ = "different ways"
 
 // TestWorkersThatDiffer: one name, two ways to make tokens, until one of the workers has gone.
 func TestWorkersThatDiffer(t *testing.T) {
-	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
+	s := newTestModels(t, map[string]string{"m": modelFolder(t, template)})
 	s.models.WorkerUp("a", "m", tokens.Settings{Version: "0.5.22"})
 	m := s.loaded(t)
 	s.models.WorkerUp("b", "m", tokens.Settings{Version: "0.5.23"})
@@ -45,7 +45,7 @@ func TestWorkersThatDiffer(t *testing.T) {
 
 // TestWorkersAreAlikeByContent: copies of a model in other folders are the same model.
 func TestWorkersAreAlikeByContent(t *testing.T) {
-	s := newShop(t, nil)
+	s := newTestModels(t, nil)
 	at := func(dir string) tokens.Settings { return tokens.Settings{Version: "0.5.23", Model: dir} }
 	one, two, other := modelFolder(t, template), modelFolder(t, template), modelFolder(t, template+" ")
 	s.models.WorkerUp("a", "m", at(one))
@@ -74,7 +74,7 @@ func TestWorkersAreAlikeByContent(t *testing.T) {
 
 // TestFilesThatChange: a worker that restarts is read again, running ones are not.
 func TestFilesThatChange(t *testing.T) {
-	s := newShop(t, nil)
+	s := newTestModels(t, nil)
 	dir := modelFolder(t, template)
 	settings := tokens.Settings{Version: "0.5.23", Model: dir}
 	s.models.WorkerUp("a", "m", settings)
@@ -94,7 +94,7 @@ func TestFilesThatChange(t *testing.T) {
 
 // TestFoldersThatAreElsewhere: of files on other machines only the path is known.
 func TestFoldersThatAreElsewhere(t *testing.T) {
-	s := newShop(t, nil)
+	s := newTestModels(t, nil)
 	s.models.WorkerUp("a", "m", tokens.Settings{Version: "0.5.23", Model: "/on/another/machine"})
 	s.reads(t, "--model-path")
 	s.models.WorkerUp("b", "m", tokens.Settings{Version: "0.5.23", Model: "/on/a/third"})
@@ -105,7 +105,7 @@ func TestFoldersThatAreElsewhere(t *testing.T) {
 
 // TestWorkersOfTwoModels: a worker that serves another model says nothing of the one it had.
 func TestWorkersOfTwoModels(t *testing.T) {
-	s := newShop(t, nil)
+	s := newTestModels(t, nil)
 	one, two := modelFolder(t, template), modelFolder(t, template+" ")
 	s.models.WorkerUp("a", "m", tokens.Settings{Version: "0.5.23", Model: one})
 	s.models.WorkerUp("b", "m", tokens.Settings{Version: "0.5.23", Model: two})

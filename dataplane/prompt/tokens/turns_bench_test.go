@@ -36,7 +36,7 @@ func BenchmarkTurns(b *testing.B) {
 
 func benchTurns(b *testing.B, folder string, remember bool) {
 	b.Helper()
-	s := newShop(b, map[string]string{"m": folder})
+	s := newTestModels(b, map[string]string{"m": folder})
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
 	m := s.loaded(b)
 	x := radix.New(radix.Config{Seed: 1})
