@@ -34,7 +34,7 @@ func (t *Template) Render(dst []byte, in Input) (out []byte, err error) {
 		args[i] = v
 	}
 	if args[0].k != kList || args[2].k != kDict && args[2].k != kNone {
-		return dst, fmt.Errorf("%w: messages that are no list, or kwargs that are no object", ErrUnsupported)
+		return dst, fmt.Errorf("%w: messages that are not a list, or kwargs that are not an object", ErrUnsupported)
 	}
 	s.set("messages", args[0])
 	s.set("tools", args[1])

@@ -97,7 +97,7 @@ func (p *preparation) kwargs() error {
 			return err
 		}
 		if v.k != kDict {
-			return refuse("chat_template_kwargs that are no object")
+			return refuse("chat_template_kwargs that are not an object")
 		}
 		for i, k := range v.o.keys {
 			p.vars.set(k.s, v.o.items[i], true)
@@ -137,7 +137,7 @@ func (p *preparation) readEffort() error {
 		return err
 	}
 	if v.k != kString || !slices.Contains(p.m.dialect.efforts, v.s) {
-		return refuse("such a reasoning_effort")
+		return refuse("an unknown reasoning_effort")
 	}
 	p.effort = v
 	if p.m.dialect.effortThinks || v.s == "none" {
@@ -158,7 +158,7 @@ func (p *preparation) addDefaults() error {
 		return err
 	}
 	if v.k != kDict {
-		return refuse("default template kwargs that are no object")
+		return refuse("default template kwargs that are not an object")
 	}
 	for i, k := range v.o.keys {
 		p.vars.set(k.s, v.o.items[i], false)
@@ -185,11 +185,11 @@ func allowedKwarg(name string, v value) error {
 		return nil
 	}
 	if v.k != kList {
-		return refuse("documents that are no list")
+		return refuse("documents that are not a list")
 	}
 	for _, document := range v.o.items {
 		if document.k != kDict {
-			return refuse("a document that is no object")
+			return refuse("a document that is not an object")
 		}
 	}
 	return nil
@@ -212,7 +212,7 @@ func want(o *object, name string, k kind) (value, error) {
 	case !ok || v.k == kNone:
 		return noneValue, nil
 	case v.k != k:
-		return v, refuse("%s is %s, where %s is due", name, v.typeName(), value{k: k}.typeName())
+		return v, refuse("%s is %s instead of %s", name, v.typeName(), value{k: k}.typeName())
 	}
 	return v, nil
 }

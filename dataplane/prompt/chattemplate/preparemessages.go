@@ -13,12 +13,12 @@ func (p *preparation) messages() (value, error) {
 		return v, err
 	}
 	if v.k != kList || len(v.o.items) == 0 {
-		return v, refuse("messages that are no list, or none")
+		return v, refuse("messages that are not a list, or an empty one")
 	}
 	items := v.o.items // ours: only this list refers to the decoder's values
 	for i, m := range items {
 		if m.k != kDict {
-			return v, refuse("a message that is no object")
+			return v, refuse("a message that is not an object")
 		}
 		if items[i], err = p.message(m.o); err != nil {
 			return v, err
@@ -125,19 +125,19 @@ func (p *preparation) content(o *object, role string) (content value, last bool,
 	case v.k == kString:
 		return v, false, nil
 	case v.k != kList:
-		return v, false, refuse("such a content")
+		return v, false, refuse("content that is neither text nor a list")
 	}
 	last = p.m.format == formatOpenAI
 	texts := make([]string, 0, 2*len(v.o.items))
 	size := 0
 	for i, part := range v.o.items {
 		if part.k != kDict {
-			return v, false, refuse("a part of a content that is no object")
+			return v, false, refuse("a part of a content that is not an object")
 		}
 		kind, _ := part.o.get("type")
 		text, _ := part.o.get("text")
 		if kind.k != kString || kind.s != "text" || text.k != kString {
-			return v, false, refuse("a part of a content that is no text")
+			return v, false, refuse("a part of a content that is not text")
 		}
 		v.o.items[i] = newDict(p.s, strValue("type"), kind, strValue("text"), text)
 		if i > 0 {
@@ -162,7 +162,7 @@ func (p *preparation) calls(o *object, role string) (value, error) {
 	}
 	for i, call := range v.o.items {
 		if call.k != kDict {
-			return v, refuse("a tool call that is no object")
+			return v, refuse("a tool call that is not an object")
 		}
 		if v.o.items[i], err = p.call(call.o, role); err != nil {
 			return v, err
@@ -202,10 +202,10 @@ func (p *preparation) call(o *object, role string) (value, error) {
 			return arguments, err
 		}
 		if arguments.k != kDict {
-			return arguments, refuse("arguments that are no object")
+			return arguments, refuse("arguments that are not an object")
 		}
 	case arguments.k != kString && arguments.k != kDict && arguments.k != kNone:
-		return arguments, refuse("such arguments")
+		return arguments, refuse("arguments that are neither text nor an object")
 	}
 	function := newDict(p.s, strValue("name"), name, strValue("arguments"), arguments)
 	return newDict(p.s, strValue("id"), id, strValue("index"), index, strValue("type"), strValue("function"), strValue("function"), function), nil

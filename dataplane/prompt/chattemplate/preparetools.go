@@ -14,7 +14,7 @@ func (p *preparation) tools() (value, error) {
 			return v, err
 		}
 		if v.k != kList {
-			return v, refuse("tools that are no list")
+			return v, refuse("tools that are not a list")
 		}
 	}
 	if v.k == kNone || len(v.o.items) == 0 {
@@ -26,7 +26,7 @@ func (p *preparation) tools() (value, error) {
 	kept := v.o.items[:0:len(v.o.items)]
 	for _, tool := range v.o.items {
 		if tool.k != kDict {
-			return v, refuse("a tool that is no object")
+			return v, refuse("a tool that is not an object")
 		}
 		made, name, err := p.tool(tool.o)
 		if err != nil {
@@ -68,7 +68,7 @@ func (p *preparation) choice() (only value, mode string, err error) {
 			}
 		}
 	}
-	return noneValue, "", refuse("such a tool_choice")
+	return noneValue, "", refuse("an unknown tool_choice")
 }
 
 // tool is model_dump of Tool.
@@ -80,7 +80,7 @@ func (p *preparation) tool(o *object) (made value, name string, err error) {
 	f, _ := o.get("function")
 	deferred, _ := o.get("defer_loading")
 	if kind.k != kString || f.k != kDict || deferred.k != kUndefined && deferred.k != kNone {
-		return made, "", refuse("such a tool")
+		return made, "", refuse("a malformed tool")
 	}
 	function, name, err := p.function(f.o)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *preparation) function(o *object) (made value, name string, err error) {
 		return made, "", err
 	}
 	if v, ok := o.get("defer_loading"); ok && v.k != kNone {
-		return made, "", refuse("such a tool")
+		return made, "", refuse("a malformed tool")
 	}
 	parameters, ok := o.get("parameters")
 	if !ok {

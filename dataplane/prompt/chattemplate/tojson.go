@@ -67,7 +67,7 @@ func (d *dumper) settings(a args) bool {
 	case (sep.k == kTuple || sep.k == kList) && len(sep.o.items) == 2 && sep.o.items[0].k == kString && sep.o.items[1].k == kString:
 		d.item, d.kv = sep.o.items[0].s, sep.o.items[1].s
 	default:
-		s.unsure("tojson with such separators")
+		s.unsure("tojson with malformed separators")
 		return false
 	}
 	return s.err == nil

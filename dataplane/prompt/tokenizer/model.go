@@ -49,7 +49,7 @@ func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error
 	}
 	switch {
 	case f.Dropout != nil && *f.Dropout != 0:
-		return nil, nil, unsupported("dropout, by which no two encodings are alike")
+		return nil, nil, unsupported("dropout, which makes encodings random")
 	case f.Prefix != nil && *f.Prefix != "":
 		return nil, nil, unsupported("continuing_subword_prefix")
 	case f.Suffix != nil && *f.Suffix != "":

@@ -210,7 +210,7 @@ func addMetaspace(p *preTokenizer, raw json.RawMessage) error {
 		return unsupported(fmt.Sprintf("Metaspace with scheme %q and replacement %q", part.Scheme, part.Replacement))
 	}
 	if part.Prefix != nil && !*part.Prefix && s != never {
-		return fmt.Errorf("add_prefix_space false does not go with prepend_scheme %q", part.Scheme)
+		return fmt.Errorf("add_prefix_space false contradicts prepend_scheme %q", part.Scheme)
 	}
 	if p.bytes {
 		return unsupported("Metaspace after ByteLevel")

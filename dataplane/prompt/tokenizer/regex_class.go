@@ -99,7 +99,7 @@ func (p *parser) item() (set, error) {
 		return nil, err
 	}
 	if len(high) != 1 || high[0].lo != high[0].hi || high[0].lo < low[0].lo {
-		return nil, unsupported("a range whose end is not a character after its beginning")
+		return nil, unsupported("a range that ends before its beginning")
 	}
 	return set{{low[0].lo, high[0].lo}}, nil
 }

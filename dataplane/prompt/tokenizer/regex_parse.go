@@ -166,7 +166,7 @@ func (p *parser) atom() (*node, error) {
 	}
 	r := p.rune()
 	if strings.ContainsRune("*+?{", r) {
-		return nil, unsupported("a quantifier without anything before it")
+		return nil, unsupported("a quantifier at the beginning")
 	}
 	return p.literal(r)
 }

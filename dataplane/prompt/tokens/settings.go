@@ -42,7 +42,7 @@ func (s *Settings) folder(dir string) (string, error) {
 		name = s.Model
 	}
 	if name == "" {
-		return "", fmt.Errorf("%w: the worker does not say its model's path", errNoFiles)
+		return "", fmt.Errorf("%w: the worker does not report its model's path", errNoFiles)
 	}
 	for _, candidate := range append([]string{name}, cached(name)...) {
 		if !filepath.IsAbs(candidate) {

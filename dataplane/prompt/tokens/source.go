@@ -21,7 +21,7 @@ var (
 	ErrUnsupported = fmt.Errorf("%w: the worker does not tokenize", ErrUnavailable)
 	// ErrPaused means that the worker failed to tokenize several times in a row and is not asked
 	// for a while.
-	ErrPaused = fmt.Errorf("%w: the worker failed lately", ErrUnavailable)
+	ErrPaused = fmt.Errorf("%w: the worker failed recently", ErrUnavailable)
 )
 
 // Fetcher sends one POST to a worker and returns the whole answer. The body is the concatenation of
@@ -182,7 +182,7 @@ func (s *Source) wait(done <-chan struct{}, f *sharedFetch) (Prompt, error) {
 	case <-f.done:
 		return f.prompt, f.err
 	case <-done: // its reference to the prompt is never released
-		return Prompt{}, fmt.Errorf("%w: the caller left", ErrUnavailable)
+		return Prompt{}, fmt.Errorf("%w: the caller canceled", ErrUnavailable)
 	}
 }
 
