@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// pyAttrs are the public attributes of Python's types, which a template reaches before the keys of a dict: tool.items is the method,
-// whatever the dict holds. From dir() of CPython 3.11; later versions have no others.
+// pyAttrs are the public attributes of Python's types. A template reaches them before the keys of a
+// dict: tool.items is the method even where the dict has a key items. From dir() of CPython 3.11;
+// later versions have no others.
 var pyAttrs = map[kind][]string{
 	kString: strings.Fields("capitalize casefold center count encode endswith expandtabs find format format_map index isalnum isalpha " +
 		"isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip maketrans " +
@@ -26,14 +27,15 @@ var pyAttrs = map[kind][]string{
 	kMacro:  strings.Fields("arguments caller catch_kwargs catch_varargs explicit_caller name"),
 }
 
-// unsafeAttrs are the methods that the sandbox hides because they change what they are called on.
+// unsafeAttrs are the methods that the sandbox hides because they change their object.
 var unsafeAttrs = map[kind][]string{
 	kList: strings.Fields("append clear pop reverse insert sort extend remove"),
 	kDict: strings.Fields("clear pop popitem setdefault update"),
 	kGen:  {"gi_frame", "gi_code"},
 }
 
-// isPyAttr reports whether a value of any kind may have an attribute of this name that is no key.
+// isPyAttr reports whether a value of any kind may have an attribute of this name that is not a
+// key.
 func isPyAttr(name string) bool {
 	if strings.HasPrefix(name, "_") {
 		return true
@@ -61,7 +63,8 @@ func hasAttr(v value, name string) bool {
 	return slices.Contains(pyAttrs[k], name)
 }
 
-// getAttr is obj.name as jinja2.sandbox reads it: an attribute if there is one, else the item of that name.
+// getAttr is obj.name as jinja2.sandbox reads it: an attribute if there is one, else the item of
+// that name.
 func getAttr(s *state, line int, obj value, name string) value {
 	switch {
 	case obj.k == kUndefined:
@@ -82,7 +85,8 @@ func getAttr(s *state, line int, obj value, name string) value {
 	return getRareAttr(s, obj, name)
 }
 
-// getRareAttr is an attribute of what templates seldom look into: groups, and functions, which have attributes that are not listed here.
+// getRareAttr reads attributes that templates seldom use: those of groups, and those of functions,
+// which are not listed here.
 func getRareAttr(s *state, obj value, name string) value {
 	switch {
 	case obj.k == kTuple && obj.o.arg[0] == groupTuple && name == "grouper":
@@ -95,7 +99,8 @@ func getRareAttr(s *state, obj value, name string) value {
 	return undefValue
 }
 
-// getPrivateAttr is an attribute that begins with an underscore: hidden by the sandbox where it exists, and else perhaps a key.
+// getPrivateAttr is an attribute that begins with an underscore: hidden by the sandbox where it
+// exists, and else perhaps a key.
 func getPrivateAttr(s *state, obj value, name string) value {
 	if obj.k != kDict && obj.k != kNamespace || strings.HasPrefix(name, "__") {
 		return s.unsure("attribute " + name)
@@ -292,7 +297,8 @@ func steps(from, to, by int64) int {
 	return 0
 }
 
-// sliceText is a slice of a string by code points. A plain slice of ASCII, and one of step 1, shares the string's bytes.
+// sliceText is a slice of a string by code points. A plain slice of ASCII, and one of step 1,
+// shares the string's bytes.
 func sliceText(s *state, text string, from, to, by int64, size int) value {
 	if by == 1 {
 		if from >= to {

@@ -5,7 +5,8 @@ import "strings"
 // maxDepth bounds how deep values are compared and printed; Python's own recursion ends near 1,000.
 const maxDepth = 500
 
-// exactFloat reports whether asFloat keeps a number's value. Python compares large integers with floats exactly; that is left to the worker.
+// exactFloat reports whether asFloat keeps a number's value. Python compares large integers with
+// floats exactly; that is left to the worker.
 func exactFloat(s *state, v value) bool {
 	if v.k == kFloat || v.n>>53 == 0 || v.n>>53 == -1 {
 		return true
@@ -53,7 +54,8 @@ func equalValues(s *state, a, b value, depth int) bool {
 	return a.o == b.o && a.n == b.n
 }
 
-// equalLists compares element by element. Python takes identical elements for equal first, which only NaN could show.
+// equalLists compares element by element. Python takes identical elements for equal first, which
+// only NaN could show.
 func equalLists(s *state, a, b []value, depth int) bool {
 	if len(a) != len(b) || !s.step(len(a)) {
 		return false
@@ -123,7 +125,8 @@ func compareValues(s *state, line int, op string, a, b value) bool {
 	return c >= 0
 }
 
-// orderValues compares two values that Python can order; it raises for others. NaN is ordered with nothing.
+// orderValues compares two values that Python can order; it raises for others. NaN is ordered with
+// nothing.
 func orderValues(s *state, line int, a, b value) (c int, ordered bool) {
 	switch {
 	case a.k == kBig || b.k == kBig:

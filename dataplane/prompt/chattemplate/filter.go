@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// filterFunc is a filter: jinja2/filters.py says what each does.
+// filterFunc is a filter of jinja2/filters.py.
 type filterFunc func(s *state, v value, a args) value
 
-// filters are the filters that are rendered here. A template with another one is refused when it is compiled. Filters
-// that look filters up go through their Template, or this table would refer to itself.
+// filters are the filters that are rendered here. A template with another one is refused when it is
+// compiled. Filters that look filters up go through their Template, or this table would refer to
+// itself.
 var filters = map[string]filterFunc{
 	"abs": absFilter, "attr": attrFilter, "batch": batchFilter, "capitalize": textFilter(capitalize),
 	"count": lengthFilter, "d": defaultFilter, "default": defaultFilter, "dictsort": dictSortFilter,
@@ -63,7 +64,8 @@ func stringFilter(s *state, v value, a args) value {
 	return strValue(toStr(s, v))
 }
 
-// safeFilter makes Markup. Templates write it behind tojson out of habit; output as it is, it changes nothing.
+// safeFilter makes Markup. Templates write it behind tojson out of habit; output as it is, it
+// changes nothing.
 func safeFilter(s *state, v value, a args) value {
 	if !bindArgs(s, a, "safe", 0, nil, nil) {
 		return undefValue
@@ -79,7 +81,8 @@ func escapeFilter(s *state, v value, a args) value {
 	return value{k: kMarkup, s: escapeHTML(toStr(s, v))}
 }
 
-// defaultFilter replaces what is undefined, and with its second argument what is false. None alone is neither.
+// defaultFilter replaces an undefined value, and with its second argument a false one. None alone
+// is neither.
 func defaultFilter(s *state, v value, a args) value {
 	out := [2]value{}
 	if !bindArgs(s, a, "default", 0, []string{"default_value", "boolean"}, out[:]) {
@@ -102,7 +105,7 @@ func lengthFilter(s *state, v value, a args) value {
 	return intValue(lengthOf(s, a.line, v))
 }
 
-// listFilter makes a list. It may share its elements with what it is made of, since no list can change.
+// listFilter makes a list. It may share its elements with its source, since no list can change.
 func listFilter(s *state, v value, a args) value {
 	if !bindArgs(s, a, "list", 0, nil, nil) {
 		return undefValue
@@ -127,7 +130,7 @@ func firstFilter(s *state, v value, a args) value {
 	return undefValue
 }
 
-// lastFilter needs what reversed() takes: no generator.
+// lastFilter takes the operands of reversed(): no generator.
 func lastFilter(s *state, v value, a args) value {
 	if !bindArgs(s, a, "last", 0, nil, nil) {
 		return undefValue
@@ -213,7 +216,8 @@ func replaceFilter(s *state, v value, a args) value {
 	return replaceText(s, toStr(s, v), toStr(s, out[0]), toStr(s, out[1]), n)
 }
 
-// indentFilter indents all lines but the first, and not the empty ones. All of Python's line ends become \n.
+// indentFilter indents all lines but the first, and not the empty ones. All of Python's line ends
+// become \n.
 func indentFilter(s *state, v value, a args) value {
 	var out [3]value
 	if !bindArgs(s, a, "indent", 0, []string{"width", "first", "blank"}, out[:]) {
@@ -281,7 +285,7 @@ func reverseFilter(s *state, v value, a args) value {
 		return undefValue
 	}
 	slices.Reverse(items)
-	if v.k == kGen { // what cannot be gone through backwards becomes a list
+	if v.k == kGen { // a value that cannot be iterated backwards becomes a list
 		return s.listValue(kList, items)
 	}
 	return s.listValue(kGen, items)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// parseNumber is what Python's int() or float() make of a string: ok says whether it is one; what this package is not sure of is kept in the
-// state. Underscores, digits beyond ASCII and the names of infinities are such.
+// parseNumber is Python's int() or float() of a string; ok is false where Python raises.
+// Underscores, digits beyond ASCII and the names of infinities end the render with ErrUnsupported.
 func parseNumber(s *state, text string, isFloat bool) (value, bool) {
 	text = trim(text, isPySpace, true, true)
 	if !ascii(text) || strings.Contains(text, "_") {
@@ -44,7 +44,8 @@ func parseNumber(s *state, text string, isFloat bool) (value, bool) {
 	return floatValue(f), err == nil
 }
 
-// intFilter is int() with a default for what is no number: "4.9" is 4, by way of a float.
+// intFilter is int() with a default for a value that is not a number: "4.9" is 4, by way of a
+// float.
 func intFilter(s *state, v value, a args) value {
 	var out [2]value
 	if !bindArgs(s, a, "int", 0, []string{"default", "base"}, out[:]) {
@@ -90,7 +91,7 @@ func truncatedFloat(s *state, line int, f float64, fallback value) value {
 	return intValue(int64(f))
 }
 
-// floatFilter is float() with a default for what is no number.
+// floatFilter is float() with a default for a value that is not a number.
 func floatFilter(s *state, v value, a args) value {
 	var out [1]value
 	if !bindArgs(s, a, "float", 0, []string{"default"}, out[:]) {
@@ -114,7 +115,8 @@ func floatFilter(s *state, v value, a args) value {
 	return floatValue(0)
 }
 
-// roundFilter is round(): half to even, and an integer stays one. ceil and floor always give floats.
+// roundFilter is round(): half to even, and an integer stays one. ceil and floor always give
+// floats.
 func roundFilter(s *state, v value, a args) value {
 	var out [2]value
 	if !bindArgs(s, a, "round", 0, []string{"precision", "method"}, out[:]) {

@@ -19,7 +19,8 @@ func strftimeFunc(s *state, a args) value {
 	return strValue(text)
 }
 
-// strftime formats a time. It reports false for a directive that is not known here, or whose result hangs on more than the time.
+// strftime formats a time. It reports false for a directive that is not known here, or one that
+// depends on more than the time.
 func strftime(t time.Time, format string) (string, bool) {
 	var b strings.Builder
 	for {

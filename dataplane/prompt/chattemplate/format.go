@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// formatPercent is Python's text % arg for the conversions s, r, d, i and f with plain widths; others are not done here.
+// formatPercent is Python's text % arg for the conversions s, r, d, i and f with plain widths;
+// others are not done here.
 func formatPercent(s *state, line int, text string, arg value) value {
 	var list []value
 	switch arg.k {
@@ -52,7 +53,8 @@ func formatPercent(s *state, line int, text string, arg value) value {
 			return undefValue
 		}
 	}
-	// What can be subscripted, and is no tuple or string, counts as a mapping, of which not all must be used.
+	// A value with subscripts that is neither a tuple nor a string counts as a mapping, of which
+	// some keys may stay unused.
 	mapping := arg.k == kDict || arg.k == kList || arg.k == kRange || arg.k == kUndefined
 	if used < len(list) && !mapping {
 		return s.raise(line, "not all arguments converted during string formatting")
@@ -70,7 +72,7 @@ type spec struct {
 	verb   byte
 }
 
-// conversion parses what stands behind a %.
+// conversion parses a conversion, behind its %.
 func conversion(text string) (sp spec, rest string, ok bool) {
 	sp.digits = -1
 	if strings.HasPrefix(text, "(") {
@@ -199,7 +201,7 @@ func formatBraces(s *state, text string, a args) value {
 	return strValue(string(out))
 }
 
-// formatField returns what a replacement field of str.format names.
+// formatField returns the argument of a replacement field of str.format.
 func formatField(s *state, name string, a args, auto *int) (value, bool) {
 	if strings.ContainsAny(name, "{!:.[") {
 		s.unsure("a replacement field of format")

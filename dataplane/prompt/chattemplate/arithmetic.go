@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// tooBig is what arithmetic says that Python would do on integers of any size.
+// tooBig is the reason of errors for results beyond 64 bits. Python computes with integers of any
+// size.
 const tooBig = "an integer beyond 64 bits"
 
 // binaryOp is Python's left op right.
@@ -93,7 +94,8 @@ func repeatValue(s *state, line int, v value, n int64) value {
 	return s.listValue(v.k, items)
 }
 
-// intOp is arithmetic on integers. Python's have any size: what leaves 64 bits is not guessed. // and % round down, also below zero.
+// intOp is arithmetic on integers. A result beyond 64 bits, which Python has, is ErrUnsupported. //
+// and % round down, also below zero.
 func intOp(s *state, line int, op string, a, b int64) value {
 	switch op {
 	case "+":

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// strMethods are the methods of str that are rendered here. A template that calls another one is refused when it is compiled.
+// strMethods are the methods of str that are rendered here. A template that calls another one is
+// refused when it is compiled.
 var strMethods = map[string]func(s *state, self string, a args) value{
 	"strip":        func(s *state, self string, a args) value { return stripText(s, self, a, true, true) },
 	"lstrip":       func(s *state, self string, a args) value { return stripText(s, self, a, true, false) },
@@ -29,7 +30,7 @@ var strMethods = map[string]func(s *state, self string, a args) value{
 	"index":        func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, true) },
 	"rindex":       func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, true) },
 	"count":        countMethod,
-	"format":       func(s *state, self string, a args) value { return formatBraces(s, self, a) },
+	"format":       formatBraces,
 	"isdigit":      func(s *state, self string, a args) value { return isASCIISet(s, self, a, "0123456789") },
 	"isspace":      isSpaceMethod,
 	"partition":    func(s *state, self string, a args) value { return partitionText(s, self, a, strings.Index, 0) },
@@ -155,7 +156,8 @@ func splitText(text, sep string, limit int, fromRight bool) []string {
 	return parts
 }
 
-// splitSpace splits at runs of space; what is left when limit is reached keeps its inner and its far space.
+// splitSpace splits at runs of space; the remainder behind limit parts keeps its inner and its
+// trailing space.
 func splitSpace(text string, limit int, fromRight bool) []string {
 	var parts []string
 	text = trim(text, isPySpace, !fromRight, fromRight)
@@ -190,7 +192,7 @@ func splitSpace(text string, limit int, fromRight bool) []string {
 	return parts
 }
 
-// splitLines is str.splitlines, whose line ends are more than \n.
+// splitLines is str.splitlines, which knows more line ends than \n.
 func splitLines(s *state, self string, a args) value {
 	var out [1]value
 	if !bindArgs(s, a, "splitlines", 0, []string{"keepends"}, out[:]) {
@@ -292,7 +294,7 @@ func replaceText(s *state, text, old, repl string, n int64) value {
 	return strValue(strings.Replace(text, old, repl, int(found)))
 }
 
-// joinMethod is str.join, which raises at the first element that is no string.
+// joinMethod is str.join, which raises at the first element that is not a string.
 func joinMethod(s *state, self string, a args) value {
 	var out [1]value
 	if !bindArgs(s, a, "join", 1, []string{""}, out[:]) {

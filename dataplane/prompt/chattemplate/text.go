@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// isPySpace reports whether str.isspace holds for a code point: what strip and split take as space.
+// isPySpace reports whether str.isspace holds for a code point, which is the space of strip and
+// split.
 func isPySpace(r rune) bool {
 	return r == ' ' || r >= 0x09 && r <= 0x0d || r >= 0x1c && r <= 0x1f || r >= 0x80 && unicode.IsSpace(r)
 }
@@ -72,7 +73,7 @@ func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 	case kDict:
 		return append(appendReprDict(s, append(dst, '{'), v.o, depth), '}')
 	case kRange:
-		return appendReprRange(s, dst, v.o)
+		return appendReprRange(dst, v.o)
 	case kNamespace:
 		dst = append(appendReprDict(s, append(dst, "<Namespace {"...), v.o, depth), '}')
 		return append(dst, '>')
@@ -85,7 +86,8 @@ func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 	return dst
 }
 
-// appendReprList appends elements with their representation, not their text: strings are quoted inside of lists.
+// appendReprList appends elements with their representation, not their text: strings are quoted
+// inside of lists.
 func appendReprList(s *state, dst []byte, items []value, depth int) []byte {
 	if !s.step(len(items)) {
 		return dst
@@ -115,7 +117,7 @@ func appendReprDict(s *state, dst []byte, o *object, depth int) []byte {
 }
 
 // appendReprRange appends range(a, b), and the step if it is not 1.
-func appendReprRange(s *state, dst []byte, o *object) []byte {
+func appendReprRange(dst []byte, o *object) []byte {
 	dst = strconv.AppendInt(append(dst, "range("...), o.arg[0], 10)
 	dst = strconv.AppendInt(append(dst, ", "...), o.arg[1], 10)
 	if o.arg[2] != 1 {
@@ -124,7 +126,8 @@ func appendReprRange(s *state, dst []byte, o *object) []byte {
 	return append(dst, ')')
 }
 
-// appendFloat appends float.__repr__: the shortest digits that read back, with an exponent below 1e-4 and from 1e16 on.
+// appendFloat appends float.__repr__: the shortest digits that read back, with an exponent below
+// 1e-4 and from 1e16 on.
 func appendFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -174,7 +177,8 @@ func appendQuoted(s *state, dst []byte, text string) []byte {
 	return append(dst, q)
 }
 
-// appendQuotedRune appends a code point beyond ASCII as it is if Python holds it for printable, and else escaped.
+// appendQuotedRune appends a code point beyond ASCII as it is if Python holds it for printable, and
+// else escaped.
 func appendQuotedRune(s *state, dst []byte, r rune) []byte {
 	if unsettled(r) {
 		s.unsure("a character that not every Python knows")
@@ -198,7 +202,8 @@ func appendHex(dst []byte, r rune, width int) []byte {
 	return dst
 }
 
-// mapCase is upper, lower, and what else maps single code points. What Python maps to several, or by its surroundings, is not done here.
+// mapCase is upper, lower, and other maps of single code points. Code points that Python maps to
+// several, or by their surroundings, are not supported.
 func mapCase(s *state, text string, to func(rune) rune) string {
 	if ascii(text) {
 		same := true
