@@ -94,7 +94,7 @@ func getRareAttr(s *state, obj value, name string) value {
 	case obj.k == kTuple && obj.o.arg[0] == groupTuple && name == "list":
 		return obj.o.items[1]
 	case obj.k == kMacro || obj.k == kFunc:
-		return s.unsure("an attribute of a function")
+		return s.unsupported("an attribute of a function")
 	}
 	return undefValue
 }
@@ -103,7 +103,7 @@ func getRareAttr(s *state, obj value, name string) value {
 // exists, and else perhaps a key.
 func getPrivateAttr(s *state, obj value, name string) value {
 	if obj.k != kDict && obj.k != kNamespace || strings.HasPrefix(name, "__") {
-		return s.unsure("attribute " + name)
+		return s.unsupported("attribute " + name)
 	}
 	v, _ := obj.o.get(name)
 	return v
@@ -116,10 +116,10 @@ func boundMethod(s *state, obj value, name string) value {
 		return undefValue
 	}
 	if k == kRange || k == kMacro {
-		return s.unsure("attribute " + name + " of " + obj.typeName())
+		return s.unsupported("attribute " + name + " of " + obj.typeName())
 	}
 	if obj.isNum() && (name == "real" || name == "imag" || name == "numerator" || name == "denominator") {
-		return s.unsure("attribute " + name + " of " + obj.typeName())
+		return s.unsupported("attribute " + name + " of " + obj.typeName())
 	}
 	o := s.object()
 	if o.items = s.list(1); o.items == nil {
@@ -167,7 +167,7 @@ func getItem(s *state, line int, obj, arg value) value {
 		return v
 	case strings.HasPrefix(arg.s, "_"):
 		if strings.HasPrefix(arg.s, "__") {
-			return s.unsure("attribute " + arg.s)
+			return s.unsupported("attribute " + arg.s)
 		}
 	case hasAttr(obj, arg.s):
 		return boundMethod(s, obj, arg.s)
@@ -191,7 +191,7 @@ func ascii(text string) bool {
 // charAt is the i-th code point of a string.
 func charAt(s *state, v value, i int64) value {
 	if v.k == kMarkup {
-		return s.unsure("an item of Markup")
+		return s.unsupported("an item of Markup")
 	}
 	n := int64(runes(v.s))
 	if i < 0 {
@@ -228,13 +228,13 @@ func sliceValue(s *state, line int, obj, start, stop, step value) value {
 	case kString:
 		size = runes(obj.s)
 	case kRange, kMarkup, kGen:
-		return s.unsure("a slice of " + obj.typeName())
+		return s.unsupported("a slice of " + obj.typeName())
 	default:
 		return s.raise(line, "cannot slice %s", obj.typeName())
 	}
 	for _, v := range []value{start, stop, step} {
 		if v.k == kBig {
-			return s.unsure(tooBig)
+			return s.unsupported(tooBig)
 		}
 		if v.k != kNone && !v.isInt() {
 			return s.raise(line, "slice indices must be integers or None")

@@ -1,6 +1,6 @@
 package chattemplate
 
-// stmts gives all names in a list of statements their places.
+// stmts locates all names in a list of statements.
 func (b *binder) stmts(list []stmt, sy *symbols) {
 	for _, st := range list {
 		b.stmt(st, sy)
@@ -68,8 +68,8 @@ type loopFrame struct {
 	loopSlot   int // of the variable loop; -1 if the body does not use it
 }
 
-// loop gives the names of a loop their places: the iterated expression stands outside, and body,
-// filter and else have scopes of their own.
+// loop locates the names of a loop: the iterated expression is outside, and body, filter and else
+// have scopes of their own.
 func (b *binder) loop(st *forStmt, sy *symbols) {
 	fr := &st.frame
 	body, orelse := newSymbols(sy, sy.fn), newSymbols(sy, sy.fn)
@@ -133,7 +133,7 @@ type macroFunc struct {
 	explicitCaller          bool
 }
 
-// macro gives the names in a macro's body their places. Its frame is its own, and it sees the
+// macro locates the names in a macro's body. Its frame is its own, and it sees the
 // variables around it as they are when it is called.
 func (b *binder) macro(st *macroStmt, sy *symbols) {
 	fn := &funcInfo{parent: sy.fn}

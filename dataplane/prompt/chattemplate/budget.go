@@ -18,8 +18,8 @@ func (b *budget) raise(line int, format string, args ...any) value {
 	return undefValue
 }
 
-// unsure keeps an error for a result that may differ in Python.
-func (b *budget) unsure(what string) value {
+// unsupported keeps an error for a result that may differ in Python.
+func (b *budget) unsupported(what string) value {
 	if b.err == nil {
 		b.err = fmt.Errorf("%w: %s", ErrUnsupported, what)
 	}

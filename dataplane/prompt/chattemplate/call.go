@@ -62,7 +62,7 @@ func (s *state) call(fn value, a args) value {
 		if out, ok := invokeMethod(s, fn.o.items[0], fn.s, a); ok {
 			return out
 		}
-		return s.unsure("method " + fn.s + " of " + fn.o.items[0].typeName())
+		return s.unsupported("method " + fn.s + " of " + fn.o.items[0].typeName())
 	case kLoop:
 		return s.raise(a.line, "The loop must have the 'recursive' marker to be called recursively.")
 	case kUndefined:
@@ -96,7 +96,7 @@ func (s *state) callWith(e *callExpr) value {
 	caller := s.closure(e.caller)
 	return s.withArgs(e, func(a args) value {
 		if fn.k != kMacro {
-			return s.unsure("a call block of " + fn.typeName())
+			return s.unsupported("a call block of " + fn.typeName())
 		}
 		from := s.beginCapture()
 		s.runMacro(fn.o, a, caller)
@@ -141,7 +141,7 @@ func (s *state) runMacro(o *object, a args, caller value) {
 	st := o.macro
 	f := &st.fn
 	if s.depth++; s.depth > maxCalls {
-		s.unsure("macros that call each other too deep")
+		s.unsupported("macros that call each other too deep")
 	}
 	defer func() { s.depth-- }()
 	if !s.charge(f.info.slots*valueBytes) || s.err != nil {
@@ -190,7 +190,7 @@ func bindParams(s *state, st *macroStmt, a args, caller value, vars []value) boo
 			vars[f.caller] = undefValue
 		}
 		if slices.Contains(a.names, "caller") {
-			s.unsure("an argument named caller")
+			s.unsupported("an argument named caller")
 			return false
 		}
 	} else if caller.k != kMissing {

@@ -61,7 +61,7 @@ func hashable(s *state, k value) bool {
 		}
 	case kNone, kBool, kInt, kFloat, kString, kMarkup:
 	default:
-		s.unsure(k.typeName() + " as the key of a dict")
+		s.unsupported(k.typeName() + " as the key of a dict")
 		return false
 	}
 	return true
@@ -106,7 +106,7 @@ func (e *unaryExpr) eval(s *state) value {
 		return intValue(v.n)
 	case v.isInt():
 		if v.n == -v.n && v.n != 0 {
-			return s.unsure("an integer beyond 64 bits")
+			return s.unsupported("an integer beyond 64 bits")
 		}
 		return intValue(-v.n)
 	case v.k == kFloat && e.op == '+':
@@ -114,7 +114,7 @@ func (e *unaryExpr) eval(s *state) value {
 	case v.k == kFloat:
 		return floatValue(-v.float())
 	case v.k == kBig:
-		return s.unsure("an integer beyond 64 bits")
+		return s.unsupported("an integer beyond 64 bits")
 	}
 	return s.raise(e.line, "bad operand type for unary %c: %s", e.op, v.typeName())
 }

@@ -159,7 +159,7 @@ func (s *state) assign(line int, target expr, v value) {
 		ns := s.load(t.ns.ref)
 		if ns.k != kNamespace {
 			// Of a set block, where Jinja does not look, and a dict would be changed.
-			s.unsure("a set block that assigns to an attribute of a value that is not a namespace")
+			s.unsupported("a set block that assigns to an attribute of a value that is not a namespace")
 			return
 		}
 		putKey(s, ns.o, strValue(t.attr), v)

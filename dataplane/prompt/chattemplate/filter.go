@@ -32,7 +32,7 @@ func textFilter(f func(*state, string) string) filterFunc {
 			return undefValue
 		}
 		if v.k == kMarkup {
-			return s.unsure("a filter on Markup")
+			return s.unsupported("a filter on Markup")
 		}
 		return strValue(f(s, toStr(s, v)))
 	}
@@ -41,7 +41,7 @@ func textFilter(f func(*state, string) string) filterFunc {
 // trimFilter strips Python's white space, which is more than Unicode's, or the characters given.
 func trimFilter(s *state, v value, a args) value {
 	if v.k == kMarkup {
-		return s.unsure("trim of Markup")
+		return s.unsupported("trim of Markup")
 	}
 	return stripText(s, toStr(s, v), args{line: a.line, pos: a.pos, kw: a.kw, names: renamed(a.names, "chars", "")}, true, true)
 }
@@ -155,7 +155,7 @@ func lastFilter(s *state, v value, a args) value {
 		}
 		return undefValue
 	case kUndefined, kMarkup:
-		return s.unsure("last of " + v.typeName())
+		return s.unsupported("last of " + v.typeName())
 	}
 	return s.raise(a.line, "%s object is not reversible", v.typeName())
 }
@@ -226,7 +226,7 @@ func indentFilter(s *state, v value, a args) value {
 	pad := "    "
 	switch w := out[0]; {
 	case w.k == kMarkup || v.k == kMarkup:
-		return s.unsure("indent of Markup")
+		return s.unsupported("indent of Markup")
 	case w.k == kString:
 		pad = w.s
 	case w.isInt():
@@ -275,7 +275,7 @@ func reverseFilter(s *state, v value, a args) value {
 	switch v.k {
 	case kList, kTuple, kRange, kDict, kView, kGen:
 	case kUndefined, kMarkup:
-		return s.unsure("reverse of " + v.typeName())
+		return s.unsupported("reverse of " + v.typeName())
 	default:
 		return s.raise(a.line, "argument must be iterable")
 	}
@@ -302,7 +302,7 @@ func attrFilter(s *state, v value, a args) value {
 	case v.k == kNamespace:
 		return getAttr(s, a.line, v, name)
 	case v.k == kUndefined || v.k == kLoop || v.k == kMacro || v.k == kFunc || v.k == kMethod || strings.HasPrefix(name, "_"):
-		return s.unsure("attr of " + v.typeName())
+		return s.unsupported("attr of " + v.typeName())
 	case hasAttr(v, name):
 		return boundMethod(s, v, name)
 	}
@@ -320,7 +320,7 @@ func absFilter(s *state, v value, a args) value {
 	case v.k == kFloat:
 		return floatValue(math.Abs(v.float()))
 	case v.isNum() || v.k == kBig:
-		return s.unsure(tooBig)
+		return s.unsupported(tooBig)
 	}
 	return s.raise(a.line, "bad operand type for abs(): %s", v.typeName())
 }

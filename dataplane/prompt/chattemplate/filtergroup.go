@@ -30,7 +30,7 @@ func groupFilter(s *state, v value, a args) value {
 			members = append(members, list[i].item)
 		}
 		if i == from { // NaN equals nothing, not even itself
-			return s.unsure("groups of NaN")
+			return s.unsupported("groups of NaN")
 		}
 		group := s.pair(keyOf(members[0]), s.listValue(kList, members))
 		if s.err == nil {
@@ -52,7 +52,7 @@ func batchFilter(s *state, v value, a args) value {
 	}
 	return lazyList(s, func() []value {
 		if !out[0].isInt() || out[0].n < 1 {
-			s.unsure("batch by " + toStr(s, out[0]))
+			s.unsupported("batch by " + toStr(s, out[0]))
 			return nil
 		}
 		size := int(out[0].n)
@@ -80,7 +80,7 @@ func sliceFilter(s *state, v value, a args) value {
 	}
 	return lazyList(s, func() []value {
 		if !out[0].isInt() || out[0].n < 1 {
-			s.unsure("slice into " + toStr(s, out[0]))
+			s.unsupported("slice into " + toStr(s, out[0]))
 			return nil
 		}
 		it := iterate(s, a.line, v)

@@ -23,7 +23,7 @@ func attributePath(s *state, line int, item, attribute value) value {
 			if part != "" && strings.Trim(part, "0123456789") == "" {
 				n, err := strconv.ParseInt(part, 10, 64)
 				if err != nil {
-					return s.unsure(tooBig)
+					return s.unsupported(tooBig)
 				}
 				key = intValue(n)
 			}
@@ -74,7 +74,7 @@ func itemMapper(s *state, a args) func(value) value {
 			return nil
 		}
 		if out[1].k != kMissing && out[1].k != kNone && out[0].k == kString && strings.Contains(out[0].s, ".") {
-			s.unsure("map with a default and a path")
+			s.unsupported("map with a default and a path")
 		}
 		return func(item value) value {
 			item = attributePath(s, a.line, item, out[0])
@@ -86,7 +86,7 @@ func itemMapper(s *state, a args) func(value) value {
 	}
 	f := s.t.filters[a.pos[0].s]
 	if a.pos[0].k != kString || f == nil {
-		s.unsure("map of filter " + toStr(s, a.pos[0]))
+		s.unsupported("map of filter " + toStr(s, a.pos[0]))
 		return nil
 	}
 	rest := args{line: a.line, pos: a.pos[1:], names: a.names, kw: a.kw}
@@ -123,7 +123,7 @@ func selectItems(s *state, v value, a args, want, byAttr bool) value {
 		var f testFunc
 		if len(rest.pos) > 0 {
 			if f = s.t.tests[rest.pos[0].s]; f == nil || rest.pos[0].k != kString {
-				s.unsure("selection by test " + toStr(s, rest.pos[0]))
+				s.unsupported("selection by test " + toStr(s, rest.pos[0]))
 				return nil
 			}
 			rest.pos = rest.pos[1:]
@@ -295,7 +295,7 @@ func sumFilter(s *state, v value, a args) value {
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
 		item = attributePath(s, a.line, item, out[0])
 		if item.k == kFloat || total.k == kFloat {
-			return s.unsure("a sum of floats") // Python 3.12 compensates the rounding
+			return s.unsupported("a sum of floats") // Python 3.12 compensates the rounding
 		}
 		total = binaryOp(s, a.line, "+", total, item)
 	}

@@ -13,7 +13,7 @@ func formatPercent(s *state, line int, text string, arg value) value {
 	case kTuple:
 		list = arg.o.items
 	case kMarkup:
-		return s.unsure("% with Markup")
+		return s.unsupported("% with Markup")
 	default:
 		list = []value{arg}
 	}
@@ -28,7 +28,7 @@ func formatPercent(s *state, line int, text string, arg value) value {
 		spec, rest, ok := conversion(text[at+1:])
 		text = rest
 		if !ok {
-			return s.unsure("a conversion of %")
+			return s.unsupported("a conversion of %")
 		}
 		if spec.verb == '%' {
 			out = append(out, '%')
@@ -139,7 +139,7 @@ func appendConversion(s *state, line int, out []byte, sp spec, v value) []byte {
 		case v.k == kFloat && sp.digits < 0 && v.float() > -1<<62 && v.float() < 1<<62:
 			text = strconv.FormatInt(int64(v.float()), 10)
 		case v.isNum() || v.k == kBig:
-			s.unsure("a conversion of %")
+			s.unsupported("a conversion of %")
 		default:
 			s.raise(line, "%%d format: a real number is required, not %s", v.typeName())
 		}
@@ -152,7 +152,7 @@ func appendConversion(s *state, line int, out []byte, sp spec, v value) []byte {
 			sp.digits = 6
 		}
 		if text = strconv.FormatFloat(v.asFloat(), 'f', sp.digits, 64); strings.ContainsAny(text, "IN") {
-			s.unsure("a conversion of %")
+			s.unsupported("a conversion of %")
 		}
 	}
 	pad := max(sp.width-runes(text), 0)
@@ -204,7 +204,7 @@ func formatBraces(s *state, text string, a args) value {
 // formatField returns the argument of a replacement field of str.format.
 func formatField(s *state, name string, a args, auto *int) (value, bool) {
 	if strings.ContainsAny(name, "{!:.[") {
-		s.unsure("a replacement field of format")
+		s.unsupported("a replacement field of format")
 		return undefValue, false
 	}
 	at := *auto
@@ -216,7 +216,7 @@ func formatField(s *state, name string, a args, auto *int) (value, bool) {
 					return a.kw[i], true
 				}
 			}
-			s.unsure("a replacement field of format")
+			s.unsupported("a replacement field of format")
 			return undefValue, false
 		}
 	} else {

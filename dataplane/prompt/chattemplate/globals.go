@@ -48,7 +48,7 @@ func dictFunc(s *state, a args) value {
 			return undefValue
 		}
 	case len(a.pos) == 1:
-		return s.unsure("dict of " + a.pos[0].typeName())
+		return s.unsupported("dict of " + a.pos[0].typeName())
 	}
 	if o.keys == nil {
 		o.keys, o.items = s.list(len(a.names))[:0], s.list(len(a.names))[:0]
@@ -85,7 +85,7 @@ func rangeFunc(s *state, a args) value {
 	case by == 0:
 		return s.raise(a.line, "range() arg 3 must not be zero")
 	case max(from, to, by, -from, -to, -by) > far:
-		return s.unsure("a range of large integers")
+		return s.unsupported("a range of large integers")
 	}
 	n := steps(from, to, by)
 	if n > maxRange {

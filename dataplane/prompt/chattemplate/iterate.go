@@ -35,7 +35,7 @@ func iterate(s *state, line int, v value) iterator {
 	case kUndefined:
 		return iterator{}
 	case kLoop:
-		s.unsure("iteration of loop")
+		s.unsupported("iteration of loop")
 		return iterator{}
 	}
 	s.raise(line, "%s object is not iterable", v.typeName())

@@ -116,7 +116,7 @@ func loopAttr(s *state, l *loopState, name string) value {
 		o.items = []value{{k: kLoop, o: &l.self}}
 		return value{k: kMethod, s: name, o: o}
 	}
-	return s.unsure("attribute " + name + " of loop")
+	return s.unsupported("attribute " + name + " of loop")
 }
 
 // cycleArgs is loop.cycle(...): one of its arguments a turn.

@@ -11,7 +11,7 @@ import (
 // version of Unicode.
 func isASCIISet(s *state, self string, a args, set string) value {
 	if !ascii(self) {
-		return s.unsure("the class of a character beyond ASCII")
+		return s.unsupported("the class of a character beyond ASCII")
 	}
 	noArgs(s, self, a)
 	return boolValue(self != "" && strings.Trim(self, set) == "")
@@ -26,7 +26,7 @@ func isSpaceMethod(s *state, self string, a args) value {
 // titleMethod is str.title: a letter behind none is upper case, one behind a letter lower.
 func titleMethod(s *state, text string) value {
 	if !ascii(text) {
-		return s.unsure("title of characters beyond ASCII")
+		return s.unsupported("title of characters beyond ASCII")
 	}
 	out, behind := []byte(text), false
 	for i, c := range out {
@@ -105,7 +105,7 @@ var listMethods = map[string]func(s *state, self value, a args) value{
 // listIndex is list.index, which raises for an absent value.
 func listIndex(s *state, self value, a args) value {
 	if len(a.pos) != 1 || a.kw != nil {
-		return s.unsure("list.index with positions")
+		return s.unsupported("list.index with positions")
 	}
 	at := slices.IndexFunc(self.o.items, func(v value) bool { return equalValues(s, v, a.pos[0], 0) })
 	if at < 0 {
@@ -163,7 +163,7 @@ func invokeMethod(s *state, self value, name string, a args) (out value, ok bool
 // titleWords is the filter title: words begin behind space and opening brackets.
 func titleWords(s *state, text string) string {
 	if !ascii(text) {
-		s.unsure("title of characters beyond ASCII")
+		s.unsupported("title of characters beyond ASCII")
 		return text
 	}
 	out, first := []byte(text), true

@@ -112,7 +112,7 @@ func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, err 
 	if errors.Is(err, ErrTemplate) && tools.k == kList {
 		// After any error, SGLang tries once more, with the bare functions for tools.
 		s.retry(dst)
-		err = p.attempt(messages, p.flat(tools))
+		err = p.attempt(messages, p.bareFunctions(tools))
 	}
 	if err != nil {
 		return dst, err

@@ -85,7 +85,7 @@ func (p *exprParser) compare() (expr, error) {
 			op = t.text
 		case t.isName("in"):
 			op = "in"
-		case t.isName("not") && p.look().isName("in"):
+		case t.isName("not") && p.peek().isName("in"):
 			op = "notin"
 			p.pos++
 		}

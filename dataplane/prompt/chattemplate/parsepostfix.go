@@ -126,7 +126,7 @@ func (p *exprParser) arguments() (argExprs, error) {
 			}
 		}
 		dyn, dkw := p.skipOp("*"), p.skipOp("**")
-		named := p.cur().kind == tokName && p.look().is("=")
+		named := p.cur().kind == tokName && p.peek().is("=")
 		name := p.cur().text
 		if named && !dyn && !dkw {
 			p.pos += 2

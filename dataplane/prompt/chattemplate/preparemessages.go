@@ -27,7 +27,7 @@ func (p *preparation) messages() (value, error) {
 			return v, p.s.err
 		}
 	}
-	p.lastAssistant(items)
+	p.convertLastAssistant(items)
 	for i := range items {
 		items[i].o.msg = int32(i) + 1
 	}
@@ -211,8 +211,9 @@ func (p *preparation) call(o *object, role string) (value, error) {
 	return newDict(p.s, strValue("id"), id, strValue("index"), index, strValue("type"), strValue("function"), strValue("function"), function), nil
 }
 
-// lastAssistant is _handle_last_assistant_message: an assistant's text at the end becomes a user's.
-func (p *preparation) lastAssistant(items []value) {
+// convertLastAssistant is _handle_last_assistant_message: an assistant's text at the end becomes a
+// user's.
+func (p *preparation) convertLastAssistant(items []value) {
 	last := items[len(items)-1]
 	role, _ := last.o.get("role")
 	content, _ := last.o.get("content")

@@ -4,7 +4,7 @@ import "slices"
 
 // tools makes the list of tools that the template gets, or None.
 func (p *preparation) tools() (value, error) {
-	only, mode, err := p.choice()
+	only, mode, err := p.toolChoice()
 	if err != nil {
 		return only, err
 	}
@@ -23,7 +23,7 @@ func (p *preparation) tools() (value, error) {
 		}
 		return noneValue, nil
 	}
-	kept := v.o.items[:0:len(v.o.items)]
+	selected := v.o.items[:0:len(v.o.items)]
 	for _, tool := range v.o.items {
 		if tool.k != kDict {
 			return v, refuse("a tool that is not an object")
@@ -33,10 +33,10 @@ func (p *preparation) tools() (value, error) {
 			return v, err
 		}
 		if only.k != kString || only.s == name {
-			kept = append(kept, made)
+			selected = append(selected, made)
 		}
 	}
-	if v.o.items = kept; len(kept) == 0 {
+	if v.o.items = selected; len(selected) == 0 {
 		return v, refuse("a tool_choice that names no tool")
 	}
 	if mode == "none" {
@@ -45,8 +45,8 @@ func (p *preparation) tools() (value, error) {
 	return v, p.s.err
 }
 
-// choice reads tool_choice: a mode, or in only the name of the one tool that is shown.
-func (p *preparation) choice() (only value, mode string, err error) {
+// toolChoice reads tool_choice: a mode, or in only the name of the one tool that is shown.
+func (p *preparation) toolChoice() (only value, mode string, err error) {
 	if !sent(p.req.ToolChoice) {
 		// By set_tool_choice_default; without tools it makes no difference.
 		return noneValue, "auto", nil
@@ -206,8 +206,8 @@ func plainTypes(t value) bool {
 	return true
 }
 
-// flat returns the tools of SGLang's second attempt.
-func (p *preparation) flat(tools value) value {
+// bareFunctions returns the tools of SGLang's second attempt.
+func (p *preparation) bareFunctions(tools value) value {
 	items := p.s.list(len(tools.o.items))
 	if items == nil {
 		return undefValue

@@ -266,7 +266,7 @@ func (b *binder) scope(sy *symbols) scope {
 		en := entry{slot: v.slot, kind: l.kind}
 		switch l.kind {
 		case loadAlias:
-			en.from = b.place(sy, l.from)
+			en.from = b.locate(sy, l.from)
 		case loadContext:
 			en.from = b.context(v.name)
 		}
@@ -275,8 +275,8 @@ func (b *binder) scope(sy *symbols) scope {
 	return out
 }
 
-// place says where, seen from a scope, a variable lies.
-func (b *binder) place(sy *symbols, v *variable) varRef {
+// locate returns the location of a variable as seen from a scope.
+func (b *binder) locate(sy *symbols, v *variable) varRef {
 	for at := sy; at != nil; at = at.parent {
 		if at.ids[v.name] == v && at.loads[v].kind == loadContext && !at.stores[v.name] {
 			return b.context(v.name)
@@ -289,17 +289,17 @@ func (b *binder) place(sy *symbols, v *variable) varRef {
 	return varRef{hops: hops, slot: v.slot}
 }
 
-// expr gives the names of an expression their places.
+// expr locates the names of an expression.
 func (b *binder) expr(e expr, sy *symbols) {
 	walkExpr(e, func(e expr) {
 		if n, ok := e.(*nameExpr); ok {
 			sy.expr(n) // a set block's filter is not seen by the analysis
-			n.ref = b.place(sy, sy.find(n.name))
+			n.ref = b.locate(sy, sy.find(n.name))
 		}
 	})
 }
 
-// exprs places the names of expressions.
+// exprs locates the names of expressions.
 func (b *binder) exprs(sy *symbols, list ...expr) {
 	for _, e := range list {
 		b.expr(e, sy)

@@ -14,7 +14,7 @@ func strftimeFunc(s *state, a args) value {
 	}
 	text, ok := strftime(s.now(), format)
 	if !ok {
-		return s.unsure("strftime_now of " + format)
+		return s.unsupported("strftime_now of " + format)
 	}
 	return strValue(text)
 }

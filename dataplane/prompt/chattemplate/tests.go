@@ -101,7 +101,7 @@ func isCased(s *state, v value, a args, want, other func(rune) bool) bool {
 	found := false
 	for _, r := range toStr(s, v) {
 		if r >= 0x80 {
-			s.unsure("the case of a character beyond ASCII")
+			s.unsupported("the case of a character beyond ASCII")
 			return false
 		}
 		if other(r) {
@@ -127,7 +127,7 @@ func sameAs(s *state, v value, a args) bool {
 	case v.k == kDict || v.k == kList || v.k == kNamespace:
 		return v.o == other.o
 	}
-	s.unsure("the identity of " + v.typeName())
+	s.unsupported("the identity of " + v.typeName())
 	return false
 }
 
@@ -137,7 +137,7 @@ func namedIn(s *state, v value, a args, known bool) bool {
 		return false
 	}
 	if v.k != kString || !known {
-		s.unsure("a test for a name that is not known here")
+		s.unsupported("a test for a name that is not known here")
 	}
 	return known
 }

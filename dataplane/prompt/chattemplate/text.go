@@ -46,7 +46,7 @@ func toStr(s *state, v value) string {
 // appendRepr appends Python's repr(v), which for all but strings is str(v).
 func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 	if depth > maxDepth {
-		s.unsure("a value nested too deep")
+		s.unsupported("a value nested too deep")
 		return dst
 	}
 	switch v.k {
@@ -82,7 +82,7 @@ func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 		it := iterate(s, 0, v)
 		return append(appendReprList(s, dst, it.all(s), depth), "])"...)
 	}
-	s.unsure("printing a " + v.typeName())
+	s.unsupported("printing a " + v.typeName())
 	return dst
 }
 
@@ -181,7 +181,7 @@ func appendQuoted(s *state, dst []byte, text string) []byte {
 // else escaped.
 func appendQuotedRune(s *state, dst []byte, r rune) []byte {
 	if unsettled(r) {
-		s.unsure("a character that not every Python knows")
+		s.unsupported("a character that not every Python knows")
 	}
 	switch {
 	case unicode.IsPrint(r):
@@ -216,7 +216,7 @@ func mapCase(s *state, text string, to func(rune) rune) string {
 	}
 	for _, r := range text {
 		if r >= utf8.RuneSelf && (unicode.Is(specialCase, r) || unsettled(r)) {
-			s.unsure("the case of a character beyond ASCII")
+			s.unsupported("the case of a character beyond ASCII")
 			return text
 		}
 	}

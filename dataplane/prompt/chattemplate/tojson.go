@@ -56,7 +56,7 @@ func (d *dumper) settings(a args) bool {
 	case in.isInt():
 		d.indent, d.hasIndent = repeatValue(s, a.line, strValue(" "), in.n).s, true
 	default:
-		s.unsure("tojson indented by " + in.typeName())
+		s.unsupported("tojson indented by " + in.typeName())
 		return false
 	}
 	if d.hasIndent {
@@ -67,7 +67,7 @@ func (d *dumper) settings(a args) bool {
 	case (sep.k == kTuple || sep.k == kList) && len(sep.o.items) == 2 && sep.o.items[0].k == kString && sep.o.items[1].k == kString:
 		d.item, d.kv = sep.o.items[0].s, sep.o.items[1].s
 	default:
-		s.unsure("tojson with malformed separators")
+		s.unsupported("tojson with malformed separators")
 		return false
 	}
 	return s.err == nil
@@ -77,7 +77,7 @@ func (d *dumper) settings(a args) bool {
 func (d *dumper) value(v value, depth int) {
 	s := d.s
 	if depth > maxDepth {
-		s.unsure("a value nested too deep")
+		s.unsupported("a value nested too deep")
 		return
 	}
 	switch v.k {

@@ -14,8 +14,8 @@ const maxNesting = 200
 // cur returns the current token; at the end it stays tokEOF.
 func (p *tokenStream) cur() token { return p.tokens[p.pos] }
 
-// look returns the token behind the current one.
-func (p *tokenStream) look() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
+// peek returns the token behind the current one.
+func (p *tokenStream) peek() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
 // next returns the current token and goes on to the next.
 func (p *tokenStream) next() token {

@@ -43,11 +43,11 @@ type Finding struct {
 }
 
 const (
-	// leastPrompts is the number of prompts of a template that shows its changing parts.
-	leastPrompts = 3
-	// leastShare and leastTokens are the least loss that is reported: prompts below 200 tokens gain
-	// nothing from a cache.
-	leastShare, leastTokens = 0.05, 64
+	// minPrompts is the number of prompts of a template that shows its changing parts.
+	minPrompts = 3
+	// minLostShare and leastTokens are the least loss that is reported: prompts below 200 tokens
+	// gain nothing from a cache.
+	minLostShare, minTokens = 0.05, 64
 )
 
 // Check finds templates with changing parts before stable ones, the greatest loss of tokens first.
@@ -60,7 +60,7 @@ func Check(prompts []*Prompt) *Report {
 	}
 	shared, lost := 0.0, 0.0
 	for _, g := range group(all) {
-		if len(g) < leastPrompts {
+		if len(g) < minPrompts {
 			continue
 		}
 		r.Grouped += len(g)
@@ -94,7 +94,7 @@ func find(members []measured) (f Finding, ok bool) {
 		}
 	}
 	n := float64(len(members))
-	if lost < leastShare*tokens || lost < leastTokens*n {
+	if lost < minLostShare*tokens || lost < minTokens*n {
 		return f, false
 	}
 	f = Finding{

@@ -103,12 +103,12 @@ func scanGroup(out *[groupIDs]uint32, b *[margin + group + margin]byte) (n, next
 		// id become 0.
 		d := (binary.LittleEndian.Uint64(b[end:end+8]) ^ lowBits*'0') & lastBytes[digits&7]
 		// A byte above 9; all are below 128, or their own bit is set.
-		odd := (d + lowBits*(0x7f-9) | d) & highBits
+		notDigits := (d + lowBits*(0x7f-9) | d) & highBits
 		// Pairs of digits, then of pairs, then of those.
 		d = d * (10<<8 + 1) >> 8 & 0x00ff00ff00ff00ff
 		d = d * (100<<16 + 1) >> 16 & 0x0000ffff0000ffff
 		v := uint32(d * (10000<<32 + 1) >> 32)
-		if odd != 0 || v < smallestOfDigits[digits&7] {
+		if notDigits != 0 || v < smallestOfDigits[digits&7] {
 			break
 		}
 		out[n%groupIDs] = v

@@ -68,7 +68,7 @@ func (sh *shard) init(limit int64) {
 	sh.singleUse.prev, sh.singleUse.next = &sh.singleUse, &sh.singleUse
 }
 
-// lookup returns the prompt, or the flight to wait for; first means that the caller must fetch and
+// lookup returns the prompt, or the fetch to wait for; first means that the caller must fetch and
 // finish it.
 func (sh *shard) lookup(k key) (p Prompt, f *sharedFetch, first bool) {
 	sh.mu.Lock()
@@ -92,7 +92,7 @@ func (sh *shard) lookup(k key) (p Prompt, f *sharedFetch, first bool) {
 	return Prompt{}, f, true
 }
 
-// finish ends a flight and remembers its prompt.
+// finish ends a shared fetch and remembers its prompt.
 func (sh *shard) finish(k key, f *sharedFetch, p Prompt, err error) {
 	f.prompt, f.err = p, err
 	sh.mu.Lock()
