@@ -123,7 +123,9 @@ func TestEveryPolicyServes(t *testing.T) {
 			}
 			h := start(t, []*fakeWorker{a, b}, settings{policy: name})
 			body := `{"model":"tiny","prompt":"` + strings.Repeat("some words ", 200) + `"}`
-			e, _ := h.explain("", body)
+			before, _ := h.explain("", body)
+			require.Empty(t, before.Error)
+			require.NotEmpty(t, before.Winner)
 			resp, _ := h.post("/v1/completions", body)
 			first := resp.Header.Get("X-Warmpath-Worker")
 			require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -131,7 +133,7 @@ func TestEveryPolicyServes(t *testing.T) {
 			switch name {
 			case "approx", "lmetric", "staleness", "dynamo":
 				for range 5 { // idle again: the rank that has the prefix
-					e, _ = h.explain("", body)
+					e, _ := h.explain("", body)
 					require.Equal(t, first, e.Winner)
 				}
 			}

@@ -38,6 +38,7 @@ func large(c *ingress.Config) { c.MaxBody = func() int { return 64 << 20 } }
 func TestLyingLengths(t *testing.T) { overBoth(t, testLyingLengths) }
 
 func testLyingLengths(t *testing.T) {
+	t.Helper()
 	const liars, size = 100, 60 << 20
 	for name, send := range map[string]string{
 		"a length":       sized + strconv.Itoa(size) + "\r\n\r\n[1,2,3,4",
@@ -71,6 +72,7 @@ func testLyingLengths(t *testing.T) {
 func TestBodies(t *testing.T) { overBoth(t, testBodies) }
 
 func testBodies(t *testing.T) {
+	t.Helper()
 	ln := listen(t)
 	startServer(t, ln, summary, large)
 	for _, size := range []int{0, 1, 2, 8 << 10, 8<<10 + 1, 16<<10 - 1, 16 << 10, 17 << 10, 1 << 20, 4<<20 + 1, 17 << 20} {
@@ -147,6 +149,7 @@ func TestTrailers(t *testing.T) {
 func TestBadUploads(t *testing.T) { overBoth(t, testBadUploads) }
 
 func testBadUploads(t *testing.T) {
+	t.Helper()
 	ln := listen(t)
 	startServer(t, ln, func(ctx *fasthttp.RequestCtx) { t.Errorf("served: %.100q", ctx.Request.Body()) })
 	for name, tt := range map[string]struct {
@@ -191,6 +194,7 @@ func testBadUploads(t *testing.T) {
 func TestSlowUploads(t *testing.T) { overBoth(t, testSlowUploads) }
 
 func testSlowUploads(t *testing.T) {
+	t.Helper()
 	for name, send := range map[string]string{
 		"a line":      "POS",
 		"a head":      "POST / HTTP/1.1\r\nHost: x\r\n",

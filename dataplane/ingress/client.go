@@ -165,7 +165,7 @@ func (cl *Client) linger() {
 	if !ok {
 		writer, ok = cl.tcp.(interface{ CloseWrite() error })
 	}
-	if !ok || cl.Conn.SetDeadline(time.Now().Add(lingerTime)) != nil || writer.CloseWrite() != nil {
+	if !ok || cl.SetDeadline(time.Now().Add(lingerTime)) != nil || writer.CloseWrite() != nil {
 		return
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(cl.Conn, lingerBytes))

@@ -11,6 +11,7 @@ import (
 const (
 	defaultGrace = 30 * time.Second
 	arrivalRate  = 1 << 10 // bytes a second
+	defaultIdle  = 5 * time.Minute
 	// silentTime is how long a connection may be open before its first byte.
 	silentTime = 5 * time.Minute
 )

@@ -36,7 +36,7 @@ type Config struct {
 	MaxClients int
 	// Full, which may be nil, is called when a client has to wait.
 	Full func()
-	// Idle is the longest wait for the next request on a connection.
+	// Idle is the longest wait for the next request on a connection; default 5 min.
 	Idle time.Duration
 	// Grace is the time for a request that sends next to nothing; default 30 s.
 	Grace time.Duration
@@ -68,7 +68,7 @@ type Server struct {
 
 // NewServer returns a Server; Serve makes it work.
 func NewServer(cfg Config) *Server {
-	cfg.Grace = cmp.Or(cfg.Grace, defaultGrace)
+	cfg.Grace, cfg.Idle = cmp.Or(cfg.Grace, defaultGrace), cmp.Or(cfg.Idle, defaultIdle)
 	s := &Server{cfg: cfg, left: make(chan struct{}, 1), closed: make(chan struct{}), clients: make(map[*Client]struct{})}
 	s.http = &fasthttp.Server{
 		Handler:        s.handle,

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,6 +31,7 @@ const asked = "POST /generate {}"
 func TestClients(t *testing.T) { overBoth(t, testClients) }
 
 func testClients(t *testing.T) {
+	t.Helper()
 	heads := map[string]string{}
 	for name, body := range map[string]io.Reader{"Go": strings.NewReader("{}"), "Go, chunked": io.MultiReader(strings.NewReader("{}"))} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8000/v1/chat/completions", body)
@@ -38,9 +40,7 @@ func testClients(t *testing.T) {
 		require.NoError(t, r.Write(&sent))
 		heads[name] = sent.String()
 	}
-	for name, head := range clientHeads {
-		heads[name] = head
-	}
+	maps.Copy(heads, clientHeads)
 	ln := listen(t)
 	startServer(t, ln, echo)
 	conn, br := dial(t, ln)
@@ -67,6 +67,7 @@ func testClients(t *testing.T) {
 func TestPipelinedAnswersLeaveAtOnce(t *testing.T) { overBoth(t, testPipelinedAnswersLeaveAtOnce) }
 
 func testPipelinedAnswersLeaveAtOnce(t *testing.T) {
+	t.Helper()
 	ln, release := listen(t), make(chan struct{})
 	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/slow" {
@@ -90,6 +91,7 @@ func testPipelinedAnswersLeaveAtOnce(t *testing.T) {
 func TestExpectedBodies(t *testing.T) { overBoth(t, testExpectedBodies) }
 
 func testExpectedBodies(t *testing.T) {
+	t.Helper()
 	ln := listen(t)
 	startServer(t, ln, echo)
 	conn, br := dial(t, ln)
@@ -131,6 +133,7 @@ func testExpectedBodies(t *testing.T) {
 func TestRefusedHeads(t *testing.T) { overBoth(t, testRefusedHeads) }
 
 func testRefusedHeads(t *testing.T) {
+	t.Helper()
 	ln := listen(t)
 	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		t.Errorf("served: %s", ctx.Request.Header.RawHeaders())
@@ -231,6 +234,7 @@ func TestKeepAlive(t *testing.T) {
 func TestParkedConnections(t *testing.T) { overBoth(t, testParkedConnections) }
 
 func testParkedConnections(t *testing.T) {
+	t.Helper()
 	ln := listen(t)
 	s := startServer(t, ln, echo)
 	conn, br := dial(t, ln)
@@ -265,6 +269,7 @@ func TestIdleTimeout(t *testing.T) {
 func TestDrain(t *testing.T) { overBoth(t, testDrain) }
 
 func testDrain(t *testing.T) {
+	t.Helper()
 	ln, begun, release := listen(t), make(chan struct{}), make(chan struct{})
 	s := startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/slow" {

@@ -50,11 +50,3 @@ func originForm(target []byte) []byte {
 	}
 	return target
 }
-
-// clientsFor returns how many connections of clients fit into a limit of open files. Each client
-// may need a connection to a worker at the same time, and the workers' probes and event streams
-// must go on: without them the index would drop their caches.
-func clientsFor(files int) int {
-	others := max(files/8, min(32, files/2))
-	return (files - others) / 2
-}

@@ -105,7 +105,7 @@ func (c *choice) pick() (routing.Decision, error) {
 	}
 	now := time.Now()
 	for _, rank := range c.registry.Snapshot().Ranks {
-		if any(rank) != own && c.admission.room(rank, now) <= 0 {
+		if any(rank) != own && c.admission.capacity(rank, now) <= 0 {
 			c.exclude(rank)
 		}
 	}

@@ -43,7 +43,7 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 	for {
 		buf := r.discard
 		if len(r.body) < limit {
-			buf = r.room(limit)
+			buf = r.grow(limit)
 		}
 		n, err := resp.Read(buf)
 		if len(r.body) < limit {
@@ -67,8 +67,8 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 	}
 }
 
-// room returns memory behind the body, and makes some.
-func (r *prefillReply) room(limit int) []byte {
+// grow returns memory behind the body, and allocates some.
+func (r *prefillReply) grow(limit int) []byte {
 	n := len(r.body)
 	if cap(r.body)-n < 512 {
 		grown := make([]byte, n, min(max(2*cap(r.body), maxReply), limit+512))
@@ -86,7 +86,7 @@ func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) erro
 	}
 	r.refusal = f.Status
 	for len(r.body) < maxReply {
-		n, err := resp.Read(r.room(maxReply))
+		n, err := resp.Read(r.grow(maxReply))
 		r.body = r.body[:len(r.body)+n]
 		if err != nil {
 			break

@@ -123,7 +123,7 @@ func (p *promptReader) tokenize(out *routing.Prompt) bool {
 	}
 	m := h.Models.Find(name)
 	fresh, made := local.make(m, req)
-	if made && m.Proved(req) {
+	if made && m.Verified(req) {
 		local.model = m
 		out.Tokens, out.Exact = local.ids, true
 		if !fresh {

@@ -48,41 +48,41 @@ func (a *admission) appendRanks(dst []queue.Rank, model string) []queue.Rank {
 	}
 	now, decode := time.Now(), 0
 	for _, rank := range a.fit.Decodes() {
-		decode += max(a.room(rank, now), 0)
+		decode += max(a.capacity(rank, now), 0)
 	}
 	for _, rank := range ranks {
-		room := a.room(rank, now)
-		if rank.Worker.Role() == worker.RolePrefill { // a request needs room at both
-			room = min(room, decode)
-			decode -= max(room, 0)
+		free := a.capacity(rank, now)
+		if rank.Worker.Role() == worker.RolePrefill { // the decode worker needs capacity, too
+			free = min(free, decode)
+			decode -= max(free, 0)
 		}
-		dst = append(dst, queue.Rank{Key: rank, DP: rank.DPRank, Room: room})
+		dst = append(dst, queue.Rank{Key: rank, DP: rank.DPRank, Room: free})
 	}
 	return dst
 }
 
-// room returns how many requests a rank can take. An unused rank can always take one.
-func (a *admission) room(rank *worker.Rank, now time.Time) int {
+// capacity returns how many requests a rank can take. An unused rank can always take one.
+func (a *admission) capacity(rank *worker.Rank, now time.Time) int {
 	load := rank.Load.View(now)
-	room, most := 1, a.maxInFlight.Load()
-	if most == 0 && load.Most > 0 {
-		most = load.Most + max(load.Most/spareShare, 1)
+	free, limit := 1, a.maxInFlight.Load()
+	if limit == 0 && load.Most > 0 {
+		limit = load.Most + max(load.Most/spareShare, 1)
 	}
-	if most > 0 {
-		room = int(most - load.InFlight)
+	if limit > 0 {
+		free = int(limit - load.InFlight)
 	}
 	if load.Pool > 0 && load.Used >= load.Pool {
-		room = min(room, 0)
+		free = min(free, 0)
 	}
 	if load.InFlight == 0 {
-		room = max(room, 1)
+		free = max(free, 1)
 	}
-	return room
+	return free
 }
 
 // admit waits while every rank that could take the request is full.
 func (a *admission) admit(x *exchange) error {
-	// Fast path: some rank has room.
+	// Fast path: some rank has capacity.
 	if a == nil || !x.inference || !a.gate.Engaged() {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (a *admission) dispatched(c *choice, rank *worker.Rank, now time.Time) {
 		return
 	}
 	c.ticket.Dispatched(rank)
-	if info := rank.Worker.Info(); info != nil && a.room(rank, now) <= 0 {
+	if info := rank.Worker.Info(); info != nil && a.capacity(rank, now) <= 0 {
 		a.gate.Full(queueOf(rank, c.prompt.Model))
 	}
 }
@@ -178,7 +178,7 @@ func (a *admission) dispatchedPair(c *choice, now time.Time) {
 		return
 	}
 	a.dispatched(c, c.decision.Rank, now)
-	if rank := c.decision.Decode; a.room(rank, now) <= 0 {
+	if rank := c.decision.Decode; a.capacity(rank, now) <= 0 {
 		a.gate.Full(queueOf(rank, c.prompt.Model))
 	}
 }

@@ -53,7 +53,7 @@ type Server struct {
 // NewServer returns a server of h and admin.
 func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Admin) *Server {
 	cfg.MaxHeaderBytes = cmp.Or(cfg.MaxHeaderBytes, 16<<10)
-	cfg.MaxClients = cmp.Or(cfg.MaxClients, clientsFor(fileLimit()))
+	cfg.MaxClients = cmp.Or(cfg.MaxClients, ingress.DefaultMaxClients())
 	s := &Server{cfg: cfg, requests: h, admin: admin, watcher: watcher}
 	s.client = s.listen(s.handleClient, cfg.TLS, max(cfg.MaxClients, 0))
 	if cfg.Operator != nil {

@@ -127,9 +127,9 @@ func (b *builder) buildTokenizer() error {
 	if err != nil {
 		return err
 	}
-	cfg := tokens.ModelsConfig{Source: source, Sessions: prompts, Folders: folders, Log: b.cfg.Log}
+	cfg := tokens.ModelsConfig{Source: source, PromptCache: prompts, Folders: folders, Log: b.cfg.Log}
 	if b.cfg.Tokenize.ForwardIDs { // a wrong id makes a wrong answer, not only a worse choice
-		cfg.Need, cfg.SampleEvery = 32, 32
+		cfg.NeededInARow, cfg.SampleEvery = 32, 32
 	}
 	b.models = tokens.NewModels(cfg)
 	b.parts.Models = b.models

@@ -19,13 +19,6 @@ func encrypted(t testing.TB) bool {
 	return strings.Contains(t.Name()+"/", "/tls/")
 }
 
-// overBoth runs a test over plain connections and over TLS.
-func overBoth(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Run("plain", test)
-	t.Run("tls", test)
-}
-
 // targets are the settings for workers with TLS, by address.
 var targets sync.Map
 

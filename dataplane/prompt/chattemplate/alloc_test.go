@@ -18,7 +18,8 @@ func TestRenderDoesNotAlloc(t *testing.T) {
 		}
 	}
 	run()
-	// The pool may lose its state to the garbage collector, so a run now and then allocates anew. The average is rounded down.
+	// The pool may lose its state to the garbage collector, so a run now and then allocates anew.
+	// The average is rounded down.
 	if n := testing.AllocsPerRun(200, run); n > 1 {
 		t.Errorf("Render allocates %v times, want 0", n)
 	}

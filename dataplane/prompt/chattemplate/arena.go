@@ -81,7 +81,8 @@ func (a *arena) reset() {
 	a.text.reset(keepText)
 }
 
-// keep makes a string of bytes that were appended to the end of the slab, or elsewhere if they did not fit.
+// keep makes a string of bytes that were appended to the end of the slab, or elsewhere if they did
+// not fit.
 func (a *arena) keep(out []byte) string {
 	if from := len(a.text.buf); len(out) <= cap(a.text.buf)-from && len(out) > 0 && &out[0] == &a.text.buf[:from+1][from] {
 		a.text.buf = a.text.buf[:from+len(out)]
@@ -89,7 +90,7 @@ func (a *arena) keep(out []byte) string {
 	return view(out)
 }
 
-// What a pooled state keeps between renders.
+// A pooled state keeps at most so many values and bytes of text between renders.
 const (
 	keepValues = 1 << 14
 	keepText   = 1 << 20

@@ -1,7 +1,7 @@
 package chattemplate
 
-// expr is an expression. eval never fails: what goes wrong is kept in the state, where the first error stays, and the value is then
-// undefined. Statements look at the state's error before they go on.
+// expr is an expression. eval never fails: the state keeps the first error, and the value is then
+// undefined. Statements check the state's error before they go on.
 type expr interface {
 	eval(s *state) value
 }
@@ -11,7 +11,7 @@ type stmt interface {
 	exec(s *state) ctl
 }
 
-// ctl says how execution goes on behind a statement.
+// ctl is the way in which execution continues after a statement.
 type ctl uint8
 
 const (
@@ -60,7 +60,8 @@ type (
 		line int
 		obj  expr
 		name string
-		// plain: no Python type here has an attribute of this name, so a dict is asked for its key at once.
+		// plain: no Python type here has an attribute of this name, so a dict is asked for its key
+		// at once.
 		plain bool
 	}
 	itemExpr struct {
@@ -122,7 +123,7 @@ type (
 		params   []*nameExpr
 		defaults []expr // of the last params
 		body     []stmt
-		target   *nameExpr // what a macro is bound to; nil for a block
+		target   *nameExpr // the name of a macro; nil for a block
 		fn       macroFunc
 	}
 	callStmt   struct{ call *callExpr }
@@ -160,7 +161,8 @@ type nsRef struct {
 	attr string
 }
 
-// walkExpr calls visit for an expression and all below it, in the order in which Jinja's visitors meet them.
+// walkExpr calls visit for an expression and all below it, in the order in which Jinja's visitors
+// meet them.
 func walkExpr(e expr, visit func(expr)) {
 	if e == nil {
 		return
@@ -228,7 +230,8 @@ func (a *argExprs) append(list []expr) []expr {
 	return append(list, a.dyn, a.dkw)
 }
 
-// parts returns the expressions and the bodies directly in a statement. A macro's parameters are among its expressions.
+// parts returns the expressions and the bodies directly in a statement. A macro's parameters are
+// among its expressions.
 func parts(st stmt) (exprs []expr, bodies [][]stmt) {
 	switch st := st.(type) {
 	case *outputStmt:

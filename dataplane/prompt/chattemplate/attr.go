@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// pyAttrs are the public attributes of Python's types, which a template reaches before the keys of a dict: tool.items is the method,
-// whatever the dict holds. From dir() of CPython 3.11; later versions have no others.
+// pyAttrs are the public attributes of Python's types. A template reaches them before the keys of a
+// dict: tool.items is the method even where the dict has a key items. From dir() of CPython 3.11;
+// later versions have no others.
 var pyAttrs = map[kind][]string{
 	kString: strings.Fields("capitalize casefold center count encode endswith expandtabs find format format_map index isalnum isalpha " +
 		"isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip maketrans " +
@@ -26,14 +27,15 @@ var pyAttrs = map[kind][]string{
 	kMacro:  strings.Fields("arguments caller catch_kwargs catch_varargs explicit_caller name"),
 }
 
-// unsafeAttrs are the methods that the sandbox hides because they change what they are called on.
+// unsafeAttrs are the methods that the sandbox hides because they change their object.
 var unsafeAttrs = map[kind][]string{
 	kList: strings.Fields("append clear pop reverse insert sort extend remove"),
 	kDict: strings.Fields("clear pop popitem setdefault update"),
 	kGen:  {"gi_frame", "gi_code"},
 }
 
-// isPyAttr reports whether a value of any kind may have an attribute of this name that is no key.
+// isPyAttr reports whether a value of any kind may have an attribute of this name that is not a
+// key.
 func isPyAttr(name string) bool {
 	if strings.HasPrefix(name, "_") {
 		return true
@@ -61,7 +63,8 @@ func hasAttr(v value, name string) bool {
 	return slices.Contains(pyAttrs[k], name)
 }
 
-// getAttr is obj.name as jinja2.sandbox reads it: an attribute if there is one, else the item of that name.
+// getAttr is obj.name as jinja2.sandbox reads it: an attribute if there is one, else the item of
+// that name.
 func getAttr(s *state, line int, obj value, name string) value {
 	switch {
 	case obj.k == kUndefined:
@@ -82,7 +85,8 @@ func getAttr(s *state, line int, obj value, name string) value {
 	return getRareAttr(s, obj, name)
 }
 
-// getRareAttr is an attribute of what templates seldom look into: groups, and functions, which have attributes that are not listed here.
+// getRareAttr reads attributes that templates seldom use: those of groups, and those of functions,
+// which are not listed here.
 func getRareAttr(s *state, obj value, name string) value {
 	switch {
 	case obj.k == kTuple && obj.o.arg[0] == groupTuple && name == "grouper":
@@ -90,15 +94,16 @@ func getRareAttr(s *state, obj value, name string) value {
 	case obj.k == kTuple && obj.o.arg[0] == groupTuple && name == "list":
 		return obj.o.items[1]
 	case obj.k == kMacro || obj.k == kFunc:
-		return s.unsure("an attribute of a function")
+		return s.unsupported("an attribute of a function")
 	}
 	return undefValue
 }
 
-// getPrivateAttr is an attribute that begins with an underscore: hidden by the sandbox where it exists, and else perhaps a key.
+// getPrivateAttr is an attribute that begins with an underscore: hidden by the sandbox where it
+// exists, and else perhaps a key.
 func getPrivateAttr(s *state, obj value, name string) value {
 	if obj.k != kDict && obj.k != kNamespace || strings.HasPrefix(name, "__") {
-		return s.unsure("attribute " + name)
+		return s.unsupported("attribute " + name)
 	}
 	v, _ := obj.o.get(name)
 	return v
@@ -111,10 +116,10 @@ func boundMethod(s *state, obj value, name string) value {
 		return undefValue
 	}
 	if k == kRange || k == kMacro {
-		return s.unsure("attribute " + name + " of " + obj.typeName())
+		return s.unsupported("attribute " + name + " of " + obj.typeName())
 	}
 	if obj.isNum() && (name == "real" || name == "imag" || name == "numerator" || name == "denominator") {
-		return s.unsure("attribute " + name + " of " + obj.typeName())
+		return s.unsupported("attribute " + name + " of " + obj.typeName())
 	}
 	o := s.object()
 	if o.items = s.list(1); o.items == nil {
@@ -162,7 +167,7 @@ func getItem(s *state, line int, obj, arg value) value {
 		return v
 	case strings.HasPrefix(arg.s, "_"):
 		if strings.HasPrefix(arg.s, "__") {
-			return s.unsure("attribute " + arg.s)
+			return s.unsupported("attribute " + arg.s)
 		}
 	case hasAttr(obj, arg.s):
 		return boundMethod(s, obj, arg.s)
@@ -186,7 +191,7 @@ func ascii(text string) bool {
 // charAt is the i-th code point of a string.
 func charAt(s *state, v value, i int64) value {
 	if v.k == kMarkup {
-		return s.unsure("an item of Markup")
+		return s.unsupported("an item of Markup")
 	}
 	n := int64(runes(v.s))
 	if i < 0 {
@@ -223,13 +228,13 @@ func sliceValue(s *state, line int, obj, start, stop, step value) value {
 	case kString:
 		size = runes(obj.s)
 	case kRange, kMarkup, kGen:
-		return s.unsure("a slice of " + obj.typeName())
+		return s.unsupported("a slice of " + obj.typeName())
 	default:
 		return s.raise(line, "cannot slice %s", obj.typeName())
 	}
 	for _, v := range []value{start, stop, step} {
 		if v.k == kBig {
-			return s.unsure(tooBig)
+			return s.unsupported(tooBig)
 		}
 		if v.k != kNone && !v.isInt() {
 			return s.raise(line, "slice indices must be integers or None")
@@ -292,7 +297,8 @@ func steps(from, to, by int64) int {
 	return 0
 }
 
-// sliceText is a slice of a string by code points. A plain slice of ASCII, and one of step 1, shares the string's bytes.
+// sliceText is a slice of a string by code points. A plain slice of ASCII, and one of step 1,
+// shares the string's bytes.
 func sliceText(s *state, text string, from, to, by int64, size int) value {
 	if by == 1 {
 		if from >= to {

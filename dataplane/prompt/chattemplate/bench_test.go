@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
 )
 
-// turns makes the messages of a conversation: a system prompt, then n turns of a user and an assistant, each of the given length, and a
-// user at the end.
+// turns makes the messages of a conversation: a system prompt, then n turns of a user and an
+// assistant, each of the given length, and a user at the end.
 func turns(n, length int) []byte {
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog.\n", length/45+1)[:length]
 	messages := []map[string]string{{"role": "system", "content": text}}
@@ -59,7 +59,8 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// BenchmarkRenderOwn measures a template of one's own, for instance a real model's: CHAT_TEMPLATE names the file.
+// BenchmarkRenderOwn measures a template of one's own, for instance a real model's: CHAT_TEMPLATE
+// names the file.
 func BenchmarkRenderOwn(b *testing.B) {
 	raw, err := os.ReadFile(os.Getenv("CHAT_TEMPLATE"))
 	if err != nil {

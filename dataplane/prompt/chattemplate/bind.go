@@ -1,14 +1,14 @@
 package chattemplate
 
-// stmts gives all names in a list of statements their places.
+// stmts locates all names in a list of statements.
 func (b *binder) stmts(list []stmt, sy *symbols) {
 	for _, st := range list {
 		b.stmt(st, sy)
 	}
 }
 
-// stmt places the names of one statement. What opens a scope analyses it first, since a name may be stored behind the place where it is
-// read.
+// stmt binds the names of one statement. A statement that opens a scope analyses it first, since a
+// name may be stored behind its first use.
 func (b *binder) stmt(st stmt, sy *symbols) {
 	switch st := st.(type) {
 	case *outputStmt:
@@ -60,7 +60,7 @@ func (b *binder) stmt(st stmt, sy *symbols) {
 	}
 }
 
-// loopFrame is what a loop knows about its scopes.
+// loopFrame holds the scopes of a loop.
 type loopFrame struct {
 	body, test, orelse scope
 	// testTarget is the loop's target in the scope of its filter, which runs ahead of the body.
@@ -68,7 +68,8 @@ type loopFrame struct {
 	loopSlot   int // of the variable loop; -1 if the body does not use it
 }
 
-// loop gives the names of a loop their places: the iterated expression stands outside, and body, filter and else have scopes of their own.
+// loop locates the names of a loop: the iterated expression is outside, and body, filter and else
+// have scopes of their own.
 func (b *binder) loop(st *forStmt, sy *symbols) {
 	fr := &st.frame
 	body, orelse := newSymbols(sy, sy.fn), newSymbols(sy, sy.fn)
@@ -106,7 +107,7 @@ func (b *binder) refuseLoop(st *forStmt) {
 	})
 }
 
-// cloneTarget copies what a loop assigns to.
+// cloneTarget copies the target of a loop.
 func cloneTarget(e expr) expr {
 	switch e := e.(type) {
 	case *nameExpr:
@@ -122,7 +123,7 @@ func cloneTarget(e expr) expr {
 	return e
 }
 
-// macroFunc is what a macro knows about its frame.
+// macroFunc holds the frame layout of a macro.
 type macroFunc struct {
 	info  *funcInfo
 	scope scope
@@ -132,8 +133,8 @@ type macroFunc struct {
 	explicitCaller          bool
 }
 
-// macro gives the names in a macro's body their places. Its frame is its own, and it sees the variables around it as they are when it is
-// called.
+// macro locates the names in a macro's body. Its frame is its own, and it sees the
+// variables around it as they are when it is called.
 func (b *binder) macro(st *macroStmt, sy *symbols) {
 	fn := &funcInfo{parent: sy.fn}
 	in := newSymbols(sy, fn)

@@ -10,7 +10,7 @@ type budget struct {
 	err    error
 }
 
-// raise keeps what Python would raise, and returns a value to go on with.
+// raise keeps the error that Python would raise, and returns a value to go on with.
 func (b *budget) raise(line int, format string, args ...any) value {
 	if b.err == nil {
 		b.err = fmt.Errorf("%w: line %d: %s", ErrTemplate, line, fmt.Sprintf(format, args...))
@@ -18,8 +18,8 @@ func (b *budget) raise(line int, format string, args ...any) value {
 	return undefValue
 }
 
-// unsure keeps that this package does not know what Python would do.
-func (b *budget) unsure(what string) value {
+// unsupported keeps an error for a result that may differ in Python.
+func (b *budget) unsupported(what string) value {
 	if b.err == nil {
 		b.err = fmt.Errorf("%w: %s", ErrUnsupported, what)
 	}

@@ -5,7 +5,8 @@ import "slices"
 // maxCalls bounds how deep macros may call each other.
 const maxCalls = 200
 
-// eval calls a macro, a method or a function. obj.name(...) prefers the method, as obj.name does: a dict's key called items is not called.
+// eval calls a macro, a method or a function. obj.name(...) prefers the method, as obj.name does: a
+// dict's key called items is not called.
 func (e *callExpr) eval(s *state) value {
 	if e.caller != nil {
 		return s.callWith(e)
@@ -61,7 +62,7 @@ func (s *state) call(fn value, a args) value {
 		if out, ok := invokeMethod(s, fn.o.items[0], fn.s, a); ok {
 			return out
 		}
-		return s.unsure("method " + fn.s + " of " + fn.o.items[0].typeName())
+		return s.unsupported("method " + fn.s + " of " + fn.o.items[0].typeName())
 	case kLoop:
 		return s.raise(a.line, "The loop must have the 'recursive' marker to be called recursively.")
 	case kUndefined:
@@ -70,7 +71,8 @@ func (s *state) call(fn value, a args) value {
 	return s.raise(a.line, "%s object is not callable", fn.typeName())
 }
 
-// emitCall outputs the text of a macro as it comes. It reports false, without having done anything, for other calls.
+// emitCall outputs the text of a macro as it comes. It reports false, without having done anything,
+// for other calls.
 func (s *state) emitCall(e *callExpr) bool {
 	name, ok := e.fn.(*nameExpr)
 	if !ok || e.caller != nil {
@@ -88,13 +90,13 @@ func (s *state) emitCall(e *callExpr) bool {
 	return true
 }
 
-// callWith calls the macro of a call block, whose body is the value caller.
+// callWith calls the macro of a call block. Its body is the value caller.
 func (s *state) callWith(e *callExpr) value {
 	fn := e.fn.eval(s)
 	caller := s.closure(e.caller)
 	return s.withArgs(e, func(a args) value {
 		if fn.k != kMacro {
-			return s.unsure("a call block of " + fn.typeName())
+			return s.unsupported("a call block of " + fn.typeName())
 		}
 		from := s.beginCapture()
 		s.runMacro(fn.o, a, caller)
@@ -102,7 +104,8 @@ func (s *state) callWith(e *callExpr) value {
 	})
 }
 
-// exec outputs what the called macro returns. The block's body runs where the macro calls caller().
+// exec outputs the result of the called macro. The block's body runs where the macro calls
+// caller().
 func (st *callStmt) exec(s *state) ctl {
 	s.write(st.call.eval(s))
 	return s.next()
@@ -115,14 +118,15 @@ func (s *state) closure(st *macroStmt) value {
 	return value{k: kMacro, o: o}
 }
 
-// exec binds the macro's name. Calls may come before, through another macro: they find nothing then, as in Jinja.
+// exec binds the macro's name. Calls may come before, through another macro: they find nothing
+// then, as in Jinja.
 func (st *macroStmt) exec(s *state) ctl {
 	s.assign(st.line, st.target, s.closure(st))
 	return s.next()
 }
 
-// exec runs a generation block. transformers makes it a call block, so what it sets does not leave it; its text is not captured, since it
-// is output at once.
+// exec runs a generation block. transformers makes it a call block, so assignments in it do not
+// leave it. Its text goes straight to the output instead of being captured.
 func (st *genStmt) exec(s *state) ctl {
 	f := s.closure(st.body)
 	if s.err == nil {
@@ -131,12 +135,13 @@ func (st *genStmt) exec(s *state) ctl {
 	return s.next()
 }
 
-// runMacro runs a macro's body, whose text is appended to the output. A caller is what a call block passes.
+// runMacro runs a macro's body and appends its text to the output. The caller is the body of a call
+// block.
 func (s *state) runMacro(o *object, a args, caller value) {
 	st := o.macro
 	f := &st.fn
 	if s.depth++; s.depth > maxCalls {
-		s.unsure("macros that call each other too deep")
+		s.unsupported("macros that call each other too deep")
 	}
 	defer func() { s.depth-- }()
 	if !s.charge(f.info.slots*valueBytes) || s.err != nil {
@@ -185,7 +190,7 @@ func bindParams(s *state, st *macroStmt, a args, caller value, vars []value) boo
 			vars[f.caller] = undefValue
 		}
 		if slices.Contains(a.names, "caller") {
-			s.unsure("an argument named caller")
+			s.unsupported("an argument named caller")
 			return false
 		}
 	} else if caller.k != kMissing {

@@ -5,19 +5,20 @@ import "strings"
 // maxDepth bounds how deep values are compared and printed; Python's own recursion ends near 1,000.
 const maxDepth = 500
 
-// exactFloat reports whether asFloat keeps a number's value. Python compares large integers with floats exactly; that is left to the worker.
+// exactFloat reports whether asFloat keeps a number's value. Python compares large integers with
+// floats exactly; that is left to the worker.
 func exactFloat(s *state, v value) bool {
 	if v.k == kFloat || v.n>>53 == 0 || v.n>>53 == -1 {
 		return true
 	}
-	s.unsure("a comparison of a large integer with a float")
+	s.unsupported("a comparison of a large integer with a float")
 	return false
 }
 
 // equalValues is Python's a == b.
 func equalValues(s *state, a, b value, depth int) bool {
 	if depth > maxDepth {
-		s.unsure("a value nested too deep")
+		s.unsupported("a value nested too deep")
 		return false
 	}
 	switch {
@@ -30,7 +31,7 @@ func equalValues(s *state, a, b value, depth int) bool {
 		return a.s == b.s
 	case a.k == kBig || b.k == kBig:
 		if a.k == kFloat || b.k == kFloat {
-			s.unsure("a comparison of a large integer")
+			s.unsupported("a comparison of a large integer")
 		}
 		return a.k == b.k && a.s == b.s
 	case a.k != b.k:
@@ -44,16 +45,17 @@ func equalValues(s *state, a, b value, depth int) bool {
 	case kDict:
 		return equalDicts(s, a.o, b.o, depth)
 	case kView:
-		s.unsure("a comparison of views")
+		s.unsupported("a comparison of views")
 		return false
 	case kMethod:
-		s.unsure("a comparison of methods")
+		s.unsupported("a comparison of methods")
 		return false
 	}
 	return a.o == b.o && a.n == b.n
 }
 
-// equalLists compares element by element. Python takes identical elements for equal first, which only NaN could show.
+// equalLists compares element by element. Python takes identical elements for equal first, which
+// only NaN could show.
 func equalLists(s *state, a, b []value, depth int) bool {
 	if len(a) != len(b) || !s.step(len(a)) {
 		return false
@@ -123,11 +125,12 @@ func compareValues(s *state, line int, op string, a, b value) bool {
 	return c >= 0
 }
 
-// orderValues compares two values that Python can order; it raises for others. NaN is ordered with nothing.
+// orderValues compares two values that Python can order; it raises for others. NaN is ordered with
+// nothing.
 func orderValues(s *state, line int, a, b value) (c int, ordered bool) {
 	switch {
 	case a.k == kBig || b.k == kBig:
-		s.unsure(tooBig)
+		s.unsupported(tooBig)
 		return 0, false
 	case a.isInt() && b.isInt():
 		switch {
@@ -153,7 +156,7 @@ func orderValues(s *state, line int, a, b value) (c int, ordered bool) {
 	case a.k == b.k && (a.k == kList || a.k == kTuple):
 		return orderLists(s, line, a.o.items, b.o.items)
 	case a.k == kView && b.k == kView:
-		s.unsure("a comparison of views")
+		s.unsupported("a comparison of views")
 		return 0, false
 	}
 	s.raise(line, "cannot order %s and %s", a.typeName(), b.typeName())
@@ -165,7 +168,7 @@ func orderLists(s *state, line int, a, b []value) (int, bool) {
 	s.depth++
 	defer func() { s.depth-- }()
 	if s.depth > maxDepth {
-		s.unsure("a value nested too deep")
+		s.unsupported("a value nested too deep")
 		return 0, false
 	}
 	for i := range min(len(a), len(b)) {

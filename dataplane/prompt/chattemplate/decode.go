@@ -9,10 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// errJSON is what the decoder says of bytes that are not the JSON that Python reads. The worker refuses such a request by itself.
+// errJSON marks bytes that Python does not read as JSON. The worker refuses such a request by
+// itself.
 var errJSON = errors.New("not JSON")
 
-// maxJSONDepth bounds the nesting of requests. Python reads about 1,000 levels; no template prints as many.
+// maxJSONDepth bounds the nesting of requests. Python reads about 1,000 levels; no template prints
+// as many.
 const maxJSONDepth = 200
 
 // decoder makes values of JSON. Strings without escapes share the input's bytes.
@@ -21,8 +23,8 @@ type decoder struct {
 	src   []byte
 	pos   int
 	depth int
-	// orjson reads as the library of that name does, which SGLang uses for the arguments of tool calls: integers beyond 64 bits are floats
-	// there, and NaN is refused.
+	// orjson reads as the library of that name does, which SGLang uses for the arguments of tool
+	// calls: integers beyond 64 bits are floats there, and NaN is refused.
 	orjson bool
 }
 
@@ -42,7 +44,7 @@ func decodeJSON(s *state, src []byte, orjson bool) (value, error) {
 	return v, s.err
 }
 
-// fail leaves the request to the worker, which answers 400 to what Python cannot read either.
+// fail leaves the request to the worker, which answers 400 to JSON that Python cannot read either.
 func (d *decoder) fail(what string) error {
 	return fmt.Errorf("%w: %w: %s at byte %d", ErrUnsupported, errJSON, what, d.pos)
 }
@@ -68,7 +70,8 @@ func (d *decoder) skip(c byte) bool {
 	return false
 }
 
-// value reads any value. Nesting is bounded here, so nothing that walks a request's values needs a bound of its own for it.
+// value reads any value. Nesting is bounded here, so nothing that walks a request's values needs a
+// bound of its own for it.
 func (d *decoder) value() (value, error) {
 	d.space()
 	if d.pos == len(d.src) {
@@ -112,7 +115,8 @@ var literals = []struct {
 	{"Infinity", floatValue(math.Inf(1))},
 }
 
-// number reads an integer or a float. 1.0 stays a float and prints as 1.0; 1e2 becomes 100.0, as in Python.
+// number reads an integer or a float. 1.0 stays a float and prints as 1.0; 1e2 becomes 100.0, as in
+// Python.
 func (d *decoder) number() (value, error) {
 	from := d.pos
 	if d.src[d.pos] == '-' {
@@ -180,7 +184,8 @@ func (d *decoder) digits() int {
 	return d.pos - from
 }
 
-// list reads behind a [. Elements gather on a stack that all levels share, since how many there are is only known at the end.
+// list reads behind a [. Elements gather on a stack that all levels share, since how many there are
+// is only known at the end.
 func (d *decoder) list() (value, error) {
 	s := d.s
 	mark := len(s.parsed)
@@ -237,7 +242,8 @@ func (d *decoder) dict() (value, error) {
 	return dictOf(s, s.parsed[mark:])
 }
 
-// dictOf makes a dict of keys and values in turn. Of equal keys the first gives the place and the last the value.
+// dictOf makes a dict of keys and values in turn. Of equal keys the first gives the place and the
+// last the value.
 func dictOf(s *state, pairs []value) (value, error) {
 	n := len(pairs) / 2
 	both := s.list(2 * n)

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// plainRun returns how many bytes from pos on are neither a quote, a backslash nor a control character, eight at a time.
+// plainRun returns how many bytes from pos on are neither a quote, a backslash nor a control
+// character, eight at a time.
 func (d *decoder) plainRun() int {
 	src := d.src[d.pos:]
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
@@ -16,8 +17,9 @@ func (d *decoder) plainRun() int {
 	for ; i+8 <= len(src); i += 8 {
 		w := binary.LittleEndian.Uint64(src[i:])
 		quote, slash := w^('"'*ones), w^('\\'*ones)
-		// A byte of x is below n exactly where the top bit of (x - n) &^ x is set, as long as no lower byte borrows; a borrow only comes from
-		// a byte that is itself a find, so the answer "none" is right, and the bytes are looked at again below.
+		// A byte of x is below n exactly where the top bit of (x - n) &^ x is set, as long as no
+		// lower byte borrows. A borrow only comes from a byte that is itself a find, so the answer
+		// "none" is right; the loop below checks a find byte by byte.
 		if ((quote-ones)&^quote|(slash-ones)&^slash|(w-0x20*ones)&^w)&tops != 0 {
 			break
 		}
@@ -28,7 +30,7 @@ func (d *decoder) plainRun() int {
 	return i
 }
 
-// text decodes a string whose opening quote is next.
+// text decodes a string, from its opening quote on.
 func (d *decoder) text() (string, error) {
 	d.pos++
 	from := d.pos
@@ -37,7 +39,7 @@ func (d *decoder) text() (string, error) {
 		d.pos++
 		return view(d.src[from : d.pos-1]), nil
 	}
-	// Slow path: with escapes. What comes out is never longer than what goes in.
+	// Slow path: with escapes. The result is never longer than its source.
 	slab := &d.s.text
 	slab.room(d.textEnd() - from)
 	at := len(slab.buf)
@@ -64,7 +66,8 @@ func (d *decoder) text() (string, error) {
 	return "", d.fail("string without end")
 }
 
-// textEnd returns where the string that pos is in ends: at a quote behind an even number of backslashes.
+// textEnd returns where the string that pos is in ends: at a quote behind an even number of
+// backslashes.
 func (d *decoder) textEnd() int {
 	for end := d.pos; ; end++ {
 		n := bytes.IndexByte(d.src[end:], '"')

@@ -13,8 +13,9 @@ const (
 	formatOpenAI                      // lists of parts stay lists
 )
 
-// detectFormat is detect_jinja_template_content_format of SGLang (srt/parser/jinja_template_utils.py, the same from 0.5.8 to 0.5.23): a
-// template that names media, or that loops over the content of a message, gets lists.
+// detectFormat is detect_jinja_template_content_format of SGLang
+// (srt/parser/jinja_template_utils.py, the same from 0.5.8 to 0.5.23): a template that names media,
+// or that loops over the content of a message, gets lists.
 func detectFormat(source string) contentFormat {
 	for _, word := range []string{"image", "audio", "video", "vision"} {
 		if strings.Contains(source, word) {
@@ -31,7 +32,7 @@ func detectFormat(source string) contentFormat {
 	return formatString
 }
 
-// loopsOverContent looks at every loop, also inside of macros, as find_all does.
+// loopsOverContent checks every loop, also inside of macros, as find_all does.
 func loopsOverContent(list []stmt) bool {
 	for _, st := range list {
 		if f, ok := st.(*forStmt); ok && isContent(f.iter) {
@@ -45,7 +46,8 @@ func loopsOverContent(list []stmt) bool {
 	return false
 }
 
-// isContent reports whether an expression is message.content or the like, perhaps filtered or sliced.
+// isContent reports whether an expression is message.content or the like, perhaps filtered or
+// sliced.
 func isContent(e expr) bool {
 	of := func(obj expr) bool {
 		n, ok := obj.(*nameExpr)

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Engine is what decides, on a worker's side, how a chat request becomes the input of its template. The fields are SGLang's own: from its
-// server arguments (/server_info) and the model's config.json. Unknown ones may be left empty, but then [New] cannot refuse by them.
+// Engine describes how a worker turns a chat request into the input of its template. The fields are
+// SGLang's own: from its server arguments (/server_info) and the model's config.json. Unknown ones
+// may be left empty, but then [New] cannot refuse by them.
 type Engine struct {
 	Version         string   // of SGLang, for instance "0.5.23"
 	ModelPath       string   // SGLang takes built-in templates for some names
@@ -20,21 +21,24 @@ type Engine struct {
 	DefaultKwargs   []byte // --default-chat-template-kwargs, a JSON object; nil for none
 }
 
-// The releases of SGLang whose sources were compared for this package. Others are refused: what a new one does is not known, and older ones
-// differ in more than is written down here.
+// The sources of these releases of SGLang were compared for this package. Others are refused: newer
+// ones are unknown, older ones differ in more than dialect lists.
 const (
 	firstRelease = 12 // 0.5.12
 	lastRelease  = 23 // 0.5.23
 )
 
-// dialect is what differs between the releases.
+// dialect lists the differences between releases.
 type dialect struct {
-	// phase (0.5.20) and prefix (0.5.23) are fields of messages, printed where a template prints a whole message.
+	// phase (0.5.20) and prefix (0.5.23) are fields of messages, printed where a template prints a
+	// whole message.
 	phase, prefix bool
-	// keepKeyOrder (0.5.23): a function's keys stay in the client's order, and strict is left out where the client left it out. Before, the
-	// order is description, name, parameters, strict, and strict is false if it was not sent.
+	// keepKeyOrder (0.5.23): a function's keys stay in the client's order, and strict is left out
+	// where the client left it out. Before, the order is description, name, parameters, strict, and
+	// strict is false if it was not sent.
 	keepKeyOrder bool
-	// effortThinks (0.5.16): any reasoning_effort sets thinking and enable_thinking, unless the client sets them. Before, only "none" did.
+	// effortThinks (0.5.16): any reasoning_effort sets thinking and enable_thinking, unless the
+	// client sets them. Before, only "none" did.
 	effortThinks bool
 	// defaults (0.5.16): the server has default template kwargs.
 	defaults bool
@@ -78,7 +82,8 @@ var (
 		`deepseek.*vl2|minicpm-(v|o)|phi-4-multimodal|deepseek-ocr|unlimited|paddleocr|whisper`)
 )
 
-// check refuses engines that do not render their model's Jinja template with the request as it comes.
+// check refuses engines that do not render their model's Jinja template with the request as it
+// comes.
 func (e *Engine) check() error {
 	refuse := func(what, value string) error {
 		return fmt.Errorf("%w: SGLang renders %s %q in its own way", ErrUnsupported, what, value)

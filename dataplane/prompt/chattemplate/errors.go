@@ -7,15 +7,17 @@ import (
 )
 
 var (
-	// ErrTemplate is what a template raises, and what Python would raise on it: raise_exception, an operation on an undefined value, a
-	// wrong type. The worker answers such a request with 400, or with what it makes of it; the router leaves the answer to it.
-	ErrTemplate = errors.New("chat: the template raises")
-	// ErrUnsupported says that this package cannot be sure to render what the worker renders. The router falls back to the worker.
-	ErrUnsupported = errors.New("chat: not rendered here")
-	// ErrLimit says that a render would exceed its [Limits].
-	ErrLimit = errors.New("chat: limit exceeded")
-	// ErrSyntax says that a template is not valid Jinja; errors of this kind are *[SyntaxError].
-	ErrSyntax = errors.New("chat: invalid template")
+	// ErrTemplate is an error that Python raises too: raise_exception, an operation on an undefined
+	// value, a wrong type. The worker answers such a request, usually with 400; the router leaves
+	// the answer to it.
+	ErrTemplate = errors.New("chattemplate: the template raises")
+	// ErrUnsupported means that the worker may render another text than this package. The router
+	// then lets the worker tokenize.
+	ErrUnsupported = errors.New("chattemplate: not rendered here")
+	// ErrLimit means that a render would exceed its [Limits].
+	ErrLimit = errors.New("chattemplate: limit exceeded")
+	// ErrSyntax means that a template is not valid Jinja; errors of this kind are *[SyntaxError].
+	ErrSyntax = errors.New("chattemplate: invalid template")
 )
 
 // errBug marks an error that this package owes to a mistake of its own.
@@ -27,8 +29,8 @@ type SyntaxError struct {
 	Msg  string
 }
 
-// Error says what is wrong and on which line.
-func (e *SyntaxError) Error() string { return fmt.Sprintf("chat: line %d: %s", e.Line, e.Msg) }
+// Error returns the line and the message.
+func (e *SyntaxError) Error() string { return fmt.Sprintf("chattemplate: line %d: %s", e.Line, e.Msg) }
 
 // Is makes errors.Is(err, ErrSyntax) hold.
 func (e *SyntaxError) Is(target error) bool { return target == ErrSyntax }
@@ -39,13 +41,14 @@ type Gap struct {
 	What string // for instance "filter urlize"
 }
 
-// UnsupportedError lists everything in a template that this package does not render, found when it is compiled.
+// UnsupportedError lists everything in a template that this package does not render, found when it
+// is compiled.
 type UnsupportedError struct{ Gaps []Gap }
 
 // Error names each construct and its line.
 func (e *UnsupportedError) Error() string {
 	var b strings.Builder
-	b.WriteString("chat: the template uses what is not rendered here:")
+	b.WriteString("chattemplate: the template uses constructs that are not rendered here:")
 	for i, g := range e.Gaps {
 		if i > 0 {
 			b.WriteByte(',')

@@ -1,6 +1,6 @@
 package chattemplate
 
-// eval reads a variable. What was never set is undefined, not missing, to whoever reads it.
+// eval reads a variable. A variable that was never set reads as undefined, not as missing.
 func (e *nameExpr) eval(s *state) value {
 	v := s.load(e.ref)
 	if v.k == kMissing {
@@ -18,7 +18,8 @@ func (e *tupleExpr) eval(s *state) value { return s.listValue(kTuple, s.evalAll(
 // eval makes a list, which nothing can change afterwards.
 func (e *listExpr) eval(s *state) value { return s.listValue(kList, s.evalAll(e.items)) }
 
-// eval makes a dict. Of equal keys, and 1, 1.0 and true are equal, the first gives the key and the last the value.
+// eval makes a dict. Of equal keys, and 1, 1.0 and true are equal, the first gives the key and the
+// last the value.
 func (e *dictExpr) eval(s *state) value {
 	o := s.object()
 	o.keys, o.items = s.list(len(e.keys))[:0], s.list(len(e.keys))[:0]
@@ -46,7 +47,7 @@ func putKey(s *state, o *object, k, v value) {
 	}
 }
 
-// hashable raises, and reports false, for what cannot be the key of a dict.
+// hashable raises, and reports false, for a value that cannot be the key of a dict.
 func hashable(s *state, k value) bool {
 	switch k.k {
 	case kList, kDict:
@@ -60,7 +61,7 @@ func hashable(s *state, k value) bool {
 		}
 	case kNone, kBool, kInt, kFloat, kString, kMarkup:
 	default:
-		s.unsure(k.typeName() + " as the key of a dict")
+		s.unsupported(k.typeName() + " as the key of a dict")
 		return false
 	}
 	return true
@@ -77,7 +78,8 @@ func (e *condExpr) eval(s *state) value {
 	return e.other.eval(s)
 }
 
-// eval returns an operand, not a bool, as Python does: a missing name stays undefined and prints nothing.
+// eval returns an operand, not a bool, as Python does: a missing name stays undefined and prints
+// nothing.
 func (e *andExpr) eval(s *state) value {
 	if v := e.left.eval(s); !v.truthy() {
 		return v
@@ -104,7 +106,7 @@ func (e *unaryExpr) eval(s *state) value {
 		return intValue(v.n)
 	case v.isInt():
 		if v.n == -v.n && v.n != 0 {
-			return s.unsure("an integer beyond 64 bits")
+			return s.unsupported("an integer beyond 64 bits")
 		}
 		return intValue(-v.n)
 	case v.k == kFloat && e.op == '+':
@@ -112,7 +114,7 @@ func (e *unaryExpr) eval(s *state) value {
 	case v.k == kFloat:
 		return floatValue(-v.float())
 	case v.k == kBig:
-		return s.unsure("an integer beyond 64 bits")
+		return s.unsupported("an integer beyond 64 bits")
 	}
 	return s.raise(e.line, "bad operand type for unary %c: %s", e.op, v.typeName())
 }
@@ -148,7 +150,8 @@ func (e *compareExpr) eval(s *state) value {
 	return boolValue(true)
 }
 
-// eval is obj.name. Most names are no attribute of any Python type, and most objects are dicts: those are looked up directly.
+// eval is obj.name. Most names are no attribute of any Python type, and most objects are dicts:
+// those are looked up directly.
 func (e *attrExpr) eval(s *state) value {
 	obj := e.obj.eval(s)
 	if e.plain && obj.k == kDict {
@@ -170,7 +173,7 @@ func (e *itemExpr) eval(s *state) value {
 	return getItem(s, e.line, obj, arg)
 }
 
-// eval is obj[start:stop:step]; what is left out is None.
+// eval is obj[start:stop:step]; an omitted bound is None.
 func (e *sliceExpr) eval(s *state) value {
 	obj := e.obj.eval(s)
 	bound := func(x expr) value {
@@ -228,8 +231,9 @@ type args struct {
 	kw    []value
 }
 
-// bindArgs matches arguments with parameter names, as Python does for a function without * and **. Missing ones stay kMissing. It raises,
-// and reports false, for too many, unknown, or fewer than need.
+// bindArgs matches arguments with parameter names, as Python does for a function without * and **.
+// Missing ones stay kMissing. It raises, and reports false, for too many, unknown, or fewer than
+// need.
 func bindArgs(s *state, a args, what string, need int, names []string, out []value) bool {
 	if len(a.pos) > len(names) {
 		s.raise(a.line, "%s takes at most %d arguments", what, len(names))

@@ -18,7 +18,8 @@ func (s *state) next() ctl {
 	return ctlNext
 }
 
-// exec outputs text and expressions in order. The limits are looked at once a statement, so one statement may go beyond by its own text.
+// exec outputs text and expressions in order. The limits are checked once a statement, so one
+// statement may exceed them by its own text.
 func (st *outputStmt) exec(s *state) ctl {
 	for _, e := range st.items {
 		if c, ok := e.(*constExpr); ok && c.v.k == kString {
@@ -35,7 +36,8 @@ func (st *outputStmt) exec(s *state) ctl {
 	return ctlNext
 }
 
-// emit appends str(e) to the output. What is put together of strings is not made a string first.
+// emit appends str(e) to the output. Sums and concatenations are appended part by part, without a
+// string of the whole.
 func (s *state) emit(e expr) {
 	switch e := e.(type) {
 	case *binExpr:
@@ -74,7 +76,8 @@ func (s *state) emit(e expr) {
 	s.write(e.eval(s))
 }
 
-// emitSum appends a sum. While all summands are strings, each can be appended as it comes: the first that is not one raises.
+// emitSum appends a sum. While all summands are strings, each can be appended as it comes: the
+// first that is not one raises.
 func (s *state) emitSum(e *binExpr) {
 	var buf [12]*binExpr
 	chain := buf[:0]
@@ -108,7 +111,7 @@ func (s *state) emitSum(e *binExpr) {
 	}
 }
 
-// exec runs the first branch whose test holds. A branch has no scope of its own.
+// exec runs the first branch with a true test. A branch has no scope of its own.
 func (st *ifStmt) exec(s *state) ctl {
 	for i, test := range st.tests {
 		ok := test.eval(s).truthy()
@@ -132,7 +135,8 @@ func (st *setStmt) exec(s *state) ctl {
 	return s.next()
 }
 
-// checkNamespaces raises if ns of a target ns.attr is none. Python looks before it evaluates the value.
+// checkNamespaces raises if ns of a target ns.attr is none. Python looks before it evaluates the
+// value.
 func checkNamespaces(s *state, target expr) {
 	switch t := target.(type) {
 	case *nsRef:
@@ -146,15 +150,16 @@ func checkNamespaces(s *state, target expr) {
 	}
 }
 
-// assign gives a value to what stands on the left.
+// assign gives a value to a target.
 func (s *state) assign(line int, target expr, v value) {
 	switch t := target.(type) {
 	case *nameExpr:
 		s.frame.vars[t.ref.slot] = v
 	case *nsRef:
 		ns := s.load(t.ns.ref)
-		if ns.k != kNamespace { // of a set block, where Jinja does not look, and a dict would be changed
-			s.unsure("an attribute of what is no namespace as the target of a set block")
+		if ns.k != kNamespace {
+			// Of a set block, where Jinja does not look, and a dict would be changed.
+			s.unsupported("a set block that assigns to an attribute of a value that is not a namespace")
 			return
 		}
 		putKey(s, ns.o, strValue(t.attr), v)

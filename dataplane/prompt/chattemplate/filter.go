@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// filterFunc is a filter: jinja2/filters.py says what each does.
+// filterFunc is a filter of jinja2/filters.py.
 type filterFunc func(s *state, v value, a args) value
 
-// filters are the filters that are rendered here. A template with another one is refused when it is compiled. Filters
-// that look filters up go through their Template, or this table would refer to itself.
+// filters are the filters that are rendered here. A template with another one is refused when it is
+// compiled. Filters that look filters up go through their Template, or this table would refer to
+// itself.
 var filters = map[string]filterFunc{
 	"abs": absFilter, "attr": attrFilter, "batch": batchFilter, "capitalize": textFilter(capitalize),
 	"count": lengthFilter, "d": defaultFilter, "default": defaultFilter, "dictsort": dictSortFilter,
@@ -31,7 +32,7 @@ func textFilter(f func(*state, string) string) filterFunc {
 			return undefValue
 		}
 		if v.k == kMarkup {
-			return s.unsure("a filter on Markup")
+			return s.unsupported("a filter on Markup")
 		}
 		return strValue(f(s, toStr(s, v)))
 	}
@@ -40,7 +41,7 @@ func textFilter(f func(*state, string) string) filterFunc {
 // trimFilter strips Python's white space, which is more than Unicode's, or the characters given.
 func trimFilter(s *state, v value, a args) value {
 	if v.k == kMarkup {
-		return s.unsure("trim of Markup")
+		return s.unsupported("trim of Markup")
 	}
 	return stripText(s, toStr(s, v), args{line: a.line, pos: a.pos, kw: a.kw, names: renamed(a.names, "chars", "")}, true, true)
 }
@@ -63,7 +64,8 @@ func stringFilter(s *state, v value, a args) value {
 	return strValue(toStr(s, v))
 }
 
-// safeFilter makes Markup. Templates write it behind tojson out of habit; output as it is, it changes nothing.
+// safeFilter makes Markup. Templates write it behind tojson out of habit; output as it is, it
+// changes nothing.
 func safeFilter(s *state, v value, a args) value {
 	if !bindArgs(s, a, "safe", 0, nil, nil) {
 		return undefValue
@@ -79,7 +81,8 @@ func escapeFilter(s *state, v value, a args) value {
 	return value{k: kMarkup, s: escapeHTML(toStr(s, v))}
 }
 
-// defaultFilter replaces what is undefined, and with its second argument what is false. None alone is neither.
+// defaultFilter replaces an undefined value, and with its second argument a false one. None alone
+// is neither.
 func defaultFilter(s *state, v value, a args) value {
 	out := [2]value{}
 	if !bindArgs(s, a, "default", 0, []string{"default_value", "boolean"}, out[:]) {
@@ -102,7 +105,7 @@ func lengthFilter(s *state, v value, a args) value {
 	return intValue(lengthOf(s, a.line, v))
 }
 
-// listFilter makes a list. It may share its elements with what it is made of, since no list can change.
+// listFilter makes a list. It may share its elements with its source, since no list can change.
 func listFilter(s *state, v value, a args) value {
 	if !bindArgs(s, a, "list", 0, nil, nil) {
 		return undefValue
@@ -127,7 +130,7 @@ func firstFilter(s *state, v value, a args) value {
 	return undefValue
 }
 
-// lastFilter needs what reversed() takes: no generator.
+// lastFilter takes the operands of reversed(): no generator.
 func lastFilter(s *state, v value, a args) value {
 	if !bindArgs(s, a, "last", 0, nil, nil) {
 		return undefValue
@@ -152,7 +155,7 @@ func lastFilter(s *state, v value, a args) value {
 		}
 		return undefValue
 	case kUndefined, kMarkup:
-		return s.unsure("last of " + v.typeName())
+		return s.unsupported("last of " + v.typeName())
 	}
 	return s.raise(a.line, "%s object is not reversible", v.typeName())
 }
@@ -213,7 +216,8 @@ func replaceFilter(s *state, v value, a args) value {
 	return replaceText(s, toStr(s, v), toStr(s, out[0]), toStr(s, out[1]), n)
 }
 
-// indentFilter indents all lines but the first, and not the empty ones. All of Python's line ends become \n.
+// indentFilter indents all lines but the first, and not the empty ones. All of Python's line ends
+// become \n.
 func indentFilter(s *state, v value, a args) value {
 	var out [3]value
 	if !bindArgs(s, a, "indent", 0, []string{"width", "first", "blank"}, out[:]) {
@@ -222,7 +226,7 @@ func indentFilter(s *state, v value, a args) value {
 	pad := "    "
 	switch w := out[0]; {
 	case w.k == kMarkup || v.k == kMarkup:
-		return s.unsure("indent of Markup")
+		return s.unsupported("indent of Markup")
 	case w.k == kString:
 		pad = w.s
 	case w.isInt():
@@ -271,7 +275,7 @@ func reverseFilter(s *state, v value, a args) value {
 	switch v.k {
 	case kList, kTuple, kRange, kDict, kView, kGen:
 	case kUndefined, kMarkup:
-		return s.unsure("reverse of " + v.typeName())
+		return s.unsupported("reverse of " + v.typeName())
 	default:
 		return s.raise(a.line, "argument must be iterable")
 	}
@@ -281,7 +285,7 @@ func reverseFilter(s *state, v value, a args) value {
 		return undefValue
 	}
 	slices.Reverse(items)
-	if v.k == kGen { // what cannot be gone through backwards becomes a list
+	if v.k == kGen { // a value that cannot be iterated backwards becomes a list
 		return s.listValue(kList, items)
 	}
 	return s.listValue(kGen, items)
@@ -298,7 +302,7 @@ func attrFilter(s *state, v value, a args) value {
 	case v.k == kNamespace:
 		return getAttr(s, a.line, v, name)
 	case v.k == kUndefined || v.k == kLoop || v.k == kMacro || v.k == kFunc || v.k == kMethod || strings.HasPrefix(name, "_"):
-		return s.unsure("attr of " + v.typeName())
+		return s.unsupported("attr of " + v.typeName())
 	case hasAttr(v, name):
 		return boundMethod(s, v, name)
 	}
@@ -316,7 +320,7 @@ func absFilter(s *state, v value, a args) value {
 	case v.k == kFloat:
 		return floatValue(math.Abs(v.float()))
 	case v.isNum() || v.k == kBig:
-		return s.unsure(tooBig)
+		return s.unsupported(tooBig)
 	}
 	return s.raise(a.line, "bad operand type for abs(): %s", v.typeName())
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// parseNumber is what Python's int() or float() make of a string: ok says whether it is one; what this package is not sure of is kept in the
-// state. Underscores, digits beyond ASCII and the names of infinities are such.
+// parseNumber is Python's int() or float() of a string; ok is false where Python raises.
+// Underscores, digits beyond ASCII and the names of infinities end the render with ErrUnsupported.
 func parseNumber(s *state, text string, isFloat bool) (value, bool) {
 	text = trim(text, isPySpace, true, true)
 	if !ascii(text) || strings.Contains(text, "_") {
-		s.unsure("the number " + strconv.Quote(text))
+		s.unsupported("the number " + strconv.Quote(text))
 		return undefValue, false
 	}
 	digits := strings.TrimLeft(text, "+-")
@@ -24,13 +24,13 @@ func parseNumber(s *state, text string, isFloat bool) (value, bool) {
 		}
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			s.unsure(tooBig)
+			s.unsupported(tooBig)
 			return undefValue, false
 		}
 		return intValue(n), true
 	}
 	if lower := strings.ToLower(digits); lower == "inf" || lower == "infinity" || lower == "nan" {
-		s.unsure("the number " + text)
+		s.unsupported("the number " + text)
 		return undefValue, false
 	}
 	if strings.Trim(digits, "0123456789.eE+-") != "" {
@@ -38,13 +38,14 @@ func parseNumber(s *state, text string, isFloat bool) (value, bool) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil && math.IsInf(f, 0) {
-		s.unsure("a float out of range")
+		s.unsupported("a float out of range")
 		return undefValue, false
 	}
 	return floatValue(f), err == nil
 }
 
-// intFilter is int() with a default for what is no number: "4.9" is 4, by way of a float.
+// intFilter is int() with a default for a value that is not a number: "4.9" is 4, by way of a
+// float.
 func intFilter(s *state, v value, a args) value {
 	var out [2]value
 	if !bindArgs(s, a, "int", 0, []string{"default", "base"}, out[:]) {
@@ -63,7 +64,7 @@ func intFilter(s *state, v value, a args) value {
 		return truncatedFloat(s, a.line, v.float(), fallback)
 	case kString, kMarkup:
 		if out[1].k != kMissing && (!out[1].isInt() || out[1].n != 10) {
-			return s.unsure("int with a base")
+			return s.unsupported("int with a base")
 		}
 		if n, ok := parseNumber(s, v.s, false); ok || s.err != nil {
 			return n
@@ -85,12 +86,12 @@ func truncatedFloat(s *state, line int, f float64, fallback value) value {
 	case math.IsInf(f, 0):
 		return s.raise(line, "cannot convert float infinity to integer")
 	case math.Abs(f) >= 1<<63:
-		return s.unsure(tooBig)
+		return s.unsupported(tooBig)
 	}
 	return intValue(int64(f))
 }
 
-// floatFilter is float() with a default for what is no number.
+// floatFilter is float() with a default for a value that is not a number.
 func floatFilter(s *state, v value, a args) value {
 	var out [1]value
 	if !bindArgs(s, a, "float", 0, []string{"default"}, out[:]) {
@@ -104,7 +105,7 @@ func floatFilter(s *state, v value, a args) value {
 			return f
 		}
 	case kBig:
-		return s.unsure(tooBig)
+		return s.unsupported(tooBig)
 	case kUndefined:
 		return s.raise(a.line, "undefined has no float")
 	}
@@ -114,7 +115,8 @@ func floatFilter(s *state, v value, a args) value {
 	return floatValue(0)
 }
 
-// roundFilter is round(): half to even, and an integer stays one. ceil and floor always give floats.
+// roundFilter is round(): half to even, and an integer stays one. ceil and floor always give
+// floats.
 func roundFilter(s *state, v value, a args) value {
 	var out [2]value
 	if !bindArgs(s, a, "round", 0, []string{"precision", "method"}, out[:]) {
@@ -133,12 +135,12 @@ func roundFilter(s *state, v value, a args) value {
 	case !v.isNum() && v.k != kBig:
 		return s.raise(a.line, "cannot round %s", v.typeName())
 	case !out[0].isInt() || out[0].n < 0 || out[0].n > 15 || v.k == kBig:
-		return s.unsure("round to precision " + toStr(s, out[0]))
+		return s.unsupported("round to precision " + toStr(s, out[0]))
 	case method != "common":
 		scale := math.Pow10(int(out[0].n))
 		f := v.asFloat() * scale
 		if math.Abs(f) >= 1<<53 || math.IsNaN(f) {
-			return s.unsure("round of a large number")
+			return s.unsupported("round of a large number")
 		}
 		if method == "ceil" {
 			return floatValue(math.Ceil(f) / scale)
@@ -152,7 +154,7 @@ func roundFilter(s *state, v value, a args) value {
 	// Both round the exact value half to even, which a product with a power of ten would not.
 	f, err := strconv.ParseFloat(strconv.FormatFloat(v.float(), 'f', int(out[0].n), 64), 64)
 	if err != nil {
-		return s.unsure("round of a large number")
+		return s.unsupported("round of a large number")
 	}
 	return floatValue(f)
 }
@@ -163,7 +165,7 @@ func formatFilter(s *state, v value, a args) value {
 		return s.raise(a.line, "can't handle positional and keyword arguments at the same time")
 	}
 	if v.k == kMarkup {
-		return s.unsure("format of Markup")
+		return s.unsupported("format of Markup")
 	}
 	if len(a.kw) > 0 {
 		o := s.object()

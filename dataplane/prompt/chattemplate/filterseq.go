@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// attributePath looks an attribute of an item up, as make_attrgetter of jinja2/filters.py does: parts between dots, numbers as indices.
+// attributePath looks an attribute of an item up, as make_attrgetter of jinja2/filters.py does:
+// parts between dots, numbers as indices.
 func attributePath(s *state, line int, item, attribute value) value {
 	switch attribute.k {
 	case kNone, kMissing:
@@ -22,7 +23,7 @@ func attributePath(s *state, line int, item, attribute value) value {
 			if part != "" && strings.Trim(part, "0123456789") == "" {
 				n, err := strconv.ParseInt(part, 10, 64)
 				if err != nil {
-					return s.unsure(tooBig)
+					return s.unsupported(tooBig)
 				}
 				key = intValue(n)
 			}
@@ -33,8 +34,8 @@ func attributePath(s *state, line int, item, attribute value) value {
 	return getItem(s, line, item, attribute)
 }
 
-// lazyList runs what Python would run only when the generator that it makes is gone through. If that raises, it is not known here whether
-// Python would come to it.
+// lazyList runs at once the code that Python runs when its generator is iterated. An error of it
+// becomes ErrUnsupported: Python may never reach it.
 func lazyList(s *state, run func() []value) value {
 	before := s.err
 	items := run()
@@ -44,7 +45,8 @@ func lazyList(s *state, run func() []value) value {
 	return s.listValue(kGen, items)
 }
 
-// mapFilter applies an attribute or a filter to each element. What is false, None too, maps to nothing.
+// mapFilter applies an attribute or a filter to each element. A false value, None too, maps to
+// nothing.
 func mapFilter(s *state, v value, a args) value {
 	return lazyList(s, func() []value {
 		if !v.truthy() {
@@ -64,7 +66,7 @@ func mapFilter(s *state, v value, a args) value {
 	})
 }
 
-// itemMapper returns what map does with one item.
+// itemMapper returns the function that map applies to one item.
 func itemMapper(s *state, a args) func(value) value {
 	if len(a.pos) == 0 {
 		var out [2]value
@@ -72,7 +74,7 @@ func itemMapper(s *state, a args) func(value) value {
 			return nil
 		}
 		if out[1].k != kMissing && out[1].k != kNone && out[0].k == kString && strings.Contains(out[0].s, ".") {
-			s.unsure("map with a default and a path")
+			s.unsupported("map with a default and a path")
 		}
 		return func(item value) value {
 			item = attributePath(s, a.line, item, out[0])
@@ -84,7 +86,7 @@ func itemMapper(s *state, a args) func(value) value {
 	}
 	f := s.t.filters[a.pos[0].s]
 	if a.pos[0].k != kString || f == nil {
-		s.unsure("map of filter " + toStr(s, a.pos[0]))
+		s.unsupported("map of filter " + toStr(s, a.pos[0]))
 		return nil
 	}
 	rest := args{line: a.line, pos: a.pos[1:], names: a.names, kw: a.kw}
@@ -121,7 +123,7 @@ func selectItems(s *state, v value, a args, want, byAttr bool) value {
 		var f testFunc
 		if len(rest.pos) > 0 {
 			if f = s.t.tests[rest.pos[0].s]; f == nil || rest.pos[0].k != kString {
-				s.unsure("selection by test " + toStr(s, rest.pos[0]))
+				s.unsupported("selection by test " + toStr(s, rest.pos[0]))
 				return nil
 			}
 			rest.pos = rest.pos[1:]
@@ -150,7 +152,7 @@ func foldedCase(s *state, v value, caseSensitive bool) value {
 	return v
 }
 
-// keyed is an item with what it is sorted by.
+// keyed is an item with its sort key.
 type keyed struct{ key, item value }
 
 // sortedItems sorts stably by key, as Python's sorted does.
@@ -225,7 +227,8 @@ func dictSortFilter(s *state, v value, a args) value {
 	return s.listValue(kList, sortedItems(s, a.line, list, out[2].truthy()))
 }
 
-// uniqueFilter keeps the first of equal elements. It compares each with all before; the steps count that.
+// uniqueFilter keeps the first of equal elements. It compares each with all before; the steps count
+// that.
 func uniqueFilter(s *state, v value, a args) value {
 	var out [2]value
 	if !bindArgs(s, a, "unique", 0, []string{"case_sensitive", "attribute"}, out[:]) {
@@ -252,7 +255,7 @@ func minFilter(s *state, v value, a args) value { return extremeItem(s, v, a, -1
 // maxFilter is the first of the greatest.
 func maxFilter(s *state, v value, a args) value { return extremeItem(s, v, a, 1) }
 
-// extremeItem is min and max: the first of the items whose key is the least, or the greatest.
+// extremeItem is min and max: the first item with the least, or the greatest, key.
 func extremeItem(s *state, v value, a args, sign int) value {
 	var out [2]value
 	if !bindArgs(s, a, "min", 0, []string{"case_sensitive", "attribute"}, out[:]) {
@@ -292,109 +295,9 @@ func sumFilter(s *state, v value, a args) value {
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
 		item = attributePath(s, a.line, item, out[0])
 		if item.k == kFloat || total.k == kFloat {
-			return s.unsure("a sum of floats") // Python 3.12 compensates the rounding
+			return s.unsupported("a sum of floats") // Python 3.12 compensates the rounding
 		}
 		total = binaryOp(s, a.line, "+", total, item)
 	}
 	return total
-}
-
-// groupFilter sorts by an attribute and gathers what has the same. A group is named by its first member's own spelling.
-func groupFilter(s *state, v value, a args) value {
-	var out [3]value
-	if !bindArgs(s, a, "groupby", 1, []string{"attribute", "default", "case_sensitive"}, out[:]) {
-		return undefValue
-	}
-	it := iterate(s, a.line, v)
-	keyOf := func(item value) value {
-		x := attributePath(s, a.line, item, out[0])
-		if x.k == kUndefined && out[1].k != kMissing && out[1].k != kNone {
-			return out[1]
-		}
-		return x
-	}
-	var list []keyed
-	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
-		list = append(list, keyed{foldedCase(s, keyOf(item), out[2].truthy()), item})
-	}
-	sortedItems(s, a.line, list, false)
-	var groups []value
-	for i := 0; i < len(list) && s.step(1); {
-		var members []value
-		from := i
-		for ; i < len(list) && equalValues(s, list[i].key, list[from].key, 0); i++ {
-			members = append(members, list[i].item)
-		}
-		if i == from { // NaN equals nothing, not even itself
-			return s.unsure("groups of NaN")
-		}
-		group := s.pair(keyOf(members[0]), s.listValue(kList, members))
-		if s.err == nil {
-			group.o.arg[0] = groupTuple
-		}
-		groups = append(groups, group)
-	}
-	return s.listValue(kList, groups)
-}
-
-// groupTuple marks, in object.arg, the tuples of groupby, whose parts have the names grouper and list.
-const groupTuple = 1
-
-// batchFilter cuts into rows of a given length.
-func batchFilter(s *state, v value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "batch", 1, []string{"linecount", "fill_with"}, out[:]) {
-		return undefValue
-	}
-	return lazyList(s, func() []value {
-		if !out[0].isInt() || out[0].n < 1 {
-			s.unsure("batch by " + toStr(s, out[0]))
-			return nil
-		}
-		size := int(out[0].n)
-		it := iterate(s, a.line, v)
-		items := it.all(s)
-		var rows []value
-		for len(items) > 0 && s.step(1) {
-			row := slices.Clone(items[:min(size, len(items))])
-			items = items[len(row):]
-			for len(row) < size && out[1].k != kMissing && out[1].k != kNone && s.step(1) {
-				row = append(row, out[1])
-			}
-			rows = append(rows, s.listValue(kList, row))
-		}
-		return rows
-	})
-}
-
-// sliceFilter cuts into a given number of columns; the first ones are longer if it does not come out even.
-func sliceFilter(s *state, v value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "slice", 1, []string{"slices", "fill_with"}, out[:]) {
-		return undefValue
-	}
-	return lazyList(s, func() []value {
-		if !out[0].isInt() || out[0].n < 1 {
-			s.unsure("slice into " + toStr(s, out[0]))
-			return nil
-		}
-		it := iterate(s, a.line, v)
-		items := it.all(s)
-		n := int(out[0].n)
-		each, extra := len(items)/n, len(items)%n
-		var rows []value
-		for i := 0; i < n && s.step(1); i++ {
-			size := each
-			if i < extra {
-				size++
-			}
-			row := slices.Clone(items[:size])
-			items = items[size:]
-			if i >= extra && out[1].k != kMissing && out[1].k != kNone {
-				row = append(row, out[1])
-			}
-			rows = append(rows, s.listValue(kList, row))
-		}
-		return rows
-	})
 }

@@ -29,7 +29,8 @@ func sound(t *testing.T, err error) {
 	}
 }
 
-// FuzzCompile compiles any text, and renders what compiles: twice, and behind other bytes, which must give the same.
+// FuzzCompile compiles any text, and renders the templates that compile: twice, and behind other
+// bytes, with equal results.
 func FuzzCompile(f *testing.F) {
 	v := readVectors(f)
 	for i, vector := range append(append(v.Hand, v.Programs...), v.Generated...) {
@@ -53,8 +54,8 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzRender renders any request with our own templates. The oracle is the body itself: without the spaces between its elements it means the
-// same, and renders the same.
+// FuzzRender renders any request with our own templates. The oracle is the body itself: without the
+// spaces between its elements it means the same, and renders the same.
 func FuzzRender(f *testing.F) {
 	names, err := filepath.Glob("testdata/templates/*.jinja")
 	if err != nil {
@@ -111,7 +112,8 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// FuzzJSON reads any JSON and writes it again with tojson. The oracle is encoding/json: both texts mean the same to it.
+// FuzzJSON reads any JSON and writes it again with tojson. The oracle is encoding/json: both texts
+// mean the same to it.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"a": [1, -2.5e3, true, null, "x\n\u00e9\ud83d\ude00"], "b": {"c": {}}}`, `"plain"`, `123456789012345678901234567890`, `[1e400, -0, -0.0]`,
@@ -137,7 +139,7 @@ func FuzzJSON(f *testing.F) {
 			}
 			return
 		}
-		if !valid { // Python takes what encoding/json does not: NaN and Infinity
+		if !valid { // Python reads NaN and Infinity, unlike encoding/json
 			return
 		}
 		if err := decodeNumbers(append(append([]byte(`{"x":`), got...), '}'), &have); err != nil {
@@ -165,7 +167,7 @@ func decodeNumbers(raw []byte, into any) error {
 	return nil
 }
 
-// sameJSON compares values; numbers by what they mean, since Python writes 1e2 as 100.0.
+// sameJSON compares values; numbers by value, since Python writes 1e2 as 100.0.
 func sameJSON(a, b any) bool {
 	switch a := a.(type) {
 	case json.Number:

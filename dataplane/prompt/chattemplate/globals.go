@@ -13,7 +13,8 @@ var globals = []global{
 	{"raise_exception", raiseFunc}, {"strftime_now", strftimeFunc}, {"namespace", namespaceFunc}, {"range", rangeFunc}, {"dict", dictFunc},
 }
 
-// missingGlobals are functions of Jinja that are not rendered here: a template that reads such a name is refused when it is compiled.
+// missingGlobals are functions of Jinja that are not rendered here: a template that reads such a
+// name is refused when it is compiled.
 var missingGlobals = []string{"cycler", "joiner", "lipsum"}
 
 // raiseFunc is raise_exception of transformers, with which templates refuse conversations.
@@ -25,7 +26,8 @@ func raiseFunc(s *state, a args) value {
 	return s.raise(a.line, "%s", toStr(s, out[0]))
 }
 
-// namespaceFunc is namespace(mapping, **kw): what a loop can change for the statements behind it.
+// namespaceFunc is namespace(mapping, **kw): variables that a loop can change for the statements
+// behind it.
 func namespaceFunc(s *state, a args) value {
 	v := dictFunc(s, a)
 	if v.k == kDict { // else it has raised
@@ -46,7 +48,7 @@ func dictFunc(s *state, a args) value {
 			return undefValue
 		}
 	case len(a.pos) == 1:
-		return s.unsure("dict of " + a.pos[0].typeName())
+		return s.unsupported("dict of " + a.pos[0].typeName())
 	}
 	if o.keys == nil {
 		o.keys, o.items = s.list(len(a.names))[:0], s.list(len(a.names))[:0]
@@ -57,10 +59,11 @@ func dictFunc(s *state, a args) value {
 	return value{k: kDict, o: o}
 }
 
-// maxRange is what the sandbox of Jinja allows.
+// maxRange is the bound of Jinja's sandbox.
 const maxRange = 100000
 
-// rangeFunc is range(stop) or range(start, stop, step). Its elements are made at once, so the sandbox's bound is ours as well.
+// rangeFunc is range(stop) or range(start, stop, step). Its elements are made at once, so the
+// sandbox's bound is ours as well.
 func rangeFunc(s *state, a args) value {
 	if len(a.kw) > 0 || len(a.pos) == 0 || len(a.pos) > 3 {
 		return s.raise(a.line, "range takes 1 to 3 arguments")
@@ -82,7 +85,7 @@ func rangeFunc(s *state, a args) value {
 	case by == 0:
 		return s.raise(a.line, "range() arg 3 must not be zero")
 	case max(from, to, by, -from, -to, -by) > far:
-		return s.unsure("a range of large integers")
+		return s.unsupported("a range of large integers")
 	}
 	n := steps(from, to, by)
 	if n > maxRange {
@@ -100,7 +103,8 @@ func rangeFunc(s *state, a args) value {
 	return v
 }
 
-// setGlobals gives the context the functions that every template has. What a request names the same comes after and wins.
+// setGlobals sets the functions that every template has. A name of the request comes later and
+// overrides them.
 func setGlobals(s *state) {
 	for i := range globals {
 		s.set(globals[i].name, value{k: kFunc, n: int64(i)})

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind is what a token is. The names follow Jinja's lexer, whose rules (jinja2/lexer.py, 3.1) this file keeps to.
+// tokenKind is the kind of a token. The names follow Jinja's lexer; this file implements its rules
+// (jinja2/lexer.py, 3.1).
 type tokenKind uint8
 
 const (
@@ -24,7 +25,8 @@ const (
 	tokOp // text is the operator
 )
 
-// token is one lexical element. For tokString text is unescaped; for tokInt and tokFloat it is without underscores.
+// token is one lexical element. For tokString text is unescaped; for tokInt and tokFloat it is
+// without underscores.
 type token struct {
 	kind tokenKind
 	line int
@@ -51,7 +53,8 @@ func (t token) describe() string {
 	}
 }
 
-// lexer splits a template with the settings that transformers uses: trim_blocks, lstrip_blocks, one trailing newline dropped.
+// lexer splits a template with the settings that transformers uses: trim_blocks, lstrip_blocks, one
+// trailing newline dropped.
 type lexer struct {
 	src    string
 	pos    int
@@ -152,7 +155,7 @@ func (l *lexer) stripped(text string, sign byte, isVar bool) string {
 	case sign == '+' || isVar:
 		return text
 	}
-	// lstrip_blocks: what stands between the start of the line and the tag goes, if it is only space.
+	// lstrip_blocks: space between the start of the line and the tag is dropped.
 	from := strings.LastIndexByte(text, '\n') + 1
 	if (from > 0 || l.starts) && strings.TrimLeftFunc(text[from:], isPySpace) == "" {
 		return text[:from]
@@ -175,7 +178,8 @@ func (l *lexer) comment() error {
 	return nil
 }
 
-// closed consumes what whitespace control takes behind a tag that ended with the given sign.
+// closed consumes the white space that whitespace control drops behind a tag, which ended with the
+// given sign.
 func (l *lexer) closed(sign byte, trimNewline bool) {
 	rest := l.src[l.pos:]
 	switch {
@@ -280,7 +284,7 @@ func (l *lexer) inside(end tokenKind) error {
 	return nil
 }
 
-// tagEnd consumes the end of a tag if it stands here.
+// tagEnd consumes the end of a tag if it is next.
 func (l *lexer) tagEnd(rest string, end tokenKind) bool {
 	closing, signs := "%}", "-+"
 	if end == tokVarEnd {

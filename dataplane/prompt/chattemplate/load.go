@@ -8,19 +8,21 @@ import (
 	"strings"
 )
 
-// Source is what the files of a model say about its chat template.
+// Source is the chat template of a model, as its files give it.
 type Source struct {
 	Template string
-	// Tokens are the special tokens that the template may read, for instance bos_token. A token that the files name as null is here as "".
+	// Tokens are the special tokens that the template may read, for instance bos_token. A token
+	// that the files name as null is here as "".
 	Tokens map[string]string
 }
 
-// ErrNoTemplate says that a model's files hold no chat template.
-var ErrNoTemplate = errors.New("chat: the model has no chat template")
+// ErrNoTemplate means that a model's files hold no chat template.
+var ErrNoTemplate = errors.New("chattemplate: the model has no chat template")
 
-// Load finds the chat template of a model among its files, as transformers and SGLang do: chat_template.jinja, else chat_template.json, else
-// tokenizer_config.json, where it is a string or a list of named ones. Of several, name picks one (SGLang's --hf-chat-template-name); ""
-// is the first, as SGLang takes it.
+// Load finds the chat template of a model among its files, as transformers and SGLang do:
+// chat_template.jinja, else chat_template.json, else tokenizer_config.json, where it is a string or
+// a list of named ones. Of several, name picks one (SGLang's --hf-chat-template-name); "" is the
+// first, as SGLang takes it.
 func Load(model fs.FS, name string) (Source, error) {
 	src := Source{Tokens: map[string]string{}}
 	var config map[string]json.RawMessage
@@ -45,8 +47,8 @@ func Load(model fs.FS, name string) (Source, error) {
 	return src, err
 }
 
-// FromFlag is what SGLang makes of the text of a file that its flag --chat-template names: newlines at both ends go, and every \n that is
-// written out becomes a newline.
+// FromFlag returns the template in a file that SGLang's flag --chat-template names: without
+// newlines at both ends, and with a newline for every \n that is written out.
 func FromFlag(text string) string {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 	return strings.ReplaceAll(strings.Trim(text, "\n"), `\n`, "\n")
@@ -64,7 +66,8 @@ func readJSON(model fs.FS, name string, into any) error {
 	return nil
 }
 
-// tokens notes what ends in _token, a string or an object with the content, where it is not known yet.
+// tokens notes the fields *_token, a string or an object with the content, where
+// they are not known yet.
 func (src *Source) tokens(config map[string]json.RawMessage) {
 	for key, raw := range config {
 		if _, known := src.Tokens[key]; known || !strings.HasSuffix(key, "_token") || strings.HasPrefix(key, "add_") {

@@ -1,11 +1,11 @@
 package chattemplate
 
-// loopState is a loop that is being gone through: what Jinja calls LoopContext.
+// loopState is a loop in progress: Jinja's LoopContext.
 type loopState struct {
 	self   object
 	it     iterator
 	st     *forStmt
-	ahead  []value // what was taken before its turn, for last, nextitem and length
+	ahead  []value // items taken before their turn, for last, nextitem and length
 	index0 int64
 	// total is the length, or -1 while it is not known.
 	total           int64
@@ -116,7 +116,7 @@ func loopAttr(s *state, l *loopState, name string) value {
 		o.items = []value{{k: kLoop, o: &l.self}}
 		return value{k: kMethod, s: name, o: o}
 	}
-	return s.unsure("attribute " + name + " of loop")
+	return s.unsupported("attribute " + name + " of loop")
 }
 
 // cycleArgs is loop.cycle(...): one of its arguments a turn.
@@ -127,7 +127,8 @@ func cycleArgs(s *state, l *loopState, a args) value {
 	return a.pos[l.index0%int64(len(a.pos))]
 }
 
-// changedArgs is loop.changed(...): whether its arguments differ from the last time. It has one memory a loop, as in Jinja.
+// changedArgs is loop.changed(...): whether its arguments differ from the last time. It has one
+// memory a loop, as in Jinja.
 func changedArgs(s *state, l *loopState, a args) value {
 	same := l.changedOnce && equalLists(s, l.changedTo, a.pos, 0)
 	if !same {
@@ -136,7 +137,7 @@ func changedArgs(s *state, l *loopState, a args) value {
 	return boolValue(!same)
 }
 
-// exec goes through a loop, and through its else if no turn came to its end.
+// exec runs a loop, and its else if no turn came to its end.
 func (st *forStmt) exec(s *state) ctl {
 	v := st.iter.eval(s)
 	if s.err != nil {
@@ -155,7 +156,7 @@ func (st *forStmt) exec(s *state) ctl {
 	s.loops++
 	marks, from := len(s.marks), len(s.out)
 	finished, c := st.turns(s, l)
-	if len(s.out) == from { // it only looked at the messages
+	if len(s.out) == from { // a loop that only inspected the messages
 		s.marks = s.marks[:marks]
 	}
 	s.loops--
@@ -169,7 +170,8 @@ func (st *forStmt) exec(s *state) ctl {
 	return c
 }
 
-// turns goes through a loop. finished says whether the body came to its end once, without which Jinja runs the loop's else.
+// turns runs the turns of a loop. finished reports whether the body came to its end once, without
+// which Jinja runs the loop's else.
 func (st *forStmt) turns(s *state, l *loopState) (finished bool, c ctl) {
 	fr := &st.frame
 	for s.step(1) && l.advance(s) {

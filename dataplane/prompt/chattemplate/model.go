@@ -24,17 +24,18 @@ type Model struct {
 // entryToken is a special token that the template reads.
 type entryToken struct{ name, text string }
 
-// Config is what a [Model] is made of.
+// Config configures a [Model].
 type Config struct {
 	Source Source
 	Engine Engine
 	Limits Limits
-	// Now is the clock of strftime_now, in the workers' time zone; nil is time.Now. See [Model.UsesClock].
+	// Now is the clock of strftime_now, in the workers' time zone; nil is time.Now. See
+	// [Model.UsesClock].
 	Now func() time.Time
 }
 
-// New compiles the model's template. Errors are those of [Compile], and [ErrUnsupported] for an engine that is known to render in another
-// way, or not known at all.
+// New compiles the model's template. Errors are those of [Compile], and [ErrUnsupported] for an
+// engine that is known to render in another way, or not known at all.
 func New(cfg Config) (*Model, error) {
 	d, err := dialectOf(cfg.Engine.Version)
 	if err != nil {
@@ -73,21 +74,25 @@ func New(cfg Config) (*Model, error) {
 	return m, nil
 }
 
-// tokenNames are the special tokens for which a tokenizer's class may have a default that the files do not show.
+// tokenNames are the special tokens for which a tokenizer's class may have a default that the files
+// do not show.
 var tokenNames = []string{"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"}
 
-// UsesClock reports whether the template asks for the time: such a text is only equal to the worker's while both have the same date.
+// UsesClock reports whether the template asks for the time: such a text is only equal to the
+// worker's while both have the same date.
 func (m *Model) UsesClock() bool { return m.template.clock }
 
-// Render appends the prompt of a chat request to dst: the text that the worker would tokenize, without adding special tokens. Errors are
-// [ErrUnsupported] and [ErrLimit], after which the caller leaves the prompt to the worker, and [ErrTemplate], after which the worker will
-// refuse the request; dst is then returned as it was. The request's bytes are only read, and not kept.
+// Render appends the prompt of a chat request to dst: the text that the worker would tokenize,
+// without adding special tokens. Errors are [ErrUnsupported] and [ErrLimit], after which the caller
+// leaves the prompt to the worker, and [ErrTemplate], after which the worker will refuse the
+// request; dst is then returned as it was. The request's bytes are only read, and not kept.
 func (m *Model) Render(dst []byte, req Request) ([]byte, error) {
 	return m.render(dst, nil, req)
 }
 
-// RenderMarked does what [Model.Render] does, and appends to marks where the template began with each message, as far as it goes through
-// the messages in one loop. Offsets count from the start of the prompt. Marks are hints: nothing of the text hangs on them.
+// RenderMarked does the same as [Model.Render], and appends to marks the offset at which the
+// template began with each message, provided that one loop renders the messages. Offsets count from
+// the start of the prompt. Marks are hints: the text does not depend on them.
 func (m *Model) RenderMarked(dst []byte, marks []Mark, req Request) ([]byte, []Mark, error) {
 	dst, err := m.render(dst, &marks, req)
 	return dst, marks, err
@@ -105,9 +110,9 @@ func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, err 
 	}
 	err = p.attempt(messages, tools)
 	if errors.Is(err, ErrTemplate) && tools.k == kList {
-		// SGLang tries once more, with the bare functions for tools, whatever was raised.
+		// After any error, SGLang tries once more, with the bare functions for tools.
 		s.retry(dst)
-		err = p.attempt(messages, p.flat(tools))
+		err = p.attempt(messages, p.bareFunctions(tools))
 	}
 	if err != nil {
 		return dst, err

@@ -6,7 +6,7 @@ import "slices"
 // in exprParser.
 type parser struct{ exprParser }
 
-// parse returns the statements of a template, and what in it is not rendered here.
+// parse returns the statements of a template, and its constructs that are not rendered here.
 func parse(src string) ([]stmt, []Gap, error) {
 	tokens, gaps, err := lex(src)
 	if err != nil {
@@ -20,7 +20,8 @@ func parse(src string) ([]stmt, []Gap, error) {
 	return body, p.gaps, nil
 }
 
-// statements parses up to a tag whose name is one of ends, which stays the current token; without ends, up to the end of the template.
+// statements parses up to a tag named in ends, which stays the current token; without
+// ends, up to the end of the template.
 func (p *parser) statements(ends []string) ([]stmt, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
@@ -76,7 +77,8 @@ func (p *parser) statements(ends []string) ([]stmt, error) {
 	}
 }
 
-// block parses the end of an opening tag and the statements up to one of ends, whose name it consumes and returns.
+// block parses the end of an opening tag and the statements up to one of ends. It consumes and
+// returns the name of that tag.
 func (p *parser) block(ends ...string) ([]stmt, string, error) {
 	p.skipOp(":") // for Python compatibility, says Jinja
 	if err := p.expectEnd(tokBlockEnd); err != nil {
@@ -137,7 +139,8 @@ func (p *parser) statement() (stmt, error) {
 	return nil, p.fail(t.line, "unknown tag "+t.text)
 }
 
-// forLoop parses behind for. The iterated expression takes no conditional, whose if would be the loop's filter.
+// forLoop parses behind for. The iterated expression takes no conditional: its if would be the
+// loop's filter.
 func (p *parser) forLoop(line int) (stmt, error) {
 	st := &forStmt{line: line}
 	var err error
@@ -192,7 +195,7 @@ func (p *parser) ifElse() (stmt, error) {
 	}
 }
 
-// set parses an assignment, or with no = a block whose text is assigned.
+// set parses an assignment, or with no = a block with the text to assign.
 func (p *parser) set(line int) (stmt, error) {
 	target, err := p.target(nil, true)
 	if err != nil {

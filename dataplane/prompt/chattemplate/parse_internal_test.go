@@ -25,8 +25,9 @@ func (r *Request) field(name string) *[]byte {
 	return nil
 }
 
-// ParseRequest finds the fields of a request's body, which they share. Of a field that is there twice the last counts, as in Python.
-// It only looks as closely as it must; what is wrong inside of a field is found by Render. The error is [ErrUnsupported].
+// ParseRequest finds the fields of a request's body, which they share. Of equal fields the last
+// counts, as in Python. It does not check the inside of a field: Render does. The error is
+// [ErrUnsupported].
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	var s state // escaped field names are decoded into it
@@ -81,7 +82,7 @@ func (d *decoder) pass() error {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return nil // the end of what the value stands in
+				return nil // end of the surrounding value
 			}
 			if depth--; depth == 0 {
 				d.pos++

@@ -85,7 +85,7 @@ func (p *exprParser) compare() (expr, error) {
 			op = t.text
 		case t.isName("in"):
 			op = "in"
-		case t.isName("not") && p.look().isName("in"):
+		case t.isName("not") && p.peek().isName("in"):
 			op = "notin"
 			p.pos++
 		}
@@ -105,7 +105,8 @@ func (p *exprParser) compare() (expr, error) {
 	return &compareExpr{line: line, first: first, ops: ops}, nil
 }
 
-// levels are the binary operators, the loosest first. Concatenation stands between them, in Jinja's order.
+// levels are the binary operators, the loosest first. Concatenation stands between them, in Jinja's
+// order.
 var levels = [][]string{{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}}
 
 // binary parses the operators of one level, from left to right; ** too, unlike in Python.
@@ -174,7 +175,8 @@ func (p *exprParser) unary(withFilter bool) (expr, error) {
 	return nil, err
 }
 
-// primary parses a name or a literal. With ns, a name with an attribute is the target of an assignment.
+// primary parses a name or a literal. With ns, a name with an attribute is the target of an
+// assignment.
 func (p *exprParser) primary(ns bool) (expr, error) {
 	t := p.cur()
 	switch t.kind {
@@ -276,7 +278,7 @@ func (p *exprParser) tuple(r tupleRules) (expr, error) {
 	return &tupleExpr{}, nil
 }
 
-// target parses what is assigned to.
+// target parses the target of an assignment.
 func (p *exprParser) target(ends []string, ns bool) (expr, error) {
 	line := p.cur().line
 	e, err := p.tuple(tupleRules{names: true, ns: ns, ends: ends})
@@ -286,7 +288,7 @@ func (p *exprParser) target(ends []string, ns bool) (expr, error) {
 	return e, p.assignable(line, e)
 }
 
-// assignable marks names as stored, and refuses what is none.
+// assignable marks names as stored, and refuses an expression that is not a target.
 func (p *exprParser) assignable(line int, e expr) error {
 	switch e := e.(type) {
 	case *nameExpr:

@@ -61,7 +61,8 @@ func (p *exprParser) subscript(e expr) (expr, error) {
 	}
 	p.pos++
 	if len(args) != 1 {
-		if slices.ContainsFunc(args, isSlice) { // of a tuple, which nothing here can be subscripted with
+		if slices.ContainsFunc(args, isSlice) {
+			// Of a tuple, which nothing here can be subscripted with.
 			p.gap(line, "slice among subscripts")
 		}
 		return &itemExpr{line: line, obj: e, arg: &tupleExpr{items: args}}, nil
@@ -125,7 +126,7 @@ func (p *exprParser) arguments() (argExprs, error) {
 			}
 		}
 		dyn, dkw := p.skipOp("*"), p.skipOp("**")
-		named := p.cur().kind == tokName && p.look().is("=")
+		named := p.cur().kind == tokName && p.peek().is("=")
 		name := p.cur().text
 		if named && !dyn && !dkw {
 			p.pos += 2
@@ -201,7 +202,8 @@ func (p *exprParser) dotted() (name string, line int, err error) {
 	return strings.Join(parts, "."), t.line, nil
 }
 
-// namedInArgs looks for tests and filters that are named by constants, as in map('upper') and selectattr('a', 'odd').
+// namedInArgs looks for tests and filters that are named by constants, as in map('upper') and
+// selectattr('a', 'odd').
 func (p *exprParser) namedInArgs(name string, line int, a argExprs) {
 	at, inFilters := 0, false
 	switch name {

@@ -6,9 +6,11 @@ import (
 	"slices"
 )
 
-// This file and prepmessage.go do to a request what SGLang does between its HTTP handler and apply_chat_template: pydantic models of
-// srt/entrypoints/openai/protocol.py, and _process_messages and _apply_jinja_template of serving_chat.py. The sources of 0.5.8 to 0.5.23 were
-// compared; engine.go has the table of differences. Whatever pydantic would convert or refuse is left to the worker.
+// This file, preparemessages.go and preparetools.go change a request as SGLang does between its
+// HTTP handler and apply_chat_template: pydantic models of srt/entrypoints/openai/protocol.py, and
+// _process_messages and _apply_jinja_template of serving_chat.py. The sources of 0.5.8 to 0.5.23
+// were compared; engine.go has the table of differences. Requests that pydantic would convert or
+// refuse are left to the worker.
 
 // preparation is the preparation of one request.
 type preparation struct {
@@ -74,7 +76,8 @@ func (p *preparation) read() (messages, tools value, err error) {
 	case sent(p.req.Reasoning):
 		return messages, tools, refuse("the field reasoning")
 	case sent(p.req.Continue) && !bytes.Equal(p.req.Continue, []byte("false")):
-		return messages, tools, refuse("the field continue_final_message") // its text is tokenized apart
+		// Its text is tokenized apart.
+		return messages, tools, refuse("the field continue_final_message")
 	}
 	if messages, err = p.messages(); err != nil {
 		return messages, tools, err
@@ -85,7 +88,8 @@ func (p *preparation) read() (messages, tools value, err error) {
 	return messages, tools, p.kwargs()
 }
 
-// kwargs collects the template's variables: chat_template_kwargs, the server's defaults, and what reasoning_effort adds.
+// kwargs collects the template's variables: chat_template_kwargs, the server's defaults, and those
+// that reasoning_effort sets.
 func (p *preparation) kwargs() error {
 	if sent(p.req.Kwargs) {
 		v, err := decodeJSON(p.s, p.req.Kwargs, false)
@@ -93,7 +97,7 @@ func (p *preparation) kwargs() error {
 			return err
 		}
 		if v.k != kDict {
-			return refuse("chat_template_kwargs that are no object")
+			return refuse("chat_template_kwargs that are not an object")
 		}
 		for i, k := range v.o.keys {
 			p.vars.set(k.s, v.o.items[i], true)
@@ -122,7 +126,8 @@ func (p *preparation) kwargs() error {
 	return nil
 }
 
-// readEffort reads the field reasoning_effort and sets what depends on it (normalize_reasoning_inputs).
+// readEffort reads the field reasoning_effort and sets the variables that depend on it
+// (normalize_reasoning_inputs).
 func (p *preparation) readEffort() error {
 	if !sent(p.req.ReasoningEffort) {
 		return nil
@@ -132,7 +137,7 @@ func (p *preparation) readEffort() error {
 		return err
 	}
 	if v.k != kString || !slices.Contains(p.m.dialect.efforts, v.s) {
-		return refuse("such a reasoning_effort")
+		return refuse("an unknown reasoning_effort")
 	}
 	p.effort = v
 	if p.m.dialect.effortThinks || v.s == "none" {
@@ -153,7 +158,7 @@ func (p *preparation) addDefaults() error {
 		return err
 	}
 	if v.k != kDict {
-		return refuse("default template kwargs that are no object")
+		return refuse("default template kwargs that are not an object")
 	}
 	for i, k := range v.o.keys {
 		p.vars.set(k.s, v.o.items[i], false)
@@ -164,7 +169,8 @@ func (p *preparation) addDefaults() error {
 	return nil
 }
 
-// reserved are parameters of apply_chat_template and of what it calls: as kwargs they do not reach the template, or end in an error.
+// reserved are parameters of apply_chat_template and of its callees: as kwargs they do not reach
+// the template, or end in an error.
 var reserved = []string{
 	"conversation", "conversations", "messages", "tools", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize",
 	"padding", "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs", "self",
@@ -179,11 +185,11 @@ func allowedKwarg(name string, v value) error {
 		return nil
 	}
 	if v.k != kList {
-		return refuse("documents that are no list")
+		return refuse("documents that are not a list")
 	}
 	for _, document := range v.o.items {
 		if document.k != kDict {
-			return refuse("a document that is no object")
+			return refuse("a document that is not an object")
 		}
 	}
 	return nil
@@ -198,14 +204,15 @@ func newDict(s *state, pairs ...value) value {
 	return v
 }
 
-// want reads a field of an object from a client: null and absent are None. Of another kind than k it is refused.
+// want reads a field of an object from a client: null and absent are None. Of another kind than k
+// it is refused.
 func want(o *object, name string, k kind) (value, error) {
 	v, ok := o.get(name)
 	switch {
 	case !ok || v.k == kNone:
 		return noneValue, nil
 	case v.k != k:
-		return v, refuse("%s is %s, where %s is due", name, v.typeName(), value{k: k}.typeName())
+		return v, refuse("%s is %s instead of %s", name, v.typeName(), value{k: k}.typeName())
 	}
 	return v, nil
 }

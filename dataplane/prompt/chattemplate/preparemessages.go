@@ -2,7 +2,8 @@ package chattemplate
 
 import "slices"
 
-// genericRoles are the roles of ChatCompletionMessageGenericParam. latest_reminder and root are for models with encoders of their own.
+// genericRoles are the roles of ChatCompletionMessageGenericParam. latest_reminder and root are for
+// models with encoders of their own.
 var genericRoles = []string{"system", "assistant", "tool", "function", "developer"}
 
 // messages makes the list that the template gets.
@@ -12,12 +13,12 @@ func (p *preparation) messages() (value, error) {
 		return v, err
 	}
 	if v.k != kList || len(v.o.items) == 0 {
-		return v, refuse("messages that are no list, or none")
+		return v, refuse("messages that are not a list, or an empty one")
 	}
-	items := v.o.items // ours: nothing else refers to what the decoder made
+	items := v.o.items // ours: only this list refers to the decoder's values
 	for i, m := range items {
 		if m.k != kDict {
-			return v, refuse("a message that is no object")
+			return v, refuse("a message that is not an object")
 		}
 		if items[i], err = p.message(m.o); err != nil {
 			return v, err
@@ -26,14 +27,15 @@ func (p *preparation) messages() (value, error) {
 			return v, p.s.err
 		}
 	}
-	p.lastAssistant(items)
+	p.convertLastAssistant(items)
 	for i := range items {
 		items[i].o.msg = int32(i) + 1
 	}
 	return v, p.s.err
 }
 
-// message is model_dump of one message, with its content in the template's format and without what is None.
+// message is model_dump of one message, with its content in the template's format and without
+// fields that are None.
 func (p *preparation) message(o *object) (value, error) {
 	role, _ := o.get("role")
 	if role.k != kString {
@@ -56,7 +58,8 @@ func (p *preparation) message(o *object) (value, error) {
 	return p.generic(o, role)
 }
 
-// generic is a message of any role but user. The order is that of the fields of ChatCompletionMessageGenericParam.
+// generic is a message of any role but user. The order is that of the fields of
+// ChatCompletionMessageGenericParam.
 func (p *preparation) generic(o *object, role value) (value, error) {
 	content, last, err := p.content(o, role.s)
 	if err != nil {
@@ -111,8 +114,9 @@ func (p *preparation) generic(o *object, role value) (value, error) {
 	return newDict(p.s, pairs...), nil
 }
 
-// content is process_content_for_template_format and normalize_tool_content, for text alone. last says that the field is put behind all
-// others, which SGLang does with lists where the template takes lists.
+// content is process_content_for_template_format and normalize_tool_content, for text alone. last
+// means that the field comes behind all others, as SGLang does with lists where the template takes
+// lists.
 func (p *preparation) content(o *object, role string) (content value, last bool, err error) {
 	v, ok := o.get("content")
 	switch {
@@ -121,19 +125,19 @@ func (p *preparation) content(o *object, role string) (content value, last bool,
 	case v.k == kString:
 		return v, false, nil
 	case v.k != kList:
-		return v, false, refuse("such a content")
+		return v, false, refuse("content that is neither text nor a list")
 	}
 	last = p.m.format == formatOpenAI
 	texts := make([]string, 0, 2*len(v.o.items))
 	size := 0
 	for i, part := range v.o.items {
 		if part.k != kDict {
-			return v, false, refuse("a part of a content that is no object")
+			return v, false, refuse("a part of a content that is not an object")
 		}
 		kind, _ := part.o.get("type")
 		text, _ := part.o.get("text")
 		if kind.k != kString || kind.s != "text" || text.k != kString {
-			return v, false, refuse("a part of a content that is no text")
+			return v, false, refuse("a part of a content that is not text")
 		}
 		v.o.items[i] = newDict(p.s, strValue("type"), kind, strValue("text"), text)
 		if i > 0 {
@@ -149,7 +153,8 @@ func (p *preparation) content(o *object, role string) (content value, last bool,
 	return v, last, p.s.err
 }
 
-// calls is the field tool_calls: ToolCall of protocol.py, whose fields stay where they are None, with arguments parsed for assistants.
+// calls is the field tool_calls: ToolCall of protocol.py. Its fields stay where they are None,
+// with arguments parsed for assistants.
 func (p *preparation) calls(o *object, role string) (value, error) {
 	v, err := want(o, "tool_calls", kList)
 	if err != nil || v.k == kNone {
@@ -157,7 +162,7 @@ func (p *preparation) calls(o *object, role string) (value, error) {
 	}
 	for i, call := range v.o.items {
 		if call.k != kDict {
-			return v, refuse("a tool call that is no object")
+			return v, refuse("a tool call that is not an object")
 		}
 		if v.o.items[i], err = p.call(call.o, role); err != nil {
 			return v, err
@@ -166,7 +171,8 @@ func (p *preparation) calls(o *object, role string) (value, error) {
 	return v, nil
 }
 
-// call is one entry of tool_calls. Arguments that are no JSON object are refused by the worker, so they are not rendered.
+// call is one entry of tool_calls. Arguments that are no JSON object are refused by the worker, so
+// they are not rendered.
 func (p *preparation) call(o *object, role string) (value, error) {
 	id, err := want(o, "id", kString)
 	if err != nil {
@@ -196,17 +202,18 @@ func (p *preparation) call(o *object, role string) (value, error) {
 			return arguments, err
 		}
 		if arguments.k != kDict {
-			return arguments, refuse("arguments that are no object")
+			return arguments, refuse("arguments that are not an object")
 		}
 	case arguments.k != kString && arguments.k != kDict && arguments.k != kNone:
-		return arguments, refuse("such arguments")
+		return arguments, refuse("arguments that are neither text nor an object")
 	}
 	function := newDict(p.s, strValue("name"), name, strValue("arguments"), arguments)
 	return newDict(p.s, strValue("id"), id, strValue("index"), index, strValue("type"), strValue("function"), strValue("function"), function), nil
 }
 
-// lastAssistant is _handle_last_assistant_message: an assistant's text at the end becomes a user's.
-func (p *preparation) lastAssistant(items []value) {
+// convertLastAssistant is _handle_last_assistant_message: an assistant's text at the end becomes a
+// user's.
+func (p *preparation) convertLastAssistant(items []value) {
 	last := items[len(items)-1]
 	role, _ := last.o.get("role")
 	content, _ := last.o.get("content")

@@ -4,7 +4,7 @@ import "slices"
 
 // tools makes the list of tools that the template gets, or None.
 func (p *preparation) tools() (value, error) {
-	only, mode, err := p.choice()
+	only, mode, err := p.toolChoice()
 	if err != nil {
 		return only, err
 	}
@@ -14,7 +14,7 @@ func (p *preparation) tools() (value, error) {
 			return v, err
 		}
 		if v.k != kList {
-			return v, refuse("tools that are no list")
+			return v, refuse("tools that are not a list")
 		}
 	}
 	if v.k == kNone || len(v.o.items) == 0 {
@@ -23,20 +23,20 @@ func (p *preparation) tools() (value, error) {
 		}
 		return noneValue, nil
 	}
-	kept := v.o.items[:0:len(v.o.items)]
+	selected := v.o.items[:0:len(v.o.items)]
 	for _, tool := range v.o.items {
 		if tool.k != kDict {
-			return v, refuse("a tool that is no object")
+			return v, refuse("a tool that is not an object")
 		}
 		made, name, err := p.tool(tool.o)
 		if err != nil {
 			return v, err
 		}
 		if only.k != kString || only.s == name {
-			kept = append(kept, made)
+			selected = append(selected, made)
 		}
 	}
-	if v.o.items = kept; len(kept) == 0 {
+	if v.o.items = selected; len(selected) == 0 {
 		return v, refuse("a tool_choice that names no tool")
 	}
 	if mode == "none" {
@@ -45,10 +45,11 @@ func (p *preparation) tools() (value, error) {
 	return v, p.s.err
 }
 
-// choice reads tool_choice: a mode, or in only the name of the one tool that is shown.
-func (p *preparation) choice() (only value, mode string, err error) {
+// toolChoice reads tool_choice: a mode, or in only the name of the one tool that is shown.
+func (p *preparation) toolChoice() (only value, mode string, err error) {
 	if !sent(p.req.ToolChoice) {
-		return noneValue, "auto", nil // set_tool_choice_default; without tools it makes no difference
+		// By set_tool_choice_default; without tools it makes no difference.
+		return noneValue, "auto", nil
 	}
 	v, err := decodeJSON(p.s, p.req.ToolChoice, false)
 	if err != nil {
@@ -67,7 +68,7 @@ func (p *preparation) choice() (only value, mode string, err error) {
 			}
 		}
 	}
-	return noneValue, "", refuse("such a tool_choice")
+	return noneValue, "", refuse("an unknown tool_choice")
 }
 
 // tool is model_dump of Tool.
@@ -79,7 +80,7 @@ func (p *preparation) tool(o *object) (made value, name string, err error) {
 	f, _ := o.get("function")
 	deferred, _ := o.get("defer_loading")
 	if kind.k != kString || f.k != kDict || deferred.k != kUndefined && deferred.k != kNone {
-		return made, "", refuse("such a tool")
+		return made, "", refuse("a malformed tool")
 	}
 	function, name, err := p.function(f.o)
 	if err != nil {
@@ -88,7 +89,8 @@ func (p *preparation) tool(o *object) (made value, name string, err error) {
 	return newDict(p.s, strValue("type"), kind, strValue("function"), function, strValue("defer_loading"), noneValue), name, nil
 }
 
-// function is model_dump of Function: None for what was not sent, except for strict and defer_loading.
+// function is model_dump of Function: None for a field that was not sent, except for strict and
+// defer_loading.
 func (p *preparation) function(o *object) (made value, name string, err error) {
 	id, _ := o.get("name")
 	if id.k != kString {
@@ -103,7 +105,7 @@ func (p *preparation) function(o *object) (made value, name string, err error) {
 		return made, "", err
 	}
 	if v, ok := o.get("defer_loading"); ok && v.k != kNone {
-		return made, "", refuse("such a tool")
+		return made, "", refuse("a malformed tool")
 	}
 	parameters, ok := o.get("parameters")
 	if !ok {
@@ -139,10 +141,12 @@ func (p *preparation) function(o *object) (made value, name string, err error) {
 	return newDict(p.s, pairs...), id.s, nil
 }
 
-// jsonTypes are the types of JSON Schema. SGLang rewrites others, such as varchar and int, before it renders (0.5.13).
+// jsonTypes are the types of JSON Schema. SGLang rewrites others, such as varchar and int, before
+// it renders (0.5.13).
 var jsonTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// schema refuses a schema in which normalize_json_schema_types (srt/function_call/utils.py) would change something.
+// schema refuses a schema in which normalize_json_schema_types (srt/function_call/utils.py) would
+// change something.
 func (p *preparation) schema(v value, depth int) error {
 	if v.k == kList {
 		return p.schemas(v.o.items, depth)
@@ -172,7 +176,7 @@ func (p *preparation) schema(v value, depth int) error {
 	return nil
 }
 
-// schemas looks at a list of schemas. Depth is bounded by the decoder.
+// schemas checks a list of schemas. The decoder bounds their depth.
 func (p *preparation) schemas(items []value, depth int) error {
 	for _, item := range items {
 		if err := p.schema(item, depth+1); err != nil {
@@ -202,8 +206,8 @@ func plainTypes(t value) bool {
 	return true
 }
 
-// flat is what SGLang makes of the tools for its second attempt.
-func (p *preparation) flat(tools value) value {
+// bareFunctions returns the tools of SGLang's second attempt.
+func (p *preparation) bareFunctions(tools value) value {
 	items := p.s.list(len(tools.o.items))
 	if items == nil {
 		return undefValue

@@ -1,6 +1,7 @@
 package chattemplate
 
-// Request is a chat request: its fields as raw JSON, nil where the client did not send them. null counts as not sent.
+// Request is a chat request: its fields as raw JSON, nil where the client did not send them. null
+// counts as not sent.
 type Request struct {
 	Messages        []byte
 	Tools           []byte

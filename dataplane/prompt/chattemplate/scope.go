@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// Which value a name means is decided when a template is compiled, by the rules of jinja2/idtracking.py (3.1): a loop, a macro, a set
-// block and so on have scopes of their own, whose names begin, at each entry, as what the scope around them calls by that name.
+// Names are bound to values when a template is compiled, by the rules of jinja2/idtracking.py
+// (3.1). A loop, a macro, a set block and so on have scopes of their own. At each entry, a name of
+// a scope begins with the value of that name in the scope around it.
 
-// loadKind says how a variable begins when its scope is entered.
+// loadKind is the source of a variable's first value when its scope is entered.
 type loadKind uint8
 
 const (
 	loadParam   loadKind = iota // set by the statement that opens the scope
-	loadContext                 // what the request calls by this name
-	loadAlias                   // what an outer scope calls by this name
+	loadContext                 // the request's value of this name
+	loadAlias                   // an outer scope's value of this name
 	loadMissing
 )
 
@@ -30,7 +31,7 @@ type load struct {
 	from *variable // of loadAlias
 }
 
-// funcInfo is what has frames of its own: the template, and each macro.
+// funcInfo is a function with frames of its own: the template, and each macro.
 type funcInfo struct {
 	parent *funcInfo
 	slots  int
@@ -68,7 +69,7 @@ func (sy *symbols) define(name string, l load) *variable {
 	return v
 }
 
-// find returns what this scope, or one around it, calls by a name; nil if none does.
+// find returns the variable of a name in this scope or one around it; nil if none has it.
 func (sy *symbols) find(name string) *variable {
 	for ; sy != nil; sy = sy.parent {
 		if v := sy.refs[name]; v != nil {
@@ -78,13 +79,14 @@ func (sy *symbols) find(name string) *variable {
 	return nil
 }
 
-// param gives a name to the statement that opens the scope, whatever is called so outside.
+// param gives a name to the statement that opens the scope; it hides outer variables of that name.
 func (sy *symbols) param(name string) *variable {
 	sy.stores[name] = true
 	return sy.define(name, load{kind: loadParam})
 }
 
-// store notes an assignment. The name begins as what the scope around calls so, and is this scope's own from then on.
+// store notes an assignment. The name begins with the value of the scope around, and is this
+// scope's own from then on.
 func (sy *symbols) store(name string) {
 	sy.stores[name] = true
 	if sy.refs[name] != nil {
@@ -111,7 +113,8 @@ func (sy *symbols) copy() *symbols {
 	return &c
 }
 
-// merge takes over what the branches of an if found. What only some of them store begins as what stands outside.
+// merge takes over the names that the branches of an if found. A name that only some of them store
+// begins with its outer value.
 func (sy *symbols) merge(branches []*symbols) {
 	fresh := map[string]bool{}
 	for _, b := range branches {
@@ -165,14 +168,15 @@ func (sy *symbols) params(target expr) {
 	})
 }
 
-// stmts notes the names that statements use in this scope; scopes inside of them are not looked into.
+// stmts notes the names that statements use in this scope; scopes inside of them are not looked
+// into.
 func (sy *symbols) stmts(list []stmt) {
 	for _, st := range list {
 		sy.stmt(st)
 	}
 }
 
-// stmt notes what a statement does in the scope that it stands in.
+// stmt notes the names that a statement reads or stores in its scope.
 func (sy *symbols) stmt(st stmt) {
 	switch st := st.(type) {
 	case *outputStmt:
@@ -196,9 +200,10 @@ func (sy *symbols) stmt(st stmt) {
 	}
 }
 
-// branches notes the names of an if. An elif is, to Jinja, an if inside of the list of elifs, so they are nested here in the same way.
+// branches notes the names of an if. An elif is, to Jinja, an if inside of the list of elifs, so
+// they are nested here in the same way.
 func (sy *symbols) branches(st *ifStmt) {
-	if len(st.tests) == 0 { // what stands in for a tag that is not supported
+	if len(st.tests) == 0 { // replacement of a tag that is not supported
 		sy.stmts(st.orelse)
 		return
 	}
@@ -215,7 +220,8 @@ func (sy *symbols) branches(st *ifStmt) {
 	sy.merge([]*symbols{body, elifs, orelse})
 }
 
-// varRef is where a name's value lies: in a slot of the frame that is hops functions out, or among what the request gives.
+// varRef locates a name's value: a slot of the frame that is hops functions out, or a value of the
+// request.
 type varRef struct {
 	hops, slot int
 	context    bool
@@ -228,10 +234,11 @@ type entry struct {
 	from varRef // of loadAlias, and of loadContext
 }
 
-// scope is what is to do on entry.
+// scope lists the variables to set on entry.
 type scope []entry
 
-// binder gives every name its place. It goes through a template in the order of Jinja's code generator.
+// binder gives every name its location. It visits a template in the order of Jinja's code
+// generator.
 type binder struct {
 	names []string // of the context
 	gaps  []Gap
@@ -247,7 +254,8 @@ func (b *binder) context(name string) varRef {
 	return varRef{slot: i, context: true}
 }
 
-// scope makes the list of what to do on entry of a scope whose names are all known. Names that only the request sets need no variable.
+// scope lists the variables to set on entry of a scope, after all of its names are known. Names
+// that only the request sets need no variable.
 func (b *binder) scope(sy *symbols) scope {
 	var out scope
 	for _, v := range *sy.order {
@@ -258,7 +266,7 @@ func (b *binder) scope(sy *symbols) scope {
 		en := entry{slot: v.slot, kind: l.kind}
 		switch l.kind {
 		case loadAlias:
-			en.from = b.place(sy, l.from)
+			en.from = b.locate(sy, l.from)
 		case loadContext:
 			en.from = b.context(v.name)
 		}
@@ -267,8 +275,8 @@ func (b *binder) scope(sy *symbols) scope {
 	return out
 }
 
-// place says where, seen from a scope, a variable lies.
-func (b *binder) place(sy *symbols, v *variable) varRef {
+// locate returns the location of a variable as seen from a scope.
+func (b *binder) locate(sy *symbols, v *variable) varRef {
 	for at := sy; at != nil; at = at.parent {
 		if at.ids[v.name] == v && at.loads[v].kind == loadContext && !at.stores[v.name] {
 			return b.context(v.name)
@@ -281,17 +289,17 @@ func (b *binder) place(sy *symbols, v *variable) varRef {
 	return varRef{hops: hops, slot: v.slot}
 }
 
-// expr gives the names of an expression their places.
+// expr locates the names of an expression.
 func (b *binder) expr(e expr, sy *symbols) {
 	walkExpr(e, func(e expr) {
 		if n, ok := e.(*nameExpr); ok {
 			sy.expr(n) // a set block's filter is not seen by the analysis
-			n.ref = b.place(sy, sy.find(n.name))
+			n.ref = b.locate(sy, sy.find(n.name))
 		}
 	})
 }
 
-// exprs places the names of expressions.
+// exprs locates the names of expressions.
 func (b *binder) exprs(sy *symbols, list ...expr) {
 	for _, e := range list {
 		b.expr(e, sy)

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
 )
 
-// asked is one line of what scripts/chattemplates/expect_sglang.py writes: a template, or a request.
+// asked is one line of scripts/chattemplates/expect_sglang.py: a template, or a request.
 type asked struct {
 	Template, Source, Version string
 	Tokens                    map[string]string
@@ -27,7 +27,7 @@ type tally struct {
 	why                          map[string]int
 }
 
-// TestSGLang compares with what SGLang's own code made of the same request bodies.
+// TestSGLang compares with SGLang's own code on the same request bodies.
 func TestSGLang(t *testing.T) {
 	n := compareRequests(t, "testdata/requests.jsonl")
 	if n.equal < 130 {
@@ -35,8 +35,8 @@ func TestSGLang(t *testing.T) {
 	}
 }
 
-// compareRequests goes through a file of requests. Only a text that differs, or one where SGLang refuses, fails; requests that this package
-// leaves to the worker are counted.
+// compareRequests reads a file of requests. Only a text that differs, or one where SGLang refuses,
+// fails; requests that this package leaves to the worker are counted.
 func compareRequests(t *testing.T, name string) tally {
 	t.Helper()
 	f, err := os.Open(name)
@@ -105,7 +105,7 @@ func compareRequest(t *testing.T, m *chattemplate.Model, version string, a *aske
 	case err != nil && a.Want == nil:
 		n.raised++
 	case strings.Contains(a.Raised, "invalid 'parameters' schema"):
-		n.raised++ // the worker checks schemas, and refuses this, whoever renders the prompt
+		n.raised++ // the worker checks schemas, and refuses this before any rendering
 	case err == nil && a.Want != nil && string(got) == *a.Want:
 		n.equal++
 	default:

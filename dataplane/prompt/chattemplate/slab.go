@@ -16,7 +16,7 @@ type bytesSlab struct {
 // textChunk is the least size of a piece.
 const textChunk = 16 << 10
 
-// room sees to it that n bytes can be appended to buf without moving it.
+// room makes room to append n bytes to buf without moving it.
 func (b *bytesSlab) room(n int) {
 	if cap(b.buf)-len(b.buf) < n {
 		b.buf = make([]byte, 0, max(n, min(2*cap(b.buf), 1<<20), textChunk))
@@ -32,7 +32,8 @@ func (b *bytesSlab) concat(a, c string) string {
 	return view(b.buf[from:])
 }
 
-// reset makes the piece in use anew, unless it is larger than keep. Strings made before are invalid.
+// reset makes the piece in use anew, unless it is larger than keep. Strings made before are
+// invalid.
 func (b *bytesSlab) reset(keep int) {
 	if cap(b.buf) > keep {
 		b.buf = nil
@@ -60,7 +61,8 @@ func (b *slab[T]) take(n int) []T {
 	return b.chunks[b.at][:n:n]
 }
 
-// reset takes everything back and forgets what it held, so that nothing of a request is kept. Chunks beyond keep elements go.
+// reset takes all elements back and clears them, so that no value of a request is kept. Chunks
+// beyond keep elements are dropped.
 func (b *slab[T]) reset(keep int) {
 	total := 0
 	for i, c := range b.chunks {

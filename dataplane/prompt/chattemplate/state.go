@@ -28,7 +28,7 @@ type output struct {
 	out     []byte
 	base    int // length of out before the render
 	marks   []Mark
-	capture int // nesting of blocks and macros whose text becomes a value
+	capture int // nesting of captured blocks and macros
 	loops   int // nesting of loops
 }
 

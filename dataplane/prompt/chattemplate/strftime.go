@@ -14,12 +14,13 @@ func strftimeFunc(s *state, a args) value {
 	}
 	text, ok := strftime(s.now(), format)
 	if !ok {
-		return s.unsure("strftime_now of " + format)
+		return s.unsupported("strftime_now of " + format)
 	}
 	return strValue(text)
 }
 
-// strftime formats a time. It reports false for a directive that is not known here, or whose result hangs on more than the time.
+// strftime formats a time. It reports false for a directive that is not known here, or one that
+// depends on more than the time.
 func strftime(t time.Time, format string) (string, bool) {
 	var b strings.Builder
 	for {

@@ -13,21 +13,22 @@ type Template struct {
 	body    []stmt
 	scope   scope
 	info    funcInfo
-	names   []string // what the template reads of the request
+	names   []string // names that the template reads of the request
 	filters map[string]filterFunc
 	tests   map[string]testFunc
 	clock   bool
 	pool    sync.Pool // of *state
 }
 
-// Limits bound one render, so that a hostile request costs no more than a large one. Zero values are the defaults.
+// Limits bound one render, so that a hostile request costs no more than a large one. Zero values
+// are the defaults.
 type Limits struct {
 	Output int // bytes of text; 64 MiB
 	Memory int // bytes of values and strings made on the way; 256 MiB
-	Steps  int // turns of loops, calls, elements looked at; 5 million, about half a second
+	Steps  int // turns of loops, calls, elements visited; 5 million, about half a second
 }
 
-// withDefaults fills in what is zero.
+// withDefaults sets defaults for zero limits.
 func (l Limits) withDefaults() Limits {
 	if l.Output == 0 {
 		l.Output = 64 << 20
@@ -43,12 +44,12 @@ func (l Limits) withDefaults() Limits {
 
 // Mark says where in the rendered text the template began with a message.
 type Mark struct {
-	Message int // its index in what the template was given
+	Message int // its index in the template's messages
 	Offset  int // bytes from the start of the rendered text
 }
 
-// Compile reads a template. It returns a *[SyntaxError] for what is not Jinja, and an *[UnsupportedError] that names everything which is not
-// rendered here.
+// Compile reads a template. It returns a *[SyntaxError] for invalid Jinja, and an
+// *[UnsupportedError] that names every construct that is not rendered here.
 func Compile(source string) (*Template, error) {
 	body, gaps, err := parse(source)
 	if err != nil {
@@ -96,7 +97,7 @@ func isLoopMethod(at *attrExpr) bool {
 	return ok && n.name == "loop" && (at.name == "cycle" || at.name == "changed")
 }
 
-// hidden reports whether a method is one that the sandbox hides: calling it raises, which is what a render does as well.
+// hidden reports whether a method is hidden by the sandbox: calling it raises, here as well.
 func hidden(name string) bool {
 	for _, list := range unsafeAttrs {
 		if slices.Contains(list, name) {
@@ -113,14 +114,15 @@ func (t *Template) begin(dst []byte, limits Limits, now func() time.Time) *state
 	return s
 }
 
-// end gives a state back, without anything of the request in it. A panic of this package would be a bug; it ends as an error that leaves the
-// request to the worker, since the router must not die of one prompt.
+// end gives a state back, without anything of the request in it. A panic of this package would be a
+// bug; it ends as an error that leaves the request to the worker, since the router must not die of
+// one prompt.
 func (t *Template) end(s *state, dst []byte, out *[]byte, err *error) {
 	if what := recover(); what != nil {
 		*out, *err = dst, fmt.Errorf("%w: %w: %v", ErrUnsupported, errBug, what)
 		return // the state is left to the garbage collector
 	}
-	s.arena.reset()
+	s.reset()
 	clear(s.context)
 	*s = state{
 		t: t, context: s.context, arena: s.arena, output: output{marks: s.marks[:0]},

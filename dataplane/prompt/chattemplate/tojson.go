@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// dumper writes JSON as Python's json.dumps does, with the settings that the filter tojson of transformers takes.
+// dumper writes JSON as Python's json.dumps does, with the settings that the filter tojson of
+// transformers takes.
 type dumper struct {
 	s         *state
 	line      int
@@ -55,7 +56,7 @@ func (d *dumper) settings(a args) bool {
 	case in.isInt():
 		d.indent, d.hasIndent = repeatValue(s, a.line, strValue(" "), in.n).s, true
 	default:
-		s.unsure("tojson indented by " + in.typeName())
+		s.unsupported("tojson indented by " + in.typeName())
 		return false
 	}
 	if d.hasIndent {
@@ -66,7 +67,7 @@ func (d *dumper) settings(a args) bool {
 	case (sep.k == kTuple || sep.k == kList) && len(sep.o.items) == 2 && sep.o.items[0].k == kString && sep.o.items[1].k == kString:
 		d.item, d.kv = sep.o.items[0].s, sep.o.items[1].s
 	default:
-		s.unsure("tojson with such separators")
+		s.unsupported("tojson with malformed separators")
 		return false
 	}
 	return s.err == nil
@@ -76,7 +77,7 @@ func (d *dumper) settings(a args) bool {
 func (d *dumper) value(v value, depth int) {
 	s := d.s
 	if depth > maxDepth {
-		s.unsure("a value nested too deep")
+		s.unsupported("a value nested too deep")
 		return
 	}
 	switch v.k {
@@ -199,7 +200,8 @@ func (d *dumper) sorted(o *object) (keys, items []value) {
 	return keys, items
 }
 
-// appendJSON appends a string as json.dumps does: with ensure_ascii everything beyond ASCII is escaped, in UTF-16.
+// appendJSON appends a string as json.dumps does: with ensure_ascii everything beyond ASCII is
+// escaped, in UTF-16.
 func appendJSON(dst []byte, text string, asciiOnly bool) []byte {
 	dst = append(dst, '"')
 	from := 0

@@ -11,11 +11,11 @@ type tokenStream struct {
 // maxNesting bounds how deep tags and expressions may nest: parsing is recursive.
 const maxNesting = 200
 
-// cur returns the token in hand; at the end it is tokEOF for ever.
+// cur returns the current token; at the end it stays tokEOF.
 func (p *tokenStream) cur() token { return p.tokens[p.pos] }
 
-// look returns the token behind the current one.
-func (p *tokenStream) look() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
+// peek returns the token behind the current one.
+func (p *tokenStream) peek() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
 // next returns the current token and goes on to the next.
 func (p *tokenStream) next() token {
@@ -29,10 +29,11 @@ func (p *tokenStream) next() token {
 // fail is a syntax error.
 func (p *tokenStream) fail(line int, msg string) error { return &SyntaxError{Line: line, Msg: msg} }
 
-// gap notes what is valid, but not rendered here. Parsing goes on, so that all gaps are found at once.
+// gap notes a valid construct that is not rendered here. Parsing goes on, so that all gaps are
+// found at once.
 func (p *tokenStream) gap(line int, what string) { p.gaps = append(p.gaps, Gap{line, what}) }
 
-// unexpected says what was found where something else was awaited.
+// unexpected is a syntax error at a token other than the expected one.
 func (p *tokenStream) unexpected(want string) error {
 	t := p.cur()
 	return p.fail(t.line, "expected "+want+", got "+t.describe())
@@ -47,7 +48,8 @@ func (p *tokenStream) skipOp(op string) bool {
 	return false
 }
 
-// skipName consumes a word if it is next. Jinja has no reserved words: if is a name like others where an expression is due.
+// skipName consumes a word if it is next. Jinja has no reserved words: if is a name like others
+// where an expression is due.
 func (p *tokenStream) skipName(word string) bool {
 	if p.cur().isName(word) {
 		p.pos++

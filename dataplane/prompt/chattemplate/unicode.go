@@ -2,8 +2,9 @@ package chattemplate
 
 import "unicode"
 
-// Both tables were made by asking CPython 3.11 (Unicode 14) and Go 1.26 about every code point. What Python answers for these differs between
-// its versions, or from what Go answers, so a template whose result hangs on one of them is left to the worker.
+// Both tables were made by asking CPython 3.11 (Unicode 14) and Go 1.26 about every code point.
+// Python's answers for these code points differ between its versions, or from Go's, so a template
+// that depends on one of them is left to the worker.
 
 // sinceUnicode14 holds the code points that Go holds for printable and CPython 3.11 does not know.
 var sinceUnicode14 = &unicode.RangeTable{
@@ -44,8 +45,8 @@ var sinceUnicode14 = &unicode.RangeTable{
 	},
 }
 
-// specialCase holds the code points whose upper, lower or title case is several code points, hangs on their surroundings (the final sigma),
-// or differs from Go's.
+// specialCase holds the code points with an upper, lower or title case that is several code points,
+// depends on their surroundings (the final sigma), or differs from Go's.
 var specialCase = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0xdf, 0xdf, 1},
@@ -80,7 +81,8 @@ var specialCase = &unicode.RangeTable{
 	},
 }
 
-// unsettled reports whether versions of Python may differ on a code point: it came after Unicode 14, or is not assigned as Go knows it.
+// unsettled reports whether versions of Python may differ on a code point: it came after Unicode
+// 14, or is not assigned as Go knows it.
 func unsettled(r rune) bool {
 	return unicode.Is(sinceUnicode14, r) || !unicode.IsOneOf([]*unicode.RangeTable{
 		unicode.L, unicode.M, unicode.N, unicode.P, unicode.S,

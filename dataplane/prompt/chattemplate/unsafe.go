@@ -2,8 +2,9 @@ package chattemplate
 
 import "unsafe"
 
-// view returns the string that shares the bytes of b. The caller sees to it that they do not change while the string is in use: requests
-// are only read during a render, and bytesSlab never writes where it has written.
+// view returns the string that shares the bytes of b. The caller keeps them unchanged while the
+// string is in use: requests are only read during a render, and bytesSlab never writes twice to the
+// same bytes.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // bytesOf returns the bytes of a string, which the caller only reads.

@@ -19,16 +19,17 @@ const (
 	kTuple
 	kDict
 	kView // dict.keys(), values() and items(); n says which
-	kGen  // a generator; it can be gone through once
+	kGen  // a generator; it can be iterated once
 	kRange
 	kNamespace
 	kLoop
 	kMacro
-	kMethod // a bound method: s is its name, o.items[0] what it is bound to
+	kMethod // a bound method: s is its name, o.items[0] its object
 	kFunc   // a global function: n says which
 )
 
-// value is any value. Which fields count is decided by k: n holds integers, bools and the bits of floats, s strings, o all the rest.
+// value is any value. Which fields count is decided by k: n holds integers, bools and the bits of
+// floats, s strings, o all the rest.
 type value struct {
 	k kind
 	n int64
@@ -36,14 +37,14 @@ type value struct {
 	o *object
 }
 
-// object is what a value of a compound type refers to. Objects belong to one render and are never changed but for namespaces,
-// generators and loops, since the sandbox of transformers forbids it.
+// object is the content of a compound value. Objects belong to one render. Only namespaces,
+// generators and loops change, since the sandbox of transformers forbids it for others.
 type object struct {
 	items []value // of a list, tuple, generator or range; the values of a dict or a namespace
 	keys  []value // of a dict or a namespace
 	// index finds string keys of a large dict; nil for a small one.
 	index map[string]int32
-	pos   int   // of a generator: what was consumed
+	pos   int   // of a generator: number of consumed items
 	msg   int32 // 1 + the index of the request's message that this is, or 0
 	loop  *loopState
 	macro *macroStmt
@@ -158,7 +159,8 @@ func (v value) typeName() string {
 	return "function"
 }
 
-// indexFrom is the size from which on a dict is indexed: below, comparing keys is faster than hashing them.
+// indexFrom is the size from which on a dict is indexed: below, comparing keys is faster than
+// hashing them.
 const indexFrom = 16
 
 // find returns the place of a string key in a dict, or -1.

@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
 )
 
-// vectors is testdata/vectors.json: templates, and what Jinja2 made of them; null where it raises.
+// vectors is testdata/vectors.json: templates, and their texts by Jinja2; null where it raises.
 type vectors struct {
 	Vars                      json.RawMessage
 	Hand, Generated, Programs [][2]*string
@@ -72,7 +72,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestGeneratedVectors applies every filter, test, operator and method to every type. Being unsure is allowed, being wrong is not.
+// TestGeneratedVectors applies every filter, test, operator and method to every type. Being unsure
+// is allowed, being wrong is not.
 func TestGeneratedVectors(t *testing.T) {
 	v := readVectors(t)
 	unsure := 0

@@ -49,8 +49,8 @@ func parse(t *testing.T, body []byte) *lint.Prompt {
 	return p
 }
 
-// TestSevenToSeventyFour is the published example: a time in the system prompt, and 7 % of the tokens before it; with stable parts first
-// 74 % are.
+// TestSevenToSeventyFour is the published example: a time in the system prompt, and 7 % of the
+// tokens before it; with stable parts first 74 % are.
 func TestSevenToSeventyFour(t *testing.T) {
 	var prompts []*lint.Prompt
 	for i := range 40 {
@@ -79,7 +79,8 @@ func TestSevenToSeventyFourOfIDs(t *testing.T) {
 	for range 10 {
 		ids := make([]uint32, 0, 1000)
 		for i := range 1000 {
-			if i >= 70 && i < 80 || i >= 750 { // 10 that change, then 670 that do not, then the question
+			if i >= 70 && i < 80 || i >= 750 {
+				// 10 that change, then 670 that do not, then the question.
 				next++
 				ids = append(ids, next)
 			} else {
@@ -100,7 +101,8 @@ func TestSevenToSeventyFourOfIDs(t *testing.T) {
 	require.Equal(t, 70, f.Offset)
 }
 
-// TestTemplatesAreToldApart mixes four templates whose first lines all differ, among them two without a fault.
+// TestTemplatesAreToldApart mixes four templates with different first lines, among them two without
+// a fault.
 func TestTemplatesAreToldApart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	var prompts []*lint.Prompt
@@ -169,7 +171,7 @@ func TestParse(t *testing.T) {
 		{"batch file", `{"custom_id":"x","body":{"text":"a"}}`, lint.Prompt{Parts: []lint.Part{{"prompt", "a"}}}},
 		{
 			"chat", `{"messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"u"}]}],"tools":[1]}`,
-			lint.Prompt{Parts: []lint.Part{{"system", "s"}, {"tools", "[1]"}, {"user", "u"}}, Lead: 2},
+			lint.Prompt{Parts: []lint.Part{{"system", "s"}, {"tools", "[1]"}, {"user", "u"}}, TemplateParts: 2},
 		},
 	}
 	for _, tt := range tests {

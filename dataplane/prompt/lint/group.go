@@ -3,17 +3,18 @@ package lint
 import "slices"
 
 const (
-	// runUnits is the shortest run that is compared: long enough that two prompts do not have one by chance.
+	// runUnits is the shortest run that is compared: long enough that two prompts do not have one
+	// by chance.
 	runUnits = 6
 	// stableUnits is the shortest run that counts as stable. A phrase is not worth moving.
 	stableUnits = 16
-	// rareShare is which share of the prompts with a prompt's most frequent run must have another one, for that to belong to the
-	// template: history and names come in fewer.
+	// rareShare is which share of the prompts with a prompt's most frequent run must have another
+	// one, for that to belong to the template: history and names come in fewer.
 	rareShare = 0.1
-	// alike is which share of two prompts' template runs makes them a group.
-	alike = 0.5
-	// leadUnits bounds what of a prompt tells its template.
-	leadUnits = 4096
+	// groupShare is which share of two prompts' template runs makes them a group.
+	groupShare = 0.5
+	// maxTemplateUnits bounds the units of a prompt that are compared to find its template.
+	maxTemplateUnits = 4096
 )
 
 // runs returns the distinct runs of the first n units, sorted.
@@ -44,16 +45,16 @@ func group(prompts []*units) [][]*units {
 	templates := make([][]uint64, len(prompts))
 	frequency := make(map[uint64]int)
 	for i, u := range prompts {
-		n := u.lead
+		n := u.templateUnits
 		if n < stableUnits {
 			n = len(u.hash)
 		}
-		templates[i] = u.runs(min(n, leadUnits))
+		templates[i] = u.runs(min(n, maxTemplateUnits))
 		for _, r := range templates[i] {
 			frequency[r]++
 		}
 	}
-	c := clusters{with: make(map[uint64][]int)}
+	c := clusters{byRun: make(map[uint64][]int)}
 	for i, u := range prompts {
 		c.add(u, frequent(templates[i], frequency))
 	}
@@ -74,7 +75,7 @@ func frequent(runs []uint64, frequency map[uint64]int) []uint64 {
 type clusters struct {
 	groups [][]*units
 	sizes  []int            // runs of each group's first prompt
-	with   map[uint64][]int // the groups that have a run
+	byRun  map[uint64][]int // the groups that have a run
 	common []int            // scratch
 }
 
@@ -84,7 +85,7 @@ func (c *clusters) add(u *units, runs []uint64) {
 	clear(c.common)
 	best, share := -1, 0.0
 	for _, r := range runs {
-		for _, g := range c.with[r] {
+		for _, g := range c.byRun[r] {
 			c.common[g]++
 		}
 	}
@@ -94,12 +95,12 @@ func (c *clusters) add(u *units, runs []uint64) {
 			best, share = g, s
 		}
 	}
-	if share >= alike {
+	if share >= groupShare {
 		c.groups[best] = append(c.groups[best], u)
 		return
 	}
 	for _, r := range runs {
-		c.with[r] = append(c.with[r], len(c.groups))
+		c.byRun[r] = append(c.byRun[r], len(c.groups))
 	}
 	c.groups, c.sizes = append(c.groups, []*units{u}), append(c.sizes, len(runs))
 }

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// stableShare is which share of a group's prompts must have what counts as stable.
+// stableShare is the share of a group's prompts that have a stable run.
 const stableShare = 0.9
 
 // measured is one prompt of a group.
 type measured struct {
 	*units
-	shared  int    // leading units that another prompt of the group has too
-	stable  []bool // of each unit
-	lost    float64
-	longest int // the unit behind the last stable one behind shared; 0: none
+	shared     int    // leading units that another prompt of the group has too
+	stable     []bool // of each unit
+	lost       float64
+	lastStable int // the unit behind the last stable one behind shared; 0: none
 }
 
-// measure says of each prompt of a group what it shares and what it could.
+// measure returns the shared and the sharable units of each prompt of a group.
 func measure(group []*units) []measured {
 	out := make([]measured, len(group))
 	stable := stableRuns(group)
 	for i, shared := range commonBeginnings(group) {
 		out[i] = measured{units: group[i], shared: shared}
-		out[i].mark(stable)
+		out[i].markStable(stable)
 	}
 	return out
 }
@@ -45,8 +45,8 @@ func stableRuns(group []*units) map[uint64]bool {
 	return stable
 }
 
-// commonBeginnings returns of each prompt how many units it has in common with the one that shares most: in sorted order, one
-// of its neighbours.
+// commonBeginnings returns of each prompt how many units it has in common with the one that shares
+// most: in sorted order, one of its neighbours.
 func commonBeginnings(group []*units) []int {
 	order := make([]int, len(group))
 	for i := range order {
@@ -69,8 +69,8 @@ func common(a, b []uint64) (n int) {
 	return n
 }
 
-// mark finds the stable units and counts those behind the shared beginning.
-func (m *measured) mark(stable map[uint64]bool) {
+// markStable finds the stable units and counts those behind the shared beginning.
+func (m *measured) markStable(stable map[uint64]bool) {
 	m.stable = make([]bool, len(m.hash))
 	for i := 0; i+runUnits <= len(m.hash); i++ {
 		if stable[m.run(i)] {
@@ -91,7 +91,7 @@ func (m *measured) mark(stable map[uint64]bool) {
 	for i := m.shared; i < len(m.stable); i++ {
 		if m.stable[i] {
 			m.lost += m.weight(i+1) - m.weight(i)
-			m.longest = i + 1
+			m.lastStable = i + 1
 		}
 	}
 }
@@ -105,8 +105,9 @@ func (m *measured) runEnd(i int) int {
 	return end
 }
 
-// change returns the first changing part that stands before stable units: from the last stable one before what is not shared to the
-// next one. It is empty where stable parts only come in another order.
+// change returns the first changing part before stable units: from the last stable unit in the
+// shared beginning to the next stable one. It is empty where stable parts only come in another
+// order.
 func (m *measured) change() (from, to int) {
 	from, to = m.shared, m.shared
 	for from > 0 && !m.stable[from-1] {
@@ -118,9 +119,9 @@ func (m *measured) change() (from, to int) {
 	return from, to
 }
 
-// changes counts the changing parts that stand before stable ones.
+// changes counts the changing parts before stable ones.
 func (m *measured) changes() (n int) {
-	for i := m.shared; i < m.longest; i = m.runEnd(i) {
+	for i := m.shared; i < m.lastStable; i = m.runEnd(i) {
 		if !m.stable[i] {
 			n++
 		}

@@ -65,13 +65,13 @@ func fuzzGroup(script []byte) []*units {
 	var ids []uint64
 	end := func() {
 		if len(group) < 10 {
-			group = append(group, cut(&Prompt{IDs: ids, IDsTokens: 2}))
+			group = append(group, newUnits(&Prompt{IDs: ids, IDsTokens: 2}))
 		}
 		ids = nil
 	}
 	for i, b := range script {
 		piece := uint64(b >> 4)
-		if piece > 12 { // one that nobody else has
+		if piece > 12 { // a piece of no other prompt
 			piece = uint64(1000 + i)
 		}
 		for k := range int(b & 15 * 2) {
@@ -113,7 +113,8 @@ func FuzzMeasureAgainstNaive(f *testing.F) {
 	})
 }
 
-// FuzzParse feeds anything to Parse and Check: the parts of text that a prompt is cut into are the prompt, and shares are shares.
+// FuzzParse feeds anything to Parse and Check: the parts of text that a prompt is cut into are the
+// prompt, and shares are shares.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"system","content":"It is 10:32. Écoute 你好 \ud83d\ude00"},{"role":"user","content":[{"type":"text","text":"a"}]}]}`))
 	f.Add([]byte(`{"prompt":"\u0000 a1b2 ` + "\t" + `"}`))
@@ -124,7 +125,7 @@ func FuzzParse(f *testing.F) {
 			require.ErrorIs(t, err, ErrBody)
 			return
 		}
-		u := cut(p)
+		u := newUnits(p)
 		require.Len(t, u.ends, len(u.hash))
 		if len(p.IDs) == 0 && len(u.hash) < maxUnits {
 			var whole strings.Builder

@@ -18,10 +18,11 @@ var ErrBody = errors.New("lint: no prompt")
 type Prompt struct {
 	Model string
 	Parts []Part // in the order in which engines see them
-	Lead  int    // of Parts, those that the template makes: system message and tools; 0: not known
+	// Number of leading Parts that the template makes: system message and tools; 0: not known.
+	TemplateParts int
 
 	IDs       []uint64 // instead of Parts: token ids, or ids of blocks
-	IDsTokens int      // tokens that one of IDs stands for
+	IDsTokens int      // tokens of one of IDs
 }
 
 // Part is a piece of a prompt with a name: the role of a message, "tools" or "prompt".
@@ -33,9 +34,10 @@ type Part struct {
 // blockTokens is the size of a block in Mooncake's traces, where a line does not say another.
 const blockTokens = 512
 
-// Parse reads the prompt of a JSON object: a request's body for chat, completions or /generate, one of these below "body" (a
-// line of OpenAI's batch files), or a line of a trace with hash_ids. The system message of a chat comes before its tools, as
-// most templates have it. Of a list of prompts the first is taken.
+// Parse reads the prompt of a JSON object: a request's body for chat, completions or /generate, one
+// of these below "body" (a line of OpenAI's batch files), or a line of a trace with hash_ids. The
+// system message of a chat comes before its tools, as most templates have it. Of a list of prompts
+// the first is taken.
 func Parse(body []byte) (*Prompt, error) {
 	v, err := fastjson.ParseBytes(body)
 	if err != nil {
@@ -95,20 +97,20 @@ func (p *Prompt) text(v *fastjson.Value) {
 // chat takes the messages and tools of a chat.
 func (p *Prompt) chat(v *fastjson.Value) {
 	messages := v.GetArray("messages")
-	for len(messages) > 0 && leads(messages[0]) {
+	for len(messages) > 0 && isSystem(messages[0]) {
 		p.message(messages[0])
 		messages = messages[1:]
 	}
 	if tools := v.GetArray("tools"); len(tools) > 0 {
 		p.add("tools", string(v.Get("tools").MarshalTo(nil)))
 	}
-	p.Lead = len(p.Parts)
+	p.TemplateParts = len(p.Parts)
 	for _, m := range messages {
 		p.message(m)
 	}
 }
 
-func leads(m *fastjson.Value) bool {
+func isSystem(m *fastjson.Value) bool {
 	role := string(m.GetStringBytes("role"))
 	return role == "system" || role == "developer"
 }
@@ -133,43 +135,45 @@ func (p *Prompt) message(m *fastjson.Value) {
 
 func (p *Prompt) add(name, text string) { p.Parts = append(p.Parts, Part{Name: name, Text: text}) }
 
-// units is a prompt cut into what is compared.
+// units is a prompt cut into units, which are compared.
 type units struct {
 	*Prompt
-	hash []uint64
-	ends []int // of each unit: bytes of text, or ids, up to and with it
-	lead int   // units of the leading parts; 0: not known
+	hash          []uint64
+	ends          []int // of each unit: bytes of text, or ids, up to and with it
+	templateUnits int   // units of the leading parts; 0: not known
 }
 
 // seed is one for the process: hashes of two prompts are compared.
 var seed = maphash.MakeSeed()
 
 const (
-	// bytesToken is what English text and JSON come to.
+	// bytesToken is the mean of English text and JSON.
 	bytesToken = 4
-	// maxUnit is the longest unit of text, in bytes: without a bound, a picture in base64 would be one.
+	// maxUnit is the longest unit of text, in bytes: without a bound, a picture in base64 would be
+	// one.
 	maxUnit = 32
-	// maxUnits bounds what is looked at of one prompt; what stands behind is long past anything that a template makes.
+	// maxUnits bounds the units of one prompt; templates are much shorter.
 	maxUnits = 1 << 16
 )
 
-// cut makes the units of a prompt.
-func cut(p *Prompt) *units {
+// newUnits cuts a prompt into units.
+func newUnits(p *Prompt) *units {
 	u := &units{Prompt: p}
 	for i, id := range p.IDs[:min(len(p.IDs), maxUnits)] {
 		u.add(id*0x9e3779b97f4a7c15+1, i+1)
 	}
 	at := 0
 	for i, part := range p.Parts {
-		u.add(maphash.String(seed, "\x00"+part.Name), at) // where a part begins counts, and weighs nothing
+		// Where a part begins counts, and weighs nothing.
+		u.add(maphash.String(seed, "\x00"+part.Name), at)
 		for rest := part.Text; rest != "" && len(u.hash) < maxUnits; {
 			n := unitLen(rest)
 			at += n
 			u.add(maphash.String(seed, rest[:n]), at)
 			rest = rest[n:]
 		}
-		if i+1 == p.Lead {
-			u.lead = len(u.hash)
+		if i+1 == p.TemplateParts {
+			u.templateUnits = len(u.hash)
 		}
 	}
 	return u
@@ -179,8 +183,8 @@ func (u *units) add(hash uint64, end int) {
 	u.hash, u.ends = append(u.hash, hash), append(u.ends, end)
 }
 
-// unitLen is the length of the unit that s begins with: a word, a number, a sign with what white space follows, or one
-// character of a script without spaces.
+// unitLen is the length of the first unit of s: a word, a number, a sign with the white space after
+// it, or one character of a script without spaces.
 func unitLen(s string) int {
 	first, n := utf8.DecodeRuneInString(s)
 	same := unicode.IsSpace
@@ -200,7 +204,7 @@ func unitLen(s string) int {
 	return n
 }
 
-// weight is how many tokens the first n units have.
+// weight is the number of tokens of the first n units.
 func (u *units) weight(n int) float64 {
 	if n == 0 {
 		return 0
@@ -211,8 +215,9 @@ func (u *units) weight(n int) float64 {
 	return float64(u.ends[n-1]) / bytesToken
 }
 
-// place names where the n-th unit begins: the part, and how many bytes into it; of ids, how many before it.
-func (u *units) place(n int) (part string, offset int) {
+// location returns the beginning of the n-th unit: the part, and the offset in bytes; of ids, the
+// number before it.
+func (u *units) location(n int) (part string, offset int) {
 	at := 0
 	if n > 0 {
 		at = u.ends[n-1]

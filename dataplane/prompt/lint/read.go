@@ -8,18 +8,18 @@ import (
 	"math/rand/v2"
 )
 
-// Reading is what came of a file.
+// Reading is the result of reading a file.
 type Reading struct {
 	Prompts []*Prompt
-	Lines   int // with a prompt, those that were not kept too
+	Lines   int // with a prompt, also beyond the number kept
 	Skipped int // without one
 }
 
 // maxLine bounds a line of a file.
 const maxLine = 64 << 20
 
-// Read reads JSON lines and keeps at most keep prompts. Each line has the same chance. The same file gives the
-// same ones.
+// Read reads JSON lines and keeps at most keep prompts. Each line has the same chance. The same
+// file gives the same ones.
 func Read(r io.Reader, keep int) (*Reading, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)

@@ -9,32 +9,33 @@ import (
 	"unicode/utf8"
 )
 
-// Report is what was found among prompts.
+// Report lists the findings in a set of prompts.
 type Report struct {
-	Prompts int       `json:"prompts"` // that were looked at
+	Prompts int       `json:"prompts"` // compared prompts
 	Grouped int       `json:"grouped"` // of them, those of a template that at least 3 have
 	Tokens  float64   `json:"tokens"`  // of all prompts; text counts 4 bytes a token
 	Now     float64   `json:"now"`     // share of the tokens that another prompt begins with too
-	Then    float64   `json:"then"`    // the same, if what is stable stood first
+	Then    float64   `json:"then"`    // the same, with stable parts first
 	Finding []Finding `json:"findings"`
 }
 
-// Finding is a template whose changing parts stand before stable ones; shares are of its prompts' tokens.
+// Finding is a template with changing parts before stable ones; shares are of its prompts' tokens.
 type Finding struct {
 	Model   string  `json:"model"`
 	Prompts int     `json:"prompts"`
 	Tokens  float64 `json:"tokens"` // of a prompt, on average
 	Now     float64 `json:"now"`    // share before the first token that changes
-	Then    float64 `json:"then"`   // the same, if what is stable stood first
+	Then    float64 `json:"then"`   // the same, with stable parts first
 	Lost    float64 `json:"lost"`   // Then - Now: the share of the cache that is lost
 
-	Part        string   `json:"part"`         // where the first change is: a message's role, "tools", "prompt" or "ids"
-	Offset      int      `json:"offset"`       // bytes into that part; of ids, how many stand before
+	// Where the first change is: a message's role, "tools", "prompt" or "ids".
+	Part        string   `json:"part"`
+	Offset      int      `json:"offset"`       // bytes into that part; of ids, the number before
 	Before      float64  `json:"before"`       // tokens before it
 	StableAfter float64  `json:"stable_after"` // stable tokens behind it
-	Changes     int      `json:"changes"`      // changing parts that stand before stable ones
+	Changes     int      `json:"changes"`      // changing parts before stable ones
 	Kind        Kind     `json:"kind"`
-	Values      []string `json:"values"` // what stands there in some prompts
+	Values      []string `json:"values"` // values of that part in some prompts
 
 	Example string `json:"example"` // an excerpt with «the changing part» marked
 	Better  string `json:"better"`  // the same in a better order
@@ -42,23 +43,24 @@ type Finding struct {
 }
 
 const (
-	// leastPrompts is how many of a template are needed to tell what changes.
-	leastPrompts = 3
-	// leastShare and leastTokens are the least loss that is reported: prompts below 200 tokens gain nothing from a cache.
-	leastShare, leastTokens = 0.05, 64
+	// minPrompts is the number of prompts of a template that shows its changing parts.
+	minPrompts = 3
+	// minLostShare and leastTokens are the least loss that is reported: prompts below 200 tokens
+	// gain nothing from a cache.
+	minLostShare, minTokens = 0.05, 64
 )
 
-// Check looks for templates whose changing parts stand before stable ones, the greatest loss of tokens first.
+// Check finds templates with changing parts before stable ones, the greatest loss of tokens first.
 func Check(prompts []*Prompt) *Report {
 	r := &Report{Prompts: len(prompts), Finding: []Finding{}}
 	all := make([]*units, len(prompts))
 	for i, p := range prompts {
-		all[i] = cut(p)
+		all[i] = newUnits(p)
 		r.Tokens += all[i].weight(len(all[i].hash))
 	}
 	shared, lost := 0.0, 0.0
 	for _, g := range group(all) {
-		if len(g) < leastPrompts {
+		if len(g) < minPrompts {
 			continue
 		}
 		r.Grouped += len(g)
@@ -92,7 +94,7 @@ func find(members []measured) (f Finding, ok bool) {
 		}
 	}
 	n := float64(len(members))
-	if lost < leastShare*tokens || lost < leastTokens*n {
+	if lost < minLostShare*tokens || lost < minTokens*n {
 		return f, false
 	}
 	f = Finding{
@@ -100,7 +102,7 @@ func find(members []measured) (f Finding, ok bool) {
 		StableAfter: worst.lost, Changes: worst.changes(),
 	}
 	from, to := worst.change()
-	f.Part, f.Offset = worst.place(from)
+	f.Part, f.Offset = worst.location(from)
 	f.Before = worst.weight(from)
 	f.Values = values(members, worst)
 	f.Kind = kindOf(worst.excerpt(from, to))
@@ -112,7 +114,7 @@ func find(members []measured) (f Finding, ok bool) {
 	return f, true
 }
 
-// values lists what some prompts have where the worst one changes first.
+// values lists the text of some prompts at the first change of the worst one.
 func values(members []measured, worst *measured) (out []string) {
 	add := func(m *measured) {
 		from, to := m.change()
@@ -129,10 +131,10 @@ func values(members []measured, worst *measured) (out []string) {
 	return out
 }
 
-// excerptBytes is how much of each piece an excerpt shows, contextUnits how much around the change.
+// excerptBytes bounds each piece of an excerpt, contextUnits the text around the change.
 const excerptBytes, contextUnits = 72, 14
 
-// examples shows the change where it stands and where it would not harm.
+// examples shows the change at its position and at a harmless one.
 func (m *measured) examples(from, to int) (before, after string) {
 	flat := func(a, b int) string { return strings.Join(strings.Fields(m.excerpt(a, b)), " ") }
 	head, change := flat(max(from-contextUnits, 0), from), shorten(flat(from, to), excerptBytes)
@@ -155,5 +157,5 @@ func shorten(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// Percent writes a share as people read it.
+// Percent writes a share in percent.
 func Percent(share float64) string { return fmt.Sprintf("%.0f %%", math.Round(100*share)) }

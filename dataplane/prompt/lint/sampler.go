@@ -8,13 +8,15 @@ import (
 )
 
 const (
-	// waitingBodies bounds what was sampled and not parsed yet.
+	// waitingBodies bounds the sampled bodies that wait to be parsed.
 	waitingBodies = 32
-	// maxBody is the longest body that is sampled: 64 prompts of 8,000 tokens a second would else be 2 MB a second of copies.
+	// maxBody is the longest body that is sampled: 64 prompts of 8,000 tokens a second would else
+	// be 2 MB a second of copies.
 	maxBody = 512 << 10
-	// keptPrompts and keptBytes bound what is compared: the last ones. Among 512, a template that one prompt in a hundred has is seen.
-	keptPrompts, keptBytes = 512, 16 << 20
-	// checkEvery is how often new samples are compared; it takes 0.1 s for 512 prompts of 4,000 tokens.
+	// maxPrompts and keptBytes bound the prompts compared, the latest ones. Among 512, a template
+	// of one prompt in a hundred shows.
+	maxPrompts, maxPromptBytes = 512, 16 << 20
+	// checkEvery is the interval of comparisons; one takes 0.1 s for 512 prompts of 4,000 tokens.
 	checkEvery = 30 * time.Second
 )
 
@@ -38,7 +40,7 @@ func NewSampler(share float64) *Sampler {
 	return &Sampler{share: share, bodies: make(chan []byte, waitingBodies)}
 }
 
-// Offer shows a request's body. Most are not looked at; one that is is copied. It never blocks.
+// Offer shows a request's body. Most bodies are skipped; a sampled one is copied. It never blocks.
 func (s *Sampler) Offer(body []byte) {
 	if rand.Float64() >= s.share || len(body) > maxBody {
 		return
@@ -51,10 +53,11 @@ func (s *Sampler) Offer(body []byte) {
 	}
 }
 
-// Report returns what the samples of late show; nil before there was something to compare.
+// Report returns the findings of the latest samples; nil before there are enough to compare.
 func (s *Sampler) Report() *Report { return s.report.Load() }
 
-// Counts returns how many bodies were taken, and how many were not because the ones before were not parsed yet.
+// Counts returns the number of bodies sampled, and the number dropped while others waited to be
+// parsed.
 func (s *Sampler) Counts() (sampled, dropped uint64) { return s.sampled.Load(), s.dropped.Load() }
 
 // Run parses and compares samples until ctx ends.
@@ -84,7 +87,7 @@ func (s *Sampler) keep(body []byte) {
 	}
 	s.prompts, s.sizes, s.fresh = append(s.prompts, p), append(s.sizes, len(body)), true
 	s.bytes += len(body)
-	for len(s.prompts) > keptPrompts || s.bytes > keptBytes {
+	for len(s.prompts) > maxPrompts || s.bytes > maxPromptBytes {
 		s.bytes -= s.sizes[0]
 		s.prompts[0] = nil
 		s.prompts, s.sizes = s.prompts[1:], s.sizes[1:]

@@ -41,7 +41,7 @@ func TestSampler(t *testing.T) {
 		require.Equal(t, lint.KindTime, r.Finding[0].Kind)
 		stop()
 		require.NoError(t, <-done)
-		for range 100 { // nobody takes them any more
+		for range 100 { // without Run, the queue fills up
 			s.Offer([]byte(`{"text":"a"}`))
 		}
 		sampled, dropped := s.Counts()

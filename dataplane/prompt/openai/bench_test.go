@@ -98,8 +98,8 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// BenchmarkFastjson is what Parse is measured against: a reused fastjson parser over the same
-// bodies, reading the same fields. It checks no UTF-8 and gives no raw spans.
+// BenchmarkFastjson is the reference of Parse: a reused fastjson parser over the same bodies,
+// reading the same fields. It checks no UTF-8 and gives no raw spans.
 func BenchmarkFastjson(b *testing.B) {
 	for _, c := range benchBodies() {
 		b.Run(c.name, func(b *testing.B) {

@@ -1,15 +1,16 @@
-// Package openai reads what routing needs from a request's body and from an answer's bytes, for the
-// OpenAI API as SGLang serves it and for SGLang's own /generate.
+// Package openai reads the fields that routing needs from a request's body and from an answer's
+// bytes, for the OpenAI API as SGLang serves it and for SGLang's own /generate.
 //
-// A body is walked once. The walk checks the whole of it as JSON and keeps only the fields that
-// decide where a request goes; all other fields are the worker's to judge, so that a router in front
-// of a newer SGLang refuses nothing that the worker would take. Bodies are forwarded as they came:
-// [SpliceField] puts a field in without a copy.
+// A body is walked once. The walk checks all of it as JSON and keeps only the fields that decide
+// its route. The worker judges all other fields, so that a router in front of a newer SGLang
+// refuses nothing that the worker would take. Bodies are forwarded unchanged: [SpliceField] adds a
+// field without a copy.
 //
-// JSON is meant strictly: no NaN, no control characters in strings, no invalid UTF-8, nesting to 1,024
-// levels. SGLang 0.5.23 parses with orjson and refuses the same, and lone surrogate escapes besides.
-// Of equal keys the last wins, as in Python. Refused here although a worker's lenient types may take
-// it: a "stream" that is not a JSON boolean (1, "true") and token ids above 2³²-1.
+// JSON is read strictly: no NaN, no control characters in strings, no invalid UTF-8, nesting to
+// 1,024 levels. SGLang 0.5.23 parses with orjson and refuses the same, and lone surrogate escapes
+// besides. Of equal keys the last wins, as in Python. Refused here although a worker's lenient
+// types may take it: a "stream" that Pydantic does not read as a boolean, and token ids above
+// 2³²-1.
 //
 // # Concurrency
 //

@@ -22,7 +22,7 @@ func (d *document) raw(f field) []byte {
 
 // keyOf resolves a key's escapes; valid until the next call.
 func (d *document) keyOf(key []byte, escaped bool) []byte {
-	// Fast path: nobody escapes keys.
+	// Fast path: clients do not escape keys.
 	if !escaped {
 		return key
 	}

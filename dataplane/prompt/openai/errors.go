@@ -39,7 +39,7 @@ func BadRequest(param, message string) *Error {
 	return &Error{Status: fasthttp.StatusBadRequest, Type: typeInvalid, Message: message, Param: param}
 }
 
-// ModelNotFound is OpenAI's answer for a model that nobody serves.
+// ModelNotFound is OpenAI's answer for a model that no worker serves.
 func ModelNotFound(model string) *Error {
 	return &Error{
 		Status: fasthttp.StatusNotFound, Type: typeInvalid, Param: "model", Code: "model_not_found",
@@ -99,7 +99,7 @@ func Overloaded(message string) *Error {
 	}
 }
 
-// NoWorker is for a model whose workers are all unfit.
+// NoWorker is for a model without a fit worker.
 func NoWorker(model string) *Error {
 	return &Error{
 		Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker",
@@ -119,7 +119,7 @@ func UpstreamTimeout(message string) *Error {
 	}
 }
 
-// Internal is for a fault of our own; the message must not carry what the client should not see.
+// Internal is for a fault of our own; the message must not carry internals to the client.
 func Internal(message string) *Error {
 	return &Error{
 		Status: fasthttp.StatusInternalServerError, Type: "internal_error", Message: message, Code: "internal_error",
@@ -155,7 +155,7 @@ func appendStringOrNull(dst []byte, s string) []byte {
 }
 
 // appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, since messages quote
-// what clients sent.
+// fields of clients.
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -44,7 +44,7 @@ const (
 	fieldInput
 	fieldQuery
 	fieldItems
-	// From here to lastShapeField: what a chat template may read besides the messages.
+	// From here to lastTemplateField: fields that a chat template may read besides the messages.
 	fieldTools
 	fieldToolChoice
 	fieldTemplateKwargs
@@ -57,11 +57,11 @@ const (
 	fieldParallelToolCalls
 	fieldCount
 
-	lastShapeField = fieldCount - 1
+	lastTemplateField = fieldCount - 1
 )
 
-// fieldOf returns the field of a key, fieldNone for the many that routing does not read. The compiler
-// turns the table into a search by length and content.
+// fieldOf returns the field of a key, fieldNone for the many that routing does not read. The
+// compiler turns the table into a search by length and content.
 func fieldOf(key []byte) field {
 	switch string(key) {
 	case "model":
@@ -115,11 +115,11 @@ func fieldOf(key []byte) field {
 	case "video_data":
 		return fieldVideoData
 	}
-	return shapeFieldOf(key)
+	return templateFieldOf(key)
 }
 
-// shapeFieldOf is fieldOf for the fields that a chat template may read.
-func shapeFieldOf(key []byte) field {
+// templateFieldOf is fieldOf for the fields that a chat template may read.
+func templateFieldOf(key []byte) field {
 	switch string(key) {
 	case "tools":
 		return fieldTools
@@ -145,7 +145,7 @@ func shapeFieldOf(key []byte) field {
 	return answerFieldOf(key)
 }
 
-// answerFieldOf is fieldOf for the fields that say what an answer holds.
+// answerFieldOf is fieldOf for the fields that change the contents of an answer.
 func answerFieldOf(key []byte) field {
 	switch string(key) {
 	case "logprobs":
@@ -160,7 +160,7 @@ func answerFieldOf(key []byte) field {
 	return limitFieldOf(key)
 }
 
-// limitFieldOf is fieldOf for the fields of which some values end an engine.
+// limitFieldOf is fieldOf for the fields with values that end an engine.
 func limitFieldOf(key []byte) field {
 	switch string(key) {
 	case "top_logprobs":

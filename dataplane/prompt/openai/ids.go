@@ -7,13 +7,14 @@ import (
 	"slices"
 )
 
-// scanKnownIDs reads a list of ids from its first element as far as the memory does not know it; 0 when it is none.
-func (in *Input) scanKnownIDs(b []byte, l *list, i int) (end int) {
+// scanKnownIDs reads a list of ids from its first element as far as the memory does not know it; 0
+// when it is none.
+func (in *Input) scanKnownIDs(b []byte, l *promptValue, i int) (end int) {
 	known := 0
 	if in.Memory != nil {
 		in.InputIDs, known = in.Memory.Recall(in.InputIDs, b[i:])
 	}
-	in.reserve((len(b) - i - known) / bytesPerID)
+	in.reserveLong((len(b) - i - known) / bytesPerID)
 	if in.InputIDs, end = l.scanIDs(in.InputIDs, b, skipSpace(b, i+known)); end == 0 {
 		return 0
 	}
@@ -26,9 +27,9 @@ func (in *Input) scanKnownIDs(b []byte, l *list, i int) (end int) {
 
 // scanIDs appends the token ids of a list from its first element and returns the index after its
 // bracket, 0 when it is not a list of ids.
-func (l *list) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end int) {
+func (l *promptValue) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end int) {
 	for {
-		// Fast path: what programs write.
+		// Fast path: the spelling of programs.
 		dst, i = scanGroups(dst, b, i)
 		// Slow path: the list's end, long numbers, other white space.
 		for stop := i + group; i < stop; {
@@ -57,20 +58,20 @@ func (l *list) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end int) {
 	}
 }
 
-// bytesPerID is an id of four digits and a comma: as short as they are on average.
+// bytesPerID is an id of four digits and a comma, the shortest mean of real prompts.
 const bytesPerID = 5
 
 const (
-	// group is how many bytes scanGroup looks at: one bit of a word for each.
+	// group is the number of bytes that scanGroup reads at once: one bit of a word for each.
 	group = 64
-	// margin is what it may read before and behind them.
+	// margin is the number of bytes that it may read before and behind them.
 	margin = 8
-	// groupIDs is how many ids at most end in a group.
+	// groupIDs bounds the ids that end in a group.
 	groupIDs = group / 2
 )
 
-// scanGroups appends ids while they are of at most seven digits (or eight), with a comma and at most one space behind each. It stops
-// in front of an element.
+// scanGroups appends ids while they are of at most seven digits (or eight), with a comma and at
+// most one space behind each. It stops in front of an element.
 func scanGroups(dst []uint32, b []byte, i int) ([]uint32, int) {
 	dst, i = scanBlocks(dst, b, i)
 	for i >= margin && i+group+margin <= len(b) {
@@ -88,8 +89,8 @@ func scanGroups(dst []uint32, b []byte, i int) ([]uint32, int) {
 	return dst, skipSpace(b, i)
 }
 
-// scanGroup reads the ids that begin and end in a group, which begins with one, up to the first that is not plain. It returns
-// how many there are, and the place behind the last one's comma and space.
+// scanGroup reads the ids that begin and end in a group, which begins with one, up to the first
+// that is not plain. It returns their number, and the index behind the last one's comma and space.
 func scanGroup(out *[groupIDs]uint32, b *[margin + group + margin]byte) (n, next uint) {
 	start := uint(0) // of an id, from the group's begin
 	for m := commas((*[group]byte)(b[margin:])); m != 0; m &= m - 1 {
@@ -98,14 +99,16 @@ func scanGroup(out *[groupIDs]uint32, b *[margin + group + margin]byte) (n, next
 		if digits-1 >= 7 {
 			break
 		}
-		// The eight bytes before the comma, the first digits in the lower ones; what is no digit of this id becomes 0.
+		// The eight bytes before the comma, the first digits in the lower ones; bytes before this
+		// id become 0.
 		d := (binary.LittleEndian.Uint64(b[end:end+8]) ^ lowBits*'0') & lastBytes[digits&7]
-		odd := (d + lowBits*(0x7f-9) | d) & highBits // a byte above 9; all are below 128, or their own bit is set
+		// A byte above 9; all are below 128, or their own bit is set.
+		notDigits := (d + lowBits*(0x7f-9) | d) & highBits
 		// Pairs of digits, then of pairs, then of those.
 		d = d * (10<<8 + 1) >> 8 & 0x00ff00ff00ff00ff
 		d = d * (100<<16 + 1) >> 16 & 0x0000ffff0000ffff
 		v := uint32(d * (10000<<32 + 1) >> 32)
-		if odd != 0 || v < least[digits&7] {
+		if notDigits != 0 || v < smallestOfDigits[digits&7] {
 			break
 		}
 		out[n%groupIDs] = v
@@ -122,8 +125,8 @@ var lastBytes = [8]uint64{
 	0, 0xff << 56, 0xffff << 48, 0xffffff << 40, 0xffffffff << 32, 0xffffffffff << 24, 0xffffffffffff << 16, 0xffffffffffffff << 8,
 }
 
-// least has the least number of so many digits: one below it has a leading zero.
-var least = [8]uint32{0, 0, 10, 100, 1_000, 10_000, 100_000, 1_000_000}
+// smallestOfDigits has the smallest number of so many digits: a number below it has a leading zero.
+var smallestOfDigits = [8]uint32{0, 0, 10, 100, 1_000, 10_000, 100_000, 1_000_000}
 
 // commas has a bit set for each comma in b, the first byte's being the lowest.
 func commas(b *[group]byte) uint64 {

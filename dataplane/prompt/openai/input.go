@@ -5,33 +5,35 @@ import (
 	"sync"
 )
 
-// longMemory is room for the ids of a prompt that is too long for it to stay with a Request.
-type longMemory struct{ ids []uint32 }
+// longIDs is memory for the ids of a prompt that is too long to stay with a Request.
+type longIDs struct{ ids []uint32 }
 
-// longMemories are by size: the first ones hold twice keptIDs, and those after twice the ones before, up to 32 Mi ids. New memory would be
-// cleared for each such prompt, which is a tenth of the CPU of proxying it, and collected.
-var longMemories [7]sync.Pool // of *longMemory
+// longIDPools are by size: the first ones hold twice maxPooledIDs, and each next one twice as many,
+// up to 32 Mi ids. New memory would be cleared for each such prompt, which is a tenth of the CPU of
+// proxying it, and collected.
+var longIDPools [7]sync.Pool // of *longIDs
 
-// reserve sees to it that n more ids need no memory of their own, if all of them are too many for it to stay; others grow as they come.
-func (in *Input) reserve(n int) {
+// reserveLong provides memory for n more ids if all of them are too many to stay with a Request;
+// shorter lists grow as they come.
+func (in *Input) reserveLong(n int) {
 	need := len(in.InputIDs) + n + groupIDs
-	class := bits.Len(uint(need-1)/keptIDs) - 1
-	if need <= max(keptIDs, cap(in.InputIDs)) || class >= len(longMemories) {
+	class := bits.Len(uint(need-1)/maxPooledIDs) - 1
+	if need <= max(maxPooledIDs, cap(in.InputIDs)) || class >= len(longIDPools) {
 		return
 	}
-	m, ok := longMemories[class].Get().(*longMemory)
+	m, ok := longIDPools[class].Get().(*longIDs)
 	if !ok {
-		m = &longMemory{make([]uint32, 0, 2*keptIDs<<class)}
+		m = &longIDs{make([]uint32, 0, 2*maxPooledIDs<<class)}
 	}
 	ids := m.ids[:copy(m.ids[:cap(m.ids)], in.InputIDs)]
-	in.giveBack()
+	in.releaseLong()
 	in.long, in.InputIDs = m, ids
 }
 
-// giveBack ends the use of long memory.
-func (in *Input) giveBack() {
+// releaseLong ends the use of long memory.
+func (in *Input) releaseLong() {
 	if in.long != nil {
-		longMemories[bits.Len(uint(cap(in.long.ids))/keptIDs)-2].Put(in.long)
+		longIDPools[bits.Len(uint(cap(in.long.ids))/maxPooledIDs)-2].Put(in.long)
 		in.long = nil
 	}
 }
@@ -63,6 +65,6 @@ type Input struct {
 	// Memory, if any, is asked for the ids of a prompt that is one list of them. It outlives Reset.
 	Memory Memory
 
-	maxID uint32      // of all prompts' ids
-	long  *longMemory // the memory of InputIDs, where they are too many to stay
+	maxID uint32   // of all prompts' ids
+	long  *longIDs // the memory of InputIDs, where they are too many to stay
 }

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// maxVocabulary stands for a vocabulary that is not known: the largest ones have 262,144 ids.
+	// maxVocabulary replaces an unknown vocabulary: the largest ones have 262,144 ids.
 	maxVocabulary = 1 << 20
-	// maxAnswers bounds n. SGLang 0.5.23 makes a record of 4 KB for each answer at once: n of five million
-	// took 22 GB (sgl-project/sglang#36856).
+	// maxAnswers bounds n. SGLang 0.5.23 makes a record of 4 KB for each answer at once: n of five
+	// million took 22 GB (sgl-project/sglang#36856).
 	maxAnswers = 1 << 16
 )
 
-// Limits are what a model's workers take without ending.
+// Limits are values that a model's engines survive.
 type Limits struct {
-	// Vocabulary is how many token ids the model has; 0 is unknown.
+	// Vocabulary is the number of token ids of the model; 0 is unknown.
 	Vocabulary int
-	// Labels says that the workers count some custom_labels.
+	// Labels reports that the workers count some custom_labels.
 	Labels bool
 }
 
@@ -47,7 +47,7 @@ func checkRequest(r *Request, vocab int) *Error {
 	if err := checkCount(r, fieldTopLogprobs, "top_logprobs", vocab); err != nil {
 		return err
 	}
-	if err := checkDrawing(drawing{topK: r.raw(fieldTopK)}, vocab); err != nil {
+	if err := checkSamplingParams(samplingParams{topK: r.raw(fieldTopK)}, vocab); err != nil {
 		return err
 	}
 	return checkOther(r, vocab)
@@ -114,25 +114,25 @@ func checkSampling(r *Request, raw []byte, vocab int) *Error {
 		}
 		i, more, _ = nextMember(raw, i, '}')
 	}
-	return checkDrawing(drawing{topK, stops, least, n}, vocab)
+	return checkSamplingParams(samplingParams{topK, stops, least, n}, vocab)
 }
 
-// checkOpenAI checks what the OpenAI routes have at the top level.
+// checkOpenAI checks the sampling parameters of the OpenAI routes, which are at the top level.
 func checkOpenAI(r *Request, vocab int) *Error {
-	return checkDrawing(drawing{r.raw(fieldTopK), r.raw(fieldStopTokenIDs), r.raw(fieldMinTokens), r.raw(fieldN)}, vocab)
+	return checkSamplingParams(samplingParams{r.raw(fieldTopK), r.raw(fieldStopTokenIDs), r.raw(fieldMinTokens), r.raw(fieldN)}, vocab)
 }
 
-// drawing is how tokens are drawn, as raw JSON.
-type drawing struct{ topK, stops, least, n []byte }
+// samplingParams holds sampling parameters as raw JSON.
+type samplingParams struct{ topK, stops, least, n []byte }
 
-func checkDrawing(d drawing, vocab int) *Error {
+func checkSamplingParams(d samplingParams, vocab int) *Error {
 	if v, ok := number(d.topK); ok && v > math.MaxInt32 {
 		return BadRequest("top_k", "top_k must be below 2³¹, not "+string(d.topK)+". -1 is the whole vocabulary.")
 	}
 	if v, ok := number(d.n); ok && v > maxAnswers {
 		return BadRequest("n", "n must be at most "+strconv.Itoa(maxAnswers)+", not "+string(d.n)+".")
 	}
-	// With a least length the ids are places in a table of the vocabulary, and of one more.
+	// With min_tokens, stop ids are indices into a table of the vocabulary and one more.
 	if v, ok := number(d.least); !ok || v <= 0 || len(d.stops) == 0 {
 		return nil
 	}
@@ -148,7 +148,7 @@ func checkDrawing(d drawing, vocab int) *Error {
 	return nil
 }
 
-// checkCount checks how many of the likeliest tokens are asked for: a number, or for a batch a list.
+// checkCount checks the number of likeliest tokens asked for: a number, or for a batch a list.
 func checkCount(r *Request, f field, param string, vocab int) *Error {
 	if vocab == 0 {
 		vocab = maxVocabulary
@@ -172,7 +172,8 @@ func checkOther(r *Request, vocab int) *Error {
 		for raw := range numbers(list) {
 			v, ok := number(raw)
 			switch {
-			case !ok, raw[0] == '"' && !nested: // a text; Pydantic takes one in a list of lists for a number
+			case !ok, raw[0] == '"' && !nested:
+				// A text; Pydantic takes one in a list of lists for a number.
 			case v < 0:
 				return BadRequest(f.param, f.param+" must hold no negative token id, not "+string(raw)+".")
 			case vocab > 0 && v >= float64(vocab):
@@ -183,8 +184,8 @@ func checkOther(r *Request, vocab int) *Error {
 	return nil
 }
 
-// numbers yields the numbers of a checked value: itself, or those of a list or of the lists in it. It ends
-// at the first object.
+// numbers yields the numbers of a checked value: itself, or those of a list or of the lists in it.
+// It ends at the first object.
 func numbers(raw []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for i := 0; i < len(raw); {

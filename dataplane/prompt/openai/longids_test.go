@@ -21,7 +21,8 @@ func longBody(first, n int, separator string) []byte {
 	return append(body, "]}"...)
 }
 
-// TestLongPrompts: the memory of prompts that are too long to stay with a Request is used again, by one at a time.
+// TestLongPrompts: the memory of prompts that are too long to stay with a Request is used again, by
+// one at a time.
 func TestLongPrompts(t *testing.T) {
 	const n = 600_000
 	var a, b openai.Request

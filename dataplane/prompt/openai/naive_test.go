@@ -286,7 +286,7 @@ func boolean(raw json.RawMessage, b *bool) bool {
 	return false
 }
 
-// integer allows what parseInt does: 18 digits.
+// integer allows the integers of parseInt: 18 digits.
 func integer(raw json.RawMessage) bool {
 	var v int64
 	return raw == nil || json.Unmarshal(raw, &v) == nil && len(strings.TrimPrefix(string(raw), "-")) <= 18

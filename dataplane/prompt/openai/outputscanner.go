@@ -8,30 +8,30 @@ import "bytes"
 //
 // The zero value is ready for a JSON answer; Reset prepares it for the next and keeps its memory.
 type OutputScanner struct {
-	sse  bool
-	over bool   // the answer, or an event of it, was larger than maxOutput
-	kept []byte // JSON: the answer so far. SSE: the last whole event with ids
-	open []byte // SSE: the event that has not ended
+	sse      bool
+	tooLarge bool   // the answer, or an event of it, was larger than maxOutput
+	ids      []byte // JSON: the answer so far. SSE: the last whole event with ids
+	event    []byte // SSE: the event that has not ended
 }
 
-// maxOutput is room for some 30,000 ids: answers beyond that are not continued within the moment
-// that their ids are wanted for.
+// maxOutput is room for some 30,000 ids: longer answers end long after the moment in which their
+// ids are used.
 const maxOutput = 256 << 10
 
 // Reset prepares the scanner for the next answer.
 func (s *OutputScanner) Reset(sse bool) {
-	*s = OutputScanner{sse: sse, kept: s.kept[:0], open: s.open[:0]}
+	*s = OutputScanner{sse: sse, ids: s.ids[:0], event: s.event[:0]}
 }
 
-// Write looks at the next bytes of the answer. It keeps none of p and never fails.
+// Write reads the next bytes of the answer. It keeps none of p and never fails.
 func (s *OutputScanner) Write(p []byte) (int, error) {
 	n := len(p)
-	if s.over {
+	if s.tooLarge {
 		return n, nil
 	}
 	if !s.sse {
-		s.kept = append(s.kept, p...)
-		s.over = len(s.kept) > maxOutput
+		s.ids = append(s.ids, p...)
+		s.tooLarge = len(s.ids) > maxOutput
 		return n, nil
 	}
 	for {
@@ -39,32 +39,32 @@ func (s *OutputScanner) Write(p []byte) (int, error) {
 		if i < 0 {
 			break
 		}
-		s.open = append(s.open, p[:i]...)
-		if bytes.Contains(s.open, keyOutputIDs) {
-			s.kept, s.open = s.open, s.kept
+		s.event = append(s.event, p[:i]...)
+		if bytes.Contains(s.event, keyOutputIDs) {
+			s.ids, s.event = s.event, s.ids
 		}
-		s.open, p = s.open[:0], p[i+1:]
+		s.event, p = s.event[:0], p[i+1:]
 	}
-	s.open = append(s.open, p...)
-	s.over = len(s.open) > maxOutput
+	s.event = append(s.event, p...)
+	s.tooLarge = len(s.event) > maxOutput
 	return n, nil
 }
 
 var keyOutputIDs = []byte(`"output_ids":`)
 
-// AppendIDs appends the generated ids to dst, or returns it as it is when the answer told none. A
+// AppendIDs appends the generated ids to dst, or returns it as it is when the answer had none. A
 // quoted key inside a generated text would have its quotes escaped, so the first match is the key.
 func (s *OutputScanner) AppendIDs(dst []uint32) []uint32 {
-	i := bytes.Index(s.kept, keyOutputIDs)
-	if s.over || i < 0 {
+	i := bytes.Index(s.ids, keyOutputIDs)
+	if s.tooLarge || i < 0 {
 		return dst
 	}
-	i = skipSpace(s.kept, i+len(keyOutputIDs))
-	if i >= len(s.kept) || s.kept[i] != '[' {
+	i = skipSpace(s.ids, i+len(keyOutputIDs))
+	if i >= len(s.ids) || s.ids[i] != '[' {
 		return dst
 	}
-	var l list
-	ids, end := l.scanIDs(dst, s.kept, skipSpace(s.kept, i+1))
+	var l promptValue
+	ids, end := l.scanIDs(dst, s.ids, skipSpace(s.ids, i+1))
 	if end == 0 {
 		return dst
 	}

@@ -50,7 +50,7 @@ func TestOutputScanner(t *testing.T) {
 	}
 }
 
-// What any answer says between its brackets comes back, however it is cut.
+// Any ids in an answer are read, however its bytes are cut.
 func FuzzOutputScanner(f *testing.F) {
 	f.Add(uint64(1), uint16(3), true)
 	f.Fuzz(func(t *testing.T, seed uint64, count uint16, sse bool) {

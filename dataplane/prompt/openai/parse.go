@@ -7,7 +7,8 @@ import (
 
 var (
 	wordTrue = []byte("true")
-	// byteOrder is what some clients put before UTF-8; Python's reader of JSON, which is the workers', skips it.
+	// byteOrder is the mark that some clients put before UTF-8; Python's reader of JSON, which the
+	// workers use, skips it.
 	byteOrder = []byte("\xef\xbb\xbf")
 )
 
@@ -78,9 +79,9 @@ func (r *Request) walkValue(f field, at int) (int, *Error) {
 	case f == fieldMessages && r.API == APIChat:
 		return r.chat.scan(&r.document, at)
 	case f == fieldPrompt && r.API == APICompletions, f == fieldText && r.API == APIGenerate:
-		return r.Input.scanPrompt(r.body, &r.prompt, at, r.API == APIGenerate)
+		return r.scanPrompt(r.body, &r.prompt, at, r.API == APIGenerate)
 	case f == fieldInputIDs && (r.API == APIGenerate || r.API == APIChat):
-		return r.Input.scanPrompt(r.body, &r.ids, at, false)
+		return r.scanPrompt(r.body, &r.ids, at, false)
 	}
 	return skipValue(r.body, at, 1)
 }
@@ -162,8 +163,8 @@ func (r *Request) readGenerate() *Error {
 	return r.readSamplingParams(&r.document)
 }
 
-// errBlank refuses a prompt without a token. SGLang 0.5.23 does not check for it, and an engine whose
-// tokenizer adds no first token of its own dies of it, with every request that it was running.
+// errBlank refuses a prompt without a token. SGLang 0.5.23 does not check for it, and an engine
+// with a tokenizer that adds no first token of its own dies of it, with all its running requests.
 func errBlank(param string, at int) *Error { return errAt(param, "must not be empty", at) }
 
 func (r *Request) readCompletions() *Error {
@@ -207,7 +208,7 @@ func (r *Request) readChat() *Error {
 }
 
 // usePrompt takes a prompt of one of the allowed kinds into the request.
-func (r *Request) usePrompt(l *list, param string, allowed ...kind) *Error {
+func (r *Request) usePrompt(l *promptValue, param string, allowed ...promptKind) *Error {
 	if l.kind == kindAbsent {
 		return nil
 	}

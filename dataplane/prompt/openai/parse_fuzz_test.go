@@ -20,7 +20,8 @@ func FuzzParseAgainstNaive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, api uint8, body []byte) { parseAgainstNaive(t, openai.API(api%4), body) })
 }
 
-// FuzzIDsAgainstNaive puts bytes into a list of ids that is long enough for the fast path, at any place in it.
+// FuzzIDsAgainstNaive puts bytes into a list of ids that is long enough for the fast path, at any
+// place in it.
 func FuzzIDsAgainstNaive(f *testing.F) {
 	for i, s := range []string{
 		"", "0", "00", "01", "1234567", "12345678", "4294967295", "4294967296", " ", "  ", ", ", ",,", "\n", "-", "-1,", "1.5", "1e3", "null",
@@ -89,7 +90,8 @@ func compare(t *testing.T, r *openai.Request, want naive, body []byte) {
 	checkWorkersID(t, r, body)
 }
 
-// checkWorkersID holds the id that the router aborts against the one that a worker reads: of equal members the last.
+// checkWorkersID holds the id that the router aborts against the one that a worker reads: of equal
+// members the last.
 func checkWorkersID(t *testing.T, r *openai.Request, body []byte) {
 	t.Helper()
 	const own = "wp-0123456789abcdef01234567"

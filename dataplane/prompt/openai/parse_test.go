@@ -18,7 +18,7 @@ type parseCase struct {
 	message    string // part of the error's message
 }
 
-// parseCases are bodies and what is wrong with them, if anything.
+// parseCases are bodies and their faults, if any.
 func parseCases() []parseCase {
 	const gen, comp, chat = openai.APIGenerate, openai.APICompletions, openai.APIChat
 	deep := `{"prompt":"x","y":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`
@@ -184,7 +184,8 @@ func TestParsePrompts(t *testing.T) {
 	}
 }
 
-// TestParseLongLists has an odd id at every place of a list: it is read or refused as in a short one.
+// TestParseLongLists has an odd id at every place of a list: it is read or refused as in a short
+// one.
 func TestParseLongLists(t *testing.T) {
 	tests := []struct {
 		id, why string

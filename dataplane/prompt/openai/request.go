@@ -1,10 +1,11 @@
 package openai
 
-// API says which route a body was sent to.
+// API is the route of a body.
 type API uint8
 
 const (
-	// APIOther is embeddings, rerank, responses: forwarded, and read for model, stream and rid only.
+	// APIOther is embeddings, rerank, responses: forwarded, and read for model, stream and rid
+	// only.
 	APIOther API = iota
 	// APIGenerate is SGLang's /generate.
 	APIGenerate
@@ -16,11 +17,12 @@ const (
 
 // Memory remembers lists of token ids that were read before.
 type Memory interface {
-	// Recall appends to ids those with which raw begins, as far as they are known, and returns how many bytes of raw they take:
-	// none, or up to and with a comma. raw is a list from its first element on, and whatever follows it.
+	// Recall appends to ids the known ids at the beginning of raw, and returns the number of bytes
+	// of raw that they take: none, or up to and with a comma. raw is a list from its first element
+	// on, with the rest of the body behind it.
 	Recall(ids []uint32, raw []byte) (known []uint32, n int)
-	// Learn is told the list that the last Recall was asked about, when it turned out to be one: from its first element
-	// to its bracket, with all of its ids. It keeps neither.
+	// Learn gets the list of the last Recall once it has been read: from its first element to its
+	// bracket, with all of its ids. It keeps neither slice.
 	Learn(raw []byte, ids []uint32)
 }
 
@@ -36,11 +38,11 @@ type Request struct {
 	Routing
 
 	document
-	prompt list    // of "prompt" or "text"
-	ids    list    // of "input_ids"
-	chat   chat    // of "messages"
-	text   []byte  // unescaped text
-	shape  []Field // reused by PromptFields
+	prompt         promptValue // of "prompt" or "text"
+	ids            promptValue // of "input_ids"
+	chat           messages    // of "messages"
+	text           []byte      // unescaped text
+	templateFields []Field     // reused by PromptFields
 }
 
 // Field is one member of a JSON object: its name and the raw JSON of its value.
@@ -50,38 +52,38 @@ type Field struct {
 }
 
 const (
-	// maxKept is the longest model name that is kept from one body to the next.
-	maxKept = 128
-	// keptIDs and keptText bound the memory that is: 1 MiB each, a prompt of 262,144 ids. What one longer prompt took would stay with each
-	// request that a server pools.
-	keptIDs  = 256 << 10
-	keptText = 1 << 20
+	// maxModelName is the longest model name that is kept from one body to the next.
+	maxModelName = 128
+	// maxPooledIDs and maxPooledText bound the memory that is kept: 1 MiB each, a prompt of 262,144
+	// ids. The memory of one longer prompt would stay with each request that a server pools.
+	maxPooledIDs  = 256 << 10
+	maxPooledText = 1 << 20
 )
 
 // Reset forgets the last body, so that a pooled Request does not keep it alive.
 func (r *Request) Reset() {
 	model := r.model
-	if n := len(r.Model); n > 0 && n <= maxKept {
+	if n := len(r.Model); n > 0 && n <= maxModelName {
 		model = r.Model
 	}
-	r.giveBack()
+	r.releaseLong()
 	*r = Request{
-		Input:    Input{InputIDs: emptied(r.InputIDs, keptIDs), Memory: r.Memory},
-		document: document{key: emptied(r.key, keptText), model: model},
-		text:     emptied(r.text, keptText),
-		shape:    clearFields(r.shape),
+		Input:          Input{InputIDs: reusable(r.InputIDs, maxPooledIDs), Memory: r.Memory},
+		document:       document{key: reusable(r.key, maxPooledText), model: model},
+		text:           reusable(r.text, maxPooledText),
+		templateFields: clearedFields(r.templateFields),
 	}
 }
 
-// emptied returns the memory of s, where it is of at most limit elements.
-func emptied[T any](s []T, limit int) []T {
+// reusable returns the memory of s, where it is of at most limit elements.
+func reusable[T any](s []T, limit int) []T {
 	if cap(s) > limit {
 		return nil
 	}
 	return s[:0]
 }
 
-func clearFields(f []Field) []Field {
+func clearedFields(f []Field) []Field {
 	clear(f[:cap(f)])
 	return f[:0]
 }
@@ -90,21 +92,21 @@ func clearFields(f []Field) []Field {
 // template may read. They decide the prompt's ids together with the messages. The order is fixed;
 // the result is valid until the next call or Parse.
 func (r *Request) PromptFields() []Field {
-	r.shape = r.shape[:0]
-	for f := fieldTools; f <= lastShapeField; f++ {
+	r.templateFields = r.templateFields[:0]
+	for f := fieldTools; f <= lastTemplateField; f++ {
 		if raw := r.raw(f); raw != nil {
-			r.shape = append(r.shape, Field{Name: f.name(), Raw: raw})
+			r.templateFields = append(r.templateFields, Field{Name: f.name(), Raw: raw})
 		}
 	}
-	return r.shape
+	return r.templateFields
 }
 
 // HasBody reports whether a body was parsed.
 func (r *Request) HasBody() bool { return len(r.body) > 0 }
 
-// Check refuses what is known to end an SGLang engine instead of the request, with all requests that it
-// runs. Each rule is a row of bench/engines/testdata/killers.jsonl, which has what a real engine did. All
-// else is the worker's to judge.
+// Check refuses requests that are known to end an SGLang engine, with all its running requests.
+// Each rule is a row of bench/engines/testdata/killers.jsonl, which records the behaviour of a real
+// engine. The worker judges all else.
 func (r *Request) Check(l Limits) error {
 	if labels := r.raw(fieldCustomLabels); !l.Labels && r.API == APIGenerate && len(labels) > len(`{}`) {
 		return BadRequest("custom_labels", "custom_labels are not counted by any worker.")
@@ -115,6 +117,6 @@ func (r *Request) Check(l Limits) error {
 	return nil
 }
 
-// RawUser returns the JSON of the body's "user", OpenAI's name for whom a request is made for; nil where it has none. It is not
-// checked, and valid until the next Parse.
+// RawUser returns the JSON of the body's "user", OpenAI's name of the end user; nil where it has
+// none. It is not checked, and valid until the next Parse.
 func (r *Request) RawUser() []byte { return r.raw(fieldUser) }

@@ -8,7 +8,7 @@ import (
 // Routing holds the fields that name a request, part prompt caches, or choose a worker.
 type Routing struct {
 	// RID is the request id that the client chose, RIDs the list of a batch. HasRID is false for an
-	// id that is null or empty, or whose abort would end other requests: the router's own id
+	// id that is null or empty, or that would abort other requests too: the router's own id
 	// replaces it.
 	RID    string
 	RIDs   []string
@@ -61,10 +61,10 @@ func (ro *Routing) readRID(d *document) *Error {
 	return nil
 }
 
-// usableRID reports whether a worker can be told to abort the request by this id, and by it alone. SGLang
-// 0.5.23 ignores an abort of the empty id, and aborts every request whose id begins with the one named: the
-// beginning of the router's own ids would end other clients' requests. An id with half a surrogate pair
-// cannot be named in UTF-8; it reads as U+FFFD.
+// usableRID reports whether a worker can be told to abort the request by this id, and by it alone.
+// SGLang 0.5.23 ignores an abort of the empty id, and aborts every request with an id that begins
+// with the given one: the beginning of the router's own ids would end other clients' requests. An
+// id with half a surrogate pair cannot be written in UTF-8; it reads as U+FFFD.
 func usableRID(id string) bool {
 	begins := len(id) < RIDLen && strings.HasPrefix(id, ridPrefix[:min(len(id), len(ridPrefix))])
 	return id != "" && !begins && !strings.ContainsRune(id, utf8.RuneError)

@@ -9,12 +9,12 @@ import (
 )
 
 // maxDepth bounds nesting and so the stack. SGLang 0.5.23 parses with orjson, which stops here too:
-// what is deeper fails in the worker anyway.
+// deeper JSON fails in the worker anyway.
 const maxDepth = 1024
 
 // skipSpace returns the first index at or after i that holds no JSON white space.
 func skipSpace(b []byte, i int) int {
-	// Fast path: compact JSON, where nothing below '!' stands between tokens.
+	// Fast path: compact JSON, without white space between tokens.
 	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++
 	}
@@ -44,7 +44,7 @@ func skipValue(b []byte, i, depth int) (int, *Error) {
 	return skipNumber(b, i)
 }
 
-// skipObject checks the rest of an object whose brace stands before i.
+// skipObject checks the rest of an object behind its brace.
 func skipObject(b []byte, i, depth int) (int, *Error) {
 	if depth > maxDepth {
 		return i, errDepth(i)
@@ -67,7 +67,7 @@ func skipObject(b []byte, i, depth int) (int, *Error) {
 	}
 }
 
-// skipArray checks the rest of a list whose bracket stands before i.
+// skipArray checks the rest of a list behind its bracket.
 func skipArray(b []byte, i, depth int) (int, *Error) {
 	if depth > maxDepth {
 		return i, errDepth(i)
@@ -112,7 +112,7 @@ func scanKey(b []byte, i int) (key []byte, escaped bool, value int, err *Error) 
 	return key, escaped, skipSpace(b, i+1), nil
 }
 
-// nextMember reads what follows a member: a comma, or the closing byte.
+// nextMember reads the byte after a member: a comma, or the closing byte.
 func nextMember(b []byte, i int, closing byte) (next int, more bool, err *Error) {
 	i = skipSpace(b, i)
 	if i >= len(b) {
@@ -127,8 +127,8 @@ func nextMember(b []byte, i int, closing byte) (next int, more bool, err *Error)
 	return i, false, errUnexpected(b, i, "a comma or "+strconv.QuoteRune(rune(closing)))
 }
 
-// scanString checks the rest of a string whose quote stands before i and returns the index after
-// its closing quote, and whether it has escapes.
+// scanString checks the rest of a string behind its quote and returns the index after its closing
+// quote, and whether it has escapes.
 func scanString(b []byte, i int) (end int, escaped bool, err *Error) {
 	start, high := i, uint64(0)
 	for {
@@ -163,13 +163,14 @@ func scanString(b []byte, i int) (end int, escaped bool, err *Error) {
 	}
 }
 
-// window is how far skipWindows looks at once. Two searches over it cost about what
-// the eight-byte steps do over a fifth of it; a longer one would be searched in vain too often where
-// escapes are frequent.
+// window is the number of bytes that skipWindows searches at once. Two searches of it cost about as
+// much as eight-byte steps through a fifth of it; a longer window would be searched in vain too
+// often where escapes are frequent.
 const window = 256
 
 // skipPlain returns the first index at or after i that ends a string's plain bytes: a quote, a
-// backslash, a control character or the end. The bits of all bytes passed are in high. Escapes may have been passed too.
+// backslash, a control character or the end. The bits of all bytes passed are in high. Escapes may
+// have been passed too.
 func skipPlain(b []byte, i int) (next int, high uint64, escaped bool) {
 	for near := i + window/8; i+8 <= len(b) && i < near; i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
@@ -195,7 +196,8 @@ func skipPlain(b []byte, i int) (next int, high uint64, escaped bool) {
 	return i, high, escaped
 }
 
-// skipWindows passes plain bytes from i on, in windows, and returns the place of the first one that has anything else.
+// skipWindows passes plain bytes from i on, in windows, and returns the place of the first one that
+// has anything else.
 func skipWindows(b []byte, i int) (next int, high uint64) {
 	for i+window <= len(b) {
 		// The vector code of bytes.IndexByte pays.
@@ -239,14 +241,14 @@ func stopMask(w uint64) uint64 {
 	return ((w-lowBits*' ')&^w | (quote-lowBits)&^quote | (slash-lowBits)&^slash) & highBits
 }
 
-// isShortEscape says that c ends an escape of two bytes.
+// isShortEscape reports whether c ends an escape of two bytes.
 func isShortEscape(c byte) bool {
 	const low = 1<<'"' | 1<<'/'
 	const high = 1<<('\\'-64) | 1<<('b'-64) | 1<<('f'-64) | 1<<('n'-64) | 1<<('r'-64) | 1<<('t'-64)
 	return c < 64 && low>>c&1 != 0 || c >= 64 && high>>(c-64)&1 != 0
 }
 
-// skipEscape checks an escape whose backslash stands before i.
+// skipEscape checks an escape behind its backslash.
 func skipEscape(b []byte, i int) (int, *Error) {
 	if i >= len(b) {
 		return i, errTruncated(b)

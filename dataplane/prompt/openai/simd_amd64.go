@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Which of the functions in assembly this CPU can run: Intel's from Ice Lake and AMD's from Zen 4 on run all, those from Haswell and
-// Zen on ids256. All that have BMI2 have LZCNT.
+// Which of the functions in assembly this CPU can run: Intel's from Ice Lake and AMD's from Zen 4
+// on run all, those from Haswell and Zen on ids256. All that have BMI2 have LZCNT.
 var (
 	hasText512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasBMI1
 	hasIDs512  = hasText512 && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2 &&
@@ -17,7 +17,7 @@ var (
 	hasIDs256 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 )
 
-// scanBlocks is scanGroups for what can be read in blocks of 64 bytes; it leaves the rest.
+// scanBlocks is scanGroups for blocks of 64 bytes; it leaves the rest.
 func scanBlocks(dst []uint32, b []byte, i int) ([]uint32, int) {
 	read, least := ids512, group
 	switch {
@@ -29,7 +29,7 @@ func scanBlocks(dst []uint32, b []byte, i int) ([]uint32, int) {
 	}
 	for len(b)-i >= least {
 		if cap(dst)-len(dst) < groupIDs {
-			// What most tokenizers' ids take: of a long list, memory is asked for once.
+			// Room for ids of usual length: a long list allocates once.
 			dst = slices.Grow(dst, max(groupIDs, (len(b)-i)/bytesPerID))
 		}
 		n, used := read(&dst[:cap(dst)][len(dst)], cap(dst)-len(dst), &b[i], len(b)-i)
@@ -41,20 +41,22 @@ func scanBlocks(dst []uint32, b []byte, i int) ([]uint32, int) {
 	return dst, skipSpace(b, i)
 }
 
-// ids512 reads ids from n bytes at b, an element's first, to dst, while they have at most eight digits, with a comma and at most one
-// space behind each. It stops behind a comma, at the latest where fewer than 64 bytes or room for fewer than 32 ids are left.
+// ids512 reads ids from n bytes at b, an element's first, to dst, while they have at most eight
+// digits, with a comma and at most one space behind each. It stops behind a comma, at the latest
+// where fewer than 64 bytes or room for fewer than 32 ids are left.
 //
 //go:noescape
 func ids512(dst *uint32, room int, b *byte, n int) (count, used int)
 
-// ids256 is ids512 for CPUs without AVX-512. It stops in front of the first block of which no element can be read, and where fewer
-// than 72 bytes are left.
+// ids256 is ids512 for CPUs without AVX-512. It stops in front of the first block of which no
+// element can be read, and where fewer than 72 bytes are left.
 //
 //go:noescape
 func ids256(dst *uint32, room int, b *byte, n int) (count, used int)
 
-// skipBlocks passes a string's plain bytes, and where the CPU helps also its escapes, from i on, in blocks, and returns the place
-// of the first thing that is neither, or where too little is left. The bits of all bytes passed, and perhaps of some behind, are in high.
+// skipBlocks passes a string's plain bytes, and where the CPU helps also its escapes, from i on, in
+// blocks, and returns the place of the first thing that is neither, or where too little is left.
+// The bits of all bytes passed, and perhaps of some behind, are in high.
 func skipBlocks(b []byte, i int) (next int, high uint64, escaped bool) {
 	if !hasText512 {
 		i, high = skipWindows(b, i)
@@ -70,9 +72,10 @@ func skipBlocks(b []byte, i int) (next int, high uint64, escaped bool) {
 	return i + used, high, escapes != 0
 }
 
-// text512 passes plain bytes and whole, valid escapes of a string in n bytes at b. It stops in front of a quote, a control
-// character or an escape that is neither, and at the latest where fewer than 64 bytes are left. A bit of high is set if a byte that it saw
-// is not ASCII, one of escapes if it passed any.
+// text512 passes plain bytes and whole, valid escapes of a string in n bytes at b. It stops in
+// front of a quote, a control character or an escape that is neither, and at the latest where fewer
+// than 64 bytes are left. A bit of high is set if a byte that it saw is not ASCII, one of escapes
+// if it passed any.
 //
 //go:noescape
 func text512(b *byte, n int) (used int, high, escapes uint64)
@@ -86,8 +89,8 @@ func maxOf(ids []uint32) uint32 {
 	return max(maxIDs256(&ids[0], whole), maxOfEach(ids[whole:]))
 }
 
-// maxIDs256 returns the largest of n ids, a multiple of eight: a tenth of the time of a loop, which would be a third of that of reading
-// the ids.
+// maxIDs256 returns the largest of n ids, a multiple of eight: a tenth of the time of a loop, which
+// would be a third of that of reading the ids.
 //
 //go:noescape
 func maxIDs256(ids *uint32, n int) uint32

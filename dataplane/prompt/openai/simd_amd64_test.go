@@ -26,7 +26,8 @@ func withoutAVX512(f func()) {
 	hasText512, hasIDs512 = text, ids
 }
 
-// FuzzTextAgainstGo reads a string with both, behind enough plain bytes to come to lie anywhere in a block.
+// FuzzTextAgainstGo reads a string with both, behind enough plain bytes to come to lie anywhere in
+// a block.
 func FuzzTextAgainstGo(f *testing.F) {
 	for i, s := range []string{
 		"", `\n`, `\"`, `\\`, `\\\`, `\u00e9`, `\uD83D\uDE00`, `\u12`, `\u12g4`, `\x`, `\/\b\f\n\r\t\'`, "\x1f", "\\\x1f", "é", "\xff", `\\\\\\\\"`,
@@ -61,12 +62,12 @@ func FuzzIDsAgainstGo(f *testing.F) {
 	f.Fuzz(func(t *testing.T, at uint16, put string) {
 		i := int(at) % len(long)
 		b := []byte("[" + long[:i] + put + long[i:] + "7]   ")
-		var want list
+		var want promptValue
 		var wantIDs []uint32
 		var wantEnd int
 		withoutSIMD(func() { wantIDs, wantEnd = want.scanIDs([]uint32{5}, b, 1) })
 		check := func() {
-			var got list
+			var got promptValue
 			if ids, end := got.scanIDs([]uint32{5}, b, 1); end != wantEnd || got != want || !slices.Equal(ids, wantIDs) {
 				t.Fatalf("scanIDs(%q) = %d ids to %d, %+v, want %d to %d, %+v", b, len(ids), end, got, len(wantIDs), wantEnd, want)
 			}
@@ -96,7 +97,7 @@ func guarded(t *testing.T, n int, behind bool) []byte {
 	return mem[page : page+n : page+n]
 }
 
-// TestBlocksStayInside would crash where the assembly reads outside of what it is given.
+// TestBlocksStayInside crashes if the assembly reads outside of its input.
 func TestBlocksStayInside(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		b := guarded(t, 300, behind)

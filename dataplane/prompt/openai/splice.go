@@ -16,7 +16,8 @@ const RIDLen = len(ridPrefix) + 24
 var comma = []byte{','}
 
 // AppendRID appends a request id: "wp-" and 24 lowercase hex digits. Both numbers must be random;
-// 96 bits keep ids apart and unguessable by other clients, who could abort what they can name.
+// 96 bits keep ids apart and unguessable by other clients, which could abort requests by guessed
+// ids.
 func AppendRID(dst []byte, hi uint64, lo uint32) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, ridPrefix...)
@@ -29,9 +30,9 @@ func AppendRID(dst []byte, hi uint64, lo uint32) []byte {
 	return dst
 }
 
-// AppendItemRID appends the id that a worker gives prompt i of a batch that came with one rid. SGLang
-// 0.5.23 aborts a batch only by these ids, one by one: an abort of rid itself does nothing. With n > 1
-// the worker makes ids of its own, and only closing the connection stops the work.
+// AppendItemRID appends the id that a worker gives prompt i of a batch that came with one rid.
+// SGLang 0.5.23 aborts a batch only by these ids, one by one: an abort of rid itself does nothing.
+// With n > 1 the worker makes ids of its own, and only closing the connection stops the work.
 func AppendItemRID(dst []byte, rid string, i int) []byte {
 	dst = append(dst, rid...)
 	dst = append(dst, '_')
@@ -56,9 +57,9 @@ func AppendStringField(dst []byte, name, value string) []byte {
 // AppendString appends s as a JSON string.
 func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
 
-// SpliceField appends the pieces of body with field (`"name":value`) as its last member, where it wins
-// over a member of the same name: the workers' readers take the last of equal names. Nothing is copied:
-// the pieces alias body and field. The body must have passed Parse.
+// SpliceField appends the pieces of body with field (`"name":value`) as its last member, where it
+// wins over a member of the same name: the workers' readers take the last of equal names. Nothing
+// is copied: the pieces alias body and field. The body must have passed Parse.
 func SpliceField(dst [][]byte, body, field []byte) [][]byte {
 	last := bytes.LastIndexByte(body, '}')
 	if last < 0 {

@@ -26,8 +26,7 @@ func unescape(buf, raw []byte) (text, grown []byte) {
 	return buf, buf
 }
 
-// appendEscape resolves one escape, whose backslash stands before raw, and returns how many bytes
-// of raw it took.
+// appendEscape resolves one escape behind its backslash and returns its length in raw.
 func appendEscape(dst, raw []byte) (out []byte, n int) {
 	switch raw[0] {
 	case 'b':

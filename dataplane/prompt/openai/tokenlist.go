@@ -3,8 +3,8 @@ package openai
 // AppendTokens appends the ids of "tokens" in the answer of a worker's POST /v1/tokenize to one
 // prompt: {"tokens":[…],"count":…,"max_model_len":…}. On an error dst is returned as it was.
 //
-// It is one pass, which checks the answer as it goes, since nearly all of it is the list: to check it first and to look for the list
-// then took half of the CPU of a request with a text of 64 KB.
+// It is one pass, which checks the answer as it goes, since nearly all of it is the list: to check
+// it first and to look for the list then took half of the CPU of a request with a text of 64 KB.
 func AppendTokens(dst []uint32, body []byte) ([]uint32, error) {
 	var ids []uint32
 	found := false
@@ -49,7 +49,7 @@ func appendList(dst []uint32, b []byte, i int) ([]uint32, int, *Error) {
 	if i < len(b) && b[i] == ']' {
 		return dst, i + 1, nil
 	}
-	var l list
+	var l promptValue
 	ids, end := l.scanIDs(dst, b, i)
 	if end == 0 {
 		return dst, i, errAt("tokens", l.why, l.at)

@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// FuzzAppendTokens compares with encoding/json: what that reads as an object with a list of ids is read alike, and nothing else is.
+// FuzzAppendTokens compares with encoding/json: an object with a list of ids is read alike, and all
+// else is refused.
 func FuzzAppendTokens(f *testing.F) {
 	for _, s := range []string{
 		`{"tokens":[1,2,4294967295],"count":3}`, `{"count":[{}],"tokens":[ ]}`, `{"tokens":[1],"tokens":[2]}`, `{"tokens":[1,]}`,
@@ -30,7 +31,9 @@ func FuzzAppendTokens(f *testing.F) {
 		}
 		var members map[string]json.RawMessage
 		if json.NewDecoder(strings.NewReader(string(body))).Decode(&members) != nil {
-			return // what follows the first value is not looked at, and encoding/json wants less of strings and more of numbers elsewhere
+			// The bytes behind the first value are ignored, and encoding/json is laxer with strings
+			// and stricter with numbers elsewhere.
+			return
 		}
 		var want []uint32
 		if raw, ok := members["tokens"]; ok && json.Unmarshal(raw, &want) == nil {
@@ -39,7 +42,8 @@ func FuzzAppendTokens(f *testing.F) {
 	})
 }
 
-// TestAppendTokensOfLongLists: lists around the sizes at which the fast path ends, read without growing into memory for one id a comma.
+// TestAppendTokensOfLongLists: lists around the sizes at which the fast path ends, read without
+// growing into memory for one id a comma.
 func TestAppendTokensOfLongLists(t *testing.T) {
 	for n := range 300 {
 		var b strings.Builder

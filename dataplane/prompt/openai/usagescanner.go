@@ -2,15 +2,16 @@ package openai
 
 import "bytes"
 
-// Usage is what an answer says of its tokens. A batch counts all of its prompts.
+// Usage is the number of tokens that an answer reports. A batch counts all of its prompts.
 type Usage struct {
 	PromptTokens, CachedTokens, CompletionTokens int
-	// HasPrompt and HasCached tell zero from not said. SGLang's OpenAI routes say how much was
-	// cached only with --enable-cache-report.
+	// HasPrompt and HasCached tell zero from absent. SGLang's OpenAI routes report cached tokens
+	// only with --enable-cache-report.
 	HasPrompt, HasCached bool
 }
 
-// Believable returns u without its claim about the cache where that is more than the prompt, which no cache can hold.
+// Believable returns u without its claim about the cache where that is more than the prompt, which
+// no cache can hold.
 func (u Usage) Believable() Usage {
 	if u.HasPrompt && u.CachedTokens > u.PromptTokens {
 		u.CachedTokens, u.HasCached = 0, false
@@ -19,11 +20,11 @@ func (u Usage) Believable() Usage {
 }
 
 const (
-	// tailSize is how many bytes are kept from one Write to the next: the byte before a key, the
+	// tailSize is the number of bytes kept from one Write to the next: the byte before a key, the
 	// longest key with quotes (19), white space and a number of up to 18 digits with the byte
 	// that ends it fit with room to spare.
 	tailSize = 64
-	// maxChoices bounds the memory of a batched stream; what comes above is not counted.
+	// maxChoices bounds the memory of a batched stream; choices above it are not counted.
 	maxChoices = 1024
 )
 
@@ -62,7 +63,7 @@ func (s *UsageScanner) Reset(api API, sse bool) {
 	*s = UsageScanner{sse: sse, indexed: sse && api == APIGenerate, byIdx: s.byIdx[:0]}
 }
 
-// Write looks at the next bytes of the answer. It keeps none of p and never fails.
+// Write reads the next bytes of the answer. It keeps none of p and never fails.
 func (s *UsageScanner) Write(p []byte) (int, error) {
 	if !s.indexed {
 		s.scan(p)
@@ -88,7 +89,7 @@ func (s *UsageScanner) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Usage returns what was found. Call it when the answer has ended; a number cut off at the very
+// Usage returns the usage found. Call it when the answer has ended; a number cut off at the very
 // end does not count.
 func (s *UsageScanner) Usage() Usage {
 	if !s.indexed {
@@ -132,8 +133,8 @@ func (s *UsageScanner) scanSeam(p []byte) (from int) {
 	return max(1, end-s.n)
 }
 
-// find takes every complete key and number in b whose key begins at or after from and at or before
-// last. It returns the index after the last one taken, or from.
+// find takes every complete key and number in b with a key that begins between from and last. It
+// returns the index after the last one taken, or from.
 func (s *UsageScanner) find(b []byte, from, last int) int {
 	const mark = `_tokens"`
 	for i := from; i < len(b); {
@@ -161,8 +162,8 @@ const (
 	keyCached
 )
 
-// keyBefore returns which key ends at end and where its opening quote is. The quote opens a string
-// only if the byte before it can stand before a string; after a backslash it is text.
+// keyBefore returns the key that ends at end and the index of its opening quote. The quote opens a
+// string only if the byte before it can precede a string; after a backslash it is text.
 func keyBefore(b []byte, end int) (start, id int) {
 	key := b[:end]
 	switch {
@@ -176,7 +177,7 @@ func keyBefore(b []byte, end int) (start, id int) {
 		return 0, 0
 	}
 	if start == 0 || b[start-1] != ',' && b[start-1] != '{' && b[start-1] > ' ' {
-		return 0, 0 // also a key whose byte before is gone: it was judged when it was there
+		return 0, 0 // also a key without the byte before it: it was judged when that byte was there
 	}
 	return start, id
 }
@@ -240,7 +241,8 @@ func (s *UsageScanner) keepTail(p []byte, end int) {
 	s.n += copy(s.tail[s.n:], p)
 }
 
-// endLine files the record of a line of /generate's SSE, of which the end is given, under its index.
+// endLine files the record of a line of /generate's SSE, of which the end is given, under its
+// index.
 func (s *UsageScanner) endLine(line []byte) {
 	if s.cur == (record{}) {
 		return

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// errAt is a 400 for a field whose value cannot be used.
+// errAt is a 400 for a field with an unusable value.
 func errAt(param, why string, at int) *Error {
 	return BadRequest(param, param+" "+why+" (byte "+strconv.Itoa(at)+").")
 }
@@ -23,8 +23,8 @@ func (d *document) readString(f field, param string) (string, *Error) {
 	return d.stringOf(raw), nil
 }
 
-// stringOf copies the content of a raw JSON string. The model of the body before needs no new copy: most bodies name the
-// same one.
+// stringOf copies the content of a raw JSON string. The model of the body before needs no new copy:
+// most bodies name the same one.
 func (d *document) stringOf(raw []byte) string {
 	s := d.keyOf(raw[1:len(raw)-1], true)
 	if string(s) == d.model {
@@ -66,7 +66,8 @@ func (d *document) readBool(f field, param string) (bool, *Error) {
 	return v, nil
 }
 
-// looseBool reads what else the workers' Pydantic takes for true or false: the numbers 0 and 1, and words.
+// looseBool reads the other spellings that the workers' Pydantic takes for true or false: the
+// numbers 0 and 1, and words.
 func looseBool(raw []byte) (v, ok bool) {
 	text := strings.ToLower(string(bytes.TrimSuffix(raw, []byte(".0"))))
 	if raw[0] == '"' {
@@ -93,8 +94,8 @@ func (d *document) readInt(f field, param string) (v int, ok bool, err *Error) {
 	return v, true, nil
 }
 
-// readCount reads a positive number that only helps to guess a request's cost: what is no
-// such number is the worker's to judge.
+// readCount reads a positive number that only helps to estimate a request's cost; the worker judges
+// other values.
 func (d *document) readCount(f field, otherwise int) int {
 	return countOf(d.raw(f), otherwise)
 }
@@ -142,7 +143,7 @@ func (d *document) member(raw []byte, name string) (value []byte) {
 	return value
 }
 
-// hasMedia says that a media field holds anything.
+// hasMedia reports whether a media field holds anything.
 func (d *document) hasMedia(f field) bool {
 	raw := d.raw(f)
 	return raw != nil && (raw[0] != '[' || raw[skipSpace(raw, 1)] != ']')

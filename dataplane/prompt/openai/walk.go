@@ -1,8 +1,8 @@
 package openai
 
-// Members calls f for each member of the JSON object that begins at i (white space allowed): its key as it is written, without
-// quotes, and where in b its value is. It returns the index after the object. What is no JSON is found on the way: f may have
-// been called for what stands before it.
+// Members calls f for each member of the JSON object that begins at i (white space allowed): its
+// key as it is written, without quotes, and the bounds of its value in b. It returns the index
+// after the object. Invalid JSON is found on the way: f may have been called for members before it.
 func Members(b []byte, i int, f func(key []byte, lo, hi int)) (end int, err error) {
 	i = skipSpace(b, i)
 	if i >= len(b) || b[i] != '{' {

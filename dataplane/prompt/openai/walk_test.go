@@ -21,7 +21,7 @@ func TestSpliceFieldIsLast(t *testing.T) {
 	}
 }
 
-// FuzzWalk: Members and Elements see what a decoder sees, and take just what is JSON.
+// FuzzWalk: Members and Elements see the members of a decoder, and take valid JSON only.
 func FuzzWalk(f *testing.F) {
 	f.Add([]byte(` {"a":[1,{"b":null}],"c":"\"]"} `))
 	f.Add([]byte(`[[],{},"x",-1e5]`))

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 )
 
-// TestDoesNotAllocate: neither where a prompt comes for the first time, nor where one that came before overwrites another one
-// in a full cache, nor where it is known.
+// TestDoesNotAllocate: neither where a prompt comes for the first time, nor where one that came
+// before overwrites another one in a full cache, nor where it is known.
 func TestDoesNotAllocate(t *testing.T) {
 	c, x := cache(t, 1<<20)
 	r := newReader(t, c, x)

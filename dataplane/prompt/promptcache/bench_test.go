@@ -35,7 +35,7 @@ func held(b *testing.B, x *radix.Index, size int, prompts [][]uint32) radix.Doma
 	return domain
 }
 
-// turn is a body whose last 512 ids are new each time.
+// turn is a body with 512 new ids at its end each time.
 type turn struct {
 	body  []byte
 	fresh []int // where some of the last turn's ids begin
@@ -62,9 +62,10 @@ func (t *turn) next(round int) []byte {
 	return t.body
 }
 
-// BenchmarkPrompt takes bodies of 16,384 ids from their bytes to the overlap of a worker that holds the prompt but for its last turn of
-// 512 ids: parsed, hashed and matched. plain has no cache, new comes for the first time, cold came before and was forgotten, and known
-// finds all but the last turn. Of 256 prompts, neither the bodies nor what is known of them are in the processor's caches.
+// BenchmarkPrompt takes bodies of 16,384 ids from their bytes to the overlap of a worker that holds
+// the prompt but for its last turn of 512 ids: parsed, hashed and matched. plain has no cache, new
+// comes for the first time, cold came before and was evicted, and known finds all but the last
+// turn. With 256 prompts, neither bodies nor pieces are in the processor's caches.
 func BenchmarkPrompt(b *testing.B) {
 	cases := []struct {
 		name    string

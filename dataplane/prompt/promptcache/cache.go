@@ -10,24 +10,26 @@ import (
 
 // Config of a Cache. Index and BlockSize are required.
 type Config struct {
-	// MaxBytes bounds the memory: about 12 bytes a token id that no other prompt shares. Default 64 MiB, which is some 350 prompts of
-	// 16,384 ids. What is above it is overwritten, the longest unused first (by a clock).
+	// MaxBytes bounds the memory: about 12 bytes a token id that no other prompt shares. Default 64
+	// MiB, which is some 350 prompts of 16,384 ids. Beyond it, pieces are overwritten, the longest
+	// unused first (by a clock).
 	MaxBytes int64
 	// Index makes the block hashes.
 	Index *radix.Index
-	// BlockSize is how many tokens a block has; 0 while that is not known. It is called for each list.
+	// BlockSize returns the tokens of a block; 0 while unknown. It is called for each
+	// list.
 	BlockSize func() int
 }
 
-// Cache is what is remembered of all prompts.
+// Cache remembers the pieces of prompts.
 type Cache struct {
-	index     *radix.Index
-	blockSize func() int
-	seed      maphash.Seed
-	serial    atomic.Uint64
-	start     piece // before the first piece of all lists; holds nothing
-	shards    [shardCount]shard
-	seen      *seen
+	index        *radix.Index
+	blockSize    func() int
+	seed         maphash.Seed
+	serial       atomic.Uint64
+	start        piece // before the first piece of all lists; holds nothing
+	shards       [shardCount]shard
+	fingerprints *fingerprints
 
 	known, fresh, recalled, parsed atomic.Uint64
 }
@@ -35,12 +37,12 @@ type Cache struct {
 // New returns an empty cache.
 func New(cfg Config) (*Cache, error) {
 	if cfg.Index == nil || cfg.BlockSize == nil {
-		return nil, errors.New("session: no index or no block size")
+		return nil, errors.New("promptcache: no index or no block size")
 	}
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = 64 << 20
 	}
-	c := &Cache{index: cfg.Index, blockSize: cfg.BlockSize, seed: maphash.MakeSeed(), seen: &seen{}}
+	c := &Cache{index: cfg.Index, blockSize: cfg.BlockSize, seed: maphash.MakeSeed(), fingerprints: &fingerprints{}}
 	for i := range c.shards {
 		c.shards[i].max = cfg.MaxBytes / shardCount
 		c.shards[i].pieces = make(map[key]*piece)
@@ -58,7 +60,8 @@ func (c *Cache) keyOf(parent uint64, raw []byte) (key, *shard) {
 type Stats struct {
 	// Known lists began with remembered bytes; Fresh ones were long enough to, and did not.
 	Known, Fresh uint64
-	// RecalledBytes of lists were compared instead of parsed, ParsedBytes of the same lists were parsed.
+	// RecalledBytes of lists were compared instead of parsed, ParsedBytes of the same lists were
+	// parsed.
 	RecalledBytes, ParsedBytes uint64
 	Evicted                    uint64
 	Pieces                     int

@@ -6,10 +6,10 @@ const (
 	// ShardSize lets a test see that shards keep their locks on lines of their own.
 	ShardSize = unsafe.Sizeof(shard{})
 	// Window lets tests make lists of a known number of pieces.
-	Window = window
+	Window = maxPieceBytes
 )
 
-// Check returns what is wrong with the bookkeeping of a cache that nobody uses, "" when nothing is.
+// Check returns an error in the bookkeeping of an idle cache, "" without one.
 func (c *Cache) Check() string {
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -41,6 +41,6 @@ func (c *Cache) Check() string {
 
 // Unsee makes the cache forget that it was asked about the last list, when that was not known.
 func (c *Cursor) Unsee() {
-	slot, _ := c.cache.seen.at(c.miss)
+	slot, _ := c.cache.fingerprints.at(c.missing)
 	slot.Store(0)
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// FuzzParseWithCacheAgainstWithout makes a history of lists, each an edit of an earlier one, and parses each with a small
-// cache and without: ids, errors and hashes must be the same whatever the cache holds.
+// FuzzParseWithCacheAgainstWithout makes a history of lists, each an edit of an earlier one, and
+// parses each with a small cache and without: ids, errors and hashes must be the same for any
+// content of the cache.
 func FuzzParseWithCacheAgainstWithout(f *testing.F) {
 	f.Add(uint16(16), []byte("\x00\x00\x00\x00"))
 	f.Add(uint16(64), []byte("\x01\x20\x00,\x02\xff\x0f \x00\x00\x10]\x03\x00\x20-\x01\x00\x00\x00"))
@@ -48,7 +49,8 @@ func seedText() []byte {
 	return body
 }
 
-// edit changes a text at a place: a byte put in, replaced, many ids put in, or all that follows cut.
+// edit changes a text at a place: a byte put in, replaced, many ids put in, or all that follows
+// cut.
 func edit(text []byte, at int, kind, b byte) []byte {
 	at = len(text) - 1 - at%len(text)
 	switch kind {

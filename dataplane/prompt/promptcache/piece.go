@@ -9,44 +9,46 @@ import (
 )
 
 const (
-	// window is how many bytes of a list a piece covers at most. A piece costs a look-up and a comparison, some 0.1 µs, and what lies
-	// behind the last piece is parsed again: 4 KiB are some 700 ids, which take 3 µs.
-	window = 4096
-	// minPiece refuses lists that are mostly white space: a piece's memory would hold little.
-	minPiece = window / 2
+	// maxPieceBytes bounds the bytes of a list in a piece. A piece costs a look-up and a
+	// comparison, some 0.1 µs; the bytes behind the last piece are parsed again: 4 KiB are some 700
+	// ids, which take 3 µs.
+	maxPieceBytes = 4096
+	// minPieceBytes refuses lists that are mostly white space: a piece's memory would hold little.
+	minPieceBytes = maxPieceBytes / 2
 )
 
-// cut returns the length of the piece with which rest begins, a list of ids from an element on; 0 where rest is too short for one.
-func cut(rest []byte) (end int) {
-	if len(rest) < window {
+// pieceEnd returns the length of the first piece of rest, a list of ids from an element on; 0
+// where rest is too short for one.
+func pieceEnd(rest []byte) (end int) {
+	if len(rest) < maxPieceBytes {
 		return 0
 	}
-	if end = bytes.LastIndexByte(rest[:window], ',') + 1; end < minPiece {
+	if end = bytes.LastIndexByte(rest[:maxPieceBytes], ',') + 1; end < minPieceBytes {
 		return 0
 	}
 	return end
 }
 
-// alone is added to pins by who overwrites a piece, and makes them negative whoever else tries.
-const alone = -1 << 30
+// A writer adds exclusive to pins, which keeps them negative for all readers.
+const exclusive = -1 << 30
 
 // noPiece is no piece's serial.
 const noPiece = ^uint64(0)
 
-// piece is a part of one or more lists. It is overwritten in place when it makes room for another, so a pointer to
-// one says nothing about what it holds: see pin.
+// piece is a part of one or more lists. It is overwritten in place to make room for another, so its
+// content may change behind a pointer to it: see pin.
 type piece struct {
-	pins atomic.Int32          // readers, or alone
+	pins atomic.Int32          // readers, or exclusive
 	used atomic.Bool           // since the clock's hand passed
-	next atomic.Pointer[piece] // one that came behind this one: where to look first
+	next atomic.Pointer[piece] // hint: a piece that came behind this one
 
-	// Written by who has it alone, read by who has it pinned.
+	// Written by its exclusive owner, read while pinned.
 	content
 
 	cost int64 // bytes of the slices; guarded by the shard's lock
 }
 
-// content is what a piece holds.
+// content is the content of a piece.
 type content struct {
 	serial uint64 // never used twice; 0 is the start of all lists
 	key    key
@@ -71,9 +73,9 @@ func (p *piece) pin() bool {
 func (p *piece) unpin() { p.pins.Add(-1) }
 
 // lock keeps readers out until unlock; false when there are some.
-func (p *piece) lock() bool { return p.pins.CompareAndSwap(0, alone) }
+func (p *piece) lock() bool { return p.pins.CompareAndSwap(0, exclusive) }
 
-func (p *piece) unlock() { p.pins.Add(-alone) }
+func (p *piece) unlock() { p.pins.Add(-exclusive) }
 
 // continues reports whether rest, behind the piece parent, begins with p. p is pinned.
 func (p *piece) continues(parent uint64, rest []byte, block int) bool {
@@ -94,14 +96,15 @@ const (
 	rawStep    = 1024
 	idsStep    = 256
 	hashesStep = 64
-	// fixedBytes is a piece without its slices: itself, its place in the ring, and its slot in a map that is half full on average.
+	// fixedBytes is a piece without its slices: itself, its place in the ring, and its slot in a
+	// map that is half full on average.
 	fixedBytes = int64(unsafe.Sizeof(piece{})) + 8 + 2*int64(unsafe.Sizeof(key{})+8)
 )
 
 func roundUp(n, step int) int { return (n + step - 1) / step * step }
 
-// cost is the bytes of slices that c fits into.
-func (c *content) cost() int64 {
+// memory is the bytes of slices that c fits into.
+func (c *content) memory() int64 {
 	return int64(roundUp(len(c.raw), rawStep)) + 4*int64(roundUp(len(c.ids), idsStep)) + 8*int64(roundUp(len(c.hashes), hashesStep))
 }
 
@@ -123,5 +126,5 @@ func (p *piece) fill(c *content) {
 	p.hashes = append(p.hashes[:0], c.hashes...)
 }
 
-// forget empties p, which is the caller's alone.
-func (p *piece) forget() { p.content = content{serial: noPiece, key: key{parent: noPiece}} }
+// empty empties p, which is the caller's alone.
+func (p *piece) empty() { p.content = content{serial: noPiece, key: key{parent: noPiece}} }

@@ -3,7 +3,7 @@ package promptcache
 import "sync"
 
 const (
-	// shardCount keeps the lock of a piece apart on the largest router: a new piece holds it twice for some 100 ns.
+	// shardCount spreads pieces over locks: a new piece holds one twice for some 100 ns.
 	shardCount = 16
 	cacheLine  = 64
 )
@@ -41,14 +41,15 @@ func (s *shard) add(c *content) *piece {
 	return p
 }
 
-// take returns a piece for c that is the caller's alone: a new one while there is room, else one that was not used for longest.
+// take returns a piece for c that the caller owns exclusively: a new one while there is room, else
+// the least recently used.
 func (s *shard) take(c *content) *piece {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	need := c.cost()
+	need := c.memory()
 	if s.bytes+fixedBytes+need <= s.max {
 		p := &piece{cost: need}
-		p.pins.Store(alone)
+		p.pins.Store(exclusive)
 		s.ring = append(s.ring, p)
 		s.bytes += fixedBytes + need
 		return p
@@ -60,7 +61,7 @@ func (s *shard) take(c *content) *piece {
 		}
 		s.bytes -= p.cost
 		p.cost = 0
-		p.forget()
+		p.empty()
 		if s.bytes+need <= s.max {
 			p.cost = need
 			s.bytes += need

@@ -16,8 +16,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// runs is a tokenizer whose tokens are runs of one letter, so that a text which is cut inside of one has other ids. It may be cut
-// before and after a bar, unless another bar follows.
+// runs is a tokenizer with runs of one letter as tokens, so that a text cut inside of one has other
+// ids. It may be cut before and after a bar, unless another bar follows.
 type runs struct {
 	salt    uint32
 	encoded int // bytes
@@ -63,7 +63,8 @@ func said(seed, n int) []byte {
 	return b.Bytes()
 }
 
-// TestTurnsCostTheirNewText: of a conversation that grows, each turn encodes what is new, and the piece in which it ends.
+// TestTurnsCostTheirNewText: of a conversation that grows, each turn encodes its new text, and the
+// piece in which it ends.
 func TestTurnsCostTheirNewText(t *testing.T) {
 	c, x := textCache(t, 1<<20, 16)
 	cur, enc, root := c.NewCursor(), &runs{}, c.NewRoot()

@@ -2,8 +2,9 @@ package tokenizer
 
 import "unicode/utf8"
 
-// alphabet is how GPT-2 writes each byte as one character: printable Latin-1 stands for itself, and the other 68 bytes are
-// U+0100 and on, in order. See bytes_to_unicode in https://github.com/openai/gpt-2/blob/master/src/encoder.py.
+// alphabet has the character with which GPT-2 writes each byte: printable Latin-1 bytes are their
+// own characters, and the other 68 bytes are U+0100 and on, in order. See bytes_to_unicode in
+// https://github.com/openai/gpt-2/blob/master/src/encoder.py.
 var alphabet = func() (a [256]string) {
 	next := rune(0x100)
 	for b := range rune(256) {
@@ -40,7 +41,8 @@ func toAlphabet(dst []byte, s string) []byte {
 	return dst
 }
 
-// fromAlphabet is what a text in the alphabet stands for. It is false where a character is not of the alphabet.
+// fromAlphabet returns the bytes of a text in the alphabet. It is false where a character is not of
+// the alphabet.
 func fromAlphabet(s string) ([]byte, bool) {
 	return appendFromAlphabet(make([]byte, 0, len(s)), s)
 }

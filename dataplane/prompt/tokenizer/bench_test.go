@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// benchText is 64 KB of prose, code and other scripts. The vocabulary is a small one, so pieces have more tokens than with
-// a real model; for those see `make test-tokenizers`.
+// benchText is 64 KB of prose, code and other scripts. The vocabulary is a small one, so pieces
+// have more tokens than with a real model; for those see `make test-tokenizers`.
 var benchText = strings.Repeat("The quick brown fox, it's 12345; größer 敏捷的棕色狐狸 😀\n\tfor i := range s.items { sum += i }\n", 640)
 
 func BenchmarkAppend(b *testing.B) {
@@ -34,7 +34,7 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkMerge is what a piece costs that was not seen before.
+// BenchmarkMerge merges pieces that are not in the cache.
 func BenchmarkMerge(b *testing.B) {
 	tok := loadVector(b, "llama3")
 	for name, piece := range map[string]string{

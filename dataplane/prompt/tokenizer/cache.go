@@ -7,27 +7,31 @@ import (
 	"sync/atomic"
 )
 
-// The cache of pieces. Text repeats its words, so nearly every piece was seen before, and what it became is one look-up.
+// The cache of pieces. Text repeats its words, so nearly every piece was seen before, and its
+// tokens are one look-up.
 //
-// A slot is a cache line and holds its piece and ids in itself: no pointers for the garbage collector, no allocation to
-// fill it. Readers take no lock: a slot carries a version that is odd while a writer is in it, and a reader that finds
-// another version after reading than before has read nothing. All words are atomics, which on amd64 and arm64 are
-// plain loads.
+// A slot is a cache line that contains its piece and ids: no pointers for the garbage collector, no
+// allocation to fill it. Readers take no lock. A slot carries a version, which is odd during a
+// write; a reader that finds another version after reading than before discards its read. All words
+// are atomics, which on amd64 and arm64 are plain loads.
 
 const (
-	slotKey = 24  // longest piece of a slot, in bytes; 99.7 % of the pieces of English prose and of code are shorter
+	// Longest piece of a slot, in bytes; 99.7 % of the pieces of English prose and of code are
+	// shorter.
+	slotKey = 24
 	slotIDs = 8   // most ids of a slot
-	maxLong = 256 // longest piece that is kept at all, in bytes, as in the library
+	maxLong = 256 // longest cached piece, in bytes, as in the library
 )
 
-// slot is: a header, 24 bytes of the piece, eight ids. The header is version << 16 | length << 8 | ids, and 0 when empty.
+// slot is: a header, 24 bytes of the piece, eight ids. The header is version << 16 | length << 8 |
+// ids, and 0 when empty.
 type slot [8]atomic.Uint64
 
 // key is a piece of at most slotKey bytes as words; with its length it tells pieces apart.
 type key [3]uint64
 
-// keyOf packs s, of 1 to slotKey bytes. Words overlap where s is not a multiple of eight long; together with the length
-// that is still one to one.
+// keyOf packs s, of 1 to slotKey bytes. Words overlap where s is not a multiple of eight long;
+// together with the length, the key still determines the piece.
 func keyOf(s string) key {
 	switch n := len(s); {
 	case n > 16:
@@ -52,14 +56,15 @@ func load32(s string, i int) uint32 {
 	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
-// hash mixes the words as wyhash does. It need not resist an attacker: whoever makes pieces collide makes them miss.
+// hash mixes the words as wyhash does. It need not resist an attacker: colliding pieces only miss
+// the cache.
 func (k key) hash(n int) uint64 {
 	hi, lo := bits.Mul64(k[0]^0xA0761D6478BD642F, k[1]^uint64(n)^0xE7037ED1A0B428DB)
 	hi, lo = bits.Mul64(hi^lo^k[2], 0x8EBC6AF09C88C6E3)
 	return hi ^ lo
 }
 
-// cache finds what a piece became. It may be used concurrently.
+// cache maps pieces to their tokens. It may be used concurrently.
 type cache struct {
 	slots []slot
 	long  []atomic.Pointer[longPiece]
@@ -124,7 +129,8 @@ func (c *cache) put(k key, n int, hash uint64, ids []uint32) {
 	switch headerA, headerB := a[0].Load(), b[0].Load(); {
 	case headerA == 0:
 		a.write(headerA, k, n, ids)
-	case headerB == 0 || hash>>63 != 0: // both taken: the top bit of the hash chooses, so half of the pieces take turns
+	case headerB == 0 || hash>>63 != 0:
+		// Both taken: the top bit of the hash chooses, so half of the pieces take turns.
 		b.write(headerB, k, n, ids)
 	default:
 		a.write(headerA, k, n, ids)

@@ -12,9 +12,9 @@ type decoder interface {
 	decode(tokens []string) []string
 }
 
-// newDecoder builds the decoders of a file. Each takes the tokens as the one before left them: Fuse makes one of all, so that a
-// Strip after it works on the whole text and one before it on each token.
-func (t *Tokenizer) newDecoder(raw json.RawMessage) ([]decoder, error) {
+// newDecoder builds the decoders of a file. Each takes the result of the one before: Fuse joins all
+// tokens, so that a Strip after it works on the whole text and one before it on each token.
+func newDecoder(t *unicodeTables, raw json.RawMessage) ([]decoder, error) {
 	if absent(raw) {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func (t *Tokenizer) newDecoder(raw json.RawMessage) ([]decoder, error) {
 		}
 		var all []decoder
 		for _, part := range parts.Decoders {
-			d, err := t.newDecoder(part)
+			d, err := newDecoder(t, part)
 			if err != nil {
 				return nil, err
 			}
@@ -46,7 +46,7 @@ func (t *Tokenizer) newDecoder(raw json.RawMessage) ([]decoder, error) {
 	case "Fuse":
 		return []decoder{fuse{}}, nil
 	case "Replace":
-		r, err := t.tables.newReplace(raw)
+		r, err := newReplace(t, raw)
 		return []decoder{r}, err
 	case "Strip":
 		var s stripDecoder
@@ -59,38 +59,16 @@ func (t *Tokenizer) newDecoder(raw json.RawMessage) ([]decoder, error) {
 			Prefix      *bool  `json:"add_prefix_space"`
 		}
 		err := json.Unmarshal(raw, &s)
-		return []decoder{metaDecoder{s.Replacement, s.Scheme != "never"}}, err
+		return []decoder{metaspaceDecoder{s.Replacement, s.Scheme != "never"}}, err
 	default:
 		return nil, unsupported("the decoder " + kind)
 	}
 }
 
-// Decode is the text of tokens, as the Python library's decode with the same skip_special_tokens. Ids that are no token
-// are left out.
-func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
-	tokens := make([]string, 0, len(ids))
-	for _, id := range ids {
-		s, ok := t.spelling(id)
-		// The library looks the spelling up among the special tokens, so a token of the model that reads like one is
-		// skipped too.
-		if !ok || skipSpecial && t.added.special[s] {
-			continue
-		}
-		tokens = append(tokens, s)
-	}
-	// A file without a decoder gets its tokens with spaces between, as in the library.
-	if t.decoder == nil {
-		return strings.Join(tokens, " ")
-	}
-	for _, d := range t.decoder {
-		tokens = d.decode(tokens)
-	}
-	return strings.Join(tokens, "")
-}
-
-// spelling is how a token reads before decoding.
-func (t *Tokenizer) spelling(id uint32) (string, bool) {
-	// A token that is found in normalized text reads as it does there, since the decoder undoes normalization.
+// spellingOf returns the text of a token before decoding.
+func spellingOf(t *Tokenizer, id uint32) (string, bool) {
+	// A token that is found in normalized text reads as it does there, since the decoder undoes
+	// normalization.
 	if s, ok := t.added.spelled[id]; ok {
 		return s, true
 	}
@@ -103,9 +81,9 @@ func (t *Tokenizer) spelling(id uint32) (string, bool) {
 	return t.names[id], true
 }
 
-// byteLevelDecoder turns GPT-2's alphabet back into bytes. A token with a character outside of it is taken as it reads: added
-// tokens with a space in them, or DeepSeek's with their full-width bars. Bytes that are no UTF-8 when all are put together
-// become U+FFFD, as String::from_utf8_lossy has it.
+// byteLevelDecoder turns GPT-2's alphabet back into bytes. A token with a character outside of it
+// stays as it is: added tokens with a space in them, or DeepSeek's with their full-width bars.
+// Bytes that are no UTF-8 when all are put together become U+FFFD, as with String::from_utf8_lossy.
 type byteLevelDecoder struct{}
 
 func (byteLevelDecoder) decode(tokens []string) []string {
@@ -120,8 +98,8 @@ func (byteLevelDecoder) decode(tokens []string) []string {
 	return []string{valid(view(out))}
 }
 
-// byteFallbackDecoder turns runs of tokens such as <0xE2> into the characters they spell. A run that is not UTF-8 as a whole
-// becomes U+FFFD for each byte, even where part of it would be right.
+// byteFallbackDecoder turns runs of tokens such as <0xE2> into the characters they spell. A run
+// that is not UTF-8 as a whole becomes U+FFFD for each byte, even where part of it would be right.
 type byteFallbackDecoder struct{}
 
 func (byteFallbackDecoder) decode(tokens []string) []string {
@@ -175,7 +153,8 @@ func (r replaceAll) decode(tokens []string) []string {
 	return tokens
 }
 
-// stripDecoder takes up to start times its character off the beginning of each token, and up to stop off the end.
+// stripDecoder removes its character up to start times from the beginning of each token, and up to
+// stop times from the end.
 type stripDecoder struct {
 	Content string `json:"content"`
 	Start   int    `json:"start"`
@@ -194,13 +173,14 @@ func (s stripDecoder) decode(tokens []string) []string {
 	return tokens
 }
 
-// metaDecoder turns markers into spaces, and drops those of the first token where one may have been put before it.
-type metaDecoder struct {
+// metaspaceDecoder turns markers into spaces, and drops those of the first token where the encoder
+// may have added one.
+type metaspaceDecoder struct {
 	marker string
 	drop   bool
 }
 
-func (m metaDecoder) decode(tokens []string) []string {
+func (m metaspaceDecoder) decode(tokens []string) []string {
 	for i := range tokens {
 		to := " "
 		if i == 0 && m.drop {
@@ -211,7 +191,7 @@ func (m metaDecoder) decode(tokens []string) []string {
 	return tokens
 }
 
-// appendValid appends s with U+FFFD for what is not UTF-8; see valid.
+// appendValid appends s with U+FFFD for bytes that are not UTF-8; see valid.
 func appendValid(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
@@ -226,8 +206,8 @@ func appendValid(dst []byte, s string) []byte {
 	return dst
 }
 
-// brokenLength is how many bytes of s, which begins with a broken character, that character has: as many as could begin
-// one that is right. These are the "maximal subparts" of chapter 3.9 of the Unicode standard.
+// brokenLength is the length of the broken character at the beginning of s: the bytes that could
+// begin a valid one. These are the "maximal subparts" of chapter 3.9 of the Unicode standard.
 func brokenLength(s string) int {
 	lead := s[0]
 	low, high, more := byte(0x80), byte(0xBF), 0
@@ -240,7 +220,8 @@ func brokenLength(s string) int {
 	case lead >= 0xF0 && lead <= 0xF4:
 		more = 3
 	}
-	// The second byte has a narrower range after these, for the same reasons, and for surrogates after 0xED.
+	// The second byte has a narrower range after these, for the same reasons, and for surrogates
+	// after 0xED.
 	switch lead {
 	case 0xE0:
 		low = 0xA0

@@ -1,101 +1,96 @@
 package tokenizer
 
-// Append adds the tokens of text to dst: tokens that stand in it by name, such as <|im_end|>, are found, and nothing is put
-// around it. This is add_special_tokens=False of the Python library, and what SGLang does with a rendered chat.
-// Bytes that are not UTF-8 count as U+FFFD, as Python's errors="replace" has it.
-func (t *Tokenizer) Append(dst []uint32, text string) []uint32 {
-	return t.append(dst, text, true)
+import "sync"
+
+// encoder computes tokens: added tokens, normalizers, pre-tokenizers, model.
+type encoder struct {
+	tables  *unicodeTables
+	model   *model
+	norm    []normalizer
+	pre     preTokenizer
+	added   addedTokens
+	scratch sync.Pool // of *scratch
 }
 
-// AppendBytes is Append for a text in bytes, which must not change meanwhile. They are not kept.
-func (t *Tokenizer) AppendBytes(dst []uint32, text []byte) []uint32 {
-	return t.append(dst, view(text), true)
-}
-
-// AppendSpecial is Append with what the post-processor puts around a text, such as <s>: add_special_tokens=True.
-func (t *Tokenizer) AppendSpecial(dst []uint32, text string) []uint32 {
-	dst = append(dst, t.post.before...)
-	dst = t.append(dst, text, true)
-	return append(dst, t.post.after...)
-}
-
-// append encodes a text; start says that it begins the whole text and does not go on one that was cut.
-func (t *Tokenizer) append(dst []uint32, text string, start bool) []uint32 {
+// append encodes a text; start means that it begins the whole text and does not continue one that
+// was cut.
+func (e *encoder) append(dst []uint32, text string, start bool) []uint32 {
 	text = valid(text)
-	// The pool keeps a scratch for each processor in use; the collector may take those that are not.
-	w := t.scratch.Get().(*scratch)
+	// The pool keeps a scratch for each processor in use; the collector may take idle ones.
+	w := e.scratch.Get().(*scratch)
 	w.text = w.text[:0]
-	// The first search is over the text as it came, the second over what normalization makes of the parts between.
-	m := matches{t: t, finder: t.added.raw, s: text}
+	// The first search is over the original text, the second over the normalized parts between.
+	m := matches{tables: e.tables, finder: e.added.raw, s: text}
 	for m.next() {
 		if m.token != nil {
 			dst = append(dst, m.token.ID)
 			continue
 		}
-		dst = t.segment(dst, w, text[m.from:m.to], start && m.from == 0)
+		dst = e.segment(dst, w, text[m.from:m.to], start && m.from == 0)
 	}
 	w.release()
-	t.scratch.Put(w)
+	e.scratch.Put(w)
 	return dst
 }
 
 // segment encodes a text without tokens that are found before normalization.
-func (t *Tokenizer) segment(dst []uint32, w *scratch, s string, start bool) []uint32 {
+func (e *encoder) segment(dst []uint32, w *scratch, s string, start bool) []uint32 {
 	mark := len(w.text)
-	s = t.normalize(w, s)
-	if t.added.normal == nil {
-		dst = t.steps(dst, w, 0, s, start)
+	s = e.normalize(w, s)
+	if e.added.normal == nil {
+		dst = e.steps(dst, w, 0, s, start)
 		w.text = w.text[:mark]
 		return dst
 	}
-	m := matches{t: t, finder: t.added.normal, s: s}
+	m := matches{tables: e.tables, finder: e.added.normal, s: s}
 	for m.next() {
 		if m.token != nil {
 			dst = append(dst, m.token.ID)
 			continue
 		}
-		dst = t.steps(dst, w, 0, s[m.from:m.to], start && m.from == 0)
+		dst = e.steps(dst, w, 0, s[m.from:m.to], start && m.from == 0)
 	}
 	w.text = w.text[:mark]
 	return dst
 }
 
-// normalize runs all normalizers. What it returns may be s itself, or lie in w.text.
-func (t *Tokenizer) normalize(w *scratch, s string) string {
-	for _, n := range t.norm {
+// normalize runs all normalizers. The result may be s itself, or lie in w.text.
+func (e *encoder) normalize(w *scratch, s string) string {
+	for _, n := range e.norm {
 		s = n.normalize(w, s)
 	}
 	return s
 }
 
-// steps hands s to the pre-tokenizers from number k on, and what they leave to the model.
-func (t *Tokenizer) steps(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
-	if k == len(t.pre.steps) {
-		return t.leaf(dst, w, s)
+// steps passes s to the pre-tokenizers from number k on, and their parts to the model.
+func (e *encoder) steps(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
+	if k == len(e.pre.steps) {
+		return e.leaf(dst, w, s)
 	}
-	st := &t.pre.steps[k]
+	st := &e.pre.steps[k]
 	switch st.kind {
 	case stepSplit:
-		if st.behavior == isolated && k+1 == len(t.pre.steps) && t.pre.bytes && !t.pre.mixed {
-			// Fast path: the last step of nearly every model, where each stretch is a piece whether it matched or not.
+		if st.behavior == isolated && k+1 == len(e.pre.steps) && e.pre.bytes && !e.pre.mixed {
+			// Fast path: the last step of nearly every model, where each stretch is a piece whether
+			// it matched or not.
 			for i := 0; i < len(s); {
 				end, _ := st.find.next(s, i)
-				dst = t.model.piece(dst, w, s[i:end])
+				dst = e.model.piece(dst, w, s[i:end])
 				i = end
 			}
 			return dst
 		}
-		return t.split(dst, w, k, s, start)
+		return e.split(dst, w, k, s, start)
 	default:
 		mark := len(w.text)
 		s = st.rewrite(w, s, start)
-		dst = t.steps(dst, w, k+1, s, start)
+		dst = e.steps(dst, w, k+1, s, start)
 		w.text = w.text[:mark]
 		return dst
 	}
 }
 
-// rewrite is what the steps other than a split make of a text.
+// rewrite applies a step other than a split to a text.
 func (st *step) rewrite(w *scratch, s string, start bool) string {
 	from := len(w.text)
 	switch st.kind {
@@ -127,11 +122,12 @@ func (st *step) rewrite(w *scratch, s string, start bool) string {
 	return view(w.text[from:])
 }
 
-// split hands the parts of s to the next step. It is NormalizedString::split of the library, which makes a list of all stretches
-// and then joins some; here a part waits until it is known whether the next stretch joins it.
-func (t *Tokenizer) split(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
-	st := &t.pre.steps[k]
-	from, to := 0, 0             // the part that waits, since what follows may join it
+// split passes the parts of s to the next step. It is NormalizedString::split of the library, which
+// makes a list of all stretches and then joins some; here a part waits until it is known whether
+// the next stretch joins it.
+func (e *encoder) split(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
+	st := &e.pre.steps[k]
+	from, to := 0, 0             // the part that waits, since the next stretch may join it
 	keep, before := false, false // whether it counts, and whether its last stretch matched
 	for i := 0; i < len(s); {
 		end, matched := st.find.next(s, i)
@@ -140,7 +136,7 @@ func (t *Tokenizer) split(dst []uint32, w *scratch, k int, s string, start bool)
 			to = end
 		} else {
 			if keep {
-				dst = t.steps(dst, w, k+1, s[from:to], start && from == 0)
+				dst = e.steps(dst, w, k+1, s[from:to], start && from == 0)
 			}
 			from, to = i, end
 			keep = !matched || st.behavior != removed
@@ -149,13 +145,14 @@ func (t *Tokenizer) split(dst []uint32, w *scratch, k int, s string, start bool)
 		i = end
 	}
 	if keep {
-		dst = t.steps(dst, w, k+1, s[from:to], start && from == 0)
+		dst = e.steps(dst, w, k+1, s[from:to], start && from == 0)
 	}
 	return dst
 }
 
-// joins reports whether a stretch belongs to the part before it, whose last stretch matched or not. Two matches in a row are
-// never joined by the two behaviors of merging: the second of "a--b" stays alone, or goes with what is after it.
+// joins reports whether a stretch belongs to the part before it; before is true if its last stretch
+// matched. The two behaviors of merging never join two matches in a row: the second of "a--b" stays
+// alone, or joins the part after it.
 func (st *step) joins(before, matched bool) bool {
 	switch st.behavior {
 	case contiguous:
@@ -169,19 +166,46 @@ func (st *step) joins(before, matched bool) bool {
 	}
 }
 
-// leaf hands a part to the model.
-func (t *Tokenizer) leaf(dst []uint32, w *scratch, s string) []uint32 {
+// leaf passes a part to the model.
+func (e *encoder) leaf(dst []uint32, w *scratch, s string) []uint32 {
 	switch {
 	// The model takes bytes, whether the steps saw bytes or GPT-2's alphabet.
-	case t.pre.mixed:
+	case e.pre.mixed:
 		mark := len(w.text)
 		w.text, _ = appendFromAlphabet(w.text, s)
-		dst = t.model.piece(dst, w, view(w.text[mark:]))
+		dst = e.model.piece(dst, w, view(w.text[mark:]))
 		w.text = w.text[:mark]
 		return dst
-	case t.pre.bytes:
-		return t.model.piece(dst, w, s)
+	case e.pre.bytes:
+		return e.model.piece(dst, w, s)
 	default:
-		return t.model.text(dst, w, s)
+		return e.model.text(dst, w, s)
 	}
+}
+
+// appendSegment encodes a text without a search for added tokens.
+func (e *encoder) appendSegment(dst []uint32, text string, start bool) []uint32 {
+	text = valid(text)
+	w := e.scratch.Get().(*scratch)
+	w.text = w.text[:0]
+	dst = e.steps(dst, w, 0, e.normalize(w, text), start)
+	w.release()
+	e.scratch.Put(w)
+	return dst
+}
+
+// safeEnds are the tokens behind which a text may be cut; see Cut.
+func (e *encoder) safeEnds() map[uint32]bool {
+	words := false // whether some token depends on the character before it
+	for _, token := range e.added.byID {
+		words = words || token.SingleWord
+	}
+	safe := map[uint32]bool{}
+	for id, token := range e.added.byID {
+		last := matches{tables: e.tables, s: token.Content}
+		looks := token.SingleWord || token.RStrip || words && !last.isSingleWord(len(token.Content), len(token.Content))
+		safe[id] = !looks && (!token.Normalized || e.cutsNormal())
+	}
+	e.dropReached(safe)
+	return safe
 }

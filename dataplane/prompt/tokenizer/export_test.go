@@ -2,21 +2,21 @@ package tokenizer
 
 import "strings"
 
-// Scan is all stretches that a pattern makes of a text, by its scanner by hand and by the regular expression: where each ends, negative
-// where it did not match.
+// Scan is all stretches that a pattern makes of a text, by its scanner by hand and by the regular
+// expression: where each ends, negative where it did not match.
 func Scan(pattern, text string) (byHand, byRegex []int, err error) {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return nil, nil, err
 	}
 	r, ok := compiled[pattern]
 	if !ok {
-		if r, err = t.compileRegex(pattern); err != nil {
+		if r, err = compileRegex(t, pattern); err != nil {
 			return nil, nil, err
 		}
 		compiled[pattern] = r
 	}
-	return stretches(t.known(pattern), text), stretches(r, text), nil
+	return stretches(newKnownScanner(t, pattern), text), stretches(r, text), nil
 }
 
 // compiled keeps the patterns of Scan, since compiling them takes longer than scanning.
@@ -48,23 +48,23 @@ func KnownPatterns() []string {
 
 // IsKnown reports whether a pattern has a scanner by hand.
 func IsKnown(pattern string) bool {
-	t, err := charTables()
-	return err == nil && t.known(pattern) != nil
+	t, err := loadTables()
+	return err == nil && newKnownScanner(t, pattern) != nil
 }
 
-// CompileRegex reports what is wrong with a pattern.
+// CompileRegex returns the error of a pattern.
 func CompileRegex(pattern string) error {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return err
 	}
-	_, err = t.compileRegex(pattern)
+	_, err = compileRegex(t, pattern)
 	return err
 }
 
 // Whitespace is whether the three tables that this package takes for one are the same.
 func Whitespace() bool {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return false
 	}
@@ -72,8 +72,8 @@ func Whitespace() bool {
 	return same(normal(t.sets["space"]), normal(t.sets["white"])) && same(normal(t.sets["space"]), normal(t.sets["strip"]))
 }
 
-// MergeBytes merges a piece by the merges alone, without the cache and whole tokens; long takes the heap whatever the
-// length.
+// MergeBytes merges a piece by the merges alone, without the cache and whole tokens; long uses the
+// heap for any length.
 func (t *Tokenizer) MergeBytes(piece string, long bool) []uint32 {
 	var w scratch
 	if !long {
@@ -87,10 +87,11 @@ func (t *Tokenizer) MergeBytes(piece string, long bool) []uint32 {
 	if len(w.syms) == 0 {
 		return nil
 	}
-	return t.model.mergeLong(nil, &w)
+	return t.model.merges.mergeLong(nil, &w)
 }
 
-// NaiveMerge is the merging of a piece as the definition has it: again and again the pair of the lowest rank, leftmost first.
+// NaiveMerge is the merging of a piece as the definition has it: again and again the pair of the
+// lowest rank, leftmost first.
 func (t *Tokenizer) NaiveMerge(piece string) []uint32 {
 	var w scratch
 	if t.model.bytes {
@@ -124,20 +125,20 @@ func (t *Tokenizer) ShrinkCache() { t.model.cache = newCache(1) }
 
 // Normalize is s in a normalization form: NFC, NFD, NFKC or NFKD.
 func Normalize(name, s string) string {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return err.Error()
 	}
-	n, err := t.newNormalizer([]byte(`{"type":"` + name + `"}`))
+	n, err := newNormalizer(t, []byte(`{"type":"`+name+`"}`))
 	if err != nil {
 		return err.Error()
 	}
 	return strings.Clone(n[0].normalize(new(scratch), s))
 }
 
-// NormalizeWhole is NFC of s without looking for what is in it already.
+// NormalizeWhole is NFC of s without the scan for settled text.
 func NormalizeWhole(s string) string {
-	t, err := charTables()
+	t, err := loadTables()
 	if err != nil {
 		return err.Error()
 	}
@@ -147,11 +148,11 @@ func NormalizeWhole(s string) string {
 
 // ScanRegex checks that a regular expression covers a text in steps forward.
 func ScanRegex(t interface{ Errorf(string, ...any) }, pattern, text string) {
-	tables, err := charTables()
+	tables, err := loadTables()
 	if err != nil {
 		return
 	}
-	r, err := tables.compileRegex(pattern)
+	r, err := compileRegex(tables, pattern)
 	if err != nil {
 		return
 	}

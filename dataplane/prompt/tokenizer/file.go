@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// file is tokenizer.json as the Rust library writes it, version 1.0. Its parts stay raw until their type is known.
+// file is tokenizer.json as the Rust library writes it, version 1.0. Its parts stay raw until their
+// type is known.
 type file struct {
 	Version       string          `json:"version"`
 	Truncation    json.RawMessage `json:"truncation"`
@@ -44,7 +45,7 @@ type modelFile struct {
 	Merges       json.RawMessage   `json:"merges"`
 }
 
-// pattern is what Split and Replace look for: a text or a regular expression.
+// pattern is the pattern of Split and Replace: a text or a regular expression.
 type pattern struct {
 	String *string `json:"String"`
 	Regex  *string `json:"Regex"`
@@ -64,7 +65,7 @@ func typeOf(raw json.RawMessage) (string, error) {
 	return part.Type, nil
 }
 
-// strict decodes a part and refuses fields that it does not know, since each may change what the part does.
+// strict decodes a part and refuses unknown fields, since each may change the part's effect.
 func strict(raw json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

@@ -16,7 +16,7 @@ var seeds = []string{
 	"1234567890½Ⅷ٣", "////\r\n/\n !!?\n", "ЁлкаÀÉ", strings.Repeat("a", 300), strings.Repeat(" ", 100), "\xff\xfe\xed\xa0\x80\xf0\x9f", "▁▁Ġ<0xE2>",
 }
 
-// FuzzScanners holds each scanner by hand to the regular expression that it stands for.
+// FuzzScanners compares each hand-written scanner with its regular expression.
 func FuzzScanners(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -60,7 +60,7 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip decodes what was encoded, and encodes with a cache in which all pieces collide.
+// FuzzRoundTrip decodes encoded texts, and encodes with a cache in which all pieces collide.
 func FuzzRoundTrip(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -75,7 +75,8 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		want := text
 		if !utf8.ValidString(text) {
-			want = string([]rune(text)) // U+FFFD for each byte; Decode has one for each broken character
+			// U+FFFD for each byte; Decode has one for each broken character.
+			want = string([]rune(text))
 		}
 		for i, tok := range toks {
 			ids := tok.Append(nil, text)
@@ -112,7 +113,7 @@ func FuzzCut(f *testing.F) {
 		for i, tok := range toks {
 			cut := tok.Cut(text)
 			want := tok.Append(nil, text+more)
-			// What is before the cut is encoded alone, what is after it with what follows.
+			// The text before the cut is encoded alone, the text behind it with its continuation.
 			got := tok.AppendRest(tok.Append(nil, text[:cut]), text[cut:]+more)
 			if cut == 0 {
 				got = tok.Append(nil, text+more)
@@ -127,7 +128,7 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// FuzzNFC holds the NFC that skips what is settled to the one that does not.
+// FuzzNFC compares the NFC that skips settled text with the one that does not.
 func FuzzNFC(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)

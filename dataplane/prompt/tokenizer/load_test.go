@@ -64,9 +64,11 @@ func TestLoadRefusesBrokenFiles(t *testing.T) {
 	tests := []struct{ part, value string }{
 		{"model", `{"type":"BPE","vocab":{"a":0},"merges":["a b"]}`},     // b and ab are missing
 		{"model", `{"type":"BPE","vocab":{"a":0,"b":1},"merges":["a"]}`}, // not a pair
-		{"model", `{"type":"BPE","vocab":{"a":9999999},"merges":[]}`},    // an id that would take gigabytes
-		{"model", `{"type":"BPE","vocab":{"a":0},"merges":[],"new":1}`},  // an option of a later version
-		{"model", `{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}`},    // two tokens with one id
+		// An id that would take gigabytes.
+		{"model", `{"type":"BPE","vocab":{"a":9999999},"merges":[]}`},
+		// An option of a later version.
+		{"model", `{"type":"BPE","vocab":{"a":0},"merges":[],"new":1}`},
+		{"model", `{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}`}, // two tokens with one id
 		{"model", `{"type":"BPE","merges":[]}`},
 		{"model", `null`},
 		{"pre_tokenizer", `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"new":1}`},
@@ -93,7 +95,7 @@ func TestNotices(t *testing.T) {
 	if got := tok.Append(nil, "abab"); !slices.Equal(got, []uint32{2, 2}) {
 		t.Errorf("Append = %v, want [2 2]", got)
 	}
-	// The library numbers what is not in its vocabulary itself.
+	// The library chooses ids for added tokens outside of its vocabulary.
 	tok, err = tokenizer.Load(small(t, "added_tokens", `[{"id":77,"content":"<x>","special":true}]`))
 	if err != nil {
 		t.Fatal(err)
@@ -146,8 +148,8 @@ func TestKnownPatternsAreKnown(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse encodes from many goroutines with a cache that has room for next to nothing, so that readers and
-// writers meet in its slots.
+// TestConcurrentUse encodes from many goroutines with a cache that has room for next to nothing, so
+// that readers and writers meet in its slots.
 func TestConcurrentUse(t *testing.T) {
 	for _, name := range []string{"llama3", "gemma"} {
 		v := readVector(t, "testdata/vectors/"+name+".json")

@@ -2,10 +2,11 @@ package tokenizer
 
 import "unicode/utf8"
 
-// matches walks a text from one added token to the next. Each call of next yields s[from:to], either a token or what is
-// before one. As in the library the search goes on behind the token itself, even where it swallowed the spaces after it.
+// matches walks a text from one added token to the next. Each call of next yields s[from:to],
+// either a token or the text before one. As in the library the search continues behind the token
+// itself, even where it swallowed the spaces after it.
 type matches struct {
-	t      *Tokenizer
+	tables *unicodeTables
 	finder *finder
 	s      string
 
@@ -13,7 +14,7 @@ type matches struct {
 	token    *addedToken // nil for text between tokens
 
 	at      int // where the search goes on
-	done    int // what was yielded
+	done    int // end of the yielded text
 	waiting *addedToken
 	stop    int // where the waiting token ends
 }
@@ -31,17 +32,17 @@ func (m *matches) next() bool {
 		}
 		end := at + len(e.text)
 		m.at = end
-		// A match that is dropped is dropped as a whole: no other one is looked for within it.
-		if e.token.SingleWord && !m.alone(at, end) {
+		// A dropped match is dropped as a whole: the search continues behind it.
+		if e.token.SingleWord && !m.isSingleWord(at, end) {
 			continue
 		}
 		begin := at
-		// The spaces before may have gone to the token before already.
+		// The token before may have taken the spaces already.
 		if e.token.LStrip {
 			begin = max(m.spacesBefore(at), m.done)
 		}
 		if e.token.RStrip {
-			end = m.t.tables.run(m.s, end, space)
+			end = m.tables.run(m.s, end, space)
 		}
 		gap := m.done
 		m.done = end
@@ -62,16 +63,16 @@ func (m *matches) next() bool {
 	return true
 }
 
-// alone reports whether no word touches s[at:end].
-func (m *matches) alone(at, end int) bool {
+// isSingleWord reports whether s[at:end] touches no word.
+func (m *matches) isSingleWord(at, end int) bool {
 	if at > 0 {
 		r, _ := utf8.DecodeLastRuneInString(m.s[:at])
-		if m.t.tables.maskOf(r)&word != 0 {
+		if m.tables.maskOf(r)&word != 0 {
 			return false
 		}
 	}
 	if end < len(m.s) {
-		if class, _ := m.t.tables.at(m.s, end); class&word != 0 {
+		if class, _ := m.tables.at(m.s, end); class&word != 0 {
 			return false
 		}
 	}
@@ -82,7 +83,7 @@ func (m *matches) alone(at, end int) bool {
 func (m *matches) spacesBefore(at int) int {
 	for at > 0 {
 		r, n := utf8.DecodeLastRuneInString(m.s[:at])
-		if m.t.tables.maskOf(r)&space == 0 {
+		if m.tables.maskOf(r)&space == 0 {
 			break
 		}
 		at -= n

@@ -1,6 +1,6 @@
 package tokenizer
 
-// maxScan is the length up to which a piece is merged by looking through all its pairs for the lowest rank. Beyond it
+// maxScan bounds the pieces that are merged by repeated search for the lowest rank. For longer ones
 // the n²/2 comparisons cost more than a heap.
 const maxScan = 64
 
@@ -14,40 +14,43 @@ type scratch struct {
 	heap  []uint64
 }
 
-// link is a symbol's neighbours in the list of a long piece, by index; -1 at the ends. A removed symbol has next -2.
+// link is a symbol's neighbours in the list of a long piece, by index; -1 at the ends. A removed
+// symbol has next -2.
 type link struct{ prev, next int32 }
 
-// maxKept bounds what a scratch keeps between calls, in symbols: 64 Ki of them are 2 MiB.
-const maxKept = 1 << 16
+// maxReusedSymbols bounds the buffers that a scratch keeps between calls, in symbols: 64 Ki of them
+// are 2 MiB.
+const maxReusedSymbols = 1 << 16
 
 // release drops buffers that one long piece made large.
 func (w *scratch) release() {
-	if cap(w.syms) > maxKept {
+	if cap(w.syms) > maxReusedSymbols {
 		w.syms, w.vals, w.links, w.heap = nil, nil, nil, nil
 	}
-	if cap(w.text) > 16*maxKept {
+	if cap(w.text) > 16*maxReusedSymbols {
 		w.text = nil
 	}
-	if cap(w.runes) > maxKept {
+	if cap(w.runes) > maxReusedSymbols {
 		w.runes = nil
 	}
 }
 
-// mergeAll appends to dst what w.syms become when pairs are merged in the order of their ranks, the leftmost first.
-func (m *model) mergeAll(dst []uint32, w *scratch) []uint32 {
+// mergeAll appends the tokens of w.syms to dst: it merges pairs in the order of their ranks, the
+// leftmost first.
+func (m *merges) mergeAll(dst []uint32, w *scratch) []uint32 {
 	if len(w.syms) > maxScan {
 		return m.mergeLong(dst, w)
 	}
 	syms, vals := w.syms, w.vals[:0]
 	for i := 1; i < len(syms); i++ {
-		vals = append(vals, m.merges.of(syms[i-1], syms[i]))
+		vals = append(vals, m.of(syms[i-1], syms[i]))
 	}
 	w.vals = vals
 	return m.mergeShort(dst, syms, vals)
 }
 
 // mergeShort merges in place by repeated search; vals[i] is the pair of syms[i] and syms[i+1].
-func (m *model) mergeShort(dst, syms []uint32, vals []pair) []uint32 {
+func (m *merges) mergeShort(dst, syms []uint32, vals []pair) []uint32 {
 	for {
 		best, at := noPair, -1
 		for i, v := range vals {
@@ -65,23 +68,23 @@ func (m *model) mergeShort(dst, syms []uint32, vals []pair) []uint32 {
 		copy(vals[at:], vals[at+1:])
 		vals = vals[:len(vals)-1]
 		if at > 0 {
-			vals[at-1] = m.merges.of(syms[at-1], syms[at])
+			vals[at-1] = m.of(syms[at-1], syms[at])
 		}
 		if at < len(vals) {
-			vals[at] = m.merges.of(syms[at], syms[at+1])
+			vals[at] = m.of(syms[at], syms[at+1])
 		}
 	}
 }
 
 // mergeLong merges w.syms with a linked list and a heap of rank << 32 | position, in n log n.
-func (m *model) mergeLong(dst []uint32, w *scratch) []uint32 {
+func (m *merges) mergeLong(dst []uint32, w *scratch) []uint32 {
 	n := len(w.syms)
 	w.links, w.vals, w.heap = w.links[:0], w.vals[:0], w.heap[:0]
 	for i := range n {
 		w.links = append(w.links, link{int32(i) - 1, int32(i) + 1})
 		v := noPair
 		if i+1 < n {
-			v = m.merges.of(w.syms[i], w.syms[i+1])
+			v = m.of(w.syms[i], w.syms[i+1])
 		}
 		w.vals = append(w.vals, v)
 		if v != noPair {
@@ -99,7 +102,7 @@ func (m *model) mergeLong(dst []uint32, w *scratch) []uint32 {
 		w.heap[0] = w.heap[last]
 		w.heap = w.heap[:last]
 		siftDown(w.heap, 0)
-		// A symbol that was merged away or has another neighbour by now has another pair than the entry says.
+		// The entry of a symbol that was merged, or has a new neighbour, is stale.
 		if at := uint32(top); w.vals[at]>>32 == top>>32 {
 			m.mergeAt(w, int32(at))
 		}
@@ -111,7 +114,7 @@ func (m *model) mergeLong(dst []uint32, w *scratch) []uint32 {
 }
 
 // mergeAt merges the symbol at with its right neighbour and enters the two pairs that this makes.
-func (m *model) mergeAt(w *scratch, at int32) {
+func (m *merges) mergeAt(w *scratch, at int32) {
 	right := w.links[at].next
 	w.syms[at] = uint32(w.vals[at])
 	w.vals[right] = noPair
@@ -128,8 +131,8 @@ func (m *model) mergeAt(w *scratch, at int32) {
 }
 
 // enter puts the pair of two neighbours into the heap.
-func (m *model) enter(w *scratch, left, right int32) {
-	v := m.merges.of(w.syms[left], w.syms[right])
+func (m *merges) enter(w *scratch, left, right int32) {
+	v := m.of(w.syms[left], w.syms[right])
 	w.vals[left] = v
 	if v == noPair {
 		return
@@ -138,7 +141,8 @@ func (m *model) enter(w *scratch, left, right int32) {
 	siftUp(w.heap, len(w.heap)-1)
 }
 
-// The heap has four children a node: half the depth of a binary one, and the children share a cache line.
+// The heap has four children a node: half the depth of a binary one, and the children share a cache
+// line.
 
 func siftUp(h []uint64, i int) {
 	x := h[i]

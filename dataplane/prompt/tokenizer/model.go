@@ -12,19 +12,19 @@ type model struct {
 	vocab  vocab
 	merges merges
 	cache  *cache
-	// ignoreMerges takes a piece that spells a token for it, whatever the merges say.
+	// ignoreMerges turns a piece that spells a token into that token, without merges.
 	ignoreMerges bool
 
-	// Byte-level models: what each byte begins as, and what each two bytes merge to.
+	// Byte-level models: the first token of each byte, and the merge of each two bytes.
 	bytes     bool
 	byteIDs   [256]optional
 	bytePairs []pair // by left << 8 | right; nil where some byte has no token
 
 	// Models of characters, as SentencePiece makes them.
 	charIDs map[rune]uint32
-	cuts    cuts
+	cuts    mergeCuts
 
-	// What has no token of its own becomes tokens of its bytes, or unk, or nothing.
+	// A character without a token of its own becomes tokens of its bytes, or unk, or nothing.
 	fallback [256]optional // <0x00> to <0xFF>
 	unk      optional
 	fuseUnk  bool
@@ -41,7 +41,7 @@ func idOf(ids map[string]uint32, token string) optional {
 	return optional{id, ok}
 }
 
-// newModel builds the model of a file. bytes says that a ByteLevel comes before it.
+// newModel builds the model of a file; bytes means that a ByteLevel comes before it.
 func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error) {
 	f, err := readModel(raw)
 	if err != nil {
@@ -49,7 +49,7 @@ func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error
 	}
 	switch {
 	case f.Dropout != nil && *f.Dropout != 0:
-		return nil, nil, unsupported("dropout, by which no two encodings are alike")
+		return nil, nil, unsupported("dropout, which makes encodings random")
 	case f.Prefix != nil && *f.Prefix != "":
 		return nil, nil, unsupported("continuing_subword_prefix")
 	case f.Suffix != nil && *f.Suffix != "":
@@ -63,7 +63,8 @@ func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error
 	}
 	m := &model{ignoreMerges: f.IgnoreMerges, bytes: bytes, fuseUnk: f.FuseUnk}
 	if f.Unk != nil {
-		// A missing unk token is an error only when it is needed; taking it for one now is as good.
+		// The library refuses a missing unk token only at its first use; it is refused here at
+		// once.
 		if m.unk = idOf(ids, *f.Unk); !m.unk.ok {
 			return nil, nil, fmt.Errorf("the unk token %q is not in the vocabulary", *f.Unk)
 		}
@@ -76,7 +77,8 @@ func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error
 	return m, ids, nil
 }
 
-// readModel decodes the model, which is nearly all of a file, so its type is looked for only where that fails.
+// readModel decodes the model, which is nearly all of a file; its type is read only after a
+// failure.
 func readModel(raw json.RawMessage) (modelFile, error) {
 	var f modelFile
 	err := strict(raw, &f)
@@ -93,7 +95,7 @@ func readModel(raw json.RawMessage) (modelFile, error) {
 	return f, err
 }
 
-// checkIDs refuses ids that are too large or there twice: then what they decode to would be left to chance.
+// checkIDs refuses ids that are too large or there twice: their decoding would be left to chance.
 func checkIDs(ids map[string]uint32) error {
 	var seen [maxID / 64]uint64
 	for token, id := range ids {
@@ -162,11 +164,11 @@ func (m *model) build(ids map[string]uint32, rules []merge, byteFallback bool) {
 	m.findWhole(tokens)
 }
 
-// cacheBits is the size of the cache of pieces: 65,536 short ones are 4 MiB, and hold the distinct words of some 10 MB of
-// prose.
+// cacheBits is the size of the cache of pieces: 65,536 short ones are 4 MiB, and hold the distinct
+// words of some 10 MB of prose.
 const cacheBits = 16
 
-// buildBytes finds what each byte begins as.
+// buildBytes finds the first token of each byte.
 func (m *model) buildBytes(ids map[string]uint32) {
 	complete := true
 	for b := range 256 {
@@ -182,7 +184,7 @@ func (m *model) buildBytes(ids map[string]uint32) {
 	}
 }
 
-// buildChars finds what each character that is a token begins as, and where texts may be cut.
+// buildChars finds the characters that are tokens, and the cuts between them.
 func (m *model) buildChars(ids map[string]uint32, rules []merge) {
 	m.charIDs = map[rune]uint32{}
 	for token, id := range ids {
@@ -193,7 +195,8 @@ func (m *model) buildChars(ids map[string]uint32, rules []merge) {
 	m.cuts = m.newCuts(rules)
 }
 
-// findWhole marks the tokens that are what their own bytes become, so that such a piece need not be merged.
+// findWhole marks the tokens that their own bytes merge to: a piece that spells one need not be
+// merged.
 func (m *model) findWhole(tokens [][]byte) {
 	var w scratch
 	var out []uint32

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// normalizer rewrites a text before the model sees it. It returns s itself where nothing changes, else a view of w.text,
-// to which it appends. s is valid UTF-8, and so is what comes back.
+// normalizer rewrites a text before the model sees it. It returns s itself where nothing changes,
+// else a view of w.text, to which it appends. s is valid UTF-8, and so is the result.
 type normalizer interface {
 	normalize(w *scratch, s string) string
 }
 
 // newNormalizer builds the normalizers of a file, in the order in which they apply.
-func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
+func newNormalizer(t *unicodeTables, raw json.RawMessage) ([]normalizer, error) {
 	if absent(raw) {
 		return nil, nil
 	}
@@ -21,8 +21,9 @@ func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What each does is in tokenizers/src/normalizers. Those left out (Nmt, Precompiled, BertNormalizer, StripAccents, ByteLevel)
-	// belong to models of other kinds than BPE, or to none that is served.
+	// Their effects are in tokenizers/src/normalizers. The ones left out (Nmt, Precompiled,
+	// BertNormalizer, StripAccents, ByteLevel) belong to models of other kinds than BPE, or to none
+	// that is served.
 	switch kind {
 	case "Sequence":
 		var parts struct {
@@ -34,7 +35,7 @@ func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		}
 		var all []normalizer
 		for _, part := range parts.Normalizers {
-			n, err := t.newNormalizer(part)
+			n, err := newNormalizer(t, part)
 			if err != nil {
 				return nil, err
 			}
@@ -63,25 +64,26 @@ func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		err := strict(raw, &prefix)
 		return []normalizer{prepend(prefix.Prepend)}, err
 	case "Replace":
-		r, err := t.newReplace(raw)
+		r, err := newReplace(t, raw)
 		return []normalizer{r}, err
 	default:
 		return nil, unsupported("the normalizer " + kind)
 	}
 }
 
-// nfc is canonical composition. Text that needs nothing, which is nearly all, is only looked at.
-type nfc struct{ *tables }
+// nfc is canonical composition. Text in NFC, which is nearly all, is only scanned.
+type nfc struct{ *unicodeTables }
 
 func (n nfc) normalize(w *scratch, s string) string {
 	at := n.runNot(s, 0, unsettled)
 	if at == len(s) {
 		return s
 	}
-	// From here on w.text holds what is done of s[:done]; the rest is copied at the end.
+	// From here on w.text holds the result of s[:done]; the rest is copied at the end.
 	start, done := len(w.text), 0
 	for at < len(s) {
-		// What joins does so with the character before it and with what follows, up to the next settled one.
+		// A joining character joins with the one before it and the ones behind it, up to the next
+		// settled one.
 		begin := at
 		for begin > done {
 			begin--
@@ -101,7 +103,7 @@ func (n nfc) normalize(w *scratch, s string) string {
 
 // otherForm is NFD, NFKC or NFKD. ASCII is in all of them and joins nothing before it.
 type otherForm struct {
-	*tables
+	*unicodeTables
 	to form
 }
 
@@ -137,7 +139,7 @@ func asciiEnd(s string) int {
 }
 
 // lowercase maps each character by itself, so a final sigma is no exception.
-type lowercase struct{ *tables }
+type lowercase struct{ *unicodeTables }
 
 func (l lowercase) normalize(w *scratch, s string) string {
 	start := len(w.text)
@@ -151,9 +153,9 @@ func (l lowercase) normalize(w *scratch, s string) string {
 	return view(w.text[start:])
 }
 
-// trim takes white space off the ends: what char::is_whitespace of Rust is true for, which is the class space.
+// trim removes white space from the ends, by char::is_whitespace of Rust, which is the class space.
 type trim struct {
-	*tables
+	*unicodeTables
 	left, right bool
 }
 
@@ -168,8 +170,9 @@ func (t trim) normalize(_ *scratch, s string) string {
 	return s
 }
 
-// prepend puts a text before a text that is not empty. The library normalizes each stretch between added tokens by itself, so
-// Llama 2 has a marker after each special token and not only at the beginning.
+// prepend puts a text before a text that is not empty. The library normalizes each stretch between
+// added tokens by itself, so Llama 2 has a marker after each special token and not only at the
+// beginning.
 type prepend string
 
 func (p prepend) normalize(w *scratch, s string) string {
@@ -182,13 +185,14 @@ func (p prepend) normalize(w *scratch, s string) string {
 	return view(w.text[start:])
 }
 
-// replaceAll puts one text for each match of a pattern. It is a normalizer, and a decoder of single tokens.
+// replaceAll puts one text for each match of a pattern. It is a normalizer, and a decoder of single
+// tokens.
 type replaceAll struct {
 	find    scanner
 	content string
 }
 
-func (t *tables) newReplace(raw json.RawMessage) (replaceAll, error) {
+func newReplace(t *unicodeTables, raw json.RawMessage) (replaceAll, error) {
 	var part struct {
 		Type    string  `json:"type"`
 		Pattern pattern `json:"pattern"`
@@ -197,7 +201,7 @@ func (t *tables) newReplace(raw json.RawMessage) (replaceAll, error) {
 	if err := strict(raw, &part); err != nil {
 		return replaceAll{}, err
 	}
-	find, err := t.newScanner(part.Pattern)
+	find, err := newScanner(t, part.Pattern)
 	return replaceAll{find, part.Content}, err
 }
 

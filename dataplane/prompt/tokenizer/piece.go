@@ -17,14 +17,15 @@ func (m *model) piece(dst []uint32, w *scratch, s string) []uint32 {
 	}
 	from := len(dst)
 	dst = m.lookup(dst, w, s)
-	// A piece of many tokens is text that no vocabulary was made for, and such a piece rarely comes again.
+	// A piece of many tokens is foreign to the vocabulary and rarely comes again.
 	if ids := dst[from:]; len(ids) > 0 && len(ids) <= slotIDs {
 		m.cache.put(k, n, hash, ids)
 	}
 	return dst
 }
 
-// longPiece is piece for what does not fit in a slot: clauses of Chinese, long names, rules of dashes.
+// longPiece is piece for a text that does not fit in a slot: clauses of Chinese, long names, rules
+// of dashes.
 func (m *model) longPiece(dst []uint32, w *scratch, s string) []uint32 {
 	if len(s) > maxLong {
 		return m.lookup(dst, w, s)
@@ -41,14 +42,15 @@ func (m *model) longPiece(dst []uint32, w *scratch, s string) []uint32 {
 
 // lookup is piece without the cache.
 func (m *model) lookup(dst []uint32, w *scratch, s string) []uint32 {
-	// Most words of a text are tokens, and most tokens are what merging their bytes ends in: one look-up for ten merges.
+	// Most words of a text are tokens, and most tokens are the merge of their bytes: one look-up
+	// replaces ten merges.
 	if id, ok := m.vocab.find(s); ok && m.vocab.isWhole(id) {
 		return append(dst, id)
 	}
 	return m.merge(dst, w, s)
 }
 
-// merge appends what a piece becomes by the merges alone.
+// merge appends the tokens of a piece by the merges alone.
 func (m *model) merge(dst []uint32, w *scratch, s string) []uint32 {
 	switch {
 	case !m.bytes:
@@ -58,7 +60,7 @@ func (m *model) merge(dst []uint32, w *scratch, s string) []uint32 {
 	default:
 		m.startBytes(w, s)
 	}
-	return m.mergeAll(dst, w)
+	return m.merges.mergeAll(dst, w)
 }
 
 // mergeBytes is merge for a short piece of a byte-level model with a token for each byte.
@@ -71,10 +73,10 @@ func (m *model) mergeBytes(dst []uint32, w *scratch, s string) []uint32 {
 		}
 	}
 	w.syms, w.vals = syms, vals
-	return m.mergeShort(dst, syms, vals)
+	return m.merges.mergeShort(dst, syms, vals)
 }
 
-// startBytes sets w.syms to what the bytes of s begin as.
+// startBytes sets w.syms to the first tokens of the bytes of s.
 func (m *model) startBytes(w *scratch, s string) {
 	w.syms = w.syms[:0]
 	pending := false
@@ -89,7 +91,8 @@ func (m *model) startBytes(w *scratch, s string) {
 	m.flush(w, pending)
 }
 
-// startChars sets w.syms to what the characters of s begin as; merge_word in tokenizers/src/models/bpe/model.rs.
+// startChars sets w.syms to the first tokens of the characters of s; merge_word in
+// tokenizers/src/models/bpe/model.rs.
 func (m *model) startChars(w *scratch, s string) {
 	w.syms = w.syms[:0]
 	pending := false
@@ -106,8 +109,8 @@ func (m *model) startChars(w *scratch, s string) {
 	m.flush(w, pending)
 }
 
-// unknown adds what a character without a token becomes. An unk token waits, to be fused with the next; the byte fallback
-// of a later character overtakes it, as it does in the library.
+// unknown adds the tokens of a character without a token. An unk token waits, to be fused with the
+// next; the byte fallback of a later character overtakes it, as it does in the library.
 func (m *model) unknown(w *scratch, c string, pending bool) bool {
 	before := len(w.syms)
 	for i := range len(c) {

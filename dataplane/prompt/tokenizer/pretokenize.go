@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// step is one pre-tokenizer of a sequence: it takes a stretch of text and hands its parts to the next step.
+// step is one pre-tokenizer of a sequence: it cuts a stretch of text into parts for the next step.
 type step struct {
 	kind     stepKind
 	find     scanner  // split
 	behavior behavior // split
-	invert   bool     // split: what does not match counts as the match
-	marker   string   // metaspace: what stands for a space
+	invert   bool     // split: stretches without a match count as the match
+	marker   string   // metaspace: replacement of a space
 	scheme   scheme   // metaspace
 }
 
@@ -20,23 +20,24 @@ type stepKind uint8
 
 const (
 	stepSplit stepKind = iota
-	// stepMeta writes the marker for each space, and before the text by its scheme. Splitting comes as a step of its own.
+	// stepMeta writes the marker for each space, and before the text by its scheme. Splitting comes
+	// as a step of its own.
 	stepMeta
 	// stepSpace puts a space before a text that does not begin with one.
 	stepSpace
-	// stepBytes writes each byte as a character of GPT-2's alphabet. It stands only where steps follow that look at
-	// those characters; the model itself takes bytes.
+	// stepBytes writes each byte as a character of GPT-2's alphabet. It is needed only before steps
+	// that inspect those characters; the model itself takes bytes.
 	stepBytes
 )
 
-// behavior is what a Split does with a match.
+// behavior is the treatment of a match by a Split.
 type behavior uint8
 
 const (
 	isolated   behavior = iota // a part of its own
 	removed                    // dropped
-	withBefore                 // part of what is before it
-	withAfter                  // part of what is after it
+	withBefore                 // part of the text before it
+	withAfter                  // part of the text after it
 	contiguous                 // one part with the matches next to it
 )
 
@@ -45,7 +46,7 @@ var behaviors = map[string]behavior{
 	"Contiguous": contiguous,
 }
 
-// scheme says when Metaspace puts its marker before a text.
+// scheme is the rule for the marker that Metaspace puts before a text.
 type scheme uint8
 
 const (
@@ -64,12 +65,12 @@ type preTokenizer struct {
 }
 
 // newPreTokenizer builds the steps of a file.
-func (t *tables) newPreTokenizer(raw json.RawMessage) (preTokenizer, error) {
+func newPreTokenizer(t *unicodeTables, raw json.RawMessage) (preTokenizer, error) {
 	var p preTokenizer
 	if absent(raw) {
 		return p, nil
 	}
-	err := t.addSteps(&p, raw)
+	err := addSteps(t, &p, raw)
 	// A stepBytes at the end would only be undone.
 	if n := len(p.steps); n > 0 && p.steps[n-1].kind == stepBytes {
 		p.steps = p.steps[:n-1]
@@ -78,13 +79,14 @@ func (t *tables) newPreTokenizer(raw json.RawMessage) (preTokenizer, error) {
 	return p, err
 }
 
-func (t *tables) addSteps(p *preTokenizer, raw json.RawMessage) error {
+func addSteps(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	kind, err := typeOf(raw)
 	if err != nil {
 		return err
 	}
-	// What each does is in tokenizers/src/pre_tokenizers. Those left out (BertPreTokenizer, Whitespace, CharDelimiterSplit,
-	// UnicodeScripts, FixedLength) are of no BPE model that is served.
+	// Their effects are in tokenizers/src/pre_tokenizers. The ones left out (BertPreTokenizer,
+	// Whitespace, CharDelimiterSplit, UnicodeScripts, FixedLength) are of no BPE model that is
+	// served.
 	switch kind {
 	case "Sequence":
 		var parts struct {
@@ -95,30 +97,30 @@ func (t *tables) addSteps(p *preTokenizer, raw json.RawMessage) error {
 			return err
 		}
 		for _, part := range parts.Pretokenizers {
-			if err := t.addSteps(p, part); err != nil {
+			if err := addSteps(t, p, part); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "ByteLevel":
-		return t.addByteLevel(p, raw)
+		return addByteLevel(t, p, raw)
 	case "Split":
-		return t.addSplit(p, raw)
+		return addSplit(t, p, raw)
 	case "Digits":
 		var digits struct {
 			Type       string `json:"type"`
 			Individual bool   `json:"individual_digits"`
 		}
 		err := strict(raw, &digits)
-		s := step{find: class{t, numeric}, behavior: contiguous}
+		s := step{find: classScanner{t, numeric}, behavior: contiguous}
 		if digits.Individual {
 			s.behavior = isolated
 		}
 		p.steps = append(p.steps, s)
 		return err
-	// All its parts are runs of what is no white space, so its behavior is Removed.
+	// All its parts are runs without white space, so its behavior is Removed.
 	case "WhitespaceSplit":
-		p.steps = append(p.steps, step{find: class{t, space}, behavior: removed})
+		p.steps = append(p.steps, step{find: classScanner{t, space}, behavior: removed})
 		return nil
 	case "Punctuation":
 		var part struct {
@@ -129,16 +131,17 @@ func (t *tables) addSteps(p *preTokenizer, raw json.RawMessage) error {
 		if err := strict(raw, &part); err != nil {
 			return err
 		}
-		return p.addSplit(class{t, punctuation}, part.Behavior, false)
+		return p.addSplit(classScanner{t, punctuation}, part.Behavior, false)
 	case "Metaspace":
-		return t.addMetaspace(p, raw)
+		return addMetaspace(p, raw)
 	default:
 		return unsupported("the pre-tokenizer " + kind)
 	}
 }
 
-// addByteLevel adds up to three steps: the prefix, GPT-2's pattern, and the change of alphabet, which all steps after it see.
-func (t *tables) addByteLevel(p *preTokenizer, raw json.RawMessage) error {
+// addByteLevel adds up to three steps: the prefix, GPT-2's pattern, and the change of alphabet,
+// which all steps after it see.
+func addByteLevel(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	part := struct {
 		Type     string `json:"type"`
 		Prefix   bool   `json:"add_prefix_space"`
@@ -162,7 +165,7 @@ func (t *tables) addByteLevel(p *preTokenizer, raw json.RawMessage) error {
 	return nil
 }
 
-func (t *tables) addSplit(p *preTokenizer, raw json.RawMessage) error {
+func addSplit(t *unicodeTables, p *preTokenizer, raw json.RawMessage) error {
 	var part struct {
 		Type     string  `json:"type"`
 		Pattern  pattern `json:"pattern"`
@@ -172,7 +175,7 @@ func (t *tables) addSplit(p *preTokenizer, raw json.RawMessage) error {
 	if err := strict(raw, &part); err != nil {
 		return err
 	}
-	find, err := t.newScanner(part.Pattern)
+	find, err := newScanner(t, part.Pattern)
 	if err != nil {
 		return err
 	}
@@ -188,8 +191,9 @@ func (p *preTokenizer) addSplit(find scanner, name string, invert bool) error {
 	return nil
 }
 
-// addMetaspace adds one step or two. Old files say add_prefix_space where newer ones have prepend_scheme; both may be there.
-func (t *tables) addMetaspace(p *preTokenizer, raw json.RawMessage) error {
+// addMetaspace adds one step or two. Old files say add_prefix_space where newer ones have
+// prepend_scheme; both may be there.
+func addMetaspace(p *preTokenizer, raw json.RawMessage) error {
 	part := struct {
 		Type        string  `json:"type"`
 		Replacement string  `json:"replacement"`
@@ -206,14 +210,14 @@ func (t *tables) addMetaspace(p *preTokenizer, raw json.RawMessage) error {
 		return unsupported(fmt.Sprintf("Metaspace with scheme %q and replacement %q", part.Scheme, part.Replacement))
 	}
 	if part.Prefix != nil && !*part.Prefix && s != never {
-		return fmt.Errorf("add_prefix_space false does not go with prepend_scheme %q", part.Scheme)
+		return fmt.Errorf("add_prefix_space false contradicts prepend_scheme %q", part.Scheme)
 	}
 	if p.bytes {
 		return unsupported("Metaspace after ByteLevel")
 	}
 	p.steps = append(p.steps, step{kind: stepMeta, marker: part.Replacement, scheme: s})
 	if part.Split == nil || *part.Split {
-		p.steps = append(p.steps, step{find: literal(part.Replacement), behavior: withAfter})
+		p.steps = append(p.steps, step{find: literalScanner(part.Replacement), behavior: withAfter})
 	}
 	return nil
 }

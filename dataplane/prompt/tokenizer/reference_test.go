@@ -21,8 +21,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
 )
 
-// The comparison with the Python libraries on real tokenizers: `make test-tokenizers`. scripts/tokenizers installs them and
-// writes what they make of some 19,000 documents; the formats are in corpus.py and reference.py.
+// The comparison with the Python libraries on real tokenizers: `make test-tokenizers`.
+// scripts/tokenizers installs them and writes their encodings of some 19,000 documents; the formats
+// are in corpus.py and reference.py.
 
 // facts is a reference's JSON file.
 type facts struct {
@@ -68,7 +69,7 @@ func documents(t testing.TB, path string) []string {
 	return out
 }
 
-// expected is what the library makes of one document.
+// expected is the library's encoding of one document.
 type expected struct {
 	ids                []uint32
 	decoded, unspecial [8]byte
@@ -159,7 +160,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// compare counts the documents whose ids, and whose texts, are those of the library. Documents are shared out among
+// compare counts the documents with the library's ids and texts. Documents are shared among
 // goroutines, so the cache is under load too.
 func compare(t *testing.T, tok *tokenizer.Tokenizer, f facts, corpus []string, want []expected) (equal, text int) {
 	t.Helper()
@@ -207,8 +208,8 @@ func difference(tok *tokenizer.Tokenizer, got, want []uint32) string {
 	return fmt.Sprintf("at %d, after %q: %v, want %v", i, tok.Decode(want[max(0, i-3):min(i, len(want))], false), part(got), part(want))
 }
 
-// throughput is the seconds of CPU for all documents on one goroutine: the first time, and the median of five more. The
-// collector's work counts.
+// throughput is the seconds of CPU for all documents on one goroutine: the first time, and the
+// median of five more. The collector's work counts.
 func throughput(tok *tokenizer.Tokenizer, docs []string) (cold, warm float64) {
 	tok.ForgetPieces()
 	runtime.GC()

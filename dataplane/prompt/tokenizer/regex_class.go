@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// class reads what stands in [ ], after the bracket: characters, ranges, escapes, classes within, and && between parts.
+// classScanner reads the inside of [ ], behind the bracket: characters, ranges, escapes, classes
+// within, and && between parts.
 func (p *parser) class() (set, error) {
 	negative := p.eat("^")
 	var result, part set
-	joined := false // result holds what came before an &&
+	joined := false // result holds the set before an &&
 	for first := true; ; first = false {
 		switch {
 		case p.done():
@@ -54,8 +55,8 @@ func (p *parser) class() (set, error) {
 	}
 }
 
-// foldASCII adds the other case of ASCII letters, and the two letters outside ASCII that fold to one of them. Other
-// characters may fold to several, which is left to the library.
+// foldASCII adds the other case of ASCII letters, and the two letters outside ASCII that fold to
+// one of them. Other characters may fold to several, which is left to the library.
 func foldASCII(s set) (set, error) {
 	var more []span
 	for _, x := range s {
@@ -84,7 +85,7 @@ func (p *parser) item() (set, error) {
 		return nil, err
 	}
 	single := len(low) == 1 && low[0].lo == low[0].hi
-	// A - before ] or after a class such as \s stands for itself.
+	// A - before ] or after a class such as \s is itself.
 	if !single || !strings.HasPrefix(p.src[p.i:], "-") || strings.HasPrefix(p.src[p.i:], "-]") {
 		return low, nil
 	}
@@ -98,7 +99,7 @@ func (p *parser) item() (set, error) {
 		return nil, err
 	}
 	if len(high) != 1 || high[0].lo != high[0].hi || high[0].lo < low[0].lo {
-		return nil, unsupported("a range whose end is not a character after its beginning")
+		return nil, unsupported("a range that ends before its beginning")
 	}
 	return set{{low[0].lo, high[0].lo}}, nil
 }
@@ -110,13 +111,14 @@ func (p *parser) classChar() (set, error) {
 	return only(p.rune()), nil
 }
 
-// escape reads what follows a backslash, within or outside of a class.
+// escape reads an escape behind its backslash, within or outside of a class.
 func (p *parser) escape() (set, error) {
 	if p.done() {
 		return nil, unsupported(`a \ at the end`)
 	}
 	r := p.rune()
-	// Escapes that are not here have other meanings in other places, such as \b and \1, or differ by syntax, such as \h.
+	// Escapes that are not here have other meanings in other places, such as \b and \1, or differ
+	// by syntax, such as \h.
 	controls := map[rune]rune{'n': '\n', 'r': '\r', 't': '\t', 'f': '\f', 'v': '\v', 'a': '\a', 'e': 0x1B}
 	classes := map[rune]string{'s': "space", 'd': "digit", 'w': "onigword"}
 	switch {
@@ -139,7 +141,7 @@ func (p *parser) escape() (set, error) {
 	return p.foldOnly(r)
 }
 
-// foldOnly is an escaped character that stands for itself.
+// foldOnly is an escaped character without a meaning of its own.
 func (p *parser) foldOnly(r rune) (set, error) {
 	n, err := p.literal(r)
 	if err != nil {
@@ -148,7 +150,7 @@ func (p *parser) foldOnly(r rune) (set, error) {
 	return n.set, nil
 }
 
-// hex reads what follows \x: two digits, or any number in braces.
+// hex reads the digits of \x: two, or any number in braces.
 func (p *parser) hex() (set, error) {
 	if p.eat("{") {
 		digits, _, found := strings.Cut(p.src[p.i:], "}")
@@ -190,7 +192,7 @@ func (p *parser) property(negative bool) (set, error) {
 		return nil, unsupported(`\p{ without }`)
 	}
 	p.i += len(name) + 1
-	s, ok := p.t.property(name)
+	s, ok := propertySet(p.t, name)
 	if !ok {
 		return nil, unsupported(`\p{` + name + "}")
 	}

@@ -2,8 +2,9 @@ package tokenizer
 
 import "slices"
 
-// regex is a compiled pattern. Matching backtracks as Oniguruma does, so it finds the same match; but a state that failed
-// once is not tried again in a match, so the work is at most the length of the text times that of the program.
+// regex is a compiled pattern. Matching backtracks as Oniguruma does, so it finds the same match;
+// but a state that failed once is not tried again in a match, so the work is at most the length of
+// the text times that of the program.
 type regex struct {
 	code []instr
 }
@@ -24,7 +25,7 @@ const (
 	opJump                 // x
 	opMatch                // the end
 	opAtomic               // the program from the next instruction to its opMatch, once; then x
-	opAhead                // the same without moving; not turns it round
+	opAhead                // the same without moving; not inverts it
 	opBehind               // the character before is, or is not, in set
 	opStart                // the start of the text
 	opEnd                  // the end of the text
@@ -32,12 +33,12 @@ const (
 	opLineEnd
 )
 
-// maxProgram bounds what a pattern may become.
+// maxProgram bounds the program of a pattern.
 const maxProgram = 20000
 
 // compileRegex makes a pattern into a program that matches at least one character.
-func (t *tables) compileRegex(pattern string) (*regex, error) {
-	n, err := t.parseRegex(pattern)
+func compileRegex(t *unicodeTables, pattern string) (*regex, error) {
+	n, err := parseRegex(t, pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,8 @@ func (t *tables) compileRegex(pattern string) (*regex, error) {
 	return r, nil
 }
 
-// The library takes empty matches too, where its iterator and the gaps between matches have cases of their own.
+// The library takes empty matches too, where its iterator and the gaps between matches have cases
+// of their own.
 //
 // mayBeEmpty reports whether a node can match without taking a character.
 func mayBeEmpty(n *node) bool {
@@ -145,7 +147,7 @@ func (r *regex) compileChoice(n *node) error {
 
 func (r *regex) compileRepeat(n *node) error {
 	part := n.parts[0]
-	// Such a loop would go on without moving; Oniguruma has checks for it that decide what matches.
+	// Such a loop would not advance; Oniguruma's checks for it decide the match.
 	if mayBeEmpty(part) && n.max != 1 {
 		return unsupported("a repetition of something that may match nothing")
 	}
@@ -170,7 +172,7 @@ func (r *regex) compileRepeat(n *node) error {
 		r.turn(split, n.mode)
 		return nil
 	}
-	// With a limit: the part as often as it may come, each time with a way out to the end.
+	// With a limit: copies of the part, each behind a split to the end.
 	var splits []int
 	for range n.max - n.min {
 		splits = append(splits, r.emit(instr{op: opSplit}))
@@ -185,14 +187,14 @@ func (r *regex) compileRepeat(n *node) error {
 	return nil
 }
 
-// turn makes a split prefer to leave, for a lazy repetition.
+// turn makes a split prefer to leave the loop, for a lazy repetition.
 func (r *regex) turn(split int, mode repeatMode) {
 	if mode == lazy {
 		r.code[split].x, r.code[split].y = r.code[split].y, r.code[split].x
 	}
 }
 
-// compileSub puts a program of its own behind an instruction, which goes on at x.
+// compileSub puts a program of its own behind an instruction, which continues at x.
 func (r *regex) compileSub(i instr, part *node) error {
 	at := r.emit(i)
 	if err := r.compile(part); err != nil {
@@ -206,9 +208,9 @@ func (r *regex) compileSub(i instr, part *node) error {
 // state is a place in the program and in the text.
 type state struct{ pc, at int }
 
-// maxUnmarked is how many steps a match may take before it notes which states it has tried. Patterns of real models stay
-// below it except in long runs of one kind of character.
-const maxUnmarked = 4096
+// maxUntrackedSteps bounds the steps of a match before it records the states it has tried.
+// Patterns of real models stay below it except in long runs of one kind of character.
+const maxUntrackedSteps = 4096
 
 // run is the end of the match of the program from pc at s[i], or -1.
 func (r *regex) run(s string, pc, i int) int {
@@ -228,7 +230,7 @@ func (r *regex) run(s string, pc, i int) int {
 				now = r.step(s, in, now)
 				continue
 			}
-			if steps++; steps == maxUnmarked {
+			if steps++; steps == maxUntrackedSteps {
 				tried = map[state]bool{}
 			}
 			// Where all repetitions move on, a second arrival can only fail as the first did.
@@ -300,7 +302,8 @@ func (r *regex) holds(s string, in *instr, at int) bool {
 	}
 }
 
-// next makes a regex a scanner: the leftmost match from s[i] on, as Regex::find_iter of the library goes on after each match.
+// next makes a regex a scanner: the leftmost match from s[i] on, as Regex::find_iter of the library
+// goes on after each match.
 func (r *regex) next(s string, i int) (int, bool) {
 	for at := i; at < len(s); {
 		if end := r.run(s, 0, at); end >= 0 {

@@ -26,8 +26,8 @@ const (
 	choice                      // the first of parts that fits
 	repeat                      // a part min to max times
 	atomicGroup                 // a part, without going back into it
-	ahead                       // what follows
-	behind                      // what came before, one character
+	ahead                       // the text behind
+	behind                      // the text before, one character
 	textStart
 	textEnd
 	lineStart
@@ -45,16 +45,17 @@ const (
 // maxRepeat bounds {n,m}, which is compiled by copying.
 const maxRepeat = 1000
 
-// parser reads the part of Oniguruma's Ruby syntax that has one meaning here. Everything else is an error that names it.
+// parser reads the part of Oniguruma's Ruby syntax that has one meaning here. Everything else is an
+// error that names it.
 type parser struct {
-	t    *tables
+	t    *unicodeTables
 	src  string
 	i    int
 	fold bool // under (?i)
 }
 
 // parseRegex reads a pattern.
-func (t *tables) parseRegex(pattern string) (*node, error) {
+func parseRegex(t *unicodeTables, pattern string) (*node, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, unsupported("a pattern that is not UTF-8")
 	}
@@ -108,8 +109,8 @@ func (p *parser) choice() (*node, error) {
 func (p *parser) sequence() (*node, error) {
 	n := &node{kind: sequence}
 	for !p.done() && p.src[p.i] != '|' && p.src[p.i] != ')' {
-		// (?i) alone is read where it begins the pattern. Elsewhere it also takes in the alternatives after it, which in
-		// other syntaxes it does not.
+		// (?i) alone is read where it begins the pattern. Elsewhere it also takes in the
+		// alternatives after it, which in other syntaxes it does not.
 		if p.i == 0 && p.eat("(?i)") {
 			p.fold = true
 			continue
@@ -165,17 +166,18 @@ func (p *parser) atom() (*node, error) {
 	}
 	r := p.rune()
 	if strings.ContainsRune("*+?{", r) {
-		return nil, unsupported("a quantifier without anything before it")
+		return nil, unsupported("a quantifier at the beginning")
 	}
 	return p.literal(r)
 }
 
-// literal is one character, with what (?i) makes of it.
+// literalScanner is one character, with its other cases under (?i).
 func (p *parser) literal(r rune) (*node, error) {
 	if !p.fold {
 		return &node{kind: oneOf, set: only(r)}, nil
 	}
-	// Folding is asked for in models for English contractions alone; other alphabets have rules of one to many.
+	// Folding is asked for in models for English contractions alone; other alphabets have rules of
+	// one to many.
 	low := r | 0x20
 	switch {
 	case r >= 0x80:
@@ -194,7 +196,8 @@ func (p *parser) group() (*node, error) {
 	fold := p.fold
 	defer func() { p.fold = fold }()
 	n := &node{}
-	// Everything else that may follow "(?" is refused: names, conditions, absent groups, options of lines.
+	// Everything else that may follow "(?" is refused: names, conditions, absent groups, options of
+	// lines.
 	switch {
 	case p.eat("?:"):
 		n.kind = sequence
@@ -215,13 +218,13 @@ func (p *parser) group() (*node, error) {
 	case strings.HasPrefix(p.src[p.i:], "?"):
 		return nil, unsupported("the group (" + p.src[p.i:min(len(p.src), p.i+3)] + "…)")
 	default:
-		n.kind = sequence // what a group captures is not used
+		n.kind = sequence // captures are not used
 	}
 	part, err := p.choice()
 	if err != nil {
 		return nil, err
 	}
-	// Whatever the choice stopped at is either this group's end or the end of the pattern.
+	// The choice ends either at this group's end or at the end of the pattern.
 	if !p.eat(")") {
 		return nil, unsupported("a ( without )")
 	}

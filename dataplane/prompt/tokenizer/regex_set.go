@@ -33,7 +33,7 @@ func (s set) has(r rune) bool {
 	return i < len(s) && s[i].lo <= r
 }
 
-// union is what is in any of the sets.
+// union is the set of characters in any of the sets.
 func union(sets ...set) set { return normal(slices.Concat(sets...)) }
 
 // invert is every other character.
@@ -52,7 +52,7 @@ func (s set) invert() set {
 	return out
 }
 
-// intersect is what is in both sets.
+// intersect is the set of characters in both sets.
 func (s set) intersect(other set) set {
 	return union(s.invert(), other.invert()).invert()
 }
@@ -66,8 +66,9 @@ func only(runes ...rune) set {
 	return normal(out)
 }
 
-// property is the set that \p{name} stands for: a general category, a union of them by its first letter, or a script.
-func (t *tables) property(name string) (set, bool) {
+// propertySet is the set of \p{name}: a general category, a union of them by its first letter, or a
+// script.
+func propertySet(t *unicodeTables, name string) (set, bool) {
 	unions := map[string][]string{
 		"L": {"Lu", "Lt", "Ll", "Lm", "Lo"},
 		"M": {"Mn", "Mc", "Me"},
@@ -90,7 +91,7 @@ func (t *tables) property(name string) (set, bool) {
 	return nil, false
 }
 
-// chars is a set made fast to look in: a bitmap for ASCII, then the spans.
+// chars is a set with fast look-up: a bitmap for ASCII, then the spans.
 type chars struct {
 	ascii [2]uint64
 	set   set

@@ -1,16 +1,17 @@
 package tokenizer
 
-// A scanner finds the next stretch of a text for a Split: from s[i], which is a place where the last stretch ended, to
-// end. Matched says whether the pattern matches there, or the stretch is what lies before the next match. It must
-// advance: end > i. The scanners below are the patterns of real models, by hand; each comment holds its pattern, and
-// FuzzScanners holds each one to the regular expression.
+// A scanner finds the next stretch of a text for a Split: from s[i], where the last stretch ended,
+// to end. matched reports whether the stretch is a match of the pattern, or the text before the
+// next match. It must advance: end > i. The scanners below are hand-written for the patterns of
+// real models. Each comment holds its pattern, and FuzzScanners compares each one with the regular
+// expression.
 type scanner interface {
 	next(s string, i int) (end int, matched bool)
 }
 
-// spaces ends all patterns of the GPT family: `\s*[\r\n]+|\s+(?!\S)|\s+`, with lines, or the last two without. s[i] must
-// be a space.
-func (t *tables) spaces(s string, i int, lines bool) int {
+// spaces ends all patterns of the GPT family: `\s*[\r\n]+|\s+(?!\S)|\s+`, with lines, or the last
+// two without. s[i] must be a space.
+func (t *unicodeTables) spaces(s string, i int, lines bool) int {
 	var last, newline, n int // where the last character begins; where the last line break ends
 	end := i
 	for end < len(s) {
@@ -43,8 +44,8 @@ func lineBreaks(s string, i int, slash bool) int {
 	return i
 }
 
-// contraction is the end of `'s|'t|'re|'ve|'m|'ll|'d` at s[i], or i. With fold it is under (?i:…), where U+017F (ſ) is
-// an s; no other character outside ASCII folds to these letters.
+// contraction is the end of `'s|'t|'re|'ve|'m|'ll|'d` at s[i], or i. With fold it is under (?i:…),
+// where U+017F (ſ) is an s; no other character outside ASCII folds to these letters.
 func contraction(s string, i int, fold bool) int {
 	if i+1 >= len(s) || s[i] != '\'' {
 		return i
@@ -70,7 +71,7 @@ func contraction(s string, i int, fold bool) int {
 }
 
 // digits is the end of at most most characters of \p{N} from s[i].
-func (t *tables) digits(s string, i, most int) int {
+func (t *unicodeTables) digits(s string, i, most int) int {
 	for ; most > 0 && i < len(s); most-- {
 		m, n := t.at(s, i)
 		if m&number == 0 {
@@ -84,10 +85,11 @@ func (t *tables) digits(s string, i, most int) int {
 // gpt2 is the pattern within ByteLevel:
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-type gpt2 struct{ *tables }
+type gpt2 struct{ *unicodeTables }
 
 func (g gpt2) next(s string, i int) (int, bool) {
-	// Each of the three kinds may have one space before it; the last space before something else is left to spaces.
+	// Each of the three kinds may have one space before it; the last space before something else is
+	// left to spaces.
 	if end := contraction(s, i, false); end > i {
 		return end, true
 	}
@@ -107,17 +109,20 @@ func (g gpt2) next(s string, i int) (int, bool) {
 	}
 }
 
-// cl100k is the pattern of GPT-4, Llama 3, Qwen, GLM-4 and others; they differ in what is left out here as …:
+// cl100k is the pattern of GPT-4, Llama 3, Qwen, GLM-4 and others; they differ in the parts written
+// … here:
 //
-//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?…+|\p{N}…| ?[^\s…\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?…+|\p{N}…| ?[^\s…\p{N}]+[\r\n]*
+//	|\s*[\r\n]+|\s+(?!\S)|\s+
 type cl100k struct {
-	*tables
+	*unicodeTables
 	letters mask // the … of words: \p{L}, or [\p{L}\p{M}]
 	most    int  // the … of numbers: {1,3} or one
 }
 
 func (c cl100k) next(s string, i int) (int, bool) {
-	// Letters and digits begin no contraction, so the order of the alternatives does not matter to them.
+	// Letters and digits begin no contraction, so the order of the alternatives does not matter to
+	// them.
 	m, n := c.at(s, i)
 	if m&c.letters != 0 {
 		return c.run(s, i+n, c.letters), true
@@ -141,8 +146,9 @@ func (c cl100k) next(s string, i int) (int, bool) {
 	return c.rest(s, i, m, c.letters|number|space, false), true
 }
 
-// rest is ` ?[^…]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, where m is the class of s[i] and not is the set of ….
-func (t *tables) rest(s string, i int, m, not mask, slash bool) int {
+// rest is ` ?[^…]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, where m is the class of s[i] and not is the
+// set of ….
+func (t *unicodeTables) rest(s string, i int, m, not mask, slash bool) int {
 	j := i
 	if s[i] == ' ' && i+1 < len(s) {
 		j++
@@ -154,13 +160,14 @@ func (t *tables) rest(s string, i int, m, not mask, slash bool) int {
 	return t.spaces(s, i, true)
 }
 
-// o200k is the pattern of GPT-4o, GPT-OSS, Llama 4 and Mistral's tokenizers, which differ in what is left out here as …:
+// o200k is the pattern of GPT-4o, GPT-OSS, Llama 4 and Mistral's tokenizers, which differ in the
+// parts written … here:
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+…
 //	|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*…
 //	|\p{N}…| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 type o200k struct {
-	*tables
+	*unicodeTables
 	contractions bool // the … of words: (?i:'s|'t|'re|'ve|'m|'ll|'d)? or nothing
 	most         int  // the … of numbers: {1,3} or one
 }
@@ -186,8 +193,8 @@ func (o o200k) next(s string, i int) (int, bool) {
 
 // word is the end of one of the two alternatives for words, or i.
 func (o o200k) word(s string, i int, m mask, n int) int {
-	// The optional prefix is taken first and given back where nothing fits behind it. A mark can be both: the prefix of a word,
-	// and a part of one.
+	// The optional prefix is taken first and given back where nothing fits behind it. A mark can be
+	// both: the prefix of a word, and a part of one.
 	prefixed := m&(letter|number) == 0 && s[i] != '\r' && s[i] != '\n'
 	bare := m&(letter|mark) != 0
 	if prefixed && i+n < len(s) {
@@ -213,8 +220,8 @@ func (o o200k) word(s string, i int, m mask, n int) int {
 	return i
 }
 
-// endsSmall is the end of `[capital]*[small]+` from s[i], or i. The capitals take all they can and, where no small
-// letter follows, give back up to the last character that is of both sets.
+// endsSmall is the end of `[capital]*[small]+` from s[i], or i. The capitals take all they can and,
+// where no small letter follows, give back up to the last character that is of both sets.
 func (o o200k) endsSmall(s string, i int) int {
 	end, both := i, i
 	for end < len(s) {

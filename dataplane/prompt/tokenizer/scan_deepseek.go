@@ -1,11 +1,12 @@
 package tokenizer
 
-// deepSeek is the third Split of DeepSeek V3 and R1, which works on what the two before leave between numbers and runs of
-// Chinese and Japanese. It does not match everything: control characters, for one, are left to a stretch without match.
+// deepSeek is the third Split of DeepSeek V3 and R1. It works on the text that the two before leave
+// between numbers and runs of Chinese and Japanese. It does not match everything: control
+// characters, for one, are left to a stretch without match.
 //
-//	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*
-//	|\s*[\r\n]+|\s+(?!\S)|\s+
-type deepSeek struct{ *tables }
+//	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+//	| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+type deepSeek struct{ *unicodeTables }
 
 func (d deepSeek) next(s string, i int) (int, bool) {
 	end := d.match(s, i)
@@ -58,23 +59,23 @@ func asciiLetters(s string, i int) int {
 	return i
 }
 
-// numbers is `\p{N}{1,3}`, the first Split of DeepSeek V3, or `\p{N}`.
-type numbers struct {
-	*tables
+// numberScanner is `\p{N}{1,3}`, the first Split of DeepSeek V3, or `\p{N}`.
+type numberScanner struct {
+	*unicodeTables
 	most int
 }
 
-func (d numbers) next(s string, i int) (int, bool) {
+func (d numberScanner) next(s string, i int) (int, bool) {
 	if end := d.digits(s, i, d.most); end > i {
 		return end, true
 	}
 	return d.runNot(s, i, number), false
 }
 
-// chinese is `[一-龥぀-ゟ゠-ヿ]+`, the second Split of DeepSeek V3.
-type chinese struct{}
+// chineseScanner is `[一-龥぀-ゟ゠-ヿ]+`, the second Split of DeepSeek V3.
+type chineseScanner struct{}
 
-func (chinese) next(s string, i int) (int, bool) {
+func (chineseScanner) next(s string, i int) (int, bool) {
 	matched := isChinese(s, i)
 	for i < len(s) && isChinese(s, i) == matched {
 		_, n := decode(s, i)

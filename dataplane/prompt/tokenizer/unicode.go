@@ -8,23 +8,26 @@ import (
 	"sync"
 )
 
-// mask holds what a character is, as the Python library sees it. A character is in at most one of the general
-// categories, so tests of unions are one AND.
+// mask is a character's set of classes in the Python library. A character is in at most one of the
+// general categories, so tests of unions are one AND.
 type mask uint16
 
 const (
-	upper       mask = 1 << iota // Lu, Lt
-	lower                        // Ll
-	other                        // Lm, Lo: letters that the o200k pattern takes for upper and lower case at once
-	mark                         // M
-	number                       // N
-	punct                        // P
-	symbol                       // S
-	space                        // \s of Oniguruma; the Rust crate's \s and char::is_whitespace are the same set
-	word                         // \w of the Rust crate regex, which bounds single_word tokens
-	numeric                      // char::is_numeric of Rust, of a newer Unicode than Oniguruma's N
-	punctuation                  // what the pre-tokenizer Punctuation splits at: that of ASCII, and P of an old Unicode
-	unsettled                    // may change under NFC, alone or after what is before it
+	upper mask = 1 << iota // Lu, Lt
+	lower                  // Ll
+	// Lm, Lo: letters that the o200k pattern takes for upper and lower case at once.
+	other
+	mark   // M
+	number // N
+	punct  // P
+	symbol // S
+	// \s of Oniguruma; the Rust crate's \s and char::is_whitespace are the same set.
+	space
+	word    // \w of the Rust crate regex, which bounds single_word tokens
+	numeric // char::is_numeric of Rust, of a newer Unicode than Oniguruma's N
+	// Separators of the pre-tokenizer Punctuation: those of ASCII, and P of an old Unicode.
+	punctuation
+	unsettled // may change under NFC, alone or after the character before it
 
 	letter = upper | lower | other
 )
@@ -32,12 +35,13 @@ const (
 //go:embed unicode.txt
 var unicodeText string
 
-// pageSize is the number of characters that share a page of the class table. 4,352 pages of 256, of which most are
-// alike and shared, leave about 60 KB.
+// pageSize is the number of characters that share a page of the class table. 4,352 pages of 256, of
+// which most are alike and shared, leave about 60 KB.
 const pageSize = 256
 
-// tables are all facts about characters. They are read-only once built.
-type tables struct {
+// unicodeTables hold the classes, cases and normal forms of characters. They are read-only once
+// built.
+type unicodeTables struct {
 	ascii [128]mask
 	page  [0x110000 / pageSize]*[pageSize]mask
 	sets  map[string]set // by name, for regular expressions: Lu, Han, space, …
@@ -45,16 +49,17 @@ type tables struct {
 	forms forms
 }
 
-// charTables builds the tables at the first load of a tokenizer; it takes a few milliseconds.
-var charTables = sync.OnceValues(func() (*tables, error) { return parseTables(unicodeText) })
+// loadTables builds the tables at the first load of a tokenizer; it takes a few milliseconds.
+var loadTables = sync.OnceValues(func() (*unicodeTables, error) { return parseTables(unicodeText) })
 
 // maskOf is the class of a character.
-func (t *tables) maskOf(r rune) mask {
+func (t *unicodeTables) maskOf(r rune) mask {
 	return t.page[uint32(r)/pageSize][uint32(r)%pageSize]
 }
 
-// at is the class and the length in bytes of the character that begins at s[i]. The text must be valid UTF-8.
-func (t *tables) at(s string, i int) (mask, int) {
+// at is the class and the length in bytes of the character that begins at s[i]. The text must be
+// valid UTF-8.
+func (t *unicodeTables) at(s string, i int) (mask, int) {
 	c := s[i]
 	if c < 0x80 {
 		return t.ascii[c], 1
@@ -63,13 +68,13 @@ func (t *tables) at(s string, i int) (mask, int) {
 }
 
 // wide is at for a character outside ASCII.
-func (t *tables) wide(s string, i int) (mask, int) {
+func (t *unicodeTables) wide(s string, i int) (mask, int) {
 	r, n := decode(s, i)
 	return t.maskOf(r), n
 }
 
-// decode reads the character at s[i], which must begin valid UTF-8: it checks nothing, unlike utf8.DecodeRuneInString,
-// which the scanners would spend a third of their time in.
+// decode reads the character at s[i], which must begin valid UTF-8: it checks nothing, unlike
+// utf8.DecodeRuneInString, which the scanners would spend a third of their time in.
 func decode(s string, i int) (rune, int) {
 	switch c := s[i]; {
 	case c < 0x80:
@@ -84,7 +89,7 @@ func decode(s string, i int) (rune, int) {
 }
 
 // run is the end of the characters from s[i] that are in set.
-func (t *tables) run(s string, i int, set mask) int {
+func (t *unicodeTables) run(s string, i int, set mask) int {
 	for i < len(s) {
 		if c := s[i]; c < 0x80 {
 			if t.ascii[c]&set == 0 {
@@ -103,7 +108,7 @@ func (t *tables) run(s string, i int, set mask) int {
 }
 
 // runNot is the end of the characters from s[i] that are in no class of set.
-func (t *tables) runNot(s string, i int, set mask) int {
+func (t *unicodeTables) runNot(s string, i int, set mask) int {
 	for i < len(s) {
 		m, n := t.at(s, i)
 		if m&set != 0 {
@@ -114,26 +119,26 @@ func (t *tables) runNot(s string, i int, set mask) int {
 	return i
 }
 
-// parseTables reads unicode.txt; its first lines say what it holds.
-func parseTables(text string) (*tables, error) {
-	t := &tables{sets: map[string]set{}, lower: map[rune]string{}, forms: newForms()}
+// parseTables reads unicode.txt; its first lines describe it.
+func parseTables(text string) (*unicodeTables, error) {
+	t := &unicodeTables{sets: map[string]set{}, lower: map[rune]string{}, forms: newForms()}
 	flat := make([]mask, 0x110000)
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] == "#" {
 			continue
 		}
-		if err := t.parseLine(flat, fields); err != nil {
-			return nil, fmt.Errorf("bpe: unicode.txt: %w", err)
+		if err := parseTableLine(t, flat, fields); err != nil {
+			return nil, fmt.Errorf("tokenizer: unicode.txt: %w", err)
 		}
 	}
 	t.forms.markUnsettled(flat)
-	t.fold(flat)
+	foldPages(t, flat)
 	return t, nil
 }
 
-// classMasks are the bits of classes in unicode.txt. Classes without one are for regular expressions only; white and
-// strip are the same set as space, which a test holds.
+// classMasks are the bits of classes in unicode.txt. Classes without one are for regular
+// expressions only; white and strip are the same set as space, which a test holds.
 var classMasks = map[string]mask{
 	"Lu": upper, "Lt": upper, "Ll": lower, "Lm": other, "Lo": other, "Mn": mark, "Mc": mark, "Me": mark,
 	"Nd": number, "Nl": number, "No": number, "Pc": punct, "Pd": punct, "Ps": punct, "Pe": punct, "Pi": punct,
@@ -141,7 +146,7 @@ var classMasks = map[string]mask{
 	"space": space, "numeric": numeric, "word": word, "punctuation": punctuation,
 }
 
-func (t *tables) parseLine(flat []mask, fields []string) error {
+func parseTableLine(t *unicodeTables, flat []mask, fields []string) error {
 	switch key := fields[0]; key {
 	case "class":
 		name := fields[1]
@@ -231,8 +236,8 @@ func parseRune(s string) (rune, error) {
 	return rune(n), err
 }
 
-// fold shares equal pages of the flat table.
-func (t *tables) fold(flat []mask) {
+// foldPages shares equal pages of the flat table.
+func foldPages(t *unicodeTables, flat []mask) {
 	copy(t.ascii[:], flat)
 	seen := map[[pageSize]mask]*[pageSize]mask{}
 	for i := range t.page {

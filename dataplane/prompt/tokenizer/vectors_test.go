@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
 )
 
-// vector is one file of testdata/vectors; its README says how they are made.
+// vector is one file of testdata/vectors; its README describes its making.
 type vector struct {
 	name      string
 	Tokenizer json.RawMessage `json:"tokenizer"`
@@ -24,7 +24,8 @@ type vectorCase struct {
 	text1, text2 string // decoded, with and without special tokens
 }
 
-// UnmarshalJSON reads [text, ids, ids with special tokens, decoded, decoded without special tokens].
+// UnmarshalJSON reads [text, ids, ids with special tokens, decoded, decoded without special
+// tokens].
 func (c *vectorCase) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &[]any{&c.text, &c.ids, &c.special, &c.text1, &c.text2})
 }

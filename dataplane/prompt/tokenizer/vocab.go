@@ -5,12 +5,12 @@ import (
 	"hash/maphash"
 )
 
-// maxID bounds token ids, so that a broken file cannot make us allocate by id. The largest vocabularies of 2026 have
-// 262,145 ids.
+// maxID bounds token ids, so that a broken file cannot make us allocate by id. The largest
+// vocabularies of 2026 have 262,145 ids.
 const maxID = 1 << 22
 
-// vocab holds the bytes of each token and finds a token by its bytes. It holds no pointers, so the garbage collector
-// does not walk it.
+// vocab holds the bytes of each token and finds a token by its bytes. It holds no pointers, so the
+// garbage collector does not walk it.
 type vocab struct {
 	blob  []byte
 	off   []uint32 // token id is blob[off[id]:off[id+1]]; empty where there is none
@@ -69,10 +69,11 @@ func (v *vocab) find(s string) (uint32, bool) {
 func (v *vocab) isWhole(id uint32) bool { return v.whole[id/64]>>(id%64)&1 != 0 }
 func (v *vocab) setWhole(id uint32)     { v.whole[id/64] |= 1 << (id % 64) }
 
-// pair is what a pair of tokens merges to: rank << 32 | id of the result. The lower the rank, the sooner.
+// pair is the merge of a pair of tokens: rank << 32 | id of the result. The lower the rank, the
+// sooner.
 type pair = uint64
 
-// noPair stands for a pair that does not merge. It is above every real one.
+// noPair means that a pair does not merge. It is above every real one.
 const noPair pair = 1<<64 - 1
 
 // merges finds a pair by its two tokens: open addressing, one cache line a look-up.

@@ -34,7 +34,8 @@ func TestShardsAreApart(t *testing.T) {
 	}
 }
 
-// TestReleaseIsUsedAgain: of a prompt that its caller and the cache have given up the memory is the next one's.
+// TestReleaseIsUsedAgain: of a prompt that its caller and the cache have given up the memory is the
+// next one's.
 func TestReleaseIsUsedAgain(t *testing.T) {
 	s := newSource(t, tokens.Config{Fetch: &worker{}, MaxBytes: -1}) // no cache
 	first, err := s.Prompt(nil, "http://a", prompt(t, strings.Repeat("a", 5000)))
@@ -52,7 +53,7 @@ func TestReleaseIsUsedAgain(t *testing.T) {
 	}
 }
 
-// lender notes where what it is given lies.
+// lender notes the addresses of its answers.
 type lender struct {
 	prompt, answer *byte
 }
@@ -64,7 +65,8 @@ func (l *lender) Fetch(_ context.Context, _ time.Time, _, _ string, body [][]byt
 	return 200, answer, nil
 }
 
-// TestQuestionsTakeNoMemory: a prompt is sent from where it came, and answers lie in the memory of those before.
+// TestQuestionsTakeNoMemory: a prompt is sent from where it came, and answers lie in the memory of
+// those before.
 func TestQuestionsTakeNoMemory(t *testing.T) {
 	l := &lender{}
 	s := newSource(t, tokens.Config{Fetch: l, MaxBytes: -1}) // no cache

@@ -6,27 +6,29 @@ import (
 )
 
 const (
-	// shardCount keeps the lock of a hit apart on the largest router: a hit holds it for some 50 ns,
-	// so 16 shards carry far more hits than one process takes requests.
+	// shardCount spreads hits over locks: a hit holds one for some 50 ns, so 16 shards carry far
+	// more hits than one process takes requests.
 	shardCount = 16
-	// entryBytes is what an entry costs beside its prompt: itself, and its slot in a map that is
+	// entryBytes is the cost of an entry beside its prompt: itself, and its slot in a map that is
 	// half full on average.
 	entryBytes = int64(unsafe.Sizeof(entry{})) + 2*int64(unsafe.Sizeof(key{})+unsafe.Sizeof(uintptr(0)))
 	cacheLine  = 64
 
-	// newShare is the part of the memory, one in so many, for prompts that came once. Most never come again, since each turn of a
-	// conversation is another text: as many as fit would only be memory that is not given back. What comes again, even after it was
-	// forgotten, may have all (a segmented LRU: Karedla, Love and Wherry 1994).
-	newShare = 16
-	// seenSlots is how many keys a shard remembers of prompts that it may have forgotten: 4 KiB of marks, 16,384 prompts in all.
-	seenSlots = 1024
+	// singleUseShare is the part of the memory, one in so many, for prompts that came once. Most
+	// never come again, since each turn of a conversation is another text. Prompts that come again,
+	// even after they were forgotten, may have all (a segmented LRU: Karedla, Love and Wherry
+	// 1994).
+	singleUseShare = 16
+	// seenMarks is the number of keys that a shard remembers after their prompts were evicted: 4
+	// KiB of marks, 16,384 prompts in all.
+	seenMarks = 1024
 )
 
-// entry is a remembered prompt and its place in one of the lists of recent use.
+// entry is a remembered prompt in one of the two lists of recent use.
 type entry struct {
 	key        key
 	prompt     Prompt // shared with callers; never written
-	again      bool   // came more than once
+	reused     bool   // came more than once
 	prev, next *entry
 }
 
@@ -34,8 +36,8 @@ func (e *entry) bytes() int64 { return entryBytes + e.prompt.bytes() }
 
 func (p Prompt) bytes() int64 { return 4*int64(cap(p.IDs)) + 8*int64(cap(p.Hashes)) }
 
-// flight is a fetch that others may wait for. prompt and err are set before done closes.
-type flight struct {
+// sharedFetch is a fetch that others may wait for. prompt and err are set before done closes.
+type sharedFetch struct {
 	done    chan struct{}
 	waiting int // guarded by the shard's lock
 	prompt  Prompt
@@ -44,59 +46,58 @@ type flight struct {
 
 // shard is a part of the cache with its own lock and its own share of the bytes.
 type shard struct {
-	mu      sync.Mutex
-	max     int64
-	bytes   int64          // guarded by mu, like all below
-	once    int64          // bytes of those that came once
-	entries map[key]*entry // by key
-	flights map[key]*flight
-	recent  entry // sentinel of a ring of those that came again: next is the latest used, prev the oldest
-	fresh   entry // of those that came once
-	evicted uint64
-	seen    [seenSlots]uint32    // marks of keys that came
-	_       [cacheLine + 56]byte // so that two shards' locks never share a line
+	mu             sync.Mutex
+	max            int64
+	bytes          int64          // guarded by mu, like all below
+	singleUseBytes int64          // bytes of prompts that came once
+	entries        map[key]*entry // by key
+	fetches        map[key]*sharedFetch
+	// Sentinel of a ring of prompts that came again: next is the latest used, prev the oldest.
+	reused    entry
+	singleUse entry // the same of prompts that came once
+	evicted   uint64
+	seen      [seenMarks]uint32    // marks of keys that came
+	_         [cacheLine + 56]byte // so that two shards' locks never share a line
 }
-
-func (s *Source) shardOf(k key) *shard { return &s.shards[k.hi>>60&(shardCount-1)] }
 
 func (sh *shard) init(limit int64) {
 	sh.max = limit
 	sh.entries = make(map[key]*entry)
-	sh.flights = make(map[key]*flight)
-	sh.recent.prev, sh.recent.next = &sh.recent, &sh.recent
-	sh.fresh.prev, sh.fresh.next = &sh.fresh, &sh.fresh
+	sh.fetches = make(map[key]*sharedFetch)
+	sh.reused.prev, sh.reused.next = &sh.reused, &sh.reused
+	sh.singleUse.prev, sh.singleUse.next = &sh.singleUse, &sh.singleUse
 }
 
-// lookup returns the prompt, or the flight to wait for; first says that the caller must fetch and
+// lookup returns the prompt, or the fetch to wait for; first means that the caller must fetch and
 // finish it.
-func (sh *shard) lookup(k key) (p Prompt, f *flight, first bool) {
+func (sh *shard) lookup(k key) (p Prompt, f *sharedFetch, first bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e, ok := sh.entries[k]; ok {
 		e.unlink()
-		e.linkAfter(&sh.recent)
-		if !e.again {
-			e.again = true
-			sh.once -= e.bytes()
+		e.linkAfter(&sh.reused)
+		if !e.reused {
+			e.reused = true
+			sh.singleUseBytes -= e.bytes()
 		}
-		e.prompt.memory.share(1)
+		e.prompt.memory.addReferences(1)
 		return e.prompt, nil, false
 	}
-	if f, ok := sh.flights[k]; ok {
+	if f, ok := sh.fetches[k]; ok {
 		f.waiting++
 		return Prompt{}, f, false
 	}
-	f = &flight{done: make(chan struct{})}
-	sh.flights[k] = f
+	f = &sharedFetch{done: make(chan struct{})}
+	sh.fetches[k] = f
 	return Prompt{}, f, true
 }
 
-// finish ends a flight and remembers what it brought.
-func (sh *shard) finish(k key, f *flight, p Prompt, err error) {
+// finish ends a shared fetch and remembers its prompt.
+func (sh *shard) finish(k key, f *sharedFetch, p Prompt, err error) {
 	f.prompt, f.err = p, err
 	sh.mu.Lock()
-	delete(sh.flights, k)
-	p.memory.share(f.waiting)
+	delete(sh.fetches, k)
+	p.memory.addReferences(f.waiting)
 	if err == nil {
 		sh.addLocked(&entry{key: k, prompt: p})
 	}
@@ -104,7 +105,7 @@ func (sh *shard) finish(k key, f *flight, p Prompt, err error) {
 	close(f.done)
 }
 
-// renew replaces what is remembered of a prompt, where it still is.
+// renew replaces a remembered prompt, unless it has been evicted.
 func (sh *shard) renew(k key, p Prompt) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -114,47 +115,48 @@ func (sh *shard) renew(k key, p Prompt) {
 	}
 	more := p.bytes() - e.prompt.bytes()
 	sh.bytes += more
-	if !e.again {
-		sh.once += more
+	if !e.reused {
+		sh.singleUseBytes += more
 	}
 	e.prompt = p
 	sh.shrinkLocked()
 }
 
-// addLocked enters e and lets the oldest go until all fit. What alone is above the bound stays out.
+// addLocked adds e and evicts the oldest entries until all fit. An entry larger than the bound is
+// not added.
 func (sh *shard) addLocked(e *entry) {
 	if e.bytes() > sh.max {
 		return
 	}
-	e.prompt.memory.share(1)
+	e.prompt.memory.addReferences(1)
 	sh.entries[e.key] = e
 	sh.bytes += e.bytes()
-	if e.again = sh.cameLocked(e.key); e.again {
-		e.linkAfter(&sh.recent)
+	if e.reused = sh.seenBeforeLocked(e.key); e.reused {
+		e.linkAfter(&sh.reused)
 	} else {
-		e.linkAfter(&sh.fresh)
-		sh.once += e.bytes()
+		e.linkAfter(&sh.singleUse)
+		sh.singleUseBytes += e.bytes()
 	}
 	sh.shrinkLocked()
 }
 
-// cameLocked says that a key came before, as far as is remembered, and remembers it.
-func (sh *shard) cameLocked(k key) bool {
-	at, mark := &sh.seen[k.hi%seenSlots], uint32(k.hi>>24)|1
+// seenBeforeLocked reports whether a key came before, as far as marks remain, and marks it.
+func (sh *shard) seenBeforeLocked(k key) bool {
+	at, mark := &sh.seen[k.hi%seenMarks], uint32(k.hi>>24)|1
 	came := *at == mark
 	*at = mark
 	return came
 }
 
-// shrinkLocked lets the oldest go until all fit, of those that came once at least one may stay.
+// shrinkLocked evicts the oldest entries until all fit; at least one that came once may stay.
 func (sh *shard) shrinkLocked() {
-	for sh.once > sh.max/newShare && sh.fresh.prev != sh.fresh.next {
-		sh.dropLocked(sh.fresh.prev)
+	for sh.singleUseBytes > sh.max/singleUseShare && sh.singleUse.prev != sh.singleUse.next {
+		sh.dropLocked(sh.singleUse.prev)
 	}
 	for sh.bytes > sh.max {
-		old := sh.recent.prev
-		if old == &sh.recent {
-			old = sh.fresh.prev
+		old := sh.reused.prev
+		if old == &sh.reused {
+			old = sh.singleUse.prev
 		}
 		sh.dropLocked(old)
 	}
@@ -164,8 +166,8 @@ func (sh *shard) dropLocked(e *entry) {
 	e.unlink()
 	delete(sh.entries, e.key)
 	sh.bytes -= e.bytes()
-	if !e.again {
-		sh.once -= e.bytes()
+	if !e.reused {
+		sh.singleUseBytes -= e.bytes()
 	}
 	sh.evicted++
 	e.prompt.Release()

@@ -54,7 +54,7 @@ func (f *WorkerFetcher) Fetch(ctx context.Context, deadline time.Time, target, p
 	if ctx.Done() != nil {
 		detach = context.AfterFunc(ctx, q.canceler.Cancel)
 	}
-	// A fetch whose timer has fired is dropped: the cancel may still be on its way.
+	// A fetch with a fired timer is dropped: its cancel may still be on its way.
 	defer func() {
 		if stopped := q.timer.Stop(); detach() && stopped {
 			q.request = upstream.Request{}

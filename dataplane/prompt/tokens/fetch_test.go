@@ -67,7 +67,8 @@ func TestFetchEnds(t *testing.T) {
 	require.ErrorIs(t, err, errUnknown)
 }
 
-// TestFetchAgain has fetches that were given up among others: none may end another one that has its memory next.
+// TestFetchAgain has fetches that were given up among others: none may end another one that has its
+// memory next.
 func TestFetchAgain(t *testing.T) {
 	f, target := newFetcher(t)
 	var all sync.WaitGroup

@@ -12,14 +12,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
 )
 
-// fingerprint is a hash of all that a worker's tokens depend on; the zero one is none.
+// fingerprint is a hash of the files and arguments that decide a worker's tokens; zero is unknown.
 type fingerprint [sha256.Size]byte
 
-// printed are the files that loadModel reads whole, of which all but the first may be missing.
-var printed = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}
+// fingerprintedFiles are the files that loadModel reads whole, of which all but the first may be
+// missing.
+var fingerprintedFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}
 
-// fingerprint hashes what is in the worker's files, or in those of dir, and the arguments that matter beside them. Where there are no
-// files, the arguments are all that is known: then paths count.
+// fingerprint hashes the worker's files, or those of dir, and the arguments that matter beside
+// them. Without files, only the arguments are known: then paths count.
 func (s *Settings) fingerprint(dir string) fingerprint {
 	h := sha256.New()
 	args := *s
@@ -33,9 +34,9 @@ func (s *Settings) fingerprint(dir string) fingerprint {
 	return fingerprint(h.Sum(nil))
 }
 
-// hashFiles hashes the files of a folder and the chat template that stands elsewhere.
+// hashFiles hashes the files of a folder and a chat template outside of it.
 func (s *Settings) hashFiles(h hash.Hash, folder string) error {
-	for i, name := range printed {
+	for i, name := range fingerprintedFiles {
 		if err := hashFile(h, filepath.Join(folder, name)); err != nil && (i == 0 || !os.IsNotExist(err)) {
 			return err
 		}
@@ -45,7 +46,8 @@ func (s *Settings) hashFiles(h hash.Hash, folder string) error {
 	if s.ChatTemplate == "" {
 		return nil
 	}
-	if err := hashFile(h, s.ChatTemplate); err != nil { // the name of a built-in one, or a file of another machine
+	if err := hashFile(h, s.ChatTemplate); err != nil {
+		// The name of a built-in one, or a file of another machine.
 		_, _ = fmt.Fprintf(h, "%q", s.ChatTemplate)
 	}
 	return nil

@@ -11,9 +11,11 @@ import (
 // parsers are reused between requests.
 var parsers fastjson.ParserPool
 
-// Forwardable reports whether a chat may carry its token ids to the worker, which then does not tokenize it: a chat of plain text, in which
-// users and assistants take turns behind at most one system prompt, and of which nothing else asks for a template's attention. For other shapes engines
-// read more out of their template than the ids (stop strings, the start of reasoning, tool grammars), or merge messages before it.
+// Forwardable reports whether a chat may carry its token ids to the worker, which then does not
+// tokenize it: a chat of plain text, in which users and assistants take turns behind at most one
+// system prompt, and with no other field that a template reads. For other chats engines read more
+// from their template than the ids (stop strings, the start of reasoning, tool grammars), or merge
+// messages before it.
 func Forwardable(req *openai.Request) bool {
 	if req.API != openai.APIChat || req.HasIDs || req.Multimodal || len(req.PromptFields()) > 0 {
 		return false

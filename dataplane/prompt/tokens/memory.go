@@ -8,38 +8,41 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// memory is what a prompt's ids and hashes lie in. It is another prompt's when all who have the prompt have given it back: those of a chat of
-// 64 KB are 75 KB, which was half of all that a request to a worker that tokenizes left to the garbage collector.
-type memory struct {
-	users  atomic.Int32 // callers of Source.Prompt, and the cache
-	ids    []uint32
-	hashes []radix.Hash
-	pool   *sync.Pool // nil: too large to be kept
+// promptMemory is the memory of a prompt's ids and hashes. It is reused when all holders of the
+// prompt have released it: those of a chat of 64 KB are 75 KB, which was half of the garbage of a
+// request to a worker that tokenizes.
+type promptMemory struct {
+	references atomic.Int32 // callers of Source.Prompt, and the cache
+	ids        []uint32
+	hashes     []radix.Hash
+	pool       *sync.Pool // nil: too large to be kept
 }
 
-// keptSizes bounds the prompts whose memory is kept, to a million tokens: 4 sizes to an octave, so that at most a fifth lies idle.
-const keptSizes = 4*20 + 1
+// pooledSizes bounds the prompts with pooled memory to a million tokens: 4 sizes to an octave,
+// so that at most a fifth lies idle.
+const pooledSizes = 4*20 + 1
 
-// pools have memory by the size of the ids.
-type pools [keptSizes]sync.Pool
+// memoryPools hold memory by the number of ids.
+type memoryPools [pooledSizes]sync.Pool
 
-// get returns memory for n ids, of which there are none yet, with one user.
-func (ps *pools) get(n int) *memory {
+// get returns empty memory for n ids, with one reference.
+func (ps *memoryPools) get(n int) *promptMemory {
 	size, room := sizeFor(n)
-	if size >= keptSizes {
-		m := &memory{ids: make([]uint32, 0, n)}
-		m.users.Store(1)
+	if size >= pooledSizes {
+		m := &promptMemory{ids: make([]uint32, 0, n)}
+		m.references.Store(1)
 		return m
 	}
-	m, ok := ps[size].Get().(*memory)
+	m, ok := ps[size].Get().(*promptMemory)
 	if !ok {
-		m = &memory{ids: make([]uint32, 0, room), pool: &ps[size]}
+		m = &promptMemory{ids: make([]uint32, 0, room), pool: &ps[size]}
 	}
-	m.users.Store(1)
+	m.references.Store(1)
 	return m
 }
 
-// sizeFor returns the least size with room for n ids, and that room: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 and so on.
+// sizeFor returns the least size with room for n ids, and that room: 1, 2, 3, 4, 5, 6, 7, 8, 10,
+// 12, 14, 16, 20 and so on.
 func sizeFor(n int) (size, room int) {
 	if n <= 4 {
 		return max(n, 1), max(n, 1)
@@ -49,17 +52,17 @@ func sizeFor(n int) (size, room int) {
 	return 4*octave + steps, steps << octave
 }
 
-// share counts n users more. The caller is one.
-func (m *memory) share(n int) {
+// addReferences adds n references. The caller holds one.
+func (m *promptMemory) addReferences(n int) {
 	if m != nil {
-		m.users.Add(int32(n))
+		m.references.Add(int32(n))
 	}
 }
 
-// Release gives the prompt back, after which neither its IDs nor its Hashes may be looked at. A caller that does not leaves them to the
-// garbage collector. A prompt that has none does nothing.
+// Release returns the prompt's memory; its IDs and Hashes must not be read afterwards. Without a
+// Release they are left to the garbage collector. Release of an empty prompt does nothing.
 func (p Prompt) Release() {
-	if m := p.memory; m != nil && m.users.Add(-1) == 0 && m.pool != nil {
+	if m := p.memory; m != nil && m.references.Add(-1) == 0 && m.pool != nil {
 		m.ids = m.ids[:0]
 		m.pool.Put(m)
 	}

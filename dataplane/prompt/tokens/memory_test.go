@@ -14,8 +14,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// TestReleasedMemoryIsNobodys has prompts come and go through a cache that holds few of them, some by many callers at once, some given
-// back and some not: none may ever change under whoever has not given it back.
+// TestReleasedMemoryIsNobodys has prompts come and go through a small cache, some with many callers
+// at once, some released and some not: none may change before its release.
 func TestReleasedMemoryIsNobodys(t *testing.T) {
 	x := radix.New(radix.Config{Seed: 1})
 	s := newSource(t, tokens.Config{Fetch: &worker{}, Index: x, BlockSize: func() int { return 16 }, MaxBytes: 16 * 40_000})
@@ -34,7 +34,8 @@ func TestReleasedMemoryIsNobodys(t *testing.T) {
 				}
 			}
 			for i := range 400 {
-				text := strings.Repeat(string(rune('a'+(g/2+i)%26)), 1000+(i*37)%3000) // of two goroutines the same
+				// Of two goroutines the same.
+				text := strings.Repeat(string(rune('a'+(g/2+i)%26)), 1000+(i*37)%3000)
 				p, err := s.Prompt(nil, "http://a", prompt(t, text))
 				if err != nil {
 					t.Error(err)
@@ -57,7 +58,7 @@ func TestReleasedMemoryIsNobodys(t *testing.T) {
 	all.Wait()
 }
 
-// TestReleaseOfWhatIsCached: the cache goes on to have what its callers have given back.
+// TestReleaseOfWhatIsCached: the cache keeps prompts that its callers have released.
 func TestReleaseOfWhatIsCached(t *testing.T) {
 	w := &worker{}
 	s := newSource(t, tokens.Config{Fetch: w})
@@ -83,7 +84,7 @@ func TestReleaseOfWhatIsCached(t *testing.T) {
 	}
 }
 
-// TestReleaseOfWaiters: each of those who waited for one fetch has a use of its own.
+// TestReleaseOfWaiters: each caller that waited for one fetch has a reference of its own.
 func TestReleaseOfWaiters(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -120,7 +121,8 @@ func TestReleaseOfWaiters(t *testing.T) {
 	})
 }
 
-// TestMemorySizes holds that each number of ids has the least size with room for it, and no size wastes more than a fifth.
+// TestMemorySizes holds that each number of ids has the least size with room for it, and no size
+// wastes more than a fifth.
 func TestMemorySizes(t *testing.T) {
 	last, lastRoom := 0, 0
 	for n := 1; n < 1<<16; n++ {

@@ -10,19 +10,20 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
 )
 
-// Model makes a model's token ids in this process, from the files that its workers use. It may be used from any number of goroutines.
+// Model tokenizes prompts of a model in this process, with the files of its workers. It may be
+// used from any number of goroutines.
 type Model struct {
-	settings Settings
-	folder   string
-	text     *tokenizer.Tokenizer
-	chat     *chattemplate.Model // nil: chats are left to the workers
-	chatErr  error               // why
-	root     *promptcache.Root
-	proofs   [kinds]proof
+	settings      Settings
+	folder        string
+	text          *tokenizer.Tokenizer
+	chat          *chattemplate.Model // nil: chats are left to the workers
+	chatErr       error               // why
+	root          *promptcache.Root
+	verifications [kinds]verification
 }
 
-// kind is a kind of prompt. Each is proved by itself: what goes wrong is a template more often than a tokenizer, and with tools more often
-// than without.
+// kind is a kind of prompt. Each kind is verified by itself: a template is wrong more often than a
+// tokenizer, and with tools more often than without.
 type kind uint8
 
 const (
@@ -42,10 +43,12 @@ func kindOf(req *openai.Request) kind {
 	return kindTools
 }
 
-// Proved reports whether the model's ids of such a prompt were found equal to its workers'.
-func (m *Model) Proved(req *openai.Request) bool { return m.proofs[kindOf(req)].proved.Load() }
+// Verified reports whether the model's ids of such a prompt were found equal to its workers'.
+func (m *Model) Verified(req *openai.Request) bool {
+	return m.verifications[kindOf(req)].verified.Load()
+}
 
-// loadModel reads the files of dir, or those that the settings lead to.
+// loadModel reads the files of dir, or those that the settings name.
 func loadModel(s Settings, dir string, root *promptcache.Root) (*Model, error) {
 	if s.Skip {
 		return nil, fmt.Errorf("%w: the worker takes token ids only", ErrUnavailable)
@@ -65,7 +68,8 @@ func loadModel(s Settings, dir string, root *promptcache.Root) (*Model, error) {
 	return m, nil
 }
 
-// Writer makes the ids of one prompt after another. It belongs to one goroutine at a time; reuse it: it keeps its memory.
+// Writer makes the ids of one prompt after another. It belongs to one goroutine at a time; reuse
+// it: it keeps its memory.
 type Writer struct {
 	cursor *promptcache.Cursor // nil: nothing is remembered between prompts
 	text   []byte
@@ -74,11 +78,13 @@ type Writer struct {
 // NewWriter returns a writer that remembers the beginnings of prompts in c, if there is one.
 func NewWriter(c *promptcache.Cursor) *Writer { return &Writer{cursor: c} }
 
-// keptText is how much of a rendered prompt's memory a Writer keeps; longer ones are rare.
-const keptText = 256 << 10
+// maxReusedText bounds the memory of a rendered prompt that a Writer keeps; longer prompts are
+// rare.
+const maxReusedText = 256 << 10
 
-// Append appends the ids of the request's prompt, of a batch the first one, to ids, which must be empty. Afterwards the cursor's Chain has the
-// hashes of leading blocks, where fresh is false. Errors wrap [ErrUnavailable].
+// Append appends the ids of the request's prompt, of a batch the first one, to ids, which must be
+// empty. Afterwards the cursor's Chain has the hashes of leading blocks, where fresh is false.
+// Errors wrap [ErrUnavailable].
 func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32, fresh bool, err error) {
 	if req.Multimodal || (req.Prompt == nil && req.Messages == nil) {
 		return ids, true, ErrNotText
@@ -98,13 +104,13 @@ func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32
 	} else {
 		ids = w.cursor.Encode(m.root, ids, w.text, pieces{m.text})
 	}
-	if cap(w.text) > keptText {
+	if cap(w.text) > maxReusedText {
 		w.text = nil
 	}
 	return ids, fresh, nil
 }
 
-// chatOf returns what the template sees of a request.
+// chatOf returns the fields of a request that the template sees.
 func chatOf(req *openai.Request) chattemplate.Request {
 	r := chattemplate.Request{Messages: req.Messages, Tools: req.Tools, Kwargs: req.TemplateKwargs}
 	for _, f := range req.PromptFields() {
@@ -127,13 +133,14 @@ type pieces struct{ t *tokenizer.Tokenizer }
 
 var _ promptcache.Encoder = pieces{}
 
-// leastPiece is shorter than most messages, and long enough that looking a piece up (0.1 µs) costs less than encoding it (15 µs).
-const leastPiece = 512
+// minPieceBytes is shorter than most messages, and long enough that looking a piece up (0.1 µs)
+// costs less than encoding it (15 µs).
+const minPieceBytes = 512
 
-// Cut implements session.Encoder.
-func (p pieces) Cut(rest []byte) int { return p.t.CutAfter(rest, leastPiece) }
+// Cut implements promptcache.Encoder.
+func (p pieces) Cut(rest []byte) int { return p.t.CutAfter(rest, minPieceBytes) }
 
-// Append implements session.Encoder.
+// Append implements promptcache.Encoder.
 func (p pieces) Append(ids []uint32, text []byte) []uint32 {
 	if len(ids) == 0 {
 		return p.t.AppendBytes(ids, text)

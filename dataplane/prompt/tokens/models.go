@@ -12,37 +12,39 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 )
 
-// ModelsConfig of Models. Source and Sessions are required.
+// ModelsConfig of Models. Source and PromptCache are required.
 type ModelsConfig struct {
-	// Source asks workers, which the ids made here are compared with.
+	// Source gets the ids of workers, for comparison.
 	Source *Source
-	// Sessions is where the beginnings of prompts are remembered.
-	Sessions *promptcache.Cache
-	// Folders are where the operator says that models' files are, by served name; "" is for all that are not named.
+	// PromptCache remembers the beginnings of prompts.
+	PromptCache *promptcache.Cache
+	// Folders are the operator's folders of models' files, by served name; "" is for models without
+	// one.
 	Folders map[string]string
-	// SampleEvery is one in how many prompts of a proved model is compared whole. Default 256.
+	// SampleEvery compares one in so many prompts of a verified model with a worker's ids. Default
+	// 256.
 	SampleEvery int
-	// Need is how many prompts of a kind must be equal in a row before it is proved. Default 3.
-	Need uint64
-	Log  *slog.Logger
+	// NeededInARow is the number of equal prompts of a kind in a row that verifies it. Default 3.
+	NeededInARow uint64
+	Log          *slog.Logger
 }
 
-// Models are the models whose token ids are made in this process.
+// Models are the models that tokenize in this process.
 type Models struct {
 	cfg   ModelsConfig
 	turn  atomic.Uint64
 	jobs  chan sample
 	loads sync.WaitGroup
 
-	// sampled prompts were compared whole, dropped ones came while too many were.
+	// sampled counts compared prompts, dropped those that came while too many waited.
 	sampled, dropped atomic.Uint64
 
-	mu    sync.Mutex
-	slots map[string]*slot                  // by served name, see offers.go; guarded by mu
-	ready atomic.Pointer[map[string]*Model] // those that are loaded; never changed in place
+	mu     sync.Mutex
+	served map[string]*servedModel           // by served name, see served.go; guarded by mu
+	ready  atomic.Pointer[map[string]*Model] // loaded models; never changed in place
 }
 
-// sample is a prompt whose ids a worker is asked for.
+// sample is a prompt to compare with a worker's ids.
 type sample struct {
 	model  *Model
 	kind   kind
@@ -52,29 +54,29 @@ type sample struct {
 }
 
 const (
-	// waitingSamples bounds the memory of samples: more than a few wait only while a worker hangs.
+	// waitingSamples bounds the memory of samples: many wait only while a worker hangs.
 	waitingSamples = 16
-	// maxSampleIDs leaves out prompts that are long enough to be felt by the worker that tokenizes them again.
+	// maxSampleIDs excludes prompts that would delay the worker that tokenizes them again.
 	maxSampleIDs = 1 << 15
 )
 
-// NewModels returns none yet: they are loaded when workers are offered.
+// NewModels returns an empty set: WorkerUp loads models.
 func NewModels(cfg ModelsConfig) *Models {
 	if cfg.SampleEvery <= 0 {
 		cfg.SampleEvery = 256
 	}
-	if cfg.Need == 0 {
-		cfg.Need = firstNeed
+	if cfg.NeededInARow == 0 {
+		cfg.NeededInARow = needAtFirst
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ms := &Models{cfg: cfg, jobs: make(chan sample, waitingSamples), slots: map[string]*slot{}}
+	ms := &Models{cfg: cfg, jobs: make(chan sample, waitingSamples), served: map[string]*servedModel{}}
 	ms.ready.Store(&map[string]*Model{})
 	return ms
 }
 
-// Find returns the model that is served by this name, nil while its ids are the workers' to make.
+// Find returns the model of a served name, nil while the workers make its ids.
 func (ms *Models) Find(name string) *Model {
 	if ms == nil {
 		return nil
@@ -82,29 +84,29 @@ func (ms *Models) Find(name string) *Model {
 	return (*ms.ready.Load())[name]
 }
 
-// Compare notes what a worker made of a prompt, and what was made of it here.
+// Compare notes a worker's ids of a prompt beside the ids made here.
 func (ms *Models) Compare(m *Model, req *openai.Request, own, theirs []uint32) {
 	ms.compare(m, kindOf(req), own, theirs)
 }
 
 func (ms *Models) compare(m *Model, k kind, own, theirs []uint32) {
 	same := slices.Equal(own, theirs)
-	ms.tell(m, k, m.proofs[k].note(same), len(own), len(theirs), firstDifference(own, theirs))
+	ms.logChange(m, k, m.verifications[k].compare(same), len(own), len(theirs), firstDifference(own, theirs))
 }
 
-// CompareLength notes how many prompt tokens an answer reports of a prompt of which own ids were sent or used.
+// CompareLength compares the number of prompt tokens in an answer with the ids made here.
 func (ms *Models) CompareLength(m *Model, req *openai.Request, own, theirs int) {
 	k := kindOf(req)
-	if p := &m.proofs[k]; p.proved.Load() {
-		ms.tell(m, k, p.note(own == theirs), own, theirs, -1)
+	if p := &m.verifications[k]; p.verified.Load() {
+		ms.logChange(m, k, p.compare(own == theirs), own, theirs, -1)
 	}
 }
 
-func (ms *Models) tell(m *Model, k kind, o outcome, own, theirs, at int) {
+func (ms *Models) logChange(m *Model, k kind, o change, own, theirs, at int) {
 	switch o {
-	case nowProved:
+	case nowVerified:
 		ms.cfg.Log.Info("token ids are made by the router from now on", "folder", m.folder, "prompts", k)
-	case nowRefuted:
+	case nowDifferent:
 		ms.cfg.Log.Warn("token ids differ from the worker's; the workers tokenize until they are equal again", "folder", m.folder, "prompts", k,
 			"tokens", own, "worker_tokens", theirs, "first_difference", at)
 	case unchanged:
@@ -120,7 +122,7 @@ func firstDifference(a, b []uint32) int {
 	return min(len(a), len(b))
 }
 
-// Sample compares one in so many prompts with what target makes of them, in the background.
+// Sample compares one in so many prompts with the ids of target, in the background.
 func (ms *Models) Sample(m *Model, target string, req *openai.Request, own []uint32) {
 	if ms.turn.Add(1)%uint64(ms.cfg.SampleEvery) != 0 || len(own) > maxSampleIDs {
 		return
@@ -133,7 +135,7 @@ func (ms *Models) Sample(m *Model, target string, req *openai.Request, own []uin
 	}
 }
 
-// Run compares samples until ctx ends, and then waits for what is being loaded.
+// Run compares samples until ctx ends, and then waits for files that are being read.
 func (ms *Models) Run(ctx context.Context) error {
 	defer ms.loads.Wait()
 	for {
@@ -141,12 +143,12 @@ func (ms *Models) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case j := <-ms.jobs:
-			q := ms.cfg.Source.question()
+			q := ms.cfg.Source.client.question()
 			q.parts[0] = j.body
-			theirs, err := ms.cfg.Source.fetchIDs(ctx, j.target, q)
-			ms.cfg.Source.giveBack(q)
+			theirs, err := ms.cfg.Source.client.fetchIDs(ctx, j.target, q)
+			ms.cfg.Source.client.release(q)
 			if err != nil {
-				continue // the next one will tell
+				continue // another sample will follow
 			}
 			ms.sampled.Add(1)
 			ms.compare(j.model, j.kind, j.ids, theirs.ids)
@@ -154,11 +156,12 @@ func (ms *Models) Run(ctx context.Context) error {
 	}
 }
 
-// ModelStatus is what is known of a served name's tokens.
+// ModelStatus is the source of the token ids of a served name.
 type ModelStatus struct {
 	Model  string `json:"model"`
 	Folder string `json:"folder,omitempty"`
-	// Text, Chat and Tools say who makes the ids of such prompts: "router"; "workers, unproved" while their ids are compared; "workers".
+	// Text, Chat and Tools are the source of the ids of such prompts: "router"; "workers, unproved"
+	// while their ids are compared; "workers".
 	Text   string `json:"text"`
 	Chat   string `json:"chat"`
 	Tools  string `json:"tools"`
@@ -170,17 +173,17 @@ type ModelStatus struct {
 
 const byWorkers = "workers"
 
-func (m *Model) who(k kind) string {
+func (m *Model) source(k kind) string {
 	switch {
 	case k != kindText && m.chat == nil:
 		return byWorkers
-	case m.proofs[k].proved.Load():
+	case m.verifications[k].verified.Load():
 		return "router"
 	}
 	return byWorkers + ", unproved"
 }
 
-// Status returns all names that were offered, in order.
+// Status returns all served names, in order.
 func (ms *Models) Status() []ModelStatus {
 	if ms == nil {
 		return nil
@@ -188,15 +191,15 @@ func (ms *Models) Status() []ModelStatus {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	all := []ModelStatus{}
-	for _, name := range slices.Sorted(maps.Keys(ms.slots)) {
-		sl := ms.slots[name]
+	for _, name := range slices.Sorted(maps.Keys(ms.served)) {
+		sl := ms.served[name]
 		st := ModelStatus{Model: name, Text: byWorkers, Chat: byWorkers, Tools: byWorkers}
 		switch m := sl.current(); {
 		case m != nil:
-			st.Folder, st.Text, st.Chat, st.Tools = m.folder, m.who(kindText), m.who(kindChat), m.who(kindTools)
-			for k := range m.proofs {
-				st.Matches += m.proofs[k].matches.Load()
-				st.Mismatches += m.proofs[k].mismatches.Load()
+			st.Folder, st.Text, st.Chat, st.Tools = m.folder, m.source(kindText), m.source(kindChat), m.source(kindTools)
+			for k := range m.verifications {
+				st.Matches += m.verifications[k].matches.Load()
+				st.Mismatches += m.verifications[k].mismatches.Load()
 			}
 			if m.chatErr != nil {
 				st.Reason = m.chatErr.Error()

@@ -26,7 +26,8 @@ import (
 const template = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}" +
 	"{% if tools %}{{ tools | length }} tools{% endif %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
-// alphabet spells bytes as GPT-2's byte-level vocabularies do: printable ones are themselves, the others follow U+0100.
+// alphabet spells bytes as GPT-2's byte-level vocabularies do: printable ones are themselves, the
+// others follow U+0100.
 func alphabet() [256]string {
 	var all [256]string
 	next := rune(0x100)
@@ -41,7 +42,7 @@ func alphabet() [256]string {
 	return all
 }
 
-// modelFolder writes a model whose tokens are bytes and two special ones.
+// modelFolder writes a model with bytes and two special tokens.
 func modelFolder(t testing.TB, chatTemplate string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,7 +71,7 @@ func modelFolder(t testing.TB, chatTemplate string) string {
 	return dir
 }
 
-// bytesOf is what such a model makes of a text, in the obvious way.
+// bytesOf returns the ids of a text in such a model, by definition.
 func bytesOf(text string) []uint32 {
 	var ids []uint32
 	for text != "" {
@@ -121,8 +122,8 @@ func (w *engine) Fetch(_ context.Context, _ time.Time, _, _ string, parts [][]by
 	return 200, fmt.Appendf(nil, `{"tokens":%s}`, ids), err
 }
 
-// shop is what a router has of models.
-type shop struct {
+// testModels is a router's models, source and worker.
+type testModels struct {
 	models *tokens.Models
 	source *tokens.Source
 	writer *tokens.Writer
@@ -148,16 +149,16 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-func newShop(t testing.TB, folders map[string]string) *shop {
+func newTestModels(t testing.TB, folders map[string]string) *testModels {
 	t.Helper()
-	s := &shop{engine: &engine{}}
+	s := &testModels{engine: &engine{}}
 	x := radix.New(radix.Config{Seed: 1})
 	c, err := promptcache.New(promptcache.Config{Index: x, BlockSize: func() int { return 16 }})
 	require.NoError(t, err)
 	s.source = newSource(t, tokens.Config{Fetch: s.engine})
 	s.writer = tokens.NewWriter(c.NewCursor())
 	s.models = tokens.NewModels(tokens.ModelsConfig{
-		Source: s.source, Sessions: c, Folders: folders, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
+		Source: s.source, PromptCache: c, Folders: folders, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -167,18 +168,18 @@ func newShop(t testing.TB, folders map[string]string) *shop {
 }
 
 // loaded waits until the model's files are read.
-func (s *shop) loaded(t testing.TB) *tokens.Model {
+func (s *testModels) loaded(t testing.TB) *tokens.Model {
 	t.Helper()
 	require.Eventually(t, func() bool { return s.models.Find("m") != nil }, time.Minute, time.Millisecond)
 	return s.models.Find("m")
 }
 
-// ask is what the request path does with a prompt, and returns whether the ids were made here.
-func (s *shop) ask(t *testing.T, m *tokens.Model, req *openai.Request) bool {
+// ask does the request path's part for a prompt, and reports whether the ids were made here.
+func (s *testModels) ask(t *testing.T, m *tokens.Model, req *openai.Request) bool {
 	t.Helper()
 	own, _, err := s.writer.Append(nil, m, req)
 	require.NoError(t, err)
-	if m.Proved(req) {
+	if m.Verified(req) {
 		s.models.Sample(m, "w", req, own)
 		return true
 	}
@@ -195,10 +196,11 @@ func chatBody(t *testing.T, more string) *openai.Request {
 	return parse(t, openai.APIChat, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"number %d: \u4f60\u597d"}]%s}`, unique.Add(1), more))
 }
 
-// TestModelIsProvedByItsWorkers: each kind of prompt by itself, and refuted when a worker says otherwise.
+// TestModelIsProvedByItsWorkers: each kind of prompt by itself, and refuted when a worker says
+// otherwise.
 func TestModelIsProvedByItsWorkers(t *testing.T) {
-	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
-	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23", Model: "/not/here"})
+	s := newTestModels(t, map[string]string{"m": modelFolder(t, template)})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "/not/here"})
 	m := s.loaded(t)
 	kinds := map[string]func() *openai.Request{
 		"text":  func() *openai.Request { return prompt(t, fmt.Sprint("once upon ", unique.Add(1))) },
@@ -222,7 +224,7 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 	// The worker comes back with another template: a sample shows it.
 	s.engine.wrong.Store(true)
 	require.Eventually(t, func() bool { return !s.ask(t, m, kinds["chat"]()) }, time.Minute, time.Millisecond)
-	assert.True(t, m.Proved(kinds["text"]()) || s.models.Status()[0].Mismatches > 1, "other kinds are judged by themselves")
+	assert.True(t, m.Verified(kinds["text"]()) || s.models.Status()[0].Mismatches > 1, "other kinds are judged by themselves")
 	for range 300 {
 		require.False(t, s.ask(t, m, kinds["chat"]()), "one that differs, and all have to be equal for long")
 	}
@@ -232,7 +234,7 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 		require.Less(t, equal, 500, "not mended")
 	}
 	require.GreaterOrEqual(t, equal, 200) // more where a sample of before was compared late
-	// Who compared the sample says it after the others know.
+	// The log entry of a comparison comes after its effect.
 	says := `differ from the worker's; the workers tokenize until they are equal again" folder=` + s.models.Status()[0].Folder + " prompts=chat "
 	require.Eventually(t, func() bool { return s.logs.count(says) > 0 }, time.Minute, time.Millisecond)
 	assert.Equal(t, 1, s.logs.count(says), "said once")
@@ -240,25 +242,26 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 
 // TestAnswerRefutesByItsLength: an answer with another number of prompt tokens than were counted.
 func TestAnswerRefutesByItsLength(t *testing.T) {
-	s := newShop(t, map[string]string{"": modelFolder(t, template)})
-	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23"})
+	s := newTestModels(t, map[string]string{"": modelFolder(t, template)})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
 	m, req := s.loaded(t), chatBody(t, "")
 	s.models.CompareLength(m, req, 5, 6)
 	require.Zero(t, s.models.Status()[0].Mismatches, "nothing of ours was used")
 	for range 3 {
 		s.ask(t, m, req)
 	}
-	require.True(t, m.Proved(req))
+	require.True(t, m.Verified(req))
 	s.models.CompareLength(m, req, 5, 5)
-	require.True(t, m.Proved(req))
+	require.True(t, m.Verified(req))
 	s.models.CompareLength(m, req, 5, 6)
-	require.False(t, m.Proved(req))
+	require.False(t, m.Verified(req))
 }
 
-// TestTurnsCostTheirNewText: the ids of a conversation are those that a worker makes of all of it, whatever is remembered.
+// TestTurnsCostTheirNewText: the ids of a conversation are those that a worker makes of all of it,
+// with any content of the prompt cache.
 func TestTurnsAreRemembered(t *testing.T) {
-	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
-	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23"})
+	s := newTestModels(t, map[string]string{"m": modelFolder(t, template)})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
 	m := s.loaded(t)
 	var history []map[string]string
 	for turn := range 20 {
@@ -299,8 +302,8 @@ func TestWhatIsLeftToTheWorkers(t *testing.T) {
 			if test.folder != "" {
 				folders["m"] = test.folder
 			}
-			s := newShop(t, folders)
-			s.models.Offer("w", "m", test.settings)
+			s := newTestModels(t, folders)
+			s.models.WorkerUp("w", "m", test.settings)
 			require.Eventually(t, func() bool { return strings.Contains(s.models.Status()[0].Reason, test.reason) }, time.Minute, time.Millisecond,
 				"reason %s", test.reason)
 			assert.Equal(t, "workers", s.models.Status()[0].Chat)
@@ -317,8 +320,8 @@ func TestHubCache(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(model, "refs", "main"), []byte("abc\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(model, "snapshots"), 0o700))
 	require.NoError(t, os.Rename(modelFolder(t, template), filepath.Join(model, "snapshots", "abc")))
-	s := newShop(t, nil)
-	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model"})
+	s := newTestModels(t, nil)
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model"})
 	s.loaded(t)
 	require.True(t, slices.Contains([]string{"workers, unproved"}, s.models.Status()[0].Chat))
 }

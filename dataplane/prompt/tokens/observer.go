@@ -2,8 +2,8 @@ package tokens
 
 import "github.com/warmpath/warmpath/dataplane/fleet/worker"
 
-// WorkerObserver offers the tokenizers of workers to Models; nil Models: workers make all token
-// ids.
+// WorkerObserver tells Models of workers and their tokenizers; with nil Models, workers make all
+// token ids.
 type WorkerObserver struct{ Models *Models }
 
 var _ worker.Observer = WorkerObserver{}
@@ -14,7 +14,7 @@ func (o WorkerObserver) Up(w *worker.Worker, info *worker.Info) {
 		return
 	}
 	t := &info.Tokenizer
-	o.Models.Offer(w.URL, info.Model(), Settings{
+	o.Models.WorkerUp(w.URL, info.Model(), Settings{
 		Version: info.Version, Model: info.ModelPath, Tokenizer: t.Path, Mode: t.Mode, Skip: t.Skip, ChatTemplate: t.ChatTemplate,
 		TemplateName: t.TemplateName, DefaultKwargs: t.DefaultKwargs, ToolCallParser: t.ToolCallParser, ReasoningParser: t.ReasoningParser,
 	})
@@ -23,6 +23,6 @@ func (o WorkerObserver) Up(w *worker.Worker, info *worker.Info) {
 // Down implements worker.Observer.
 func (o WorkerObserver) Down(w *worker.Worker) {
 	if o.Models != nil {
-		o.Models.Withdraw(w.URL)
+		o.Models.WorkerDown(w.URL)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
 )
 
-// Settings are how a worker makes token ids: its arguments as GET /server_info tells them (SGLang 0.5.23), "" for what it does not tell.
+// Settings are the arguments of a worker that decide its token ids, from GET /server_info (SGLang
+// 0.5.23); "" for unknown ones.
 type Settings struct {
 	Version         string // of SGLang
 	Model           string // --model-path
@@ -27,10 +28,11 @@ type Settings struct {
 	ReasoningParser string
 }
 
-// errNoFiles is a model whose files are not on this machine.
+// errNoFiles is a model without files on this machine.
 var errNoFiles = errors.New("tokens: no tokenizer.json found")
 
-// folder returns where the tokenizer's files are: dir if it is given, else the worker's own path, or what a hub's cache has under its name.
+// folder returns the folder of the tokenizer's files: dir if it is given, else the worker's own
+// path, or the folder of its name in a hub's cache.
 func (s *Settings) folder(dir string) (string, error) {
 	if dir != "" {
 		return dir, nil
@@ -40,11 +42,11 @@ func (s *Settings) folder(dir string) (string, error) {
 		name = s.Model
 	}
 	if name == "" {
-		return "", fmt.Errorf("%w: the worker does not say its model's path", errNoFiles)
+		return "", fmt.Errorf("%w: the worker does not report its model's path", errNoFiles)
 	}
 	for _, candidate := range append([]string{name}, cached(name)...) {
 		if !filepath.IsAbs(candidate) {
-			continue // a hub's name, or a path that is the worker's and not ours
+			continue // a hub's name, or a path on the worker's machine
 		}
 		if _, err := os.Stat(filepath.Join(candidate, "tokenizer.json")); err == nil {
 			return candidate, nil
@@ -53,7 +55,8 @@ func (s *Settings) folder(dir string) (string, error) {
 	return "", fmt.Errorf("%w in %s nor in the hub's cache: name the folder with --model-path", errNoFiles, name)
 }
 
-// cached returns where huggingface_hub keeps a model: hub/models--OWNER--NAME/snapshots/COMMIT, the commit of refs/main.
+// cached returns the folder in which huggingface_hub keeps a model:
+// hub/models--OWNER--NAME/snapshots/COMMIT, the commit of refs/main.
 func cached(name string) []string {
 	if strings.Count(name, "/") > 1 || strings.Contains(name, "..") || filepath.IsAbs(name) {
 		return nil

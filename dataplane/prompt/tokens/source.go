@@ -1,36 +1,33 @@
 package tokens
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/radix"
 )
 
 var (
-	// ErrUnavailable says that no ids can be had for this prompt now.
+	// ErrUnavailable means that no ids can be had for this prompt now.
 	ErrUnavailable = errors.New("tokens: unavailable")
-	// ErrNotText says that the prompt is not one that text tells: images, audio, embeddings.
+	// ErrNotText means that the prompt is more than text: images, audio, embeddings.
 	ErrNotText = fmt.Errorf("%w: the prompt is not text", ErrUnavailable)
-	// ErrUnsupported says that the worker has no /v1/tokenize.
+	// ErrUnsupported means that the worker has no /v1/tokenize.
 	ErrUnsupported = fmt.Errorf("%w: the worker does not tokenize", ErrUnavailable)
-	// ErrPaused says that the worker failed to tokenize several times in a row and is left alone.
-	ErrPaused = fmt.Errorf("%w: the worker failed lately", ErrUnavailable)
+	// ErrPaused means that the worker failed to tokenize several times in a row and is not asked
+	// for a while.
+	ErrPaused = fmt.Errorf("%w: the worker failed recently", ErrUnavailable)
 )
 
-// Fetcher sends one POST to a worker, of which the body is the parts one behind the other, and returns the whole answer. Where its length is
-// known before it comes, it is read into what room returns for so many bytes; room is called once at most. Fetch must return soon after ctx ends,
-// and after the deadline. The answer is the caller's; body must not be kept.
+// Fetcher sends one POST to a worker and returns the whole answer. The body is the concatenation of
+// its parts. An answer of known length is read into the memory that room returns for so many bytes;
+// room is called once at most. Fetch must return soon after ctx ends, and after the deadline. The
+// answer belongs to the caller; body must not be kept.
 type Fetcher interface {
 	Fetch(ctx context.Context, deadline time.Time, target, path string, body [][]byte, room func(n int) []byte) (status int, answer []byte, err error)
 }
@@ -38,50 +35,45 @@ type Fetcher interface {
 // Config of a Source. Fetch is required; zero values mean the defaults.
 type Config struct {
 	Fetch Fetcher
-	// Index makes the hashes of a prompt's blocks, which have as many tokens as BlockSize says at the
-	// time; 0 while that is not known. Without an index there are no hashes.
+	// Index makes the hashes of a prompt's blocks, of BlockSize tokens each; 0 while the size is
+	// unknown. Without an index there are no hashes.
 	Index     *radix.Index
 	BlockSize func() int
-	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 64 MiB, which is
-	// some 1,700 prompts of 8,000 tokens; prompts that came once have a sixteenth of it. Negative: no cache.
+	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 64 MiB,
+	// which is some 1,700 prompts of 8,000 tokens; prompts that came once have a sixteenth of it.
+	// Negative: no cache.
 	MaxBytes int64
 	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
 	Deadline time.Duration
-	// RecheckAfter is for how long a worker that lacks /v1/tokenize is not asked again. Default 60 s.
+	// RecheckAfter is the time until a worker without /v1/tokenize is asked again. Default 60 s.
 	RecheckAfter time.Duration
-	// PauseAfter failures in a row, a worker is left alone for Pause, so that a worker that hangs
-	// does not delay every request by the deadline. Defaults 3 and 1 s.
+	// After PauseAfter failures in a row, a worker is not asked for Pause, so that a worker that
+	// hangs does not delay every request by the deadline. Defaults 3 and 1 s.
 	PauseAfter int
 	Pause      time.Duration
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
-// Prompt is what is remembered of a prompt. All callers share it, until each has called Release.
+// Prompt holds the ids and hashes of a prompt. All callers share it, until each has called Release.
 type Prompt struct {
 	IDs []uint32
 	// Hashes are those of the whole blocks of Block tokens; none where Block is 0.
 	Hashes []radix.Hash
 	Block  int
 
-	memory *memory // nil: it is the garbage collector's
+	memory *promptMemory // nil: it is the garbage collector's
 }
 
 // Source gets and remembers token ids.
 type Source struct {
-	fetch    Fetcher
-	index    *radix.Index
-	block    func() int
-	deadline time.Duration
-	seeds    [2]maphash.Seed
-	shards   [shardCount]shard
-	targets  targets
+	client client
+	index  *radix.Index
+	block  func() int
+	keys   keyHasher
+	shards [shardCount]shard
 
-	questions sync.Pool // *question
-	answers   sync.Pool // *answer
-	memories  pools
-
-	hits, misses, shared, failures atomic.Uint64
+	hits, misses, shared atomic.Uint64
 }
 
 // New returns a Source with an empty cache.
@@ -91,16 +83,15 @@ func New(cfg Config) (*Source, error) {
 	}
 	setDefaults(&cfg)
 	s := &Source{
-		fetch:    cfg.Fetch,
-		index:    cfg.Index,
-		block:    cfg.BlockSize,
-		deadline: cfg.Deadline,
-		seeds:    [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		client: client{fetch: cfg.Fetch, deadline: cfg.Deadline},
+		index:  cfg.Index,
+		block:  cfg.BlockSize,
+		keys:   keyHasher{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 	for i := range s.shards {
 		s.shards[i].init(cfg.MaxBytes / shardCount)
 	}
-	s.targets.init(cfg)
+	s.client.targets.init(cfg)
 	return s, nil
 }
 
@@ -128,9 +119,9 @@ func setDefaults(cfg *Config) {
 	}
 }
 
-// Prompt returns the request's prompt, of a batch the first one, asking target for its ids when they
-// are not known. Ids that came with the request are returned as they are: those alone belong to the
-// request. When done closes the call returns early, unless it is fetching for others too.
+// Prompt returns the request's prompt, of a batch the first one, asking target for its ids when
+// they are not known. The request's own ids are returned unchanged and still belong to the request.
+// When done closes, the call returns early unless other callers wait for its fetch.
 func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request) (Prompt, error) {
 	if req.HasIDs {
 		return Prompt{IDs: req.InputIDs}, nil
@@ -138,15 +129,15 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 	if req.Multimodal || (req.Prompt == nil && req.Messages == nil) {
 		return Prompt{}, ErrNotText
 	}
-	k := s.keyOf(req)
+	k := s.keys.of(req)
 	sh := s.shardOf(k)
 	// Fast path: a known prompt.
 	p, f, first := sh.lookup(k)
 	if f == nil {
 		s.hits.Add(1)
-		if p.Block != s.block() { // known since before the block size was
-			// The cache's use of the old memory stays: whoever has the old hashes may read on.
-			p = s.cut(p.IDs, nil)
+		if p.Block != s.block() { // cached before the block size was known
+			// The cache's reference to the old memory stays: holders of the old hashes may read on.
+			p = s.withHashes(p.IDs, nil)
 			sh.renew(k, p)
 		}
 		return p, nil
@@ -155,24 +146,25 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 		return s.wait(done, f)
 	}
 	s.misses.Add(1)
-	return s.lead(sh, k, f, target, req)
+	return s.fetchShared(sh, k, f, target, req)
 }
 
-// lead fetches for all who wait on f. Even when the fetcher panics they are let go.
-func (s *Source) lead(sh *shard, k key, f *flight, target string, req *openai.Request) (p Prompt, err error) {
+// fetchShared fetches for all callers that wait on f, and releases them even when the fetcher
+// panics.
+func (s *Source) fetchShared(sh *shard, k key, f *sharedFetch, target string, req *openai.Request) (p Prompt, err error) {
 	err = ErrUnavailable
 	defer func() { sh.finish(k, f, p, err) }()
-	m, err := s.load(target, req)
+	m, err := s.client.load(target, req)
 	if err != nil {
 		return Prompt{}, err
 	}
-	p = s.cut(m.ids, m.hashes)
+	p = s.withHashes(m.ids, m.hashes)
 	p.memory, m.hashes = m, p.Hashes
 	return p, nil
 }
 
-// cut adds the hashes of their blocks to ids, in memory of room where that has enough.
-func (s *Source) cut(ids []uint32, room []radix.Hash) Prompt {
+// withHashes adds the hashes of their blocks to ids, in the memory of room if it is large enough.
+func (s *Source) withHashes(ids []uint32, room []radix.Hash) Prompt {
 	p := Prompt{IDs: ids, Block: s.block()}
 	if p.Block > 0 {
 		if n := len(ids) / p.Block; cap(room) < n {
@@ -183,140 +175,15 @@ func (s *Source) cut(ids []uint32, room []radix.Hash) Prompt {
 	return p
 }
 
-// wait is for a prompt that another caller is fetching.
-func (s *Source) wait(done <-chan struct{}, f *flight) (Prompt, error) {
+// wait waits for a prompt that another caller is fetching.
+func (s *Source) wait(done <-chan struct{}, f *sharedFetch) (Prompt, error) {
 	s.shared.Add(1)
 	select {
 	case <-f.done:
 		return f.prompt, f.err
-	case <-done: // its use of the prompt is never given back
-		return Prompt{}, fmt.Errorf("%w: the caller left", ErrUnavailable)
+	case <-done: // its reference to the prompt is never released
+		return Prompt{}, fmt.Errorf("%w: the caller canceled", ErrUnavailable)
 	}
-}
-
-// load asks the worker.
-func (s *Source) load(target string, req *openai.Request) (*memory, error) {
-	if err := s.targets.check(target); err != nil {
-		return nil, err
-	}
-	q := s.question()
-	var at int
-	var prompt []byte
-	q.text, at, prompt = appendAround(q.text[:0], req)
-	q.parts = [3][]byte{q.text[:at], prompt, q.text[at:]}
-	m, err := s.fetchIDs(context.Background(), target, q)
-	s.giveBack(q)
-	s.targets.record(target, err)
-	if err != nil {
-		s.failures.Add(1)
-		return nil, fmt.Errorf("cannot tokenize on %s: %w", target, err)
-	}
-	return m, nil
-}
-
-// question is one to a worker. Of a prompt of 64 KB it and its answer are 150 KB, which would be most of what a request allocates; so the
-// prompt stays where it came, and memory is lent to an answer when it begins, of which there are few at a time.
-type question struct {
-	parts  [3][]byte
-	text   []byte // of the first part and the last
-	room   func(n int) []byte
-	answer *answer // nil: room was not called
-}
-
-type answer struct{ b []byte }
-
-// keptQuestion and keptAnswer bound what is kept.
-const (
-	keptQuestion = 64 << 10
-	keptAnswer   = 4 << 20
-)
-
-func (s *Source) question() *question {
-	if q, ok := s.questions.Get().(*question); ok {
-		return q
-	}
-	q := new(question)
-	q.room = func(n int) []byte {
-		var ok bool
-		if q.answer, ok = s.answers.Get().(*answer); !ok {
-			q.answer = new(answer)
-		}
-		q.answer.b = slices.Grow(q.answer.b[:0], n)
-		return q.answer.b
-	}
-	return q
-}
-
-// giveBack takes a question of which nobody needs the answer any more.
-func (s *Source) giveBack(q *question) {
-	if a := q.answer; a != nil && cap(a.b) <= keptAnswer {
-		s.answers.Put(a)
-	}
-	if q.answer, q.parts = nil, [3][]byte{}; cap(q.text) <= keptQuestion {
-		s.questions.Put(q)
-	}
-}
-
-// fetchIDs asks the worker once. The ids have memory of their own.
-func (s *Source) fetchIDs(ctx context.Context, target string, q *question) (*memory, error) {
-	status, answer, err := s.fetch.Fetch(ctx, time.Now().Add(s.deadline), target, "/v1/tokenize", q.parts[:], q.room)
-	return s.readAnswer(status, answer, err)
-}
-
-// errRefused is a worker's no to this prompt: the worker itself is well.
-var errRefused = fmt.Errorf("%w: refused", ErrUnavailable)
-
-var comma = []byte{','}
-
-// idsRoom is what AppendTokens wants to have left at the end of a list, and one id for the last, which has no comma.
-const idsRoom = 33
-
-func (s *Source) readAnswer(status int, answer []byte, err error) (*memory, error) {
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case status == fasthttp.StatusNotFound, status == fasthttp.StatusMethodNotAllowed, status == fasthttp.StatusNotImplemented:
-		return nil, ErrUnsupported
-	case status >= 500:
-		return nil, fmt.Errorf("%w: status %d", ErrUnavailable, status)
-	case status != fasthttp.StatusOK:
-		return nil, fmt.Errorf("%w: status %d", errRefused, status)
-	}
-	// A comma stands behind nearly each id, so this never grows and is kept as it is.
-	m := s.memories.get(bytes.Count(answer, comma) + idsRoom)
-	ids, err := openai.AppendTokens(m.ids, answer)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	m.ids = ids
-	return m, nil
-}
-
-// appendAround appends what stands around the prompt in the body for /v1/tokenize, and returns it with the prompt and its place. Raw JSON stays as
-// it is: what the client sent is what the worker's template sees in both places.
-func appendAround(dst []byte, req *openai.Request) (around []byte, at int, prompt []byte) {
-	dst = append(dst, '{')
-	if req.RawModel != nil {
-		dst = append(appendName(dst, "model"), req.RawModel...)
-		dst = append(dst, ',')
-	}
-	if req.Messages == nil {
-		dst = appendName(dst, "prompt")
-		return append(dst, '}'), len(dst), req.Prompt
-	}
-	dst = appendName(dst, "messages")
-	at = len(dst)
-	for _, f := range req.PromptFields() {
-		dst = append(dst, ',')
-		dst = append(appendName(dst, f.Name), f.Raw...)
-	}
-	return append(dst, '}'), at, req.Messages
-}
-
-func appendName(dst []byte, name string) []byte {
-	dst = append(dst, '"')
-	dst = append(dst, name...)
-	return append(dst, `":`...)
 }
 
 // Stats are counters since New, and the cache's size now.
@@ -333,10 +200,20 @@ type Stats struct {
 // Stats returns the counters.
 func (s *Source) Stats() Stats {
 	st := Stats{
-		Hits: s.hits.Load(), Misses: s.misses.Load(), Shared: s.shared.Load(), Failures: s.failures.Load(),
+		Hits: s.hits.Load(), Misses: s.misses.Load(), Shared: s.shared.Load(), Failures: s.client.failures.Load(),
 	}
 	for i := range s.shards {
 		s.shards[i].addStats(&st)
 	}
 	return st
+}
+
+func (s *Source) shardOf(k key) *shard { return &s.shards[k.hi>>60&(shardCount-1)] }
+
+// Forget drops the failures of a worker: call it when a worker leaves or restarts, or the state of
+// workers gone would stay.
+func (s *Source) Forget(target string) {
+	s.client.targets.mu.Lock()
+	defer s.client.targets.mu.Unlock()
+	delete(s.client.targets.state, target)
 }

@@ -48,7 +48,8 @@ func (w *worker) Fetch(ctx context.Context, deadline time.Time, _, path string, 
 	return status, in(room, answer), err
 }
 
-// in returns an answer in memory that was lent for it, or without that, as one of which the length is not known.
+// in returns an answer in memory that was lent for it, or without that, as one of which the length
+// is not known.
 func in(room func(int) []byte, answer string) []byte {
 	if len(answer)%2 == 0 {
 		return []byte(answer)
@@ -170,7 +171,7 @@ func TestKeyOfLongPrompts(t *testing.T) {
 	}
 }
 
-// TestPromptHashes follows the block size: what was cut in other blocks is cut again, once.
+// TestPromptHashes follows the block size: hashes of another block size are computed again, once.
 func TestPromptHashes(t *testing.T) {
 	x, size := radix.New(radix.Config{Seed: 1}), 0
 	w := &worker{}
@@ -359,7 +360,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCacheOfWhatComesAgain: prompts that come again take all of the memory, even where they were forgotten in between.
+// TestCacheOfWhatComesAgain: prompts that come again take all of the memory, even where they were
+// forgotten in between.
 func TestCacheOfWhatComesAgain(t *testing.T) {
 	const limit = 256 << 10
 	w := &worker{}
@@ -380,8 +382,9 @@ func TestCacheOfWhatComesAgain(t *testing.T) {
 	before := w.calls()
 	pass(1000, 1400)
 	pass(0, 24)
-	// A shard has room for six. Once in 60 runs one of them gets more than that, by chance of the keys' seed, and then forgets them all in
-	// turn; a mark may have been written over by another's, a mean of 0.6 of 24.
+	// A shard has room for six. Once in 60 runs one of them gets more than that, by chance of the
+	// keys' seed, and then forgets them all in turn; a mark may have been written over by
+	// another's, a mean of 0.6 of 24.
 	if again := w.calls() - before - 400; again > 12 {
 		t.Errorf("the third pass asked %d times, want next to none: all came twice before", again)
 	}
@@ -393,7 +396,7 @@ func TestCacheOfWhatComesAgain(t *testing.T) {
 func TestFetcherPanicFreesWaiters(t *testing.T) {
 	w := &worker{answer: func(context.Context, string) (int, string, error) { panic("fetcher") }}
 	s := newSource(t, tokens.Config{Fetch: w})
-	for range 2 { // the second would wait for ever on the first's flight
+	for range 2 { // the second would wait forever for the first fetch
 		func() {
 			defer func() { _ = recover() }()
 			_, _ = s.Prompt(nil, "http://a", prompt(t, "x"))

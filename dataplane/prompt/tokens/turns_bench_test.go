@@ -16,9 +16,10 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// BenchmarkTurns takes the chats of conversations with ten turns, of about 1 KB a question and 1 KB an answer, from their messages to token ids: with
-// what is remembered of the turns before, and each as if it were the first. One operation is one request. WARMPATH_MODEL names the folder of a real model;
-// else tokens are bytes.
+// BenchmarkTurns takes the chats of conversations with ten turns, of about 1 KB a question and 1 KB
+// an answer, from their messages to token ids: with the prompt cache of the turns before, and
+// without. One operation is one request. WARMPATH_MODEL names the folder of a real model; else
+// tokens are bytes.
 func BenchmarkTurns(b *testing.B) {
 	folder := os.Getenv("WARMPATH_MODEL")
 	if folder == "" {
@@ -35,8 +36,8 @@ func BenchmarkTurns(b *testing.B) {
 
 func benchTurns(b *testing.B, folder string, remember bool) {
 	b.Helper()
-	s := newShop(b, map[string]string{"m": folder})
-	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23"})
+	s := newTestModels(b, map[string]string{"m": folder})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
 	m := s.loaded(b)
 	x := radix.New(radix.Config{Seed: 1})
 	c, err := promptcache.New(promptcache.Config{Index: x, BlockSize: func() int { return 16 }})

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// strMethods are the methods of str that are rendered here. A template that calls another one is refused when it is compiled.
+// strMethods are the methods of str that are rendered here. A template that calls another one is
+// refused when it is compiled.
 var strMethods = map[string]func(s *state, self string, a args) value{
 	"strip":        func(s *state, self string, a args) value { return stripText(s, self, a, true, true) },
 	"lstrip":       func(s *state, self string, a args) value { return stripText(s, self, a, true, false) },
@@ -29,7 +30,7 @@ var strMethods = map[string]func(s *state, self string, a args) value{
 	"index":        func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, true) },
 	"rindex":       func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, true) },
 	"count":        countMethod,
-	"format":       func(s *state, self string, a args) value { return formatBraces(s, self, a) },
+	"format":       formatBraces,
 	"isdigit":      func(s *state, self string, a args) value { return isASCIISet(s, self, a, "0123456789") },
 	"isspace":      isSpaceMethod,
 	"partition":    func(s *state, self string, a args) value { return partitionText(s, self, a, strings.Index, 0) },
@@ -43,7 +44,7 @@ func stringArg(s *state, a args, what string) (string, bool) {
 		return "", false
 	}
 	if out[0].k == kMarkup {
-		s.unsure(what + " with Markup")
+		s.unsupported(what + " with Markup")
 		return "", false
 	}
 	if out[0].k != kString {
@@ -72,7 +73,7 @@ func stripText(s *state, self string, a args, left, right bool) value {
 		chars := out[0].s
 		return strValue(trim(self, func(r rune) bool { return strings.ContainsRune(chars, r) }, left, right))
 	case kMarkup:
-		return s.unsure("strip with Markup")
+		return s.unsupported("strip with Markup")
 	}
 	return s.raise(a.line, "strip arg must be None or str")
 }
@@ -114,7 +115,7 @@ func splitMethod(s *state, self string, a args, fromRight bool) value {
 		}
 		parts = splitText(self, out[0].s, limit, fromRight)
 	case kMarkup:
-		return s.unsure("split with Markup")
+		return s.unsupported("split with Markup")
 	default:
 		return s.raise(a.line, "must be str or None, not %s", out[0].typeName())
 	}
@@ -155,7 +156,8 @@ func splitText(text, sep string, limit int, fromRight bool) []string {
 	return parts
 }
 
-// splitSpace splits at runs of space; what is left when limit is reached keeps its inner and its far space.
+// splitSpace splits at runs of space; the remainder behind limit parts keeps its inner and its
+// trailing space.
 func splitSpace(text string, limit int, fromRight bool) []string {
 	var parts []string
 	text = trim(text, isPySpace, !fromRight, fromRight)
@@ -190,7 +192,7 @@ func splitSpace(text string, limit int, fromRight bool) []string {
 	return parts
 }
 
-// splitLines is str.splitlines, whose line ends are more than \n.
+// splitLines is str.splitlines, which knows more line ends than \n.
 func splitLines(s *state, self string, a args) value {
 	var out [1]value
 	if !bindArgs(s, a, "splitlines", 0, []string{"keepends"}, out[:]) {
@@ -229,7 +231,7 @@ func isLineEnd(r rune) bool {
 // hasAffix is str.startswith and str.endswith.
 func hasAffix(s *state, self string, a args, has func(string, string) bool) value {
 	if len(a.pos) > 1 {
-		return s.unsure("startswith with positions")
+		return s.unsupported("startswith with positions")
 	}
 	if len(a.pos) == 1 && a.pos[0].k == kTuple {
 		for _, item := range a.pos[0].o.items {
@@ -262,7 +264,7 @@ func replaceMethod(s *state, self string, a args) value {
 		return undefValue
 	}
 	if out[0].k == kMarkup || out[1].k == kMarkup {
-		return s.unsure("replace with Markup")
+		return s.unsupported("replace with Markup")
 	}
 	if !out[0].isStr() || !out[1].isStr() {
 		return s.raise(a.line, "replace needs str")
@@ -292,7 +294,7 @@ func replaceText(s *state, text, old, repl string, n int64) value {
 	return strValue(strings.Replace(text, old, repl, int(found)))
 }
 
-// joinMethod is str.join, which raises at the first element that is no string.
+// joinMethod is str.join, which raises at the first element that is not a string.
 func joinMethod(s *state, self string, a args) value {
 	var out [1]value
 	if !bindArgs(s, a, "join", 1, []string{""}, out[:]) {
@@ -306,7 +308,7 @@ func joinMethod(s *state, self string, a args) value {
 	parts, size := make([]string, 0, 2*len(items)), 0
 	for i, item := range items {
 		if item.k == kMarkup {
-			return s.unsure("join of Markup")
+			return s.unsupported("join of Markup")
 		}
 		if item.k != kString {
 			return s.raise(a.line, "sequence item %d: expected str instance, %s found", i, item.typeName())
@@ -324,7 +326,7 @@ func joinMethod(s *state, self string, a args) value {
 // findMethod is find, rfind, index and rindex.
 func findMethod(s *state, self string, a args, find func(string, string) int, must bool) value {
 	if len(a.pos) > 1 {
-		return s.unsure("find with positions")
+		return s.unsupported("find with positions")
 	}
 	sub, ok := stringArg(s, a, "find")
 	if !ok {
@@ -343,7 +345,7 @@ func findMethod(s *state, self string, a args, find func(string, string) int, mu
 // countMethod counts without overlaps; the empty string is between all characters.
 func countMethod(s *state, self string, a args) value {
 	if len(a.pos) > 1 {
-		return s.unsure("count with positions")
+		return s.unsupported("count with positions")
 	}
 	sub, ok := stringArg(s, a, "count")
 	if !ok {

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// formatPercent is Python's text % arg for the conversions s, r, d, i and f with plain widths; others are not done here.
+// formatPercent is Python's text % arg for the conversions s, r, d, i and f with plain widths;
+// others are not done here.
 func formatPercent(s *state, line int, text string, arg value) value {
 	var list []value
 	switch arg.k {
 	case kTuple:
 		list = arg.o.items
 	case kMarkup:
-		return s.unsure("% with Markup")
+		return s.unsupported("% with Markup")
 	default:
 		list = []value{arg}
 	}
@@ -27,7 +28,7 @@ func formatPercent(s *state, line int, text string, arg value) value {
 		spec, rest, ok := conversion(text[at+1:])
 		text = rest
 		if !ok {
-			return s.unsure("a conversion of %")
+			return s.unsupported("a conversion of %")
 		}
 		if spec.verb == '%' {
 			out = append(out, '%')
@@ -52,7 +53,8 @@ func formatPercent(s *state, line int, text string, arg value) value {
 			return undefValue
 		}
 	}
-	// What can be subscripted, and is no tuple or string, counts as a mapping, of which not all must be used.
+	// A value with subscripts that is neither a tuple nor a string counts as a mapping, of which
+	// some keys may stay unused.
 	mapping := arg.k == kDict || arg.k == kList || arg.k == kRange || arg.k == kUndefined
 	if used < len(list) && !mapping {
 		return s.raise(line, "not all arguments converted during string formatting")
@@ -70,7 +72,7 @@ type spec struct {
 	verb   byte
 }
 
-// conversion parses what stands behind a %.
+// conversion parses a conversion, behind its %.
 func conversion(text string) (sp spec, rest string, ok bool) {
 	sp.digits = -1
 	if strings.HasPrefix(text, "(") {
@@ -137,7 +139,7 @@ func appendConversion(s *state, line int, out []byte, sp spec, v value) []byte {
 		case v.k == kFloat && sp.digits < 0 && v.float() > -1<<62 && v.float() < 1<<62:
 			text = strconv.FormatInt(int64(v.float()), 10)
 		case v.isNum() || v.k == kBig:
-			s.unsure("a conversion of %")
+			s.unsupported("a conversion of %")
 		default:
 			s.raise(line, "%%d format: a real number is required, not %s", v.typeName())
 		}
@@ -150,7 +152,7 @@ func appendConversion(s *state, line int, out []byte, sp spec, v value) []byte {
 			sp.digits = 6
 		}
 		if text = strconv.FormatFloat(v.asFloat(), 'f', sp.digits, 64); strings.ContainsAny(text, "IN") {
-			s.unsure("a conversion of %")
+			s.unsupported("a conversion of %")
 		}
 	}
 	pad := max(sp.width-runes(text), 0)
@@ -199,10 +201,10 @@ func formatBraces(s *state, text string, a args) value {
 	return strValue(string(out))
 }
 
-// formatField returns what a replacement field of str.format names.
+// formatField returns the argument of a replacement field of str.format.
 func formatField(s *state, name string, a args, auto *int) (value, bool) {
 	if strings.ContainsAny(name, "{!:.[") {
-		s.unsure("a replacement field of format")
+		s.unsupported("a replacement field of format")
 		return undefValue, false
 	}
 	at := *auto
@@ -214,7 +216,7 @@ func formatField(s *state, name string, a args, auto *int) (value, bool) {
 					return a.kw[i], true
 				}
 			}
-			s.unsure("a replacement field of format")
+			s.unsupported("a replacement field of format")
 			return undefValue, false
 		}
 	} else {

@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// Input is what apply_chat_template of transformers is called with. All fields are raw JSON; nil is Python's None.
+// Input holds the arguments of apply_chat_template of transformers. All fields are raw JSON; nil is
+// Python's None.
 type Input struct {
 	Messages            []byte // a list of objects
 	Tools               []byte // a list of objects, or null
-	Kwargs              []byte // an object: special tokens, and what else the template reads by name
+	Kwargs              []byte // an object: special tokens, and other variables of the template
 	AddGenerationPrompt bool
 	Now                 time.Time // of strftime_now
 	Limits              Limits
 }
 
-// Render appends what transformers renders of the input to dst. Errors are [ErrTemplate], [ErrUnsupported] or [ErrLimit]; dst is then
-// returned as it was. It is safe for concurrent use.
+// Render appends the text that transformers renders of the input to dst. Errors are [ErrTemplate],
+// [ErrUnsupported] or [ErrLimit]; dst is then returned as it was. It is safe for concurrent use.
 func (t *Template) Render(dst []byte, in Input) (out []byte, err error) {
 	s := t.begin(dst, in.Limits, func() time.Time { return in.Now })
 	defer t.end(s, dst, &out, &err)
@@ -33,7 +34,7 @@ func (t *Template) Render(dst []byte, in Input) (out []byte, err error) {
 		args[i] = v
 	}
 	if args[0].k != kList || args[2].k != kDict && args[2].k != kNone {
-		return dst, fmt.Errorf("%w: messages that are no list, or kwargs that are no object", ErrUnsupported)
+		return dst, fmt.Errorf("%w: messages that are not a list, or kwargs that are not an object", ErrUnsupported)
 	}
 	s.set("messages", args[0])
 	s.set("tools", args[1])

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// forms are the tables of Unicode normalization, in the version that the library carries (Unicode 9, where Go's
-// golang.org/x/text is at 15 or 17). x/text would also break runs of more than 30 marks with U+034F, which the
-// library does not.
+// forms are the tables of Unicode normalization, in the version that the library carries (Unicode
+// 9, where Go's golang.org/x/text is at 15 or 17). x/text would also break runs of more than 30
+// marks with U+034F, which the library does not.
 type forms struct {
 	class      map[rune]uint8   // canonical combining class, where it is not 0
 	canonical  map[rune]string  // full canonical decomposition
@@ -32,8 +32,8 @@ type form struct {
 	compat, compose bool
 }
 
-// markUnsettled sets the bit of each character that NFC may change or that may join or reorder with what is before it.
-// A text without such characters is in NFC.
+// markUnsettled sets the bit of each character that NFC may change or that may join or reorder with
+// the character before it. A text without such characters is in NFC.
 func (f *forms) markUnsettled(flat []mask) {
 	for r := range f.class {
 		flat[r] |= unsettled
@@ -93,7 +93,8 @@ func (f *forms) decompose(dst []rune, r rune, compat bool) []rune {
 	return append(dst, r)
 }
 
-// sort is the canonical ordering of chapter 3.11: it puts each run of marks in the order of their classes and keeps the order within a class.
+// sort is the canonical ordering of chapter 3.11: it puts each run of marks in the order of their
+// classes and keeps the order within a class.
 func (f *forms) sort(runes []rune) {
 	for i := 0; i < len(runes); {
 		if f.class[runes[i]] == 0 {
@@ -111,7 +112,8 @@ func (f *forms) sort(runes []rune) {
 	}
 }
 
-// composeAll joins pairs in place: each character with the last starter, unless something between them blocks it.
+// composeAll joins pairs in place: each character with the last starter, unless something between
+// them blocks it.
 func (f *forms) composeAll(runes []rune) []rune {
 	out, starter := runes[:0], -1
 	var last uint8 // the class of the character that was kept last after the starter

@@ -2,23 +2,23 @@ package tokenizer
 
 import "strings"
 
-// newScanner is the scanner of a pattern: one by hand where the pattern is that of a known model, else a regular
-// expression, which is slower by a factor of about ten.
-func (t *tables) newScanner(p pattern) (scanner, error) {
+// newScanner is the scanner of a pattern: a hand-written one for the pattern of a known model, else
+// a regular expression, which is about ten times slower.
+func newScanner(t *unicodeTables, p pattern) (scanner, error) {
 	switch {
 	case p.String != nil && *p.String != "":
-		return literal(*p.String), nil
+		return literalScanner(*p.String), nil
 	case p.Regex != nil:
-		if s := t.known(*p.Regex); s != nil {
+		if s := newKnownScanner(t, *p.Regex); s != nil {
 			return s, nil
 		}
-		return t.compileRegex(*p.Regex)
+		return compileRegex(t, *p.Regex)
 	default:
 		return nil, unsupported("a pattern that is empty")
 	}
 }
 
-// What the patterns of models have in common.
+// Common parts of the patterns of models.
 const (
 	contractionsPart = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
 	spacesPart       = `|\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -52,10 +52,10 @@ func patternO200K(contractions bool, number string) string {
 		`|` + prefixPart + upperPart + `+` + lowerPart + `*` + suffix + `|` + number + restSlashPart
 }
 
-// known is the scanner by hand of a pattern, or nil.
-func (t *tables) known(pattern string) scanner {
+// newKnownScanner returns the hand-written scanner of a pattern, or nil.
+func newKnownScanner(t *unicodeTables, pattern string) scanner {
 	const one, three = `\p{N}`, `\p{N}{1,3}`
-	// DeepSeek's file holds line breaks themselves where others hold escapes.
+	// DeepSeek's file has line breaks where others have escapes.
 	switch strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(pattern) {
 	case patternGPT2:
 		return gpt2{t}
@@ -78,20 +78,20 @@ func (t *tables) known(pattern string) scanner {
 	case patternDeepSeek:
 		return deepSeek{t}
 	case patternChinese:
-		return chinese{}
+		return chineseScanner{}
 	case one:
-		return numbers{t, 1}
+		return numberScanner{t, 1}
 	case three:
-		return numbers{t, 3}
+		return numberScanner{t, 3}
 	default:
 		return nil
 	}
 }
 
-// literal looks for a text.
-type literal string
+// literalScanner looks for a text.
+type literalScanner string
 
-func (l literal) next(s string, i int) (int, bool) {
+func (l literalScanner) next(s string, i int) (int, bool) {
 	switch at := strings.Index(s[i:], string(l)); at {
 	case 0:
 		return i + len(l), true
@@ -102,13 +102,13 @@ func (l literal) next(s string, i int) (int, bool) {
 	}
 }
 
-// class is a scanner of single characters of a set, as Digits and WhitespaceSplit use.
-type class struct {
-	*tables
+// classScanner is a scanner of single characters of a set, as Digits and WhitespaceSplit use.
+type classScanner struct {
+	*unicodeTables
 	set mask
 }
 
-func (c class) next(s string, i int) (int, bool) {
+func (c classScanner) next(s string, i int) (int, bool) {
 	if m, n := c.at(s, i); m&c.set != 0 {
 		return i + n, true
 	}

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// targets remembers which workers not to ask. Only misses come here, so one lock does.
+// targets remembers workers that are not asked for a while. Only misses read it, so one lock
+// suffices.
 type targets struct {
 	now            func() time.Time
 	recheck, pause time.Duration
 	pauseAfter     int
 
 	mu    sync.Mutex
-	state map[string]targetState // guarded by mu; holds only workers with something against them
+	state map[string]targetState // guarded by mu; only workers with failures
 }
 
-// targetState is what is held against a worker.
+// targetState is the recent failures of a worker.
 type targetState struct {
 	until  time.Time // not to be asked before
 	reason error
@@ -29,7 +30,7 @@ func (t *targets) init(cfg Config) {
 	t.state = make(map[string]targetState)
 }
 
-// check returns why a worker is not to be asked now.
+// check returns the reason not to ask a worker now.
 func (t *targets) check(target string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,8 +41,8 @@ func (t *targets) check(target string) error {
 	return st.reason
 }
 
-// record notes how a fetch ended. A refused prompt counts as an answer.
-func (t *targets) record(target string, err error) {
+// noteResult notes the result of a fetch. A refused prompt counts as an answer.
+func (t *targets) noteResult(target string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -56,12 +57,4 @@ func (t *targets) record(target string, err error) {
 		}
 		t.state[target] = st
 	}
-}
-
-// Forget drops what is held against a worker: call it when a worker leaves or restarts, or the
-// memory of workers gone would stay.
-func (s *Source) Forget(target string) {
-	s.targets.mu.Lock()
-	defer s.targets.mu.Unlock()
-	delete(s.targets.state, target)
 }

@@ -5,10 +5,11 @@ import (
 	"unicode"
 )
 
-// testFunc is a test: jinja2/tests.py says what each does.
+// testFunc is a test of jinja2/tests.py.
 type testFunc func(s *state, v value, a args) bool
 
-// tests are the tests that are rendered here. A template with another one is refused when it is compiled.
+// tests are the tests that are rendered here. A template with another one is refused when it is
+// compiled.
 var tests = allTests()
 
 // allTests makes the table: tests by name, and the operators under all their names.
@@ -70,7 +71,8 @@ func otherOperand(s *state, a args) (value, bool) {
 	return out[0], ok
 }
 
-// isSequence is what has a length and indices. An undefined value passes, since it has both methods.
+// isSequence reports whether a value has a length and indices. An undefined value passes, since it
+// has both methods.
 func isSequence(v value) bool {
 	switch v.k {
 	case kList, kTuple, kDict, kString, kMarkup, kRange, kUndefined:
@@ -79,7 +81,7 @@ func isSequence(v value) bool {
 	return false
 }
 
-// isIterable is what a loop takes.
+// isIterable reports whether a loop takes the value.
 func isIterable(v value) bool { return isSequence(v) || v.k == kView || v.k == kGen || v.k == kLoop }
 
 // hasRemainder is value % by == want, with all that % does to other types.
@@ -90,7 +92,8 @@ func hasRemainder(s *state, v value, a args, by value, want int64) bool {
 	return equalValues(s, binaryOp(s, a.line, "%", v, by), intValue(want), 0)
 }
 
-// isCased is str.islower and str.isupper: no cased character is of the other case, and one is there.
+// isCased is str.islower and str.isupper: no cased character is of the other case, and one is
+// there.
 func isCased(s *state, v value, a args, want, other func(rune) bool) bool {
 	if !bindArgs(s, a, "test", 0, nil, nil) {
 		return false
@@ -98,7 +101,7 @@ func isCased(s *state, v value, a args, want, other func(rune) bool) bool {
 	found := false
 	for _, r := range toStr(s, v) {
 		if r >= 0x80 {
-			s.unsure("the case of a character beyond ASCII")
+			s.unsupported("the case of a character beyond ASCII")
 			return false
 		}
 		if other(r) {
@@ -109,7 +112,7 @@ func isCased(s *state, v value, a args, want, other func(rune) bool) bool {
 	return found
 }
 
-// sameAs is Python's is, where that does not hang on what an interpreter keeps only once.
+// sameAs is Python's is, for values that the interpreter never shares by itself.
 func sameAs(s *state, v value, a args) bool {
 	other, ok := otherOperand(s, a)
 	if !ok {
@@ -124,17 +127,17 @@ func sameAs(s *state, v value, a args) bool {
 	case v.k == kDict || v.k == kList || v.k == kNamespace:
 		return v.o == other.o
 	}
-	s.unsure("the identity of " + v.typeName())
+	s.unsupported("the identity of " + v.typeName())
 	return false
 }
 
-// namedIn answers the tests filter and test for what is known here. Python knows more.
+// namedIn answers the tests filter and test for the names known here. Python knows more.
 func namedIn(s *state, v value, a args, known bool) bool {
 	if !bindArgs(s, a, "test", 0, nil, nil) {
 		return false
 	}
 	if v.k != kString || !known {
-		s.unsure("a test for a name that is not known here")
+		s.unsupported("a test for a name that is not known here")
 	}
 	return known
 }

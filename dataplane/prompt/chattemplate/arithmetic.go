@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// tooBig is what arithmetic says that Python would do on integers of any size.
+// tooBig is the reason of errors for results beyond 64 bits. Python computes with integers of any
+// size.
 const tooBig = "an integer beyond 64 bits"
 
 // binaryOp is Python's left op right.
@@ -17,11 +18,11 @@ func binaryOp(s *state, line int, op string, left, right value) value {
 	case op == "+" && left.isStr() && right.isStr() && (left.k == kMarkup || right.k == kMarkup):
 		return addMarkup(s, left, right)
 	case left.k == kMarkup || right.k == kMarkup:
-		return s.unsure("operator " + op + " on Markup")
+		return s.unsupported("operator " + op + " on Markup")
 	case left.k == kUndefined || right.k == kUndefined:
 		return s.raise(line, "undefined value in %s", op)
 	case left.k == kBig || right.k == kBig:
-		return s.unsure(tooBig)
+		return s.unsupported(tooBig)
 	case left.isInt() && right.isInt():
 		return intOp(s, line, op, left.n, right.n)
 	case left.isNum() && right.isNum():
@@ -35,7 +36,7 @@ func binaryOp(s *state, line int, op string, left, right value) value {
 	case op == "*" && left.isInt():
 		return repeatValue(s, line, right, left.n)
 	case op == "-" && left.k == kView, op == "-" && right.k == kView:
-		return s.unsure("set operations on views")
+		return s.unsupported("set operations on views")
 	}
 	return s.raise(line, "unsupported operand types for %s: %s and %s", op, left.typeName(), right.typeName())
 }
@@ -93,19 +94,20 @@ func repeatValue(s *state, line int, v value, n int64) value {
 	return s.listValue(v.k, items)
 }
 
-// intOp is arithmetic on integers. Python's have any size: what leaves 64 bits is not guessed. // and % round down, also below zero.
+// intOp is arithmetic on integers. A result beyond 64 bits, which Python has, is ErrUnsupported. //
+// and % round down, also below zero.
 func intOp(s *state, line int, op string, a, b int64) value {
 	switch op {
 	case "+":
 		if c := a + b; (c > a) == (b > 0) {
 			return intValue(c)
 		}
-		return s.unsure(tooBig)
+		return s.unsupported(tooBig)
 	case "-":
 		if c := a - b; (c < a) == (b > 0) {
 			return intValue(c)
 		}
-		return s.unsure(tooBig)
+		return s.unsupported(tooBig)
 	case "*":
 		return mulInt(s, a, b)
 	case "**":
@@ -117,12 +119,12 @@ func intOp(s *state, line int, op string, a, b int64) value {
 	switch op {
 	case "/":
 		if bits.Len64(uint64(max(a, -a))) > 53 || bits.Len64(uint64(max(b, -b))) > 53 {
-			return s.unsure("a quotient of large integers")
+			return s.unsupported("a quotient of large integers")
 		}
 		return floatValue(float64(a) / float64(b))
 	case "//":
 		if a == math.MinInt64 && b == -1 {
-			return s.unsure(tooBig)
+			return s.unsupported(tooBig)
 		}
 		q := a / b
 		if a%b != 0 && (a < 0) != (b < 0) {
@@ -144,7 +146,7 @@ func intOp(s *state, line int, op string, a, b int64) value {
 func mulInt(s *state, a, b int64) value {
 	c := a * b
 	if a != 0 && (c/a != b || a == -1 && b == math.MinInt64) {
-		return s.unsure(tooBig)
+		return s.unsupported(tooBig)
 	}
 	return intValue(c)
 }
@@ -156,7 +158,7 @@ func powInt(s *state, line int, a, b int64) value {
 	}
 	out := intValue(1)
 	if b > 63 && (a > 1 || a < -1) {
-		return s.unsure(tooBig)
+		return s.unsupported(tooBig)
 	}
 	if b > 63 {
 		b = 62 + b%2
@@ -186,7 +188,7 @@ func floatOp(s *state, line int, op string, a, b float64) value {
 		if whole && b >= 0 && math.Abs(r) < 1<<53 || math.Abs(frac) == 0.5 && b == math.Trunc(b) && math.Abs(b) < 64 {
 			return floatValue(r)
 		}
-		return s.unsure("a power of floats")
+		return s.unsupported("a power of floats")
 	}
 	if b == 0 {
 		return s.raise(line, "float division by zero")
@@ -195,7 +197,7 @@ func floatOp(s *state, line int, op string, a, b float64) value {
 		return floatValue(a / b)
 	}
 	if math.IsInf(a, 0) || math.IsInf(b, 0) || math.IsNaN(a) || math.IsNaN(b) {
-		return s.unsure("a remainder of infinities")
+		return s.unsupported("a remainder of infinities")
 	}
 	// As in float_divmod of CPython.
 	mod := math.Mod(a, b)

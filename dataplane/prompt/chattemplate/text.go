@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// isPySpace reports whether str.isspace holds for a code point: what strip and split take as space.
+// isPySpace reports whether str.isspace holds for a code point, which is the space of strip and
+// split.
 func isPySpace(r rune) bool {
 	return r == ' ' || r >= 0x09 && r <= 0x0d || r >= 0x1c && r <= 0x1f || r >= 0x80 && unicode.IsSpace(r)
 }
@@ -45,7 +46,7 @@ func toStr(s *state, v value) string {
 // appendRepr appends Python's repr(v), which for all but strings is str(v).
 func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 	if depth > maxDepth {
-		s.unsure("a value nested too deep")
+		s.unsupported("a value nested too deep")
 		return dst
 	}
 	switch v.k {
@@ -72,7 +73,7 @@ func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 	case kDict:
 		return append(appendReprDict(s, append(dst, '{'), v.o, depth), '}')
 	case kRange:
-		return appendReprRange(s, dst, v.o)
+		return appendReprRange(dst, v.o)
 	case kNamespace:
 		dst = append(appendReprDict(s, append(dst, "<Namespace {"...), v.o, depth), '}')
 		return append(dst, '>')
@@ -81,11 +82,12 @@ func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 		it := iterate(s, 0, v)
 		return append(appendReprList(s, dst, it.all(s), depth), "])"...)
 	}
-	s.unsure("printing a " + v.typeName())
+	s.unsupported("printing a " + v.typeName())
 	return dst
 }
 
-// appendReprList appends elements with their representation, not their text: strings are quoted inside of lists.
+// appendReprList appends elements with their representation, not their text: strings are quoted
+// inside of lists.
 func appendReprList(s *state, dst []byte, items []value, depth int) []byte {
 	if !s.step(len(items)) {
 		return dst
@@ -115,7 +117,7 @@ func appendReprDict(s *state, dst []byte, o *object, depth int) []byte {
 }
 
 // appendReprRange appends range(a, b), and the step if it is not 1.
-func appendReprRange(s *state, dst []byte, o *object) []byte {
+func appendReprRange(dst []byte, o *object) []byte {
 	dst = strconv.AppendInt(append(dst, "range("...), o.arg[0], 10)
 	dst = strconv.AppendInt(append(dst, ", "...), o.arg[1], 10)
 	if o.arg[2] != 1 {
@@ -124,7 +126,8 @@ func appendReprRange(s *state, dst []byte, o *object) []byte {
 	return append(dst, ')')
 }
 
-// appendFloat appends float.__repr__: the shortest digits that read back, with an exponent below 1e-4 and from 1e16 on.
+// appendFloat appends float.__repr__: the shortest digits that read back, with an exponent below
+// 1e-4 and from 1e16 on.
 func appendFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -174,10 +177,11 @@ func appendQuoted(s *state, dst []byte, text string) []byte {
 	return append(dst, q)
 }
 
-// appendQuotedRune appends a code point beyond ASCII as it is if Python holds it for printable, and else escaped.
+// appendQuotedRune appends a code point beyond ASCII as it is if Python holds it for printable, and
+// else escaped.
 func appendQuotedRune(s *state, dst []byte, r rune) []byte {
 	if unsettled(r) {
-		s.unsure("a character that not every Python knows")
+		s.unsupported("a character that not every Python knows")
 	}
 	switch {
 	case unicode.IsPrint(r):
@@ -198,7 +202,8 @@ func appendHex(dst []byte, r rune, width int) []byte {
 	return dst
 }
 
-// mapCase is upper, lower, and what else maps single code points. What Python maps to several, or by its surroundings, is not done here.
+// mapCase is upper, lower, and other maps of single code points. Code points that Python maps to
+// several, or by their surroundings, are not supported.
 func mapCase(s *state, text string, to func(rune) rune) string {
 	if ascii(text) {
 		same := true
@@ -211,7 +216,7 @@ func mapCase(s *state, text string, to func(rune) rune) string {
 	}
 	for _, r := range text {
 		if r >= utf8.RuneSelf && (unicode.Is(specialCase, r) || unsettled(r)) {
-			s.unsure("the case of a character beyond ASCII")
+			s.unsupported("the case of a character beyond ASCII")
 			return text
 		}
 	}

@@ -2,18 +2,19 @@ package tokenizer
 
 import "unicode/utf8"
 
-// cuts says where a text may be cut without changing its tokens, so that a model of characters, whose pre-tokenizer leaves
-// whole paragraphs as one piece, can be computed and cached in pieces of about a word.
+// mergeCuts are the positions at which a text may be cut without changing its tokens. With them, a
+// model of characters, which gets whole paragraphs as one piece, can be computed and cached in
+// pieces of about a word.
 //
-// Between two characters is such a cut when no token that merges make holds the two side by side: then no merge crosses
-// the cut, and what happens on one side does not depend on the other.
-type cuts struct {
+// A cut is between two characters that no token made by merges holds side by side: then no merge
+// crosses the cut, and neither side depends on the other.
+type mergeCuts struct {
 	on     bool
 	kinds  [utf8.RuneSelf]uint8
 	joined [kinds][kinds]bool
 }
 
-// The kinds of characters that are told apart: each of ASCII, the sign by which SentencePiece writes a space, and all
+// The kinds of characters: each of ASCII, the sign with which SentencePiece writes a space, and all
 // others. A character without a token counts among the others, since unk tokens may be fused.
 const (
 	kindMarker = utf8.RuneSelf + iota
@@ -23,9 +24,9 @@ const (
 	metaMarker = '▁'
 )
 
-// newCuts looks through what the merges make.
-func (m *model) newCuts(rules []merge) cuts {
-	var c cuts
+// newCuts computes the cuts from the results of the merges.
+func (m *model) newCuts(rules []merge) mergeCuts {
+	var c mergeCuts
 	if _, ok := m.charIDs[metaMarker]; !ok || m.ignoreMerges {
 		return c // with ignore_merges, a piece that is a token as a whole would be missed
 	}
@@ -42,7 +43,7 @@ func (m *model) newCuts(rules []merge) cuts {
 	}
 	for _, rule := range rules {
 		if fallback[rule.left] || fallback[rule.right] {
-			return cuts{} // such a token does not spell the text that it stands for
+			return mergeCuts{} // such a token does not spell the text that it means
 		}
 		before := -1
 		for _, r := range string(m.vocab.bytes(rule.result)) {
@@ -57,7 +58,7 @@ func (m *model) newCuts(rules []merge) cuts {
 	return c
 }
 
-func (c *cuts) kind(r rune) uint8 {
+func (c *mergeCuts) kind(r rune) uint8 {
 	switch {
 	case r < utf8.RuneSelf:
 		return c.kinds[r]
@@ -69,7 +70,7 @@ func (c *cuts) kind(r rune) uint8 {
 }
 
 // next is where the stretch that begins at s[i] ends.
-func (c *cuts) next(s string, i int) int {
+func (c *mergeCuts) next(s string, i int) int {
 	r, n := decode(s, i)
 	before := c.kind(r)
 	for i += n; i < len(s); i += n {

@@ -1,18 +1,18 @@
 package openai
 
-// chat is what the walk learned of "messages".
-type chat struct {
+// messages holds the findings of the walk about "messages".
+type messages struct {
 	seen       bool
 	n          int
 	multimodal bool
-	why        string // what is wrong, "" when nothing is
+	why        string // the fault, "" without one
 	at         int
 }
 
 // scan checks the value at i as a list of messages and looks for content that is not text.
-func (c *chat) scan(d *document, i int) (int, *Error) {
+func (c *messages) scan(d *document, i int) (int, *Error) {
 	b := d.body
-	*c = chat{seen: true, at: i}
+	*c = messages{seen: true, at: i}
 	if i >= len(b) || b[i] != '[' {
 		if i < len(b) && b[i] == 'n' {
 			c.seen = false
@@ -44,14 +44,14 @@ func (c *chat) scan(d *document, i int) (int, *Error) {
 	}
 }
 
-func (c *chat) complain(why string, at int) {
+func (c *messages) complain(why string, at int) {
 	if c.why == "" {
 		c.why, c.at = why, at
 	}
 }
 
-// scanMessage checks the rest of a message whose brace stands before i.
-func (c *chat) scanMessage(d *document, i int) (int, *Error) {
+// scanMessage checks the rest of a message behind its brace.
+func (c *messages) scanMessage(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
 		return i + 1, nil
@@ -76,8 +76,8 @@ func (c *chat) scanMessage(d *document, i int) (int, *Error) {
 	}
 }
 
-// scanParts checks the rest of a list of content parts whose bracket stands before i.
-func (c *chat) scanParts(d *document, i int) (int, *Error) {
+// scanParts checks the rest of a list of content parts behind its bracket.
+func (c *messages) scanParts(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == ']' {
 		return i + 1, nil
@@ -100,8 +100,8 @@ func (c *chat) scanParts(d *document, i int) (int, *Error) {
 	}
 }
 
-// scanPart checks the rest of a content part whose brace stands before i.
-func (c *chat) scanPart(d *document, i int) (int, *Error) {
+// scanPart checks the rest of a content part behind its brace.
+func (c *messages) scanPart(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
 		return i + 1, nil
@@ -125,8 +125,8 @@ func (c *chat) scanPart(d *document, i int) (int, *Error) {
 	}
 }
 
-// isTextPart says that a part of this type (raw JSON) is text to every SGLang template. Any type
-// not known here counts as media: the prompt's ids are then not trusted.
+// isTextPart reports whether a part of this type (raw JSON) is text to every SGLang template. Any
+// type not known here counts as media: the prompt's ids are then not trusted.
 func isTextPart(d *document, raw []byte) bool {
 	if raw[0] != '"' {
 		return false

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const block = 16
 
-// cache returns a cache of so many bytes whose blocks have 16 tokens.
+// cache returns a cache of so many bytes with blocks of 16 tokens.
 func cache(tb testing.TB, size int64) (*promptcache.Cache, *radix.Index) {
 	tb.Helper()
 	x := radix.New(radix.Config{Seed: 1})
@@ -53,7 +53,7 @@ func list(ids []uint32, separator string) (body []byte, first int) {
 	return append(body, `],"stream":true}`...), first
 }
 
-// reader parses bodies with a cursor and checks what it reads.
+// reader parses bodies with a cursor and checks the result.
 type reader struct {
 	tb     testing.TB
 	x      *radix.Index
@@ -123,7 +123,8 @@ func TestRecallOfGrowingPrompts(t *testing.T) {
 	}
 }
 
-// TestRecallAtTheSeam changes or cuts what follows the known bytes in all the ways that could go wrong.
+// TestRecallAtTheSeam changes or cuts the bytes behind the known ones in all ways that could be
+// misread.
 func TestRecallAtTheSeam(t *testing.T) {
 	c, x := cache(t, 0)
 	r := newReader(t, c, x)
@@ -152,14 +153,15 @@ func TestRecallAtTheSeam(t *testing.T) {
 	}
 }
 
-// TestRecallOfABranch has prompts that share a beginning and go on differently, in the middle of a piece.
+// TestRecallOfABranch has prompts that share a beginning and go on differently, in the middle of a
+// piece.
 func TestRecallOfABranch(t *testing.T) {
 	c, x := cache(t, 0)
 	r := newReader(t, c, x)
 	shared := ids(1, 4_000)
 	prompt := func(seed uint64) []uint32 { return slices.Concat(shared, ids(100+seed, 4_000)) }
 	r.read(prompt(0), ",") // noted
-	r.read(prompt(1), ",") // remembered, for what it shares with the first
+	r.read(prompt(1), ",") // remembered, for its part in common with the first
 	for seed := range uint64(20) {
 		known := r.read(prompt(seed), ",")
 		if seed != 1 && (known < 4*promptcache.Window || known > 6*promptcache.Window) {
@@ -211,7 +213,8 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// TestOnceIsNotRemembered has prompts that never come again, of which some begin like one that did: they take no room.
+// TestOnceIsNotRemembered has prompts that never come again, of which some begin like one that did:
+// they take no room.
 func TestOnceIsNotRemembered(t *testing.T) {
 	c, x := cache(t, 0)
 	r := newReader(t, c, x)
@@ -265,7 +268,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestBlockSizeChanges: hashes of another block size are of no use, so what has them is read again.
+// TestBlockSizeChanges: pieces with hashes of another block size are read again.
 func TestBlockSizeChanges(t *testing.T) {
 	x, size := radix.New(radix.Config{Seed: 1}), 0
 	c, err := promptcache.New(promptcache.Config{Index: x, BlockSize: func() int { return size }})
@@ -288,7 +291,8 @@ func TestBlockSizeChanges(t *testing.T) {
 	}
 }
 
-// TestConcurrently has readers and writers of prompts that share beginnings, in a cache with room for a third of them.
+// TestConcurrently has readers and writers of prompts that share beginnings, in a cache with room
+// for a third of them.
 func TestConcurrently(t *testing.T) {
 	c, x := cache(t, 1<<20)
 	var wg sync.WaitGroup

@@ -1,33 +1,33 @@
 package openai
 
-// kind is what a prompt's value turned out to be.
-type kind uint8
+// promptKind is the JSON type of a prompt's value.
+type promptKind uint8
 
 const (
-	kindAbsent  kind = iota // no such field, or null
-	kindText                // a string
-	kindTexts               // a list of strings
-	kindIDs                 // a list of token ids
-	kindIDLists             // a list of lists of token ids
-	kindEmpty               // an empty list
-	kindBad                 // anything else: why says what
+	kindAbsent  promptKind = iota // no such field, or null
+	kindText                      // a string
+	kindTexts                     // a list of strings
+	kindIDs                       // a list of token ids
+	kindIDLists                   // a list of lists of token ids
+	kindEmpty                     // an empty list
+	kindBad                       // anything else; why explains it
 )
 
-// list is what the walk learned of a prompt's value.
-type list struct {
-	kind kind
+// promptValue holds the findings of the walk about a prompt's value.
+type promptValue struct {
+	kind promptKind
 	n    int    // prompts
 	text span   // of the first string, without its quotes
 	why  string // of kindBad and kindEmpty
-	at   int    // the byte that why is about
+	at   int    // the offset of the fault
 
 	blank int // 1 + the byte of a string that is empty
 }
 
-// scanPrompt checks the value at i as a prompt. Token ids go to in.InputIDs, which is emptied first:
-// of equal keys the last wins.
-func (in *Input) scanPrompt(b []byte, l *list, i int, textOnly bool) (int, *Error) {
-	*l = list{kind: kindBad, why: "must be a string or a list", at: i}
+// scanPrompt checks the value at i as a prompt. Token ids go to in.InputIDs, which is emptied
+// first: of equal keys the last wins.
+func (in *Input) scanPrompt(b []byte, l *promptValue, i int, textOnly bool) (int, *Error) {
+	*l = promptValue{kind: kindBad, why: "must be a string or a list", at: i}
 	if !textOnly {
 		in.InputIDs, in.maxID = in.InputIDs[:0], 0
 	}
@@ -40,7 +40,7 @@ func (in *Input) scanPrompt(b []byte, l *list, i int, textOnly bool) (int, *Erro
 	}
 	switch b[i] {
 	case '"':
-		*l = list{kind: kindText, n: 1, text: span{i + 1, end - 1}}
+		*l = promptValue{kind: kindText, n: 1, text: span{i + 1, end - 1}}
 		l.noteBlank(i, end)
 	case 'n':
 		l.kind = kindAbsent
@@ -48,8 +48,8 @@ func (in *Input) scanPrompt(b []byte, l *list, i int, textOnly bool) (int, *Erro
 	return end, nil
 }
 
-// scanList checks the list whose bracket is at i.
-func (in *Input) scanList(b []byte, l *list, i int, textOnly bool) (int, *Error) {
+// scanList checks the list that begins at i.
+func (in *Input) scanList(b []byte, l *promptValue, i int, textOnly bool) (int, *Error) {
 	var end int
 	switch k := skipSpace(b, i+1); {
 	case k >= len(b):
@@ -73,7 +73,7 @@ func (in *Input) scanList(b []byte, l *list, i int, textOnly bool) (int, *Error)
 }
 
 // scanTexts reads a list of strings from its first element; 0 when it is none.
-func (l *list) scanTexts(b []byte, i int) (end int) {
+func (l *promptValue) scanTexts(b []byte, i int) (end int) {
 	for {
 		l.why, l.at = "must hold strings only", i
 		if i >= len(b) || b[i] != '"' {
@@ -101,7 +101,7 @@ func (l *list) scanTexts(b []byte, i int) (end int) {
 }
 
 // noteBlank notes that the string from its quote at i to end is empty.
-func (l *list) noteBlank(i, end int) {
+func (l *promptValue) noteBlank(i, end int) {
 	if end == i+2 {
 		l.blank = i + 1
 	}
@@ -109,7 +109,7 @@ func (l *list) noteBlank(i, end int) {
 
 // scanIDLists reads a list of lists of ids from its first element; 0 when it is none. The first
 // list's ids are kept.
-func (in *Input) scanIDLists(b []byte, l *list, i int) (end int) {
+func (in *Input) scanIDLists(b []byte, l *promptValue, i int) (end int) {
 	keep := 0
 	for {
 		l.why, l.at = "must hold lists of token ids only", i

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Kind is what a changing part looks like.
+// Kind is the kind of a changing part, judged by its characters.
 type Kind string
 
 // The kinds of changing parts.
@@ -30,7 +30,7 @@ const (
 	nameWords = 8
 )
 
-// kindOf tells by its looks what a changing part is.
+// kindOf returns the kind of a changing part.
 func kindOf(text string) Kind {
 	text = strings.TrimSpace(text)
 	words := strings.Fields(text)
@@ -50,7 +50,8 @@ func kindOf(text string) Kind {
 	}
 }
 
-// isTime looks for 10:32 and 2026-11-21, of which the first part may have been cut off, and for months.
+// isTime looks for 10:32 and 2026-11-21, of which the first part may have been cut off, and for
+// months.
 func isTime(text string, words []string) bool {
 	for i := 1; i+1 < len(text); i++ {
 		switch {
@@ -91,7 +92,7 @@ func hexRun(text string) (longest int) {
 	return longest
 }
 
-// advise says in words what to do.
+// advise returns advice for a finding, as a sentence.
 func (f *Finding) advise() string {
 	where := fmt.Sprintf("in the part %q, %d bytes in", f.Part, f.Offset)
 	if f.Part == "ids" {

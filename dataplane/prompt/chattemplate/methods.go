@@ -7,10 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// isASCIISet is a predicate like isdigit for strings of ASCII; beyond, Python's answer hangs on its version of Unicode.
+// isASCIISet is a predicate like isdigit for strings of ASCII; beyond, Python's answer hangs on its
+// version of Unicode.
 func isASCIISet(s *state, self string, a args, set string) value {
 	if !ascii(self) {
-		return s.unsure("the class of a character beyond ASCII")
+		return s.unsupported("the class of a character beyond ASCII")
 	}
 	noArgs(s, self, a)
 	return boolValue(self != "" && strings.Trim(self, set) == "")
@@ -25,7 +26,7 @@ func isSpaceMethod(s *state, self string, a args) value {
 // titleMethod is str.title: a letter behind none is upper case, one behind a letter lower.
 func titleMethod(s *state, text string) value {
 	if !ascii(text) {
-		return s.unsure("title of characters beyond ASCII")
+		return s.unsupported("title of characters beyond ASCII")
 	}
 	out, behind := []byte(text), false
 	for i, c := range out {
@@ -41,7 +42,8 @@ func titleMethod(s *state, text string) value {
 	return strValue(string(out))
 }
 
-// partitionText is partition and rpartition. Where the separator is missing, all goes to the part numbered rest.
+// partitionText is partition and rpartition. Where the separator is missing, all goes to the part
+// numbered rest.
 func partitionText(s *state, self string, a args, find func(string, string) int, rest int) value {
 	sep, ok := stringArg(s, a, "partition")
 	if !ok {
@@ -72,7 +74,7 @@ var dictMethods = map[string]func(s *state, self value, a args) value{
 	"copy":   func(s *state, self value, a args) value { noArgs(s, "", a); return self },
 }
 
-// dictGet is dict.get: without a default, what is missing is None and not undefined.
+// dictGet is dict.get: without a default, a missing key is None and not undefined.
 func dictGet(s *state, self value, a args) value {
 	var out [2]value
 	if !bindArgs(s, a, "get", 1, []string{"", " "}, out[:]) {
@@ -100,10 +102,10 @@ var listMethods = map[string]func(s *state, self value, a args) value{
 	"copy":  func(s *state, self value, a args) value { noArgs(s, "", a); return self },
 }
 
-// listIndex is list.index, which raises for what is not there.
+// listIndex is list.index, which raises for an absent value.
 func listIndex(s *state, self value, a args) value {
 	if len(a.pos) != 1 || a.kw != nil {
-		return s.unsure("list.index with positions")
+		return s.unsupported("list.index with positions")
 	}
 	at := slices.IndexFunc(self.o.items, func(v value) bool { return equalValues(s, v, a.pos[0], 0) })
 	if at < 0 {
@@ -161,7 +163,7 @@ func invokeMethod(s *state, self value, name string, a args) (out value, ok bool
 // titleWords is the filter title: words begin behind space and opening brackets.
 func titleWords(s *state, text string) string {
 	if !ascii(text) {
-		s.unsure("title of characters beyond ASCII")
+		s.unsupported("title of characters beyond ASCII")
 		return text
 	}
 	out, first := []byte(text), true
@@ -185,7 +187,7 @@ func escapeHTML(text string) string {
 	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;").Replace(text)
 }
 
-// words counts what the filter wordcount does: runs of \w.
+// words counts words as the filter wordcount does: runs of \w.
 func words(text string) int64 {
 	n, in := int64(0), false
 	for text != "" {

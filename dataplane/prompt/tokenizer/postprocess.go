@@ -5,59 +5,61 @@ import (
 	"errors"
 )
 
-// post is what the post-processor puts around a text where special tokens are asked for.
-type post struct{ before, after []uint32 }
+// postProcessor holds the tokens that the post-processor puts around a text where special tokens
+// are asked for.
+type postProcessor struct{ before, after []uint32 }
 
-// newPost reads a post-processor. What it does to offsets and to pairs of texts is left out.
-func newPost(raw json.RawMessage) (post, error) {
+// newPostProcessor reads a post-processor, without its effects on offsets and on pairs of texts.
+func newPostProcessor(raw json.RawMessage) (postProcessor, error) {
 	if absent(raw) {
-		return post{}, nil
+		return postProcessor{}, nil
 	}
 	kind, err := typeOf(raw)
 	if err != nil {
-		return post{}, err
+		return postProcessor{}, err
 	}
 	switch kind {
 	case "ByteLevel":
-		return post{}, nil
+		return postProcessor{}, nil
 	case "TemplateProcessing":
 		return newTemplate(raw)
-	// The two old forms are a template of [CLS] A [SEP]; the other fields of Roberta's are about offsets.
+	// The two old forms are a template of [CLS] A [SEP]; the other fields of Roberta's are about
+	// offsets.
 	case "BertProcessing", "RobertaProcessing":
 		var part struct {
 			Separator token `json:"sep"`
 			Class     token `json:"cls"`
 		}
 		err := json.Unmarshal(raw, &part)
-		return post{[]uint32{part.Class.id}, []uint32{part.Separator.id}}, err
+		return postProcessor{[]uint32{part.Class.id}, []uint32{part.Separator.id}}, err
 	case "Sequence":
 		var parts struct {
 			Processors []json.RawMessage `json:"processors"`
 		}
 		if err := json.Unmarshal(raw, &parts); err != nil {
-			return post{}, err
+			return postProcessor{}, err
 		}
 		return newPostSequence(parts.Processors)
 	default:
-		return post{}, unsupported("the post-processor " + kind)
+		return postProcessor{}, unsupported("the post-processor " + kind)
 	}
 }
 
-// newPostSequence reads processors that follow each other, as in Llama 3: a ByteLevel, which is about offsets, and a template.
-// What two templates would do to each other is left to the library.
-func newPostSequence(parts []json.RawMessage) (post, error) {
-	var all post
+// newPostSequence reads processors that follow each other, as in Llama 3: a ByteLevel, which is
+// about offsets, and a template. Two templates are refused.
+func newPostSequence(parts []json.RawMessage) (postProcessor, error) {
+	var all postProcessor
 	found := false
 	for _, part := range parts {
-		p, err := newPost(part)
+		p, err := newPostProcessor(part)
 		if err != nil {
-			return post{}, err
+			return postProcessor{}, err
 		}
 		if kind, _ := typeOf(part); kind == "ByteLevel" {
 			continue
 		}
 		if found {
-			return post{}, unsupported("two post-processors that add tokens in a sequence")
+			return postProcessor{}, unsupported("two post-processors that add tokens in a sequence")
 		}
 		all, found = p, true
 	}
@@ -80,8 +82,9 @@ func (t *token) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// newTemplate reads the template for a single text. The one for pairs is for models that compare two texts.
-func newTemplate(raw json.RawMessage) (post, error) {
+// newTemplate reads the template for a single text. The one for pairs is for models that compare
+// two texts.
+func newTemplate(raw json.RawMessage) (postProcessor, error) {
 	var part struct {
 		Single []struct {
 			SpecialToken *struct {
@@ -96,26 +99,26 @@ func newTemplate(raw json.RawMessage) (post, error) {
 		} `json:"special_tokens"`
 	}
 	if err := json.Unmarshal(raw, &part); err != nil {
-		return post{}, err
+		return postProcessor{}, err
 	}
-	var p post
+	var p postProcessor
 	into := &p.before
 	for _, piece := range part.Single {
 		switch {
 		case piece.SpecialToken != nil:
 			special, ok := part.SpecialTokens[piece.SpecialToken.ID]
 			if !ok {
-				return post{}, errors.New("the template names the unknown token " + piece.SpecialToken.ID)
+				return postProcessor{}, errors.New("the template names the unknown token " + piece.SpecialToken.ID)
 			}
 			*into = append(*into, special.IDs...)
 		case piece.Sequence != nil && piece.Sequence.ID == "A" && into == &p.before:
 			into = &p.after
 		default:
-			return post{}, unsupported("a template with other than one sequence A")
+			return postProcessor{}, unsupported("a template with other than one sequence A")
 		}
 	}
 	if into == &p.before {
-		return post{}, unsupported("a template without the sequence A")
+		return postProcessor{}, unsupported("a template without the sequence A")
 	}
 	return p, nil
 }

@@ -1,11 +1,11 @@
-package request
+package ingress
 
 import (
 	"math"
 	"syscall"
 )
 
-// fileLimit returns the limit of open files of this process; 0: none.
+// fileLimit returns the number of files that this process may have open, 0 for any number.
 func fileLimit() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Cur > math.MaxInt32 {

@@ -2,7 +2,7 @@ package chattemplate
 
 import "unicode/utf8"
 
-// iterator goes through what Python can iterate.
+// iterator iterates over a Python value.
 type iterator struct {
 	items []value
 	keys  []value // with items, pairs of both
@@ -12,7 +12,7 @@ type iterator struct {
 	size  int // -1 where Python knows no length
 }
 
-// iterate is Python's iter(v). It raises for what is not iterable.
+// iterate is Python's iter(v). It raises for a value that is not iterable.
 func iterate(s *state, line int, v value) iterator {
 	switch v.k {
 	case kList, kTuple, kRange:
@@ -35,7 +35,7 @@ func iterate(s *state, line int, v value) iterator {
 	case kUndefined:
 		return iterator{}
 	case kLoop:
-		s.unsure("iteration of loop")
+		s.unsupported("iteration of loop")
 		return iterator{}
 	}
 	s.raise(line, "%s object is not iterable", v.typeName())
@@ -66,7 +66,7 @@ func (it *iterator) next(s *state) (value, bool) {
 	return it.items[it.at-1], true
 }
 
-// all returns what is left as a list, which may be shared with the value gone through.
+// all returns the remaining elements as a list, which may be shared with the iterated value.
 func (it *iterator) all(s *state) []value {
 	if it.keys == nil && it.text == "" && it.gen == nil {
 		return it.items[it.at:]
@@ -86,7 +86,7 @@ func (it *iterator) all(s *state) []value {
 	return out
 }
 
-// lengthOf is Python's len(v). It raises for what has none.
+// lengthOf is Python's len(v). It raises for a value without a length.
 func lengthOf(s *state, line int, v value) int64 {
 	switch v.k {
 	case kList, kTuple, kRange, kDict, kView, kString, kMarkup, kUndefined:

@@ -6,20 +6,22 @@ import (
 	"strings"
 )
 
-// addedTokens are the tokens that are found in the text as they stand. The library looks twice: for those that are not
-// normalized in the text as it came, then for the others in the normalized text between.
+// addedTokens are the tokens that are found in the text by their own spelling. The library searches
+// twice: for tokens that are not normalized in the original text, then for the others in the
+// normalized text between.
 type addedTokens struct {
 	byID    map[uint32]addedToken
 	ids     map[string]uint32
 	special map[string]bool
-	spelled map[uint32]string // how a normalized token reads after normalization, where that is another text
-	raw     *finder           // not normalized; nil where there are none
-	normal  *finder           // normalized
+	// Normalized spellings of tokens, where they differ.
+	spelled map[uint32]string
+	raw     *finder // not normalized; nil where there are none
+	normal  *finder // normalized
 	notices []string
 }
 
-// newAddedTokens gives the tokens their ids as the library does: a token of the vocabulary keeps its id, the others get
-// the next free ones in order, whatever the file says.
+// newAddedTokens gives the tokens their ids as the library does: a token of the vocabulary keeps
+// its id, the others get the next free ones in order, regardless of the ids in the file.
 func newAddedTokens(tokens []addedToken, vocab map[string]uint32, normalize func(string) string) addedTokens {
 	a := addedTokens{
 		byID: map[uint32]addedToken{}, ids: map[string]uint32{}, special: map[string]bool{}, spelled: map[uint32]string{},
@@ -41,7 +43,8 @@ func newAddedTokens(tokens []addedToken, vocab map[string]uint32, normalize func
 		if id != token.ID {
 			a.notices = append(a.notices, "the added token "+token.Content+" has another id than the file says, as in the library")
 		}
-		// Of two entries with one content the later one's flags count, and special is never taken back.
+		// Of two entries with one content the later one's flags count, and special is never taken
+		// back.
 		token.ID = id
 		if token.Normalized {
 			delete(a.spelled, id)
@@ -69,13 +72,13 @@ func newAddedTokens(tokens []addedToken, vocab map[string]uint32, normalize func
 	return a
 }
 
-// entry is a text to look for and the token that it is.
+// entry is the spelling of an added token.
 type entry struct {
 	text  string
 	token addedToken
 }
 
-// finder finds the leftmost of its entries in a text, and of those that begin there the longest.
+// finder finds the leftmost of its entries in a text, and the longest of those at one position.
 type finder struct {
 	firsts  [256]bool // bytes that entries begin with
 	only    int       // the only such byte, or -1
@@ -90,7 +93,8 @@ type trieNode struct {
 	entry int32   // the entry that ends here, or -1
 }
 
-// newFinder is nil for no entries. Gemma has 6,400 added tokens, so a trie is built once and a text is walked once.
+// newFinder is nil for no entries. Gemma has 6,400 added tokens, so a trie is built once and a text
+// is walked once.
 func newFinder(entries []entry) *finder {
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.text == "" })
 	if len(entries) == 0 {
@@ -108,7 +112,8 @@ func newFinder(entries []entry) *finder {
 	return f
 }
 
-// build makes the node of entries[from:to], which agree in their first depth bytes, and returns its index.
+// build makes the node of entries[from:to], which agree in their first depth bytes, and returns its
+// index.
 func (f *finder) build(from, to, depth int) int32 {
 	at := int32(len(f.nodes))
 	f.nodes = append(f.nodes, trieNode{entry: -1})

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// TestLooseBodies: what the workers' readers (FastAPI and Pydantic) take, beyond what the standards say, is taken here too.
+// TestLooseBodies: bodies that FastAPI and Pydantic take beyond the standards are taken here too.
 func TestLooseBodies(t *testing.T) {
 	var r openai.Request
 	for value, want := range map[string]bool{
