@@ -70,7 +70,7 @@ func all(int) bool { return true }
 
 // BenchmarkWorkload runs the two workloads of the peers' indexes with 64 workers: all changes
 // by one writer and by two, look-ups at 70 % of the trace, their exactness, and the heap of an
-// entry. `warmpath bench index` measures more. Use -benchtime 3x: an iteration takes seconds.
+// entry. `bin/bench index` measures more. Use -benchtime 3x: an iteration takes seconds.
 func BenchmarkWorkload(b *testing.B) {
 	for _, family := range []struct {
 		name string
