@@ -1,3 +1,4 @@
-// Package warmpath is the root of the module; the program is in cmd/warmpath, and ARCHITECTURE.md says how its packages
-// meet. Here are only the tests that police the repository: who may import whom, and how large a file may grow.
+// Package warmpath is the root of the module; the program is in cmd/warmpath, and ARCHITECTURE.md
+// says how its packages meet. Here are only the tests that police the repository: who may import
+// whom, and how large a file may grow.
 package warmpath

@@ -42,7 +42,8 @@ var linkFields = []struct {
 	set func(*Link, uint64)
 }{
 	{nvml.FI_DEV_NVLINK_GET_SPEED, func(l *Link, v uint64) { l.Speed = Some(int(v)) }},
-	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, func(l *Link, v uint64) { l.Sent = Some(v << 10) }}, // KiB
+	// KiB.
+	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, func(l *Link, v uint64) { l.Sent = Some(v << 10) }},
 	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_RX, func(l *Link, v uint64) { l.Received = Some(v << 10) }},
 	{nvml.FI_DEV_NVLINK_ERROR_DL_REPLAY, func(l *Link, v uint64) { l.Replays = Some(v) }},
 	{nvml.FI_DEV_NVLINK_ERROR_DL_RECOVERY, func(l *Link, v uint64) { l.Recoveries = Some(v) }},

@@ -24,7 +24,8 @@ type runView struct {
 	run        *run
 	table      atomic.Pointer[coverageTable] // nil: single is the only coverage word
 	single     [1]atomic.Uint64
-	childBits  atomic.Uint64 // a bit for each child, by hash: saves most look-ups at the end of a match
+	// A bit for each child, by hash: saves most look-ups at the end of a match.
+	childBits atomic.Uint64
 }
 
 // newRunView returns a view of a run with room for size blocks and their engine hashes.

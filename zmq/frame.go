@@ -78,9 +78,10 @@ type decoder struct {
 	frames int                  // Frames that have begun.
 	part   [answerFrames][2]int // Begin and end of the first frames, from keep.
 	wanted bool                 // The topic matches.
-	drop   bool                 // The message is unwanted or has too many frames; no byte of it is kept.
-	skip   int                  // Bytes still to come of a dropped frame.
-	more   bool                 // Another frame follows.
+	// The message is unwanted or has too many frames; no byte of it is kept.
+	drop bool
+	skip int  // Bytes still to come of a dropped frame.
+	more bool // Another frame follows.
 
 	// Results of next. The slices alias buf until the next call of room or release.
 	msg       Message

@@ -63,7 +63,8 @@ func Conversation(requests int) []Request {
 	for i := range trace {
 		prompt := []uint64{0}
 		s := len(sessions) - 1 - int(min(r.ExpFloat64()*300, float64(len(sessions)-1)))
-		turn := len(sessions) > 0 && r.Float64() < 0.6 && len(sessions[s]) < 200 // the context window
+		// The context window.
+		turn := len(sessions) > 0 && r.Float64() < 0.6 && len(sessions[s]) < 200
 		if turn {
 			prompt = sessions[s]
 		}

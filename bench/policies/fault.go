@@ -16,9 +16,10 @@ import (
 // Config.FaultFound are the delays until routers know of it.
 type Fault struct {
 	Worker int           `json:"worker"`
-	At     time.Duration `json:"at"`            // since the first arrival
-	Speed  float64       `json:"speed"`         // remaining share of its speed; 0: dead, but it answers probes
-	For    time.Duration `json:"for,omitempty"` // 0 is forever; a dead worker stays dead
+	At     time.Duration `json:"at"` // since the first arrival
+	// Remaining share of its speed; 0: dead, but it answers probes.
+	Speed float64       `json:"speed"`
+	For   time.Duration `json:"for,omitempty"` // 0 is forever; a dead worker stays dead
 }
 
 // String returns the fault in the form that ParseFault reads.

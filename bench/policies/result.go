@@ -44,8 +44,9 @@ type Queueing struct {
 // TokenCounts add up over all answered requests.
 type TokenCounts struct {
 	PromptTokens int64 `json:"prompt_tokens"`
-	HitTokens    int64 `json:"hit_tokens"`              // found in a cache, host memory included
-	HostTokens   int64 `json:"host_tokens"`             // of them, from host memory of worker or node
+	HitTokens    int64 `json:"hit_tokens"` // found in a cache, host memory included
+	// Of them, from host memory of worker or node.
+	HostTokens   int64 `json:"host_tokens"`
 	PulledTokens int64 `json:"pulled_tokens,omitempty"` // from another node's tier
 	OutputTokens int64 `json:"output_tokens"`
 }

@@ -16,9 +16,9 @@ type Growth struct {
 	Grows bool    `json:"grows"`        // more than the slack
 }
 
-// Growth of a router from rest to rest that counts as noise. Resident memory varies by some MiB with
-// the layout of objects, the live heap by less with the fill of caches whose size is not reported.
-// Descriptors, threads and goroutines hardly vary.
+// Growth of a router from rest to rest that counts as noise. Resident memory varies by some MiB
+// with the layout of objects, the live heap by less with the fill of caches whose size is not
+// reported. Descriptors, threads and goroutines hardly vary.
 const (
 	memorySlack     = 12 << 20
 	heapSlack       = 2 << 20

@@ -16,11 +16,12 @@ type Result struct {
 	TimeScale float64 `json:"time_scale"`
 	Simulated bool    `json:"simulated"`
 
-	Requests     int            `json:"requests"` // answered and failed
-	Errors       int            `json:"errors"`
-	FirstError   string         `json:"first_error,omitempty"`
-	PromptTokens int            `json:"prompt_tokens"` // of answered requests, by the servers' counts
-	HitTokens    int            `json:"hit_tokens"`    // of them, found in a cache
+	Requests   int    `json:"requests"` // answered and failed
+	Errors     int    `json:"errors"`
+	FirstError string `json:"first_error,omitempty"`
+	// Of answered requests, by the servers' counts.
+	PromptTokens int            `json:"prompt_tokens"`
+	HitTokens    int            `json:"hit_tokens"` // of them, found in a cache
 	OutputTokens int            `json:"output_tokens"`
 	TTFT         Times          `json:"ttft"`
 	Latency      Times          `json:"latency"`

@@ -49,7 +49,8 @@ func (c Config) withDefaults() Config {
 var ErrConfig = errors.New("replay: bad configuration")
 
 func (c Config) check() error {
-	if !(c.TimeScale > 0) || c.PageSize < 1 || c.Requests < 0 || c.API > APIChat { // !(> 0) is also NaN
+	if !(c.TimeScale > 0) || c.PageSize < 1 || c.Requests < 0 || c.API > APIChat {
+		// !(> 0) is also NaN.
 		return fmt.Errorf("cannot replay with time scale %v, pages of %d tokens, %d requests: %w",
 			c.TimeScale, c.PageSize, c.Requests, ErrConfig)
 	}

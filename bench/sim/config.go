@@ -11,15 +11,16 @@ import (
 
 // Config describes one simulated worker. The zero value of a field is its default.
 type Config struct {
-	Listen        string // HTTP address; default "127.0.0.1:0", see [Worker.URL]
-	Model         string // served model name; default "simulated"
-	ModelPath     string // of the weights; default Model
-	PageSize      int    // tokens a page; default 16
-	CachePages    int    // KV pool of one rank in pages; default 62,500: 1,000,000 tokens of 16
-	MaxRunning    int    // largest running batch of a rank; default 64
-	DPSize        int    // ranks, each with its own cache and sockets; default 1
-	TPSize        int    // GPUs of a rank in /server_info; default 1. Service alone decides the speed.
-	ContextLength int    // default 131,072
+	Listen     string // HTTP address; default "127.0.0.1:0", see [Worker.URL]
+	Model      string // served model name; default "simulated"
+	ModelPath  string // of the weights; default Model
+	PageSize   int    // tokens a page; default 16
+	CachePages int    // KV pool of one rank in pages; default 62,500: 1,000,000 tokens of 16
+	MaxRunning int    // largest running batch of a rank; default 64
+	DPSize     int    // ranks, each with its own cache and sockets; default 1
+	// GPUs of a rank in /server_info; default 1. Service alone decides the speed.
+	TPSize        int
+	ContextLength int // default 131,072
 
 	PairConfig
 
@@ -43,12 +44,15 @@ type PairConfig struct {
 	// BootstrapPort is the port of a prefill worker's bootstrap server on Listen's host
 	// (default: any free port), and a decode worker's default for requests that name none
 	// (8998, as in SGLang).
-	BootstrapPort    int
-	BootstrapDelay   time.Duration // until a prefill worker's ranks have registered; simulated
-	BootstrapTimeout time.Duration // of a prefill leg without a partner; simulated, default 300 s as in SGLang
-	WaitingTimeout   time.Duration // of a decode leg without keys and values; simulated, default 300 s
-	DecodeCache      bool          // a decode worker has a prefix cache; SGLang's default is none
-	HeaderOverrides  bool          // x-override-* headers count, as with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES
+	BootstrapPort  int
+	BootstrapDelay time.Duration // until a prefill worker's ranks have registered; simulated
+	// Of a prefill leg without a partner; simulated, default 300 s as in SGLang.
+	BootstrapTimeout time.Duration
+	// Of a decode leg without keys and values; simulated, default 300 s.
+	WaitingTimeout time.Duration
+	DecodeCache    bool // a decode worker has a prefix cache; SGLang's default is none
+	// X-override-* headers count, as with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES.
+	HeaderOverrides bool
 }
 
 // EventConfig configures the ZMQ streams.
@@ -73,7 +77,8 @@ type Service struct {
 	DecodePerRequest       time.Duration // default 60 µs
 	DecodePerToken         time.Duration // for each token of context in the batch; default 17 ns
 
-	TransferTokensPerSecond float64       // of the link between a prefill rank and all decode ranks; default 125,000
+	// Of the link between a prefill rank and all decode ranks; default 125,000.
+	TransferTokensPerSecond float64
 	TransferLatency         time.Duration // of each transfer; default 3 ms
 }
 

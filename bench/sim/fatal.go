@@ -45,7 +45,8 @@ func (s *httpServer) crashOnFatal(h fasthttp.RequestHandler) fasthttp.RequestHan
 			h(ctx)
 			return
 		}
-		if s.dying.CompareAndSwap(false, true) { // Otherwise one crash for all such requests until then.
+		if s.dying.CompareAndSwap(false, true) {
+			// Otherwise one crash for all such requests until then.
 			s.faults.fatal.count.Add(1)
 			s.faults.order(order{crash: true, back: d.back})
 		}

@@ -22,8 +22,9 @@ type Faults struct {
 	stalls       atomic.Int64             // Transfers that never end.
 	fatal        fatalBodies
 	link         atomic.Uint64 // Float64 bits of the slowdown of transfers, 0 for none.
-	busy         atomic.Uint64 // Float64 bits: factor by which the prefill time counter lags, 0 for none.
-	cachedAsUsed atomic.Bool   // Load reports count cached pages as used.
+	// Float64 bits: factor by which the prefill time counter lags, 0 for none.
+	busy         atomic.Uint64
+	cachedAsUsed atomic.Bool // Load reports count cached pages as used.
 
 	wrongModel atomic.Int64 // See [Worker.WrongModelRequests].
 

@@ -141,7 +141,8 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	case path == "/ready":
 		a.readiness.serve(ctx)
 		return
-	case path == "/console" || path == "/": // the page has no data; its requests for /status carry the key
+	case path == "/console" || path == "/":
+		// The page has no data; its requests for /status carry the key.
 		ctx.SetContentType("text/html; charset=utf-8")
 		ctx.SetBody(console.Page())
 		return

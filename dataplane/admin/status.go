@@ -37,7 +37,8 @@ type Status struct {
 	Tiers   *directory.Status    `json:"tiers,omitempty"`
 	Cluster *ClusterStatus       `json:"cluster,omitempty"` // nil where the router is in none
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
-	Config  *ConfigStatus        `json:"config,omitempty"` // nil where there is no configuration file
+	// Nil where there is no configuration file.
+	Config *ConfigStatus `json:"config,omitempty"`
 }
 
 // TrafficStatus counts the requests of all workers together.

@@ -87,7 +87,8 @@ func (b *bucketWatch) read(e jetstream.KeyValueEntry) bool {
 // compare asks for the stream's state and returns an error that wraps errStaleWatch unless the
 // watch follows it.
 func (b *bucketWatch) compare(ctx context.Context) error {
-	seen, count := b.seen.Load(), b.count.Load() // before the question: the stream has them at least
+	// Before the question: the stream has them at least.
+	seen, count := b.seen.Load(), b.count.Load()
 	if seen == 0 && b.first != 0 {
 		return nil // the snapshot's end is waited for elsewhere
 	}
@@ -103,7 +104,8 @@ func (b *bucketWatch) compare(ctx context.Context) error {
 		return fmt.Errorf("%w: %s is an older state of itself", errStaleWatch, b.kv.Bucket())
 	case seen < b.last:
 		return fmt.Errorf("%w: of %s revision %d did not come", errStaleWatch, b.kv.Bucket(), b.last)
-	case info.Config.MaxAge == 0 && int64(info.State.Msgs) < count: // nothing ages, so it was purged
+	case info.Config.MaxAge == 0 && int64(info.State.Msgs) < count:
+		// Nothing ages, so it was purged.
 		return fmt.Errorf("%w: %s lacks keys that it had", errStaleWatch, b.kv.Bucket())
 	}
 	b.last = info.State.LastSeq

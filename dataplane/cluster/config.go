@@ -30,10 +30,11 @@ type Config struct {
 	Credentials string // file with the user's JWT and key, as nsc writes it
 	NKey        string // file with the seed of the user's key
 	TLS         TLS
-	Prefix      string // of buckets and subjects, so that clusters can share a NATS; default warmpath
-	Replicas    int    // copies of the buckets in a NATS cluster; default 1
-	Name        string // of this process, as NATS shows connections; default warmpath
-	Log         *slog.Logger
+	// Of buckets and subjects, so that clusters can share a NATS; default warmpath.
+	Prefix   string
+	Replicas int    // copies of the buckets in a NATS cluster; default 1
+	Name     string // of this process, as NATS shows connections; default warmpath
+	Log      *slog.Logger
 
 	lookEvery time.Duration // 0 is the constant of that name; tests set it
 }

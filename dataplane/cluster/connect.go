@@ -65,7 +65,8 @@ func identity(cfg *Config, embedded bool, opts []nats.Option) ([]nats.Option, er
 	if cfg.Token != "" {
 		opts = append(opts, nats.Token(cfg.Token))
 	}
-	for _, file := range []string{cfg.Credentials, cfg.TLS.CA} { // NATS would read them at each attempt only
+	for _, file := range []string{cfg.Credentials, cfg.TLS.CA} {
+		// NATS would read them at each attempt only.
 		if file == "" {
 			continue
 		}

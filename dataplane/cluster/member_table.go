@@ -49,14 +49,16 @@ type member struct {
 // memberTable holds the members, this process among them. It is a state machine without clock
 // and I/O; its time is that of the PONGs, and begins at 1 so that 0 means never.
 type memberTable struct {
-	now            time.Duration
-	members        map[key]*member
-	pass           uint64        // counts snapshots of the bucket
-	loading        bool          // a snapshot is being read
-	watchDead      bool          // since the last snapshot began: a record that was asked for did not come
-	synced         time.Duration // end of the last snapshot; 0: none, or the connection was lost since
-	changed        bool          // the views have changed since this was cleared
-	numbersChanged bool          // the same of numbers alone
+	now     time.Duration
+	members map[key]*member
+	pass    uint64 // counts snapshots of the bucket
+	loading bool   // a snapshot is being read
+	// Since the last snapshot began: a record that was asked for did not come.
+	watchDead bool
+	// End of the last snapshot; 0: none, or the connection was lost since.
+	synced         time.Duration
+	changed        bool // the views have changed since this was cleared
+	numbersChanged bool // the same of numbers alone
 }
 
 func newMemberTable() *memberTable { return &memberTable{now: 1, members: map[key]*member{}} }

@@ -9,34 +9,40 @@ type Node struct {
 	Instance string    `json:"instance"` // random, new for each process
 	Version  string    `json:"version"`
 	Started  time.Time `json:"started"`
-	Control  string    `json:"control,omitempty"` // base URL of the sidecar's own HTTP API as other nodes reach it; "" is none
-	Workers  []Worker  `json:"workers"`           // sorted by URL
-	GPUs     []GPU     `json:"gpus,omitempty"`    // in the driver's order
-	Driver   string    `json:"driver,omitempty"`  // state of the driver in words: "ready", "no library", …
-	Tier     *Tier     `json:"tier,omitempty"`    // nil: the node keeps no KV tier
-	Links    []Link    `json:"links,omitempty"`   // measured from this node to others
+	// Base URL of the sidecar's own HTTP API as other nodes reach it; "" is none.
+	Control string   `json:"control,omitempty"`
+	Workers []Worker `json:"workers"`        // sorted by URL
+	GPUs    []GPU    `json:"gpus,omitempty"` // in the driver's order
+	// State of the driver in words: "ready", "no library", ….
+	Driver string `json:"driver,omitempty"`
+	Tier   *Tier  `json:"tier,omitempty"`  // nil: the node keeps no KV tier
+	Links  []Link `json:"links,omitempty"` // measured from this node to others
 }
 
 // Worker is one SGLang server as its node sees it.
 type Worker struct {
-	URL           string   `json:"url"`            // as routers reach it
-	Role          string   `json:"role,omitempty"` // aggregated, prefill or decode
-	Model         string   `json:"model,omitempty"`
-	BootstrapHost string   `json:"bootstrap_host,omitempty"`
-	BootstrapPort int      `json:"bootstrap_port,omitempty"`
-	PID           int      `json:"pid,omitempty"`
-	GPUs          []string `json:"gpus,omitempty"` // UUIDs of the GPUs that it computes on, in its own order
-	TP            int      `json:"tp,omitempty"`   // tensor-parallel size; 0 is unknown
-	DP            int      `json:"dp,omitempty"`   // data-parallel ranks; 0 is unknown
+	URL           string `json:"url"`            // as routers reach it
+	Role          string `json:"role,omitempty"` // aggregated, prefill or decode
+	Model         string `json:"model,omitempty"`
+	BootstrapHost string `json:"bootstrap_host,omitempty"`
+	BootstrapPort int    `json:"bootstrap_port,omitempty"`
+	PID           int    `json:"pid,omitempty"`
+	// UUIDs of the GPUs that it computes on, in its own order.
+	GPUs []string `json:"gpus,omitempty"`
+	TP   int      `json:"tp,omitempty"` // tensor-parallel size; 0 is unknown
+	DP   int      `json:"dp,omitempty"` // data-parallel ranks; 0 is unknown
 	// Of the worst of its GPUs, as dataplane/sidecar/health judges.
 	Health Health `json:"health"`
 }
 
 // Health is the meaning of facts about GPUs for the choice.
 type Health struct {
-	State  string  `json:"state,omitempty"`  // "" (unknown: as healthy), healthy, degraded, draining, dead
-	Weight float64 `json:"weight,omitempty"` // share of its speed that is left, in (0, 1]; 0 is unknown: 1
-	NoTP   bool    `json:"no_tp,omitempty"`  // must not compute one request together with other GPUs
+	// "" (unknown: as healthy), healthy, degraded, draining, dead.
+	State string `json:"state,omitempty"`
+	// Share of its speed that is left, in (0, 1]; 0 is unknown: 1.
+	Weight float64 `json:"weight,omitempty"`
+	// Must not compute one request together with other GPUs.
+	NoTP bool `json:"no_tp,omitempty"`
 	// Bytes of GPU memory, of the GPU with the least; 0 is unknown.
 	Free    int64    `json:"free,omitempty"`
 	Reasons []string `json:"reasons,omitempty"` // in words, worst first
@@ -68,14 +74,15 @@ type Tier struct {
 
 // Link is a measured connection between two nodes.
 type Link struct {
-	To      string    `json:"to"`               // node
-	Path    string    `json:"path"`             // rdma, cma, shm, tcp, or unknown
-	Read    float64   `json:"read"`             // bytes a second at the largest size
-	Write   float64   `json:"write"`            // bytes a second at the largest size
-	Latency float64   `json:"latency"`          // seconds of the smallest transfer
-	Slow    string    `json:"slow,omitempty"`   // in words, where it is slower than the hardware should be
-	Broken  string    `json:"broken,omitempty"` // in words, where nothing could be moved
-	At      time.Time `json:"at"`               // of the measurement; zero where there was none
+	To      string  `json:"to"`      // node
+	Path    string  `json:"path"`    // rdma, cma, shm, tcp, or unknown
+	Read    float64 `json:"read"`    // bytes a second at the largest size
+	Write   float64 `json:"write"`   // bytes a second at the largest size
+	Latency float64 `json:"latency"` // seconds of the smallest transfer
+	// In words, where it is slower than the hardware should be.
+	Slow   string    `json:"slow,omitempty"`
+	Broken string    `json:"broken,omitempty"` // in words, where nothing could be moved
+	At     time.Time `json:"at"`               // of the measurement; zero where there was none
 	// Unknown is why the last try measured nothing, in words: an end without NIXL, or without an
 	// answer. The other fields hold as of At.
 	Unknown string `json:"unknown,omitempty"`
@@ -109,9 +116,11 @@ type Mark struct {
 
 // View is the cluster at one moment. It is never changed after it was published.
 type View struct {
-	Nodes   []Node    `json:"nodes"`    // by name
-	Routers []Router  `json:"replicas"` // by ID
-	Marks   []Mark    `json:"marks"`    // by target
-	Up      bool      `json:"up"`       // false: NATS is out of reach, and this is the last known state
-	At      time.Time `json:"at"`       // of the last change or, while Up, of the last word from NATS
+	Nodes   []Node   `json:"nodes"`    // by name
+	Routers []Router `json:"replicas"` // by ID
+	Marks   []Mark   `json:"marks"`    // by target
+	// False: NATS is out of reach, and this is the last known state.
+	Up bool `json:"up"`
+	// Of the last change or, while Up, of the last word from NATS.
+	At time.Time `json:"at"`
 }

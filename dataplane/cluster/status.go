@@ -12,11 +12,12 @@ type Status struct {
 	Up         bool   `json:"up"`
 	Reason     string `json:"reason,omitempty"` // of the last failure, in words; stays while not up
 	Reconnects uint64 `json:"reconnects"`
-	Skipped    uint64 `json:"skipped"`   // records, marks and beats that could not be read
-	Dropped    uint64 `json:"dropped"`   // times that NATS's messages came faster than they were read
-	Resyncs    uint64 `json:"resyncs"`   // times that the buckets were read whole
-	Writes     uint64 `json:"writes"`    // records of ours that were written
-	Conflicts  uint64 `json:"conflicts"` // times that another process took our name
+	Skipped    uint64 `json:"skipped"` // records, marks and beats that could not be read
+	// Times that NATS's messages came faster than they were read.
+	Dropped   uint64 `json:"dropped"`
+	Resyncs   uint64 `json:"resyncs"`   // times that the buckets were read whole
+	Writes    uint64 `json:"writes"`    // records of ours that were written
+	Conflicts uint64 `json:"conflicts"` // times that another process took our name
 }
 
 // trouble counts and logs the failures of NATS.

@@ -142,7 +142,8 @@ func (w *writer) run() {
 	defer func() { w.open.close() }()
 	refresh := time.NewTicker(refreshEvery - rand.N(refreshEvery/10))
 	defer refresh.Stop()
-	look := time.NewTicker(w.cfg.lookEvery - rand.N(w.cfg.lookEvery/5)) // not all processes at one instant
+	// Not all processes at one instant.
+	look := time.NewTicker(w.cfg.lookEvery - rand.N(w.cfg.lookEvery/5))
 	defer look.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()

@@ -183,7 +183,8 @@ func (s *ClusterSource) cordoned(node *cluster.Node, url string, m *cluster.Mark
 // spec converts a worker's record.
 func (s *ClusterSource) spec(w *cluster.Worker) (worker.Spec, bool) {
 	spec := worker.Spec{URL: w.URL}
-	spec.Role, _ = worker.ParseRole(w.Role) // unknown, of a later release: the worker's own role counts
+	// Unknown, of a later release: the worker's own role counts.
+	spec.Role, _ = worker.ParseRole(w.Role)
 	if spec.Role == worker.RolePrefill {
 		spec.Bootstrap = worker.Bootstrap{Host: w.BootstrapHost, Port: w.BootstrapPort}
 	}

@@ -13,9 +13,10 @@ const operatorSource = "api"
 
 // SourceStatus describes one source of workers.
 type SourceStatus struct {
-	Name       string  `json:"name"`
-	Workers    int     `json:"workers"`
-	Answered   bool    `json:"answered"`        // false: it has named no worker yet, and so removes none
+	Name    string `json:"name"`
+	Workers int    `json:"workers"`
+	// False: it has named no worker yet, and so removes none.
+	Answered   bool    `json:"answered"`
 	AgeSeconds float64 `json:"age_seconds"`     // since its answer changed
 	Error      string  `json:"error,omitempty"` // why it cannot answer; its last answer holds
 }

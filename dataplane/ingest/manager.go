@@ -22,11 +22,13 @@ type Replayer func(ctx context.Context, endpoint string, from uint64, fn func(zm
 
 // Config holds the intake's settings; zero fields take the defaults.
 type Config struct {
-	ReplayTimeout time.Duration // of one replay; default 20 s, for 10,000 batches from a busy engine
+	// Of one replay; default 20 s, for 10,000 batches from a busy engine.
+	ReplayTimeout time.Duration
 	// Between two resyncs for unknown parents, longer where they do not help; default 10 s.
 	ResyncEvery time.Duration
-	TailCheck   time.Duration // between two checks of a quiet stream for dropped messages; default 5 s
-	HoldBytes   int           // of live messages of one rank that wait for a replay; default 16 MiB
+	// Between two checks of a quiet stream for dropped messages; default 5 s.
+	TailCheck time.Duration
+	HoldBytes int // of live messages of one rank that wait for a replay; default 16 MiB
 	// OnRestart, which may be nil, is called with a rank of a new process. It must not call
 	// back.
 	OnRestart func(*worker.Rank)

@@ -31,14 +31,15 @@ func (s State) String() string {
 
 // Stats counts the events of a stream; all fields may be read at any time.
 type Stats struct {
-	state           atomic.Uint32
-	Batches         atomic.Uint64 // messages applied
-	Sequence        atomic.Uint64 // of the last one
-	Gaps            atomic.Uint64 // times that a sequence number was not the next one
-	Lost            atomic.Uint64 // messages missing in gaps that no replay filled
-	Replayed        atomic.Uint64 // messages that a replay brought
-	Duplicates      atomic.Uint64 // messages that came by replay and again live
-	Disconnects     atomic.Uint64 // lost connections to the rank's publisher, and the first one if it failed
+	state      atomic.Uint32
+	Batches    atomic.Uint64 // messages applied
+	Sequence   atomic.Uint64 // of the last one
+	Gaps       atomic.Uint64 // times that a sequence number was not the next one
+	Lost       atomic.Uint64 // messages missing in gaps that no replay filled
+	Replayed   atomic.Uint64 // messages that a replay brought
+	Duplicates atomic.Uint64 // messages that came by replay and again live
+	// Lost connections to the rank's publisher, and the first one if it failed.
+	Disconnects     atomic.Uint64
 	Restarts        atomic.Uint64 // times that another process was found to publish
 	Resyncs         atomic.Uint64 // times that the rank was learnt again, the first included
 	Mutes           atomic.Uint64 // times that the rank computed prompts and published no events
@@ -50,8 +51,9 @@ type Stats struct {
 	// Stores without room in the index's budget, or with an evicted parent: no event was lost.
 	BeyondBudget    atomic.Uint64
 	EvictedRemovals atomic.Uint64 // removals of unknown blocks, of a rank with evicted blocks
-	lag             atomic.Int64  // nanoseconds from the last live batch's time stamp to its application
-	last            atomic.Int64  // unix nanoseconds of the last application
+	// Nanoseconds from the last live batch's time stamp to its application.
+	lag  atomic.Int64
+	last atomic.Int64 // unix nanoseconds of the last application
 }
 
 // State returns how well the rank is known.

@@ -63,8 +63,8 @@ func checkHead(h *fasthttp.RequestHeader) error {
 	case codings && lengths:
 		return fmt.Errorf("%w: it has both Content-Length and Transfer-Encoding", ErrRequest)
 	case codings && h.ContentLength() != -1:
-		// fasthttp reads "identity", which RFC 9112 abolished, as no body: the body would be the next
-		// request.
+		// fasthttp reads "identity", which RFC 9112 abolished, as no body: the body would be the
+		// next request.
 		return fmt.Errorf("%w: the only Transfer-Encoding that is known here is chunked", ErrRequest)
 	}
 	return nil

@@ -140,8 +140,8 @@ func (c *choice) exclude(rank *worker.Rank) { c.excluded = append(c.excluded, ra
 // one first, when no other rank is left.
 func (c *choice) suspect(ranks ...*worker.Rank) { c.suspects = append(c.suspects[:0], ranks...) }
 
-// retrySuspect makes one suspected rank eligible again, starting with the one that reported the failure:
-// it was alive enough to report it.
+// retrySuspect makes one suspected rank eligible again, starting with the one that reported the
+// failure: it was alive enough to report it.
 func (c *choice) retrySuspect() bool {
 	if len(c.suspects) == 0 {
 		return false

@@ -33,8 +33,9 @@ type Prediction struct {
 	told   uint64   // number of the prompt at other routers; 0: they do not know of it
 	router *Router
 
-	since      time.Time // of dispatch, then of the answer's end; guarded by inFlight.mu, as is all below
-	in         *list     // nil when it was removed
+	// Of dispatch, then of the answer's end; guarded by inFlight.mu, as is all below.
+	since      time.Time
+	in         *list // nil when it was removed
 	prev, next *Prediction
 }
 

@@ -48,7 +48,8 @@ func (p *Prompt) Len() int {
 
 // Decision is the choice for a request, with its explanation.
 type Decision struct {
-	Rank         *worker.Rank // of a pair, the prefill rank: all fields but DecodeChoice are about it
+	// Of a pair, the prefill rank: all fields but DecodeChoice are about it.
+	Rank         *worker.Rank
 	Decode       *worker.Rank // decode rank of a pair; nil: the request goes to Rank alone
 	Matched      int          // leading blocks of the prompt that Rank holds
 	Total        int          // whole blocks of the prompt

@@ -12,11 +12,12 @@ type PullHints interface {
 
 // PullHint names the pages that a node should pull.
 type PullHint struct {
-	Place     uint32 // of the node, as in worker.Place
-	From      uint32 // place of the node that is expected to have the pages; 0 is unknown
-	PageSize  int    // tokens in a page of the engine's prefix cache; 0 is unknown
-	Have      int    // leading tokens that the rank holds itself
-	TierQuery        // Tokens are the prompt's leading ones, to the end of the pages; the caller owns them
+	Place    uint32 // of the node, as in worker.Place
+	From     uint32 // place of the node that is expected to have the pages; 0 is unknown
+	PageSize int    // tokens in a page of the engine's prefix cache; 0 is unknown
+	Have     int    // leading tokens that the rank holds itself
+	// Tokens are the prompt's leading ones, to the end of the pages; the caller owns them.
+	TierQuery
 }
 
 // Fetch is the part of a prompt that the choice expects from KV tiers, in tokens behind

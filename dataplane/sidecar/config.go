@@ -44,10 +44,12 @@ type Bus interface {
 
 // Config configures a Sidecar; zero fields take the defaults.
 type Config struct {
-	Name      string // of the node in the cluster; default the host's name
-	Version   string
-	Listen    string  // of /metrics, /status, /health, /ready; default 127.0.0.1:9400
-	Advertise string  // host or address under which routers reach workers that listen on all addresses; default loopback
+	Name    string // of the node in the cluster; default the host's name
+	Version string
+	Listen  string // of /metrics, /status, /health, /ready; default 127.0.0.1:9400
+	// Host or address under which routers reach workers that listen on all addresses; default
+	// loopback.
+	Advertise string
 	Cluster   Cluster // nil: there is none
 	Bus       Bus     // of Cluster, or nil
 
@@ -55,11 +57,13 @@ type Config struct {
 	Links       LinkConfig
 	NIXLLibrary string // libnixl_capi.so; default: NIXL's own search
 
-	Workers       []string      // URLs from the operator
-	NoDiscovery   bool          // use those only
-	Ports         Ports         // of possible workers; default 1024 to 65535
-	DiscoverEvery time.Duration // interval of scans of the listening sockets; default 5 s: the kernel walks its table of connections for each
-	Proc          string        // default /proc
+	Workers     []string // URLs from the operator
+	NoDiscovery bool     // use those only
+	Ports       Ports    // of possible workers; default 1024 to 65535
+	// Interval of scans of the listening sockets; default 5 s: the kernel walks its table of
+	// connections for each.
+	DiscoverEvery time.Duration
+	Proc          string // default /proc
 
 	NVML   nvml.Config
 	Health health.Config
@@ -72,7 +76,8 @@ type Config struct {
 
 // ProbeConfig configures the connections to workers.
 type ProbeConfig struct {
-	Every time.Duration                 // interval of GET /ready; default 2 s: routers probe four times a second themselves
+	// Interval of GET /ready; default 2 s: routers probe four times a second themselves.
+	Every time.Duration
 	TLS   func(host string) *tls.Config // of https; default as in package worker
 	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
 }

@@ -34,7 +34,8 @@ func (a *api) serve(ctx context.Context) error {
 	a.metrics.MustRegister(s.cfg.extra.metrics...)
 	server := &fasthttp.Server{
 		Handler: a.handle, Name: "warmpath-node", NoDefaultDate: true, CloseOnShutdown: true,
-		ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, // scrapes come each 15 to 60 s, and keep their connection
+		// Scrapes come each 15 to 60 s, and keep their connection.
+		ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxRequestBodySize: 1 << 24, Concurrency: 256, // a hint with 1 M token ids has 8 MB
 	}
 	ended := make(chan error, 1)

@@ -38,13 +38,14 @@ func (r *Report) Ready() bool { return r.scanned && r.Driver.State != nvml.State
 
 // ClusterReport is the state of the connection to the cluster.
 type ClusterReport struct {
-	State     string    `json:"state"`           // none, up, or down: NATS is out of reach
-	Records   uint64    `json:"told"`            // written
-	At        time.Time `json:"at,omitzero"`     // of the last record
-	Error     string    `json:"error,omitempty"` // of the last record
-	Routers   int       `json:"routers"`
-	Nodes     int       `json:"nodes"`
-	Unreached []string  `json:"unreached,omitempty"` // workers left out, as routers cannot reach them
+	State   string    `json:"state"`           // none, up, or down: NATS is out of reach
+	Records uint64    `json:"told"`            // written
+	At      time.Time `json:"at,omitzero"`     // of the last record
+	Error   string    `json:"error,omitempty"` // of the last record
+	Routers int       `json:"routers"`
+	Nodes   int       `json:"nodes"`
+	// Workers left out, as routers cannot reach them.
+	Unreached []string `json:"unreached,omitempty"`
 }
 
 // DriverReport is the state of NVIDIA's driver.
@@ -67,36 +68,38 @@ type GPUReport struct {
 
 // WorkerReport is one worker.
 type WorkerReport struct {
-	URL         string         `json:"url"`              // for this node
-	Public      string         `json:"public,omitempty"` // for routers
-	Unreachable string         `json:"why,omitempty"`    // the reason without a public URL
-	Named       bool           `json:"named"`            // by the operator
-	PID         int            `json:"pid,omitempty"`
-	State       string         `json:"state"` // by GET /ready, and by the bootstrap server of a prefill worker
-	Since       time.Time      `json:"since"`
-	Error       string         `json:"error,omitempty"` // of the last probe
-	Role        string         `json:"role,omitempty"`
-	Model       string         `json:"model,omitempty"`
-	SGLang      string         `json:"sglang,omitempty"` // release
-	TP          int            `json:"tp,omitempty"`
-	DP          int            `json:"dp,omitempty"`
-	Port        int            `json:"bootstrap_port,omitempty"`
-	Events      bool           `json:"events"` // it publishes KV events
-	GPUs        []string       `json:"gpus"`   // UUIDs
-	Placed      string         `json:"placed"` // source of the GPUs, or the reason for its absence
-	Health      cluster.Health `json:"health"`
+	URL         string `json:"url"`              // for this node
+	Public      string `json:"public,omitempty"` // for routers
+	Unreachable string `json:"why,omitempty"`    // the reason without a public URL
+	Named       bool   `json:"named"`            // by the operator
+	PID         int    `json:"pid,omitempty"`
+	// By GET /ready, and by the bootstrap server of a prefill worker.
+	State  string         `json:"state"`
+	Since  time.Time      `json:"since"`
+	Error  string         `json:"error,omitempty"` // of the last probe
+	Role   string         `json:"role,omitempty"`
+	Model  string         `json:"model,omitempty"`
+	SGLang string         `json:"sglang,omitempty"` // release
+	TP     int            `json:"tp,omitempty"`
+	DP     int            `json:"dp,omitempty"`
+	Port   int            `json:"bootstrap_port,omitempty"`
+	Events bool           `json:"events"` // it publishes KV events
+	GPUs   []string       `json:"gpus"`   // UUIDs
+	Placed string         `json:"placed"` // source of the GPUs, or the reason for its absence
+	Health cluster.Health `json:"health"`
 }
 
 // DiscoveryReport is the outcome of the last scan for workers.
 type DiscoveryReport struct {
-	On         bool        `json:"on"`
-	Ports      string      `json:"ports"`
-	Listeners  int         `json:"listeners"`        // sockets on these ports
-	Unowned    int         `json:"unowned"`          // of these, sockets without a visible process
-	Hidden     int         `json:"hidden_processes"` // processes whose open files this user may not see
-	Asked      uint64      `json:"asked"`            // questions to the present sockets
-	NotWorkers []NotWorker `json:"not_workers"`      // at most 64
-	Note       string      `json:"note,omitempty"`   // advice where processes are not visible
+	On        bool   `json:"on"`
+	Ports     string `json:"ports"`
+	Listeners int    `json:"listeners"` // sockets on these ports
+	Unowned   int    `json:"unowned"`   // of these, sockets without a visible process
+	// Processes whose open files this user may not see.
+	Hidden     int         `json:"hidden_processes"`
+	Asked      uint64      `json:"asked"`          // questions to the present sockets
+	NotWorkers []NotWorker `json:"not_workers"`    // at most 64
+	Note       string      `json:"note,omitempty"` // advice where processes are not visible
 	Error      string      `json:"error,omitempty"`
 }
 

@@ -56,7 +56,8 @@ func (j *reporter) run(ctx context.Context) error {
 		r := j.report(time.Now(), snapshot)
 		close(s.report.Swap(r).next)
 		j.record(r)
-		timer.Reset(reportEvery + reportEvery/2) // after the driver's next read, which comes each second
+		// After the driver's next read, which comes each second.
+		timer.Reset(reportEvery + reportEvery/2)
 		select {
 		case <-ctx.Done():
 		case <-snapshot.Next():

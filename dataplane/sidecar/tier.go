@@ -25,8 +25,9 @@ type TierConfig struct {
 	Peers   []string              // host:port of other nodes' tiers, besides those of the cluster
 	KeyFile string                // shared key of all nodes' tiers
 	TLS     tlsconfig.ServerFiles // certificates instead of a key
-	Token   string                // of the cluster: the key where there is neither, and it is long enough
-	NoNIXL  bool                  // pages move between nodes by TCP only
+	// Of the cluster: the key where there is neither, and it is long enough.
+	Token  string
+	NoNIXL bool // pages move between nodes by TCP only
 }
 
 // ErrPeerTLS is a contradiction in the settings by which KV tiers authenticate each other.

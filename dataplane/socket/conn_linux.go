@@ -24,7 +24,8 @@ type Conn struct {
 	out    []byte // of the write in progress
 	outErr error
 
-	readFn, aheadFn, writeFn func(fd uintptr) bool // method values made once: a closure per call is an allocation
+	// Method values made once: a closure per call is an allocation.
+	readFn, aheadFn, writeFn func(fd uintptr) bool
 	someFn                   func(fd uintptr)
 }
 

@@ -8,7 +8,9 @@ import (
 // ServerFiles are the certificate of a listener and the authorities of its clients.
 type ServerFiles struct {
 	Cert, Key string // PEM; Cert with the intermediate certificates behind its own
-	ClientCA  string // PEM; clients must show a certificate that one of these authorities signed; "": none is asked for
+	// PEM; clients must show a certificate that one of these authorities signed; "": none is asked
+	// for.
+	ClientCA string
 }
 
 // protocols are offered to, and accepted from, peers that choose by ALPN. Without it some would

@@ -96,7 +96,8 @@ func newKeyring(secrets []string) (*keyring, error) {
 	}
 	k.server = &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*shown}, ClientAuth: tls.RequireAnyClientCert, VerifyConnection: k.verify,
-		SessionTicketsDisabled: true, DynamicRecordSizingDisabled: true, // a ticket would outlive its key
+		// A ticket would outlive its key.
+		SessionTicketsDisabled: true, DynamicRecordSizingDisabled: true,
 	}
 	k.client = &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*shown}, VerifyConnection: k.verify, DynamicRecordSizingDisabled: true,

@@ -45,7 +45,8 @@ func (t *Transport) dial(c *Canceler, k poolKey) (*conn, error) {
 
 // dialError names a failed dial: ErrDial says that nothing was sent, a timeout included.
 func dialError(addr string, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) { // whichever is first
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		// Whichever is first.
 		return fmt.Errorf("cannot dial %s: %w in time", addr, ErrDial)
 	}
 	return fmt.Errorf("cannot dial %s: %w: %w", addr, ErrDial, err)

@@ -39,7 +39,8 @@ func hasSpacedName(head []byte) bool {
 		}
 		name, _, ok := bytes.Cut(line, colon)
 		switch {
-		case !ok || len(name) == 0 || name[0] == ' ' || name[0] == '\t': // a continuation, or refused by fasthttp
+		case !ok || len(name) == 0 || name[0] == ' ' || name[0] == '\t':
+			// A continuation, or refused by fasthttp.
 		case bytes.ContainsAny(name, " \t"):
 			return true
 		}

@@ -29,7 +29,8 @@ type responseReader struct {
 	fillFn  func(fd uintptr) bool // a method value made once: a closure per call is an allocation
 	fillErr error                 // of tryFill
 	filling uintptr               // 1 + the descriptor that Read reads without waiting; 0: it waits
-	handed  []byte                // bytes that Read returns first: the relay has read and counted them
+	// Bytes that Read returns first: the relay has read and counted them.
+	handed []byte
 }
 
 var _ io.Reader = (*responseReader)(nil)

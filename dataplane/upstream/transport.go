@@ -35,7 +35,8 @@ type Config struct {
 	IdleTimeout      time.Duration // a kept-alive connection is not reused after this; default 4 s
 	MaxIdlePerTarget int           // default 256; negative keeps none
 	ReadBuffer       int           // bytes per request in flight; default 16 KiB
-	MaxHeaderBytes   int           // of an answer's head, each interim one apart; default ReadBuffer
+	// Of an answer's head, each interim one apart; default ReadBuffer.
+	MaxHeaderBytes int
 }
 
 // Transport keeps connections to workers and sends requests over them.

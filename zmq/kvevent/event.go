@@ -28,11 +28,12 @@ type Medium uint8
 
 // The tiers. Engines name them differently; see [Event.MediumName].
 const (
-	MediumNone    Medium = iota // Absent or nil: releases before 0.5.10, which know the GPU only.
-	MediumGPU                   // "GPU"
-	MediumCPU                   // "CPU_PINNED" (SGLang), "CPU" (vLLM)
-	MediumStorage               // "DISK", "EXTERNAL" (SGLang, never sent up to 0.5.23), "STORAGE" (vLLM)
-	MediumOther                 // A name this package does not know.
+	MediumNone Medium = iota // Absent or nil: releases before 0.5.10, which know the GPU only.
+	MediumGPU                // "GPU"
+	MediumCPU                // "CPU_PINNED" (SGLang), "CPU" (vLLM)
+	// "DISK", "EXTERNAL" (SGLang, never sent up to 0.5.23), "STORAGE" (vLLM).
+	MediumStorage
+	MediumOther // A name this package does not know.
 )
 
 // Event is one change of a rank's cache. A zero field is absent from the event, unless a Has

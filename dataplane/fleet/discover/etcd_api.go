@@ -199,7 +199,8 @@ func (c *etcdClient) post(ctx context.Context, path string, question any) (io.Re
 		}
 	}
 	body, status, err := c.send(ctx, path, question)
-	if status == http.StatusUnauthorized && c.token != "" { // tokens end, and members that restart know none
+	if status == http.StatusUnauthorized && c.token != "" {
+		// Tokens end, and members that restart know none.
 		if err := c.authenticate(ctx); err != nil {
 			return nil, err
 		}
@@ -235,7 +236,8 @@ func (c *etcdClient) send(ctx context.Context, path string, question any) (answe
 		return nil, 0, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Grpc-Metadata-hasleader", "true") // a member that is cut off from the others then fails
+	// A member that is cut off from the others then fails.
+	req.Header.Set("Grpc-Metadata-hasleader", "true")
 	if c.token != "" {
 		req.Header.Set("Authorization", c.token)
 	}

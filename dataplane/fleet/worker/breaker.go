@@ -41,10 +41,11 @@ const (
 // the success of a request sent since it opened closes it. The time doubles until 64 answers in
 // a row succeeded. The zero value is closed.
 type Breaker struct {
-	faults atomic.Int32  // in a row
-	recent atomic.Uint64 // the last 64 outcomes, the latest in the lowest bit: 1 is a fault; written under mu
-	until  atomic.Int64  // unix nanoseconds when it is half open; 0: closed
-	trial  atomic.Int64  // unix nanoseconds of the trial's begin; 0: there is none
+	faults atomic.Int32 // in a row
+	// The last 64 outcomes, the latest in the lowest bit: 1 is a fault; written under mu.
+	recent atomic.Uint64
+	until  atomic.Int64 // unix nanoseconds when it is half open; 0: closed
+	trial  atomic.Int64 // unix nanoseconds of the trial's begin; 0: there is none
 	opened atomic.Uint64
 
 	mu    sync.Mutex

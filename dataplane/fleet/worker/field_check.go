@@ -130,8 +130,9 @@ const (
 // SpeedBasis is the evidence that a reported speed is compared with.
 type SpeedBasis struct {
 	Samples []SpeedSample // the last ones, in any order
-	Similar float64       // median speed of the other ranks with the same model and role; 0: not known
-	Aside   bool          // the speed is set aside now
+	// Median speed of the other ranks with the same model and role; 0: not known.
+	Similar float64
+	Aside   bool // the speed is set aside now
 }
 
 // Reasons for which a speed is set aside.

@@ -83,10 +83,11 @@ type gpuHealth struct {
 	published *atomic.Uint64 // read by choices; fixed
 	allRanks  func() []*Rank // fixed
 
-	told    atomic.Pointer[Health] // for people; nil: none yet
-	died    atomic.Int64           // unix nanoseconds at which the facts began to say dead; 0: they do not
-	doubted atomic.Bool            // and are not believed
-	fleet   *fleetHealth           // fixed
+	told atomic.Pointer[Health] // for people; nil: none yet
+	// Unix nanoseconds at which the facts began to say dead; 0: they do not.
+	died    atomic.Int64
+	doubted atomic.Bool  // and are not believed
+	fleet   *fleetHealth // fixed
 }
 
 // fleetHealth weighs the facts about all workers of one registry against each other.

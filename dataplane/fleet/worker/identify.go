@@ -17,13 +17,14 @@ var ErrNotWorker = errors.New("worker: not an SGLang worker")
 
 // Placement is where on its machine a worker runs, by its own arguments; zero fields are unknown.
 type Placement struct {
-	Port        int    // that it serves on, before any mapping of ports
-	Device      string // cuda, cpu, …
-	PPSize      int    // pipeline stages
-	Nodes       int    // machines that it spans; this one has an equal part of its GPUs
-	BaseGPU     int    // its first GPU among the visible ones
-	GPUStep     int    // from one GPU to the next
-	DPAttention bool   // data-parallel ranks share the tensor-parallel GPUs instead of having their own
+	Port    int    // that it serves on, before any mapping of ports
+	Device  string // cuda, cpu, …
+	PPSize  int    // pipeline stages
+	Nodes   int    // machines that it spans; this one has an equal part of its GPUs
+	BaseGPU int    // its first GPU among the visible ones
+	GPUStep int    // from one GPU to the next
+	// Data-parallel ranks share the tensor-parallel GPUs instead of having their own.
+	DPAttention bool
 }
 
 func parsePlacement(v *fastjson.Value) Placement {

@@ -19,12 +19,14 @@ type Info struct {
 	Engine    string // what the worker is, where it is no SGLang: "vLLM 0.32.0"
 	Version   string // of SGLang
 	ModelPath string
-	Models    []string // served names, of which the first is the one to route by; LoRA adapters come last
-	Adapters  int      // of Models, how many are adapters
+	// Served names, of which the first is the one to route by; LoRA adapters come last.
+	Models   []string
+	Adapters int // of Models, how many are adapters
 	// Process identifies the process behind the URL; 0 when the description has nothing to
 	// identify it by.
-	Process  uint64
-	MaxLen   int // tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown
+	Process uint64
+	// Tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown.
+	MaxLen   int
 	PageSize int // tokens a KV page; 0 when unknown
 	DPSize   int // at least 1
 	TPSize   int // GPUs that compute one request together, tp_size; 0 when unknown

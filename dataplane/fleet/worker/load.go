@@ -19,7 +19,8 @@ type Load struct {
 	waiting  atomic.Int64 // requests without a first byte
 	pending  atomic.Int64 // prompt tokens dispatched, expected uncached and not prefilled
 	uncached atomic.Int64 // prompt tokens that requests in flight were expected to compute
-	reserved atomic.Int64 // KV tokens for decode legs in flight, and for prompts fetched from KV tiers
+	// KV tokens for decode legs in flight, and for prompts fetched from KV tiers.
+	reserved atomic.Int64
 	// fetching counts the tokens that prompts without a first byte will fetch from KV tiers. No
 	// rank reports them: a request that waits for room in the pool with next to nothing to
 	// compute would be invisible, and would attract more.

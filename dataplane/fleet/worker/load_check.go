@@ -12,13 +12,15 @@ type check struct {
 	usedSaid int64 // when it was set aside
 	usedAt   time.Time
 
-	claimed  float64 // prompt tokens a second by the rank's own counters; 0: it has computed too few
+	// Prompt tokens a second by the rank's own counters; 0: it has computed too few.
+	claimed  float64
 	similar  float64 // see SpeedBasis
 	samples  [maxSamples]SpeedSample
-	nSamples int     // ever
-	floor    float64 // shortest time to a first byte in seconds, without work for the GPU; it rises slowly
-	why      string  // the speed is set aside; "": it is not
-	speedAt  time.Time
+	nSamples int // ever
+	// Shortest time to a first byte in seconds, without work for the GPU; it rises slowly.
+	floor   float64
+	why     string // the speed is set aside; "": it is not
+	speedAt time.Time
 }
 
 // peaks are the largest values of Account's fields of these names.

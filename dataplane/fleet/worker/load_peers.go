@@ -12,7 +12,8 @@ type RouterLoad struct {
 	Pending  int64 // prompt tokens that the rank must compute for Waiting
 	Used     int64 // tokens of the KV pool that all of InFlight are expected to add
 	Held     int64 // the most KV tokens that all of InFlight can hold
-	Sent     int64 // all tokens that were ever in Pending, also of requests that began between two messages
+	// All tokens that were ever in Pending, also of requests that began between two messages.
+	Sent int64
 }
 
 // Idle reports whether nothing is in flight.

@@ -31,7 +31,8 @@ const reportFor = 5
 type publishedLoad struct {
 	version atomic.Uint64 // odd while it is being written
 
-	own, since, told, at atomic.Uint64 // policy.Backlog, as float64 bits; at is 0 before the first report
+	// Policy.Backlog, as float64 bits; at is 0 before the first report.
+	own, since, told, at atomic.Uint64
 	rate                 atomic.Uint64 // float64 bits
 
 	running, queue, queued, used, pool, most atomic.Int64 // of the last report

@@ -36,7 +36,8 @@ func parseModels(body []byte) (modelNames, error) {
 		if id == "" {
 			continue
 		}
-		id = unique.Make(id).Value() // One string for all workers: a choice compares it once for each.
+		// One string for all workers: a choice compares it once for each.
+		id = unique.Make(id).Value()
 		if len(m.GetStringBytes("parent")) > 0 {
 			s.adapters = append(s.adapters, id)
 		} else {

@@ -62,7 +62,8 @@ func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg 
 		base: base, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
 			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: dial.dial,
-			MaxConns:                 1, // there is one probe at a time, and a timed-out one is closed
+			// There is one probe at a time, and a timed-out one is closed.
+			MaxConns:                 1,
 			MaxIdleConnDuration:      10 * time.Second,
 			NoDefaultUserAgentHeader: true,
 			MaxResponseBodySize:      16 << 20, // server_info of a large deployment is under 100 KB
@@ -178,7 +179,8 @@ func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) 
 	if err := p.client.DoTimeout(req, resp, timeout); err != nil {
 		said := p.failure.take()
 		switch {
-		case !errors.Is(err, fasthttp.ErrConnectionClosed): // its text is advice for the worker's author
+		case !errors.Is(err, fasthttp.ErrConnectionClosed):
+			// Its text is advice for the worker's author.
 		case said != nil:
 			err = said
 		case p.client.IsTLS:

@@ -29,8 +29,10 @@ type Type byte
 
 // The types of messages.
 const (
-	TypeChanges     Type = 1 // report: changes [From, Next), published
-	TypeContents    Type = 2 // report: part of the contents, at change From or later; Next-1 is the place of the next part, Next 0 the end
+	TypeChanges Type = 1 // report: changes [From, Next), published
+	// Report: part of the contents, at change From or later; Next-1 is the place of the next part,
+	// Next 0 the end.
+	TypeContents    Type = 2
 	TypeMissing     Type = 3 // report: changes [From, Next), as answer
 	TypeForgotten   Type = 4 // report without changes, as answer: the tier does not remember them
 	TypeAskContents Type = 5 // question: contents from place Number on

@@ -11,8 +11,10 @@ import (
 // counts of an Announcer.
 type counts struct {
 	messages, bytes, stored, removed, failed atomic.Uint64
-	contents, missing, lost, malformed       atomic.Uint64 // answers by type; questions that cannot be read
-	forgotten, leftOut                       atomic.Uint64 // gaps of the source; pages of too many kinds
+	// Answers by type; questions that cannot be read.
+	contents, missing, lost, malformed atomic.Uint64
+	// Gaps of the source; pages of too many kinds.
+	forgotten, leftOut atomic.Uint64
 }
 
 // published counts a report.

@@ -34,8 +34,9 @@ type HintSender struct {
 	free chan *hintMessage
 	full chan *hintMessage // has room for all of them
 
-	sent, tokens                 atomic.Uint64
-	overflow, gone, failed, none atomic.Uint64 // not sent: queue full, unknown node, no NATS, no whole page
+	sent, tokens atomic.Uint64
+	// Not sent: queue full, unknown node, no NATS, no whole page.
+	overflow, gone, failed, none atomic.Uint64
 }
 
 // hintMessage is one hint in the queue.

@@ -31,10 +31,13 @@ type Bus interface {
 
 // Config configures an Index. Zero values take their defaults.
 type Config struct {
-	Bus      Bus
-	MaxBytes int           // bound of the table of pages; default 256 MiB. Pages beyond it are counted
-	Silence  time.Duration // time without a report after which a node is dropped; default 40 s, four times the announcers' longest pause
-	Log      *slog.Logger
+	Bus Bus
+	// Bound of the table of pages; default 256 MiB. Pages beyond it are counted.
+	MaxBytes int
+	// Time without a report after which a node is dropped; default 40 s, four times the announcers'
+	// longest pause.
+	Silence time.Duration
+	Log     *slog.Logger
 	// Hash is a keyed hash of token ids, as the block index has. Default: the Go runtime's.
 	Hash func(tokens []uint32) uint64
 }

@@ -120,7 +120,8 @@ func (l *lookup) run(dst []routing.TierMatch) []routing.TierMatch {
 // step looks up the next page and appends the holders that lack it. It reports whether any has it.
 func (l *lookup) step(dst []routing.TierMatch, name uint64) ([]routing.TierMatch, bool) {
 	held := l.table.find(name)
-	if len(held) == 1 && l.matching[0]&^atomic.LoadUint64(&held[0]) == 0 { // Fast path: all of at most 64 holders.
+	if len(held) == 1 && l.matching[0]&^atomic.LoadUint64(&held[0]) == 0 {
+		// Fast path: all of at most 64 holders.
 		l.at++
 		return dst, true
 	}

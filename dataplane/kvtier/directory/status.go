@@ -11,9 +11,10 @@ import (
 
 // counts of an Index.
 type counts struct {
-	messages, bytes, malformed, gaps           atomic.Uint64
-	resyncs, resyncPages, caughtUp, failed     atomic.Uint64 // failed: questions without an answer
-	forgotten, leftOut, unkept                 atomic.Uint64 // nodes; pages without room; kinds and nodes without room
+	messages, bytes, malformed, gaps       atomic.Uint64
+	resyncs, resyncPages, caughtUp, failed atomic.Uint64 // failed: questions without an answer
+	// Nodes; pages without room; kinds and nodes without room.
+	forgotten, leftOut, unkept                 atomic.Uint64
 	lookups, found, tokens, hashed, remembered atomic.Uint64
 }
 

@@ -9,7 +9,8 @@ import (
 
 const (
 	minSlab = 64 << 10
-	maxSlab = 64 << 20 // holds one page of 64 tokens of a 70B model without tensor parallelism (21 MB)
+	// Holds one page of 64 tokens of a 70B model without tensor parallelism (21 MB).
+	maxSlab = 64 << 20
 	// minSlabs is the least number of slabs of an arena: with fewer, one page size starves another.
 	minSlabs  = 64
 	slotAlign = 64 // a cache line, so that pages of any size do not share one

@@ -19,9 +19,10 @@ type changeLog struct {
 	table  *pageTable
 	spaces *namespaces
 
-	on     bool // there is a reader
-	kinds  []kind
-	others []uint32 // namespaces of pools besides the main one, which belong to all kinds of their engines
+	on    bool // there is a reader
+	kinds []kind
+	// Namespaces of pools besides the main one, which belong to all kinds of their engines.
+	others []uint32
 	ring   []proto.Change
 	now    proto.Position
 }

@@ -11,24 +11,30 @@ import (
 
 // Config configures a Store. Bytes is required; the zero values of all other fields are sane.
 type Config struct {
-	Bytes       int64  // of host memory for pages, at least 4 MiB; rounded up to whole slabs
-	Socket      string // Unix socket for the engines of this node; "" serves none
-	SocketGroup string // group, by name or number, whose members may use the socket; "": the user of this process alone
+	Bytes  int64  // of host memory for pages, at least 4 MiB; rounded up to whole slabs
+	Socket string // Unix socket for the engines of this node; "" serves none
+	// Group, by name or number, whose members may use the socket; "": the user of this process
+	// alone.
+	SocketGroup string
 	Listen      string // host:port for the stores of other nodes; "" serves none
 	Node        string // name of this node, for its NIXL agents
 	// Advertise is the host under which other nodes reach Listen, where that is all addresses.
-	Advertise   string
-	Fabric      nixl.Fabric   // nil: pages move between nodes by TCP
-	WarmRate    int64         // bytes a second at which a new store pulls the most used pages of others; 0: none
-	AskTimeout  time.Duration // bound of an engine's question to other stores; 0 is 100 ms
-	PrefillRate float64       // tokens a second that an engine computes: slower links are not used for engines' questions; 0: all are
-	Log         *slog.Logger  // nil: slog's default
+	Advertise string
+	Fabric    nixl.Fabric // nil: pages move between nodes by TCP
+	// Bytes a second at which a new store pulls the most used pages of others; 0: none.
+	WarmRate   int64
+	AskTimeout time.Duration // bound of an engine's question to other stores; 0 is 100 ms
+	// Tokens a second that an engine computes: slower links are not used for engines' questions; 0:
+	// all are.
+	PrefillRate float64
+	Log         *slog.Logger // nil: slog's default
 	Now         func() time.Time
 	Eviction    string  // policy: "adaptive" (the default) or "lru"
 	PeerTLS     PeerTLS // authentication of other nodes' stores, and to them
 	Insecure    bool    // Listen may be an address that other machines reach, without PeerTLS
 
-	pullTimeout time.Duration // of one pull; 0 is defaultPullTimeout, and tests on busy machines have more
+	// Of one pull; 0 is defaultPullTimeout, and tests on busy machines have more.
+	pullTimeout time.Duration
 }
 
 // ErrConfig is a setting out of its range.

@@ -27,7 +27,8 @@ type engineCounts struct {
 	lookups, lookupPages, lookupHits atomic.Int64 // questions; their pages; of these, pages present
 	readPages, readHits, readBytes   atomic.Int64
 	connections, abandoned           atomic.Int64 // abandoned: batches without commit
-	refused, faults                  atomic.Int64 // connections that broke the protocol; whose memory went away
+	// Connections that broke the protocol; whose memory went away.
+	refused, faults atomic.Int64
 }
 
 // engineServer serves the engines of this node.

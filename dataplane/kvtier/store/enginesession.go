@@ -102,7 +102,8 @@ func (n *engineSession) serve() error {
 			} else {
 				n.server.counts.refused.Add(1)
 			}
-			_ = n.send(header{op: h.op, status: statusFailed, seq: h.seq}, []byte(err.Error()), nil) // the engine may have left
+			// The engine may have left.
+			_ = n.send(header{op: h.op, status: statusFailed, seq: h.seq}, []byte(err.Error()), nil)
 			return err
 		}
 	}
@@ -266,7 +267,8 @@ func (n *engineSession) get(h header) error {
 	n.offsets = offsets
 	s.counts.readPages.Add(int64(len(offsets)))
 	if l != nil {
-		leading := slices.Index(offsets, absent) // engines copy the pages before the first absent one
+		// Engines copy the pages before the first absent one.
+		leading := slices.Index(offsets, absent)
 		if leading < 0 {
 			leading = len(offsets)
 		}

@@ -88,7 +88,8 @@ func (s *handshaker) connect(ctx context.Context, c net.Conn, endpoint string) (
 	}
 	secured := tls.Client(c, s.tls.Client(host))
 	err = secured.HandshakeContext(ctx)
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) { // as from a peer without TLS
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		// As from a peer without TLS.
 		return secured, fmt.Errorf("%w: %s: %w", ErrUntrusted, advicePlain, err)
 	}
 	return secured, explainHandshake(err)

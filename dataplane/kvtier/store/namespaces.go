@@ -82,10 +82,11 @@ type namespaces struct {
 	changes   *changeLog
 	byName    map[string]uint32
 	byID      map[uint32]*namespace
-	next      uint32            // id of the next namespace
-	discarded int               // discarded namespaces with entries
-	closes    uint64            // ended connections
-	cleared   map[string]uint64 // stamps of clears by model; models that are absent were never cleared
+	next      uint32 // id of the next namespace
+	discarded int    // discarded namespaces with entries
+	closes    uint64 // ended connections
+	// Stamps of clears by model; models that are absent were never cleared.
+	cleared map[string]uint64
 }
 
 // serves reports whether pages of a namespace may be read.

@@ -30,7 +30,8 @@ func (n *peerSession) run() error {
 	for {
 		var deadline time.Time
 		if !n.greeted {
-			deadline = time.Now().Add(frameTimeout) // a peer greets at once, and may then be idle for hours
+			// A peer greets at once, and may then be idle for hours.
+			deadline = time.Now().Add(frameTimeout)
 		}
 		h, err := readFrame(n.conn, &n.body, deadline, !n.greeted)
 		if err == nil {
@@ -64,7 +65,8 @@ func readFrame(c net.Conn, body *[]byte, deadline time.Time, first bool) (header
 	if _, err := io.ReadFull(c, raw[1:]); err != nil {
 		return header{}, err
 	}
-	if first && tlsconfig.IsRecord(raw[:]) { // as the length of a greeting, ten thousand times too long
+	if first && tlsconfig.IsRecord(raw[:]) {
+		// As the length of a greeting, ten thousand times too long.
 		return header{}, fmt.Errorf("%w: %s: the peer speaks TLS", ErrUntrusted, advicePlain)
 	}
 	h, err := parseHeader(raw[:])
@@ -184,7 +186,8 @@ func (n *peerSession) fetch(h header, ns uint32, r pageRequest) error {
 		}
 		n.out = append(n.out, present)
 	}
-	if err := n.conn.SetWriteDeadline(time.Now().Add(frameTimeout)); err != nil { // before the lease ends
+	if err := n.conn.SetWriteDeadline(time.Now().Add(frameTimeout)); err != nil {
+		// Before the lease ends.
 		return err
 	}
 	if n.pages == nil {

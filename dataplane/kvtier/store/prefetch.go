@@ -43,9 +43,10 @@ func (f *prefetcher) end() {
 
 // Hint announces a request over HTTP. Routers send pull hints instead: see package hint.
 type Hint struct {
-	Model     string   `json:"model"`                // as the engine names it; "" is any
-	InputIDs  []uint32 `json:"input_ids,omitempty"`  // tokens of the prompt,
-	Hashes    []string `json:"hashes,omitempty"`     // or SGLang's page hashes from the first page on, 64 hexadecimal digits each
+	Model    string   `json:"model"`               // as the engine names it; "" is any
+	InputIDs []uint32 `json:"input_ids,omitempty"` // tokens of the prompt,
+	// Or SGLang's page hashes from the first page on, 64 hexadecimal digits each.
+	Hashes    []string `json:"hashes,omitempty"`
 	PageSize  int      `json:"page_size,omitempty"`  // tokens; 0 is that of the engines here
 	CacheSalt string   `json:"cache_salt,omitempty"` // of the request
 }

@@ -34,14 +34,16 @@ type hintCounts struct {
 
 // HintStats counts the pull hints of routers.
 type HintStats struct {
-	Received     int64 `json:"received"`
-	Refused      int64 `json:"refused"`       // cannot be read
-	Duplicate    int64 `json:"duplicate"`     // for the pages of another hint of the last two seconds
-	Dropped      int64 `json:"dropped"`       // too many at work
-	UnknownModel int64 `json:"unknown_model"` // for a model that no engine of this node has used the tier for
-	Needless     int64 `json:"needless"`      // for pages that were present or being pulled
-	Vain         int64 `json:"vain"`          // for absent pages of which no peer had the first one
-	Pulled       int64 `json:"pulled_pages"`  // pages pulled for hints
+	Received int64 `json:"received"`
+	Refused  int64 `json:"refused"` // cannot be read
+	// For the pages of another hint of the last two seconds.
+	Duplicate int64 `json:"duplicate"`
+	Dropped   int64 `json:"dropped"` // too many at work
+	// For a model that no engine of this node has used the tier for.
+	UnknownModel int64 `json:"unknown_model"`
+	Needless     int64 `json:"needless"`     // for pages that were present or being pulled
+	Vain         int64 `json:"vain"`         // for absent pages of which no peer had the first one
+	Pulled       int64 `json:"pulled_pages"` // pages pulled for hints
 }
 
 // takeHint takes a pull hint and has its absent pages pulled. It owns data, and does not wait.

@@ -36,34 +36,38 @@ type PageStats struct {
 
 // EngineStats counts the requests and connections of engines.
 type EngineStats struct {
-	Clients   int64   `json:"clients"`    // connections
-	Lookups   int64   `json:"lookups"`    // questions
-	Asked     int64   `json:"asked"`      // pages in them
-	Found     int64   `json:"found"`      // of these, leading pages that were present
-	Read      int64   `json:"read"`       // pages
-	ReadBytes int64   `json:"read_bytes"` // bytes of them
-	ReadSpeed float64 `json:"read_speed"` // bytes a second, measured from a get to its release; 0 is unknown
-	Missed    int64   `json:"missed"`     // pages to read that were absent
-	Abandoned int64   `json:"abandoned"`  // batches without commit
-	Expired   int64   `json:"expired"`    // leases without release
-	Refused   int64   `json:"refused"`    // connections that broke the protocol
-	Faults    int64   `json:"faults"`     // connections whose memory differed from the announcement
+	Clients   int64 `json:"clients"`    // connections
+	Lookups   int64 `json:"lookups"`    // questions
+	Asked     int64 `json:"asked"`      // pages in them
+	Found     int64 `json:"found"`      // of these, leading pages that were present
+	Read      int64 `json:"read"`       // pages
+	ReadBytes int64 `json:"read_bytes"` // bytes of them
+	// Bytes a second, measured from a get to its release; 0 is unknown.
+	ReadSpeed float64 `json:"read_speed"`
+	Missed    int64   `json:"missed"`    // pages to read that were absent
+	Abandoned int64   `json:"abandoned"` // batches without commit
+	Expired   int64   `json:"expired"`   // leases without release
+	Refused   int64   `json:"refused"`   // connections that broke the protocol
+	Faults    int64   `json:"faults"`    // connections whose memory differed from the announcement
 }
 
 // PeerStats counts pages that move between nodes.
 type PeerStats struct {
-	Peers        int64   `json:"peers"`         // connected stores of other nodes
-	RemoteAsked  int64   `json:"remote_asked"`  // pages in questions to peers
-	RemoteFound  int64   `json:"remote_found"`  // of these, pages that a peer had
-	Pulled       int64   `json:"pulled"`        // pages
-	PulledNIXL   int64   `json:"pulled_nixl"`   // of these, pages read by NIXL with CMA or RDMA; the others came by TCP
-	PulledBytes  int64   `json:"pulled_bytes"`  // bytes of them
-	TooSlow      int64   `json:"too_slow"`      // questions not asked, as computing is faster than the link
+	Peers       int64 `json:"peers"`        // connected stores of other nodes
+	RemoteAsked int64 `json:"remote_asked"` // pages in questions to peers
+	RemoteFound int64 `json:"remote_found"` // of these, pages that a peer had
+	Pulled      int64 `json:"pulled"`       // pages
+	// Of these, pages read by NIXL with CMA or RDMA; the others came by TCP.
+	PulledNIXL  int64 `json:"pulled_nixl"`
+	PulledBytes int64 `json:"pulled_bytes"` // bytes of them
+	// Questions not asked, as computing is faster than the link.
+	TooSlow      int64   `json:"too_slow"`
 	PullSeconds  float64 `json:"pull_seconds"`  // duration of the pulls
 	PullFailures int64   `json:"pull_failures"` // pulls, of up to 128 pages each
-	Quarantined  int64   `json:"quarantined"`   // pages that an abandoned transfer may still write to
-	Untrusted    int64   `json:"untrusted"`     // connections that one side did not trust
-	Served       int64   `json:"served"`        // pages given to peers
+	// Pages that an abandoned transfer may still write to.
+	Quarantined int64 `json:"quarantined"`
+	Untrusted   int64 `json:"untrusted"` // connections that one side did not trust
+	Served      int64 `json:"served"`    // pages given to peers
 }
 
 // Stats returns the present counts.

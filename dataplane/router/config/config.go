@@ -81,7 +81,8 @@ type Timeouts struct {
 type Queue struct {
 	Max     int           // requests of a model; default 8192; negative: none wait
 	Timeout time.Duration // default 5 min
-	FIFO    bool          // first come, first served; default priorities and turns, then the deepest match
+	// First come, first served; default priorities and turns, then the deepest match.
+	FIFO bool
 }
 
 // Pairs are requests to a prefill and a decode worker.
@@ -124,12 +125,14 @@ type Cluster struct {
 	Joined any              // the settings of Conn, so that Changed sees a difference
 	Peers  string           // of the routers in Conn: PeersAuto (default) or PeersOff
 	Hints  string           // to the sidecars in Conn: HintsAuto (default) or HintsOff
-	Wait   time.Duration    // of clients at the start, until the workers of Conn are known; default 3 s
+	// Of clients at the start, until the workers of Conn are known; default 3 s.
+	Wait time.Duration
 }
 
 // Logs describes the router's records of requests.
 type Logs struct {
-	Access     string  // file that gets a line for each request; "" keeps none. See package accesslog
+	// File that gets a line for each request; "" keeps none. See package accesslog.
+	Access     string
 	LintSample float64 // share of prompts that are checked for unstable beginnings; 0: none
 }
 
@@ -149,7 +152,8 @@ const (
 
 // Values of Cluster.Hints.
 const (
-	HintsAuto = "auto" // sidecars hear which pages to pull from another node; nothing without a cluster
+	// Sidecars hear which pages to pull from another node; nothing without a cluster.
+	HintsAuto = "auto"
 	HintsOff  = "off"
 )
 

@@ -44,7 +44,8 @@ func (p *publisher) publish(now time.Time, last bool) {
 	g := p.g
 	m := &p.message
 	m.id, m.started, m.last, m.whole = append(m.id[:0], g.cfg.ID...), g.leader.started, last, last || now.Sub(p.whole) >= g.cfg.Whole
-	m.sent, m.done = g.requests.drain(m.sent[:0], m.done[:0]) // before the shares, which then include them
+	// Before the shares, which then include them.
+	m.sent, m.done = g.requests.drain(m.sent[:0], m.done[:0])
 	m.ranks = m.ranks[:0]
 	if !last {
 		p.scan(now)

@@ -190,7 +190,8 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 		cost.Batch = batchTokens * float64(c.InFlight) * token
 	}
 	if p.Without&TermPool == 0 {
-		cost.Pool = roomWait(f, c, compute+best.tokens+float64(req.Output)) // fetched tokens need room too
+		// Fetched tokens need room too.
+		cost.Pool = roomWait(f, c, compute+best.tokens+float64(req.Output))
 	}
 	if p.Without&TermLater == 0 {
 		cost.Later = f.later * cost.Compute * slower

@@ -72,7 +72,8 @@ func PickPair(p Policy, req Request, l *PairCandidates) (prefill, decode Choice)
 	kv, ok := Unwrap(p).(KV)
 	if !ok {
 		second := req
-		second.Seed = mix(req.Seed) // else a drawn prefill rank would always have the same decode rank
+		// Else a drawn prefill rank would always have the same decode rank.
+		second.Seed = mix(req.Seed)
 		prefill, decode = p.Pick(req, l.Prefill), Unwrap(p).Pick(second, l.Decode)
 		return prefill, l.around(prefill.Index, decode)
 	}

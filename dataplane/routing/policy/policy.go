@@ -9,13 +9,14 @@ import (
 
 // Request is the part of a request that policies use.
 type Request struct {
-	Tokens      int    // prompt tokens, or an estimate of them when Exact is false
-	Exact       bool   // the prompt's token ids are known
-	Turn        uint64 // number of this request among all, for taking turns
-	Seed        uint64 // random, for ties and samples
-	Output      int    // tokens that the answer is expected to have; 0 is unknown
-	SessionRank uint64 // ID of the candidate that has the request's session, for [Sticky]; 0 is none
-	Stored      bool   // some candidates may have a Tier or Remote, which are ignored without it
+	Tokens int    // prompt tokens, or an estimate of them when Exact is false
+	Exact  bool   // the prompt's token ids are known
+	Turn   uint64 // number of this request among all, for taking turns
+	Seed   uint64 // random, for ties and samples
+	Output int    // tokens that the answer is expected to have; 0 is unknown
+	// ID of the candidate that has the request's session, for [Sticky]; 0 is none.
+	SessionRank uint64
+	Stored      bool // some candidates may have a Tier or Remote, which are ignored without it
 }
 
 // Candidate is one rank that could take the request. A zero is unknown unless a count of zero

@@ -32,10 +32,12 @@ type xid struct {
 // catalogue has all XIDs that are not application-level, with the names and actions for H100
 // where GPUs differ.
 var catalogue = map[int]xid{
-	46:  {dead, "GPU stopped processing", false},
-	48:  {dead, "uncorrectable ECC error", true},                // WORKFLOW_XID_48: see containedECC
-	54:  {unknown, "auxiliary power is not connected", false},   // CHECK_MECHANICALS
-	61:  {drain, "internal micro-controller breakpoint", false}, // of GPUs before Ampere; "unused" there
+	46: {dead, "GPU stopped processing", false},
+	// WORKFLOW_XID_48: see containedECC.
+	48: {dead, "uncorrectable ECC error", true},
+	54: {unknown, "auxiliary power is not connected", false}, // CHECK_MECHANICALS
+	// Of GPUs before Ampere; "unused" there.
+	61:  {drain, "internal micro-controller breakpoint", false},
 	62:  {dead, "internal micro-controller halt", true},
 	63:  {retired, "row remapping or page retirement recorded", true}, // IGNORE
 	64:  {drain, "row remapping or page retirement failed", true},
@@ -59,8 +61,10 @@ var catalogue = map[int]xid{
 	150: {link, "NVLink MSE error", true},
 	151: {drain, "key rotation failed", false}, // RESTART_VM: of confidential computing
 	155: {link, "NVLink software-defined error", true},
-	156: {retired, "resource retirement recorded", true}, // RESET_GPU, and until then the resource is merely not used
-	157: {drain, "resource retirement failed", false},    // IGNORE there, and yet memory known to be bad stays in use
+	// RESET_GPU, and until then the resource is merely not used.
+	156: {retired, "resource retirement recorded", true},
+	// IGNORE there, and yet memory known to be bad stays in use.
+	157: {drain, "resource retirement failed", false},
 	158: {dead, "GPU fatal timeout", false},
 	159: {unknown, "error on the link to the processor", false}, // CHECK_UVM
 	// Without an action there. Faults of the memory come with 48, 94 or 95.

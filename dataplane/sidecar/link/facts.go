@@ -17,17 +17,19 @@ import (
 
 // Facts are the properties of a process and its machine that decide the path of its transfers.
 type Facts struct {
-	Node         string   `json:"node"`
-	Boot         string   `json:"boot"` // random boot id of the kernel: equal on one machine only
-	PIDNamespace string   `json:"pid_namespace"`
-	UID          int      `json:"uid"`
-	Ids          *Ids     `json:"ids,omitempty"` // nil: from an older sidecar
-	Ptrace       int      `json:"ptrace"`        // kernel.yama.ptrace_scope; 0 where the kernel has none
+	Node         string `json:"node"`
+	Boot         string `json:"boot"` // random boot id of the kernel: equal on one machine only
+	PIDNamespace string `json:"pid_namespace"`
+	UID          int    `json:"uid"`
+	Ids          *Ids   `json:"ids,omitempty"` // nil: from an older sidecar
+	// Kernel.yama.ptrace_scope; 0 where the kernel has none.
+	Ptrace       int      `json:"ptrace"`
 	LockedMemory int64    `json:"locked_memory"` // bytes; -1 is no limit
 	Transports   string   `json:"transports"`    // UCX_TLS
 	NetDevices   string   `json:"net_devices"`   // UCX_NET_DEVICES
 	Devices      []Device `json:"devices,omitempty"`
-	EthernetRate float64  `json:"ethernet_rate,omitempty"` // bytes a second of the fastest interface
+	// Bytes a second of the fastest interface.
+	EthernetRate float64 `json:"ethernet_rate,omitempty"`
 	// SystemRead is the least time of a process_vm_readv of 64 bytes, a bound of all paths with a
 	// system call. 0: not allowed.
 	SystemRead time.Duration `json:"system_read,omitempty"`

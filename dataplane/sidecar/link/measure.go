@@ -60,7 +60,8 @@ type Job struct {
 // Measure measures transfers between a memory and a peer's memory. The first transfer, which
 // connects, does not count.
 func Measure(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, theirs nixl.RemoteMemory, job Job) (Sample, error) {
-	if _, err := RunOnce(ctx, remote, local, theirs, job); err != nil { // connects, and touches memory for the first time
+	if _, err := RunOnce(ctx, remote, local, theirs, job); err != nil {
+		// Connects, and touches memory for the first time.
 		return Sample{}, err
 	}
 	s := Series{Op: job.Op, Size: job.Size, Batch: max(job.Batch, 1)}

@@ -33,8 +33,9 @@ type Config struct {
 	Every   time.Duration // interval of measurements of one link, varied by a fifth; default 10 min
 	Retry   time.Duration // after a failure, doubled each time up to Every; default 30 s
 	Scan    time.Duration // interval of looks at the nodes; default 5 s
-	Largest int           // bytes of the largest transfer; default 64 MiB, and a link takes about four
-	Root    string        // of /proc and /sys; default /
+	// Bytes of the largest transfer; default 64 MiB, and a link takes about four.
+	Largest int
+	Root    string // of /proc and /sys; default /
 	Log     *slog.Logger
 }
 
