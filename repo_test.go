@@ -71,7 +71,7 @@ var rules = map[string]rule{
 	"dataplane/prompt/tokenizer":    {never: anyHTTP},
 	"dataplane/prompt/chattemplate": {never: anyHTTP},
 	"dataplane/routing": {allow: []string{
-		"radix", "radix/approx", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/fleet/worker",
+		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
@@ -121,7 +121,7 @@ var rules = map[string]rule{
 	"bench/proxy/loop": {},
 	"bench/proxy/mock": {allow: []string{"bench/proxy/loop", "bench/proxy/wire", "zmq", "zmq/kvevent"}},
 	"bench/proxy/wire": {},
-	"bench/index":      {allow: []string{"radix", "radix/hugepage"}},
+	"bench/index":      {allow: []string{"radix"}},
 
 	"bench/cmd":    {allow: []string{"bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock", "bench/replay", "bench/replica", "radix/hugepage"}},
 	"cmd/warmpath": {allow: []string{"..."}},

@@ -150,8 +150,8 @@ func writeExplained(out io.Writer, e *admin.Explained) error {
 	default:
 		fmt.Fprintf(out, "goes to %s: %s\n\n", e.Winner, e.Why)
 	}
-	if e.Chief != "" {
-		fmt.Fprintf(out, "Router %s chooses for all of this cluster, by what all have in flight; the table shows the choice that this router would make alone.\n\n", e.Chief)
+	if e.Leader != "" {
+		fmt.Fprintf(out, "Router %s chooses for all of this cluster, by what all have in flight; the table shows the choice that this router would make alone.\n\n", e.Leader)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\trank\tstate\tevents\tcached\thost\tmade\tcredit\tin flight\tbacklog\ttokens/s\tqueue s\tcompute s\ttier s\tbatch s\tpool s\thealth s\tTTFT s\tlater s\tscore\t")

@@ -29,10 +29,10 @@ type Explained struct {
 	Ranks []ExplainedRank `json:"ranks"`
 	// Where prefill and decode workers serve the model.
 	Pair *ExplainedPair `json:"pair,omitempty"`
-	// Chief is the ID of the leader, where another router chooses for all of the cluster: it knows
+	// Leader is the ID of the leader, where another router chooses for all of the cluster: it knows
 	// better the requests in flight at the others. The body is this router's own choice, which
 	// stands where the leader does not answer in time.
-	Chief string `json:"chief,omitempty"`
+	Leader string `json:"chief,omitempty"`
 	// Overruled names the GPU facts that the choice had to ignore: they exclude every candidate.
 	Overruled string `json:"overruled,omitempty"`
 }
@@ -121,7 +121,7 @@ func (e *explainer) serve(ctx *fasthttp.RequestCtx) {
 	}
 	if e.peers != nil {
 		if others := e.peers.Status(); others.Leader != others.ID {
-			answer.Chief = others.Leader
+			answer.Leader = others.Leader
 		}
 	}
 	e.json(ctx, fasthttp.StatusOK, answer)

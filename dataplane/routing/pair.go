@@ -58,12 +58,12 @@ func (s *Scratch) fillDecodes(p *Prompt) {
 func (s *Scratch) pairCandidates() policy.PairCandidates {
 	l := policy.PairCandidates{
 		Prefill: s.candidates[s.alone:], Decode: s.pair.decodes, Link: policy.UsualLink,
-		PrefillNodes: s.pair.prefillNodes, DecodeNodes: s.pair.decodeNodes,
+		PrefillHosts: s.pair.prefillNodes, DecodeHosts: s.pair.decodeNodes,
 	}
 	if s.pair.links != nil && len(s.decodes) > 0 {
 		s.pair.prefillPlaces = places(s.pair.prefillPlaces[:0], s.ranks[s.alone:])
 		s.pair.decodePlaces = places(s.pair.decodePlaces[:0], s.decodes)
-		l.Links, l.PrefillPlaces, l.DecodePlaces = s.pair.links, s.pair.prefillPlaces, s.pair.decodePlaces
+		l.Links, l.PrefillNodes, l.DecodeNodes = s.pair.links, s.pair.prefillPlaces, s.pair.decodePlaces
 		l.Bytes = tokenBytes(s.decodes[0].Worker.Info())
 	}
 	return l

@@ -70,13 +70,13 @@ const (
 // per token, and fixed seconds.
 func (l *PairCandidates) hop(prefill, decode int) (token, fixed float64) {
 	token = l.Link.Other
-	if l.DecodeNodes[decode] == l.PrefillNodes[prefill] {
+	if l.DecodeHosts[decode] == l.PrefillHosts[prefill] {
 		token = l.Link.Same
 	}
 	if l.Links == nil {
 		return token, 0
 	}
-	h := l.Links.Between(l.PrefillPlaces[prefill], l.DecodePlaces[decode])
+	h := l.Links.Between(l.PrefillNodes[prefill], l.DecodeNodes[decode])
 	if h.Speed > 0 {
 		bytes := l.Bytes
 		if bytes <= 0 {

@@ -17,14 +17,14 @@ var UsualLink = Link{Same: 2.6e-6, Other: 10.5e-6}
 // their way.
 type PairCandidates struct {
 	Prefill, Decode []Candidate
-	// PrefillNodes and DecodeNodes number the node of each candidate, from 0 without large
+	// PrefillHosts and DecodeHosts number the host of each candidate, from 0 without large
 	// gaps.
-	PrefillNodes, DecodeNodes []uint32
+	PrefillHosts, DecodeHosts []uint32
 	Link                      Link
-	// Links, if set, has the measured links between the places of candidates, which precede
+	// Links, if set, has the measured links between the nodes of candidates, which precede
 	// Link; Bytes is the KV bytes of a token, 0 for UsualBytes.
 	Links                       *Links
-	PrefillPlaces, DecodePlaces []uint32
+	PrefillNodes, DecodeNodes []uint32
 	Bytes                       float64
 }
 
@@ -138,7 +138,7 @@ func (l *PairCandidates) onward(dst, nodes, after []float64, tokens int) []float
 		return l.onwardByPlace(dst, nodes, after, tokens)
 	}
 	other, same := l.reach(nodes, after, float64(tokens))
-	for _, node := range l.PrefillNodes {
+	for _, node := range l.PrefillHosts {
 		dst = append(dst, min(other, same[node]))
 	}
 	return dst
@@ -147,7 +147,7 @@ func (l *PairCandidates) onward(dst, nodes, after []float64, tokens int) []float
 // onwardByPlace compares all decode candidates once for each place with prefill ranks; places
 // is memory for the results.
 func (l *PairCandidates) onwardByPlace(dst, places, after []float64, tokens int) []float64 {
-	for i, place := range l.PrefillPlaces {
+	for i, place := range l.PrefillNodes {
 		for len(places) <= int(place) {
 			places = append(places, -1)
 		}
@@ -169,7 +169,7 @@ func (l *PairCandidates) onwardByPlace(dst, places, after []float64, tokens int)
 // a prefill rank is one of these two.
 func (l *PairCandidates) reach(nodes, after []float64, tokens float64) (other float64, same []float64) {
 	last := uint32(0)
-	for _, n := range l.PrefillNodes {
+	for _, n := range l.PrefillHosts {
 		last = max(last, n)
 	}
 	for range last + 1 {
@@ -179,7 +179,7 @@ func (l *PairCandidates) reach(nodes, after []float64, tokens float64) (other fl
 	for j, cost := range after {
 		sent := max(tokens-float64(l.Decode[j].Cached), 0)
 		other = min(other, cost+l.Link.Other*sent)
-		if n := l.DecodeNodes[j]; n <= last {
+		if n := l.DecodeHosts[j]; n <= last {
 			nodes[n] = min(nodes[n], cost+l.Link.Same*sent)
 		}
 	}

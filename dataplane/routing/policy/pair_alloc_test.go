@@ -11,7 +11,7 @@ import (
 func TestPickPairDoesNotAllocate(t *testing.T) {
 	l := legs(64, 64)
 	for i := range 64 {
-		l.PrefillNodes[i], l.DecodeNodes[i] = uint32(i/8), uint32(i/8)
+		l.PrefillHosts[i], l.DecodeHosts[i] = uint32(i/8), uint32(i/8)
 	}
 	alone := make([]policy.Candidate, 8)
 	for _, name := range policy.Names() {
@@ -33,7 +33,7 @@ func BenchmarkPickPair(b *testing.B) {
 	for _, nodes := range []int{1, 8, 64} {
 		l := legs(64, 64)
 		for i := range 64 {
-			l.PrefillNodes[i], l.DecodeNodes[i] = uint32(i%nodes), uint32(i%nodes)
+			l.PrefillHosts[i], l.DecodeHosts[i] = uint32(i%nodes), uint32(i%nodes)
 		}
 		var p policy.Policy = policy.KV{Options: policy.Defaults}
 		b.Run("ranks=64+64/nodes="+[...]string{1: "1", 8: "8", 64: "64"}[nodes], func(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 func legs(prefill, decode int) *policy.PairCandidates {
 	l := &policy.PairCandidates{
 		Prefill: make([]policy.Candidate, prefill), Decode: make([]policy.Candidate, decode),
-		PrefillNodes: make([]uint32, prefill), DecodeNodes: make([]uint32, decode), Link: policy.UsualLink,
+		PrefillHosts: make([]uint32, prefill), DecodeHosts: make([]uint32, decode), Link: policy.UsualLink,
 	}
 	for i := range l.Prefill {
 		l.Prefill[i] = policy.Candidate{ID: uint64(i) + 1, Rate: 1000}
@@ -52,7 +52,7 @@ func TestDecodeCosts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := legs(1, 0)
-			l.Decode, l.DecodeNodes = []policy.Candidate{tt.c}, []uint32{tt.node}
+			l.Decode, l.DecodeHosts = []policy.Candidate{tt.c}, []uint32{tt.node}
 			l.Link = policy.Link{Same: same / 1000, Other: other / 1000}
 			got := policy.DecodeCosts(nil, req, l, 0)[0]
 			assert.InDelta(t, tt.want.Transfer, got.Transfer, 1e-12, "transfer")
@@ -86,17 +86,17 @@ func TestPickPair(t *testing.T) {
 		{"the near decode rank", func(l *policy.PairCandidates) {
 			l.Link.Other = 1e-4
 			l.Prefill[1].Cached = 500
-			l.PrefillNodes[1], l.DecodeNodes[1] = 1, 1
+			l.PrefillHosts[1], l.DecodeHosts[1] = 1, 1
 		}, 1, 1},
 		{"the prefill rank near a free decode rank", func(l *policy.PairCandidates) {
 			l.Link.Other = 1e-3 // a second for the prompt
 			l.Prefill[0].Cached = 300
-			l.PrefillNodes[1], l.DecodeNodes[1] = 1, 1
+			l.PrefillHosts[1], l.DecodeHosts[1] = 1, 1
 			l.Decode[0].Used, l.Decode[0].InFlight = 99_000, 90
 		}, 1, 1},
 		{"a far one where the near one is full", func(l *policy.PairCandidates) {
 			l.Prefill[0].Cached = 900
-			l.PrefillNodes[1], l.DecodeNodes[1] = 1, 1
+			l.PrefillHosts[1], l.DecodeHosts[1] = 1, 1
 			l.Decode[0].Used = 99_900
 		}, 0, 1},
 	}
@@ -124,19 +124,19 @@ func measure(rnd *rand.Rand, l *policy.PairCandidates) {
 		}
 	}
 	for range l.Prefill {
-		l.PrefillPlaces = append(l.PrefillPlaces, uint32(rnd.IntN(places+2)))
+		l.PrefillNodes = append(l.PrefillNodes, uint32(rnd.IntN(places+2)))
 	}
 	for range l.Decode {
-		l.DecodePlaces = append(l.DecodePlaces, uint32(rnd.IntN(places+2)))
+		l.DecodeNodes = append(l.DecodeNodes, uint32(rnd.IntN(places+2)))
 	}
-	for i, place := range l.PrefillPlaces {
+	for i, place := range l.PrefillNodes {
 		if place != 0 { // a place is on one node
-			l.PrefillNodes[i] = place
+			l.PrefillHosts[i] = place
 		}
 	}
-	for j, place := range l.DecodePlaces {
+	for j, place := range l.DecodeNodes {
 		if place != 0 {
-			l.DecodeNodes[j] = place
+			l.DecodeHosts[j] = place
 		}
 	}
 }
@@ -156,13 +156,13 @@ func TestPickPairIsTheBestOfAll(t *testing.T) {
 			c := &l.Prefill[i]
 			c.Cached, c.Pending, c.Rate, c.Waiting = int(some(5000)), some(9000), float64(some(20_000)), some(3)
 			c.Weight = []float64{0, 0.5, rnd.Float64()}[rnd.IntN(3)]
-			l.PrefillNodes[i] = uint32(rnd.IntN(4))
+			l.PrefillHosts[i] = uint32(rnd.IntN(4))
 		}
 		for j := range l.Decode {
 			c := &l.Decode[j]
 			c.Cached, c.Used, c.InFlight, c.MaxRunning = int(some(5000)), some(100_000), some(100), some(100)
 			c.Weight = []float64{0, 0.5, rnd.Float64()}[rnd.IntN(3)]
-			l.DecodeNodes[j] = uint32(rnd.IntN(6))
+			l.DecodeHosts[j] = uint32(rnd.IntN(6))
 		}
 		if rnd.IntN(2) == 0 {
 			measure(rnd, l)

@@ -115,8 +115,8 @@ func TestLinksBetween(t *testing.T) {
 
 // place gives legs places and links between them.
 func place(l *policy.PairCandidates, places int, prefill, decode []uint32) {
-	l.PrefillPlaces, l.DecodePlaces, l.Links = prefill, decode, policy.NewLinks(places)
-	l.PrefillNodes, l.DecodeNodes = append([]uint32(nil), prefill...), append([]uint32(nil), decode...)
+	l.PrefillNodes, l.DecodeNodes, l.Links = prefill, decode, policy.NewLinks(places)
+	l.PrefillHosts, l.DecodeHosts = append([]uint32(nil), prefill...), append([]uint32(nil), decode...)
 }
 
 func TestPairsByMeasuredLinks(t *testing.T) {
