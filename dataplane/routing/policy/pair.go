@@ -23,9 +23,9 @@ type PairCandidates struct {
 	Link                      Link
 	// Links, if set, has the measured links between the nodes of candidates, which precede
 	// Link; Bytes is the KV bytes of a token, 0 for UsualBytes.
-	Links                       *Links
+	Links                     *Links
 	PrefillNodes, DecodeNodes []uint32
-	Bytes                       float64
+	Bytes                     float64
 }
 
 // DecodeCost is the cost of a decode rank by the kv policy, in seconds.
