@@ -1,4 +1,5 @@
-// Package radix is the block index: it tells which workers hold the leading blocks of a prompt.
+// Package radix is the block index: the holders of each prompt's leading blocks, and the format of
+// its snapshots.
 //
 // # Structure
 //

@@ -1,4 +1,4 @@
-// Command warmpath is the data plane of an SGLang cluster: a router that knows the the
+// Command warmpath is the data plane of an SGLang cluster: a router that knows the
 // blocks in each worker's prefix cache.
 package main
 

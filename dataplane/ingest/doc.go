@@ -1,5 +1,5 @@
 // Package ingest keeps the index equal to the workers' prefix caches by their KV events, and
-// saves it in snapshots.
+// decides when it is saved.
 //
 // A Stream subscribes to one DP rank. Its follower replays the events that the rank published
 // before, checks every sequence number, replays gaps, and starts over when the rank restarts or

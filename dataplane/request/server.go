@@ -21,7 +21,7 @@ type ServerConfig struct {
 	TLS            *tls.Config  // of Listener; nil: plain HTTP
 	Operator       net.Listener // operators; nil: clients' listener serves their API too
 	OperatorTLS    *tls.Config  // of Operator; nil: plain HTTP
-	MaxHeaderBytes int          // default 16 KiB; each connection keeps a buffer of that size
+	MaxHead int          // default 16 KiB; each connection keeps a buffer of that size
 	// MaxClients bounds the connections of clients; default as many as leave files for as many
 	// connections to workers; negative: no bound.
 	MaxClients int
@@ -52,7 +52,7 @@ type Server struct {
 
 // NewServer returns a server of h and admin.
 func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Admin) *Server {
-	cfg.MaxHeaderBytes = cmp.Or(cfg.MaxHeaderBytes, 16<<10)
+	cfg.MaxHead = cmp.Or(cfg.MaxHead, 16<<10)
 	cfg.MaxClients = cmp.Or(cfg.MaxClients, ingress.DefaultMaxClients())
 	s := &Server{cfg: cfg, requests: h, admin: admin, watcher: watcher}
 	s.client = s.listen(s.handleClient, cfg.TLS, max(cfg.MaxClients, 0))
@@ -66,7 +66,7 @@ func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Adm
 func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, maxClients int) *ingress.Server {
 	return ingress.NewServer(ingress.Config{
 		Handler: h, Refuse: s.badRequest,
-		MaxBody: func() int { return s.requests.live().MaxBodyBytes }, MaxHead: s.cfg.MaxHeaderBytes,
+		MaxBody: func() int { return s.requests.live().MaxBodyBytes }, MaxHead: s.cfg.MaxHead,
 		MaxClients: maxClients,
 		Full: sync.OnceFunc(func() {
 			s.requests.log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n",

@@ -1,8 +1,9 @@
-// Package codec reads and writes the binary messages that members of a cluster exchange: load
-// and questions between routers, announcements of KV tiers, pull hints, metadata of NIXL agents.
+// Package codec reads and writes the numbers, texts and lists of binary messages between members
+// of a cluster. Each message is defined by its owner: load and questions in routing/peers,
+// announcements in kvtier/announce, pull hints in kvtier/hint.
 //
 // Fixed-width numbers are little-endian, varints are unsigned LEB128 as in encoding/binary, and a
-// text or a list has its length in front. A message's owner defines its fields and their order.
+// text or a list has its length in front.
 //
 // # Ownership
 //

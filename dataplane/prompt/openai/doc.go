@@ -1,5 +1,6 @@
-// Package openai reads the fields that routing needs from a request's body and from an answer's
-// bytes, for the OpenAI API as SGLang serves it and for SGLang's own /generate.
+// Package openai reads the fields that routing needs from requests and answers, checks bodies, and
+// words the errors that clients get, for the OpenAI API as SGLang serves it and for SGLang's own
+// /generate.
 //
 // A body is walked once. The walk checks all of it as JSON and keeps only the fields that decide
 // its route. The worker judges all other fields, so that a router in front of a newer SGLang

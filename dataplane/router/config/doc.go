@@ -1,5 +1,5 @@
-// Package config holds the settings of a router: their defaults, their checks, and which of them
-// can change while it runs.
+// Package config holds the settings of a router, their checks, and which of them can change while
+// it runs; most defaults are those of the parts that they configure.
 //
 // # Errors
 //

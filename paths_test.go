@@ -1,0 +1,34 @@
+package warmpath_test
+
+import (
+	"os"
+	"path"
+	"regexp"
+	"testing"
+)
+
+// TestDocumentedFiles finds files that documents name and that are gone. A name without a folder
+// may be in any; one with a folder is below the root or below dataplane.
+func TestDocumentedFiles(t *testing.T) {
+	known, bases := map[string]bool{}, map[string]bool{}
+	for _, p := range committed(t) {
+		known[p], bases[path.Base(p)] = true, true
+	}
+	quoted := regexp.MustCompile("`([\\w./-]+\\.(?:go|py|sh|s|md|jsonl|html|service))`")
+	for _, page := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "AGENTS.md", "README.md", "SECURITY.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range quoted.FindAllStringSubmatch(string(text), -1) {
+			name := m[1]
+			switch {
+			case known[name], known["dataplane/"+name], known["integrations/sglang/warmpath_sglang/"+name]:
+			case path.Base(name) == name && bases[name]:
+			case path.Base(path.Dir(name)) == path.Dir(name) && bases[path.Base(name)]: // store/evict.go
+			default:
+				t.Errorf("%s names %s, which does not exist", page, name)
+			}
+		}
+	}
+}
