@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -33,6 +34,12 @@ func curveLibrary() (string, error) {
 	return fmt.Sprintf("libzmq %d.%d.%d", major, minor, patch), nil
 }
 
+// prepareLibrary sets libzmq's process-wide options once: they are not safe for concurrent use.
+var prepareLibrary = sync.OnceValue(func() error {
+	zmq4.SetRetryAfterEINTR(true) // Go's preemption signals interrupt system calls.
+	return zmq4.SetMaxSockets(curveSockets)
+})
+
 // curveConn is one connection over libzmq: a socket that does not reconnect, so that no message
 // of one publisher is taken for its successor's, and the monitor that reports the connection's
 // state. It belongs to one goroutine.
@@ -51,8 +58,7 @@ func dialCurve(ctx context.Context, kind zmq4.Type, endpoint, topic string) (*cu
 	if err != nil {
 		return nil, err
 	}
-	zmq4.SetRetryAfterEINTR(true) // Go's preemption signals interrupt system calls.
-	if err := zmq4.SetMaxSockets(curveSockets); err != nil {
+	if err := prepareLibrary(); err != nil {
 		return nil, err
 	}
 	c := &curveConn{ctx: ctx, poller: zmq4.NewPoller()}
