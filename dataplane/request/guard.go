@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"net"
 	"slices"
 	"strconv"
 	"time"
@@ -59,20 +58,10 @@ const (
 	trialTick = 50 * time.Millisecond
 	// forever stands for a timeout that is switched off.
 	forever = 100 * 365 * 24 * time.Hour
-	// probeTimeout bounds the wait for a probe of a worker that accepts connections.
-	probeTimeout = time.Second
 )
 
 // errDuplicates holds a request back: two workers have equal ones, and neither can take another.
 var errDuplicates = errors.New("request: two workers have equal requests")
-
-// died reports whether an attempt failed as it does when an engine dies. A hang is one way: the
-// HTTP process of SGLang 0.5.23 answers nothing when its scheduler has died, and ends 5 s later, or
-// 65 s where it waits for a dump of the GPU.
-func died(err error) bool {
-	return errors.Is(err, upstream.ErrNoResponse) || errors.Is(err, upstream.ErrTruncated) ||
-		errors.Is(err, errHung)
-}
 
 // identify gives the request its digest; false: it has no body that could end an engine.
 func (g *guard) identify() bool {
@@ -280,7 +269,7 @@ func (g *guard) lost(err error) (otherCause bool, refusal error) {
 	g.trial, g.unfit = nil, false
 	defer trial.End()
 	defer g.leave(false) // after the loss is known: equal requests look for it then
-	if unfit || !died(err) || !g.identify() {
+	if unfit || !g.identify() {
 		return false, nil
 	}
 	q, d := g.x.h.isolation.quarantine, &g.x.choice.decision
@@ -290,6 +279,13 @@ func (g *guard) lost(err error) (otherCause bool, refusal error) {
 		if g.x.attempt.failedLeg == legDecode {
 			failed, other = other, failed
 		}
+	}
+	if !died(err) {
+		// A leg may report the failed transfer before its partner's connection ends.
+		if other == nil || g.x.client.Gone() || !isGone(other, false) {
+			return false, nil
+		}
+		failed, other = other, nil
 	}
 	sent := g.resent
 	if sent.IsZero() {
@@ -367,26 +363,6 @@ func (g *guard) reset() {
 	g.trial.End()
 	g.leave(false)
 	*g = guard{x: g.x}
-}
-
-// isGone reports whether a worker that has lost a connection is gone: it accepts no connection, or
-// its probe finds it unfit. Where no probe ends in time the worker is gone if a request found it
-// hung.
-func isGone(w *worker.Worker, hung bool) bool {
-	conn, err := net.DialTimeout("tcp", w.Addr, probeTimeout)
-	if err != nil {
-		return true
-	}
-	_ = conn.Close()
-	for end := time.Now().Add(probeTimeout); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
-		switch w.State() {
-		case worker.Dead, worker.Probing:
-			return true
-		case worker.Ready, worker.Draining:
-			return false
-		}
-	}
-	return hung
 }
 
 // errCulprit is the error of a request that ends engines.
