@@ -17,11 +17,11 @@ import (
 
 // ServerConfig holds the settings of the listeners; zero fields take the defaults.
 type ServerConfig struct {
-	Listener       net.Listener // clients
-	TLS            *tls.Config  // of Listener; nil: plain HTTP
-	Operator       net.Listener // operators; nil: clients' listener serves their API too
-	OperatorTLS    *tls.Config  // of Operator; nil: plain HTTP
-	MaxHead int          // default 16 KiB; each connection keeps a buffer of that size
+	Listener    net.Listener // clients
+	TLS         *tls.Config  // of Listener; nil: plain HTTP
+	Operator    net.Listener // operators; nil: clients' listener serves their API too
+	OperatorTLS *tls.Config  // of Operator; nil: plain HTTP
+	MaxHead     int          // default 16 KiB; each connection keeps a buffer of that size
 	// MaxClients bounds the connections of clients; default as many as leave files for as many
 	// connections to workers; negative: no bound.
 	MaxClients int
