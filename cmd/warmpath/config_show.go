@@ -20,7 +20,7 @@ func newConfigCommand() *cobra.Command {
 	var check bool
 	c := &cobra.Command{
 		Use:   "config [flags of warmpath serve]",
-		Short: "Show the configuration that warmpath serve would run with",
+		Short: "Show the effective configuration of warmpath serve",
 		Long: `Config reads flags, environment and file as warmpath serve does, and prints the
 comes of them as a file for --config, with where each value is from. Secrets are masked; a
 default that depends on the machine or on another setting is in words, behind a #.

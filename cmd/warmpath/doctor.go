@@ -43,7 +43,7 @@ func newDoctorCommand() *cobra.Command {
 	var files tlsconfig.ClientFiles
 	cmd := &cobra.Command{
 		Use:   "doctor [WORKER …]",
-		Short: "Show what this machine and its workers have and lack",
+		Short: "Check this machine and its workers: drivers, libraries, KV events, missing parts",
 		Long: "Shows what this machine has and lacks for routing: the NVIDIA driver and its GPUs, NIXL and the path\n" +
 			"that it takes between two processes, RDMA devices; and for each worker whether it is\n" +
 			"ready and publishes the KV events that exact routing needs. Nothing is changed. The exit status is 0 unless a given worker is unfit.",

@@ -32,9 +32,9 @@ func newMarkCommands() []*cobra.Command {
 	drain.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest --wait")
 	drain.Flags().StringVar(&o.key, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"), "bearer token of the routers' operator API, for --wait; also WARMPATH_OPERATOR_KEY")
 	drain.Flags().Lookup("operator-key").DefValue = ""
-	undrain, _ := newMarkCommand("undrain", "Take a drain back", func(m *cluster.Mark) { m.Drain = false })
-	cordon, _ := newMarkCommand("cordon", "Use no worker that is not used yet, of a node or by its URL; those that serve go on", func(m *cluster.Mark) { m.Cordon = true })
-	uncordon, _ := newMarkCommand("uncordon", "Take a cordon back", func(m *cluster.Mark) { m.Cordon = false })
+	undrain, _ := newMarkCommand("undrain", "End a drain: the worker or node gets requests again", func(m *cluster.Mark) { m.Drain = false })
+	cordon, _ := newMarkCommand("cordon", "Admit no new workers of a node or URL; workers in use keep serving", func(m *cluster.Mark) { m.Cordon = true })
+	uncordon, _ := newMarkCommand("uncordon", "End a cordon: new workers are admitted again", func(m *cluster.Mark) { m.Cordon = false })
 	return []*cobra.Command{drain, undrain, cordon, uncordon}
 }
 
@@ -45,9 +45,9 @@ func newMarkCommand(name, short string, change func(*cluster.Mark)) (*cobra.Comm
 		Short: short,
 		Long: short + `.
 
-TARGET is a node's name or a worker's URL, as "warmpath nodes" and "warmpath workers" list
-them; workers that routers were given by --worker are among them. The mark is kept by the cluster
-until it is taken back, also while the target is away, and every router of the cluster follows it.`,
+TARGET is a node's name or a worker's URL, as "warmpath nodes" and "warmpath workers" list them,
+workers of --worker included. The cluster keeps the mark until it is removed, also while the
+target is away, and every router of the cluster obeys it.`,
 		Example: "  warmpath " + name + " gpu-3\n  warmpath " + name + " http://gpu-3:30000 --cluster nats://nats1:4222",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {

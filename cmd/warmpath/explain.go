@@ -28,7 +28,7 @@ func newExplainCommand() *cobra.Command {
 	o := &explainOptions{}
 	c := &cobra.Command{
 		Use:   "explain (--text TEXT | --ids LIST | --body FILE)",
-		Short: "Why a prompt goes where it goes: every worker's overlap, load, freshness and cost",
+		Short: "Explain the choice for a prompt: every worker's overlap, load, trust and cost",
 		Long: `Explain asks a running router where a prompt would go, and sends it nowhere. It prints
 every rank with its overlap, its load, the trust in its state, and
 the terms of the predicted time to the first token, in seconds; the winner comes first.

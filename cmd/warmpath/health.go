@@ -19,7 +19,7 @@ func newHealthCommand() *cobra.Command {
 	timeout := time.Second
 	c := &cobra.Command{
 		Use:   "health [URL …]",
-		Short: "Ask a router or a sidecar on this machine whether it lives; the exit status tells",
+		Short: "Check that a router or a sidecar on this machine is alive; 0 is the exit status if so",
 		Long: `Health asks GET /health and exits with 0 when one of the URLs answers 200. It is the health check
 of containers, which have no curl. It asks for liveness: a router without workers lives, and a
 restart would bring it none. Whether a request would be taken is GET /ready.

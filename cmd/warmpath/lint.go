@@ -20,13 +20,13 @@ type lintOptions struct {
 }
 
 // errLint is a file that loses more than --fail-above allows.
-var errLint = errors.New("changing parts stand before stable ones")
+var errLint = errors.New("prompts have changing parts before stable ones")
 
 func newLintCommand() *cobra.Command {
 	o := &lintOptions{}
 	c := &cobra.Command{
 		Use:   "lint [FILE]",
-		Short: "Find prompts whose changing parts stand before stable ones, and so spoil the cache",
+		Short: "Find prompts with changing parts before stable ones, which spoil the prefix cache",
 		Long: `Lint reads requests (JSON lines of bodies for /v1/chat/completions, /v1/completions or
 /generate with text or token ids; OpenAI's batch files; traces with hash_ids) and groups
 their prompts by template. Where a part that changes stands before parts that do not, it

@@ -28,11 +28,11 @@ func main() {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "warmpath",
-		Short: "The data plane of SGLang clusters: each request goes to the worker that is already warm for it",
+		Short: "The data plane of SGLang clusters: each request goes to the worker with its prefix in cache",
 		Long: `Warmpath routes requests to SGLang workers by the blocks that each of them holds in its KV
 cache. It learns that, exactly and live, from the KV events that the workers publish.
 
-"warmpath up" needs nothing but itself: it shows a whole cluster, simulated, on this machine.
+"warmpath up" runs a whole cluster, simulated, on this machine and needs nothing else.
 "warmpath serve" is the router, in front of workers that run already.`,
 		Version:       version,
 		SilenceUsage:  true,

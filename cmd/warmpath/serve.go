@@ -21,9 +21,9 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve (--worker URL | --prefill URL[,PORT] --decode URL) …",
 		Short: "Route requests to SGLang workers",
 		Long: `Serve routes /generate, /v1/chat/completions and /v1/completions to the worker
-that will answer first. Give it the workers' URLs; where they publish KV events it
-finds out from GET /server_info. Start SGLang with --kv-events-config for exact routing;
-workers without are routed by the cached tokens in their answers (--enable-cache-report).
+with the earliest predicted first token. It takes the workers' URLs and reads the endpoints of
+their KV events from GET /server_info. Exact routing needs SGLang's --kv-events-config; workers
+without it are routed by the cached tokens in their answers (--enable-cache-report).
 
 Workers that SGLang runs with --disaggregation-mode are used in pairs: the prompt is
 computed by a --prefill worker and the answer by a --decode worker. Their roles and the
