@@ -252,35 +252,6 @@ func TestRulePermits(t *testing.T) {
 	}
 }
 
-// routerNeverNeeds are folders of the sidecar that the router must not reach, directly or not: it runs without a driver.
-var routerNeverNeeds = []string{"nvml", "dataplane/sidecar"}
-
-func TestRouterNeedsNoDriver(t *testing.T) {
-	folders := sources(t)
-	reached, todo := map[string]string{}, []string{"dataplane/router"}
-	for len(todo) > 0 {
-		folder := todo[0]
-		todo = todo[1:]
-		for _, s := range folders[folder] {
-			for _, spec := range s.file.Imports {
-				next, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
-				if _, seen := reached[next]; ours && !seen && !s.isTest() {
-					reached[next] = folder
-					todo = append(todo, next)
-				}
-			}
-		}
-	}
-	if len(reached) < 20 {
-		t.Fatalf("dataplane/router reaches %d folders: the walk is broken", len(reached))
-	}
-	for _, folder := range routerNeverNeeds {
-		if by := reached[folder]; by != "" {
-			t.Errorf("dataplane/router reaches %s by %s", folder, by)
-		}
-	}
-}
-
 func TestRulesAreNotStale(t *testing.T) {
 	folders := sources(t)
 	for folder, rule := range rules {

@@ -168,7 +168,7 @@ const maxVaguePerMille = 1.0
 var vague = regexp.MustCompile(`(?i)\b(what|who|whose|whom|whatever|whoever)\b`)
 
 // preformatted is a line of a table or a link, which cannot be wrapped.
-var preformatted = regexp.MustCompile(`^\s*//(    |  )|://`)
+var preformatted = regexp.MustCompile(`^\s*//  |://`)
 
 // TestComments keeps comments of the product short and about nouns of the field.
 func TestComments(t *testing.T) {

@@ -36,9 +36,6 @@ type Admin interface {
 	ServeOperator(ctx *fasthttp.RequestCtx)
 }
 
-// idleTimeout bounds the wait of a connection for its next request.
-const idleTimeout = 5 * time.Minute
-
 // Server owns the listeners of clients and operators.
 type Server struct {
 	cfg      ServerConfig
@@ -72,7 +69,7 @@ func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, maxCli
 			s.requests.log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n",
 				"connections", maxClients)
 		}),
-		Idle: idleTimeout, TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.watcher,
+		TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.watcher,
 		Log: s.requests.log,
 	})
 }

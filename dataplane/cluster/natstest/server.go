@@ -21,29 +21,41 @@ const module = "github.com/nats-io/nats-server/v2"
 // patience is how long a server may take to listen, however slow the machine.
 const patience = 2 * time.Minute
 
-// built is the folder of the program; "": it was not needed yet.
-var built string
+// built holds the folders of all programs.
+var built struct {
+	mu      sync.Mutex
+	folders []string // guarded by mu
+}
 
-// program is copied once for a test binary, and deleted by Clean. `go run` links it once for all
-// of them and keeps it in its cache, which `go build` does not.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "warmpath-natstest-")
+// program is built once for a test binary.
+var program = sync.OnceValues(func() (string, error) { return Build(".", module) })
+
+// Build builds the program of a package that the go.mod of dir names, and returns its path. Clean
+// deletes it. `go run` links a program once for all test binaries and keeps it in its cache, which
+// `go build` does not.
+func Build(dir, pkg string) (path string, err error) {
+	folder, err := os.MkdirTemp("", "warmpath-program-")
 	if err != nil {
 		return "", err
 	}
-	built = dir
-	path := filepath.Join(dir, "nats-server")
-	out, err := exec.Command("go", "run", "-exec", "cp", module, path).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("cannot build %s: %w\n%s", module, err, out)
+	built.mu.Lock()
+	built.folders = append(built.folders, folder)
+	built.mu.Unlock()
+	path = filepath.Join(folder, "program")
+	build := exec.Command("go", "run", "-exec", "cp", pkg, path)
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
 	}
 	return path, nil
-})
+}
 
-// Clean deletes the program; TestMain calls it at the end.
+// Clean deletes all programs; TestMain calls it at the end.
 func Clean() {
-	if built != "" {
-		_ = os.RemoveAll(built)
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	for _, folder := range built.folders {
+		_ = os.RemoveAll(folder)
 	}
 }
 

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,23 +19,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 )
 
-// etcdFolder holds the program of all servers, "" before the first; TestMain deletes it.
-var etcdFolder string
-
 // etcdProgram builds etcd's own server from testdata/etcd, a module of its own.
 var etcdProgram = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "warmpath-etcd-")
-	if err != nil {
-		return "", err
-	}
-	etcdFolder = dir
-	program := filepath.Join(dir, "etcd")
-	build := exec.Command("go", "run", "-exec", "cp", "go.etcd.io/etcd/server/v3", program)
-	build.Dir = "testdata/etcd"
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build etcd: %w\n%s", err, out)
-	}
-	return program, nil
+	return natstest.Build("testdata/etcd", "go.etcd.io/etcd/server/v3")
 })
 
 // etcdServer is one etcd process.
