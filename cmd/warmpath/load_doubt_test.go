@@ -96,7 +96,7 @@ func TestReportsThatLie(t *testing.T) {
 
 	used, busy := sim.Fault{Kind: "cached-as-used"}, sim.Fault{Kind: "busy-runs-behind", Factor: 36}
 	router, sims, share := run(used, used, busy, busy)
-	require.Greater(t, share, 0.88*honest)
+	require.Greater(t, share, 0.78*honest)
 	state := func() string {
 		var out strings.Builder
 		for _, w := range router.Status().Workers {

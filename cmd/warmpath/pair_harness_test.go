@@ -41,6 +41,7 @@ type pairCluster struct {
 	base            string
 	client          *http.Client
 	prefill, decode []*sim.Worker
+	ranks           int // of all workers
 }
 
 // startPairs runs a cluster until the test ends, and then checks that no goroutine is left.
@@ -79,6 +80,7 @@ func runPairs(t *testing.T, size clusterSize, worker sim.Config, router router.C
 	c := &pairCluster{
 		simulation: cl, base: "http://" + cl.router.Addr(), client: &http.Client{Transport: transport},
 		prefill: cl.sims[size.workers : size.workers+size.prefill], decode: cl.sims[size.workers+size.prefill:],
+		ranks: max(worker.DPSize, 1) * len(cl.sims),
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -92,7 +94,7 @@ func runPairs(t *testing.T, size clusterSize, worker sim.Config, router router.C
 	return c
 }
 
-// ready waits until the router uses every worker.
+// ready waits until the router uses every rank of every worker.
 func (c *pairCluster) ready(t *testing.T) {
 	t.Helper()
 	awaitThat(t, func() bool {
@@ -102,7 +104,7 @@ func (c *pairCluster) ready(t *testing.T) {
 				n++
 			}
 		}
-		return n >= len(c.sims)
+		return n >= c.ranks
 	}, func() string { return fmt.Sprintf("%+v", c.router.Status().Workers) })
 }
 
