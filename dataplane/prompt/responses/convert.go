@@ -19,12 +19,16 @@ func unsupported(why string) error { return fmt.Errorf("%w: %s", ErrUnsupported,
 
 // Dialect holds the properties of a model that decide the conversion.
 type Dialect struct {
+	// Known reports that InlineSystem is known.
+	Known bool
 	// InlineSystem reports that the model's template renders system messages where they stand.
 	// SGLang joins them at the beginning for other templates.
 	InlineSystem bool
 	// Namespaces reports the tool-call parser "muse", which reads tools in namespaces. Bodies with
 	// them are not converted.
 	Namespaces bool
+	// Harmony reports a model whose prompt is no chat.
+	Harmony bool
 }
 
 // Converter writes chats. The zero value is ready; reuse it: it keeps its memory.
@@ -37,6 +41,7 @@ type Converter struct {
 	text      []byte    // unescaped text
 	tool      []byte    // the tool being written
 	item      item
+	doubtful  bool // the chat depends on InlineSystem
 	err       error
 }
 
@@ -79,7 +84,7 @@ func (c *Converter) AppendChat(dst, body []byte, history [][]byte, d Dialect) ([
 }
 
 func (c *Converter) begin(d Dialect) {
-	c.dialect, c.err, c.hasSystem = d, nil, false
+	c.dialect, c.err, c.hasSystem, c.doubtful = d, nil, false, false
 	c.rest, c.system = emptied(c.rest), emptied(c.system)
 	c.text, c.tool = emptied(c.text), emptied(c.tool)
 	c.assistant.reset()
@@ -157,6 +162,7 @@ func (c *Converter) addSystem(raw []byte) {
 
 // joinSystem adds a text to the one system message.
 func (c *Converter) joinSystem(text []byte) {
+	c.doubtful = c.doubtful || c.hasSystem || len(c.rest) > 0 || c.assistant.open
 	if c.hasSystem {
 		c.system = append(c.system, `\n\n`...)
 	}

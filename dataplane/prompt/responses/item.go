@@ -188,6 +188,7 @@ func (c *Converter) joinSystemContent(content []byte, developer bool) error {
 		c.system = append(c.system, inside(content)...)
 		return nil
 	}
+	c.doubtful = true // elsewhere it would be a message with a list, or without content
 	if content == nil {
 		return nil
 	}
