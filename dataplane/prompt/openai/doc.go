@@ -19,8 +19,8 @@
 //
 // # Ownership
 //
-// After Parse a Request's byte slices alias the body (Text may alias memory of the Request instead,
-// when it had escapes), and InputIDs is the Request's own memory: all of it is valid until the next
+// After Parse a Request's byte slices alias the body (Text and names of sessions may alias memory of
+// the Request instead, when they had escapes), and InputIDs is the Request's own memory: all of it is valid until the next
 // Parse or Reset, and as long as the body is not changed. Strings (Model, RID, …) are copies.
 //
 // # Errors

@@ -42,6 +42,7 @@ type Request struct {
 	ids            promptValue // of "input_ids"
 	chat           messages    // of "messages"
 	text           []byte      // unescaped text
+	session        []byte      // unescaped name of a session
 	templateFields []Field     // reused by PromptFields
 }
 
@@ -71,6 +72,7 @@ func (r *Request) Reset() {
 		Input:          Input{InputIDs: reusable(r.InputIDs, maxPooledIDs), Memory: r.Memory},
 		document:       document{key: reusable(r.key, maxPooledText), model: model},
 		text:           reusable(r.text, maxPooledText),
+		session:        reusable(r.session, maxPooledText),
 		templateFields: clearedFields(r.templateFields),
 	}
 }
