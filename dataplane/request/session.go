@@ -40,12 +40,11 @@ func headerSession(h *fasthttp.RequestHeader) (name []byte) {
 	return name
 }
 
-// nameSession fills in the session that the request names: SGLang's own session first, then headers,
-// then the other fields of the body.
+// nameSession fills in the session that the request names: SGLang's own session first, then
+// headers, then the other fields of the body.
 func nameSession(p *routing.Prompt, c call, req *openai.Request) {
-	name, field := req.Session()
-	from := sessionSources[field]
-	if field != openai.SessionByID {
+	name, from := req.Session, sessionSources[req.SessionBy]
+	if from != routing.SessionField {
 		if header := headerSession(&c.ctx.Request.Header); len(header) > 0 {
 			name, from = header, routing.SessionHeader
 		}

@@ -5,14 +5,14 @@ type SessionSource uint8
 
 // The sources, in the order in which they count.
 const (
-	NoSession          SessionSource = iota
-	SessionField                     // session_id or session_params.id of the body
-	SessionHeader                    // a header
-	SessionMetadata                  // metadata of the body, as Claude Code writes it
-	SessionConversation              // conversation of the body
-	SessionResponse                  // previous_response_id of the body
-	SessionCacheKey                  // prompt_cache_key of the body
-	SessionPrefix                    // the beginning of the prompt
+	NoSession           SessionSource = iota
+	SessionField                      // session_id or session_params.id of the body
+	SessionHeader                     // a header
+	SessionMetadata                   // metadata of the body, as Claude Code writes it
+	SessionConversation               // conversation of the body
+	SessionResponse                   // previous_response_id of the body
+	SessionCacheKey                   // prompt_cache_key of the body
+	SessionPrefix                     // the beginning of the prompt
 	sessionSources
 )
 

@@ -64,12 +64,12 @@ func TestSessionDoesNotAllocate(t *testing.T) {
 			if err := r.Parse(openai.APIGenerate, body); err != nil {
 				t.Error(err)
 			}
-			if name, _ := r.Session(); len(name) == 0 {
+			if len(r.Session) == 0 {
 				t.Errorf("%s: no session", fields)
 			}
 		})
 		if n != 0 {
-			t.Errorf("%s: Session allocates %v times, want 0", fields, n)
+			t.Errorf("%s: Parse allocates %v times, want 0", fields, n)
 		}
 	}
 }

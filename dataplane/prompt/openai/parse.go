@@ -131,7 +131,7 @@ func (r *Request) readCommon() *Error {
 	if err = r.readRank(&r.document); err != nil {
 		return err
 	}
-	return r.readSessionID()
+	return r.readSession(&r.document)
 }
 
 func (r *Request) readGenerate() *Error {

@@ -42,7 +42,6 @@ type Request struct {
 	ids            promptValue // of "input_ids"
 	chat           messages    // of "messages"
 	text           []byte      // unescaped text
-	session        []byte      // unescaped name of a session
 	templateFields []Field     // reused by PromptFields
 }
 
@@ -70,9 +69,8 @@ func (r *Request) Reset() {
 	r.releaseLong()
 	*r = Request{
 		Input:          Input{InputIDs: reusable(r.InputIDs, maxPooledIDs), Memory: r.Memory},
-		document:       document{key: reusable(r.key, maxPooledText), model: model},
+		document:       document{key: reusable(r.key, maxPooledText), name: reusable(r.name, maxPooledText), model: model},
 		text:           reusable(r.text, maxPooledText),
-		session:        reusable(r.session, maxPooledText),
 		templateFields: clearedFields(r.templateFields),
 	}
 }

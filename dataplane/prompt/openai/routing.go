@@ -18,7 +18,12 @@ type Routing struct {
 	// first element.
 	LoRA, CacheSalt, ExtraKey string
 	// SessionID is session_id, or else session_params.id: the names of SGLang's own sessions.
-	SessionID   []byte
+	SessionID []byte
+	// Session is the name of the request's session, and SessionBy the first field that has one.
+	// Names of more than 512 bytes name nothing.
+	Session   []byte
+	SessionBy SessionField
+
 	Priority    int
 	HasPriority bool
 	// Rank is routed_dp_rank, or else its old name data_parallel_rank.

@@ -26,44 +26,44 @@ const (
 
 var sessionMark = []byte("_session_")
 
-// readSessionID reads the session that the engine keeps.
-func (r *Request) readSessionID() *Error {
-	if raw := r.raw(fieldSessionID); raw != nil {
+// readSession reads the names of the session.
+func (ro *Routing) readSession(d *document) *Error {
+	if raw := d.raw(fieldSessionID); raw != nil {
 		if raw[0] != '"' {
-			return errAt("session_id", "must be a string", r.spans[fieldSessionID].lo)
+			return errAt("session_id", "must be a string", d.spans[fieldSessionID].lo)
 		}
-		r.SessionID = r.content(raw)
+		ro.SessionID = d.content(raw)
 	}
-	if len(r.SessionID) == 0 {
-		r.SessionID = r.content(r.member(r.raw(fieldSessionParams), "id"))
+	if len(ro.SessionID) == 0 {
+		ro.SessionID = d.content(d.member(d.raw(fieldSessionParams), "id"))
 	}
+	ro.Session, ro.SessionBy = ro.sessionName(d)
 	return nil
 }
 
-// Session returns the name of the request's session and the first field that has one. A user has
-// several sessions, so neither "user" nor the user in Anthropic's metadata names one. Longer names
-// than 512 bytes name nothing. The result is valid until the next Parse.
-func (r *Request) Session() (name []byte, by SessionField) {
-	if len(r.SessionID) > 0 {
-		if len(r.SessionID) > maxSessionName {
-			return nil, NoSession
-		}
-		return r.SessionID, SessionByID
+// sessionName returns the session by the first field that names one. A user has several sessions,
+// so neither "user" nor the user in Anthropic's metadata names one.
+func (ro *Routing) sessionName(d *document) (name []byte, by SessionField) {
+	switch {
+	case len(ro.SessionID) > maxSessionName:
+		return nil, NoSession
+	case len(ro.SessionID) > 0:
+		return ro.SessionID, SessionByID
 	}
-	if name = r.metadataSession(r.raw(fieldMetadata)); len(name) > 0 {
+	if name = metadataSession(d, d.raw(fieldMetadata)); len(name) > 0 {
 		return name, SessionByMetadata
 	}
-	raw := r.raw(fieldConversation)
+	raw := d.raw(fieldConversation)
 	if len(raw) > 0 && len(raw) <= maxMetadata && raw[0] == '{' {
-		raw = r.member(raw, "id")
+		raw = d.member(raw, "id")
 	}
-	if name = r.sessionName(raw); len(name) > 0 {
+	if name = shortContent(d, raw); len(name) > 0 {
 		return name, SessionByConversation
 	}
-	if name = r.sessionName(r.raw(fieldPreviousResponse)); len(name) > 0 {
+	if name = shortContent(d, d.raw(fieldPreviousResponse)); len(name) > 0 {
 		return name, SessionByResponse
 	}
-	if name = r.sessionName(r.raw(fieldPromptCacheKey)); len(name) > 0 {
+	if name = shortContent(d, d.raw(fieldPromptCacheKey)); len(name) > 0 {
 		return name, SessionByCacheKey
 	}
 	return nil, NoSession
@@ -71,24 +71,24 @@ func (r *Request) Session() (name []byte, by SessionField) {
 
 // metadataSession returns the session in a body's metadata: session_id, or the one in user_id as
 // Claude Code writes it.
-func (r *Request) metadataSession(raw []byte) []byte {
+func metadataSession(d *document, raw []byte) []byte {
 	if len(raw) == 0 || len(raw) > maxMetadata {
 		return nil
 	}
-	if name := r.sessionName(r.member(raw, "session_id")); len(name) > 0 {
+	if name := shortContent(d, d.member(raw, "session_id")); len(name) > 0 {
 		return name
 	}
-	return r.userSession(r.sessionName(r.member(raw, "user_id")))
+	return userSession(d, shortContent(d, d.member(raw, "user_id")))
 }
 
-// userSession returns the session in a user_id of Claude Code: user_…_account_…_session_… and, since
-// 2.1.86, an object of JSON with a session_id. Other user ids have none.
-func (r *Request) userSession(user []byte) []byte {
+// userSession returns the session in a user_id of Claude Code: user_…_account_…_session_…, since
+// version 2.1.86 an object of JSON with a session_id. Other user ids have none.
+func userSession(d *document, user []byte) []byte {
 	if len(user) > 0 && user[0] == '{' {
 		if end, err := skipValue(user, 0, 0); err != nil || end != len(user) {
 			return nil
 		}
-		id := r.member(user, "session_id")
+		id := d.member(user, "session_id")
 		if len(id) < 2 || id[0] != '"' || bytes.IndexByte(id, '\\') >= 0 {
 			return nil
 		}
@@ -100,20 +100,10 @@ func (r *Request) userSession(user []byte) []byte {
 	return nil
 }
 
-// sessionName is content for strings that are no longer than the name of a session.
-func (r *Request) sessionName(raw []byte) []byte {
+// shortContent is content for strings that are no longer than the name of a session.
+func shortContent(d *document, raw []byte) []byte {
 	if len(raw) > maxSessionName {
 		return nil
 	}
-	return r.content(raw)
-}
-
-// content returns the content of a raw JSON string, and nil of any other value. Of strings with
-// escapes, only the last one read is valid.
-func (r *Request) content(raw []byte) (text []byte) {
-	if len(raw) == 0 || raw[0] != '"' {
-		return nil
-	}
-	text, r.session = unescape(r.session, raw[1:len(raw)-1])
-	return text
+	return d.content(raw)
 }

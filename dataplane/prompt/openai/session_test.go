@@ -45,8 +45,8 @@ func TestSession(t *testing.T) {
 				if err := r.Parse(api, []byte("{"+c.fields+","+rest+"}")); err != nil {
 					t.Fatal(err)
 				}
-				if name, by := r.Session(); string(name) != c.want || by != c.by {
-					t.Errorf("API %d: Session = %q by %d, want %q by %d", api, name, by, c.want, c.by)
+				if string(r.Session) != c.want || r.SessionBy != c.by {
+					t.Errorf("API %d: session %q by %d, want %q by %d", api, r.Session, r.SessionBy, c.want, c.by)
 				}
 			}
 		})
