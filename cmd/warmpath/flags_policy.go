@@ -24,7 +24,7 @@ func policyFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.Var(replicaValue{&options}, "replica",
 		"kv: I/N where N routers choose among the same workers, given in the same order, and this is the I-th from 1: each begins with workers of its own")
 	f.BoolVar(&cfg.Policy.SessionAffinity, "session-affinity", false,
-		"any policy: a session (session_id, session_params.id or the header X-Session-ID) keeps its worker while that is fit and not overloaded")
+		"any policy: a session that the client names (session_id, X-Session-ID, metadata, conversation, previous_response_id or prompt_cache_key) keeps its worker while that is fit and not overloaded")
 }
 
 // replicaValue is one of several routers as a flag.

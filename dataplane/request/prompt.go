@@ -11,9 +11,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// headerSession names the session of a request; session_id in the body comes first.
-const headerSession = "X-Session-ID"
-
 const (
 	// maxPooledText bounds the text that a pooled exchange keeps.
 	maxPooledText = 1 << 20
@@ -67,9 +64,7 @@ func (p *promptReader) read(out *routing.Prompt) {
 	if req.HasRank {
 		out.DP = req.Rank
 	}
-	if x.h.Router.Sessions != nil || x.h.AccessLog != nil {
-		out.Session = sessionOf(x.call, req)
-	}
+	nameSession(out, x.call, req)
 	if !x.inference && isTokenizer(string(x.call.path())) {
 		out.Estimate = 0 // it computes nothing
 	}
@@ -100,15 +95,6 @@ func adapterOf(req *openai.Request) string {
 	}
 	_, adapter := openai.SplitModel(req.Model, "")
 	return adapter
-}
-
-// sessionOf returns the key of the request's session: session_id or session_params.id of the body,
-// or the header; 0 where it has none.
-func sessionOf(c call, req *openai.Request) uint64 {
-	if req.SessionID != "" {
-		return routing.SessionKey(req.SessionID)
-	}
-	return routing.SessionKey(c.peek(headerSession))
 }
 
 // tokenize gets the prompt's ids where they help the choice more than text: made in this process

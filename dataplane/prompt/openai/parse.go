@@ -135,7 +135,7 @@ func (r *Request) readCommon() *Error {
 }
 
 func (r *Request) readGenerate() *Error {
-	if r.ids.kind == kindEmpty && r.SessionID != "" {
+	if r.ids.kind == kindEmpty && len(r.SessionID) > 0 {
 		// A session's history may be the whole prompt.
 		r.ids.kind = kindAbsent
 		r.Multimodal = true
@@ -152,7 +152,7 @@ func (r *Request) readGenerate() *Error {
 	}
 	r.Multimodal = r.Multimodal || embeds || r.hasMedia(fieldImageData) || r.hasMedia(fieldAudioData) ||
 		r.hasMedia(fieldVideoData)
-	if r.prompt.blank > 0 && !r.HasIDs && !r.Multimodal && r.SessionID == "" {
+	if r.prompt.blank > 0 && !r.HasIDs && !r.Multimodal && len(r.SessionID) == 0 {
 		return errBlank("text", r.prompt.blank-1)
 	}
 	ask := r.raw(fieldReturnLogprob) // of a batch, a list

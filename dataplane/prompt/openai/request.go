@@ -83,7 +83,7 @@ func (r *Request) Reset() {
 	r.releaseLong()
 	*r = Request{
 		Input:          Input{InputIDs: reusable(r.InputIDs, maxPooledIDs), Memory: r.Memory},
-		document:       document{key: reusable(r.key, maxPooledText), model: model},
+		document:       document{key: reusable(r.key, maxPooledText), name: reusable(r.name, maxPooledText), model: model},
 		text:           reusable(r.text, maxPooledText),
 		templateFields: clearedFields(r.templateFields),
 	}
