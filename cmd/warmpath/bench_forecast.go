@@ -42,6 +42,7 @@ type forecastResult struct {
 	Polled    bool               `json:"polled"`
 	Requests  int                `json:"requests"`
 	Live      []*replay.Result   `json:"live"`
+	Outside   []float64          `json:"outside"` // of each measurement, see outside
 	Forecast  []*policies.Result `json:"forecast"` // by seed
 }
 
@@ -93,7 +94,7 @@ func forecastNames() (names []string) {
 }
 
 func (o *forecastOptions) run(cmd *cobra.Command) error {
-	if o.rounds < 1 || o.seeds < 1 || o.tokens < 1 || !(o.timeScale > 0) || o.duration <= 0 {
+	if o.rounds < 0 || o.seeds < 1 || o.tokens < 1 || !(o.timeScale > 0) || o.duration <= 0 {
 		return fmt.Errorf("cannot compare %d rounds with %d seeds of %v, tokens times %d, time scale %v", o.rounds, o.seeds, o.duration, o.tokens, o.timeScale)
 	}
 	for name := range o.files {
@@ -135,13 +136,18 @@ func (o *forecastOptions) compare(ctx context.Context, progress io.Writer, c *fo
 		r.Forecast = append(r.Forecast, report.Results[0])
 	}
 	for range o.rounds {
+		var cluster *forecastCluster
 		cfg := replay.Config{API: replay.APICompletions, TimeScale: o.timeScale, Simulated: true, PageSize: forecastPage * o.tokens}
 		cfg.Progress = replay.NewProgress(progress, len(requests), c.name)
 		open := func() (replay.Source, error) { return replay.NewRecorded(requests), nil }
 		some, err := replay.Compare(ctx, []string{o.policy}, func(ctx context.Context, policy string) (replay.Cluster, error) {
-			return o.start(ctx, c, policy)
+			var err error
+			cluster, err = o.start(ctx, c, policy)
+			return cluster, err
 		}, open, cfg)
-		r.Live = append(r.Live, some...)
+		for _, x := range some {
+			r.Live, r.Outside = append(r.Live, x), append(r.Outside, x.TTFT.Mean.Seconds()-cluster.inside)
+		}
 		if err != nil {
 			return r, err
 		}
@@ -199,18 +205,19 @@ func (o *forecastOptions) keep(results []*forecastResult) error {
 // forecastTable writes a row for each case.
 func forecastTable(w io.Writer, results []*forecastResult) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "case\trequests\tTTFT mean live\tforecast\tratio\tp99 live\tforecast\thits live\tforecast\tdifference\terrors\tlate\t")
+	fmt.Fprintln(t, "case\trequests\tTTFT mean live\tforecast\tratio\toutside\tratio\tp99 live\tforecast\thits live\tforecast\tdifference\terrors\tlate\t")
 	for _, r := range results {
-		if len(r.Live) == 0 {
+		if len(r.Live)+len(r.Forecast) == 0 {
 			continue
 		}
 		late, failed := time.Duration(0), 0
 		for _, x := range r.Live {
 			late, failed = max(late, x.MaxLate), failed+x.Errors
 		}
-		live, told := liveFigures(r.Live), toldFigures(r.Forecast)
-		fmt.Fprintf(t, "%s\t%s\t%.3f s\t%.3f s\t%.3f\t%.2f s\t%.2f s\t%.1f %%\t%.1f %%\t%+.1f\t%d\t%s\t\n", r.Case, trace.Grouped(r.Requests),
-			live.mean, told.mean, live.mean/told.mean, live.p99, told.p99, 100*live.hits, 100*told.hits, 100*(live.hits-told.hits), failed, late.Round(time.Millisecond))
+		outside := medianOf(r.Outside, func(x float64) float64 { return x })
+		live, told := liveFigures(r.Live), toldFigures(r.Forecast, r.TimeScale)
+		fmt.Fprintf(t, "%s\t%s\t%.3f s\t%.3f s\t%.3f\t%.3f s\t%.3f\t%.2f s\t%.2f s\t%.1f %%\t%.1f %%\t%+.1f\t%d\t%s\t\n", r.Case, trace.Grouped(r.Requests),
+			live.mean, told.mean, live.mean/told.mean, outside, (live.mean-outside)/told.mean, live.p99, told.p99, 100*live.hits, 100*told.hits, 100*(live.hits-told.hits), failed, late.Round(time.Millisecond))
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot write the table: %w", err)
@@ -228,14 +235,19 @@ func liveFigures(all []*replay.Result) (f figures) {
 	return f
 }
 
-func toldFigures(all []*policies.Result) (f figures) {
-	f.mean = medianOf(all, func(r *policies.Result) float64 { return r.TTFT.Mean.Seconds() })
-	f.p99 = medianOf(all, func(r *policies.Result) float64 { return r.TTFT.P99.Seconds() })
+// toldFigures are in the time of the engines: a simulation at time scale 4 has engines four times
+// as fast.
+func toldFigures(all []*policies.Result, scale float64) (f figures) {
+	f.mean = scale * medianOf(all, func(r *policies.Result) float64 { return r.TTFT.Mean.Seconds() })
+	f.p99 = scale * medianOf(all, func(r *policies.Result) float64 { return r.TTFT.P99.Seconds() })
 	f.hits = medianOf(all, func(r *policies.Result) float64 { return r.Hits })
 	return f
 }
 
 func medianOf[T any](all []T, of func(T) float64) float64 {
+	if len(all) == 0 {
+		return math.NaN()
+	}
 	values := make([]float64, len(all))
 	for i, x := range all {
 		values[i] = of(x)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/bench/policies"
-	"github.com/warmpath/warmpath/bench/replay"
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
@@ -50,16 +49,42 @@ func (o *forecastOptions) service(c *forecastCase) policies.Service {
 	}
 }
 
-// simulated is the configuration of the simulation.
+// simulated is the configuration of the simulation, at the speed of the measurement: a constant
+// of the router weighs as much in both.
 func (o *forecastOptions) simulated(c *forecastCase) policies.Config {
+	s := o.service(c)
+	of := func(d time.Duration) time.Duration { return time.Duration(math.Round(float64(d) / o.timeScale)) }
+	s.PrefillTokensPerSecond *= o.timeScale
+	s.PrefillBase, s.DecodeBase, s.DecodePerRequest, s.DecodePerToken = of(s.PrefillBase), of(s.DecodeBase), of(s.DecodePerRequest), of(s.DecodePerToken)
 	cfg := policies.Config{
-		Workers: forecastWorkers, Speeds: c.speeds, Service: o.service(c), PageSize: forecastPage * o.tokens, CacheTokens: c.cache * o.tokens,
+		Workers: forecastWorkers, Speeds: c.speeds, Service: s, PageSize: forecastPage * o.tokens, CacheTokens: c.cache * o.tokens, Rate: o.timeScale,
 	}
 	return cfg
 }
 
-// start runs a case's workers and a router in this process.
-func (o *forecastOptions) start(ctx context.Context, c *forecastCase, name string) (replay.Cluster, error) {
+// forecastCluster is a case's workers and a router in this process.
+type forecastCluster struct {
+	benchCluster
+	*simulation
+	inside float64 // at the end: mean time to first token within the workers, in seconds of the engines
+}
+
+// URL implements replay.Cluster.
+func (c *forecastCluster) URL() string { return c.benchCluster.URL() }
+
+// Close implements replay.Cluster.
+func (c *forecastCluster) Close() error {
+	n, sum := 0, 0.0
+	for _, w := range c.sims {
+		requests, all := w.FirstTokens()
+		n, sum = n+requests, sum+all.Seconds()
+	}
+	c.inside = sum / float64(max(n, 1))
+	return c.benchCluster.Close()
+}
+
+// start runs a case's workers and a router.
+func (o *forecastOptions) start(ctx context.Context, c *forecastCase, name string) (*forecastCluster, error) {
 	cfg := router.Config{
 		Listen: "127.0.0.1:0", Policy: config.Policy{Name: name}, Version: version, Log: quietLogger(),
 		// The workers are in this busy process: a slow probe means nothing.
@@ -78,7 +103,7 @@ func (o *forecastOptions) start(ctx context.Context, c *forecastCase, name strin
 		return nil, err
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &benchCluster{url: "http://" + cl.router.Addr(), stop: stop, done: make(chan error, 1)}
+	b := &forecastCluster{benchCluster{url: "http://" + cl.router.Addr(), stop: stop, done: make(chan error, 1)}, cl, 0}
 	go func() { b.done <- cl.run(running) }()
 	if err := cl.waitReady(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
