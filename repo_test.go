@@ -70,12 +70,14 @@ var rules = map[string]rule{
 	}},
 	"dataplane/prompt/tokenizer":    {never: anyHTTP},
 	"dataplane/prompt/chattemplate": {never: anyHTTP},
+	"dataplane/prompt/anthropic":    {allow: []string{"dataplane/prompt/chattemplate", "dataplane/prompt/openai"}},
 	"dataplane/routing": {allow: []string{
 		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
-		"dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
+		"dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/lint", "dataplane/prompt/promptcache",
+		"dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
 		"dataplane/routing/queue", "dataplane/ingress", "dataplane/upstream", "dataplane/fleet/worker",
 	}},
 	"dataplane/admin": {allow: []string{

@@ -43,6 +43,8 @@ type Config struct {
 	// TreeTokens bounds a worker's approximate tree; default 16 million: sglang-router's 2^26
 	// characters.
 	TreeTokens int
+
+	pace func() error // see [NewPlayer]; nil: nothing
 }
 
 // Tiers are the KV tiers of nodes; see nodeTier.go.

@@ -19,11 +19,13 @@ type worker struct {
 	began, until clock
 	steps        int
 	context      int64
+	pace         pace
 
 	counts workerCounts
 	idle   bool
 	dead   bool // see Fault
 	role   role
+	gaps   gaps // between tokens
 }
 
 // memory is the KV pool of a worker, and the tiers behind it.
@@ -77,6 +79,7 @@ type task struct {
 	promised bool      // the arbiter has counted it
 	made     int       // tokens generated
 	first    clock     // of the first token
+	last     clock     // of the latest one that is counted in gaps
 	ended    clock
 	landed   clock // of its pages at a decoding worker
 	prefill
@@ -193,6 +196,7 @@ func (w *worker) startDecode(now clock) {
 		w.steps = w.costs.stepsBy(len(w.running), w.context, at-now, w.steps)
 	}
 	w.until = now + w.costs.decode(len(w.running), w.context, w.steps)
+	w.pace = w.costs.pace(len(w.running), w.context)
 }
 
 // decoded ends the steps under way.
@@ -200,7 +204,10 @@ func (w *worker) decoded(now clock, done func(t *task, now clock)) {
 	w.counts.busy += now - w.began
 	w.counts.generated += int64(w.steps) * int64(len(w.running))
 	keep := w.running[:0]
+	w.gaps.addSteps(w.pace.first+w.pace.more, w.pace.more, w.steps-1, len(w.running))
 	for _, t := range w.running {
+		w.gaps.add(w.began+w.pace.first-t.last, 1)
+		t.last = now
 		if t.made += w.steps; t.made < t.output {
 			keep = append(keep, t)
 			continue

@@ -107,8 +107,8 @@ func (a *answer) Broken(error) []byte {
 	if !a.events {
 		return nil
 	}
-	out := openai.Upstream("The worker failed before the end of its answer.").AppendSSE(nil)
-	return append(out, "data: [DONE]\n\n"...)
+	e := openai.Upstream("The worker failed before the end of its answer.")
+	return errorsOf(a.x.call.path()).appendEnd(nil, e)
 }
 
 // Closed implements upstream.Observer: the answer has ended, one way or another.
@@ -140,6 +140,17 @@ func (a *answer) report(w *worker.Worker, err error) {
 	default:
 		w.Inconclusive()
 	}
+}
+
+// reported returns the usage that the answer reports. Anthropic's API leaves out cached tokens
+// where there are none.
+func (a *answer) reported(w *worker.Worker) openai.Usage {
+	u := a.usage.Usage().Believable()
+	if a.x.api == openai.APIMessages && u.HasPrompt && !u.HasCached {
+		info := w.Info()
+		u.HasCached = info != nil && info.CacheReport
+	}
+	return u
 }
 
 // learn tells the router how many tokens of the prompt the rank had in its cache.

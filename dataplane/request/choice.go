@@ -68,7 +68,7 @@ func pairRuleOf(x *exchange) pairRule {
 // isTokenizer reports whether a route is computed outside the model.
 func isTokenizer(path string) bool {
 	switch path {
-	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize":
+	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", pathCountTokens:
 		return true
 	}
 	return false

@@ -20,18 +20,24 @@ const maxLost = 1
 // requestID is the id by which a worker can abort the request.
 type requestID struct {
 	rid   []byte
-	field []byte // `"rid":"…"` where the router has chosen the id; else empty
+	field []byte // `"rid":"…"` where the router has chosen the id and the body takes it; else empty
+	// header reports that the router has chosen the id, and the body does not take it.
+	header bool
 }
 
 // renew makes an id for one attempt, or takes the client's own.
 func (id *requestID) renew(req *openai.Request, inference bool) {
-	id.rid, id.field = id.rid[:0], id.field[:0]
+	id.rid, id.field, id.header = id.rid[:0], id.field[:0], false
 	if req.HasRID || !inference {
 		id.rid = append(id.rid, req.RID...)
 		return
 	}
 	hi, lo := rand.Uint64(), rand.Uint32()
 	id.rid = openai.AppendRID(id.rid, hi, lo)
+	if c := conversions[req.API]; c != nil && !c.takesRID {
+		id.header = true
+		return
+	}
 	id.field = openai.AppendRIDField(id.field, hi, lo)
 }
 

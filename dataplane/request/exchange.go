@@ -23,6 +23,7 @@ type exchange struct {
 	api       openai.API
 	inference bool // the body was read, and the answer's usage counts
 	req       openai.Request
+	converted []byte // the chat that the body of another API stands for
 	started   time.Time
 	canceler  upstream.Canceler // of the attempt; the client's leaving cancels it
 
@@ -80,8 +81,8 @@ func (x *exchange) read(withBody bool) error {
 	if !withBody {
 		return nil
 	}
-	body := x.call.body()
-	if err := x.req.Parse(x.api, body); err != nil {
+	body, err := x.parse(x.call.body())
+	if err != nil {
 		return unreadable(x.call, err)
 	}
 	if err := x.h.vocabulary.check(x.h.Registry.Snapshot(), &x.req); err != nil {
@@ -112,7 +113,8 @@ func (x *exchange) respond(resp *upstream.Response) {
 func (x *exchange) finish(err error) {
 	x.stopPair(err != nil)
 	now := x.answer.endedAt()
-	usage, rank := x.answer.usage.Usage().Believable(), x.choice.answering()
+	rank := x.choice.answering()
+	usage := x.answer.reported(rank.Worker)
 	good := x.answer.good()
 	x.answer.report(rank.Worker, err)
 	if err == nil {
@@ -232,6 +234,7 @@ func (x *exchange) release() {
 	x.h.inFlight.Add(-1)
 	x.guard.reset()
 	x.req.Reset()
+	x.converted = emptied(x.converted)
 	x.prompt.reset()
 	x.canceler.Reset()
 	if x.pair != nil {

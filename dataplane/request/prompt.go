@@ -37,6 +37,8 @@ type localTokens struct {
 	borrowed tokens.Prompt // a worker's ids, where the choice rests on those
 	model    *tokens.Model // that made the ids which the choice rests on; nil where others did
 	forward  bool          // the worker gets the ids and need not tokenize
+	proof    *tokens.Proof // of the conversion that the ids rest on; nil for OpenAI's own APIs
+	made     int           // number of ids of a converted chat
 }
 
 func (p *promptReader) init(x *exchange) {
@@ -63,6 +65,9 @@ func (p *promptReader) read(out *routing.Prompt) {
 		out.DP = req.Rank
 	}
 	nameSession(out, x.call, req)
+	if !x.inference && isTokenizer(string(x.call.path())) {
+		out.Estimate = 0 // it computes nothing
+	}
 	if !x.inference || req.Batch {
 		return
 	}
@@ -96,7 +101,7 @@ func adapterOf(req *openai.Request) string {
 // once the model's ids are proved, else by a worker.
 func (p *promptReader) tokenize(out *routing.Prompt) bool {
 	h, req, local := p.x.h, &p.x.req, &p.local
-	if h.Tokenizer == nil {
+	if h.Tokenizer == nil || req.Approximate {
 		return false
 	}
 	target := anyWorker(h.Registry, out.Model)
@@ -117,7 +122,7 @@ func (p *promptReader) tokenize(out *routing.Prompt) bool {
 		}
 		local.forward = h.live().ForwardIDs && tokens.Forwardable(req)
 		h.Models.Sample(m, target.URL, req, local.ids)
-		return true
+		return p.proved(out, name)
 	}
 	ids, err := h.Tokenizer.Prompt(nil, target.URL, req)
 	if err != nil {
@@ -128,7 +133,22 @@ func (p *promptReader) tokenize(out *routing.Prompt) bool {
 		h.Models.Compare(m, req, local.ids, ids.IDs)
 	}
 	out.Tokens, out.Hashes, out.Block, out.Exact = ids.IDs, ids.Hashes, ids.Block, true
-	return true
+	return p.proved(out, name)
+}
+
+// proved reports whether the ids may be used. Those of a converted chat are used once the answers
+// to others have proved the conversion by their number of prompt tokens.
+func (p *promptReader) proved(out *routing.Prompt, model string) bool {
+	req, local := &p.x.req, &p.local
+	if conversions[req.API] == nil {
+		return true
+	}
+	local.made = len(out.Tokens)
+	if local.proof = p.x.h.proofs.of(model, req); local.proof.Proved() {
+		return true
+	}
+	out.Tokens, out.Hashes, out.Block, out.Exact = nil, nil, 0, false
+	return false
 }
 
 // make fills l.ids; fresh says that the cursor has no hashes of them.
@@ -143,7 +163,12 @@ func (l *localTokens) make(m *tokens.Model, req *openai.Request) (fresh, made bo
 
 // checkLength compares the number of local ids with the prompt tokens that the worker reports.
 func (p *promptReader) checkLength(usage openai.Usage) {
-	if p.local.model != nil && usage.HasPrompt && p.x.req.N <= 1 {
+	if !usage.HasPrompt || p.x.req.N > 1 {
+		return
+	}
+	if proof := p.local.proof; proof != nil {
+		proof.Compare(p.local.made, usage.PromptTokens)
+	} else if p.local.model != nil {
 		p.x.h.Models.CompareLength(p.local.model, &p.x.req, len(p.local.ids), usage.PromptTokens)
 	}
 }
@@ -153,7 +178,7 @@ func (p *promptReader) checkLength(usage openai.Usage) {
 // beginnings stay equal, which is all that the approximate tree needs.
 func (p *promptReader) promptText() []byte {
 	req := &p.x.req
-	if p.x.api != openai.APIChat {
+	if req.Messages == nil {
 		return req.Text
 	}
 	if len(req.Tools) == 0 && compact(req.Messages) {
@@ -171,7 +196,7 @@ func (p *promptReader) reset() {
 	l := &p.local
 	l.borrowed.Release()
 	l.borrowed = tokens.Prompt{}
-	l.model, l.ids, l.forward = nil, l.ids[:0], false
+	l.model, l.ids, l.forward, l.proof, l.made = nil, l.ids[:0], false, nil, 0
 	if cap(l.ids) > maxPooledIDs {
 		l.ids = nil
 	}
