@@ -23,6 +23,7 @@ func (t *Table) Find(prefixes []uint64, name uint64) Turn {
 	if f.Kind == None {
 		t.byName(&f, prefixes)
 	}
+	f.Named = f.Named || f.name != 0 && f.Session == f.name
 	return f
 }
 
@@ -82,10 +83,10 @@ func (t *Table) byName(f *Turn, prefixes []uint64) {
 	f.Kind, f.Named, f.Session = First, true, f.name
 	m := t.marks.get(t.nameHash(f.name))
 	b, ok := t.branches.get(m.id())
-	if m == 0 || !ok || b.session != f.name {
+	if m == 0 || !ok {
 		return
 	}
-	f.Kind, f.root = Branch, b.root
+	f.Kind, f.Session, f.root = Branch, b.session, b.root
 	switch {
 	case f.end == 0, // of the prompt, nothing but its name is known
 		// The last prompt is other sessions' too, and the name tells whose turn this is.

@@ -33,6 +33,7 @@ const (
 	Again
 	Rewritten
 	Branch
+	Kinds // their number
 )
 
 // String names the kind as /explain and the access log show it.
@@ -78,6 +79,13 @@ func scatter(x uint64) uint64 {
 
 // nameHash is the place of a session's latest branch among the marks.
 func (t *Table) nameHash(session uint64) uint64 { return scatter(session ^ t.seed) }
+
+// Name gives the branch of a Turn another name: that of its answer, to which the next turn refers.
+func (t *Table) Name(f *Turn, name uint64) {
+	if f.ID != 0 && name != 0 {
+		t.marks.put(t.nameHash(name), markOf(f.ID, uint32(f.Turns)+1), t.branches.ended)
+	}
+}
 
 // fresh returns a number that no session has.
 func (t *Table) fresh() uint64 { return max(scatter(t.seed+t.count.Add(1)<<1), 1) }
