@@ -47,6 +47,7 @@ var rules = map[string]rule{
 	"nixl":                 {allow: []string{"cgo"}, never: anyHTTP},
 
 	"dataplane/routing/policy":     {never: anyState},
+	"dataplane/routing/turns":      {never: anyHTTP},
 	"dataplane/prompt/openai":      {},
 	"dataplane/tlsconfig":          {never: anyHTTP},
 	"dataplane/request/quarantine": {never: anyHTTP},
@@ -73,7 +74,7 @@ var rules = map[string]rule{
 	"dataplane/prompt/responses":    {allow: []string{"dataplane/prompt/openai"}},
 	"dataplane/prompt/anthropic":    {allow: []string{"dataplane/prompt/chattemplate", "dataplane/prompt/openai"}},
 	"dataplane/routing": {allow: []string{
-		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/fleet/worker",
+		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/turns", "dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",

@@ -59,6 +59,7 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		r.match(s, p, &d, now)
 	}
 	r.Approx.match(&s.approx, p, s.ranks, approximate)
+	r.findTurn(s, p, &d)
 	if len(s.decodes) > 0 {
 		s.fillDecodes(p)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/turns"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -81,12 +82,16 @@ type Decision struct {
 	Source       Source // of Matched and Cached; unless it is Events, they are estimates
 	Choice       policy.Choice
 	DecodeChoice policy.Choice // where Decode is not nil
+	// Turn is the prompt's place in its session; of a new session or branch, complete after
+	// Dispatch.
+	Turn turns.Turn
 
 	output  int
 	block   int // tokens in a block of a prediction; 0: the prompt cannot be predicted
 	scope   radix.Scope
 	learnt  learnt
 	session uint64
+	running bool   // the session knows of the request, and not yet of its end
 	reply   uint64 // PeerReply.Number, where another router chose
 }
 

@@ -97,6 +97,7 @@ func AppendChat(dst, body []byte, rules chattemplate.RulesOf) (chat []byte, exac
 	w.member("stop", r.stop)
 	w.member("routed_dp_rank", r.rank)
 	w.member("user", memberOf(r.metadata, "user_id"))
+	w.member("metadata", r.metadata) // names the session, to the router
 	return append(w.dst, '}'), w.exact, nil
 }
 
