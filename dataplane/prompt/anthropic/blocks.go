@@ -100,7 +100,7 @@ func appendToolResult(w *writer, b *block) {
 		return
 	case '[':
 		references := false
-		w.objects(b.content, func(at int) int {
+		objects(w, b.content, func(at int) int {
 			item, end := readBlock(b.content, at)
 			m.resultBlock(&item, id, &references)
 			return end

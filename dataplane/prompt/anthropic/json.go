@@ -31,7 +31,7 @@ func members(raw []byte, i int, f func(key, value []byte)) (end int) {
 }
 
 // objects calls f with the index of each object in a list. f returns the index after it.
-func (w *writer) objects(list []byte, f func(at int) (end int)) {
+func objects(w *writer, list []byte, f func(at int) (end int)) {
 	openai.WalkList(list, 0, func(at int) int {
 		if list[at] != '{' {
 			w.doubt()

@@ -18,7 +18,7 @@ func (w *writer) messages(r *request) {
 		w.dst = append(w.dst, ']')
 		return
 	}
-	w.objects(r.messages, func(at int) int { return w.message(r.messages, at) })
+	objects(w, r.messages, func(at int) int { return w.message(r.messages, at) })
 	w.dst = append(w.dst, ']')
 }
 
@@ -41,7 +41,7 @@ func (w *writer) system(r *request) {
 			part(content(r.system))
 		}
 	case '[':
-		w.objects(r.system, func(at int) int {
+		objects(w, r.system, func(at int) int {
 			b, end := readBlock(r.system, at)
 			switch {
 			case !is(b.kind, "text"): // SGLang skips it
@@ -69,7 +69,7 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 	if w.rules.InlineSystem || !bytes.Contains(r.messages, []byte(`"system"`)) || kind(r.messages) != '[' {
 		return
 	}
-	w.objects(r.messages, func(at int) int {
+	objects(w, r.messages, func(at int) int {
 		role, c, end := roleAndContent(r.messages, at)
 		if !is(role, "system") {
 			return end
@@ -90,7 +90,7 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 		case '"':
 			add(c)
 		case '[':
-			w.objects(c, func(at int) int {
+			objects(w, c, func(at int) int {
 				b, end := readBlock(c, at)
 				if is(b.kind, "text") && isText(b.text) {
 					add(b.text)
@@ -228,7 +228,7 @@ func (m *message) blocks(list []byte) {
 		m.thinking(list)
 	}
 	m.w.calls = m.w.calls[:0]
-	m.w.objects(list, func(at int) int {
+	objects(m.w, list, func(at int) int {
 		b, end := readBlock(list, at)
 		m.block(&b)
 		return end
@@ -290,7 +290,7 @@ func (m *message) thinking(list []byte) {
 	}
 	m.thought = true
 	var pieces [][]byte
-	w.objects(list, func(at int) int {
+	objects(w, list, func(at int) int {
 		b, end := readBlock(list, at)
 		switch string(b.name()) {
 		case "redacted_thinking":

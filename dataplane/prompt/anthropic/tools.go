@@ -25,7 +25,7 @@ func (w *writer) toolList(list []byte) {
 	begin := len(w.dst)
 	w.name("tools")
 	w.dst = append(w.dst, '[')
-	w.objects(list, func(at int) int { return w.tool(list, at) })
+	objects(w, list, func(at int) int { return w.tool(list, at) })
 	if w.dst = append(w.dst, ']'); w.tools == 0 {
 		w.dst = w.dst[:begin]
 	}

@@ -25,9 +25,9 @@ func WalkObject(body []byte, f func(key []byte, lo, hi int)) error {
 	return nil
 }
 
-// WalkList calls f with the index of each element of the list at i, which is part of a checked body.
-// f returns the index after the element, or 0 where it has not read it: an element that f reads is
-// passed once.
+// WalkList calls f with the index of each element of the list at i, which is part of a checked
+// body. f returns the index after the element, or 0 where it has not read it: an element that f
+// reads is passed once.
 func WalkList(b []byte, i int, f func(at int) (end int)) {
 	if i = skipSpace(b, i+1); i >= len(b) || b[i] == ']' {
 		return
