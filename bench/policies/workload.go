@@ -26,6 +26,7 @@ var workloads = []workload{
 	{"flood", "one document of 30,000 tokens that half of all requests ask about for a minute, then the next", flood},
 	{"scan", "adversarial: shared prompts that are asked for in turn, so that LRU has just dropped each, among prompts asked once", scan},
 	{"documents", "300 documents of 4,000 to 20,000 tokens by Zipf, several questions each: more than the caches hold", documents},
+	{"tenants", "320 prompts of 5,000 tokens by Zipf and a question of 20 to 200, for pools that hold a part of them", tenants},
 }
 
 // Workloads lists the made workloads with a description each.
@@ -252,6 +253,14 @@ func documents(g *generator, n int) (out []Request) {
 	docs, draw := g.segments(300, 4000, 20_000), g.zipf(300)
 	for range n {
 		out = append(out, Request{At: g.after(9), Prompt: []Segment{docs[draw()], g.fresh(g.between(50, 500))}, Output: g.exp(300)})
+	}
+	return out
+}
+
+func tenants(g *generator, n int) (out []Request) {
+	prompts, draw := g.segments(320, 5000, 5000), g.zipf(320)
+	for range n {
+		out = append(out, Request{At: g.after(18), Prompt: []Segment{prompts[draw()], g.fresh(g.between(20, 200))}, Output: g.exp(150)})
 	}
 	return out
 }
