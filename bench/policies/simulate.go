@@ -16,6 +16,7 @@ type Report struct {
 	Config   Config    `json:"config"`
 	Users    *Users    `json:"users,omitempty"` // nil: an open loop
 	Results  []*Result `json:"results"`
+	Capacity *Capacity `json:"capacity,omitempty"` // of [FindUsers]
 	Advice   []string  `json:"advice,omitempty"`
 	Warnings []string  `json:"warnings,omitempty"`
 }
@@ -99,6 +100,9 @@ func (s *study) compare(ctx context.Context, name string, names []string) (*Repo
 	r.Trace.Belady = s.belady
 	if s.plan.course != nil {
 		r.Trace.Bound = s.endless
+		for _, x := range r.Results {
+			r.Trace.Requests = max(r.Trace.Requests, x.Requests)
+		}
 	}
 	r.warn()
 	return r, nil
@@ -181,6 +185,7 @@ func (s *study) summary(name string) Summary {
 	if p.course == nil {
 		sum.Bound = bound(p)
 	} else {
+		sum.Requests = 0 // of the fastest policy
 		sum.Span = p.course.For
 	}
 	sum.Demand = ratio(sum.Input*float64(sum.Requests)/s.cfg.Service.PrefillTokensPerSecond, sum.Span.Seconds())
@@ -206,11 +211,21 @@ func (r *Report) warn() {
 	}
 }
 
-// Best returns the result with the lowest mean time to first token among policies, the
+// Best returns the best policy in hindsight: the lowest mean time to first token among all, the
 // all-knowing router left out; nil if there is none.
 func (r *Report) Best() (best *Result) {
 	for _, x := range r.Results {
 		if x.Policy != Greedy && (best == nil || x.TTFT.Mean < best.TTFT.Mean) {
+			best = x
+		}
+	}
+	return best
+}
+
+// bestP99 is the same by the p99.
+func (r *Report) bestP99() (best *Result) {
+	for _, x := range r.Results {
+		if x.Policy != Greedy && (best == nil || x.TTFT.P99 < best.TTFT.P99) {
 			best = x
 		}
 	}
