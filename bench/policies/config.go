@@ -93,10 +93,12 @@ type GPUFaults struct {
 
 // Variants are further simulations of kv.
 type Variants struct {
-	Study  []string // names of [Ablations]: kv without each of them
-	Queues []string // orders of the router's queue: kv with each of them in front of full workers
-	both   bool     // Share was left open
-	queue  string   // of Queues, that of this run
+	Study  []string     // names of [Ablations]: kv without each of them
+	Queues []string     // orders of the router's queue: kv with each of them in front of full workers
+
+	both  bool         // Share was left open
+	queue string       // of Queues, that of this run
+	pace  func() error // see [NewPlayer]; nil: nothing
 }
 
 // Sharing is the way in which replicas know of each other's requests.

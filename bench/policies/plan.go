@@ -15,6 +15,7 @@ type plan struct {
 	jobs  []job // by arrival
 
 	through []int32 // requests that go through each node
+	course  *course // nil: an open loop
 }
 
 // node is a run of pages that no two requests of the trace leave at different places.
@@ -34,6 +35,7 @@ type job struct {
 	path     []int32  // nodes from the root; together at least pages long
 	prefixes []uint64 // hashes of the first prefixTokens tokens, twice as many and so on
 	end      int32    // last node of path
+	session  uint64   // 0: none
 }
 
 // prefixTokens is how much of a prompt names its family for policies that hash: smg's
@@ -42,13 +44,25 @@ const prefixTokens = 256
 
 // newPlan lays the requests out. Arrivals are divided by rate: 2 is twice as many a second.
 func newPlan(trace []Request, page int, rate float64, spread bool) *plan {
+	p, _ := newPacedPlan(trace, page, rate, spread, nil) // nothing ends it
+	return p
+}
+
+// newPacedPlan is newPlan that calls pace, unless it is nil, before each request and ends with
+// its error.
+func newPacedPlan(trace []Request, page int, rate float64, spread bool, pace func() error) (*plan, error) {
 	b := &builder{plan: plan{page: page}, children: make(map[edge]int32), trace: make([][]Segment, len(trace))}
 	order := arrivalOrder(trace)
 	b.jobs = make([]job, len(trace))
 	for i, from := range order {
+		if pace != nil {
+			if err := pace(); err != nil {
+				return nil, err
+			}
+		}
 		r := &trace[from]
 		j := &b.jobs[i]
-		j.at, j.output = clock(float64(r.At)/rate)*nanosecond, max(r.Output, 1)
+		j.at, j.output, j.session = clock(float64(r.At)/rate)*nanosecond, max(r.Output, 1), r.Session
 		j.input = r.Input()
 		j.pages = int32((j.input + j.output - 1) / page)
 		answer := Segment{ID: r.Answer, Tokens: j.output}
@@ -74,7 +88,7 @@ func newPlan(trace []Request, page int, rate float64, spread bool) *plan {
 			b.through[n]++
 		}
 	}
-	return &b.plan
+	return &b.plan, nil
 }
 
 // arrivalOrder lists the requests by time, equal times as they stand.

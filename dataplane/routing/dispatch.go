@@ -6,6 +6,7 @@ import "time"
 // follow. s and p are those of the decision's Pick. The result is nil where no event could tell
 // of the prompt.
 func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
+	r.Known.begin(&s.turn, p, d, time.Now())
 	if d.reply != 0 {
 		r.Peers.Sent(d.reply)
 	}
@@ -77,6 +78,7 @@ func (r *Router) Sent(s *Scratch, d *Decision) {
 
 // Failed notes that the rank did not begin to answer. After Answered it has no effect.
 func (r *Router) Failed(s *Scratch, d *Decision) {
+	r.Known.end(d, 0, time.Now())
 	d.Rank.ExtraKeys.End(d.learnt.extra)
 	if r.Approx != nil {
 		r.Approx.withdraw(&s.approx, d)
@@ -93,6 +95,9 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 	r.Approx.correct(&s.approx, p, d, prompt, cached)
 	d.learnt = learnt{extra: d.learnt.extra}
 }
+
+// Ended notes the end of an answer of so many tokens, 0 unknown. After it, Failed has no effect.
+func (r *Router) Ended(d *Decision, answer int, now time.Time) { r.Known.end(d, answer, now) }
 
 // share tells the other routers of a prompt that is sent, and returns its number there; 0:
 // there are none.

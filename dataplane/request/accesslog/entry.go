@@ -23,6 +23,8 @@ type Entry struct {
 	Prefill string // URL of a pair's prefill worker; "": Worker computed the prompt too
 	PreRank int    // of the prefill worker
 	Session uint64 // hash of the client's session; 0: none
+	// Streamed answers come token by token: TTFT is the time to the first token. It is not written.
+	Streamed bool
 
 	// Prompt tokens that the router expected in the cache of the worker that computes the prompt.
 	Expected int
