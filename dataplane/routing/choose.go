@@ -169,6 +169,7 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	}
 	explainCandidates(&e, s, r.Policy())
 	explainPairs(&e, s)
+	e.Turn = r.explainTurn(p, &e.Decision)
 	now := time.Now()
 	for _, rank := range r.registry.Snapshot().Ranks {
 		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {

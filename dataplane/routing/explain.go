@@ -20,6 +20,7 @@ type Explanation struct {
 	// where there are no pairs.
 	First, Second *worker.Rank
 	PairTTFT      float64 // predicted time to that pair's first token, in seconds
+	Turn          ExplainedTurn
 }
 
 // Decoder is one decode rank in an Explanation.
@@ -138,4 +139,23 @@ func faultWords(w *worker.Worker, info *worker.Info, now time.Time) string {
 		words += " (" + why[0] + ")"
 	}
 	return words
+}
+
+// ExplainedTurn is a prompt's place in its session, as the operator API shows it.
+type ExplainedTurn struct {
+	Session, Branch uint64 // by SessionID; 0 where they begin with this prompt
+	Kind            TurnKind
+	Source          SessionSource
+	Turns           int // of the branch before this one
+	Shared          int // leading tokens that other branches have too
+}
+
+// explainTurn adds the session of a choice.
+func (r *Router) explainTurn(p *Prompt, d *Decision) ExplainedTurn {
+	f := &d.Turn
+	e := ExplainedTurn{
+		Session: r.SessionID(f.Session), Branch: r.SessionID(uint64(f.ID)), Kind: f.Kind, Source: sourceOf(f, p), Turns: f.Turns,
+		Shared: f.Shared * unitTokens,
+	}
+	return e
 }

@@ -17,6 +17,9 @@ type KnownSessions struct {
 	kinds   [turns.Kinds]atomic.Uint64    // requests by their place in the session
 }
 
+// TurnKind is a prompt's place in its session.
+type TurnKind = turns.Kind
+
 // NewKnownSessions returns an empty table. seed keys its hashes.
 func NewKnownSessions(seed uint64) *KnownSessions {
 	return &KnownSessions{table: turns.New(seed), started: time.Now()}
