@@ -43,7 +43,7 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
 		line.TTFT = x.answer.firstAt.Sub(x.started)
 	}
 	nameWorkers(line, &x.choice.decision)
-	nameTurn(line, x.h.Router, &x.choice)
+	nameTurn(line, x.h.Router.Known, &x.choice)
 	if p.Exact && !p.Opaque {
 		line.Input = len(p.Tokens)
 		r.nameBlocks(line, x.h.Index, p.Tokens)
@@ -74,14 +74,14 @@ func nameWorkers(line *accesslog.Entry, d *routing.Decision) {
 }
 
 // nameTurn fills in the session.
-func nameTurn(line *accesslog.Entry, r *routing.Router, c *choice) {
+func nameTurn(line *accesslog.Entry, k *routing.KnownSessions, c *choice) {
 	turn := &c.decision.Turn
 	switch {
 	case turn.Session != 0:
-		line.Session, line.Branch = r.SessionID(turn.Session), r.SessionID(uint64(turn.ID))
+		line.Session, line.Branch = k.ID(turn.Session), k.ID(uint64(turn.ID))
 		line.Turn = turn.Kind.String()
 	case c.prompt.Session != 0:
-		line.Session = r.SessionID(c.prompt.Session)
+		line.Session = k.ID(c.prompt.Session)
 	}
 }
 

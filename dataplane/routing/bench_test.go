@@ -197,7 +197,7 @@ func BenchmarkKnownSessions(b *testing.B) {
 				f.learns()
 				r.Approx = f.router.Approx
 				if known {
-					r.Known = routing.NewKnownSessions(1)
+					r.Known = routing.NewKnownSessions(f.index)
 				}
 				all := p.Tokens
 				b.ReportAllocs()
@@ -210,7 +210,7 @@ func BenchmarkKnownSessions(b *testing.B) {
 						b.Fatal(err)
 					}
 					flight := r.Dispatch(&f.scratch, p, &d)
-					r.Ended(&d, 100, time.Now())
+					r.Known.End(&d, 100, time.Now())
 					r.Withdraw(flight)
 					r.Failed(&f.scratch, &d)
 				}

@@ -150,12 +150,14 @@ type ExplainedTurn struct {
 	Shared          int // leading tokens that other branches have too
 }
 
-// explainTurn adds the session of a choice.
-func (r *Router) explainTurn(p *Prompt, d *Decision) ExplainedTurn {
+// explain returns the session of a choice.
+func (k *KnownSessions) explain(p *Prompt, d *Decision) ExplainedTurn {
+	if k == nil {
+		return ExplainedTurn{}
+	}
 	f := &d.Turn
-	e := ExplainedTurn{
-		Session: r.SessionID(f.Session), Branch: r.SessionID(uint64(f.ID)), Kind: f.Kind, Source: sourceOf(f, p), Turns: f.Turns,
+	return ExplainedTurn{
+		Session: k.ID(f.Session), Branch: k.ID(uint64(f.ID)), Kind: f.Kind, Source: sourceOf(f, p), Turns: f.Turns,
 		Shared: f.Shared * unitTokens,
 	}
-	return e
 }

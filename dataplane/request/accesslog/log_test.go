@@ -58,7 +58,7 @@ func TestLine(t *testing.T) {
 	e := l.Begin()
 	*e = accesslog.Entry{
 		Arrived: time.UnixMilli(1_700_000_000_123), TTFT: 12*time.Millisecond + 345*time.Microsecond, Took: time.Second, Status: 200, Input: 40, Output: 7,
-		Block: 16, IDs: []uint64{1, 1<<63 - 1, 3}, Model: "a\"b\n\xff", Worker: "http://w:1", Rank: 2, Expected: 32, Cached: 16, Session: 255,
+		Block: 16, IDs: []uint64{1, 1<<63 - 1, 3}, Model: "a\"b\n\xff", Worker: "http://w:1", Rank: 2, Expected: 32, Cached: 16, Session: 255, Branch: 254, Turn: "next",
 	}
 	l.Commit(e)
 	e = l.Begin()
