@@ -54,6 +54,9 @@ func (a *arrivals) build() {
 		return
 	}
 	a.warm, a.end = ticks(c.Warmup), ticks(c.Warmup+c.For)
+	if c.Open {
+		return
+	}
 	a.left = make([]int32, len(c.played))
 	for i := range c.played {
 		a.left[i] = c.played[i].turns
@@ -64,6 +67,9 @@ func (a *arrivals) build() {
 		}
 	}
 }
+
+// open reports whether requests come at times that are known beforehand.
+func (a *arrivals) open() bool { return a.course == nil || a.course.Open }
 
 // follow puts down job and those next to it, after something that happened at at.
 func (a *arrivals) follow(job int32, at clock) {
@@ -77,7 +83,7 @@ func (a *arrivals) follow(job int32, at clock) {
 // next is the time of the next request.
 func (a *arrivals) next() clock {
 	switch {
-	case a.course == nil && a.begun < len(a.jobs):
+	case a.open() && a.begun < len(a.jobs):
 		return a.jobs[a.begun].at
 	case len(a.due) > 0:
 		return max(a.due[0].at, a.time.now)
@@ -88,7 +94,7 @@ func (a *arrivals) next() clock {
 // take takes the next request.
 func (a *arrivals) take() (job int32) {
 	job = int32(a.begun)
-	if a.course != nil {
+	if !a.open() {
 		d, _ := heap.Pop(&a.due).(due)
 		job = d.job
 	}
@@ -103,7 +109,7 @@ func (a *arrivals) over() bool { return a.answered+a.refused == a.begun && a.nex
 // session. A client takes a refusal for an answer.
 func (a *arrivals) ended(t *task) {
 	c := a.course
-	if c == nil {
+	if a.open() {
 		return
 	}
 	a.follow(c.first[t.id], a.time.now)
@@ -137,18 +143,6 @@ func (a *arrivals) first() clock {
 		return a.warm
 	}
 	return a.jobs[0].at
-}
-
-// bound is the share of the measured prompts' tokens that one cache without an end would find.
-func (a *arrivals) bound() float64 {
-	if a.course == nil {
-		return 0
-	}
-	e := endless{plan: a.plan, cache: newCache(a.plan, nil)}
-	for _, t := range a.inOrder() {
-		e.enter(t.job, a.measured(t))
-	}
-	return ratio(e.hit, e.all)
 }
 
 // inOrder lists the requests that came by the time of their arrival.

@@ -43,8 +43,6 @@ type Config struct {
 	// TreeTokens bounds a worker's approximate tree; default 16 million: sglang-router's 2^26
 	// characters.
 	TreeTokens int
-
-	pace func() error // see [NewPlayer]; nil: nothing
 }
 
 // Tiers are the KV tiers of nodes; see nodeTier.go.
@@ -95,10 +93,12 @@ type GPUFaults struct {
 
 // Variants are further simulations of kv.
 type Variants struct {
-	Study  []string // names of [Ablations]: kv without each of them
-	Queues []string // orders of the router's queue: kv with each of them in front of full workers
-	both   bool     // Share was left open
-	queue  string   // of Queues, that of this run
+	Study  []string     // names of [Ablations]: kv without each of them
+	Queues []string     // orders of the router's queue: kv with each of them in front of full workers
+
+	both  bool         // Share was left open
+	queue string       // of Queues, that of this run
+	pace  func() error // see [NewPlayer]; nil: nothing
 }
 
 // Sharing is the way in which replicas know of each other's requests.

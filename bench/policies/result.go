@@ -33,7 +33,13 @@ type Result struct {
 	Expected Expected `json:"expected"`
 
 	TTFTs []time.Duration `json:"-"` // of all answered requests, sorted
-	bound float64         // of hits, in a closed loop
+	kept
+}
+
+// kept are the distributions that results of several runs are put together from.
+type kept struct {
+	tpots []time.Duration
+	gaps  gaps
 }
 
 // Queueing is the queue at the routers.
@@ -114,11 +120,10 @@ func (s *run) result() *Result {
 	}
 	r.HeldFor = time.Duration(ratio(waited, float64(r.Held)))
 	r.TTFT, r.TPOT, r.Latency, r.TTFTs = times(ttft), times(tpot), times(latency), ttft
-	var between gaps
 	for _, w := range s.workers {
-		between.merge(&w.gaps)
+		r.gaps.merge(&w.gaps)
 	}
-	r.ITL = between.times()
+	r.ITL, r.tpots = r.gaps.times(), tpot
 	span := last - s.arrivals.first()
 	r.Span = span.duration()
 	r.Hits = ratio(float64(r.HitTokens), float64(r.PromptTokens))
@@ -128,7 +133,6 @@ func (s *run) result() *Result {
 		r.PulledTokens += d.pulled
 	}
 	r.addWorkers(s, span)
-	r.bound = s.arrivals.bound()
 	return r
 }
 

@@ -94,12 +94,11 @@ func (s *run) approximate() bool { return s.cfg.Approx || s.name == "approx" }
 // flight.
 func (s *run) build() {
 	for i := range s.cfg.Workers {
-		told := func(n, held int32) { s.event(i, n, held, false) }
-		hosted := func(n, held int32) { s.event(i, n, held, true) }
+		tell := s.events
 		if s.approximate() || s.pick == nil {
-			told, hosted = nil, nil
+			tell = nil
 		}
-		w := newWorker(i, s.plan, s.cfg.Service.at(s.cfg.speed(i)), int32(s.cfg.CacheTokens/s.page), int32(s.cfg.HostTokens/s.page), told, hosted)
+		w := newWorker(i, s.plan, s.cfg.Service.at(s.cfg.speed(i)), int32(s.cfg.CacheTokens/s.page), int32(s.cfg.HostTokens/s.page), tell)
 		switch {
 		case s.cfg.Prefill == 0:
 		case i < s.cfg.Prefill:
@@ -129,18 +128,19 @@ func (s *run) build() {
 	s.tiers.build()
 }
 
-// event tells every replica of worker i's pages of node n, on the GPU or in host memory, unless
-// the event is lost.
-func (s *run) event(i int, n, held int32, host bool) {
-	for k, r := range s.replicas {
-		at := s.time.now + ticks(s.cfg.EventDelay)
-		if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.time.events) < s.cfg.EventLoss {
-			r.view.lost[i] = append(r.view.lost[i], n)
-			continue
+// events tells every replica of changes at a worker, but for those that are lost.
+func (s *run) events(all []change) {
+	for _, c := range all {
+		c.at = s.time.now + ticks(s.cfg.EventDelay)
+		for k, r := range s.replicas {
+			if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.time.events) < s.cfg.EventLoss {
+				r.view.lost[c.worker] = append(r.view.lost[c.worker], c.node)
+				continue
+			}
+			r.view.expect(c)
 		}
-		r.view.expect(change{at: at, worker: int32(i), node: n, held: held, host: host})
+		s.time.events++
 	}
-	s.time.events++
 }
 
 // chance is a number in [0, 1) for the n-th of something.

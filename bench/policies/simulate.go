@@ -16,6 +16,7 @@ type Report struct {
 	Config   Config    `json:"config"`
 	Users    *Users    `json:"users,omitempty"` // nil: an open loop
 	Results  []*Result `json:"results"`
+	Capacity *Capacity `json:"capacity,omitempty"` // of [FindUsers]
 	Advice   []string  `json:"advice,omitempty"`
 	Warnings []string  `json:"warnings,omitempty"`
 }
@@ -30,6 +31,8 @@ type Summary struct {
 	// Bound is the hit rate of one cache without an end, entered at once: no router can do
 	// better.
 	Bound float64 `json:"bound"`
+	// Belady is the hit rate of the best eviction, with all workers' memory as one pool.
+	Belady float64 `json:"belady"`
 	// Repeated is how many different beginnings come more than once, each counted where no
 	// longer one does.
 	Repeated int `json:"repeated"`
@@ -94,10 +97,11 @@ func (s *study) compare(ctx context.Context, name string, names []string) (*Repo
 		result.Policy = "kv without " + what
 		r.Results = append(r.Results, result)
 	}
-	if r.Users != nil {
-		r.Trace.Bound = 0
+	r.Trace.Belady = s.belady
+	if s.plan.course != nil {
+		r.Trace.Bound = s.endless
 		for _, x := range r.Results {
-			r.Trace.Bound = max(r.Trace.Bound, x.bound)
+			r.Trace.Requests = max(r.Trace.Requests, x.Requests)
 		}
 	}
 	r.warn()
@@ -109,6 +113,9 @@ type study struct {
 	cfg      Config
 	plan     *plan
 	progress Progress
+	// Yardsticks of the first run: shares of tokens that a cache without an end, and one of all
+	// workers' memory, find.
+	endless, belady float64
 }
 
 func newStudy(requests []Request, cfg Config, progress Progress) (*study, error) {
@@ -161,18 +168,24 @@ func (s *study) run(ctx context.Context, name string, cfg Config) (*Result, erro
 	if err != nil {
 		return nil, err
 	}
+	if s.endless == 0 {
+		s.endless, s.belady = r.arrivals.yardsticks()
+	}
 	return r.result(), nil
 }
 
 func (s *study) summary(name string) Summary {
 	p := s.plan
-	sum := Summary{Name: name, Requests: len(p.jobs), Bound: bound(p), Span: (p.jobs[len(p.jobs)-1].at - p.jobs[0].at).duration()}
+	sum := Summary{Name: name, Requests: len(p.jobs), Span: (p.jobs[len(p.jobs)-1].at - p.jobs[0].at).duration()}
 	for i := range p.jobs {
 		sum.Input += float64(p.jobs[i].input) / float64(len(p.jobs))
 		sum.Output += float64(p.jobs[i].output) / float64(len(p.jobs))
 	}
 	sum.Repeated = p.repeated()
-	if p.course != nil {
+	if p.course == nil {
+		sum.Bound = bound(p)
+	} else {
+		sum.Requests = 0 // of the fastest policy
 		sum.Span = p.course.For
 	}
 	sum.Demand = ratio(sum.Input*float64(sum.Requests)/s.cfg.Service.PrefillTokensPerSecond, sum.Span.Seconds())
@@ -198,11 +211,21 @@ func (r *Report) warn() {
 	}
 }
 
-// Best returns the result with the lowest mean time to first token among policies, the
+// Best returns the best policy in hindsight: the lowest mean time to first token among all, the
 // all-knowing router left out; nil if there is none.
 func (r *Report) Best() (best *Result) {
 	for _, x := range r.Results {
 		if x.Policy != Greedy && (best == nil || x.TTFT.Mean < best.TTFT.Mean) {
+			best = x
+		}
+	}
+	return best
+}
+
+// bestP99 is the same by the p99.
+func (r *Report) bestP99() (best *Result) {
+	for _, x := range r.Results {
+		if x.Policy != Greedy && (best == nil || x.TTFT.P99 < best.TTFT.P99) {
 			best = x
 		}
 	}

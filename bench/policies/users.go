@@ -20,6 +20,9 @@ type Users struct {
 	// For is the time of the measurement; default 30 min. Turns that come in it are measured, to
 	// the end of their answers; later ones do not come.
 	For time.Duration `json:"for"`
+	// Open lets turns come at the pace of the recorded service, whatever the simulated one does:
+	// an open loop of the same users.
+	Open bool `json:"open,omitempty"`
 	Play
 }
 
@@ -108,6 +111,14 @@ func (c *courseBuilder) fastest(output int) time.Duration {
 	return time.Duration(0.99 * least / c.speed)
 }
 
+// at is the time of a turn where it is known beforehand.
+func (c *courseBuilder) at(earliest time.Duration) time.Duration {
+	if c.Open {
+		return earliest
+	}
+	return 0
+}
+
 // play adds a session that begins, at the earliest, at begin, without the turns that its course
 // has before from, and returns its earliest end. A session that cannot end before the measurement
 // does has no end.
@@ -124,13 +135,16 @@ func (c *courseBuilder) play(user int32, s *script, begin, from time.Duration) (
 			continue
 		}
 		earliest, into, wait := begin+s.starts[k]-from, &p.root, s.starts[k]-from
-		if step.After >= 0 && s.starts[step.After] >= from {
+		if step.After >= 0 && s.starts[step.After] >= from && !c.Open {
 			earliest, wait = ends[step.After]+step.Wait, step.Wait
 			if jobs[step.After] >= 0 {
 				into = &c.first[jobs[step.After]]
 			}
 		}
 		ends[k] = earliest + c.fastest(s.turns[k].Output)
+		if c.Open {
+			ends[k] = earliest + s.turns[k].Served
+		}
 		end = max(end, ends[k])
 		if earliest > last {
 			continue
@@ -139,7 +153,7 @@ func (c *courseBuilder) play(user int32, s *script, begin, from time.Duration) (
 			prompts = s.prompts(uint64(id))
 		}
 		job := int32(len(c.requests))
-		c.requests = append(c.requests, Request{Prompt: prompts[s.of[k]], Output: max(s.turns[k].Output, 1), Session: uint64(id) + 1})
+		c.requests = append(c.requests, Request{At: c.at(earliest), Prompt: prompts[s.of[k]], Output: max(s.turns[k].Output, 1), Session: uint64(id) + 1})
 		c.session, c.wait = append(c.session, id), append(c.wait, ticks(max(wait, leastPause)))
 		jobs[k] = job
 		c.next = append(c.next, *into)

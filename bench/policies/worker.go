@@ -21,6 +21,8 @@ type worker struct {
 	context      int64
 	pace         pace
 
+	untold []change         // pages that came and went since the last events
+	tell   func(c []change) // publishes them; nil: nobody listens
 	counts workerCounts
 	idle   bool
 	dead   bool // see Fault
@@ -102,8 +104,16 @@ type piece struct {
 	tokens int
 }
 
-func newWorker(id int, p *plan, c costs, pool int32, host int32, told, hosted func(n, held int32)) *worker {
-	w := &worker{id: id, costs: c, memory: memory{plan: p, pool: pool, cache: newCache(p, told)}, idle: true, until: never}
+func newWorker(id int, p *plan, c costs, pool int32, host int32, tell func([]change)) *worker {
+	w := &worker{id: id, costs: c, memory: memory{plan: p, pool: pool}, tell: tell, idle: true, until: never}
+	var told, hosted func(n, held int32)
+	if tell != nil {
+		told = func(n, held int32) { w.untold = append(w.untold, change{worker: int32(id), node: n, held: held}) }
+		hosted = func(n, held int32) {
+			w.untold = append(w.untold, change{worker: int32(id), node: n, held: held, host: true})
+		}
+	}
+	w.cache = newCache(p, told)
 	if host > 0 {
 		w.host = &tier{cache: newCache(p, hosted), pool: host}
 	}
@@ -146,6 +156,7 @@ func (w *worker) advance(now clock, done func(t *task, now clock)) {
 	case len(w.batch) > 0:
 		w.prefilled(now, done)
 	}
+	w.publish()
 	w.began, w.steps, w.batch, w.idle = now, 0, w.batch[:0], false
 	if w.role == decodes {
 		w.join(now, done)
@@ -169,6 +180,15 @@ func (w *worker) advance(now clock, done func(t *task, now clock)) {
 		w.startDecode(now)
 	default:
 		w.idle, w.until = true, w.nextReady(now)
+	}
+}
+
+// publish tells of the pages that came and went. An engine does so behind a batch: the pages that
+// a prompt displaces count as there until it is computed.
+func (w *worker) publish() {
+	if len(w.untold) > 0 {
+		w.tell(w.untold)
+		w.untold = w.untold[:0]
 	}
 }
 

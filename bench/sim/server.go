@@ -112,6 +112,10 @@ func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 		return s.crashOnFatal(s.generate), true
 	case "/v1/chat/completions":
 		return s.crashOnFatal(s.chat), true
+	case "/v1/messages":
+		return s.crashOnFatal(s.messages), true
+	case "/v1/messages/count_tokens":
+		return s.tokens.countTokens, true
 	case "/v1/completions":
 		return s.crashOnFatal(s.completions), true
 	case "/v1/tokenize", "/tokenize":
@@ -166,6 +170,16 @@ func (s *httpServer) generate(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	s.answers.answer(ctx, j, nativeFormat{})
+}
+
+// messages serves /v1/messages.
+func (s *httpServer) messages(ctx *fasthttp.RequestCtx) {
+	j, err := s.jobs.messagesJob(ctx)
+	if err != nil {
+		asProblem(err).anthropic(ctx)
+		return
+	}
+	s.answers.answer(ctx, j, &messagesFormat{})
 }
 
 // chat serves /v1/chat/completions.

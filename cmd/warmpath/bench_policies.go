@@ -25,6 +25,9 @@ type policiesOptions struct {
 	sessions  string
 	users     policies.Users
 	gap       time.Duration
+	find      bool
+	seeds     int
+	promise   policies.Objective
 	requests  int
 	names     []string
 	share     string
@@ -64,7 +67,8 @@ wait at workers. Not simulated there: priorities, turns of clients, the deadline
   warmpath bench policies --trace mine.jsonl --routers 4 --share gossip --rate 1.5 --policy kv,approx
   warmpath bench policies --trace mine.jsonl --rate 2 --queue depth-first,fifo --policy kv
   warmpath bench policies --trace mine.jsonl --ablate all --policy kv
-  warmpath bench policies --sessions sessions.jsonl --users 60 --for 30m --html out.html`,
+  warmpath bench policies --sessions sessions.jsonl --users 60 --for 30m
+  warmpath bench policies --sessions sessions.jsonl --find-users --ttft-p95 2s --itl-p95 50ms --html out.html`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
@@ -158,7 +162,7 @@ func (o *policiesOptions) run(cmd *cobra.Command) error {
 			bar = nil
 		}
 	}
-	report, err := o.simulate(cmd.Context(), name, requests, progress)
+	report, err := o.simulate(cmd.Context(), name, requests, progress, errOut)
 	if report == nil || err != nil {
 		return err
 	}

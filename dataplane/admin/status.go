@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/selfcheck"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -40,6 +41,8 @@ type Status struct {
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
 	// Nil where there is no configuration file.
 	Config *ConfigStatus `json:"config,omitempty"`
+	// Nil where the router has no checks of its choice.
+	SelfCheck *selfcheck.Status `json:"self_check,omitempty"`
 }
 
 // TrafficStatus counts the requests of all workers together.
@@ -124,6 +127,10 @@ func (s *statusReport) optional(st *Status) {
 	}
 	if s.Cluster != nil {
 		st.Cluster = clusterStatus(s.Cluster)
+	}
+	if s.SelfCheck != nil {
+		checks := s.SelfCheck.Status()
+		st.SelfCheck = &checks
 	}
 	if s.Config != nil {
 		config := s.Config()

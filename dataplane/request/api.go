@@ -28,7 +28,8 @@ type conversion struct {
 
 // conversions are the APIs with a conversion.
 var conversions = map[openai.API]*conversion{
-	openai.APIMessages: {appendChat: anthropic.AppendChat},
+	openai.APIMessages:  {appendChat: anthropic.AppendChat},
+	openai.APIResponses: {takesRID: true}, // see parseTurn
 }
 
 // errorForm is the form of an API's errors.
@@ -74,11 +75,19 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 		return openai.APIGenerate, fasthttp.MethodPost, true
 	case pathMessages:
 		return openai.APIMessages, fasthttp.MethodPost, true
-	case "/v1/embeddings", "/v1/rerank", "/v1/responses", "/v1/score", "/v1/classify", pathCountTokens,
+	case pathResponses:
+		return openai.APIResponses, fasthttp.MethodPost, true
+	case "/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/classify", pathCountTokens,
 		"/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
 		return openai.APIOther, fasthttp.MethodPost, true
 	case "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/models", "/health_generate":
 		return openai.APIOther, fasthttp.MethodGet, true
+	}
+	switch _, rest, ok := responsePath([]byte(path)); {
+	case ok && rest == "":
+		return openai.APIOther, fasthttp.MethodGet, true
+	case ok:
+		return openai.APIOther, fasthttp.MethodPost, rest == "cancel"
 	default:
 		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, "/v1/models/")
 	}
@@ -88,8 +97,11 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 // request that the body stands for.
 func (x *exchange) parse(body []byte) (read []byte, err error) {
 	c := conversions[x.api]
-	if c == nil {
+	switch {
+	case c == nil:
 		return body, x.req.Parse(x.api, body)
+	case x.api == openai.APIResponses:
+		return x.parseTurn(body)
 	}
 	var exact bool
 	if x.converted, exact, err = c.appendChat(x.converted[:0], body, x.h.rules); err != nil {

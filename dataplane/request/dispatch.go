@@ -41,6 +41,16 @@ func (id *requestID) renew(req *openai.Request, inference bool) {
 	id.field = openai.AppendRIDField(id.field, hi, lo)
 }
 
+// renewID makes the id of an attempt. Each has its own: the abort of an earlier one is repeated a
+// second later and must not end this one.
+func (x *exchange) renewID() {
+	if x.api == openai.APIResponses {
+		x.id.renewResponse(&x.req, &x.prompt.turn.head, x.choice.answering().Worker)
+		return
+	}
+	x.id.renew(&x.req, x.inference)
+}
+
 // failures are the attempts of a request that have failed so far.
 type failures struct {
 	last   error
@@ -52,9 +62,6 @@ type failures struct {
 func (x *exchange) dispatch() {
 	var failed failures
 	for try := 0; try <= max(x.h.live().Retries, 0); try++ {
-		// Anew: the abort of an earlier attempt is repeated a second later and must not end this
-		// one.
-		x.id.renew(&x.req, x.inference)
 		d, err := x.guard.choose()
 		if err != nil {
 			if x.chooseAgain(&failed, err) {
@@ -63,6 +70,7 @@ func (x *exchange) dispatch() {
 			return
 		}
 		x.choice.decision, x.choice.retries = d, x.h.live().Retries-try
+		x.renewID()
 		resp, err := x.try()
 		if err == nil || errors.Is(err, errClient) {
 			if failed.last = x.conclude(resp, err); failed.last == nil {

@@ -79,7 +79,7 @@ func (x *exchange) begin(c call, api openai.API) {
 // read parses the body and refuses one that would end an engine.
 func (x *exchange) read(withBody bool) error {
 	if !withBody {
-		return nil
+		return x.findStored()
 	}
 	body, err := x.parse(x.call.body())
 	if err != nil {
@@ -96,10 +96,13 @@ func (x *exchange) read(withBody bool) error {
 }
 
 // repeatable reports whether the request may be sent to another worker after one has answered: it
-// computes and changes nothing. /v1/responses may store its answer.
+// computes and changes nothing but the worker's memory of responses. Requests in the background go
+// on after their answer, and models without a chat may run the worker's own tools.
 func (x *exchange) repeatable() bool {
-	return x.inference ||
-		string(x.call.method()) == fasthttp.MethodPost && string(x.call.path()) != pathResponses
+	if x.api == openai.APIResponses {
+		return !x.prompt.turn.once
+	}
+	return x.inference || string(x.call.method()) == fasthttp.MethodPost
 }
 
 // respond forwards a worker's answer, or its refusal, to the client.
@@ -246,6 +249,7 @@ func (x *exchange) release() {
 	x.attempt.reset()
 	x.errors.reset()
 	x.answer.reset()
+	x.judge.reset()
 	x.call, x.client, x.inference, x.started = call{}, nil, false, time.Time{}
 	x.h.exchanges.Put(x)
 }

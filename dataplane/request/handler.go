@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
+	"github.com/warmpath/warmpath/dataplane/prompt/responses"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
@@ -43,6 +44,7 @@ type Parts struct {
 	PromptCache *promptcache.Cache // nil: each prompt is read from its beginning
 	Lint        *lint.Sampler      // nil: no prompts are sampled
 	AccessLog   *accesslog.Log     // nil: there is none
+	Recent      Recent             // nil: nobody replays the last requests
 }
 
 // Handler forwards clients' requests to workers.
@@ -58,7 +60,8 @@ type Handler struct {
 	aborts      *aborter
 	retries     retryBudget
 	rules       chattemplate.RulesOf
-	proofs      proofs     // of conversions
+	proofs      proofs // of conversions
+	turns       *responses.Turns
 	admission   *admission // nil: requests never wait here
 	rooms       *disagg.Rooms
 	vocabulary  vocabularies
@@ -70,7 +73,7 @@ type Handler struct {
 func New(cfg Config, parts Parts) *Handler {
 	cfg.setDefaults()
 	h := &Handler{
-		Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), isolation: newIsolation(&cfg, parts.Registry),
+		Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), turns: responses.NewTurns(maxTurnBytes), isolation: newIsolation(&cfg, parts.Registry),
 	}
 	h.config.Store(&cfg)
 	h.rules, h.proofs.log = rulesOf(parts.Registry, parts.Models), cfg.Log
@@ -131,6 +134,8 @@ func apiOfBody(body []byte) openai.API {
 		return openai.APIChat
 	case fastjson.Exists(body, "prompt"):
 		return openai.APICompletions
+	case fastjson.Exists(body, "input"):
+		return openai.APIResponses
 	default:
 		return openai.APIGenerate
 	}
@@ -152,7 +157,8 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	case method != string(ctx.Method()):
 		h.WrongMethod(ctx, method)
 	default:
-		h.exchange().serve(call{ctx}, api, method == fasthttp.MethodPost)
+		_, _, stored := responsePath(ctx.Path())
+		h.exchange().serve(call{ctx}, api, method == fasthttp.MethodPost && !stored)
 	}
 }
 

@@ -27,6 +27,7 @@ type promptReader struct {
 	cursor *promptcache.Cursor // of the client's token ids; nil: ids are read from their beginning
 	text   []byte              // of a chat
 	local  localTokens
+	turn   turn
 }
 
 // localTokens are token ids that were made in this process.
@@ -57,6 +58,7 @@ func (p *promptReader) read(out *routing.Prompt) {
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
 		Opaque:   req.Multimodal || req.Batch,
+		Worker:   p.turn.holder,
 		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
 		Output:   req.MaxTokens * req.N * req.Prompts,
 		Computed: req.Computed, ComputedFrom: req.ComputedFrom,
@@ -193,6 +195,7 @@ func (p *promptReader) reset() {
 	if cap(p.text) > maxPooledText {
 		p.text = nil
 	}
+	p.turn.reset()
 	l := &p.local
 	l.borrowed.Release()
 	l.borrowed = tokens.Prompt{}

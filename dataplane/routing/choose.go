@@ -33,7 +33,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 	s.shared.known = false
 	for {
 		d, req, err := r.choose(s, p, tried, by)
-		if o := r.Peers; o != nil && err == nil && len(tried) == 0 && o.Active() {
+		if o := r.Peers; o != nil && err == nil && len(tried) == 0 && p.Worker == nil && o.Active() {
 			d, err = r.askPeer(s, p, by, d, req)
 		}
 		if err != nil {

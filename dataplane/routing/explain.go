@@ -107,6 +107,8 @@ func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 		return "has not described itself yet"
 	case !Serves(info, p.Model):
 		return "serves another model"
+	case p.Worker != nil && p.Worker != rank.Worker:
+		return "does not store the response that the request continues"
 	case p.DP >= 0 && p.DP != rank.DPRank:
 		return "is not the data-parallel rank asked for"
 	case state == worker.Ready && facts != "":

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -118,7 +117,7 @@ func (c *Checker) setMode(mode string) {
 	c.on.Store(mode != Off)
 }
 
-// Configure begins anew with an operator's settings; the caller has put the policy in force.
+// Configure puts an operator's policy in force and begins anew.
 func (c *Checker) Configure(mode string, configured Choice, options policy.Options) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,6 +126,7 @@ func (c *Checker) Configure(mode string, configured Choice, options policy.Optio
 	c.decider.configure(configured, time.Now())
 	c.lastEnd, c.last = 0, check{}
 	c.round++
+	c.cfg.Set(configured)
 	if mode == Off {
 		c.recorder.clear()
 	}
@@ -245,20 +245,6 @@ func (c *Checker) windowOf(since int64) (*window, string) {
 		return nil, "there are no requests"
 	}
 	return h.window(min(c.cfg.Limits.Window, mostWork/ranks), since)
-}
-
-// knownShare of the prompt tokens must be known.
-const knownShare = 0.8
-
-// tooSmall says why a window proves nothing.
-func (w *window) tooSmall(need int) string {
-	if known := w.known(); known < knownShare {
-		return fmt.Sprintf("the tokens of %.0f %% of the prompts are not known", 100*(1-known))
-	}
-	if n := w.observed().Streamed; n < need {
-		return fmt.Sprintf("%d streamed answers of %d requests are too few, %d are needed", n, len(w.requests)-w.counted, need)
-	}
-	return ""
 }
 
 func (c *Checker) peers() Peers {

@@ -25,8 +25,8 @@ type rank struct {
 	polled        bool
 }
 
-// unequal is the ratio of pools, or of batches, from which ranks are not simulated: the simulator has
-// one size for all.
+// unequal is the ratio of pools, or of batches, from which ranks are not simulated: the simulator
+// has one size for all.
 const unequal = 1.25
 
 // measure reads the ranks of a model. why says why they cannot be simulated.

@@ -49,8 +49,8 @@ const (
 	// slicesOfWindow are compared one by one: eight of which seven agree are chance once in 28
 	// times, and once in 800 where two checks must agree.
 	slicesOfWindow = 8
-	// tolerance is the relative error of a simulation that still counts, of the mean TTFT and of the
-	// hits. smallHits is the error in hits that is always allowed.
+	// tolerance is the relative error of a simulation that still counts, of the mean TTFT and of
+	// the hits. smallHits is the error in hits that is always allowed.
 	tolerance = 0.25
 	smallHits = 0.05
 	// mostFactor is the error of the mean TTFT from which nothing follows from a simulation.
@@ -60,8 +60,8 @@ const (
 	mostWork = 512 << 10
 	// fits is how often a fit is corrected, fitted the error that ends it.
 	fits, fitted = 5, 0.08
-	// mostSpeed bounds the correction of the ranks' speed: attention over long contexts and the mix of
-	// batches are worth so much, and more would explain any answer.
+	// mostSpeed bounds the correction of the ranks' speed: attention over long contexts and the mix
+	// of batches are worth so much, and more would explain any answer.
 	mostSpeed = 1.25
 )
 
@@ -187,9 +187,9 @@ func (e *evaluation) mismatch() string {
 	return ""
 }
 
-// least is the mean TTFT below which a forecast counts: a tenth, or as given, below the present one.
-// Behind a policy that collapses queues grow without end, and no simulation has their length: then a
-// forecast must be lower by the square of the factor by which the simulation errs.
+// least is the mean TTFT below which a forecast counts: a tenth, or as given, below the present
+// one. Behind a policy that collapses queues grow without end, and no simulation has their length:
+// then a forecast must be lower by the square of the factor by which the simulation errs.
 func (e *evaluation) least(worth float64) float64 {
 	if e.factor <= 1+tolerance {
 		return (1 - worth) * e.present.TTFT
@@ -204,8 +204,8 @@ func scaleDecode(s *policies.Service, by float64) {
 	s.DecodeBase, s.DecodePerRequest, s.DecodePerToken = scale(s.DecodeBase), scale(s.DecodePerRequest), scale(s.DecodePerToken)
 }
 
-// sum sums up the simulated answers to the counted requests that have an observed TTFT. Refused ones
-// count with the window's length: nobody may gain by refusing.
+// sum sums up the simulated answers to the counted requests that have an observed TTFT. Refused
+// ones count with the window's length: nobody may gain by refusing.
 func (w *window) sum(choice Choice, t *trace, out []policies.Outcome, rate float64) Forecast {
 	f := Forecast{Choice: choice}
 	var all, rest []float64

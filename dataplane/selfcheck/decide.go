@@ -93,8 +93,8 @@ func (d *decider) configure(c Choice, now time.Time) {
 	clear(d.barred)
 }
 
-// decide takes an evaluation of the policy in force. may says that a change is allowed, else there is
-// advice only.
+// decide takes an evaluation of the policy in force. may says that a change is allowed, else there
+// is advice only.
 func (d *decider) decide(now time.Time, e *evaluation, may bool) action {
 	if e.why != "" {
 		d.streak = streak{}

@@ -24,8 +24,8 @@ func (r *request) uncached() (tokens float64, ok bool) {
 	return float64(max(r.input-max(r.cached, 0), 1)), r.streamed && r.known && r.cached >= 0
 }
 
-// fitRate estimates the prefill speed of a rank by the fastest tenth of long prompts, for ranks that
-// report none; 0 where there are none.
+// fitRate estimates the prefill speed of a rank by the fastest tenth of long prompts, for ranks
+// that report none; 0 where there are none.
 func (w *window) fitRate() float64 {
 	var all []float64
 	for i := range w.requests {
@@ -37,8 +37,9 @@ func (w *window) fitRate() float64 {
 	return quantile(all, fastTenth)
 }
 
-// floor is the time to the first token beyond the computation of the prompt, in seconds, where there
-// is no queue: the fixed cost of a prefill, a part of a decode step, the network and the router.
+// floor is the time to the first token beyond the computation of the prompt, in seconds, where
+// there is no queue: the fixed cost of a prefill, a part of a decode step, the network and the
+// router.
 func (w *window) floor(rate float64) float64 {
 	var all []float64
 	for i := w.counted; i < len(w.requests); i++ {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// slice bounds the time for which a simulation keeps a processor from requests: they wait so long at
-// most, once, where there is one processor.
+// slice bounds the time for which a simulation keeps a processor from requests: they wait so long
+// at most, once, where there is one processor.
 const slice = 200 * time.Microsecond
 
 // stepsAClock is how many steps of a simulation, each of 1 to 10 us, share a look at the clock.

@@ -37,8 +37,8 @@ func newRecorder(h *history) *recorder {
 	return r
 }
 
-// Begin returns an entry to fill in, for Commit; nil where checks are off, or where too many entries
-// wait.
+// Begin returns an entry to fill in, for Commit; nil where checks are off, or where too many
+// entries wait.
 func (r *recorder) Begin() *accesslog.Entry {
 	if !r.on.Load() {
 		return nil

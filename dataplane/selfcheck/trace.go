@@ -40,9 +40,9 @@ type tracer struct {
 	pace    func() error
 }
 
-// newTrace makes a trace. rate is the tokens that all ranks compute a second, output the tokens of an
-// answer whose length is unknown, by its time. Of several routers the others' traffic is assumed to
-// be like this one's, of other sessions, and not in step with it: a turn of the window for each.
+// newTrace makes a trace. rate is the tokens that all ranks compute a second, output the tokens of
+// an answer whose length is unknown, by its time. Of several routers the others' traffic is assumed
+// to be like this one's, of other sessions, and not in step with it: a turn of the window for each.
 func newTrace(w *window, routers int, rate float64, step time.Duration, pace func() error) (*trace, error) {
 	t := tracer{window: w, cuts: make(map[int32]cut), answers: make([]int32, len(w.requests)), pace: pace}
 	if err := t.findAnswers(); err != nil {
@@ -94,8 +94,8 @@ type placed struct {
 	own int
 }
 
-// earlierLoad is the load at which caches are filled beforehand: without a queue, the policy spreads
-// the prompts as it likes.
+// earlierLoad is the load at which caches are filled beforehand: without a queue, the policy
+// spreads the prompts as it likes.
 const earlierLoad = 0.25
 
 // copyOf returns the request of the k-th router.

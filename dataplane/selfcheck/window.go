@@ -2,6 +2,7 @@ package selfcheck
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -139,4 +140,18 @@ type observed struct {
 	TTFT, Latency float64 // their means in seconds
 	Hits          float64 // share of the prompt tokens that caches had
 	Counted       bool    // Hits is known
+}
+
+// knownShare of the prompt tokens must be known.
+const knownShare = 0.8
+
+// tooSmall says why a window proves nothing.
+func (w *window) tooSmall(need int) string {
+	if known := w.known(); known < knownShare {
+		return fmt.Sprintf("the tokens of %.0f %% of the prompts are not known", 100*(1-known))
+	}
+	if n := w.observed().Streamed; n < need {
+		return fmt.Sprintf("%d streamed answers of %d requests are too few, %d are needed", n, len(w.requests)-w.counted, need)
+	}
+	return ""
 }

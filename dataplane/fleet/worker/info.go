@@ -53,6 +53,9 @@ type Reports struct {
 	// CacheReport is enable_cache_report: answers of OpenAI's and Anthropic's routes have the
 	// number of cached prompt tokens.
 	CacheReport bool
+	// ResponseStore is enable_response_store: the worker keeps the responses of /v1/responses in its
+	// memory, for previous_response_id.
+	ResponseStore bool
 }
 
 // Disaggregation holds a worker's arguments as a half of a pair.
@@ -141,8 +144,9 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		TokenBytes: parseTokenBytes(v),
 		Process:    processOf(v),
 		Reports: Reports{
-			Labels:      len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
-			CacheReport: v.GetBool("enable_cache_report"),
+			Labels:        len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
+			CacheReport:   v.GetBool("enable_cache_report"),
+			ResponseStore: v.GetBool("enable_response_store"),
 		},
 	}
 	if info.DPSize > maxDP {

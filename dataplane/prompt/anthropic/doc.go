@@ -11,9 +11,9 @@
 //
 // # Exactness
 //
-// AppendChat says whether the conversion is SGLang's. It is not for bodies that SGLang refuses, for
-// kinds of content that are rare (search results), and where a rule of the model is needed that is
-// not known. Then the chat still has the texts of the body in their order.
+// AppendChat says whether the conversion is SGLang's. It is not for kinds of content that are rare
+// (search results), and where a rule of the model is needed that is not known. Then the chat still
+// has the texts of the body in their order. Of a body that SGLang refuses it may say either.
 //
 // # Concurrency
 //

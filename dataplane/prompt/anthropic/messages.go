@@ -50,7 +50,8 @@ func (w *writer) system(r *request) {
 		elements(r.system, func(raw []byte) {
 			b := readBlock(w, raw)
 			switch {
-			case !is(b.kind, "text") || !isText(b.text):
+			case !is(b.kind, "text"): // SGLang skips it
+			case !isText(b.text):
 				w.doubt()
 			case len(b.text) > len(`""`):
 				part(content(b.text))

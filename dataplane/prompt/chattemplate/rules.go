@@ -15,6 +15,9 @@ type Rules struct {
 	// InlineSystem reports that the template renders a system message behind others; else SGLang
 	// moves its text into the first one (detect_inline_system_support).
 	InlineSystem bool
+	// NoChat reports a model for which SGLang makes no chat of /v1/responses: gpt-oss has a prompt
+	// format of its own there, and beam other tools.
+	NoChat bool
 	// Parser is the worker's --reasoning-parser, "" without one.
 	Parser string
 	// ThinkStart and ThinkEnd surround the thinking of earlier turns in an assistant's text. Both
@@ -45,7 +48,7 @@ func (m *Model) Rules() Rules { return m.rules }
 
 // rulesOf finds the rules of a template and a worker.
 func rulesOf(m *Model, source string, e *Engine) Rules {
-	r := Rules{Known: true, Parser: e.ReasoningParser, InlineSystem: m.inlineSystem()}
+	r := Rules{Known: true, Parser: e.ReasoningParser, InlineSystem: m.inlineSystem(), NoChat: e.ModelType == "gpt_oss" || e.ModelType == "beam"}
 	if r.Parser == "" || r.Parser == "auto" {
 		r.Known = r.Parser == ""
 		return r

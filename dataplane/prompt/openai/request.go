@@ -16,11 +16,13 @@ const (
 	// APIMessages is Anthropic's /v1/messages. Its bodies are converted to chats before they are
 	// parsed.
 	APIMessages
+	// APIResponses is /v1/responses. Its bodies are converted to chats before they are parsed.
+	APIResponses
 )
 
 // String names the API, for logs.
 func (a API) String() string {
-	return [...]string{"other", "generate", "completions", "chat", "messages"}[a]
+	return [...]string{"other", "generate", "completions", "chat", "messages", "responses"}[a]
 }
 
 // isChat reports whether a body that was sent to the API is read as a chat.

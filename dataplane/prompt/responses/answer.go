@@ -15,9 +15,9 @@ type Answer struct {
 	Output []byte // raw JSON of the list of output items; aliases the scanner's memory
 }
 
-// Stored reports whether an engine that stores responses can continue this one.
-func (a *Answer) Stored() bool {
-	return a.ID != "" && (a.Status == "completed" || a.Status == "incomplete" || a.Status == "failed")
+// Finished reports whether the output is whole.
+func (a *Answer) Finished() bool {
+	return a.Status == "completed" || a.Status == "incomplete" || a.Status == "failed"
 }
 
 // maxAnswer bounds the response object that is kept: an answer of 262,144 tokens is about 1 MiB, and
@@ -32,6 +32,7 @@ const maxAnswer = 4 << 20
 // The zero value scans a JSON answer; Reset prepares it for the next one and keeps its memory.
 type AnswerScanner struct {
 	events bool
+	count  int // of events
 	state  scanState
 	line   []byte // beginning of the line, as far as it decides
 	object []byte
@@ -102,6 +103,9 @@ func (s *AnswerScanner) scan(part []byte, ended bool) {
 	if !ended {
 		return
 	}
+	if bytes.HasPrefix(s.line, fieldEvent) {
+		s.count++
+	}
 	switch {
 	case s.state == inData:
 		s.state = passed
@@ -131,6 +135,9 @@ func (s *AnswerScanner) keep(p []byte) {
 		s.object = append(s.object, p[:min(len(p), maxAnswer+1-len(s.object))]...)
 	}
 }
+
+// Events returns the number of events so far, which is the next one's sequence number.
+func (s *AnswerScanner) Events() int { return s.count }
 
 // Answer reads the object. ok is false for one that is cut, too long, or no response. Call it when
 // the answer has ended; the result is valid until the next Reset.

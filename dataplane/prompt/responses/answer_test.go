@@ -47,7 +47,10 @@ func TestAnswer(t *testing.T) {
 			require.True(t, ok, "cut at %d", cut)
 			require.Equal(t, want, a.Usage)
 			require.Equal(t, "resp_1", a.ID)
-			require.True(t, a.Stored())
+			require.True(t, a.Finished())
+			if tt.events {
+				require.Equal(t, 3, s.Events())
+			}
 			require.Contains(t, string(a.Output), `"role":"assistant"`)
 		}
 	}

@@ -190,9 +190,6 @@ func (c *Converter) endAssistant() {
 
 // addCall adds a function_call.
 func (c *Converter) addCall(m *item) error {
-	if m.spaces != nil && c.dialect.Namespaces {
-		return unsupported("a call in a namespace")
-	}
 	arguments := []byte(`"{}"`)
 	switch {
 	case isObject(m.arguments):

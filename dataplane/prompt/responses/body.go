@@ -1,91 +1,59 @@
 package responses
 
-import (
-	"bytes"
-	"errors"
+import "github.com/warmpath/warmpath/dataplane/prompt/openai"
 
-	"github.com/warmpath/warmpath/dataplane/prompt/openai"
-)
-
-// AppendBody appends the body of a chat request that stands for a body: its chat, and the other
-// members that routing reads or that decide the engine's computation. exact reports that an engine
-// makes this chat of the body. Otherwise the chat is good for comparing beginnings of texts. An
-// error is an *openai.Error for a body that is no JSON object.
-func (c *Converter) AppendBody(dst, body []byte, history [][]byte, d Dialect) (_ []byte, exact bool, err error) {
-	if err := openai.WalkObject(body, func([]byte, int, int) {}); err != nil {
-		return dst, false, err
-	}
+// AppendBody appends the body of a chat request that stands for the body of the last Read: its
+// chat, and the other members that routing reads or that decide the engine's computation. exact
+// reports that an engine makes this chat of the body. Otherwise the chat is good for comparing
+// beginnings of texts.
+func (c *Converter) AppendBody(dst []byte, history [][]byte, d Dialect) (_ []byte, exact bool) {
 	start := len(dst)
-	dst, err = c.AppendChat(dst, body, history, d)
-	if exact = err == nil && !d.Harmony && (d.Known || !c.doubtful); err != nil {
-		if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrUnsupported) {
-			return dst, false, err
-		}
-		dst = c.appendText(dst[:start], body, history)
+	dst, err := c.appendChat(dst, history, d)
+	if exact = err == nil && !d.NoChat && (d.Known || !c.doubtful); err != nil {
+		dst = c.appendText(dst[:start], history)
 	}
 	dst = dst[:len(dst)-1]
-	_, _ = openai.Members(body, len(body)-len(bytes.TrimPrefix(body, byteOrder)), func(key []byte, lo, hi int) {
-		name, keep := memberOfChat(key)
-		if name == "rid" && !isString(body[lo:hi]) || !keep {
-			return
+	for _, m := range c.copied {
+		if &m.key[0] == &nameRID[0] && !isString(m.raw) {
+			continue
 		}
-		dst = append(dst, ',', '"')
-		if name != "" {
-			dst = append(dst, name...)
-		} else {
-			dst = append(dst, key...)
-		}
-		dst = append(append(dst, '"', ':'), body[lo:hi]...)
-	})
-	return append(dst, '}'), exact, nil
+		dst = append(append(append(dst, ',', '"'), m.key...), '"', ':')
+		dst = append(dst, m.raw...)
+	}
+	return append(dst, '}'), exact
 }
 
 // appendText appends a chat of one message: the conversation as its bytes are.
-func (c *Converter) appendText(dst, body []byte, history [][]byte) []byte {
-	f, _ := readFields(body)
-	c.text = c.text[:0]
-	for _, part := range [...][]byte{f.instructions, f.tools} {
-		c.text = append(c.text, part...)
-	}
+func (c *Converter) appendText(dst []byte, history [][]byte) []byte {
+	c.text = append(append(c.text[:0], c.fields.instructions...), c.fields.tools...)
 	for _, part := range history {
 		c.text = append(c.text, part...)
 	}
-	c.text = append(c.text, f.input...)
+	c.text = append(c.text, c.fields.input...)
 	dst = append(dst, `{"messages":[{"role":"user","content":`...)
 	dst = openai.AppendString(dst, string(c.text))
 	return append(dst, `}]}`...)
 }
 
-// memberOfChat reports whether a member is copied to the chat's body, and its name there where that
-// is another one. Members that AppendChat has read are not, nor those that only a chat has: an
-// engine ignores them here.
-func memberOfChat(key []byte) (name string, keep bool) {
+// Names of members in a chat. Never written to.
+var (
+	nameRID       = []byte("rid")
+	nameMaxTokens = []byte("max_completion_tokens")
+)
+
+// memberOfChat returns the name in a chat of a member that is copied there, nil for others: those
+// that decide the chat itself, and those that only a chat has, which an engine ignores here.
+func memberOfChat(key []byte) []byte {
 	switch string(key) {
 	case "input", "instructions", "tools", "tool_choice", "reasoning", "chat_template_kwargs", "parallel_tool_calls",
 		"messages", "rid", "max_completion_tokens", "max_tokens", "n", "lora_path", "input_ids", "input_embeds",
 		"image_data", "audio_data", "video_data", "reasoning_effort", "thinking", "task", "continue_final_message", "response_format",
-		"logprobs", "stop_token_ids", "min_tokens", "session_params", "sampling_params", "stream_options":
-		return "", false
+		"logprobs", "stop_token_ids", "min_tokens", "session_params", "sampling_params", "stream_options", "":
+		return nil
 	case "request_id":
-		return "rid", true
+		return nameRID
 	case "max_output_tokens":
-		return "max_completion_tokens", true
+		return nameMaxTokens
 	}
-	return "", true
-}
-
-// PreviousID returns the id of the response that a body continues, "" where it continues none.
-func PreviousID(body []byte) string { return plain(topMember(body, "previous_response_id")) }
-
-// Stores reports whether a body asks for its response to be stored, which is the default.
-func Stores(body []byte) bool {
-	raw := topMember(body, "store")
-	return raw == nil || raw[0] != 'f'
-}
-
-// Input returns the raw value of a body's input.
-func Input(body []byte) []byte { return topMember(body, "input") }
-
-func topMember(body []byte, name string) []byte {
-	return member(bytes.TrimSpace(bytes.TrimPrefix(body, byteOrder)), name)
+	return key
 }

@@ -29,7 +29,7 @@ func TestAppendBody(t *testing.T) {
 			`{"messages":[{"role":"user","content":"[{\"type\":\"item_reference\",\"id\":\"x\"}]"}],"model":"m"}`, known, false,
 		},
 		{"nothing", `{}`, `{"messages":[{"role":"user","content":""}]}`, known, false},
-		{"harmony", `{"input":"a"}`, `{"messages":[{"role":"user","content":"a"}]}`, responses.Dialect{Known: true, Harmony: true}, false},
+		{"no chat", `{"input":"a"}`, `{"messages":[{"role":"user","content":"a"}]}`, responses.Dialect{Known: true, NoChat: true}, false},
 		{
 			"one system message", `{"instructions":"i","input":"a"}`,
 			`{"messages":[{"role":"system","content":"i"},{"role":"user","content":"a"}]}`, responses.Dialect{}, true,
@@ -40,17 +40,32 @@ func TestAppendBody(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		got, exact, err := c.AppendBody(nil, []byte(tt.body), nil, tt.dialect)
+		_, err := c.Read([]byte(tt.body))
 		require.NoError(t, err, tt.name)
+		got, exact := c.AppendBody(nil, nil, tt.dialect)
 		require.Equal(t, tt.want, string(got), tt.name)
 		require.Equal(t, tt.exact, exact, tt.name)
 		var req openai.Request
 		require.NoError(t, req.Parse(openai.APIChat, got), tt.name)
 	}
 	for _, body := range []string{"", "[]", "{", `{"input":}`, `{"a":1} x`} {
-		_, _, err := c.AppendBody(nil, []byte(body), nil, known)
+		_, err := c.Read([]byte(body))
 		var e *openai.Error
 		require.ErrorAs(t, err, &e, body)
 		require.Equal(t, 400, e.Status)
 	}
+}
+
+// TestRead: the head of a body.
+func TestRead(t *testing.T) {
+	var c responses.Converter
+	h, err := c.Read([]byte(`{"model":"m","input":"a","previous_response_id":"resp_1","request_id":"resp_2","store":false,"background":true,"tools":[{}]}`))
+	require.NoError(t, err)
+	require.Equal(t, responses.Head{Model: "m", Previous: "resp_1", ID: "resp_2", Background: true, Input: []byte(`"a"`), Tools: true}, h)
+	h, err = c.Read([]byte(`{"input":[],"model":5,"tools":[{}],"tool_choice":"none","store":null}`))
+	require.NoError(t, err)
+	require.Equal(t, responses.Head{Input: []byte(`[]`)}, h)
+	h, err = c.Read([]byte(`{}`))
+	require.NoError(t, err)
+	require.Equal(t, responses.Head{Store: true}, h)
 }

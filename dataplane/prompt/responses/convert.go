@@ -24,11 +24,8 @@ type Dialect struct {
 	// InlineSystem reports that the model's template renders system messages where they stand.
 	// SGLang joins them at the beginning for other templates.
 	InlineSystem bool
-	// Namespaces reports the tool-call parser "muse", which reads tools in namespaces. Bodies with
-	// them are not converted.
-	Namespaces bool
-	// Harmony reports a model whose prompt is no chat.
-	Harmony bool
+	// NoChat reports a model for which an engine makes no chat of a body.
+	NoChat bool
 }
 
 // Converter writes chats. The zero value is ready; reuse it: it keeps its memory.
@@ -41,7 +38,9 @@ type Converter struct {
 	text      []byte    // unescaped text
 	tool      []byte    // the tool being written
 	item      item
-	doubtful  bool // the chat depends on InlineSystem
+	fields    fields   // of the body
+	copied    []copied // its other members
+	doubtful  bool     // the chat depends on InlineSystem
 	err       error
 }
 
@@ -53,9 +52,17 @@ const maxReused = 1 << 20
 // the values of "input" and "output" of the conversation that the body continues
 // (previous_response_id), the oldest first. On an error dst is returned as it was.
 func (c *Converter) AppendChat(dst, body []byte, history [][]byte, d Dialect) ([]byte, error) {
+	if _, err := c.Read(body); err != nil {
+		return dst, refused(err.Error())
+	}
+	return c.appendChat(dst, history, d)
+}
+
+// appendChat is AppendChat for the body of the last Read.
+func (c *Converter) appendChat(dst []byte, history [][]byte, d Dialect) ([]byte, error) {
 	c.begin(d)
-	f, err := readFields(body)
-	if err != nil {
+	f := &c.fields
+	if err := f.check(); err != nil {
 		return dst, err
 	}
 	if len(f.instructions) > len(`""`) {
@@ -73,11 +80,12 @@ func (c *Converter) AppendChat(dst, body []byte, history [][]byte, d Dialect) ([
 		return dst, unsupported("a conversation without messages")
 	}
 	start := len(dst)
+	var err error
 	dst = c.appendMessages(dst)
-	if dst, err = c.appendTools(dst, &f); err != nil {
+	if dst, err = appendTools(dst, f); err != nil {
 		return dst[:start], err
 	}
-	if dst, err = appendReasoning(dst, &f); err != nil {
+	if dst, err = appendReasoning(dst, f); err != nil {
 		return dst[:start], err
 	}
 	return append(dst, '}'), nil

@@ -6,6 +6,24 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
+// Head holds the members of a body that decide where it goes.
+type Head struct {
+	Model string // "" where it is absent, or no plain text
+	// Previous is the id of the response that the body continues, "" where it continues none.
+	Previous string
+	// ID is the id that the client has chosen for the response; see openai.Request.HasRID for ids
+	// that may be used for aborts.
+	ID string
+	// Store asks for the response to be kept, which is the default; Background for an answer before
+	// it is computed.
+	Store, Background bool
+	// Input is the raw value of input.
+	Input []byte
+	// Tools reports that the model may call tools. SGLang 0.5.23 then holds back the text of a
+	// stream until it knows whether a call follows.
+	Tools bool
+}
+
 // fields are the members of a body that decide the prompt, as raw JSON; nil where they are absent
 // or null.
 type fields struct {
@@ -13,17 +31,22 @@ type fields struct {
 	tools, toolChoice         []byte
 	reasoning, templateKwargs []byte
 	nullTools, nullChoice     bool
+	escaped                   bool // a key has escapes
 }
 
-// readFields finds the members of a body.
-func readFields(body []byte) (fields, error) {
-	var f fields
-	var escaped bool
-	_, err := openai.Members(body, len(body)-len(bytes.TrimPrefix(body, byteOrder)), func(key []byte, lo, hi int) {
+// copied is a member that is copied to the body of the chat.
+type copied struct{ key, raw []byte }
+
+// Read checks a body as JSON and finds its members, for AppendBody and AppendChat. The Converter
+// and the Head alias the body. The error is an *openai.Error for a body that is no JSON object.
+func (c *Converter) Read(body []byte) (h Head, err error) {
+	c.fields, c.copied, h.Store = fields{}, c.copied[:0], true
+	f := &c.fields
+	err = openai.WalkObject(body, func(key []byte, lo, hi int) {
 		raw := present(body[lo:hi])
 		switch string(key) {
 		case "input":
-			f.input = raw
+			f.input, h.Input = raw, raw
 		case "instructions":
 			f.instructions = raw
 		case "tools":
@@ -34,25 +57,39 @@ func readFields(body []byte) (fields, error) {
 			f.reasoning = raw
 		case "chat_template_kwargs":
 			f.templateKwargs = raw
+		case "model":
+			h.Model = plain(raw)
+		case "previous_response_id":
+			h.Previous = plain(raw)
+		case "request_id":
+			h.ID = plain(raw)
+		case "store":
+			h.Store = raw != nil && raw[0] != 'f'
+		case "background":
+			h.Background = truthy(raw)
 		default:
-			escaped = escaped || bytes.IndexByte(key, '\\') >= 0
+			f.escaped = f.escaped || bytes.IndexByte(key, '\\') >= 0
+		}
+		if name := memberOfChat(key); name != nil {
+			c.copied = append(c.copied, copied{name, body[lo:hi]})
 		}
 	})
-	switch {
-	case err != nil:
-		return f, refused(err.Error())
-	case escaped:
-		return f, unsupported("a key with escapes")
-	case f.nullTools, f.nullChoice:
-		return f, refused("tools or tool_choice is null")
-	case f.instructions != nil && !isString(f.instructions):
-		return f, refused("instructions is no text")
-	}
-	return f, nil
+	h.Tools = truthy(f.tools) && !is(f.toolChoice, "none")
+	return h, err
 }
 
-// byteOrder is the mark that some clients put before UTF-8.
-var byteOrder = []byte("\xef\xbb\xbf")
+// check refuses bodies that the engine refuses for a member of theirs.
+func (f *fields) check() error {
+	switch {
+	case f.escaped:
+		return unsupported("a key with escapes")
+	case f.nullTools, f.nullChoice:
+		return refused("tools or tool_choice is null")
+	case f.instructions != nil && !isString(f.instructions):
+		return refused("instructions is no text")
+	}
+	return nil
+}
 
 // present returns a raw value, nil for null.
 func present(raw []byte) []byte {

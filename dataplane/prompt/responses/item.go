@@ -8,13 +8,13 @@ import (
 
 // item holds the members of an input or output item as raw JSON; nil where they are absent or null.
 type item struct {
-	raw                                 []byte
-	kind, role, content, phase          []byte
-	callID, id, name, arguments         []byte
-	input, output, summary, encrypted   []byte
-	toolCalls, reasoningContent, spaces []byte
-	escaped                             bool // a key has escapes
-	others                              int  // members that a message keeps as they are
+	raw                               []byte
+	kind, role, content, phase        []byte
+	callID, id, name, arguments       []byte
+	input, output, summary, encrypted []byte
+	toolCalls, reasoningContent       []byte
+	escaped                           bool // a key has escapes
+	others                            int  // members that a message keeps as they are
 }
 
 // read finds the members of an item.
@@ -54,8 +54,6 @@ func (m *item) read(raw []byte) error {
 			m.toolCalls = v
 		case "reasoning_content":
 			m.reasoningContent = v
-		case "namespace":
-			m.spaces = v
 		default:
 			m.escaped = m.escaped || bytes.IndexByte(key, '\\') >= 0
 		}

@@ -11,7 +11,6 @@ const customParameters = `{"type":"object","properties":{"input":{"type":"string
 // tool holds the members of a tool as raw JSON; nil where they are absent or null.
 type tool struct {
 	kind, name, description, parameters, strict, format []byte
-	deferred, inner                                     []byte
 	nullStrict                                          bool
 }
 
@@ -35,10 +34,6 @@ func (t *tool) read(raw []byte) error {
 			t.strict, t.nullStrict = v, v == nil
 		case "format":
 			t.format = v
-		case "defer_loading":
-			t.deferred = v
-		case "tools":
-			t.inner = v
 		}
 	})
 	if err != nil {
@@ -77,7 +72,7 @@ func isToolType(kind string) bool {
 }
 
 // appendTools appends tools and tool_choice (_response_tools_to_chat_tools).
-func (c *Converter) appendTools(dst []byte, f *fields) ([]byte, error) {
+func appendTools(dst []byte, f *fields) ([]byte, error) {
 	choice, named, err := readChoice(f.toolChoice)
 	if err != nil {
 		return dst, err
@@ -99,10 +94,6 @@ func (c *Converter) appendTools(dst []byte, f *fields) ([]byte, error) {
 			return
 		}
 		if err = t.read(f.tools[lo:hi]); err != nil {
-			return
-		}
-		if c.dialect.Namespaces && (is(t.kind, "namespace") || t.deferred != nil) {
-			err = unsupported("tools in namespaces")
 			return
 		}
 		custom := is(t.kind, "custom") && truthy(t.name)
