@@ -142,7 +142,7 @@ func (d *decider) best(now time.Time, e *evaluation) (best *Forecast) {
 		switch {
 		case f.Choice == d.current, f.TTFT > e.least(need), better < slicesBetter, now.Before(d.barred[f.Choice].until):
 		case f.P99 > noWorse*e.present.P99, f.Latency > noWorse*e.present.Latency:
-		case best == nil || f.TTFT < best.TTFT:
+		case best == nil || f.TTFT < (1-worth)*best.TTFT: // of equals the first: kv is
 			best = f
 		}
 	}
