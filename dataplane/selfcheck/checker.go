@@ -37,7 +37,7 @@ type Limits struct {
 	MinRequests int           // the fewest counted ones; default 150
 	Trial       time.Duration // the least length of a trial; default 3 min
 	Hold        time.Duration // the least time between two changes; default 10 min
-	Bar         time.Duration // of a policy that was taken back; default 30 min
+	Bar         time.Duration // after a change that was taken back; default 30 min
 }
 
 func (l *Limits) setDefaults() {
@@ -78,6 +78,8 @@ type Checker struct {
 	cfg   Config
 	lab   laboratory
 	began time.Time
+	// measure reads the ranks; tests have none.
+	measure func(snap *worker.Snapshot, model string, routers int, now time.Time) (cluster, string)
 
 	mu      sync.Mutex
 	mode    string   // guarded by mu, as is all below
@@ -105,7 +107,7 @@ func New(cfg Config) *Checker {
 	cfg.Limits.setDefaults()
 	l := cfg.Limits
 	c := &Checker{
-		cfg: cfg, recorder: newRecorder(newHistory(l.MaxRequests, l.MaxBytes, l.MaxAge)), began: time.Now(),
+		cfg: cfg, measure: measure, recorder: newRecorder(newHistory(l.MaxRequests, l.MaxBytes, l.MaxAge)), began: time.Now(),
 		lab: laboratory{options: cfg.Options, pace: &pacer{share: l.Share}}, decider: newDecider(l, cfg.Policy, time.Now()),
 	}
 	c.setMode(cfg.Mode)
@@ -228,7 +230,7 @@ func (c *Checker) next(now time.Time) (j *job, why string) {
 	if fresh < (len(j.window.requests)-j.window.counted)/2 {
 		return nil, "fewer than half of the requests are new since the last check"
 	}
-	j.cluster, why = measure(c.cfg.Workers(), j.window.model, peers.Routers, now)
+	j.cluster, why = c.measure(c.cfg.Workers(), j.window.model, peers.Routers, now)
 	return j, why
 }
 
