@@ -25,6 +25,8 @@ const maxTurnBytes = 64 << 20
 type turn struct {
 	converter responses.Converter
 	head      responses.Head
+	model     string // as its workers name it
+	guess     guess
 	history   [][]byte
 	once      bool           // no other worker is asked after one has answered
 	holder    *worker.Worker // of the response that the request continues or names; nil: any worker
@@ -36,6 +38,7 @@ type turn struct {
 func (t *turn) reset() {
 	clear(t.history)
 	t.head, t.history, t.holder, t.ended = responses.Head{}, t.history[:0], nil, false
+	t.model, t.guess, t.once = "", noGuess, false
 	t.result = responses.Answer{}
 }
 
@@ -53,10 +56,17 @@ func (x *exchange) parseTurn(body []byte) (read []byte, err error) {
 	}
 	rules := h.rules(t.head.Model)
 	t.once = t.head.Background || rules.NoChat
-	var exact bool
-	x.converted, exact = t.converter.AppendBody(x.converted[:0], t.history, responses.Dialect{
-		Known: rules.Known || rules.Parser != "", InlineSystem: rules.InlineSystem, NoChat: rules.NoChat,
-	})
+	inline, known := rules.InlineSystem, rules.Known || rules.Parser != ""
+	if w := anyWorker(h.Registry, t.head.Model); w != nil && !known {
+		t.model = w.Info().Model()
+		t.guess = h.proofs.guess(t.model)
+		inline = t.guess == guessInline
+	}
+	var exact, doubtful bool
+	x.converted, exact, doubtful = t.converter.AppendBody(x.converted[:0], t.history, responses.Dialect{InlineSystem: inline, NoChat: rules.NoChat})
+	if !doubtful {
+		t.guess = noGuess
+	}
 	if err := x.req.Parse(x.api, x.converted); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // TestAppendBody: a converted body has what routing reads of a chat.
 func TestAppendBody(t *testing.T) {
 	var c responses.Converter
-	known := responses.Dialect{Known: true}
+	known := responses.Dialect{}
 	tests := []struct {
 		name, body, want string
 		dialect          responses.Dialect
@@ -29,22 +29,23 @@ func TestAppendBody(t *testing.T) {
 			`{"messages":[{"role":"user","content":"[{\"type\":\"item_reference\",\"id\":\"x\"}]"}],"model":"m"}`, known, false,
 		},
 		{"nothing", `{}`, `{"messages":[{"role":"user","content":""}]}`, known, false},
-		{"no chat", `{"input":"a"}`, `{"messages":[{"role":"user","content":"a"}]}`, responses.Dialect{Known: true, NoChat: true}, false},
+		{"no chat", `{"input":"a"}`, `{"messages":[{"role":"user","content":"a"}]}`, responses.Dialect{NoChat: true}, false},
 		{
 			"one system message", `{"instructions":"i","input":"a"}`,
 			`{"messages":[{"role":"system","content":"i"},{"role":"user","content":"a"}]}`, responses.Dialect{}, true,
 		},
 		{
 			"two system messages", `{"instructions":"i","input":[{"role":"developer","content":"d"},{"role":"user","content":"a"}]}`,
-			`{"messages":[{"role":"system","content":"i\n\nDeveloper instructions:\nd"},{"role":"user","content":"a"}]}`, responses.Dialect{}, false,
+			`{"messages":[{"role":"system","content":"i\n\nDeveloper instructions:\nd"},{"role":"user","content":"a"}]}`, responses.Dialect{}, true,
 		},
 	}
 	for _, tt := range tests {
 		_, err := c.Read([]byte(tt.body))
 		require.NoError(t, err, tt.name)
-		got, exact := c.AppendBody(nil, nil, tt.dialect)
+		got, exact, doubtful := c.AppendBody(nil, nil, tt.dialect)
 		require.Equal(t, tt.want, string(got), tt.name)
 		require.Equal(t, tt.exact, exact, tt.name)
+		require.Equal(t, tt.name == "two system messages", doubtful, tt.name)
 		var req openai.Request
 		require.NoError(t, req.Parse(openai.APIChat, got), tt.name)
 	}

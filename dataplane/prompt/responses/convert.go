@@ -19,8 +19,6 @@ func unsupported(why string) error { return fmt.Errorf("%w: %s", ErrUnsupported,
 
 // Dialect holds the properties of a model that decide the conversion.
 type Dialect struct {
-	// Known reports that InlineSystem is known.
-	Known bool
 	// InlineSystem reports that the model's template renders system messages where they stand.
 	// SGLang joins them at the beginning for other templates.
 	InlineSystem bool
@@ -40,6 +38,7 @@ type Converter struct {
 	item      item
 	fields    fields   // of the body
 	copied    []copied // its other members
+	systems   int      // system messages so far
 	doubtful  bool     // the chat depends on InlineSystem
 	err       error
 }
@@ -92,7 +91,7 @@ func (c *Converter) appendChat(dst []byte, history [][]byte, d Dialect) ([]byte,
 }
 
 func (c *Converter) begin(d Dialect) {
-	c.dialect, c.err, c.hasSystem, c.doubtful = d, nil, false, false
+	c.dialect, c.err, c.hasSystem, c.systems, c.doubtful = d, nil, false, 0, false
 	c.rest, c.system = emptied(c.rest), emptied(c.system)
 	c.text, c.tool = emptied(c.text), emptied(c.tool)
 	c.assistant.reset()
@@ -158,6 +157,7 @@ func (c *Converter) separate() {
 
 // addSystem adds the instructions, a JSON string.
 func (c *Converter) addSystem(raw []byte) {
+	c.noteSystem(true)
 	if !c.dialect.InlineSystem {
 		c.joinSystem(inside(raw))
 		return
@@ -168,9 +168,15 @@ func (c *Converter) addSystem(raw []byte) {
 	c.rest = append(c.rest, '}')
 }
 
+// noteSystem notes whether a system message makes the chat depend on the dialect: one text at the
+// beginning is the same in both.
+func (c *Converter) noteSystem(text bool) {
+	c.doubtful = c.doubtful || c.systems > 0 || len(c.rest) > 0 || c.assistant.open || !text
+	c.systems++
+}
+
 // joinSystem adds a text to the one system message.
 func (c *Converter) joinSystem(text []byte) {
-	c.doubtful = c.doubtful || c.hasSystem || len(c.rest) > 0 || c.assistant.open
 	if c.hasSystem {
 		c.system = append(c.system, `\n\n`...)
 	}

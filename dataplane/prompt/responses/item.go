@@ -124,9 +124,12 @@ func (c *Converter) addMessage(m *item, developer bool) error {
 		return refused("a content is neither text nor a list")
 	case is(m.role, "assistant"):
 		return c.joinMessage(m)
-	case (developer || is(m.role, "system")) && !c.dialect.InlineSystem:
-		c.endAssistant()
-		return c.joinSystemContent(m.content, developer)
+	case developer || is(m.role, "system"):
+		c.noteSystem(isString(m.content))
+		if !c.dialect.InlineSystem {
+			c.endAssistant()
+			return c.joinSystemContent(m.content, developer)
+		}
 	}
 	c.beginMessage()
 	role := m.role
@@ -186,7 +189,6 @@ func (c *Converter) joinSystemContent(content []byte, developer bool) error {
 		c.system = append(c.system, inside(content)...)
 		return nil
 	}
-	c.doubtful = true // elsewhere it would be a message with a list, or without content
 	if content == nil {
 		return nil
 	}
