@@ -133,7 +133,10 @@ func TestStoreOfADeadWorker(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(body)
 	}
-	awaitThat(t, func() bool { _, body := shown(); return strings.Contains(body, `"status":"incomplete"`) || strings.Contains(body, `"status":"completed"`) },
+	awaitThat(t, func() bool {
+		_, body := shown()
+		return strings.Contains(body, `"status":"incomplete"`) || strings.Contains(body, `"status":"completed"`)
+	},
 		func() string { _, body := shown(); return body })
 	next := map[string]any{"input": "go on", "previous_response_id": r.ID}
 	require.Equal(t, http.StatusOK, askTurn(t, cl, next).status)

@@ -20,7 +20,7 @@ func (c *Converter) AppendBody(dst []byte, history [][]byte, d Dialect) (_ []byt
 		dst = append(append(append(dst, ',', '"'), m.key...), '"', ':')
 		dst = append(dst, m.raw...)
 	}
-	return append(dst, '}'), exact, c.doubtful
+	return append(dst, '}'), exact, c.messages.doubtful
 }
 
 // appendText appends a chat of one message: the conversation as its bytes are.

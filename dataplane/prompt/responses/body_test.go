@@ -1,6 +1,8 @@
 package responses_test
 
 import (
+	"encoding/json"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,6 +56,26 @@ func TestAppendBody(t *testing.T) {
 		var e *openai.Error
 		require.ErrorAs(t, err, &e, body)
 		require.Equal(t, 400, e.Status)
+	}
+}
+
+// TestCodex: the request of a real client is known exactly.
+func TestCodex(t *testing.T) {
+	raw, err := os.ReadFile("testdata/codex.json")
+	require.NoError(t, err)
+	var recorded struct{ Body json.RawMessage }
+	require.NoError(t, json.Unmarshal(raw, &recorded))
+	var c responses.Converter
+	h, err := c.Read(recorded.Body)
+	require.NoError(t, err)
+	require.True(t, h.Tools && !h.Store)
+	for _, inline := range []bool{false, true} {
+		chat, exact, doubtful := c.AppendBody(nil, nil, responses.Dialect{InlineSystem: inline})
+		require.True(t, exact && doubtful)
+		var req openai.Request
+		require.NoError(t, req.Parse(openai.APIResponses, chat))
+		require.False(t, req.Multimodal)
+		require.NotContains(t, string(req.Tools), "multi_agent", "SGLang shows tools in namespaces to muse only")
 	}
 }
 
