@@ -168,24 +168,24 @@ func (c *messages) endAssistant() {
 	}
 	a.open = false
 	c.separate()
-	dst := append(c.rest, `{"role":"assistant"`...)
+	c.rest = append(c.rest, `{"role":"assistant"`...)
 	switch a.kind {
 	case textContent:
-		dst = append(append(append(dst, `,"content":"`...), a.content...), '"')
+		c.rest = append(append(append(c.rest, `,"content":"`...), a.content...), '"')
 	case listContent:
-		dst = append(append(append(dst, `,"content":[`...), a.content...), ']')
+		c.rest = append(append(append(c.rest, `,"content":[`...), a.content...), ']')
 	case noContent:
 	}
 	if len(a.phase) > 0 {
-		dst = append(append(dst, `,"phase":`...), a.phase...)
+		c.rest = append(append(c.rest, `,"phase":`...), a.phase...)
 	}
 	if a.hasReasoning {
-		dst = append(append(append(dst, `,"reasoning_content":"`...), a.reasoning...), '"')
+		c.rest = append(append(append(c.rest, `,"reasoning_content":"`...), a.reasoning...), '"')
 	}
 	if a.hasCalls {
-		dst = append(append(append(dst, `,"tool_calls":[`...), a.calls...), ']')
+		c.rest = append(append(append(c.rest, `,"tool_calls":[`...), a.calls...), ']')
 	}
-	c.rest = append(append(dst, a.others...), '}')
+	c.rest = append(append(c.rest, a.others...), '}')
 }
 
 // addCall adds a function_call.

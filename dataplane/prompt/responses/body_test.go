@@ -34,11 +34,15 @@ func TestAppendBody(t *testing.T) {
 		{"no chat", `{"input":"a"}`, `{"messages":[{"role":"user","content":"a"}]}`, responses.Dialect{NoChat: true}, false},
 		{
 			"one system message", `{"instructions":"i","input":"a"}`,
-			`{"messages":[{"role":"system","content":"i"},{"role":"user","content":"a"}]}`, responses.Dialect{}, true,
+			`{"messages":[{"role":"system","content":"i"},{"role":"user","content":"a"}]}`,
+			responses.Dialect{},
+			true,
 		},
 		{
 			"two system messages", `{"instructions":"i","input":[{"role":"developer","content":"d"},{"role":"user","content":"a"}]}`,
-			`{"messages":[{"role":"system","content":"i\n\nDeveloper instructions:\nd"},{"role":"user","content":"a"}]}`, responses.Dialect{}, true,
+			`{"messages":[{"role":"system","content":"i\n\nDeveloper instructions:\nd"},{"role":"user","content":"a"}]}`,
+			responses.Dialect{},
+			true,
 		},
 	}
 	for _, tt := range tests {

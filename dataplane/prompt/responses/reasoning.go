@@ -112,7 +112,7 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 		if effort != nil && !isEffort(effort) {
 			return dst, refused("an unknown reasoning.effort")
 		}
-		off = is(effort, "none") || !(sent && effort != nil) && is(other, "none")
+		off = is(effort, "none") || (!sent || effort == nil) && is(other, "none")
 		dst = appendMember(dst, "reasoning_effort", effort)
 	}
 	if !off {
