@@ -147,7 +147,7 @@ func (p *promptReader) proved(out *routing.Prompt, model string) bool {
 		return true
 	}
 	local.made = len(out.Tokens)
-	if local.proof = p.x.h.proofs.of(model, req); local.proof.Proved() {
+	if local.proof = p.x.h.proofs.of(model, req, p.turn.guess); local.proof.Proved() {
 		return true
 	}
 	out.Tokens, out.Hashes, out.Block, out.Exact = nil, nil, 0, false
@@ -170,7 +170,9 @@ func (p *promptReader) checkLength(usage openai.Usage) {
 		return
 	}
 	if proof := p.local.proof; proof != nil {
-		proof.Compare(p.local.made, usage.PromptTokens)
+		if proof.Compare(p.local.made, usage.PromptTokens); p.local.made != usage.PromptTokens {
+			p.x.h.proofs.wrong(p.turn.model, p.turn.guess)
+		}
 	} else if p.local.model != nil {
 		p.x.h.Models.CompareLength(p.local.model, &p.x.req, len(p.local.ids), usage.PromptTokens)
 	}
