@@ -82,6 +82,9 @@ func FindUsers(ctx context.Context, name string, sessions []trace.Session, u Use
 	}
 	u.N = max(1, slices.MaxFunc(c.Policies, func(a, b PolicyCapacity) int { return cmp.Compare(a.Users, b.Users) }).Users)
 	r, err := SimulateUsers(ctx, name, sessions, u, cfg, names, nil)
+	if errors.Is(err, errNoTurn) {
+		r, err = &Report{Config: cfg, Users: &u, Trace: Summary{Name: name}}, nil
+	}
 	if r != nil {
 		r.Capacity = c
 	}
@@ -129,6 +132,9 @@ func (f *finder) plans(n int) (some []*plan, err error) {
 // probe simulates n users.
 func (f *finder) probe(policy string, n int) (Probe, error) {
 	plans, err := f.plans(n)
+	if errors.Is(err, errNoTurn) {
+		return Probe{}, nil // Nobody waits.
+	}
 	if err != nil {
 		return Probe{}, err
 	}
