@@ -52,6 +52,7 @@ var rules = map[string]rule{
 	"dataplane/tlsconfig":          {never: anyHTTP},
 	"dataplane/request/quarantine": {never: anyHTTP},
 	"dataplane/routing/queue":      {never: anyHTTP},
+	"dataplane/routing/session":    {},
 	"dataplane/prompt/lint":        {never: anyHTTP},
 	"dataplane/request/accesslog":  {never: anyHTTP},
 	// Rules that can be replayed: what they say of a machine follows from the facts alone, and their clock is passed in.
@@ -74,7 +75,7 @@ var rules = map[string]rule{
 	"dataplane/prompt/responses":    {allow: []string{"dataplane/prompt/openai"}},
 	"dataplane/prompt/anthropic":    {allow: []string{"dataplane/prompt/chattemplate", "dataplane/prompt/openai"}},
 	"dataplane/routing": {allow: []string{
-		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/turns", "dataplane/fleet/worker",
+		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/session", "dataplane/routing/turns", "dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
@@ -125,7 +126,7 @@ var rules = map[string]rule{
 	"bench/replica": {allow: []string{
 		"radix", "dataplane/cluster", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/peers", "dataplane/routing", "dataplane/fleet/worker",
 	}},
-	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue"}},
+	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/routing/session"}},
 	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop"}},
 	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},

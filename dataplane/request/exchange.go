@@ -139,7 +139,7 @@ func (x *exchange) finish(err error) {
 		// name.
 		rank.Worker.Recheck()
 	}
-	x.h.Router.Ended(&x.choice.decision, usage.CompletionTokens, now)
+	x.h.Router.Known.End(&x.choice.decision, usage.CompletionTokens, now)
 	if x.inference && good {
 		x.answer.learn(usage)
 		x.prompt.checkLength(usage)

@@ -6,26 +6,36 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/routing/turns"
+	"github.com/warmpath/warmpath/radix"
 )
 
 // KnownSessions is the router's knowledge of sessions. A choice only reads it; dispatches and the
 // ends of answers add to it. The methods of a nil KnownSessions do nothing.
 type KnownSessions struct {
+	index   *radix.Index // hashes ids
 	table   *turns.Table
 	started time.Time
 	sources [sessionSources]atomic.Uint64 // requests by the source of their session
 	kinds   [turns.Kinds]atomic.Uint64    // requests by their place in the session
 }
 
-// NewKnownSessions returns an empty table. seed keys its hashes.
-func NewKnownSessions(seed uint64) *KnownSessions {
-	return &KnownSessions{table: turns.New(seed), started: time.Now()}
+// TurnKind is a prompt's place in its session.
+type TurnKind = turns.Kind
+
+// NewKnownSessions returns an empty table. Its hashes are keyed by the index's seed.
+func NewKnownSessions(index *radix.Index) *KnownSessions {
+	return &KnownSessions{index: index, table: turns.New(uint64(index.Digest([]byte("sessions")))), started: time.Now()}
+}
+
+// sessionUse is the part of a decision in the knowledge of sessions.
+type sessionUse struct {
+	name    uint64 // Prompt.Session
+	running bool   // the request is noted, and its end is not
 }
 
 // turnMatch is the place of a prompt in its session.
 type turnMatch struct {
 	prefixes []uint64 // hashes of the prompt's beginnings
-	found    turns.Turn
 }
 
 // openTokens and openBytes are the end of a prompt that the next turn may not repeat: the beginning
@@ -35,44 +45,42 @@ const (
 	openBytes  = 4
 )
 
-// findTurn finds the place of a prompt in its session.
-func (r *Router) findTurn(s *Scratch, p *Prompt, d *Decision) {
-	m := &s.turn
-	m.prefixes, m.found = m.prefixes[:0], turns.Turn{}
-	if r.Known == nil {
+// find finds the place of a prompt in its session. a may be nil.
+func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex) {
+	if k == nil {
 		return
 	}
-	// The prompt of a turn that refers to an answer has the new part only.
-	if r.Approx != nil && !p.Opaque && p.SessionSource != SessionResponse {
-		r.Approx.key(&s.approx, p, s.ranks[0])
+	prefixes := s.turn.prefixes[:0]
+	if a != nil && !p.Opaque {
+		a.key(&s.approx, p, s.ranks[0])
 		units := (len(p.Text) - openBytes) / unitBytes
 		if p.Exact {
 			units = (len(p.Tokens) - openTokens) / unitTokens
 		}
 		keys := s.approx.keys
-		m.prefixes = turns.AppendPrefixes(m.prefixes, r.Known.table, keys[:max(min(units, len(keys)), 0)])
+		prefixes = turns.AppendPrefixes(prefixes, k.table, keys[:max(min(units, len(keys)), 0)])
 	}
-	m.found = r.Known.table.Find(m.prefixes, p.Session)
-	d.Turn = m.found
+	s.turn.prefixes = prefixes
+	d.Turn = k.table.Find(prefixes, p.Session, p.SessionSource == SessionResponse)
 }
 
 // begin notes that a prompt is sent.
 func (k *KnownSessions) begin(m *turnMatch, p *Prompt, d *Decision, now time.Time) {
-	if k == nil || d.running {
+	if k == nil || d.session.running {
 		return
 	}
 	k.table.Begin(&d.Turn, m.prefixes, k.since(now))
-	d.running = true
+	d.session.running = true
 	k.kinds[d.Turn.Kind].Add(1)
 	k.sources[sourceOf(&d.Turn, p)].Add(1)
 }
 
-// end notes the end of an answer, once.
-func (k *KnownSessions) end(d *Decision, answer int, now time.Time) {
-	if k == nil || !d.running {
+// End notes the end of an answer of so many tokens, 0 unknown. A second call has no effect.
+func (k *KnownSessions) End(d *Decision, answer int, now time.Time) {
+	if k == nil || !d.session.running {
 		return
 	}
-	d.running = false
+	d.session.running = false
 	k.table.End(&d.Turn, k.since(now))
 }
 
@@ -90,24 +98,24 @@ func sourceOf(f *turns.Turn, p *Prompt) SessionSource {
 }
 
 // NameAnswer notes the id of an answer: the next turn may name its session by it.
-func (r *Router) NameAnswer(p *Prompt, d *Decision, id []byte) {
-	if r.Known == nil || len(id) == 0 {
+func (k *KnownSessions) NameAnswer(p *Prompt, d *Decision, id []byte) {
+	if k == nil || len(id) == 0 {
 		return
 	}
 	next := *p
 	next.NameSession(id, SessionResponse)
-	r.Known.table.Name(&d.Turn, next.Session)
+	k.table.Name(&d.Turn, next.Session)
 }
 
-// SessionID returns a session's number as logs and the operator API show it: a keyed hash, so that no
-// name can be found by it. It is 0 for none.
-func (r *Router) SessionID(session uint64) uint64 {
-	if session == 0 {
+// ID returns a session's or branch's number as logs and the operator API show it: a keyed hash, by
+// which no name can be found. It is 0 for none.
+func (k *KnownSessions) ID(number uint64) uint64 {
+	if k == nil || number == 0 {
 		return 0
 	}
 	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], session)
-	return uint64(r.matcher.index.Digest(b[:]))
+	binary.LittleEndian.PutUint64(b[:], number)
+	return uint64(k.index.Digest(b[:]))
 }
 
 // SessionStats counts sessions.

@@ -90,8 +90,7 @@ type Decision struct {
 	block   int // tokens in a block of a prediction; 0: the prompt cannot be predicted
 	scope   radix.Scope
 	learnt  learnt
-	session uint64
-	running bool   // the session knows of the request, and not yet of its end
+	session sessionUse
 	reply   uint64 // PeerReply.Number, where another router chose
 }
 

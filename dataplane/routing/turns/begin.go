@@ -2,8 +2,8 @@ package turns
 
 import "math/bits"
 
-// Begin notes that the prompt of a Turn is sent, and completes the Turn. [Table.End] must follow. It
-// gets the arguments of Find, with the time in any unit.
+// Begin notes that the prompt of a Turn is sent, and completes the Turn. [Table.End] must follow.
+// prefixes are those of Find, and now is a time in any unit.
 func (t *Table) Begin(f *Turn, prefixes []uint64, now int64) {
 	if f.Kind == None {
 		if f.Shared > 0 && f.Shared == len(prefixes) {
@@ -90,13 +90,13 @@ func milestone(i int) int { return i + max(1<<max(bits.Len(uint(i))-3, 0), 1) }
 // mark marks the end of the prompt, and from the second turn on its milestones.
 func (t *Table) mark(f *Turn, b *branch, prefixes []uint64) {
 	own := markOf(f.ID, b.turns)
-	if n := len(prefixes); n > 0 && f.Kind != Again {
+	if n := len(prefixes); f.end > 0 && f.Kind != Again {
 		t.markOwn(prefixes[n-1], own, b.session)
 	}
 	if b.turns > 1 || f.Kind == First {
 		t.marks.put(t.nameHash(b.session), own, t.branches.ended)
 	}
-	if f.Kind == Again || b.turns != 2 && b.turns%refresh != 0 {
+	if f.end == 0 || f.Kind == Again || b.turns != 2 && b.turns%refresh != 0 {
 		return
 	}
 	shares := 0

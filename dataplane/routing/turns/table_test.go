@@ -25,8 +25,8 @@ func (c *client) begin(name uint64, prompt []uint64) turns.Turn {
 	c.t.Helper()
 	c.now++
 	prefixes := turns.AppendPrefixes(nil, c.table, prompt)
-	f := c.table.Find(prefixes, name)
-	again := c.table.Find(prefixes, name)
+	f := c.table.Find(prefixes, name, false)
+	again := c.table.Find(prefixes, name, false)
 	require.Equal(c.t, f, again, "Find changes nothing")
 	c.table.Begin(&f, prefixes, c.now)
 	return f
@@ -131,6 +131,32 @@ func TestSubAgentsWithAName(t *testing.T) {
 	next := c.send(7, append(units(1, 100), units(3, 9)...))
 	require.Equal(t, first.ID, next.ID)
 	require.Equal(t, turns.Next, next.Kind)
+}
+
+// TestNamesOfAnswers: a turn that refers to an answer is the next one of its session, whether its
+// prompt has the turns before it or the new part only.
+func TestNamesOfAnswers(t *testing.T) {
+	c := newClient(t)
+	prompt := units(1, 50)
+	last := c.send(0, prompt)
+	first := last
+	for turn := range uint64(10) {
+		c.table.Name(&last, 1000+turn)
+		part := units(100+turn, 20)
+		if turn%2 == 0 {
+			prompt = append(prompt, part...)
+			part = prompt
+		}
+		prefixes := turns.AppendPrefixes(nil, c.table, part)
+		last = c.table.Find(prefixes, 1000+turn, true)
+		require.Equal(t, turns.Next, last.Kind)
+		require.Equal(t, first.ID, last.ID)
+		require.Equal(t, int(turn)+1, last.Turns)
+		c.table.Begin(&last, prefixes, c.now)
+		c.table.End(&last, c.now)
+	}
+	unknown := c.table.Find(nil, 5000, true)
+	require.Equal(t, turns.First, unknown.Kind, "an answer of another router")
 }
 
 // TestUnitlessPrompts of which nothing but the name is known are turns of the named session.
@@ -260,7 +286,7 @@ func TestMillionNames(t *testing.T) {
 		for p := range prefixes {
 			prefixes[p] = r.Uint64()
 		}
-		f := c.table.Find(prefixes, name)
+		f := c.table.Find(prefixes, name, false)
 		c.table.Begin(&f, prefixes, c.now)
 		c.table.End(&f, c.now)
 		c.now++
@@ -284,7 +310,7 @@ func TestAtOnce(t *testing.T) {
 			for turn := range uint64(300) {
 				prompt = append(prompt, units(g*1000+turn, 3)...)
 				prefixes := turns.AppendPrefixes(nil, table, prompt)
-				f := table.Find(prefixes, g%3)
+				f := table.Find(prefixes, g%3, false)
 				table.Begin(&f, prefixes, int64(turn))
 				table.End(&f, int64(turn))
 				if turn > 1 && f.Kind == turns.None {
