@@ -214,8 +214,8 @@ func (f *searcher) find() (*PolicyCapacity, error) {
 	return f.sum(low), nil
 }
 
-// fewUsers is the number of users of each worker below which a failure is no reason to end a search:
-// the requests are so few that a single session's begin may break the objective.
+// fewUsers is the number of users of each worker below which a failure does not end a search: the
+// requests are so few that a single session's begin may break the objective.
 const fewUsers = 8
 
 // bracket doubles the users until the objective is broken.

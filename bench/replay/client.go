@@ -79,8 +79,9 @@ func orElse(s, other string) string {
 	return other
 }
 
-// do sends one request, with a further header line or none, gives every byte of its answer to the events as it comes, and returns
-// the answer's header, which is valid until release. It ends at once when ctx does.
+// do sends one request, with a further header line or none, gives every byte of its answer to the
+// events as it comes, and returns the answer's header, which is valid until release. It ends at
+// once when ctx does.
 func (c *client) do(ctx context.Context, header string, body []byte, e *events) (*conn, error) {
 	for {
 		k, err := c.get(ctx)

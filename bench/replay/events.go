@@ -81,8 +81,8 @@ func (e *events) take(line []byte, now time.Time) {
 	e.last = append(e.last[:0], data...)
 }
 
-// takeMessage keeps of an answer of /v1/messages the events with usage or an error as the last ones;
-// false: this is one.
+// takeMessage takes an event of /v1/messages; false: it has the answer's usage or an error, and is
+// kept as the last one.
 func (e *events) takeMessage(data []byte) (taken bool) {
 	switch {
 	case bytes.HasPrefix(data, startMark):

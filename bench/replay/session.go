@@ -19,7 +19,9 @@ func parseSessionField(text string) (f sessionField, err error) {
 		return f, nil
 	}
 	for _, c := range text {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune("-_.", c):
+		default:
 			return f, fmt.Errorf("cannot send sessions in %q: %w: want a header such as X-Session-ID or a path such as metadata.user_id", text, ErrConfig)
 		}
 	}

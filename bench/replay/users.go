@@ -19,8 +19,9 @@ type User struct {
 
 // Turn is one request of a session.
 type Turn struct {
-	After   int           // the turn, an earlier one, whose answer it follows; -1: the session's begin
-	Wait    time.Duration // after that
+	// After is an earlier turn, whose answer the turn follows after Wait; -1: the session's begin.
+	After   int
+	Wait    time.Duration
 	Request func() trace.Request
 	Session string // name of the session
 }
