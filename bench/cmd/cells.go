@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/warmpath/warmpath/bench/policies"
-	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // cellsOptions are the flags of bench cells.
@@ -76,7 +75,8 @@ var quickPolicies = []string{"kv", "lmetric", "staleness", "approx", "dualmap", 
 
 // scenes lists the chosen scenes.
 func (o *cellsOptions) scenes() ([]*policies.Scene, error) {
-	if err := o.read(); err != nil {
+	o.material.Seed = o.grid.Seed
+	if err := o.material.Read(o.sessions, o.trace); err != nil {
 		return nil, err
 	}
 	var pattern *regexp.Regexp
@@ -97,34 +97,6 @@ func (o *cellsOptions) scenes() ([]*policies.Scene, error) {
 		return nil, fmt.Errorf("no scene has %q in its name: see --list", o.only)
 	}
 	return all, nil
-}
-
-// read reads the recorded traffic.
-func (o *cellsOptions) read() error {
-	o.material.Seed = o.grid.Seed
-	if o.sessions != "" {
-		f, err := os.Open(o.sessions)
-		if err != nil {
-			return fmt.Errorf("cannot open the sessions: %w", err)
-		}
-		defer f.Close()
-		if o.material.Sessions, err = trace.ReadSessions(f, 0); err != nil {
-			return err
-		}
-	}
-	if o.trace != "" {
-		f, err := os.Open(o.trace)
-		if err != nil {
-			return fmt.Errorf("cannot open the trace: %w", err)
-		}
-		defer f.Close()
-		t, err := trace.Read(f, 0)
-		if err != nil {
-			return err
-		}
-		o.material.Trace = policies.Recorded(t.Requests)
-	}
-	return nil
 }
 
 func (o *cellsOptions) run(cmd *cobra.Command) error {
@@ -156,7 +128,7 @@ func (o *cellsOptions) run(cmd *cobra.Command) error {
 		return fmt.Errorf("cannot run on %d cores", o.cores)
 	}
 	runtime.GOMAXPROCS(o.cores)
-	var file io.Writer = io.Discard
+	file := io.Discard
 	if o.jsonFile != "" {
 		f, err := os.Create(o.jsonFile)
 		if err != nil {

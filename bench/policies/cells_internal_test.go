@@ -67,8 +67,8 @@ func TestScenes(t *testing.T) {
 		require.NoError(t, s.Config.check(), s.Name)
 	}
 	require.Greater(t, len(names), 70)
-	for i := range families {
-		f := &families[i]
+	for i := range kinds {
+		f := &kinds[i]
 		input := func(seed uint64) (sum int) {
 			requests := f.make(seed, f.light)
 			require.InEpsilon(t, f.light*f.length.Seconds(), len(requests), 0.5, f.name)
