@@ -65,6 +65,7 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	}
 	s.tiers.find(r.Tiers, p, s.ranks)
 	r.fill(s, p)
+	r.Known.price(s, &d)
 	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0}
 	if r.Sessions != nil && p.Session != 0 {
 		req.SessionRank = r.Sessions.rank(p.Session)
@@ -169,7 +170,7 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	}
 	explainCandidates(&e, s, r.Policy())
 	explainPairs(&e, s)
-	e.Turn = r.Known.explain(p, &e.Decision)
+	e.Turn = r.Known.explain(p, &e.Decision, r.registry.Snapshot().Ranks)
 	now := time.Now()
 	for _, rank := range r.registry.Snapshot().Ranks {
 		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {

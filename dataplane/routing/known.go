@@ -2,9 +2,12 @@ package routing
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing/session"
 	"github.com/warmpath/warmpath/dataplane/routing/turns"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -14,9 +17,12 @@ import (
 type KnownSessions struct {
 	index   *radix.Index // hashes ids
 	table   *turns.Table
+	pages   *session.Table // by branch
+	ranks   sessionRanks
 	started time.Time
 	sources [sessionSources]atomic.Uint64 // requests by the source of their session
 	kinds   [turns.Kinds]atomic.Uint64    // requests by their place in the session
+	pauses  [pauseBins]atomic.Uint64      // between an answer and the next turn, by length
 }
 
 // TurnKind is a prompt's place in its session.
@@ -24,7 +30,9 @@ type TurnKind = turns.Kind
 
 // NewKnownSessions returns an empty table. Its hashes are keyed by the index's seed.
 func NewKnownSessions(index *radix.Index) *KnownSessions {
-	return &KnownSessions{index: index, table: turns.New(uint64(index.Digest([]byte("sessions")))), started: time.Now()}
+	return &KnownSessions{
+		index: index, table: turns.New(uint64(index.Digest([]byte("sessions")))), pages: session.New(), started: time.Now(),
+	}
 }
 
 // sessionUse is the part of a decision in the knowledge of sessions.
@@ -35,7 +43,9 @@ type sessionUse struct {
 
 // turnMatch is the place of a prompt in its session.
 type turnMatch struct {
-	prefixes []uint64 // hashes of the prompt's beginnings
+	prefixes []uint64  // hashes of the prompt's beginnings
+	live     []float64 // by candidate: tokens there that other sessions will need again
+	held     float64   // leading tokens that some candidate holds
 }
 
 // openTokens and openBytes are the end of a prompt that the next turn may not repeat: the beginning
@@ -64,13 +74,42 @@ func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex)
 	d.Turn = k.table.Find(prefixes, p.Session, p.SessionSource == SessionResponse)
 }
 
+// price fills in the tokens of other sessions at the candidates.
+func (k *KnownSessions) price(s *Scratch, d *Decision) {
+	m := &s.turn
+	if m.live, m.held = m.live[:0], 0; k == nil {
+		return
+	}
+	home, own := -1, 0.0
+	if d.Turn.ID != 0 {
+		home, own = k.pages.Home(uint64(d.Turn.ID))
+	}
+	for i, rank := range s.ranks {
+		c, live := &s.candidates[i], 0.0
+		if n := int(rank.SessionID()) - 1; n >= 0 {
+			if live = k.pages.Live(n); n == home {
+				live = max(live-own, 0)
+			}
+		}
+		m.live = append(m.live, live)
+		m.held = max(m.held, float64(max(c.Cached, c.Predicted)))
+	}
+}
+
 // begin notes that a prompt is sent.
 func (k *KnownSessions) begin(m *turnMatch, p *Prompt, d *Decision, now time.Time) {
 	if k == nil || d.session.running {
 		return
 	}
+	d.Turn.Rank = d.Rank.SessionID()
 	k.table.Begin(&d.Turn, m.prefixes, k.since(now))
+	if p := d.Turn.Paused; p > 0 {
+		k.pauses[pauseBin(p)].Add(1)
+	}
 	d.session.running = true
+	if n := d.Rank.SessionID(); n != 0 {
+		k.pages.Sent(k.seconds(now), uint64(d.Turn.ID), int(n-1), float64(d.PromptTokens), m.held)
+	}
 	k.kinds[d.Turn.Kind].Add(1)
 	k.sources[sourceOf(&d.Turn, p)].Add(1)
 }
@@ -82,9 +121,11 @@ func (k *KnownSessions) End(d *Decision, answer int, now time.Time) {
 	}
 	d.session.running = false
 	k.table.End(&d.Turn, k.since(now))
+	k.pages.Ended(k.seconds(now), uint64(d.Turn.ID), float64(answer))
 }
 
-func (k *KnownSessions) since(now time.Time) int64 { return int64(now.Sub(k.started)) }
+func (k *KnownSessions) since(now time.Time) int64     { return int64(now.Sub(k.started)) }
+func (k *KnownSessions) seconds(now time.Time) float64 { return now.Sub(k.started).Seconds() }
 
 // sourceOf returns the source that told the session of a turn.
 func sourceOf(f *turns.Turn, p *Prompt) SessionSource {
@@ -123,6 +164,8 @@ type SessionStats struct {
 	turns.Stats                        // sessions with a request in the last hour
 	Sources     [sessionSources]uint64 // requests by the source of their session
 	Kinds       [turns.Kinds]uint64    // requests by their place in the session
+	Pauses      [pauseBins]uint64      // between an answer and the next turn, of at most PauseBounds
+	Pause       time.Duration          // the median of them, as a bound
 }
 
 // liveFor is the time after its last request in which a session is counted as live. Agents' pauses
@@ -141,5 +184,46 @@ func (k *KnownSessions) Stats(now time.Time) (s SessionStats) {
 	for i := range s.Kinds {
 		s.Kinds[i] = k.kinds[i].Load()
 	}
+	s.countPauses(k)
 	return s
+}
+
+// pauseBins are powers of two from 1/16 s; the last one has all longer pauses.
+const pauseBins = 18
+
+// PauseBounds are the upper bounds of SessionStats.Pauses but the last.
+func PauseBounds() (bounds [pauseBins - 1]time.Duration) {
+	for i := range bounds {
+		bounds[i] = time.Second / 16 << i
+	}
+	return bounds
+}
+
+func pauseBin(nanoseconds int64) int {
+	return min(bits.Len64(uint64(nanoseconds-1)/uint64(time.Second/16)), pauseBins-1)
+}
+
+// countPauses fills in the pauses and their median.
+func (s *SessionStats) countPauses(k *KnownSessions) {
+	all, seen := uint64(0), uint64(0)
+	for i := range s.Pauses {
+		s.Pauses[i] = k.pauses[i].Load()
+		all += s.Pauses[i]
+	}
+	for i, bound := range PauseBounds() {
+		if seen += s.Pauses[i]; all > 0 && 2*seen >= all {
+			s.Pause = bound
+			return
+		}
+	}
+}
+
+// OfRank returns the sessions with their last request at a rank, and the tokens there that sessions
+// are expected to need again.
+func (k *KnownSessions) OfRank(s *SessionStats, rank *worker.Rank) (branches int, live float64) {
+	n := rank.SessionID()
+	if k == nil || n == 0 {
+		return 0, 0
+	}
+	return s.ByRank[n], k.pages.Live(int(n - 1))
 }
