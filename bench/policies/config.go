@@ -93,8 +93,8 @@ type GPUFaults struct {
 
 // Variants are further simulations of kv.
 type Variants struct {
-	Study  []string     // names of [Ablations]: kv without each of them
-	Queues []string     // orders of the router's queue: kv with each of them in front of full workers
+	Study  []string // names of [Ablations]: kv without each of them
+	Queues []string // orders of the router's queue: kv with each in front of full workers
 
 	both  bool         // Share was left open
 	queue string       // of Queues, that of this run

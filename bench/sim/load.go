@@ -149,6 +149,7 @@ func (o *loadReport) load() kvevent.Load {
 		PrefillUncached:   int64(k.count.prefilled),
 		PrefillBusyMicros: k.count.prefillBusy.Microseconds(),
 	}
+	l.MaxTotal = int64(float64(l.MaxTotal) * k.faults.poolFactor())
 	if k.chunked != nil {
 		l.Running++
 	}

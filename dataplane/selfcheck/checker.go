@@ -37,7 +37,7 @@ type Limits struct {
 	MinRequests int           // the fewest counted ones; default 150
 	Trial       time.Duration // the least length of a trial; default 3 min
 	Hold        time.Duration // the least time between two changes; default 10 min
-	Bar         time.Duration // of a policy that was taken back; default 30 min
+	Bar         time.Duration // after a change that was taken back; default 30 min
 }
 
 func (l *Limits) setDefaults() {
@@ -78,6 +78,8 @@ type Checker struct {
 	cfg   Config
 	lab   laboratory
 	began time.Time
+	// measure reads the ranks; tests have none.
+	measure func(snap *worker.Snapshot, model string, routers int, now time.Time) (cluster, string)
 
 	mu      sync.Mutex
 	mode    string   // guarded by mu, as is all below
@@ -85,6 +87,7 @@ type Checker struct {
 	lastEnd int64    // of the last evaluated window
 	round   int      // evaluations are of the policy of this round; changes begin another
 	last    check    // shown
+	waiting string   // why there is no check now
 	counts  counts
 }
 
@@ -104,7 +107,7 @@ func New(cfg Config) *Checker {
 	cfg.Limits.setDefaults()
 	l := cfg.Limits
 	c := &Checker{
-		cfg: cfg, recorder: newRecorder(newHistory(l.MaxRequests, l.MaxBytes, l.MaxAge)), began: time.Now(),
+		cfg: cfg, measure: measure, recorder: newRecorder(newHistory(l.MaxRequests, l.MaxBytes, l.MaxAge)), began: time.Now(),
 		lab: laboratory{options: cfg.Options, pace: &pacer{share: l.Share}}, decider: newDecider(l, cfg.Policy, time.Now()),
 	}
 	c.setMode(cfg.Mode)
@@ -167,11 +170,8 @@ func (c *Checker) check(ctx context.Context) {
 	j, why := c.next(began)
 	if why != "" {
 		c.mu.Lock()
-		c.last.at, c.last.note = began, why
+		c.waiting = why
 		c.mu.Unlock()
-		return
-	}
-	if j == nil { // too little is new
 		return
 	}
 	c.lab.pace.begin(ctx)
@@ -183,14 +183,14 @@ func (c *Checker) check(ctx context.Context) {
 	case err != nil:
 		c.cfg.Log.Warn("self-check failed", "error", err)
 		c.mu.Lock()
-		c.last = check{at: began, took: time.Since(began), note: err.Error()}
+		c.last, c.waiting = check{at: began, took: time.Since(began), note: err.Error()}, ""
 		c.mu.Unlock()
 	default:
 		c.conclude(began, j, e)
 	}
 }
 
-// next prepares a check; nil: too few requests are new. why says why nothing can be checked.
+// next prepares a check; why says why there is nothing to check.
 func (c *Checker) next(now time.Time) (j *job, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,9 +228,9 @@ func (c *Checker) next(now time.Time) (j *job, why string) {
 		}
 	}
 	if fresh < (len(j.window.requests)-j.window.counted)/2 {
-		return nil, ""
+		return nil, "fewer than half of the requests are new since the last check"
 	}
-	j.cluster, why = measure(c.cfg.Workers(), j.window.model, peers.Routers, now)
+	j.cluster, why = c.measure(c.cfg.Workers(), j.window.model, peers.Routers, now)
 	return j, why
 }
 
@@ -278,6 +278,7 @@ func (c *Checker) conclude(began time.Time, j *job, e *evaluation) {
 	if e.why == "" {
 		c.counts.matched++
 	}
+	c.waiting = ""
 	c.last, c.lastEnd = check{at: began, took: now.Sub(began), note: e.why, eval: e}, e.end
 	if d.trial != nil {
 		a := d.judge(now, e)

@@ -14,6 +14,7 @@ type Status struct {
 	Trial      bool   `json:"trial"`      // of a change that has not proved itself
 	// Advice is the policy that the last checks found to be better, where it is not used.
 	Advice  string         `json:"advice,omitempty"`
+	Waiting string         `json:"waiting,omitempty"` // why there is no check now
 	Last    *CheckStatus   `json:"last_check,omitempty"`
 	Changes []ChangeStatus `json:"changes,omitempty"` // the last ones, oldest first
 
@@ -66,7 +67,7 @@ func (c *Checker) Status() Status {
 	defer c.mu.Unlock()
 	d := c.decider
 	st := Status{
-		Mode: c.mode, Policy: d.current.String(), Configured: d.configured.String(), Why: d.why, Trial: d.trial != nil,
+		Mode: c.mode, Policy: d.current.String(), Configured: d.configured.String(), Why: d.why, Trial: d.trial != nil, Waiting: c.waiting,
 		Checks: c.counts.checks, Matched: c.counts.matched, Changed: c.counts.changes, TakenBack: c.counts.takenBack,
 		Advised: c.counts.advice, Dropped: c.dropped.Load(), CPUSeconds: rounded(time.Duration(c.lab.pace.used.Load()).Seconds()),
 	}
