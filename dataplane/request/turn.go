@@ -180,9 +180,10 @@ func (t *turn) scan(x *exchange, p []byte) {
 	}
 }
 
-// remember remembers a turn that a worker stores.
+// remember remembers a turn that a worker stores, and the session of its response.
 func (h *Handler) remember(x *exchange) {
 	t, w := &x.prompt.turn, x.choice.answering().Worker
+	h.Router.Known.NameAnswer(&x.choice.prompt, &x.choice.decision, t.result.ID)
 	if info := w.Info(); info == nil || !info.ResponseStore || !t.head.Store || t.result.ID == "" {
 		return
 	}

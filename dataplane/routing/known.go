@@ -139,13 +139,10 @@ func sourceOf(f *turns.Turn, p *Prompt) SessionSource {
 }
 
 // NameAnswer notes the id of an answer: the next turn may name its session by it.
-func (k *KnownSessions) NameAnswer(p *Prompt, d *Decision, id []byte) {
-	if k == nil || len(id) == 0 {
-		return
+func (k *KnownSessions) NameAnswer(p *Prompt, d *Decision, id string) {
+	if k != nil {
+		k.table.Name(&d.Turn, p.sessionKey(SessionKey(id)))
 	}
-	next := *p
-	next.NameSession(id, SessionResponse)
-	k.table.Name(&d.Turn, next.Session)
 }
 
 // ID returns a session's or branch's number as logs and the operator API show it: a keyed hash, by
