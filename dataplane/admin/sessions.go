@@ -18,6 +18,9 @@ type SessionStatus struct {
 	Running  int `json:"running"`  // of Branches, with a request in flight
 	// Median time from an answer to the next turn, rounded up to a power of two.
 	Pause float64 `json:"pause_seconds"`
+	// AllRouters is the number of live sessions of all routers, as far as this one is told of their
+	// prompts; absent where it is alone.
+	AllRouters int `json:"all_routers,omitempty"`
 	// Requests since the start, by the source of their session and by their place in it.
 	Sources map[string]uint64 `json:"sources"`
 	Turns   map[string]uint64 `json:"turns"`

@@ -187,7 +187,7 @@ func (b *builder) buildRouting() error {
 	}
 	router := routing.New(b.registry, b.parts.Index, b.parts.Ingest.View, choice, rand.Uint64)
 	router.Approx, router.MinUncached = b.approx, b.cfg.Pairs.MinUncached
-	router.Known = b.known
+	router.Known, router.Shared.Known = b.known, b.known
 	if b.cfg.Policy.SessionAffinity {
 		router.Sessions = routing.NewSessions()
 	}

@@ -65,7 +65,11 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	}
 	s.tiers.find(r.Tiers, p, s.ranks)
 	r.fill(s, p)
-	r.Known.price(s, &d)
+	if d.block > 0 && leads(r.Peers) {
+		r.Known.priceShared(s, s.shared.of(s.ranks[0].Worker.Info().Model(), p))
+	} else {
+		r.Known.price(s, &d)
+	}
 	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0}
 	if r.Sessions != nil && p.Session != 0 {
 		req.SessionRank = r.Sessions.rank(p.Session)
@@ -147,6 +151,7 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 			c.Tier, c.Remote, c.TierTime, c.RemoteTime = o.Tier, o.Remote, o.TierTime, o.RemoteTime
 		}
 	}
+	r.Known.priceShared(s, a.Fingerprints)
 	s.peer.answering = nil
 	var d Decision
 	r.pick(s, &p, &d, policy.Request{

@@ -172,7 +172,7 @@ func (k *KnownSessions) explain(p *Prompt, d *Decision, ranks []*worker.Rank) Ex
 	if f.ID == 0 {
 		return e
 	}
-	home, own := k.pages.Home(uint64(f.ID))
+	home, own := k.own.pages.Home(uint64(f.ID))
 	for _, rank := range ranks {
 		if n := int(rank.SessionID()) - 1; n >= 0 && n == home {
 			e.Home, e.Own = rank.ID(), own

@@ -16,13 +16,23 @@ import (
 // ends of answers add to it. The methods of a nil KnownSessions do nothing.
 type KnownSessions struct {
 	index   *radix.Index // hashes ids
-	table   *turns.Table
-	pages   *session.Table // by branch
+	own     sessionView  // of this router's requests
+	all     sessionView  // of all routers' prompts, by fingerprints, as far as this one is told
 	ranks   sessionRanks
 	started time.Time
 	sources [sessionSources]atomic.Uint64 // requests by the source of their session
 	kinds   [turns.Kinds]atomic.Uint64    // requests by their place in the session
 	pauses  [pauseBins]atomic.Uint64      // between an answer and the next turn, by length
+}
+
+// sessionView is the branches of sessions by prefixes of one kind, and their pages.
+type sessionView struct {
+	table *turns.Table
+	pages *session.Table // by branch
+}
+
+func newSessionView(seed radix.Hash) sessionView {
+	return sessionView{turns.New(uint64(seed)), session.New()}
 }
 
 // TurnKind is a prompt's place in its session.
@@ -31,7 +41,8 @@ type TurnKind = turns.Kind
 // NewKnownSessions returns an empty table. Its hashes are keyed by the index's seed.
 func NewKnownSessions(index *radix.Index) *KnownSessions {
 	return &KnownSessions{
-		index: index, table: turns.New(uint64(index.Digest([]byte("sessions")))), pages: session.New(), started: time.Now(),
+		index: index, started: time.Now(),
+		own: newSessionView(index.Digest([]byte("sessions"))), all: newSessionView(index.Digest([]byte("shared sessions"))),
 	}
 }
 
@@ -68,26 +79,31 @@ func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex)
 			units = (len(p.Tokens) - openTokens) / unitTokens
 		}
 		keys := s.approx.keys
-		prefixes = turns.AppendPrefixes(prefixes, k.table, keys[:max(min(units, len(keys)), 0)])
+		prefixes = turns.AppendPrefixes(prefixes, k.own.table, keys[:max(min(units, len(keys)), 0)])
 	}
 	s.turn.prefixes = prefixes
-	d.Turn = k.table.Find(prefixes, p.Session, p.SessionSource == SessionResponse)
+	d.Turn = k.own.table.Find(prefixes, p.Session, p.SessionSource == SessionResponse)
 }
 
-// price fills in the tokens of other sessions at the candidates.
+// price fills in the tokens of other sessions at the candidates of a prompt.
 func (k *KnownSessions) price(s *Scratch, d *Decision) {
-	m := &s.turn
-	if m.live, m.held = m.live[:0], 0; k == nil {
-		return
+	if k != nil {
+		k.own.price(s, d.Turn.ID)
 	}
+}
+
+// price fills in the tokens of other branches at the candidates.
+func (v *sessionView) price(s *Scratch, id turns.ID) {
+	m := &s.turn
+	m.live, m.held = m.live[:0], 0
 	home, own := -1, 0.0
-	if d.Turn.ID != 0 {
-		home, own = k.pages.Home(uint64(d.Turn.ID))
+	if id != 0 {
+		home, own = v.pages.Home(uint64(id))
 	}
 	for i, rank := range s.ranks {
 		c, live := &s.candidates[i], 0.0
 		if n := int(rank.SessionID()) - 1; n >= 0 {
-			if live = k.pages.Live(n); n == home {
+			if live = v.pages.Live(n); n == home {
 				live = max(live-own, 0)
 			}
 		}
@@ -102,13 +118,13 @@ func (k *KnownSessions) begin(m *turnMatch, p *Prompt, d *Decision, now time.Tim
 		return
 	}
 	d.Turn.Rank = d.Rank.SessionID()
-	k.table.Begin(&d.Turn, m.prefixes, k.since(now))
+	k.own.table.Begin(&d.Turn, m.prefixes, k.since(now))
 	if p := d.Turn.Paused; p > 0 {
 		k.pauses[pauseBin(p)].Add(1)
 	}
 	d.session.running = true
 	if n := d.Rank.SessionID(); n != 0 {
-		k.pages.Sent(k.seconds(now), uint64(d.Turn.ID), int(n-1), float64(d.PromptTokens), m.held)
+		k.own.pages.Sent(k.seconds(now), uint64(d.Turn.ID), int(n-1), float64(d.PromptTokens), m.held)
 	}
 	k.kinds[d.Turn.Kind].Add(1)
 	k.sources[sourceOf(&d.Turn, p)].Add(1)
@@ -120,8 +136,8 @@ func (k *KnownSessions) End(d *Decision, answer int, now time.Time) {
 		return
 	}
 	d.session.running = false
-	k.table.End(&d.Turn, k.since(now))
-	k.pages.Ended(k.seconds(now), uint64(d.Turn.ID), float64(answer))
+	k.own.table.End(&d.Turn, k.since(now))
+	k.own.pages.Ended(k.seconds(now), uint64(d.Turn.ID), float64(answer))
 }
 
 func (k *KnownSessions) since(now time.Time) int64     { return int64(now.Sub(k.started)) }
@@ -141,7 +157,7 @@ func sourceOf(f *turns.Turn, p *Prompt) SessionSource {
 // NameAnswer notes the id of an answer: the next turn may name its session by it.
 func (k *KnownSessions) NameAnswer(p *Prompt, d *Decision, id string) {
 	if k != nil {
-		k.table.Name(&d.Turn, p.sessionKey(SessionKey(id)))
+		k.own.table.Name(&d.Turn, p.sessionKey(SessionKey(id)))
 	}
 }
 
@@ -159,6 +175,7 @@ func (k *KnownSessions) ID(number uint64) uint64 {
 // SessionStats counts sessions.
 type SessionStats struct {
 	turns.Stats                        // sessions with a request in the last hour
+	All         turns.Stats            // of all routers, as far as this one is told of their prompts
 	Sources     [sessionSources]uint64 // requests by the source of their session
 	Kinds       [turns.Kinds]uint64    // requests by their place in the session
 	Pauses      [pauseBins]uint64      // between an answer and the next turn, of at most PauseBounds
@@ -174,7 +191,8 @@ func (k *KnownSessions) Stats(now time.Time) (s SessionStats) {
 	if k == nil {
 		return s
 	}
-	s.Stats = k.table.Stats(k.since(now.Add(-liveFor)))
+	since := k.since(now.Add(-liveFor))
+	s.Stats, s.All = k.own.table.Stats(since), k.all.table.Stats(since)
 	for i := range s.Sources {
 		s.Sources[i] = k.sources[i].Load()
 	}
@@ -222,5 +240,5 @@ func (k *KnownSessions) OfRank(s *SessionStats, rank *worker.Rank) (branches int
 	if k == nil || n == 0 {
 		return 0, 0
 	}
-	return s.ByRank[n], k.pages.Live(int(n - 1))
+	return s.ByRank[n], k.own.pages.Live(int(n - 1))
 }

@@ -8,8 +8,16 @@ import (
 
 // sessionRanks are the numbers of ranks in the table of sessions' pages.
 type sessionRanks struct {
-	mu   sync.Mutex
-	free []uint32 // numbers of ranks that are gone; guarded by mu
+	mu     sync.RWMutex
+	free   []uint32          // numbers of ranks that are gone; guarded by mu
+	byHash map[uint64]uint32 // numbers by the rank's IDHash; guarded by mu
+}
+
+// of returns the number of the rank with that hash; 0: it is not known.
+func (x *sessionRanks) of(hash uint64) uint32 {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.byHash[hash]
 }
 
 var _ worker.Observer = (*KnownSessions)(nil)
@@ -20,13 +28,18 @@ func (k *KnownSessions) Up(w *worker.Worker, _ *worker.Info) {
 	x := &k.ranks
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.byHash == nil {
+		x.byHash = make(map[uint64]uint32)
+	}
 	for _, rank := range w.Ranks() {
 		if n := len(x.free); n > 0 {
 			rank.SetSessionID(x.free[n-1])
 			x.free = x.free[:n-1]
-			continue
+		} else {
+			k.all.pages.AddRank() // numbers are the same in both
+			rank.SetSessionID(uint32(k.own.pages.AddRank()) + 1)
 		}
-		rank.SetSessionID(uint32(k.pages.AddRank()) + 1)
+		x.byHash[rank.IDHash()] = rank.SessionID()
 	}
 }
 
@@ -39,7 +52,8 @@ func (k *KnownSessions) Down(w *worker.Worker) {
 	for _, rank := range w.Ranks() {
 		if n := rank.SessionID(); n != 0 {
 			rank.SetSessionID(0)
-			k.pages.Clear(int(n - 1))
+			delete(x.byHash, rank.IDHash())
+			k.clear(n)
 			x.free = append(x.free, n)
 		}
 	}
@@ -55,6 +69,11 @@ func (k *KnownSessions) Clear(w *worker.Worker) {
 // ClearRank notes that the cache of a rank is empty: it was flushed, or belongs to another process.
 func (k *KnownSessions) ClearRank(rank *worker.Rank) {
 	if n := rank.SessionID(); k != nil && n != 0 {
-		k.pages.Clear(int(n - 1))
+		k.clear(n)
 	}
+}
+
+func (k *KnownSessions) clear(number uint32) {
+	k.own.pages.Clear(int(number - 1))
+	k.all.pages.Clear(int(number - 1))
 }

@@ -63,7 +63,7 @@ type Turn struct {
 
 // AppendPrefixes appends, for each unit of a prompt, the hash of all units up to it. keys are the
 // hashes of the single units.
-func AppendPrefixes[K ~uint64](dst []uint64, t *Table, keys []K) []uint64 {
+func AppendPrefixes[K ~uint32 | ~uint64](dst []uint64, t *Table, keys []K) []uint64 {
 	h := t.seed
 	for _, k := range keys {
 		hi, lo := bits.Mul64(h^uint64(k), 0x9e3779b97f4a7c15|1)
