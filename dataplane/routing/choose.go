@@ -165,6 +165,7 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 // the same.
 func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	var e Explanation
+	s.shared.known = false
 	e.Decision, e.Request, e.Err = r.choose(s, p, nil, draw{turn: r.turn.Load(), seed: seed})
 	if e.Err != nil {
 		s.ranks, s.candidates, s.decodes, s.alone = s.ranks[:0], s.candidates[:0], s.decodes[:0], 0
