@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newProxyCommand(), newIndexCommand(), newReplicasCommand(), newArticlesCommand())
+	root.AddCommand(newProxyCommand(), newIndexCommand(), newReplicasCommand(), newArticlesCommand(), newCellsCommand())
 	return root
 }
 

@@ -15,6 +15,7 @@ type plan struct {
 	jobs  []job // by arrival
 
 	through []int32 // requests that go through each node
+	course  *course // nil: an open loop
 }
 
 // node is a run of pages that no two requests of the trace leave at different places.
@@ -34,6 +35,7 @@ type job struct {
 	path     []int32  // nodes from the root; together at least pages long
 	prefixes []uint64 // hashes of the first prefixTokens tokens, twice as many and so on
 	end      int32    // last node of path
+	session  uint64   // 0: none
 }
 
 // prefixTokens is how much of a prompt names its family for policies that hash: smg's
@@ -60,7 +62,7 @@ func newPacedPlan(trace []Request, page int, rate float64, spread bool, pace fun
 		}
 		r := &trace[from]
 		j := &b.jobs[i]
-		j.at, j.output = clock(float64(r.At)/rate)*nanosecond, max(r.Output, 1)
+		j.at, j.output, j.session = clock(float64(r.At)/rate)*nanosecond, max(r.Output, 1), r.Session
 		j.input = r.Input()
 		j.pages = int32((j.input + j.output - 1) / page)
 		answer := Segment{ID: r.Answer, Tokens: j.output}

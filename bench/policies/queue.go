@@ -102,6 +102,7 @@ func (s *holding) turnAway(t *task) {
 	t.worker = -1
 	s.refused++
 	s.turned++
+	s.arrivals.ended(t)
 }
 
 // release sends one waiting request to a worker with room; false: none can go.

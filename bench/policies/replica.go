@@ -127,15 +127,18 @@ func (l *load) note(t *task, kind uint8, now clock) {
 	}
 }
 
-// choose asks the policy, and a baseline with a hash of the prompt's beginning.
-func (p *replica) choose(prefixes []uint64, req policy.Request, some candidates) policy.Choice {
+// choose asks the policy, and a baseline with a hash of the prompt's beginning or with the session.
+func (p *replica) choose(t *task, now clock, req policy.Request, some candidates) policy.Choice {
+	if s, ok := p.pick.(bySession); ok && t.session != 0 {
+		return s.pickForSession(t.session, now, some)
+	}
 	b, ok := p.pick.(baseline)
 	if !ok {
 		return p.pick.Pick(req, some)
 	}
-	prefix := prefixes[0]
+	prefix := t.prefixes[0]
 	if b.adaptive() {
-		prefix = p.prefix.hash(len(p.candidates), prefixes)
+		prefix = p.prefix.hash(len(p.candidates), t.prefixes)
 	}
 	return b.pickByPrefix(prefix, req, some)
 }

@@ -28,7 +28,7 @@ func (s *run) pickFor(r *replica, t *task) {
 	req := policy.Request{
 		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Stored: stored,
 	}
-	choice := r.choose(t.prefixes, req, some)
+	choice := r.choose(t, s.time.now, req, some)
 	fetched := fetches(r.pick, req, some, choice.Index)
 	if open != nil {
 		choice.Index = int(open[choice.Index])

@@ -37,6 +37,7 @@ type run struct {
 	faults    faults
 	transfers transfers
 	tiers     nodeTiers
+	arrivals  arrivals
 }
 
 // targets are the workers that take prompts.
@@ -50,7 +51,7 @@ func (s *run) targets() []*worker {
 // newRun prepares a simulation. cfg has its defaults.
 func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) {
 	s := &run{plan: p, cfg: cfg, name: name, tasks: make([]task, len(p.jobs)), ablated: ablate(cfg.Ablate), progress: progress}
-	s.greedy.run, s.arbiter.run, s.holding.run, s.faults.run, s.transfers.run, s.tiers.run = s, s, s, s, s, s
+	s.greedy.run, s.arbiter.run, s.holding.run, s.faults.run, s.transfers.run, s.tiers.run, s.arrivals.run = s, s, s, s, s, s, s
 	if name != Greedy {
 		pick, err := newPolicy(name, s.options(0))
 		if err != nil {
@@ -59,6 +60,7 @@ func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) 
 		s.pick = pick
 	}
 	s.build()
+	s.arrivals.build()
 	if len(cfg.Faults) > 0 {
 		s.faults.plan()
 	}
@@ -92,12 +94,11 @@ func (s *run) approximate() bool { return s.cfg.Approx || s.name == "approx" }
 // flight.
 func (s *run) build() {
 	for i := range s.cfg.Workers {
-		told := func(n, held int32) { s.event(i, n, held, false) }
-		hosted := func(n, held int32) { s.event(i, n, held, true) }
+		tell := s.events
 		if s.approximate() || s.pick == nil {
-			told, hosted = nil, nil
+			tell = nil
 		}
-		w := newWorker(i, s.plan, s.cfg.Service.at(s.cfg.speed(i)), int32(s.cfg.CacheTokens/s.page), int32(s.cfg.HostTokens/s.page), told, hosted)
+		w := newWorker(i, s.plan, s.cfg.Service.at(s.cfg.speed(i)), int32(s.cfg.CacheTokens/s.page), int32(s.cfg.HostTokens/s.page), tell)
 		switch {
 		case s.cfg.Prefill == 0:
 		case i < s.cfg.Prefill:
@@ -114,7 +115,7 @@ func (s *run) build() {
 		if s.cfg.queue != "" && s.pick != nil {
 			r.gate = newGate(s.cfg.queue)
 		}
-		if k > 0 && s.pick != nil {
+		if _, shared := s.pick.(*stickySessions); k > 0 && s.pick != nil && !shared {
 			r.pick, _ = newPolicy(s.name, s.options(k)) // is known by now
 		}
 		if s.approximate() {
@@ -127,18 +128,19 @@ func (s *run) build() {
 	s.tiers.build()
 }
 
-// event tells every replica of worker i's pages of node n, on the GPU or in host memory, unless
-// the event is lost.
-func (s *run) event(i int, n, held int32, host bool) {
-	for k, r := range s.replicas {
-		at := s.time.now + ticks(s.cfg.EventDelay)
-		if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.time.events) < s.cfg.EventLoss {
-			r.view.lost[i] = append(r.view.lost[i], n)
-			continue
+// events tells every replica of changes at a worker, but for those that are lost.
+func (s *run) events(all []change) {
+	for _, c := range all {
+		c.at = s.time.now + ticks(s.cfg.EventDelay)
+		for k, r := range s.replicas {
+			if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.time.events) < s.cfg.EventLoss {
+				r.view.lost[c.worker] = append(r.view.lost[c.worker], c.node)
+				continue
+			}
+			r.view.expect(c)
 		}
-		r.view.expect(change{at: at, worker: int32(i), node: n, held: held, host: host})
+		s.time.events++
 	}
-	s.time.events++
 }
 
 // chance is a number in [0, 1) for the n-th of something.
@@ -155,12 +157,11 @@ type timeline struct {
 // loop plays the trace. At one instant reports come first, then arrivals, then steps of
 // workers.
 func (s *run) loop(ctx context.Context) error {
-	arrived := 0
 	s.time.nextSync = never
 	if s.cfg.EventLoss > 0 {
 		s.time.nextSync = ticks(s.cfg.Resync)
 	}
-	for s.answered+s.refused < len(s.jobs) {
+	for !s.arrivals.over() {
 		if s.cfg.pace != nil {
 			if err := s.cfg.pace(); err != nil {
 				return err
@@ -172,16 +173,17 @@ func (s *run) loop(ctx context.Context) error {
 				at, w = other.until, other
 			}
 		}
-		if arrived < len(s.jobs) && s.jobs[arrived].at <= at {
-			at, w = s.jobs[arrived].at, nil
+		if next := s.arrivals.next(); next <= at {
+			at, w = next, nil
 		}
 		if s.meanwhile(at) {
 			continue
 		}
 		if at == never {
-			return fmt.Errorf("cannot go on with %d of %d requests answered: %w", s.answered, len(s.jobs), ErrConfig)
+			return fmt.Errorf("cannot go on with %d of %d requests answered: %w", s.answered, s.arrivals.begun, ErrConfig)
 		}
 		s.upkeep(at)
+		s.arrivals.warmed(at)
 		s.time.now = at
 		if w != nil {
 			w.advance(at, s.done)
@@ -191,12 +193,12 @@ func (s *run) loop(ctx context.Context) error {
 			}
 			continue
 		}
-		s.arrive(int32(arrived))
-		if arrived++; arrived%512 == 0 {
+		s.arrive(s.arrivals.take())
+		if s.arrivals.begun%512 == 0 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			s.progress(arrived)
+			s.progress(s.arrivals.progressed())
 		}
 	}
 	s.progress(len(s.jobs))
@@ -274,6 +276,7 @@ func (s *run) arrive(i int32) {
 	if !s.workers[0].fits(t.job) || !s.workers[len(s.workers)-1].fits(t.job) {
 		s.refused++
 		t.worker = -1
+		s.arrivals.ended(t)
 		return
 	}
 	if s.pick == nil {
@@ -317,6 +320,7 @@ func (s *run) done(t *task, now clock) {
 	}
 	if t.ended == now {
 		s.answered++
+		s.arrivals.ended(t)
 	}
 }
 

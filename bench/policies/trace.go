@@ -19,6 +19,8 @@ type Request struct {
 	Prompt []Segment
 	Output int    // tokens of the answer, at least 1
 	Answer uint64 // segment id of the answer in later prompts; 0: it is in none
+	// Session is the number of the conversation; 0: it is not known.
+	Session uint64
 }
 
 // Input returns the prompt's length in tokens.
@@ -56,4 +58,18 @@ func Found(from []trace.Request) (rate float64, ok bool) {
 		}
 	}
 	return ratio(float64(hit), float64(prompt)), prompt > 0
+}
+
+// Blocks turns requests into recorded ones with an id for each page of the prompt.
+func Blocks(from []Request, page int) []trace.Request {
+	out := make([]trace.Request, len(from))
+	for i := range from {
+		r := &from[i]
+		n := r.Input()
+		out[i] = trace.Request{At: r.At, Input: n, Output: r.Output, Block: page, Cached: -1}
+		for at := 0; at < n; at += page {
+			out[i].IDs = append(out[i].IDs, hashRange(r.Prompt, at, min(page, n-at)))
+		}
+	}
+	return out
 }

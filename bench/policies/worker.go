@@ -19,11 +19,15 @@ type worker struct {
 	began, until clock
 	steps        int
 	context      int64
+	pace         pace
 
+	untold []change         // pages that came and went since the last events
+	tell   func(c []change) // publishes them; nil: nobody listens
 	counts workerCounts
 	idle   bool
 	dead   bool // see Fault
 	role   role
+	gaps   gaps // between tokens
 }
 
 // memory is the KV pool of a worker, and the tiers behind it.
@@ -77,6 +81,7 @@ type task struct {
 	promised bool      // the arbiter has counted it
 	made     int       // tokens generated
 	first    clock     // of the first token
+	last     clock     // of the latest one that is counted in gaps
 	ended    clock
 	landed   clock // of its pages at a decoding worker
 	prefill
@@ -99,8 +104,16 @@ type piece struct {
 	tokens int
 }
 
-func newWorker(id int, p *plan, c costs, pool int32, host int32, told, hosted func(n, held int32)) *worker {
-	w := &worker{id: id, costs: c, memory: memory{plan: p, pool: pool, cache: newCache(p, told)}, idle: true, until: never}
+func newWorker(id int, p *plan, c costs, pool int32, host int32, tell func([]change)) *worker {
+	w := &worker{id: id, costs: c, memory: memory{plan: p, pool: pool}, tell: tell, idle: true, until: never}
+	var told, hosted func(n, held int32)
+	if tell != nil {
+		told = func(n, held int32) { w.untold = append(w.untold, change{worker: int32(id), node: n, held: held}) }
+		hosted = func(n, held int32) {
+			w.untold = append(w.untold, change{worker: int32(id), node: n, held: held, host: true})
+		}
+	}
+	w.cache = newCache(p, told)
 	if host > 0 {
 		w.host = &tier{cache: newCache(p, hosted), pool: host}
 	}
@@ -143,6 +156,7 @@ func (w *worker) advance(now clock, done func(t *task, now clock)) {
 	case len(w.batch) > 0:
 		w.prefilled(now, done)
 	}
+	w.publish()
 	w.began, w.steps, w.batch, w.idle = now, 0, w.batch[:0], false
 	if w.role == decodes {
 		w.join(now, done)
@@ -166,6 +180,15 @@ func (w *worker) advance(now clock, done func(t *task, now clock)) {
 		w.startDecode(now)
 	default:
 		w.idle, w.until = true, w.nextReady(now)
+	}
+}
+
+// publish tells of the pages that came and went. An engine does so behind a batch: the pages that
+// a prompt displaces count as there until it is computed.
+func (w *worker) publish() {
+	if len(w.untold) > 0 {
+		w.tell(w.untold)
+		w.untold = w.untold[:0]
 	}
 }
 
@@ -193,6 +216,7 @@ func (w *worker) startDecode(now clock) {
 		w.steps = w.costs.stepsBy(len(w.running), w.context, at-now, w.steps)
 	}
 	w.until = now + w.costs.decode(len(w.running), w.context, w.steps)
+	w.pace = w.costs.pace(len(w.running), w.context)
 }
 
 // decoded ends the steps under way.
@@ -200,7 +224,10 @@ func (w *worker) decoded(now clock, done func(t *task, now clock)) {
 	w.counts.busy += now - w.began
 	w.counts.generated += int64(w.steps) * int64(len(w.running))
 	keep := w.running[:0]
+	w.gaps.addSteps(w.pace.first+w.pace.more, w.pace.more, w.steps-1, len(w.running))
 	for _, t := range w.running {
+		w.gaps.add(w.began+w.pace.first-t.last, 1)
+		t.last = now
 		if t.made += w.steps; t.made < t.output {
 			keep = append(keep, t)
 			continue

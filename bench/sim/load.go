@@ -26,7 +26,8 @@ type counters struct {
 	answers      int // generated tokens of finished requests
 	requests     int // finished
 	aborted      int
-	matchedLast  int // cached and new tokens of the last prefill batch
+	firstTokens  time.Duration // from a request's place in the queue to its first token, all of them
+	matchedLast  int           // cached and new tokens of the last prefill batch
 	computedLast int
 }
 
@@ -36,6 +37,9 @@ func (c *counters) finish(r *request) {
 	c.prompts += len(r.prompt)
 	c.cached += r.cached
 	c.answers += len(r.out)
+	if !r.times.first.IsZero() {
+		c.firstTokens += r.times.first.Sub(r.queued)
+	}
 	if r.reason.kind == "abort" {
 		c.aborted++
 	}
@@ -217,6 +221,21 @@ func (w *Worker) Work() (sum Work) {
 		sum.Pages += s.held
 	}
 	return sum
+}
+
+// FirstTokens returns the number of answered requests, and the sum of their simulated times from
+// the scheduler's queue to the first token: delays of routers, clients and parsers have no part
+// in it.
+func (w *Worker) FirstTokens() (requests int, sum time.Duration) {
+	l := w.now.Load()
+	if l == nil {
+		return 0, 0
+	}
+	for _, k := range l.ranks {
+		s := k.report.snapshot()
+		requests, sum = requests+s.count.requests, sum+s.count.firstTokens
+	}
+	return requests, time.Duration(float64(sum) * w.cfg.TimeScale)
 }
 
 // Batches returns the number of event batches that each rank has published, one more than the

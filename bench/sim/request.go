@@ -27,6 +27,7 @@ type request struct {
 	changed  bool          // Listed in rank.changed.
 	expected int           // Prompt tokens that were cached on arrival.
 	arrived  time.Duration // Simulated.
+	queued   time.Time     // Handed to its rank.
 
 	wake chan struct{} // Capacity 1: the progress has changed.
 

@@ -6,8 +6,8 @@ import "github.com/spf13/cobra"
 func newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure: replay a trace against a cluster, simulate routing policies, measure NIXL transfers",
+		Short: "Measure: replay a trace against a cluster, simulate routing policies, compare both, measure NIXL transfers",
 	}
-	c.AddCommand(newBenchReplayCommand(), newBenchPoliciesCommand(), newBenchNIXLCommand())
+	c.AddCommand(newBenchReplayCommand(), newBenchPoliciesCommand(), newBenchForecastCommand(), newBenchNIXLCommand())
 	return c
 }

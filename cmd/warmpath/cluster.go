@@ -42,15 +42,20 @@ func newCluster(f clusterSize, worker sim.Config, cfg router.Config) (*simulatio
 		c.add(f.decode, worker, sim.ModeDecode, &cfg.Sources.Decode),
 	)
 	if err != nil {
-		for _, w := range c.sims {
-			w.Close()
-		}
+		c.abandon()
 		return nil, err
 	}
 	if c.router, err = router.New(cfg); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// abandon closes workers that never ran.
+func (c *simulation) abandon() {
+	for _, w := range c.sims {
+		w.Close()
+	}
 }
 
 // add binds n workers of one mode and tells the router of them.

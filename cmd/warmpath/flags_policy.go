@@ -28,7 +28,7 @@ func policyFlags(f *pflag.FlagSet, cfg *router.Config) {
 		"the router simulates its own last requests under other policies, in 2 % of a processor at most, and uses one that is better for good: "+
 			"auto (in place of kv; for another --policy it only says so), on (in place of any), advise (never, it says so), off")
 	f.BoolVar(&cfg.Policy.SessionAffinity, "session-affinity", false,
-		"any policy: a session (session_id, session_params.id or the header X-Session-ID) keeps its worker while that is fit and not overloaded")
+		"any policy: a session that the client names (session_id, X-Session-ID, metadata, conversation, previous_response_id or prompt_cache_key) keeps its worker while that is fit and not overloaded")
 }
 
 // replicaValue is one of several routers as a flag.

@@ -48,6 +48,34 @@ type ExplainedPrompt struct {
 	LoRA    string `json:"lora,omitempty"`
 	Salted  bool   `json:"salted,omitempty"`
 	Session bool   `json:"session,omitempty"` // it belongs to a session that has a rank
+	// The prompt's place in its session; absent where nothing is known.
+	Turn *ExplainedTurn `json:"turn,omitempty"`
+}
+
+// ExplainedTurn is the place of a prompt in its session.
+type ExplainedTurn struct {
+	// Keyed hashes, as in the access log; absent where the session or branch begins here.
+	Session string `json:"session,omitempty"`
+	Branch  string `json:"branch,omitempty"`
+	Kind    string `json:"kind"`   // first, next, again, rewritten or branch
+	Source  string `json:"source"` // field or header that names the session, or prefix
+	Turns   int    `json:"turns"`  // of the branch before this one
+	// Leading tokens that other sessions or branches have too, in units of 32.
+	Shared int `json:"shared"`
+}
+
+func explainedTurn(t *routing.ExplainedTurn) *ExplainedTurn {
+	if t.Kind == 0 {
+		return nil
+	}
+	out := &ExplainedTurn{Kind: t.Kind.String(), Source: t.Source.String(), Turns: t.Turns, Shared: t.Shared}
+	if t.Session != 0 {
+		out.Session = strconv.FormatUint(t.Session, 16)
+	}
+	if t.Branch != 0 {
+		out.Branch = strconv.FormatUint(t.Branch, 16)
+	}
+	return out
 }
 
 // ExplainedRank is one rank's part in the choice.
@@ -137,7 +165,7 @@ func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explain
 		Turn: x.Request.Turn,
 		Prompt: ExplainedPrompt{
 			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "",
-			Session: x.Request.SessionRank != 0,
+			Session: x.Request.SessionRank != 0, Turn: explainedTurn(&x.Turn),
 		},
 		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
 	}

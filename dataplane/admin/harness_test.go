@@ -168,7 +168,7 @@ func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 		Interval: 20 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log,
 	}, both{approx, intake})
 	router := routing.New(registry, index, intake.View, pick, rand.Uint64)
-	router.Approx = approx
+	router.Approx, router.Known = approx, routing.NewKnownSessions(index)
 	transport := upstream.NewTransport(upstream.Config{DialTimeout: patience})
 	requests := request.New(request.Config{MaxBodyBytes: 1 << 20, Log: log}, request.Parts{
 		Registry: registry, Index: index, Router: router, Transport: transport,

@@ -23,7 +23,8 @@ type Status struct {
 	Index  IndexStatus  `json:"index"`
 	Approx ApproxStatus `json:"approx"`
 	// Queue is nil where requests never wait at the router.
-	Queue *QueueStatus `json:"queue,omitempty"`
+	Queue    *QueueStatus   `json:"queue,omitempty"`
+	Sessions *SessionStatus `json:"sessions,omitempty"`
 	// Lint reports on sampled prompts; nil where none are sampled, or not enough yet.
 	Lint *lint.Report `json:"lint,omitempty"`
 	// Tokens has the source of token ids of each model.
@@ -103,6 +104,7 @@ func (s *statusReport) now() Status {
 	}
 	st.Approx = s.approx(totals.Approximate)
 	st.Workers = s.ranks(&st.TrafficStatus)
+	st.Sessions = sessionStatus(s.Router.Known)
 	s.optional(&st)
 	return st
 }

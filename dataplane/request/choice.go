@@ -36,9 +36,6 @@ type pairRule struct {
 	refusal error
 }
 
-// pathResponses is the one route that is forwarded unread and still needs both workers of a pair.
-const pathResponses = "/v1/responses"
-
 var (
 	// errManyAnswers refuses several answers to one prompt. SGLang 0.5.23 gives all of them the one
 	// bootstrap room of their prompt, so that their KV pages would be mixed up.
@@ -55,9 +52,9 @@ var (
 func pairRuleOf(x *exchange) pairRule {
 	path := string(x.call.path())
 	switch {
-	case !x.inference && (isTokenizer(path) || string(x.call.method()) != fasthttp.MethodPost):
+	case !x.inference && (isTokenizer(path) || x.prompt.turn.holder != nil || string(x.call.method()) != fasthttp.MethodPost):
 		return pairRule{either: true}
-	case !x.inference && path != pathResponses:
+	case !x.inference:
 		return pairRule{refusal: errUnpaired}
 	case x.req.N > 1:
 		return pairRule{refusal: errManyAnswers}
@@ -68,7 +65,7 @@ func pairRuleOf(x *exchange) pairRule {
 // isTokenizer reports whether a route is computed outside the model.
 func isTokenizer(path string) bool {
 	switch path {
-	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize":
+	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", pathCountTokens:
 		return true
 	}
 	return false

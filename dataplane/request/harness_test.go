@@ -240,7 +240,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	}
 	h.index = index
 	h.router = routing.New(registry, index, intake.View, pick, rand.Uint64)
-	h.router.Approx = believed
+	h.router.Approx, h.router.Known = believed, routing.NewKnownSessions(index)
 	h.requests = request.New(cfg.request, request.Parts{Registry: registry, Index: index, Router: h.router, Transport: transport})
 	h.admin = admin.New(cfg.admin, admin.Parts{
 		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport,

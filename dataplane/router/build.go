@@ -179,6 +179,7 @@ func (b *builder) buildRouting() error {
 	}
 	router := routing.New(b.registry, b.parts.Index, b.parts.Ingest.View, choice, rand.Uint64)
 	router.Approx, router.MinUncached = b.approx, b.cfg.Pairs.MinUncached
+	router.Known = routing.NewKnownSessions(b.parts.Index)
 	if b.cfg.Policy.SessionAffinity {
 		router.Sessions = routing.NewSessions()
 	}

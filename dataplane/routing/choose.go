@@ -33,7 +33,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 	s.shared.known = false
 	for {
 		d, req, err := r.choose(s, p, tried, by)
-		if o := r.Peers; o != nil && err == nil && len(tried) == 0 && o.Active() {
+		if o := r.Peers; o != nil && err == nil && len(tried) == 0 && p.Worker == nil && o.Active() {
 			d, err = r.askPeer(s, p, by, d, req)
 		}
 		if err != nil {
@@ -49,7 +49,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 
 // choose finds the facts about the eligible ranks and lets the policy pick.
 func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
-	d, now := Decision{session: p.Session}, time.Now()
+	d, now := Decision{session: sessionUse{name: p.Session}}, time.Now()
 	s.shared.ranks = s.shared.ranks[:0]
 	if err := s.find(r.registry.Snapshot(), p, tried, now); err != nil {
 		return Decision{}, policy.Request{}, err
@@ -59,6 +59,7 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		r.match(s, p, &d, now)
 	}
 	r.Approx.match(&s.approx, p, s.ranks, approximate)
+	r.Known.find(s, p, &d, r.Approx)
 	if len(s.decodes) > 0 {
 		s.fillDecodes(p)
 	}
@@ -168,6 +169,7 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	}
 	explainCandidates(&e, s, r.Policy())
 	explainPairs(&e, s)
+	e.Turn = r.Known.explain(p, &e.Decision)
 	now := time.Now()
 	for _, rank := range r.registry.Snapshot().Ranks {
 		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {

@@ -30,6 +30,8 @@ type Router struct {
 	Approx *ApproxIndex
 	// Sessions, if set, remembers the rank of each session, for policy.Sticky.
 	Sessions *Sessions
+	// Known, if set, knows the sessions of prompts.
+	Known *KnownSessions
 	// MinUncached is the least number of tokens to compute that is worth a pair where
 	// aggregated ranks serve the model too; 0 is DefaultMinUncached, and below 0 length never
 	// decides.

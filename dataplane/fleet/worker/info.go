@@ -33,8 +33,8 @@ type Info struct {
 	// Vocabulary is the number of token ids of the model; 0 when unknown. A larger id ends an
 	// engine.
 	Vocabulary int
-	Labels     bool // tokenizer_metrics_allowed_custom_labels names some
-	MaxTokens  int  // tokens in the KV pool of one rank; 0 when unknown
+	Reports
+	MaxTokens int // tokens in the KV pool of one rank; 0 when unknown
 	// TokenBytes is the KV size of a token in bytes, over all GPUs of the worker; 0 when
 	// unknown.
 	TokenBytes float64
@@ -45,6 +45,17 @@ type Info struct {
 	Loads     *Loads  // nil when the worker publishes no load
 	Tokenizer Tokenizer
 	Placement Placement
+}
+
+// Reports holds a worker's arguments for reports on requests.
+type Reports struct {
+	Labels bool // tokenizer_metrics_allowed_custom_labels names some
+	// CacheReport is enable_cache_report: answers of OpenAI's and Anthropic's routes have the
+	// number of cached prompt tokens.
+	CacheReport bool
+	// ResponseStore is enable_response_store: the worker keeps the responses of /v1/responses in its
+	// memory, for previous_response_id.
+	ResponseStore bool
 }
 
 // Disaggregation holds a worker's arguments as a half of a pair.
@@ -132,7 +143,11 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		Placement:  parsePlacement(v),
 		TokenBytes: parseTokenBytes(v),
 		Process:    processOf(v),
-		Labels:     len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
+		Reports: Reports{
+			Labels:        len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
+			CacheReport:   v.GetBool("enable_cache_report"),
+			ResponseStore: v.GetBool("enable_response_store"),
+		},
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)

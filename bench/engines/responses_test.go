@@ -1,0 +1,243 @@
+//go:build engines
+
+package engines_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+const (
+	responseTurns     = 200
+	responseTalks     = 4 // open at a time
+	responseTalkTurns = 8
+	responsePairTurns = 24
+)
+
+// responsesClient drives responses_client.py.
+type responsesClient struct {
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func startResponses(t *testing.T, k *keeper, dir, base string) *responsesClient {
+	t.Helper()
+	cmd := exec.Command(python(t), "responses_client.py", base+"/v1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, answers := io.Pipe()
+	cmd.Stdout = answers
+	p := spawn(t, k, dir, fmt.Sprintf("responses-%d", time.Now().UnixMilli()), cmd)
+	go func() {
+		<-p.dead
+		answers.Close()
+	}()
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	return &responsesClient{in: in, out: lines}
+}
+
+// responsesAnswer is a line of responses_client.py.
+type responsesAnswer struct {
+	ID       string     `json:"id"`
+	Response string     `json:"response_status"`
+	Output   []document `json:"output"`
+	Prompt   int        `json:"prompt_tokens"`
+	Cached   int        `json:"cached_tokens"`
+	Worker   string     `json:"worker"`
+	Prefill  string     `json:"prefill"`
+	Overlap  string     `json:"overlap"`
+	Source   string     `json:"source"`
+	Events   []string   `json:"events"`
+	TTFT     float64    `json:"ttft"`
+	Error    string     `json:"error"`
+	Status   int        `json:"status"`
+	Kind     string     `json:"kind"`
+}
+
+func (c *responsesClient) ask(request document) (a responsesAnswer) {
+	line, err := json.Marshal(request)
+	if err == nil {
+		_, err = c.in.Write(append(line, '\n'))
+	}
+	if err == nil && !c.out.Scan() {
+		err = errors.Join(errors.New("responses_client.py ended"), c.out.Err())
+	}
+	if err == nil {
+		err = json.Unmarshal(c.out.Bytes(), &a)
+	}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	return a
+}
+
+// outcome returns the answer as the other tests read it.
+func (a *responsesAnswer) outcome(api string, stream bool) outcome {
+	o := outcome{api: api, worker: a.Worker, helper: a.Prefill, header: a.Overlap, prompt: a.Prompt, cached: a.Cached}
+	if stream {
+		o.api += ", stream"
+	}
+	o.ttft = time.Duration(a.TTFT * float64(time.Second))
+	if a.Error != "" {
+		o.err = errors.New(a.Error)
+	}
+	return o
+}
+
+// turnTalk is a conversation in turns of /v1/responses, which calls a tool in each turn.
+type turnTalk struct {
+	rnd          *rand.Rand
+	instructions string
+	tools        []document
+	items        []document // of the whole conversation, or since the last response
+	previous     string
+	stored       bool // the engine stores the conversation
+	turn         int
+}
+
+func newTurnTalk(seed uint64, n int) *turnTalk {
+	shared := rand.New(rand.NewPCG(seed, 1<<32))
+	a := &turnTalk{rnd: rand.New(rand.NewPCG(seed, uint64(n))), instructions: sentence(shared, 80), stored: n%2 == 1}
+	a.tools = []document{
+		{"type": "function", "name": "shell", "description": sentence(shared, 20), "strict": false, "parameters": document{
+			"type": "object", "properties": document{"command": document{"type": "array", "items": document{"type": "string"}}}, "required": []string{"command"},
+		}},
+		{"type": "custom", "name": "apply_patch", "description": sentence(shared, 10), "format": document{
+			"type": "grammar", "syntax": "lark", "definition": "start: \"*** Begin\" /.+/\n",
+		}},
+		{"type": "web_search"},
+	}
+	if n%4 >= 2 {
+		a.tools = nil
+	}
+	a.items = []document{
+		{"type": "message", "role": "developer", "content": []document{{"type": "input_text", "text": sentence(a.rnd, 10)}}},
+		{"type": "message", "role": "user", "content": fmt.Sprintf("talk %d: %s", n, sentence(a.rnd, 20))},
+	}
+	return a
+}
+
+func (a *turnTalk) body() document {
+	b := document{
+		"max_output_tokens": 10, "temperature": 0, "instructions": a.instructions, "input": a.items, "store": a.stored,
+		"include": []string{"reasoning.encrypted_content"}, "parallel_tool_calls": false, "prompt_cache_key": "0199",
+	}
+	if a.tools != nil {
+		b["tools"], b["tool_choice"] = a.tools, "auto"
+	}
+	if a.turn%3 == 2 {
+		b["reasoning"] = document{"effort": "none"}
+	}
+	if a.previous != "" {
+		b["previous_response_id"] = a.previous
+	}
+	return b
+}
+
+// next sends the next turn, and adds the answer, a call of a tool and its result to the conversation.
+func (a *turnTalk) next(c *responsesClient) outcome {
+	stream, api := a.turn%2 == 1, "responses"
+	if a.stored {
+		api = "stored responses"
+	}
+	answer := c.ask(document{"stream": stream, "body": a.body()})
+	if answer.Error != "" {
+		return answer.outcome(api, stream)
+	}
+	a.turn++
+	if a.stored {
+		a.previous, a.items = answer.ID, nil
+	} else {
+		a.items = append(a.items, answer.Output...)
+	}
+	id := fmt.Sprintf("call_%d", a.turn)
+	switch {
+	case a.tools == nil:
+		a.items = append(a.items, document{"role": "user", "content": sentence(a.rnd, 40)})
+	case a.turn%3 == 0:
+		a.items = append(a.items,
+			document{"type": "custom_tool_call", "call_id": id, "name": "apply_patch", "input": "*** Begin\n\"" + sentence(a.rnd, 8) + "\"\\"},
+			document{"type": "custom_tool_call_output", "call_id": id, "output": sentence(a.rnd, 30)})
+	default:
+		arguments, _ := json.Marshal(document{"command": []any{"cat", sentence(a.rnd, 4)}, "timeout": 1.5, "deep": nil})
+		output := any(sentence(a.rnd, 30))
+		if a.turn%2 == 0 {
+			output = []document{{"type": "input_text", "text": sentence(a.rnd, 15)}, {"type": "input_text", "text": sentence(a.rnd, 15)}}
+		}
+		a.items = append(a.items,
+			document{"type": "function_call", "call_id": id, "name": "shell", "arguments": string(arguments)},
+			document{"type": "function_call_output", "call_id": id, "output": output})
+	}
+	return answer.outcome(api, stream)
+}
+
+// talkResponses holds so many turns, of a few conversations at a time, one turn after the other.
+func talkResponses(c *responsesClient, seed uint64, turns int) (all []outcome) {
+	talks := make([]*turnTalk, responseTalks)
+	for n, opened := 0, 0; n < turns; n++ {
+		i := n % responseTalks
+		if talks[i] == nil || talks[i].turn >= responseTalkTurns {
+			talks[i] = newTurnTalk(seed, opened)
+			opened++
+		}
+		began := time.Now()
+		o := talks[i].next(c)
+		o.at, o.took = began, time.Since(began)
+		all = append(all, o)
+		if o.err != nil {
+			return all
+		}
+		<-time.After(pause)
+	}
+	return all
+}
+
+// turnFlags give the tiny model a template with tools and thinking, and a store of responses.
+func turnFlags(t *testing.T) []string {
+	t.Helper()
+	template, err := filepath.Abs("testdata/turns.jinja")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--chat-template", template, "--reasoning-parser", "qwen3", "--tool-call-parser", "qwen"}
+}
+
+// TestRealResponses holds conversations of agents over /v1/responses, with the openai client.
+func TestRealResponses(t *testing.T) {
+	installation(t)
+	dir := t.TempDir()
+	p := &proof{keeper: newKeeper(), dir: dir, binary: buildWarmpath(t, dir)}
+	stores := append(turnFlags(t), "--enable-response-store")
+	p.engines = []*engine{{index: 0, flags: stores}, {index: 1, flags: stores}}
+	launch(t, p.keeper, dir, p.engines)
+	waitAll(t, p.engines)
+	t.Run("overlap", p.responsesOverlap)
+	keep(t, "responses.txt", p.notes.String())
+	keep(t, "env-responses.txt", environment(t))
+}
+
+// responsesOverlap compares the router's expectation with the engines' reports.
+func (p *proof) responsesOverlap(t *testing.T) {
+	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
+	defer r.proc.stop(5 * time.Second)
+	client := startResponses(t, p.keeper, p.dir, r.url)
+	talkResponses(client, 40, 32) // which prove the conversion
+	for _, e := range p.engines {
+		e.flush(t)
+	}
+	m := measure("one at a time, responses", "kv", func() []outcome { return talkResponses(client, 41, responseTurns) })
+	p.add(t, m)
+	p.notes.WriteString(table([]measured{m}, p.engines))
+	r.waitIdle(t)
+}
