@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -135,7 +133,7 @@ func (b *cluster) describe(host string) string {
 }
 
 // newCluster starts a rank for each configuration.
-func newCluster(t *testing.T, ctx context.Context, p policy.Policy, all []Config, polled bool) *cluster {
+func newCluster(t *testing.T, ctx context.Context, p policy.Policy, all []Config, polled bool, seed uint64) *cluster {
 	b := &cluster{ranks: map[string]*rank{}, sockets: map[string]*wire{}}
 	log := slog.New(slog.DiscardHandler)
 	index := radix.New(radix.Config{Seed: 1})
@@ -152,10 +150,12 @@ func newCluster(t *testing.T, ctx context.Context, p policy.Policy, all []Config
 		k := newRank(0, &cfg, newFaults(), events, loads)
 		b.ranks[host] = k
 		go k.run(ctx)
-		_, err := b.registry.Add("http://" + host + ":80")
+	}
+	for i := range all {
+		_, err := b.registry.Add(fmt.Sprintf("http://w%d:80", i))
 		require.NoError(t, err)
 	}
-	b.router = routing.New(b.registry, index, intake.View, p, rand.New(rand.NewPCG(1, 1)).Uint64)
+	b.router = routing.New(b.registry, index, intake.View, p, rand.New(rand.NewPCG(seed, 1)).Uint64)
 	go func() { _ = b.registry.Run(ctx) }()
 	time.Sleep(5 * time.Second)
 	for _, r := range b.registry.Snapshot().Ranks {
@@ -197,15 +197,15 @@ func (b *cluster) serve(i int, from *trace.Request) (r *request, ttft time.Durat
 }
 
 // live plays requests in a bubble. Times are those of the ranks.
-func live(t *testing.T, p policy.Policy, workers []Config, polled bool, all []trace.Request) (sum played) {
+func live(t *testing.T, p policy.Policy, workers []Config, polled bool, seed uint64, all []trace.Request) (sum played) {
 	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		scale := max(workers[0].TimeScale, 1)
-		b := newCluster(t, ctx, p, workers, polled)
+		b := newCluster(t, ctx, p, workers, polled, seed)
 		began := time.Now()
 		var mu sync.Mutex
 		var times []time.Duration
-		cached, prompts := 0, 0
+		var served []*request
 		var flying sync.WaitGroup
 		for i := range all {
 			time.Sleep(time.Until(began.Add(time.Duration(float64(all[i].At) / scale))))
@@ -214,19 +214,13 @@ func live(t *testing.T, p policy.Policy, workers []Config, polled bool, all []tr
 				mu.Lock()
 				defer mu.Unlock()
 				times = append(times, time.Duration(float64(ttft)*scale))
-				cached, prompts = cached+r.current().cached, prompts+len(r.prompt)
+				served = append(served, r)
 			})
 		}
 		flying.Wait()
 		cancel()
 		time.Sleep(time.Minute) // idle connections of probes
-		slices.Sort(times)
-		for _, d := range times {
-			sum.mean += d / time.Duration(len(times))
-		}
-		sum.p99, sum.hits = times[len(times)*99/100], float64(cached)/float64(prompts)
+		sum = playedOf(times, served)
 	})
 	return sum
 }
-
-var _ = strconv.Itoa
