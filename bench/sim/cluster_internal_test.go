@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,8 +58,8 @@ func (w *wire) Publish(payload []byte) uint64 {
 func (w *wire) PublishDropped([]byte) uint64 { panic("no faults here") }
 func (w *wire) Skip() uint64                 { panic("no faults here") }
 
-func (b *cluster) subscribe(ctx context.Context, s zmq.Subscription) error {
-	w, ch := b.sockets[s.Endpoint], make(chan zmq.Message, 1<<16)
+func (c *cluster) subscribe(ctx context.Context, s zmq.Subscription) error {
+	w, ch := c.sockets[s.Endpoint], make(chan zmq.Message, 1<<16)
 	w.mu.Lock()
 	w.subs = append(w.subs, ch)
 	w.mu.Unlock()
@@ -87,8 +87,8 @@ func (b *cluster) subscribe(ctx context.Context, s zmq.Subscription) error {
 	}
 }
 
-func (b *cluster) replay(_ context.Context, endpoint string, from uint64, fn func(zmq.Message) error) (n int, err error) {
-	w := b.sockets[endpoint]
+func (c *cluster) replay(_ context.Context, endpoint string, from uint64, fn func(zmq.Message) error) (n int, err error) {
+	w := c.sockets[endpoint]
 	w.mu.Lock()
 	kept := w.kept[min(from, uint64(len(w.kept))):]
 	w.mu.Unlock()
@@ -102,16 +102,16 @@ func (b *cluster) replay(_ context.Context, endpoint string, from uint64, fn fun
 }
 
 // dial connects to the operator API of a worker.
-func (b *cluster) dial(_ context.Context, _, addr string) (net.Conn, error) {
+func (c *cluster) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	here, there := net.Pipe()
 	host, _, _ := net.SplitHostPort(addr)
 	go func() {
 		defer func() { _ = there.Close() }()
 		in := bufio.NewReader(there)
 		for req := new(fasthttp.RequestHeader); req.Read(in) == nil; {
-			body := b.describe(host)
+			body := c.describe(host)
 			if strings.HasPrefix(string(req.RequestURI()), "/v1/loads") {
-				body = string(appendLoad([]byte(`{"loads":[`), time.Now(), b.ranks[host].report.snapshot(), false)) + "]}"
+				body = string(appendLoad([]byte(`{"loads":[`), time.Now(), c.ranks[host].report.snapshot(), false)) + "]}"
 			}
 			if _, err := fmt.Fprintf(there, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 				return
@@ -122,14 +122,14 @@ func (b *cluster) dial(_ context.Context, _, addr string) (net.Conn, error) {
 }
 
 // describe is the answer to all other questions.
-func (b *cluster) describe(host string) string {
-	c, published := b.ranks[host].cfg, ""
-	if b.ranks[host].report.loads != nil {
+func (c *cluster) describe(host string) string {
+	cfg, published := c.ranks[host].cfg, ""
+	if c.ranks[host].report.loads != nil {
 		published = `,"load_endpoint_port_base":3,"load_topic":"load"`
 	}
 	return fmt.Sprintf(`{"model_path":"m","served_model_name":"m","page_size":%d,"dp_size":1,"max_total_num_tokens":%d,"max_running_requests":%d,"chunked_prefill_size":%d,
 		"version":"0.5.23","startup_time":1,"kv_events":{"publisher":"zmq","endpoint_host":%q,"endpoint_port_base":1,"replay_endpoint_port_base":2,"topic":"kv-events","block_size":%d,
-		"dp_size":1%s},"data":[{"id":"m"}]}`, c.PageSize, c.CachePages*c.PageSize, c.MaxRunning, c.Service.ChunkedPrefill, host, c.PageSize, published)
+		"dp_size":1%s},"data":[{"id":"m"}]}`, cfg.PageSize, cfg.CachePages*cfg.PageSize, cfg.MaxRunning, cfg.Service.ChunkedPrefill, host, cfg.PageSize, published)
 }
 
 // newCluster starts a rank for each configuration.
@@ -155,7 +155,8 @@ func newCluster(t *testing.T, ctx context.Context, p policy.Policy, all []Config
 		_, err := b.registry.Add(fmt.Sprintf("http://w%d:80", i))
 		require.NoError(t, err)
 	}
-	b.router = routing.New(b.registry, index, intake.View, p, rand.New(rand.NewPCG(seed, 1)).Uint64)
+	var drawn atomic.Uint64
+	b.router = routing.New(b.registry, index, intake.View, p, func() uint64 { return mix(seed<<32 + drawn.Add(1)) })
 	go func() { _ = b.registry.Run(ctx) }()
 	time.Sleep(5 * time.Second)
 	for _, r := range b.registry.Snapshot().Ranks {
@@ -164,36 +165,50 @@ func newCluster(t *testing.T, ctx context.Context, p policy.Policy, all []Config
 	return b
 }
 
-// serve is the life of a request, as package request runs it.
-func (b *cluster) serve(i int, from *trace.Request) (r *request, ttft time.Duration) {
-	s, began := new(routing.Scratch), time.Now()
-	r = requestOf(i, from)
+// served is a request that was sent.
+type served struct {
+	*request
+	scratch  *routing.Scratch
+	decision routing.Decision
+	lease    worker.Lease
+	flight   *routing.Prediction
+	began    time.Time
+	ttft     time.Duration
+}
+
+// send chooses a rank for a request, as package request does.
+func (c *cluster) send(t *testing.T, i int, from *trace.Request) *served {
+	r := &served{request: requestOf(i, from), scratch: new(routing.Scratch), began: time.Now()}
 	r.stream = true
 	p := routing.Prompt{Model: "m", Tokens: r.prompt, Exact: true, DP: -1, Output: from.Output}
-	d, err := b.router.Pick(s, &p, nil)
-	if err != nil {
-		panic(err)
-	}
-	lease := d.Rank.Load.BeginWork(began, d.Work(p.Output, true))
-	flight := b.router.Dispatch(s, &p, &d)
+	var err error
+	r.decision, err = c.router.Pick(r.scratch, &p, nil)
+	require.NoError(t, err)
+	d := &r.decision
+	r.lease = d.Rank.Load.BeginWork(r.began, d.Work(p.Output, true))
+	r.flight = c.router.Dispatch(r.scratch, &p, d)
 	host, _, _ := strings.Cut(strings.TrimPrefix(d.Rank.Worker.URL, "http://"), ":")
-	b.ranks[host].submit(r)
+	c.ranks[host].submit(r.request)
+	return r
+}
+
+// await follows the answer to its end.
+func (c *cluster) await(r *served) {
 	for range r.wake {
 		state := r.current()
-		if ttft == 0 && len(state.out) > 0 {
-			ttft = time.Since(began)
-			lease.FirstToken(time.Now())
-			lease.FirstByte()
-			flight.Prefilled()
+		if r.ttft == 0 && len(state.out) > 0 {
+			r.ttft = time.Since(r.began)
+			r.lease.FirstToken(time.Now())
+			r.lease.FirstByte()
+			r.flight.Prefilled()
 		}
 		if state.reason.kind != "" {
-			d.Rank.Trust.Observe(time.Now(), d.Cached, state.cached)
-			lease.End()
-			b.router.Finish(s, flight, state.out, time.Now())
-			return r, ttft
+			r.decision.Rank.Trust.Observe(time.Now(), r.decision.Cached, state.cached)
+			r.lease.End()
+			c.router.Finish(r.scratch, r.flight, state.out, time.Now())
+			return
 		}
 	}
-	panic("unreachable")
 }
 
 // live plays requests in a bubble. Times are those of the ranks.
@@ -203,24 +218,20 @@ func live(t *testing.T, p policy.Policy, workers []Config, polled bool, seed uin
 		scale := max(workers[0].TimeScale, 1)
 		b := newCluster(t, ctx, p, workers, polled, seed)
 		began := time.Now()
-		var mu sync.Mutex
-		var times []time.Duration
-		var served []*request
+		times, requests := make([]time.Duration, len(all)), make([]*request, len(all))
 		var flying sync.WaitGroup
 		for i := range all {
 			time.Sleep(time.Until(began.Add(time.Duration(float64(all[i].At) / scale))))
+			r := b.send(t, i, &all[i])
 			flying.Go(func() {
-				r, ttft := b.serve(i, &all[i])
-				mu.Lock()
-				defer mu.Unlock()
-				times = append(times, time.Duration(float64(ttft)*scale))
-				served = append(served, r)
+				b.await(r)
+				times[i], requests[i] = time.Duration(float64(r.ttft)*scale), r.request
 			})
 		}
 		flying.Wait()
 		cancel()
 		time.Sleep(time.Minute) // idle connections of probes
-		sum = playedOf(times, served)
+		sum = playedOf(times, requests)
 	})
 	return sum
 }

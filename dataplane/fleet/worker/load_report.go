@@ -23,11 +23,11 @@ type Report struct {
 	Polled    bool          // asked for over HTTP, not published
 }
 
-// rateTokens is how much a rank must have computed before its speed counts where it is lower than
-// that of similar ranks: the first spans may be of short prompts on a busy machine, and a rank that
-// looks slow by them gets no prompt to disprove it. Until then it counts as fast as they are. No
-// speed at all would let prompts of a cold fleet count wholly until their first token: the mean
-// TTFT of the first minute of the conversation trace was 13 % longer.
+// rateTokens is how much a rank must have computed before its speed alone counts: the first spans
+// may be of short prompts on a busy machine, and a rank that looks slow by them gets no prompt to
+// disprove it. Until then a lower speed than that of similar ranks is mixed with theirs, by the
+// tokens computed. No speed at all would let prompts of a cold fleet count wholly until their first
+// token, and equal ones give a slow worker four times as many prompts before it is known.
 const rateTokens = 1 << 14
 
 // countLimit bounds a count of a report: sums of two still fit.
@@ -48,7 +48,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	}
 	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
 	if rate := l.speed.Rate(); rate > 0 {
-		l.check.claimed, l.check.early = rate, r.Prefilled < rateTokens
+		l.check.claimed, l.check.proved = rate, min(float64(r.Prefilled)/rateTokens, 1)
 	}
 	l.check.checkUsed(now, &r, l.peaks())
 	l.backlog.Reported(at, float64(r.Queued), 0)
