@@ -23,7 +23,7 @@ func TestColdSpeed(t *testing.T) {
 	assert.InEpsilon(t, 2/(1/6_400.+1/16_000.), rate(), 0.01, "half of the tokens that prove a speed")
 	l.Report(now, worker.Report{Prefilled: 16_384, Busy: 16_384 * time.Second / 6_400})
 	assert.InEpsilon(t, 6_400, rate(), 0.01, "proved")
-	l.SetSimilarSpeed(now, 1_000)
+	l.SetSimilarSpeed(now, 3_000)
 	assert.InEpsilon(t, 6_400, rate(), 0.01, "faster ones need no proof")
 	assert.InEpsilon(t, 6_400, l.OwnSpeed(), 0.01)
 }
