@@ -97,7 +97,7 @@ func TestRankAsForecast(t *testing.T) {
 	}{
 		{"tenants", 0.08, 40_000}, {"tenants", 0.1, 80_000}, {"documents", 0.1, 200_000}, {"conversations", 0.12, 200_000}, {"agents", 0.1, 100_000},
 	} {
-		all := made(t, c.name, 400, c.rate)
+		all := made(t, c.name, 600, c.rate)
 		live := play(t, Config{CachePages: c.cache / 16, ContextLength: 1 << 20}, all)
 		told := forecast(t, all, policies.Config{Workers: 1, CacheTokens: c.cache}, "round-robin")
 		assert.InEpsilon(t, told.mean.Seconds(), live.mean.Seconds(), 0.02, "mean TTFT, %s in %d", c.name, c.cache)
@@ -139,7 +139,7 @@ func TestLiveAsForecast(t *testing.T) {
 		{"agents", 1, 200_000, nil, false},
 		{"bursts", 1, 1_000_000, nil, true},
 	} {
-		all := made(t, c.name, 400, c.rate)
+		all := made(t, c.name, 600, c.rate)
 		var workers []Config
 		for i := range 8 {
 			speed := 1.0
