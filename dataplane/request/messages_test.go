@@ -283,6 +283,28 @@ func TestMessagesPair(t *testing.T) {
 	noneRunning(t, h)
 }
 
+// TestMessagesOldPair: older releases drop the room, and the request would fail at both legs.
+func TestMessagesOldPair(t *testing.T) {
+	t.Parallel()
+	p, d := newPair(t, 1, 1, 1)
+	d[0].answers("/server_info", `{"version":"0.5.22","served_model_name":"tiny","page_size":4,"dp_size":1,"disaggregation_mode":"decode"}`)
+	h := startPair(t, p, d)
+	resp, body := h.post("/v1/messages", messagesBody+"}")
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	kind, message := readAnthropicError(t, body)
+	assert.Equal(t, "invalid_request_error", kind)
+	assert.Contains(t, message, "0.5.23")
+	assert.Empty(t, p[0].lastBody()+d[0].lastBody())
+	both := newFakeWorker(t, info(1))
+	both.answers("/v1/messages", messageReply)
+	_, err := h.registry.Add(both.url)
+	require.NoError(t, err)
+	h.awaitReady(3)
+	resp, body = h.post("/v1/messages", messagesBody+"}")
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, messageReply, body)
+}
+
 // TestCountTokensIsNoLoad: counting goes to one worker, of a pair to either, and waits for none.
 func TestCountTokensIsNoLoad(t *testing.T) {
 	t.Parallel()
