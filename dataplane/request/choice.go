@@ -77,7 +77,7 @@ func pairRuleOf(x *exchange, d *routing.Decision) pairRule {
 		return pairRule{either: true}
 	case !x.inference && path != pathResponses:
 		return pairRule{refusal: errUnpaired}
-	case x.api == openai.APIMessages && !x.h.live().Pair.Headers && !(takesRooms(d.Rank) && takesRooms(d.Decode)):
+	case x.api == openai.APIMessages && !x.h.live().Pair.Headers && (!takesRooms(d.Rank) || !takesRooms(d.Decode)):
 		return pairRule{refusal: errOldMessages}
 	case x.req.N > 1:
 		return pairRule{refusal: errManyAnswers}
