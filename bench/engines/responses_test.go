@@ -229,18 +229,24 @@ func TestRealResponses(t *testing.T) {
 	t.Run("overlap", p.responsesOverlap)
 	t.Run("stored", p.responsesStored)
 	t.Run("client gone", p.responsesClientGone)
-	for _, e := range p.engines[1:] {
-		e.proc.stop(patience)
-	}
-	alone := p.engines[0]
+	keep(t, "responses.txt", p.notes.String())
+	keep(t, "env-responses.txt", environment(t))
+}
+
+// TestRealResponsePairs asks a pair and an engine alone the same things over /v1/responses.
+func TestRealResponsePairs(t *testing.T) {
+	installation(t)
+	dir := t.TempDir()
+	p := &proof{keeper: newKeeper(), dir: dir, binary: buildWarmpath(t, dir)}
+	alone := &engine{index: 2, flags: turnFlags(t)}
 	p.engines = []*engine{
 		{index: 1, backend: "nixl", mode: "prefill", flags: turnFlags(t)}, {index: 0, backend: "nixl", mode: "decode", flags: turnFlags(t)},
 	}
-	launch(t, p.keeper, dir, p.engines)
-	waitAll(t, p.engines)
-	t.Run("pairs", func(t *testing.T) { p.responsesPairs(t, alone) })
-	keep(t, "responses.txt", p.notes.String())
-	keep(t, "env-responses.txt", environment(t))
+	launch(t, p.keeper, dir, append(p.engines, alone))
+	waitAll(t, append(p.engines, alone))
+	p.responsesPairs(t, alone)
+	keep(t, "response-pairs.txt", p.notes.String())
+	keep(t, "env-response-pairs.txt", environment(t))
 }
 
 // responsesOverlap compares the router's expectation with the engines' reports.
@@ -275,7 +281,7 @@ func (p *proof) responsesStored(t *testing.T) {
 			}
 		}
 	}
-	long := client.ask(document{"body": document{"input": "x", "background": true, "max_output_tokens": 1500}})
+	long := client.ask(document{"stream": false, "body": document{"input": "x", "background": true, "max_output_tokens": 1500}})
 	if a := second.ask(document{"cancel": long.ID}); long.Response != "queued" || a.Response != "cancelled" {
 		t.Errorf("a response in the background is %q (%s) and then %q (%s)", long.Response, long.Error, a.Response, a.Error)
 	}
@@ -400,7 +406,7 @@ func (p *proof) responsesPairs(t *testing.T, alone *engine) {
 	if v := m.overlap(); v.share() < 0.8 {
 		t.Errorf("pairs: the overlap is as expected on %.3f", v.share())
 	}
-	if a := pair.ask(document{"body": document{"input": "x", "previous_response_id": "resp_x"}}); a.Status != 400 {
+	if a := pair.ask(document{"stream": false, "body": document{"input": "x", "previous_response_id": "resp_x"}}); a.Status != 400 {
 		t.Errorf("a pair stores nothing, and answers with status %d (%s)", a.Status, a.Error)
 	}
 	r.waitIdle(t)
