@@ -30,6 +30,7 @@ func TestAppendBody(t *testing.T) {
 			"refused", `{"input":[{"type":"item_reference","id":"x"}],"model":"m"}`,
 			`{"messages":[{"role":"user","content":"[{\"type\":\"item_reference\",\"id\":\"x\"}]"}],"model":"m"}`, known, false,
 		},
+		{"escaped keys", `{"input":"a","input\u005fids":[1],"\u006dodel":"m"}`, `{"messages":[{"role":"user","content":"\"a\""}],"\u006dodel":"m"}`, known, false},
 		{"nothing", `{}`, `{"messages":[{"role":"user","content":""}]}`, known, false},
 		{"no chat", `{"input":"a"}`, `{"messages":[{"role":"user","content":"a"}]}`, responses.Dialect{NoChat: true}, false},
 		{
