@@ -187,7 +187,13 @@ func (s *httpServer) generate(ctx *fasthttp.RequestCtx) {
 func (s *httpServer) messages(ctx *fasthttp.RequestCtx) {
 	j, err := s.jobs.messagesJob(ctx)
 	if err != nil {
-		asProblem(err).anthropic(ctx)
+		p, f := asProblem(err), &messagesFormat{}
+		if j != nil && j.stream { // found by the engine, behind the header
+			ctx.SetContentType(eventStream)
+			ctx.SetBody(f.failed(nil, j, finishReason{status: p.status, message: p.message}))
+			return
+		}
+		p.anthropic(ctx)
 		return
 	}
 	s.answers.answer(ctx, j, &messagesFormat{})

@@ -60,7 +60,7 @@ func (p *promptReader) read(out *routing.Prompt) {
 	x, req := p.x, &p.x.req
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
-		Opaque:   req.Multimodal || req.Batch,
+		Opaque:   req.Multimodal && conversions[req.API] == nil || req.Batch,
 		Worker:   p.turn.holder,
 		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
 		Output:   req.MaxTokens * req.N * req.Prompts,
@@ -117,7 +117,8 @@ func sessionOf(c call, req *openai.Request) uint64 {
 // once the model's ids are proved, else by a worker.
 func (p *promptReader) tokenize(out *routing.Prompt) bool {
 	h, req, local := p.x.h, &p.x.req, &p.local
-	if h.Tokenizer == nil || req.Approximate {
+	// Images of converted chats are checksums: such prompts are known by their text.
+	if h.Tokenizer == nil || req.Approximate || req.Multimodal {
 		return false
 	}
 	target := anyWorker(h.Registry, out.Model)
