@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,15 +49,15 @@ The seed draws the sizes of all made families, one half of the recorded sessions
 they are played: a policy that was tuned on some seeds is to be judged on others.`,
 		Example: `  go run ./bench/cmd cells --quick --sessions sessions.jsonl
   go run ./bench/cmd cells --sessions sessions.jsonl --trace conversation_trace.jsonl --json cells.json
-  go run ./bench/cmd cells --only 'agents, closed' --shares 0.85,1 --policy kv,lmetric,sticky-sessions --sessions sessions.jsonl
-  go run ./bench/cmd cells --seed 77 --runs 3 --only tenants,mixture`,
+  go run ./bench/cmd cells --only '^agents, closed' --shares 0.85,1 --policy kv,lmetric,sticky-sessions --sessions sessions.jsonl
+  go run ./bench/cmd cells --seed 77 --runs 3 --only 'tenants|mixture'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.sessions, "sessions", "", "file of recorded agent sessions; without it made ones only")
 	f.StringVar(&o.trace, "trace", "", "trace of a chat service in Mooncake's format; without it none")
-	f.StringVar(&o.only, "only", "", "scenes with one of these texts, or with a match of this regular expression, in their names")
+	f.StringVar(&o.only, "only", "", "`regular expression` of the names of scenes; see --list")
 	f.BoolVar(&o.quick, "quick", false, "some scenes, shares 0.7 and 1, few policies: under three minutes of one core")
 	f.BoolVar(&o.list, "list", false, "list the scenes and end")
 	f.StringVar(&o.jsonFile, "json", "", "also write the cells to this file, one JSON object a line, each when its scene is done")
@@ -79,22 +78,15 @@ func (o *cellsOptions) scenes() ([]*policies.Scene, error) {
 	if err := o.material.Read(o.sessions, o.trace); err != nil {
 		return nil, err
 	}
-	var pattern *regexp.Regexp
-	texts := strings.Split(o.only, ",")
-	if o.only != "" {
-		var err error
-		if pattern, err = regexp.Compile(o.only); err != nil {
-			return nil, fmt.Errorf("cannot read --only: %w", err)
-		}
+	pattern, err := regexp.Compile(o.only)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read --only: %w", err)
 	}
 	all := slices.DeleteFunc(o.material.Scenes(), func(s *policies.Scene) bool {
-		named := pattern == nil || pattern.MatchString(s.Name) || slices.ContainsFunc(texts, func(text string) bool {
-			return strings.Contains(s.Name, strings.TrimSpace(text))
-		})
-		return !named || (o.quick && !s.Common())
+		return !pattern.MatchString(s.Name) || (o.quick && !s.Common())
 	})
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no scene has %q in its name: see --list", o.only)
+		return nil, fmt.Errorf("no scene's name matches %q: see --list", o.only)
 	}
 	return all, nil
 }
