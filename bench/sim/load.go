@@ -26,7 +26,7 @@ type counters struct {
 	answers      int // generated tokens of finished requests
 	requests     int // finished
 	aborted      int
-	firstTokens  time.Duration // from a request's place in the queue to its first token, all of them
+	firstTokens  time.Duration // from a request's place in the queue to its first token, all of them; simulated
 	matchedLast  int           // cached and new tokens of the last prefill batch
 	computedLast int
 }
@@ -37,8 +37,8 @@ func (c *counters) finish(r *request) {
 	c.prompts += len(r.prompt)
 	c.cached += r.cached
 	c.answers += len(r.out)
-	if !r.times.first.IsZero() {
-		c.firstTokens += r.times.first.Sub(r.queued)
+	if r.firstAt > 0 {
+		c.firstTokens += r.firstAt - r.queued
 	}
 	if r.reason.kind == "abort" {
 		c.aborted++
@@ -224,8 +224,8 @@ func (w *Worker) Work() (sum Work) {
 }
 
 // FirstTokens returns the number of answered requests, and the sum of their simulated times from
-// the scheduler's queue to the first token: delays of routers, clients and parsers have no part
-// in it.
+// the scheduler's queue to the first token: delays of this machine, of routers and of clients
+// have no part in it.
 func (w *Worker) FirstTokens() (requests int, sum time.Duration) {
 	l := w.now.Load()
 	if l == nil {
@@ -235,7 +235,7 @@ func (w *Worker) FirstTokens() (requests int, sum time.Duration) {
 		s := k.report.snapshot()
 		requests, sum = requests+s.count.requests, sum+s.count.firstTokens
 	}
-	return requests, time.Duration(float64(sum) * w.cfg.TimeScale)
+	return requests, sum
 }
 
 // Batches returns the number of event batches that each rank has published, one more than the

@@ -23,7 +23,8 @@ type Status struct {
 	Index  IndexStatus  `json:"index"`
 	Approx ApproxStatus `json:"approx"`
 	// Queue is nil where requests never wait at the router.
-	Queue    *QueueStatus   `json:"queue,omitempty"`
+	Queue *QueueStatus `json:"queue,omitempty"`
+	// Sessions is nil where they are not known.
 	Sessions *SessionStatus `json:"sessions,omitempty"`
 	// Lint reports on sampled prompts; nil where none are sampled, or not enough yet.
 	Lint *lint.Report `json:"lint,omitempty"`
@@ -103,8 +104,11 @@ func (s *statusReport) now() Status {
 		Accuracy: ratio(totals.Exact.Accurate, totals.Exact.Compared),
 	}
 	st.Approx = s.approx(totals.Approximate)
-	st.Workers = s.ranks(&st.TrafficStatus)
-	st.Sessions = sessionStatus(s.Router.Known)
+	known := s.Router.Known.Stats(time.Now())
+	st.Workers = s.ranks(&st.TrafficStatus, &known)
+	if s.Router.Known != nil {
+		st.Sessions = sessionStatus(&known)
+	}
 	s.optional(&st)
 	return st
 }

@@ -79,7 +79,7 @@ func (x *exchange) begin(c call, api openai.API) {
 // read parses the body and refuses one that would end an engine.
 func (x *exchange) read(withBody bool) error {
 	if !withBody {
-		return x.findStored()
+		return x.prompt.turn.find(x)
 	}
 	body, err := x.parse(x.call.body())
 	if err != nil {

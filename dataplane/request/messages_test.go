@@ -3,6 +3,7 @@ package request_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -158,6 +159,35 @@ func TestMessagesFailover(t *testing.T) {
 			assert.True(t, asked, "the failing worker was never asked")
 		})
 	}
+}
+
+// TestMessagesWithImages: a conversation with an image follows its worker, and another image is
+// another prompt.
+func TestMessagesWithImages(t *testing.T) {
+	t.Parallel()
+	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	for _, w := range []*fakeWorker{a, b} {
+		w.answers("/v1/messages", strings.Replace(messageReply, `"input_tokens":3`, `"input_tokens":900`, 1))
+	}
+	h := start(t, []*fakeWorker{a, b})
+	turn := func(image, more string) (*http.Response, int) {
+		resp, _ := h.post("/v1/messages", `{"model":"tiny","max_tokens":8,"messages":[{"role":"user","content":[{"type":"image","source":`+
+			`{"type":"base64","media_type":"image/png","data":"`+strings.Repeat(image, 4000)+`"}},{"type":"text","text":"`+strings.Repeat("words ", 500)+`"}]}`+more+`]}`)
+		h.awaitIdle()
+		var matched int
+		_, err := fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/", &matched)
+		require.NoError(t, err)
+		return resp, matched
+	}
+	first, _ := turn("A", "")
+	for range 4 {
+		again, matched := turn("A", `,{"role":"assistant","content":"b"},{"role":"user","content":"c"}`)
+		assert.Equal(t, first.Header.Get("X-Warmpath-Worker"), again.Header.Get("X-Warmpath-Worker"))
+		assert.Positive(t, matched)
+		assert.Equal(t, "approximate", again.Header.Get("X-Warmpath-Overlap-Source"))
+	}
+	_, matched := turn("B", "")
+	assert.Zero(t, matched)
 }
 
 // TestMessagesAbort: the worker is told to stop by the id of the header.

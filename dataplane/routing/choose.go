@@ -65,6 +65,11 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	}
 	s.tiers.find(r.Tiers, p, s.ranks)
 	r.fill(s, p)
+	if d.block > 0 && leads(r.Peers) {
+		r.Known.priceShared(s, s.shared.of(s.ranks[0].Worker.Info().Model(), p))
+	} else {
+		r.Known.price(s, &d)
+	}
 	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0}
 	if r.Sessions != nil && p.Session != 0 {
 		req.SessionRank = r.Sessions.rank(p.Session)
@@ -146,6 +151,7 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 			c.Tier, c.Remote, c.TierTime, c.RemoteTime = o.Tier, o.Remote, o.TierTime, o.RemoteTime
 		}
 	}
+	r.Known.priceShared(s, a.Fingerprints)
 	s.peer.answering = nil
 	var d Decision
 	r.pick(s, &p, &d, policy.Request{
@@ -159,6 +165,7 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 // the same.
 func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	var e Explanation
+	s.shared.known = false
 	e.Decision, e.Request, e.Err = r.choose(s, p, nil, draw{turn: r.turn.Load(), seed: seed})
 	if e.Err != nil {
 		s.ranks, s.candidates, s.decodes, s.alone = s.ranks[:0], s.candidates[:0], s.decodes[:0], 0
@@ -169,7 +176,7 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	}
 	explainCandidates(&e, s, r.Policy())
 	explainPairs(&e, s)
-	e.Turn = r.Known.explain(p, &e.Decision)
+	e.Turn = r.Known.explain(p, &e.Decision, r.registry.Snapshot().Ranks)
 	now := time.Now()
 	for _, rank := range r.registry.Snapshot().Ranks {
 		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {
