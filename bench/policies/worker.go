@@ -263,7 +263,7 @@ func (w *worker) report(now clock) report {
 	if left := w.until - now; unfinished > 0 && left < w.until-w.began {
 		done := float64(now-w.began) / float64(w.until-w.began)
 		for _, p := range w.batch {
-			r.waiting -= int64(done * float64(p.tokens))
+			r.waiting -= int64(done*float64(p.tokens)/float64(w.plan.page)) * int64(w.plan.page)
 		}
 	}
 	r.begun = int64(len(w.running))
