@@ -221,7 +221,7 @@ func (e *explainer) rank(x *routing.Explanation, c *routing.Considered, now time
 	if c.Scored {
 		r.Cost.Score = &c.Score
 	}
-	r.Live = c.Live
+	r.Live = float64(c.Candidate.Live)
 	r.Winner = x.Err == nil && c.Rank == x.Decision.Rank
 	return r
 }

@@ -140,6 +140,9 @@ func (x *exchange) finish(err error) {
 		rank.Worker.Recheck()
 	}
 	x.h.Router.Known.End(&x.choice.decision, usage.CompletionTokens, now)
+	if x.answer.events && good && err == nil {
+		x.h.Router.Streamed(now.Sub(x.answer.firstAt))
+	}
 	if x.inference && good {
 		x.answer.learn(usage)
 		x.prompt.checkLength(usage)

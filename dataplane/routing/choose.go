@@ -70,7 +70,10 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	} else {
 		r.Known.price(s, &d)
 	}
-	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0}
+	req := policy.Request{
+		Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0,
+		Chunk: s.ranks[0].Worker.Info().Chunk, Answer: r.answers.mean(),
+	}
 	if r.Sessions != nil && p.Session != 0 {
 		req.SessionRank = r.Sessions.rank(p.Session)
 	}
@@ -156,6 +159,7 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 	var d Decision
 	r.pick(s, &p, &d, policy.Request{
 		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), SessionRank: a.SessionRank, Stored: a.Stored,
+		Chunk: s.ranks[0].Worker.Info().Chunk, Answer: r.answers.mean(),
 	})
 	return d, nil
 }
@@ -228,7 +232,7 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 		c.Rate, c.Pool, c.Used, c.MaxRunning = load.Rate, load.Pool, load.Used, load.Most
 		c.Age, c.Tree = silence(rank, load, s.now), 0
 		c.Tier, c.Remote, c.TierTime, c.RemoteTime = 0, 0, 0, 0
-		c.Weight, c.FullRate = 0, 0
+		c.Weight, c.FullRate, c.Live = 0, 0, 0
 		if s.judged {
 			if v := rank.Worker.Verdict(s.now); v != 0 {
 				c.Weight, c.FullRate = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.FullSpeed()

@@ -47,7 +47,6 @@ type Considered struct {
 	Cost      policy.Cost // in seconds, by the kv policy's terms, for every policy
 	Score     float64     // in the policy's own unit, lower is better
 	Scored    bool        // the policy has scores
-	Live      float64     // tokens there that other sessions are expected to need again
 }
 
 // explainCandidates adds the candidates of a choice.
@@ -57,9 +56,6 @@ func explainCandidates(e *Explanation, s *Scratch, p policy.Policy) {
 		c := Considered{
 			Rank: rank, Role: rank.Worker.Role(), Candidate: s.candidates[i], Cached: s.overlaps[i].tokens, GPU: s.overlaps[i].gpu,
 			Source: s.approx.sources[i], Credit: s.credits[i], Load: s.loads[i], Weight: cmp.Or(s.candidates[i].Weight, 1), Cost: costs[i],
-		}
-		if i < len(s.turn.live) {
-			c.Live = s.turn.live[i]
 		}
 		if len(scores) > 0 {
 			c.Score, c.Scored = scores[i], true

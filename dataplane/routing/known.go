@@ -54,9 +54,8 @@ type sessionUse struct {
 
 // turnMatch is the place of a prompt in its session.
 type turnMatch struct {
-	prefixes []uint64  // hashes of the prompt's beginnings
-	live     []float64 // by candidate: tokens there that other sessions will need again
-	held     float64   // leading tokens that some candidate holds
+	prefixes []uint64 // hashes of the prompt's beginnings
+	held     float64  // leading tokens that some candidate holds
 }
 
 // openTokens and openBytes are the end of a prompt that the next turn may not repeat: the beginning
@@ -94,22 +93,23 @@ func (k *KnownSessions) price(s *Scratch, d *Decision) {
 
 // price fills in the tokens of other branches at the candidates.
 func (v *sessionView) price(s *Scratch, id turns.ID) {
-	m := &s.turn
-	m.live, m.held = m.live[:0], 0
+	held := 0
 	home, own := -1, 0.0
 	if id != 0 {
 		home, own = v.pages.Home(uint64(id))
 	}
 	for i, rank := range s.ranks {
-		c, live := &s.candidates[i], 0.0
+		c := &s.candidates[i]
 		if n := int(rank.SessionID()) - 1; n >= 0 {
-			if live = v.pages.Live(n); n == home {
+			live := v.pages.Live(n)
+			if n == home {
 				live = max(live-own, 0)
 			}
+			c.Live = float32(live)
 		}
-		m.live = append(m.live, live)
-		m.held = max(m.held, float64(max(c.Cached, c.Predicted)))
+		held = max(held, c.Cached, c.Predicted)
 	}
+	s.turn.held = float64(held)
 }
 
 // begin notes that a prompt is sent.

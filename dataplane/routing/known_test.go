@@ -79,16 +79,16 @@ func TestKnownPages(t *testing.T) {
 	require.Equal(t, 3, own.Turn.Turns)
 	require.Equal(t, routing.SessionPrefix, own.Turn.Source)
 	require.Equal(t, s.ranks[0].ID(), own.Turn.Home)
-	require.Zero(t, own.Ranks[0].Live, "its own pages are no loss to it")
-	require.InDelta(t, own.Turn.Own, other.Ranks[0].Live, 1e-6)
-	require.Positive(t, other.Ranks[0].Live)
-	require.Zero(t, other.Ranks[1].Live)
+	require.Zero(t, own.Ranks[0].Candidate.Live, "its own pages are no loss to it")
+	require.InDelta(t, own.Turn.Own, other.Ranks[0].Candidate.Live, 1e-6)
+	require.Positive(t, other.Ranks[0].Candidate.Live)
+	require.Zero(t, other.Ranks[1].Candidate.Live)
 
 	running := s.begin(1, turn(1, 3))
 	own = s.router.Explain(&s.scratch, turn(1, 4), 0)
 	other = s.router.Explain(&s.scratch, turn(2, 0), 0)
-	require.Zero(t, other.Ranks[0].Live, "pages that a session has left are missed by nobody")
-	require.InDelta(t, 1000+3*400+50, other.Ranks[1].Live, 100)
+	require.Zero(t, other.Ranks[0].Candidate.Live, "pages that a session has left are missed by nobody")
+	require.InDelta(t, 1000+3*400+50, other.Ranks[1].Candidate.Live, 100)
 	s.known.End(&running, 50, time.Now())
 }
 
@@ -107,7 +107,7 @@ func TestLostPages(t *testing.T) {
 			}
 			lose(s)
 			x := s.router.Explain(&s.scratch, turn(2, 0), 0)
-			require.Zero(t, x.Ranks[0].Live)
+			require.Zero(t, x.Ranks[0].Candidate.Live)
 			x = s.router.Explain(&s.scratch, turn(1, 3), 0)
 			require.Equal(t, 3, x.Turn.Turns)
 			require.Empty(t, x.Turn.Home)
@@ -196,11 +196,11 @@ func TestSessionBetweenRouters(t *testing.T) {
 	require.Zero(t, st.Sessions, "none is this router's own")
 	s.router.Peers = &leader{}
 	other := s.router.Explain(&s.scratch, turn(2, 0), 0)
-	require.Zero(t, other.Ranks[0].Live)
-	require.InDelta(t, 1000+11*400, other.Ranks[1].Live, 1)
+	require.Zero(t, other.Ranks[0].Candidate.Live)
+	require.InDelta(t, 1000+11*400, other.Ranks[1].Candidate.Live, 1)
 	x.Done(time.Now(), routing.PromptID{Router: 3, Number: 11})
 	own := s.router.Explain(&s.scratch, turn(1, 12), 0)
-	require.Zero(t, own.Ranks[1].Live, "its own pages are no loss to it")
+	require.Zero(t, own.Ranks[1].Candidate.Live, "its own pages are no loss to it")
 }
 
 // leader is the group of routers of which this one leads.
