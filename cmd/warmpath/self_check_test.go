@@ -122,6 +122,36 @@ func TestCrippledChoiceIsFound(t *testing.T) {
 	awaitThat(t, func() bool { return router.Status().SelfCheck.Requests == 0 }, func() string { return "requests are remembered" })
 }
 
+// TestLeaderChecksForAll: of two routers that choose as one, only the leader checks; the other one
+// says so, and does once it leads.
+func TestLeaderChecksForAll(t *testing.T) {
+	t.Parallel()
+	cfg := router.Config{
+		Listen: "127.0.0.1:0", Version: version, Log: slog.New(slog.DiscardHandler),
+		Policy: config.Policy{Name: "kv", SelfCheck: selfcheck.On, CheckLimits: &selfcheck.Limits{Interval: 20 * time.Millisecond}},
+	}
+	unhurried(&cfg)
+	r, stop := launch(t, 2, 2, sim.Config{Log: cfg.Log}, cfg)
+	waiting := func(i int) string { return r.all[i].Status().SelfCheck.Waiting }
+	awaitThat(t, func() bool {
+		leads, follows := 0, 0
+		for i, router := range r.all {
+			if st := router.Status().Replicas; st.Leader == st.ID && strings.Contains(waiting(i), "requests are too few") {
+				leads++
+			} else if waiting(i) == "router "+st.Leader+" leads, and checks for all" {
+				follows++
+			}
+		}
+		return leads == 1 && follows == 1
+	}, func() string { return fmt.Sprintf("%q and %q", waiting(0), waiting(1)) })
+	leader := 0
+	if st := r.all[1].Status().Replicas; st.Leader == st.ID {
+		leader = 1
+	}
+	stop[leader]()
+	awaitThat(t, func() bool { return strings.Contains(waiting(1-leader), "requests are too few") }, func() string { return waiting(1 - leader) })
+}
+
 // BenchmarkRequestsDuringChecks measures the time to the first token of requests while the router
 // simulates without a pause between two checks, and without checks:
 //
