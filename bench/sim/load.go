@@ -10,10 +10,13 @@ import (
 const (
 	// loadHeartbeat is the interval after which SGLang repeats an unchanged load message.
 	loadHeartbeat = time.Second
-	// loadEvery is the least interval of changed load messages. SGLang sends one every fifth
-	// batch, about every 100 ms of decoding; a high time scale must not make thousands a second
-	// of it.
-	loadEvery = 20 * time.Millisecond
+	// loadSteps is the number of decode steps between changed load messages (SGLang's
+	// LOAD_PUBLISH_INTERVAL); each prefill batch sends one.
+	loadSteps = 5
+	// loadEvery is their least interval: a high time scale must not make thousands a second.
+	loadEvery = 2 * time.Millisecond
+	// rateWindow is the least window of snapshot.rate.
+	rateWindow = 20 * time.Millisecond
 )
 
 // counters only grow. Times are on the client's clock.
@@ -75,8 +78,9 @@ type rateMark struct {
 
 // lastSentLoad is the last load message.
 type lastSentLoad struct {
-	load kvevent.Load
-	at   time.Time
+	load  kvevent.Load
+	at    time.Time
+	steps int // decode steps before it
 }
 
 // loadReport publishes a rank's load and stores a snapshot of it for other goroutines. Only the
@@ -85,6 +89,7 @@ type loadReport struct {
 	rank  *rank
 	loads publisher // nil if the worker publishes none.
 	sent  lastSentLoad
+	steps int // decode steps at the last observation
 
 	mu   sync.Mutex
 	last snapshot // guarded by mu
@@ -118,7 +123,7 @@ func (o *loadReport) observe(idle bool) {
 	s.batches, s.idle = k.batches, idle
 	s.lag, s.clock = k.clock.lag, k.clock.now
 	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
-	if d := now.Sub(s.rateMark.at); d >= loadEvery {
+	if d := now.Sub(s.rateMark.at); d >= rateWindow {
 		s.rate = float64(k.count.generated-s.rateMark.generated) / d.Seconds()
 		s.rateMark = rateMark{now, k.count.generated}
 	}
@@ -126,14 +131,17 @@ func (o *loadReport) observe(idle bool) {
 	o.send(now, l, idle)
 }
 
-// send publishes a changed load, at most every loadEvery.
+// send publishes a changed load, when SGLang does.
 func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
 	since := now.Sub(o.sent.at)
-	changed := l != o.sent.load && (idle || since >= loadEvery)
+	steps := o.rank.steps
+	due := idle || since >= loadEvery && (steps == o.steps || steps-o.sent.steps >= loadSteps) // the first is a prefill batch
+	o.steps = steps
+	changed := due && l != o.sent.load
 	if o.loads == nil || !changed && since < loadHeartbeat {
 		return
 	}
-	o.sent = lastSentLoad{l, now}
+	o.sent = lastSentLoad{l, now, steps}
 	o.loads.Publish(kvevent.AppendLoad(nil, &l))
 }
 
@@ -150,8 +158,9 @@ func (o *loadReport) load() kvevent.Load {
 		PrefillBusyMicros: k.count.prefillBusy.Microseconds(),
 	}
 	l.MaxTotal = int64(float64(l.MaxTotal) * k.faults.poolFactor())
-	if k.chunked != nil {
+	if r := k.chunked; r != nil {
 		l.Running++
+		l.WaitingUncached += int64(len(r.prompt) - r.computed)
 	}
 	// Locked and private pages are in use; the rest of the tree can be evicted.
 	l.Tokens = int64((k.pool.cache.locked + k.pool.private) * k.cfg.PageSize)
