@@ -230,28 +230,22 @@ func TestRealResponses(t *testing.T) {
 	t.Run("overlap", p.responsesOverlap)
 	t.Run("stored", p.responsesStored)
 	t.Run("client gone", p.responsesClientGone)
+	t.Run("hostile", p.responsesHostile)
 	keep(t, "responses.txt", p.notes.String())
 	keep(t, "env-responses.txt", environment(t))
 }
 
-// TestRealResponsePairs asks a pair and an engine alone the same things over /v1/responses.
+// TestRealResponsePairs asks a pair over /v1/responses.
 func TestRealResponsePairs(t *testing.T) {
 	installation(t)
 	dir := t.TempDir()
 	p := &proof{keeper: newKeeper(), dir: dir, binary: buildWarmpath(t, dir)}
-	alone := &engine{index: 2, flags: append(turnFlags(t), "--enable-response-store")}
 	p.engines = []*engine{
 		{index: 1, backend: "nixl", mode: "prefill", flags: turnFlags(t)}, {index: 0, backend: "nixl", mode: "decode", flags: turnFlags(t)},
 	}
-	launch(t, p.keeper, dir, append(p.engines, alone))
-	waitAll(t, append(p.engines, alone))
-	t.Run("pairs", func(t *testing.T) { p.responsesPairs(t, alone) })
-	for _, e := range p.engines {
-		e.proc.stop(patience)
-	}
-	p.engines = []*engine{alone}
-	t.Run("stored", p.responsesStored)
-	t.Run("hostile", p.responsesHostile)
+	launch(t, p.keeper, dir, p.engines)
+	waitAll(t, p.engines)
+	p.responsesPairs(t)
 	keep(t, "response-pairs.txt", p.notes.String())
 	keep(t, "env-response-pairs.txt", environment(t))
 }
@@ -415,12 +409,11 @@ func (p *proof) responsesHostile(t *testing.T) {
 	}
 }
 
-// responsesPairs asks a pair and an engine alone the same things.
-func (p *proof) responsesPairs(t *testing.T, alone *engine) {
+// responsesPairs asks a pair each thing twice, streamed and not.
+func (p *proof) responsesPairs(t *testing.T) {
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
-	pair, oracle := startResponses(t, p.keeper, p.dir, r.url), startResponses(t, p.keeper, p.dir, alone.url)
-	alone.flush(t)
+	pair := startResponses(t, p.keeper, p.dir, r.url)
 	texts := func(a responsesAnswer) (all []any) {
 		for _, item := range a.Output {
 			all = append(all, item["type"], item["content"], item["name"], item["arguments"])
@@ -432,33 +425,34 @@ func (p *proof) responsesPairs(t *testing.T, alone *engine) {
 		for n := 0; n < responsePairTurns/responseTalkTurns; n++ {
 			talk := newTurnTalk(50, 2*n) // pairs store nothing
 			for range responseTalkTurns {
-				stream := talk.turn%2 == 1
-				request := document{"stream": stream, "body": talk.body()}
-				want, began := oracle.ask(request), time.Now()
-				got := pair.ask(request)
-				o := got.outcome("responses, pairs", stream)
+				body, began := talk.body(), time.Now()
+				streamed := pair.ask(document{"stream": true, "body": body})
+				o := streamed.outcome("responses, pairs", true)
 				o.at, o.took = began, time.Since(began)
-				if all = append(all, o); o.err != nil || want.Error != "" {
-					t.Errorf("pair: %v; alone: %s", o.err, want.Error)
+				<-time.After(pause)
+				whole := pair.ask(document{"stream": false, "body": body})
+				if all = append(all, o); o.err != nil || whole.Error != "" {
+					t.Errorf("streamed: %v; whole: %s", o.err, whole.Error)
 					return all
 				}
-				if asked++; reflect.DeepEqual(texts(got), texts(want)) && got.Prompt == want.Prompt {
+				if asked++; reflect.DeepEqual(texts(streamed), texts(whole)) && streamed.Prompt == whole.Prompt {
 					equal++
 				}
-				if got.Worker != p.engines[1].url || got.Prefill != p.engines[0].url {
-					t.Errorf("answered by %q and %q", got.Prefill, got.Worker)
+				if streamed.Worker != p.engines[1].url || streamed.Prefill != p.engines[0].url {
+					t.Errorf("answered by %q and %q", streamed.Prefill, streamed.Worker)
 				}
-				talk.next(oracle)
+				<-time.After(pause)
+				talk.next(pair)
 				<-time.After(pause)
 			}
 		}
 		return all
 	})
-	p.note(t, "responses, pairs: %d of %d answers are those of an engine alone", equal, asked)
+	p.note(t, "responses, pairs: %d of %d streams have the text of the whole answer", equal, asked)
 	p.notes.WriteString(table([]measured{m}, p.engines))
 	t.Logf("\n%s\n%s", table([]measured{m}, p.engines), mismatches(&m, 10))
 	if equal*10 < asked*9 {
-		t.Errorf("%d of %d answers of the pair are those of an engine alone", equal, asked)
+		t.Errorf("%d of %d streams have the text of the whole answer", equal, asked)
 	}
 	if v := m.overlap(); v.share() < 0.8 {
 		t.Errorf("pairs: the overlap is as expected on %.3f", v.share())
