@@ -54,7 +54,7 @@ const (
 	smallHits = 0.05
 	// mostFactor is the error of the mean TTFT from which nothing follows from a simulation.
 	mostFactor = 2
-	// mostWork bounds the requests of a window times the ranks, and so time and memory of a
+	// mostWork bounds the requests of a window times routers and ranks, and so time and memory of a
 	// simulation: 16 MiB for its routers' knowledge of caches.
 	mostWork = 512 << 10
 	// fits is how often a fit is corrected, fitted the error that ends it.
