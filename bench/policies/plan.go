@@ -36,6 +36,7 @@ type job struct {
 	prefixes []uint64 // hashes of the first prefixTokens tokens, twice as many and so on
 	end      int32    // last node of path
 	session  uint64   // 0: none
+	branch   uint64   // the session's main agent or a sub-agent, or a beginning that several requests share
 }
 
 // prefixTokens is how much of a prompt names its family for policies that hash: smg's
@@ -82,6 +83,7 @@ func newPacedPlan(trace []Request, page int, rate float64, spread bool, pace fun
 	for i := range b.jobs {
 		b.jobs[i].path = b.pathTo(b.jobs[i].end)
 	}
+	b.findBranches()
 	b.through = make([]int32, len(b.nodes))
 	for i := range b.jobs {
 		for _, n := range b.jobs[i].path {
@@ -116,6 +118,30 @@ func (p *plan) spread() {
 			p.jobs[i].at += gap * clock(i-from) / clock(to-from)
 		}
 		from = to
+	}
+}
+
+// findBranches gives each request the branch that it goes on with, as package turns finds it: that
+// of the latest request of its session with the longest common beginning, if that is at least half
+// of that request's prompt.
+func (p *plan) findBranches() {
+	latest := make([]int32, len(p.nodes))
+	for i := range p.jobs {
+		j := &p.jobs[i]
+		last, same := int32(-1), int32(0)
+		for _, n := range j.path {
+			if latest[n] == 0 {
+				break
+			}
+			last, same = latest[n]-1, p.nodes[n].start+p.need(n, int32(j.input/p.page))
+		}
+		j.branch = mix(uint64(i)) | 1
+		if last >= 0 && p.jobs[last].session == j.session && 2*int(same)*p.page >= p.jobs[last].input {
+			j.branch = p.jobs[last].branch
+		}
+		for _, n := range j.path {
+			latest[n] = int32(i) + 1
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/session"
 )
 
 // Greedy is the name of the all-knowing router: it sees every cache, every queue and every
@@ -71,6 +72,9 @@ func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) 
 func (s *run) options(replica int) policy.Options {
 	o := s.cfg.Options
 	o.Without |= s.ablated.terms
+	if s.cfg.Prefill > 0 {
+		o.Without |= policy.PrefillWithout
+	}
 	if s.cfg.Share != ShareOne && !s.ablated.replica {
 		o.Replica, o.Replicas = replica, s.cfg.Routers
 	}
@@ -112,8 +116,15 @@ func (s *run) build() {
 	n := len(s.targets())
 	for k := range s.cfg.Routers {
 		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), candidates: make([]policy.Candidate, n), overlaps: make([]overlap, n), view: newView(s.plan, n)}
+		r.sessions, r.leads = session.New(), k == 0 && s.cfg.Share == ShareOne
+		for range n {
+			r.sessions.AddRank()
+		}
+		for i := range r.loads {
+			r.loads[i].speed.Chunk = s.cfg.Service.ChunkedPrefill
+		}
 		if s.cfg.queue != "" && s.pick != nil {
-			r.gate = newGate(s.cfg.queue)
+			r.gate = newGate(s.cfg.queue, s.cfg.deadline)
 		}
 		if _, shared := s.pick.(*stickySessions); k > 0 && s.pick != nil && !shared {
 			r.pick, _ = newPolicy(s.name, s.options(k)) // is known by now
@@ -330,6 +341,7 @@ func (s *run) spread(t *task, kind uint8) {
 		switch {
 		case i == int(t.replica):
 			r.loads[t.worker].note(t, kind, s.time.now)
+			r.follow(t, kind, s.time.now)
 		case i == 0 && kind == noteSent && t.promised: // has counted it
 		case s.cfg.Share != SharePolls:
 			r.inbox = append(r.inbox, note{at: s.time.now + ticks(s.cfg.Hop), t: t, kind: kind})
