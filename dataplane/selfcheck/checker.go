@@ -133,7 +133,7 @@ func (c *Checker) Configure(mode string, configured Choice, options policy.Optio
 	c.round++
 	c.cfg.Set(configured)
 	if mode == Off {
-		c.recorder.clear()
+		c.clear()
 	}
 }
 
@@ -225,7 +225,7 @@ func (c *Checker) next(now time.Time) (j *job, why string) {
 		return nil, "fewer than half of the requests are new since the last check"
 	}
 	c.seen = added
-	if j.window, why = c.windowOf(since); why != "" {
+	if j.window, why = c.windowOf(since, max(peers.Routers, 1)); why != "" {
 		return nil, why
 	}
 	if why = j.window.tooSmall(need); why != "" {
@@ -237,8 +237,8 @@ func (c *Checker) next(now time.Time) (j *job, why string) {
 }
 
 // windowOf takes the window from the history.
-func (c *Checker) windowOf(since int64) (*window, string) {
-	ranks := max(len(c.cfg.Workers().Ranks), 1)
+func (c *Checker) windowOf(since int64, routers int) (*window, string) {
+	work := max(len(c.cfg.Workers().Ranks), 1) * routers
 	c.recorder.mu.Lock()
 	defer c.recorder.mu.Unlock()
 	h := c.history
@@ -246,7 +246,7 @@ func (c *Checker) windowOf(since int64) (*window, string) {
 	if h.n == 0 {
 		return nil, "there are no requests"
 	}
-	return h.window(min(c.cfg.Limits.Window, mostWork/ranks), since)
+	return h.window(min(c.cfg.Limits.Window, mostWork/work), since)
 }
 
 func (c *Checker) peers() Peers {
@@ -302,12 +302,12 @@ func (c *Checker) apply(a action, from Choice) {
 		c.cfg.Log.Info("self-check advises another policy", "policy", a.to.String(), "instead_of", from.String(), "why", a.note)
 	case a.change:
 		c.counts.changes++
-		level, message := slog.LevelInfo, "self-check changes the policy"
 		if a.warn {
 			c.counts.takenBack++
-			level, message = slog.LevelWarn, "self-check takes a change of the policy back"
+			c.cfg.Log.Warn("self-check takes a change of the policy back", "policy", a.to.String(), "instead_of", from.String(), "why", a.note)
+		} else {
+			c.cfg.Log.Info("self-check changes the policy", "policy", a.to.String(), "instead_of", from.String(), "why", a.note)
 		}
-		c.cfg.Log.Log(context.Background(), level, message, "policy", a.to.String(), "instead_of", from.String(), "why", a.note)
 		c.counted = 0
 		c.round++
 		c.cfg.Set(a.to)

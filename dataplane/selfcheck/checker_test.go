@@ -116,7 +116,7 @@ func chats(seed uint64, span time.Duration, perSecond float64) traffic {
 // change proves itself.
 func TestCrippledChoiceIsChanged(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
-		l := &life{t: t, traffic: chats(1, 14*time.Minute, 0.4), engines: engines}
+		l := &life{t: t, traffic: chats(1, 12*time.Minute, 0.25), engines: engines}
 		turns := Choice{Policy: "round-robin"}
 		l.run(On, turns, Limits{}, nil)
 		st := l.checker.Status()
@@ -139,7 +139,7 @@ func TestCrippledChoiceIsChanged(t *testing.T) {
 func TestModes(t *testing.T) {
 	for mode, changed := range map[string]bool{On: true, Auto: false, Advise: false, Off: false} {
 		bubbletest.Test(t, func(t *testing.T) {
-			l := &life{t: t, traffic: chats(1, 10*time.Minute, 0.4), engines: engines}
+			l := &life{t: t, traffic: chats(1, 9*time.Minute, 0.25), engines: engines}
 			l.run(mode, Choice{Policy: "round-robin"}, Limits{}, nil)
 			st := l.checker.Status()
 			require.Equal(t, changed, len(l.used) > 0, mode)
@@ -148,13 +148,13 @@ func TestModes(t *testing.T) {
 		})
 	}
 	bubbletest.Test(t, func(t *testing.T) {
-		l := &life{t: t, traffic: chats(1, 10*time.Minute, 0.4), engines: engines}
+		l := &life{t: t, traffic: chats(1, 9*time.Minute, 0.25), engines: engines}
 		l.run(On, Choice{Policy: "round-robin"}, Limits{}, func() Peers { return Peers{Routers: 2, Leader: "b"} })
 		require.Empty(t, l.used, "another router leads")
 		require.Contains(t, l.checker.Status().Waiting, "router b leads")
 	})
 	bubbletest.Test(t, func(t *testing.T) {
-		l := &life{t: t, traffic: chats(1, 10*time.Minute, 0.25), engines: engines}
+		l := &life{t: t, traffic: chats(1, 9*time.Minute, 0.2), engines: engines}
 		l.engines.Workers = 2
 		l.run(On, Choice{Policy: "round-robin"}, Limits{}, func() Peers { return Peers{Routers: 2, Apart: true} })
 		require.Empty(t, l.used, "each router chooses alone")
@@ -165,7 +165,7 @@ func TestModes(t *testing.T) {
 func TestRealityDisagrees(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		turns := Choice{Policy: "round-robin"}
-		l := &life{t: t, traffic: chats(1, 25*time.Minute, 0.3), engines: engines, slow: map[Choice]float64{}}
+		l := &life{t: t, traffic: chats(1, 16*time.Minute, 0.2), engines: engines, slow: map[Choice]float64{}}
 		for _, c := range alternatives(turns, 0) {
 			l.slow[c] = 40
 		}
@@ -190,11 +190,11 @@ func TestNoFalseChange(t *testing.T) {
 		traffic traffic
 		engines policies.Config
 	}{
-		"idle":      {chats(3, 40*time.Minute, 0.1), engines},
-		"chats":     {chats(4, 20*time.Minute, 0.4), engines},
-		"evictions": {chats(5, 20*time.Minute, 0.3), small},
-		"documents": {sessions(6, 25*time.Minute, 0.6, 0, 4000, 60, 1, time.Second), engines},
-		"agents":    {sessions(7, 35*time.Minute, 0.02, 4000, 1200, 150, 25, 8*time.Second), engines},
+		"idle":      {chats(3, 25*time.Minute, 0.1), engines},
+		"chats":     {chats(4, 12*time.Minute, 0.4), engines},
+		"evictions": {chats(5, 12*time.Minute, 0.3), small},
+		"documents": {sessions(6, 15*time.Minute, 0.6, 0, 4000, 60, 1, time.Second), engines},
+		"agents":    {sessions(7, 25*time.Minute, 0.02, 4000, 1200, 150, 25, 8*time.Second), engines},
 	} {
 		bubbletest.Test(t, func(t *testing.T) {
 			l := &life{t: t, traffic: tc.traffic, engines: tc.engines}
@@ -204,7 +204,7 @@ func TestNoFalseChange(t *testing.T) {
 			require.GreaterOrEqual(t, st.Checks, uint64(2), name)
 			require.GreaterOrEqual(t, st.Matched, st.Checks-1, name)
 			for _, c := range l.used {
-				require.Less(t, l.mean(c, 10*time.Minute), 1.02*l.mean(Choice{Policy: kv}, 10*time.Minute), name)
+				require.Less(t, l.mean(c, 6*time.Minute), 1.02*l.mean(Choice{Policy: kv}, 6*time.Minute), name)
 			}
 		})
 	}

@@ -35,8 +35,8 @@ func evaluated(t *testing.T, all traffic, cfg policies.Config, present Choice) *
 	require.NoError(t, err)
 	t.Logf("%v: %d requests of %v: observed %+v, simulated %+v; %s fit %+v (cpu %v)", present, e.requests, e.span, e.observed, e.present, e.why, e.fit, time.Duration(pace.used.Load()))
 	for i := range e.others {
-		gain, better := e.gain(&e.others[i])
-		t.Logf("  %-20v %.3f p99 %.3f latency %.2f hits %.3f gain %.2f in %d", e.others[i].Choice, e.others[i].TTFT, e.others[i].P99, e.others[i].Latency, e.others[i].Hits, gain, better)
+		gain, lower, higher := e.gain(&e.others[i])
+		t.Logf("  %-20v %.3f p99 %.3f latency %.2f hits %.3f gain %.2f: lower in %d, higher in %d", e.others[i].Choice, e.others[i].TTFT, e.others[i].P99, e.others[i].Latency, e.others[i].Hits, gain, lower, higher)
 	}
 	return e
 }

@@ -12,6 +12,7 @@ const (
 	// configured one comes back. Of slicesOfWindow so many must agree.
 	worth, home  = 0.10, 0.03
 	slicesBetter = 7
+	leastBetter  = 5
 	// noWorse bounds a better policy's p99 of the TTFT and its time to the last token.
 	noWorse = 1.05
 	// checksInARow must agree.
@@ -104,7 +105,7 @@ func (d *decider) decide(now time.Time, e *evaluation, may bool) action {
 		d.streak, d.advised = streak{}, Choice{}
 		return action{}
 	}
-	gain, better := e.gain(best)
+	gain, lower, _ := e.gain(best)
 	if d.streak.choice != best.Choice {
 		d.streak = streak{choice: best.Choice}
 	}
@@ -114,7 +115,7 @@ func (d *decider) decide(now time.Time, e *evaluation, may bool) action {
 		return action{}
 	}
 	why := fmt.Sprintf("on %d requests of the last %v its mean TTFT is %.0f %% lower in simulation (%.3f s instead of %.3f s, lower in %d of %d slices)",
-		e.requests, e.span.Round(time.Second), 100*gain, best.TTFT, e.present.TTFT, better, slicesOfWindow)
+		e.requests, e.span.Round(time.Second), 100*gain, best.TTFT, e.present.TTFT, lower, slicesOfWindow)
 	if !may {
 		if d.advised == best.Choice {
 			return action{}
@@ -133,13 +134,13 @@ func (d *decider) decide(now time.Time, e *evaluation, may bool) action {
 func (d *decider) best(e *evaluation) (best *Forecast) {
 	for i := range e.others {
 		f := &e.others[i]
-		_, better := e.gain(f)
+		_, lower, higher := e.gain(f)
 		need := worth
 		if f.Choice == d.configured {
 			need = home
 		}
 		switch {
-		case f.Choice == d.current, f.TTFT > e.least(need), better < slicesBetter:
+		case f.Choice == d.current, f.TTFT > e.least(need), !agree(lower, higher):
 		case f.P99 > noWorse*e.present.P99, f.Latency > noWorse*e.present.Latency:
 		case best == nil || f.TTFT < (1-worth)*best.TTFT: // of equals the first: kv is
 			best = f

@@ -45,6 +45,8 @@ func TestOneCheckIsNoProof(t *testing.T) {
 	slow.Latency = 11
 	seldom := forecastOf(noQueue, 0.5)
 	seldom.slices[0], seldom.slices[1] = 1.1, 1.2
+	burst := forecastOf(noQueue, 0.7)
+	burst.slices[0], burst.slices[1], burst.slices[2] = 1, 1.01, 0.99
 	wrong := evaluationOf(forecastOf(plain, 1), forecastOf(noQueue, 0.8))
 	wrong.why = "it does not match"
 	other := evaluationOf(forecastOf(plain, 1), forecastOf(lmetric, 0.8))
@@ -62,6 +64,7 @@ func TestOneCheckIsNoProof(t *testing.T) {
 		"another one":           {[]*evaluation{better, other, better, other}, false},
 		"too little":            {[]*evaluation{little, little, little}, false},
 		"in six slices":         {[]*evaluation{evaluationOf(forecastOf(plain, 1), seldom), evaluationOf(forecastOf(plain, 1), seldom)}, false},
+		"in a long burst":       {[]*evaluation{evaluationOf(forecastOf(plain, 1), burst), evaluationOf(forecastOf(plain, 1), burst)}, true},
 		"with a worse tail":     {[]*evaluation{evaluationOf(forecastOf(plain, 1), tail), evaluationOf(forecastOf(plain, 1), tail)}, false},
 		"with slower answers":   {[]*evaluation{evaluationOf(forecastOf(plain, 1), slow), evaluationOf(forecastOf(plain, 1), slow)}, false},
 		"within a large error":  {[]*evaluation{rough, rough, rough}, false},

@@ -49,7 +49,7 @@ type ForecastStatus struct {
 	P99    float64 `json:"ttft_p99_s"`
 	Hits   float64 `json:"hits"`
 	Gain   float64 `json:"gain"`  // of TTFT, over the policy in force
-	Better int     `json:"lower"` // slices of the requests with a lower TTFT
+	Better int     `json:"lower"` // slices of the requests with a TTFT lower by more than chance
 	Slices int     `json:"slices"`
 }
 
@@ -99,9 +99,9 @@ func (k *check) status() *CheckStatus {
 		if f.Choice == (Choice{}) {
 			continue
 		}
-		gain, better := e.gain(f)
+		gain, lower, _ := e.gain(f)
 		st.Forecasts = append(st.Forecasts, ForecastStatus{
-			Policy: f.Choice.String(), TTFT: rounded(f.TTFT), P99: rounded(f.P99), Hits: rounded(f.Hits), Gain: rounded(gain), Better: better, Slices: len(f.slices),
+			Policy: f.Choice.String(), TTFT: rounded(f.TTFT), P99: rounded(f.P99), Hits: rounded(f.Hits), Gain: rounded(gain), Better: lower, Slices: len(f.slices),
 		})
 	}
 	return st

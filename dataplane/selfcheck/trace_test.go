@@ -1,6 +1,7 @@
 package selfcheck
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func TestAnswersAreFound(t *testing.T) {
 		a, b := tr.requests[tr.own[0]], tr.requests[tr.own[1]]
 		require.Equal(t, 100, a.Input())
 		require.Equal(t, 200, b.Input())
-		whole := append(a.Prompt, policies.Segment{ID: a.Answer, Tokens: a.Output})
+		whole := slices.Concat(a.Prompt, []policies.Segment{{ID: a.Answer, Tokens: a.Output}})
 		require.Equal(t, want, shared(whole, b.Prompt), "cached %d", cached)
 		require.Equal(t, 5*time.Second, b.At-a.At)
 	}

@@ -29,7 +29,7 @@ type call struct {
 // and some more.
 func sessions(seed uint64, span time.Duration, perSecond float64, system, grow, output, turns int, think time.Duration) (all traffic) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	next := uint64(1 << 32 * (seed + 1))
+	next := 1 << 32 * (seed + 1)
 	fresh := func(dst []uint64, n int) []uint64 {
 		for range n {
 			next++
