@@ -47,10 +47,12 @@ var rules = map[string]rule{
 	"nixl":                 {allow: []string{"cgo"}, never: anyHTTP},
 
 	"dataplane/routing/policy":     {never: anyState},
+	"dataplane/routing/turns":      {never: anyHTTP},
 	"dataplane/prompt/openai":      {},
 	"dataplane/tlsconfig":          {never: anyHTTP},
 	"dataplane/request/quarantine": {never: anyHTTP},
 	"dataplane/routing/queue":      {never: anyHTTP},
+	"dataplane/routing/session":    {},
 	"dataplane/prompt/lint":        {never: anyHTTP},
 	"dataplane/request/accesslog":  {never: anyHTTP},
 	// Rules that can be replayed: what they say of a machine follows from the facts alone, and their clock is passed in.
@@ -70,28 +72,38 @@ var rules = map[string]rule{
 	}},
 	"dataplane/prompt/tokenizer":    {never: anyHTTP},
 	"dataplane/prompt/chattemplate": {never: anyHTTP},
+	"dataplane/prompt/responses":    {allow: []string{"dataplane/prompt/openai"}},
+	"dataplane/prompt/anthropic":    {allow: []string{"dataplane/prompt/chattemplate", "dataplane/prompt/openai"}},
 	"dataplane/routing": {allow: []string{
-		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/fleet/worker",
+		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/session", "dataplane/routing/turns",
+		"dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
-		"dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
+		"dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/lint", "dataplane/prompt/promptcache",
+		"dataplane/prompt/responses", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
 		"dataplane/routing/queue", "dataplane/ingress", "dataplane/upstream", "dataplane/fleet/worker",
 	}},
 	"dataplane/admin": {allow: []string{
 		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
 		"dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
 		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/request/quarantine", "dataplane/routing",
-		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",
+		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/selfcheck", "dataplane/upstream",
 	}},
 	"dataplane/fleet": {allow: []string{"dataplane/cluster", "dataplane/fleet/discover", "dataplane/fleet/worker", "dataplane/routing/policy"}, never: anyHTTP},
+	// The simulator is of bench, so that operators and routers have one.
+	"dataplane/selfcheck": {allow: []string{
+		"bench/policies", "dataplane/fleet/worker", "dataplane/request/accesslog", "dataplane/routing", "dataplane/routing/policy",
+	}, never: anyHTTP},
 	"dataplane/router/config": {allow: []string{
-		"radix/hugepage", "dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
+		"radix/hugepage", "dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/prompt/tokens", "dataplane/routing/policy",
+		"dataplane/selfcheck", "dataplane/tlsconfig",
 	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{
 		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
 		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
-		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/upstream",
+		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers",
+		"dataplane/selfcheck", "dataplane/upstream",
 	}},
 	"dataplane/bubbletest":        {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},
@@ -115,7 +127,7 @@ var rules = map[string]rule{
 	"bench/replica": {allow: []string{
 		"radix", "dataplane/cluster", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/peers", "dataplane/routing", "dataplane/fleet/worker",
 	}},
-	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue"}},
+	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/routing/session"}},
 	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop"}},
 	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},

@@ -67,5 +67,6 @@ func (s *arbiter) choose(t *task) {
 	s.pickFor(r, t)
 	t.promised = true
 	r.loads[t.worker].note(t, noteSent, s.time.now)
+	r.follow(t, noteSent, s.time.now)
 	r.foresee(&note{t: t, kind: noteSent})
 }

@@ -24,13 +24,17 @@ func newPolicy(name string, o policy.Options) (policy.Policy, error) {
 		return prefixHash{}, nil
 	case (dualMap{}).Name():
 		return dualMap{objective: usualObjective}, nil
+	case (stickyHash{}).Name():
+		return stickyHash{}, nil
+	case (&stickySessions{}).Name():
+		return &stickySessions{}, nil
 	}
 	return policy.New(name, o)
 }
 
 // policyNames lists the policies and the baselines in alphabetical order.
 func policyNames() []string {
-	names := append(policy.Names(), prefixHash{}.Name(), dualMap{}.Name())
+	names := append(policy.Names(), prefixHash{}.Name(), dualMap{}.Name(), stickyHash{}.Name(), (&stickySessions{}).Name())
 	slices.Sort(names)
 	return names
 }

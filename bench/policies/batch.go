@@ -98,7 +98,7 @@ func (w *worker) prefilled(now clock, done func(t *task, now clock)) {
 		if t == w.chunked {
 			continue
 		}
-		t.made, t.first = 1, now
+		t.made, t.first, t.last = 1, now, now
 		w.counts.generated++
 		if w.role == prefills {
 			w.handoff(t)
@@ -142,7 +142,7 @@ func (w *worker) join(now clock, done func(t *task, now clock)) {
 		}
 		w.waiting = slices.Delete(w.waiting, 0, 1)
 		w.taken += need
-		t.owned, t.first = need, now
+		t.owned, t.first, t.last = need, now, now
 		if t.made < t.output {
 			w.running = append(w.running, t)
 			continue

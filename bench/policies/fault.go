@@ -188,6 +188,7 @@ func (s *faults) rescue(w *worker) {
 		t.worker = -1
 		s.refused++
 		s.lost++
+		s.arrivals.ended(t)
 	}
 	w.batch, w.chunked, w.waiting, w.running = nil, nil, nil, nil
 	for _, t := range left {

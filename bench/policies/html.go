@@ -18,7 +18,7 @@ func (r *Report) HTML(w io.Writer) error {
 	}
 	text, _, _ := strings.Cut(table.String(), "\nRecommendation\n")
 	err := page.Execute(w, map[string]any{
-		"Name": r.Trace.Name, "Table": text, "Advice": r.Advice, "Bars": r.bars(), "Curves": r.curves(), "Hits": r.hitBars(),
+		"Name": r.Trace.Name, "Table": text, "Advice": r.Advice, "Bars": r.bars(), "Curves": r.curves(), "Hits": r.hitBars(), "Tokens": r.tokenBars(), "Users": r.Capacity.plots(),
 	})
 	if err != nil {
 		return fmt.Errorf("cannot write the page: %w", err)
@@ -37,8 +37,10 @@ svg{width:100%;height:auto}svg text{fill:var(--ink);font:12px system-ui,sans-ser
 svg .grid{stroke:var(--line);stroke-width:1}h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}li{margin:.4em 0}
 </style></head><body>
 <h1>Routing policies on {{.Name}}</h1>
+{{range .Users}}<h2>{{.Title}}</h2>{{.Plot}}{{end}}
 <h2>Time to first token: mean, and p99 behind it</h2>{{.Bars}}
 <h2>Share of requests answered within a time</h2>{{.Curves}}
+<h2>Time between tokens: p95, and p99 behind it</h2>{{.Tokens}}
 <h2>Prompt tokens found in a cache, and what no router can exceed</h2>{{.Hits}}
 <h2>Numbers</h2><pre>{{.Table}}</pre>
 {{if .Advice}}<h2>Recommendation</h2><ul>{{range .Advice}}<li>{{.}}</li>{{end}}</ul>{{end}}
@@ -60,18 +62,30 @@ func colour(i, n int) string { return fmt.Sprintf("hsl(%d 65%% 50%%)", i*360/max
 // bars draws mean and p99 of every policy on one logarithmic axis: failing policies are a
 // thousand times slower than good ones.
 func (r *Report) bars() template.HTML {
+	return r.pairs(seconds, func(x *Result) (front, behind time.Duration) { return x.TTFT.Mean, x.TTFT.P99 })
+}
+
+// tokenBars draws the time between tokens.
+func (r *Report) tokenBars() template.HTML {
+	return r.pairs(milliseconds, func(x *Result) (front, behind time.Duration) { return x.ITL.P95, x.ITL.P99 })
+}
+
+// pairs draws two values of every policy on one logarithmic axis.
+func (r *Report) pairs(text func(time.Duration) string, of func(x *Result) (front, behind time.Duration)) template.HTML {
 	low, high := math.Inf(1), 0.0
 	for _, x := range r.Results {
-		low, high = min(low, x.TTFT.Mean.Seconds()), max(high, x.TTFT.P99.Seconds(), x.TTFT.Mean.Seconds())
+		front, behind := of(x)
+		low, high = min(low, front.Seconds()), max(high, front.Seconds(), behind.Seconds())
 	}
 	low = max(low/2, 1e-4)
 	at := func(d time.Duration) float64 {
 		return (plotWidth - labelWidth - valueWidth) * max(math.Log(max(d.Seconds(), low)/low)/math.Log(max(high/low, 1.01)), 0.003)
 	}
 	return r.rows(func(x *Result, b *strings.Builder, y int, fill string) string {
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s" opacity=".35"/>`, labelWidth, y, at(x.TTFT.P99), barHeight-6, fill)
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`, labelWidth, y+3, at(x.TTFT.Mean), barHeight-12, fill)
-		return seconds(x.TTFT.Mean) + " / " + seconds(x.TTFT.P99)
+		front, behind := of(x)
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s" opacity=".35"/>`, labelWidth, y, at(behind), barHeight-6, fill)
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`, labelWidth, y+3, at(front), barHeight-12, fill)
+		return text(front) + " / " + text(behind)
 	})
 }
 

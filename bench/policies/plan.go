@@ -15,6 +15,7 @@ type plan struct {
 	jobs  []job // by arrival
 
 	through []int32 // requests that go through each node
+	course  *course // nil: an open loop
 }
 
 // node is a run of pages that no two requests of the trace leave at different places.
@@ -34,6 +35,8 @@ type job struct {
 	path     []int32  // nodes from the root; together at least pages long
 	prefixes []uint64 // hashes of the first prefixTokens tokens, twice as many and so on
 	end      int32    // last node of path
+	session  uint64   // 0: none
+	branch   uint64   // the session's main agent or a sub-agent, or a beginning that several requests share
 }
 
 // prefixTokens is how much of a prompt names its family for policies that hash: smg's
@@ -42,13 +45,25 @@ const prefixTokens = 256
 
 // newPlan lays the requests out. Arrivals are divided by rate: 2 is twice as many a second.
 func newPlan(trace []Request, page int, rate float64, spread bool) *plan {
+	p, _ := newPacedPlan(trace, page, rate, spread, nil) // nothing ends it
+	return p
+}
+
+// newPacedPlan is newPlan that calls pace, unless it is nil, before each request and ends with
+// its error.
+func newPacedPlan(trace []Request, page int, rate float64, spread bool, pace func() error) (*plan, error) {
 	b := &builder{plan: plan{page: page}, children: make(map[edge]int32), trace: make([][]Segment, len(trace))}
 	order := arrivalOrder(trace)
 	b.jobs = make([]job, len(trace))
 	for i, from := range order {
+		if pace != nil {
+			if err := pace(); err != nil {
+				return nil, err
+			}
+		}
 		r := &trace[from]
 		j := &b.jobs[i]
-		j.at, j.output = clock(float64(r.At)/rate)*nanosecond, max(r.Output, 1)
+		j.at, j.output, j.session = clock(float64(r.At)/rate)*nanosecond, max(r.Output, 1), r.Session
 		j.input = r.Input()
 		j.pages = int32((j.input + j.output - 1) / page)
 		answer := Segment{ID: r.Answer, Tokens: j.output}
@@ -68,13 +83,14 @@ func newPlan(trace []Request, page int, rate float64, spread bool) *plan {
 	for i := range b.jobs {
 		b.jobs[i].path = b.pathTo(b.jobs[i].end)
 	}
+	b.findBranches()
 	b.through = make([]int32, len(b.nodes))
 	for i := range b.jobs {
 		for _, n := range b.jobs[i].path {
 			b.through[n]++
 		}
 	}
-	return &b.plan
+	return &b.plan, nil
 }
 
 // arrivalOrder lists the requests by time, equal times as they stand.
@@ -102,6 +118,30 @@ func (p *plan) spread() {
 			p.jobs[i].at += gap * clock(i-from) / clock(to-from)
 		}
 		from = to
+	}
+}
+
+// findBranches gives each request the branch that it goes on with, as package turns finds it: that
+// of the latest request of its session with the longest common beginning, if that is at least half
+// of that request's prompt.
+func (p *plan) findBranches() {
+	latest := make([]int32, len(p.nodes))
+	for i := range p.jobs {
+		j := &p.jobs[i]
+		last, same := int32(-1), int32(0)
+		for _, n := range j.path {
+			if latest[n] == 0 {
+				break
+			}
+			last, same = latest[n]-1, p.nodes[n].start+p.need(n, int32(j.input/p.page))
+		}
+		j.branch = mix(uint64(i)) | 1
+		if last >= 0 && p.jobs[last].session == j.session && 2*int(same)*p.page >= p.jobs[last].input {
+			j.branch = p.jobs[last].branch
+		}
+		for _, n := range j.path {
+			latest[n] = int32(i) + 1
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/session"
 )
 
 // replica is one router: its view of the caches, its own dispatches, which it knows at once,
@@ -22,6 +23,9 @@ type replica struct {
 	read         int
 	alone        bool // predicts no other replica's requests
 	known        knownFaults
+	sessions     *session.Table // of its own requests; of all where it chooses for all
+	leads        bool
+	answer       float64 // mean seconds from an answer's first token to its end
 }
 
 // foresee predicts the pages of another replica's request at its worker.
@@ -55,6 +59,9 @@ func (p *replica) take(now clock) {
 	for p.read < len(p.inbox) && p.inbox[p.read].at <= now {
 		n := &p.inbox[p.read]
 		p.loads[n.t.worker].note(n.t, n.kind, n.at)
+		if p.leads {
+			p.follow(n.t, n.kind, n.at)
+		}
 		p.foresee(n)
 		p.read++
 	}
@@ -127,15 +134,36 @@ func (l *load) note(t *task, kind uint8, now clock) {
 	}
 }
 
-// choose asks the policy, and a baseline with a hash of the prompt's beginning.
-func (p *replica) choose(prefixes []uint64, req policy.Request, some candidates) policy.Choice {
+// choose asks the policy, and a baseline with a hash of the prompt's beginning or with the session.
+func (p *replica) choose(t *task, now clock, req policy.Request, some candidates) policy.Choice {
+	if s, ok := p.pick.(bySession); ok && t.session != 0 {
+		return s.pickForSession(t.session, now, some)
+	}
 	b, ok := p.pick.(baseline)
 	if !ok {
 		return p.pick.Pick(req, some)
 	}
-	prefix := prefixes[0]
+	prefix := t.prefixes[0]
 	if b.adaptive() {
-		prefix = p.prefix.hash(len(p.candidates), prefixes)
+		prefix = p.prefix.hash(len(p.candidates), t.prefixes)
 	}
 	return b.pickByPrefix(prefix, req, some)
 }
+
+// follow tells the sessions of a step of t's life.
+func (p *replica) follow(t *task, kind uint8, now clock) {
+	switch kind {
+	case noteSent:
+		p.sessions.Sent(now.seconds(), t.branch, int(t.worker), float64(t.input), float64(t.held))
+	case noteEnded:
+		p.sessions.Ended(now.seconds(), t.branch, float64(t.output))
+		if took := (now - t.first).seconds(); p.answer == 0 || took <= 0 {
+			p.answer = took
+		} else {
+			p.answer += answerShare * (took - p.answer)
+		}
+	}
+}
+
+// answerShare is the weight of the latest answer in the mean.
+const answerShare = 1. / 32

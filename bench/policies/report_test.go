@@ -92,7 +92,7 @@ func TestReport(t *testing.T) {
 	} {
 		assert.Contains(t, strings.ReplaceAll(table.String(), "301 requests", "300 requests"), want)
 	}
-	assert.Equal(t, 3, strings.Count(page.String(), "<svg"))
+	assert.Equal(t, 4, strings.Count(page.String(), "<svg"))
 	assert.Contains(t, page.String(), "a &lt;b&gt;")
 	for _, outside := range []string{"http:", "https:", "src=", "href=", "NaN", "Inf"} {
 		assert.NotContains(t, page.String(), outside, "the page needs nothing else")

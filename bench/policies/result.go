@@ -13,7 +13,8 @@ type Result struct {
 	Refused  int           `json:"refused"`        // too long for any worker's pool, or turned away
 	Lost     int           `json:"lost,omitempty"` // of Refused, begun by a worker that died
 	TTFT     Times         `json:"ttft"`
-	ITL      Times         `json:"itl"` // of requests: mean time between their tokens
+	ITL      Times         `json:"itl"`  // between one token and the next, of all tokens
+	TPOT     Times         `json:"tpot"` // of requests: mean time between their tokens
 	Latency  Times         `json:"latency"`
 	Span     time.Duration `json:"span"` // from the first arrival to the last token
 
@@ -32,6 +33,13 @@ type Result struct {
 	Expected Expected `json:"expected"`
 
 	TTFTs []time.Duration `json:"-"` // of all answered requests, sorted
+	kept
+}
+
+// kept are the distributions that results of several runs are put together from.
+type kept struct {
+	tpots []time.Duration
+	gaps  gaps
 }
 
 // Queueing is the queue at the routers.
@@ -49,6 +57,10 @@ type TokenCounts struct {
 	HostTokens   int64 `json:"host_tokens"`
 	PulledTokens int64 `json:"pulled_tokens,omitempty"` // from another node's tier
 	OutputTokens int64 `json:"output_tokens"`
+	// PlacedTokens would be found with the best eviction (Belady's) where each request goes to the
+	// worker that it went to: more than HitTokens is lost by eviction, and what lacks to
+	// Summary.Belady by placement. 0: not computed.
+	PlacedTokens int64 `json:"placed_tokens,omitempty"`
 }
 
 // Times sums up a distribution.
@@ -56,6 +68,7 @@ type Times struct {
 	Mean time.Duration `json:"mean"`
 	P50  time.Duration `json:"p50"`
 	P90  time.Duration `json:"p90"`
+	P95  time.Duration `json:"p95"`
 	P99  time.Duration `json:"p99"`
 	Max  time.Duration `json:"max"`
 }
@@ -79,19 +92,19 @@ const enough = 0.8
 // result sums a run up.
 func (s *run) result() *Result {
 	r := &Result{Policy: s.name, Refused: s.refused, Queueing: Queueing{TurnedAway: s.holding.turned, Held: s.holding.held}, Lost: s.faults.lost}
-	var ttft, itl, latency []time.Duration
+	var ttft, tpot, latency []time.Duration
 	waited := 0.0
 	last := clock(0)
 	for i := range s.tasks {
 		t := &s.tasks[i]
-		if t.worker < 0 {
+		if !s.arrivals.measured(t) {
 			continue
 		}
 		r.Requests++
 		ttft = append(ttft, (t.first - t.arrived).duration())
 		latency = append(latency, (t.ended - t.arrived).duration())
 		if t.output > 1 {
-			itl = append(itl, ((t.ended - t.first) / clock(t.output-1)).duration())
+			tpot = append(tpot, ((t.ended - t.first) / clock(t.output-1)).duration())
 		}
 		r.PromptTokens += int64(t.input)
 		r.OutputTokens += int64(t.output)
@@ -110,8 +123,12 @@ func (s *run) result() *Result {
 		}
 	}
 	r.HeldFor = time.Duration(ratio(waited, float64(r.Held)))
-	r.TTFT, r.ITL, r.Latency, r.TTFTs = times(ttft), times(itl), times(latency), ttft
-	span := last - s.jobs[0].at
+	r.TTFT, r.TPOT, r.Latency, r.TTFTs = times(ttft), times(tpot), times(latency), ttft
+	for _, w := range s.workers {
+		r.gaps.merge(&w.gaps)
+	}
+	r.ITL, r.tpots = r.gaps.times(), tpot
+	span := last - s.arrivals.first()
 	r.Span = span.duration()
 	r.Hits = ratio(float64(r.HitTokens), float64(r.PromptTokens))
 	r.Throughput = ratio(float64(r.Requests), span.seconds())
@@ -125,9 +142,10 @@ func (s *run) result() *Result {
 
 func (r *Result) addWorkers(s *run, span clock) {
 	sum, most := 0.0, 0.0
-	for _, w := range s.workers {
-		busy := ratio(w.counts.busy.seconds(), span.seconds())
-		r.Workers = append(r.Workers, Worker{Requests: w.counts.requests, Prefilled: w.counts.prefilled, Evicted: w.counts.evicted, Busy: busy})
+	for i := range s.workers {
+		counts := s.arrivals.counts(i)
+		busy := ratio(counts.busy.seconds(), span.seconds())
+		r.Workers = append(r.Workers, Worker{Requests: counts.requests, Prefilled: counts.prefilled, Evicted: counts.evicted, Busy: busy})
 		sum, most = sum+busy, max(most, busy)
 	}
 	r.Busy = sum / float64(len(s.workers))
@@ -145,7 +163,7 @@ func times(all []time.Duration) Times {
 		sum += float64(d)
 	}
 	at := func(p int) time.Duration { return all[max(1, (len(all)*p+99)/100)-1] }
-	return Times{Mean: time.Duration(sum / float64(len(all))), P50: at(50), P90: at(90), P99: at(99), Max: all[len(all)-1]}
+	return Times{Mean: time.Duration(sum / float64(len(all))), P50: at(50), P90: at(90), P95: at(95), P99: at(99), Max: all[len(all)-1]}
 }
 
 func ratio(part, whole float64) float64 {

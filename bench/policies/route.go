@@ -18,8 +18,17 @@ func (s *run) route(r *replica, t *task) {
 // pickFor lets r choose t's worker by r.overlaps.
 func (s *run) pickFor(r *replica, t *task) {
 	stored := s.tiers.stored(r, t)
+	home, own := r.sessions.Home(t.branch)
+	t.held = 0
 	for i := range r.candidates {
 		r.candidates[i] = s.candidate(r, i)
+		c := &r.candidates[i]
+		t.held = max(t.held, c.Cached)
+		live := r.sessions.Live(i)
+		if i == home {
+			live -= own
+		}
+		c.Live = float32(live)
 		if stored {
 			s.tiers.offer(r, i)
 		}
@@ -27,8 +36,9 @@ func (s *run) pickFor(r *replica, t *task) {
 	some, open := r.known.alive(r.gate.allowed(r.candidates))
 	req := policy.Request{
 		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Stored: stored,
+		Chunk: s.cfg.Service.ChunkedPrefill, Answer: r.answer,
 	}
-	choice := r.choose(t.prefixes, req, some)
+	choice := r.choose(t, s.time.now, req, some)
 	fetched := fetches(r.pick, req, some, choice.Index)
 	if open != nil {
 		choice.Index = int(open[choice.Index])
@@ -67,7 +77,7 @@ func (s *run) candidate(r *replica, i int) policy.Candidate {
 		c.Rate = 0
 	}
 	r.known.judge(&c, i)
-	c.Pending = int64(l.backlog.Tokens(s.time.now.seconds(), c.Rate))
+	c.Pending = int64(l.backlog.Tokens(s.time.now.seconds(), c.Rate)/float64(s.page)) * int64(s.page)
 	switch {
 	case s.ablated.load:
 		c.Pending, c.InFlight, c.Waiting, c.Used = l.heard.waiting, l.heard.requests, l.heard.requests-l.heard.begun, l.heard.used

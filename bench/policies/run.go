@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/session"
 )
 
 // Greedy is the name of the all-knowing router: it sees every cache, every queue and every
@@ -37,6 +38,7 @@ type run struct {
 	faults    faults
 	transfers transfers
 	tiers     nodeTiers
+	arrivals  arrivals
 }
 
 // targets are the workers that take prompts.
@@ -50,7 +52,7 @@ func (s *run) targets() []*worker {
 // newRun prepares a simulation. cfg has its defaults.
 func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) {
 	s := &run{plan: p, cfg: cfg, name: name, tasks: make([]task, len(p.jobs)), ablated: ablate(cfg.Ablate), progress: progress}
-	s.greedy.run, s.arbiter.run, s.holding.run, s.faults.run, s.transfers.run, s.tiers.run = s, s, s, s, s, s
+	s.greedy.run, s.arbiter.run, s.holding.run, s.faults.run, s.transfers.run, s.tiers.run, s.arrivals.run = s, s, s, s, s, s, s
 	if name != Greedy {
 		pick, err := newPolicy(name, s.options(0))
 		if err != nil {
@@ -59,6 +61,7 @@ func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) 
 		s.pick = pick
 	}
 	s.build()
+	s.arrivals.build()
 	if len(cfg.Faults) > 0 {
 		s.faults.plan()
 	}
@@ -69,6 +72,9 @@ func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) 
 func (s *run) options(replica int) policy.Options {
 	o := s.cfg.Options
 	o.Without |= s.ablated.terms
+	if s.cfg.Prefill > 0 {
+		o.Without |= policy.PrefillWithout
+	}
 	if s.cfg.Share != ShareOne && !s.ablated.replica {
 		o.Replica, o.Replicas = replica, s.cfg.Routers
 	}
@@ -110,10 +116,17 @@ func (s *run) build() {
 	n := len(s.targets())
 	for k := range s.cfg.Routers {
 		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), candidates: make([]policy.Candidate, n), overlaps: make([]overlap, n), view: newView(s.plan, n)}
-		if s.cfg.queue != "" && s.pick != nil {
-			r.gate = newGate(s.cfg.queue)
+		r.sessions, r.leads = session.New(), k == 0 && s.cfg.Share == ShareOne
+		for range n {
+			r.sessions.AddRank()
 		}
-		if k > 0 && s.pick != nil {
+		for i := range r.loads {
+			r.loads[i].speed.Chunk = s.cfg.Service.ChunkedPrefill
+		}
+		if s.cfg.queue != "" && s.pick != nil {
+			r.gate = newGate(s.cfg.queue, s.cfg.deadline)
+		}
+		if _, shared := s.pick.(*stickySessions); k > 0 && s.pick != nil && !shared {
 			r.pick, _ = newPolicy(s.name, s.options(k)) // is known by now
 		}
 		if s.approximate() {
@@ -155,28 +168,33 @@ type timeline struct {
 // loop plays the trace. At one instant reports come first, then arrivals, then steps of
 // workers.
 func (s *run) loop(ctx context.Context) error {
-	arrived := 0
 	s.time.nextSync = never
 	if s.cfg.EventLoss > 0 {
 		s.time.nextSync = ticks(s.cfg.Resync)
 	}
-	for s.answered+s.refused < len(s.jobs) {
+	for !s.arrivals.over() {
+		if s.cfg.pace != nil {
+			if err := s.cfg.pace(); err != nil {
+				return err
+			}
+		}
 		at, w := never, (*worker)(nil)
 		for _, other := range s.workers {
 			if other.until < at {
 				at, w = other.until, other
 			}
 		}
-		if arrived < len(s.jobs) && s.jobs[arrived].at <= at {
-			at, w = s.jobs[arrived].at, nil
+		if next := s.arrivals.next(); next <= at {
+			at, w = next, nil
 		}
 		if s.meanwhile(at) {
 			continue
 		}
 		if at == never {
-			return fmt.Errorf("cannot go on with %d of %d requests answered: %w", s.answered, len(s.jobs), ErrConfig)
+			return fmt.Errorf("cannot go on with %d of %d requests answered: %w", s.answered, s.arrivals.begun, ErrConfig)
 		}
 		s.upkeep(at)
+		s.arrivals.warmed(at)
 		s.time.now = at
 		if w != nil {
 			w.advance(at, s.done)
@@ -186,12 +204,12 @@ func (s *run) loop(ctx context.Context) error {
 			}
 			continue
 		}
-		s.arrive(int32(arrived))
-		if arrived++; arrived%512 == 0 {
+		s.arrive(s.arrivals.take())
+		if s.arrivals.begun%512 == 0 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			s.progress(arrived)
+			s.progress(s.arrivals.progressed())
 		}
 	}
 	s.progress(len(s.jobs))
@@ -269,6 +287,7 @@ func (s *run) arrive(i int32) {
 	if !s.workers[0].fits(t.job) || !s.workers[len(s.workers)-1].fits(t.job) {
 		s.refused++
 		t.worker = -1
+		s.arrivals.ended(t)
 		return
 	}
 	if s.pick == nil {
@@ -312,6 +331,7 @@ func (s *run) done(t *task, now clock) {
 	}
 	if t.ended == now {
 		s.answered++
+		s.arrivals.ended(t)
 	}
 }
 
@@ -321,6 +341,7 @@ func (s *run) spread(t *task, kind uint8) {
 		switch {
 		case i == int(t.replica):
 			r.loads[t.worker].note(t, kind, s.time.now)
+			r.follow(t, kind, s.time.now)
 		case i == 0 && kind == noteSent && t.promised: // has counted it
 		case s.cfg.Share != SharePolls:
 			r.inbox = append(r.inbox, note{at: s.time.now + ticks(s.cfg.Hop), t: t, kind: kind})

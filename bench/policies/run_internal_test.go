@@ -61,7 +61,7 @@ func naively(t *testing.T, s *run, trace [][]uint64, unit map[string]string, w i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.tasks[a].sent, s.tasks[b].sent) })
 	for _, i := range order {
-		if f := &s.tasks[i]; int(f.worker) == w {
+		if f := &s.tasks[i]; f.job != nil && int(f.worker) == w {
 			tasks = append(tasks, &naiveTask{at: f.sent, tokens: trace[i], input: f.input, output: f.output})
 			ids = append(ids, i)
 		}

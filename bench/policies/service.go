@@ -78,6 +78,13 @@ func (c *costs) decode(requests int, context int64, steps int) clock {
 	return k*first + b*c.decodeToken*(k*(k-1)/2)
 }
 
+// pace is the time of the first of some decode steps, and how much longer each further one is.
+type pace struct{ first, more clock }
+
+func (c *costs) pace(requests int, context int64) pace {
+	return pace{first: c.decode(requests, context, 1), more: clock(requests) * c.decodeToken}
+}
+
 // stepsBy is the fewest steps, at least one and at most most, that last until elapsed or
 // longer.
 func (c *costs) stepsBy(requests int, context int64, elapsed clock, most int) int {

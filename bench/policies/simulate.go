@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // Report is a comparison of policies on one trace.
 type Report struct {
 	Trace    Summary   `json:"trace"`
 	Config   Config    `json:"config"`
+	Users    *Users    `json:"users,omitempty"` // nil: an open loop
 	Results  []*Result `json:"results"`
+	Capacity *Capacity `json:"capacity,omitempty"` // of [FindUsers]
 	Advice   []string  `json:"advice,omitempty"`
 	Warnings []string  `json:"warnings,omitempty"`
 }
@@ -27,6 +31,8 @@ type Summary struct {
 	// Bound is the hit rate of one cache without an end, entered at once: no router can do
 	// better.
 	Bound float64 `json:"bound"`
+	// Belady is the hit rate of the best eviction, with all workers' memory as one pool.
+	Belady float64 `json:"belady"`
 	// Repeated is how many different beginnings come more than once, each counted where no
 	// longer one does.
 	Repeated int `json:"repeated"`
@@ -40,12 +46,20 @@ type Progress func(policy string, done, total int)
 
 // Simulate plays a trace under each of the named policies, one after the other, each with empty
 // caches. The same arguments give the same results.
-func Simulate(ctx context.Context, name string, trace []Request, cfg Config, names []string, progress Progress) (*Report, error) {
-	s, err := newStudy(trace, cfg, progress)
+func Simulate(ctx context.Context, name string, requests []Request, cfg Config, names []string, progress Progress) (*Report, error) {
+	s, err := newStudy(requests, cfg, progress)
 	if err != nil {
 		return nil, err
 	}
+	return s.compare(ctx, name, names)
+}
+
+// compare simulates each of the named policies, and the variants of kv.
+func (s *study) compare(ctx context.Context, name string, names []string) (*Report, error) {
 	r := &Report{Config: s.cfg, Trace: s.summary(name)}
+	if s.plan.course != nil {
+		r.Users = &s.plan.course.Users
+	}
 	for _, policy := range names {
 		result, err := s.run(ctx, policy, s.cfg)
 		if err != nil {
@@ -83,6 +97,13 @@ func Simulate(ctx context.Context, name string, trace []Request, cfg Config, nam
 		result.Policy = "kv without " + what
 		r.Results = append(r.Results, result)
 	}
+	r.Trace.Belady = s.belady
+	if s.plan.course != nil {
+		r.Trace.Bound = s.endless
+		for _, x := range r.Results {
+			r.Trace.Requests = max(r.Trace.Requests, x.Requests)
+		}
+	}
 	r.warn()
 	return r, nil
 }
@@ -92,20 +113,58 @@ type study struct {
 	cfg      Config
 	plan     *plan
 	progress Progress
+	// Yardsticks of the first run: shares of tokens that a cache without an end, and one of all
+	// workers' memory, find.
+	endless, belady float64
 }
 
-func newStudy(trace []Request, cfg Config, progress Progress) (*study, error) {
+func newStudy(requests []Request, cfg Config, progress Progress) (*study, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if len(trace) == 0 {
+	if len(requests) == 0 {
 		return nil, errors.New("policies: cannot simulate an empty trace")
 	}
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
-	return &study{cfg: cfg, plan: newPlan(trace, cfg.PageSize, cfg.Rate, cfg.Spread), progress: progress}, nil
+	return &study{cfg: cfg, plan: newPlan(requests, cfg.PageSize, cfg.Rate, cfg.Spread), progress: progress}, nil
+}
+
+// errNoTurn is a closed loop in which all users think to the end.
+var errNoTurn = errors.New("policies: no turn comes before the end")
+
+// newUserStudy lays out the sessions of users.
+func newUserStudy(sessions []trace.Session, u Users, cfg Config, progress Progress) (*study, error) {
+	u, cfg = u.withDefaults(), cfg.withDefaults()
+	if err := errors.Join(u.check(), cfg.check()); err != nil {
+		return nil, err
+	}
+	scripts := newScripts(sessions, u.Play)
+	if len(scripts) == 0 {
+		return nil, fmt.Errorf("cannot simulate users: %w: no turn of the sessions has at most %d tokens", ErrConfig, u.MaxPrompt)
+	}
+	requests, course := newCourse(scripts, u, cfg.Service, slices.Max(cfg.Speeds), cfg.Seed)
+	if len(requests) == 0 {
+		return nil, fmt.Errorf("cannot simulate %d users for %v: %w", u.N, u.Warmup+u.For, errNoTurn)
+	}
+	s, err := newStudy(requests, cfg, progress)
+	if err != nil {
+		return nil, err
+	}
+	s.plan.course = course
+	return s, nil
+}
+
+// SimulateUsers plays sessions in a closed loop under each of the named policies: the users of all
+// policies are the same, their times are not.
+func SimulateUsers(ctx context.Context, name string, sessions []trace.Session, u Users, cfg Config, names []string, progress Progress) (*Report, error) {
+	s, err := newUserStudy(sessions, u, cfg, progress)
+	if err != nil {
+		return nil, err
+	}
+	return s.compare(ctx, name, names)
 }
 
 // run simulates one policy under cfg, which may differ from the study's in all but the trace
@@ -115,17 +174,28 @@ func (s *study) run(ctx context.Context, name string, cfg Config) (*Result, erro
 	if err != nil {
 		return nil, err
 	}
-	return r.result(), nil
+	if s.endless == 0 {
+		s.endless, s.belady = r.arrivals.yardsticks()
+	}
+	x := r.result()
+	x.PlacedTokens = int64(r.arrivals.placed() * float64(x.PromptTokens))
+	return x, nil
 }
 
 func (s *study) summary(name string) Summary {
 	p := s.plan
-	sum := Summary{Name: name, Requests: len(p.jobs), Bound: bound(p), Span: (p.jobs[len(p.jobs)-1].at - p.jobs[0].at).duration()}
+	sum := Summary{Name: name, Requests: len(p.jobs), Span: (p.jobs[len(p.jobs)-1].at - p.jobs[0].at).duration()}
 	for i := range p.jobs {
 		sum.Input += float64(p.jobs[i].input) / float64(len(p.jobs))
 		sum.Output += float64(p.jobs[i].output) / float64(len(p.jobs))
 	}
 	sum.Repeated = p.repeated()
+	if p.course == nil {
+		sum.Bound = bound(p)
+	} else {
+		sum.Requests = 0 // of the fastest policy
+		sum.Span = p.course.For
+	}
 	sum.Demand = ratio(sum.Input*float64(sum.Requests)/s.cfg.Service.PrefillTokensPerSecond, sum.Span.Seconds())
 	return sum
 }
@@ -149,7 +219,7 @@ func (r *Report) warn() {
 	}
 }
 
-// Best returns the result with the lowest mean time to first token among policies, the
+// Best returns the best policy in hindsight: the lowest mean time to first token among all, the
 // all-knowing router left out; nil if there is none.
 func (r *Report) Best() (best *Result) {
 	for _, x := range r.Results {
@@ -160,12 +230,22 @@ func (r *Report) Best() (best *Result) {
 	return best
 }
 
+// bestP99 is the same by the p99.
+func (r *Report) bestP99() (best *Result) {
+	for _, x := range r.Results {
+		if x.Policy != Greedy && (best == nil || x.TTFT.P99 < best.TTFT.P99) {
+			best = x
+		}
+	}
+	return best
+}
+
 // Advise plays the trace some more times and recommends a deployment in words: number of
 // workers, routing or not, number of router replicas, separate pools or not, each with its
 // numbers. objective is the time to first token that 99 of 100 requests should keep; 0 is 2 s.
-func (r *Report) Advise(ctx context.Context, trace []Request, objective time.Duration, progress Progress) error {
+func (r *Report) Advise(ctx context.Context, requests []Request, objective time.Duration, progress Progress) error {
 	or(&objective, 2*time.Second)
-	s, err := newStudy(trace, r.Config, progress)
+	s, err := newStudy(requests, r.Config, progress)
 	if err != nil {
 		return err
 	}

@@ -12,16 +12,14 @@ import (
 
 // Table writes the report for people: the trace, a row for each policy, warnings and advice.
 func (r *Report) Table(w io.Writer) error {
-	t := &r.Trace
-	fmt.Fprintf(w, "%s: %s requests in %v, mean input %.0f and output %.0f tokens; no router can find more than %.1f %% of them in a cache\n",
-		t.Name, trace.Grouped(t.Requests), t.Span.Round(time.Second), t.Input, t.Output, 100*t.Bound)
+	fmt.Fprintln(w, r.head())
 	fmt.Fprintln(w, r.Config.describe())
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "policy\tTTFT mean\tp50\tp90\tp99\thits\trequests/s\tITL mean\tp99\timbalance\tbusy\tforeseen\t")
+	fmt.Fprintln(out, "policy\tTTFT mean\tp50\tp95\tp99\thits\tbest eviction\trequests/s\tITL p50\tp95\tp99\tTPOT p95\timbalance\tbusy\tforeseen\t")
 	for _, x := range r.Results {
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%.1f %%\t%.2f\t%s\t%s\t%.2f\t%.0f %%\t%.1f %%\t\n", x.Policy, seconds(x.TTFT.Mean), seconds(x.TTFT.P50),
-			seconds(x.TTFT.P90), seconds(x.TTFT.P99), 100*x.Hits, x.Throughput, milliseconds(x.ITL.Mean), milliseconds(x.ITL.P99),
-			x.Imbalance, 100*x.Busy, 100*ratio(float64(x.Expected.Enough), float64(x.Requests)))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%.1f %%\t%.1f %%\t%.2f\t%s\t%s\t%s\t%s\t%.2f\t%.0f %%\t%.1f %%\t\n", x.Policy, seconds(x.TTFT.Mean), seconds(x.TTFT.P50),
+			seconds(x.TTFT.P95), seconds(x.TTFT.P99), 100*x.Hits, 100*ratio(float64(x.PlacedTokens), float64(x.PromptTokens)), x.Throughput, milliseconds(x.ITL.P50), milliseconds(x.ITL.P95), milliseconds(x.ITL.P99),
+			milliseconds(x.TPOT.P95), x.Imbalance, 100*x.Busy, 100*ratio(float64(x.Expected.Enough), float64(x.Requests)))
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("cannot write the table: %w", err)
@@ -41,6 +39,15 @@ func (r *Report) Table(w io.Writer) error {
 	for _, line := range r.Warnings {
 		b.WriteString("Warning: " + line + ".\n")
 	}
+	if best := r.Best(); best != nil && len(r.Results) > 1 {
+		fmt.Fprintf(&b, "The best of them in hindsight: %s by mean TTFT, %s by p99.\n", best.Policy, r.bestP99().Policy)
+	}
+	if r.Capacity != nil {
+		b.WriteString("\n")
+		if err := r.Capacity.Table(&b, r.Config.Workers); err != nil {
+			return err
+		}
+	}
 	if len(r.Advice) > 0 {
 		b.WriteString("\nRecommendation\n")
 	}
@@ -49,6 +56,26 @@ func (r *Report) Table(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// head describes the traffic and its bounds.
+func (r *Report) head() string {
+	var b strings.Builder
+	t := &r.Trace
+	if u := r.Users; u != nil {
+		fmt.Fprintf(&b, "%s: %s users", t.Name, trace.Grouped(u.N))
+		if u.Open {
+			b.WriteString(" at the recorded pace")
+		}
+		fmt.Fprintf(&b, ", measured for %v after %v, pauses of at most %v", u.For, u.Warmup, u.MaxThink)
+	} else {
+		fmt.Fprintf(&b, "%s: %s requests in %v", t.Name, trace.Grouped(t.Requests), t.Span.Round(time.Second))
+	}
+	fmt.Fprintf(&b, ", mean input %.0f and output %.0f tokens; no router can find more than %.1f %% of them in a cache", t.Input, t.Output, 100*t.Bound)
+	if t.Belady > 0 {
+		fmt.Fprintf(&b, ", nor more than %.1f %% in these workers' memory (Belady's bound)", 100*t.Belady)
+	}
+	return b.String()
 }
 
 // describe returns the configuration in one line.

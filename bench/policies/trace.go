@@ -19,6 +19,8 @@ type Request struct {
 	Prompt []Segment
 	Output int    // tokens of the answer, at least 1
 	Answer uint64 // segment id of the answer in later prompts; 0: it is in none
+	// Session is the number of the conversation; 0: it is not known.
+	Session uint64
 }
 
 // Input returns the prompt's length in tokens.

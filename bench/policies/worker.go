@@ -19,6 +19,7 @@ type worker struct {
 	began, until clock
 	steps        int
 	context      int64
+	pace         pace
 
 	untold []change         // pages that came and went since the last events
 	tell   func(c []change) // publishes them; nil: nobody listens
@@ -26,6 +27,7 @@ type worker struct {
 	idle   bool
 	dead   bool // see Fault
 	role   role
+	gaps   gaps // between tokens
 }
 
 // memory is the KV pool of a worker, and the tiers behind it.
@@ -74,11 +76,13 @@ type task struct {
 	sent     clock     // to the worker
 	uncached int       // tokens that the router expected to be computed
 	fetched  int       // tokens that it expected from KV tiers
+	held     int       // tokens that some worker held
 	ready    clock     // when fetched pages have come to the node's tier
 	overlaps []overlap // the caches as the asking replica knows them, for the arbiter
 	promised bool      // the arbiter has counted it
 	made     int       // tokens generated
 	first    clock     // of the first token
+	last     clock     // of the latest one that is counted in gaps
 	ended    clock
 	landed   clock // of its pages at a decoding worker
 	prefill
@@ -215,6 +219,7 @@ func (w *worker) startDecode(now clock) {
 		w.steps = w.costs.stepsBy(len(w.running), w.context, at-now, w.steps)
 	}
 	w.until = now + w.costs.decode(len(w.running), w.context, w.steps)
+	w.pace = w.costs.pace(len(w.running), w.context)
 }
 
 // decoded ends the steps under way.
@@ -222,7 +227,10 @@ func (w *worker) decoded(now clock, done func(t *task, now clock)) {
 	w.counts.busy += now - w.began
 	w.counts.generated += int64(w.steps) * int64(len(w.running))
 	keep := w.running[:0]
+	w.gaps.addSteps(w.pace.first+w.pace.more, w.pace.more, w.steps-1, len(w.running))
 	for _, t := range w.running {
+		w.gaps.add(w.began+w.pace.first-t.last, 1)
+		t.last = now
 		if t.made += w.steps; t.made < t.output {
 			keep = append(keep, t)
 			continue
@@ -255,7 +263,7 @@ func (w *worker) report(now clock) report {
 	if left := w.until - now; unfinished > 0 && left < w.until-w.began {
 		done := float64(now-w.began) / float64(w.until-w.began)
 		for _, p := range w.batch {
-			r.waiting -= int64(done * float64(p.tokens))
+			r.waiting -= int64(done*float64(p.tokens)/float64(w.plan.page)) * int64(w.plan.page)
 		}
 	}
 	r.begun = int64(len(w.running))

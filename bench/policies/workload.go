@@ -131,12 +131,19 @@ func trap(g *generator, n int) (out []Request) {
 }
 
 // chat is a conversation that may go on.
-type chat struct{ prompt []Segment }
+type chat struct {
+	prompt  []Segment
+	session uint64
+}
 
 // turn asks a chat's next question: the prompt is all that was said before and the question.
 func (g *generator) turn(c *chat, at time.Duration, question float64, answer int) Request {
 	c.prompt = append(slices.Clip(c.prompt), g.fresh(g.exp(question)))
 	r := Request{At: at, Prompt: c.prompt, Output: answer, Answer: g.id()}
+	if c.session == 0 {
+		c.session = r.Answer
+	}
+	r.Session = c.session
 	c.prompt = append(slices.Clip(c.prompt), Segment{r.Answer, answer})
 	return r
 }
@@ -261,13 +268,25 @@ func tenants(g *generator, n int) (out []Request) {
 // bound is the share of prompt tokens that one cache without an end would find: no router can
 // do better.
 func bound(p *plan) float64 {
-	c := newCache(p, nil)
-	hit, all := 0.0, 0.0
+	e := endless{plan: p, cache: newCache(p, nil)}
 	for i := range p.jobs {
-		j := &p.jobs[i]
-		all += float64(j.input)
-		hit += float64(c.match(j.path, int32((j.input-1)/p.page))) * float64(p.page)
-		c.insert(j.path, j.pages)
+		e.enter(&p.jobs[i], true)
 	}
-	return ratio(hit, all)
+	return ratio(e.hit, e.all)
+}
+
+// endless is one cache without an end, entered at once.
+type endless struct {
+	plan     *plan
+	cache    *cache
+	hit, all float64
+}
+
+// enter looks a prompt up, counts what it finds, and stores it with its answer.
+func (e *endless) enter(j *job, counts bool) {
+	if counts {
+		e.all += float64(j.input)
+		e.hit += float64(e.cache.match(j.path, int32((j.input-1)/e.plan.page))) * float64(e.plan.page)
+	}
+	e.cache.insert(j.path, j.pages)
 }

@@ -24,7 +24,20 @@ type answerFormat interface {
 	reportsAborts() bool
 	// end appends the events after the last chunk of all sequences.
 	end(dst []byte, j *job, ps []progress) []byte
+	// failed appends the events that end a stream after an error.
+	failed(dst []byte, j *job, f finishReason) []byte
+	// refuse writes an error as the whole answer.
+	refuse(ctx *fasthttp.RequestCtx, p *problem)
 }
+
+// openAIErrors are the errors of OpenAI's formats.
+type openAIErrors struct{}
+
+func (openAIErrors) failed(dst []byte, _ *job, f finishReason) []byte { return errorEvent(dst, f) }
+
+func (openAIErrors) refuse(ctx *fasthttp.RequestCtx, p *problem) { p.openAI(ctx) }
+
+var doneEvent = []byte("data: [DONE]\n\n")
 
 // answerer runs jobs and writes their answers.
 type answerer struct {
@@ -35,7 +48,7 @@ type answerer struct {
 // answer runs a job and writes its answer.
 func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 	fault := a.faults.nextRequestFault()
-	if a.injectFault(ctx, j, fault) {
+	if a.injectFault(ctx, j, fault, w) {
 		return
 	}
 	j.late = fault
@@ -55,7 +68,7 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 		if j.late == failResetLate {
 			resetConn(ctx.Conn())
 		} else {
-			failure(a.faultError()).openAI(ctx)
+			w.refuse(ctx, failure(a.faultError()))
 		}
 		return
 	}
@@ -68,11 +81,7 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 		}
 		if f := ps[i].reason; f.status != 0 {
 			a.abortWork(j) // The client would not read the other answers.
-			if _, own := w.(nativeFormat); own {
-				failure(f).native(ctx)
-			} else {
-				failure(f).openAI(ctx)
-			}
+			w.refuse(ctx, failure(f))
 			return
 		}
 	}
@@ -83,6 +92,12 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 // as in SGLang.
 func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat) {
 	var buf []byte
+	if f, ok := w.(*responsesFormat); ok {
+		if buf = f.announce(nil, j); !write(out, buf) {
+			a.abortWork(j)
+			return
+		}
+	}
 	ps := make([]progress, len(j.reqs))
 	sent := make([]int, len(j.reqs)) // Tokens; -1 after the last event.
 	begun := make([]bool, len(j.reqs))
@@ -102,7 +117,7 @@ func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat)
 			}
 			if p.reason.status != 0 && !w.reportsAborts() {
 				a.abortWork(j)
-				write(out, errorEvent(buf, p.reason))
+				write(out, w.failed(buf, j, p.reason))
 				return
 			}
 			if !begun[i] {
@@ -116,7 +131,7 @@ func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat)
 			}
 		}
 		if open == 0 {
-			buf = append(w.end(buf, j, ps), "data: [DONE]\n\n"...)
+			buf = w.end(buf, j, ps)
 		}
 		if !write(out, buf) {
 			a.abortWork(j)
@@ -127,7 +142,7 @@ func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat)
 			if j.late == failResetLate {
 				resetConn(c)
 			} else {
-				write(out, errorEvent(nil, a.faultError()))
+				write(out, w.failed(nil, j, a.faultError()))
 			}
 			return
 		}
@@ -143,7 +158,7 @@ func (a *answerer) faultError() finishReason {
 }
 
 // injectFault answers a request by a fault; false if there is none, or one that begins later.
-func (a *answerer) injectFault(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool {
+func (a *answerer) injectFault(ctx *fasthttp.RequestCtx, j *job, fault requestFault, w answerFormat) bool {
 	switch fault {
 	case failStatus:
 	case failReset:
@@ -152,7 +167,7 @@ func (a *answerer) injectFault(ctx *fasthttp.RequestCtx, j *job, fault requestFa
 	case failEvent:
 		if j.stream {
 			ctx.SetContentType(eventStream)
-			ctx.SetBody(errorEvent(nil, a.faultError()))
+			ctx.SetBody(w.failed(nil, j, a.faultError()))
 			return true
 		}
 	case failEmpty:
@@ -163,8 +178,7 @@ func (a *answerer) injectFault(ctx *fasthttp.RequestCtx, j *job, fault requestFa
 	default:
 		return false
 	}
-	told := a.faultError()
-	(&problem{status: told.status, message: told.message}).openAI(ctx)
+	w.refuse(ctx, failure(a.faultError()))
 	return true
 }
 

@@ -21,7 +21,7 @@ func chatPrompt(o object) ([]uint32, error) {
 }
 
 // chatFormat is the format of /v1/chat/completions.
-type chatFormat struct{}
+type chatFormat struct{ openAIErrors }
 
 func (chatFormat) whole(dst []byte, j *job, ps []progress) []byte {
 	dst = appendHead(dst, j, j.id, "chat.completion")
@@ -87,7 +87,7 @@ func (chatFormat) end(dst []byte, j *job, ps []progress) []byte {
 		dst = append(dst, `],"usage":`...)
 		dst = append(appendUsage(dst, j, ps, true), "}\n\n"...)
 	}
-	return dst
+	return append(dst, doneEvent...)
 }
 
 // appendDelta begins an event of sequence i, up to its delta's first field.

@@ -25,7 +25,7 @@ func completionPrompts(o object) (prompts [][]uint32, batch bool, err error) {
 }
 
 // completionFormat is the format of /v1/completions.
-type completionFormat struct{}
+type completionFormat struct{ openAIErrors }
 
 func (completionFormat) whole(dst []byte, j *job, ps []progress) []byte {
 	dst = appendHead(dst, j, j.id, "text_completion")
@@ -60,12 +60,13 @@ func (completionFormat) reportsAborts() bool { return false }
 
 func (completionFormat) end(dst []byte, j *job, ps []progress) []byte {
 	if !j.usage {
-		return dst
+		return append(dst, doneEvent...)
 	}
 	dst = append(dst, "data: "...)
 	dst = appendHead(dst, j, j.id, "text_completion")
 	dst = append(dst, `],"usage":`...)
-	return append(appendUsage(dst, j, ps, false), "}\n\n"...)
+	dst = append(appendUsage(dst, j, ps, false), "}\n\n"...)
+	return append(dst, doneEvent...)
 }
 
 // appendCompletion appends one event; usage may be empty.

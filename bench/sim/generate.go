@@ -3,6 +3,8 @@ package sim
 import (
 	"strconv"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // generateDefault is the default max_new_tokens of /generate.
@@ -111,7 +113,11 @@ func (nativeFormat) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 
 func (nativeFormat) reportsAborts() bool { return true }
 
-func (nativeFormat) end(dst []byte, _ *job, _ []progress) []byte { return dst }
+func (nativeFormat) end(dst []byte, _ *job, _ []progress) []byte { return append(dst, doneEvent...) }
+
+func (nativeFormat) failed(dst []byte, _ *job, f finishReason) []byte { return errorEvent(dst, f) }
+
+func (nativeFormat) refuse(ctx *fasthttp.RequestCtx, p *problem) { p.native(ctx) }
 
 // appendNative appends the answer of one sequence so far; sent tokens were in earlier events.
 func appendNative(dst []byte, j *job, i, sent int, p progress) []byte {

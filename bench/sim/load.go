@@ -158,6 +158,7 @@ func (o *loadReport) load() kvevent.Load {
 		PrefillUncached:   int64(k.count.prefilled),
 		PrefillBusyMicros: k.count.prefillBusy.Microseconds(),
 	}
+	l.MaxTotal = int64(float64(l.MaxTotal) * k.faults.poolFactor())
 	if r := k.chunked; r != nil {
 		l.Running++
 		l.WaitingUncached += int64(len(r.prompt) - r.computed)

@@ -18,8 +18,8 @@ func renderChat(o object) ([]byte, error) {
 		return nil, refused("Messages cannot be empty.")
 	}
 	var text []byte
-	if tools := o.raw("tools"); len(tools) > 2 {
-		text = appendTurn(text, []byte("tools"), tools)
+	if tools, err := o.value("tools"); err == nil && len(tools.GetArray()) > 0 {
+		text = appendTurn(text, []byte("tools"), tools.MarshalTo(nil))
 	}
 	for _, m := range messages {
 		role := m.GetStringBytes("role")
@@ -30,12 +30,34 @@ func renderChat(o object) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		text = appendTurn(text, role, content)
+		text = appendTurn(text, role, appendCalls(content, m.GetArray("tool_calls")))
 	}
 	if raw := o.raw("add_generation_prompt"); string(raw) == "false" {
 		return text, nil
 	}
 	return append(text, "<|im_start|>assistant\n"...), nil
+}
+
+// appendCalls appends the tool calls of a message to its content.
+func appendCalls(content []byte, calls []*fastjson.Value) []byte {
+	if len(calls) == 0 {
+		return content
+	}
+	out := append([]byte(nil), content...)
+	for _, call := range calls {
+		out = append(append(out, "\n<tool_call>\n"...), call.GetStringBytes("function", "name")...)
+		out = append(out, ' ')
+		arguments := call.Get("function", "arguments")
+		if text, err := arguments.StringBytes(); err == nil {
+			parsed, err := fastjson.ParseBytes(text)
+			if err != nil {
+				continue
+			}
+			arguments = parsed
+		}
+		out = arguments.MarshalTo(out)
+	}
+	return out
 }
 
 func appendTurn(dst, role, content []byte) []byte {

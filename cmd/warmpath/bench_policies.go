@@ -22,6 +22,12 @@ import (
 type policiesOptions struct {
 	trace     string
 	workload  string
+	sessions  string
+	users     policies.Users
+	gap       time.Duration
+	find      bool
+	seeds     int
+	promise   policies.Objective
 	requests  int
 	names     []string
 	share     string
@@ -60,7 +66,9 @@ wait at workers. Not simulated there: priorities, turns of clients, the deadline
   warmpath bench policies --trace conversation_trace.jsonl --workers 8 --html out.html
   warmpath bench policies --trace mine.jsonl --routers 4 --share gossip --rate 1.5 --policy kv,approx
   warmpath bench policies --trace mine.jsonl --rate 2 --queue depth-first,fifo --policy kv
-  warmpath bench policies --trace mine.jsonl --ablate all --policy kv`,
+  warmpath bench policies --trace mine.jsonl --ablate all --policy kv
+  warmpath bench policies --sessions sessions.jsonl --users 60 --for 30m
+  warmpath bench policies --sessions sessions.jsonl --find-users --ttft-p95 2s --itl-p95 50ms --html out.html`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
@@ -111,7 +119,8 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.DurationVar(&o.objective, "objective", 2*time.Second, "the time to first token that 99 of 100 requests should keep, for the recommendation")
 	f.StringVar(&o.jsonFile, "json", "", "also write the results to this file as JSON")
 	f.StringVar(&o.htmlFile, "html", "", "also write the results to this file as a page with plots")
-	c.MarkFlagsMutuallyExclusive("trace", "workload")
+	o.userFlags(c)
+	c.MarkFlagsMutuallyExclusive("trace", "workload", "sessions")
 }
 
 // workloadHelp lists the generated workloads.
@@ -153,11 +162,11 @@ func (o *policiesOptions) run(cmd *cobra.Command) error {
 			bar = nil
 		}
 	}
-	report, err := policies.Simulate(cmd.Context(), name, requests, o.cfg, o.names, progress)
+	report, err := o.simulate(cmd.Context(), name, requests, progress, errOut)
 	if report == nil || err != nil {
 		return err
 	}
-	if o.advise {
+	if o.advise && report.Users == nil {
 		fmt.Fprintln(errOut, "recommendation: other numbers of workers and routers")
 		if err := report.Advise(cmd.Context(), requests, o.objective, nil); err != nil {
 			return fmt.Errorf("cannot make the recommendation: %w", err)
@@ -170,6 +179,9 @@ func (o *policiesOptions) run(cmd *cobra.Command) error {
 func (o *policiesOptions) open() (requests []policies.Request, name string, err error) {
 	if o.requests < 0 {
 		return nil, "", fmt.Errorf("cannot simulate %d requests", o.requests)
+	}
+	if o.sessions != "" {
+		return o.openSessions()
 	}
 	if o.trace == "" {
 		n := o.requests

@@ -72,3 +72,38 @@ func TestBenchPoliciesRefuses(t *testing.T) {
 		assert.Error(t, err, strings.Join(args, " "))
 	}
 }
+
+func TestBenchPoliciesOfUsers(t *testing.T) {
+	dir := t.TempDir()
+	html := filepath.Join(dir, "out.html")
+	sessions := []string{"policies", "--sessions", "../../bench/trace/testdata/sessions.jsonl", "--workers", "2", "--warmup", "1m", "--for", "3m", "--policy", "kv,sticky-sessions"}
+	out, progress, err := bench(t, append(sessions, "--users", "6", "--share-system", "--max-think", "1m")...)
+	require.NoError(t, err)
+	assert.Contains(t, out, "6 users, measured for 3m0s after 1m0s, pauses of at most 1m0s")
+	assert.Contains(t, out, "Belady's bound")
+	assert.Contains(t, progress, "sticky-sessions")
+	assert.NotContains(t, out, "Recommendation", "it is about traces")
+	out, progress, err = bench(t, append(sessions, "--find-users", "--ttft-p95", "9s", "--seeds", "1", "--html", html)...)
+	require.NoError(t, err)
+	assert.Contains(t, out, "Users that 2 workers carry at p95 of TTFT <= 9s, ITL <= 50ms")
+	assert.Contains(t, progress, "kv, 16 users: TTFT p95")
+	page, err := os.ReadFile(html)
+	require.NoError(t, err)
+	assert.Contains(t, string(page), "Users against p95 of TTFT")
+	out, _, err = bench(t, append(sessions, "--advise=false")...)
+	require.NoError(t, err)
+	assert.Contains(t, out, "97 requests in", "an open loop without users, and without the longest prompts")
+	for _, args := range [][]string{
+		{"--users", "3"},
+		{"--find-users"},
+		{"--sessions", "no such file", "--users", "3"},
+		{"--sessions", "../../bench/replay/testdata/mooncake_conversation_200.jsonl"},
+		{"--sessions", "../../bench/trace/testdata/sessions.jsonl", "--users", "-1"},
+		{"--sessions", "../../bench/trace/testdata/sessions.jsonl", "--users", "3", "--rate", "2"},
+		{"--sessions", "../../bench/trace/testdata/sessions.jsonl", "--find-users", "--seeds", "0"},
+		{"--sessions", "../../bench/trace/testdata/sessions.jsonl", "--trace", "a"},
+	} {
+		_, _, err := bench(t, append([]string{"policies", "--advise=false"}, args...)...)
+		assert.Error(t, err, strings.Join(args, " "))
+	}
+}

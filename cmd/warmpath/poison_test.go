@@ -75,7 +75,7 @@ func (p poisonous) innocents(ctx context.Context, clients int) (stop func() (ans
 	var failed []told
 	for client := range clients {
 		wg.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
+			for n := 0; n == 0 || ctx.Err() == nil; n++ { // each sends at least once
 				body := fmt.Sprintf(`{"text":"client %d asks its question %d","sampling_params":{"max_new_tokens":8,"ignore_eos":true}}`, client, n)
 				got := p.send(context.WithoutCancel(ctx), "/generate", body)
 				mu.Lock()

@@ -21,6 +21,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/selfcheck"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -52,6 +53,7 @@ type Parts struct {
 	Tiers       func() directory.Status      // nil: the router has no tier directory
 	Fleet       Fleet                        // nil: the registry alone has the workers
 	Config      func() ConfigStatus          // nil: no configuration file
+	SelfCheck   *selfcheck.Checker           // nil: the choice is not checked
 
 	Metrics []prometheus.Collector // served beside those of this package
 }
@@ -86,9 +88,9 @@ func New(cfg Config, parts Parts) *API {
 		status:    status,
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
-		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, peers: parts.Peers},
+		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, peers: parts.Peers, checks: parts.SelfCheck},
 		flusher: &cacheFlusher{
-			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx,
+			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
 		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
 	}
@@ -124,7 +126,7 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
+	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain", "/self-check":
 		return true
 	default:
 		return false
@@ -162,6 +164,8 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.workers.serveDrain(ctx)
 	case "/explain":
 		a.explainer.serve(ctx)
+	case "/self-check":
+		a.serveSelfCheck(ctx)
 	case flushPath:
 		a.flusher.serve(ctx)
 	case "/debug/index":

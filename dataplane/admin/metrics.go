@@ -32,6 +32,9 @@ func newMetrics(p *Parts) *metrics {
 		fleetCollector{p.Fleet, p.Config},
 	)
 	m.registerQuarantine(p.Requests.Quarantine())
+	if p.Router.Known != nil {
+		m.registry.MustRegister(sessionCollector{p.Router.Known, p.Registry})
+	}
 	m.registry.MustRegister(p.Metrics...)
 	if gate := p.Requests.Queue(); gate != nil {
 		m.registry.MustRegister(queueCollector{gate})
@@ -50,6 +53,9 @@ func newMetrics(p *Parts) *metrics {
 	}
 	if p.AccessLog != nil {
 		m.registerAccessLog(p.AccessLog)
+	}
+	if p.SelfCheck != nil {
+		m.registry.MustRegister(selfCheckCollector{p.SelfCheck})
 	}
 	if p.Snapshots != nil {
 		m.registry.MustRegister(snapshotCollector(p.Snapshots))

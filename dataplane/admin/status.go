@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/selfcheck"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -23,10 +24,15 @@ type Status struct {
 	Approx ApproxStatus `json:"approx"`
 	// Queue is nil where requests never wait at the router.
 	Queue *QueueStatus `json:"queue,omitempty"`
+	// Sessions is nil where they are not known.
+	Sessions *SessionStatus `json:"sessions,omitempty"`
 	// Lint reports on sampled prompts; nil where none are sampled, or not enough yet.
 	Lint *lint.Report `json:"lint,omitempty"`
 	// Tokens has the source of token ids of each model.
 	Tokens []tokens.ModelStatus `json:"tokens,omitempty"`
+	// Conversions has the proofs of APIs whose bodies are read as the chats that workers make of
+	// them; empty before the first such request.
+	Conversions []request.ConversionStatus `json:"conversions,omitempty"`
 	// Memory of the process in huge pages.
 	HugePageBytes int64          `json:"huge_page_bytes"`
 	Workers       []WorkerStatus `json:"workers"`
@@ -39,6 +45,8 @@ type Status struct {
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
 	// Nil where there is no configuration file.
 	Config *ConfigStatus `json:"config,omitempty"`
+	// Nil where the router has no checks of its choice.
+	SelfCheck *selfcheck.Status `json:"self_check,omitempty"`
 }
 
 // TrafficStatus counts the requests of all workers together.
@@ -89,7 +97,7 @@ func (s *statusReport) now() Status {
 		Policy:   s.Router.Policy().Name(),
 		Draining: s.Requests.Draining(),
 		Index:    indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
-		Tokens: s.Models.Status(),
+		Tokens: s.Models.Status(), Conversions: s.Requests.Conversions(),
 		Models: s.readiness.models(), Sources: s.Fleet.Sources(),
 	}
 	totals := s.Requests.Metrics().Totals()
@@ -99,7 +107,11 @@ func (s *statusReport) now() Status {
 		Accuracy: ratio(totals.Exact.Accurate, totals.Exact.Compared),
 	}
 	st.Approx = s.approx(totals.Approximate)
-	st.Workers = s.ranks(&st.TrafficStatus)
+	known := s.Router.Known.Stats(time.Now())
+	st.Workers = s.ranks(&st.TrafficStatus, &known)
+	if s.Router.Known != nil {
+		st.Sessions = sessionStatus(&known)
+	}
 	s.optional(&st)
 	return st
 }
@@ -122,6 +134,10 @@ func (s *statusReport) optional(st *Status) {
 	}
 	if s.Cluster != nil {
 		st.Cluster = clusterStatus(s.Cluster)
+	}
+	if s.SelfCheck != nil {
+		checks := s.SelfCheck.Status()
+		st.SelfCheck = &checks
 	}
 	if s.Config != nil {
 		config := s.Config()

@@ -14,25 +14,56 @@ import (
 // token, SGLang's default, the line of a prompt of 12,000 tokens would have 240 KB.
 const minLogBlock = 16
 
-// accessRecord writes requests to the access log.
+// Recent takes the entries of answered requests beside the access log, in memory.
+type Recent interface {
+	// Begin returns an entry to fill in, for Commit; nil: this request is left out.
+	Begin() *accesslog.Entry
+	Commit(e *accesslog.Entry)
+}
+
+// accessRecord writes requests to the access log, and to Recent.
 type accessRecord struct {
 	blocks []radix.Hash // of the prompt
 }
 
-// write writes a request to the access log, if there is one.
+// write writes a request to the access log and to Recent, where they are.
 func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
-	log := x.h.AccessLog
-	if log == nil || !x.inference {
+	if !x.inference {
 		return
 	}
-	line := log.Begin()
-	if line == nil {
-		return
+	var line, recent *accesslog.Entry
+	if x.h.AccessLog != nil {
+		line = x.h.AccessLog.Begin()
 	}
+	if x.h.Recent != nil && x.answer.good() {
+		recent = x.h.Recent.Begin()
+	}
+	switch {
+	case line != nil && recent != nil:
+		r.fill(line, x, usage, now)
+		ids := append(recent.IDs, line.IDs...)
+		*recent = *line
+		recent.IDs = ids
+	case line != nil:
+		r.fill(line, x, usage, now)
+	case recent != nil:
+		r.fill(recent, x, usage, now)
+	}
+	if line != nil {
+		x.h.AccessLog.Commit(line)
+	}
+	if recent != nil {
+		x.h.Recent.Commit(recent)
+	}
+}
+
+// fill describes a request.
+func (r *accessRecord) fill(line *accesslog.Entry, x *exchange, usage openai.Usage, now time.Time) {
 	p := &x.choice.prompt
 	line.Arrived, line.Took, line.Status = x.started, now.Sub(x.started), x.answer.status
 	line.Input, line.Output, line.Cached = p.Len(), usage.CompletionTokens, -1
-	line.Model, line.Session, line.Block = p.Model, p.Session, minLogBlock
+	line.Model, line.Block = p.Model, minLogBlock
+	line.Streamed = x.answer.events && x.answer.good()
 	if usage.HasPrompt {
 		line.Input = usage.PromptTokens
 	}
@@ -43,11 +74,11 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
 		line.TTFT = x.answer.firstAt.Sub(x.started)
 	}
 	nameWorkers(line, &x.choice.decision)
+	nameTurn(line, x.h.Router.Known, &x.choice)
 	if p.Exact && !p.Opaque {
 		line.Input = len(p.Tokens)
 		r.nameBlocks(line, x.h.Index, p.Tokens)
 	}
-	log.Commit(line)
 }
 
 // refused writes a request that no worker has answered.
@@ -69,6 +100,18 @@ func nameWorkers(line *accesslog.Entry, d *routing.Decision) {
 	if decode := d.Decode; decode != nil { // the answering worker, as in the answer's header
 		line.Prefill, line.PreRank = line.Worker, line.Rank
 		line.Worker, line.Rank = decode.Worker.URL, decode.DPRank
+	}
+}
+
+// nameTurn fills in the session.
+func nameTurn(line *accesslog.Entry, k *routing.KnownSessions, c *choice) {
+	turn := &c.decision.Turn
+	switch {
+	case turn.Session != 0:
+		line.Session, line.Branch = k.ID(turn.Session), k.ID(uint64(turn.ID))
+		line.Turn = turn.Kind.String()
+	case c.prompt.Session != 0:
+		line.Session = k.ID(c.prompt.Session)
 	}
 }
 

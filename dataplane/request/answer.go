@@ -49,6 +49,7 @@ func (a *answer) forward(resp *upstream.Response) {
 	}
 	if x.inference {
 		a.usage.Reset(x.api, x.req.Stream)
+		x.prompt.turn.answer.Reset(a.events)
 		a.output.Reset(x.req.Stream)
 	}
 	d.Rank.Count.Requests.Add(1)
@@ -90,7 +91,10 @@ func appendOverlap(dst []byte, matched, total int) []byte {
 
 // Body implements upstream.Observer.
 func (a *answer) Body(p []byte) {
-	if a.x.inference {
+	switch {
+	case a.x.api == openai.APIResponses:
+		a.x.prompt.turn.scan(a.x, p)
+	case a.x.inference:
 		_, _ = a.usage.Write(p)
 	}
 	if a.hasIDs() {
@@ -107,8 +111,11 @@ func (a *answer) Broken(error) []byte {
 	if !a.events {
 		return nil
 	}
-	out := openai.Upstream("The worker failed before the end of its answer.").AppendSSE(nil)
-	return append(out, "data: [DONE]\n\n"...)
+	e := openai.Upstream("The worker failed before the end of its answer.")
+	if x := a.x; x.api == openai.APIResponses {
+		return x.prompt.turn.appendEnd(nil, string(x.id.rid), x.req.Model, e)
+	}
+	return errorsOf(a.x.call.path()).appendEnd(nil, e)
 }
 
 // Closed implements upstream.Observer: the answer has ended, one way or another.
@@ -142,6 +149,21 @@ func (a *answer) report(w *worker.Worker, err error) {
 	}
 }
 
+// reported returns the usage that the answer reports. Anthropic's API leaves out cached tokens
+// where there are none.
+func (a *answer) reported(w *worker.Worker) openai.Usage {
+	if t := &a.x.prompt.turn; t.ended {
+		a.failed = a.failed || t.result.Status == "failed"
+		return t.result.Usage.Believable()
+	}
+	u := a.usage.Usage().Believable()
+	if a.x.api == openai.APIMessages && u.HasPrompt && !u.HasCached {
+		info := w.Info()
+		u.HasCached = info != nil && info.CacheReport
+	}
+	return u
+}
+
 // learn tells the router how many tokens of the prompt the rank had in its cache.
 func (a *answer) learn(usage openai.Usage) {
 	x := a.x
@@ -166,7 +188,7 @@ func (a *answer) stored(usage openai.Usage) int {
 		page = info.Events.BlockSize
 	}
 	if !p.Exact || p.Opaque || x.req.PromptLogprobs || x.req.N > 1 ||
-		x.req.SessionID != "" || info.NoCache ||
+		len(x.req.SessionID) > 0 || info.NoCache ||
 		page == 0 || usage.CompletionTokens == 0 || usage.PromptTokens != p.Len() {
 		return 0
 	}
@@ -196,6 +218,7 @@ func (a *answer) reset() {
 var (
 	lineError      = []byte(`data: {"error"`)
 	lineNamedError = []byte("event: error")
+	lineFailed     = []byte("event: response.failed")
 	keyAborted     = []byte(`"type":"abort"`)
 	abortStatus    = []byte(`"status_code":5`)
 )
@@ -214,7 +237,7 @@ func reportsError(p []byte, api openai.API) bool {
 		case len(line) < len(lineNamedError):
 		case bytes.HasPrefix(line, lineError) && !bytes.HasPrefix(line[len(lineError):], []byte(":null")):
 			return true
-		case bytes.HasPrefix(line, lineNamedError):
+		case bytes.HasPrefix(line, lineNamedError), bytes.HasPrefix(line, lineFailed):
 			return true
 		case api == openai.APIGenerate:
 			if _, rest, ok := bytes.Cut(line, keyAborted); ok && bytes.Contains(rest, abortStatus) {

@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+	"github.com/warmpath/warmpath/dataplane/request/disagg"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -49,6 +50,9 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 func (b *bodyWriter) splice(body []byte, rank *worker.Rank) {
 	x := b.x
 	fields := x.id.field
+	if x.id.header {
+		b.extra = append(b.extra, upstream.Field{Key: disagg.HeaderRID, Value: x.id.rid})
+	}
 	if len(rank.Worker.Ranks()) > 1 && !x.req.HasRank {
 		if x.api == openai.APIGenerate {
 			fields = appendComma(fields)

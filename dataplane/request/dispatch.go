@@ -20,19 +20,35 @@ const maxLost = 1
 // requestID is the id by which a worker can abort the request.
 type requestID struct {
 	rid   []byte
-	field []byte // `"rid":"…"` where the router has chosen the id; else empty
+	field []byte // `"rid":"…"` where the router has chosen the id and the body takes it; else empty
+	// header reports that the router has chosen the id, and the body does not take it.
+	header bool
 }
 
 // renew makes an id for one attempt, or takes the client's own.
 func (id *requestID) renew(req *openai.Request, inference bool) {
-	id.rid, id.field = id.rid[:0], id.field[:0]
+	id.rid, id.field, id.header = id.rid[:0], id.field[:0], false
 	if req.HasRID || !inference {
 		id.rid = append(id.rid, req.RID...)
 		return
 	}
 	hi, lo := rand.Uint64(), rand.Uint32()
 	id.rid = openai.AppendRID(id.rid, hi, lo)
+	if c := conversions[req.API]; c != nil && !c.takesRID {
+		id.header = true
+		return
+	}
 	id.field = openai.AppendRIDField(id.field, hi, lo)
+}
+
+// renewID makes the id of an attempt. Each has its own: the abort of an earlier one is repeated a
+// second later and must not end this one.
+func renewID(x *exchange) {
+	if x.api == openai.APIResponses {
+		x.id.renewResponse(&x.req, &x.prompt.turn.head, x.choice.answering().Worker)
+		return
+	}
+	x.id.renew(&x.req, x.inference)
 }
 
 // failures are the attempts of a request that have failed so far.
@@ -46,9 +62,6 @@ type failures struct {
 func (x *exchange) dispatch() {
 	var failed failures
 	for try := 0; try <= max(x.h.live().Retries, 0); try++ {
-		// Anew: the abort of an earlier attempt is repeated a second later and must not end this
-		// one.
-		x.id.renew(&x.req, x.inference)
 		d, err := x.guard.choose()
 		if err != nil {
 			if x.chooseAgain(&failed, err) {
@@ -57,6 +70,7 @@ func (x *exchange) dispatch() {
 			return
 		}
 		x.choice.decision, x.choice.retries = d, x.h.live().Retries-try
+		renewID(x)
 		resp, err := x.try()
 		if err == nil || errors.Is(err, errClient) {
 			if failed.last = x.conclude(resp, err); failed.last == nil {

@@ -155,8 +155,8 @@ func TestWorkerThatFailsAThird(t *testing.T) {
 	assert.Less(t, bad, int64(24), "round robin alone would lose 33")
 }
 
-// A request with side effects is sent once, whichever error is answered.
-func TestStoredResponsesAreSentOnce(t *testing.T) {
+// A request that goes on behind its answer is sent once, whichever error is answered.
+func TestResponsesInTheBackgroundAreSentOnce(t *testing.T) {
 	var asked atomic.Int64
 	var workers []*fakeWorker
 	for range 3 {
@@ -168,9 +168,11 @@ func TestStoredResponsesAreSentOnce(t *testing.T) {
 		workers = append(workers, w)
 	}
 	h := start(t, workers)
-	resp, _ := h.post("/v1/responses", `{"input":"x"}`)
+	resp, _ := h.post("/v1/responses", `{"input":"x","background":true}`)
 	assert.Equal(t, http.StatusInternalServerError, resp.StatusCode)
 	assert.EqualValues(t, 1, asked.Load())
+	h.post("/v1/responses", `{"input":"x"}`)
+	assert.EqualValues(t, 3, asked.Load(), "others are computed only: two workers are asked")
 }
 
 // Two of four workers with the same error do not confirm each other.

@@ -147,7 +147,7 @@ func unreadable(c call, err error) error {
 	return err
 }
 
-// Fail answers with an error in the form of OpenAI's API, and counts it.
+// Fail answers with an error in the form of the path's API, and counts it.
 func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 	h.metrics.failed(e.Status)
 	ctx.Response.ResetBody()
@@ -156,7 +156,7 @@ func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 	if e.Status == fasthttp.StatusServiceUnavailable || e.Status == fasthttp.StatusTooManyRequests {
 		setRetryAfter(ctx, time.Second)
 	}
-	ctx.SetBody(e.AppendJSON(nil))
+	ctx.SetBody(errorsOf(ctx.Path()).append(nil, e))
 }
 
 // WrongMethod answers a request with another method than those of allow, which its path takes.

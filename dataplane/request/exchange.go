@@ -23,6 +23,7 @@ type exchange struct {
 	api       openai.API
 	inference bool // the body was read, and the answer's usage counts
 	req       openai.Request
+	converted []byte // the chat that the body of another API stands for
 	started   time.Time
 	canceler  upstream.Canceler // of the attempt; the client's leaving cancels it
 
@@ -44,7 +45,7 @@ func newExchange(h *Handler) *exchange {
 	x.prompt.init(x)
 	x.choice = choice{
 		router: h.Router, registry: h.Registry, admission: h.admission,
-		pairs: func() pairRule { return pairRuleOf(x) },
+		pairs: func(d *routing.Decision) pairRule { return pairRuleOf(x, d) },
 	}
 	x.guard.x, x.body.x, x.answer.x, x.errors.h = x, x, x, h
 	x.attempt.init(x)
@@ -78,10 +79,10 @@ func (x *exchange) begin(c call, api openai.API) {
 // read parses the body and refuses one that would end an engine.
 func (x *exchange) read(withBody bool) error {
 	if !withBody {
-		return nil
+		return x.prompt.turn.find(x)
 	}
-	body := x.call.body()
-	if err := x.req.Parse(x.api, body); err != nil {
+	body, err := x.parse(x.call.body())
+	if err != nil {
 		return unreadable(x.call, err)
 	}
 	if err := x.h.vocabulary.check(x.h.Registry.Snapshot(), &x.req); err != nil {
@@ -95,10 +96,13 @@ func (x *exchange) read(withBody bool) error {
 }
 
 // repeatable reports whether the request may be sent to another worker after one has answered: it
-// computes and changes nothing. /v1/responses may store its answer.
+// computes and changes nothing but the worker's memory of responses. Requests in the background go
+// on after their answer, and models without a chat may run the worker's own tools.
 func (x *exchange) repeatable() bool {
-	return x.inference ||
-		string(x.call.method()) == fasthttp.MethodPost && string(x.call.path()) != pathResponses
+	if x.api == openai.APIResponses {
+		return !x.prompt.turn.once
+	}
+	return x.inference || string(x.call.method()) == fasthttp.MethodPost
 }
 
 // respond forwards a worker's answer, or its refusal, to the client.
@@ -112,7 +116,8 @@ func (x *exchange) respond(resp *upstream.Response) {
 func (x *exchange) finish(err error) {
 	x.stopPair(err != nil)
 	now := x.answer.endedAt()
-	usage, rank := x.answer.usage.Usage().Believable(), x.choice.answering()
+	rank := x.choice.answering()
+	usage := x.answer.reported(rank.Worker)
 	good := x.answer.good()
 	x.answer.report(rank.Worker, err)
 	if err == nil {
@@ -133,6 +138,10 @@ func (x *exchange) finish(err error) {
 		// The worker may have another model by now: SGLang's answers only repeat the request's
 		// name.
 		rank.Worker.Recheck()
+	}
+	x.h.Router.Known.End(&x.choice.decision, usage.CompletionTokens, now)
+	if x.answer.events && good && err == nil {
+		x.h.Router.Streamed(now.Sub(x.answer.firstAt))
 	}
 	if x.inference && good {
 		x.answer.learn(usage)
@@ -232,6 +241,7 @@ func (x *exchange) release() {
 	x.h.inFlight.Add(-1)
 	x.guard.reset()
 	x.req.Reset()
+	x.converted = emptied(x.converted)
 	x.prompt.reset()
 	x.canceler.Reset()
 	if x.pair != nil {
@@ -242,6 +252,7 @@ func (x *exchange) release() {
 	x.attempt.reset()
 	x.errors.reset()
 	x.answer.reset()
+	x.judge.reset()
 	x.call, x.client, x.inference, x.started = call{}, nil, false, time.Time{}
 	x.h.exchanges.Put(x)
 }

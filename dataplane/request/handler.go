@@ -2,7 +2,6 @@ package request
 
 import (
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,9 +10,11 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
+	"github.com/warmpath/warmpath/dataplane/prompt/responses"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
@@ -43,6 +44,7 @@ type Parts struct {
 	PromptCache *promptcache.Cache // nil: each prompt is read from its beginning
 	Lint        *lint.Sampler      // nil: no prompts are sampled
 	AccessLog   *accesslog.Log     // nil: there is none
+	Recent      Recent             // nil: nobody replays the last requests
 }
 
 // Handler forwards clients' requests to workers.
@@ -57,6 +59,9 @@ type Handler struct {
 
 	aborts      *aborter
 	retries     retryBudget
+	rules       chattemplate.RulesOf
+	proofs      proofs // of conversions
+	turns       *responses.Turns
 	admission   *admission // nil: requests never wait here
 	rooms       *disagg.Rooms
 	vocabulary  vocabularies
@@ -68,9 +73,10 @@ type Handler struct {
 func New(cfg Config, parts Parts) *Handler {
 	cfg.setDefaults()
 	h := &Handler{
-		Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), isolation: newIsolation(&cfg, parts.Registry),
+		Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), turns: responses.NewTurns(maxTurnBytes), isolation: newIsolation(&cfg, parts.Registry),
 	}
 	h.config.Store(&cfg)
+	h.rules, h.proofs.log = rulesOf(parts.Registry, parts.Models), cfg.Log
 	h.metrics = newMetrics(parts.Router, cfg.Queue.Max >= 0)
 	h.admission = newAdmission(&cfg.Queue, parts.Router, h.metrics)
 	h.aborts = newAborter(parts.Transport, h.metrics, cfg.Log)
@@ -111,7 +117,7 @@ func (h *Handler) Explain(
 	x := h.exchange()
 	x.begin(call{ctx}, apiOfBody(ctx.PostBody()))
 	defer x.release()
-	if err := x.req.Parse(x.api, ctx.PostBody()); err != nil {
+	if _, err := x.parse(ctx.PostBody()); err != nil {
 		return err
 	}
 	x.inference = true
@@ -121,13 +127,18 @@ func (h *Handler) Explain(
 	return nil
 }
 
-// apiOfBody returns the API that a body is for.
+// apiOfBody returns the API that a body is for. Anthropic's differs from a chat by members that
+// chats do not have: the system prompt, and the schema of tools.
 func apiOfBody(body []byte) openai.API {
 	switch {
+	case fastjson.Exists(body, "system"), fastjson.Exists(body, "tools", "0", "input_schema"):
+		return openai.APIMessages
 	case fastjson.Exists(body, "messages"):
 		return openai.APIChat
 	case fastjson.Exists(body, "prompt"):
 		return openai.APICompletions
+	case fastjson.Exists(body, "input"):
+		return openai.APIResponses
 	default:
 		return openai.APIGenerate
 	}
@@ -149,28 +160,8 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	case method != string(ctx.Method()):
 		h.WrongMethod(ctx, method)
 	default:
-		h.exchange().serve(call{ctx}, api, method == fasthttp.MethodPost)
-	}
-}
-
-// apiOf returns the API and the method of a path that is forwarded. No other path is: a worker also
-// has routes that change its weights and its cache.
-func apiOf(path string) (api openai.API, method string, ok bool) {
-	switch path {
-	case "/v1/chat/completions":
-		return openai.APIChat, fasthttp.MethodPost, true
-	case "/v1/completions":
-		return openai.APICompletions, fasthttp.MethodPost, true
-	case "/generate":
-		return openai.APIGenerate, fasthttp.MethodPost, true
-	case "/v1/embeddings", "/v1/rerank", "/v1/responses", "/v1/score", "/v1/classify", "/v1/messages",
-		"/v1/messages/count_tokens", "/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize",
-		"/detokenize", "/encode", "/classify":
-		return openai.APIOther, fasthttp.MethodPost, true
-	case "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/models", "/health_generate":
-		return openai.APIOther, fasthttp.MethodGet, true
-	default:
-		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, "/v1/models/")
+		_, _, stored := responsePath(ctx.Path())
+		h.exchange().serve(call{ctx}, api, method == fasthttp.MethodPost && !stored)
 	}
 }
 
@@ -212,6 +203,9 @@ func (h *Handler) Queue() *queue.Gate {
 
 // Quarantine returns the requests that may end engines.
 func (h *Handler) Quarantine() *quarantine.Quarantine { return h.isolation.quarantine }
+
+// Conversions returns the proofs of conversions, by name.
+func (h *Handler) Conversions() []ConversionStatus { return h.proofs.status() }
 
 // Log returns the log of requests.
 func (h *Handler) Log() *slog.Logger { return h.log }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
@@ -85,13 +86,16 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	}
 	mime := resp.Peek(fasthttp.HeaderContentType)
 	if bytes.HasPrefix(mime, eventStream) {
-		return j.look(resp, disagg.JudgeStream)
+		if x.api == openai.APIResponses {
+			return j.look(resp, disagg.JudgeResponses, disagg.MaxResponseBegin)
+		}
+		return j.look(resp, disagg.JudgeStream, disagg.MaxEvent)
 	}
 	// Not an engine's, but of a proxy in front of it.
 	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
 		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
 	}
-	return j.look(resp, disagg.JudgeJSON)
+	return j.look(resp, disagg.JudgeJSON, disagg.MaxEvent)
 }
 
 // awaitFirstByte waits for the first byte of the body for as long as a worker may take to begin,
@@ -112,12 +116,12 @@ func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 type verdictFunc func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)
 
 // look judges the beginning of an answer by verdictOf, which returns disagg.More where it needs
-// more.
-func (j *judge) look(resp *upstream.Response, verdictOf verdictFunc) (finding, error) {
+// more than it has, and than limit bytes.
+func (j *judge) look(resp *upstream.Response, verdictOf verdictFunc, limit int) (finding, error) {
 	// Fast path: the first event came in one piece.
 	verdict, f := verdictOf(resp.Begin(), false)
 	if verdict == disagg.More {
-		n, err := j.fill(resp, func(p []byte, whole bool) bool {
+		n, err := j.fill(resp, limit, func(p []byte, whole bool) bool {
 			verdict, f = verdictOf(p, whole)
 			return verdict != disagg.More
 		})
@@ -134,7 +138,7 @@ func (j *judge) look(resp *upstream.Response, verdictOf verdictFunc) (finding, e
 
 // examineError judges an answer of status 500 or above by its text.
 func (j *judge) examineError(resp *upstream.Response) (finding, error) {
-	n, err := j.fill(resp, func([]byte, bool) bool { return false })
+	n, err := j.fill(resp, disagg.MaxEvent, func([]byte, bool) bool { return false })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return finding{}, err
 	}
@@ -142,18 +146,31 @@ func (j *judge) examineError(resp *upstream.Response) (finding, error) {
 	return findingOf(resp.Status, disagg.IsTransferError(j.buf[:n])), nil
 }
 
-// fill reads the beginning of an answer until enough reports true, the answer ends, or the buffer
-// is full.
-func (j *judge) fill(resp *upstream.Response, enough func(p []byte, whole bool) bool) (n int, err error) {
+// fill reads the beginning of an answer until enough reports true, the answer ends, or limit bytes
+// are read.
+func (j *judge) fill(resp *upstream.Response, limit int, enough func(p []byte, whole bool) bool) (n int, err error) {
 	if j.buf == nil {
 		j.buf = make([]byte, disagg.MaxEvent)
 	}
 	for {
+		if n == len(j.buf) {
+			j.buf = append(make([]byte, 0, 2*n), j.buf...)
+			j.buf = j.buf[:2*n]
+		}
 		var m int
-		m, err = resp.Read(j.buf[n:])
+		m, err = resp.Read(j.buf[n:min(len(j.buf), limit)])
 		n += m
-		if enough(j.buf[:n], errors.Is(err, io.EOF)) || err != nil || n == len(j.buf) {
+		if enough(j.buf[:n], errors.Is(err, io.EOF)) || err != nil || n == limit {
 			return n, err
 		}
+	}
+}
+
+// maxPooledBegin bounds the buffer that a pooled exchange keeps.
+const maxPooledBegin = 64 << 10
+
+func (j *judge) reset() {
+	if len(j.buf) > maxPooledBegin {
+		j.buf = nil
 	}
 }

@@ -59,7 +59,10 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	}
 	m.rooms = x.h.rooms.Append(m.rooms, prompts, d.Rank.DPRank, ranks)
 	at, cfg := d.Rank.Worker.Bootstrap(), x.h.live()
-	headers := cfg.Pair.Headers && x.api == openai.APIChat
+	headers := cfg.Pair.Headers && (x.api == openai.APIChat || x.api == openai.APIMessages)
+	if x.id.header {
+		m.addHeader(disagg.HeaderRID, func(dst []byte) []byte { return append(dst, x.id.rid...) })
+	}
 	if headers {
 		m.addHeaders(&x.id, at, prefillRank)
 	} else {

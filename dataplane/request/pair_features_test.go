@@ -254,7 +254,7 @@ func TestPairOtherRoutes(t *testing.T) {
 	assert.Contains(t, d[0].lastBody(), `"bootstrap_room":`)
 
 	// Inference without a room would get 400 from either worker, and may kill a prefill engine.
-	for _, path := range []string{"/v1/embeddings", "/v1/score", "/v1/messages", "/classify"} {
+	for _, path := range []string{"/v1/embeddings", "/v1/score", "/classify"} {
 		resp, got = h.post(path, `{"model":"tiny","input":"x"}`)
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 		assert.Contains(t, got, "an aggregated worker", path)

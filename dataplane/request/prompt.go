@@ -11,9 +11,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// headerSession names the session of a request; session_id in the body comes first.
-const headerSession = "X-Session-ID"
-
 const (
 	// maxPooledText bounds the text that a pooled exchange keeps.
 	maxPooledText = 1 << 20
@@ -30,6 +27,7 @@ type promptReader struct {
 	cursor *promptcache.Cursor // of the client's token ids; nil: ids are read from their beginning
 	text   []byte              // of a chat
 	local  localTokens
+	turn   turn
 }
 
 // localTokens are token ids that were made in this process.
@@ -40,6 +38,8 @@ type localTokens struct {
 	borrowed tokens.Prompt // a worker's ids, where the choice rests on those
 	model    *tokens.Model // that made the ids which the choice rests on; nil where others did
 	forward  bool          // the worker gets the ids and need not tokenize
+	proof    *tokens.Proof // of the conversion that the ids rest on; nil for OpenAI's own APIs
+	made     int           // number of ids of a converted chat
 }
 
 func (p *promptReader) init(x *exchange) {
@@ -57,7 +57,8 @@ func (p *promptReader) read(out *routing.Prompt) {
 	x, req := p.x, &p.x.req
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
-		Opaque:   req.Multimodal || req.Batch,
+		Opaque:   req.Multimodal && conversions[req.API] == nil || req.Batch,
+		Worker:   p.turn.holder,
 		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
 		Output:   req.MaxTokens * req.N * req.Prompts,
 		Computed: req.Computed, ComputedFrom: req.ComputedFrom,
@@ -65,8 +66,9 @@ func (p *promptReader) read(out *routing.Prompt) {
 	if req.HasRank {
 		out.DP = req.Rank
 	}
-	if x.h.Router.Sessions != nil || x.h.AccessLog != nil {
-		out.Session = sessionOf(x.call, req)
+	nameSession(out, x.call, req)
+	if !x.inference && isTokenizer(string(x.call.path())) {
+		out.Estimate = 0 // it computes nothing
 	}
 	if !x.inference || req.Batch {
 		return
@@ -97,20 +99,12 @@ func adapterOf(req *openai.Request) string {
 	return adapter
 }
 
-// sessionOf returns the key of the request's session: session_id or session_params.id of the body,
-// or the header; 0 where it has none.
-func sessionOf(c call, req *openai.Request) uint64 {
-	if req.SessionID != "" {
-		return routing.SessionKey(req.SessionID)
-	}
-	return routing.SessionKey(c.peek(headerSession))
-}
-
 // tokenize gets the prompt's ids where they help the choice more than text: made in this process
 // once the model's ids are proved, else by a worker.
 func (p *promptReader) tokenize(out *routing.Prompt) bool {
 	h, req, local := p.x.h, &p.x.req, &p.local
-	if h.Tokenizer == nil {
+	// Images of converted chats are checksums: such prompts are known by their text.
+	if h.Tokenizer == nil || req.Approximate || req.Multimodal {
 		return false
 	}
 	target := anyWorker(h.Registry, out.Model)
@@ -131,7 +125,7 @@ func (p *promptReader) tokenize(out *routing.Prompt) bool {
 		}
 		local.forward = h.live().ForwardIDs && tokens.Forwardable(req)
 		h.Models.Sample(m, target.URL, req, local.ids)
-		return true
+		return p.proved(out, name)
 	}
 	ids, err := h.Tokenizer.Prompt(nil, target.URL, req)
 	if err != nil {
@@ -142,7 +136,22 @@ func (p *promptReader) tokenize(out *routing.Prompt) bool {
 		h.Models.Compare(m, req, local.ids, ids.IDs)
 	}
 	out.Tokens, out.Hashes, out.Block, out.Exact = ids.IDs, ids.Hashes, ids.Block, true
-	return true
+	return p.proved(out, name)
+}
+
+// proved reports whether the ids may be used. Those of a converted chat are used once the answers
+// to others have proved the conversion by their number of prompt tokens.
+func (p *promptReader) proved(out *routing.Prompt, model string) bool {
+	req, local := &p.x.req, &p.local
+	if conversions[req.API] == nil {
+		return true
+	}
+	local.made = len(out.Tokens)
+	if local.proof = p.x.h.proofs.of(model, req, p.turn.guess); local.proof.Proved() {
+		return true
+	}
+	out.Tokens, out.Hashes, out.Block, out.Exact = nil, nil, 0, false
+	return false
 }
 
 // make fills l.ids; fresh says that the cursor has no hashes of them.
@@ -157,7 +166,14 @@ func (l *localTokens) make(m *tokens.Model, req *openai.Request) (fresh, made bo
 
 // checkLength compares the number of local ids with the prompt tokens that the worker reports.
 func (p *promptReader) checkLength(usage openai.Usage) {
-	if p.local.model != nil && usage.HasPrompt && p.x.req.N <= 1 {
+	if !usage.HasPrompt || p.x.req.N > 1 {
+		return
+	}
+	if proof := p.local.proof; proof != nil {
+		if proof.Compare(p.local.made, usage.PromptTokens); p.local.made != usage.PromptTokens {
+			p.x.h.proofs.wrong(p.turn.model, p.turn.guess)
+		}
+	} else if p.local.model != nil {
 		p.x.h.Models.CompareLength(p.local.model, &p.x.req, len(p.local.ids), usage.PromptTokens)
 	}
 }
@@ -167,7 +183,7 @@ func (p *promptReader) checkLength(usage openai.Usage) {
 // beginnings stay equal, which is all that the approximate tree needs.
 func (p *promptReader) promptText() []byte {
 	req := &p.x.req
-	if p.x.api != openai.APIChat {
+	if req.Messages == nil {
 		return req.Text
 	}
 	if len(req.Tools) == 0 && compact(req.Messages) {
@@ -182,10 +198,11 @@ func (p *promptReader) reset() {
 	if cap(p.text) > maxPooledText {
 		p.text = nil
 	}
+	p.turn.reset()
 	l := &p.local
 	l.borrowed.Release()
 	l.borrowed = tokens.Prompt{}
-	l.model, l.ids, l.forward = nil, l.ids[:0], false
+	l.model, l.ids, l.forward, l.proof, l.made = nil, l.ids[:0], false, nil, 0
 	if cap(l.ids) > maxPooledIDs {
 		l.ids = nil
 	}

@@ -32,6 +32,7 @@ type builder struct {
 	parts  admin.Parts
 	tokens *tokens.Source
 	approx *routing.ApproxIndex
+	known  *routing.KnownSessions
 	models *tokens.Models // nil: workers make all token ids
 }
 
@@ -59,6 +60,7 @@ func (b *builder) build() error {
 	if err := b.buildLogs(); err != nil {
 		return err
 	}
+	b.buildSelfCheck()
 	if b.cfg.Memory.HugePages {
 		b.cfg.Log.Info("huge pages for a large heap", "kernel", hugepage.Setting())
 		pages := &hugepage.Collapser{}
@@ -76,6 +78,7 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 	b.requests = request.New(b.requestConfig(), request.Parts{
 		Registry: p.Registry, Index: p.Index, Router: p.Router, Transport: b.transport,
 		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog,
+		Recent: b.checker,
 	})
 	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
 	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
@@ -95,10 +98,17 @@ func (b *builder) buildIndex() {
 		File: b.cfg.Snapshot.File, Interval: b.cfg.Snapshot.Interval, MaxBytes: b.cfg.Memory.Index, Log: b.cfg.Log,
 	})
 	index, restored := b.snapshots.Load()
-	intake := ingest.NewManager(ingest.Config{Log: b.cfg.Log, OnRestart: b.approx.ClearRank}, index, zmq.Subscribe, zmq.Replay)
+	intake := ingest.NewManager(ingest.Config{Log: b.cfg.Log, OnRestart: b.rankCleared, OnClear: b.rankCleared}, index, zmq.Subscribe, zmq.Replay)
+	b.known = routing.NewKnownSessions(index)
 	intake.Restore(restored)
 	b.snapshots.Follow(intake)
 	b.parts.Index, b.parts.Ingest = index, intake
+}
+
+// rankCleared notes that the cache of a rank is empty.
+func (b *builder) rankCleared(rank *worker.Rank) {
+	b.approx.ClearRank(rank)
+	b.known.ClearRank(rank)
 }
 
 // buildTokenizer makes the tokenizer and the prompt cache.
@@ -140,7 +150,7 @@ func (b *builder) buildTokenizer() error {
 // buildFleet makes the registry of workers and its manager.
 func (b *builder) buildFleet(cfg worker.Config) {
 	b.registry = worker.NewRegistry(cfg, worker.Observers{
-		b.approx, b.parts.Ingest, load.New(load.Subscriber(zmq.Subscribe), b.cfg.Log),
+		b.approx, b.known, b.parts.Ingest, load.New(load.Subscriber(zmq.Subscribe), b.cfg.Log),
 		tokens.WorkerObserver{Models: b.models},
 		worker.DownFunc(func(w *worker.Worker) { b.requests.WorkerDied(w.URL) }),
 	})
@@ -177,6 +187,7 @@ func (b *builder) buildRouting() error {
 	}
 	router := routing.New(b.registry, b.parts.Index, b.parts.Ingest.View, choice, rand.Uint64)
 	router.Approx, router.MinUncached = b.approx, b.cfg.Pairs.MinUncached
+	router.Known, router.Shared.Known = b.known, b.known
 	if b.cfg.Policy.SessionAffinity {
 		router.Sessions = routing.NewSessions()
 	}

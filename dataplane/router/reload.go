@@ -66,8 +66,7 @@ func (r *Router) reloadLocked(cfg *Config) error {
 		return err
 	}
 	cfg.Policy.SessionAffinity = st.first.Policy.SessionAffinity // needs a restart
-	choice, err := cfg.Policy.New()
-	if err != nil {
+	if _, err := cfg.Policy.New(); err != nil {
 		return err
 	}
 	changed, waiting := config.Changed(&st.cfg, &given)
@@ -82,8 +81,9 @@ func (r *Router) reloadLocked(cfg *Config) error {
 		return nil
 	}
 	st.status.Reloads++
-	if before.Policy.Name != given.Policy.Name || !reflect.DeepEqual(before.Policy.Options, given.Policy.Options) {
-		r.requests.SetPolicy(choice)
+	if before.Policy.Name != given.Policy.Name || before.Policy.SelfCheck != given.Policy.SelfCheck || !reflect.DeepEqual(before.Policy.Options, given.Policy.Options) {
+		r.choices.operator.Store(&cfg.Policy)
+		r.checker.Configure(cfg.Policy.SelfCheck, checkedPolicy(&cfg.Policy), *cfg.Policy.Options)
 	}
 	r.admin.SetKey(cfg.Operator.Key)
 	r.requests.Configure(func(s *request.Config) { applyLive(s, cfg) })

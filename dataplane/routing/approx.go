@@ -126,6 +126,7 @@ func (a *ApproxIndex) Held(r *worker.Rank) int64 {
 // approxMatch is the overlap of each candidate by the approximate index.
 type approxMatch struct {
 	keys    []approx.Key
+	keyed   bool // keys are the prompt's
 	found   []approx.Overlap
 	byID    []int    // units by id in the tree, zero between choices
 	sources []Source // by candidate
@@ -156,7 +157,7 @@ func (p *Prompt) source(rank *worker.Rank) Source {
 
 // reset makes m the match of ranks of which the index knows nothing.
 func (m *approxMatch) reset(ranks int) {
-	m.keys = m.keys[:0]
+	m.keys, m.keyed = m.keys[:0], false
 	m.sources, m.tokens = slices.Grow(m.sources[:0], ranks)[:ranks], slices.Grow(m.tokens[:0], ranks)[:ranks]
 	clear(m.sources)
 	clear(m.tokens)
@@ -197,6 +198,10 @@ func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, onl
 
 // key cuts a prompt into the tree's keys.
 func (a *ApproxIndex) key(m *approxMatch, p *Prompt, rank *worker.Rank) {
+	if m.keyed {
+		return
+	}
+	m.keyed = true
 	model := p.Model // an adapter may have a name of its own
 	if wildcard(model) {
 		model = rank.Worker.Info().Model()

@@ -6,6 +6,7 @@ import "time"
 // follow. s and p are those of the decision's Pick. The result is nil where no event could tell
 // of the prompt.
 func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
+	r.Known.begin(&s.turn, p, d, time.Now())
 	if d.reply != 0 {
 		r.Peers.Sent(d.reply)
 	}
@@ -67,8 +68,8 @@ func (r *Router) Finish(s *Scratch, f *Prediction, generated []uint32, now time.
 // prompt that begins alike. Answered or Failed must follow, with the same Scratch and no other
 // Pick in between.
 func (r *Router) Sent(s *Scratch, d *Decision) {
-	if r.Sessions != nil && d.session != 0 {
-		r.Sessions.remember(d.session, d.Rank.IDHash())
+	if r.Sessions != nil && d.session.name != 0 {
+		r.Sessions.remember(d.session.name, d.Rank.IDHash())
 	}
 	if r.Approx != nil && d.Source == Answers && len(s.approx.keys) > 0 {
 		r.Approx.insert(&s.approx, d)
@@ -77,6 +78,7 @@ func (r *Router) Sent(s *Scratch, d *Decision) {
 
 // Failed notes that the rank did not begin to answer. After Answered it has no effect.
 func (r *Router) Failed(s *Scratch, d *Decision) {
+	r.Known.End(d, 0, time.Now())
 	d.Rank.ExtraKeys.End(d.learnt.extra)
 	if r.Approx != nil {
 		r.Approx.withdraw(&s.approx, d)
@@ -93,6 +95,9 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 	r.Approx.correct(&s.approx, p, d, prompt, cached)
 	d.learnt = learnt{extra: d.learnt.extra}
 }
+
+// Streamed notes how long an answer took behind its first token.
+func (r *Router) Streamed(took time.Duration) { r.answers.add(took) }
 
 // share tells the other routers of a prompt that is sent, and returns its number there; 0:
 // there are none.

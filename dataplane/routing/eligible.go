@@ -75,6 +75,9 @@ func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank)
 	for _, rank := range snap.Ranks {
 		if rank.Worker != last {
 			last, fit = rank.Worker, unfit
+			if p.Worker != nil && p.Worker != last {
+				continue
+			}
 			if info := last.Info(); info != nil && Serves(info, model) {
 				if !served {
 					model = info.Named(model)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/turns"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -28,10 +29,14 @@ type Prompt struct {
 	// cache.
 	Computed     bool
 	ComputedFrom int
+	// Worker restricts the choice to one worker, which holds more of the request than its cache;
+	// nil is any.
+	Worker *worker.Worker
 	// DP restricts the choice to one data-parallel rank of each worker; -1 is any.
 	DP int
-	// Session is the client's session, by SessionKey; 0 is none.
-	Session uint64
+	// Session is the key of the session that the client names, see NameSession; 0 is none.
+	Session       uint64
+	SessionSource SessionSource // of Session
 	// Output bounds the tokens of all answers, as the client asks; 0 is unknown.
 	Output int
 	// Unpaired requests cannot be served by a pair, only by one worker alone.
@@ -44,6 +49,25 @@ func (p *Prompt) Len() int {
 		return len(p.Tokens)
 	}
 	return p.Estimate
+}
+
+// NameSession sets the session by the name that the client gives it. Equal names for different
+// models, adapters or salts are different sessions: their prompts share no pages.
+func (p *Prompt) NameSession(name []byte, from SessionSource) {
+	if p.Session, p.SessionSource = p.sessionKey(SessionKey(name)), from; len(name) == 0 {
+		p.SessionSource = NoSession
+	}
+}
+
+// sessionKey returns the key of a session of this prompt's model, adapter and salts.
+func (p *Prompt) sessionKey(name uint64) uint64 {
+	if name == 0 {
+		return 0
+	}
+	for _, part := range [...]string{p.Model, p.LoRA, p.Salt, p.ExtraKey} {
+		name = scatter(name + SessionKey(part))
+	}
+	return max(name, 1)
 }
 
 // Decision is the choice for a request, with its explanation.
@@ -64,12 +88,15 @@ type Decision struct {
 	Source       Source // of Matched and Cached; unless it is Events, they are estimates
 	Choice       policy.Choice
 	DecodeChoice policy.Choice // where Decode is not nil
+	// Turn is the prompt's place in its session; of a new session or branch, complete after
+	// Dispatch.
+	Turn turns.Turn
 
 	output  int
 	block   int // tokens in a block of a prediction; 0: the prompt cannot be predicted
 	scope   radix.Scope
 	learnt  learnt
-	session uint64
+	session sessionUse
 	reply   uint64 // PeerReply.Number, where another router chose
 }
 

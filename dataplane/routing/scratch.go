@@ -15,6 +15,7 @@ type Scratch struct {
 	shared sharedMatch
 	pair   pairScratch
 	peer   peerScratch
+	turn   turnMatch
 
 	candidates []policy.Candidate
 	overlaps   []overlap         // by candidate

@@ -27,7 +27,7 @@ const (
 	hashPrime = 1099511628211
 )
 
-// SessionKey returns the key of a session's id; 0 for an empty one.
+// SessionKey returns the hash of a session's name; 0 for an empty one.
 func SessionKey[T string | []byte](id T) uint64 {
 	if len(id) == 0 {
 		return 0

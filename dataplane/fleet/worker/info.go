@@ -25,16 +25,12 @@ type Info struct {
 	// Process identifies the process behind the URL; 0 when the description has nothing to
 	// identify it by.
 	Process uint64
-	// Tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown.
-	MaxLen   int
+	Limits
 	PageSize int // tokens a KV page; 0 when unknown
 	DPSize   int // at least 1
 	TPSize   int // GPUs that compute one request together, tp_size; 0 when unknown
-	// Vocabulary is the number of token ids of the model; 0 when unknown. A larger id ends an
-	// engine.
-	Vocabulary int
-	Labels     bool // tokenizer_metrics_allowed_custom_labels names some
-	MaxTokens  int  // tokens in the KV pool of one rank; 0 when unknown
+	Reports
+	MaxTokens int // tokens in the KV pool of one rank; 0 when unknown
 	// TokenBytes is the KV size of a token in bytes, over all GPUs of the worker; 0 when
 	// unknown.
 	TokenBytes float64
@@ -45,6 +41,28 @@ type Info struct {
 	Loads     *Loads  // nil when the worker publishes no load
 	Tokenizer Tokenizer
 	Placement Placement
+}
+
+// Limits holds the bounds of a worker's requests and batches.
+type Limits struct {
+	// Tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown.
+	MaxLen int
+	// Vocabulary is the number of token ids of the model; 0 when unknown. A larger id ends an
+	// engine.
+	Vocabulary int
+	// Chunk is the tokens of a full prefill batch, chunked_prefill_size; 0 when unknown.
+	Chunk int
+}
+
+// Reports holds a worker's arguments for reports on requests.
+type Reports struct {
+	Labels bool // tokenizer_metrics_allowed_custom_labels names some
+	// CacheReport is enable_cache_report: answers of OpenAI's and Anthropic's routes have the
+	// number of cached prompt tokens.
+	CacheReport bool
+	// ResponseStore is enable_response_store: the worker keeps the responses of /v1/responses in
+	// its memory, for previous_response_id.
+	ResponseStore bool
 }
 
 // Disaggregation holds a worker's arguments as a half of a pair.
@@ -121,6 +139,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		PageSize:  within(v.GetInt("page_size"), maxPage),
 		DPSize:    max(v.GetInt("dp_size"), 1),
 		TPSize:    within(v.GetInt("tp_size"), maxDP),
+		Limits:    Limits{Chunk: within(v.GetInt("chunked_prefill_size"), maxPage)},
 		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
 		Disaggregation: Disaggregation{
 			Mode:          string(v.GetStringBytes("disaggregation_mode")),
@@ -132,7 +151,11 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		Placement:  parsePlacement(v),
 		TokenBytes: parseTokenBytes(v),
 		Process:    processOf(v),
-		Labels:     len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
+		Reports: Reports{
+			Labels:        len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
+			CacheReport:   v.GetBool("enable_cache_report"),
+			ResponseStore: v.GetBool("enable_response_store"),
+		},
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)

@@ -50,6 +50,8 @@ func (l *Load) Report(now time.Time, r Report) {
 	if rate := l.speed.Rate(); rate > 0 {
 		l.check.claimed, l.check.proved = rate, min(float64(r.Prefilled)/rateTokens, 1)
 	}
+	l.check.pool.reported, l.check.told = r.Pool, r.Used
+	r.Pool = l.check.pool.believed(r.Pool)
 	l.check.checkUsed(now, &r, l.peaks())
 	l.backlog.Reported(at, float64(r.Queued), 0)
 	s := &l.published
@@ -69,6 +71,18 @@ func (l *Load) Report(now time.Time, r Report) {
 	l.published.setRate(l.check.speed(now))
 	s.store(&l.backlog)
 	s.end()
+}
+
+// CachedPages notes the content of the rank's pool by its events.
+func (l *Load) CachedPages(now time.Time, r PoolContent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.check.checkPool(now, r)
+	if believed := l.check.pool.believed(l.check.pool.reported); believed != l.published.pool.Load() {
+		l.published.begin()
+		l.published.pool.Store(believed)
+		l.published.end()
+	}
 }
 
 // Forget drops the rank's reports: its process is gone. Requests in flight there are still to
@@ -121,8 +135,19 @@ func (l *Load) SetAside() (all []Aside) {
 	if c.used.Aside() {
 		all = append(all, Aside{AsideUsed, whyUsed, c.usedAt, float64(c.usedSaid), float64(l.used())})
 	}
+	if p := &c.pool; p.field.Aside() {
+		all = append(all, Aside{AsidePool, p.why, p.at, float64(p.reported), float64(p.believed(p.reported))})
+	}
 	if c.why != "" {
 		all = append(all, Aside{AsideSpeed, c.why, c.speedAt, c.claimed, math.Float64frombits(l.published.rate.Load())})
 	}
 	return all
+}
+
+// TimesAside returns how often each field of the rank's reports was set aside.
+func TimesAside(l *Load) map[string]uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &l.check
+	return map[string]uint64{AsideUsed: c.asideFor.used, AsidePool: c.pool.times, AsideSpeed: c.asideFor.speed}
 }

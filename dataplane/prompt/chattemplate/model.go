@@ -19,6 +19,7 @@ type Model struct {
 	tokens   []entryToken
 	limits   Limits
 	now      func() time.Time
+	rules    Rules
 }
 
 // entryToken is a special token that the template reads.
@@ -71,6 +72,7 @@ func New(cfg Config) (*Model, error) {
 			return nil, fmt.Errorf("%w: the template reads %s, which the model's files do not give", ErrUnsupported, name)
 		}
 	}
+	m.rules = rulesOf(m, cfg.Source.Template, &cfg.Engine)
 	return m, nil
 }
 

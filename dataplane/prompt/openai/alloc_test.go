@@ -52,3 +52,24 @@ func TestUsageScannerDoesNotAllocate(t *testing.T) {
 		t.Errorf("UsageScanner allocates %v times an answer, want 0", n)
 	}
 }
+
+func TestSessionDoesNotAllocate(t *testing.T) {
+	var r openai.Request
+	for _, fields := range []string{
+		`"session_id":"a"`, `"session_params":{"id":"a\n"}`, `"metadata":{"user_id":"{\"session_id\":\"b\"}"}`,
+		`"conversation":{"id":"c"}`, `"previous_response_id":"d"`, `"prompt_cache_key":"e"`,
+	} {
+		body := []byte(`{"text":"hello",` + fields + `}`)
+		n := testing.AllocsPerRun(10, func() {
+			if err := r.Parse(openai.APIGenerate, body); err != nil {
+				t.Error(err)
+			}
+			if len(r.Session) == 0 {
+				t.Errorf("%s: no session", fields)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%s: Parse allocates %v times, want 0", fields, n)
+		}
+	}
+}

@@ -27,15 +27,15 @@ func checkRequest(r *Request, vocab int) *Error {
 	if r.HasIDs && vocab > 0 && uint64(r.maxID) >= uint64(vocab) {
 		return errOutside(idsField(r), strconv.FormatUint(uint64(r.maxID), 10), vocab)
 	}
-	switch r.API {
-	case APIGenerate:
+	switch {
+	case r.API == APIGenerate:
 		return checkGenerate(r, vocab)
-	case APICompletions:
+	case r.API == APICompletions:
 		if err := checkCount(r, fieldLogprobs, "logprobs", vocab); err != nil {
 			return err
 		}
 		return checkOpenAI(r, vocab)
-	case APIChat:
+	case r.API.isChat():
 		if err := checkCount(r, fieldTopLogprobs, "top_logprobs", vocab); err != nil {
 			return err
 		}

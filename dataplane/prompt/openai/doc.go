@@ -19,9 +19,10 @@
 //
 // # Ownership
 //
-// After Parse a Request's byte slices alias the body (Text may alias memory of the Request instead,
-// when it had escapes), and InputIDs is the Request's own memory: all of it is valid until the next
-// Parse or Reset, and as long as the body is not changed. Strings (Model, RID, …) are copies.
+// After Parse a Request's byte slices alias the body, or its own memory where they had escapes
+// (Text and names of sessions), and InputIDs is its own memory: all of it is valid until the next
+// Parse or Reset, and as long as the body is not changed. Strings (Model, RID, and so on) are
+// copies.
 //
 // # Errors
 //

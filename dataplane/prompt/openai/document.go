@@ -5,6 +5,7 @@ type document struct {
 	body  []byte
 	spans [fieldCount]span
 	key   []byte // buffer of the last key or short string with escapes
+	name  []byte // buffer of the last name of a session with escapes
 	model string // model of the body before: most bodies name the same one
 }
 
@@ -28,4 +29,14 @@ func (d *document) keyOf(key []byte, escaped bool) []byte {
 	}
 	key, d.key = unescape(d.key, key)
 	return key
+}
+
+// content returns the content of a raw JSON string, and nil of any other value. Of strings with
+// escapes, only the last one read is valid.
+func (d *document) content(raw []byte) (text []byte) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return nil
+	}
+	text, d.name = unescape(d.name, raw[1:len(raw)-1])
+	return text
 }

@@ -31,6 +31,10 @@ const (
 	fieldOldRank
 	fieldSessionID
 	fieldSessionParams
+	fieldMetadata
+	fieldConversation
+	fieldPreviousResponse
+	fieldPromptCacheKey
 	fieldImageData
 	fieldAudioData
 	fieldVideoData
@@ -104,10 +108,6 @@ func fieldOf(key []byte) field {
 		return fieldRank
 	case "data_parallel_rank":
 		return fieldOldRank
-	case "session_id":
-		return fieldSessionID
-	case "session_params":
-		return fieldSessionParams
 	case "image_data":
 		return fieldImageData
 	case "audio_data":
@@ -141,6 +141,25 @@ func templateFieldOf(key []byte) field {
 		return fieldResponseFormat
 	case "parallel_tool_calls":
 		return fieldParallelToolCalls
+	}
+	return sessionFieldOf(key)
+}
+
+// sessionFieldOf is fieldOf for the fields that name a session.
+func sessionFieldOf(key []byte) field {
+	switch string(key) {
+	case "session_id":
+		return fieldSessionID
+	case "session_params":
+		return fieldSessionParams
+	case "metadata":
+		return fieldMetadata
+	case "conversation":
+		return fieldConversation
+	case "previous_response_id":
+		return fieldPreviousResponse
+	case "prompt_cache_key":
+		return fieldPromptCacheKey
 	}
 	return answerFieldOf(key)
 }

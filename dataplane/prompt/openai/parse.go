@@ -76,11 +76,11 @@ func (r *Request) walkMembers(i int) (int, *Error) {
 // prompt would cost as much as the first.
 func (r *Request) walkValue(f field, at int) (int, *Error) {
 	switch {
-	case f == fieldMessages && r.API == APIChat:
+	case f == fieldMessages && r.API.isChat():
 		return r.chat.scan(&r.document, at)
 	case f == fieldPrompt && r.API == APICompletions, f == fieldText && r.API == APIGenerate:
 		return r.scanPrompt(r.body, &r.prompt, at, r.API == APIGenerate)
-	case f == fieldInputIDs && (r.API == APIGenerate || r.API == APIChat):
+	case f == fieldInputIDs && (r.API == APIGenerate || r.API.isChat()):
 		return r.scanPrompt(r.body, &r.ids, at, false)
 	}
 	return skipValue(r.body, at, 1)
@@ -91,12 +91,12 @@ func (r *Request) read() *Error {
 	if err := r.readCommon(); err != nil {
 		return err
 	}
-	switch r.API {
-	case APIGenerate:
+	switch {
+	case r.API == APIGenerate:
 		return r.readGenerate()
-	case APICompletions:
+	case r.API == APICompletions:
 		return r.readCompletions()
-	case APIChat:
+	case r.API.isChat():
 		return r.readChat()
 	}
 	return nil
@@ -135,7 +135,7 @@ func (r *Request) readCommon() *Error {
 }
 
 func (r *Request) readGenerate() *Error {
-	if r.ids.kind == kindEmpty && r.SessionID != "" {
+	if r.ids.kind == kindEmpty && len(r.SessionID) > 0 {
 		// A session's history may be the whole prompt.
 		r.ids.kind = kindAbsent
 		r.Multimodal = true
@@ -152,7 +152,7 @@ func (r *Request) readGenerate() *Error {
 	}
 	r.Multimodal = r.Multimodal || embeds || r.hasMedia(fieldImageData) || r.hasMedia(fieldAudioData) ||
 		r.hasMedia(fieldVideoData)
-	if r.prompt.blank > 0 && !r.HasIDs && !r.Multimodal && r.SessionID == "" {
+	if r.prompt.blank > 0 && !r.HasIDs && !r.Multimodal && len(r.SessionID) == 0 {
 		return errBlank("text", r.prompt.blank-1)
 	}
 	ask := r.raw(fieldReturnLogprob) // of a batch, a list

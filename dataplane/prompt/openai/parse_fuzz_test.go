@@ -77,7 +77,7 @@ func compare(t *testing.T, r *openai.Request, want naive, body []byte) {
 	got := naive{
 		ok: true, model: r.Model, stream: r.Stream, batch: r.Batch, hasText: r.HasText, text: string(r.Text),
 		prompts: r.Prompts, messages: string(r.Messages), tools: string(r.Tools), multimodal: r.Multimodal,
-		salt: r.CacheSalt, lora: r.LoRA, rid: r.RID, sessionID: r.SessionID, rids: r.RIDs, hasRID: r.HasRID,
+		salt: r.CacheSalt, lora: r.LoRA, rid: r.RID, sessionID: string(r.SessionID), rids: r.RIDs, hasRID: r.HasRID,
 	}
 	ids := want.ids
 	want.ids = nil

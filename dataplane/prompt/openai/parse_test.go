@@ -126,10 +126,10 @@ func TestParseReadsChat(t *testing.T) {
 	}
 	want := openai.Request{
 		Model:   "base:ada",
-		Routing: openai.Routing{RID: "r", LoRA: "l", CacheSalt: "s", ExtraKey: "e", SessionID: "z"},
+		Routing: openai.Routing{RID: "r", LoRA: "l", CacheSalt: "s", ExtraKey: "e", SessionID: []byte("z")},
 	}
 	if r.Model != want.Model || r.RID != want.RID || r.LoRA != want.LoRA || r.CacheSalt != want.CacheSalt ||
-		r.ExtraKey != want.ExtraKey || r.SessionID != want.SessionID {
+		r.ExtraKey != want.ExtraKey || string(r.SessionID) != string(want.SessionID) {
 		t.Errorf("strings: %+v", r)
 	}
 	if !r.Stream || !r.IncludeUsage || r.N != 2 || r.MaxTokens != 7 || r.Priority != -3 || r.Rank != 1 || !r.HasRank {

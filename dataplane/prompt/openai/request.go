@@ -4,7 +4,7 @@ package openai
 type API uint8
 
 const (
-	// APIOther is embeddings, rerank, responses: forwarded, and read for model, stream and rid
+	// APIOther is embeddings, rerank and others: forwarded, and read for model, stream and rid
 	// only.
 	APIOther API = iota
 	// APIGenerate is SGLang's /generate.
@@ -13,7 +13,20 @@ const (
 	APICompletions
 	// APIChat is /v1/chat/completions.
 	APIChat
+	// APIMessages is Anthropic's /v1/messages. Its bodies are converted to chats before they are
+	// parsed.
+	APIMessages
+	// APIResponses is /v1/responses. Its bodies are converted to chats before they are parsed.
+	APIResponses
 )
+
+// String names the API, for logs.
+func (a API) String() string {
+	return [...]string{"other", "generate", "completions", "chat", "messages", "responses"}[a]
+}
+
+// isChat reports whether a body that was sent to the API is read as a chat.
+func (a API) isChat() bool { return a >= APIChat }
 
 // Memory remembers lists of token ids that were read before.
 type Memory interface {
@@ -26,8 +39,8 @@ type Memory interface {
 	Learn(raw []byte, ids []uint32)
 }
 
-// Request is a body as routing reads it. The zero value is ready; reuse it with Parse, which keeps
-// its memory.
+// Request is a body as routing reads it, or the chat that it was converted to. The zero value is
+// ready; reuse it with Parse, which keeps its memory.
 type Request struct {
 	// API is the route that the body was parsed for.
 	API API
@@ -36,6 +49,9 @@ type Request struct {
 	Input
 	Answer
 	Routing
+	// Approximate reports a chat whose prompt may differ from the worker's: it was converted from
+	// another API's body, with doubt. It is known by its text only.
+	Approximate bool
 
 	document
 	prompt         promptValue // of "prompt" or "text"
@@ -69,7 +85,7 @@ func (r *Request) Reset() {
 	r.releaseLong()
 	*r = Request{
 		Input:          Input{InputIDs: reusable(r.InputIDs, maxPooledIDs), Memory: r.Memory},
-		document:       document{key: reusable(r.key, maxPooledText), model: model},
+		document:       document{key: reusable(r.key, maxPooledText), name: reusable(r.name, maxPooledText), model: model},
 		text:           reusable(r.text, maxPooledText),
 		templateFields: clearedFields(r.templateFields),
 	}

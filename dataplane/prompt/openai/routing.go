@@ -17,8 +17,13 @@ type Routing struct {
 	// LoRA, CacheSalt and ExtraKey part the caches of equal prompts. Lists (batches) read as their
 	// first element.
 	LoRA, CacheSalt, ExtraKey string
-	// SessionID is session_id, or else session_params.id.
-	SessionID   string
+	// SessionID is session_id, or else session_params.id: the names of SGLang's own sessions.
+	SessionID []byte
+	// Session is the name of the request's session, and SessionBy the first field that has one.
+	// Names of more than 512 bytes name nothing.
+	Session   []byte
+	SessionBy SessionField
+
 	Priority    int
 	HasPriority bool
 	// Rank is routed_dp_rank, or else its old name data_parallel_rank.
@@ -78,14 +83,4 @@ func (ro *Routing) readRank(d *document) (err *Error) {
 	}
 	ro.Rank, ro.HasRank, err = d.readInt(fieldOldRank, "data_parallel_rank")
 	return err
-}
-
-func (ro *Routing) readSession(d *document) (err *Error) {
-	if ro.SessionID, err = d.readString(fieldSessionID, "session_id"); err != nil || ro.SessionID != "" {
-		return err
-	}
-	if id := d.member(d.raw(fieldSessionParams), "id"); len(id) > 0 && id[0] == '"' {
-		ro.SessionID = d.stringOf(id)
-	}
-	return nil
 }

@@ -67,3 +67,18 @@ func decodeHex(raw []byte) rune {
 	}
 	return r
 }
+
+// AppendUnescaped appends the content of a checked string (without quotes) with its escapes
+// resolved.
+func AppendUnescaped(dst, raw []byte) []byte {
+	for {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 {
+			return append(dst, raw...)
+		}
+		dst = append(dst, raw[:i]...)
+		var n int
+		dst, n = appendEscape(dst, raw[i+1:])
+		raw = raw[i+1+n:]
+	}
+}

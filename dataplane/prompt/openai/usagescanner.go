@@ -21,7 +21,7 @@ func (u Usage) Believable() Usage {
 
 const (
 	// tailSize is the number of bytes kept from one Write to the next: the byte before a key, the
-	// longest key with quotes (19), white space and a number of up to 18 digits with the byte
+	// longest key with quotes (25), white space and a number of up to 18 digits with the byte
 	// that ends it fit with room to spare.
 	tailSize = 64
 	// maxChoices bounds the memory of a batched stream; choices above it are not counted.
@@ -29,18 +29,20 @@ const (
 )
 
 // UsageScanner finds the usage in an answer while its bytes pass by, however they are cut. It does
-// not parse the answer: it looks for the keys "prompt_tokens", "completion_tokens" and
-// "cached_tokens" with an integer after them. Inside a JSON string a key's quotes would be
-// escaped, so a text that quotes a usage is never taken for one; the place of the key in the
-// document is not checked.
+// not parse the answer: it looks for the keys of usageKeys, such as "prompt_tokens", with an
+// integer after them. Inside a JSON string a key's quotes would be escaped, so a text that quotes a
+// usage is never taken for one; the place of the key in the document is not checked.
 //
 // A key seen again begins the next record. In SSE the last record counts (a stream may report
 // usage in every event), for a batched /generate the last record of each index; in a JSON answer,
 // records add up (/generate answers a batch with a list; with n > 1 it counts a prompt n times).
+// Anthropic's API has one record, of which a stream sends the prompt first and the rest last.
 //
 // The zero value scans a JSON answer; Reset prepares it for the next answer and keeps its memory.
 type UsageScanner struct {
 	sse, indexed bool
+	single       bool // one record, in parts
+	keys         *usageKeys
 
 	cur   record
 	total Usage    // JSON: records before cur
@@ -61,6 +63,9 @@ type record struct {
 func (s *UsageScanner) Reset(api API, sse bool) {
 	clear(s.byIdx)
 	*s = UsageScanner{sse: sse, indexed: sse && api == APIGenerate, byIdx: s.byIdx[:0]}
+	if api == APIMessages {
+		s.keys, s.single = &messagesKeys, true
+	}
 }
 
 // Write reads the next bytes of the answer. It keeps none of p and never fails.
@@ -92,6 +97,12 @@ func (s *UsageScanner) Write(p []byte) (int, error) {
 // Usage returns the usage found. Call it when the answer has ended; a number cut off at the very
 // end does not count.
 func (s *UsageScanner) Usage() Usage {
+	if s.single {
+		u := s.cur.Usage
+		u.PromptTokens += u.CachedTokens
+		u.HasPrompt = u.PromptTokens > 0 // SGLang writes 0 where it does not know
+		return u
+	}
 	if !s.indexed {
 		u := s.total
 		u.add(s.cur.Usage)
@@ -143,7 +154,7 @@ func (s *UsageScanner) find(b []byte, from, last int) int {
 			break
 		}
 		i += k + len(mark)
-		start, id := keyBefore(b, i)
+		start, id := s.keyBefore(b, i)
 		if id == 0 || start < from || start > last {
 			continue
 		}
@@ -162,17 +173,29 @@ const (
 	keyCached
 )
 
+// usageKeys are the names of an API for the numbers of a usage, in quotes.
+type usageKeys struct{ prompt, cached, completion []byte }
+
+var (
+	openAIKeys = usageKeys{[]byte(`"prompt_tokens"`), []byte(`"cached_tokens"`), []byte(`"completion_tokens"`)}
+	// messagesKeys are Anthropic's: input_tokens leaves out the cached ones.
+	messagesKeys = usageKeys{[]byte(`"input_tokens"`), []byte(`"cache_read_input_tokens"`), []byte(`"output_tokens"`)}
+)
+
 // keyBefore returns the key that ends at end and the index of its opening quote. The quote opens a
 // string only if the byte before it can precede a string; after a backslash it is text.
-func keyBefore(b []byte, end int) (start, id int) {
-	key := b[:end]
+func (s *UsageScanner) keyBefore(b []byte, end int) (start, id int) {
+	key, names := b[:end], s.keys
+	if names == nil {
+		names = &openAIKeys
+	}
 	switch {
-	case bytes.HasSuffix(key, []byte(`"prompt_tokens"`)):
-		start, id = end-len(`"prompt_tokens"`), keyPrompt
-	case bytes.HasSuffix(key, []byte(`"cached_tokens"`)):
-		start, id = end-len(`"cached_tokens"`), keyCached
-	case bytes.HasSuffix(key, []byte(`"completion_tokens"`)):
-		start, id = end-len(`"completion_tokens"`), keyCompletion
+	case bytes.HasSuffix(key, names.prompt):
+		start, id = end-len(names.prompt), keyPrompt
+	case bytes.HasSuffix(key, names.cached):
+		start, id = end-len(names.cached), keyCached
+	case bytes.HasSuffix(key, names.completion):
+		start, id = end-len(names.completion), keyCompletion
 	default:
 		return 0, 0
 	}
@@ -199,7 +222,10 @@ func countAfter(b []byte, i int) (v, end int, ok bool) {
 
 // take enters a number into the current record, or begins the next record with it.
 func (s *UsageScanner) take(id, v int) {
-	if s.cur.has(id) {
+	switch {
+	case s.single && id == keyPrompt:
+		s.cur = record{} // what came before was part of a tool's input
+	case !s.single && s.cur.has(id):
 		if !s.sse {
 			s.total.add(s.cur.Usage)
 		}

@@ -48,6 +48,14 @@ func (m *Model) Verified(req *openai.Request) bool {
 	return m.verifications[kindOf(req)].verified.Load()
 }
 
+// Rules returns the rules by which requests of other APIs become chats.
+func (m *Model) Rules() chattemplate.Rules {
+	if m.chat == nil {
+		return chattemplate.Rules{}
+	}
+	return m.chat.Rules()
+}
+
 // loadModel reads the files of dir, or those that the settings name.
 func loadModel(s Settings, dir string, root *promptcache.Root) (*Model, error) {
 	if s.Skip {

@@ -3,7 +3,7 @@ package policy
 import "math"
 
 // KV picks the rank with the lowest predicted time to first token, plus the cost of the choice
-// to later requests. All terms are in seconds, so no weight between them needs tuning:
+// to other requests. All terms are in seconds, so no weight between them needs tuning:
 //
 //	queue     uncached prompt tokens sent to the rank and not computed yet, over its prefill rate
 //	compute   this prompt's uncached tokens, over the rate
@@ -12,15 +12,27 @@ import "math"
 //	batch     the decode step that a prefill batch waits for, longer with the batch
 //	pool      the time until running requests free enough of a full KV pool or batch
 //	health    the delay of these on a rank that has lost a part of its speed, by facts about GPUs
-//	later     the delay of requests that wait behind this one, and the prefixes for which a fuller
-//	          pool has no room
+//	later     the delay of requests that wait behind this one, and the prefixes for which a pool
+//	          full of running requests has no room
+//	streams   the delay of answers under way: a prefill interrupts those of its rank
+//	sessions  the pages that computed tokens displace, as far as sessions will need them again
 //
 // Overlap alone is a trap: when every request begins with the same block it sends the whole
 // trace to one worker (mean TTFT 10,643 s where this rule has seconds). The queue lets a cold
 // rank win, so a prompt that more requests need than one rank can serve is computed on a second
-// one, and no rank starves. The last term protects prefixes that many requests need: the longer
-// the queues everywhere, the more a miss costs, which also evicts pages. While ranks are free
-// it is next to nothing, and hot prompts may spread.
+// one, and no rank starves. The later term protects prefixes that many requests need: the longer
+// the queues everywhere, the more a miss costs. While ranks are free it is next to nothing, and
+// hot prompts may spread.
+//
+// The sessions term spreads sessions over pools. A new one costs most where the pool is full of
+// sessions that will come back; one that goes on costs next to nothing where its pages are. A
+// session moves where its rank's wait exceeds the cost of computing it elsewhere, which near
+// saturation is several times the time of computing it: every move displaces another session,
+// which then moves as well (mean TTFT 20 times as long with four routers).
+//
+// Nothing here is in seconds or tokens of its own: small numbers of tokens are shares of a full
+// prefill batch, times are shares of an answer's or of a chunk's. Engines four times as fast
+// before arrivals four times as dense are sent the same requests.
 //
 // Routers that share nothing see each other's requests only in the ranks' next reports, and
 // until then all choose the same rank. With Options.Replicas each begins with ranks of its own.
@@ -31,38 +43,39 @@ type KV struct {
 var _ Policy = KV{}
 
 const (
-	// batchTokens is the cost of one running request to a prefill, in tokens: it takes part in
-	// the decode steps between prefill batches. By replay, 4 to 256 do about equally well; 64
-	// spreads tool loops best: their many short prompts find their instructions on every rank.
-	batchTokens = 64
+	// batchShare is the cost of one running request to a prefill, in chunks: it takes part in the
+	// decode steps between prefill batches. 64 tokens of 8,192; by replay, 4 to 256 do about
+	// equally well.
+	batchShare = 1. / 128
 	// hostCost and diskCost are the share of its prefill that a token outside the GPU still
 	// costs. Dynamo credits 0.75 and 0.25 of such blocks.
 	hostCost, diskCost = 0.25, 0.75
-	// tieTokens is the difference in cost below which two ranks are equal: less than the jitter
-	// of one scheduler step, and enough to spread requests without overlap.
-	tieTokens = 8
+	// tieShare is the difference in cost below which two ranks are equal, in chunks: 8 tokens of
+	// 8,192, less than the jitter of one scheduler step, and enough to spread requests without
+	// overlap.
+	tieShare = 1. / 1024
 	// sameRate is the random difference of measured rates: within it of the mean, a rank counts
 	// as fast as all. Trust in small differences sends every cold prompt to the same rank (TTFT
 	// +20 % on 300 documents).
 	sameRate = 0.2
-	// poolSeconds is the time in which the running requests of a full pool free all of it: 350
-	// tokens of answer at 30 ms, the means of the conversation trace. By replay, 10 to 30 s do
-	// equally well, 3 less so.
-	poolSeconds = 10
+	// streamShare is the weight of a second's pause of a running answer against a second of this
+	// prompt's: a prefill interrupts all answers of its rank. By replay of 112 cells, 1/32 takes
+	// 7 % off the mean TTFT, 1/10 4 %: answers that take longer also keep their places and pages.
+	streamShare = 1. / 32
+	// mostLive bounds the live tokens that count, in pools: with twice as many as fit, each prompt
+	// displaces pages that are needed again, and with more it does so as well.
+	mostLive = 2
 	// laterBase is the number of requests that one second of prefill delays while every rank
 	// has a queue, plus one for each request in the shortest queue, up to laterMost; with fewer
 	// queues it is proportionally less. By replay of 30 workloads, a fixed 2 instead is as good
 	// in the mean. It loses 14 % where workers cannot keep up, since more depth hits matter
 	// more, and 6 % on a flood of one document, since that stays on its rank for too long.
 	laterBase, laterMost = 0.5, 4
-	// fillSeconds is the loss of later requests on a rank with a pool full of running requests:
-	// it has no room for their prefixes. By replay, 0.5 to 1 takes 8 to 13 % off the mean TTFT
-	// of tool loops in small pools; 0.2 is too little to matter.
-	fillSeconds = 0.5
-	// foreignTokens is the assumed work that another replica has sent to a rank of its own
-	// since the rank's last report: a short prompt. By replay, 500 to 2,000 do about equally
-	// well; 4,000 keeps turns of conversations from the ranks that cache them.
-	foreignTokens = 500
+	// foreignShare is the assumed work that another replica has sent to a rank of its own since
+	// the rank's last report, in chunks: a short prompt, 512 tokens of 8,192. By replay, 500 to
+	// 2,000 do about equally well; 4,000 keeps turns of conversations from the ranks that cache
+	// them.
+	foreignShare = 1. / 16
 	// crowdWeight is the same for one of the last places in a batch, which later requests then
 	// wait for. Where other ranks have places it is better spent there, even on computing a hot
 	// prefix once more (TTFT -40 % on a flood of one document); where none has, requests would
@@ -85,7 +98,7 @@ func (KV) Name() string { return "kv" }
 // Pick implements Policy.
 func (p KV) Pick(req Request, candidates []Candidate) Choice {
 	var room [stackScores]float64
-	f := survey(candidates)
+	f := survey(&req, candidates)
 	scores := p.score(grow(room[:0], len(candidates)), &f, &req, candidates)
 	switch {
 	case p.Temperature > 0:
@@ -93,14 +106,14 @@ func (p KV) Pick(req Request, candidates []Candidate) Choice {
 	case p.Without&TermTies != 0:
 		return lowest(scores, req.Seed, 0, kvWhy)
 	}
-	return lowest(scores, req.Seed, tieTokens*f.token, kvWhy)
+	return lowest(scores, req.Seed, f.tie(), kvWhy)
 }
 
 const kvWhy = "lowest predicted time to first token"
 
 // Costs appends the terms of each candidate's cost to dst.
 func (p KV) Costs(dst []Cost, req Request, candidates []Candidate) []Cost {
-	f := survey(candidates)
+	f := survey(&req, candidates)
 	for i := range candidates {
 		dst = append(dst, p.costOf(&f, &req, &candidates[i], i))
 	}
@@ -110,12 +123,12 @@ func (p KV) Costs(dst []Cost, req Request, candidates []Candidate) []Cost {
 // costOf is the cost of candidate i, with the work that another replica has sent there.
 func (p *KV) costOf(f *fleet, req *Request, c *Candidate, i int) Cost {
 	with := *c
-	with.Pending += p.foreign(i)
+	with.Pending += p.foreign(f, i)
 	return p.cost(f, req, &with)
 }
 
 func (p KV) scores(dst []float64, req *Request, candidates []Candidate) []float64 {
-	f := survey(candidates)
+	f := survey(req, candidates)
 	return p.score(dst, &f, req, candidates)
 }
 
@@ -128,15 +141,20 @@ func (p *KV) score(dst []float64, f *fleet, req *Request, candidates []Candidate
 		}
 		return weight
 	}
-	queue, batch, tier := keep(TermQueue, 1), keep(TermBatch, batchTokens), keep(TermTier, 1)
+	queue, batch, tier := keep(TermQueue, 1), keep(TermBatch, batchShare*f.chunk), keep(TermTier, 1)
 	if req.Stored {
 		return p.scoreStored(dst, f, req, candidates)
 	}
-	computed, fill, pool := 1+keep(TermLater, f.later), keep(TermLater, fillSeconds), p.Without&TermPool == 0
+	computed, fill, pool := 1+keep(TermLater, f.later), keep(TermLater, f.chunk*f.token), p.Without&TermPool == 0
+	streams, sessions := keep(TermStreams, streamShare), keep(TermSessions, 1)*float64(max(p.Replicas, 1))
 	for i := range candidates {
 		c := &candidates[i]
 		compute, copied := p.tokens(req, c)
-		cost := compute*computed + copied*tier + float64(c.Pending+p.foreign(i))*queue + float64(c.InFlight)*batch
+		others := streams * float64(c.InFlight)
+		if c.Live > 0 && c.Pool > 0 {
+			others += min(sessions*float64(c.Live)/float64(c.Pool), mostLive)
+		}
+		cost := compute*(computed+others) + copied*tier + float64(c.Pending+p.foreign(f, i))*queue + float64(c.InFlight)*batch
 		slowed := f.slowed && c.slowed()
 		if d := c.Rate - f.rate; slowed {
 			cost /= f.slowRate(c)
@@ -169,9 +187,9 @@ func (p *KV) scoreStored(dst []float64, f *fleet, req *Request, candidates []Can
 }
 
 // foreign is the assumed work of another replica at candidate i.
-func (p *KV) foreign(i int) int64 {
+func (p *KV) foreign(f *fleet, i int) int64 {
 	if p.Replicas > 1 && i%p.Replicas != p.Replica {
-		return foreignTokens
+		return int64(f.chunk * foreignShare)
 	}
 	return 0
 }
@@ -187,7 +205,7 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 		cost.Queue = float64(c.Pending) * token
 	}
 	if p.Without&TermBatch == 0 {
-		cost.Batch = batchTokens * float64(c.InFlight) * token
+		cost.Batch = batchShare * f.chunk * float64(c.InFlight) * token
 	}
 	if p.Without&TermPool == 0 {
 		// Fetched tokens need room too.
@@ -196,14 +214,29 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 	if p.Without&TermLater == 0 {
 		cost.Later = f.later * cost.Compute * slower
 		if c.Used > 0 && c.Pool > 0 {
-			cost.Later += fillSeconds * float64(c.Used) / float64(c.Pool)
+			cost.Later += f.chunk * f.token * float64(c.Used) / float64(c.Pool)
 		}
 	}
+	streams, sessions := p.others(c)
+	cost.Streams, cost.Sessions = streams*cost.Compute*slower, sessions*cost.Compute*slower
 	cost.Health = (slower-1)*(cost.Queue+cost.Compute+cost.Batch) + (1/c.share()-1)*cost.Pool
 	if p.Without&TermTier == 0 {
 		cost.Health += (slower - 1) * copied * token // a network is as fast as ever
 	}
 	return cost
+}
+
+// others returns the cost to other requests of each second that a candidate computes: to its
+// answers under way, and to sessions with pages there. A replica sees its own sessions only, and
+// takes the others' to be alike.
+func (p *KV) others(c *Candidate) (streams, sessions float64) {
+	if p.Without&TermStreams == 0 {
+		streams = streamShare * float64(c.InFlight)
+	}
+	if p.Without&TermSessions == 0 && c.Live > 0 && c.Pool > 0 {
+		sessions = min(float64(max(p.Replicas, 1))*float64(c.Live)/float64(c.Pool), mostLive)
+	}
+	return streams, sessions
 }
 
 // pace returns the seconds of a prefill token at a rank's full speed, and the factor by which
@@ -234,18 +267,20 @@ func (p *KV) computed(f *fleet, req *Request, c *Candidate, token float64) (comp
 	if p.Without&TermLater != 0 {
 		later = 0
 	}
+	streams, sessions := p.others(c)
+	later += streams + sessions
 	return p.withStored(req, c, token, later)
 }
 
 // roomWait is the time until running requests have freed the pages and the place of a request.
 func roomWait(f *fleet, c *Candidate, tokens float64) (wait float64) {
 	if over := tokens + float64(c.Used-c.Pool); c.Pool > 0 && c.Used > 0 && over > 0 {
-		wait = poolSeconds * over / float64(c.Used)
+		wait = f.answer * over / float64(c.Used)
 	}
 	if c.crowded() {
 		most := float64(c.MaxRunning)
 		over := float64(c.InFlight+1) - most
-		wait += poolSeconds / most * (max(over, 0) + crowdWeight*f.crowd*(over+math.Sqrt(most)))
+		wait += f.answer / most * (max(over, 0) + crowdWeight*f.crowd*(over+math.Sqrt(most)))
 	}
 	return wait
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // Each term by itself, with numbers that can be checked by hand: 1,000 tokens a second make a
-// token a millisecond.
+// token a millisecond, and a full batch takes 1.28 s.
 func TestKVCosts(t *testing.T) {
-	req := policy.Request{Tokens: 1000, Output: 100}
+	req := policy.Request{Tokens: 1000, Output: 100, Chunk: 1280, Answer: 10}
 	tests := []struct {
 		name string
 		c    policy.Candidate
@@ -22,7 +22,7 @@ func TestKVCosts(t *testing.T) {
 		{"nothing known but the rate", policy.Candidate{}, policy.Cost{Compute: 1}},
 		{"cached", policy.Candidate{Cached: 600}, policy.Cost{Compute: 0.4}},
 		{"a queue", policy.Candidate{Cached: 600, Pending: 500}, policy.Cost{Compute: 0.4, Queue: 0.5}},
-		{"a batch", policy.Candidate{Cached: 600, InFlight: 10}, policy.Cost{Compute: 0.4, Batch: 0.64}},
+		{"a batch", policy.Candidate{Cached: 600, InFlight: 10}, policy.Cost{Compute: 0.4, Batch: 0.1, Streams: 0.125}},
 		{"host memory", policy.Candidate{Cached: 600, Host: 400}, policy.Cost{Compute: 0.4, Tier: 0.1}},
 		{"disk", policy.Candidate{Cached: 600, Host: 400, Disk: 400}, policy.Cost{Compute: 0.4, Tier: 0.3}},
 		{"in the making", policy.Candidate{Cached: 100, Predicted: 900}, policy.Cost{Compute: 0.1}},
@@ -30,9 +30,11 @@ func TestKVCosts(t *testing.T) {
 		{"a copy beats what is in the making", policy.Candidate{Cached: 900, Host: 900, Predicted: 500}, policy.Cost{Compute: 0.1, Tier: 0.225}},
 		// 600 + 100 of 1,000 are needed and 400 free: 300 of the 600 in use must go first, half
 		// of them, 10 s for all.
-		{"a full pool", policy.Candidate{Cached: 400, Pool: 1000, Used: 600}, policy.Cost{Compute: 0.6, Pool: 5, Later: 0.3}},
-		{"a pool with room", policy.Candidate{Cached: 400, Pool: 2000, Used: 500}, policy.Cost{Compute: 0.6, Later: 0.125}},
-		{"a full batch", policy.Candidate{Cached: 1000, InFlight: 10, MaxRunning: 10}, policy.Cost{Batch: 0.64, Pool: 1}},
+		{"a full pool", policy.Candidate{Cached: 400, Pool: 1000, Used: 600}, policy.Cost{Compute: 0.6, Pool: 5, Later: 0.768}},
+		{"a pool with room", policy.Candidate{Cached: 400, Pool: 2000, Used: 500}, policy.Cost{Compute: 0.6, Later: 0.32}},
+		{"a full batch", policy.Candidate{Cached: 1000, InFlight: 10, MaxRunning: 10}, policy.Cost{Batch: 0.1, Pool: 1}},
+		{"a pool half full of other sessions", policy.Candidate{Cached: 400, Pool: 2000, Live: 1000}, policy.Cost{Compute: 0.6, Sessions: 0.3}},
+		{"a pool of too many sessions", policy.Candidate{Cached: 400, Pool: 2000, Live: 9000}, policy.Cost{Compute: 0.6, Sessions: 1.2}},
 		{"a busy fleet", policy.Candidate{Cached: 400, Waiting: 3}, policy.Cost{Compute: 0.6, Later: 2.1}},
 		{"a fleet in deep trouble", policy.Candidate{Cached: 400, Waiting: 300}, policy.Cost{Compute: 0.6, Later: 2.7}},
 	}
@@ -48,7 +50,9 @@ func TestKVCosts(t *testing.T) {
 			assert.InDelta(t, tt.want.Batch, got.Batch, 1e-9, "batch")
 			assert.InDelta(t, tt.want.Pool, got.Pool, 1e-9, "pool")
 			assert.InDelta(t, tt.want.Later, got.Later, 1e-9, "later")
-			assert.InDelta(t, got.Total()-got.Later, got.TTFT(), 1e-9)
+			assert.InDelta(t, tt.want.Streams, got.Streams, 1e-9, "streams")
+			assert.InDelta(t, tt.want.Sessions, got.Sessions, 1e-9, "sessions")
+			assert.InDelta(t, got.Total()-got.Later-got.Streams-got.Sessions, got.TTFT(), 1e-9)
 			assert.InDelta(t, got.Total(), policy.Scores(nil, p, req, []policy.Candidate{tt.c})[0], 1e-9)
 		})
 	}
@@ -73,7 +77,7 @@ func TestKVReplicasBeginApart(t *testing.T) {
 			require.Equal(t, i, p.Pick(policy.Request{Tokens: 4000}, warm).Index)
 		}
 		costs := p.Costs(nil, policy.Request{Tokens: 4000}, candidates)
-		require.InDelta(t, 600./16_000, costs[1-replica].Queue, 1e-9)
+		require.InDelta(t, 612./16_000, costs[1-replica].Queue, 1e-9)
 		require.InDelta(t, 100./16_000, costs[replica].Queue, 1e-9)
 	}
 }
@@ -81,9 +85,10 @@ func TestKVReplicasBeginApart(t *testing.T) {
 func TestKVWithoutTerms(t *testing.T) {
 	req := policy.Request{Tokens: 1000}
 	c := policy.Candidate{
-		Rate: 1000, Cached: 500, Host: 100, Pending: 100, InFlight: 5, Waiting: 1, Pool: 1000, Used: 900, MaxRunning: 4,
+		Rate: 1000, Cached: 500, Host: 100, Pending: 100, InFlight: 5, Waiting: 1, Pool: 1000, Used: 900, MaxRunning: 4, Live: 500,
 	}
-	all := policy.TermQueue | policy.TermBatch | policy.TermTier | policy.TermPool | policy.TermLater | policy.TermTies
+	all := policy.TermQueue | policy.TermBatch | policy.TermTier | policy.TermPool | policy.TermLater | policy.TermTies |
+		policy.TermStreams | policy.TermSessions
 	got := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: all}}.Costs(nil, req, []policy.Candidate{c})[0]
 	assert.Equal(t, policy.Cost{Compute: 0.5}, got)
 	sum := policy.Terms(0)
@@ -114,9 +119,10 @@ func TestKVScoresAreCosts(t *testing.T) {
 			c.Disk, c.Predicted = min(int(some(5000)), c.Host), int(some(5000))
 			c.Pending, c.InFlight, c.Waiting, c.MaxRunning = some(9000), some(70), some(4), some(70)
 			c.Pool, c.Used, c.Rate = some(20_000), some(20_000), float64(some(20_000))
+			c.Live = float32(some(60_000))
 		}
 		req := policy.Request{Tokens: 5000, Output: int(some(500)), Seed: rnd.Uint64()}
-		p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.Terms(some(64)), Replicas: rnd.IntN(4)}}
+		p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.Terms(some(256)), Replicas: rnd.IntN(4)}}
 		scores, costs := policy.Scores(nil, p, req, candidates), p.Costs(nil, req, candidates)
 		for i := range candidates {
 			require.InEpsilon(t, 1+costs[i].Total(), 1+scores[i], 1e-9, "%+v", candidates[i])

@@ -42,21 +42,26 @@ func (c DecodeCost) Total() float64 { return c.Transfer + c.Room + c.Step }
 func (c DecodeCost) TTFT() float64 { return c.Transfer + c.Room }
 
 const (
-	// stepSeconds is the delay of an answer of 350 tokens in a full batch: a step takes 30 ms
+	// stepShare is the delay of an answer in a full batch, in usual answers: a step takes 30 ms
 	// there and about half of that in an empty one, which reads the weights only. KV reads and
 	// running requests each make half of the difference.
-	stepSeconds = 5.0
+	stepShare = 0.5
 	// usualMost is the batch size of a decode rank that has told none.
 	usualMost = 256
-	// tieSeconds is the difference in cost below which two decode ranks are equal: half the
-	// delay of a request in a batch of usualMost, and less than the jitter of a step.
-	tieSeconds = 0.005
+	// tiePairs is the difference in cost below which two decode ranks are equal, in usual
+	// answers: half the delay of a request in a batch of usualMost, and less than the jitter of a
+	// step.
+	tiePairs = 1. / 2048
 )
 
-// prefillKV is the kv policy for prefill ranks. They run no decode steps that a prompt could
-// wait for, and free their pool as fast as prompts are computed, which the queue term has.
+// PrefillWithout are the terms that kv leaves out for prefill ranks. They run no decode steps that
+// a prompt could wait for or interrupt, and free their pool as fast as prompts are computed, which
+// the queue term has.
+const PrefillWithout = TermBatch | TermPool | TermStreams
+
+// prefillKV is the kv policy for prefill ranks.
 func prefillKV(p KV) KV {
-	p.Without |= TermBatch | TermPool
+	p.Without |= PrefillWithout
 	return p
 }
 
@@ -91,12 +96,13 @@ type pairRoom struct {
 
 // pickPair appends to first, after, onward and nodes, which are empty memory.
 func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Request, l *PairCandidates) (prefill, decode Choice) {
-	costs := decodeScores(after, req, l.Decode)
+	f := survey(req, l.Decode)
+	costs := decodeScores(after, &f, req, l.Decode)
 	prefill = pickPrefill(p, kv, first, onward, nodes, costs, req, l)
 	for j := range costs {
 		costs[j] += l.transfer(prefill.Index, j, req.Tokens)
 	}
-	tie := tieSeconds
+	tie := tiePairs * f.answer
 	if kv.Without&TermTies != 0 {
 		tie = 0
 	}
@@ -115,7 +121,8 @@ func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Re
 	if kv.Temperature > 0 {
 		return sample(first, req.Seed, kv.Temperature)
 	}
-	tie := tieTokens * survey(l.Prefill).token
+	f := survey(req, l.Prefill)
+	tie := f.tie()
 	if kv.Without&TermTies != 0 {
 		tie = 0
 	}
@@ -203,7 +210,7 @@ func (l *PairCandidates) around(prefill int, decode Choice) Choice {
 // DecodeCosts appends the terms of each decode candidate's cost to dst, with the transfer from
 // that prefill candidate.
 func DecodeCosts(dst []DecodeCost, req Request, l *PairCandidates, prefill int) []DecodeCost {
-	f := survey(l.Decode)
+	f := survey(&req, l.Decode)
 	for j := range l.Decode {
 		c := &l.Decode[j]
 		room, step := decodeCost(&f, &req, c)
@@ -213,10 +220,9 @@ func DecodeCosts(dst []DecodeCost, req Request, l *PairCandidates, prefill int) 
 }
 
 // decodeScores appends each decode candidate's cost without the transfer.
-func decodeScores(dst []float64, req *Request, candidates []Candidate) []float64 {
-	f := survey(candidates)
+func decodeScores(dst []float64, f *fleet, req *Request, candidates []Candidate) []float64 {
 	for i := range candidates {
-		room, step := decodeCost(&f, req, &candidates[i])
+		room, step := decodeCost(f, req, &candidates[i])
 		dst = append(dst, room+step)
 	}
 	return dst
@@ -236,9 +242,10 @@ func decodeCost(f *fleet, req *Request, c *Candidate) (room, step float64) {
 	if c.Pool > 0 {
 		pool = float64(c.Used) / float64(c.Pool)
 	}
-	step = stepSeconds / 2 * (batch + pool)
+	full := stepShare * f.answer
+	step = full / 2 * (batch + pool)
 	if c.slowed() { // all of the step is slower, also of an empty batch
-		step = (stepSeconds+step)/c.Weight - stepSeconds
+		step = (full+step)/c.Weight - full
 	}
 	return room, step
 }
@@ -251,9 +258,9 @@ func PrefillCosts(dst []Cost, p KV, req Request, candidates []Candidate) []Cost 
 // PrefillScores appends the numbers that kv compares of each prefill candidate: its cost, and
 // the cost of the best decode rank for it.
 func PrefillScores(dst []float64, p KV, req Request, l *PairCandidates) []float64 {
-	from := len(dst)
+	from, f := len(dst), survey(&req, l.Decode)
 	dst = prefillKV(p).scores(dst, &req, l.Prefill)
-	for i, least := range l.onward(nil, nil, decodeScores(nil, &req, l.Decode), req.Tokens) {
+	for i, least := range l.onward(nil, nil, decodeScores(nil, &f, &req, l.Decode), req.Tokens) {
 		dst[from+i] += least
 	}
 	return dst

@@ -20,7 +20,7 @@ func Alone(p Policy, req Request, aggregated []Candidate, at int, l *PairCandida
 	if !ok {
 		kv = KV{Options: Defaults}
 	}
-	f, g := sameRates(aggregated, l.Prefill)
+	f, g := sameRates(&req, aggregated, l.Prefill)
 	c := &aggregated[at]
 	alone := kv.cost(&f, &req, c)
 	if uncached(&req, c) < least && alone.Pool == 0 {
@@ -35,12 +35,12 @@ func Alone(p Policy, req Request, aggregated []Candidate, at int, l *PairCandida
 // PairTTFT predicts the time to first token of a pair, in seconds, as Alone does; there may be
 // no aggregated candidates.
 func PairTTFT(kv KV, req Request, aggregated []Candidate, l *PairCandidates, prefill, decode int) float64 {
-	_, g := sameRates(aggregated, l.Prefill)
+	_, g := sameRates(&req, aggregated, l.Prefill)
 	return pairTTFT(kv, &g, &req, l, prefill, decode)
 }
 
 func pairTTFT(kv KV, f *fleet, req *Request, l *PairCandidates, prefill, decode int) float64 {
-	d, c := survey(l.Decode), &l.Decode[decode]
+	d, c := survey(req, l.Decode), &l.Decode[decode]
 	first := prefillKV(kv)
 	cost := first.cost(f, req, &l.Prefill[prefill])
 	room, _ := decodeCost(&d, req, c)
@@ -49,8 +49,8 @@ func pairTTFT(kv KV, f *fleet, req *Request, l *PairCandidates, prefill, decode 
 
 // sameRates surveys two groups that are compared. Where no rank of one has told its speed, the
 // other's counts for both.
-func sameRates(a, b []Candidate) (f, g fleet) {
-	f, g = survey(a), survey(b)
+func sameRates(req *Request, a, b []Candidate) (f, g fleet) {
+	f, g = survey(req, a), survey(req, b)
 	switch knownA, knownB := anyRate(a), anyRate(b); {
 	case knownA && !knownB:
 		g.rate, g.token = f.rate, f.token

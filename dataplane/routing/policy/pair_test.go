@@ -28,7 +28,7 @@ func legs(prefill, decode int) *policy.PairCandidates {
 
 // Each term by itself, with numbers that can be checked by hand.
 func TestDecodeCosts(t *testing.T) {
-	req := policy.Request{Tokens: 1000, Output: 100}
+	req := policy.Request{Tokens: 1000, Output: 100, Answer: 10}
 	const same, other = 0.001, 0.004 // seconds of 1,000 tokens
 	tests := []struct {
 		name string

@@ -17,6 +17,12 @@ type Request struct {
 	// ID of the candidate that has the request's session, for [Sticky]; 0 is none.
 	SessionRank uint64
 	Stored      bool // some candidates may have a Tier or Remote, which are ignored without it
+	// Chunk is the tokens of a full prefill batch, in which kv measures small numbers of tokens:
+	// SGLang's chunked_prefill_size; 0 is 8,192.
+	Chunk int
+	// Answer is the seconds that an answer takes after its first token, the mean of the last ones;
+	// 0 is unknown.
+	Answer float64
 }
 
 // Candidate is one rank that could take the request. A zero is unknown unless a count of zero
@@ -48,6 +54,10 @@ type Candidate struct {
 	// be there. They are narrow: a choice among 1,000 ranks waits for memory.
 	Tier, Remote         int32
 	TierTime, RemoteTime float32
+
+	// Live are the tokens at the rank that other sessions are expected to need again; see package
+	// session. It is more than Pool where not all of them fit.
+	Live float32
 }
 
 // Choice is a policy's answer.

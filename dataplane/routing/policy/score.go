@@ -34,14 +34,25 @@ type fleet struct {
 	later float64 // mean number of requests that a computation delays
 	crowd float64 // value of a last place in a batch: the share of ranks with more
 
+	chunk  float64 // tokens of a full prefill batch
+	answer float64 // seconds that an answer takes
+
 	slowed bool // some candidates have lost a part of their speed
 }
 
-// unknownRate is the prefill rate where none is known: a mid-sized model on one GPU. It scales
+const (
+	// usualChunk is a full prefill batch where it is unknown: SGLang's default on large GPUs.
+	usualChunk = 8192
+	// usualAnswer is the chunks in whose time an answer is made, where one of the two is unknown:
+	// 350 tokens at 30 ms, the means of the conversation trace, and 0.5 s a chunk.
+	usualAnswer = 20
+)
+
+// unknownRate is the prefill rate where nothing is known: a mid-sized model on one GPU. It scales
 // all costs alike.
 const unknownRate = 10_000
 
-func survey(candidates []Candidate) fleet {
+func survey(req *Request, candidates []Candidate) fleet {
 	sum, known, busy, roomy, fewest := 0.0, 0, 0, 0, int64(laterMost)
 	making, slowed := false, false
 	for i := range candidates {
@@ -71,12 +82,25 @@ func survey(candidates []Candidate) fleet {
 		f.crowd = 0
 	}
 	f.later = laterBase*float64(busy)/n + float64(max(fewest, 0))
-	if known > 0 {
+	f.chunk, f.answer = usualChunk, req.Answer
+	if req.Chunk > 0 {
+		f.chunk = float64(req.Chunk)
+	}
+	switch {
+	case known > 0:
 		f.rate = sum / float64(known)
+	case f.answer > 0:
+		f.rate = usualAnswer * f.chunk / f.answer
 	}
 	f.token = 1 / f.rate
+	if f.answer <= 0 {
+		f.answer = usualAnswer * f.chunk * f.token
+	}
 	return f
 }
+
+// tie is the difference below which costs are equal.
+func (f *fleet) tie() float64 { return tieShare * f.chunk * f.token }
 
 // lowest takes one of the scores within tie of the lowest at random, the same one for the same
 // seed.

@@ -40,7 +40,7 @@ func naiveSurvey(all []policy.Candidate) (f naiveFleet) {
 		}
 		making = making || (c.Predicted > c.Cached && c.InFlight < c.MaxRunning)
 	}
-	f.rate = 10_000
+	f.rate = 20 * 8192 / 10. // an answer takes 10 s in these tests
 	if len(rates) > 0 {
 		f.rate = 0
 		for _, r := range rates {
@@ -85,9 +85,13 @@ func naiveCost(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 		most := float64(c.MaxRunning)
 		wait += 10 / most * (max(-free, 0) + 2*f.roomy*(math.Sqrt(most)-free))
 	}
-	cost := (float64(c.Pending)+64*float64(c.InFlight)+copied+compute*(1+f.later))/rate + wait/share
+	others := f.later + float64(c.InFlight)/32
+	if c.Pool > 0 {
+		others += min(float64(c.Live)/float64(c.Pool), 2)
+	}
+	cost := (float64(c.Pending)+64*float64(c.InFlight)+copied+compute*(1+others))/rate + wait/share
 	if c.Used > 0 && c.Pool > 0 {
-		cost += 0.5 * float64(c.Used) / float64(c.Pool)
+		cost += 8192 / f.rate * float64(c.Used) / float64(c.Pool)
 	}
 	return cost
 }
@@ -103,6 +107,7 @@ func randomFleet(rnd *rand.Rand, n int) []policy.Candidate {
 		c.Disk, c.Predicted = min(int(some(5000)), c.Host), int(some(5000))
 		c.Pending, c.InFlight, c.Waiting, c.MaxRunning = some(9000), some(70), some(4), some(70)
 		c.Pool, c.Used, c.Rate = some(20_000), some(20_000), float64(some(20_000))
+		c.Live = float32(some(60_000))
 		c.Weight = []float64{0, 1, 0.05, 0.5, 0.9, rnd.Float64()}[rnd.IntN(6)]
 		if c.Weight > 0 && c.Weight < 1 {
 			c.FullRate = float64(some(30_000))
@@ -117,7 +122,7 @@ func TestKVWithWeightsIsTheRule(t *testing.T) {
 	p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.TermTies}}
 	for range 5000 {
 		all := randomFleet(rnd, 1+rnd.IntN(9))
-		req := policy.Request{Tokens: 5000, Output: rnd.IntN(500), Seed: rnd.Uint64()}
+		req := policy.Request{Tokens: 5000, Output: rnd.IntN(500), Answer: 10, Seed: rnd.Uint64()}
 		f, best := naiveSurvey(all), math.Inf(1)
 		for _, c := range all {
 			best = min(best, naiveCost(f, req, c))
@@ -195,7 +200,7 @@ func TestLoadCountsByWeight(t *testing.T) {
 // A pair's decode rank that is slow takes longer for each step, and a prefill rank for the
 // prompt.
 func TestPairsByWeight(t *testing.T) {
-	kv, req := policy.KV{Options: policy.Defaults}, policy.Request{Tokens: 1000, Output: 100}
+	kv, req := policy.KV{Options: policy.Defaults}, policy.Request{Tokens: 1000, Output: 100, Answer: 10}
 	l := legs(2, 2)
 	l.Prefill[0].Weight, l.Prefill[0].FullRate, l.Decode[1].Weight = 0.5, 1000, 0.5
 	for seed := range uint64(20) {

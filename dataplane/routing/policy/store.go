@@ -66,7 +66,7 @@ func (p KV) Fetched(req Request, candidates []Candidate, i int) (tier, remote in
 	if !req.Stored || !c.stored() {
 		return 0, 0
 	}
-	f := survey(candidates)
+	f := survey(&req, candidates)
 	token, slower := f.pace(c)
 	_, _, best := p.computed(&f, &req, c, token*slower)
 	tier = min(int(best.tokens), int(c.Tier))

@@ -80,7 +80,7 @@ func TestKVWithTiersIsTheBestOfAllWays(t *testing.T) {
 				c.RemoteTime = float32(c.Remote) * rnd.Float32() * 2e-4
 			}
 		}
-		req := policy.Request{Tokens: 5000, Seed: rnd.Uint64(), Stored: true}
+		req := policy.Request{Tokens: 5000, Seed: rnd.Uint64(), Stored: true, Answer: 10}
 		f, best := naiveSurvey(all), math.Inf(1)
 		costs := p.Costs(nil, req, all)
 		for i, c := range all {

@@ -1,0 +1,176 @@
+package policies
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// scene is a scene of two workers and a short time.
+func scene(t *testing.T, m *Material, name string) *Scene {
+	t.Helper()
+	all := m.Scenes()
+	i := slices.IndexFunc(all, func(s *Scene) bool { return s.Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	all[i].Config.Workers = 2
+	if u, ok := all[i].traffic.(*userTraffic); ok {
+		u.Warmup, u.For = time.Minute, 3*time.Minute
+	}
+	return all[i]
+}
+
+func TestGrid(t *testing.T) {
+	m := &Material{Sessions: recordedSessions(t), Seed: 1}
+	said := 0
+	g := &Grid{Shares: []float64{0.3, 1}, Policies: []string{"kv", "round-robin", "sticky-sessions", Greedy}, Seed: 1, Runs: 2, Progress: func(string) { said++ }}
+	var cells []*Cell
+	for _, name := range []string{"agents, closed, pool 0.4", "agents, open, pool 1, host tier"} {
+		some, err := g.Scene(t.Context(), scene(t, m, name))
+		require.NoError(t, err)
+		require.Len(t, some, 2)
+		for _, c := range some {
+			require.NotContains(t, []string{"kv", Greedy, ""}, c.BestMean)
+			require.Positive(t, c.Mean)
+			for _, r := range c.Results {
+				require.Equal(t, len(r.TTFTs), r.Requests)
+			}
+		}
+		kv := []*Result{some[0].result("kv"), some[1].result("kv")}
+		require.Less(t, kv[0].TTFT.Mean, kv[1].TTFT.Mean, "more load, longer waits")
+		require.Greater(t, some[1].Load, some[0].Load)
+		cells = append(cells, some...)
+	}
+	require.Equal(t, 4, said)
+	var table strings.Builder
+	require.NoError(t, WriteCells(&table, cells))
+	lines := strings.Split(table.String(), "\n")
+	require.Len(t, lines, 4+1+1+1+2+1)
+	cell := slices.MaxFunc(cells, func(a, b *Cell) int { return int(1e6 * (a.Worst() - b.Worst())) })
+	assert.Contains(t, lines[1], cell.Scene, "the worst comes first")
+	again, err := g.Scene(t.Context(), scene(t, m, "agents, closed, pool 0.4"))
+	require.NoError(t, err)
+	require.Equal(t, cells[:2], again)
+}
+
+// Every scene of every kind can be laid out, and seeds make other services.
+func TestScenes(t *testing.T) {
+	m := &Material{Sessions: recordedSessions(t), Trace: tiny(1, 30), Seed: 1}
+	names := map[string]bool{}
+	for _, s := range m.Scenes() {
+		require.False(t, names[s.Name], s.Name)
+		names[s.Name] = true
+		require.NoError(t, s.Config.check(), s.Name)
+	}
+	require.Greater(t, len(names), 70)
+	for i := range kinds {
+		f := &kinds[i]
+		input := func(seed uint64) (sum int) {
+			requests := f.make(seed, f.light)
+			require.InEpsilon(t, f.light*f.length.Seconds(), len(requests), 0.5, f.name)
+			last := time.Duration(0)
+			for k := range requests {
+				require.GreaterOrEqual(t, requests[k].At, last)
+				require.Less(t, requests[k].At, f.length)
+				last, sum = requests[k].At, sum+requests[k].Input()/len(requests)
+			}
+			return sum
+		}
+		require.Equal(t, input(3), input(3), f.name)
+		require.NotEqual(t, input(3), input(4), f.name)
+	}
+	for seed := range uint64(20) {
+		for _, s := range MakeSessions(seed, 20) {
+			require.NotEmpty(t, s.Turns)
+			for k, turn := range s.Turns {
+				require.Less(t, turn.Of, k)
+				require.LessOrEqual(t, turn.Keep*s.Block, turn.Input)
+				if k > 0 {
+					require.GreaterOrEqual(t, turn.At, s.Turns[k-1].At)
+				}
+			}
+		}
+	}
+}
+
+// Belady's bound against the best of all that an exhaustive search finds, on tiny caches.
+func TestBeladyAgainstSearch(t *testing.T) {
+	for seed := range uint64(200) {
+		g := rand.New(rand.NewPCG(seed, 7))
+		var trace []Request
+		for range 7 {
+			// Prompts of one page of their own and one token more: pages are units.
+			trace = append(trace, Request{Prompt: []Segment{{ID: uint64(1 + g.IntN(4)), Tokens: 4}, {ID: 99, Tokens: 1}}, Output: 1})
+		}
+		p := newPlan(trace, 4, 1, false)
+		var order []*job
+		var asked []int32
+		for i := range p.jobs {
+			order, asked = append(order, &p.jobs[i]), append(asked, p.jobs[i].path[0])
+		}
+		room := 1 + int(seed%3)
+		got := beladyHits(p, order, func(int) bool { return true }, room)
+		require.InDelta(t, float64(bestHits(asked, nil, room))*4/float64(5*len(asked)), got, 1e-9, "seed %d", seed)
+		require.LessOrEqual(t, got, bound(p))
+	}
+}
+
+// bestHits tries every eviction.
+func bestHits(asked, held []int32, room int) (best int) {
+	if len(asked) == 0 {
+		return 0
+	}
+	if slices.Contains(held, asked[0]) {
+		return 1 + bestHits(asked[1:], held, room)
+	}
+	best = bestHits(asked[1:], held, room)
+	if len(held) < room {
+		return max(best, bestHits(asked[1:], append(slices.Clone(held), asked[0]), room))
+	}
+	for i := range held {
+		other := slices.Clone(held)
+		other[i] = asked[0]
+		best = max(best, bestHits(asked[1:], other, room))
+	}
+	return best
+}
+
+// No policy finds more than Belady's bound.
+func TestNoPolicyBeatsBelady(t *testing.T) {
+	for seed := range uint64(4) {
+		study := tinyUsers(t, seed, nil)
+		for _, name := range Names() {
+			s, err := simulate(t.Context(), study.plan, study.cfg, name, func(int) {})
+			require.NoError(t, err)
+			all, best := s.arrivals.yardsticks()
+			placed, got := s.arrivals.placed(), s.result().Hits
+			require.LessOrEqual(t, best, all)
+			require.LessOrEqual(t, placed, best+1e-9, name)
+			require.LessOrEqual(t, got, placed+0.02, name) // A queue may take requests in another order.
+			require.Positive(t, got)
+		}
+	}
+}
+
+func TestGridUsers(t *testing.T) {
+	m := &Material{Sessions: recordedSessions(t), Seed: 1}
+	g := &Grid{Policies: []string{"kv", "round-robin", Greedy}, Seed: 1, Progress: func(string) {}}
+	s := scene(t, m, "agents, closed, pool 1")
+	require.True(t, s.HasUsers())
+	found, err := g.Users(t.Context(), s, Objective{TTFT: 9 * time.Second})
+	require.NoError(t, err)
+	kv, best := found.Capacity.kvAndBest()
+	require.Equal(t, "round-robin", best.Policy)
+	require.Greater(t, kv.Users, best.Users)
+	var table strings.Builder
+	require.NoError(t, WriteUsers(&table, []*SceneUsers{found}))
+	assert.Contains(t, table.String(), "agents, closed, pool 1")
+	open := scene(t, m, "tenants, pool 1")
+	require.False(t, open.HasUsers())
+	_, err = g.Users(t.Context(), scene(t, m, "agents, open, pool 1"), Objective{})
+	require.Error(t, err)
+}

@@ -1,0 +1,165 @@
+package anthropic
+
+import "github.com/warmpath/warmpath/dataplane/prompt/openai"
+
+// block holds the members of a content block that the conversion reads, as raw JSON; nil where a
+// member is absent or null.
+type block struct {
+	kind, text, thinking, source, id, toolUseID, tool, toolName, input, content []byte
+}
+
+// readBlock reads the content block at an index, and returns the index after it.
+func readBlock(list []byte, at int) (b block, end int) {
+	end = members(list, at, func(key, v []byte) {
+		switch string(key) {
+		case "type":
+			b.kind = v
+		case "text":
+			b.text = v
+		case "thinking":
+			b.thinking = v
+		case "source":
+			b.source = v
+		case "id":
+			b.id = v
+		case "tool_use_id":
+			b.toolUseID = v
+		case "name":
+			b.tool = v
+		case "tool_name":
+			b.toolName = v
+		case "input":
+			b.input = v
+		case "content":
+			b.content = v
+		}
+	})
+	return b, end
+}
+
+// name returns the type of the block.
+func (b *block) name() []byte {
+	if !isText(b.kind) {
+		return nil
+	}
+	return openai.Unescape(content(b.kind))
+}
+
+// toolCalls appends the tool calls of an assistant's message.
+func (m *message) toolCalls() {
+	w := m.w
+	if !m.begun {
+		m.open()
+	}
+	w.name("tool_calls")
+	w.dst = append(w.dst, '[')
+	for i := range w.calls {
+		b := &w.calls[i]
+		if !isText(b.id) || !isText(b.tool) || b.input != nil && kind(b.input) != '{' {
+			w.doubt()
+			continue
+		}
+		if len(b.id) == len(`""`) {
+			w.doubt() // the worker makes an id of its own
+		}
+		w.comma()
+		w.dst = append(w.dst, `{"id":`...)
+		w.dst = append(w.dst, b.id...)
+		w.dst = append(w.dst, `,"type":"function","function":{"name":`...)
+		w.dst = append(w.dst, b.tool...)
+		// SGLang makes a string of the input, and its chat template gets the object back.
+		w.dst = append(w.dst, `,"arguments":`...)
+		if b.input == nil {
+			w.dst = append(w.dst, `{}`...)
+		}
+		w.dst = append(append(w.dst, b.input...), `}}`...)
+	}
+	w.dst = append(w.dst, ']')
+}
+
+// appendToolResult appends the tool messages of a result.
+func appendToolResult(w *writer, b *block) {
+	id := b.toolUseID
+	if !isFilled(id) {
+		id = b.id
+	}
+	if id == nil {
+		id = []byte(`""`)
+	}
+	if !isText(id) {
+		w.doubt()
+		return
+	}
+	m := message{w: w, role: []byte(`"tool"`)}
+	switch kind(b.content) {
+	case 0:
+	case '"':
+		m.openResult(id)
+		w.name("content")
+		w.dst = append(append(w.dst, b.content...), '}')
+		return
+	case '[':
+		references := false
+		objects(w, b.content, func(at int) int {
+			item, end := readBlock(b.content, at)
+			m.resultBlock(&item, id, &references)
+			return end
+		})
+	default:
+		w.doubt()
+	}
+	if m.begun {
+		m.flush()
+		return
+	}
+	m.openResult(id)
+	w.dst = append(w.dst, `,"content":""}`...)
+}
+
+// openResult begins a tool message.
+func (m *message) openResult(id []byte) {
+	m.open()
+	m.w.name("tool_call_id")
+	m.w.dst = append(m.w.dst, id...)
+}
+
+// resultBlock appends a block of a tool's result. References to tools have messages of their own.
+func (m *message) resultBlock(b *block, id []byte, references *bool) {
+	w := m.w
+	begin := func(reference bool) {
+		if m.begun && *references != reference {
+			m.flush()
+		}
+		if *references = reference; !m.begun {
+			m.openResult(id)
+		}
+	}
+	switch string(b.name()) {
+	case "text":
+		if !isText(b.text) {
+			w.doubt()
+			return
+		}
+		if isFilled(b.text) {
+			begin(false)
+			m.addText(content(b.text))
+		}
+	case "image":
+		if isImage(b.source) {
+			begin(false)
+			m.image(b.source)
+		}
+	case "tool_reference":
+		name := b.toolName
+		if !isFilled(name) {
+			name = b.tool
+		}
+		if isFilled(name) {
+			begin(true)
+			m.part()
+			w.dst = append(append(append(w.dst, `{"type":"tool_reference","name":`...), name...), '}')
+		}
+	default:
+		w.doubt()
+	}
+}

@@ -1,0 +1,50 @@
+package anthropic
+
+import (
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+)
+
+// typeOf returns the type of an error: SGLang's ERROR_TYPE_MAP, with the types that Anthropic's
+// clients know for the statuses of the router.
+func typeOf(status int) string {
+	switch status {
+	case fasthttp.StatusUnauthorized:
+		return "authentication_error"
+	case fasthttp.StatusForbidden:
+		return "permission_error"
+	case fasthttp.StatusNotFound:
+		return "not_found_error"
+	case fasthttp.StatusRequestTimeout:
+		return "request_timeout_error"
+	case fasthttp.StatusRequestEntityTooLarge:
+		return "request_too_large"
+	case fasthttp.StatusTooManyRequests:
+		return "rate_limit_error"
+	case fasthttp.StatusServiceUnavailable:
+		return "overloaded_error"
+	case fasthttp.StatusGatewayTimeout:
+		return "timeout_error"
+	}
+	if status < fasthttp.StatusInternalServerError {
+		return "invalid_request_error"
+	}
+	return "api_error"
+}
+
+// AppendError appends {"type":"error","error":{"type","message"}}.
+func AppendError(dst []byte, e *openai.Error) []byte {
+	dst = append(dst, `{"type":"error","error":{"type":"`...)
+	dst = append(dst, typeOf(e.Status)...)
+	dst = append(dst, `","message":`...)
+	dst = openai.AppendString(dst, e.Error())
+	return append(dst, "}}"...)
+}
+
+// AppendErrorEvents appends the events that end a stream after an error, as SGLang sends them.
+func AppendErrorEvents(dst []byte, e *openai.Error) []byte {
+	dst = append(dst, "event: error\ndata: "...)
+	dst = AppendError(dst, e)
+	return append(dst, "\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
+}

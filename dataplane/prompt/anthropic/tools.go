@@ -1,0 +1,198 @@
+package anthropic
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+)
+
+// serverTools begin the types of tools that Anthropic's own servers run. SGLang leaves them out.
+var serverTools = []string{"web_search_", "computer_", "bash_", "text_editor_"}
+
+// tool holds the members of a tool, as raw JSON.
+type tool struct{ kind, name, description, schema, strict, deferred []byte }
+
+// toolList appends the tools.
+func (w *writer) toolList(list []byte) {
+	if list == nil {
+		return
+	}
+	if kind(list) != '[' {
+		w.doubt()
+		return
+	}
+	begin := len(w.dst)
+	w.name("tools")
+	w.dst = append(w.dst, '[')
+	objects(w, list, func(at int) int { return w.tool(list, at) })
+	if w.dst = append(w.dst, ']'); w.tools == 0 {
+		w.dst = w.dst[:begin]
+	}
+}
+
+// tool appends a tool.
+func (w *writer) tool(list []byte, at int) (end int) {
+	var t tool
+	end = members(list, at, func(key, v []byte) {
+		switch string(key) {
+		case "type":
+			t.kind = v
+		case "name":
+			t.name = v
+		case "description":
+			t.description = v
+		case "input_schema":
+			t.schema = v
+		case "strict":
+			t.strict = v
+		case "defer_loading":
+			t.deferred = v
+		}
+	})
+	if family := textOf(t.kind); t.kind != nil && family != "custom" {
+		for _, begin := range serverTools {
+			if strings.HasPrefix(family, begin) {
+				return end
+			}
+		}
+		w.doubt() // SGLang refuses it
+	}
+	if !isText(t.name) || kind(t.schema) != '{' || t.description != nil && !isText(t.description) {
+		w.doubt()
+		return end
+	}
+	w.comma()
+	w.tools++
+	w.dst = append(append(w.dst, `{"type":"function","function":{"name":`...), t.name...)
+	w.dst = append(w.dst, `,"description":`...)
+	if t.description == nil {
+		t.description = []byte(`""`)
+	}
+	w.dst = append(append(w.dst, t.description...), `,"parameters":`...)
+	w.schema(t.schema)
+	w.dst = append(w.dst, `,"strict":`...)
+	if t.strict == nil {
+		t.strict = []byte("false")
+	}
+	w.dst = append(append(w.dst, t.strict...), '}')
+	if t.deferred != nil {
+		w.dst = append(append(w.dst, `,"defer_loading":`...), t.deferred...)
+	}
+	w.dst = append(w.dst, '}')
+	return end
+}
+
+// schema appends a tool's schema, with a type where it has none.
+func (w *writer) schema(raw []byte) {
+	typed := false
+	members(raw, 0, func(key, _ []byte) { typed = typed || string(key) == "type" })
+	if typed {
+		w.dst = append(w.dst, raw...)
+		return
+	}
+	w.dst = append(w.dst, bytes.TrimRight(raw[:len(raw)-1], " \t\r\n")...)
+	w.name("type")
+	w.dst = append(w.dst, `"object"}`...)
+}
+
+// toolChoice appends the choice of tools.
+func (w *writer) toolChoice(raw []byte) {
+	if raw == nil {
+		return // "auto" with tools, which is the default of chats
+	}
+	if kind(raw) != '{' {
+		w.doubt()
+		return
+	}
+	way := textOf(memberOf(raw, "type"))
+	choice := ""
+	switch {
+	case way == "none":
+		choice = `"none"`
+	case w.tools == 0:
+		if way != "auto" {
+			w.doubt() // SGLang refuses a choice without tools
+		}
+	case way == "auto":
+		choice = `"auto"`
+	case way == "any":
+		choice = `"required"`
+	case way == "tool" && isText(memberOf(raw, "name")):
+		choice = `{"type":"function","function":{"name":` + string(memberOf(raw, "name")) + `}}`
+	default:
+		w.doubt()
+	}
+	if choice != "" {
+		w.member("tool_choice", []byte(choice))
+	}
+	if alone := memberOf(raw, "disable_parallel_tool_use"); kind(alone) == 't' {
+		w.member("parallel_tool_calls", []byte("false"))
+	}
+}
+
+// templateKwargs appends the variables of the template that thinking and output_config set. The
+// effort goes there because SGLang sets it after its own checks of chats, which would also switch
+// thinking.
+func (w *writer) templateKwargs(thinking, config []byte) {
+	var kwargs []byte
+	set := func(name, value string) {
+		if kwargs == nil {
+			kwargs = append(kwargs, '{')
+		} else {
+			kwargs = append(kwargs, ',')
+		}
+		kwargs = openai.AppendString(kwargs, name)
+		kwargs = append(append(kwargs, ':'), value...)
+	}
+	effort := textOf(memberOf(config, "effort"))
+	if effort == "xhigh" {
+		effort = "max"
+	}
+	w.thinkingSwitch(thinking, set, &effort)
+	if effort != "" {
+		set("reasoning_effort", string(openai.AppendString(nil, effort)))
+	}
+	if kwargs != nil {
+		w.member("chat_template_kwargs", append(kwargs, '}'))
+	}
+	if schema := memberOf(memberOf(config, "format"), "schema"); schema != nil {
+		w.name("response_format")
+		w.dst = append(w.dst, `{"type":"json_schema","json_schema":{"name":"response","strict":true,"schema":`...)
+		w.dst = append(append(w.dst, schema...), `}}`...)
+	}
+}
+
+// thinkingSwitch sets the variable that switches reasoning (apply_reasoning_enabled).
+func (w *writer) thinkingSwitch(thinking []byte, set func(name, value string), effort *string) {
+	if thinking == nil {
+		return
+	}
+	way := textOf(memberOf(thinking, "type"))
+	on := way != "disabled"
+	if on && way != "enabled" && way != "adaptive" || !w.rules.Known {
+		w.doubt()
+		return
+	}
+	if w.rules.Parser == "" {
+		if on {
+			w.doubt() // SGLang refuses it
+		}
+		return
+	}
+	how := w.rules.Thinking
+	switch {
+	case how.Kwarg != "" && on:
+		set(how.Kwarg, "true")
+	case how.Kwarg != "":
+		set(how.Kwarg, "false")
+	case how.Always && on:
+	case how.Effort && *effort != "":
+	case how.Effort && on:
+		*effort = "medium"
+	case how.Effort:
+		*effort = "none"
+	default:
+		w.doubt()
+	}
+}

@@ -1,0 +1,265 @@
+package responses
+
+import (
+	"bytes"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+)
+
+// item holds the members of an input or output item as raw JSON; nil where they are absent or null.
+type item struct {
+	raw                               []byte
+	kind, role, content, phase        []byte
+	callID, id, name, arguments       []byte
+	input, output, summary, encrypted []byte
+	toolCalls, reasoningContent       []byte
+	escaped                           bool // a key has escapes
+	others                            int  // members that a message keeps as they are
+}
+
+// read finds the members of an item.
+func (m *item) read(raw []byte) error {
+	*m = item{raw: raw}
+	if !isObject(raw) {
+		return refused("an item is no object")
+	}
+	_, err := openai.Members(raw, 0, func(key []byte, lo, hi int) {
+		v := present(raw[lo:hi])
+		switch string(key) {
+		case "type":
+			m.kind = v
+		case "role":
+			m.role = v
+		case "content":
+			m.content = v
+		case "phase":
+			m.phase = v
+		case "call_id":
+			m.callID = v
+		case "id":
+			m.id = v
+		case "name":
+			m.name = v
+		case "arguments":
+			m.arguments = v
+		case "input":
+			m.input = v
+		case "output":
+			m.output = raw[lo:hi]
+		case "summary":
+			m.summary = v
+		case "encrypted_content":
+			m.encrypted = v
+		case "tool_calls":
+			m.toolCalls = v
+		case "reasoning_content":
+			m.reasoningContent = v
+		default:
+			m.escaped = m.escaped || bytes.IndexByte(key, '\\') >= 0
+		}
+		if v != nil && !fixedMember(key) {
+			m.others++
+		}
+	})
+	switch {
+	case err != nil:
+		return refused(err.Error())
+	case m.escaped:
+		return unsupported("a key with escapes")
+	}
+	return nil
+}
+
+// fixedMember reports whether a member of a message is dropped, or written apart from the others.
+func fixedMember(key []byte) bool {
+	switch string(key) {
+	case "id", "status", "type", "role", "content", "phase", "tool_calls", "reasoning_content":
+		return true
+	}
+	return false
+}
+
+// addItem adds the message of an item (_normalize_response_message_for_chat).
+func (c *messages) addItem(raw []byte) error {
+	m := &c.item
+	if err := m.read(raw); err != nil {
+		return err
+	}
+	if isString(m.id) && m.content != nil {
+		m.id = nil
+	}
+	if m.kind != nil && !isString(m.kind) {
+		return refused("the type of an item is no text")
+	}
+	kind := ""
+	if m.kind != nil {
+		kind = string(inside(m.kind)) // few kinds: the compiler keeps it on the stack
+	}
+	developer := is(m.role, "developer")
+	switch {
+	case kind != "" && kind != "message" && developer:
+		return unsupported("a developer's item that is no message")
+	case kind == "function_call":
+		return c.addCall(m)
+	case kind == "custom_tool_call":
+		return c.addCustomCall(m)
+	case kind == "function_call_output", kind == "custom_tool_call_output":
+		return c.addToolOutput(m)
+	case kind == "reasoning":
+		return addReasoning(c, m)
+	case kind == "message", m.kind == nil:
+		return c.addMessage(m, developer)
+	}
+	return refused("an item of another type")
+}
+
+// addMessage adds an item that is a message.
+func (c *messages) addMessage(m *item, developer bool) error {
+	switch {
+	case m.role == nil:
+		return refused("a message without a role")
+	case m.phase != nil && (!isString(m.phase) || bytes.IndexByte(m.phase, '\\') >= 0):
+		return unsupported("an unusual phase")
+	case m.content != nil && !isString(m.content) && !isList(m.content):
+		return refused("a content is neither text nor a list")
+	case is(m.role, "assistant"):
+		return c.joinMessage(m)
+	case developer || is(m.role, "system"):
+		c.noteSystem(isString(m.content))
+		if !c.dialect.InlineSystem {
+			c.endAssistant()
+			return c.joinSystemContent(m.content, developer)
+		}
+	}
+	c.beginMessage()
+	role := m.role
+	if developer {
+		role = roleSystem
+	}
+	c.rest = append(c.rest, `{"role":`...)
+	c.rest = append(c.rest, role...)
+	if m.content != nil {
+		c.rest = append(c.rest, `,"content":`...)
+		var err error
+		if c.rest, err = appendContent(c.rest, m.content, developer, c.sums); err != nil {
+			return err
+		}
+	}
+	c.rest = appendMember(c.rest, "phase", m.phase)
+	c.rest = appendMember(c.rest, "tool_calls", m.toolCalls)
+	c.rest = appendMember(c.rest, "reasoning_content", m.reasoningContent)
+	c.rest = m.appendOthers(c.rest)
+	c.rest = append(c.rest, '}')
+	return nil
+}
+
+var roleSystem = []byte(`"system"`)
+
+// appendMember appends a member behind another one, if it is there.
+func appendMember(dst []byte, name string, raw []byte) []byte {
+	if raw == nil {
+		return dst
+	}
+	dst = append(dst, `,"`...)
+	dst = append(dst, name...)
+	dst = append(dst, `":`...)
+	return append(dst, raw...)
+}
+
+// appendOthers appends the members that a message keeps as they are. null is as good as none.
+func (m *item) appendOthers(dst []byte) []byte {
+	if m.others == 0 {
+		return dst
+	}
+	_, _ = openai.Members(m.raw, 0, func(key []byte, lo, hi int) {
+		if !fixedMember(key) {
+			dst = appendMember(dst, string(key), m.raw[lo:hi])
+		}
+	})
+	return dst
+}
+
+// joinSystemContent adds the texts of a system message to the one at the beginning.
+func (c *messages) joinSystemContent(content []byte, developer bool) error {
+	if isString(content) {
+		c.joinSystem(nil)
+		if developer {
+			c.system = append(c.system, developerLabel+`\n`...)
+		}
+		c.system = append(c.system, inside(content)...)
+		return nil
+	}
+	if content == nil {
+		return nil
+	}
+	label := developer
+	if developer && !hasText(content) {
+		c.joinSystem([]byte(developerLabel))
+		label = false
+	}
+	var err error
+	_, _ = openai.Elements(content, 0, func(lo, hi int) {
+		var p part
+		if p.read(content[lo:hi]); p.escaped {
+			err = unsupported("a key with escapes")
+		}
+		text := p.text
+		if !p.object || !isString(text) {
+			if p.object && text == nil && p.isTextual() {
+				c.joinSystem(nil) // its text reads as empty
+			}
+			return
+		}
+		c.joinSystem(nil)
+		if label {
+			c.system = append(c.system, developerLabel+`\n`...)
+			label = false
+		}
+		c.system = append(c.system, inside(text)...)
+	})
+	return err
+}
+
+// addToolOutput adds the output of a tool.
+func (c *messages) addToolOutput(m *item) error {
+	c.beginMessage()
+	c.rest = append(c.rest, `{"role":"tool","tool_call_id":`...)
+	c.rest = appendOrNull(c.rest, m.callID)
+	c.rest = append(c.rest, `,"content":`...)
+	switch {
+	case m.output == nil:
+		c.rest = append(c.rest, `""`...)
+	case isList(m.output):
+		var err error
+		c.rest = append(c.rest, '"')
+		_, _ = openai.Elements(m.output, 0, func(lo, hi int) {
+			p := part{}
+			p.read(m.output[lo:hi])
+			switch {
+			case p.escaped:
+				err = unsupported("a key with escapes")
+			case p.object && isString(p.text):
+				c.rest = append(c.rest, inside(p.text)...)
+			case p.object && p.hasText:
+				err = refused("a text of a tool's output is no text")
+			}
+		})
+		c.rest = append(c.rest, '"')
+		if err != nil {
+			return err
+		}
+	case isString(m.output), m.output[0] == 'n':
+		c.rest = append(c.rest, m.output...)
+	default:
+		return refused("a tool's output is neither text nor a list")
+	}
+	c.rest = append(c.rest, '}')
+	return nil
+}
+
+func appendOrNull(dst, raw []byte) []byte {
+	if raw == nil {
+		return append(dst, "null"...)
+	}
+	return append(dst, raw...)
+}

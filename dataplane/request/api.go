@@ -1,0 +1,127 @@
+package request
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/anthropic"
+	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+)
+
+// conversion is a request API that SGLang converts to chat completions before its chat template.
+// The worker gets the client's own body; the router reads the chat request that it stands for.
+type conversion struct {
+	// appendChat appends the chat request that SGLang makes of body to dst. exact is false where
+	// the prompt may differ from the worker's, so that it is known by its text only. The error is
+	// the client's.
+	appendChat func(dst, body []byte, rules chattemplate.RulesOf) (chat []byte, exact bool, err error)
+	// takesRID reports that the body has a field rid, the id for aborts. Without one the id goes in
+	// a header that workers read only with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES, and the end of
+	// the connection aborts.
+	takesRID bool
+}
+
+// conversions are the APIs with a conversion.
+var conversions = map[openai.API]*conversion{
+	openai.APIMessages:  {appendChat: anthropic.AppendChat},
+	openai.APIResponses: {takesRID: true}, // see turn.parse
+}
+
+// errorForm is the form of an API's errors.
+type errorForm struct {
+	// append appends an error as the body of an answer.
+	append func(dst []byte, e *openai.Error) []byte
+	// appendEnd appends an error as the last events of a stream.
+	appendEnd func(dst []byte, e *openai.Error) []byte
+}
+
+var (
+	openAIErrors = errorForm{
+		append: func(dst []byte, e *openai.Error) []byte { return e.AppendJSON(dst) },
+		appendEnd: func(dst []byte, e *openai.Error) []byte {
+			return append(e.AppendSSE(dst), "data: [DONE]\n\n"...)
+		},
+	}
+	anthropicErrors = errorForm{append: anthropic.AppendError, appendEnd: anthropic.AppendErrorEvents}
+)
+
+// errorsOf returns the form of the errors at a path.
+func errorsOf(path []byte) *errorForm {
+	if bytes.HasPrefix(path, []byte(pathMessages)) {
+		return &anthropicErrors
+	}
+	return &openAIErrors
+}
+
+const (
+	pathMessages    = "/v1/messages"
+	pathCountTokens = "/v1/messages/count_tokens"
+)
+
+// apiOf returns the API and the method of a path that is forwarded. No other path is: a worker also
+// has routes that change its weights and its cache.
+func apiOf(path string) (api openai.API, method string, ok bool) {
+	switch path {
+	case "/v1/chat/completions":
+		return openai.APIChat, fasthttp.MethodPost, true
+	case "/v1/completions":
+		return openai.APICompletions, fasthttp.MethodPost, true
+	case "/generate":
+		return openai.APIGenerate, fasthttp.MethodPost, true
+	case pathMessages:
+		return openai.APIMessages, fasthttp.MethodPost, true
+	case pathResponses:
+		return openai.APIResponses, fasthttp.MethodPost, true
+	case "/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/classify", pathCountTokens,
+		"/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
+		return openai.APIOther, fasthttp.MethodPost, true
+	case "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/models", "/health_generate":
+		return openai.APIOther, fasthttp.MethodGet, true
+	}
+	switch _, rest, ok := responsePath([]byte(path)); {
+	case ok && rest == "":
+		return openai.APIOther, fasthttp.MethodGet, true
+	case ok:
+		return openai.APIOther, fasthttp.MethodPost, rest == "cancel"
+	default:
+		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, "/v1/models/")
+	}
+}
+
+// parse reads a body and returns the bytes that were read: of an API with a conversion, the chat
+// request that the body stands for.
+func (x *exchange) parse(body []byte) (read []byte, err error) {
+	c := conversions[x.api]
+	switch {
+	case c == nil:
+		return body, x.req.Parse(x.api, body)
+	case x.api == openai.APIResponses:
+		return x.prompt.turn.parse(x, body)
+	}
+	var exact bool
+	if x.converted, exact, err = c.appendChat(x.converted[:0], body, x.h.rules); err != nil {
+		return nil, err
+	}
+	if err = x.req.Parse(x.api, x.converted); err != nil {
+		return nil, err
+	}
+	x.req.Approximate = !exact
+	return x.converted, nil
+}
+
+// rulesOf returns the rules of conversion of models as clients name them.
+func rulesOf(registry *worker.Registry, models *tokens.Models) chattemplate.RulesOf {
+	return func(model string) chattemplate.Rules {
+		if w := anyWorker(registry, model); w != nil {
+			if m := models.Find(w.Info().Model()); m != nil {
+				return m.Rules()
+			}
+		}
+		return chattemplate.Rules{}
+	}
+}

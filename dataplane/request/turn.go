@@ -1,0 +1,222 @@
+package request
+
+import (
+	"bytes"
+	"hash/fnv"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/responses"
+)
+
+// pathResponses is OpenAI's Responses API. A worker with --enable-response-store keeps responses in
+// its memory, and no other worker can continue them (previous_response_id) or show them.
+const pathResponses = "/v1/responses"
+
+// maxTurnBytes bounds the conversations that the router remembers, to know the prompt of a request
+// that names only the response before. Of 2 KB a turn they are some 25,000 turns.
+const maxTurnBytes = 64 << 20
+
+// turn is the part of an exchange that only /v1/responses has.
+type turn struct {
+	converter responses.Converter
+	head      responses.Head
+	model     string // as its workers name it
+	guess     guess
+	history   [][]byte
+	once      bool           // no other worker is asked after one has answered
+	holder    *worker.Worker // of the response that the request continues or names; nil: any worker
+	answer    responses.AnswerScanner
+	result    responses.Answer
+	ended     bool // result is the whole answer
+}
+
+func (t *turn) reset() {
+	clear(t.history)
+	t.head, t.history, t.holder, t.ended = responses.Head{}, t.history[:0], nil, false
+	t.model, t.guess, t.once = "", noGuess, false
+	t.result = responses.Answer{}
+}
+
+// parse reads a body of /v1/responses as the chat that SGLang makes of it and of the conversation
+// before.
+func (t *turn) parse(x *exchange, body []byte) (read []byte, err error) {
+	h := x.h
+	if t.head, err = t.converter.Read(body); err != nil {
+		return nil, err
+	}
+	whole := true
+	if previous := t.head.Previous; previous != "" {
+		t.history, whole = h.turns.History(t.history[:0], previous)
+		t.holder = holderOf(h, previous)
+	}
+	rules := h.rules(t.head.Model)
+	t.once = t.head.Background || rules.NoChat
+	inline, known := rules.InlineSystem, rules.Known || rules.Parser != ""
+	if w := anyWorker(h.Registry, t.head.Model); w != nil && !known {
+		t.model = w.Info().Model()
+		t.guess = h.proofs.guess(t.model)
+		inline = t.guess == guessInline
+	}
+	var exact, doubtful bool
+	x.converted, exact, doubtful = t.converter.AppendBody(x.converted[:0], t.history, responses.Dialect{InlineSystem: inline, NoChat: rules.NoChat})
+	if !doubtful {
+		t.guess = noGuess
+	}
+	if err := x.req.Parse(x.api, x.converted); err != nil {
+		return nil, err
+	}
+	x.req.Approximate = !exact || !whole
+	return x.converted, nil
+}
+
+// responsePath splits the path of one stored response: its id, and what is behind it.
+func responsePath(path []byte) (id, rest string, ok bool) {
+	name, ok := bytes.CutPrefix(path, []byte(pathResponses+"/"))
+	if !ok {
+		return "", "", false
+	}
+	first, behind, _ := bytes.Cut(name, []byte{'/'})
+	return string(first), string(behind), len(first) > 0
+}
+
+// find finds the worker of the stored response that the path names, where it names one. The error
+// is the API's own for a response that no worker has.
+func (t *turn) find(x *exchange) error {
+	id, _, ok := responsePath(x.call.path())
+	if !ok {
+		return nil
+	}
+	h := x.h
+	if t.holder = holderOf(h, id); t.holder != nil {
+		return nil
+	}
+	stores := 0
+	for _, w := range h.Registry.Snapshot().Workers {
+		if t.holder == nil || w.Info() != nil && w.Info().ResponseStore {
+			t.holder = w // the only one, or one that answers with the API's error
+		}
+		if w.Info() != nil && w.Info().ResponseStore {
+			stores++
+		}
+	}
+	if stores > 1 {
+		return &openai.Error{
+			Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: "response_id",
+			Message: "Response with id " + strconv.Quote(id) + " not found.", Code: "not_found",
+		}
+	}
+	return nil
+}
+
+// holderOf returns the worker that stores a response, nil where that is not known or the worker is
+// gone: any other one answers that it has no such response.
+func holderOf(h *Handler, id string) *worker.Worker {
+	url, digest := h.turns.Worker(id), digestOf(id)
+	for _, w := range h.Registry.Snapshot().Workers {
+		if w.URL == url || url == "" && digest != "" && digest == string(appendDigest(nil, w.URL)) {
+			return w
+		}
+	}
+	return nil
+}
+
+const (
+	// responsePrefix begins the id of every response: SGLang refuses other ids as
+	// previous_response_id.
+	responsePrefix = "resp_"
+	// digestLen is the part of an id that names the worker: 48 bits of its URL's hash. Every router
+	// knows the worker of a response by it, also after a restart.
+	digestLen = 12
+	// responseIDLen is the length of the ids that the router makes, and of those that SGLang makes.
+	// No id is the beginning of another one, which an abort would end too.
+	responseIDLen = len(responsePrefix) + 32
+)
+
+// digestOf returns the part of an id that names the worker, "" where the id has another form.
+func digestOf(id string) string {
+	if len(id) != responseIDLen || id[:len(responsePrefix)] != responsePrefix {
+		return ""
+	}
+	return id[len(responsePrefix):][:digestLen]
+}
+
+// appendDigest appends the name of a worker in ids.
+func appendDigest(dst []byte, url string) []byte {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(url))
+	return appendHex(dst, h.Sum64(), digestLen)
+}
+
+func appendHex(dst []byte, v uint64, digits int) []byte {
+	const hex = "0123456789abcdef"
+	for i := digits - 1; i >= 0; i-- {
+		dst = append(dst, hex[v>>(4*i)&15])
+	}
+	return dst
+}
+
+// renewResponse is renew for /v1/responses, where the id of the request is that of the response.
+func (id *requestID) renewResponse(req *openai.Request, head *responses.Head, w *worker.Worker) {
+	id.rid, id.field, id.header = id.rid[:0], id.field[:0], false
+	if head.ID != "" {
+		if req.HasRID && (len(head.ID) >= responseIDLen || !isPrefix(head.ID, responsePrefix)) {
+			id.rid = append(id.rid, head.ID...)
+		}
+		return
+	}
+	id.rid = appendDigest(append(id.rid, responsePrefix...), w.URL)
+	id.rid = appendHex(appendHex(id.rid, rand.Uint64(), 16), rand.Uint64(), responseIDLen-len(responsePrefix)-digestLen-16)
+	id.field = append(append(append(id.field, `"request_id":"`...), id.rid...), '"')
+}
+
+// isPrefix reports whether one of both begins with the other.
+func isPrefix(a, b string) bool {
+	n := min(len(a), len(b))
+	return a[:n] == b[:n]
+}
+
+// scan reads a piece of the answer, and remembers the turn before the client can send the next one.
+func (t *turn) scan(x *exchange, p []byte) {
+	_, _ = t.answer.Write(p)
+	if t.ended || len(p) == 0 || !x.answer.events && p[len(p)-1] != '}' {
+		return
+	}
+	if t.result, t.ended = t.answer.Answer(); t.ended {
+		t.remember(x)
+	}
+}
+
+// remember remembers a turn that a worker stores, and the session of its response.
+func (t *turn) remember(x *exchange) {
+	w := x.choice.answering().Worker
+	x.h.Router.Known.NameAnswer(&x.choice.prompt, &x.choice.decision, t.result.ID)
+	if info := w.Info(); info == nil || !info.ResponseStore || !t.head.Store || t.result.ID == "" {
+		return
+	}
+	kept := responses.Turn{Worker: w.URL, Previous: t.head.Previous}
+	if t.result.Finished() {
+		kept.Input, kept.Output = t.head.Input, t.result.Output
+	}
+	x.h.turns.Put(t.result.ID, kept)
+}
+
+// appendEnd appends the events that end a stream whose worker has failed.
+func (t *turn) appendEnd(dst []byte, id, model string, e *openai.Error) []byte {
+	number := t.answer.Events()
+	dst = append(dst, "event: error\ndata: {\"type\":\"error\",\"code\":"...)
+	dst = openai.AppendString(dst, e.Code)
+	dst = openai.AppendString(append(dst, `,"message":`...), e.Message)
+	dst = strconv.AppendInt(append(dst, `,"param":null,"sequence_number":`...), int64(number), 10)
+	dst = append(dst, "}\n\nevent: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"id\":"...)
+	dst = openai.AppendString(dst, id)
+	dst = openai.AppendString(append(dst, `,"object":"response","created_at":0,"status":"failed","model":`...), model)
+	dst = openai.AppendString(append(dst, `,"output":[],"error":{"code":"server_error","message":`...), e.Message)
+	dst = append(dst, `},"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"usage":null},"sequence_number":`...)
+	dst = strconv.AppendInt(dst, int64(number)+1, 10)
+	return append(dst, "}\n\n"...)
+}

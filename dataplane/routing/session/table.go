@@ -1,0 +1,205 @@
+package session
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+)
+
+// Table knows the sessions of a router's ranks.
+type Table struct {
+	mu       sync.Mutex
+	slots    map[uint64]int32 // by key; guarded by mu, as is all below
+	sessions []session
+	hand     int // the session with the pause that is looked at next
+	gaps     [classes]gaps
+
+	ranks atomic.Pointer[[]*rank] // replaced, never changed
+}
+
+// session is one session's latest rank and its pages there.
+type session struct {
+	key     uint64
+	rank    int32   // -1: its pages are lost
+	running int32   // requests in flight
+	turns   int32   // requests that have been sent
+	counted int     // bin of the pause up to which gaps know of it
+	used    float64 // when the last answer ended
+	shared  float64 // tokens at the beginning that other sessions had before
+	tokens  float64 // behind these, of the longest prompt and its answer
+	live    float64 // of tokens, the expected number that will be needed again
+}
+
+// rank sums up the sessions of one rank.
+type rank struct{ live atomic.Uint64 }
+
+const (
+	// mostSessions bounds a table to some 8 MiB. More sessions than these have no pages left in
+	// the pools of one router's ranks.
+	mostSessions = 1 << 16
+	// looks are the pauses that each request looks at, so that the table notices sessions that
+	// never come back. A table of 1,000 sessions is looked through in 250 requests.
+	looks = 4
+)
+
+// New returns an empty table.
+func New() *Table {
+	t := &Table{slots: make(map[uint64]int32)}
+	t.ranks.Store(&[]*rank{})
+	return t
+}
+
+// AddRank returns the number of a new rank.
+func (t *Table) AddRank() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := *t.ranks.Load()
+	ranks := append(old[:len(old):len(old)], &rank{})
+	t.ranks.Store(&ranks)
+	return len(ranks) - 1
+}
+
+// Clear forgets the pages of a rank, of which all sessions are lost.
+func (t *Table) Clear(at int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.sessions {
+		if s := &t.sessions[i]; s.key != 0 && s.rank == int32(at) {
+			t.weigh(s, 0)
+			s.rank, s.tokens = -1, 0
+		}
+	}
+}
+
+// Len is the number of sessions that the table knows.
+func (t *Table) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.slots)
+}
+
+// Live is the number of tokens at a rank that sessions will need again. It is more than the
+// rank's pool where not all of them fit.
+func (t *Table) Live(at int) float64 {
+	return math.Float64frombits((*t.ranks.Load())[at].live.Load())
+}
+
+// Home returns the rank with a session's latest pages, and its part of the rank's Live; -1 where
+// there is none.
+func (t *Table) Home(key uint64) (at int, live float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i, ok := t.slots[key]; ok {
+		return int(t.sessions[i].rank), t.sessions[i].live
+	}
+	return -1, 0
+}
+
+// Sent notes a request that goes to a rank: a prompt of so many tokens, of which some rank held
+// the first held ones. Key 0 is a request without a session.
+func (t *Table) Sent(now float64, key uint64, to int, tokens, held float64) {
+	if key == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for range looks {
+		t.look(now)
+	}
+	i, known := t.slots[key]
+	if !known {
+		if i = t.room(); i < 0 {
+			return
+		}
+		t.slots[key] = i
+		t.sessions[i] = session{key: key, rank: -1, shared: held}
+	}
+	s := &t.sessions[i]
+	if known && s.running == 0 {
+		b := bin(now - s.used)
+		t.gapsOf(s).ended(min(s.counted, b), b)
+	}
+	t.weigh(s, 0)
+	s.rank = int32(to)
+	s.shared = min(s.shared, tokens)
+	s.tokens = max(s.tokens, tokens-s.shared)
+	s.running++
+	s.turns++
+	t.weigh(s, 1)
+}
+
+// Ended notes the end of a request that Sent noted; its answer had so many tokens.
+func (t *Table) Ended(now float64, key uint64, answer float64) {
+	if key == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i, ok := t.slots[key]
+	if !ok {
+		return
+	}
+	s := &t.sessions[i]
+	s.tokens += answer
+	if s.running--; s.running <= 0 {
+		s.running, s.used, s.counted = 0, now, 0
+	}
+	t.weigh(s, t.gapsOf(s).returns(0))
+}
+
+// gapsOf returns the pauses of sessions with about as many turns.
+func (t *Table) gapsOf(s *session) *gaps {
+	return &t.gaps[min(bits.Len32(uint32(s.turns)), classes)-1]
+}
+
+// weigh sets the chance that a session's tokens are needed again.
+func (t *Table) weigh(s *session, chance float64) {
+	live := s.tokens * chance
+	if s.rank >= 0 && live != s.live {
+		r := (*t.ranks.Load())[s.rank]
+		r.live.Store(math.Float64bits(max(math.Float64frombits(r.live.Load())+live-s.live, 0)))
+	}
+	s.live = live
+}
+
+// look brings the knowledge of the next session's pause up to date.
+func (t *Table) look(now float64) {
+	if len(t.sessions) == 0 {
+		return
+	}
+	t.hand = (t.hand + 1) % len(t.sessions)
+	s := &t.sessions[t.hand]
+	if s.key == 0 || s.running > 0 {
+		return
+	}
+	if b := bin(now - s.used); b > s.counted {
+		g := t.gapsOf(s)
+		g.outlasted(s.counted, b)
+		s.counted = b
+		t.weigh(s, g.returns(b))
+	}
+}
+
+// room returns a place for a new session: in a full table that of the longest pause among some;
+// -1: all of these run.
+func (t *Table) room() int32 {
+	if len(t.sessions) < mostSessions {
+		t.sessions = append(t.sessions, session{})
+		return int32(len(t.sessions) - 1)
+	}
+	oldest := int32(-1)
+	for k := range 2 * looks {
+		i := int32((t.hand + k) % len(t.sessions))
+		if s := &t.sessions[i]; s.running == 0 && (oldest < 0 || s.used < t.sessions[oldest].used) {
+			oldest = i
+		}
+	}
+	if oldest >= 0 {
+		s := &t.sessions[oldest]
+		t.weigh(s, 0)
+		delete(t.slots, s.key)
+		*s = session{}
+	}
+	return oldest
+}

@@ -1,0 +1,119 @@
+package turns
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// ID names a branch: its slot and the number of its life there. 0 is none. IDs are never used again
+// within 2^24 lives of a slot.
+type ID uint64
+
+const (
+	slotBits = 15
+	lifeBits = 24
+)
+
+// branch is a sequence of prompts of which each extends the one before. Lengths are in units of a
+// prompt.
+type branch struct {
+	life    uint32
+	turns   uint32 // 0: the slot is free
+	session uint64
+	parent  ID     // of a branch that may prove to be a session of its own; 0: that is decided
+	since   uint32 // turns of the parent when this one's last request began
+	beside  bool   // the parent began a turn while this one ran
+	first   uint32 // leading units that other branches have too
+	root    uint32 // length of the session's first prompt: others may begin with a part of that
+	prev    uint32 // length of the prompt before the last one
+	end     uint32 // length of the last prompt
+	fork    uint32 // where turn forked left the turn before it
+	forked  uint32
+	running int32  // requests in flight
+	rank    uint32 // of the last request, as its caller numbers ranks; 0: unknown
+	last    int64  // time of the last request's begin or end
+	pause   int64  // usual time from an answer's end to the next turn; 0: unknown
+	named   bool   // the client names the session
+	main    bool   // the session's first branch
+}
+
+// branches is a table of fixed size.
+type branches struct {
+	locks [64]sync.Mutex
+	all   []branch        // guarded by the lock of the slot
+	lives []atomic.Uint32 // of all: a look-up of whether a branch still exists waits for no lock
+}
+
+func newBranches() branches {
+	return branches{all: make([]branch, 1<<slotBits), lives: make([]atomic.Uint32, 1<<slotBits)}
+}
+
+func (id ID) slot() int    { return int(id & (1<<slotBits - 1)) }
+func (id ID) life() uint32 { return uint32(id >> slotBits) }
+
+// with calls f with a branch under its lock, and reports whether it still exists.
+func (x *branches) with(id ID, f func(b *branch)) bool {
+	at := id.slot()
+	mu := &x.locks[at%len(x.locks)]
+	mu.Lock()
+	defer mu.Unlock()
+	b := &x.all[at]
+	if b.turns == 0 || b.life != id.life() {
+		return false
+	}
+	f(b)
+	return true
+}
+
+// get returns a copy of a branch.
+func (x *branches) get(id ID) (b branch, ok bool) {
+	at := id.slot()
+	mu := &x.locks[at%len(x.locks)]
+	mu.Lock()
+	b = x.all[at]
+	mu.Unlock()
+	return b, b.turns > 0 && b.life == id.life()
+}
+
+func (x *branches) ended(id ID) bool { return x.lives[id.slot()].Load() != id.life() }
+
+// tries is the number of slots of which a new branch takes the least valuable.
+const tries = 4
+
+// add stores a branch in the slot of the least valuable one of a few that random names.
+func (x *branches) add(random uint64, b branch) ID {
+	at, least := 0, int64(0)
+	for i := range tries {
+		random = scatter(random + 1)
+		slot := int(random & (1<<slotBits - 1))
+		mu := &x.locks[slot%len(x.locks)]
+		mu.Lock()
+		worth := x.all[slot].worth()
+		mu.Unlock()
+		if i == 0 || worth < least {
+			at, least = slot, worth
+		}
+	}
+	mu := &x.locks[at%len(x.locks)]
+	mu.Lock()
+	defer mu.Unlock()
+	b.life = x.all[at].life + 1
+	if b.life >= 1<<lifeBits {
+		b.life = 1
+	}
+	x.all[at] = b
+	x.lives[at].Store(b.life)
+	return ID(b.life)<<slotBits | ID(at)
+}
+
+// worth orders branches by the loss of them: the last use, and behind it several turns and requests
+// in flight.
+func (b *branch) worth() int64 {
+	switch {
+	case b.turns == 0:
+		return -1
+	case b.turns == 1 && b.running == 0:
+		return b.last >> 2
+	}
+	return b.last>>2 | 1<<61
+}

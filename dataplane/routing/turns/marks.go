@@ -1,0 +1,95 @@
+package turns
+
+import "sync/atomic"
+
+// marks is a table of fixed size without locks, from prefix hashes to marks.
+type marks struct {
+	slots []slot
+	mask  uint64
+}
+
+// slot has a mark and its hash. The hash is stored combined with the mark, so that a slot of which
+// only one word is written has no hash that is looked for.
+type slot struct{ mixed, mark atomic.Uint64 }
+
+// ways is the number of slots of a hash: one cache line.
+const ways = 4
+
+// mark is the end of a prompt: its branch, the number of the turn there, and whether the branch has
+// had several turns. 0 is none.
+type mark uint64
+
+const (
+	// shared is a prefix that prompts of several sessions have.
+	shared mark = 1 << 63
+	// kept is a mark of a branch of several turns.
+	kept     mark = 1 << 62
+	turnBits      = 20
+	maxTurn       = 1<<turnBits - 1
+)
+
+func markOf(id ID, turn uint32) mark {
+	m := mark(id)<<turnBits | mark(min(turn, maxTurn))
+	if turn > 1 {
+		m |= kept
+	}
+	return m
+}
+
+func (m mark) id() ID       { return ID(m&^(kept|shared)) >> turnBits }
+func (m mark) turn() uint32 { return uint32(m & maxTurn) }
+
+func newMarks(n int) marks { return marks{slots: make([]slot, n), mask: uint64(n/ways - 1)} }
+
+func (x *marks) set(hash uint64) []slot {
+	at := (hash & x.mask) * ways
+	return x.slots[at : at+ways : at+ways]
+}
+
+// get returns the mark of a hash.
+func (x *marks) get(hash uint64) mark {
+	set := x.set(hash)
+	for i := range set {
+		if m := set[i].mark.Load(); set[i].mixed.Load() == hash^m && m != 0 {
+			return mark(m)
+		}
+	}
+	return 0
+}
+
+// put sets the mark of a hash. In a full set it replaces the least valuable one. ended reports
+// whether a branch is no more.
+func (x *marks) put(hash uint64, m mark, ended func(ID) bool) {
+	set := x.set(hash)
+	at, value := 0, 4
+	for i := range set {
+		old := mark(set[i].mark.Load())
+		if old != 0 && set[i].mixed.Load() == hash^uint64(old) {
+			at = i
+			break
+		}
+		if v := worth(old, ended); v < value {
+			at, value = i, v
+		}
+	}
+	if value == 3 { // all are worth keeping
+		at = int(hash >> 32 % ways)
+	}
+	set[at].mark.Store(uint64(m))
+	set[at].mixed.Store(hash ^ uint64(m))
+}
+
+// worth orders marks by their loss.
+func worth(m mark, ended func(ID) bool) int {
+	switch {
+	case m == 0:
+		return 0
+	case m&shared != 0:
+		return 2
+	case ended(m.id()):
+		return 0
+	case m&kept == 0:
+		return 1
+	}
+	return 3
+}
