@@ -13,7 +13,7 @@ type cache struct {
 	pages  int32
 	locked int32 // pages of nodes with refs > 0
 	told   func(n, held int32)
-	// piece is the number of pages that go at once, if a node has so many; 0: as many as are needed.
+	// piece is the number of pages that go at once, if a node has so many; 0: as many as needed.
 	// SGLang's tree drops whole leaves, which prefill has made of one chunk or of less.
 	piece int32
 }

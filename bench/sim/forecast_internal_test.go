@@ -169,3 +169,22 @@ func (s Service) times(speed float64) Service {
 	s.PrefillBase, s.DecodeBase, s.DecodePerRequest, s.DecodePerToken = of(s.PrefillBase), of(s.DecodeBase), of(s.DecodePerRequest), of(s.DecodePerToken)
 	return s
 }
+
+// TestLiveIsFreeOfScale: engines four times as fast with arrivals four times as dense give the same
+// results in their own time, and so do eight times the tokens at eight times the speed.
+func TestLiveIsFreeOfScale(t *testing.T) {
+	for _, name := range []string{"tenants", "documents"} {
+		all, cache := made(t, name, 600, 1), map[string]int{"tenants": 40_000, "documents": 200_000}[name]
+		cfg := Config{CachePages: cache / 16, ContextLength: 1 << 20, Service: Service{}.withDefaults()}
+		pick := policy.KV{Options: policy.Defaults}
+		for _, polled := range []bool{false, true} {
+			one := live(t, pick, slices.Repeat([]Config{cfg}, 8), polled, 1, all)
+			cfg.TimeScale = 4
+			four := live(t, pick, slices.Repeat([]Config{cfg}, 8), polled, 1, all)
+			cfg.TimeScale = 1
+			t.Logf("%s, polled %v: %.3f s, %.3f s at four times the speed; hits %.3f, %.3f", name, polled, one.mean.Seconds(), four.mean.Seconds(), one.hits, four.hits)
+			assert.InEpsilon(t, one.mean.Seconds(), four.mean.Seconds(), 0.05, "mean TTFT, %s, polled %v", name, polled)
+			assert.InDelta(t, one.hits, four.hits, 0.02, "hits, %s, polled %v", name, polled)
+		}
+	}
+}

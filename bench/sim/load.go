@@ -29,7 +29,7 @@ type counters struct {
 	answers      int // generated tokens of finished requests
 	requests     int // finished
 	aborted      int
-	firstTokens  time.Duration // from a request's place in the queue to its first token, all of them; simulated
+	firstTokens  time.Duration // simulated, from queue to first token, of all requests
 	matchedLast  int           // cached and new tokens of the last prefill batch
 	computedLast int
 }
@@ -135,7 +135,8 @@ func (o *loadReport) observe(idle bool) {
 func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
 	since := now.Sub(o.sent.at)
 	steps := o.rank.steps
-	due := idle || since >= loadEvery && (steps == o.steps || steps-o.sent.steps >= loadSteps) // the first is a prefill batch
+	prefill := steps == o.steps
+	due := idle || since >= loadEvery && (prefill || steps-o.sent.steps >= loadSteps)
 	o.steps = steps
 	changed := due && l != o.sent.load
 	if o.loads == nil || !changed && since < loadHeartbeat {

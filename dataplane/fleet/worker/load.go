@@ -28,7 +28,7 @@ type Load struct {
 	sent     atomic.Int64  // of pending, all that ever were
 	held     atomic.Int64  // the most KV tokens that requests in flight can hold
 	peers    peerLoads     // requests of other routers
-	stepped  chan struct{} // capacity 1, of all ranks of a worker: a request began to answer or ended
+	stepped  chan struct{} // capacity 1, one for a worker: a request began to answer or ended
 
 	mu        sync.Mutex
 	backlog   policy.Backlog // guarded by mu; times are unix seconds

@@ -20,7 +20,7 @@ const (
 	// scheduler.
 	modelsEvery = 900 * time.Millisecond // a little below LoadEvery, because ticks may come early
 	// An engine that publishes its load does so behind each prefill batch. A rank that does not is
-	// asked when a request has begun to answer or has ended, which an engine of any speed does at its
+	// asked when a request has begun to answer or has ended, which engines of any speed do at their
 	// own pace, but so that polls take no more than a fiftieth of the time: 10 a second where an
 	// answer takes 2 ms, and one in LoadEvery where the scheduler must answer.
 	pollShare = 50
