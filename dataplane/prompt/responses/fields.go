@@ -71,16 +71,16 @@ func member(raw []byte, name string) (value []byte) {
 		return nil
 	}
 	_, _ = openai.Members(raw, 0, func(key []byte, lo, hi int) {
-		if string(key) == name {
+		if string(openai.Unescape(key)) == name {
 			value = present(raw[lo:hi])
 		}
 	})
 	return value
 }
 
-// is reports whether a raw value is that string, which must need no escape.
+// is reports whether a raw value is that string. Clients may write any character as an escape.
 func is(raw []byte, word string) bool {
-	return len(raw) == len(word)+2 && raw[0] == '"' && string(inside(raw)) == word
+	return isString(raw) && string(openai.Unescape(inside(raw))) == word
 }
 
 // truthy reports whether Python takes a raw value for true.

@@ -86,7 +86,7 @@ func isEffort(raw []byte) bool {
 	if !isString(raw) {
 		return false
 	}
-	switch string(inside(raw)) {
+	switch string(openai.Unescape(inside(raw))) {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max":
 		return true
 	}
@@ -102,7 +102,7 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 	if f.reasoning != nil {
 		effort, sent, other := []byte(`"medium"`), false, []byte(nil)
 		_, _ = openai.Members(f.reasoning, 0, func(key []byte, lo, hi int) {
-			switch string(key) {
+			switch string(openai.Unescape(key)) {
 			case "effort":
 				effort, sent = present(f.reasoning[lo:hi]), true
 			case "reasoning_effort":
