@@ -25,6 +25,9 @@ func TestLooseBodies(t *testing.T) {
 		require.NoError(t, r.Parse(openai.APICompletions, []byte(`{"prompt":"x","priority":`+value+`}`)), value)
 		require.Equal(t, 5, r.Priority, value)
 	}
+	require.NoError(t, r.Parse(openai.APICompletions, []byte(`{"prompt":"x","priority":true,"routed_dp_rank":false}`)))
+	require.Equal(t, 1, r.Priority)
+	require.True(t, r.HasRank)
 	require.Error(t, r.Parse(openai.APICompletions, []byte(`{"prompt":"x","priority":5.5}`)))
 	body := []byte("\ufeff" + ` {"prompt":"x"}`)
 	require.NoError(t, r.Parse(openai.APICompletions, body))

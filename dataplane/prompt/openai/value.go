@@ -92,7 +92,13 @@ func (d *document) readInt(f field, param string) (v int, ok bool, err *Error) {
 	if v, ok = parseInt(raw); ok {
 		return v, true, nil
 	}
-	// Pydantic takes a whole float, and an integer in a string.
+	// Pydantic takes a whole float, an integer in a string, and true for 1.
+	switch raw[0] {
+	case 't':
+		return 1, true, nil
+	case 'f':
+		return 0, true, nil
+	}
 	n, ok := number(raw)
 	if !ok || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32 {
 		return 0, false, errAt(param, "must be an integer", d.spans[f].lo)

@@ -67,15 +67,21 @@ func inside(raw []byte) []byte { return raw[1 : len(raw)-1] }
 
 // member returns the last member of that name in an object; nil where there is none, or null.
 func member(raw []byte, name string) (value []byte) {
+	value, _ = lastMember(raw, name)
+	return value
+}
+
+// lastMember is member, and reports whether the member is there.
+func lastMember(raw []byte, name string) (value []byte, there bool) {
 	if !isObject(raw) {
-		return nil
+		return nil, false
 	}
 	_, _ = openai.Members(raw, 0, func(key []byte, lo, hi int) {
 		if string(openai.Unescape(key)) == name {
-			value = present(raw[lo:hi])
+			value, there = present(raw[lo:hi]), true
 		}
 	})
-	return value
+	return value, there
 }
 
 // is reports whether a raw value is that string. Clients may write any character as an escape.

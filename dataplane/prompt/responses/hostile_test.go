@@ -39,6 +39,15 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
+// TestNullEffort: SGLang gives a template the null of /v1/responses, and that of a chat not.
+func TestNullEffort(t *testing.T) {
+	var c responses.Converter
+	_, err := c.AppendChat(nil, []byte(`{"input":"a","chat_template_kwargs":{"reasoning_effort":null}}`), nil, responses.Dialect{})
+	require.ErrorIs(t, err, responses.ErrUnsupported)
+	_, err = c.AppendChat(nil, []byte(`{"input":"a","chat_template_kwargs":{"reasoning_effort":null,"reasoning_effort":"low"}}`), nil, responses.Dialect{})
+	require.NoError(t, err)
+}
+
 // TestGrammarIsNoText: SGLang writes such a grammar as Python prints it.
 func TestGrammarIsNoText(t *testing.T) {
 	for _, format := range []string{`"syntax":5`, `"definition":["x"]`, `"syntax":{"a":1},"definition":true`, `"de\u0066inition":7`} {

@@ -98,6 +98,10 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 	if f.reasoning != nil && !isObject(f.reasoning) || f.templateKwargs != nil && !isObject(f.templateKwargs) {
 		return dst, refused("reasoning or chat_template_kwargs is no object")
 	}
+	// A null stays there, and templates see it; of a chat SGLang takes it out.
+	if v, there := lastMember(f.templateKwargs, "reasoning_effort"); there && v == nil {
+		return dst, unsupported("a reasoning_effort of null")
+	}
 	off := false
 	if f.reasoning != nil {
 		effort, sent, other := []byte(`"medium"`), false, []byte(nil)
