@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -229,18 +230,30 @@ func TestRealResponses(t *testing.T) {
 	t.Run("overlap", p.responsesOverlap)
 	t.Run("stored", p.responsesStored)
 	t.Run("client gone", p.responsesClientGone)
-	for _, e := range p.engines[1:] {
-		e.proc.stop(patience)
-	}
-	alone := p.engines[0]
+	keep(t, "responses.txt", p.notes.String())
+	keep(t, "env-responses.txt", environment(t))
+}
+
+// TestRealResponsePairs asks a pair and an engine alone the same things over /v1/responses.
+func TestRealResponsePairs(t *testing.T) {
+	installation(t)
+	dir := t.TempDir()
+	p := &proof{keeper: newKeeper(), dir: dir, binary: buildWarmpath(t, dir)}
+	alone := &engine{index: 2, flags: append(turnFlags(t), "--enable-response-store")}
 	p.engines = []*engine{
 		{index: 1, backend: "nixl", mode: "prefill", flags: turnFlags(t)}, {index: 0, backend: "nixl", mode: "decode", flags: turnFlags(t)},
 	}
-	launch(t, p.keeper, dir, p.engines)
-	waitAll(t, p.engines)
+	launch(t, p.keeper, dir, append(p.engines, alone))
+	waitAll(t, append(p.engines, alone))
 	t.Run("pairs", func(t *testing.T) { p.responsesPairs(t, alone) })
-	keep(t, "responses.txt", p.notes.String())
-	keep(t, "env-responses.txt", environment(t))
+	for _, e := range p.engines {
+		e.proc.stop(patience)
+	}
+	p.engines = []*engine{alone}
+	t.Run("stored", p.responsesStored)
+	t.Run("hostile", p.responsesHostile)
+	keep(t, "response-pairs.txt", p.notes.String())
+	keep(t, "env-response-pairs.txt", environment(t))
 }
 
 // responsesOverlap compares the router's expectation with the engines' reports.
@@ -275,7 +288,7 @@ func (p *proof) responsesStored(t *testing.T) {
 			}
 		}
 	}
-	long := client.ask(document{"body": document{"input": "x", "background": true, "max_output_tokens": 1500}})
+	long := client.ask(document{"stream": false, "body": document{"input": "x", "background": true, "max_output_tokens": 1500}})
 	if a := second.ask(document{"cancel": long.ID}); long.Response != "queued" || a.Response != "cancelled" {
 		t.Errorf("a response in the background is %q (%s) and then %q (%s)", long.Response, long.Error, a.Response, a.Error)
 	}
@@ -352,6 +365,56 @@ func (p *proof) responsesClientGone(t *testing.T) {
 	r.waitIdle(t)
 }
 
+// responsesHostile sends fields of wrong kinds and sizes: no engine behind a router dies of them.
+func (p *proof) responsesHostile(t *testing.T) {
+	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
+	defer r.proc.stop(5 * time.Second)
+	fields := []string{
+		"max_output_tokens", "top_k", "top_logprobs", "priority", "min_p", "top_p", "temperature", "frequency_penalty", "presence_penalty",
+		"repetition_penalty", "routed_dp_rank", "bootstrap_room", "bootstrap_port", "disagg_prefill_dp_rank", "stop", "cache_salt", "extra_key",
+		"session_id", "request_id", "user", "text", "include", "reasoning", "chat_template_kwargs", "metadata", "input", "tools", "tool_choice",
+	}
+	values := []string{
+		`0`, `-1`, `2`, `2147483648`, `1099511627776`, `9223372036854775808`, `1180591620717411303424`, `-1180591620717411303424`, `1e308`, `-1e308`,
+		`0.5`, `"5"`, `"1_000_000_000_000"`, `""`, `[""]`, `[]`, `{}`, `true`, `null`, `"\u0000"`,
+	}
+	var bodies []string
+	for _, field := range fields {
+		for _, value := range values {
+			bodies = append(bodies, fmt.Sprintf(`{"model":"tiny","input":"hi","max_output_tokens":6,%q:%s}`, field, value))
+		}
+	}
+	for _, more := range []string{
+		`"include":["message.output_text.logprobs"],"top_logprobs":2147483648`, `"include":["message.output_text.logprobs"],"top_logprobs":1000`,
+		`"include":["message.output_text.logprobs"],"top_logprobs":-3`, `"text":{"format":{"type":"json_schema","name":"n","schema":{"$ref":"#"}}}`,
+		`"text":{"format":{"type":"json_schema","name":"n","schema":{"pattern":"("}}}`, `"text":{"format":{"type":"json_object"}}`,
+		`"tools":[{"type":"function","name":"f"}],"tool_choice":"required"`, `"chat_template_kwargs":{"chat_template":"{{ 1/0 }}"}`,
+		`"chat_template_kwargs":{"messages":[],"tokenize":true,"return_tensors":"pt","max_length":1}`, `"input":[{"role":"user","content":""}]`,
+		`"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]`, `"n":10000000`, `"lora_path":"x"`,
+		`"stop_token_ids":[1000000000],"min_tokens":5`, `"logit_bias":{"99999999":1}`, `"background":true`, `"request_id":"resp_same"`, `"request_id":"resp_same"`,
+		`"input":"` + strings.Repeat("x", 20000) + `"`, `"stop":["` + strings.Repeat(`a","`, 2000) + `"]`,
+	} {
+		bodies = append(bodies, `{"model":"tiny","input":"hi","max_output_tokens":6,`+more+`}`)
+	}
+	statuses := map[int]int{}
+	for n, body := range bodies {
+		if n%2 == 1 {
+			body = strings.TrimSuffix(body, "}") + `,"stream":true}`
+		}
+		status, answer := r.answerTo(t, "/v1/responses", body)
+		if statuses[status]++; status >= http.StatusInternalServerError {
+			t.Logf("%.200s: %d %.200s", body, status, answer)
+		}
+		if living(p.engines) != len(p.engines) {
+			t.Fatalf("the engine died of %.300s", body)
+		}
+	}
+	status, answer := r.answerTo(t, "/v1/responses", `{"model":"tiny","input":"hi","max_output_tokens":6}`)
+	if p.note(t, "responses, %d hostile bodies: statuses %v", len(bodies), statuses); status != http.StatusOK {
+		t.Errorf("afterwards: %d %s", status, answer)
+	}
+}
+
 // responsesPairs asks a pair and an engine alone the same things.
 func (p *proof) responsesPairs(t *testing.T, alone *engine) {
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
@@ -400,7 +463,7 @@ func (p *proof) responsesPairs(t *testing.T, alone *engine) {
 	if v := m.overlap(); v.share() < 0.8 {
 		t.Errorf("pairs: the overlap is as expected on %.3f", v.share())
 	}
-	if a := pair.ask(document{"body": document{"input": "x", "previous_response_id": "resp_x"}}); a.Status != 400 {
+	if a := pair.ask(document{"stream": false, "body": document{"input": "x", "previous_response_id": "resp_x"}}); a.Status != 400 {
 		t.Errorf("a pair stores nothing, and answers with status %d (%s)", a.Status, a.Error)
 	}
 	r.waitIdle(t)

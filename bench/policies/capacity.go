@@ -60,6 +60,23 @@ func FindUsers(ctx context.Context, name string, sessions []trace.Session, u Use
 	progress func(text string),
 ) (*Report, error) {
 	u, cfg = u.withDefaults(), cfg.withDefaults()
+	c, err := findUsers(ctx, sessions, u, cfg, names, o, seeds, progress)
+	if err != nil {
+		return nil, err
+	}
+	u.N = max(1, slices.MaxFunc(c.Policies, func(a, b PolicyCapacity) int { return cmp.Compare(a.Users, b.Users) }).Users)
+	r, err := SimulateUsers(ctx, name, sessions, u, cfg, names, nil)
+	if errors.Is(err, errNoTurn) {
+		r, err = &Report{Config: cfg, Users: &u, Trace: Summary{Name: name}}, nil
+	}
+	if r != nil {
+		r.Capacity = c
+	}
+	return r, err
+}
+
+// findUsers searches for each policy. u and cfg have their defaults.
+func findUsers(ctx context.Context, sessions []trace.Session, u Users, cfg Config, names []string, o Objective, seeds int, progress func(text string)) (*Capacity, error) {
 	or(&o.TTFT, 2*time.Second)
 	or(&o.ITL, 50*time.Millisecond)
 	if progress == nil {
@@ -80,18 +97,10 @@ func FindUsers(ctx context.Context, name string, sessions []trace.Session, u Use
 		}
 		c.Policies = append(c.Policies, *one)
 	}
-	u.N = max(1, slices.MaxFunc(c.Policies, func(a, b PolicyCapacity) int { return cmp.Compare(a.Users, b.Users) }).Users)
-	r, err := SimulateUsers(ctx, name, sessions, u, cfg, names, nil)
-	if errors.Is(err, errNoTurn) {
-		r, err = &Report{Config: cfg, Users: &u, Trace: Summary{Name: name}}, nil
-	}
-	if r != nil {
-		r.Capacity = c
-	}
-	return r, err
+	return c, nil
 }
 
-// finder searches.
+// finder simulates numbers of users.
 type finder struct {
 	ctx      context.Context //nolint:containedctx // Lives as long as the call of FindUsers.
 	users    Users

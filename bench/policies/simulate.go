@@ -177,7 +177,9 @@ func (s *study) run(ctx context.Context, name string, cfg Config) (*Result, erro
 	if s.endless == 0 {
 		s.endless, s.belady = r.arrivals.yardsticks()
 	}
-	return r.result(), nil
+	x := r.result()
+	x.PlacedTokens = int64(r.arrivals.placed() * float64(x.PromptTokens))
+	return x, nil
 }
 
 func (s *study) summary(name string) Summary {

@@ -62,13 +62,22 @@ type ExplainedTurn struct {
 	Turns   int    `json:"turns"`  // of the branch before this one
 	// Leading tokens that other sessions or branches have too, in units of 32.
 	Shared int `json:"shared"`
+	// Usual seconds from an answer to the branch's next turn; absent where unknown.
+	Pause float64 `json:"pause_seconds,omitempty"`
+	// Rank with the branch's latest pages.
+	Home string `json:"home,omitempty"`
+	// Tokens there that no other session has, times the chance that the branch comes back.
+	Own float64 `json:"own_tokens,omitempty"`
 }
 
 func explainedTurn(t *routing.ExplainedTurn) *ExplainedTurn {
 	if t.Kind == 0 {
 		return nil
 	}
-	out := &ExplainedTurn{Kind: t.Kind.String(), Source: t.Source.String(), Turns: t.Turns, Shared: t.Shared}
+	out := &ExplainedTurn{
+		Kind: t.Kind.String(), Source: t.Source.String(), Turns: t.Turns, Shared: t.Shared,
+		Pause: t.Pause.Seconds(), Home: t.Home, Own: t.Own,
+	}
 	if t.Session != 0 {
 		out.Session = strconv.FormatUint(t.Session, 16)
 	}
@@ -89,8 +98,11 @@ type ExplainedRank struct {
 	Events   string            `json:"events"` // state of its event stream
 	Overlap  *ExplainedOverlap `json:"overlap,omitempty"`
 	Load     LoadStatus        `json:"load"`
-	Trust    TrustStatus       `json:"trust"`
-	GPUs     *GPUHealthStatus  `json:"gpus"`
+	// Tokens there that other sessions are expected to need again; with this prompt, more than the
+	// pool displaces some of them.
+	Live  float64          `json:"live_tokens,omitempty"`
+	Trust TrustStatus      `json:"trust"`
+	GPUs  *GPUHealthStatus `json:"gpus"`
 	// Share of its speed in the cost, by GPUs and free memory.
 	Weight float64        `json:"weight,omitempty"`
 	Cost   *ExplainedCost `json:"cost,omitempty"`
@@ -209,6 +221,7 @@ func (e *explainer) rank(x *routing.Explanation, c *routing.Considered, now time
 	if c.Scored {
 		r.Cost.Score = &c.Score
 	}
+	r.Live = float64(c.Candidate.Live)
 	r.Winner = x.Err == nil && c.Rank == x.Decision.Rank
 	return r
 }

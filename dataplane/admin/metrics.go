@@ -33,7 +33,7 @@ func newMetrics(p *Parts) *metrics {
 	)
 	m.registerQuarantine(p.Requests.Quarantine())
 	if p.Router.Known != nil {
-		m.registry.MustRegister(sessionCollector{p.Router.Known})
+		m.registry.MustRegister(sessionCollector{p.Router.Known, p.Registry})
 	}
 	m.registry.MustRegister(p.Metrics...)
 	if gate := p.Requests.Queue(); gate != nil {

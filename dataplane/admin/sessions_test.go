@@ -45,6 +45,10 @@ func TestSessionsAreSeen(t *testing.T) {
 	require.Equal(t, "prefix", next.Prompt.Turn.Source)
 	require.Equal(t, 3, next.Prompt.Turn.Turns)
 	require.NotEmpty(t, next.Prompt.Turn.Session)
+	require.Positive(t, next.Prompt.Turn.Pause)
+	require.Equal(t, w.url, next.Prompt.Turn.Home)
+	require.Positive(t, next.Prompt.Turn.Own)
+	require.Zero(t, next.Ranks[0].Live, "there is no other session")
 
 	const user = `"metadata":{"user_id":"user_0a1b_account__session_57a121ec-f78c-48c3-a745-e3036a3ecc33"},`
 	h.post("/v1/chat/completions", chat(user, 2, 1))
@@ -54,6 +58,7 @@ func TestSessionsAreSeen(t *testing.T) {
 	e, _ = h.explain("", chat(user, 2, 3))
 	require.Equal(t, "next", e.Prompt.Turn.Kind)
 	require.Equal(t, "metadata", e.Prompt.Turn.Source)
+	require.Positive(t, e.Ranks[0].Live, "another session is there")
 	sub, _ := h.explain("", chat(user, 4, 1))
 	require.Equal(t, "branch", sub.Prompt.Turn.Kind)
 	require.Equal(t, e.Prompt.Turn.Session, sub.Prompt.Turn.Session)
@@ -62,6 +67,11 @@ func TestSessionsAreSeen(t *testing.T) {
 	_, got := h.do(http.MethodGet, h.operator+"/status", "")
 	var st admin.Status
 	require.NoError(t, json.Unmarshal([]byte(got), &st))
+	require.Positive(t, st.Sessions.Pause)
+	require.Less(t, st.Sessions.Pause, 60.0)
+	require.Equal(t, 3, st.Workers[0].Sessions)
+	require.Positive(t, st.Workers[0].LiveTokens)
+	st.Sessions.Pause = 0
 	require.Equal(t, &admin.SessionStatus{
 		Live: 2, Named: 1, Branches: 3,
 		Sources: map[string]uint64{"prefix": 3, "metadata": 3},
@@ -75,4 +85,24 @@ func TestSessionsAreSeen(t *testing.T) {
 	} {
 		require.Contains(t, got, want)
 	}
+}
+
+// TestFlushedSessions: after a flush no session has pages, and all are still known.
+func TestFlushedSessions(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.answers("/v1/chat/completions", answerWithUsage)
+	w.answers("/flush_cache", "")
+	h := start(t, []*fakeWorker{w}, settings{})
+	h.post("/v1/chat/completions", chat("", 1, 1))
+	h.post("/v1/chat/completions", chat("", 1, 2))
+	h.awaitIdle()
+	resp, got := h.do(http.MethodPost, h.operator+"/flush_cache", "")
+	require.Equal(t, http.StatusOK, resp.StatusCode, got)
+	e, _ := h.explain("", chat("", 1, 3))
+	require.Equal(t, "next", e.Prompt.Turn.Kind)
+	require.Empty(t, e.Prompt.Turn.Home)
+	_, got = h.do(http.MethodGet, h.operator+"/status", "")
+	var st admin.Status
+	require.NoError(t, json.Unmarshal([]byte(got), &st))
+	require.Zero(t, st.Workers[0].LiveTokens)
 }

@@ -19,8 +19,9 @@ type content struct {
 	stats   *Stats
 	model   string
 	log     *slog.Logger
-	full    *sync.Once // of the manager: that the index is full is logged once
-	publish func()     // of the manager: holders or shapes have changed
+	full    *sync.Once         // of the manager: that the index is full is logged once
+	publish func()             // of the manager: holders or shapes have changed
+	onClear func(*worker.Rank) // may be nil
 
 	batch   kvevent.Batch
 	blocks  []radix.Hash
@@ -93,6 +94,9 @@ func (c *content) event(ev *kvevent.Event, live bool) {
 		}
 	case kvevent.Cleared:
 		c.clear()
+		if live && c.onClear != nil { // a replay tells of the past
+			c.onClear(c.rank)
+		}
 	}
 }
 

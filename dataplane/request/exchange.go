@@ -45,7 +45,7 @@ func newExchange(h *Handler) *exchange {
 	x.prompt.init(x)
 	x.choice = choice{
 		router: h.Router, registry: h.Registry, admission: h.admission,
-		pairs: func() pairRule { return pairRuleOf(x) },
+		pairs: func(d *routing.Decision) pairRule { return pairRuleOf(x, d) },
 	}
 	x.guard.x, x.body.x, x.answer.x, x.errors.h = x, x, x, h
 	x.attempt.init(x)
@@ -140,6 +140,9 @@ func (x *exchange) finish(err error) {
 		rank.Worker.Recheck()
 	}
 	x.h.Router.Known.End(&x.choice.decision, usage.CompletionTokens, now)
+	if x.answer.events && good && err == nil {
+		x.h.Router.Streamed(now.Sub(x.answer.firstAt))
+	}
 	if x.inference && good {
 		x.answer.learn(usage)
 		x.prompt.checkLength(usage)

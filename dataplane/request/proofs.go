@@ -2,6 +2,8 @@ package request
 
 import (
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
@@ -65,4 +67,29 @@ func (p *proofs) of(model string, req *openai.Request, g guess) *tokens.Proof {
 	}
 	proof, _ := found.(*tokens.Proof)
 	return proof
+}
+
+// ConversionStatus is the state of a proof.
+type ConversionStatus struct {
+	Name string `json:"name"` // of model, API and kind of prompt
+	// Proved conversions give token ids; others are known by their text.
+	Proved bool `json:"proved"`
+	// Matches and Mismatches count answers with as many prompt tokens as were expected, and with
+	// others.
+	Matches    uint64 `json:"matches"`
+	Mismatches uint64 `json:"mismatches"`
+}
+
+// status returns the proofs by name.
+func (p *proofs) status() (all []ConversionStatus) {
+	p.by.Range(func(_, found any) bool {
+		if proof, ok := found.(*tokens.Proof); ok {
+			s := ConversionStatus{Name: proof.Name(), Proved: proof.Proved()}
+			s.Matches, s.Mismatches = proof.Counts()
+			all = append(all, s)
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b ConversionStatus) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }

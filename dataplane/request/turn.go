@@ -191,9 +191,10 @@ func (t *turn) scan(x *exchange, p []byte) {
 	}
 }
 
-// remember remembers a turn that a worker stores.
+// remember remembers a turn that a worker stores, and the session of its response.
 func (t *turn) remember(x *exchange) {
 	w := x.choice.answering().Worker
+	x.h.Router.Known.NameAnswer(&x.choice.prompt, &x.choice.decision, t.result.ID)
 	if info := w.Info(); info == nil || !info.ResponseStore || !t.head.Store || t.result.ID == "" {
 		return
 	}

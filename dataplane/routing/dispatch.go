@@ -96,6 +96,9 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 	d.learnt = learnt{extra: d.learnt.extra}
 }
 
+// Streamed notes how long an answer took behind its first token.
+func (r *Router) Streamed(took time.Duration) { r.answers.add(took) }
+
 // share tells the other routers of a prompt that is sent, and returns its number there; 0:
 // there are none.
 func (r *Router) share(s *Scratch, p *Prompt, d *Decision, now time.Time) uint64 {

@@ -2,9 +2,12 @@ package routing
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing/session"
 	"github.com/warmpath/warmpath/dataplane/routing/turns"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -13,10 +16,23 @@ import (
 // ends of answers add to it. The methods of a nil KnownSessions do nothing.
 type KnownSessions struct {
 	index   *radix.Index // hashes ids
-	table   *turns.Table
+	own     sessionView  // of this router's requests
+	all     sessionView  // of all routers' prompts, by fingerprints, as far as this one is told
+	ranks   sessionRanks
 	started time.Time
 	sources [sessionSources]atomic.Uint64 // requests by the source of their session
 	kinds   [turns.Kinds]atomic.Uint64    // requests by their place in the session
+	pauses  [pauseBins]atomic.Uint64      // between an answer and the next turn, by length
+}
+
+// sessionView is the branches of sessions by prefixes of one kind, and their pages.
+type sessionView struct {
+	table *turns.Table
+	pages *session.Table // by branch
+}
+
+func newSessionView(seed radix.Hash) sessionView {
+	return sessionView{turns.New(uint64(seed)), session.New()}
 }
 
 // TurnKind is a prompt's place in its session.
@@ -24,7 +40,10 @@ type TurnKind = turns.Kind
 
 // NewKnownSessions returns an empty table. Its hashes are keyed by the index's seed.
 func NewKnownSessions(index *radix.Index) *KnownSessions {
-	return &KnownSessions{index: index, table: turns.New(uint64(index.Digest([]byte("sessions")))), started: time.Now()}
+	return &KnownSessions{
+		index: index, started: time.Now(),
+		own: newSessionView(index.Digest([]byte("sessions"))), all: newSessionView(index.Digest([]byte("shared sessions"))),
+	}
 }
 
 // sessionUse is the part of a decision in the knowledge of sessions.
@@ -36,6 +55,7 @@ type sessionUse struct {
 // turnMatch is the place of a prompt in its session.
 type turnMatch struct {
 	prefixes []uint64 // hashes of the prompt's beginnings
+	held     float64  // leading tokens that some candidate holds
 }
 
 // openTokens and openBytes are the end of a prompt that the next turn may not repeat: the beginning
@@ -58,10 +78,38 @@ func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex)
 			units = (len(p.Tokens) - openTokens) / unitTokens
 		}
 		keys := s.approx.keys
-		prefixes = turns.AppendPrefixes(prefixes, k.table, keys[:max(min(units, len(keys)), 0)])
+		prefixes = turns.AppendPrefixes(prefixes, k.own.table, keys[:max(min(units, len(keys)), 0)])
 	}
 	s.turn.prefixes = prefixes
-	d.Turn = k.table.Find(prefixes, p.Session, p.SessionSource == SessionResponse)
+	d.Turn = k.own.table.Find(prefixes, p.Session, p.SessionSource == SessionResponse)
+}
+
+// price fills in the tokens of other sessions at the candidates of a prompt.
+func (k *KnownSessions) price(s *Scratch, d *Decision) {
+	if k != nil {
+		k.own.price(s, d.Turn.ID)
+	}
+}
+
+// price fills in the tokens of other branches at the candidates.
+func (v *sessionView) price(s *Scratch, id turns.ID) {
+	held := 0
+	home, own := -1, 0.0
+	if id != 0 {
+		home, own = v.pages.Home(uint64(id))
+	}
+	for i, rank := range s.ranks {
+		c := &s.candidates[i]
+		if n := int(rank.SessionID()) - 1; n >= 0 {
+			live := v.pages.Live(n)
+			if n == home {
+				live = max(live-own, 0)
+			}
+			c.Live = float32(live)
+		}
+		held = max(held, c.Cached, c.Predicted)
+	}
+	s.turn.held = float64(held)
 }
 
 // begin notes that a prompt is sent.
@@ -69,8 +117,15 @@ func (k *KnownSessions) begin(m *turnMatch, p *Prompt, d *Decision, now time.Tim
 	if k == nil || d.session.running {
 		return
 	}
-	k.table.Begin(&d.Turn, m.prefixes, k.since(now))
+	d.Turn.Rank = d.Rank.SessionID()
+	k.own.table.Begin(&d.Turn, m.prefixes, k.since(now))
+	if p := d.Turn.Paused; p > 0 {
+		k.pauses[pauseBin(p)].Add(1)
+	}
 	d.session.running = true
+	if n := d.Rank.SessionID(); n != 0 {
+		k.own.pages.Sent(k.seconds(now), uint64(d.Turn.ID), int(n-1), float64(d.PromptTokens), m.held)
+	}
 	k.kinds[d.Turn.Kind].Add(1)
 	k.sources[sourceOf(&d.Turn, p)].Add(1)
 }
@@ -81,10 +136,12 @@ func (k *KnownSessions) End(d *Decision, answer int, now time.Time) {
 		return
 	}
 	d.session.running = false
-	k.table.End(&d.Turn, k.since(now))
+	k.own.table.End(&d.Turn, k.since(now))
+	k.own.pages.Ended(k.seconds(now), uint64(d.Turn.ID), float64(answer))
 }
 
-func (k *KnownSessions) since(now time.Time) int64 { return int64(now.Sub(k.started)) }
+func (k *KnownSessions) since(now time.Time) int64     { return int64(now.Sub(k.started)) }
+func (k *KnownSessions) seconds(now time.Time) float64 { return now.Sub(k.started).Seconds() }
 
 // sourceOf returns the source that told the session of a turn.
 func sourceOf(f *turns.Turn, p *Prompt) SessionSource {
@@ -98,13 +155,10 @@ func sourceOf(f *turns.Turn, p *Prompt) SessionSource {
 }
 
 // NameAnswer notes the id of an answer: the next turn may name its session by it.
-func (k *KnownSessions) NameAnswer(p *Prompt, d *Decision, id []byte) {
-	if k == nil || len(id) == 0 {
-		return
+func (k *KnownSessions) NameAnswer(p *Prompt, d *Decision, id string) {
+	if k != nil {
+		k.own.table.Name(&d.Turn, p.sessionKey(SessionKey(id)))
 	}
-	next := *p
-	next.NameSession(id, SessionResponse)
-	k.table.Name(&d.Turn, next.Session)
 }
 
 // ID returns a session's or branch's number as logs and the operator API show it: a keyed hash, by
@@ -121,8 +175,11 @@ func (k *KnownSessions) ID(number uint64) uint64 {
 // SessionStats counts sessions.
 type SessionStats struct {
 	turns.Stats                        // sessions with a request in the last hour
+	All         turns.Stats            // of all routers, as far as this one is told of their prompts
 	Sources     [sessionSources]uint64 // requests by the source of their session
 	Kinds       [turns.Kinds]uint64    // requests by their place in the session
+	Pauses      [pauseBins]uint64      // between an answer and the next turn, of at most PauseBounds
+	Pause       time.Duration          // the median of them, as a bound
 }
 
 // liveFor is the time after its last request in which a session is counted as live. Agents' pauses
@@ -134,12 +191,54 @@ func (k *KnownSessions) Stats(now time.Time) (s SessionStats) {
 	if k == nil {
 		return s
 	}
-	s.Stats = k.table.Stats(k.since(now.Add(-liveFor)))
+	since := k.since(now.Add(-liveFor))
+	s.Stats, s.All = k.own.table.Stats(since), k.all.table.Stats(since)
 	for i := range s.Sources {
 		s.Sources[i] = k.sources[i].Load()
 	}
 	for i := range s.Kinds {
 		s.Kinds[i] = k.kinds[i].Load()
 	}
+	s.countPauses(k)
 	return s
+}
+
+// pauseBins are powers of two from 1/16 s; the last one has all longer pauses.
+const pauseBins = 18
+
+// PauseBounds are the upper bounds of SessionStats.Pauses but the last.
+func PauseBounds() (bounds [pauseBins - 1]time.Duration) {
+	for i := range bounds {
+		bounds[i] = time.Second / 16 << i
+	}
+	return bounds
+}
+
+func pauseBin(nanoseconds int64) int {
+	return min(bits.Len64(uint64(nanoseconds-1)/uint64(time.Second/16)), pauseBins-1)
+}
+
+// countPauses fills in the pauses and their median.
+func (s *SessionStats) countPauses(k *KnownSessions) {
+	all, seen := uint64(0), uint64(0)
+	for i := range s.Pauses {
+		s.Pauses[i] = k.pauses[i].Load()
+		all += s.Pauses[i]
+	}
+	for i, bound := range PauseBounds() {
+		if seen += s.Pauses[i]; all > 0 && 2*seen >= all {
+			s.Pause = bound
+			return
+		}
+	}
+}
+
+// OfRank returns the sessions with their last request at a rank, and the tokens there that sessions
+// are expected to need again.
+func (k *KnownSessions) OfRank(s *SessionStats, rank *worker.Rank) (branches int, live float64) {
+	n := rank.SessionID()
+	if k == nil || n == 0 {
+		return 0, 0
+	}
+	return s.ByRank[n], k.own.pages.Live(int(n - 1))
 }

@@ -134,7 +134,8 @@ func newPath(t *testing.T, events bool) *path {
 		view.Shapes, size = f.shapes, page
 	}
 	r := routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
-	r.Approx, r.Known = f.router.Approx, routing.NewKnownSessions(f.index)
+	r.Approx = f.router.Approx
+	known(f, r)
 	cache, err := promptcache.New(promptcache.Config{MaxBytes: 1 << 20, Index: f.index, BlockSize: func() int { return size }})
 	require.NoError(t, err)
 	p := &path{

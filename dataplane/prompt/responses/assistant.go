@@ -62,7 +62,7 @@ func (c *messages) joinMessage(m *item) error {
 		return unsupported("an unusual message of an assistant")
 	}
 	a, fresh := c.join(m.phase)
-	if err := a.addContent(m.content, fresh); err != nil {
+	if err := a.addContent(m.content, fresh, c.sums); err != nil {
 		return err
 	}
 	if m.toolCalls != nil && (fresh || truthy(m.toolCalls)) {
@@ -78,7 +78,7 @@ func (c *messages) joinMessage(m *item) error {
 }
 
 // addContent adds a content to that of the message.
-func (a *assistant) addContent(content []byte, fresh bool) error {
+func (a *assistant) addContent(content []byte, fresh, sums bool) error {
 	switch {
 	case content == nil:
 		return nil
@@ -95,7 +95,7 @@ func (a *assistant) addContent(content []byte, fresh bool) error {
 			a.content = append(a.content, inside(content)...)
 			return nil
 		}
-		a.content, err = appendParts(a.content, content)
+		a.content, err = appendParts(a.content, content, sums)
 		return err
 	case a.kind == textContent && isString(content):
 		a.content = append(a.content, `\n\n`...)
@@ -115,7 +115,7 @@ func (a *assistant) addContent(content []byte, fresh bool) error {
 	}
 	n := len(a.content)
 	var err error
-	if a.content, err = appendParts(a.content, content); len(a.content) == n && n > 0 {
+	if a.content, err = appendParts(a.content, content, sums); len(a.content) == n && n > 0 {
 		a.content = a.content[:n-1] // an empty list
 	}
 	return err
@@ -133,9 +133,9 @@ func (a *assistant) asList() {
 }
 
 // appendParts appends the parts of a list, without its brackets.
-func appendParts(dst, content []byte) ([]byte, error) {
+func appendParts(dst, content []byte, sums bool) ([]byte, error) {
 	n := len(dst)
-	dst, err := appendContent(dst, content, false)
+	dst, err := appendContent(dst, content, false, sums)
 	copy(dst[n:], dst[n+1:len(dst)-1])
 	return dst[:len(dst)-2], err
 }

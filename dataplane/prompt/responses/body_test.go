@@ -30,6 +30,11 @@ func TestAppendBody(t *testing.T) {
 			"refused", `{"input":[{"type":"item_reference","id":"x"}],"model":"m"}`,
 			`{"messages":[{"role":"user","content":"[{\"type\":\"item_reference\",\"id\":\"x\"}]"}],"model":"m"}`, known, false,
 		},
+		{"escaped keys", `{"input":"a","input\u005fids":[1],"\u006dodel":"m"}`, `{"messages":[{"role":"user","content":"\"a\""}],"\u006dodel":"m"}`, known, false},
+		{
+			"an image", `{"input":[{"role":"user","content":[{"type":"input_text","text":"see"},{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]}`,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"crc32c:5b61421a"}}]}]}`, known, true,
+		},
 		{"nothing", `{}`, `{"messages":[{"role":"user","content":""}]}`, known, false},
 		{"no chat", `{"input":"a"}`, `{"messages":[{"role":"user","content":"a"}]}`, responses.Dialect{NoChat: true}, false},
 		{

@@ -68,10 +68,15 @@ func (c *Converter) Read(body []byte) (h Head, err error) {
 			h.Store = raw != nil && raw[0] != 'f'
 		case "background":
 			h.Background = truthy(raw)
-		default:
-			f.escaped = f.escaped || bytes.IndexByte(key, '\\') >= 0
 		}
-		if name := memberOfChat(key); name != nil {
+		name := memberOfChat(key)
+		if bytes.IndexByte(key, '\\') >= 0 {
+			f.escaped = true
+			if name = memberOfChat(openai.Unescape(key)); name != nil {
+				name = key
+			}
+		}
+		if name != nil {
 			c.copied = append(c.copied, copied{name, body[lo:hi]})
 		}
 	})

@@ -141,7 +141,7 @@ func (c *messages) addMessage(m *item, developer bool) error {
 	if m.content != nil {
 		c.rest = append(c.rest, `,"content":`...)
 		var err error
-		if c.rest, err = appendContent(c.rest, m.content, developer); err != nil {
+		if c.rest, err = appendContent(c.rest, m.content, developer, c.sums); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ type messages struct {
 	assistant assistant // the last message, while others may join it
 	text      []byte    // unescaped text
 	item      item
+	sums      bool // media are written as checksums
 	err       error
 }
 

@@ -23,8 +23,15 @@ func (t *Table) Begin(f *Turn, prefixes []uint64, now int64) {
 
 // begin notes a turn of an existing branch.
 func (b *branch) begin(f *Turn, now int64) {
+	if b.running == 0 && f.Kind != Again {
+		f.Paused = max(now-b.last, 1)
+		if b.pause == 0 {
+			b.pause = f.Paused
+		}
+		b.pause += (f.Paused - b.pause) / pauseShare
+	}
 	b.running++
-	b.last = now
+	b.last, b.rank = now, f.Rank
 	if f.name != 0 && !b.named {
 		b.session, b.named, b.parent = f.name, true, 0
 		f.Session = f.name
@@ -43,6 +50,9 @@ func (b *branch) begin(f *Turn, now int64) {
 	b.end = f.end
 }
 
+// pauseShare is the weight of the pauses before: a branch's usual pause is that of its last few.
+const pauseShare = 4
+
 // add begins a new branch.
 func (t *Table) add(f *Turn, now int64) branch {
 	random := t.fresh()
@@ -50,7 +60,7 @@ func (t *Table) add(f *Turn, now int64) branch {
 		f.Session = random
 	}
 	b := branch{
-		turns: 1, running: 1, last: now, session: f.Session, named: f.name != 0 && f.Session == f.name,
+		turns: 1, running: 1, last: now, rank: f.Rank, session: f.Session, named: f.name != 0 && f.Session == f.name,
 		parent: f.parent, first: uint32(f.Shared), prev: uint32(f.Shared), end: f.end,
 		root: f.root, main: f.Kind == First,
 	}

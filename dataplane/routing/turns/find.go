@@ -39,12 +39,12 @@ func (t *Table) place(f *Turn, m mark, b *branch) {
 		f.Shared = int(d)
 		return
 	case onPath && d == b.end && b.running == 0:
-		f.ID, f.Session, f.Turns, f.Kind = m.id(), b.session, int(b.turns), Next
+		f.ID, f.Session, f.Turns, f.Pause, f.Kind = m.id(), b.session, int(b.turns), b.pause, Next
 		if d == f.end {
 			f.Kind = Again
 		}
 	case onPath && d < b.end && d >= b.prev && d > b.first && b.running == 0:
-		f.ID, f.Session, f.Turns, f.Kind = m.id(), b.session, int(b.turns), Rewritten
+		f.ID, f.Session, f.Turns, f.Pause, f.Kind = m.id(), b.session, int(b.turns), b.pause, Rewritten
 	case d >= b.root:
 		f.Session, f.Kind, f.Shared, f.root = b.session, Branch, int(d), b.root
 	default:
@@ -95,6 +95,6 @@ func (t *Table) byName(f *Turn, prefixes []uint64, answer bool) {
 	case f.end == 0, // of the prompt, nothing but its name is known
 		// The last prompt is other sessions' too, and the name tells whose turn this is.
 		b.end > 0 && b.end < f.end && int(b.end) <= f.Shared && t.marks.get(prefixes[b.end-1])&shared != 0:
-		f.Kind, f.ID, f.Turns = Next, m.id(), int(b.turns)
+		f.Kind, f.ID, f.Turns, f.Pause = Next, m.id(), int(b.turns), b.pause
 	}
 }
