@@ -106,3 +106,17 @@ func TestRecorderDoesNotWait(t *testing.T) {
 	n, _ = r.size()
 	require.Equal(t, 10, n, "refused requests are no traffic")
 }
+
+// TestAbsurdNumbers: tokens that no model has would wrap around, or keep the simulator busy.
+func TestAbsurdNumbers(t *testing.T) {
+	r := newRecorder(newHistory(10, 1<<20, time.Hour))
+	r.on.Store(true)
+	for _, tokens := range [][2]int{{1 << 40, 1}, {1, 1 << 40}, {1, -1}, {-1, 1}, {100, 10}} {
+		e := r.Begin()
+		e.Arrived, e.Took, e.Status, e.Model, e.Block = time.Now(), time.Second, answered, "m", 16
+		e.Input, e.Output, e.Cached = tokens[0], tokens[1], 1<<40
+		r.take(e)
+	}
+	require.Equal(t, 1, r.history.n)
+	require.Equal(t, int32(100), r.history.at(0).cached)
+}

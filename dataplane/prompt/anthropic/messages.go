@@ -19,6 +19,11 @@ func (w *writer) messages(r *request) {
 		return
 	}
 	objects(w, r.messages, func(at int) int { return w.message(r.messages, at) })
+	if !w.exact && w.dst[len(w.dst)-1] == '[' {
+		// A chat needs a message. This one compares by its bytes.
+		w.dst = append(w.dst, `{"role":"user","content":`...)
+		w.dst = append(openai.AppendString(w.dst, string(r.messages)), '}')
+	}
 	w.dst = append(w.dst, ']')
 }
 

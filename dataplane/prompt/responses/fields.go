@@ -67,20 +67,26 @@ func inside(raw []byte) []byte { return raw[1 : len(raw)-1] }
 
 // member returns the last member of that name in an object; nil where there is none, or null.
 func member(raw []byte, name string) (value []byte) {
-	if !isObject(raw) {
-		return nil
-	}
-	_, _ = openai.Members(raw, 0, func(key []byte, lo, hi int) {
-		if string(key) == name {
-			value = present(raw[lo:hi])
-		}
-	})
+	value, _ = lastMember(raw, name)
 	return value
 }
 
-// is reports whether a raw value is that string, which must need no escape.
+// lastMember is member, and reports whether the member is there.
+func lastMember(raw []byte, name string) (value []byte, there bool) {
+	if !isObject(raw) {
+		return nil, false
+	}
+	_, _ = openai.Members(raw, 0, func(key []byte, lo, hi int) {
+		if string(openai.Unescape(key)) == name {
+			value, there = present(raw[lo:hi]), true
+		}
+	})
+	return value, there
+}
+
+// is reports whether a raw value is that string. Clients may write any character as an escape.
 func is(raw []byte, word string) bool {
-	return len(raw) == len(word)+2 && raw[0] == '"' && string(inside(raw)) == word
+	return isString(raw) && string(openai.Unescape(inside(raw))) == word
 }
 
 // truthy reports whether Python takes a raw value for true.

@@ -93,7 +93,7 @@ func (c *messages) addItem(raw []byte) error {
 	}
 	kind := ""
 	if m.kind != nil {
-		kind = string(inside(m.kind)) // few kinds: the compiler keeps it on the stack
+		kind = string(openai.Unescape(inside(m.kind))) // few kinds: the compiler keeps it on the stack
 	}
 	developer := is(m.role, "developer")
 	switch {

@@ -86,7 +86,7 @@ func isEffort(raw []byte) bool {
 	if !isString(raw) {
 		return false
 	}
-	switch string(inside(raw)) {
+	switch string(openai.Unescape(inside(raw))) {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max":
 		return true
 	}
@@ -98,11 +98,15 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 	if f.reasoning != nil && !isObject(f.reasoning) || f.templateKwargs != nil && !isObject(f.templateKwargs) {
 		return dst, refused("reasoning or chat_template_kwargs is no object")
 	}
+	// A null stays there, and templates see it; of a chat SGLang takes it out.
+	if v, there := lastMember(f.templateKwargs, "reasoning_effort"); there && v == nil {
+		return dst, unsupported("a reasoning_effort of null")
+	}
 	off := false
 	if f.reasoning != nil {
 		effort, sent, other := []byte(`"medium"`), false, []byte(nil)
 		_, _ = openai.Members(f.reasoning, 0, func(key []byte, lo, hi int) {
-			switch string(key) {
+			switch string(openai.Unescape(key)) {
 			case "effort":
 				effort, sent = present(f.reasoning[lo:hi]), true
 			case "reasoning_effort":
