@@ -4,13 +4,18 @@ package engines_test
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -223,8 +228,32 @@ func TestRealResponses(t *testing.T) {
 	launch(t, p.keeper, dir, p.engines)
 	waitAll(t, p.engines)
 	t.Run("overlap", p.responsesOverlap)
+	t.Run("stored", p.responsesStored)
+	t.Run("client gone", p.responsesClientGone)
 	keep(t, "responses.txt", p.notes.String())
 	keep(t, "env-responses.txt", environment(t))
+}
+
+// TestRealResponsePairs asks a pair and an engine alone the same things over /v1/responses.
+func TestRealResponsePairs(t *testing.T) {
+	installation(t)
+	dir := t.TempDir()
+	p := &proof{keeper: newKeeper(), dir: dir, binary: buildWarmpath(t, dir)}
+	alone := &engine{index: 2, flags: append(turnFlags(t), "--enable-response-store")}
+	p.engines = []*engine{
+		{index: 1, backend: "nixl", mode: "prefill", flags: turnFlags(t)}, {index: 0, backend: "nixl", mode: "decode", flags: turnFlags(t)},
+	}
+	launch(t, p.keeper, dir, append(p.engines, alone))
+	waitAll(t, append(p.engines, alone))
+	t.Run("pairs", func(t *testing.T) { p.responsesPairs(t, alone) })
+	for _, e := range p.engines {
+		e.proc.stop(patience)
+	}
+	p.engines = []*engine{alone}
+	t.Run("stored", p.responsesStored)
+	t.Run("hostile", p.responsesHostile)
+	keep(t, "response-pairs.txt", p.notes.String())
+	keep(t, "env-response-pairs.txt", environment(t))
 }
 
 // responsesOverlap compares the router's expectation with the engines' reports.
@@ -239,5 +268,203 @@ func (p *proof) responsesOverlap(t *testing.T) {
 	m := measure("one at a time, responses", "kv", func() []outcome { return talkResponses(client, 41, responseTurns) })
 	p.add(t, m)
 	p.notes.WriteString(table([]measured{m}, p.engines))
+	r.waitIdle(t)
+}
+
+// responsesStored continues, shows and cancels stored responses through two routers, and compares errors with those of an engine.
+func (p *proof) responsesStored(t *testing.T) {
+	r, other := startRouter(t, p.keeper, p.dir, p.binary, "round-robin", p.engines), startRouter(t, p.keeper, p.dir, p.binary, "round-robin", p.engines)
+	defer r.proc.stop(5 * time.Second)
+	defer other.proc.stop(5 * time.Second)
+	client, second := startResponses(t, p.keeper, p.dir, r.url), startResponses(t, p.keeper, p.dir, other.url)
+	engine := startResponses(t, p.keeper, p.dir, p.engines[0].url)
+	for n := range 6 {
+		first := client.ask(document{"stream": n%2 == 1, "body": document{"input": fmt.Sprintf("hello %d", n), "max_output_tokens": 8}})
+		for i, c := range []*responsesClient{client, second} {
+			next := c.ask(document{"stream": i == 1, "body": document{"input": "and", "previous_response_id": first.ID, "max_output_tokens": 8}})
+			shown := c.ask(document{"get": first.ID})
+			if first.Error+next.Error+shown.Error != "" || next.Worker != first.Worker || shown.Worker != first.Worker || shown.ID != first.ID {
+				t.Errorf("made by %s (%s), continued by %s (%s), shown by %s (%s)", first.Worker, first.Error, next.Worker, next.Error, shown.Worker, shown.Error)
+			}
+		}
+	}
+	long := client.ask(document{"stream": false, "body": document{"input": "x", "background": true, "max_output_tokens": 1500}})
+	if a := second.ask(document{"cancel": long.ID}); long.Response != "queued" || a.Response != "cancelled" {
+		t.Errorf("a response in the background is %q (%s) and then %q (%s)", long.Response, long.Error, a.Response, a.Error)
+	}
+	r.waitStatus(t, "ended", func(st routerStatus) bool { return st.InFlight == 0 })
+	for _, e := range p.engines {
+		for began := time.Now(); e.running(t) > 0; <-time.After(20 * time.Millisecond) {
+			if time.Since(began) > patience {
+				t.Fatalf("%s goes on with a cancelled response", e.name())
+			}
+		}
+	}
+	for name, request := range map[string]document{
+		"unknown id":       {"body": document{"input": "x", "previous_response_id": "resp_x"}},
+		"bad id":           {"body": document{"input": "x", "previous_response_id": "x"}},
+		"shown, unknown":   {"get": "resp_x"},
+		"shell":            {"body": document{"input": "x", "tools": []document{{"type": "shell"}}}},
+		"unknown tool":     {"body": document{"input": "x", "tools": []document{{"type": "nope"}}}},
+		"item reference":   {"body": document{"input": []document{{"type": "item_reference", "id": "x"}}}},
+		"no tool to force": {"body": document{"input": "x", "tool_choice": "required"}},
+		"no input":         {"body": document{}},
+	} {
+		for _, stream := range []bool{false, true} {
+			request["stream"] = stream
+			got, want := client.ask(request), engine.ask(request)
+			if got.Status != want.Status || got.Kind != want.Kind || got.Status == 0 {
+				t.Errorf("%s, stream %v: status %d %q (%s), an engine answers %d %q (%s)", name, stream, got.Status, got.Kind, got.Error, want.Status, want.Kind, want.Error)
+			}
+		}
+	}
+	r.waitIdle(t)
+}
+
+// responsesClientGone leaves long answers early; the engines must stop.
+func (p *proof) responsesClientGone(t *testing.T) {
+	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
+	defer r.proc.stop(5 * time.Second)
+	for _, stream := range []bool{true, false} {
+		body := newTurnTalk(44, 0).body()
+		body["model"], body["max_output_tokens"], body["stream"] = "tiny", 1200, stream
+		raw, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/responses", bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		go func() {
+			if answer, err := http.DefaultClient.Do(request); err == nil {
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+			}
+		}()
+		await := func(want int) time.Duration {
+			for began := time.Now(); ; <-time.After(20 * time.Millisecond) {
+				n := 0
+				for _, e := range p.engines {
+					n += e.running(t)
+				}
+				if took := time.Since(began); n == want || took > patience {
+					if n != want {
+						t.Fatalf("stream %v: %d requests run instead of %d", stream, n, want)
+					}
+					return took
+				}
+			}
+		}
+		await(1)
+		leave()
+		p.note(t, "responses, stream %v: the engine is idle %.2f s after its client left", stream, await(0).Seconds())
+	}
+	r.waitIdle(t)
+}
+
+// responsesHostile sends fields of wrong kinds and sizes: no engine behind a router dies of them.
+func (p *proof) responsesHostile(t *testing.T) {
+	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
+	defer r.proc.stop(5 * time.Second)
+	fields := []string{
+		"max_output_tokens", "top_k", "top_logprobs", "priority", "min_p", "top_p", "temperature", "frequency_penalty", "presence_penalty",
+		"repetition_penalty", "routed_dp_rank", "bootstrap_room", "bootstrap_port", "disagg_prefill_dp_rank", "stop", "cache_salt", "extra_key",
+		"session_id", "request_id", "user", "text", "include", "reasoning", "chat_template_kwargs", "metadata", "input", "tools", "tool_choice",
+	}
+	values := []string{
+		`0`, `-1`, `2`, `2147483648`, `1099511627776`, `9223372036854775808`, `1180591620717411303424`, `-1180591620717411303424`, `1e308`, `-1e308`,
+		`0.5`, `"5"`, `"1_000_000_000_000"`, `""`, `[""]`, `[]`, `{}`, `true`, `null`, `"\u0000"`,
+	}
+	var bodies []string
+	for _, field := range fields {
+		for _, value := range values {
+			bodies = append(bodies, fmt.Sprintf(`{"model":"tiny","input":"hi","max_output_tokens":6,%q:%s}`, field, value))
+		}
+	}
+	for _, more := range []string{
+		`"include":["message.output_text.logprobs"],"top_logprobs":2147483648`, `"include":["message.output_text.logprobs"],"top_logprobs":1000`,
+		`"include":["message.output_text.logprobs"],"top_logprobs":-3`, `"text":{"format":{"type":"json_schema","name":"n","schema":{"$ref":"#"}}}`,
+		`"text":{"format":{"type":"json_schema","name":"n","schema":{"pattern":"("}}}`, `"text":{"format":{"type":"json_object"}}`,
+		`"tools":[{"type":"function","name":"f"}],"tool_choice":"required"`, `"chat_template_kwargs":{"chat_template":"{{ 1/0 }}"}`,
+		`"chat_template_kwargs":{"messages":[],"tokenize":true,"return_tensors":"pt","max_length":1}`, `"input":[{"role":"user","content":""}]`,
+		`"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]`, `"n":10000000`, `"lora_path":"x"`,
+		`"stop_token_ids":[1000000000],"min_tokens":5`, `"logit_bias":{"99999999":1}`, `"background":true`, `"request_id":"resp_same"`, `"request_id":"resp_same"`,
+		`"input":"` + strings.Repeat("x", 20000) + `"`, `"stop":["` + strings.Repeat(`a","`, 2000) + `"]`,
+	} {
+		bodies = append(bodies, `{"model":"tiny","input":"hi","max_output_tokens":6,`+more+`}`)
+	}
+	statuses := map[int]int{}
+	for n, body := range bodies {
+		if n%2 == 1 {
+			body = strings.TrimSuffix(body, "}") + `,"stream":true}`
+		}
+		status, answer := r.answerTo(t, "/v1/responses", body)
+		if statuses[status]++; status >= http.StatusInternalServerError {
+			t.Logf("%.200s: %d %.200s", body, status, answer)
+		}
+		if living(p.engines) != len(p.engines) {
+			t.Fatalf("the engine died of %.300s", body)
+		}
+	}
+	status, answer := r.answerTo(t, "/v1/responses", `{"model":"tiny","input":"hi","max_output_tokens":6}`)
+	if p.note(t, "responses, %d hostile bodies: statuses %v", len(bodies), statuses); status != http.StatusOK {
+		t.Errorf("afterwards: %d %s", status, answer)
+	}
+}
+
+// responsesPairs asks a pair and an engine alone the same things.
+func (p *proof) responsesPairs(t *testing.T, alone *engine) {
+	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
+	defer r.proc.stop(5 * time.Second)
+	pair, oracle := startResponses(t, p.keeper, p.dir, r.url), startResponses(t, p.keeper, p.dir, alone.url)
+	alone.flush(t)
+	texts := func(a responsesAnswer) (all []any) {
+		for _, item := range a.Output {
+			all = append(all, item["type"], item["content"], item["name"], item["arguments"])
+		}
+		return all
+	}
+	equal, asked := 0, 0
+	m := measure("responses, pairs", "kv", func() (all []outcome) {
+		for n := 0; n < responsePairTurns/responseTalkTurns; n++ {
+			talk := newTurnTalk(50, 2*n) // pairs store nothing
+			for range responseTalkTurns {
+				stream := talk.turn%2 == 1
+				request := document{"stream": stream, "body": talk.body()}
+				want, began := oracle.ask(request), time.Now()
+				got := pair.ask(request)
+				o := got.outcome("responses, pairs", stream)
+				o.at, o.took = began, time.Since(began)
+				if all = append(all, o); o.err != nil || want.Error != "" {
+					t.Errorf("pair: %v; alone: %s", o.err, want.Error)
+					return all
+				}
+				if asked++; reflect.DeepEqual(texts(got), texts(want)) && got.Prompt == want.Prompt {
+					equal++
+				}
+				if got.Worker != p.engines[1].url || got.Prefill != p.engines[0].url {
+					t.Errorf("answered by %q and %q", got.Prefill, got.Worker)
+				}
+				talk.next(oracle)
+				<-time.After(pause)
+			}
+		}
+		return all
+	})
+	p.note(t, "responses, pairs: %d of %d answers are those of an engine alone", equal, asked)
+	p.notes.WriteString(table([]measured{m}, p.engines))
+	t.Logf("\n%s\n%s", table([]measured{m}, p.engines), mismatches(&m, 10))
+	if equal*10 < asked*9 {
+		t.Errorf("%d of %d answers of the pair are those of an engine alone", equal, asked)
+	}
+	if v := m.overlap(); v.share() < 0.8 {
+		t.Errorf("pairs: the overlap is as expected on %.3f", v.share())
+	}
+	if a := pair.ask(document{"stream": false, "body": document{"input": "x", "previous_response_id": "resp_x"}}); a.Status != 400 {
+		t.Errorf("a pair stores nothing, and answers with status %d (%s)", a.Status, a.Error)
+	}
 	r.waitIdle(t)
 }

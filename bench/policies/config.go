@@ -52,6 +52,8 @@ type Tiers struct {
 	// LinkTokensPerSecond is the speed of pulls from one node's tier to another's; 0: there are
 	// none.
 	LinkTokensPerSecond float64
+
+	gathered time.Duration // further delay of a tier's events; default 100 ms: sidecars gather them
 }
 
 // Pools separate prefill from decode.
@@ -96,9 +98,12 @@ type Variants struct {
 	Study  []string // names of [Ablations]: kv without each of them
 	Queues []string // orders of the router's queue: kv with each in front of full workers
 
-	both  bool         // Share was left open
-	queue string       // of Queues, that of this run
-	pace  func() error // see [NewPlayer]; nil: nothing
+	both  bool   // Share was left open
+	queue string // of Queues, that of this run
+	// deadline is that of the router's queue; default 5 min. Only its turns for overdue requests
+	// are simulated.
+	deadline time.Duration
+	pace     func() error // see [NewPlayer]; nil: nothing
 }
 
 // Sharing is the way in which replicas know of each other's requests.
@@ -133,6 +138,8 @@ func (c Config) withDefaults() Config {
 	or(&c.Poll, 100*time.Millisecond)
 	or(&c.Hop, 500*time.Microsecond)
 	or(&c.TreeTokens, 1<<24)
+	or(&c.gathered, 100*time.Millisecond)
+	or(&c.deadline, 5*time.Minute)
 	or(&c.FaultTold, 1500*time.Millisecond)
 	or(&c.FaultFound, 300*time.Second)
 	or(&c.Options, policy.Defaults)
@@ -191,3 +198,13 @@ func (c *Config) check() error {
 }
 
 func (c *Config) speed(worker int) float64 { return c.Speeds[min(worker, len(c.Speeds)-1)] }
+
+// memory is the pages of all workers that take prompts, with the tiers behind them.
+func (c *Config) memory() int {
+	n := c.Workers
+	if c.Prefill > 0 {
+		n = c.Prefill
+	}
+	nodes := (n + c.NodeWorkers - 1) / c.NodeWorkers
+	return n*(c.CacheTokens/c.PageSize+c.HostTokens/c.PageSize) + nodes*(c.TierTokens/c.PageSize)
+}

@@ -1,10 +1,6 @@
 package policies
 
-import (
-	"time"
-
-	"github.com/warmpath/warmpath/dataplane/routing/policy"
-)
+import "github.com/warmpath/warmpath/dataplane/routing/policy"
 
 // With Config.TierTokens each node keeps a copy of every page that its workers computed, in
 // host memory of its own: warmpath node --kv-tier. A request looks there when it reaches a
@@ -13,9 +9,6 @@ import (
 // they are there (SGLang's wait_complete). Pages from the tier are copied to the GPU like pages
 // of a worker's own host memory. Prompts of less than 256 tokens, which SGLang does not look
 // up, are looked up.
-
-// tierDelay is the further delay of a tier's events: sidecars gather them for so long.
-const tierDelay = 100 * time.Millisecond
 
 // nodeTier is the KV tier of one node.
 type nodeTier struct {
@@ -124,7 +117,7 @@ func (s *nodeTiers) build() {
 func (s *nodeTiers) event(node int, n, held int32) {
 	for _, r := range s.replicas {
 		if r.tierView != nil {
-			r.tierView.expect(change{at: s.time.now + ticks(s.cfg.EventDelay+tierDelay), worker: int32(node), node: n, held: held})
+			r.tierView.expect(change{at: s.time.now + ticks(s.cfg.EventDelay+s.cfg.gathered), worker: int32(node), node: n, held: held})
 		}
 	}
 }

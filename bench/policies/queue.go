@@ -1,6 +1,10 @@
 package policies
 
-import "github.com/warmpath/warmpath/dataplane/routing/queue"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/routing/queue"
+)
 
 // The orders of a router's queue.
 const (
@@ -14,10 +18,11 @@ func Queues() []string { return []string{DepthFirst, FIFO} }
 // These are the router's own constants (packages queue and request). Its deadline of 5 min is
 // not simulated: without the refused requests the others would look better than they are.
 const (
-	mostWaiting = 8192
-	overdueAge  = 300 * second / 16
-	engagedFor  = second // since the last time that all workers were full
-	spareShare  = 8      // of a worker's batch: requests that may wait there beside it
+	mostWaiting  = 8192
+	queueUnit    = 16 // tokens of the unit in which package queue compares prompts
+	overdueShare = 16 // of the deadline: a request that has waited for so long
+	engagedPolls = 10 // reports of load since the last time that all workers were full
+	spareShare   = 8  // of a worker's batch: requests that may wait there beside it
 )
 
 // gate is a replica's queue in front of full workers: the decisions are package queue's.
@@ -32,9 +37,9 @@ type gate struct {
 	always bool // the next choice may be for a full worker, too
 }
 
-func newGate(order string) *gate {
-	rules := queue.Rules{Max: mostWaiting, MaxAge: overdueAge.duration(), FIFO: order == FIFO}
-	return &gate{order: queue.NewOrder(rules), tasks: make(map[*queue.Waiter]*task), full: -engagedFor - 1}
+func newGate(order string, deadline time.Duration) *gate {
+	rules := queue.Rules{Max: mostWaiting, MaxAge: deadline / overdueShare, FIFO: order == FIFO}
+	return &gate{order: queue.NewOrder(rules), tasks: make(map[*queue.Waiter]*task), full: -never / 2}
 }
 
 // holding is the queues of all replicas.
@@ -75,7 +80,7 @@ func (s *holding) enter(r *replica, t *task) bool {
 	g := r.gate
 	r.take(s.time.now)
 	best := s.look(r)
-	g.always = s.time.now-g.full > engagedFor
+	g.always = s.time.now-g.full > engagedPolls*ticks(s.cfg.Poll)
 	if g.always {
 		s.dispatch(r, t)
 		return true
@@ -161,11 +166,11 @@ func (g *gate) allowed(all candidates) (some candidates, open []int32) {
 }
 
 // branch places a prompt in the tree of all prompts, by made token ids: equal ones where
-// prompts are equal.
+// prompts are equal, and as many for a page of any size.
 func (g *gate) branch(p *plan, j *job) queue.Branch {
 	g.ids = g.ids[:0]
 	for _, n := range j.path {
-		for k := range max(p.need(n, int32(j.input/p.page)), 0) * int32(p.page) {
+		for k := range max(p.need(n, int32(j.input/p.page)), 0) * queueUnit {
 			g.ids = append(g.ids, uint32(mix(uint64(n)<<32|uint64(k))))
 		}
 	}

@@ -85,7 +85,7 @@ func TestBranches(t *testing.T) {
 		{At: 1, Prompt: []Segment{{1, 160}, {3, 160}}, Output: 1},
 		{At: 2, Prompt: []Segment{{1, 160}, {2, 160}}, Output: 1},
 	}, 16, 1, false)
-	g := newGate(DepthFirst)
+	g := newGate(DepthFirst, 5*time.Minute)
 	a, b, c := g.branch(p, &p.jobs[0]), g.branch(p, &p.jobs[1]), g.branch(p, &p.jobs[2])
 	assert.Equal(t, a[:10], b[:10], "ten pages of 16")
 	assert.NotEqual(t, a[10], b[10])

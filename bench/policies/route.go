@@ -77,7 +77,7 @@ func (s *run) candidate(r *replica, i int) policy.Candidate {
 		c.Rate = 0
 	}
 	r.known.judge(&c, i)
-	c.Pending = int64(l.backlog.Tokens(s.time.now.seconds(), c.Rate))
+	c.Pending = int64(l.backlog.Tokens(s.time.now.seconds(), c.Rate)/float64(s.page)) * int64(s.page)
 	switch {
 	case s.ablated.load:
 		c.Pending, c.InFlight, c.Waiting, c.Used = l.heard.waiting, l.heard.requests, l.heard.requests-l.heard.begun, l.heard.used

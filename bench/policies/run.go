@@ -120,8 +120,11 @@ func (s *run) build() {
 		for range n {
 			r.sessions.AddRank()
 		}
+		for i := range r.loads {
+			r.loads[i].speed.Chunk = s.cfg.Service.ChunkedPrefill
+		}
 		if s.cfg.queue != "" && s.pick != nil {
-			r.gate = newGate(s.cfg.queue)
+			r.gate = newGate(s.cfg.queue, s.cfg.deadline)
 		}
 		if _, shared := s.pick.(*stickySessions); k > 0 && s.pick != nil && !shared {
 			r.pick, _ = newPolicy(s.name, s.options(k)) // is known by now

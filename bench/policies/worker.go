@@ -115,8 +115,10 @@ func newWorker(id int, p *plan, c costs, pool int32, host int32, tell func([]cha
 		}
 	}
 	w.cache = newCache(p, told)
+	w.cache.piece = int32(c.chunk / p.page)
 	if host > 0 {
 		w.host = &tier{cache: newCache(p, hosted), pool: host}
+		w.host.cache.piece = w.cache.piece
 	}
 	return w
 }
@@ -261,7 +263,7 @@ func (w *worker) report(now clock) report {
 	if left := w.until - now; unfinished > 0 && left < w.until-w.began {
 		done := float64(now-w.began) / float64(w.until-w.began)
 		for _, p := range w.batch {
-			r.waiting -= int64(done * float64(p.tokens))
+			r.waiting -= int64(done*float64(p.tokens)/float64(w.plan.page)) * int64(w.plan.page)
 		}
 	}
 	r.begun = int64(len(w.running))

@@ -58,13 +58,14 @@ func TestMessagesAreChats(t *testing.T) {
 		t.Errorf("count_tokens is %d, want %d", count.Input, chat.Usage.Prompt)
 	}
 	r := post(t, w, "/v1/messages", `{"stream":true,"max_tokens":9,`+agentTurn+`}`)
-	text, usage, last := "", messageUsage{}, ""
+	var text strings.Builder
+	usage, last := messageUsage{}, ""
 	for _, data := range events(r.body) {
 		var e messageAnswer
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			t.Fatal(err)
 		}
-		text += e.Delta.Text
+		text.WriteString(e.Delta.Text)
 		switch last = e.Type; e.Type {
 		case "message_start":
 			usage = e.Message.Usage
@@ -72,8 +73,8 @@ func TestMessagesAreChats(t *testing.T) {
 			usage.Output = e.Usage.Output
 		}
 	}
-	if text != chat.Choices[0].Message.Content || usage != want || last != "message_stop" {
-		t.Errorf("stream: %q, %+v, ends with %q", text, usage, last)
+	if text.String() != chat.Choices[0].Message.Content || usage != want || last != "message_stop" {
+		t.Errorf("stream: %q, %+v, ends with %q", text.String(), usage, last)
 	}
 	if strings.Contains(string(r.body), "[DONE]") {
 		t.Error("the stream has OpenAI's end")

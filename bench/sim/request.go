@@ -27,7 +27,8 @@ type request struct {
 	changed  bool          // Listed in rank.changed.
 	expected int           // Prompt tokens that were cached on arrival.
 	arrived  time.Duration // Simulated.
-	queued   time.Time     // Handed to its rank.
+	queued   time.Duration // Simulated, like firstAt.
+	firstAt  time.Duration // 0: no token yet.
 
 	wake chan struct{} // Capacity 1: the progress has changed.
 

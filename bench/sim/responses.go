@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -156,16 +157,8 @@ func (a *responsesAPI) job(ctx *fasthttp.RequestCtx) (*job, *responsesFormat, er
 			return nil, nil, errNoResponse(previous)
 		}
 	}
-	switch input := v.Get("input"); {
-	case input != nil && input.Type() == fastjson.TypeString:
-		f.items = append(f.items[:len(f.items):len(f.items)], `{"role":"user","content":`+string(input.MarshalTo(nil))+`}`)
-	case input != nil && input.Type() == fastjson.TypeArray:
-		f.items = f.items[:len(f.items):len(f.items)]
-		for _, item := range input.GetArray() {
-			f.items = append(f.items, string(item.MarshalTo(nil)))
-		}
-	default:
-		return nil, nil, invalid("missing", "input", "Field required")
+	if err := f.addInput(v.Get("input")); err != nil {
+		return nil, nil, err
 	}
 	chat, err := chatOfResponses(v, f.items)
 	if err != nil {
@@ -198,6 +191,22 @@ func (a *responsesAPI) job(ctx *fasthttp.RequestCtx) (*job, *responsesFormat, er
 	}
 	f.holds = len(v.GetArray("tools")) > 0 && string(v.GetStringBytes("tool_choice")) != "none"
 	return j, f, nil
+}
+
+// addInput adds the input to the conversation.
+func (f *responsesFormat) addInput(input *fastjson.Value) error {
+	f.items = slices.Clip(f.items)
+	switch {
+	case input != nil && input.Type() == fastjson.TypeString:
+		f.items = append(f.items, `{"role":"user","content":`+string(input.MarshalTo(nil))+`}`)
+	case input != nil && input.Type() == fastjson.TypeArray:
+		for _, item := range input.GetArray() {
+			f.items = append(f.items, string(item.MarshalTo(nil)))
+		}
+	default:
+		return invalid("missing", "input", "Field required")
+	}
+	return nil
 }
 
 // chatOfResponses is _construct_input_messages of SGLang 0.5.23 (serving_responses.py), for a

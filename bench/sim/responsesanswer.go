@@ -49,11 +49,12 @@ func (f *responsesFormat) object(dst []byte, j *job, status, output string, p *p
 	echo("parallel_tool_calls", "true")
 	echo("tool_choice", `"auto"`)
 	echo("tools", "[]")
-	switch dst = append(dst, `,"error":`...); {
-	case status == "failed":
+	dst = append(dst, `,"error":`...)
+	switch status {
+	case "failed":
 		dst = appendJSONString(append(dst, `{"code":"server_error","message":`...), p.reason.message)
 		dst = append(dst, `},"incomplete_details":null`...)
-	case status == "incomplete":
+	case "incomplete":
 		dst = append(dst, `null,"incomplete_details":{"reason":"max_output_tokens"}`...)
 	default:
 		dst = append(dst, `null,"incomplete_details":null`...)
@@ -69,10 +70,10 @@ func (f *responsesFormat) object(dst []byte, j *job, status, output string, p *p
 
 // statusOf is _status_from_finish_reason.
 func statusOf(f finishReason) string {
-	switch {
-	case f.kind == "length":
+	switch f.kind {
+	case "length":
 		return "incomplete"
-	case f.kind == "abort":
+	case "abort":
 		return "failed"
 	}
 	return "completed"
@@ -137,8 +138,8 @@ func (f *responsesFormat) whole(dst []byte, j *job, ps []progress) []byte {
 func (f *responsesFormat) begin(dst []byte, j *job, _ int) []byte { return f.announce(dst, j) }
 
 // place names the one item and its one part.
-func place(data []byte, j *job) []byte {
-	data = append(append(data, `,"output_index":0,"item_id":"msg_`...), j.id[min(len(j.id), len("resp_")):]...)
+func place(j *job) []byte {
+	data := append([]byte(`,"output_index":0,"item_id":"msg_`), j.id[min(len(j.id), len("resp_")):]...)
 	return append(data, `","content_index":0`...)
 }
 
@@ -156,9 +157,9 @@ func (f *responsesFormat) chunk(dst []byte, j *job, i, sent int, p progress) []b
 	if !f.open {
 		f.open = true
 		dst = f.event(dst, "response.output_item.added", appendMessageItem([]byte(`,"output_index":0,"item":`), j, "in_progress", nil))
-		dst = f.event(dst, "response.content_part.added", appendPart(append(place(nil, j), `,"part":`...), nil))
+		dst = f.event(dst, "response.content_part.added", appendPart(append(place(j), `,"part":`...), nil))
 	}
-	return f.event(dst, "response.output_text.delta", append(appendJSONString(append(place(nil, j), `,"delta":`...), text), `,"logprobs":[]`...))
+	return f.event(dst, "response.output_text.delta", append(appendJSONString(append(place(j), `,"delta":`...), text), `,"logprobs":[]`...))
 }
 
 func (*responsesFormat) reportsAborts() bool { return false }
@@ -166,8 +167,8 @@ func (*responsesFormat) reportsAborts() bool { return false }
 func (f *responsesFormat) end(dst []byte, j *job, ps []progress) []byte {
 	dst = f.announce(dst, j)
 	if f.open {
-		dst = f.event(dst, "response.output_text.done", append(appendJSONString(append(place(nil, j), `,"text":`...), f.text), `,"logprobs":[]`...))
-		dst = f.event(dst, "response.content_part.done", appendPart(append(place(nil, j), `,"part":`...), f.text))
+		dst = f.event(dst, "response.output_text.done", append(appendJSONString(append(place(j), `,"text":`...), f.text), `,"logprobs":[]`...))
+		dst = f.event(dst, "response.content_part.done", appendPart(append(place(j), `,"part":`...), f.text))
 		dst = f.event(dst, "response.output_item.done", appendMessageItem([]byte(`,"output_index":0,"item":`), j, "completed", f.text))
 	}
 	return f.event(dst, "response."+statusOf(ps[0].reason), f.finish([]byte(`,"response":`), j, ps[0], f.text))

@@ -27,11 +27,11 @@ func (c *itemReader) item(v *fastjson.Value) error {
 		if p, err := fastjson.Parse(arguments); err != nil || p.Type() != fastjson.TypeObject {
 			arguments = "{}"
 		}
-		c.assistant("tool_calls", c.oneCall(v, arguments))
+		c.assistant(nil, "tool_calls", c.oneCall(v, arguments))
 	case kind == "custom_tool_call":
 		o := c.a.NewObject()
 		o.Set("input", c.a.NewStringBytes(v.GetStringBytes("input")))
-		c.assistant("tool_calls", c.oneCall(v, o.String()))
+		c.assistant(nil, "tool_calls", c.oneCall(v, o.String()))
 	case kind == "function_call_output", kind == "custom_tool_call_output":
 		output := v.Get("output")
 		if output != nil && output.Type() == fastjson.TypeArray {
@@ -44,7 +44,7 @@ func (c *itemReader) item(v *fastjson.Value) error {
 			texts = itemTexts(v.GetArray("content"))
 		}
 		if len(texts) > 0 {
-			c.assistant("reasoning_content", c.a.NewString(strings.Join(texts, "\n")))
+			c.assistant(nil, "reasoning_content", c.a.NewString(strings.Join(texts, "\n")))
 		}
 	case kind != "" && kind != "message":
 		return refused("Unsupported Responses API input item type: '%s' None", kind)
@@ -58,7 +58,7 @@ func (c *itemReader) item(v *fastjson.Value) error {
 		}
 		c.systems = append(c.systems, texts...)
 	case role == "assistant":
-		c.assistant("content", text())
+		c.assistant(v.Get("phase"), "content", text())
 	default:
 		c.add(role, text())
 	}
@@ -87,14 +87,19 @@ func (c *itemReader) oneCall(v *fastjson.Value, arguments string) *fastjson.Valu
 }
 
 // assistant adds a part of an assistant's turn, to the last message where that is the assistant's
-// too (_merge_consecutive_assistant_messages, without phases).
-func (c *itemReader) assistant(name string, value *fastjson.Value) {
-	list := c.list.GetArray()
-	if n := len(list); n == 0 || string(list[n-1].GetStringBytes("role")) != "assistant" {
-		c.add("assistant", nil).Set(name, value)
-		return
+// too, and of the same phase or only reasoning (_merge_consecutive_assistant_messages).
+func (c *itemReader) assistant(phase *fastjson.Value, name string, value *fastjson.Value) {
+	var last *fastjson.Value
+	if list := c.list.GetArray(); len(list) > 0 {
+		last = list[len(list)-1]
 	}
-	last := list[len(list)-1]
+	same := string(last.GetStringBytes("phase")) == string(phase.GetStringBytes())
+	if string(last.GetStringBytes("role")) != "assistant" || !same && (last.Get("reasoning_content") == nil || last.GetObject().Len() > 2) {
+		last = c.add("assistant", nil)
+	}
+	if phase != nil {
+		last.Set("phase", phase)
+	}
 	before := last.Get(name)
 	switch {
 	case before == nil:

@@ -154,7 +154,7 @@ func writeExplained(out io.Writer, e *admin.Explained) error {
 		fmt.Fprintf(out, "Router %s chooses for all of this cluster, by what all have in flight; the table shows the choice that this router would make alone.\n\n", e.Leader)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\trank\tstate\tevents\tcached\thost\tmade\tcredit\tin flight\tbacklog\ttokens/s\tqueue s\tcompute s\ttier s\tbatch s\tpool s\thealth s\tTTFT s\tlater s\tscore\t")
+	fmt.Fprintln(t, "\trank\tstate\tevents\tcached\thost\tmade\tcredit\tin flight\tbacklog\ttokens/s\tqueue s\tcompute s\ttier s\tbatch s\tpool s\thealth s\tTTFT s\tlater s\tstreams s\tsessions s\tscore\t")
 	ranks := orderExplained(e.Ranks)
 	for i := range ranks {
 		writeExplainedRank(t, &ranks[i])
@@ -181,7 +181,7 @@ func writeExplainedRank(t io.Writer, r *admin.ExplainedRank) {
 	}
 	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", mark, r.ID, explainedState(r), r.Events)
 	if r.Overlap == nil || r.Cost == nil {
-		fmt.Fprintf(t, "-\t-\t-\t-\t%d\t%d\t%.0f\t-\t-\t-\t-\t-\t-\t-\t-\t-\t\n", r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond)
+		fmt.Fprintf(t, "-\t-\t-\t-\t%d\t%d\t%.0f\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t\n", r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond)
 		return
 	}
 	score := "-"
@@ -189,7 +189,7 @@ func writeExplainedRank(t io.Writer, r *admin.ExplainedRank) {
 		score = fmt.Sprintf("%.4g", *r.Cost.Score)
 	}
 	o, c := r.Overlap, r.Cost
-	fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%d\t%d\t%.0f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%s\t\n",
+	fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%d\t%d\t%.0f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%s\t\n",
 		o.GPU+o.Host, o.Host, o.Predicted, r.Trust.Credit, r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond,
-		c.Queue, c.Compute, c.Tier, c.Batch, c.Pool, c.Health, c.TTFT, c.Later, score)
+		c.Queue, c.Compute, c.Tier, c.Batch, c.Pool, c.Health, c.TTFT, c.Later, c.Streams, c.Sessions, score)
 }

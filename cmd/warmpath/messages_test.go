@@ -131,6 +131,11 @@ func TestMessagesOverlapIsExact(t *testing.T) {
 				}
 			}
 			assert.GreaterOrEqual(t, exact, 12, "of 16 turns")
+			proofs := cl.router.Status().Conversions
+			require.Len(t, proofs, 1)
+			assert.True(t, proofs[0].Proved)
+			assert.Equal(t, "m messages with tools", proofs[0].Name)
+			assert.Zero(t, proofs[0].Mismatches)
 			// The event of an answer's last page may come after the worker rests.
 			assert.GreaterOrEqual(t, equal, exact-1)
 		})

@@ -30,6 +30,9 @@ type Status struct {
 	Lint *lint.Report `json:"lint,omitempty"`
 	// Tokens has the source of token ids of each model.
 	Tokens []tokens.ModelStatus `json:"tokens,omitempty"`
+	// Conversions has the proofs of APIs whose bodies are read as the chats that workers make of
+	// them; empty before the first such request.
+	Conversions []request.ConversionStatus `json:"conversions,omitempty"`
 	// Memory of the process in huge pages.
 	HugePageBytes int64          `json:"huge_page_bytes"`
 	Workers       []WorkerStatus `json:"workers"`
@@ -94,7 +97,7 @@ func (s *statusReport) now() Status {
 		Policy:   s.Router.Policy().Name(),
 		Draining: s.Requests.Draining(),
 		Index:    indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
-		Tokens: s.Models.Status(),
+		Tokens: s.Models.Status(), Conversions: s.Requests.Conversions(),
 		Models: s.readiness.models(), Sources: s.Fleet.Sources(),
 	}
 	totals := s.Requests.Metrics().Totals()

@@ -98,7 +98,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	r = e.Ranks[indexOf(e, warm.url)]
 	require.InDelta(t, 0.5, r.Weight, 1e-9)
 	require.Positive(t, r.Cost.Health)
-	require.InDelta(t, r.Cost.TTFT+r.Cost.Later, r.Cost.Total, 1e-9)
+	require.InDelta(t, r.Cost.TTFT+r.Cost.Others(), r.Cost.Total, 1e-9)
 	require.Equal(t, []string{"clocks at 50 %"}, r.GPUs.Reasons)
 
 	for _, f := range []*fakeWorker{a, b} {

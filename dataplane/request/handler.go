@@ -204,5 +204,8 @@ func (h *Handler) Queue() *queue.Gate {
 // Quarantine returns the requests that may end engines.
 func (h *Handler) Quarantine() *quarantine.Quarantine { return h.isolation.quarantine }
 
+// Conversions returns the proofs of conversions, by name.
+func (h *Handler) Conversions() []ConversionStatus { return h.proofs.status() }
+
 // Log returns the log of requests.
 func (h *Handler) Log() *slog.Logger { return h.log }

@@ -201,7 +201,7 @@ func (r *Router) match(s *Scratch, p *Prompt, d *Decision, now time.Time) {
 	if d.block > 0 && r.Shared.foreign.Load() > 0 {
 		s.shared.ranks = r.Shared.find(s.shared.ranks, s.now, len(p.Tokens), s.shared.of(model, p), false)
 	}
-	if s.index.stale(s.ranks, now) {
+	if s.index.stale(s.ranks, now, r.inFlight.dropped.Load()) {
 		r.inFlight.dropStale()
 		s.index.clear()
 		r.matcher.match(&s.index, model, p, d)

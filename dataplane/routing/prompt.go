@@ -29,8 +29,8 @@ type Prompt struct {
 	// cache.
 	Computed     bool
 	ComputedFrom int
-	// Worker restricts the choice to one worker, which holds more of the request than its cache; nil
-	// is any.
+	// Worker restricts the choice to one worker, which holds more of the request than its cache;
+	// nil is any.
 	Worker *worker.Worker
 	// DP restricts the choice to one data-parallel rank of each worker; -1 is any.
 	DP int

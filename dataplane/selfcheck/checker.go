@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -84,7 +85,8 @@ type Checker struct {
 	mu      sync.Mutex
 	mode    string   // guarded by mu, as is all below
 	decider *decider // by Run, TakeBack and Configure
-	lastEnd int64    // of the last evaluated window
+	seen    uint64   // requests that were ever recorded, when the last window was made
+	counted int      // requests in it
 	round   int      // evaluations are of the policy of this round; changes begin another
 	last    check    // shown
 	waiting string   // why there is no check now
@@ -127,7 +129,7 @@ func (c *Checker) Configure(mode string, configured Choice, options policy.Optio
 	c.setMode(mode)
 	c.lab.options = options
 	c.decider.configure(configured, time.Now())
-	c.lastEnd, c.last = 0, check{}
+	c.seen, c.counted, c.last = 0, 0, check{}
 	c.round++
 	c.cfg.Set(configured)
 	if mode == Off {
@@ -215,21 +217,21 @@ func (c *Checker) next(now time.Time) (j *job, why string) {
 			}
 		}
 	}
+	n, added := c.progress()
+	switch fresh := int(added - c.seen); {
+	case n < need:
+		return nil, fmt.Sprintf("%d requests are too few, %d are needed", n, need)
+	case fresh < max(c.counted/2, need/8):
+		return nil, "fewer than half of the requests are new since the last check"
+	}
+	c.seen = added
 	if j.window, why = c.windowOf(since); why != "" {
 		return nil, why
 	}
 	if why = j.window.tooSmall(need); why != "" {
 		return nil, why
 	}
-	fresh := 0
-	for i := j.window.counted; i < len(j.window.requests); i++ {
-		if j.window.requests[i].at > c.lastEnd {
-			fresh++
-		}
-	}
-	if fresh < (len(j.window.requests)-j.window.counted)/2 {
-		return nil, "fewer than half of the requests are new since the last check"
-	}
+	c.counted = len(j.window.requests) - j.window.counted
 	j.cluster, why = c.measure(c.cfg.Workers(), j.window.model, peers.Routers, now)
 	return j, why
 }
@@ -279,7 +281,7 @@ func (c *Checker) conclude(began time.Time, j *job, e *evaluation) {
 		c.counts.matched++
 	}
 	c.waiting = ""
-	c.last, c.lastEnd = check{at: began, took: now.Sub(began), note: e.why, eval: e}, e.end
+	c.last = check{at: began, took: now.Sub(began), note: e.why, eval: e}
 	if d.trial != nil {
 		a := d.judge(now, e)
 		if a.note != "" && !a.change {
@@ -306,7 +308,7 @@ func (c *Checker) apply(a action, from Choice) {
 			level, message = slog.LevelWarn, "self-check takes a change of the policy back"
 		}
 		c.cfg.Log.Log(context.Background(), level, message, "policy", a.to.String(), "instead_of", from.String(), "why", a.note)
-		c.lastEnd = 0
+		c.counted = 0
 		c.round++
 		c.cfg.Set(a.to)
 	}

@@ -26,7 +26,6 @@ type Forecast struct {
 type evaluation struct {
 	requests int // counted
 	span     time.Duration
-	end      int64 // unix nanoseconds of the last request
 	observed observed
 	why      string // why nothing follows from it; "": the simulation matches
 	fit      fit
@@ -75,7 +74,7 @@ type laboratory struct {
 // holds where it is given: a trial must not explain a bad policy by slow engines.
 func (l *laboratory) evaluate(ctx context.Context, w *window, c *cluster, present Choice, others []Choice, before *fit) (*evaluation, error) {
 	e := &evaluation{
-		requests: len(w.requests) - w.counted, span: time.Duration(w.end - w.requests[w.counted].at), end: w.end, observed: w.observed(),
+		requests: len(w.requests) - w.counted, span: time.Duration(w.end - w.requests[w.counted].at), observed: w.observed(),
 	}
 	if before != nil {
 		e.fit = *before

@@ -13,6 +13,7 @@ import (
 type history struct {
 	requests []request // a ring
 	first, n int
+	added    uint64 // ever
 
 	nodes []node
 	free  []int32 // of nodes
@@ -86,6 +87,7 @@ func (h *history) add(e *accesslog.Entry) {
 	}
 	*h.at(h.n) = r
 	h.n++
+	h.added++
 	h.bytes += requestBytes
 	h.trim(r.at)
 }

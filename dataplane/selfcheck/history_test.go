@@ -59,20 +59,20 @@ func TestHistoryIsAList(t *testing.T) {
 // TestHistoryIsBounded: a million requests take no more memory than the bound, and old ones go.
 func TestHistoryIsBounded(t *testing.T) {
 	const bound = 1 << 20
-	h := newHistory(4096, bound, time.Minute)
-	ids, rng := make([]uint64, 40), rand.New(rand.NewPCG(3, 4))
+	h := newHistory(8192, bound, time.Minute)
+	ids, rng := make([]uint64, 12), rand.New(rand.NewPCG(3, 4))
 	most := 0
 	for i := range 1_000_000 {
 		for k := rng.IntN(len(ids)); k < len(ids); k++ {
 			ids[k] = rng.Uint64()
 		}
-		h.add(&accesslog.Entry{Arrived: start.Add(time.Duration(i) * time.Millisecond), Input: 640, Block: 16, IDs: ids, Model: "m"})
+		h.add(&accesslog.Entry{Arrived: start.Add(time.Duration(i) * time.Millisecond), Input: 192, Block: 16, IDs: ids, Model: "m"})
 		most = max(most, h.bytes)
 	}
 	require.LessOrEqual(t, most, bound)
 	require.Greater(t, most, bound*9/10, "the bound is used")
-	require.Less(t, len(h.nodes), 2*4096+2)
-	h.add(&accesslog.Entry{Arrived: start.Add(time.Hour), Input: 640, Block: 16, IDs: ids, Model: "m"})
+	require.Less(t, len(h.nodes), 2*8192+2)
+	h.add(&accesslog.Entry{Arrived: start.Add(time.Hour), Input: 192, Block: 16, IDs: ids, Model: "m"})
 	require.Equal(t, 1, h.n, "requests older than the bound")
 
 	huge := make([]uint64, bound/8) // a prompt larger than the bound

@@ -89,6 +89,13 @@ func (r *recorder) size() (requests, bytes int) {
 	return r.history.n, r.history.bytes
 }
 
+// progress returns the number of remembered requests, and of all that ever were.
+func (r *recorder) progress() (n int, added uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.history.n, r.history.added
+}
+
 func (r *recorder) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

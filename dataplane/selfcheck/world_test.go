@@ -1,6 +1,7 @@
 package selfcheck
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -90,7 +91,7 @@ func (t traffic) log(tb testing.TB, start time.Time, cfg policies.Config, choice
 func ranks(cfg policies.Config) cluster {
 	c := cluster{page: block, routers: 1}
 	for range cfg.Workers {
-		c.ranks = append(c.ranks, rank{rate: cfg.Service.PrefillTokensPerSecond, pool: int64(cfg.CacheTokens), running: 64})
+		c.ranks = append(c.ranks, rank{rate: cmp.Or(cfg.Service.PrefillTokensPerSecond, 16_000), pool: int64(cfg.CacheTokens), running: 64})
 	}
 	return c
 }

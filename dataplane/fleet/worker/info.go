@@ -60,8 +60,8 @@ type Reports struct {
 	// CacheReport is enable_cache_report: answers of OpenAI's and Anthropic's routes have the
 	// number of cached prompt tokens.
 	CacheReport bool
-	// ResponseStore is enable_response_store: the worker keeps the responses of /v1/responses in its
-	// memory, for previous_response_id.
+	// ResponseStore is enable_response_store: the worker keeps the responses of /v1/responses in
+	// its memory, for previous_response_id.
 	ResponseStore bool
 }
 

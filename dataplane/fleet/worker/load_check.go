@@ -18,6 +18,7 @@ type check struct {
 
 	// Prompt tokens a second by the rank's own counters; 0: it has computed too few.
 	claimed  float64
+	proved   float64 // share of rateTokens that it has computed
 	similar  float64 // see SpeedBasis
 	samples  [maxSamples]SpeedSample
 	nSamples int // ever
@@ -118,7 +119,14 @@ func (l *Lease) FirstToken(now time.Time) {
 
 // speed returns the speed that choices use, and notes whether the reported one is set aside.
 func (c *check) speed(now time.Time) float64 {
-	speed, why := BelieveSpeed(c.claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Similar: c.similar, Aside: c.why != ""})
+	claimed := c.claimed
+	switch {
+	case claimed == 0:
+		claimed = c.similar
+	case claimed < c.similar:
+		claimed = 1 / (c.proved/claimed + (1-c.proved)/c.similar)
+	}
+	speed, why := BelieveSpeed(claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Similar: c.similar, Aside: c.why != ""})
 	if (why == "") != (c.why == "") {
 		c.speedAt = now
 		if why != "" {

@@ -23,10 +23,12 @@ type Report struct {
 	Polled    bool          // asked for over HTTP, not published
 }
 
-// rateTokens is how much a rank must have computed before its speed counts: the first spans may
-// be of short prompts on a busy machine, and a rank that looks slow by them gets no prompt to
-// disprove it.
-const rateTokens = 1 << 16
+// rateTokens is how much a rank must have computed before its speed alone counts: the first spans
+// may be of short prompts on a busy machine, and a rank that looks slow by them gets no prompt to
+// disprove it. Until then a lower speed than that of similar ranks is mixed with theirs, by the
+// tokens computed. No speed at all would let prompts of a cold fleet count wholly until their first
+// token, and equal ones give a slow worker four times as many prompts before it is known.
+const rateTokens = 1 << 14
 
 // countLimit bounds a count of a report: sums of two still fit.
 const countLimit = 1 << 40
@@ -45,8 +47,8 @@ func (l *Load) Report(now time.Time, r Report) {
 		l.speed.Restart()
 	}
 	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
-	if rate := l.speed.Rate(); rate > 0 && r.Prefilled >= rateTokens {
-		l.check.claimed = rate
+	if rate := l.speed.Rate(); rate > 0 {
+		l.check.claimed, l.check.proved = rate, min(float64(r.Prefilled)/rateTokens, 1)
 	}
 	l.check.pool.reported, l.check.told = r.Pool, r.Used
 	r.Pool = l.check.pool.believed(r.Pool)

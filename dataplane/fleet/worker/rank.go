@@ -120,13 +120,14 @@ func (r *Rank) SessionID() uint32 { return r.sessionID.Load() }
 
 // newRanks builds the ranks of a worker.
 func newRanks(w *Worker, n int) []*Rank {
-	ranks := make([]*Rank, n)
+	ranks, stepped := make([]*Rank, n), make(chan struct{}, 1)
 	for i := range ranks {
 		id := w.URL
 		if n > 1 {
 			id += "#" + strconv.Itoa(i)
 		}
 		ranks[i] = &Rank{Worker: w, DPRank: i, id: id, hash: hashID(id)}
+		ranks[i].Load.stepped = stepped
 	}
 	return ranks
 }

@@ -17,9 +17,9 @@ const (
 )
 
 // addReasoning adds a reasoning item: its summary, or else its content, or else its opaque state.
-func (c *Converter) addReasoning(m *item) error {
+func addReasoning(c *messages, m *item) error {
 	for _, list := range [...][]byte{m.summary, m.content} {
-		found, err := c.addTexts(list)
+		found, err := addTexts(c, list)
 		if found || err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (c *Converter) addReasoning(m *item) error {
 }
 
 // addTexts adds the texts in a list of parts, and reports whether there are any.
-func (c *Converter) addTexts(list []byte) (found bool, err error) {
+func addTexts(c *messages, list []byte) (found bool, err error) {
 	if list == nil || isString(list) || isObject(list) {
 		return false, nil
 	}
@@ -112,7 +112,7 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 		if effort != nil && !isEffort(effort) {
 			return dst, refused("an unknown reasoning.effort")
 		}
-		off = is(effort, "none") || !(sent && effort != nil) && is(other, "none")
+		off = is(effort, "none") || (!sent || effort == nil) && is(other, "none")
 		dst = appendMember(dst, "reasoning_effort", effort)
 	}
 	if !off {

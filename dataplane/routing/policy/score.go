@@ -43,12 +43,12 @@ type fleet struct {
 const (
 	// usualChunk is a full prefill batch where it is unknown: SGLang's default on large GPUs.
 	usualChunk = 8192
-	// usualAnswer is the chunks in whose time an answer is made where none has ended yet: 350
-	// tokens at 30 ms, the means of the conversation trace, and 0.5 s a chunk.
+	// usualAnswer is the chunks in whose time an answer is made, where one of the two is unknown:
+	// 350 tokens at 30 ms, the means of the conversation trace, and 0.5 s a chunk.
 	usualAnswer = 20
 )
 
-// unknownRate is the prefill rate where none is known: a mid-sized model on one GPU. It scales
+// unknownRate is the prefill rate where nothing is known: a mid-sized model on one GPU. It scales
 // all costs alike.
 const unknownRate = 10_000
 
@@ -82,14 +82,17 @@ func survey(req *Request, candidates []Candidate) fleet {
 		f.crowd = 0
 	}
 	f.later = laterBase*float64(busy)/n + float64(max(fewest, 0))
-	if known > 0 {
-		f.rate = sum / float64(known)
-	}
-	f.token = 1 / f.rate
 	f.chunk, f.answer = usualChunk, req.Answer
 	if req.Chunk > 0 {
 		f.chunk = float64(req.Chunk)
 	}
+	switch {
+	case known > 0:
+		f.rate = sum / float64(known)
+	case f.answer > 0:
+		f.rate = usualAnswer * f.chunk / f.answer
+	}
+	f.token = 1 / f.rate
 	if f.answer <= 0 {
 		f.answer = usualAnswer * f.chunk * f.token
 	}

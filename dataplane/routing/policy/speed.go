@@ -8,15 +8,15 @@ package policy
 //
 // The zero value knows no rate. It is not safe for concurrent use.
 type Speed struct {
+	Chunk  int     // tokens of a full prefill batch; 0 is 8,192
 	tokens, busy float64 // of the last counters that were taken
 	rate         float64
 }
 
 const (
-	// speedTokens is the least number of tokens in a span: half of a batch of 8,192 tokens,
-	// SGLang's default on large GPUs. A batch of it takes 0.26 s at 16,000 tokens per second,
-	// of which some 10 ms are fixed.
-	speedTokens = 4096
+	// spanShare is the least number of tokens in a span, in chunks. Half of a chunk of 8,192
+	// tokens takes 0.26 s at 16,000 tokens per second, of which some 10 ms are fixed.
+	spanShare = 0.5
 	// speedFall is the weight of a slower span. Faster ones count at once: overheads only slow
 	// a span down. A rank that is throttled and busy is known after some 200 spans, about a
 	// minute.
@@ -27,11 +27,15 @@ const (
 // rank's start. Counters that went back are of a new process, and the old rate is dropped.
 func (s *Speed) Observe(tokens, busy float64) {
 	if tokens < s.tokens || busy < s.busy {
-		*s = Speed{tokens: tokens, busy: busy}
+		*s = Speed{Chunk: s.Chunk, tokens: tokens, busy: busy}
 		return
 	}
 	n, took := tokens-s.tokens, busy-s.busy
-	if n < speedTokens || took <= 0 {
+	chunk := usualChunk
+	if s.Chunk > 0 {
+		chunk = s.Chunk
+	}
+	if n < spanShare*float64(chunk) || took <= 0 {
 		return
 	}
 	s.tokens, s.busy = tokens, busy
