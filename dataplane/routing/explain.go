@@ -142,37 +142,3 @@ func faultWords(w *worker.Worker, info *worker.Info, now time.Time) string {
 	}
 	return words
 }
-
-// ExplainedTurn is a prompt's place in its session, as the operator API shows it.
-type ExplainedTurn struct {
-	Session, Branch uint64 // by SessionID; 0 where they begin with this prompt
-	Kind            TurnKind
-	Source          SessionSource
-	Turns           int           // of the branch before this one
-	Shared          int           // leading tokens that other branches have too
-	Pause           time.Duration // usual time from an answer to the branch's next turn; 0: unknown
-	Home            string        // rank with the branch's latest pages; "" is unknown
-	Own             float64       // of its tokens there that no other session shares, the part expected to be needed again
-}
-
-// explain returns the session of a choice.
-func (k *KnownSessions) explain(p *Prompt, d *Decision, ranks []*worker.Rank) ExplainedTurn {
-	if k == nil {
-		return ExplainedTurn{}
-	}
-	f := &d.Turn
-	e := ExplainedTurn{
-		Session: k.ID(f.Session), Branch: k.ID(uint64(f.ID)), Kind: f.Kind, Source: sourceOf(f, p), Turns: f.Turns,
-		Shared: f.Shared * unitTokens, Pause: time.Duration(f.Pause),
-	}
-	if f.ID == 0 {
-		return e
-	}
-	home, own := k.own.pages.Home(uint64(f.ID))
-	for _, rank := range ranks {
-		if n := int(rank.SessionID()) - 1; n >= 0 && n == home {
-			e.Home, e.Own = rank.ID(), own
-		}
-	}
-	return e
-}

@@ -174,12 +174,14 @@ func (k *KnownSessions) ID(number uint64) uint64 {
 
 // SessionStats counts sessions.
 type SessionStats struct {
-	turns.Stats                        // sessions with a request in the last hour
-	All         turns.Stats            // of all routers, as far as this one is told of their prompts
-	Sources     [sessionSources]uint64 // requests by the source of their session
-	Kinds       [turns.Kinds]uint64    // requests by their place in the session
-	Pauses      [pauseBins]uint64      // between an answer and the next turn, of at most PauseBounds
-	Pause       time.Duration          // the median of them, as a bound
+	turns.Stats // sessions with a request in the last hour
+	// All is the same of all routers, as far as this one is told of their prompts.
+	All     turns.Stats
+	Sources [sessionSources]uint64 // requests by the source of their session
+	Kinds   [turns.Kinds]uint64    // requests by their place in the session
+	// Pauses are those between an answer and the next turn, by PauseBounds.
+	Pauses [pauseBins]uint64
+	Pause  time.Duration // the median of them, as a bound
 }
 
 // liveFor is the time after its last request in which a session is counted as live. Agents' pauses
@@ -241,4 +243,41 @@ func (k *KnownSessions) OfRank(s *SessionStats, rank *worker.Rank) (branches int
 		return 0, 0
 	}
 	return s.ByRank[n], k.own.pages.Live(int(n - 1))
+}
+
+// ExplainedTurn is a prompt's place in its session, as the operator API shows it.
+type ExplainedTurn struct {
+	Session, Branch uint64 // by KnownSessions.ID; 0 where they begin with this prompt
+	Kind            TurnKind
+	Source          SessionSource
+	Turns           int // of the branch before this one
+	Shared          int // leading tokens that other branches have too
+	// Pause is the usual time from an answer to the branch's next turn; 0 is unknown.
+	Pause time.Duration
+	// Home is the rank with the branch's latest pages, "" unknown, and Own its part of that
+	// rank's live tokens.
+	Home string
+	Own  float64
+}
+
+// explain returns the session of a choice.
+func (k *KnownSessions) explain(p *Prompt, d *Decision, ranks []*worker.Rank) ExplainedTurn {
+	if k == nil {
+		return ExplainedTurn{}
+	}
+	f := &d.Turn
+	e := ExplainedTurn{
+		Session: k.ID(f.Session), Branch: k.ID(uint64(f.ID)), Kind: f.Kind, Source: sourceOf(f, p), Turns: f.Turns,
+		Shared: f.Shared * unitTokens, Pause: time.Duration(f.Pause),
+	}
+	if f.ID == 0 {
+		return e
+	}
+	home, own := k.own.pages.Home(uint64(f.ID))
+	for _, rank := range ranks {
+		if n := int(rank.SessionID()) - 1; n >= 0 && n == home {
+			e.Home, e.Own = rank.ID(), own
+		}
+	}
+	return e
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // The leader of several routers chooses for all of them, so it must know the sessions of all. It is
-// told of every prompt by fingerprints (SharedPredictions), and finds sessions by them as KnownSessions
-// finds this router's by finer prefixes: a session that comes to another router is still the same
-// one, and costs no message of its own. Fingerprints are up to an eighth of the prompt apart, so
-// sessions with less of their own than that are one.
+// told of every prompt by fingerprints (SharedPredictions), and finds sessions by them as it finds
+// its own by finer prefixes. So a session that comes to another router is still the same one, and
+// costs no message of its own. Fingerprints are up to an eighth of the prompt apart: sessions with
+// less of their own than that are one.
 
 // appendShared appends the prefixes of a prompt by its fingerprints. The last one is of the whole
 // prompt, which no other prompt continues.
