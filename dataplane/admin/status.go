@@ -37,16 +37,21 @@ type Status struct {
 	HugePageBytes int64          `json:"huge_page_bytes"`
 	Workers       []WorkerStatus `json:"workers"`
 	Models        []ServedModel  `json:"models"`
-	// Replicas is nil where the router exchanges nothing with other routers.
-	Replicas *peers.Status `json:"replicas,omitempty"`
-	// Tiers is the tier directory; nil where the router is in no cluster.
-	Tiers   *directory.Status    `json:"tiers,omitempty"`
-	Cluster *ClusterStatus       `json:"cluster,omitempty"` // nil where the router is in none
+	MemberStatus
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
 	// Nil where there is no configuration file.
 	Config *ConfigStatus `json:"config,omitempty"`
 	// Nil where the router has no checks of its choice.
 	SelfCheck *selfcheck.Status `json:"self_check,omitempty"`
+}
+
+// MemberStatus is the router's part in a cluster of routers and nodes.
+type MemberStatus struct {
+	// Replicas is nil where the router exchanges nothing with other routers.
+	Replicas *peers.Status `json:"replicas,omitempty"`
+	// Tiers is the tier directory; nil where the router is in no cluster.
+	Tiers   *directory.Status `json:"tiers,omitempty"`
+	Cluster *ClusterStatus    `json:"cluster,omitempty"` // nil where the router is in none
 }
 
 // TrafficStatus counts the requests of all workers together.

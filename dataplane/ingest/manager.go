@@ -32,8 +32,8 @@ type Config struct {
 	// OnRestart, which may be nil, is called with a rank of a new process. It must not call
 	// back.
 	OnRestart func(*worker.Rank)
-	// OnClear, which may be nil, is called with a rank that has published that its cache is empty. It
-	// must not call back.
+	// OnClear, which may be nil, is called with a rank that has published that its cache is
+	// empty. It must not call back.
 	OnClear func(*worker.Rank)
 	Log     *slog.Logger
 }

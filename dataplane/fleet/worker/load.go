@@ -248,6 +248,3 @@ func (l *Load) ReplacePeer(now time.Time, was, is RouterLoad) {
 	l.published.end()
 	l.check.note(l.peaks())
 }
-
-// PeerInFlight returns the requests of other routers.
-func (l *Load) PeerInFlight() int64 { return l.peers.inFlight.Load() }

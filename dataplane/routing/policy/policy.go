@@ -49,15 +49,19 @@ type Candidate struct {
 	Weight   float64 // remaining share of the rank's speed by facts about GPUs; 0 is 1
 	FullRate float64 // of a rank with a Weight below 1, its Rate before
 
-	// Tier are the prompt's tokens behind Cached in the KV tier of the rank's node, Remote
-	// those behind these in a peer's; TierTime and RemoteTime are the seconds until they would
-	// be there. They are narrow: a choice among 1,000 ranks waits for memory.
-	Tier, Remote         int32
-	TierTime, RemoteTime float32
+	Fetch
 
 	// Live are the tokens at the rank that other sessions are expected to need again; see package
 	// session. It is more than Pool where not all of them fit.
 	Live float32
+}
+
+// Fetch is the part of a prompt behind Candidate.Cached that KV tiers hold: Tier tokens in that
+// of the rank's node, Remote tokens behind these in a peer's. TierTime and RemoteTime are the
+// seconds until they would be there. They are narrow: a choice among 1,000 ranks waits for memory.
+type Fetch struct {
+	Tier, Remote         int32
+	TierTime, RemoteTime float32
 }
 
 // Choice is a policy's answer.

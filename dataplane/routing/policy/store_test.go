@@ -27,7 +27,7 @@ func TestFetchOrCompute(t *testing.T) {
 		{2.0e9, policy.Cost{Compute: (tokens + 1.) / rate}},
 		{1e8, policy.Cost{Compute: (tokens + 1.) / rate}},
 	} {
-		c := policy.Candidate{Rate: rate, Remote: tokens, RemoteTime: float32(tokens * policy.UsualBytes / tt.speed)}
+		c := policy.Candidate{Rate: rate, Fetch: policy.Fetch{Remote: tokens, RemoteTime: float32(tokens * policy.UsualBytes / tt.speed)}}
 		got := p.Costs(nil, req, []policy.Candidate{c})[0]
 		assert.InDelta(t, tt.want.Compute, got.Compute, 1e-6, "%v", tt.speed)
 		assert.InDelta(t, tt.want.Tier, got.Tier, 1e-6, "%v", tt.speed)
@@ -205,7 +205,7 @@ func TestFetchedIsWhatWasCounted(t *testing.T) {
 	for kind, n := range kinds {
 		require.Greater(t, n, 50, "kind %d is not met", kind)
 	}
-	all := []policy.Candidate{{Tier: 100, Remote: 100}}
+	all := []policy.Candidate{{Fetch: policy.Fetch{Tier: 100, Remote: 100}}}
 	tier, remote := p.Fetched(policy.Request{Tokens: 5000}, all, 0)
 	require.Zero(t, tier+remote, "a request of which no tier was asked")
 	tier, remote = policy.Sticky{Policy: policy.LeastLoad{}}.Fetched(policy.Request{Tokens: 5000, Stored: true}, all, 0)
