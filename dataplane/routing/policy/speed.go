@@ -8,7 +8,7 @@ package policy
 //
 // The zero value knows no rate. It is not safe for concurrent use.
 type Speed struct {
-	Chunk  int     // tokens of a full prefill batch; 0 is 8,192
+	Chunk        int     // tokens of a full prefill batch; 0 is 8,192
 	tokens, busy float64 // of the last counters that were taken
 	rate         float64
 }
