@@ -75,7 +75,8 @@ var rules = map[string]rule{
 	"dataplane/prompt/responses":    {allow: []string{"dataplane/prompt/openai"}},
 	"dataplane/prompt/anthropic":    {allow: []string{"dataplane/prompt/chattemplate", "dataplane/prompt/openai"}},
 	"dataplane/routing": {allow: []string{
-		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/session", "dataplane/routing/turns", "dataplane/fleet/worker",
+		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/session", "dataplane/routing/turns",
+		"dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/warmpath/warmpath/bench/policies"
-	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // cellsOptions are the flags of bench cells.
@@ -27,6 +25,8 @@ type cellsOptions struct {
 	sessions, trace string
 	only            string
 	quick, list     bool
+	users           bool
+	promise         policies.Objective
 	jsonFile        string
 	names           []string
 	cores           int
@@ -51,17 +51,21 @@ The seed draws the sizes of all made families, one half of the recorded sessions
 they are played: a policy that was tuned on some seeds is to be judged on others.`,
 		Example: `  go run ./bench/cmd cells --quick --sessions sessions.jsonl
   go run ./bench/cmd cells --sessions sessions.jsonl --trace conversation_trace.jsonl --json cells.json
-  go run ./bench/cmd cells --only 'agents, closed' --shares 0.85,1 --policy kv,lmetric,sticky-sessions --sessions sessions.jsonl
-  go run ./bench/cmd cells --seed 77 --runs 3 --only tenants,mixture`,
+  go run ./bench/cmd cells --only '^agents, closed' --shares 0.85,1 --policy kv,lmetric,sticky-sessions --sessions sessions.jsonl
+  go run ./bench/cmd cells --users --sessions sessions.jsonl
+  go run ./bench/cmd cells --seed 77 --runs 3 --only 'tenants|mixture'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.sessions, "sessions", "", "file of recorded agent sessions; without it made ones only")
 	f.StringVar(&o.trace, "trace", "", "trace of a chat service in Mooncake's format; without it none")
-	f.StringVar(&o.only, "only", "", "scenes with one of these texts, or with a match of this regular expression, in their names")
+	f.StringVar(&o.only, "only", "", "`regular expression` of the names of scenes; see --list")
 	f.BoolVar(&o.quick, "quick", false, "some scenes, shares 0.7 and 1, few policies: under three minutes of one core")
 	f.BoolVar(&o.list, "list", false, "list the scenes and end")
+	f.BoolVar(&o.users, "users", false, "of the scenes in closed loop: search for the users that each policy carries at the next two values, instead")
+	f.DurationVar(&o.promise.TTFT, "ttft-p95", 2*time.Second, "with --users: time to first token that 95 of 100 requests keep")
+	f.DurationVar(&o.promise.ITL, "itl-p95", 50*time.Millisecond, "with --users: time between one token and the next that 95 of 100 keep")
 	f.StringVar(&o.jsonFile, "json", "", "also write the cells to this file, one JSON object a line, each when its scene is done")
 	f.StringSliceVar(&o.names, "policy", []string{"all"}, "`list` of policies, or \"all\"")
 	f.Float64SliceVar(&o.grid.Shares, "shares", []float64{0.3, 0.5, 0.7, 0.85, 1}, "loads, as shares of the one at which the best policy collapses")
@@ -76,55 +80,21 @@ var quickPolicies = []string{"kv", "lmetric", "staleness", "approx", "dualmap", 
 
 // scenes lists the chosen scenes.
 func (o *cellsOptions) scenes() ([]*policies.Scene, error) {
-	if err := o.read(); err != nil {
+	o.material.Seed = o.grid.Seed
+	if err := o.material.Read(o.sessions, o.trace); err != nil {
 		return nil, err
 	}
-	var pattern *regexp.Regexp
-	texts := strings.Split(o.only, ",")
-	if o.only != "" {
-		var err error
-		if pattern, err = regexp.Compile(o.only); err != nil {
-			return nil, fmt.Errorf("cannot read --only: %w", err)
-		}
+	pattern, err := regexp.Compile(o.only)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read --only: %w", err)
 	}
 	all := slices.DeleteFunc(o.material.Scenes(), func(s *policies.Scene) bool {
-		named := pattern == nil || pattern.MatchString(s.Name) || slices.ContainsFunc(texts, func(text string) bool {
-			return strings.Contains(s.Name, strings.TrimSpace(text))
-		})
-		return !named || (o.quick && !s.Common())
+		return !pattern.MatchString(s.Name) || (o.quick && !s.Common()) || (o.users && !s.HasUsers())
 	})
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no scene has %q in its name: see --list", o.only)
+		return nil, fmt.Errorf("no scene's name matches %q: see --list", o.only)
 	}
 	return all, nil
-}
-
-// read reads the recorded traffic.
-func (o *cellsOptions) read() error {
-	o.material.Seed = o.grid.Seed
-	if o.sessions != "" {
-		f, err := os.Open(o.sessions)
-		if err != nil {
-			return fmt.Errorf("cannot open the sessions: %w", err)
-		}
-		defer f.Close()
-		if o.material.Sessions, err = trace.ReadSessions(f, 0); err != nil {
-			return err
-		}
-	}
-	if o.trace != "" {
-		f, err := os.Open(o.trace)
-		if err != nil {
-			return fmt.Errorf("cannot open the trace: %w", err)
-		}
-		defer f.Close()
-		t, err := trace.Read(f, 0)
-		if err != nil {
-			return err
-		}
-		o.material.Trace = policies.Recorded(t.Requests)
-	}
-	return nil
 }
 
 func (o *cellsOptions) run(cmd *cobra.Command) error {
@@ -146,6 +116,11 @@ func (o *cellsOptions) run(cmd *cobra.Command) error {
 	default:
 		o.grid.Policies = o.names
 	}
+	for _, name := range o.grid.Policies {
+		if !slices.Contains(policies.Names(), name) {
+			return fmt.Errorf("cannot simulate policy %q: want some of %v", name, policies.Names())
+		}
+	}
 	if !slices.Contains(o.grid.Policies, "kv") {
 		return errors.New("cannot compare kv without it: --policy lacks it")
 	}
@@ -156,7 +131,7 @@ func (o *cellsOptions) run(cmd *cobra.Command) error {
 		return fmt.Errorf("cannot run on %d cores", o.cores)
 	}
 	runtime.GOMAXPROCS(o.cores)
-	var file io.Writer = io.Discard
+	file := io.Discard
 	if o.jsonFile != "" {
 		f, err := os.Create(o.jsonFile)
 		if err != nil {
@@ -165,12 +140,24 @@ func (o *cellsOptions) run(cmd *cobra.Command) error {
 		defer f.Close()
 		file = f
 	}
-	cells, err := o.play(cmd.Context(), scenes, file, cmd.ErrOrStderr())
+	if o.users {
+		found, err := play(cmd.Context(), o, scenes, file, cmd.ErrOrStderr(), func(ctx context.Context, s *policies.Scene) ([]*policies.SceneUsers, error) {
+			one, err := o.grid.Users(ctx, s, o.promise)
+			if err != nil {
+				return nil, err
+			}
+			return []*policies.SceneUsers{one}, nil
+		})
+		return errors.Join(err, policies.WriteUsers(cmd.OutOrStdout(), found))
+	}
+	cells, err := play(cmd.Context(), o, scenes, file, cmd.ErrOrStderr(), o.grid.Scene)
 	return errors.Join(err, policies.WriteCells(cmd.OutOrStdout(), cells))
 }
 
-// play runs the scenes, and writes the cells of each as it ends.
-func (o *cellsOptions) play(ctx context.Context, scenes []*policies.Scene, file, progress io.Writer) (cells []*policies.Cell, err error) {
+// play runs the scenes, and writes the results of each as it ends.
+func play[T any](
+	ctx context.Context, o *cellsOptions, scenes []*policies.Scene, file, progress io.Writer, run func(context.Context, *policies.Scene) ([]T, error),
+) (all []T, err error) {
 	var (
 		mu   sync.Mutex
 		done atomic.Int64
@@ -183,10 +170,10 @@ func (o *cellsOptions) play(ctx context.Context, scenes []*policies.Scene, file,
 		fmt.Fprintf(progress, "%d of %d scenes, %v: %s\n", done.Load(), len(scenes), time.Since(began).Round(time.Second), text)
 	}
 	some.SetLimit(o.cores)
-	byScene := make([][]*policies.Cell, len(scenes))
+	byScene := make([][]T, len(scenes))
 	for i, s := range scenes {
 		some.Go(func() error {
-			got, err := o.grid.Scene(ctx, s)
+			got, err := run(ctx, s)
 			done.Add(1)
 			mu.Lock()
 			defer mu.Unlock()

@@ -1,6 +1,7 @@
 // Command cmd holds the benchmarks for developers of Warmpath: the cost of the router, the block
-// index, the sharing between routers, and a published routing benchmark computed again. Benchmarks
-// for operators are subcommands of `warmpath bench`.
+// index, the sharing between routers, every routing policy on every kind of traffic, and a
+// published routing benchmark computed again. Benchmarks for operators are subcommands of
+// `warmpath bench`.
 //
 //	go build -o bin/ ./cmd/warmpath && go run ./bench/cmd --help
 package main

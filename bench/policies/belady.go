@@ -137,13 +137,3 @@ func (a *arrivals) placed() float64 {
 	}
 	return ratio(hit, all)
 }
-
-// memory is the pages of all workers that take prompts, with the tiers behind them.
-func (c *Config) memory() int {
-	n := c.Workers
-	if c.Prefill > 0 {
-		n = c.Prefill
-	}
-	nodes := (n + c.NodeWorkers - 1) / c.NodeWorkers
-	return n*(c.CacheTokens/c.PageSize+c.HostTokens/c.PageSize) + nodes*(c.TierTokens/c.PageSize)
-}

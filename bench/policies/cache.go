@@ -4,7 +4,7 @@ import "container/heap"
 
 // cache is a prefix cache over the nodes of a plan: of each node it holds some leading pages,
 // and of a node's children only if it holds all of the node. Locked paths stay; of the other
-// leaves the least recently used one gives its last pages first, as many as are needed.
+// leaves the least recently used one gives its last pages first, a piece at once.
 type cache struct {
 	plan   *plan
 	chunks []*[chunkSlots]slot
@@ -13,6 +13,9 @@ type cache struct {
 	pages  int32
 	locked int32 // pages of nodes with refs > 0
 	told   func(n, held int32)
+	// piece is the number of pages that go at once, if a node has so many; 0: as many as needed.
+	// SGLang's tree drops whole leaves, which prefill has made of one chunk or of less.
+	piece int32
 }
 
 // chunkSlots of slots are made when the first is used: a worker of many meets few of a long
@@ -146,18 +149,21 @@ func (c *cache) unlock(path []int32, n int) {
 // evictable is how many pages could be freed.
 func (c *cache) evictable() int32 { return c.pages - c.locked }
 
-// evict frees want pages, or all that are not locked, and returns how many it freed.
+// evict frees want pages or more, or all that are not locked, and returns how many it freed.
 func (c *cache) evict(want int32) (freed int32) {
 	for freed < want && len(c.leaves.nodes) > 0 {
 		n := c.leaves.nodes[0]
 		s := c.slot(n)
 		take := min(s.held, want-freed)
+		if c.piece > 0 {
+			take = min(s.held, c.piece)
+		}
 		s.held -= take
 		freed += take
 		c.pages -= take
 		c.tell(n, s.held)
 		if s.held > 0 {
-			break
+			continue
 		}
 		c.settle(n)
 		if parent := c.plan.nodes[n].parent; parent >= 0 {

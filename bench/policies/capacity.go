@@ -60,6 +60,23 @@ func FindUsers(ctx context.Context, name string, sessions []trace.Session, u Use
 	progress func(text string),
 ) (*Report, error) {
 	u, cfg = u.withDefaults(), cfg.withDefaults()
+	c, err := findUsers(ctx, sessions, u, cfg, names, o, seeds, progress)
+	if err != nil {
+		return nil, err
+	}
+	u.N = max(1, slices.MaxFunc(c.Policies, func(a, b PolicyCapacity) int { return cmp.Compare(a.Users, b.Users) }).Users)
+	r, err := SimulateUsers(ctx, name, sessions, u, cfg, names, nil)
+	if errors.Is(err, errNoTurn) {
+		r, err = &Report{Config: cfg, Users: &u, Trace: Summary{Name: name}}, nil
+	}
+	if r != nil {
+		r.Capacity = c
+	}
+	return r, err
+}
+
+// findUsers searches for each policy. u and cfg have their defaults.
+func findUsers(ctx context.Context, sessions []trace.Session, u Users, cfg Config, names []string, o Objective, seeds int, progress func(text string)) (*Capacity, error) {
 	or(&o.TTFT, 2*time.Second)
 	or(&o.ITL, 50*time.Millisecond)
 	if progress == nil {
@@ -71,35 +88,26 @@ func FindUsers(ctx context.Context, name string, sessions []trace.Session, u Use
 	if err := errors.Join(u.check(), cfg.check()); err != nil {
 		return nil, err
 	}
-	f := &finder{ctx: ctx, users: u, cfg: cfg, objective: o, seeds: seeds, sessions: sessions, progress: progress, laid: map[int][]*plan{}}
+	f := &finder{ctx: ctx, users: u, cfg: cfg, seeds: seeds, sessions: sessions, laid: map[int][]*plan{}}
 	c := &Capacity{Objective: o, Seeds: seeds}
 	for _, policy := range names {
-		one, err := f.find(policy)
+		one, err := SearchUsers(policy, cfg.Workers, o, func(n int) (Probe, error) { return f.probe(policy, n) }, progress)
 		if err != nil {
 			return nil, fmt.Errorf("cannot find the users that %s carries: %w", policy, err)
 		}
 		c.Policies = append(c.Policies, *one)
 	}
-	u.N = max(1, slices.MaxFunc(c.Policies, func(a, b PolicyCapacity) int { return cmp.Compare(a.Users, b.Users) }).Users)
-	r, err := SimulateUsers(ctx, name, sessions, u, cfg, names, nil)
-	if r != nil {
-		r.Capacity = c
-	}
-	return r, err
+	return c, nil
 }
 
-// finder searches.
+// finder simulates numbers of users.
 type finder struct {
-	ctx       context.Context //nolint:containedctx // Lives as long as the call of FindUsers.
-	users     Users
-	cfg       Config
-	objective Objective
-	seeds     int
-	sessions  []trace.Session
-	progress  func(string)
-	laid      map[int][]*plan // by number of users, a power of two, one of each seed
-	policy    string
-	probes    map[int]Probe
+	ctx      context.Context //nolint:containedctx // Lives as long as the call of FindUsers.
+	users    Users
+	cfg      Config
+	seeds    int
+	sessions []trace.Session
+	laid     map[int][]*plan // by number of users, a power of two, one of each seed
 }
 
 // plans lays out n users. Those of a smaller number are the first of a larger one.
@@ -131,11 +139,11 @@ func (f *finder) plans(n int) (some []*plan, err error) {
 }
 
 // probe simulates n users.
-func (f *finder) probe(n int) (Probe, error) {
-	if p, ok := f.probes[n]; ok {
-		return p, nil
-	}
+func (f *finder) probe(policy string, n int) (Probe, error) {
 	plans, err := f.plans(n)
+	if errors.Is(err, errNoTurn) {
+		return Probe{}, nil // Nobody waits.
+	}
 	if err != nil {
 		return Probe{}, err
 	}
@@ -143,15 +151,45 @@ func (f *finder) probe(n int) (Probe, error) {
 	for seed, p := range plans {
 		cfg := f.cfg
 		cfg.Seed += uint64(seed)
-		s, err := simulate(f.ctx, p, cfg, f.policy, func(int) {})
+		s, err := simulate(f.ctx, p, cfg, policy, func(int) {})
 		if err != nil {
 			return Probe{}, err
 		}
 		runs = append(runs, s.result())
 	}
-	r, o := together(runs), &f.objective
-	p := Probe{Users: n, TTFT: r.TTFT.P95, ITL: r.ITL.P95, TPOT: r.TPOT.P95, Hits: r.Hits}
-	p.Keeps = p.TTFT <= o.TTFT && p.ITL <= o.ITL && (o.TPOT == 0 || p.TPOT <= o.TPOT) && r.Requests > 0
+	r := together(runs)
+	return Probe{TTFT: r.TTFT.P95, ITL: r.ITL.P95, TPOT: r.TPOT.P95, Hits: r.Hits}, nil
+}
+
+// searcher searches for the users that one policy carries.
+type searcher struct {
+	policy    string
+	workers   int
+	objective Objective
+	measure   func(users int) (Probe, error)
+	progress  func(text string)
+	probes    map[int]Probe
+}
+
+// SearchUsers searches for the number of users that workers carry: measure gives the values of one
+// number.
+func SearchUsers(policy string, workers int, o Objective, measure func(users int) (Probe, error), progress func(text string)) (*PolicyCapacity, error) {
+	f := &searcher{policy: policy, workers: workers, objective: o, measure: measure, progress: progress, probes: map[int]Probe{}}
+	return f.find()
+}
+
+// probe measures n users, once.
+func (f *searcher) probe(n int) (Probe, error) {
+	if p, ok := f.probes[n]; ok {
+		return p, nil
+	}
+	p, err := f.measure(n)
+	if err != nil {
+		return p, err
+	}
+	o := &f.objective
+	p.Users = n
+	p.Keeps = p.TTFT <= o.TTFT && p.ITL <= o.ITL && (o.TPOT == 0 || p.TPOT <= o.TPOT)
 	f.probes[n] = p
 	answer := "no"
 	if p.Keeps {
@@ -162,8 +200,7 @@ func (f *finder) probe(n int) (Probe, error) {
 }
 
 // find searches by doubling and halving, and looks at the neighbours of the number found.
-func (f *finder) find(policy string) (*PolicyCapacity, error) {
-	f.policy, f.probes = policy, map[int]Probe{}
+func (f *searcher) find() (*PolicyCapacity, error) {
 	low, high, err := f.bracket()
 	if err != nil {
 		return nil, err
@@ -186,22 +223,22 @@ func (f *finder) find(policy string) (*PolicyCapacity, error) {
 	return f.sum(low), nil
 }
 
-// fewUsers is the number of users of each worker below which a failure is no reason to end a search:
-// the requests are so few that a single session's begin may break the objective.
+// fewUsers is the number of users of each worker below which a failure does not end a search: the
+// requests are so few that a single session's begin may break the objective.
 const fewUsers = 8
 
 // bracket doubles the users until the objective is broken.
-func (f *finder) bracket() (low, high int, err error) {
-	for n := f.cfg.Workers; n <= mostSearched*f.cfg.Workers; n *= 2 {
+func (f *searcher) bracket() (low, high int, err error) {
+	for n := f.workers; n <= mostSearched*f.workers; n *= 2 {
 		p, err := f.probe(n)
 		switch {
 		case err != nil:
 			return 0, 0, err
 		case p.Keeps:
 			low, high = n, 2*n
-		case n >= fewUsers*f.cfg.Workers:
+		case n >= fewUsers*f.workers:
 			if low == 0 {
-				high = f.cfg.Workers
+				high = f.workers
 			}
 			return low, high, nil
 		}
@@ -217,7 +254,7 @@ const mostSteps = 10
 
 // settle moves n until most of it and its two neighbours keep the objective, and of the next
 // number not.
-func (f *finder) settle(n int) (int, error) {
+func (f *searcher) settle(n int) (int, error) {
 	agree := func(n int) (bool, error) {
 		keeps, step := 0, stepOf(n)
 		for _, k := range []int{n - step, n, n + step} {
@@ -259,7 +296,7 @@ func (f *finder) settle(n int) (int, error) {
 }
 
 // sum sums the probes of a policy up.
-func (f *finder) sum(n int) *PolicyCapacity {
+func (f *searcher) sum(n int) *PolicyCapacity {
 	c := &PolicyCapacity{Policy: f.policy, Users: n, At: f.probes[n]}
 	for _, p := range f.probes {
 		c.All = append(c.All, p)

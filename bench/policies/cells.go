@@ -12,11 +12,11 @@ import (
 
 // Cell is a scene at one load, with every policy on it.
 type Cell struct {
-	Scene  string  `json:"scene"`
-	Family string  `json:"family"`
-	Share  float64 `json:"share"` // of the load at which the best policy collapses
-	Load   float64 `json:"load"`  // users, requests a second, or a multiple of the trace's rate
-	Pool   int     `json:"pool"`  // tokens of a worker
+	Scene string  `json:"scene"`
+	Kind  string  `json:"kind"`
+	Share float64 `json:"share"` // of the load at which the best policy collapses
+	Load  float64 `json:"load"`  // users, requests a second, or a multiple of the trace's rate
+	Pool  int     `json:"pool"`  // tokens of a worker
 	// Ratios of kv's TTFT to the lowest of all other policies but the all-knowing one.
 	Mean     float64   `json:"mean"`
 	P99      float64   `json:"p99"`
@@ -69,7 +69,7 @@ func (g *Grid) Scene(ctx context.Context, s *Scene) ([]*Cell, error) {
 		if s.traffic.whole() {
 			load = max(1, math.Round(load))
 		}
-		c := &Cell{Scene: s.Name, Family: s.Family, Share: share, Load: load, Pool: p.cfg.CacheTokens}
+		c := &Cell{Scene: s.Name, Kind: s.Kind, Share: share, Load: load, Pool: p.cfg.CacheTokens}
 		if c.Results, err = p.at(load, g.Policies, max(1, g.Runs)); err != nil {
 			return cells, fmt.Errorf("cannot run %q at %v: %w", s.Name, load, err)
 		}
@@ -190,8 +190,8 @@ func (p *place) prefillers() int {
 	return p.cfg.Workers
 }
 
-// workingSet is the tokens that are needed again: of users, the prompts of as many sessions as there
-// are users; else all pages that more than one request has.
+// workingSet is the tokens that are needed again: of users, the prompts of as many sessions as
+// there are users; else all pages that more than one request has.
 func (p *plan) workingSet() float64 {
 	if p.course != nil {
 		sum := 0.0

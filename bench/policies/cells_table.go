@@ -10,7 +10,7 @@ import (
 )
 
 // WriteCells writes cells as a table, those first in which kv is worst, and below it the same
-// summed up by family.
+// summed up by kind.
 func WriteCells(w io.Writer, cells []*Cell) error {
 	cells = slices.Clone(cells)
 	slices.SortStableFunc(cells, func(a, b *Cell) int { return cmp.Compare(b.Worst(), a.Worst()) })
@@ -26,8 +26,8 @@ func WriteCells(w io.Writer, cells []*Cell) error {
 			float64(kv.ITL.P95)/1e6, float64(kv.TPOT.P95)/1e6, ratio(float64(kv.TPOT.P95), float64(mean.TPOT.P95)))
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(out, "family\tcells\tmean TTFT / best: geometric mean\tworst\tp99 / best: geometric mean\tworst\tcells within 1.05\twithin 1.2\t")
-	for _, name := range append(familiesOf(cells), "") {
+	fmt.Fprintln(out, "kind\tcells\tmean TTFT / best: geometric mean\tworst\tp99 / best: geometric mean\tworst\tcells within 1.05\twithin 1.2\t")
+	for _, name := range append(kindsOf(cells), "") {
 		sumUp(out, name, cells)
 	}
 	return out.Flush()
@@ -42,22 +42,22 @@ func (c *Cell) result(name string) *Result {
 	return nil
 }
 
-// familiesOf lists the families by the alphabet.
-func familiesOf(cells []*Cell) (names []string) {
+// kindsOf lists the kinds by the alphabet.
+func kindsOf(cells []*Cell) (names []string) {
 	for _, c := range cells {
-		if !slices.Contains(names, c.Family) {
-			names = append(names, c.Family)
+		if !slices.Contains(names, c.Kind) {
+			names = append(names, c.Kind)
 		}
 	}
 	slices.Sort(names)
 	return names
 }
 
-// sumUp writes the row of one family, or of all for "".
-func sumUp(w io.Writer, family string, cells []*Cell) {
+// sumUp writes the row of one kind, or of all for "".
+func sumUp(w io.Writer, kind string, cells []*Cell) {
 	n, means, p99s, worstMean, worstP99, near, fair := 0, 0.0, 0.0, 0.0, 0.0, 0, 0
 	for _, c := range cells {
-		if (family != "" && c.Family != family) || c.Mean == 0 || c.P99 == 0 {
+		if (kind != "" && c.Kind != kind) || c.Mean == 0 || c.P99 == 0 {
 			continue
 		}
 		n, means, p99s = n+1, means+math.Log(c.Mean), p99s+math.Log(c.P99)
@@ -70,7 +70,7 @@ func sumUp(w io.Writer, family string, cells []*Cell) {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(w, "%s\t%d\t%.3f\t%.2f\t%.3f\t%.2f\t%d\t%d\t\n", cmp.Or(family, "all"), n,
+		fmt.Fprintf(w, "%s\t%d\t%.3f\t%.2f\t%.3f\t%.2f\t%d\t%d\t\n", cmp.Or(kind, "all"), n,
 			math.Exp(means/float64(n)), worstMean, math.Exp(p99s/float64(n)), worstP99, near, fair)
 	}
 }

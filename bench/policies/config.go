@@ -96,7 +96,7 @@ type GPUFaults struct {
 // Variants are further simulations of kv.
 type Variants struct {
 	Study  []string // names of [Ablations]: kv without each of them
-	Queues []string // orders of the router's queue: kv with each of them in front of full workers
+	Queues []string // orders of the router's queue: kv with each in front of full workers
 
 	both  bool   // Share was left open
 	queue string // of Queues, that of this run
@@ -198,3 +198,13 @@ func (c *Config) check() error {
 }
 
 func (c *Config) speed(worker int) float64 { return c.Speeds[min(worker, len(c.Speeds)-1)] }
+
+// memory is the pages of all workers that take prompts, with the tiers behind them.
+func (c *Config) memory() int {
+	n := c.Workers
+	if c.Prefill > 0 {
+		n = c.Prefill
+	}
+	nodes := (n + c.NodeWorkers - 1) / c.NodeWorkers
+	return n*(c.CacheTokens/c.PageSize+c.HostTokens/c.PageSize) + nodes*(c.TierTokens/c.PageSize)
+}

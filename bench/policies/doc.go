@@ -18,6 +18,28 @@
 // looks at one request at a time. With Config.Queues kv is also simulated behind a queue that
 // holds requests back while all workers are full (queue.go): the order is package queue's own.
 //
+// # Users
+//
+// [SimulateUsers] is a closed loop: users play recorded sessions of agents (package trace), and a
+// turn comes its think time after the answer before it, so that a slow cluster gets fewer requests
+// and not a longer queue. [FindUsers] searches for the number of users that the workers carry at
+// p95 of TTFT and ITL. ITL is the time between one token and the next, prefill batches that come
+// between included; TPOT is its mean over a request.
+//
+// # Bounds
+//
+// Greedy thrashes as others do where memory is short. Better yardsticks: the best policy in
+// hindsight ([Report.Best]); the hits of a cache without an end; Belady's bound (belady.go), the
+// hits of the best eviction with the memory of all workers as one pool; and the same with each
+// request at the worker that it went to, which tells losses by eviction from losses by placement.
+//
+// # Cells
+//
+// A [Grid] plays every policy in many scenes ([Material.Scenes]): kinds of traffic, pools, tiers,
+// pairs, speeds and routers, each at shares of the load at which the best policy collapses. It is
+// what changes of kv are judged by (bench/cmd, "cells"); its seed draws the sizes, so that a
+// change can be judged on scenes that nobody has looked at.
+//
 // # Speed
 //
 // The trace is known beforehand, so all prompts and answers are laid into one tree of pages

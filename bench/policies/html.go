@@ -18,7 +18,7 @@ func (r *Report) HTML(w io.Writer) error {
 	}
 	text, _, _ := strings.Cut(table.String(), "\nRecommendation\n")
 	err := page.Execute(w, map[string]any{
-		"Name": r.Trace.Name, "Table": text, "Advice": r.Advice, "Bars": r.bars(), "Curves": r.curves(), "Hits": r.hitBars(), "Tokens": r.tokenBars(), "Users": r.userPlots(),
+		"Name": r.Trace.Name, "Table": text, "Advice": r.Advice, "Bars": r.bars(), "Curves": r.curves(), "Hits": r.hitBars(), "Tokens": r.tokenBars(), "Users": r.Capacity.plots(),
 	})
 	if err != nil {
 		return fmt.Errorf("cannot write the page: %w", err)

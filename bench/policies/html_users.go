@@ -14,9 +14,8 @@ type userPlot struct {
 	Plot  template.HTML
 }
 
-// userPlots draws the probes of a search for users.
-func (r *Report) userPlots() []userPlot {
-	c := r.Capacity
+// plots draws the probes of a search for users; a report without a search has none.
+func (c *Capacity) plots() []userPlot {
 	if c == nil {
 		return nil
 	}

@@ -122,8 +122,8 @@ func (w *naive) pinned() (n int) {
 	return n
 }
 
-// evict drops the least recently used page without children, the last of a path first, until
-// one more is free.
+// evict drops the least recently used unit without children, or its last pages where it has more
+// than a chunk.
 func (w *naive) evict() {
 	victim := ""
 	for k, p := range w.pages {
@@ -134,10 +134,14 @@ func (w *naive) evict() {
 			victim = k
 		}
 	}
-	if parent := w.pages[w.pages[victim].parent]; parent != nil {
-		parent.kids--
+	for n, u := 0, w.unit[victim]; n < w.costs.chunk/w.page && w.pages[victim] != nil && w.unit[victim] == u; n++ {
+		parent := w.pages[victim].parent
+		if p := w.pages[parent]; p != nil {
+			p.kids--
+		}
+		delete(w.pages, victim)
+		victim = parent
 	}
-	delete(w.pages, victim)
 }
 
 func (w *naive) up(n int) int { return (n + w.page - 1) / w.page }

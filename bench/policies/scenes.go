@@ -3,6 +3,7 @@ package policies
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/warmpath/warmpath/bench/trace"
@@ -15,10 +16,35 @@ type Material struct {
 	Seed     uint64    // draws all that is made, and how the recorded sessions are played
 }
 
+// Read reads files of agent sessions and of a trace in Mooncake's format; an empty name is none.
+func (m *Material) Read(sessions, requests string) error {
+	if sessions != "" {
+		f, err := os.Open(sessions)
+		if err != nil {
+			return fmt.Errorf("cannot open the sessions: %w", err)
+		}
+		defer f.Close()
+		if m.Sessions, err = trace.ReadSessions(f, 0); err != nil {
+			return err
+		}
+	}
+	if requests == "" {
+		return nil
+	}
+	f, err := os.Open(requests)
+	if err != nil {
+		return fmt.Errorf("cannot open the trace: %w", err)
+	}
+	defer f.Close()
+	t, err := trace.Read(f, 0)
+	m.Trace = Recorded(t.Requests)
+	return err
+}
+
 // Scene is a deployment before a kind of traffic whose load can be changed.
 type Scene struct {
-	Name   string `json:"name"` // family and variant
-	Family string `json:"family"`
+	Name   string `json:"name"` // kind and variant
+	Kind   string `json:"kind"`
 	Config Config `json:"config"`
 
 	traffic traffic
@@ -56,9 +82,9 @@ func (u *userTraffic) lay(load float64, seed uint64, cfg *Config) (*plan, error)
 }
 
 // madeTraffic is made requests: the load is their rate a second.
-type madeTraffic struct{ *family }
+type madeTraffic struct{ *kind }
 
-func (m madeTraffic) light() float64 { return m.family.light }
+func (m madeTraffic) light() float64 { return m.kind.light }
 
 func (madeTraffic) whole() bool { return false }
 
@@ -99,20 +125,20 @@ func (m *Material) Scenes() (all []*Scene) {
 	if len(m.Trace) > 0 {
 		slow, chats := Service{PrefillTokensPerSecond: 7000}, &recordedTraffic{m.Trace}
 		for _, pool := range []float64{0.2, 1} {
-			all = append(all, &Scene{Name: fmt.Sprintf("pool %g", pool), Family: "conversation", Config: Config{Service: slow}, traffic: chats, pool: pool, common: pool == 0.2})
+			all = append(all, &Scene{Name: fmt.Sprintf("pool %g", pool), Kind: "conversation", Config: Config{Service: slow}, traffic: chats, pool: pool, common: pool == 0.2})
 		}
-		all = append(all, &Scene{Name: "pool 0.2, pairs", Family: "conversation", Config: Config{Service: slow, Pools: Pools{Prefill: 5}}, traffic: chats, pool: 0.2})
+		all = append(all, &Scene{Name: "pool 0.2, pairs", Kind: "conversation", Config: Config{Service: slow, Pools: Pools{Prefill: 5}}, traffic: chats, pool: 0.2})
 	}
-	for i := range families {
-		f := &families[i]
+	for i := range kinds {
+		f := &kinds[i]
 		for _, pool := range []float64{0.2, 0.5, 1} {
-			all = append(all, &Scene{Name: fmt.Sprintf("pool %g", pool), Family: f.name, traffic: madeTraffic{f}, pool: pool, common: pool == 0.2})
+			all = append(all, &Scene{Name: fmt.Sprintf("pool %g", pool), Kind: f.name, traffic: madeTraffic{f}, pool: pool, common: pool == 0.2})
 		}
 	}
 	all = append(all, m.unequalScenes()...)
 	all = append(all, m.replicaScenes()...)
 	for _, s := range all {
-		s.Name, s.Config = s.Family+", "+s.Name, s.Config.withDefaults()
+		s.Name, s.Config = s.Kind+", "+s.Name, s.Config.withDefaults()
 	}
 	return all
 }
@@ -124,7 +150,7 @@ var (
 )
 
 // sessionScenes are sessions in closed and open loop, with pools, host tiers and pairs.
-func (m *Material) sessionScenes(family string, made bool) (all []*Scene) {
+func (m *Material) sessionScenes(kind string, made bool) (all []*Scene) {
 	sessions := m.sceneSessions(made)
 	for _, open := range []bool{false, true} {
 		loop, traffic := "closed", &userTraffic{Users{Warmup: 8 * time.Minute, For: 20 * time.Minute, Open: open}, sessions}
@@ -145,7 +171,7 @@ func (m *Material) sessionScenes(family string, made bool) (all []*Scene) {
 						name, cfg.Prefill = name+", pairs", 5
 					}
 					all = append(all, &Scene{
-						Name: name, Family: family, Config: cfg, traffic: traffic, pool: pool, host: tier,
+						Name: name, Kind: kind, Config: cfg, traffic: traffic, pool: pool, host: tier,
 						common: tier == 0 && !pairs && pool != 0.7,
 					})
 				}
@@ -153,7 +179,7 @@ func (m *Material) sessionScenes(family string, made bool) (all []*Scene) {
 		}
 	}
 	shared := Users{Warmup: 8 * time.Minute, For: 20 * time.Minute, Play: Play{Share: true}}
-	return append(all, &Scene{Name: "closed, pool 0.4, shared system prompts", Family: family, traffic: &userTraffic{shared, sessions}, pool: 0.4, common: true})
+	return append(all, &Scene{Name: "closed, pool 0.4, shared system prompts", Kind: kind, traffic: &userTraffic{shared, sessions}, pool: 0.4, common: true})
 }
 
 // few are traffics for further deployments.
@@ -162,8 +188,8 @@ func (m *Material) few() map[string]traffic {
 	out := map[string]traffic{
 		"agents": &userTraffic{Users{Warmup: 8 * time.Minute, For: 20 * time.Minute}, m.sceneSessions(made)},
 	}
-	for i := range families {
-		out[families[i].name] = madeTraffic{&families[i]}
+	for i := range kinds {
+		out[kinds[i].name] = madeTraffic{&kinds[i]}
 	}
 	return out
 }
@@ -173,7 +199,7 @@ func (m *Material) unequalScenes() (all []*Scene) {
 	for _, name := range []string{"agents", "tenants", "chats"} {
 		for i, speeds := range [][]float64{unequalSpeeds, mixedSpeeds} {
 			all = append(all, &Scene{
-				Name: fmt.Sprintf("%s, speeds %v", name, speeds), Family: "unequal speeds", Config: Config{Speeds: speeds}, traffic: few[name], pool: 0.4, common: i == 0,
+				Name: fmt.Sprintf("%s, speeds %v", name, speeds), Kind: "unequal speeds", Config: Config{Speeds: speeds}, traffic: few[name], pool: 0.4, common: i == 0,
 			})
 		}
 	}
@@ -188,7 +214,7 @@ func (m *Material) replicaScenes() (all []*Scene) {
 		for _, n := range []int{2, 4} {
 			for _, share := range []Sharing{SharePolls, ShareOne} {
 				all = append(all, &Scene{
-					Name: fmt.Sprintf("%s, %d routers, %s", name, n, share), Family: "replicas", Config: Config{Replicas: Replicas{Routers: n, Share: share}},
+					Name: fmt.Sprintf("%s, %d routers, %s", name, n, share), Kind: "replicas", Config: Config{Replicas: Replicas{Routers: n, Share: share}},
 					traffic: few[name], pool: 0.4, common: n == 2 && name == "agents",
 				})
 			}

@@ -132,6 +132,9 @@ func newStudy(requests []Request, cfg Config, progress Progress) (*study, error)
 	return &study{cfg: cfg, plan: newPlan(requests, cfg.PageSize, cfg.Rate, cfg.Spread), progress: progress}, nil
 }
 
+// errNoTurn is a closed loop in which all users think to the end.
+var errNoTurn = errors.New("policies: no turn comes before the end")
+
 // newUserStudy lays out the sessions of users.
 func newUserStudy(sessions []trace.Session, u Users, cfg Config, progress Progress) (*study, error) {
 	u, cfg = u.withDefaults(), cfg.withDefaults()
@@ -143,6 +146,9 @@ func newUserStudy(sessions []trace.Session, u Users, cfg Config, progress Progre
 		return nil, fmt.Errorf("cannot simulate users: %w: no turn of the sessions has at most %d tokens", ErrConfig, u.MaxPrompt)
 	}
 	requests, course := newCourse(scripts, u, cfg.Service, slices.Max(cfg.Speeds), cfg.Seed)
+	if len(requests) == 0 {
+		return nil, fmt.Errorf("cannot simulate %d users for %v: %w", u.N, u.Warmup+u.For, errNoTurn)
+	}
 	s, err := newStudy(requests, cfg, progress)
 	if err != nil {
 		return nil, err
@@ -171,7 +177,9 @@ func (s *study) run(ctx context.Context, name string, cfg Config) (*Result, erro
 	if s.endless == 0 {
 		s.endless, s.belady = r.arrivals.yardsticks()
 	}
-	return r.result(), nil
+	x := r.result()
+	x.PlacedTokens = int64(r.arrivals.placed() * float64(x.PromptTokens))
+	return x, nil
 }
 
 func (s *study) summary(name string) Summary {

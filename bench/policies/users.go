@@ -61,7 +61,7 @@ type course struct {
 // playedSession is a session of one user.
 type playedSession struct {
 	user, turns int32
-	root        int32 // the first of the jobs that come without an answer; the others are next to it
+	root        int32 // the first job that follows no answer; the others are next to it
 }
 
 // newCourse lays out the turns that n users can have before the end: as many as they would have

@@ -115,8 +115,10 @@ func newWorker(id int, p *plan, c costs, pool int32, host int32, tell func([]cha
 		}
 	}
 	w.cache = newCache(p, told)
+	w.cache.piece = int32(c.chunk / p.page)
 	if host > 0 {
 		w.host = &tier{cache: newCache(p, hosted), pool: host}
+		w.host.cache.piece = w.cache.piece
 	}
 	return w
 }

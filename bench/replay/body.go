@@ -11,32 +11,33 @@ import (
 // API is the endpoint that a replay speaks to.
 type API uint8
 
-// The endpoints. A trace has token ids, which the first two take as they are; chat gets a word
+// The endpoints. A trace has token ids, which the first two take as they are; the others get a word
 // for each, which shares prefixes in the same way and is about as long.
 const (
 	APIGenerate    API = iota // SGLang's /generate. Each event repeats the whole answer so far.
 	APICompletions            // /v1/completions
 	APIChat                   // /v1/chat/completions
+	APIMessages               // /v1/messages. It cannot demand an answer's length, only bound it.
 )
 
 // ErrAPI is the name of an endpoint that this package does not know.
 var ErrAPI = errors.New("replay: unknown API")
 
-// ParseAPI reads generate, completions or chat.
+// ParseAPI reads generate, completions, chat or messages.
 func ParseAPI(name string) (API, error) {
-	for _, a := range []API{APIGenerate, APICompletions, APIChat} {
+	for _, a := range []API{APIGenerate, APICompletions, APIChat, APIMessages} {
 		if a.String() == name {
 			return a, nil
 		}
 	}
-	return 0, fmt.Errorf("cannot replay to %q: %w: want generate, completions or chat", name, ErrAPI)
+	return 0, fmt.Errorf("cannot replay to %q: %w: want generate, completions, chat or messages", name, ErrAPI)
 }
 
 // String names the API as the flag --api does.
-func (a API) String() string { return [...]string{"generate", "completions", "chat"}[a] }
+func (a API) String() string { return [...]string{"generate", "completions", "chat", "messages"}[a] }
 
 func (a API) path() string {
-	return [...]string{"/generate", "/v1/completions", "/v1/chat/completions"}[a]
+	return [...]string{"/generate", "/v1/completions", "/v1/chat/completions", "/v1/messages"}[a]
 }
 
 // Vocabulary bounds the token ids of prompts: [First, First+Size). The ids below First are
@@ -59,14 +60,16 @@ type bodies struct {
 	api        API
 	model      []byte // in JSON; empty: the server's only model
 	vocabulary Vocabulary
+	session    sessionField
 }
 
 // append appends the body of one request. A prompt of 12,000 tokens takes 0.15 ms: a cache of
 // encoded blocks would save less than its memory costs.
-func (b *bodies) append(dst []byte, r *trace.Request) []byte {
+func (b *bodies) append(dst []byte, r *trace.Request, session string) []byte {
+	dst = b.session.appendField(append(dst, '{'), session)
 	switch b.api {
 	case APIGenerate:
-		dst = append(dst, `{"input_ids":[`...)
+		dst = append(dst, `"input_ids":[`...)
 		dst = b.appendTokens(dst, r)
 		dst = append(dst, `],"sampling_params":{"temperature":0,"ignore_eos":true,"max_new_tokens":`...)
 		dst = strconv.AppendInt(dst, int64(max(1, r.Output)), 10)
@@ -74,16 +77,27 @@ func (b *bodies) append(dst []byte, r *trace.Request) []byte {
 	case APICompletions:
 		dst = append(b.appendOpenAI(dst, r), `,"prompt":[`...)
 		return append(b.appendTokens(dst, r), `]}`...)
+	case APIMessages:
+		dst = append(append(append(dst, `"model":`...), b.modelOr(`"default"`)...), `,"stream":true,"temperature":0,"max_tokens":`...)
+		dst = append(strconv.AppendInt(dst, int64(max(1, r.Output)), 10), `,"messages":[{"role":"user","content":"`...)
+		return append(b.appendWords(dst, r), `"}]}`...)
 	default:
 		dst = append(b.appendOpenAI(dst, r), `,"messages":[{"role":"user","content":"`...)
 		return append(b.appendWords(dst, r), `"}]}`...)
 	}
 }
 
+// modelOr is the model's name in JSON.
+func (b *bodies) modelOr(other string) []byte {
+	if len(b.model) > 0 {
+		return b.model
+	}
+	return []byte(other)
+}
+
 // appendOpenAI appends the fields that both OpenAI endpoints share. ignore_eos is an extension
 // of SGLang and vLLM that makes an answer as long as the trace says.
 func (b *bodies) appendOpenAI(dst []byte, r *trace.Request) []byte {
-	dst = append(dst, '{')
 	if len(b.model) > 0 {
 		dst = append(append(append(dst, `"model":`...), b.model...), ',')
 	}

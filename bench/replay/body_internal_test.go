@@ -25,7 +25,7 @@ func TestBodiesAreJSONWithTheRightPrompt(t *testing.T) {
 				MaxNew   int            `json:"max_tokens"`
 				Sampling map[string]any `json:"sampling_params"`
 			}
-			if err := json.Unmarshal(b.append(nil, &r), &got); err != nil {
+			if err := json.Unmarshal(b.append(nil, &r, ""), &got); err != nil {
 				t.Fatal(err)
 			}
 			ids := got.InputIDs
@@ -59,7 +59,7 @@ func TestCutBlockIsAPrefix(t *testing.T) {
 }
 
 func TestParseAPI(t *testing.T) {
-	for _, name := range []string{"generate", "completions", "chat"} {
+	for _, name := range []string{"generate", "completions", "chat", "messages"} {
 		if a, err := ParseAPI(name); err != nil || a.String() != name {
 			t.Errorf("ParseAPI(%q) = %v, %v", name, a, err)
 		}
@@ -75,7 +75,7 @@ func BenchmarkBody(b *testing.B) {
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		dst = e.append(dst[:0], &r)
+		dst = e.append(dst[:0], &r, "")
 	}
 	b.SetBytes(int64(len(dst)))
 }

@@ -79,15 +79,16 @@ func orElse(s, other string) string {
 	return other
 }
 
-// do sends one request, gives every byte of its answer to the events as it comes, and returns
-// the answer's header, which is valid until release. It ends at once when ctx does.
-func (c *client) do(ctx context.Context, body []byte, e *events) (*conn, error) {
+// do sends one request, with a further header line or none, gives every byte of its answer to the
+// events as it comes, and returns the answer's header, which is valid until release. It ends at
+// once when ctx does.
+func (c *client) do(ctx context.Context, header string, body []byte, e *events) (*conn, error) {
 	for {
 		k, err := c.get(ctx)
 		if err != nil {
 			return nil, err
 		}
-		err = c.exchange(ctx, k, body, e)
+		err = c.exchange(ctx, k, header, body, e)
 		if err == nil {
 			return k, nil
 		}
@@ -104,10 +105,10 @@ func (c *client) do(ctx context.Context, body []byte, e *events) (*conn, error) 
 // errNoAnswer is a connection that ended before the first byte of an answer.
 var errNoAnswer = errors.New("replay: no answer")
 
-func (c *client) exchange(ctx context.Context, k *conn, body []byte, e *events) error {
+func (c *client) exchange(ctx context.Context, k *conn, header string, body []byte, e *events) error {
 	stop := context.AfterFunc(ctx, func() { _ = k.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	head := append(strconv.AppendInt(append(make([]byte, 0, 256), c.head...), int64(len(body)), 10), "\r\n\r\n"...)
+	head := append(strconv.AppendInt(append(make([]byte, 0, 256), c.head...), int64(len(body)), 10), "\r\n"+header+"\r\n"...)
 	out := net.Buffers{head, body}
 	if _, err := out.WriteTo(k.Conn); err != nil {
 		return fmt.Errorf("%w: cannot send: %w", errNoAnswer, err)

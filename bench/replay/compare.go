@@ -42,10 +42,18 @@ func one(ctx context.Context, policy string, start Start, open func() (Source, e
 	if c, ok := source.(io.Closer); ok {
 		defer c.Close()
 	}
+	return Against(ctx, policy, start, func(url string) (*Result, error) { return Run(ctx, url, source, cfg) })
+}
+
+// Against starts a cluster with a policy, measures it and closes it.
+func Against(ctx context.Context, policy string, start Start, measure func(url string) (*Result, error)) (result *Result, err error) {
 	cluster, err := start(ctx, policy)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	return Run(ctx, cluster.URL(), source, cfg)
+	if result, err = measure(cluster.URL()); result != nil {
+		result.Policy = policy
+	}
+	return result, err
 }

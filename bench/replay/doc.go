@@ -6,11 +6,15 @@
 // one ([NewSynthetic]). [Run] replays it once; [Compare] replays it once for each policy of a
 // cluster that the caller starts, and [Table] sets the results side by side.
 //
+// [RunUsers] is a closed loop: each of its users plays sessions one after the other, and a turn
+// is sent its pause after the answer that it follows.
+//
 // # Concurrency
 //
-// Arrivals are open loop: a request is sent at its time, whether or not those before it are
+// Arrivals of Run are open loop: a request is sent at its time, whether or not those before it are
 // answered, so that a slow router's queue grows as in production. Each request in flight has
-// one goroutine and one connection of its own. All of them have ended when Run returns.
+// one goroutine and one connection of its own. All of them have ended when Run returns. A user of
+// RunUsers has one more, and one for each turn that waits for its time.
 //
 // # Ownership
 //

@@ -24,6 +24,8 @@ type Result struct {
 	HitTokens    int            `json:"hit_tokens"` // of them, found in a cache
 	OutputTokens int            `json:"output_tokens"`
 	TTFT         Times          `json:"ttft"`
+	ITL          Times          `json:"itl"`  // between one event with content and the next, of all
+	TPOT         Times          `json:"tpot"` // of requests: mean time between their tokens
 	Latency      Times          `json:"latency"`
 	Workers      map[string]int `json:"workers"` // answers by X-Warmpath-Worker
 
@@ -40,12 +42,14 @@ type measured struct {
 	scale          float64 // of measured times
 	pageSize       int
 	ttfts, latency []time.Duration
+	itls, tpots    []time.Duration
 }
 
 // Times sums up a distribution.
 type Times struct {
 	Mean time.Duration `json:"mean"`
 	P50  time.Duration `json:"p50"`
+	P95  time.Duration `json:"p95"`
 	P99  time.Duration `json:"p99"`
 	Max  time.Duration `json:"max"`
 }
@@ -72,6 +76,7 @@ type sample struct {
 	ttft, latency   time.Duration // as measured
 	usage           usage
 	events          int
+	gaps            []time.Duration // valid during add
 	err             error
 }
 
@@ -84,7 +89,6 @@ func (r *Result) start(cfg Config) {
 	}
 }
 
-// late is called by one goroutine, and touches no field of add.
 func (r *Result) late(by time.Duration) { r.MaxLate = max(r.MaxLate, by) }
 
 func (r *Result) add(o *sample) {
@@ -101,6 +105,12 @@ func (r *Result) add(o *sample) {
 	r.OutputTokens += o.usage.completion
 	r.ttfts = append(r.ttfts, r.scaled(o.ttft))
 	r.latency = append(r.latency, r.scaled(o.latency))
+	for _, gap := range o.gaps {
+		r.itls = append(r.itls, r.scaled(gap))
+	}
+	if n := o.usage.completion - 1; n > 0 {
+		r.tpots = append(r.tpots, r.scaled((o.latency-o.ttft)/time.Duration(n)))
+	}
 	if o.worker != "" {
 		r.Workers[o.worker]++
 	}
@@ -114,6 +124,7 @@ func (r *Result) scaled(d time.Duration) time.Duration {
 func (r *Result) finish(wall time.Duration) {
 	r.Wall = wall
 	r.TTFT, r.Latency = summarize(r.ttfts), summarize(r.latency)
+	r.ITL, r.TPOT = summarize(r.itls), summarize(r.tpots)
 }
 
 // HitRate is the share of the prompt tokens that were found in a cache.
@@ -155,7 +166,7 @@ func summarize(all []time.Duration) Times {
 		sum += d
 	}
 	return Times{
-		Mean: sum / time.Duration(len(all)), P50: percentile(all, 50), P99: percentile(all, 99), Max: all[len(all)-1],
+		Mean: sum / time.Duration(len(all)), P50: percentile(all, 50), P95: percentile(all, 95), P99: percentile(all, 99), Max: all[len(all)-1],
 	}
 }
 

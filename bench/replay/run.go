@@ -30,6 +30,9 @@ type Config struct {
 
 	PageSize int         // tokens a block of X-Warmpath-Overlap; default 16
 	Progress func(n int) // called after each answer with how many there were; may be nil
+	// Session is the field with the session of a request: a header such as X-Session-ID, or a path
+	// of the body such as metadata.user_id; empty: none is sent.
+	Session string
 }
 
 func (c Config) withDefaults() Config {
@@ -49,7 +52,7 @@ func (c Config) withDefaults() Config {
 var ErrConfig = errors.New("replay: bad configuration")
 
 func (c Config) check() error {
-	if !(c.TimeScale > 0) || c.PageSize < 1 || c.Requests < 0 || c.API > APIChat {
+	if !(c.TimeScale > 0) || c.PageSize < 1 || c.Requests < 0 || c.API > APIMessages {
 		// !(> 0) is also NaN.
 		return fmt.Errorf("cannot replay with time scale %v, pages of %d tokens, %d requests: %w",
 			c.TimeScale, c.PageSize, c.Requests, ErrConfig)
@@ -61,11 +64,12 @@ func (c Config) check() error {
 type run struct {
 	cfg     Config
 	clients []*client  // one for each router
-	rng     *rand.Rand // draws the next server; dispatch's
+	rng     *rand.Rand // draws the next server; guarded by mu
 	bodies  bodies
 	pool    sync.Pool // of *worker
 
 	mu     sync.Mutex
+	all    int    // requests answered and failed; guarded by mu
 	result Result // guarded by mu
 }
 
@@ -81,6 +85,21 @@ type worker struct {
 // is one of the configuration, of the source or of ctx; failed requests are counted in the
 // result, which comes with an error of ctx too.
 func Run(ctx context.Context, base string, source Source, cfg Config) (*Result, error) {
+	r, err := newRun(base, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	began := time.Now()
+	var flying sync.WaitGroup
+	err = r.dispatch(ctx, source, began, &flying)
+	flying.Wait()
+	r.result.finish(time.Since(began))
+	return &r.result, err
+}
+
+// newRun prepares a replay to one server or several.
+func newRun(base string, cfg Config) (*run, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -91,10 +110,12 @@ func Run(ctx context.Context, base string, source Source, cfg Config) (*Result, 
 		if err != nil {
 			return nil, err
 		}
-		defer c.close()
 		r.clients = append(r.clients, c)
 	}
 	var err error
+	if r.bodies.session, err = parseSessionField(cfg.Session); err != nil {
+		return nil, err
+	}
 	if cfg.Model != "" {
 		if r.bodies.model, err = json.Marshal(cfg.Model); err != nil {
 			return nil, fmt.Errorf("cannot name model %q: %w", cfg.Model, err)
@@ -102,13 +123,21 @@ func Run(ctx context.Context, base string, source Source, cfg Config) (*Result, 
 	}
 	r.pool.New = func() any { return new(worker) }
 	r.result.start(cfg)
+	return r, nil
+}
 
-	began := time.Now()
-	var flying sync.WaitGroup
-	err = r.dispatch(ctx, source, began, &flying)
-	flying.Wait()
-	r.result.finish(time.Since(began))
-	return &r.result, err
+// close ends the idle connections, after the last request.
+func (r *run) close() {
+	for _, c := range r.clients {
+		c.close()
+	}
+}
+
+// client is the server of a request, by chance; one goroutine draws at a time.
+func (r *run) client() *client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clients[r.rng.IntN(len(r.clients))]
 }
 
 // dispatch starts each request when its time has come.
@@ -130,23 +159,30 @@ func (r *run) dispatch(ctx context.Context, source Source, began time.Time, flyi
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		r.result.late(time.Since(due))
-		c := r.clients[r.rng.IntN(len(r.clients))]
-		flying.Go(func() { r.send(ctx, c, &request) })
+		r.late(due)
+		flying.Go(func() { r.send(ctx, &request, "", true) })
 	}
 	return nil
 }
 
-// send replays one request and adds its sample.
-func (r *run) send(ctx context.Context, c *client, request *trace.Request) {
+// late notes the delay of a request by this machine.
+func (r *run) late(due time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.late(time.Since(due))
+}
+
+// send replays one request of a session, or of none, and adds its sample if it counts.
+func (r *run) send(ctx context.Context, request *trace.Request, session string, counts bool) {
+	c := r.client()
 	w := r.pool.Get().(*worker)
 	defer r.pool.Put(w)
-	w.body = r.bodies.append(w.body[:0], request)
-	w.events = events{api: r.cfg.API, last: w.events.last[:0], part: w.events.part[:0]}
+	w.body = r.bodies.append(w.body[:0], request, session)
+	w.events = events{api: r.cfg.API, last: w.events.last[:0], part: w.events.part[:0], gaps: w.events.gaps[:0]}
 
 	began := time.Now()
 	o := sample{}
-	k, err := c.do(ctx, w.body, &w.events)
+	k, err := c.do(ctx, r.bodies.session.header(session), w.body, &w.events)
 	if err == nil {
 		o.worker = string(k.header.Peek("X-Warmpath-Worker"))
 		o.overlap = string(k.header.Peek("X-Warmpath-Overlap"))
@@ -157,13 +193,15 @@ func (r *run) send(ctx context.Context, c *client, request *trace.Request) {
 	if err == nil && w.events.first.IsZero() {
 		err = fmt.Errorf("%w: no event has content", ErrAnswer)
 	}
-	o.err, o.ttft, o.events = err, w.events.first.Sub(began), w.events.count
+	o.err, o.ttft, o.events, o.gaps = err, w.events.first.Sub(began), w.events.count, w.events.gaps
 
 	r.mu.Lock()
-	r.result.add(&o)
-	n := r.result.Requests
+	if counts {
+		r.result.add(&o)
+	}
+	r.all++
 	if r.cfg.Progress != nil {
-		r.cfg.Progress(n)
+		r.cfg.Progress(r.all)
 	}
 	r.mu.Unlock()
 }

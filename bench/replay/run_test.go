@@ -11,17 +11,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/bench/replay"
 	"github.com/warmpath/warmpath/bench/trace"
 )
 
-// fake answers as an SSE server of any of the three APIs would, with 96 of each prompt's tokens
+// fake answers as an SSE server of any of the APIs would, with 96 of each prompt's tokens
 // cached.
 type fake struct {
 	*httptest.Server
 	mu      sync.Mutex
 	prompts []int              // lengths, in the order of arrival
+	seen    []seen             // the same
 	fail    func(n int) string // how the n-th answer fails; nil: none does
 }
 
@@ -39,6 +41,9 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		InputIDs []int `json:"input_ids"`
 		Prompt   []int `json:"prompt"`
 		Messages []struct{ Content string }
+		Metadata struct {
+			UserID string `json:"user_id"`
+		}
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -50,6 +55,8 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	f.prompts = append(f.prompts, n)
+	at := len(f.seen)
+	f.seen = append(f.seen, seen{tokens: n, session: body.Metadata.UserID + r.Header.Get("X-Session-ID"), came: time.Now()})
 	mode := ""
 	if f.fail != nil {
 		mode = f.fail(len(f.prompts))
@@ -62,7 +69,18 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Warmpath-Worker", f.URL)
 	w.Header().Set("X-Warmpath-Overlap", fmt.Sprintf("6/%d", n/16))
 	w.Header().Set("Content-Type", "text/event-stream")
+	// The client may have the whole answer as soon as it is written.
+	f.mu.Lock()
+	f.seen[at].answered = time.Now()
+	f.mu.Unlock()
 	f.stream(w, r.URL.Path, n, mode)
+}
+
+// seen is a request as the server saw it.
+type seen struct {
+	tokens         int
+	session        string
+	came, answered time.Time
 }
 
 func (f *fake) stream(w http.ResponseWriter, path string, n int, mode string) {
@@ -73,12 +91,27 @@ func (f *fake) stream(w http.ResponseWriter, path string, n int, mode string) {
 	meta := fmt.Sprintf(`"meta_info":{"prompt_tokens":%d,"cached_tokens":96,"completion_tokens":2}`, n)
 	switch {
 	case mode == "event":
+		if path == "/v1/messages" {
+			send(`{"type":"error","error":{"type":"api_error","message":"decode is gone"}}`)
+			send(`{"type":"message_stop"}`)
+			return
+		}
 		send(`{"error": {"message": "decode is gone"}}`)
 		send("[DONE]")
 		return
 	case path == "/generate":
 		send(`{"text":"a",` + meta + `}`)
 		send(`{"text":"ab",` + meta + `}`)
+	case path == "/v1/messages":
+		send(fmt.Sprintf(`{"type":"message_start","message":{"content":[],"usage":{"input_tokens":%d,"output_tokens":0,"cache_read_input_tokens":96}}}`, n-96))
+		send(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
+		send(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}`)
+		send(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"b"}}`)
+		send(`{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":2}}`)
+		if mode != "cut" {
+			send(`{"type":"message_stop"}`)
+		}
+		return
 	case path == "/v1/completions":
 		send(`{"choices":[{"text":""}],"usage":null}`)
 		send(`{"choices":[{"text":"b"}],"usage":null}`)
@@ -95,7 +128,7 @@ func (f *fake) stream(w http.ResponseWriter, path string, n int, mode string) {
 }
 
 func TestRunCountsWhatTheServerSaid(t *testing.T) {
-	for _, api := range []replay.API{replay.APIGenerate, replay.APICompletions, replay.APIChat} {
+	for _, api := range []replay.API{replay.APIGenerate, replay.APICompletions, replay.APIChat, replay.APIMessages} {
 		t.Run(api.String(), func(t *testing.T) {
 			f := newFake(t, nil)
 			done := 0
@@ -131,13 +164,15 @@ func slice(t *testing.T) replay.Source {
 }
 
 func TestRunCountsErrorsAndGoesOn(t *testing.T) {
-	f := newFake(t, func(n int) string { return [...]string{"", "status", "event", "cut"}[n%4] })
-	got, err := replay.Run(t.Context(), f.URL, slice(t), replay.Config{API: replay.APIGenerate, Requests: 40, TimeScale: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Requests != 40 || got.Errors != 30 || got.FirstError == "" {
-		t.Errorf("%d requests, %d errors (first %q), want 40 and 30", got.Requests, got.Errors, got.FirstError)
+	for _, api := range []replay.API{replay.APIGenerate, replay.APIMessages} {
+		f := newFake(t, func(n int) string { return [...]string{"", "status", "event", "cut"}[n%4] })
+		got, err := replay.Run(t.Context(), f.URL, slice(t), replay.Config{API: api, Requests: 40, TimeScale: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Requests != 40 || got.Errors != 30 || got.FirstError == "" {
+			t.Errorf("%d requests, %d errors (first %q), want 40 and 30", got.Requests, got.Errors, got.FirstError)
+		}
 	}
 }
 
@@ -210,6 +245,7 @@ func TestRunRefuses(t *testing.T) {
 		{"no host", "http://", replay.Config{}, replay.ErrURL},
 		{"time backwards", "http://h", replay.Config{TimeScale: -1}, replay.ErrConfig},
 		{"no pages", "http://h", replay.Config{PageSize: -1}, replay.ErrConfig},
+		{"no field", "http://h", replay.Config{Session: "a b"}, replay.ErrConfig},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

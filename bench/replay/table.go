@@ -78,7 +78,12 @@ func rows(results []*Result) []row {
 		{"output tokens", func(r *Result) string { return trace.Grouped(r.OutputTokens) }},
 		{"TTFT mean", func(r *Result) string { return seconds(r.TTFT.Mean) }},
 		{"TTFT p50", func(r *Result) string { return seconds(r.TTFT.P50) }},
+		{"TTFT p95", func(r *Result) string { return seconds(r.TTFT.P95) }},
 		{"TTFT p99", func(r *Result) string { return seconds(r.TTFT.P99) }},
+		{"ITL p50", func(r *Result) string { return milliseconds(r.ITL.P50) }},
+		{"ITL p95", func(r *Result) string { return milliseconds(r.ITL.P95) }},
+		{"ITL p99", func(r *Result) string { return milliseconds(r.ITL.P99) }},
+		{"TPOT p95", func(r *Result) string { return milliseconds(r.TPOT.P95) }},
 		{"latency mean", func(r *Result) string { return seconds(r.Latency.Mean) }},
 		{"latency p50", func(r *Result) string { return seconds(r.Latency.P50) }},
 		{"latency p99", func(r *Result) string { return seconds(r.Latency.P99) }},
@@ -121,5 +126,7 @@ func percent(part, whole int) string {
 	}
 	return fmt.Sprintf("%.1f %%", 100*share(part, whole))
 }
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }

@@ -92,6 +92,12 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 // as in SGLang.
 func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat) {
 	var buf []byte
+	if f, ok := w.(*responsesFormat); ok {
+		if buf = f.announce(nil, j); !write(out, buf) {
+			a.abortWork(j)
+			return
+		}
+	}
 	ps := make([]progress, len(j.reqs))
 	sent := make([]int, len(j.reqs)) // Tokens; -1 after the last event.
 	begun := make([]bool, len(j.reqs))

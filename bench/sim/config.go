@@ -29,6 +29,8 @@ type Config struct {
 
 	EventConfig
 
+	ResponseStore bool // --enable-response-store: /v1/responses are kept for previous_response_id
+
 	NoCache bool // --disable-radix-cache: no prefix is found again, and no event is sent
 
 	// Version is the release in /server_info; default the release of Encoding.

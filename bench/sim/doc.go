@@ -34,7 +34,8 @@
 //
 // Events. SGLang's exact bytes in the configured encoding, published when SGLang publishes: after
 // each prefill batch, after each 40th decode step, and when the rank becomes idle. Sequence 0 is
-// AllBlocksCleared. Load messages are sent on change and at least once a second.
+// AllBlocksCleared. A changed load is sent after each prefill batch, each fifth decode step and
+// when the rank becomes idle, and any load at least once a second.
 //
 // Text. The vocabulary is made up (vocabulary.go): text to ids and back is lossless, and a
 // generated answer becomes the same ids again when a chat sends it back. Its words and length

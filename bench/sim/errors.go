@@ -14,8 +14,9 @@ import (
 type problem struct {
 	status     int
 	message    string
-	validation bool // Found while the body is parsed; the same format everywhere.
-	scheduler  bool // Found by the scheduler: the type is the status.
+	param      string // of /v1/responses: the field at fault
+	validation bool   // Found while the body is parsed; the same format everywhere.
+	scheduler  bool   // Found by the scheduler: the type is the status.
 }
 
 // failure turns an abort with a status into a problem.

@@ -22,9 +22,7 @@ type Faults struct {
 	stalls       atomic.Int64             // Transfers that never end.
 	fatal        fatalBodies
 	link         atomic.Uint64 // Float64 bits of the slowdown of transfers, 0 for none.
-	// Float64 bits: factor by which the prefill time counter lags, 0 for none.
-	busy         atomic.Uint64
-	cachedAsUsed atomic.Bool // Load reports count cached pages as used.
+	reportFaults
 
 	wrongModel atomic.Int64 // See [Worker.WrongModelRequests].
 
@@ -37,6 +35,26 @@ type Faults struct {
 	mu      sync.Mutex
 	hanging chan struct{} // Open while the worker hangs, nil otherwise.
 	orders  chan order    // To Worker.Run.
+}
+
+// reportFaults are faults of load reports.
+type reportFaults struct {
+	// Float64 bits: factor by which the prefill time counter lags, 0 for none.
+	busy         atomic.Uint64
+	pool         atomic.Uint64 // Float64 bits: reported pool over the real one, 0 for 1.
+	cachedAsUsed atomic.Bool   // Reports count cached pages as used.
+}
+
+func (f *reportFaults) busyBehind() float64 { return factorOf(&f.busy) }
+
+// poolFactor is the reported pool over the real one.
+func (f *reportFaults) poolFactor() float64 { return factorOf(&f.pool) }
+
+// none ends the faults.
+func (f *reportFaults) none() {
+	f.busy.Store(0)
+	f.pool.Store(0)
+	f.cachedAsUsed.Store(false)
 }
 
 // requestFault is the failure of one request.
@@ -203,7 +221,6 @@ func take(n *atomic.Int64) bool {
 
 func (f *Faults) slowdown() float64         { return factorOf(&f.factor) }
 func (f *Faults) transferSlowdown() float64 { return factorOf(&f.link) }
-func (f *Faults) busyBehind() float64       { return factorOf(&f.busy) }
 
 func factorOf(bits *atomic.Uint64) float64 {
 	if b := bits.Load(); b != 0 {
@@ -237,7 +254,8 @@ func requestFaults() map[string]requestFault {
 // "reset", "stall", "error-event", "reset-late", "error-event-late" (late is after the first
 // token). Of a prefill worker: "bootstrap-down" and "bootstrap-503" for a time,
 // "stall-transfer" for the next Count, "slow-transfer". Of load reports: "cached-as-used"
-// counts cached pages as used, "busy-runs-behind" adds a Factor-th of each prefill's time.
+// counts cached pages as used, "busy-runs-behind" adds a Factor-th of each prefill's time,
+// "wrong-pool" multiplies the size of the pool by Factor.
 // "none" ends all that can be ended.
 func (f *Faults) Apply(x Fault) error {
 	n, d := max(1, x.Count), time.Duration(x.Seconds*float64(time.Second))
@@ -275,6 +293,8 @@ func (f *Faults) Apply(x Fault) error {
 		f.timers.start("cached-as-used", d, func() { f.cachedAsUsed.Store(false) })
 	case "busy-runs-behind":
 		f.slow("busy-runs-behind", &f.busy, x.Factor, d)
+	case "wrong-pool":
+		f.slow("wrong-pool", &f.pool, x.Factor, d)
 	case "bootstrap-down":
 		f.bootstrapDown.Store(true)
 		f.timers.start("bootstrap-down", d, func() { f.bootstrapDown.Store(false) })
@@ -301,8 +321,7 @@ func (f *Faults) none() {
 	f.silent.Store(false)
 	f.Slow(1)
 	f.link.Store(0)
-	f.busy.Store(0)
-	f.cachedAsUsed.Store(false)
+	f.reportFaults.none()
 	f.bootstrapDown.Store(false)
 	f.bootstrapBusy.Store(false)
 	f.Unhang()

@@ -82,6 +82,8 @@ func (a *infoAPI) serverInfo(ctx *fasthttp.RequestCtx) {
 	b = appendInt(b, c.DPSize)
 	b = append(b, `,"schedule_policy":"fcfs","radix_eviction_policy":"lru",`+
 		`"enable_cache_report":true,"enable_metrics":true,"enable_hierarchical_cache":false,`...)
+	b = strconv.AppendBool(append(b, `"enable_response_store":`...), c.ResponseStore)
+	b = append(b, ',')
 	b = a.appendDisaggregation(b)
 	b = append(b, `,"skip_tokenizer_init":false,"status":"ready","max_total_tokens":`...)
 	b = appendInt(b, c.CachePages*c.PageSize)

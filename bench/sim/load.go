@@ -10,10 +10,13 @@ import (
 const (
 	// loadHeartbeat is the interval after which SGLang repeats an unchanged load message.
 	loadHeartbeat = time.Second
-	// loadEvery is the least interval of changed load messages. SGLang sends one every fifth
-	// batch, about every 100 ms of decoding; a high time scale must not make thousands a second
-	// of it.
-	loadEvery = 20 * time.Millisecond
+	// loadSteps is the number of decode steps between changed load messages (SGLang's
+	// LOAD_PUBLISH_INTERVAL); each prefill batch sends one.
+	loadSteps = 5
+	// loadEvery is their least interval: a high time scale must not make thousands a second.
+	loadEvery = 2 * time.Millisecond
+	// rateWindow is the least window of snapshot.rate.
+	rateWindow = 20 * time.Millisecond
 )
 
 // counters only grow. Times are on the client's clock.
@@ -26,7 +29,7 @@ type counters struct {
 	answers      int // generated tokens of finished requests
 	requests     int // finished
 	aborted      int
-	firstTokens  time.Duration // from a request's place in the queue to its first token, all of them
+	firstTokens  time.Duration // simulated, from queue to first token, of all requests
 	matchedLast  int           // cached and new tokens of the last prefill batch
 	computedLast int
 }
@@ -37,8 +40,8 @@ func (c *counters) finish(r *request) {
 	c.prompts += len(r.prompt)
 	c.cached += r.cached
 	c.answers += len(r.out)
-	if !r.times.first.IsZero() {
-		c.firstTokens += r.times.first.Sub(r.queued)
+	if r.firstAt > 0 {
+		c.firstTokens += r.firstAt - r.queued
 	}
 	if r.reason.kind == "abort" {
 		c.aborted++
@@ -75,8 +78,9 @@ type rateMark struct {
 
 // lastSentLoad is the last load message.
 type lastSentLoad struct {
-	load kvevent.Load
-	at   time.Time
+	load  kvevent.Load
+	at    time.Time
+	steps int // decode steps before it
 }
 
 // loadReport publishes a rank's load and stores a snapshot of it for other goroutines. Only the
@@ -85,6 +89,7 @@ type loadReport struct {
 	rank  *rank
 	loads publisher // nil if the worker publishes none.
 	sent  lastSentLoad
+	steps int // decode steps at the last observation
 
 	mu   sync.Mutex
 	last snapshot // guarded by mu
@@ -118,7 +123,7 @@ func (o *loadReport) observe(idle bool) {
 	s.batches, s.idle = k.batches, idle
 	s.lag, s.clock = k.clock.lag, k.clock.now
 	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
-	if d := now.Sub(s.rateMark.at); d >= loadEvery {
+	if d := now.Sub(s.rateMark.at); d >= rateWindow {
 		s.rate = float64(k.count.generated-s.rateMark.generated) / d.Seconds()
 		s.rateMark = rateMark{now, k.count.generated}
 	}
@@ -126,14 +131,18 @@ func (o *loadReport) observe(idle bool) {
 	o.send(now, l, idle)
 }
 
-// send publishes a changed load, at most every loadEvery.
+// send publishes a changed load, when SGLang does.
 func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
 	since := now.Sub(o.sent.at)
-	changed := l != o.sent.load && (idle || since >= loadEvery)
+	steps := o.rank.steps
+	prefill := steps == o.steps
+	due := idle || since >= loadEvery && (prefill || steps-o.sent.steps >= loadSteps)
+	o.steps = steps
+	changed := due && l != o.sent.load
 	if o.loads == nil || !changed && since < loadHeartbeat {
 		return
 	}
-	o.sent = lastSentLoad{l, now}
+	o.sent = lastSentLoad{l, now, steps}
 	o.loads.Publish(kvevent.AppendLoad(nil, &l))
 }
 
@@ -149,8 +158,10 @@ func (o *loadReport) load() kvevent.Load {
 		PrefillUncached:   int64(k.count.prefilled),
 		PrefillBusyMicros: k.count.prefillBusy.Microseconds(),
 	}
-	if k.chunked != nil {
+	l.MaxTotal = int64(float64(l.MaxTotal) * k.faults.poolFactor())
+	if r := k.chunked; r != nil {
 		l.Running++
+		l.WaitingUncached += int64(len(r.prompt) - r.computed)
 	}
 	// Locked and private pages are in use; the rest of the tree can be evicted.
 	l.Tokens = int64((k.pool.cache.locked + k.pool.private) * k.cfg.PageSize)
@@ -223,8 +234,8 @@ func (w *Worker) Work() (sum Work) {
 }
 
 // FirstTokens returns the number of answered requests, and the sum of their simulated times from
-// the scheduler's queue to the first token: delays of routers, clients and parsers have no part
-// in it.
+// the scheduler's queue to the first token: delays of this machine, of routers and of clients
+// have no part in it.
 func (w *Worker) FirstTokens() (requests int, sum time.Duration) {
 	l := w.now.Load()
 	if l == nil {
@@ -234,7 +245,7 @@ func (w *Worker) FirstTokens() (requests int, sum time.Duration) {
 		s := k.report.snapshot()
 		requests, sum = requests+s.count.requests, sum+s.count.firstTokens
 	}
-	return requests, time.Duration(float64(sum) * w.cfg.TimeScale)
+	return requests, sum
 }
 
 // Batches returns the number of event batches that each rank has published, one more than the

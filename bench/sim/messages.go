@@ -59,8 +59,8 @@ func (a *tokenAPI) countTokens(ctx *fasthttp.RequestCtx) {
 }
 
 // chatOfMessages is _convert_to_chat_completion_request of SGLang 0.5.23
-// (srt/entrypoints/anthropic/serving.py), for a model without a reasoning parser and with a template
-// that takes one system message. generates is false for count_tokens.
+// (srt/entrypoints/anthropic/serving.py), for a template that takes one system message and drops
+// the thinking of earlier turns. generates is false for count_tokens.
 func chatOfMessages(body []byte, generates bool) ([]byte, error) {
 	v, err := fastjson.ParseBytes(body)
 	if err != nil || v.Type() != fastjson.TypeObject {

@@ -24,10 +24,9 @@ type request struct {
 	planned int    // Tokens of the answer unless a stop string cuts it.
 
 	requestPages
-	changed  bool          // Listed in rank.changed.
-	expected int           // Prompt tokens that were cached on arrival.
-	arrived  time.Duration // Simulated.
-	queued   time.Time     // Handed to its rank.
+	changed  bool // Listed in rank.changed.
+	expected int  // Prompt tokens that were cached on arrival.
+	simulatedTimes
 
 	wake chan struct{} // Capacity 1: the progress has changed.
 
@@ -35,6 +34,13 @@ type request struct {
 
 	mu sync.Mutex
 	progress
+}
+
+// simulatedTimes are those of a request at its rank.
+type simulatedTimes struct {
+	queued  time.Duration // by its handler
+	arrived time.Duration // seen by the scheduler
+	firstAt time.Duration // of its first token; 0: there is none
 }
 
 // requestPages are the pages of a request in its rank's KV pool.

@@ -3,6 +3,7 @@ package sim
 import (
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type httpServer struct {
 	admin    *adminAPI
 	info     *infoAPI
 	tokens   *tokenAPI
+	turns    *responsesAPI
 	loaded   atomic.Pointer[modelWeights]
 	served   requestCounts
 	dying    atomic.Bool // Of a fatal body.
@@ -48,6 +50,7 @@ func newHTTPServer(p *process, ln net.Listener, ranks []*rank) *httpServer {
 		process: p, ranks: ranks, loaded: &s.loaded, served: &s.served, born: time.Now(), seed: rand.Int64N(1 << 30),
 	}
 	s.tokens = &tokenAPI{cfg: p.cfg}
+	s.turns = &responsesAPI{process: p, jobs: s.jobs, answers: s.answers, admin: s.admin}
 	return s
 }
 
@@ -114,6 +117,8 @@ func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 		return s.crashOnFatal(s.chat), true
 	case "/v1/messages":
 		return s.crashOnFatal(s.messages), true
+	case "/v1/responses":
+		return s.crashOnFatal(s.turns.create), true
 	case "/v1/messages/count_tokens":
 		return s.tokens.countTokens, true
 	case "/v1/completions":
@@ -128,6 +133,9 @@ func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 		return s.admin.flushCache, true
 	case "/update_weights_from_disk":
 		return s.admin.updateWeights, true
+	}
+	if strings.HasPrefix(path, "/v1/responses/") && strings.HasSuffix(path, "/cancel") {
+		return s.turns.cancel, true
 	}
 	return s.routeGet(path), false
 }
@@ -153,6 +161,9 @@ func (s *httpServer) routeGet(path string) fasthttp.RequestHandler {
 	case "/metrics":
 		return s.info.metrics
 	}
+	if strings.HasPrefix(path, "/v1/responses/") {
+		return s.turns.retrieve
+	}
 	return nil
 }
 
@@ -176,7 +187,13 @@ func (s *httpServer) generate(ctx *fasthttp.RequestCtx) {
 func (s *httpServer) messages(ctx *fasthttp.RequestCtx) {
 	j, err := s.jobs.messagesJob(ctx)
 	if err != nil {
-		asProblem(err).anthropic(ctx)
+		p, f := asProblem(err), &messagesFormat{}
+		if j != nil && j.stream { // found by the engine, behind the header
+			ctx.SetContentType(eventStream)
+			ctx.SetBody(f.failed(nil, j, finishReason{status: p.status, message: p.message}))
+			return
+		}
+		p.anthropic(ctx)
 		return
 	}
 	s.answers.answer(ctx, j, &messagesFormat{})

@@ -29,9 +29,9 @@ type Turn struct {
 	Served time.Duration // time that the recorded service took for the answer
 	Input  int           // prompt tokens
 	Output int           // tokens of the answer
-	Of     int           // the turn with which the prompt has its first Keep blocks in common; -1: none
-	Keep   int
-	Agent  int // number of the sub-agent; 0 is the main agent
+	// Of is the turn with which the prompt has its first Keep blocks in common; -1: none.
+	Of, Keep int
+	Agent    int // number of the sub-agent; 0 is the main agent
 }
 
 // SessionBlock is the tokens of a block where a session does not say.

@@ -42,7 +42,7 @@ type forecastResult struct {
 	Polled    bool               `json:"polled"`
 	Requests  int                `json:"requests"`
 	Live      []*replay.Result   `json:"live"`
-	Outside   []float64          `json:"outside"` // of each measurement, see outside
+	Outside   []float64          `json:"outside"`  // of each measurement, see outside
 	Forecast  []*policies.Result `json:"forecast"` // by seed
 }
 
@@ -68,7 +68,7 @@ results are the same, except for constants of the router and delays of this mach
 	f.StringSliceVar(&o.cases, "case", forecastNames(), "`list` of cases")
 	f.StringToStringVar(&o.files, "trace", nil, "`case=file` in Mooncake's format, in place of the made requests of the case")
 	f.DurationVar(&o.duration, "duration", 5*time.Minute, "length of the traces, in the time of the engines")
-	f.IntVar(&o.rounds, "rounds", 1, "measurements of each case; the table has the median")
+	f.IntVar(&o.rounds, "rounds", 1, "measurements of each case, of which the table has the median; 0: the simulation alone")
 	f.IntVar(&o.seeds, "seeds", 5, "simulations of each case, with different random ties; the table has the median")
 	f.StringVar(&o.policy, "policy", "kv", "of the router")
 	f.Float64Var(&o.timeScale, "time-scale", 1, "seconds of the engines a second: both engines and arrivals are so much faster")
@@ -205,19 +205,17 @@ func (o *forecastOptions) keep(results []*forecastResult) error {
 // forecastTable writes a row for each case.
 func forecastTable(w io.Writer, results []*forecastResult) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "case\trequests\tTTFT mean live\tforecast\tratio\toutside\tratio\tp99 live\tforecast\thits live\tforecast\tdifference\terrors\tlate\t")
+	fmt.Fprintln(t, "case\trequests\tTTFT mean live\tforecast\tratio\toutside engines\tratio within\tp99 live\tforecast\thits live\tforecast\tdifference\terrors\tlate\t")
 	for _, r := range results {
-		if len(r.Live)+len(r.Forecast) == 0 {
-			continue
-		}
 		late, failed := time.Duration(0), 0
 		for _, x := range r.Live {
 			late, failed = max(late, x.MaxLate), failed+x.Errors
 		}
-		outside := medianOf(r.Outside, func(x float64) float64 { return x })
-		live, told := liveFigures(r.Live), toldFigures(r.Forecast, r.TimeScale)
-		fmt.Fprintf(t, "%s\t%s\t%.3f s\t%.3f s\t%.3f\t%.3f s\t%.3f\t%.2f s\t%.2f s\t%.1f %%\t%.1f %%\t%+.1f\t%d\t%s\t\n", r.Case, trace.Grouped(r.Requests),
-			live.mean, told.mean, live.mean/told.mean, outside, (live.mean-outside)/told.mean, live.p99, told.p99, 100*live.hits, 100*told.hits, 100*(live.hits-told.hits), failed, late.Round(time.Millisecond))
+		live, told := liveFigures(r), toldFigures(r)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t\n", r.Case, trace.Grouped(r.Requests),
+			figure("%.3f s", live.mean), figure("%.3f s", told.mean), figure("%.3f", live.mean/told.mean),
+			figure("%.3f s", live.outside), figure("%.3f", (live.mean-live.outside)/told.mean), figure("%.2f s", live.p99), figure("%.2f s", told.p99),
+			figure("%.1f %%", 100*live.hits), figure("%.1f %%", 100*told.hits), figure("%+.1f", 100*(live.hits-told.hits)), failed, late.Round(time.Millisecond))
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot write the table: %w", err)
@@ -225,10 +223,22 @@ func forecastTable(w io.Writer, results []*forecastResult) error {
 	return nil
 }
 
-// figures are compared: times to first token in seconds, and the share of prompt tokens found.
-type figures struct{ mean, p99, hits float64 }
+// figure prints a number; "-" is unknown.
+func figure(format string, x float64) string {
+	if math.IsNaN(x) {
+		return "-"
+	}
+	return fmt.Sprintf(format, x)
+}
 
-func liveFigures(all []*replay.Result) (f figures) {
+// figures are compared: times to first token in seconds of the engines, the share of prompt tokens
+// found, and of the mean the part that passes outside of the engines: in the router, and by delays
+// of this machine.
+type figures struct{ mean, p99, hits, outside float64 }
+
+func liveFigures(r *forecastResult) (f figures) {
+	all := r.Live
+	f.outside = medianOf(r.Outside, func(x float64) float64 { return x })
 	f.mean = medianOf(all, func(r *replay.Result) float64 { return r.TTFT.Mean.Seconds() })
 	f.p99 = medianOf(all, func(r *replay.Result) float64 { return r.TTFT.P99.Seconds() })
 	f.hits = medianOf(all, (*replay.Result).HitRate)
@@ -237,7 +247,8 @@ func liveFigures(all []*replay.Result) (f figures) {
 
 // toldFigures are in the time of the engines: a simulation at time scale 4 has engines four times
 // as fast.
-func toldFigures(all []*policies.Result, scale float64) (f figures) {
+func toldFigures(r *forecastResult) (f figures) {
+	all, scale := r.Forecast, r.TimeScale
 	f.mean = scale * medianOf(all, func(r *policies.Result) float64 { return r.TTFT.Mean.Seconds() })
 	f.p99 = scale * medianOf(all, func(r *policies.Result) float64 { return r.TTFT.P99.Seconds() })
 	f.hits = medianOf(all, func(r *policies.Result) float64 { return r.Hits })

@@ -66,7 +66,7 @@ func (o *forecastOptions) simulated(c *forecastCase) policies.Config {
 type forecastCluster struct {
 	benchCluster
 	*simulation
-	inside float64 // at the end: mean time to first token within the workers, in seconds of the engines
+	inside float64 // at the end: mean time to first token within the workers, in their seconds
 }
 
 // URL implements replay.Cluster.

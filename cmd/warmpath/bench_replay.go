@@ -33,6 +33,7 @@ type replayOptions struct {
 	api         string
 	jsonFile    string
 	cfg         replay.Config
+	replayUsers
 }
 
 func newBenchReplayCommand() *cobra.Command {
@@ -46,10 +47,17 @@ for each policy, with empty caches. With --url it replays to a cluster that runs
 
 A trace is a file in Mooncake's format (JSON lines of timestamp, input_length,
 output_length and hash_ids), or a log of warmpath serve --access-log. Without --trace it is
-a synthetic one: conversations of several turns over shared system prompts.`,
+a synthetic one: conversations of several turns over shared system prompts.
+
+With --sessions and --users it is a closed loop: users play recorded agent sessions, one
+after the other, and a turn comes its think time after the answer before it. Prompts are
+made up. The same users are simulated, and the forecast stands beside the measurement.
+With --url the forecast is made where --workers says how many workers are there.`,
 		Example: `  warmpath bench replay --requests 500
   warmpath bench replay --trace conversation_trace.jsonl --requests 2000 --workers 8 --time-scale 20
-  warmpath bench replay --url http://127.0.0.1:8000 --time-scale 1 --api completions`,
+  warmpath bench replay --url http://127.0.0.1:8000 --time-scale 1 --api completions
+  warmpath bench replay --sessions sessions.jsonl --users 40 --for 10m --time-scale 4 --policy kv
+  warmpath bench replay --sessions sessions.jsonl --users 40 --url http://127.0.0.1:8000 --api messages --session-field metadata.user_id`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
@@ -63,7 +71,7 @@ a synthetic one: conversations of several turns over shared system prompts.`,
 	f.StringVar(&o.replicas, "replicas", config.PeersAuto, "sharing between these routers: auto or off")
 	f.IntVar(&o.cacheTokens, "cache-tokens", 1_000_000, "KV pool of each simulated worker, in tokens")
 	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page; with --url the servers' own, to read X-Warmpath-Overlap")
-	f.StringVar(&o.api, "api", "completions", "generate, completions or chat")
+	f.StringVar(&o.api, "api", "completions", "generate, completions, chat or messages; the last cannot demand an answer's length of an engine")
 	f.StringVar(&o.cfg.Model, "model", "", "model to name in each request (default: none, or the simulated one)")
 	f.IntVar(&o.cfg.Requests, "requests", 2000, "replay at most so many requests; 0 is the whole trace")
 	f.Float64Var(&o.prefillRate, "prefill-rate", 16_000, "prompt tokens that a simulated worker computes a second")
@@ -72,6 +80,7 @@ a synthetic one: conversations of several turns over shared system prompts.`,
 	f.Uint32Var(&o.cfg.Vocabulary.Size, "vocabulary", 32_000, "number of token ids in prompts")
 	f.BoolVar(&o.cfg.Simulated, "simulated", false, "with --url: the workers there are simulated, at the same time scale; times are then in theirs")
 	f.StringVar(&o.jsonFile, "json", "", "also write the results to this file as JSON")
+	o.userFlags(c)
 	return c
 }
 
@@ -80,7 +89,7 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 	if o.cfg.API, err = replay.ParseAPI(o.api); err != nil {
 		return err
 	}
-	if o.trace == "" && o.cfg.Requests == 0 {
+	if o.sessions == "" && o.trace == "" && o.cfg.Requests == 0 {
 		return errors.New("cannot replay all of the synthetic trace, which has no end: give --requests")
 	}
 	o.notes = cmd.ErrOrStderr()
@@ -99,6 +108,9 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 		if o.workers < 1 || o.cacheTokens < 2*o.cfg.PageSize {
 			return fmt.Errorf("cannot start %d workers of %d cached tokens", o.workers, o.cacheTokens)
 		}
+	}
+	if o.closed() {
+		return o.playUsers(cmd, start)
 	}
 	var results []*replay.Result
 	for _, policy := range o.policies {
@@ -182,6 +194,9 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 	worker := sim.Config{
 		Model: o.cfg.Model, PageSize: o.cfg.PageSize, CachePages: o.cacheTokens / o.cfg.PageSize,
 		TimeScale: o.cfg.TimeScale, Log: quietLogger(),
+	}
+	if o.closed() {
+		worker.ContextLength = o.cacheTokens
 	}
 	worker.Service.PrefillTokensPerSecond = o.prefillRate
 	router := router.Config{

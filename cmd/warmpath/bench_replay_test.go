@@ -53,7 +53,7 @@ func TestBenchReplayRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"unknown API", []string{"--api", "embeddings"}, "want generate, completions or chat"},
+		{"unknown API", []string{"--api", "embeddings"}, "want generate, completions, chat or messages"},
 		{"unknown policy", []string{"--policy", "magic", "--requests", "1"}, "magic"},
 		{"missing trace", []string{"--trace", "/nowhere"}, "cannot open the trace"},
 		{"endless", []string{"--requests", "0"}, "has no end"},
@@ -70,5 +70,36 @@ func TestBenchReplayRefuses(t *testing.T) {
 				t.Errorf("bench replay %v = %v, want an error with %q", tt.args, err, tt.want)
 			}
 		})
+	}
+}
+
+func TestBenchReplayOfUsers(t *testing.T) {
+	sessions := []string{"replay", "--sessions", "../../bench/trace/testdata/sessions.jsonl", "--workers", "2", "--time-scale", "300", "--policy", "kv", "--for", "2m", "--warmup", "30s"}
+	for _, api := range []string{"generate", "messages"} {
+		out, _, err := bench(t, append(sessions, "--users", "4", "--api", api, "--session-field", "metadata.user_id")...)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", api, err, out)
+		}
+		for _, want := range []string{"ITL p95", "hit rate", "forecast", "worker 2 by share"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("the table lacks %q:\n%s", want, out)
+			}
+		}
+	}
+	out, progress, err := bench(t, append(sessions, "--find-users", "--ttft-p95", "1us")...)
+	if err != nil || !strings.Contains(out, "Users that 2 workers carry") || !strings.Contains(out, "Forecast:") {
+		t.Errorf("%v\n%s\n%s", err, out, progress)
+	}
+	for _, args := range [][]string{
+		{"--users", "3"},
+		{"--sessions", "../../bench/trace/testdata/sessions.jsonl"},
+		{"--sessions", "no such file", "--users", "2"},
+		{"--sessions", "../../bench/trace/testdata/sessions.jsonl", "--users", "-2"},
+		{"--sessions", "../../bench/trace/testdata/sessions.jsonl", "--users", "2", "--session-field", "a b"},
+		{"--sessions", "../../bench/trace/testdata/sessions.jsonl", "--users", "2", "--url", "http://127.0.0.1:1", "--for", "0s"},
+	} {
+		if _, _, err := bench(t, append([]string{"replay"}, args...)...); err == nil {
+			t.Errorf("%v is not refused", args)
+		}
 	}
 }

@@ -119,6 +119,52 @@ func TestReportsThatLie(t *testing.T) {
 	}, state)
 }
 
+// TestPoolsThatLie: a worker that reports a KV pool three times as large as it is evicts while there
+// is room, and one that reports a third holds more than that. Both are found out by their events,
+// and believed again when they tell the truth.
+func TestPoolsThatLie(t *testing.T) {
+	t.Parallel()
+	var said lines
+	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}
+	unhurried(&cfg)
+	const pool = 3000 * 16
+	r := runRouters(t, 1, 3, sim.Config{TimeScale: 8, CachePages: pool / 16, MaxRunning: 16}, cfg)
+	router, url, seed := r.all[0], "http://"+r.all[0].Addr(), uint64(0)
+	pools := func() (all []int64, aside int) {
+		for _, w := range router.Status().Workers {
+			all = append(all, w.Load.PoolTokens)
+			if slices.ContainsFunc(w.Load.SetAside, func(a admin.SetAsideField) bool { return a.Field == worker.AsidePool }) {
+				aside++
+			}
+		}
+		return all, aside
+	}
+	await := func(want int) {
+		awaitThat(t, func() bool {
+			seed++
+			_ = documents(t, url, seed, 60, 3000, 6, 4)
+			_, aside := pools()
+			return aside == want
+		}, func() string { return fmt.Sprintf("not %d pools are set aside: %+v", want, router.Status().Workers) })
+	}
+	_ = documents(t, url, 1000, 60, 3000, 6, 20)
+	all, aside := pools()
+	require.Zero(t, aside, "honest workers: %v", all)
+	require.NoError(t, r.sims[0].Faults().Apply(sim.Fault{Kind: "wrong-pool", Factor: 3}))
+	require.NoError(t, r.sims[1].Faults().Apply(sim.Fault{Kind: "wrong-pool", Factor: 0.33}))
+	await(2)
+	all, _ = pools()
+	t.Logf("pools by events: %v", all)
+	for _, tokens := range all {
+		require.InDelta(t, pool, tokens, 0.3*pool)
+	}
+	require.Equal(t, 2, said.count("field=pool_tokens"))
+	for _, w := range r.sims {
+		require.NoError(t, w.Faults().Apply(sim.Fault{Kind: "none"}))
+	}
+	await(0)
+}
+
 // lines is a log that can be counted.
 type lines struct {
 	mu  sync.Mutex

@@ -90,7 +90,7 @@ func New(cfg Config, parts Parts) *API {
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
 		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, peers: parts.Peers, checks: parts.SelfCheck},
 		flusher: &cacheFlusher{
-			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx,
+			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
 		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
 	}

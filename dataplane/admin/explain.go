@@ -48,6 +48,43 @@ type ExplainedPrompt struct {
 	LoRA    string `json:"lora,omitempty"`
 	Salted  bool   `json:"salted,omitempty"`
 	Session bool   `json:"session,omitempty"` // it belongs to a session that has a rank
+	// The prompt's place in its session; absent where nothing is known.
+	Turn *ExplainedTurn `json:"turn,omitempty"`
+}
+
+// ExplainedTurn is the place of a prompt in its session.
+type ExplainedTurn struct {
+	// Keyed hashes, as in the access log; absent where the session or branch begins here.
+	Session string `json:"session,omitempty"`
+	Branch  string `json:"branch,omitempty"`
+	Kind    string `json:"kind"`   // first, next, again, rewritten or branch
+	Source  string `json:"source"` // field or header that names the session, or prefix
+	Turns   int    `json:"turns"`  // of the branch before this one
+	// Leading tokens that other sessions or branches have too, in units of 32.
+	Shared int `json:"shared"`
+	// Usual seconds from an answer to the branch's next turn; absent where unknown.
+	Pause float64 `json:"pause_seconds,omitempty"`
+	// Rank with the branch's latest pages.
+	Home string `json:"home,omitempty"`
+	// Tokens there that no other session has, times the chance that the branch comes back.
+	Own float64 `json:"own_tokens,omitempty"`
+}
+
+func explainedTurn(t *routing.ExplainedTurn) *ExplainedTurn {
+	if t.Kind == 0 {
+		return nil
+	}
+	out := &ExplainedTurn{
+		Kind: t.Kind.String(), Source: t.Source.String(), Turns: t.Turns, Shared: t.Shared,
+		Pause: t.Pause.Seconds(), Home: t.Home, Own: t.Own,
+	}
+	if t.Session != 0 {
+		out.Session = strconv.FormatUint(t.Session, 16)
+	}
+	if t.Branch != 0 {
+		out.Branch = strconv.FormatUint(t.Branch, 16)
+	}
+	return out
 }
 
 // ExplainedRank is one rank's part in the choice.
@@ -61,8 +98,11 @@ type ExplainedRank struct {
 	Events   string            `json:"events"` // state of its event stream
 	Overlap  *ExplainedOverlap `json:"overlap,omitempty"`
 	Load     LoadStatus        `json:"load"`
-	Trust    TrustStatus       `json:"trust"`
-	GPUs     *GPUHealthStatus  `json:"gpus"`
+	// Tokens there that other sessions are expected to need again; with this prompt, more than the
+	// pool displaces some of them.
+	Live  float64          `json:"live_tokens,omitempty"`
+	Trust TrustStatus      `json:"trust"`
+	GPUs  *GPUHealthStatus `json:"gpus"`
 	// Share of its speed in the cost, by GPUs and free memory.
 	Weight float64        `json:"weight,omitempty"`
 	Cost   *ExplainedCost `json:"cost,omitempty"`
@@ -137,7 +177,7 @@ func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explain
 		Turn: x.Request.Turn,
 		Prompt: ExplainedPrompt{
 			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "",
-			Session: x.Request.SessionRank != 0,
+			Session: x.Request.SessionRank != 0, Turn: explainedTurn(&x.Turn),
 		},
 		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
 	}
@@ -181,6 +221,7 @@ func (e *explainer) rank(x *routing.Explanation, c *routing.Considered, now time
 	if c.Scored {
 		r.Cost.Score = &c.Score
 	}
+	r.Live = float64(c.Candidate.Live)
 	r.Winner = x.Err == nil && c.Rank == x.Decision.Rank
 	return r
 }

@@ -32,6 +32,7 @@ func TestExplain(t *testing.T) {
 	h := start(t, []*fakeWorker{a, b}, settings{})
 	bodies := map[string]string{
 		"chat":        `{"model":"tiny","messages":[{"role":"user","content":"` + strings.Repeat("words ", 100) + `"}]}`,
+		"messages":    `{"model":"tiny","max_tokens":8,"system":"` + strings.Repeat("words ", 100) + `","messages":[{"role":"user","content":"hi"}]}`,
 		"completions": `{"model":"tiny","prompt":"` + strings.Repeat("words ", 100) + `"}`,
 		"ids":         `{"input_ids":[1,2,3,4,5,6,7,8]}`,
 		"text":        `{"text":"` + strings.Repeat("words ", 100) + `"}`,

@@ -56,6 +56,7 @@ type cacheFlusher struct {
 	registry  *worker.Registry
 	transport *upstream.Transport
 	approx    *routing.ApproxIndex // nil: there is none
+	known     *routing.KnownSessions
 }
 
 // serve flushes the prefix caches of all workers that are not dead. It answers 502 where one of
@@ -129,5 +130,6 @@ func (f *cacheFlusher) flushWorker(w *worker.Worker, target []byte) error {
 	if f.approx != nil {
 		f.approx.Clear(w)
 	}
+	f.known.Clear(w)
 	return nil
 }

@@ -145,12 +145,6 @@ type harness struct {
 // settings are those of a harness.
 type settings struct{ policy, key string }
 
-// both passes events of workers on to two observers.
-type both struct{ a, b worker.Observer }
-
-func (o both) Up(w *worker.Worker, info *worker.Info) { o.a.Up(w, info); o.b.Up(w, info) }
-func (o both) Down(w *worker.Worker)                  { o.a.Down(w); o.b.Down(w) }
-
 // start runs a router. With a key, operators have a listener of their own.
 func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 	t.Helper()
@@ -163,12 +157,12 @@ func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 	subscribe := func(ctx context.Context, s zmq.Subscription) error { s.OnConnect(); <-ctx.Done(); return nil }
 	replay := func(context.Context, string, uint64, func(zmq.Message) error) (int, error) { return 0, nil }
 	intake := ingest.NewManager(ingest.Config{Log: log}, index, subscribe, replay)
-	approx := routing.NewApproxIndex(0)
+	approx, known := routing.NewApproxIndex(0), routing.NewKnownSessions(index)
 	registry := worker.NewRegistry(worker.Config{
 		Interval: 20 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log,
-	}, both{approx, intake})
+	}, worker.Observers{approx, known, intake})
 	router := routing.New(registry, index, intake.View, pick, rand.Uint64)
-	router.Approx = approx
+	router.Approx, router.Known = approx, known
 	transport := upstream.NewTransport(upstream.Config{DialTimeout: patience})
 	requests := request.New(request.Config{MaxBodyBytes: 1 << 20, Log: log}, request.Parts{
 		Registry: registry, Index: index, Router: router, Transport: transport,

@@ -35,7 +35,7 @@ type LoadStatus struct {
 
 // SetAsideField is a field of load reports that policies do not use.
 type SetAsideField struct {
-	Field    string  `json:"field"` // used_tokens or prefill_tokens_per_second
+	Field    string  `json:"field"` // used_tokens, pool_tokens or prefill_tokens_per_second
 	Why      string  `json:"why"`
 	Since    string  `json:"since"`
 	Reported float64 `json:"reported"` // used tokens then, the rate now
@@ -123,6 +123,8 @@ var (
 	descSetAside = desc("rank_report_set_aside",
 		"1 while a field of the rank's load reports contradicts this router's own "+
 			"measurements, and is not used.", "rank", "field")
+	descTimesAside = desc("rank_report_set_aside_total",
+		"Times that a field of the rank's load reports was set aside.", "rank", "field")
 	descReportAge = desc("load_report_age_seconds",
 		"Age of the rank's last load report, by its source.", "rank", "source")
 	descAccuracy = desc("rank_accuracy",
@@ -144,7 +146,7 @@ var _ prometheus.Collector = loadCollector{}
 // Describe implements prometheus.Collector.
 func (loadCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descRate, descBacklog, descRequests, descPoolUsed, descPool, descSetAside, descReportAge,
+		descRate, descBacklog, descRequests, descPoolUsed, descPool, descSetAside, descTimesAside, descReportAge,
 		descAccuracy, descCredit, descSilence, descCheck,
 	} {
 		ch <- d
@@ -165,6 +167,9 @@ func (c loadCollector) Collect(ch chan<- prometheus.Metric) {
 		out.gauge(descPool, float64(l.PoolTokens), id)
 		for _, a := range l.SetAside {
 			out.gauge(descSetAside, 1, id, a.Field)
+		}
+		for field, times := range worker.TimesAside(&r.Load) {
+			out.counter(descTimesAside, float64(times), id, field)
 		}
 		if l.Source != "dispatch" {
 			out.gauge(descReportAge, l.AgeSeconds, id, l.Source)

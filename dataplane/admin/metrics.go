@@ -32,6 +32,9 @@ func newMetrics(p *Parts) *metrics {
 		fleetCollector{p.Fleet, p.Config},
 	)
 	m.registerQuarantine(p.Requests.Quarantine())
+	if p.Router.Known != nil {
+		m.registry.MustRegister(sessionCollector{p.Router.Known, p.Registry})
+	}
 	m.registry.MustRegister(p.Metrics...)
 	if gate := p.Requests.Queue(); gate != nil {
 		m.registry.MustRegister(queueCollector{gate})

@@ -20,14 +20,18 @@ type WorkerStatus struct {
 	EngineStatus
 	RankTraffic
 	// Exact or approximate: the source of overlap for prompts with known ids.
-	Overlap      string           `json:"overlap"`
-	Blocks       int              `json:"blocks"`
-	ApproxTokens int64            `json:"approx_tokens"` // of the approximate tree
-	Events       *EventsStatus    `json:"events"`
-	Breaker      BreakerStatus    `json:"breaker"`
-	Load         LoadStatus       `json:"load"`
-	Trust        TrustStatus      `json:"trust"`
-	GPUs         *GPUHealthStatus `json:"gpus"`
+	Overlap      string `json:"overlap"`
+	Blocks       int    `json:"blocks"`
+	ApproxTokens int64  `json:"approx_tokens"` // of the approximate tree
+	// Branches of live sessions with their last request here, and the tokens here that sessions are
+	// expected to need again.
+	Sessions   int              `json:"sessions"`
+	LiveTokens float64          `json:"live_tokens"`
+	Events     *EventsStatus    `json:"events"`
+	Breaker    BreakerStatus    `json:"breaker"`
+	Load       LoadStatus       `json:"load"`
+	Trust      TrustStatus      `json:"trust"`
+	GPUs       *GPUHealthStatus `json:"gpus"`
 }
 
 // RankIdentity names a rank.
@@ -82,11 +86,12 @@ type EventsStatus struct {
 }
 
 // ranks returns the state of all ranks, and adds their token counts to total.
-func (s *statusReport) ranks(total *TrafficStatus) []WorkerStatus {
+func (s *statusReport) ranks(total *TrafficStatus, known *routing.SessionStats) []WorkerStatus {
 	all := []WorkerStatus{}
 	var answered uint64
 	for _, r := range s.Registry.Snapshot().Ranks {
 		w := s.rank(r)
+		w.Sessions, w.LiveTokens = s.Router.Known.OfRank(known, r)
 		answered += w.Requests
 		total.PromptTokens += w.PromptTokens
 		total.HitTokens += w.HitTokens

@@ -24,10 +24,15 @@ type Status struct {
 	Approx ApproxStatus `json:"approx"`
 	// Queue is nil where requests never wait at the router.
 	Queue *QueueStatus `json:"queue,omitempty"`
+	// Sessions is nil where they are not known.
+	Sessions *SessionStatus `json:"sessions,omitempty"`
 	// Lint reports on sampled prompts; nil where none are sampled, or not enough yet.
 	Lint *lint.Report `json:"lint,omitempty"`
 	// Tokens has the source of token ids of each model.
 	Tokens []tokens.ModelStatus `json:"tokens,omitempty"`
+	// Conversions has the proofs of APIs whose bodies are read as the chats that workers make of
+	// them; empty before the first such request.
+	Conversions []request.ConversionStatus `json:"conversions,omitempty"`
 	// Memory of the process in huge pages.
 	HugePageBytes int64          `json:"huge_page_bytes"`
 	Workers       []WorkerStatus `json:"workers"`
@@ -92,7 +97,7 @@ func (s *statusReport) now() Status {
 		Policy:   s.Router.Policy().Name(),
 		Draining: s.Requests.Draining(),
 		Index:    indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
-		Tokens: s.Models.Status(),
+		Tokens: s.Models.Status(), Conversions: s.Requests.Conversions(),
 		Models: s.readiness.models(), Sources: s.Fleet.Sources(),
 	}
 	totals := s.Requests.Metrics().Totals()
@@ -102,7 +107,11 @@ func (s *statusReport) now() Status {
 		Accuracy: ratio(totals.Exact.Accurate, totals.Exact.Compared),
 	}
 	st.Approx = s.approx(totals.Approximate)
-	st.Workers = s.ranks(&st.TrafficStatus)
+	known := s.Router.Known.Stats(time.Now())
+	st.Workers = s.ranks(&st.TrafficStatus, &known)
+	if s.Router.Known != nil {
+		st.Sessions = sessionStatus(&known)
+	}
 	s.optional(&st)
 	return st
 }

@@ -19,17 +19,45 @@ type content struct {
 	stats   *Stats
 	model   string
 	log     *slog.Logger
-	full    *sync.Once // of the manager: that the index is full is logged once
-	publish func()     // of the manager: holders or shapes have changed
+	full    *sync.Once         // of the manager: that the index is full is logged once
+	publish func()             // of the manager: holders or shapes have changed
+	onClear func(*worker.Rank) // may be nil
 
 	batch   kvevent.Batch
 	blocks  []radix.Hash
 	orphans bool // an event named an unknown parent since the last resync
 	extra   extraKeyBlocks
+	tiers   bool // some blocks were in host memory or storage
 
 	mu      sync.Mutex
 	holders map[int]radix.Worker // by KV group; guarded by mu, written under turn
 	shapes  []Shape              // guarded by mu, written under turn
+}
+
+// poolContent returns the content of the rank's KV pool behind the last batch; ok is false where
+// the index does not tell it: blocks of several groups, of pairs of tokens or in other tiers, or
+// kept out by the index's bound.
+func (c *content) poolContent() (r worker.PoolContent, ok bool) {
+	if c.tiers || len(c.holders) != 1 || len(c.shapes) != 1 || c.shapes[0].Bigram {
+		return r, false
+	}
+	removed := 0
+	for i := range c.batch.Events {
+		switch ev := &c.batch.Events[i]; ev.Kind {
+		case kvevent.Removed:
+			removed += len(ev.Hashes)
+		case kvevent.Cleared:
+			return r, false
+		}
+	}
+	for _, id := range c.holders {
+		if c.index.Partial(id) {
+			return r, false
+		}
+		r.Tokens = int64(c.index.Blocks(id)+removed) * int64(c.shapes[0].BlockSize)
+	}
+	r.Evicting = removed > 0
+	return r, true
 }
 
 // apply applies the events of one payload. An unreadable payload is counted and skipped: a resync
@@ -49,6 +77,7 @@ func (c *content) apply(payload []byte, live bool) (ok bool) {
 }
 
 func (c *content) event(ev *kvevent.Event, live bool) {
+	c.tiers = c.tiers || ev.Kind != kvevent.Cleared && storeTier(ev.Medium) != radix.TierGPU
 	switch ev.Kind {
 	case kvevent.Stored:
 		c.store(ev, live)
@@ -65,6 +94,9 @@ func (c *content) event(ev *kvevent.Event, live bool) {
 		}
 	case kvevent.Cleared:
 		c.clear()
+		if live && c.onClear != nil { // a replay tells of the past
+			c.onClear(c.rank)
+		}
 	}
 }
 

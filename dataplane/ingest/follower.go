@@ -111,6 +111,11 @@ func (f *follower) apply(msg zmq.Message, live bool) {
 	if batch := &f.content.batch; live && batch.Time > 0 { // a replayed batch is old
 		f.stats.delayed(now, batch.Time)
 	}
+	if live && f.complete && f.stats.State() == Live {
+		if r, ok := f.content.poolContent(); ok {
+			f.rank.Load.CachedPages(now, r)
+		}
+	}
 	f.content.batch.Trim()
 }
 

@@ -32,7 +32,10 @@ type Config struct {
 	// OnRestart, which may be nil, is called with a rank of a new process. It must not call
 	// back.
 	OnRestart func(*worker.Rank)
-	Log       *slog.Logger
+	// OnClear, which may be nil, is called with a rank that has published that its cache is empty. It
+	// must not call back.
+	OnClear func(*worker.Rank)
+	Log     *slog.Logger
 }
 
 func (c *Config) setDefaults() {

@@ -43,7 +43,7 @@ func newStream(m *Manager, rank *worker.Rank, info *worker.Info, i int) *Stream 
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.content = &content{
-		index: m.index, rank: rank, stats: &s.Stats, model: info.Model(), log: s.log, full: &m.full, publish: m.publish,
+		index: m.index, rank: rank, stats: &s.Stats, model: info.Model(), log: s.log, full: &m.full, publish: m.publish, onClear: m.cfg.OnClear,
 		holders: make(map[int]radix.Worker),
 	}
 	if info.Events.BlockSize > 0 { // known before the first event

@@ -62,7 +62,7 @@ func (r *accessRecord) fill(line *accesslog.Entry, x *exchange, usage openai.Usa
 	p := &x.choice.prompt
 	line.Arrived, line.Took, line.Status = x.started, now.Sub(x.started), x.answer.status
 	line.Input, line.Output, line.Cached = p.Len(), usage.CompletionTokens, -1
-	line.Model, line.Session, line.Block = p.Model, p.Session, minLogBlock
+	line.Model, line.Block = p.Model, minLogBlock
 	line.Streamed = x.answer.events && x.answer.good()
 	if usage.HasPrompt {
 		line.Input = usage.PromptTokens
@@ -74,6 +74,7 @@ func (r *accessRecord) fill(line *accesslog.Entry, x *exchange, usage openai.Usa
 		line.TTFT = x.answer.firstAt.Sub(x.started)
 	}
 	nameWorkers(line, &x.choice.decision)
+	nameTurn(line, x.h.Router.Known, &x.choice)
 	if p.Exact && !p.Opaque {
 		line.Input = len(p.Tokens)
 		r.nameBlocks(line, x.h.Index, p.Tokens)
@@ -99,6 +100,18 @@ func nameWorkers(line *accesslog.Entry, d *routing.Decision) {
 	if decode := d.Decode; decode != nil { // the answering worker, as in the answer's header
 		line.Prefill, line.PreRank = line.Worker, line.Rank
 		line.Worker, line.Rank = decode.Worker.URL, decode.DPRank
+	}
+}
+
+// nameTurn fills in the session.
+func nameTurn(line *accesslog.Entry, k *routing.KnownSessions, c *choice) {
+	turn := &c.decision.Turn
+	switch {
+	case turn.Session != 0:
+		line.Session, line.Branch = k.ID(turn.Session), k.ID(uint64(turn.ID))
+		line.Turn = turn.Kind.String()
+	case c.prompt.Session != 0:
+		line.Session = k.ID(c.prompt.Session)
 	}
 }
 

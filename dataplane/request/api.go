@@ -29,7 +29,7 @@ type conversion struct {
 // conversions are the APIs with a conversion.
 var conversions = map[openai.API]*conversion{
 	openai.APIMessages:  {appendChat: anthropic.AppendChat},
-	openai.APIResponses: {takesRID: true}, // see parseTurn
+	openai.APIResponses: {takesRID: true}, // see turn.parse
 }
 
 // errorForm is the form of an API's errors.
@@ -101,7 +101,7 @@ func (x *exchange) parse(body []byte) (read []byte, err error) {
 	case c == nil:
 		return body, x.req.Parse(x.api, body)
 	case x.api == openai.APIResponses:
-		return x.parseTurn(body)
+		return x.prompt.turn.parse(x, body)
 	}
 	var exact bool
 	if x.converted, exact, err = c.appendChat(x.converted[:0], body, x.h.rules); err != nil {

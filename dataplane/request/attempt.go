@@ -128,8 +128,8 @@ func (a *attempt) answerBegan() {
 }
 
 // showsPrefill reports whether the first byte of an answer comes when the prompt is prefilled as it
-// was predicted. Answers in one piece come at their end, as do those of /v1/responses with tools, and a prompt with log probabilities is
-// computed as a whole.
+// was predicted. Answers in one piece come at their end, as do those of /v1/responses with tools,
+// and a prompt with log probabilities is computed as a whole.
 func (a *attempt) showsPrefill(resp *upstream.Response) bool {
 	x := a.x
 	return x.inference && !x.req.PromptLogprobs && !x.req.Batch && !x.prompt.turn.head.Tools &&

@@ -2,6 +2,7 @@ package request
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ type choice struct {
 	admission *admission // nil: requests never wait here
 
 	prompt   routing.Prompt
-	pairs    func() pairRule // of the request; only asked when a pair was picked
+	pairs    func(d *routing.Decision) pairRule // of the request; only asked when a pair was picked
 	scratch  routing.Scratch
 	decision routing.Decision // of the attempt
 	retries  int              // attempts left after this one
@@ -48,14 +49,33 @@ var (
 			"worker.")
 )
 
-// pairRuleOf returns the rule for a request.
-func pairRuleOf(x *exchange) pairRule {
+// errOldMessages refuses /v1/messages where a worker of the pair drops the bootstrap room of such
+// requests (sgl-project/sglang#35229), and neither half can serve them.
+var errOldMessages = openai.BadRequest("",
+	"Pairs of prefill and decode workers serve this route from SGLang 0.5.23 on: it needs an "+
+		"aggregated worker here.")
+
+// takesRooms reports whether a worker reads the bootstrap room in a body of /v1/messages.
+func takesRooms(rank *worker.Rank) bool {
+	info := rank.Worker.Info()
+	if info == nil {
+		return false
+	}
+	var major, minor, patch int
+	_, err := fmt.Sscanf(info.Version, "%d.%d.%d", &major, &minor, &patch)
+	return err == nil && slices.Compare([]int{major, minor, patch}, []int{0, 5, 23}) >= 0
+}
+
+// pairRuleOf returns the rule for a request and the pair that was picked for it.
+func pairRuleOf(x *exchange, d *routing.Decision) pairRule {
 	path := string(x.call.path())
 	switch {
 	case !x.inference && (isTokenizer(path) || x.prompt.turn.holder != nil || string(x.call.method()) != fasthttp.MethodPost):
 		return pairRule{either: true}
 	case !x.inference:
 		return pairRule{refusal: errUnpaired}
+	case x.api == openai.APIMessages && !x.h.live().Pair.Headers && (!takesRooms(d.Rank) || !takesRooms(d.Decode)):
+		return pairRule{refusal: errOldMessages}
 	case x.req.N > 1:
 		return pairRule{refusal: errManyAnswers}
 	}
@@ -80,7 +100,7 @@ func (c *choice) choose() (routing.Decision, error) {
 	if err != nil || d.Decode == nil {
 		return d, err
 	}
-	rule := c.pairs()
+	rule := c.pairs(&d)
 	switch {
 	case rule.either:
 		d.Decode = nil

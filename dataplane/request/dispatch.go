@@ -43,7 +43,7 @@ func (id *requestID) renew(req *openai.Request, inference bool) {
 
 // renewID makes the id of an attempt. Each has its own: the abort of an earlier one is repeated a
 // second later and must not end this one.
-func (x *exchange) renewID() {
+func renewID(x *exchange) {
 	if x.api == openai.APIResponses {
 		x.id.renewResponse(&x.req, &x.prompt.turn.head, x.choice.answering().Worker)
 		return
@@ -70,7 +70,7 @@ func (x *exchange) dispatch() {
 			return
 		}
 		x.choice.decision, x.choice.retries = d, x.h.live().Retries-try
-		x.renewID()
+		renewID(x)
 		resp, err := x.try()
 		if err == nil || errors.Is(err, errClient) {
 			if failed.last = x.conclude(resp, err); failed.last == nil {

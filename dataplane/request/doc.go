@@ -4,7 +4,8 @@
 //
 // exchange.serve is the list of steps:
 //
-//	read      parse the body; refuse token ids that would end an engine (vocabulary.go)
+//	read      parse the body, or the chat that it stands for (api.go, turn.go); refuse token ids
+//	          that would end an engine (vocabulary.go)
 //	prompt    body to token ids or text, and their block hashes (prompt.go)
 //	admit     wait while every rank is full (queue.go)
 //	dispatch  until an answer begins (dispatch.go):

@@ -45,7 +45,7 @@ func newExchange(h *Handler) *exchange {
 	x.prompt.init(x)
 	x.choice = choice{
 		router: h.Router, registry: h.Registry, admission: h.admission,
-		pairs: func() pairRule { return pairRuleOf(x) },
+		pairs: func(d *routing.Decision) pairRule { return pairRuleOf(x, d) },
 	}
 	x.guard.x, x.body.x, x.answer.x, x.errors.h = x, x, x, h
 	x.attempt.init(x)
@@ -79,7 +79,7 @@ func (x *exchange) begin(c call, api openai.API) {
 // read parses the body and refuses one that would end an engine.
 func (x *exchange) read(withBody bool) error {
 	if !withBody {
-		return x.findStored()
+		return x.prompt.turn.find(x)
 	}
 	body, err := x.parse(x.call.body())
 	if err != nil {
@@ -139,7 +139,10 @@ func (x *exchange) finish(err error) {
 		// name.
 		rank.Worker.Recheck()
 	}
-	x.h.Router.Ended(&x.choice.decision, usage.CompletionTokens, now)
+	x.h.Router.Known.End(&x.choice.decision, usage.CompletionTokens, now)
+	if x.answer.events && good && err == nil {
+		x.h.Router.Streamed(now.Sub(x.answer.firstAt))
+	}
 	if x.inference && good {
 		x.answer.learn(usage)
 		x.prompt.checkLength(usage)

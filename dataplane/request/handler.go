@@ -127,9 +127,12 @@ func (h *Handler) Explain(
 	return nil
 }
 
-// apiOfBody returns the API that a body is for.
+// apiOfBody returns the API that a body is for. Anthropic's differs from a chat by members that
+// chats do not have: the system prompt, and the schema of tools.
 func apiOfBody(body []byte) openai.API {
 	switch {
+	case fastjson.Exists(body, "system"), fastjson.Exists(body, "tools", "0", "input_schema"):
+		return openai.APIMessages
 	case fastjson.Exists(body, "messages"):
 		return openai.APIChat
 	case fastjson.Exists(body, "prompt"):
@@ -200,6 +203,9 @@ func (h *Handler) Queue() *queue.Gate {
 
 // Quarantine returns the requests that may end engines.
 func (h *Handler) Quarantine() *quarantine.Quarantine { return h.isolation.quarantine }
+
+// Conversions returns the proofs of conversions, by name.
+func (h *Handler) Conversions() []ConversionStatus { return h.proofs.status() }
 
 // Log returns the log of requests.
 func (h *Handler) Log() *slog.Logger { return h.log }

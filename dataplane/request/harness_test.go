@@ -156,12 +156,6 @@ type harness struct {
 	stop     func() // drains and waits
 }
 
-// both passes events of workers on to two observers.
-type both struct{ a, b worker.Observer }
-
-func (o both) Up(w *worker.Worker, info *worker.Info) { o.a.Up(w, info); o.b.Up(w, info) }
-func (o both) Down(w *worker.Worker)                  { o.a.Down(w); o.b.Down(w) }
-
 // settings are those of a harness.
 type settings struct {
 	request request.Config
@@ -223,8 +217,8 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	}
 	index := radix.New(radix.Config{})
 	intake := ingest.NewManager(ingest.Config{Log: log}, index, noEvents, noReplay)
-	believed := routing.NewApproxIndex(0)
-	registry := worker.NewRegistry(cfg.workers, both{believed, intake})
+	believed, known := routing.NewApproxIndex(0), routing.NewKnownSessions(index)
+	registry := worker.NewRegistry(cfg.workers, worker.Observers{believed, known, intake})
 	pick, err := policy.New(cfg.policy, policy.Options{OverlapWeight: 1})
 	require.NoError(t, err)
 	watcher, err := ingress.NewWatcher()
@@ -240,7 +234,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	}
 	h.index = index
 	h.router = routing.New(registry, index, intake.View, pick, rand.Uint64)
-	h.router.Approx = believed
+	h.router.Approx, h.router.Known = believed, known
 	h.requests = request.New(cfg.request, request.Parts{Registry: registry, Index: index, Router: h.router, Transport: transport})
 	h.admin = admin.New(cfg.admin, admin.Parts{
 		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport,

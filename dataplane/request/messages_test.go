@@ -3,8 +3,10 @@ package request_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +72,43 @@ func TestMessagesPassUnchanged(t *testing.T) {
 	assert.Equal(t, "beta=true", g.query)
 	assert.Equal(t, "claude-code-20250219", g.beta)
 	assert.True(t, strings.HasPrefix(g.rid, "wp-"), "the body takes no id, and a client's own could end other requests: %q", g.rid)
+}
+
+// TestClaudeCode sends a request in the shape of Claude Code's: the worker gets its header and its
+// body, and an answer in gzip is one that the client reads.
+func TestClaudeCode(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../prompt/anthropic/testdata/claude_code.json")
+	require.NoError(t, err)
+	var recorded struct {
+		Path    string
+		Headers map[string]string
+		Body    json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(raw, &recorded))
+	w := newFakeWorker(t, info(1))
+	seen := make(chan http.Header, 1)
+	w.on("/v1/messages", func(rw http.ResponseWriter, r *http.Request) {
+		seen <- r.Header
+		rw.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		_, _ = io.WriteString(rw, messageStart+messageText+messageEnd)
+	})
+	h := start(t, []*fakeWorker{w})
+	var headers []string
+	for k, v := range recorded.Headers {
+		if k != "Accept-Encoding" { // which Go's client asks for and reads by itself
+			headers = append(headers, k, v)
+		}
+	}
+	resp, body, err := h.do(http.MethodPost, h.base+recorded.Path, string(recorded.Body), headers...)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, messageStart+messageText+messageEnd, body)
+	assert.Equal(t, string(recorded.Body), w.lastBody())
+	got := <-seen
+	for i := 0; i < len(headers); i += 2 {
+		assert.Equal(t, headers[i+1], got.Get(headers[i]), headers[i])
+	}
 }
 
 // TestMessagesErrors: the router's own errors on these paths are Anthropic's.
@@ -160,6 +199,35 @@ func TestMessagesFailover(t *testing.T) {
 	}
 }
 
+// TestMessagesWithImages: a conversation with an image follows its worker, and another image is
+// another prompt.
+func TestMessagesWithImages(t *testing.T) {
+	t.Parallel()
+	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	for _, w := range []*fakeWorker{a, b} {
+		w.answers("/v1/messages", strings.Replace(messageReply, `"input_tokens":3`, `"input_tokens":900`, 1))
+	}
+	h := start(t, []*fakeWorker{a, b})
+	turn := func(image, more string) (*http.Response, int) {
+		resp, _ := h.post("/v1/messages", `{"model":"tiny","max_tokens":8,"messages":[{"role":"user","content":[{"type":"image","source":`+
+			`{"type":"base64","media_type":"image/png","data":"`+strings.Repeat(image, 4000)+`"}},{"type":"text","text":"`+strings.Repeat("words ", 500)+`"}]}`+more+`]}`)
+		h.awaitIdle()
+		var matched int
+		_, err := fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/", &matched)
+		require.NoError(t, err)
+		return resp, matched
+	}
+	first, _ := turn("A", "")
+	for range 4 {
+		again, matched := turn("A", `,{"role":"assistant","content":"b"},{"role":"user","content":"c"}`)
+		assert.Equal(t, first.Header.Get("X-Warmpath-Worker"), again.Header.Get("X-Warmpath-Worker"))
+		assert.Positive(t, matched)
+		assert.Equal(t, "approximate", again.Header.Get("X-Warmpath-Overlap-Source"))
+	}
+	_, matched := turn("B", "")
+	assert.Zero(t, matched)
+}
+
 // TestMessagesAbort: the worker is told to stop by the id of the header.
 func TestMessagesAbort(t *testing.T) {
 	t.Parallel()
@@ -213,6 +281,28 @@ func TestMessagesPair(t *testing.T) {
 	}
 	assert.Equal(t, p[0].lastBody(), d[0].lastBody())
 	noneRunning(t, h)
+}
+
+// TestMessagesOldPair: older releases drop the room, and the request would fail at both legs.
+func TestMessagesOldPair(t *testing.T) {
+	t.Parallel()
+	p, d := newPair(t, 1, 1, 1)
+	d[0].answers("/server_info", `{"version":"0.5.22","served_model_name":"tiny","page_size":4,"dp_size":1,"disaggregation_mode":"decode"}`)
+	h := startPair(t, p, d)
+	resp, body := h.post("/v1/messages", messagesBody+"}")
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	kind, message := readAnthropicError(t, body)
+	assert.Equal(t, "invalid_request_error", kind)
+	assert.Contains(t, message, "0.5.23")
+	assert.Empty(t, p[0].lastBody()+d[0].lastBody())
+	both := newFakeWorker(t, info(1))
+	both.answers("/v1/messages", messageReply)
+	_, err := h.registry.Add(both.url)
+	require.NoError(t, err)
+	h.awaitReady(3)
+	resp, body = h.post("/v1/messages", messagesBody+"}")
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, messageReply, body)
 }
 
 // TestCountTokensIsNoLoad: counting goes to one worker, of a pair to either, and waits for none.

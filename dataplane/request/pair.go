@@ -57,7 +57,10 @@ func (p *pairAttempt) send() (*upstream.Response, error) {
 	x, l, a := p.x, &p.prefill, &p.x.attempt
 	d, prompt := &x.choice.decision, &x.choice.prompt
 	p.reset()
-	l.reply.events, l.reply.wanted = x.req.Stream, x.req.PromptLogprobs
+	l.reply.events, l.reply.wanted, l.reply.judge = x.req.Stream, x.req.PromptLogprobs, disagg.JudgeStream
+	if x.api == openai.APIResponses {
+		l.reply.judge = disagg.JudgeResponses
+	}
 	l.request, a.request = p.writer.write(x)
 	exact := prompt.Exact && !prompt.Opaque
 	a.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(prompt.Output, exact))

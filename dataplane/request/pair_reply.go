@@ -28,6 +28,7 @@ type prefillReply struct {
 	discard []byte // buffer for the rest
 	events  bool   // it is a stream
 	wanted  bool   // all of it
+	judge   verdictFunc
 }
 
 // read reads the answer to its end, and looks at the first event of a stream.
@@ -51,7 +52,10 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 		}
 		if verdict == disagg.More {
 			var f disagg.Failure
-			if verdict, f = disagg.JudgeStream(r.body, err != nil); verdict == disagg.Failed {
+			switch verdict, f = r.judge(r.body, err != nil); {
+			case len(r.body) >= limit && verdict == disagg.More:
+				verdict = disagg.Good // no more of it is kept
+			case verdict == disagg.Failed:
 				return r.readError(resp, f)
 			}
 		}

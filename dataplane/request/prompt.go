@@ -57,7 +57,7 @@ func (p *promptReader) read(out *routing.Prompt) {
 	x, req := p.x, &p.x.req
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
-		Opaque:   req.Multimodal || req.Batch,
+		Opaque:   req.Multimodal && conversions[req.API] == nil || req.Batch,
 		Worker:   p.turn.holder,
 		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
 		Output:   req.MaxTokens * req.N * req.Prompts,
@@ -103,7 +103,8 @@ func adapterOf(req *openai.Request) string {
 // once the model's ids are proved, else by a worker.
 func (p *promptReader) tokenize(out *routing.Prompt) bool {
 	h, req, local := p.x.h, &p.x.req, &p.local
-	if h.Tokenizer == nil || req.Approximate {
+	// Images of converted chats are checksums: such prompts are known by their text.
+	if h.Tokenizer == nil || req.Approximate || req.Multimodal {
 		return false
 	}
 	target := anyWorker(h.Registry, out.Model)
@@ -146,7 +147,7 @@ func (p *promptReader) proved(out *routing.Prompt, model string) bool {
 		return true
 	}
 	local.made = len(out.Tokens)
-	if local.proof = p.x.h.proofs.of(model, req); local.proof.Proved() {
+	if local.proof = p.x.h.proofs.of(model, req, p.turn.guess); local.proof.Proved() {
 		return true
 	}
 	out.Tokens, out.Hashes, out.Block, out.Exact = nil, nil, 0, false
@@ -169,7 +170,9 @@ func (p *promptReader) checkLength(usage openai.Usage) {
 		return
 	}
 	if proof := p.local.proof; proof != nil {
-		proof.Compare(p.local.made, usage.PromptTokens)
+		if proof.Compare(p.local.made, usage.PromptTokens); p.local.made != usage.PromptTokens {
+			p.x.h.proofs.wrong(p.turn.model, p.turn.guess)
+		}
 	} else if p.local.model != nil {
 		p.x.h.Models.CompareLength(p.local.model, &p.x.req, len(p.local.ids), usage.PromptTokens)
 	}

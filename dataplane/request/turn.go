@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/responses"
 )
 
-// pathResponses is OpenAI's Responses API. A worker with --enable-response-store keeps the responses
-// in its memory, and no other worker can continue them (previous_response_id) or show them.
+// pathResponses is OpenAI's Responses API. A worker with --enable-response-store keeps responses in
+// its memory, and no other worker can continue them (previous_response_id) or show them.
 const pathResponses = "/v1/responses"
 
 // maxTurnBytes bounds the conversations that the router remembers, to know the prompt of a request
@@ -25,6 +25,8 @@ const maxTurnBytes = 64 << 20
 type turn struct {
 	converter responses.Converter
 	head      responses.Head
+	model     string // as its workers name it
+	guess     guess
 	history   [][]byte
 	once      bool           // no other worker is asked after one has answered
 	holder    *worker.Worker // of the response that the request continues or names; nil: any worker
@@ -36,27 +38,35 @@ type turn struct {
 func (t *turn) reset() {
 	clear(t.history)
 	t.head, t.history, t.holder, t.ended = responses.Head{}, t.history[:0], nil, false
+	t.model, t.guess, t.once = "", noGuess, false
 	t.result = responses.Answer{}
 }
 
-// parseTurn reads a body of /v1/responses as the chat that SGLang makes of it and of the
-// conversation before.
-func (x *exchange) parseTurn(body []byte) (read []byte, err error) {
-	t, h := &x.prompt.turn, x.h
+// parse reads a body of /v1/responses as the chat that SGLang makes of it and of the conversation
+// before.
+func (t *turn) parse(x *exchange, body []byte) (read []byte, err error) {
+	h := x.h
 	if t.head, err = t.converter.Read(body); err != nil {
 		return nil, err
 	}
 	whole := true
 	if previous := t.head.Previous; previous != "" {
 		t.history, whole = h.turns.History(t.history[:0], previous)
-		t.holder = h.holderOf(previous)
+		t.holder = holderOf(h, previous)
 	}
 	rules := h.rules(t.head.Model)
 	t.once = t.head.Background || rules.NoChat
-	var exact bool
-	x.converted, exact = t.converter.AppendBody(x.converted[:0], t.history, responses.Dialect{
-		Known: rules.Known || rules.Parser != "", InlineSystem: rules.InlineSystem, NoChat: rules.NoChat,
-	})
+	inline, known := rules.InlineSystem, rules.Known || rules.Parser != ""
+	if w := anyWorker(h.Registry, t.head.Model); w != nil && !known {
+		t.model = w.Info().Model()
+		t.guess = h.proofs.guess(t.model)
+		inline = t.guess == guessInline
+	}
+	var exact, doubtful bool
+	x.converted, exact, doubtful = t.converter.AppendBody(x.converted[:0], t.history, responses.Dialect{InlineSystem: inline, NoChat: rules.NoChat})
+	if !doubtful {
+		t.guess = noGuess
+	}
 	if err := x.req.Parse(x.api, x.converted); err != nil {
 		return nil, err
 	}
@@ -74,15 +84,15 @@ func responsePath(path []byte) (id, rest string, ok bool) {
 	return string(first), string(behind), len(first) > 0
 }
 
-// findStored finds the worker of the stored response that the path names, where it names one. The
-// error is the API's own for a response that no worker has.
-func (x *exchange) findStored() error {
+// find finds the worker of the stored response that the path names, where it names one. The error
+// is the API's own for a response that no worker has.
+func (t *turn) find(x *exchange) error {
 	id, _, ok := responsePath(x.call.path())
 	if !ok {
 		return nil
 	}
-	t, h := &x.prompt.turn, x.h
-	if t.holder = h.holderOf(id); t.holder != nil {
+	h := x.h
+	if t.holder = holderOf(h, id); t.holder != nil {
 		return nil
 	}
 	stores := 0
@@ -105,7 +115,7 @@ func (x *exchange) findStored() error {
 
 // holderOf returns the worker that stores a response, nil where that is not known or the worker is
 // gone: any other one answers that it has no such response.
-func (h *Handler) holderOf(id string) *worker.Worker {
+func holderOf(h *Handler, id string) *worker.Worker {
 	url, digest := h.turns.Worker(id), digestOf(id)
 	for _, w := range h.Registry.Snapshot().Workers {
 		if w.URL == url || url == "" && digest != "" && digest == string(appendDigest(nil, w.URL)) {
@@ -116,13 +126,14 @@ func (h *Handler) holderOf(id string) *worker.Worker {
 }
 
 const (
-	// responsePrefix begins the id of every response: SGLang refuses others as previous_response_id.
+	// responsePrefix begins the id of every response: SGLang refuses other ids as
+	// previous_response_id.
 	responsePrefix = "resp_"
-	// digestLen is the part of an id that names the worker: 48 bits of its URL's hash, so that every
-	// router knows the worker of a response, also after a restart.
+	// digestLen is the part of an id that names the worker: 48 bits of its URL's hash. Every router
+	// knows the worker of a response by it, also after a restart.
 	digestLen = 12
-	// responseIDLen is the length of the ids that the router makes and of those that SGLang makes:
-	// no id is the beginning of another one, which an abort would end too.
+	// responseIDLen is the length of the ids that the router makes, and of those that SGLang makes.
+	// No id is the beginning of another one, which an abort would end too.
 	responseIDLen = len(responsePrefix) + 32
 )
 
@@ -176,13 +187,14 @@ func (t *turn) scan(x *exchange, p []byte) {
 		return
 	}
 	if t.result, t.ended = t.answer.Answer(); t.ended {
-		x.h.remember(x)
+		t.remember(x)
 	}
 }
 
-// remember remembers a turn that a worker stores.
-func (h *Handler) remember(x *exchange) {
-	t, w := &x.prompt.turn, x.choice.answering().Worker
+// remember remembers a turn that a worker stores, and the session of its response.
+func (t *turn) remember(x *exchange) {
+	w := x.choice.answering().Worker
+	x.h.Router.Known.NameAnswer(&x.choice.prompt, &x.choice.decision, t.result.ID)
 	if info := w.Info(); info == nil || !info.ResponseStore || !t.head.Store || t.result.ID == "" {
 		return
 	}
@@ -190,7 +202,7 @@ func (h *Handler) remember(x *exchange) {
 	if t.result.Finished() {
 		kept.Input, kept.Output = t.head.Input, t.result.Output
 	}
-	h.turns.Put(t.result.ID, kept)
+	x.h.turns.Put(t.result.ID, kept)
 }
 
 // appendEnd appends the events that end a stream whose worker has failed.

@@ -32,6 +32,7 @@ type builder struct {
 	parts  admin.Parts
 	tokens *tokens.Source
 	approx *routing.ApproxIndex
+	known  *routing.KnownSessions
 	models *tokens.Models // nil: workers make all token ids
 }
 
@@ -97,10 +98,17 @@ func (b *builder) buildIndex() {
 		File: b.cfg.Snapshot.File, Interval: b.cfg.Snapshot.Interval, MaxBytes: b.cfg.Memory.Index, Log: b.cfg.Log,
 	})
 	index, restored := b.snapshots.Load()
-	intake := ingest.NewManager(ingest.Config{Log: b.cfg.Log, OnRestart: b.approx.ClearRank}, index, zmq.Subscribe, zmq.Replay)
+	intake := ingest.NewManager(ingest.Config{Log: b.cfg.Log, OnRestart: b.rankCleared, OnClear: b.rankCleared}, index, zmq.Subscribe, zmq.Replay)
+	b.known = routing.NewKnownSessions(index)
 	intake.Restore(restored)
 	b.snapshots.Follow(intake)
 	b.parts.Index, b.parts.Ingest = index, intake
+}
+
+// rankCleared notes that the cache of a rank is empty.
+func (b *builder) rankCleared(rank *worker.Rank) {
+	b.approx.ClearRank(rank)
+	b.known.ClearRank(rank)
 }
 
 // buildTokenizer makes the tokenizer and the prompt cache.
@@ -142,7 +150,7 @@ func (b *builder) buildTokenizer() error {
 // buildFleet makes the registry of workers and its manager.
 func (b *builder) buildFleet(cfg worker.Config) {
 	b.registry = worker.NewRegistry(cfg, worker.Observers{
-		b.approx, b.parts.Ingest, load.New(load.Subscriber(zmq.Subscribe), b.cfg.Log),
+		b.approx, b.known, b.parts.Ingest, load.New(load.Subscriber(zmq.Subscribe), b.cfg.Log),
 		tokens.WorkerObserver{Models: b.models},
 		worker.DownFunc(func(w *worker.Worker) { b.requests.WorkerDied(w.URL) }),
 	})
@@ -179,7 +187,7 @@ func (b *builder) buildRouting() error {
 	}
 	router := routing.New(b.registry, b.parts.Index, b.parts.Ingest.View, choice, rand.Uint64)
 	router.Approx, router.MinUncached = b.approx, b.cfg.Pairs.MinUncached
-	router.Known = routing.NewKnownSessions(rand.Uint64())
+	router.Known, router.Shared.Known = b.known, b.known
 	if b.cfg.Policy.SessionAffinity {
 		router.Sessions = routing.NewSessions()
 	}

@@ -183,3 +183,38 @@ func BenchmarkRequest(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkKnownSessions is a turn of an agent, of which eight ranks hold the first half: the choice,
+// the dispatch and the end, with and without the knowledge of sessions. A session has 32 turns.
+func BenchmarkKnownSessions(b *testing.B) {
+	for _, length := range []int{1000, 16384, 90000} {
+		for _, known := range []bool{false, true} {
+			b.Run(fmt.Sprintf("tokens=%d/known=%v", length, known), func(b *testing.B) {
+				f, r, p := benchFleet(b, 8, length)
+				for _, rank := range f.ranks {
+					rank.SetExact(true)
+				}
+				f.learns()
+				r.Approx = f.router.Approx
+				if known {
+					r.Known = routing.NewKnownSessions(f.index)
+				}
+				all := p.Tokens
+				b.ReportAllocs()
+				b.ResetTimer()
+				for n := range b.N {
+					all[length/2+1] = uint32(n / 32)
+					p.Tokens = all[:length*3/4+n%32*length/128]
+					d, err := r.Pick(&f.scratch, p, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					flight := r.Dispatch(&f.scratch, p, &d)
+					r.Known.End(&d, 100, time.Now())
+					r.Withdraw(flight)
+					r.Failed(&f.scratch, &d)
+				}
+			})
+		}
+	}
+}

@@ -49,7 +49,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 
 // choose finds the facts about the eligible ranks and lets the policy pick.
 func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
-	d, now := Decision{session: p.Session}, time.Now()
+	d, now := Decision{session: sessionUse{name: p.Session}}, time.Now()
 	s.shared.ranks = s.shared.ranks[:0]
 	if err := s.find(r.registry.Snapshot(), p, tried, now); err != nil {
 		return Decision{}, policy.Request{}, err
@@ -59,13 +59,21 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		r.match(s, p, &d, now)
 	}
 	r.Approx.match(&s.approx, p, s.ranks, approximate)
-	r.findTurn(s, p, &d)
+	r.Known.find(s, p, &d, r.Approx)
 	if len(s.decodes) > 0 {
 		s.fillDecodes(p)
 	}
 	s.tiers.find(r.Tiers, p, s.ranks)
 	r.fill(s, p)
-	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0}
+	if d.block > 0 && leads(r.Peers) {
+		r.Known.priceShared(s, s.shared.of(s.ranks[0].Worker.Info().Model(), p))
+	} else {
+		r.Known.price(s, &d)
+	}
+	req := policy.Request{
+		Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0,
+		Chunk: s.ranks[0].Worker.Info().Chunk, Answer: r.answers.mean(),
+	}
 	if r.Sessions != nil && p.Session != 0 {
 		req.SessionRank = r.Sessions.rank(p.Session)
 	}
@@ -146,10 +154,12 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 			c.Tier, c.Remote, c.TierTime, c.RemoteTime = o.Tier, o.Remote, o.TierTime, o.RemoteTime
 		}
 	}
+	r.Known.priceShared(s, a.Fingerprints)
 	s.peer.answering = nil
 	var d Decision
 	r.pick(s, &p, &d, policy.Request{
 		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), SessionRank: a.SessionRank, Stored: a.Stored,
+		Chunk: s.ranks[0].Worker.Info().Chunk, Answer: r.answers.mean(),
 	})
 	return d, nil
 }
@@ -159,6 +169,7 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 // the same.
 func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	var e Explanation
+	s.shared.known = false
 	e.Decision, e.Request, e.Err = r.choose(s, p, nil, draw{turn: r.turn.Load(), seed: seed})
 	if e.Err != nil {
 		s.ranks, s.candidates, s.decodes, s.alone = s.ranks[:0], s.candidates[:0], s.decodes[:0], 0
@@ -169,6 +180,7 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	}
 	explainCandidates(&e, s, r.Policy())
 	explainPairs(&e, s)
+	e.Turn = r.Known.explain(p, &e.Decision, r.registry.Snapshot().Ranks)
 	now := time.Now()
 	for _, rank := range r.registry.Snapshot().Ranks {
 		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {
@@ -189,7 +201,7 @@ func (r *Router) match(s *Scratch, p *Prompt, d *Decision, now time.Time) {
 	if d.block > 0 && r.Shared.foreign.Load() > 0 {
 		s.shared.ranks = r.Shared.find(s.shared.ranks, s.now, len(p.Tokens), s.shared.of(model, p), false)
 	}
-	if s.index.stale(s.ranks, now) {
+	if s.index.stale(s.ranks, now, r.inFlight.dropped.Load()) {
 		r.inFlight.dropStale()
 		s.index.clear()
 		r.matcher.match(&s.index, model, p, d)
@@ -220,7 +232,7 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 		c.Rate, c.Pool, c.Used, c.MaxRunning = load.Rate, load.Pool, load.Used, load.Most
 		c.Age, c.Tree = silence(rank, load, s.now), 0
 		c.Tier, c.Remote, c.TierTime, c.RemoteTime = 0, 0, 0, 0
-		c.Weight, c.FullRate = 0, 0
+		c.Weight, c.FullRate, c.Live = 0, 0, 0
 		if s.judged {
 			if v := rank.Worker.Verdict(s.now); v != 0 {
 				c.Weight, c.FullRate = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.FullSpeed()

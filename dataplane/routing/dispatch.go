@@ -68,8 +68,8 @@ func (r *Router) Finish(s *Scratch, f *Prediction, generated []uint32, now time.
 // prompt that begins alike. Answered or Failed must follow, with the same Scratch and no other
 // Pick in between.
 func (r *Router) Sent(s *Scratch, d *Decision) {
-	if r.Sessions != nil && d.session != 0 {
-		r.Sessions.remember(d.session, d.Rank.IDHash())
+	if r.Sessions != nil && d.session.name != 0 {
+		r.Sessions.remember(d.session.name, d.Rank.IDHash())
 	}
 	if r.Approx != nil && d.Source == Answers && len(s.approx.keys) > 0 {
 		r.Approx.insert(&s.approx, d)
@@ -78,7 +78,7 @@ func (r *Router) Sent(s *Scratch, d *Decision) {
 
 // Failed notes that the rank did not begin to answer. After Answered it has no effect.
 func (r *Router) Failed(s *Scratch, d *Decision) {
-	r.Known.end(d, 0, time.Now())
+	r.Known.End(d, 0, time.Now())
 	d.Rank.ExtraKeys.End(d.learnt.extra)
 	if r.Approx != nil {
 		r.Approx.withdraw(&s.approx, d)
@@ -96,8 +96,8 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 	d.learnt = learnt{extra: d.learnt.extra}
 }
 
-// Ended notes the end of an answer of so many tokens, 0 unknown. After it, Failed has no effect.
-func (r *Router) Ended(d *Decision, answer int, now time.Time) { r.Known.end(d, answer, now) }
+// Streamed notes how long an answer took behind its first token.
+func (r *Router) Streamed(took time.Duration) { r.answers.add(took) }
 
 // share tells the other routers of a prompt that is sent, and returns its number there; 0:
 // there are none.

@@ -19,11 +19,18 @@
 // prompt, Decode generates. Where aggregated workers serve it too, short prompts and prompts
 // that are faster there go to one rank alone (pair.go).
 //
+// KnownSessions (known.go) finds the session of each prompt by its name or its beginning (package
+// turns), and knows the rank of its pages and how likely it comes back (package session). So each
+// candidate has the tokens that other sessions will need again there. That is knowledge for the
+// cost: a session goes where the cost is least, and only policy.Sticky keeps one on its rank.
+//
 // Facts about GPUs exclude ranks or weigh them (fitness.go). They never exclude all: then the
 // least bad ranks are candidates, and the Decision says so.
 //
 // With several routers, Peers chooses for this one (peer.go), and SharedPredictions tells of
-// prompts that other routers have sent (shared.go).
+// prompts that other routers have sent (shared.go). The leader finds the sessions of all routers by
+// the same messages (known_shared.go); a router that chooses by itself knows those of its own
+// requests, and a session that is new to it is found there by its next turn.
 //
 // Package routing knows nothing of HTTP. A Decision has all that explains it afterwards.
 //

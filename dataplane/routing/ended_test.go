@@ -238,3 +238,26 @@ func TestEverythingAtOnce(t *testing.T) {
 	})
 	wg.Wait()
 }
+
+// TestAnswerStandsUntilEvents: an engine that decodes for others publishes the pages of an ended
+// answer a second later; until then its next turn finds them.
+func TestAnswerStandsUntilEvents(t *testing.T) {
+	bubble(t, 2, func(f *fleet) {
+		first, reply := tokens(1, 10), tokens(2, 7)
+		next := prompt(append(append([]uint32{}, first...), reply...))
+		f.ranks[1].Trust.Confirmed(time.Now())
+		time.Sleep(time.Millisecond)
+		f.answer(1, prompt(first), reply)
+		time.Sleep(time.Second)
+		cached, _ := f.pick(next)
+		require.Equal(t, []int{0, 16}, cached, "no event yet")
+		f.ranks[1].Trust.Confirmed(time.Now())
+		time.Sleep(remembered)
+		cached, _ = f.pick(next)
+		require.Equal(t, []int{0, 0}, cached, "an event that tells of none")
+		f.answer(1, prompt(first), reply)
+		time.Sleep(15 * time.Second)
+		cached, _ = f.pick(next)
+		require.Equal(t, []int{0, 0}, cached, "no event for 15 s")
+	})
+}

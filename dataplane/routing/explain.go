@@ -20,6 +20,7 @@ type Explanation struct {
 	// where there are no pairs.
 	First, Second *worker.Rank
 	PairTTFT      float64 // predicted time to that pair's first token, in seconds
+	Turn          ExplainedTurn
 }
 
 // Decoder is one decode rank in an Explanation.

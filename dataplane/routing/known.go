@@ -2,30 +2,60 @@ package routing
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing/session"
 	"github.com/warmpath/warmpath/dataplane/routing/turns"
+	"github.com/warmpath/warmpath/radix"
 )
 
 // KnownSessions is the router's knowledge of sessions. A choice only reads it; dispatches and the
 // ends of answers add to it. The methods of a nil KnownSessions do nothing.
 type KnownSessions struct {
-	table   *turns.Table
+	index   *radix.Index // hashes ids
+	own     sessionView  // of this router's requests
+	all     sessionView  // of all routers' prompts, by fingerprints, as far as this one is told
+	ranks   sessionRanks
 	started time.Time
 	sources [sessionSources]atomic.Uint64 // requests by the source of their session
 	kinds   [turns.Kinds]atomic.Uint64    // requests by their place in the session
+	pauses  [pauseBins]atomic.Uint64      // between an answer and the next turn, by length
 }
 
-// NewKnownSessions returns an empty table. seed keys its hashes.
-func NewKnownSessions(seed uint64) *KnownSessions {
-	return &KnownSessions{table: turns.New(seed), started: time.Now()}
+// sessionView is the branches of sessions by prefixes of one kind, and their pages.
+type sessionView struct {
+	table *turns.Table
+	pages *session.Table // by branch
+}
+
+func newSessionView(seed radix.Hash) sessionView {
+	return sessionView{turns.New(uint64(seed)), session.New()}
+}
+
+// TurnKind is a prompt's place in its session.
+type TurnKind = turns.Kind
+
+// NewKnownSessions returns an empty table. Its hashes are keyed by the index's seed.
+func NewKnownSessions(index *radix.Index) *KnownSessions {
+	return &KnownSessions{
+		index: index, started: time.Now(),
+		own: newSessionView(index.Digest([]byte("sessions"))), all: newSessionView(index.Digest([]byte("shared sessions"))),
+	}
+}
+
+// sessionUse is the part of a decision in the knowledge of sessions.
+type sessionUse struct {
+	name    uint64 // Prompt.Session
+	running bool   // the request is noted, and its end is not
 }
 
 // turnMatch is the place of a prompt in its session.
 type turnMatch struct {
 	prefixes []uint64 // hashes of the prompt's beginnings
-	found    turns.Turn
+	held     float64  // leading tokens that some candidate holds
 }
 
 // openTokens and openBytes are the end of a prompt that the next turn may not repeat: the beginning
@@ -35,48 +65,83 @@ const (
 	openBytes  = 4
 )
 
-// findTurn finds the place of a prompt in its session.
-func (r *Router) findTurn(s *Scratch, p *Prompt, d *Decision) {
-	m := &s.turn
-	m.prefixes, m.found = m.prefixes[:0], turns.Turn{}
-	if r.Known == nil {
+// find finds the place of a prompt in its session. a may be nil.
+func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex) {
+	if k == nil {
 		return
 	}
-	// The prompt of a turn that refers to an answer has the new part only.
-	if r.Approx != nil && !p.Opaque && p.SessionSource != SessionResponse {
-		r.Approx.key(&s.approx, p, s.ranks[0])
+	prefixes := s.turn.prefixes[:0]
+	if a != nil && !p.Opaque {
+		a.key(&s.approx, p, s.ranks[0])
 		units := (len(p.Text) - openBytes) / unitBytes
 		if p.Exact {
 			units = (len(p.Tokens) - openTokens) / unitTokens
 		}
 		keys := s.approx.keys
-		m.prefixes = turns.AppendPrefixes(m.prefixes, r.Known.table, keys[:max(min(units, len(keys)), 0)])
+		prefixes = turns.AppendPrefixes(prefixes, k.own.table, keys[:max(min(units, len(keys)), 0)])
 	}
-	m.found = r.Known.table.Find(m.prefixes, p.Session)
-	d.Turn = m.found
+	s.turn.prefixes = prefixes
+	d.Turn = k.own.table.Find(prefixes, p.Session, p.SessionSource == SessionResponse)
+}
+
+// price fills in the tokens of other sessions at the candidates of a prompt.
+func (k *KnownSessions) price(s *Scratch, d *Decision) {
+	if k != nil {
+		k.own.price(s, d.Turn.ID)
+	}
+}
+
+// price fills in the tokens of other branches at the candidates.
+func (v *sessionView) price(s *Scratch, id turns.ID) {
+	held := 0
+	home, own := -1, 0.0
+	if id != 0 {
+		home, own = v.pages.Home(uint64(id))
+	}
+	for i, rank := range s.ranks {
+		c := &s.candidates[i]
+		if n := int(rank.SessionID()) - 1; n >= 0 {
+			live := v.pages.Live(n)
+			if n == home {
+				live = max(live-own, 0)
+			}
+			c.Live = float32(live)
+		}
+		held = max(held, c.Cached, c.Predicted)
+	}
+	s.turn.held = float64(held)
 }
 
 // begin notes that a prompt is sent.
 func (k *KnownSessions) begin(m *turnMatch, p *Prompt, d *Decision, now time.Time) {
-	if k == nil || d.running {
+	if k == nil || d.session.running {
 		return
 	}
-	k.table.Begin(&d.Turn, m.prefixes, k.since(now))
-	d.running = true
+	d.Turn.Rank = d.Rank.SessionID()
+	k.own.table.Begin(&d.Turn, m.prefixes, k.since(now))
+	if p := d.Turn.Paused; p > 0 {
+		k.pauses[pauseBin(p)].Add(1)
+	}
+	d.session.running = true
+	if n := d.Rank.SessionID(); n != 0 {
+		k.own.pages.Sent(k.seconds(now), uint64(d.Turn.ID), int(n-1), float64(d.PromptTokens), m.held)
+	}
 	k.kinds[d.Turn.Kind].Add(1)
 	k.sources[sourceOf(&d.Turn, p)].Add(1)
 }
 
-// end notes the end of an answer, once.
-func (k *KnownSessions) end(d *Decision, answer int, now time.Time) {
-	if k == nil || !d.running {
+// End notes the end of an answer of so many tokens, 0 unknown. A second call has no effect.
+func (k *KnownSessions) End(d *Decision, answer int, now time.Time) {
+	if k == nil || !d.session.running {
 		return
 	}
-	d.running = false
-	k.table.End(&d.Turn, k.since(now))
+	d.session.running = false
+	k.own.table.End(&d.Turn, k.since(now))
+	k.own.pages.Ended(k.seconds(now), uint64(d.Turn.ID), float64(answer))
 }
 
-func (k *KnownSessions) since(now time.Time) int64 { return int64(now.Sub(k.started)) }
+func (k *KnownSessions) since(now time.Time) int64     { return int64(now.Sub(k.started)) }
+func (k *KnownSessions) seconds(now time.Time) float64 { return now.Sub(k.started).Seconds() }
 
 // sourceOf returns the source that told the session of a turn.
 func sourceOf(f *turns.Turn, p *Prompt) SessionSource {
@@ -90,31 +155,33 @@ func sourceOf(f *turns.Turn, p *Prompt) SessionSource {
 }
 
 // NameAnswer notes the id of an answer: the next turn may name its session by it.
-func (r *Router) NameAnswer(p *Prompt, d *Decision, id []byte) {
-	if r.Known == nil || len(id) == 0 {
-		return
+func (k *KnownSessions) NameAnswer(p *Prompt, d *Decision, id string) {
+	if k != nil {
+		k.own.table.Name(&d.Turn, p.sessionKey(SessionKey(id)))
 	}
-	next := *p
-	next.NameSession(id, SessionResponse)
-	r.Known.table.Name(&d.Turn, next.Session)
 }
 
-// SessionID returns a session's number as logs and the operator API show it: a keyed hash, so that no
-// name can be found by it. It is 0 for none.
-func (r *Router) SessionID(session uint64) uint64 {
-	if session == 0 {
+// ID returns a session's or branch's number as logs and the operator API show it: a keyed hash, by
+// which no name can be found. It is 0 for none.
+func (k *KnownSessions) ID(number uint64) uint64 {
+	if k == nil || number == 0 {
 		return 0
 	}
 	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], session)
-	return uint64(r.matcher.index.Digest(b[:]))
+	binary.LittleEndian.PutUint64(b[:], number)
+	return uint64(k.index.Digest(b[:]))
 }
 
 // SessionStats counts sessions.
 type SessionStats struct {
-	turns.Stats                        // sessions with a request in the last hour
-	Sources     [sessionSources]uint64 // requests by the source of their session
-	Kinds       [turns.Kinds]uint64    // requests by their place in the session
+	turns.Stats // sessions with a request in the last hour
+	// All is the same of all routers, as far as this one is told of their prompts.
+	All     turns.Stats
+	Sources [sessionSources]uint64 // requests by the source of their session
+	Kinds   [turns.Kinds]uint64    // requests by their place in the session
+	// Pauses are those between an answer and the next turn, by PauseBounds.
+	Pauses [pauseBins]uint64
+	Pause  time.Duration // the median of them, as a bound
 }
 
 // liveFor is the time after its last request in which a session is counted as live. Agents' pauses
@@ -126,12 +193,91 @@ func (k *KnownSessions) Stats(now time.Time) (s SessionStats) {
 	if k == nil {
 		return s
 	}
-	s.Stats = k.table.Stats(k.since(now.Add(-liveFor)))
+	since := k.since(now.Add(-liveFor))
+	s.Stats, s.All = k.own.table.Stats(since), k.all.table.Stats(since)
 	for i := range s.Sources {
 		s.Sources[i] = k.sources[i].Load()
 	}
 	for i := range s.Kinds {
 		s.Kinds[i] = k.kinds[i].Load()
 	}
+	s.countPauses(k)
 	return s
+}
+
+// pauseBins are powers of two from 1/16 s; the last one has all longer pauses.
+const pauseBins = 18
+
+// PauseBounds are the upper bounds of SessionStats.Pauses but the last.
+func PauseBounds() (bounds [pauseBins - 1]time.Duration) {
+	for i := range bounds {
+		bounds[i] = time.Second / 16 << i
+	}
+	return bounds
+}
+
+func pauseBin(nanoseconds int64) int {
+	return min(bits.Len64(uint64(nanoseconds-1)/uint64(time.Second/16)), pauseBins-1)
+}
+
+// countPauses fills in the pauses and their median.
+func (s *SessionStats) countPauses(k *KnownSessions) {
+	all, seen := uint64(0), uint64(0)
+	for i := range s.Pauses {
+		s.Pauses[i] = k.pauses[i].Load()
+		all += s.Pauses[i]
+	}
+	for i, bound := range PauseBounds() {
+		if seen += s.Pauses[i]; all > 0 && 2*seen >= all {
+			s.Pause = bound
+			return
+		}
+	}
+}
+
+// OfRank returns the sessions with their last request at a rank, and the tokens there that sessions
+// are expected to need again.
+func (k *KnownSessions) OfRank(s *SessionStats, rank *worker.Rank) (branches int, live float64) {
+	n := rank.SessionID()
+	if k == nil || n == 0 {
+		return 0, 0
+	}
+	return s.ByRank[n], k.own.pages.Live(int(n - 1))
+}
+
+// ExplainedTurn is a prompt's place in its session, as the operator API shows it.
+type ExplainedTurn struct {
+	Session, Branch uint64 // by KnownSessions.ID; 0 where they begin with this prompt
+	Kind            TurnKind
+	Source          SessionSource
+	Turns           int // of the branch before this one
+	Shared          int // leading tokens that other branches have too
+	// Pause is the usual time from an answer to the branch's next turn; 0 is unknown.
+	Pause time.Duration
+	// Home is the rank with the branch's latest pages, "" unknown, and Own its part of that
+	// rank's live tokens.
+	Home string
+	Own  float64
+}
+
+// explain returns the session of a choice.
+func (k *KnownSessions) explain(p *Prompt, d *Decision, ranks []*worker.Rank) ExplainedTurn {
+	if k == nil {
+		return ExplainedTurn{}
+	}
+	f := &d.Turn
+	e := ExplainedTurn{
+		Session: k.ID(f.Session), Branch: k.ID(uint64(f.ID)), Kind: f.Kind, Source: sourceOf(f, p), Turns: f.Turns,
+		Shared: f.Shared * unitTokens, Pause: time.Duration(f.Pause),
+	}
+	if f.ID == 0 {
+		return e
+	}
+	home, own := k.own.pages.Home(uint64(f.ID))
+	for _, rank := range ranks {
+		if n := int(rank.SessionID()) - 1; n >= 0 && n == home {
+			e.Home, e.Own = rank.ID(), own
+		}
+	}
+	return e
 }

@@ -136,13 +136,17 @@ func (m *indexMatch) predictedOf(rank *worker.Rank) overlap {
 }
 
 // stale reports whether a rank is credited with blocks that it may have lost: the state of its
-// worker has changed while predictions of ended requests stand.
-func (m *indexMatch) stale(ranks []*worker.Rank, now time.Time) bool {
+// worker has changed while predictions of ended requests stand, which were last compared with
+// states at dropped.
+func (m *indexMatch) stale(ranks []*worker.Rank, now time.Time, dropped int64) bool {
 	if !m.predicted {
 		return false
 	}
 	for _, rank := range ranks {
-		if m.predictedOf(rank).gpu > 0 && now.Sub(rank.Worker.Since()) < endedFor {
+		if m.predictedOf(rank).gpu == 0 {
+			continue
+		}
+		if since := rank.Worker.Since(); now.Sub(since) < endedMost && since.UnixNano() >= dropped {
 			return true
 		}
 	}

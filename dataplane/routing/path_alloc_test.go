@@ -135,6 +135,7 @@ func newPath(t *testing.T, events bool) *path {
 	}
 	r := routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
 	r.Approx = f.router.Approx
+	known(f, r)
 	cache, err := promptcache.New(promptcache.Config{MaxBytes: 1 << 20, Index: f.index, BlockSize: func() int { return size }})
 	require.NoError(t, err)
 	p := &path{

@@ -46,6 +46,7 @@ func TestAskingDoesNotAllocate(t *testing.T) {
 		return routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
 	}
 	q, r := &quiet{router: fresh()}, fresh()
+	q.router.Known = known(f, r)
 	r.Peers = q
 	p := prompt(tokens(1, 1000))
 	request := func() {
@@ -67,6 +68,7 @@ func TestTellingDoesNotAllocate(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	view := &ingest.View{Shapes: f.shapes}
 	r := routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
+	known(f, r)
 	p, number := prompt(tokens(1, 1000)), uint64(0)
 	marks := routing.AppendFingerprints(nil, model, p)
 	request := func() {

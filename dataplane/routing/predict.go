@@ -19,10 +19,11 @@ import (
 //     that each compute it again.
 //   - From the first byte of the answer on they are settled: the engine does not evict pages of
 //     a running request.
-//   - When the answer has ended, its pages are settled too, and all of them stand for endedFor
-//     longer. The engine publishes them in the scheduler step after the answer (measured on a
-//     real engine: within 1.5 ms of its last byte, 80 ms on a machine at ten times its load),
-//     so a client that sends its next turn at once is faster than the events.
+//   - When the answer has ended, its pages are settled too, and all of them stand until the rank's
+//     events come, or a check of them: an idle engine publishes them in the scheduler step after the
+//     answer (measured on a real engine: within 1.5 ms of its last byte, 80 ms on a machine at ten
+//     times its load), and one that decodes for others with its 40th step or the next prefill batch,
+//     a second later. A client that sends its next turn at once is faster.
 //
 // A Prediction belongs to the caller of Dispatch until Withdraw or Finish.
 type Prediction struct {
@@ -40,8 +41,10 @@ type Prediction struct {
 }
 
 const (
-	// endedFor bounds predictions of ended answers: later only events count.
+	// endedFor is the least time of predictions of ended answers: an event may have been under way.
 	endedFor = 100 * time.Millisecond
+	// endedMost bounds them where no event comes: quiet streams are checked every 5 s.
+	endedMost = 15 * time.Second
 	// maxAnswer bounds the predicted tokens of an answer.
 	maxAnswer = 4096
 	// dispatchedFor and maxPredictions end predictions that no caller ends: no prompt waits
@@ -55,7 +58,9 @@ const (
 type inFlight struct {
 	registry *worker.Registry
 	index    *radix.Index
-	due      atomic.Int64 // unix nanoseconds when the oldest ended answer expires
+	due      atomic.Int64 // unix nanoseconds when an ended answer may expire
+
+	dropped atomic.Int64 // unix nanoseconds of the last dropStale
 
 	mu         sync.Mutex               // index locks are taken under it
 	dispatched list                     // the oldest first; guarded by mu, as is all below
@@ -102,7 +107,7 @@ func (t *inFlight) withdraw(f *Prediction) {
 	t.pool.Put(f)
 }
 
-// finish keeps the prediction of an answered request for endedFor, with the generated ids.
+// finish keeps the prediction of an answered request until events come, with the generated ids.
 //
 // The worker has cached the first floor((n+m-1)/page) pages of a prompt of n tokens and its
 // answer of m: it does not compute the last generated token.
@@ -125,7 +130,7 @@ func (t *inFlight) finish(s *Scratch, f *Prediction, generated []uint32, now tim
 	t.expireLocked(now)
 }
 
-// expire removes the predictions of answers that ended endedFor ago.
+// expire removes the predictions of ended answers that events have told of.
 func (t *inFlight) expire(now time.Time) {
 	if now.UnixNano() < t.due.Load() {
 		return
@@ -138,13 +143,18 @@ func (t *inFlight) expire(now time.Time) {
 
 func (t *inFlight) expireLocked(now time.Time) {
 	due := int64(math.MaxInt64)
-	for f := t.ended.first; f != nil; f = t.ended.first {
-		if now.Sub(f.since) < endedFor && t.ended.n <= maxPredictions {
-			due = f.since.Add(endedFor).UnixNano()
-			break
+	for f := t.ended.first; f != nil; {
+		next, age := f.next, now.Sub(f.since)
+		switch full := t.ended.n > maxPredictions; {
+		case age < endedFor && !full: // as all that ended later
+			due, next = min(due, f.since.Add(endedFor).UnixNano()), nil
+		case !full && age < endedMost && f.rank.Trust.Silence(now) >= age:
+			due = min(due, now.Add(endedFor).UnixNano())
+		default:
+			t.removeLocked(f)
+			t.pool.Put(f)
 		}
-		t.removeLocked(f)
-		t.pool.Put(f)
+		f = next
 	}
 	t.due.Store(due)
 }
@@ -153,6 +163,7 @@ func (t *inFlight) expireLocked(now time.Time) {
 func (t *inFlight) dropStale() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.dropped.Store(time.Now().UnixNano())
 	for f := t.ended.first; f != nil; {
 		next := f.next
 		if f.rank.Worker.Since().After(f.since) {

@@ -29,8 +29,8 @@ type Prompt struct {
 	// cache.
 	Computed     bool
 	ComputedFrom int
-	// Worker restricts the choice to one worker, which holds more of the request than its cache; nil
-	// is any.
+	// Worker restricts the choice to one worker, which holds more of the request than its cache;
+	// nil is any.
 	Worker *worker.Worker
 	// DP restricts the choice to one data-parallel rank of each worker; -1 is any.
 	DP int
@@ -54,14 +54,20 @@ func (p *Prompt) Len() int {
 // NameSession sets the session by the name that the client gives it. Equal names for different
 // models, adapters or salts are different sessions: their prompts share no pages.
 func (p *Prompt) NameSession(name []byte, from SessionSource) {
-	if p.Session, p.SessionSource = SessionKey(name), from; len(name) == 0 {
+	if p.Session, p.SessionSource = p.sessionKey(SessionKey(name)), from; len(name) == 0 {
 		p.SessionSource = NoSession
-		return
+	}
+}
+
+// sessionKey returns the key of a session of this prompt's model, adapter and salts.
+func (p *Prompt) sessionKey(name uint64) uint64 {
+	if name == 0 {
+		return 0
 	}
 	for _, part := range [...]string{p.Model, p.LoRA, p.Salt, p.ExtraKey} {
-		p.Session = scatter(p.Session + SessionKey(part))
+		name = scatter(name + SessionKey(part))
 	}
-	p.Session = max(p.Session, 1)
+	return max(name, 1)
 }
 
 // Decision is the choice for a request, with its explanation.
@@ -90,8 +96,7 @@ type Decision struct {
 	block   int // tokens in a block of a prediction; 0: the prompt cannot be predicted
 	scope   radix.Scope
 	learnt  learnt
-	session uint64
-	running bool   // the session knows of the request, and not yet of its end
+	session sessionUse
 	reply   uint64 // PeerReply.Number, where another router chose
 }
 

@@ -2,7 +2,9 @@ package routing
 
 import (
 	"errors"
+	"math"
 	"sync/atomic"
+	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
@@ -54,6 +56,7 @@ type Router struct {
 	links    atomic.Pointer[policy.Links]
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
+	answers  answerTime
 }
 
 // New returns a router over these parts. seed returns the random numbers of policies.
@@ -105,3 +108,21 @@ func (r *Router) NeedsTokens(model string) bool {
 	}
 	return false
 }
+
+// answerTime is the mean time of the last answers behind their first token, of all models.
+type answerTime struct{ seconds atomic.Uint64 } // float64 bits
+
+// answersMeant is the number of answers that the mean is mostly of.
+const answersMeant = 64
+
+// add takes an answer into the mean. Of answers at one instant, some may be lost.
+func (a *answerTime) add(took time.Duration) {
+	old, s := a.mean(), took.Seconds()
+	if old > 0 {
+		s = old + (s-old)/answersMeant
+	}
+	a.seconds.Store(math.Float64bits(s))
+}
+
+// mean returns the mean in seconds; 0: no answer has ended.
+func (a *answerTime) mean() float64 { return math.Float64frombits(a.seconds.Load()) }

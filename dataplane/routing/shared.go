@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing/turns"
 )
 
 // SharedPredictions are the prompts of all routers that are sent, or about to be, and that no
@@ -17,6 +18,9 @@ import (
 // A prompt ends shortly after its first byte, when each router has read the events that tell of
 // it, or with its router.
 type SharedPredictions struct {
+	// Known, if set, is told of the prompts. It is set before the first use.
+	Known *KnownSessions
+
 	foreign atomic.Int32 // prompts of other routers: a choice takes no lock while there are none
 
 	mu   sync.RWMutex
@@ -35,6 +39,7 @@ type sharedPrompt struct {
 	first        uint32 // of fingerprints: most prompts differ there
 	tokens       int
 	fingerprints []uint32
+	turn         turns.Turn // of Known
 }
 
 const (
@@ -58,12 +63,14 @@ func (x *SharedPredictions) Add(now time.Time, id PromptID, rank uint64, tokens 
 	if sent {
 		until = now.Add(sentFor).UnixNano()
 	}
+	x.end(now, id) // it was chosen for before
+	turn := x.Known.beginShared(now, rank, tokens, fingerprints)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.dropLocked(func(e *sharedPrompt) bool { return e.until < now.UnixNano() || e.id == id })
+	x.dropLocked(now, func(e *sharedPrompt) bool { return e.until < now.UnixNano() || e.id == id })
 	if len(x.all) >= maxShared {
 		oldest := x.all[0].id
-		x.dropLocked(func(e *sharedPrompt) bool { return e.id == oldest })
+		x.dropLocked(now, func(e *sharedPrompt) bool { return e.id == oldest })
 	}
 	var kept []uint32
 	if n := len(x.free); n > 0 {
@@ -74,7 +81,7 @@ func (x *SharedPredictions) Add(now time.Time, id PromptID, rank uint64, tokens 
 		x.ids = make(map[PromptID]struct{}, maxShared)
 	}
 	x.ids[id] = struct{}{}
-	x.all = append(x.all, sharedPrompt{id: id, rank: rank, until: until, first: fingerprints[0], tokens: tokens, fingerprints: kept})
+	x.all = append(x.all, sharedPrompt{id: id, rank: rank, until: until, first: fingerprints[0], tokens: tokens, fingerprints: kept, turn: turn})
 	x.countLocked()
 }
 
@@ -86,6 +93,20 @@ func (x *SharedPredictions) Sent(now time.Time, id PromptID) {
 // Done notes that a prompt is computed or given up.
 func (x *SharedPredictions) Done(now time.Time, id PromptID) {
 	x.limit(id, func(until int64) int64 { return min(until, now.Add(endedFor).UnixNano()) })
+	x.end(now, id)
+}
+
+// end tells Known of the end of a prompt.
+func (x *SharedPredictions) end(now time.Time, id PromptID) {
+	var turn turns.Turn
+	x.mu.Lock()
+	if _, ok := x.ids[id]; ok {
+		if i := slices.IndexFunc(x.all, func(e sharedPrompt) bool { return e.id == id }); i >= 0 {
+			turn, x.all[i].turn = x.all[i].turn, turns.Turn{}
+		}
+	}
+	x.mu.Unlock()
+	x.Known.endShared(now, &turn)
 }
 
 func (x *SharedPredictions) limit(id PromptID, until func(int64) int64) {
@@ -103,7 +124,7 @@ func (x *SharedPredictions) limit(id PromptID, until func(int64) int64) {
 func (x *SharedPredictions) Forget(router uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.dropLocked(func(e *sharedPrompt) bool { return e.id.Router == router })
+	x.dropLocked(time.Now(), func(e *sharedPrompt) bool { return e.id.Router == router })
 	x.countLocked()
 }
 
@@ -118,7 +139,7 @@ func (x *SharedPredictions) Own(now time.Time, f func(number, rank uint64, token
 	}
 }
 
-func (x *SharedPredictions) dropLocked(is func(*sharedPrompt) bool) {
+func (x *SharedPredictions) dropLocked(now time.Time, is func(*sharedPrompt) bool) {
 	kept := x.all[:0]
 	for i := range x.all {
 		if !is(&x.all[i]) {
@@ -126,6 +147,7 @@ func (x *SharedPredictions) dropLocked(is func(*sharedPrompt) bool) {
 			continue
 		}
 		delete(x.ids, x.all[i].id)
+		x.Known.endShared(now, &x.all[i].turn)
 		if len(x.free) < maxFree {
 			x.free = append(x.free, x.all[i].fingerprints)
 		}

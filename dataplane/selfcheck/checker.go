@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ type Limits struct {
 	MinRequests int           // the fewest counted ones; default 150
 	Trial       time.Duration // the least length of a trial; default 3 min
 	Hold        time.Duration // the least time between two changes; default 10 min
-	Bar         time.Duration // of a policy that was taken back; default 30 min
+	Bar         time.Duration // after a change that was taken back; default 30 min
 }
 
 func (l *Limits) setDefaults() {
@@ -78,13 +79,17 @@ type Checker struct {
 	cfg   Config
 	lab   laboratory
 	began time.Time
+	// measure reads the ranks; tests have none.
+	measure func(snap *worker.Snapshot, model string, routers int, now time.Time) (cluster, string)
 
 	mu      sync.Mutex
 	mode    string   // guarded by mu, as is all below
 	decider *decider // by Run, TakeBack and Configure
-	lastEnd int64    // of the last evaluated window
+	seen    uint64   // requests that were ever recorded, when the last window was made
+	counted int      // requests in it
 	round   int      // evaluations are of the policy of this round; changes begin another
 	last    check    // shown
+	waiting string   // why there is no check now
 	counts  counts
 }
 
@@ -104,7 +109,7 @@ func New(cfg Config) *Checker {
 	cfg.Limits.setDefaults()
 	l := cfg.Limits
 	c := &Checker{
-		cfg: cfg, recorder: newRecorder(newHistory(l.MaxRequests, l.MaxBytes, l.MaxAge)), began: time.Now(),
+		cfg: cfg, measure: measure, recorder: newRecorder(newHistory(l.MaxRequests, l.MaxBytes, l.MaxAge)), began: time.Now(),
 		lab: laboratory{options: cfg.Options, pace: &pacer{share: l.Share}}, decider: newDecider(l, cfg.Policy, time.Now()),
 	}
 	c.setMode(cfg.Mode)
@@ -124,11 +129,11 @@ func (c *Checker) Configure(mode string, configured Choice, options policy.Optio
 	c.setMode(mode)
 	c.lab.options = options
 	c.decider.configure(configured, time.Now())
-	c.lastEnd, c.last = 0, check{}
+	c.seen, c.counted, c.last = 0, 0, check{}
 	c.round++
 	c.cfg.Set(configured)
 	if mode == Off {
-		c.recorder.clear()
+		c.clear()
 	}
 }
 
@@ -167,11 +172,8 @@ func (c *Checker) check(ctx context.Context) {
 	j, why := c.next(began)
 	if why != "" {
 		c.mu.Lock()
-		c.last.at, c.last.note = began, why
+		c.waiting = why
 		c.mu.Unlock()
-		return
-	}
-	if j == nil { // too little is new
 		return
 	}
 	c.lab.pace.begin(ctx)
@@ -183,14 +185,14 @@ func (c *Checker) check(ctx context.Context) {
 	case err != nil:
 		c.cfg.Log.Warn("self-check failed", "error", err)
 		c.mu.Lock()
-		c.last = check{at: began, took: time.Since(began), note: err.Error()}
+		c.last, c.waiting = check{at: began, took: time.Since(began), note: err.Error()}, ""
 		c.mu.Unlock()
 	default:
 		c.conclude(began, j, e)
 	}
 }
 
-// next prepares a check; nil: too few requests are new. why says why nothing can be checked.
+// next prepares a check; why says why there is nothing to check.
 func (c *Checker) next(now time.Time) (j *job, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,28 +217,28 @@ func (c *Checker) next(now time.Time) (j *job, why string) {
 			}
 		}
 	}
-	if j.window, why = c.windowOf(since); why != "" {
+	n, added := c.progress()
+	switch fresh := int(added - c.seen); {
+	case n < need:
+		return nil, fmt.Sprintf("%d requests are too few, %d are needed", n, need)
+	case fresh < max(c.counted/2, need/8):
+		return nil, "fewer than half of the requests are new since the last check"
+	}
+	c.seen = added
+	if j.window, why = c.windowOf(since, max(peers.Routers, 1)); why != "" {
 		return nil, why
 	}
 	if why = j.window.tooSmall(need); why != "" {
 		return nil, why
 	}
-	fresh := 0
-	for i := j.window.counted; i < len(j.window.requests); i++ {
-		if j.window.requests[i].at > c.lastEnd {
-			fresh++
-		}
-	}
-	if fresh < (len(j.window.requests)-j.window.counted)/2 {
-		return nil, ""
-	}
-	j.cluster, why = measure(c.cfg.Workers(), j.window.model, peers.Routers, now)
+	c.counted = len(j.window.requests) - j.window.counted
+	j.cluster, why = c.measure(c.cfg.Workers(), j.window.model, peers.Routers, now)
 	return j, why
 }
 
 // windowOf takes the window from the history.
-func (c *Checker) windowOf(since int64) (*window, string) {
-	ranks := max(len(c.cfg.Workers().Ranks), 1)
+func (c *Checker) windowOf(since int64, routers int) (*window, string) {
+	work := max(len(c.cfg.Workers().Ranks), 1) * routers
 	c.recorder.mu.Lock()
 	defer c.recorder.mu.Unlock()
 	h := c.history
@@ -244,7 +246,7 @@ func (c *Checker) windowOf(since int64) (*window, string) {
 	if h.n == 0 {
 		return nil, "there are no requests"
 	}
-	return h.window(min(c.cfg.Limits.Window, mostWork/ranks), since)
+	return h.window(min(c.cfg.Limits.Window, mostWork/work), since)
 }
 
 func (c *Checker) peers() Peers {
@@ -278,7 +280,8 @@ func (c *Checker) conclude(began time.Time, j *job, e *evaluation) {
 	if e.why == "" {
 		c.counts.matched++
 	}
-	c.last, c.lastEnd = check{at: began, took: now.Sub(began), note: e.why, eval: e}, e.end
+	c.waiting = ""
+	c.last = check{at: began, took: now.Sub(began), note: e.why, eval: e}
 	if d.trial != nil {
 		a := d.judge(now, e)
 		if a.note != "" && !a.change {
@@ -299,13 +302,13 @@ func (c *Checker) apply(a action, from Choice) {
 		c.cfg.Log.Info("self-check advises another policy", "policy", a.to.String(), "instead_of", from.String(), "why", a.note)
 	case a.change:
 		c.counts.changes++
-		level, message := slog.LevelInfo, "self-check changes the policy"
 		if a.warn {
 			c.counts.takenBack++
-			level, message = slog.LevelWarn, "self-check takes a change of the policy back"
+			c.cfg.Log.Warn("self-check takes a change of the policy back", "policy", a.to.String(), "instead_of", from.String(), "why", a.note)
+		} else {
+			c.cfg.Log.Info("self-check changes the policy", "policy", a.to.String(), "instead_of", from.String(), "why", a.note)
 		}
-		c.cfg.Log.Log(context.Background(), level, message, "policy", a.to.String(), "instead_of", from.String(), "why", a.note)
-		c.lastEnd = 0
+		c.counted = 0
 		c.round++
 		c.cfg.Set(a.to)
 	}

@@ -12,6 +12,7 @@ const (
 	// configured one comes back. Of slicesOfWindow so many must agree.
 	worth, home  = 0.10, 0.03
 	slicesBetter = 7
+	leastBetter  = 5
 	// noWorse bounds a better policy's p99 of the TTFT and its time to the last token.
 	noWorse = 1.05
 	// checksInARow must agree.
@@ -21,7 +22,7 @@ const (
 	// restless is the time for which a change lengthens the pause before the next one, and mostHold
 	// bounds that pause.
 	restless, mostHold = 6 * time.Hour, 4 * time.Hour
-	// mostBar bounds the time for which a policy is barred.
+	// mostBar bounds the time for which no policy is tried after one has failed.
 	mostBar = 24 * time.Hour
 	// keptChanges is how many changes /status shows.
 	keptChanges = 16
@@ -47,7 +48,7 @@ type decider struct {
 	streak  streak
 	advised Choice
 	trial   *trial
-	barred  map[Choice]bar
+	bar     bar
 	changes []Change
 }
 
@@ -67,7 +68,7 @@ type trial struct {
 	begun time.Time
 }
 
-// bar keeps a policy out.
+// bar keeps all other policies out: a change that was taken back is a simulation that errs.
 type bar struct {
 	until time.Time
 	times int
@@ -81,7 +82,7 @@ type Change struct {
 }
 
 func newDecider(l Limits, configured Choice, now time.Time) *decider {
-	d := &decider{limits: l, barred: make(map[Choice]bar)}
+	d := &decider{limits: l}
 	d.configure(configured, now)
 	return d
 }
@@ -89,23 +90,22 @@ func newDecider(l Limits, configured Choice, now time.Time) *decider {
 // configure begins anew with an operator's policy.
 func (d *decider) configure(c Choice, now time.Time) {
 	d.configured, d.current, d.since, d.why = c, c, now, "configured"
-	d.streak, d.trial, d.advised = streak{}, nil, Choice{}
-	clear(d.barred)
+	d.streak, d.trial, d.advised, d.bar = streak{}, nil, Choice{}, bar{}
 }
 
 // decide takes an evaluation of the policy in force. may says that a change is allowed, else there
 // is advice only.
 func (d *decider) decide(now time.Time, e *evaluation, may bool) action {
-	if e.why != "" {
+	if e.why != "" || now.Before(d.bar.until) {
 		d.streak = streak{}
 		return action{}
 	}
-	best := d.best(now, e)
+	best := d.best(e)
 	if best == nil {
 		d.streak, d.advised = streak{}, Choice{}
 		return action{}
 	}
-	gain, better := e.gain(best)
+	gain, lower, _ := e.gain(best)
 	if d.streak.choice != best.Choice {
 		d.streak = streak{choice: best.Choice}
 	}
@@ -115,7 +115,7 @@ func (d *decider) decide(now time.Time, e *evaluation, may bool) action {
 		return action{}
 	}
 	why := fmt.Sprintf("on %d requests of the last %v its mean TTFT is %.0f %% lower in simulation (%.3f s instead of %.3f s, lower in %d of %d slices)",
-		e.requests, e.span.Round(time.Second), 100*gain, best.TTFT, e.present.TTFT, better, slicesOfWindow)
+		e.requests, e.span.Round(time.Second), 100*gain, best.TTFT, e.present.TTFT, lower, slicesOfWindow)
 	if !may {
 		if d.advised == best.Choice {
 			return action{}
@@ -131,18 +131,18 @@ func (d *decider) decide(now time.Time, e *evaluation, may bool) action {
 }
 
 // best returns the best policy that is better than the present one beyond doubt; nil: none is.
-func (d *decider) best(now time.Time, e *evaluation) (best *Forecast) {
+func (d *decider) best(e *evaluation) (best *Forecast) {
 	for i := range e.others {
 		f := &e.others[i]
-		_, better := e.gain(f)
+		_, lower, higher := e.gain(f)
 		need := worth
 		if f.Choice == d.configured {
 			need = home
 		}
 		switch {
-		case f.Choice == d.current, f.TTFT > e.least(need), better < slicesBetter, now.Before(d.barred[f.Choice].until):
+		case f.Choice == d.current, f.TTFT > e.least(need), !agree(lower, higher):
 		case f.P99 > noWorse*e.present.P99, f.Latency > noWorse*e.present.Latency:
-		case best == nil || f.TTFT < best.TTFT:
+		case best == nil || f.TTFT < (1-worth)*best.TTFT: // of equals the first: kv is
 			best = f
 		}
 	}
@@ -192,12 +192,10 @@ func (d *decider) judge(now time.Time, e *evaluation) action {
 		d.current, seen, e.observed.Streamed, is, old, t.from), t.from)
 }
 
-// takeBack restores a policy and bars the present one, longer each time.
+// takeBack restores a policy and keeps it for a time, longer each time.
 func (d *decider) takeBack(now time.Time, why string, to Choice) action {
-	b := d.barred[d.current]
-	b.until = now.Add(min(d.limits.Bar<<min(b.times, 10), mostBar))
-	b.times++
-	d.barred[d.current] = b
+	d.bar.until = now.Add(min(d.limits.Bar<<min(d.bar.times, 10), mostBar))
+	d.bar.times++
 	d.trial = nil
 	a := d.change(now, to, why)
 	a.warn = true

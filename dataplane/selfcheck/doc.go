@@ -18,8 +18,8 @@
 // test over slices), and neither p99 nor the time to the last token suffers. It must be better in
 // two checks in a row, whose windows differ by half. A change is a trial: the observed TTFT is
 // compared with the forecasts of both policies for the same requests, and the old policy comes back
-// where less than half of the gain has come. Then the new one is barred for half an hour, longer
-// each time. Changes are ten minutes apart, and farther the more there were.
+// where less than half of the gain has come. Then nothing is tried for half an hour, longer each
+// time. Changes are ten minutes apart, and farther the more there were.
 //
 // Of several routers that choose as one, the leader checks: its policy chooses for all. The others
 // keep the configured policy until they lead. Routers that share nothing only advise, since each

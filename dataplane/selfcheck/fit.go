@@ -9,10 +9,10 @@ const (
 	// baseQuantile of the answers' times beyond the computation of their prompts is the cost of a
 	// prefill that found no queue.
 	baseQuantile = 0.03
-	// fastTenth of the long prompts found no queue.
+	// fastTenth of the long prompts found no queue, and so long is a tenth of them.
 	fastTenth = 0.9
-	// longPrompt is the least uncached tokens that show a speed, as in worker.Load.
-	longPrompt = 4096
+	// leastPrompt is the fewest uncached tokens that show a speed at all.
+	leastPrompt = 256
 	// usualStep is the time between tokens before any was measured.
 	usualStep = 20 * time.Millisecond
 	// Bounds of the fixed cost of a prefill.
@@ -24,14 +24,20 @@ func (r *request) uncached() (tokens float64, ok bool) {
 	return float64(max(r.input-max(r.cached, 0), 1)), r.streamed && r.known && r.cached >= 0
 }
 
-// fitRate estimates the prefill speed of a rank by the fastest tenth of long prompts, for ranks
+// fitRate estimates the prefill speed of a rank by the fastest of the longest prompts, for ranks
 // that report none; 0 where there are none.
 func (w *window) fitRate() float64 {
-	var all []float64
+	var lengths, times, all []float64
+	for i := range w.requests {
+		if n, ok := w.requests[i].uncached(); ok {
+			lengths, times = append(lengths, n), append(times, w.requests[i].ttft.Seconds())
+		}
+	}
+	long, base := max(quantile(lengths, fastTenth), leastPrompt), quantile(times, baseQuantile)
 	for i := range w.requests {
 		r := &w.requests[i]
-		if n, ok := r.uncached(); ok && n >= longPrompt && r.ttft > 0 {
-			all = append(all, n/r.ttft.Seconds())
+		if n, ok := r.uncached(); ok && n >= long && r.ttft.Seconds() > base {
+			all = append(all, n/(r.ttft.Seconds()-base))
 		}
 	}
 	return quantile(all, fastTenth)

@@ -13,6 +13,7 @@ import (
 type history struct {
 	requests []request // a ring
 	first, n int
+	added    uint64 // ever
 
 	nodes []node
 	free  []int32 // of nodes
@@ -75,7 +76,7 @@ func (h *history) at(i int) *request { return &h.requests[(h.first+i)%len(h.requ
 func (h *history) add(e *accesslog.Entry) {
 	r := request{
 		at: e.Arrived.UnixNano(), ttft: e.TTFT, took: e.Took, input: int32(e.Input), output: int32(e.Output),
-		cached: int32(e.Cached), known: len(e.IDs) > 0, streamed: e.Streamed,
+		cached: int32(min(e.Cached, e.Input)), known: len(e.IDs) > 0, streamed: e.Streamed,
 	}
 	if e.Cached < 0 && r.known {
 		r.cached = int32(min(e.Expected, e.Input))
@@ -86,6 +87,7 @@ func (h *history) add(e *accesslog.Entry) {
 	}
 	*h.at(h.n) = r
 	h.n++
+	h.added++
 	h.bytes += requestBytes
 	h.trim(r.at)
 }

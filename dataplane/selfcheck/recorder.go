@@ -69,7 +69,7 @@ func (r *recorder) collect(ctx context.Context) {
 }
 
 func (r *recorder) take(e *accesslog.Entry) {
-	if e.Status == answered && e.Input > 0 && e.Block > 0 && e.Took > 0 {
+	if e.Status == answered && e.Input > 0 && e.Input <= maxTokens && e.Output >= 0 && e.Output <= maxTokens && e.Block > 0 && e.Took > 0 {
 		r.mu.Lock()
 		r.history.add(e)
 		r.mu.Unlock()
@@ -80,13 +80,25 @@ func (r *recorder) take(e *accesslog.Entry) {
 	r.free <- e
 }
 
-const answered = 200 // status of HTTP
+const (
+	answered = 200 // status of HTTP
+	// maxTokens is above the context lengths of all models. A worker that counts more is wrong, and
+	// its numbers would keep the simulator busy.
+	maxTokens = 1 << 24
+)
 
 // size returns the requests and bytes of the history.
 func (r *recorder) size() (requests, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.history.n, r.history.bytes
+}
+
+// progress returns the number of remembered requests, and of all that ever were.
+func (r *recorder) progress() (n int, added uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.history.n, r.history.added
 }
 
 func (r *recorder) clear() {

@@ -14,6 +14,7 @@ type Status struct {
 	Trial      bool   `json:"trial"`      // of a change that has not proved itself
 	// Advice is the policy that the last checks found to be better, where it is not used.
 	Advice  string         `json:"advice,omitempty"`
+	Waiting string         `json:"waiting,omitempty"` // why there is no check now
 	Last    *CheckStatus   `json:"last_check,omitempty"`
 	Changes []ChangeStatus `json:"changes,omitempty"` // the last ones, oldest first
 
@@ -48,7 +49,7 @@ type ForecastStatus struct {
 	P99    float64 `json:"ttft_p99_s"`
 	Hits   float64 `json:"hits"`
 	Gain   float64 `json:"gain"`  // of TTFT, over the policy in force
-	Better int     `json:"lower"` // slices of the requests with a lower TTFT
+	Better int     `json:"lower"` // slices of the requests with a TTFT lower by more than chance
 	Slices int     `json:"slices"`
 }
 
@@ -66,7 +67,7 @@ func (c *Checker) Status() Status {
 	defer c.mu.Unlock()
 	d := c.decider
 	st := Status{
-		Mode: c.mode, Policy: d.current.String(), Configured: d.configured.String(), Why: d.why, Trial: d.trial != nil,
+		Mode: c.mode, Policy: d.current.String(), Configured: d.configured.String(), Why: d.why, Trial: d.trial != nil, Waiting: c.waiting,
 		Checks: c.counts.checks, Matched: c.counts.matched, Changed: c.counts.changes, TakenBack: c.counts.takenBack,
 		Advised: c.counts.advice, Dropped: c.dropped.Load(), CPUSeconds: rounded(time.Duration(c.lab.pace.used.Load()).Seconds()),
 	}
@@ -98,9 +99,9 @@ func (k *check) status() *CheckStatus {
 		if f.Choice == (Choice{}) {
 			continue
 		}
-		gain, better := e.gain(f)
+		gain, lower, _ := e.gain(f)
 		st.Forecasts = append(st.Forecasts, ForecastStatus{
-			Policy: f.Choice.String(), TTFT: rounded(f.TTFT), P99: rounded(f.P99), Hits: rounded(f.Hits), Gain: rounded(gain), Better: better, Slices: len(f.slices),
+			Policy: f.Choice.String(), TTFT: rounded(f.TTFT), P99: rounded(f.P99), Hits: rounded(f.Hits), Gain: rounded(gain), Better: lower, Slices: len(f.slices),
 		})
 	}
 	return st

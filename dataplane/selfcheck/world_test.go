@@ -1,6 +1,7 @@
 package selfcheck
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -28,7 +29,7 @@ type call struct {
 // and some more.
 func sessions(seed uint64, span time.Duration, perSecond float64, system, grow, output, turns int, think time.Duration) (all traffic) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	next := uint64(1 << 32 * (seed + 1))
+	next := 1 << 32 * (seed + 1)
 	fresh := func(dst []uint64, n int) []uint64 {
 		for range n {
 			next++
@@ -90,7 +91,7 @@ func (t traffic) log(tb testing.TB, start time.Time, cfg policies.Config, choice
 func ranks(cfg policies.Config) cluster {
 	c := cluster{page: block, routers: 1}
 	for range cfg.Workers {
-		c.ranks = append(c.ranks, rank{rate: cfg.Service.PrefillTokensPerSecond, pool: int64(cfg.CacheTokens), running: 64})
+		c.ranks = append(c.ranks, rank{rate: cmp.Or(cfg.Service.PrefillTokensPerSecond, 16_000), pool: int64(cfg.CacheTokens), running: 64})
 	}
 	return c
 }

@@ -21,6 +21,7 @@ import types
 sys.path.insert(0, os.path.dirname(__file__))
 import conversations  # noqa: E402
 import expect  # noqa: E402
+import orjson  # noqa: E402
 import transformers  # noqa: E402
 
 # An old release of SGLang registers models that a newer transformers already has.
@@ -98,7 +99,7 @@ def serving(template, tokens, defaults):
 
 def render(template, tokens, defaults, body):
     """The text that the engine would encode; raises where the engine would answer with an error."""
-    request = protocol.ChatCompletionRequest(**json.loads(body))
+    request = protocol.ChatCompletionRequest(**orjson.loads(body))
     s = serving(template, tokens, defaults)
     error = s._validate_request(request)
     if error:

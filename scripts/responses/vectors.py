@@ -346,6 +346,11 @@ BODIES = [
                {"type": "custom_tool_call_output", "call_id": "c2", "output": "Done!"}]},
 ]
 
+# A recorded request of the codex CLI, without its texts.
+CODEX = os.path.join(os.path.dirname(__file__), "../../dataplane/prompt/responses/testdata/codex.json")
+with open(CODEX) as f:
+    BODIES.append(json.load(f)["body"])
+
 HISTORY = [
     [("Hello", [{"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "phase": "final_answer",
                  "content": [{"type": "output_text", "text": "Hi", "annotations": [], "logprobs": None}]}])],

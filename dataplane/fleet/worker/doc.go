@@ -23,6 +23,7 @@
 //   - Rank.IndexIDs: its KV groups in the radix index
 //   - Rank.ApproxID: itself in the approximate index
 //   - Rank.PredictionID: itself in the table of predictions
+//   - Rank.SessionID: itself in the table of sessions' pages
 //
 // Worker.HostNumber numbers the host in its URL, Worker.NodeNumber its node in the cluster.
 //

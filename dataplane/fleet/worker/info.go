@@ -25,14 +25,10 @@ type Info struct {
 	// Process identifies the process behind the URL; 0 when the description has nothing to
 	// identify it by.
 	Process uint64
-	// Tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown.
-	MaxLen   int
+	Limits
 	PageSize int // tokens a KV page; 0 when unknown
 	DPSize   int // at least 1
 	TPSize   int // GPUs that compute one request together, tp_size; 0 when unknown
-	// Vocabulary is the number of token ids of the model; 0 when unknown. A larger id ends an
-	// engine.
-	Vocabulary int
 	Reports
 	MaxTokens int // tokens in the KV pool of one rank; 0 when unknown
 	// TokenBytes is the KV size of a token in bytes, over all GPUs of the worker; 0 when
@@ -47,14 +43,25 @@ type Info struct {
 	Placement Placement
 }
 
+// Limits holds the bounds of a worker's requests and batches.
+type Limits struct {
+	// Tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown.
+	MaxLen int
+	// Vocabulary is the number of token ids of the model; 0 when unknown. A larger id ends an
+	// engine.
+	Vocabulary int
+	// Chunk is the tokens of a full prefill batch, chunked_prefill_size; 0 when unknown.
+	Chunk int
+}
+
 // Reports holds a worker's arguments for reports on requests.
 type Reports struct {
 	Labels bool // tokenizer_metrics_allowed_custom_labels names some
 	// CacheReport is enable_cache_report: answers of OpenAI's and Anthropic's routes have the
 	// number of cached prompt tokens.
 	CacheReport bool
-	// ResponseStore is enable_response_store: the worker keeps the responses of /v1/responses in its
-	// memory, for previous_response_id.
+	// ResponseStore is enable_response_store: the worker keeps the responses of /v1/responses in
+	// its memory, for previous_response_id.
 	ResponseStore bool
 }
 
@@ -132,6 +139,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		PageSize:  within(v.GetInt("page_size"), maxPage),
 		DPSize:    max(v.GetInt("dp_size"), 1),
 		TPSize:    within(v.GetInt("tp_size"), maxDP),
+		Limits:    Limits{Chunk: within(v.GetInt("chunked_prefill_size"), maxPage)},
 		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
 		Disaggregation: Disaggregation{
 			Mode:          string(v.GetStringBytes("disaggregation_mode")),

@@ -25,9 +25,10 @@ type Load struct {
 	// rank reports them: a request that waits for room in the pool with next to nothing to
 	// compute would be invisible, and would attract more.
 	fetching atomic.Int64
-	sent     atomic.Int64 // of pending, all that ever were
-	held     atomic.Int64 // the most KV tokens that requests in flight can hold
-	peers    peerLoads    // requests of other routers
+	sent     atomic.Int64  // of pending, all that ever were
+	held     atomic.Int64  // the most KV tokens that requests in flight can hold
+	peers    peerLoads     // requests of other routers
+	stepped  chan struct{} // capacity 1, one for a worker: a request began to answer or ended
 
 	mu        sync.Mutex
 	backlog   policy.Backlog // guarded by mu; times are unix seconds
@@ -151,6 +152,7 @@ func (l *Lease) FirstByteAt(now time.Time) {
 	load.backlog.Begun(seconds(now), float64(l.tokens))
 	load.published.store(&load.backlog)
 	load.published.end()
+	load.step()
 }
 
 // End gives the request's whole load back.
@@ -169,6 +171,17 @@ func (l *Lease) End() {
 	load.reserved.Add(-l.reserved)
 	load.held.Add(-l.held)
 	load.published.end()
+	load.step()
+}
+
+// step asks the poller for a report of a rank that publishes none.
+func (l *Load) step() {
+	if l.published.polled.Load() {
+		select {
+		case l.stepped <- struct{}{}:
+		default: // asked before, or no rank of a worker
+		}
+	}
 }
 
 // used is the growth of the KV pool that requests in flight will cause.

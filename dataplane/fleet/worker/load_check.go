@@ -12,8 +12,13 @@ type check struct {
 	usedSaid int64 // when it was set aside
 	usedAt   time.Time
 
+	pool     poolCheck
+	told     int64 // used tokens of the last report
+	asideFor times
+
 	// Prompt tokens a second by the rank's own counters; 0: it has computed too few.
 	claimed  float64
+	proved   float64 // share of rateTokens that it has computed
 	similar  float64 // see SpeedBasis
 	samples  [maxSamples]SpeedSample
 	nSamples int // ever
@@ -23,6 +28,9 @@ type check struct {
 	speedAt time.Time
 }
 
+// times count how often a field was set aside.
+type times struct{ used, speed uint64 }
+
 // peaks are the largest values of Account's fields of these names.
 type peaks struct{ flight, pending, held int64 }
 
@@ -31,10 +39,19 @@ func (p *peaks) add(o peaks) {
 }
 
 // forget drops the state of a process that is gone.
-func (c *check) forget() { *c = check{now: c.now, before: c.before, similar: c.similar} }
+func (c *check) forget() {
+	*c = check{now: c.now, before: c.before, similar: c.similar, asideFor: c.asideFor, pool: poolCheck{times: c.pool.times}}
+}
 
 // note must follow each step that adds work.
 func (c *check) note(p peaks) { c.now.add(p) }
+
+// checkPool compares the reported pool with the rank's events.
+func (c *check) checkPool(now time.Time, r PoolContent) {
+	most := c.now
+	most.add(c.before)
+	c.pool.observe(now, PoolAccount{PoolContent: r, Pool: c.pool.reported, Used: c.told, Held: most.held})
+}
 
 // checkUsed compares a report's used tokens with the requests that could hold them; own is the
 // router's account now.
@@ -48,6 +65,9 @@ func (c *check) checkUsed(now time.Time, r *Report, own peaks) {
 	})
 	if c.used.Add(seconds(now), found) {
 		c.usedAt, c.usedSaid = now, r.Used
+		if c.used.Aside() {
+			c.asideFor.used++
+		}
 	}
 }
 
@@ -99,9 +119,19 @@ func (l *Lease) FirstToken(now time.Time) {
 
 // speed returns the speed that choices use, and notes whether the reported one is set aside.
 func (c *check) speed(now time.Time) float64 {
-	speed, why := BelieveSpeed(c.claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Similar: c.similar, Aside: c.why != ""})
+	claimed := c.claimed
+	switch {
+	case claimed == 0:
+		claimed = c.similar
+	case claimed < c.similar:
+		claimed = 1 / (c.proved/claimed + (1-c.proved)/c.similar)
+	}
+	speed, why := BelieveSpeed(claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Similar: c.similar, Aside: c.why != ""})
 	if (why == "") != (c.why == "") {
 		c.speedAt = now
+		if why != "" {
+			c.asideFor.speed++
+		}
 	}
 	c.why = why
 	return speed
@@ -109,7 +139,7 @@ func (c *check) speed(now time.Time) float64 {
 
 // Aside is a field of a rank's reports that is set aside.
 type Aside struct {
-	Field    string // used or prefill speed
+	Field    string // one of those below
 	Why      string
 	Since    time.Time
 	Reported float64 // then, of used tokens; now, of the speed in tokens a second
@@ -119,6 +149,7 @@ type Aside struct {
 // Fields of Aside.
 const (
 	AsideUsed  = "used_tokens"
+	AsidePool  = "pool_tokens"
 	AsideSpeed = "prefill_tokens_per_second"
 )
 

@@ -19,6 +19,13 @@ const (
 	// it runs, and another model behind a proxy shows nowhere else. The answer takes 2 ms and no
 	// scheduler.
 	modelsEvery = 900 * time.Millisecond // a little below LoadEvery, because ticks may come early
+	// An engine that publishes its load does so behind each prefill batch. A rank that does not is
+	// asked when a request has begun to answer or has ended, which engines of any speed do at their
+	// own pace, but so that polls take no more than a fiftieth of the time: 10 a second where an
+	// answer takes 2 ms, and one in LoadEvery where the scheduler must answer.
+	pollShare = 50
+	// minPollEvery bounds the polls of an engine whose answers take next to nothing.
+	minPollEvery = 20 * time.Millisecond
 )
 
 // poller asks one worker for its load and its models, which it does not publish. It is apart
@@ -48,18 +55,32 @@ func (p *poller) stop() {
 func (p *poller) run(ctx context.Context, every time.Duration) {
 	defer close(p.done)
 	defer p.probe.client.CloseIdleConnections()
-	tick := time.NewTicker(every)
+	tick, again := time.NewTicker(every), time.NewTimer(0)
 	defer tick.Stop()
+	defer again.Stop()
+	<-again.C
+	stepped := p.w.Ranks()[0].Load.stepped
+	steps, asked, took := stepped, time.Now(), time.Duration(0) // steps is nil while again runs
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-steps:
+			steps = nil
+			again.Reset(time.Until(asked.Add(min(max(pollShare*took, minPollEvery), every))))
+			continue
+		case <-again.C:
+			steps = stepped
+			asked = time.Now()
+			p.readLoads(ctx, asked)
 		case now := <-tick.C:
+			asked = now
 			p.readLoads(ctx, now)
-			if now.Sub(p.models) >= modelsEvery {
-				p.models = now
-				p.readModels()
-			}
+		}
+		took = time.Since(asked)
+		if asked.Sub(p.models) >= modelsEvery {
+			p.models = asked
+			p.readModels()
 		}
 	}
 }

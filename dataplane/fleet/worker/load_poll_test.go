@@ -83,3 +83,39 @@ func TestAdaptersAreLearntAgain(t *testing.T) {
 		require.Equal(t, []string{"tiny", "sql"}, b.worker.Info().Models)
 	})
 }
+
+// TestLoadIsAskedForAtTheEnginesPace: a rank that publishes no load is asked when a request begins to
+// answer or ends, at most 50 times a second, and once a second without requests.
+func TestLoadIsAskedForAtTheEnginesPace(t *testing.T) {
+	answer := func(f *fake) { f.answers["/v1/loads?include=core"] = loads }
+	watch(t, answer, func(b *bench) {
+		asked := func() int { return b.fake.got("/v1/loads?include=core") }
+		b.after(1100 * time.Millisecond)
+		require.Equal(t, 1, asked())
+		load := &b.worker.Ranks()[0].Load
+		lease := load.Begin(100)
+		b.after(200 * time.Millisecond)
+		require.Equal(t, 1, asked(), "nothing has changed at the rank")
+		lease.FirstByte()
+		b.after(20 * time.Millisecond)
+		require.Equal(t, 2, asked(), "a prefill batch has ended")
+		b.after(200 * time.Millisecond)
+		lease.End()
+		b.after(20 * time.Millisecond)
+		require.Equal(t, 3, asked(), "pages are free")
+		for range 1000 {
+			lease := load.Begin(100)
+			lease.End()
+			b.after(time.Millisecond)
+		}
+		require.InDelta(t, 3+50, asked(), 3)
+		was := asked()
+		for range 1000 {
+			load.Report(time.Now(), worker.Report{Running: 1})
+			lease := load.Begin(100)
+			lease.End()
+			b.after(time.Millisecond)
+		}
+		require.InDelta(t, was, asked(), 1, "it publishes")
+	})
+}

@@ -23,10 +23,12 @@ type Report struct {
 	Polled    bool          // asked for over HTTP, not published
 }
 
-// rateTokens is how much a rank must have computed before its speed counts: the first spans may
-// be of short prompts on a busy machine, and a rank that looks slow by them gets no prompt to
-// disprove it.
-const rateTokens = 1 << 16
+// rateTokens is how much a rank must have computed before its speed alone counts: the first spans
+// may be of short prompts on a busy machine, and a rank that looks slow by them gets no prompt to
+// disprove it. Until then a lower speed than that of similar ranks is mixed with theirs, by the
+// tokens computed. No speed at all would let prompts of a cold fleet count wholly until their first
+// token, and equal ones give a slow worker four times as many prompts before it is known.
+const rateTokens = 1 << 14
 
 // countLimit bounds a count of a report: sums of two still fit.
 const countLimit = 1 << 40
@@ -45,9 +47,11 @@ func (l *Load) Report(now time.Time, r Report) {
 		l.speed.Restart()
 	}
 	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
-	if rate := l.speed.Rate(); rate > 0 && r.Prefilled >= rateTokens {
-		l.check.claimed = rate
+	if rate := l.speed.Rate(); rate > 0 {
+		l.check.claimed, l.check.proved = rate, min(float64(r.Prefilled)/rateTokens, 1)
 	}
+	l.check.pool.reported, l.check.told = r.Pool, r.Used
+	r.Pool = l.check.pool.believed(r.Pool)
 	l.check.checkUsed(now, &r, l.peaks())
 	l.backlog.Reported(at, float64(r.Queued), 0)
 	s := &l.published
@@ -67,6 +71,18 @@ func (l *Load) Report(now time.Time, r Report) {
 	l.published.setRate(l.check.speed(now))
 	s.store(&l.backlog)
 	s.end()
+}
+
+// CachedPages notes the content of the rank's pool by its events.
+func (l *Load) CachedPages(now time.Time, r PoolContent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.check.checkPool(now, r)
+	if believed := l.check.pool.believed(l.check.pool.reported); believed != l.published.pool.Load() {
+		l.published.begin()
+		l.published.pool.Store(believed)
+		l.published.end()
+	}
 }
 
 // Forget drops the rank's reports: its process is gone. Requests in flight there are still to
@@ -119,8 +135,19 @@ func (l *Load) SetAside() (all []Aside) {
 	if c.used.Aside() {
 		all = append(all, Aside{AsideUsed, whyUsed, c.usedAt, float64(c.usedSaid), float64(l.used())})
 	}
+	if p := &c.pool; p.field.Aside() {
+		all = append(all, Aside{AsidePool, p.why, p.at, float64(p.reported), float64(p.believed(p.reported))})
+	}
 	if c.why != "" {
 		all = append(all, Aside{AsideSpeed, c.why, c.speedAt, c.claimed, math.Float64frombits(l.published.rate.Load())})
 	}
 	return all
+}
+
+// TimesAside returns how often each field of the rank's reports was set aside.
+func TimesAside(l *Load) map[string]uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &l.check
+	return map[string]uint64{AsideUsed: c.asideFor.used, AsidePool: c.pool.times, AsideSpeed: c.asideFor.speed}
 }

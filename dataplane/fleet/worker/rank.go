@@ -29,6 +29,7 @@ type Rank struct {
 	doubt        atomic.Uint32            // see Doubt
 	approxID     atomic.Uint64            // see SetApproxID
 	predictionID atomic.Uint32            // see SetPredictionID
+	sessionID    atomic.Uint32            // see SetSessionID
 	fullSpeed    atomic.Uint64            // float64 bits; see Full
 
 	ExtraKeys ExtraKeys
@@ -110,15 +111,23 @@ func (r *Rank) SetPredictionID(n uint32) { r.predictionID.Store(n) }
 // PredictionID returns the number of the last SetPredictionID.
 func (r *Rank) PredictionID() uint32 { return r.predictionID.Load() }
 
+// SetSessionID publishes the rank's number in the table of sessions' pages, 0 when it is not in it.
+// Only that table reads the number.
+func (r *Rank) SetSessionID(n uint32) { r.sessionID.Store(n) }
+
+// SessionID returns the number of the last SetSessionID.
+func (r *Rank) SessionID() uint32 { return r.sessionID.Load() }
+
 // newRanks builds the ranks of a worker.
 func newRanks(w *Worker, n int) []*Rank {
-	ranks := make([]*Rank, n)
+	ranks, stepped := make([]*Rank, n), make(chan struct{}, 1)
 	for i := range ranks {
 		id := w.URL
 		if n > 1 {
 			id += "#" + strconv.Itoa(i)
 		}
 		ranks[i] = &Rank{Worker: w, DPRank: i, id: id, hash: hashID(id)}
+		ranks[i].Load.stepped = stepped
 	}
 	return ranks
 }

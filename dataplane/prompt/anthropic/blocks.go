@@ -8,16 +8,9 @@ type block struct {
 	kind, text, thinking, source, id, toolUseID, tool, toolName, input, content []byte
 }
 
-// readBlock reads a content block.
-func readBlock(w *writer, raw []byte) (b block) {
-	if kind(raw) != '{' {
-		w.doubt()
-		return b
-	}
-	members(raw, func(key, v []byte) {
-		if v[0] == 'n' {
-			v = nil
-		}
+// readBlock reads the content block at an index, and returns the index after it.
+func readBlock(list []byte, at int) (b block, end int) {
+	end = members(list, at, func(key, v []byte) {
 		switch string(key) {
 		case "type":
 			b.kind = v
@@ -41,7 +34,7 @@ func readBlock(w *writer, raw []byte) (b block) {
 			b.content = v
 		}
 	})
-	return b
+	return b, end
 }
 
 // name returns the type of the block.
@@ -53,21 +46,18 @@ func (b *block) name() []byte {
 }
 
 // toolCalls appends the tool calls of an assistant's message.
-func (m *message) toolCalls(list []byte) {
+func (m *message) toolCalls() {
 	w := m.w
 	if !m.begun {
 		m.open()
 	}
 	w.name("tool_calls")
 	w.dst = append(w.dst, '[')
-	elements(list, func(raw []byte) {
-		b := readBlock(w, raw)
-		if !is(b.kind, "tool_use") {
-			return
-		}
+	for i := range w.calls {
+		b := &w.calls[i]
 		if !isText(b.id) || !isText(b.tool) || b.input != nil && kind(b.input) != '{' {
 			w.doubt()
-			return
+			continue
 		}
 		if len(b.id) == len(`""`) {
 			w.doubt() // the worker makes an id of its own
@@ -83,7 +73,7 @@ func (m *message) toolCalls(list []byte) {
 			w.dst = append(w.dst, `{}`...)
 		}
 		w.dst = append(append(w.dst, b.input...), `}}`...)
-	})
+	}
 	w.dst = append(w.dst, ']')
 }
 
@@ -110,7 +100,11 @@ func appendToolResult(w *writer, b *block) {
 		return
 	case '[':
 		references := false
-		elements(b.content, func(raw []byte) { m.resultBlock(raw, id, &references) })
+		objects(w, b.content, func(at int) int {
+			item, end := readBlock(b.content, at)
+			m.resultBlock(&item, id, &references)
+			return end
+		})
 	default:
 		w.doubt()
 	}
@@ -130,9 +124,8 @@ func (m *message) openResult(id []byte) {
 }
 
 // resultBlock appends a block of a tool's result. References to tools have messages of their own.
-func (m *message) resultBlock(raw, id []byte, references *bool) {
+func (m *message) resultBlock(b *block, id []byte, references *bool) {
 	w := m.w
-	b := readBlock(w, raw)
 	begin := func(reference bool) {
 		if m.begun && *references != reference {
 			m.flush()

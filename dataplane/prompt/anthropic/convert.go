@@ -64,7 +64,8 @@ type writer struct {
 	dst   []byte
 	rules chattemplate.Rules
 	exact bool
-	tools int // that were converted
+	tools int     // that were converted
+	calls []block // of the message that is being converted
 }
 
 // doubt notes that the conversion may not be the worker's.

@@ -135,6 +135,38 @@ func normal(v any) any {
 	return v
 }
 
+// TestClaudeCode reads the shape of a request of Claude Code: its system blocks with a billing
+// header, its reminders and its system message behind the first turn.
+func TestClaudeCode(t *testing.T) {
+	raw, err := os.ReadFile("testdata/claude_code.json")
+	require.NoError(t, err)
+	var recorded struct{ Body json.RawMessage }
+	require.NoError(t, json.Unmarshal(raw, &recorded))
+	for model, roles := range map[string][]string{
+		"qwen3":       {"system", "user", "system", "assistant", "tool"},
+		"deepseek-r1": {"system", "user", "assistant", "tool"},
+	} {
+		chat, exact, err := anthropic.AppendChat(nil, recorded.Body, of(model))
+		require.NoError(t, err)
+		assert.True(t, exact)
+		var got struct {
+			Messages []struct{ Role string }
+			Tools    []any
+			Kwargs   map[string]any `json:"chat_template_kwargs"`
+			User     string
+		}
+		require.NoError(t, json.Unmarshal(chat, &got))
+		var seen []string
+		for _, m := range got.Messages {
+			seen = append(seen, m.Role)
+		}
+		assert.Equal(t, roles, seen)
+		assert.Len(t, got.Tools, 24)
+		assert.Equal(t, "high", got.Kwargs["reasoning_effort"])
+		assert.Contains(t, got.User, "session_id")
+	}
+}
+
 func TestMalformedBodies(t *testing.T) {
 	for name, body := range map[string]string{
 		"empty": "", "no object": `[]`, "cut": `{"messages":[`, "behind": `{"messages":[]} x`, "NaN": `{"messages":[],"a":NaN}`,

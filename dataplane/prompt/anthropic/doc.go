@@ -7,7 +7,8 @@
 // make the ids that the engine sees. The worker gets the client's body unchanged.
 //
 // The conversion copies texts as they are written, escapes included. Of images only a checksum is
-// kept. Fields that the conversion does not read are left out, as SGLang ignores them.
+// kept, by which equal prompts are known. Fields that the conversion does not read are left out, as
+// SGLang ignores them.
 //
 // # Exactness
 //

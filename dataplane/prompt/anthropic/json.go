@@ -17,16 +17,28 @@ func kind(raw []byte) byte {
 	return raw[0]
 }
 
-// members calls f for each member of an object.
-func members(raw []byte, f func(key, value []byte)) {
-	_, _ = openai.Members(raw, 0, func(key []byte, lo, hi int) {
-		f(openai.Unescape(key), raw[lo:hi:hi])
+// members calls f for each member of the object at i, with a value of nil for null, and returns the
+// index after the object.
+func members(raw []byte, i int, f func(key, value []byte)) (end int) {
+	end, _ = openai.Members(raw, i, func(key []byte, lo, hi int) {
+		value := raw[lo:hi:hi]
+		if value[0] == 'n' {
+			value = nil
+		}
+		f(openai.Unescape(key), value)
 	})
+	return end
 }
 
-// elements calls f for each element of a list.
-func elements(raw []byte, f func(value []byte)) {
-	_, _ = openai.Elements(raw, 0, func(lo, hi int) { f(raw[lo:hi:hi]) })
+// objects calls f with the index of each object in a list. f returns the index after it.
+func objects(w *writer, list []byte, f func(at int) (end int)) {
+	openai.WalkList(list, 0, func(at int) int {
+		if list[at] != '{' {
+			w.doubt()
+			return 0
+		}
+		return f(at)
+	})
 }
 
 // memberOf returns a member of an object, nil where it is absent or null, or raw is no object.
@@ -34,11 +46,9 @@ func memberOf(raw []byte, name string) (value []byte) {
 	if kind(raw) != '{' {
 		return nil
 	}
-	members(raw, func(key, v []byte) {
+	members(raw, 0, func(key, v []byte) {
 		if string(key) == name {
-			if value = v; v[0] == 'n' {
-				value = nil
-			}
+			value = v
 		}
 	})
 	return value

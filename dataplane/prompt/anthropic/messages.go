@@ -18,13 +18,12 @@ func (w *writer) messages(r *request) {
 		w.dst = append(w.dst, ']')
 		return
 	}
-	elements(r.messages, func(raw []byte) {
-		if kind(raw) != '{' {
-			w.doubt()
-			return
-		}
-		w.message(raw)
-	})
+	objects(w, r.messages, func(at int) int { return w.message(r.messages, at) })
+	if !w.exact && w.dst[len(w.dst)-1] == '[' {
+		// A chat needs a message. This one compares by its bytes.
+		w.dst = append(w.dst, `{"role":"user","content":`...)
+		w.dst = append(openai.AppendString(w.dst, string(r.messages)), '}')
+	}
 	w.dst = append(w.dst, ']')
 }
 
@@ -47,8 +46,8 @@ func (w *writer) system(r *request) {
 			part(content(r.system))
 		}
 	case '[':
-		elements(r.system, func(raw []byte) {
-			b := readBlock(w, raw)
+		objects(w, r.system, func(at int) int {
+			b, end := readBlock(r.system, at)
 			switch {
 			case !is(b.kind, "text"): // SGLang skips it
 			case !isText(b.text):
@@ -56,6 +55,7 @@ func (w *writer) system(r *request) {
 			case len(b.text) > len(`""`):
 				part(content(b.text))
 			}
+			return end
 		})
 	default:
 		w.doubt()
@@ -74,9 +74,10 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 	if w.rules.InlineSystem || !bytes.Contains(r.messages, []byte(`"system"`)) || kind(r.messages) != '[' {
 		return
 	}
-	elements(r.messages, func(raw []byte) {
-		if kind(raw) != '{' || !is(memberOf(raw, "role"), "system") {
-			return
+	objects(w, r.messages, func(at int) int {
+		role, c, end := roleAndContent(r.messages, at)
+		if !is(role, "system") {
+			return end
 		}
 		if !w.rules.Known {
 			w.doubt()
@@ -90,16 +91,18 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 				text = append(text, s...)
 			}
 		}
-		switch c := memberOf(raw, "content"); kind(c) {
+		switch kind(c) {
 		case '"':
 			add(c)
 		case '[':
-			elements(c, func(raw []byte) {
-				if b := readBlock(w, raw); is(b.kind, "text") && isText(b.text) {
+			objects(w, c, func(at int) int {
+				b, end := readBlock(c, at)
+				if is(b.kind, "text") && isText(b.text) {
 					add(b.text)
 				} else {
 					w.doubt()
 				}
+				return end
 			})
 		default:
 			w.doubt()
@@ -108,40 +111,47 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 			quoted := openai.AppendString(nil, string(text))
 			part(content(quoted))
 		}
+		return end
 	})
 }
 
-// message appends the messages that one of the conversation becomes.
-func (w *writer) message(raw []byte) {
-	var role, list []byte
-	members(raw, func(key, v []byte) {
+// roleAndContent reads the message at an index, and returns the index after it.
+func roleAndContent(list []byte, at int) (role, c []byte, end int) {
+	end = members(list, at, func(key, v []byte) {
 		switch string(key) {
 		case "role":
 			role = v
 		case "content":
-			list = v
+			c = v
 		}
 	})
+	return role, c, end
+}
+
+// message appends the messages that one of the conversation becomes.
+func (w *writer) message(list []byte, at int) (end int) {
+	role, c, end := roleAndContent(list, at)
 	m := message{w: w, role: role, user: is(role, "user"), assistant: is(role, "assistant")}
 	switch {
 	case is(role, "system"):
 		if !w.rules.InlineSystem {
-			return // its text is in the first message
+			return end // its text is in the first message
 		}
 	case !m.user && !m.assistant:
 		w.doubt()
-		return
+		return end
 	}
-	switch kind(list) {
+	switch kind(c) {
 	case '"':
 		m.open()
 		w.name("content")
-		w.dst = append(append(w.dst, list...), '}')
+		w.dst = append(append(w.dst, c...), '}')
 	case '[':
-		m.blocks(list)
+		m.blocks(c)
 	default:
 		w.doubt()
 	}
+	return end
 }
 
 // message is a message that is being converted.
@@ -154,7 +164,8 @@ type message struct {
 	parts int  // of its content
 	at    int  // in dst, behind the name of its content
 	text  int  // in dst, where the text of its first part begins; 0 where that is no text
-	calls int  // tool calls
+	// thought reports that thinking was converted.
+	thought bool
 }
 
 // open begins a message of the chat.
@@ -221,12 +232,17 @@ func (m *message) blocks(list []byte) {
 	if m.assistant {
 		m.thinking(list)
 	}
-	elements(list, func(raw []byte) { m.block(raw) })
+	m.w.calls = m.w.calls[:0]
+	objects(m.w, list, func(at int) int {
+		b, end := readBlock(list, at)
+		m.block(&b)
+		return end
+	})
 	if m.begun {
 		m.closeParts()
 	}
-	if m.calls > 0 {
-		m.toolCalls(list)
+	if len(m.w.calls) > 0 {
+		m.toolCalls()
 	}
 	switch {
 	case m.begun:
@@ -237,11 +253,10 @@ func (m *message) blocks(list []byte) {
 	}
 }
 
-// block converts one block of a content. Tool calls are only counted, and thinking has been
+// block converts one block of a content. Tool calls are kept for the end, and thinking has been
 // converted before.
-func (m *message) block(raw []byte) {
+func (m *message) block(b *block) {
 	w := m.w
-	b := readBlock(w, raw)
 	switch string(b.name()) {
 	case "text":
 		if !isText(b.text) {
@@ -250,13 +265,13 @@ func (m *message) block(raw []byte) {
 		}
 		m.addText(content(b.text))
 	case "thinking", "redacted_thinking":
-		if !m.assistant {
-			return // SGLang skips it
+		if m.assistant && !m.thought {
+			w.doubt() // its type was written with escapes
 		}
 	case "image":
 		m.image(b.source)
 	case "tool_use":
-		if m.calls++; !m.assistant {
+		if w.calls = append(w.calls, *b); !m.assistant {
 			w.doubt()
 		}
 	case "tool_result":
@@ -265,7 +280,7 @@ func (m *message) block(raw []byte) {
 			return
 		}
 		m.flush()
-		appendToolResult(w, &b)
+		appendToolResult(w, b)
 	default:
 		w.doubt()
 	}
@@ -274,12 +289,14 @@ func (m *message) block(raw []byte) {
 // thinking appends the thinking of an earlier turn as the first part of the content.
 func (m *message) thinking(list []byte) {
 	w := m.w
-	if !bytes.Contains(list, []byte("thinking")) {
+	// Fast path: a type is not written with escapes, nor a quote in a text without.
+	if !bytes.Contains(list, []byte(`thinking"`)) {
 		return
 	}
+	m.thought = true
 	var pieces [][]byte
-	elements(list, func(raw []byte) {
-		b := readBlock(w, raw)
+	objects(w, list, func(at int) int {
+		b, end := readBlock(list, at)
 		switch string(b.name()) {
 		case "redacted_thinking":
 			w.doubt() // SGLang refuses it
@@ -290,6 +307,7 @@ func (m *message) thinking(list []byte) {
 				pieces = append(pieces, []byte(`\n`), content(b.thinking))
 			}
 		}
+		return end
 	})
 	if len(pieces) == 0 {
 		return

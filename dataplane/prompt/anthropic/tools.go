@@ -25,25 +25,16 @@ func (w *writer) toolList(list []byte) {
 	begin := len(w.dst)
 	w.name("tools")
 	w.dst = append(w.dst, '[')
-	elements(list, func(raw []byte) {
-		if kind(raw) != '{' {
-			w.doubt()
-			return
-		}
-		w.tool(raw)
-	})
+	objects(w, list, func(at int) int { return w.tool(list, at) })
 	if w.dst = append(w.dst, ']'); w.tools == 0 {
 		w.dst = w.dst[:begin]
 	}
 }
 
 // tool appends a tool.
-func (w *writer) tool(raw []byte) {
+func (w *writer) tool(list []byte, at int) (end int) {
 	var t tool
-	members(raw, func(key, v []byte) {
-		if v[0] == 'n' {
-			v = nil
-		}
+	end = members(list, at, func(key, v []byte) {
 		switch string(key) {
 		case "type":
 			t.kind = v
@@ -62,14 +53,14 @@ func (w *writer) tool(raw []byte) {
 	if family := textOf(t.kind); t.kind != nil && family != "custom" {
 		for _, begin := range serverTools {
 			if strings.HasPrefix(family, begin) {
-				return
+				return end
 			}
 		}
 		w.doubt() // SGLang refuses it
 	}
 	if !isText(t.name) || kind(t.schema) != '{' || t.description != nil && !isText(t.description) {
 		w.doubt()
-		return
+		return end
 	}
 	w.comma()
 	w.tools++
@@ -89,12 +80,13 @@ func (w *writer) tool(raw []byte) {
 		w.dst = append(append(w.dst, `,"defer_loading":`...), t.deferred...)
 	}
 	w.dst = append(w.dst, '}')
+	return end
 }
 
 // schema appends a tool's schema, with a type where it has none.
 func (w *writer) schema(raw []byte) {
 	typed := false
-	members(raw, func(key, _ []byte) { typed = typed || string(key) == "type" })
+	members(raw, 0, func(key, _ []byte) { typed = typed || string(key) == "type" })
 	if typed {
 		w.dst = append(w.dst, raw...)
 		return

@@ -23,8 +23,8 @@ type decoder struct {
 	src   []byte
 	pos   int
 	depth int
-	// orjson reads as the library of that name does, which SGLang uses for the arguments of tool
-	// calls: integers beyond 64 bits are floats there, and NaN is refused.
+	// orjson reads as the library of that name does, which SGLang uses for bodies and for the
+	// arguments of tool calls: integers beyond 64 bits are floats there, and NaN is refused.
 	orjson bool
 }
 
@@ -152,6 +152,10 @@ func (d *decoder) number() (value, error) {
 	if !isFloat {
 		return d.integer(text)
 	}
+	return d.float(text)
+}
+
+func (d *decoder) float(text string) (value, error) {
 	f, _ := strconv.ParseFloat(text, 64)
 	if math.IsInf(f, 0) && d.orjson {
 		return value{}, d.fail("number out of range")
@@ -159,14 +163,14 @@ func (d *decoder) number() (value, error) {
 	return floatValue(f), nil
 }
 
-// integer makes an integer of its digits.
+// integer makes an integer of its digits. orjson makes a float of one beyond 64 bits.
 func (d *decoder) integer(text string) (value, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return intValue(n), nil
 	}
 	if d.orjson {
 		if _, err := strconv.ParseUint(text, 10, 64); err != nil {
-			return value{}, d.fail("integer out of range")
+			return d.float(text)
 		}
 	}
 	if len(text) > 4000 { // Python refuses 4,300 digits

@@ -226,3 +226,27 @@ func TestStrftimeNow(t *testing.T) {
 		t.Errorf("error %v, want ErrUnsupported", err)
 	}
 }
+
+// TestBigIntegers: orjson, with which SGLang reads bodies, makes floats of integers beyond 64 bits.
+func TestBigIntegers(t *testing.T) {
+	m, err := chattemplate.New(chattemplate.Config{
+		Source: chattemplate.Source{Template: "{% for m in messages %}{{ m|tojson }}{% endfor %}{{ tools|tojson }}"},
+		Engine: chattemplate.Engine{Version: "0.5.23"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, want := range map[string]string{
+		"18446744073709551615": "18446744073709551615", "18446744073709551616": "1.8446744073709552e+19",
+		"-9223372036854775808": "-9223372036854775808", "-9223372036854775809": "-9.223372036854776e+18",
+		"123456789012345678901234567890": "1.2345678901234568e+29",
+	} {
+		got, err := m.Render(nil, chattemplate.Request{
+			Messages: []byte(`[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":` + number + `}"}}]},{"role":"tool","tool_call_id":"c","content":"x"}]`),
+			Tools:    []byte(`[{"type":"function","function":{"name":"f","parameters":{"maximum":` + number + `}}}]`),
+		})
+		if err != nil || !strings.Contains(string(got), `{"a": `+want+`}`) || !strings.Contains(string(got), `{"maximum": `+want+`}`) {
+			t.Errorf("%s gives %s, %v; want %s", number, got, err, want)
+		}
+	}
+}

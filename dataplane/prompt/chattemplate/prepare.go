@@ -92,7 +92,7 @@ func (p *preparation) read() (messages, tools value, err error) {
 // that reasoning_effort sets.
 func (p *preparation) kwargs() error {
 	if sent(p.req.Kwargs) {
-		v, err := decodeJSON(p.s, p.req.Kwargs, false)
+		v, err := decodeJSON(p.s, p.req.Kwargs, true)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (p *preparation) readEffort() error {
 	if !sent(p.req.ReasoningEffort) {
 		return nil
 	}
-	v, err := decodeJSON(p.s, p.req.ReasoningEffort, false)
+	v, err := decodeJSON(p.s, p.req.ReasoningEffort, true)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ var genericRoles = []string{"system", "assistant", "tool", "function", "develope
 
 // messages makes the list that the template gets.
 func (p *preparation) messages() (value, error) {
-	v, err := decodeJSON(p.s, p.req.Messages, false)
+	v, err := decodeJSON(p.s, p.req.Messages, true)
 	if err != nil {
 		return v, err
 	}

@@ -10,7 +10,7 @@ func (p *preparation) tools() (value, error) {
 	}
 	v := noneValue
 	if sent(p.req.Tools) {
-		if v, err = decodeJSON(p.s, p.req.Tools, false); err != nil {
+		if v, err = decodeJSON(p.s, p.req.Tools, true); err != nil {
 			return v, err
 		}
 		if v.k != kList {
@@ -51,7 +51,7 @@ func (p *preparation) toolChoice() (only value, mode string, err error) {
 		// By set_tool_choice_default; without tools it makes no difference.
 		return noneValue, "auto", nil
 	}
-	v, err := decodeJSON(p.s, p.req.ToolChoice, false)
+	v, err := decodeJSON(p.s, p.req.ToolChoice, true)
 	if err != nil {
 		return v, "", err
 	}

@@ -139,19 +139,25 @@ var switchPatterns = []struct {
 	{all: patterns(`<ifm\|think>`, `<ifm\|think_fast>`, `reasoning_effort`), is: Thinking{Always: true}},
 	{all: patterns(`<\|channel\|>`), is: Thinking{Always: true}},
 	{all: patterns(`reasoning_effort`, `\[THINK\]`), is: Thinking{Effort: true}},
-	{all: patterns(`(?s){%\s*if\s+not\s+enable_thinking\s+is\s+defined\s*%}.*?{%\s*set\s+enable_thinking\s*=\s*(?:false|False)\s*%}`),
-		is: Thinking{Kwarg: "enable_thinking"}},
+	{
+		all: patterns(`(?s){%\s*if\s+not\s+enable_thinking\s+is\s+defined\s*%}.*?{%\s*set\s+enable_thinking\s*=\s*(?:false|False)\s*%}`),
+		is:  Thinking{Kwarg: "enable_thinking"},
+	},
 	{all: patterns(`low_effort`, `truncate_history_thinking`), is: Thinking{Kwarg: "enable_thinking"}},
-	{all: patterns(`(?s){%\s*if\s+not\s+enable_thinking\s+is\s+defined\s*%}.*?{%\s*set\s+enable_thinking\s*=\s*(?:true|True)\s*%}|` +
-		`set\s+enable_thinking\s*=\s*enable_thinking\s+if\s+enable_thinking\s+is\s+defined\s+else\s+(?:true|True)|` +
-		`enable_thinking\s+is\s+defined\s+and\s+(?:enable_thinking\s+is\s+false|not\s+enable_thinking)|` +
-		`enable_thinking\s+is\s+not\s+defined\s+or\s+enable_thinking|namespace\([^)]*enable_thinking\s*=\s*true`),
-		is: Thinking{Kwarg: "enable_thinking"}},
-	{all: patterns(`(?s){%\s*if\s+not\s+thinking\s+is\s+defined\s*%}.*?{%\s*set\s+thinking\s*=\s*(?:false|False|true|True)\s*%}|` +
-		`set\s+thinking\s*=\s*thinking\s+if\s+thinking\s+is\s+defined\s+else\s+(?:true|True)|` +
-		`thinking\s+is\s+defined\s+and\s+(?:thinking\s+is\s+false|not\s+thinking)|` +
-		`thinking\s+is\s+not\s+defined\s+or\s+thinking|namespace\([^)]*thinking\s*=\s*true`),
-		is: Thinking{Kwarg: "thinking"}},
+	{
+		all: patterns(`(?s){%\s*if\s+not\s+enable_thinking\s+is\s+defined\s*%}.*?{%\s*set\s+enable_thinking\s*=\s*(?:true|True)\s*%}|` +
+			`set\s+enable_thinking\s*=\s*enable_thinking\s+if\s+enable_thinking\s+is\s+defined\s+else\s+(?:true|True)|` +
+			`enable_thinking\s+is\s+defined\s+and\s+(?:enable_thinking\s+is\s+false|not\s+enable_thinking)|` +
+			`enable_thinking\s+is\s+not\s+defined\s+or\s+enable_thinking|namespace\([^)]*enable_thinking\s*=\s*true`),
+		is: Thinking{Kwarg: "enable_thinking"},
+	},
+	{
+		all: patterns(`(?s){%\s*if\s+not\s+thinking\s+is\s+defined\s*%}.*?{%\s*set\s+thinking\s*=\s*(?:false|False|true|True)\s*%}|` +
+			`set\s+thinking\s*=\s*thinking\s+if\s+thinking\s+is\s+defined\s+else\s+(?:true|True)|` +
+			`thinking\s+is\s+defined\s+and\s+(?:thinking\s+is\s+false|not\s+thinking)|` +
+			`thinking\s+is\s+not\s+defined\s+or\s+thinking|namespace\([^)]*thinking\s*=\s*true`),
+		is: Thinking{Kwarg: "thinking"},
+	},
 }
 
 func patterns(list ...string) []*regexp.Regexp {

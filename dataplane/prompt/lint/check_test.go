@@ -173,6 +173,11 @@ func TestParse(t *testing.T) {
 			"chat", `{"messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"u"}]}],"tools":[1]}`,
 			lint.Prompt{Parts: []lint.Part{{"system", "s"}, {"tools", "[1]"}, {"user", "u"}}, TemplateParts: 2},
 		},
+		{
+			"messages", `{"system":[{"type":"text","text":"s"},{"type":"text","text":"t"}],"tools":[1],"messages":[{"role":"user","content":[` +
+				`{"type":"tool_result","content":[{"type":"text","text":"r"}]}]},{"role":"assistant","content":[{"type":"tool_use","input":{"a":1}}]}]}`,
+			lint.Prompt{Parts: []lint.Part{{"system", "st"}, {"tools", "[1]"}, {"user", "r"}, {"assistant", `{"a":1}`}}, TemplateParts: 2},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,7 +34,8 @@ type Part struct {
 // blockTokens is the size of a block in Mooncake's traces, where a line does not say another.
 const blockTokens = 512
 
-// Parse reads the prompt of a JSON object: a request's body for chat, completions or /generate, one
+// Parse reads the prompt of a JSON object: a request's body for chat, Anthropic's messages,
+// completions or /generate, one
 // of these below "body" (a line of OpenAI's batch files), or a line of a trace with hash_ids. The
 // system message of a chat comes before its tools, as most templates have it. Of a list of prompts
 // the first is taken.
@@ -96,6 +97,11 @@ func (p *Prompt) text(v *fastjson.Value) {
 
 // chat takes the messages and tools of a chat.
 func (p *Prompt) chat(v *fastjson.Value) {
+	if system := v.Get("system"); system != nil { // of Anthropic's API
+		var text strings.Builder
+		writeContent(&text, system)
+		p.add("system", text.String())
+	}
 	messages := v.GetArray("messages")
 	for len(messages) > 0 && isSystem(messages[0]) {
 		p.message(messages[0])
@@ -118,19 +124,28 @@ func isSystem(m *fastjson.Value) bool {
 // message takes the text of a message, of its parts and of its calls of tools.
 func (p *Prompt) message(m *fastjson.Value) {
 	var text strings.Builder
-	content := m.Get("content")
-	if content != nil && content.Type() == fastjson.TypeString {
-		text.Write(content.GetStringBytes())
-	}
-	if content != nil && content.Type() == fastjson.TypeArray {
-		for _, part := range content.GetArray() {
-			text.Write(part.GetStringBytes("text"))
-		}
-	}
+	writeContent(&text, m.Get("content"))
 	if calls := m.Get("tool_calls"); calls != nil {
 		text.Write(calls.MarshalTo(nil))
 	}
 	p.add(string(m.GetStringBytes("role")), text.String())
+}
+
+// writeContent writes the text of a content: a string, or a list of parts. Those of Anthropic's API
+// may be thinking, calls of tools, and their results, which have contents of their own.
+func writeContent(text *strings.Builder, content *fastjson.Value) {
+	if content == nil {
+		return
+	}
+	text.Write(content.GetStringBytes())
+	for _, part := range content.GetArray() {
+		text.Write(part.GetStringBytes("text"))
+		text.Write(part.GetStringBytes("thinking"))
+		if input := part.Get("input"); input != nil {
+			text.Write(input.MarshalTo(nil))
+		}
+		writeContent(text, part.Get("content"))
+	}
 }
 
 func (p *Prompt) add(name, text string) { p.Parts = append(p.Parts, Part{Name: name, Text: text}) }

@@ -19,6 +19,16 @@ func TestLooseBodies(t *testing.T) {
 		require.NoError(t, r.Parse(openai.APICompletions, []byte(`{"prompt":"x","stream":`+value+`}`)), value)
 		require.Equal(t, want, r.Stream, value)
 	}
+	require.NoError(t, r.Parse(openai.APICompletions, []byte(`{"prompt":"x","stream":"\u0074rue"}`)))
+	require.True(t, r.Stream)
+	for _, value := range []string{`5`, `"5"`, `5.0`, `" 5 "`} {
+		require.NoError(t, r.Parse(openai.APICompletions, []byte(`{"prompt":"x","priority":`+value+`}`)), value)
+		require.Equal(t, 5, r.Priority, value)
+	}
+	require.NoError(t, r.Parse(openai.APICompletions, []byte(`{"prompt":"x","priority":true,"routed_dp_rank":false}`)))
+	require.Equal(t, 1, r.Priority)
+	require.True(t, r.HasRank)
+	require.Error(t, r.Parse(openai.APICompletions, []byte(`{"prompt":"x","priority":5.5}`)))
 	body := []byte("\ufeff" + ` {"prompt":"x"}`)
 	require.NoError(t, r.Parse(openai.APICompletions, body))
 	require.Equal(t, "x", string(r.Text))

@@ -4,7 +4,7 @@ package openai
 type API uint8
 
 const (
-	// APIOther is embeddings, rerank, responses: forwarded, and read for model, stream and rid
+	// APIOther is embeddings, rerank and others: forwarded, and read for model, stream and rid
 	// only.
 	APIOther API = iota
 	// APIGenerate is SGLang's /generate.

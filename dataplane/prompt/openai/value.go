@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -71,7 +72,7 @@ func (d *document) readBool(f field, param string) (bool, *Error) {
 func looseBool(raw []byte) (v, ok bool) {
 	text := strings.ToLower(string(bytes.TrimSuffix(raw, []byte(".0"))))
 	if raw[0] == '"' {
-		text = strings.ToLower(string(raw[1 : len(raw)-1]))
+		text = strings.ToLower(string(Unescape(raw[1 : len(raw)-1])))
 	}
 	switch text {
 	case "1", "true", "t", "yes", "y", "on":
@@ -88,10 +89,21 @@ func (d *document) readInt(f field, param string) (v int, ok bool, err *Error) {
 	if raw == nil {
 		return 0, false, nil
 	}
-	if v, ok = parseInt(raw); !ok {
+	if v, ok = parseInt(raw); ok {
+		return v, true, nil
+	}
+	// Pydantic takes a whole float, an integer in a string, and true for 1.
+	switch raw[0] {
+	case 't':
+		return 1, true, nil
+	case 'f':
+		return 0, true, nil
+	}
+	n, ok := number(raw)
+	if !ok || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32 {
 		return 0, false, errAt(param, "must be an integer", d.spans[f].lo)
 	}
-	return v, true, nil
+	return int(n), true, nil
 }
 
 // readCount reads a positive number that only helps to estimate a request's cost; the worker judges

@@ -25,6 +25,25 @@ func WalkObject(body []byte, f func(key []byte, lo, hi int)) error {
 	return nil
 }
 
+// WalkList calls f with the index of each element of the list at i, which is part of a checked
+// body. f returns the index after the element, or 0 where it has not read it: an element that f
+// reads is passed once.
+func WalkList(b []byte, i int, f func(at int) (end int)) {
+	if i = skipSpace(b, i+1); i >= len(b) || b[i] == ']' {
+		return
+	}
+	for more := true; more; {
+		at := skipSpace(b, i)
+		if i = f(at); i == 0 {
+			i, _ = skipValue(b, at, 1)
+		}
+		var err *Error
+		if i, more, err = nextMember(b, i, ']'); err != nil {
+			return
+		}
+	}
+}
+
 // Unescape returns the content of a checked JSON string, given without its quotes, with its escapes
 // resolved: raw itself where it has none.
 func Unescape(raw []byte) []byte {

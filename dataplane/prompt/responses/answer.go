@@ -20,8 +20,8 @@ func (a *Answer) Finished() bool {
 	return a.Status == "completed" || a.Status == "incomplete" || a.Status == "failed"
 }
 
-// maxAnswer bounds the response object that is kept: an answer of 262,144 tokens is about 1 MiB, and
-// the object repeats the instructions and tools of the request.
+// maxAnswer bounds the response object that is kept: an answer of 262,144 tokens is about 1 MiB,
+// and the object repeats the instructions and tools of the request.
 const maxAnswer = 4 << 20
 
 // AnswerScanner finds the response object in an answer while its bytes pass by, however they are

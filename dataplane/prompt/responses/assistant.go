@@ -37,7 +37,7 @@ func (a *assistant) reset() {
 }
 
 // join makes room for an item of the given phase: in the open message, or in a new one.
-func (c *Converter) join(phase []byte) (a *assistant, fresh bool) {
+func (c *messages) join(phase []byte) (a *assistant, fresh bool) {
 	a = &c.assistant
 	if a.open && !bytes.Equal(a.phase, phase) && !a.isReasoningOnly() {
 		c.endAssistant()
@@ -57,12 +57,12 @@ func (a *assistant) isReasoningOnly() bool {
 }
 
 // joinMessage adds an assistant's message.
-func (c *Converter) joinMessage(m *item) error {
+func (c *messages) joinMessage(m *item) error {
 	if m.reasoningContent != nil && !isString(m.reasoningContent) || m.toolCalls != nil && !isList(m.toolCalls) {
 		return unsupported("an unusual message of an assistant")
 	}
 	a, fresh := c.join(m.phase)
-	if err := a.addContent(m.content, fresh); err != nil {
+	if err := a.addContent(m.content, fresh, c.sums); err != nil {
 		return err
 	}
 	if m.toolCalls != nil && (fresh || truthy(m.toolCalls)) {
@@ -78,7 +78,7 @@ func (c *Converter) joinMessage(m *item) error {
 }
 
 // addContent adds a content to that of the message.
-func (a *assistant) addContent(content []byte, fresh bool) error {
+func (a *assistant) addContent(content []byte, fresh, sums bool) error {
 	switch {
 	case content == nil:
 		return nil
@@ -95,7 +95,7 @@ func (a *assistant) addContent(content []byte, fresh bool) error {
 			a.content = append(a.content, inside(content)...)
 			return nil
 		}
-		a.content, err = appendParts(a.content, content)
+		a.content, err = appendParts(a.content, content, sums)
 		return err
 	case a.kind == textContent && isString(content):
 		a.content = append(a.content, `\n\n`...)
@@ -115,7 +115,7 @@ func (a *assistant) addContent(content []byte, fresh bool) error {
 	}
 	n := len(a.content)
 	var err error
-	if a.content, err = appendParts(a.content, content); len(a.content) == n && n > 0 {
+	if a.content, err = appendParts(a.content, content, sums); len(a.content) == n && n > 0 {
 		a.content = a.content[:n-1] // an empty list
 	}
 	return err
@@ -133,9 +133,9 @@ func (a *assistant) asList() {
 }
 
 // appendParts appends the parts of a list, without its brackets.
-func appendParts(dst, content []byte) ([]byte, error) {
+func appendParts(dst, content []byte, sums bool) ([]byte, error) {
 	n := len(dst)
-	dst, err := appendContent(dst, content, false)
+	dst, err := appendContent(dst, content, false, sums)
 	copy(dst[n:], dst[n+1:len(dst)-1])
 	return dst[:len(dst)-2], err
 }
@@ -161,35 +161,35 @@ func (a *assistant) addReasoning(text []byte) {
 }
 
 // endAssistant writes the open message, if there is one.
-func (c *Converter) endAssistant() {
+func (c *messages) endAssistant() {
 	a := &c.assistant
 	if !a.open {
 		return
 	}
 	a.open = false
 	c.separate()
-	dst := append(c.rest, `{"role":"assistant"`...)
+	c.rest = append(c.rest, `{"role":"assistant"`...)
 	switch a.kind {
 	case textContent:
-		dst = append(append(append(dst, `,"content":"`...), a.content...), '"')
+		c.rest = append(append(append(c.rest, `,"content":"`...), a.content...), '"')
 	case listContent:
-		dst = append(append(append(dst, `,"content":[`...), a.content...), ']')
+		c.rest = append(append(append(c.rest, `,"content":[`...), a.content...), ']')
 	case noContent:
 	}
 	if len(a.phase) > 0 {
-		dst = append(append(dst, `,"phase":`...), a.phase...)
+		c.rest = append(append(c.rest, `,"phase":`...), a.phase...)
 	}
 	if a.hasReasoning {
-		dst = append(append(append(dst, `,"reasoning_content":"`...), a.reasoning...), '"')
+		c.rest = append(append(append(c.rest, `,"reasoning_content":"`...), a.reasoning...), '"')
 	}
 	if a.hasCalls {
-		dst = append(append(append(dst, `,"tool_calls":[`...), a.calls...), ']')
+		c.rest = append(append(append(c.rest, `,"tool_calls":[`...), a.calls...), ']')
 	}
-	c.rest = append(append(dst, a.others...), '}')
+	c.rest = append(append(c.rest, a.others...), '}')
 }
 
 // addCall adds a function_call.
-func (c *Converter) addCall(m *item) error {
+func (c *messages) addCall(m *item) error {
 	arguments := []byte(`"{}"`)
 	switch {
 	case isObject(m.arguments):
@@ -206,7 +206,7 @@ func (c *Converter) addCall(m *item) error {
 }
 
 // addCustomCall adds a custom_tool_call, whose text is the one argument of a function.
-func (c *Converter) addCustomCall(m *item) error {
+func (c *messages) addCustomCall(m *item) error {
 	if truthy(m.input) && !isString(m.input) {
 		return unsupported("the input of a custom tool is no text")
 	}
@@ -223,7 +223,7 @@ func (c *Converter) addCustomCall(m *item) error {
 }
 
 // appendCall begins a tool call, up to its arguments.
-func (c *Converter) appendCall(m *item) {
+func (c *messages) appendCall(m *item) {
 	a, _ := c.join(nil)
 	id := m.callID
 	if !truthy(id) {

@@ -5,11 +5,14 @@ import "github.com/warmpath/warmpath/dataplane/prompt/openai"
 // AppendBody appends the body of a chat request that stands for the body of the last Read: its
 // chat, and the other members that routing reads or that decide the engine's computation. exact
 // reports that an engine makes this chat of the body. Otherwise the chat is good for comparing
-// beginnings of texts.
-func (c *Converter) AppendBody(dst []byte, history [][]byte, d Dialect) (_ []byte, exact bool) {
+// beginnings of texts. Images and other media are checksums. doubtful reports that the chat depends
+// on the dialect's InlineSystem.
+func (c *Converter) AppendBody(dst []byte, history [][]byte, d Dialect) (_ []byte, exact, doubtful bool) {
 	start := len(dst)
+	c.messages.sums = true
 	dst, err := c.appendChat(dst, history, d)
-	if exact = err == nil && !d.NoChat && (d.Known || !c.doubtful); err != nil {
+	c.messages.sums = false
+	if exact = err == nil && !d.NoChat; err != nil {
 		dst = c.appendText(dst[:start], history)
 	}
 	dst = dst[:len(dst)-1]
@@ -20,7 +23,7 @@ func (c *Converter) AppendBody(dst []byte, history [][]byte, d Dialect) (_ []byt
 		dst = append(append(append(dst, ',', '"'), m.key...), '"', ':')
 		dst = append(dst, m.raw...)
 	}
-	return append(dst, '}'), exact
+	return append(dst, '}'), exact, c.messages.doubtful
 }
 
 // appendText appends a chat of one message: the conversation as its bytes are.

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -19,8 +20,6 @@ func unsupported(why string) error { return fmt.Errorf("%w: %s", ErrUnsupported,
 
 // Dialect holds the properties of a model that decide the conversion.
 type Dialect struct {
-	// Known reports that InlineSystem is known.
-	Known bool
 	// InlineSystem reports that the model's template renders system messages where they stand.
 	// SGLang joins them at the beginning for other templates.
 	InlineSystem bool
@@ -30,22 +29,60 @@ type Dialect struct {
 
 // Converter writes chats. The zero value is ready; reuse it: it keeps its memory.
 type Converter struct {
-	dialect   Dialect
-	rest      []byte    // messages, without those that are joined at the beginning
-	system    []byte    // joined text of these, as the inside of a JSON string
-	hasSystem bool      // there is such a message, perhaps an empty one
-	assistant assistant // the last message, while others may join it
-	text      []byte    // unescaped text
-	tool      []byte    // the tool being written
-	item      item
-	fields    fields   // of the body
-	copied    []copied // its other members
-	doubtful  bool     // the chat depends on InlineSystem
-	err       error
+	messages messages
+	text     []byte   // of a body that is not converted
+	fields   fields   // of the body
+	copied   []copied // its other members
 }
 
 // maxReused bounds each buffer that a Converter keeps: 1 MiB is a prompt of 262,144 tokens.
 const maxReused = 1 << 20
+
+// Read checks a body as JSON and finds its members, for AppendBody and AppendChat. The Converter
+// and the Head alias the body. The error is an *openai.Error for a body that is no JSON object.
+func (c *Converter) Read(body []byte) (h Head, err error) {
+	c.fields, c.copied, h.Store = fields{}, c.copied[:0], true
+	f := &c.fields
+	err = openai.WalkObject(body, func(key []byte, lo, hi int) {
+		raw := present(body[lo:hi])
+		switch string(key) {
+		case "input":
+			f.input, h.Input = raw, raw
+		case "instructions":
+			f.instructions = raw
+		case "tools":
+			f.tools, f.nullTools = raw, raw == nil
+		case "tool_choice":
+			f.toolChoice, f.nullChoice = raw, raw == nil
+		case "reasoning":
+			f.reasoning = raw
+		case "chat_template_kwargs":
+			f.templateKwargs = raw
+		case "model":
+			h.Model = plain(raw)
+		case "previous_response_id":
+			h.Previous = plain(raw)
+		case "request_id":
+			h.ID = plain(raw)
+		case "store":
+			h.Store = raw != nil && raw[0] != 'f'
+		case "background":
+			h.Background = truthy(raw)
+		}
+		name := memberOfChat(key)
+		if bytes.IndexByte(key, '\\') >= 0 {
+			f.escaped = true
+			if name = memberOfChat(openai.Unescape(key)); name != nil {
+				name = key
+			}
+		}
+		if name != nil {
+			c.copied = append(c.copied, copied{name, body[lo:hi]})
+		}
+	})
+	h.Tools = truthy(f.tools) && !is(f.toolChoice, "none")
+	return h, err
+}
 
 // AppendChat appends the chat of a body to dst: an object with messages, and with tools,
 // tool_choice, reasoning_effort and chat_template_kwargs where the body decides them. history holds
@@ -60,28 +97,29 @@ func (c *Converter) AppendChat(dst, body []byte, history [][]byte, d Dialect) ([
 
 // appendChat is AppendChat for the body of the last Read.
 func (c *Converter) appendChat(dst []byte, history [][]byte, d Dialect) ([]byte, error) {
-	c.begin(d)
+	m := &c.messages
+	m.begin(d)
 	f := &c.fields
 	if err := f.check(); err != nil {
 		return dst, err
 	}
 	if len(f.instructions) > len(`""`) {
-		c.addSystem(f.instructions)
+		m.addSystem(f.instructions)
 	}
 	for _, list := range history {
-		c.addInput(list)
+		m.addInput(list)
 	}
-	c.addInput(f.input)
-	c.endAssistant()
-	if c.err != nil {
-		return dst, c.err
+	m.addInput(f.input)
+	m.endAssistant()
+	if m.err != nil {
+		return dst, m.err
 	}
-	if len(c.rest) == 0 && !c.hasSystem {
+	if m.isEmpty() {
 		return dst, unsupported("a conversation without messages")
 	}
 	start := len(dst)
 	var err error
-	dst = c.appendMessages(dst)
+	dst = m.appendTo(dst)
 	if dst, err = appendTools(dst, f); err != nil {
 		return dst[:start], err
 	}
@@ -91,89 +129,10 @@ func (c *Converter) appendChat(dst []byte, history [][]byte, d Dialect) ([]byte,
 	return append(dst, '}'), nil
 }
 
-func (c *Converter) begin(d Dialect) {
-	c.dialect, c.err, c.hasSystem, c.doubtful = d, nil, false, false
-	c.rest, c.system = emptied(c.rest), emptied(c.system)
-	c.text, c.tool = emptied(c.text), emptied(c.tool)
-	c.assistant.reset()
-}
-
 // emptied returns the memory of b for the next body, where it is not too much to keep.
 func emptied(b []byte) []byte {
 	if cap(b) > maxReused {
 		return nil
 	}
 	return b[:0]
-}
-
-// appendMessages appends the beginning of the chat, up to and with the messages.
-func (c *Converter) appendMessages(dst []byte) []byte {
-	dst = append(dst, `{"messages":[`...)
-	if c.hasSystem {
-		dst = append(dst, `{"role":"system","content":"`...)
-		dst = append(dst, c.system...)
-		dst = append(dst, `"}`...)
-		if len(c.rest) > 0 {
-			dst = append(dst, ',')
-		}
-	}
-	dst = append(dst, c.rest...)
-	return append(dst, ']')
-}
-
-// addInput adds the messages of one "input" or "output": a text, or a list of items.
-func (c *Converter) addInput(raw []byte) {
-	switch {
-	case c.err != nil:
-	case isString(raw):
-		c.beginMessage()
-		c.rest = append(c.rest, `{"role":"user","content":`...)
-		c.rest = append(c.rest, raw...)
-		c.rest = append(c.rest, '}')
-	case len(raw) > 0 && raw[0] == '[':
-		_, err := openai.Elements(raw, 0, func(lo, hi int) {
-			if c.err == nil {
-				c.err = c.addItem(raw[lo:hi])
-			}
-		})
-		if err != nil {
-			c.err = refused(err.Error())
-		}
-	default:
-		c.err = refused("input is neither a text nor a list")
-	}
-}
-
-// beginMessage makes room for a message that no assistant's message joins.
-func (c *Converter) beginMessage() {
-	c.endAssistant()
-	c.separate()
-}
-
-func (c *Converter) separate() {
-	if len(c.rest) > 0 {
-		c.rest = append(c.rest, ',')
-	}
-}
-
-// addSystem adds the instructions, a JSON string.
-func (c *Converter) addSystem(raw []byte) {
-	if !c.dialect.InlineSystem {
-		c.joinSystem(inside(raw))
-		return
-	}
-	c.beginMessage()
-	c.rest = append(c.rest, `{"role":"system","content":`...)
-	c.rest = append(c.rest, raw...)
-	c.rest = append(c.rest, '}')
-}
-
-// joinSystem adds a text to the one system message.
-func (c *Converter) joinSystem(text []byte) {
-	c.doubtful = c.doubtful || c.hasSystem || len(c.rest) > 0 || c.assistant.open
-	if c.hasSystem {
-		c.system = append(c.system, `\n\n`...)
-	}
-	c.hasSystem = true
-	c.system = append(c.system, text...)
 }

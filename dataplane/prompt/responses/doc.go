@@ -4,8 +4,8 @@
 //
 // The conversion is that of SGLang 0.5.23 (entrypoints/openai/serving_responses.py and
 // responses_adapters.py), proved by vectors that SGLang's own code made (testdata). Models with a
-// harmony prompt (gpt-oss) have no chat: the engine renders tokens from the items, and a router must
-// not claim to know them.
+// harmony prompt (gpt-oss) have no chat: the engine renders tokens from the items, and a router
+// must not claim to know them.
 //
 // A body is read in one pass; strings are copied as they are written, with their escapes.
 //

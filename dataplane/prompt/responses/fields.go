@@ -37,47 +37,6 @@ type fields struct {
 // copied is a member that is copied to the body of the chat.
 type copied struct{ key, raw []byte }
 
-// Read checks a body as JSON and finds its members, for AppendBody and AppendChat. The Converter
-// and the Head alias the body. The error is an *openai.Error for a body that is no JSON object.
-func (c *Converter) Read(body []byte) (h Head, err error) {
-	c.fields, c.copied, h.Store = fields{}, c.copied[:0], true
-	f := &c.fields
-	err = openai.WalkObject(body, func(key []byte, lo, hi int) {
-		raw := present(body[lo:hi])
-		switch string(key) {
-		case "input":
-			f.input, h.Input = raw, raw
-		case "instructions":
-			f.instructions = raw
-		case "tools":
-			f.tools, f.nullTools = raw, raw == nil
-		case "tool_choice":
-			f.toolChoice, f.nullChoice = raw, raw == nil
-		case "reasoning":
-			f.reasoning = raw
-		case "chat_template_kwargs":
-			f.templateKwargs = raw
-		case "model":
-			h.Model = plain(raw)
-		case "previous_response_id":
-			h.Previous = plain(raw)
-		case "request_id":
-			h.ID = plain(raw)
-		case "store":
-			h.Store = raw != nil && raw[0] != 'f'
-		case "background":
-			h.Background = truthy(raw)
-		default:
-			f.escaped = f.escaped || bytes.IndexByte(key, '\\') >= 0
-		}
-		if name := memberOfChat(key); name != nil {
-			c.copied = append(c.copied, copied{name, body[lo:hi]})
-		}
-	})
-	h.Tools = truthy(f.tools) && !is(f.toolChoice, "none")
-	return h, err
-}
-
 // check refuses bodies that the engine refuses for a member of theirs.
 func (f *fields) check() error {
 	switch {
@@ -108,20 +67,26 @@ func inside(raw []byte) []byte { return raw[1 : len(raw)-1] }
 
 // member returns the last member of that name in an object; nil where there is none, or null.
 func member(raw []byte, name string) (value []byte) {
-	if !isObject(raw) {
-		return nil
-	}
-	_, _ = openai.Members(raw, 0, func(key []byte, lo, hi int) {
-		if string(key) == name {
-			value = present(raw[lo:hi])
-		}
-	})
+	value, _ = lastMember(raw, name)
 	return value
 }
 
-// is reports whether a raw value is that string, which must need no escape.
+// lastMember is member, and reports whether the member is there.
+func lastMember(raw []byte, name string) (value []byte, there bool) {
+	if !isObject(raw) {
+		return nil, false
+	}
+	_, _ = openai.Members(raw, 0, func(key []byte, lo, hi int) {
+		if string(openai.Unescape(key)) == name {
+			value, there = present(raw[lo:hi]), true
+		}
+	})
+	return value, there
+}
+
+// is reports whether a raw value is that string. Clients may write any character as an escape.
 func is(raw []byte, word string) bool {
-	return len(raw) == len(word)+2 && raw[0] == '"' && string(inside(raw)) == word
+	return isString(raw) && string(openai.Unescape(inside(raw))) == word
 }
 
 // truthy reports whether Python takes a raw value for true.

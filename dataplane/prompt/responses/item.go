@@ -80,7 +80,7 @@ func fixedMember(key []byte) bool {
 }
 
 // addItem adds the message of an item (_normalize_response_message_for_chat).
-func (c *Converter) addItem(raw []byte) error {
+func (c *messages) addItem(raw []byte) error {
 	m := &c.item
 	if err := m.read(raw); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (c *Converter) addItem(raw []byte) error {
 	}
 	kind := ""
 	if m.kind != nil {
-		kind = string(inside(m.kind)) // few kinds: the compiler keeps it on the stack
+		kind = string(openai.Unescape(inside(m.kind))) // few kinds: the compiler keeps it on the stack
 	}
 	developer := is(m.role, "developer")
 	switch {
@@ -106,7 +106,7 @@ func (c *Converter) addItem(raw []byte) error {
 	case kind == "function_call_output", kind == "custom_tool_call_output":
 		return c.addToolOutput(m)
 	case kind == "reasoning":
-		return c.addReasoning(m)
+		return addReasoning(c, m)
 	case kind == "message", m.kind == nil:
 		return c.addMessage(m, developer)
 	}
@@ -114,7 +114,7 @@ func (c *Converter) addItem(raw []byte) error {
 }
 
 // addMessage adds an item that is a message.
-func (c *Converter) addMessage(m *item, developer bool) error {
+func (c *messages) addMessage(m *item, developer bool) error {
 	switch {
 	case m.role == nil:
 		return refused("a message without a role")
@@ -124,9 +124,12 @@ func (c *Converter) addMessage(m *item, developer bool) error {
 		return refused("a content is neither text nor a list")
 	case is(m.role, "assistant"):
 		return c.joinMessage(m)
-	case (developer || is(m.role, "system")) && !c.dialect.InlineSystem:
-		c.endAssistant()
-		return c.joinSystemContent(m.content, developer)
+	case developer || is(m.role, "system"):
+		c.noteSystem(isString(m.content))
+		if !c.dialect.InlineSystem {
+			c.endAssistant()
+			return c.joinSystemContent(m.content, developer)
+		}
 	}
 	c.beginMessage()
 	role := m.role
@@ -138,7 +141,7 @@ func (c *Converter) addMessage(m *item, developer bool) error {
 	if m.content != nil {
 		c.rest = append(c.rest, `,"content":`...)
 		var err error
-		if c.rest, err = appendContent(c.rest, m.content, developer); err != nil {
+		if c.rest, err = appendContent(c.rest, m.content, developer, c.sums); err != nil {
 			return err
 		}
 	}
@@ -177,7 +180,7 @@ func (m *item) appendOthers(dst []byte) []byte {
 }
 
 // joinSystemContent adds the texts of a system message to the one at the beginning.
-func (c *Converter) joinSystemContent(content []byte, developer bool) error {
+func (c *messages) joinSystemContent(content []byte, developer bool) error {
 	if isString(content) {
 		c.joinSystem(nil)
 		if developer {
@@ -186,7 +189,6 @@ func (c *Converter) joinSystemContent(content []byte, developer bool) error {
 		c.system = append(c.system, inside(content)...)
 		return nil
 	}
-	c.doubtful = true // elsewhere it would be a message with a list, or without content
 	if content == nil {
 		return nil
 	}
@@ -219,7 +221,7 @@ func (c *Converter) joinSystemContent(content []byte, developer bool) error {
 }
 
 // addToolOutput adds the output of a tool.
-func (c *Converter) addToolOutput(m *item) error {
+func (c *messages) addToolOutput(m *item) error {
 	c.beginMessage()
 	c.rest = append(c.rest, `{"role":"tool","tool_call_id":`...)
 	c.rest = appendOrNull(c.rest, m.callID)

@@ -112,17 +112,17 @@ func naiveMessage(v any) (map[string]any, error) {
 	case "function_call_output", "custom_tool_call_output":
 		output, sent := item["output"]
 		if parts, isList := output.([]any); isList {
-			text := ""
+			var text strings.Builder
 			for _, p := range parts {
 				if p, isObject := p.(map[string]any); isObject {
 					s, isText := p["text"].(string)
 					if _, there := p["text"]; there && !isText {
 						return nil, errNaive
 					}
-					text += s
+					text.WriteString(s)
 				}
 			}
-			output = text
+			output = text.String()
 		} else if !sent {
 			output = ""
 		}

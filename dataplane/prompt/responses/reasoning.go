@@ -17,9 +17,9 @@ const (
 )
 
 // addReasoning adds a reasoning item: its summary, or else its content, or else its opaque state.
-func (c *Converter) addReasoning(m *item) error {
+func addReasoning(c *messages, m *item) error {
 	for _, list := range [...][]byte{m.summary, m.content} {
-		found, err := c.addTexts(list)
+		found, err := addTexts(c, list)
 		if found || err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (c *Converter) addReasoning(m *item) error {
 }
 
 // addTexts adds the texts in a list of parts, and reports whether there are any.
-func (c *Converter) addTexts(list []byte) (found bool, err error) {
+func addTexts(c *messages, list []byte) (found bool, err error) {
 	if list == nil || isString(list) || isObject(list) {
 		return false, nil
 	}
@@ -86,7 +86,7 @@ func isEffort(raw []byte) bool {
 	if !isString(raw) {
 		return false
 	}
-	switch string(inside(raw)) {
+	switch string(openai.Unescape(inside(raw))) {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max":
 		return true
 	}
@@ -98,11 +98,15 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 	if f.reasoning != nil && !isObject(f.reasoning) || f.templateKwargs != nil && !isObject(f.templateKwargs) {
 		return dst, refused("reasoning or chat_template_kwargs is no object")
 	}
+	// A null stays there, and templates see it; of a chat SGLang takes it out.
+	if v, there := lastMember(f.templateKwargs, "reasoning_effort"); there && v == nil {
+		return dst, unsupported("a reasoning_effort of null")
+	}
 	off := false
 	if f.reasoning != nil {
 		effort, sent, other := []byte(`"medium"`), false, []byte(nil)
 		_, _ = openai.Members(f.reasoning, 0, func(key []byte, lo, hi int) {
-			switch string(key) {
+			switch string(openai.Unescape(key)) {
 			case "effort":
 				effort, sent = present(f.reasoning[lo:hi]), true
 			case "reasoning_effort":
@@ -112,7 +116,7 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 		if effort != nil && !isEffort(effort) {
 			return dst, refused("an unknown reasoning.effort")
 		}
-		off = is(effort, "none") || !(sent && effort != nil) && is(other, "none")
+		off = is(effort, "none") || (!sent || effort == nil) && is(other, "none")
 		dst = appendMember(dst, "reasoning_effort", effort)
 	}
 	if !off {

@@ -21,7 +21,7 @@ func (t *tool) read(raw []byte) error {
 	}
 	_, err := openai.Members(raw, 0, func(key []byte, lo, hi int) {
 		v := present(raw[lo:hi])
-		switch string(key) {
+		switch string(openai.Unescape(key)) {
 		case "type":
 			t.kind = v
 		case "name":
@@ -45,7 +45,7 @@ func (t *tool) read(raw []byte) error {
 // check refuses tools that the engine refuses.
 func (t *tool) check() error {
 	switch {
-	case !isString(t.kind) || !isToolType(string(inside(t.kind))):
+	case !isString(t.kind) || !isToolType(string(openai.Unescape(inside(t.kind)))):
 		return refused("a tool of an unknown type")
 	case t.name != nil && !isString(t.name), t.description != nil && !isString(t.description),
 		t.parameters != nil && !isObject(t.parameters), t.format != nil && !isObject(t.format), t.nullStrict:
@@ -56,6 +56,11 @@ func (t *tool) check() error {
 		return refused("a shell tool")
 	case t.strict != nil && t.strict[0] != 't' && t.strict[0] != 'f':
 		return unsupported("strict is neither true nor false")
+	}
+	for _, name := range [...]string{"syntax", "definition"} {
+		if v := member(t.format, name); truthy(v) && !isString(v) {
+			return unsupported("a grammar that is no text")
+		}
 	}
 	return nil
 }
@@ -86,7 +91,10 @@ func appendTools(dst []byte, f *fields) ([]byte, error) {
 	if !isList(f.tools) {
 		return dst, refused("tools is no list")
 	}
-	start, shown, declared := len(dst), 0, false
+	start, shown, declared, name := len(dst), 0, false, ""
+	if named {
+		name = string(openai.Unescape(inside(choice)))
+	}
 	dst = append(dst, `,"tools":[`...)
 	var t tool
 	_, _ = openai.Elements(f.tools, 0, func(lo, hi int) {
@@ -103,7 +111,7 @@ func appendTools(dst []byte, f *fields) ([]byte, error) {
 		if shown++; shown > 1 {
 			dst = append(dst, ',')
 		}
-		declared = declared || named && string(t.name) == string(choice)
+		declared = declared || named && is(t.name, name)
 		dst = t.appendTo(dst, custom)
 	})
 	switch {

@@ -2,6 +2,7 @@ package responses_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,8 +48,8 @@ func TestTurnsAreBounded(t *testing.T) {
 	for i := range 1000 {
 		ts.Put(fmt.Sprint("other", i), responses.Turn{Input: text, Output: text})
 		if i%10 == 0 && i < 300 {
-			ts.Put(fmt.Sprint(i/10+1), responses.Turn{Previous: fmt.Sprint(i / 10), Input: []byte(`"a"`), Output: []byte(`[]`)})
-			_, whole := ts.History(nil, fmt.Sprint(i/10+1))
+			ts.Put(strconv.Itoa(i/10+1), responses.Turn{Previous: strconv.Itoa(i / 10), Input: []byte(`"a"`), Output: []byte(`[]`)})
+			_, whole := ts.History(nil, strconv.Itoa(i/10+1))
 			require.True(t, whole, "turn %d", i/10+1)
 		}
 		_, bytes := ts.Size()

@@ -79,8 +79,8 @@ func TestVectors(t *testing.T) {
 			// Pydantic refuses it behind the conversion. The template refuses it here.
 			continue
 		}
-		if want := comparable(v.Chat); !reflect.DeepEqual(comparable(got), want) {
-			t.Errorf("inline %v\nbody %s\ngot  %s\nwant %s", v.Inline, v.Body, toJSON(comparable(got)), toJSON(want))
+		if want := normal(v.Chat); !reflect.DeepEqual(normal(got), want) {
+			t.Errorf("inline %v\nbody %s\ngot  %s\nwant %s", v.Inline, v.Body, toJSON(normal(got)), toJSON(want))
 		}
 	}
 }
@@ -107,9 +107,9 @@ func toJSON(v any) []byte {
 	return raw
 }
 
-// comparable drops differences without an effect: a tool_choice that the template does not get, null
+// normal drops differences without an effect: a tool_choice that the template does not get, null
 // for absent members, and arguments as text or as the object in it.
-func comparable(chat map[string]any) map[string]any {
+func normal(chat map[string]any) map[string]any {
 	out := map[string]any{}
 	for k, v := range chat {
 		if v != nil {

@@ -18,6 +18,9 @@ func NewProof(name string, log *slog.Logger) *Proof {
 	return p
 }
 
+// Name returns the name of the proof.
+func (p *Proof) Name() string { return p.name }
+
 // Proved reports whether enough prompts in a row had as many tokens as the worker counted.
 func (p *Proof) Proved() bool { return p.v.verified.Load() }
 

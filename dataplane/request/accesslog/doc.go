@@ -6,12 +6,12 @@
 // "output_length" and "hash_ids" (one for each "block_size" tokens of the prompt). It adds
 // "status", "ttft_ms", "duration_ms", "model", "worker", "rank", "expected_tokens" and
 // "cached_tokens" (prompt tokens in the worker's cache: expected by the router, and reported by the
-// worker), and "session". Unknown values are left out. A prompt of unknown tokens has no
-// hash_ids, and readers of traces skip it.
+// worker), and "session", "branch" and "turn" (see package turns). Unknown values are left out.
+// A prompt of unknown tokens has no hash_ids, and readers of traces skip it.
 //
-// The ids are hashes of tokens with a seed of the process, so that no prompt can be guessed from
-// them. Equal blocks have equal ids within the life of one process, and beyond it where a snapshot
-// keeps the seed.
+// The ids are hashes of tokens and of sessions' names with a seed of the process, so that no prompt
+// and no name can be guessed from them. Equal blocks have equal ids within the life of one process,
+// and beyond it where a snapshot keeps the seed.
 //
 // # Concurrency
 //

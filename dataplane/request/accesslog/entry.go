@@ -22,7 +22,9 @@ type Entry struct {
 	Rank    int    // of the worker
 	Prefill string // URL of a pair's prefill worker; "": Worker computed the prompt too
 	PreRank int    // of the prefill worker
-	Session uint64 // hash of the client's session; 0: none
+	Session uint64 // keyed hash of the session; 0: none
+	Branch  uint64 // keyed hash of the session's branch; 0: none
+	Turn    string // the prompt's place in its session; "": none
 	// Streamed answers come token by token: TTFT is the time to the first token. It is not written.
 	Streamed bool
 
@@ -71,6 +73,11 @@ func (e *Entry) appendTo(dst []byte) []byte {
 	if e.Session != 0 {
 		dst = append(dst, `,"session":"`...)
 		dst = append(strconv.AppendUint(dst, e.Session, 16), '"')
+	}
+	if e.Branch != 0 {
+		dst = append(dst, `,"branch":"`...)
+		dst = append(strconv.AppendUint(dst, e.Branch, 16), '"')
+		text(`,"turn":`, e.Turn)
 	}
 	return append(dst, "}\n"...)
 }

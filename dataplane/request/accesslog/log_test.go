@@ -58,7 +58,7 @@ func TestLine(t *testing.T) {
 	e := l.Begin()
 	*e = accesslog.Entry{
 		Arrived: time.UnixMilli(1_700_000_000_123), TTFT: 12*time.Millisecond + 345*time.Microsecond, Took: time.Second, Status: 200, Input: 40, Output: 7,
-		Block: 16, IDs: []uint64{1, 1<<63 - 1, 3}, Model: "a\"b\n\xff", Worker: "http://w:1", Rank: 2, Expected: 32, Cached: 16, Session: 255,
+		Block: 16, IDs: []uint64{1, 1<<63 - 1, 3}, Model: "a\"b\n\xff", Worker: "http://w:1", Rank: 2, Expected: 32, Cached: 16, Session: 255, Branch: 254, Turn: "next",
 	}
 	l.Commit(e)
 	e = l.Begin()
@@ -72,7 +72,7 @@ func TestLine(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, `{"timestamp":1700000000123,"input_length":40,"output_length":7,"block_size":16,"hash_ids":[1,9223372036854775807,3],"status":200,`+
-		`"ttft_ms":12.345,"duration_ms":1000.000,"model":"a\"b\u000a`+"\ufffd"+`","worker":"http://w:1","rank":2,"expected_tokens":32,"cached_tokens":16,"session":"ff"}`+"\n"+
+		`"ttft_ms":12.345,"duration_ms":1000.000,"model":"a\"b\u000a`+"\ufffd"+`","worker":"http://w:1","rank":2,"expected_tokens":32,"cached_tokens":16,"session":"ff","branch":"fe","turn":"next"}`+"\n"+
 		`{"timestamp":5,"input_length":0,"output_length":0,"block_size":16,"hash_ids":[],"status":503,"duration_ms":0.000}`+"\n"+
 		`{"timestamp":6,"input_length":0,"output_length":0,"block_size":16,"hash_ids":[],"status":200,"duration_ms":0.000,`+
 		`"worker":"http://d:1","rank":0,"prefill":"http://p:1","prefill_rank":3,"expected_tokens":0}`+"\n", string(text))

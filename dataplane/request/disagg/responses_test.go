@@ -23,11 +23,13 @@ func TestJudgeResponses(t *testing.T) {
 		{"other server", "data: {\"sequence_number\":2,\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n", disagg.Good, disagg.Failure{}},
 		{
 			"too long", "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"error\":{\"message\":\"longer than the context\"}}}\n\n",
-			disagg.Failed, disagg.Failure{Status: 400},
+			disagg.Failed,
+			disagg.Failure{Status: 400},
 		},
 		{
 			"transfer", "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"error\":{\"message\":\"KVTransferError\"}}}\n\n",
-			disagg.Failed, disagg.Failure{Status: 500, Transfer: true},
+			disagg.Failed,
+			disagg.Failure{Status: 500, Transfer: true},
 		},
 		{"error event", "event: error\ndata: {\"type\":\"error\",\"message\":\"m\"}\n\n", disagg.Failed, disagg.Failure{Status: 400}},
 		{"error of a proxy", "data: {\"error\":{\"message\":\"m\",\"code\":503}}\n\n", disagg.Failed, disagg.Failure{Status: 503}},

@@ -15,7 +15,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 		prompt = append(prompt[:2000+len(prefixes)%7], prompt[:9]...)
 		prefixes = turns.AppendPrefixes(prefixes[:0], table, prompt)
 		for name := range uint64(3) {
-			f := table.Find(prefixes, name)
+			f := table.Find(prefixes, name, false)
 			table.Begin(&f, prefixes, 1)
 			table.End(&f, 2)
 		}

@@ -2,8 +2,8 @@ package turns
 
 import "math/bits"
 
-// Begin notes that the prompt of a Turn is sent, and completes the Turn. [Table.End] must follow. It
-// gets the arguments of Find, with the time in any unit.
+// Begin notes that the prompt of a Turn is sent, and completes the Turn. [Table.End] must follow.
+// prefixes are those of Find, and now is a time in any unit.
 func (t *Table) Begin(f *Turn, prefixes []uint64, now int64) {
 	if f.Kind == None {
 		if f.Shared > 0 && f.Shared == len(prefixes) {
@@ -23,8 +23,15 @@ func (t *Table) Begin(f *Turn, prefixes []uint64, now int64) {
 
 // begin notes a turn of an existing branch.
 func (b *branch) begin(f *Turn, now int64) {
+	if b.running == 0 && f.Kind != Again {
+		f.Paused = max(now-b.last, 1)
+		if b.pause == 0 {
+			b.pause = f.Paused
+		}
+		b.pause += (f.Paused - b.pause) / pauseShare
+	}
 	b.running++
-	b.last = now
+	b.last, b.rank = now, f.Rank
 	if f.name != 0 && !b.named {
 		b.session, b.named, b.parent = f.name, true, 0
 		f.Session = f.name
@@ -43,6 +50,9 @@ func (b *branch) begin(f *Turn, now int64) {
 	b.end = f.end
 }
 
+// pauseShare is the weight of the pauses before: a branch's usual pause is that of its last few.
+const pauseShare = 4
+
 // add begins a new branch.
 func (t *Table) add(f *Turn, now int64) branch {
 	random := t.fresh()
@@ -50,7 +60,7 @@ func (t *Table) add(f *Turn, now int64) branch {
 		f.Session = random
 	}
 	b := branch{
-		turns: 1, running: 1, last: now, session: f.Session, named: f.name != 0 && f.Session == f.name,
+		turns: 1, running: 1, last: now, rank: f.Rank, session: f.Session, named: f.name != 0 && f.Session == f.name,
 		parent: f.parent, first: uint32(f.Shared), prev: uint32(f.Shared), end: f.end,
 		root: f.root, main: f.Kind == First,
 	}
@@ -90,13 +100,13 @@ func milestone(i int) int { return i + max(1<<max(bits.Len(uint(i))-3, 0), 1) }
 // mark marks the end of the prompt, and from the second turn on its milestones.
 func (t *Table) mark(f *Turn, b *branch, prefixes []uint64) {
 	own := markOf(f.ID, b.turns)
-	if n := len(prefixes); n > 0 && f.Kind != Again {
+	if n := len(prefixes); f.end > 0 && f.Kind != Again {
 		t.markOwn(prefixes[n-1], own, b.session)
 	}
 	if b.turns > 1 || f.Kind == First {
 		t.marks.put(t.nameHash(b.session), own, t.branches.ended)
 	}
-	if f.Kind == Again || b.turns != 2 && b.turns%refresh != 0 {
+	if f.end == 0 || f.Kind == Again || b.turns != 2 && b.turns%refresh != 0 {
 		return
 	}
 	shares := 0

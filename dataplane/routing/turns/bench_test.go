@@ -19,7 +19,7 @@ func BenchmarkTurn(b *testing.B) {
 				turn := func(p []uint64) {
 					now++
 					prefixes = turns.AppendPrefixes(prefixes[:0], table, p)
-					f := table.Find(prefixes, 0)
+					f := table.Find(prefixes, 0, false)
 					table.Begin(&f, prefixes, now)
 					table.End(&f, now)
 				}

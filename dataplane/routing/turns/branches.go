@@ -29,10 +29,12 @@ type branch struct {
 	end     uint32 // length of the last prompt
 	fork    uint32 // where turn forked left the turn before it
 	forked  uint32
-	running int32 // requests in flight
-	last    int64 // time of the last request's begin or end
-	named   bool  // the client names the session
-	main    bool  // the session's first branch
+	running int32  // requests in flight
+	rank    uint32 // of the last request, as its caller numbers ranks; 0: unknown
+	last    int64  // time of the last request's begin or end
+	pause   int64  // usual time from an answer's end to the next turn; 0: unknown
+	named   bool   // the client names the session
+	main    bool   // the session's first branch
 }
 
 // branches is a table of fixed size.

@@ -1,9 +1,10 @@
 package turns
 
-// Find returns the place of a prompt in its session, and changes nothing. prefixes are the hashes of
-// the prompt's beginnings; the units that the next turn may not repeat, such as the beginning of the
-// answer, are left out. name is the session's name as a number, 0 for none.
-func (t *Table) Find(prefixes []uint64, name uint64) Turn {
+// Find returns the place of a prompt in its session, and changes nothing. prefixes are hashes of
+// the prompt's beginnings, without units at its end that the next turn may not repeat, such as the
+// beginning of the answer. name is the session's name as a number, 0 for none. answer: it is the
+// name of an answer, see [Table.Name], so that a prompt without a mark is the new part of a turn.
+func (t *Table) Find(prefixes []uint64, name uint64, answer bool) Turn {
 	f := Turn{name: name, end: uint32(len(prefixes))}
 	for i := len(prefixes); i > 0; i-- {
 		m := t.marks.get(prefixes[i-1])
@@ -21,7 +22,7 @@ func (t *Table) Find(prefixes []uint64, name uint64) Turn {
 		}
 	}
 	if f.Kind == None {
-		t.byName(&f, prefixes)
+		t.byName(&f, prefixes, answer)
 	}
 	f.Named = f.Named || f.name != 0 && f.Session == f.name
 	return f
@@ -38,12 +39,12 @@ func (t *Table) place(f *Turn, m mark, b *branch) {
 		f.Shared = int(d)
 		return
 	case onPath && d == b.end && b.running == 0:
-		f.ID, f.Session, f.Turns, f.Kind = m.id(), b.session, int(b.turns), Next
+		f.ID, f.Session, f.Turns, f.Pause, f.Kind = m.id(), b.session, int(b.turns), b.pause, Next
 		if d == f.end {
 			f.Kind = Again
 		}
 	case onPath && d < b.end && d >= b.prev && d > b.first && b.running == 0:
-		f.ID, f.Session, f.Turns, f.Kind = m.id(), b.session, int(b.turns), Rewritten
+		f.ID, f.Session, f.Turns, f.Pause, f.Kind = m.id(), b.session, int(b.turns), b.pause, Rewritten
 	case d >= b.root:
 		f.Session, f.Kind, f.Shared, f.root = b.session, Branch, int(d), b.root
 	default:
@@ -73,7 +74,7 @@ func (t *Table) sameRoot(f *Turn, b *branch) {
 }
 
 // byName places a prompt without a branch to continue.
-func (t *Table) byName(f *Turn, prefixes []uint64) {
+func (t *Table) byName(f *Turn, prefixes []uint64, answer bool) {
 	if f.name == 0 {
 		if int(f.end) > f.Shared { // else all of the prompt is shared
 			f.Kind = First
@@ -88,9 +89,12 @@ func (t *Table) byName(f *Turn, prefixes []uint64) {
 	}
 	f.Kind, f.Session, f.root = Branch, b.session, b.root
 	switch {
+	case answer:
+		f.end = 0
+		fallthrough
 	case f.end == 0, // of the prompt, nothing but its name is known
 		// The last prompt is other sessions' too, and the name tells whose turn this is.
 		b.end > 0 && b.end < f.end && int(b.end) <= f.Shared && t.marks.get(prefixes[b.end-1])&shared != 0:
-		f.Kind, f.ID, f.Turns = Next, m.id(), int(b.turns)
+		f.Kind, f.ID, f.Turns, f.Pause = Next, m.id(), int(b.turns), b.pause
 	}
 }

@@ -57,8 +57,8 @@ func (x *marks) get(hash uint64) mark {
 	return 0
 }
 
-// put sets the mark of a hash, in the place of the least valuable one of its set where that is full.
-// ended reports whether a branch is no more.
+// put sets the mark of a hash. In a full set it replaces the least valuable one. ended reports
+// whether a branch is no more.
 func (x *marks) put(hash uint64, m mark, ended func(ID) bool) {
 	set := x.set(hash)
 	at, value := 0, 4

@@ -131,7 +131,7 @@ func attribute(x *turns.Table, all []recordedTurn, named bool) (a attribution) {
 			name = uint64(r.session) + 1
 		}
 		prefixes := turns.AppendPrefixes(nil, x, r.ids)
-		f := x.Find(prefixes, name)
+		f := x.Find(prefixes, name, false)
 		x.Begin(&f, prefixes, int64(r.begin*1e9))
 		running = append(running, ending{r.end, f})
 		a.turns++

@@ -50,6 +50,9 @@ type Turn struct {
 	Session uint64 // 0 until Begin for a new one without a name
 	Shared  int    // leading units that other branches have too
 	Turns   int    // of the branch before this one
+	Rank    uint32 // of the request, for Stats: the caller sets it before Begin
+	Pause   int64  // usual time from an answer to the branch's next turn; 0: unknown
+	Paused  int64  // time since the last answer, after Begin of a Next or Rewritten; else 0
 
 	name   uint64
 	end    uint32 // units of the prompt
@@ -60,7 +63,7 @@ type Turn struct {
 
 // AppendPrefixes appends, for each unit of a prompt, the hash of all units up to it. keys are the
 // hashes of the single units.
-func AppendPrefixes[K ~uint64](dst []uint64, t *Table, keys []K) []uint64 {
+func AppendPrefixes[K ~uint32 | ~uint64](dst []uint64, t *Table, keys []K) []uint64 {
 	h := t.seed
 	for _, k := range keys {
 		hi, lo := bits.Mul64(h^uint64(k), 0x9e3779b97f4a7c15|1)
@@ -89,3 +92,39 @@ func (t *Table) Name(f *Turn, name uint64) {
 
 // fresh returns a number that no session has.
 func (t *Table) fresh() uint64 { return max(scatter(t.seed+t.count.Add(1)<<1), 1) }
+
+// Stats counts the live part of a table.
+type Stats struct {
+	Sessions int // with a request in flight or since the given time
+	Branches int // of these sessions, the main ones included
+	Running  int // branches with a request in flight
+	Named    int // sessions that their clients name
+	// ByRank has the number of Branches by the rank of their last request.
+	ByRank map[uint32]int
+}
+
+// Stats counts the sessions with requests since a time. It locks a branch at a time.
+func (t *Table) Stats(since int64) (s Stats) {
+	x := &t.branches
+	s.ByRank = make(map[uint32]int)
+	for at := range x.all {
+		mu := &x.locks[at%len(x.locks)]
+		mu.Lock()
+		b := &x.all[at]
+		if b.turns > 0 && (b.running > 0 || b.last >= since) {
+			s.Branches++
+			s.ByRank[b.rank]++
+			if b.running > 0 {
+				s.Running++
+			}
+			if b.main {
+				s.Sessions++
+				if b.named {
+					s.Named++
+				}
+			}
+		}
+		mu.Unlock()
+	}
+	return s
+}

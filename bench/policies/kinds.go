@@ -10,30 +10,30 @@ import (
 	"github.com/warmpath/warmpath/bench/trace"
 )
 
-// family is made traffic of a rate that can be chosen, in requests a second. Its sizes are drawn
+// kind is made traffic of a rate that can be chosen, in requests a second. Its sizes are drawn
 // from the seed too: another seed is another service, not the same one on another day.
-type family struct {
+type kind struct {
 	name     string
 	light    float64 // a rate that 8 workers of the default speed carry with ease
 	length   time.Duration
 	generate func(g *generator, rate, until float64) []Request
 }
 
-const familyLength = 12 * time.Minute
+const kindLength = 12 * time.Minute
 
-var families = []family{
-	{"tenants", 4, familyLength, tenantFamily},
-	{"documents", 1, familyLength, documentFamily},
-	{"floods", 1, familyLength, floodFamily},
-	{"chats", 2, familyLength, chatFamily},
-	{"bursts", 2, familyLength, burstFamily},
-	{"tools", 2, familyLength, toolFamily},
-	{"once", 1, familyLength, onceFamily},
-	{"mixture", 2, 4 * mixturePhase, mixtureFamily},
+var kinds = []kind{
+	{"tenants", 4, kindLength, tenantKind},
+	{"documents", 1, kindLength, documentKind},
+	{"floods", 1, kindLength, floodKind},
+	{"chats", 2, kindLength, chatKind},
+	{"bursts", 2, kindLength, burstKind},
+	{"tools", 2, kindLength, toolKind},
+	{"once", 1, kindLength, onceKind},
+	{"mixture", 2, 4 * mixturePhase, mixtureKind},
 }
 
 // make makes the traffic of a seed.
-func (f *family) make(seed uint64, rate float64) []Request {
+func (f *kind) make(seed uint64, rate float64) []Request {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0xfa3117))}
 	out := f.generate(g, rate, f.length.Seconds())
 	slices.SortStableFunc(out, func(a, b Request) int { return cmp.Compare(a.At, b.At) })
@@ -63,7 +63,7 @@ func (g *generator) drawn(n int, exponent float64) func() int {
 	}
 }
 
-// asker makes one request of a kind of traffic.
+// asker makes one request of some traffic.
 type asker func(at time.Duration) Request
 
 // newTenants are 100 to 500 prompts of a few thousand tokens with questions behind them.
@@ -125,26 +125,27 @@ func (g *generator) newTalk() asker {
 	}
 }
 
-func tenantFamily(g *generator, rate, until float64) []Request {
+func tenantKind(g *generator, rate, until float64) []Request {
 	return g.each(g.newTenants(), rate, until)
 }
 
-func documentFamily(g *generator, rate, until float64) []Request {
+func documentKind(g *generator, rate, until float64) []Request {
 	return g.each(g.newLibrary(), rate, until)
 }
 
-func floodFamily(g *generator, rate, until float64) []Request {
+func floodKind(g *generator, rate, until float64) []Request {
 	return g.each(g.newFlood(), rate, until)
 }
-func chatFamily(g *generator, rate, until float64) []Request { return g.each(g.newTalk(), rate, until) }
+
+func chatKind(g *generator, rate, until float64) []Request { return g.each(g.newTalk(), rate, until) }
 
 func (g *generator) each(ask asker, rate, until float64) (out []Request) {
 	g.poisson(rate, until, func(at time.Duration) { out = append(out, ask(at)) })
 	return out
 }
 
-// burstFamily is chats of which many come at once.
-func burstFamily(g *generator, rate, until float64) (out []Request) {
+// burstKind is chats of which many come at once.
+func burstKind(g *generator, rate, until float64) (out []Request) {
 	ask, size := g.newTalk(), g.between(15, 80)
 	g.poisson(rate/float64(size), until, func(at time.Duration) {
 		for range size {
@@ -154,8 +155,8 @@ func burstFamily(g *generator, rate, until float64) (out []Request) {
 	return out
 }
 
-// toolFamily is tool loops of agents, at the pace of a fast model.
-func toolFamily(g *generator, rate, until float64) (out []Request) {
+// toolKind is tool loops of agents, at the pace of a fast model.
+func toolKind(g *generator, rate, until float64) (out []Request) {
 	n, low := g.between(3, 20), g.between(2000, 8000)
 	instructions, calls, result, pause := g.segments(n, low, 2*low), g.between(8, 40), g.uniform(300, 2500), g.uniform(2, 20)
 	answer := g.uniform(60, 300)
@@ -169,8 +170,8 @@ func toolFamily(g *generator, rate, until float64) (out []Request) {
 	return slices.DeleteFunc(out, func(r Request) bool { return r.At.Seconds() >= until })
 }
 
-// onceFamily is prompts that have nothing in common but a short beginning.
-func onceFamily(g *generator, rate, until float64) []Request {
+// onceKind is prompts that have nothing in common but a short beginning.
+func onceKind(g *generator, rate, until float64) []Request {
 	first, tokens := g.fresh(g.between(1, 2000)), g.uniform(1000, 8000)
 	return g.each(func(at time.Duration) Request {
 		return Request{At: at, Prompt: []Segment{first, g.fresh(g.exp(tokens))}, Output: g.exp(200)}
@@ -180,8 +181,8 @@ func onceFamily(g *generator, rate, until float64) []Request {
 // mixturePhase is how long a mixture stays as it is.
 const mixturePhase = 10 * time.Minute
 
-// mixtureFamily is several kinds of traffic in shares that change every ten minutes.
-func mixtureFamily(g *generator, rate, until float64) []Request {
+// mixtureKind is several kinds of traffic in shares that change every ten minutes.
+func mixtureKind(g *generator, rate, until float64) []Request {
 	kinds := []asker{g.newTalk(), g.newTenants(), g.newLibrary(), g.newFlood(), func(at time.Duration) Request {
 		return Request{At: at, Prompt: []Segment{g.fresh(g.exp(3000))}, Output: g.exp(200)}
 	}}

@@ -1,0 +1,237 @@
+package sim
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/bench/trace"
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/fleet/load"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/radix"
+	"github.com/warmpath/warmpath/zmq"
+)
+
+// cluster is a router's fleet, index and choice in front of simulated ranks, without sockets and on
+// the fake clock of a test: the router sees load, speeds and events as it does over the wire, and no
+// machine is late.
+type cluster struct {
+	cfg      Config
+	ranks    map[string]*rank // by host
+	sockets  map[string]*wire // by endpoint
+	registry *worker.Registry
+	router   *routing.Router
+}
+
+// wire is a ZMQ publisher in memory.
+type wire struct {
+	mu   sync.Mutex
+	kept []zmq.Message
+	subs []chan zmq.Message
+}
+
+func (w *wire) Publish(payload []byte) uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := zmq.Message{Seq: uint64(len(w.kept)), Payload: payload}
+	w.kept = append(w.kept, m)
+	for _, s := range w.subs {
+		s <- m
+	}
+	return m.Seq
+}
+
+func (w *wire) PublishDropped([]byte) uint64 { panic("no faults here") }
+func (w *wire) Skip() uint64                 { panic("no faults here") }
+
+func (c *cluster) subscribe(ctx context.Context, s zmq.Subscription) error {
+	w, ch := c.sockets[s.Endpoint], make(chan zmq.Message, 1<<16)
+	w.mu.Lock()
+	w.subs = append(w.subs, ch)
+	w.mu.Unlock()
+	if s.OnConnect != nil {
+		s.OnConnect()
+	}
+	if s.Every == 0 {
+		s.Every, s.OnTick = time.Hour, func() {}
+	}
+	if s.Pace == nil {
+		s.Pace = func() time.Duration { return s.Every }
+	}
+	tick := time.NewTimer(s.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case m := <-ch:
+			s.OnMessage(m)
+		case <-tick.C:
+			s.OnTick()
+			tick.Reset(s.Pace())
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (c *cluster) replay(_ context.Context, endpoint string, from uint64, fn func(zmq.Message) error) (n int, err error) {
+	w := c.sockets[endpoint]
+	w.mu.Lock()
+	kept := w.kept[min(from, uint64(len(w.kept))):]
+	w.mu.Unlock()
+	for _, m := range kept {
+		if err = fn(m); err != nil {
+			break
+		}
+		n++
+	}
+	return n, err
+}
+
+// dial connects to the operator API of a worker.
+func (c *cluster) dial(_ context.Context, _, addr string) (net.Conn, error) {
+	here, there := net.Pipe()
+	host, _, _ := net.SplitHostPort(addr)
+	go func() {
+		defer func() { _ = there.Close() }()
+		in := bufio.NewReader(there)
+		for req := new(fasthttp.RequestHeader); req.Read(in) == nil; {
+			body := c.describe(host)
+			if strings.HasPrefix(string(req.RequestURI()), "/v1/loads") {
+				body = string(appendLoad([]byte(`{"loads":[`), time.Now(), c.ranks[host].report.snapshot(), false)) + "]}"
+			}
+			if _, err := fmt.Fprintf(there, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+				return
+			}
+		}
+	}()
+	return here, nil
+}
+
+// describe is the answer to all other questions.
+func (c *cluster) describe(host string) string {
+	cfg, published := c.ranks[host].cfg, ""
+	if c.ranks[host].report.loads != nil {
+		published = `,"load_endpoint_port_base":3,"load_topic":"load"`
+	}
+	return fmt.Sprintf(`{"model_path":"m","served_model_name":"m","page_size":%d,"dp_size":1,"max_total_num_tokens":%d,"max_running_requests":%d,"chunked_prefill_size":%d,
+		"version":"0.5.23","startup_time":1,"kv_events":{"publisher":"zmq","endpoint_host":%q,"endpoint_port_base":1,"replay_endpoint_port_base":2,"topic":"kv-events","block_size":%d,
+		"dp_size":1%s},"data":[{"id":"m"}]}`, cfg.PageSize, cfg.CachePages*cfg.PageSize, cfg.MaxRunning, cfg.Service.ChunkedPrefill, host, cfg.PageSize, published)
+}
+
+// newCluster starts a rank for each configuration.
+func newCluster(t *testing.T, ctx context.Context, p policy.Policy, all []Config, polled bool, seed uint64) *cluster {
+	b := &cluster{ranks: map[string]*rank{}, sockets: map[string]*wire{}}
+	log := slog.New(slog.DiscardHandler)
+	index := radix.New(radix.Config{Seed: 1})
+	intake := ingest.NewManager(ingest.Config{Log: log}, index, b.subscribe, b.replay)
+	b.registry = worker.NewRegistry(worker.Config{Timeout: time.Minute, Log: log, Dial: b.dial}, worker.Observers{intake, load.New(b.subscribe, log)})
+	for i := range all {
+		cfg := all[i].withDefaults()
+		host, events, loads := fmt.Sprintf("w%d", i), &wire{}, publisher(nil)
+		if !polled {
+			w := &wire{}
+			loads, b.sockets["tcp://"+host+":3"] = w, w
+		}
+		b.sockets["tcp://"+host+":1"], b.sockets["tcp://"+host+":2"] = events, events
+		k := newRank(0, &cfg, newFaults(), events, loads)
+		b.ranks[host] = k
+		go k.run(ctx)
+	}
+	for i := range all {
+		_, err := b.registry.Add(fmt.Sprintf("http://w%d:80", i))
+		require.NoError(t, err)
+	}
+	var drawn atomic.Uint64
+	b.router = routing.New(b.registry, index, intake.View, p, func() uint64 { return mix(seed<<32 + drawn.Add(1)) })
+	go func() { _ = b.registry.Run(ctx) }()
+	time.Sleep(5 * time.Second)
+	for _, r := range b.registry.Snapshot().Ranks {
+		require.True(t, r.Exact(), "events of %s", r.ID())
+	}
+	return b
+}
+
+// served is a request that was sent.
+type served struct {
+	*request
+	scratch  *routing.Scratch
+	decision routing.Decision
+	lease    worker.Lease
+	flight   *routing.Prediction
+	began    time.Time
+	ttft     time.Duration
+}
+
+// send chooses a rank for a request, as package request does.
+func (c *cluster) send(t *testing.T, i int, from *trace.Request) *served {
+	r := &served{request: requestOf(i, from), scratch: new(routing.Scratch), began: time.Now()}
+	r.stream = true
+	p := routing.Prompt{Model: "m", Tokens: r.prompt, Exact: true, DP: -1, Output: from.Output}
+	var err error
+	r.decision, err = c.router.Pick(r.scratch, &p, nil)
+	require.NoError(t, err)
+	d := &r.decision
+	r.lease = d.Rank.Load.BeginWork(r.began, d.Work(p.Output, true))
+	r.flight = c.router.Dispatch(r.scratch, &p, d)
+	host, _, _ := strings.Cut(strings.TrimPrefix(d.Rank.Worker.URL, "http://"), ":")
+	c.ranks[host].submit(r.request)
+	return r
+}
+
+// await follows the answer to its end.
+func (c *cluster) await(r *served) {
+	for range r.wake {
+		state := r.current()
+		if r.ttft == 0 && len(state.out) > 0 {
+			r.ttft = time.Since(r.began)
+			r.lease.FirstToken(time.Now())
+			r.lease.FirstByte()
+			r.flight.Prefilled()
+		}
+		if state.reason.kind != "" {
+			r.decision.Rank.Trust.Observe(time.Now(), r.decision.Cached, state.cached)
+			r.lease.End()
+			c.router.Finish(r.scratch, r.flight, state.out, time.Now())
+			return
+		}
+	}
+}
+
+// live plays requests in a bubble. Times are those of the ranks.
+func live(t *testing.T, p policy.Policy, workers []Config, polled bool, seed uint64, all []trace.Request) (sum played) {
+	bubbletest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		scale := max(workers[0].TimeScale, 1)
+		b := newCluster(t, ctx, p, workers, polled, seed)
+		began := time.Now()
+		times, requests := make([]time.Duration, len(all)), make([]*request, len(all))
+		var flying sync.WaitGroup
+		for i := range all {
+			time.Sleep(time.Until(began.Add(time.Duration(float64(all[i].At) / scale))))
+			r := b.send(t, i, &all[i])
+			flying.Go(func() {
+				b.await(r)
+				times[i], requests[i] = time.Duration(float64(r.ttft)*scale), r.request
+			})
+		}
+		flying.Wait()
+		cancel()
+		time.Sleep(time.Minute) // idle connections of probes
+		sum = playedOf(times, requests)
+	})
+	return sum
+}

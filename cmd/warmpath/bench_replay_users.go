@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/bench/policies"
+	"github.com/warmpath/warmpath/bench/replay"
+	"github.com/warmpath/warmpath/bench/trace"
+)
+
+// replayUsers are the flags of warmpath bench replay about users.
+type replayUsers struct {
+	sessions string
+	users    policies.Users
+	find     bool
+	promise  policies.Objective
+	forecast bool // one can be made
+}
+
+func (o *replayOptions) userFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.sessions, "sessions", "", "file of agent sessions (JSON lines of session, model, tools, system, turns), for --users")
+	f.IntVar(&o.users.N, "users", 0, "users who play sessions, one after the other")
+	f.DurationVar(&o.users.For, "for", 10*time.Minute, "with --users: time that is measured, in the sessions' time")
+	f.DurationVar(&o.users.Warmup, "warmup", 5*time.Minute, "with --users: time before it; users begin in its first half, each in the midst of a session")
+	f.DurationVar(&o.users.MaxThink, "max-think", 5*time.Minute, "longest pause of a session; longer ones are cut")
+	f.IntVar(&o.users.MaxPrompt, "max-prompt", 200_000, "turns with more prompt tokens are left out")
+	f.BoolVar(&o.users.Share, "share-system", false, "sessions with equal model, tools and system prompt begin with the same blocks")
+	f.StringVar(&o.cfg.Session, "session-field", "", "with --users: where a request names its session, a header such as X-Session-ID or a path of the body\nsuch as metadata.user_id; default: nowhere")
+	f.BoolVar(&o.find, "find-users", false, "measure several numbers of users, for --for each, and find the largest that keeps the next two values")
+	f.DurationVar(&o.promise.TTFT, "ttft-p95", 2*time.Second, "time to first token that 95 of 100 requests keep")
+	f.DurationVar(&o.promise.ITL, "itl-p95", 50*time.Millisecond, "time between one event with tokens and the next that 95 of 100 keep")
+	c.MarkFlagsMutuallyExclusive("sessions", "trace")
+}
+
+// closed reports whether users are played.
+func (o *replayOptions) closed() bool { return o.find || o.users.N != 0 || o.sessions != "" }
+
+// playUsers measures users against each policy, and simulates the same users.
+func (o *replayOptions) playUsers(cmd *cobra.Command, start replay.Start) error {
+	switch {
+	case o.sessions == "":
+		return errors.New("cannot play users without sessions: give --sessions")
+	case o.users.N < 1 && !o.find:
+		return errors.New("cannot play sessions without users: give --users or --find-users")
+	}
+	f, err := os.Open(o.sessions)
+	if err != nil {
+		return fmt.Errorf("cannot open the sessions: %w", err)
+	}
+	defer f.Close()
+	sessions, err := trace.ReadSessions(f, 0)
+	if err != nil {
+		return err
+	}
+	o.forecast = o.url == "" || cmd.Flags().Changed("workers")
+	if o.find {
+		return o.findUsers(cmd, sessions, start)
+	}
+	var results []*replay.Result
+	for _, policy := range o.policies {
+		r, err := o.measureUsers(cmd.Context(), cmd.ErrOrStderr(), sessions, policy, start, o.users.N, o.seed)
+		if r != nil {
+			results = append(results, r)
+		}
+		if err != nil {
+			return errors.Join(err, replay.Table(cmd.OutOrStdout(), results))
+		}
+	}
+	err = o.report(cmd.OutOrStdout(), results)
+	if o.forecast {
+		err = errors.Join(err, o.compareForecast(cmd.Context(), cmd.OutOrStdout(), sessions, results))
+	}
+	return err
+}
+
+// measureUsers plays n users against a cluster with a policy.
+func (o *replayOptions) measureUsers(ctx context.Context, progress io.Writer, sessions []trace.Session, policy string, start replay.Start,
+	n int, seed uint64,
+) (*replay.Result, error) {
+	u := o.users
+	u.N = n
+	users, err := o.layUsers(sessions, u, seed)
+	if err != nil {
+		return nil, err
+	}
+	cfg := o.cfg
+	cfg.Requests = 0
+	cfg.Progress = replay.NewProgress(progress, 0, fmt.Sprintf("%s, %d users", policy, n))
+	return replay.Against(ctx, policy, start, func(url string) (*replay.Result, error) {
+		return replay.RunUsers(ctx, url, users, replay.Window{Warmup: u.Warmup, For: u.For}, cfg)
+	})
+}
+
+// layUsers lays out the sessions of users as the simulation does, and names their blocks by the
+// seed.
+func (o *replayOptions) layUsers(sessions []trace.Session, u policies.Users, seed uint64) ([]replay.User, error) {
+	rows, err := policies.Rows(sessions, u, seed)
+	if err != nil {
+		return nil, err
+	}
+	users := make([]replay.User, len(rows))
+	for i, row := range rows {
+		users[i].Begin = row.Begin
+		for _, from := range row.Sessions {
+			turns := make([]replay.Turn, len(from))
+			for k := range from {
+				t := &from[k]
+				turns[k] = replay.Turn{After: t.After, Wait: t.Wait, Session: fmt.Sprintf("bench-%d-%d", seed, t.ID), Request: func() trace.Request {
+					r := policies.Blocks([]policies.Request{{Prompt: t.Prompt, Output: t.Output}}, trace.SessionBlock)[0]
+					for b := range r.IDs {
+						r.IDs[b] += seed << 40
+					}
+					return r
+				}}
+			}
+			users[i].Sessions = append(users[i].Sessions, turns)
+		}
+	}
+	return users, nil
+}
+
+// simulatedConfig is the cluster as the simulation has it.
+func (o *replayOptions) simulatedConfig() policies.Config {
+	cfg := policies.Config{Workers: o.workers, CacheTokens: o.cacheTokens, PageSize: o.cfg.PageSize, Seed: o.seed}
+	cfg.Service.PrefillTokensPerSecond = o.prefillRate
+	if cfg.Routers = o.routers; o.routers > 1 {
+		cfg.Share = policies.ShareOne
+	}
+	return cfg
+}
+
+// compareForecast writes the simulation of the same users beside their measurement.
+func (o *replayOptions) compareForecast(ctx context.Context, w io.Writer, sessions []trace.Session, results []*replay.Result) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\npolicy\trequests\tforecast\tTTFT mean\tforecast\tratio\tTTFT p95\tforecast\tITL p95\tforecast\thits\tforecast\tdifference\t")
+	for _, r := range results {
+		policy := r.Policy
+		if o.url != "" {
+			policy = "kv"
+		}
+		report, err := policies.SimulateUsers(ctx, "", sessions, o.users, o.simulatedConfig(), []string{policy}, nil)
+		if err != nil {
+			return fmt.Errorf("cannot make the forecast: %w", err)
+		}
+		x := report.Results[0]
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.3f s\t%.3f s\t%.2f\t%.3f s\t%.3f s\t%.1f ms\t%.1f ms\t%.1f %%\t%.1f %%\t%+.1f\t\n", r.Policy, r.Requests, x.Requests,
+			r.TTFT.Mean.Seconds(), x.TTFT.Mean.Seconds(), r.TTFT.Mean.Seconds()/max(x.TTFT.Mean.Seconds(), 1e-9), r.TTFT.P95.Seconds(), x.TTFT.P95.Seconds(),
+			float64(r.ITL.P95)/1e6, float64(x.ITL.P95)/1e6, 100*r.HitRate(), 100*x.Hits, 100*(r.HitRate()-x.Hits))
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("cannot write the table: %w", err)
+	}
+	return nil
+}
+
+// findUsers searches for the users that the cluster carries with each policy. Each number is
+// measured with prompts of its own: what it finds in caches is its own.
+func (o *replayOptions) findUsers(cmd *cobra.Command, sessions []trace.Session, start replay.Start) error {
+	errOut := cmd.ErrOrStderr()
+	c := policies.Capacity{Objective: o.promise, Seeds: 1}
+	for _, policy := range o.policies {
+		failed := 0
+		found, err := policies.SearchUsers(policy, o.workers, o.promise, func(n int) (policies.Probe, error) {
+			r, err := o.measureUsers(cmd.Context(), errOut, sessions, policy, start, n, o.seed+uint64(n))
+			if err != nil {
+				return policies.Probe{}, err
+			}
+			if failed += r.Errors; r.Errors > 0 && r.Requests == r.Errors {
+				return policies.Probe{}, fmt.Errorf("all %d requests failed; the first: %s", r.Requests, r.FirstError)
+			}
+			return policies.Probe{TTFT: r.TTFT.P95, ITL: r.ITL.P95, TPOT: r.TPOT.P95, Hits: r.HitRate()}, nil
+		}, func(text string) { fmt.Fprintln(errOut, text) })
+		if err != nil {
+			return err
+		}
+		if c.Policies = append(c.Policies, *found); failed > 0 {
+			fmt.Fprintf(errOut, "%s: %d requests failed\n", policy, failed)
+		}
+	}
+	if err := c.Table(cmd.OutOrStdout(), o.workers); err != nil {
+		return err
+	}
+	if !o.forecast {
+		return nil
+	}
+	report, err := policies.FindUsers(cmd.Context(), "", sessions, o.users, o.simulatedConfig(), o.forecastNames(), o.promise, 3, nil)
+	if err != nil {
+		return fmt.Errorf("cannot make the forecast: %w", err)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "\nForecast:")
+	return report.Capacity.Table(cmd.OutOrStdout(), o.workers)
+}
+
+// forecastNames are the policies that a forecast is made for.
+func (o *replayOptions) forecastNames() []string {
+	if o.url != "" {
+		return []string{"kv"}
+	}
+	return o.policies
+}

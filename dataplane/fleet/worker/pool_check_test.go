@@ -1,0 +1,61 @@
+package worker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// TestPoolSetAside: a pool that events contradict is set aside, and its size taken from them.
+func TestPoolSetAside(t *testing.T) {
+	const truth = 60_000
+	for name, told := range map[string]int64{"too small": 30_000, "too large": 200_000} {
+		var l worker.Load
+		now := time.Unix(1000, 0)
+		step := func(pool, resident int64, evicting bool) {
+			now = now.Add(300 * time.Millisecond)
+			l.Report(now, worker.Report{Running: 1, Used: 4000, Pool: pool, Most: 16})
+			l.CachedPages(now, worker.PoolContent{Tokens: resident, Evicting: evicting})
+		}
+		lease := l.BeginWork(now, worker.Work{Uncached: 4000, Prompt: 5000, Output: 100})
+		for range 20 {
+			step(truth, truth-5000, true)
+		}
+		require.Empty(t, l.SetAside(), "%s: an honest rank", name)
+		step(told, truth-5000, true)
+		require.Equal(t, told, l.View(now).Pool, "%s: one report is no proof", name)
+		for range 20 {
+			step(told, truth-5000, true)
+		}
+		require.Len(t, l.SetAside(), 1, name)
+		require.Equal(t, worker.AsidePool, l.SetAside()[0].Field)
+		require.InDelta(t, told, l.SetAside()[0].Reported, 1)
+		require.InDelta(t, truth, l.View(now).Pool, truth/10, name)
+		require.EqualValues(t, 1, worker.TimesAside(&l)[worker.AsidePool])
+		for range 20 {
+			step(truth, truth-5000, true)
+		}
+		require.Empty(t, l.SetAside(), "%s: it tells the truth", name)
+		require.EqualValues(t, truth, l.View(now).Pool)
+		lease.End()
+		for range 20 {
+			step(told, truth-5000, true)
+		}
+		require.NotEmpty(t, l.SetAside())
+		l.Forget()
+		require.Empty(t, l.SetAside(), "%s: another process", name)
+	}
+}
+
+// TestPoolOfUnknownRequests: requests that may hold the rest of a pool explain its evictions.
+func TestPoolOfUnknownRequests(t *testing.T) {
+	require.Equal(t, worker.Silent, worker.FindPool(worker.PoolAccount{PoolContent: worker.PoolContent{Tokens: 100}, Pool: 0}))
+	require.Equal(t, worker.Silent, worker.FindPool(worker.PoolAccount{PoolContent: worker.PoolContent{Tokens: 100}, Pool: 1000}))
+	evicting := worker.PoolContent{Tokens: 300, Evicting: true}
+	require.Equal(t, worker.Contradict, worker.FindPool(worker.PoolAccount{PoolContent: evicting, Pool: 1000, Used: 200}))
+	require.Equal(t, worker.Agrees, worker.FindPool(worker.PoolAccount{PoolContent: evicting, Pool: 1000, Held: 600}))
+	require.Equal(t, worker.Agrees, worker.FindPool(worker.PoolAccount{PoolContent: evicting, Pool: 1000, Used: 600}))
+}

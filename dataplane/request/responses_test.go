@@ -1,0 +1,362 @@
+package request_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/request"
+)
+
+// responsesBody is a body of /v1/responses without its end.
+const responsesBody = `{"model":"tiny","instructions":"Be brief.","input":"hi"`
+
+// storing is the /server_info of a worker that stores responses.
+const storing = `{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":1,"enable_response_store":true}`
+
+// Answers of /v1/responses, as SGLang 0.5.23 sends them.
+const (
+	responseReply = `{"id":"resp_1","object":"response","created_at":1,"model":"tiny","output":[{"id":"msg_1","content":[{"annotations":[],"text":"a","type":"output_text","logprobs":null}],"role":"assistant","status":"completed","type":"message","phase":"final_answer"}],"status":"completed","usage":{"input_tokens":7,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":0},"output_tokens":1,"total_tokens":8},"metadata":{"cached_tokens":99}}`
+	responseBegin = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"status\":\"in_progress\",\"error\":null},\"sequence_number\":0}\n\n" +
+		"event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"id\":\"resp_1\",\"status\":\"in_progress\",\"error\":null},\"sequence_number\":1}\n\n"
+	responseDelta  = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\",\"sequence_number\":2}\n\n"
+	responseEnd    = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + responseReply + ",\"sequence_number\":3}\n\n"
+	responseFailed = "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"id\":\"resp_1\",\"status\":\"failed\",\"error\":{\"code\":\"server_error\",\"message\":\"boom\"}},\"sequence_number\":2}\n\n"
+)
+
+// streams makes /v1/responses answer with a stream.
+func streams(w *fakeWorker, text string) {
+	w.on("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		_, _ = io.WriteString(rw, text)
+	})
+}
+
+// readResponsesError reads an error as OpenAI's clients read it.
+func readResponsesError(t *testing.T, body string) (kind, param string) {
+	t.Helper()
+	var e struct {
+		Error struct{ Message, Type, Param string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &e), "%s", body)
+	require.NotEmpty(t, e.Error.Message, "%s", body)
+	return e.Error.Type, e.Error.Param
+}
+
+// TestResponsesPassUnchanged: the worker gets the client's bytes and header, and the id of the
+// response.
+func TestResponsesPassUnchanged(t *testing.T) {
+	t.Parallel()
+	w := newFakeWorker(t, info(1))
+	header := make(chan http.Header, 1)
+	w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+		header <- r.Header
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, responseReply)
+	})
+	h := start(t, []*fakeWorker{w})
+	codex := []string{"originator", "codex_cli_rs", "session_id", "s1", "conversation_id", "s1", "OpenAI-Beta", "responses=experimental"}
+	resp, body, err := h.do(http.MethodPost, h.base+"/v1/responses", responsesBody+"}", codex...)
+	require.NoError(t, err)
+	assert.Equal(t, responseReply, body)
+	assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Overlap"))
+	got := <-header
+	for i := 0; i < len(codex); i += 2 {
+		assert.Equal(t, codex[i+1], got.Get(codex[i]), codex[i])
+	}
+	rest, ok := strings.CutPrefix(w.lastBody(), responsesBody+`,"request_id":"resp_`)
+	require.True(t, ok, "%s", w.lastBody())
+	assert.Len(t, rest, 32+len(`"}`))
+	h.awaitEnded(1)
+	st := h.admin.Status()
+	assert.EqualValues(t, 7, st.PromptTokens)
+	assert.InDelta(t, 4.0/7, st.HitRate, 1e-9, "the client's metadata is no usage")
+}
+
+// TestResponsesErrors: the router's own errors are OpenAI's, and those of a body that only an engine
+// judges are the engine's.
+func TestResponsesErrors(t *testing.T) {
+	t.Parallel()
+	w := newFakeWorker(t, info(1))
+	const own = `{"error":{"message":"the engine's","type":"invalid_request_error","param":"tools","code":400}}`
+	w.on("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(rw, own)
+	})
+	h := start(t, []*fakeWorker{w}, withConfig(func(c *request.Config) { c.MaxBodyBytes = 4096 }))
+	deep := strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+	}{
+		"no JSON":      {"POST", "/v1/responses", `{`, 400},
+		"empty":        {"POST", "/v1/responses", ``, 400},
+		"a list":       {"POST", "/v1/responses", `[]`, 400},
+		"deep":         {"POST", "/v1/responses", `{"input":` + deep + `}`, 400},
+		"deep tools":   {"POST", "/v1/responses", `{"input":"a","tools":` + deep + `}`, 400},
+		"deadly top_k": {"POST", "/v1/responses", responsesBody + `,"top_k":3000000000}`, 400},
+		"deadly count": {"POST", "/v1/responses", responsesBody + `,"top_logprobs":"2_000_000"}`, 400},
+		"other model":  {"POST", "/v1/responses", `{"model":"nope","input":"a"}`, 404},
+		"no such path": {"POST", "/v1/responses/resp_1/input_items", `{}`, 404},
+		"method":       {"GET", "/v1/responses", ``, 405},
+		"delete":       {"DELETE", "/v1/responses/resp_1", ``, 405},
+		"too large":    {"POST", "/v1/responses", responsesBody + `,"x":"` + strings.Repeat("x", 5000) + `"}`, 413},
+	} {
+		resp, body, err := h.do(c.method, h.base+c.path, c.body)
+		require.NoError(t, err, name)
+		assert.Equal(t, c.status, resp.StatusCode, "%s: %s", name, body)
+		readResponsesError(t, body)
+		assert.NotEqual(t, own, body, name)
+	}
+	for _, body := range []string{
+		`{"model":"tiny"}`, `{"model":"tiny","input":null}`, `{"model":"tiny","input":[]}`, `{"model":"tiny","input":[5]}`,
+		`{"model":"tiny","input":[{"type":"item_reference","id":"x"}]}`, `{"model":"tiny","input":"a","tools":[{"type":"shell"}]}`,
+		`{"model":"tiny","input":"a","tools":null}`, `{"model":"tiny","input":"a","tool_choice":"required"}`, `{"model":"tiny","input":"a","reasoning":5}`,
+	} {
+		_, answer := h.post("/v1/responses", body)
+		assert.Equal(t, own, answer, body)
+	}
+}
+
+// TestResponsesBrokenStream: a stream that breaks ends with the API's error events, with the
+// numbers that come next.
+func TestResponsesBrokenStream(t *testing.T) {
+	t.Parallel()
+	w := newFakeWorker(t, info(1))
+	w.dies("/v1/responses", func(rw http.ResponseWriter) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(rw, responseBegin+responseDelta)
+	})
+	h := start(t, []*fakeWorker{w})
+	_, body := h.post("/v1/responses", responsesBody+`,"stream":true}`)
+	rest, ok := strings.CutPrefix(body, responseBegin+responseDelta)
+	require.True(t, ok, "%s", body)
+	events := strings.Split(strings.TrimSuffix(rest, "\n\n"), "\n\n")
+	require.Len(t, events, 2)
+	for i, name := range []string{"error", "response.failed"} {
+		data, ok := strings.CutPrefix(events[i], "event: "+name+"\ndata: ")
+		require.True(t, ok, "%s", events[i])
+		var e struct {
+			Type     string
+			Number   int `json:"sequence_number"`
+			Message  string
+			Response struct {
+				ID, Status string
+				Error      struct{ Code, Message string }
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(data), &e), "%s", data)
+		assert.Equal(t, name, e.Type)
+		assert.Equal(t, 3+i, e.Number)
+		if i == 1 {
+			assert.Equal(t, "failed", e.Response.Status)
+			assert.Equal(t, "server_error", e.Response.Error.Code)
+			assert.NotEmpty(t, e.Response.ID)
+		}
+	}
+}
+
+// TestResponsesFailover: nothing is promised by the events that come before the first text.
+func TestResponsesFailover(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(w *fakeWorker){
+		"dies": func(w *fakeWorker) { w.dies("/v1/responses", func(http.ResponseWriter) {}) },
+		"dies after it began": func(w *fakeWorker) {
+			w.dies("/v1/responses", func(rw http.ResponseWriter) {
+				rw.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(rw, responseBegin)
+			})
+		},
+		"failed": func(w *fakeWorker) { streams(w, responseBegin+responseFailed) },
+		"status": func(w *fakeWorker) {
+			w.on("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bad, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+			fail(bad)
+			streams(good, responseBegin+responseDelta+responseEnd)
+			h := start(t, []*fakeWorker{bad, good})
+			asked := false
+			for i := 0; i < 40 && !asked; i++ {
+				resp, body := h.post("/v1/responses", responsesBody+`,"stream":true}`)
+				assert.Equal(t, http.StatusOK, resp.StatusCode)
+				assert.Equal(t, responseBegin+responseDelta+responseEnd, body)
+				asked = bad.lastBody() != ""
+			}
+			assert.True(t, asked, "the failing worker was never asked")
+		})
+	}
+}
+
+// TestResponsesFailureOfTheClient: where all workers fail alike, the client gets a worker's own
+// events, and no worker is blamed.
+func TestResponsesFailureOfTheClient(t *testing.T) {
+	t.Parallel()
+	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	streams(a, responseBegin+responseFailed)
+	streams(b, responseBegin+responseFailed)
+	h := start(t, []*fakeWorker{a, b})
+	for range 20 {
+		_, body := h.post("/v1/responses", responsesBody+`,"stream":true}`)
+		require.Equal(t, responseBegin+responseFailed, body)
+	}
+	for _, w := range h.admin.Status().Workers {
+		assert.Equal(t, "ready", w.State)
+	}
+}
+
+// TestResponsesAbort: the worker is told to stop by the id of the response.
+func TestResponsesAbort(t *testing.T) {
+	t.Parallel()
+	w := newFakeWorker(t, info(1))
+	begun := make(chan string, 1)
+	w.on("/v1/responses", func(_ http.ResponseWriter, r *http.Request) {
+		var b struct {
+			ID string `json:"request_id"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&b)
+		begun <- b.ID
+		<-r.Context().Done() // the router has closed the connection
+	})
+	h := start(t, []*fakeWorker{w})
+	for _, more := range []string{"}", `,"request_id":"my-own"}`} {
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/v1/responses", strings.NewReader(responsesBody+more))
+		require.NoError(t, err)
+		go func() {
+			if resp, err := h.client.Do(req); err == nil {
+				_ = resp.Body.Close()
+			}
+		}()
+		id := <-begun
+		leave()
+		for aborted := ""; aborted != `{"rid":"`+id+`"}`; {
+			select {
+			case aborted = <-w.aborted: // the first one is aborted twice
+			case <-time.After(patience):
+				t.Fatal("the request is not aborted")
+			}
+		}
+	}
+}
+
+// TestResponsesPair: both legs get the client's body with the same id and room.
+func TestResponsesPair(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ more, reply string }{
+		"whole":    {"}", responseReply},
+		"streamed": {`,"stream":true}`, responseBegin + responseDelta + responseEnd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, d := newPair(t, 1, 1, 1)
+			for _, l := range []*fakeLeg{p[0], d[0]} {
+				l.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+					raw, _ := io.ReadAll(r.Body)
+					var b pairBody
+					assert.NoError(t, json.Unmarshal(raw, &b))
+					if l.waits(r, l.arrives(&b)) {
+						rw.Header().Set("Content-Type", map[bool]string{true: "text/event-stream", false: "application/json"}[b.Stream])
+						_, _ = io.WriteString(rw, c.reply)
+					}
+				})
+			}
+			h := startPair(t, p, d)
+			resp, body := h.post("/v1/responses", responsesBody+c.more)
+			assert.Equal(t, http.StatusOK, resp.StatusCode)
+			assert.Equal(t, c.reply, body)
+			assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Prefill"))
+			assert.Contains(t, d[0].lastBody(), `"request_id":"resp_`)
+			assert.Contains(t, d[0].lastBody(), `"bootstrap_room":`)
+			assert.Equal(t, p[0].lastBody(), d[0].lastBody())
+			noneRunning(t, h)
+		})
+	}
+}
+
+// TestStoredResponses: a response is continued, shown and cancelled by the worker that stores it,
+// also for a router that has not seen it made.
+func TestStoredResponses(t *testing.T) {
+	t.Parallel()
+	var workers []*fakeWorker
+	for range 3 {
+		w := newFakeWorker(t, storing)
+		w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+			var b struct {
+				ID       string `json:"request_id"`
+				Previous string `json:"previous_response_id"`
+			}
+			_ = json.NewDecoder(r.Body).Decode(&b)
+			for _, path := range []string{"/v1/responses/" + b.ID, "/v1/responses/" + b.ID + "/cancel"} {
+				w.answers(path, `{"id":"`+b.ID+`"}`)
+			}
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, strings.Replace(responseReply, "resp_1", b.ID, 1))
+		})
+		workers = append(workers, w)
+	}
+	h, other := start(t, workers, withPolicy("round-robin")), start(t, workers, withPolicy("round-robin"))
+	id := func(body string) string {
+		var r struct{ ID string }
+		require.NoError(t, json.Unmarshal([]byte(body), &r), "%s", body)
+		require.True(t, strings.HasPrefix(r.ID, "resp_"), "%s", body)
+		return r.ID
+	}
+	for i := range 6 {
+		more := ""
+		if i%2 == 1 {
+			more = `,"request_id":"resp_` + strings.Repeat(string(rune('a'+i)), 32) + `"`
+		}
+		resp, body := h.post("/v1/responses", responsesBody+more+"}")
+		holder, previous := resp.Header.Get("X-Warmpath-Worker"), id(body)
+		routers := []*harness{h, other}
+		if more != "" {
+			routers = routers[:1] // the client's own id does not name the worker
+		}
+		for _, r := range routers {
+			resp, body, err := r.do(http.MethodGet, r.base+"/v1/responses/"+previous, "")
+			require.NoError(t, err)
+			assert.Equal(t, holder, resp.Header.Get("X-Warmpath-Worker"))
+			assert.Equal(t, previous, id(body))
+			resp, _ = r.post("/v1/responses/"+previous+"/cancel", "")
+			assert.Equal(t, holder, resp.Header.Get("X-Warmpath-Worker"))
+			for range 3 {
+				resp, body = r.post("/v1/responses", `{"model":"tiny","input":"b","previous_response_id":"`+previous+`"}`)
+				assert.Equal(t, holder, resp.Header.Get("X-Warmpath-Worker"))
+				assert.NotEqual(t, previous, id(body))
+			}
+		}
+	}
+	resp, body, err := h.do(http.MethodGet, h.base+"/v1/responses/resp_unknown", "")
+	require.NoError(t, err)
+	kind, param := readResponsesError(t, body)
+	assert.Equal(t, []any{404, "invalid_request_error", "response_id"}, []any{resp.StatusCode, kind, param})
+}
+
+// TestUnstoredResponses: workers without a store answer with their own error.
+func TestUnstoredResponses(t *testing.T) {
+	t.Parallel()
+	var workers []*fakeWorker
+	for range 2 {
+		w := newFakeWorker(t, info(1))
+		w.on("/v1/responses/resp_1", func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(rw, `{"error":{"message":"Response store is disabled."}}`)
+		})
+		workers = append(workers, w)
+	}
+	h := start(t, workers)
+	resp, body, err := h.do(http.MethodGet, h.base+"/v1/responses/resp_1", "")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	assert.Contains(t, body, "disabled")
+}
