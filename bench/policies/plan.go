@@ -36,7 +36,7 @@ type job struct {
 	prefixes []uint64 // hashes of the first prefixTokens tokens, twice as many and so on
 	end      int32    // last node of path
 	session  uint64   // 0: none
-	branch   uint64   // the session's main agent or a sub-agent, or a beginning that several requests share
+	branch   uint64   // the session's main agent or a sub-agent, or a beginning that requests share
 }
 
 // prefixTokens is how much of a prompt names its family for policies that hash: smg's

@@ -50,15 +50,18 @@ type Candidate struct {
 	FullRate float64 // of a rank with a Weight below 1, its Rate before
 
 	// Tier are the prompt's tokens behind Cached in the KV tier of the rank's node, Remote
-	// those behind these in a peer's; TierTime and RemoteTime are the seconds until they would
-	// be there. They are narrow: a choice among 1,000 ranks waits for memory.
-	Tier, Remote         int32
-	TierTime, RemoteTime float32
+	// those behind these in a peer's. They are narrow: a choice among 1,000 ranks waits for
+	// memory.
+	Tier, Remote int32
+	FetchTimes
 
 	// Live are the tokens at the rank that other sessions are expected to need again; see package
 	// session. It is more than Pool where not all of them fit.
 	Live float32
 }
+
+// FetchTimes are the seconds until a candidate's Tier and Remote would be there.
+type FetchTimes struct{ TierTime, RemoteTime float32 }
 
 // Choice is a policy's answer.
 type Choice struct {
