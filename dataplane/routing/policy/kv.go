@@ -275,7 +275,10 @@ func (p *KV) computed(f *fleet, req *Request, c *Candidate, token float64) (comp
 // roomWait is the time until running requests have freed the pages and the place of a request.
 func roomWait(f *fleet, c *Candidate, tokens float64) (wait float64) {
 	if over := tokens + float64(c.Used-c.Pool); c.Pool > 0 && c.Used > 0 && over > 0 {
-		wait = f.answer * over / float64(c.Used)
+		// Requests that wait there go first, and each waits for an answer to end. Where all ranks
+		// have such requests, those would wait elsewhere as well.
+		ahead := f.idle * float64(c.Waiting) / float64(max(c.InFlight-c.Waiting, 1))
+		wait = f.answer * (over/float64(c.Used) + ahead)
 	}
 	if c.crowded() {
 		most := float64(c.MaxRunning)

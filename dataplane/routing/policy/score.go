@@ -34,6 +34,7 @@ type fleet struct {
 	later float64 // mean number of requests that a computation delays
 	crowd float64 // value of a last place in a batch: the share of ranks with more
 
+	idle   float64 // share of ranks on which no request waits
 	chunk  float64 // tokens of a full prefill batch
 	answer float64 // seconds that an answer takes
 
@@ -77,7 +78,7 @@ func survey(req *Request, candidates []Candidate) fleet {
 		}
 	}
 	n := float64(len(candidates))
-	f := fleet{rate: unknownRate, crowd: float64(roomy) / n, slowed: slowed}
+	f := fleet{rate: unknownRate, crowd: float64(roomy) / n, idle: 1 - float64(busy)/n, slowed: slowed}
 	if making { // later requests will have a rank with the prompt, and need not wait for it now
 		f.crowd = 0
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // naiveFleet is the facts of all candidates together, for the oracle.
-type naiveFleet struct{ rate, later, roomy float64 }
+type naiveFleet struct{ rate, later, roomy, idle float64 }
 
 func places(c policy.Candidate) (free float64, scarce bool) {
 	free = float64(c.MaxRunning - c.InFlight - 1)
@@ -50,7 +50,7 @@ func naiveSurvey(all []policy.Candidate) (f naiveFleet) {
 	if making {
 		f.roomy = 0
 	}
-	f.later = busy/float64(len(all))/2 + fewest
+	f.later, f.idle = busy/float64(len(all))/2+fewest, 1-busy/float64(len(all))
 	return f
 }
 
@@ -79,7 +79,7 @@ func naiveCost(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	}
 	wait := 0.0
 	if over := compute + float64(req.Output) + float64(c.Used-c.Pool); c.Pool > 0 && c.Used > 0 && over > 0 {
-		wait = 10 * over / float64(c.Used)
+		wait = 10 * (over/float64(c.Used) + f.idle*float64(c.Waiting)/float64(max(c.InFlight-c.Waiting, 1)))
 	}
 	if free, scarce := places(c); scarce {
 		most := float64(c.MaxRunning)

@@ -3,6 +3,7 @@ package session
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -55,7 +56,7 @@ func (t *Table) AddRank() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := *t.ranks.Load()
-	ranks := append(old[:len(old):len(old)], &rank{})
+	ranks := append(slices.Clone(old), &rank{})
 	t.ranks.Store(&ranks)
 	return len(ranks) - 1
 }
