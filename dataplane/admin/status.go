@@ -17,8 +17,8 @@ import (
 type Status struct {
 	Version       string  `json:"version"`
 	UptimeSeconds float64 `json:"uptime_seconds"`
-	Policy        string  `json:"policy"`
-	Draining      bool    `json:"draining"`
+	ChoiceStatus
+	Draining bool `json:"draining"`
 	TrafficStatus
 	Index  IndexStatus  `json:"index"`
 	Approx ApproxStatus `json:"approx"`
@@ -41,6 +41,11 @@ type Status struct {
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
 	// Nil where there is no configuration file.
 	Config *ConfigStatus `json:"config,omitempty"`
+}
+
+// ChoiceStatus is the policy in force, with the router's checks of it.
+type ChoiceStatus struct {
+	Policy string `json:"policy"`
 	// Nil where the router has no checks of its choice.
 	SelfCheck *selfcheck.Status `json:"self_check,omitempty"`
 }
@@ -99,9 +104,9 @@ type statusReport struct {
 func (s *statusReport) now() Status {
 	st := Status{
 		Version: s.version, UptimeSeconds: time.Since(s.started).Seconds(),
-		Policy:   s.Router.Policy().Name(),
-		Draining: s.Requests.Draining(),
-		Index:    indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
+		ChoiceStatus: ChoiceStatus{Policy: s.Router.Policy().Name()},
+		Draining:     s.Requests.Draining(),
+		Index:        indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
 		Tokens: s.Models.Status(), Conversions: s.Requests.Conversions(),
 		Models: s.readiness.models(), Sources: s.Fleet.Sources(),
 	}

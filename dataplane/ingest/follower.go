@@ -113,7 +113,7 @@ func (f *follower) apply(msg zmq.Message, live bool) {
 	}
 	if live && f.complete && f.stats.State() == Live {
 		if r, ok := f.content.poolContent(); ok {
-			f.rank.Load.CachedPages(now, r)
+			worker.CachedPages(&f.rank.Load, now, r)
 		}
 	}
 	f.content.batch.Trim()

@@ -74,7 +74,7 @@ func (l *Load) Report(now time.Time, r Report) {
 }
 
 // CachedPages notes the content of the rank's pool by its events.
-func (l *Load) CachedPages(now time.Time, r PoolContent) {
+func CachedPages(l *Load, now time.Time, r PoolContent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.check.checkPool(now, r)

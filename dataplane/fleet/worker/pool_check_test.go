@@ -18,7 +18,7 @@ func TestPoolSetAside(t *testing.T) {
 		step := func(pool, resident int64, evicting bool) {
 			now = now.Add(300 * time.Millisecond)
 			l.Report(now, worker.Report{Running: 1, Used: 4000, Pool: pool, Most: 16})
-			l.CachedPages(now, worker.PoolContent{Tokens: resident, Evicting: evicting})
+			worker.CachedPages(&l, now, worker.PoolContent{Tokens: resident, Evicting: evicting})
 		}
 		lease := l.BeginWork(now, worker.Work{Uncached: 4000, Prompt: 5000, Output: 100})
 		for range 20 {
