@@ -21,6 +21,11 @@ const pathResponses = "/v1/responses"
 // that names only the response before. Of 2 KB a turn they are some 25,000 turns.
 const maxTurnBytes = 64 << 20
 
+// errTemplate refuses a chat template in a body. SGLang 0.5.23 refuses it for chats and forgets to
+// here: a template of two nested loops stops an engine for good.
+var errTemplate = openai.BadRequest("chat_template_kwargs",
+	"A chat template in a request is not allowed. Workers permit it with --trust-request-chat-template.")
+
 // turn is the part of an exchange that only /v1/responses has.
 type turn struct {
 	converter responses.Converter
@@ -48,6 +53,9 @@ func (t *turn) parse(x *exchange, body []byte) (read []byte, err error) {
 	h := x.h
 	if t.head, err = t.converter.Read(body); err != nil {
 		return nil, err
+	}
+	if t.head.Template && !h.vocabulary.limits(h.Registry.Snapshot(), t.head.Model).Templates {
+		return nil, errTemplate
 	}
 	whole := true
 	if previous := t.head.Previous; previous != "" {

@@ -28,6 +28,7 @@ type vocabularyTable struct {
 	sizes   map[string]int   // by model
 	only    int              // the size of the fleet's one model; 0 where there are several
 	labels  bool             // some worker counts the clients' labels
+	trust   bool             // some worker renders the clients' chat templates
 }
 
 // limits returns the limits of a model.
@@ -37,7 +38,7 @@ func (v *vocabularies) limits(workers *worker.Snapshot, model string) openai.Lim
 		t = newVocabularyTable(workers)
 		v.table.Store(t)
 	}
-	l := openai.Limits{Vocabulary: t.only, Labels: t.labels}
+	l := openai.Limits{Vocabulary: t.only, Labels: t.labels, Templates: t.trust}
 	if n, ok := t.sizes[model]; ok {
 		l.Vocabulary = n
 	}
@@ -55,6 +56,7 @@ func newVocabularyTable(workers *worker.Snapshot) *vocabularyTable {
 			continue
 		}
 		t.labels = t.labels || info.Labels
+		t.trust = t.trust || info.Tokenizer.TrustRequests
 		// A model without a reported size has no limit, and not another model's.
 		if info.Vocabulary == 0 {
 			for _, name := range info.Models {

@@ -86,6 +86,7 @@ type Tokenizer struct {
 	DefaultKwargs   string // default_chat_template_kwargs, raw JSON
 	ToolCallParser  string
 	ReasoningParser string
+	TrustRequests   bool // trust_request_chat_template: bodies may bring a chat template
 }
 
 // parseTokenizer reads them from server_info.
@@ -96,6 +97,7 @@ func parseTokenizer(v *fastjson.Value) Tokenizer {
 		ChatTemplate: text("chat_template"), TemplateName: text("hf_chat_template_name"),
 		DefaultKwargs:  text("default_chat_template_kwargs"), // as it was on the command line
 		ToolCallParser: text("tool_call_parser"), ReasoningParser: text("reasoning_parser"),
+		TrustRequests: v.GetBool("trust_request_chat_template"),
 	}
 	if kwargs := v.Get("default_chat_template_kwargs"); kwargs != nil && kwargs.Type() == fastjson.TypeObject {
 		t.DefaultKwargs = string(kwargs.MarshalTo(nil))

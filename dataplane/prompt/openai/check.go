@@ -21,6 +21,8 @@ type Limits struct {
 	Vocabulary int
 	// Labels reports that the workers count some custom_labels.
 	Labels bool
+	// Templates reports that some workers render the chat templates of bodies.
+	Templates bool
 }
 
 func checkRequest(r *Request, vocab int) *Error {

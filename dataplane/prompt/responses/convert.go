@@ -72,6 +72,9 @@ func (c *Converter) Read(body []byte) (h Head, err error) {
 		name := memberOfChat(key)
 		if bytes.IndexByte(key, '\\') >= 0 {
 			f.escaped = true
+			if string(openai.Unescape(key)) == "chat_template_kwargs" {
+				f.templateKwargs = raw
+			}
 			if name = memberOfChat(openai.Unescape(key)); name != nil {
 				name = key
 			}
@@ -80,6 +83,7 @@ func (c *Converter) Read(body []byte) (h Head, err error) {
 			c.copied = append(c.copied, copied{name, body[lo:hi]})
 		}
 	})
+	_, h.Template = lastMember(f.templateKwargs, "chat_template")
 	h.Tools = truthy(f.tools) && !is(f.toolChoice, "none")
 	return h, err
 }

@@ -19,6 +19,8 @@ type Head struct {
 	Store, Background bool
 	// Input is the raw value of input.
 	Input []byte
+	// Template reports that the body brings a chat template.
+	Template bool
 	// Tools reports that the model may call tools. SGLang 0.5.23 then holds back the text of a
 	// stream until it knows whether a call follows.
 	Tools bool
