@@ -93,7 +93,8 @@ func (c *messages) addItem(raw []byte) error {
 	}
 	kind := ""
 	if m.kind != nil {
-		kind = string(openai.Unescape(inside(m.kind))) // few kinds: the compiler keeps it on the stack
+		// Few kinds: the compiler keeps it on the stack.
+		kind = string(openai.Unescape(inside(m.kind)))
 	}
 	developer := is(m.role, "developer")
 	switch {
