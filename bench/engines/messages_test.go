@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os/exec"
@@ -272,9 +273,7 @@ func (p *proof) messagesErrors(t *testing.T, client *anthropicClient) {
 	} {
 		for _, stream := range []bool{false, true} {
 			body := newAgentTalk(43, 1).body()
-			for k, v := range c.change {
-				body[k] = v
-			}
+			maps.Copy(body, c.change)
 			if a := client.ask(document{"stream": stream, "body": body}); a.Status != c.status || a.Kind != c.kind {
 				t.Errorf("%s, stream %v: status %d, type %q (%s); want %d, %q", name, stream, a.Status, a.Kind, a.Error, c.status, c.kind)
 			}
@@ -339,6 +338,7 @@ func (p *proof) messagesClientGone(t *testing.T) {
 
 // messagesPairs asks a pair and an engine alone the same things.
 func (p *proof) messagesPairs(t *testing.T, alone *engine) {
+	t.Helper()
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
 	pair, oracle := startAnthropic(t, p.keeper, p.dir, r.url), startAnthropic(t, p.keeper, p.dir, alone.url)
@@ -349,7 +349,7 @@ func (p *proof) messagesPairs(t *testing.T, alone *engine) {
 	}
 	equal, asked := 0, 0
 	m := measure("messages, pairs", "kv", func() (all []outcome) {
-		for n := 0; n < messagePairTurns/messageTalkTurns; n++ {
+		for n := range messagePairTurns / messageTalkTurns {
 			talk := newAgentTalk(50, n)
 			for range messageTalkTurns {
 				body := talk.body()

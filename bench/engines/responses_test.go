@@ -411,6 +411,7 @@ func (p *proof) responsesHostile(t *testing.T) {
 
 // responsesPairs asks a pair each thing twice, streamed and not.
 func (p *proof) responsesPairs(t *testing.T) {
+	t.Helper()
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
 	pair := startResponses(t, p.keeper, p.dir, r.url)
@@ -422,7 +423,7 @@ func (p *proof) responsesPairs(t *testing.T) {
 	}
 	equal, asked := 0, 0
 	m := measure("responses, pairs", "kv", func() (all []outcome) {
-		for n := 0; n < responsePairTurns/responseTalkTurns; n++ {
+		for n := range responsePairTurns / responseTalkTurns {
 			talk := newTurnTalk(50, 2*n) // pairs store nothing
 			for range responseTalkTurns {
 				body, began := talk.body(), time.Now()

@@ -30,7 +30,6 @@ import (
 // the fake clock of a test: the router sees load, speeds and events as it does over the wire, and no
 // machine is late.
 type cluster struct {
-	cfg      Config
 	ranks    map[string]*rank // by host
 	sockets  map[string]*wire // by endpoint
 	registry *worker.Registry
@@ -133,7 +132,7 @@ func (c *cluster) describe(host string) string {
 }
 
 // newCluster starts a rank for each configuration.
-func newCluster(t *testing.T, ctx context.Context, p policy.Policy, all []Config, polled bool, seed uint64) *cluster {
+func newCluster(ctx context.Context, t *testing.T, p policy.Policy, all []Config, polled bool, seed uint64) *cluster {
 	b := &cluster{ranks: map[string]*rank{}, sockets: map[string]*wire{}}
 	log := slog.New(slog.DiscardHandler)
 	index := radix.New(radix.Config{Seed: 1})
@@ -178,6 +177,7 @@ type served struct {
 
 // send chooses a rank for a request, as package request does.
 func (c *cluster) send(t *testing.T, i int, from *trace.Request) *served {
+	t.Helper()
 	r := &served{request: requestOf(i, from), scratch: new(routing.Scratch), began: time.Now()}
 	r.stream = true
 	p := routing.Prompt{Model: "m", Tokens: r.prompt, Exact: true, DP: -1, Output: from.Output}
@@ -213,10 +213,11 @@ func (c *cluster) await(r *served) {
 
 // live plays requests in a bubble. Times are those of the ranks.
 func live(t *testing.T, p policy.Policy, workers []Config, polled bool, seed uint64, all []trace.Request) (sum played) {
+	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		scale := max(workers[0].TimeScale, 1)
-		b := newCluster(t, ctx, p, workers, polled, seed)
+		b := newCluster(ctx, t, p, workers, polled, seed)
 		began := time.Now()
 		times, requests := make([]time.Duration, len(all)), make([]*request, len(all))
 		var flying sync.WaitGroup

@@ -2,9 +2,9 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,6 +39,7 @@ func playedOf(times []time.Duration, all []*request) (p played) {
 
 // play sends the requests to one rank at their times.
 func play(t *testing.T, cfg Config, all []trace.Request) (p played) {
+	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -65,7 +66,7 @@ func play(t *testing.T, cfg Config, all []trace.Request) (p played) {
 
 // requestOf is a recorded request with a token for each place of each block.
 func requestOf(i int, from *trace.Request) *request {
-	r := &request{id: fmt.Sprint(i), budget: from.Output, stop: stopRules{ignoreEOS: true}, wake: make(chan struct{}, 1)}
+	r := &request{id: strconv.Itoa(i), budget: from.Output, stop: stopRules{ignoreEOS: true}, wake: make(chan struct{}, 1)}
 	for at := range from.Input {
 		r.prompt = append(r.prompt, uint32(mix(from.IDs[at/from.Block]+uint64(at%from.Block))>>40)|1<<24)
 	}

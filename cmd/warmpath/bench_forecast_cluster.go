@@ -33,8 +33,10 @@ var forecastCases = []forecastCase{
 	{name: "conversation", what: "chats that grow by turns, behind 20 system prompts", workload: "conversations", prefill: 7_000, cache: 1_000_000},
 	{name: "agents", what: "tool loops: long prompts of which most was there before", workload: "agents", prefill: 16_000, cache: 1_000_000},
 	{name: "tenants", what: "320 prompts of 5,000 tokens, of which all pools together hold a fifth", workload: "tenants", prefill: 16_000, cache: 40_000},
-	{name: "speeds", what: "the conversation, with two of eight workers at 0.4 of the speed", workload: "conversations", prefill: 8_000, cache: 1_000_000,
-		speeds: []float64{0.4, 0.4, 1, 1, 1, 1, 1, 1}},
+	{
+		name: "speeds", what: "the conversation, with two of eight workers at 0.4 of the speed", workload: "conversations", prefill: 8_000, cache: 1_000_000,
+		speeds: []float64{0.4, 0.4, 1, 1, 1, 1, 1, 1},
+	},
 	{name: "bursts", what: "40 requests at once, then none for a while", workload: "bursts", prefill: 16_000, cache: 1_000_000},
 }
 

@@ -68,7 +68,8 @@ func TestResponsesAreExact(t *testing.T) {
 	cl, base := startCluster(t, 3, sim.Config{ResponseStore: true}, "kv")
 	tools := []any{
 		map[string]any{"type": "function", "name": "shell", "description": strings.Repeat("runs ", 20), "parameters": map[string]any{"type": "object"}},
-		map[string]any{"type": "custom", "name": "apply_patch"}, map[string]any{"type": "web_search"},
+		map[string]any{"type": "custom", "name": "apply_patch"},
+		map[string]any{"type": "web_search"},
 	}
 	workers, exact, asked := map[string]bool{}, 0, 0
 	for n := range 8 {

@@ -27,7 +27,8 @@ func TestClientsSessions(t *testing.T) {
 		"Claude Code": {
 			"/v1/messages",
 			`{"model":"tiny","max_tokens":8,"metadata":{"user_id":"{\"device_id\":\"d\",\"account_uuid\":\"\",\"session_id\":\"` + uuid + `\"}"},"messages":[{"role":"user","content":"%[1]d ` + long + `"}]}`,
-			[]string{"X-Claude-Code-Session-Id", uuid, "Anthropic-Version", "2023-06-01"}, "header",
+			[]string{"X-Claude-Code-Session-Id", uuid, "Anthropic-Version", "2023-06-01"},
+			"header",
 		},
 		"Claude Code through a gateway": {
 			"/v1/messages",
@@ -37,7 +38,8 @@ func TestClientsSessions(t *testing.T) {
 		"Codex": {
 			"/v1/responses",
 			`{"model":"tiny","instructions":"i","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"%[1]d ` + long + `"}]}],"store":false,"prompt_cache_key":"` + uuid + `"}`,
-			[]string{"conversation_id", uuid, "session_id", uuid, "originator", "codex_cli_rs"}, "header",
+			[]string{"conversation_id", uuid, "session_id", uuid, "originator", "codex_cli_rs"},
+			"header",
 		},
 		"Codex through a gateway": {
 			"/v1/responses",
