@@ -133,6 +133,7 @@ func (c *cluster) describe(host string) string {
 
 // newCluster starts a rank for each configuration.
 func newCluster(ctx context.Context, t *testing.T, p policy.Policy, all []Config, polled bool, seed uint64) *cluster {
+	t.Helper()
 	b := &cluster{ranks: map[string]*rank{}, sockets: map[string]*wire{}}
 	log := slog.New(slog.DiscardHandler)
 	index := radix.New(radix.Config{Seed: 1})

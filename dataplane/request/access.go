@@ -41,7 +41,8 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
 	switch {
 	case line != nil && recent != nil:
 		r.fill(line, x, usage, now)
-		ids := append(recent.IDs, line.IDs...)
+		recent.IDs = append(recent.IDs, line.IDs...)
+		ids := recent.IDs
 		*recent = *line
 		recent.IDs = ids
 	case line != nil:
