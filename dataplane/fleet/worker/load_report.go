@@ -24,11 +24,12 @@ type Report struct {
 	Polled    bool          // asked for over HTTP, not published
 }
 
-// rateChunks is how many chunks of prefill a rank must have computed before its speed alone counts: the first spans
-// may be of short prompts on a busy machine, and a rank that looks slow by them gets no prompt to
-// disprove it. Until then a lower speed than that of similar ranks is mixed with theirs, by the
-// tokens computed. No speed at all would let prompts of a cold fleet count wholly until their first
-// token, and equal ones give a slow worker four times as many prompts before it is known.
+// rateChunks is how many chunks of prefill a rank must have computed before its speed alone
+// counts: the first spans may be of short prompts on a busy machine, and a rank that looks slow by
+// them gets no prompt to disprove it. Until then a lower speed than that of similar ranks is mixed
+// with theirs, by the tokens computed. No speed at all would let prompts of a cold fleet count
+// wholly until their first token, and equal ones give a slow worker four times as many prompts
+// before it is known.
 const rateChunks = 2
 
 // countLimit bounds a count of a report: sums of two still fit.
