@@ -172,20 +172,40 @@ func (s Service) times(speed float64) Service {
 }
 
 // TestLiveIsFreeOfScale: engines four times as fast with arrivals four times as dense give the same
-// results in their own time, and so do eight times the tokens at eight times the speed.
+// results in their own time, and so do eight times the tokens at eight times the speed in tokens.
+// Answers have one token there: an engine makes more one at a time at any scale. Chance of ties is 3 %
+// of the mean of 600 requests.
 func TestLiveIsFreeOfScale(t *testing.T) {
 	for _, name := range []string{"tenants", "documents"} {
 		all, cache := made(t, name, 600, 1), map[string]int{"tenants": 40_000, "documents": 200_000}[name]
-		cfg := Config{CachePages: cache / 16, ContextLength: 1 << 20, Service: Service{}.withDefaults()}
-		pick := policy.KV{Options: policy.Defaults}
+		cfg := Config{CachePages: cache / 16, ContextLength: 1 << 20, Service: Service{}.withDefaults(), PageSize: 16}
+		fast := cfg
+		fast.TimeScale = 4
+		large, short, many := cfg, slices.Clone(all), slices.Clone(all)
+		large.PageSize, large.Service = 8*16, cfg.Service.tokens(8)
+		for i := range many {
+			short[i].Output = 1
+			many[i].Input, many[i].Output, many[i].Block = 8*all[i].Input, 1, 8*all[i].Block
+		}
 		for _, polled := range []bool{false, true} {
-			one := live(t, pick, slices.Repeat([]Config{cfg}, 8), polled, 1, all)
-			cfg.TimeScale = 4
-			four := live(t, pick, slices.Repeat([]Config{cfg}, 8), polled, 1, all)
-			cfg.TimeScale = 1
-			t.Logf("%s, polled %v: %.3f s, %.3f s at four times the speed; hits %.3f, %.3f", name, polled, one.mean.Seconds(), four.mean.Seconds(), one.hits, four.hits)
-			assert.InEpsilon(t, one.mean.Seconds(), four.mean.Seconds(), 0.05, "mean TTFT, %s, polled %v", name, polled)
-			assert.InDelta(t, one.hits, four.hits, 0.02, "hits, %s, polled %v", name, polled)
+			play := func(cfg Config, all []trace.Request) played {
+				return live(t, policy.KV{Options: policy.Defaults}, slices.Repeat([]Config{cfg}, 8), polled, 1, all)
+			}
+			same := func(what string, one, other played) {
+				t.Helper()
+				t.Logf("%s, %s, polled %v: mean %v and %v, hits %.3f and %.3f", name, what, polled, one.mean, other.mean, one.hits, other.hits)
+				assert.InEpsilon(t, one.mean.Seconds(), other.mean.Seconds(), 0.08, "mean TTFT, %s, %s, polled %v", name, what, polled)
+				assert.InDelta(t, one.hits, other.hits, 0.03, "hits, %s, %s, polled %v", name, what, polled)
+			}
+			same("times by four", play(cfg, all), play(fast, all))
+			same("tokens by eight", play(cfg, short), play(large, many))
 		}
 	}
+}
+
+// tokens is the service of a worker that computes so many times the tokens in the same time.
+func (s Service) tokens(n int) Service {
+	s.PrefillTokensPerSecond *= float64(n)
+	s.ChunkedPrefill *= n
+	return s
 }

@@ -18,7 +18,7 @@ type check struct {
 
 	// Prompt tokens a second by the rank's own counters; 0: it has computed too few.
 	claimed  float64
-	proved   float64 // share of rateTokens that it has computed
+	proved   float64 // share of rateChunks that it has computed
 	similar  float64 // see SpeedBasis
 	samples  [maxSamples]SpeedSample
 	nSamples int // ever
@@ -80,9 +80,9 @@ type dispatched struct {
 	exact  bool
 }
 
-// sampleTokens is the least that a prompt must compute to show a speed: policy.Speed needs as
-// much.
-const sampleTokens = 4096
+// sampleShare of a chunk is the least that a prompt must compute to show a speed: policy.Speed
+// needs as much.
+const sampleShare = 2
 
 // FirstToken notes the first byte of a streamed answer: the prompt is prefilled, and nothing
 // else of the request was computed. FirstByte or End must follow.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"math"
 	"sync/atomic"
 	"time"
@@ -23,15 +24,30 @@ type Report struct {
 	Polled    bool          // asked for over HTTP, not published
 }
 
-// rateTokens is how much a rank must have computed before its speed alone counts: the first spans
-// may be of short prompts on a busy machine, and a rank that looks slow by them gets no prompt to
-// disprove it. Until then a lower speed than that of similar ranks is mixed with theirs, by the
-// tokens computed. No speed at all would let prompts of a cold fleet count wholly until their first
-// token, and equal ones give a slow worker four times as many prompts before it is known.
-const rateTokens = 1 << 14
+// rateChunks is how many chunks of prefill a rank must have computed before its speed alone
+// counts: the first spans may be of short prompts on a busy machine, and a rank that looks slow by
+// them gets no prompt to disprove it. Until then a lower speed than that of similar ranks is mixed
+// with theirs, by the tokens computed. No speed at all would let prompts of a cold fleet count
+// wholly until their first token, and equal ones give a slow worker four times as many prompts
+// before it is known.
+const rateChunks = 2
 
 // countLimit bounds a count of a report: sums of two still fit.
 const countLimit = 1 << 40
+
+// usualChunk is the chunk of a prefill where a worker does not say: SGLang's on large GPUs.
+const usualChunk = 8192
+
+// SetChunk sets the tokens of a full prefill batch; 0 is unknown. Numbers of tokens that prove a
+// speed are shares of it.
+func (l *Load) SetChunk(tokens int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.speed.Chunk = tokens
+}
+
+// chunk returns the tokens of a full prefill batch, under mu.
+func (l *Load) chunk() int { return cmp.Or(max(l.speed.Chunk, 0), usualChunk) }
 
 // Report takes a report made now. An impossible count counts as nothing, and a field that
 // contradicts the router's account is set aside (SetAside).
@@ -48,7 +64,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	}
 	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
 	if rate := l.speed.Rate(); rate > 0 {
-		l.check.claimed, l.check.proved = rate, min(float64(r.Prefilled)/rateTokens, 1)
+		l.check.claimed, l.check.proved = rate, min(float64(r.Prefilled)/float64(rateChunks*l.chunk()), 1)
 	}
 	l.check.pool.reported, l.check.told = r.Pool, r.Used
 	r.Pool = l.check.pool.believed(r.Pool)
@@ -90,7 +106,7 @@ func CachedPages(l *Load, now time.Time, r PoolContent) {
 func (l *Load) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.speed = policy.Speed{}
+	l.speed = policy.Speed{Chunk: l.speed.Chunk}
 	l.check.forget()
 	l.backlog.Heard, l.backlog.Told, l.backlog.At = false, 0, 0
 	s := &l.published

@@ -175,6 +175,9 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 		ranks := newRanks(m.w, info.DPSize)
 		m.w.ranks.Store(&ranks)
 	}
+	for _, rank := range m.w.Ranks() {
+		rank.Load.SetChunk(info.Chunk)
+	}
 	m.r.publish()
 	m.known = true
 	if m.cfg.LoadEvery > 0 {
