@@ -33,7 +33,7 @@ func (g *Grid) Users(ctx context.Context, s *Scene, o Objective) (*SceneUsers, e
 		return nil, fmt.Errorf("cannot search for the users of %q: %w: it has none", s.Name, ErrConfig)
 	}
 	p.cfg.Seed = g.Seed * 1000
-	c, err := findUsers(ctx, u.sessions, u.Users.withDefaults(), p.cfg, g.Policies, o, max(1, g.Runs), nil)
+	c, err := findUsers(ctx, u.sessions, u.withDefaults(), p.cfg, g.Policies, o, max(1, g.Runs), nil)
 	if err != nil {
 		return nil, fmt.Errorf("cannot search for the users of %q: %w", s.Name, err)
 	}
