@@ -24,7 +24,7 @@ type recordedSession struct {
 	Tools   int
 	System  int
 	Turns   []struct {
-		T, Api        float64
+		T, API        float64
 		Of            int
 		Keep, Blocks  int
 		Agent         *int
@@ -69,7 +69,7 @@ func readRecorded(t testing.TB, gap float64, share bool) (all []recordedTurn) {
 		start += r.ExpFloat64() * gap
 		var chains [][]uint64
 		for _, x := range s.Turns {
-			turn := recordedTurn{session: number, number: len(chains), begin: start + x.T, end: start + x.T + x.Api, of: x.Of}
+			turn := recordedTurn{session: number, number: len(chains), begin: start + x.T, end: start + x.T + x.API, of: x.Of}
 			if x.Agent != nil {
 				turn.agent = *x.Agent
 			}

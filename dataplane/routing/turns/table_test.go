@@ -18,7 +18,10 @@ type client struct {
 	now   int64
 }
 
-func newClient(t testing.TB) *client { return &client{t: t, table: turns.New(1)} }
+func newClient(t testing.TB) *client {
+	t.Helper()
+	return &client{t: t, table: turns.New(1)}
+}
 
 // begin sends a prompt.
 func (c *client) begin(name uint64, prompt []uint64) turns.Turn {
