@@ -17,7 +17,7 @@ import (
 // session, by the first of its names that counts.
 func TestClientsSessions(t *testing.T) {
 	t.Parallel()
-	const uuid = "57a121ec-f78c-48c3-a745-e3036a3ecc33"
+	const uuid, jsonUser = "57a121ec-f78c-48c3-a745-e3036a3ecc33", `{"model":"tiny","max_tokens":8,"metadata":{"user_id":"{\"device_id\":\"d\",\"account_uuid\":\"\",\"session_id\":\"`
 	long := strings.Repeat("some words of a prompt ", 40)
 	for name, c := range map[string]struct {
 		path, body string // with the turn's number
@@ -33,7 +33,8 @@ func TestClientsSessions(t *testing.T) {
 		"Claude Code through a gateway": {
 			"/v1/messages",
 			`{"model":"tiny","max_tokens":8,"metadata":{"user_id":"user_0a_account__session_` + uuid + `"},"messages":[{"role":"user","content":"%[1]d ` + long + `"}]}`,
-			nil, "metadata",
+			nil,
+			"metadata",
 		},
 		"Codex": {
 			"/v1/responses",
@@ -43,7 +44,9 @@ func TestClientsSessions(t *testing.T) {
 		},
 		"Codex through a gateway": {
 			"/v1/responses",
-			`{"model":"tiny","input":"%[1]d ` + long + `","store":false,"prompt_cache_key":"` + uuid + `"}`, nil, "prompt_cache_key",
+			`{"model":"tiny","input":"%[1]d ` + long + `","store":false,"prompt_cache_key":"` + uuid + `"}`,
+			nil,
+			"prompt_cache_key",
 		},
 		"conversation": {"/v1/responses", `{"model":"tiny","input":"%[1]d ` + long + `","conversation":{"id":"conv_1"}}`, nil, "conversation"},
 		"SGLang":       {"/generate", `{"text":"%[1]d ` + long + `","session_params":{"id":"s"}}`, []string{"X-Session-ID", "other"}, "session_id"},

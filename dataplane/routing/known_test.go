@@ -89,6 +89,8 @@ func TestKnownPages(t *testing.T) {
 	require.Zero(t, other.Ranks[0].Candidate.Live, "pages that a session has left are missed by nobody")
 	require.InDelta(t, 1000+3*400+50, other.Ranks[1].Candidate.Live, 100)
 	s.known.End(&running, 50, time.Now())
+	own = s.router.Explain(&s.scratch, turn(1, 4), 0)
+	require.Equal(t, s.ranks[1].ID(), own.Turn.Home)
 }
 
 // TestLostPages: a flush, a restart and the end of a worker take the pages, not the session.

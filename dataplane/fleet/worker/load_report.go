@@ -46,8 +46,8 @@ func (l *Load) SetChunk(tokens int) {
 	l.speed.Chunk = tokens
 }
 
-// chunk returns the tokens of a full prefill batch, under mu.
-func (l *Load) chunk() int { return cmp.Or(max(l.speed.Chunk, 0), usualChunk) }
+// chunkOf returns the tokens of a full prefill batch.
+func chunkOf(s *policy.Speed) int { return cmp.Or(max(s.Chunk, 0), usualChunk) }
 
 // Report takes a report made now. An impossible count counts as nothing, and a field that
 // contradicts the router's account is set aside (SetAside).
@@ -64,7 +64,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	}
 	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
 	if rate := l.speed.Rate(); rate > 0 {
-		l.check.claimed, l.check.proved = rate, min(float64(r.Prefilled)/float64(rateChunks*l.chunk()), 1)
+		l.check.claimed, l.check.proved = rate, min(float64(r.Prefilled)/float64(rateChunks*chunkOf(&l.speed)), 1)
 	}
 	l.check.pool.reported, l.check.told = r.Pool, r.Used
 	r.Pool = l.check.pool.believed(r.Pool)

@@ -119,7 +119,7 @@ func (v *LoadView) Stale() bool { return v.Age >= reportFor }
 // room in the pool or in the batch is no evidence of the speed.
 func (l *Load) watch(now time.Time, w *Work) dispatched {
 	at := dispatched{at: now, exact: w.Exact}
-	if w.Uncached < l.chunk()/sampleShare || w.Fetched > 0 {
+	if w.Uncached < chunkOf(&l.speed)/sampleShare || w.Fetched > 0 {
 		return at
 	}
 	var v LoadView
