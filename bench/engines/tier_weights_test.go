@@ -112,6 +112,10 @@ func (e *engine) post(t *testing.T, path string, body any) (status int, text str
 func (e *engine) update(t *testing.T, folder string, flush bool) {
 	t.Helper()
 	status, text := e.post(t, "/update_weights_from_disk", map[string]any{"model_path": folder, "flush_cache": flush})
+	if flush && strings.Contains(text, "the cache was not flushed") {
+		e.flush(t) // the engine had not yet put its last, answered request away
+		return
+	}
 	if status != http.StatusOK {
 		t.Fatalf("%s does not load %s: %d %s", e.name(), folder, status, text)
 	}
