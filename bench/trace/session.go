@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -43,31 +42,17 @@ const maxTurns = 1 << 16
 // ReadSessions reads one session a line; see the package's documentation for the format. limit
 // > 0 bounds the sessions.
 func ReadSessions(r io.Reader, limit int) ([]Session, error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
-	var (
-		parser   fastjson.Parser
-		sessions []Session
-		n        int
-	)
-	for n = 1; lines.Scan(); n++ {
-		if len(lines.Bytes()) == 0 {
-			continue
-		}
-		v, err := parser.ParseBytes(lines.Bytes())
-		if err != nil {
-			return nil, fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
-		}
+	var sessions []Session
+	err := readLines(r, func(v *fastjson.Value) (more bool, err error) {
 		s, err := parseSession(v)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
+			return false, err
 		}
-		if sessions = append(sessions, s); len(sessions) == limit {
-			break
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
+		sessions = append(sessions, s)
+		return len(sessions) != limit, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if len(sessions) == 0 {
 		return nil, fmt.Errorf("cannot read the sessions: %w: there is none", ErrTrace)

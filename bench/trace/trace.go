@@ -55,37 +55,51 @@ const (
 // answered. Lines may stand in any order; their times are counted from the earliest. limit > 0
 // bounds the requests.
 func Read(r io.Reader, limit int) (Trace, error) {
+	var t Trace
+	err := readLines(r, func(v *fastjson.Value) (more bool, err error) {
+		if unplayable(v) {
+			t.Left++
+			return true, nil
+		}
+		req, err := parse(v)
+		if err != nil {
+			return false, err
+		}
+		t.Requests = append(t.Requests, req)
+		return len(t.Requests) != limit, nil
+	})
+	if err != nil {
+		return t, err
+	}
+	return t, t.order()
+}
+
+// readLines parses each line that is not empty, until take wants no more. Errors name the line.
+func readLines(r io.Reader, take func(v *fastjson.Value) (more bool, err error)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
-	var (
-		parser fastjson.Parser
-		t      Trace
-		n      int
-	)
-	for n = 1; lines.Scan(); n++ {
+	var parser fastjson.Parser
+	n := 1
+	for ; lines.Scan(); n++ {
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
 		v, err := parser.ParseBytes(lines.Bytes())
 		if err != nil {
-			return t, fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
+			return fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
 		}
-		if unplayable(v) {
-			t.Left++
-			continue
-		}
-		req, err := parse(v)
+		more, err := take(v)
 		if err != nil {
-			return t, fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
+			return fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
 		}
-		if t.Requests = append(t.Requests, req); len(t.Requests) == limit {
-			break
+		if !more {
+			return nil
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return t, fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
+		return fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
 	}
-	return t, t.order()
+	return nil
 }
 
 // order sorts by arrival and counts time from the first. An access log has its lines by the end
