@@ -24,6 +24,11 @@ const (
 	curveSockets = 60_000
 	// curveFrames is the number of frames looked at: one more than an answer to a replay has.
 	curveFrames = answerFrames + 1
+	// curveEvents are the events that observe reads. EVENT_MONITOR_STOPPED is not among them: it is
+	// sent by the caller of Monitor, who would wait for room.
+	curveEvents = zmq4.EVENT_HANDSHAKE_SUCCEEDED | zmq4.EVENT_HANDSHAKE_FAILED_AUTH |
+		zmq4.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq4.EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+		zmq4.EVENT_DISCONNECTED | zmq4.EVENT_CLOSED
 )
 
 func curveLibrary() (string, error) {
@@ -98,7 +103,7 @@ func (c *curveConn) open(kind zmq4.Type, endpoint, topic string, keys curveKeys)
 			}
 			return c.socket.SetSubscribe(topic)
 		},
-		func() error { return c.socket.Monitor(events, zmq4.EVENT_ALL) },
+		func() error { return c.socket.Monitor(events, curveEvents) },
 		func() error { return c.monitor.Connect(events) },
 		func() error { return c.socket.Connect(endpoint) },
 	} {
@@ -111,7 +116,12 @@ func (c *curveConn) open(kind zmq4.Type, endpoint, topic string, keys curveKeys)
 	return nil
 }
 
+// close stops the monitor before it closes the monitor's end: libzmq's one I/O thread waits without
+// end for room in a monitor's PAIR that has no peer, and with it every stream of the process.
 func (c *curveConn) close() {
+	if c.socket != nil {
+		_ = c.socket.Monitor("", 0)
+	}
 	for _, s := range []*zmq4.Socket{c.monitor, c.socket} {
 		if s != nil {
 			_ = s.Close()

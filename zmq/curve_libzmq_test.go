@@ -5,6 +5,7 @@ package zmq_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -115,6 +116,45 @@ func TestCurveRestart(t *testing.T) {
 	_, err = second.SendMessage("", seqFrame(0), "after")
 	require.NoError(t, err)
 	requireMessage(t, next(t, sub.messages), "", 0, "after")
+}
+
+// TestCurveEndsOfManyStreams: one I/O thread of libzmq serves all streams of a process, so neither
+// a stopped stream nor a publisher that leaves, at any time, stops the others.
+func TestCurveEndsOfManyStreams(t *testing.T) {
+	server := newCurvePair(t)
+	withCurve(t, server, newCurvePair(t))
+	leaving := scripted(t, func(net.Conn) {}) // It hangs up before the handshake.
+	ctx := waitCtx(t)
+	failures := make(chan error)
+	for range 400 {
+		go func() {
+			_, err := zmq.Replay(ctx, leaving, 0, ignore)
+			failures <- err
+		}()
+	}
+	for range 400 {
+		require.ErrorContains(t, next(t, failures), "CURVE handshake")
+	}
+	for range 10 {
+		raw, endpoint := curveServer(t, zmq4.XPUB, server)
+		streams := make([]*subscription, 20)
+		for i := range streams {
+			streams[i] = subscribe(t, zmq.Subscription{Endpoint: endpoint})
+			next(t, streams[i].connected)
+		}
+		require.NoError(t, raw.Close()) // At the same time as the streams.
+		for _, s := range streams {
+			s.stop()
+		}
+	}
+	raw, endpoint := curveServer(t, zmq4.XPUB, server)
+	sub := subscribe(t, zmq.Subscription{Endpoint: endpoint})
+	next(t, sub.connected)
+	_, err := raw.RecvBytes(0)
+	require.NoError(t, err)
+	_, err = raw.SendMessage("", seqFrame(1), "after")
+	require.NoError(t, err)
+	requireMessage(t, next(t, sub.messages), "", 1, "after")
 }
 
 // TestCurveStrangers: without the right keys no message arrives, and the reason is reported.
