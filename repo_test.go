@@ -269,6 +269,27 @@ func TestRulesAreNotStale(t *testing.T) {
 	}
 }
 
+// TestOnlyProgramsImportBench: a router has no part of the benchmarks or of the simulator, whatever
+// the table of rules says. Tests outside of bench have none either, but for the index's workloads.
+func TestOnlyProgramsImportBench(t *testing.T) {
+	for folder, files := range sources(t) {
+		if below(folder, []string{"bench", "cmd"}) {
+			continue
+		}
+		for _, s := range files {
+			for _, spec := range s.file.Imports {
+				name, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
+				if !ours || !below(name, []string{"bench"}) {
+					continue
+				}
+				if folder != "radix" || !s.isTest() || name != "bench/index" {
+					t.Errorf("%s imports %s: only bench and cmd do", s.path, name)
+				}
+			}
+		}
+	}
+}
+
 func TestOnlyCgoImportsC(t *testing.T) {
 	for folder, files := range sources(t) {
 		for _, s := range files {
