@@ -16,7 +16,7 @@ import (
 func policyFlags(f *pflag.FlagSet, cfg *router.Config) {
 	options := policy.Defaults
 	cfg.Policy.Options = &options
-	f.StringVar(&cfg.Policy.Name, "policy", "kv", strings.Join(policy.Names(), ", ")+"; bench policies --trace compares them on an access log")
+	f.StringVar(&cfg.Policy.Name, "policy", "kv", strings.Join(policy.Names(), ", ")+"; bench policies compares them on a trace, such as an access log")
 	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv, dynamo: worth of a cached token, in tokens to prefill")
 	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker, above it a softmax over costs")
 	f.Var((*termsValue)(&options.Without), "kv-without", "kv: terms of the cost to leave out, to measure each one's worth: "+strings.Join(policy.TermNames(), ", "))
