@@ -106,6 +106,7 @@ var rules = map[string]rule{
 		"dataplane/selfcheck", "dataplane/upstream",
 	}},
 	"dataplane/bubbletest":        {never: anyHTTP},
+	"dataplane/leaktest":          {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},
 	"dataplane/cluster":           {allow: []string{"dataplane/tlsconfig"}},
 	"dataplane/freeport":          {never: anyHTTP},

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/zmq"
 )
 
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(publishEnv); spec != "" {
 		publishForBenchmarks(spec)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // memory returns the size of Go's heap and stacks.

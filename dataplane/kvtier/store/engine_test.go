@@ -15,17 +15,17 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	if code, mine := soakMain(); mine {
 		os.Exit(code)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // patience bounds waits: generous, as these tests measure nothing.
