@@ -33,7 +33,7 @@ func memory() uint64 {
 }
 
 // patience bounds every wait for the network; passing tests need far less.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 const anyPort = "tcp://127.0.0.1:*"
 

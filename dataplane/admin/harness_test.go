@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // patience bounds the wait for an event, and tick is the pause between two looks: CI may be slow.
 const (
-	patience = time.Minute
+	patience = 3 * time.Minute
 	tick     = 5 * time.Millisecond
 )
 

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is far beyond what anything here takes.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // start runs a loop until the test ends. What must happen in its goroutine is posted.
 func start(t *testing.T) *loop.Loop {

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // start runs workers until the test ends and returns their URLs.
 func start(t *testing.T, cfg mock.Config) (*mock.Workers, []string) {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"))
 }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // sockets are the publishers of the workers.
 type sockets struct {

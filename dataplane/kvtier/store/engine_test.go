@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds waits: generous, as these tests measure nothing.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // serve runs a store until the test ends.
 func serve(t *testing.T, cfg Config) *Store {
