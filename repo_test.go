@@ -100,6 +100,7 @@ var rules = map[string]rule{
 		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/upstream",
 	}},
 	"dataplane/bubbletest":        {never: anyHTTP},
+	"dataplane/leaktest":          {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},
 	"dataplane/cluster":           {allow: []string{"dataplane/tlsconfig"}},
 	"dataplane/freeport":          {never: anyHTTP},

@@ -11,10 +11,9 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/cgo/cgotest"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(peerEnv) != "" {
 		os.Exit(peerMain())
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 func openFake(t *testing.T, flags ...string) *nixl.Library {

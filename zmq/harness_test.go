@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/zmq"
 )
 
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(publishEnv); spec != "" {
 		publishForBenchmarks(spec)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // memory returns the size of Go's heap and stacks.
@@ -33,7 +33,7 @@ func memory() uint64 {
 }
 
 // patience bounds every wait for the network; passing tests need far less.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 const anyPort = "tcp://127.0.0.1:*"
 

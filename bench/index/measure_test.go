@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/warmpath/warmpath/bench/index"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func small(tb testing.TB) *index.Workload {
 	tb.Helper()

@@ -24,7 +24,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // start runs mock workers and a router in this process until the test ends.
 func start(t *testing.T, cfg mock.Config) (workers *mock.Workers, rt *router.Router) {

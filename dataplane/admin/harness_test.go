@@ -21,6 +21,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
@@ -30,7 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	leaktest.Main(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // patience bounds the wait for an event, and tick is the pause between two looks: CI may be slow.
 const (
-	patience = time.Minute
+	patience = 3 * time.Minute
 	tick     = 5 * time.Millisecond
 )
 

@@ -5,24 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		natstest.Clean()
-		os.Exit(code)
-	}))
+func TestMain(m *testing.M) { leaktest.Main(cleaned{m}) }
+
+// cleaned is tests whose programs are deleted at the end.
+type cleaned struct{ *testing.M }
+
+func (c cleaned) Run() int {
+	defer natstest.Clean()
+	return c.M.Run()
 }
 
 // patience is how long a test waits for an expected event on a slow machine.

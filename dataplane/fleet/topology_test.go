@@ -96,7 +96,7 @@ func TestTopologyOfLateWorkers(t *testing.T) {
 	go func() { done <- p.Follow(ctx, from) }()
 	w, err := reg.Add(url)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.NodeNumber() == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return w.NodeNumber() == 1 }, 5*time.Minute, time.Millisecond)
 	stop()
 	require.NoError(t, <-done)
 	<-from.stopped

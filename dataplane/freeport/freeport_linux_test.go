@@ -50,7 +50,7 @@ func TestAnyPortIsNoHeldOne(t *testing.T) {
 		port = l.Addr().(*net.TCPAddr).AddrPort().Port()
 		release, err = hold(port)
 		return err == nil
-	}, time.Minute, time.Millisecond)
+	}, 5*time.Minute, time.Millisecond)
 	only := func(_, _ string, conn syscall.RawConn) error {
 		var refused error
 		err := conn.Control(func(fd uintptr) {
@@ -75,6 +75,6 @@ func TestAnyPortIsNoHeldOne(t *testing.T) {
 	require.Eventually(t, func() bool { // unless another process has it first
 		conn, err = dial.DialContext(t.Context(), "tcp4", server.Addr().String())
 		return err == nil
-	}, time.Minute, time.Millisecond)
+	}, 5*time.Minute, time.Millisecond)
 	require.NoError(t, conn.Close())
 }

@@ -14,14 +14,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/valyala/fasthttp"
-	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/zmq"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var errNoAnswer = errors.New("no answer")
 

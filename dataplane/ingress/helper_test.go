@@ -22,11 +22,12 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1")) // for the life of the process
+	leaktest.Main(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1")) // for the life of the process
 }
 
 // patience bounds waits that only a bug makes long.

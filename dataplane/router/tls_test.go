@@ -74,14 +74,14 @@ func TestTLSOnBothSides(t *testing.T) {
 	require.Eventually(t, func() bool {
 		resp, err := shows.Get("https://" + d.Addr() + "/ready")
 		return err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
-	}, time.Minute, 10*time.Millisecond, "the worker is probed over TLS")
+	}, 5*time.Minute, 10*time.Millisecond, "the worker is probed over TLS")
 	require.Eventually(t, func() bool { // 502 where the machine stood still in the handshake with the worker, which has 1.5 s
 		resp, err := shows.Post("https://"+d.Addr()+"/generate", "application/json", strings.NewReader(`{"input_ids":[1,2,3]}`))
 		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		return resp.Body.Close() == nil && string(body) == `{"text":"x"}`
-	}, time.Minute, 10*time.Millisecond, "the worker's answer")
+	}, 5*time.Minute, 10*time.Millisecond, "the worker's answer")
 
 	_, err = silent.Get("https://" + d.Addr() + "/health")
 	require.ErrorContains(t, err, "certificate required")

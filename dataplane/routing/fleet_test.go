@@ -116,7 +116,7 @@ func newFleet(t testing.TB, nodes ...*node) *fleet {
 			}
 		}
 		return ready
-	}, time.Minute, time.Millisecond, "nodes did not become ready")
+	}, 5*time.Minute, time.Millisecond, "nodes did not become ready")
 	t.Cleanup(func() {
 		close(f.done)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -178,7 +178,7 @@ func (f *fleet) force(rank int, s worker.State) {
 		}
 		w.Probe() // again and again: on a slow machine an answer may come too late
 		return false
-	}, time.Minute, time.Millisecond, "worker did not become %v", s)
+	}, 5*time.Minute, time.Millisecond, "worker did not become %v", s)
 }
 
 // holds gives a rank one more holder, which has the leading blocks of a prompt

@@ -192,7 +192,7 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, d := pick(chooser, p)
 		return d.Predicted == 0
-	}, time.Minute, time.Millisecond, "events tell of it now")
+	}, 5*time.Minute, time.Millisecond, "events tell of it now")
 	one.Withdraw(flight)
 
 	// The reply is late: the router that chose alone tells the leader.

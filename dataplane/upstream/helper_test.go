@@ -19,11 +19,12 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(
+	leaktest.Main(
 		m,
 		// fasthttp refreshes its Date header from one goroutine for the life of the process.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),

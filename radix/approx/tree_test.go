@@ -25,12 +25,12 @@ func prompt(dst []byte, id uint64, size, shared int) []byte {
 	return dst
 }
 
-func heap() uint64 {
+func heap() int64 {
 	runtime.GC()
 	runtime.GC() // twice: the first may leave a sweep unfinished
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	return int64(m.HeapAlloc)
 }
 
 // TestUniquePromptsStayWithinTheBound inserts unique prompts of 64 KiB: the bound holds after
@@ -63,7 +63,7 @@ func TestUniquePromptsStayWithinTheBound(t *testing.T) {
 		tree.Clear(w)
 	}
 	assert.Zero(t, tree.Stats().Holds)
-	assert.Less(t, heap()-before, uint64(2<<20), "cleared memory goes back")
+	assert.Less(t, heap()-before, int64(2<<20), "cleared memory goes back")
 	runtime.KeepAlive(tree)
 }
 

@@ -11,11 +11,12 @@ import (
 	"time"
 	"unsafe"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // smallHeap returns n bytes of heap in small pages, which the collector counts.
 func smallHeap(tb testing.TB, n int) []byte {

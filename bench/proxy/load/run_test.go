@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/bench/proxy/load"
 	"github.com/warmpath/warmpath/bench/proxy/mock"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // workers are mock ones, for as long as the test takes. A single one has a port that strangers do not come to: a router of another test may still
 // ask for a worker that had the port which the kernel gives.

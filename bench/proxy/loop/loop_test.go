@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/bench/proxy/loop"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is far beyond what anything here takes.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // start runs a loop until the test ends. What must happen in its goroutine is posted.
 func start(t *testing.T) *loop.Loop {

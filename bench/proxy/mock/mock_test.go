@@ -16,18 +16,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/bench/proxy/mock"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/zmq"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // start runs workers until the test ends and returns their URLs.
 func start(t *testing.T, cfg mock.Config) (*mock.Workers, []string) {

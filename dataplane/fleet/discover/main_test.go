@@ -3,7 +3,6 @@ package discover_test
 import (
 	"context"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -11,18 +10,21 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		natstest.Clean()
-		os.Exit(code)
-	}))
+func TestMain(m *testing.M) { leaktest.Main(cleaned{m}) }
+
+// cleaned is tests whose programs are deleted at the end.
+type cleaned struct{ *testing.M }
+
+func (c cleaned) Run() int {
+	defer natstest.Clean()
+	return c.M.Run()
 }
 
 // patience is how long a test waits for an expected event on a slow machine.

@@ -13,16 +13,17 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/load"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/zmq"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
 func TestMain(m *testing.M) {
 	// A probing client's cleaner sleeps for up to 10 s after its last connection and ends then.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"))
+	leaktest.Main(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"))
 }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // sockets are the publishers of the workers.
 type sockets struct {

@@ -107,7 +107,7 @@ func TestProbesOverTLS(t *testing.T) {
 					return w.State() == worker.Ready
 				}
 				return strings.Contains(w.LastError(), tt.says)
-			}, time.Minute, time.Millisecond)
+			}, 5*time.Minute, time.Millisecond)
 			if tt.says != "" {
 				require.NotEqual(t, worker.Ready, w.State())
 			}
@@ -121,6 +121,6 @@ func TestHandshakeThatHangs(t *testing.T) {
 	r := worker.NewRegistry(worker.Config{Interval: time.Millisecond, Timeout: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}, nil)
 	w, err := r.Add("https://" + listening(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.State() == worker.Slow }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return w.State() == worker.Slow }, 5*time.Minute, time.Millisecond)
 	require.NoError(t, r.Remove(w.URL))
 }

@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // bus is an in-memory network with configurable delay and loss.
 type bus struct {

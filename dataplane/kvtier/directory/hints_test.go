@@ -84,7 +84,7 @@ func TestHintsAreSent(t *testing.T) {
 		change(&p)
 		h.Hint(p)
 	}
-	require.Eventually(t, func() bool { return h.sent.Load()+h.gone.Load()+h.none.Load() == 6 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return h.sent.Load()+h.gone.Load()+h.none.Load() == 6 }, 5*time.Minute, time.Millisecond)
 	assert.Equal(t, []uint64{3, 3 * 48, 1, 2, 0}, []uint64{h.sent.Load(), h.tokens.Load(), h.gone.Load(), h.none.Load(), h.failed.Load()})
 	var from []string
 	for i, text := range b.messages() {
@@ -102,7 +102,7 @@ func TestHintsAreSent(t *testing.T) {
 	b.err = errors.New("down")
 	b.mu.Unlock()
 	h.Hint(hinted(64))
-	require.Eventually(t, func() bool { return h.failed.Load() == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return h.failed.Load() == 1 }, 5*time.Minute, time.Millisecond)
 }
 
 // While nothing can be sent, requests go on at once: hints beyond the bound are dropped and
@@ -115,9 +115,9 @@ func TestHintsNeverWait(t *testing.T) {
 	}
 	require.EqualValues(t, 10, h.overflow.Load())
 	close(b.hold)
-	require.Eventually(t, func() bool { return h.sent.Load() == maxQueuedHints }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return h.sent.Load() == maxQueuedHints }, 5*time.Minute, time.Millisecond)
 	h.Hint(hinted(maxHintBuffer)) // and the buffer of a long prompt is freed
-	require.Eventually(t, func() bool { return h.sent.Load() == maxQueuedHints+1 && len(h.free) == maxQueuedHints }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return h.sent.Load() == maxQueuedHints+1 && len(h.free) == maxQueuedHints }, 5*time.Minute, time.Millisecond)
 	for range maxQueuedHints {
 		assert.LessOrEqual(t, cap((<-h.free).data), maxHintBuffer)
 	}

@@ -15,21 +15,21 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	if code, mine := soakMain(); mine {
 		os.Exit(code)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // patience bounds waits: generous, as these tests measure nothing.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // serve runs a store until the test ends.
 func serve(t *testing.T, cfg Config) *Store {

@@ -170,7 +170,7 @@ func newTestModels(t testing.TB, folders map[string]string) *testModels {
 // loaded waits until the model's files are read.
 func (s *testModels) loaded(t testing.TB) *tokens.Model {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.models.Find("m") != nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.models.Find("m") != nil }, 5*time.Minute, time.Millisecond)
 	return s.models.Find("m")
 }
 
@@ -223,7 +223,7 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 
 	// The worker comes back with another template: a sample shows it.
 	s.engine.wrong.Store(true)
-	require.Eventually(t, func() bool { return !s.ask(t, m, kinds["chat"]()) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !s.ask(t, m, kinds["chat"]()) }, 5*time.Minute, time.Millisecond)
 	assert.True(t, m.Verified(kinds["text"]()) || s.models.Status()[0].Mismatches > 1, "other kinds are judged by themselves")
 	for range 300 {
 		require.False(t, s.ask(t, m, kinds["chat"]()), "one that differs, and all have to be equal for long")
@@ -236,7 +236,7 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 	require.GreaterOrEqual(t, equal, 200) // more where a sample of before was compared late
 	// The log entry of a comparison comes after its effect.
 	says := `differ from the worker's; the workers tokenize until they are equal again" folder=` + s.models.Status()[0].Folder + " prompts=chat "
-	require.Eventually(t, func() bool { return s.logs.count(says) > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.logs.count(says) > 0 }, 5*time.Minute, time.Millisecond)
 	assert.Equal(t, 1, s.logs.count(says), "said once")
 }
 
@@ -304,7 +304,7 @@ func TestWhatIsLeftToTheWorkers(t *testing.T) {
 			}
 			s := newTestModels(t, folders)
 			s.models.WorkerUp("w", "m", test.settings)
-			require.Eventually(t, func() bool { return strings.Contains(s.models.Status()[0].Reason, test.reason) }, time.Minute, time.Millisecond,
+			require.Eventually(t, func() bool { return strings.Contains(s.models.Status()[0].Reason, test.reason) }, 5*time.Minute, time.Millisecond,
 				"reason %s", test.reason)
 			assert.Equal(t, "workers", s.models.Status()[0].Chat)
 		})

@@ -18,7 +18,7 @@ func (s *testModels) reads(t *testing.T, reason string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return strings.Contains(s.models.Status()[0].Reason, reason) && (reason != "" || s.models.Find("m") != nil)
-	}, time.Minute, time.Millisecond, "reason %q", reason)
+	}, 5*time.Minute, time.Millisecond, "reason %q", reason)
 	require.Equal(t, reason == "", s.models.Find("m") != nil)
 }
 
@@ -82,14 +82,14 @@ func TestFilesThatChange(t *testing.T) {
 	m := s.loaded(t)
 	changed, err := os.ReadFile(filepath.Join(modelFolder(t, "{{ 1 }}"+template), "tokenizer_config.json"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.models.Find("m") == m }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.models.Find("m") == m }, 5*time.Minute, time.Millisecond)
 	s.models.WorkerUp("b", "m", settings)
 	s.reads(t, "")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), changed, 0o600))
 	s.models.WorkerUp("b", "m", settings)
-	require.Eventually(t, func() bool { return strings.Contains(s.models.Status()[0].Reason, differ) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(s.models.Status()[0].Reason, differ) }, 5*time.Minute, time.Millisecond)
 	s.models.WorkerUp("a", "m", settings)
-	require.Eventually(t, func() bool { now := s.models.Find("m"); return now != nil && now != m }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { now := s.models.Find("m"); return now != nil && now != m }, 5*time.Minute, time.Millisecond)
 }
 
 // TestFoldersThatAreElsewhere: of files on other machines only the path is known.
@@ -112,5 +112,5 @@ func TestWorkersOfTwoModels(t *testing.T) {
 	s.reads(t, differ)
 	s.models.WorkerUp("b", "n", tokens.Settings{Version: "0.5.23", Model: two})
 	s.reads(t, "")
-	require.Eventually(t, func() bool { return s.models.Find("n") != nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.models.Find("n") != nil }, 5*time.Minute, time.Millisecond)
 }

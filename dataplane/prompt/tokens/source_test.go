@@ -14,15 +14,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/radix"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // worker is a Fetcher that answers each prompt with the bytes of its body as ids.
 type worker struct {

@@ -3,7 +3,7 @@ package peers_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

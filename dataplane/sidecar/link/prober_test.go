@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -22,7 +21,7 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv("WARMPATH_LINK_END"); spec != "" {
 		os.Exit(endMain(spec))
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 var _ link.Bus = (*cluster.Cluster)(nil)
