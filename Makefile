@@ -65,6 +65,7 @@ vet: setup-tests
 	go vet $(PKG)
 	go vet -tags engines ./bench/engines/...
 	go vet -tags tokenizers,templates ./dataplane/prompt/...
+	go vet -tags soak $$(git ls-files '*_soak_test.go' | xargs -r -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: staticcheck
 staticcheck: setup-tests
