@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -168,10 +169,8 @@ func (s source) lines(n ast.Node) int {
 }
 
 // committed lists the files of the repository: what .gitignore leaves out is skipped by name.
-func committed(t *testing.T) []string {
-	t.Helper()
-	var files []string
-	err := fs.WalkDir(os.DirFS("."), ".", func(p string, d fs.DirEntry, err error) error {
+func committed() (files []string, err error) {
+	err = fs.WalkDir(os.DirFS("."), ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -183,26 +182,35 @@ func committed(t *testing.T) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
+	return files, err
 }
 
-// sources parses every Go file, by folder, whatever its build tags.
-func sources(t *testing.T) map[string][]source {
-	t.Helper()
+// parsed holds every Go file by folder, whatever its build tags. All tests share it.
+var parsed = sync.OnceValues(func() (map[string][]source, error) {
+	files, err := committed()
+	if err != nil {
+		return nil, err
+	}
 	folders := map[string][]source{}
-	for _, p := range committed(t) {
+	for _, p := range files {
 		if path.Ext(p) != ".go" || strings.Contains(p, "testdata/") {
 			continue
 		}
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, p, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		folders[path.Dir(p)] = append(folders[path.Dir(p)], source{p, file, set})
+	}
+	return folders, nil
+})
+
+func sources(t *testing.T) map[string][]source {
+	t.Helper()
+	folders, err := parsed()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return folders
 }
@@ -328,7 +336,11 @@ func TestSizes(t *testing.T) {
 }
 
 func TestCommittedText(t *testing.T) {
-	for _, p := range committed(t) {
+	files, err := committed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range files {
 		data, err := os.ReadFile(p)
 		if err != nil {
 			t.Fatal(err)
