@@ -89,27 +89,22 @@ var rules = map[string]rule{
 		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
 		"dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
 		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/request/quarantine", "dataplane/routing",
-		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/selfcheck", "dataplane/upstream",
+		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",
 	}},
 	"dataplane/fleet": {allow: []string{"dataplane/cluster", "dataplane/fleet/discover", "dataplane/fleet/worker", "dataplane/routing/policy"}, never: anyHTTP},
-	// The simulator is of bench, so that operators and routers have one.
-	"dataplane/selfcheck": {allow: []string{
-		"bench/policies", "dataplane/fleet/worker", "dataplane/request/accesslog", "dataplane/routing", "dataplane/routing/policy",
-	}, never: anyHTTP},
 	"dataplane/router/config": {allow: []string{
-		"radix/hugepage", "dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/prompt/tokens", "dataplane/routing/policy",
-		"dataplane/selfcheck", "dataplane/tlsconfig",
+		"radix/hugepage", "dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
 	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{
 		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
 		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
-		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers",
-		"dataplane/selfcheck", "dataplane/upstream",
+		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/upstream",
 	}},
 	"dataplane/bubbletest":        {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},
 	"dataplane/cluster":           {allow: []string{"dataplane/tlsconfig"}},
-	"dataplane/cluster/natstest":  {},
+	"dataplane/freeport":          {never: anyHTTP},
+	"dataplane/cluster/natstest":  {allow: []string{"dataplane/freeport"}},
 	"dataplane/cluster/codec":     {never: anyHTTP},
 	"dataplane/fleet/discover":    {allow: []string{"dataplane/fleet/worker"}},
 	"dataplane/routing/peers":     {allow: []string{"dataplane/cluster/codec", "dataplane/routing", "dataplane/fleet/worker"}},
@@ -129,7 +124,7 @@ var rules = map[string]rule{
 		"radix", "dataplane/cluster", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/peers", "dataplane/routing", "dataplane/fleet/worker",
 	}},
 	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/routing/session"}},
-	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop"}},
+	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop", "dataplane/freeport"}},
 	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},
 	"bench/proxy/mock": {allow: []string{"bench/proxy/loop", "bench/proxy/wire", "zmq", "zmq/kvevent"}},
@@ -278,6 +273,27 @@ func TestRulesAreNotStale(t *testing.T) {
 		for _, name := range append([]string{folder}, rule.allow...) {
 			if _, ok := folders[name]; !ok && name != "..." {
 				t.Errorf("the table of rules names %s, which has no Go files", name)
+			}
+		}
+	}
+}
+
+// TestOnlyProgramsImportBench: a router has no part of the benchmarks or of the simulator, whatever
+// the table of rules says. Tests outside of bench have none either, but for the index's workloads.
+func TestOnlyProgramsImportBench(t *testing.T) {
+	for folder, files := range sources(t) {
+		if below(folder, []string{"bench", "cmd"}) {
+			continue
+		}
+		for _, s := range files {
+			for _, spec := range s.file.Imports {
+				name, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
+				if !ours || !below(name, []string{"bench"}) {
+					continue
+				}
+				if folder != "radix" || !s.isTest() || name != "bench/index" {
+					t.Errorf("%s imports %s: only bench and cmd do", s.path, name)
+				}
 			}
 		}
 	}

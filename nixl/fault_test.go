@@ -71,10 +71,12 @@ func (v *faultTest) readAll(t *testing.T, seed uint64) {
 	}
 }
 
-// untilFault reads until a read fails, each for a second at most.
-func (v *faultTest) untilFault(t *testing.T) (*nixl.Transfer, error) {
+// untilFault reads until a read fails, each for a second at most. begin is told before each.
+func (v *faultTest) untilFault(t *testing.T, begin func(nth int)) (*nixl.Transfer, error) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	nth := 0
+	for end := time.Now().Add(patience); time.Now().Before(end); nth++ {
+		begin(nth)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		moved, err := read(ctx, v.remote, v.memory, nixl.Piece{Len: faultBytes})
 		cancel()
@@ -87,17 +89,17 @@ func (v *faultTest) untilFault(t *testing.T) (*nixl.Transfer, error) {
 }
 
 // TestPeerKilled: transfers with it fail at once, its memory is settled, and its successor is
-// served.
+// served. It is killed beside a read, the first one or a later one.
 func TestPeerKilled(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(transport.name, func(t *testing.T) {
 			v := newFaultTest(t, transport.tls)
 			for seed := range uint64(2) {
-				go func(p *peer) {
-					time.Sleep(rand.N(30 * time.Millisecond))
-					_ = p.cmd.Process.Kill()
-				}(v.peer)
-				moved, err := v.untilFault(t)
+				moved, err := v.untilFault(t, func(nth int) {
+					if nth == int(3*seed) {
+						go func(p *peer) { _ = p.cmd.Process.Kill() }(v.peer)
+					}
+				})
 				if !errors.Is(err, nixl.ErrPeer) && !errors.Is(err, nixl.ErrTimeout) {
 					t.Fatalf("read = %v, want %v", err, nixl.ErrPeer)
 				}
@@ -122,7 +124,7 @@ func TestPeerStopped(t *testing.T) {
 
 	v = newFaultTest(t, "tcp")
 	_ = v.peer.cmd.Process.Signal(syscall.SIGSTOP)
-	moved, err := v.untilFault(t)
+	moved, err := v.untilFault(t, func(int) {})
 	if !errors.Is(err, nixl.ErrTimeout) {
 		t.Fatalf("read = %v, want %v", err, nixl.ErrTimeout)
 	}
@@ -135,7 +137,7 @@ func TestPeerStopped(t *testing.T) {
 	v.readAll(t, 1)
 
 	_ = v.peer.cmd.Process.Signal(syscall.SIGSTOP)
-	moved, _ = v.untilFault(t)
+	moved, _ = v.untilFault(t, func(int) {})
 	v.remote.Fail(errors.New("its lease has ended"))
 	awaitClosed(t, "settled by the agent's end", moved.Settled())
 	if s := v.agent.Stats(); s.Replacements == 0 {
@@ -212,7 +214,7 @@ func TestMemoryThatIsGone(t *testing.T) {
 		t.Run(transport.name, func(t *testing.T) {
 			v := newFaultTest(t, transport.tls)
 			v.peer.ask(t, "unmap", "unmapped")
-			moved, err := v.untilFault(t)
+			moved, err := v.untilFault(t, func(int) {})
 			t.Logf("outcome: %v", err)
 			v.remote.Fail(os.ErrClosed)
 			if moved != nil {

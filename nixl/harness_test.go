@@ -10,7 +10,7 @@ import (
 )
 
 // patience bounds every wait for an event that must come.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // pattern fills a page of 4 KiB with content unique to its seed and index.
 func pattern(page []byte, seed, index uint64) {

@@ -4,9 +4,8 @@ package engines_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
-	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 )
 
 // keeper starts processes that cannot outlive the test's process.
@@ -126,39 +127,12 @@ func tail(path string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// given are the ports that freePorts has found: an engine listens on its own only after a while.
-var (
-	given  = map[int]bool{}
-	claims []net.Listener // keeps them from the garbage collector
-)
-
-// freePorts finds n ports that nobody listens on. They lie below the range from which the kernel takes the ports of
-// outgoing connections, so that none of the test's own connections lands on one while an engine is still starting. A name that the process
-// holds until its end keeps other tests from them, as those of package natstest do.
+// freePorts returns n ports of loopback that belong to the test until its end.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	var ports []int
-	const lowest, span = 20000, 12000
-	for offset := os.Getpid() * 37 % span; len(ports) < n && offset < 2*span; offset++ {
-		port := lowest + offset%span
-		if given[port] {
-			continue
-		}
-		claim, err := net.Listen("unix", fmt.Sprintf("@warmpath-test-port-%d", port))
-		if err != nil {
-			continue
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			claim.Close()
-			continue
-		}
-		l.Close()
-		claims, given[port] = append(claims, claim), true
-		ports = append(ports, port)
-	}
-	if len(ports) < n {
-		t.Fatalf("found %d free ports, want %d", len(ports), n)
+	ports := make([]int, n)
+	for i := range ports {
+		ports[i] = int(netip.MustParseAddrPort(natstest.Address(t)).Port())
 	}
 	return ports
 }

@@ -103,7 +103,6 @@ type Variants struct {
 	// deadline is that of the router's queue; default 5 min. Only its turns for overdue requests
 	// are simulated.
 	deadline time.Duration
-	pace     func() error // see [NewPlayer]; nil: nothing
 }
 
 // Sharing is the way in which replicas know of each other's requests.

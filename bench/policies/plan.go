@@ -45,22 +45,10 @@ const prefixTokens = 256
 
 // newPlan lays the requests out. Arrivals are divided by rate: 2 is twice as many a second.
 func newPlan(trace []Request, page int, rate float64, spread bool) *plan {
-	p, _ := newPacedPlan(trace, page, rate, spread, nil) // nothing ends it
-	return p
-}
-
-// newPacedPlan is newPlan that calls pace, unless it is nil, before each request and ends with
-// its error.
-func newPacedPlan(trace []Request, page int, rate float64, spread bool, pace func() error) (*plan, error) {
 	b := &builder{plan: plan{page: page}, children: make(map[edge]int32), trace: make([][]Segment, len(trace))}
 	order := arrivalOrder(trace)
 	b.jobs = make([]job, len(trace))
 	for i, from := range order {
-		if pace != nil {
-			if err := pace(); err != nil {
-				return nil, err
-			}
-		}
 		r := &trace[from]
 		j := &b.jobs[i]
 		j.at, j.output, j.session = clock(float64(r.At)/rate)*nanosecond, max(r.Output, 1), r.Session
@@ -90,7 +78,7 @@ func newPacedPlan(trace []Request, page int, rate float64, spread bool, pace fun
 			b.through[n]++
 		}
 	}
-	return &b.plan, nil
+	return &b.plan
 }
 
 // arrivalOrder lists the requests by time, equal times as they stand.

@@ -173,11 +173,6 @@ func (s *run) loop(ctx context.Context) error {
 		s.time.nextSync = ticks(s.cfg.Resync)
 	}
 	for !s.arrivals.over() {
-		if s.cfg.pace != nil {
-			if err := s.cfg.pace(); err != nil {
-				return err
-			}
-		}
 		at, w := never, (*worker)(nil)
 		for _, other := range s.workers {
 			if other.until < at {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/bench/proxy/load"
+	"github.com/warmpath/warmpath/dataplane/freeport"
 )
 
 // ClusterConfig describes the processes to start.
@@ -39,6 +39,7 @@ type Cluster struct {
 	PID     int      // of the router
 	mock    *process
 	router  *process
+	release func() // the router's port; nil: there is none
 }
 
 // process is a child that somebody waits for.
@@ -128,10 +129,11 @@ func (c *Cluster) startMock(cfg *ClusterConfig, cores []int) error {
 }
 
 func (c *Cluster) startRouter(ctx context.Context, cfg *ClusterConfig, cores []int) error {
-	addr, err := freeAddr()
+	addr, release, err := freeport.Hold()
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot start the router: %w", err)
 	}
+	c.release = release
 	args := []string{"serve", "--listen", addr, "--log-level", "warn"}
 	for _, w := range c.Workers {
 		args = append(args, "--worker", "http://"+w)
@@ -177,15 +179,6 @@ func Await(ctx context.Context, addr string) error {
 	}
 }
 
-// freeAddr is an address that was free a moment ago.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("cannot find a free port: %w", err)
-	}
-	return l.Addr().String(), l.Close()
-}
-
 // endTime is how long a process may take to end before it is killed.
 const endTime = 10 * time.Second
 
@@ -195,6 +188,9 @@ func (c *Cluster) Close() error {
 		if p != nil {
 			p.end()
 		}
+	}
+	if c.release != nil {
+		c.release()
 	}
 	c.router, c.mock = nil, nil
 	return nil

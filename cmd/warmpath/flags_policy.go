@@ -9,7 +9,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
-	"github.com/warmpath/warmpath/dataplane/selfcheck"
 )
 
 // policyFlags are the flags of the choice. Those that Dynamo has are named as
@@ -17,16 +16,13 @@ import (
 func policyFlags(f *pflag.FlagSet, cfg *router.Config) {
 	options := policy.Defaults
 	cfg.Policy.Options = &options
-	f.StringVar(&cfg.Policy.Name, "policy", "kv", strings.Join(policy.Names(), ", "))
+	f.StringVar(&cfg.Policy.Name, "policy", "kv", strings.Join(policy.Names(), ", ")+"; bench policies compares them on a trace, such as an access log")
 	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv, dynamo: worth of a cached token, in tokens to prefill")
 	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker, above it a softmax over costs")
 	f.Var((*termsValue)(&options.Without), "kv-without", "kv: terms of the cost to leave out, to measure each one's worth: "+strings.Join(policy.TermNames(), ", "))
 	f.Float64Var(&options.Interval, "staleness-interval", 0, "staleness: seconds between reports of a worker (default 5)")
 	f.Var(replicaValue{&options}, "replica",
 		"kv: I/N where N routers choose among the same workers, given in the same order, and this is the I-th from 1: each begins with workers of its own")
-	f.StringVar(&cfg.Policy.SelfCheck, "self-check", selfcheck.Auto,
-		"the router simulates its own last requests under other policies, in 2 % of a processor at most, and uses one that is better for good: "+
-			"auto (in place of kv; for another --policy it only says so), on (in place of any), advise (never, it says so), off")
 	f.BoolVar(&cfg.Policy.SessionAffinity, "session-affinity", false,
 		"any policy: a session that the client names (session_id, X-Session-ID, metadata, conversation, previous_response_id or prompt_cache_key) keeps its worker while that is fit and not overloaded")
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
-	"github.com/warmpath/warmpath/dataplane/selfcheck"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -53,7 +52,6 @@ type Parts struct {
 	Tiers       func() directory.Status      // nil: the router has no tier directory
 	Fleet       Fleet                        // nil: the registry alone has the workers
 	Config      func() ConfigStatus          // nil: no configuration file
-	SelfCheck   *selfcheck.Checker           // nil: the choice is not checked
 
 	Metrics []prometheus.Collector // served beside those of this package
 }
@@ -88,7 +86,7 @@ func New(cfg Config, parts Parts) *API {
 		status:    status,
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
-		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, peers: parts.Peers, checks: parts.SelfCheck},
+		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, peers: parts.Peers},
 		flusher: &cacheFlusher{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
@@ -126,7 +124,7 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain", "/self-check":
+	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
 		return true
 	default:
 		return false
@@ -164,8 +162,6 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.workers.serveDrain(ctx)
 	case "/explain":
 		a.explainer.serve(ctx)
-	case "/self-check":
-		a.serveSelfCheck(ctx)
 	case flushPath:
 		a.flusher.serve(ctx)
 	case "/debug/index":

@@ -12,14 +12,11 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
-	"github.com/warmpath/warmpath/dataplane/selfcheck"
 )
 
 // Explained is the body of POST /explain: the rank that a request would get, and why.
 type Explained struct {
 	Policy string `json:"policy"`
-	// PolicyWhy says why this policy is in force, by the router's checks of its own choice.
-	PolicyWhy string `json:"policy_why,omitempty"`
 	// Seed is the seed of ties and samples; ?seed= repeats a choice. It is a string, for JavaScript
 	// has no integers of 64 bits.
 	Seed   string          `json:"seed"`
@@ -136,8 +133,7 @@ type explainer struct {
 	responder
 	router *routing.Router
 	ingest *ingest.Manager
-	peers  *peers.Group       // nil: the router is alone
-	checks *selfcheck.Checker // nil: the choice is not checked
+	peers  *peers.Group // nil: the router is alone
 }
 
 // serve explains the choice for a request with this body. It sends nothing to a worker.
@@ -180,9 +176,6 @@ func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explain
 			Session: x.Request.SessionRank != 0, Turn: explainedTurn(&x.Turn),
 		},
 		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
-	}
-	if e.checks != nil {
-		out.Policy, out.PolicyWhy = e.checks.InForce()
 	}
 	if x.Err != nil {
 		out.Error = x.Err.Error()

@@ -54,9 +54,6 @@ func newMetrics(p *Parts) *metrics {
 	if p.AccessLog != nil {
 		m.registerAccessLog(p.AccessLog)
 	}
-	if p.SelfCheck != nil {
-		m.registry.MustRegister(selfCheckCollector{p.SelfCheck})
-	}
 	if p.Snapshots != nil {
 		m.registry.MustRegister(snapshotCollector(p.Snapshots))
 	}

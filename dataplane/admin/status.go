@@ -9,7 +9,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
-	"github.com/warmpath/warmpath/dataplane/selfcheck"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -17,8 +16,8 @@ import (
 type Status struct {
 	Version       string  `json:"version"`
 	UptimeSeconds float64 `json:"uptime_seconds"`
-	ChoiceStatus
-	Draining bool `json:"draining"`
+	Policy        string  `json:"policy"`
+	Draining      bool    `json:"draining"`
 	TrafficStatus
 	Index  IndexStatus  `json:"index"`
 	Approx ApproxStatus `json:"approx"`
@@ -41,13 +40,6 @@ type Status struct {
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
 	// Nil where there is no configuration file.
 	Config *ConfigStatus `json:"config,omitempty"`
-}
-
-// ChoiceStatus is the policy in force, with the router's checks of it.
-type ChoiceStatus struct {
-	Policy string `json:"policy"`
-	// Nil where the router has no checks of its choice.
-	SelfCheck *selfcheck.Status `json:"self_check,omitempty"`
 }
 
 // MemberStatus is the router's part in a cluster of routers and nodes.
@@ -104,9 +96,8 @@ type statusReport struct {
 func (s *statusReport) now() Status {
 	st := Status{
 		Version: s.version, UptimeSeconds: time.Since(s.started).Seconds(),
-		ChoiceStatus: ChoiceStatus{Policy: s.Router.Policy().Name()},
-		Draining:     s.Requests.Draining(),
-		Index:        indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
+		Policy: s.Router.Policy().Name(), Draining: s.Requests.Draining(),
+		Index: indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
 		Tokens: s.Models.Status(), Conversions: s.Requests.Conversions(),
 		Models: s.readiness.models(), Sources: s.Fleet.Sources(),
 	}
@@ -144,10 +135,6 @@ func (s *statusReport) optional(st *Status) {
 	}
 	if s.Cluster != nil {
 		st.Cluster = clusterStatus(s.Cluster)
-	}
-	if s.SelfCheck != nil {
-		checks := s.SelfCheck.Status()
-		st.SelfCheck = &checks
 	}
 	if s.Config != nil {
 		config := s.Config()

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds waits that only a bug makes long.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // loopback is an address for a listener whose port no other process's test has had.
 func loopback(t testing.TB) string {

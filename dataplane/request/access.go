@@ -14,57 +14,25 @@ import (
 // token, SGLang's default, the line of a prompt of 12,000 tokens would have 240 KB.
 const minLogBlock = 16
 
-// Recent takes the entries of answered requests beside the access log, in memory.
-type Recent interface {
-	// Begin returns an entry to fill in, for Commit; nil: this request is left out.
-	Begin() *accesslog.Entry
-	Commit(e *accesslog.Entry)
-}
-
-// accessRecord writes requests to the access log, and to Recent.
+// accessRecord writes requests to the access log.
 type accessRecord struct {
 	blocks []radix.Hash // of the prompt
 }
 
-// write writes a request to the access log and to Recent, where they are.
+// write writes a request to the access log, if there is one.
 func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
-	if !x.inference {
+	log := x.h.AccessLog
+	if log == nil || !x.inference {
 		return
 	}
-	var line, recent *accesslog.Entry
-	if x.h.AccessLog != nil {
-		line = x.h.AccessLog.Begin()
+	line := log.Begin()
+	if line == nil {
+		return
 	}
-	if x.h.Recent != nil && x.answer.good() {
-		recent = x.h.Recent.Begin()
-	}
-	switch {
-	case line != nil && recent != nil:
-		r.fill(line, x, usage, now)
-		recent.IDs = append(recent.IDs, line.IDs...)
-		ids := recent.IDs
-		*recent = *line
-		recent.IDs = ids
-	case line != nil:
-		r.fill(line, x, usage, now)
-	case recent != nil:
-		r.fill(recent, x, usage, now)
-	}
-	if line != nil {
-		x.h.AccessLog.Commit(line)
-	}
-	if recent != nil {
-		x.h.Recent.Commit(recent)
-	}
-}
-
-// fill describes a request.
-func (r *accessRecord) fill(line *accesslog.Entry, x *exchange, usage openai.Usage, now time.Time) {
 	p := &x.choice.prompt
 	line.Arrived, line.Took, line.Status = x.started, now.Sub(x.started), x.answer.status
 	line.Input, line.Output, line.Cached = p.Len(), usage.CompletionTokens, -1
 	line.Model, line.Block = p.Model, minLogBlock
-	line.Streamed = x.answer.events && x.answer.good()
 	if usage.HasPrompt {
 		line.Input = usage.PromptTokens
 	}
@@ -80,6 +48,7 @@ func (r *accessRecord) fill(line *accesslog.Entry, x *exchange, usage openai.Usa
 		line.Input = len(p.Tokens)
 		r.nameBlocks(line, x.h.Index, p.Tokens)
 	}
+	log.Commit(line)
 }
 
 // refused writes a request that no worker has answered.

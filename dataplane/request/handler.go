@@ -44,7 +44,6 @@ type Parts struct {
 	PromptCache *promptcache.Cache // nil: each prompt is read from its beginning
 	Lint        *lint.Sampler      // nil: no prompts are sampled
 	AccessLog   *accesslog.Log     // nil: there is none
-	Recent      Recent             // nil: nobody replays the last requests
 }
 
 // Handler forwards clients' requests to workers.

@@ -60,7 +60,6 @@ func (b *builder) build() error {
 	if err := b.buildLogs(); err != nil {
 		return err
 	}
-	b.buildSelfCheck()
 	if b.cfg.Memory.HugePages {
 		b.cfg.Log.Info("huge pages for a large heap", "kernel", hugepage.Setting())
 		pages := &hugepage.Collapser{}
@@ -78,7 +77,6 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 	b.requests = request.New(b.requestConfig(), request.Parts{
 		Registry: p.Registry, Index: p.Index, Router: p.Router, Transport: b.transport,
 		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog,
-		Recent: b.checker,
 	})
 	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
 	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)

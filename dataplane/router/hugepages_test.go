@@ -67,8 +67,13 @@ func TestHugePagesAreShown(t *testing.T) {
 	}
 	runtime.GC() // knows of it then
 	run(t, d)
-	assert.Eventually(t, func() bool { return d.Status().HugePageBytes >= 16<<20 }, time.Minute, 5*time.Millisecond,
-		"the router does not say how much of it is in huge pages")
+	const enough = 16 << 20
+	for end := time.Now().Add(5 * time.Minute); d.Status().HugePageBytes < enough; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			require.Less(t, hugepage.Bytes(), int64(enough), "the router does not say how much of it is in huge pages")
+			t.Skip("the kernel gives no huge pages")
+		}
+	}
 	assert.Contains(t, metrics(t, d), "warmpath_huge_page_bytes ")
 	runtime.KeepAlive(ballast)
 }

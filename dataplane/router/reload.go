@@ -66,7 +66,8 @@ func (r *Router) reloadLocked(cfg *Config) error {
 		return err
 	}
 	cfg.Policy.SessionAffinity = st.first.Policy.SessionAffinity // needs a restart
-	if _, err := cfg.Policy.New(); err != nil {
+	choice, err := cfg.Policy.New()
+	if err != nil {
 		return err
 	}
 	changed, waiting := config.Changed(&st.cfg, &given)
@@ -81,9 +82,8 @@ func (r *Router) reloadLocked(cfg *Config) error {
 		return nil
 	}
 	st.status.Reloads++
-	if before.Policy.Name != given.Policy.Name || before.Policy.SelfCheck != given.Policy.SelfCheck || !reflect.DeepEqual(before.Policy.Options, given.Policy.Options) {
-		r.choices.operator.Store(&cfg.Policy)
-		r.checker.Configure(cfg.Policy.SelfCheck, checkedPolicy(&cfg.Policy), *cfg.Policy.Options)
+	if before.Policy.Name != given.Policy.Name || !reflect.DeepEqual(before.Policy.Options, given.Policy.Options) {
+		r.requests.SetPolicy(choice)
 	}
 	r.admin.SetKey(cfg.Operator.Key)
 	r.requests.Configure(func(s *request.Config) { applyLive(s, cfg) })

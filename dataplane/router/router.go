@@ -18,7 +18,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
-	"github.com/warmpath/warmpath/dataplane/selfcheck"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -36,8 +35,6 @@ type Router struct {
 	member    *fleet.Membership // nil: there is no cluster
 	accessLog *accesslog.Log    // nil: there is none
 	snapshots *ingest.Snapshots
-	checker   *selfcheck.Checker
-	choices   *choices
 	listeners []net.Listener
 	services  []func(context.Context) error // run until the server has drained
 }

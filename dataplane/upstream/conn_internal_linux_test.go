@@ -30,7 +30,7 @@ func idleConn(t *testing.T) (*conn, net.Conn) {
 // eventually waits for an act of the other end to arrive.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
@@ -72,7 +72,7 @@ func TestWriterThatHasNotRun(t *testing.T) {
 	cn.out.done = done
 	go func() {
 		defer close(done)
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			if _, err := cn.tcp.Write(nil); err != nil { // finishSend waits
 				return
 			}

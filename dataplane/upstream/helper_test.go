@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds waits that only a bug makes long.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // loopback is an address for a listener whose port no other process's test has had: its router
 // may still look for a worker there.

@@ -2,6 +2,7 @@ package hugepage
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -65,11 +66,12 @@ func TestRunCollapses(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- c.Run(ctx, 5*time.Millisecond) }()
-	for deadline := time.Now().Add(3 * time.Minute); c.HugeBytes() < n*3/4; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are huge, want most of %d", c.HugeBytes(), n)
+	untilGiven(t, n, func() error {
+		if huge := c.HugeBytes(); huge < n*3/4 {
+			return fmt.Errorf("%d bytes are huge, want most of %d", huge, n)
 		}
-	}
+		return nil
+	})
 	stop()
 	if err := <-done; err != nil {
 		t.Errorf("Run = %v", err)

@@ -67,6 +67,22 @@ func until(t *testing.T, cfg load.Config, enough func(*load.Result) bool) *load.
 	}
 }
 
+// open runs an open loop again where it gave requests up: a machine stood still for its grace of 10 s.
+func open(t *testing.T, cfg load.Config) *load.Result {
+	t.Helper()
+	var r *load.Result
+	for range 5 {
+		var err error
+		r, err = load.Run(t.Context(), cfg)
+		require.NoError(t, err)
+		if len(r.Errors) == 0 {
+			break
+		}
+	}
+	require.Empty(t, r.Errors)
+	return r
+}
+
 func TestClosedLoop(t *testing.T) {
 	w := workers(t, mock.Config{})
 	seed := uint64(0)
@@ -99,9 +115,7 @@ func TestOpenLoop(t *testing.T) {
 	w := workers(t, mock.Config{})
 	cfg := short(load.IDs, w.Addrs()...)
 	cfg.Rate, cfg.Even, cfg.Connections = 500, true, 64
-	r, err := load.Run(t.Context(), cfg)
-	require.NoError(t, err)
-	require.Empty(t, r.Errors)
+	r := open(t, cfg)
 	// Due times do not depend on the machine: 0.2 s of 500/s.
 	require.InDelta(t, 100, float64(r.OK), 1)
 	require.Equal(t, r.OK, r.Latency.N)
@@ -110,16 +124,16 @@ func TestOpenLoop(t *testing.T) {
 func TestConversationsHitTheCache(t *testing.T) {
 	w := workers(t, mock.Config{Workers: 1})
 	for _, a := range load.APIs() {
-		before, _ := w.Stats(t.Context())
+		var before mock.Stats
+		after, _ := w.Stats(t.Context())
 		cfg := short(a, w.Addrs()...)
 		cfg.Size, cfg.Turns, cfg.Conversations, cfg.Time = 8<<10, 8, 4, 500*time.Millisecond
-		r, err := load.Run(t.Context(), cfg)
-		require.NoError(t, err)
+		r := until(t, cfg, func(r *load.Result) bool { // until all conversations have had turns
+			before = after
+			after, _ = w.Stats(t.Context())
+			return after.Requests-before.Requests >= 200 || len(r.Errors) > 0
+		})
 		require.Empty(t, r.Errors)
-		after, _ := w.Stats(t.Context())
-		if after.Requests-before.Requests < 200 {
-			continue // too few on this machine for all conversations to have had turns
-		}
 		share := float64(after.Cached-before.Cached) / float64(after.Prompt-before.Prompt)
 		require.Greater(t, share, 0.6, "%s: cached share of %d prompts", a, after.Requests-before.Requests)
 	}
@@ -140,9 +154,8 @@ func TestStallIsNotOmitted(t *testing.T) {
 	defer s.Close()
 	cfg := short(load.Text, s.Listener.Addr().String())
 	cfg.Rate, cfg.Even, cfg.Connections, cfg.Warm, cfg.Time = 100, true, 1, 0, time.Second
-	r, err := load.Run(t.Context(), cfg)
-	require.NoError(t, err)
-	require.Empty(t, r.Errors)
+	cfg.Begin = func() { n.Store(0) }
+	r := open(t, cfg)
 	// 40 of 100 were due during the stall, and waited for 0.2 s on average. A slow machine only adds to that.
 	require.GreaterOrEqual(t, r.Latency.P90, 200e3, "a tenth waited for longer than half the stall")
 	require.GreaterOrEqual(t, r.Latency.Max, 400e3)

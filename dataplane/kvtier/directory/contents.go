@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,7 @@ type contents struct {
 	nodes    map[string]*node
 	holders  []*holder // by bit; nil is free
 	table    *table
+	rng      *rand.Rand        // of tables
 	numbers  map[string]uint32 // the router's numbers of nodes
 	caches   hashCaches
 	view     atomic.Pointer[view] // nil: no tier holds a page
@@ -103,11 +105,11 @@ func (c *contents) grow(words int) {
 	if words == c.table.words() && slots <= c.table.slots() && c.table.unheld < c.table.used/8 {
 		return // the new table would be as full
 	}
-	t := newTable(slots, words)
+	t := newTable(slots, words, c.rng.Uint64())
 	if !c.table.copyTo(t) {
 		// More holders than the bound has room for: all nodes are learnt again, as far as there
 		// is room.
-		t = newTable(slots, words)
+		t = newTable(slots, words, c.rng.Uint64())
 		for _, n := range c.nodes {
 			n.known = false
 			n.generation++

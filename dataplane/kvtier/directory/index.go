@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type Config struct {
 	Log     *slog.Logger
 	// Hash is a keyed hash of token ids, as the block index has. Default: the Go runtime's.
 	Hash func(tokens []uint32) uint64
+	// Seed of the places of pages in the table. Default: random.
+	Seed uint64
 }
 
 // Index holds the pages that the KV tiers of nodes have announced.
@@ -65,9 +68,10 @@ func New(cfg Config) *Index {
 	if cfg.Hash == nil {
 		cfg.Hash = runtimeHash()
 	}
+	rng := rand.New(rand.NewPCG(cmp.Or(cfg.Seed, rand.Uint64()), 0))
 	x := &Index{cfg: cfg, wake: make(chan struct{}, 1)}
 	x.contents = contents{
-		maxBytes: cfg.MaxBytes, counts: &x.counts, nodes: map[string]*node{}, table: newTable(0, 1),
+		maxBytes: cfg.MaxBytes, counts: &x.counts, nodes: map[string]*node{}, table: newTable(0, 1, rng.Uint64()), rng: rng,
 		caches: hashCaches{byPageSize: map[int]*hashCache{}, hash: cfg.Hash},
 	}
 	return x

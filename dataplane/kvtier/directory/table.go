@@ -2,7 +2,6 @@ package directory
 
 import (
 	"math/bits"
-	"math/rand/v2"
 	"sync/atomic"
 )
 
@@ -24,11 +23,12 @@ type table struct {
 	multiplier uint64
 }
 
-// newTable returns a table of at least the given slots, for words × 64 holders.
-func newTable(slots, words int) *table {
+// newTable returns a table of at least the given slots, for words × 64 holders. The random number
+// spreads the pages.
+func newTable(slots, words int, random uint64) *table {
 	slots = max(slots, minSlots)
 	log := bits.Len(uint(slots - 1))
-	return &table{cells: make([]uint64, (1+words)<<log), stride: 1 + words, shift: uint(64 - log), multiplier: rand.Uint64() | 1}
+	return &table{cells: make([]uint64, (1+words)<<log), stride: 1 + words, shift: uint(64 - log), multiplier: random | 1}
 }
 
 func (t *table) slots() int { return 1 << (64 - t.shift) }

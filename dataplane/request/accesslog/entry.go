@@ -25,8 +25,6 @@ type Entry struct {
 	Session uint64 // keyed hash of the session; 0: none
 	Branch  uint64 // keyed hash of the session's branch; 0: none
 	Turn    string // the prompt's place in its session; "": none
-	// Streamed answers come token by token: TTFT is the time to the first token. It is not written.
-	Streamed bool
 
 	// Prompt tokens that the router expected in the cache of the worker that computes the prompt.
 	Expected int

@@ -9,7 +9,7 @@ import (
 // they are read again when they change.
 var live = map[string]string{
 	"Operator.Key": "operator-key", "Sources.Workers": "worker", "Sources.Prefill": "prefill", "Sources.Decode": "decode",
-	"Sources.Discover": "discover", "Policy.Name": "policy", "Policy.Options": "policy's options", "Policy.SelfCheck": "self-check",
+	"Sources.Discover": "discover", "Policy.Name": "policy", "Policy.Options": "policy's options",
 	"Probes.Interval": "probe-interval", "Probes.Timeout": "probe-timeout", "Probes.HangAfter": "hang-after",
 	"Requests.MaxBodyBytes": "max-body-bytes", "Requests.GzipMinBytes": "gzip-min-bytes", "Requests.Retries": "retries",
 	"Requests.MaxInFlight": "max-in-flight-per-worker", "Pairs.Timeout": "pair-timeout", "Pairs.PrefillTimeout": "prefill-timeout",
@@ -30,7 +30,7 @@ var fixed = map[string]string{
 }
 
 // noSettings are fields that no operator sets.
-var noSettings = []string{"Cluster.Conn", "Node", "Policy.CheckLimits", "ConfigFile", "Version", "Log"}
+var noSettings = []string{"Cluster.Conn", "Node", "ConfigFile", "Version", "Log"}
 
 // Changed returns the flags of the settings in which two configurations differ, sorted: first
 // those that can change at run time, then those that need a restart.

@@ -8,7 +8,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
-	"github.com/warmpath/warmpath/dataplane/selfcheck"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -56,11 +55,9 @@ type Probes struct {
 
 // Policy is the choice of a worker.
 type Policy struct {
-	Name            string            // default kv
-	Options         *policy.Options   // nil: policy.Defaults
-	SessionAffinity bool              // see policy.Sticky
-	SelfCheck       string            // mode of selfcheck; default selfcheck.Auto
-	CheckLimits     *selfcheck.Limits // nil: selfcheck's own
+	Name            string          // default kv
+	Options         *policy.Options // nil: policy.Defaults
+	SessionAffinity bool            // see policy.Sticky
 }
 
 // Requests are the limits and retries of requests.
@@ -168,7 +165,6 @@ const defaultClusterWait = 3 * time.Second
 func (c *Config) SetDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
 	c.Policy.Name = cmp.Or(c.Policy.Name, "kv")
-	c.Policy.SelfCheck = cmp.Or(c.Policy.SelfCheck, selfcheck.Auto)
 	c.Tokenize.By = cmp.Or(c.Tokenize.By, TokenizeAuto)
 	c.Cluster.Peers = cmp.Or(c.Cluster.Peers, PeersAuto)
 	c.Cluster.Hints = cmp.Or(c.Cluster.Hints, HintsAuto)
