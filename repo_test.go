@@ -375,3 +375,37 @@ func TestCommittedText(t *testing.T) {
 		}
 	}
 }
+
+// TestAlone holds the packages that the Makefile tests without the race detector to one goroutine.
+func TestAlone(t *testing.T) {
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(strings.ReplaceAll(string(text), "\\\n", ""), "\nALONE := ")
+	list, _, _ = strings.Cut(list, "\n")
+	names := strings.Fields(list)
+	if len(names) < 2 {
+		t.Fatalf("the Makefile has the packages %q in ALONE", names)
+	}
+	folders := sources(t)
+	for _, name := range names {
+		files, ok := folders[path.Clean(name)]
+		if !ok {
+			t.Errorf("ALONE names %s, which has no Go files", name)
+		}
+		for _, s := range files {
+			ast.Inspect(s.file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					t.Errorf("%s starts a goroutine: it needs the race detector", s.set.Position(n.Pos()))
+				case *ast.SelectorExpr:
+					if slices.Contains([]string{"Go", "Parallel", "RunParallel"}, n.Sel.Name) {
+						t.Errorf("%s uses %s: it needs the race detector", s.set.Position(n.Pos()), n.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
