@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -164,10 +165,8 @@ func (s source) lines(n ast.Node) int {
 }
 
 // committed lists the files of the repository: what .gitignore leaves out is skipped by name.
-func committed(t *testing.T) []string {
-	t.Helper()
-	var files []string
-	err := fs.WalkDir(os.DirFS("."), ".", func(p string, d fs.DirEntry, err error) error {
+func committed() (files []string, err error) {
+	err = fs.WalkDir(os.DirFS("."), ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -179,26 +178,35 @@ func committed(t *testing.T) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
+	return files, err
 }
 
-// sources parses every Go file, by folder, whatever its build tags.
-func sources(t *testing.T) map[string][]source {
-	t.Helper()
+// parsed holds every Go file by folder, whatever its build tags. All tests share it.
+var parsed = sync.OnceValues(func() (map[string][]source, error) {
+	files, err := committed()
+	if err != nil {
+		return nil, err
+	}
 	folders := map[string][]source{}
-	for _, p := range committed(t) {
+	for _, p := range files {
 		if path.Ext(p) != ".go" || strings.Contains(p, "testdata/") {
 			continue
 		}
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, p, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		folders[path.Dir(p)] = append(folders[path.Dir(p)], source{p, file, set})
+	}
+	return folders, nil
+})
+
+func sources(t *testing.T) map[string][]source {
+	t.Helper()
+	folders, err := parsed()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return folders
 }
@@ -345,7 +353,11 @@ func TestSizes(t *testing.T) {
 }
 
 func TestCommittedText(t *testing.T) {
-	for _, p := range committed(t) {
+	files, err := committed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range files {
 		data, err := os.ReadFile(p)
 		if err != nil {
 			t.Fatal(err)
@@ -361,6 +373,40 @@ func TestCommittedText(t *testing.T) {
 			if before, _, found := bytes.Cut(data, []byte(word)); found {
 				t.Errorf("%s:%d holds %q, which means nothing elsewhere", p, 1+bytes.Count(before, []byte("\n")), word)
 			}
+		}
+	}
+}
+
+// TestAlone holds the packages that the Makefile tests without the race detector to one goroutine.
+func TestAlone(t *testing.T) {
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(strings.ReplaceAll(string(text), "\\\n", ""), "\nALONE := ")
+	list, _, _ = strings.Cut(list, "\n")
+	names := strings.Fields(list)
+	if len(names) < 2 {
+		t.Fatalf("the Makefile has the packages %q in ALONE", names)
+	}
+	folders := sources(t)
+	for _, name := range names {
+		files, ok := folders[path.Clean(name)]
+		if !ok {
+			t.Errorf("ALONE names %s, which has no Go files", name)
+		}
+		for _, s := range files {
+			ast.Inspect(s.file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					t.Errorf("%s starts a goroutine: it needs the race detector", s.set.Position(n.Pos()))
+				case *ast.SelectorExpr:
+					if slices.Contains([]string{"Go", "Parallel", "RunParallel"}, n.Sel.Name) {
+						t.Errorf("%s uses %s: it needs the race detector", s.set.Position(n.Pos()), n.Sel.Name)
+					}
+				}
+				return true
+			})
 		}
 	}
 }

@@ -10,6 +10,7 @@ set -uo pipefail
 
 label=$1 packages=$2
 shift 2
+[ -n "$packages" ] || exit 0
 results=${WARMPATH_RESULTS:-}
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
