@@ -38,7 +38,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup setup-tests
 setup: # install a C compiler if there is none; silent otherwise
@@ -109,6 +109,14 @@ stress: setup-tests ## run tests again and again on a busy machine (PKG=./zmq CO
 soak: setup-tests ## run all tests in their long form (PKG=./radix; half an hour for all)
 	scripts/gotest.sh soak '$(PKG)' -race -vet=off $(TESTLINK) -tags invariants,soak -timeout 2h
 
+# Without cgo warmpath has neither NIXL nor NVML, says so, and routes. `make test` only type-checks this
+# build (TestOtherBuilds): it would compile all of Go's library once more.
+.PHONY: nocgo
+nocgo: ## build and vet without cgo
+	CGO_ENABLED=0 go build -o /dev/null ./cmd/warmpath
+	CGO_ENABLED=0 go vet ./cgo ./dataplane/sidecar/health ./nixl ./nvml ./radix ./zmq/...
+	CGO_ENABLED=0 GOARCH=arm64 go vet ./radix
+
 # The hash without assembly. TestOtherBuilds checks the builds without cgo, for arm64 and with libzmq.
 .PHONY: purego
 purego: setup-tests
@@ -126,12 +134,23 @@ test-gpu: setup ## test and benchmark package nvml with a real GPU and its drive
 	go test -tags gpu -count=1 -v -run RealGPU ./nvml
 	go test -tags gpu -run '^$$' -bench ReadRealGPU -benchmem ./nvml
 
-.PHONY: test-engines
-test-engines: setup-tests ## test with real SGLang engines and NIXL on the CPU (installs 7 GB, once)
+.PHONY: engines
+engines: setup-tests # install SGLang and NIXL
 	@scripts/setup.sh engines
 	bench/engines/install.sh
-	go test -tags engines -count=1 -timeout 2h -v ./bench/engines/...
+
+.PHONY: test-engines
+test-engines: engines ## test with real SGLang engines and NIXL on the CPU (installs 7 GB, once)
 	go test -count=1 -timeout 15m ./nixl
+	scripts/ran.sh go test -tags engines -count=1 -timeout 2h -v ./bench/engines/...
+
+# A test that fails is run once more, with new engines; a panic or an error of the build ends the
+# run. The time limit is for engines that are started three times.
+RETRY := go run $(GOTESTSUM) --format standard-verbose --rerun-fails=1 --rerun-fails-run-root-test
+.PHONY: test-engines-quick
+test-engines-quick: engines ## what CI runs of test-engines: two engines and a pair, 4 minutes
+	scripts/ran.sh $(RETRY) --packages ./nixl -- -count=1 -timeout 15m
+	scripts/ran.sh $(RETRY) --packages ./bench/engines -- -tags engines -count=1 -timeout 1h -run '^(TestQuick|TestKVTierBackend|TestAtTie)$$'
 
 .PHONY: test-tokenizers
 test-tokenizers: setup ## compare the tokenizer with Python's (npm, PyPI, cargo; 1 hour, once)

@@ -31,7 +31,7 @@ func askCached(ctx context.Context, base string, ids []int, n int) cachedAnswer 
 // another salt.
 func askSalted(ctx context.Context, base string, ids []int, n int, salt string) (a cachedAnswer) {
 	fields := map[string]any{
-		"model": tierModel, "input_ids": ids, "return_cached_tokens_details": true, "stream": true,
+		"model": served, "input_ids": ids, "return_cached_tokens_details": true, "stream": true,
 		"sampling_params": map[string]any{"max_new_tokens": n, "temperature": 0, "ignore_eos": true},
 	}
 	if salt != "" {

@@ -4,7 +4,8 @@
 // router expected of each engine's cache with what the engine reported, and what pairs answer with
 // what an engine alone does.
 //
-//	make test-engines     installs the engines where they are missing (7 GB, once) and runs the tests
+//	make test-engines         installs the engines where they are missing (7 GB, once) and runs the tests
+//	make test-engines-quick   the same with what CI runs, TestQuick
 //
 // # Concurrency
 //

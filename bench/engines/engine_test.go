@@ -18,12 +18,16 @@ import (
 )
 
 const (
-	pageSize   = 4    // tokens a cache page: serve.sh's --page-size
-	poolTokens = 4096 // tokens an engine's cache holds: serve.sh's --max-total-tokens
+	served     = "tiny" // the model's name: serve.sh's --served-model-name
+	pageSize   = 4      // tokens a cache page: serve.sh's --page-size
+	poolTokens = 4096   // tokens an engine's cache holds: serve.sh's --max-total-tokens
 
-	// Two engines take 28 s to start on two idle cores, five of them 280 s and more on two that ten others use as well. One that ends is seen
-	// at once, so the limit is for one that hangs.
-	startLimit = 25 * time.Minute
+	// startLimit is for an engine that hangs: one that ends is seen at once. Two take 28 s to start on
+	// two idle cores, five of them 280 s and more on two that ten others use as well.
+	startLimit = 15 * time.Minute
+	// startTries is how often an engine is started: that SGLang may fail to start on a full machine
+	// says nothing about the router.
+	startTries = 3
 
 	// patience bounds every wait for something that comes at once, and answersIn one for up to 60 answers: a machine that does much else may
 	// take seconds for what is done in milliseconds on an idle one.
@@ -41,6 +45,9 @@ type engine struct {
 	flags   []string
 	env     []string
 	proc    *process
+	began   time.Time // when it was started
+	ready   bool      // since then
+	again   func()    // starts it once more, as it was started
 }
 
 // portsEach is how many ports an engine is given.
@@ -85,7 +92,7 @@ func python(t *testing.T) string {
 	return filepath.Join(installation(t), "sglang", "bin", "python")
 }
 
-// start runs the engine's process; ready waits for it. A second start comes back on the same ports.
+// start runs the engine's process; waitReady waits for it. A second start comes back on the same ports.
 func (e *engine) start(t *testing.T, k *keeper, dir string) {
 	t.Helper()
 	args, ports := []string{"serve.sh"}, e.ports[:3]
@@ -97,7 +104,9 @@ func (e *engine) start(t *testing.T, k *keeper, dir string) {
 	}
 	cmd := exec.Command("bash", append(args, e.flags...)...)
 	cmd.Env = append(append(os.Environ(), "BIND="+strconv.Itoa(e.index%runtime.NumCPU())), e.env...)
-	e.proc = spawn(t, k, dir, fmt.Sprintf("engine%s%s%d-%d", e.backend, e.mode, e.index+1, time.Now().Unix()), cmd)
+	name := fmt.Sprintf("engine%s%s%d-%d", e.backend, e.mode, e.index+1, time.Now().UnixMilli())
+	e.proc, e.began, e.ready = spawn(t, k, dir, name, cmd), time.Now(), false
+	e.again = func() { e.start(t, k, dir) }
 }
 
 // isReady asks /ready, which costs the engine nothing: /health generates a token. The bootstrap server of a prefill engine
@@ -124,26 +133,68 @@ func answers(url string) bool {
 // waitReady polls every period until the engine is ready and returns that moment.
 func (e *engine) waitReady(t *testing.T, period time.Duration) time.Time {
 	t.Helper()
-	began := time.Now()
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
-	told := began
-	for !e.isReady() {
-		select {
-		case <-e.proc.dead:
-			t.Fatalf("%s ended while it started", e.name())
-		case now := <-ticker.C:
-			if now.Sub(told) > 10*time.Second {
-				told = now
-				t.Logf("%s is not ready after %.0f s", e.name(), now.Sub(began).Seconds())
+	waitEach(t, period, []*engine{e})
+	return time.Now()
+}
+
+// waitAll waits until all engines are ready.
+func waitAll(t *testing.T, engines []*engine) {
+	t.Helper()
+	waitEach(t, 100*time.Millisecond, engines)
+}
+
+// waitEach polls engines every period until all are ready. One that does not start is started again.
+func waitEach(t *testing.T, period time.Duration, engines []*engine) {
+	t.Helper()
+	tries := map[*engine]int{}
+	for told := time.Now(); ; <-time.After(period) {
+		var waiting []string
+		for _, e := range engines {
+			switch why := e.poll(t); {
+			case e.ready:
+				continue
+			case why != "":
+				e.proc.kill()
+				e.proc.saveLog(t)
+				if tries[e]++; tries[e] == startTries {
+					t.Fatalf("%s %s; it was started %d times", e.name(), why, startTries)
+				}
+				t.Logf("%s %s: it is started again", e.name(), why)
+				e.again()
 			}
-			if now.Sub(began) > startLimit {
-				t.Fatalf("%s is not ready after %v", e.name(), startLimit)
-			}
+			waiting = append(waiting, e.name())
+		}
+		if len(waiting) == 0 {
+			return
+		}
+		if time.Since(told) > 30*time.Second {
+			told = time.Now()
+			t.Logf("not ready: %s", strings.Join(waiting, ", "))
 		}
 	}
-	t.Logf("%s ready on %s after %.1f s", e.name(), e.url, time.Since(began).Seconds())
-	return time.Now()
+}
+
+// poll looks whether the engine has become ready, or why it will not.
+func (e *engine) poll(t *testing.T) (why string) {
+	t.Helper()
+	took := time.Since(e.began)
+	select {
+	case <-e.proc.dead:
+		if e.ready {
+			t.Fatalf("%s was ready and has ended", e.name())
+		}
+		return "ended while it started"
+	default:
+	}
+	switch {
+	case e.ready:
+	case e.isReady():
+		e.ready = true
+		t.Logf("%s ready on %s after %.1f s", e.name(), e.url, took.Seconds())
+	case took > startLimit:
+		return fmt.Sprintf("is not ready after %v", startLimit)
+	}
+	return ""
 }
 
 // startEngines runs n engines, each on a core of its own.
@@ -166,14 +217,6 @@ func launch(t *testing.T, k *keeper, dir string, engines []*engine) {
 		e.ports = ports[portsEach*i : portsEach*(i+1)]
 		e.url = fmt.Sprintf("http://127.0.0.1:%d", e.ports[0])
 		e.start(t, k, dir)
-	}
-}
-
-// waitAll waits until all engines are ready.
-func waitAll(t *testing.T, engines []*engine) {
-	t.Helper()
-	for _, e := range engines {
-		e.waitReady(t, 100*time.Millisecond)
 	}
 }
 

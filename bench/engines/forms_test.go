@@ -57,7 +57,7 @@ func generateBody(more document) document {
 }
 
 func openaiBody(more document) document {
-	more["model"], more["max_tokens"], more["temperature"], more["ignore_eos"] = "tiny", answerTokens, 0, true
+	more["model"], more["max_tokens"], more["temperature"], more["ignore_eos"] = served, answerTokens, 0, true
 	return more
 }
 

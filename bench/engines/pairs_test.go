@@ -5,7 +5,7 @@ package engines_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -31,16 +31,16 @@ func TestRealPairs(t *testing.T) {
 	t.Run("nixl", func(t *testing.T) {
 		four := p.startPairs(t, alone, "nixl", 2)
 		p.engines = four[:2]
-		t.Run("same answers", func(t *testing.T) { p.same(t, alone) })
+		t.Run("same answers", func(t *testing.T) { p.same(t, alone, samePrompts, otherPrompts) })
 		p.engines = four
-		t.Run("overlap", p.pairOverlap)
+		t.Run("overlap", func(t *testing.T) { p.overlap(t, "pairs over nixl", overlapRequests) })
 		t.Run("client gone", p.pairClientGone)
 		t.Run("killed", p.pairKilled)
 	})
 	t.Run("mooncake", func(t *testing.T) {
 		p.engines = p.startPairs(t, alone, "mooncake", 1)
-		t.Run("same answers", func(t *testing.T) { p.same(t, alone) })
-		t.Run("overlap", p.pairOverlap)
+		t.Run("same answers", func(t *testing.T) { p.same(t, alone, samePrompts, otherPrompts) })
+		t.Run("overlap", func(t *testing.T) { p.overlap(t, "pairs over mooncake", overlapRequests) })
 	})
 	keep(t, "pairs.txt", p.notes.String())
 	keep(t, "env-pairs.txt", environment(t))
@@ -58,9 +58,9 @@ func (p *proof) startPairs(t *testing.T, alone *engine, backend string, n int) [
 	return engines
 }
 
-// same asks a pair and an engine alone the same things. One at a time, so that neither computes two requests together and
-// both compute the same numbers in the same order.
-func (p *proof) same(t *testing.T, alone *engine) {
+// same asks the engines, which are a pair or one engine, through the router and another engine without it the same things.
+// One at a time, so that neither computes two requests together and both compute the same numbers in the same order.
+func (p *proof) same(t *testing.T, alone *engine, first, others int) {
 	t.Helper()
 	for _, e := range append([]*engine{alone}, p.engines...) {
 		e.flush(t)
@@ -69,9 +69,9 @@ func (p *proof) same(t *testing.T, alone *engine) {
 	defer r.proc.stop(5 * time.Second)
 	worst, began := 0.0, time.Now()
 	for i, f := range forms {
-		prompts := samePrompts
+		prompts := first
 		if i > 0 {
-			prompts = otherPrompts
+			prompts = others
 		}
 		rnd := rand.New(rand.NewPCG(21, uint64(i)))
 		equal := 0
@@ -89,12 +89,12 @@ func (p *proof) same(t *testing.T, alone *engine) {
 				}
 			}
 		}
-		p.note(t, "%s: %s: %d of %d answers of the pair are those of an engine alone", p.engines[0].backend, f.name, equal, 2*prompts)
+		p.note(t, "%s: %s: %d of %d answers are those of an engine without a router", p.engines[0].name(), f.name, equal, 2*prompts)
 		if equal != 2*prompts {
 			t.Errorf("%s: %d of %d answers are not the same", f.name, 2*prompts-equal, 2*prompts)
 		}
 	}
-	p.note(t, "%s: largest difference of two log probabilities %g, allowed %g; %.0f s", p.engines[0].backend, worst, logprobTolerance, time.Since(began).Seconds())
+	p.note(t, "%s: largest difference of two log probabilities %g, allowed %g; %.0f s", p.engines[0].name(), worst, logprobTolerance, time.Since(began).Seconds())
 	r.waitIdle(t)
 }
 
@@ -110,15 +110,15 @@ func (p *proof) sameOnce(t *testing.T, alone *engine, r *router, path string, bo
 		var h map[string][]string
 		var err error
 		if got, h, err = ask(t.Context(), r.url+path, body); err == nil {
-			header := strings.Join(append(h["X-Warmpath-Prefill"], h["X-Warmpath-Worker"]...), " ")
-			if header != p.engines[0].url+" "+p.engines[1].url {
-				err = fmt.Errorf("answered by %q", header)
+			by := append(h["X-Warmpath-Prefill"], h["X-Warmpath-Worker"]...)
+			if !slices.EqualFunc(by, p.engines, func(url string, e *engine) bool { return url == e.url }) {
+				err = fmt.Errorf("answered by %q", by)
 			}
 		}
 		errs[1] = err
 	})
 	both.Wait()
-	for i, who := range []string{"alone", "pair"} {
+	for i, who := range []string{"without the router", "through it"} {
 		if errs[i] != nil {
 			return want, who + ": " + errs[i].Error()
 		}
@@ -129,17 +129,16 @@ func (p *proof) sameOnce(t *testing.T, alone *engine, r *router, path string, bo
 	return want, where
 }
 
-// pairOverlap checks what the router expects of prefill engines' caches, on conversations through all APIs.
-func (p *proof) pairOverlap(t *testing.T) {
+// overlap checks what the router expects of the caches, of pairs those of the prefill engines, on conversations through all APIs.
+func (p *proof) overlap(t *testing.T, on string, requests int) {
+	t.Helper()
 	for _, e := range p.engines {
 		e.flush(t)
 	}
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
 	client := startOpenAI(t, p.keeper, p.dir, r.url)
-	m := measure("one at a time, pairs over "+p.engines[0].backend, "kv", func() []outcome {
-		return sequential(t.Context(), r.url, client, 31, overlapRequests)
-	})
+	m := measure("one at a time, "+on, "kv", func() []outcome { return sequential(t.Context(), r.url, client, 31, requests) })
 	p.add(t, m)
 	p.notes.WriteString(table([]measured{m}, p.engines))
 	r.waitIdle(t)

@@ -56,8 +56,8 @@ type process struct {
 	once sync.Once
 }
 
-// spawn starts a child whose output goes to a log file, and kills its process group when the test ends. The end of the
-// log is printed when the test has failed.
+// spawn starts a child whose output goes to a log file, and kills its process group when the test ends. The log is saved
+// when the test has failed.
 func spawn(t *testing.T, k *keeper, dir, name string, cmd *exec.Cmd) *process {
 	t.Helper()
 	log, err := os.Create(filepath.Join(dir, name+".log"))
@@ -80,10 +80,22 @@ func spawn(t *testing.T, k *keeper, dir, name string, cmd *exec.Cmd) *process {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("end of %s's log:\n%s", name, tail(p.log, 40))
+			p.saveLog(t)
 		}
 	})
 	return p
+}
+
+// saveLog prints the end of the log, and keeps all of it where results are kept.
+func (p *process) saveLog(t *testing.T) {
+	t.Helper()
+	t.Logf("end of %s's log:\n%s", p.name, tail(p.log, 40))
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	save(t, p.name+".log", text)
 }
 
 // kill ends the whole process group at once and returns when the child is gone.

@@ -27,11 +27,11 @@ type sidecar struct {
 }
 
 // nodes makes two sidecars that will know each other.
-func nodes(t *testing.T, dir, binary string) (a, b *sidecar) {
+func nodes(t *testing.T, dir string) (a, b *sidecar) {
 	t.Helper()
 	ports := freePorts(t, 4)
-	a = &sidecar{name: "a", binary: binary, socket: filepath.Join(dir, "a.sock"), port: ports[0], peerPort: ports[1]}
-	b = &sidecar{name: "b", binary: binary, socket: filepath.Join(dir, "b.sock"), port: ports[2], peerPort: ports[3]}
+	a = &sidecar{name: "a", socket: filepath.Join(dir, "a.sock"), port: ports[0], peerPort: ports[1]}
+	b = &sidecar{name: "b", socket: filepath.Join(dir, "b.sock"), port: ports[2], peerPort: ports[3]}
 	a.other, b.other = b, a
 	return a, b
 }
@@ -137,7 +137,7 @@ func (s *sidecar) waitStored(t *testing.T, ids []int) {
 
 func (s *sidecar) expect(t *testing.T, ids []int) (told expected) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"model": tierModel, "input_ids": ids})
+	body, err := json.Marshal(map[string]any{"model": served, "input_ids": ids})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,14 +16,14 @@ import (
 )
 
 // startRouter runs the router, which has the cluster's NATS inside and will learn of engines and tiers from it alone.
-func (p *tierProof) startRouter(t *testing.T, binary string) {
+func (p *tierProof) startRouter(t *testing.T) {
 	t.Helper()
 	ports := freePorts(t, 2)
 	bus := fmt.Sprintf("127.0.0.1:%d", ports[1])
 	p.sa.cluster, p.sb.cluster = "nats://"+bus, "nats://"+bus
 	p.router = &router{url: fmt.Sprintf("http://127.0.0.1:%d", ports[0])}
 	args := append([]string{"serve", "--policy", "kv", "--cluster-listen", bus, "--listen", p.router.url[len("http://"):]}, unhurried...)
-	p.router.proc = spawn(t, p.keeper, p.dir, "router", exec.Command(binary, args...))
+	p.router.proc = spawn(t, p.keeper, p.dir, "router", exec.Command(p.binary, args...))
 	limit := time.Now().Add(patience)
 	for !answers(p.router.url + "/health") {
 		if time.Now().After(limit) {
@@ -110,7 +110,7 @@ func (p *tierProof) waitExplained(t *testing.T, ids []int, e *engine, what strin
 	}
 	limit := time.Now().Add(patience)
 	for {
-		text := p.router.post(t, "/explain", map[string]any{"model": tierModel, "input_ids": ids})
+		text := p.router.post(t, "/explain", map[string]any{"model": served, "input_ids": ids})
 		var x struct{ Ranks []rank }
 		if err := json.Unmarshal(text, &x); err != nil {
 			t.Fatalf("cannot read the explanation %s: %v", text, err)

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	tierModel  = "dear" // whose computation is dear beside its KV
+	tierModel  = "dear" // whose computation is dear beside its KV; served as the other one
 	tierPrompt = 1200   // tokens of a prompt
 	tierAnswer = 16     // tokens of an answer that is compared
 	tierTokens = 12288  // of an engine's cache
@@ -37,6 +37,7 @@ func tierHit(tokens int) (hit, pages int) {
 type tierProof struct {
 	keeper *keeper
 	dir    string
+	binary string
 	a, b   *engine
 	sa, sb *sidecar
 	router *router
@@ -48,25 +49,38 @@ func newTierProof(t *testing.T, ranks int) *tierProof {
 	t.Helper()
 	installation(t)
 	p := &tierProof{keeper: newKeeper(), dir: t.TempDir(), a: &engine{index: 0}, b: &engine{index: 1}}
-	binary := buildWarmpath(t, p.dir)
-	p.sa, p.sb = nodes(t, p.dir, binary)
+	p.binary = buildWarmpath(t, p.dir)
+	p.attach(t, ranks)
+	launch(t, p.keeper, p.dir, []*engine{p.a, p.b})
+	p.surround(t)
+	return p
+}
+
+// attach makes both engines, which are not yet started, use the sidecars of two nodes.
+func (p *tierProof) attach(t *testing.T, ranks int) {
+	t.Helper()
+	p.sa, p.sb = nodes(t, p.dir)
 	p.sa.ranks, p.sb.ranks = ranks, ranks
 	p.a.attach(t, p.sa)
 	p.b.attach(t, p.sb)
-	launch(t, p.keeper, p.dir, []*engine{p.a, p.b})
+}
+
+// surround starts the router and the sidecars and waits until they and the engines have found each other.
+func (p *tierProof) surround(t *testing.T) {
+	t.Helper()
+	p.sa.binary, p.sb.binary = p.binary, p.binary
 	p.sa.worker, p.sb.worker = p.a.url, p.b.url
-	p.startRouter(t, binary)
+	p.startRouter(t)
 	p.sa.start(t, p.keeper, p.dir)
 	p.sb.start(t, p.keeper, p.dir)
 	waitAll(t, []*engine{p.a, p.b})
 	p.connected(t)
-	return p
 }
 
 // TestKVTier shows the KV tier with real engines: what one computed is a hit on the other, through two sidecars.
 func TestKVTier(t *testing.T) {
 	p := newTierProof(t, 1)
-	t.Run("evicted and back", p.evictedAndBack)
+	t.Run("hits", func(t *testing.T) { p.hits(t, 1) })
 	t.Run("first token", p.firstToken)
 	t.Run("routed", p.routed)
 	t.Run("sidecars stopped", p.stopped)
@@ -83,11 +97,7 @@ func TestKVTierRanks(t *testing.T) {
 	hit, pages := tierHit(tierPrompt)
 	const prompts = 3
 	for n := range uint64(prompts) {
-		ids := p.prompt(n, tierPrompt)
-		want := p.compute(t, ids, tierAnswer)
-		p.a.flush(t)
-		p.same(t, "two ranks: A again, after /flush_cache", p.a.ask(t.Context(), ids, tierAnswer), want, hit)
-		p.same(t, "two ranks: B, through both sidecars", p.b.ask(t.Context(), ids, tierAnswer), want, hit)
+		p.hits(t, n)
 	}
 	s := p.sb.must(t)
 	if s.Namespaces != 2 || s.Pulled != int64(2*prompts*pages) {
@@ -124,13 +134,17 @@ func (e *engine) attach(t *testing.T, s *sidecar) {
 	if s.ranks > 1 {
 		e.env = append(e.env, fmt.Sprintf("BIND=0|%d", runtime.NumCPU()-1))
 	}
-	e.flags = []string{
-		"--model-path", filepath.Join(installation(t), tierModel), "--served-model-name", tierModel, "--dtype", "float32", "--tp-size", strconv.Itoa(s.ranks),
+	e.flags = append(dear(t), "--tp-size", strconv.Itoa(s.ranks),
 		"--context-length", "4096", "--max-total-tokens", strconv.Itoa(tierTokens),
 		"--enable-hierarchical-cache", "--hicache-ratio", "2", "--hicache-write-policy", "write_through", "--hicache-io-backend", "direct",
 		"--hicache-mem-layout", "layer_first", "--hicache-storage-prefetch-policy", "wait_complete", "--hicache-storage-backend", "dynamic",
-		"--hicache-storage-backend-extra-config", string(extra),
-	}
+		"--hicache-storage-backend-extra-config", string(extra))
+}
+
+// dear makes an engine answer with the model that is dear, under the name of the other one.
+func dear(t *testing.T) []string {
+	t.Helper()
+	return []string{"--model-path", filepath.Join(installation(t), tierModel), "--dtype", "float32"}
 }
 
 // connected waits until both engines have their sidecars, and these each other.
@@ -181,12 +195,15 @@ func (p *tierProof) equal(t *testing.T, what string, got, want cachedAnswer, sto
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (p *tierProof) evictedAndBack(t *testing.T) {
-	ids := p.prompt(1, tierPrompt)
+// hits: what A has computed comes from its tier once A has lost it, and to B from the other node's.
+func (p *tierProof) hits(t *testing.T, number uint64) {
+	t.Helper()
+	ids := p.prompt(number, tierPrompt)
 	hit, _ := tierHit(tierPrompt)
 	want := p.compute(t, ids, tierAnswer)
 	p.a.flush(t)
 	p.same(t, "A again, after /flush_cache", p.a.ask(t.Context(), ids, tierAnswer), want, hit)
+	p.same(t, "B, through both sidecars", p.b.ask(t.Context(), ids, tierAnswer), want, hit)
 }
 
 // stopped: a sidecar that accepts and does not answer costs its deadline once, and pages.
