@@ -26,7 +26,7 @@ func (a *adminAPI) health(ctx *fasthttp.RequestCtx) {
 	}
 	a.answers.submit(j, false)
 	defer a.answers.done(j)
-	if _, ok := a.answers.wait(j.reqs[0]); !ok {
+	if _, ok := a.answers.wait(j, j.reqs[0]); !ok {
 		ctx.SetConnectionClose()
 	}
 }

@@ -3,7 +3,6 @@ package sim
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -51,14 +50,13 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 	if a.injectFault(ctx, j, fault, w) {
 		return
 	}
-	j.late = fault
+	j.late, j.conn = fault, ctx.Conn()
 	a.submit(j, fault == failStall)
-	c := ctx.Conn()
 	if j.stream {
 		ctx.SetContentType(eventStream)
 		ctx.SetBodyStreamWriter(func(out *bufio.Writer) {
 			defer a.done(j)
-			a.stream(c, out, j, w)
+			a.stream(out, j, w)
 		})
 		return
 	}
@@ -66,7 +64,7 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 	if j.late.late() && a.awaitFirstToken(j) {
 		a.abortWork(j)
 		if j.late == failResetLate {
-			resetConn(ctx.Conn())
+			resetConn(j.conn)
 		} else {
 			w.refuse(ctx, failure(a.faultError()))
 		}
@@ -75,7 +73,7 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 	ps := make([]progress, len(j.reqs))
 	for i, r := range j.reqs {
 		var ok bool
-		if ps[i], ok = a.wait(r); !ok {
+		if ps[i], ok = a.wait(j, r); !ok {
 			ctx.SetConnectionClose()
 			return
 		}
@@ -90,7 +88,7 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 
 // stream writes a job's events. Tokens generated while the client was slow leave in one event,
 // as in SGLang.
-func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat) {
+func (a *answerer) stream(out *bufio.Writer, j *job, w answerFormat) {
 	var buf []byte
 	if f, ok := w.(*responsesFormat); ok {
 		if buf = f.announce(nil, j); !write(out, buf) {
@@ -140,7 +138,7 @@ func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat)
 		if j.late.late() && len(buf) > 0 {
 			a.abortWork(j)
 			if j.late == failResetLate {
-				resetConn(c)
+				resetConn(j.conn)
 			} else {
 				write(out, w.failed(nil, j, a.faultError()))
 			}
@@ -182,7 +180,8 @@ func (a *answerer) injectFault(ctx *fasthttp.RequestCtx, j *job, fault requestFa
 	return true
 }
 
-// awaitFirstToken returns when j's first sequence has a token or has ended; false after a crash.
+// awaitFirstToken returns when j's first sequence has a token or has ended; false after a crash,
+// and after the client has left.
 func (a *answerer) awaitFirstToken(j *job) bool {
 	for {
 		if p := j.reqs[0].current(); len(p.out) > 0 || p.reason.kind != "" {
@@ -194,18 +193,7 @@ func (a *answerer) awaitFirstToken(j *job) bool {
 	}
 }
 
-// await returns when a sequence of j may have progressed; false after a crash.
-func (a *answerer) await(j *job) bool {
-	select {
-	case <-j.wake:
-		return true
-	case <-a.ctx.Done():
-		return false
-	}
-}
-
-// abortWork aborts the requests of a client that has disconnected. SGLang, too, notices by a
-// failed write.
+// abortWork aborts the requests of a job that nobody waits for.
 func (a *answerer) abortWork(j *job) {
 	for _, r := range j.reqs {
 		r.home.abort(r.id, false)
@@ -255,15 +243,14 @@ func (a *answerer) done(j *job) {
 	}
 }
 
-// wait returns when r has ended; false if the worker crashed first.
-func (a *answerer) wait(r *request) (progress, bool) {
+// wait returns when r, a sequence of j, has ended; false after a crash, and after the client has
+// left.
+func (a *answerer) wait(j *job, r *request) (progress, bool) {
 	for {
 		if p := r.current(); p.reason.kind != "" {
 			return p, a.faults.awaitUnhang(a.ctx)
 		}
-		select {
-		case <-r.wake:
-		case <-a.ctx.Done():
+		if !a.await(j) {
 			return progress{}, false
 		}
 	}

@@ -37,6 +37,9 @@
 // AllBlocksCleared. A changed load is sent after each prefill batch, each fifth decode step and
 // when the rank becomes idle, and any load at least once a second.
 //
+// Clients. A request is aborted after its client has closed the connection: a stream at its next
+// token, any request after 4 s without progress.
+//
 // Text. The vocabulary is made up (vocabulary.go): text to ids and back is lossless, and a
 // generated answer becomes the same ids again when a chat sends it back. Its words and length
 // depend on the prompt alone.

@@ -30,8 +30,8 @@ type job struct {
 	whole    bool // no leg in any mode: the worker's own health check
 	late     requestFault
 	born     time.Time
-	wake     chan struct{} // shared by reqs
-	reqs     []*request    // prompt-major: n of the first prompt come first
+	jobClient
+	reqs []*request // prompt-major: n of the first prompt come first
 }
 
 // sampling holds the sampling parameters of a request.

@@ -92,7 +92,7 @@ func (a *responsesAPI) create(ctx *fasthttp.RequestCtx) {
 	a.answers.submit(j, false)
 	a.wg.Go(func() {
 		defer a.answers.done(j)
-		if p, ok := a.answers.wait(j.reqs[0]); ok {
+		if p, ok := a.answers.wait(j, j.reqs[0]); ok {
 			f.whole(nil, j, []progress{p})
 		}
 	})

@@ -233,15 +233,12 @@ func (x *exchange) giveUp(err error) bool {
 		x.abandon()
 		return true
 	}
+	if givenUp(err) && x.choice.decision.Decode == nil { // pairAttempt aborts its own legs
+		x.abort()
+	}
 	if !retryable(err) {
-		if errors.Is(err, upstream.ErrTimeout) {
-			x.abort()
-		}
 		x.refuse(err)
 		return true
-	}
-	if errors.Is(err, errHung) && x.choice.decision.Decode == nil {
-		x.abort() // the worker may wake up and compute an answer that no client gets
 	}
 	x.h.metrics.retries.Inc()
 	return false

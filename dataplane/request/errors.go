@@ -60,6 +60,12 @@ func silenced(err error) bool {
 	return upstream.Retryable(err) || errors.Is(err, upstream.ErrTruncated) || errors.Is(err, errHung)
 }
 
+// givenUp reports whether a worker may compute an answer that no client gets: the router has waited
+// long enough for it.
+func givenUp(err error) bool {
+	return errors.Is(err, errHung) || errors.Is(err, errLate) || errors.Is(err, upstream.ErrTimeout)
+}
+
 // mayHaveDied reports whether a worker may have died with the request in its hands.
 func mayHaveDied(err error) bool {
 	return !errors.Is(err, upstream.ErrDial) && !errors.Is(err, errRefused) && !errors.Is(err, errFailed) &&
@@ -111,7 +117,7 @@ func ErrorFor(err error, model string) *openai.Error {
 		return openai.RateLimited(refusalMessages[full.Reason])
 	case errors.Is(err, queue.ErrClosed):
 		return openai.Overloaded("The router is shutting down.")
-	case errors.Is(err, errHung), errors.Is(err, errLate), errors.Is(err, upstream.ErrTimeout):
+	case givenUp(err):
 		return openai.UpstreamTimeout("No worker answered in time.")
 	case errors.Is(err, upstream.ErrBadResponse):
 		return openai.Upstream("The worker's answer was not valid HTTP.")

@@ -165,7 +165,7 @@ func (p *pairAttempt) answerBegan(resp *upstream.Response) {
 	}
 }
 
-// stop ends the prefill leg where it still runs; abort has its worker stop, too.
+// stop ends the prefill leg where it still runs; abort has a worker stop that may compute on.
 func (p *pairAttempt) stop(abort bool) {
 	if !p.running {
 		return
@@ -173,7 +173,7 @@ func (p *pairAttempt) stop(abort bool) {
 	p.running = false
 	l := &p.prefill
 	l.stop()
-	if abort && errors.Is(l.err, upstream.ErrCanceled) {
+	if abort && (errors.Is(l.err, upstream.ErrCanceled) || givenUp(l.err)) {
 		p.x.abortLeg(l.rank.Worker, legPrefill)
 	}
 }
@@ -197,7 +197,7 @@ func (p *pairAttempt) failed(err error) error {
 	case errors.Is(err, upstream.ErrCanceled): // by the monitor: neither by client nor prefill leg
 		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errHung)
 	}
-	if at == legPrefill || errors.Is(err, errLate) || errors.Is(err, errHung) {
+	if at == legPrefill || givenUp(err) {
 		x.abortLeg(d.Decode.Worker, legDecode)
 	}
 	p.end()

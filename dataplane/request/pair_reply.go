@@ -52,7 +52,7 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 		}
 		if verdict == disagg.More {
 			var f disagg.Failure
-			switch verdict, f = r.judge(r.body, err != nil); {
+			switch verdict, f = r.judge(r.body, errors.Is(err, io.EOF)); {
 			case len(r.body) >= limit && verdict == disagg.More:
 				verdict = disagg.Good // no more of it is kept
 			case verdict == disagg.Failed:

@@ -107,8 +107,11 @@ func TestPairFailuresGoElsewhere(t *testing.T) {
 					} else {
 						_ = bad.http.Close()
 					}
-					if f.hangs {
-						bad.on("/ready", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+					if f.hangs { // from its first request on
+						bad.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+							bad.on("/ready", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+							f.act(l, rw, r, b)
+						})
 					}
 					for range 4 { // both pairs are asked first
 						resp, got := h.post("/generate", pairRequest(stream))
@@ -119,6 +122,9 @@ func TestPairFailuresGoElsewhere(t *testing.T) {
 							assert.NotEqual(t, bad.url, resp.Header.Get("X-Warmpath-Prefill"))
 						}
 					}
+					if f.hangs {
+						assert.Contains(t, <-bad.aborted, "rid", "it may go on")
+					}
 					noneRunning(t, h)
 				})
 			}
@@ -126,34 +132,47 @@ func TestPairFailuresGoElsewhere(t *testing.T) {
 	}
 }
 
-// The leg that has not failed is aborted, and its connection is closed.
+// The leg that has not failed is aborted, its connection is closed, and it counts as no failure,
+// also where it has sent the header of a stream.
 func TestPairFailureEndsTheOtherLeg(t *testing.T) {
 	for _, leg := range []string{"prefill", "decode"} {
-		t.Run(leg, func(t *testing.T) {
-			p, d := newPair(t, 1, 1, 1)
-			bad, other := p[0], d[0]
-			if leg == "decode" {
-				bad, other = d[0], p[0]
-			}
-			there := make(chan struct{})
-			gone := make(chan struct{})
-			other.does(func(_ *fakeLeg, _ http.ResponseWriter, r *http.Request, _ *pairBody) {
-				close(there)
-				<-r.Context().Done()
-				close(gone)
+		for _, header := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/header=%v", leg, header), func(t *testing.T) {
+				p, d := newPair(t, 1, 1, 1)
+				bad, other := p[0], d[0]
+				if leg == "decode" {
+					bad, other = d[0], p[0]
+				}
+				there := make(chan struct{})
+				gone := make(chan struct{})
+				other.does(func(_ *fakeLeg, rw http.ResponseWriter, r *http.Request, _ *pairBody) {
+					if header {
+						rw.Header().Set("Content-Type", "text/event-stream")
+						rw.WriteHeader(http.StatusOK)
+						flush(rw)
+					}
+					close(there)
+					<-r.Context().Done()
+					close(gone)
+				})
+				bad.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+					<-there
+					dies(l, rw, r, b)
+				})
+				h := startPair(t, p, d)
+				resp, got := h.post("/generate", fmt.Sprintf(`{"rid":"r-1","text":"x","stream":%v}`, header))
+				assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
+				assert.Contains(t, got, `"code":"upstream_error"`)
+				<-gone
+				assert.Equal(t, `{"rid":"r-1"}`, <-other.aborted)
+				for leg, faults := range map[*fakeLeg]int64{bad: 1, other: 0} {
+					w, err := h.registry.Get(leg.url)
+					require.NoError(t, err)
+					assert.EqualValues(t, faults, w.Breaker.Faults(), leg.url)
+				}
+				noneRunning(t, h)
 			})
-			bad.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
-				<-there
-				dies(l, rw, r, b)
-			})
-			h := startPair(t, p, d)
-			resp, got := h.post("/generate", `{"rid":"r-1","text":"x"}`)
-			assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
-			assert.Contains(t, got, `"code":"upstream_error"`)
-			<-gone
-			assert.Equal(t, `{"rid":"r-1"}`, <-other.aborted)
-			noneRunning(t, h)
-		})
+		}
 	}
 }
 
@@ -364,6 +383,8 @@ func TestPairDeadlines(t *testing.T) {
 		h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Pair.PrefillTimeout = 50 * time.Millisecond }))
 		resp, got := h.post("/generate", pairRequest(true))
 		assert.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, got)
+		assert.Contains(t, <-p[0].aborted, "rid")
+		assert.Contains(t, <-d[0].aborted, "rid")
 		noneRunning(t, h)
 	})
 }
