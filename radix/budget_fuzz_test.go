@@ -185,13 +185,13 @@ func FuzzBudget(f *testing.F) {
 
 func TestRandomBudgets(t *testing.T) {
 	evicted, refused := 0, uint64(0)
-	for seed := range uint64(150) {
+	for seed := range uint64(budgetHistories) {
 		h := newEvictingHistory(t, randomBytes(seed, 1200))
 		h.run()
 		evicted += h.evicted
 		refused += h.x.Stats().EvictedParents + h.x.Stats().Refused
 	}
-	if evicted < 300 || refused < 300 {
+	if evicted < 2*budgetHistories || refused < 2*budgetHistories {
 		t.Errorf("the histories had %d evictions and %d refused stores: too few to show anything",
 			evicted, refused)
 	}
@@ -201,7 +201,7 @@ func TestRandomBudgets(t *testing.T) {
 // but the index must be consistent, and empty after the eviction of all.
 func TestBudgetTakesAliases(t *testing.T) {
 	aliases := 0
-	for seed := range uint64(75) {
+	for seed := range uint64(aliasHistories) {
 		h := newHistory(t, randomBytes(seed, 1200))
 		s := evictingHistory{history: h}
 		for len(h.in) > 0 {

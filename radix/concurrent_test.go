@@ -200,7 +200,7 @@ func checkAnswer(t *testing.T, cast []bound, got []Overlap) {
 // compares with the oracle at the end.
 func TestWritersAgreeWithNaive(t *testing.T) {
 	const writers, ops = 4, 2000
-	for seed := range uint64(3) {
+	for seed := range uint64(writerHistories) {
 		h := newHistory(t, nil)
 		models := make([]*naive, writers)
 		var wg sync.WaitGroup

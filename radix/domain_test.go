@@ -14,7 +14,6 @@ func salt(i int) DomainKey {
 // TestDomainsComeAndGo has more tenants than idle domains may stay: memory does not grow with
 // them, and a freed domain never means another tenant.
 func TestDomainsComeAndGo(t *testing.T) {
-	const tenants = 6 * maxIdleDomains // a million shows the same
 	x := New(Config{Seed: 1})
 	w := x.AddWorker()
 	first := x.Domain(salt(0))

@@ -246,7 +246,7 @@ func FuzzMatchAgainstNaive(f *testing.F) {
 }
 
 func TestRandomHistories(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(plainHistories) {
 		newHistory(t, randomBytes(1000+seed, 1500)).run()
 	}
 }

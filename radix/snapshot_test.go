@@ -189,10 +189,10 @@ func (h *history) runReloading(every int) {
 }
 
 func TestSnapshotHistories(t *testing.T) {
-	for seed := range uint64(34) { // each period twice
+	for seed := range uint64(17 * reloads) { // each period
 		newHistory(t, randomBytes(2000+seed, 1500)).runReloading(1 + int(seed%17))
 	}
-	for seed := range uint64(10) {
+	for seed := range uint64(copylessHistories) {
 		h := newHistory(t, randomBytes(3000+seed, 1500))
 		h.x.tree.blocks.runs.last = maxHandle // no listed copies
 		h.runReloading(50)

@@ -163,7 +163,7 @@ func TestHistories(t *testing.T) {
 		{name: "no room for messages that wait", holdMax: 300, drop: 6, restart: 40, breaks: 30, faulty: []fault{whole, slow, silent}, exact: true},
 	}
 	for _, tt := range tests {
-		for seed := range uint64(6) {
+		for seed := range uint64(histories) {
 			t.Run(fmt.Sprintf("%s/seed=%d", tt.name, seed), func(t *testing.T) {
 				inWorld(t, ingest.Config{HoldBytes: tt.holdMax}, 1, func(w *world) { tt.play(w, seed) })
 			})

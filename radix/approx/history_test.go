@@ -188,7 +188,7 @@ func randomHistory(seed uint64, n int) []byte {
 // use every rule.
 func TestHistories(t *testing.T) {
 	var sum approx.Stats
-	for seed := range uint64(16) {
+	for seed := range uint64(histories) {
 		s := replay(t, 500<<(seed%8), randomHistory(seed, 1200))
 		sum.EvictedMemory += s.EvictedMemory
 		sum.EvictedCapacity += s.EvictedCapacity

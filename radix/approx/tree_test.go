@@ -36,7 +36,7 @@ func heap() int64 {
 // TestUniquePromptsStayWithinTheBound inserts unique prompts of 64 KiB: the bound holds after
 // each, and the heap agrees with the count.
 func TestUniquePromptsStayWithinTheBound(t *testing.T) {
-	const bound, prompts = 16 << 20, 20_000 // 1.3 GB of text, 5 times the bound
+	const bound, prompts = uniqueBound, uniqueBound / 839 // 64 KiB of text each, 5 times the bound
 	before := heap()
 	tree := approx.New(approx.Config{MaxBytes: bound})
 	workers := make([]approx.Worker, 64)

@@ -23,8 +23,8 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// soakEnv is the duration of TestSoak for each transport, such as "10m"; without it, 10 s over
-// TCP.
+// soakEnv is the duration of TestSoak for each transport, such as "10m"; without it, soakLength
+// over TCP.
 const soakEnv = "WARMPATH_TIER_SOAK"
 
 const (
@@ -325,7 +325,7 @@ func (s *soakSite) total() (soakCounts, Stats) {
 
 func runSoak(t *testing.T, library string) {
 	t.Helper()
-	length := 10 * time.Second
+	length := soakLength
 	if text := os.Getenv(soakEnv); text != "" {
 		var err error
 		if length, err = time.ParseDuration(text); err != nil {

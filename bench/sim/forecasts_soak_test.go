@@ -1,0 +1,9 @@
+//go:build soak
+
+package sim
+
+// Cases of the tests beside forecasts, for `make test` and `make soak`.
+const (
+	forecasts   = 7 // of each table
+	scaledLoads = 2 // polled, and by messages
+)

@@ -1,0 +1,14 @@
+//go:build !soak
+
+package radix
+
+// Random histories of each kind, for `make test` and `make soak`.
+const (
+	plainHistories    = 50
+	budgetHistories   = 40
+	aliasHistories    = 20
+	reloads           = 1 // of each period
+	copylessHistories = 3
+	writerHistories   = 1
+	tenants           = 3 * maxIdleDomains // a million shows the same
+)

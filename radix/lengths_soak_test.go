@@ -1,0 +1,14 @@
+//go:build soak
+
+package radix
+
+// Random histories of each kind, for `make test` and `make soak`.
+const (
+	plainHistories    = 200
+	budgetHistories   = 150
+	aliasHistories    = 75
+	reloads           = 2 // of each period
+	copylessHistories = 10
+	writerHistories   = 3
+	tenants           = 6 * maxIdleDomains // a million shows the same
+)
