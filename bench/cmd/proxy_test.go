@@ -34,7 +34,7 @@ var buildWarmpath = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "warmpath")
-	out, err := exec.Command("go", "build", "-o", binary, "../../cmd/warmpath").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "../../cmd/warmpath").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("cannot build warmpath: %w: %s", err, out)
 	}

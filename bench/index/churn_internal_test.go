@@ -11,7 +11,7 @@ import (
 
 func newTestChurn(tb testing.TB) *Churn {
 	tb.Helper()
-	c, err := NewChurn(Shared(500), ChurnOptions{Ranks: 16, Blocks: 500, IDBlocks: 4})
+	c, err := NewChurn(Shared(churnRequests), ChurnOptions{Ranks: 16, Blocks: 500, IDBlocks: 4})
 	if err != nil {
 		tb.Fatal(err)
 	}
