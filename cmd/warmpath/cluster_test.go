@@ -81,11 +81,24 @@ func settle(t *testing.T, cl *simulation) {
 	awaitThat(t, func() bool { return unheard(cl) == "" }, func() string { return unheard(cl) })
 }
 
-// unheard says what the router has not heard of its workers yet.
-func unheard(cl *simulation) string {
+// busy says what the router has in hand.
+func busy(cl *simulation) string {
 	st := cl.router.Status()
 	if st.InFlight != 0 {
 		return fmt.Sprintf("%d requests are in flight", st.InFlight)
+	}
+	for i := range st.Workers {
+		if w := &st.Workers[i]; w.InFlight != 0 || w.PendingTokens != 0 {
+			return fmt.Sprintf("%s has %d in flight and %d tokens pending", w.ID, w.InFlight, w.PendingTokens)
+		}
+	}
+	return ""
+}
+
+// unheard says what the router has in hand, or has not heard of its workers yet.
+func unheard(cl *simulation) string {
+	if what := busy(cl); what != "" {
+		return what
 	}
 	told := map[string][]uint64{}
 	for _, w := range cl.sims {
@@ -95,13 +108,9 @@ func unheard(cl *simulation) string {
 		}
 		told[w.URL()] = batches
 	}
-	for i := range st.Workers {
-		w := &st.Workers[i]
-		if w.InFlight != 0 || w.PendingTokens != 0 {
-			return fmt.Sprintf("%s has %d in flight and %d tokens pending", w.ID, w.InFlight, w.PendingTokens)
-		}
-		if batches := told[w.URL]; batches != nil && w.Events.State != "none" && w.Events.Sequence+1 != batches[w.Rank] {
-			return fmt.Sprintf("%s has told %d batches, and %d is the last that was heard", w.ID, batches[w.Rank], w.Events.Sequence)
+	for _, w := range cl.router.Status().Workers {
+		if batches := told[w.URL]; batches != nil && w.Events.State != "none" && (w.Events.Sequence+1 != batches[w.Rank] || w.Events.State != "live") {
+			return fmt.Sprintf("%s has told %d batches, and %d is the last that was heard: %s", w.ID, batches[w.Rank], w.Events.Sequence, w.Events.State)
 		}
 	}
 	return ""

@@ -76,15 +76,26 @@ func TestNamesAfterNewWeights(t *testing.T) {
 	for _, w := range cl.sims {
 		postTo(t, w.URL()+"/update_weights_from_disk", `{"model_path":"/checkpoints/2"}`)
 	}
-	awaitThat(t, func() bool { return slices.Contains(modelsOf(t, base), "/checkpoints/2") }, func() string { return "the new name is not known" })
-	for _, model := range []string{"simulated", "/checkpoints/2"} {
-		seen := map[string]bool{}
-		for i := range 8 {
+	takers := func(model string, n int) (seen map[string]bool, refused int) {
+		t.Helper()
+		seen = map[string]bool{}
+		for i := range n {
 			status, worker, err := chatFor(t.Context(), http.DefaultClient, base, model, i)
 			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, status, "a request for %s", model)
-			seen[worker] = true
+			if seen[worker] = true; status != http.StatusOK {
+				refused++
+			}
 		}
+		return seen, refused
+	}
+	awaitThat(t, func() bool {
+		seen, refused := takers("/checkpoints/2", 2)
+		return refused == 0 && len(seen) == 2
+	}, func() string { return "the new name is not known of both" })
+	require.Contains(t, modelsOf(t, base), "/checkpoints/2")
+	for _, model := range []string{"simulated", "/checkpoints/2"} {
+		seen, refused := takers(model, 4)
+		require.Zero(t, refused, "requests for %s", model)
 		require.Len(t, seen, 2, "workers that take requests for %s", model)
 	}
 	// A router that begins after that knows both names, and one that has lost sight of a worker still does.

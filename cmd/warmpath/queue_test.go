@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +35,7 @@ func startQueued(t *testing.T, workers int, worker sim.Config, router router.Con
 	log := slog.New(slog.DiscardHandler)
 	worker.Log, router.Log = log, log
 	router.Listen = "127.0.0.1:0"
+	router.Queue.Timeout = cmp.Or(router.Queue.Timeout, 16*time.Hour) // nobody is overdue
 	unhurried(&router)
 	cl, err := newCluster(clusterSize{workers: workers}, worker, router)
 	require.NoError(t, err)
@@ -124,87 +127,63 @@ func awaitQueue(t *testing.T, cl *simulation, what string, ok func(admin.QueueSt
 	awaitThat(t, func() bool { return ok(*cl.router.Status().Queue) }, func() string { return fmt.Sprintf("%s: %+v", what, *cl.router.Status().Queue) })
 }
 
-// running is how many requests workers have.
-func running(cl *simulation) (n int) {
-	for _, w := range cl.router.Status().Workers {
-		n += int(w.InFlight)
-	}
-	return n
-}
-
-// outcome is what a saturated cluster gave.
-type outcome struct {
-	hits float64       // of all prompt tokens
-	mean time.Duration // to the first token
-	span time.Duration // until the last answer
-}
-
-// saturate sends each group's requests, which share a long beginning, in turns with the other groups', all at once, to two
-// workers whose caches hold few of the groups.
-func saturate(t *testing.T, fifo bool) outcome {
+// fill has the only worker, which has room for one request, stall with it until its client leaves.
+func fill(t *testing.T, cl *simulation, base string, client *http.Client) (leave func()) {
 	t.Helper()
-	const groups, each, prefix, own, output = 16, 12, 2048, 64, 8
-	cl, base, client := startQueued(t, 2,
-		sim.Config{MaxRunning: 4, CachePages: 8 * prefix / page, TimeScale: 4},
-		router.Config{Queue: config.Queue{FIFO: fifo}, Requests: config.Requests{MaxInFlight: 4}})
+	require.NoError(t, cl.sims[0].Faults().Apply(sim.Fault{Kind: "stall"}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { ask(ctx, client, base, randomIDs(rand.New(rand.NewPCG(5, 6)), 64), 8) })
+	awaitQueue(t, cl, "the worker is not full", func(q admin.QueueStatus) bool { return q.FullModels == 1 })
+	leave = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(leave)
+	return leave
+}
+
+// inTurns sends requests of several groups, whose prompts share a long beginning, one of each group
+// after the other, to a full worker that runs one at a time and whose cache holds half of the groups.
+// It returns how many of the tokens were cached.
+func inTurns(t *testing.T, groups, each, prefix int, fifo bool) (cached int) {
+	t.Helper()
+	cl, base, client := startQueued(t, 1, sim.Config{CachePages: groups / 2 * prefix / page, TimeScale: 20},
+		router.Config{Queue: config.Queue{FIFO: fifo}, Requests: config.Requests{MaxInFlight: 1}})
 	rng := rand.New(rand.NewPCG(1, 2))
+	unblock := fill(t, cl, base, client)
+	var wg sync.WaitGroup
 	shared := make([][]uint32, groups)
 	for g := range shared {
 		shared[g] = randomIDs(rng, prefix)
 	}
-	// Blockers fill the workers until all requests wait.
-	var blockers sync.WaitGroup
-	ctx, unblock := context.WithCancel(t.Context())
-	defer unblock()
-	full, sent := func() bool { return cl.router.Status().Queue.FullModels == 1 }, 0
-	for ; !full(); sent++ { // one by one: of several at once a worker may get one too many
-		ids := randomIDs(rng, 256)
-		blockers.Go(func() { ask(ctx, client, base, ids, 100_000) })
-		awaitThat(t, func() bool { return running(cl) > sent || full() }, func() string { return "a blocker does not come to run" })
-	}
 	answers := make([]asked, groups*each)
-	var wg sync.WaitGroup
 	for i := range answers {
-		ids := append(append([]uint32(nil), shared[i%groups]...), randomIDs(rng, own)...)
-		wg.Go(func() { answers[i] = ask(t.Context(), client, base, ids, output) })
+		ids := slices.Concat(shared[i%groups], randomIDs(rng, 64))
+		wg.Go(func() { answers[i] = ask(t.Context(), client, base, ids, 8) })
+		awaitQueue(t, cl, "it does not wait", func(q admin.QueueStatus) bool { return q.Waiting == i+1 })
 	}
-	awaitQueue(t, cl, "not all wait", func(q admin.QueueStatus) bool { return q.Waiting+running(cl) == len(answers)+sent })
-	began := time.Now()
 	unblock()
 	wg.Wait()
-	out := outcome{span: time.Since(began)}
-	blockers.Wait()
-	prompt, cached := 0, 0
 	for _, a := range answers {
 		require.NoError(t, a.err)
 		require.Equal(t, http.StatusOK, a.status)
-		out.mean += a.ttft / time.Duration(len(answers))
-		prompt, cached = prompt+a.prompt, cached+a.cached
+		cached += a.cached
 	}
-	out.hits = float64(cached) / float64(prompt)
-	st := cl.router.Status().Queue
-	t.Logf("fifo %t: hits %.1f %%, mean TTFT %v, all answered after %v; %d waited, %.2f s on average", fifo, 100*out.hits,
-		out.mean.Round(time.Millisecond), out.span.Round(time.Millisecond), st.Passed, st.MeanWait)
-	return out
+	return cached
 }
 
-// TestDepthFirstKeepsBranchesWarm compares the orders on workers that are full.
+// TestDepthFirstKeepsBranchesWarm: depth first, each group is computed once. In turns, the cache has
+// lost a group when its next request comes.
 func TestDepthFirstKeepsBranchesWarm(t *testing.T) {
-	depth, fifo := saturate(t, false), saturate(t, true)
-	// In turns, every group comes back when 15 others were there: a cache of 8 keeps none of them. Depth first computes each
-	// about once a worker. Few requests may come before or after their turn, whatever the machine does meanwhile.
-	require.Greater(t, depth.hits, 0.5)
-	require.Greater(t, depth.hits, fifo.hits+0.15)
+	const groups, each, prefix = 6, 4, 1024
+	require.Equal(t, groups*(each-1)*prefix, inTurns(t, groups, each, prefix, false))
+	require.Zero(t, inTurns(t, groups, each, prefix, true))
 }
 
 func TestFullQueueAnswers429(t *testing.T) {
 	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{Queue: config.Queue{Max: 1}, Requests: config.Requests{MaxInFlight: 1}})
 	rng := rand.New(rand.NewPCG(3, 4))
-	ctx, leave := context.WithCancel(t.Context())
+	leave := fill(t, cl, base, client)
 	var wg sync.WaitGroup
-	wg.Go(func() { ask(ctx, client, base, randomIDs(rand.New(rand.NewPCG(5, 6)), 64), 100_000) })
-	awaitQueue(t, cl, "the worker is not full", func(q admin.QueueStatus) bool { return q.FullModels == 1 })
-	impatient, leaveQueue := context.WithCancel(ctx)
+	impatient, leaveQueue := context.WithCancel(t.Context())
 	wg.Go(func() { ask(impatient, client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8) })
 	awaitQueue(t, cl, "nobody waits", func(q admin.QueueStatus) bool { return q.Waiting == 1 })
 	a := ask(t.Context(), client, base, randomIDs(rng, 64), 8)
@@ -231,16 +210,10 @@ func TestFullQueueAnswers429(t *testing.T) {
 
 func TestDeadlineInQueueAnswers429(t *testing.T) {
 	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{Queue: config.Queue{Timeout: 50 * time.Millisecond}, Requests: config.Requests{MaxInFlight: 1}})
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	var wg sync.WaitGroup
-	wg.Go(func() { ask(ctx, client, base, randomIDs(rand.New(rand.NewPCG(5, 6)), 64), 100_000) })
-	awaitQueue(t, cl, "the worker is not full", func(q admin.QueueStatus) bool { return q.FullModels == 1 })
+	fill(t, cl, base, client)
 	a := ask(t.Context(), client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8)
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	require.NotEmpty(t, a.retryAfter)
-	leave()
-	wg.Wait()
 }
 
 // TestQuietClientIsNotHeldUpByAFlood has one client with 60 requests waiting when another one's first comes.
@@ -255,12 +228,8 @@ func TestQuietClientIsNotHeldUpByAFlood(t *testing.T) {
 			assert.Equal(t, http.StatusOK, a.status, name)
 		})
 	}
-	ctx, unblock := context.WithCancel(t.Context())
-	defer unblock()
 	const flood, quiet = 4000, 4001 // tokens of a prompt
-	block := randomIDs(rng, 64)
-	wg.Go(func() { ask(ctx, client, base, block, 100_000) })
-	awaitQueue(t, cl, "the worker is not full", func(q admin.QueueStatus) bool { return q.FullModels == 1 })
+	unblock := fill(t, cl, base, client)
 	for range 60 {
 		send("flood", randomIDs(rng, flood), 2)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,39 @@ func (f *restartFleet) route(n int, use func(cl *simulation, base string)) {
 	use(cl, "http://"+d.Addr())
 }
 
+// resume is route from the snapshot, with a router that has kept what it says of each process that goes on. A replay for which
+// this machine lets the router wait for too long costs a worker's blocks: then another router begins with the same snapshot.
+func (f *restartFleet) resume(use func(cl *simulation, base string)) {
+	f.t.Helper()
+	snapshot, err := os.ReadFile(f.file)
+	require.NoError(f.t, err)
+	awaitThat(f.t, func() (kept bool) {
+		require.NoError(f.t, os.WriteFile(f.file, snapshot, 0o600))
+		f.route(len(f.sims), func(cl *simulation, base string) {
+			settle(f.t, cl)
+			if kept = faults(f.t, base, "resync") == faults(f.t, base, "restart"); kept {
+				use(cl, base)
+			}
+		})
+		return kept
+	}, func() string { return "no router keeps the snapshot" })
+}
+
+// faults is how often something happened to the workers' streams of events.
+func faults(t *testing.T, base, kind string) (n int) {
+	t.Helper()
+	text := metrics(t, base)
+	require.Contains(t, text, `kind="`+kind+`"`)
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "warmpath_event_faults_total{") && strings.Contains(line, `kind="`+kind+`"`) {
+			one, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]))
+			require.NoError(t, err, line)
+			n += one
+		}
+	}
+	return n
+}
+
 // warm has each of several prompts answered once, through a router, and returns who answered.
 func (f *restartFleet) warm(prompts int) (homes []string) {
 	f.t.Helper()
@@ -108,7 +142,7 @@ func TestRestartedRouterRoutesWellAtOnce(t *testing.T) {
 	info, err := os.Stat(f.file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode(), "the file has the seed of the hashes")
-	f.route(3, func(cl *simulation, base string) {
+	f.resume(func(cl *simulation, base string) {
 		f.wantExact(cl, homes)
 		assert.Contains(t, metrics(t, base), "warmpath_snapshot_restored_blocks 2")
 		for _, w := range cl.router.Status().Workers {
@@ -147,7 +181,7 @@ func TestRestartedRouterReconciles(t *testing.T) {
 	require.NoError(t, err)
 	post(t, f.sims[0].URL()+"/generate", fmt.Sprintf(`{"input_ids":%s,"sampling_params":{"max_new_tokens":8}}`, body))
 	post(t, f.sims[1].URL()+"/flush_cache", "") // it drops all
-	f.route(2, func(cl *simulation, _ string) {
+	f.resume(func(cl *simulation, _ string) {
 		r := generate(t, cl, fresh, "")
 		assert.Equal(t, f.sims[0].URL(), r.worker, "stored meanwhile")
 		assert.Equal(t, 288, r.cached)
@@ -173,8 +207,7 @@ func TestRestartedRouterNoticesRestartedWorker(t *testing.T) {
 	await(t, f.sims[1].URL(), false)
 	f.sims[1].Faults().Restart(0)
 	await(t, f.sims[1].URL(), true)
-	f.route(2, func(cl *simulation, _ string) {
-		settle(t, cl)
+	f.resume(func(cl *simulation, _ string) {
 		for _, w := range cl.router.Status().Workers {
 			if w.URL == f.sims[1].URL() {
 				assert.Zero(t, w.Blocks, "blocks of the process that ended")
