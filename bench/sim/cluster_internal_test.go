@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -34,6 +35,7 @@ type cluster struct {
 	sockets  map[string]*wire // by endpoint
 	registry *worker.Registry
 	router   *routing.Router
+	said     bytes.Buffer // the router's log
 }
 
 // wire is a ZMQ publisher in memory.
@@ -135,7 +137,7 @@ func (c *cluster) describe(host string) string {
 func newCluster(ctx context.Context, t *testing.T, p policy.Policy, all []Config, polled bool, seed uint64) *cluster {
 	t.Helper()
 	b := &cluster{ranks: map[string]*rank{}, sockets: map[string]*wire{}}
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(slog.NewTextHandler(&b.said, nil))
 	index := radix.New(radix.Config{Seed: 1})
 	intake := ingest.NewManager(ingest.Config{Log: log}, index, b.subscribe, b.replay)
 	b.registry = worker.NewRegistry(worker.Config{Timeout: time.Minute, Log: log, Dial: b.dial}, worker.Observers{intake, load.New(b.subscribe, log)})

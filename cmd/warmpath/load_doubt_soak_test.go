@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -62,7 +64,6 @@ func hits(all []asked) (share float64, ttft time.Duration) {
 // believed again when they are right. Meanwhile prompts find as much in caches as among honest
 // workers.
 func TestReportsThatLie(t *testing.T) {
-	t.Parallel()
 	var said lines
 	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}
 	unhurried(&cfg)
@@ -123,7 +124,6 @@ func TestReportsThatLie(t *testing.T) {
 // is room, and one that reports a third holds more than that. Both are found out by their events,
 // and believed again when they tell the truth.
 func TestPoolsThatLie(t *testing.T) {
-	t.Parallel()
 	var said lines
 	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}
 	unhurried(&cfg)
