@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
 // fastFault is a failure that comes faster than other workers compute.
@@ -115,31 +117,28 @@ func isGood(status int, body string, err error, stream bool) bool {
 	return body == idsReply
 }
 
-// ask sends n requests and returns the number of bad answers. The clients send one after the
-// other; without clients the requests come at a steady pace.
+// ask sends n requests, each of so many clients one after the other, and returns the number of bad
+// answers.
 func (h *harness) ask(n, clients int, stream bool) (bad int64) {
 	body := `{"input_ids":[%d,2,3,4,5,6,7,8,9],"sampling_params":{"max_new_tokens":4}`
 	if stream {
 		body += `,"stream":true`
 	}
-	var failed, next atomic.Int64
-	one := func(i int64) {
-		resp, got, err := h.do(http.MethodPost, h.base+"/generate", fmt.Sprintf(body+"}", i))
-		if !isGood(statusOf(resp), got, err, stream) {
-			failed.Add(1)
-		}
+	var failed atomic.Int64
+	next := make(chan int, n)
+	for range n {
+		h.prompts++ // no two are equal
+		next <- h.prompts
 	}
+	close(next)
 	var wg sync.WaitGroup
-	if clients == 0 {
-		for i := range n {
-			wg.Go(func() { one(int64(i)) })
-			time.Sleep(2 * time.Millisecond)
-		}
-	}
 	for range clients {
 		wg.Go(func() {
-			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				one(i)
+			for i := range next {
+				resp, got, err := h.do(http.MethodPost, h.base+"/generate", fmt.Sprintf(body+"}", i))
+				if !isGood(statusOf(resp), got, err, stream) {
+					failed.Add(1)
+				}
 			}
 		})
 	}
@@ -147,56 +146,74 @@ func (h *harness) ask(n, clients int, stream bool) (bad int64) {
 	return failed.Load()
 }
 
-// A worker that fails faster than other workers compute looks idle. It must not draw the
-// traffic: most clients get good answers throughout, and the worker is used again once it is
-// healthy.
+// failingFirst is four workers that compute, but for the first one, which answers by f while it
+// fails.
+type failingFirst struct {
+	*harness
+	asked   [4]atomic.Int64
+	failing atomic.Bool
+	first   *worker.Worker
+}
+
+func startFailing(t *testing.T, f *fastFault, options ...option) *failingFirst {
+	t.Helper()
+	all := &failingFirst{}
+	all.failing.Store(true)
+	var workers []*fakeWorker
+	for i := range all.asked {
+		w := newFakeWorker(t, info(1))
+		w.on("/abort_request", noAborts)
+		w.on("/generate", computing(&all.asked[i]))
+		workers = append(workers, w)
+	}
+	workers[0].on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+		if all.failing.Load() {
+			all.asked[0].Add(1)
+			f.serve(rw)
+			return
+		}
+		computing(&all.asked[0])(rw, r)
+	})
+	all.harness = start(t, workers, options...)
+	all.first = all.worker(workers[0])
+	return all
+}
+
+// A worker that fails faster than other workers compute looks idle. It must not draw the traffic:
+// no client sees a failure that can be sent again, three that cannot open the breaker, and the
+// worker is used again once it is healthy.
 func TestFastFailureDrawsNoTraffic(t *testing.T) {
 	t.Parallel()
-	const n, clients = 120, 8
+	const clients = 8
 	for _, stream := range []bool{false, true} {
 		for _, f := range fastFaults(stream) {
-			loops := map[string]int{"closed": clients}
-			switch f.name {
-			case "401", "429", "500", "error event", "cut behind text": // one of each kind
-				loops["open"] = 0
-			}
-			for loop, clients := range loops {
-				t.Run(fmt.Sprintf("%s/stream=%v/%s", f.name, stream, loop), func(t *testing.T) {
-					t.Parallel() // most of it is waiting
-					var asked [4]atomic.Int64
-					var failing atomic.Bool
-					failing.Store(true)
-					var workers []*fakeWorker
-					for i := range asked {
-						w := newFakeWorker(t, info(1))
-						w.on("/abort_request", noAborts)
-						w.on("/generate", computing(&asked[i]))
-						workers = append(workers, w)
+			t.Run(fmt.Sprintf("%s/stream=%v", f.name, stream), func(t *testing.T) {
+				t.Parallel() // most of it is waiting
+				h := startFailing(t, &f)
+				bad := int64(0)
+				for h.first.Breaker.Opened() == 0 {
+					if !f.late {
+						assert.Zero(t, h.ask(3*clients, clients, stream), "failures that clients see")
+						continue
 					}
-					workers[0].on("/generate", func(rw http.ResponseWriter, r *http.Request) {
-						if failing.Load() {
-							asked[0].Add(1)
-							f.serve(rw)
-							return
-						}
-						computing(&asked[0])(rw, r)
-					})
-					h := start(t, workers)
-					bad := h.ask(n, clients, stream)
-					most := int64(8)
-					if f.late { // whatever was begun when the breaker opened
-						most = 24
-					}
-					assert.LessOrEqual(t, bad, most, "of %d requests", n)
-					t.Logf("%d of %d failed; the bad worker was asked %d times", bad, n, asked[0].Load())
-
-					failing.Store(false)
-					before := asked[0].Load()
-					require.Eventually(t, func() bool {
-						return h.ask(32, 8, stream) == 0 && asked[0].Load() > before+16
-					}, patience, 50*time.Millisecond, "the worker is well and not used")
-				})
-			}
+					bad += h.ask(1, 1, stream)
+					h.awaitIdle() // the client has its answer before the failure counts
+				}
+				if f.late {
+					assert.EqualValues(t, []int64{3, 3}, []int64{bad, h.asked[0].Load()}, "lost, and asked")
+				} else { // two failures and one of each client, and a trial for each time that it opened again
+					assert.LessOrEqual(t, h.asked[0].Load(), int64(2+clients)+int64(h.first.Breaker.Opened()-1))
+				}
+				h.failing.Store(false)
+				require.Eventually(t, func() bool {
+					_ = h.ask(clients, clients, stream)
+					return h.first.Breaker.Closed()
+				}, patience, tick, "the worker is well and not used")
+				before := h.asked[0].Load()
+				require.Eventually(t, func() bool {
+					return h.ask(clients, clients, stream) == 0 && h.asked[0].Load() > before
+				}, patience, tick, "the worker is well and not used")
+			})
 		}
 	}
 }

@@ -154,6 +154,7 @@ type harness struct {
 	router   *routing.Router
 	index    *radix.Index
 	stop     func() // drains and waits
+	prompts  int    // that ask has sent
 }
 
 // settings are those of a harness.

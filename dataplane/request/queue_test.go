@@ -17,6 +17,7 @@ import (
 )
 
 func withQueue(q request.QueueConfig) option {
+	q.Timeout = 16 * time.Hour // nobody is overdue
 	return func(s *settings) { s.request.Queue = q }
 }
 

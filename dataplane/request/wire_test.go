@@ -88,11 +88,12 @@ func testExpectContinue(t *testing.T) {
 	assert.Equal(t, `{"rid":"a","text":"x"}`, w.lastBody())
 }
 
-// TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. One such
-// try of many is enough: the machine may be busy.
-func TestClientIsMissedSoon(t *testing.T) { overBoth(t, testClientIsMissedSoon) }
+// TestClientIsMissed: the worker's connection ends with the client's.
+func TestClientIsMissed(t *testing.T) { overBoth(t, func(t *testing.T) { leavingClient(t)() }) }
 
-func testClientIsMissedSoon(t *testing.T) {
+// leavingClient returns a function that has a client leave while a worker computes, and the time
+// until that worker's connection ends.
+func leavingClient(t *testing.T) func() time.Duration {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	begun, ended := make(chan struct{}), make(chan time.Time)
@@ -102,17 +103,15 @@ func testClientIsMissedSoon(t *testing.T) {
 		<-r.Context().Done()
 		ended <- time.Now()
 	})
+	w.on("/abort_request", noAborts)
 	h := start(t, []*fakeWorker{w})
-	best := time.Hour
-	for end := time.Now().Add(patience); best >= 10*time.Millisecond && time.Now().Before(end); {
+	return func() time.Duration {
 		conn, _ := h.dial()
 		_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 22\r\n\r\n{\"rid\":\"a\",\"text\":\"x\"}")
 		require.NoError(t, err)
 		<-begun
 		left := time.Now()
 		require.NoError(t, conn.Close())
-		best = min(best, (<-ended).Sub(left))
+		return (<-ended).Sub(left)
 	}
-	assert.Less(t, best, 10*time.Millisecond)
-	t.Logf("best %v", best)
 }
