@@ -76,7 +76,7 @@ func TestReportsThatLie(t *testing.T) {
 		return n
 	}
 	run := func(lies ...sim.Fault) (router *router.Router, workers []*sim.Worker, share float64) {
-		r := runRouters(t, 1, 4, sim.Config{TimeScale: 4, CachePages: 6000, MaxRunning: 16}, cfg)
+		r, _ := launch(t, 1, 4, sim.Config{TimeScale: 4, CachePages: 6000, MaxRunning: 16}, cfg)
 		for i, lie := range lies {
 			require.NoError(t, r.sims[i].Faults().Apply(lie))
 		}
@@ -128,7 +128,7 @@ func TestPoolsThatLie(t *testing.T) {
 	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}
 	unhurried(&cfg)
 	const pool = 3000 * 16
-	r := runRouters(t, 1, 3, sim.Config{TimeScale: 8, CachePages: pool / 16, MaxRunning: 16}, cfg)
+	r, _ := launch(t, 1, 3, sim.Config{TimeScale: 8, CachePages: pool / 16, MaxRunning: 16}, cfg)
 	router, url, seed := r.all[0], "http://"+r.all[0].Addr(), uint64(0)
 	pools := func() (all []int64, aside int) {
 		for _, w := range router.Status().Workers {

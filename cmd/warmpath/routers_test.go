@@ -24,13 +24,7 @@ func startRouters(t *testing.T, n, workers int) (r *routers, stop []func()) {
 	return launch(t, n, workers, sim.Config{TimeScale: 50, Log: cfg.Log}, cfg)
 }
 
-// runRouters runs routers for simulated workers until the test ends.
-func runRouters(t *testing.T, n, workers int, worker sim.Config, cfg router.Config) *routers {
-	t.Helper()
-	r, _ := launch(t, n, workers, worker, cfg)
-	return r
-}
-
+// launch runs routers for simulated workers until the test ends, or until each one's stop.
 func launch(t *testing.T, n, workers int, worker sim.Config, cfg router.Config) (r *routers, stop []func()) {
 	t.Helper()
 	r, err := newRouters(t.Context(), n, workers, worker, cfg)
