@@ -266,12 +266,13 @@ func (f *follower) reach(seq uint64) {
 	}
 }
 
-// degrade follows the rank without its history.
+// degrade follows the rank without its history. The rank is said to be inexact before its content
+// goes: a request between the two would take the exact index for empty, and leave its worker.
 func (f *follower) degrade() {
+	f.setState(Degraded)
 	f.lose()
 	f.restart(false)
 	f.unverified, f.truncated = false, false
-	f.setState(Degraded)
 }
 
 // lose drops the content.

@@ -5,9 +5,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/radix"
+	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
 // works counts answers to new prompts of 500 tokens, one a second for so long.
@@ -86,5 +89,35 @@ func TestWorkThatTellsIsNotMute(t *testing.T) {
 		}
 		require.Zero(t, w.stats().Mutes.Load())
 		require.Equal(t, ingest.Live, w.stats().State())
+	})
+}
+
+// TestContentIsDisownedFirst: a request that finds the content gone finds the rank no longer
+// exact, and asks the approximate index instead.
+func TestContentIsDisownedFirst(t *testing.T) {
+	inWorld(t, ingest.Config{}, 1, func(w *world) {
+		p, rank := w.pubs[0], w.worker.Ranks()[0]
+		events := []kvevent.Event{store(a, 0, 8)}
+		for i := range uint32(5000) { // each is dropped by itself, which takes milliseconds
+			events = append(events, store(prompt(100+i, 1), 0, 1))
+		}
+		w.up()
+		p.publish(true, events...)
+		synctest.Wait()
+		require.True(t, rank.Exact())
+		p.with(func() { p.broken = true })
+		disowned := make(chan struct{})
+		go func() {
+			defer close(disowned)
+			for {
+				held := w.held(0, radix.DomainKey{}, a) // before the flag, as routing does
+				if !rank.Exact() || !assert.Equal(t, 8, held, "blocks of an exact rank") {
+					return
+				}
+			}
+		}()
+		p.restart()
+		p.publish(true, store(b, 0, 8)) // another process's
+		<-disowned
 	})
 }
