@@ -78,13 +78,15 @@ staticcheck: setup-tests
 # No test reads symbols or DWARF; without them a binary links in 1.1 s of CPU instead of 1.8 s.
 TESTLINK := -ldflags='-s -w'
 
-# Packages whose code and tests start no goroutine: no race is to be found there, and without the
-# detector they take a tenth of the time. TestAlone checks them.
-ALONE := . ./bench/policies ./bench/proxy/wire ./bench/trace ./dataplane/admin/console \
-	./dataplane/cluster/codec ./dataplane/kvtier/announce ./dataplane/kvtier/hint \
-	./dataplane/prompt/anthropic ./dataplane/prompt/openai ./dataplane/prompt/responses \
-	./dataplane/request/quarantine ./dataplane/router/config ./dataplane/routing/policy \
-	./dataplane/routing/session ./radix/internal/keyed ./zmq/kvevent
+# Packages whose code and tests start no goroutine, where no race is to be found, and benchmarks that
+# the product does not import, which `make soak` runs with the race detector. Without it they take a
+# tenth to a half of the time. TestAlone checks the list.
+ALONE := . ./bench/cmd ./bench/index ./bench/policies ./bench/proxy ./bench/proxy/load \
+	./bench/proxy/loop ./bench/proxy/mock ./bench/proxy/wire ./bench/replica ./bench/trace \
+	./dataplane/admin/console ./dataplane/cluster/codec ./dataplane/kvtier/announce \
+	./dataplane/kvtier/hint ./dataplane/prompt/anthropic ./dataplane/prompt/openai \
+	./dataplane/prompt/responses ./dataplane/request/quarantine ./dataplane/router/config \
+	./dataplane/routing/policy ./dataplane/routing/session ./radix/internal/keyed ./zmq/kvevent
 
 .PHONY: alone
 alone: setup-tests
@@ -143,16 +145,15 @@ engines: setup-tests # install SGLang and NIXL
 
 .PHONY: test-engines
 test-engines: engines ## test with real SGLang engines and NIXL on the CPU (installs 7 GB, once)
-	go test -count=1 -timeout 15m ./nixl
-	scripts/ran.sh go test -tags engines -count=1 -timeout 2h -v ./bench/engines/...
+	RERUNS=0 TABLE=1 scripts/gotest.sh nixl ./nixl -count=1 -timeout 15m
+	RERUNS=0 TABLE=1 scripts/gotest.sh engines ./bench/engines/... -tags engines -count=1 -timeout 2h
 
-# A test that fails is run once more, with new engines; a panic or an error of the build ends the
-# run. The time limit is for engines that are started three times.
-RETRY := go run $(GOTESTSUM) --format standard-verbose --rerun-fails=1 --rerun-fails-run-root-test
+# A test that fails is run once more, with new engines. The time limit is for engines that are
+# started three times.
 .PHONY: test-engines-quick
 test-engines-quick: engines ## what CI runs of test-engines: two engines and a pair, 4 minutes
-	scripts/ran.sh $(RETRY) --packages ./nixl -- -count=1 -timeout 15m
-	scripts/ran.sh $(RETRY) --packages ./bench/engines -- -tags engines -count=1 -timeout 1h -run '^(TestQuick|TestKVTierBackend|TestAtTie)$$'
+	RERUNS=1 TABLE=1 scripts/gotest.sh nixl ./nixl -count=1 -timeout 15m
+	RERUNS=1 TABLE=1 scripts/gotest.sh engines ./bench/engines -tags engines -count=1 -timeout 1h -run '^(TestQuick|TestKVTierBackend|TestAtTie)$$'
 
 .PHONY: test-tokenizers
 test-tokenizers: setup ## compare the tokenizer with Python's (npm, PyPI, cargo; 1 hour, once)

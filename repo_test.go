@@ -377,7 +377,8 @@ func TestCommittedText(t *testing.T) {
 	}
 }
 
-// TestAlone holds the packages that the Makefile tests without the race detector to one goroutine.
+// TestAlone: a package that the Makefile tests without the race detector has one goroutine, or is a
+// benchmark that the product does not import.
 func TestAlone(t *testing.T) {
 	text, err := os.ReadFile("Makefile")
 	if err != nil {
@@ -389,11 +390,15 @@ func TestAlone(t *testing.T) {
 	if len(names) < 2 {
 		t.Fatalf("the Makefile has the packages %q in ALONE", names)
 	}
-	folders := sources(t)
+	folders, product := sources(t), productImports(t)
 	for _, name := range names {
-		files, ok := folders[path.Clean(name)]
+		name = path.Clean(name)
+		files, ok := folders[name]
 		if !ok {
 			t.Errorf("ALONE names %s, which has no Go files", name)
+		}
+		if strings.HasPrefix(name, "bench/") && !product[name] {
+			continue
 		}
 		for _, s := range files {
 			ast.Inspect(s.file, func(n ast.Node) bool {
@@ -409,4 +414,26 @@ func TestAlone(t *testing.T) {
 			})
 		}
 	}
+}
+
+// productImports returns the folders that cmd/warmpath is built from.
+func productImports(t *testing.T) map[string]bool {
+	t.Helper()
+	folders, found := sources(t), map[string]bool{}
+	var add func(folder string)
+	add = func(folder string) {
+		if found[folder] {
+			return
+		}
+		found[folder] = true
+		for _, s := range folders[folder] {
+			for _, spec := range s.file.Imports {
+				if name, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/"); ours && !s.isTest() {
+					add(name)
+				}
+			}
+		}
+	}
+	add("cmd/warmpath")
+	return found
 }
