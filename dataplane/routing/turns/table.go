@@ -108,6 +108,9 @@ func (t *Table) Stats(since int64) (s Stats) {
 	x := &t.branches
 	s.ByRank = make(map[uint32]int)
 	for at := range x.all {
+		if x.lives[at].Load() == 0 { // no branch yet: most locks are saved
+			continue
+		}
 		mu := &x.locks[at%len(x.locks)]
 		mu.Lock()
 		b := &x.all[at]
