@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 )
@@ -42,10 +43,12 @@ type branches struct {
 	locks [64]sync.Mutex
 	all   []branch        // guarded by the lock of the slot
 	lives []atomic.Uint32 // of all: a look-up of whether a branch still exists waits for no lock
+	used  []atomic.Uint64 // a bit for each slot that has ever had a branch
 }
 
 func newBranches() branches {
-	return branches{all: make([]branch, 1<<slotBits), lives: make([]atomic.Uint32, 1<<slotBits)}
+	const slots = 1 << slotBits
+	return branches{all: make([]branch, slots), lives: make([]atomic.Uint32, slots), used: make([]atomic.Uint64, slots/64)}
 }
 
 func (id ID) slot() int    { return int(id & (1<<slotBits - 1)) }
@@ -73,6 +76,19 @@ func (x *branches) get(id ID) (b branch, ok bool) {
 	b = x.all[at]
 	mu.Unlock()
 	return b, b.turns > 0 && b.life == id.life()
+}
+
+// each calls f with the branch of each slot that has had one, under its lock.
+func (x *branches) each(f func(b *branch)) {
+	for word := range x.used {
+		for left := x.used[word].Load(); left != 0; left &= left - 1 {
+			at := word*64 + bits.TrailingZeros64(left)
+			mu := &x.locks[at%len(x.locks)]
+			mu.Lock()
+			f(&x.all[at])
+			mu.Unlock()
+		}
+	}
 }
 
 func (x *branches) ended(id ID) bool { return x.lives[id.slot()].Load() != id.life() }
@@ -103,6 +119,7 @@ func (x *branches) add(random uint64, b branch) ID {
 	}
 	x.all[at] = b
 	x.lives[at].Store(b.life)
+	x.used[at/64].Or(1 << (at % 64))
 	return ID(b.life)<<slotBits | ID(at)
 }
 

@@ -105,29 +105,22 @@ type Stats struct {
 
 // Stats counts the sessions with requests since a time. It locks a branch at a time.
 func (t *Table) Stats(since int64) (s Stats) {
-	x := &t.branches
 	s.ByRank = make(map[uint32]int)
-	for at := range x.all {
-		if x.lives[at].Load() == 0 { // no branch yet: most locks are saved
-			continue
+	t.branches.each(func(b *branch) {
+		if b.turns == 0 || b.running == 0 && b.last < since {
+			return
 		}
-		mu := &x.locks[at%len(x.locks)]
-		mu.Lock()
-		b := &x.all[at]
-		if b.turns > 0 && (b.running > 0 || b.last >= since) {
-			s.Branches++
-			s.ByRank[b.rank]++
-			if b.running > 0 {
-				s.Running++
-			}
-			if b.main {
-				s.Sessions++
-				if b.named {
-					s.Named++
-				}
+		s.Branches++
+		s.ByRank[b.rank]++
+		if b.running > 0 {
+			s.Running++
+		}
+		if b.main {
+			s.Sessions++
+			if b.named {
+				s.Named++
 			}
 		}
-		mu.Unlock()
-	}
+	})
 	return s
 }
