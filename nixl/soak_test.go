@@ -19,7 +19,7 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// soakEnv is the time that TestSoak runs over each transport, as "10m"; without it, 10 s.
+// soakEnv is the time that TestSoak runs over each transport, as "10m"; without it, soakLength.
 const soakEnv = "WARMPATH_NIXL_SOAK"
 
 const (
@@ -69,7 +69,7 @@ func TestSoak(t *testing.T) {
 func runSoak(t *testing.T, tls string) {
 	t.Helper()
 	library := nixltest.Library(t)
-	length := 10 * time.Second
+	length := soakLength
 	if text := os.Getenv(soakEnv); text != "" {
 		var err error
 		if length, err = time.ParseDuration(text); err != nil {
