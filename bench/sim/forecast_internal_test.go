@@ -1,10 +1,14 @@
+//go:build !race || soak
+
+// Statistics on the fake clock: the race detector finds nothing there that the other tests do not,
+// and takes six times as long.
+
 package sim
 
 import (
 	"context"
 	"math"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -16,26 +20,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
-
-// played is the result of requests: times to the first token, and the share of tokens found.
-type played struct {
-	mean, p99 time.Duration
-	hits      float64
-}
-
-// playedOf sums up.
-func playedOf(times []time.Duration, all []*request) (p played) {
-	cached, prompts := 0, 0
-	for _, r := range all {
-		cached, prompts = cached+r.current().cached, prompts+len(r.prompt)
-	}
-	slices.Sort(times)
-	for _, d := range times {
-		p.mean += d / time.Duration(len(times))
-	}
-	p.p99, p.hits = times[len(times)*99/100], float64(cached)/float64(prompts)
-	return p
-}
 
 // play sends the requests to one rank at their times.
 func play(t *testing.T, cfg Config, all []trace.Request) (p played) {
@@ -62,17 +46,6 @@ func play(t *testing.T, cfg Config, all []trace.Request) (p played) {
 		p = playedOf(times, sent)
 	})
 	return p
-}
-
-// requestOf is a recorded request with a token for each place of each block.
-func requestOf(i int, from *trace.Request) *request {
-	r := &request{id: strconv.Itoa(i), budget: from.Output, stop: stopRules{ignoreEOS: true}, wake: make(chan struct{}, 1)}
-	for at := range from.Input {
-		r.prompt = append(r.prompt, uint32(mix(from.IDs[at/from.Block]+uint64(at%from.Block))>>40)|1<<24)
-	}
-	r.logFrom = len(r.prompt)
-	r.plan()
-	return r
 }
 
 // made is a workload of package policies, with arrivals at a multiple of its rate. No answer is
