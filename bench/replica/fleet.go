@@ -1,17 +1,14 @@
 package replica
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker/workertest"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
@@ -32,28 +29,10 @@ type fleet struct {
 	prompts  [][]uint32
 }
 
-// describe is each worker's answer to every GET.
-const describe = `{"dp_size":1,"page_size":16,"max_total_num_tokens":1000000,"max_running_requests":64,"data":[{"id":"m"}]}`
-
-// dial connects to a worker that only describes itself.
-func dial(context.Context, string, string) (net.Conn, error) {
-	here, there := net.Pipe()
-	go func() {
-		defer func() { _ = there.Close() }()
-		in := bufio.NewReader(there)
-		for req := new(fasthttp.RequestHeader); req.Read(in) == nil; {
-			if _, err := fmt.Fprintf(there, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(describe), describe); err != nil {
-				return
-			}
-		}
-	}()
-	return here, nil
-}
-
 // newFleet waits until all workers have described themselves. They are asked once, so nothing
 // but ctx may end the question.
 func newFleet(ctx context.Context, workers int) (*fleet, error) {
-	f := &fleet{registry: worker.NewRegistry(worker.Config{Interval: time.Hour, Timeout: time.Hour, LoadEvery: -1, Dial: dial, Log: slog.New(slog.DiscardHandler)}, nil)}
+	f := &fleet{registry: worker.NewRegistry(worker.Config{Interval: time.Hour, Timeout: time.Hour, LoadEvery: -1, Dial: workertest.Dial, Log: slog.New(slog.DiscardHandler)}, nil)}
 	for i := range workers {
 		if _, err := f.registry.Add(fmt.Sprintf("http://w%04d:80", i)); err != nil {
 			return f, fmt.Errorf("cannot add worker %d: %w", i, err)

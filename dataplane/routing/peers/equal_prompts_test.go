@@ -1,45 +1,25 @@
 package peers_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker/workertest"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/radix"
 )
-
-// describe is each worker's answer to every GET.
-const describe = `{"dp_size":1,"page_size":16,"max_total_num_tokens":1000000,"max_running_requests":64,"data":[{"id":"m"}]}`
-
-// dialDescribed connects to a worker that only describes itself.
-func dialDescribed(context.Context, string, string) (net.Conn, error) {
-	here, there := net.Pipe()
-	go func() {
-		defer func() { _ = there.Close() }()
-		in := bufio.NewReader(there)
-		for req := new(fasthttp.RequestHeader); req.Read(in) == nil; {
-			if _, err := fmt.Fprintf(there, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(describe), describe); err != nil {
-				return
-			}
-		}
-	}()
-	return here, nil
-}
 
 // realRouter is a router up to the choice, with an index of its own.
 type realRouter struct {
@@ -51,7 +31,7 @@ type realRouter struct {
 // joinReal starts a router for six workers. b is nil for one that knows no other router.
 func joinReal(t *testing.T, b *bus, name string, seed uint64) *realRouter {
 	t.Helper()
-	registry := worker.NewRegistry(worker.Config{Dial: dialDescribed, Interval: time.Hour, LoadEvery: -1, Log: quiet}, nil)
+	registry := worker.NewRegistry(worker.Config{Dial: workertest.Dial, Interval: time.Hour, LoadEvery: -1, Log: quiet}, nil)
 	for i := range 6 {
 		_, err := registry.Add(fmt.Sprintf("http://w%d:80", i))
 		require.NoError(t, err)

@@ -1,0 +1,2 @@
+// Package workertest has workers for tests and benchmarks that need no network.
+package workertest
