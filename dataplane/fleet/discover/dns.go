@@ -79,13 +79,16 @@ func (s *srv) Run(ctx context.Context, set func([]worker.Spec)) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		s.fail(err)
 		if err == nil {
-			if specs := s.specs(records); !told || !slices.Equal(specs, known) {
+			var specs []worker.Spec
+			specs, err = s.specs(records)
+			unusable := len(specs) == 0 && err != nil
+			if !unusable && (!told || !slices.Equal(specs, known)) {
 				known, told = specs, true
 				set(slices.Clone(specs))
 			}
 		}
+		s.fail(err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -94,17 +97,23 @@ func (s *srv) Run(ctx context.Context, set func([]worker.Spec)) error {
 	}
 }
 
-// specs returns the records' workers, sorted. Priorities and weights do not count: caches and
-// load decide the choice.
-func (s *srv) specs(records []record) (specs []worker.Spec) {
+// specs returns the workers of usable records, sorted. Priorities and weights do not count: caches
+// and load decide the choice.
+func (s *srv) specs(records []record) (specs []worker.Spec, bad error) {
+	var faults faults
 	for _, r := range records {
 		host := strings.TrimSuffix(r.target, ".")
 		if host == "" || r.port == 0 { // "." says that the service is not there (RFC 2782)
 			continue
 		}
-		specs = append(specs, worker.Spec{URL: s.scheme + "://" + net.JoinHostPort(strings.ToLower(host), strconv.Itoa(int(r.port))), Role: s.role})
+		spec, err := worker.Spec{URL: s.scheme + "://" + net.JoinHostPort(strings.ToLower(host), strconv.Itoa(int(r.port))), Role: s.role}.Normal()
+		if err != nil {
+			faults.add(fmt.Errorf("a record of %s: %w", s.fqdn, err))
+			continue
+		}
+		specs = append(specs, spec)
 	}
-	return sorted(specs)
+	return sorted(specs), faults.err()
 }
 
 // sorted puts specs in the order of their URLs, each of them once.

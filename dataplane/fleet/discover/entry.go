@@ -2,6 +2,7 @@ package discover
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -32,27 +33,72 @@ const maxEntries = 16 << 10
 //	  - {url: http://gpu2:30000, role: prefill, bootstrap: 8998}
 //	  - {url: http://gpu3:30000, role: decode, drain: true}
 //
-// ROLE is aggregated, prefill or decode, BOOTSTRAP a port or HOST:PORT. Errors name the line.
-// Empty text is an error, because the file may just be written: an empty list is [].
+// ROLE is aggregated, prefill or decode, BOOTSTRAP a port or HOST:PORT. Errors name the line of
+// each bad entry. Empty text is an error, because the file may just be written: an empty list is [].
 func ParseEntries(data []byte) ([]worker.Spec, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, fmt.Errorf("%w: nothing is there: write [] where no worker is meant", ErrEntry)
+	all, err := readEntries(data)
+	if err != nil {
+		return nil, err
 	}
-	var specs []worker.Spec
-	var err error
+	specs, err := usable(all, nil)
+	if err != nil {
+		return nil, err
+	}
+	return specs, nil
+}
+
+// entry is a worker, or why it is none. Of a bad entry the URL counts, if it has one.
+type entry struct {
+	spec worker.Spec
+	bad  error
+}
+
+// readEntries reads the entries of a text. An error is text without entries.
+func readEntries(data []byte) (all []entry, err error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, errNothing
+	}
 	if isYAML(data) {
-		specs, err = parseYAML(data)
+		all, err = parseYAML(data)
 	} else {
-		specs, err = parseLines(data)
+		all = parseLines(data)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(specs) > maxEntries {
-		return nil, fmt.Errorf("%w: %d of them: want at most %d", ErrEntry, len(specs), maxEntries)
+	if len(all) > maxEntries {
+		return nil, fmt.Errorf("%w: %d of them: want at most %d", ErrEntry, len(all), maxEntries)
 	}
-	return specs, nil
+	return all, nil
 }
+
+// usable returns the workers of entries. A bad entry leaves the worker that last has by its URL;
+// where all are bad, all of last stays.
+func usable(all []entry, last []worker.Spec) (specs []worker.Spec, bad error) {
+	var faults faults
+	there, wanted := map[string]bool{}, map[string]bool{}
+	for _, e := range all {
+		if e.bad == nil {
+			specs = append(specs, e.spec)
+			there[e.spec.URL] = true
+			continue
+		}
+		faults.add(e.bad)
+		if spec, err := (worker.Spec{URL: e.spec.URL}).Normal(); err == nil {
+			wanted[spec.URL] = true
+		}
+	}
+	bad = faults.err()
+	lost := len(specs) == 0 && bad != nil
+	for _, spec := range last {
+		if !there[spec.URL] && (lost || wanted[spec.URL]) {
+			specs = append(specs, spec)
+		}
+	}
+	return specs, bad
+}
+
+var errNothing = fmt.Errorf("%w: nothing is there: write [] where no worker is meant", ErrEntry)
 
 // isYAML decides by the first line that is neither empty nor a comment.
 func isYAML(data []byte) bool {
@@ -67,7 +113,7 @@ func isYAML(data []byte) bool {
 	return false
 }
 
-func parseLines(data []byte) (specs []worker.Spec, err error) {
+func parseLines(data []byte) (all []entry) {
 	first := map[string]int{}
 	n := 0
 	for line := range strings.Lines(string(data)) {
@@ -78,21 +124,18 @@ func parseLines(data []byte) (specs []worker.Spec, err error) {
 		}
 		spec, err := parseLine(line)
 		if err != nil {
-			return nil, at(n, err)
+			err = at(n, err)
 		}
-		if err := once(first, spec.URL, n); err != nil {
-			return nil, err
-		}
-		specs = append(specs, spec)
+		all = append(all, once(first, entry{spec, err}, n))
 	}
-	return specs, nil
+	return all
 }
 
 // parseLine reads "URL [ROLE [BOOTSTRAP]]".
 func parseLine(line string) (worker.Spec, error) {
 	f := strings.Fields(line)
 	if len(f) == 0 || len(f) > 3 {
-		return worker.Spec{}, fmt.Errorf("want URL [ROLE [BOOTSTRAP]], not %q", strings.TrimSpace(line))
+		return worker.Spec{URL: strings.Join(f[:min(len(f), 1)], "")}, fmt.Errorf("want URL [ROLE [BOOTSTRAP]], not %q", strings.TrimSpace(line))
 	}
 	f = append(f, "", "")
 	return newSpec(f[0], f[1], f[2])
@@ -134,27 +177,31 @@ func parseBootstrap(text string) (b worker.Bootstrap, err error) {
 func at(line int, err error) error { return fmt.Errorf("line %d: %w: %w", line, ErrEntry, err) }
 
 // once refuses a second entry for one worker.
-func once(first map[string]int, url string, line int) error {
-	if before, twice := first[url]; twice {
-		return at(line, fmt.Errorf("%s is in line %d already", url, before))
+func once(first map[string]int, e entry, line int) entry {
+	if e.bad != nil {
+		return e
 	}
-	first[url] = line
-	return nil
+	if before, twice := first[e.spec.URL]; twice {
+		e.bad = at(line, fmt.Errorf("%s is in line %d already", e.spec.URL, before))
+		return e
+	}
+	first[e.spec.URL] = line
+	return e
 }
 
-func parseYAML(data []byte) ([]worker.Spec, error) {
+func parseYAML(data []byte) ([]entry, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEntry, YAMLError(err))
 	}
 	if len(doc.Content) == 0 {
-		return nil, fmt.Errorf("%w: nothing is there: write [] where no worker is meant", ErrEntry)
+		return nil, errNothing
 	}
 	list := doc.Content[0]
 	if list.Kind == yaml.MappingNode {
 		if len(list.Content) != 2 || list.Content[0].Value != "workers" {
 			spec, err := parseNode(list)
-			return []worker.Spec{spec}, err
+			return []entry{{spec, err}}, nil
 		}
 		list = list.Content[1]
 	}
@@ -162,18 +209,12 @@ func parseYAML(data []byte) ([]worker.Spec, error) {
 		return nil, at(list.Line, errors.New("want a list of workers"))
 	}
 	first := map[string]int{}
-	specs := make([]worker.Spec, 0, len(list.Content))
+	all := make([]entry, 0, len(list.Content))
 	for _, n := range list.Content {
 		spec, err := parseNode(n)
-		if err != nil {
-			return nil, err
-		}
-		if err := once(first, spec.URL, n.Line); err != nil {
-			return nil, err
-		}
-		specs = append(specs, spec)
+		all = append(all, once(first, entry{spec, err}, n.Line))
 	}
-	return specs, nil
+	return all, nil
 }
 
 // YAMLError has an error of the YAML package name its line, the first one too.
@@ -200,19 +241,9 @@ func parseNode(n *yaml.Node) (worker.Spec, error) {
 	if n.Kind != yaml.MappingNode {
 		return worker.Spec{}, at(n.Line, errors.New("want a URL or a map with url"))
 	}
-	values := map[string]string{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		switch {
-		case !slices.Contains(fields, key.Value):
-			return worker.Spec{}, at(key.Line, fmt.Errorf("there is no field %q: want %s", key.Value, strings.Join(fields, ", ")))
-		case value.Kind != yaml.ScalarNode || value.Tag == "!!null":
-			return worker.Spec{}, at(value.Line, fmt.Errorf("%s has no value, or more than one", key.Value))
-		}
-		if _, twice := values[key.Value]; twice {
-			return worker.Spec{}, at(key.Line, fmt.Errorf("%s is there twice", key.Value))
-		}
-		values[key.Value] = value.Value
+	values, err := parseFields(n)
+	if err != nil {
+		return worker.Spec{URL: values["url"]}, err
 	}
 	spec, err := newSpec(values["url"], values["role"], values["bootstrap"])
 	if drain, given := values["drain"]; err == nil && given {
@@ -222,4 +253,25 @@ func parseNode(n *yaml.Node) (worker.Spec, error) {
 		return spec, at(n.Line, err)
 	}
 	return spec, nil
+}
+
+// parseFields reads the fields of a map. After an error the good ones count.
+func parseFields(n *yaml.Node) (values map[string]string, bad error) {
+	values = map[string]string{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		var err error
+		switch _, twice := values[key.Value]; {
+		case !slices.Contains(fields, key.Value):
+			err = at(key.Line, fmt.Errorf("there is no field %q: want %s", key.Value, strings.Join(fields, ", ")))
+		case value.Kind != yaml.ScalarNode || value.Tag == "!!null":
+			err = at(value.Line, fmt.Errorf("%s has no value, or more than one", key.Value))
+		case twice:
+			err = at(key.Line, fmt.Errorf("%s is there twice", key.Value))
+		default:
+			values[key.Value] = value.Value
+		}
+		bad = cmp.Or(bad, err)
+	}
+	return values, bad
 }

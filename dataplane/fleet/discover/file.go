@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
@@ -27,18 +28,25 @@ func newFile(path string, _ *options, r *report) (Source, error) {
 	return file{r, path}, nil
 }
 
-// Run implements Source. A file that cannot be read or understood keeps the last set.
+// Run implements Source. A file that cannot be read or understood keeps the last set. Of one with
+// bad entries the others count, and a worker whose entry is bad stays as it was.
 func (f file) Run(ctx context.Context, set func([]worker.Spec)) error {
+	var last []worker.Spec
 	return WatchFile(ctx, f.path, func(data []byte, err error) {
-		var specs []worker.Spec
+		var all []entry
 		if err == nil {
-			if specs, err = ParseEntries(data); err != nil {
-				err = fmt.Errorf("cannot use %s: %w", f.path, err)
+			all, err = readEntries(data)
+		}
+		if err == nil {
+			var specs []worker.Spec
+			if specs, err = usable(all, last); err == nil || !slices.Equal(specs, last) {
+				last = specs
+				set(slices.Clone(specs))
 			}
 		}
-		f.fail(err)
-		if err == nil {
-			set(specs)
+		if err != nil {
+			err = fmt.Errorf("cannot use %s: %w", f.path, err)
 		}
+		f.fail(err)
 	})
 }

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,20 @@ type kube struct {
 	role      string // "": by roleLabel
 	roleLabel string
 	scheme    string // "": by the port's appProtocol
+	kept      map[string]keptSlice
+}
+
+// keptSlice is what a slice said last that could be used.
+type keptSlice struct {
+	terms
+	specs []worker.Spec
+}
+
+// terms hold for all endpoints of a slice.
+type terms struct {
+	role            worker.Role
+	scheme          string
+	port, bootstrap int
 }
 
 var (
@@ -36,7 +51,7 @@ var (
 // newKube reads "[NAMESPACE/]SERVICE", or "NAMESPACE/" with a selector, and the options
 // selector, port, bootstrap-port, role, role-label, scheme, api, ca, token-file.
 func newKube(rest string, o *options, r *report) (Source, error) {
-	k := &kube{report: r}
+	k := &kube{report: r, kept: make(map[string]keptSlice)}
 	service := rest
 	if namespace, name, found := strings.Cut(rest, "/"); found {
 		k.namespace, service = namespace, name
@@ -132,12 +147,13 @@ func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[
 // at fault than all workers: then only terminating ones drain. Unusable endpoints are left out,
 // and the error says why.
 func (k *kube) specs(known map[string]*endpointSlice) (specs []worker.Spec, bad error) {
-	byURL := map[string]worker.Spec{}
+	byURL, faults := map[string]worker.Spec{}, faults{}
 	trusted := slices.ContainsFunc(slices.Collect(maps.Values(known)), (*endpointSlice).anyReady)
+	maps.DeleteFunc(k.kept, func(name string, _ keptSlice) bool { return known[name] == nil })
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		of, err := k.sliceSpecs(known[name], trusted)
 		if err != nil {
-			bad = errors.Join(bad, fmt.Errorf("cannot use EndpointSlice %s: %w", name, err))
+			faults.add(fmt.Errorf("cannot use EndpointSlice %s: %w", name, err))
 		}
 		for _, spec := range of {
 			if before, twice := byURL[spec.URL]; twice {
@@ -146,53 +162,90 @@ func (k *kube) specs(known map[string]*endpointSlice) (specs []worker.Spec, bad 
 			byURL[spec.URL] = spec
 		}
 	}
-	return sorted(slices.Collect(maps.Values(byURL))), bad
+	return sorted(slices.Collect(maps.Values(byURL))), faults.err()
 }
 
-func (k *kube) sliceSpecs(s *endpointSlice, trusted bool) (specs []worker.Spec, err error) {
-	if len(s.Endpoints) == 0 {
-		return nil, nil // such a slice has no ports either
+// sliceSpecs returns the workers of one slice. Terms that cannot be used, such as a role with a
+// typing error, leave those that the slice had; a slice without a usable endpoint leaves its
+// workers as they were. A mistake in one object takes no worker out of use.
+func (k *kube) sliceSpecs(s *endpointSlice, trusted bool) ([]worker.Spec, error) {
+	kept, before := k.kept[s.Metadata.Name]
+	if s.unread != nil {
+		return kept.specs, s.unread
 	}
-	spec := worker.Spec{}
+	if len(s.Endpoints) == 0 { // such a slice has no ports either
+		if before {
+			kept.specs = nil
+			k.kept[s.Metadata.Name] = kept
+		}
+		return nil, nil
+	}
+	terms, bad := k.termsOf(s)
+	if bad != nil {
+		if !before {
+			return nil, bad
+		}
+		terms = kept.terms
+	}
+	specs, unusable := terms.specs(s, trusted)
+	if bad = errors.Join(bad, unusable); unusable != nil && len(specs) == 0 {
+		return kept.specs, bad
+	}
+	k.kept[s.Metadata.Name] = keptSlice{terms, specs}
+	return specs, bad
+}
+
+func (k *kube) termsOf(s *endpointSlice) (t terms, err error) {
 	name := k.role
 	if name == "" {
 		name = s.Metadata.Labels[k.roleLabel] // slices have their service's labels
 	}
-	if spec.Role, err = worker.ParseRole(name); err != nil {
-		return nil, fmt.Errorf("its label %s: %w", k.roleLabel, err)
+	if t.role, err = worker.ParseRole(name); err != nil {
+		return t, fmt.Errorf("its label %s: %w", k.roleLabel, err)
 	}
 	port, err := k.portOf(s)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	scheme := k.scheme
-	if scheme == "" {
-		scheme = "http"
-		if strings.EqualFold(port.AppProtocol, "https") {
-			scheme = "https"
-		}
+	t.port, t.scheme = port.Port, cmp.Or(k.scheme, "http")
+	if k.scheme == "" && strings.EqualFold(port.AppProtocol, "https") {
+		t.scheme = "https"
 	}
 	for _, p := range s.Ports {
-		if p.Name == k.bootstrap && spec.Role == worker.RolePrefill {
-			spec.Bootstrap.Port = p.Port
+		if p.Name != k.bootstrap || t.role != worker.RolePrefill {
+			continue
 		}
+		if !isPort(p.Port) {
+			return t, fmt.Errorf("its port %q is %d: want 1 to 65535", p.Name, p.Port)
+		}
+		t.bootstrap = p.Port
 	}
-	for _, e := range s.Endpoints {
+	return t, nil
+}
+
+// specs returns the workers of a slice's usable endpoints.
+func (t terms) specs(s *endpointSlice, trusted bool) (specs []worker.Spec, bad error) {
+	var faults faults
+	for i, e := range s.Endpoints {
 		if len(e.Addresses) == 0 {
 			continue
 		}
-		// Only the first address counts (API reference of discovery.k8s.io/v1).
-		spec.URL = scheme + "://" + net.JoinHostPort(e.Addresses[0], strconv.Itoa(port.Port))
-		// No word is a yes, for ready, and a no, for terminating (the same reference).
-		spec.Drain = (trusted && !isReady(e.Conditions.Ready)) || (e.Conditions.Terminating != nil && *e.Conditions.Terminating)
-		normal, err := spec.Normal()
+		spec, err := worker.Spec{
+			// Only the first address counts (API reference of discovery.k8s.io/v1).
+			URL: t.scheme + "://" + net.JoinHostPort(e.Addresses[0], strconv.Itoa(t.port)), Role: t.role, Bootstrap: worker.Bootstrap{Port: t.bootstrap},
+			// No word is a yes, for ready, and a no, for terminating (the same reference).
+			Drain: (trusted && !isReady(e.Conditions.Ready)) || (e.Conditions.Terminating != nil && *e.Conditions.Terminating),
+		}.Normal()
 		if err != nil {
-			return nil, err
+			faults.add(fmt.Errorf("its endpoint %d: %w", i, err))
+			continue
 		}
-		specs = append(specs, normal)
+		specs = append(specs, spec)
 	}
-	return specs, nil
+	return specs, faults.err()
 }
+
+func isPort(n int) bool { return n > 0 && n <= 65535 }
 
 func isReady(said *bool) bool { return said == nil || *said }
 
@@ -213,12 +266,12 @@ func (k *kube) portOf(s *endpointSlice) (endpointPort, error) {
 	}
 	var names []string
 	for _, p := range s.Ports {
-		if p.Name == want && p.Port > 0 {
+		if p.Name == want && isPort(p.Port) {
 			return p, nil
 		}
 		names = append(names, strconv.Quote(p.Name))
 	}
-	if k.port == "" && len(s.Ports) == 1 && s.Ports[0].Port > 0 {
+	if k.port == "" && len(s.Ports) == 1 && isPort(s.Ports[0].Port) {
 		return s.Ports[0], nil
 	}
 	return endpointPort{}, fmt.Errorf("it has no port named %q but %s: choose one by ?port=NAME", want, strings.Join(names, ", "))

@@ -29,7 +29,8 @@ type (
 				Terminating *bool `json:"terminating"`
 			} `json:"conditions"`
 		} `json:"endpoints"`
-		Ports []endpointPort `json:"ports"`
+		Ports  []endpointPort `json:"ports"`
+		unread error          // why all but the name may be missing
 	}
 	endpointPort struct {
 		Name        string `json:"name"`
@@ -46,7 +47,7 @@ type (
 			ResourceVersion string `json:"resourceVersion"`
 			Continue        string `json:"continue"`
 		} `json:"metadata"`
-		Items []*endpointSlice `json:"items"`
+		Items []json.RawMessage `json:"items"`
 	}
 	watchEvent struct {
 		Type   string          `json:"type"` // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
@@ -180,16 +181,33 @@ func (c *kubeClient) list(ctx context.Context, path, selector string) (known map
 		if err != nil {
 			return nil, "", err
 		}
-		for _, s := range page.Items {
-			if s != nil {
-				known[s.Metadata.Name] = s
+		for _, item := range page.Items {
+			s, err := readSlice(item)
+			if err != nil {
+				return nil, "", err
 			}
+			known[s.Metadata.Name] = s
 		}
 		if page.Metadata.Continue == "" {
 			return known, page.Metadata.ResourceVersion, nil
 		}
 		query.Set("continue", page.Metadata.Continue)
 	}
+}
+
+// readSlice decodes a slice. One with fields of other types keeps its name.
+func readSlice(object json.RawMessage) (*endpointSlice, error) {
+	s := &endpointSlice{}
+	var mistyped *json.UnmarshalTypeError // all other fields are decoded
+	if err := json.Unmarshal(object, s); errors.As(err, &mistyped) {
+		s.unread = fmt.Errorf("its field %s is a JSON %s: want %s", mistyped.Field, mistyped.Value, mistyped.Type)
+	} else if err != nil {
+		return nil, fmt.Errorf("cannot read an EndpointSlice: %w", err)
+	}
+	if s.Metadata.Name == "" {
+		return nil, errors.New("cannot read an EndpointSlice: it has no metadata.name")
+	}
+	return s, nil
 }
 
 // watch calls changed with each change after version until the server ends the watch, and
@@ -213,16 +231,22 @@ func (c *kubeClient) watch(ctx context.Context, path, selector, version string, 
 		} else if err != nil {
 			return "", err
 		}
-		s := &endpointSlice{}
 		switch e.Type {
-		case "ADDED", "MODIFIED", "DELETED", "BOOKMARK":
-			if err := json.Unmarshal(e.Object, s); err != nil {
-				return "", fmt.Errorf("cannot read a watch event of type %s: %w", strings.ToLower(e.Type), err)
+		case "BOOKMARK":
+			var at struct {
+				Metadata objectMeta `json:"metadata"`
+			}
+			if err := json.Unmarshal(e.Object, &at); err != nil {
+				return "", fmt.Errorf("cannot read a bookmark: %w", err)
+			}
+			version = at.Metadata.ResourceVersion
+		case "ADDED", "MODIFIED", "DELETED":
+			s, err := readSlice(e.Object)
+			if err != nil {
+				return "", err
 			}
 			version = s.Metadata.ResourceVersion
-			if e.Type != "BOOKMARK" {
-				changed(e.Type, s)
-			}
+			changed(e.Type, s)
 		case "ERROR": // 410 where version is too old: all is listed again
 			var st apiStatus
 			_ = json.Unmarshal(e.Object, &st)

@@ -46,6 +46,8 @@ type (
 		AddressType string         `json:"addressType"`
 		Endpoints   []kubeEndpoint `json:"endpoints"` // null where there are none
 		Ports       []kubePort     `json:"ports"`
+
+		change func(object map[string]any) // of what is written; may be nil
 	}
 	kubeList struct {
 		Metadata kubeMeta    `json:"metadata"`
@@ -61,6 +63,21 @@ type (
 		Code    int    `json:"code"`
 	}
 )
+
+// MarshalJSON writes what the test changed.
+func (s kubeSlice) MarshalJSON() ([]byte, error) {
+	type plain kubeSlice
+	text, err := json.Marshal(plain(s))
+	if err != nil || s.change == nil {
+		return text, err
+	}
+	object := map[string]any{}
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil, err
+	}
+	s.change(object)
+	return json.Marshal(object)
+}
 
 // apiServer is the part of Kubernetes' API that lists and watches EndpointSlices, with the
 // names of discovery.k8s.io/v1 written down here once more, from its reference.
@@ -126,7 +143,7 @@ func (s *apiServer) recordLocked(kind string, slice *kubeSlice) {
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	down, token := s.down, s.token
+	down, token, life := s.down, s.token, s.hangUp
 	s.queries = append(s.queries, r.URL.Path+"?"+r.URL.Query().Get("labelSelector"))
 	s.mu.Unlock()
 	refuse := func(code int, message string) {
@@ -139,7 +156,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 		refuse(http.StatusUnauthorized, "Unauthorized")
 	case r.URL.Query().Get("watch") != "":
-		s.watch(w, r)
+		s.watch(w, r, life)
 	default:
 		s.list(w, r)
 	}
@@ -168,12 +185,12 @@ func (s *apiServer) list(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(list)
 }
 
-func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
+// watch answers a watch that began in a life of the server.
+func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, life int) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	flush, _ := w.(http.Flusher)
 	flush.Flush()
 	s.mu.Lock()
-	life := s.hangUp
 	for {
 		if s.hangUp != life {
 			s.mu.Unlock()

@@ -1,6 +1,8 @@
 package discover
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -35,6 +37,31 @@ func (r *report) fail(err error) {
 	if old := r.last.Swap(&err); old == nil || (*old).Error() != err.Error() {
 		r.log.Warn("cannot discover workers; known ones stay", "source", r.name, "error", err)
 	}
+}
+
+// faults collects what is wrong with the entries of one answer.
+type faults struct {
+	named []error
+	more  int
+}
+
+// maxFaults bounds what one log line names.
+const maxFaults = 8
+
+func (f *faults) add(err error) {
+	if len(f.named) == maxFaults {
+		f.more++
+		return
+	}
+	f.named = append(f.named, err)
+}
+
+// err names the faults; nil: there are none.
+func (f *faults) err() error {
+	if f.more > 0 {
+		return errors.Join(append(f.named, fmt.Errorf("and %d more", f.more))...)
+	}
+	return errors.Join(f.named...)
 }
 
 // patience is how long a source waits before it tries again: longer with each try in a row.
