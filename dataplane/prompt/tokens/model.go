@@ -56,23 +56,23 @@ func (m *Model) Rules() chattemplate.Rules {
 	return m.chat.Rules()
 }
 
-// loadModel reads the files of dir, or those that the settings name.
-func loadModel(s Settings, dir string, root *promptcache.Root) (*Model, error) {
+// load reads the files of the operator's folder, or those that the settings name.
+func (f *modelFiles) load(s Settings, root *promptcache.Root) (*Model, error) {
 	if s.Skip {
 		return nil, fmt.Errorf("%w: the worker takes token ids only", ErrUnavailable)
 	}
 	if s.Mode != "" && s.Mode != "auto" {
 		return nil, fmt.Errorf("%w: the worker's --tokenizer-mode is %s", ErrUnavailable, s.Mode)
 	}
-	folder, err := s.folder(dir)
+	files, folder, err := f.folder(&s)
 	if err != nil {
 		return nil, err
 	}
 	m := &Model{settings: s, folder: folder, root: root}
-	if m.text, err = loadText(folder); err != nil {
+	if m.text, err = loadText(files, folder); err != nil {
 		return nil, err
 	}
-	m.chat, m.chatErr = loadChat(folder, &s)
+	m.chat, m.chatErr = loadChat(f, files, folder, &s)
 	return m, nil
 }
 
