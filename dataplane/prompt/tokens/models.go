@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/warmpath/warmpath/dataplane/modelfile"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
@@ -29,7 +31,9 @@ type ModelsConfig struct {
 	SampleEvery int
 	// NeededInARow is the number of equal prompts of a kind in a row that verifies it. Default 3.
 	NeededInARow uint64
-	Log          *slog.Logger
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Models are the models that tokenize in this process.
@@ -75,6 +79,9 @@ func NewModels(cfg ModelsConfig) *Models {
 	}
 	if cfg.NeededInARow == 0 {
 		cfg.NeededInARow = needAtFirst
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -149,7 +156,7 @@ func (ms *Models) Sample(m *Model, target string, req *openai.Request, own []uin
 
 // files reads the files of a model.
 func (ms *Models) files(folder string) *modelFiles {
-	return &modelFiles{ctx: ms.ctx, reader: ms.cfg.Files, own: folder}
+	return &modelFiles{ctx: ms.ctx, reader: ms.cfg.Files, own: folder, now: ms.cfg.Now, log: ms.cfg.Log}
 }
 
 // inBackground runs a load when it is its turn, unless Run has ended.
@@ -207,12 +214,20 @@ const byWorkers = "workers"
 
 func (m *Model) source(k kind) string {
 	switch {
-	case k != kindText && m.chat == nil:
+	case k != kindText && (m.chat == nil || m.chatRest.rests(m.now)), m.textRest.rests(m.now):
 		return byWorkers
 	case m.verifications[k].verified.Load():
 		return "router"
 	}
 	return byWorkers + ", unproved"
+}
+
+// reason says why something is left to the workers.
+func (m *Model) reason() string {
+	if m.chatErr != nil {
+		return strings.TrimSuffix(m.chatErr.Error()+"; "+m.textRest.reason("tokenizer"), "; ")
+	}
+	return strings.Trim(m.textRest.reason("tokenizer")+"; "+m.chatRest.reason("chat template"), "; ")
 }
 
 // Status returns all served names, in order.
@@ -233,9 +248,7 @@ func (ms *Models) Status() []ModelStatus {
 				st.Matches += m.verifications[k].matches.Load()
 				st.Mismatches += m.verifications[k].mismatches.Load()
 			}
-			if m.chatErr != nil {
-				st.Reason = m.chatErr.Error()
-			}
+			st.Reason = m.reason()
 		case sl.reason() != nil:
 			st.Reason = sl.reason().Error()
 		default:

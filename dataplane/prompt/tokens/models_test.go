@@ -130,7 +130,8 @@ type testModels struct {
 	writer *tokens.Writer
 	engine *engine
 	logs   lines
-	end    func() // waits for Run
+	clock  atomic.Int64 // seconds
+	end    func()       // waits for Run
 }
 
 // lines is a log that is read while others write to it.
@@ -160,7 +161,7 @@ func newTestModels(t testing.TB, folders map[string]string) *testModels {
 	s.source = newSource(t, tokens.Config{Fetch: s.engine})
 	s.writer = tokens.NewWriter(c.NewCursor())
 	s.models = tokens.NewModels(tokens.ModelsConfig{
-		Files: modelfile.New([]string{os.TempDir()}), Source: s.source, PromptCache: c, Folders: folders, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
+		Files: modelfile.New([]string{os.TempDir()}), Now: func() time.Time { return time.Unix(1000+s.clock.Load(), 0) }, Source: s.source, PromptCache: c, Folders: folders, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)

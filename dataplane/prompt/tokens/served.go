@@ -62,6 +62,7 @@ func (ms *Models) WorkerUp(worker, name string, s Settings) {
 	if !named {
 		folder = ms.cfg.Folders[""]
 	}
+	s.clip()
 	o := &workerSettings{settings: s}
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

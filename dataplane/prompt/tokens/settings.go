@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/dataplane/modelfile"
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
@@ -29,6 +31,23 @@ type Settings struct {
 	ReasoningParser string
 }
 
+const (
+	// maxName is beyond any path: a longer one names nothing.
+	maxName = 4097
+	// maxKwargs is beyond any defaults: longer ones are no JSON once they are clipped.
+	maxKwargs = 64 << 10
+)
+
+// clip shortens texts, since a description may have some of megabytes.
+func (s *Settings) clip() {
+	for _, text := range []*string{
+		&s.Version, &s.Model, &s.Tokenizer, &s.Mode, &s.ChatTemplate, &s.TemplateName, &s.ToolCallParser, &s.ReasoningParser,
+	} {
+		*text = (*text)[:min(len(*text), maxName)]
+	}
+	s.DefaultKwargs = s.DefaultKwargs[:min(len(s.DefaultKwargs), maxKwargs)]
+}
+
 // errNoFiles is a model without files on this machine.
 var errNoFiles = errors.New("tokens: no tokenizer.json found")
 
@@ -37,6 +56,8 @@ type modelFiles struct {
 	ctx    context.Context //nolint:containedctx // of one load
 	reader *modelfile.Reader
 	own    string // the operator's folder of the model; "" where there is none
+	now    func() time.Time
+	log    *slog.Logger
 }
 
 // folder returns the folder of the tokenizer's files: the operator's own, else the worker's path,
