@@ -38,12 +38,18 @@ func buildWarmpath(t *testing.T, dir string) string {
 // long counts as one that hangs, which it is where every process has cores of its own. One that died refuses connections at once.
 var unhurried = []string{"--probe-timeout", "10s", "--hang-after", "5m", "--pair-timeout", "5m"}
 
+// allowed lets the engines name the files of their models, which lie in the installation or in a test's own folder.
+func allowed(t *testing.T) []string {
+	t.Helper()
+	return []string{"--allow-model-path", installation(t), "--allow-model-path", os.TempDir()}
+}
+
 // startRouter runs the router on the engines, which it knows by URL alone, and waits until every engine has answered a
 // request through it: only then are its expectations worth a comparison.
 func startRouter(t *testing.T, k *keeper, dir, binary, policy string, engines []*engine, more ...string) *router {
 	t.Helper()
 	r := &router{url: fmt.Sprintf("http://127.0.0.1:%d", freePorts(t, 1)[0])}
-	args := append([]string{"serve", "--listen", r.url[len("http://"):], "--policy", policy}, slices.Concat(unhurried, more)...)
+	args := append([]string{"serve", "--listen", r.url[len("http://"):], "--policy", policy}, slices.Concat(unhurried, allowed(t), more)...)
 	pairs := false
 	for _, e := range engines {
 		args = append(args, e.flag(), e.url)

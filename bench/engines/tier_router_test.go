@@ -22,7 +22,7 @@ func (p *tierProof) startRouter(t *testing.T) {
 	bus := fmt.Sprintf("127.0.0.1:%d", ports[1])
 	p.sa.cluster, p.sb.cluster = "nats://"+bus, "nats://"+bus
 	p.router = &router{url: fmt.Sprintf("http://127.0.0.1:%d", ports[0])}
-	args := append([]string{"serve", "--policy", "kv", "--cluster-listen", bus, "--listen", p.router.url[len("http://"):]}, unhurried...)
+	args := append([]string{"serve", "--policy", "kv", "--cluster-listen", bus, "--listen", p.router.url[len("http://"):]}, slices.Concat(unhurried, allowed(t))...)
 	p.router.proc = spawn(t, p.keeper, p.dir, "router", exec.Command(p.binary, args...))
 	limit := time.Now().Add(patience)
 	for !answers(p.router.url + "/health") {

@@ -152,7 +152,7 @@ func TestConfigShown(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "***", shown.cfg.Operator.Key)
 	shown.cfg.Operator.Key = o.cfg.Operator.Key
-	for _, list := range []*[]string{&shown.cfg.Sources.Prefill, &shown.cfg.Sources.Decode, &shown.cfg.Sources.Discover} {
+	for _, list := range []*[]string{&shown.cfg.Sources.Prefill, &shown.cfg.Sources.Decode, &shown.cfg.Sources.Discover, &shown.cfg.Tokenize.AllowedPaths} {
 		require.Empty(t, *list)
 		*list = nil
 	}

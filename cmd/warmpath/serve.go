@@ -145,6 +145,8 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 		"source of token ids of text and chats: auto (the router, once ids from a model's files equal the workers') or workers")
 	f.StringArrayVar(&cfg.Tokenize.ModelPaths, "model-path", nil,
 		"`NAME=DIR` with the tokenizer.json and chat template of a served model, or DIR for all; may be repeated (default: where the workers have it)")
+	f.StringArrayVar(&cfg.Tokenize.AllowedPaths, "allow-model-path", nil,
+		"`DIR` below which workers may name files of their models; may be repeated (always: /models, the hub's cache, and the folders of --model-path)")
 	f.BoolVar(&cfg.Tokenize.ForwardIDs, "forward-input-ids", false,
 		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
 	f.BoolVar(&cfg.Memory.HugePages, "huge-pages", true, "ask the kernel for huge pages for a large heap: look-ups in a large index are faster (Linux 6.7)")

@@ -26,7 +26,7 @@ var flagGroups = []struct {
 	{"The choice", regexp.MustCompile(`^(policy|kv-.*|router-temperature|staleness-interval|session-affinity|replica)$`)},
 	{"Prefill/decode pairs", regexp.MustCompile(`^(disagg-.*|pair-.*|prefill-timeout)$`)},
 	{"Full workers", regexp.MustCompile(`^(queue-.*|max-in-flight-.*)$`)},
-	{"Token ids", regexp.MustCompile(`^(tokenize|model-path|forward-input-ids|lint-sample)$`)},
+	{"Token ids", regexp.MustCompile(`^(tokenize|model-path|allow-model-path|forward-input-ids|lint-sample)$`)},
 	{"Cluster", regexp.MustCompile(`^(cluster.*|replicas)$`)},
 	{"Health and links", regexp.MustCompile(`^(health-.*|link-.*|nixl-lib)$`)},
 	{"Limits and memory", regexp.MustCompile(`^(max-body-bytes|gzip-.*|.*-max-bytes|huge-pages)$`)},

@@ -2,7 +2,9 @@ package router
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/admin"
@@ -13,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
@@ -47,12 +50,17 @@ func (b *builder) build() error {
 		return err
 	}
 	b.buildIndex()
-	if err := b.buildTokenizer(); err != nil {
+	folders, err := tokens.ParseFolders(b.cfg.Tokenize.ModelPaths)
+	if err != nil {
+		return err
+	}
+	files := modelfile.New(slices.Concat(modelfile.DefaultFolders(), slices.Collect(maps.Values(folders)), b.cfg.Tokenize.AllowedPaths))
+	if err := b.buildTokenizer(folders, files); err != nil {
 		return err
 	}
 	b.buildFleet(worker.Config{
 		Interval: b.cfg.Probes.Interval, Timeout: b.cfg.Probes.Timeout, HangAfter: b.cfg.Probes.HangAfter,
-		Log: b.cfg.Log, TLS: toWorkers.Config, Dial: upstream.Dial,
+		Log: b.cfg.Log, TLS: toWorkers.Config, Dial: upstream.Dial, Files: files,
 	})
 	if err := b.buildRouting(); err != nil {
 		return err
@@ -110,7 +118,7 @@ func (b *builder) rankCleared(rank *worker.Rank) {
 }
 
 // buildTokenizer makes the tokenizer and the prompt cache.
-func (b *builder) buildTokenizer() error {
+func (b *builder) buildTokenizer(folders map[string]string, files *modelfile.Reader) error {
 	fetch := tokens.NewWorkerFetcher(b.transport, func(url string) (upstream.Target, error) {
 		w, err := b.registry.Get(url)
 		if err != nil {
@@ -131,11 +139,7 @@ func (b *builder) buildTokenizer() error {
 	if b.cfg.Tokenize.By == config.TokenizeByWorkers {
 		return nil
 	}
-	folders, err := tokens.ParseFolders(b.cfg.Tokenize.ModelPaths)
-	if err != nil {
-		return err
-	}
-	cfg := tokens.ModelsConfig{Source: source, PromptCache: prompts, Folders: folders, Log: b.cfg.Log}
+	cfg := tokens.ModelsConfig{Source: source, PromptCache: prompts, Folders: folders, Files: files, Log: b.cfg.Log}
 	if b.cfg.Tokenize.ForwardIDs { // a wrong id makes a wrong answer, not only a worse choice
 		cfg.NeededInARow, cfg.SampleEvery = 32, 32
 	}

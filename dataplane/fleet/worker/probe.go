@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -31,8 +32,10 @@ type prober struct {
 	base    string
 	path    string // readiness path that this worker has
 	timeout time.Duration
-	failure *tlsFailure // of its connections
-	watch   *connWatch  // nil: they are not watched
+	failure *tlsFailure       // of its connections
+	watch   *connWatch        // nil: they are not watched
+	end     context.Context   //nolint:containedctx // of the monitor
+	files   *modelfile.Reader // of models on this machine; nil reads none
 
 	engine string    // name of a server without a model
 	named  time.Time // when that was asked
@@ -58,7 +61,7 @@ func newWatcher(ctx context.Context, w *Worker, cfg *Config) *prober {
 func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config, watched *connWatch) *prober {
 	dial := &dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(tlsFailure), watch: watched}
 	return &prober{
-		failure: dial.failure, watch: watched,
+		failure: dial.failure, watch: watched, end: ctx, files: cfg.Files,
 		base: base, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
 			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: dial.dial,

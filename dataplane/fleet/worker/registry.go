@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -40,6 +41,8 @@ type Config struct {
 	// TLS returns the settings of connections, for probes and for requests, to the worker at
 	// host; default the system's authorities and no client certificate.
 	TLS func(host string) *tls.Config
+	// Files reads a model's config.json at the path that its worker names; nil reads none.
+	Files *modelfile.Reader
 }
 
 func (c *Config) setDefaults() {

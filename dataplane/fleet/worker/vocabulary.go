@@ -1,14 +1,16 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 )
 
 const (
@@ -19,8 +21,6 @@ const (
 	// them, because it is busy or an older release.
 	vocabularyAsks  = 5
 	vocabularyAgain = 10 * time.Second
-	// maxConfig bounds the size of a model's config.json; real ones are under 100 KB.
-	maxConfig = 4 << 20
 	// maxVocabulary is more than any model has: 262,144.
 	maxVocabulary = 1 << 24
 )
@@ -57,7 +57,7 @@ func (p *prober) vocabulary(info *Info) int {
 	if n := p.askVocabulary(); n > 0 {
 		return n
 	}
-	return readVocabulary(filepath.Join(info.ModelPath, "config.json"))
+	return p.readVocabulary(filepath.Join(info.ModelPath, "config.json"))
 }
 
 func (p *prober) askVocabulary() int {
@@ -91,11 +91,10 @@ func vocabularyOf(body []byte) int {
 
 // readVocabulary reads a model's config.json. Multimodal models have the field in the part of
 // their language model.
-func readVocabulary(path string) int {
-	if info, err := os.Stat(path); err != nil || info.Size() > maxConfig {
-		return 0
-	}
-	raw, err := os.ReadFile(path)
+func (p *prober) readVocabulary(path string) int {
+	ctx, cancel := context.WithTimeout(p.end, vocabularyTimeout)
+	defer cancel()
+	raw, err := p.files.Read(ctx, path, modelfile.MaxConfig, modelfile.Worker)
 	if err != nil {
 		return 0
 	}
@@ -110,18 +109,18 @@ func readVocabulary(path string) int {
 	if json.Unmarshal(raw, &top) != nil {
 		return 0
 	}
-	for p := &top; ; {
+	for at := &top; ; {
 		switch {
-		case p.Text != nil:
-			p = p.Text
-		case p.Thinker != nil:
-			p = p.Thinker
-		case p.LLM != nil:
-			p = p.LLM
-		case p.Language != nil:
-			p = p.Language
+		case at.Text != nil:
+			at = at.Text
+		case at.Thinker != nil:
+			at = at.Thinker
+		case at.LLM != nil:
+			at = at.LLM
+		case at.Language != nil:
+			at = at.Language
 		default:
-			return within(p.Vocabulary, maxVocabulary)
+			return within(at.Vocabulary, maxVocabulary)
 		}
 	}
 }

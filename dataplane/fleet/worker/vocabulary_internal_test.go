@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 )
 
 // askedVocabulary is the vocabulary of a worker that answers /generate so.
@@ -26,7 +29,7 @@ func askedVocabulary(t *testing.T, status int, answer, path string) (vocabulary 
 	defer server.Close()
 	w, err := newWorker(Spec{URL: server.URL}, nil)
 	require.NoError(t, err)
-	cfg := Config{Timeout: time.Minute}
+	cfg := Config{Timeout: time.Minute, Files: modelfile.New([]string{os.TempDir()})}
 	cfg.setDefaults()
 	p := newProber(t.Context(), w, &cfg)
 	defer p.client.CloseIdleConnections()
@@ -73,7 +76,18 @@ func TestVocabularyOfAModelsFiles(t *testing.T) {
 		n, _ := askedVocabulary(t, 404, "", dir)
 		require.Equal(t, want, n, config)
 	}
-	require.Zero(t, readVocabulary(filepath.Join(dir, "nothing")))
+	for name, file := range map[string]func(name string) error{
+		"a file that is not there":         func(string) error { return nil },
+		"a pipe":                           func(name string) error { return syscall.Mkfifo(name, 0o600) },
+		"a link to a device":               func(name string) error { return os.Symlink("/dev/zero", name) },
+		"a folder":                         func(name string) error { return os.Mkdir(name, 0o700) },
+		"a file that workers may not name": func(name string) error { return os.Symlink("/etc/passwd", name) },
+	} {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "config.json")))
+		require.NoError(t, file(filepath.Join(dir, "config.json")))
+		n, _ := askedVocabulary(t, 404, "", dir)
+		require.Zero(t, n, name)
+	}
 }
 
 // FuzzVocabulary: from any answer, a vocabulary is a size that a model can have.

@@ -44,10 +44,10 @@ func binaryOp(s *state, line int, op string, left, right value) value {
 // addMarkup joins a string and Markup: the string is escaped, the sum is Markup.
 func addMarkup(s *state, left, right value) value {
 	if left.k == kString {
-		left.s = escapeHTML(left.s)
+		left.s = escaped(s, left.s)
 	}
 	if right.k == kString {
-		right.s = escapeHTML(right.s)
+		right.s = escaped(s, right.s)
 	}
 	return value{k: kMarkup, s: s.concat(left.s, right.s)}
 }

@@ -74,12 +74,12 @@ func getAttr(s *state, line int, obj value, name string) value {
 	case strings.HasPrefix(name, "_"):
 		return getPrivateAttr(s, obj, name)
 	case obj.k == kNamespace:
-		v, _ := obj.o.get(name)
+		v, _ := lookup(s, obj.o, name)
 		return v
 	case hasAttr(obj, name):
 		return boundMethod(s, obj, name)
 	case obj.k == kDict:
-		v, _ := obj.o.get(name)
+		v, _ := lookup(s, obj.o, name)
 		return v
 	}
 	return getRareAttr(s, obj, name)
@@ -105,7 +105,7 @@ func getPrivateAttr(s *state, obj value, name string) value {
 	if obj.k != kDict && obj.k != kNamespace || strings.HasPrefix(name, "__") {
 		return s.unsupported("attribute " + name)
 	}
-	v, _ := obj.o.get(name)
+	v, _ := lookup(s, obj.o, name)
 	return v
 }
 
@@ -163,7 +163,7 @@ func getItem(s *state, line int, obj, arg value) value {
 	case obj.k == kLoop:
 		return loopAttr(s, obj.o.loop, arg.s)
 	case obj.k == kNamespace:
-		v, _ := obj.o.get(arg.s)
+		v, _ := lookup(s, obj.o, arg.s)
 		return v
 	case strings.HasPrefix(arg.s, "_"):
 		if strings.HasPrefix(arg.s, "__") {
@@ -192,6 +192,9 @@ func ascii(text string) bool {
 func charAt(s *state, v value, i int64) value {
 	if v.k == kMarkup {
 		return s.unsupported("an item of Markup")
+	}
+	if !scan(s, len(v.s)) {
+		return undefValue
 	}
 	n := int64(runes(v.s))
 	if i < 0 {
@@ -226,6 +229,7 @@ func sliceValue(s *state, line int, obj, start, stop, step value) value {
 	case kList, kTuple:
 		size = len(obj.o.items)
 	case kString:
+		scan(s, len(obj.s))
 		size = runes(obj.s)
 	case kRange, kMarkup, kGen:
 		return s.unsupported("a slice of " + obj.typeName())

@@ -100,7 +100,9 @@ func (s *state) callWith(e *callExpr) value {
 		}
 		from := s.beginCapture()
 		s.runMacro(fn.o, a, caller)
-		return strValue(s.endCapture(from))
+		text := s.endCapture(from)
+		s.charge(len(text))
+		return strValue(text)
 	})
 }
 
@@ -176,6 +178,9 @@ func bindParams(s *state, st *macroStmt, a args, caller value, vars []value) boo
 	f := &st.fn
 	for i := range min(len(a.pos), len(st.params)) {
 		vars[f.slots[i]] = a.pos[i]
+	}
+	if !s.step(len(st.params) * len(a.names) / 8) {
+		return false
 	}
 	used := make([]bool, len(a.kw))
 	for i := len(a.pos); i < len(st.params); i++ {
@@ -254,7 +259,7 @@ func (s *state) args(line int, e *argExprs) args {
 	}
 	if e.dyn != nil {
 		it := iterate(s, line, e.dyn.eval(s))
-		for v, ok := it.next(s); ok; v, ok = it.next(s) {
+		for v, ok := it.next(s); ok && s.step(1); v, ok = it.next(s) {
 			s.stack = append(s.stack, v)
 			pos++
 		}
@@ -274,6 +279,9 @@ func spreadKeywords(s *state, line int, x value, names []string, kw []value) ([]
 	}
 	names = append([]string{}, names...)
 	for i, k := range x.o.keys {
+		if !s.step(1 + len(names)/8) {
+			return nil, nil
+		}
 		if !k.isStr() {
 			s.raise(line, "keywords must be strings")
 			return nil, nil

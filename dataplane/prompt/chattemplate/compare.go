@@ -28,7 +28,7 @@ func equalValues(s *state, a, b value, depth int) bool {
 		}
 		return exactFloat(s, a) && exactFloat(s, b) && a.asFloat() == b.asFloat()
 	case a.isStr() && b.isStr():
-		return a.s == b.s
+		return len(a.s) == len(b.s) && scan(s, len(a.s)) && a.s == b.s
 	case a.k == kBig || b.k == kBig:
 		if a.k == kFloat || b.k == kFloat {
 			s.unsupported("a comparison of a large integer")
@@ -85,13 +85,13 @@ func equalDicts(s *state, a, b *object, depth int) bool {
 // lookupKey returns the value of any key of a dict.
 func lookupKey(s *state, o *object, k value) (value, bool) {
 	if k.isStr() {
-		return o.get(k.s)
+		return lookup(s, o, k.s)
 	}
 	if k.k == kUndefined || !hashable(s, k) { // no dict here has an undefined key
 		return undefValue, false
 	}
 	for i := range o.keys {
-		if equalValues(s, o.keys[i], k, 0) {
+		if s.step(1) && equalValues(s, o.keys[i], k, 0) {
 			return o.items[i], true
 		}
 	}
@@ -152,6 +152,7 @@ func orderValues(s *state, line int, a, b value) (c int, ordered bool) {
 		}
 		return 0, x == y
 	case a.isStr() && b.isStr():
+		scan(s, min(len(a.s), len(b.s)))
 		return strings.Compare(a.s, b.s), true // the order of UTF-8 is that of code points
 	case a.k == b.k && (a.k == kList || a.k == kTuple):
 		return orderLists(s, line, a.o.items, b.o.items)
@@ -172,7 +173,7 @@ func orderLists(s *state, line int, a, b []value) (int, bool) {
 		return 0, false
 	}
 	for i := range min(len(a), len(b)) {
-		if !equalValues(s, a[i], b[i], 0) {
+		if !s.step(1) || !equalValues(s, a[i], b[i], 0) {
 			return orderValues(s, line, a[i], b[i])
 		}
 	}
@@ -187,7 +188,7 @@ func containsValue(s *state, line int, box, x value) bool {
 			s.raise(line, "'in <string>' requires string as left operand, not %s", x.typeName())
 			return false
 		}
-		return strings.Contains(box.s, x.s)
+		return scan(s, len(box.s)) && strings.Contains(box.s, x.s)
 	case kDict:
 		_, ok := lookupKey(s, box.o, x)
 		return ok

@@ -36,6 +36,9 @@ func putKey(s *state, o *object, k, v value) {
 	if !hashable(s, k) {
 		return
 	}
+	if !s.step(len(o.keys) / 8) {
+		return
+	}
 	for i := range o.keys {
 		if equalValues(s, o.keys[i], k, 0) {
 			o.items[i] = v
@@ -155,7 +158,7 @@ func (e *compareExpr) eval(s *state) value {
 func (e *attrExpr) eval(s *state) value {
 	obj := e.obj.eval(s)
 	if e.plain && obj.k == kDict {
-		v, _ := obj.o.get(e.name)
+		v, _ := lookup(s, obj.o, e.name)
 		return v
 	}
 	return getAttr(s, e.line, obj, e.name)
@@ -166,7 +169,7 @@ func (e *itemExpr) eval(s *state) value {
 	obj := e.obj.eval(s)
 	arg := e.arg.eval(s)
 	if obj.k == kDict && arg.k == kString {
-		if v, ok := obj.o.get(arg.s); ok {
+		if v, ok := lookup(s, obj.o, arg.s); ok {
 			return v
 		}
 	}
@@ -202,7 +205,7 @@ func (e *filterExpr) eval(s *state) value {
 func (e *filterExpr) apply(s *state, v value) value {
 	mark := len(s.stack)
 	a := s.args(e.line, &e.args)
-	if s.err != nil {
+	if scan(s, len(v.s)); s.err != nil {
 		return undefValue
 	}
 	v = e.fn(s, v, a)
@@ -215,7 +218,7 @@ func (e *testExpr) eval(s *state) value {
 	v := e.x.eval(s)
 	mark := len(s.stack)
 	a := s.args(e.line, &e.args)
-	if s.err != nil {
+	if scan(s, len(v.s)); s.err != nil {
 		return undefValue
 	}
 	ok := e.fn(s, v, a)

@@ -92,13 +92,15 @@ func (s *state) emitSum(e *binExpr) {
 	}
 	sum := first.eval(s)
 	at, from, direct := len(chain)-1, len(s.out), sum.k == kString
-	if direct {
+	if direct && fits(s, len(sum.s)) {
 		s.out = append(s.out, sum.s...)
 	}
 	for ; at >= 0; at-- {
 		v := chain[at].right.eval(s)
 		if direct && v.k == kString {
-			s.out = append(s.out, v.s...)
+			if fits(s, len(v.s)) {
+				s.out = append(s.out, v.s...)
+			}
 			continue
 		}
 		if direct { // it becomes Markup, or raises

@@ -78,7 +78,7 @@ func escapeFilter(s *state, v value, a args) value {
 	if v.k == kMarkup || !bindArgs(s, a, "escape", 0, nil, nil) {
 		return v
 	}
-	return value{k: kMarkup, s: escapeHTML(toStr(s, v))}
+	return value{k: kMarkup, s: escaped(s, toStr(s, v))}
 }
 
 // defaultFilter replaces an undefined value, and with its second argument a false one. None alone

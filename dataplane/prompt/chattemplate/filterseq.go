@@ -16,7 +16,7 @@ func attributePath(s *state, line int, item, attribute value) value {
 		return item
 	case kString, kMarkup:
 		rest := attribute.s
-		for more := true; more; {
+		for more := true; more && s.step(1); {
 			var part string
 			part, rest, more = strings.Cut(rest, ".")
 			key := strValue(part)
@@ -90,7 +90,10 @@ func itemMapper(s *state, a args) func(value) value {
 		return nil
 	}
 	rest := args{line: a.line, pos: a.pos[1:], names: a.names, kw: a.kw}
-	return func(item value) value { return f(s, item, rest) }
+	return func(item value) value {
+		scan(s, len(item.s))
+		return f(s, item, rest)
+	}
 }
 
 // selectFilter keeps the elements that pass a test.
@@ -132,7 +135,7 @@ func selectItems(s *state, v value, a args, want, byAttr bool) value {
 		it := iterate(s, a.line, v)
 		for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
 			x := attributePath(s, a.line, item, attribute)
-			if s.err != nil {
+			if scan(s, len(x.s)); s.err != nil {
 				break
 			}
 			if f != nil && f(s, x, rest) == want || f == nil && x.truthy() == want {
@@ -146,7 +149,7 @@ func selectItems(s *state, v value, a args, want, byAttr bool) value {
 
 // foldedCase is ignore_case of jinja2/filters.py.
 func foldedCase(s *state, v value, caseSensitive bool) value {
-	if v.k == kString && !caseSensitive {
+	if v.k == kString && !caseSensitive && scan(s, len(v.s)) {
 		return strValue(lowerCase(s, v.s))
 	}
 	return v

@@ -17,6 +17,9 @@ func formatPercent(s *state, line int, text string, arg value) value {
 	default:
 		list = []value{arg}
 	}
+	if !s.charge(2 * len(text)) {
+		return undefValue
+	}
 	var out []byte
 	used := 0
 	for {
@@ -169,6 +172,9 @@ func appendConversion(s *state, line int, out []byte, sp spec, v value) []byte {
 
 // formatBraces is str.format for {}, {0} and {name}, without conversions and format specifications.
 func formatBraces(s *state, text string, a args) value {
+	if !s.charge(2 * len(text)) {
+		return undefValue
+	}
 	var out []byte
 	auto := 0
 	for i := 0; i < len(text); i++ {

@@ -19,7 +19,7 @@ type Input struct {
 // Render appends the text that transformers renders of the input to dst. Errors are [ErrTemplate],
 // [ErrUnsupported] or [ErrLimit]; dst is then returned as it was. It is safe for concurrent use.
 func (t *Template) Render(dst []byte, in Input) (out []byte, err error) {
-	s := t.begin(dst, in.Limits, func() time.Time { return in.Now })
+	s := t.begin(dst, in.Limits, len(in.Messages)+len(in.Tools)+len(in.Kwargs), func() time.Time { return in.Now })
 	defer t.end(s, dst, &out, &err)
 	setGlobals(s)
 	var args [3]value

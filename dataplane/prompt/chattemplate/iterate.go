@@ -29,6 +29,9 @@ func iterate(s *state, line int, v value) iterator {
 		}
 		return it
 	case kString, kMarkup:
+		if !scan(s, len(v.s)) {
+			return iterator{}
+		}
 		return iterator{text: v.s, size: runes(v.s)}
 	case kGen:
 		return iterator{gen: v.o, size: -1}

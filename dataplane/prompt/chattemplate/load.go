@@ -34,15 +34,18 @@ func Load(model fs.FS, name string) (Source, error) {
 	if err := readJSON(model, "special_tokens_map.json", &named); err == nil {
 		src.tokens(named)
 	}
-	if raw, err := fs.ReadFile(model, "chat_template.jinja"); err == nil {
+	raw, err := fs.ReadFile(model, "chat_template.jinja")
+	if err == nil {
 		src.Template = string(raw)
 		return src, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) { // the worker may have it
+		return src, err
 	}
 	var processor map[string]json.RawMessage
 	if err := readJSON(model, "chat_template.json", &processor); err == nil && processor["chat_template"] != nil {
 		config = processor
 	}
-	var err error
 	src.Template, err = pick(config["chat_template"], name)
 	return src, err
 }

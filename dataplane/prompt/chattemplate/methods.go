@@ -28,6 +28,9 @@ func titleMethod(s *state, text string) value {
 	if !ascii(text) {
 		return s.unsupported("title of characters beyond ASCII")
 	}
+	if !s.charge(2 * len(text)) {
+		return undefValue
+	}
 	out, behind := []byte(text), false
 	for i, c := range out {
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
@@ -107,6 +110,9 @@ func listIndex(s *state, self value, a args) value {
 	if len(a.pos) != 1 || a.kw != nil {
 		return s.unsupported("list.index with positions")
 	}
+	if !s.step(len(self.o.items)) {
+		return undefValue
+	}
 	at := slices.IndexFunc(self.o.items, func(v value) bool { return equalValues(s, v, a.pos[0], 0) })
 	if at < 0 {
 		return s.raise(a.line, "not in list")
@@ -121,6 +127,9 @@ func listCount(s *state, self value, a args) value {
 		return undefValue
 	}
 	n := int64(0)
+	if !s.step(len(self.o.items)) {
+		return undefValue
+	}
 	for _, v := range self.o.items {
 		if equalValues(s, v, out[0], 0) {
 			n++
@@ -139,6 +148,9 @@ func invokeMethod(s *state, self value, name string, a args) (out value, ok bool
 	switch self.k {
 	case kString:
 		if m := strMethods[name]; m != nil {
+			if !scan(s, len(self.s)) {
+				return undefValue, true
+			}
 			return m(s, self.s, a), true
 		}
 	case kDict:
@@ -166,6 +178,9 @@ func titleWords(s *state, text string) string {
 		s.unsupported("title of characters beyond ASCII")
 		return text
 	}
+	if !s.charge(2 * len(text)) {
+		return text
+	}
 	out, first := []byte(text), true
 	for i, c := range out {
 		switch {
@@ -182,8 +197,11 @@ func titleWords(s *state, text string) string {
 	return string(out)
 }
 
-// escapeHTML is markupsafe.escape.
-func escapeHTML(text string) string {
+// escaped is markupsafe.escape, which makes up to five bytes of one.
+func escaped(s *state, text string) string {
+	if !s.charge(5 * len(text)) {
+		return ""
+	}
 	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;").Replace(text)
 }
 

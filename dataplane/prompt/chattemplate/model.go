@@ -100,9 +100,14 @@ func (m *Model) RenderMarked(dst []byte, marks []Mark, req Request) ([]byte, []M
 	return dst, marks, err
 }
 
+// size is the bytes of a request that a template can see.
+func (r *Request) size() int {
+	return len(r.Messages) + len(r.Tools) + len(r.Kwargs) + len(r.ToolChoice) + len(r.ReasoningEffort) + len(r.Reasoning)
+}
+
 // render is both of the above.
 func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, err error) {
-	s := m.template.begin(dst, m.limits, m.now)
+	s := m.template.begin(dst, m.limits, req.size()+len(m.defaults), m.now)
 	defer m.template.end(s, dst, &out, &err)
 	p := &s.prep
 	p.m, p.s, p.req = m, s, req

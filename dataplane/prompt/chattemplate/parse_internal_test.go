@@ -31,7 +31,7 @@ func (r *Request) field(name string) *[]byte {
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	var s state // escaped field names are decoded into it
-	s.limit = Limits{}.withDefaults()
+	s.limit = Limits{}.withDefaults(len(body))
 	d := decoder{s: &s, src: body}
 	if !d.skip('{') {
 		return r, d.fail("no object")

@@ -73,7 +73,7 @@ func (m *Model) inlineSystem() bool {
 	var out []byte
 	var err error
 	func() {
-		s := m.template.begin(nil, m.limits, m.now)
+		s := m.template.begin(nil, m.limits, len(messages), m.now)
 		defer m.template.end(s, nil, &out, &err)
 		var v value
 		if v, err = decodeJSON(s, messages, false); err != nil {

@@ -44,14 +44,35 @@ func (s *state) step(n int) bool {
 	if s.steps > s.limit.Steps && s.err == nil {
 		s.err = fmt.Errorf("%w: %d steps", ErrLimit, s.limit.Steps)
 	}
-	if len(s.out)-s.base > s.limit.Output && s.err == nil {
+	return fits(s, 0)
+}
+
+// scanBytes are the bytes of a string that one step searches: the slowest search takes 50 ns for
+// each.
+const scanBytes = 16
+
+// scan counts the steps of going over n bytes of a string.
+func scan(s *state, n int) bool { return n < scanBytes || s.step(n/scanBytes) }
+
+// fits reports whether n more bytes of text may be output.
+func fits(s *state, n int) bool {
+	if len(s.out)-s.base+n > s.limit.Output && s.err == nil {
 		s.err = fmt.Errorf("%w: %d bytes of text", ErrLimit, s.limit.Output)
 	}
 	return s.err == nil
 }
 
+// lookup is a key of a dict. A dict without an index is searched.
+func lookup(s *state, o *object, key string) (value, bool) {
+	if o.index == nil {
+		s.steps += len(o.keys) / scanBytes
+	}
+	return o.get(key)
+}
+
 // enter sets the variables of a scope.
 func (s *state) enter(sc scope) {
+	s.steps += len(sc) / 8
 	for i := range sc {
 		e := &sc[i]
 		switch e.kind {
@@ -105,7 +126,9 @@ func (s *state) retry(dst []byte) {
 func (s *state) write(v value) {
 	switch v.k {
 	case kString, kMarkup, kBig:
-		s.out = append(s.out, v.s...)
+		if fits(s, len(v.s)) {
+			s.out = append(s.out, v.s...)
+		}
 	case kInt:
 		s.out = strconv.AppendInt(s.out, v.n, 10)
 	case kUndefined, kMissing:

@@ -9,7 +9,7 @@ import (
 // strftimeFunc is strftime_now of transformers: datetime.now().strftime(format), in the C locale.
 func strftimeFunc(s *state, a args) value {
 	format, ok := stringArg(s, args{line: a.line, pos: a.pos, kw: a.kw, names: renamed(a.names, "format", "")}, "strftime_now")
-	if !ok {
+	if !ok || !s.step(len(format)/8) {
 		return undefValue
 	}
 	text, ok := strftime(s.now(), format)

@@ -238,7 +238,7 @@ func hasAffix(s *state, self string, a args, has func(string, string) bool) valu
 			if !item.isStr() {
 				return s.raise(a.line, "tuple must only contain str")
 			}
-			if has(self, item.s) {
+			if s.step(1) && scan(s, len(item.s)) && has(self, item.s) {
 				return boolValue(true)
 			}
 		}

@@ -20,24 +20,27 @@ type Template struct {
 	pool    sync.Pool // of *state
 }
 
-// Limits bound one render, so that a hostile request costs no more than a large one. Zero values
-// are the defaults.
+// Limits bound one render, so that a hostile template or request costs no more than a large one.
+// Zero values are the defaults, which depend on the bytes of the request. Templates of real models
+// take half a step and 40 bytes of memory for each.
 type Limits struct {
-	Output int // bytes of text; 64 MiB
-	Memory int // bytes of values and strings made on the way; 256 MiB
-	Steps  int // turns of loops, calls, elements visited; 5 million, about half a second
+	Output int // bytes of text; 1 MiB and 8 a byte, up to 64 MiB
+	Memory int // bytes of values and strings made on the way; 8 MiB and 128 a byte, up to 256 MiB
+	// Turns of loops, calls, elements visited, strings searched by scanBytes; a million and 8 a
+	// byte, up to 5 million, about half a second.
+	Steps int
 }
 
-// withDefaults sets defaults for zero limits.
-func (l Limits) withDefaults() Limits {
+// withDefaults sets defaults for zero limits and a request of n bytes.
+func (l Limits) withDefaults(n int) Limits {
 	if l.Output == 0 {
-		l.Output = 64 << 20
+		l.Output = min(1<<20+8*n, 64<<20)
 	}
 	if l.Memory == 0 {
-		l.Memory = 256 << 20
+		l.Memory = min(8<<20+128*n, 256<<20)
 	}
 	if l.Steps == 0 {
-		l.Steps = 5_000_000
+		l.Steps = min(1_000_000+8*n, 5_000_000)
 	}
 	return l
 }
@@ -48,9 +51,17 @@ type Mark struct {
 	Offset  int // bytes from the start of the rendered text
 }
 
-// Compile reads a template. It returns a *[SyntaxError] for invalid Jinja, and an
-// *[UnsupportedError] that names every construct that is not rendered here.
+// maxSource bounds a template; real ones of 2026 have up to 60 KB. A chain of operators nests one
+// level for every two bytes.
+const maxSource = 256 << 10
+
+// Compile reads a template. It returns a *[SyntaxError] for invalid Jinja, [ErrLimit] for a
+// template that is too large, and an *[UnsupportedError] that names every construct that is not
+// rendered here.
 func Compile(source string) (*Template, error) {
+	if len(source) > maxSource {
+		return nil, fmt.Errorf("%w: a template of %d bytes", ErrLimit, len(source))
+	}
 	body, gaps, err := parse(source)
 	if err != nil {
 		return nil, err
@@ -107,10 +118,10 @@ func hidden(name string) bool {
 	return strings.HasPrefix(name, "_")
 }
 
-// begin takes a state for one render.
-func (t *Template) begin(dst []byte, limits Limits, now func() time.Time) *state {
+// begin takes a state for one render of a request of so many bytes.
+func (t *Template) begin(dst []byte, limits Limits, size int, now func() time.Time) *state {
 	s, _ := t.pool.Get().(*state)
-	s.out, s.base, s.limit, s.now = dst, len(dst), limits.withDefaults(), now
+	s.out, s.base, s.limit, s.now = dst, len(dst), limits.withDefaults(size), now
 	return s
 }
 

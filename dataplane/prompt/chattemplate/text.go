@@ -59,8 +59,14 @@ func appendRepr(s *state, dst []byte, v value, depth int) []byte {
 	case kFloat:
 		return appendFloat(dst, v.float())
 	case kString:
+		if !s.charge(len(v.s)) {
+			return dst
+		}
 		return appendQuoted(s, dst, v.s)
 	case kMarkup:
+		if !s.charge(len(v.s)) {
+			return dst
+		}
 		return append(appendQuoted(s, append(dst, "Markup("...), v.s), ')')
 	case kList:
 		return append(appendReprList(s, append(dst, '['), v.o.items, depth), ']')

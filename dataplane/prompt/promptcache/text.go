@@ -17,14 +17,15 @@ type Encoder interface {
 	// or from a cut on. It returns 0 where no cut is left; then the rest is encoded at once and not
 	// remembered. Texts that begin alike should be cut alike.
 	Cut(rest []byte) (n int)
-	// Append appends the ids of a text, or of a piece that Cut returned.
-	Append(ids []uint32, text []byte) []uint32
+	// Append appends the ids of a text, or of a piece that Cut returned. After an error the ids
+	// are not remembered.
+	Append(ids []uint32, text []byte) ([]uint32, error)
 }
 
 // Encode appends the ids of text to ids, from memory for the leading pieces that are known. Chain
 // then returns the hashes of the blocks that end in remembered pieces; ids should be empty, since
-// blocks count from its beginning.
-func (c *Cursor) Encode(r *Root, ids []uint32, text []byte, enc Encoder) []uint32 {
+// blocks count from its beginning. Errors are those of the encoder.
+func (c *Cursor) Encode(r *Root, ids []uint32, text []byte, enc Encoder) ([]uint32, error) {
 	c.block, c.chain = c.cache.blockSize(), c.chain[:0]
 	c.end, c.missing = position{piece: &r.start, serial: r.serial}, key{}
 	base, known := len(ids), 0
@@ -39,7 +40,10 @@ func (c *Cursor) Encode(r *Root, ids []uint32, text []byte, enc Encoder) []uint3
 			known = c.end.bytes
 			continue
 		}
-		ids = enc.Append(ids, rest[:n])
+		var err error
+		if ids, err = enc.Append(ids, rest[:n]); err != nil {
+			return ids, err
+		}
 		if !c.remember(rest[:n], ids[base:]) {
 			// Slow path: there is no room, or another request adds the same piece just now.
 			c.countText(known, len(text))
@@ -82,13 +86,17 @@ func (c *Cursor) remember(raw []byte, ids []uint32) bool {
 
 // encodeRest encodes the rest of a text that cannot be remembered, piece by piece: one of them may
 // be cheaper to encode than all.
-func (c *Cursor) encodeRest(ids []uint32, rest []byte, enc Encoder) []uint32 {
+func (c *Cursor) encodeRest(ids []uint32, rest []byte, enc Encoder) ([]uint32, error) {
 	for {
 		n := enc.Cut(rest)
 		if n == 0 {
 			return enc.Append(ids, rest)
 		}
-		ids, rest = enc.Append(ids, rest[:n]), rest[n:]
+		var err error
+		if ids, err = enc.Append(ids, rest[:n]); err != nil {
+			return ids, err
+		}
+		rest = rest[n:]
 	}
 }
 

@@ -3,6 +3,7 @@ package promptcache_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,8 +34,11 @@ func (r *runs) Cut(rest []byte) int {
 	return 0
 }
 
-func (r *runs) Append(ids []uint32, text []byte) []uint32 {
+func (r *runs) Append(ids []uint32, text []byte) ([]uint32, error) {
 	r.encoded += len(text)
+	if bytes.Contains(text, bomb) {
+		return append(ids, 666), errBomb
+	}
 	for i := 0; i < len(text); {
 		n := 1
 		for i+n < len(text) && text[i+n] == text[i] {
@@ -43,7 +47,36 @@ func (r *runs) Append(ids []uint32, text []byte) []uint32 {
 		ids = append(ids, r.salt+uint32(text[i])<<16|uint32(n))
 		i += n
 	}
+	return ids, nil
+}
+
+// bomb is a text that runs refuse.
+var (
+	bomb    = []byte("bomb")
+	errBomb = errors.New("a bomb")
+)
+
+// idsOf returns the ids of a text without a cache.
+func idsOf(text []byte, salt uint32) []uint32 {
+	ids, _ := (&runs{salt: salt}).Append(nil, text)
 	return ids
+}
+
+// TestRefusedTexts: the ids of a piece that the tokenizer gives up are not remembered.
+func TestRefusedTexts(t *testing.T) {
+	c, _ := textCache(t, 1<<20, 16)
+	cur, enc, root := c.NewCursor(), &runs{}, c.NewRoot()
+	bad := slices.Concat(said(1, 9), bomb, said(2, 9))
+	for range 3 {
+		_, err := cur.Encode(root, nil, bad, enc)
+		require.ErrorIs(t, err, errBomb)
+		ids, err := cur.Encode(root, nil, said(1, 9), enc)
+		require.NoError(t, err)
+		require.Equal(t, idsOf(said(1, 9), 0), ids)
+	}
+	_, err := cur.Encode(root, nil, bomb, enc)
+	require.ErrorIs(t, err, errBomb, "the last piece")
+	require.Empty(t, c.Check())
 }
 
 func textCache(t testing.TB, room int64, block int) (*promptcache.Cache, *radix.Index) {
@@ -72,9 +105,11 @@ func TestTurnsCostTheirNewText(t *testing.T) {
 	before := 0
 	for turn := 1; turn <= 30; turn++ {
 		text := said(1, 4*turn)
-		want := (&runs{}).Append(nil, text)
+		want := idsOf(text, 0)
 		enc.encoded = 0
-		ids = cur.Encode(root, ids[:0], text, enc)
+		var err error
+		ids, err = cur.Encode(root, ids[:0], text, enc)
+		require.NoError(t, err)
 		require.Equal(t, want, ids)
 		assert.Less(t, enc.encoded, len(text)-before+300, "turn %d", turn)
 		before = len(text)
@@ -84,7 +119,9 @@ func TestTurnsCostTheirNewText(t *testing.T) {
 	}
 	other := c.NewRoot()
 	salted := &runs{salt: 7}
-	assert.Equal(t, (&runs{salt: 7}).Append(nil, said(1, 20)), cur.Encode(other, nil, said(1, 20), salted), "another tokenizer's")
+	ids, err := cur.Encode(other, nil, said(1, 20), salted)
+	require.NoError(t, err)
+	assert.Equal(t, idsOf(said(1, 20), 7), ids, "another tokenizer's")
 	assert.Empty(t, c.Check())
 }
 
@@ -95,7 +132,9 @@ func TestTextsBeyondTheMemory(t *testing.T) {
 	for round := range 3 {
 		for seed := range 60 {
 			text := slices.Concat(said(seed, 9), bytes.Repeat([]byte("long"), 10_000*(seed%3)), said(seed+100, 9))
-			require.Equal(t, (&runs{}).Append(nil, text), cur.Encode(root, nil, text, enc), "round %d, text %d", round, seed)
+			ids, err := cur.Encode(root, nil, text, enc)
+			require.NoError(t, err)
+			require.Equal(t, idsOf(text, 0), ids, "round %d, text %d", round, seed)
 		}
 		require.Empty(t, c.Check())
 	}
@@ -112,7 +151,7 @@ func TestTextsAtOnce(t *testing.T) {
 			cur, enc := c.NewCursor(), &runs{}
 			for i := range 300 {
 				text := said((g+i)%12, 3+i%40)
-				if !slices.Equal((&runs{}).Append(nil, text), cur.Encode(root, nil, text, enc)) {
+				if ids, err := cur.Encode(root, nil, text, enc); err != nil || !slices.Equal(idsOf(text, 0), ids) {
 					t.Errorf("goroutine %d, text %d has other ids than without a cache", g, i)
 					return
 				}
@@ -149,8 +188,11 @@ func FuzzEncodeWithCacheAgainstWithout(f *testing.F) {
 		}
 		for range 2 {
 			for _, text := range texts {
-				want := (&runs{}).Append(nil, text)
-				got := cur.Encode(root, nil, text, enc)
+				want := idsOf(text, 0)
+				got, err := cur.Encode(root, nil, text, enc)
+				if refused := bytes.Contains(text, bomb); refused || err != nil {
+					continue
+				}
 				if !slices.Equal(got, want) {
 					t.Fatalf("ids of %.200q differ from those without a cache", text)
 				}

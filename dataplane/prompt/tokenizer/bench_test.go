@@ -13,22 +13,22 @@ func BenchmarkAppend(b *testing.B) {
 	for _, name := range []string{"llama3", "qwen", "o200k", "deepseek", "gpt2", "llama2", "general"} {
 		b.Run("warm/"+name, func(b *testing.B) {
 			tok := loadVector(b, name)
-			dst := tok.Append(nil, benchText)
+			dst := tok.MustAppend(nil, benchText)
 			b.SetBytes(int64(len(benchText)))
 			b.ReportAllocs()
 			for b.Loop() {
-				dst = tok.Append(dst[:0], benchText)
+				dst = tok.MustAppend(dst[:0], benchText)
 			}
 		})
 	}
 	b.Run("contended/llama3", func(b *testing.B) {
 		tok := loadVector(b, "llama3")
-		tok.Append(nil, benchText)
+		tok.MustAppend(nil, benchText)
 		b.SetBytes(int64(len(benchText)))
 		b.RunParallel(func(pb *testing.PB) {
 			var dst []uint32
 			for pb.Next() {
-				dst = tok.Append(dst[:0], benchText)
+				dst = tok.MustAppend(dst[:0], benchText)
 			}
 		})
 	})

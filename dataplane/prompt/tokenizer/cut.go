@@ -58,6 +58,12 @@ func (e *encoder) cutsNormal() bool { return e.added.normal != nil && len(e.norm
 // contains it and continues is found in its place. But the search of raw tokens goes first and may
 // take the end of a normalized one.
 func (e *encoder) dropReached(safe map[uint32]bool) {
+	many := e.cutsNormal() && e.added.raw != nil && len(e.added.raw.entries)*len(e.added.normal.entries) > maxOverlaps
+	if many {
+		for _, e := range e.added.normal.entries {
+			safe[e.token.ID] = false
+		}
+	}
 	for _, outer := range e.added.byID {
 		s := outer.Content
 		drop := func(end int, inner *addedToken) {
@@ -73,7 +79,7 @@ func (e *encoder) dropReached(safe map[uint32]bool) {
 				e.added.normal.each(s, i, drop)
 			}
 		}
-		if outer.Normalized || !e.cutsNormal() {
+		if outer.Normalized || !e.cutsNormal() || many {
 			continue
 		}
 		for _, e := range e.added.normal.entries {
@@ -83,6 +89,10 @@ func (e *encoder) dropReached(safe map[uint32]bool) {
 		}
 	}
 }
+
+// maxOverlaps bounds the pairs of tokens that are compared; real files have some thousand. Beyond
+// it no normalized token is a cut.
+const maxOverlaps = 1 << 18
 
 // overlaps reports whether the end of a is the beginning of b, and b goes on.
 func overlaps(a, b string) bool {

@@ -147,7 +147,7 @@ func (fuse) decode(tokens []string) []string { return []string{strings.Join(toke
 // decode makes a Replace a decoder: it works on each token.
 func (r replaceAll) decode(tokens []string) []string {
 	for i, token := range tokens {
-		var w scratch
+		w := scratch{budget: newBudget(len(token))}
 		tokens[i] = r.normalize(&w, token)
 	}
 	return tokens

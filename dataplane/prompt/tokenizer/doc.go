@@ -2,7 +2,7 @@
 // encoding from the tokenizer.json of HuggingFace's library tokenizers.
 //
 //	tok, err := tokenizer.Load(file)
-//	ids = tok.Append(ids[:0], text)
+//	ids, err = tok.Append(ids[:0], text)
 //
 // # Supported constructs
 //
@@ -42,6 +42,8 @@
 //
 // # Errors
 //
-// ErrUnsupported is wrapped where a file has a construct that is not computed here. Encoding itself
-// cannot fail.
+// ErrUnsupported is wrapped where a file has a construct that is not computed here. ErrLimit is
+// wrapped where a file is larger than any real one, and returned where a text takes more work under
+// its tokenizer than under real ones: normalizers that multiply it, regular expressions with more
+// steps than its length allows.
 package tokenizer

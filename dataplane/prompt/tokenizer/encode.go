@@ -14,11 +14,12 @@ type encoder struct {
 
 // append encodes a text; start means that it begins the whole text and does not continue one that
 // was cut.
-func (e *encoder) append(dst []uint32, text string, start bool) []uint32 {
+func (e *encoder) append(dst []uint32, text string, start bool) ([]uint32, error) {
 	text = valid(text)
+	before := len(dst)
 	// The pool keeps a scratch for each processor in use; the collector may take idle ones.
 	w := e.scratch.Get().(*scratch)
-	w.text = w.text[:0]
+	w.text, w.budget = w.text[:0], newBudget(len(text))
 	// The first search is over the original text, the second over the normalized parts between.
 	m := matches{tables: e.tables, finder: e.added.raw, s: text}
 	for m.next() {
@@ -26,17 +27,30 @@ func (e *encoder) append(dst []uint32, text string, start bool) []uint32 {
 			dst = append(dst, m.token.ID)
 			continue
 		}
-		dst = e.segment(dst, w, text[m.from:m.to], start && m.from == 0)
+		if dst = e.segment(dst, w, text[m.from:m.to], start && m.from == 0); w.over {
+			return e.giveBack(dst[:before], w)
+		}
 	}
+	return e.giveBack(dst, w)
+}
+
+// giveBack gives the buffers back after a text.
+func (e *encoder) giveBack(dst []uint32, w *scratch) ([]uint32, error) {
+	over := w.over
 	w.release()
 	e.scratch.Put(w)
-	return dst
+	if over {
+		return dst, ErrLimit
+	}
+	return dst, nil
 }
 
 // segment encodes a text without tokens that are found before normalization.
 func (e *encoder) segment(dst []uint32, w *scratch, s string, start bool) []uint32 {
 	mark := len(w.text)
-	s = e.normalize(w, s)
+	if s = e.normalize(w, s); w.over {
+		return dst
+	}
 	if e.added.normal == nil {
 		dst = e.steps(dst, w, 0, s, start)
 		w.text = w.text[:mark]
@@ -57,13 +71,18 @@ func (e *encoder) segment(dst []uint32, w *scratch, s string, start bool) []uint
 // normalize runs all normalizers. The result may be s itself, or lie in w.text.
 func (e *encoder) normalize(w *scratch, s string) string {
 	for _, n := range e.norm {
-		s = n.normalize(w, s)
+		if s = n.normalize(w, s); w.over {
+			break
+		}
 	}
 	return s
 }
 
 // steps passes s to the pre-tokenizers from number k on, and their parts to the model.
 func (e *encoder) steps(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
+	if w.over {
+		return dst
+	}
 	if k == len(e.pre.steps) {
 		return e.leaf(dst, w, s)
 	}
@@ -73,6 +92,9 @@ func (e *encoder) steps(dst []uint32, w *scratch, k int, s string, start bool) [
 		if st.behavior == isolated && k+1 == len(e.pre.steps) && e.pre.bytes && !e.pre.mixed {
 			// Fast path: the last step of nearly every model, where each stretch is a piece whether
 			// it matched or not.
+			if _, ok := st.find.(*regex); ok {
+				return e.split(dst, w, k, s, start)
+			}
 			for i := 0; i < len(s); {
 				end, _ := st.find.next(s, i)
 				dst = e.model.piece(dst, w, s[i:end])
@@ -119,7 +141,7 @@ func (st *step) rewrite(w *scratch, s string, start bool) string {
 			}
 		}
 	}
-	return view(w.text[from:])
+	return w.made(from)
 }
 
 // split passes the parts of s to the next step. It is NormalizedString::split of the library, which
@@ -127,10 +149,17 @@ func (st *step) rewrite(w *scratch, s string, start bool) string {
 // the next stretch joins it.
 func (e *encoder) split(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
 	st := &e.pre.steps[k]
-	from, to := 0, 0             // the part that waits, since the next stretch may join it
-	keep, before := false, false // whether it counts, and whether its last stretch matched
+	from, to := 0, 0                     // the part that waits, since the next stretch may join it
+	keep, before := false, false         // whether it counts, and whether its last stretch matched
+	pattern, isRegex := st.find.(*regex) // the one scanner that is not linear
 	for i := 0; i < len(s); {
-		end, matched := st.find.next(s, i)
+		var end int
+		var matched bool
+		if isRegex {
+			end, matched = pattern.nextWithin(&w.budget, s, i)
+		} else {
+			end, matched = st.find.next(s, i)
+		}
 		matched = matched != st.invert
 		if to > from && st.joins(before, matched) {
 			to = end
@@ -184,14 +213,15 @@ func (e *encoder) leaf(dst []uint32, w *scratch, s string) []uint32 {
 }
 
 // appendSegment encodes a text without a search for added tokens.
-func (e *encoder) appendSegment(dst []uint32, text string, start bool) []uint32 {
+func (e *encoder) appendSegment(dst []uint32, text string, start bool) ([]uint32, error) {
 	text = valid(text)
+	before := len(dst)
 	w := e.scratch.Get().(*scratch)
-	w.text = w.text[:0]
-	dst = e.steps(dst, w, 0, e.normalize(w, text), start)
-	w.release()
-	e.scratch.Put(w)
-	return dst
+	w.text, w.budget = w.text[:0], newBudget(len(text))
+	if dst = e.steps(dst, w, 0, e.normalize(w, text), start); w.over {
+		dst = dst[:before]
+	}
+	return e.giveBack(dst, w)
 }
 
 // safeEnds are the tokens behind which a text may be cut; see Cut.

@@ -21,9 +21,9 @@ func ExampleTokenizer_Append() {
 		fmt.Println(err)
 		return
 	}
-	ids := tok.Append(nil, "hi hi<|end|>i")
-	fmt.Println(ids, tok.Decode(ids, true))
-	// Output: [3 4 5 1] hi hii
+	ids, err := tok.Append(nil, "hi hi<|end|>i")
+	fmt.Println(ids, err, tok.Decode(ids, true))
+	// Output: [3 4 5 1] <nil> hi hii
 }
 
 func ExampleTokenizer_Cut() {
@@ -35,10 +35,9 @@ func ExampleTokenizer_Cut() {
 	// The first turn was encoded before; now the second has come.
 	turns := "hi<|end|>h"
 	cut := tok.Cut(turns)
-	ids := tok.Append(nil, turns[:cut])
-	fmt.Println(ids, tok.AppendRest(ids, turns[cut:]+"i hi"))
-	fmt.Println(tok.Append(nil, turns+"i hi"))
-	// Output:
-	// [3 5] [3 5 3 4]
-	// [3 5 3 4]
+	known, _ := tok.Append(nil, turns[:cut])
+	ids, _ := tok.AppendRest(known, turns[cut:]+"i hi")
+	whole, _ := tok.Append(nil, turns+"i hi")
+	fmt.Println(known, ids, whole)
+	// Output: [3 5] [3 5 3 4] [3 5 3 4]
 }

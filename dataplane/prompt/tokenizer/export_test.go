@@ -116,7 +116,7 @@ func (t *Tokenizer) NaiveMerge(piece string) []uint32 {
 
 // AppendWhole is Append of a text that the pre-tokenizer leaves whole, without the cuts.
 func (t *Tokenizer) AppendWhole(text string) []uint32 {
-	var w scratch
+	w := scratch{budget: newBudget(len(text))}
 	return t.model.lookup(nil, &w, t.normalize(&w, text))
 }
 
@@ -133,7 +133,7 @@ func Normalize(name, s string) string {
 	if err != nil {
 		return err.Error()
 	}
-	return strings.Clone(n[0].normalize(new(scratch), s))
+	return strings.Clone(n[0].normalize(&scratch{budget: newBudget(len(s))}, s))
 }
 
 // NormalizeWhole is NFC of s without the scan for settled text.
@@ -164,4 +164,37 @@ func ScanRegex(t interface{ Errorf(string, ...any) }, pattern, text string) {
 		}
 		i = end
 	}
+}
+
+// The Must methods are those without Must, of texts that stay within their budget.
+
+func must(ids []uint32, err error) []uint32 {
+	if err != nil {
+		panic(err)
+	}
+	return ids
+}
+
+func (t *Tokenizer) MustAppend(dst []uint32, text string) []uint32 {
+	return must(t.Append(dst, text))
+}
+
+func (t *Tokenizer) MustAppendBytes(dst []uint32, text []byte) []uint32 {
+	return must(t.AppendBytes(dst, text))
+}
+
+func (t *Tokenizer) MustAppendSpecial(dst []uint32, text string) []uint32 {
+	return must(t.AppendSpecial(dst, text))
+}
+
+func (t *Tokenizer) MustAppendRest(dst []uint32, rest string) []uint32 {
+	return must(t.AppendRest(dst, rest))
+}
+
+func (t *Tokenizer) MustAppendRestBytes(dst []uint32, rest []byte) []uint32 {
+	return must(t.AppendRestBytes(dst, rest))
+}
+
+func (t *Tokenizer) MustAppendSegment(dst []uint32, text string, start bool) []uint32 {
+	return must(t.AppendSegment(dst, text, start))
 }

@@ -79,17 +79,17 @@ func FuzzRoundTrip(f *testing.F) {
 			want = string([]rune(text))
 		}
 		for i, tok := range toks {
-			ids := tok.Append(nil, text)
+			ids := tok.MustAppend(nil, text)
 			got := tok.Decode(ids, false)
 			if utf8.ValidString(text) && got != want {
 				t.Errorf("tokenizer %d: %q comes back as %q", i, text, got)
 			}
 			for range 2 {
-				if again := small[i].AppendBytes(nil, []byte(text)); !slices.Equal(again, ids) {
+				if again := small[i].MustAppendBytes(nil, []byte(text)); !slices.Equal(again, ids) {
 					t.Errorf("tokenizer %d, small cache: %q becomes %v, want %v", i, text, again, ids)
 				}
 			}
-			if !utf8.ValidString(got) || !slices.Equal(tok.Append(nil, got), ids) {
+			if !utf8.ValidString(got) || !slices.Equal(tok.MustAppend(nil, got), ids) {
 				t.Errorf("tokenizer %d: %q and what it decodes to, %q, have other tokens", i, text, got)
 			}
 		}
@@ -112,17 +112,17 @@ func FuzzCut(f *testing.F) {
 		text, more = strings.ToValidUTF8(text, "\uFFFD"), strings.ToValidUTF8(more, "\uFFFD")
 		for i, tok := range toks {
 			cut := tok.Cut(text)
-			want := tok.Append(nil, text+more)
+			want := tok.MustAppend(nil, text+more)
 			// The text before the cut is encoded alone, the text behind it with its continuation.
-			got := tok.AppendRest(tok.Append(nil, text[:cut]), text[cut:]+more)
+			got := tok.MustAppendRest(tok.MustAppend(nil, text[:cut]), text[cut:]+more)
 			if cut == 0 {
-				got = tok.Append(nil, text+more)
+				got = tok.MustAppend(nil, text+more)
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("tokenizer %d: %q cut at %d and then %q is %v, want %v", i, text, cut, more, got, want)
 			}
 		}
-		if got, want := whole.AppendSegment(nil, text, true), whole.AppendWhole(text); !slices.Equal(got, want) {
+		if got, want := whole.MustAppendSegment(nil, text, true), whole.AppendWhole(text); !slices.Equal(got, want) {
 			t.Errorf("%q in pieces is %v, as a whole %v", text, got, want)
 		}
 	})
@@ -161,9 +161,9 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		for _, s := range seeds {
-			ids := tok.Append(nil, s)
+			ids := tok.MustAppend(nil, s)
 			tok.Decode(ids, true)
-			if again := tok.Append(nil, s); !slices.Equal(again, ids) {
+			if again := tok.MustAppend(nil, s); !slices.Equal(again, ids) {
 				t.Errorf("%q becomes %v and then %v", s, ids, again)
 			}
 		}

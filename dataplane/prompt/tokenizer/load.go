@@ -11,6 +11,9 @@ import (
 // Load reads a tokenizer.json as the Rust and Python library tokenizers writes it. A construct that
 // is not computed here is an error that wraps ErrUnsupported and names it.
 func Load(data []byte) (*Tokenizer, error) {
+	if err := checkSize(data); err != nil {
+		return nil, fmt.Errorf("cannot read tokenizer.json: %w", err)
+	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("cannot read tokenizer.json: %w", err)
@@ -20,6 +23,9 @@ func Load(data []byte) (*Tokenizer, error) {
 	}
 	if absent(f.Model) {
 		return nil, errors.New("cannot read tokenizer.json: it has no model")
+	}
+	if err := f.checkParts(); err != nil {
+		return nil, fmt.Errorf("cannot load the tokenizer: %w", err)
 	}
 	t, err := newTokenizer(&f)
 	if err != nil {
@@ -41,6 +47,9 @@ func newTokenizer(f *file) (*Tokenizer, error) {
 	if t.pre, err = newPreTokenizer(chars, f.PreTokenizer); err != nil {
 		return nil, err
 	}
+	if n := len(t.norm) + len(t.pre.steps); n > maxParts {
+		return nil, overLimit("%d normalizers and pre-tokenizers", n)
+	}
 	if err := checkMetaspaceFirst(t); err != nil {
 		return nil, err
 	}
@@ -52,9 +61,16 @@ func newTokenizer(f *file) (*Tokenizer, error) {
 			return nil, err
 		}
 	}
+	over := false
 	t.added = newAddedTokens(f.AddedTokens, t.ids, func(s string) string {
-		return strings.Clone(t.normalize(new(scratch), s))
+		w := &scratch{budget: newBudget(0)}
+		s = strings.Clone(t.normalize(w, s))
+		over = over || w.over || len(s) > maxToken
+		return s
 	})
+	if over {
+		return nil, overLimit("an added token that normalizers make long")
+	}
 	if t.post, err = newPostProcessor(f.PostProcessor); err != nil {
 		return nil, err
 	}

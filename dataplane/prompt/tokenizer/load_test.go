@@ -92,7 +92,7 @@ func TestNotices(t *testing.T) {
 	if n := tok.Notices(); len(n) != 1 || !strings.Contains(n[0], "truncation") {
 		t.Errorf("Notices() = %q, want one about truncation", n)
 	}
-	if got := tok.Append(nil, "abab"); !slices.Equal(got, []uint32{2, 2}) {
+	if got := tok.MustAppend(nil, "abab"); !slices.Equal(got, []uint32{2, 2}) {
 		t.Errorf("Append = %v, want [2 2]", got)
 	}
 	// The library chooses ids for added tokens outside of its vocabulary.
@@ -100,7 +100,7 @@ func TestNotices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := tok.Append(nil, "a<x>"); !slices.Equal(got, []uint32{0, 4}) || len(tok.Notices()) != 1 {
+	if got := tok.MustAppend(nil, "a<x>"); !slices.Equal(got, []uint32{0, 4}) || len(tok.Notices()) != 1 {
 		t.Errorf("Append = %v with notices %q, want [0 4] and one notice", got, tok.Notices())
 	}
 }
@@ -108,7 +108,7 @@ func TestNotices(t *testing.T) {
 func TestIDAndSize(t *testing.T) {
 	tok := loadVector(t, "llama3")
 	id, ok := tok.ID("<|im_end|>")
-	if got := tok.Append(nil, "<|im_end|>"); !ok || !slices.Equal(got, []uint32{id}) {
+	if got := tok.MustAppend(nil, "<|im_end|>"); !ok || !slices.Equal(got, []uint32{id}) {
 		t.Errorf("ID(<|im_end|>) = %d, %t; it encodes to %v", id, ok, got)
 	}
 	if _, ok := tok.ID("no such token"); ok {
@@ -128,7 +128,7 @@ func TestBrokenUTF8(t *testing.T) {
 		"\xe0\x9f\xbf": "\uFFFD\uFFFD\uFFFD",
 	}
 	for broken, whole := range tests {
-		if got, want := tok.Append(nil, broken), tok.Append(nil, whole); !slices.Equal(got, want) {
+		if got, want := tok.MustAppend(nil, broken), tok.MustAppend(nil, whole); !slices.Equal(got, want) {
 			t.Errorf("Append(%q) = %v, want that of %q, %v", broken, got, whole, want)
 		}
 	}
@@ -163,7 +163,7 @@ func TestConcurrentUse(t *testing.T) {
 			wg.Go(func() {
 				for range 5 {
 					for _, c := range v.Cases {
-						if got := tok.Append(nil, c.text); !slices.Equal(got, c.ids) {
+						if got := tok.MustAppend(nil, c.text); !slices.Equal(got, c.ids) {
 							t.Errorf("%s: Append(%q) = %v, want %v", v.name, c.text, got, c.ids)
 						}
 					}
@@ -181,7 +181,7 @@ func TestLongPieces(t *testing.T) {
 		tok := loadVector(t, name)
 		for _, s := range []string{"a", " ", "A", "\n", "\u0301", "the quick", "0", "中", "!", "\r\n ", "\u1100"} {
 			text := strings.Repeat(s, n/len(s))
-			ids := tok.Append(nil, text)
+			ids := tok.MustAppend(nil, text)
 			if len(ids) == 0 {
 				t.Errorf("%s: %d bytes of %q have no tokens", name, len(text), s)
 			}

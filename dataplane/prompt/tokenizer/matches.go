@@ -42,7 +42,8 @@ func (m *matches) next() bool {
 			begin = max(m.spacesBefore(at), m.done)
 		}
 		if e.token.RStrip {
-			end = m.tables.run(m.s, end, space)
+			// Up to there the token before has taken spaces already.
+			end = m.tables.run(m.s, max(end, m.done), space)
 		}
 		gap := m.done
 		m.done = end
@@ -79,9 +80,9 @@ func (m *matches) isSingleWord(at, end int) bool {
 	return true
 }
 
-// spacesBefore is where the white space that ends at s[at] begins.
+// spacesBefore is where the white space that ends at s[at] begins, behind the yielded text.
 func (m *matches) spacesBefore(at int) int {
-	for at > 0 {
+	for at > m.done {
 		r, n := utf8.DecodeLastRuneInString(m.s[:at])
 		if m.tables.maskOf(r)&space == 0 {
 			break

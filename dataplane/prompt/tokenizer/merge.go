@@ -6,6 +6,7 @@ const maxScan = 64
 
 // scratch are the buffers of one call. They are reused, so a warm call allocates nothing.
 type scratch struct {
+	budget
 	text  []byte // normalized and rewritten text; grows like a stack
 	runes []rune // one stretch under normalization
 	syms  []uint32

@@ -73,7 +73,9 @@ func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error
 	if err != nil {
 		return nil, nil, err
 	}
-	m.build(ids, rules, f.ByteFallback)
+	if err := m.build(ids, rules, f.ByteFallback); err != nil {
+		return nil, nil, err
+	}
 	return m, ids, nil
 }
 
@@ -101,6 +103,9 @@ func checkIDs(ids map[string]uint32) error {
 	for token, id := range ids {
 		if err := checkID(token, id); err != nil {
 			return err
+		}
+		if len(token) > maxToken {
+			return overLimit("a token of %d bytes", len(token))
 		}
 		if seen[id/64]>>(id%64)&1 != 0 {
 			return fmt.Errorf("two tokens have the id %d, of which one is %q", id, token)
@@ -133,7 +138,11 @@ func newRules(raw json.RawMessage, ids map[string]uint32, unk optional) ([]merge
 }
 
 // build makes the tables from a vocabulary in the file's spelling.
-func (m *model) build(ids map[string]uint32, rules []merge, byteFallback bool) {
+func (m *model) build(ids map[string]uint32, rules []merge, byteFallback bool) error {
+	var err error
+	if m.merges, err = newMerges(rules); err != nil {
+		return err
+	}
 	top := uint32(0)
 	for _, id := range ids {
 		top = max(top, id)
@@ -149,7 +158,6 @@ func (m *model) build(ids map[string]uint32, rules []merge, byteFallback bool) {
 		}
 	}
 	m.vocab = newVocab(tokens)
-	m.merges = newMerges(rules)
 	m.cache = newCache(cacheBits)
 	if byteFallback {
 		for b := range m.fallback {
@@ -162,6 +170,7 @@ func (m *model) build(ids map[string]uint32, rules []merge, byteFallback bool) {
 		m.buildChars(ids, rules)
 	}
 	m.findWhole(tokens)
+	return nil
 }
 
 // cacheBits is the size of the cache of pieces: 65,536 short ones are 4 MiB, and hold the distinct

@@ -7,7 +7,8 @@ import (
 )
 
 // normalizer rewrites a text before the model sees it. It returns s itself where nothing changes,
-// else a view of w.text, to which it appends. s is valid UTF-8, and so is the result.
+// else a view of w.text, to which it appends. s is valid UTF-8, and so is the result. Beyond the
+// budget of w the result is any text.
 type normalizer interface {
 	normalize(w *scratch, s string) string
 }
@@ -92,13 +93,16 @@ func (n nfc) normalize(w *scratch, s string) string {
 			}
 		}
 		end := n.run(s, at, unsettled)
+		if !w.fits(canonicalGrowth * (end - begin)) {
+			return s
+		}
 		w.text = append(w.text, s[done:begin]...)
 		w.text = n.forms.append(w.text, &w.runes, s[begin:end], form{compose: true})
 		done = end
 		at = n.runNot(s, end, unsettled)
 	}
 	w.text = append(w.text, s[done:]...)
-	return view(w.text[start:])
+	return w.made(start)
 }
 
 // otherForm is NFD, NFKC or NFKD. ASCII is in all of them and joins nothing before it.
@@ -120,14 +124,23 @@ func (n otherForm) normalize(w *scratch, s string) string {
 		for end < len(s) && s[end] >= utf8.RuneSelf {
 			end++
 		}
+		if !w.fits(compatGrowth * (end - begin)) {
+			return s
+		}
 		w.text = append(w.text, s[done:begin]...)
 		w.text = n.forms.append(w.text, &w.runes, s[begin:end], n.to)
 		done = end
 		at = end + asciiEnd(s[end:])
 	}
 	w.text = append(w.text, s[done:]...)
-	return view(w.text[start:])
+	return w.made(start)
 }
+
+// The most bytes that normalization makes of one, and so of runes at a time.
+const (
+	canonicalGrowth = 3  // U+0390
+	compatGrowth    = 11 // U+FDFA
+)
 
 // asciiEnd is the length of the ASCII that s begins with.
 func asciiEnd(s string) int {
@@ -150,7 +163,7 @@ func (l lowercase) normalize(w *scratch, s string) string {
 			w.text = utf8.AppendRune(w.text, r)
 		}
 	}
-	return view(w.text[start:])
+	return w.made(start)
 }
 
 // trim removes white space from the ends, by char::is_whitespace of Rust, which is the class space.
@@ -176,13 +189,13 @@ func (t trim) normalize(_ *scratch, s string) string {
 type prepend string
 
 func (p prepend) normalize(w *scratch, s string) string {
-	if s == "" {
+	if s == "" || !w.fits(len(p)+len(s)) {
 		return s
 	}
 	start := len(w.text)
 	w.text = append(w.text, p...)
 	w.text = append(w.text, s...)
-	return view(w.text[start:])
+	return w.made(start)
 }
 
 // replaceAll puts one text for each match of a pattern. It is a normalizer, and a decoder of single
@@ -207,14 +220,31 @@ func newReplace(t *unicodeTables, raw json.RawMessage) (replaceAll, error) {
 
 func (r replaceAll) normalize(w *scratch, s string) string {
 	start := len(w.text)
+	pattern, isRegex := r.find.(*regex)
 	for i := 0; i < len(s); {
-		end, matched := r.find.next(s, i)
+		var end int
+		var matched bool
+		if isRegex {
+			end, matched = pattern.nextWithin(&w.budget, s, i)
+		} else {
+			end, matched = r.find.next(s, i)
+		}
 		if matched {
+			if !w.fits(len(w.text) - start + len(r.content)) {
+				return s
+			}
 			w.text = append(w.text, r.content...)
 		} else {
 			w.text = append(w.text, s[i:end]...)
 		}
 		i = end
 	}
-	return view(w.text[start:])
+	return w.made(start)
+}
+
+// made returns the text from start on, which a normalizer or a pre-tokenizer has made.
+func (w *scratch) made(start int) string {
+	text := view(w.text[start:])
+	w.spend(len(text))
+	return text
 }

@@ -120,5 +120,8 @@ func newTemplate(raw json.RawMessage) (postProcessor, error) {
 	if into == &p.before {
 		return postProcessor{}, unsupported("a template without the sequence A")
 	}
+	if n := len(p.before) + len(p.after); n > maxAround {
+		return postProcessor{}, overLimit("%d tokens around a text", n)
+	}
 	return p, nil
 }

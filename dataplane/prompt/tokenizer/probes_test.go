@@ -10,7 +10,7 @@ func TestProbesHoldEachAddedToken(t *testing.T) {
 	probes := tok.Probes()
 	for _, name := range []string{"<|im_end|>", "word", "NewToken"} {
 		id, ok := tok.ID(name)
-		if !ok || !slices.Contains(probes, name) || !slices.Contains(tok.Append(nil, "a "+name+" b"), id) {
+		if !ok || !slices.Contains(probes, name) || !slices.Contains(tok.MustAppend(nil, "a "+name+" b"), id) {
 			t.Errorf("no probe for the added token %s", name)
 		}
 	}
@@ -25,7 +25,7 @@ func TestProbesHoldEachAddedToken(t *testing.T) {
 		{"nfd", "nfkd"},
 	} {
 		a, b := loadVector(t, pair[0]), loadVector(t, pair[1])
-		if !slices.ContainsFunc(a.Probes(), func(s string) bool { return !slices.Equal(a.Append(nil, s), b.Append(nil, s)) }) {
+		if !slices.ContainsFunc(a.Probes(), func(s string) bool { return !slices.Equal(a.MustAppend(nil, s), b.MustAppend(nil, s)) }) {
 			t.Errorf("no probe tells %s from %s", pair[0], pair[1])
 		}
 	}

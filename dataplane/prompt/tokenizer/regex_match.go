@@ -3,8 +3,9 @@ package tokenizer
 import "slices"
 
 // regex is a compiled pattern. Matching backtracks as Oniguruma does, so it finds the same match;
-// but a state that failed once is not tried again in a match, so the work is at most the length of
-// the text times that of the program.
+// but a state that failed once is not tried again in a match, so its work is at most the length of
+// the text times that of the program. Look-ahead and many matches multiply that; a budget bounds
+// the sum.
 type regex struct {
 	code []instr
 }
@@ -38,6 +39,9 @@ const maxProgram = 20000
 
 // compileRegex makes a pattern into a program that matches at least one character.
 func compileRegex(t *unicodeTables, pattern string) (*regex, error) {
+	if len(pattern) > maxPattern {
+		return nil, overLimit("a regular expression of %d bytes", len(pattern))
+	}
 	n, err := parseRegex(t, pattern)
 	if err != nil {
 		return nil, err
@@ -212,8 +216,14 @@ type state struct{ pc, at int }
 // Patterns of real models stay below it except in long runs of one kind of character.
 const maxUntrackedSteps = 4096
 
+// stepsPerState is the cost of a recorded state, in steps.
+const stepsPerState = 16
+
+// maxStates bounds the memory of one match: 40 MiB of tried states, 16 MiB of those to try.
+const maxStates = 1 << 20
+
 // run is the end of the match of the program from pc at s[i], or -1.
-func (r *regex) run(s string, pc, i int) int {
+func (r *regex) run(b *budget, s string, pc, i int) int {
 	var buffer [64]state
 	stack := append(buffer[:0], state{pc, i})
 	var tried map[state]bool
@@ -222,16 +232,24 @@ func (r *regex) run(s string, pc, i int) int {
 		now := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		for now.at >= 0 {
+			if b.steps--; b.steps < 0 {
+				b.over = true
+				return -1
+			}
 			in := &r.code[now.pc]
 			if in.op == opMatch {
 				return now.at
 			}
 			if in.op != opSplit {
-				now = r.step(s, in, now)
+				now = r.step(b, s, in, now)
 				continue
 			}
 			if steps++; steps == maxUntrackedSteps {
 				tried = map[state]bool{}
+			}
+			if max(len(stack), len(tried)) > maxStates {
+				b.over = true
+				return -1
 			}
 			// Where all repetitions move on, a second arrival can only fail as the first did.
 			if tried != nil {
@@ -239,6 +257,7 @@ func (r *regex) run(s string, pc, i int) int {
 					break
 				}
 				tried[now] = true
+				b.steps -= stepsPerState
 			}
 			stack = append(stack, state{in.y, now.at})
 			now.pc = in.x
@@ -248,7 +267,7 @@ func (r *regex) run(s string, pc, i int) int {
 }
 
 // step takes one instruction other than a split or the end. Where it fails, at is -1.
-func (r *regex) step(s string, in *instr, now state) state {
+func (r *regex) step(b *budget, s string, in *instr, now state) state {
 	next := state{now.pc + 1, now.at}
 	failed := state{at: -1}
 	switch in.op {
@@ -264,10 +283,10 @@ func (r *regex) step(s string, in *instr, now state) state {
 	case opJump:
 		next.pc = in.x
 	case opAtomic:
-		next = state{in.x, r.run(s, now.pc+1, now.at)}
+		next = state{in.x, r.run(b, s, now.pc+1, now.at)}
 	case opAhead:
 		next.pc = in.x
-		if (r.run(s, now.pc+1, now.at) >= 0) == in.not {
+		if (r.run(b, s, now.pc+1, now.at) >= 0) == in.not {
 			return failed
 		}
 	default:
@@ -302,11 +321,17 @@ func (r *regex) holds(s string, in *instr, at int) bool {
 	}
 }
 
-// next makes a regex a scanner: the leftmost match from s[i] on, as Regex::find_iter of the library
-// goes on after each match.
+// next makes a regex a scanner.
 func (r *regex) next(s string, i int) (int, bool) {
-	for at := i; at < len(s); {
-		if end := r.run(s, 0, at); end >= 0 {
+	b := newBudget(len(s))
+	return r.nextWithin(&b, s, i)
+}
+
+// nextWithin is the leftmost match from s[i] on, as Regex::find_iter of the library
+// goes on after each match.
+func (r *regex) nextWithin(b *budget, s string, i int) (int, bool) {
+	for at := i; at < len(s) && !b.over; {
+		if end := r.run(b, s, 0, at); end >= 0 {
 			if at > i {
 				return at, false
 			}

@@ -28,22 +28,25 @@ func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
 // Append adds the tokens of text to dst. Added tokens spelled in the text, such as <|im_end|>, are
 // found, and nothing is put around the text. This is add_special_tokens=False of the Python
 // library, as SGLang encodes a rendered chat. Bytes that are not UTF-8 count as U+FFFD, as with
-// Python's errors="replace".
-func (t *Tokenizer) Append(dst []uint32, text string) []uint32 {
+// Python's errors="replace". The error is [ErrLimit]; dst is then returned as it was.
+func (t *Tokenizer) Append(dst []uint32, text string) ([]uint32, error) {
 	return t.append(dst, text, true)
 }
 
 // AppendBytes is Append for a text in bytes, which must not change meanwhile. They are not kept.
-func (t *Tokenizer) AppendBytes(dst []uint32, text []byte) []uint32 {
+func (t *Tokenizer) AppendBytes(dst []uint32, text []byte) ([]uint32, error) {
 	return t.append(dst, view(text), true)
 }
 
 // AppendSpecial is Append with the post-processor's tokens around the text, such as <s>:
 // add_special_tokens=True.
-func (t *Tokenizer) AppendSpecial(dst []uint32, text string) []uint32 {
-	dst = append(dst, t.post.before...)
-	dst = t.append(dst, text, true)
-	return append(dst, t.post.after...)
+func (t *Tokenizer) AppendSpecial(dst []uint32, text string) ([]uint32, error) {
+	before := len(dst)
+	dst, err := t.append(append(dst, t.post.before...), text, true)
+	if err != nil {
+		return dst[:before], err
+	}
+	return append(dst, t.post.after...), nil
 }
 
 // Tokenizer computes the tokens of texts. It is safe for concurrent use.
@@ -103,13 +106,13 @@ func (t *Tokenizer) Probes() []string {
 }
 
 // AppendRest is Append for the text behind a Cut.
-func (t *Tokenizer) AppendRest(dst []uint32, rest string) []uint32 {
+func (t *Tokenizer) AppendRest(dst []uint32, rest string) ([]uint32, error) {
 	return t.append(dst, rest, false)
 }
 
 // AppendRestBytes is [Tokenizer.AppendRest] for a text in bytes, which must not change meanwhile.
 // They are not kept.
-func (t *Tokenizer) AppendRestBytes(dst []uint32, rest []byte) []uint32 {
+func (t *Tokenizer) AppendRestBytes(dst []uint32, rest []byte) ([]uint32, error) {
 	return t.append(dst, view(rest), false)
 }
 
@@ -118,6 +121,6 @@ func (t *Tokenizer) AppendRestBytes(dst []uint32, rest []byte) []uint32 {
 // split_special_tokens=True for special tokens; here no added token is found. Together with ID it
 // builds a prompt from parts that each are computed once: the tokens of a template's texts, its
 // special tokens and its messages, as long as the engine builds the prompt so too.
-func (t *Tokenizer) AppendSegment(dst []uint32, text string, start bool) []uint32 {
+func (t *Tokenizer) AppendSegment(dst []uint32, text string, start bool) ([]uint32, error) {
 	return t.appendSegment(dst, text, start)
 }

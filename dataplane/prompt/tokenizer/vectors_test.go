@@ -75,10 +75,10 @@ func TestVectors(t *testing.T) {
 			}
 			for round := range 2 { // the second time from the cache
 				for _, c := range v.Cases {
-					if got := tok.Append(nil, c.text); !slices.Equal(got, c.ids) {
+					if got := tok.MustAppend(nil, c.text); !slices.Equal(got, c.ids) {
 						t.Errorf("round %d: Append(%q) = %v, want %v", round, c.text, got, c.ids)
 					}
-					if got := tok.AppendSpecial(nil, c.text); !slices.Equal(got, c.special) {
+					if got := tok.MustAppendSpecial(nil, c.text); !slices.Equal(got, c.special) {
 						t.Errorf("AppendSpecial(%q) = %v, want %v", c.text, got, c.special)
 					}
 					if got := tok.Decode(c.ids, false); got != c.text1 {

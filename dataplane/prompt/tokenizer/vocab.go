@@ -96,8 +96,12 @@ const (
 // merge is one rule: left and right become result.
 type merge struct{ left, right, result, rank uint32 }
 
+// maxCluster bounds the occupied slots in a row, which a look-up walks. Half full, a table of a
+// million pairs has some 70; a file could choose its ids so that all of them meet.
+const maxCluster = 2048
+
 // newMerges indexes rules. Of equal pairs the last one counts, as in the library.
-func newMerges(rules []merge) merges {
+func newMerges(rules []merge) (merges, error) {
 	bits := uint(1)
 	for 1<<bits < 2*len(rules) {
 		bits++
@@ -107,11 +111,42 @@ func newMerges(rules []merge) merges {
 		m.slots[i].key = unusedKey
 	}
 	for _, rule := range rules {
-		slot := m.slot(uint64(rule.left)<<32 | uint64(rule.right))
-		slot.key = uint64(rule.left)<<32 | uint64(rule.right)
+		key := uint64(rule.left)<<32 | uint64(rule.right)
+		slot := m.place(key)
+		if slot == nil {
+			return m, overLimit("merges with more than %d pairs in one place of the table", maxCluster)
+		}
+		slot.key = key
 		slot.val = uint64(rule.rank)<<32 | uint64(rule.result)
 	}
-	return m
+	if n := m.longestCluster(); n > maxCluster {
+		return m, overLimit("merges with %d pairs in one place of the table", n)
+	}
+	return m, nil
+}
+
+// place is where a key belongs, nil where too many others are.
+func (m *merges) place(key uint64) *mergeSlot {
+	last := uint64(len(m.slots) - 1)
+	for n, i := 0, key*fibonacci>>m.shift; n < maxCluster; n, i = n+1, (i+1)&last {
+		if s := &m.slots[i]; s.key == key || s.key == unusedKey {
+			return s
+		}
+	}
+	return nil
+}
+
+// longestCluster is the most occupied slots in a row.
+func (m *merges) longestCluster() int {
+	longest, n := 0, 0
+	// A row may go on from the last slot to the first.
+	for i := range min(2*len(m.slots), len(m.slots)+maxCluster+1) {
+		if n++; m.slots[i%len(m.slots)].key == unusedKey {
+			n = 0
+		}
+		longest = max(longest, n)
+	}
+	return longest
 }
 
 // slot is where a key is or belongs.

@@ -1,7 +1,10 @@
 package tokens
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
@@ -20,6 +23,10 @@ type Model struct {
 	chatErr       error               // why
 	root          *promptcache.Root
 	verifications [kinds]verification
+
+	textRest, chatRest rest
+	now                func() time.Time
+	log                *slog.Logger
 }
 
 // kind is a kind of prompt. Each kind is verified by itself: a template is wrong more often than a
@@ -56,23 +63,23 @@ func (m *Model) Rules() chattemplate.Rules {
 	return m.chat.Rules()
 }
 
-// loadModel reads the files of dir, or those that the settings name.
-func loadModel(s Settings, dir string, root *promptcache.Root) (*Model, error) {
+// load reads the files of the operator's folder, or those that the settings name.
+func (f *modelFiles) load(s Settings, root *promptcache.Root) (*Model, error) {
 	if s.Skip {
 		return nil, fmt.Errorf("%w: the worker takes token ids only", ErrUnavailable)
 	}
 	if s.Mode != "" && s.Mode != "auto" {
 		return nil, fmt.Errorf("%w: the worker's --tokenizer-mode is %s", ErrUnavailable, s.Mode)
 	}
-	folder, err := s.folder(dir)
+	files, folder, err := f.folder(&s)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{settings: s, folder: folder, root: root}
-	if m.text, err = loadText(folder); err != nil {
+	m := &Model{settings: s, folder: folder, root: root, now: f.now, log: f.log}
+	if m.text, err = loadText(files, folder); err != nil {
 		return nil, err
 	}
-	m.chat, m.chatErr = loadChat(folder, &s)
+	m.chat, m.chatErr = loadChat(f, files, folder, &s)
 	return m, nil
 }
 
@@ -97,25 +104,66 @@ func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32
 	if req.Multimodal || (req.Prompt == nil && req.Messages == nil) {
 		return ids, true, ErrNotText
 	}
+	if m.textRest.rests(m.now) {
+		return ids, true, errResting
+	}
 	if req.Messages == nil {
-		return m.text.AppendSpecial(ids, string(req.Text)), true, nil
+		if len(req.Text) > maxText {
+			return ids, true, errLong
+		}
+		ids, err = m.text.AppendSpecial(ids, string(req.Text))
+		return ids, true, m.noteText(err)
 	}
 	if m.chat == nil {
 		return ids, true, fmt.Errorf("%w: %w", ErrUnavailable, m.chatErr)
 	}
+	if m.chatRest.rests(m.now) {
+		return ids, true, errResting
+	}
+	defer func() {
+		if cap(w.text) > maxReusedText {
+			w.text = nil
+		}
+	}()
 	w.text, err = m.chat.Render(w.text[:0], chatOf(req))
 	if err != nil {
-		return ids, true, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return ids, true, m.noteChat(err)
 	}
-	if w.cursor == nil || !utf8.Valid(w.text) {
-		ids, fresh = m.text.AppendBytes(ids, w.text), true
-	} else {
-		ids = w.cursor.Encode(m.root, ids, w.text, pieces{m.text})
+	switch {
+	case len(w.text) > maxText:
+		return ids, true, errLong
+	case w.cursor == nil || !utf8.Valid(w.text):
+		ids, err = m.text.AppendBytes(ids, w.text)
+		fresh = true
+	default:
+		ids, err = w.cursor.Encode(m.root, ids, w.text, pieces{m.text})
 	}
-	if cap(w.text) > maxReusedText {
-		w.text = nil
+	return ids, fresh, m.noteText(err)
+}
+
+// maxText bounds the text that is tokenized here: four bytes for each token of the longest contexts
+// of 2026. Normalizing and merging it takes some twenty times its memory.
+const maxText = 16 << 20
+
+var errLong = fmt.Errorf("%w: the prompt is longer than 16 MiB", ErrUnavailable)
+
+// noteText notes an error of the tokenizer, and returns the error for the caller.
+func (m *Model) noteText(err error) error {
+	if err == nil {
+		return nil
 	}
-	return ids, fresh, nil
+	if m.textRest.exceeded(m.now, err) {
+		m.log.Warn("prompts are left to the workers for a while: a prompt took the tokenizer beyond its limits", "folder", m.folder, "reason", err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// noteChat does so for an error of the template.
+func (m *Model) noteChat(err error) error {
+	if errors.Is(err, chattemplate.ErrLimit) && m.chatRest.exceeded(m.now, err) {
+		m.log.Warn("chats are left to the workers for a while: one took the chat template beyond its limits", "folder", m.folder, "reason", err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // chatOf returns the fields of a request that the template sees.
@@ -149,7 +197,7 @@ const minPieceBytes = 512
 func (p pieces) Cut(rest []byte) int { return p.t.CutAfter(rest, minPieceBytes) }
 
 // Append implements promptcache.Encoder.
-func (p pieces) Append(ids []uint32, text []byte) []uint32 {
+func (p pieces) Append(ids []uint32, text []byte) ([]uint32, error) {
 	if len(ids) == 0 {
 		return p.t.AppendBytes(ids, text)
 	}

@@ -5,9 +5,12 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 )
@@ -21,20 +24,27 @@ type ModelsConfig struct {
 	// Folders are the operator's folders of models' files, by served name; "" is for models without
 	// one.
 	Folders map[string]string
+	// Files reads what workers name; nil reads only Folders.
+	Files *modelfile.Reader
 	// SampleEvery compares one in so many prompts of a verified model with a worker's ids. Default
 	// 256.
 	SampleEvery int
 	// NeededInARow is the number of equal prompts of a kind in a row that verifies it. Default 3.
 	NeededInARow uint64
-	Log          *slog.Logger
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Models are the models that tokenize in this process.
 type Models struct {
-	cfg   ModelsConfig
-	turn  atomic.Uint64
-	jobs  chan sample
-	loads sync.WaitGroup
+	cfg  ModelsConfig
+	turn atomic.Uint64
+	jobs chan sample
+
+	ctx   context.Context //nolint:containedctx // of files that are being read
+	stop  context.CancelFunc
+	loads chan struct{} // places of loads
 
 	// sampled counts compared prompts, dropped those that came while too many waited.
 	sampled, dropped atomic.Uint64
@@ -56,6 +66,8 @@ type sample struct {
 const (
 	// waitingSamples bounds the memory of samples: many wait only while a worker hangs.
 	waitingSamples = 16
+	// maxLoads bounds the memory of files that are being read: each may take some 100 MB.
+	maxLoads = 2
 	// maxSampleIDs excludes prompts that would delay the worker that tokenizes them again.
 	maxSampleIDs = 1 << 15
 )
@@ -68,10 +80,17 @@ func NewModels(cfg ModelsConfig) *Models {
 	if cfg.NeededInARow == 0 {
 		cfg.NeededInARow = needAtFirst
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ms := &Models{cfg: cfg, jobs: make(chan sample, waitingSamples), served: map[string]*servedModel{}}
+	if cfg.Files == nil {
+		cfg.Files = modelfile.New(nil)
+	}
+	ms := &Models{cfg: cfg, jobs: make(chan sample, waitingSamples), loads: make(chan struct{}, maxLoads), served: map[string]*servedModel{}}
+	ms.ctx, ms.stop = context.WithCancel(context.Background())
 	ms.ready.Store(&map[string]*Model{})
 	return ms
 }
@@ -135,9 +154,29 @@ func (ms *Models) Sample(m *Model, target string, req *openai.Request, own []uin
 	}
 }
 
-// Run compares samples until ctx ends, and then waits for files that are being read.
+// files reads the files of a model.
+func (ms *Models) files(folder string) *modelFiles {
+	return &modelFiles{ctx: ms.ctx, reader: ms.cfg.Files, own: folder, now: ms.cfg.Now, log: ms.cfg.Log}
+}
+
+// inBackground runs a load when it is its turn, unless Run has ended.
+func (ms *Models) inBackground(load func()) {
+	go func() {
+		select {
+		case ms.loads <- struct{}{}:
+			defer func() { <-ms.loads }()
+		case <-ms.ctx.Done():
+		}
+		if ms.ctx.Err() == nil {
+			load()
+		}
+	}()
+}
+
+// Run compares samples until ctx ends. It does not wait for files that are being read: a file
+// system may hang, and a large file takes seconds.
 func (ms *Models) Run(ctx context.Context) error {
-	defer ms.loads.Wait()
+	defer ms.stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -175,12 +214,20 @@ const byWorkers = "workers"
 
 func (m *Model) source(k kind) string {
 	switch {
-	case k != kindText && m.chat == nil:
+	case k != kindText && (m.chat == nil || m.chatRest.rests(m.now)), m.textRest.rests(m.now):
 		return byWorkers
 	case m.verifications[k].verified.Load():
 		return "router"
 	}
 	return byWorkers + ", unproved"
+}
+
+// reason says why something is left to the workers.
+func (m *Model) reason() string {
+	if m.chatErr != nil {
+		return strings.TrimSuffix(m.chatErr.Error()+"; "+m.textRest.reason("tokenizer"), "; ")
+	}
+	return strings.Trim(m.textRest.reason("tokenizer")+"; "+m.chatRest.reason("chat template"), "; ")
 }
 
 // Status returns all served names, in order.
@@ -201,9 +248,7 @@ func (ms *Models) Status() []ModelStatus {
 				st.Matches += m.verifications[k].matches.Load()
 				st.Mismatches += m.verifications[k].mismatches.Load()
 			}
-			if m.chatErr != nil {
-				st.Reason = m.chatErr.Error()
-			}
+			st.Reason = m.reason()
 		case sl.reason() != nil:
 			st.Reason = sl.reason().Error()
 		default:

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
@@ -129,6 +130,8 @@ type testModels struct {
 	writer *tokens.Writer
 	engine *engine
 	logs   lines
+	clock  atomic.Int64 // seconds
+	end    func()       // waits for Run
 }
 
 // lines is a log that is read while others write to it.
@@ -158,12 +161,13 @@ func newTestModels(t testing.TB, folders map[string]string) *testModels {
 	s.source = newSource(t, tokens.Config{Fetch: s.engine})
 	s.writer = tokens.NewWriter(c.NewCursor())
 	s.models = tokens.NewModels(tokens.ModelsConfig{
-		Source: s.source, PromptCache: c, Folders: folders, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
+		Files: modelfile.New([]string{os.TempDir()}), Now: func() time.Time { return time.Unix(1000+s.clock.Load(), 0) }, Source: s.source, PromptCache: c, Folders: folders, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- s.models.Run(ctx) }()
-	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
+	s.end = sync.OnceFunc(func() { cancel(); require.NoError(t, <-done) })
+	t.Cleanup(s.end)
 	return s
 }
 

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -61,6 +62,7 @@ func (ms *Models) WorkerUp(worker, name string, s Settings) {
 	if !named {
 		folder = ms.cfg.Folders[""]
 	}
+	s.clip()
 	o := &workerSettings{settings: s}
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -78,8 +80,8 @@ func (ms *Models) WorkerUp(worker, name string, s Settings) {
 	}
 	sl.workers[worker] = o
 	ms.updateLocked(name, sl, folder)
-	ms.loads.Go(func() {
-		found := s.fingerprint(folder)
+	ms.inBackground(func() {
+		found := ms.files(folder).fingerprint(&s)
 		ms.mu.Lock()
 		defer ms.mu.Unlock()
 		o.fingerprint = found
@@ -142,19 +144,24 @@ func (ms *Models) updateLocked(name string, sl *servedModel, folder string) {
 	if sl.loaded != sl.want && sl.loading != sl.want {
 		sl.loading = sl.want
 		settings, want := one.settings, sl.want
-		ms.loads.Go(func() { ms.load(name, sl, settings, want, folder) })
+		ms.inBackground(func() { ms.load(name, sl, settings, want, folder) })
 	}
 }
 
 // load reads a model's files, which takes up to some seconds.
 func (ms *Models) load(name string, sl *servedModel, settings Settings, want fingerprint, folder string) {
 	began := time.Now()
-	m, err := loadModel(settings, folder, ms.cfg.PromptCache.NewRoot())
+	m, err := ms.files(folder).load(settings, ms.cfg.PromptCache.NewRoot())
 	if err == nil {
+		m.chatErr = brief(m.chatErr)
 		for k := range m.verifications {
 			m.verifications[k].needed.Store(ms.cfg.NeededInARow)
 		}
 	}
+	if ms.ctx.Err() != nil {
+		return
+	}
+	err = brief(err)
 	ms.logLoaded(name, folder, m, err, time.Since(began))
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -163,6 +170,18 @@ func (ms *Models) load(name string, sl *servedModel, settings Settings, want fin
 	}
 	sl.model, sl.err, sl.loaded, sl.loading = m, err, want, fingerprint{}
 	ms.publishLocked()
+}
+
+// maxReason bounds the text of an error that logs and /status show: it may quote a file or a
+// worker's description.
+const maxReason = 600
+
+// brief cuts an error with a long text.
+func brief(err error) error {
+	if err == nil || len(err.Error()) <= maxReason {
+		return err
+	}
+	return errors.New(strings.ToValidUTF8(err.Error()[:maxReason], "") + "…")
 }
 
 func (ms *Models) logLoaded(name, folder string, m *Model, err error, took time.Duration) {

@@ -1,14 +1,17 @@
 package tokens
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
 )
@@ -28,61 +31,90 @@ type Settings struct {
 	ReasoningParser string
 }
 
+const (
+	// maxName is beyond any path: a longer one names nothing.
+	maxName = 4097
+	// maxKwargs is beyond any defaults: longer ones are no JSON once they are clipped.
+	maxKwargs = 64 << 10
+)
+
+// clip shortens texts, since a description may have some of megabytes.
+func (s *Settings) clip() {
+	for _, text := range []*string{
+		&s.Version, &s.Model, &s.Tokenizer, &s.Mode, &s.ChatTemplate, &s.TemplateName, &s.ToolCallParser, &s.ReasoningParser,
+	} {
+		*text = (*text)[:min(len(*text), maxName)]
+	}
+	s.DefaultKwargs = s.DefaultKwargs[:min(len(s.DefaultKwargs), maxKwargs)]
+}
+
 // errNoFiles is a model without files on this machine.
 var errNoFiles = errors.New("tokens: no tokenizer.json found")
 
-// folder returns the folder of the tokenizer's files: dir if it is given, else the worker's own
-// path, or the folder of its name in a hub's cache.
-func (s *Settings) folder(dir string) (string, error) {
-	if dir != "" {
-		return dir, nil
+// modelFiles reads the files of one worker's model.
+type modelFiles struct {
+	ctx    context.Context //nolint:containedctx // of one load
+	reader *modelfile.Reader
+	own    string // the operator's folder of the model; "" where there is none
+	now    func() time.Time
+	log    *slog.Logger
+}
+
+// folder returns the folder of the tokenizer's files: the operator's own, else the worker's path,
+// or the folder of its name in a hub's cache.
+func (f *modelFiles) folder(s *Settings) (modelfile.Folder, string, error) {
+	if f.own != "" {
+		name, err := filepath.Abs(f.own)
+		return f.reader.Folder(f.ctx, name, modelfile.Operator), name, err
 	}
 	name := s.Tokenizer
 	if name == "" {
 		name = s.Model
 	}
 	if name == "" {
-		return "", fmt.Errorf("%w: the worker does not report its model's path", errNoFiles)
+		return modelfile.Folder{}, "", fmt.Errorf("%w: the worker does not report its model's path", errNoFiles)
 	}
-	for _, candidate := range append([]string{name}, cached(name)...) {
-		if !filepath.IsAbs(candidate) {
-			continue // a hub's name, or a path on the worker's machine
+	var why error
+	for _, candidate := range append([]string{name}, f.cached(name)...) {
+		err := f.reader.Find(f.ctx, filepath.Join(candidate, tokenizerFile), modelfile.Worker)
+		if err == nil {
+			return f.reader.Folder(f.ctx, candidate, modelfile.Worker), candidate, nil
 		}
-		if _, err := os.Stat(filepath.Join(candidate, "tokenizer.json")); err == nil {
-			return candidate, nil
+		if !errors.Is(err, fs.ErrNotExist) {
+			why = err
 		}
 	}
-	return "", fmt.Errorf("%w in %s nor in the hub's cache: name the folder with --model-path", errNoFiles, name)
+	if why != nil {
+		return modelfile.Folder{}, "", fmt.Errorf("%w for the worker's model: %w; name its folder with --model-path", errNoFiles, why)
+	}
+	return modelfile.Folder{}, "", fmt.Errorf("%w in %s nor in the hub's cache: name the folder with --model-path", errNoFiles, name)
 }
 
 // cached returns the folder in which huggingface_hub keeps a model:
 // hub/models--OWNER--NAME/snapshots/COMMIT, the commit of refs/main.
-func cached(name string) []string {
+func (f *modelFiles) cached(name string) []string {
 	if strings.Count(name, "/") > 1 || strings.Contains(name, "..") || filepath.IsAbs(name) {
 		return nil
 	}
-	hub := os.Getenv("HF_HUB_CACHE")
-	if home := os.Getenv("HF_HOME"); hub == "" && home != "" {
-		hub = filepath.Join(home, "hub")
-	}
-	if hub == "" {
-		home, err := os.UserCacheDir()
-		if err != nil {
-			return nil
-		}
-		hub = filepath.Join(home, "huggingface", "hub")
-	}
-	folder := filepath.Join(hub, "models--"+strings.ReplaceAll(name, "/", "--"))
-	commit, err := os.ReadFile(filepath.Join(folder, "refs", "main")) //nolint:gosec // a path of the operator's own cache
+	folder := filepath.Join(modelfile.HubCache(), "models--"+strings.ReplaceAll(name, "/", "--"))
+	commit, err := f.reader.Read(f.ctx, filepath.Join(folder, "refs", "main"), maxCommit, modelfile.Worker)
 	if err != nil {
 		return nil
 	}
 	return []string{filepath.Join(folder, "snapshots", strings.TrimSpace(string(commit)))}
 }
 
+// maxCommit bounds the name of a commit, which has 40 digits.
+const maxCommit = 256
+
+// template reads the file of --chat-template.
+func (f *modelFiles) template(s *Settings) ([]byte, error) {
+	return f.reader.Read(f.ctx, s.ChatTemplate, modelfile.MaxTemplate, modelfile.Worker)
+}
+
 // loadText reads tokenizer.json.
-func loadText(dir string) (*tokenizer.Tokenizer, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, "tokenizer.json")) //nolint:gosec // a folder that the operator or the worker named
+func loadText(files fs.FS, dir string) (*tokenizer.Tokenizer, error) {
+	raw, err := fs.ReadFile(files, tokenizerFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the tokenizer: %w", err)
 	}
@@ -94,13 +126,15 @@ func loadText(dir string) (*tokenizer.Tokenizer, error) {
 }
 
 // loadChat compiles the chat template that the worker uses.
-func loadChat(dir string, s *Settings) (*chattemplate.Model, error) {
-	files := os.DirFS(dir)
+func loadChat(f *modelFiles, files fs.FS, dir string, s *Settings) (*chattemplate.Model, error) {
 	source, err := chattemplate.Load(files, s.TemplateName)
 	if s.ChatTemplate != "" {
-		text, readErr := os.ReadFile(s.ChatTemplate)
-		if readErr != nil {
+		text, readErr := f.template(s)
+		switch {
+		case errors.Is(readErr, fs.ErrNotExist):
 			return nil, fmt.Errorf("%w: the worker uses --chat-template %s, which is not a file here", chattemplate.ErrUnsupported, s.ChatTemplate)
+		case readErr != nil:
+			return nil, fmt.Errorf("%w: the worker's --chat-template: %w", chattemplate.ErrUnsupported, readErr)
 		}
 		if err != nil && !errors.Is(err, chattemplate.ErrNoTemplate) {
 			return nil, fmt.Errorf("cannot use the chat template of %s: %w", dir, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
@@ -78,6 +79,11 @@ func checkOneOf(flag, value, a, b string) error {
 func (t *Tokenize) check() error {
 	if t.By != TokenizeAuto && t.By != TokenizeByWorkers {
 		return fmt.Errorf("cannot use --tokenize %q: %w: want %s or %s", t.By, ErrTokenize, TokenizeAuto, TokenizeByWorkers)
+	}
+	for _, p := range t.AllowedPaths {
+		if !filepath.IsAbs(p) {
+			return fmt.Errorf("cannot use --allow-model-path %q: want an absolute path", p)
+		}
 	}
 	_, err := tokens.ParseFolders(t.ModelPaths)
 	return err

@@ -102,6 +102,9 @@ type Tokenize struct {
 	By         string   // TokenizeAuto (default) or TokenizeByWorkers
 	ForwardIDs bool     // plain chats carry their token ids to the worker
 	ModelPaths []string // folders with tokenizer.json: "NAME=DIR", or "DIR" for every other model
+	// AllowedPaths are folders below which workers may name their models' files, beside those of
+	// ModelPaths and modelfile.DefaultFolders.
+	AllowedPaths []string
 }
 
 // Memory bounds the router's indexes and caches, in bytes.

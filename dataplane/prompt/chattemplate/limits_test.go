@@ -1,0 +1,135 @@
+package chattemplate_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
+)
+
+// large makes a, a string of 4 MiB, and items, a list of 50,000 numbers.
+const large = "{% set a = 'ab' * 2000000 %}{% set items = range(50000) | list %}"
+
+// again runs statements a hundred thousand times, unless a limit comes before.
+func again(body string) string {
+	return large + "{% for i in range(1000) %}{% for j in range(100) %}" + body + "{% endfor %}{% endfor %}"
+}
+
+// names is 1,000 assignments, or the like.
+func names(format string) string {
+	var b strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// bombs are templates that take hours or terabytes where nothing is counted.
+var bombs = map[string]string{
+	"loops in loops":             "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}",
+	"a long string":              "{{ 'x' * 10000000000 }}",
+	"products of strings":        "{% set a = 'x' * 10000 %}{% set a = a * 10000 %}{% set a = a * 10000 %}{{ a }}",
+	"doubling":                   "{% set ns = namespace(a='x') %}{% for i in range(64) %}{% set ns.a = ns.a + ns.a %}{% endfor %}{{ ns.a }}",
+	"doubling by ~":              "{% set ns = namespace(a='x') %}{% for i in range(64) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}{{ ns.a }}",
+	"doubling by a list":         "{% set ns = namespace(a=[1]) %}{% for i in range(64) %}{% set ns.a = ns.a + ns.a %}{% endfor %}",
+	"doubling by replace":        "{% set ns = namespace(a='x') %}{% for i in range(64) %}{% set ns.a = ns.a.replace('x', 'xx') %}{% endfor %}",
+	"doubling by a block":        "{% set ns = namespace(a='x') %}{% for i in range(64) %}{% set b %}{{ ns.a }}{{ ns.a }}{% endset %}{% set ns.a = b %}{% endfor %}",
+	"doubling by macros":         "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% else %}x{% endif %}{% endmacro %}{{ m(100) }}",
+	"output without loops":       large + strings.Repeat("{{ a }}", 10_000),
+	"a sum that is output":       large + "{{ a" + strings.Repeat(" + a", 10_000) + " }}",
+	"a list of lists":            large + "{% set b = [a] * 100 %}{% set b = [b] * 100 %}{% set b = [b] * 100 %}{{ b }}",
+	"JSON of lists of lists":     large + "{% set b = [a] * 100 %}{% set b = [b] * 100 %}{% set b = [b] * 100 %}{{ b | tojson }}",
+	"JSON with long separators":  large + "{{ items | tojson(separators=[a, a]) }}",
+	"JSON with a wide indent":    "{{ [[[[1]]]] | tojson(indent=1000000000) }}",
+	"indent":                     "{{ ('x\n' * 10000) | indent(100000) }}",
+	"join":                       large + "{{ items | join(a) }}",
+	"join of long strings":       large + "{{ ([a] * 10000) | join }}",
+	"format":                     again("{% set x = a % () %}"),
+	"braces":                     again("{% set x = a.format() %}"),
+	"escape":                     again("{% set x = a | e %}"),
+	"call blocks":                again("{% macro m() %}{{ caller() }}{% endmacro %}{% set x %}{% call m() %}{{ a }}{% endcall %}{% endset %}"),
+	"keywords":                   again("{% macro m() %}{{ kwargs }}{% endmacro %}{% set x = m(**dict(" + strings.TrimSuffix(names("k%d=1,"), ",") + ")) %}"),
+	"arguments":                  again("{% macro m() %}{{ varargs | length }}{% endmacro %}{% set x = m(*items) %}"),
+	"in a string":                again("{% set x = 'c' in a %}"),
+	"in a list":                  again("{% set x = -1 in items %}"),
+	"in a list of long strings":  again("{% set x = (a + 'x') in [a + 'y', a + 'y'] %}"),
+	"equality":                   large + "{% set b = a + 'x' %}{% set c = a + 'y' %}{% for i in range(100000) %}{% set x = b == c %}{% endfor %}",
+	"order":                      large + "{% set b = a + 'x' %}{% set c = a + 'y' %}{% for i in range(100000) %}{% set x = b < c %}{% endfor %}",
+	"length":                     again("{% set x = a | length %}"),
+	"first character":            again("{% set x = a[0] %}"),
+	"last character":             again("{% set x = a[-1:] %}"),
+	"iteration":                  again("{% for c in a %}{% break %}{% endfor %}"),
+	"strip":                      again("{% set x = (a).strip('ab') %}"),
+	"find":                       again("{% set x = a.find('c') %}"),
+	"count":                      again("{% set x = a.count('b') %}"),
+	"startswith":                 again("{% set x = a.startswith(a) %}"),
+	"startswith of many":         large + "{% set x = a.startswith(('',) * 0 + (a[1:],) * 50000) %}{% for i in range(100000) %}{% set x = a.startswith((a[:-1] + 'x',) * 5) %}{% endfor %}",
+	"upper":                      again("{% set x = a | upper %}"),
+	"lower":                      again("{% set x = a | lower %}"),
+	"title":                      again("{% set x = a | title %}"),
+	"words":                      again("{% set x = a | wordcount %}"),
+	"split":                      again("{% set x = a.split('c') %}"),
+	"lines":                      again("{% set x = a.splitlines() %}"),
+	"a test":                     again("{% set x = a is lower %}"),
+	"map of a filter":            again("{% set x = [a] | map('wordcount') | list %}"),
+	"select by a test":           again("{% set x = [a] | select('lower') | list %}"),
+	"sort of long strings":       large + "{% set b = [a + 'x', a + 'y'] * 10000 %}{% set x = b | sort(case_sensitive=true) %}",
+	"unique":                     large + "{% set x = items | unique | list %}",
+	"index of a list":            again("{% set x = items.index(49999) %}"),
+	"count of a list":            again("{% set x = items.count(-1) %}"),
+	"a long path of attributes":  large + "{% set p = '0.' * 100000 %}{% for i in range(100000) %}{% set x = [{}] | map(attribute=p) | list %}{% endfor %}",
+	"a dict of many keys":        "{% set d = {" + strings.TrimSuffix(names("'k%d': 1,"), ",") + "} %}{% for i in range(100000) %}{% for j in range(10) %}{% set x = d.nothing %}{% endfor %}{% endfor %}",
+	"a namespace of many names":  "{% set ns = namespace() %}" + strings.Repeat(names("{%% set ns.a%d = 1 %%}"), 10) + "{% for i in range(99999) %}{% for j in range(99999) %}{% set ns.a999 = 1 %}{% endfor %}{% endfor %}",
+	"a scope of many variables":  "{% for i in range(99999) %}" + names("{%% set a%d = 1 %%}") + "{% endfor %}",
+	"time":                       large + "{% for i in range(100000) %}{% set x = strftime_now('%Y' * 1000000) %}{% endfor %}",
+	"a batch":                    "{{ [1] | batch(10000000000, 'x') | list }}",
+	"slices":                     "{{ [1] | slice(10000000000, 'x') | list }}",
+	"a filter on the whole text": "{% filter upper %}{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}{% endfilter %}",
+}
+
+// TestBombs: each ends at a limit, in the time that its steps take.
+func TestBombs(t *testing.T) {
+	if tmpl, err := chattemplate.Compile(large); err != nil {
+		t.Fatal(err)
+	} else if _, err := tmpl.Render(nil, chattemplate.Input{Messages: []byte(`[]`)}); err != nil {
+		t.Fatalf("what the bombs begin with is one: %v", err)
+	}
+	for name, source := range bombs {
+		t.Run(name, func(t *testing.T) {
+			tmpl, err := chattemplate.Compile(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := tmpl.Render([]byte("before"), chattemplate.Input{Messages: []byte(`[]`), Limits: chattemplate.Limits{Steps: 300_000}})
+			if !errors.Is(err, chattemplate.ErrLimit) || string(out) != "before" {
+				t.Errorf("%d bytes and %v, want ErrLimit", len(out), err)
+			}
+		})
+	}
+}
+
+// TestTemplatesThatAreTooLarge: and those just below compile, however they nest.
+func TestTemplatesThatAreTooLarge(t *testing.T) {
+	const most = 256 << 10
+	for _, piece := range []string{"x", "{{ a }}", "{% if a %}", "{{ a|e ", "((", "a+", "a.b", "[", "{% set a = 1 %}", "{% for a in b %}", "{#", "not ", "{{ a ~ "} {
+		source := "{{ " + strings.Repeat(piece, most/len(piece)-10)
+		if _, err := chattemplate.Compile(source); errors.Is(err, chattemplate.ErrLimit) {
+			t.Errorf("%q: %v", piece, err)
+		}
+		if _, err := chattemplate.Compile(source + strings.Repeat(piece, 20)); !errors.Is(err, chattemplate.ErrLimit) {
+			t.Errorf("%q: the error is %.100v, want ErrLimit", piece, err)
+		}
+	}
+	for _, source := range []string{
+		"{{ a" + strings.Repeat("+a", most/2-10) + " }}", "{{ a" + strings.Repeat("|e", most/2-10) + " }}", "{{ a" + strings.Repeat(".a", most/2-10) + " }}",
+		"{% if a %}" + strings.Repeat("{% elif a %}", most/12-10) + "{% endif %}", "{{ a" + strings.Repeat(" if a", most/5-10) + " }}",
+	} {
+		tmpl, err := chattemplate.Compile(source)
+		if err != nil {
+			continue // nested too deep for the parser
+		}
+		_, _ = tmpl.Render(nil, chattemplate.Input{Messages: []byte(`[]`), Kwargs: []byte(`{"a":"1"}`)})
+	}
+}
