@@ -109,9 +109,9 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 	switch {
 	case a.cfg.OnClients && (operatorPath(path) || isFlush(ctx)):
 		a.ServeOperator(ctx)
-	case path == "/health" || path == "/liveness":
+	case healthPath(path):
 		ctx.SetBodyString("ok\n")
-	case path == "/ready" || path == "/readiness":
+	case readyPath(path):
 		a.readiness.serve(ctx)
 	case path == "/v1/models" && (ctx.IsGet() || ctx.IsHead()):
 		a.models.serve(ctx)
@@ -120,6 +120,15 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 	}
 	return true
 }
+
+// Reserved reports whether a path tells of the router's health or belongs to the operator API.
+func (a *API) Reserved(path []byte) bool {
+	return healthPath(string(path)) || readyPath(string(path)) || a.cfg.OnClients && operatorPath(string(path))
+}
+
+func healthPath(path string) bool { return path == "/health" || path == "/liveness" }
+
+func readyPath(path string) bool { return path == "/ready" || path == "/readiness" }
 
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {

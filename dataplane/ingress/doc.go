@@ -16,8 +16,14 @@
 //
 // Bodies are streamed from fasthttp into memory that grows with the bytes that have come. A
 // body over MaxBody, a chunked coding that outweighs its body, and a request slower than its
-// Grace and 1 KiB a second end the connection: 413, 400 and 408. The trailer of an upload is
+// Limits.Arrival and Limits.Rate end the connection: 413, 400 and 408. The trailer of an upload is
 // dropped.
+//
+// # Limits
+//
+// A roster has the open connections. At the limit a new one takes the place of one that waits for a
+// request; where none does, it is one of the reserve, which answers what Config.Reserved names and
+// refuses the rest. A sender cuts a client that takes nothing of its answer.
 //
 // # TLS
 //
@@ -38,5 +44,5 @@
 // # Errors
 //
 // Config.Refuse gets ErrRequest, ErrBodyTooLarge, ErrHeadTooLarge, ErrExpectation,
-// ErrSlowRequest, or fasthttp's error for a head that it cannot parse.
+// ErrSlowRequest, ErrFull, or fasthttp's error for a head that it cannot parse.
 package ingress

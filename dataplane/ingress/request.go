@@ -10,12 +10,17 @@ import (
 // handle reads the body of a request whose head is sound, and passes it to the handler.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	cl := ClientOf(ctx.Conn())
+	if cl.place.spare && !s.cfg.Reserved(ctx.Path()) && !s.promote(cl) {
+		s.cfg.Closed(ReasonFull)
+		s.refuse(cl, ctx, ErrFull)
+		return
+	}
 	if err := cl.readBody(ctx); err != nil {
 		s.refuse(cl, ctx, err)
 		return
 	}
 	s.cfg.Handler(ctx)
-	if s.draining.Load() {
+	if cl.place.spare || s.draining.Load() {
 		ctx.SetConnectionClose()
 	}
 }
@@ -71,6 +76,7 @@ func (s *Server) refuse(cl *Client, ctx *fasthttp.RequestCtx, err error) {
 	switch {
 	case cl.limit.late, errors.As(err, &ne) && ne.Timeout():
 		err = ErrSlowRequest
+		s.cfg.Closed(ReasonSlow)
 	case errors.As(err, &small):
 		err = ErrHeadTooLarge
 	}

@@ -256,7 +256,7 @@ func testParkedConnections(t *testing.T) {
 // TestIdleTimeout: a connection that sends no request for long is closed, parked or not.
 func TestIdleTimeout(t *testing.T) {
 	ln := listen(t)
-	startServer(t, ln, echo, func(c *ingress.Config) { c.Idle = 50 * time.Millisecond })
+	startServer(t, ln, echo, withLimits(ingress.Limits{Idle: 50 * time.Millisecond}))
 	conn, br := dial(t, ln)
 	say(t, conn, ask)
 	_, body := answer(t, br)
