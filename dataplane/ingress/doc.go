@@ -11,8 +11,9 @@
 //
 // checkHead refuses heads that fasthttp accepts and other servers read differently: lines that
 // end in LF alone, names with a space, Content-Length beside Transfer-Encoding, a coding other
-// than chunked. dropNominated removes the fields that Connection names. A request that is
-// refused by its head is answered before any of its body is read, by fasthttp's ExpectHandler.
+// than chunked. checkTarget refuses targets that need resolving. dropNominated removes the fields
+// that Connection names. A request that is refused by its head is answered before any of its body
+// is read, by fasthttp's ExpectHandler.
 //
 // Bodies are streamed from fasthttp into memory that grows with the bytes that have come. A
 // body over MaxBody, a chunked coding that outweighs its body, and a request slower than its
@@ -44,5 +45,5 @@
 // # Errors
 //
 // Config.Refuse gets ErrRequest, ErrBodyTooLarge, ErrHeadTooLarge, ErrExpectation,
-// ErrSlowRequest, ErrFull, or fasthttp's error for a head that it cannot parse.
+// ErrVersion, ErrSlowRequest, ErrFull, or fasthttp's error for a head that it cannot parse.
 package ingress

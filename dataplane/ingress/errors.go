@@ -14,6 +14,8 @@ var (
 	ErrHeadTooLarge = errors.New("ingress: head too large")
 	// ErrExpectation means that a request expects something other than 100-continue.
 	ErrExpectation = errors.New("ingress: unknown expectation")
+	// ErrVersion means that a request is of another version than HTTP/1.1 and HTTP/1.0.
+	ErrVersion = errors.New("ingress: unknown version of HTTP")
 	// ErrSlowRequest means that a request did not arrive in time.
 	ErrSlowRequest = errors.New("ingress: request too slow")
 	// ErrFull means that all connections that clients may have are in use.

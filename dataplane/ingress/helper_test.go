@@ -97,6 +97,8 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 		status = fasthttp.StatusRequestHeaderFieldsTooLarge
 	case errors.Is(err, ingress.ErrSlowRequest):
 		status = fasthttp.StatusRequestTimeout
+	case errors.Is(err, ingress.ErrVersion):
+		status = fasthttp.StatusHTTPVersionNotSupported
 	case errors.Is(err, ingress.ErrFull):
 		status = fasthttp.StatusServiceUnavailable
 	case errors.Is(err, ingress.ErrExpectation):

@@ -54,7 +54,13 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 
 // checkRequest decides by its head whether a request is read.
 func (s *Server) checkRequest(h *fasthttp.RequestHeader) error {
+	if string(h.Protocol()) != "HTTP/1.1" && string(h.Protocol()) != "HTTP/1.0" {
+		return ErrVersion
+	}
 	if err := checkHead(h); err != nil {
+		return err
+	}
+	if err := checkTarget(h, s.cfg.Slashes); err != nil {
 		return err
 	}
 	if h.ContentLength() > s.cfg.MaxBody() {

@@ -30,6 +30,8 @@ type Config struct {
 	MaxBody func() int
 	// MaxHead is the longest head of a request, in bytes.
 	MaxHead int
+	// Slashes is the path below which an escaped slash may be part of a name; nil: nowhere.
+	Slashes []byte
 	// Limits returns the limits for the next connection; nil: the defaults. They may change.
 	Limits func() Limits
 	// MaxClients is the number of connections for which there are files, 0 for any number.

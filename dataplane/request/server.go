@@ -70,6 +70,7 @@ func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Adm
 func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, cfg ingress.Config) *ingress.Server {
 	cfg.Handler, cfg.Refuse, cfg.Closed = h, s.badRequest, s.requests.metrics.closed
 	cfg.MaxBody, cfg.MaxHead = func() int { return s.requests.live().MaxBodyBytes }, s.cfg.MaxHead
+	cfg.Slashes = []byte("/v1/models/") // names of models have slashes, which clients escape
 	cfg.TLS, cfg.HandshakeFailed = encrypted, s.refused
 	cfg.Watcher, cfg.Log = s.watcher, s.requests.log
 	return ingress.NewServer(cfg)
