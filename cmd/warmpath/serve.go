@@ -150,6 +150,7 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.BoolVar(&cfg.Tokenize.ForwardIDs, "forward-input-ids", false,
 		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
 	f.BoolVar(&cfg.Memory.HugePages, "huge-pages", true, "ask the kernel for huge pages for a large heap: look-ups in a large index are faster (Linux 6.7)")
+	clientFlags(f, cfg)
 	queueFlags(f, cfg)
 	pairFlags(f, cfg)
 	hintFlags(f, cfg)

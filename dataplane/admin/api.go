@@ -109,9 +109,10 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 	switch {
 	case a.cfg.OnClients && (operatorPath(path) || isFlush(ctx)):
 		a.ServeOperator(ctx)
-	case path == "/health" || path == "/liveness":
+	case (healthPath(path) || readyPath(path)) && a.refusesMethod(ctx, path):
+	case healthPath(path):
 		ctx.SetBodyString("ok\n")
-	case path == "/ready" || path == "/readiness":
+	case readyPath(path):
 		a.readiness.serve(ctx)
 	case path == "/v1/models" && (ctx.IsGet() || ctx.IsHead()):
 		a.models.serve(ctx)
@@ -119,6 +120,34 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 		return false
 	}
 	return true
+}
+
+// Reserved reports whether a path tells of the router's health or belongs to the operator API.
+func (a *API) Reserved(path []byte) bool {
+	return healthPath(string(path)) || readyPath(string(path)) || a.cfg.OnClients && operatorPath(string(path))
+}
+
+func healthPath(path string) bool { return path == "/health" || path == "/liveness" }
+
+func readyPath(path string) bool { return path == "/ready" || path == "/readiness" }
+
+// refusesMethod answers a request that would change a page that is only read, and reports whether
+// it did. OPTIONS is the method of some load balancers' health checks.
+func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
+	checked := healthPath(path) || readyPath(path)
+	switch {
+	case ctx.IsGet(), ctx.IsHead(), checked && ctx.IsOptions():
+		return false
+	case checked:
+		a.wrongMethod(ctx, "GET, HEAD, OPTIONS")
+		return true
+	}
+	switch path {
+	case "/", "/console", "/status", "/metrics", "/debug/index":
+		a.wrongMethod(ctx, "GET, HEAD")
+		return true
+	}
+	return false
 }
 
 // operatorPath reports whether a path belongs to the operator API.
@@ -135,6 +164,8 @@ func operatorPath(path string) bool {
 func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	path := string(ctx.Path())
 	switch {
+	case a.refusesMethod(ctx, path):
+		return
 	case path == "/health":
 		ctx.SetBodyString("ok\n")
 		return

@@ -212,7 +212,7 @@ func testSlowUploads(t *testing.T) {
 			var err error
 			for grace := 200 * time.Millisecond; grace < patience; grace *= 5 { // a busy machine may take longer for a handshake
 				ln := listen(t)
-				startServer(t, ln, echo, func(c *ingress.Config) { c.Grace = grace })
+				startServer(t, ln, echo, withLimits(ingress.Limits{Arrival: grace}))
 				if err = askSlowly(t, ln, send); err == nil {
 					return
 				}

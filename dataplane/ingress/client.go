@@ -1,8 +1,10 @@
 package ingress
 
 import (
+	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +35,10 @@ type Client struct {
 	tcp      net.Conn    // below Conn, which reads and writes it
 	silent   atomic.Bool // nothing was read yet
 	state    atomic.Int32
+	place    place
 
 	// Of the goroutine that serves the connection.
+	out     sender
 	limit   readLimit
 	ahead   []byte // read and not asked for yet, in buffer
 	buffer  *socket.Buffer
@@ -77,12 +81,18 @@ func (cl *Client) serve() {
 
 // awaitRequest waits without a buffer until a request begins.
 func (cl *Client) awaitRequest() bool {
-	limit := cl.s.cfg.Idle
+	limit, reason := cl.limit.idle, ReasonIdle
 	if cl.silent.Load() {
-		limit = silentTime
+		limit, reason = min(limit, silentTime), ReasonSilent
 	}
 	cl.limit.wait(time.Now().Add(limit))
-	if cl.readAhead() != nil || !cl.begin() {
+	if err := cl.readAhead(); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			cl.s.cfg.Closed(reason)
+		}
+		return false
+	}
+	if !cl.begin() {
 		return false
 	}
 	// Bytes that begin no request may never end as one does.
@@ -119,14 +129,12 @@ func noteState(nc net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// endWait closes the connection if it waits for a request.
-func (cl *Client) endWait() {
-	if cl.state.CompareAndSwap(clientWaits, clientClosed) {
-		if s, ok := cl.Conn.(*session); ok {
-			s.wire.hurried.Store(true)
-		}
-		_ = cl.Conn.Close()
+// closeClaimed closes a connection that was claimed.
+func (cl *Client) closeClaimed() {
+	if s, ok := cl.Conn.(*session); ok {
+		s.wire.hurried.Store(true)
 	}
+	_ = cl.Conn.Close()
 }
 
 // cut closes the connection at once.
@@ -136,7 +144,7 @@ func (cl *Client) cut() {
 }
 
 // Close tells that fasthttp is done with the connection: serve closes it, unless it is parked.
-func (cl *Client) Close() error { return cl.writes.flush(cl.Conn) }
+func (cl *Client) Close() error { return cl.writes.flush() }
 
 // end closes the connection, which also takes it out of the Watcher's epoll.
 func (cl *Client) end() {

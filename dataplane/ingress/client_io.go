@@ -13,7 +13,7 @@ import (
 
 // Read reads from the client.
 func (cl *Client) Read(p []byte) (int, error) {
-	if err := cl.writes.flush(cl.Conn); err != nil {
+	if err := cl.writes.flush(); err != nil {
 		return 0, err
 	}
 	if len(cl.ahead) > 0 {
@@ -39,11 +39,13 @@ func (cl *Client) readIdle(p []byte) (int, error) {
 	if cl.s.draining.Load() {
 		return 0, io.EOF
 	}
+	now := time.Now()
+	cl.place.waitsFrom(now)
 	// The client was answered just now: goroutines that have waited for longer go first. Under
 	// load the next request is there by then and comes without a wait; a read at once would
 	// find nothing, and contend for the socket with the answer on its way.
 	runtime.Gosched()
-	cl.limit.wait(time.Now().Add(parkAfter))
+	cl.limit.wait(now.Add(parkAfter))
 	n, err := cl.receive(func() (int, error) { return cl.Conn.Read(p) })
 	switch {
 	case n > 0 && cl.begin():
@@ -120,7 +122,7 @@ func (cl *Client) drop(n int) {
 }
 
 // Write writes to the client, or holds p back between Hold and Unhold.
-func (cl *Client) Write(p []byte) (int, error) { return cl.writes.write(cl.Conn, p) }
+func (cl *Client) Write(p []byte) (int, error) { return cl.writes.write(p) }
 
 // Hold keeps writes back until Unhold; the next write, Flush, read or close then sends them
 // with its own. fasthttp (1.74) ends a chunked answer with three writes, which leave as one.
@@ -130,7 +132,7 @@ func (cl *Client) Hold() { cl.writes.holding = true }
 func (cl *Client) Unhold() { cl.writes.holding = false }
 
 // Flush sends the bytes that are held back.
-func (cl *Client) Flush() error { return cl.writes.flush(cl.Conn) }
+func (cl *Client) Flush() error { return cl.writes.flush() }
 
 // Socket returns the socket to which bytes of an answer may be written directly; nil where TLS
 // or bytes that are held back come first.

@@ -11,13 +11,20 @@
 //
 // checkHead refuses heads that fasthttp accepts and other servers read differently: lines that
 // end in LF alone, names with a space, Content-Length beside Transfer-Encoding, a coding other
-// than chunked. dropNominated removes the fields that Connection names. A request that is
-// refused by its head is answered before any of its body is read, by fasthttp's ExpectHandler.
+// than chunked. checkTarget refuses targets that need resolving. dropNominated removes the fields
+// that Connection names. A request that is refused by its head is answered before any of its body
+// is read, by fasthttp's ExpectHandler.
 //
 // Bodies are streamed from fasthttp into memory that grows with the bytes that have come. A
 // body over MaxBody, a chunked coding that outweighs its body, and a request slower than its
-// Grace and 1 KiB a second end the connection: 413, 400 and 408. The trailer of an upload is
+// Limits.Arrival and Limits.Rate end the connection: 413, 400 and 408. The trailer of an upload is
 // dropped.
+//
+// # Limits
+//
+// A roster has the open connections. At the limit a new one takes the place of one that waits for a
+// request; where none does, it is one of the reserve, which answers what Config.Reserved names and
+// refuses the rest. A sender cuts a client that takes nothing of its answer.
 //
 // # TLS
 //
@@ -38,5 +45,5 @@
 // # Errors
 //
 // Config.Refuse gets ErrRequest, ErrBodyTooLarge, ErrHeadTooLarge, ErrExpectation,
-// ErrSlowRequest, or fasthttp's error for a head that it cannot parse.
+// ErrVersion, ErrSlowRequest, ErrFull, or fasthttp's error for a head that it cannot parse.
 package ingress

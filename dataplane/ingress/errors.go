@@ -14,8 +14,12 @@ var (
 	ErrHeadTooLarge = errors.New("ingress: head too large")
 	// ErrExpectation means that a request expects something other than 100-continue.
 	ErrExpectation = errors.New("ingress: unknown expectation")
+	// ErrVersion means that a request is of another version than HTTP/1.1 and HTTP/1.0.
+	ErrVersion = errors.New("ingress: unknown version of HTTP")
 	// ErrSlowRequest means that a request did not arrive in time.
 	ErrSlowRequest = errors.New("ingress: request too slow")
+	// ErrFull means that all connections that clients may have are in use.
+	ErrFull = errors.New("ingress: too many connections")
 	// ErrClosed means that the Watcher was closed.
 	ErrClosed = errors.New("ingress: closed")
 )
@@ -25,6 +29,7 @@ var (
 	errTLSClient = fmt.Errorf("%w: it is TLS, which this port does not speak: use http://", ErrRequest)
 
 	errPlainClient   = errors.New("client speaks plain HTTP")
+	errStalled       = errors.New("client takes nothing of its answer")
 	errSlowHandshake = errors.New("client did not finish its handshake in time")
 
 	// errParked ends fasthttp's wait for the next request; the connection waits on without

@@ -6,8 +6,16 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestClientsFor(t *testing.T) {
-	for files, want := range map[int]int{0: 0, 16: 4, 64: 16, 128: 48, 1024: 448, 1 << 20: 458752} {
-		assert.Equal(t, want, clientsFor(files), "of %d files", files)
+// TestSharesOf: clients, their connections to pairs of workers, the reserve of both listeners and
+// its operators' connections leave files for the rest of the process.
+func TestSharesOf(t *testing.T) {
+	for files, want := range map[int][2]int{
+		0: {0, 64}, 16: {2, 2}, 64: {10, 4}, 128: {21, 8}, 256: {64, 8}, 1024: {298, 16}, 1 << 20: {305834, 64},
+	} {
+		clients, reserve := sharesOf(files)
+		assert.Equal(t, want, [2]int{clients, reserve}, "of %d files", files)
+		if files >= 128 {
+			assert.Less(t, 3*clients+4*reserve, files, "of %d files", files)
+		}
 	}
 }

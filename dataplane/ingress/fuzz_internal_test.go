@@ -42,7 +42,7 @@ func serveBytes(b []byte, step int) (all []readRequest, refused error) {
 			})
 		},
 		Refuse:  func(_ *fasthttp.RequestCtx, err error) { refused = err },
-		MaxBody: func() int { return 1 << 20 }, MaxHead: 4 << 10, Idle: time.Minute, Watcher: &Watcher{}, Log: slog.New(slog.DiscardHandler),
+		MaxBody: func() int { return 1 << 20 }, MaxHead: 4 << 10, Watcher: &Watcher{}, Log: slog.New(slog.DiscardHandler),
 	})
 	s.newClient(&bytesConn{bytes.NewReader(b), step}).serve()
 	return all, refused

@@ -97,6 +97,10 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 		status = fasthttp.StatusRequestHeaderFieldsTooLarge
 	case errors.Is(err, ingress.ErrSlowRequest):
 		status = fasthttp.StatusRequestTimeout
+	case errors.Is(err, ingress.ErrVersion):
+		status = fasthttp.StatusHTTPVersionNotSupported
+	case errors.Is(err, ingress.ErrFull):
+		status = fasthttp.StatusServiceUnavailable
 	case errors.Is(err, ingress.ErrExpectation):
 		status = fasthttp.StatusExpectationFailed
 	}
@@ -124,7 +128,8 @@ func startWatcher(t testing.TB) *ingress.Watcher {
 func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, change ...func(*ingress.Config)) *ingress.Server {
 	t.Helper()
 	cfg := ingress.Config{
-		Handler: h, Refuse: refuse, MaxBody: func() int { return 1 << 20 }, MaxHead: 16 << 10, Idle: patience,
+		Handler: h, Refuse: refuse, MaxBody: func() int { return 1 << 20 }, MaxHead: 16 << 10,
+		Limits:  func() ingress.Limits { return ingress.Limits{Stall: patience} },
 		Watcher: startWatcher(t), Log: slog.New(slog.DiscardHandler),
 	}
 	if encrypted(t) {
@@ -145,6 +150,11 @@ func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, chang
 		}
 	})
 	return s
+}
+
+// withLimits sets the limits of a server's clients.
+func withLimits(l ingress.Limits) func(*ingress.Config) {
+	return func(c *ingress.Config) { c.Limits = func() ingress.Limits { return l } }
 }
 
 // echo answers with the target and the body.

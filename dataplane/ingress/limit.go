@@ -5,22 +5,17 @@ import (
 	"time"
 )
 
-// A request that has begun holds a buffer and a goroutine until it is there. It gets
-// defaultGrace for that, and a second more for each KiB that has come: clients on bad lines are
-// faster than that, and slower ones mean harm or are gone.
-const (
-	defaultGrace = 30 * time.Second
-	arrivalRate  = 1 << 10 // bytes a second
-	defaultIdle  = 5 * time.Minute
-	// silentTime is how long a connection may be open before its first byte.
-	silentTime = 5 * time.Minute
-)
+// A request that has begun holds a buffer and a goroutine, and its body memory, until it is there.
+// It gets Limits.Arrival for that, and a second more for each Limits.Rate bytes that have come.
+// Without a rate, a body of 64 MiB at 1 KiB a second would hold its memory for 18 hours.
 
 // readLimit is when reading a connection ends: for the next request at a set time, for the rest
 // of one that has begun by how much of it has come.
 type readLimit struct {
 	until time.Time     // of the wait for the next request
+	idle  time.Duration // of that wait
 	grace time.Duration // of a request
+	rate  int           // bytes of it that make a second more
 	since time.Time     // first wait for the rest of a request; zero: there was none
 	got   int64         // bytes from then on
 	late  bool          // too little of the request has come
@@ -45,7 +40,7 @@ func (l *readLimit) due() time.Time {
 	if l.since.IsZero() {
 		return l.until
 	}
-	return l.since.Add(l.grace + time.Duration(l.got)*time.Second/arrivalRate)
+	return l.since.Add(l.grace + time.Duration(l.got)*time.Second/time.Duration(l.rate))
 }
 
 // arm has the poller end a read of nc in time. Telling the poller costs more than the rest of a

@@ -44,7 +44,7 @@ func (c *timedConn) Read(p []byte) (int, error) {
 // with the next one.
 func TestArrival(t *testing.T) {
 	c := &timedConn{}
-	cl := &Client{Conn: c, s: NewServer(Config{}), limit: readLimit{grace: defaultGrace}}
+	cl := &Client{Conn: c, s: NewServer(Config{}), limit: readLimit{grace: defaultArrival, rate: defaultRate}}
 	read := func() {
 		t.Helper()
 		_, err := cl.Read(make([]byte, 100))
@@ -52,18 +52,18 @@ func TestArrival(t *testing.T) {
 	}
 	before := time.Now()
 	read()
-	require.WithinRange(t, cl.limit.due(), before.Add(defaultGrace), time.Now().Add(defaultGrace+time.Millisecond))
+	require.WithinRange(t, cl.limit.due(), before.Add(defaultArrival), time.Now().Add(defaultArrival+time.Millisecond))
 	require.Equal(t, 1, c.told)
 	first := cl.limit.due()
-	for range 1024 {
+	for range defaultRate {
 		read()
 	}
-	require.Equal(t, first.Add(time.Second), cl.limit.due(), "1 KiB is a second more")
+	require.Equal(t, first.Add(time.Second), cl.limit.due(), "a second more")
 	require.Equal(t, 1, c.told, "the poller is told once")
 	c.deadline = time.Unix(1, 0) // the one that the poller knows has passed
 	read()
 	require.Equal(t, 2, c.told, "there is time left")
-	cl.limit.since = time.Now().Add(-defaultGrace - 2*time.Second) // as if it had begun then
+	cl.limit.since = time.Now().Add(-defaultArrival - 2*time.Second) // as if it had begun then
 	c.deadline = time.Unix(1, 0)
 	_, err := cl.Read(make([]byte, 100))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
@@ -88,7 +88,7 @@ func slowServer(t *testing.T) (addr string) {
 				ctx.SetStatusCode(fasthttp.StatusRequestTimeout)
 			}
 		},
-		MaxBody: func() int { return 1 << 20 }, MaxHead: 16 << 10, Idle: time.Minute, Watcher: w, Grace: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		MaxBody: func() int { return 1 << 20 }, MaxHead: 16 << 10, Watcher: w, Limits: func() Limits { return Limits{Arrival: 200 * time.Millisecond} }, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

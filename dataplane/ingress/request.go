@@ -10,12 +10,17 @@ import (
 // handle reads the body of a request whose head is sound, and passes it to the handler.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	cl := ClientOf(ctx.Conn())
+	if cl.place.spare && !s.cfg.Reserved(ctx.Path()) && !s.promote(cl) {
+		s.cfg.Closed(ReasonFull)
+		s.refuse(cl, ctx, ErrFull)
+		return
+	}
 	if err := cl.readBody(ctx); err != nil {
 		s.refuse(cl, ctx, err)
 		return
 	}
 	s.cfg.Handler(ctx)
-	if s.draining.Load() {
+	if cl.place.spare || s.draining.Load() {
 		ctx.SetConnectionClose()
 	}
 }
@@ -49,7 +54,13 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 
 // checkRequest decides by its head whether a request is read.
 func (s *Server) checkRequest(h *fasthttp.RequestHeader) error {
+	if string(h.Protocol()) != "HTTP/1.1" && string(h.Protocol()) != "HTTP/1.0" {
+		return ErrVersion
+	}
 	if err := checkHead(h); err != nil {
+		return err
+	}
+	if err := checkTarget(h, s.cfg.Slashes); err != nil {
 		return err
 	}
 	if h.ContentLength() > s.cfg.MaxBody() {
@@ -71,6 +82,7 @@ func (s *Server) refuse(cl *Client, ctx *fasthttp.RequestCtx, err error) {
 	switch {
 	case cl.limit.late, errors.As(err, &ne) && ne.Timeout():
 		err = ErrSlowRequest
+		s.cfg.Closed(ReasonSlow)
 	case errors.As(err, &small):
 		err = ErrHeadTooLarge
 	}

@@ -1,13 +1,11 @@
 package ingress
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -32,14 +30,18 @@ type Config struct {
 	MaxBody func() int
 	// MaxHead is the longest head of a request, in bytes.
 	MaxHead int
-	// MaxClients bounds open connections; further clients wait to be accepted. 0: any number.
+	// Slashes is the path below which an escaped slash may be part of a name; nil: nowhere.
+	Slashes []byte
+	// Limits returns the limits for the next connection; nil: the defaults. They may change.
+	Limits func() Limits
+	// MaxClients is the number of connections for which there are files, 0 for any number.
 	MaxClients int
-	// Full, which may be nil, is called when a client has to wait.
-	Full func()
-	// Idle is the longest wait for the next request on a connection; default 5 min.
-	Idle time.Duration
-	// Grace is the time for a request that sends next to nothing; default 30 s.
-	Grace time.Duration
+	// Reserve is how many connections are accepted beyond the limit, for requests that Reserved
+	// names: those that tell of the router's health, and its operators'.
+	Reserve  int
+	Reserved func(path []byte) bool
+	// Closed, which may be nil, is told of connections that the Server closes.
+	Closed func(Reason)
 	// TLS of the clients; nil: plain HTTP.
 	TLS *tls.Config
 	// HandshakeFailed, which may be nil, is told of each failed TLS handshake, from the
@@ -59,17 +61,21 @@ type Server struct {
 
 	draining atomic.Bool
 	left     chan struct{} // a connection has ended
-	closed   chan struct{} // Shutdown was called
 
 	mu        sync.Mutex
-	listeners []net.Listener       // guarded by mu
-	clients   map[*Client]struct{} // guarded by mu
+	listeners []net.Listener // guarded by mu
+	clients   roster         // guarded by mu
 }
 
 // NewServer returns a Server; Serve makes it work.
 func NewServer(cfg Config) *Server {
-	cfg.Grace, cfg.Idle = cmp.Or(cfg.Grace, defaultGrace), cmp.Or(cfg.Idle, defaultIdle)
-	s := &Server{cfg: cfg, left: make(chan struct{}, 1), closed: make(chan struct{}), clients: make(map[*Client]struct{})}
+	if cfg.Limits == nil {
+		cfg.Limits = func() Limits { return Limits{} }
+	}
+	if cfg.Closed == nil {
+		cfg.Closed = func(Reason) {}
+	}
+	s := &Server{cfg: cfg, left: make(chan struct{}, 1)}
 	s.http = &fasthttp.Server{
 		Handler:        s.handle,
 		HeaderReceived: s.headerReceived,
@@ -112,12 +118,14 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.draining.Load() {
 		return ln.Close()
 	}
-	for s.awaitRoom() {
+	for {
 		nc, err := ln.Accept()
 		switch {
 		case err == nil:
-			cl := s.newClient(nc)
-			go cl.serve()
+			if cl := s.newClient(nc); cl != nil {
+				go cl.serve()
+			}
+		case outOfFiles(err) && s.makeRoom():
 		case passing(err):
 			time.Sleep(acceptPause) //nolint:forbidigo // Nothing tells when a descriptor is free again.
 		case s.draining.Load():
@@ -126,23 +134,24 @@ func (s *Server) Serve(ln net.Listener) error {
 			return err
 		}
 	}
-	return nil
 }
 
-// awaitRoom waits until there are fewer connections than there may be; false: the server
-// drains.
-func (s *Server) awaitRoom() bool {
-	for told := false; s.cfg.MaxClients > 0 && s.Connections() >= s.cfg.MaxClients; told = true {
-		if !told && s.cfg.Full != nil {
-			s.cfg.Full()
-		}
-		select {
-		case <-s.left:
-		case <-s.closed:
-			return false
-		}
+// makeRoom closes a connection that waits for a request; false: none does.
+func (s *Server) makeRoom() bool {
+	s.mu.Lock()
+	cl := s.clients.claim()
+	s.mu.Unlock()
+	if cl == nil {
+		return false
 	}
+	s.cfg.Closed(ReasonRoom)
+	cl.closeClaimed()
 	return true
+}
+
+// outOfFiles reports whether Accept found no descriptor.
+func outOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // passing reports whether an error of Accept concerns one moment and not the listener.
@@ -157,25 +166,100 @@ func passing(err error) bool {
 	return false
 }
 
-// newClient returns a client's connection. Where the Watcher cannot take it (the system limits
-// watches), a write finds that the client has left.
+// newClient returns a client's connection; nil: its address has too many. Where the Watcher
+// cannot take it (the system limits watches), a write finds that the client has left.
 func (s *Server) newClient(nc net.Conn) *Client {
-	cl := &Client{Conn: socket.New(nc), tcp: nc, s: s, limit: readLimit{grace: s.cfg.Grace}}
+	limits := s.cfg.Limits().withDefaults()
+	cl := &Client{Conn: socket.New(nc), tcp: nc, s: s, limit: readLimit{grace: limits.Arrival, rate: limits.Rate, idle: limits.Idle}}
+	cl.out = sender{
+		nc: cl.Conn, stall: limits.Stall,
+		untaken: func() int { return untaken(nc) }, stalled: func() { cutStalled(cl) },
+	}
+	cl.writes.out = &cl.out
+	cl.silent.Store(true)
+	cl.place.waitsFrom(time.Now())
+	if !s.admit(cl, &limits) {
+		s.cfg.Closed(ReasonAddress)
+		_ = nc.Close()
+		return nil
+	}
 	cl.watch, _ = s.cfg.Watcher.register(nc, cl)
 	if s.cfg.TLS != nil {
-		cl.Conn = newSession(cl.Conn, s.cfg.TLS)
+		encrypted := newSession(cl.Conn, &cl.out, s.cfg.TLS)
+		cl.Conn, cl.writes.out = encrypted, encrypted
 	}
-	cl.silent.Store(true)
-	s.mu.Lock()
-	s.clients[cl] = struct{}{}
-	s.mu.Unlock()
 	return cl
+}
+
+// admit gives a connection its place: at the limit that of one that waits for a request, and where
+// none does, one of the reserve, whose oldest connection is cut for it. false: its address has too
+// many.
+func (s *Server) admit(cl *Client, limits *Limits) bool {
+	most := s.most(limits)
+	if limits.PerAddress > 0 {
+		cl.place.addr = addressOf(cl.tcp)
+	}
+	s.mu.Lock()
+	if limits.PerAddress > 0 && s.clients.byAddr[cl.place.addr] >= limits.PerAddress {
+		s.mu.Unlock()
+		return false
+	}
+	var waited, cut *Client
+	if most > 0 && s.clients.counted() >= most {
+		waited = s.clients.claim()
+		cl.place.spare = waited == nil
+	}
+	if cl.place.spare && len(s.clients.spare) >= s.cfg.Reserve {
+		cut = s.clients.spare[0]
+		s.clients.close(cut)
+	}
+	s.clients.add(cl)
+	s.mu.Unlock()
+	if waited != nil {
+		s.cfg.Closed(ReasonRoom)
+		waited.closeClaimed()
+	}
+	if cut != nil {
+		s.cfg.Closed(ReasonFull)
+		cut.cut()
+	}
+	return true
+}
+
+// most is the number of connections that there may be, 0 for any number.
+func (s *Server) most(limits *Limits) int {
+	if limits.Clients == 0 || s.cfg.MaxClients > 0 && s.cfg.MaxClients < limits.Clients {
+		return s.cfg.MaxClients
+	}
+	return limits.Clients
+}
+
+// promote gives a connection of the reserve a place where one is free by now, or can be had.
+func (s *Server) promote(cl *Client) bool {
+	limits := s.cfg.Limits()
+	most := s.most(&limits)
+	s.mu.Lock()
+	var waited *Client
+	if most > 0 && s.clients.counted() >= most {
+		waited = s.clients.claim()
+	}
+	room := most == 0 || s.clients.counted() < most
+	if room {
+		room = s.clients.noSpare(cl) // else it is being cut
+		cl.place.spare = !room
+	}
+	s.mu.Unlock()
+	if waited != nil {
+		s.cfg.Closed(ReasonRoom)
+		waited.closeClaimed()
+	}
+	return room
 }
 
 // forget takes out a connection that has ended.
 func (s *Server) forget(cl *Client) {
 	s.mu.Lock()
-	delete(s.clients, cl)
+	s.clients.remove(cl)
 	s.mu.Unlock()
 	select {
 	case s.left <- struct{}{}:
@@ -187,7 +271,7 @@ func (s *Server) forget(cl *Client) {
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.clients)
+	return len(s.clients.all)
 }
 
 // silentGrace is for a first request that is on its way while the listener closes.
@@ -200,7 +284,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if s.draining.Swap(true) {
 		return nil
 	}
-	close(s.closed)
 	s.mu.Lock()
 	for _, ln := range s.listeners {
 		_ = ln.Close()
@@ -228,15 +311,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) open() []*Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.clients))
+	return slices.Clone(s.clients.all)
 }
 
 // endWaiting closes the connections that wait for a request, with or without those that have
 // not sent a byte yet.
 func (s *Server) endWaiting(silent bool) {
 	for _, cl := range s.open() {
-		if silent || !cl.silent.Load() {
-			cl.endWait()
+		if (silent || !cl.silent.Load()) && claim(cl) {
+			cl.closeClaimed()
 		}
 	}
 }

@@ -147,6 +147,13 @@ func testRefusedHeads(t *testing.T) {
 		"a length and chunks":         {begin + "Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
 		"chunks and a length":         {begin + "Transfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n", 400},
 		"identity":                    {begin + "Transfer-Encoding: identity\r\n\r\n" + ask, 400},
+		"identity with a length":      {begin + "Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}", 400},
+		"HTTP/1.2":                    {"GET / HTTP/1.2\r\nHost: x\r\n\r\n", 505},
+		"HTTP/2.0":                    {"POST / HTTP/2.0\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 505},
+		"HTTP/0.9":                    {"GET / HTTP/0.9\r\n\r\n", 505},
+		"the preface of HTTP/2":       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
+		"a path with dots":            {"GET /x/../ HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"half an escape":              {"GET /% HTTP/1.1\r\nHost: x\r\n\r\n", 400},
 		"another coding":              {begin + "Transfer-Encoding: gzip, chunked\r\n\r\n", 400},
 		"two lengths":                 {begin + "Content-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400},
 		"two hosts":                   {begin + "Host: y\r\n\r\n", 400},
@@ -176,6 +183,22 @@ func testRefusedHeads(t *testing.T) {
 			_, err = br.ReadByte()
 			require.ErrorIs(t, err, io.EOF)
 		})
+	}
+}
+
+// TestURLsInQueries: a path ends where its query begins.
+func TestURLsInQueries(t *testing.T) {
+	ln := listen(t)
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "%s %s", ctx.Path(), ctx.QueryArgs().Peek("u")) })
+	conn, br := dial(t, ln)
+	for target, want := range map[string]string{
+		"/generate?u=http://x/y": "/generate http://x/y", "/generate?://x/y": "/generate ", "/generate?u=//x/y": "/generate //x/y",
+		"http://y/generate?u=http://x/y": "/generate http://x/y", "http://y?u=http://x/y": "/ http://x/y",
+	} {
+		say(t, conn, "GET "+target+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		status, body := answer(t, br)
+		require.Equal(t, http.StatusOK, status, target)
+		require.Equal(t, want, body, target)
 	}
 }
 
@@ -256,7 +279,7 @@ func testParkedConnections(t *testing.T) {
 // TestIdleTimeout: a connection that sends no request for long is closed, parked or not.
 func TestIdleTimeout(t *testing.T) {
 	ln := listen(t)
-	startServer(t, ln, echo, func(c *ingress.Config) { c.Idle = 50 * time.Millisecond })
+	startServer(t, ln, echo, withLimits(ingress.Limits{Idle: 50 * time.Millisecond}))
 	conn, br := dial(t, ln)
 	say(t, conn, ask)
 	_, body := answer(t, br)

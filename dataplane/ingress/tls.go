@@ -24,8 +24,8 @@ type session struct {
 
 var _ socket.AheadReader = (*session)(nil)
 
-func newSession(nc net.Conn, cfg *tls.Config) *session {
-	w := &wire{Conn: nc}
+func newSession(nc net.Conn, out *sender, cfg *tls.Config) *session {
+	w := &wire{Conn: nc, out: out}
 	return &session{Conn: tls.Server(w, cfg), wire: w}
 }
 
@@ -110,6 +110,7 @@ func answerPlain(nc net.Conn) {
 // wire is the socket of a session.
 type wire struct {
 	net.Conn
+	out     *sender
 	dry     bool        // nothing is to be read now
 	hurried atomic.Bool // the connection is being closed by a drain
 }
@@ -122,12 +123,16 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.Conn.Read(p)
 }
 
+// Write writes records.
+func (w *wire) Write(p []byte) (int, error) { return w.out.Write(p) }
+
 // hurriedClose bounds TLS's closing message during a drain, which sends it to one client after
 // the other. A socket has room for it, except where its client means harm.
 const hurriedClose = 5 * time.Millisecond
 
 // SetWriteDeadline is called before the closing message, with a deadline of 5 s.
 func (w *wire) SetWriteDeadline(t time.Time) error {
+	w.out.others.Store(true)
 	if w.hurried.Load() {
 		t = time.Now().Add(hurriedClose)
 	}

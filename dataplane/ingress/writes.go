@@ -1,22 +1,23 @@
 package ingress
 
 import (
-	"net"
+	"io"
 
 	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
 // heldWrites gathers writes to a client, so that they leave in one.
 type heldWrites struct {
+	out     io.Writer // the socket, or TLS over it
 	holding bool
 	b       []byte // in buffer unless it outgrew it
 	buffer  *socket.Buffer
 }
 
-// write writes p to nc, behind the bytes that are held, or holds it.
-func (w *heldWrites) write(nc net.Conn, p []byte) (int, error) {
+// write writes p, behind the bytes that are held, or holds it.
+func (w *heldWrites) write(p []byte) (int, error) {
 	if !w.holding && w.buffer == nil {
-		return nc.Write(p)
+		return w.out.Write(p)
 	}
 	if w.buffer == nil {
 		w.buffer = socket.TakeBuffer()
@@ -26,19 +27,19 @@ func (w *heldWrites) write(nc net.Conn, p []byte) (int, error) {
 	if w.holding {
 		return len(p), nil
 	}
-	if err := w.flush(nc); err != nil {
+	if err := w.flush(); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
 // flush writes the bytes that are held.
-func (w *heldWrites) flush(nc net.Conn) error {
+func (w *heldWrites) flush() error {
 	w.holding = false
 	if w.buffer == nil {
 		return nil
 	}
-	_, err := nc.Write(w.b)
+	_, err := w.out.Write(w.b)
 	w.buffer.Release()
 	w.b, w.buffer = nil, nil
 	return err

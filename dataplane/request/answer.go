@@ -141,8 +141,7 @@ func (a *answer) report(w *worker.Worker, err error) {
 	case a.x.attempt.found.kind != answerGood:
 	case err == nil && !a.failed:
 		w.Succeeded(a.x.attempt.sent)
-	case err == nil,
-		!errors.Is(err, upstream.ErrClient) && !errors.Is(err, upstream.ErrCanceled) && !a.x.client.Gone():
+	case err == nil, !errors.Is(err, upstream.ErrCanceled) && !clientFailed(a.x.client, err):
 		w.Fault(time.Now())
 	default:
 		w.Inconclusive()

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"log/slog"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/ingress"
 )
 
 // Config holds the settings of requests; zero fields take the defaults.
@@ -23,8 +25,9 @@ type Config struct {
 	// FirstByteTimeout bounds the wait for an answer to begin; default 30 min: long prompts wait in
 	// the worker's queue.
 	FirstByteTimeout time.Duration
-	StallTimeout     time.Duration // between two reads of an answer; default 10 min
-	DrainTimeout     time.Duration // for requests in flight at shutdown; default 30 s
+	StallTimeout     time.Duration  // between two reads of an answer; default 10 min
+	DrainTimeout     time.Duration  // for requests in flight at shutdown; default 30 s
+	Clients          ingress.Limits // of connections
 	Log              *slog.Logger
 }
 

@@ -126,7 +126,7 @@ func (x *exchange) finish(err error) {
 	switch {
 	case err != nil:
 		x.abort()
-		if !x.client.Gone() {
+		if !clientFailed(x.client, err) {
 			x.h.metrics.cut(rank)
 			x.guard.answerCut(err)
 		}
@@ -150,6 +150,12 @@ func (x *exchange) finish(err error) {
 	x.h.metrics.answered(x, usage, now, err)
 	x.record.write(x, usage, now)
 	x.release()
+}
+
+// clientFailed reports whether an answer was cut because of its client, which may have left before
+// the watcher says so.
+func clientFailed(c *ingress.Client, err error) bool {
+	return errors.Is(err, upstream.ErrClient) || c.Gone()
 }
 
 // refuse answers with an error: of the router, or a worker's own where one has answered.

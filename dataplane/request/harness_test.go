@@ -201,7 +201,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	cfg := settings{
-		request: request.Config{MaxBodyBytes: 1 << 20, Log: log},
+		request: request.Config{MaxBodyBytes: 1 << 20, Clients: ingress.Limits{Stall: patience}, Log: log},
 		server:  request.ServerConfig{Listener: l},
 		admin:   admin.Config{Version: "test", OnClients: true},
 		// A machine that stalls makes no worker slow: tests of workers that hang set shorter times.

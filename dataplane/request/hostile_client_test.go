@@ -125,7 +125,10 @@ func testHostileHTTP(t *testing.T) {
 		{"no body has this coding", line + "Transfer-Encoding: identity\r\n\r\n" + "GET /workers HTTP/1.1\r\nHost: x\r\n\r\n", []int{400}},
 		{"two codings", line + "Transfer-Encoding: gzip, chunked\r\n" + end, []int{400}},
 		{"coded twice", line + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n" + end, []int{400}},
-		{"the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{404}},
+		{"the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{505}},
+		{"HTTP/2 in words", "POST /generate HTTP/2.0\r\nHost: x\r\n" + sized + end, []int{505}},
+		{"HTTP/1.2", "GET /health HTTP/1.2\r\nHost: x\r\nConnection: close\r\n\r\n", []int{505}},
+		{"a coding of nothing, and a length", line + "Transfer-Encoding: identity\r\n" + sized + end, []int{400}},
 		{"chunks", chunked + whole, []int{200}},
 		{"a long extension of a chunk", chunked + strings.Replace(whole, "\r\n", ";x="+strings.Repeat("y", 1<<10)+"\r\n", 1), []int{200}},
 		{"a chunk of 2^64 bytes", chunked + "10000000000000000\r\n", []int{400}},
@@ -170,7 +173,7 @@ func split(body string) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-// TestTargets: a target is routed by its resolved path and forwarded in origin form; no other
+// TestTargets: a target is routed by its path as it is written, and forwarded so in origin form; no
 // path of a worker is reachable by another spelling.
 func TestTargets(t *testing.T) { overBoth(t, testTargets) }
 
@@ -188,23 +191,39 @@ func testTargets(t *testing.T) {
 		return h.raw(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, target, len(idsBody), idsBody))
 	}
 	for target, want := range map[string]string{
-		"/generate?a=b%20c": "/generate?a=b%20c", "http://x/generate": "/generate", "https://other:99/generate?x": "/generate?x", "/%67enerate": "/%67enerate",
+		"/generate?a=b%20c": "/generate?a=b%20c", "http://x/generate": "/generate", "https://other:99/generate?x": "/generate?x",
 	} {
 		assert.Equal(t, http.StatusOK, send("POST", target), target)
 		assert.Equal(t, want, <-got)
 	}
-	for _, target := range []string{
-		"//flush_cache", "/generate/../flush_cache", "/v1/models/../../flush_cache", "/v1/models/%2e%2e/%2e%2e/flush_cache",
-		"/v1/models/..%2f..%2fflush_cache", "http://x/flush_cache", "/%66lush_cache", "/flush_cache#/generate", "/generate%00", "/generate/", "*",
+	for target, want := range map[string]int{
+		"http://x/flush_cache": 404, "/generate/": 404, "/v1/models/a%20b/": 405,
+		"//flush_cache": 400, "/generate/../flush_cache": 400, "/v1/models/../../flush_cache": 400, "/v1/models/%2e%2e/%2e%2e/flush_cache": 400,
+		"/v1/models/..%2f..%2fflush_cache": 400, "/%66lush_cache": 400, "/%67enerate": 400, "/flush_cache#/generate": 400, "/generate%00": 400, "*": 400,
+		"/x/../v1/completions": 400, "/v1%2fcompletions": 400, "//v1/completions": 400, "/%zz": 400, "/%": 400, "/v1/completions/.": 400,
 	} {
-		for _, method := range []string{"POST", "GET", "CONNECT"} {
-			assert.Equal(t, http.StatusNotFound, send(method, target), method+" "+target)
+		for _, method := range []string{"POST", "DELETE", "CONNECT"} {
+			assert.Equal(t, want, send(method, target), method+" "+target)
 		}
 	}
 	for _, method := range []string{"PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "generate", "PRI"} {
 		assert.Equal(t, http.StatusMethodNotAllowed, send(method, "/generate"), method)
 		assert.Equal(t, http.StatusMethodNotAllowed, send(method, "/v1/models"), method)
 	}
+	for _, path := range []string{"/", "/console", "/health", "/ready", "/status", "/metrics"} { // TRACE must not show a page
+		for _, method := range []string{"TRACE", "POST", "DELETE"} {
+			resp, _, err := h.do(method, h.base+path, "")
+			require.NoError(t, err)
+			assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, method+" "+path)
+			assert.Contains(t, resp.Header.Get("Allow"), "GET, HEAD", method+" "+path)
+		}
+		resp, _, err := h.do(http.MethodHead, h.base+path, "")
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
+	}
+	w.on("/v1/models/org/name", func(_ http.ResponseWriter, r *http.Request) { got <- r.RequestURI })
+	assert.Equal(t, http.StatusOK, send("GET", "/v1/models/org%2Fname"))
+	assert.Equal(t, "/v1/models/org%2Fname", <-got)
 	w.on("/v1/models", func(rw http.ResponseWriter, r *http.Request) { rw.Header().Set("X-Asked", r.Method) })
 	resp, _, err := h.do(http.MethodOptions, h.base+"/v1/models", "")
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
@@ -29,6 +30,7 @@ type Metrics struct {
 	aborts        prometheus.Counter
 	abortsDropped prometheus.Counter
 	tlsRefused    prometheus.Counter
+	clientsClosed map[ingress.Reason]prometheus.Counter
 	queueWait     prometheus.Histogram // registered only where there is a queue
 
 	requestTotal, errorTotal atomic.Uint64
@@ -68,6 +70,12 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 		"Aborts not sent because too many were under way.").WithLabelValues()
 	m.tlsRefused = m.counter("tls_refused_total",
 		"Clients whose TLS handshake failed.").WithLabelValues()
+	closed := m.counter("client_connections_closed_total",
+		"Connections of clients that the router closed, by reason.", "reason")
+	m.clientsClosed = make(map[ingress.Reason]prometheus.Counter)
+	for _, reason := range ingress.Reasons() {
+		m.clientsClosed[reason] = closed.WithLabelValues(string(reason))
+	}
 	m.pairs = newPairMetrics(m)
 	m.queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: "queue_wait_seconds", Buckets: latencyBuckets,
@@ -117,6 +125,9 @@ func (m *Metrics) Totals() Totals {
 	}
 }
 
+// closed counts a connection of a client that the router closed.
+func (m *Metrics) closed(reason ingress.Reason) { m.clientsClosed[reason].Inc() }
+
 // failed counts an error answer of the router's own.
 func (m *Metrics) failed(status int) {
 	m.requestTotal.Add(1)
@@ -152,7 +163,7 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	if !x.inference {
 		return
 	}
-	if err != nil && x.client.Gone() {
+	if err != nil && clientFailed(x.client, err) {
 		m.clientGone.Inc()
 	}
 	series.ttft.Observe(x.answer.firstAt.Sub(x.started).Seconds())

@@ -27,6 +27,10 @@ func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 		e.Status, e.Code, e.Message = fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large", "The request's header is too large."
 	case errors.Is(err, ingress.ErrExpectation):
 		e.Status, e.Code, e.Message = fasthttp.StatusExpectationFailed, "expectation_failed", "The router supports no Expect but 100-continue."
+	case errors.Is(err, ingress.ErrVersion):
+		e.Status, e.Code, e.Message = fasthttp.StatusHTTPVersionNotSupported, "http_version_not_supported", "The router speaks HTTP/1.1 and HTTP/1.0."
+	case errors.Is(err, ingress.ErrFull):
+		e = openai.Overloaded("All connections that clients may have are in use.")
 	case errors.Is(err, ingress.ErrSlowRequest):
 		e.Status, e.Code, e.Message = fasthttp.StatusRequestTimeout, "request_timeout", "The request did not arrive in time."
 	default:

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -21,10 +20,7 @@ type ServerConfig struct {
 	TLS         *tls.Config  // of Listener; nil: plain HTTP
 	Operator    net.Listener // operators; nil: clients' listener serves their API too
 	OperatorTLS *tls.Config  // of Operator; nil: plain HTTP
-	MaxHead     int          // default 16 KiB; each connection keeps a buffer of that size
-	// MaxClients bounds the connections of clients; default as many as leave files for as many
-	// connections to workers; negative: no bound.
-	MaxClients int
+	MaxHead     int          // default 16 KiB; each busy connection has a buffer of that size
 }
 
 // Admin answers the paths that no worker serves: admin.API.
@@ -34,6 +30,9 @@ type Admin interface {
 	ServeClient(ctx *fasthttp.RequestCtx) bool
 	// ServeOperator serves the operators' listener.
 	ServeOperator(ctx *fasthttp.RequestCtx)
+	// Reserved reports whether a path on the clients' listener is answered also when clients have
+	// used up their connections.
+	Reserved(path []byte) bool
 }
 
 // Server owns the listeners of clients and operators.
@@ -50,28 +49,31 @@ type Server struct {
 // NewServer returns a server of h and admin.
 func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Admin) *Server {
 	cfg.MaxHead = cmp.Or(cfg.MaxHead, 16<<10)
-	cfg.MaxClients = cmp.Or(cfg.MaxClients, ingress.DefaultMaxClients())
 	s := &Server{cfg: cfg, requests: h, admin: admin, watcher: watcher}
-	s.client = s.listen(s.handleClient, cfg.TLS, max(cfg.MaxClients, 0))
+	clients, reserve := ingress.FileShares()
+	s.client = s.listen(s.handleClient, cfg.TLS, ingress.Config{
+		Limits: func() ingress.Limits { return h.live().Clients }, MaxClients: clients, Reserve: reserve, Reserved: admin.Reserved,
+	})
 	if cfg.Operator != nil {
-		s.operator = s.listen(admin.ServeOperator, cfg.OperatorTLS, 0)
+		s.operator = s.listen(admin.ServeOperator, cfg.OperatorTLS, ingress.Config{
+			Limits: func() ingress.Limits { return h.live().Clients.Operators() }, MaxClients: reserve, Reserve: reserve,
+			Reserved: func([]byte) bool { return true },
+		})
+	}
+	if most := h.live().Clients.Clients; clients > 0 && most > clients {
+		h.log.Warn("the limit of open files leaves room for fewer clients; raise ulimit -n", "clients", most, "room", clients)
 	}
 	return s
 }
 
 // listen returns a server of h for one of the listeners.
-func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, maxClients int) *ingress.Server {
-	return ingress.NewServer(ingress.Config{
-		Handler: h, Refuse: s.badRequest,
-		MaxBody: func() int { return s.requests.live().MaxBodyBytes }, MaxHead: s.cfg.MaxHead,
-		MaxClients: maxClients,
-		Full: sync.OnceFunc(func() {
-			s.requests.log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n",
-				"connections", maxClients)
-		}),
-		TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.watcher,
-		Log: s.requests.log,
-	})
+func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, cfg ingress.Config) *ingress.Server {
+	cfg.Handler, cfg.Refuse, cfg.Closed = h, s.badRequest, s.requests.metrics.closed
+	cfg.MaxBody, cfg.MaxHead = func() int { return s.requests.live().MaxBodyBytes }, s.cfg.MaxHead
+	cfg.Slashes = []byte("/v1/models/") // names of models have slashes, which clients escape
+	cfg.TLS, cfg.HandshakeFailed = encrypted, s.refused
+	cfg.Watcher, cfg.Log = s.watcher, s.requests.log
+	return ingress.NewServer(cfg)
 }
 
 // Connections returns the number of open connections of clients.

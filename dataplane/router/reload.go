@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 )
@@ -101,5 +102,7 @@ func applyLive(s *request.Config, cfg *Config) {
 	s.MaxBodyBytes, s.GzipMinBytes, s.Retries = cfg.Requests.MaxBodyBytes, cfg.Requests.GzipMinBytes, cfg.Requests.Retries
 	s.Pair = request.PairConfig{Timeout: cfg.Pairs.Timeout, PrefillTimeout: cfg.Pairs.PrefillTimeout, Headers: cfg.Pairs.Headers}
 	s.FirstByteTimeout, s.StallTimeout, s.DrainTimeout = cfg.Timeouts.FirstByte, cfg.Timeouts.Stall, cfg.Timeouts.Drain
+	c := &cfg.Requests.Clients
+	s.Clients = ingress.Limits{Clients: c.Max, PerAddress: c.PerAddress, Idle: c.Idle, Arrival: c.Request, Rate: c.MinRate, Stall: c.Stall}
 	s.Queue.MaxInFlight = cfg.Requests.MaxInFlight
 }

@@ -47,3 +47,13 @@ func hasSpacedName(head []byte) bool {
 	}
 	return false
 }
+
+// hasCoding reports whether a head has a Transfer-Encoding.
+func hasCoding(head []byte) bool {
+	for line := range bytes.Lines(head) {
+		if name, _, ok := bytes.Cut(line, colon); ok && fold(name, "transfer-encoding") {
+			return true
+		}
+	}
+	return false
+}

@@ -261,7 +261,8 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, change ...func(*ingress.Config)) *ingress.Server {
 	t.Helper()
 	cfg := ingress.Config{
-		Handler: h, Refuse: refuse, MaxBody: func() int { return 64 << 20 }, MaxHead: 16 << 10, Idle: patience,
+		Handler: h, Refuse: refuse, MaxBody: func() int { return 64 << 20 }, MaxHead: 16 << 10,
+		Limits:  func() ingress.Limits { return ingress.Limits{Stall: patience} },
 		Watcher: startWatcher(t), Log: slog.New(slog.DiscardHandler),
 	}
 	if encrypted(t) {

@@ -25,9 +25,14 @@ func hopByHop(k []byte) bool {
 func hopByHopAnswer(k []byte) bool { return hopByHop(k) && !fold(k, "trailer") }
 
 // skipRequestField reports whether a client's field never reaches a worker: fields of its
-// connection, fields that the router writes itself, Expect, which is answered already, and
-// Accept-Encoding, since the usage in an answer must be readable here.
+// connection, fields that the router writes itself, Expect, which is answered already,
+// Accept-Encoding, since the usage in an answer must be readable here, and those by which a gateway
+// speaks to SGLang: X-Override-* changes a request's id, priority, rank and bootstrap address,
+// X-SMG-* is the key of another gateway's routing.
 func skipRequestField(k []byte) bool {
+	if begins(k, "x-override-") || begins(k, "x-smg-") {
+		return true
+	}
 	switch len(k) {
 	case 4:
 		return fold(k, "host")
@@ -73,6 +78,14 @@ func replaced(extra []Field, k []byte) bool {
 		}
 	}
 	return false
+}
+
+// routersOwn reports whether a field of an answer is one of those that the router writes.
+func routersOwn(k []byte) bool { return begins(k, "x-warmpath-") }
+
+// begins reports whether k begins with prefix, without regard to case.
+func begins(k []byte, prefix string) bool {
+	return len(k) >= len(prefix) && fold(k[:len(prefix)], prefix)
 }
 
 // fold compares ASCII field names without regard to case and without the Unicode tables of

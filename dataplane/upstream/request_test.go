@@ -63,6 +63,14 @@ func testRequestHead(t *testing.T) {
 			want: "Host: ADDR\r\nTE: trailers\r\nConnection: TE\r\nContent-Length: 0\r\n",
 		},
 		{name: "compression is not for workers", header: "Host: c\r\nAccept-Encoding: gzip, br\r\n", want: "Host: ADDR\r\nContent-Length: 0\r\n"},
+		{
+			name: "fields of gateways end here", header: "Host: c\r\nX-Override-Priority: 9\r\nx-override-bootstrap-host: evil\r\nX-SMG-Routing-Key: k\r\nX-Over: 1\r\n",
+			want: "Host: ADDR\r\nX-Over: 1\r\nContent-Length: 0\r\n",
+		},
+		{
+			name: "but for the router's own", header: "Host: c\r\nX-Override-Rid: client\r\n", extra: []upstream.Field{{Key: "X-Override-Rid", Value: []byte("router")}},
+			want: "Host: ADDR\r\nX-Override-Rid: router\r\nContent-Length: 0\r\n",
+		},
 		{name: "close ends here", header: "Host: c\r\nConnection: close\r\n", want: "Host: ADDR\r\nContent-Length: 0\r\n"},
 		{name: "client's framing", header: "Host: c\r\nTransfer-Encoding: chunked\r\n", body: []string{"x"}, want: "Host: ADDR\r\nContent-Length: 1\r\n"},
 		{

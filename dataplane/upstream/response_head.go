@@ -45,7 +45,7 @@ func (r *Response) readHeader(req *Request) error {
 // parseHeader reads one header, interim or final.
 func (r *Response) parseHeader(in *responseReader) error {
 	start := in.consumed()
-	// fasthttp takes HTTP/2.0 for a version and status 000 for 200.
+	// fasthttp takes HTTP/2.0 and HTTP/1.2 for versions and status 000 for 200.
 	line, err := in.br.Peek(len("HTTP/1.1 2"))
 	if tlsconfig.IsRecord(line) {
 		return fmt.Errorf("%w: %w", ErrBadResponse, tlsconfig.ErrTLS)
@@ -53,10 +53,10 @@ func (r *Response) parseHeader(in *responseReader) error {
 	if err != nil {
 		return readError(err, ErrTruncated)
 	}
-	if !bytes.HasPrefix(line, http1) || line[8] != ' ' || line[9] < '1' || line[9] > '9' {
+	if !bytes.HasPrefix(line, http1) || line[7] != '0' && line[7] != '1' || line[8] != ' ' || line[9] < '1' || line[9] > '9' {
 		return fmt.Errorf("%w: begins with %q", ErrBadResponse, line)
 	}
-	if err := awaitHead(in.br); err != nil {
+	if err := awaitHead(in.br, line[7] == '0'); err != nil {
 		return err
 	}
 	if err := r.Header.Read(in.br); err != nil {
@@ -73,8 +73,9 @@ func (r *Response) parseHeader(in *responseReader) error {
 }
 
 // awaitHead waits for a whole head, and refuses heads that fasthttp would wait for in vain, or
-// pass on.
-func awaitHead(br *bufio.Reader) error {
+// pass on. old says that it is of HTTP/1.0, which has no codings (RFC 9112 6.1): the end of such an
+// answer is in doubt, and fasthttp would take the framing for the body.
+func awaitHead(br *bufio.Reader, old bool) error {
 	for n := br.Buffered(); n <= br.Size(); n = max(n+1, br.Buffered()) {
 		b, err := br.Peek(n)
 		if err != nil {
@@ -86,6 +87,8 @@ func awaitHead(br *bufio.Reader) error {
 			return fmt.Errorf("%w: a line of its head does not end with CRLF", ErrBadResponse)
 		case end > 0 && hasSpacedName(b[:end]):
 			return fmt.Errorf("%w: a field's name has a space", ErrBadResponse)
+		case end > 0 && old && hasCoding(b[:end]):
+			return fmt.Errorf("%w: HTTP/1.0 with Transfer-Encoding", ErrBadResponse)
 		case end > 0:
 			return nil
 		}

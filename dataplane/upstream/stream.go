@@ -141,14 +141,15 @@ func forwardWhole(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.
 	obs.Closed(nil)
 }
 
-// dropHopByHop removes the fields that belong to the worker's connection only.
+// dropHopByHop removes the fields that belong to the worker's connection only, and those that only
+// the router writes.
 func dropHopByHop(h *fasthttp.ResponseHeader) {
 	named := h.Peek(fasthttp.HeaderConnection)
 	var victims []string // rarely any; deleting while iterating is not allowed
 	for k := range h.All() {
 		// fasthttp owns the two framing fields and sets them for the client's connection.
 		framing := fold(k, "transfer-encoding") || fold(k, "content-length")
-		if !framing && (hopByHopAnswer(k) || nominated(named, k)) {
+		if !framing && (hopByHopAnswer(k) || nominated(named, k) || routersOwn(k)) {
 			victims = append(victims, string(k))
 		}
 	}

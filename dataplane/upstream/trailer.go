@@ -102,7 +102,7 @@ func conclude(h *fasthttp.ResponseHeader, r *Response) {
 		})
 	}
 	for _, k := range order {
-		if hopByHop(k) || h.AddTrailerBytes(k) != nil { // not allowed there
+		if hopByHop(k) || routersOwn(k) || h.AddTrailerBytes(k) != nil { // not allowed there
 			continue
 		}
 		h.DelBytes(k)

@@ -14,7 +14,9 @@ var live = map[string]string{
 	"Requests.MaxBodyBytes": "max-body-bytes", "Requests.GzipMinBytes": "gzip-min-bytes", "Requests.Retries": "retries",
 	"Requests.MaxInFlight": "max-in-flight-per-worker", "Pairs.Timeout": "pair-timeout", "Pairs.PrefillTimeout": "prefill-timeout",
 	"Pairs.Headers": "pair-headers", "Timeouts.FirstByte": "first-byte-timeout", "Timeouts.Stall": "stall-timeout",
-	"Timeouts.Drain": "drain-timeout",
+	"Timeouts.Drain": "drain-timeout", "Requests.Clients.Max": "max-clients", "Requests.Clients.PerAddress": "max-clients-per-address",
+	"Requests.Clients.Idle": "client-idle-timeout", "Requests.Clients.Request": "client-request-timeout", "Requests.Clients.MinRate": "client-min-rate",
+	"Requests.Clients.Stall": "client-stall-timeout",
 }
 
 // fixed maps the settings that need a restart to their flags.
@@ -27,6 +29,7 @@ var fixed = map[string]string{
 	"TLS": "tls-cert, tls-key or tls-client-ca", "WorkerTLS": "worker-ca, worker-cert, worker-key or worker-tls-insecure",
 	"Snapshot.File": "snapshot", "Snapshot.Interval": "snapshot-interval", "Cluster.Peers": "replicas",
 	"Cluster.Hints": "kv-hints", "Cluster.Joined": "cluster", "Cluster.Wait": "cluster-wait", "Requests.Quarantine": "quarantine",
+	"Requests.Clients.MaxHead": "max-head-bytes",
 }
 
 // noSettings are fields that no operator sets.

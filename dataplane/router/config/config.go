@@ -68,6 +68,7 @@ type Requests struct {
 	Retries      int           // default 3
 	Quarantine   time.Duration // of a request that ended two engines; default 5 min
 	MaxInFlight  int           // requests at which a rank is full; default by its own reports
+	Clients      Clients
 }
 
 // Timeouts bound the steps of a request.
@@ -75,6 +76,18 @@ type Timeouts struct {
 	FirstByte time.Duration // default 30 min
 	Stall     time.Duration // default 10 min
 	Drain     time.Duration // default 30 s
+}
+
+// Clients are the limits of connections of clients. Zero is the default of package ingress, where
+// the reasons are.
+type Clients struct {
+	Max        int           // connections; default as the limit of open files allows
+	PerAddress int           // of them; default any number
+	Idle       time.Duration // until the next request; default 15 min
+	Request    time.Duration // for a request to arrive; default 30 s
+	MinRate    int           // bytes a second of a request that takes longer; default 16 KiB
+	Stall      time.Duration // in which a client takes nothing of its answer; default 1 min
+	MaxHead    int           // bytes of a request's head; default 16 KiB
 }
 
 // Queue holds requests while all workers of their model are full.

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/dataplane/router"
+)
+
+// clientFlags bound what clients may take.
+func clientFlags(f *pflag.FlagSet, cfg *router.Config) {
+	c := &cfg.Requests.Clients
+	f.IntVar(&c.Max, "max-clients", 0,
+		"connections of clients; beyond it those that wait longest for a request are closed, then requests get 503 "+
+			"but for health and the operator's API (default and most: a third of the open files that ulimit -n leaves)")
+	f.IntVar(&c.PerAddress, "max-clients-per-address", 0,
+		"connections of one address, or IPv6 network /64; further ones are closed (default any number: behind a load balancer all clients have its address)")
+	f.DurationVar(&c.Idle, "client-idle-timeout", 0,
+		"longest wait for the next request on a connection; keep it above the load balancer's (default 15m)")
+	f.DurationVar(&c.Request, "client-request-timeout", 0, "for a request to arrive; beyond it the answer is 408 (default 30s)")
+	f.IntVar(&c.MinRate, "client-min-rate", 0, "bytes of a request that give it a second more, so that long ones arrive over slow lines (default 16384)")
+	f.DurationVar(&c.Stall, "client-stall-timeout", 0,
+		"a client that takes nothing of its answer for so long is cut and its request aborted; a slow one is not (default 1m)")
+	f.IntVar(&c.MaxHead, "max-head-bytes", 0, "longest head of a request; each busy connection has a buffer of that size (default 16384)")
+}

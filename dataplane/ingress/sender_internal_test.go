@@ -1,0 +1,96 @@
+package ingress
+
+import (
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// sent writes p and returns the result, and when the client was found to be stalled.
+func (s *sender) sent(p []byte) (done chan error, stalled chan time.Time) {
+	done, stalled = make(chan error, 1), make(chan time.Time, 1)
+	s.stalled = func() { stalled <- time.Now() }
+	go func() {
+		_, err := s.Write(p)
+		done <- err
+	}()
+	return done, stalled
+}
+
+// TestSlowClientIsNotStalled: a client that takes a few bytes at a time is served for hours; one
+// that stops is cut.
+func TestSlowClientIsNotStalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		defer far.Close()
+		s := &sender{nc: near, stall: time.Minute, untaken: func() int { return 0 }}
+		done, stalled := s.sent(make([]byte, 10_000))
+		buf := make([]byte, 10)
+		for range 200 {
+			time.Sleep(50 * time.Second)
+			_, err := far.Read(buf)
+			require.NoError(t, err)
+		}
+		stopped := time.Now()
+		require.ErrorIs(t, <-done, errStalled)
+		took := (<-stalled).Sub(stopped)
+		assert.GreaterOrEqual(t, took, time.Minute)
+		assert.LessOrEqual(t, took, time.Minute+time.Minute/stallLooks)
+	})
+}
+
+// fullConn is a socket that takes no byte.
+type fullConn struct {
+	net.Conn
+	deadline time.Time
+}
+
+func (c *fullConn) SetWriteDeadline(t time.Time) error {
+	c.deadline = t
+	return nil
+}
+
+func (c *fullConn) Write([]byte) (int, error) {
+	time.Sleep(time.Until(c.deadline))
+	return 0, &net.OpError{Op: "write", Err: os.ErrDeadlineExceeded}
+}
+
+// TestTakenBytesAreProgress: a client that takes bytes out of a socket that is still too full to
+// be written to is not stalled.
+func TestTakenBytesAreProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		stops := begin.Add(time.Hour)
+		s := &sender{nc: &fullConn{}, stall: time.Minute, untaken: func() int {
+			return 4<<20 - int(min(time.Since(begin), stops.Sub(begin))/(40*time.Second))
+		}}
+		done, stalled := s.sent(make([]byte, 10))
+		require.ErrorIs(t, <-done, errStalled)
+		took := (<-stalled).Sub(stops)
+		assert.GreaterOrEqual(t, took, time.Minute-time.Minute/stallLooks)
+		assert.LessOrEqual(t, took, time.Minute+time.Minute/stallLooks)
+	})
+}
+
+// TestOthersDeadlines: the last message of TLS has a deadline of its own.
+func TestOthersDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		s := &sender{nc: near, stall: time.Minute, untaken: func() int { return 0 }}
+		w := &wire{Conn: near, out: s}
+		done, stalled := s.sent(make([]byte, 10))
+		synctest.Wait()
+		begin := time.Now()
+		require.NoError(t, w.SetWriteDeadline(begin.Add(time.Second)))
+		require.ErrorIs(t, <-done, os.ErrDeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(begin))
+		require.Empty(t, stalled)
+	})
+}

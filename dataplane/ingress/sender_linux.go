@@ -1,0 +1,33 @@
+package ingress
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
+)
+
+// writeSome writes as much of p as the socket takes without a wait.
+func writeSome(nc net.Conn, p []byte) (int, error) {
+	if c, ok := nc.(*socket.Conn); ok {
+		return c.WriteSome(p)
+	}
+	return 0, nil
+}
+
+// untaken returns the bytes in a socket's send queue: not sent, or not confirmed.
+func untaken(nc net.Conn) (n int) {
+	tcp := tcpBelow(nc)
+	if tcp == nil {
+		return 0
+	}
+	var raw syscall.RawConn
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
+	return n
+}

@@ -1,0 +1,111 @@
+package ingress_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/ingress"
+)
+
+// endless is a body without an end.
+type endless struct{ closed chan struct{} }
+
+func (b *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+func (b *endless) Close() error {
+	close(b.closed)
+	return nil
+}
+
+// TestStalledClients: a client that takes nothing of its answer is cut, and its answer ends. Beside
+// it a client that takes little is served for as long.
+func TestStalledClients(t *testing.T) { overBoth(t, testStalledClients) }
+
+func testStalledClients(t *testing.T) {
+	t.Helper()
+	var err error
+	for stall := 300 * time.Millisecond; stall < time.Minute; stall *= 5 { // a busy machine slows the slow one further
+		if err = stallBeside(t, stall); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+// stallBeside wants a client to be cut that takes nothing. The error is that a slow one was cut.
+func stallBeside(t *testing.T, stall time.Duration) error {
+	t.Helper()
+	ln, body := listen(t), &endless{make(chan struct{})}
+	var closed chan ingress.Reason
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/endless" {
+			ctx.SetBodyStream(body, -1)
+			return
+		}
+		ctx.SetBodyString(strings.Repeat("x", 64<<20))
+	}, withLimits(ingress.Limits{Stall: stall}), func(c *ingress.Config) { closed = closures(c) })
+	slow, _ := dial(t, ln)
+	shrink(t, slow)
+	say(t, slow, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	stalled, _ := dial(t, ln)
+	shrink(t, stalled)
+	say(t, stalled, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+	ended := make(chan error, 1)
+	stop := make(chan struct{})
+	go func() { // 100 KB a second, far from a third of the server's buffer
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := io.ReadFull(slow, make([]byte, 1<<10)); err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+			}
+		}
+	}()
+	await(t, "end of the stalled answer", body.closed)
+	<-time.After(stall) // the slow one may have begun later
+	close(stop)
+	if err := <-ended; err != nil {
+		return fmt.Errorf("%w: a slow client was cut: %w", errUnwanted, err)
+	}
+	require.Equal(t, ingress.ReasonStalled, <-closed)
+	require.Empty(t, closed)
+	_, err := io.Copy(io.Discard, stalled)
+	require.Error(t, err, "a part passes for the whole")
+	var ne net.Error
+	require.False(t, errors.As(err, &ne) && ne.Timeout(), "the connection is open")
+	return nil
+}
+
+// shrink gives a client little room for bytes that it has not read.
+func shrink(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if s, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		if h, ok := conn.(interface{ Handshake() error }); ok {
+			require.NoError(t, h.Handshake())
+		}
+		conn = s.NetConn()
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	require.NoError(t, tcp.SetReadBuffer(4<<10))
+}
