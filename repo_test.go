@@ -139,15 +139,7 @@ var rules = map[string]rule{
 }
 
 // Sizes that keep a file and a function readable at a sitting.
-const (
-	maxFileLines, maxTestLines, maxFuncLines = 400, 600, 60
-	// A test function may hold a table of cases, which is read like data.
-	maxTestFuncLines = 100
-	maxFileBytes     = 1 << 20
-)
-
-// longer lists what may exceed the sizes, with the reason.
-var longer = map[string]string{}
+const maxFileBytes = 1 << 20
 
 // forbidden are words that point at one machine or at notes that are not in the repository. They are put together
 // here so that this file does not hold them.
@@ -161,10 +153,6 @@ type source struct {
 }
 
 func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
-
-func (s source) lines(n ast.Node) int {
-	return s.set.Position(n.End()).Line - s.set.Position(n.Pos()).Line + 1
-}
 
 // committed lists the files of the repository: what .gitignore leaves out is skipped by name.
 func committed() (files []string, err error) {
@@ -328,28 +316,6 @@ func TestOnePackageDoc(t *testing.T) {
 		}
 		if !slices.Equal(docs, []string{want}) {
 			t.Errorf("%s has its package doc in %v, want it in %s", folder, docs, want)
-		}
-	}
-}
-
-func TestSizes(t *testing.T) {
-	for _, files := range sources(t) {
-		for _, s := range files {
-			if ast.IsGenerated(s.file) {
-				continue
-			}
-			limit, funcLimit := maxFileLines, maxFuncLines
-			if s.isTest() {
-				limit, funcLimit = maxTestLines, maxTestFuncLines
-			}
-			if n := s.set.File(s.file.Pos()).LineCount(); n > limit && longer[s.path] == "" {
-				t.Errorf("%s has %d lines, want at most %d", s.path, n, limit)
-			}
-			for _, decl := range s.file.Decls {
-				if f, ok := decl.(*ast.FuncDecl); ok && s.lines(f) > funcLimit && longer[s.path+":"+f.Name.Name] == "" {
-					t.Errorf("%s: %s has %d lines, want at most %d", s.path, f.Name.Name, s.lines(f), funcLimit)
-				}
-			}
 		}
 	}
 }
