@@ -138,7 +138,7 @@ var rules = map[string]rule{
 	"cmd/warmpath": {allow: []string{"..."}},
 }
 
-// Sizes that keep a file and a function readable at a sitting.
+// maxFileBytes bounds what is committed, but for raw results and test data.
 const maxFileBytes = 1 << 20
 
 // forbidden are words that point at one machine or at notes that are not in the repository. They are put together
