@@ -144,7 +144,13 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 	}
 	switch path {
 	case "/", "/console", "/status", "/metrics", "/debug/index":
-		a.wrongMethod(ctx, "GET, HEAD")
+		const allowed = "GET, HEAD, OPTIONS"
+		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
+			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
+			ctx.SetStatusCode(fasthttp.StatusNoContent)
+		} else {
+			a.wrongMethod(ctx, allowed)
+		}
 		return true
 	}
 	return false

@@ -220,6 +220,10 @@ func testTargets(t *testing.T) {
 		resp, _, err := h.do(http.MethodHead, h.base+path, "")
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
+		resp, body, err := h.do(http.MethodOptions, h.base+path, "")
+		require.NoError(t, err)
+		assert.Equal(t, 2, resp.StatusCode/100, "load balancers check so: "+path)
+		assert.NotContains(t, body, "<", path)
 	}
 	w.on("/v1/models/org/name", func(_ http.ResponseWriter, r *http.Request) { got <- r.RequestURI })
 	assert.Equal(t, http.StatusOK, send("GET", "/v1/models/org%2Fname"))

@@ -14,9 +14,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// quickHung finds a hang within a second. A machine that stalls makes more workers slow, which
+// quickHung finds a hang within two seconds. A machine that stalls makes more workers slow, which
 // costs time only.
-func quickHung(c *worker.Config) { c.Timeout, c.HangAfter = 100*time.Millisecond, 200*time.Millisecond }
+func quickHung(c *worker.Config) { c.Timeout, c.HangAfter = 500*time.Millisecond, 600*time.Millisecond }
 
 // hanging is a worker that hangs, its probes included, until the test lets it go on.
 type hanging struct {
@@ -57,7 +57,7 @@ func (g *hanging) stopsAnswering() {
 func (g *hanging) isHung(t *testing.T) {
 	t.Helper()
 	before := g.probes.Load()
-	require.Eventually(t, func() bool { return g.probes.Load() >= before+8 }, patience, tick)
+	require.Eventually(t, func() bool { return g.probes.Load() >= before+4 }, patience, tick)
 }
 
 type waited struct {
