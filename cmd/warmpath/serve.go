@@ -132,6 +132,10 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringVar(&cfg.Operator.Key, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"),
 		"bearer token of the operator's API, needed off loopback; also WARMPATH_OPERATOR_KEY")
 	f.Lookup("operator-key").DefValue = ""
+	f.StringSliceVar(&cfg.Operator.Hosts, "operator-host", nil,
+		"`NAME` or NAME:PORT under which a proxy reaches the operator's API without a key, besides localhost and addresses of loopback; may be repeated")
+	f.StringSliceVar(&cfg.Sources.Allow, "worker-allow", nil,
+		"`NETWORK` or address in which workers may be, such as 10.0.0.0/8; may be repeated (default: all but link-local, multicast and the clouds' metadata)")
 	policyFlags(f, cfg)
 	f.IntVar(&cfg.Requests.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
 	f.IntVar(&cfg.Requests.GzipMinBytes, "gzip-min-bytes", 4<<10,

@@ -90,7 +90,7 @@ func (r *Router) reloadLocked(cfg *Config) error {
 	r.registry.Configure(func(w *worker.Config) {
 		w.Interval, w.Timeout, w.HangAfter = cfg.Probes.Interval, cfg.Probes.Timeout, cfg.Probes.HangAfter
 	})
-	r.fleet.Configure(fleet.Config{Drain: cfg.Timeouts.Drain, Log: cfg.Log})
+	r.fleet.Configure(fleet.Config{Drain: cfg.Timeouts.Drain, Networks: r.networks, Log: cfg.Log})
 	r.fleet.SetSources(r.allSources(cfg))
 	r.cfg.Log.Info("configuration is reloaded", "file", st.status.File, "settings", changed)
 	return nil

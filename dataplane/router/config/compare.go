@@ -19,7 +19,7 @@ var live = map[string]string{
 
 // fixed maps the settings that need a restart to their flags.
 var fixed = map[string]string{
-	"Listen": "listen", "Operator.Listen": "operator-listen", "Policy.SessionAffinity": "session-affinity",
+	"Listen": "listen", "Sources.Allow": "worker-allow", "Operator.Listen": "operator-listen", "Operator.Hosts": "operator-host", "Policy.SessionAffinity": "session-affinity",
 	"Memory.Index": "index-max-bytes", "Memory.Approx": "approx-max-bytes", "Memory.PromptCache": "session-max-bytes",
 	"Memory.HugePages": "huge-pages", "Tokenize.By": "tokenize", "Tokenize.ForwardIDs": "forward-input-ids",
 	"Tokenize.ModelPaths": "model-path", "Queue.Max": "queue-max", "Queue.Timeout": "queue-timeout", "Queue.FIFO": "queue-fifo",

@@ -44,6 +44,8 @@ type Config struct {
 type Operator struct {
 	Listen string // "" serves it on Config.Listen
 	Key    string // bearer token; required on an address that is not loopback
+	// Names under which it is reached without a key, besides those of loopback.
+	Hosts []string
 }
 
 // Probes are the readiness probes of workers.
