@@ -115,6 +115,7 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 	routerFlags(f, cfg)
 	listenTLSFlags(f, &cfg.TLS)
 	workerTLSFlags(f, &cfg.WorkerTLS)
+	workerKeyFlag(f, &cfg.Sources.KeyFile)
 	workerFlags(f, cfg)
 	replicaFlags(f, cfg)
 	f.StringVar(&cfg.Snapshot.File, "snapshot", "",

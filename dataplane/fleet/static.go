@@ -15,6 +15,7 @@ type SourceConfig struct {
 	Decode   []string // URLs of decode workers
 	Discover []string // sources of more workers, "KIND:…"; see package discover
 	Allow    []string // networks in which workers may be; see worker.Networks
+	KeyFile  string   // with the API keys of workers; see worker.Keys; "": they want none
 }
 
 // Sources returns the configured sources in order of precedence: the listed workers first.

@@ -115,6 +115,9 @@ func (m *pairWriter) leg(
 ) upstream.Request {
 	w, l := rank.Worker, &m.legs[which]
 	l.extra = append(l.extra, m.shared...)
+	if key := x.call.keyFor(w); key != nil {
+		l.extra = append(l.extra, upstream.Field{Key: headerAuthorization, Value: key})
+	}
 	body := x.call.body()
 	if len(m.fields) > 0 {
 		l.parts = openai.SpliceField(l.parts, body, m.fields)

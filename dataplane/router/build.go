@@ -49,13 +49,19 @@ func (b *builder) build() error {
 	if err != nil {
 		return err
 	}
+	var keys *worker.Keys
+	if b.cfg.Sources.KeyFile != "" {
+		if keys, err = worker.ReadKeys(b.cfg.Sources.KeyFile, b.cfg.Log); err != nil {
+			return err
+		}
+	}
 	b.buildIndex()
 	if err := b.buildTokenizer(); err != nil {
 		return err
 	}
 	b.buildFleet(worker.Config{
 		Interval: b.cfg.Probes.Interval, Timeout: b.cfg.Probes.Timeout, HangAfter: b.cfg.Probes.HangAfter,
-		Log: b.cfg.Log, TLS: toWorkers.Config, Dial: upstream.Dialer(b.networks.Control),
+		Log: b.cfg.Log, TLS: toWorkers.Config, Dial: upstream.Dialer(b.networks.Control), Key: keys.Of,
 	})
 	if err := b.buildRouting(); err != nil {
 		return err
@@ -145,6 +151,12 @@ func (b *builder) buildTokenizer() error {
 		}
 		return upstream.Target{Addr: w.Addr, TLS: w.TLS}, nil
 	})
+	fetch.Authorization = func(url string) []byte {
+		if w, err := b.registry.Get(url); err == nil {
+			return w.Key().API()
+		}
+		return nil
+	}
 	blockSize := func() int { return b.parts.Ingest.View().BlockSize() }
 	source, err := tokens.New(tokens.Config{Fetch: fetch, Index: b.parts.Index, BlockSize: blockSize})
 	if err != nil {

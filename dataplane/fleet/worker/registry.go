@@ -40,6 +40,9 @@ type Config struct {
 	// TLS returns the settings of connections, for probes and for requests, to the worker at
 	// host; default the system's authorities and no client certificate.
 	TLS func(host string) *tls.Config
+	// Key returns the API key of the worker at url, for probes and for requests; see Keys. Default
+	// none.
+	Key func(url string) *Key
 }
 
 func (c *Config) setDefaults() {
@@ -53,6 +56,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Dial == nil {
 		c.Dial = new(net.Dialer).DialContext
+	}
+	if c.Key == nil {
+		c.Key = (*Keys)(nil).Of
 	}
 	if c.TLS == nil {
 		c.TLS = new(tlsconfig.Client).Config
@@ -117,6 +123,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
 	w.hostNumber, w.fleet = r.hostNumberLocked(w.host), r.health
+	w.key.Store(cfg.Key(w.URL))
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++

@@ -25,7 +25,8 @@ var fixed = map[string]string{
 	"Tokenize.ModelPaths": "model-path", "Queue.Max": "queue-max", "Queue.Timeout": "queue-timeout", "Queue.FIFO": "queue-fifo",
 	"Logs.LintSample": "lint-sample", "Logs.Access": "access-log", "Pairs.MinUncached": "disagg-min-uncached",
 	"TLS": "tls-cert, tls-key or tls-client-ca", "WorkerTLS": "worker-ca, worker-cert, worker-key or worker-tls-insecure",
-	"Snapshot.File": "snapshot", "Snapshot.Interval": "snapshot-interval", "Cluster.Peers": "replicas",
+	"Sources.KeyFile": "worker-api-key-file",
+	"Snapshot.File":   "snapshot", "Snapshot.Interval": "snapshot-interval", "Cluster.Peers": "replicas",
 	"Cluster.Hints": "kv-hints", "Cluster.Joined": "cluster", "Cluster.Wait": "cluster-wait", "Requests.Quarantine": "quarantine",
 }
 
