@@ -135,6 +135,9 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.Lookup("operator-key").DefValue = ""
 	f.StringSliceVar(&cfg.Operator.Hosts, "operator-host", nil,
 		"`NAME` or NAME:PORT under which a proxy reaches the operator's API without a key, besides localhost and addresses of loopback; may be repeated")
+	f.StringVar(&cfg.Requests.Audience, "answer-headers", "",
+		"for whom the X-Warmpath-* headers of answers are, which tell workers and what is cached: all, operators (requests with --operator-key "+
+			"as their bearer token) or none (default: all on a --listen of loopback, else operators)")
 	f.StringSliceVar(&cfg.Sources.Allow, "worker-allow", nil,
 		"`NETWORK` or address in which workers may be, such as 10.0.0.0/8; may be repeated (default: all but link-local, multicast and the clouds' metadata)")
 	policyFlags(f, cfg)

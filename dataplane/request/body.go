@@ -34,9 +34,7 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 	} else if len(body) > 0 {
 		b.parts = append(b.parts, body)
 	}
-	if key := x.call.keyFor(w); key != nil {
-		b.extra = append(b.extra, upstream.Field{Key: headerAuthorization, Value: key})
-	}
+	b.extra = b.appendKey(b.extra, w)
 	b.lines = x.call.appendLines(b.lines[:0], b.extra)
 	cfg := x.h.live()
 	return upstream.Request{

@@ -6,7 +6,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
@@ -29,18 +28,6 @@ func (c call) peek(name string) []byte { return c.ctx.Request.Header.Peek(name) 
 // appendLines appends the header fields that may go to a worker.
 func (c call) appendLines(dst []byte, extra []upstream.Field) []byte {
 	return upstream.AppendLines(dst, &c.ctx.Request.Header, extra)
-}
-
-// headerAuthorization is the field with an API key.
-const headerAuthorization = fasthttp.HeaderAuthorization
-
-// keyFor returns the key for a worker where the client has shown none of its own, else nil.
-func (c call) keyFor(w *worker.Worker) []byte {
-	key := w.Key().API()
-	if key == nil || len(c.peek(headerAuthorization)) > 0 {
-		return nil
-	}
-	return key
 }
 
 // http11 reports whether the client understands chunked answers.
