@@ -29,6 +29,9 @@ type Config struct {
 
 	EventConfig
 
+	APIKey      string // --api-key; "" asks for none
+	AdminAPIKey string // --admin-api-key, of the routes that change the worker
+
 	ResponseStore bool // --enable-response-store: /v1/responses are kept for previous_response_id
 
 	NoCache bool // --disable-radix-cache: no prefix is found again, and no event is sent

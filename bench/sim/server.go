@@ -98,6 +98,8 @@ func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 	}
 	h, post := s.route(string(ctx.Path()))
 	switch {
+	case !s.cfg.allows(ctx):
+		writeJSON(ctx, fasthttp.StatusUnauthorized, []byte(`{"error":"Unauthorized"}`))
 	case h == nil:
 		writeJSON(ctx, fasthttp.StatusNotFound, []byte(`{"detail":"Not Found"}`))
 	case !post && !ctx.IsGet() && !ctx.IsHead(), post && !ctx.IsPost() && !ctx.IsPut():

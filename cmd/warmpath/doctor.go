@@ -41,6 +41,7 @@ func newDoctorCommand() *cobra.Command {
 	var workers []string
 	var wait time.Duration
 	var files tlsconfig.ClientFiles
+	var keyFile string
 	cmd := &cobra.Command{
 		Use:   "doctor [WORKER …]",
 		Short: "Check this machine and its workers: drivers, libraries, KV events, missing parts",
@@ -51,7 +52,7 @@ func newDoctorCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, named []string) error {
 			found := examineMachine(cmd.Root().Version, library)
 			for _, url := range append(workers, named...) {
-				found = append(found, examineWorker(cmd.Context(), url, files, wait)...)
+				found = append(found, examineWorker(cmd.Context(), url, files, keyFile, wait)...)
 			}
 			cmd.SilenceUsage = true
 			if err := report(cmd.OutOrStdout(), found, asJSON); err != nil {
@@ -63,6 +64,7 @@ func newDoctorCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.Flags().StringArrayVar(&workers, "worker", nil, "also examine the worker at this `URL`, as an argument does; may be repeated")
 	workerTLSFlags(cmd.Flags(), &files)
+	workerKeyFlag(cmd.Flags(), &keyFile)
 	cmd.Flags().StringVar(&library, "nixl-lib", "", "libnixl_capi.so (default: "+nixl.EnvLibrary+", an installed wheel, the system's)")
 	cmd.Flags().DurationVar(&wait, "wait", 3*time.Second, "how long to wait for a worker to be ready")
 	return cmd

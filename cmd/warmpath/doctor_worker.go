@@ -35,16 +35,22 @@ func (arrival) Down(*worker.Worker) {}
 
 // examineWorker looks at a worker with the router's own registry, so that doctor and router cannot
 // disagree.
-func examineWorker(ctx context.Context, url string, files tlsconfig.ClientFiles, wait time.Duration) []finding {
+func examineWorker(ctx context.Context, url string, files tlsconfig.ClientFiles, keyFile string, wait time.Duration) []finding {
 	log := slog.New(slog.DiscardHandler)
 	settings, err := tlsconfig.NewClient(files, log)
 	if err != nil {
 		return []finding{{url, stateUnfit, err.Error(), "give the files with which the router shall run"}}
 	}
+	var keys *worker.Keys
+	if keyFile != "" {
+		if keys, err = worker.ReadKeys(keyFile, log); err != nil {
+			return []finding{{url, stateUnfit, err.Error(), "give the file with which the router shall run"}}
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	arrived := make(arrival, 1)
-	registry := worker.NewRegistry(worker.Config{Log: log, TLS: settings.Config}, arrived)
+	registry := worker.NewRegistry(worker.Config{Log: log, TLS: settings.Config, Key: keys.Of}, arrived)
 	w, err := registry.Add(url)
 	if err != nil {
 		return []finding{{url, stateUnfit, err.Error(), "give its URL as http://host:port"}}
@@ -77,6 +83,9 @@ func examineWorker(ctx context.Context, url string, files tlsconfig.ClientFiles,
 
 // describe says what a ready worker is.
 func describe(url string, info *worker.Info) finding {
+	if info.Refused != 0 {
+		return finding{url, stateUnfit, "ready, and it is " + info.Engine, "without it " + info.Consequence()}
+	}
 	if info.Engine != "" {
 		return finding{url, stateMissing, fmt.Sprintf("ready, %s, and no SGLang: it is %s", orUnknown(info.Model()), info.Engine), info.Consequence()}
 	}

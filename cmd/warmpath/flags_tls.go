@@ -21,3 +21,9 @@ func workerTLSFlags(f *pflag.FlagSet, files *tlsconfig.ClientFiles) {
 	f.StringVar(&files.Key, "worker-key", "", "key of --worker-cert, PEM")
 	f.BoolVar(&files.Insecure, "worker-tls-insecure", false, "take any certificate of https workers: for tests only")
 }
+
+// workerKeyFlag names the file with the API keys of workers.
+func workerKeyFlag(f *pflag.FlagSet, file *string) {
+	f.StringVar(file, "worker-api-key-file", "",
+		"file with the workers' --api-key, lines of [URL] KEY [ADMIN_KEY] (a line without URL is for all others, - is none); read again when it changes")
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/sidecar"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
@@ -70,6 +71,7 @@ Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` name
 	configFlags(c.Flags(), "read once, at the start")
 	nodeFlags(c.Flags(), &cfg, &opt)
 	workerTLSFlags(c.Flags(), &opt.workerTLS)
+	workerKeyFlag(c.Flags(), &opt.router.Sources.KeyFile)
 	return c
 }
 
@@ -203,5 +205,8 @@ func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	cfg.Probing.TLS = client.Config
-	return nil
+	if o.router.Sources.KeyFile != "" {
+		cfg.Probing.Keys, err = worker.ReadKeys(o.router.Sources.KeyFile, log)
+	}
+	return err
 }

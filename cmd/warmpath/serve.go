@@ -115,6 +115,7 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 	routerFlags(f, cfg)
 	listenTLSFlags(f, &cfg.TLS)
 	workerTLSFlags(f, &cfg.WorkerTLS)
+	workerKeyFlag(f, &cfg.Sources.KeyFile)
 	workerFlags(f, cfg)
 	replicaFlags(f, cfg)
 	f.StringVar(&cfg.Snapshot.File, "snapshot", "",
@@ -132,6 +133,13 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringVar(&cfg.Operator.Key, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"),
 		"bearer token of the operator's API, needed off loopback; also WARMPATH_OPERATOR_KEY")
 	f.Lookup("operator-key").DefValue = ""
+	f.StringSliceVar(&cfg.Operator.Hosts, "operator-host", nil,
+		"`NAME` or NAME:PORT under which a proxy reaches the operator's API without a key, besides localhost and addresses of loopback; may be repeated")
+	f.StringVar(&cfg.Requests.Audience, "answer-headers", "",
+		"for whom the X-Warmpath-* headers of answers are, which tell workers and what is cached: all, operators (requests with --operator-key "+
+			"as their bearer token) or none (default: all on a --listen of loopback, else operators)")
+	f.StringSliceVar(&cfg.Sources.Allow, "worker-allow", nil,
+		"`NETWORK` or address in which workers may be, such as 10.0.0.0/8; may be repeated (default: all but link-local, multicast and the clouds' metadata)")
 	policyFlags(f, cfg)
 	f.IntVar(&cfg.Requests.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
 	f.IntVar(&cfg.Requests.GzipMinBytes, "gzip-min-bytes", 4<<10,

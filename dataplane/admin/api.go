@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
+	"github.com/warmpath/warmpath/dataplane/origin"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
@@ -27,8 +28,10 @@ import (
 
 // Config holds the API's settings.
 type Config struct {
-	Key       string // bearer token of the operator API; "" asks for none
-	OnClients bool   // the clients' listener serves the operator API too
+	Key string // bearer token of the operator API; "" asks for none
+	// Hosts are names under which operators reach the API, besides loopback's; see origin.Guard.
+	Hosts     []string
+	OnClients bool // the clients' listener serves the operator API too
 	Version   string
 }
 
@@ -178,6 +181,12 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	case path == "/ready":
 		a.readiness.serve(ctx)
 		return
+	}
+	if e := a.foreign(ctx); e != nil {
+		a.fail(ctx, e)
+		return
+	}
+	switch {
 	case path == "/console" || path == "/":
 		// The page has no data; its requests for /status carry the key.
 		ctx.SetContentType("text/html; charset=utf-8")
@@ -211,6 +220,19 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 
 // maxDumpNodes keeps /debug/index readable: some 100 KB of text.
 const maxDumpNodes = 1000
+
+// foreign returns an error for a request that a web page made a browser send. A key is needed for
+// all that has data, and a page with a name of its own has none: names are checked without one.
+func (a *API) foreign(ctx *fasthttp.RequestCtx) *openai.Error {
+	guard := origin.Guard{Hosts: a.cfg.Hosts, AnyHost: *a.key.Load() != ""}
+	err := guard.Check(ctx)
+	if err == nil {
+		return nil
+	}
+	return &openai.Error{
+		Status: origin.Status(err), Type: "invalid_request_error", Code: "foreign_request", Message: "The operator API refuses the request: " + err.Error() + ".",
+	}
+}
 
 // authorized checks the operator key in constant time.
 func (a *API) authorized(ctx *fasthttp.RequestCtx) bool {

@@ -114,6 +114,7 @@ func (f *cacheFlusher) flushWorker(w *worker.Worker, target []byte) error {
 	resp, err := f.transport.Do(nil, &upstream.Request{
 		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: []byte(fasthttp.MethodPost),
 		Path:          target,
+		Extra:         []upstream.Field{{Key: fasthttp.HeaderAuthorization, Value: w.Key().Admin()}},
 		HeaderTimeout: flushTimeout, ReadTimeout: flushTimeout,
 	})
 	if err != nil {
@@ -124,6 +125,8 @@ func (f *cacheFlusher) flushWorker(w *worker.Worker, target []byte) error {
 	switch {
 	case err != nil:
 		return err
+	case resp.Status == fasthttp.StatusUnauthorized, resp.Status == fasthttp.StatusForbidden:
+		return fmt.Errorf("status %d: give the worker's key in --worker-api-key-file, its --admin-api-key where it has one", resp.Status)
 	case resp.Status != fasthttp.StatusOK:
 		return fmt.Errorf("status %d: %s", resp.Status, strings.TrimSpace(string(message)))
 	}

@@ -245,6 +245,9 @@ func (h *harness) do(method, url, body string, header ...string) (*http.Response
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
 	resp, err := h.client.Do(req)
 	require.NoError(h.t, err)
 	defer func() { _ = resp.Body.Close() }()

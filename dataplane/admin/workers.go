@@ -125,7 +125,7 @@ func (s *workers) change(ctx *fasthttp.RequestCtx, apply func(url string, answer
 		s.fail(ctx, urlError(fasthttp.StatusConflict, "worker_exists", err))
 	case errors.Is(err, cluster.ErrDown):
 		s.fail(ctx, openai.Overloaded(err.Error()))
-	case errors.Is(err, worker.ErrBadURL):
+	case errors.Is(err, worker.ErrBadURL), errors.Is(err, worker.ErrNetwork):
 		s.fail(ctx, openai.BadRequest("url", err.Error()))
 	default:
 		s.fail(ctx, openai.Internal(err.Error()))

@@ -31,7 +31,9 @@ const (
 type Config struct {
 	Drain time.Duration // for requests of workers that leave; default 30 s
 	Grace time.Duration // see defaultGrace; default 30 s
-	Log   *slog.Logger
+	// Networks are checked where an operator adds a worker by its address; dials check names.
+	Networks worker.Networks
+	Log      *slog.Logger
 }
 
 // Manager keeps the registry equal to the workers that sources name. A worker that left its
@@ -236,6 +238,9 @@ func (m *Manager) Add(spec worker.Spec) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.cfg.Networks.CheckSpec(spec); err != nil {
+		return err
+	}
 	if m.ctx == nil {
 		return fmt.Errorf("cannot add worker %s: %w", spec.URL, worker.ErrClosed)
 	}

@@ -14,6 +14,8 @@ type SourceConfig struct {
 	Prefill  []string // prefill workers: URL, URL,BOOTSTRAP_PORT or URL,HOST:PORT
 	Decode   []string // URLs of decode workers
 	Discover []string // sources of more workers, "KIND:…"; see package discover
+	Allow    []string // networks in which workers may be; see worker.Networks
+	KeyFile  string   // with the API keys of workers; see worker.Keys; "": they want none
 }
 
 // Sources returns the configured sources in order of precedence: the listed workers first.
@@ -47,9 +49,16 @@ func (c *SourceConfig) specs() (specs []worker.Spec, err error) {
 	if err != nil {
 		return nil, err
 	}
+	networks, err := worker.ParseNetworks(c.Allow)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use --worker-allow: %w", err)
+	}
 	seen := map[string]bool{}
 	for _, s := range all {
 		s, err := s.Normal()
+		if err == nil {
+			err = networks.CheckSpec(s)
+		}
 		switch {
 		case err != nil:
 			return nil, err

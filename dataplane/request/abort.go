@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/upstream"
@@ -19,6 +21,7 @@ type aborter struct {
 	stop      chan struct{}
 	once      sync.Once
 	running   sync.WaitGroup
+	refused   sync.Once // was logged
 }
 
 const (
@@ -81,7 +84,7 @@ func batchIDs(rid string, batch bool, prompts int) []string {
 var (
 	methodPost = []byte("POST")
 	abortPath  = []byte("/abort_request")
-	abortType  = []upstream.Field{{Key: "Content-Type", Value: []byte("application/json")}}
+	abortType  = upstream.Field{Key: "Content-Type", Value: []byte("application/json")}
 )
 
 // abort sends one abort for each id.
@@ -90,14 +93,22 @@ func (a *aborter) abort(w *worker.Worker, ids []string) {
 		body := append(openai.AppendStringField([]byte{'{'}, "rid", id), '}')
 		resp, err := a.transport.Do(nil, &upstream.Request{
 			Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: methodPost,
-			Path: abortPath, Extra: abortType,
+			Path: abortPath, Extra: []upstream.Field{abortType, {Key: headerAuthorization, Value: w.Key().Admin()}},
 			Body: [][]byte{body}, HeaderTimeout: abortTimeout, ReadTimeout: abortTimeout,
 		})
 		if err != nil {
 			a.log.Debug("cannot abort request", "worker", w.URL, "error", err)
 			return
 		}
+		status := resp.Status
 		_ = resp.Close()
+		if status == fasthttp.StatusUnauthorized || status == fasthttp.StatusForbidden {
+			a.refused.Do(func() {
+				a.log.Warn("worker refuses aborts, so that requests go on whose clients have left: give its key in --worker-api-key-file, "+
+					"its --admin-api-key where it has one", "worker", w.URL, "status", status)
+			})
+			return
+		}
 		a.metrics.aborts.Inc()
 	}
 }

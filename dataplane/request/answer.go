@@ -13,22 +13,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// Header fields of answers. With a pair headerWorker names the decode worker.
-const (
-	headerWorker  = "X-Warmpath-Worker"
-	headerPrefill = "X-Warmpath-Prefill"
-	headerOverlap = "X-Warmpath-Overlap"
-	headerSource  = "X-Warmpath-Overlap-Source"
-)
-
 // answer is a worker's answer on its way to the client.
 type answer struct {
-	x       *exchange
-	status  int
-	events  bool      // it is a stream of events
-	failed  bool      // the stream has reported an error behind its beginning
-	whole   bool      // it came in one piece, and so ended when it began
-	firstAt time.Time // time of its first byte
+	x        *exchange
+	status   int
+	events   bool      // it is a stream of events
+	failed   bool      // the stream has reported an error behind its beginning
+	operator bool      // it is for an operator, by the request's key
+	whole    bool      // it came in one piece, and so ended when it began
+	firstAt  time.Time // time of its first byte
 
 	usage  openai.UsageScanner
 	output openai.OutputScanner
@@ -53,16 +46,17 @@ func (a *answer) forward(resp *upstream.Response) {
 		a.output.Reset(x.req.Stream)
 	}
 	d.Rank.Count.Requests.Add(1)
-	prefill := ""
-	if d.Decode != nil {
-		d.Decode.Count.Requests.Add(1)
-		prefill = d.Rank.ID()
-	}
 	// Forward ends the exchange when the answer has no body: the header's values are taken out of
 	// it before, and not into its own memory.
-	id, inference, source := x.choice.answering().ID(), x.inference, d.Source.String()
+	m, shown := marks{worker: x.choice.answering().ID()}, a.shown()
+	if d.Decode != nil {
+		d.Decode.Count.Requests.Add(1)
+		m.prefill = d.Rank.ID()
+	}
 	var buf [32]byte
-	overlap := appendOverlap(buf[:0], d.Matched, d.Total)
+	if x.inference {
+		m.overlap, m.source = appendOverlap(buf[:0], d.Matched, d.Total), d.Source.String()
+	}
 	ctx, firstAt := x.call.ctx, a.firstAt
 	switch {
 	case d.Decode != nil && x.pair.merges:
@@ -73,14 +67,7 @@ func (a *answer) forward(resp *upstream.Response) {
 		a.whole = resp.Whole()
 		upstream.Forward(ctx, resp, a, firstAt)
 	}
-	ctx.Response.Header.Set(headerWorker, id)
-	if prefill != "" {
-		ctx.Response.Header.Set(headerPrefill, prefill)
-	}
-	if inference {
-		ctx.Response.Header.SetBytesV(headerOverlap, overlap)
-		ctx.Response.Header.Set(headerSource, source)
-	}
+	m.write(&ctx.Response.Header, shown)
 }
 
 // appendOverlap appends the blocks that the rank holds of a prompt's.

@@ -80,7 +80,7 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 	case "/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/classify", pathCountTokens,
 		"/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
 		return openai.APIOther, fasthttp.MethodPost, true
-	case "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/models", "/health_generate":
+	case "/model_info", "/get_model_info", "/v1/models", "/health_generate":
 		return openai.APIOther, fasthttp.MethodGet, true
 	}
 	switch _, rest, ok := responsePath([]byte(path)); {

@@ -14,6 +14,10 @@ type Config struct {
 	// GzipMinBytes is the length from which JSON answers are compressed for clients that ask;
 	// default 4 KiB; negative: none are.
 	GzipMinBytes int
+	// Audience is for whom the X-Warmpath-* fields of answers are: AudienceAll (default),
+	// AudienceOperators or AudienceNone.
+	Audience    string
+	OperatorKey []byte // by which an operator is known; none: nobody is
 	// Plain chats carry their token ids to the worker, once the ids are proved.
 	ForwardIDs bool
 	// Further attempts before the answer begins; default 3; negative: none.
@@ -58,6 +62,7 @@ func (c *Config) setDefaults() {
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 64<<20)
 	c.GzipMinBytes = cmp.Or(c.GzipMinBytes, defaultGzipMin)
 	c.Retries = cmp.Or(c.Retries, 3)
+	c.Audience = cmp.Or(c.Audience, AudienceAll)
 	c.FirstByteTimeout = cmp.Or(c.FirstByteTimeout, 30*time.Minute)
 	c.StallTimeout = cmp.Or(c.StallTimeout, 10*time.Minute)
 	c.Pair.Timeout = cmp.Or(c.Pair.Timeout, 30*time.Second)

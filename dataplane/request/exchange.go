@@ -73,6 +73,7 @@ func (x *exchange) serve(c call, api openai.API, withBody bool) {
 // begin counts the request.
 func (x *exchange) begin(c call, api openai.API) {
 	x.call, x.api, x.started = c, api, time.Now()
+	x.answer.operator = isOperator(c.peek(headerAuthorization), x.h.live().OperatorKey)
 	x.h.inFlight.Add(1)
 }
 
@@ -178,7 +179,8 @@ func (x *exchange) answerHeld(held *upstream.Kept) {
 	x.errors.undecided()
 	ctx, rank := x.call.ctx, x.errors.bestRank
 	held.Answer(ctx)
-	ctx.Response.Header.Set(headerWorker, rank.ID())
+	m := marks{worker: rank.ID()}
+	m.write(&ctx.Response.Header, x.answer.shown())
 	x.h.metrics.passed(rank, held.Status)
 	x.record.refused(x)
 	x.release()

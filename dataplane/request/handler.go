@@ -146,8 +146,12 @@ func apiOfBody(body []byte) openai.API {
 // Serve answers a client's request: it forwards it to a worker, or aborts one.
 func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	path := string(ctx.Path())
-	if path == "/abort_request" {
+	switch path {
+	case "/abort_request":
 		h.abort(ctx)
+		return
+	case "/server_info", "/get_server_info":
+		h.Fail(ctx, notForClients())
 		return
 	}
 	api, method, ok := apiOf(path)
@@ -161,6 +165,15 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	default:
 		_, _, stored := responsePath(ctx.Path())
 		h.exchange().serve(call{ctx}, api, method == fasthttp.MethodPost && !stored)
+	}
+}
+
+// notForClients answers for a worker's description of itself. SGLang's has its API keys and its
+// command line.
+func notForClients() *openai.Error {
+	return &openai.Error{
+		Status: fasthttp.StatusForbidden, Type: "invalid_request_error", Code: worker.RouterRefusal,
+		Message: "This is a Warmpath router. The description of a worker has its keys and is not for clients: ask the worker itself, or GET /status.",
 	}
 }
 

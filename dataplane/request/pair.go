@@ -267,7 +267,8 @@ func (p *pairAttempt) passRefusal() {
 	ctx.SetStatusCode(r.status)
 	ctx.SetContentTypeBytes(r.mime)
 	ctx.SetBody(r.body)
-	ctx.Response.Header.Set(headerPrefill, rank.ID())
+	m := marks{prefill: rank.ID()}
+	m.write(&ctx.Response.Header, x.answer.shown())
 	x.h.metrics.passed(rank, r.status)
 	x.release()
 }

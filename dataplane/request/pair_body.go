@@ -14,6 +14,7 @@ import (
 // pairHeaders are header fields that only the router may send to pairs: a client's own would give
 // the legs different bootstrap rooms.
 var pairHeaders = []upstream.Field{
+	{Key: headerAuthorization}, // of an operator only
 	{Key: headerRank},
 	{Key: disagg.HeaderRID},
 	{Key: disagg.HeaderHost},
@@ -49,7 +50,11 @@ type legWriter struct {
 func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	m.reset()
 	d := &x.choice.decision
-	m.lines = x.call.appendLines(m.lines, pairHeaders) // once: the two legs cannot both read it
+	mine := pairHeaders[1:]
+	if x.answer.operator {
+		mine = pairHeaders
+	}
+	m.lines = x.call.appendLines(m.lines, mine) // once: the two legs cannot both read it
 	ranks, prompts, prefillRank := len(d.Rank.Worker.Ranks()), 1, -1
 	if x.req.Batch {
 		prompts = x.req.Prompts
@@ -115,6 +120,7 @@ func (m *pairWriter) leg(
 ) upstream.Request {
 	w, l := rank.Worker, &m.legs[which]
 	l.extra = append(l.extra, m.shared...)
+	l.extra = x.body.appendKey(l.extra, w)
 	body := x.call.body()
 	if len(m.fields) > 0 {
 		l.parts = openai.SpliceField(l.parts, body, m.fields)

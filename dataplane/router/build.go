@@ -2,9 +2,12 @@ package router
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/admin"
@@ -49,6 +52,12 @@ func (b *builder) build() error {
 	if err != nil {
 		return err
 	}
+	var keys *worker.Keys
+	if b.cfg.Sources.KeyFile != "" {
+		if keys, err = worker.ReadKeys(b.cfg.Sources.KeyFile, b.cfg.Log); err != nil {
+			return err
+		}
+	}
 	b.buildIndex()
 	folders, err := tokens.ParseFolders(b.cfg.Tokenize.ModelPaths)
 	if err != nil {
@@ -60,7 +69,7 @@ func (b *builder) build() error {
 	}
 	b.buildFleet(worker.Config{
 		Interval: b.cfg.Probes.Interval, Timeout: b.cfg.Probes.Timeout, HangAfter: b.cfg.Probes.HangAfter,
-		Log: b.cfg.Log, TLS: toWorkers.Config, Dial: upstream.Dial, Files: files,
+		Log: b.cfg.Log, TLS: toWorkers.Config, Dial: upstream.Dialer(b.networks.Control), Key: keys.Of, Files: files,
 	})
 	if err := b.buildRouting(); err != nil {
 		return err
@@ -87,7 +96,7 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog,
 	})
 	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
-	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
+	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, Hosts: b.cfg.Operator.Hosts, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
 	cfg := request.ServerConfig{Listener: b.listeners[0], TLS: encrypted.Client, OperatorTLS: encrypted.Operator, MaxHead: b.cfg.Requests.Clients.MaxHead}
 	if len(b.listeners) > 1 {
 		cfg.Operator = b.listeners[1]
@@ -104,7 +113,7 @@ func (b *builder) buildIndex() {
 		File: b.cfg.Snapshot.File, Interval: b.cfg.Snapshot.Interval, MaxBytes: b.cfg.Memory.Index, Log: b.cfg.Log,
 	})
 	index, restored := b.snapshots.Load()
-	intake := ingest.NewManager(ingest.Config{Log: b.cfg.Log, OnRestart: b.rankCleared, OnClear: b.rankCleared}, index, zmq.Subscribe, zmq.Replay)
+	intake := ingest.NewManager(ingest.Config{Log: b.cfg.Log, OnRestart: b.rankCleared, OnClear: b.rankCleared}, index, b.subscribe, b.replay)
 	b.known = routing.NewKnownSessions(index)
 	intake.Restore(restored)
 	b.snapshots.Follow(intake)
@@ -117,6 +126,30 @@ func (b *builder) rankCleared(rank *worker.Rank) {
 	b.known.ClearRank(rank)
 }
 
+// subscribe is zmq.Subscribe for endpoints in the networks of workers, which name them themselves.
+func (b *builder) subscribe(ctx context.Context, s zmq.Subscription) error {
+	if err := b.checkEndpoint(s.Endpoint); err != nil {
+		return err
+	}
+	return zmq.Subscribe(ctx, s)
+}
+
+// replay is zmq.Replay for such endpoints.
+func (b *builder) replay(ctx context.Context, endpoint string, from uint64, each func(zmq.Message) error) (int, error) {
+	if err := b.checkEndpoint(endpoint); err != nil {
+		return 0, err
+	}
+	return zmq.Replay(ctx, endpoint, from, each)
+}
+
+func (b *builder) checkEndpoint(endpoint string) error {
+	host, _, _ := net.SplitHostPort(strings.TrimPrefix(endpoint, "tcp://"))
+	if err := b.networks.CheckHost(host); err != nil {
+		return fmt.Errorf("cannot connect to %s: %w", endpoint, err)
+	}
+	return nil
+}
+
 // buildTokenizer makes the tokenizer and the prompt cache.
 func (b *builder) buildTokenizer(folders map[string]string, files *modelfile.Reader) error {
 	fetch := tokens.NewWorkerFetcher(b.transport, func(url string) (upstream.Target, error) {
@@ -126,6 +159,12 @@ func (b *builder) buildTokenizer(folders map[string]string, files *modelfile.Rea
 		}
 		return upstream.Target{Addr: w.Addr, TLS: w.TLS}, nil
 	})
+	fetch.Authorization = func(url string) []byte {
+		if w, err := b.registry.Get(url); err == nil {
+			return w.Key().API()
+		}
+		return nil
+	}
 	blockSize := func() int { return b.parts.Ingest.View().BlockSize() }
 	source, err := tokens.New(tokens.Config{Fetch: fetch, Index: b.parts.Index, BlockSize: blockSize})
 	if err != nil {
@@ -152,7 +191,7 @@ func (b *builder) buildTokenizer(folders map[string]string, files *modelfile.Rea
 // buildFleet makes the registry of workers and its manager.
 func (b *builder) buildFleet(cfg worker.Config) {
 	b.registry = worker.NewRegistry(cfg, worker.Observers{
-		b.approx, b.known, b.parts.Ingest, load.New(load.Subscriber(zmq.Subscribe), b.cfg.Log),
+		b.approx, b.known, b.parts.Ingest, load.New(load.Subscriber(b.subscribe), b.cfg.Log),
 		tokens.WorkerObserver{Models: b.models},
 		worker.DownFunc(func(w *worker.Worker) { b.requests.WorkerDied(w.URL) }),
 	})
@@ -160,7 +199,7 @@ func (b *builder) buildFleet(cfg worker.Config) {
 	if b.cfg.Cluster.Conn != nil {
 		marker = b.cfg.Cluster.Conn
 	}
-	b.fleet = fleet.NewManager(b.registry, marker, fleet.Config{Drain: b.cfg.Timeouts.Drain, Log: b.cfg.Log})
+	b.fleet = fleet.NewManager(b.registry, marker, fleet.Config{Drain: b.cfg.Timeouts.Drain, Networks: b.networks, Log: b.cfg.Log})
 	b.fleet.SetSources(b.allSources(&b.cfg))
 	b.parts.Registry, b.parts.Fleet = b.registry, b.fleet
 	b.run(b.registry.Run)

@@ -91,7 +91,7 @@ func (r *Router) reloadLocked(cfg *Config) error {
 	r.registry.Configure(func(w *worker.Config) {
 		w.Interval, w.Timeout, w.HangAfter = cfg.Probes.Interval, cfg.Probes.Timeout, cfg.Probes.HangAfter
 	})
-	r.fleet.Configure(fleet.Config{Drain: cfg.Timeouts.Drain, Log: cfg.Log})
+	r.fleet.Configure(fleet.Config{Drain: cfg.Timeouts.Drain, Networks: r.networks, Log: cfg.Log})
 	r.fleet.SetSources(r.allSources(cfg))
 	r.cfg.Log.Info("configuration is reloaded", "file", st.status.File, "settings", changed)
 	return nil
@@ -100,6 +100,7 @@ func (r *Router) reloadLocked(cfg *Config) error {
 // applyLive sets the settings of requests that can change at run time.
 func applyLive(s *request.Config, cfg *Config) {
 	s.MaxBodyBytes, s.GzipMinBytes, s.Retries = cfg.Requests.MaxBodyBytes, cfg.Requests.GzipMinBytes, cfg.Requests.Retries
+	s.Audience, s.OperatorKey = cfg.Requests.Audience, []byte(cfg.Operator.Key)
 	s.Pair = request.PairConfig{Timeout: cfg.Pairs.Timeout, PrefillTimeout: cfg.Pairs.PrefillTimeout, Headers: cfg.Pairs.Headers}
 	s.FirstByteTimeout, s.StallTimeout, s.DrainTimeout = cfg.Timeouts.FirstByte, cfg.Timeouts.Stall, cfg.Timeouts.Drain
 	c := &cfg.Requests.Clients

@@ -27,6 +27,7 @@ type Router struct {
 	reload    reloads
 	registry  *worker.Registry
 	fleet     *fleet.Manager
+	networks  worker.Networks
 	transport *upstream.Transport
 	watcher   *ingress.Watcher
 	requests  *request.Handler
@@ -53,9 +54,12 @@ func New(cfg Config) (*Router, error) {
 		return nil, err
 	}
 	fasthttp.SetBodySizePoolLimit(maxKeptBody, maxKeptBody)
-	r := &Router{cfg: cfg, transport: upstream.NewTransport(upstream.Config{})}
+	networks, err := worker.ParseNetworks(cfg.Sources.Allow)
+	if err != nil {
+		return nil, err
+	}
+	r := &Router{cfg: cfg, networks: networks, transport: upstream.NewTransport(upstream.Config{Control: networks.Control})}
 	r.reload.begin(&given)
-	var err error
 	if r.watcher, err = ingress.NewWatcher(); err == nil {
 		if err = r.listen(); err == nil {
 			err = newBuilder(r).build()

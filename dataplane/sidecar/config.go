@@ -17,6 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/sidecar/health"
 	"github.com/warmpath/warmpath/nixl"
@@ -80,6 +81,7 @@ type ProbeConfig struct {
 	Every time.Duration
 	TLS   func(host string) *tls.Config // of https; default as in package worker
 	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	Keys  *worker.Keys // of workers' APIs; nil: there are none
 }
 
 // extra is the contribution of the KV tier and the link prober to record, report and metrics. Each

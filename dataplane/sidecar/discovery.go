@@ -53,7 +53,8 @@ type probedSocket struct {
 	asks    int
 	next    time.Time // of the next question; zero: none
 	reason  string    // why it is no worker
-	url     string    // of its worker
+	access  socketAccess
+	url     string // of its worker
 }
 
 // registry watches workers; [worker.Registry] is one.
@@ -84,6 +85,7 @@ type discovery struct {
 	warned    map[string]bool
 
 	mu      sync.Mutex
+	keyed   map[string]bool // by URL: see mayHaveKey; guarded by mu
 	found   []LocalWorker   // guarded by mu; sorted by URL
 	report  DiscoveryReport // guarded by mu
 	scanned bool            // guarded by mu; there was a scan
@@ -92,13 +94,14 @@ type discovery struct {
 func newDiscovery(cfg *Config, registry registry) (*discovery, error) {
 	d := &discovery{
 		cfg: cfg, processes: processes{cfg.Proc}, registry: registry, log: cfg.Log, self: os.Getpid(), sockets: map[listenSocket]*probedSocket{},
-		workers: map[string]*knownWorker{}, changed: make(chan struct{}, 1), warned: map[string]bool{}, wait: worker.IdentifyTimeout,
+		workers: map[string]*knownWorker{}, changed: make(chan struct{}, 1), warned: map[string]bool{}, wait: worker.IdentifyTimeout, keyed: map[string]bool{},
 	}
 	for _, url := range cfg.Workers {
 		spec, err := worker.Spec{URL: url}.Normal()
 		if err != nil {
 			return nil, err
 		}
+		d.keyed[spec.URL] = true
 		d.workers[spec.URL] = &knownWorker{LocalWorker: LocalWorker{URL: spec.URL, Named: true}}
 	}
 	return d, nil
@@ -146,6 +149,7 @@ func (d *discovery) scan(ctx context.Context, now time.Time) {
 			c.next, c.reason = time.Time{}, ""
 			continue
 		}
+		d.noticeKey(c, now)
 		if w := d.workers[c.url]; w != nil && c.url != "" {
 			w.lastSeen, w.PID = now, c.pid
 		} else if !d.cfg.NoDiscovery && !c.next.IsZero() && !now.Before(c.next) && !d.hasEarlierSocket(c, sockets) {
@@ -268,14 +272,10 @@ func (d *discovery) ask(ctx context.Context, due []*probedSocket, now time.Time)
 
 // askOne returns the information of a worker, or nil where the socket is none.
 func (d *discovery) askOne(ctx context.Context, c *probedSocket, now time.Time) *worker.Info {
-	scheme := "http://"
-	if strings.Contains(c.command, "--ssl-certfile") {
-		scheme = "https://"
-	}
-	settings := worker.Config{Timeout: d.wait, TLS: d.cfg.Probing.TLS, Dial: d.cfg.Probing.Dial}
+	scheme := c.scheme()
 	var failed error
 	for _, addr := range c.dialAddresses() {
-		info, err := worker.Identify(ctx, scheme+addr, settings)
+		info, err := d.identify(ctx, c, scheme+addr)
 		if err == nil {
 			if port := info.Placement.Port; port != 0 && port != int(c.addr.Port()) {
 				failed = fmt.Errorf("answers for a worker on port %d: a router or a mapped port; if it is a worker, name it: %w", port, worker.ErrNotWorker)
@@ -304,6 +304,11 @@ func (d *discovery) askOne(ctx context.Context, c *probedSocket, now time.Time) 
 func (d *discovery) addWorker(c *probedSocket, info *worker.Info, now time.Time) {
 	c.reason, c.next = "", time.Time{}
 	found := LocalWorker{URL: c.url, PID: c.pid, Listen: c.addr, Info: info}
+	if c.access.keyed {
+		d.mu.Lock()
+		d.keyed[c.url] = true
+		d.mu.Unlock()
+	}
 	if _, known := d.workers[c.url]; !known {
 		if _, err := d.registry.AddSpec(worker.Spec{URL: c.url}); err != nil {
 			c.reason = err.Error()
@@ -325,6 +330,9 @@ func (d *discovery) dropGone(now time.Time) {
 		}
 		delete(d.workers, url)
 		delete(d.warned, url)
+		d.mu.Lock()
+		delete(d.keyed, url)
+		d.mu.Unlock()
 		if err := d.registry.Remove(url); err != nil {
 			d.log.Warn("cannot remove a worker", "worker", url, "error", err)
 			continue

@@ -12,21 +12,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/origin"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 // shutdownTimeout bounds the wait for answers under way at the end of Run.
 const shutdownTimeout = 2 * time.Second
 
-// api is the sidecar's HTTP API. It only reads, and its facts are no user's secret: dcgm-exporter
-// serves as much to any client.
+// api is the sidecar's HTTP API. It only reads, but for hints to the KV tier, and its facts are no
+// user's secret: dcgm-exporter serves as much to any client. Web pages are none.
 type api struct {
 	sidecar *Sidecar
 	metrics *prometheus.Registry
+	guard   origin.Guard
 }
 
 // serve answers until ctx ends.
 func (a *api) serve(ctx context.Context) error {
 	s := a.sidecar
+	host, _, _ := net.SplitHostPort(s.Addr())
+	a.guard.AnyHost = !tlsconfig.Loopback(host)
 	a.metrics = prometheus.NewRegistry()
 	a.metrics.MustRegister(
 		&collector{sidecar: s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -56,10 +62,15 @@ func (a *api) serve(ctx context.Context) error {
 }
 
 func (a *api) handle(ctx *fasthttp.RequestCtx) {
-	if h := a.sidecar.cfg.extra.handle; h != nil && h(ctx) {
+	reads, h := ctx.IsGet() || ctx.IsHead(), a.sidecar.cfg.extra.handle
+	if err := a.guard.Check(ctx); err != nil && (reads || h != nil) {
+		ctx.Error(err.Error()+"\n", origin.Status(err))
 		return
 	}
-	if !ctx.IsGet() && !ctx.IsHead() {
+	if h != nil && h(ctx) {
+		return
+	}
+	if !reads {
 		ctx.Response.Header.Set("Allow", "GET, HEAD")
 		ctx.Error("this API only answers GET\n", fasthttp.StatusMethodNotAllowed)
 		return

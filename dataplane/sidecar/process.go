@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // processes reads the table of processes. A process that ends during the read is treated as absent.
@@ -133,4 +134,18 @@ func ownEnvironment() map[string]string {
 		}
 	}
 	return all
+}
+
+// trusted reports whether a process belongs to the user of this one, or to root: it can read the
+// secrets of this one.
+func (p processes) trusted(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(p.proc, strconv.Itoa(pid)))
+	if err != nil {
+		return false
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (owner.Uid == 0 || int(owner.Uid) == os.Geteuid())
 }

@@ -45,7 +45,7 @@ func New(cfg Config) (*Sidecar, error) {
 		next: make(chan struct{}),
 	})
 	s.registry = worker.NewRegistry(worker.Config{
-		Interval: cfg.Probing.Every, LoadEvery: -1, Log: cfg.Log, TLS: cfg.Probing.TLS, Dial: cfg.Probing.Dial,
+		Interval: cfg.Probing.Every, LoadEvery: -1, Log: cfg.Log, TLS: cfg.Probing.TLS, Dial: cfg.Probing.Dial, Key: s.keyOf,
 	}, waker(s.changed))
 	var err error
 	if s.discovery, err = newDiscovery(&s.cfg, s.registry); err == nil {
@@ -60,6 +60,14 @@ func New(cfg Config) (*Sidecar, error) {
 	}
 	s.control = controlURL(s.listener.Addr(), cfg.Advertise)
 	return s, nil
+}
+
+// keyOf returns the API key that a worker is shown.
+func (s *Sidecar) keyOf(url string) *worker.Key {
+	if keys := s.cfg.Probing.Keys; keys.Named(url) || s.discovery.mayHaveKey(url) {
+		return keys.Of(url)
+	}
+	return new(worker.Key)
 }
 
 // openParts makes the link prober and the KV tier, as far as they are configured.

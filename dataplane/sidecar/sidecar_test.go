@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -305,4 +306,35 @@ func TestSource(t *testing.T) {
 	}
 	stop()
 	running.Wait()
+}
+
+// TestNodeRefusesWebPages: a page in a browser on the machine reads nothing and gives no hint.
+func TestNodeRefusesWebPages(t *testing.T) {
+	driver := fakeDriver(t)
+	n := startNode(t, Config{NVML: nvml.Config{Library: driver.Library}, NoDiscovery: true, extra: extra{handle: func(ctx *fasthttp.RequestCtx) bool {
+		return string(ctx.Path()) == "/prefetch"
+	}}})
+	for _, tt := range []struct {
+		method, header, value string
+		want                  int
+	}{
+		{"POST", "X-None", "", 200},
+		{"POST", "Content-Type", "application/json", 200},
+		{"POST", "Content-Type", "text/plain", 415},
+		{"POST", "Origin", "http://evil.example", 403},
+		{"POST", "Sec-Fetch-Site", "cross-site", 403},
+		{"POST", "Host", "evil.example", 403},
+		{"GET", "Host", "evil.example", 403},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, "http://"+n.Addr()+"/prefetch", strings.NewReader("{}"))
+		require.NoError(t, err)
+		req.Header.Set(tt.header, tt.value)
+		if tt.header == "Host" {
+			req.Host = tt.value
+		}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		resp.Body.Close()
+		assert.Equal(t, tt.want, resp.StatusCode, tt)
+	}
 }

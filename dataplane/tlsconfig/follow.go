@@ -50,6 +50,23 @@ func reloadOnChange[T any](log *slog.Logger, name string, files []string, load f
 	return f, err
 }
 
+// Follow returns a function that returns the value that load makes of a file, again each time the
+// file has changed: of a bad one the value before stays. name is for the log.
+func Follow[T any](log *slog.Logger, name, file string, load func() (T, error)) (current func() T, err error) {
+	f, err := reloadOnChange(log, name, []string{file}, load)
+	if err != nil {
+		return nil, err
+	}
+	return f.get, nil
+}
+
+// WarnReadable warns of a secret that every user of the machine can read.
+func WarnReadable(log *slog.Logger, file string) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o004 != 0 {
+		log.Warn("a key is readable for all users of this machine", "file", file, "mode", info.Mode().Perm())
+	}
+}
+
 func stampsOf(files []string) []fileVersion {
 	all := make([]fileVersion, len(files))
 	for i, file := range files {

@@ -43,9 +43,7 @@ type keyring struct {
 // accepted from them. To change a key, add the new one after the old one on each node, then put
 // it first, then remove the old one. The file is read again when it changes.
 func NewSharedKey(file string, log *slog.Logger) (*SharedKey, error) {
-	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o004 != 0 {
-		log.Warn("a key is readable for all users of this machine", "file", file, "mode", info.Mode().Perm())
-	}
+	WarnReadable(log, file)
 	f, err := reloadOnChange(log, "shared key", []string{file}, func() (*keyring, error) {
 		text, err := os.ReadFile(file)
 		if err != nil {

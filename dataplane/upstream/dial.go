@@ -53,7 +53,7 @@ func dialError(addr string, err error) error {
 }
 
 func (t *Transport) open(ctx context.Context, k poolKey) (*conn, error) {
-	d := net.Dialer{KeepAliveConfig: keepAlive}
+	d := net.Dialer{KeepAliveConfig: keepAlive, Control: t.cfg.Control}
 	tcp, err := d.DialContext(ctx, "tcp", k.addr)
 	if err != nil {
 		return nil, err
@@ -69,15 +69,18 @@ func (t *Transport) open(ctx context.Context, k poolKey) (*conn, error) {
 	return newConn(session, tcp, k, &t.readers), nil
 }
 
-// Dial is net.Dialer's DialContext for probes of an idle process: reading and writing the
+// Dialer returns net.Dialer's DialContext for probes of an idle process: reading and writing the
 // connection do not wake the runtime's monitor thread (see package socket). One goroutine may
-// read it while another one writes it.
-func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
+// read it while another one writes it. control may refuse an address; nil takes all.
+func Dialer(control Control) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := &net.Dialer{Control: control}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := d.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return socket.New(nc), nil
 	}
-	return socket.New(nc), nil
 }
 
 // clientTLS adds the name to verify, as net/http does.

@@ -11,11 +11,11 @@ import (
 	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
-// TestDial: connections of Dial read and write as sockets do, and close.
-func TestDial(t *testing.T) {
+// TestDialer: connections of Dialer read and write as sockets do, and close.
+func TestDialer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	nc, err := Dial(context.Background(), "tcp", ln.Addr().String())
+	nc, err := Dialer(nil)(context.Background(), "tcp", ln.Addr().String())
 	require.NoError(t, err)
 	require.IsType(t, &socket.Conn{}, nc, "its calls would wake the runtime's monitor")
 	far, err := ln.Accept()
@@ -36,7 +36,7 @@ func TestDial(t *testing.T) {
 	addr := ln.Addr().String()
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = Dial(ended, "tcp", addr)
+	_, err = Dialer(nil)(ended, "tcp", addr)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, ln.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -37,7 +38,11 @@ type Config struct {
 	ReadBuffer       int           // bytes per request in flight; default 16 KiB
 	// Of an answer's head, each interim one apart; default ReadBuffer.
 	MaxHeaderBytes int
+	Control        Control // may refuse an address; nil takes all
 }
+
+// Control is net.Dialer's: it is called with each resolved address before a connection begins.
+type Control = func(network, address string, raw syscall.RawConn) error
 
 // Transport keeps connections to workers and sends requests over them.
 type Transport struct {

@@ -15,6 +15,15 @@ var errForeignServer = errors.New("worker: GET /ready and GET /v1/models answere
 // routerEngine is Info.Engine of another router of this project.
 const routerEngine = "a Warmpath router"
 
+// RouterRefusal is the code of the error with which such a router answers GET /server_info.
+const RouterRefusal = "not_for_clients"
+
+// isRouter reports whether an answer to GET /server_info is that of a router: the refusal of this
+// release, or a worker's answer with the header of earlier ones.
+func isRouter(body []byte, h *fasthttp.ResponseHeader) bool {
+	return len(h.Peek(routedHeader)) > 0 || fastjson.GetString(body, "error", "code") == RouterRefusal
+}
+
 // foreignEvery is the time between two identifications of a server without a model.
 const foreignEvery = time.Minute
 
@@ -46,8 +55,8 @@ func (p *prober) identifyEngine(described probeAnswer, deadline time.Time) strin
 	switch {
 	case described.routed:
 		return routerEngine
-	case described.status == fasthttp.StatusUnauthorized || described.status == fasthttp.StatusForbidden:
-		return "a server that wants an API key for /server_info"
+	case refusedKey(described.status):
+		return keyRefusal(described.status, p.key())
 	}
 	owner := ""
 	if a, err := p.fetch("/v1/models", time.Until(deadline)); err == nil {

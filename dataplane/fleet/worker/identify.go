@@ -15,6 +15,9 @@ import (
 // ErrNotWorker is a server that answers, and not as an SGLang worker does.
 var ErrNotWorker = errors.New("worker: not an SGLang worker")
 
+// ErrKeyRefused is a server that describes itself to those who have its API key.
+var ErrKeyRefused = fmt.Errorf("%w as far as it tells", ErrNotWorker)
+
 // Placement is where on its machine a worker runs, by its own arguments; zero fields are unknown.
 type Placement struct {
 	Port    int    // that it serves on, before any mapping of ports
@@ -50,7 +53,7 @@ const (
 // It is gentle with other servers: one request on one connection, and a second one only to HTTP
 // servers without /server_info, which SGLang before 0.5 lacks too. ErrNotWorker means that the
 // server answered and will not become a worker by waiting; other errors may pass. Of cfg,
-// Timeout, TLS and Dial are used.
+// Timeout, TLS, Dial and Key are used.
 func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 	cfg.setDefaults()
 	w, err := newWorker(Spec{URL: url}, cfg.TLS)
@@ -71,6 +74,7 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 	defer fasthttp.ReleaseResponse(resp)
 	for _, path := range []string{"/server_info", "/get_server_info"} {
 		req.SetRequestURI(w.URL + path)
+		authorize(req, cfg.Key(w.URL))
 		if err := client.DoTimeout(req, resp, cfg.Timeout); err != nil {
 			if foreign.Load() {
 				err = errForeign
@@ -81,7 +85,7 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 			break
 		}
 	}
-	return identity(w, resp)
+	return identity(w, resp, cfg.Key(w.URL))
 }
 
 // errForeign is a listener of another protocol: ZMQ and NATS greet first, and then wait for an
@@ -138,15 +142,16 @@ func classifyRefusal(ctx context.Context, url string, err error) error {
 
 // identity reads the answer. The fields that every release of SGLang has are enough: a model,
 // and the page size or the tensor-parallel size.
-func identity(w *Worker, resp *fasthttp.Response) (*Info, error) {
+func identity(w *Worker, resp *fasthttp.Response, key *Key) (*Info, error) {
 	if status := resp.StatusCode(); status >= fasthttp.StatusInternalServerError {
 		// It is starting.
 		return nil, fmt.Errorf("cannot use %s, GET /server_info answered %d: %w", w.URL, status, errNotReady)
+	} else if isRouter(resp.Body(), &resp.Header) {
+		return nil, fmt.Errorf("%s is a router: %w", w.URL, ErrNotWorker)
+	} else if refusedKey(status) {
+		return nil, fmt.Errorf("%w: %s is %s", ErrKeyRefused, w.URL, keyRefusal(status, key))
 	} else if status != fasthttp.StatusOK {
 		return nil, fmt.Errorf("%s answered GET /server_info with %d: %w", w.URL, status, ErrNotWorker)
-	}
-	if len(resp.Header.Peek(routedHeader)) > 0 {
-		return nil, fmt.Errorf("%s is a router: %w", w.URL, ErrNotWorker)
 	}
 	v, err := fastjson.ParseBytes(resp.Body())
 	if err != nil || len(v.GetStringBytes("model_path")) == 0 || (v.Get("page_size") == nil && v.Get("tp_size") == nil) {

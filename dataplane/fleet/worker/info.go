@@ -17,6 +17,7 @@ import (
 // releases have a part of it). Immutable once published.
 type Info struct {
 	Engine    string // what the worker is, where it is no SGLang: "vLLM 0.32.0"
+	Refused   int    // status by which it refused /server_info for want of its API key; or 0
 	Version   string // of SGLang
 	ModelPath string
 	// Served names, of which the first is the one to route by; LoRA adapters come last.

@@ -29,6 +29,7 @@ type monitor struct {
 	aside      asideLog
 	gpus       gpuMonitor
 	vocabulary vocabularyAttempts
+	refused    time.Time // when the worker last refused its description
 }
 
 func (m *monitor) run(ctx context.Context) {
@@ -43,6 +44,7 @@ func (m *monitor) run(ctx context.Context) {
 		if cfg := m.r.cfg.Load(); cfg != m.cfg {
 			m.configure(ctx, cfg, tick)
 		}
+		m.w.key.Store(m.cfg.Key(m.w.URL))
 		err := m.probe.ready()
 		if ctx.Err() != nil { // a canceled probe proves nothing
 			return
@@ -92,6 +94,9 @@ func (m *monitor) step(ctx context.Context, err error) {
 			state = Probing
 		}
 	}
+	if state == Ready && m.known {
+		m.retryRefused(ctx, time.Now())
+	}
 	if state == Ready && m.known && m.w.suspicion.due(time.Now(), m.probe.watch.number()) {
 		err = m.recognize(ctx)
 		state = classify(err)
@@ -102,6 +107,9 @@ func (m *monitor) step(ctx context.Context, err error) {
 	}
 	if ctx.Err() != nil { // as above
 		return
+	}
+	if info := m.w.Info(); m.known && info.Refused != 0 { // the reason for whatever else is wrong
+		err = errors.New("worker: it is " + info.Engine)
 	}
 	m.w.setError(err)
 	if state == Ready {
@@ -166,7 +174,11 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	m.expected.mode = info.Mode
 	info.Vocabulary = m.probe.vocabulary(info)
 	m.vocabulary = vocabularyAttempts{1, time.Now()}
-	if info.Engine != "" {
+	m.refused = time.Now()
+	switch {
+	case info.Refused != 0:
+		m.cfg.Log.Warn("worker does not describe itself without its API key", "worker", m.w.URL, "is", info.Engine, "means", info.Consequence())
+	case info.Engine != "":
 		m.cfg.Log.Warn("worker is no SGLang", "worker", m.w.URL, "is", info.Engine, "means", info.Consequence())
 	}
 	m.expected.apply(info, m.w, m.cfg.Log)

@@ -32,6 +32,7 @@ type prober struct {
 	base    string
 	path    string // readiness path that this worker has
 	timeout time.Duration
+	key     func() *Key       // of its worker
 	failure *tlsFailure       // of its connections
 	watch   *connWatch        // nil: they are not watched
 	end     context.Context   //nolint:containedctx // of the monitor
@@ -49,19 +50,23 @@ var readyPaths = []string{"/ready", "/v1/models"}
 // newProber returns a prober that ends its connections with ctx, so that a hanging worker can be
 // removed.
 func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
-	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, nil)
+	p := proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, nil)
+	p.key = w.Key
+	return p
 }
 
 // newWatcher returns a prober that calls w.Doubt when its idle connection ends.
 func newWatcher(ctx context.Context, w *Worker, cfg *Config) *prober {
-	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, &connWatch{ended: w.Doubt})
+	p := proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, &connWatch{ended: w.Doubt})
+	p.key = w.Key
+	return p
 }
 
-// proberOf returns a prober of the server at addr, which base is the URL of.
+// proberOf returns a prober of the server at addr, which base is the URL of. It sends no key.
 func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config, watched *connWatch) *prober {
 	dial := &dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(tlsFailure), watch: watched}
 	return &prober{
-		failure: dial.failure, watch: watched, end: ctx, files: cfg.Files,
+		key: func() *Key { return noKey }, failure: dial.failure, watch: watched, end: ctx, files: cfg.Files,
 		base: base, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
 			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: dial.dial,
@@ -86,6 +91,9 @@ func (p *prober) ready() error {
 	}
 	if status == fasthttp.StatusNotFound {
 		return fmt.Errorf("cannot use worker: %w: %w: it is %s", errNotReady, errForeignServer, p.engineName())
+	}
+	if refusedKey(status) { // not SGLang, or a proxy in front of it
+		return fmt.Errorf("cannot use worker, GET %s answered %d: %w: give its API key in --worker-api-key-file", p.path, status, errNotReady)
 	}
 	if status != fasthttp.StatusOK {
 		// Answers of TLS servers to plain HTTP have no common form, but Go's and nginx's name
@@ -126,6 +134,9 @@ func (p *prober) discover(patience time.Duration) (*Info, error) {
 	}
 	if said.status != fasthttp.StatusOK || said.routed || !sglang(said.body) {
 		info.Engine = p.identifyEngine(said, deadline)
+		if !said.routed && refusedKey(said.status) {
+			info.Refused = said.status
+		}
 	}
 	served, err := p.models(time.Until(deadline))
 	if err == nil {
@@ -176,6 +187,7 @@ func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) 
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(p.base + path)
+	authorize(req, p.key())
 	p.failure.last.Store(nil)
 	p.watch.use(true)
 	defer p.watch.use(false)
@@ -195,7 +207,7 @@ func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) 
 	}
 	return probeAnswer{
 		status: resp.StatusCode(), body: append([]byte(nil), resp.Body()...),
-		server: string(resp.Header.Server()), routed: len(resp.Header.Peek(routedHeader)) > 0,
+		server: string(resp.Header.Server()), routed: isRouter(resp.Body(), &resp.Header),
 	}, nil
 }
 

@@ -46,6 +46,30 @@ func (m *monitor) recognize(ctx context.Context) error {
 	return nil
 }
 
+// refusedEvery is the time between two questions to a worker that refused to describe itself.
+const refusedEvery = 2 * time.Second
+
+// retryRefused describes a worker again that refused it for want of its API key: an operator may
+// have given the key since.
+func (m *monitor) retryRefused(ctx context.Context, now time.Time) {
+	if m.w.Info().Refused == 0 || now.Sub(m.refused) < refusedEvery {
+		return
+	}
+	m.refused = now
+	a, err := m.probe.describe("/server_info", now.Add(m.probe.timeout))
+	if err != nil || refusedKey(a.status) {
+		return
+	}
+	info, err := m.probe.discover(discoverTimeout)
+	if err != nil || info.Refused != 0 || ctx.Err() != nil {
+		return
+	}
+	m.cfg.Log.Info("worker describes itself now", "worker", m.w.URL)
+	m.w.setState(Probing)
+	m.down()
+	m.adopt(ctx, info)
+}
+
 // update adds the new names of a process: after a change of weights it has another one.
 func (m *monitor) update(old, info *Info) {
 	fresh := *old

@@ -43,6 +43,9 @@ type Config struct {
 	TLS func(host string) *tls.Config
 	// Files reads a model's config.json at the path that its worker names; nil reads none.
 	Files *modelfile.Reader
+	// Key returns the API key of the worker at url, for probes and for requests; see Keys. Default
+	// none.
+	Key func(url string) *Key
 }
 
 func (c *Config) setDefaults() {
@@ -56,6 +59,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Dial == nil {
 		c.Dial = new(net.Dialer).DialContext
+	}
+	if c.Key == nil {
+		c.Key = (*Keys)(nil).Of
 	}
 	if c.TLS == nil {
 		c.TLS = new(tlsconfig.Client).Config
@@ -120,6 +126,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
 	w.hostNumber, w.fleet = r.hostNumberLocked(w.host), r.health
+	w.key.Store(cfg.Key(w.URL))
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++

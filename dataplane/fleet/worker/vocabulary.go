@@ -68,6 +68,7 @@ func (p *prober) askVocabulary() int {
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.SetBodyRaw(vocabularyQuestion)
+	authorize(req, p.key())
 	p.watch.use(true)
 	defer p.watch.use(false)
 	if err := p.client.DoTimeout(req, resp, vocabularyTimeout); err != nil || resp.StatusCode() != fasthttp.StatusBadRequest {

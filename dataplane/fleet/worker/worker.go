@@ -25,7 +25,8 @@ type Worker struct {
 	TLS  *tls.Config // nil for plain HTTP
 
 	spec       atomic.Pointer[Spec]
-	host       string // of the URL
+	key        atomic.Pointer[Key] // as the monitor last found it
+	host       string              // of the URL
 	hostNumber uint32
 
 	specChanged atomic.Bool // the monitor has not seen spec yet
@@ -75,6 +76,7 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 	}
 	w.published, w.allRanks, w.fleet = &w.verdict, w.Ranks, &fleetHealth{}
 	w.spec.Store(&spec)
+	w.key.Store(noKey)
 	w.DrainFor(DrainSource, spec.Drain)
 	if u.Scheme == "https" {
 		w.TLS = settings(u.Hostname())
@@ -101,6 +103,9 @@ func (w *Worker) HostNumber() uint32 { return w.hostNumber }
 
 // Info returns the worker's description, or nil before its first answer.
 func (w *Worker) Info() *Info { return w.info.Load() }
+
+// Key returns the worker's API key, never nil.
+func (w *Worker) Key() *Key { return w.key.Load() }
 
 // Ranks returns the worker's ranks, one until its description is known.
 func (w *Worker) Ranks() []*Rank { return *w.ranks.Load() }

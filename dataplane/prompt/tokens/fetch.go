@@ -12,6 +12,9 @@ import (
 
 // WorkerFetcher is a Fetcher that asks workers over the connections of the request path.
 type WorkerFetcher struct {
+	// Authorization, which may be nil, returns the value of that field for a worker, nil for none.
+	Authorization func(url string) []byte
+
 	transport *upstream.Transport
 	lookup    func(url string) (upstream.Target, error)
 	idle      sync.Pool // *fetch
@@ -32,6 +35,7 @@ type fetch struct {
 	timer    *time.Timer // cancels; stopped while the fetch is idle
 	request  upstream.Request
 	path     []byte
+	extra    [2]upstream.Field
 }
 
 // maxTokens bounds the answer to a /v1/tokenize: 4 million ids.
@@ -39,7 +43,7 @@ const maxTokens = 32 << 20
 
 var (
 	post     = []byte("POST")
-	jsonType = []upstream.Field{{Key: "Content-Type", Value: []byte("application/json")}}
+	jsonType = upstream.Field{Key: "Content-Type", Value: []byte("application/json")}
 )
 
 // Fetch implements Fetcher; target is a worker's URL.
@@ -62,9 +66,14 @@ func (f *WorkerFetcher) Fetch(ctx context.Context, deadline time.Time, target, p
 		}
 	}()
 	q.path = append(q.path[:0], path...)
+	extra := append(q.extra[:0], jsonType)
+	if f.Authorization != nil {
+		// Without a key the value is nil, and no field is sent.
+		extra = append(extra, upstream.Field{Key: "Authorization", Value: f.Authorization(target)})
+	}
 	q.request = upstream.Request{
 		Target: to, Method: post, Path: q.path,
-		Extra: jsonType, Body: body, HeaderTimeout: timeout, ReadTimeout: timeout,
+		Extra: extra, Body: body, HeaderTimeout: timeout, ReadTimeout: timeout,
 	}
 	resp, err := f.transport.Do(&q.canceler, &q.request)
 	if err != nil {

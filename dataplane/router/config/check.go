@@ -38,7 +38,7 @@ func (c *Config) Check() error {
 		c.checkAddresses(),
 		checkOneOf("--kv-hints", c.Cluster.Hints, HintsAuto, HintsOff),
 		checkOneOf("--replicas", c.Cluster.Peers, PeersAuto, PeersOff),
-		c.checkTLS(), c.Requests.Clients.check(), ingest.CheckSnapshot(c.Snapshot.File), c.Tokenize.check(), sourceErr,
+		c.checkAudience(), c.checkTLS(), c.Requests.Clients.check(), ingest.CheckSnapshot(c.Snapshot.File), c.Tokenize.check(), sourceErr,
 	)
 }
 
@@ -111,4 +111,12 @@ func (t *Tokenize) check() error {
 	}
 	_, err := tokens.ParseFolders(t.ModelPaths)
 	return err
+}
+
+func (c *Config) checkAudience() error {
+	switch c.Requests.Audience {
+	case AudienceAll, AudienceOperators, AudienceNone:
+		return nil
+	}
+	return fmt.Errorf("cannot use --answer-headers %q: want %s, %s or %s", c.Requests.Audience, AudienceAll, AudienceOperators, AudienceNone)
 }

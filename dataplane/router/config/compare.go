@@ -11,7 +11,7 @@ var live = map[string]string{
 	"Operator.Key": "operator-key", "Sources.Workers": "worker", "Sources.Prefill": "prefill", "Sources.Decode": "decode",
 	"Sources.Discover": "discover", "Policy.Name": "policy", "Policy.Options": "policy's options",
 	"Probes.Interval": "probe-interval", "Probes.Timeout": "probe-timeout", "Probes.HangAfter": "hang-after",
-	"Requests.MaxBodyBytes": "max-body-bytes", "Requests.GzipMinBytes": "gzip-min-bytes", "Requests.Retries": "retries",
+	"Requests.MaxBodyBytes": "max-body-bytes", "Requests.GzipMinBytes": "gzip-min-bytes", "Requests.Retries": "retries", "Requests.Audience": "answer-headers",
 	"Requests.MaxInFlight": "max-in-flight-per-worker", "Pairs.Timeout": "pair-timeout", "Pairs.PrefillTimeout": "prefill-timeout",
 	"Pairs.Headers": "pair-headers", "Timeouts.FirstByte": "first-byte-timeout", "Timeouts.Stall": "stall-timeout",
 	"Timeouts.Drain": "drain-timeout", "Requests.Clients.Max": "max-clients", "Requests.Clients.PerAddress": "max-clients-per-address",
@@ -21,13 +21,14 @@ var live = map[string]string{
 
 // fixed maps the settings that need a restart to their flags.
 var fixed = map[string]string{
-	"Listen": "listen", "Operator.Listen": "operator-listen", "Policy.SessionAffinity": "session-affinity",
+	"Listen": "listen", "Sources.Allow": "worker-allow", "Operator.Listen": "operator-listen", "Operator.Hosts": "operator-host", "Policy.SessionAffinity": "session-affinity",
 	"Memory.Index": "index-max-bytes", "Memory.Approx": "approx-max-bytes", "Memory.PromptCache": "session-max-bytes",
 	"Memory.HugePages": "huge-pages", "Tokenize.By": "tokenize", "Tokenize.ForwardIDs": "forward-input-ids",
 	"Tokenize.ModelPaths": "model-path", "Tokenize.AllowedPaths": "allow-model-path", "Queue.Max": "queue-max", "Queue.Timeout": "queue-timeout", "Queue.FIFO": "queue-fifo",
 	"Logs.LintSample": "lint-sample", "Logs.Access": "access-log", "Pairs.MinUncached": "disagg-min-uncached",
 	"TLS": "tls-cert, tls-key or tls-client-ca", "WorkerTLS": "worker-ca, worker-cert, worker-key or worker-tls-insecure",
-	"Snapshot.File": "snapshot", "Snapshot.Interval": "snapshot-interval", "Cluster.Peers": "replicas",
+	"Sources.KeyFile": "worker-api-key-file",
+	"Snapshot.File":   "snapshot", "Snapshot.Interval": "snapshot-interval", "Cluster.Peers": "replicas",
 	"Cluster.Hints": "kv-hints", "Cluster.Joined": "cluster", "Cluster.Wait": "cluster-wait", "Requests.Quarantine": "quarantine",
 	"Requests.Clients.MaxHead": "max-head-bytes",
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
@@ -44,6 +45,8 @@ type Config struct {
 type Operator struct {
 	Listen string // "" serves it on Config.Listen
 	Key    string // bearer token; required on an address that is not loopback
+	// Names under which it is reached without a key, besides those of loopback.
+	Hosts []string
 }
 
 // Probes are the readiness probes of workers.
@@ -65,10 +68,13 @@ type Requests struct {
 	MaxBodyBytes int // default 64 MiB
 	// Smallest JSON answer to compress for clients that ask; default 4 KiB; negative: none.
 	GzipMinBytes int
-	Retries      int           // default 3
-	Quarantine   time.Duration // of a request that ended two engines; default 5 min
-	MaxInFlight  int           // requests at which a rank is full; default by its own reports
-	Clients      Clients
+	Retries      int // default 3
+	// For whom the X-Warmpath-* fields of answers are; default AudienceAll where Listen is
+	// loopback, else AudienceOperators.
+	Audience    string
+	Quarantine  time.Duration // of a request that ended two engines; default 5 min
+	MaxInFlight int           // requests at which a rank is full; default by its own reports
+	Clients     Clients
 }
 
 // Timeouts bound the steps of a request.
@@ -166,6 +172,13 @@ const (
 	PeersOff  = "off"
 )
 
+// Values of Requests.Audience.
+const (
+	AudienceAll       = "all"
+	AudienceOperators = "operators"
+	AudienceNone      = "none"
+)
+
 // Values of Cluster.Hints.
 const (
 	// Sidecars hear which pages to pull from another node; nothing without a cluster.
@@ -180,6 +193,12 @@ const defaultClusterWait = 3 * time.Second
 // SetDefaults fills in zero fields.
 func (c *Config) SetDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
+	if host, _, _ := net.SplitHostPort(c.Listen); c.Requests.Audience == "" {
+		c.Requests.Audience = AudienceOperators
+		if tlsconfig.Loopback(host) {
+			c.Requests.Audience = AudienceAll
+		}
+	}
 	c.Policy.Name = cmp.Or(c.Policy.Name, "kv")
 	c.Tokenize.By = cmp.Or(c.Tokenize.By, TokenizeAuto)
 	c.Cluster.Peers = cmp.Or(c.Cluster.Peers, PeersAuto)

@@ -1,0 +1,57 @@
+package admin_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestWebPagesAreRefused: a page in a browser on the operator's machine changes nothing and reads
+// nothing, whether the operators' API has a listener of its own or not; the console and curl go on.
+func TestWebPagesAreRefused(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.on("/flush_cache", func(http.ResponseWriter, *http.Request) {})
+	h := start(t, []*fakeWorker{w}, settings{})
+	other := newFakeWorker(t, info(1))
+	for _, tt := range []struct{ method, path string }{
+		{http.MethodPost, "/workers"}, {http.MethodDelete, "/workers?url=" + w.url}, {http.MethodPost, "/workers/drain"}, {http.MethodPost, "/flush_cache"},
+		{http.MethodPost, "/explain"}, {http.MethodGet, "/status"}, {http.MethodGet, "/metrics"}, {http.MethodGet, "/workers"}, {http.MethodGet, "/debug/index"},
+		{http.MethodGet, "/console"}, {http.MethodGet, "/"},
+	} {
+		for _, header := range [][]string{
+			{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Host", "evil.example"},
+			{"Host", "evil.example:8001", "Origin", "http://evil.example:8001", "Sec-Fetch-Site", "same-origin"},
+		} {
+			resp, got := h.do(tt.method, h.operator+tt.path, `{"url":"`+other.url+`"}`, header...)
+			assert.Equal(t, http.StatusForbidden, resp.StatusCode, "%s %s %q: %s", tt.method, tt.path, header, got)
+			assert.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
+		}
+	}
+	resp, got := h.do(http.MethodPost, h.operator+"/workers", `{"url":"`+other.url+`"}`, "Content-Type", "text/plain")
+	assert.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode)
+	assert.Contains(t, got, "Content-Type: application/json", "it says what to add")
+	assert.Len(t, h.registry.Snapshot().Workers, 1)
+	assert.Empty(t, w.lastBody(), "no worker heard of it")
+
+	for _, header := range [][]string{nil, {"Origin", h.operator, "Sec-Fetch-Site", "same-origin"}, {"Content-Type", ""}} {
+		resp, got = h.do(http.MethodGet, h.operator+"/status", "", header...)
+		assert.Equal(t, http.StatusOK, resp.StatusCode, got)
+		resp, got = h.do(http.MethodPost, h.operator+"/workers", `{"url":"`+other.url+`"}`, header...)
+		assert.Equal(t, http.StatusOK, resp.StatusCode, got)
+		resp, _ = h.do(http.MethodDelete, h.operator+"/workers?url="+other.url, "", header...)
+		assert.Equal(t, http.StatusOK, resp.StatusCode)
+	}
+	resp, _ = h.do(http.MethodGet, h.operator+"/health", "", "Host", "evil.example")
+	assert.Equal(t, http.StatusOK, resp.StatusCode, "a load balancer asks by any name")
+}
+
+// TestKeyAndOrigin: with a key any name will do, since a page has none; its Origin still counts.
+func TestKeyAndOrigin(t *testing.T) {
+	h := start(t, nil, settings{key: "secret"})
+	resp, _ := h.do(http.MethodGet, h.operator+"/status", "", "Authorization", "Bearer secret", "Host", "router.example")
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	resp, _ = h.do(http.MethodPost, h.operator+"/workers", `{"url":"http://127.0.0.1:1"}`, "Authorization", "Bearer secret", "Origin", "http://evil.example")
+	assert.Equal(t, http.StatusForbidden, resp.StatusCode)
+	assert.Empty(t, h.registry.Snapshot().Workers)
+}

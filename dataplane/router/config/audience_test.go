@@ -1,0 +1,26 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestAudience: the fields of answers are for all only where no other machine reaches the router.
+func TestAudience(t *testing.T) {
+	for listen, want := range map[string]string{
+		"": AudienceAll, "127.0.0.1:1": AudienceAll, "localhost:1": AudienceAll, "[::1]:1": AudienceAll,
+		":1": AudienceOperators, "0.0.0.0:1": AudienceOperators, "[::]:1": AudienceOperators, "10.0.0.1:1": AudienceOperators, "router:1": AudienceOperators,
+	} {
+		c := Config{Listen: listen, Operator: Operator{Key: "x"}}
+		c.SetDefaults()
+		assert.Equal(t, want, c.Requests.Audience, listen)
+	}
+	for _, value := range []string{AudienceAll, AudienceOperators, AudienceNone} {
+		c := Config{Listen: "0.0.0.0:1", Operator: Operator{Key: "x"}, Requests: Requests{Audience: value}}
+		c.SetDefaults()
+		assert.Equal(t, value, c.Requests.Audience)
+		assert.NoError(t, c.Check())
+	}
+	assert.ErrorContains(t, Check(Config{Requests: Requests{Audience: "some"}}), "--answer-headers")
+}
