@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 )
@@ -85,6 +86,7 @@ func (f *restartFleet) resume(use func(cl *simulation, base string)) {
 	f.t.Helper()
 	snapshot, err := os.ReadFile(f.file)
 	require.NoError(f.t, err)
+	var last []admin.WorkerStatus
 	awaitThat(f.t, func() (kept bool) {
 		require.NoError(f.t, os.WriteFile(f.file, snapshot, 0o600))
 		f.route(len(f.sims), func(cl *simulation, base string) {
@@ -92,9 +94,10 @@ func (f *restartFleet) resume(use func(cl *simulation, base string)) {
 			if kept = faults(f.t, base, "resync") == faults(f.t, base, "restart"); kept {
 				use(cl, base)
 			}
+			last = cl.router.Status().Workers
 		})
 		return kept
-	}, func() string { return "no router keeps the snapshot" })
+	}, func() string { return fmt.Sprintf("no router keeps the snapshot: %+v", last) })
 }
 
 // faults is how often something happened to the workers' streams of events.
@@ -112,12 +115,15 @@ func faults(t *testing.T, base, kind string) (n int) {
 	return n
 }
 
-// warm has each of several prompts answered once, through a router, and returns who answered.
+// warm has each of several prompts answered once, through a router, and returns who answered: every worker one at least, since ties
+// are drawn, and a worker that has told nothing is learnt anew by every router.
 func (f *restartFleet) warm(prompts int) (homes []string) {
 	f.t.Helper()
 	f.route(len(f.sims), func(cl *simulation, _ string) {
-		for i := range prompts {
+		used := map[string]bool{}
+		for i := 0; i < prompts || len(used) < len(f.sims); i++ {
 			homes = append(homes, generate(f.t, cl, prompt(300, i), "").worker)
+			used[homes[i]] = true
 		}
 		settle(f.t, cl) // the last answer's pages are told of after it
 	})

@@ -97,7 +97,7 @@ func testMaxClients(t *testing.T) {
 	metrics := ""
 	for _, path := range []string{"/health", "/ready", "/status", "/metrics"} {
 		conn, br := h.dial()
-		say(t, conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		say(t, conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		status, metrics = answer(t, br)
 		require.Equal(t, http.StatusOK, status, path)
 		require.NoError(t, conn.Close())
