@@ -100,7 +100,7 @@ type Variants struct {
 
 	both  bool   // Share was left open
 	queue string // of Queues, that of this run
-	// deadline is that of the router's queue; default 5 min. Only its turns for overdue requests
+	// deadline is a router's --queue-timeout; default 5 min. Only its turns for overdue requests
 	// are simulated.
 	deadline time.Duration
 }

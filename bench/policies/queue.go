@@ -15,8 +15,8 @@ const (
 // Queues lists the values of Config.Queues.
 func Queues() []string { return []string{DepthFirst, FIFO} }
 
-// These are the router's own constants (packages queue and request). Its deadline of 5 min is
-// not simulated: without the refused requests the others would look better than they are.
+// These are the router's own constants (packages queue and request). Deadlines are not
+// simulated: without the refused requests the others would look better than they are.
 const (
 	mostWaiting  = 8192
 	queueUnit    = 16 // tokens of the unit in which package queue compares prompts

@@ -12,7 +12,9 @@ import (
 func queueFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.IntVar(&cfg.Queue.Max, "queue-max", 8192,
 		"requests of a model that wait here while all its workers are full; beyond it the answer is 429; -1: none waits here")
-	f.DurationVar(&cfg.Queue.Timeout, "queue-timeout", 5*time.Minute, "longest wait there; beyond it the answer is 429")
+	f.DurationVar(&cfg.Queue.Timeout, "queue-timeout", 10*time.Second,
+		"longest wait there of a request without the header X-Warmpath-Deadline (seconds until the first token, at most an hour); "+
+			"what cannot be sent until then is answered with 429")
 	f.BoolVar(&cfg.Queue.FIFO, "queue-fifo", false,
 		"first come, first served there (default: priorities, turns of clients, then the branch that a worker is in)")
 	f.Float64Var(&cfg.Logs.LintSample, "lint-sample", 0,

@@ -29,7 +29,7 @@ func queueStatus(gate *queue.Gate) *QueueStatus {
 	out := &QueueStatus{
 		Waiting: st.Waiting, Clients: st.Clients, OldestSeconds: st.Oldest.Seconds(),
 		FullModels: st.Models, Rate: st.Rate,
-		Passed: st.Passed, Refused: st.RefusedFull + st.RefusedDisplaced + st.RefusedLate,
+		Passed: st.Passed, Refused: st.RefusedFull + st.RefusedDisplaced + st.RefusedLate + st.RefusedPredicted,
 		Gone: st.Gone,
 	}
 	if st.Passed > 0 {
@@ -47,8 +47,8 @@ var (
 		"Requests a second that leave the queue for a worker, of late.")
 	descQueueRefused = desc("queue_refused_total",
 		"Requests answered with 429: full (the queue was), displaced (by a request of higher "+
-			"rank) "+
-			"or deadline (no rank had room in time).", "reason")
+			"rank), predicted (no rank would have had room before the deadline) "+
+			"or deadline (none had).", "reason")
 	descQueueGone = desc("queue_gone_total", "Requests whose client left while they waited.")
 )
 
@@ -70,5 +70,6 @@ func (c queueCollector) Collect(ch chan<- prometheus.Metric) {
 	out.counter(descQueueRefused, float64(st.RefusedFull), string(queue.ReasonFull))
 	out.counter(descQueueRefused, float64(st.RefusedDisplaced), string(queue.ReasonDisplaced))
 	out.counter(descQueueRefused, float64(st.RefusedLate), string(queue.ReasonDeadline))
+	out.counter(descQueueRefused, float64(st.RefusedPredicted), string(queue.ReasonPredicted))
 	out.counter(descQueueGone, float64(st.Gone))
 }

@@ -47,7 +47,9 @@ func (a *attempt) send() (*upstream.Response, error) {
 	a.request = x.body.request(rank)
 	a.request.Now, a.sent = now, now
 	prompt := &x.choice.prompt
-	a.lease = rank.Load.BeginWork(now, d.Work(prompt.Output, prompt.Exact && !prompt.Opaque))
+	work := d.Work(prompt.Output, prompt.Exact && !prompt.Opaque)
+	work.Streams = x.req.Stream && a.showsPrefill()
+	a.lease = rank.Load.BeginWork(now, work)
 	x.h.admission.dispatched(&x.choice, rank, now)
 	a.flight = x.h.Router.Dispatch(&x.choice.scratch, prompt, d)
 	x.h.Router.Sent(&x.choice.scratch, d)
@@ -58,7 +60,8 @@ func (a *attempt) send() (*upstream.Response, error) {
 			err = a.keep()
 		}
 		if err == nil {
-			if resp.Status == fasthttp.StatusOK && a.found.kind == answerGood && a.showsPrefill(resp) {
+			if resp.Status == fasthttp.StatusOK && a.found.kind == answerGood && a.showsPrefill() &&
+				bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) {
 				a.lease.FirstToken(time.Now())
 			}
 			a.answerBegan()
@@ -123,17 +126,17 @@ func (a *attempt) answerBegan() {
 	if a.found.kind == answerGood {
 		a.lease.FirstByteAt(now)
 		a.flight.Prefilled()
+		a.x.h.admission.freed()
 	}
 	a.endWait()
 }
 
-// showsPrefill reports whether the first byte of an answer comes when the prompt is prefilled as it
+// showsPrefill reports whether the first byte of a stream comes when the prompt is prefilled as it
 // was predicted. Answers in one piece come at their end, as do those of /v1/responses with tools,
 // and a prompt with log probabilities is computed as a whole.
-func (a *attempt) showsPrefill(resp *upstream.Response) bool {
+func (a *attempt) showsPrefill() bool {
 	x := a.x
-	return x.inference && !x.req.PromptLogprobs && !x.req.Batch && !x.prompt.turn.head.Tools &&
-		bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
+	return x.inference && !x.req.PromptLogprobs && !x.req.Batch && !x.prompt.turn.head.Tools
 }
 
 // end gives back the load and the prediction of the attempt.

@@ -126,12 +126,25 @@ func (c *choice) pick() (routing.Decision, error) {
 			c.exclude(rank)
 		}
 	}
+	if d, err := routing.Preview(c.router, &c.scratch, &c.prompt, c.excluded); err == nil && max(d.Cached, d.Predicted) < d.Uncached() {
+		c.excludeBusy(own, now)
+	}
 	d, err := c.router.Pick(&c.scratch, &c.prompt, c.excluded)
 	clear(c.excluded)
 	if c.excluded = c.excluded[:0]; err != nil {
 		return c.router.Pick(&c.scratch, &c.prompt, nil)
 	}
 	return d, nil
+}
+
+// excludeBusy makes the ranks ineligible that compute a batch: only for most of its prompt in the
+// cache is a request worth the wait there.
+func (c *choice) excludeBusy(own any, now time.Time) {
+	for _, rank := range c.registry.Snapshot().Ranks {
+		if load := rank.Load.View(now); any(rank) != own && c.admission.room(rank, &load) <= 0 {
+			c.exclude(rank)
+		}
+	}
 }
 
 // chooseWithout is choose without the workers that skip reports.

@@ -39,7 +39,7 @@ type Config struct {
 type QueueConfig struct {
 	// Waiting requests of a model; default 8192; negative: none ever waits.
 	Max     int
-	Timeout time.Duration // of each waiting request; default 5 min
+	Timeout time.Duration // of a waiting request that names no deadline; default 10 s
 	// Requests that fill a rank; 0: an eighth more than it runs at once, by its reports.
 	MaxInFlight int
 	FIFO        bool // first come, first served, without priorities and fairness

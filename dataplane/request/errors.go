@@ -114,7 +114,9 @@ func ErrorFor(err error, model string) *openai.Error {
 	case errors.Is(err, routing.ErrAmbiguous):
 		return openai.BadRequest("model", "This router serves several models: name one in the field model.")
 	case errors.As(err, &full):
-		return openai.RateLimited(refusalMessages[full.Reason])
+		e := openai.RateLimited(refusalMessages[full.Reason])
+		e.Reason = string(full.Reason)
+		return e
 	case errors.Is(err, queue.ErrClosed):
 		return openai.Overloaded("The router is shutting down.")
 	case givenUp(err):
@@ -140,7 +142,8 @@ func ErrorFor(err error, model string) *openai.Error {
 var refusalMessages = map[queue.Reason]string{
 	queue.ReasonFull:      "Every worker is busy, and the queue is full.",
 	queue.ReasonDisplaced: "Every worker is busy, and requests of higher priority fill the queue.",
-	queue.ReasonDeadline:  "Every worker is busy, and none had room in time.",
+	queue.ReasonDeadline:  "Every worker is busy, and none had room before the deadline.",
+	queue.ReasonPredicted: "Every worker is busy, and none is expected to have room before the deadline.",
 }
 
 // unreadable returns the error of a body that cannot be parsed: err, unless the client has

@@ -33,7 +33,7 @@ func TestPairQueue(t *testing.T) {
 					}
 				})
 			}
-			h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Queue.MaxInFlight = 2 }))
+			h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Queue.MaxInFlight, c.Queue.Timeout = 2, patience }))
 			const requests = 8
 			var wg sync.WaitGroup
 			counted := func() (n int64) {

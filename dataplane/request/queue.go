@@ -3,6 +3,7 @@ package request
 import (
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,23 @@ import (
 // spareShare is the share of a rank's batch size that may wait at the rank beyond it: else the
 // batch had a hole from the end of one answer until the next request has come from here.
 const spareShare = 8
+
+// fullBacklog is the prefill backlog from which a prefill worker is full: an engine computes its
+// prompts oldest first, and one that waits here can still go elsewhere, after a better one, or
+// nowhere. Reports come every second, so that a rank with as much is not idle before the next.
+const fullBacklog = time.Second
+
+// usualChunk is the chunk of a prefill where a worker does not say.
+const usualChunk = 8192
+
+// headerDeadline is the time in seconds that the client waits for the first token.
+const headerDeadline = "X-Warmpath-Deadline"
+
+// maxDeadline bounds what a client may ask for.
+const maxDeadline = time.Hour
+
+var errDeadline = openai.BadRequest(headerDeadline,
+	"The header must be a number of seconds above 0, such as 2.5: the time until which the first token is worth having.")
 
 // admission holds requests back while every rank that could take them is full. A nil admission
 // admits all.
@@ -51,12 +69,13 @@ func (a *admission) appendRanks(dst []queue.Rank, model string) []queue.Rank {
 		decode += max(a.capacity(rank, now), 0)
 	}
 	for _, rank := range ranks {
-		free := a.capacity(rank, now)
+		load := rank.Load.View(now)
+		free := a.room(rank, &load)
 		if rank.Worker.Role() == worker.RolePrefill { // the decode worker needs capacity, too
 			free = min(free, decode)
 			decode -= max(free, 0)
 		}
-		dst = append(dst, queue.Rank{Key: rank, DP: rank.DPRank, Room: free})
+		dst = append(dst, queue.Rank{Key: rank, DP: rank.DPRank, Room: free, Held: int(load.InFlight)})
 	}
 	return dst
 }
@@ -64,6 +83,10 @@ func (a *admission) appendRanks(dst []queue.Rank, model string) []queue.Rank {
 // capacity returns how many requests a rank can take. An unused rank can always take one.
 func (a *admission) capacity(rank *worker.Rank, now time.Time) int {
 	load := rank.Load.View(now)
+	return a.free(&load)
+}
+
+func (a *admission) free(load *worker.LoadView) int {
 	free, limit := 1, a.maxInFlight.Load()
 	if limit == 0 && load.Most > 0 {
 		limit = load.Most + max(load.Most/spareShare, 1)
@@ -80,31 +103,86 @@ func (a *admission) capacity(rank *worker.Rank, now time.Time) int {
 	return free
 }
 
-// admit waits while every rank that could take the request is full.
-func (a *admission) admit(x *exchange) error {
-	// Fast path: some rank has capacity.
-	if a == nil || !x.inference || !a.gate.Engaged() {
-		return nil
+// room returns how many of the waiting requests may go to a rank now: no more than one, after
+// which its tokens are known, and none while it computes.
+//
+// An engine computes waiting prompts before it goes on with its answers: one that always has some
+// ends no answer before its batch is full. So others wait here for the next batch, but a request
+// may still choose a rank that computes, for its cache. Prefill workers have no answers, and may
+// have a second batch ready.
+func (a *admission) room(rank *worker.Rank, load *worker.LoadView) int {
+	free := a.free(load)
+	if load.Rate <= 0 || load.InFlight == 0 {
+		return free
 	}
-	return a.admitSlow(x)
+	full := float64(load.Pending) >= load.Rate*fullBacklog.Seconds()
+	if rank.Worker.Role() != worker.RolePrefill {
+		chunk := usualChunk
+		if info := rank.Worker.Info(); info != nil && info.Chunk > 0 {
+			chunk = info.Chunk
+		}
+		full = load.Batch.Computing(load.Rate, chunk)
+	}
+	if full {
+		return min(free, 0)
+	}
+	return min(free, 1)
 }
 
-func (a *admission) admitSlow(x *exchange) error {
+// admit waits while every rank that could take the request is full.
+func (a *admission) admit(x *exchange) error {
+	if a == nil || !x.inference {
+		return nil
+	}
+	deadline := x.call.peek(headerDeadline)
+	// Fast path: some rank has capacity.
+	if len(deadline) == 0 && !a.gate.Engaged() {
+		return nil
+	}
+	return a.admitSlow(x, deadline)
+}
+
+func (a *admission) admitSlow(x *exchange, header []byte) error {
 	c := &x.choice
 	ranks, err := a.router.Eligible(&c.scratch, &c.prompt)
 	if err != nil {
 		return nil //nolint:nilerr // the choice fails for the same reason, and says it better
 	}
+	model, patience := queueOf(ranks[0], c.prompt.Model), time.Duration(0)
+	if len(header) > 0 {
+		deadline, err := parseDeadline(header)
+		if err != nil {
+			return err
+		}
+		patience = deadline - routing.FirstToken(a.router, &c.scratch, &c.prompt) - time.Since(x.started)
+		if patience <= 0 {
+			return a.gate.Refuse(model)
+		}
+	}
+	if !a.gate.Engaged() {
+		return nil
+	}
 	gone := make(chan struct{}, 1)
 	if !x.canceler.OnCancel(func() { gone <- struct{}{} }) {
 		gone <- struct{}{}
 	}
-	c.ticket, err = a.gate.Enter(gone, queueOf(ranks[0], c.prompt.Model), a.waiter(x))
+	w := a.waiter(x)
+	w.Patience = patience
+	c.ticket, err = a.gate.Enter(gone, model, w)
 	x.canceler.OnCancel(nil)
 	if err == nil && c.ticket.Waited > 0 {
 		a.waited(c.ticket.Waited.Seconds())
 	}
 	return err
+}
+
+// parseDeadline reads the header of a client that names its deadline.
+func parseDeadline(header []byte) (time.Duration, error) {
+	seconds, err := strconv.ParseFloat(string(header), 64)
+	if err != nil || !(seconds > 0) {
+		return 0, errDeadline
+	}
+	return time.Duration(min(seconds, maxDeadline.Seconds()) * float64(time.Second)), nil
 }
 
 // queueOf names the queue of a request that a rank could take: by the base model, for all
@@ -166,7 +244,8 @@ func (a *admission) dispatched(c *choice, rank *worker.Rank, now time.Time) {
 		return
 	}
 	c.ticket.Dispatched(rank)
-	if info := rank.Worker.Info(); info != nil && a.capacity(rank, now) <= 0 {
+	load := rank.Load.View(now)
+	if info := rank.Worker.Info(); info != nil && a.room(rank, &load) <= 0 {
 		a.gate.Full(queueOf(rank, c.prompt.Model))
 	}
 }

@@ -136,6 +136,38 @@ func TestQueueForgetsClientsThatLeave(t *testing.T) {
 	require.Equal(t, uint64(1), h.admin.Status().Queue.Gone)
 }
 
+// TestQueueDeadlines: a client that names a deadline waits until then, and others for the default
+// time.
+func TestQueueDeadlines(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, func(s *settings) {
+		s.request.Queue = request.QueueConfig{MaxInFlight: 1, Timeout: 20 * time.Millisecond}
+	})
+	var wg sync.WaitGroup
+	first := h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	patient := h.send(t.Context(), &wg, `{"text":"patient"}`, "X-Warmpath-Deadline", "1e9")
+	h.awaitWaiting(1)
+	for _, header := range [][]string{nil, {"X-Warmpath-Deadline", "0.01"}} {
+		resp, body, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"hasty"}`, header...)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.NotEmpty(t, resp.Header.Get("Retry-After"))
+		require.Regexp(t, `"reason":"(deadline|predicted)"`, body) // the latter where this machine is slow
+	}
+	for _, bad := range []string{"soon", "0", "-1", "NaN", "10s"} {
+		resp, body, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"unclear"}`, "X-Warmpath-Deadline", bad)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode, bad)
+		require.Contains(t, body, "X-Warmpath-Deadline")
+	}
+	finish <- struct{}{}
+	require.Contains(t, <-began, "patient")
+	finish <- struct{}{}
+	wg.Wait()
+	require.Equal(t, []int{200, 200}, []int{*first, *patient})
+}
+
 func TestQueueDrains(t *testing.T) {
 	w, began, finish := busyWorker(t)
 	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}), withDrain(time.Minute))

@@ -192,6 +192,31 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	return e
 }
 
+// Preview returns the choice that Pick would make. Like Explain it changes nothing.
+func Preview(r *Router, s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, error) {
+	s.shared.known = false
+	d, _, err := r.choose(s, p, tried, draw{turn: r.turn.Load(), seed: r.seed()})
+	return d, err
+}
+
+// FirstToken returns the time until the first token of a prompt that is sent now, as far as it is
+// known: 0 where nothing is. Like Explain it changes nothing.
+func FirstToken(r *Router, s *Scratch, p *Prompt) time.Duration {
+	d, err := Preview(r, s, p, nil)
+	if err != nil {
+		return 0
+	}
+	load := d.Rank.Load.View(time.Now())
+	if load.Rate <= 0 {
+		return 0
+	}
+	tokens := load.Pending
+	if d.Exact && d.Source == Events {
+		tokens += int64(d.Uncached())
+	}
+	return time.Duration(float64(tokens) / load.Rate * float64(time.Second))
+}
+
 // match finds the overlap of ranks by events and by predictions, those of other routers
 // included.
 func (r *Router) match(s *Scratch, p *Prompt, d *Decision, now time.Time) {

@@ -58,6 +58,7 @@ type Lease struct {
 	reserved int64 // reserved
 	fetching int64 // from a KV tier, until the first byte; kept from then on
 	held     int64
+	streams  int64 // tokens, of a stream
 	started  bool
 	ended    bool
 	watch    dispatched
@@ -71,6 +72,7 @@ type Work struct {
 	Output   int  // the most tokens that its answers may have; 0 is unknown
 	Guessed  bool // Prompt is an estimate, of text or of a prompt with images
 	Exact    bool // Uncached is by the rank's KV events
+	Streams  bool // the first byte comes with the first token
 }
 
 // Holds is the most KV tokens that the request can hold.
@@ -105,10 +107,11 @@ func (l *Load) BeginWork(now time.Time, w Work) Lease {
 	l.fetching.Add(coming)
 	l.held.Add(held)
 	l.backlog.Sent(seconds(now), float64(tokens))
+	streams := l.published.prefill(seconds(now), tokens, w.Streams)
 	l.published.store(&l.backlog)
 	l.published.end()
 	l.check.note(l.peaks())
-	return Lease{load: l, tokens: tokens, fetching: coming, held: held, watch: at}
+	return Lease{load: l, tokens: tokens, fetching: coming, held: held, streams: streams, watch: at}
 }
 
 // BeginLeg counts the decode leg of a request, which needs room for so many tokens: the
@@ -146,6 +149,7 @@ func (l *Lease) FirstByteAt(now time.Time) {
 	load.published.begin()
 	load.waiting.Add(-1)
 	load.pending.Add(-l.tokens)
+	load.published.streams.Add(-l.streams)
 	load.fetching.Add(-l.fetching)
 	load.reserved.Add(l.fetching)
 	l.reserved, l.fetching = l.reserved+l.fetching, 0
@@ -240,6 +244,7 @@ func (l *Load) ReplacePeer(now time.Time, was, is RouterLoad) {
 	l.peers.sent.Add(sent)
 	if sent > 0 {
 		l.backlog.Sent(at, float64(sent))
+		l.published.prefill(at, sent, false)
 	}
 	if begun > 0 {
 		l.backlog.Begun(at, float64(begun))

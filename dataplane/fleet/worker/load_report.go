@@ -72,6 +72,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	l.backlog.Reported(at, float64(r.Queued), 0)
 	s := &l.published
 	s.begin()
+	s.noQueue(&r, at)
 	s.running.Store(r.Running)
 	s.queue.Store(r.Waiting)
 	s.queued.Store(r.Queued)
@@ -116,6 +117,7 @@ func (l *Load) Forget() {
 	}
 	s.usedAside.Store(false)
 	s.rate.Store(0)
+	s.computed.Store(0)
 	s.store(&l.backlog)
 	s.end()
 }

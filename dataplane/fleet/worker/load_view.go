@@ -20,6 +20,7 @@ type LoadView struct {
 	Rate     float64 // prompt tokens that it computes a second; 0 when unknown
 	Age      float64 // seconds since the last report; below 0: there was none
 	Polled   bool    // the last report was asked for over HTTP
+	Batch    Batch   // the prompts that it computes now, as far as routers know
 }
 
 // reportFor is how long a report counts, in seconds. Reports come once a second; the requests in
@@ -35,8 +36,10 @@ type publishedLoad struct {
 	own, since, told, at atomic.Uint64
 	rate                 atomic.Uint64 // float64 bits
 
-	running, queue, queued, used, pool, most atomic.Int64 // of the last report
-	ownFlight, ownBegun, ownUsed             atomic.Int64 // of all routers, when the report came
+	running, queue, queued, used, pool, most atomic.Int64  // of the last report
+	ownFlight, ownBegun, ownUsed             atomic.Int64  // of all routers, when the report came
+	streams                                  atomic.Int64  // tokens of streams without a first one
+	batch, computed                          atomic.Uint64 // see prefill; float64 bits
 	polled                                   atomic.Bool
 	usedAside                                atomic.Bool // used is not believed
 }
@@ -88,6 +91,10 @@ func (l *Load) read(v *LoadView, at float64) {
 	// Field by field: a literal is made on the stack and copied, which costs as much as reading.
 	v.InFlight, v.Waiting, v.Used, v.Reserved, v.Rate = flight, waiting, l.used(), l.reserved.Load(), float(&s.rate)
 	v.Pool, v.Most, v.Age, v.Polled = 0, 0, -1, false
+	v.Batch = Batch{Streams: s.streams.Load(), Left: max(float(&s.computed)-at, 0)}
+	if v.Batch.Streams > 0 || v.Batch.Left > 0 {
+		v.Batch.Age = at - float(&s.batch)
+	}
 	b := policy.Backlog{Own: float(&s.own), Since: float(&s.since)}
 	if reported := float(&s.at); reported != 0 {
 		v.Age, v.Polled = max(at-reported, 0), s.polled.Load()

@@ -33,12 +33,16 @@ func typeOf(status int) string {
 	return "api_error"
 }
 
-// AppendError appends {"type":"error","error":{"type","message"}}.
+// AppendError appends {"type":"error","error":{"type","message"}}, and the reason if there is one.
 func AppendError(dst []byte, e *openai.Error) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`...)
 	dst = append(dst, typeOf(e.Status)...)
 	dst = append(dst, `","message":`...)
 	dst = openai.AppendString(dst, e.Error())
+	if e.Reason != "" {
+		dst = append(dst, `,"reason":`...)
+		dst = openai.AppendString(dst, e.Reason)
+	}
 	return append(dst, "}}"...)
 }
 

@@ -13,6 +13,8 @@ type Error struct {
 	Status int
 	// Type and Code class the error, Param names the field at fault; "" is written as null.
 	Type, Message, Param, Code string
+	// Reason tells apart errors of one code; "" is not written.
+	Reason string
 }
 
 // The types of error that OpenAI's clients know.
@@ -126,7 +128,7 @@ func Internal(message string) *Error {
 	}
 }
 
-// AppendJSON appends {"error":{"message","type","param","code"}}.
+// AppendJSON appends {"error":{"message","type","param","code"}}, and the reason if there is one.
 func (e *Error) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"error":{"message":`...)
 	dst = appendString(dst, e.Message)
@@ -136,6 +138,10 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 	dst = appendStringOrNull(dst, e.Param)
 	dst = append(dst, `,"code":`...)
 	dst = appendStringOrNull(dst, e.Code)
+	if e.Reason != "" {
+		dst = append(dst, `,"reason":`...)
+		dst = appendString(dst, e.Reason)
+	}
 	return append(dst, "}}"...)
 }
 

@@ -99,7 +99,7 @@ type Clients struct {
 // Queue holds requests while all workers of their model are full.
 type Queue struct {
 	Max     int           // requests of a model; default 8192; negative: none wait
-	Timeout time.Duration // default 5 min
+	Timeout time.Duration // of a request that names no deadline; default 10 s
 	// First come, first served; default priorities and turns, then the deepest match.
 	FIFO bool
 }

@@ -20,17 +20,17 @@ type best struct {
 // manyMisses of one branch in a row are worth a look-up of the next branch.
 const manyMisses = 16
 
-// search looks at the requests of the highest priority that may go to dp.
+// search looks at the requests of the highest class that may go to dp.
 func (b *best) search(dp int) {
-	found, top := false, 0
+	found, top := false, class{}
 	look := func(w *Waiter) bool {
-		if found && w.Priority != top {
+		if found && w.class != top {
 			return false
 		}
 		if !w.fits(dp) {
 			return true
 		}
-		found, top = true, w.Priority
+		found, top = true, w.class
 		if w.client.credit > 0 {
 			return b.consider(w)
 		}
@@ -41,7 +41,7 @@ func (b *best) search(dp int) {
 	}
 	b.order.waiting.Scan(look)
 	next := &b.order.next
-	for next.Priority = top; b.misses > manyMisses; {
+	for next.class = top; b.misses > manyMisses; {
 		b.misses = 0
 		next.Branch = append(append(next.Branch[:0], b.last[:b.missed-1]...), b.last[b.missed-1]+1)
 		b.order.waiting.Ascend(next, look)
@@ -56,7 +56,8 @@ func (b *best) consider(w *Waiter) bool {
 		b.depth, b.alone = b.match(w, 0)
 		return true
 	}
-	if n := len(w.Branch); n > 0 && n == len(b.last) && w.Branch[n-1] == b.last[n-1] && b.missed == 0 {
+	newest := b.order.newest && !w.class.patient
+	if n := len(w.Branch); !newest && n > 0 && n == len(b.last) && w.Branch[n-1] == b.last[n-1] && b.missed == 0 {
 		return true // the same branch, and later
 	}
 	if b.missed > 0 && len(w.Branch) >= b.missed && w.Branch[b.missed-1] == b.last[b.missed-1] {
@@ -72,7 +73,7 @@ func (b *best) consider(w *Waiter) bool {
 		return true
 	}
 	depth, alone := b.match(w, b.depth)
-	if depth > b.depth || alone && !b.alone || alone == b.alone && w.seq < b.waiter.seq {
+	if depth > b.depth || alone && !b.alone || alone == b.alone && (w.seq > b.waiter.seq) == newest {
 		b.waiter, b.depth, b.alone = w, depth, alone
 	}
 	return true

@@ -7,7 +7,8 @@
 //  1. One dispatch in four goes to the request that has waited longest, if longer than MaxAge:
 //     no request starves.
 //  2. Higher priorities go first, as SGLang defines its field: a number, and a request without
-//     one comes last.
+//     one comes last. Within a priority, patient requests, which may wait for longer than
+//     Config.Timeout, come after the others.
 //  3. Clients take turns by deficit: each has a credit in tokens, pays for the tokens that its
 //     requests compute, and waits without credit until no other waiting client has any. Then
 //     all get a quantum. (Deficit longest prefix match, "Locality-aware Fair Scheduling in LLM
@@ -16,6 +17,17 @@
 //     with the recent requests of the rank with room; of equals one in a branch that no other
 //     rank is in; then the first one. A branch is so finished while its pages are in the prefix
 //     cache.
+//
+// A request whose turn would come after its deadline is refused at once: the requests before it
+// and the rate at which they leave tell when. The rate counts once as many have left as the ranks
+// hold, so that nobody is refused before it is known. A request whose deadline passes leaves.
+//
+// Under lasting overload, oldest first would send each request shortly before its deadline, when
+// its client is about to leave. So if requests are refused, and for Config.Timeout the queue has
+// been longer than what leaves in a fifth of it, then the last of equal requests goes first, only
+// patient ones can be overdue, and the queue is kept that short: the oldest ones are refused. That
+// ends when the queue is empty, and for Config.Timeout nobody was one too many. (Adaptive LIFO with
+// controlled delay, "Fail at Scale", 2015.)
 //
 // At its bound the queue refuses the new request, or displaces the newest request of the lowest
 // priority, of the client with most of them, where that priority is lower than the new one's or

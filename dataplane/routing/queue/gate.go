@@ -20,12 +20,13 @@ type Rank struct {
 	Key  any // comparable
 	DP   int // its data-parallel number
 	Room int // requests that it can take now; 0 or less: it is full
+	Held int // requests that it has
 }
 
 // Config holds the gate's settings; zero fields take the defaults.
 type Config struct {
 	Max     int           // waiting requests of each model; default 8192
-	Timeout time.Duration // of each waiting request; default 5 min
+	Timeout time.Duration // of a request that names none; default 10 s
 	MaxAge  time.Duration // see Rules; default a sixteenth of Timeout
 	FIFO    bool          // see Rules
 	// Ranks appends the ranks that serve a model, full ones too. The gate calls it under its
@@ -34,9 +35,12 @@ type Config struct {
 }
 
 const (
-	defaultMax     = 8192            // a decision among so many takes a tenth of a millisecond
-	defaultTimeout = 5 * time.Minute // half of the usual timeout of clients
-	ageShare       = 16              // of Timeout: overdue requests have time for their turn
+	defaultMax     = 8192             // a decision among so many takes a tenth of a millisecond
+	defaultTimeout = 10 * time.Second // people who wait for a first token leave about then
+	ageShare       = 16               // of Timeout: overdue requests have time for their turn
+	// standShare of Timeout is the wait from which the queue is long. Newest first, the queue is
+	// kept as short.
+	standShare = 5
 	// tickEvery is the time between looks at workers that came, went or can take more.
 	tickEvery = 100 * time.Millisecond
 	// idleTicks without a full moment end the watch over a model. Without them a model at the
@@ -65,7 +69,10 @@ type modelQueue struct {
 	order    *Order
 	reserved map[any]int // by rank: permits that are not used yet
 	drain    drain
-	idle     int // ticks with room and without a waiting request
+	held     int           // requests that the ranks have
+	short    time.Duration // when the queue was last short
+	excess   time.Duration // newest first: when a request was last refused
+	idle     int           // ticks with room and without a waiting request
 }
 
 // New returns a gate. Close it.
@@ -96,8 +103,10 @@ func (g *Gate) Full(model string) {
 	if len(g.ranks) == 0 {
 		return
 	}
-	rules := Rules{Max: g.cfg.Max, MaxAge: g.cfg.MaxAge, FIFO: g.cfg.FIFO}
-	g.models[model] = &modelQueue{model: model, order: NewOrder(rules), reserved: make(map[any]int)}
+	rules := Rules{Max: g.cfg.Max, MaxAge: g.cfg.MaxAge, Patient: g.cfg.Timeout, FIFO: g.cfg.FIFO}
+	g.models[model] = &modelQueue{
+		model: model, order: NewOrder(rules), reserved: make(map[any]int), short: g.now(),
+	}
 	g.engaged.Store(true)
 	if g.tick == nil {
 		g.tick = time.AfterFunc(tickEvery, g.look)
@@ -116,11 +125,12 @@ func (g *Gate) Freed() {
 // Enter returns when a request for model may be sent: at once while its ranks have room. The
 // wait ends early when gone is closed or has a value. The permit must be used or released.
 func (g *Gate) Enter(gone <-chan struct{}, model string, w *Waiter) (Permit, error) {
+	w.Patience = cmp.Or(w.Patience, g.cfg.Timeout)
 	permit, wait, err := g.enter(model, w)
 	if !wait {
 		return permit, err
 	}
-	timer := time.NewTimer(g.cfg.Timeout)
+	timer := time.NewTimer(w.Patience)
 	defer timer.Stop()
 	began := time.Now()
 	select {
@@ -157,8 +167,12 @@ func (g *Gate) enter(model string, w *Waiter) (permit Permit, wait bool, err err
 			return permit, false, nil
 		}
 	}
-	w.rank, w.out, w.done = nil, waiting, make(chan struct{}, 1)
 	now := g.now()
+	if !g.fitLocked(q, w, now) {
+		g.finished.RefusedPredicted++
+		return Permit{}, false, q.refusal(ReasonPredicted, now)
+	}
+	w.rank, w.out, w.done = nil, waiting, make(chan struct{}, 1)
 	out, ok := q.order.Push(w, now)
 	if !ok {
 		g.finished.RefusedFull++
@@ -167,8 +181,75 @@ func (g *Gate) enter(model string, w *Waiter) (permit Permit, wait bool, err err
 	if out != nil {
 		out.end(leftDisplaced)
 	}
+	if !q.drain.waiting {
+		q.drain.run(true, now)
+	}
 	g.admitLocked(q)
+	g.trimLocked(q, now)
 	return permit, true, nil
+}
+
+// fitLocked reports whether a new request will have its turn before its deadline, and makes room
+// for it where its client has more right to it than another one.
+func (g *Gate) fitLocked(q *modelQueue, w *Waiter, now time.Duration) bool {
+	g.watchLocked(q, now)
+	if !q.drain.known(q.held) || float64(q.order.Ahead(w)) <= q.drain.rate(now)*w.Patience.Seconds() {
+		return true
+	}
+	if w.Patience <= g.cfg.Timeout && q.stands(now, g.cfg.Timeout) {
+		q.newestFirst(now)
+	}
+	if q.order.goesFirst(w) {
+		return true
+	}
+	out := q.order.Victim(w, true)
+	if out == nil {
+		return false
+	}
+	q.order.Remove(out)
+	out.end(leftDisplaced)
+	return true
+}
+
+// shortLocked returns the number of requests in a queue that is short.
+func (g *Gate) shortLocked(q *modelQueue, now time.Duration) int {
+	return int(q.drain.rate(now) * (g.cfg.Timeout / standShare).Seconds())
+}
+
+// watchLocked notes whether the queue is short now.
+func (g *Gate) watchLocked(q *modelQueue, now time.Duration) {
+	urgent := q.order.Urgent()
+	if urgent == 0 && now-q.excess >= g.cfg.Timeout {
+		q.order.NewestFirst(false)
+	}
+	if urgent == 0 || q.drain.known(q.held) && urgent <= g.shortLocked(q, now) {
+		q.short = now
+	}
+}
+
+// stands reports whether the overload lasts: the queue has been long for the time of a deadline.
+// A burst whose requests can all be answered in time is over by then.
+func (q *modelQueue) stands(now, deadline time.Duration) bool { return now-q.short >= deadline }
+
+// newestFirst has the newest request go first. A batch of answers that end together may empty the
+// queue then, and the overload has ended only when for some time nobody was one too many.
+func (q *modelQueue) newestFirst(now time.Duration) {
+	q.order.NewestFirst(true)
+	q.excess = now
+}
+
+// trimLocked keeps the queue short while the newest request goes first. The oldest ones are
+// refused: by their deadlines, more would have come and gone before them.
+func (g *Gate) trimLocked(q *modelQueue, now time.Duration) {
+	if !q.order.newest || !q.drain.known(q.held) {
+		return
+	}
+	for most := max(g.shortLocked(q, now), 1); q.order.Urgent() > most; {
+		out := q.order.Stale()
+		q.order.Remove(out)
+		out.end(leftPredicted)
+		q.excess = now
+	}
 }
 
 func (g *Gate) now() time.Duration { return time.Since(g.start) }
@@ -176,8 +257,10 @@ func (g *Gate) now() time.Duration { return time.Since(g.start) }
 // findRanksLocked fills g.ranks with the model's ranks, less the reserved room.
 func (g *Gate) findRanksLocked(q *modelQueue) {
 	g.ranks = g.cfg.Ranks(g.ranks[:0], q.model)
+	q.held = 0
 	for i := range g.ranks {
 		g.ranks[i].Room -= q.reserved[g.ranks[i].Key]
+		q.held += g.ranks[i].Held
 	}
 }
 
@@ -197,6 +280,7 @@ func (g *Gate) admitLocked(q *modelQueue) {
 		return
 	}
 	now := g.now()
+	defer g.leftLocked(q, now)
 	g.findRanksLocked(q)
 	for len(g.ranks) > 0 {
 		r := roomiest(g.ranks, AnyDP)
@@ -217,6 +301,14 @@ func (g *Gate) admitLocked(q *modelQueue) {
 	}
 }
 
+// leftLocked notes that requests have left the queue.
+func (g *Gate) leftLocked(q *modelQueue, now time.Duration) {
+	if q.order.Len() == 0 {
+		q.drain.run(false, now)
+	}
+	g.watchLocked(q, now)
+}
+
 // look finds changes that no call reports, every tickEvery.
 func (g *Gate) look() {
 	g.mu.Lock()
@@ -225,6 +317,7 @@ func (g *Gate) look() {
 		g.admitLocked(q)
 		g.findRanksLocked(q)
 		g.admitStrandedLocked(q)
+		g.leftLocked(q, g.now())
 		q.order.KeepRanks(func(key any) bool {
 			for _, r := range g.ranks {
 				if r.Key == key {

@@ -33,7 +33,7 @@ func (r *ranks) lanes(dst []queue.Rank, _ string) []queue.Rank {
 		return dst
 	}
 	for i, l := range r.loads {
-		dst = append(dst, queue.Rank{Key: l, DP: i, Room: int(r.most - l.Load())})
+		dst = append(dst, queue.Rank{Key: l, DP: i, Room: int(r.most - l.Load()), Held: int(l.Load())})
 	}
 	return dst
 }

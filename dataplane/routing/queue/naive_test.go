@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -16,6 +15,7 @@ type naive struct {
 	credit  map[uint64]int
 	given   map[any][]queue.Branch // the last ones of each lane
 	since   int                    // dispatches since one to an overdue request
+	newest  bool
 }
 
 type naiveWaiter struct {
@@ -49,21 +49,23 @@ func (n *naive) push(w *queue.Waiter, now time.Duration) (out *queue.Waiter, ok 
 		if n.rules.FIFO {
 			return nil, false
 		}
-		lowest, most := math.MaxInt, 0
+		lowest, most := n.waiters[0].Waiter, 0
 		for _, v := range n.waiters {
-			lowest = min(lowest, v.Priority)
+			if n.above(lowest, v.Waiter) {
+				lowest = v.Waiter
+			}
 		}
 		for _, v := range n.waiters {
-			if v.Priority == lowest {
+			if n.equal(v.Waiter, lowest) {
 				most = max(most, n.waiting(v.Client))
 			}
 		}
 		for _, v := range n.waiters { // the last one stays
-			if v.Priority == lowest && n.waiting(v.Client) == most {
+			if n.equal(v.Waiter, lowest) && n.waiting(v.Client) == most {
 				out = v.Waiter
 			}
 		}
-		if lowest > w.Priority || lowest == w.Priority && most <= n.waiting(w.Client)+1 {
+		if n.above(lowest, w) || n.equal(lowest, w) && most <= n.waiting(w.Client)+1 {
 			return nil, false
 		}
 		n.remove(out)
@@ -73,6 +75,28 @@ func (n *naive) push(w *queue.Waiter, now time.Duration) (out *queue.Waiter, ok 
 	}
 	n.waiters = append(n.waiters, &naiveWaiter{w, now})
 	return out, true
+}
+
+func (n *naive) patient(w *queue.Waiter) bool { return w.Patience > n.rules.Patient }
+
+// above reports whether a's class is higher, equal whether it is the same.
+func (n *naive) above(a, b *queue.Waiter) bool {
+	return a.Priority > b.Priority || a.Priority == b.Priority && n.patient(b) && !n.patient(a)
+}
+
+func (n *naive) equal(a, b *queue.Waiter) bool { return !n.above(a, b) && !n.above(b, a) }
+
+// stale is the oldest one of who has most, in the lowest class without patience.
+func (n *naive) stale() (out *queue.Waiter) {
+	most := 0
+	for _, v := range n.waiters {
+		switch {
+		case n.patient(v.Waiter):
+		case out == nil, n.above(out, v.Waiter), n.equal(out, v.Waiter) && n.waiting(v.Client) > most:
+			out, most = v.Waiter, n.waiting(v.Client)
+		}
+	}
+	return out
 }
 
 func (n *naive) remove(w *queue.Waiter) bool {
@@ -119,12 +143,15 @@ func (n *naive) pop(key any, dp int, now time.Duration) *queue.Waiter {
 		return nil
 	}
 	var w *naiveWaiter
+	overdue := slices.IndexFunc(fit, func(w *naiveWaiter) bool {
+		return now-w.came >= max(n.rules.MaxAge, w.Patience/16) && (!n.newest || n.patient(w.Waiter))
+	})
 	switch {
 	case n.rules.FIFO:
 		w = fit[0]
 		n.since++
-	case now-fit[0].came >= n.rules.MaxAge && n.since >= naiveEvery-1:
-		w = fit[0]
+	case overdue >= 0 && n.since >= naiveEvery-1:
+		w = fit[overdue]
 		n.since = 0
 	default:
 		w = n.best(key, fit)
@@ -137,11 +164,16 @@ func (n *naive) pop(key any, dp int, now time.Duration) *queue.Waiter {
 }
 
 func (n *naive) best(key any, fit []*naiveWaiter) (best *naiveWaiter) {
-	top := math.MinInt
+	top := fit[0].Waiter
 	for _, w := range fit {
-		top = max(top, w.Priority)
+		if n.above(w.Waiter, top) {
+			top = w.Waiter
+		}
 	}
-	fit = slices.DeleteFunc(fit, func(w *naiveWaiter) bool { return w.Priority != top })
+	fit = slices.DeleteFunc(fit, func(w *naiveWaiter) bool { return !n.equal(w.Waiter, top) })
+	if n.newest && !n.patient(top) {
+		slices.Reverse(fit)
+	}
 	has := func(w *naiveWaiter) bool { return n.credit[w.Client] > 0 }
 	for !slices.ContainsFunc(fit, has) {
 		for c := range n.credit {

@@ -148,7 +148,7 @@ func FuzzOrderAgainstNaive(f *testing.F) {
 			script = script[1:]
 			return b
 		}
-		rules := queue.Rules{Max: 1 + int(next()%96), MaxAge: 20 * time.Second, FIFO: next()%16 == 0}
+		rules := queue.Rules{Max: 1 + int(next()%96), MaxAge: 20 * time.Second, Patient: 30 * time.Second, FIFO: next()%16 == 0}
 		o, n := queue.NewOrder(rules), newNaive(rules)
 		var now time.Duration
 		for len(script) > 0 {
@@ -159,7 +159,7 @@ func FuzzOrderAgainstNaive(f *testing.F) {
 				path := next()
 				w := &queue.Waiter{
 					Client: uint64(next() % 4), Priority: int(next()%4) / 2, Tokens: int(next()) * 64, DP: int(next()%8)%3 - 1,
-					Branch: branch(40, path>>6, path>>4&3, path>>2&3, path&3),
+					Branch: branch(40, path>>6, path>>4&3, path>>2&3, path&3), Patience: time.Duration(next()/64) * 400 * time.Second,
 				}
 				out, ok := o.Push(w, now)
 				wantOut, wantOK := n.push(w, now)
@@ -169,6 +169,15 @@ func FuzzOrderAgainstNaive(f *testing.F) {
 					w := n.waiters[i].Waiter
 					require.Equal(t, n.remove(w), o.Remove(w))
 					require.False(t, o.Remove(w), "removed twice")
+				}
+			case op < 168:
+				n.newest = !n.newest && !rules.FIFO
+				o.NewestFirst(n.newest)
+			case op < 170:
+				w := n.stale()
+				require.Same(t, w, o.Stale())
+				if w != nil {
+					require.Equal(t, n.remove(w), o.Remove(w))
 				}
 			case op < 175:
 				b := branch(40, next()&3, next()&3)

@@ -19,6 +19,9 @@ func (g *Gate) resultLocked(permit Permit, w *Waiter, waited time.Duration) (Per
 	case leftDisplaced:
 		g.finished.RefusedDisplaced++
 		return Permit{}, permit.queue.refusal(ReasonDisplaced, g.now())
+	case leftPredicted:
+		g.finished.RefusedPredicted++
+		return Permit{}, permit.queue.refusal(ReasonPredicted, g.now())
 	case leftLate:
 		g.finished.RefusedLate++
 		return Permit{}, permit.queue.refusal(ReasonDeadline, g.now())
@@ -36,7 +39,7 @@ func (g *Gate) leave(permit Permit, w *Waiter, why outcome, waited time.Duration
 	defer g.mu.Unlock()
 	switch {
 	case w.out == waiting:
-		permit.queue.order.Remove(w)
+		g.leaveLocked(permit.queue, w, why)
 		w.out = why
 	case w.out == admitted && why == leftGone: // its permit goes to the next request
 		permit.rank = w.rank
@@ -44,6 +47,27 @@ func (g *Gate) leave(permit Permit, w *Waiter, why outcome, waited time.Duration
 		w.out = leftGone
 	}
 	return g.resultLocked(permit, w, waited)
+}
+
+// leaveLocked takes out a request that does not wait for its turn any longer.
+func (g *Gate) leaveLocked(q *modelQueue, w *Waiter, why outcome) {
+	now := g.now()
+	if why == leftLate && !q.drain.known(q.held) && q.stands(now, g.cfg.Timeout) {
+		q.newestFirst(now) // with an unknown rate, no other sign of a lasting overload
+	}
+	q.order.Remove(w)
+	g.leftLocked(q, now)
+}
+
+// Refuse counts a request that no rank can answer before its deadline, even if it is sent now.
+func (g *Gate) Refuse(model string) *RefusedError {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.finished.RefusedPredicted++
+	if q := g.models[model]; q != nil {
+		return q.refusal(ReasonPredicted, g.now())
+	}
+	return &RefusedError{Reason: ReasonPredicted, RetryAfter: time.Second}
 }
 
 // Permit is the right to send one request. The zero value needs no release.

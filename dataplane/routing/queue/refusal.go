@@ -13,7 +13,8 @@ type Reason string
 const (
 	ReasonFull      Reason = "full"      // the queue is full of requests with no less right to wait
 	ReasonDisplaced Reason = "displaced" // a request with more right to wait came to a full queue
-	ReasonDeadline  Reason = "deadline"  // no rank had room in time
+	ReasonDeadline  Reason = "deadline"  // its deadline has passed while it waited
+	ReasonPredicted Reason = "predicted" // its deadline will have passed when its turn comes
 )
 
 // RefusedError is a request that may not wait, or not any longer.
@@ -44,19 +45,36 @@ func (q *modelQueue) refusal(why Reason, now time.Duration) *RefusedError {
 	return &RefusedError{Reason: why, RetryAfter: min(max(after, time.Second), maxRetryAfter).Round(time.Second)}
 }
 
-// drain measures the rate at which requests leave the queue.
+// drain measures the rate at which requests leave the queue. Its clock runs while requests wait:
+// with room left, requests that leave say nothing of how many could.
 type drain struct {
 	at   [drainWindow]time.Duration // a ring
 	next int
 	n    int
+
+	stood   time.Duration // for which requests waited, until since
+	since   time.Duration // when the queue was last empty
+	waiting bool
 }
 
 // drainWindow is the number of departures that make the rate: a batch of answers that end
-// together is a small part of it.
-const drainWindow = 64
+// together is a part of it.
+const drainWindow = 1024
+
+// run has the clock run or stand from now on.
+func (d *drain) run(waiting bool, now time.Duration) {
+	d.stood, d.since, d.waiting = d.clock(now), now, waiting
+}
+
+func (d *drain) clock(now time.Duration) time.Duration {
+	if d.waiting {
+		return d.stood + now - d.since
+	}
+	return d.stood
+}
 
 func (d *drain) add(now time.Duration) {
-	d.at[d.next] = now
+	d.at[d.next] = d.clock(now)
 	d.next = (d.next + 1) % drainWindow
 	d.n = min(d.n+1, drainWindow)
 }
@@ -67,5 +85,9 @@ func (d *drain) rate(now time.Duration) float64 {
 		return 0
 	}
 	oldest := d.at[(d.next-d.n+drainWindow)%drainWindow]
-	return float64(d.n) / max(now-oldest, time.Millisecond).Seconds()
+	return float64(d.n) / max(d.clock(now)-oldest, time.Millisecond).Seconds()
 }
+
+// known reports whether the rate tells what ranks with so many requests can do. The first
+// departures are of the shortest answers, or of a whole batch.
+func (d *drain) known(held int) bool { return d.n > 0 && d.n >= min(held, drainWindow) }

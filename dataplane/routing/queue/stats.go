@@ -14,7 +14,8 @@ type Stats struct {
 	Waited           time.Duration
 	RefusedFull      uint64
 	RefusedDisplaced uint64
-	RefusedLate      uint64
+	RefusedLate      uint64 // their deadline passed
+	RefusedPredicted uint64 // their deadline would have passed
 	Gone             uint64 // requests of clients that left
 }
 

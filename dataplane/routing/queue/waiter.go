@@ -7,10 +7,14 @@ import "time"
 type Waiter struct {
 	Client   uint64 // requests of one client share its turns
 	Priority int    // higher first; NoPriority where the request names none
+	// Patience is the longest wait; 0: Config.Timeout. A longer one makes the request patient:
+	// others of its priority go first.
+	Patience time.Duration
 	Tokens   int    // of its prompt, or an estimate
 	DP       int    // the only data-parallel rank that it may go to; AnyDP
 	Branch   Branch // of its prompt; nil: it shares no beginning
 
+	class  class
 	seq    uint64
 	since  time.Duration
 	client *client // nil while it does not wait
@@ -32,6 +36,7 @@ const (
 	leftGone
 	leftLate
 	leftDisplaced
+	leftPredicted
 	leftClosed
 )
 
