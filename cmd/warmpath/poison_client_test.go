@@ -44,6 +44,7 @@ func TestAPoisonOfImpatientClients(t *testing.T) {
 			<-done
 			return
 		}
+		p.sims[at].Faults().Hang() // a scheduler that has died hears no abort
 		cancel()
 		<-done
 		p.sims[at].Faults().Crash()
