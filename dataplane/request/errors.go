@@ -142,8 +142,8 @@ func ErrorFor(err error, model string) *openai.Error {
 var refusalMessages = map[queue.Reason]string{
 	queue.ReasonFull:      "Every worker is busy, and the queue is full.",
 	queue.ReasonDisplaced: "Every worker is busy, and requests of higher priority fill the queue.",
-	queue.ReasonDeadline:  "Every worker is busy, and none had room before the deadline.",
-	queue.ReasonPredicted: "Every worker is busy, and none is expected to have room before the deadline.",
+	queue.ReasonDeadline:  "Every worker is busy, and none had room before the deadline (X-Warmpath-Deadline, else the router's --queue-timeout).",
+	queue.ReasonPredicted: "Every worker is busy, and none is expected to have room before the deadline (X-Warmpath-Deadline, else the router's --queue-timeout).",
 }
 
 // unreadable returns the error of a body that cannot be parsed: err, unless the client has

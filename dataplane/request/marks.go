@@ -26,14 +26,10 @@ type marks struct {
 	source  string
 }
 
-// markPrefix begins the name of each of them.
-var markPrefix = []byte("X-Warmpath-")
-
-// write is the only place where such fields are set. For those who must not see them, it removes
-// the fields of a worker that is a router itself, too.
+// write is the only place where such fields are set. Package upstream has dropped those of a worker
+// that is a router itself.
 func (m *marks) write(h *fasthttp.ResponseHeader, shown bool) {
 	if !shown {
-		hideMarks(h)
 		return
 	}
 	if m.worker != "" {
@@ -45,19 +41,6 @@ func (m *marks) write(h *fasthttp.ResponseHeader, shown bool) {
 	if len(m.overlap) > 0 {
 		h.SetBytesV("X-Warmpath-Overlap", m.overlap)
 		h.Set("X-Warmpath-Overlap-Source", m.source)
-	}
-}
-
-// hideMarks removes a worker's own marks.
-func hideMarks(h *fasthttp.ResponseHeader) {
-	var names []string // nearly always none
-	for name := range h.All() {
-		if len(name) > len(markPrefix) && bytes.EqualFold(name[:len(markPrefix)], markPrefix) {
-			names = append(names, string(name))
-		}
-	}
-	for _, name := range names {
-		h.Del(name)
 	}
 }
 
