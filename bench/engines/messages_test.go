@@ -3,99 +3,19 @@
 package engines_test
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
-	"net/http"
-	"os/exec"
-	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 )
 
 const (
 	messageTurns     = 200
-	messageTalks     = 4 // open at a time
 	messageTalkTurns = 6
 	messagePairTurns = 36
 )
-
-// anthropicClient drives anthropic_client.py.
-type anthropicClient struct {
-	in  io.Writer
-	out *bufio.Scanner
-}
-
-func startAnthropic(t *testing.T, k *keeper, dir, base string) *anthropicClient {
-	t.Helper()
-	cmd := exec.Command(python(t), "anthropic_client.py", base)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, answers := io.Pipe()
-	cmd.Stdout = answers
-	p := spawn(t, k, dir, fmt.Sprintf("anthropic-%d", time.Now().UnixMilli()), cmd)
-	go func() {
-		<-p.dead
-		answers.Close()
-	}()
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	return &anthropicClient{in: in, out: lines}
-}
-
-// anthropicAnswer is a line of anthropic_client.py.
-type anthropicAnswer struct {
-	Content []document `json:"content"`
-	Prompt  int        `json:"prompt_tokens"`
-	Cached  int        `json:"cached_tokens"`
-	Worker  string     `json:"worker"`
-	Prefill string     `json:"prefill"`
-	Overlap string     `json:"overlap"`
-	Source  string     `json:"source"`
-	TTFT    float64    `json:"ttft"`
-	Error   string     `json:"error"`
-	Status  int        `json:"status"`
-	Kind    string     `json:"kind"`
-}
-
-func (c *anthropicClient) ask(request document) (a anthropicAnswer) {
-	line, err := json.Marshal(request)
-	if err == nil {
-		_, err = c.in.Write(append(line, '\n'))
-	}
-	if err == nil && !c.out.Scan() {
-		err = errors.Join(errors.New("anthropic_client.py ended"), c.out.Err())
-	}
-	if err == nil {
-		err = json.Unmarshal(c.out.Bytes(), &a)
-	}
-	if err != nil {
-		a.Error = err.Error()
-	}
-	return a
-}
-
-// outcome returns the answer as the other tests read it.
-func (a *anthropicAnswer) outcome(stream bool) outcome {
-	o := outcome{api: "messages", worker: a.Worker, helper: a.Prefill, header: a.Overlap, prompt: a.Prompt, cached: a.Cached}
-	if stream {
-		o.api += ", stream"
-	}
-	o.ttft = time.Duration(a.TTFT * float64(time.Second))
-	if a.Error != "" {
-		o.err = errors.New(a.Error)
-	}
-	return o
-}
 
 // agentTalk is a conversation of an agent, which calls a tool in each turn.
 type agentTalk struct {
@@ -132,6 +52,13 @@ func newAgentTalk(seed uint64, n int) *agentTalk {
 	return a
 }
 
+// agentTalks opens conversations.
+func agentTalks(seed uint64) func(int) talk {
+	return func(nth int) talk { return newAgentTalk(seed, nth) }
+}
+
+func (a *agentTalk) turns() int { return a.turn }
+
 func (a *agentTalk) body() document {
 	b := document{
 		"model": "tiny", "max_tokens": 8, "temperature": 0, "system": a.system, "messages": a.messages,
@@ -147,11 +74,11 @@ func (a *agentTalk) body() document {
 }
 
 // next sends the next turn, and adds the answer, a call of a tool and its result to the conversation.
-func (a *agentTalk) next(c *anthropicClient) outcome {
+func (a *agentTalk) next(c *apiClient) outcome {
 	stream := a.turn%2 == 1
 	answer := c.ask(document{"stream": stream, "body": a.body()})
 	if answer.Error != "" {
-		return answer.outcome(stream)
+		return answer.outcome("messages", stream)
 	}
 	a.turn++
 	var content []document
@@ -165,7 +92,7 @@ func (a *agentTalk) next(c *anthropicClient) outcome {
 	if a.tools == nil {
 		content = append(content, document{"type": "text", "text": "."})
 		a.messages = append(a.messages, document{"role": "assistant", "content": content}, document{"role": "user", "content": sentence(a.rnd, 40)})
-		return answer.outcome(stream)
+		return answer.outcome("messages", stream)
 	}
 	content = append(content, document{"type": "tool_use", "id": id, "name": "Bash", "input": document{
 		"path": sentence(a.rnd, 8), "limit": a.turn, "deep": []any{1.5, nil, true},
@@ -178,38 +105,7 @@ func (a *agentTalk) next(c *anthropicClient) outcome {
 	a.messages = append(a.messages, document{"role": "assistant", "content": content}, document{"role": "user", "content": []document{
 		result, {"type": "text", "text": "<system-reminder>" + sentence(a.rnd, 6) + "</system-reminder>"},
 	}})
-	return answer.outcome(stream)
-}
-
-// talkMessages holds so many turns, of a few conversations at a time, one turn after the other.
-func talkMessages(c *anthropicClient, seed uint64, turns int) (all []outcome) {
-	talks := make([]*agentTalk, messageTalks)
-	for n, opened := 0, 0; n < turns; n++ {
-		i := n % messageTalks
-		if talks[i] == nil || talks[i].turn >= messageTalkTurns {
-			talks[i] = newAgentTalk(seed, opened)
-			opened++
-		}
-		began := time.Now()
-		o := talks[i].next(c)
-		o.at, o.took = began, time.Since(began)
-		all = append(all, o)
-		if o.err != nil {
-			return all
-		}
-		<-time.After(pause)
-	}
-	return all
-}
-
-// agentFlags give the tiny model a template with tools and thinking.
-func agentFlags(t *testing.T) []string {
-	t.Helper()
-	template, err := filepath.Abs("testdata/agent.jinja")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []string{"--chat-template", template, "--reasoning-parser", "qwen3", "--tool-call-parser", "qwen"}
+	return answer.outcome("messages", stream)
 }
 
 // TestRealMessages holds conversations of agents over /v1/messages, with the anthropic client.
@@ -217,7 +113,7 @@ func TestRealMessages(t *testing.T) {
 	installation(t)
 	dir := t.TempDir()
 	p := &proof{keeper: newKeeper(), dir: dir, binary: buildWarmpath(t, dir)}
-	p.engines = []*engine{{index: 0, flags: agentFlags(t)}, {index: 1, flags: agentFlags(t)}}
+	p.engines = []*engine{{index: 0, flags: toolFlags(t, "agent.jinja")}, {index: 1, flags: toolFlags(t, "agent.jinja")}}
 	launch(t, p.keeper, dir, p.engines)
 	waitAll(t, p.engines)
 	t.Run("overlap", p.messagesOverlap)
@@ -227,7 +123,7 @@ func TestRealMessages(t *testing.T) {
 	}
 	alone := p.engines[0]
 	p.engines = []*engine{
-		{index: 1, backend: "nixl", mode: "prefill", flags: agentFlags(t)}, {index: 0, backend: "nixl", mode: "decode", flags: agentFlags(t)},
+		{index: 1, backend: "nixl", mode: "prefill", flags: toolFlags(t, "agent.jinja")}, {index: 0, backend: "nixl", mode: "decode", flags: toolFlags(t, "agent.jinja")},
 	}
 	launch(t, p.keeper, dir, p.engines)
 	waitAll(t, p.engines)
@@ -240,12 +136,12 @@ func TestRealMessages(t *testing.T) {
 func (p *proof) messagesOverlap(t *testing.T) {
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
-	client := startAnthropic(t, p.keeper, p.dir, r.url)
-	talkMessages(client, 40, 24) // which prove the conversion
+	client := startClient(t, p.keeper, p.dir, "anthropic_client.py", r.url)
+	holdTalks(client, 24, messageTalkTurns, agentTalks(40)) // which prove the conversion
 	for _, e := range p.engines {
 		e.flush(t)
 	}
-	m := measure("one at a time, messages", "kv", func() []outcome { return talkMessages(client, 41, messageTurns) })
+	m := measure("one at a time, messages", "kv", func() []outcome { return holdTalks(client, messageTurns, messageTalkTurns, agentTalks(41)) })
 	p.add(t, m)
 	p.notes.WriteString(table([]measured{m}, p.engines))
 	talk := newAgentTalk(42, 1)
@@ -258,7 +154,7 @@ func (p *proof) messagesOverlap(t *testing.T) {
 }
 
 // messagesErrors checks that errors are those that the client knows.
-func (p *proof) messagesErrors(t *testing.T, client *anthropicClient) {
+func (p *proof) messagesErrors(t *testing.T, client *apiClient) {
 	t.Helper()
 	for name, c := range map[string]struct {
 		change document
@@ -281,57 +177,14 @@ func (p *proof) messagesErrors(t *testing.T, client *anthropicClient) {
 	}
 }
 
-// messagesClientGone leaves long answers early; the engines must stop.
+// messagesClientGone leaves long answers early.
 func (p *proof) messagesClientGone(t *testing.T) {
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
 	for _, stream := range []bool{true, false} {
 		body := newAgentTalk(44, 1).body()
 		body["max_tokens"], body["stream"] = 1200, stream
-		raw, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, leave := context.WithCancel(t.Context())
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/messages?beta=true", strings.NewReader(string(raw)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Content-Type", "application/json")
-		done := make(chan error, 1)
-		go func() {
-			answer, err := http.DefaultClient.Do(request)
-			if err == nil {
-				_, err = io.Copy(io.Discard, answer.Body)
-				answer.Body.Close()
-			}
-			done <- err
-		}()
-		working := func() (n int) {
-			for _, e := range p.engines {
-				n += e.running(t)
-			}
-			return n
-		}
-		await := func(what string, want int) time.Duration {
-			began := time.Now()
-			for working() != want {
-				select {
-				case err := <-done:
-					if want > 0 {
-						t.Fatalf("stream %v: the answer ended: %v", stream, err)
-					}
-				case <-time.After(20 * time.Millisecond):
-				}
-				if time.Since(began) > patience {
-					t.Fatalf("stream %v: %s after %v", stream, what, patience)
-				}
-			}
-			return time.Since(began)
-		}
-		await("no engine works", 1)
-		leave()
-		p.note(t, "messages, stream %v: the engine is idle %.2f s after its client left", stream, await("the engine still works", 0).Seconds())
+		p.leaveEarly(t, r, "/v1/messages?beta=true", body)
 	}
 	r.waitIdle(t)
 }
@@ -341,8 +194,8 @@ func (p *proof) messagesPairs(t *testing.T, alone *engine) {
 	t.Helper()
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
-	pair, oracle := startAnthropic(t, p.keeper, p.dir, r.url), startAnthropic(t, p.keeper, p.dir, alone.url)
-	talkMessages(pair, 49, 24) // which prove the conversion
+	pair, oracle := startClient(t, p.keeper, p.dir, "anthropic_client.py", r.url), startClient(t, p.keeper, p.dir, "anthropic_client.py", alone.url)
+	holdTalks(pair, 24, messageTalkTurns, agentTalks(49)) // which prove the conversion
 	alone.flush(t)
 	for _, e := range p.engines {
 		e.flush(t)
@@ -357,7 +210,7 @@ func (p *proof) messagesPairs(t *testing.T, alone *engine) {
 				want := oracle.ask(document{"stream": stream, "body": body})
 				began := time.Now()
 				got := pair.ask(document{"stream": stream, "body": body})
-				o := got.outcome(stream)
+				o := got.outcome("messages", stream)
 				o.at, o.took = began, time.Since(began)
 				all = append(all, o)
 				if o.err != nil || want.Error != "" {

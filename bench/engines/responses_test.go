@@ -3,17 +3,10 @@
 package engines_test
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,83 +15,9 @@ import (
 
 const (
 	responseTurns     = 200
-	responseTalks     = 4 // open at a time
 	responseTalkTurns = 8
 	responsePairTurns = 24
 )
-
-// responsesClient drives responses_client.py.
-type responsesClient struct {
-	in  io.Writer
-	out *bufio.Scanner
-}
-
-func startResponses(t *testing.T, k *keeper, dir, base string) *responsesClient {
-	t.Helper()
-	cmd := exec.Command(python(t), "responses_client.py", base+"/v1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, answers := io.Pipe()
-	cmd.Stdout = answers
-	p := spawn(t, k, dir, fmt.Sprintf("responses-%d", time.Now().UnixMilli()), cmd)
-	go func() {
-		<-p.dead
-		answers.Close()
-	}()
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	return &responsesClient{in: in, out: lines}
-}
-
-// responsesAnswer is a line of responses_client.py.
-type responsesAnswer struct {
-	ID       string     `json:"id"`
-	Response string     `json:"response_status"`
-	Output   []document `json:"output"`
-	Prompt   int        `json:"prompt_tokens"`
-	Cached   int        `json:"cached_tokens"`
-	Worker   string     `json:"worker"`
-	Prefill  string     `json:"prefill"`
-	Overlap  string     `json:"overlap"`
-	Source   string     `json:"source"`
-	Events   []string   `json:"events"`
-	TTFT     float64    `json:"ttft"`
-	Error    string     `json:"error"`
-	Status   int        `json:"status"`
-	Kind     string     `json:"kind"`
-}
-
-func (c *responsesClient) ask(request document) (a responsesAnswer) {
-	line, err := json.Marshal(request)
-	if err == nil {
-		_, err = c.in.Write(append(line, '\n'))
-	}
-	if err == nil && !c.out.Scan() {
-		err = errors.Join(errors.New("responses_client.py ended"), c.out.Err())
-	}
-	if err == nil {
-		err = json.Unmarshal(c.out.Bytes(), &a)
-	}
-	if err != nil {
-		a.Error = err.Error()
-	}
-	return a
-}
-
-// outcome returns the answer as the other tests read it.
-func (a *responsesAnswer) outcome(api string, stream bool) outcome {
-	o := outcome{api: api, worker: a.Worker, helper: a.Prefill, header: a.Overlap, prompt: a.Prompt, cached: a.Cached}
-	if stream {
-		o.api += ", stream"
-	}
-	o.ttft = time.Duration(a.TTFT * float64(time.Second))
-	if a.Error != "" {
-		o.err = errors.New(a.Error)
-	}
-	return o
-}
 
 // turnTalk is a conversation in turns of /v1/responses, which calls a tool in each turn.
 type turnTalk struct {
@@ -133,6 +52,13 @@ func newTurnTalk(seed uint64, n int) *turnTalk {
 	return a
 }
 
+// turnTalks opens conversations.
+func turnTalks(seed uint64) func(int) talk {
+	return func(nth int) talk { return newTurnTalk(seed, nth) }
+}
+
+func (a *turnTalk) turns() int { return a.turn }
+
 func (a *turnTalk) body() document {
 	b := document{
 		"max_output_tokens": 10, "temperature": 0, "instructions": a.instructions, "input": a.items, "store": a.stored,
@@ -151,7 +77,7 @@ func (a *turnTalk) body() document {
 }
 
 // next sends the next turn, and adds the answer, a call of a tool and its result to the conversation.
-func (a *turnTalk) next(c *responsesClient) outcome {
+func (a *turnTalk) next(c *apiClient) outcome {
 	stream, api := a.turn%2 == 1, "responses"
 	if a.stored {
 		api = "stored responses"
@@ -187,43 +113,12 @@ func (a *turnTalk) next(c *responsesClient) outcome {
 	return answer.outcome(api, stream)
 }
 
-// talkResponses holds so many turns, of a few conversations at a time, one turn after the other.
-func talkResponses(c *responsesClient, seed uint64, turns int) (all []outcome) {
-	talks := make([]*turnTalk, responseTalks)
-	for n, opened := 0, 0; n < turns; n++ {
-		i := n % responseTalks
-		if talks[i] == nil || talks[i].turn >= responseTalkTurns {
-			talks[i] = newTurnTalk(seed, opened)
-			opened++
-		}
-		began := time.Now()
-		o := talks[i].next(c)
-		o.at, o.took = began, time.Since(began)
-		all = append(all, o)
-		if o.err != nil {
-			return all
-		}
-		<-time.After(pause)
-	}
-	return all
-}
-
-// turnFlags give the tiny model a template with tools and thinking, and a store of responses.
-func turnFlags(t *testing.T) []string {
-	t.Helper()
-	template, err := filepath.Abs("testdata/turns.jinja")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []string{"--chat-template", template, "--reasoning-parser", "qwen3", "--tool-call-parser", "qwen"}
-}
-
 // TestRealResponses holds conversations of agents over /v1/responses, with the openai client.
 func TestRealResponses(t *testing.T) {
 	installation(t)
 	dir := t.TempDir()
 	p := &proof{keeper: newKeeper(), dir: dir, binary: buildWarmpath(t, dir)}
-	stores := append(turnFlags(t), "--enable-response-store")
+	stores := append(toolFlags(t, "turns.jinja"), "--enable-response-store")
 	p.engines = []*engine{{index: 0, flags: stores}, {index: 1, flags: stores}}
 	launch(t, p.keeper, dir, p.engines)
 	waitAll(t, p.engines)
@@ -241,7 +136,7 @@ func TestRealResponsePairs(t *testing.T) {
 	dir := t.TempDir()
 	p := &proof{keeper: newKeeper(), dir: dir, binary: buildWarmpath(t, dir)}
 	p.engines = []*engine{
-		{index: 1, backend: "nixl", mode: "prefill", flags: turnFlags(t)}, {index: 0, backend: "nixl", mode: "decode", flags: turnFlags(t)},
+		{index: 1, backend: "nixl", mode: "prefill", flags: toolFlags(t, "turns.jinja")}, {index: 0, backend: "nixl", mode: "decode", flags: toolFlags(t, "turns.jinja")},
 	}
 	launch(t, p.keeper, dir, p.engines)
 	waitAll(t, p.engines)
@@ -254,12 +149,12 @@ func TestRealResponsePairs(t *testing.T) {
 func (p *proof) responsesOverlap(t *testing.T) {
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
-	client := startResponses(t, p.keeper, p.dir, r.url)
-	talkResponses(client, 40, 32) // which prove the conversion
+	client := startClient(t, p.keeper, p.dir, "responses_client.py", r.url+"/v1")
+	holdTalks(client, 32, responseTalkTurns, turnTalks(40)) // which prove the conversion
 	for _, e := range p.engines {
 		e.flush(t)
 	}
-	m := measure("one at a time, responses", "kv", func() []outcome { return talkResponses(client, 41, responseTurns) })
+	m := measure("one at a time, responses", "kv", func() []outcome { return holdTalks(client, responseTurns, responseTalkTurns, turnTalks(41)) })
 	p.add(t, m)
 	p.notes.WriteString(table([]measured{m}, p.engines))
 	r.waitIdle(t)
@@ -270,11 +165,11 @@ func (p *proof) responsesStored(t *testing.T) {
 	r, other := startRouter(t, p.keeper, p.dir, p.binary, "round-robin", p.engines), startRouter(t, p.keeper, p.dir, p.binary, "round-robin", p.engines)
 	defer r.proc.stop(5 * time.Second)
 	defer other.proc.stop(5 * time.Second)
-	client, second := startResponses(t, p.keeper, p.dir, r.url), startResponses(t, p.keeper, p.dir, other.url)
-	engine := startResponses(t, p.keeper, p.dir, p.engines[0].url)
+	client, second := startClient(t, p.keeper, p.dir, "responses_client.py", r.url+"/v1"), startClient(t, p.keeper, p.dir, "responses_client.py", other.url+"/v1")
+	engine := startClient(t, p.keeper, p.dir, "responses_client.py", p.engines[0].url+"/v1")
 	for n := range 6 {
 		first := client.ask(document{"stream": n%2 == 1, "body": document{"input": fmt.Sprintf("hello %d", n), "max_output_tokens": 8}})
-		for i, c := range []*responsesClient{client, second} {
+		for i, c := range []*apiClient{client, second} {
 			next := c.ask(document{"stream": i == 1, "body": document{"input": "and", "previous_response_id": first.ID, "max_output_tokens": 8}})
 			shown := c.ask(document{"get": first.ID})
 			if first.Error+next.Error+shown.Error != "" || next.Worker != first.Worker || shown.Worker != first.Worker || shown.ID != first.ID {
@@ -315,46 +210,14 @@ func (p *proof) responsesStored(t *testing.T) {
 	r.waitIdle(t)
 }
 
-// responsesClientGone leaves long answers early; the engines must stop.
+// responsesClientGone leaves long answers early.
 func (p *proof) responsesClientGone(t *testing.T) {
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
 	for _, stream := range []bool{true, false} {
 		body := newTurnTalk(44, 0).body()
 		body["model"], body["max_output_tokens"], body["stream"] = "tiny", 1200, stream
-		raw, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, leave := context.WithCancel(t.Context())
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/responses", bytes.NewReader(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Content-Type", "application/json")
-		go func() {
-			if answer, err := http.DefaultClient.Do(request); err == nil {
-				_, _ = io.Copy(io.Discard, answer.Body)
-				answer.Body.Close()
-			}
-		}()
-		await := func(want int) time.Duration {
-			for began := time.Now(); ; <-time.After(20 * time.Millisecond) {
-				n := 0
-				for _, e := range p.engines {
-					n += e.running(t)
-				}
-				if took := time.Since(began); n == want || took > patience {
-					if n != want {
-						t.Fatalf("stream %v: %d requests run instead of %d", stream, n, want)
-					}
-					return took
-				}
-			}
-		}
-		await(1)
-		leave()
-		p.note(t, "responses, stream %v: the engine is idle %.2f s after its client left", stream, await(0).Seconds())
+		p.leaveEarly(t, r, "/v1/responses", body)
 	}
 	r.waitIdle(t)
 }
@@ -414,8 +277,8 @@ func (p *proof) responsesPairs(t *testing.T) {
 	t.Helper()
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
-	pair := startResponses(t, p.keeper, p.dir, r.url)
-	texts := func(a responsesAnswer) (all []any) {
+	pair := startClient(t, p.keeper, p.dir, "responses_client.py", r.url+"/v1")
+	texts := func(a apiAnswer) (all []any) {
 		for _, item := range a.Output {
 			all = append(all, item["type"], item["content"], item["name"], item["arguments"])
 		}

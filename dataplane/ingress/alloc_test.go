@@ -9,14 +9,16 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 )
 
 // exchange returns a function that sends a request with a body of size bytes over one connection and
 // reads the answer.
 func exchange(t testing.TB, size int) func() {
 	t.Helper()
-	ln := listen(t)
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.Request.Body()[:2]) })
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.Request.Body()[:2]) })
 	conn, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 )
 
 const (
@@ -48,8 +49,8 @@ func testLyingLengths(t *testing.T) {
 		"behind another": sized + "1\r\n\r\nx" + sized + strconv.Itoa(size) + "\r\n\r\n[1,2,3,4",
 	} {
 		t.Run(name, func(t *testing.T) {
-			ln := listen(t)
-			startServer(t, ln, summary, large)
+			ln := ingresstest.Listen(t)
+			ingresstest.StartServer(t, ln, summary, large)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for range liars {
@@ -73,8 +74,8 @@ func TestBodies(t *testing.T) { overBoth(t, testBodies) }
 
 func testBodies(t *testing.T) {
 	t.Helper()
-	ln := listen(t)
-	startServer(t, ln, summary, large)
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, summary, large)
 	for _, size := range []int{0, 1, 2, 8 << 10, 8<<10 + 1, 16<<10 - 1, 16 << 10, 17 << 10, 1 << 20, 4<<20 + 1, 17 << 20} {
 		conn, br := dial(t, ln)
 		body := strings.Repeat("ab", size/2+1)[:size]
@@ -123,8 +124,8 @@ func testBodies(t *testing.T) {
 
 // TestTrailers: the trailer of an upload is no part of the head.
 func TestTrailers(t *testing.T) {
-	ln := listen(t)
-	startServer(t, ln, summary)
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, summary)
 	conn, br := dial(t, ln)
 	for send, want := range map[string]string{
 		chunked + "X: head\r\n\r\n1\r\nx\r\n0\r\nX: behind\r\nY: 1\r\n\r\n": "1 of xhead",
@@ -150,8 +151,8 @@ func TestBadUploads(t *testing.T) { overBoth(t, testBadUploads) }
 
 func testBadUploads(t *testing.T) {
 	t.Helper()
-	ln := listen(t)
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) { t.Errorf("served: %.100q", ctx.Request.Body()) })
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) { t.Errorf("served: %.100q", ctx.Request.Body()) })
 	for name, tt := range map[string]struct {
 		send   string
 		status int
@@ -210,9 +211,9 @@ func testSlowUploads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			var err error
-			for grace := 200 * time.Millisecond; grace < patience; grace *= 5 { // a busy machine may take longer for a handshake
-				ln := listen(t)
-				startServer(t, ln, echo, withLimits(ingress.Limits{Arrival: grace}))
+			for grace := 200 * time.Millisecond; grace < ingresstest.Patience; grace *= 5 { // a busy machine may take longer for a handshake
+				ln := ingresstest.Listen(t)
+				ingresstest.StartServer(t, ln, echo, withLimits(ingress.Limits{Arrival: grace}))
 				if err = askSlowly(t, ln, send); err == nil {
 					return
 				}

@@ -8,14 +8,15 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 )
 
 // watchedPair returns a client's end of a connection, and the server's while it serves a
 // request.
 func watchedPair(t testing.TB) (client *net.TCPConn, server *ingress.Client) {
 	t.Helper()
-	ln, served, end := listen(t), make(chan *ingress.Client), make(chan struct{})
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ln, served, end := ingresstest.Listen(t), make(chan *ingress.Client), make(chan struct{})
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		served <- ingress.ClientOf(ctx.Conn())
 		<-end
 	})

@@ -15,6 +15,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 const health = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -29,8 +31,8 @@ func closures(c *ingress.Config) chan ingress.Reason {
 // crowded serves at most 4 clients, with a reserve of 2. The handler holds /slow until release.
 func crowded(t *testing.T, limits ingress.Limits) (ln net.Listener, s *ingress.Server, begun, release chan struct{}, closed chan ingress.Reason) {
 	t.Helper()
-	ln, begun, release = listen(t), make(chan struct{}, 10), make(chan struct{})
-	s = startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ln, begun, release = ingresstest.Listen(t), make(chan struct{}, 10), make(chan struct{})
+	s = ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/slow" {
 			begun <- struct{}{}
 			<-release
@@ -70,7 +72,7 @@ func testSilentClientsMakeRoom(t *testing.T) {
 	waits := func(br *bufio.Reader) { // its connection waits for the next request
 		_, body := answer(t, br)
 		require.Equal(t, asked, body)
-		require.Eventually(t, func() bool { return s.Busy() == 1 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return s.Busy() == 1 }, ingresstest.Patience, time.Millisecond)
 	}
 	idle := open(ask)
 	waits(idle)
@@ -79,7 +81,7 @@ func testSilentClientsMakeRoom(t *testing.T) {
 	silent, err := net.Dial("tcp", ln.Addr().String())
 	require.NoError(t, err)
 	defer silent.Close()
-	require.Eventually(t, func() bool { return s.Connections() == 4 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Connections() == 4 }, ingresstest.Patience, time.Millisecond)
 	for _, gone := range []*bufio.Reader{bufio.NewReader(silent), idle, younger} {
 		waits(open(ask))
 		ends(t, gone)
@@ -123,18 +125,18 @@ func testReserve(t *testing.T) {
 		assert.True(t, ended)
 		assert.Equal(t, ingress.ReasonFull, <-closed)
 	}
-	require.Eventually(t, func() bool { return s.Connections() == 4 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Connections() == 4 }, ingresstest.Patience, time.Millisecond)
 	// Silence and half requests fill the reserve: the oldest of them goes.
 	var half []*bufio.Reader
 	for i := range 3 {
 		conn, err := net.Dial("tcp", ln.Addr().String())
 		require.NoError(t, err)
 		defer conn.Close()
-		if i == 1 && !encrypted(t) {
+		if i == 1 && !tlstest.Encrypted(t) {
 			say(t, conn, "GET /hea")
 		}
 		half = append(half, bufio.NewReader(conn))
-		require.Eventually(t, func() bool { return s.Connections() == min(5+i, 6) }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return s.Connections() == min(5+i, 6) }, ingresstest.Patience, time.Millisecond)
 	}
 	ends(t, half[0])
 	code, _ := status(health)
@@ -173,7 +175,7 @@ func TestPerAddress(t *testing.T) {
 	_, body := answer(t, bufio.NewReader(other))
 	require.Equal(t, asked, body)
 	require.NoError(t, one.Close())
-	require.Eventually(t, func() bool { return s.Connections() == 2 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Connections() == 2 }, ingresstest.Patience, time.Millisecond)
 	again, br3 := dial(t, ln)
 	say(t, again, ask)
 	_, body = answer(t, br3)

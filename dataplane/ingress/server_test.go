@@ -18,6 +18,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 // ask is a request with a body of two bytes.
@@ -41,8 +43,8 @@ func testClients(t *testing.T) {
 		heads[name] = sent.String()
 	}
 	maps.Copy(heads, clientHeads)
-	ln := listen(t)
-	startServer(t, ln, echo)
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, echo)
 	conn, br := dial(t, ln)
 	all, n := "", 0
 	for name, head := range heads {
@@ -68,8 +70,8 @@ func TestPipelinedAnswersLeaveAtOnce(t *testing.T) { overBoth(t, testPipelinedAn
 
 func testPipelinedAnswersLeaveAtOnce(t *testing.T) {
 	t.Helper()
-	ln, release := listen(t), make(chan struct{})
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ln, release := ingresstest.Listen(t), make(chan struct{})
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/slow" {
 			<-release
 		}
@@ -92,8 +94,8 @@ func TestExpectedBodies(t *testing.T) { overBoth(t, testExpectedBodies) }
 
 func testExpectedBodies(t *testing.T) {
 	t.Helper()
-	ln := listen(t)
-	startServer(t, ln, echo)
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, echo)
 	conn, br := dial(t, ln)
 	for _, head := range []string{
 		"POST /generate?a=1 HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
@@ -134,8 +136,8 @@ func TestRefusedHeads(t *testing.T) { overBoth(t, testRefusedHeads) }
 
 func testRefusedHeads(t *testing.T) {
 	t.Helper()
-	ln := listen(t)
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		t.Errorf("served: %s", ctx.Request.Header.RawHeaders())
 		echo(ctx)
 	})
@@ -188,8 +190,8 @@ func testRefusedHeads(t *testing.T) {
 
 // TestURLsInQueries: a path ends where its query begins.
 func TestURLsInQueries(t *testing.T) {
-	ln := listen(t)
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "%s %s", ctx.Path(), ctx.QueryArgs().Peek("u")) })
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "%s %s", ctx.Path(), ctx.QueryArgs().Peek("u")) })
 	conn, br := dial(t, ln)
 	for target, want := range map[string]string{
 		"/generate?u=http://x/y": "/generate http://x/y", "/generate?://x/y": "/generate ", "/generate?u=//x/y": "/generate //x/y",
@@ -205,8 +207,8 @@ func TestURLsInQueries(t *testing.T) {
 // TestNominatedFields: fields that Connection names end here, and "close" counts wherever it
 // stands.
 func TestNominatedFields(t *testing.T) {
-	ln := listen(t)
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		fmt.Fprintf(ctx, "%s %s", ctx.Request.Header.Peek("X-Hop"), ctx.Request.Header.Peek("X-Stays"))
 	})
 	for lines, closes := range map[string]bool{
@@ -230,8 +232,8 @@ func TestNominatedFields(t *testing.T) {
 // TestKeepAlive: HTTP/1.0 connections end unless they ask not to; an answer of the handler's
 // own error leaves a connection open.
 func TestKeepAlive(t *testing.T) {
-	ln := listen(t)
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) { ctx.Error("no", fasthttp.StatusNotFound) })
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) { ctx.Error("no", fasthttp.StatusNotFound) })
 	for head, open := range map[string]bool{
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":                         true,
 		"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n":    false,
@@ -258,14 +260,14 @@ func TestParkedConnections(t *testing.T) { overBoth(t, testParkedConnections) }
 
 func testParkedConnections(t *testing.T) {
 	t.Helper()
-	ln := listen(t)
-	s := startServer(t, ln, echo)
+	ln := ingresstest.Listen(t)
+	s := ingresstest.StartServer(t, ln, echo)
 	conn, br := dial(t, ln)
 	for range 3 {
 		say(t, conn, ask)
 		_, body := answer(t, br)
 		require.Equal(t, asked, body)
-		require.Eventually(t, func() bool { return s.Busy() == 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return s.Busy() == 0 }, ingresstest.Patience, time.Millisecond)
 		require.Equal(t, 1, s.Connections())
 	}
 	say(t, conn, ask[:9]) // and in pieces
@@ -278,8 +280,8 @@ func testParkedConnections(t *testing.T) {
 
 // TestIdleTimeout: a connection that sends no request for long is closed, parked or not.
 func TestIdleTimeout(t *testing.T) {
-	ln := listen(t)
-	startServer(t, ln, echo, withLimits(ingress.Limits{Idle: 50 * time.Millisecond}))
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, echo, withLimits(ingress.Limits{Idle: 50 * time.Millisecond}))
 	conn, br := dial(t, ln)
 	say(t, conn, ask)
 	_, body := answer(t, br)
@@ -293,8 +295,8 @@ func TestDrain(t *testing.T) { overBoth(t, testDrain) }
 
 func testDrain(t *testing.T) {
 	t.Helper()
-	ln, begun, release := listen(t), make(chan struct{}), make(chan struct{})
-	s := startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ln, begun, release := ingresstest.Listen(t), make(chan struct{}), make(chan struct{})
+	s := ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/slow" {
 			close(begun)
 			<-release
@@ -316,7 +318,7 @@ func testDrain(t *testing.T) {
 	<-begun
 	drained := make(chan error, 1)
 	go func() { drained <- s.Shutdown(context.Background()) }()
-	if !encrypted(t) { // else the handshake is still to come, and fails
+	if !tlstest.Encrypted(t) { // else the handshake is still to come, and fails
 		_, err := silent.ReadByte()
 		require.ErrorIs(t, err, io.EOF)
 	}
@@ -333,14 +335,14 @@ func testDrain(t *testing.T) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	require.True(t, r.Close)
 	closePart()
-	within(t, "drain", func() { require.NoError(t, <-drained) })
+	ingresstest.Within(t, "drain", func() { require.NoError(t, <-drained) })
 	require.Zero(t, s.Connections())
 }
 
 // TestDrainCuts: a drain whose time has run out closes the connections that are left.
 func TestDrainCuts(t *testing.T) {
-	ln, begun, release := listen(t), make(chan struct{}), make(chan struct{})
-	s := startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ln, begun, release := ingresstest.Listen(t), make(chan struct{}), make(chan struct{})
+	s := ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		close(begun)
 		<-release
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 )
 
 // endless is a body without an end.
@@ -48,9 +49,9 @@ func testStalledClients(t *testing.T) {
 // stallBeside wants a client to be cut that takes nothing. The error is that a slow one was cut.
 func stallBeside(t *testing.T, stall time.Duration) error {
 	t.Helper()
-	ln, body := listen(t), &endless{make(chan struct{})}
+	ln, body := ingresstest.Listen(t), &endless{make(chan struct{})}
 	var closed chan ingress.Reason
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/endless" {
 			ctx.SetBodyStream(body, -1)
 			return
@@ -81,7 +82,7 @@ func stallBeside(t *testing.T, stall time.Duration) error {
 			}
 		}
 	}()
-	await(t, "end of the stalled answer", body.closed)
+	ingresstest.Await(t, "end of the stalled answer", body.closed)
 	<-time.After(stall) // the slow one may have begun later
 	close(stop)
 	if err := <-ended; err != nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 // refusedBy serves with TLS, and returns a connection to it before its handshake, with the
@@ -19,9 +21,9 @@ import (
 func refusedBy(t *testing.T) (client net.Conn, refused chan error) {
 	t.Helper()
 	refused = make(chan error, 1)
-	ln := listen(t)
-	startServer(t, ln, func(*fasthttp.RequestCtx) { t.Error("a request was served") }, func(c *ingress.Config) {
-		c.TLS, c.HandshakeFailed = serverTLS(t), func(_ net.Addr, err error) { refused <- err }
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, func(*fasthttp.RequestCtx) { t.Error("a request was served") }, func(c *ingress.Config) {
+		c.TLS, c.HandshakeFailed = tlstest.Server(t), func(_ net.Addr, err error) { refused <- err }
 	})
 	client, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
@@ -39,7 +41,7 @@ func TestPlainClient(t *testing.T) {
 		go func() {
 			_, _ = io.WriteString(client, request)
 		}()
-		within(t, "answer", func() {
+		ingresstest.Within(t, "answer", func() {
 			got, err := io.ReadAll(client)
 			if !strings.HasPrefix(string(got), "HTTP/1.1 400 ") || !strings.Contains(string(got), "https_required") || err != nil {
 				t.Errorf("answer %q %v", got, err)
@@ -72,9 +74,9 @@ func TestHandshakeRefusals(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			refused := make(chan error, 1)
-			ln := listen(t)
-			s := startServer(t, ln, func(*fasthttp.RequestCtx) {}, func(c *ingress.Config) {
-				c.TLS, c.HandshakeFailed = serverTLS(t), func(_ net.Addr, err error) { refused <- err }
+			ln := ingresstest.Listen(t)
+			s := ingresstest.StartServer(t, ln, func(*fasthttp.RequestCtx) {}, func(c *ingress.Config) {
+				c.TLS, c.HandshakeFailed = tlstest.Server(t), func(_ net.Addr, err error) { refused <- err }
 			})
 			client, err := net.Dial("tcp", ln.Addr().String())
 			if err != nil {
@@ -85,7 +87,7 @@ func TestHandshakeRefusals(t *testing.T) {
 			}
 			tt.do(client)
 			client.Close()
-			within(t, "handshake", func() {
+			ingresstest.Within(t, "handshake", func() {
 				for s.Connections() > 0 {
 					runtime.Gosched()
 				}

@@ -13,15 +13,13 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 )
 
 // pair returns both ends of a TCP connection.
 func pair(t testing.TB) (client, server *net.TCPConn) {
 	t.Helper()
-	ln, err := net.Listen("tcp", loopback(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := ingresstest.Listen(t)
 	defer ln.Close()
 	c, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
@@ -52,7 +50,7 @@ func TestWatcherSeesClientLeave(t *testing.T) {
 		{"below a wrapper", func(c net.Conn) net.Conn { return wrapper{wrapper{c}} }, func(c *net.TCPConn) { c.Close() }},
 		{"below TLS", func(c net.Conn) net.Conn { return tls.Server(c, &tls.Config{}) }, func(c *net.TCPConn) { c.Close() }},
 	}
-	w := startWatcher(t)
+	w := ingresstest.StartWatcher(t)
 	for _, tt := range tests {
 		for _, before := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/before=%v", tt.name, before), func(t *testing.T) {
@@ -73,7 +71,7 @@ func TestWatcherSeesClientLeave(t *testing.T) {
 				if !before {
 					tt.leave(client)
 				}
-				t.Logf("seen after %v", await(t, "gone", gone))
+				t.Logf("seen after %v", ingresstest.Await(t, "gone", gone))
 			})
 		}
 	}
@@ -82,7 +80,7 @@ func TestWatcherSeesClientLeave(t *testing.T) {
 // TestWatcherIgnoresBytes sends the next request early, has Go's own poller read it, and only
 // then leaves.
 func TestWatcherIgnoresBytes(t *testing.T) {
-	w := startWatcher(t)
+	w := ingresstest.StartWatcher(t)
 	client, server := pair(t)
 	var left atomic.Bool
 	gone := make(chan struct{})
@@ -105,17 +103,14 @@ func TestWatcherIgnoresBytes(t *testing.T) {
 	}
 	left.Store(true)
 	client.Close()
-	await(t, "gone", gone)
+	ingresstest.Await(t, "gone", gone)
 }
 
 // TestWatcherReusedDescriptor closes watched connections under the Watcher's feet while others
 // take their numbers.
 func TestWatcherReusedDescriptor(t *testing.T) {
-	w := startWatcher(t)
-	ln, err := net.Listen("tcp", loopback(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := ingresstest.StartWatcher(t)
+	ln := ingresstest.Listen(t)
 	defer ln.Close()
 	for i := range 300 {
 		c1, err := net.Dial("tcp", ln.Addr().String())
@@ -148,14 +143,14 @@ func TestWatcherReusedDescriptor(t *testing.T) {
 		stop1() // Must not end the second watch.
 		left.Store(true)
 		c2.Close()
-		await(t, "gone", gone)
+		ingresstest.Await(t, "gone", gone)
 		stop2()
 		s2.Close()
 	}
 }
 
 func TestWatcherNotTCP(t *testing.T) {
-	w := startWatcher(t)
+	w := ingresstest.StartWatcher(t)
 	a, b := net.Pipe()
 	defer b.Close()
 	stop, err := w.Watch(a, func() { t.Error("gone was called") })
@@ -191,7 +186,7 @@ func TestWatcherClosed(t *testing.T) {
 
 // TestWatcherCrowd has many clients leave at the same moment.
 func TestWatcherCrowd(t *testing.T) {
-	w := startWatcher(t)
+	w := ingresstest.StartWatcher(t)
 	const crowd = 200
 	var wg sync.WaitGroup
 	clients := make([]*net.TCPConn, crowd)
@@ -208,5 +203,5 @@ func TestWatcherCrowd(t *testing.T) {
 	for _, c := range clients {
 		go c.Close()
 	}
-	within(t, "crowd", wg.Wait)
+	ingresstest.Within(t, "crowd", wg.Wait)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix"
 	"github.com/warmpath/warmpath/zmq"
@@ -71,9 +73,9 @@ func newFakeWorker(t *testing.T, info string) *fakeWorker {
 		w.aborted <- string(body)
 	})
 	w.http = &http.Server{Handler: w}
-	if encrypted(t) {
+	if tlstest.Encrypted(t) {
 		w.url = "https://" + l.Addr().String()
-		l = tls.NewListener(l, serverTLS(t))
+		l = tls.NewListener(l, tlstest.Server(t))
 	}
 	go func() { _ = w.http.Serve(l) }()
 	t.Cleanup(func() { _ = w.http.Close() })
@@ -91,6 +93,14 @@ func (w *fakeWorker) answers(path, body string) {
 	w.on(path, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(rw, body)
+	})
+}
+
+// streams makes path answer with a stream.
+func (w *fakeWorker) streams(path, text string) {
+	w.on(path, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		_, _ = io.WriteString(rw, text)
 	})
 }
 
@@ -209,9 +219,9 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 		policy:  "kv",
 	}
 	transportTLS := &tls.Config{}
-	if encrypted(t) {
-		cfg.server.TLS, cfg.server.OperatorTLS, transportTLS = serverTLS(t), serverTLS(t), clientTLS(t)
-		cfg.workers.TLS = func(string) *tls.Config { return clientTLS(t) }
+	if tlstest.Encrypted(t) {
+		cfg.server.TLS, cfg.server.OperatorTLS, transportTLS = tlstest.Server(t), tlstest.Server(t), tlstest.Client(t)
+		cfg.workers.TLS = func(string) *tls.Config { return tlstest.Client(t) }
 	}
 	for _, o := range options {
 		o(&cfg)
@@ -337,6 +347,47 @@ func (h *harness) post(path, body string) (*http.Response, string) {
 	resp, got, err := h.do(http.MethodPost, h.base+path, body)
 	require.NoError(h.t, err)
 	return resp, got
+}
+
+// failsOver checks that a stream comes from the good one of two workers, whichever is asked first.
+func failsOver(t *testing.T, path, body, answer string, fail func(bad *fakeWorker)) {
+	t.Helper()
+	bad, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	fail(bad)
+	good.streams(path, answer)
+	h := start(t, []*fakeWorker{bad, good})
+	asked := false
+	for i := 0; i < 40 && !asked; i++ {
+		resp, got := h.post(path, body+`,"stream":true}`)
+		assert.Equal(t, http.StatusOK, resp.StatusCode)
+		assert.Equal(t, answer, got)
+		asked = bad.lastBody() != ""
+	}
+	assert.True(t, asked, "the failing worker was never asked")
+}
+
+// leaveWhen sends a request whose client leaves once began has the request's id, and waits until
+// the worker is told to stop it.
+func (h *harness) leaveWhen(path, body string, began <-chan string, w *fakeWorker) {
+	h.t.Helper()
+	ctx, leave := context.WithCancel(h.t.Context())
+	defer leave()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+path, strings.NewReader(body))
+	require.NoError(h.t, err)
+	go func() {
+		if resp, err := h.client.Do(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	id := <-began
+	leave()
+	for aborted := ""; aborted != `{"rid":"`+id+`"}`; {
+		select {
+		case aborted = <-w.aborted: // a request is aborted twice
+		case <-time.After(patience):
+			h.t.Fatal("the request is not aborted")
+		}
+	}
 }
 
 func info(dpSize int) string {

@@ -1,7 +1,6 @@
 package request_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,14 +27,6 @@ const (
 	messageEnd   = "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\nevent: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 	messageError = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"boom\"}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 )
-
-// saysEvents makes /v1/messages answer with a stream.
-func saysEvents(w *fakeWorker, text string) {
-	w.on("/v1/messages", func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-		_, _ = io.WriteString(rw, text)
-	})
-}
 
 // readAnthropicError reads an error as Anthropic's clients read it.
 func readAnthropicError(t *testing.T, body string) (kind, message string) {
@@ -173,7 +163,7 @@ func TestMessagesFailover(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(w *fakeWorker){
 		"dies":         func(w *fakeWorker) { w.dies("/v1/messages", func(http.ResponseWriter) {}) },
-		"error events": func(w *fakeWorker) { saysEvents(w, messageStart+messageError) },
+		"error events": func(w *fakeWorker) { w.streams("/v1/messages", messageStart+messageError) },
 		"status": func(w *fakeWorker) {
 			w.on("/v1/messages", func(rw http.ResponseWriter, _ *http.Request) {
 				rw.WriteHeader(http.StatusInternalServerError)
@@ -183,18 +173,7 @@ func TestMessagesFailover(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bad, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-			fail(bad)
-			saysEvents(good, messageStart+messageText+messageEnd)
-			h := start(t, []*fakeWorker{bad, good})
-			asked := false
-			for i := 0; i < 40 && !asked; i++ {
-				resp, body := h.post("/v1/messages", messagesBody+`,"stream":true}`)
-				assert.Equal(t, http.StatusOK, resp.StatusCode)
-				assert.Equal(t, messageStart+messageText+messageEnd, body)
-				asked = bad.lastBody() != ""
-			}
-			assert.True(t, asked, "the failing worker was never asked")
+			failsOver(t, "/v1/messages", messagesBody, messageStart+messageText+messageEnd, fail)
 		})
 	}
 }
@@ -238,22 +217,7 @@ func TestMessagesAbort(t *testing.T) {
 		<-r.Context().Done() // the router has closed the connection
 	})
 	h := start(t, []*fakeWorker{w})
-	ctx, leave := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/v1/messages", strings.NewReader(messagesBody+"}"))
-	require.NoError(t, err)
-	go func() {
-		if resp, err := h.client.Do(req); err == nil {
-			_ = resp.Body.Close()
-		}
-	}()
-	rid := <-begun
-	leave()
-	select {
-	case aborted := <-w.aborted:
-		assert.JSONEq(t, `{"rid":"`+rid+`"}`, aborted)
-	case <-time.After(patience):
-		t.Fatal("the request is not aborted")
-	}
+	h.leaveWhen("/v1/messages", messagesBody+"}", begun, w)
 }
 
 // TestMessagesPair: both legs get the client's body with the same room.

@@ -1,13 +1,11 @@
 package request_test
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,14 +28,6 @@ const (
 	responseEnd    = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + responseReply + ",\"sequence_number\":3}\n\n"
 	responseFailed = "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"id\":\"resp_1\",\"status\":\"failed\",\"error\":{\"code\":\"server_error\",\"message\":\"boom\"}},\"sequence_number\":2}\n\n"
 )
-
-// streams makes /v1/responses answer with a stream.
-func streams(w *fakeWorker, text string) {
-	w.on("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-		_, _ = io.WriteString(rw, text)
-	})
-}
 
 // readResponsesError reads an error as OpenAI's clients read it.
 func readResponsesError(t *testing.T, body string) (kind, param string) {
@@ -174,25 +164,14 @@ func TestResponsesFailover(t *testing.T) {
 				_, _ = io.WriteString(rw, responseBegin)
 			})
 		},
-		"failed": func(w *fakeWorker) { streams(w, responseBegin+responseFailed) },
+		"failed": func(w *fakeWorker) { w.streams("/v1/responses", responseBegin+responseFailed) },
 		"status": func(w *fakeWorker) {
 			w.on("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bad, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-			fail(bad)
-			streams(good, responseBegin+responseDelta+responseEnd)
-			h := start(t, []*fakeWorker{bad, good})
-			asked := false
-			for i := 0; i < 40 && !asked; i++ {
-				resp, body := h.post("/v1/responses", responsesBody+`,"stream":true}`)
-				assert.Equal(t, http.StatusOK, resp.StatusCode)
-				assert.Equal(t, responseBegin+responseDelta+responseEnd, body)
-				asked = bad.lastBody() != ""
-			}
-			assert.True(t, asked, "the failing worker was never asked")
+			failsOver(t, "/v1/responses", responsesBody, responseBegin+responseDelta+responseEnd, fail)
 		})
 	}
 }
@@ -202,8 +181,8 @@ func TestResponsesFailover(t *testing.T) {
 func TestResponsesFailureOfTheClient(t *testing.T) {
 	t.Parallel()
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-	streams(a, responseBegin+responseFailed)
-	streams(b, responseBegin+responseFailed)
+	a.streams("/v1/responses", responseBegin+responseFailed)
+	b.streams("/v1/responses", responseBegin+responseFailed)
 	h := start(t, []*fakeWorker{a, b})
 	for range 20 {
 		_, body := h.post("/v1/responses", responsesBody+`,"stream":true}`)
@@ -229,23 +208,7 @@ func TestResponsesAbort(t *testing.T) {
 	})
 	h := start(t, []*fakeWorker{w})
 	for _, more := range []string{"}", `,"request_id":"my-own"}`} {
-		ctx, leave := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/v1/responses", strings.NewReader(responsesBody+more))
-		require.NoError(t, err)
-		go func() {
-			if resp, err := h.client.Do(req); err == nil {
-				_ = resp.Body.Close()
-			}
-		}()
-		id := <-begun
-		leave()
-		for aborted := ""; aborted != `{"rid":"`+id+`"}`; {
-			select {
-			case aborted = <-w.aborted: // the first one is aborted twice
-			case <-time.After(patience):
-				t.Fatal("the request is not aborted")
-			}
-		}
+		h.leaveWhen("/v1/responses", responsesBody+more, begun, w)
 	}
 }
 

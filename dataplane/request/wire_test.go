@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 // dial opens a client's connection.
@@ -20,8 +22,8 @@ func (h *harness) dial() (net.Conn, *bufio.Reader) {
 	conn, err := net.Dial("tcp", h.addr())
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = conn.Close() })
-	if encrypted(h.t) {
-		conn = tls.Client(conn, clientTLS(h.t))
+	if tlstest.Encrypted(h.t) {
+		conn = tls.Client(conn, tlstest.Client(h.t))
 	}
 	return conn, bufio.NewReader(conn)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -44,10 +45,10 @@ func TestDoDoesNotAllocate(t *testing.T) {
 // TestForwardDoesNotAllocate: a whole answer on its way through a Server.
 func TestForwardDoesNotAllocate(t *testing.T) {
 	w := startWorker(t, echo(plainAnswer))
-	tr, req, ln := newTransport(t, upstream.Config{}), chat(t, w.addr(), 300), listen(t)
+	tr, req, ln := newTransport(t, upstream.Config{}), chat(t, w.addr(), 300), ingresstest.Listen(t)
 	req.Header = nil
 	var lines []byte
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		lines = upstream.AppendLines(lines[:0], &ctx.Request.Header, req.Extra)
 		req.Lines = lines
 		resp, err := tr.Do(nil, req)

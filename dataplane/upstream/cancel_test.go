@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -59,7 +60,7 @@ func testCancel(t *testing.T) {
 				c.Cancel()
 				c.Cancel()
 			}()
-			within(t, "request", func() {
+			ingresstest.Within(t, "request", func() {
 				resp, err := tr.Do(&c, post(w.addr(), tt.body))
 				if err == nil {
 					if tt.read > 0 {
@@ -110,9 +111,9 @@ func TestCancelDuringDial(t *testing.T) {
 	var c upstream.Canceler
 	started := make(chan struct{})
 	go func() { <-started; c.Cancel() }()
-	within(t, "Do", func() {
+	ingresstest.Within(t, "Do", func() {
 		close(started)
-		_, err := newTransport(t, upstream.Config{DialTimeout: patience}).Do(&c, post(addr))
+		_, err := newTransport(t, upstream.Config{DialTimeout: ingresstest.Patience}).Do(&c, post(addr))
 		wantErr(t, "Do", err, upstream.ErrCanceled)
 	})
 }

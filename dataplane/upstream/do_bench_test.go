@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -40,7 +41,7 @@ func chat(t testing.TB, addr string, size int) *upstream.Request {
 	req.Header = clientHeader(t, chatHead)
 	req.Extra = []upstream.Field{{Key: "X-Request-Id", Value: []byte("0123456789abcdef")}}
 	req.Body = [][]byte{[]byte("{"), make([]byte, size-1)}
-	req.HeaderTimeout, req.ReadTimeout = patience, patience
+	req.HeaderTimeout, req.ReadTimeout = ingresstest.Patience, ingresstest.Patience
 	return req
 }
 

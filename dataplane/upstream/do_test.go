@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -147,7 +148,7 @@ func testTimeouts(t *testing.T) {
 			})
 			req := post(w.addr(), "{}")
 			req.HeaderTimeout, req.ReadTimeout = tt.header, tt.read
-			within(t, "get", func() {
+			ingresstest.Within(t, "get", func() {
 				_, _, err := get(newTransport(t, upstream.Config{}), req)
 				wantErr(t, "get", err, upstream.ErrTimeout)
 				if upstream.Retryable(err) {
@@ -178,7 +179,7 @@ func testReadTimeoutIsPerRead(t *testing.T) {
 			p.send("0\r\n\r\n")
 		})
 		req := post(w.addr(), "{}")
-		req.HeaderTimeout, req.ReadTimeout = patience, gaps*gap
+		req.HeaderTimeout, req.ReadTimeout = ingresstest.Patience, gaps*gap
 		var body string
 		if _, body, err = get(newTransport(t, upstream.Config{}), req); err == nil && len(body) == pieces {
 			return
@@ -217,7 +218,7 @@ func testEarlyAnswerToLargeBody(t *testing.T) {
 			w := startWorker(t, func(_ int, p *peer) { tt.serve(p, released) })
 			t.Cleanup(func() { close(released) })
 			tr := newTransport(t, upstream.Config{})
-			within(t, "get", func() {
+			ingresstest.Within(t, "get", func() {
 				status, body, err := get(tr, post(w.addr(), large))
 				if status != 413 || body != "big" || err != nil {
 					t.Errorf("get = %d %q %v, want 413 big", status, body, err)
@@ -285,7 +286,7 @@ func testBodyInParts(t *testing.T) {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 			p.gone()
 		})
-		within(t, "get", func() {
+		ingresstest.Within(t, "get", func() {
 			if status, _, err := get(newTransport(t, upstream.Config{}), post(w.addr(), parts...)); status != 200 || err != nil {
 				t.Errorf("get = %d %v, want 200", status, err)
 			}

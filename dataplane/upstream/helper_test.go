@@ -2,24 +2,21 @@ package upstream_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 
-	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
-	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/leaktest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -39,16 +36,6 @@ func TestMain(m *testing.M) {
 	)
 }
 
-// patience bounds waits that only a bug makes long.
-const patience = 5 * time.Minute
-
-// loopback is an address for a listener whose port no other process's test has had: its router
-// may still look for a worker there.
-func loopback(t testing.TB) string {
-	t.Helper()
-	return natstest.Address(t)
-}
-
 // worker is an upstream server that follows a test's script, connection by connection.
 type worker struct {
 	t    testing.TB
@@ -62,13 +49,10 @@ type worker struct {
 // when serve returns.
 func startWorker(t testing.TB, serve func(nth int, c *peer)) *worker {
 	t.Helper()
-	ln, err := net.Listen("tcp", loopback(t))
-	if err != nil {
-		t.Fatalf("listen: %v", err)
-	}
+	ln := ingresstest.Listen(t)
 	w := &worker{t: t, ln: ln, open: map[net.Conn]bool{}}
-	if encrypted(t) {
-		targets.Store(ln.Addr().String(), clientTLS(t))
+	if tlstest.Encrypted(t) {
+		targets.Store(ln.Addr().String(), tlstest.Client(t))
 	}
 	w.wg.Add(1)
 	go w.accept(serve)
@@ -89,8 +73,8 @@ func (w *worker) accept(serve func(int, *peer)) {
 		w.wg.Go(func() {
 			defer c.Close()
 			p := &peer{Conn: c, tcp: c.(*net.TCPConn)}
-			if encrypted(w.t) {
-				p.Conn = tls.Server(c, serverTLS(w.t))
+			if tlstest.Encrypted(w.t) {
+				p.Conn = tls.Server(c, tlstest.Server(w.t))
 			}
 			p.br = bufio.NewReader(p.Conn)
 			serve(n, p)
@@ -176,7 +160,7 @@ func each(answer string) func(int, *peer) {
 func newTransport(t testing.TB, cfg upstream.Config) *upstream.Transport {
 	t.Helper()
 	if cfg.DialTimeout == 0 {
-		cfg.DialTimeout = patience // a busy machine takes more than the default, and nothing is slow here but the machine
+		cfg.DialTimeout = ingresstest.Patience // a busy machine takes more than the default, and nothing is slow here but the machine
 	}
 	tr := upstream.NewTransport(cfg)
 	t.Cleanup(func() { tr.Close() })
@@ -202,18 +186,6 @@ func get(tr *upstream.Transport, req *upstream.Request) (status int, body string
 	return resp.Status, string(b), err
 }
 
-// within fails the test when fn does not return: a hang shall name itself.
-func within(t testing.TB, what string, fn func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); fn() }()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		t.Fatalf("%s: still waiting after %v", what, patience)
-	}
-}
-
 func wantErr(t testing.TB, what string, got, want error) {
 	t.Helper()
 	if want == nil && got != nil || want != nil && !errors.Is(got, want) {
@@ -229,88 +201,4 @@ func clientHeader(t testing.TB, raw string) *fasthttp.RequestHeader {
 		t.Fatalf("header: %v", err)
 	}
 	return h
-}
-
-// await waits for ch to be closed and tells how long that took.
-func await(t testing.TB, what string, ch <-chan struct{}) time.Duration {
-	t.Helper()
-	begin := time.Now()
-	select {
-	case <-ch:
-	case <-time.After(patience):
-		t.Fatalf("%s: not within %v", what, patience)
-	}
-	return time.Since(begin)
-}
-
-// refuse answers requests that cannot be read.
-func refuse(ctx *fasthttp.RequestCtx, err error) {
-	status := fasthttp.StatusBadRequest
-	switch {
-	case errors.Is(err, ingress.ErrBodyTooLarge):
-		status = fasthttp.StatusRequestEntityTooLarge
-	case errors.Is(err, ingress.ErrHeadTooLarge):
-		status = fasthttp.StatusRequestHeaderFieldsTooLarge
-	case errors.Is(err, ingress.ErrSlowRequest):
-		status = fasthttp.StatusRequestTimeout
-	}
-	ctx.Error(err.Error(), status)
-}
-
-// startServer serves h on ln until the test ends, with TLS where the test has it.
-func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, change ...func(*ingress.Config)) *ingress.Server {
-	t.Helper()
-	cfg := ingress.Config{
-		Handler: h, Refuse: refuse, MaxBody: func() int { return 64 << 20 }, MaxHead: 16 << 10,
-		Limits:  func() ingress.Limits { return ingress.Limits{Stall: patience} },
-		Watcher: startWatcher(t), Log: slog.New(slog.DiscardHandler),
-	}
-	if encrypted(t) {
-		cfg.TLS = serverTLS(t)
-		cfg.TLS.DynamicRecordSizingDisabled = true
-	}
-	for _, c := range change {
-		c(&cfg)
-	}
-	s := ingress.NewServer(cfg)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // clients of tests that have failed
-		_ = s.Shutdown(ctx)
-		if err := <-ended; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	return s
-}
-
-// listen returns a listener on an address of its own.
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", loopback(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
-}
-
-// startWatcher runs a Watcher until the test ends.
-func startWatcher(t testing.TB) *ingress.Watcher {
-	t.Helper()
-	w, err := ingress.NewWatcher()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	return w
 }

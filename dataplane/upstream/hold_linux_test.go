@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -78,7 +79,7 @@ func testStreamEndsInOneWrite(t *testing.T) {
 			c := dialRouter(t, ln.Addr().String())
 			for round := range 3 { // nothing is kept back from one answer to the next
 				ln.writes.Store(0)
-				within(t, "answer", func() {
+				ingresstest.Within(t, "answer", func() {
 					next <- struct{}{}
 					resp := c.ask(t, "POST")
 					for i, want := range tt.seen {
@@ -138,7 +139,7 @@ func testWholeAnswersLeaveInOneWrite(t *testing.T) {
 			best := int64(100)
 			for range 20 {
 				ln.writes.Store(0)
-				within(t, "answer", func() {
+				ingresstest.Within(t, "answer", func() {
 					resp := c.ask(t, "POST")
 					var body io.Reader = resp.Body
 					if resp.Header.Get("Content-Encoding") == "gzip" {
@@ -168,8 +169,8 @@ func countedRouter(
 	t testing.TB, url string, forward func(*fasthttp.RequestCtx, *upstream.Response, upstream.Observer, time.Time),
 ) (*countedListener, *recorder) {
 	t.Helper()
-	ln, obs, tr := &countedListener{Listener: listen(t)}, newRecorder(), newTransport(t, upstream.Config{})
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ln, obs, tr := &countedListener{Listener: ingresstest.Listen(t)}, newRecorder(), newTransport(t, upstream.Config{})
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		req := post(url, "{}")
 		resp, err := tr.Do(nil, req)
 		if err != nil {

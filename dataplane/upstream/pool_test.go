@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -241,7 +242,7 @@ func TestTransportClose(t *testing.T) {
 
 func testTransportClose(t *testing.T) {
 	w := startWorker(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 100_000)))
-	tr := upstream.NewTransport(upstream.Config{DialTimeout: patience})
+	tr := upstream.NewTransport(upstream.Config{DialTimeout: ingresstest.Patience})
 	resp, err := tr.Do(nil, post(w.addr()))
 	if err != nil {
 		t.Fatal(err)

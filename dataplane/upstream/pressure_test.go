@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 )
 
 // TestSlowReaderHoldsTheWorkerBack: bytes that a client does not read stay with the worker,
@@ -45,18 +47,18 @@ func testSlowReaderHoldsTheWorkerBack(t *testing.T) {
 			c := dialRouter(t, startRouter(t, w.addr(), obs))
 			before := heap()
 			resp := c.ask(t, "POST")
-			within(t, "standstill", func() {
+			ingresstest.Within(t, "standstill", func() {
 				if n := settled(&sent); n > mayPass {
 					t.Errorf("the worker could send %d bytes to a client that reads none, want at most %d", n, mayPass)
 				}
 			})
 			// What the tests before left behind goes sooner or later; what the router keeps does not.
-			for end := time.Now().Add(patience); heap()-before > mayRemain; time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(ingresstest.Patience); heap()-before > mayRemain; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("the heap grew by %d bytes, want at most %d", heap()-before, mayRemain)
 				}
 			}
-			within(t, "answer", func() {
+			ingresstest.Within(t, "answer", func() {
 				if n, err := io.Copy(io.Discard, resp.Body); n != size || err != nil {
 					t.Errorf("the client got %d bytes, %v; want %d", n, err, size)
 				}

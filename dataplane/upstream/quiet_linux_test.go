@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -64,7 +65,7 @@ func TestRequestsInQuickSuccession(t *testing.T) {
 			if status, _, err := get(tr, post(w.addr())); status != 200 || err != nil {
 				t.Fatalf("first request: %d %v", status, err)
 			}
-			within(t, "second request", func() {
+			ingresstest.Within(t, "second request", func() {
 				req := post(w.addr(), tt.body)
 				if errors.Is(tt.wantErr, upstream.ErrTimeout) {
 					req.HeaderTimeout = 50 * time.Millisecond

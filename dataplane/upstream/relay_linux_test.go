@@ -20,6 +20,8 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sys/unix"
 
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -51,10 +53,10 @@ func relayRouter(t testing.TB, worker string, obs upstream.Observer, c *upstream
 	little := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 16<<10) })
 	}}
-	ln, err := little.Listen(context.Background(), "tcp", loopback(t))
+	ln, err := little.Listen(context.Background(), "tcp", natstest.Address(t))
 	require.NoError(t, err)
 	tr := newTransport(t, upstream.Config{})
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		req := post(worker, "{}")
 		req.ReadTimeout = readTimeout
 		resp, err := tr.Do(c, req)
@@ -100,8 +102,8 @@ func TestRelayMovesBytes(t *testing.T) {
 			p.gone()
 		})
 		obs := &relayed{recorder: *newRecorder()}
-		c := relayRouter(t, w.addr(), obs, nil, patience)
-		within(t, "answer", func() {
+		c := relayRouter(t, w.addr(), obs, nil, ingresstest.Patience)
+		ingresstest.Within(t, "answer", func() {
 			resp := c.ask(t, "POST")
 			first := make([]byte, len("first"))
 			_, err := io.ReadFull(resp.Body, first)
@@ -128,13 +130,13 @@ func TestRelayEnds(t *testing.T) {
 		end     func(p *peer)
 		want    error
 	}{
-		{"closed", patience, func(*peer) {}, upstream.ErrTruncated},
-		{"closed with a piece", patience, func(p *peer) { p.send(chunkOf("last")) }, upstream.ErrTruncated},
-		{"reset", patience, func(p *peer) { p.reset() }, upstream.ErrTruncated},
-		{"reset with a piece", patience, func(p *peer) { p.send(chunkOf("last")); p.reset() }, upstream.ErrTruncated},
-		{"no chunk", patience, func(p *peer) { p.send(chunkOf("last") + "zz\r\n"); p.gone() }, upstream.ErrBadResponse},
+		{"closed", ingresstest.Patience, func(*peer) {}, upstream.ErrTruncated},
+		{"closed with a piece", ingresstest.Patience, func(p *peer) { p.send(chunkOf("last")) }, upstream.ErrTruncated},
+		{"reset", ingresstest.Patience, func(p *peer) { p.reset() }, upstream.ErrTruncated},
+		{"reset with a piece", ingresstest.Patience, func(p *peer) { p.send(chunkOf("last")); p.reset() }, upstream.ErrTruncated},
+		{"no chunk", ingresstest.Patience, func(p *peer) { p.send(chunkOf("last") + "zz\r\n"); p.gone() }, upstream.ErrBadResponse},
 		{"silent", 100 * time.Millisecond, func(p *peer) { p.gone() }, upstream.ErrTimeout},
-		{"canceled", patience, func(p *peer) { c.Cancel(); p.gone() }, upstream.ErrCanceled},
+		{"canceled", ingresstest.Patience, func(p *peer) { c.Cancel(); p.gone() }, upstream.ErrCanceled},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -151,11 +153,11 @@ func TestRelayEnds(t *testing.T) {
 			obs := &relayed{recorder: *newRecorder()}
 			obs.tail = []byte("broken")
 			cl := relayRouter(t, w.addr(), obs, &c, tt.timeout)
-			within(t, "answer", func() {
+			ingresstest.Within(t, "answer", func() {
 				resp, got := cl.ask(t, "POST"), make([]byte, len("first"))
 				_, err := io.ReadFull(resp.Body, got)
 				require.NoError(t, err)
-				if tt.timeout == patience { // else it passes now
+				if tt.timeout == ingresstest.Patience { // else it passes now
 					went <- struct{}{}
 					_, err = io.ReadFull(resp.Body, make([]byte, len(got)+1))
 					require.NoError(t, err)
@@ -186,8 +188,8 @@ func TestRelayPassesChunks(t *testing.T) {
 		p.gone()
 	})
 	obs := &relayed{recorder: *newRecorder()}
-	c := relayRouter(t, w.addr(), obs, nil, patience)
-	within(t, "answer", func() {
+	c := relayRouter(t, w.addr(), obs, nil, ingresstest.Patience)
+	ingresstest.Within(t, "answer", func() {
 		defer close(next)
 		io.WriteString(c.Conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
 		br := bufio.NewReader(c.Conn)
@@ -240,8 +242,8 @@ func TestRelayDoesNotReuse(t *testing.T) {
 		}
 	})
 	obs := &relayed{recorder: *newRecorder()}
-	c := relayRouter(t, w.addr(), obs, nil, patience)
-	within(t, "answers", func() {
+	c := relayRouter(t, w.addr(), obs, nil, ingresstest.Patience)
+	ingresstest.Within(t, "answers", func() {
 		for range 2 {
 			resp, first := c.ask(t, "POST"), make([]byte, len("first"))
 			_, err := io.ReadFull(resp.Body, first)
@@ -268,8 +270,8 @@ func TestRelayGoesOn(t *testing.T) {
 		p.gone()
 	})
 	obs := &relayed{recorder: *newRecorder()}
-	c := relayRouter(t, w.addr(), obs, nil, patience)
-	within(t, "answer", func() {
+	c := relayRouter(t, w.addr(), obs, nil, ingresstest.Patience)
+	ingresstest.Within(t, "answer", func() {
 		body, err := io.ReadAll(c.ask(t, "POST").Body)
 		require.NoError(t, err)
 		require.Equal(t, "firstsecondthird", string(body))
@@ -302,9 +304,9 @@ func TestRelayIsCanceledAtOnce(t *testing.T) {
 	})
 	var c upstream.Canceler
 	obs := &relayed{recorder: *newRecorder()}
-	cl := relayRouter(t, w.addr(), obs, &c, patience)
+	cl := relayRouter(t, w.addr(), obs, &c, ingresstest.Patience)
 	cl.ask(t, "POST")
-	within(t, "cancel", func() {
+	ingresstest.Within(t, "cancel", func() {
 		for !waits("upstream.relayStream(", "(*pollDesc).waitWrite(") { // the client's socket takes no more
 			time.Sleep(time.Millisecond)
 		}

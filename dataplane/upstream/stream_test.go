@@ -12,6 +12,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -33,8 +35,8 @@ func (o *recorder) Closed(err error)        { o.closed <- err }
 func startRouter(t testing.TB, worker string, obs upstream.Observer) (addr string) {
 	t.Helper()
 	tr := newTransport(t, upstream.Config{})
-	ln := listen(t)
-	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		req := &upstream.Request{
 			Target: target(worker), Method: ctx.Method(), Path: ctx.RequestURI(),
 			Header: &ctx.Request.Header, Body: [][]byte{ctx.Request.Body()},
@@ -64,8 +66,8 @@ func dialRouter(t testing.TB, addr string) *client {
 	}
 	t.Cleanup(func() { c.Close() })
 	cl := &client{Conn: c, tcp: c.(*net.TCPConn)}
-	if encrypted(t) {
-		cl.Conn = tls.Client(c, clientTLS(t))
+	if tlstest.Encrypted(t) {
+		cl.Conn = tls.Client(c, tlstest.Client(t))
 	}
 	cl.br = bufio.NewReader(cl.Conn)
 	return cl
@@ -120,7 +122,7 @@ func testStreamForwardsAtOnce(t *testing.T) {
 			})
 			obs := newRecorder()
 			c := dialRouter(t, startRouter(t, w.addr(), obs))
-			within(t, "stream", func() {
+			ingresstest.Within(t, "stream", func() {
 				resp := c.ask(t, "POST") // The header is here before the worker sends a byte of the body.
 				for _, want := range tt.want {
 					next <- struct{}{}
@@ -209,7 +211,7 @@ func testStreamClientLeaves(t *testing.T) {
 			resp := c.ask(t, "POST")
 			io.ReadFull(resp.Body, make([]byte, 10))
 			c.Close()
-			await(t, "worker's end", ended)
+			ingresstest.Await(t, "worker's end", ended)
 			wantErr(t, "Closed", <-obs.closed, upstream.ErrClient)
 		})
 	}
@@ -238,7 +240,7 @@ func testStreamDroppedBeforeHeader(t *testing.T) {
 	c.tcp.SetLinger(0)
 	c.Close()
 	close(release)
-	within(t, "Closed", func() {
+	ingresstest.Within(t, "Closed", func() {
 		if err := <-obs.closed; err == nil {
 			t.Error("Closed(nil), want an error")
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
@@ -73,7 +74,7 @@ func TestHandshakeFails(t *testing.T) {
 			w := startWorker(t, serve)
 			req := post(w.addr())
 			req.Target = upstream.Target{Addr: w.addr(), TLS: tt.trust}
-			within(t, "Do", func() {
+			ingresstest.Within(t, "Do", func() {
 				_, err := newTransport(t, upstream.Config{DialTimeout: tt.timeout}).Do(nil, req)
 				wantErr(t, "Do", err, upstream.ErrDial)
 				if tt.also != nil {
@@ -112,7 +113,7 @@ func TestWorkerRefusesCertificate(t *testing.T) {
 	})
 	req := post(w.addr())
 	req.Target = upstream.Target{Addr: w.addr(), TLS: &tls.Config{RootCAs: ca.Pool()}}
-	within(t, "Do", func() {
+	ingresstest.Within(t, "Do", func() {
 		_, err := newTransport(t, upstream.Config{}).Do(nil, req)
 		if err == nil || !strings.Contains(err.Error(), "certificate required") {
 			t.Errorf("error %v, want it to say that a certificate is required", err)

@@ -1,6 +1,7 @@
 package nixltest
 
 import (
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -40,10 +41,35 @@ func (u User) Apply(c *exec.Cmd) {
 	c.SysProcAttr = attr
 }
 
-// RestoreDumpable undoes a side effect of starting a process as a User. Until it executes its
+// restoreDumpable undoes a side effect of starting a process as a User. Until it executes its
 // own program a child shares its parent's memory, and the kernel hides the memory of a process
 // that changes users: this process would stay nixl.ProcessIdentity.Hidden for all later tests.
-func RestoreDumpable() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) }
+func restoreDumpable() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) }
+
+// Start runs c as the user until the test ends. Closing in is what processes of tests end at.
+func (u User) Start(t testing.TB, c *exec.Cmd) (in io.WriteCloser, out io.Reader) {
+	t.Helper()
+	u.Apply(c)
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	restoreDumpable()
+	t.Cleanup(func() {
+		in.Close()
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	return in, out
+}
 
 // RequireRoot skips a test that starts processes as other users and in other namespaces where
 // this process may not.
@@ -64,7 +90,7 @@ func RequireRoot(t testing.TB) {
 			t.Skipf("on this machine no process can %s: %v", action, err)
 		}
 	}
-	RestoreDumpable()
+	restoreDumpable()
 }
 
 // CopyForAllUsers puts this test binary, and the library with the folders beside it, where all

@@ -26,25 +26,7 @@ func startAs(t *testing.T, binary string, as nixltest.User, env string, spec any
 	}
 	c := exec.Command(binary)
 	c.Env = append(os.Environ(), env+"="+string(text), "HOME="+filepath.Dir(binary))
-	c.Stderr = os.Stderr
-	as.Apply(c)
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	nixltest.RestoreDumpable()
-	t.Cleanup(func() {
-		in.Close()
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	})
+	_, out := as.Start(t, c)
 	decoder := json.NewDecoder(out)
 	return func() (said soakCounts) {
 		if err := decoder.Decode(&said); err != nil {

@@ -110,29 +110,11 @@ func tryEnd(agent *nixl.Agent, memory *nixl.Memory, there *link.Offer) (l cluste
 // measured returns the link between processes of two kinds.
 func measured(t *testing.T, binary, library string, here, there nixltest.User) cluster.Link {
 	t.Helper()
-	start := func(as nixltest.User, spec string) (*bufio.Reader, io.Closer) {
+	start := func(as nixltest.User, spec string) *bufio.Reader {
 		c := exec.Command(binary)
 		c.Env = append(os.Environ(), endEnv+"="+spec, nixl.EnvLibrary+"="+library, "UCX_NET_DEVICES=lo", "HOME="+filepath.Dir(binary))
-		c.Stderr = os.Stderr
-		as.Apply(c)
-		in, err := c.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		nixltest.RestoreDumpable()
-		t.Cleanup(func() {
-			in.Close()
-			_ = c.Process.Kill()
-			_ = c.Wait()
-		})
-		return bufio.NewReader(out), in
+		_, out := as.Start(t, c)
+		return bufio.NewReader(out)
 	}
 	read := func(from *bufio.Reader, into any) {
 		t.Helper()
@@ -144,14 +126,14 @@ func measured(t *testing.T, binary, library string, here, there nixltest.User) c
 			t.Fatalf("a process says %q: %v", line, err)
 		}
 	}
-	offers, _ := start(there, "offer")
+	offers := start(there, "offer")
 	var offer link.Offer
 	read(offers, &offer)
 	spec, err := json.Marshal(offer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	probes, _ := start(here, string(spec))
+	probes := start(here, string(spec))
 	var l cluster.Link
 	read(probes, &l)
 	return l

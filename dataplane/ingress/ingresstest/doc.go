@@ -1,0 +1,2 @@
+// Package ingresstest runs servers of package ingress in tests.
+package ingresstest
