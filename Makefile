@@ -85,7 +85,7 @@ ALONE := . ./bench/cmd ./bench/index ./bench/policies ./bench/proxy ./bench/prox
 	./bench/proxy/loop ./bench/proxy/mock ./bench/proxy/wire ./bench/replica ./bench/trace \
 	./dataplane/admin/console ./dataplane/cluster/codec ./dataplane/kvtier/announce \
 	./dataplane/kvtier/hint ./dataplane/prompt/anthropic ./dataplane/prompt/openai \
-	./dataplane/prompt/responses ./dataplane/request/quarantine ./dataplane/router/config \
+	./dataplane/prompt/responses ./dataplane/router/config \
 	./dataplane/routing/policy ./dataplane/routing/session ./radix/internal/keyed ./zmq/kvevent
 
 .PHONY: alone

@@ -51,7 +51,6 @@ var rules = map[string]rule{
 	"dataplane/routing/turns":      {never: anyHTTP},
 	"dataplane/prompt/openai":      {},
 	"dataplane/tlsconfig":          {never: anyHTTP},
-	"dataplane/request/quarantine": {never: anyHTTP},
 	"dataplane/routing/queue":      {never: anyHTTP},
 	"dataplane/routing/session":    {},
 	"dataplane/prompt/lint":        {never: anyHTTP},
@@ -83,7 +82,7 @@ var rules = map[string]rule{
 		"dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
-		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
+		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/prompt/openai",
 		"dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/lint", "dataplane/prompt/promptcache",
 		"dataplane/prompt/responses", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
 		"dataplane/routing/queue", "dataplane/ingress", "dataplane/upstream", "dataplane/fleet/worker",
@@ -91,7 +90,7 @@ var rules = map[string]rule{
 	"dataplane/admin": {allow: []string{
 		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
 		"dataplane/kvtier/directory", "dataplane/origin", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
-		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/request/quarantine", "dataplane/routing",
+		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/routing",
 		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",
 	}},
 	"dataplane/fleet": {allow: []string{"dataplane/cluster", "dataplane/fleet/discover", "dataplane/fleet/worker", "dataplane/routing/policy"}, never: anyHTTP},

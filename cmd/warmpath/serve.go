@@ -163,7 +163,7 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	pairFlags(f, cfg)
 	hintFlags(f, cfg)
 	f.IntVar(&cfg.Requests.Retries, "retries", 3, "further workers tried while no answer has begun")
-	f.DurationVar(&cfg.Requests.Quarantine, "quarantine", 0, "how long a request is refused that was in flight when two engines died (default 5m)")
+	f.DurationVar(&cfg.Requests.Quarantine, "quarantine", 0, "how long a request is refused that was in flight when two engines died (default: its copies are not refused)")
 	f.DurationVar(&cfg.Probes.Interval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
 	f.DurationVar(&cfg.Probes.Timeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")
 	f.DurationVar(&cfg.Probes.HangAfter, "hang-after", 0, "unanswered probes for so long: waiting requests go to another worker (default 5s)")

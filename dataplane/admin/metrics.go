@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
-	"github.com/warmpath/warmpath/dataplane/request/quarantine"
 )
 
 // metrics answers GET /metrics. Package request counts requests as they end; all else is read from
@@ -31,7 +31,7 @@ func newMetrics(p *Parts) *metrics {
 		indexCollector{p.Index, p.Router.Approx},
 		fleetCollector{p.Fleet, p.Config},
 	)
-	m.registerQuarantine(p.Requests.Quarantine())
+	m.registerCulprits(p.Requests)
 	if p.Router.Known != nil {
 		m.registry.MustRegister(sessionCollector{p.Router.Known, p.Registry})
 	}
@@ -84,14 +84,10 @@ func (m *metrics) gauge(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, value))
 }
 
-func (m *metrics) registerQuarantine(q *quarantine.Quarantine) {
-	m.counter("quarantine_losses_total",
-		"Requests in flight at the death of an engine that may have caused it.", q.Deaths.Load)
-	m.counter("quarantine_caught_total", "Requests found to end engines.", q.Culprits.Load)
+func (m *metrics) registerCulprits(h *request.Handler) {
+	m.counter("quarantine_caught_total", "Requests that were in flight when two engines died.", func() uint64 { caught, _ := h.Culprits(); return caught })
 	m.counter("quarantine_refused_total",
-		"Requests refused because they were found to end engines.", q.Refusals.Load)
-	m.gauge("quarantine_cases",
-		"Requests that are suspected or refused now.", func() float64 { return float64(q.Suspects()) })
+		"Requests refused because they equal one that was (--quarantine).", func() uint64 { _, refused := h.Culprits(); return refused })
 }
 
 func (m *metrics) registerAccessLog(l *accesslog.Log) {

@@ -42,8 +42,6 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 		Method: x.call.method(), Path: x.call.target(), Lines: b.lines, Extra: b.extra,
 		Body:          b.parts,
 		HeaderTimeout: cfg.FirstByteTimeout, ReadTimeout: cfg.StallTimeout,
-		// A lost connection must not be one that was idle when its worker died.
-		Fresh: x.guard.trial != nil,
 	}
 }
 

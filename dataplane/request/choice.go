@@ -147,22 +147,6 @@ func (c *choice) excludeBusy(own any, now time.Time) {
 	}
 }
 
-// chooseWithout is choose without the workers that skip reports.
-func (c *choice) chooseWithout(skip func(*worker.Worker) bool) (routing.Decision, error) {
-	own := len(c.excluded)
-	for _, rank := range c.registry.Snapshot().Ranks {
-		if skip(rank.Worker) {
-			c.exclude(rank)
-		}
-	}
-	d, err := c.choose()
-	if own <= len(c.excluded) {
-		clear(c.excluded[own:])
-		c.excluded = c.excluded[:own]
-	}
-	return d, err
-}
-
 // exclude makes a rank ineligible for the attempts to come.
 func (c *choice) exclude(rank *worker.Rank) { c.excluded = append(c.excluded, rank) }
 

@@ -22,7 +22,8 @@ type Config struct {
 	ForwardIDs bool
 	// Further attempts before the answer begins; default 3; negative: none.
 	Retries int
-	// For which a request that ended two engines is refused; default 5 min.
+	// For which requests are refused that equal one that was in flight at the death of two engines;
+	// default: they are not refused.
 	Quarantine time.Duration
 	Queue      QueueConfig
 	Pair       PairConfig

@@ -2,40 +2,156 @@ package request
 
 import (
 	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"maps"
 	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/valyala/fasthttp"
+	"golang.org/x/sync/singleflight"
+
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// probeTimeout bounds the wait for a probe of a worker that accepts connections.
-const probeTimeout = time.Second
+const (
+	// maxDeaths bounds the engines that die with a request in flight before the request itself is
+	// the suspect.
+	maxDeaths = 2
+	// settledAfter is how long an engine that still runs has begun to compute a request after: a
+	// request that ends an engine does so in its first batch. A stream without a first event was
+	// not computed, however long ago it was sent.
+	settledAfter = 2 * time.Second
+	// deathDial bounds the wait for a worker's host, and deathPause is the time in which a process
+	// that ends may still accept connections.
+	deathDial  = 500 * time.Millisecond
+	deathPause = 20 * time.Millisecond
+	// maxCulprits bounds the refused requests.
+	maxCulprits = 4096
+)
 
-// died reports whether an attempt failed as it does when an engine dies. A hang is one way: the
-// HTTP process of SGLang 0.5.23 answers nothing when its scheduler has died, and ends 5 s later, or
-// 65 s where it waits for a dump of the GPU.
-func died(err error) bool {
-	return errors.Is(err, upstream.ErrNoResponse) || errors.Is(err, upstream.ErrTruncated) ||
-		errors.Is(err, errHung)
+// culprits are the requests that were in flight when two engines died. An exception in SGLang's
+// scheduler ends the engine, and some bodies raise one.
+type culprits struct {
+	log     *slog.Logger
+	seed    maphash.Seed
+	refuse  time.Duration // how long equal requests are refused; 0: they are not
+	dials   singleflight.Group
+	caught  atomic.Uint64
+	refused atomic.Uint64
+	held    atomic.Int64 // len(until)
+
+	mu    sync.Mutex
+	until map[uint64]time.Time // of refused requests, by digest; guarded by mu
 }
 
-// isGone reports whether a worker that has lost a connection is gone: it accepts no connection, or
-// its probe finds it unfit. Where no probe ends in time the worker is gone if a request found it
-// hung.
-func isGone(w *worker.Worker, hung bool) bool {
-	conn, err := net.DialTimeout("tcp", w.Addr, probeTimeout)
-	if err != nil {
-		return true
+func newCulprits(cfg *Config) *culprits {
+	return &culprits{log: cfg.Log, seed: maphash.MakeSeed(), refuse: cfg.Quarantine, until: map[uint64]time.Time{}}
+}
+
+// check refuses a request that is equal to a culprit.
+func (c *culprits) check(req *openai.Request) error {
+	if c.held.Load() == 0 || !req.HasBody() {
+		return nil
 	}
-	_ = conn.Close()
-	for end := time.Now().Add(probeTimeout); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
-		switch w.State() {
-		case worker.Dead, worker.Probing:
-			return true
-		case worker.Ready, worker.Draining:
-			return false
+	key := req.Digest(c.seed)
+	c.mu.Lock()
+	left := time.Until(c.until[key])
+	c.mu.Unlock()
+	if left <= 0 {
+		return nil
+	}
+	c.refused.Add(1)
+	return errCulprit(key, left)
+}
+
+// add returns the error of a request that was in flight when two engines died, the last one at w.
+func (c *culprits) add(req *openai.Request, w *worker.Worker) error {
+	key := req.Digest(c.seed)
+	c.caught.Add(1)
+	c.log.Warn("a request was in flight when two engines died, and gets an error; --quarantine refuses it for a time",
+		"request", fmt.Sprintf("%016x", key), "worker", w.URL, "refused_for", c.refuse)
+	if c.refuse > 0 {
+		now := time.Now()
+		c.mu.Lock()
+		maps.DeleteFunc(c.until, func(_ uint64, until time.Time) bool { return now.After(until) || len(c.until) >= maxCulprits })
+		c.until[key] = now.Add(c.refuse)
+		c.held.Store(int64(len(c.until)))
+		c.mu.Unlock()
+	}
+	return errCulprit(key, c.refuse)
+}
+
+func errCulprit(key uint64, refused time.Duration) error {
+	message := fmt.Sprintf("This request (%016x) was in flight when two engines died.", key)
+	if refused > 0 {
+		message += " It is refused for " + max(refused, time.Second).Round(time.Second).String() + "."
+	}
+	return &openai.Error{Status: fasthttp.StatusBadRequest, Type: "invalid_request_error", Code: "request_ends_engines", Message: message}
+}
+
+// gone reports whether a worker's process has ended: its address refuses connections. A closed
+// connection is no sign of it, and a host that does not answer says nothing of its processes.
+func (c *culprits) gone(w *worker.Worker) bool {
+	refuses := func() bool {
+		conn, err := net.DialTimeout("tcp", w.Addr, deathDial)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}
+	// All requests that were in flight ask at once.
+	gone, _, _ := c.dials.Do(w.Addr, func() (any, error) {
+		if refuses() {
+			return true, nil
+		}
+		<-time.After(deathPause)
+		return refuses(), nil
+	})
+	is, _ := gone.(bool)
+	return is
+}
+
+// lostConnection reports whether an attempt failed as it does when an engine dies.
+func lostConnection(err error) bool {
+	return errors.Is(err, upstream.ErrNoResponse) || errors.Is(err, upstream.ErrTruncated)
+}
+
+// countDeaths counts the engines that have died with the failed attempt in flight, prefill and
+// decode workers apart, and returns an error where the request may be the cause of it. A hang
+// counts as well: the HTTP process of SGLang 0.5.23 outlives its scheduler by 5 s, or by 65 s where
+// it waits for a dump of the GPU.
+func (x *exchange) countDeaths(deaths *[2]int, err error) error {
+	d := &x.choice.decision
+	ranks := [...]*worker.Rank{legPrefill: d.Rank, legDecode: d.Decode}
+	hung := errors.Is(err, errHung)
+	// A leg of a pair may report a failed transfer before the other one's connection ends.
+	if !x.req.HasBody() || d.Decode == nil && !hung && !lostConnection(err) || x.client.Gone() {
+		return nil
+	}
+	for leg, rank := range ranks {
+		if rank == nil {
+			continue
+		}
+		gone := x.h.culprits.gone(rank.Worker)
+		if !gone && (!hung || leg != int(x.attempt.failedLeg)) {
+			continue
+		}
+		if !x.req.Stream && rank.Worker.Alive().Sub(x.attempt.sent) >= settledAfter {
+			continue
+		}
+		if deaths[leg]++; deaths[leg] >= maxDeaths {
+			if !gone {
+				return err
+			}
+			return x.h.culprits.add(&x.req, rank.Worker)
 		}
 	}
-	return hung
+	return nil
 }

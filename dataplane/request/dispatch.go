@@ -12,11 +12,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// maxLost bounds the workers that may fail with a request in their hands before the request itself
-// is the suspect. Some requests kill an engine (SGLang 0.5.23 dies of a token id outside its
-// vocabulary): such a request must not go from worker to worker until none is left.
-const maxLost = 1
-
 // requestID is the id by which a worker can abort the request.
 type requestID struct {
 	rid   []byte
@@ -54,15 +49,19 @@ func renewID(x *exchange) {
 // failures are the attempts of a request that have failed so far.
 type failures struct {
 	last   error
-	lost   [2]int // workers that failed after they may have read the request; decode workers apart
+	deaths [2]int // of engines with the request in flight; of decode workers apart
 	paused bool   // all pairs have failed, and are tried once more
 }
 
 // dispatch tries ranks, the best first, until an answer begins.
 func (x *exchange) dispatch() {
+	if err := x.h.culprits.check(&x.req); err != nil {
+		x.refuse(err)
+		return
+	}
 	var failed failures
 	for try := 0; try <= max(x.h.live().Retries, 0); try++ {
-		d, err := x.guard.choose()
+		d, err := x.choice.choose()
 		if err != nil {
 			if x.chooseAgain(&failed, err) {
 				continue
@@ -78,12 +77,8 @@ func (x *exchange) dispatch() {
 			}
 			continue
 		}
-		otherCause, ended := x.attemptFailed(&failed, err)
-		if ended {
+		if x.attemptFailed(&failed, err) {
 			return
-		}
-		if otherCause {
-			try--
 		}
 	}
 	x.refuse(failed.last)
@@ -118,22 +113,14 @@ func (x *exchange) chooseAgain(failed *failures, err error) bool {
 	return false
 }
 
-// attemptFailed takes in the failure of an attempt. otherCause says that another request was its
-// cause, so that it does not count; ended says that the exchange has ended.
-func (x *exchange) attemptFailed(failed *failures, err error) (otherCause, ended bool) {
-	otherCause, refusal := x.guard.lost(err)
-	switch {
-	case refusal != nil:
+// attemptFailed takes in the failure of an attempt, and reports whether the exchange has ended.
+func (x *exchange) attemptFailed(failed *failures, err error) (ended bool) {
+	if refusal := x.countDeaths(&failed.deaths, err); refusal != nil {
 		x.refuse(refusal)
-		return false, true
-	case x.giveUp(err):
-		return false, true
-	case !otherCause && mayHaveDied(err):
-		failed.lost[x.attempt.failedLeg]++
+		return true
 	}
-	if max(failed.lost[0], failed.lost[1]) > maxLost {
-		x.refuse(err)
-		return false, true
+	if x.giveUp(err) {
+		return true
 	}
 	failed.last = err
 	if d := &x.choice.decision; d.Decode == nil { // pairAttempt has excluded the leg at fault
@@ -143,7 +130,7 @@ func (x *exchange) attemptFailed(failed *failures, err error) (otherCause, ended
 			x.choice.suspect(d.Rank)
 		}
 	}
-	return otherCause, false
+	return false
 }
 
 // conclude answers the client, and returns nil; an error is why another worker is asked instead.
@@ -158,7 +145,6 @@ func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
 		x.pair.passRefusal()
 		return nil
 	}
-	x.guard.endTrial()
 	asked, err := x.choice.decision.Rank, refusal
 	if err == nil {
 		asked = x.choice.answering()

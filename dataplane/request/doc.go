@@ -9,7 +9,7 @@
 //	prompt    body to token ids or text, and their block hashes (prompt.go)
 //	admit     wait while every rank is full (queue.go)
 //	dispatch  until an answer begins (dispatch.go):
-//	  choose    a rank or a pair (choice.go), apart from requests that may end engines (guard.go)
+//	  choose    a rank or a pair (choice.go)
 //	  send      to a rank (attempt.go, body.go) or to both of a pair (pair*.go)
 //	  judge     the beginning of the answer (judge.go); retry, or keep the error (error_answers.go)
 //	forward   the answer, as it comes (answer.go)

@@ -66,12 +66,6 @@ func givenUp(err error) bool {
 	return errors.Is(err, errHung) || errors.Is(err, errLate) || errors.Is(err, upstream.ErrTimeout)
 }
 
-// mayHaveDied reports whether a worker may have died with the request in its hands.
-func mayHaveDied(err error) bool {
-	return !errors.Is(err, upstream.ErrDial) && !errors.Is(err, errRefused) && !errors.Is(err, errFailed) &&
-		!errors.Is(err, errTransfer) && !errors.Is(err, upstream.ErrBadResponse)
-}
-
 // causeOf names a failure in metrics.
 func causeOf(err error) string {
 	switch {

@@ -29,7 +29,6 @@ type exchange struct {
 
 	prompt  promptReader // body to routing.Prompt
 	choice  choice       // prompt to a rank or a pair
-	guard   guard        // keeps requests apart that may end engines
 	id      requestID
 	body    bodyWriter   // the request as the worker gets it
 	attempt attempt      // one try at a rank
@@ -47,7 +46,7 @@ func newExchange(h *Handler) *exchange {
 		router: h.Router, registry: h.Registry, admission: h.admission,
 		pairs: func(d *routing.Decision) pairRule { return pairRuleOf(x, d) },
 	}
-	x.guard.x, x.body.x, x.answer.x, x.errors.h = x, x, x, h
+	x.body.x, x.answer.x, x.errors.h = x, x, h
 	x.attempt.init(x)
 	return x
 }
@@ -109,7 +108,6 @@ func (x *exchange) repeatable() bool {
 // respond forwards a worker's answer, or its refusal, to the client.
 func (x *exchange) respond(resp *upstream.Response) {
 	x.errors.settle(x.choice.answering(), x.attempt.found)
-	x.guard.answerBegan()
 	x.answer.forward(resp)
 }
 
@@ -121,15 +119,14 @@ func (x *exchange) finish(err error) {
 	usage := x.answer.reported(rank.Worker)
 	good := x.answer.good()
 	x.answer.report(rank.Worker, err)
-	if err == nil {
-		x.guard.clear()
-	}
 	switch {
 	case err != nil:
 		x.abort()
 		if !clientFailed(x.client, err) {
 			x.h.metrics.cut(rank)
-			x.guard.answerCut(err)
+			if lostConnection(err) {
+				rank.Worker.Suspect()
+			}
 		}
 	case x.inference && good:
 		x.h.Router.Finish(&x.choice.scratch, x.attempt.flight, x.answer.generatedIDs(), now)
@@ -205,7 +202,6 @@ func (x *exchange) refuseWait(err error) {
 // abandon ends an exchange after its client has left before the answer began.
 func (x *exchange) abandon() {
 	x.abort()
-	x.guard.clientLeft()
 	x.h.metrics.clientGone.Inc()
 	if x.choice.decision.Rank != nil {
 		x.choice.answering().Worker.Inconclusive()
@@ -247,7 +243,6 @@ func (x *exchange) release() {
 	x.attempt.endWait()
 	x.client.Release() // from here on nothing cancels
 	x.h.inFlight.Add(-1)
-	x.guard.reset()
 	x.req.Reset()
 	x.converted = emptied(x.converted)
 	x.prompt.reset()

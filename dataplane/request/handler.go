@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastjson"
@@ -18,7 +17,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
-	"github.com/warmpath/warmpath/dataplane/request/quarantine"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
@@ -64,7 +62,7 @@ type Handler struct {
 	admission   *admission // nil: requests never wait here
 	rooms       *disagg.Rooms
 	vocabulary  vocabularies
-	isolation   *isolation
+	culprits    *culprits
 	compressors upstream.Compressors
 }
 
@@ -72,7 +70,7 @@ type Handler struct {
 func New(cfg Config, parts Parts) *Handler {
 	cfg.setDefaults()
 	h := &Handler{
-		Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), turns: responses.NewTurns(maxTurnBytes), isolation: newIsolation(&cfg, parts.Registry),
+		Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), turns: responses.NewTurns(maxTurnBytes), culprits: newCulprits(&cfg),
 	}
 	h.config.Store(&cfg)
 	h.rules, h.proofs.log = rulesOf(parts.Registry, parts.Models), cfg.Log
@@ -104,9 +102,6 @@ func (h *Handler) SetPolicy(p policy.Policy) {
 	h.Router.SetPolicy(p)
 	h.metrics.ranks.policyChanged()
 }
-
-// WorkerDied reports that the process at a worker's URL is gone.
-func (h *Handler) WorkerDied(url string) { h.isolation.quarantine.WorkerDied(url, time.Now()) }
 
 // Explain describes a request as serve does, and calls show with the choice for it. The explanation
 // is valid during the call. No worker gets the request.
@@ -213,8 +208,11 @@ func (h *Handler) Queue() *queue.Gate {
 	return h.admission.gate
 }
 
-// Quarantine returns the requests that may end engines.
-func (h *Handler) Quarantine() *quarantine.Quarantine { return h.isolation.quarantine }
+// Culprits returns how many requests were in flight when two engines died, and how many were
+// refused because they equal one of these.
+func (h *Handler) Culprits() (caught, refused uint64) {
+	return h.culprits.caught.Load(), h.culprits.refused.Load()
+}
 
 // Conversions returns the proofs of conversions, by name.
 func (h *Handler) Conversions() []ConversionStatus { return h.proofs.status() }

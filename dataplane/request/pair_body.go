@@ -141,8 +141,7 @@ func (m *pairWriter) leg(
 		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: x.call.method(),
 		Path:  x.call.target(),
 		Lines: m.lines, Extra: l.extra, Body: l.parts, HeaderTimeout: firstByte, ReadTimeout: stall,
-		Once:  true, // its bootstrap rooms are the attempt's own
-		Fresh: x.guard.trial != nil,
+		Once: true, // its bootstrap rooms are the attempt's own
 	}
 }
 

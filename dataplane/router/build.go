@@ -193,7 +193,6 @@ func (b *builder) buildFleet(cfg worker.Config) {
 	b.registry = worker.NewRegistry(cfg, worker.Observers{
 		b.approx, b.known, b.parts.Ingest, load.New(load.Subscriber(b.subscribe), b.cfg.Log),
 		tokens.WorkerObserver{Models: b.models},
-		worker.DownFunc(func(w *worker.Worker) { b.requests.WorkerDied(w.URL) }),
 	})
 	var marker fleet.Marker
 	if b.cfg.Cluster.Conn != nil {

@@ -12,7 +12,7 @@ import (
 func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 	k := poolKey{req.Target.Addr, req.Target.TLS}
 	var before error
-	for fresh := req.Fresh; ; fresh = true {
+	for fresh := false; ; fresh = true {
 		cn, err := t.connect(c, k, fresh, req.Now)
 		if err != nil {
 			if before != nil && errors.Is(err, ErrDial) {

@@ -38,8 +38,6 @@ type Request struct {
 	// answer: a worker that had begun it must not get it twice.
 	Once bool
 
-	// Fresh sends the request over a new connection: a kept-alive one may have ended already.
-	Fresh bool
 
 	Now time.Time // the time of sending; zero: Do asks the clock
 

@@ -28,14 +28,3 @@ func (o Observers) Down(w *Worker) {
 		one.Down(w)
 	}
 }
-
-// DownFunc is an Observer of workers that go.
-type DownFunc func(w *Worker)
-
-var _ Observer = DownFunc(nil)
-
-// Up implements Observer.
-func (DownFunc) Up(*Worker, *Info) {}
-
-// Down implements Observer.
-func (f DownFunc) Down(w *Worker) { f(w) }

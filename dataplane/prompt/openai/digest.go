@@ -39,32 +39,3 @@ func isRoutingOnly(key []byte) bool {
 	}
 	return false
 }
-
-// likenessBytes is the number of bytes of each end of a prompt in its likeness.
-const likenessBytes = 64
-
-// Likeness is a weak Digest that costs the same for any prompt: of its length and its ends. Equal
-// prompts have the same; others may. 0 is a body without a prompt.
-func (r *Request) Likeness(seed maphash.Seed) uint64 {
-	if r.HasIDs {
-		return likenessOfIDs(seed, r.InputIDs) ^ uint64(r.maxID)<<32
-	}
-	raw := r.Prompt
-	for _, f := range [...]field{fieldMessages, fieldInput, fieldInputEmbeds, fieldItems} {
-		if raw == nil {
-			raw = r.raw(f)
-		}
-	}
-	if raw == nil {
-		return 0
-	}
-	begin, end := raw[:min(len(raw), likenessBytes)], raw[max(len(raw)-likenessBytes, 0):]
-	return maphash.Bytes(seed, begin) ^ maphash.Bytes(seed, end)*3 + uint64(len(raw))*0x9e3779b97f4a7c15
-}
-
-func likenessOfIDs(seed maphash.Seed, ids []uint32) uint64 {
-	var ends [2 * likenessBytes / 4]uint32
-	n := copy(ends[:likenessBytes/4], ids)
-	copy(ends[n:], ids[max(len(ids)-likenessBytes/4, 0):])
-	return maphash.Comparable(seed, ends) + uint64(len(ids))*0x9e3779b97f4a7c15
-}

@@ -72,7 +72,7 @@ type Requests struct {
 	// For whom the X-Warmpath-* fields of answers are; default AudienceAll where Listen is
 	// loopback, else AudienceOperators.
 	Audience    string
-	Quarantine  time.Duration // of a request that ended two engines; default 5 min
+	Quarantine  time.Duration // of a request that was in flight when two engines died
 	MaxInFlight int           // requests at which a rank is full; default by its own reports
 	Clients     Clients
 }

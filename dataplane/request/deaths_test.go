@@ -1,0 +1,210 @@
+package request_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// closesAll makes a worker that answers its probes and closes the connections of requests, each
+// after up to 20 ms. It returns their number.
+func closesAll(w *fakeWorker, seed uint64) *atomic.Int64 {
+	var mu sync.Mutex
+	rng, asked := rand.New(rand.NewPCG(seed, 0)), new(atomic.Int64)
+	w.on("/generate", func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+		mu.Lock()
+		pause := rng.IntN(20)
+		mu.Unlock()
+		time.Sleep(time.Duration(pause) * time.Millisecond)
+		panic(http.ErrAbortHandler)
+	})
+	return asked
+}
+
+func fakes(t *testing.T, n int) (workers []*fakeWorker) {
+	t.Helper()
+	for range n {
+		w := newFakeWorker(t, info(1))
+		w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+			time.Sleep(5 * time.Millisecond)
+			_, _ = io.WriteString(rw, idsReply)
+		})
+		workers = append(workers, w)
+	}
+	return workers
+}
+
+// clients sends bodies from so many clients at once, each the next one when it has its answer.
+func (h *harness) clients(clients, each int, body func(client, nth int) string, check func(status int, answer string)) {
+	h.t.Helper()
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			for n := range each {
+				resp, answer, err := h.do(http.MethodPost, h.base+"/generate", body(c, n))
+				if assert.NoError(h.t, err) {
+					check(resp.StatusCode, answer)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (h *harness) allAnswered(status int, answer string) {
+	assert.Equal(h.t, http.StatusOK, status, answer)
+}
+
+// TestAnIllWorkerKeepsNoRequests: one of four workers is ready and closes connections. While its
+// breaker is open, it is asked only where no other worker can serve.
+func TestAnIllWorkerKeepsNoRequests(t *testing.T) {
+	const clients, each = 16, 40
+	workers := fakes(t, 4)
+	asked := closesAll(workers[0], 1)
+	h := start(t, workers, withPolicy("round-robin"))
+	h.clients(clients, each, func(c, n int) string {
+		return fmt.Sprintf(`{"text":"client %d asks %d","sampling_params":{"max_new_tokens":4}}`, c, n)
+	}, h.allAnswered)
+	assert.Less(t, asked.Load(), int64(clients*each/4), "of %d requests", clients*each)
+}
+
+// TestClosedConnectionsAreNoDeaths: a prompt that many clients send has ended no engine because two
+// workers close connections.
+func TestClosedConnectionsAreNoDeaths(t *testing.T) {
+	workers := fakes(t, 4)
+	closesAll(workers[0], 1)
+	closesAll(workers[1], 2)
+	h := start(t, workers, withPolicy("round-robin"), withQuarantine)
+	h.clients(16, 20, func(_, n int) string {
+		if n%2 == 0 {
+			return idsBody
+		}
+		return fmt.Sprintf(`{"text":"question %d"}`, n)
+	}, h.allAnswered)
+}
+
+func withQuarantine(s *settings) { s.request.Quarantine = time.Hour }
+
+// TestEqualNewPromptsGoToAll: samples of a rollout are many equal requests at once.
+func TestEqualNewPromptsGoToAll(t *testing.T) {
+	var hung []*hanging
+	var workers []*fakeWorker
+	for range 8 {
+		g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
+		hung, workers = append(hung, g), append(workers, g.fakeWorker)
+	}
+	h := start(t, workers, withPolicy("round-robin"))
+	var answers []<-chan waited
+	for range 32 {
+		answers = append(answers, h.asks(idsBody))
+	}
+	for _, g := range hung {
+		select {
+		case <-g.arrived:
+		case <-time.After(patience):
+			t.Fatal("a worker gets none of them")
+		}
+	}
+	for _, g := range hung {
+		close(g.goOn)
+	}
+	for _, a := range answers {
+		assert.Equal(t, http.StatusOK, (<-a).status)
+	}
+}
+
+// mortal makes workers whose process ends when a body contains POISON.
+func mortal(t *testing.T, n int) (workers []*fakeWorker, deaths *atomic.Int64) {
+	t.Helper()
+	deaths = new(atomic.Int64)
+	workers = fakes(t, n)
+	for _, w := range workers {
+		w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if !strings.Contains(string(body), "POISON") {
+				_, _ = io.WriteString(rw, idsReply)
+				return
+			}
+			deaths.Add(1)
+			_ = w.http.Close()
+			panic(http.ErrAbortHandler)
+		})
+	}
+	return workers, deaths
+}
+
+// TestARequestIsInFlightAtTwoDeaths: then it gets an error, and is refused only by flag.
+func TestARequestIsInFlightAtTwoDeaths(t *testing.T) {
+	const poison = `{"rid":"%d","text":"take this POISON","sampling_params":{"max_new_tokens":4}}`
+	for name, c := range map[string]struct {
+		options []option
+		deaths  int64 // of two copies
+	}{
+		"remembered": {[]option{withQuarantine}, 2},
+		"forgotten":  {nil, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workers, deaths := mortal(t, 5)
+			h := start(t, workers, c.options...)
+			for i := range 2 {
+				resp, answer := h.post("/generate", fmt.Sprintf(poison, i))
+				require.Equal(t, http.StatusBadRequest, resp.StatusCode, answer)
+				assert.Contains(t, answer, "request_ends_engines")
+			}
+			assert.Equal(t, c.deaths, deaths.Load())
+			resp, answer := h.post("/generate", `{"text":"another"}`)
+			assert.Equal(t, http.StatusOK, resp.StatusCode, answer)
+			caught, refused := h.requests.Culprits()
+			assert.Equal(t, uint64(c.deaths)/2, caught)
+			assert.Equal(t, 2-uint64(c.deaths)/2, refused)
+		})
+	}
+}
+
+// TestAHangIsNoReasonToHangAll: the process of an engine whose scheduler has died answers nothing
+// for a while.
+func TestAHangIsNoReasonToHangAll(t *testing.T) {
+	var hung []*hanging
+	var workers []*fakeWorker
+	for range 4 {
+		g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
+		hung, workers = append(hung, g), append(workers, g.fakeWorker)
+	}
+	h := start(t, workers, withWorkers(quickHung))
+	answer := h.asks(`{"text":"take this","stream":true}`)
+	for range 2 {
+		h.hangsWithIt(hung)
+	}
+	got := <-answer
+	assert.GreaterOrEqual(t, got.status, http.StatusInternalServerError, got.body)
+	for _, g := range hung {
+		assert.Empty(t, g.arrived, "a third worker is asked")
+		close(g.goOn)
+	}
+}
+
+// hangsWithIt waits until a worker gets a request, and has it hang.
+func (h *harness) hangsWithIt(hung []*hanging) {
+	h.t.Helper()
+	require.Eventually(h.t, func() bool {
+		for _, g := range hung {
+			select {
+			case <-g.arrived:
+				g.stopsAnswering()
+				return true
+			default:
+			}
+		}
+		return false
+	}, patience, tick, "no worker is asked")
+}
