@@ -21,6 +21,7 @@ type answer struct {
 	failed   bool      // the stream has reported an error behind its beginning
 	operator bool      // it is for an operator, by the request's key
 	whole    bool      // it came in one piece, and so ended when it began
+	tail     []byte    // of a stream, up to tailLen bytes
 	firstAt  time.Time // time of its first byte
 
 	usage  openai.UsageScanner
@@ -90,6 +91,26 @@ func (a *answer) Body(p []byte) {
 	if a.events && !a.failed && a.x.attempt.found.kind == answerGood {
 		a.failed = reportsError(p, a.x.api)
 	}
+	if a.events {
+		a.tail = append(a.tail, p[max(len(p)-tailLen, 0):]...)
+		a.tail = append(a.tail[:0], a.tail[max(len(a.tail)-tailLen, 0):]...)
+	}
+}
+
+// tailLen is the length of the last event of a stream, and more.
+const tailLen = 64
+
+// isCut reports whether a stream that has ended lacks its last event. That of /v1/responses is as
+// long as the answer.
+func (a *answer) isCut() bool {
+	last := lineDone
+	switch {
+	case !a.events || !a.x.inference || a.x.api == openai.APIResponses:
+		return false
+	case a.x.api == openai.APIMessages:
+		last = typeStop
+	}
+	return !bytes.Contains(a.tail, last)
 }
 
 // Broken implements upstream.Observer: the worker's answer ended early. A stream ends with an
@@ -198,6 +219,7 @@ func (a *answer) generatedIDs() []uint32 {
 
 func (a *answer) reset() {
 	a.status, a.events, a.failed, a.whole, a.firstAt = 0, false, false, false, time.Time{}
+	a.tail = a.tail[:0]
 }
 
 // Lines that report an error behind the beginning of a stream.
@@ -205,6 +227,8 @@ var (
 	lineError      = []byte(`data: {"error"`)
 	lineNamedError = []byte("event: error")
 	lineFailed     = []byte("event: response.failed")
+	lineDone       = []byte("[DONE]")
+	typeStop       = []byte("message_stop")
 	keyAborted     = []byte(`"type":"abort"`)
 	abortStatus    = []byte(`"status_code":5`)
 )

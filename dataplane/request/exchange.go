@@ -114,6 +114,7 @@ func (x *exchange) respond(resp *upstream.Response) {
 // finish ends an exchange after its answer was forwarded. err is why the answer was cut.
 func (x *exchange) finish(err error) {
 	x.stopPair(err != nil)
+	x.answer.failed = x.answer.failed || err == nil && x.answer.isCut()
 	now := x.answer.endedAt()
 	rank := x.choice.answering()
 	usage := x.answer.reported(rank.Worker)

@@ -208,32 +208,6 @@ func testAllWorkersFailed(t *testing.T) {
 	assert.Contains(t, got, `"code":"upstream_error"`)
 }
 
-// A request that kills its worker may kill the next one too: it must not go through the whole
-// cluster.
-func TestRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
-	overBoth(t, testRequestThatKillsWorkersStopsAtTwo)
-}
-
-func testRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
-	t.Helper()
-	var workers []*fakeWorker
-	for range 4 {
-		w := newFakeWorker(t, info(1))
-		w.dies("/generate", func(http.ResponseWriter) { panic(http.ErrAbortHandler) })
-		workers = append(workers, w)
-	}
-	h := start(t, workers)
-	resp, _ := h.post("/generate", idsBody)
-	assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
-	seen := 0
-	for _, w := range workers {
-		if w.lastBody() != "" {
-			seen++
-		}
-	}
-	assert.Equal(t, 2, seen)
-}
-
 func TestWorkersOwnErrorsPass(t *testing.T) { overBoth(t, testWorkersOwnErrorsPass) }
 
 func testWorkersOwnErrorsPass(t *testing.T) {

@@ -81,11 +81,17 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 		return finding{kind: answerBroken, status: resp.Status}, nil // an engine never redirects
 	}
 	encoded := len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0
-	if resp.Status != fasthttp.StatusOK || !repeatable || encoded {
+	mime := resp.Peek(fasthttp.HeaderContentType)
+	events := bytes.HasPrefix(mime, eventStream)
+	switch {
+	case !repeatable:
+		return finding{}, nil
+	case x.inference && (resp.Status != fasthttp.StatusOK || events != x.req.Stream):
+		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil // nothing that was asked for
+	case resp.Status != fasthttp.StatusOK || encoded:
 		return finding{}, nil
 	}
-	mime := resp.Peek(fasthttp.HeaderContentType)
-	if bytes.HasPrefix(mime, eventStream) {
+	if events {
 		if x.api == openai.APIResponses {
 			return j.look(resp, disagg.JudgeResponses, disagg.MaxResponseBegin)
 		}
@@ -94,6 +100,9 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	// Not an engine's, but of a proxy in front of it.
 	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
 		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
+	}
+	if x.inference {
+		return j.look(resp, answerVerdicts[x.api], disagg.MaxEvent)
 	}
 	return j.look(resp, disagg.JudgeJSON, disagg.MaxEvent)
 }
@@ -114,6 +123,19 @@ func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 
 // verdictFunc judges a beginning; whole says that it will not grow.
 type verdictFunc func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)
+
+// answerVerdicts judge answers in one piece, by API.
+var answerVerdicts = [...]verdictFunc{
+	openai.APIGenerate:    answerVerdict(openai.APIGenerate),
+	openai.APICompletions: answerVerdict(openai.APICompletions),
+	openai.APIChat:        answerVerdict(openai.APIChat),
+	openai.APIMessages:    answerVerdict(openai.APIMessages),
+	openai.APIResponses:   answerVerdict(openai.APIResponses),
+}
+
+func answerVerdict(api openai.API) verdictFunc {
+	return func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) { return disagg.JudgeAnswer(api, p, whole) }
+}
 
 // look judges the beginning of an answer by verdictOf, which returns disagg.More where it needs
 // more than it has, and than limit bytes.

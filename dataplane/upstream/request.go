@@ -38,7 +38,6 @@ type Request struct {
 	// answer: a worker that had begun it must not get it twice.
 	Once bool
 
-
 	Now time.Time // the time of sending; zero: Do asks the clock
 
 	// HeaderTimeout is the longest wait for the first byte of the answer, from the end of the

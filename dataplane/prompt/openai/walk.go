@@ -30,6 +30,36 @@ func Members(b []byte, i int, f func(key []byte, lo, hi int)) (end int, err erro
 	}
 }
 
+// HasMember reports whether the JSON object that b begins with has a member whose key is one of keys,
+// as far as it has come. ended says that it has no further members.
+func HasMember(b []byte, keys ...string) (has, ended bool) {
+	i := skipSpace(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return false, false
+	}
+	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
+		return false, true
+	}
+	for more := true; more; {
+		key, _, at, err := scanKey(b, i)
+		if err != nil {
+			return false, false
+		}
+		for _, k := range keys {
+			if string(key) == k {
+				return true, false
+			}
+		}
+		if i, err = skipValue(b, at, 1); err != nil {
+			return false, false
+		}
+		if i, more, err = nextMember(b, i, '}'); err != nil {
+			return false, false
+		}
+	}
+	return false, true
+}
+
 // Elements is Members for a list.
 func Elements(b []byte, i int, f func(lo, hi int)) (end int, err error) {
 	i = skipSpace(b, i)

@@ -94,6 +94,55 @@ func JudgeJSON(p []byte, whole bool) (Verdict, Failure) {
 	return More, Failure{}
 }
 
+// JudgeAnswer is JudgeJSON for an answer of an API that computes tokens: it has a member that the
+// API's answers have. Proxies, and servers that have lost their engine, send other documents with
+// status 200. /generate answers a list of prompts with a list.
+func JudgeAnswer(api openai.API, p []byte, whole bool) (Verdict, Failure) {
+	if v, f := JudgeJSON(p, whole); v != Good {
+		return v, f
+	}
+	doc := bytes.TrimLeft(p, " \t\r\n")
+	if api == openai.APIGenerate && len(doc) > 0 && doc[0] == '[' {
+		doc = bytes.TrimLeft(doc[1:], " \t\r\n")
+	}
+	has, ended := false, len(doc) > 0 && doc[0] != '{'
+	if !ended {
+		has, ended = openai.HasMember(doc, membersOf[api]...)
+	}
+	switch {
+	case has && api == openai.APIGenerate:
+		return judgeReason(doc, whole || len(p) >= MaxEvent)
+	case has:
+		return Good, Failure{}
+	case ended, whole:
+		return Failed, Failure{Status: fasthttp.StatusBadGateway}
+	case len(p) >= MaxEvent:
+		return Good, Failure{}
+	}
+	return More, Failure{}
+}
+
+// membersOf has members of each API's answers, of which one is enough.
+var membersOf = [...][]string{
+	openai.APIGenerate:    {"text", "output_ids", "meta_info"},
+	openai.APICompletions: {"choices"},
+	openai.APIChat:        {"choices"},
+	openai.APIMessages:    {"content"},
+	openai.APIResponses:   {"output", "status"},
+}
+
+// judgeReason looks for an answer of /generate that the engine gave up.
+func judgeReason(doc []byte, whole bool) (Verdict, Failure) {
+	_, reason, found := bytes.Cut(doc, keyReason)
+	if complete := found && bytes.IndexByte(reason, '}') >= 0; !complete && !whole {
+		return More, Failure{}
+	}
+	if f, failed := abortOf(reason); failed {
+		return Failed, f
+	}
+	return Good, Failure{}
+}
+
 // beginsError reports whether the first member of an object may be that of an error.
 func beginsError(members []byte) bool {
 	for _, key := range errorKeys {
@@ -139,6 +188,11 @@ func failureOf(data []byte) (f Failure, failed bool) {
 	// Fast path: the reason is null while the answer goes on. A quote inside a text is escaped, so
 	// this is the key.
 	_, reason, _ := bytes.Cut(data, keyReason)
+	return abortOf(reason)
+}
+
+// abortOf reads a reason, which begins behind its key.
+func abortOf(reason []byte) (f Failure, failed bool) {
 	reason = bytes.TrimLeft(reason, " :")
 	if len(reason) == 0 || reason[0] != '{' {
 		return Failure{}, false

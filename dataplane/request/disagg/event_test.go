@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
 func TestJudgeStream(t *testing.T) {
@@ -164,6 +166,72 @@ func FuzzJudgeJSON(f *testing.F) {
 		}
 		if !bytes.Contains(p, []byte(`\`)) && bytes.HasPrefix(bytes.TrimSpace(p), []byte(`{"error":{`)) && bytes.Count(p, []byte(`"error"`)) == 1 {
 			require.Equal(t, Failed, v)
+		}
+	})
+}
+
+func TestJudgeAnswer(t *testing.T) {
+	none := Failure{Status: 502}
+	tests := []struct {
+		name    string
+		api     openai.API
+		in      string
+		whole   bool
+		verdict Verdict
+		failure Failure
+	}{
+		{"an empty object", openai.APIChat, `{}`, false, Failed, none},
+		{"another object", openai.APIChat, `{"detail":"Not Found"}`, false, Failed, none},
+		{"its member inside another", openai.APIChat, `{"detail":{"choices":[]}}`, false, Failed, none},
+		{"half of another object", openai.APIChat, `{"detail":"Not F`, false, More, Failure{}},
+		{"and no more", openai.APIChat, `{"detail":"Not F`, true, Failed, none},
+		{"null", openai.APIChat, `null`, false, Failed, none},
+		{"text", openai.APICompletions, `Service ready`, false, Failed, none},
+		{"a list", openai.APIMessages, `[{"content":[]}]`, false, Failed, none},
+		{"an empty list of answers", openai.APIGenerate, ` [ ]`, false, Failed, none},
+		{"white space", openai.APIGenerate, "\n", false, More, Failure{}},
+		{"a chat", openai.APIChat, `{"id":"1","object":"chat.completion","model":"m","choices":[{"ind`, false, Good, Failure{}},
+		{"a message", openai.APIMessages, `{"id":"1","type":"message","content":[]`, false, Good, Failure{}},
+		{"a response", openai.APIResponses, `{"id":"1","object":"response","created_at":1.5,"output":[`, false, Good, Failure{}},
+		{"a completion behind a long member", openai.APICompletions, `{"x":"` + strings.Repeat("x", MaxEvent) + `","choices":[]}`, true, Good, Failure{}},
+		{"an answer", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"length","length":1},`, false, Good, Failure{}},
+		{"half an answer", openai.APIGenerate, `{"text":"a`, false, More, Failure{}},
+		{"half an answer and no more", openai.APIGenerate, `{"text":"a`, true, Good, Failure{}},
+		{"answers", openai.APIGenerate, `[{"text":"a","meta_info":{"finish_reason":{"type":"stop"}}},`, false, Good, Failure{}},
+		{"a long answer", openai.APIGenerate, `{"text":"` + strings.Repeat("x", MaxEvent), false, Good, Failure{}},
+		{"aborted", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","message":"x","status_code":503}}}`, false, Failed, Failure{Status: 503}},
+		{"half of its reason", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","mess`, false, More, Failure{}},
+		{"aborted on request", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","status_code":null}}}`, false, Good, Failure{}},
+		{"an error", openai.APIChat, `{"error":{"code":503}}`, false, Failed, Failure{Status: 503}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v, f := JudgeAnswer(tt.api, []byte(tt.in), tt.whole)
+			assert.Equal(t, tt.verdict, v)
+			assert.Equal(t, tt.failure, f)
+		})
+	}
+}
+
+// FuzzJudgeAnswer: an object passes if it has the member, and a verdict on a part is that on the
+// whole.
+func FuzzJudgeAnswer(f *testing.F) {
+	for _, doc := range []string{`{}`, `{"a":{"choices":1}}`, `{"id":"x","choices":[{}]}`, `null`, `{"ch\u006fices":1}`} {
+		f.Add([]byte(doc))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		v, _ := JudgeAnswer(openai.APIChat, p, true)
+		if len(p) >= MaxEvent || !json.Valid(p) || bytes.Contains(p, []byte(`\`)) || bytes.Contains(p, []byte(`"error"`)) {
+			return
+		}
+		var doc map[string]any
+		_ = json.Unmarshal(p, &doc)
+		_, has := doc["choices"]
+		require.Equal(t, has, v == Good)
+		for n := range p {
+			if early, _ := JudgeAnswer(openai.APIChat, p[:n], false); early != More {
+				require.Equal(t, v, early, "%q", p[:n])
+			}
 		}
 	})
 }
