@@ -106,7 +106,7 @@ var rules = map[string]rule{
 	"dataplane/leaktest":          {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},
 	"dataplane/ingress/ingresstest": {allow: []string{
-		"dataplane/cluster/natstest", "dataplane/freeport", "dataplane/ingress", "dataplane/tlsconfig/tlstest",
+		"dataplane/cluster/natstest", "dataplane/ingress", "dataplane/tlsconfig/tlstest",
 	}},
 	"dataplane/cluster":          {allow: []string{"dataplane/tlsconfig"}},
 	"dataplane/freeport":         {never: anyHTTP},

@@ -87,7 +87,8 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	case !repeatable:
 		return finding{}, nil
 	case x.inference && (resp.Status != fasthttp.StatusOK || events != x.req.Stream):
-		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil // nothing that was asked for
+		// Nothing that was asked for.
+		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
 	case resp.Status != fasthttp.StatusOK || encoded:
 		return finding{}, nil
 	}

@@ -30,8 +30,8 @@ func Members(b []byte, i int, f func(key []byte, lo, hi int)) (end int, err erro
 	}
 }
 
-// HasMember reports whether the JSON object that b begins with has a member whose key is one of keys,
-// as far as it has come. ended says that it has no further members.
+// HasMember reports whether the JSON object that b begins with has a member whose key is one of
+// keys, as far as it has come. ended says that it has no further members.
 func HasMember(b []byte, keys ...string) (has, ended bool) {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {
