@@ -55,9 +55,10 @@ func (p *promptReader) init(x *exchange) {
 // read fills in the prompt of the exchange's request.
 func (p *promptReader) read(out *routing.Prompt) {
 	x, req := p.x, &p.x.req
+	several := req.Batch && req.Prompts > 1 // a list of one is a prompt
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
-		Opaque:   req.Multimodal && conversions[req.API] == nil || req.Batch,
+		Opaque:   req.Multimodal && conversions[req.API] == nil || several,
 		Worker:   p.turn.holder,
 		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
 		Output:   req.MaxTokens * req.N * req.Prompts,
@@ -70,12 +71,12 @@ func (p *promptReader) read(out *routing.Prompt) {
 	if !x.inference && isTokenizer(string(x.call.path())) {
 		out.Estimate = 0 // it computes nothing
 	}
-	if !x.inference || req.Batch {
+	if !x.inference || several {
 		return
 	}
 	if req.HasIDs {
 		out.Tokens, out.Exact = req.InputIDs, true
-		if p.cursor != nil {
+		if p.cursor != nil && !req.Batch { // which does not read lists of lists
 			out.Hashes, out.Block = p.cursor.Chain()
 		}
 		return

@@ -71,10 +71,11 @@ func (x *matcher) matchTokens(m *indexMatch, p *Prompt, d *Decision, domain radi
 }
 
 // matchBigrams matches pages of bigrams. A page of n positions has the n pairs that begin
-// there; the last token of a prompt begins none.
+// there; the last token of a prompt begins none. SGLang 0.5.23 matches a prompt without its last
+// token, so that the last pair is not looked for either.
 func (x *matcher) matchBigrams(m *indexMatch, p *Prompt, shape ingest.Shape, domain radix.Domain) {
 	m.pairs = m.pairs[:0]
-	for i := range len(p.Tokens) - 1 {
+	for i := range len(p.Tokens) - 2 {
 		m.pairs = append(m.pairs, p.Tokens[i], p.Tokens[i+1])
 	}
 	m.found, m.bigrams = x.index.MatchTokens(m.found[:0], m.bigrams[:0], domain, m.pairs, 2*shape.BlockSize)

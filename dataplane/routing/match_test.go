@@ -69,7 +69,7 @@ func TestCreditByKind(t *testing.T) {
 		}, "", "", 20, 20, 5, 10},
 		{"bigrams", []ingest.Shape{{Model: model, BlockSize: page, Bigram: true}}, func(f *fleet) {
 			f.holds(0, radix.DomainKey{Bigram: true}, ids, 10, radix.TierGPU)
-		}, "", "", 40, 0, 10, 10},
+		}, "", "", 36, 0, 9, 10},
 		{"bigrams for plain blocks", []ingest.Shape{{Model: model, BlockSize: page, Bigram: true}}, func(f *fleet) {
 			f.holds(0, radix.DomainKey{}, ids, 10, radix.TierGPU)
 		}, "", "", 0, 0, 0, 10},
@@ -98,6 +98,18 @@ func TestCreditByKind(t *testing.T) {
 			require.Equal(t, []int{tt.cached, tt.host, tt.matched, tt.total}, []int{c.Cached, c.Host, d.Matched, d.Total},
 				"cached, of it in host memory, blocks matched, total")
 		})
+	}
+}
+
+// TestBigramsOfAWholePrompt: the engine finds as many pages as there are in all tokens but two.
+func TestBigramsOfAWholePrompt(t *testing.T) {
+	f := newFleet(t, tiny())
+	f.shapes = []ingest.Shape{{Model: model, BlockSize: page, Bigram: true}}
+	f.holds(0, radix.DomainKey{Bigram: true}, tokens(1, 60), 10, radix.TierGPU)
+	for n := range 45 {
+		cached, d := f.pick(prompt(tokens(1, 60)[:n]))
+		want := max(n-2, 0) / page
+		require.Equal(t, []int{want * page, want}, []int{cached[0], d.Matched}, "%d tokens", n)
 	}
 }
 
