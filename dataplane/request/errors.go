@@ -1,7 +1,6 @@
 package request
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 	"time"
@@ -140,16 +139,6 @@ var refusalMessages = map[queue.Reason]string{
 	queue.ReasonPredicted: "Every worker is busy, and none is expected to have room before the deadline (X-Warmpath-Deadline, else the router's --queue-timeout).",
 }
 
-// unreadable returns the error of a body that cannot be parsed: err, unless the client has
-// compressed the body.
-func unreadable(c call, err error) error {
-	coding := c.peek(fasthttp.HeaderContentEncoding)
-	if len(coding) > 0 && !bytes.EqualFold(coding, []byte("identity")) {
-		return openai.UnknownCoding(string(coding))
-	}
-	return err
-}
-
 // Fail answers with an error in the form of the path's API, and counts it.
 func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 	h.metrics.failed(e.Status)
@@ -158,6 +147,9 @@ func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 	ctx.SetContentType("application/json")
 	if e.Status == fasthttp.StatusServiceUnavailable || e.Status == fasthttp.StatusTooManyRequests {
 		setRetryAfter(ctx, time.Second)
+	}
+	if e.Status == fasthttp.StatusUnsupportedMediaType {
+		ctx.Response.Header.Set(fasthttp.HeaderAcceptEncoding, acceptedEncodings)
 	}
 	ctx.SetBody(errorsOf(ctx.Path()).append(nil, e))
 }

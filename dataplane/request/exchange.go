@@ -81,9 +81,12 @@ func (x *exchange) read(withBody bool) error {
 	if !withBody {
 		return x.prompt.turn.find(x)
 	}
+	if err := x.call.decompress(x.h.live().MaxBodyBytes); err != nil {
+		return err
+	}
 	body, err := x.parse(x.call.body())
 	if err != nil {
-		return unreadable(x.call, err)
+		return err
 	}
 	if err := x.h.vocabulary.check(x.h.Registry.Snapshot(), &x.req); err != nil {
 		return err

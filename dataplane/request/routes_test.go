@@ -102,23 +102,6 @@ func testBadHTTP(t *testing.T) {
 	assert.Equal(t, http.StatusRequestHeaderFieldsTooLarge, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("y", 1<<20)+"\r\n\r\n"))
 }
 
-// TestCompressedBody: the error names the coding that the router cannot read.
-func TestCompressedBody(t *testing.T) {
-	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
-	h := start(t, []*fakeWorker{w})
-	for _, path := range []string{"/generate", "/v1/embeddings"} {
-		resp, got, err := h.do(http.MethodPost, h.base+path, "\x1f\x8b\x08\x00", "Content-Encoding", "gzip")
-		require.NoError(t, err)
-		assert.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode)
-		code, _ := errorOf(t, got)
-		assert.Equal(t, "unsupported_content_encoding", code)
-	}
-	resp, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "Content-Encoding", "identity")
-	require.NoError(t, err)
-	assert.Equal(t, http.StatusOK, resp.StatusCode)
-}
-
 func TestNoWorker(t *testing.T) {
 	h := start(t, nil)
 	resp, got := h.post("/generate", idsBody)

@@ -65,11 +65,11 @@ func TooLarge(limit int) *Error {
 	}
 }
 
-// UnknownCoding is for a body that is compressed.
+// UnknownCoding is for a body that is compressed in a way that is not read.
 func UnknownCoding(coding string) *Error {
 	return &Error{
 		Status: fasthttp.StatusUnsupportedMediaType, Type: typeInvalid, Code: "unsupported_content_encoding",
-		Message: "The body has the Content-Encoding " + strconv.Quote(coding) + ", which is not read here: send it as it is.",
+		Message: "The body has the Content-Encoding " + strconv.Quote(coding) + ", which is not read here: send it as it is, or compressed once with gzip or zstd.",
 	}
 }
 

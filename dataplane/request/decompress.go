@@ -1,0 +1,103 @@
+package request
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+)
+
+// headerBodyCompressed names the compression of a body to SGLang 0.5.23, which reads it only where
+// it is started so.
+const headerBodyCompressed = "X-Body-Compressed"
+
+const (
+	// freeInflation is the size that a body may have whatever its compressed one is, and
+	// maxInflation how many times the compressed size it may have beyond that.
+	freeInflation = 256 << 10
+	maxInflation  = 128
+	// maxWindow bounds the memory of a zstd frame's history. RFC 8878 recommends 8 MiB.
+	maxWindow = 8 << 20
+)
+
+// acceptedEncodings are those of bodies.
+const acceptedEncodings = "gzip, zstd"
+
+// decompress replaces a compressed body by the plain one, which workers get: most of them read no
+// other. limit bounds it in bytes.
+func (c call) decompress(limit int) error {
+	header := &c.ctx.Request.Header
+	encoding, own := header.Peek(fasthttp.HeaderContentEncoding), header.Peek(headerBodyCompressed)
+	if len(encoding) == 0 && len(own) == 0 {
+		return nil
+	}
+	coding := strings.ToLower(string(encoding) + string(own))
+	if len(encoding) > 0 && len(own) > 0 || len(header.PeekAll(fasthttp.HeaderContentEncoding)) > 1 {
+		return openai.UnknownCoding(coding)
+	}
+	body := c.body()
+	limit = min(limit, freeInflation+maxInflation*len(body))
+	var plain []byte
+	var err error
+	switch coding {
+	case "identity":
+		return nil
+	case "gzip", "x-gzip":
+		plain, err = inflate(&gzips, body, limit)
+	case "zstd":
+		plain, err = inflate(&zstds, body, limit)
+	default:
+		return openai.UnknownCoding(coding)
+	}
+	switch {
+	case errors.Is(err, errInflated), errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return openai.TooLarge(limit)
+	case err != nil:
+		return openai.BadRequest(fasthttp.HeaderContentEncoding, "The body is not what its encoding says: "+err.Error()+".")
+	}
+	c.ctx.Request.SetBodyRaw(plain)
+	header.Del(fasthttp.HeaderContentEncoding)
+	header.Del(headerBodyCompressed)
+	return nil
+}
+
+var errInflated = errors.New("request: body is too large when decompressed")
+
+// decoder reads one compressed body after another.
+type decoder interface {
+	io.Reader
+	Reset(r io.Reader) error
+}
+
+var (
+	gzips = sync.Pool{New: func() any { return decoder(new(gzip.Reader)) }}
+	// In the goroutine of the reader: without a body it holds no goroutine.
+	zstds = sync.Pool{New: func() any {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			panic(err) // of options that are constants
+		}
+		return decoder(d)
+	}}
+)
+
+// inflate returns the plain body, of limit bytes at most.
+func inflate(pool *sync.Pool, body []byte, limit int) ([]byte, error) {
+	d, _ := pool.Get().(decoder)
+	defer pool.Put(d)
+	if err := d.Reset(bytes.NewReader(body)); err != nil {
+		return nil, err
+	}
+	plain, err := io.ReadAll(io.LimitReader(d, int64(limit)+1))
+	if len(plain) > limit {
+		return nil, errInflated
+	}
+	return plain, err
+}
