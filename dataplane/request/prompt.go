@@ -56,9 +56,11 @@ func (p *promptReader) init(x *exchange) {
 func (p *promptReader) read(out *routing.Prompt) {
 	x, req := p.x, &p.x.req
 	several := req.Batch && req.Prompts > 1 // a list of one is a prompt
+	// Of a chat with media the text is known, in which a checksum stands for each medium.
+	media := req.Multimodal && conversions[req.API] == nil && (req.API != openai.APIChat || req.HasIDs)
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
-		Opaque:   req.Multimodal && conversions[req.API] == nil || several,
+		Opaque:   media || several,
 		Worker:   p.turn.holder,
 		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
 		Output:   req.MaxTokens * req.N * req.Prompts,
@@ -187,11 +189,11 @@ func (p *promptReader) promptText() []byte {
 	if req.Messages == nil {
 		return req.Text
 	}
-	if len(req.Tools) == 0 && compact(req.Messages) {
+	if len(req.Tools) == 0 && !req.Multimodal && compact(req.Messages) {
 		return req.Messages
 	}
-	p.text = appendCompact(p.text[:0], req.Tools)
-	p.text = appendCompact(p.text, req.Messages)
+	p.text = appendCompact(p.text[:0], req.Tools, false)
+	p.text = appendCompact(p.text, req.Messages, req.Multimodal)
 	return p.text
 }
 

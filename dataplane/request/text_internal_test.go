@@ -16,7 +16,7 @@ func FuzzAppendCompact(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		got := appendCompact([]byte("x"), raw) // what is not JSON must not panic either
+		got := appendCompact([]byte("x"), raw, false) // what is not JSON must not panic either
 		_ = compact(raw)
 		var want bytes.Buffer
 		if !json.Valid(raw) {
@@ -34,6 +34,6 @@ func BenchmarkAppendCompact(b *testing.B) {
 	b.SetBytes(int64(len(long)))
 	b.ReportAllocs()
 	for b.Loop() {
-		dst = appendCompact(dst[:0], long)
+		dst = appendCompact(dst[:0], long, false)
 	}
 }
