@@ -139,7 +139,7 @@ func TestFailuresAreNotLearnt(t *testing.T) {
 	<-seen
 	require.Eventually(t, none, patience, tick, "the client left before the first byte")
 
-	w.dies("/v1/chat/completions", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"choi`) })
+	w.dies("/v1/chat/completions", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"choices":[`) })
 	_, _, err = h.do(http.MethodPost, h.base+"/v1/chat/completions", chatBody(1, ""))
 	require.Error(t, err)
 	require.Eventually(t, held, patience, tick, "an answer that has begun was prefilled")

@@ -56,7 +56,9 @@ func fastFaults(stream bool) []fastFault {
 		fastFault{name: "no HTTP", raw: "hello\r\n\r\n"},
 		fastFault{name: "cut before text", status: 200, mime: js, body: "", cut: true})
 	if !stream {
-		return append(all, fastFault{name: "cut JSON", status: 200, mime: js, body: `{"text":"x`, cut: true, late: true})
+		return append(all,
+			fastFault{name: "cut JSON", status: 200, mime: js, body: `{"text":"x`, cut: true},
+			fastFault{name: "long cut JSON", status: 200, mime: js, body: `{"text":"` + strings.Repeat("x", 32<<10), cut: true, late: true})
 	}
 	return append(all,
 		fastFault{name: "error event", status: 200, mime: sse, body: openAIEvent + doneEvent},

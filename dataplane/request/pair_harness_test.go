@@ -130,7 +130,7 @@ func (l *fakeLeg) waits(r *http.Request, room *[2]chan struct{}) bool {
 // The answers of prefill and decode legs.
 const (
 	prefillReply = `{"text":"p","meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":1,"cached_tokens":8,"finish_reason":null}}`
-	decodeReply  = `{"text":"d","meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":4,"cached_tokens":8,"finish_reason":{"type":"length"}}}`
+	decodeReply  = `{"text":"d","choices":[],"output":[],"meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":4,"cached_tokens":8,"finish_reason":{"type":"length"}}}`
 )
 
 // meets is the behavior of a healthy leg: meet the partner, answer.
