@@ -147,7 +147,7 @@ func TestTrustIsLearntFromAnswers(t *testing.T) {
 	h := start(t, []*fakeWorker{w}, settings{})
 	body := `{"model":"tiny","messages":[{"role":"user","content":"` + strings.Repeat("words ", 300) + `"}]}`
 	tell := func(cached string) {
-		w.answers("/v1/chat/completions", `{"usage":{"prompt_tokens":400,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":`+cached+`}}}`)
+		w.answers("/v1/chat/completions", `{"choices":[],"usage":{"prompt_tokens":400,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":`+cached+`}}}`)
 		h.post("/v1/chat/completions", body)
 	}
 	for range 12 {
