@@ -62,7 +62,13 @@ func connect(c *Cluster) (*nats.Conn, error) {
 
 // identity adds this process's credentials and the trusted authorities.
 func identity(cfg *Config, embedded bool, opts []nats.Option) ([]nats.Option, error) {
-	if cfg.Token != "" {
+	if h, pair, ok := parseToken(cfg.Token); ok {
+		public, err := pair.PublicKey()
+		if err != nil {
+			return nil, fmt.Errorf("%w: token: %w", ErrConfig, err)
+		}
+		opts = append(opts, nats.Nkey(public, pair.Sign), nats.UserInfo(h.user(), ""))
+	} else if cfg.Token != "" {
 		opts = append(opts, nats.Token(cfg.Token))
 	}
 	for _, file := range []string{cfg.Credentials, cfg.TLS.CA} {
