@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/sidecar"
@@ -194,6 +195,16 @@ func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
 	cfg.NVML.Library = os.Getenv(nvml.EnvLibrary)
 	cfg.Advertise = cmp.Or(cfg.Advertise, advertised(&o.cluster))
 	cfg.NIXLLibrary = o.links.library
+	tierToken := o.cluster.cfg.Token
+	if _, name, ok := o.cluster.holder(); ok {
+		if err := o.cluster.allow("node", cluster.RoleNode); err != nil {
+			return err
+		}
+		if cfg.Name = cmp.Or(cfg.Name, name); cfg.Name != name || o.route {
+			return fmt.Errorf("cannot run node %s with the token of node %s: %w: it allows neither another --name nor --route", cfg.Name, name, cluster.ErrDenied)
+		}
+		tierToken = "" // each node has another one
+	}
 	if o.ports != "" {
 		if cfg.Ports, err = sidecar.ParsePorts(o.ports); err != nil {
 			return fmt.Errorf("cannot use --find-ports: %w", err)
@@ -205,7 +216,7 @@ func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
 	if cfg.Links, err = o.links.config(); err != nil {
 		return err
 	}
-	if cfg.Tier, err = o.tier.config(o.cluster.cfg.Token); err != nil {
+	if cfg.Tier, err = o.tier.config(tierToken); err != nil {
 		return err
 	}
 	client, err := tlsconfig.NewClient(o.workerTLS, log)

@@ -235,6 +235,9 @@ func (c *Cluster) WaitUp(ctx context.Context) error {
 
 // lostConnection notes that the connection is lost, or was not made.
 func (c *Cluster) lostConnection(err error) {
+	if errors.Is(err, nats.ErrAuthorization) {
+		err = fmt.Errorf("%w: give the cluster's token (--cluster-token, WARMPATH_CLUSTER_TOKEN); only clusters on loopback of the user of this process need none", err)
+	}
 	if err != nil {
 		c.noteFailure(err)
 	}

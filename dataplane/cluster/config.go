@@ -27,7 +27,9 @@ type Config struct {
 	StoreDir string // embedded: folder that keeps marks and records; "": memory
 	// Shown to NATS; embedded: the cluster's secret, required from joiners, as nats://TOKEN@host:port,
 	// off loopback. Joiners may have a token of RoleToken instead.
-	Token       string
+	Token string
+	// TokenOf is asked for the token at each connection to URLs, where Token is empty; "" is none.
+	TokenOf     func() string
 	Credentials string // file with the user's JWT and key, as nsc writes it
 	NKey        string // file with the seed of the user's key
 	TLS         TLS

@@ -70,6 +70,8 @@ func identity(cfg *Config, embedded bool, opts []nats.Option) ([]nats.Option, er
 		opts = append(opts, nats.Nkey(public, pair.Sign), nats.UserInfo(h.user(), ""))
 	} else if cfg.Token != "" {
 		opts = append(opts, nats.Token(cfg.Token))
+	} else if cfg.TokenOf != nil {
+		opts = append(opts, nats.TokenHandler(cfg.TokenOf))
 	}
 	for _, file := range []string{cfg.Credentials, cfg.TLS.CA} {
 		// NATS would read them at each attempt only.

@@ -61,7 +61,7 @@ func (c *Cluster) Unmark(ctx context.Context, target string) error {
 
 func (c *Cluster) marking(ctx context.Context, target string, do func(context.Context, *buckets) error) error {
 	if !c.holder.marks() {
-		return fmt.Errorf("cannot change the mark of %s: %w: a node's token does not allow it, an operator's does", target, ErrDenied)
+		return fmt.Errorf("cannot change the mark of %s: %w: it is that of a node, and an operator's is needed", target, ErrDenied)
 	}
 	b := c.buckets.Load()
 	if b == nil || !c.hearing.Load() {
