@@ -244,11 +244,14 @@ func (c *Cluster) lostConnection(err error) {
 	c.disconnected.raise()
 }
 
-// asyncError takes an error that NATS reports outside a call.
-func (c *Cluster) asyncError(err error) {
+// asyncError takes an error that NATS reports outside a call. Only lost beats touch the leases: a
+// member that floods another subject would keep the dead in view.
+func (c *Cluster) asyncError(of *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		c.counts.dropped.Add(1)
-		c.overflowed.raise()
+		if of != nil && strings.HasPrefix(of.Subject, c.subject(beatSubject)) {
+			c.overflowed.raise()
+		}
 		return
 	}
 	c.noteFailure(err)

@@ -42,7 +42,7 @@ func connect(c *Cluster) (*nats.Conn, error) {
 		nats.ReconnectHandler(func(*nats.Conn) { c.counts.reconnects.Add(1) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.lostConnection(err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.lostConnection(err) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.asyncError(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { c.asyncError(s, err) }),
 	}
 	opts, err := identity(&c.cfg, c.server != nil, opts)
 	if err != nil {
@@ -71,7 +71,8 @@ func identity(cfg *Config, embedded bool, opts []nats.Option) ([]nats.Option, er
 	} else if cfg.Token != "" {
 		opts = append(opts, nats.Token(cfg.Token))
 	} else if cfg.TokenOf != nil {
-		opts = append(opts, nats.TokenHandler(cfg.TokenOf))
+		// TokenOf has looked at our own URLs alone.
+		opts = append(opts, nats.TokenHandler(cfg.TokenOf), nats.IgnoreDiscoveredServers())
 	}
 	for _, file := range []string{cfg.Credentials, cfg.TLS.CA} {
 		// NATS would read them at each attempt only.

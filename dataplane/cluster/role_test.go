@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -396,6 +398,34 @@ func TestForeignBeats(t *testing.T) {
 	assert.Equal(t, []string{"b"}, names(v))
 	assert.EqualValues(t, 3<<30, v.Nodes[0].GPUs[0].Used)
 	assert.Len(t, v.Routers, 1)
+}
+
+// TestFloodedStore has a node ask without end. Leases of others end all the same: what is lost are requests of holders, and no beats.
+func TestFloodedStore(t *testing.T) {
+	full := open(t, cluster.Config{Token: secret})
+	up(t, full)
+	a := attack(t, full.URL(), token(t, cluster.RoleNode, "a"))
+	ctx, stop := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	defer flood.Wait()
+	defer stop()
+	at := "warmpath.cluster.reply.node.a." + strings.Repeat("0", 32)
+	flood.Go(func() {
+		for ctx.Err() == nil {
+			for range 600 { // more than the store's queue holds
+				_ = a.PublishRequest("warmpath.cluster.store.node.a", at, []byte(`{"op":"state","bucket":"records"}`))
+			}
+			_ = a.FlushTimeout(patience) // this process's PINGs come through, too
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	eventually(t, func() bool { return full.Status().Dropped > 0 }, func() any { return "the store keeps up" })
+	member, err := nats.Connect(full.URL(), nats.Token(secret))
+	require.NoError(t, err)
+	defer member.Close()
+	require.NoError(t, member.Publish("$KV.warmpath-records.node.b", []byte(`{"v":1,"instance":"i","seq":1,"node":{"name":"b","workers":[]}}`)))
+	eventually(t, func() bool { return len(full.View().Nodes) == 1 }, func() any { return full.View() })
+	eventually(t, func() bool { return len(full.View().Nodes) == 0 }, func() any { return "a node that does not beat stays" })
 }
 
 func TestTokensOfRoles(t *testing.T) {
