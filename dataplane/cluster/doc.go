@@ -31,11 +31,11 @@
 //
 // # Concurrency
 //
-// Everything may be called from any goroutine. A Cluster has four: reader owns all received
-// state and publishes views, pulse sends beats and PINGs, writer keeps the bucket, the watches
-// and the records of this process, store serves the holders of tokens, where this process has the
-// secret. Each Watch adds one, and so does each watched bucket of a holder. All end with Close. The only lock
-// guards the records of this process and is never held across I/O. View is one atomic load.
+// Everything may be called from any goroutine. A Cluster has four: reader owns all received state
+// and publishes views, pulse sends beats and PINGs, writer keeps the bucket, the watches and the
+// records of this process, store serves the holders of tokens, where this process has the secret.
+// Each Watch adds one, and so does each watched bucket of a holder. All end with Close. The only
+// lock guards the records of this process and is never held across I/O. View is one atomic load.
 //
 // # Ownership
 //

@@ -4,9 +4,10 @@
 // other numbers every two seconds. It serves metrics and its state over HTTP.
 //
 // Workers are named by the operator, or discovered: each new listening socket of this user, and of
-// the users that the operator admits, is asked once for GET /server_info. The GPUs of a worker are those whose process lists name its processes, else
-// those of its environment and arguments. Facts that this user cannot see (processes of other
-// users, sockets of other network namespaces) are reported as unknown in [Report], not guessed.
+// the users that the operator admits, is asked once for GET /server_info. The GPUs of a worker are
+// those whose process lists name its processes, else those of its environment and arguments. Facts
+// that this user cannot see (processes of other users, sockets of other network namespaces) are
+// reported as unknown in [Report], not guessed.
 //
 //	file          job
 //	sidecar.go    composition: New, Run
