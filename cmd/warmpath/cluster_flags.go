@@ -32,7 +32,8 @@ func (o *clusterOptions) joinFlags(f *pflag.FlagSet, def string) {
 		usage += " (default " + def + ")"
 	}
 	f.StringSliceVar(&o.urls, "cluster", nil, usage)
-	f.StringVar(&o.cfg.Token, "cluster-token", os.Getenv("WARMPATH_CLUSTER_TOKEN"), "token for NATS; also WARMPATH_CLUSTER_TOKEN")
+	f.StringVar(&o.cfg.Token, "cluster-token", os.Getenv("WARMPATH_CLUSTER_TOKEN"), "secret of the cluster, or a token made of it by warmpath token; also WARMPATH_CLUSTER_TOKEN (default: for a NATS on loopback that of this user, "+
+		"in a file that --cluster-listen makes)")
 	f.Lookup("cluster-token").DefValue = ""
 	f.StringVar(&o.cfg.Credentials, "cluster-creds", "", "file with NATS credentials (JWT and key)")
 	f.StringVar(&o.cfg.NKey, "cluster-nkey", "", "file with the seed of an NKey for NATS")
@@ -70,6 +71,9 @@ func (o *clusterOptions) open(ctx context.Context, name string, log *slog.Logger
 	}
 	cfg := o.cfg
 	cfg.URLs, cfg.Listen, cfg.Log, cfg.Name = o.urls, o.listen, log, name
+	if err := o.localToken(&cfg, log); err != nil {
+		return nil, err
+	}
 	c, err := cluster.Open(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cannot join the cluster: %w", err)

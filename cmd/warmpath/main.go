@@ -49,7 +49,7 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 	}
 	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand())
 	group("See", newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newHealthCommand())
-	group("Cluster", append(newMarkCommands(), newNodesCommand(), newWorkersCommand())...)
+	group("Cluster", append(newMarkCommands(), newNodesCommand(), newWorkersCommand(), newTokenCommand())...)
 	group("Measure", newBenchCommand(), newLintCommand())
 	return root
 }

@@ -17,7 +17,15 @@ func TestMain(m *testing.M) {
 		return
 	}
 	_ = flag.Set("test.parallel", "6") // -parallel overrides it: tests wait for most of their time
+	state, err := os.MkdirTemp("", "warmpath-state-")
+	if err == nil {
+		err = os.Setenv("XDG_STATE_HOME", state) // of this process and of those that it starts
+	}
+	if err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	natstest.Clean()
+	_ = os.RemoveAll(state)
 	os.Exit(code)
 }

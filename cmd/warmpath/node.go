@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/sidecar"
@@ -24,6 +25,7 @@ import (
 type nodeOptions struct {
 	level     string
 	ports     string
+	users     []string
 	cluster   clusterOptions
 	tier      tierOptions
 	links     linkOptions
@@ -41,10 +43,11 @@ func newNodeCommand() *cobra.Command {
 		Long: `Node finds the SGLang workers of this machine and reads its GPUs from NVIDIA's driver.
 It serves /metrics (with dcgm-exporter's names), /status, /health and /ready on --listen.
 
-Node discovers workers: it asks each new listening socket once for GET /server_info. Name them
-with --worker where that is unwanted (--no-find) or impossible. To know the GPUs of a worker,
-node must see its processes: run it as root or as the same user, and in a container with the
-host's network and PIDs.
+Node discovers workers: it asks each new listening socket of its own user once for
+GET /server_info, and with --find-user those of other users: any user of the machine could answer
+as an engine does. Name workers with --worker where that is unwanted (--no-find) or impossible.
+To know the GPUs of a worker, node must see its processes: run it as root or as the same user,
+and in a container with the host's network and PIDs.
 
 With --cluster it tells the cluster's routers of its workers and of the health of their GPUs.
 With --route it is a router itself, also without a cluster.
@@ -54,6 +57,7 @@ Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` name
   warmpath node --cluster nats://nats1:4222
   warmpath node --route --route-listen 127.0.0.1:8000
   warmpath node --kv-tier 64GiB --kv-tier-listen 10.0.0.5:7420 --kv-tier-key-file /etc/warmpath/kv-tier.key
+  warmpath node --find-user sglang
   warmpath node --worker http://127.0.0.1:30000 --no-find
   curl -s 127.0.0.1:9400/status | jq .workers`,
 		Args: noArgs,
@@ -154,6 +158,8 @@ func nodeFlags(f *pflag.FlagSet, cfg *sidecar.Config, opt *nodeOptions) {
 	opt.tier.flags(f)
 	opt.links.flags(f)
 	f.StringVar(&opt.ports, "find-ports", "", "ports of possible workers, such as 30000-30007,8000 (default 1024-65535)")
+	f.StringSliceVar(&opt.users, "find-user", nil,
+		"`USER` whose listening sockets may be workers, by name or number, besides the user of this process; any: those of all; may be repeated")
 	f.DurationVar(&cfg.Health.Fall, "health-hold", 0, "time without a fault after which a GPU is healthy again (default 30s)")
 	f.BoolVar(&opt.route, "route", false, "also run a router in this process, for this machine's workers and, with --cluster, for all; takes the flags of serve")
 	opt.cluster.flags(f)
@@ -189,15 +195,28 @@ func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
 	cfg.NVML.Library = os.Getenv(nvml.EnvLibrary)
 	cfg.Advertise = cmp.Or(cfg.Advertise, advertised(&o.cluster))
 	cfg.NIXLLibrary = o.links.library
+	tierToken := o.cluster.cfg.Token
+	if _, name, ok := o.cluster.holder(); ok {
+		if err := o.cluster.allow("node", cluster.RoleNode); err != nil {
+			return err
+		}
+		if cfg.Name = cmp.Or(cfg.Name, name); cfg.Name != name || o.route {
+			return fmt.Errorf("cannot run node %s with the token of node %s: %w: it allows neither another --name nor --route", cfg.Name, name, cluster.ErrDenied)
+		}
+		tierToken = "" // each node has another one
+	}
 	if o.ports != "" {
 		if cfg.Ports, err = sidecar.ParsePorts(o.ports); err != nil {
 			return fmt.Errorf("cannot use --find-ports: %w", err)
 		}
 	}
+	if cfg.Users, err = sidecar.ParseUsers(o.users); err != nil {
+		return fmt.Errorf("cannot use --find-user: %w", err)
+	}
 	if cfg.Links, err = o.links.config(); err != nil {
 		return err
 	}
-	if cfg.Tier, err = o.tier.config(o.cluster.cfg.Token); err != nil {
+	if cfg.Tier, err = o.tier.config(tierToken); err != nil {
 		return err
 	}
 	client, err := tlsconfig.NewClient(o.workerTLS, log)

@@ -27,7 +27,7 @@ func (o *tierOptions) flags(f *pflag.FlagSet) {
 		"address at which other nodes' tiers pull pages: an address of the network for KV transfers, with a key or certificates on all nodes; none is \"\"")
 	f.StringVar(&c.KeyFile, "kv-tier-key-file", "", "file with a key by which all nodes' tiers authenticate each other and encrypt. At least 32 characters, "+
 		"as of \"openssl rand -hex 32\"; of several lines the first is shown and all are accepted. Read again when it changes "+
-		"(default: made of --cluster-token, where that is as long)")
+		"(default: made of --cluster-token, where that is as long and the cluster's own)")
 	f.StringVar(&c.TLS.Cert, "kv-tier-tls-cert", "", "instead of a key: certificate of this node's tier, as server and client, PEM; "+
 		"valid for the host of --kv-tier-listen")
 	f.StringVar(&c.TLS.Key, "kv-tier-tls-key", "", "key of --kv-tier-tls-cert, PEM")

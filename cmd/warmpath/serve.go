@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 )
@@ -65,6 +66,9 @@ func serve(cmd *cobra.Command) error {
 		return err
 	}
 	cfg.Log, cfg.Version = log, version
+	if err := o.cluster.allow("serve", cluster.RoleRouter); err != nil {
+		return err
+	}
 	if cfg.Cluster.Conn, err = o.cluster.open(cmd.Context(), "warmpath serve", log); err != nil {
 		return err
 	}

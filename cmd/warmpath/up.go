@@ -13,6 +13,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/router"
 )
 
@@ -39,7 +40,10 @@ a line of requests, hit rate and each worker's share until it is interrupted.`,
 				return err
 			}
 			router.Log, router.Version = quietLogger(), version
-			var err error
+			err := shared.allow("up", cluster.RoleRouter)
+			if err != nil {
+				return err
+			}
 			if router.Cluster.Conn, err = shared.open(cmd.Context(), "warmpath up", router.Log); err != nil {
 				return err
 			}

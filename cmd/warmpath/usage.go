@@ -20,7 +20,7 @@ var flagGroups = []struct {
 	title string
 	names *regexp.Regexp
 }{
-	{"Workers", regexp.MustCompile(`^(worker|prefill|decode|discover|workers|model|cache-pages|time-scale|no-find|find-ports|worker-.*)$`)},
+	{"Workers", regexp.MustCompile(`^(worker|prefill|decode|discover|workers|model|cache-pages|time-scale|no-find|find-ports|find-user|worker-.*)$`)},
 	{"Listeners and security", regexp.MustCompile(`^(listen|operator-.*|answer-headers|tls-.*|advertise|name|route|route-listen)$`)},
 	{"Clients", regexp.MustCompile(`^(max-clients.*|client-.*|max-head-bytes)$`)},
 	{"KV tier", regexp.MustCompile(`^kv-(tier.*|hints)$`)},

@@ -14,9 +14,14 @@ type beat struct {
 	Seq      uint64  `json:"s,omitempty"`   // of the record that is in the bucket
 	Facts    []int64 `json:"f,omitempty"`   // numbers of the node that differ from its record
 	Bye      bool    `json:"bye,omitempty"` // the record is taken back
+
+	place string // end of its subject, as decodeBeat finds it
 }
 
 func (b *beat) key() key { return key{b.Kind, b.Name} }
+
+// beatPlace is the end of the subject of beats for a record. Who may beat is a matter of subjects.
+func (k key) beatPlace() string { return k.kind + "." + escape(k.owner()) }
 
 func (b *beat) encode() []byte {
 	b.Version = version
@@ -39,6 +44,7 @@ func decodeBeat(data []byte) (beat, error) {
 	case b.Version < 1 || b.Kind != kindNode && b.Kind != kindRouter || b.Instance == "" || len(b.Instance) > maxName:
 		return b, fmt.Errorf("%w: beat %.64q", errMalformed, data)
 	}
+	b.place = b.key().beatPlace()
 	return b, checkName(b.Name)
 }
 

@@ -22,7 +22,7 @@ var errStaleWatch = errors.New("cluster: a watch has outlived its bucket")
 // read, whether the stream is still the same or not. A new stream counts from 1, so the watch
 // would be silent until it overtakes the old one. compare finds that out.
 type bucketWatch struct {
-	kv      jetstream.KeyValue
+	bucket  bucket
 	watch   jetstream.KeyWatcher
 	created time.Time // of the stream; two streams of one name differ in it
 	first   uint64    // the stream's last revision when the watch began: the snapshot holds it
@@ -38,32 +38,20 @@ type bucketWatch struct {
 
 // open watches a bucket. It reads the stream's state before and after, so that created belongs
 // to the watched stream.
-func (b *bucketWatch) open(ctx context.Context, kv jetstream.KeyValue) error {
-	b.kv, b.keys = kv, map[string]struct{}{}
-	info, err := b.info(ctx)
+func (b *bucketWatch) open(ctx context.Context, of bucket) error {
+	b.bucket, b.keys = of, map[string]struct{}{}
+	state, err := of.state(ctx)
 	if err != nil {
 		return err
 	}
-	b.created, b.first = info.Created, info.State.LastSeq
-	if b.watch, err = kv.WatchAll(ctx); err != nil {
-		return fmt.Errorf("cannot watch bucket %s: %w", kv.Bucket(), err)
+	b.created, b.first = state.Created, state.Last
+	if b.watch, err = of.watch(ctx); err != nil {
+		return fmt.Errorf("cannot watch bucket %s: %w", of.name(), err)
 	}
-	if info, err = b.info(ctx); err == nil && !info.Created.Equal(b.created) {
-		err = fmt.Errorf("%w: %s was made anew", errStaleWatch, kv.Bucket())
+	if state, err = of.state(ctx); err == nil && !state.Created.Equal(b.created) {
+		err = fmt.Errorf("%w: %s was made anew", errStaleWatch, of.name())
 	}
 	return err
-}
-
-func (b *bucketWatch) info(ctx context.Context) (*jetstream.StreamInfo, error) {
-	status, err := b.kv.Status(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("cannot look at bucket %s: %w", b.kv.Bucket(), err)
-	}
-	s, ok := status.(*jetstream.KeyValueBucketStatus)
-	if !ok {
-		return nil, fmt.Errorf("cannot look at bucket %s: it is a %T", b.kv.Bucket(), status)
-	}
-	return s.StreamInfo(), nil
 }
 
 // read takes in an entry of the watch; nil ends the snapshot. It returns false where revisions
@@ -92,22 +80,22 @@ func (b *bucketWatch) compare(ctx context.Context) error {
 	if seen == 0 && b.first != 0 {
 		return nil // the snapshot's end is waited for elsewhere
 	}
-	info, err := b.info(ctx)
+	state, err := b.bucket.state(ctx)
 	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
-		return fmt.Errorf("%w: %s is gone", errStaleWatch, b.kv.Bucket())
+	case errors.Is(err, errNoBucket):
+		return fmt.Errorf("%w: %s is gone", errStaleWatch, b.bucket.name())
 	case err != nil:
 		return err
-	case !info.Created.Equal(b.created):
-		return fmt.Errorf("%w: %s was made anew", errStaleWatch, b.kv.Bucket())
-	case info.State.LastSeq < seen:
-		return fmt.Errorf("%w: %s is an older state of itself", errStaleWatch, b.kv.Bucket())
+	case !state.Created.Equal(b.created):
+		return fmt.Errorf("%w: %s was made anew", errStaleWatch, b.bucket.name())
+	case state.Last < seen:
+		return fmt.Errorf("%w: %s is an older state of itself", errStaleWatch, b.bucket.name())
 	case seen < b.last:
-		return fmt.Errorf("%w: of %s revision %d did not come", errStaleWatch, b.kv.Bucket(), b.last)
-	case info.Config.MaxAge == 0 && int64(info.State.Msgs) < count:
+		return fmt.Errorf("%w: of %s revision %d did not come", errStaleWatch, b.bucket.name(), b.last)
+	case !state.Ages && int64(state.Keys) < count:
 		// Nothing ages, so it was purged.
-		return fmt.Errorf("%w: %s lacks keys that it had", errStaleWatch, b.kv.Bucket())
+		return fmt.Errorf("%w: %s lacks keys that it had", errStaleWatch, b.bucket.name())
 	}
-	b.last = info.State.LastSeq
+	b.last = state.Last
 	return nil
 }

@@ -13,14 +13,17 @@ import (
 // Subjects of our own, below the prefix. Others may not begin with "cluster".
 const (
 	ownSubjects    = "cluster"
-	beatSubject    = ownSubjects + ".beat"
-	requestSubject = ownSubjects + ".want" // and the key of the record that is wanted
+	beatSubject    = ownSubjects + ".beat"  // and the kind and owner of the record
+	requestSubject = ownSubjects + ".want"  // and the key of the record that is wanted
+	storeSubject   = ownSubjects + ".store" // and the user who asks
+	replySubject   = ownSubjects + ".reply" // and the user or the instance that asks, and a secret
 )
 
 // bus carries messages over core NATS.
 type bus struct {
 	nc      *nats.Conn
 	prefix  string      // of subjects
+	replies string      // subject below which replies come to this process
 	hearing atomic.Bool // NATS answered the last PING
 }
 
@@ -89,21 +92,43 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 		defer cancel()
 		ctx = bounded
 	}
-	m, err := b.nc.RequestWithContext(ctx, b.subject(subject), data)
+	answer, err := b.ask(ctx, b.subject(subject), data)
+	if err != nil {
+		return nil, fmt.Errorf("cannot ask %s: %w", subject, err)
+	}
+	return answer, nil
+}
+
+// ask returns the first reply on a whole subject. Replies come below a subject of our own with a
+// random end: of the library's inboxes, whoever has seen one can guess others, JetStream's too.
+func (b *bus) ask(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	at := b.newReply()
+	s, err := b.nc.SubscribeSync(at)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = s.Unsubscribe() }() // fails where all is over
+	if err := b.nc.PublishRequest(subject, at, data); err != nil {
+		return nil, err
+	}
+	m, err := s.NextMsgWithContext(ctx)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, fmt.Errorf("cannot ask %s: %w", subject, ErrNoReply)
+		return nil, ErrNoReply
 	case err != nil:
-		return nil, fmt.Errorf("cannot ask %s: %w", subject, err)
+		return nil, err
 	}
 	return m.Data, nil
 }
 
+// newReply draws a subject for replies to this process.
+func (b *bus) newReply() string { return b.replies + "." + NewInstance() + NewInstance() }
+
 // Reply answers requests on a subject with the result of f, one after the other, from one
-// goroutine.
+// goroutine. Replies go to subjects of replies alone: a requester names them freely.
 func (b *bus) Reply(subject string, f func(data []byte) []byte) (stop func(), err error) {
 	return b.listen(subject, func(m *nats.Msg) {
-		if m.Reply != "" {
+		if strings.HasPrefix(m.Reply, b.subject(replySubject)+".") {
 			_ = m.Respond(f(m.Data)) // the requester gives up by itself
 		}
 	})

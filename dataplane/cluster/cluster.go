@@ -17,6 +17,7 @@ import (
 // Cluster is this process's part in a cluster.
 type Cluster struct {
 	cfg    Config
+	holder holder      // of the token of a role
 	server *natsServer // nil: the operator's NATS
 	js     jetstream.JetStream
 	bus
@@ -31,6 +32,8 @@ type Cluster struct {
 	opened          chan *bucketWatches // from writer to state; nil: the present one is over
 	lostMarks       chan []Mark         // from state to writer: marks that a lost store had
 	leaving         chan withdrawal     // from Withdraw to writer
+	storing         chan *nats.Msg      // what holders of roles' tokens ask, as NATS delivers it
+	stores          sync.Once           // subscribes to that
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -56,8 +59,17 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		cfg: cfg, own: ownRecords{instance: NewInstance(), list: map[key]*ownRecord{}}, signals: newSignals(),
 		beats: make(chan *nats.Msg, beatQueue), requests: make(chan *nats.Msg, requestQueue), pongs: make(chan time.Time),
 		opened: make(chan *bucketWatches), lostMarks: make(chan []Mark, 1), leaving: make(chan withdrawal),
+		storing: make(chan *nats.Msg, storeQueue),
 	}
 	c.prefix, c.log = cfg.Prefix, cfg.Log
+	c.replies = c.subject(replySubject) + ".member." + c.own.instance
+	var ofRole bool
+	if c.holder, _, ofRole = parseToken(cfg.Token); ofRole {
+		c.replies = c.subject(replySubject) + "." + c.holder.user()
+	}
+	if c.holder.role == RoleRouter {
+		c.own.instance = c.holder.name + "-" + c.own.instance
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.view.Store(&View{At: time.Now()})
 	if err := c.start(ctx); err != nil {
@@ -86,7 +98,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	if c.js, err = jetstream.New(c.nc, jetstream.WithDefaultTimeout(askTimeout)); err != nil {
 		return fmt.Errorf("cannot use JetStream: %w", err)
 	}
-	if _, err = c.nc.ChanSubscribe(c.subject(beatSubject), c.beats); err != nil {
+	if _, err = c.nc.ChanSubscribe(c.subject(beatSubject)+".>", c.beats); err != nil {
 		return fmt.Errorf("cannot listen to NATS: %w", err)
 	}
 	if _, err = c.nc.ChanSubscribe(c.subject(requestSubject)+"."+c.own.instance+".>", c.requests); err != nil {
@@ -96,6 +108,12 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	c.running.Go(newReader(c).run)
 	c.running.Go(pulse{c}.run)
 	c.running.Go(newWriter(c).run)
+	if c.holder.role == "" {
+		c.running.Go(newStore(c).run)
+	}
+	if c.server != nil {
+		c.serveStore()
+	}
 	return nil
 }
 
@@ -135,10 +153,16 @@ func (c *Cluster) AnnounceRouter(r Router) error {
 	if err := checkRouter(&r); err != nil {
 		return fmt.Errorf("cannot announce router %.64q: %w: %w", r.ID, ErrRecord, err)
 	}
+	if c.holder.role == "" {
+		c.serveStore()
+	}
 	return c.announce(key{kindRouter, r.ID}, nil, &r)
 }
 
 func (c *Cluster) announce(k key, n *Node, r *Router) error {
+	if !c.holder.writes(k) {
+		return fmt.Errorf("cannot announce %s %s: %w: the token is that of %s %s", k.kind, k.name, ErrDenied, c.holder.role, c.holder.name)
+	}
 	dirty, err := c.own.set(k, n, r)
 	if err != nil {
 		return fmt.Errorf("cannot announce %s: %w", k.name, err)
@@ -147,6 +171,11 @@ func (c *Cluster) announce(k key, n *Node, r *Router) error {
 		c.write.raise()
 	}
 	return nil
+}
+
+// beatSubjectOf is where a beat goes.
+func (c *Cluster) beatSubjectOf(b *beat) string {
+	return c.subject(beatSubject) + "." + b.key().beatPlace()
 }
 
 // Withdraw removes this process's records from all views at once, for a clean shutdown. Where
@@ -158,7 +187,7 @@ func (c *Cluster) Withdraw() {
 	}
 	for _, k := range taken {
 		b := beat{Kind: k.kind, Name: k.name, Instance: c.own.instance, Bye: true}
-		_ = c.nc.Publish(c.subject(beatSubject), b.encode()) // the leases end without it
+		_ = c.nc.Publish(c.beatSubjectOf(&b), b.encode()) // the leases end without it
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, askTimeout)
 	defer cancel()
@@ -206,17 +235,23 @@ func (c *Cluster) WaitUp(ctx context.Context) error {
 
 // lostConnection notes that the connection is lost, or was not made.
 func (c *Cluster) lostConnection(err error) {
+	if errors.Is(err, nats.ErrAuthorization) {
+		err = fmt.Errorf("%w: give the cluster's token (--cluster-token, WARMPATH_CLUSTER_TOKEN); only clusters on loopback of the user of this process need none", err)
+	}
 	if err != nil {
 		c.noteFailure(err)
 	}
 	c.disconnected.raise()
 }
 
-// asyncError takes an error that NATS reports outside a call.
-func (c *Cluster) asyncError(err error) {
+// asyncError takes an error that NATS reports outside a call. Only lost beats touch the leases: a
+// member that floods another subject would keep the dead in view.
+func (c *Cluster) asyncError(of *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		c.counts.dropped.Add(1)
-		c.overflowed.raise()
+		if of != nil && strings.HasPrefix(of.Subject, c.subject(beatSubject)) {
+			c.overflowed.raise()
+		}
 		return
 	}
 	c.noteFailure(err)

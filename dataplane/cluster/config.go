@@ -25,8 +25,11 @@ type Config struct {
 	URLs     []string
 	Listen   string // embedded: where other processes join; default 127.0.0.1 and any port
 	StoreDir string // embedded: folder that keeps marks and records; "": memory
-	// Shown to NATS; embedded: required from joiners, as nats://TOKEN@host:port, off loopback.
-	Token       string
+	// Shown to NATS; embedded: the cluster's secret, required from joiners, as nats://TOKEN@host:port,
+	// off loopback. Joiners may have a token of RoleToken instead.
+	Token string
+	// TokenOf is asked for the token at each connection to URLs, where Token is empty; "" is none.
+	TokenOf     func() string
 	Credentials string // file with the user's JWT and key, as nsc writes it
 	NKey        string // file with the seed of the user's key
 	TLS         TLS
@@ -53,6 +56,7 @@ var (
 	ErrDown    = errors.New("cluster: NATS is out of reach")
 	ErrRecord  = errors.New("cluster: unusable record")
 	ErrNoReply = errors.New("cluster: no process answers")
+	ErrDenied  = errors.New("cluster: the token's role does not allow it")
 )
 
 // prefixForm matches names that both buckets and subjects may have.
@@ -64,6 +68,7 @@ func (c *Config) setDefaults() {
 	c.Name = cmp.Or(c.Name, "warmpath")
 	c.Replicas = cmp.Or(c.Replicas, 1)
 	c.lookEvery = cmp.Or(c.lookEvery, lookEvery)
+	c.tokenOfURLs()
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
@@ -105,6 +110,8 @@ func (c *Config) checkEmbedded() error {
 		return fmt.Errorf("%w: the embedded NATS cannot listen on %q: want host:port", ErrConfig, c.Listen)
 	case c.Credentials != "" || c.NKey != "":
 		return fmt.Errorf("%w: credentials and nkeys are for a NATS of your own: give its URL", ErrConfig)
+	case isRoleToken(c.Token):
+		return fmt.Errorf("%w: the token is that of a role; the embedded NATS needs the cluster's secret, from which it is made", ErrConfig)
 	case c.Replicas > 1:
 		return fmt.Errorf("%w: %d replicas need a NATS cluster: give its URLs", ErrConfig, c.Replicas)
 	}
@@ -115,6 +122,24 @@ func (c *Config) checkEmbedded() error {
 		return fmt.Errorf("%w: the embedded NATS on %s would be open to the network: give a token, or a certificate and the authority of the joiners", ErrConfig, c.Listen)
 	}
 	return nil
+}
+
+func isRoleToken(token string) bool {
+	_, _, ok := TokenHolder(token)
+	return ok
+}
+
+// tokenOfURLs takes a role's token out of the URLs: NATS is shown its key instead.
+func (c *Config) tokenOfURLs() {
+	for i, text := range c.URLs {
+		u, err := url.Parse(text)
+		if err != nil || u.User == nil || !isRoleToken(u.User.Username()) {
+			continue
+		}
+		c.Token, u.User = u.User.Username(), nil
+		c.URLs = slices.Clone(c.URLs)
+		c.URLs[i] = u.String()
+	}
 }
 
 // redact hides the secrets of a URL.

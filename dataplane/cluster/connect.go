@@ -42,7 +42,7 @@ func connect(c *Cluster) (*nats.Conn, error) {
 		nats.ReconnectHandler(func(*nats.Conn) { c.counts.reconnects.Add(1) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.lostConnection(err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.lostConnection(err) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.asyncError(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { c.asyncError(s, err) }),
 	}
 	opts, err := identity(&c.cfg, c.server != nil, opts)
 	if err != nil {
@@ -62,8 +62,17 @@ func connect(c *Cluster) (*nats.Conn, error) {
 
 // identity adds this process's credentials and the trusted authorities.
 func identity(cfg *Config, embedded bool, opts []nats.Option) ([]nats.Option, error) {
-	if cfg.Token != "" {
+	if h, pair, ok := parseToken(cfg.Token); ok {
+		public, err := pair.PublicKey()
+		if err != nil {
+			return nil, fmt.Errorf("%w: token: %w", ErrConfig, err)
+		}
+		opts = append(opts, nats.Nkey(public, pair.Sign), nats.UserInfo(h.user(), ""))
+	} else if cfg.Token != "" {
 		opts = append(opts, nats.Token(cfg.Token))
+	} else if cfg.TokenOf != nil {
+		// TokenOf has looked at our own URLs alone.
+		opts = append(opts, nats.TokenHandler(cfg.TokenOf), nats.IgnoreDiscoveredServers())
 	}
 	for _, file := range []string{cfg.Credentials, cfg.TLS.CA} {
 		// NATS would read them at each attempt only.

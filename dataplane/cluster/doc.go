@@ -22,12 +22,20 @@
 // bucket's name. Streams are therefore compared with their watches every 5 s, and at any sign
 // of a loss; see bucketWatch.
 //
+// # Roles
+//
+// Who has the cluster's secret may do everything. RoleToken makes of it tokens for one node, router
+// or operator. Their holders reach core NATS on the subjects of their role alone, and the buckets
+// through a member that has the secret; see store. Whose beat it is stands in its subject, and
+// replies have subjects of their own, so that NATS's permissions decide.
+//
 // # Concurrency
 //
-// Everything may be called from any goroutine. A Cluster has three: reader owns all received
-// state and publishes views, pulse sends beats and PINGs, writer keeps the bucket, the watches
-// and the records of this process. Each Watch adds one. All end with Close. The only lock
-// guards the records of this process and is never held across I/O. View is one atomic load.
+// Everything may be called from any goroutine. A Cluster has four: reader owns all received state
+// and publishes views, pulse sends beats and PINGs, writer keeps the bucket, the watches and the
+// records of this process, store serves the holders of tokens, where this process has the secret.
+// Each Watch adds one, and so does each watched bucket of a holder. All end with Close. The only
+// lock guards the records of this process and is never held across I/O. View is one atomic load.
 //
 // # Ownership
 //
@@ -38,5 +46,6 @@
 //
 // A NATS that is out of reach or refuses this process is a state (View.Up, Status) and not an
 // error of Open. ErrConfig means unusable settings, ErrDown a call that needs NATS now,
-// ErrRecord a record that cannot be announced, ErrNoReply a subject without a subscriber.
+// ErrRecord a record that cannot be announced, ErrNoReply a subject without a subscriber, ErrDenied
+// what the token's role does not allow.
 package cluster

@@ -58,8 +58,11 @@ func embed(ctx context.Context, cfg *Config) (*natsServer, error) {
 		e.folder = folder
 	}
 	opts := &server.Options{
-		ServerName: strings.ReplaceAll(cfg.Name, " ", "-") + "-" + NewInstance(), Host: host, Port: number, NoSigs: true, Authorization: cfg.Token,
+		ServerName: strings.ReplaceAll(cfg.Name, " ", "-") + "-" + NewInstance(), Host: host, Port: number, NoSigs: true,
 		JetStream: true, StoreDir: folder, JetStreamMaxMemory: embeddedMemory, JetStreamMaxStore: embeddedStore,
+	}
+	if cfg.Token != "" {
+		opts.CustomClientAuthentication, opts.AlwaysEnableNonce = authenticator{cfg.Token, cfg.Prefix}, true
 	}
 	if opts.TLSConfig, err = embeddedTLS(cfg.TLS); err == nil {
 		err = e.start(ctx, opts, cfg)

@@ -79,7 +79,7 @@ func measureFleet(t *testing.T, s *natstest.Server, all []*cluster.Cluster, node
 	require.NoError(t, err)
 	defer nc.Close()
 	beats := make(chan *nats.Msg, 1<<16)
-	_, err = nc.ChanSubscribe("warmpath.cluster.beat", beats)
+	_, err = nc.ChanSubscribe("warmpath.cluster.beat.>", beats)
 	require.NoError(t, err)
 	for _, change := range []bool{false, true} {
 		for len(beats) > 0 {

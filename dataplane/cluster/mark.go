@@ -46,7 +46,7 @@ func (c *Cluster) Mark(ctx context.Context, m Mark) error {
 		return fmt.Errorf("cannot mark %s: %w: %w", m.Target, ErrRecord, err)
 	}
 	return c.marking(ctx, m.Target, func(ctx context.Context, b *buckets) error {
-		_, err := b.marks.Put(ctx, escape(m.Target), data)
+		_, err := b.marks.put(ctx, escape(m.Target), data)
 		return err
 	})
 }
@@ -56,10 +56,13 @@ func (c *Cluster) Unmark(ctx context.Context, target string) error {
 	if err := checkName(target); err != nil {
 		return fmt.Errorf("cannot unmark %.64q: %w: %w", target, ErrRecord, err)
 	}
-	return c.marking(ctx, target, func(ctx context.Context, b *buckets) error { return b.marks.Delete(ctx, escape(target)) })
+	return c.marking(ctx, target, func(ctx context.Context, b *buckets) error { return b.marks.remove(ctx, escape(target), 0) })
 }
 
 func (c *Cluster) marking(ctx context.Context, target string, do func(context.Context, *buckets) error) error {
+	if !c.holder.marks() {
+		return fmt.Errorf("cannot change the mark of %s: %w: it is that of a node, and an operator's is needed", target, ErrDenied)
+	}
 	b := c.buckets.Load()
 	if b == nil || !c.hearing.Load() {
 		return fmt.Errorf("cannot change the mark of %s: %w: %s", target, ErrDown, c.Status().Reason)

@@ -153,7 +153,7 @@ func TestStrangeRecordsHarmNobody(t *testing.T) {
 		_, err = marks.Put(t.Context(), key, []byte(value))
 		require.NoError(t, err)
 	}
-	require.NoError(t, js.Conn().Publish("warmpath.cluster.beat", []byte("nonsense")))
+	require.NoError(t, js.Conn().Publish("warmpath.cluster.beat.node.x", []byte("nonsense")))
 	for _, late := range []*cluster.Cluster{c, join(t, s.URL())} {
 		eventually(t, func() bool { return late.Status().Skipped >= 14 }, func() any { return late.Status() })
 		sees(t, late, "a")

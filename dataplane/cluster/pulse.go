@@ -34,7 +34,7 @@ func (p pulse) ping(beat bool) {
 	}
 	if beat {
 		for _, b := range p.own.beats() {
-			_ = p.nc.Publish(p.subject(beatSubject), b.encode()) // the PING finds out
+			_ = p.nc.Publish(p.beatSubjectOf(&b), b.encode()) // the PING finds out
 		}
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, pongGap)

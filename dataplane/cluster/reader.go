@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,6 +23,7 @@ type reader struct {
 	marked        <-chan jetstream.KeyValueEntry // nil: not watched
 	lastPong      time.Time                      // zero: none since the connection was lost
 	snapshotBegan time.Duration                  // when the snapshot began
+	beatPrefix    string                         // of the subjects of beats
 	marksChanged  bool                           // marks changed since the last view
 	logged        map[string]bool                // skipped sources that were logged
 }
@@ -44,7 +47,7 @@ const maxLogged = 1024
 func newReader(c *Cluster) *reader {
 	return &reader{
 		Cluster: c, table: newMemberTable(), decoded: newBeatCache(), marks: markSet{list: map[string]Mark{}, lost: map[string]bool{}},
-		logged: map[string]bool{},
+		logged: map[string]bool{}, beatPrefix: c.subject(beatSubject) + ".",
 	}
 }
 
@@ -90,6 +93,10 @@ func (s *reader) beat(m *nats.Msg) {
 	b, err := s.decoded.read(m.Data)
 	if err != nil {
 		s.skip("beat", err)
+		return
+	}
+	if place, _ := strings.CutPrefix(m.Subject, s.beatPrefix); place != b.place {
+		s.skip("beat on a foreign subject", fmt.Errorf("%w: a beat of %s on %s", errMalformed, b.key(), m.Subject))
 		return
 	}
 	s.table.beat(b)
@@ -216,7 +223,7 @@ func (s *reader) mark(e jetstream.KeyValueEntry, ok bool) {
 // restore hands marks of a lost store to write.
 func (s *reader) restore() {
 	lost := s.marks.unsaved()
-	if len(lost) == 0 {
+	if len(lost) == 0 || !s.holder.marks() {
 		return
 	}
 	s.restored = s.table.now

@@ -30,7 +30,7 @@ const (
 
 // buckets are the two key-value buckets. Marks have one of their own because records in theirs
 // age.
-type buckets struct{ records, marks jetstream.KeyValue }
+type buckets struct{ records, marks bucket }
 
 // bucketWatches is both buckets with their watches.
 type bucketWatches struct {
@@ -58,10 +58,10 @@ func (w *writer) openBuckets() (*bucketWatches, error) {
 }
 
 func (b *bucketWatches) open(ctx context.Context, w *writer) (err error) {
-	if b.buckets.records, err = w.bucket(ctx, "records", recordAge); err != nil {
+	if b.buckets.records, err = w.bucket(ctx, recordsBucket, recordAge); err != nil {
 		return err
 	}
-	if b.buckets.marks, err = w.bucket(ctx, "marks", 0); err != nil {
+	if b.buckets.marks, err = w.bucket(ctx, marksBucket, 0); err != nil {
 		return err
 	}
 	if err := b.records.open(ctx, b.buckets.records); err != nil {
@@ -86,8 +86,11 @@ func (b *bucketWatches) close() {
 	}
 }
 
-// bucket finds a bucket or makes it.
-func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (jetstream.KeyValue, error) {
+// bucket finds a bucket or makes it. Holders of a role's token use it through others.
+func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (bucket, error) {
+	if w.holder.role != "" {
+		return &storedBucket{w.Cluster, name}, nil
+	}
 	full := w.cfg.Prefix + "-" + name
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -102,7 +105,7 @@ func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (je
 		// Another process was faster, with other settings.
 		if kv, err = w.js.CreateKeyValue(ctx, cfg); err != nil {
 			if other, again := w.js.KeyValue(ctx, full); again == nil {
-				return other, nil
+				return jetBucket{other}, nil
 			}
 		}
 	}
@@ -112,7 +115,7 @@ func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (je
 	case err != nil:
 		return nil, fmt.Errorf("cannot use bucket %s: %w", full, err)
 	}
-	return kv, nil
+	return jetBucket{kv}, nil
 }
 
 // withdrawal asks write to take records out of the bucket.
@@ -250,7 +253,7 @@ func (w *writer) flush() time.Duration {
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
 		seen := w.open.records.seen.Load()
-		revision, err := w.open.buckets.records.Put(ctx, next.key.String(), next.data)
+		revision, err := w.open.buckets.records.put(ctx, next.key.String(), next.data)
 		cancel()
 		w.own.wrote(next, revision, err == nil)
 		if err != nil {
@@ -276,7 +279,7 @@ func (w *writer) leave(l withdrawal) {
 	for _, k := range l.keys {
 		if revision := w.revisions[k]; revision != 0 && w.open != nil {
 			// The bye was enough for all living processes.
-			_ = w.open.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision))
+			_ = w.open.buckets.records.remove(l.ctx, k.String(), revision)
 		}
 		delete(w.revisions, k)
 	}
@@ -291,10 +294,10 @@ func (w *writer) restore(lost []Mark) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
-		_, err = w.open.buckets.marks.Update(ctx, escape(m.Target), data, 0)
+		err = w.open.buckets.marks.create(ctx, escape(m.Target), data)
 		cancel()
 		// Else another process was faster.
-		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) {
+		if err != nil && !errors.Is(err, errRefused) {
 			return
 		}
 	}

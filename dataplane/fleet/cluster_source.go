@@ -48,6 +48,7 @@ type ClusterSource struct {
 
 	joined bool // some view had NATS
 	nodes  map[string]*nodeState
+	claims *claims
 	named  map[string]bool // workers of the last answer
 }
 
@@ -64,7 +65,7 @@ var (
 
 // NewClusterSource returns a source of the workers in from; get returns a worker of the registry.
 func NewClusterSource(from Viewer, get func(string) (*worker.Worker, error), log *slog.Logger) *ClusterSource {
-	return &ClusterSource{from: from, get: get, log: log, nodes: map[string]*nodeState{}, named: map[string]bool{}}
+	return &ClusterSource{from: from, get: get, log: log, nodes: map[string]*nodeState{}, claims: newClaims(log), named: map[string]bool{}}
 }
 
 // Name implements discover.Source.
@@ -127,19 +128,29 @@ func (s *ClusterSource) specs(v *cluster.View, now time.Time) (specs []worker.Sp
 		marks[strings.TrimRight(m.Target, "/")] = m
 	}
 	named := map[string]bool{}
+	at := map[string]int{} // in specs, by URL
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		node, lost := &s.nodes[name].node, !s.nodes[name].lost.IsZero()
 		for i := range node.Workers {
-			spec, ok := s.spec(&node.Workers[i])
-			if !ok || named[spec.URL] || (lost && !s.named[spec.URL]) {
+			w := &node.Workers[i]
+			owner := s.claims.owner(w.URL)
+			if owner != name {
+				w = &cluster.Worker{URL: w.URL} // the worker tells the rest of itself
+			}
+			spec, ok := s.spec(w)
+			if !ok || (lost && !s.named[spec.URL]) || (owner != name && s.names(owner, spec.URL)) {
 				continue
 			}
 			ofNode, ofWorker := marks[name], marks[spec.URL]
+			if named[spec.URL] { // by several
+				specs[at[spec.URL]].Drain = specs[at[spec.URL]].Drain || ofNode.Drain
+				continue
+			}
 			if s.cordoned(node, spec.URL, &ofNode) || s.cordoned(node, spec.URL, &ofWorker) {
 				continue
 			}
 			spec.Drain = ofNode.Drain || ofWorker.Drain
-			named[spec.URL] = true
+			named[spec.URL], at[spec.URL] = true, len(specs)
 			specs = append(specs, spec)
 		}
 	}
@@ -150,11 +161,14 @@ func (s *ClusterSource) specs(v *cluster.View, now time.Time) (specs []worker.Sp
 // update takes over the records of a view, and drops nodes that were lost for long enough.
 func (s *ClusterSource) update(v *cluster.View, now time.Time) {
 	there, health := map[string]bool{}, map[string]worker.Health{}
+	s.claims.update(v, now)
 	for _, n := range v.Nodes {
 		there[n.Name] = true
 		s.nodes[n.Name] = &nodeState{node: n}
 		for i := range n.Workers {
-			health[strings.TrimRight(n.Workers[i].URL, "/")] = workerHealth(&n.Workers[i].Health)
+			if s.claims.owner(n.Workers[i].URL) == n.Name {
+				health[strings.TrimRight(n.Workers[i].URL, "/")] = workerHealth(&n.Workers[i].Health)
+			}
 		}
 	}
 	s.health.Store(&health)
@@ -168,6 +182,12 @@ func (s *ClusterSource) update(v *cluster.View, now time.Time) {
 			delete(s.nodes, name)
 		}
 	}
+}
+
+// names reports whether a node that is there, or was lately, names a worker.
+func (s *ClusterSource) names(name, url string) bool {
+	n := s.nodes[name]
+	return n != nil && slices.ContainsFunc(n.node.Workers, func(w cluster.Worker) bool { return strings.TrimRight(w.URL, "/") == strings.TrimRight(url, "/") })
 }
 
 // cordoned reports whether a cordon keeps out a worker that is not in use yet. A router that

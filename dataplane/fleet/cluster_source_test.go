@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // fakeCluster shows the views that a test has it show.
@@ -198,5 +199,64 @@ func TestClusterHealth(t *testing.T) {
 		y.pass(time.Minute)
 		require.Equal(t, worker.GPUUnknown, y.worker("a").Health().State)
 		require.Equal(t, worker.GPUHealthy, y.worker("b").Health().State, "its node says so")
+	})
+}
+
+// TestNodesNameForeignWorkers has a node, whose own record is all that it may write, name the workers of another one.
+func TestNodesNameForeignWorkers(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.run("m", "a", "b")
+		c := &fakeCluster{view: &cluster.View{}}
+		source := NewClusterSource(c, y.registry.Get, slog.New(slog.DiscardHandler))
+		y.manager.SetSources([]discover.Source{source})
+		topology := map[string]string{}
+		places := NewTopology(y.registry, func(*policy.Links) {}, nil)
+		see := func(nodes ...cluster.Node) {
+			t.Helper()
+			c.show(up(nodes...))
+			y.pass(2 * time.Second)
+			places.update(c.View())
+			clear(topology)
+			for url, name := range places.node {
+				topology[url] = name
+			}
+		}
+		well, evil := nodeOf("n", "a", "b"), nodeOf("evil", "a", "b")
+		for i := range well.Workers {
+			well.Workers[i].Health = cluster.Health{State: "healthy", Weight: 1}
+			evil.Workers[i].Health = cluster.Health{State: "dead"}
+			evil.Workers[i].Role, evil.Workers[i].BootstrapHost, evil.Workers[i].BootstrapPort = "prefill", "evil.example", 1
+		}
+		believed := func(node string, state worker.GPUState, why string) {
+			y.t.Helper()
+			y.has(map[string]string{"a": ready, "b": ready}, why)
+			for _, name := range []string{"a", "b"} {
+				require.Equal(t, state, y.worker(name).Health().State, why)
+				require.Equal(t, node, topology["http://"+name+":1"], why)
+				require.NotEqual(t, "evil.example", y.worker(name).Spec().Bootstrap.Host, why)
+			}
+		}
+		see(well)
+		believed("n", worker.GPUHealthy, "there is one node")
+		see(evil, well)
+		believed("n", worker.GPUHealthy, "it came first")
+		see(evil)
+		y.pass(lostNodeGrace / 2)
+		see(evil, well)
+		believed("n", worker.GPUHealthy, "it was away for a moment")
+
+		// A router that starts finds both.
+		places = NewTopology(y.registry, func(*policy.Links) {}, nil)
+		*source.claims = *newClaims(nil)
+		see(evil, well)
+		y.pass(2 * worker.HealthFor)
+		believed("", worker.GPUUnknown, "nobody knows which of them is right")
+		c.show(marked(up(evil, well), cluster.Mark{Target: "n", Drain: true}))
+		y.pass(2 * time.Second)
+		require.Equal(t, worker.Draining, y.worker("a").State(), "a mark of either node counts")
+		c.show(up(evil, well))
+		y.pass(2 * time.Second)
+		see(well)
+		believed("n", worker.GPUHealthy, "one is left")
 	})
 }

@@ -6,6 +6,8 @@
 // ClusterSource and NodeSource make the records of a cluster and the sidecar in the same
 // process sources like any other; the remaining kinds are in package discover.
 //
+// Where nodes name one worker, claims decide which of them is believed about it.
+//
 // Topology keeps the node of each worker and the measured links between nodes, for pairs and
 // for pulls between KV tiers.
 //

@@ -24,12 +24,13 @@ type Topology struct {
 	mu     sync.Mutex
 	number map[string]uint32 // by node; guarded by mu
 	node   map[string]string // by worker's URL; guarded by mu
+	claims *claims           // guarded by mu
 }
 
 // NewTopology returns a topology of the workers in registry. links takes the links between nodes
 // at each change, and numbers, which may be nil, the numbers of the nodes.
 func NewTopology(registry *worker.Registry, links func(*policy.Links), numbers func(map[string]uint32)) *Topology {
-	return &Topology{registry: registry, links: links, numbers: numbers, number: map[string]uint32{}, node: map[string]string{}}
+	return &Topology{registry: registry, links: links, numbers: numbers, number: map[string]uint32{}, node: map[string]string{}, claims: newClaims(nil)}
 }
 
 // update takes over a view.
@@ -45,9 +46,12 @@ func (t *Topology) replace(v *cluster.View) (numbers map[string]uint32) {
 	defer t.mu.Unlock()
 	t.renumberLocked(v.Nodes)
 	clear(t.node)
+	t.claims.update(v, time.Now())
 	for i := range v.Nodes {
 		for _, w := range v.Nodes[i].Workers {
-			t.node[strings.TrimRight(w.URL, "/")] = v.Nodes[i].Name
+			if t.claims.owner(w.URL) == v.Nodes[i].Name {
+				t.node[strings.TrimRight(w.URL, "/")] = v.Nodes[i].Name
+			}
 		}
 	}
 	t.links(t.linksLocked(v.Nodes))

@@ -61,6 +61,7 @@ type Config struct {
 	Workers     []string // URLs from the operator
 	NoDiscovery bool     // use those only
 	Ports       Ports    // of possible workers; default 1024 to 65535
+	Users       Users    // of possible workers, besides this process's own
 	// Interval of scans of the listening sockets; default 5 s: the kernel walks its table of
 	// connections for each.
 	DiscoverEvery time.Duration

@@ -53,6 +53,7 @@ type probedSocket struct {
 	asks    int
 	next    time.Time // of the next question; zero: none
 	reason  string    // why it is no worker
+	foreign bool      // of a user that is not admitted
 	access  socketAccess
 	url     string // of its worker
 }
@@ -141,12 +142,16 @@ func (d *discovery) scan(ctx context.Context, now time.Time) {
 	}
 	sockets = slices.DeleteFunc(sockets, func(l listenSocket) bool { return !d.cfg.Ports.has(l.addr.Port()) && d.namedAt(l) == nil })
 	d.findOwners(sockets, now)
+	d.excludeForeign(sockets)
 	var due []*probedSocket
 	for _, l := range sockets {
 		c := d.sockets[l]
 		if named := d.namedAt(l); named != nil {
 			named.PID, named.Listen, named.lastSeen = c.pid, l.addr, now
-			c.next, c.reason = time.Time{}, ""
+			c.next, c.reason, c.foreign = time.Time{}, "", false
+			continue
+		}
+		if c.foreign {
 			continue
 		}
 		d.noticeKey(c, now)

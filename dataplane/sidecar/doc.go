@@ -3,14 +3,15 @@
 // nodes, and writes all of it into the node's record in the cluster: news for routing at once,
 // other numbers every two seconds. It serves metrics and its state over HTTP.
 //
-// Workers are named by the operator, or discovered: each new listening socket is asked once for
-// GET /server_info. The GPUs of a worker are those whose process lists name its processes, else
-// those of its environment and arguments. Facts that this user cannot see (processes of other
-// users, sockets of other network namespaces) are reported as unknown in [Report], not guessed.
+// Workers are named by the operator, or discovered: each new listening socket of this user, and of
+// the users that the operator admits, is asked once for GET /server_info. The GPUs of a worker are
+// those whose process lists name its processes, else those of its environment and arguments. Facts
+// that this user cannot see (processes of other users, sockets of other network namespaces) are
+// reported as unknown in [Report], not guessed.
 //
 //	file          job
 //	sidecar.go    composition: New, Run
-//	discovery.go  workers, by listening sockets (sockets.go) and processes (process.go)
+//	discovery.go  workers, by listening sockets (sockets.go), their users (users.go) and processes (process.go)
 //	gpuassign.go  GPUs of workers
 //	reporter.go   reports: driver facts, health (package health) and workers
 //	record.go     the node's record in the cluster

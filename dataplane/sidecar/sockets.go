@@ -18,6 +18,7 @@ import (
 type listenSocket struct {
 	addr  netip.AddrPort
 	inode uint64 // of the socket among the open files of a process
+	user  uint32 // who opened it
 }
 
 // stateListen is TCP_LISTEN in include/net/tcp_states.h.
@@ -44,9 +45,9 @@ func readSockets(proc string) ([]listenSocket, error) {
 }
 
 // appendListening appends the listening sockets of one table: lines of "sl local_address
-// rem_address st … inode …" below a heading, as net/ipv4/tcp_ipv4.c writes them. It ends at the
-// first socket of another state: listening sockets come first, and a busy worker has thousands of
-// others, which the kernel would have to look up and print.
+// rem_address st … uid … inode …" below a heading, as net/ipv4/tcp_ipv4.c writes them. It ends at
+// the first socket of another state: listening sockets come first, and a busy worker has thousands
+// of others, which the kernel would have to look up and print.
 func appendListening(all []listenSocket, table io.Reader) ([]listenSocket, error) {
 	lines := bufio.NewScanner(table)
 	for heading := true; lines.Scan(); heading = false {
@@ -62,8 +63,9 @@ func appendListening(all []listenSocket, table io.Reader) ([]listenSocket, error
 		}
 		addr, ok := parseAddr(fields[1])
 		inode, err := strconv.ParseUint(fields[9], 10, 64)
-		if ok && err == nil {
-			all = append(all, listenSocket{addr, inode})
+		user, err2 := strconv.ParseUint(fields[7], 10, 32)
+		if ok && err == nil && err2 == nil {
+			all = append(all, listenSocket{addr, inode, uint32(user)})
 		}
 	}
 	return all, lines.Err()

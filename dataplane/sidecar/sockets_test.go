@@ -21,14 +21,18 @@ import (
 
 const heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
-// line returns a socket in the kernel's form.
+// line returns a socket of this user in the kernel's form.
 func line(addr netip.AddrPort, state string, inode uint64) string {
+	return lineOf(addr, state, inode, uint32(os.Geteuid()))
+}
+
+func lineOf(addr netip.AddrPort, state string, inode uint64, user uint32) string {
 	raw := addr.Addr().AsSlice()
 	for i := 0; i < len(raw); i += 4 {
 		binary.BigEndian.PutUint32(raw[i:], binary.NativeEndian.Uint32(raw[i:]))
 	}
-	return fmt.Sprintf("   0: %s:%04X 00000000:0000 %s 00000000:00000000 00:00000000 00000000     0        0 %d 1 0000000000000000 100 0 0 10 0\n",
-		strings.ToUpper(hex.EncodeToString(raw)), addr.Port(), state, inode)
+	return fmt.Sprintf("   0: %s:%04X 00000000:0000 %s 00000000:00000000 00:00000000 00000000 %5d        0 %d 1 0000000000000000 100 0 0 10 0\n",
+		strings.ToUpper(hex.EncodeToString(raw)), addr.Port(), state, user, inode)
 }
 
 func TestReadListeners(t *testing.T) {
@@ -41,7 +45,7 @@ func TestReadListeners(t *testing.T) {
 	got, err := appendListening(nil, strings.NewReader(table))
 	require.NoError(t, err)
 	assert.Equal(t, []listenSocket{
-		{netip.MustParseAddrPort("127.0.0.1:30000"), 630}, {netip.MustParseAddrPort("0.0.0.0:2024"), 631},
+		{netip.MustParseAddrPort("127.0.0.1:30000"), 630, 1000}, {netip.MustParseAddrPort("0.0.0.0:2024"), 631, 0},
 	}, got, "what follows the first connection is not read")
 
 	six := heading + line(netip.MustParseAddrPort("[::]:30000"), "0A", 1) + line(netip.MustParseAddrPort("[::1]:30001"), "0A", 2) +
@@ -66,7 +70,7 @@ func FuzzReadListeners(f *testing.F) {
 		again := heading
 		var againSb65 strings.Builder
 		for _, l := range got {
-			againSb65.WriteString(line(l.addr, "0A", l.inode))
+			againSb65.WriteString(lineOf(l.addr, "0A", l.inode, l.user))
 		}
 		again += againSb65.String()
 		second, err := appendListening(nil, strings.NewReader(again))

@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// storeRequest asks a member with all rights to use a bucket. Who asks stands in the subject, which
+// NATS has checked.
+type storeRequest struct {
+	Op       string `json:"op"`
+	Bucket   string `json:"bucket"` // recordsBucket or marksBucket
+	Key      string `json:"key,omitempty"`
+	Data     []byte `json:"data,omitempty"`
+	Revision uint64 `json:"revision,omitempty"`
+	Deliver  string `json:"deliver,omitempty"` // of opWatch: where entries go
+}
+
+// Operations of storeRequest, as those of bucket.
+const (
+	opPut    = "put"
+	opCreate = "create"
+	opRemove = "remove"
+	opState  = "state"
+	opWatch  = "watch"
+)
+
+// storeReply is the answer.
+type storeReply struct {
+	Error    string      `json:"error,omitempty"`
+	Code     string      `json:"code,omitempty"` // of an error that the asker tells apart
+	Revision uint64      `json:"revision,omitempty"`
+	State    bucketState `json:"state,omitzero"`
+	Pending  uint64      `json:"pending,omitempty"` // entries of the snapshot
+}
+
+// storeErrors are the errors that askers tell apart.
+var storeErrors = map[string]error{"none": errNoBucket, "refused": errRefused, "denied": ErrDenied}
+
+const (
+	// storeQueue is the number of requests that wait; further ones are lost, and come again.
+	storeQueue = 256
+	// maxWatches bounds the watches of one user: a process has two, and two more for a moment
+	// where it reads the buckets again.
+	maxWatches = 32
+	// watchGrace is how long a watch outlives the connection of its user.
+	watchGrace = 30 * time.Second
+)
+
+// store uses the buckets for holders of roles' tokens, who have no rights at JetStream.
+type store struct {
+	*Cluster
+	watches map[string][]watchName // by user, oldest first
+}
+
+// watchName names a consumer.
+type watchName struct{ stream, consumer string }
+
+func newStore(c *Cluster) *store { return &store{c, map[string][]watchName{}} }
+
+// serveStore has this member answer. Of several one gets each request.
+func (c *Cluster) serveStore() {
+	c.stores.Do(func() {
+		if _, err := c.nc.ChanQueueSubscribe(c.subject(storeSubject)+".*.*", "store", c.storing); err != nil {
+			c.noteFailure(fmt.Errorf("cannot serve holders of tokens: %w", err))
+		}
+	})
+}
+
+func (s *store) run() {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case m := <-s.storing:
+			s.serve(m)
+		}
+	}
+}
+
+func (s *store) serve(m *nats.Msg) {
+	user := strings.TrimPrefix(m.Subject, s.subject(storeSubject)+".")
+	h, err := parseUser(user)
+	if err != nil || !s.isReply(m.Reply, h) {
+		return // an answer elsewhere would be a write with our rights
+	}
+	var q storeRequest
+	a := storeReply{}
+	if err = json.Unmarshal(m.Data, &q); err == nil {
+		ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
+		err = s.do(ctx, h, &q, &a)
+		cancel()
+	}
+	if err != nil {
+		a.Error = err.Error()
+		for code, is := range storeErrors {
+			if errors.Is(err, is) {
+				a.Code = code
+			}
+		}
+	}
+	data, err := json.Marshal(a)
+	if err != nil {
+		return
+	}
+	_ = m.Respond(data) // the asker asks again
+}
+
+// secretEnd is the last token of subjects for replies.
+var secretEnd = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// isReply reports whether a subject is for replies to a holder.
+func (s *store) isReply(subject string, h holder) bool {
+	end, ok := strings.CutPrefix(subject, s.subject(replySubject)+"."+h.user()+".")
+	return ok && secretEnd.MatchString(end)
+}
+
+func (s *store) do(ctx context.Context, h holder, q *storeRequest, a *storeReply) (err error) {
+	all := s.buckets.Load()
+	if all == nil || !s.hearing.Load() {
+		return fmt.Errorf("%w: %s", ErrDown, "the buckets are not open yet")
+	}
+	of := all.records
+	if q.Bucket == marksBucket {
+		of = all.marks
+	} else if q.Bucket != recordsBucket {
+		return fmt.Errorf("%w: bucket %.64q", errMalformed, q.Bucket)
+	}
+	switch q.Op {
+	case opState:
+		a.State, err = of.state(ctx)
+		return err
+	case opWatch:
+		a.Pending, err = s.watch(ctx, h, of, q.Deliver)
+		return err
+	}
+	if err := h.mayWrite(q); err != nil {
+		return err
+	}
+	switch q.Op {
+	case opPut:
+		a.Revision, err = of.put(ctx, q.Key, q.Data)
+	case opCreate:
+		err = of.create(ctx, q.Key, q.Data)
+	case opRemove:
+		err = of.remove(ctx, q.Key, q.Revision)
+	default:
+		err = fmt.Errorf("%w: operation %.64q", errMalformed, q.Op)
+	}
+	return err
+}
+
+// mayWrite refuses keys that are not the holder's, and data that others could not read.
+func (h holder) mayWrite(q *storeRequest) (err error) {
+	if q.Bucket == marksBucket {
+		if _, err = unescape(q.Key); err == nil && !h.marks() {
+			err = fmt.Errorf("%w: %s %s marks nothing", ErrDenied, h.role, h.name)
+		}
+		if err == nil && q.Op != opRemove {
+			_, err = decodeMark(q.Key, q.Data)
+		}
+		return err
+	}
+	k, err := parseKey(q.Key)
+	if err == nil && !h.writes(k) {
+		err = fmt.Errorf("%w: %s %s does not write %s", ErrDenied, h.role, h.name, k)
+	}
+	if err == nil && q.Op != opRemove {
+		_, err = decodeRecord(k, q.Data)
+	}
+	return err
+}
+
+// watch has JetStream deliver a bucket to the holder: the last entry of each key, and all later
+// ones. It returns the number of the former.
+func (s *store) watch(ctx context.Context, h holder, of bucket, deliver string) (uint64, error) {
+	if !s.isReply(deliver, h) {
+		return 0, fmt.Errorf("%w: deliver subject %.64q", ErrDenied, deliver)
+	}
+	stream := "KV_" + of.name()
+	consumer, err := s.js.CreatePushConsumer(ctx, stream, jetstream.ConsumerConfig{
+		DeliverSubject: deliver, FilterSubject: "$KV." + of.name() + ".>", DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
+		MaxDeliver: 1, MemoryStorage: true, Replicas: 1, InactiveThreshold: watchGrace,
+	})
+	if err != nil {
+		return 0, err
+	}
+	info := consumer.CachedInfo()
+	list := append(s.watches[h.user()], watchName{stream, info.Name})
+	if len(list) > maxWatches {
+		_ = s.js.DeleteConsumer(ctx, list[0].stream, list[0].consumer) // it may be gone by itself
+		list = list[1:]
+	}
+	s.watches[h.user()] = list
+	return info.NumPending + info.Delivered.Consumer, nil
+}
