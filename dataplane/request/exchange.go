@@ -196,6 +196,7 @@ func (x *exchange) refuseWait(err error) {
 		ctx := x.call.ctx
 		x.h.Fail(ctx, ErrorFor(err, x.choice.prompt.Model))
 		setRetryAfter(ctx, full.RetryAfter)
+		x.record.refused(x)
 		x.release()
 	default:
 		x.refuse(err)
@@ -213,6 +214,7 @@ func (x *exchange) abandon() {
 	ctx := x.call.ctx
 	ctx.SetConnectionClose()
 	ctx.SetStatusCode(statusClientClosed)
+	x.record.refused(x)
 	x.release()
 }
 
@@ -226,7 +228,7 @@ func (x *exchange) abort() {
 	case d.Decode != nil:
 		x.abortLeg(d.Decode.Worker, legDecode) // stopPair has aborted the prefill leg
 	case x.inference && d.Rank != nil:
-		x.h.aborts.send(d.Rank.Worker, x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
+		x.h.aborts.send(d.Rank.Worker, x.call.name(), x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
 	}
 }
 
@@ -236,7 +238,7 @@ func (x *exchange) abortLeg(w *worker.Worker, which leg) {
 		return
 	}
 	x.h.metrics.pairs.aborts.WithLabelValues(which.String()).Inc()
-	x.h.aborts.send(w, x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
+	x.h.aborts.send(w, x.call.name(), x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
 }
 
 // release gives back all that the exchange holds, and the exchange itself to the pool.

@@ -296,7 +296,7 @@ func (g *guard) lost(err error) (otherCause bool, refusal error) {
 	gone := isGone(failed, errors.Is(err, errHung))
 	g.resent = time.Now()
 	loss := quarantine.Loss{
-		Key: g.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Alive: failed.Alive(), Trial: trial,
+		Key: g.key, Name: string(g.x.call.name()), Worker: failed.URL, Died: gone, Likely: likely, At: now, Alive: failed.Alive(), Trial: trial,
 	}
 	if trial != nil && d.Decode != nil {
 		loss.Worker = d.Rank.Worker.URL // the trial is a pair's
@@ -325,7 +325,7 @@ func (g *guard) answerCut(err error) {
 	failed.Suspect()
 	if isGone(failed, false) {
 		g.x.h.isolation.quarantine.Lost(quarantine.Loss{
-			Key: g.key, Worker: failed.URL, Died: true,
+			Key: g.key, Name: string(g.x.call.name()), Worker: failed.URL, Died: true,
 			Likely: failed.Alive().Sub(g.x.attempt.sent) < settledAfter,
 			At:     time.Now(), Alive: failed.Alive(),
 		})
@@ -344,7 +344,7 @@ func (g *guard) clientLeft() {
 	}
 	for _, w := range asked {
 		q := g.x.h.isolation.quarantine
-		q.Abandoned(g.key, w.URL, time.Now())
+		q.Abandoned(g.key, string(g.x.call.name()), w.URL, time.Now())
 		if s := w.State(); s == worker.Dead || s == worker.Probing { // the death was known first
 			q.WorkerDied(w.URL, time.Now())
 		}

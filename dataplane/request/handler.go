@@ -186,7 +186,7 @@ func (h *Handler) abort(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	for _, w := range h.Registry.Snapshot().Workers {
-		h.aborts.send(w, []byte(rid), nil, false, 1)
+		h.aborts.send(w, nameOf(&ctx.Request.Header), []byte(rid), nil, false, 1)
 	}
 	ctx.SetStatusCode(fasthttp.StatusOK)
 }

@@ -15,6 +15,7 @@ import (
 // the legs different bootstrap rooms.
 var pairHeaders = []upstream.Field{
 	{Key: headerAuthorization}, // of an operator only
+	{Key: headerName},
 	{Key: headerRank},
 	{Key: disagg.HeaderRID},
 	{Key: disagg.HeaderHost},
@@ -65,6 +66,7 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	m.rooms = x.h.rooms.Append(m.rooms, prompts, d.Rank.DPRank, ranks)
 	at, cfg := d.Rank.Worker.Bootstrap(), x.h.live()
 	headers := cfg.Pair.Headers && (x.api == openai.APIChat || x.api == openai.APIMessages)
+	m.shared = append(m.shared, x.call.nameField())
 	if x.id.header {
 		m.addHeader(disagg.HeaderRID, func(dst []byte) []byte { return append(dst, x.id.rid...) })
 	}

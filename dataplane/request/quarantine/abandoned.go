@@ -13,20 +13,21 @@ const (
 // abandoned is a request that its client left before the answer began.
 type abandoned struct {
 	key    uint64
+	name   string
 	worker string
 	at     time.Time
 }
 
 // Abandoned notes that a client left its request before the answer began: no attempt will report
 // the loss.
-func (q *Quarantine) Abandoned(key uint64, worker string, at time.Time) {
+func (q *Quarantine) Abandoned(key uint64, name, worker string, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.abandoned) < maxAbandoned {
-		q.abandoned = append(q.abandoned, abandoned{key, worker, at})
+		q.abandoned = append(q.abandoned, abandoned{key, name, worker, at})
 		return
 	}
-	q.abandoned[q.oldest] = abandoned{key, worker, at}
+	q.abandoned[q.oldest] = abandoned{key, name, worker, at}
 	q.oldest = (q.oldest + 1) % maxAbandoned
 }
 
@@ -43,13 +44,13 @@ func (q *Quarantine) WorkerDied(worker string, at time.Time) {
 		}
 		a.worker = "" // one death for each
 		if !explained && at.Sub(a.at) < abandonedFor {
-			q.accuseLocked(a.key, worker, at)
+			q.accuseLocked(a.key, a.name, worker, at)
 		}
 	}
 }
 
 // accuseLocked counts a death for an abandoned request.
-func (q *Quarantine) accuseLocked(key uint64, worker string, at time.Time) {
+func (q *Quarantine) accuseLocked(key uint64, name, worker string, at time.Time) {
 	s := q.suspectLocked(key, at)
 	if s == nil {
 		s = q.addLocked(key, at)
@@ -61,6 +62,6 @@ func (q *Quarantine) accuseLocked(key uint64, worker string, at time.Time) {
 	s.last, s.worker, s.likely = at, worker, true
 	q.Deaths.Add(1)
 	if s.deaths >= maxDeaths {
-		q.refuseLocked(s, key, worker, at)
+		q.refuseLocked(s, key, name, worker, at)
 	}
 }

@@ -148,6 +148,7 @@ func (q *Quarantine) dropLocked(key uint64) {
 // Loss is an attempt that ended because the connection to its worker did.
 type Loss struct {
 	Key    uint64
+	Name   string // of the request, for the log
 	Worker string
 	Died   bool // the worker is gone, and not only the connection
 	Likely bool // the engine had only begun to compute the request
@@ -201,7 +202,7 @@ func (q *Quarantine) Lost(l Loss) (again bool) {
 	if s.deaths < maxDeaths && s.deaths+s.cuts < maxCuts {
 		return true
 	}
-	q.refuseLocked(s, l.Key, l.Worker, l.At)
+	q.refuseLocked(s, l.Key, l.Name, l.Worker, l.At)
 	return false
 }
 
@@ -216,11 +217,11 @@ func (q *Quarantine) addLocked(key uint64, now time.Time) *suspect {
 	return s
 }
 
-// refuseLocked makes a suspect a culprit.
-func (q *Quarantine) refuseLocked(s *suspect, key uint64, worker string, now time.Time) {
+// refuseLocked makes a suspect a culprit. name is that of its last request.
+func (q *Quarantine) refuseLocked(s *suspect, key uint64, name, worker string, now time.Time) {
 	if s.refused.IsZero() {
 		q.Culprits.Add(1)
-		q.cfg.Log.Warn("request ends engines and is refused", "digest", key, "worker", worker, "deaths", s.deaths, "for", q.cfg.For)
+		q.cfg.Log.Warn("request ends engines and is refused", "request_id", name, "digest", key, "worker", worker, "deaths", s.deaths, "for", q.cfg.For)
 	}
 	s.refused, s.likely = now.Add(q.cfg.For), true
 	q.wakeLocked()

@@ -186,22 +186,22 @@ func TestFailedDuplicateProvesNoSurvival(t *testing.T) {
 // the request again.
 func TestAbandonedRequestIsASuspect(t *testing.T) {
 	q := quarantine.New(quarantine.Config{})
-	q.Abandoned(1, "a", at(0))
-	q.Abandoned(2, "b", at(0))
+	q.Abandoned(1, "r", "a", at(0))
+	q.Abandoned(2, "r", "b", at(0))
 	require.False(t, q.Active(), "no worker has died")
 	q.WorkerDied("a", at(10))
 	require.True(t, q.Lookup(1, at(10)).Suspect)
 	require.False(t, q.Lookup(2, at(10)).Suspect, "another worker's")
 	q.WorkerDied("a", at(30))
 	require.Equal(t, 1, q.Lookup(1, at(30)).Deaths, "it was not there any more")
-	q.Abandoned(1, "b", at(40))
+	q.Abandoned(1, "r", "b", at(40))
 	q.WorkerDied("b", at(200))
 	require.Zero(t, q.Lookup(1, at(200)).Refused, "too long ago")
-	q.Abandoned(1, "b", at(210))
+	q.Abandoned(1, "r", "b", at(210))
 	q.WorkerDied("b", at(220))
 	require.Positive(t, q.Lookup(1, at(220)).Refused)
 	for i := range 2000 {
-		q.Abandoned(uint64(i), "c", at(300))
+		q.Abandoned(uint64(i), "r", "c", at(300))
 	}
 	q.WorkerDied("c", at(301))
 	require.LessOrEqual(t, q.Suspects(), int64(600))
