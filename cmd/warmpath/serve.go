@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -46,7 +44,7 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 }
 
 // serve runs the router that the command line asks for.
-func serve(cmd *cobra.Command) error {
+func serve(cmd *cobra.Command) (err error) {
 	path := cmd.Flags().Lookup(configFlag).Value.String()
 	if path == "" {
 		path = os.Getenv(envName(configFlag))
@@ -60,10 +58,11 @@ func serve(cmd *cobra.Command) error {
 		return err
 	}
 	cfg := o.cfg
-	log, level, err := newLeveledLogger(o.level)
+	log, level, err := newLogger(o.level, cfg.Logs.Format)
 	if err != nil {
 		return err
 	}
+	defer func() { err = logEnd(log, cfg.Logs.Format, err) }()
 	cfg.Log, cfg.Version = log, version
 	if cfg.Cluster.Conn, err = o.cluster.open(cmd.Context(), "warmpath serve", log); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 	f.DurationVar(&cfg.Snapshot.Interval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
 	f.StringVar(&cfg.Logs.Access, "access-log", "",
 		"append a line of JSON for each request to this file, without its text: a trace for bench policies and bench replay; SIGHUP reopens it")
-	f.StringVar(&o.level, "log-level", "info", "debug, info, warn or error")
+	logFlags(f, &o.level, &cfg.Logs.Format, "info")
 }
 
 // routerFlags are the flags of every command that routes.
@@ -170,28 +169,4 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.DurationVar(&cfg.Timeouts.FirstByte, "first-byte-timeout", 0, "longest wait for an answer to begin (default 30m)")
 	f.DurationVar(&cfg.Timeouts.Stall, "stall-timeout", 0, "longest pause within an answer (default 10m)")
 	f.DurationVar(&cfg.Timeouts.Drain, "drain-timeout", 0, "for requests in flight at shutdown (default 30s)")
-}
-
-// newLogger writes to standard error; standard output is for results.
-func newLogger(level string) (*slog.Logger, error) {
-	log, _, err := newLeveledLogger(level)
-	return log, err
-}
-
-// newLeveledLogger is newLogger with a level that can change.
-func newLeveledLogger(level string) (*slog.Logger, *slog.LevelVar, error) {
-	l, err := parseLevel(level)
-	if err != nil {
-		return nil, nil, err
-	}
-	now := new(slog.LevelVar)
-	now.Set(l)
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: now})), now, nil
-}
-
-func parseLevel(level string) (l slog.Level, err error) {
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return l, fmt.Errorf("cannot use --log-level %q: want debug, info, warn or error", level)
-	}
-	return l, nil
 }

@@ -155,6 +155,7 @@ type Cluster struct {
 type Logs struct {
 	// File that gets a line for each request; "" keeps none. See package accesslog.
 	Access     string
+	Format     string  // of the log: text (default) or json
 	LintSample float64 // share of prompts that are checked for unstable beginnings; 0: none
 }
 
