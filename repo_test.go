@@ -90,7 +90,7 @@ var rules = map[string]rule{
 	}},
 	"dataplane/admin": {allow: []string{
 		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
-		"dataplane/kvtier/directory", "dataplane/origin", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
+		"dataplane/ingress", "dataplane/kvtier/directory", "dataplane/origin", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
 		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/request/quarantine", "dataplane/routing",
 		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",
 	}},
