@@ -25,7 +25,7 @@ var metricFolders = []struct {
 	title   string
 	folders []string
 }{
-	{"The router, at `/metrics` of the operator API", []string{"dataplane/admin", "dataplane/request", "dataplane/kvtier/directory"}},
+	{"The router, at `/metrics` of the operator API", []string{"dataplane/admin", "dataplane/request", "dataplane/kvtier/directory", "dataplane/tracing"}},
 	{"The sidecar, at `/metrics` of `warmpath node`", []string{"dataplane/sidecar", "dataplane/kvtier/store", "dataplane/kvtier/announce"}},
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"sync"
@@ -156,6 +157,10 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 		"`DIR` below which workers may name files of their models; may be repeated (always: /models, the hub's cache, and the folders of --model-path)")
 	f.BoolVar(&cfg.Tokenize.ForwardIDs, "forward-input-ids", false,
 		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
+	f.StringVar(&cfg.Logs.Traces, "otlp-endpoint", cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")),
+		"`URL` of an OpenTelemetry collector, such as http://127.0.0.1:4318, that gets the spans of requests by OTLP over HTTP; "+
+			"also OTEL_EXPORTER_OTLP_ENDPOINT, with OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and OTEL_SERVICE_NAME")
+	f.Lookup("otlp-endpoint").DefValue = ""
 	f.BoolVar(&cfg.Memory.HugePages, "huge-pages", true, "ask the kernel for huge pages for a large heap: look-ups in a large index are faster (Linux 6.7)")
 	clientFlags(f, cfg)
 	queueFlags(f, cfg)

@@ -35,6 +35,7 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 		b.parts = append(b.parts, body)
 	}
 	b.extra = append(b.appendKey(b.extra, w), x.call.nameField())
+	b.extra = appendParent(b.extra, x.attempt.span)
 	b.lines = x.call.appendLines(b.lines[:0], b.extra)
 	cfg := x.h.live()
 	return upstream.Request{

@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -25,6 +26,7 @@ type exchange struct {
 	req       openai.Request
 	converted []byte // the chat that the body of another API stands for
 	started   time.Time
+	trace     *tracing.Request  // nil: it has no spans
 	canceler  upstream.Canceler // of the attempt; the client's leaving cancels it
 
 	prompt  promptReader // body to routing.Prompt
@@ -56,14 +58,20 @@ func newExchange(h *Handler) *exchange {
 // method has a body.
 func (x *exchange) serve(c call, api openai.API, withBody bool) {
 	x.begin(c, api)
+	x.trace = beginTrace(x.h.Tracing, c, x.started)
 	if err := x.read(withBody); err != nil {
 		x.refuse(err)
 		return
 	}
 	x.client = c.client()
 	x.client.Guard(&x.canceler)
+	from := x.trace.Now()
 	x.prompt.read(&x.choice.prompt)
-	if err := x.h.admission.admit(x); err != nil {
+	x.trace.Step(tracing.StepTokenize, from, nil)
+	from = x.trace.Now()
+	err := x.h.admission.admit(x)
+	x.trace.Step(tracing.StepQueue, from, err)
+	if err != nil {
 		x.refuseWait(err)
 		return
 	}
@@ -117,6 +125,7 @@ func (x *exchange) respond(resp *upstream.Response) {
 func (x *exchange) finish(err error) {
 	x.stopPair(err != nil)
 	now := x.answer.endedAt()
+	x.trace.Step(tracing.StepStream, x.answer.firstAt, err)
 	rank := x.choice.answering()
 	usage := x.answer.reported(rank.Worker)
 	good := x.answer.good()
@@ -248,6 +257,7 @@ func (x *exchange) release() {
 	x.choice.ticket.Release()
 	x.attempt.endWait()
 	x.client.Release() // from here on nothing cancels
+	x.endTrace()
 	x.h.inFlight.Add(-1)
 	x.guard.reset()
 	x.req.Reset()
@@ -263,6 +273,6 @@ func (x *exchange) release() {
 	x.errors.reset()
 	x.answer.reset()
 	x.judge.reset()
-	x.call, x.client, x.inference, x.started = call{}, nil, false, time.Time{}
+	x.call, x.client, x.inference, x.started, x.trace = call{}, nil, false, time.Time{}, nil
 	x.h.exchanges.Put(x)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -44,6 +45,7 @@ type Parts struct {
 	PromptCache *promptcache.Cache // nil: each prompt is read from its beginning
 	Lint        *lint.Sampler      // nil: no prompts are sampled
 	AccessLog   *accesslog.Log     // nil: there is none
+	Tracing     *tracing.Tracer    // nil: requests have no spans
 }
 
 // Handler forwards clients' requests to workers.

@@ -28,6 +28,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix"
 	"github.com/warmpath/warmpath/zmq"
@@ -166,6 +167,7 @@ type settings struct {
 	workers worker.Config
 	policy  string
 	access  *accesslog.Log
+	tracing *tracing.Tracer
 }
 
 type option func(*settings)
@@ -239,7 +241,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	h.router = routing.New(registry, index, intake.View, pick, rand.Uint64)
 	h.router.Approx, h.router.Known = believed, known
 	h.requests = request.New(cfg.request, request.Parts{
-		Registry: registry, Index: index, Router: h.router, Transport: transport, AccessLog: cfg.access,
+		Registry: registry, Index: index, Router: h.router, Transport: transport, AccessLog: cfg.access, Tracing: cfg.tracing,
 	})
 	h.admin = admin.New(cfg.admin, admin.Parts{
 		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport,

@@ -27,6 +27,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix/hugepage"
 	"github.com/warmpath/warmpath/zmq"
@@ -35,11 +36,12 @@ import (
 // builder makes the parts of a router, each from those before it.
 type builder struct {
 	*Router
-	parts  admin.Parts
-	tokens *tokens.Source
-	approx *routing.ApproxIndex
-	known  *routing.KnownSessions
-	models *tokens.Models // nil: workers make all token ids
+	parts   admin.Parts
+	tokens  *tokens.Source
+	approx  *routing.ApproxIndex
+	known   *routing.KnownSessions
+	models  *tokens.Models  // nil: workers make all token ids
+	tracing *tracing.Tracer // nil: there is none
 }
 
 func newBuilder(r *Router) *builder {
@@ -94,6 +96,7 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 	b.requests = request.New(b.requestConfig(), request.Parts{
 		Registry: p.Registry, Index: p.Index, Router: p.Router, Transport: b.transport,
 		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog,
+		Tracing: b.tracing,
 	})
 	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
 	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, Hosts: b.cfg.Operator.Hosts, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
@@ -273,6 +276,14 @@ func (b *builder) buildLogs() (err error) {
 	if b.cfg.Logs.LintSample > 0 {
 		b.parts.Lint = lint.NewSampler(b.cfg.Logs.LintSample)
 		b.run(b.parts.Lint.Run)
+	}
+	tracer, err := tracing.New(tracing.Config{Endpoint: b.cfg.Logs.Traces, Version: b.cfg.Version, Log: b.cfg.Log})
+	if err != nil {
+		return err
+	}
+	if tracer != nil {
+		b.tracing, b.parts.Metrics = tracer, append(b.parts.Metrics, tracer.Collector())
+		b.run(tracer.Run)
 	}
 	if b.cfg.Logs.Access == "" {
 		return nil
