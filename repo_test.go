@@ -99,6 +99,7 @@ var rules = map[string]rule{
 	"dataplane/fleet": {allow: []string{"dataplane/cluster", "dataplane/fleet/discover", "dataplane/fleet/worker", "dataplane/routing/policy"}, never: anyHTTP},
 	"dataplane/router/config": {allow: []string{
 		"radix/hugepage", "dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
+		"dataplane/tracing",
 	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{
 		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",

@@ -22,7 +22,7 @@ func logFlags(f *pflag.FlagSet, level, format *string, usual string) {
 	f.StringVar(format, "log-format", formatText, "of the log on standard error: text, or json with the same keys, a line each")
 }
 
-// newLogger returns a log on standard error, whose level can change; standard output is for results.
+// newLogger returns a log on standard error, whose level can change; results go to standard output.
 func newLogger(level, format string) (*slog.Logger, *slog.LevelVar, error) {
 	return newLoggerTo(os.Stderr, level, format)
 }

@@ -55,7 +55,8 @@ a line of requests, hit rate and each worker's share until it is interrupted.`,
 	c.Flags().IntVar(&f.decode, "decode", 0, "simulated decode workers")
 	c.Flags().StringVar(&worker.Model, "model", "simulated", "name of the served model")
 	c.Flags().IntVar(&worker.CachePages, "cache-pages", 0, "KV pages of each worker (default 62500, of 16 tokens)")
-	logFlags(c.Flags(), &level, &router.Logs.Format, "warn") // the picture shares the terminal with the log
+	// The picture shares the terminal with the log.
+	logFlags(c.Flags(), &level, &router.Logs.Format, "warn")
 	c.Flags().Float64Var(&worker.TimeScale, "time-scale", 1, "simulated seconds a second")
 	return c
 }

@@ -271,31 +271,29 @@ func (b *builder) joinCluster(router *routing.Router) {
 	b.run(b.member.Run)
 }
 
-// buildLogs opens the access log and makes the sampler of prompts, where they are asked for.
+// buildLogs opens the access log and makes the sampler of prompts and the tracer, where they are
+// asked for.
 func (b *builder) buildLogs() (err error) {
 	if b.cfg.Logs.LintSample > 0 {
 		b.parts.Lint = lint.NewSampler(b.cfg.Logs.LintSample)
 		b.run(b.parts.Lint.Run)
 	}
-	tracer, err := tracing.New(tracing.Config{Endpoint: b.cfg.Logs.Traces, Version: b.cfg.Version, Log: b.cfg.Log})
-	if err != nil {
-		return err
+	if b.cfg.Logs.Access != "" {
+		log := b.cfg.Log
+		b.accessLog, err = accesslog.Open(b.cfg.Logs.Access, func(err error) { log.Error("access log", "error", err) })
+		if err != nil {
+			return err
+		}
+		b.parts.AccessLog = b.accessLog
+		b.run(b.accessLog.Run)
 	}
-	if tracer != nil {
-		b.tracing, b.parts.Metrics = tracer, append(b.parts.Metrics, tracer.Collector())
-		b.run(tracer.Run)
+	// The last part that can fail: what it starts ends with Run.
+	b.tracing, err = tracing.New(tracing.Config{Endpoint: b.cfg.Logs.Traces, Version: b.cfg.Version, Log: b.cfg.Log})
+	if b.tracing != nil {
+		b.parts.Metrics = append(b.parts.Metrics, b.tracing.Collector())
+		b.run(b.tracing.Run)
 	}
-	if b.cfg.Logs.Access == "" {
-		return nil
-	}
-	log := b.cfg.Log
-	b.accessLog, err = accesslog.Open(b.cfg.Logs.Access, func(err error) { log.Error("access log", "error", err) })
-	if err != nil {
-		return err
-	}
-	b.parts.AccessLog = b.accessLog
-	b.run(b.accessLog.Run)
-	return nil
+	return err
 }
 
 func (b *builder) requestConfig() request.Config {

@@ -150,8 +150,8 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 // Shutdown implements sdk.SpanExporter.
 func (e *exporter) Shutdown(context.Context) error { return nil }
 
-// Begin begins the trace of a request, as a part of the client's where its head has one. route is the
-// path without names and ids.
+// Begin begins the trace of a request, as a part of the client's where its head has one. route is
+// the path without names and ids.
 func (t *Tracer) Begin(head *fasthttp.RequestHeader, route string, now time.Time) *Request {
 	if t == nil {
 		return nil

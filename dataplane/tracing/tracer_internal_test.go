@@ -193,7 +193,9 @@ func TestEndpoints(t *testing.T) {
 		_, err := New(Config{Endpoint: endpoint})
 		require.ErrorIs(t, err, ErrEndpoint, endpoint)
 		require.ErrorContains(t, err, "--otlp-endpoint")
+		require.ErrorIs(t, CheckEndpoint(endpoint), ErrEndpoint)
 	}
+	require.NoError(t, CheckEndpoint(""))
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	_, err := New(Config{Endpoint: "http://c:4317"})
 	require.ErrorContains(t, err, "4318")

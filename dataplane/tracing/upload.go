@@ -52,13 +52,30 @@ func setting(name string) string {
 	return os.Getenv("OTEL_EXPORTER_OTLP_" + name)
 }
 
-func newUploader(endpoint string) (*uploader, error) {
+// CheckEndpoint refuses an endpoint that spans cannot be sent to; "" is none.
+func CheckEndpoint(endpoint string) error {
+	if endpoint == "" || disabled() {
+		return nil
+	}
+	_, err := parseEndpoint(endpoint)
+	return err
+}
+
+func parseEndpoint(endpoint string) (*url.URL, error) {
 	at, err := url.Parse(endpoint)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.RawQuery != "" || at.Fragment != "" {
 		return nil, fmt.Errorf("cannot use --otlp-endpoint %q: %w: want http://HOST:4318", endpoint, ErrEndpoint)
 	}
 	if p := setting("PROTOCOL"); p != "" && p != "http/protobuf" {
 		return nil, fmt.Errorf("cannot use OTEL_EXPORTER_OTLP_PROTOCOL=%s: %w: want http/protobuf, which collectors take at port 4318", p, ErrEndpoint)
+	}
+	return at, nil
+}
+
+func newUploader(endpoint string) (*uploader, error) {
+	at, err := parseEndpoint(endpoint)
+	if err != nil {
+		return nil, err
 	}
 	if at.Path = strings.TrimSuffix(at.Path, "/"); !strings.HasSuffix(at.Path, tracesPath) {
 		at.Path += tracesPath

@@ -1,8 +1,3 @@
-// Package otlptest is a collector of traces for tests.
-//
-// # Concurrency
-//
-// All methods may be called from any goroutine.
 package otlptest
 
 import (
@@ -35,10 +30,11 @@ type Collector struct {
 	URL     string
 	Headers chan http.Header // of the first uploads
 
-	mu      sync.Mutex
-	answer  func(http.ResponseWriter, *http.Request) bool // guarded by mu
-	spans   []Span                                        // guarded by mu
-	changed chan struct{}                                 // closed with the next upload; guarded by mu
+	mu     sync.Mutex
+	answer func(http.ResponseWriter, *http.Request) bool // guarded by mu
+	spans  []Span                                        // guarded by mu
+
+	changed chan struct{} // closed with the next upload; guarded by mu
 }
 
 // New returns a running Collector, which ends with the test.
