@@ -123,6 +123,48 @@ func TestRequestName(t *testing.T) {
 	assert.ElementsMatch(t, names, written)
 }
 
+// TestRefusalsAreInTheAccessLog: those of the queue, of a pair's prefill worker, and requests whose clients left.
+func TestRefusalsAreInTheAccessLog(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	logged, lines := loggedTo(t)
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1, Max: 1}), logged)
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"served"}`, "X-Request-Id", "served")
+	<-began
+	waiting, leave := context.WithCancel(t.Context())
+	h.send(waiting, &wg, `{"text":"left"}`, "X-Request-Id", "left")
+	h.awaitWaiting(1)
+	resp, _, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"refused"}`, "X-Request-Id", "refused")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	leave()
+	h.awaitWaiting(0)
+	close(finish)
+	wg.Wait()
+	h.awaitIdle()
+	assert.Equal(t, map[any]any{"served": 200.0, "left": 499.0, "refused": 429.0}, statusByName(lines()))
+
+	p, d := newPair(t, 1, 1, 1)
+	p[0].does(says(http.StatusBadRequest, "application/json", "{}"))
+	d[0].does(hangs)
+	logged, lines = loggedTo(t)
+	h = startPair(t, p, d, logged)
+	resp, _, err = h.do(http.MethodPost, h.base+"/generate", idsBody, "X-Request-Id", "prefill")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	h.awaitIdle()
+	assert.Equal(t, map[any]any{"prefill": 400.0}, statusByName(lines()))
+}
+
+// statusByName returns the status of each line of an access log by its request's name.
+func statusByName(lines []map[string]any) map[any]any {
+	out := map[any]any{}
+	for _, line := range lines {
+		out[line["request_id"]] = line["status"]
+	}
+	return out
+}
+
 // TestEveryAnswerHasAName: the router's own answers too, and refusals of requests that are not read to their end.
 func TestEveryAnswerHasAName(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
