@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/propagation"
@@ -70,6 +71,8 @@ func New(cfg Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The SDK has one handler for the process, and prints what nobody takes.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { cfg.Log.Warn("traces: the SDK", "error", err) }))
 	about, err := resource.New(context.Background(),
 		resource.WithAttributes(attribute.String("service.name", "warmpath"), attribute.String("service.version", cfg.Version)),
 		resource.WithHost(), resource.WithTelemetrySDK(), resource.WithFromEnv(),
@@ -135,12 +138,12 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	case err != nil:
 		e.t.failed.Add(n)
 		if !e.failing {
-			e.t.cfg.Log.Warn("traces: the collector does not take spans, which are dropped until it does", "url", e.t.upload.url, "error", err)
+			e.t.cfg.Log.Warn("traces: the collector does not take spans, which are dropped until it does", "url", e.t.upload.shown, "error", err)
 		}
 	default:
 		e.t.uploaded.Add(n)
 		if e.failing {
-			e.t.cfg.Log.Info("traces: the collector takes spans again", "url", e.t.upload.url)
+			e.t.cfg.Log.Info("traces: the collector takes spans again", "url", e.t.upload.shown)
 		}
 	}
 	e.failing = err != nil

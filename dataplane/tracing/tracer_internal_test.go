@@ -110,7 +110,8 @@ func TestCollectorComesBack(t *testing.T) {
 		http.Error(w, "full", http.StatusServiceUnavailable)
 		return false
 	})
-	tr, _ := running(t, Config{Endpoint: c.URL, every: time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))})
+	url := strings.Replace(c.URL, "http://", "http://user:secret@", 1)
+	tr, _ := running(t, Config{Endpoint: url, every: time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))})
 	for n := range 3 {
 		requests(tr, 1)
 		require.Eventually(t, func() bool { return tr.failed.Load() == uint64(n+1) }, patience, time.Millisecond)
@@ -120,6 +121,7 @@ func TestCollectorComesBack(t *testing.T) {
 	requests(tr, 1)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "takes spans again") }, patience, time.Millisecond)
 	assert.Zero(t, tr.pending.Load())
+	assert.NotContains(t, log.String(), "secret")
 }
 
 // TestEndDoesNotWaitForTheCollector: the last upload has a deadline, and leaves nothing behind.
@@ -177,6 +179,14 @@ func TestEnvironment(t *testing.T) {
 			assert.Nil(t, off)
 		})
 	}
+}
+
+// TestMistakesAreLogged: the SDK prints mistakes in the environment by default, which is no line of a JSON log.
+func TestMistakesAreLogged(t *testing.T) {
+	t.Setenv("OTEL_TRACES_SAMPLER", "often")
+	log := &lockedText{}
+	running(t, Config{Endpoint: "http://127.0.0.1:1", Log: slog.New(slog.NewTextHandler(log, nil))})
+	assert.Contains(t, log.String(), "often")
 }
 
 func TestEndpoints(t *testing.T) {

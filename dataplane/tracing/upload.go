@@ -32,6 +32,7 @@ const (
 // uploader sends spans to a collector. It implements otlptrace.Client.
 type uploader struct {
 	url     string
+	shown   string // url without a password
 	header  http.Header
 	timeout time.Duration
 	client  *http.Client
@@ -64,6 +65,9 @@ func CheckEndpoint(endpoint string) error {
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	at, err := url.Parse(endpoint)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.RawQuery != "" || at.Fragment != "" {
+		if err == nil {
+			endpoint = at.Redacted()
+		}
 		return nil, fmt.Errorf("cannot use --otlp-endpoint %q: %w: want http://HOST:4318", endpoint, ErrEndpoint)
 	}
 	if p := setting("PROTOCOL"); p != "" && p != "http/protobuf" {
@@ -80,7 +84,7 @@ func newUploader(endpoint string) (*uploader, error) {
 	if at.Path = strings.TrimSuffix(at.Path, "/"); !strings.HasSuffix(at.Path, tracesPath) {
 		at.Path += tracesPath
 	}
-	u := &uploader{url: at.String(), header: http.Header{"Content-Type": {"application/x-protobuf"}}, timeout: usualTimeout}
+	u := &uploader{url: at.String(), shown: at.Redacted(), header: http.Header{"Content-Type": {"application/x-protobuf"}}, timeout: usualTimeout}
 	if ms, err := strconv.Atoi(setting("TIMEOUT")); err == nil && ms > 0 {
 		u.timeout = time.Duration(ms) * time.Millisecond
 	}
