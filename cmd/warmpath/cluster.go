@@ -120,6 +120,6 @@ func (c *simulation) waitReady(ctx context.Context) error {
 // quietLogger shows warnings and errors only: commands that
 // draw their own picture share the terminal with it.
 func quietLogger() *slog.Logger {
-	log, _ := newLogger("warn")
+	log, _, _ := newLogger("warn", formatText)
 	return log
 }

@@ -55,17 +55,17 @@ type reloader struct {
 func (r *reloader) reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var level slog.Level
+	var level *slog.LevelVar
 	err := r.router.Reload(func() (router.Config, error) {
 		o, err := again(r.given)
 		if err == nil {
-			level, err = parseLevel(o.level)
+			_, level, err = newLogger(o.level, o.cfg.Logs.Format)
 		}
 		o.cfg.Cluster.Conn = r.shared
 		return o.cfg, err
 	})
 	if err == nil {
-		r.level.Set(level)
+		r.level.Set(level.Level())
 	}
 }
 

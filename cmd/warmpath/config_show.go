@@ -33,7 +33,7 @@ With --check it prints mistakes only.`,
 			if err != nil {
 				return err
 			}
-			if _, err := newLogger(o.level); err != nil {
+			if _, _, err := newLogger(o.level, o.cfg.Logs.Format); err != nil {
 				return err
 			}
 			o.cfg.Log = quietLogger()

@@ -162,7 +162,7 @@ func TestConfigShown(t *testing.T) {
 	root.SetArgs([]string{"config", "--check", "--config", path})
 	require.NoError(t, root.Execute())
 	require.Empty(t, out.String())
-	for _, bad := range [][]string{{"--policy", "best"}, {"--discover", "x:y"}, {"--worker", "a"}, {"--listen", "0.0.0.0:1", "--operator-key", ""}, {"--log-level", "loud"}} {
+	for _, bad := range [][]string{{"--policy", "best"}, {"--discover", "x:y"}, {"--worker", "a"}, {"--listen", "0.0.0.0:1", "--operator-key", ""}, {"--log-level", "loud"}, {"--log-format", "xml"}, {"--otlp-endpoint", "collector:4317"}} {
 		root := newRoot()
 		root.SetOut(&out)
 		root.SetArgs(append([]string{"config", "--check"}, bad...))

@@ -20,7 +20,9 @@ func main() {
 	// The first signal drains; the default handler, restored here, makes the second one kill.
 	context.AfterFunc(ctx, stop)
 	if err := newRoot().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "warmpath: "+err.Error())
+		if !logged(err) {
+			fmt.Fprintln(os.Stderr, "warmpath: "+err.Error())
+		}
 		os.Exit(1)
 	}
 }

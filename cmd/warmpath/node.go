@@ -65,11 +65,11 @@ Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` name
 			if _, err := configure(cmd.Flags(), os.Environ()); err != nil {
 				return err
 			}
-			log, err := newLogger(opt.level)
+			log, _, err := newLogger(opt.level, opt.router.Logs.Format)
 			if err != nil {
 				return err
 			}
-			return runNode(cmd, &cfg, &opt, log)
+			return logEnd(log, opt.router.Logs.Format, runNode(cmd, &cfg, &opt, log))
 		},
 	}
 	configFlags(c.Flags(), "read once, at the start")
@@ -164,7 +164,7 @@ func nodeFlags(f *pflag.FlagSet, cfg *sidecar.Config, opt *nodeOptions) {
 	f.BoolVar(&opt.route, "route", false, "also run a router in this process, for this machine's workers and, with --cluster, for all; takes the flags of serve")
 	opt.cluster.flags(f)
 	routerOfNode(f, &opt.router)
-	f.StringVar(&opt.level, "log-level", "info", "debug, info, warn or error")
+	logFlags(f, &opt.level, &opt.router.Logs.Format, "info")
 }
 
 // routerOfNode adds the flags of a router, except that --listen is --route-listen.

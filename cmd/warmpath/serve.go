@@ -1,9 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -47,7 +46,7 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 }
 
 // serve runs the router that the command line asks for.
-func serve(cmd *cobra.Command) error {
+func serve(cmd *cobra.Command) (err error) {
 	path := cmd.Flags().Lookup(configFlag).Value.String()
 	if path == "" {
 		path = os.Getenv(envName(configFlag))
@@ -61,10 +60,11 @@ func serve(cmd *cobra.Command) error {
 		return err
 	}
 	cfg := o.cfg
-	log, level, err := newLeveledLogger(o.level)
+	log, level, err := newLogger(o.level, cfg.Logs.Format)
 	if err != nil {
 		return err
 	}
+	defer func() { err = logEnd(log, cfg.Logs.Format, err) }()
 	cfg.Log, cfg.Version = log, version
 	if err := o.cluster.allow("serve", cluster.RoleRouter); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 	f.DurationVar(&cfg.Snapshot.Interval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
 	f.StringVar(&cfg.Logs.Access, "access-log", "",
 		"append a line of JSON for each request to this file, without its text: a trace for bench policies and bench replay; SIGHUP reopens it")
-	f.StringVar(&o.level, "log-level", "info", "debug, info, warn or error")
+	logFlags(f, &o.level, &cfg.Logs.Format, "info")
 }
 
 // routerFlags are the flags of every command that routes.
@@ -161,6 +161,10 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 		"`DIR` below which workers may name files of their models; may be repeated (always: /models, the hub's cache, and the folders of --model-path)")
 	f.BoolVar(&cfg.Tokenize.ForwardIDs, "forward-input-ids", false,
 		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
+	f.StringVar(&cfg.Logs.Traces, "otlp-endpoint", cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")),
+		"`URL` of an OpenTelemetry collector, such as http://127.0.0.1:4318, that gets the spans of requests by OTLP over HTTP; "+
+			"also OTEL_EXPORTER_OTLP_ENDPOINT, with OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and OTEL_SERVICE_NAME")
+	f.Lookup("otlp-endpoint").DefValue = ""
 	f.BoolVar(&cfg.Memory.HugePages, "huge-pages", true, "ask the kernel for huge pages for a large heap: look-ups in a large index are faster (Linux 6.7)")
 	clientFlags(f, cfg)
 	queueFlags(f, cfg)
@@ -174,28 +178,4 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.DurationVar(&cfg.Timeouts.FirstByte, "first-byte-timeout", 0, "longest wait for an answer to begin (default 30m)")
 	f.DurationVar(&cfg.Timeouts.Stall, "stall-timeout", 0, "longest pause within an answer (default 10m)")
 	f.DurationVar(&cfg.Timeouts.Drain, "drain-timeout", 0, "for requests in flight at shutdown (default 30s)")
-}
-
-// newLogger writes to standard error; standard output is for results.
-func newLogger(level string) (*slog.Logger, error) {
-	log, _, err := newLeveledLogger(level)
-	return log, err
-}
-
-// newLeveledLogger is newLogger with a level that can change.
-func newLeveledLogger(level string) (*slog.Logger, *slog.LevelVar, error) {
-	l, err := parseLevel(level)
-	if err != nil {
-		return nil, nil, err
-	}
-	now := new(slog.LevelVar)
-	now.Set(l)
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: now})), now, nil
-}
-
-func parseLevel(level string) (l slog.Level, err error) {
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return l, fmt.Errorf("cannot use --log-level %q: want debug, info, warn or error", level)
-	}
-	return l, nil
 }

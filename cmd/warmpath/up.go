@@ -22,6 +22,7 @@ func newUpCommand() *cobra.Command {
 	worker := sim.Config{}
 	var f clusterSize
 	var shared clusterOptions
+	var level string
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run a whole cluster on this machine: simulated SGLang workers, router, console",
@@ -39,24 +40,12 @@ a line of requests, hit rate and each worker's share until it is interrupted.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			router.Log, router.Version = quietLogger(), version
-			err := shared.allow("up", cluster.RoleRouter)
+			log, _, err := newLogger(level, router.Logs.Format)
 			if err != nil {
 				return err
 			}
-			if router.Cluster.Conn, err = shared.open(cmd.Context(), "warmpath up", router.Log); err != nil {
-				return err
-			}
-			if router.Cluster.Conn != nil {
-				defer router.Cluster.Conn.Close()
-			}
-			worker.Log = router.Log
-			setMemoryLimit(router.Memory.Bound(), 0)
-			cl, err := newCluster(f, worker, router)
-			if err != nil {
-				return err
-			}
-			return up(cmd.Context(), cmd.OutOrStdout(), cl)
+			router.Log, router.Version, worker.Log = log, version, log
+			return logEnd(log, router.Logs.Format, runUp(cmd, f, &shared, worker, router))
 		},
 	}
 	routerFlags(c.Flags(), &router)
@@ -67,8 +56,29 @@ a line of requests, hit rate and each worker's share until it is interrupted.`,
 	c.Flags().IntVar(&f.decode, "decode", 0, "simulated decode workers")
 	c.Flags().StringVar(&worker.Model, "model", "simulated", "name of the served model")
 	c.Flags().IntVar(&worker.CachePages, "cache-pages", 0, "KV pages of each worker (default 62500, of 16 tokens)")
+	// The picture shares the terminal with the log.
+	logFlags(c.Flags(), &level, &router.Logs.Format, "warn")
 	c.Flags().Float64Var(&worker.TimeScale, "time-scale", 1, "simulated seconds a second")
 	return c
+}
+
+// runUp makes the cluster and runs it.
+func runUp(cmd *cobra.Command, f clusterSize, shared *clusterOptions, worker sim.Config, router router.Config) (err error) {
+	if err := shared.allow("up", cluster.RoleRouter); err != nil {
+		return err
+	}
+	if router.Cluster.Conn, err = shared.open(cmd.Context(), "warmpath up", router.Log); err != nil {
+		return err
+	}
+	if router.Cluster.Conn != nil {
+		defer router.Cluster.Conn.Close()
+	}
+	setMemoryLimit(router.Memory.Bound(), 0)
+	cl, err := newCluster(f, worker, router)
+	if err != nil {
+		return err
+	}
+	return up(cmd.Context(), cmd.OutOrStdout(), cl)
 }
 
 // up runs the cluster and shows it on out.

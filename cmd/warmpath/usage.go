@@ -32,7 +32,7 @@ var flagGroups = []struct {
 	{"Health and links", regexp.MustCompile(`^(health-.*|link-.*|nixl-lib)$`)},
 	{"Limits and memory", regexp.MustCompile(`^(max-body-bytes|gzip-.*|.*-max-bytes|huge-pages)$`)},
 	{"Failures and times", regexp.MustCompile(`^(retries|quarantine|probe-.*|hang-after|.*-timeout)$`)},
-	{"Files and logs", regexp.MustCompile(`^(config|snapshot.*|access-log|log-level|check|help)$`)},
+	{"Files and logs", regexp.MustCompile(`^(config|snapshot.*|access-log|log-.*|otlp-endpoint|check|help)$`)},
 }
 
 // usage writes the part of --help below a command's description.

@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"crypto/subtle"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +74,7 @@ type API struct {
 	explainer *explainer
 	flusher   *cacheFlusher
 	models    *modelList
+	profiler  *profiler
 }
 
 // New returns an API over parts.
@@ -93,7 +95,8 @@ func New(cfg Config, parts Parts) *API {
 		flusher: &cacheFlusher{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
-		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
+		profiler: &profiler{out},
+		models:   &modelList{responder: out, registry: parts.Registry, started: status.started},
 	}
 	a.SetKey(cfg.Key)
 	return a
@@ -145,8 +148,8 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		a.wrongMethod(ctx, "GET, HEAD, OPTIONS")
 		return true
 	}
-	switch path {
-	case "/", "/console", "/status", "/metrics", "/debug/index":
+	switch {
+	case path == "/", path == "/console", path == "/status", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, profilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -165,7 +168,7 @@ func operatorPath(path string) bool {
 	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
 		return true
 	default:
-		return false
+		return strings.HasPrefix(path, profilePath)
 	}
 }
 
@@ -195,6 +198,10 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	case !a.authorized(ctx):
 		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
 		a.fail(ctx, openai.Unauthorized())
+		return
+	}
+	if strings.HasPrefix(path, profilePath) {
+		a.profiler.serve(ctx)
 		return
 	}
 	switch path {

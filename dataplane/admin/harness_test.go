@@ -141,6 +141,7 @@ type harness struct {
 	admin          *admin.API
 	registry       *worker.Registry
 	router         *routing.Router
+	stop           func() // drains and waits
 }
 
 // settings are those of a harness.
@@ -206,7 +207,7 @@ func (h *harness) run(cfg request.ServerConfig, requests *request.Handler, trans
 	wg.Go(func() { defer close(served); _ = server.Run(serving) })
 	wg.Go(func() { _ = h.registry.Run(parts) })
 	wg.Go(func() { _ = watcher.Run(parts) })
-	h.t.Cleanup(func() {
+	h.stop = sync.OnceFunc(func() {
 		h.client.CloseIdleConnections()
 		stopServing()
 		<-served
@@ -215,6 +216,7 @@ func (h *harness) run(cfg request.ServerConfig, requests *request.Handler, trans
 		_ = transport.Close()
 		_ = watcher.Close()
 	})
+	h.t.Cleanup(h.stop)
 }
 
 func (h *harness) awaitReady(n int) {

@@ -44,9 +44,9 @@ func newAborter(t *upstream.Transport, m *Metrics, log *slog.Logger) *aborter {
 	}
 }
 
-// send aborts a request in the background. The worker names the prompts of a batch rid_0, rid_1 and
-// so on, or by the client's own list.
-func (a *aborter) send(w *worker.Worker, rid []byte, rids []string, batch bool, prompts int) {
+// send aborts a request in the background, for the log by its name. The worker names the prompts of
+// a batch rid_0, rid_1 and so on, or by the client's own list.
+func (a *aborter) send(w *worker.Worker, name, rid []byte, rids []string, batch bool, prompts int) {
 	select {
 	case a.slots <- struct{}{}:
 	default:
@@ -57,14 +57,15 @@ func (a *aborter) send(w *worker.Worker, rid []byte, rids []string, batch bool, 
 	if len(ids) == 0 && len(rid) > 0 {
 		ids = batchIDs(string(rid), batch, prompts)
 	}
+	log := a.log.With(logKeyName, string(name))
 	a.running.Go(func() {
 		defer func() { <-a.slots }()
-		a.abort(w, ids)
+		a.abort(w, log, ids)
 		timer := time.NewTimer(abortAgain)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			a.abort(w, ids)
+			a.abort(w, log, ids)
 		case <-a.stop:
 		}
 	})
@@ -88,7 +89,7 @@ var (
 )
 
 // abort sends one abort for each id.
-func (a *aborter) abort(w *worker.Worker, ids []string) {
+func (a *aborter) abort(w *worker.Worker, log *slog.Logger, ids []string) {
 	for _, id := range ids {
 		body := append(openai.AppendStringField([]byte{'{'}, "rid", id), '}')
 		resp, err := a.transport.Do(nil, &upstream.Request{
@@ -97,14 +98,14 @@ func (a *aborter) abort(w *worker.Worker, ids []string) {
 			Body: [][]byte{body}, HeaderTimeout: abortTimeout, ReadTimeout: abortTimeout,
 		})
 		if err != nil {
-			a.log.Debug("cannot abort request", "worker", w.URL, "error", err)
+			log.Debug("cannot abort request", "worker", w.URL, "error", err)
 			return
 		}
 		status := resp.Status
 		_ = resp.Close()
 		if status == fasthttp.StatusUnauthorized || status == fasthttp.StatusForbidden {
 			a.refused.Do(func() {
-				a.log.Warn("worker refuses aborts, so that requests go on whose clients have left: give its key in --worker-api-key-file, "+
+				log.Warn("worker refuses aborts, so that requests go on whose clients have left: give its key in --worker-api-key-file, "+
 					"its --admin-api-key where it has one", "worker", w.URL, "status", status)
 			})
 			return

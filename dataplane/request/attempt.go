@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -22,6 +23,7 @@ type attempt struct {
 	lease   worker.Lease        // load that is counted at the rank
 	flight  *routing.Prediction // prediction of the prompt's blocks; nil for a decode leg
 	found   finding             // of the answer's beginning
+	span    *tracing.Attempt    // nil: it has none
 
 	awaited   *worker.Worker // its monitor may end the attempt; nil once the answer has begun
 	key       uint64         // of the wait
@@ -44,6 +46,7 @@ func (a *attempt) init(x *exchange) {
 func (a *attempt) send() (*upstream.Response, error) {
 	x, d := a.x, &a.x.choice.decision
 	rank, now := d.Rank, time.Now()
+	a.span = x.trace.Attempt(tracing.StepFirstByte, rank.ID())
 	a.request = x.body.request(rank)
 	a.request.Now, a.sent = now, now
 	prompt := &x.choice.prompt
@@ -64,7 +67,7 @@ func (a *attempt) send() (*upstream.Response, error) {
 				bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) {
 				a.lease.FirstToken(time.Now())
 			}
-			a.answerBegan()
+			a.answerBegan(resp.Status)
 			return resp, nil
 		}
 		_ = resp.Close()
@@ -75,6 +78,7 @@ func (a *attempt) send() (*upstream.Response, error) {
 // failed ends a failed attempt and reports the failure to the worker's monitor and breaker.
 func (a *attempt) failed(rank *worker.Rank, err error) error {
 	x := a.x
+	a.span.Failed(err)
 	a.end()
 	a.endWait()
 	rank.Count.Errors.Add(1)
@@ -120,8 +124,9 @@ func (a *attempt) keep() error {
 
 // answerBegan marks the prompt as prefilled, unless the answer is an error: then nothing was
 // computed.
-func (a *attempt) answerBegan() {
+func (a *attempt) answerBegan(status int) {
 	now := time.Now()
+	a.span.Answered(status)
 	a.x.answer.firstAt = now
 	if a.found.kind == answerGood {
 		a.lease.FirstByteAt(now)
@@ -153,5 +158,5 @@ func (a *attempt) end() {
 
 func (a *attempt) reset() {
 	a.request, a.lease, a.found = upstream.Request{}, worker.Lease{}, finding{}
-	a.sent, a.failedLeg = time.Time{}, legPrefill
+	a.sent, a.failedLeg, a.span = time.Time{}, legPrefill, nil
 }

@@ -34,7 +34,8 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 	} else if len(body) > 0 {
 		b.parts = append(b.parts, body)
 	}
-	b.extra = b.appendKey(b.extra, w)
+	b.extra = append(b.appendKey(b.extra, w), x.call.nameField())
+	b.extra = appendParent(b.extra, x.attempt.span)
 	b.lines = x.call.appendLines(b.lines[:0], b.extra)
 	cfg := x.h.live()
 	return upstream.Request{

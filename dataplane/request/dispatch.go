@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -61,7 +62,9 @@ func (x *exchange) dispatch() {
 	}
 	var failed failures
 	for try := 0; try <= max(x.h.live().Retries, 0); try++ {
+		from := x.trace.Now()
 		d, err := x.choice.choose()
+		x.trace.Step(tracing.StepChoose, from, err)
 		if err != nil {
 			if x.chooseAgain(&failed, err) {
 				continue

@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -25,6 +26,7 @@ type exchange struct {
 	req       openai.Request
 	converted []byte // the chat that the body of another API stands for
 	started   time.Time
+	trace     *tracing.Request  // nil: it has no spans
 	canceler  upstream.Canceler // of the attempt; the client's leaving cancels it
 
 	prompt  promptReader // body to routing.Prompt
@@ -55,14 +57,20 @@ func newExchange(h *Handler) *exchange {
 // method has a body.
 func (x *exchange) serve(c call, api openai.API, withBody bool) {
 	x.begin(c, api)
+	x.trace = beginTrace(x.h.Tracing, c, x.started)
 	if err := x.read(withBody); err != nil {
 		x.refuse(err)
 		return
 	}
 	x.client = c.client()
 	x.client.Guard(&x.canceler)
+	from := x.trace.Now()
 	x.prompt.read(&x.choice.prompt)
-	if err := x.h.admission.admit(x); err != nil {
+	x.trace.Step(tracing.StepTokenize, from, nil)
+	from = x.trace.Now()
+	err := x.h.admission.admit(x)
+	x.trace.Step(tracing.StepQueue, from, err)
+	if err != nil {
 		x.refuseWait(err)
 		return
 	}
@@ -119,6 +127,7 @@ func (x *exchange) finish(err error) {
 	x.stopPair(err != nil)
 	x.answer.failed = x.answer.failed || err == nil && x.answer.isCut()
 	now := x.answer.endedAt()
+	x.trace.Step(tracing.StepStream, x.answer.firstAt, err)
 	rank := x.choice.answering()
 	usage := x.answer.reported(rank.Worker)
 	good := x.answer.good()
@@ -197,6 +206,7 @@ func (x *exchange) refuseWait(err error) {
 		ctx := x.call.ctx
 		x.h.Fail(ctx, ErrorFor(err, x.choice.prompt.Model))
 		setRetryAfter(ctx, full.RetryAfter)
+		x.record.refused(x)
 		x.release()
 	default:
 		x.refuse(err)
@@ -213,6 +223,7 @@ func (x *exchange) abandon() {
 	ctx := x.call.ctx
 	ctx.SetConnectionClose()
 	ctx.SetStatusCode(statusClientClosed)
+	x.record.refused(x)
 	x.release()
 }
 
@@ -226,7 +237,7 @@ func (x *exchange) abort() {
 	case d.Decode != nil:
 		x.abortLeg(d.Decode.Worker, legDecode) // stopPair has aborted the prefill leg
 	case x.inference && d.Rank != nil:
-		x.h.aborts.send(d.Rank.Worker, x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
+		x.h.aborts.send(d.Rank.Worker, x.call.name(), x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
 	}
 }
 
@@ -236,7 +247,7 @@ func (x *exchange) abortLeg(w *worker.Worker, which leg) {
 		return
 	}
 	x.h.metrics.pairs.aborts.WithLabelValues(which.String()).Inc()
-	x.h.aborts.send(w, x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
+	x.h.aborts.send(w, x.call.name(), x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
 }
 
 // release gives back all that the exchange holds, and the exchange itself to the pool.
@@ -246,6 +257,7 @@ func (x *exchange) release() {
 	x.choice.ticket.Release()
 	x.attempt.endWait()
 	x.client.Release() // from here on nothing cancels
+	x.endTrace()
 	x.h.inFlight.Add(-1)
 	x.req.Reset()
 	x.converted = emptied(x.converted)
@@ -260,6 +272,6 @@ func (x *exchange) release() {
 	x.errors.reset()
 	x.answer.reset()
 	x.judge.reset()
-	x.call, x.client, x.inference, x.started = call{}, nil, false, time.Time{}
+	x.call, x.client, x.inference, x.started, x.trace = call{}, nil, false, time.Time{}, nil
 	x.h.exchanges.Put(x)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -42,6 +43,7 @@ type Parts struct {
 	PromptCache *promptcache.Cache // nil: each prompt is read from its beginning
 	Lint        *lint.Sampler      // nil: no prompts are sampled
 	AccessLog   *accesslog.Log     // nil: there is none
+	Tracing     *tracing.Tracer    // nil: requests have no spans
 }
 
 // Handler forwards clients' requests to workers.
@@ -181,7 +183,7 @@ func (h *Handler) abort(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	for _, w := range h.Registry.Snapshot().Workers {
-		h.aborts.send(w, []byte(rid), nil, false, 1)
+		h.aborts.send(w, nameOf(&ctx.Request.Header), []byte(rid), nil, false, 1)
 	}
 	ctx.SetStatusCode(fasthttp.StatusOK)
 }

@@ -26,9 +26,11 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix"
 	"github.com/warmpath/warmpath/zmq"
@@ -174,6 +176,8 @@ type settings struct {
 	admin   admin.Config
 	workers worker.Config
 	policy  string
+	access  *accesslog.Log
+	tracing *tracing.Tracer
 }
 
 type option func(*settings)
@@ -246,7 +250,9 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	h.index = index
 	h.router = routing.New(registry, index, intake.View, pick, rand.Uint64)
 	h.router.Approx, h.router.Known = believed, known
-	h.requests = request.New(cfg.request, request.Parts{Registry: registry, Index: index, Router: h.router, Transport: transport})
+	h.requests = request.New(cfg.request, request.Parts{
+		Registry: registry, Index: index, Router: h.router, Transport: transport, AccessLog: cfg.access, Tracing: cfg.tracing,
+	})
 	h.admin = admin.New(cfg.admin, admin.Parts{
 		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport,
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -61,6 +62,7 @@ func (p *pairAttempt) send() (*upstream.Response, error) {
 	if x.api == openai.APIResponses {
 		l.reply.judge = disagg.JudgeResponses
 	}
+	a.span, l.span = x.trace.Attempt(tracing.StepFirstByte, d.Decode.ID()), x.trace.Attempt(tracing.StepPrefill, d.Rank.ID())
 	l.request, a.request = p.writer.write(x)
 	exact := prompt.Exact && !prompt.Opaque
 	a.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(prompt.Output, exact))
@@ -159,7 +161,7 @@ func (p *pairAttempt) awaitLogprobs() error {
 
 // answerBegan notes that the decode worker's answer is the client's.
 func (p *pairAttempt) answerBegan(resp *upstream.Response) {
-	p.x.attempt.answerBegan()
+	p.x.attempt.answerBegan(resp.Status)
 	if p.prefill.reply.events && resp.Status == fasthttp.StatusOK {
 		p.x.h.metrics.pairs.lag.Observe(p.race.lag(p.x.answer.firstAt).Seconds())
 	}
@@ -182,6 +184,7 @@ func (p *pairAttempt) stop(abort bool) {
 // and prediction. err is the decode leg's failure.
 func (p *pairAttempt) failed(err error) error {
 	x, d, l := p.x, &p.x.choice.decision, &p.prefill
+	x.attempt.span.Failed(err)
 	p.stop(true)
 	at, rank := legDecode, d.Decode
 	x.attempt.failedLeg = legDecode
@@ -270,6 +273,7 @@ func (p *pairAttempt) passRefusal() {
 	m := marks{prefill: rank.ID()}
 	m.write(&ctx.Response.Header, x.answer.shown())
 	x.h.metrics.passed(rank, r.status)
+	x.record.refused(x)
 	x.release()
 }
 

@@ -8,13 +8,14 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // pairHeaders are header fields that only the router may send to pairs: a client's own would give
 // the legs different bootstrap rooms.
 var pairHeaders = []upstream.Field{
-	{Key: headerAuthorization}, // of an operator only
+	{Key: headerName},
 	{Key: headerRank},
 	{Key: disagg.HeaderRID},
 	{Key: disagg.HeaderHost},
@@ -31,9 +32,10 @@ const maxPooledLeg = 1 << 20
 // last members of the body. As the last ones they win over members of the same names, which clients
 // of SGLang's own load balancer send.
 type pairWriter struct {
-	lines  []byte // the client's header
-	fields []byte // of the body, the same for both
-	values []byte // of headers, the same for both
+	mine   []upstream.Field // the client's own fields of these names do not go on
+	lines  []byte           // the client's header
+	fields []byte           // of the body, the same for both
+	values []byte           // of headers, the same for both
 	shared []upstream.Field
 	rooms  []uint64
 	legs   [2]legWriter
@@ -50,11 +52,12 @@ type legWriter struct {
 func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	m.reset()
 	d := &x.choice.decision
-	mine := pairHeaders[1:]
+	m.mine = append(m.mine[:0], pairHeaders...)
 	if x.answer.operator {
-		mine = pairHeaders
+		m.mine = append(m.mine, upstream.Field{Key: headerAuthorization})
 	}
-	m.lines = x.call.appendLines(m.lines, mine) // once: the two legs cannot both read it
+	m.mine = appendParent(m.mine, x.attempt.span)
+	m.lines = x.call.appendLines(m.lines, m.mine) // once: the two legs cannot both read it
 	ranks, prompts, prefillRank := len(d.Rank.Worker.Ranks()), 1, -1
 	if x.req.Batch {
 		prompts = x.req.Prompts
@@ -65,6 +68,7 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	m.rooms = x.h.rooms.Append(m.rooms, prompts, d.Rank.DPRank, ranks)
 	at, cfg := d.Rank.Worker.Bootstrap(), x.h.live()
 	headers := cfg.Pair.Headers && (x.api == openai.APIChat || x.api == openai.APIMessages)
+	m.shared = append(m.shared, x.call.nameField())
 	if x.id.header {
 		m.addHeader(disagg.HeaderRID, func(dst []byte) []byte { return append(dst, x.id.rid...) })
 	}
@@ -84,8 +88,8 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	}
 	// The prefill worker sends nothing until the prompt is computed and its KV pages are sent, but
 	// for the header of a stream.
-	prefill = m.leg(x, d.Rank, legPrefill, cfg.Pair.PrefillTimeout, cfg.Pair.PrefillTimeout)
-	decode = m.leg(x, d.Decode, legDecode, cfg.FirstByteTimeout, cfg.StallTimeout)
+	prefill = m.leg(x, d.Rank, legPrefill, x.pair.prefill.span, cfg.Pair.PrefillTimeout, cfg.Pair.PrefillTimeout)
+	decode = m.leg(x, d.Decode, legDecode, x.attempt.span, cfg.FirstByteTimeout, cfg.StallTimeout)
 	return prefill, decode
 }
 
@@ -116,11 +120,11 @@ func (m *pairWriter) addHeader(name string, value func(dst []byte) []byte) {
 
 // leg makes one leg's request.
 func (m *pairWriter) leg(
-	x *exchange, rank *worker.Rank, which leg, firstByte, stall time.Duration,
+	x *exchange, rank *worker.Rank, which leg, span *tracing.Attempt, firstByte, stall time.Duration,
 ) upstream.Request {
 	w, l := rank.Worker, &m.legs[which]
 	l.extra = append(l.extra, m.shared...)
-	l.extra = x.body.appendKey(l.extra, w)
+	l.extra = appendParent(x.body.appendKey(l.extra, w), span)
 	body := x.call.body()
 	if len(m.fields) > 0 {
 		l.parts = openai.SpliceField(l.parts, body, m.fields)
@@ -149,6 +153,7 @@ func (m *pairWriter) leg(
 func (m *pairWriter) reset() {
 	m.lines, m.fields, m.values = emptied(m.lines), emptied(m.fields), emptied(m.values)
 	clear(m.shared)
+	clear(m.mine)
 	m.shared, m.rooms = m.shared[:0], m.rooms[:0]
 	for i := range m.legs {
 		l := &m.legs[i]

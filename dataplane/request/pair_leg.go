@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
 	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -26,6 +27,7 @@ type prefillLeg struct {
 	flight   *routing.Prediction
 	key      uint64 // of the wait at the worker's monitor
 	sent     time.Time
+	span     *tracing.Attempt // nil: it has none
 	reply    prefillReply
 	err      error // of the leg
 	race     *legRace
@@ -77,7 +79,9 @@ func (l *prefillLeg) work() {
 	now := time.Now()
 	if l.err != nil {
 		l.race.failPrefill(l.err)
+		l.span.Failed(l.err)
 	} else {
+		l.span.Answered(l.reply.status)
 		l.race.prefilledAt.Store(now.UnixNano())
 	}
 	l.rank.Worker.Begun(l.key)
@@ -126,7 +130,7 @@ func (l *prefillLeg) failed(err error) error {
 func (l *prefillLeg) reset() {
 	l.canceler.Reset()
 	l.hung.Store(false)
-	l.err, l.rank, l.lease, l.key = nil, nil, worker.Lease{}, 0
+	l.err, l.rank, l.lease, l.key, l.span = nil, nil, worker.Lease{}, 0, nil
 	l.request = upstream.Request{}
 	l.reply.reset()
 }

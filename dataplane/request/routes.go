@@ -19,6 +19,11 @@ func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
 
 // badRequest answers a request that cannot be read.
 func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
+	withName(func(ctx *fasthttp.RequestCtx) { s.requests.Fail(ctx, s.unreadable(err)) })(ctx)
+}
+
+// unreadable returns the error of a request that cannot be read.
+func (s *Server) unreadable(err error) *openai.Error {
 	e := &openai.Error{Type: "invalid_request_error"}
 	switch {
 	case errors.Is(err, ingress.ErrBodyTooLarge):
@@ -36,7 +41,7 @@ func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	default:
 		e = openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error())))
 	}
-	s.requests.Fail(ctx, e)
+	return e
 }
 
 // firstLine shortens an error: fasthttp's errors quote the whole buffer.

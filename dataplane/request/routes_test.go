@@ -171,7 +171,7 @@ func testOperatorAPIIsApart(t *testing.T) {
 		require.NoError(t, err)
 		return resp.StatusCode
 	}
-	for _, path := range []string{"/status", "/metrics", "/workers", "/debug/index"} {
+	for _, path := range []string{"/status", "/metrics", "/workers", "/debug/index", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=2"} {
 		assert.Equal(t, http.StatusNotFound, get(h.base, path), "clients do not reach %s", path)
 		assert.Equal(t, http.StatusUnauthorized, get(h.operator, path))
 		assert.Equal(t, http.StatusUnauthorized, get(h.operator, path, "Authorization", "Bearer wrong"))

@@ -68,7 +68,7 @@ func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Adm
 
 // listen returns a server of h for one of the listeners.
 func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, cfg ingress.Config) *ingress.Server {
-	cfg.Handler, cfg.Refuse, cfg.Closed = h, s.badRequest, s.requests.metrics.closed
+	cfg.Handler, cfg.Refuse, cfg.Closed = withName(h), s.badRequest, s.requests.metrics.closed
 	cfg.MaxBody, cfg.MaxHead = func() int { return s.requests.live().MaxBodyBytes }, s.cfg.MaxHead
 	cfg.Slashes = []byte("/v1/models/") // names of models have slashes, which clients escape
 	cfg.TLS, cfg.HandshakeFailed = encrypted, s.refused

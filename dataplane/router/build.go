@@ -27,6 +27,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix/hugepage"
 	"github.com/warmpath/warmpath/zmq"
@@ -35,11 +36,12 @@ import (
 // builder makes the parts of a router, each from those before it.
 type builder struct {
 	*Router
-	parts  admin.Parts
-	tokens *tokens.Source
-	approx *routing.ApproxIndex
-	known  *routing.KnownSessions
-	models *tokens.Models // nil: workers make all token ids
+	parts   admin.Parts
+	tokens  *tokens.Source
+	approx  *routing.ApproxIndex
+	known   *routing.KnownSessions
+	models  *tokens.Models  // nil: workers make all token ids
+	tracing *tracing.Tracer // nil: there is none
 }
 
 func newBuilder(r *Router) *builder {
@@ -94,6 +96,7 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 	b.requests = request.New(b.requestConfig(), request.Parts{
 		Registry: p.Registry, Index: p.Index, Router: p.Router, Transport: b.transport,
 		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog,
+		Tracing: b.tracing,
 	})
 	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
 	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, Hosts: b.cfg.Operator.Hosts, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
@@ -267,23 +270,29 @@ func (b *builder) joinCluster(router *routing.Router) {
 	b.run(b.member.Run)
 }
 
-// buildLogs opens the access log and makes the sampler of prompts, where they are asked for.
+// buildLogs opens the access log and makes the sampler of prompts and the tracer, where they are
+// asked for.
 func (b *builder) buildLogs() (err error) {
 	if b.cfg.Logs.LintSample > 0 {
 		b.parts.Lint = lint.NewSampler(b.cfg.Logs.LintSample)
 		b.run(b.parts.Lint.Run)
 	}
-	if b.cfg.Logs.Access == "" {
-		return nil
+	if b.cfg.Logs.Access != "" {
+		log := b.cfg.Log
+		b.accessLog, err = accesslog.Open(b.cfg.Logs.Access, func(err error) { log.Error("access log", "error", err) })
+		if err != nil {
+			return err
+		}
+		b.parts.AccessLog = b.accessLog
+		b.run(b.accessLog.Run)
 	}
-	log := b.cfg.Log
-	b.accessLog, err = accesslog.Open(b.cfg.Logs.Access, func(err error) { log.Error("access log", "error", err) })
-	if err != nil {
-		return err
+	// The last part that can fail: what it starts ends with Run.
+	b.tracing, err = tracing.New(tracing.Config{Endpoint: b.cfg.Logs.Traces, Version: b.cfg.Version, Log: b.cfg.Log})
+	if b.tracing != nil {
+		b.parts.Metrics = append(b.parts.Metrics, b.tracing.Collector())
+		b.run(b.tracing.Run)
 	}
-	b.parts.AccessLog = b.accessLog
-	b.run(b.accessLog.Run)
-	return nil
+	return err
 }
 
 func (b *builder) requestConfig() request.Config {

@@ -81,7 +81,7 @@ func replaced(extra []Field, k []byte) bool {
 }
 
 // routersOwn reports whether a field of an answer is one of those that the router writes.
-func routersOwn(k []byte) bool { return begins(k, "x-warmpath-") }
+func routersOwn(k []byte) bool { return begins(k, "x-warmpath-") || fold(k, "x-request-id") }
 
 // begins reports whether k begins with prefix, without regard to case.
 func begins(k []byte, prefix string) bool {

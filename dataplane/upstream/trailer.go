@@ -60,7 +60,7 @@ func announce(h *fasthttp.ResponseHeader) {
 	}
 	var kept []byte
 	for _, k := range keys {
-		if !hasField(h, k) {
+		if !hasField(h, k) && !routersOwn(k) {
 			kept = append(append(kept, ','), k...)
 		}
 	}

@@ -65,7 +65,7 @@ func (e *expectation) apply(info *Info, w *Worker, log *slog.Logger) {
 		info.Mode = want.Role.mode() // a release without the field
 	case info.Role() != want.Role && !e.warned:
 		e.warned = true
-		log.Warn("worker has another role than it was added with; its own counts", "worker", w.URL, "added as", want.Role.String(), "says", info.Role().String())
+		log.Warn("worker has another role than it was added with; its own counts", "worker", w.URL, "added_as", want.Role.String(), "says", info.Role().String())
 	}
 	port, own := want.Bootstrap.Port, info.BootstrapPort
 	if port != 0 && info.Role() == RolePrefill && own != 0 && own != port && want.Bootstrap.Host == "" && !e.warned {

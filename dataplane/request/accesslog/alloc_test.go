@@ -19,7 +19,7 @@ func TestEntryDoesNotAllocate(t *testing.T) {
 	ids := make([]uint64, 750)
 	step := func() {
 		e := l.Begin()
-		e.IDs = append(e.IDs, ids...)
+		e.IDs, e.Name = append(e.IDs, ids...), append(e.Name, "0123456789abcdef"...)
 		l.Commit(e)
 		l.WriteOne()
 	}

@@ -8,6 +8,7 @@ import (
 
 // Entry is one request.
 type Entry struct {
+	Name    []byte // of the request, from X-Request-ID
 	Arrived time.Time
 	TTFT    time.Duration // until the first byte of the answer; 0: unknown
 	Took    time.Duration // until its end
@@ -52,7 +53,11 @@ func (e *Entry) appendTo(dst []byte) []byte {
 		}
 		dst = strconv.AppendUint(dst, id, 10)
 	}
-	number(`],"status":`, int64(e.Status))
+	dst = append(dst, ']')
+	if len(e.Name) > 0 {
+		dst = appendString(append(dst, `,"request_id":`...), e.Name)
+	}
+	number(`,"status":`, int64(e.Status))
 	if e.TTFT > 0 {
 		dst = strconv.AppendFloat(append(dst, `,"ttft_ms":`...), float64(e.TTFT)/1e6, 'f', 3, 64)
 	}
@@ -81,10 +86,10 @@ func (e *Entry) appendTo(dst []byte) []byte {
 }
 
 // appendString appends s as a JSON string. Names of models come from clients.
-func appendString(dst []byte, s string) []byte {
+func appendString[S string | []byte](dst []byte, s S) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	for _, r := range s { // invalid UTF-8 becomes U+FFFD
+	for _, r := range string(s) { // invalid UTF-8 becomes U+FFFD
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))

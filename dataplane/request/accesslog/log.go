@@ -66,12 +66,12 @@ func (l *Log) open() error {
 	return nil
 }
 
-// Begin returns an entry to fill in, for Commit. It is zero but for the memory of its IDs; nil
+// Begin returns an entry to fill in, for Commit. It is zero but for the memory of its slices; nil
 // where so many entries wait to be written that this one is dropped.
 func (l *Log) Begin() *Entry {
 	select {
 	case e := <-l.free:
-		*e = Entry{IDs: e.IDs[:0]}
+		*e = Entry{Name: e.Name[:0], IDs: e.IDs[:0]}
 		return e
 	default:
 		l.dropped.Add(1)

@@ -62,7 +62,7 @@ func TestLine(t *testing.T) {
 	}
 	l.Commit(e)
 	e = l.Begin()
-	require.Equal(t, accesslog.Entry{IDs: e.IDs[:0]}, *e, "an entry is given out empty")
+	require.Equal(t, accesslog.Entry{Name: e.Name[:0], IDs: e.IDs[:0]}, *e, "an entry is given out empty")
 	*e = accesslog.Entry{Arrived: time.UnixMilli(5), Status: 503, Block: 16, Cached: -1}
 	l.Commit(e)
 	e = l.Begin()

@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+	"github.com/warmpath/warmpath/dataplane/tracing"
 )
 
 var (
@@ -38,7 +39,7 @@ func (c *Config) Check() error {
 		c.checkAddresses(),
 		checkOneOf("--kv-hints", c.Cluster.Hints, HintsAuto, HintsOff),
 		checkOneOf("--replicas", c.Cluster.Peers, PeersAuto, PeersOff),
-		c.checkAudience(), c.checkTLS(), c.Requests.Clients.check(), ingest.CheckSnapshot(c.Snapshot.File), c.Tokenize.check(), sourceErr,
+		c.checkAudience(), c.checkTLS(), c.Requests.Clients.check(), ingest.CheckSnapshot(c.Snapshot.File), tracing.CheckEndpoint(c.Logs.Traces), c.Tokenize.check(), sourceErr,
 	)
 }
 

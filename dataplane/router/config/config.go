@@ -154,7 +154,10 @@ type Cluster struct {
 // Logs describes the router's records of requests.
 type Logs struct {
 	// File that gets a line for each request; "" keeps none. See package accesslog.
-	Access     string
+	Access string
+	Format string // of the log: text (default) or json
+	// URL of the OpenTelemetry collector that gets the spans of requests; "": none are made.
+	Traces     string
 	LintSample float64 // share of prompts that are checked for unstable beginnings; 0: none
 }
 
