@@ -72,11 +72,11 @@ func (c *culprits) check(req *openai.Request) error {
 }
 
 // add returns the error of a request that was in flight when two engines died, the last one at w.
-func (c *culprits) add(req *openai.Request, w *worker.Worker) error {
+func (c *culprits) add(req *openai.Request, name []byte, w *worker.Worker) error {
 	key := req.Digest(c.seed)
 	c.caught.Add(1)
 	c.log.Warn("a request was in flight when two engines died, and gets an error; --quarantine refuses it for a time",
-		"request", fmt.Sprintf("%016x", key), "worker", w.URL, "refused_for", c.refuse)
+		logKeyName, string(name), "digest", fmt.Sprintf("%016x", key), "worker", w.URL, "refused_for", c.refuse)
 	if c.refuse > 0 {
 		now := time.Now()
 		c.mu.Lock()
@@ -150,7 +150,7 @@ func (x *exchange) countDeaths(deaths *[2]int, err error) error {
 			if !gone {
 				return err
 			}
-			return x.h.culprits.add(&x.req, rank.Worker)
+			return x.h.culprits.add(&x.req, x.call.name(), rank.Worker)
 		}
 	}
 	return nil
