@@ -22,8 +22,8 @@ func compact(raw []byte) bool {
 }
 
 // appendCompact appends valid JSON without the white space between its parts: clients write it as
-// their libraries do. media has checksums stand for the bytes of images, audio, video and files: two
-// chats with the same ones are equal, and megabytes of them are no text.
+// their libraries do. media has checksums stand for the bytes of images, audio, video and files:
+// two chats with the same ones are equal, and megabytes of them are no text.
 func appendCompact(dst, raw []byte, media bool) []byte {
 	for i := 0; i < len(raw); {
 		switch c := raw[i]; c {
