@@ -9,6 +9,8 @@ import (
 // clientFlags bound what clients may take.
 func clientFlags(f *pflag.FlagSet, cfg *router.Config) {
 	c := &cfg.Requests.Clients
+	f.StringVar(&c.Keys, "client-keys", "",
+		"`FILE` with the API keys that clients must show, a line for each as warmpath key new NAME prints it (warmpath key new --help: limits); read again when it changes")
 	f.IntVar(&c.Max, "max-clients", 0,
 		"connections of clients; beyond it those that wait longest for a request are closed, then requests get 503 "+
 			"but for health and the operator's API (default and most: a third of the open files that ulimit -n leaves)")

@@ -32,7 +32,7 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 	if x.inference {
 		b.splice(body, rank)
 	} else if len(body) > 0 {
-		b.parts = append(b.parts, body)
+		b.parts = appendBody(b.parts, body, x.own)
 	}
 	b.extra = b.appendKey(b.extra, w)
 	b.lines = x.call.appendLines(b.lines[:0], b.extra)
@@ -70,11 +70,19 @@ func (b *bodyWriter) splice(body []byte, rank *worker.Rank) {
 		b.ids = tokens.AppendField(b.ids, local.ids)
 		fields = b.ids
 	}
-	if len(fields) == 0 {
-		b.parts = append(b.parts, body)
-		return
+	if len(x.own) > 0 {
+		fields = append(appendComma(fields), x.own...)
 	}
-	b.parts = openai.SpliceField(b.parts, body, fields)
+	b.parts = appendBody(b.parts, body, fields)
+}
+
+// appendBody appends the pieces of a body with fields as its last members, which win over others of
+// the same names.
+func appendBody(dst [][]byte, body, fields []byte) [][]byte {
+	if len(fields) == 0 {
+		return append(dst, body)
+	}
+	return openai.SpliceField(dst, body, fields)
 }
 
 // appendComma separates the fields in dst from the next one.

@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 	"github.com/warmpath/warmpath/dataplane/upstream"
@@ -21,11 +22,14 @@ type exchange struct {
 	call      call
 	client    *ingress.Client
 	api       openai.API
-	inference bool // the body was read, and the answer's usage counts
+	inference bool   // the body was read, and the answer's usage counts
+	own       []byte // members of the body that replace the client's, the same for all attempts
 	req       openai.Request
 	converted []byte // the chat that the body of another API stands for
 	started   time.Time
 	canceler  upstream.Canceler // of the attempt; the client's leaving cancels it
+
+	credential credential // the client's key and its limits
 
 	prompt  promptReader // body to routing.Prompt
 	choice  choice       // prompt to a rank or a pair
@@ -54,8 +58,12 @@ func newExchange(h *Handler) *exchange {
 
 // serve answers the request. It is the list of steps of a request's life; withBody says that the
 // method has a body.
-func (x *exchange) serve(c call, api openai.API, withBody bool) {
+func (x *exchange) serve(c call, key *clientkey.Key, api openai.API, withBody bool) {
 	x.begin(c, api)
+	if err := x.credential.begin(key, x.started); err != nil {
+		x.refuse(err)
+		return
+	}
 	if err := x.read(withBody); err != nil {
 		x.refuse(err)
 		return
@@ -63,6 +71,10 @@ func (x *exchange) serve(c call, api openai.API, withBody bool) {
 	x.client = c.client()
 	x.client.Guard(&x.canceler)
 	x.prompt.read(&x.choice.prompt)
+	if err := x.credential.take(&x.choice.prompt); err != nil {
+		x.refuse(err)
+		return
+	}
 	if err := x.h.admission.admit(x); err != nil {
 		x.refuseWait(err)
 		return
@@ -86,6 +98,10 @@ func (x *exchange) read(withBody bool) error {
 	if err != nil {
 		return unreadable(x.call, err)
 	}
+	if err := x.checkModel(); err != nil {
+		return err
+	}
+	x.limitPriority()
 	if err := x.h.vocabulary.check(x.h.Registry.Snapshot(), &x.req); err != nil {
 		return err
 	}
@@ -140,6 +156,10 @@ func (x *exchange) finish(err error) {
 		// name.
 		rank.Worker.Recheck()
 	}
+	if x.answer.status == fasthttp.StatusOK {
+		prompt, completion := x.answer.computed(usage)
+		x.credential.answered(now, prompt, completion)
+	}
 	x.h.Router.Known.End(&x.choice.decision, usage.CompletionTokens, now)
 	if x.answer.events && good && err == nil {
 		x.h.Router.Streamed(now.Sub(x.answer.firstAt))
@@ -170,6 +190,7 @@ func (x *exchange) refuse(err error) {
 		err = openai.NoSuchRank(prompt.DP)
 	}
 	x.h.Fail(x.call.ctx, ErrorFor(err, prompt.Model))
+	setLimit(x.call.ctx, err)
 	x.record.refused(x)
 	x.release()
 }
@@ -208,6 +229,7 @@ func (x *exchange) abandon() {
 	x.guard.clientLeft()
 	x.h.metrics.clientGone.Inc()
 	if x.choice.decision.Rank != nil {
+		x.credential.answered(time.Now(), x.credential.taken, 0)
 		x.choice.answering().Worker.Inconclusive()
 	}
 	ctx := x.call.ctx
@@ -247,6 +269,8 @@ func (x *exchange) release() {
 	x.attempt.endWait()
 	x.client.Release() // from here on nothing cancels
 	x.h.inFlight.Add(-1)
+	x.credential.end()
+	x.own = x.own[:0]
 	x.guard.reset()
 	x.req.Reset()
 	x.converted = emptied(x.converted)

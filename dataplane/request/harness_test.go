@@ -25,6 +25,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/dataplane/upstream"
@@ -164,6 +166,8 @@ type settings struct {
 	admin   admin.Config
 	workers worker.Config
 	policy  string
+	keys    *clientkey.Keys
+	log     *accesslog.Log
 }
 
 type option func(*settings)
@@ -236,7 +240,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	h.index = index
 	h.router = routing.New(registry, index, intake.View, pick, rand.Uint64)
 	h.router.Approx, h.router.Known = believed, known
-	h.requests = request.New(cfg.request, request.Parts{Registry: registry, Index: index, Router: h.router, Transport: transport})
+	h.requests = request.New(cfg.request, request.Parts{Registry: registry, Index: index, Router: h.router, Transport: transport, Keys: cfg.keys, AccessLog: cfg.log})
 	h.admin = admin.New(cfg.admin, admin.Parts{
 		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport,
 	})

@@ -14,7 +14,8 @@ import (
 // pairHeaders are header fields that only the router may send to pairs: a client's own would give
 // the legs different bootstrap rooms.
 var pairHeaders = []upstream.Field{
-	{Key: headerAuthorization}, // of an operator only
+	{Key: headerAPIKey}, // this and the next of clients whose keys are the router's
+	{Key: headerAuthorization},
 	{Key: headerRank},
 	{Key: disagg.HeaderRID},
 	{Key: disagg.HeaderHost},
@@ -50,9 +51,11 @@ type legWriter struct {
 func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	m.reset()
 	d := &x.choice.decision
-	mine := pairHeaders[1:]
-	if x.answer.operator {
+	mine := pairHeaders[2:]
+	if x.h.Keys != nil {
 		mine = pairHeaders
+	} else if x.answer.operator {
+		mine = pairHeaders[1:]
 	}
 	m.lines = x.call.appendLines(m.lines, mine) // once: the two legs cannot both read it
 	ranks, prompts, prefillRank := len(d.Rank.Worker.Ranks()), 1, -1
@@ -72,6 +75,9 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 		m.addHeaders(&x.id, at, prefillRank)
 	} else {
 		m.fields = append(m.fields, x.id.field...)
+	}
+	if len(x.own) > 0 {
+		m.fields = append(appendComma(m.fields), x.own...)
 	}
 	if local := &x.prompt.local; local.forward {
 		m.fields = tokens.AppendField(appendComma(m.fields), local.ids)
@@ -122,11 +128,7 @@ func (m *pairWriter) leg(
 	l.extra = append(l.extra, m.shared...)
 	l.extra = x.body.appendKey(l.extra, w)
 	body := x.call.body()
-	if len(m.fields) > 0 {
-		l.parts = openai.SpliceField(l.parts, body, m.fields)
-	} else {
-		l.parts = append(l.parts, body)
-	}
+	l.parts = appendBody(l.parts, body, m.fields)
 	if len(w.Ranks()) > 1 && !x.req.HasRank {
 		if x.api != openai.APIGenerate {
 			l.rank = strconv.AppendInt(l.rank, int64(rank.DPRank), 10)

@@ -149,10 +149,17 @@ func (a *admission) admitSlow(x *exchange, header []byte) error {
 		return nil //nolint:nilerr // the choice fails for the same reason, and says it better
 	}
 	model, patience := queueOf(ranks[0], c.prompt.Model), time.Duration(0)
+	most := x.credential.deadline()
+	if len(header) == 0 && most > 0 {
+		patience = min(most, a.gate.Timeout())
+	}
 	if len(header) > 0 {
 		deadline, err := parseDeadline(header)
 		if err != nil {
 			return err
+		}
+		if most > 0 {
+			deadline = min(deadline, most)
 		}
 		patience = deadline - routing.FirstToken(a.router, &c.scratch, &c.prompt) - time.Since(x.started)
 		if patience <= 0 {

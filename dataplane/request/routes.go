@@ -21,6 +21,7 @@ func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
 func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	e := &openai.Error{Type: "invalid_request_error"}
 	switch {
+	case errors.As(err, &e):
 	case errors.Is(err, ingress.ErrBodyTooLarge):
 		e = openai.TooLarge(s.requests.live().MaxBodyBytes)
 	case errors.Is(err, ingress.ErrHeadTooLarge):

@@ -24,6 +24,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
@@ -40,6 +41,8 @@ type builder struct {
 	approx *routing.ApproxIndex
 	known  *routing.KnownSessions
 	models *tokens.Models // nil: workers make all token ids
+
+	clientKeys *clientkey.Keys // nil: clients need none
 }
 
 func newBuilder(r *Router) *builder {
@@ -57,6 +60,9 @@ func (b *builder) build() error {
 		if keys, err = worker.ReadKeys(b.cfg.Sources.KeyFile, b.cfg.Log); err != nil {
 			return err
 		}
+	}
+	if b.clientKeys, err = b.readClientKeys(); err != nil {
+		return err
 	}
 	b.buildIndex()
 	folders, err := tokens.ParseFolders(b.cfg.Tokenize.ModelPaths)
@@ -93,7 +99,7 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 	p := &b.parts
 	b.requests = request.New(b.requestConfig(), request.Parts{
 		Registry: p.Registry, Index: p.Index, Router: p.Router, Transport: b.transport,
-		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog,
+		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog, Keys: b.clientKeys,
 	})
 	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
 	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, Hosts: b.cfg.Operator.Hosts, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
@@ -102,6 +108,18 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 		cfg.Operator = b.listeners[1]
 	}
 	b.server = request.NewServer(cfg, b.watcher, b.requests, b.admin)
+}
+
+// readClientKeys reads the clients' keys, where there is a file of them, and follows it.
+func (b *builder) readClientKeys() (*clientkey.Keys, error) {
+	if b.cfg.Requests.Clients.Keys == "" {
+		return nil, nil
+	}
+	keys, err := clientkey.Read(b.cfg.Requests.Clients.Keys, b.cfg.Log)
+	if err == nil {
+		b.run(keys.Run)
+	}
+	return keys, err
 }
 
 // run adds a service.

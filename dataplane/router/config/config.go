@@ -87,6 +87,7 @@ type Timeouts struct {
 // Clients are the limits of connections of clients. Zero is the default of package ingress, where
 // the reasons are.
 type Clients struct {
+	Keys       string        // file with their API keys, see package clientkey; "": they need none
 	Max        int           // connections; default as the limit of open files allows
 	PerAddress int           // of them; default any number
 	Idle       time.Duration // until the next request; default 15 min
