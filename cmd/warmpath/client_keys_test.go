@@ -77,4 +77,7 @@ func TestBadClientKeys(t *testing.T) {
 	_, err := router.New(cfg)
 	assert.ErrorContains(t, err, "--client-keys")
 	assert.ErrorContains(t, err, "line 1")
+	cfg.Requests.Clients.Keys, cfg.Requests.Proxies = "", []string{"10.0.0.0/99"}
+	_, err = router.New(cfg)
+	assert.ErrorContains(t, err, "--trusted-proxy")
 }

@@ -164,9 +164,9 @@ func (x *exchange) limitPriority() {
 	}
 	key := x.credential.key
 	switch {
-	case key == nil, key.HasPriority && req.Priority <= key.Priority:
+	case key == nil && x.h.live().TrustPriority, key != nil && key.HasPriority && req.Priority <= key.Priority:
 		return
-	case key.HasPriority:
+	case key != nil && key.HasPriority:
 		req.Priority = key.Priority
 		x.own = strconv.AppendInt(append(x.own, `"priority":`...), int64(req.Priority), 10)
 		return

@@ -307,7 +307,7 @@ func (b *builder) buildLogs() (err error) {
 
 func (b *builder) requestConfig() request.Config {
 	cfg := request.Config{
-		ForwardIDs: b.cfg.Tokenize.ForwardIDs, Quarantine: b.cfg.Requests.Quarantine, Log: b.cfg.Log,
+		Proxies: b.proxies, ForwardIDs: b.cfg.Tokenize.ForwardIDs, Quarantine: b.cfg.Requests.Quarantine, Log: b.cfg.Log,
 		Queue: request.QueueConfig{Max: b.cfg.Queue.Max, Timeout: b.cfg.Queue.Timeout, FIFO: b.cfg.Queue.FIFO},
 	}
 	applyLive(&cfg, &b.cfg)

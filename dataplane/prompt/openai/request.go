@@ -138,7 +138,3 @@ func (r *Request) ManyAdapters() bool {
 	raw := r.raw(fieldLoRAPath)
 	return raw != nil && raw[0] == '['
 }
-
-// RawUser returns the JSON of the body's "user", OpenAI's name of the end user; nil where it has
-// none. It is not checked, and valid until the next Parse.
-func (r *Request) RawUser() []byte { return r.raw(fieldUser) }

@@ -71,7 +71,11 @@ type Requests struct {
 	Retries      int // default 3
 	// For whom the X-Warmpath-* fields of answers are; default AudienceAll where Listen is
 	// loopback, else AudienceOperators.
-	Audience    string
+	Audience string
+	// TrustPriority believes the priority in the bodies of clients without a key.
+	TrustPriority bool
+	// Networks of proxies that name the address of their client in X-Forwarded-For.
+	Proxies     []string
 	Quarantine  time.Duration // of a request that ended two engines; default 5 min
 	MaxInFlight int           // requests at which a rank is full; default by its own reports
 	Clients     Clients
