@@ -26,7 +26,8 @@ Limits, each of which may be left out:
                           they have ended
   concurrency=N           requests under way at once
   priority=N              highest "priority" in a body; without this limit the field is ignored
-  deadline=DURATION       longest X-Warmpath-Deadline, such as 30s`,
+  deadline=DURATION       longest X-Warmpath-Deadline, such as 30s
+  cache-salt=own          with --client-cache-salt: the client names its cache salts itself, or none`,
 		Example: `  warmpath key new alice >> client-keys
   warmpath key new batch models=llama,qwen tokens-per-minute=1000000 concurrency=32 >> client-keys
   warmpath serve --client-keys client-keys --worker http://gpu1:30000`,

@@ -21,7 +21,7 @@ type bodyWriter struct {
 	extra []upstream.Field
 	lines []byte // of the client's header
 	rank  []byte
-	ids   []byte // fields with the token ids
+	long  []byte // fields with others than the request's id and rank
 }
 
 // request returns the request for an aggregated worker, valid until the next call.
@@ -64,14 +64,17 @@ func (b *bodyWriter) splice(body []byte, rank *worker.Rank) {
 			b.extra = append(b.extra, upstream.Field{Key: headerRank, Value: b.rank})
 		}
 	}
-	if local := &x.prompt.local; local.forward {
+	local := &x.prompt.local
+	if local.forward || len(x.own) > 0 {
 		// The ids may be as long as the body: they have a buffer of their own.
-		b.ids = appendComma(append(b.ids[:0], fields...))
-		b.ids = tokens.AppendField(b.ids, local.ids)
-		fields = b.ids
-	}
-	if len(x.own) > 0 {
-		fields = append(appendComma(fields), x.own...)
+		b.long = append(b.long[:0], fields...)
+		if len(x.own) > 0 {
+			b.long = append(appendComma(b.long), x.own...)
+		}
+		if local.forward {
+			b.long = tokens.AppendField(appendComma(b.long), local.ids)
+		}
+		fields = b.long
 	}
 	b.parts = appendBody(b.parts, body, fields)
 }
@@ -97,7 +100,7 @@ func (b *bodyWriter) reset() {
 	clear(b.parts)
 	clear(b.extra)
 	b.parts, b.extra = b.parts[:0], b.extra[:0]
-	if cap(b.ids) > maxPooledText {
-		b.ids = nil
+	if cap(b.long) > maxPooledText {
+		b.long = nil
 	}
 }

@@ -18,6 +18,8 @@ type Config struct {
 	// Audience is for whom the X-Warmpath-* fields of answers are: AudienceAll (default),
 	// AudienceOperators or AudienceNone.
 	Audience string
+	// SaltByKey gives the prompts of each key a cache of their own.
+	SaltByKey bool
 	// TrustPriority believes the priority in bodies of clients without a key.
 	TrustPriority bool
 	// Proxies are trusted to name the address of their client in X-Forwarded-For.

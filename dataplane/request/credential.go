@@ -179,6 +179,31 @@ func (x *exchange) limitPriority() {
 	x.own = append(x.own, `"priority":null`...)
 }
 
+var (
+	errSalt = openai.BadRequest("cache_salt", "Cache salts that begin with "+clientkey.SaltPrefix+" are the router's.")
+	// SGLang 0.5.23 reads no cache_salt in bodies of Anthropic's API.
+	errUnsalted = openai.BadRequest("", "Workers cannot keep the cache of this API key apart on this path: use /v1/chat/completions.")
+)
+
+// saltPrompt gives the prompt the cache salt of its key, where prompts of keys have caches of their
+// own. A salt that the body has parts that cache, and replaces it for no other than a key that may.
+func (x *exchange) saltPrompt() error {
+	key, req := x.credential.key, &x.req
+	switch {
+	case key == nil || x.api == openai.APIOther || !x.h.live().SaltByKey:
+		return nil
+	case key.OwnSalt && req.SaltBegins(clientkey.SaltPrefix):
+		return errSalt
+	case key.OwnSalt:
+		return nil
+	case x.api == openai.APIMessages:
+		return errUnsalted
+	}
+	req.CacheSalt = key.Salt(req.RawCacheSalt())
+	x.own = openai.AppendStringField(appendComma(x.own), "cache_salt", req.CacheSalt)
+	return nil
+}
+
 // setLimit names the limit that a request is beyond, in OpenAI's header fields.
 func setLimit(ctx *fasthttp.RequestCtx, err error) {
 	var beyond *clientkey.LimitError

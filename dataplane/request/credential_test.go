@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -196,6 +197,32 @@ func TestWorkersGetTheirOwnKey(t *testing.T) {
 	require.Equal(t, http.StatusOK, resp.StatusCode, got)
 	check(<-heads)
 	check(<-heads)
+}
+
+// TestPairsGetTheFieldsOfKeys: both legs get the priority and the salt of the key, in bodies that else pass untouched, too.
+func TestPairsGetTheFieldsOfKeys(t *testing.T) {
+	t.Parallel()
+	for _, headers := range []bool{false, true} {
+		p, d := newPair(t, 1, 1, 1)
+		var both sync.WaitGroup // without a room in the body the legs meet here
+		both.Add(2)
+		for _, leg := range []*fakeLeg{p[0], d[0]} {
+			leg.does(func(_ *fakeLeg, rw http.ResponseWriter, _ *http.Request, _ *pairBody) {
+				both.Done()
+				both.Wait()
+				rw.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(rw, `{"choices":[]}`)
+			})
+		}
+		h := startPair(t, p, d, withKeys(keysOf(t, "alice priority=3")), withConfig(func(c *request.Config) { c.SaltByKey, c.Pair.Headers = true, headers }))
+		resp, got := h.askBy("alice", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"priority":9}`)
+		require.Equal(t, http.StatusOK, resp.StatusCode, got)
+		for _, leg := range []*fakeLeg{p[0], d[0]} {
+			assert.Equal(t, "3", lastPriority(leg.lastBody()))
+			assert.Contains(t, leg.lastBody(), `"cache_salt":"`+h.requests.Keys.All()[0].Salt(nil)+`"`)
+			assert.Equal(t, !headers, strings.Contains(leg.lastBody(), "bootstrap_room"))
+		}
+	}
 }
 
 // TestModelsOfKeys: whatever way a body names a model or an adapter.
@@ -449,6 +476,54 @@ func TestPriorityAndDeadlineOfKeys(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSaltsOfKeys: each key's prompts have a salt of their own, whatever salt a body names; none takes over another's.
+func TestSaltsOfKeys(t *testing.T) {
+	t.Parallel()
+	w, _ := headWorker(t, "/v1/chat/completions", "/v1/completions", "/v1/responses")
+	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "alice", "bob", "own cache-salt=own")), withConfig(func(c *request.Config) { c.SaltByKey = true }))
+	salts := map[string]string{} // to its key and the salt that its body has named
+	for _, c := range []struct{ path, body string }{
+		{"/generate", `{"text":"x"%s}`}, {"/generate", `{"text":["x","y"]%s}`}, {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]%s}`},
+		{"/v1/completions", `{"prompt":"x"%s}`}, {"/v1/responses", `{"input":"x"%s}`},
+	} {
+		taken := h.requests.Keys.All()[1].Salt(nil)
+		for _, own := range []string{
+			"", `,"cache_salt":"x"`, `,"cache_salt":"` + taken + `"`, `,"cache_salt":["` + taken + `","y"]`, `,"cache_salt":[null,"` + taken + `"]`, `,"cache_\u0073alt":"` + taken + `"`,
+			`,"cache_salt":"x","cache_salt":null`, `,"cache_salt":"y","cache_salt":""`,
+		} {
+			for _, name := range []string{"alice", "bob"} {
+				resp, got := h.askBy(name, c.path, fmt.Sprintf(c.body, own))
+				require.Equal(t, http.StatusOK, resp.StatusCode, got)
+				var sent map[string]any // a reader that takes the last of equal names
+				require.NoError(t, json.Unmarshal([]byte(w.lastBody()), &sent), w.lastBody())
+				salt, _ := sent["cache_salt"].(string)
+				require.NotEmpty(t, salt, "%s %s", c.path, own)
+				if other := salts[salt]; other != "" {
+					assert.Equal(t, name, other, "%s: the salt of another", own)
+				}
+				salts[salt] = name
+			}
+		}
+		for own, want := range map[string]int{
+			`,"cache_salt":"x"`: http.StatusOK, ``: http.StatusOK,
+			`,"cache_salt":"` + taken + `"`: http.StatusBadRequest, `,"cache_salt":["y","` + taken + `"]`: http.StatusBadRequest,
+			`,"cache_salt":[null,"\u0077` + taken[1:] + `"]`: http.StatusBadRequest, `,"cache_\u0073alt":"` + taken + `"`: http.StatusBadRequest,
+		} {
+			resp, got := h.askBy("own", c.path, fmt.Sprintf(c.body, own))
+			require.Equal(t, want, resp.StatusCode, "%s %s: %s", c.path, own, got)
+			if want == http.StatusOK {
+				assert.Equal(t, own != "", strings.Contains(w.lastBody(), `"cache_salt":"x"`), "it is as the client wrote it")
+			}
+		}
+	}
+	resp, got := h.askBy("alice", "/v1/messages", messagesBody+`}`)
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	kind, _ := readAnthropicError(t, got)
+	assert.Equal(t, "invalid_request_error", kind)
+	resp, got = h.askBy("own", "/v1/messages", messagesBody+`}`)
+	assert.Equal(t, http.StatusOK, resp.StatusCode, got)
 }
 
 // lastPriority returns the raw priority of a body as a reader of JSON takes it: the last one. "": it has none.

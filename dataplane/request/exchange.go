@@ -102,6 +102,9 @@ func (x *exchange) read(withBody bool) error {
 		return err
 	}
 	x.limitPriority()
+	if err := x.saltPrompt(); err != nil {
+		return err
+	}
 	if err := x.h.vocabulary.check(x.h.Registry.Snapshot(), &x.req); err != nil {
 		return err
 	}

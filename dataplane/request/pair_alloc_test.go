@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // leanWorker answers without allocations, so that only the router's are counted. A decode
@@ -100,7 +101,7 @@ func TestKeysAllocateNothing(t *testing.T) {
 	rarely := withWorkers(func(c *worker.Config) { c.Interval = 5 * time.Second })
 	keys := keysOf(t, "alice models=tiny requests-per-minute=1000000 tokens-per-minute=100000000 concurrency=2 priority=3 deadline=1m")
 	open := repeat(t, start(t, []*fakeWorker{leanWorker(t, "null", decodeReply, nil)}, rarely), decodeReply)
-	keyed := repeat(t, start(t, []*fakeWorker{leanWorker(t, "null", decodeReply, nil)}, rarely, withKeys(keys)), decodeReply, "Authorization: Bearer secret-of-alice\r\n")
+	keyed := repeat(t, start(t, []*fakeWorker{leanWorker(t, "null", decodeReply, nil)}, rarely, withKeys(keys), withConfig(func(c *request.Config) { c.SaltByKey = true })), decodeReply, "Authorization: Bearer secret-of-alice\r\n")
 	for range 50 {
 		open()
 		keyed()

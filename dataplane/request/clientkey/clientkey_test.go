@@ -105,6 +105,7 @@ func TestLinesThatAreRefused(t *testing.T) {
 		"alice " + h + " deadline=30":           "want models=",
 		"alice " + h + " deadline=-1s":          "want models=",
 		"alice " + h + " priority=1 priority=2": "want models=",
+		"alice " + h + " cache-salt=none":       "want models=",
 		"alice " + h + " concurrency":           "want models=",
 	} {
 		_, err := clientkey.Read(put(t, "", line), slog.New(slog.DiscardHandler))
@@ -150,6 +151,23 @@ func TestAllows(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, some.Allows(c.model, c.adapter), c)
 	}
+}
+
+func TestSalt(t *testing.T) {
+	text := "alice " + hashOf("a") + "\nbob " + hashOf("b") + " cache-salt=own\nali " + hashOf("c") + "\n"
+	k := read(t, text)
+	seen := map[string]bool{}
+	for _, secret := range []string{"a", "b", "c"} {
+		for _, own := range [][]byte{nil, {}, []byte(`"x"`), []byte(`"y"`), []byte("ce"), []byte("\x00ce")} {
+			salt := k.Find([]byte(secret)).Salt(own)
+			assert.False(t, seen[salt], "%s %q has another's salt", secret, own)
+			assert.True(t, strings.HasPrefix(salt, clientkey.SaltPrefix))
+			assert.Equal(t, salt, read(t, strings.ReplaceAll(text, hashOf("a"), hashOf("rotated")+","+hashOf("a"))).Find([]byte(secret)).Salt(own), "in all routers, and whatever the key")
+			seen[salt] = true
+		}
+	}
+	assert.True(t, k.Find([]byte("b")).OwnSalt)
+	assert.False(t, k.Find([]byte("a")).OwnSalt)
 }
 
 // refusal returns the limit that a call was beyond.

@@ -55,7 +55,7 @@ type Keys struct {
 func Read(file string, log *slog.Logger) (*Keys, error) {
 	tlsconfig.WarnWritable(log, file)
 	k := &Keys{file: file, used: make(map[string]*usage), others: &Key{Name: OperatorName, used: new(usage)}}
-	k.others.Priority, k.others.HasPriority = maxPriority, true
+	k.others.Priority, k.others.HasPriority, k.others.OwnSalt = maxPriority, true, true
 	var err error
 	if k.current, err = tlsconfig.Follow(log, "clients' keys", file, k.load); err != nil {
 		return nil, fmt.Errorf("cannot use --client-keys: %w", err)
@@ -127,7 +127,7 @@ var (
 	errHash      = errors.New("want the SHA-256 of the key in 64 hex digits, as `warmpath key new NAME` prints it")
 	errNameTwice = errors.New("this name has a line before; put two hashes on one line, HASH,HASH, to change a key")
 	errHashTwice = errors.New("this key is there before")
-	errLimit     = errors.New("want models=NAME,…, requests-per-minute=N, tokens-per-minute=N, concurrency=N, priority=N or deadline=DURATION, each once, " +
+	errLimit     = errors.New("want models=NAME,…, requests-per-minute=N, tokens-per-minute=N, concurrency=N, priority=N, deadline=DURATION or cache-salt=own, each once, " +
 		"with N and DURATION above 0, but for priority")
 	errEmpty = errors.New("it has no key") // as a file is for a moment that someone is writing
 )
@@ -181,6 +181,7 @@ func parseLine(fields []string) (*Key, []hash, error) {
 		}
 		hashes = append(hashes, hash(raw))
 	}
+	key.salt = saltOf(key.Name, nil)
 	return key, hashes, key.parseLimits(fields[2:])
 }
 
@@ -216,6 +217,8 @@ func (k *Key) parseLimits(fields []string) error {
 		case "deadline":
 			k.Deadline, err = time.ParseDuration(value)
 			ok = err == nil && k.Deadline > 0
+		case "cache-salt":
+			k.OwnSalt, ok = true, value == "own"
 		default:
 			ok = false
 		}

@@ -1,6 +1,8 @@
 package clientkey
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"math"
 	"strings"
 	"sync"
@@ -17,11 +19,13 @@ type Key struct {
 	Priority    int
 	HasPriority bool
 	Deadline    time.Duration // the longest that it may name; 0: any
+	OwnSalt     bool          // it names the cache salts of its prompts itself
 
 	models      []string // nil: all
 	requests    float64  // a minute; 0: any number
 	tokens      float64  // a minute; 0: any number
 	concurrency int      // 0: any number
+	salt        string
 	used        *usage
 }
 
@@ -196,6 +200,28 @@ func (k *Key) Allows(model, adapter string) bool {
 		}
 	}
 	return false
+}
+
+// SaltPrefix begins the cache salts of keys.
+const SaltPrefix = "warmpath-"
+
+// Salt returns the cache salt of the key's prompts, by which engines keep the pages of others from
+// them. It is the same in all routers. own parts the key's cache further, as its client asks; nil:
+// it does not ask.
+func (k *Key) Salt(own []byte) string {
+	if own == nil {
+		return k.salt
+	}
+	return saltOf(k.Name, own)
+}
+
+func saltOf(name string, own []byte) string {
+	text := append([]byte("warmpath cache salt 1\x00"), name...) // a name has no zero byte
+	if own != nil {
+		text = append(append(text, 0), own...)
+	}
+	sum := sha256.Sum256(text)
+	return SaltPrefix + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // Refuse counts a request for a model that the key may not use.

@@ -10,6 +10,8 @@ import (
 func TestTrust(t *testing.T) {
 	assert.NoError(t, Check(Config{Requests: Requests{TrustPriority: true}}))
 	assert.ErrorContains(t, Check(Config{Requests: Requests{TrustPriority: true, Clients: Clients{Keys: "keys"}}}), "priority=N")
+	assert.NoError(t, Check(Config{Requests: Requests{Clients: Clients{Keys: "keys", CacheSalt: true}}}))
+	assert.ErrorContains(t, Check(Config{Requests: Requests{Clients: Clients{CacheSalt: true}}}), "--client-keys")
 }
 
 // TestAudience: the fields of answers are for all only where no other machine reaches the router.

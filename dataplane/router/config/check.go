@@ -113,8 +113,12 @@ func (t *Tokenize) check() error {
 	return err
 }
 
-// checkTrust refuses trust in all clients where each key has its own.
+// checkTrust refuses trust in all clients where each key has its own, and salts of keys without
+// keys.
 func (r *Requests) checkTrust() error {
+	if r.Clients.CacheSalt && r.Clients.Keys == "" {
+		return fmt.Errorf("cannot use --client-cache-salt: %w: it needs --client-keys", ErrLimit)
+	}
 	if r.TrustPriority && r.Clients.Keys != "" {
 		return fmt.Errorf("cannot use --trust-priority with --client-keys: %w: give keys that may ask for one a limit, priority=N", ErrLimit)
 	}

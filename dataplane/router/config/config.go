@@ -92,6 +92,7 @@ type Timeouts struct {
 // the reasons are.
 type Clients struct {
 	Keys       string        // file with their API keys, see package clientkey; "": they need none
+	CacheSalt  bool          // prompts of each key have a cache of their own
 	Max        int           // connections; default as the limit of open files allows
 	PerAddress int           // of them; default any number
 	Idle       time.Duration // until the next request; default 15 min
