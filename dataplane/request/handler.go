@@ -200,6 +200,10 @@ func (h *Handler) abort(ctx *fasthttp.RequestCtx) {
 		h.Fail(ctx, openai.BadRequest("rid", `Name the request: POST {"rid": "…"}.`))
 		return
 	}
+	if !openai.UsableRID(rid) { // workers abort all requests whose id begins with it
+		h.Fail(ctx, openai.BadRequest("rid", "This is no whole id of a request."))
+		return
+	}
 	for _, w := range h.Registry.Snapshot().Workers {
 		h.aborts.send(w, []byte(rid), nil, false, 1)
 	}
