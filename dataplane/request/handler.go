@@ -157,9 +157,11 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	path := string(ctx.Path())
-	if name, isModel := strings.CutPrefix(path, "/v1/models/"); isModel && key != nil && !key.Allows(name, "") {
-		h.Fail(ctx, openai.ModelForbidden(name))
-		return
+	if key != nil {
+		if name, ok := strings.CutPrefix(path, "/v1/models/"); ok && !key.Allows(name, "") {
+			h.Fail(ctx, openai.ModelForbidden(name))
+			return
+		}
 	}
 	switch path {
 	case "/abort_request":
