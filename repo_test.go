@@ -57,6 +57,7 @@ var rules = map[string]rule{
 	"dataplane/request/accesslog": {never: anyHTTP},
 	"dataplane/tracing":           {},
 	"dataplane/tracing/otlptest":  {},
+	"dataplane/request/clientkey": {allow: []string{"dataplane/tlsconfig"}, never: anyHTTP},
 	// Rules that can be replayed: what they say of a machine follows from the facts alone, and their clock is passed in.
 	"dataplane/sidecar/health":          {allow: []string{"nvml"}, never: append([]string{"sync", "os", "net", "context", "log", "unsafe"}, anyHTTP...)},
 	"dataplane/request/disagg":          {allow: []string{"dataplane/prompt/openai"}},
@@ -84,7 +85,7 @@ var rules = map[string]rule{
 		"dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
-		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/prompt/openai",
+		"radix", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/disagg", "dataplane/prompt/openai",
 		"dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/lint", "dataplane/prompt/promptcache",
 		"dataplane/prompt/responses", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
 		"dataplane/routing/queue", "dataplane/ingress", "dataplane/tracing", "dataplane/upstream", "dataplane/fleet/worker",
@@ -103,7 +104,7 @@ var rules = map[string]rule{
 	"dataplane/router": {allow: []string{
 		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
 		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/modelfile", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
-		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tracing", "dataplane/upstream",
+		"dataplane/request", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tracing", "dataplane/upstream",
 	}},
 	"dataplane/bubbletest":        {never: anyHTTP},
 	"dataplane/leaktest":          {never: anyHTTP},

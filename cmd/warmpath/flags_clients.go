@@ -9,6 +9,15 @@ import (
 // clientFlags bound what clients may take.
 func clientFlags(f *pflag.FlagSet, cfg *router.Config) {
 	c := &cfg.Requests.Clients
+	f.StringVar(&c.Keys, "client-keys", "",
+		"`FILE` with the API keys that clients must show, a line for each as warmpath key new NAME prints it (warmpath key new --help: limits); read again when it changes")
+	f.BoolVar(&c.CacheSalt, "client-cache-salt", false,
+		"give the prompts of each key in --client-keys a cache of their own, by a cache_salt that is made of the key's name and of the body's own, "+
+			"so that no client finds out the prompts of others; /v1/messages, where SGLang reads none, is refused but to keys with cache-salt=own")
+	f.BoolVar(&cfg.Requests.TrustPriority, "trust-priority", false,
+		"believe the priority in the bodies of clients (default: none, as with --client-keys of a client whose key has no priority=N; workers get none, either)")
+	f.StringSliceVar(&cfg.Requests.Proxies, "trusted-proxy", nil,
+		"`NETWORK` or address of proxies that name their client in X-Forwarded-For, by which it has its turn in the queue; may be repeated (default: none)")
 	f.IntVar(&c.Max, "max-clients", 0,
 		"connections of clients; beyond it those that wait longest for a request are closed, then requests get 503 "+
 			"but for health and the operator's API (default and most: a third of the open files that ulimit -n leaves)")

@@ -49,7 +49,7 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 		}
 		root.AddCommand(commands...)
 	}
-	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand())
+	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand(), newKeyCommand())
 	group("See", newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newHealthCommand())
 	group("Cluster", append(newMarkCommands(), newNodesCommand(), newWorkersCommand(), newTokenCommand())...)
 	group("Measure", newBenchCommand(), newLintCommand())

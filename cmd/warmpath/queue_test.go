@@ -219,23 +219,24 @@ func TestDeadlineInQueueAnswers429(t *testing.T) {
 // TestQuietClientIsNotHeldUpByAFlood has one client with 60 requests waiting when another one's first comes.
 func TestQuietClientIsNotHeldUpByAFlood(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access.jsonl") // whose order is the answers' own, whoever of us wakes up first
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2, TimeScale: 20}, router.Config{Requests: config.Requests{MaxInFlight: 1}, Logs: config.Logs{Access: file}})
+	requests := config.Requests{MaxInFlight: 1, Proxies: []string{"127.0.0.1"}}
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2, TimeScale: 20}, router.Config{Requests: requests, Logs: config.Logs{Access: file}})
 	rng := rand.New(rand.NewPCG(9, 10))
 	var wg sync.WaitGroup
-	send := func(name string, ids []uint32, output int) {
+	send := func(address string, ids []uint32, output int) {
 		wg.Go(func() {
-			a := ask(t.Context(), client, base, ids, output, "Authorization", "Bearer "+name)
-			assert.Equal(t, http.StatusOK, a.status, name)
+			a := ask(t.Context(), client, base, ids, output, "X-Forwarded-For", address)
+			assert.Equal(t, http.StatusOK, a.status, address)
 		})
 	}
 	const flood, quiet = 4000, 4001 // tokens of a prompt
 	unblock := fill(t, cl, base, client)
 	for range 60 {
-		send("flood", randomIDs(rng, flood), 2)
+		send("192.0.2.1", randomIDs(rng, flood), 2)
 	}
 	awaitQueue(t, cl, "the flood does not wait", func(q admin.QueueStatus) bool { return q.Waiting == 60 })
 	for range 3 {
-		send("quiet", randomIDs(rng, quiet), 2)
+		send("192.0.2.2", randomIDs(rng, quiet), 2)
 	}
 	awaitQueue(t, cl, "the quiet client does not wait", func(q admin.QueueStatus) bool { return q.Waiting == 63 })
 	unblock()

@@ -128,6 +128,12 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 	return true
 }
 
+// Open reports whether ServeClient answers a request without a client's key: it tells of the
+// router's health, or belongs to the operator API.
+func (a *API) Open(ctx *fasthttp.RequestCtx) bool {
+	return a.Reserved(ctx.Path()) || a.cfg.OnClients && isFlush(ctx)
+}
+
 // Reserved reports whether a path tells of the router's health or belongs to the operator API.
 func (a *API) Reserved(path []byte) bool {
 	return healthPath(string(path)) || readyPath(string(path)) || a.cfg.OnClients && operatorPath(string(path))

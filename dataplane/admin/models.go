@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // modelList answers GET /v1/models.
@@ -29,8 +30,13 @@ type modelCard struct {
 	Root string `json:"root"`
 }
 
-// serve lists the models of all workers that are not dead.
+// serve lists the models of all workers that are not dead, as far as the client may use them.
 func (l *modelList) serve(ctx *fasthttp.RequestCtx) {
+	key, err := l.requests.ClientKey(ctx)
+	if err != nil {
+		l.fail(ctx, request.ErrorFor(err, ""))
+		return
+	}
 	data := []modelCard{}
 	for _, w := range l.registry.Snapshot().Workers {
 		info := w.Info()
@@ -38,6 +44,9 @@ func (l *modelList) serve(ctx *fasthttp.RequestCtx) {
 			continue
 		}
 		for _, name := range info.Models {
+			if key != nil && !key.Allows(name, "") {
+				continue
+			}
 			at := slices.IndexFunc(data, func(m modelCard) bool { return m.ID == name })
 			if at < 0 {
 				at = len(data)

@@ -15,6 +15,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		s.refuse(cl, ctx, ErrFull)
 		return
 	}
+	if err := s.cfg.Authorize(ctx); err != nil {
+		s.refuse(cl, ctx, err)
+		return
+	}
 	if err := cl.readBody(ctx); err != nil {
 		s.refuse(cl, ctx, err)
 		return
@@ -45,7 +49,11 @@ func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfi
 // expect answers a client that waits before it sends the body: 100, or the reason for a
 // refusal.
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
-	if err := s.checkRequest(&ctx.Request.Header); err != nil {
+	err := s.checkRequest(&ctx.Request.Header)
+	if err == nil {
+		err = s.cfg.Authorize(ctx)
+	}
+	if err != nil {
 		s.refuse(ClientOf(ctx.Conn()), ctx, err)
 		return ctx.Response.StatusCode()
 	}

@@ -127,14 +127,19 @@ func waitsBefore(cl, other *Client) bool {
 	return cl.place.since.Load() < other.place.since.Load()
 }
 
-// addressOf returns the address that counts connections: of IPv6, whose hosts have as many as they
-// want, the network.
+// addressOf returns the address that counts connections.
 func addressOf(nc net.Conn) netip.Addr {
 	tcp, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
 	}
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	return NetworkOf(tcp.AddrPort().Addr().Unmap())
+}
+
+// NetworkOf returns the address by which a host is known: of IPv6, whose hosts have as many as they
+// want, the network.
+func NetworkOf(addr netip.Addr) netip.Addr {
+	addr = addr.WithZone("")
 	if addr.Is6() {
 		if network, err := addr.Prefix(64); err == nil {
 			addr = network.Addr()

@@ -23,8 +23,10 @@ type Config struct {
 	// Handler gets each request whose head is sound, with its body read: Request.Body returns
 	// it.
 	Handler fasthttp.RequestHandler
-	// Refuse answers a request that cannot be read. err wraps one of this package's sentinels
-	// or is fasthttp's own. The connection ends with the answer.
+	// Authorize decides by its head whether a request's body is read; nil: all are.
+	Authorize func(ctx *fasthttp.RequestCtx) error
+	// Refuse answers a request that cannot be read. err wraps one of this package's sentinels,
+	// or is Authorize's or fasthttp's own. The connection ends with the answer.
 	Refuse func(ctx *fasthttp.RequestCtx, err error)
 	// MaxBody returns the longest body of a request, in bytes.
 	MaxBody func() int
@@ -71,6 +73,9 @@ type Server struct {
 func NewServer(cfg Config) *Server {
 	if cfg.Limits == nil {
 		cfg.Limits = func() Limits { return Limits{} }
+	}
+	if cfg.Authorize == nil {
+		cfg.Authorize = func(*fasthttp.RequestCtx) error { return nil }
 	}
 	if cfg.Closed == nil {
 		cfg.Closed = func(Reason) {}

@@ -30,6 +30,9 @@ func TestTheWorkersIDIsAborted(t *testing.T) {
 		`{"rid":"\ud800","text":"x"}`,
 		`{"rid":"w","text":"x"}`,
 		`{"rid":"wp-0","text":"x"}`,
+		`{"rid":"re","text":"x"}`,
+		`{"rid":"resp_0","text":"x"}`,
+		`{"rid":["resp_0","b"],"text":["x","y"]}`,
 		`{"rid":["a","b"],"text":["x","y"]}`,
 		`{"rid":["a",""],"text":["x","y"]}`,
 		`{"rid":null,"text":["x","y"] }`,
@@ -55,6 +58,7 @@ func TestTheWorkersIDIsAborted(t *testing.T) {
 			leave()
 			for _, id := range idsOf(t, w.lastBody()) {
 				assert.NotEmpty(t, id)
+				assert.False(t, strings.HasPrefix("resp_0123456789abcdef0123456789abcdef", id), "%s also aborts a response", id)
 				select {
 				case aborted := <-w.aborted:
 					assert.JSONEq(t, `{"rid":"`+id+`"}`, aborted)

@@ -33,7 +33,7 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
 	line.Name = append(line.Name, x.call.name()...)
 	line.Arrived, line.Took, line.Status = x.started, now.Sub(x.started), x.answer.status
 	line.Input, line.Output, line.Cached = p.Len(), usage.CompletionTokens, -1
-	line.Model, line.Block = p.Model, minLogBlock
+	line.Model, line.Block, line.Key = p.Model, minLogBlock, x.credential.name()
 	if usage.HasPrompt {
 		line.Input = usage.PromptTokens
 	}

@@ -20,6 +20,7 @@ type answer struct {
 	events   bool      // it is a stream of events
 	failed   bool      // the stream has reported an error behind its beginning
 	operator bool      // it is for an operator, by the request's key
+	parts    int       // events of a stream, for a client with a key
 	whole    bool      // it came in one piece, and so ended when it began
 	tail     []byte    // of a stream, up to tailLen bytes
 	firstAt  time.Time // time of its first byte
@@ -87,6 +88,9 @@ func (a *answer) Body(p []byte) {
 	}
 	if a.hasIDs() {
 		_, _ = a.output.Write(p)
+	}
+	if a.events && a.x.credential.key != nil {
+		a.parts += bytes.Count(p, eventEnd)
 	}
 	if a.events && !a.failed && a.x.attempt.found.kind == answerGood {
 		a.failed = reportsError(p, a.x.api)
@@ -171,6 +175,23 @@ func (a *answer) reported(w *worker.Worker) openai.Usage {
 	return u
 }
 
+// eventEnd ends an event. Inside a text, line breaks are escaped.
+var eventEnd = []byte("\n\n")
+
+// computed returns the tokens that the worker has computed, for the client's account: those that
+// the answer reports, else the estimate of the prompt and the events of a stream, each of which has
+// a token or more.
+func (a *answer) computed(usage openai.Usage) (prompt, completion int) {
+	prompt = a.x.credential.taken
+	switch {
+	case !a.x.inference:
+		return prompt, 0
+	case usage.HasPrompt:
+		return usage.PromptTokens, usage.CompletionTokens
+	}
+	return prompt, max(usage.CompletionTokens, a.parts)
+}
+
 // learn tells the router how many tokens of the prompt the rank had in its cache.
 func (a *answer) learn(usage openai.Usage) {
 	x := a.x
@@ -218,7 +239,7 @@ func (a *answer) generatedIDs() []uint32 {
 }
 
 func (a *answer) reset() {
-	a.status, a.events, a.failed, a.whole, a.firstAt = 0, false, false, false, time.Time{}
+	a.status, a.events, a.failed, a.whole, a.parts, a.firstAt = 0, false, false, false, 0, time.Time{}
 	a.tail = a.tail[:0]
 }
 

@@ -21,7 +21,7 @@ type bodyWriter struct {
 	extra []upstream.Field
 	lines []byte // of the client's header
 	rank  []byte
-	ids   []byte // fields with the token ids
+	long  []byte // fields with others than the request's id and rank
 }
 
 // request returns the request for an aggregated worker, valid until the next call.
@@ -32,7 +32,7 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 	if x.inference {
 		b.splice(body, rank)
 	} else if len(body) > 0 {
-		b.parts = append(b.parts, body)
+		b.parts = appendBody(b.parts, body, x.own)
 	}
 	b.extra = append(b.appendKey(b.extra, w), x.call.nameField())
 	b.extra = appendParent(b.extra, x.attempt.span)
@@ -63,17 +63,28 @@ func (b *bodyWriter) splice(body []byte, rank *worker.Rank) {
 			b.extra = append(b.extra, upstream.Field{Key: headerRank, Value: b.rank})
 		}
 	}
-	if local := &x.prompt.local; local.forward {
+	local := &x.prompt.local
+	if local.forward || len(x.own) > 0 {
 		// The ids may be as long as the body: they have a buffer of their own.
-		b.ids = appendComma(append(b.ids[:0], fields...))
-		b.ids = tokens.AppendField(b.ids, local.ids)
-		fields = b.ids
+		b.long = append(b.long[:0], fields...)
+		if len(x.own) > 0 {
+			b.long = append(appendComma(b.long), x.own...)
+		}
+		if local.forward {
+			b.long = tokens.AppendField(appendComma(b.long), local.ids)
+		}
+		fields = b.long
 	}
+	b.parts = appendBody(b.parts, body, fields)
+}
+
+// appendBody appends the pieces of a body with fields as its last members, which win over others of
+// the same names.
+func appendBody(dst [][]byte, body, fields []byte) [][]byte {
 	if len(fields) == 0 {
-		b.parts = append(b.parts, body)
-		return
+		return append(dst, body)
 	}
-	b.parts = openai.SpliceField(b.parts, body, fields)
+	return openai.SpliceField(dst, body, fields)
 }
 
 // appendComma separates the fields in dst from the next one.
@@ -88,7 +99,7 @@ func (b *bodyWriter) reset() {
 	clear(b.parts)
 	clear(b.extra)
 	b.parts, b.extra = b.parts[:0], b.extra[:0]
-	if cap(b.ids) > maxPooledText {
-		b.ids = nil
+	if cap(b.long) > maxPooledText {
+		b.long = nil
 	}
 }

@@ -3,9 +3,13 @@ package request
 import (
 	"bytes"
 	"net"
+	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
@@ -36,7 +40,44 @@ func (c call) http11() bool { return c.ctx.Request.Header.IsHTTP11() }
 // client returns the request's connection.
 func (c call) client() *ingress.Client { return ingress.ClientOf(c.ctx.Conn()) }
 
-func (c call) remoteIP() net.IP { return c.ctx.RemoteIP() }
+// address returns the address of the client, or its network of IPv6. A proxy that is trusted names
+// it: X-Forwarded-For grows to the right, and all that is left of the first address that is not
+// trusted can be invented.
+func (c call) address(proxies worker.Networks) netip.Addr {
+	addr := netip.Addr{}
+	if tcp, ok := c.ctx.RemoteAddr().(*net.TCPAddr); ok {
+		addr = tcp.AddrPort().Addr().Unmap()
+	}
+	if !proxies.Contains(addr) {
+		return ingress.NetworkOf(addr)
+	}
+	for _, line := range slices.Backward(c.ctx.Request.Header.PeekAll(fasthttp.HeaderXForwardedFor)) {
+		for more := true; more; {
+			item := line
+			at := bytes.LastIndexByte(line, ',')
+			if more = at >= 0; more {
+				line, item = line[:at], line[at+1:]
+			}
+			next, ok := forwardedAddr(string(bytes.TrimSpace(item)))
+			if !ok {
+				return ingress.NetworkOf(addr)
+			}
+			if addr = next; !proxies.Contains(addr) {
+				return ingress.NetworkOf(addr)
+			}
+		}
+	}
+	return ingress.NetworkOf(addr)
+}
+
+// forwardedAddr reads an element of X-Forwarded-For, with or without a port.
+func forwardedAddr(text string) (netip.Addr, bool) {
+	if at, err := netip.ParseAddrPort(text); err == nil {
+		return at.Addr().Unmap(), true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	return addr.Unmap(), err == nil
+}
 
 // originForm returns a request's target as workers want it. A client that uses this router as its
 // proxy sends scheme and host in front, which not every worker understands.

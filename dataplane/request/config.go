@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 )
 
@@ -16,7 +17,13 @@ type Config struct {
 	GzipMinBytes int
 	// Audience is for whom the X-Warmpath-* fields of answers are: AudienceAll (default),
 	// AudienceOperators or AudienceNone.
-	Audience    string
+	Audience string
+	// SaltByKey gives the prompts of each key a cache of their own.
+	SaltByKey bool
+	// TrustPriority believes the priority in bodies of clients without a key.
+	TrustPriority bool
+	// Proxies are trusted to name the address of their client in X-Forwarded-For.
+	Proxies     worker.Networks
 	OperatorKey []byte // by which an operator is known; none: nobody is
 	// Plain chats carry their token ids to the worker, once the ids are proved.
 	ForwardIDs bool

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 	"github.com/warmpath/warmpath/dataplane/upstream"
@@ -93,6 +94,7 @@ func causeOf(err error) string {
 func ErrorFor(err error, model string) *openai.Error {
 	var e *openai.Error
 	var full *queue.RefusedError
+	var beyond *clientkey.LimitError
 	switch {
 	case errors.As(err, &e):
 		return e
@@ -106,6 +108,10 @@ func ErrorFor(err error, model string) *openai.Error {
 		return openai.NoWorker(model)
 	case errors.Is(err, routing.ErrAmbiguous):
 		return openai.BadRequest("model", "This router serves several models: name one in the field model.")
+	case errors.As(err, &beyond):
+		e := openai.RateLimited(limitMessages[beyond.Reason])
+		e.Reason = beyond.Reason.String()
+		return e
 	case errors.As(err, &full):
 		e := openai.RateLimited(refusalMessages[full.Reason])
 		e.Reason = string(full.Reason)
@@ -139,12 +145,22 @@ var refusalMessages = map[queue.Reason]string{
 	queue.ReasonPredicted: "Every worker is busy, and none is expected to have room before the deadline (X-Warmpath-Deadline, else the router's --queue-timeout).",
 }
 
+// limitMessages say which limit of its key a request is beyond.
+var limitMessages = map[clientkey.Reason]string{
+	clientkey.ReasonRequests:    "This API key has used up its requests per minute.",
+	clientkey.ReasonTokens:      "This API key has used up its tokens per minute.",
+	clientkey.ReasonConcurrency: "This API key has as many requests under way as it may have.",
+}
+
 // Fail answers with an error in the form of the path's API, and counts it.
 func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 	h.metrics.failed(e.Status)
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(e.Status)
 	ctx.SetContentType("application/json")
+	if e.Status == fasthttp.StatusUnauthorized {
+		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
+	}
 	if e.Status == fasthttp.StatusServiceUnavailable || e.Status == fasthttp.StatusTooManyRequests {
 		setRetryAfter(ctx, time.Second)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 	"github.com/warmpath/warmpath/dataplane/tracing"
@@ -22,12 +23,15 @@ type exchange struct {
 	call      call
 	client    *ingress.Client
 	api       openai.API
-	inference bool // the body was read, and the answer's usage counts
+	inference bool   // the body was read, and the answer's usage counts
+	own       []byte // members of the body that replace the client's, the same for all attempts
 	req       openai.Request
 	converted []byte // the chat that the body of another API stands for
 	started   time.Time
 	trace     *tracing.Request  // nil: it has no spans
 	canceler  upstream.Canceler // of the attempt; the client's leaving cancels it
+
+	credential credential // the client's key and its limits
 
 	prompt  promptReader // body to routing.Prompt
 	choice  choice       // prompt to a rank or a pair
@@ -55,9 +59,13 @@ func newExchange(h *Handler) *exchange {
 
 // serve answers the request. It is the list of steps of a request's life; withBody says that the
 // method has a body.
-func (x *exchange) serve(c call, api openai.API, withBody bool) {
+func (x *exchange) serve(c call, key *clientkey.Key, api openai.API, withBody bool) {
 	x.begin(c, api)
 	x.trace = beginTrace(x.h.Tracing, c, x.started)
+	if err := x.credential.begin(key, x.started); err != nil {
+		x.refuse(err)
+		return
+	}
 	if err := x.read(withBody); err != nil {
 		x.refuse(err)
 		return
@@ -67,6 +75,10 @@ func (x *exchange) serve(c call, api openai.API, withBody bool) {
 	from := x.trace.Now()
 	x.prompt.read(&x.choice.prompt)
 	x.trace.Step(tracing.StepTokenize, from, nil)
+	if err := x.credential.take(&x.choice.prompt); err != nil {
+		x.refuse(err)
+		return
+	}
 	from = x.trace.Now()
 	err := x.h.admission.admit(x)
 	x.trace.Step(tracing.StepQueue, from, err)
@@ -94,6 +106,13 @@ func (x *exchange) read(withBody bool) error {
 	}
 	body, err := x.parse(x.call.body())
 	if err != nil {
+		return err
+	}
+	if err := x.checkModel(); err != nil {
+		return err
+	}
+	x.limitPriority()
+	if err := x.saltPrompt(); err != nil {
 		return err
 	}
 	if err := x.h.vocabulary.check(x.h.Registry.Snapshot(), &x.req); err != nil {
@@ -150,6 +169,10 @@ func (x *exchange) finish(err error) {
 		// name.
 		rank.Worker.Recheck()
 	}
+	if x.answer.status == fasthttp.StatusOK {
+		prompt, completion := x.answer.computed(usage)
+		x.credential.answered(now, prompt, completion)
+	}
 	x.h.Router.Known.End(&x.choice.decision, usage.CompletionTokens, now)
 	if x.answer.events && good && err == nil {
 		x.h.Router.Streamed(now.Sub(x.answer.firstAt))
@@ -180,6 +203,7 @@ func (x *exchange) refuse(err error) {
 		err = openai.NoSuchRank(prompt.DP)
 	}
 	x.h.Fail(x.call.ctx, ErrorFor(err, prompt.Model))
+	setLimit(x.call.ctx, err)
 	x.record.refused(x)
 	x.release()
 }
@@ -218,6 +242,7 @@ func (x *exchange) abandon() {
 	x.abort()
 	x.h.metrics.clientGone.Inc()
 	if x.choice.decision.Rank != nil {
+		x.credential.answered(time.Now(), x.credential.taken, 0)
 		x.choice.answering().Worker.Inconclusive()
 	}
 	ctx := x.call.ctx
@@ -259,6 +284,8 @@ func (x *exchange) release() {
 	x.client.Release() // from here on nothing cancels
 	x.endTrace()
 	x.h.inFlight.Add(-1)
+	x.credential.end()
+	x.own = x.own[:0]
 	x.req.Reset()
 	x.converted = emptied(x.converted)
 	x.prompt.reset()

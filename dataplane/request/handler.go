@@ -2,6 +2,7 @@ package request
 
 import (
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/responses"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
@@ -44,6 +46,7 @@ type Parts struct {
 	Lint        *lint.Sampler      // nil: no prompts are sampled
 	AccessLog   *accesslog.Log     // nil: there is none
 	Tracing     *tracing.Tracer    // nil: requests have no spans
+	Keys        *clientkey.Keys    // nil: clients need none
 }
 
 // Handler forwards clients' requests to workers.
@@ -77,6 +80,9 @@ func New(cfg Config, parts Parts) *Handler {
 	h.config.Store(&cfg)
 	h.rules, h.proofs.log = rulesOf(parts.Registry, parts.Models), cfg.Log
 	h.metrics = newMetrics(parts.Router, cfg.Queue.Max >= 0)
+	if parts.Keys != nil {
+		h.metrics.all = append(h.metrics.all, parts.Keys)
+	}
 	h.admission = newAdmission(&cfg.Queue, parts.Router, h.metrics)
 	h.aborts = newAborter(parts.Transport, h.metrics, cfg.Log)
 	h.exchanges.New = func() any { return newExchange(h) }
@@ -142,7 +148,18 @@ func apiOfBody(body []byte) openai.API {
 
 // Serve answers a client's request: it forwards it to a worker, or aborts one.
 func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
+	key, err := h.ClientKey(ctx)
+	if err != nil {
+		h.Fail(ctx, ErrorFor(err, ""))
+		return
+	}
 	path := string(ctx.Path())
+	if key != nil {
+		if name, ok := strings.CutPrefix(path, "/v1/models/"); ok && !key.Allows(name, "") {
+			h.Fail(ctx, openai.ModelForbidden(name))
+			return
+		}
+	}
 	switch path {
 	case "/abort_request":
 		h.abort(ctx)
@@ -156,12 +173,12 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	case !ok:
 		h.Fail(ctx, openai.NotFound(path))
 	case ctx.IsOptions(): // a browser's preflight: the worker has the policy
-		h.exchange().serve(call{ctx}, openai.APIOther, false)
+		h.exchange().serve(call{ctx}, key, openai.APIOther, false)
 	case method != string(ctx.Method()):
 		h.WrongMethod(ctx, method)
 	default:
 		_, _, stored := responsePath(ctx.Path())
-		h.exchange().serve(call{ctx}, api, method == fasthttp.MethodPost && !stored)
+		h.exchange().serve(call{ctx}, key, api, method == fasthttp.MethodPost && !stored)
 	}
 }
 
@@ -180,6 +197,10 @@ func (h *Handler) abort(ctx *fasthttp.RequestCtx) {
 	rid := fastjson.GetString(ctx.PostBody(), "rid")
 	if !ctx.IsPost() || rid == "" {
 		h.Fail(ctx, openai.BadRequest("rid", `Name the request: POST {"rid": "…"}.`))
+		return
+	}
+	if !openai.UsableRID(rid) { // workers abort all requests whose id begins with it
+		h.Fail(ctx, openai.BadRequest("rid", "This is no whole id of a request."))
 		return
 	}
 	for _, w := range h.Registry.Snapshot().Workers {

@@ -27,6 +27,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
@@ -178,6 +179,7 @@ type settings struct {
 	policy  string
 	access  *accesslog.Log
 	tracing *tracing.Tracer
+	keys    *clientkey.Keys
 }
 
 type option func(*settings)
@@ -251,7 +253,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	h.router = routing.New(registry, index, intake.View, pick, rand.Uint64)
 	h.router.Approx, h.router.Known = believed, known
 	h.requests = request.New(cfg.request, request.Parts{
-		Registry: registry, Index: index, Router: h.router, Transport: transport, AccessLog: cfg.access, Tracing: cfg.tracing,
+		Registry: registry, Index: index, Router: h.router, Transport: transport, AccessLog: cfg.access, Tracing: cfg.tracing, Keys: cfg.keys,
 	})
 	h.admin = admin.New(cfg.admin, admin.Parts{
 		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport,

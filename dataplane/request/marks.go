@@ -66,9 +66,12 @@ func isOperator(authorization, key []byte) bool {
 const headerAuthorization = fasthttp.HeaderAuthorization
 
 // appendKey appends the key for a worker where the client has none of its own. The operators' key
-// is for this router, and no worker gets it.
+// and those of clients are for this router, and no worker gets them.
 func (b *bodyWriter) appendKey(extra []upstream.Field, w *worker.Worker) []upstream.Field {
 	key := w.Key().API()
+	if b.x.h.Keys != nil {
+		return b.appendKeys(extra, key)
+	}
 	if !b.x.answer.operator && (key == nil || len(b.x.call.peek(headerAuthorization)) > 0) {
 		return extra
 	}

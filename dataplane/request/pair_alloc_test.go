@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // leanWorker answers without allocations, so that only the router's are counted. A decode
@@ -69,13 +71,13 @@ func leanWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Ra
 
 // repeat returns a client that sends one request again and again over one connection, without
 // allocations.
-func repeat(t *testing.T, h *harness, want string) (once func()) {
+func repeat(t *testing.T, h *harness, want string, fields ...string) (once func()) {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	body := pairRequest(false)
-	request := fmt.Appendf(nil, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	request := fmt.Appendf(nil, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", strings.Join(fields, ""), len(body), body)
 	buf, end := make([]byte, 8<<10), []byte(want)
 	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 	return func() {
@@ -92,6 +94,21 @@ func repeat(t *testing.T, h *harness, want string) (once func()) {
 			}
 		}
 	}
+}
+
+// TestKeysAllocateNothing: a request with a key that has every limit allocates no more than one without.
+func TestKeysAllocateNothing(t *testing.T) {
+	rarely := withWorkers(func(c *worker.Config) { c.Interval = 5 * time.Second })
+	keys := keysOf(t, "alice models=tiny requests-per-minute=1000000 tokens-per-minute=100000000 concurrency=2 priority=3 deadline=1m")
+	open := repeat(t, start(t, []*fakeWorker{leanWorker(t, "null", decodeReply, nil)}, rarely), decodeReply)
+	keyed := repeat(t, start(t, []*fakeWorker{leanWorker(t, "null", decodeReply, nil)}, rarely, withKeys(keys), withConfig(func(c *request.Config) { c.SaltByKey = true })), decodeReply, "Authorization: Bearer secret-of-alice\r\n")
+	for range 50 {
+		open()
+		keyed()
+	}
+	without, with := testing.AllocsPerRun(200, open), testing.AllocsPerRun(200, keyed)
+	t.Logf("%v allocations without keys, %v with", without, with)
+	assert.LessOrEqual(t, with, without)
 }
 
 // A request to a pair allocates no more than two requests to one worker each, but for a small

@@ -15,6 +15,8 @@ import (
 // pairHeaders are header fields that only the router may send to pairs: a client's own would give
 // the legs different bootstrap rooms.
 var pairHeaders = []upstream.Field{
+	{Key: headerAPIKey}, // this and the next of clients whose keys are the router's
+	{Key: headerAuthorization},
 	{Key: headerName},
 	{Key: headerRank},
 	{Key: disagg.HeaderRID},
@@ -52,11 +54,13 @@ type legWriter struct {
 func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	m.reset()
 	d := &x.choice.decision
-	m.mine = append(m.mine[:0], pairHeaders...)
-	if x.answer.operator {
-		m.mine = append(m.mine, upstream.Field{Key: headerAuthorization})
+	mine := pairHeaders[2:]
+	if x.h.Keys != nil {
+		mine = pairHeaders
+	} else if x.answer.operator {
+		mine = pairHeaders[1:]
 	}
-	m.mine = appendParent(m.mine, x.attempt.span)
+	m.mine = appendParent(append(m.mine[:0], mine...), x.attempt.span)
 	m.lines = x.call.appendLines(m.lines, m.mine) // once: the two legs cannot both read it
 	ranks, prompts, prefillRank := len(d.Rank.Worker.Ranks()), 1, -1
 	if x.req.Batch {
@@ -76,6 +80,9 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 		m.addHeaders(&x.id, at, prefillRank)
 	} else {
 		m.fields = append(m.fields, x.id.field...)
+	}
+	if len(x.own) > 0 {
+		m.fields = append(appendComma(m.fields), x.own...)
 	}
 	if local := &x.prompt.local; local.forward {
 		m.fields = tokens.AppendField(appendComma(m.fields), local.ids)
@@ -126,11 +133,7 @@ func (m *pairWriter) leg(
 	l.extra = append(l.extra, m.shared...)
 	l.extra = appendParent(x.body.appendKey(l.extra, w), span)
 	body := x.call.body()
-	if len(m.fields) > 0 {
-		l.parts = openai.SpliceField(l.parts, body, m.fields)
-	} else {
-		l.parts = append(l.parts, body)
-	}
+	l.parts = appendBody(l.parts, body, m.fields)
 	if len(w.Ranks()) > 1 && !x.req.HasRank {
 		if x.api != openai.APIGenerate {
 			l.rank = strconv.AppendInt(l.rank, int64(rank.DPRank), 10)

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/routing"
@@ -149,10 +147,17 @@ func (a *admission) admitSlow(x *exchange, header []byte) error {
 		return nil //nolint:nilerr // the choice fails for the same reason, and says it better
 	}
 	model, patience := queueOf(ranks[0], c.prompt.Model), time.Duration(0)
+	most := x.credential.deadline()
+	if len(header) == 0 && most > 0 {
+		patience = min(most, a.gate.Timeout())
+	}
 	if len(header) > 0 {
 		deadline, err := parseDeadline(header)
 		if err != nil {
 			return err
+		}
+		if most > 0 {
+			deadline = min(deadline, most)
 		}
 		patience = deadline - routing.FirstToken(a.router, &c.scratch, &c.prompt) - time.Since(x.started)
 		if patience <= 0 {
@@ -217,24 +222,13 @@ func (a *admission) waiter(x *exchange) *queue.Waiter {
 	return w
 }
 
-// clientID names the client that the queue is fair to: by the API key and the user in the body, and
-// without either by the address.
+// clientID names the client that the queue is fair to: by its key, else by its address. All else is
+// the sender's to change.
 func (a *admission) clientID(x *exchange) uint64 {
-	var h maphash.Hash
-	h.SetSeed(a.seed)
-	named := false
-	for _, name := range [...]string{fasthttp.HeaderAuthorization, "X-Api-Key"} {
-		key := x.call.peek(name)
-		_, _ = h.Write(key)
-		_ = h.WriteByte(0)
-		named = named || len(key) > 0
+	if name := x.credential.name(); name != "" {
+		return maphash.String(a.seed, name)
 	}
-	user := x.req.RawUser()
-	_, _ = h.Write(user)
-	if !named && len(user) == 0 {
-		_, _ = h.Write(x.call.remoteIP())
-	}
-	return h.Sum64()
+	return maphash.Comparable(a.seed, x.call.address(x.h.live().Proxies))
 }
 
 // dispatched tells the queue that the request counts as a rank's load, and whether it has filled

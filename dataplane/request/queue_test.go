@@ -3,6 +3,7 @@ package request_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
@@ -70,7 +72,7 @@ func (h *harness) send(ctx context.Context, wg *sync.WaitGroup, body string, hea
 
 func TestQueueOrder(t *testing.T) {
 	w, began, finish := busyWorker(t)
-	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}))
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}), withConfig(func(c *request.Config) { c.TrustPriority = true }))
 	var wg sync.WaitGroup
 	h.send(t.Context(), &wg, `{"text":"first"}`)
 	require.Contains(t, <-began, "first")
@@ -89,31 +91,110 @@ func TestQueueOrder(t *testing.T) {
 	require.Zero(t, st.Waiting)
 }
 
-func TestQueueSharesTurnsByKeyAndUser(t *testing.T) {
-	w, began, finish := busyWorker(t)
-	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}))
-	var wg sync.WaitGroup
-	h.send(t.Context(), &wg, `{"text":"first"}`)
-	<-began
-	n := 0
-	send := func(body string, header ...string) {
-		h.send(t.Context(), &wg, body, header...)
-		n++
-		h.awaitWaiting(n)
+// addressed returns a client with a local address.
+func addressed(t *testing.T, h *harness, addr string) *http.Client {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
+	transport := h.client.Transport.(*http.Transport).Clone()
+	transport.DialContext = dialer.DialContext
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// TestQueueSharesTurns among clients by their keys, else by their addresses. A sender that changes its headers or its user is one
+// client, but for X-Forwarded-For of a proxy that is trusted.
+func TestQueueSharesTurns(t *testing.T) {
+	const flood, other = "127.0.0.2", "127.0.0.3"
+	trusted, err := worker.ParseNetworks([]string{flood, "192.0.2.0/24"})
+	require.NoError(t, err)
+	proxied := func(chain string) []string { return []string{"X-Forwarded-For", chain} }
+	for name, c := range map[string]struct {
+		options []option
+		floods  [3][]string // headers of one client's requests
+		from    string      // address of the other one
+		header  []string    // of the other one
+	}{
+		"addresses": {
+			floods: [3][]string{{"Authorization", "Bearer a"}, {"X-Api-Key", "b"}, proxied("198.51.100.1")}, from: other,
+		},
+		"keys": {
+			options: []option{withKeys(keysOf(t, "a", "b"))}, floods: [3][]string{by("a"), {"X-Api-Key", "secret-of-a"}, append(by("a"), proxied("198.51.100.1")...)}, from: flood, header: by("b"),
+		},
+		"trusted proxies": {
+			options: []option{withConfig(func(c *request.Config) { c.Proxies = trusted })},
+			floods:  [3][]string{proxied("198.51.100.1"), proxied("203.0.113.7, 198.51.100.1"), proxied("nonsense,198.51.100.1:1234 , 192.0.2.9,127.0.0.2")},
+			from:    flood, header: proxied("198.51.100.1, 198.51.100.2"),
+		},
+		"an IPv6 network": {
+			options: []option{withConfig(func(c *request.Config) { c.Proxies = trusted })},
+			floods:  [3][]string{proxied("2001:db8::1"), proxied("2001:db8::2"), proxied("[2001:db8::3]:80")}, from: flood, header: proxied("2001:db8:0:1::1"),
+		},
+		"no header of a trusted proxy": {
+			options: []option{withConfig(func(c *request.Config) { c.Proxies = trusted })},
+			floods:  [3][]string{nil, proxied(""), proxied("198.51.100.1, unknown")}, from: flood, header: proxied("unknown, 198.51.100.1"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, began, finish := busyWorker(t)
+			h := start(t, []*fakeWorker{w}, append(c.options, withQueue(request.QueueConfig{MaxInFlight: 1}))...)
+			var wg sync.WaitGroup
+			n := 0
+			send := func(addr, body string, header []string) {
+				h.client = addressed(t, h, addr)
+				h.send(t.Context(), &wg, body, header...)
+				if n++; n == 1 {
+					<-began
+				} else {
+					h.awaitWaiting(n - 1)
+				}
+			}
+			send(other, `{"text":"first"}`, c.header)
+			long := strings.Repeat("words ", 20_000) // 30,000 tokens: a client has its turn's credit for one
+			for i, header := range c.floods {
+				send(flood, fmt.Sprintf(`{"user":"%d","text":"flood %s"}`, i, long), header)
+			}
+			send(c.from, `{"text":"the other one"}`, c.header)
+			for _, want := range []string{"flood", "the other one", "flood", "flood"} {
+				finish <- struct{}{}
+				require.Contains(t, <-began, want)
+			}
+			finish <- struct{}{}
+			wg.Wait()
+		})
 	}
-	long := strings.Repeat("words ", 20_000) // 30,000 tokens: a client has its turn's credit for one
-	for range 3 {
-		send(`{"text":"flood `+long+`"}`, "Authorization", "Bearer a")
+}
+
+// TestQueueDoesNotBelievePriorities of clients without a key, unless a setting trusts them. The worker hears none, either.
+func TestQueueDoesNotBelievePriorities(t *testing.T) {
+	for name, believed := range map[string]bool{"not trusted": false, "trusted": true} {
+		t.Run(name, func(t *testing.T) {
+			w, began, finish := busyWorker(t)
+			h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}), withConfig(func(c *request.Config) { c.TrustPriority = believed }))
+			var wg sync.WaitGroup
+			h.send(t.Context(), &wg, `{"text":"first"}`)
+			<-began
+			for i, body := range []string{`{"text":"modest"}`, `{"text":"pushy","prior\u0069ty":9}`} {
+				h.send(t.Context(), &wg, body, "X-Override-Priority", "9")
+				h.awaitWaiting(i + 1)
+			}
+			order, heard := []string{"modest", "pushy"}, "null"
+			if believed {
+				order, heard = []string{"pushy", "modest"}, "9"
+			}
+			for _, want := range order {
+				finish <- struct{}{}
+				body := <-began
+				require.Contains(t, body, want)
+				if want == "pushy" {
+					require.Equal(t, heard, lastPriority(body))
+				} else {
+					require.Empty(t, lastPriority(body))
+				}
+			}
+			finish <- struct{}{}
+			wg.Wait()
+		})
 	}
-	send(`{"text":"other key"}`, "Authorization", "Bearer b")
-	send(`{"text":"other user","user":"x"}`, "Authorization", "Bearer a")
-	send(`{"text":"by address"}`)
-	for _, want := range []string{"flood", "other key", "other user", "by address", "flood", "flood"} {
-		finish <- struct{}{}
-		require.Contains(t, <-began, want)
-	}
-	finish <- struct{}{}
-	wg.Wait()
 }
 
 func TestQueueForgetsClientsThatLeave(t *testing.T) {

@@ -26,6 +26,7 @@ func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 func (s *Server) unreadable(err error) *openai.Error {
 	e := &openai.Error{Type: "invalid_request_error"}
 	switch {
+	case errors.As(err, &e):
 	case errors.Is(err, ingress.ErrBodyTooLarge):
 		e = openai.TooLarge(s.requests.live().MaxBodyBytes)
 	case errors.Is(err, ingress.ErrHeadTooLarge):

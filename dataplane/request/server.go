@@ -30,6 +30,8 @@ type Admin interface {
 	ServeClient(ctx *fasthttp.RequestCtx) bool
 	// ServeOperator serves the operators' listener.
 	ServeOperator(ctx *fasthttp.RequestCtx)
+	// Open reports whether ServeClient answers a request without a client's key.
+	Open(ctx *fasthttp.RequestCtx) bool
 	// Reserved reports whether a path on the clients' listener is answered also when clients have
 	// used up their connections.
 	Reserved(path []byte) bool
@@ -53,6 +55,7 @@ func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Adm
 	clients, reserve := ingress.FileShares()
 	s.client = s.listen(s.handleClient, cfg.TLS, ingress.Config{
 		Limits: func() ingress.Limits { return h.live().Clients }, MaxClients: clients, Reserve: reserve, Reserved: admin.Reserved,
+		Authorize: s.authorize,
 	})
 	if cfg.Operator != nil {
 		s.operator = s.listen(admin.ServeOperator, cfg.OperatorTLS, ingress.Config{
@@ -64,6 +67,15 @@ func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Adm
 		h.log.Warn("the limit of open files leaves room for fewer clients; raise ulimit -n", "clients", most, "room", clients)
 	}
 	return s
+}
+
+// authorize refuses a request without a client's key before its body is read.
+func (s *Server) authorize(ctx *fasthttp.RequestCtx) error {
+	if s.requests.Keys == nil || s.admin.Open(ctx) {
+		return nil
+	}
+	_, err := s.requests.ClientKey(ctx)
+	return err
 }
 
 // listen returns a server of h for one of the listeners.

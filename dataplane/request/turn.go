@@ -133,24 +133,16 @@ func holderOf(h *Handler, id string) *worker.Worker {
 	return nil
 }
 
-const (
-	// responsePrefix begins the id of every response: SGLang refuses other ids as
-	// previous_response_id.
-	responsePrefix = "resp_"
-	// digestLen is the part of an id that names the worker: 48 bits of its URL's hash. Every router
-	// knows the worker of a response by it, also after a restart.
-	digestLen = 12
-	// responseIDLen is the length of the ids that the router makes, and of those that SGLang makes.
-	// No id is the beginning of another one, which an abort would end too.
-	responseIDLen = len(responsePrefix) + 32
-)
+// digestLen is the part of an id that names the worker: 48 bits of its URL's hash. Every router
+// knows the worker of a response by it, also after a restart.
+const digestLen = 12
 
 // digestOf returns the part of an id that names the worker, "" where the id has another form.
 func digestOf(id string) string {
-	if len(id) != responseIDLen || id[:len(responsePrefix)] != responsePrefix {
+	if len(id) != openai.ResponseIDLen || id[:len(openai.ResponsePrefix)] != openai.ResponsePrefix {
 		return ""
 	}
-	return id[len(responsePrefix):][:digestLen]
+	return id[len(openai.ResponsePrefix):][:digestLen]
 }
 
 // appendDigest appends the name of a worker in ids.
@@ -172,20 +164,14 @@ func appendHex(dst []byte, v uint64, digits int) []byte {
 func (id *requestID) renewResponse(req *openai.Request, head *responses.Head, w *worker.Worker) {
 	id.rid, id.field, id.header = id.rid[:0], id.field[:0], false
 	if head.ID != "" {
-		if req.HasRID && (len(head.ID) >= responseIDLen || !isPrefix(head.ID, responsePrefix)) {
+		if req.HasRID {
 			id.rid = append(id.rid, head.ID...)
 		}
 		return
 	}
-	id.rid = appendDigest(append(id.rid, responsePrefix...), w.URL)
-	id.rid = appendHex(appendHex(id.rid, rand.Uint64(), 16), rand.Uint64(), responseIDLen-len(responsePrefix)-digestLen-16)
+	id.rid = appendDigest(append(id.rid, openai.ResponsePrefix...), w.URL)
+	id.rid = appendHex(appendHex(id.rid, rand.Uint64(), 16), rand.Uint64(), openai.ResponseIDLen-len(openai.ResponsePrefix)-digestLen-16)
 	id.field = append(append(append(id.field, `"request_id":"`...), id.rid...), '"')
-}
-
-// isPrefix reports whether one of both begins with the other.
-func isPrefix(a, b string) bool {
-	n := min(len(a), len(b))
-	return a[:n] == b[:n]
 }
 
 // scan reads a piece of the answer, and remembers the turn before the client can send the next one.

@@ -24,6 +24,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
@@ -42,6 +43,8 @@ type builder struct {
 	known   *routing.KnownSessions
 	models  *tokens.Models  // nil: workers make all token ids
 	tracing *tracing.Tracer // nil: there is none
+
+	clientKeys *clientkey.Keys // nil: clients need none
 }
 
 func newBuilder(r *Router) *builder {
@@ -59,6 +62,9 @@ func (b *builder) build() error {
 		if keys, err = worker.ReadKeys(b.cfg.Sources.KeyFile, b.cfg.Log); err != nil {
 			return err
 		}
+	}
+	if b.clientKeys, err = b.readClientKeys(); err != nil {
+		return err
 	}
 	b.buildIndex()
 	folders, err := tokens.ParseFolders(b.cfg.Tokenize.ModelPaths)
@@ -96,7 +102,7 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 	b.requests = request.New(b.requestConfig(), request.Parts{
 		Registry: p.Registry, Index: p.Index, Router: p.Router, Transport: b.transport,
 		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog,
-		Tracing: b.tracing,
+		Tracing: b.tracing, Keys: b.clientKeys,
 	})
 	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
 	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, Hosts: b.cfg.Operator.Hosts, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
@@ -105,6 +111,18 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 		cfg.Operator = b.listeners[1]
 	}
 	b.server = request.NewServer(cfg, b.watcher, b.requests, b.admin)
+}
+
+// readClientKeys reads the clients' keys, where there is a file of them, and follows it.
+func (b *builder) readClientKeys() (*clientkey.Keys, error) {
+	if b.cfg.Requests.Clients.Keys == "" {
+		return nil, nil
+	}
+	keys, err := clientkey.Read(b.cfg.Requests.Clients.Keys, b.cfg.Log)
+	if err == nil {
+		b.run(keys.Run)
+	}
+	return keys, err
 }
 
 // run adds a service.
@@ -297,7 +315,7 @@ func (b *builder) buildLogs() (err error) {
 
 func (b *builder) requestConfig() request.Config {
 	cfg := request.Config{
-		ForwardIDs: b.cfg.Tokenize.ForwardIDs, Quarantine: b.cfg.Requests.Quarantine, Log: b.cfg.Log,
+		Proxies: b.proxies, ForwardIDs: b.cfg.Tokenize.ForwardIDs, Quarantine: b.cfg.Requests.Quarantine, Log: b.cfg.Log,
 		Queue: request.QueueConfig{Max: b.cfg.Queue.Max, Timeout: b.cfg.Queue.Timeout, FIFO: b.cfg.Queue.FIFO},
 	}
 	applyLive(&cfg, &b.cfg)

@@ -28,6 +28,7 @@ type Router struct {
 	registry  *worker.Registry
 	fleet     *fleet.Manager
 	networks  worker.Networks
+	proxies   worker.Networks // trusted to name their clients
 	transport *upstream.Transport
 	watcher   *ingress.Watcher
 	requests  *request.Handler
@@ -54,11 +55,15 @@ func New(cfg Config) (*Router, error) {
 		return nil, err
 	}
 	fasthttp.SetBodySizePoolLimit(maxKeptBody, maxKeptBody)
+	proxies, err := worker.ParseNetworks(cfg.Requests.Proxies)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use --trusted-proxy: %w", err)
+	}
 	networks, err := worker.ParseNetworks(cfg.Sources.Allow)
 	if err != nil {
 		return nil, err
 	}
-	r := &Router{cfg: cfg, networks: networks, transport: upstream.NewTransport(upstream.Config{Control: networks.Control})}
+	r := &Router{cfg: cfg, networks: networks, proxies: proxies, transport: upstream.NewTransport(upstream.Config{Control: networks.Control})}
 	r.reload.begin(&given)
 	if r.watcher, err = ingress.NewWatcher(); err == nil {
 		if err = r.listen(); err == nil {

@@ -203,7 +203,7 @@ func (a *ApproxIndex) key(m *approxMatch, p *Prompt, rank *worker.Rank) {
 	}
 	m.keyed = true
 	model := p.Model // an adapter may have a name of its own
-	if wildcard(model) {
+	if Wildcard(model) {
 		model = rank.Worker.Info().Model()
 	}
 	domain := a.tree.Domain(model, p.LoRA, p.Salt, p.ExtraKey)

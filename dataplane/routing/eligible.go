@@ -161,7 +161,7 @@ func hasAdapter(r *worker.Rank, name string) bool {
 
 // oneModel refuses to guess among models for a request that names none.
 func (e *eligible) oneModel(model string) error {
-	if !wildcard(model) {
+	if !Wildcard(model) {
 		return nil
 	}
 	first := e.ranks[0].Worker.Info().Model()

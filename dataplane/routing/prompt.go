@@ -126,14 +126,14 @@ func (d *Decision) DecodeTokens() int {
 	return d.PromptTokens + usualOutput
 }
 
-// wildcard reports whether a request leaves the model open. SGLang's documentation has clients
+// Wildcard reports whether a request leaves the model open. SGLang's documentation has clients
 // send "default".
-func wildcard(model string) bool { return model == "" || model == "default" }
+func Wildcard(model string) bool { return model == "" || model == "default" }
 
 // Serves reports whether a worker with this description takes requests for model, which may
 // name an adapter as "base:adapter".
 func Serves(info *worker.Info, model string) bool {
-	if wildcard(model) || len(info.Models) == 0 || slices.Contains(info.Models, model) {
+	if Wildcard(model) || len(info.Models) == 0 || slices.Contains(info.Models, model) {
 		return true
 	}
 	base, _, ok := strings.Cut(model, ":")

@@ -67,6 +67,13 @@ func WarnReadable(log *slog.Logger, file string) {
 	}
 }
 
+// WarnWritable warns of a file of hashes that every user of the machine can change.
+func WarnWritable(log *slog.Logger, file string) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o002 != 0 {
+		log.Warn("keys can be added by all users of this machine", "file", file, "mode", info.Mode().Perm())
+	}
+}
+
 func stampsOf(files []string) []fileVersion {
 	all := make([]fileVersion, len(files))
 	for i, file := range files {

@@ -57,16 +57,17 @@ func (n Networks) Check(addr netip.Addr) error {
 		bytes := addr.As16()
 		addr = netip.AddrFrom4([4]byte(bytes[12:]))
 	}
-	if len(n) > 0 && !n.contains(addr) {
+	if len(n) > 0 && !n.Contains(addr) {
 		return fmt.Errorf("%w: %s is not in --worker-allow", ErrNetwork, addr)
 	}
-	if len(n) == 0 && unlikely.contains(addr) {
+	if len(n) == 0 && unlikely.Contains(addr) {
 		return fmt.Errorf("%w: %s is a service of the machine, not a worker; name it in --worker-allow where it is one", ErrNetwork, addr)
 	}
 	return nil
 }
 
-func (n Networks) contains(addr netip.Addr) bool {
+// Contains reports whether an address is in one of the networks.
+func (n Networks) Contains(addr netip.Addr) bool {
 	return slices.ContainsFunc(n, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 

@@ -21,6 +21,7 @@ type Error struct {
 const (
 	typeInvalid    = "invalid_request_error"
 	typeAuth       = "authentication_error"
+	typePermission = "permission_error"
 	typeNotFound   = "not_found_error"
 	typeRateLimit  = "rate_limit_error"
 	typeOverloaded = "overloaded_error"
@@ -84,6 +85,18 @@ func Unauthorized() *Error {
 		Status: fasthttp.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key",
 		Message: "No valid API key was given.",
 	}
+}
+
+// Forbidden is for a request that is not within the rights of its API key.
+func Forbidden(param, message string) *Error {
+	return &Error{
+		Status: fasthttp.StatusForbidden, Type: typePermission, Message: message, Param: param, Code: "permission_denied",
+	}
+}
+
+// ModelForbidden is for a model that the API key may not use.
+func ModelForbidden(model string) *Error {
+	return Forbidden("model", "This API key may not use the model "+strconv.Quote(model)+".")
 }
 
 // RateLimited is for a client, or a queue, above its limit: the client may try again later.

@@ -22,7 +22,6 @@ const (
 	fieldCacheSalt
 	fieldExtraKey
 	fieldPriority
-	fieldUser
 	fieldLogprobs
 	fieldReturnLogprob
 	fieldLogprobStartLen
@@ -102,8 +101,6 @@ func fieldOf(key []byte) field {
 		return fieldExtraKey
 	case "priority":
 		return fieldPriority
-	case "user":
-		return fieldUser
 	case "routed_dp_rank":
 		return fieldRank
 	case "data_parallel_rank":

@@ -331,5 +331,8 @@ func naiveRID(raw json.RawMessage, n *naive) bool {
 
 // naiveUsable: an id that a worker takes for one request.
 func naiveUsable(id string) bool {
+	if strings.HasPrefix("resp_", id) || strings.HasPrefix(id, "resp_") && len(id) < 37 {
+		return false
+	}
 	return id != "" && id != "w" && id != "wp" && (!strings.HasPrefix(id, "wp-") || len(id) >= 27) && !strings.Contains(id, "\ufffd")
 }

@@ -118,7 +118,7 @@ func TestParseJudges(t *testing.T) {
 func TestParseReadsChat(t *testing.T) {
 	const body = `{"model":"base:ada","stream":true,"stream_options":{"include_usage":true},"n":2,"max_tokens":5,
 		"max_completion_tokens":7,"messages":[{"role":"user","content":"h\u00e9"}] , "tools":[{"a":1}],
-		"chat_template_kwargs":{"x":1},"reasoning_effort":"low","rid":"r","lora_path":"l","cache_salt":"s",
+		"chat_template_kwargs":{"x":1},"reasoning_effort":"low","rid":"q","lora_path":"l","cache_salt":"s",
 		"extra_key":"e","priority":-3,"data_parallel_rank":1,"session_id":"z","input_ids":[5,6]}`
 	var r openai.Request
 	if err := r.Parse(openai.APIChat, []byte(body)); err != nil {
@@ -126,7 +126,7 @@ func TestParseReadsChat(t *testing.T) {
 	}
 	want := openai.Request{
 		Model:   "base:ada",
-		Routing: openai.Routing{RID: "r", LoRA: "l", CacheSalt: "s", ExtraKey: "e", SessionID: []byte("z")},
+		Routing: openai.Routing{RID: "q", LoRA: "l", CacheSalt: "s", ExtraKey: "e", SessionID: []byte("z")},
 	}
 	if r.Model != want.Model || r.RID != want.RID || r.LoRA != want.LoRA || r.CacheSalt != want.CacheSalt ||
 		r.ExtraKey != want.ExtraKey || string(r.SessionID) != string(want.SessionID) {

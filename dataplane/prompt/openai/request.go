@@ -1,5 +1,7 @@
 package openai
 
+import "strings"
+
 // API is the route of a body.
 type API uint8
 
@@ -133,6 +135,35 @@ func (r *Request) Check(l Limits) error {
 	return nil
 }
 
-// RawUser returns the JSON of the body's "user", OpenAI's name of the end user; nil where it has
-// none. It is not checked, and valid until the next Parse.
-func (r *Request) RawUser() []byte { return r.raw(fieldUser) }
+// RawCacheSalt returns the JSON of cache_salt; nil where it has none. It is valid until the next
+// Parse.
+func (r *Request) RawCacheSalt() []byte {
+	raw := r.raw(fieldCacheSalt)
+	if len(raw) == len(`""`) {
+		return nil
+	}
+	return raw
+}
+
+// SaltBegins reports whether cache_salt, or a salt in its list, begins with prefix.
+func (r *Request) SaltBegins(prefix string) bool {
+	raw := r.raw(fieldCacheSalt)
+	if raw == nil || raw[0] != '[' {
+		return strings.HasPrefix(r.CacheSalt, prefix)
+	}
+	i := skipSpace(raw, 1)
+	for more := raw[i] != ']'; more; i = skipSpace(raw, i) {
+		end, _ := skipValue(raw, i, 1)
+		if raw[i] == '"' && strings.HasPrefix(r.stringOf(raw[i:end]), prefix) {
+			return true
+		}
+		i, more, _ = nextMember(raw, end, ']')
+	}
+	return false
+}
+
+// ManyAdapters reports whether lora_path is a list, of which LoRA is the first.
+func (r *Request) ManyAdapters() bool {
+	raw := r.raw(fieldLoRAPath)
+	return raw != nil && raw[0] == '['
+}

@@ -42,7 +42,7 @@ func (ro *Routing) readRID(d *document) *Error {
 		if ro.RID, err = d.readString(fieldRID, "rid"); err != nil {
 			return err
 		}
-		if ro.HasRID = usableRID(ro.RID); !ro.HasRID {
+		if ro.HasRID = UsableRID(ro.RID); !ro.HasRID {
 			ro.RID = ""
 		}
 		return nil
@@ -54,7 +54,7 @@ func (ro *Routing) readRID(d *document) *Error {
 		}
 		end, _, _ := scanString(raw, i+1)
 		ro.RIDs = append(ro.RIDs, d.stringOf(raw[i:end]))
-		usable = usable && usableRID(ro.RIDs[len(ro.RIDs)-1])
+		usable = usable && UsableRID(ro.RIDs[len(ro.RIDs)-1])
 		i, more, _ = nextMember(raw, end, ']')
 		if more {
 			i = skipSpace(raw, i)
@@ -66,13 +66,19 @@ func (ro *Routing) readRID(d *document) *Error {
 	return nil
 }
 
-// usableRID reports whether a worker can be told to abort the request by this id, and by it alone.
+// UsableRID reports whether a worker can be told to abort the request by this id, and by it alone.
 // SGLang 0.5.23 ignores an abort of the empty id, and aborts every request with an id that begins
-// with the given one: the beginning of the router's own ids would end other clients' requests. An
+// with the given one: the beginning of the router's own ids, or of those of responses, would end
+// other clients' requests. An
 // id with half a surrogate pair cannot be written in UTF-8; it reads as U+FFFD.
-func usableRID(id string) bool {
-	begins := len(id) < RIDLen && strings.HasPrefix(id, ridPrefix[:min(len(id), len(ridPrefix))])
+func UsableRID(id string) bool {
+	begins := begins(id, ridPrefix, RIDLen) || begins(id, ResponsePrefix, ResponseIDLen)
 	return id != "" && !begins && !strings.ContainsRune(id, utf8.RuneError)
+}
+
+// begins reports whether an id is the beginning of ids of that prefix and length.
+func begins(id, prefix string, length int) bool {
+	return len(id) < length && strings.HasPrefix(id, prefix[:min(len(id), len(prefix))])
 }
 
 // readRank reads the data-parallel rank that the client asks for.

@@ -12,6 +12,15 @@ const ridPrefix = "wp-"
 // ids of one length can never abort each other.
 const RIDLen = len(ridPrefix) + 24
 
+const (
+	// ResponsePrefix begins the id of every response: SGLang refuses other ids as
+	// previous_response_id.
+	ResponsePrefix = "resp_"
+	// ResponseIDLen is the length of the ids that the router makes, and of those that SGLang makes.
+	// No id is the beginning of another one, which an abort would end too.
+	ResponseIDLen = len(ResponsePrefix) + 32
+)
+
 // comma parts a spliced field from the members after it. Never written to.
 var comma = []byte{','}
 

@@ -4,9 +4,10 @@
 //
 // A line has Mooncake's fields: "timestamp" (unix milliseconds of the arrival), "input_length",
 // "output_length" and "hash_ids" (one for each "block_size" tokens of the prompt). It adds
-// "request_id" (the answer's X-Request-ID), "status", "ttft_ms", "duration_ms", "model", "worker",
-// "rank", "expected_tokens" and "cached_tokens" (prompt tokens in the worker's cache: expected by
-// the router, and reported by the worker), and "session", "branch" and "turn" (see package turns).
+// "request_id" (the answer's X-Request-ID), "status", "ttft_ms", "duration_ms", "model", "key" (its
+// name), "worker", "rank", "expected_tokens" and "cached_tokens" (prompt tokens in the worker's
+// cache: expected by the router, and reported by the worker), and "session", "branch" and "turn"
+// (see package turns).
 // Unknown values are left out.
 // A prompt of unknown tokens has no hash_ids, and readers of traces skip it.
 //

@@ -23,6 +23,7 @@ type Entry struct {
 	Rank    int    // of the worker
 	Prefill string // URL of a pair's prefill worker; "": Worker computed the prompt too
 	PreRank int    // of the prefill worker
+	Key     string // name of the client's API key; "": it needed none
 	Session uint64 // keyed hash of the session; 0: none
 	Branch  uint64 // keyed hash of the session's branch; 0: none
 	Turn    string // the prompt's place in its session; "": none
@@ -63,6 +64,7 @@ func (e *Entry) appendTo(dst []byte) []byte {
 	}
 	dst = strconv.AppendFloat(append(dst, `,"duration_ms":`...), float64(e.Took)/1e6, 'f', 3, 64)
 	text(`,"model":`, e.Model)
+	text(`,"key":`, e.Key)
 	if text(`,"worker":`, e.Worker); e.Worker != "" {
 		number(`,"rank":`, int64(e.Rank))
 		if text(`,"prefill":`, e.Prefill); e.Prefill != "" {

@@ -6,6 +6,14 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// TestTrust: with keys, trust is a matter of each key.
+func TestTrust(t *testing.T) {
+	assert.NoError(t, Check(Config{Requests: Requests{TrustPriority: true}}))
+	assert.ErrorContains(t, Check(Config{Requests: Requests{TrustPriority: true, Clients: Clients{Keys: "keys"}}}), "priority=N")
+	assert.NoError(t, Check(Config{Requests: Requests{Clients: Clients{Keys: "keys", CacheSalt: true}}}))
+	assert.ErrorContains(t, Check(Config{Requests: Requests{Clients: Clients{CacheSalt: true}}}), "--client-keys")
+}
+
 // TestAudience: the fields of answers are for all only where no other machine reaches the router.
 func TestAudience(t *testing.T) {
 	for listen, want := range map[string]string{

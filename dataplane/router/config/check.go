@@ -39,7 +39,7 @@ func (c *Config) Check() error {
 		c.checkAddresses(),
 		checkOneOf("--kv-hints", c.Cluster.Hints, HintsAuto, HintsOff),
 		checkOneOf("--replicas", c.Cluster.Peers, PeersAuto, PeersOff),
-		c.checkAudience(), c.checkTLS(), c.Requests.Clients.check(), ingest.CheckSnapshot(c.Snapshot.File), tracing.CheckEndpoint(c.Logs.Traces), c.Tokenize.check(), sourceErr,
+		c.checkAudience(), c.Requests.checkTrust(), c.checkTLS(), c.Requests.Clients.check(), ingest.CheckSnapshot(c.Snapshot.File), tracing.CheckEndpoint(c.Logs.Traces), c.Tokenize.check(), sourceErr,
 	)
 }
 
@@ -112,6 +112,18 @@ func (t *Tokenize) check() error {
 	}
 	_, err := tokens.ParseFolders(t.ModelPaths)
 	return err
+}
+
+// checkTrust refuses trust in all clients where each key has its own, and salts of keys without
+// keys.
+func (r *Requests) checkTrust() error {
+	if r.Clients.CacheSalt && r.Clients.Keys == "" {
+		return fmt.Errorf("cannot use --client-cache-salt: %w: it needs --client-keys", ErrLimit)
+	}
+	if r.TrustPriority && r.Clients.Keys != "" {
+		return fmt.Errorf("cannot use --trust-priority with --client-keys: %w: give keys that may ask for one a limit, priority=N", ErrLimit)
+	}
+	return nil
 }
 
 func (c *Config) checkAudience() error {

@@ -11,7 +11,7 @@ var live = map[string]string{
 	"Operator.Key": "operator-key", "Sources.Workers": "worker", "Sources.Prefill": "prefill", "Sources.Decode": "decode",
 	"Sources.Discover": "discover", "Policy.Name": "policy", "Policy.Options": "policy's options",
 	"Probes.Interval": "probe-interval", "Probes.Timeout": "probe-timeout", "Probes.HangAfter": "hang-after",
-	"Requests.MaxBodyBytes": "max-body-bytes", "Requests.GzipMinBytes": "gzip-min-bytes", "Requests.Retries": "retries", "Requests.Audience": "answer-headers",
+	"Requests.MaxBodyBytes": "max-body-bytes", "Requests.GzipMinBytes": "gzip-min-bytes", "Requests.Retries": "retries", "Requests.Audience": "answer-headers", "Requests.TrustPriority": "trust-priority", "Requests.Clients.CacheSalt": "client-cache-salt",
 	"Requests.MaxInFlight": "max-in-flight-per-worker", "Pairs.Timeout": "pair-timeout", "Pairs.PrefillTimeout": "prefill-timeout",
 	"Pairs.Headers": "pair-headers", "Timeouts.FirstByte": "first-byte-timeout", "Timeouts.Stall": "stall-timeout",
 	"Timeouts.Drain": "drain-timeout", "Requests.Clients.Max": "max-clients", "Requests.Clients.PerAddress": "max-clients-per-address",
@@ -30,7 +30,7 @@ var fixed = map[string]string{
 	"Sources.KeyFile": "worker-api-key-file",
 	"Snapshot.File":   "snapshot", "Snapshot.Interval": "snapshot-interval", "Cluster.Peers": "replicas",
 	"Cluster.Hints": "kv-hints", "Cluster.Joined": "cluster", "Cluster.Wait": "cluster-wait", "Requests.Quarantine": "quarantine",
-	"Requests.Clients.MaxHead": "max-head-bytes",
+	"Requests.Clients.MaxHead": "max-head-bytes", "Requests.Clients.Keys": "client-keys", "Requests.Proxies": "trusted-proxy",
 }
 
 // noSettings are fields that no operator sets.

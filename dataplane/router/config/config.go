@@ -71,7 +71,11 @@ type Requests struct {
 	Retries      int // default 3
 	// For whom the X-Warmpath-* fields of answers are; default AudienceAll where Listen is
 	// loopback, else AudienceOperators.
-	Audience    string
+	Audience string
+	// TrustPriority believes the priority in the bodies of clients without a key.
+	TrustPriority bool
+	// Networks of proxies that name the address of their client in X-Forwarded-For.
+	Proxies     []string
 	Quarantine  time.Duration // of a request that was in flight when two engines died
 	MaxInFlight int           // requests at which a rank is full; default by its own reports
 	Clients     Clients
@@ -87,6 +91,8 @@ type Timeouts struct {
 // Clients are the limits of connections of clients. Zero is the default of package ingress, where
 // the reasons are.
 type Clients struct {
+	Keys       string        // file with their API keys, see package clientkey; "": they need none
+	CacheSalt  bool          // prompts of each key have a cache of their own
 	Max        int           // connections; default as the limit of open files allows
 	PerAddress int           // of them; default any number
 	Idle       time.Duration // until the next request; default 15 min

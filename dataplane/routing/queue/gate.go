@@ -83,6 +83,9 @@ func New(cfg Config) *Gate {
 	return &Gate{cfg: cfg, start: time.Now(), models: make(map[string]*modelQueue)}
 }
 
+// Timeout returns the longest wait of a request that names none.
+func (g *Gate) Timeout() time.Duration { return g.cfg.Timeout }
+
 // Engaged reports whether requests have to Enter. It costs one atomic load.
 func (g *Gate) Engaged() bool { return g.engaged.Load() }
 
