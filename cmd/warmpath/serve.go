@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -47,6 +48,7 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 
 // serve runs the router that the command line asks for.
 func serve(cmd *cobra.Command) error {
+	hangups := catchHangups()
 	path := cmd.Flags().Lookup(configFlag).Value.String()
 	if path == "" {
 		path = os.Getenv(envName(configFlag))
@@ -95,16 +97,21 @@ func serve(cmd *cobra.Command) error {
 			}
 		})
 	}
-	if cfg.Logs.Access != "" || cfg.ConfigFile != "" {
-		// Else the signal ends the process, as it always did.
-		defer onHangup(func() {
-			d.ReopenLogs()
-			if cfg.ConfigFile != "" {
-				r.reload()
-			}
-		})()
-	}
+	defer hangups.each(func() {
+		d.ReopenLogs()
+		r.reload()
+		d.ReloadFiles()
+		if !reloadable(&cfg) {
+			log.Info("nothing to reload on SIGHUP: there is no --config file, certificate, key file or access log")
+		}
+	})()
 	return d.Run(cmd.Context())
+}
+
+// reloadable reports whether a router has a file that SIGHUP has read or opened again.
+func reloadable(cfg *router.Config) bool {
+	t, w := &cfg.TLS, &cfg.WorkerTLS
+	return cmp.Or(cfg.ConfigFile, cfg.Logs.Access, cfg.Sources.KeyFile, t.Cert, w.CA, w.Cert) != ""
 }
 
 // flags are those of `warmpath serve`.

@@ -27,6 +27,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix/hugepage"
 	"github.com/warmpath/warmpath/zmq"
@@ -57,6 +58,9 @@ func (b *builder) build() error {
 		if keys, err = worker.ReadKeys(b.cfg.Sources.KeyFile, b.cfg.Log); err != nil {
 			return err
 		}
+	}
+	b.files = []func(){
+		func() { tlsconfig.Reload(encrypted.Client) }, func() { tlsconfig.Reload(encrypted.Operator) }, toWorkers.Reload, keys.Reload,
 	}
 	b.buildIndex()
 	folders, err := tokens.ParseFolders(b.cfg.Tokenize.ModelPaths)

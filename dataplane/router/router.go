@@ -37,6 +37,7 @@ type Router struct {
 	accessLog *accesslog.Log    // nil: there is none
 	snapshots *ingest.Snapshots
 	listeners []net.Listener
+	files     []func() // each reads a changed file again
 	services  []func(context.Context) error // run until the server has drained
 }
 
@@ -103,6 +104,14 @@ func (r *Router) Status() admin.Status { return r.admin.Status() }
 func (r *Router) ReopenLogs() {
 	if r.accessLog != nil {
 		r.accessLog.Reopen()
+	}
+}
+
+// ReloadFiles reads certificates and keys again that have changed. They are read at their next use
+// anyway; the log then has the result now.
+func (r *Router) ReloadFiles() {
+	for _, reload := range r.files {
+		reload()
 	}
 }
 
