@@ -103,6 +103,7 @@ var rules = map[string]rule{
 		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/modelfile", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
 		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tlsconfig", "dataplane/upstream",
 	}},
+	"dataplane/service":           {never: anyHTTP},
 	"dataplane/bubbletest":        {never: anyHTTP},
 	"dataplane/leaktest":          {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},

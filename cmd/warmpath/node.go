@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -78,7 +79,7 @@ Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` name
 
 // runNode runs the sidecar until the command's context ends.
 func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slog.Logger) error {
-	hangups := catchHangups()
+	hangups := catchSignals(syscall.SIGHUP)
 	if err := opt.apply(cfg, log); err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 		}
 		log.Info("warmpath node routes too", "listen", route.Addr(), "operator", route.OperatorAddr())
 	}
-	defer hangups.each(func() {
+	defer hangups.obey(func(os.Signal) {
 		for _, reload := range opt.files {
 			reload()
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/service"
 )
 
 func newServeCommand() *cobra.Command {
@@ -32,7 +34,8 @@ prefill workers' bootstrap ports are read from GET /server_info, so --worker doe
 
 Clients talk to --listen. The operator's API (/status, /metrics, /workers, /console)
 is there too, or apart with --operator-listen; off loopback it needs --operator-key.
-SIGINT and SIGTERM drain; a second signal ends at once.`,
+SIGINT and SIGTERM drain; a second signal ends at once. SIGHUP reads files again. SIGUSR2 upgrades:
+a new process of the program, as it is on disk by then, takes over without losing a connection.`,
 		Example: `  warmpath serve --worker http://127.0.0.1:30000 --worker http://127.0.0.1:30001
   warmpath serve --listen 0.0.0.0:8000 --operator-listen 127.0.0.1:8001 --worker http://gpu1:30000
   warmpath serve --prefill http://gpu1:30000 --prefill http://gpu2:30000,8998 --decode http://gpu3:30000
@@ -48,7 +51,11 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 
 // serve runs the router that the command line asks for.
 func serve(cmd *cobra.Command) error {
-	hangups := catchHangups()
+	signals := catchSignals(syscall.SIGHUP, upgradeSignal)
+	sockets, err := service.Take() // before there are other goroutines
+	if err != nil {
+		return err
+	}
 	path := cmd.Flags().Lookup(configFlag).Value.String()
 	if path == "" {
 		path = os.Getenv(envName(configFlag))
@@ -67,6 +74,8 @@ func serve(cmd *cobra.Command) error {
 		return err
 	}
 	cfg.Log, cfg.Version = log, version
+	l := newLifecycle(sockets, o.cluster.listen != "", log)
+	cfg.Sockets = l.given()
 	if cfg.Cluster.Conn, err = o.cluster.open(cmd.Context(), "warmpath serve", log); err != nil {
 		return err
 	}
@@ -79,6 +88,7 @@ func serve(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	l.router = d
 	log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy.Name,
 		"workers", len(cfg.Sources.Workers), "prefill", len(cfg.Sources.Prefill), "decode", len(cfg.Sources.Decode), "sources", len(cfg.Sources.Discover))
 	if len(cfg.Sources.Workers)+len(cfg.Sources.Prefill)+len(cfg.Sources.Decode)+len(cfg.Sources.Discover) == 0 && cfg.Cluster.Conn == nil {
@@ -97,15 +107,21 @@ func serve(cmd *cobra.Command) error {
 			}
 		})
 	}
-	defer hangups.each(func() {
-		d.ReopenLogs()
-		r.reload()
-		d.ReloadFiles()
+	defer signals.obey(func(sig os.Signal) {
+		if sig == upgradeSignal {
+			l.upgrade()
+			return
+		}
+		l.notify.Reload(func() {
+			d.ReopenLogs()
+			r.reload()
+			d.ReloadFiles()
+		})
 		if !reloadable(&cfg) {
 			log.Info("nothing to reload on SIGHUP: there is no --config file, certificate, key file or access log")
 		}
 	})()
-	return d.Run(cmd.Context())
+	return l.run(cmd.Context())
 }
 
 // reloadable reports whether a router has a file that SIGHUP has read or opened again.

@@ -6,29 +6,32 @@ import (
 	"syscall"
 )
 
-// hangups are the SIGHUPs that a service gets. It catches them from its first moment, since Go's
-// default would end it without a drain, and serves them once it runs.
-type hangups struct{ caught chan os.Signal }
+// signals are those that a service gets and that do not end it. It catches them from its first
+// moment, since Go's default would end it without a drain, and obeys them once it runs.
+type signals struct{ caught chan os.Signal }
 
-func catchHangups() hangups {
-	h := hangups{make(chan os.Signal, 1)}
-	signal.Notify(h.caught, syscall.SIGHUP)
-	return h
+func catchSignals(which ...os.Signal) signals {
+	s := signals{make(chan os.Signal, 2*len(which))}
+	signal.Notify(s.caught, which...)
+	return s
 }
 
-// each calls do at each SIGHUP, those before the call included, until the returned function is
+// obey calls do at each signal, those before the call included, until the returned function is
 // called.
-func (h hangups) each(do func()) (stop func()) {
+func (s signals) obey(do func(os.Signal)) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for range h.caught {
-			do()
+		for sig := range s.caught {
+			do(sig)
 		}
 	}()
 	return func() {
-		signal.Stop(h.caught)
-		close(h.caught)
+		signal.Stop(s.caught)
+		close(s.caught)
 		<-done
 	}
 }
+
+// upgradeSignal has a router start its successor, as nginx's does.
+const upgradeSignal = syscall.SIGUSR2

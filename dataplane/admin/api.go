@@ -105,6 +105,10 @@ func (a *API) SetKey(key string) { a.key.Store(&key) }
 // Status returns the router's state now.
 func (a *API) Status() Status { return a.status.now() }
 
+// Ready reports whether some model can be served, and whether nothing is known to be on its way;
+// lacks says what is missing.
+func (a *API) Ready() (some, all bool, lacks string) { return a.readiness.progress() }
+
 // ServeClient answers a client's request where its path is the router's own, and reports whether it
 // is.
 func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {

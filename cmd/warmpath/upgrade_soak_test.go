@@ -1,0 +1,9 @@
+//go:build soak
+
+package main
+
+const (
+	upgrades       = 5
+	upgradeAnswers = 2000
+	upgradeRate    = 500 // requests a second
+)
