@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"crypto/subtle"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -65,6 +66,7 @@ type API struct {
 	key atomic.Pointer[string]
 	responder
 
+	refusals  *refusals
 	index     *radix.Index
 	metrics   *metrics
 	status    *statusReport
@@ -83,8 +85,10 @@ func New(cfg Config, parts Parts) *API {
 	out := responder{parts.Requests}
 	ready := &readiness{responder: out, registry: parts.Registry, router: parts.Router, ingest: parts.Ingest}
 	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready}
+	refused := newRefusals(parts.Requests.Log())
+	parts.Metrics = append(slices.Clone(parts.Metrics), refused.count)
 	a := &API{
-		cfg: cfg, responder: out, index: parts.Index,
+		cfg: cfg, responder: out, refusals: refused, index: parts.Index,
 		metrics:   newMetrics(&parts),
 		status:    status,
 		readiness: ready,
@@ -187,6 +191,7 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if e := a.foreign(ctx); e != nil {
+		a.refusals.count.WithLabelValues(refusedForeign).Inc()
 		a.fail(ctx, e)
 		return
 	}
@@ -238,12 +243,21 @@ func (a *API) foreign(ctx *fasthttp.RequestCtx) *openai.Error {
 	}
 }
 
-// authorized checks the operator key in constant time.
+// authorized checks the operator key in constant time. What has a wrong one waits.
 func (a *API) authorized(ctx *fasthttp.RequestCtx) bool {
 	key := *a.key.Load()
 	if key == "" {
 		return true
 	}
-	token, ok := bytes.CutPrefix(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization), []byte("Bearer "))
-	return ok && subtle.ConstantTimeCompare(token, []byte(key)) == 1
+	given := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
+	token, ok := bytes.CutPrefix(given, []byte("Bearer "))
+	switch {
+	case ok && subtle.ConstantTimeCompare(token, []byte(key)) == 1:
+		return true
+	case len(given) == 0:
+		a.refusals.count.WithLabelValues(refusedNoKey).Inc()
+	case !a.refusals.wrongKey(ctx.RemoteAddr()):
+		ctx.SetConnectionClose()
+	}
+	return false
 }
