@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -32,8 +31,7 @@ func (o *clusterOptions) joinFlags(f *pflag.FlagSet, def string) {
 		usage += " (default " + def + ")"
 	}
 	f.StringSliceVar(&o.urls, "cluster", nil, usage)
-	f.StringVar(&o.cfg.Token, "cluster-token", os.Getenv("WARMPATH_CLUSTER_TOKEN"), "token for NATS; also WARMPATH_CLUSTER_TOKEN")
-	f.Lookup("cluster-token").DefValue = ""
+	secretFlag(f, &o.cfg.Token, "cluster-token", "token for NATS")
 	f.StringVar(&o.cfg.Credentials, "cluster-creds", "", "file with NATS credentials (JWT and key)")
 	f.StringVar(&o.cfg.NKey, "cluster-nkey", "", "file with the seed of an NKey for NATS")
 	f.StringVar(&o.cfg.TLS.CA, "cluster-ca", "", "authorities of NATS's certificate, PEM (default the system's); with --cluster-listen, of clients that may join")

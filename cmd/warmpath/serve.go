@@ -117,7 +117,7 @@ func serve(cmd *cobra.Command) error {
 			r.reload()
 			d.ReloadFiles()
 		})
-		if !reloadable(&cfg) {
+		if !reloadable(&cfg) && !fromFile(cmd.Flags(), "operator-key") {
 			log.Info("nothing to reload on SIGHUP: there is no --config file, certificate, key file or access log")
 		}
 	})()
@@ -153,9 +153,7 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8000", "address for clients")
 	f.StringVar(&cfg.Operator.Listen, "operator-listen", "", "address for the operator's API; default: the clients' address")
-	f.StringVar(&cfg.Operator.Key, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"),
-		"bearer token of the operator's API, needed off loopback; also WARMPATH_OPERATOR_KEY")
-	f.Lookup("operator-key").DefValue = ""
+	secretFlag(f, &cfg.Operator.Key, "operator-key", "bearer token of the operator's API, needed off loopback")
 	f.StringSliceVar(&cfg.Operator.Hosts, "operator-host", nil,
 		"`NAME` or NAME:PORT under which a proxy reaches the operator's API without a key, besides localhost and addresses of loopback; may be repeated")
 	f.StringVar(&cfg.Requests.Audience, "answer-headers", "",

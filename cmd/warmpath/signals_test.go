@@ -58,6 +58,23 @@ func TestHangupWithoutConfiguration(t *testing.T) {
 		p.hangUp()
 		p.says(`level=WARN msg="cannot reload; the earlier content stays in use" name="certificates for clients"`, 1)
 	})
+	t.Run("operator key", func(t *testing.T) {
+		key, addr := filepath.Join(t.TempDir(), "key"), freePorts(t, 1)[0]
+		replace(t, key, "one\n")
+		p := newProcess(t, "serve", "--listen", addr, "--operator-key", "@"+key)
+		p.says("warmpath serves", 1)
+		replace(t, key, "another\n")
+		p.hangUp()
+		p.says("settings=[operator-key]", 1)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/status", http.NoBody)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer another")
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.NotContains(t, p.log.String(), "nothing to reload")
+	})
 	for _, command := range []string{"serve", "node"} {
 		t.Run("worker keys of "+command, func(t *testing.T) {
 			keys := filepath.Join(t.TempDir(), "keys")

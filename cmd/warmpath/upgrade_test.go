@@ -378,16 +378,7 @@ func TestActivation(t *testing.T) {
 	t.Parallel()
 	w := startFleet(t, 1).sims[0]
 	told := listenNotify(t)
-	var files []*os.File
-	var addrs []string
-	for range 2 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		file, err := l.(*net.TCPListener).File()
-		require.NoError(t, err)
-		addrs, files = append(addrs, l.Addr().String()), append(files, file)
-		require.NoError(t, l.Close())
-	}
+	addrs, files := boundSockets(t)
 	p := &process{t: t, args: serveArgs("--worker", w.URL(), "--listen", "192.0.2.1:80")}
 	p.files = files
 	p.env = []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=warmpath.socket:operator", "NOTIFY_SOCKET=" + told.path, "WATCHDOG_USEC=400000"}
@@ -425,6 +416,33 @@ func TestActivation(t *testing.T) {
 	told.await(t, "STOPPING=1")
 	http.DefaultClient.CloseIdleConnections()
 	(&upgraded{process: p}).ends(successor)
+}
+
+// boundSockets returns two sockets as systemd hands them over.
+func boundSockets(t *testing.T) (addrs []string, files []*os.File) {
+	t.Helper()
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		file, err := l.(*net.TCPListener).File()
+		require.NoError(t, err)
+		addrs, files = append(addrs, l.Addr().String()), append(files, file)
+		require.NoError(t, l.Close())
+	}
+	return addrs, files
+}
+
+// TestActivationRefuses: of two sockets for clients none would be served without a word.
+func TestActivationRefuses(t *testing.T) {
+	t.Parallel()
+	_, files := boundSockets(t)
+	p := &process{t: t, args: serveArgs(), files: files, env: []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=warmpath.socket:warmpath.socket"}}
+	t.Cleanup(p.kill)
+	p.start()
+	p.says("FileDescriptorName=operator", 1)
+	state, err := p.cmd.Process.Wait()
+	require.NoError(t, err)
+	require.Equal(t, 1, state.ExitCode())
 }
 
 // notified is what systemd is told.
