@@ -79,7 +79,7 @@ Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` name
 
 // runNode runs the sidecar until the command's context ends.
 func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slog.Logger) error {
-	hangups := catchSignals(syscall.SIGHUP)
+	signals := catchSignals(syscall.SIGHUP, upgradeSignal)
 	if err := opt.apply(cfg, log); err != nil {
 		return err
 	}
@@ -106,7 +106,11 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 		}
 		log.Info("warmpath node routes too", "listen", route.Addr(), "operator", route.OperatorAddr())
 	}
-	defer hangups.obey(func(os.Signal) {
+	defer signals.obey(func(sig os.Signal) {
+		if sig == upgradeSignal {
+			log.Warn("no upgrade: the sidecar's tier and connections end with its process; restart it")
+			return
+		}
 		for _, reload := range opt.files {
 			reload()
 		}

@@ -89,6 +89,10 @@ func TestHangupWithoutConfiguration(t *testing.T) {
 			replace(t, keys, "another\n")
 			p.hangUp()
 			p.says(`reloaded name="API keys of workers"`, 1)
+			if command == "node" {
+				require.NoError(t, p.cmd.Process.Signal(upgradeSignal))
+				p.says("no upgrade", 1)
+			}
 			alive(addr)
 		})
 	}

@@ -373,6 +373,30 @@ func TestUpgradeWaitsForWorkers(t *testing.T) {
 	u.ends(pid)
 }
 
+// TestUpgradeOutlivesItsPredecessor: where the process that a successor waits for dies, it serves,
+// and can be upgraded itself.
+func TestUpgradeOutlivesItsPredecessor(t *testing.T) {
+	t.Parallel()
+	u := startUpgraded(t) // no worker: the successor waits
+	u.says("warmpath serves", 1)
+	require.NoError(t, syscall.Kill(u.pids[0], upgradeSignal))
+	u.says("warmpath serves", 2)
+	begun := successorLine.FindStringSubmatch(u.log.String())
+	pid, err := strconv.Atoi(begun[1])
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, upgradeSignal))
+	u.says("this process has not taken over itself yet", 1)
+	require.NoError(t, syscall.Kill(u.pids[0], syscall.SIGKILL))
+	u.says("this process has taken over", 1)
+	resp, err := http.Get("http://" + u.addr + "/health")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.NoError(t, syscall.Kill(pid, upgradeSignal))
+	u.says("the upgrade begins", 2)
+	http.DefaultClient.CloseIdleConnections()
+}
+
 // TestActivation: sockets of systemd are served, and systemd hears how the router is.
 func TestActivation(t *testing.T) {
 	t.Parallel()
