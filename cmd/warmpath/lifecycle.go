@@ -34,10 +34,10 @@ func newLifecycle(sockets service.Sockets, hasNATS bool, log *slog.Logger) *life
 	}
 }
 
-// given returns the sockets for the router.
+// given returns the sockets for the router. Where clients wait in them, it is until it can serve.
 func (l *lifecycle) given() *config.Sockets {
-	s := &config.Sockets{Clients: l.sockets.Clients, Operator: l.sockets.Operator}
-	if l.sockets.Before != nil {
+	s := &config.Sockets{Clients: l.sockets.Clients, Operator: l.sockets.Operator, Kept: l.sockets.Kept}
+	if l.sockets.Before != nil || l.sockets.Kept {
 		s.Open = l.open
 	}
 	return s
@@ -84,8 +84,8 @@ func (l *lifecycle) serve(ctx context.Context) {
 	if !l.await(ctx) {
 		return
 	}
+	close(l.open)
 	if l.sockets.Before != nil {
-		close(l.open)
 		l.sockets.Before.Succeed()
 		l.log.Info("the upgrade is done: this process has taken over")
 	}
@@ -149,8 +149,13 @@ func (l *lifecycle) await(ctx context.Context) bool {
 		case <-left: // it has ended, and nobody serves
 			return true
 		case <-within.C:
-			if late = true; !some && left != nil {
+			late = true
+			switch {
+			case some:
+			case left != nil:
 				l.log.Warn("the upgrade waits, and the earlier process serves on: this one can serve no model yet", "lacks", lacks)
+			default:
+				l.log.Warn("the router can serve no model yet", "lacks", lacks)
 			}
 		case <-poll.C:
 		}
@@ -176,7 +181,7 @@ func (l *lifecycle) upgrade() {
 		return
 	}
 	resume := l.router.HoldSnapshots()
-	s, err := service.StartSuccessor(l.router.Listeners())
+	s, err := service.StartSuccessor(l.router.Listeners(), l.sockets.Kept)
 	if err != nil {
 		resume()
 		l.log.Error("no upgrade; this process serves on", "error", err)

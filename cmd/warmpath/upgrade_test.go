@@ -442,6 +442,34 @@ func TestActivation(t *testing.T) {
 	(&upgraded{process: p}).ends(successor)
 }
 
+// TestRestartBehindAKeptSocket: while systemd has the socket, clients that come during a restart wait
+// for the next process.
+func TestRestartBehindAKeptSocket(t *testing.T) {
+	t.Parallel()
+	w := startFleet(t, 1).sims[0]
+	addrs, files := boundSockets(t)
+	p := &process{t: t, args: serveArgs("--worker", w.URL(), "--queue-timeout", patience.String()), files: files[:1]}
+	p.env = []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=clients"}
+	t.Cleanup(p.kill)
+	p.start()
+	(&site{t: t}).awaitReady(addrs[0], 1)
+	http.DefaultClient.CloseIdleConnections()
+	load := &traffic{addr: addrs[0]}
+	stop := load.start(4, 0)
+	load.more(t, 50)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	_ = p.cmd.Wait()
+	p.start()
+	p.says("state=ready", 1)
+	load.more(t, 50)
+	stop()
+	t.Logf("%d answers; refused %d, cut %d, denied %d; %d told to close", load.answered.Load(), load.refused.Load(), load.cut.Load(), load.denied.Load(), load.closing.Load())
+	require.Zero(t, load.refused.Load(), load.first)
+	if !strings.Contains(p.log.String(), "can serve no model yet") { // else it began without its worker, as this machine is
+		require.Zero(t, load.denied.Load(), load.first)
+	}
+}
+
 // boundSockets returns two sockets as systemd hands them over.
 func boundSockets(t *testing.T) (addrs []string, files []*os.File) {
 	t.Helper()

@@ -22,6 +22,7 @@ type ServerConfig struct {
 	Operator    net.Listener // operators; nil: clients' listener serves their API too
 	OperatorTLS *tls.Config  // of Operator; nil: plain HTTP
 	MaxHead     int          // default 16 KiB; each busy connection has a buffer of that size
+	Kept        bool         // clients wait at Listener for the next process
 }
 
 // Admin answers the paths that no worker serves: admin.API.
@@ -110,6 +111,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
+		if s.cfg.Kept {
+			s.leaveSoon()
+		}
 	case <-failed:
 	case <-s.handed:
 		s.leave(ctx)
@@ -148,6 +152,17 @@ func (s *Server) leave(ctx context.Context) {
 	if s.operator != nil {
 		left.Go(func() { s.operator.Leave(ctx, idle) })
 	}
+}
+
+// keptGrace is for clients that ask one question after the other: with the next answer they hear
+// that the connection ends, and none is lost. A restart takes so much longer.
+const keptGrace = time.Second
+
+// leaveSoon is leave for keptGrace.
+func (s *Server) leaveSoon() {
+	ctx, cancel := context.WithTimeout(context.Background(), keptGrace)
+	defer cancel()
+	s.leave(ctx)
 }
 
 // drain ends the listeners' servers; the operators' last, so that they can watch the drain.

@@ -16,7 +16,8 @@ import (
 // Notifier tells systemd of this process, as sd_notify(3) does. Where nobody listens it does
 // nothing.
 type Notifier struct {
-	log *slog.Logger
+	log    *slog.Logger
+	warned sync.Once
 
 	mu     sync.Mutex
 	ready  bool   // guarded by mu
@@ -31,7 +32,7 @@ func (*Notifier) Asked() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
 
 func (n *Notifier) send(lines ...string) {
 	if _, err := daemon.SdNotify(false, strings.Join(lines, "\n")); err != nil {
-		n.log.Warn("cannot notify systemd", "error", err)
+		n.warned.Do(func() { n.log.Warn("cannot notify systemd", "error", err) })
 	}
 }
 

@@ -20,19 +20,20 @@ const (
 	linkName     = "predecessor"
 )
 
-// successorEnv marks the environment of a Successor. Nobody knows the LISTEN_PID and WATCHDOG_PID
-// of a process that is about to start.
+// successorEnv marks the environment of a Successor, and says whether systemd has its sockets too.
+// Nobody knows the LISTEN_PID and WATCHDOG_PID of a process that is about to start.
 const successorEnv = "WARMPATH_SUCCESSOR"
 
 // Sockets are what a process was given at its start.
 type Sockets struct {
 	Clients, Operator net.Listener // nil: none was given
 	Before            *Predecessor // nil: no other process serves the same sockets
+	Kept              bool         // systemd has them too
 }
 
 // Take returns the sockets that the environment tells of, and clears it.
 func Take() (Sockets, error) {
-	_, succeeds := os.LookupEnv(successorEnv)
+	of, succeeds := os.LookupEnv(successorEnv)
 	if succeeds {
 		for name, value := range map[string]string{successorEnv: "", "WATCHDOG_PID": "", "LISTEN_PID": strconv.Itoa(os.Getpid())} {
 			_ = os.Unsetenv(name)
@@ -51,8 +52,12 @@ func Take() (Sockets, error) {
 		}
 		_ = f.Close() // a copy is in use
 	}
+	s.Kept = s.Clients != nil && (!succeeds || of == ofSystemd)
 	return s, errors.Join(errs...)
 }
+
+// Values of successorEnv.
+const ofSystemd, ofItsPredecessor = "systemd", "predecessor"
 
 // add takes one listener: the operators' by its name, the clients' by any other.
 func (s *Sockets) add(f *os.File) error {

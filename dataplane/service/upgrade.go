@@ -50,8 +50,9 @@ type Successor struct {
 
 // StartSuccessor starts this process's program again, with its arguments and environment, and with
 // the listeners: of clients and, where there is a second one, of operators. The program is looked
-// up by its name, under which a new version may be by now.
-func StartSuccessor(listeners []net.Listener) (*Successor, error) {
+// up by its name, under which a new version may be by now. kept says that systemd has the sockets
+// too.
+func StartSuccessor(listeners []net.Listener, kept bool) (*Successor, error) {
 	program, err := exec.LookPath(os.Args[0])
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the program: %w", err)
@@ -67,7 +68,11 @@ func StartSuccessor(listeners []net.Listener) (*Successor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use a pair of sockets: %w", err)
 	}
-	pid, err := fork(program, listeners, theirs)
+	whose := ofItsPredecessor
+	if kept {
+		whose = ofSystemd
+	}
+	pid, err := fork(program, listeners, theirs, successorEnv+"="+whose)
 	if err != nil {
 		_ = link.Close()
 		return nil, fmt.Errorf("cannot start %s: %w", program, err)
@@ -86,7 +91,7 @@ func StartSuccessor(listeners []net.Listener) (*Successor, error) {
 
 // fork starts the program. os.StartProcess would take files, and File.Fd makes a socket block for
 // all processes that have it: an Accept of this one would never end.
-func fork(program string, listeners []net.Listener, link int) (pid int, err error) {
+func fork(program string, listeners []net.Listener, link int, mark string) (pid int, err error) {
 	files, names := []uintptr{0, 1, 2}, []string{}
 	defer func() {
 		for _, fd := range files[3:] {
@@ -106,7 +111,7 @@ func fork(program string, listeners []net.Listener, link int) (pid int, err erro
 	}
 	files, names = append(files, uintptr(fd)), append(names, linkName)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LISTEN_") })
-	env = append(env, successorEnv+"=1", "LISTEN_FDS="+strconv.Itoa(len(names)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
+	env = append(env, mark, "LISTEN_FDS="+strconv.Itoa(len(names)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	return syscall.ForkExec(program, os.Args, &syscall.ProcAttr{Env: env, Files: files})
 }
 

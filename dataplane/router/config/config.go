@@ -48,6 +48,8 @@ type Config struct {
 // Their addresses count, and not those of the settings.
 type Sockets struct {
 	Clients, Operator net.Listener // nil: the setting is bound
+	// They outlive the process: clients that come during a restart wait.
+	Kept bool
 	// Connections are accepted once it is closed; nil: at once. Clients wait in the sockets' queue
 	// meanwhile.
 	Open <-chan struct{}
