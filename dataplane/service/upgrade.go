@@ -57,17 +57,11 @@ func StartSuccessor(listeners []net.Listener, kept bool) (*Successor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the program: %w", err)
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	link, theirs, err := connected()
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a pair of sockets: %w", err)
 	}
-	own, theirs := os.NewFile(uintptr(pair[0]), linkName), pair[1]
 	defer func() { _ = unix.Close(theirs) }()
-	link, err := net.FileConn(own)
-	_ = own.Close()
-	if err != nil {
-		return nil, fmt.Errorf("cannot use a pair of sockets: %w", err)
-	}
 	whose := ofItsPredecessor
 	if kept {
 		whose = ofSystemd
@@ -87,6 +81,26 @@ func StartSuccessor(listeners []net.Listener, kept bool) (*Successor, error) {
 		s.state, _ = s.process.Wait()
 	}()
 	return s, nil
+}
+
+// connected returns the two ends of a connection.
+func connected() (own net.Conn, theirs int, err error) {
+	syscall.ForkLock.RLock() // no other process that is being started inherits them
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(pair[0])
+		unix.CloseOnExec(pair[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, 0, err
+	}
+	f := os.NewFile(uintptr(pair[0]), linkName)
+	defer func() { _ = f.Close() }() // a copy is in use
+	if own, err = net.FileConn(f); err != nil {
+		_ = unix.Close(pair[1])
+	}
+	return own, pair[1], err
 }
 
 // fork starts the program. os.StartProcess would take files, and File.Fd makes a socket block for
