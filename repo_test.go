@@ -104,8 +104,9 @@ var rules = map[string]rule{
 	"dataplane/router": {allow: []string{
 		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
 		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/modelfile", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
-		"dataplane/request", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tracing", "dataplane/upstream",
+		"dataplane/request", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tlsconfig", "dataplane/tracing", "dataplane/upstream",
 	}},
+	"dataplane/service":           {never: anyHTTP},
 	"dataplane/bubbletest":        {never: anyHTTP},
 	"dataplane/leaktest":          {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},

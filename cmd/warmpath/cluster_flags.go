@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -32,9 +31,8 @@ func (o *clusterOptions) joinFlags(f *pflag.FlagSet, def string) {
 		usage += " (default " + def + ")"
 	}
 	f.StringSliceVar(&o.urls, "cluster", nil, usage)
-	f.StringVar(&o.cfg.Token, "cluster-token", os.Getenv("WARMPATH_CLUSTER_TOKEN"), "secret of the cluster, or a token made of it by warmpath token; also WARMPATH_CLUSTER_TOKEN (default: for a NATS on loopback that of this user, "+
+	secretFlag(f, &o.cfg.Token, "cluster-token", "secret of the cluster, or a token made of it by warmpath token (default: for a NATS on loopback that of this user, "+
 		"in a file that --cluster-listen makes)")
-	f.Lookup("cluster-token").DefValue = ""
 	f.StringVar(&o.cfg.Credentials, "cluster-creds", "", "file with NATS credentials (JWT and key)")
 	f.StringVar(&o.cfg.NKey, "cluster-nkey", "", "file with the seed of an NKey for NATS")
 	f.StringVar(&o.cfg.TLS.CA, "cluster-ca", "", "authorities of NATS's certificate, PEM (default the system's); with --cluster-listen, of clients that may join")

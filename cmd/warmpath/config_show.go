@@ -113,12 +113,15 @@ func scalar(flag *pflag.Flag, value string) string {
 }
 
 // secretFlags are never printed.
-var secretFlags = regexp.MustCompile(`(?:^|-)(?:operator-key|password|token|secret|nkey|seed|creds?)$`)
+var secretFlags = regexp.MustCompile(`(?:^|-)(?:operator-key|api-key|password|token|secret|nkey|seed|creds?)$`)
 
 // masked hides secrets: whole values of flags that are secret, and passwords in URLs.
 func masked(flag, value string) string {
 	if value == "" {
 		return ""
+	}
+	if secretFlags.MatchString(flag) && strings.HasPrefix(value, "@") {
+		return value // a file's name
 	}
 	if secretFlags.MatchString(flag) {
 		return "***"

@@ -179,6 +179,8 @@ func TestMasked(t *testing.T) {
 		{"tls-key", "key.pem", "key.pem"},
 		{"cluster", "nats://token@h:1", "nats://xxxxx@h:1"},
 		{"cluster-token", "t", "***"},
+		{"cluster-token", "@/etc/warmpath/token", "@/etc/warmpath/token"},
+		{"admin-api-key", "k", "***"},
 	} {
 		require.Equal(t, tt[2], masked(tt[0], tt[1]))
 	}

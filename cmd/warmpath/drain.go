@@ -30,8 +30,7 @@ func newMarkCommands() []*cobra.Command {
 		func(m *cluster.Mark) { m.Drain = true })
 	drain.Flags().BoolVar(&o.wait, "wait", false, "return when no router has a request at the target any more")
 	drain.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest --wait")
-	drain.Flags().StringVar(&o.key, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"), "bearer token of the routers' operator API, for --wait; also WARMPATH_OPERATOR_KEY")
-	drain.Flags().Lookup("operator-key").DefValue = ""
+	secretFlag(drain.Flags(), &o.key, "operator-key", "bearer token of the routers' operator API, for --wait")
 	undrain, _ := newMarkCommand("undrain", "End a drain: the worker or node gets requests again", func(m *cluster.Mark) { m.Drain = false })
 	cordon, _ := newMarkCommand("cordon", "Admit no new workers of a node or URL; workers in use keep serving", func(m *cluster.Mark) { m.Cordon = true })
 	uncordon, _ := newMarkCommand("uncordon", "End a cordon: new workers are admitted again", func(m *cluster.Mark) { m.Cordon = false })

@@ -36,7 +36,7 @@ the terms of the predicted time to the first token, in seconds; the winner comes
 A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /generate.`,
 		Example: `  warmpath explain --text 'Once upon a time'
   warmpath explain --ids 101,2023,2003 --model llama
-  warmpath explain --body chat.json --url http://router:8001 --operator-key "$KEY"
+  warmpath explain --body chat.json --url http://router:8001 --operator-key @operator.key
   echo '{"messages":[{"role":"user","content":"Hello"}]}' | warmpath explain --body -`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,8 +48,7 @@ A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /g
 	}
 	f := c.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:8000", "the router's operator API")
-	f.StringVar(&o.key, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"), "bearer token of the operator's API; also WARMPATH_OPERATOR_KEY")
-	f.Lookup("operator-key").DefValue = ""
+	secretFlag(f, &o.key, "operator-key", "bearer token of the operator's API")
 	f.StringVar(&o.text, "text", "", "a prompt as text")
 	f.StringVar(&o.ids, "ids", "", "a prompt as token ids, with commas or blanks between them")
 	f.StringVar(&o.body, "body", "", "file with a request's JSON body; - is standard input")

@@ -39,6 +39,8 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+
+		PersistentPreRunE: checkSecrets,
 	}
 	root.SetUsageFunc(usage)
 	root.SetFlagErrorFunc(wrongFlag)

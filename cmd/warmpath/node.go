@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,6 +33,7 @@ type nodeOptions struct {
 	route     bool
 	router    router.Config
 	workerTLS tlsconfig.ClientFiles
+	files     []func() // each reads a changed file again
 }
 
 func newNodeCommand() *cobra.Command {
@@ -81,6 +83,7 @@ Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` name
 
 // runNode runs the sidecar until the command's context ends.
 func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slog.Logger) error {
+	signals := catchSignals(syscall.SIGHUP, upgradeSignal)
 	if err := opt.apply(cfg, log); err != nil {
 		return err
 	}
@@ -107,6 +110,19 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 		}
 		log.Info("warmpath node routes too", "listen", route.Addr(), "operator", route.OperatorAddr())
 	}
+	defer signals.obey(func(sig os.Signal) {
+		if sig == upgradeSignal {
+			log.Warn("no upgrade: the sidecar's tier and connections end with its process; restart it")
+			return
+		}
+		for _, reload := range opt.files {
+			reload()
+		}
+		if route != nil {
+			route.ReloadFiles()
+		}
+		log.Info("certificates and keys that have changed were read again on SIGHUP; other settings need a restart")
+	})()
 	log.Info("warmpath node runs", "listen", node.Addr(), "advertise", node.Report().Advertise, "find", !cfg.NoDiscovery, "cluster", joined)
 	return runBoth(cmd.Context(), node, route)
 }
@@ -227,5 +243,6 @@ func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
 	if o.router.Sources.KeyFile != "" {
 		cfg.Probing.Keys, err = worker.ReadKeys(o.router.Sources.KeyFile, log)
 	}
+	o.files = []func(){client.Reload, cfg.Probing.Keys.Reload}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ type process struct {
 	args []string
 	log  *processLog // last
 	cmd  *exec.Cmd
+
+	env   []string   // besides this process's
+	files []*os.File // of a process that systemd would start: descriptors from 3 on
 }
 
 // processLog is what a process says. It can be read meanwhile.
@@ -70,8 +74,13 @@ func (p *process) start() {
 	p.t.Helper()
 	p.log = &processLog{}
 	p.cmd = exec.Command(os.Args[0], p.args...)
-	p.cmd.Env = append(os.Environ(), asWarmpath+"=1")
+	if p.files != nil { // for this very process
+		p.cmd = exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, os.Args[0]}, p.args...)...)
+		p.cmd.ExtraFiles = p.files
+	}
+	p.cmd.Env = append(append(os.Environ(), asWarmpath+"=1"), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a successor ends with it
 	require.NoError(p.t, p.cmd.Start())
 }
 
@@ -80,7 +89,7 @@ func (p *process) kill() {
 	if p.cmd == nil {
 		return
 	}
-	_ = p.cmd.Process.Kill()
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	_ = p.cmd.Wait()
 	p.cmd = nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/service"
 )
 
 func newServeCommand() *cobra.Command {
@@ -31,7 +33,8 @@ prefill workers' bootstrap ports are read from GET /server_info, so --worker doe
 
 Clients talk to --listen. The operator's API (/status, /metrics, /workers, /console)
 is there too, or apart with --operator-listen; off loopback it needs --operator-key.
-SIGINT and SIGTERM drain; a second signal ends at once.`,
+SIGINT and SIGTERM drain; a second signal ends at once. SIGHUP reads files again. SIGUSR2 upgrades:
+a new process of the program, as it is on disk by then, takes over without losing a connection.`,
 		Example: `  warmpath serve --worker http://127.0.0.1:30000 --worker http://127.0.0.1:30001
   warmpath serve --listen 0.0.0.0:8000 --operator-listen 127.0.0.1:8001 --worker http://gpu1:30000
   warmpath serve --prefill http://gpu1:30000 --prefill http://gpu2:30000,8998 --decode http://gpu3:30000
@@ -47,6 +50,11 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 
 // serve runs the router that the command line asks for.
 func serve(cmd *cobra.Command) (err error) {
+	signals := catchSignals(syscall.SIGHUP, upgradeSignal)
+	sockets, err := service.Take() // before there are other goroutines
+	if err != nil {
+		return err
+	}
 	path := cmd.Flags().Lookup(configFlag).Value.String()
 	if path == "" {
 		path = os.Getenv(envName(configFlag))
@@ -69,6 +77,8 @@ func serve(cmd *cobra.Command) (err error) {
 	if err := o.cluster.allow("serve", cluster.RoleRouter); err != nil {
 		return err
 	}
+	l := newLifecycle(sockets, o.cluster.listen != "", log)
+	cfg.Sockets = l.given()
 	if cfg.Cluster.Conn, err = o.cluster.open(cmd.Context(), "warmpath serve", log); err != nil {
 		return err
 	}
@@ -81,6 +91,7 @@ func serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	l.router = d
 	log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy.Name,
 		"workers", len(cfg.Sources.Workers), "prefill", len(cfg.Sources.Prefill), "decode", len(cfg.Sources.Decode), "sources", len(cfg.Sources.Discover))
 	if len(cfg.Sources.Workers)+len(cfg.Sources.Prefill)+len(cfg.Sources.Decode)+len(cfg.Sources.Discover) == 0 && cfg.Cluster.Conn == nil {
@@ -99,16 +110,27 @@ func serve(cmd *cobra.Command) (err error) {
 			}
 		})
 	}
-	if cfg.Logs.Access != "" || cfg.ConfigFile != "" {
-		// Else the signal ends the process, as it always did.
-		defer onHangup(func() {
+	defer signals.obey(func(sig os.Signal) {
+		if sig == upgradeSignal {
+			l.upgrade()
+			return
+		}
+		l.notify.Reload(func() {
 			d.ReopenLogs()
-			if cfg.ConfigFile != "" {
-				r.reload()
-			}
-		})()
-	}
-	return d.Run(cmd.Context())
+			r.reload()
+			d.ReloadFiles()
+		})
+		if !reloadable(&cfg) && !fromFile(cmd.Flags(), "operator-key") {
+			log.Info("nothing to reload on SIGHUP: there is no --config file, certificate, key file or access log")
+		}
+	})()
+	return l.run(cmd.Context())
+}
+
+// reloadable reports whether a router has a file that SIGHUP has read or opened again.
+func reloadable(cfg *router.Config) bool {
+	t, w := &cfg.TLS, &cfg.WorkerTLS
+	return cmp.Or(cfg.ConfigFile, cfg.Logs.Access, cfg.Sources.KeyFile, t.Cert, w.CA, w.Cert) != ""
 }
 
 // flags are those of `warmpath serve`.
@@ -134,9 +156,7 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8000", "address for clients")
 	f.StringVar(&cfg.Operator.Listen, "operator-listen", "", "address for the operator's API; default: the clients' address")
-	f.StringVar(&cfg.Operator.Key, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"),
-		"bearer token of the operator's API, needed off loopback; also WARMPATH_OPERATOR_KEY")
-	f.Lookup("operator-key").DefValue = ""
+	secretFlag(f, &cfg.Operator.Key, "operator-key", "bearer token of the operator's API, needed off loopback")
 	f.StringSliceVar(&cfg.Operator.Hosts, "operator-host", nil,
 		"`NAME` or NAME:PORT under which a proxy reaches the operator's API without a key, besides localhost and addresses of loopback; may be repeated")
 	f.StringVar(&cfg.Requests.Audience, "answer-headers", "",

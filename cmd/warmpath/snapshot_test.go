@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,15 +31,15 @@ type restartFleet struct {
 	file string // the routers' snapshot
 }
 
-// startFleet runs workers until the test ends. They keep the last 4 batches of events for replay: most of what they
-// tell cannot be asked for again.
-func startFleet(t *testing.T, n int) *restartFleet {
+// startFleet runs workers until the test ends. They keep the last 4 batches of events for replay, or so many: most of what
+// they tell cannot be asked for again.
+func startFleet(t *testing.T, n int, kept ...int) *restartFleet {
 	t.Helper()
 	f := &restartFleet{t: t, file: filepath.Join(t.TempDir(), "index.snapshot")}
 	ctx, stop := context.WithCancel(context.Background())
 	var done []chan error
 	for range n {
-		w, err := sim.New(sim.Config{Log: slog.New(slog.DiscardHandler), TimeScale: 50, EventConfig: sim.EventConfig{BufferSteps: 4}})
+		w, err := sim.New(sim.Config{Log: slog.New(slog.DiscardHandler), TimeScale: 50, EventConfig: sim.EventConfig{BufferSteps: slices.Concat(kept, []int{4})[0]}})
 		require.NoError(t, err)
 		f.sims = append(f.sims, w)
 		ended := make(chan error, 1)

@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"crypto/subtle"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,6 +67,7 @@ type API struct {
 	key atomic.Pointer[string]
 	responder
 
+	refusals  *refusals
 	index     *radix.Index
 	metrics   *metrics
 	status    *statusReport
@@ -85,8 +87,10 @@ func New(cfg Config, parts Parts) *API {
 	out := responder{parts.Requests}
 	ready := &readiness{responder: out, registry: parts.Registry, router: parts.Router, ingest: parts.Ingest}
 	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready}
+	refused := newRefusals(parts.Requests.Log())
+	parts.Metrics = append(slices.Clone(parts.Metrics), refused.count)
 	a := &API{
-		cfg: cfg, responder: out, index: parts.Index,
+		cfg: cfg, responder: out, refusals: refused, index: parts.Index,
 		metrics:   newMetrics(&parts),
 		status:    status,
 		readiness: ready,
@@ -107,6 +111,10 @@ func (a *API) SetKey(key string) { a.key.Store(&key) }
 
 // Status returns the router's state now.
 func (a *API) Status() Status { return a.status.now() }
+
+// Ready reports whether some model can be served, and whether nothing is known to be on its way;
+// lacks says what is missing.
+func (a *API) Ready() (some, all bool, lacks string) { return a.readiness.progress() }
 
 // ServeClient answers a client's request where its path is the router's own, and reports whether it
 // is.
@@ -192,6 +200,7 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if e := a.foreign(ctx); e != nil {
+		a.refusals.count.WithLabelValues(refusedForeign).Inc()
 		a.fail(ctx, e)
 		return
 	}
@@ -247,12 +256,21 @@ func (a *API) foreign(ctx *fasthttp.RequestCtx) *openai.Error {
 	}
 }
 
-// authorized checks the operator key in constant time.
+// authorized checks the operator key in constant time. What has a wrong one waits.
 func (a *API) authorized(ctx *fasthttp.RequestCtx) bool {
 	key := *a.key.Load()
 	if key == "" {
 		return true
 	}
-	token, ok := bytes.CutPrefix(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization), []byte("Bearer "))
-	return ok && subtle.ConstantTimeCompare(token, []byte(key)) == 1
+	given := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
+	token, ok := bytes.CutPrefix(given, []byte("Bearer "))
+	switch {
+	case ok && subtle.ConstantTimeCompare(token, []byte(key)) == 1:
+		return true
+	case len(given) == 0:
+		a.refusals.count.WithLabelValues(refusedNoKey).Inc()
+	case !a.refusals.wrongKey(ctx.RemoteAddr()):
+		ctx.SetConnectionClose()
+	}
+	return false
 }

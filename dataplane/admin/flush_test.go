@@ -80,3 +80,19 @@ func TestFlushIsForOperators(t *testing.T) {
 		assert.Equal(t, tt.want, resp.StatusCode, tt)
 	}
 }
+
+// TestRefusalsAreCounted: an operator with the right key waits for nobody who guesses.
+func TestRefusalsAreCounted(t *testing.T) {
+	h := start(t, []*fakeWorker{newFakeWorker(t, info(1))}, settings{key: "secret"})
+	right := []string{"Authorization", "Bearer secret"}
+	for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Basic secret"}, {"Origin", "http://evil.example"}} {
+		resp, got := h.do(http.MethodGet, h.operator+"/status", "", header...)
+		assert.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, resp.StatusCode, got)
+		resp, got = h.do(http.MethodGet, h.operator+"/status", "", right...)
+		assert.Equal(t, http.StatusOK, resp.StatusCode, got)
+	}
+	_, got := h.do(http.MethodGet, h.operator+"/metrics", "", right...)
+	for _, line := range []string{`{reason="no_key"} 1`, `{reason="wrong_key"} 2`, `{reason="foreign"} 1`} {
+		assert.Contains(t, got, "warmpath_operator_refused_total"+line)
+	}
+}

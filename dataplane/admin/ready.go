@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -87,6 +88,28 @@ func (r *readiness) indexed(rank *worker.Rank) bool {
 	default:
 		return true
 	}
+}
+
+// progress reports whether some model can be served, and whether all can that are known of with no
+// worker on probation; lacks is the first reason why not.
+func (r *readiness) progress() (some, all bool, lacks string) {
+	all, lacks = true, "no worker has said what it serves"
+	for _, m := range r.models() {
+		if m.Ready {
+			some = true
+		} else {
+			all, lacks = false, fmt.Sprintf("%s: %s", m.Model, m.Lacks)
+		}
+	}
+	for _, w := range r.registry.Snapshot().Workers {
+		if w.State() == worker.Probing {
+			all, lacks = false, w.URL+" is not ready"
+		}
+	}
+	if all = all && some; all {
+		lacks = ""
+	}
+	return some, all, lacks
 }
 
 // serve answers 200 while the router can serve some model, else 503. Liveness is GET /health: a

@@ -48,6 +48,9 @@ type Snapshots struct {
 	index  *radix.Index
 	intake *Manager
 
+	writing sync.Mutex // one write at a time
+	held    bool       // guarded by writing
+
 	mu     sync.Mutex
 	status SnapshotStatus // guarded by mu
 }
@@ -146,8 +149,27 @@ func (s *Snapshots) Run(ctx context.Context) {
 	}
 }
 
+// Hold writes a snapshot now and none until resume.
+func (s *Snapshots) Hold() (resume func()) {
+	if s.cfg.File != "" {
+		s.save(slog.LevelInfo)
+	}
+	set := func(held bool) {
+		s.writing.Lock()
+		defer s.writing.Unlock()
+		s.held = held
+	}
+	set(true)
+	return func() { set(false) }
+}
+
 // save writes a snapshot, and logs and counts the result.
 func (s *Snapshots) save(level slog.Level) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.held {
+		return
+	}
 	start := time.Now()
 	count, size, err := s.write()
 	took := time.Since(start)

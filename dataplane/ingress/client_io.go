@@ -36,7 +36,7 @@ func (cl *Client) Read(p []byte) (int, error) {
 
 // readIdle waits for the next request for as long as that is worth fasthttp's buffers.
 func (cl *Client) readIdle(p []byte) (int, error) {
-	if cl.s.draining.Load() {
+	if cl.s.draining.Load() && !unread(cl.tcp) {
 		return 0, io.EOF
 	}
 	now := time.Now()

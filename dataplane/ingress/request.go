@@ -24,7 +24,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	s.cfg.Handler(ctx)
-	if cl.place.spare || s.draining.Load() {
+	if cl.place.spare || s.leaving.Load() {
 		ctx.SetConnectionClose()
 	}
 }

@@ -18,7 +18,13 @@ func writeSome(nc net.Conn, p []byte) (int, error) {
 }
 
 // untaken returns the bytes in a socket's send queue: not sent, or not confirmed.
-func untaken(nc net.Conn) (n int) {
+func untaken(nc net.Conn) int { return queued(nc, unix.SIOCOUTQ) }
+
+// unread reports whether bytes have come that nobody has read.
+func unread(nc net.Conn) bool { return queued(nc, unix.SIOCINQ) > 0 }
+
+// queued returns the bytes in one of a socket's queues.
+func queued(nc net.Conn, which uint) (n int) {
 	tcp := tcpBelow(nc)
 	if tcp == nil {
 		return 0
@@ -28,6 +34,6 @@ func untaken(nc net.Conn) (n int) {
 	if err != nil {
 		return 0
 	}
-	_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
+	_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), which) })
 	return n
 }

@@ -61,7 +61,8 @@ type Server struct {
 	cfg  Config
 	http *fasthttp.Server
 
-	draining atomic.Bool
+	leaving  atomic.Bool   // each connection ends with its next answer
+	draining atomic.Bool   // and those that wait for a request are closed
 	left     chan struct{} // a connection has ended
 
 	mu        sync.Mutex
@@ -120,7 +121,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.listeners = append(s.listeners, ln)
 	s.mu.Unlock()
-	if s.draining.Load() {
+	if s.leaving.Load() {
 		return ln.Close()
 	}
 	for {
@@ -133,7 +134,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		case outOfFiles(err) && s.makeRoom():
 		case passing(err):
 			time.Sleep(acceptPause) //nolint:forbidigo // Nothing tells when a descriptor is free again.
-		case s.draining.Load():
+		case s.leaving.Load():
 			return nil
 		default:
 			return err
@@ -282,18 +283,33 @@ func (s *Server) Connections() int {
 // silentGrace is for a first request that is on its way while the listener closes.
 const silentGrace = 200 * time.Millisecond
 
+// Leave closes the listeners, for another process that accepts from the same sockets, and waits for
+// the connections to end. A client may be sending its next request while its connection is closed,
+// and would take it for lost: each connection stays for one more answer, which tells the client to
+// close it. Those that bring no request are closed after idle. Leave returns when no connection is
+// left, or when ctx ends.
+func (s *Server) Leave(ctx context.Context, idle time.Duration) {
+	s.closeListeners()
+	waiting := time.NewTimer(idle)
+	defer waiting.Stop()
+	for s.Connections() > 0 {
+		select {
+		case <-s.left:
+		case <-waiting.C:
+			s.draining.Store(true)
+			s.endWaiting(true)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Shutdown closes the listeners and the connections that wait for a request, and waits for the
 // answers under way, which end their connections. When ctx ends, it cuts the rest and returns
 // ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	if s.draining.Swap(true) {
-		return nil
-	}
-	s.mu.Lock()
-	for _, ln := range s.listeners {
-		_ = ln.Close()
-	}
-	s.mu.Unlock()
+	s.closeListeners()
+	s.draining.Store(true)
 	s.endWaiting(false)
 	grace := time.NewTimer(silentGrace)
 	defer grace.Stop()
@@ -312,6 +328,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
+// closeListeners has Serve return.
+func (s *Server) closeListeners() {
+	s.leaving.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ln := range s.listeners {
+		_ = ln.Close()
+	}
+}
+
 // open returns the open connections.
 func (s *Server) open() []*Client {
 	s.mu.Lock()
@@ -320,10 +346,10 @@ func (s *Server) open() []*Client {
 }
 
 // endWaiting closes the connections that wait for a request, with or without those that have
-// not sent a byte yet.
+// not sent a byte yet. A request that has come and was not read yet is answered.
 func (s *Server) endWaiting(silent bool) {
 	for _, cl := range s.open() {
-		if (silent || !cl.silent.Load()) && claim(cl) {
+		if (silent || !cl.silent.Load()) && !unread(cl.tcp) && claim(cl) {
 			cl.closeClaimed()
 		}
 	}

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -355,6 +358,64 @@ func TestDrainCuts(t *testing.T) {
 	_, err := br.ReadByte()
 	require.Error(t, err)
 	close(release)
+}
+
+// TestLeave: while another process accepts from the same socket, each connection of this one stays
+// for an answer that tells its client to close it, and those that ask nothing end at last.
+func TestLeave(t *testing.T) { overBoth(t, testLeave) }
+
+func testLeave(t *testing.T) {
+	t.Helper()
+	ln := ingresstest.Listen(t)
+	s := ingresstest.StartServer(t, ln, echo)
+	var waiting []net.Conn
+	var answers []*bufio.Reader
+	for i := range 6 {
+		conn, br := dial(t, ln)
+		if i%2 == 0 { // else it has not asked yet
+			say(t, conn, ask)
+			answer(t, br)
+		} else if encrypted(t) {
+			require.NoError(t, conn.(*tls.Conn).Handshake())
+		}
+		waiting, answers = append(waiting, conn), append(answers, br)
+	}
+	for s.Connections() < len(waiting) { // accepted
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	left := make(chan struct{})
+	go func() { defer close(left); s.Leave(ctx, time.Hour) }()
+	for { // the listener is closed
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			break
+		}
+		conn.Close()
+	}
+	for i, conn := range waiting[:4] {
+		say(t, conn, ask)
+		r, err := http.ReadResponse(answers[i], nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, r.Body)
+		require.NoError(t, err)
+		require.True(t, r.Close, "connection %d", i)
+		_, err = answers[i].ReadByte()
+		require.ErrorIs(t, err, io.EOF)
+	}
+	select {
+	case <-left:
+		t.Fatal("connections wait for their request, and Leave has ended")
+	default:
+	}
+	cancel()
+	ingresstest.Await(t, "ctx's end", left)
+	s.Leave(t.Context(), 0)
+	for _, br := range answers[4:] {
+		_, err := br.ReadByte()
+		require.ErrorIs(t, err, io.EOF)
+	}
+	require.Zero(t, s.Connections())
 }
 
 // errUnwanted is an answer other than the expected one.

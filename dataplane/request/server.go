@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -21,6 +22,7 @@ type ServerConfig struct {
 	Operator    net.Listener // operators; nil: clients' listener serves their API too
 	OperatorTLS *tls.Config  // of Operator; nil: plain HTTP
 	MaxHead     int          // default 16 KiB; each busy connection has a buffer of that size
+	Kept        bool         // clients wait at Listener for the next process
 }
 
 // Admin answers the paths that no worker serves: admin.API.
@@ -46,12 +48,14 @@ type Server struct {
 	client   *ingress.Server
 	operator *ingress.Server // nil when the clients' listener serves both
 	refusals refusals
+	handed   chan struct{} // closed by HandOver
+	handOver sync.Once
 }
 
 // NewServer returns a server of h and admin.
 func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Admin) *Server {
 	cfg.MaxHead = cmp.Or(cfg.MaxHead, 16<<10)
-	s := &Server{cfg: cfg, requests: h, admin: admin, watcher: watcher}
+	s := &Server{cfg: cfg, requests: h, admin: admin, watcher: watcher, handed: make(chan struct{})}
 	clients, reserve := ingress.FileShares()
 	s.client = s.listen(s.handleClient, cfg.TLS, ingress.Config{
 		Limits: func() ingress.Limits { return h.live().Clients }, MaxClients: clients, Reserve: reserve, Reserved: admin.Reserved,
@@ -91,6 +95,11 @@ func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, cfg in
 // Connections returns the number of open connections of clients.
 func (s *Server) Connections() int { return s.client.Connections() }
 
+// HandOver has Run leave the listeners, which another process has too, and end with the last
+// connection. Requests in flight have all the time they need, and connections without one
+// DrainTimeout; the end of Run's ctx drains as ever.
+func (s *Server) HandOver() { s.handOver.Do(func() { close(s.handed) }) }
+
 // Run serves until ctx ends, then drains: new connections are refused, requests in flight are
 // answered, and requests that have not ended by DrainTimeout are cut.
 func (s *Server) Run(ctx context.Context) error {
@@ -114,7 +123,12 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
+		if s.cfg.Kept {
+			s.leaveSoon()
+		}
 	case <-failed:
+	case <-s.handed:
+		s.leave(ctx)
 	}
 	s.drain()
 	s.requests.aborts.wait()
@@ -139,6 +153,29 @@ func (s *Server) sweep(ctx context.Context) {
 
 // sweepEvery is about the transport's idle timeout.
 const sweepEvery = 5 * time.Second
+
+// leave waits for the end of both servers' connections. /ready does not tell of it: the address is
+// served on.
+func (s *Server) leave(ctx context.Context) {
+	idle := s.requests.live().DrainTimeout
+	var left sync.WaitGroup
+	defer left.Wait()
+	left.Go(func() { s.client.Leave(ctx, idle) })
+	if s.operator != nil {
+		left.Go(func() { s.operator.Leave(ctx, idle) })
+	}
+}
+
+// keptGrace is for clients that ask one question after the other: with the next answer they hear
+// that the connection ends, and none is lost. A restart takes so much longer.
+const keptGrace = time.Second
+
+// leaveSoon is leave for keptGrace.
+func (s *Server) leaveSoon() {
+	ctx, cancel := context.WithTimeout(context.Background(), keptGrace)
+	defer cancel()
+	s.leave(ctx)
+}
 
 // drain ends the listeners' servers; the operators' last, so that they can watch the drain.
 func (s *Server) drain() {

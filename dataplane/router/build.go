@@ -28,6 +28,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix/hugepage"
@@ -65,6 +66,9 @@ func (b *builder) build() error {
 	}
 	if b.clientKeys, err = b.readClientKeys(); err != nil {
 		return err
+	}
+	b.files = []func(){
+		func() { tlsconfig.Reload(encrypted.Client) }, func() { tlsconfig.Reload(encrypted.Operator) }, toWorkers.Reload, keys.Reload,
 	}
 	b.buildIndex()
 	folders, err := tokens.ParseFolders(b.cfg.Tokenize.ModelPaths)
@@ -107,6 +111,7 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
 	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, Hosts: b.cfg.Operator.Hosts, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
 	cfg := request.ServerConfig{Listener: b.listeners[0], TLS: encrypted.Client, OperatorTLS: encrypted.Operator, MaxHead: b.cfg.Requests.Clients.MaxHead}
+	cfg.Kept = b.cfg.Sockets != nil && b.cfg.Sockets.Kept
 	if len(b.listeners) > 1 {
 		cfg.Operator = b.listeners[1]
 	}

@@ -62,6 +62,7 @@ func (r *Router) reloadLocked(cfg *Config) error {
 	st := &r.reload
 	given := *cfg
 	cfg.Log, cfg.Version, cfg.Cluster.Conn, cfg.Node = r.cfg.Log, r.cfg.Version, r.cfg.Cluster.Conn, r.cfg.Node
+	cfg.Sockets = r.cfg.Sockets
 	cfg.SetDefaults()
 	if err := cfg.Check(); err != nil {
 		return err

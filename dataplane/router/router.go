@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -38,6 +40,7 @@ type Router struct {
 	accessLog *accesslog.Log    // nil: there is none
 	snapshots *ingest.Snapshots
 	listeners []net.Listener
+	files     []func()                      // each reads a changed file again
 	services  []func(context.Context) error // run until the server has drained
 }
 
@@ -78,22 +81,35 @@ func New(cfg Config) (*Router, error) {
 }
 
 func (r *Router) listen() error {
-	addrs := []string{r.cfg.Listen}
-	if r.cfg.Operator.Listen != "" {
-		addrs = append(addrs, r.cfg.Operator.Listen)
+	given := config.Sockets{}
+	if r.cfg.Sockets != nil {
+		given = *r.cfg.Sockets
 	}
-	for _, addr := range addrs {
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			if errors.Is(err, syscall.EADDRINUSE) {
-				return fmt.Errorf("cannot listen on %s: %w: stop the process that listens there, or give another address", addr, syscall.EADDRINUSE)
-			}
-			return fmt.Errorf("cannot listen on %s: %w", addr, err)
-		}
-		r.listeners = append(r.listeners, l)
+	err := r.bind(given.Clients, r.cfg.Listen)
+	if err == nil && r.cfg.Operator.Listen != "" {
+		err = r.bind(given.Operator, r.cfg.Operator.Listen)
 	}
+	return err
+}
+
+// bind takes a listener that was given, or listens on addr.
+func (r *Router) bind(l net.Listener, addr string) (err error) {
+	if l == nil {
+		l, err = net.Listen("tcp", addr)
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("cannot listen on %s: %w: stop the process that listens there, upgrade it by SIGUSR2, or give another address",
+			addr, syscall.EADDRINUSE)
+	case err != nil:
+		return fmt.Errorf("cannot listen on %s: %w", addr, err)
+	}
+	r.listeners = append(r.listeners, l)
 	return nil
 }
+
+// Listeners returns the listener of clients and, where there is one, the operators'.
+func (r *Router) Listeners() []net.Listener { return slices.Clone(r.listeners) }
 
 // Addr returns the address for clients.
 func (r *Router) Addr() string { return r.listeners[0].Addr().String() }
@@ -104,10 +120,30 @@ func (r *Router) OperatorAddr() string { return r.listeners[len(r.listeners)-1].
 // Status returns the router's state now.
 func (r *Router) Status() admin.Status { return r.admin.Status() }
 
+// Ready reports whether some model can be served, and whether nothing is known to be still on its
+// way: first probes of workers, replays of their events. lacks says what is missing.
+func (r *Router) Ready() (some, all bool, lacks string) { return r.admin.Ready() }
+
+// HandOver has Run leave the listeners to another process that has them, and end with the last
+// connection.
+func (r *Router) HandOver() { r.server.HandOver() }
+
+// HoldSnapshots writes the snapshot now, for a process that is to take over, and none until resume:
+// the file is the other's.
+func (r *Router) HoldSnapshots() (resume func()) { return r.snapshots.Hold() }
+
 // ReopenLogs opens the access log again under its name, after it was moved away.
 func (r *Router) ReopenLogs() {
 	if r.accessLog != nil {
 		r.accessLog.Reopen()
+	}
+}
+
+// ReloadFiles reads certificates and keys again that have changed. They are read at their next use
+// anyway; the log then has the result now.
+func (r *Router) ReloadFiles() {
+	for _, reload := range r.files {
+		reload()
 	}
 }
 
@@ -131,12 +167,29 @@ func (r *Router) Run(ctx context.Context) error {
 	if r.member != nil { // clients wait in the queue of the bound listeners
 		r.member.Await(ctx, r.cfg.Cluster.Wait)
 	}
-	err := r.server.Run(ctx)
+	var err error
+	if r.awaitOpen(ctx) {
+		err = r.server.Run(ctx)
+	}
 	// The last snapshot precedes the end of the event streams, which clear the index.
 	lastSave()
 	saver.Wait()
 	stopServices()
 	return errors.Join(err, g.Wait())
+}
+
+// awaitOpen waits until connections may be accepted; false: ctx has ended, and another process has
+// the sockets.
+func (r *Router) awaitOpen(ctx context.Context) bool {
+	if r.cfg.Sockets == nil || r.cfg.Sockets.Open == nil {
+		return true
+	}
+	select {
+	case <-r.cfg.Sockets.Open:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Close frees the resources of New. Run calls it.

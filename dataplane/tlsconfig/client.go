@@ -43,6 +43,16 @@ func NewClient(files ClientFiles, log *slog.Logger) (*Client, error) {
 	return c, err
 }
 
+// Reload reads the files again where they have changed, before a worker is connected to.
+func (c *Client) Reload() {
+	if c.pool != nil {
+		c.pool.get()
+	}
+	if c.pair != nil {
+		c.pair.get()
+	}
+}
+
 // Config returns the settings for one worker, whose certificate must be valid for host, a name
 // or an address. They remember the worker's last session, so that further connections cost no
 // signature.

@@ -36,6 +36,13 @@ func Server(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	return base, nil
 }
 
+// Reload reads the files of a listener again where they have changed, before a client comes.
+func Reload(listener *tls.Config) {
+	if listener != nil {
+		_, _ = listener.GetConfigForClient(nil) // it has no error; see Server
+	}
+}
+
 func serverDefaults() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

@@ -149,6 +149,16 @@ func (k *Keys) Of(url string) *Key {
 	return key
 }
 
+// Reload reads the file again where it has changed.
+func (k *Keys) Reload() {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.list, k.at = k.current(), time.Now()
+}
+
 // find returns also whether a line names the URL.
 func (k *Keys) find(url string) (key *Key, named bool) {
 	if k == nil {

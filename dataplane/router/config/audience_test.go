@@ -1,9 +1,11 @@
 package config
 
 import (
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestTrust: with keys, trust is a matter of each key.
@@ -31,4 +33,24 @@ func TestAudience(t *testing.T) {
 		assert.NoError(t, c.Check())
 	}
 	assert.ErrorContains(t, Check(Config{Requests: Requests{Audience: "some"}}), "--answer-headers")
+}
+
+// TestGivenSockets: the address of a socket that the process was given decides what is exposed, and
+// not the setting that it replaces.
+func TestGivenSockets(t *testing.T) {
+	open, err := net.Listen("tcp", ":0")
+	require.NoError(t, err)
+	defer open.Close()
+	for _, given := range []Sockets{{Clients: open}, {Operator: open}} {
+		c := Config{Listen: "127.0.0.1:1", Operator: Operator{Listen: "127.0.0.1:2"}, Sockets: &given}
+		if given.Operator == nil {
+			c.Operator.Listen = ""
+			b := c
+			b.SetDefaults()
+			assert.Equal(t, AudienceOperators, b.Requests.Audience)
+		}
+		assert.ErrorIs(t, Check(c), ErrExposed)
+		c.Operator.Key = "x"
+		assert.NoError(t, Check(c))
+	}
 }

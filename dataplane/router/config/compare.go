@@ -34,7 +34,7 @@ var fixed = map[string]string{
 }
 
 // noSettings are fields that no operator sets.
-var noSettings = []string{"Cluster.Conn", "Node", "ConfigFile", "Version", "Log"}
+var noSettings = []string{"Cluster.Conn", "Node", "Sockets", "ConfigFile", "Version", "Log"}
 
 // Changed returns the flags of the settings in which two configurations differ, sorted: first
 // those that can change at run time, then those that need a restart.

@@ -33,12 +33,26 @@ type Config struct {
 	Cluster   Cluster
 	Logs      Logs
 
+	// Sockets that the process was given; nil: Listen and Operator.Listen are bound.
+	Sockets *Sockets
+
 	// Node is the sidecar in this process, a source of workers and of their health; nil: there is
 	// none. Its owner runs it.
 	Node       fleet.NodeSource
 	ConfigFile string // of these settings, to be shown; "": there is none
 	Version    string
 	Log        *slog.Logger
+}
+
+// Sockets are listeners that somebody else has bound: systemd, or the process before this one.
+// Their addresses count, and not those of the settings.
+type Sockets struct {
+	Clients, Operator net.Listener // nil: the setting is bound
+	// They outlive the process: clients that come during a restart wait.
+	Kept bool
+	// Connections are accepted once it is closed; nil: at once. Clients wait in the sockets' queue
+	// meanwhile.
+	Open <-chan struct{}
 }
 
 // Operator describes the operators' API.
@@ -201,6 +215,13 @@ const defaultClusterWait = 3 * time.Second
 
 // SetDefaults fills in zero fields.
 func (c *Config) SetDefaults() {
+	if c.Sockets != nil {
+		for setting, l := range map[*string]net.Listener{&c.Listen: c.Sockets.Clients, &c.Operator.Listen: c.Sockets.Operator} {
+			if l != nil {
+				*setting = l.Addr().String()
+			}
+		}
+	}
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
 	if host, _, _ := net.SplitHostPort(c.Listen); c.Requests.Audience == "" {
 		c.Requests.Audience = AudienceOperators
