@@ -25,7 +25,7 @@ var metricFolders = []struct {
 	title   string
 	folders []string
 }{
-	{"The router, at `/metrics` of the operator API", []string{"dataplane/admin", "dataplane/request", "dataplane/kvtier/directory", "dataplane/tracing"}},
+	{"The router, at `/metrics` of the operator API", []string{"dataplane/admin", "dataplane/request", "dataplane/request/clientkey", "dataplane/kvtier/directory", "dataplane/tracing"}},
 	{"The sidecar, at `/metrics` of `warmpath node`", []string{"dataplane/sidecar", "dataplane/kvtier/store", "dataplane/kvtier/announce"}},
 }
 
@@ -46,6 +46,11 @@ type metricMaker struct {
 // metricMakers are these functions by name. A call whose name or help is no constant is the body of such a function.
 var metricMakers = map[string][]metricMaker{
 	"desc": {{prefix: "warmpath_", labels: restLabels}},
+	"describe": {{
+		folders: []string{"dataplane/request/clientkey"}, prefix: "warmpath_client_key_", labels: func(p *metricPackage, c *ast.CallExpr) []string {
+			return append([]string{"key"}, restLabels(p, c)...)
+		},
+	}},
 	"counter": {
 		{folders: []string{"dataplane/admin", "dataplane/request"}, prefix: "warmpath_", kind: "counter", labels: restLabels},
 	},
@@ -163,6 +168,13 @@ func (p *metricPackage) read(folder string, n ast.Node) {
 
 // call reads a call of a maker.
 func (p *metricPackage) call(folder string, call *ast.CallExpr, kind string) {
+	if calledName(call) == "NewCounterVec" {
+		if opts, ok := call.Args[0].(*ast.CompositeLit); ok {
+			if fields := fieldsOf(opts); fields["Name"] != "" {
+				p.add(metric{fields["Namespace"] + "_" + fields["Name"], "counter", fields["Help"], p.strings(call.Args[1])})
+			}
+		}
+	}
 	for _, m := range metricMakers[calledName(call)] {
 		if len(call.Args) < 2 || m.folders != nil && !slices.Contains(m.folders, folder) {
 			continue
@@ -181,14 +193,7 @@ func (p *metricPackage) call(folder string, call *ast.CallExpr, kind string) {
 
 // literal reads a prometheus.HistogramOpts, or one of the metrics of DCGM.
 func (p *metricPackage) literal(lit *ast.CompositeLit) {
-	fields := map[string]string{}
-	for _, e := range lit.Elts {
-		if kv, ok := e.(*ast.KeyValueExpr); ok {
-			if key, ok := kv.Key.(*ast.Ident); ok {
-				fields[key.Name], _ = constant(kv.Value)
-			}
-		}
-	}
+	fields := fieldsOf(lit)
 	if sel, ok := lit.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == "HistogramOpts" && fields["Name"] != "" {
 		p.add(metric{fields["Namespace"] + "_" + fields["Name"], "histogram", fields["Help"], nil})
 	}
@@ -201,6 +206,19 @@ func (p *metricPackage) literal(lit *ast.CompositeLit) {
 	if isName && isKind && isHelp && strings.HasPrefix(name, "DCGM_") {
 		p.add(metric{name, kind.Name, help, p.strings(ast.NewIdent("gpuLabels"))})
 	}
+}
+
+// fieldsOf returns the constants of a literal by their fields.
+func fieldsOf(lit *ast.CompositeLit) map[string]string {
+	fields := map[string]string{}
+	for _, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			if key, ok := kv.Key.(*ast.Ident); ok {
+				fields[key.Name], _ = constant(kv.Value)
+			}
+		}
+	}
+	return fields
 }
 
 // add adds a metric. Counters of our own end with _total, as Prometheus wants them.

@@ -103,7 +103,7 @@ func (o *clusterOptions) localToken(cfg *cluster.Config, log *slog.Logger) error
 	}
 	host, _, err := net.SplitHostPort(cfg.Listen)
 	if err != nil || !tlsconfig.Loopback(host) || cfg.TLS.CA != "" {
-		return nil //nolint:nilerr // Open says what is wrong
+		return nil //nolint:nilerr // Open reports the fault
 	}
 	path, err := tokenFile()
 	if err != nil {

@@ -118,7 +118,7 @@ func (l *lifecycle) serve(ctx context.Context) {
 const (
 	// statusEvery is for readers of `systemctl status`.
 	statusEvery = 5 * time.Second
-	// readyPoll is a small part of what a router takes until it is ready: 0.3 s.
+	// readyPoll is a small part of a router's start: 0.3 s.
 	readyPoll = 20 * time.Millisecond
 	// readyWithin is for probes and replays, which take about a second. Workers that load a model
 	// take minutes, and nobody waits for them.

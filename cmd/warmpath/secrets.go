@@ -81,7 +81,7 @@ func fromFile(f *pflag.FlagSet, name string) bool {
 	return strings.HasPrefix(f.Lookup(name).Value.String(), "@")
 }
 
-// checkSecrets runs before every command: it returns what is wrong with secrets in the environment,
+// checkSecrets runs before every command: it returns the faults of secrets in the environment,
 // and warns of those on the command line.
 func checkSecrets(cmd *cobra.Command, _ []string) (err error) {
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {

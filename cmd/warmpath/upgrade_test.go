@@ -33,7 +33,7 @@ type line struct {
 	r    *bufio.Reader
 }
 
-// reached is what became of a request.
+// reached is the fate of a request.
 type reached struct {
 	header  http.Header
 	body    string
@@ -497,7 +497,7 @@ func TestActivationRefuses(t *testing.T) {
 	require.Equal(t, 1, state.ExitCode())
 }
 
-// notified is what systemd is told.
+// notified is the messages to systemd.
 type notified struct {
 	path string
 	conn *net.UnixConn

@@ -113,7 +113,7 @@ func (a *API) SetKey(key string) { a.key.Store(&key) }
 func (a *API) Status() Status { return a.status.now() }
 
 // Ready reports whether some model can be served, and whether nothing is known to be on its way;
-// lacks says what is missing.
+// lacks names the missing parts.
 func (a *API) Ready() (some, all bool, lacks string) { return a.readiness.progress() }
 
 // ServeClient answers a client's request where its path is the router's own, and reports whether it
@@ -256,7 +256,7 @@ func (a *API) foreign(ctx *fasthttp.RequestCtx) *openai.Error {
 	}
 }
 
-// authorized checks the operator key in constant time. What has a wrong one waits.
+// authorized checks the operator key in constant time. A request with a wrong one waits.
 func (a *API) authorized(ctx *fasthttp.RequestCtx) bool {
 	key := *a.key.Load()
 	if key == "" {

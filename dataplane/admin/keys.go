@@ -17,7 +17,7 @@ const (
 )
 
 const (
-	// wrongKeyDelay slows those who guess keys. It is nothing to an operator with a typing mistake.
+	// wrongKeyDelay slows the guessing of keys. It is nothing to an operator with a typing mistake.
 	wrongKeyDelay = time.Second
 	// wrongKeysDelayed bounds the requests that wait for it, each with a connection. Beyond it a
 	// guess costs its connection.
@@ -40,7 +40,7 @@ type refusals struct {
 func newRefusals(log *slog.Logger) *refusals {
 	r := &refusals{
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "warmpath_operator_refused_total",
+			Namespace: "warmpath", Name: "operator_refused_total",
 			Help: "Requests that the operator API refused: without a key, with a wrong one, or of a web page (foreign).",
 		}, []string{"reason"}),
 		delayed: make(chan struct{}, wrongKeysDelayed), log: log,

@@ -27,7 +27,7 @@ const (
 	usualProfile = 30 * time.Second
 	// maxProfile bounds it: a profile costs some percent of the CPU.
 	maxProfile = time.Minute
-	// profileTick is how soon a profile ends whose operator has left, or at shutdown.
+	// profileTick is how soon a profile ends after its operator has left, or at shutdown.
 	profileTick = 50 * time.Millisecond
 )
 

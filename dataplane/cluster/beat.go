@@ -20,7 +20,7 @@ type beat struct {
 
 func (b *beat) key() key { return key{b.Kind, b.Name} }
 
-// beatPlace is the end of the subject of beats for a record. Who may beat is a matter of subjects.
+// beatPlace is the end of the subject of beats for a record. Permissions are by subject.
 func (k key) beatPlace() string { return k.kind + "." + escape(k.owner()) }
 
 func (b *beat) encode() []byte {

@@ -32,7 +32,7 @@ type Cluster struct {
 	opened          chan *bucketWatches // from writer to state; nil: the present one is over
 	lostMarks       chan []Mark         // from state to writer: marks that a lost store had
 	leaving         chan withdrawal     // from Withdraw to writer
-	storing         chan *nats.Msg      // what holders of roles' tokens ask, as NATS delivers it
+	storing         chan *nats.Msg      // requests of holders of roles' tokens
 	stores          sync.Once           // subscribes to that
 
 	ctx     context.Context // ends with Close

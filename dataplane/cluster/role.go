@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Role is what the holder of a token of its own may do. The cluster's secret has all rights.
+// Role is the rights of the holder of a token of its own. The cluster's secret has all rights.
 type Role string
 
 // The roles. All of them read the records and the marks.

@@ -375,7 +375,7 @@ func testLeave(t *testing.T) {
 		if i%2 == 0 { // else it has not asked yet
 			say(t, conn, ask)
 			answer(t, br)
-		} else if encrypted(t) {
+		} else if tlstest.Encrypted(t) {
 			require.NoError(t, conn.(*tls.Conn).Handshake())
 		}
 		waiting, answers = append(waiting, conn), append(answers, br)
