@@ -80,7 +80,7 @@ func TestBenchReplayOfUsers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", api, err, out)
 		}
-		for _, want := range []string{"ITL p95", "hit rate", "forecast", "worker 2 by share"} {
+		for _, want := range []string{"ITL p95", "hit rate", "forecast", "worker 1 by share"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("the table lacks %q:\n%s", want, out)
 			}

@@ -279,7 +279,9 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		load.more(t, upgradeAnswers)
 		streaming, streamed := make(chan struct{}), make(chan error, 1)
 		go func() {
-			got, err := (&line{addr: u.addr}).ask("/v1/completions", `{"model":"held","prompt":"a","stream":true}`, func() { close(streaming) })
+			l := &line{addr: u.addr}
+			defer l.close() // else the process that streams has a client
+			got, err := l.ask("/v1/completions", `{"model":"held","prompt":"a","stream":true}`, func() { close(streaming) })
 			if err == nil && !strings.HasSuffix(got.body, "data: [DONE]\n\n") {
 				err = fmt.Errorf("%w: %q", io.ErrUnexpectedEOF, got.body)
 			}
