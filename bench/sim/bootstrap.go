@@ -27,11 +27,11 @@ func newBootstrapServer(p *process) (*bootstrapServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use listen address %q: %w", p.cfg.Listen, err)
 	}
-	boot, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(p.cfg.BootstrapPort)))
+	boot, err := listen(net.JoinHostPort(host, strconv.Itoa(p.cfg.BootstrapPort)))
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for decode workers: %w", err)
 	}
-	kv, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	kv, err := listen(net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for transfers: %w", errors.Join(err, boot.Close()))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 )
 
 // engine is one process of a worker, from its start to its crash.
@@ -22,7 +21,7 @@ func newEngine(c Config, f *Faults, used *usedRooms) (*engine, error) {
 	c.silent = f.silent.Load
 	p := &process{cfg: &c, faults: f}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	ln, err := net.Listen("tcp", c.Listen)
+	ln, err := listen(c.Listen)
 	if err != nil {
 		p.cancel()
 		return nil, fmt.Errorf("cannot listen: %w", err)

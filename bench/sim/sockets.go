@@ -57,8 +57,8 @@ func (s *sockets) close() {
 // portAttempts bounds the search for consecutive free ports, one for each rank.
 const portAttempts = 64
 
-// openSockets binds the sockets of all ranks and writes rank 0's endpoints into cfg. If the
-// system picks rank 0's ports, the next ones may be taken; then it picks again.
+// openSockets binds the sockets of all ranks and writes rank 0's endpoints into cfg. Where rank
+// 0's ports are any, the next ones may be taken; then others are tried.
 func openSockets(cfg *Config) (all []*sockets, err error) {
 	if cfg.Events == off {
 		for range cfg.DPSize {
@@ -90,6 +90,7 @@ func openSockets(cfg *Config) (all []*sockets, err error) {
 
 // openOnce binds each rank's sockets at ports that follow rank 0's.
 func openOnce(cfg Config) (all []*sockets, err error) {
+	cfg.Events, cfg.Replay, cfg.Load = withPort(cfg.Events), withPort(cfg.Replay), withPort(cfg.Load)
 	for i := range cfg.DPSize {
 		s, err := openRank(&cfg, i)
 		if err != nil {
