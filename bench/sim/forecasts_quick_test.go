@@ -4,6 +4,6 @@ package sim
 
 // Cases of the tests beside forecasts, for `make test` and `make soak`.
 const (
-	forecasts   = 2 // of each table
+	forecasts   = 1 // of each table
 	scaledLoads = 1 // polled, and by messages
 )
