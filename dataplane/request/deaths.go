@@ -98,7 +98,8 @@ func errCulprit(key uint64, refused time.Duration) error {
 
 // gone reports whether a worker's process has ended: its address refuses connections. A closed
 // connection is no sign of it, and a host that does not answer says nothing of its processes.
-func (c *culprits) gone(w *worker.Worker) bool {
+// ending says that the process may be about to end.
+func (c *culprits) gone(w *worker.Worker, ending bool) bool {
 	refuses := func() bool {
 		conn, err := net.DialTimeout("tcp", w.Addr, deathDial)
 		if err == nil {
@@ -108,8 +109,9 @@ func (c *culprits) gone(w *worker.Worker) bool {
 	}
 	// All requests that were in flight ask at once.
 	gone, _, _ := c.dials.Do(w.Addr, func() (any, error) {
-		if refuses() {
-			return true, nil
+		gone := refuses()
+		if gone || !ending {
+			return gone, nil
 		}
 		<-time.After(deathPause)
 		return refuses(), nil
@@ -135,11 +137,12 @@ func (x *exchange) countDeaths(deaths *[2]int, err error) error {
 	if !x.req.HasBody() || d.Decode == nil && !hung && !lostConnection(err) || x.client.Gone() {
 		return nil
 	}
+	ending := lostConnection(err) || errors.Is(err, errTransfer)
 	for leg, rank := range ranks {
 		if rank == nil {
 			continue
 		}
-		gone := x.h.culprits.gone(rank.Worker)
+		gone := x.h.culprits.gone(rank.Worker, ending)
 		if !gone && (!hung || leg != int(x.attempt.failedLeg)) {
 			continue
 		}

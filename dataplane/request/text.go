@@ -2,8 +2,8 @@ package request
 
 import (
 	"bytes"
-	"hash/crc32"
-	"strconv"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
 // compact reports whether valid JSON has no white space between its parts.
@@ -32,9 +32,7 @@ func appendCompact(dst, raw []byte, media bool) []byte {
 		case '"':
 			end := stringEnd(raw, i)
 			if text := raw[i:end]; media && isMedium(text) {
-				dst = append(dst, `"crc32c:`...)
-				dst = strconv.AppendUint(dst, uint64(crc32.Checksum(text, castagnoli)), 16)
-				dst = append(dst, '"')
+				dst = append(openai.AppendChecksum(append(dst, '"'), text), '"')
 			} else {
 				dst = append(dst, text...)
 			}
@@ -64,8 +62,6 @@ func stringEnd(raw []byte, i int) int {
 		}
 	}
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // leastMedium is the least size of a medium in bytes: shorter strings are as well known by
 // themselves.

@@ -2,8 +2,6 @@ package anthropic
 
 import (
 	"bytes"
-	"hash/crc32"
-	"strconv"
 
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
@@ -323,9 +321,6 @@ func (m *message) thinking(list []byte) {
 	m.addText(append(pieces, content(end))...)
 }
 
-// castagnoli is the polynomial that processors compute.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // image appends an image as a checksum of its source. A source without data is left out.
 func (m *message) image(source []byte) {
 	if !isImage(source) {
@@ -336,9 +331,8 @@ func (m *message) image(source []byte) {
 }
 
 func (w *writer) image(source []byte) {
-	w.dst = append(w.dst, `{"type":"image_url","image_url":{"url":"crc32c:`...)
-	w.dst = strconv.AppendUint(w.dst, uint64(crc32.Checksum(source, castagnoli)), 16)
-	w.dst = append(w.dst, `"}}`...)
+	w.dst = append(w.dst, `{"type":"image_url","image_url":{"url":"`...)
+	w.dst = append(openai.AppendChecksum(w.dst, source), `"}}`...)
 }
 
 // isImage reports whether SGLang makes an image of a source.

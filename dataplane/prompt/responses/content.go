@@ -2,8 +2,6 @@ package responses
 
 import (
 	"bytes"
-	"hash/crc32"
-	"strconv"
 
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
@@ -122,14 +120,10 @@ func (p *part) appendTo(dst []byte, label bool) []byte {
 	return append(dst, p.raw...)
 }
 
-// castagnoli is computed by the processor: 10 GB/s.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // appendSum appends a part without a text as a checksum: its text stands for it in routing.
 func (p *part) appendSum(dst []byte) []byte {
-	dst = append(dst, `{"type":"image_url","image_url":{"url":"crc32c:`...)
-	dst = strconv.AppendUint(dst, uint64(crc32.Checksum(p.raw, castagnoli)), 16)
-	return append(dst, `"}}`...)
+	dst = append(dst, `{"type":"image_url","image_url":{"url":"`...)
+	return append(openai.AppendChecksum(dst, p.raw), `"}}`...)
 }
 
 // appendImage appends an image of the Responses API.
