@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -233,7 +235,7 @@ func factorOf(bits *atomic.Uint64) float64 {
 type Fault struct {
 	Kind    string  // See [Faults.Apply].
 	Count   int     // Batches or requests; default 1.
-	Seconds float64 // Duration; of a hang or slowness 0 is until told, of a restart the time away.
+	Seconds float64 // Duration; 0 is until told, of a restart at once.
 	Factor  float64 // Of slowness, and of the lagging counter; default 4.
 	Lost    bool    // Dropped events cannot be replayed.
 	Status  int     // Of "error" and of error events; default 500.
@@ -248,17 +250,50 @@ func requestFaults() map[string]requestFault {
 	}
 }
 
-// Apply applies a fault by its kind. Of the whole worker: "drop-events", "replay-silent" for a
-// time, "hang", "unhang", "crash", "restart", "slow". Of the next Count requests: "error" with
-// Status, "error-5xx" (the same), "empty" and "error-json" (status 200 without an answer),
-// "reset", "stall", "error-event", "reset-late", "error-event-late" (late is after the first
-// token). Of a prefill worker: "bootstrap-down" and "bootstrap-503" for a time,
-// "stall-transfer" for the next Count, "slow-transfer". Of load reports: "cached-as-used"
-// counts cached pages as used, "busy-runs-behind" adds a Factor-th of each prefill's time,
-// "wrong-pool" multiplies the size of the pool by Factor.
-// "none" ends all that can be ended.
+// FaultKind is a kind of fault and its effect.
+type FaultKind struct{ Name, Does string }
+
+// FaultKinds lists the kinds that [Faults.Apply] takes.
+func FaultKinds() []FaultKind {
+	return []FaultKind{
+		{"crash", "the process is gone: back after seconds, or when told restart"},
+		{"restart", "a crash and a new process, away for seconds"},
+		{"hang", "accepts connections and answers none, for seconds"},
+		{"unhang", "ends a hang"},
+		{"slow", "all work takes factor times as long, for seconds"},
+		{"error", "the next count requests get status"},
+		{"error-5xx", "the same"},
+		{"empty", "the next count requests get 200 and no body"},
+		{"error-json", "the next count requests get 200 and an error document"},
+		{"reset", "the next count connections are reset before the answer"},
+		{"reset-late", "the next count connections are reset after the first token"},
+		{"stall", "the next count requests get no answer until they are aborted"},
+		{"error-event", "the next count streams have an error event"},
+		{"error-event-late", "the next count streams have an error event after the first token"},
+		{"drop-events", "the next count event batches are not sent; lost: nor can they be replayed"},
+		{"replay-silent", "replays get no answer, for seconds"},
+		{"bootstrap-down", "a prefill worker's bootstrap server is gone, for seconds"},
+		{"bootstrap-503", "a prefill worker's bootstrap server is busy, for seconds"},
+		{"stall-transfer", "the next count transfers of a prefill worker never end"},
+		{"slow-transfer", "transfers of a prefill worker take factor times as long, for seconds"},
+		{"cached-as-used", "load reports count cached pages as used, for seconds"},
+		{"busy-runs-behind", "load reports add a factor-th of each prefill's time, for seconds"},
+		{"wrong-pool", "load reports multiply the pool's size by factor, for seconds"},
+		{"none", "ends all that can be ended"},
+	}
+}
+
+// Apply applies a fault by its kind, one of [FaultKinds].
 func (f *Faults) Apply(x Fault) error {
 	n, d := max(1, x.Count), time.Duration(x.Seconds*float64(time.Second))
+	kinds := FaultKinds()
+	if !slices.ContainsFunc(kinds, func(k FaultKind) bool { return k.Name == x.Kind }) {
+		names := make([]string, len(kinds))
+		for i := range kinds {
+			names[i] = kinds[i].Name
+		}
+		return fmt.Errorf("cannot apply fault %q: %w: known are %s", x.Kind, ErrFault, strings.Join(names, ", "))
+	}
 	if kind, ok := requestFaults()[x.Kind]; ok {
 		f.status.Store(int64(x.Status))
 		f.oneIn.Store(int64(x.Every))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -321,28 +320,4 @@ func TestTextIsExactThroughTheWorkersTokenizer(t *testing.T) {
 	matched, cached = ask()
 	assert.Positive(t, cached)
 	assert.Equal(t, cached, matched*page)
-}
-
-func TestUpTellsWhatToTryAndStops(t *testing.T) {
-	cmd := newUpCommand()
-	out, tell := io.Pipe()
-	cmd.SetOut(tell)
-	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--workers", "2"})
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- cmd.ExecuteContext(ctx); _ = tell.Close() }()
-	var seen bytes.Buffer
-	buf := make([]byte, 4096)
-	for !strings.Contains(seen.String(), "Ctrl-C") {
-		n, err := out.Read(buf)
-		require.NoError(t, err, seen.String())
-		seen.Write(buf[:n])
-	}
-	stop()
-	rest, err := io.ReadAll(out)
-	require.NoError(t, err)
-	require.NoError(t, <-done)
-	assert.Contains(t, seen.String(), "curl http://127.0.0.1:")
-	assert.Contains(t, seen.String(), "from openai import OpenAI")
-	assert.Contains(t, string(rest), "warmpath: stopped")
 }

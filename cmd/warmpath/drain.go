@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 )
@@ -19,9 +18,11 @@ import (
 // drainOptions are the flags of the four commands that mark nodes and workers.
 type drainOptions struct {
 	cluster clusterOptions
+	router  routerOptions
 	wait    bool
 	timeout time.Duration
-	key     string
+
+	asksRouters bool // for a worker's URL; cordons are of a cluster only
 }
 
 // newMarkCommands returns drain, cordon and their opposites.
@@ -30,38 +31,83 @@ func newMarkCommands() []*cobra.Command {
 		func(m *cluster.Mark) { m.Drain = true })
 	drain.Flags().BoolVar(&o.wait, "wait", false, "return when no router has a request at the target any more")
 	drain.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest --wait")
-	secretFlag(drain.Flags(), &o.key, "operator-key", "bearer token of the routers' operator API, for --wait")
-	undrain, _ := newMarkCommand("undrain", "End a drain: the worker or node gets requests again", func(m *cluster.Mark) { m.Drain = false })
+	undrain, u := newMarkCommand("undrain", "End a drain: the worker or node gets requests again", func(m *cluster.Mark) { m.Drain = false })
+	for c, o := range map[*cobra.Command]*drainOptions{drain: o, undrain: u} {
+		c.Long = c.Short + ".\n\n" + drainLong
+		o.router.flags(c.Flags())
+		o.asksRouters = true
+	}
 	cordon, _ := newMarkCommand("cordon", "Admit no new workers of a node or URL; workers in use keep serving", func(m *cluster.Mark) { m.Cordon = true })
 	uncordon, _ := newMarkCommand("uncordon", "End a cordon: new workers are admitted again", func(m *cluster.Mark) { m.Cordon = false })
+	for _, c := range []*cobra.Command{cordon, uncordon} {
+		c.Long = c.Short + ".\n\n" + markLong
+	}
 	return []*cobra.Command{drain, undrain, cordon, uncordon}
 }
+
+const (
+	markLong = `TARGET is a node's name or a worker's URL, as "warmpath nodes" and "warmpath workers" list them,
+workers of --worker included. The cluster keeps the mark until it is removed, also while the
+target is away, and every router of the cluster obeys it.`
+	drainLong = `TARGET is a worker's URL or a node's name, as "warmpath workers" and "warmpath nodes" list them.
+A URL is drained by asking a router; in a cluster all of its routers obey. A node's name, and any
+target with --cluster, is marked in the cluster, which keeps the mark until it is removed, also
+while the target is away.`
+)
 
 func newMarkCommand(name, short string, change func(*cluster.Mark)) (*cobra.Command, *drainOptions) {
 	o := &drainOptions{}
 	c := &cobra.Command{
-		Use:   name + " TARGET",
-		Short: short,
-		Long: short + `.
-
-TARGET is a node's name or a worker's URL, as "warmpath nodes" and "warmpath workers" list them,
-workers of --worker included. The cluster keeps the mark until it is removed, also while the
-target is away, and every router of the cluster obeys it.`,
+		Use:     name + " TARGET",
+		Short:   short,
 		Example: "  warmpath " + name + " gpu-3\n  warmpath " + name + " http://gpu-3:30000 --cluster nats://nats1:4222",
-		Args: func(c *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("cannot %s %d targets: name one, a node or a worker's URL (warmpath nodes and warmpath workers list them)", name, len(args))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			target := strings.TrimRight(args[0], "/")
+			if o.asksRouters && len(o.cluster.urls) == 0 && strings.Contains(target, "://") {
+				return o.atRouter(cmd, target, change)
+			}
 			return o.cluster.ask(cmd, func(ctx context.Context, c *cluster.Cluster) error {
-				return o.mark(ctx, cmd, c, strings.TrimRight(args[0], "/"), change)
+				return o.mark(ctx, cmd, c, target, change)
 			})
 		},
 	}
 	o.cluster.joinFlags(c.Flags(), defaultCluster)
 	return c, o
+}
+
+// atRouter asks a router to begin or end a worker's drain.
+func (o *drainOptions) atRouter(cmd *cobra.Command, target string, change func(*cluster.Mark)) error {
+	var m cluster.Mark
+	change(&m)
+	body, err := json.Marshal(map[string]any{"url": target, "drain": m.Drain})
+	if err != nil {
+		return err
+	}
+	text, err := o.router.ask("/workers/drain", body, clusterPatience)
+	if err != nil {
+		return err
+	}
+	var answer struct{ Scope, Reason string }
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("cannot read the answer of %s: %w", o.router.base(), err)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s is %s%s\n", target, word(&m), prefixed(" at this router only: ", answer.Reason))
+	if !o.wait {
+		return nil
+	}
+	where := ""
+	if answer.Scope == "cluster" {
+		where = " at this router; --cluster waits for all"
+	}
+	return o.waitEmpty(cmd.Context(), cmd, target, where, func() (string, error) {
+		return o.askRouter(&o.router, map[string]bool{target: true})
+	})
 }
 
 // mark changes a target's mark, and with --wait returns when the target is empty.
@@ -92,7 +138,7 @@ func (o *drainOptions) mark(ctx context.Context, cmd *cobra.Command, c *cluster.
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s is %s\n", target, word(&m))
 	if o.wait {
-		return o.waitEmpty(ctx, cmd, c, target)
+		return o.waitEmpty(ctx, cmd, target, "", func() (string, error) { return o.left(c.View(), target) })
 	}
 	return nil
 }
@@ -160,17 +206,17 @@ func unknownTarget(target string, known []string) error {
 // waitPoll is the time between two questions to the routers.
 const waitPoll = 200 * time.Millisecond
 
-// waitEmpty returns when every router has the target's workers out of its choice and no request at
-// them.
-func (o *drainOptions) waitEmpty(ctx context.Context, cmd *cobra.Command, c *cluster.Cluster, target string) error {
+// waitEmpty returns when left describes nothing: the routers asked have the target's workers out of
+// their choice, and no request at them.
+func (o *drainOptions) waitEmpty(ctx context.Context, cmd *cobra.Command, target, where string, left func() (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for {
-		left, err := o.left(c.View(), target)
-		if err == nil && left == "" {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s has nothing in flight\n", target)
+		at, err := left()
+		if err == nil && at == "" {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s has nothing in flight%s\n", target, where)
 			return nil
 		}
 		select {
@@ -179,7 +225,7 @@ func (o *drainOptions) waitEmpty(ctx context.Context, cmd *cobra.Command, c *clu
 			if err != nil {
 				return fmt.Errorf("cannot know when %s is empty: %w", target, err)
 			}
-			return fmt.Errorf("cannot wait for %s any longer: %s", target, left)
+			return fmt.Errorf("cannot wait for %s any longer: %s", target, at)
 		}
 	}
 }
@@ -195,7 +241,7 @@ func (o *drainOptions) left(v *cluster.View, target string) (string, error) {
 		}
 	}
 	for i := range v.Routers {
-		text, err := o.askRouter(v.Routers[i].Operator, urls)
+		text, err := o.askRouter(&routerOptions{url: v.Routers[i].Operator, key: o.router.key}, urls)
 		if err != nil || text != "" {
 			return text, err
 		}
@@ -204,19 +250,10 @@ func (o *drainOptions) left(v *cluster.View, target string) (string, error) {
 }
 
 // askRouter asks one router for the workers at urls.
-func (o *drainOptions) askRouter(addr string, urls map[string]bool) (string, error) {
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
-	req.SetRequestURI("http://" + addr + "/workers")
-	if o.key != "" {
-		req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+o.key)
-	}
-	if err := fasthttp.DoTimeout(req, resp, clusterPatience); err != nil {
-		return "", fmt.Errorf("router %s does not answer: %w", addr, err)
-	}
-	if resp.StatusCode() != fasthttp.StatusOK {
-		return "", fmt.Errorf("router %s answers %d: is --operator-key right?", addr, resp.StatusCode())
+func (o *drainOptions) askRouter(router *routerOptions, urls map[string]bool) (string, error) {
+	text, err := router.ask("/workers", nil, clusterPatience)
+	if err != nil {
+		return "", err
 	}
 	var answer struct {
 		Workers []struct {
@@ -225,16 +262,16 @@ func (o *drainOptions) askRouter(addr string, urls map[string]bool) (string, err
 			InFlight int    `json:"in_flight"`
 		} `json:"workers"`
 	}
-	if err := json.Unmarshal(resp.Body(), &answer); err != nil {
-		return "", fmt.Errorf("router %s: %w", addr, err)
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return "", fmt.Errorf("cannot read the answer of %s: %w", router.base(), err)
 	}
 	for _, w := range answer.Workers {
 		switch {
 		case !urls[w.URL]:
 		case w.InFlight > 0:
-			return fmt.Sprintf("router %s has %d requests at %s", addr, w.InFlight, w.URL), nil
+			return fmt.Sprintf("router %s has %d requests at %s", router.base(), w.InFlight, w.URL), nil
 		case w.State == "ready" || w.State == "slow":
-			return fmt.Sprintf("router %s still chooses %s", addr, w.URL), nil
+			return fmt.Sprintf("router %s still chooses %s", router.base(), w.URL), nil
 		}
 	}
 	return "", nil

@@ -5,20 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
 // explainOptions are the flags of warmpath explain.
 type explainOptions struct {
-	url, key        string
+	router          routerOptions
 	text, ids, body string
 	model, seed     string
 	asJSON          bool
@@ -36,7 +36,7 @@ the terms of the predicted time to the first token, in seconds; the winner comes
 A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /generate.`,
 		Example: `  warmpath explain --text 'Once upon a time'
   warmpath explain --ids 101,2023,2003 --model llama
-  warmpath explain --body chat.json --url http://router:8001 --operator-key @operator.key
+  warmpath explain --body chat.json --router http://router:8001 --operator-key @operator.key
   echo '{"messages":[{"role":"user","content":"Hello"}]}' | warmpath explain --body -`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,8 +47,9 @@ A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /g
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.url, "url", "http://127.0.0.1:8000", "the router's operator API")
-	secretFlag(f, &o.key, "operator-key", "bearer token of the operator's API")
+	o.router.flags(f)
+	f.StringVar(&o.router.url, "url", "", "")
+	_ = f.MarkDeprecated("url", "it is --router now") // fails for an unknown flag only
 	f.StringVar(&o.text, "text", "", "a prompt as text")
 	f.StringVar(&o.ids, "ids", "", "a prompt as token ids, with commas or blanks between them")
 	f.StringVar(&o.body, "body", "", "file with a request's JSON body; - is standard input")
@@ -74,7 +75,7 @@ func (o *explainOptions) run(cmd *cobra.Command) error {
 	}
 	var e admin.Explained
 	if err := json.Unmarshal(answer, &e); err != nil {
-		return fmt.Errorf("cannot read the answer of %s: %w", o.url, err)
+		return fmt.Errorf("cannot read the answer of %s: %w", o.router.base(), err)
 	}
 	return writeExplained(cmd.OutOrStdout(), &e)
 }
@@ -111,25 +112,13 @@ func (o *explainOptions) request(in io.Reader) ([]byte, error) {
 const explainTimeout = 30 * time.Second
 
 func (o *explainOptions) ask(body []byte) ([]byte, error) {
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
-	req.SetRequestURI(strings.TrimRight(o.url, "/") + "/explain")
+	path := "/explain"
 	if o.seed != "" {
-		req.URI().QueryArgs().Set("seed", o.seed)
+		path += "?seed=" + url.QueryEscape(o.seed)
 	}
-	req.Header.SetMethod(fasthttp.MethodPost)
-	req.Header.SetContentType("application/json")
-	if o.key != "" {
-		req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+o.key)
-	}
-	req.SetBodyRaw(body)
-	if err := fasthttp.DoTimeout(req, resp, explainTimeout); err != nil {
-		return nil, fmt.Errorf("cannot ask the router at %s: %w: is it running, and is --url its operator API?", o.url, err)
-	}
-	answer := append([]byte(nil), resp.Body()...)
-	if resp.StatusCode() != fasthttp.StatusOK {
-		return nil, fmt.Errorf("cannot explain: %s answered %d: %w", o.url, resp.StatusCode(), errors.New(strings.TrimSpace(string(answer))))
+	answer, err := o.router.ask(path, body, explainTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("cannot explain: %w", err)
 	}
 	return answer, nil
 }

@@ -44,7 +44,7 @@ func TestExplainCommand(t *testing.T) {
 	settle(t, cl)
 	list := strings.Trim(fmt.Sprint(ids), "[]") // blanks between them
 
-	out, err := warmpath(t, "", "explain", "--url", base, "--ids", list)
+	out, err := warmpath(t, "", "explain", "--router", base, "--ids", list)
 	require.NoError(t, err)
 	assert.Contains(t, out, "prompt of 800 tokens (exact)   policy kv")
 	assert.Contains(t, out, "goes to "+home+": lowest predicted time to first token")
@@ -59,7 +59,7 @@ func TestExplainCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "chat.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"messages":[{"role":"user","content":"Hello"}]}`), 0o600))
 	for _, args := range [][]string{{"--text", "Hello"}, {"--body", file}, {"--body", "-"}} {
-		out, err := warmpath(t, `{"prompt":"Hello"}`, append([]string{"explain", "--json", "--seed", "5", "--url", base}, args...)...)
+		out, err := warmpath(t, `{"prompt":"Hello"}`, append([]string{"explain", "--json", "--seed", "5", "--router", base}, args...)...)
 		require.NoError(t, err, args)
 		var e admin.Explained
 		require.NoError(t, json.Unmarshal([]byte(out), &e))
@@ -68,10 +68,10 @@ func TestExplainCommand(t *testing.T) {
 		assert.Positive(t, e.Prompt.Tokens)
 	}
 	for _, args := range [][]string{{}, {"--text", "a", "--ids", "1"}, {"--ids", "1,x"}, {"--body", file + "x"}, {"--text", "a", "--seed", "x"}} {
-		_, err := warmpath(t, "", append([]string{"explain", "--url", base}, args...)...)
+		_, err := warmpath(t, "", append([]string{"explain", "--router", base}, args...)...)
 		assert.Error(t, err, args)
 	}
-	_, err = warmpath(t, "", "explain", "--url", "http://127.0.0.1:1", "--text", "a")
+	_, err = warmpath(t, "", "explain", "--router", "http://127.0.0.1:1", "--text", "a")
 	assert.ErrorContains(t, err, "is it running")
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/nvml"
@@ -19,38 +20,97 @@ import (
 
 // newNodesCommand returns `warmpath nodes`.
 func newNodesCommand() *cobra.Command {
-	return newViewCommand("nodes", "List the nodes and routers of a cluster: GPUs, health, links, KV tiers", writeNodes)
+	v := &viewOptions{}
+	c := v.command("nodes", "List the nodes and routers of a cluster: GPUs, health, links, KV tiers")
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return v.ofCluster(cmd, writeNodes) }
+	return c
 }
 
 // newWorkersCommand returns `warmpath workers`.
 func newWorkersCommand() *cobra.Command {
-	return newViewCommand("workers", "List the workers of a cluster: role, model, health, marks", writeWorkers)
+	v, router := &viewOptions{}, routerOptions{}
+	c := v.command("workers", "List the workers of a router, or of a cluster: state, load, health, marks")
+	c.Long = c.Short + ".\n\n" + `A router tells what it knows of its workers: requests, hit rate, events. With --cluster the
+nodes of the cluster tell theirs: GPUs, health, marks.`
+	router.flags(c.Flags())
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if len(v.cluster.urls) > 0 {
+			return v.ofCluster(cmd, writeWorkers)
+		}
+		answer, err := router.ask("/workers", nil, clusterPatience)
+		if err != nil {
+			return fmt.Errorf("%w. With --cluster the nodes of a cluster are asked", err)
+		}
+		if v.asJSON {
+			_, err := cmd.OutOrStdout().Write(answer)
+			return err
+		}
+		var all struct {
+			Workers []admin.WorkerStatus `json:"workers"`
+		}
+		if err := json.Unmarshal(answer, &all); err != nil {
+			return fmt.Errorf("cannot read the answer of %s: %w", router.base(), err)
+		}
+		return writeRanks(cmd.OutOrStdout(), all.Workers)
+	}
+	return c
 }
 
-// newViewCommand prints the cluster as write does, or as JSON.
-func newViewCommand(name, short string, write func(io.Writer, *cluster.View, time.Time) error) *cobra.Command {
-	o := clusterOptions{}
-	asJSON := false
+// viewOptions are the flags of the commands that list a cluster's members.
+type viewOptions struct {
+	cluster clusterOptions
+	asJSON  bool
+}
+
+func (v *viewOptions) command(name, short string) *cobra.Command {
 	c := &cobra.Command{
-		Use:   name,
-		Short: short,
+		Use: name, Short: short, Args: noArgs,
 		Example: "  warmpath " + name + "\n" +
 			"  warmpath " + name + " --cluster nats://nats1:4222,nats://nats2:4222 --json",
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.ask(cmd, func(_ context.Context, c *cluster.Cluster) error {
-				if !asJSON {
-					return write(cmd.OutOrStdout(), c.View(), time.Now())
-				}
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(c.View())
-			})
-		},
 	}
-	o.joinFlags(c.Flags(), defaultCluster)
-	c.Flags().BoolVar(&asJSON, "json", false, "print all that is known of the cluster as JSON")
+	v.cluster.joinFlags(c.Flags(), defaultCluster)
+	c.Flags().BoolVar(&v.asJSON, "json", false, "print all that is known as JSON")
 	return c
+}
+
+// ofCluster prints the cluster as write does, or as JSON.
+func (v *viewOptions) ofCluster(cmd *cobra.Command, write func(io.Writer, *cluster.View, time.Time) error) error {
+	return v.cluster.ask(cmd, func(_ context.Context, c *cluster.Cluster) error {
+		if !v.asJSON {
+			return write(cmd.OutOrStdout(), c.View(), time.Now())
+		}
+		e := json.NewEncoder(cmd.OutOrStdout())
+		e.SetIndent("", "  ")
+		return e.Encode(c.View())
+	})
+}
+
+// writeRanks writes the workers as a router sees them, a line for each rank.
+func writeRanks(out io.Writer, ranks []admin.WorkerStatus) error {
+	t := newTable(out)
+	fmt.Fprintln(t, "WORKER\tSTATE\tROLE\tMODEL\tREQUESTS\tIN FLIGHT\tFAILED\tHIT RATE\tEVENTS\tBREAKER")
+	for i := range ranks {
+		r := &ranks[i]
+		hits := "-"
+		if r.PromptTokens > 0 {
+			hits = fmt.Sprintf("%.0f%%", 100*r.HitRate)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", r.ID, r.State, r.Role, orNone(r.Model),
+			r.Requests, r.InFlight, r.Failed, hits, r.Events.State, r.Breaker.State)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range ranks {
+		r := &ranks[i]
+		if r.Error != "" {
+			fmt.Fprintf(out, "%s: %s\n", r.ID, r.Error)
+		}
+		if len(r.Drain) > 0 {
+			fmt.Fprintf(out, "%s: drained by: %s\n", r.ID, strings.Join(r.Drain, ", "))
+		}
+	}
+	return nil
 }
 
 func writeNodes(out io.Writer, v *cluster.View, now time.Time) error {

@@ -85,7 +85,7 @@ func TestRoutersChooseAsOne(t *testing.T) {
 	chosen := func(i int) uint64 { return r.all[i].Status().Replicas.Chosen }
 	burst(t, client, urls, 4)
 	for i, url := range urls { // who does not choose for all says so
-		out, err := warmpath(t, "", "explain", "--url", url, "--ids", "1 2 3")
+		out, err := warmpath(t, "", "explain", "--router", url, "--ids", "1 2 3")
 		require.NoError(t, err)
 		st := r.all[i].Status().Replicas
 		require.Equal(t, st.Leader != st.ID, strings.Contains(out, "Router "+st.Leader+" chooses for all"), out)

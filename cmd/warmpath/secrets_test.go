@@ -90,6 +90,6 @@ func TestSecretsOnTheCommandLine(t *testing.T) {
 	}
 	t.Setenv("WARMPATH_OPERATOR_KEY", "@"+file+".none")
 	root := newRoot()
-	root.SetArgs([]string{"explain", "--url", "http://127.0.0.1:1"})
+	root.SetArgs([]string{"explain", "--router", "http://127.0.0.1:1"})
 	require.ErrorContains(t, root.ExecuteContext(t.Context()), "WARMPATH_OPERATOR_KEY")
 }

@@ -32,7 +32,7 @@ func newSimCommand() *cobra.Command {
 		Short: "Run simulated SGLang workers",
 		Long: "Run simulated SGLang workers: SGLang's HTTP API, a real prefix cache with LRU eviction,\n" +
 			"continuous batching with a stated service-time model, and KV events over ZMQ.\n" +
-			"POST /sim/fault {\"kind\":\"crash\",\"seconds\":2} makes a worker fail on demand.\n" +
+			"\"warmpath sim fault\" makes a running one fail on demand.\n" +
 			"With --mode prefill and --mode decode they serve requests in pairs, as engines do with --disaggregation-mode.",
 		Example: "  warmpath sim --mode prefill --listen 127.0.0.1:30000 --bootstrap-port 8998\n" +
 			"  warmpath sim --mode decode --listen 127.0.0.1:30010",
@@ -67,6 +67,7 @@ func newSimCommand() *cobra.Command {
 	f.Bool("events", true, "publish KV events, replay and load over ZMQ")
 	f.IntVar(&opt.eventPort, "events-port", 0, "first ZMQ port, three a rank (0: any free ports)")
 	f.IntVar(&cfg.BufferSteps, "buffer-steps", 10_000, "event batches kept for replay")
+	cmd.AddCommand(newSimFaultCommand())
 	return cmd
 }
 

@@ -104,39 +104,66 @@ func up(ctx context.Context, out io.Writer, cl *simulation) error {
 	return err
 }
 
+// banner prints the addresses, and a conversation to try: a long beginning, then a second turn with
+// the same beginning, which a worker has computed already.
 func banner(out io.Writer, cl *simulation) {
 	base := "http://" + cl.router.Addr()
 	model := "simulated"
-	if len(cl.sims) > 0 {
-		model = cl.sims[0].Model()
+	workers := ""
+	for _, s := range cl.sims {
+		model = s.Model()
+		workers += "\n  worker   " + s.URL()
 	}
 	fmt.Fprintf(out, `warmpath %s: %d simulated workers, policy %s
 
   router   %s
-  console  http://%s/console
+  console  http://%s/console%s
 
-Try:
-  curl %s/v1/chat/completions -H 'Content-Type: application/json' \
-    -d '{"model":"%s","messages":[{"role":"user","content":"Hello"}],"max_tokens":16}'
+Try a conversation. The second turn goes to the worker that has computed the first:
+  SYSTEM=$(printf 'You help the operators of GPU nodes and answer in short sentences. %%.0s' {1..200})
+  for QUESTION in 'What is a KV cache?' 'And who holds my prefix?'; do
+    curl -s -o /dev/null -w 'first byte after %%{time_starttransfer} s\n' \
+      %s/v1/chat/completions -H 'Content-Type: application/json' \
+      -d '{"model":"%s","stream":true,"stream_options":{"include_usage":true},"max_tokens":16,"messages":[{"role":"system","content":"'"$SYSTEM"'"},{"role":"user","content":"'"$QUESTION"'"}]}'
+  done
+%sCtrl-C drains and stops.
 
-  python3 - <<'EOF'
-  from openai import OpenAI
-  client = OpenAI(base_url="%s/v1", api_key="none")
-  for part in client.chat.completions.create(model="%s", stream=True, max_tokens=16,
-                                             messages=[{"role": "user", "content": "Hello"}]):
-      print(part.choices[0].delta.content or "", end="", flush=True)
-  EOF
+`, version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), workers, base, model, commands(cl))
+}
 
-Ctrl-C drains and stops.
+// commands are more things to try against the cluster.
+func commands(cl *simulation) string {
+	if len(cl.sims) == 0 {
+		return "\n"
+	}
+	program, router := "warmpath", ""
+	if strings.Contains(os.Args[0], "/") { // it was not found in PATH
+		program = os.Args[0]
+	}
+	if operators := "http://" + cl.router.OperatorAddr(); operators != localRouter {
+		router = " --router " + operators
+	}
+	url := cl.sims[0].URL()
+	return fmt.Sprintf(`
+Look, take a worker out, break one (%[3]s sim fault --help lists the kinds):
+  %[3]s workers%[1]s
+  %[3]s explain%[1]s --text 'Once upon a time'
+  %[3]s drain%[1]s %[2]s --wait; %[3]s undrain%[1]s %[2]s
+  %[3]s sim fault crash %[2]s --seconds 5
+  %[3]s sim fault hang %[4]s --seconds 5
 
-`, version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), base, model, base, model)
+`, router, url, program, cl.sims[len(cl.sims)-1].URL())
 }
 
 // show prints the live line: over itself on a terminal, else only after changes.
 func show(ctx context.Context, out io.Writer, status func() admin.Status) {
-	every, terminal := 10*time.Second, false
+	every, terminal, width := 10*time.Second, false, func() int { return 0 }
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		every, terminal = time.Second, true
+		width = func() int {
+			columns, _, _ := term.GetSize(int(f.Fd())) // 0 is unknown
+			return columns
+		}
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -148,7 +175,7 @@ func show(ctx context.Context, out io.Writer, status func() admin.Status) {
 		case <-tick.C:
 		}
 		st := status()
-		line := liveLine(st, float64(st.Requests-last.Requests)/every.Seconds())
+		line := liveLine(st, float64(st.Requests-last.Requests)/every.Seconds(), width())
 		switch {
 		case terminal:
 			fmt.Fprint(out, "\r\x1b[K"+line)
@@ -159,18 +186,52 @@ func show(ctx context.Context, out io.Writer, status func() admin.Status) {
 	}
 }
 
-// liveLine summarises the cluster in one line.
-func liveLine(st admin.Status, rate float64) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "requests %d (%.1f/s)  in flight %d  errors %d  hit rate %.1f %%  share",
-		st.Requests, rate, st.InFlight, st.Errors, 100*st.HitRate)
+// liveLine summarises the cluster in one line of less than width columns, where that is known.
+func liveLine(st admin.Status, rate float64, width int) string {
+	line := fmt.Sprintf("requests %d (%.1f/s)  in flight %d  errors %d", st.Requests, rate, st.InFlight, st.Errors)
+	parts := []string{fmt.Sprintf("  cached %d of %d prompt tokens (%.0f%%)", st.HitTokens, st.PromptTokens, 100*st.HitRate)}
+	if saved := prefillSaved(&st); saved > 0 {
+		parts = append(parts, fmt.Sprintf("  saved %.2g s of prefill", saved))
+	}
 	for i := range st.Workers {
+		part := ""
+		if i == 0 {
+			part = "  share"
+		}
 		w := &st.Workers[i]
 		if w.State == "ready" {
-			fmt.Fprintf(&b, " %.0f%%", 100*w.Share)
+			part += fmt.Sprintf(" %.0f%%", 100*w.Share)
 		} else {
-			fmt.Fprintf(&b, " %s", w.State)
+			part += " " + w.State
+		}
+		parts = append(parts, part)
+	}
+	for i, part := range parts {
+		more := ""
+		if left := len(parts) - i - 1; left > 0 {
+			more = " …"
+		}
+		if width > 0 && len(line)+len(part)+len([]rune(more)) >= width {
+			if i > 0 || len(line)+2 < width {
+				line += " …"
+			}
+			break
+		}
+		line += part
+	}
+	if r := []rune(line); width > 0 && len(r) >= width {
+		return string(r[:max(width-1, 0)])
+	}
+	return line
+}
+
+// prefillSaved is the time in seconds that the cached tokens would have cost to compute, at the
+// prefill speed that each worker shows.
+func prefillSaved(st *admin.Status) (seconds float64) {
+	for i := range st.Workers {
+		if w := &st.Workers[i]; w.Load.PrefillPerSecond > 0 {
+			seconds += float64(w.HitTokens) / w.Load.PrefillPerSecond
 		}
 	}
-	return b.String()
+	return seconds
 }

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane/admin"
+)
+
+// TestUpTellsWhatToTryAndStops follows what `warmpath up` prints.
+func TestUpTellsWhatToTryAndStops(t *testing.T) {
+	cmd := newUpCommand()
+	out, tell := io.Pipe()
+	cmd.SetOut(tell)
+	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--workers", "2"})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx); _ = tell.Close() }()
+	var seen bytes.Buffer
+	buf := make([]byte, 4096)
+	for !strings.Contains(seen.String(), "Ctrl-C") {
+		n, err := out.Read(buf)
+		require.NoError(t, err, seen.String())
+		seen.Write(buf[:n])
+	}
+	text := seen.String()
+	commands := regexp.MustCompile(`(?m)^  \S+ (workers|explain|drain|undrain|sim fault)( .*)$`).FindAllStringSubmatch(strings.ReplaceAll(text, "; ", "\n  "), -1)
+	assert.Len(t, commands, 6, text)
+	rest := make(chan string)
+	go func() { more, _ := io.ReadAll(out); rest <- string(more) }()
+
+	script := text[strings.Index(text, "  SYSTEM="):]
+	script = script[:strings.Index(script, "  done\n")+len("  done\n")]
+	if _, err := exec.LookPath("curl"); err == nil {
+		printed, err := exec.CommandContext(t.Context(), "bash", "-ec", script).CombinedOutput()
+		require.NoError(t, err, "%s\n%s", script, printed)
+		assert.Equal(t, 2, bytes.Count(printed, []byte("first byte after ")), "%s", printed)
+		router := regexp.MustCompile(`router +(\S+)`).FindStringSubmatch(text)[1]
+		var st admin.Status
+		require.NoError(t, json.Unmarshal([]byte(fetch(http.MethodGet, router+"/status", "")), &st))
+		assert.EqualValues(t, 2, st.Requests)
+		assert.Greater(t, st.HitTokens, st.PromptTokens*2/5, "the second turn is cached")
+	}
+	for _, c := range commands {
+		args := regexp.MustCompile(`'[^']*'|\S+`).FindAllString(c[1]+c[2], -1)
+		printed, err := warmpath(t, "", args...)
+		require.NoError(t, err, args)
+		assert.NotEmpty(t, printed, args)
+	}
+	stop()
+	assert.Contains(t, <-rest, "warmpath: stopped")
+	require.NoError(t, <-done)
+}
+
+func TestLiveLine(t *testing.T) {
+	st := admin.Status{Workers: make([]admin.WorkerStatus, 300)}
+	st.Requests, st.HitTokens, st.PromptTokens, st.HitRate = 1_000_000, 2800, 5600, 0.5
+	for i := range st.Workers {
+		st.Workers[i].State, st.Workers[i].Share = "ready", 1.0/300
+	}
+	st.Workers[0].HitTokens, st.Workers[0].Load.PrefillPerSecond = 2800, 1000
+	whole := liveLine(st, 1, 0)
+	assert.Contains(t, whole, "cached 2800 of 5600 prompt tokens (50%)  saved 2.8 s of prefill  share 0%")
+	for width := 1; width < 300; width++ {
+		line := liveLine(st, 1, width)
+		assert.Less(t, len([]rune(line)), width)
+		assert.True(t, strings.HasPrefix(whole, strings.TrimSuffix(strings.TrimSuffix(line, "…"), " ")), line)
+	}
+}
+
+// TestCommandsAskTheRouter: a router alone, without a cluster, answers for its workers, and
+// WARMPATH_ROUTER names it.
+func TestCommandsAskTheRouter(t *testing.T) {
+	cl, base := startCluster(t, 1, sim.Config{}, "kv")
+	url := cl.sims[0].URL()
+	t.Setenv(routerEnv, base+"/")
+	text, err := warmpath(t, "", "workers")
+	require.NoError(t, err)
+	assert.Regexp(t, url+` +ready +aggregated +simulated +0 +0 +0 +- +live +closed`, text)
+	text, err = warmpath(t, "", "drain", url+"/", "--wait")
+	require.NoError(t, err)
+	assert.Equal(t, url+" is draining\n"+url+" has nothing in flight\n", text)
+	assert.Equal(t, "draining", stateAt(cl.router, url))
+	text, err = warmpath(t, "", "workers", "--json")
+	require.NoError(t, err)
+	assert.Contains(t, text, `"drain":["operator"]`)
+	text, err = warmpath(t, "", "undrain", url, "--router", strings.TrimPrefix(base, "http://"))
+	require.NoError(t, err)
+	assert.Equal(t, url+" is up\n", text)
+	assert.Equal(t, "ready", stateAt(cl.router, url))
+
+	_, err = warmpath(t, "", "drain", "http://127.0.0.1:1")
+	require.ErrorContains(t, err, "with 404: cannot find worker http://127.0.0.1:1")
+	_, err = warmpath(t, "", "workers", "--router", "127.0.0.1:1")
+	require.ErrorContains(t, err, "cannot ask the router at http://127.0.0.1:1")
+	require.ErrorContains(t, err, "WARMPATH_ROUTER")
+}
+
+func TestSimFault(t *testing.T) {
+	w := startSimulated(t, sim.Config{})
+	out, err := warmpath(t, "", "sim", "fault", "error", w.URL()+"/", "--status", "418")
+	require.NoError(t, err)
+	assert.Equal(t, w.URL()+"/: error\n", out)
+	status, _, err := askHTTP(w.URL(), "/generate", "", []byte(`{"text":"a"}`), patience)
+	require.NoError(t, err)
+	assert.Equal(t, 418, status)
+	_, err = warmpath(t, "", "sim", "fault", "crsh", w.URL())
+	require.ErrorContains(t, err, "known are crash, restart")
+	_, err = warmpath(t, "", "sim", "fault", "crash")
+	require.ErrorContains(t, err, "want its kind and a worker's URL")
+	_, err = warmpath(t, "", "sim", "fault", "crash", "http://127.0.0.1:1")
+	require.ErrorContains(t, err, "cannot reach the worker")
+}
