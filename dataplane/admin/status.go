@@ -55,7 +55,8 @@ type MemberStatus struct {
 type TrafficStatus struct {
 	Requests     uint64  `json:"requests"` // ended, errors included
 	InFlight     int64   `json:"in_flight"`
-	Errors       uint64  `json:"errors"`
+	Errors       uint64  `json:"errors"`        // answers of 429 or 5xx, and answers cut off
+	ClientErrors uint64  `json:"client_errors"` // other answers of 4xx
 	PromptTokens uint64  `json:"prompt_tokens"` // of answers that reported usage
 	HitTokens    uint64  `json:"hit_tokens"`
 	HitRate      float64 `json:"hit_rate"` // hit_tokens / prompt_tokens
@@ -103,7 +104,7 @@ func (s *statusReport) now() Status {
 	}
 	totals := s.Requests.Metrics().Totals()
 	st.TrafficStatus = TrafficStatus{
-		Requests: totals.Requests, Errors: totals.Errors, InFlight: s.Requests.InFlight(),
+		Requests: totals.Requests, Errors: totals.Errors, ClientErrors: totals.ClientErrors, InFlight: s.Requests.InFlight(),
 		Compared: totals.Exact.Compared,
 		Accuracy: ratio(totals.Exact.Accurate, totals.Exact.Compared),
 	}

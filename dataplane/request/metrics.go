@@ -33,14 +33,17 @@ type Metrics struct {
 	clientsClosed map[ingress.Reason]prometheus.Counter
 	queueWait     prometheus.Histogram // registered only where there is a queue
 
-	requestTotal, errorTotal atomic.Uint64
+	requestTotal, errorTotal, clientErrorTotal atomic.Uint64
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
 // Totals are the counts of all workers together.
 type Totals struct {
-	Requests, Errors uint64
+	Requests uint64
+	// Errors are answers of 429 or 5xx, and answers that were cut; ClientErrors are mistakes of
+	// clients: all other answers of 4xx.
+	Errors, ClientErrors uint64
 	// Of expected with reported overlap, by the source of the expectation.
 	Exact, Approximate Comparison
 }
@@ -120,7 +123,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 // Totals returns the counts of all workers together.
 func (m *Metrics) Totals() Totals {
 	return Totals{
-		Requests: m.requestTotal.Load(), Errors: m.errorTotal.Load(),
+		Requests: m.requestTotal.Load(), Errors: m.errorTotal.Load(), ClientErrors: m.clientErrorTotal.Load(),
 		Exact: m.overlap.exact.counts(), Approximate: m.overlap.approximate.counts(),
 	}
 }
@@ -128,16 +131,26 @@ func (m *Metrics) Totals() Totals {
 // closed counts a connection of a client that the router closed.
 func (m *Metrics) closed(reason ingress.Reason) { m.clientsClosed[reason].Inc() }
 
+// ended counts a request by the status of its answer.
+func (m *Metrics) ended(status int) {
+	m.requestTotal.Add(1)
+	switch {
+	case status >= fasthttp.StatusInternalServerError || status == fasthttp.StatusTooManyRequests:
+		m.errorTotal.Add(1)
+	case status >= fasthttp.StatusBadRequest:
+		m.clientErrorTotal.Add(1)
+	}
+}
+
 // failed counts an error answer of the router's own.
 func (m *Metrics) failed(status int) {
-	m.requestTotal.Add(1)
-	m.errorTotal.Add(1)
+	m.ended(status)
 	m.errors.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
 // passed counts a worker's error answer that was kept while other workers were asked.
 func (m *Metrics) passed(rank *worker.Rank, status int) {
-	m.requestTotal.Add(1)
+	m.ended(status)
 	m.ranks.request(rank.ID(), status)
 }
 
@@ -151,7 +164,7 @@ func (m *Metrics) cut(rank *worker.Rank) {
 func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err error) {
 	id, d := x.choice.answering().ID(), &x.choice.decision
 	series := m.ranks.of(id)
-	m.requestTotal.Add(1)
+	m.ended(x.answer.status)
 	if x.answer.status == fasthttp.StatusOK {
 		series.ok.Inc()
 	} else {

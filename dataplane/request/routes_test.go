@@ -224,7 +224,8 @@ func TestMetricsAndStatus(t *testing.T) {
 	var st admin.Status
 	require.NoError(t, json.Unmarshal([]byte(got), &st))
 	assert.Equal(t, "kv", st.Policy)
-	assert.EqualValues(t, 1, st.Errors)
+	assert.Zero(t, st.Errors)
+	assert.EqualValues(t, 1, st.ClientErrors, "a client's mistake is no error of the service")
 	require.Len(t, st.Workers, 1)
 	assert.Equal(t, "ready", st.Workers[0].State)
 	assert.Equal(t, "tiny", st.Workers[0].Model)
