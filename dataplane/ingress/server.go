@@ -298,6 +298,7 @@ func (s *Server) Leave(ctx context.Context, idle time.Duration) {
 		case <-waiting.C:
 			s.draining.Store(true)
 			s.endWaiting(true)
+			waiting.Reset(silentGrace)
 		case <-ctx.Done():
 			return
 		}
@@ -318,6 +319,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		case <-s.left:
 		case <-grace.C:
 			s.endWaiting(true)
+			grace.Reset(silentGrace)
 		case <-ctx.Done():
 			for _, cl := range s.open() {
 				cl.cut()
@@ -346,7 +348,8 @@ func (s *Server) open() []*Client {
 }
 
 // endWaiting closes the connections that wait for a request, with or without those that have
-// not sent a byte yet. A request that has come and was not read yet is answered.
+// not sent a byte yet. A request that has come and was not read yet is answered. Unread bytes may
+// also be the end of a TLS handshake, after which nothing comes: callers ask again.
 func (s *Server) endWaiting(silent bool) {
 	for _, cl := range s.open() {
 		if (silent || !cl.silent.Load()) && !unread(cl.tcp) && claim(cl) {
