@@ -44,7 +44,7 @@ func (l *prefillLeg) init(x *exchange, race *legRace) {
 	l.reply.discard = make([]byte, 4<<10)
 	l.run = l.work
 	l.onHang = func(dead bool) bool {
-		if !dead && !x.choice.elsewhere(l.rank) {
+		if !dead && (x.prompt.turn.once || !x.choice.elsewhere(l.rank)) {
 			return false
 		}
 		l.hung.Store(true)
