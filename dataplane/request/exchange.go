@@ -149,7 +149,7 @@ func (x *exchange) finish(err error) {
 	rank := x.choice.answering()
 	usage := x.answer.reported(rank.Worker)
 	good := x.answer.good()
-	x.answer.report(rank.Worker, err)
+	x.answer.report(rank, err)
 	switch {
 	case err != nil:
 		x.abort()

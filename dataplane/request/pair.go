@@ -54,8 +54,8 @@ func newPairAttempt(x *exchange) *pairAttempt {
 
 // send sends the request to the decision's two ranks, again on new connections where a kept-alive
 // one was closed: the worker never had the request, and its partner may have begun it, so both get
-// it anew, in another room. The error is nil for an answer that is the client's, and errClient where
-// the prefill worker's refusal is. After any other error the rank at fault is excluded from the
+// it anew, in another room. The error is nil for an answer that is the client's, and errClient
+// where the prefill worker's refusal is. After any other error the rank at fault is excluded from the
 // choice.
 func (p *pairAttempt) send() (*upstream.Response, error) {
 	p.fresh = false
@@ -155,11 +155,21 @@ func (p *pairAttempt) awaitLogprobs() error {
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	select {
-	case <-l.over:
-		l.over <- struct{}{} // for stop
-	case <-timer.C:
-		return errLate
+	over := false
+	for n, read := 0, int64(0); !over; n++ {
+		if n == looks {
+			return errLate
+		}
+		timer.Reset(timeout / looks)
+		select {
+		case <-l.over:
+			l.over <- struct{}{} // for stop
+			over = true
+		case <-timer.C:
+		}
+		if now := l.reply.length.Load(); now != read { // log probabilities of a long prompt
+			n, read = -1, now
+		}
 	}
 	if l.err != nil {
 		return l.err
@@ -178,6 +188,11 @@ func (p *pairAttempt) awaitLogprobs() error {
 func (p *pairAttempt) answerBegan(resp *upstream.Response) {
 	p.x.attempt.answerBegan(resp.Status)
 	if p.prefill.reply.events && resp.Status == fasthttp.StatusOK {
+		prefilled := p.race.prefilledAt.Load()
+		if prefilled == 0 { // just now: the prefill worker's word is on its way
+			prefilled = p.x.answer.firstAt.UnixNano()
+		}
+		p.x.choice.decision.Decode.Load.BegunPair(prefilled)
 		p.x.h.metrics.pairs.lag.Observe(p.race.lag(p.x.answer.firstAt).Seconds())
 	}
 }
@@ -259,8 +274,9 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 	if silenced(err) {
 		rank.Worker.Suspect()
 	}
-	if !errors.Is(err, errRefused) { // a worker that starts, stops or is full is not faulty
-		rank.Worker.Fault(time.Now())
+	// A worker that starts, stops or is full is not faulty.
+	if now := time.Now(); !errors.Is(err, errRefused) && !busy(rank, err, now) {
+		rank.Worker.Fault(now)
 	}
 	p.x.choice.exclude(rank)
 }
