@@ -55,8 +55,8 @@ func newPairAttempt(x *exchange) *pairAttempt {
 // send sends the request to the decision's two ranks, again on new connections where a kept-alive
 // one was closed: the worker never had the request, and its partner may have begun it, so both get
 // it anew, in another room. The error is nil for an answer that is the client's, and errClient
-// where the prefill worker's refusal is. After any other error the rank at fault is excluded from the
-// choice.
+// where the prefill worker's refusal is. After any other error the rank at fault is excluded from
+// the choice.
 func (p *pairAttempt) send() (*upstream.Response, error) {
 	p.fresh = false
 	resp, err := p.sendOnce()
