@@ -25,7 +25,8 @@ func pairFlags(f *pflag.FlagSet, cfg *router.Config) {
 		"prompts that lack fewer tokens in the cache of a worker without --disaggregation-mode go there alone, where a model has such workers "+
 			"beside pairs; longer ones go where the first token comes first; -1: length never decides")
 	f.DurationVar(&cfg.Pairs.Timeout, "pair-timeout", 0,
-		"how long a decode worker may take to begin a stream once the prefill worker has sent the KV pages; then another pair is tried (default 30s)")
+		"how long a decode worker may take to begin a stream once the prefill worker has sent the KV pages, without the time in its queue while it goes on; "+
+			"then another pair is tried (default 30s)")
 	f.DurationVar(&cfg.Pairs.PrefillTimeout, "prefill-timeout", 0, "longest wait for a prefill worker's answer (default --first-byte-timeout)")
 	f.BoolVar(&cfg.Pairs.Headers, "pair-headers", false,
 		"chats: tell the workers of each other in x-override-* headers and leave the body as it is; they need SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1")

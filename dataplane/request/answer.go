@@ -92,8 +92,11 @@ func (a *answer) Body(p []byte) {
 	if a.events && a.x.credential.key != nil {
 		a.parts += bytes.Count(p, eventEnd)
 	}
-	if a.events && !a.failed && a.x.attempt.found.kind == answerGood {
-		a.failed = reportsError(p, a.x.api)
+	if a.x.inference && !a.failed && a.x.attempt.found.kind == answerGood {
+		a.failed = a.events && reportsError(p, a.x.api)
+		if !a.failed {
+			a.x.choice.answering().Load.Worked()
+		}
 	}
 	if a.events {
 		a.tail = append(a.tail, p[max(len(p)-tailLen, 0):]...)
@@ -148,12 +151,13 @@ func (a *answer) endedAt() time.Time {
 
 // report tells the worker's breaker how an answer has ended that began well; errorAnswers.settle
 // has told it about others.
-func (a *answer) report(w *worker.Worker, err error) {
+func (a *answer) report(rank *worker.Rank, err error) {
+	w := rank.Worker
 	switch {
 	case a.x.attempt.found.kind != answerGood:
 	case err == nil && !a.failed:
 		w.Succeeded(a.x.attempt.sent)
-	case err == nil, !errors.Is(err, upstream.ErrCanceled) && !clientFailed(a.x.client, err):
+	case err == nil, !errors.Is(err, upstream.ErrCanceled) && !clientFailed(a.x.client, err) && !busy(rank, err, time.Now()):
 		w.Fault(time.Now())
 	default:
 		w.Inconclusive()

@@ -34,7 +34,7 @@ type attempt struct {
 func (a *attempt) init(x *exchange) {
 	a.x = x
 	a.onHang = func(dead bool) bool {
-		if !dead && !x.choice.elsewhere(x.choice.answering()) {
+		if !dead && (x.prompt.turn.once || !x.choice.elsewhere(x.choice.answering())) {
 			return false
 		}
 		x.canceler.Cancel()

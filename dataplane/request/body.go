@@ -43,6 +43,7 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 		Method: x.call.method(), Path: x.call.target(), Lines: b.lines, Extra: b.extra,
 		Body:          b.parts,
 		HeaderTimeout: cfg.FirstByteTimeout, ReadTimeout: cfg.StallTimeout,
+		Fresh: x.prompt.turn.once, // a kept-alive connection may be closed meanwhile
 	}
 }
 

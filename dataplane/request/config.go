@@ -57,7 +57,8 @@ type QueueConfig struct {
 type PairConfig struct {
 	// Timeout bounds how long a stream's decode worker may take to begin after the prefill worker
 	// has answered. The KV pages are there by then: the decode worker only adds the request to its
-	// batch. Default 30 s; negative: FirstByteTimeout.
+	// batch. Time in which it is full and goes on does not count.
+	// Default 30 s; negative: FirstByteTimeout.
 	Timeout time.Duration
 	// PrefillTimeout bounds the prefill worker's silence; default FirstByteTimeout.
 	PrefillTimeout time.Duration

@@ -225,12 +225,18 @@ func (x *exchange) giveUp(err error) bool {
 	if givenUp(err) && x.choice.decision.Decode == nil { // pairAttempt aborts its own legs
 		x.abort()
 	}
-	if !retryable(err) {
+	if !retryable(err) || !x.resendable(err) {
 		x.refuse(err)
 		return true
 	}
 	x.h.metrics.retries.Inc()
 	return false
+}
+
+// resendable reports whether a request that may be sent once has not reached the worker that
+// failed, or was not taken by it.
+func (x *exchange) resendable(err error) bool {
+	return !x.prompt.turn.once || errors.Is(err, upstream.ErrDial) || errors.Is(err, errRefused)
 }
 
 // stopPair ends the attempt at a pair where one is under way; abort has the prefill worker stop.

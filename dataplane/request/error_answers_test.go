@@ -5,12 +5,15 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
 // answering makes a worker answer /generate with a status.
@@ -175,6 +178,110 @@ func TestResponsesInTheBackgroundAreSentOnce(t *testing.T) {
 	assert.EqualValues(t, 1, asked.Load())
 	h.post("/v1/responses", `{"input":"x"}`)
 	assert.EqualValues(t, 3, asked.Load(), "others are computed only: two workers are asked")
+}
+
+// A request that goes on behind its answer is sent once, whatever becomes of its connection: it is
+// sent elsewhere only where it has reached nobody.
+func TestResponsesInTheBackgroundAreNotSentAgain(t *testing.T) {
+	t.Parallel()
+	const background = `{"input":"x","background":true}`
+	answers := func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, responseReply)
+	}
+	t.Run("lost connection", func(t *testing.T) {
+		t.Parallel()
+		var asked atomic.Int64
+		var workers []*fakeWorker
+		for range 3 {
+			w := newFakeWorker(t, info(1))
+			w.dies("/v1/responses", func(http.ResponseWriter) { asked.Add(1) })
+			workers = append(workers, w)
+		}
+		resp, got := start(t, workers).post("/v1/responses", background)
+		assert.Equal(t, http.StatusBadGateway, resp.StatusCode, got)
+		assert.EqualValues(t, 1, asked.Load())
+	})
+	t.Run("closed connection", func(t *testing.T) {
+		t.Parallel()
+		var stale atomic.Int64
+		var mu sync.Mutex
+		used := map[string]bool{} // guarded by mu
+		w := newFakeWorker(t, info(1))
+		w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			again := used[r.RemoteAddr]
+			used[r.RemoteAddr] = true
+			mu.Unlock()
+			if again {
+				stale.Add(1)
+				panic(http.ErrAbortHandler)
+			}
+			answers(rw, r)
+		})
+		h := start(t, []*fakeWorker{w})
+		for range 3 {
+			resp, got := h.post("/v1/responses", background)
+			require.Equal(t, http.StatusOK, resp.StatusCode, got)
+		}
+		assert.Zero(t, stale.Load(), "requests on connections that may be closed")
+	})
+	t.Run("refused connection", func(t *testing.T) {
+		t.Parallel()
+		gone, w := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+		w.on("/v1/responses", answers)
+		h := start(t, []*fakeWorker{gone, w}, withPolicy("round-robin"))
+		_ = gone.http.Close()
+		for range 2 {
+			resp, got := h.post("/v1/responses", background)
+			require.Equal(t, http.StatusOK, resp.StatusCode, got)
+		}
+	})
+	t.Run("worker that hangs", func(t *testing.T) {
+		t.Parallel()
+		var asked atomic.Int64
+		hung, other := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+		goOn := make(chan struct{})
+		for _, w := range []*fakeWorker{hung, other} {
+			w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+				if asked.Add(1) > 1 {
+					answers(rw, r)
+					return
+				}
+				w.on("/ready", func(_ http.ResponseWriter, r *http.Request) {
+					select {
+					case <-r.Context().Done():
+					case <-goOn:
+					}
+				})
+				select {
+				case <-r.Context().Done():
+				case <-goOn:
+					answers(rw, r)
+				}
+			})
+		}
+		h := start(t, []*fakeWorker{hung, other}, withWorkers(soonHung))
+		done := make(chan int, 1)
+		go func() {
+			resp, _ := h.post("/v1/responses", background)
+			done <- resp.StatusCode
+		}()
+		// Plain requests leave the worker once it hangs, so this one would have left it too.
+		require.Eventually(t, func() bool { return asked.Load() == 1 }, patience, tick)
+		slow := func() *worker.Worker {
+			for _, w := range h.registry.Snapshot().Workers {
+				if w.Probed() == worker.Slow {
+					return w
+				}
+			}
+			return nil
+		}
+		require.Eventually(t, func() bool { return slow() != nil }, patience, tick)
+		slow().Await(func(bool) bool { close(goOn); return true })
+		assert.Equal(t, http.StatusOK, <-done)
+		assert.EqualValues(t, 1, asked.Load())
+	})
 }
 
 // Two of four workers with the same error do not confirm each other.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/routing"
@@ -64,6 +65,12 @@ func silenced(err error) bool {
 // long enough for it.
 func givenUp(err error) bool {
 	return errors.Is(err, errHung) || errors.Is(err, errLate) || errors.Is(err, upstream.ErrTimeout)
+}
+
+// busy reports whether a worker took longer than a time-out allows while its scheduler runs: the
+// request waits in its queue, or was put back there for lack of memory.
+func busy(rank *worker.Rank, err error, now time.Time) bool {
+	return errors.Is(err, upstream.ErrTimeout) && rank.Load.Reporting(now)
 }
 
 // causeOf names a failure in metrics.

@@ -126,8 +126,7 @@ func (x *exchange) read(withBody bool) error {
 }
 
 // repeatable reports whether the request may be sent to another worker after one has answered: it
-// computes and changes nothing but the worker's memory of responses. Requests in the background go
-// on after their answer, and models without a chat may run the worker's own tools.
+// computes and changes nothing but the worker's memory of responses.
 func (x *exchange) repeatable() bool {
 	if x.api == openai.APIResponses {
 		return !x.prompt.turn.once
@@ -150,7 +149,7 @@ func (x *exchange) finish(err error) {
 	rank := x.choice.answering()
 	usage := x.answer.reported(rank.Worker)
 	good := x.answer.good()
-	x.answer.report(rank.Worker, err)
+	x.answer.report(rank, err)
 	switch {
 	case err != nil:
 		x.abort()

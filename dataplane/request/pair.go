@@ -42,6 +42,7 @@ type pairAttempt struct {
 	merger  disagg.Merger
 	merges  bool // the prefill worker's log probabilities go into the decode worker's answer
 	running bool // the prefill leg was started, and not stopped
+	fresh   bool // the legs take new connections
 }
 
 func newPairAttempt(x *exchange) *pairAttempt {
@@ -51,10 +52,24 @@ func newPairAttempt(x *exchange) *pairAttempt {
 	return p
 }
 
-// send sends the request to the decision's two ranks. The error is nil for an answer that is the
-// client's, and errClient where the prefill worker's refusal is. After any other error the rank at
-// fault is excluded from the choice.
+// send sends the request to the decision's two ranks, again on new connections where a kept-alive
+// one was closed: the worker never had the request, and its partner may have begun it, so both get
+// it anew, in another room. The error is nil for an answer that is the client's, and errClient
+// where the prefill worker's refusal is. After any other error the rank at fault is excluded from
+// the choice.
 func (p *pairAttempt) send() (*upstream.Response, error) {
+	p.fresh = false
+	resp, err := p.sendOnce()
+	if errors.Is(err, upstream.ErrStale) && !p.x.client.Gone() {
+		p.fresh = true
+		renewID(p.x)
+		resp, err = p.sendOnce()
+	}
+	return resp, err
+}
+
+// sendOnce is send on the connections that are there.
+func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 	x, l, a := p.x, &p.prefill, &p.x.attempt
 	d, prompt := &x.choice.decision, &x.choice.prompt
 	p.reset()
@@ -140,11 +155,21 @@ func (p *pairAttempt) awaitLogprobs() error {
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	select {
-	case <-l.over:
-		l.over <- struct{}{} // for stop
-	case <-timer.C:
-		return errLate
+	over := false
+	for n, read := 0, int64(0); !over; n++ {
+		if n == looks {
+			return errLate
+		}
+		timer.Reset(timeout / looks)
+		select {
+		case <-l.over:
+			l.over <- struct{}{} // for stop
+			over = true
+		case <-timer.C:
+		}
+		if now := l.reply.length.Load(); now != read { // log probabilities of a long prompt
+			n, read = -1, now
+		}
 	}
 	if l.err != nil {
 		return l.err
@@ -163,6 +188,11 @@ func (p *pairAttempt) awaitLogprobs() error {
 func (p *pairAttempt) answerBegan(resp *upstream.Response) {
 	p.x.attempt.answerBegan(resp.Status)
 	if p.prefill.reply.events && resp.Status == fasthttp.StatusOK {
+		prefilled := p.race.prefilledAt.Load()
+		if prefilled == 0 { // just now: the prefill worker's word is on its way
+			prefilled = p.x.answer.firstAt.UnixNano()
+		}
+		p.x.choice.decision.Decode.Load.BegunPair(prefilled)
 		p.x.h.metrics.pairs.lag.Observe(p.race.lag(p.x.answer.firstAt).Seconds())
 	}
 }
@@ -210,9 +240,12 @@ func (p *pairAttempt) failed(err error) error {
 			return upstream.ErrCanceled
 		}
 	}
-	if errors.Is(err, errClient) {
+	switch {
+	case errors.Is(err, errClient):
 		x.attempt.found = finding{kind: answerRefused, status: l.reply.refusal}
 		return err
+	case errors.Is(err, upstream.ErrStale):
+		return err // nobody's fault
 	}
 	if at == legPrefill && errors.Is(err, errRefused) {
 		x.errors.hold(l.reply.kept(), findingOf(l.reply.status, false), d.Rank)
@@ -241,8 +274,9 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 	if silenced(err) {
 		rank.Worker.Suspect()
 	}
-	if !errors.Is(err, errRefused) { // a worker that starts, stops or is full is not faulty
-		rank.Worker.Fault(time.Now())
+	// A worker that starts, stops or is full is not faulty.
+	if now := time.Now(); !errors.Is(err, errRefused) && !busy(rank, err, now) {
+		rank.Worker.Fault(now)
 	}
 	p.x.choice.exclude(rank)
 }

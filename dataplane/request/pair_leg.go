@@ -20,6 +20,7 @@ import (
 // fields that it writes may be read after that.
 type prefillLeg struct {
 	h        *Handler
+	x        *exchange
 	rank     *worker.Rank
 	request  upstream.Request
 	canceler upstream.Canceler
@@ -32,29 +33,41 @@ type prefillLeg struct {
 	err      error // of the leg
 	race     *legRace
 
-	run         func() // work, as a value made once
-	onHang      func(dead bool) bool
-	decodeHangs func() bool // the decode worker hangs, and no other is eligible
-	hung        atomic.Bool
-	over        chan struct{} // has room: the goroutine has ended
+	run    func() // work, as a value made once
+	onHang func(dead bool) bool
+	hung   atomic.Bool
+	over   chan struct{} // has room: the goroutine has ended
 }
 
 func (l *prefillLeg) init(x *exchange, race *legRace) {
-	l.h, l.race, l.over = x.h, race, make(chan struct{}, 1)
+	l.h, l.x, l.race, l.over = x.h, x, race, make(chan struct{}, 1)
 	l.reply.discard = make([]byte, 4<<10)
 	l.run = l.work
 	l.onHang = func(dead bool) bool {
-		if !dead && !x.choice.elsewhere(l.rank) {
+		if !dead && (x.prompt.turn.once || !x.choice.elsewhere(l.rank)) {
 			return false
 		}
 		l.hung.Store(true)
 		l.canceler.Cancel()
 		return true
 	}
-	l.decodeHangs = func() bool {
-		rank := x.choice.decision.Decode
-		return rank.Worker.State() == worker.Slow && !x.choice.elsewhere(rank)
-	}
+}
+
+// awaitDecode ends the decode leg if its worker does not begin in the time that it has after the
+// prefill. Time in the worker's own queue does not count, nor that of a hang that leaves no other
+// worker.
+func (l *prefillLeg) awaitDecode(prefilled time.Time) {
+	rank := l.x.choice.decision.Decode
+	look := rank.Load.Look(prefilled)
+	l.race.awaitDecode(func() time.Duration { return l.h.live().Pair.Timeout }, func(limit time.Duration) bool {
+		if rank.Worker.State() == worker.Slow {
+			return !l.x.choice.elsewhere(rank)
+		}
+		now := time.Now()
+		queues := rank.Load.Queues(now, look, prefilled, limit)
+		look = rank.Load.Look(now)
+		return queues
+	})
 }
 
 // start sends the request to rank. All other fields that the leg needs are set.
@@ -95,7 +108,7 @@ func (l *prefillLeg) work() {
 	l.flight = nil
 	l.h.admission.freed()
 	if l.err == nil && l.reply.events { // else nothing shows that the decode worker has begun
-		l.race.awaitDecode(func() time.Duration { return l.h.live().Pair.Timeout }, l.decodeHangs)
+		l.awaitDecode(now)
 	}
 	l.over <- struct{}{}
 }

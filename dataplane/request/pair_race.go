@@ -61,22 +61,27 @@ func (r *legRace) failPrefill(err error) {
 	}
 }
 
+// looks is how often a wait looks for an excuse in its time. Looks are counted in place of time, so
+// that a router that was held up itself blames nobody for it.
+const looks = 8
+
 // awaitDecode ends the decode leg if it lags behind the prefill leg for longer than timeout,
-// negative for any time. While extend reports true it waits on.
-func (r *legRace) awaitDecode(timeout func() time.Duration, extend func() bool) {
-	if timeout() < 0 {
-		return
-	}
+// negative for any time. The time begins anew with each look at which excused reports true.
+func (r *legRace) awaitDecode(timeout func() time.Duration, excused func(limit time.Duration) bool) {
 	defer r.timer.Stop()
-	for {
-		r.timer.Reset(timeout())
+	for n := 0; n < looks; n++ {
+		limit := timeout()
+		if limit < 0 {
+			return
+		}
+		r.timer.Reset(max(limit/looks, time.Millisecond))
 		select {
 		case <-r.decodeBegan:
 			return
 		case <-r.timer.C:
 		}
-		if !extend() {
-			break
+		if excused(limit) {
+			n = -1
 		}
 	}
 	r.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 
@@ -24,10 +25,11 @@ type prefillReply struct {
 	status  int
 	refusal int // status of an error of the client's, which a status of 200 may hide
 	mime    []byte
-	body    []byte // its beginning, or all of it
-	discard []byte // buffer for the rest
-	events  bool   // it is a stream
-	wanted  bool   // all of it
+	body    []byte       // its beginning, or all of it
+	discard []byte       // buffer for the rest
+	length  atomic.Int64 // of what was read
+	events  bool         // it is a stream
+	wanted  bool         // all of it
 	judge   verdictFunc
 }
 
@@ -47,6 +49,7 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 			buf = r.grow(limit)
 		}
 		n, err := resp.Read(buf)
+		r.length.Add(int64(n))
 		if len(r.body) < limit {
 			r.body = r.body[:len(r.body)+n]
 		}
@@ -104,5 +107,6 @@ func (r *prefillReply) kept() *upstream.Kept { return upstream.NewKept(r.status,
 
 func (r *prefillReply) reset() {
 	r.status, r.refusal, r.events, r.wanted = 0, 0, false, false
+	r.length.Store(0)
 	r.body = emptied(r.body)
 }

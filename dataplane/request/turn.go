@@ -33,7 +33,7 @@ type turn struct {
 	model     string // as its workers name it
 	guess     guess
 	history   [][]byte
-	once      bool           // no other worker is asked after one has answered
+	once      bool           // sent to one worker only; see exchange.resendable
 	holder    *worker.Worker // of the response that the request continues or names; nil: any worker
 	answer    responses.AnswerScanner
 	result    responses.Answer
@@ -63,7 +63,9 @@ func (t *turn) parse(x *exchange, body []byte) (read []byte, err error) {
 		t.holder = holderOf(h, previous)
 	}
 	rules := h.rules(t.head.Model)
-	t.once = t.head.Background || rules.NoChat
+	// A request in the background goes on behind its answer, and gpt-oss may call the worker's own
+	// tools.
+	t.once = t.head.Background || rules.NoChat && t.head.Tools
 	inline, known := rules.InlineSystem, rules.Known || rules.Parser != ""
 	if w := anyWorker(h.Registry, t.head.Model); w != nil && !known {
 		t.model = w.Info().Model()

@@ -8,11 +8,11 @@ import (
 // Do sends req and returns as soon as the header of the final answer is parsed. c may be nil;
 // else Cancel ends the request at any time until the Response is closed. A kept-alive
 // connection that turns out to be dead before any byte of an answer is replaced by a new one,
-// once, unless req.Once forbids it. Any error means that nothing is left open.
+// once, unless req.Once leaves that to the caller. Any error means that nothing is left open.
 func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 	k := poolKey{req.Target.Addr, req.Target.TLS}
 	var before error
-	for fresh := false; ; fresh = true {
+	for fresh := req.Fresh; ; fresh = true {
 		cn, err := t.connect(c, k, fresh, req.Now)
 		if err != nil {
 			if before != nil && errors.Is(err, ErrDial) {
@@ -24,8 +24,11 @@ func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 		if err == nil {
 			return resp, nil
 		}
-		if req.Once || !cn.reused || fresh || !errors.Is(err, ErrNoResponse) {
+		if fresh || !cn.reused || !errors.Is(err, ErrNoResponse) {
 			return nil, err
+		}
+		if req.Once {
+			return nil, fmt.Errorf("%w: %w", ErrStale, err)
 		}
 		before = err
 	}

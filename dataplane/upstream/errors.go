@@ -14,6 +14,9 @@ var (
 	// ErrNoResponse means that the connection ended before the first byte of an answer. The
 	// worker may have seen the request.
 	ErrNoResponse = errors.New("upstream: no response")
+	// ErrStale is ErrNoResponse of a kept-alive connection: the worker has most likely closed it
+	// before the request came.
+	ErrStale = errors.New("upstream: kept-alive connection was closed")
 	// ErrTimeout means that HeaderTimeout or ReadTimeout passed without a byte.
 	ErrTimeout = errors.New("upstream: timeout")
 	// ErrCanceled means that the request's Canceler was canceled.

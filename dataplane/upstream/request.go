@@ -34,9 +34,11 @@ type Request struct {
 	// Body is sent with one writev; Content-Length is the sum of the parts.
 	Body [][]byte
 
-	// Once forbids to send the request again where a kept-alive connection dies before an
-	// answer: a worker that had begun it must not get it twice.
+	// Once has Do return ErrStale instead of sending the request again where a kept-alive
+	// connection dies before an answer.
 	Once bool
+	// Fresh has the request take a new connection, which cannot be stale.
+	Fresh bool
 
 	Now time.Time // the time of sending; zero: Do asks the clock
 

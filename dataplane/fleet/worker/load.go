@@ -29,6 +29,7 @@ type Load struct {
 	held     atomic.Int64  // the most KV tokens that requests in flight can hold
 	peers    peerLoads     // requests of other routers
 	stepped  chan struct{} // capacity 1, one for a worker: a request began to answer or ended
+	work     work          // signs of progress
 
 	mu        sync.Mutex
 	backlog   policy.Backlog // guarded by mu; times are unix seconds

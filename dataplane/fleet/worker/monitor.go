@@ -221,10 +221,20 @@ func (m *monitor) configure(ctx context.Context, cfg *Config, tick *time.Ticker)
 	tick.Reset(cfg.Interval)
 }
 
+// worked reports whether an answer of the worker has gone on since the last call: it is busy, and
+// hangs not.
+func (m *monitor) worked(now time.Time) (is bool) {
+	for _, r := range m.w.Ranks() {
+		is = r.Load.WorkedSince(r.look) || is
+		r.look = r.Load.Look(now)
+	}
+	return is
+}
+
 // slow counts how long the worker has not answered.
 func (m *monitor) slow() {
 	now := time.Now()
-	if m.failing.IsZero() {
+	if worked := m.worked(now); worked || m.failing.IsZero() {
 		m.failing = now
 	}
 	if now.Sub(m.failing) < m.cfg.HangAfter {

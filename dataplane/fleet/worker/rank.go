@@ -31,6 +31,7 @@ type Rank struct {
 	predictionID atomic.Uint32            // see SetPredictionID
 	sessionID    atomic.Uint32            // see SetSessionID
 	fullSpeed    atomic.Uint64            // float64 bits; see Full
+	look         Look                     // of the monitor's last probe that was not answered
 
 	ExtraKeys ExtraKeys
 	Load      Load
