@@ -13,7 +13,7 @@ func (t *Table) Begin(f *Turn, prefixes []uint64, now int64) {
 	}
 	var after branch
 	if f.ID == 0 || !t.branches.with(f.ID, func(b *branch) { b.begin(f, now); after = *b }) {
-		after = t.add(f, now)
+		after = t.add(f, prefixes, now)
 	}
 	if after.parent != 0 && f.Kind == Next {
 		t.decide(f, &after, prefixes)
@@ -54,7 +54,7 @@ func (b *branch) begin(f *Turn, now int64) {
 const pauseShare = 4
 
 // add begins a new branch.
-func (t *Table) add(f *Turn, now int64) branch {
+func (t *Table) add(f *Turn, prefixes []uint64, now int64) branch {
 	random := t.fresh()
 	if f.Session == 0 {
 		f.Session = random
@@ -66,6 +66,9 @@ func (t *Table) add(f *Turn, now int64) branch {
 	}
 	if b.root == 0 {
 		b.root = f.end
+	}
+	if f.end > 0 {
+		b.head = prefixes[0]
 	}
 	f.Turns = 0
 	if p, ok := t.branches.get(b.parent); ok {

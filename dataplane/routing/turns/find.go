@@ -6,7 +6,11 @@ package turns
 // name of an answer, see [Table.Name], so that a prompt without a mark is the new part of a turn.
 func (t *Table) Find(prefixes []uint64, name uint64, answer bool) Turn {
 	f := Turn{name: name, end: uint32(len(prefixes))}
-	for i := len(prefixes); i > 0; i-- {
+	depth := len(prefixes)
+	if depth > 0 && !t.branches.begins(prefixes[0]) {
+		depth = 0 // no branch begins like it
+	}
+	for i := depth; i > 0; i-- {
 		m := t.marks.get(prefixes[i-1])
 		if m == 0 {
 			continue
@@ -94,7 +98,7 @@ func (t *Table) byName(f *Turn, prefixes []uint64, answer bool) {
 		fallthrough
 	case f.end == 0, // of the prompt, nothing but its name is known
 		// The last prompt is other sessions' too, and the name tells whose turn this is.
-		b.end > 0 && b.end < f.end && int(b.end) <= f.Shared && t.marks.get(prefixes[b.end-1])&shared != 0:
+		b.end > 0 && b.end < f.end && b.head == prefixes[0] && int(b.end) <= f.Shared && t.marks.get(prefixes[b.end-1])&shared != 0:
 		f.Kind, f.ID, f.Turns, f.Pause = Next, m.id(), int(b.turns), b.pause
 	}
 }
