@@ -31,7 +31,7 @@ func (b *branch) begin(f *Turn, now int64) {
 		b.pause += (f.Paused - b.pause) / pauseShare
 	}
 	b.running++
-	b.last, b.rank = now, f.Rank
+	b.last, b.rank, b.exact = now, f.Rank, f.Exact
 	if f.name != 0 && !b.named {
 		b.session, b.named, b.parent = f.name, true, 0
 		f.Session = f.name
@@ -60,7 +60,7 @@ func (t *Table) add(f *Turn, prefixes []uint64, now int64) branch {
 		f.Session = random
 	}
 	b := branch{
-		turns: 1, running: 1, last: now, rank: f.Rank, session: f.Session, named: f.name != 0 && f.Session == f.name,
+		turns: 1, running: 1, last: now, rank: f.Rank, exact: f.Exact, session: f.Session, named: f.name != 0 && f.Session == f.name,
 		parent: f.parent, first: uint32(f.Shared), prev: uint32(f.Shared), end: f.end,
 		root: f.root, main: f.Kind == First,
 	}

@@ -34,6 +34,7 @@ type branch struct {
 	last    int64  // time of the last request's begin or end
 	pause   int64  // usual time from an answer's end to the next turn; 0: unknown
 	head    uint64 // prefix of the first unit, of all of its prompts; 0: they have none
+	exact   bool   // Turn.Exact of the last request
 	named   bool   // the client names the session
 	main    bool   // the session's first branch
 }

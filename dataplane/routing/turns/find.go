@@ -43,12 +43,12 @@ func (t *Table) place(f *Turn, m mark, b *branch) {
 		f.Shared = int(d)
 		return
 	case onPath && d == b.end && b.running == 0:
-		f.ID, f.Session, f.Turns, f.Pause, f.Kind = m.id(), b.session, int(b.turns), b.pause, Next
+		f.ID, f.Session, f.Turns, f.Pause, f.Exact, f.Kind = m.id(), b.session, int(b.turns), b.pause, b.exact, Next
 		if d == f.end {
 			f.Kind = Again
 		}
 	case onPath && d < b.end && d >= b.prev && d > b.first && b.running == 0:
-		f.ID, f.Session, f.Turns, f.Pause, f.Kind = m.id(), b.session, int(b.turns), b.pause, Rewritten
+		f.ID, f.Session, f.Turns, f.Pause, f.Exact, f.Kind = m.id(), b.session, int(b.turns), b.pause, b.exact, Rewritten
 	case d >= b.root:
 		f.Session, f.Kind, f.Shared, f.root = b.session, Branch, int(d), b.root
 	default:
