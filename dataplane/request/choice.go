@@ -21,7 +21,7 @@ type choice struct {
 	admission *admission // nil: requests never wait here
 
 	prompt   routing.Prompt
-	pairs    func(prefill, decode *worker.Rank) pairRule // of the request; only asked when a pair was picked
+	pairs    func(prefill, decode *worker.Rank) pairRule // of the request; asked for a picked pair
 	scratch  routing.Scratch
 	decision routing.Decision // of the attempt
 	retries  int              // attempts left after this one

@@ -28,7 +28,7 @@ func (s Source) String() string { return [...]string{"none", "exact", "approxima
 //
 // It learns of a rank from the first choice on that could use it: ranks whose events are
 // followed cost no request anything. When the events of a rank fail, KnownSessions still knows its
-// conversations; what only other prompts begin with may be computed elsewhere once.
+// conversations; beginnings that only other prompts have may be computed elsewhere once.
 type ApproxIndex struct {
 	tree *approx.Tree
 
