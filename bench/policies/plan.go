@@ -113,7 +113,7 @@ func (p *plan) spread() {
 // of the latest request of its session with the longest common beginning, if that is at least half
 // of that request's prompt.
 func (p *plan) findBranches() {
-	latest := make([]int32, len(p.nodes))
+	latest, branches := make([]int32, len(p.nodes)), uint64(0)
 	for i := range p.jobs {
 		j := &p.jobs[i]
 		last, same := int32(-1), int32(0)
@@ -123,9 +123,11 @@ func (p *plan) findBranches() {
 			}
 			last, same = latest[n]-1, p.nodes[n].start+p.need(n, int32(j.input/p.page))
 		}
-		j.branch = mix(uint64(i)) | 1
 		if last >= 0 && p.jobs[last].session == j.session && 2*int(same)*p.page >= p.jobs[last].input {
 			j.branch = p.jobs[last].branch
+		} else {
+			branches++
+			j.branch = branches
 		}
 		for _, n := range j.path {
 			latest[n] = int32(i) + 1

@@ -98,21 +98,34 @@ func (a *answer) Body(p []byte) {
 			a.x.choice.answering().Load.Worked()
 		}
 	}
-	if a.events {
-		a.tail = append(a.tail, p[max(len(p)-tailLen, 0):]...)
-		a.tail = append(a.tail[:0], a.tail[max(len(a.tail)-tailLen, 0):]...)
+	if a.events && a.endsByMark() {
+		a.keepTail(p)
 	}
 }
+
+// keepTail keeps the last bytes of a stream. Nearly all pieces are an event or more, and one copy
+// does.
+func (a *answer) keepTail(p []byte) {
+	if len(p) >= tailLen {
+		a.tail = append(a.tail[:0], p[len(p)-tailLen:]...)
+		return
+	}
+	a.tail = append(a.tail, p...)
+	a.tail = append(a.tail[:0], a.tail[max(len(a.tail)-tailLen, 0):]...)
+}
+
+// endsByMark reports whether a stream's last event is short and always the same. That of
+// /v1/responses is as long as the answer.
+func (a *answer) endsByMark() bool { return a.x.inference && a.x.api != openai.APIResponses }
 
 // tailLen is the length of the last event of a stream, and more.
 const tailLen = 64
 
-// isCut reports whether a stream that has ended lacks its last event. That of /v1/responses is as
-// long as the answer.
+// isCut reports whether a stream that has ended lacks its last event.
 func (a *answer) isCut() bool {
 	last := lineDone
 	switch {
-	case !a.events || !a.x.inference || a.x.api == openai.APIResponses:
+	case !a.events || !a.endsByMark():
 		return false
 	case a.x.api == openai.APIMessages:
 		last = typeStop

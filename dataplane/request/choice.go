@@ -21,7 +21,7 @@ type choice struct {
 	admission *admission // nil: requests never wait here
 
 	prompt   routing.Prompt
-	pairs    func(d *routing.Decision) pairRule // of the request; only asked when a pair was picked
+	pairs    func(prefill, decode *worker.Rank) pairRule // of the request; asked for a picked pair
 	scratch  routing.Scratch
 	decision routing.Decision // of the attempt
 	retries  int              // attempts left after this one
@@ -67,14 +67,14 @@ func takesRooms(rank *worker.Rank) bool {
 }
 
 // pairRuleOf returns the rule for a request and the pair that was picked for it.
-func pairRuleOf(x *exchange, d *routing.Decision) pairRule {
+func pairRuleOf(x *exchange, prefill, decode *worker.Rank) pairRule {
 	path := string(x.call.path())
 	switch {
 	case !x.inference && (isTokenizer(path) || x.prompt.turn.holder != nil || string(x.call.method()) != fasthttp.MethodPost):
 		return pairRule{either: true}
 	case !x.inference:
 		return pairRule{refusal: errUnpaired}
-	case x.api == openai.APIMessages && !x.h.live().Pair.Headers && (!takesRooms(d.Rank) || !takesRooms(d.Decode)):
+	case x.api == openai.APIMessages && !x.h.live().Pair.Headers && (!takesRooms(prefill) || !takesRooms(decode)):
 		return pairRule{refusal: errOldMessages}
 	case x.req.N > 1:
 		return pairRule{refusal: errManyAnswers}
@@ -100,7 +100,7 @@ func (c *choice) choose() (routing.Decision, error) {
 	if err != nil || d.Decode == nil {
 		return d, err
 	}
-	rule := c.pairs(&d)
+	rule := c.pairs(d.Rank, d.Decode) // not d: it would be allocated for every request
 	switch {
 	case rule.either:
 		d.Decode = nil

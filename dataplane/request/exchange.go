@@ -50,7 +50,7 @@ func newExchange(h *Handler) *exchange {
 	x.prompt.init(x)
 	x.choice = choice{
 		router: h.Router, registry: h.Registry, admission: h.admission,
-		pairs: func(d *routing.Decision) pairRule { return pairRuleOf(x, d) },
+		pairs: func(prefill, decode *worker.Rank) pairRule { return pairRuleOf(x, prefill, decode) },
 	}
 	x.body.x, x.answer.x, x.errors.h = x, x, h
 	x.attempt.init(x)

@@ -32,6 +32,8 @@ func leanWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Ra
 	}
 	about := answer(fmt.Sprintf(`{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":1,
 		"disaggregation_mode":%q,"disaggregation_bootstrap_port":%s}`, mode, port))
+	streamed := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		strings.Repeat(chunkOf("data: {}\n\n"), 64) + chunkOf("data: [DONE]\n\n") + "0\r\n\r\n")
 	models, empty, generated := answer(`{"data":[{"id":"tiny"}]}`), answer("{}"), answer(reply)
 	go func() {
 		for {
@@ -41,14 +43,16 @@ func leanWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Ra
 			}
 			go func() {
 				defer func() { _ = c.Close() }()
-				for buf := make([]byte, 4<<10); ; {
-					n, err := c.Read(buf)
-					if err != nil {
+				for buf := make([]byte, 64<<10); ; {
+					request := readRequest(c, buf)
+					if len(request) == 0 {
 						return
 					}
 					out := empty
-					switch request := buf[:n]; {
-					case bytes.HasPrefix(request, []byte("POST /generate")):
+					switch {
+					case bytes.HasPrefix(request, []byte("POST /v1/chat/completions")) && bytes.Contains(request, []byte(`"stream":true`)):
+						out = streamed
+					case bytes.HasPrefix(request, []byte("POST /generate")), bytes.HasPrefix(request, []byte("POST /v1/chat/completions")):
 						for over != nil && over.Load().Load.InFlight() > 0 {
 							time.Sleep(10 * time.Microsecond)
 						}
@@ -69,15 +73,48 @@ func leanWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Ra
 	return &fakeWorker{t: t, url: "http://" + l.Addr().String()}
 }
 
+func chunkOf(data string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(data), data) }
+
+// readRequest reads a request with its body into buf; it is empty where the connection has ended.
+func readRequest(c net.Conn, buf []byte) []byte {
+	for n := 0; ; {
+		m, err := c.Read(buf[n:])
+		if err != nil {
+			return nil
+		}
+		n += m
+		head, body, ok := bytes.Cut(buf[:n], []byte("\r\n\r\n"))
+		if !ok {
+			continue
+		}
+		length := 0
+		if i := bytes.Index(head, []byte("Content-Length: ")); i >= 0 {
+			for _, digit := range head[i+len("Content-Length: "):] {
+				if digit < '0' || digit > '9' {
+					break
+				}
+				length = 10*length + int(digit-'0')
+			}
+		}
+		if len(body) >= length {
+			return buf[:n]
+		}
+	}
+}
+
 // repeat returns a client that sends one request again and again over one connection, without
 // allocations.
 func repeat(t *testing.T, h *harness, want string, fields ...string) (once func()) {
 	t.Helper()
+	return repeatAt(t, h, "/generate", pairRequest(false), want, fields...)
+}
+
+func repeatAt(t *testing.T, h *harness, path, body, want string, fields ...string) (once func()) {
+	t.Helper()
 	conn, err := net.Dial("tcp", h.addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	body := pairRequest(false)
-	request := fmt.Appendf(nil, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", strings.Join(fields, ""), len(body), body)
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", path, strings.Join(fields, ""), len(body), body)
 	buf, end := make([]byte, 8<<10), []byte(want)
 	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 	return func() {
@@ -92,6 +129,41 @@ func repeat(t *testing.T, h *harness, want string, fields ...string) (once func(
 			if n += m; bytes.HasSuffix(buf[:n], end) {
 				return
 			}
+		}
+	}
+}
+
+// TestRequestsAllocateNothing: once pools are full, no kind of request allocates, but for the writer
+// of chunks in fasthttp.
+func TestRequestsAllocateNothing(t *testing.T) {
+	rarely := withWorkers(func(c *worker.Config) { c.Interval = 5 * time.Second }) // a probe allocates
+	h := start(t, []*fakeWorker{leanWorker(t, "null", decodeReply, nil), leanWorker(t, "null", decodeReply, nil)}, rarely)
+	chat := func(n int, more string) string {
+		return fmt.Sprintf(`{"model":"tiny","messages":[{"role":"user","content":"%s"}]%s}`, strings.Repeat("be brief. ", n/10), more)
+	}
+	ids := func(n int) string {
+		return fmt.Sprintf(`{"input_ids":[%s7],"sampling_params":{"max_new_tokens":4}}`, strings.Repeat("1234,", n/5))
+	}
+	const chats = "/v1/chat/completions"
+	for _, kind := range []struct {
+		name, path, body, end string
+		most                  float64
+	}{
+		{"chat of 300 B", chats, chat(300, ""), decodeReply, 0},
+		{"chat of 8 KB", chats, chat(8<<10, ""), decodeReply, 0},
+		{"ids of 300 B", "/generate", ids(300), decodeReply, 0},
+		{"ids of 8 KB", "/generate", ids(8 << 10), decodeReply, 0},
+		{"stream of 64 events", chats, chat(300, `,"stream":true`), "\r\n0\r\n\r\n", 1},
+	} {
+		once := repeatAt(t, h, kind.path, kind.body, kind.end)
+		for _, exact := range []bool{false, true} {
+			for _, rank := range h.registry.Snapshot().Ranks {
+				rank.SetExact(exact)
+			}
+			for range 50 {
+				once()
+			}
+			assert.LessOrEqual(t, testing.AllocsPerRun(200, once), kind.most, "%s, by events: %v", kind.name, exact)
 		}
 	}
 }
@@ -130,5 +202,6 @@ func TestPairAllocates(t *testing.T) {
 	}
 	one, two := testing.AllocsPerRun(200, alone), testing.AllocsPerRun(200, pair)
 	t.Logf("%v allocations alone, %v in a pair", one, two)
+	assert.Zero(t, one)
 	assert.LessOrEqual(t, two, 2*one+4)
 }

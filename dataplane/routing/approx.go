@@ -26,11 +26,9 @@ func (s Source) String() string { return [...]string{"none", "exact", "approxima
 // ApproxIndex is the approximate index of all ranks, for ranks without events and prompts
 // without token ids.
 //
-// It learns from requests to exact ranks too: when the events of a rank fail, its conversations
-// are still known, where an index that begins then would send each of them elsewhere once.
-// Learning costs a request to an exact rank 2 us for 4,000 tokens (BenchmarkLearn), of some 60
-// us of CPU that proxying takes. The prompt is cut into keys at dispatch, when its ids are in
-// the processor's caches: after the answer that takes four times as long.
+// It learns of a rank from the first choice on that could use it: ranks whose events are
+// followed cost no request anything. When the events of a rank fail, KnownSessions still knows its
+// conversations; beginnings that only other prompts have may be computed elsewhere once.
 type ApproxIndex struct {
 	tree *approx.Tree
 
@@ -137,7 +135,6 @@ type approxMatch struct {
 type learnt struct {
 	track uint64
 	since approx.Tick
-	keyed bool // the Scratch has the keys of a prompt with exact overlap
 	extra *worker.ExtraKeyPrompt
 }
 
@@ -231,12 +228,6 @@ func (a *ApproxIndex) withdraw(m *approxMatch, d *Decision) {
 // correct sets the length of a prompt by its answer: of prompt tokens, cached were in the
 // rank's prefix cache; 0 prompt tokens are unreported.
 func (a *ApproxIndex) correct(m *approxMatch, p *Prompt, d *Decision, prompt, cached int) {
-	if d.Source == Events { // not inserted: the rank's own events are faster
-		d.learnt.track = d.Rank.ApproxID()
-		if !d.learnt.keyed {
-			a.key(m, p, d.Rank)
-		}
-	}
 	if track := d.learnt.track; track != 0 && track == d.Rank.ApproxID() && len(m.keys) > 0 {
 		actual := approx.Unreported
 		if prompt > 0 {

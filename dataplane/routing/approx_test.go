@@ -80,13 +80,14 @@ func TestExactRanks(t *testing.T) {
 	f.ranks[0].SetExact(true)
 	f.holds(0, radix.DomainKey{}, ids, 3, radix.TierGPU)
 	require.Equal(t, routing.Events, f.ask(0, prompt(ids), 0).Source)
+	require.Zero(t, f.router.Approx.Held(f.ranks[0]), "nobody needs it")
 	f.ask(1, prompt(ids), 0)
 	cached, d := f.pick(prompt(ids))
 	require.Equal(t, []int{3 * page, 10*unit - 1}, cached)
 	require.Equal(t, routing.Answers, d.Source)
 
-	f.ranks[0].SetExact(false) // its events died: what it was asked meanwhile is known
-	f.spy.pick = 0
+	f.ranks[0].SetExact(false) // its events died: what it is asked from now on is known
+	require.Equal(t, routing.Answers, f.ask(0, prompt(ids), 0).Source)
 	cached, d = f.pick(prompt(ids))
 	require.Equal(t, []int{10*unit - 1, 10*unit - 1}, cached)
 	require.Equal(t, routing.Answers, d.Source)
@@ -106,44 +107,29 @@ func TestExactRanks(t *testing.T) {
 	require.Equal(t, "none exact approximate", fmt.Sprint(routing.Unknown, " ", routing.Events, " ", routing.Answers))
 }
 
-// TestDispatchedToExactRanks: an answer teaches of its own prompt and rank, with other
-// dispatches in between.
-func TestDispatchedToExactRanks(t *testing.T) {
+// TestExactRanksFeedNoTree: while the events of all ranks are followed, no request costs the tree
+// anything, and one that was sent before they failed leaves nothing behind.
+func TestExactRanksFeedNoTree(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
-	f.learns()
-	first, second := prompt(tokens(1, 10*unit)), prompt(tokens(2, 20*unit))
-	var scratches [2]routing.Scratch
-	var decisions [2]routing.Decision
+	a := f.learns()
+	empty := a.Stats()
 	for _, rank := range f.ranks {
 		rank.SetExact(true)
 	}
 	f.holds(0, radix.DomainKey{}, tokens(3, 4*page), 4, radix.TierGPU) // events tell of a shape
-	for i, p := range []*routing.Prompt{first, second} {
-		for rank := range f.ranks { // the first one fails
-			f.spy.pick = rank
-			d, err := f.router.Pick(&scratches[i], p, nil)
-			require.NoError(t, err)
-			require.Equal(t, routing.Events, d.Source)
-			flight := f.router.Dispatch(&scratches[i], p, &d)
-			require.NotNil(t, flight)
-			f.router.Sent(&scratches[i], &d)
-			f.router.Withdraw(flight)
-			if rank == 0 {
-				f.router.Failed(&scratches[i], &d)
-			}
-			decisions[i] = d
+	p := prompt(tokens(1, 10*unit))
+	for _, fails := range []bool{false, true} {
+		_, d := f.pick(p)
+		require.Equal(t, routing.Events, d.Source)
+		flight := f.router.Dispatch(&f.scratch, p, &d)
+		require.NotNil(t, flight)
+		f.router.Sent(&f.scratch, &d)
+		if fails {
+			d.Rank.SetExact(false)
 		}
-	}
-	for i, p := range []*routing.Prompt{first, second} {
-		f.router.Answered(&scratches[i], p, &decisions[i], p.Len(), 0)
-		f.router.Failed(&scratches[i], &decisions[i])
-	}
-	for _, rank := range f.ranks {
-		rank.SetExact(false)
-	}
-	for _, p := range []*routing.Prompt{first, second} {
-		cached, _ := f.pick(p)
-		require.Equal(t, []int{0, p.Len() - 1}, cached)
+		f.router.Answered(&f.scratch, p, &d, p.Len(), 0)
+		f.router.Withdraw(flight)
+		require.Equal(t, empty, a.Stats())
 	}
 }
 

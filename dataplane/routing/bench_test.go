@@ -92,26 +92,21 @@ func BenchmarkPickApprox(b *testing.B) {
 	}
 }
 
-// BenchmarkLearn is the cost of the approximate index beyond Pick, for a prompt that it knows:
-// at a rank with events (after the answer) and at one without.
+// BenchmarkLearn is the cost of the approximate index beyond Pick, for a prompt that it knows, at a
+// rank without events.
 func BenchmarkLearn(b *testing.B) {
-	for _, exact := range []bool{true, false} {
-		for _, length := range []int{1000, 4000, 12000} {
-			b.Run(fmt.Sprintf("exact=%v/tokens=%d", exact, length), func(b *testing.B) {
-				f, r, p := approxFleet(b, 8, length, false)
-				for _, rank := range f.ranks {
-					rank.SetExact(exact)
-				}
-				d, err := r.Pick(&f.scratch, p, nil)
-				require.NoError(b, err)
-				b.ReportAllocs()
-				b.ResetTimer()
-				for range b.N {
-					r.Sent(&f.scratch, &d)
-					r.Answered(&f.scratch, p, &d, length, d.Cached)
-				}
-			})
-		}
+	for _, length := range []int{1000, 4000, 12000} {
+		b.Run(fmt.Sprintf("tokens=%d", length), func(b *testing.B) {
+			f, r, p := approxFleet(b, 8, length, false)
+			d, err := r.Pick(&f.scratch, p, nil)
+			require.NoError(b, err)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				r.Sent(&f.scratch, &d)
+				r.Answered(&f.scratch, p, &d, length, d.Cached)
+			}
+		})
 	}
 }
 

@@ -20,10 +20,6 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
 	f := r.inFlight.new(r, p, d)
 	r.matcher.index.Predict(&f.blocks, r.inFlight.add(f), d.scope, r.matcher.hashAll(&s.index, p, d.block))
 	f.told = r.share(s, p, d, f.since)
-	if r.Approx != nil && d.Source == Events {
-		r.Approx.key(&s.approx, p, d.Rank)
-		d.learnt.keyed = true
-	}
 	return f
 }
 

@@ -3,6 +3,7 @@ package routing
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -82,6 +83,23 @@ func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex)
 	}
 	s.turn.prefixes = prefixes
 	d.Turn = k.own.table.Find(prefixes, p.Session, p.SessionSource == SessionResponse)
+	if d.Turn.Exact {
+		k.stay(s, &d.Turn)
+	}
+}
+
+// stay credits the rank of a branch's last turn, whose events told of that and have stopped since:
+// the approximate tree has not seen it. The next turn will be in the tree.
+func (k *KnownSessions) stay(s *Scratch, f *turns.Turn) {
+	if !slices.Contains(s.approx.sources, Answers) {
+		return
+	}
+	home, _ := k.own.pages.Home(uint64(f.ID))
+	for i, rank := range s.ranks {
+		if s.approx.sources[i] == Answers && int(rank.SessionID())-1 == home {
+			s.approx.tokens[i] = max(s.approx.tokens[i], f.Units()*unitTokens)
+		}
+	}
 }
 
 // price fills in the tokens of other sessions at the candidates of a prompt.
@@ -117,7 +135,7 @@ func (k *KnownSessions) begin(m *turnMatch, p *Prompt, d *Decision, now time.Tim
 	if k == nil || d.session.running {
 		return
 	}
-	d.Turn.Rank = d.Rank.SessionID()
+	d.Turn.Rank, d.Turn.Exact = d.Rank.SessionID(), d.Source == Events
 	k.own.table.Begin(&d.Turn, m.prefixes, k.since(now))
 	if p := d.Turn.Paused; p > 0 {
 		k.pauses[pauseBin(p)].Add(1)

@@ -248,3 +248,33 @@ func TestSessionsAtOnceAreKnown(t *testing.T) {
 	require.Equal(t, 8, st.Sessions)
 	require.Zero(t, st.Running)
 }
+
+// TestConversationsStayWhenEventsFail: the tree knows nothing of a rank whose events were followed, and
+// the sessions there go on until it does.
+func TestConversationsStayWhenEventsFail(t *testing.T) {
+	s := newSessions(t, 2)
+	for _, rank := range s.ranks {
+		rank.SetExact(true)
+	}
+	s.send(1, turn(1, 0), 50)
+	s.send(1, turn(2, 0), 50)
+	for _, rank := range s.ranks {
+		rank.SetExact(false)
+	}
+	cached := func(p *routing.Prompt) (tokens [2]int) {
+		t.Helper()
+		d, err := s.router.Pick(&s.scratch, p, nil)
+		require.NoError(t, err)
+		require.Equal(t, routing.Answers, d.Source)
+		return [2]int{s.spy.candidates[0].Cached, s.spy.candidates[1].Cached}
+	}
+	whole := (1000 - 8) / unit * unit // without the answer's beginning
+	require.Equal(t, [2]int{0, whole}, cached(turn(1, 1)))
+	require.Equal(t, [2]int{0, 0}, cached(turn(3, 0)), "a prompt that nobody knows")
+
+	s.send(1, turn(1, 1), 50) // from here on the tree is to know, and this request failed
+	require.Equal(t, [2]int{0, 0}, cached(turn(1, 2)))
+	require.Equal(t, [2]int{0, whole}, cached(turn(2, 1)))
+	s.known.ClearRank(s.ranks[1])
+	require.Equal(t, [2]int{0, 0}, cached(turn(2, 1)), "another process")
+}

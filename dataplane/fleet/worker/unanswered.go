@@ -5,9 +5,15 @@ import "sync"
 // unanswered are the requests at a worker without a first byte. They may leave when the worker
 // hangs or dies.
 type unanswered struct {
-	mu      sync.Mutex
-	nextKey uint64
-	leave   map[uint64]func(dead bool) bool // guarded by mu
+	mu    sync.Mutex
+	slots []waiting // guarded by mu, as is all below
+	free  []uint32  // slots without a request
+}
+
+// waiting is a slot for a request. A request costs no allocation and no look-up by a hash.
+type waiting struct {
+	life  uint32 // of the slot, in the keys of its requests
+	leave func(dead bool) bool
 }
 
 // Await registers leave, which is called when the worker is found dead, and after each probe
@@ -18,16 +24,34 @@ type unanswered struct {
 func (u *unanswered) Await(leave func(dead bool) bool) (key uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.nextKey++
-	u.leave[u.nextKey] = leave
-	return u.nextKey
+	if len(u.free) == 0 {
+		u.slots = append(u.slots, waiting{})
+		u.free = append(u.free, uint32(len(u.slots)-1))
+	}
+	at := u.free[len(u.free)-1]
+	u.free = u.free[:len(u.free)-1]
+	w := &u.slots[at]
+	w.life++
+	w.leave = leave
+	return uint64(w.life)<<32 | uint64(at)
 }
 
 // Begun ends the registration of Await.
 func (u *unanswered) Begun(key uint64) {
 	u.mu.Lock()
-	delete(u.leave, key)
-	u.mu.Unlock()
+	defer u.mu.Unlock()
+	at := uint32(key)
+	if int(at) < len(u.slots) && u.slots[at].life == uint32(key>>32) {
+		u.endLocked(at)
+	}
+}
+
+// endLocked frees a slot, unless that was done before.
+func (u *unanswered) endLocked(at uint32) {
+	if w := &u.slots[at]; w.leave != nil {
+		w.leave = nil
+		u.free = append(u.free, at)
+	}
 }
 
 // giveUp calls leave for every request without a first byte; requests that stay are asked again
@@ -36,9 +60,9 @@ func (u *unanswered) Begun(key uint64) {
 func (u *unanswered) giveUp(dead bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for key, leave := range u.leave {
-		if leave(dead) {
-			delete(u.leave, key)
+	for at := range u.slots {
+		if leave := u.slots[at].leave; leave != nil && leave(dead) {
+			u.endLocked(uint32(at))
 		}
 	}
 }

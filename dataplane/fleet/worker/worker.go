@@ -72,7 +72,7 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 		return nil, err
 	}
 	w := &Worker{
-		URL: spec.URL, host: u.Hostname(), probeNow: make(chan struct{}, 1), unanswered: unanswered{leave: make(map[uint64]func(bool) bool)},
+		URL: spec.URL, host: u.Hostname(), probeNow: make(chan struct{}, 1),
 	}
 	w.published, w.allRanks, w.fleet = &w.verdict, w.Ranks, &fleetHealth{}
 	w.spec.Store(&spec)

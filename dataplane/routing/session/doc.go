@@ -7,7 +7,8 @@
 // answer has ended or failed. Before a choice, [Table.Live] returns the live tokens of a rank,
 // and [Table.Home] the rank with this session's pages and its part of them; the difference is
 // policy.Candidate.Live. A session's key is any number other than 0 that stays the same for all
-// of its turns: the hash of a client's session id, or of a prompt's beginning.
+// of its turns. Its low 15 bits are the session's place: who gives the keys has few sessions at one
+// place, as turns.ID has one.
 //
 // # The model
 //
@@ -32,5 +33,5 @@
 //
 // # Errors
 //
-// None. A full table forgets a session with a long pause for each new one.
+// None. A new session takes the place of another one with the same low bits.
 package session

@@ -11,9 +11,9 @@ import (
 // Table knows the sessions of a router's ranks.
 type Table struct {
 	mu       sync.Mutex
-	slots    map[uint64]int32 // by key; guarded by mu, as is all below
-	sessions []session
-	hand     int // the session with the pause that is looked at next
+	sessions []session // by place; guarded by mu, as is all below
+	order    []int32   // places that have had a session, in the order of their first ones
+	hand     int       // index in order of the session with the pause that is looked at next
 	gaps     [classes]gaps
 
 	ranks atomic.Pointer[[]*rank] // replaced, never changed
@@ -21,7 +21,7 @@ type Table struct {
 
 // session is one session's latest rank and its pages there.
 type session struct {
-	key     uint64
+	key     uint64  // 0: there was none at this place
 	rank    int32   // -1: its pages are lost
 	running int32   // requests in flight
 	turns   int32   // requests that have been sent
@@ -36,9 +36,9 @@ type session struct {
 type rank struct{ live atomic.Uint64 }
 
 const (
-	// mostSessions bounds a table to some 8 MiB. More sessions than these have no pages left in
-	// the pools of one router's ranks.
-	mostSessions = 1 << 16
+	// placeBits bounds a table to some 2 MiB: its sessions are at the places that the low bits of
+	// their keys name, so that a look-up hashes nothing.
+	placeBits = 15
 	// looks are the pauses that each request looks at, so that the table notices sessions that
 	// never come back. A table of 1,000 sessions is looked through in 250 requests.
 	looks = 4
@@ -46,7 +46,7 @@ const (
 
 // New returns an empty table.
 func New() *Table {
-	t := &Table{slots: make(map[uint64]int32)}
+	t := &Table{}
 	t.ranks.Store(&[]*rank{})
 	return t
 }
@@ -73,13 +73,6 @@ func (t *Table) Clear(at int) {
 	}
 }
 
-// Len is the number of sessions that the table knows.
-func (t *Table) Len() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.slots)
-}
-
 // Live is the number of tokens at a rank that sessions will need again. It is more than the
 // rank's pool where not all of them fit.
 func (t *Table) Live(at int) float64 {
@@ -91,11 +84,22 @@ func (t *Table) Live(at int) float64 {
 func (t *Table) Home(key uint64) (at int, live float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if i, ok := t.slots[key]; ok {
-		return int(t.sessions[i].rank), t.sessions[i].live
+	if s := t.find(key); s != nil {
+		return int(s.rank), s.live
 	}
 	return -1, 0
 }
+
+// find returns a session, or nil.
+func (t *Table) find(key uint64) *session {
+	at := place(key)
+	if at >= len(t.sessions) || t.sessions[at].key != key || key == 0 {
+		return nil
+	}
+	return &t.sessions[at]
+}
+
+func place(key uint64) int { return int(key & (1<<placeBits - 1)) }
 
 // Sent notes a request that goes to a rank: a prompt of so many tokens, of which some rank held
 // the first held ones. Key 0 is a request without a session.
@@ -108,16 +112,11 @@ func (t *Table) Sent(now float64, key uint64, to int, tokens, held float64) {
 	for range looks {
 		t.look(now)
 	}
-	i, known := t.slots[key]
-	if !known {
-		if i = t.room(); i < 0 {
-			return
-		}
-		t.slots[key] = i
-		t.sessions[i] = session{key: key, rank: -1, shared: held}
-	}
-	s := &t.sessions[i]
-	if known && s.running == 0 {
+	s := t.find(key)
+	if s == nil {
+		s = t.room(place(key))
+		*s = session{key: key, rank: -1, shared: held}
+	} else if s.running == 0 {
 		b := bin(now - s.used)
 		t.gapsOf(s).ended(min(s.counted, b), b)
 	}
@@ -132,16 +131,12 @@ func (t *Table) Sent(now float64, key uint64, to int, tokens, held float64) {
 
 // Ended notes the end of a request that Sent noted; its answer had so many tokens.
 func (t *Table) Ended(now float64, key uint64, answer float64) {
-	if key == 0 {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i, ok := t.slots[key]
-	if !ok {
+	s := t.find(key)
+	if s == nil {
 		return
 	}
-	s := &t.sessions[i]
 	s.tokens += answer
 	if s.running--; s.running <= 0 {
 		s.running, s.used, s.counted = 0, now, 0
@@ -166,12 +161,12 @@ func (t *Table) weigh(s *session, chance float64) {
 
 // look brings the knowledge of the next session's pause up to date.
 func (t *Table) look(now float64) {
-	if len(t.sessions) == 0 {
+	if len(t.order) == 0 {
 		return
 	}
-	t.hand = (t.hand + 1) % len(t.sessions)
-	s := &t.sessions[t.hand]
-	if s.key == 0 || s.running > 0 {
+	t.hand = (t.hand + 1) % len(t.order)
+	s := &t.sessions[t.order[t.hand]]
+	if s.running > 0 {
 		return
 	}
 	if b := bin(now - s.used); b > s.counted {
@@ -182,25 +177,15 @@ func (t *Table) look(now float64) {
 	}
 }
 
-// room returns a place for a new session: in a full table that of the longest pause among some;
-// -1: all of these run.
-func (t *Table) room() int32 {
-	if len(t.sessions) < mostSessions {
-		t.sessions = append(t.sessions, session{})
-		return int32(len(t.sessions) - 1)
+// room makes room for a new session at a place.
+func (t *Table) room(at int) *session {
+	if need := at + 1 - len(t.sessions); need > 0 {
+		t.sessions = append(t.sessions, make([]session, need)...)
 	}
-	oldest := int32(-1)
-	for k := range 2 * looks {
-		i := int32((t.hand + k) % len(t.sessions))
-		if s := &t.sessions[i]; s.running == 0 && (oldest < 0 || s.used < t.sessions[oldest].used) {
-			oldest = i
-		}
+	s := &t.sessions[at]
+	if s.key == 0 {
+		t.order = append(t.order, int32(at))
 	}
-	if oldest >= 0 {
-		s := &t.sessions[oldest]
-		t.weigh(s, 0)
-		delete(t.slots, s.key)
-		*s = session{}
-	}
-	return oldest
+	t.weigh(s, 0)
+	return s
 }

@@ -115,9 +115,26 @@ func TestBounded(t *testing.T) {
 		x.Sent(float64(key), key+1, a, 100, 0)
 		x.Ended(float64(key)+0.5, key+1, 1)
 	}
-	assert.LessOrEqual(t, x.Len(), 1<<16)
 	assert.False(t, x.Live(a) < 0 || math.IsNaN(x.Live(a)))
-	assert.LessOrEqual(t, x.Live(a), 101.0*float64(x.Len()))
+	assert.LessOrEqual(t, x.Live(a), 101.0*(1<<15))
+}
+
+// A session that takes another one's place takes its tokens from the rank, and the end of the other
+// one's request changes nothing.
+func TestPlaceOfAnother(t *testing.T) {
+	x := session.New()
+	a, b := x.AddRank(), x.AddRank()
+	one, two := uint64(7), uint64(7|3<<15)
+	x.Sent(0, one, a, 1000, 0)
+	x.Sent(1, two, b, 500, 0)
+	assert.Zero(t, x.Live(a))
+	assert.InDelta(t, 500, x.Live(b), 1e-9)
+	x.Ended(2, one, 10)
+	assert.InDelta(t, 500, x.Live(b), 1e-9)
+	at, _ := x.Home(one)
+	assert.Equal(t, -1, at)
+	at, _ = x.Home(two)
+	assert.Equal(t, b, at)
 }
 
 func BenchmarkRequest(b *testing.B) {

@@ -13,7 +13,7 @@ func (t *Table) Begin(f *Turn, prefixes []uint64, now int64) {
 	}
 	var after branch
 	if f.ID == 0 || !t.branches.with(f.ID, func(b *branch) { b.begin(f, now); after = *b }) {
-		after = t.add(f, now)
+		after = t.add(f, prefixes, now)
 	}
 	if after.parent != 0 && f.Kind == Next {
 		t.decide(f, &after, prefixes)
@@ -31,7 +31,7 @@ func (b *branch) begin(f *Turn, now int64) {
 		b.pause += (f.Paused - b.pause) / pauseShare
 	}
 	b.running++
-	b.last, b.rank = now, f.Rank
+	b.last, b.rank, b.exact = now, f.Rank, f.Exact
 	if f.name != 0 && !b.named {
 		b.session, b.named, b.parent = f.name, true, 0
 		f.Session = f.name
@@ -54,18 +54,21 @@ func (b *branch) begin(f *Turn, now int64) {
 const pauseShare = 4
 
 // add begins a new branch.
-func (t *Table) add(f *Turn, now int64) branch {
+func (t *Table) add(f *Turn, prefixes []uint64, now int64) branch {
 	random := t.fresh()
 	if f.Session == 0 {
 		f.Session = random
 	}
 	b := branch{
-		turns: 1, running: 1, last: now, rank: f.Rank, session: f.Session, named: f.name != 0 && f.Session == f.name,
+		turns: 1, running: 1, last: now, rank: f.Rank, exact: f.Exact, session: f.Session, named: f.name != 0 && f.Session == f.name,
 		parent: f.parent, first: uint32(f.Shared), prev: uint32(f.Shared), end: f.end,
 		root: f.root, main: f.Kind == First,
 	}
 	if b.root == 0 {
 		b.root = f.end
+	}
+	if f.end > 0 {
+		b.head = prefixes[0]
 	}
 	f.Turns = 0
 	if p, ok := t.branches.get(b.parent); ok {

@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"math/bits"
 	"sync"
 	"sync/atomic"
 )
@@ -34,6 +33,8 @@ type branch struct {
 	rank    uint32 // of the last request, as its caller numbers ranks; 0: unknown
 	last    int64  // time of the last request's begin or end
 	pause   int64  // usual time from an answer's end to the next turn; 0: unknown
+	head    uint64 // prefix of the first unit, of all of its prompts; 0: they have none
+	exact   bool   // Turn.Exact of the last request
 	named   bool   // the client names the session
 	main    bool   // the session's first branch
 }
@@ -43,13 +44,25 @@ type branches struct {
 	locks [64]sync.Mutex
 	all   []branch        // guarded by the lock of the slot
 	lives []atomic.Uint32 // of all: a look-up of whether a branch still exists waits for no lock
-	used  []atomic.Uint64 // a bit for each slot that has ever had a branch
+	heads []atomic.Uint32 // branches by their heads
+	used  atomic.Uint32   // slots that have ever had a branch: the first ones
 }
+
+// headBits makes four counters for each branch, so that at most a fifth of new prompts begin as if
+// they were known.
+const headBits = slotBits + 2
 
 func newBranches() branches {
 	const slots = 1 << slotBits
-	return branches{all: make([]branch, slots), lives: make([]atomic.Uint32, slots), used: make([]atomic.Uint64, slots/64)}
+	return branches{
+		all: make([]branch, slots), lives: make([]atomic.Uint32, slots), heads: make([]atomic.Uint32, 1<<headBits),
+	}
 }
+
+func (x *branches) headCount(head uint64) *atomic.Uint32 { return &x.heads[head>>(64-headBits)] }
+
+// begins reports whether some branch may begin with the unit of which head is the prefix.
+func (x *branches) begins(head uint64) bool { return x.headCount(head).Load() > 0 }
 
 func (id ID) slot() int    { return int(id & (1<<slotBits - 1)) }
 func (id ID) life() uint32 { return uint32(id >> slotBits) }
@@ -80,25 +93,50 @@ func (x *branches) get(id ID) (b branch, ok bool) {
 
 // each calls f with the branch of each slot that has had one, under its lock.
 func (x *branches) each(f func(b *branch)) {
-	for word := range x.used {
-		for left := x.used[word].Load(); left != 0; left &= left - 1 {
-			at := word*64 + bits.TrailingZeros64(left)
-			mu := &x.locks[at%len(x.locks)]
-			mu.Lock()
-			f(&x.all[at])
-			mu.Unlock()
-		}
+	for at := range min(int(x.used.Load()), len(x.all)) {
+		mu := &x.locks[at%len(x.locks)]
+		mu.Lock()
+		f(&x.all[at])
+		mu.Unlock()
 	}
 }
 
 func (x *branches) ended(id ID) bool { return x.lives[id.slot()].Load() != id.life() }
 
-// tries is the number of slots of which a new branch takes the least valuable.
+// tries is the number of slots of which a new branch takes the least valuable in a full table.
 const tries = 4
 
-// add stores a branch in the slot of the least valuable one of a few that random names.
+// add stores a branch.
 func (x *branches) add(random uint64, b branch) ID {
-	at, least := 0, int64(0)
+	at := x.slot(random)
+	mu := &x.locks[at%len(x.locks)]
+	mu.Lock()
+	defer mu.Unlock()
+	old := &x.all[at]
+	b.life = old.life + 1
+	if b.life >= 1<<lifeBits {
+		b.life = 1
+	}
+	if b.head != 0 {
+		x.headCount(b.head).Add(1)
+	}
+	if old.head != 0 {
+		x.headCount(old.head).Add(^uint32(0))
+	}
+	*old = b
+	x.lives[at].Store(b.life)
+	return ID(b.life)<<slotBits | ID(at)
+}
+
+// slot returns the next unused slot, or that of the least valuable branch of a few that random
+// names.
+func (x *branches) slot(random uint64) (at int) {
+	if x.used.Load() < uint32(len(x.all)) {
+		if n := int(x.used.Add(1)); n <= len(x.all) {
+			return n - 1
+		}
+	}
+	least := int64(0)
 	for i := range tries {
 		random = scatter(random + 1)
 		slot := int(random & (1<<slotBits - 1))
@@ -110,17 +148,7 @@ func (x *branches) add(random uint64, b branch) ID {
 			at, least = slot, worth
 		}
 	}
-	mu := &x.locks[at%len(x.locks)]
-	mu.Lock()
-	defer mu.Unlock()
-	b.life = x.all[at].life + 1
-	if b.life >= 1<<lifeBits {
-		b.life = 1
-	}
-	x.all[at] = b
-	x.lives[at].Store(b.life)
-	x.used[at/64].Or(1 << (at % 64))
-	return ID(b.life)<<slotBits | ID(at)
+	return at
 }
 
 // worth orders branches by the loss of them: the last use, and behind it several turns and requests

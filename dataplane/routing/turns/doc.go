@@ -27,10 +27,15 @@
 // # Memory
 //
 // A table is two arrays: 4 MiB of marks in sets of four, and 3 MiB of branches. A new mark replaces
-// one of a branch that has ended, then one of a session of one turn, then any of its set; a new
-// branch replaces the one of eight that is used least, those of one turn first. So prompts that
-// never come again, and clients with a million names, displace each other and no agent. A look-up
-// costs a probe for each unit of the prompt behind its deepest mark.
+// one of a branch that has ended, then one of a session of one turn, then any of its set; in a full
+// table a new branch replaces the one of four that is used least, those of one turn first. So
+// prompts that never come again, and clients with a million names, displace each other and no
+// agent.
+//
+// A quarter of a MiB of tags and half a MiB of counters keep look-ups short. A prompt whose first
+// unit no branch begins with is not looked up at all. Any other costs a probe for each unit behind
+// its deepest mark, which nearly always ends at a tag. Prefixes that only ended branches shared are
+// not found.
 //
 // # Concurrency
 //

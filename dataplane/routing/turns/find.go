@@ -6,7 +6,11 @@ package turns
 // name of an answer, see [Table.Name], so that a prompt without a mark is the new part of a turn.
 func (t *Table) Find(prefixes []uint64, name uint64, answer bool) Turn {
 	f := Turn{name: name, end: uint32(len(prefixes))}
-	for i := len(prefixes); i > 0; i-- {
+	depth := len(prefixes)
+	if depth > 0 && !t.branches.begins(prefixes[0]) {
+		depth = 0 // no branch begins like it
+	}
+	for i := depth; i > 0; i-- {
 		m := t.marks.get(prefixes[i-1])
 		if m == 0 {
 			continue
@@ -39,12 +43,12 @@ func (t *Table) place(f *Turn, m mark, b *branch) {
 		f.Shared = int(d)
 		return
 	case onPath && d == b.end && b.running == 0:
-		f.ID, f.Session, f.Turns, f.Pause, f.Kind = m.id(), b.session, int(b.turns), b.pause, Next
+		f.ID, f.Session, f.Turns, f.Pause, f.Exact, f.Kind = m.id(), b.session, int(b.turns), b.pause, b.exact, Next
 		if d == f.end {
 			f.Kind = Again
 		}
 	case onPath && d < b.end && d >= b.prev && d > b.first && b.running == 0:
-		f.ID, f.Session, f.Turns, f.Pause, f.Kind = m.id(), b.session, int(b.turns), b.pause, Rewritten
+		f.ID, f.Session, f.Turns, f.Pause, f.Exact, f.Kind = m.id(), b.session, int(b.turns), b.pause, b.exact, Rewritten
 	case d >= b.root:
 		f.Session, f.Kind, f.Shared, f.root = b.session, Branch, int(d), b.root
 	default:
@@ -94,7 +98,7 @@ func (t *Table) byName(f *Turn, prefixes []uint64, answer bool) {
 		fallthrough
 	case f.end == 0, // of the prompt, nothing but its name is known
 		// The last prompt is other sessions' too, and the name tells whose turn this is.
-		b.end > 0 && b.end < f.end && int(b.end) <= f.Shared && t.marks.get(prefixes[b.end-1])&shared != 0:
+		b.end > 0 && b.end < f.end && b.head == prefixes[0] && int(b.end) <= f.Shared && t.marks.get(prefixes[b.end-1])&shared != 0:
 		f.Kind, f.ID, f.Turns, f.Pause = Next, m.id(), int(b.turns), b.pause
 	}
 }

@@ -5,7 +5,10 @@ import "sync/atomic"
 // marks is a table of fixed size without locks, from prefix hashes to marks.
 type marks struct {
 	slots []slot
-	mask  uint64
+	// tags have the first byte of each slot's hash. Nearly all hashes that are looked for have no
+	// mark, and their look-up ends in a sixteenth of the memory.
+	tags []atomic.Uint32 // of sets
+	mask uint64
 }
 
 // slot has a mark and its hash. The hash is stored combined with the mark, so that a slot of which
@@ -39,7 +42,30 @@ func markOf(id ID, turn uint32) mark {
 func (m mark) id() ID       { return ID(m&^(kept|shared)) >> turnBits }
 func (m mark) turn() uint32 { return uint32(m & maxTurn) }
 
-func newMarks(n int) marks { return marks{slots: make([]slot, n), mask: uint64(n/ways - 1)} }
+func newMarks(n int) marks {
+	return marks{slots: make([]slot, n), tags: make([]atomic.Uint32, n/ways), mask: uint64(n/ways - 1)}
+}
+
+// everyByte times a byte is that byte in each place of a set's tags.
+const everyByte = 0x01010101
+
+// mayHave reports whether a slot of the hash's set has its tag: where none has, there is no mark.
+func (x *marks) mayHave(hash uint64) bool {
+	other := x.tags[hash&x.mask].Load() ^ uint32(hash>>56)*everyByte
+	return (other-everyByte)&^other&(everyByte<<7) != 0 // a byte of other is 0
+}
+
+// tag sets the tag of a slot.
+func (x *marks) tag(hash uint64, at int) {
+	set, shift := &x.tags[hash&x.mask], 8*at
+	for {
+		old := set.Load()
+		tags := old&^(0xff<<shift) | uint32(hash>>56)<<shift
+		if tags == old || set.CompareAndSwap(old, tags) {
+			return
+		}
+	}
+}
 
 func (x *marks) set(hash uint64) []slot {
 	at := (hash & x.mask) * ways
@@ -48,6 +74,9 @@ func (x *marks) set(hash uint64) []slot {
 
 // get returns the mark of a hash.
 func (x *marks) get(hash uint64) mark {
+	if !x.mayHave(hash) {
+		return 0
+	}
 	set := x.set(hash)
 	for i := range set {
 		if m := set[i].mark.Load(); set[i].mixed.Load() == hash^m && m != 0 {
@@ -75,6 +104,7 @@ func (x *marks) put(hash uint64, m mark, ended func(ID) bool) {
 	if value == 3 { // all are worth keeping
 		at = int(hash >> 32 % ways)
 	}
+	x.tag(hash, at)
 	set[at].mark.Store(uint64(m))
 	set[at].mixed.Store(hash ^ uint64(m))
 }

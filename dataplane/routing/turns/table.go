@@ -51,6 +51,7 @@ type Turn struct {
 	Shared  int    // leading units that other branches have too
 	Turns   int    // of the branch before this one
 	Rank    uint32 // of the request, for Stats: the caller sets it before Begin
+	Exact   bool   // the branch's last request was routed by events; before Begin, this one's
 	Pause   int64  // usual time from an answer to the branch's next turn; 0: unknown
 	Paused  int64  // time since the last answer, after Begin of a Next or Rewritten; else 0
 
@@ -60,6 +61,10 @@ type Turn struct {
 	parent ID     // that this branch may prove to be independent of
 	root   uint32
 }
+
+// Units returns the leading units that the branch's last prompt had, 0 where only a name tells the
+// branch.
+func (f *Turn) Units() int { return int(f.depth) }
 
 // AppendPrefixes appends, for each unit of a prompt, the hash of all units up to it. keys are the
 // hashes of the single units.
