@@ -153,8 +153,9 @@ func (a *answer) report(w *worker.Worker, err error) {
 	case a.x.attempt.found.kind != answerGood:
 	case err == nil && !a.failed:
 		w.Succeeded(a.x.attempt.sent)
+		a.x.h.sources.answered(a.x, time.Now())
 	case err == nil, !errors.Is(err, upstream.ErrCanceled) && !clientFailed(a.x.client, err):
-		w.Fault(time.Now())
+		a.x.unexplained(w, time.Now())
 	default:
 		w.Inconclusive()
 	}
