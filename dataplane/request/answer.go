@@ -170,8 +170,9 @@ func (a *answer) report(rank *worker.Rank, err error) {
 	case a.x.attempt.found.kind != answerGood:
 	case err == nil && !a.failed:
 		w.Succeeded(a.x.attempt.sent)
+		a.x.h.sources.answered(a.x, time.Now())
 	case err == nil, !errors.Is(err, upstream.ErrCanceled) && !clientFailed(a.x.client, err) && !busy(rank, err, time.Now()):
-		w.Fault(time.Now())
+		a.x.unexplained(w, time.Now())
 	default:
 		w.Inconclusive()
 	}

@@ -93,7 +93,7 @@ func (a *attempt) failed(rank *worker.Rank, err error) error {
 		rank.Worker.Suspect()
 	}
 	if retryable(err) {
-		rank.Worker.Fault(time.Now())
+		x.errors.failed(rank, err)
 	}
 	return err
 }

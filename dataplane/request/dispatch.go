@@ -185,8 +185,7 @@ func (x *exchange) retriesPrefill() bool {
 	return true
 }
 
-// retriesError reports whether another worker is asked after rank has answered with an error, and
-// takes the retry's price from the budget.
+// retriesError reports whether another worker is asked after rank has answered with an error.
 func (x *exchange) retriesError(f finding, rank *worker.Rank) bool {
 	busy := f.kind == answerBusy
 	switch {
@@ -197,7 +196,7 @@ func (x *exchange) retriesError(f finding, rank *worker.Rank) bool {
 	case busy:
 		return true
 	}
-	return x.h.retries.take(time.Now(), rank.Worker.Credible(f.status))
+	return x.h.sources.mayRetry(x, rank.Worker.Credible(f.status), time.Now())
 }
 
 // pairPause tells a healthy worker from a dead one: the death of one half of a pair also fails

@@ -1,23 +1,27 @@
 package request
 
 import (
+	"errors"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// errorAnswer is an error that a worker has answered with, while other workers are asked.
+// errorAnswer is an error that a worker has answered with, or a connection that it has lost, while
+// other workers are asked.
 type errorAnswer struct {
 	rank *worker.Rank
 	finding
-	paid bool // with a token of the retry budget
+	paid    bool // it has a price if the retry is in vain
+	lost    bool // there was no answer
+	counted bool // against the worker
 }
 
 // errorAnswers are those of one request. They count against their workers once it is known how the
 // last worker answers.
 type errorAnswers struct {
-	h        *Handler
+	x        *exchange
 	list     []errorAnswer
 	best     *upstream.Kept // the client's answer where no worker has a better one
 	bestRank *worker.Rank
@@ -31,7 +35,7 @@ func (a *errorAnswers) doubtful(f finding, rank *worker.Rank) bool {
 		return false
 	}
 	for _, e := range a.list {
-		if e.status == f.status && (e.rank.Worker.Credible(f.status) || rank.Worker.Credible(f.status)) {
+		if !e.lost && e.status == f.status && (e.rank.Worker.Credible(f.status) || rank.Worker.Credible(f.status)) {
 			return false
 		}
 	}
@@ -42,7 +46,7 @@ func (a *errorAnswers) doubtful(f finding, rank *worker.Rank) bool {
 // the soonest Retry-After.
 func (a *errorAnswers) hold(kept *upstream.Kept, f finding, rank *worker.Rank) {
 	a.list = append(a.list, errorAnswer{rank: rank, finding: f, paid: f.kind != answerBusy})
-	a.h.metrics.retries.Inc()
+	a.x.h.metrics.retries.Inc()
 	if kept == nil {
 		return
 	}
@@ -51,30 +55,36 @@ func (a *errorAnswers) hold(kept *upstream.Kept, f finding, rank *worker.Rank) {
 	}
 }
 
+// failed takes in a failure without an answer, which had cause.
+func (a *errorAnswers) failed(rank *worker.Rank, cause error) {
+	now := time.Now()
+	// No request can be the cause of these.
+	if errors.Is(cause, upstream.ErrDial) || errors.Is(cause, errHung) {
+		rank.Worker.Fault(now)
+		return
+	}
+	// A worker that closes connections at once looks idle and draws requests until its breaker
+	// opens. It must not wait for the answers of others.
+	counted := lostConnection(cause) && a.x.h.sources.countsAgainst(rank.Worker, a.x, now)
+	if counted {
+		rank.Worker.Fault(now)
+	}
+	a.list = append(a.list, errorAnswer{rank: rank, finding: finding{kind: answerBroken}, lost: true, counted: counted})
+}
+
 // settle counts the errors against the workers that gave them. rank is the last worker and f the
 // beginning of its answer.
 func (a *errorAnswers) settle(rank *worker.Rank, f finding) {
-	now := time.Now()
-	if f.kind == answerGood {
-		for _, e := range a.list {
-			e.blame(now)
-			if e.paid {
-				a.h.retries.giveBack()
-			}
-		}
+	if f.kind != answerGood {
+		a.list = append(a.list, errorAnswer{rank: rank, finding: f})
+		a.undecided()
 		return
 	}
-	alone := len(a.list) == 0
-	for _, e := range append(a.list, errorAnswer{rank: rank, finding: f}) {
-		w := e.rank.Worker
-		switch {
-		case e.kind == answerBroken && (alone || w.Hopeless(e.status)):
-			w.Fault(now)
-		case e.kind == answerRefused && !alone && e.status == f.status:
-			w.Confirmed(e.status)
-			w.Inconclusive()
-		default:
-			w.Inconclusive()
+	now := time.Now()
+	for i := range a.list {
+		e, d := &a.list[i], &a.x.choice.decision
+		if e.rank != d.Rank && e.rank != d.Decode { // else its partner was at fault
+			e.blame(now)
 		}
 	}
 }
@@ -82,19 +92,56 @@ func (a *errorAnswers) settle(rank *worker.Rank, f finding) {
 // blame counts an error against its worker: another one has answered the request well.
 func (e *errorAnswer) blame(now time.Time) {
 	w := e.rank.Worker
-	e.rank.Count.Errors.Add(1)
-	if e.kind == answerBusy {
+	if !e.lost {
+		e.rank.Count.Errors.Add(1)
+	}
+	switch {
+	case e.kind == answerBusy:
 		w.Busy(now)
 		return
+	case !e.lost:
+		w.Contradicted(e.status)
 	}
-	w.Contradicted(e.status)
-	w.Fault(now)
+	if !e.counted {
+		w.Fault(now)
+	}
 }
 
-// undecided counts no error against its worker: none answered the request well.
+// undecided takes in that no worker has answered the request well. Where several have failed it,
+// that is the request's own fault.
 func (a *errorAnswers) undecided() {
+	if len(a.list) == 0 {
+		return
+	}
+	now, last := time.Now(), &a.list[len(a.list)-1]
+	paid := 0
 	for i := range a.list {
-		a.list[i].rank.Worker.Inconclusive()
+		e := &a.list[i]
+		w := e.rank.Worker
+		if e.paid {
+			paid++
+		}
+		switch {
+		case e.counted:
+		case e.kind == answerBroken && len(a.list) == 1 && !a.x.client.Gone():
+			a.x.unexplained(w, now)
+			continue
+		case e.kind == answerRefused && len(a.list) > 1 && e.status == last.status:
+			w.Confirmed(e.status)
+		}
+		w.Inconclusive()
+	}
+	if paid > 0 {
+		a.x.h.sources.retriedInVain(a.x, paid, now)
+	}
+}
+
+// unexplained takes in a failure of a worker that no other worker has an opinion about.
+func (x *exchange) unexplained(w *worker.Worker, now time.Time) {
+	if x.h.sources.countsAgainst(w, x, now) {
+		w.Fault(now)
+	} else {
+		w.Unexplained(now)
 	}
 }
 

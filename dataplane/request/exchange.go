@@ -52,7 +52,7 @@ func newExchange(h *Handler) *exchange {
 		router: h.Router, registry: h.Registry, admission: h.admission,
 		pairs: func(prefill, decode *worker.Rank) pairRule { return pairRuleOf(x, prefill, decode) },
 	}
-	x.body.x, x.answer.x, x.errors.h = x, x, h
+	x.body.x, x.answer.x, x.errors.x = x, x, x
 	x.attempt.init(x)
 	return x
 }
@@ -193,6 +193,7 @@ func clientFailed(c *ingress.Client, err error) bool {
 
 // refuse answers with an error: of the router, or a worker's own where one has answered.
 func (x *exchange) refuse(err error) {
+	x.errors.undecided()
 	if held := x.errors.best; held != nil {
 		x.answerHeld(held)
 		return
@@ -209,7 +210,6 @@ func (x *exchange) refuse(err error) {
 
 // answerHeld answers with the best of the workers' own errors.
 func (x *exchange) answerHeld(held *upstream.Kept) {
-	x.errors.undecided()
 	ctx, rank := x.call.ctx, x.errors.bestRank
 	held.Answer(ctx)
 	m := marks{worker: rank.ID()}
@@ -244,6 +244,7 @@ func (x *exchange) abandon() {
 		x.credential.answered(time.Now(), x.credential.taken, 0)
 		x.choice.answering().Worker.Inconclusive()
 	}
+	x.errors.undecided()
 	ctx := x.call.ctx
 	ctx.SetConnectionClose()
 	ctx.SetStatusCode(statusClientClosed)

@@ -60,7 +60,7 @@ type Handler struct {
 	draining  atomic.Bool
 
 	aborts      *aborter
-	retries     retryBudget
+	sources     sources
 	rules       chattemplate.RulesOf
 	proofs      proofs // of conversions
 	turns       *responses.Turns
@@ -78,6 +78,7 @@ func New(cfg Config, parts Parts) *Handler {
 		Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), turns: responses.NewTurns(maxTurnBytes), culprits: newCulprits(&cfg),
 	}
 	h.config.Store(&cfg)
+	h.sources.seed = h.culprits.seed
 	h.rules, h.proofs.log = rulesOf(parts.Registry, parts.Models), cfg.Log
 	h.metrics = newMetrics(parts.Router, cfg.Queue.Max >= 0)
 	if parts.Keys != nil {

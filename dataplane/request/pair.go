@@ -254,7 +254,7 @@ func (p *pairAttempt) failed(err error) error {
 	p.blame(rank, err)
 	switch {
 	case errors.Is(err, errTransfer), errors.Is(err, errLate):
-		p.suspectBoth(rank)
+		p.suspectBoth(rank, err)
 	case at == legDecode && l.err != nil &&
 		!errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
 		p.blame(d.Rank, l.err) // each leg failed by itself
@@ -275,8 +275,8 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 		rank.Worker.Suspect()
 	}
 	// A worker that starts, stops or is full is not faulty.
-	if now := time.Now(); !errors.Is(err, errRefused) && !busy(rank, err, now) {
-		rank.Worker.Fault(now)
+	if !errors.Is(err, errRefused) && !busy(rank, err, time.Now()) {
+		p.x.errors.failed(rank, err)
 	}
 	p.x.choice.exclude(rank)
 }
@@ -284,13 +284,13 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 // suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent
 // one is cleared by its next answer together with another rank. Other ranks are tried first; see
 // choice.retrySuspect.
-func (p *pairAttempt) suspectBoth(reporter *worker.Rank) {
+func (p *pairAttempt) suspectBoth(reporter *worker.Rank, cause error) {
 	c := &p.x.choice
 	partner := c.decision.Rank
 	if reporter == partner {
 		partner = c.decision.Decode
 	}
-	partner.Worker.Fault(time.Now())
+	p.x.errors.failed(partner, cause)
 	c.exclude(partner)
 	c.suspect(reporter, partner)
 }

@@ -1,53 +1,39 @@
 package request
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
-// retryBudget bounds how many requests are sent again although a worker has answered them with an
-// error. A retry that is answered well costs nothing: it gives its token back.
+// retryBudget bounds the requests that are sent again although a worker has answered them with an
+// error, and that no other worker answers well either. A retry that helps costs nothing, so that a
+// worker which fails many requests at once gives none of them its error.
 type retryBudget struct {
-	mu     sync.Mutex
-	tokens float64   // guarded by mu
-	at     time.Time // of tokens; guarded by mu
+	tokens float64
+	at     time.Time // of tokens; zero: the budget is whole
 }
 
 const (
-	// maxRetryTokens is the size of the token bucket, which gains one each retryTokenEvery: a
-	// client that sends nothing but mistakes costs no more.
+	// maxRetryTokens is the size of a client's token bucket, which gains one each retryTokenEvery:
+	// a client that sends nothing but mistakes costs no more.
 	maxRetryTokens  = 24
 	retryTokenEvery = time.Second
 	// reservedTokens are for errors of doubtful workers: else the clients' own mistakes could use
 	// up all.
 	reservedTokens = 16
+	// retryClients is how many clients' budgets all of them have together: where everything fails,
+	// that is all that is sent again in vain.
+	retryClients = 8
 )
 
-// take takes a token. credible says that the worker's error is likely to be the client's mistake;
-// then reservedTokens stay.
-func (b *retryBudget) take(now time.Time, credible bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// left returns the tokens at a time, of the budget of so many clients.
+func (b *retryBudget) left(now time.Time, clients float64) float64 {
 	if b.at.IsZero() {
-		b.tokens = maxRetryTokens
-	} else {
-		b.tokens = min(b.tokens+max(now.Sub(b.at).Seconds(), 0)/retryTokenEvery.Seconds(), maxRetryTokens)
+		return maxRetryTokens * clients
 	}
-	b.at = now
-	need := 1.0
-	if credible {
-		need += reservedTokens
-	}
-	if b.tokens < need {
-		return false
-	}
-	b.tokens--
-	return true
+	gained := max(now.Sub(b.at).Seconds(), 0) / retryTokenEvery.Seconds()
+	return min(b.tokens+gained*clients, maxRetryTokens*clients)
 }
 
-// giveBack returns a token.
-func (b *retryBudget) giveBack() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tokens = min(b.tokens+1, maxRetryTokens)
+// spend takes n tokens, as far as they are there.
+func (b *retryBudget) spend(now time.Time, clients float64, n int) {
+	b.tokens = max(b.left(now, clients)-float64(n), 0)
+	b.at = now
 }

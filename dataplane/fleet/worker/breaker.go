@@ -75,6 +75,7 @@ func (b *Breaker) fault(now int64, most time.Duration) {
 	recent := b.recent.Load()
 	if now-b.last > int64(breakMemory) {
 		recent = 0
+		b.faults.Store(0)
 	}
 	recent = recent<<1 | 1
 	b.last = now
@@ -94,6 +95,17 @@ func (b *Breaker) fault(now int64, most time.Duration) {
 	b.trial.Store(0)
 	b.opened.Add(1)
 	b.next = min(2*b.next, openMost)
+}
+
+// retryLater ends a trial that has shown nothing: the next one comes after the shortest time.
+func (b *Breaker) retryLater(now int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if until := b.until.Load(); until == 0 || now < until {
+		return
+	}
+	b.until.Store(now + int64(openFirst))
+	b.trial.Store(0)
 }
 
 func (b *Breaker) fine(sent int64) {

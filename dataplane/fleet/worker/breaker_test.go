@@ -46,6 +46,9 @@ func TestBreaker(t *testing.T) {
 		{"longer each time", "fff1tf2tf4tf7T1tf", worker.BreakerOpen, 5},
 		{"30 s at most", "fff1tf2tf4tf8tf99tf9999tf9999tf999T", worker.BreakerOpen, 8},
 		{"a trial that never reports back", "fff1t9T1t", worker.BreakerHalfOpen, 1},
+		{"a trial that shows nothing", "fff1tf2txT1t", worker.BreakerHalfOpen, 2},
+		{"failures that show nothing", "xxxxxxff", worker.BreakerClosed, 0},
+		{"a fault a minute", "f9999999f9999999f9999999f", worker.BreakerClosed, 0},
 		{"after an answer it goes on", "fff1tf2tafff1T", worker.BreakerOpen, 3},
 		{"after many answers it begins anew", "fff1tf2t" + strings.Repeat("a", 66) + "fff1t", worker.BreakerHalfOpen, 3},
 	}
@@ -64,6 +67,8 @@ func TestBreaker(t *testing.T) {
 					w.Succeeded(now)
 				case 'o':
 					w.Succeeded(time.Unix(999_999, 0))
+				case 'x':
+					w.Unexplained(now)
 				case 'u':
 					w.Inconclusive()
 				case 't', 'T':

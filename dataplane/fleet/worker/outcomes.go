@@ -14,6 +14,10 @@ type Outcomes struct {
 // Fault counts a failure that is the worker's own.
 func (o *Outcomes) Fault(now time.Time) { o.Breaker.fault(now.UnixNano(), openMost) }
 
+// Unexplained notes a failure that may be the request's own. It counts against a worker that is
+// tried again, which had faults of its own before.
+func (o *Outcomes) Unexplained(now time.Time) { o.Breaker.retryLater(now.UnixNano()) }
+
 // Busy counts a refusal by a full worker of a request that another worker took.
 func (o *Outcomes) Busy(now time.Time) { o.Breaker.fault(now.UnixNano(), openBusy) }
 
@@ -82,12 +86,4 @@ func (o *Outcomes) Credible(status int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.by[refusalKind(status)].run < longRun
-}
-
-// Hopeless reports whether the worker has only failed for a while.
-func (o *Outcomes) Hopeless(status int) bool {
-	f := &o.Refusals
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.by[refusalKind(status)].run >= hopeless
 }

@@ -34,9 +34,6 @@ const (
 	mostSkipped = 64
 	// longRun is how many errors in a row are suspicious.
 	longRun = 4
-	// hopeless is how many failures in a row are the worker's even if no other worker does
-	// better.
-	hopeless = 8
 )
 
 func refusalKind(status int) int {
