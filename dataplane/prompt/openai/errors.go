@@ -74,9 +74,17 @@ func UnknownCoding(coding string) *Error {
 	}
 }
 
-// NoSuchRank is for a data-parallel rank that no worker of the model has.
-func NoSuchRank(rank int) *Error {
-	return BadRequest("routed_dp_rank", "No worker of the model has the data-parallel rank "+strconv.Itoa(rank)+".")
+// NoSuchRank is for a data-parallel rank that the field param asks for and no worker of the model
+// has. The model has so many ranks; 0 is unknown.
+func NoSuchRank(param, rank string, ranks int) *Error {
+	message := "The model has the data-parallel ranks 0 to " + strconv.Itoa(ranks-1)
+	switch ranks {
+	case 0:
+		message = "A data-parallel rank is a number from 0"
+	case 1:
+		message = "The model's only data-parallel rank is 0"
+	}
+	return BadRequest(param, message+", not "+strconv.Quote(rank)+".")
 }
 
 // Unauthorized is for a missing or unknown API key.
