@@ -236,6 +236,31 @@ func TestPairSeveralAnswers(t *testing.T) {
 	noneRunning(t, h)
 }
 
+// However a body spells that it asks for several answers, pairs do not get it.
+func TestPairSeveralAnswersInAnySpelling(t *testing.T) {
+	p, d := newPair(t, 1, 1, 1)
+	h := startPair(t, p, d)
+	const plain = `{"model":"tiny","prompt":"x","messages":[{"role":"user","content":"x"}],"n":%s}`
+	for _, n := range []string{`2`, `2.0`, `2e0`, `"2"`, `"2.0"`, `" +2 "`, `"\u0032"`, `"1_0"`} {
+		for path, body := range map[string]string{
+			"/v1/completions": plain, "/v1/chat/completions": plain,
+			"/generate": `{"text":"x","sampling_params":{"n":%s}}`,
+		} {
+			resp, got := h.post(path, fmt.Sprintf(body, n))
+			assert.Equal(t, http.StatusBadRequest, resp.StatusCode, "%s %s", path, n)
+			assert.Contains(t, got, `"param":"n"`)
+		}
+	}
+	resp, got := h.post("/generate", `{"text":["x","y"],"sampling_params":[{"n":2.0},{"n":2}]}`)
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
+	for _, n := range []string{`1`, `1.0`, `"1"`, `true`, `null`} {
+		resp, got := h.post("/v1/completions", fmt.Sprintf(plain, n))
+		assert.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", n, got)
+	}
+	assert.Len(t, p[0].bodies, 5)
+	noneRunning(t, h)
+}
+
 // Requests that compute nothing go to one worker of a pair, /v1/responses goes to both, and all
 // others need an aggregated worker.
 func TestPairOtherRoutes(t *testing.T) {
