@@ -61,6 +61,7 @@ func errorsOf(path []byte) *errorForm {
 const (
 	pathMessages    = "/v1/messages"
 	pathCountTokens = "/v1/messages/count_tokens"
+	pathModels      = "/v1/models/"
 )
 
 // apiOf returns the API and the method of a path that is forwarded. No other path is: a worker also
@@ -89,7 +90,7 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 	case ok:
 		return openai.APIOther, fasthttp.MethodPost, rest == "cancel"
 	default:
-		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, "/v1/models/")
+		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, pathModels)
 	}
 }
 

@@ -202,6 +202,9 @@ func (x *exchange) refuse(err error) {
 		x.answerHeld(held)
 		return
 	}
+	if errors.Is(err, routing.ErrNoWorker) && x.prompt.turn.holder != nil {
+		err = errHolder
+	}
 	x.h.Fail(x.call.ctx, ErrorFor(err, x.choice.prompt.Model))
 	setLimit(x.call.ctx, err)
 	x.record.refused(x)

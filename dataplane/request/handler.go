@@ -155,7 +155,7 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	}
 	path := string(ctx.Path())
 	if key != nil {
-		if name, ok := strings.CutPrefix(path, "/v1/models/"); ok && !key.Allows(name, "") {
+		if name, ok := strings.CutPrefix(path, pathModels); ok && !key.Allows(name, "") {
 			h.Fail(ctx, openai.ModelForbidden(name))
 			return
 		}

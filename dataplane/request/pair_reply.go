@@ -22,7 +22,7 @@ const (
 // prefillReply is the prefill worker's answer.
 type prefillReply struct {
 	status  int
-	refusal int // status of an error, which a status of 200 may hide
+	refusal int    // status of an error, which a status of 200 may hide
 	body    []byte // its beginning, or all of it
 	discard []byte // buffer for the rest
 	events  bool   // it is a stream

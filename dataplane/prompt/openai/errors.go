@@ -124,10 +124,11 @@ func Overloaded(message string) *Error {
 
 // NoWorker is for a model without a fit worker.
 func NoWorker(model string) *Error {
-	return &Error{
-		Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker",
-		Message: "No worker can take a request for the model " + strconv.Quote(model) + " now.",
+	message := "No worker can take the request now."
+	if model != "" {
+		message = "No worker can take a request for the model " + strconv.Quote(model) + " now."
 	}
+	return &Error{Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker", Message: message}
 }
 
 // Upstream is for a worker that failed before or during its answer.
