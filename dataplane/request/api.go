@@ -94,6 +94,15 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 	}
 }
 
+// takesPut reports whether SGLang serves a path under PUT too.
+func takesPut(path string) bool {
+	switch path {
+	case "/generate", "/encode", "/classify", "/v1/rerank":
+		return true
+	}
+	return false
+}
+
 // parse reads a body and returns the bytes that were read: of an API with a conversion, the chat
 // request that the body stands for.
 func (x *exchange) parse(body []byte) (read []byte, err error) {

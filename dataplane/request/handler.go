@@ -169,12 +169,18 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	api, method, ok := apiOf(path)
+	if ctx.IsPut() && takesPut(path) {
+		ctx.Request.Header.SetMethod(fasthttp.MethodPost) // which is the same there
+	}
 	switch {
 	case !ok:
 		h.Fail(ctx, openai.NotFound(path))
 	case ctx.IsOptions(): // a browser's preflight: the worker has the policy
 		h.exchange().serve(call{ctx}, key, openai.APIOther, false)
 	case method != string(ctx.Method()):
+		if takesPut(path) {
+			method += ", " + fasthttp.MethodPut
+		}
 		h.WrongMethod(ctx, method)
 	default:
 		_, _, stored := responsePath(ctx.Path())

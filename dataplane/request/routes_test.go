@@ -327,3 +327,34 @@ func TestPathsOfSeveralModels(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
 	assert.Contains(t, got, "/v1/models/{model}")
 }
+
+// PUT is POST wherever it is to SGLang, and nowhere else.
+func TestPut(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	h := start(t, []*fakeWorker{w})
+	w.answers("/generate", idsReply)
+	for path, body := range map[string]string{
+		"/generate": idsBody, "/encode": `{"text":"x"}`, "/classify": `{"text":"x"}`, "/v1/rerank": `{"query":"x","documents":["y"]}`,
+	} {
+		if path != "/generate" {
+			w.answers(path, `{"data":[]}`)
+		}
+		resp, got, err := h.do(http.MethodPut, h.base+path, body)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", path, got)
+		resp, _, err = h.do(http.MethodDelete, h.base+path, body)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, path)
+		assert.Equal(t, "POST, PUT", resp.Header.Get("Allow"))
+	}
+	for _, path := range []string{
+		"/v1/completions", "/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/embeddings", "/v1/score", "/v1/classify",
+		"/tokenize", "/abort_request", "/v1/models", "/health_generate",
+	} {
+		resp, got, err := h.do(http.MethodPut, h.base+path, `{}`)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, resp.StatusCode, 400, got)
+		assert.Less(t, resp.StatusCode, 500, got)
+	}
+	assert.Len(t, w.bodies, 4)
+}
