@@ -2,6 +2,7 @@ package openai
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
@@ -29,12 +30,29 @@ const (
 	typeTimeout    = "timeout_error"
 )
 
-// Error is the message, with the field at fault in front where there is one.
+// Error is the message, with the field at fault in front unless the message names it.
 func (e *Error) Error() string {
-	if e.Param == "" {
+	if e.Param == "" || names(e.Message, e.Param) {
 		return e.Message
 	}
 	return e.Param + ": " + e.Message
+}
+
+// names reports whether a text has a name as a word of its own.
+func names(text, name string) bool {
+	inside := func(c byte) bool { return c == '_' || c == '-' || c|0x20 >= 'a' && c|0x20 <= 'z' || isDigit(c) }
+	for from := 0; ; {
+		at := strings.Index(text[from:], name)
+		if at < 0 {
+			return false
+		}
+		at += from
+		end := at + len(name)
+		if (at == 0 || !inside(text[at-1])) && (end == len(text) || !inside(text[end])) {
+			return true
+		}
+		from = end
+	}
 }
 
 // BadRequest is a 400 for a body that cannot be routed.
