@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
@@ -126,7 +127,10 @@ func masked(flag, value string) string {
 	if secretFlags.MatchString(flag) {
 		return "***"
 	}
-	if u, err := url.Parse(value); err == nil && u.User != nil {
+	switch u, err := url.Parse(value); {
+	case err != nil && strings.Contains(value, "://"), err == nil && strings.Contains(u.Opaque, "@"):
+		return worker.MaskURL(value)
+	case err == nil && u.User != nil:
 		if _, both := u.User.Password(); !both { // then it is a token
 			u.User = url.User("xxxxx")
 		}

@@ -53,7 +53,7 @@ func examineWorker(ctx context.Context, url string, files tlsconfig.ClientFiles,
 	registry := worker.NewRegistry(worker.Config{Log: log, TLS: settings.Config, Key: keys.Of}, arrived)
 	w, err := registry.Add(url)
 	if err != nil {
-		return []finding{{url, stateUnfit, err.Error(), "give its URL as http://host:port"}}
+		return []finding{{worker.MaskURL(url), stateUnfit, err.Error(), "give its URL as http://host:port"}}
 	}
 	defer func() { _ = registry.Remove(w.URL) }()
 	select {

@@ -145,16 +145,14 @@ func (c *Config) tokenOfURLs() {
 // redact hides the secrets of a URL.
 func redact(text string) string {
 	u, err := url.Parse(text)
-	if err != nil {
-		if _, host, found := strings.Cut(text, "@"); found {
-			return "…@" + host
-		}
-		return text
-	}
-	if u.User != nil {
+	if err == nil && u.User != nil {
 		u.User = url.User("…")
+		return u.Redacted()
 	}
-	return u.Redacted()
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		return "…" + text[at:]
+	}
+	return text
 }
 
 // NewInstance draws an identity for a process.

@@ -112,6 +112,14 @@ func TestNATSWithoutJetStream(t *testing.T) {
 	assert.False(t, c.View().Up)
 }
 
+func TestPasswordsOfURLsAreNotPrinted(t *testing.T) {
+	for _, url := range []string{"http://u:secret@x:1", "nats://u:sec/secret@x:1", "nats://u:sec@secret@x:bad", "u:secret@x:1"} {
+		_, err := cluster.Open(t.Context(), cluster.Config{URLs: []string{url}})
+		require.Error(t, err)
+		assert.NotContains(t, err.Error(), "sec")
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	for name, cfg := range map[string]cluster.Config{
 		"a URL of another kind": {URLs: []string{"http://x:1"}}, "no host": {URLs: []string{"nats://"}}, "no URL": {URLs: []string{"127.0.0.1:4222"}},

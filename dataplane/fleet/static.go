@@ -32,7 +32,7 @@ func (c *SourceConfig) Sources(log *slog.Logger) ([]discover.Source, error) {
 			return nil, err
 		}
 		if seen[text] {
-			return nil, fmt.Errorf("cannot discover workers by %q twice: %w", text, discover.ErrSource)
+			return nil, fmt.Errorf("cannot discover workers by %q twice: %w", worker.MaskURL(text), discover.ErrSource)
 		}
 		seen[text] = true
 		all = append(all, s)

@@ -50,7 +50,7 @@ func (a *answer) forward(resp *upstream.Response) {
 	d.Rank.Count.Requests.Add(1)
 	// Forward ends the exchange when the answer has no body: the header's values are taken out of
 	// it before, and not into its own memory.
-	m, shown := marks{worker: x.choice.answering().ID()}, a.shown()
+	m, shown := marks{worker: x.nameOf(x.choice.answering())}, a.shown()
 	if d.Decode != nil {
 		d.Decode.Count.Requests.Add(1)
 		m.prefill = d.Rank.ID()

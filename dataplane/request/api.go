@@ -61,6 +61,7 @@ func errorsOf(path []byte) *errorForm {
 const (
 	pathMessages    = "/v1/messages"
 	pathCountTokens = "/v1/messages/count_tokens"
+	pathModels      = "/v1/models/"
 )
 
 // apiOf returns the API and the method of a path that is forwarded. No other path is: a worker also
@@ -89,8 +90,17 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 	case ok:
 		return openai.APIOther, fasthttp.MethodPost, rest == "cancel"
 	default:
-		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, "/v1/models/")
+		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, pathModels)
 	}
+}
+
+// takesPut reports whether SGLang serves a path under PUT too.
+func takesPut(path string) bool {
+	switch path {
+	case "/generate", "/encode", "/classify", "/v1/rerank":
+		return true
+	}
+	return false
 }
 
 // parse reads a body and returns the bytes that were read: of an API with a conversion, the chat

@@ -10,9 +10,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// headerRank names a data-parallel rank to SGLang's OpenAI routes.
-const headerRank = "X-Data-Parallel-Rank"
-
 // bodyWriter makes the request that a worker gets: the client's bytes with the id, the rank and the
 // token ids spliced in.
 type bodyWriter struct {
@@ -54,14 +51,13 @@ func (b *bodyWriter) splice(body []byte, rank *worker.Rank) {
 	if x.id.header {
 		b.extra = append(b.extra, upstream.Field{Key: disagg.HeaderRID, Value: x.id.rid})
 	}
-	if len(rank.Worker.Ranks()) > 1 && !x.req.HasRank {
-		if x.api == openai.APIGenerate {
-			fields = appendComma(fields)
-			fields = append(fields, `"routed_dp_rank":`...)
-			fields = strconv.AppendInt(fields, int64(rank.DPRank), 10)
-		} else {
+	if len(rank.Worker.Ranks()) > 1 {
+		switch {
+		case x.api != openai.APIGenerate:
 			b.rank = strconv.AppendInt(b.rank[:0], int64(rank.DPRank), 10)
 			b.extra = append(b.extra, upstream.Field{Key: headerRank, Value: b.rank})
+		case !x.rank.inBody:
+			fields = disagg.AppendRank(appendComma(fields), rank.DPRank)
 		}
 	}
 	local := &x.prompt.local

@@ -190,22 +190,6 @@ func (c *choice) answering() *worker.Rank {
 	return c.decision.Rank
 }
 
-// rankIsUnknown reports whether the prompt names a data-parallel rank that no worker of its model
-// has, ready or not.
-func (c *choice) rankIsUnknown() bool {
-	served := false
-	for _, w := range c.registry.Snapshot().Workers {
-		info := w.Info()
-		if info == nil || !routing.Serves(info, c.prompt.Model) {
-			continue
-		}
-		if served = true; c.prompt.DP < info.DPSize {
-			return false
-		}
-	}
-	return served
-}
-
 func (c *choice) reset() {
 	c.scratch.Trim()
 	clear(c.excluded)

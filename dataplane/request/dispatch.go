@@ -181,7 +181,7 @@ func (x *exchange) retriesPrefill() bool {
 	if !x.retriesError(f, rank) {
 		return false
 	}
-	x.errors.hold(x.pair.prefill.reply.kept(), f, rank)
+	x.errors.hold(x.pair.prefill.reply.kept, f, rank)
 	return true
 }
 

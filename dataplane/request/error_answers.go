@@ -47,6 +47,11 @@ func (a *errorAnswers) doubtful(f finding, rank *worker.Rank) bool {
 func (a *errorAnswers) hold(kept *upstream.Kept, f finding, rank *worker.Rank) {
 	a.list = append(a.list, errorAnswer{rank: rank, finding: f, paid: f.kind != answerBusy})
 	a.x.h.metrics.retries.Inc()
+	a.keep(kept, f, rank)
+}
+
+// keep keeps an error's answer if that is the best yet.
+func (a *errorAnswers) keep(kept *upstream.Kept, f finding, rank *worker.Rank) {
 	if kept == nil {
 		return
 	}

@@ -114,7 +114,7 @@ func ErrorFor(err error, model string) *openai.Error {
 	case errors.Is(err, routing.ErrNoWorker):
 		return openai.NoWorker(model)
 	case errors.Is(err, routing.ErrAmbiguous):
-		return openai.BadRequest("model", "This router serves several models: name one in the field model.")
+		return openai.BadRequest("model", "This router serves several models: name one in the field model, or in the path of GET /v1/models/{model}.")
 	case errors.As(err, &beyond):
 		e := openai.RateLimited(limitMessages[beyond.Reason])
 		e.Reason = beyond.Reason.String()

@@ -33,6 +33,7 @@ type exchange struct {
 
 	credential credential // the client's key and its limits
 
+	rank    askedRank
 	prompt  promptReader // body to routing.Prompt
 	choice  choice       // prompt to a rank or a pair
 	id      requestID
@@ -109,6 +110,9 @@ func (x *exchange) read(withBody bool) error {
 		return err
 	}
 	if err := x.checkModel(); err != nil {
+		return err
+	}
+	if err := x.rank.read(x); err != nil {
 		return err
 	}
 	x.limitPriority()
@@ -198,11 +202,10 @@ func (x *exchange) refuse(err error) {
 		x.answerHeld(held)
 		return
 	}
-	prompt := &x.choice.prompt
-	if errors.Is(err, routing.ErrNoWorker) && x.choice.rankIsUnknown() {
-		err = openai.NoSuchRank(prompt.DP)
+	if errors.Is(err, routing.ErrNoWorker) && x.prompt.turn.holder != nil {
+		err = errHolder
 	}
-	x.h.Fail(x.call.ctx, ErrorFor(err, prompt.Model))
+	x.h.Fail(x.call.ctx, ErrorFor(err, x.choice.prompt.Model))
 	setLimit(x.call.ctx, err)
 	x.record.refused(x)
 	x.release()
@@ -212,7 +215,7 @@ func (x *exchange) refuse(err error) {
 func (x *exchange) answerHeld(held *upstream.Kept) {
 	ctx, rank := x.call.ctx, x.errors.bestRank
 	held.Answer(ctx)
-	m := marks{worker: rank.ID()}
+	m := marks{worker: x.nameOf(rank)}
 	m.write(&ctx.Response.Header, x.answer.shown())
 	x.h.metrics.passed(rank, held.Status)
 	x.record.refused(x)
@@ -285,7 +288,7 @@ func (x *exchange) release() {
 	x.endTrace()
 	x.h.inFlight.Add(-1)
 	x.credential.end()
-	x.own = x.own[:0]
+	x.own, x.rank = x.own[:0], askedRank{}
 	x.req.Reset()
 	x.converted = emptied(x.converted)
 	x.prompt.reset()

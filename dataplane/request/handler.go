@@ -156,7 +156,7 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	}
 	path := string(ctx.Path())
 	if key != nil {
-		if name, ok := strings.CutPrefix(path, "/v1/models/"); ok && !key.Allows(name, "") {
+		if name, ok := strings.CutPrefix(path, pathModels); ok && !key.Allows(name, "") {
 			h.Fail(ctx, openai.ModelForbidden(name))
 			return
 		}
@@ -170,12 +170,18 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	api, method, ok := apiOf(path)
+	if ctx.IsPut() && takesPut(path) {
+		ctx.Request.Header.SetMethod(fasthttp.MethodPost) // which is the same there
+	}
 	switch {
 	case !ok:
 		h.Fail(ctx, openai.NotFound(path))
 	case ctx.IsOptions(): // a browser's preflight: the worker has the policy
 		h.exchange().serve(call{ctx}, key, openai.APIOther, false)
 	case method != string(ctx.Method()):
+		if takesPut(path) {
+			method += ", " + fasthttp.MethodPut
+		}
 		h.WrongMethod(ctx, method)
 	default:
 		_, _, stored := responsePath(ctx.Path())

@@ -63,7 +63,7 @@ type judge struct {
 
 // examine waits for the beginning of an answer and judges it. It holds back no more than the first
 // event of a stream, up to disagg.MaxEvent, and message_start, which SGLang sends together with the
-// text behind it. An error is the connection's.
+// text behind it, and of these nothing behind which a comment comes. An error is the connection's.
 func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	// A streaming worker sends its header before it has computed anything. The client is promised
 	// nothing until the first byte of the body.
@@ -94,9 +94,9 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	}
 	if events {
 		if x.api == openai.APIResponses {
-			return j.look(resp, disagg.JudgeResponses, disagg.MaxResponseBegin)
+			return j.look(resp, judgeResponses, disagg.MaxResponseBegin)
 		}
-		return j.look(resp, disagg.JudgeStream, disagg.MaxEvent)
+		return j.look(resp, judgeStream, disagg.MaxEvent)
 	}
 	// Not an engine's, but of a proxy in front of it.
 	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
@@ -124,6 +124,25 @@ func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 
 // verdictFunc judges a beginning; whole says that it will not grow.
 type verdictFunc func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)
+
+// judgeStream is disagg.JudgeStream for the client's answer. A comment passes at once: it keeps
+// alive what stands between the router and the client, too.
+func judgeStream(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+	return passComment(disagg.JudgeStream, p, whole)
+}
+
+// judgeResponses is judgeStream for /v1/responses.
+func judgeResponses(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+	return passComment(disagg.JudgeResponses, p, whole)
+}
+
+func passComment(judge verdictFunc, p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+	verdict, f := judge(p, whole)
+	if verdict == disagg.More && disagg.EndsInComment(p) {
+		verdict = disagg.Good
+	}
+	return verdict, f
+}
 
 // answerVerdicts judge answers in one piece, by API.
 var answerVerdicts = [...]verdictFunc{

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -125,6 +126,12 @@ func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 		}
 		return errRefused
 	case answerBroken:
+		// A status of 200 and no error is no answer that another pair could confirm.
+		if !f.transfer && (resp.Status >= fasthttp.StatusInternalServerError || bytes.HasPrefix(resp.Peek(fasthttp.HeaderContentType), eventStream)) {
+			if kept, err := resp.Keep(maxErrorAnswer); err == nil {
+				x.errors.keep(kept, f, x.choice.decision.Decode)
+			}
+		}
 		return statusError(f.status, f.transfer)
 	}
 	refused := f.kind == answerRefused
@@ -248,7 +255,10 @@ func (p *pairAttempt) failed(err error) error {
 		return err // nobody's fault
 	}
 	if at == legPrefill && errors.Is(err, errRefused) {
-		x.errors.hold(l.reply.kept(), findingOf(l.reply.status, false), d.Rank)
+		x.errors.hold(l.reply.kept, findingOf(l.reply.status, false), d.Rank)
+	}
+	if errors.Is(l.err, errFailed) {
+		x.errors.keep(l.reply.kept, findingOf(l.reply.status, false), d.Rank)
 	}
 	x.h.metrics.pairs.failed(at, causeOf(err))
 	p.blame(rank, err)
@@ -300,10 +310,7 @@ func (p *pairAttempt) suspectBoth(reporter *worker.Rank, cause error) {
 func (p *pairAttempt) passRefusal() {
 	x, r := p.x, &p.prefill.reply
 	ctx, rank := x.call.ctx, x.choice.decision.Rank
-	ctx.Response.ResetBody()
-	ctx.SetStatusCode(r.status)
-	ctx.SetContentTypeBytes(r.mime)
-	ctx.SetBody(r.body)
+	r.kept.Answer(ctx)
 	m := marks{prefill: rank.ID()}
 	m.write(&ctx.Response.Header, x.answer.shown())
 	x.h.metrics.passed(rank, r.status)

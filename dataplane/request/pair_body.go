@@ -62,14 +62,11 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	}
 	m.mine = appendParent(append(m.mine[:0], mine...), x.attempt.span)
 	m.lines = x.call.appendLines(m.lines, m.mine) // once: the two legs cannot both read it
-	ranks, prompts, prefillRank := len(d.Rank.Worker.Ranks()), 1, -1
+	prompts := 1
 	if x.req.Batch {
 		prompts = x.req.Prompts
 	}
-	if ranks > 1 {
-		prefillRank = d.Rank.DPRank
-	}
-	m.rooms = x.h.rooms.Append(m.rooms, prompts, d.Rank.DPRank, ranks)
+	m.rooms = x.h.rooms.Append(m.rooms, prompts, d.Rank.DPRank, len(d.Rank.Worker.Ranks()))
 	at, cfg := d.Rank.Worker.Bootstrap(), x.h.live()
 	headers := cfg.Pair.Headers && (x.api == openai.APIChat || x.api == openai.APIMessages)
 	m.shared = append(m.shared, x.call.nameField())
@@ -77,7 +74,7 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 		m.addHeader(disagg.HeaderRID, func(dst []byte) []byte { return append(dst, x.id.rid...) })
 	}
 	if headers {
-		m.addHeaders(&x.id, at, prefillRank)
+		m.addHeaders(&x.id, at, d.Rank.DPRank)
 	} else {
 		m.fields = append(m.fields, x.id.field...)
 	}
@@ -89,9 +86,7 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	}
 	if !headers {
 		m.fields = disagg.AppendFields(appendComma(m.fields), at.Host, at.Port, m.rooms, x.req.Batch)
-		if prefillRank >= 0 {
-			m.fields = disagg.AppendPrefillRank(appendComma(m.fields), prefillRank)
-		}
+		m.fields = disagg.AppendPrefillRank(appendComma(m.fields), d.Rank.DPRank)
 	}
 	// The prefill worker sends nothing until the prompt is computed and its KV pages are sent, but
 	// for the header of a stream.
@@ -113,9 +108,7 @@ func (m *pairWriter) addHeaders(id *requestID, at worker.Bootstrap, prefillRank 
 	m.addHeader(disagg.HeaderRoom, func(dst []byte) []byte {
 		return strconv.AppendUint(dst, m.rooms[0], 10)
 	})
-	if prefillRank >= 0 {
-		m.addHeader(disagg.HeaderPrefillRank, decimal(prefillRank))
-	}
+	m.addHeader(disagg.HeaderPrefillRank, decimal(prefillRank))
 }
 
 // addHeader adds a field to both legs. A value stays where it was written when values grows.
@@ -134,11 +127,12 @@ func (m *pairWriter) leg(
 	l.extra = appendParent(x.body.appendKey(l.extra, w), span)
 	body := x.call.body()
 	l.parts = appendBody(l.parts, body, m.fields)
-	if len(w.Ranks()) > 1 && !x.req.HasRank {
-		if x.api != openai.APIGenerate {
+	if len(w.Ranks()) > 1 {
+		switch {
+		case x.api != openai.APIGenerate:
 			l.rank = strconv.AppendInt(l.rank, int64(rank.DPRank), 10)
 			l.extra = append(l.extra, upstream.Field{Key: headerRank, Value: l.rank})
-		} else { // behind the fields, which are never empty
+		case !x.rank.inBody: // behind the fields, which are never empty
 			l.rank = disagg.AppendRank(append(l.rank, ','), rank.DPRank)
 			end := l.parts[len(l.parts)-1]
 			l.parts = append(l.parts[:len(l.parts)-1], l.rank, end)

@@ -180,7 +180,7 @@ func TestPairHeaders(t *testing.T) {
 	h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Pair.Headers = true }))
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"x"}]}`
 	resp, _, err := h.do(http.MethodPost, h.base+"/v1/chat/completions", body,
-		"X-Override-Bootstrap-Room", "5", "X-Data-Parallel-Rank", "9", "X-Mine", "kept")
+		"X-Override-Bootstrap-Room", "5", "X-Data-Parallel-Rank", "1", "X-Mine", "kept")
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, body, p[0].lastBody())
@@ -191,8 +191,7 @@ func TestPairHeaders(t *testing.T) {
 		assert.Equal(t, "127.0.0.1", got.Get("X-Override-Bootstrap-Host"))
 		assert.NotEqual(t, "5", got.Get("X-Override-Bootstrap-Room"))
 		assert.Len(t, got.Values("X-Override-Bootstrap-Room"), 1)
-		assert.Len(t, got.Values("X-Data-Parallel-Rank"), 1)
-		assert.NotEqual(t, "9", got.Get("X-Data-Parallel-Rank"))
+		assert.Equal(t, []string{"1"}, got.Values("X-Data-Parallel-Rank"))
 		assert.NotEmpty(t, got.Get("X-Override-Disagg-Prefill-Dp-Rank"))
 		assert.Equal(t, "kept", got.Get("X-Mine"))
 	}
@@ -234,6 +233,31 @@ func TestPairSeveralAnswers(t *testing.T) {
 	resp, got = h.post("/generate", body)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, idsReply, got)
+	noneRunning(t, h)
+}
+
+// However a body spells that it asks for several answers, pairs do not get it.
+func TestPairSeveralAnswersInAnySpelling(t *testing.T) {
+	p, d := newPair(t, 1, 1, 1)
+	h := startPair(t, p, d)
+	const plain = `{"model":"tiny","prompt":"x","messages":[{"role":"user","content":"x"}],"n":%s}`
+	for _, n := range []string{`2`, `2.0`, `2e0`, `"2"`, `"2.0"`, `" +2 "`, `"\u0032"`, `"1_0"`} {
+		for path, body := range map[string]string{
+			"/v1/completions": plain, "/v1/chat/completions": plain,
+			"/generate": `{"text":"x","sampling_params":{"n":%s}}`,
+		} {
+			resp, got := h.post(path, fmt.Sprintf(body, n))
+			assert.Equal(t, http.StatusBadRequest, resp.StatusCode, "%s %s", path, n)
+			assert.Contains(t, got, `"param":"n"`)
+		}
+	}
+	resp, got := h.post("/generate", `{"text":["x","y"],"sampling_params":[{"n":2.0},{"n":2}]}`)
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
+	for _, n := range []string{`1`, `1.0`, `"1"`, `true`, `null`} {
+		resp, got := h.post("/v1/completions", fmt.Sprintf(plain, n))
+		assert.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", n, got)
+	}
+	assert.Len(t, p[0].bodies, 5)
 	noneRunning(t, h)
 }
 

@@ -122,11 +122,15 @@ func (l *prefillLeg) ask() error {
 	defer func() { _ = resp.Close() }()
 	r := &l.reply
 	r.status = resp.Status
-	r.mime = append(r.mime[:0], resp.Peek("Content-Type")...)
 	if err := r.read(resp); err != nil {
+		if r.refusal != 0 {
+			r.kept = resp.KeepAs(r.body)
+		}
 		return l.failed(err)
 	}
-	r.refusal = r.status
+	if r.status >= fasthttp.StatusBadRequest {
+		r.refusal, r.kept = r.status, resp.KeepAs(r.body)
+	}
 	return statusError(r.status, r.status >= fasthttp.StatusInternalServerError && disagg.IsTransferError(r.body))
 }
 

@@ -23,14 +23,14 @@ const (
 // prefillReply is the prefill worker's answer.
 type prefillReply struct {
 	status  int
-	refusal int // status of an error of the client's, which a status of 200 may hide
-	mime    []byte
+	refusal int          // status of an error, which a status of 200 may hide
 	body    []byte       // its beginning, or all of it
 	discard []byte       // buffer for the rest
 	length  atomic.Int64 // of what was read
 	events  bool         // it is a stream
 	wanted  bool         // all of it
 	judge   verdictFunc
+	kept    *upstream.Kept // an answer that may become the client's: an error
 }
 
 // read reads the answer to its end, and looks at the first event of a stream.
@@ -88,10 +88,10 @@ func (r *prefillReply) grow(limit int) []byte {
 // readError takes in an error inside an answer of status 200. An error of the client's is read to
 // its end, for the client.
 func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) error {
+	r.refusal = f.Status
 	if err := statusError(f.Status, f.Transfer); !errors.Is(err, errClient) {
 		return err
 	}
-	r.refusal = f.Status
 	for len(r.body) < maxReply {
 		n, err := resp.Read(r.grow(maxReply))
 		r.body = r.body[:len(r.body)+n]
@@ -102,11 +102,8 @@ func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) erro
 	return errClient
 }
 
-// kept returns the answer as one that may become the client's.
-func (r *prefillReply) kept() *upstream.Kept { return upstream.NewKept(r.status, r.mime, r.body) }
-
 func (r *prefillReply) reset() {
-	r.status, r.refusal, r.events, r.wanted = 0, 0, false, false
+	r.status, r.refusal, r.events, r.wanted, r.kept = 0, 0, false, false, nil
 	r.length.Store(0)
 	r.body = emptied(r.body)
 }

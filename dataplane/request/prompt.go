@@ -2,6 +2,8 @@ package request
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
@@ -69,6 +71,9 @@ func (p *promptReader) read(out *routing.Prompt) {
 	if req.HasRank {
 		out.DP = req.Rank
 	}
+	if !x.inference && !req.HasBody() {
+		p.readPath(out)
+	}
 	nameSession(out, x.call, req)
 	if !x.inference && isTokenizer(string(x.call.path())) {
 		out.Estimate = 0 // it computes nothing
@@ -90,6 +95,22 @@ func (p *promptReader) read(out *routing.Prompt) {
 	if !needs.Has(policy.NeedsTokens) || !p.tokenize(out) {
 		out.Text = p.promptText()
 		out.Estimate = len(out.Text) / bytesPerToken
+	}
+}
+
+// readPath fills in the model of a request without a body, which no field names. Who asks for the
+// description of a model names it in the path; a name that no worker has is any worker's to refuse.
+func (p *promptReader) readPath(out *routing.Prompt) {
+	path := string(p.x.call.path())
+	switch name, _ := strings.CutPrefix(path, pathModels); {
+	case name != path && slices.ContainsFunc(p.x.h.Registry.Snapshot().Workers, func(w *worker.Worker) bool {
+		return w.Info() != nil && slices.Contains(w.Info().Models, name)
+	}):
+		out.Model = name
+	case path == "/model_info", path == "/get_model_info":
+		out.AnyModel = p.x.call.ctx.IsOptions()
+	default:
+		out.AnyModel = true
 	}
 }
 

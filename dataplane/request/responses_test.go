@@ -305,6 +305,44 @@ func TestStoredResponses(t *testing.T) {
 	assert.Equal(t, []any{404, "invalid_request_error", "response_id"}, []any{resp.StatusCode, kind, param})
 }
 
+// A stored response whose worker is down is not another model's: the error says what is missing.
+func TestStoredResponseOfAWorkerThatIsDown(t *testing.T) {
+	t.Parallel()
+	workers := []*fakeWorker{newFakeWorker(t, storing), newFakeWorker(t, storing)}
+	for _, w := range workers {
+		w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+			var b struct {
+				ID string `json:"request_id"`
+			}
+			_ = json.NewDecoder(r.Body).Decode(&b)
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, strings.Replace(responseReply, "resp_1", b.ID, 1))
+		})
+	}
+	h := start(t, workers)
+	resp, body := h.post("/v1/responses", responsesBody+"}")
+	require.Equal(t, http.StatusOK, resp.StatusCode, body)
+	var r struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(body), &r))
+	for _, w := range workers {
+		if w.url == resp.Header.Get("X-Warmpath-Worker") {
+			w.on("/ready", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+		}
+	}
+	h.awaitReady(1)
+	for _, req := range [][3]string{
+		{"GET", "/v1/responses/" + r.ID}, {"POST", "/v1/responses/" + r.ID + "/cancel"},
+		{"POST", "/v1/responses", responsesBody + `,"previous_response_id":"` + r.ID + `"}`},
+	} {
+		resp, body, err := h.do(req[0], h.base+req[1], req[2])
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, body)
+		assert.Contains(t, body, "The worker that stores the response", req[1])
+		assert.NotContains(t, body, "model")
+		assert.NotEmpty(t, resp.Header.Get("Retry-After"))
+	}
+}
+
 // TestUnstoredResponses: workers without a store answer with their own error.
 func TestUnstoredResponses(t *testing.T) {
 	t.Parallel()

@@ -279,3 +279,83 @@ func testModels(t *testing.T) {
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Empty(t, got)
 }
+
+// With several models a request without a body has no field that names one: its path does, or it
+// is not about a model.
+func TestPathsOfSeveralModels(t *testing.T) {
+	names := []string{"tiny", "org/other"}
+	var workers []*fakeWorker
+	for _, name := range names {
+		w := newFakeWorker(t, strings.Replace(info(1), "tiny", name, 1))
+		w.answers("/v1/models", `{"object":"list","data":[{"id":"`+name+`"}]}`)
+		for _, path := range names {
+			w.answers("/v1/models/"+path, `{"id":"`+name+`"}`)
+		}
+		w.on("/v1/models/neither", func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(rw, `{"error":{"message":"the engine's own"}}`)
+		})
+		w.answers("/health_generate", "{}")
+		w.answers("/v1/completions", `{"choices":[]}`)
+		workers = append(workers, w)
+	}
+	h := start(t, workers)
+	for range 8 { // chance does not choose
+		for i, name := range names {
+			for _, path := range []string{name, strings.ReplaceAll(name, "/", "%2F")} {
+				resp, got, err := h.do(http.MethodGet, h.base+"/v1/models/"+path, "")
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, resp.StatusCode, got)
+				assert.Equal(t, workers[i].url, resp.Header.Get("X-Warmpath-Worker"))
+				assert.Equal(t, `{"id":"`+name+`"}`, got)
+			}
+		}
+	}
+	resp, got, err := h.do(http.MethodGet, h.base+"/v1/models/neither", "")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusNotFound, resp.StatusCode, got)
+	assert.Contains(t, got, "the engine's own")
+	resp, got, err = h.do(http.MethodGet, h.base+"/health_generate", "")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode, got)
+	for _, path := range []string{"/v1/completions", "/model_info", "/v1/models/tiny"} {
+		resp, got, err = h.do(http.MethodOptions, h.base+path, "")
+		require.NoError(t, err)
+		assert.NotEqual(t, http.StatusBadRequest, resp.StatusCode, "a browser's preflight: %s", got)
+	}
+	resp, got, err = h.do(http.MethodGet, h.base+"/model_info", "")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
+	assert.Contains(t, got, "/v1/models/{model}")
+}
+
+// PUT is POST wherever it is to SGLang, and nowhere else.
+func TestPut(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	h := start(t, []*fakeWorker{w})
+	w.answers("/generate", idsReply)
+	for path, body := range map[string]string{
+		"/generate": idsBody, "/encode": `{"text":"x"}`, "/classify": `{"text":"x"}`, "/v1/rerank": `{"query":"x","documents":["y"]}`,
+	} {
+		if path != "/generate" {
+			w.answers(path, `{"data":[]}`)
+		}
+		resp, got, err := h.do(http.MethodPut, h.base+path, body)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", path, got)
+		resp, _, err = h.do(http.MethodDelete, h.base+path, body)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, path)
+		assert.Equal(t, "POST, PUT", resp.Header.Get("Allow"))
+	}
+	for _, path := range []string{
+		"/v1/completions", "/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/embeddings", "/v1/score", "/v1/classify",
+		"/tokenize", "/abort_request", "/v1/models", "/health_generate",
+	} {
+		resp, got, err := h.do(http.MethodPut, h.base+path, `{}`)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, resp.StatusCode, 400, got)
+		assert.Less(t, resp.StatusCode, 500, got)
+	}
+	assert.Len(t, w.bodies, 4)
+}

@@ -44,7 +44,7 @@ func (e *eligible) find(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank, 
 	e.unite()
 	if len(e.ranks) > 0 {
 		e.preferAdapter(p.LoRA)
-		return e.oneModel(p.Model)
+		return e.oneModel(p)
 	}
 	if missing := e.missing(); missing != nil {
 		return fmt.Errorf("cannot route model %q: %w: %w", p.Model, ErrNoWorker, missing)
@@ -160,8 +160,8 @@ func hasAdapter(r *worker.Rank, name string) bool {
 }
 
 // oneModel refuses to guess among models for a request that names none.
-func (e *eligible) oneModel(model string) error {
-	if !Wildcard(model) {
+func (e *eligible) oneModel(p *Prompt) error {
+	if p.AnyModel || !Wildcard(p.Model) {
 		return nil
 	}
 	first := e.ranks[0].Worker.Info().Model()

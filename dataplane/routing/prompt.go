@@ -12,7 +12,7 @@ import (
 
 // Prompt is the part of a request that routing needs.
 type Prompt struct {
-	Model    string // as the client named it; "" for any
+	Model    string // as the client named it; "" for the only one, or with AnyModel for any
 	Tokens   []uint32
 	Hashes   []radix.Hash // of leading blocks of Tokens, as far as they are known
 	Block    int          // tokens in a block of Hashes
@@ -39,6 +39,8 @@ type Prompt struct {
 	SessionSource SessionSource // of Session
 	// Output bounds the tokens of all answers, as the client asks; 0 is unknown.
 	Output int
+	// AnyModel requests are not about a model.
+	AnyModel bool
 	// Unpaired requests cannot be served by a pair, only by one worker alone.
 	Unpaired bool
 }

@@ -206,6 +206,11 @@ func TestEndpoints(t *testing.T) {
 		require.ErrorContains(t, err, "--otlp-endpoint")
 		require.ErrorIs(t, CheckEndpoint(endpoint), ErrEndpoint)
 	}
+	for _, endpoint := range []string{"grpc://u:secret@c:4317", "http://u:sec/secret@c:4318", "http://u:sec@secret@c:bad", "http://u:%zzsecret@c"} {
+		err := CheckEndpoint(endpoint)
+		require.ErrorIs(t, err, ErrEndpoint)
+		assert.NotContains(t, err.Error(), "sec")
+	}
 	require.NoError(t, CheckEndpoint(""))
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	_, err := New(Config{Endpoint: "http://c:4317"})

@@ -65,8 +65,8 @@ func CheckEndpoint(endpoint string) error {
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	at, err := url.Parse(endpoint)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.RawQuery != "" || at.Fragment != "" {
-		if err == nil {
-			endpoint = at.Redacted()
+		if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
+			endpoint = "…" + endpoint[at:]
 		}
 		return nil, fmt.Errorf("cannot use --otlp-endpoint %q: %w: want http://HOST:4318", endpoint, ErrEndpoint)
 	}

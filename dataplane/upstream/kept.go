@@ -14,11 +14,10 @@ type Kept struct {
 	body   []byte
 }
 
-// NewKept returns an answer with a body of the type mime.
-func NewKept(status int, mime, body []byte) *Kept {
-	k := &Kept{Status: status, body: bytes.Clone(body)}
-	k.header.SetNoDefaultContentType(true)
-	k.header.SetContentTypeBytes(mime)
+// KeepAs returns a copy of the answer's header with body, which was read from it.
+func (r *Response) KeepAs(body []byte) *Kept {
+	k := &Kept{Status: r.Status, body: bytes.Clone(body)}
+	r.Header.CopyTo(&k.header)
 	return k
 }
 

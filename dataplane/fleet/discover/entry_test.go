@@ -2,6 +2,7 @@ package discover_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestParseEntriesNamesTheLine(t *testing.T) {
 		"http://a:1 prefill 0":                 "want a port from 1 to 65535",
 		"http://a:1 prefill :9":                "want PORT or HOST:PORT",
 		"http://a:1 prefill 1 2":               "want URL [ROLE [BOOTSTRAP]]",
-		"http://a:1/v1":                        "a path, query, fragment or user",
+		"http://a:1/v1":                        "a path, query or fragment",
 		"workers:\n  - http://a:1\n  - nobody": "line 3:",
 		"- http://a:1\n- {url: http://b:1, rol: prefill}":    `line 2: discover: bad entry: there is no field "rol": want url, role`,
 		"- http://a:1\n- url: http://b:1\n  role: [prefill]": "line 3: discover: bad entry: role has no value, or more than one",
@@ -119,4 +120,21 @@ func FuzzParseEntries(f *testing.F) {
 			require.Equal(t, specs[i], again[i])
 		}
 	})
+}
+
+// No error and no name of a source has a password that an entry or an address has.
+func TestPasswordsOfEntriesAreNotPrinted(t *testing.T) {
+	for _, text := range []string{
+		"http://u:secret@h:1", "http://u:secret@h:1 decode 5", "http://u:sec secret@h:1", "http://u:1 prefill secret@h", "a b c d:secret@h",
+		"- url: http://u:secret@h:1", `[{"url": "http://u:secret@h:1", "role": "secret@x"}]`,
+	} {
+		_, err := discover.ParseEntries([]byte(text))
+		require.Error(t, err, text)
+		require.NotContains(t, err.Error(), "sec", text)
+	}
+	for _, text := range []string{"etcd:u:secret@h:2379", "etcd:u:secret@h:2379/p?x=1", "nowhere://u:secret@h", "u:secret@h"} {
+		_, err := discover.Parse(text, slog.New(slog.DiscardHandler))
+		require.ErrorIs(t, err, discover.ErrSource, text)
+		require.NotContains(t, err.Error(), "sec", text)
+	}
 }

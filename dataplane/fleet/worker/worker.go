@@ -41,6 +41,9 @@ type Worker struct {
 
 // splitURL checks a worker's URL; port is the one to dial.
 func splitURL(raw string) (u *url.URL, port string, err error) {
+	if strings.ContainsRune(raw, '@') { // the parser's errors quote parts of a password
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", MaskURL(raw), ErrBadURL)
+	}
 	u, err = url.Parse(strings.TrimRight(raw, "/"))
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
@@ -48,8 +51,8 @@ func splitURL(raw string) (u *url.URL, port string, err error) {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port", raw, ErrBadURL)
 	}
-	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query, fragment or user is not supported", raw, ErrBadURL)
+	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query or fragment is not supported", raw, ErrBadURL)
 	}
 	port = u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {

@@ -9,7 +9,7 @@ import (
 // is absent or null.
 type request struct {
 	model, messages, system, tools, toolChoice, thinking, outputConfig, metadata []byte
-	maxTokens, stream, temperature, topP, topK, stop, rank                       []byte
+	maxTokens, stream, temperature, topP, topK, stop, rank, oldRank              []byte
 }
 
 // read takes in a member of the body.
@@ -56,6 +56,8 @@ func (r *request) readSampling(key, value []byte) {
 		r.stop = value
 	case "routed_dp_rank":
 		r.rank = value
+	case "data_parallel_rank": // SGLang reads the other name only, and the rank's header
+		r.oldRank = value
 	}
 }
 
@@ -97,6 +99,7 @@ func AppendChat(dst, body []byte, rules chattemplate.RulesOf) (chat []byte, exac
 	w.member("top_k", r.topK)
 	w.member("stop", r.stop)
 	w.member("routed_dp_rank", r.rank)
+	w.member("data_parallel_rank", r.oldRank)
 	w.member("user", memberOf(r.metadata, "user_id"))
 	w.member("metadata", r.metadata) // names the session, to the router
 	return append(w.dst, '}'), w.exact, nil

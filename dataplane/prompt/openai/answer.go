@@ -19,8 +19,7 @@ type Answer struct {
 }
 
 func (a *Answer) readStreamOptions(d *document) {
-	v := d.member(d.raw(fieldStreamOptions), "include_usage")
-	a.IncludeUsage = len(v) > 0 && v[0] == 't'
+	a.IncludeUsage, _ = boolOf(d.member(d.raw(fieldStreamOptions), "include_usage"))
 }
 
 // readSamplingParams reads /generate's sampling_params: an object, or for a batch a list of them,

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
@@ -29,12 +30,29 @@ const (
 	typeTimeout    = "timeout_error"
 )
 
-// Error is the message, with the field at fault in front where there is one.
+// Error is the message, with the field at fault in front unless the message names it.
 func (e *Error) Error() string {
-	if e.Param == "" {
+	if e.Param == "" || names(e.Message, e.Param) {
 		return e.Message
 	}
 	return e.Param + ": " + e.Message
+}
+
+// names reports whether a text has a name as a word of its own.
+func names(text, name string) bool {
+	inside := func(c byte) bool { return c == '_' || c == '-' || c|0x20 >= 'a' && c|0x20 <= 'z' || isDigit(c) }
+	for from := 0; ; {
+		at := strings.Index(text[from:], name)
+		if at < 0 {
+			return false
+		}
+		at += from
+		end := at + len(name)
+		if (at == 0 || !inside(text[at-1])) && (end == len(text) || !inside(text[end])) {
+			return true
+		}
+		from = end
+	}
 }
 
 // BadRequest is a 400 for a body that cannot be routed.
@@ -74,9 +92,17 @@ func UnknownCoding(coding string) *Error {
 	}
 }
 
-// NoSuchRank is for a data-parallel rank that no worker of the model has.
-func NoSuchRank(rank int) *Error {
-	return BadRequest("routed_dp_rank", "No worker of the model has the data-parallel rank "+strconv.Itoa(rank)+".")
+// NoSuchRank is for a data-parallel rank that the field param asks for and no worker of the model
+// has. The model has so many ranks; 0 is unknown.
+func NoSuchRank(param, rank string, ranks int) *Error {
+	message := "The model has the data-parallel ranks 0 to " + strconv.Itoa(ranks-1)
+	switch ranks {
+	case 0:
+		message = "A data-parallel rank is a number from 0"
+	case 1:
+		message = "The model's only data-parallel rank is 0"
+	}
+	return BadRequest(param, message+", not "+strconv.Quote(rank)+".")
 }
 
 // Unauthorized is for a missing or unknown API key.
@@ -116,10 +142,11 @@ func Overloaded(message string) *Error {
 
 // NoWorker is for a model without a fit worker.
 func NoWorker(model string) *Error {
-	return &Error{
-		Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker",
-		Message: "No worker can take a request for the model " + strconv.Quote(model) + " now.",
+	message := "No worker can take the request now."
+	if model != "" {
+		message = "No worker can take a request for the model " + strconv.Quote(model) + " now."
 	}
+	return &Error{Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker", Message: message}
 }
 
 // Upstream is for a worker that failed before or during its answer.

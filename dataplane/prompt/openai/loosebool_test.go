@@ -34,3 +34,23 @@ func TestLooseBodies(t *testing.T) {
 	require.Equal(t, "x", string(r.Text))
 	require.Equal(t, "\ufeff"+` {"prompt":"x","rid":"a"}`, string(slices.Concat(openai.SpliceField(nil, body, []byte(`"rid":"a"`))...)))
 }
+
+// Every field of an answer is read in every spelling.
+func TestLooseAnswers(t *testing.T) {
+	var r openai.Request
+	parse := func(api openai.API, body string) openai.Answer {
+		require.NoError(t, r.Parse(api, []byte(body)), body)
+		return r.Answer
+	}
+	for _, two := range []string{`2`, `2.0`, `"2"`, `" 2"`, `20e-1`} {
+		a := parse(openai.APICompletions, `{"prompt":"x","n":`+two+`,"max_tokens":`+two+`,"echo":"yes","logprobs":`+two+`,"stream_options":{"include_usage":1}}`)
+		require.Equal(t, openai.Answer{N: 2, MaxTokens: 2, PromptLogprobs: true, Computed: true, IncludeUsage: true}, a, two)
+		a = parse(openai.APIChat, `{"messages":[{}],"n":`+two+`,"max_completion_tokens":`+two+`}`)
+		require.Equal(t, openai.Answer{N: 2, MaxTokens: 2}, a, two)
+		a = parse(openai.APIGenerate, `{"text":"x","return_logprob":1,"logprob_start_len":`+two+`,"sampling_params":{"n":`+two+`,"max_new_tokens":`+two+`}}`)
+		require.Equal(t, openai.Answer{N: 2, MaxTokens: 2, PromptLogprobs: true, Computed: true, ComputedFrom: 2}, a, two)
+	}
+	require.True(t, parse(openai.APIGenerate, `{"text":["x","y"],"return_logprob":[false,"on"]}`).PromptLogprobs)
+	require.False(t, parse(openai.APIGenerate, `{"text":["x","y"],"return_logprob":["no",0,null]}`).PromptLogprobs)
+	require.Equal(t, 1, parse(openai.APIChat, `{"messages":[{}],"n":2.5}`).N, "which workers refuse")
+}

@@ -5,12 +5,9 @@ import (
 	"slices"
 )
 
-var (
-	wordTrue = []byte("true")
-	// byteOrder is the mark that some clients put before UTF-8; Python's reader of JSON, which the
-	// workers use, skips it.
-	byteOrder = []byte("\xef\xbb\xbf")
-)
+// byteOrder is the mark that some clients put before UTF-8; Python's reader of JSON, which the
+// workers use, skips it.
+var byteOrder = []byte("\xef\xbb\xbf")
 
 // Parse reads a body sent to api. The error is an *Error with status 400. The request's slices
 // alias body; see the package's ownership rules.
@@ -155,9 +152,16 @@ func (r *Request) readGenerate() *Error {
 	if r.prompt.blank > 0 && !r.HasIDs && !r.Multimodal && len(r.SessionID) == 0 {
 		return errBlank("text", r.prompt.blank-1)
 	}
-	ask := r.raw(fieldReturnLogprob) // of a batch, a list
-	r.PromptLogprobs = len(ask) > 0 && (ask[0] == 't' || ask[0] == '[' && bytes.Contains(ask, wordTrue))
-	if from, ok := parseInt(r.raw(fieldLogprobStartLen)); ok && from >= 0 && r.PromptLogprobs {
+	ask := r.raw(fieldReturnLogprob)
+	if len(ask) > 0 && ask[0] == '[' { // of a batch
+		_, _ = Elements(ask, 0, func(lo, hi int) {
+			v, _ := boolOf(ask[lo:hi])
+			r.PromptLogprobs = r.PromptLogprobs || v
+		})
+	} else {
+		r.PromptLogprobs, _ = boolOf(ask)
+	}
+	if from, ok := intOf(r.raw(fieldLogprobStartLen)); ok && from >= 0 && r.PromptLogprobs {
 		r.Computed, r.ComputedFrom = true, from
 	}
 	return r.readSamplingParams(&r.document)
@@ -179,8 +183,8 @@ func (r *Request) readCompletions() *Error {
 	}
 	r.MaxTokens = r.readCount(fieldMaxTokens, 0)
 	r.N = r.readCount(fieldN, 1)
-	echo := r.raw(fieldEcho)
-	r.PromptLogprobs = len(echo) > 0 && echo[0] == 't' && r.readCount(fieldLogprobs, 0) > 0
+	echo, _ := boolOf(r.raw(fieldEcho))
+	r.PromptLogprobs = echo && r.readCount(fieldLogprobs, 0) > 0
 	r.Computed = r.PromptLogprobs // from the first token on
 	r.readStreamOptions(&r.document)
 	return nil

@@ -54,22 +54,28 @@ func (d *document) readFirstString(f field, param string) (string, *Error) {
 
 func (d *document) readBool(f field, param string) (bool, *Error) {
 	raw := d.raw(f)
-	if raw == nil || raw[0] == 'f' {
+	if raw == nil {
 		return false, nil
 	}
-	if raw[0] == 't' {
-		return true, nil
-	}
-	v, ok := looseBool(raw)
+	v, ok := boolOf(raw)
 	if !ok {
 		return false, errAt(param, "must be true or false", d.spans[f].lo)
 	}
 	return v, nil
 }
 
-// looseBool reads the other spellings that the workers' Pydantic takes for true or false: the
-// numbers 0 and 1, and words.
-func looseBool(raw []byte) (v, ok bool) {
+// boolOf reads true and false, and the other spellings that the workers' Pydantic takes for them:
+// the numbers 0 and 1, and words.
+func boolOf(raw []byte) (v, ok bool) {
+	if len(raw) == 0 {
+		return false, false
+	}
+	switch raw[0] {
+	case 't':
+		return true, true
+	case 'f':
+		return false, true
+	}
 	text := strings.ToLower(string(bytes.TrimSuffix(raw, []byte(".0"))))
 	if raw[0] == '"' {
 		text = strings.ToLower(string(Unescape(raw[1 : len(raw)-1])))
@@ -89,31 +95,38 @@ func (d *document) readInt(f field, param string) (v int, ok bool, err *Error) {
 	if raw == nil {
 		return 0, false, nil
 	}
-	if v, ok = parseInt(raw); ok {
-		return v, true, nil
+	if v, ok = intOf(raw); !ok {
+		return 0, false, errAt(param, "must be an integer", d.spans[f].lo)
 	}
-	// Pydantic takes a whole float, an integer in a string, and true for 1.
+	return v, true, nil
+}
+
+// intOf reads an integer as the workers' Pydantic does: also a whole float, an integer in a string,
+// and true for 1.
+func intOf(raw []byte) (v int, ok bool) {
+	if v, ok = parseInt(raw); ok || len(raw) == 0 {
+		return v, ok
+	}
 	switch raw[0] {
 	case 't':
-		return 1, true, nil
+		return 1, true
 	case 'f':
-		return 0, true, nil
+		return 0, true
 	}
 	n, ok := number(raw)
 	if !ok || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32 {
-		return 0, false, errAt(param, "must be an integer", d.spans[f].lo)
+		return 0, false
 	}
-	return int(n), true, nil
+	return int(n), true
 }
 
-// readCount reads a positive number that only helps to estimate a request's cost; the worker judges
-// other values.
+// readCount reads a positive number, in any spelling that the workers take; they judge other values.
 func (d *document) readCount(f field, otherwise int) int {
 	return countOf(d.raw(f), otherwise)
 }
 
 func countOf(raw []byte, otherwise int) int {
-	if v, ok := parseInt(raw); ok && v > 0 {
+	if v, ok := intOf(raw); ok && v > 0 {
 		return v
 	}
 	return otherwise

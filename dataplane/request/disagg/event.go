@@ -76,6 +76,14 @@ func JudgeStream(p []byte, whole bool) (Verdict, Failure) {
 	return More, Failure{}
 }
 
+// EndsInComment reports whether the beginning of a stream ends in a comment: nothing is computed yet,
+// and a server on the way keeps the connection alive meanwhile.
+func EndsInComment(p []byte) bool {
+	lines := bytes.TrimRight(p, "\r\n")
+	last := lines[bytes.LastIndexAny(lines, "\r\n")+1:]
+	return len(lines) < len(p) && len(last) > 0 && last[0] == ':'
+}
+
 // JudgeJSON judges the beginning of an answer of status 200 that is one JSON document: an error is
 // known by its first member, and read to its end. Proxies in front of engines send such errors.
 // whole says that p will not grow.
