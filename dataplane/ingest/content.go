@@ -27,7 +27,6 @@ type content struct {
 	batch   kvevent.Batch
 	blocks  []radix.Hash
 	orphans bool // an event named an unknown parent since the last resync
-	bad     int  // events of the batch that could not be read or stored
 	extra   extraKeyBlocks
 	tiers   bool // some blocks were in host memory or storage
 
@@ -76,13 +75,11 @@ func (c *content) apply(payload []byte, live bool) (ok bool) {
 	c.stats.UnknownEvents.Add(uint64(b.UnknownEvents))
 	c.stats.UnknownFields.Add(uint64(b.UnknownFields))
 	c.stats.Malformed.Add(uint64(b.BadEvents))
-	c.bad = b.UnknownEvents + b.BadEvents
-	all := len(b.Events) + c.bad
 	for i := range b.Events {
 		c.event(&b.Events[i], live)
 	}
 	if live { // a replay brings the past again and again
-		c.rank.ReadBatch(time.Now(), 2*c.bad < max(all, 1))
+		c.rank.ReadBatch(time.Now(), b.Readable())
 	}
 	return true
 }
@@ -117,9 +114,8 @@ func (c *content) store(ev *kvevent.Event, live bool) {
 	if ev.Bigram {
 		width *= 2
 	}
-	if width <= 0 || len(ev.Tokens) != width*len(ev.Hashes) || len(ev.Hashes) == 0 {
+	if !ev.Fits() {
 		c.stats.Malformed.Add(1)
-		c.bad++
 		return
 	}
 	c.addShape(Shape{Model: c.model, BlockSize: ev.BlockSize, Bigram: ev.Bigram})
@@ -165,7 +161,6 @@ func (c *content) store(ev *kvevent.Event, live bool) {
 		c.orphans = true
 	default:
 		c.stats.Malformed.Add(1)
-		c.bad++
 	}
 }
 
