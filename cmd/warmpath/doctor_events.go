@@ -30,7 +30,8 @@ func examineBatches(ctx context.Context, name string, endpoints []string) []find
 	for _, endpoint := range endpoints {
 		ctx, cancel := context.WithTimeout(ctx, examineFor)
 		left := examinedBatches
-		_, _ = zmq.Replay(ctx, endpoint, 0, func(m zmq.Message) error { // an early end is no fault of events
+		// Its early end is no fault of the events.
+		_, _ = zmq.Replay(ctx, endpoint, 0, func(m zmq.Message) error {
 			var b kvevent.Batch
 			if all++; b.Decode(m.Payload) != nil || !b.Readable() {
 				unreadable++

@@ -14,11 +14,11 @@ func TestEventsSetAsideAreShown(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w}, settings{})
 	rank := h.worker(w).Ranks()[0]
-	require.Nil(t, h.byURL()[w.URL].Trust.Events)
+	require.Nil(t, h.byURL()[w.url].Trust.Events)
 	for range 100 {
 		rank.ReadBatch(time.Now(), false)
 	}
-	aside := h.byURL()[w.URL].Trust.Events
+	aside := h.byURL()[w.url].Trust.Events
 	require.NotNil(t, aside)
 	require.Equal(t, worker.EventsUnreadable.Why(), aside.Why)
 	e, _ := h.explain("", `{"input_ids":[1,2,3]}`)
