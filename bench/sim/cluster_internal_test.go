@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,24 +37,47 @@ type cluster struct {
 	registry *worker.Registry
 	router   *routing.Router
 	said     bytes.Buffer // the router's log
+
+	approx *routing.ApproxIndex // nil: the router has none
+	silent bool                 // no rank publishes events
+	twist  twist                // of the ranks' events; nil: they are true
+
+	twisting sync.Mutex // held by twist
 }
+
+// twist changes the messages of a rank on their way: say sends one, to the replay too.
+type twist func(rank int, m zmq.Message, say func(rank int, m zmq.Message))
 
 // wire is a ZMQ publisher in memory.
 type wire struct {
 	mu   sync.Mutex
+	sent uint64
 	kept []zmq.Message
 	subs []chan zmq.Message
+	lie  func(zmq.Message) // sends the message; nil: it is sent as it is
 }
 
 func (w *wire) Publish(payload []byte) uint64 {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	m := zmq.Message{Seq: uint64(len(w.kept)), Payload: payload}
-	w.kept = append(w.kept, m)
-	for _, s := range w.subs {
-		s <- m
+	m := zmq.Message{Seq: w.sent, Payload: payload}
+	w.sent++
+	w.mu.Unlock()
+	if w.lie != nil {
+		w.lie(m)
+	} else {
+		w.say(m)
 	}
 	return m.Seq
+}
+
+// say sends a message and keeps it for replays.
+func (w *wire) say(m zmq.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, m)
+	for _, s := range w.subs {
+		s <- m.Clone() // its reader may clear it
+	}
 }
 
 func (w *wire) PublishDropped([]byte) uint64 { panic("no faults here") }
@@ -91,9 +115,12 @@ func (c *cluster) subscribe(ctx context.Context, s zmq.Subscription) error {
 func (c *cluster) replay(_ context.Context, endpoint string, from uint64, fn func(zmq.Message) error) (n int, err error) {
 	w := c.sockets[endpoint]
 	w.mu.Lock()
-	kept := w.kept[min(from, uint64(len(w.kept))):]
+	kept := slices.Clone(w.kept)
 	w.mu.Unlock()
 	for _, m := range kept {
+		if m.Seq < from {
+			continue
+		}
 		if err = fn(m); err != nil {
 			break
 		}
@@ -124,26 +151,51 @@ func (c *cluster) dial(_ context.Context, _, addr string) (net.Conn, error) {
 
 // describe is the answer to all other questions.
 func (c *cluster) describe(host string) string {
-	cfg, published := c.ranks[host].cfg, ""
+	cfg, published, publisher := c.ranks[host].cfg, "", "zmq"
+	if c.silent {
+		publisher = "null"
+	}
 	if c.ranks[host].report.loads != nil {
 		published = `,"load_endpoint_port_base":3,"load_topic":"load"`
 	}
 	return fmt.Sprintf(`{"model_path":"m","served_model_name":"m","page_size":%d,"dp_size":1,"max_total_num_tokens":%d,"max_running_requests":%d,"chunked_prefill_size":%d,
-		"version":"0.5.23","startup_time":1,"kv_events":{"publisher":"zmq","endpoint_host":%q,"endpoint_port_base":1,"replay_endpoint_port_base":2,"topic":"kv-events","block_size":%d,
-		"dp_size":1%s},"data":[{"id":"m"}]}`, cfg.PageSize, cfg.CachePages*cfg.PageSize, cfg.MaxRunning, cfg.Service.ChunkedPrefill, host, cfg.PageSize, published)
+		"version":"0.5.23","startup_time":1,"kv_events":{"publisher":%q,"endpoint_host":%q,"endpoint_port_base":1,"replay_endpoint_port_base":2,"topic":"kv-events","block_size":%d,
+		"dp_size":1%s},"data":[{"id":"m"}]}`, cfg.PageSize, cfg.CachePages*cfg.PageSize, cfg.MaxRunning, cfg.Service.ChunkedPrefill, publisher, host, cfg.PageSize, published)
 }
 
 // newCluster starts a rank for each configuration.
 func newCluster(ctx context.Context, t *testing.T, p policy.Policy, all []Config, polled bool, seed uint64) *cluster {
 	t.Helper()
-	b := &cluster{ranks: map[string]*rank{}, sockets: map[string]*wire{}}
+	b := &cluster{}
+	b.start(ctx, t, p, all, polled, seed)
+	for _, r := range b.registry.Snapshot().Ranks {
+		require.True(t, r.Exact(), "events of %s", r.ID())
+	}
+	return b
+}
+
+// start starts a rank for each configuration, and a router in front of them.
+func (b *cluster) start(ctx context.Context, t *testing.T, p policy.Policy, all []Config, polled bool, seed uint64) {
+	t.Helper()
+	b.ranks, b.sockets = map[string]*rank{}, map[string]*wire{}
 	log := slog.New(slog.NewTextHandler(&b.said, nil))
 	index := radix.New(radix.Config{Seed: 1})
-	intake := ingest.NewManager(ingest.Config{Log: log}, index, b.subscribe, b.replay)
-	b.registry = worker.NewRegistry(worker.Config{Timeout: time.Minute, Log: log, Dial: b.dial}, worker.Observers{intake, load.New(b.subscribe, log)})
+	cleared, observers := func(*worker.Rank) {}, worker.Observers{}
+	if b.approx != nil {
+		cleared, observers = b.approx.ClearRank, worker.Observers{b.approx}
+	}
+	intake := ingest.NewManager(ingest.Config{Log: log, OnRestart: cleared, OnClear: cleared}, index, b.subscribe, b.replay)
+	b.registry = worker.NewRegistry(worker.Config{Timeout: time.Minute, Log: log, Dial: b.dial}, append(observers, intake, load.New(b.subscribe, log)))
 	for i := range all {
 		cfg := all[i].withDefaults()
 		host, events, loads := fmt.Sprintf("w%d", i), &wire{}, publisher(nil)
+		if b.twist != nil {
+			events.lie = func(m zmq.Message) {
+				b.twisting.Lock()
+				defer b.twisting.Unlock()
+				b.twist(i, m, func(rank int, m zmq.Message) { b.sockets[fmt.Sprintf("tcp://w%d:1", rank)].say(m) })
+			}
+		}
 		if !polled {
 			w := &wire{}
 			loads, b.sockets["tcp://"+host+":3"] = w, w
@@ -151,7 +203,9 @@ func newCluster(ctx context.Context, t *testing.T, p policy.Policy, all []Config
 		b.sockets["tcp://"+host+":1"], b.sockets["tcp://"+host+":2"] = events, events
 		k := newRank(0, &cfg, newFaults(), events, loads)
 		b.ranks[host] = k
-		go k.run(ctx)
+	}
+	for i := range all {
+		go b.ranks[fmt.Sprintf("w%d", i)].run(ctx)
 	}
 	for i := range all {
 		_, err := b.registry.Add(fmt.Sprintf("http://w%d:80", i))
@@ -159,18 +213,16 @@ func newCluster(ctx context.Context, t *testing.T, p policy.Policy, all []Config
 	}
 	var drawn atomic.Uint64
 	b.router = routing.New(b.registry, index, intake.View, p, func() uint64 { return mix(seed<<32 + drawn.Add(1)) })
+	b.router.Approx = b.approx
 	go func() { _ = b.registry.Run(ctx) }()
 	time.Sleep(5 * time.Second)
-	for _, r := range b.registry.Snapshot().Ranks {
-		require.True(t, r.Exact(), "events of %s", r.ID())
-	}
-	return b
 }
 
 // served is a request that was sent.
 type served struct {
 	*request
 	scratch  *routing.Scratch
+	routed   routing.Prompt
 	decision routing.Decision
 	lease    worker.Lease
 	flight   *routing.Prediction
@@ -183,13 +235,15 @@ func (c *cluster) send(t *testing.T, i int, from *trace.Request) *served {
 	t.Helper()
 	r := &served{request: requestOf(i, from), scratch: new(routing.Scratch), began: time.Now()}
 	r.stream = true
-	p := routing.Prompt{Model: "m", Tokens: r.prompt, Exact: true, DP: -1, Output: from.Output}
+	p := &r.routed
+	*p = routing.Prompt{Model: "m", Tokens: r.prompt, Exact: true, DP: -1, Output: from.Output}
 	var err error
-	r.decision, err = c.router.Pick(r.scratch, &p, nil)
+	r.decision, err = c.router.Pick(r.scratch, p, nil)
 	require.NoError(t, err)
 	d := &r.decision
 	r.lease = d.Rank.Load.BeginWork(r.began, d.Work(p.Output, true))
-	r.flight = c.router.Dispatch(r.scratch, &p, d)
+	r.flight = c.router.Dispatch(r.scratch, p, d)
+	c.router.Sent(r.scratch, d)
 	host, _, _ := strings.Cut(strings.TrimPrefix(d.Rank.Worker.URL, "http://"), ":")
 	c.ranks[host].submit(r.request)
 	return r
@@ -207,6 +261,7 @@ func (c *cluster) await(r *served) {
 		}
 		if state.reason.kind != "" {
 			r.decision.Rank.Trust.Observe(time.Now(), r.decision.Cached, state.cached)
+			c.router.Answered(r.scratch, &r.routed, &r.decision, len(r.prompt), state.cached)
 			r.lease.End()
 			c.router.Finish(r.scratch, r.flight, state.out, time.Now())
 			return

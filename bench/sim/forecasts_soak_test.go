@@ -7,3 +7,6 @@ const (
 	forecasts   = 7 // of each table
 	scaledLoads = 2 // polled, and by messages
 )
+
+// allStreams plays every stream that lies, not only one of each kind.
+const allStreams = true

@@ -41,18 +41,21 @@ func newDoctorCommand() *cobra.Command {
 	var workers []string
 	var wait time.Duration
 	var files tlsconfig.ClientFiles
-	var keyFile string
+	var keyFile, router, operatorKey string
 	cmd := &cobra.Command{
 		Use:   "doctor [WORKER …]",
 		Short: "Check this machine and its workers: drivers, libraries, KV events, missing parts",
 		Long: "Shows what this machine has and lacks for routing: the NVIDIA driver and its GPUs, NIXL and the path\n" +
 			"that it takes between two processes, RDMA devices; and for each worker whether it is\n" +
 			"ready and publishes the KV events that exact routing needs. Nothing is changed. The exit status is 0 unless a given worker is unfit.",
-		Example: "  warmpath doctor\n  warmpath doctor http://gpu1:30000 http://gpu2:30000",
+		Example: "  warmpath doctor\n  warmpath doctor http://gpu1:30000 http://gpu2:30000\n  warmpath doctor --router http://127.0.0.1:8000",
 		RunE: func(cmd *cobra.Command, named []string) error {
 			found := examineMachine(cmd.Root().Version, library)
 			for _, url := range append(workers, named...) {
 				found = append(found, examineWorker(cmd.Context(), url, files, keyFile, wait)...)
+			}
+			if router != "" {
+				found = append(found, examineRouter(router, operatorKey)...)
 			}
 			cmd.SilenceUsage = true
 			if err := report(cmd.OutOrStdout(), found, asJSON); err != nil {
@@ -63,6 +66,8 @@ func newDoctorCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.Flags().StringArrayVar(&workers, "worker", nil, "also examine the worker at this `URL`, as an argument does; may be repeated")
+	cmd.Flags().StringVar(&router, "router", "", "also ask the router with this `URL` of its operator API for workers whose events it has set aside")
+	secretFlag(cmd.Flags(), &operatorKey, "operator-key", "bearer token of that API")
 	workerTLSFlags(cmd.Flags(), &files)
 	workerKeyFlag(cmd.Flags(), &keyFile)
 	cmd.Flags().StringVar(&library, "nixl-lib", "", "libnixl_capi.so (default: "+nixl.EnvLibrary+", an installed wheel, the system's)")

@@ -343,3 +343,54 @@ func TestDoctorForeign(t *testing.T) {
 		t.Errorf("%+v, %v, want what it is, and an error", f, err)
 	}
 }
+
+// TestDoctorBatches reads the batches that a worker keeps.
+func TestDoctorBatches(t *testing.T) {
+	for name, payload := range map[string]string{stateOK: "\x92\xcb\x40\x00\x00\x00\x00\x00\x00\x00\x91\x91\xb0AllBlocksCleared", stateUnfit: "\x92\xcb\x40\x00\x00\x00\x00\x00\x00\x00\x91\x91\xabPagesStored"} {
+		t.Run(name, func(t *testing.T) {
+			p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:*", ReplayEndpoint: "tcp://127.0.0.1:*", Bind: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- p.Run(t.Context()) }()
+			t.Cleanup(func() {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+			for range 3 {
+				p.Publish([]byte(payload))
+			}
+			port := func(endpoint string) string { return endpoint[strings.LastIndexByte(endpoint, ':')+1:] }
+			url := serveWorker(t, 200, `{"endpoint_host":"*","endpoint_port_base":`+port(p.Endpoint())+`,"replay_endpoint_port_base":`+port(p.ReplayEndpoint())+`}`)
+			found, err := runDoctor(t, url)
+			if f := find(t, found, url+" batches"); f.State != name || errors.Is(err, errUnfit) != (name == stateUnfit) {
+				t.Errorf("%+v, %v, want %s", f, err, name)
+			}
+		})
+	}
+}
+
+// TestDoctorRouter asks a router for the events that it has set aside.
+func TestDoctorRouter(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/status" || r.Header.Get("Authorization") != "Bearer k" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"workers":[{"id":"http://a","trust":{}},{"id":"http://b","trust":{"events_set_aside":{"why":"untrue"}}}]}`)
+	}))
+	t.Cleanup(server.Close)
+	found, err := runDoctor(t, "--router", server.URL, "--operator-key", "k")
+	if f := find(t, found, "http://b events"); f.State != stateUnfit || f.Detail != "untrue" || !errors.Is(err, errUnfit) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if f := find(t, found, "router "+server.URL); f.State != stateOK {
+		t.Errorf("%+v", f)
+	}
+	found, err = runDoctor(t, "--router", server.URL)
+	if f := find(t, found, "router "+server.URL); f.State != stateUnfit || !errors.Is(err, errUnfit) {
+		t.Errorf("%+v, %v", f, err)
+	}
+}

@@ -123,7 +123,8 @@ func examineEvents(ctx context.Context, url string, info *worker.Info) []finding
 			`a gap in its events drops what is known of its cache; add "replay_endpoint" to --kv-events-config`,
 		})
 	}
-	return append(found, examineEndpoints(ctx, url+" replay", info.Events.Replays))
+	found = append(found, examineEndpoints(ctx, url+" replay", info.Events.Replays))
+	return append(found, examineBatches(ctx, url+" batches", info.Events.Replays)...)
 }
 
 // examineEndpoints is unfit when any endpoint is: a router would believe its index to be exact, and

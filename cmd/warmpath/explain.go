@@ -155,8 +155,12 @@ func writeExplained(out io.Writer, e *admin.Explained) error {
 	}
 	writeGPUs(out, e, ranks)
 	for i := range ranks {
-		if r := &ranks[i]; r.Excluded != "" {
+		r := &ranks[i]
+		if r.Excluded != "" {
 			fmt.Fprintf(out, "%s is no candidate: it %s\n", r.ID, r.Excluded)
+		}
+		if a := r.Trust.Events; a != nil {
+			fmt.Fprintf(out, "%s's events are set aside: %s\n", r.ID, a.Why)
 		}
 	}
 	return nil

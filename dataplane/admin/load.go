@@ -79,6 +79,14 @@ type TrustStatus struct {
 	// Since an event batch or a check confirmed the rank's cache; -1: none did.
 	SilentSeconds float64 `json:"silent_seconds"`
 	CheckSeconds  float64 `json:"check_seconds"` // between two checks, by its accuracy
+	// Events is why the rank's events are set aside: the rank is known by its answers.
+	Events *EventsAside `json:"events_set_aside,omitempty"`
+}
+
+// EventsAside is a fault of a rank's events that keeps them out of the choice.
+type EventsAside struct {
+	Why   string `json:"why"`
+	Since string `json:"since"`
 }
 
 func trustStatus(r *worker.Rank, now time.Time) TrustStatus {
@@ -89,6 +97,9 @@ func trustStatus(r *worker.Rank, now time.Time) TrustStatus {
 	}
 	if silence := r.Trust.Silence(now); silence >= 0 {
 		st.SilentSeconds = rounded(silence.Seconds())
+	}
+	if fault := r.Events.Fault(); fault != worker.NoEventFault {
+		st.Events = &EventsAside{Why: fault.Why(), Since: r.Events.Since().UTC().Format(time.RFC3339)}
 	}
 	return st
 }

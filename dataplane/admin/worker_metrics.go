@@ -34,6 +34,11 @@ var (
 	descExact = desc("rank_exact",
 		"1 while the rank's overlap is exact, by its events; else it is approximate, by its "+
 			"answers.", "rank")
+	descEventsAside = desc("rank_events_set_aside",
+		"1 while the rank's events are set aside, by fault: its answers report more cached tokens than its events told of "+
+			"(less), or fewer (more), or many batches are unreadable.", "rank", "fault")
+	descTimesEventsAside = desc("rank_events_set_aside_total",
+		"Times that the rank's events were set aside.", "rank")
 	descApprox = desc("approx_rank_tokens",
 		"Prompt tokens of the rank in the approximate tree.", "rank")
 	descBlocks = desc("index_rank_blocks", "KV block copies of the rank by its events.", "rank")
@@ -57,7 +62,7 @@ var _ prometheus.Collector = workerCollector{}
 func (workerCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUp, descRole, descBreaker, descOpened,
-		descReserved, descInFlight, descPending, descRankErrors, descExact, descApprox,
+		descReserved, descInFlight, descPending, descRankErrors, descExact, descEventsAside, descTimesEventsAside, descApprox,
 		descBlocks, descLag, descBatches, descFaults,
 	} {
 		ch <- d
@@ -85,6 +90,10 @@ func (c workerCollector) collectRank(out sink, r *worker.Rank) {
 	out.gauge(descInFlight, float64(r.Load.InFlight()), id)
 	out.gauge(descPending, float64(r.Load.Pending()), id)
 	out.gauge(descExact, oneIf(r.Exact()), id)
+	if fault := r.Events.Fault(); fault != worker.NoEventFault {
+		out.gauge(descEventsAside, 1, id, fault.String())
+	}
+	out.counter(descTimesEventsAside, float64(r.Events.Times()), id)
 	if a := c.router.Approx; a != nil {
 		out.gauge(descApprox, float64(a.Held(r)), id)
 	}

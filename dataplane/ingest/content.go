@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/radix"
@@ -63,15 +64,22 @@ func (c *content) poolContent() (r worker.PoolContent, ok bool) {
 // apply applies the events of one payload. An unreadable payload is counted and skipped: a resync
 // would meet the same bytes again.
 func (c *content) apply(payload []byte, live bool) (ok bool) {
-	if err := c.batch.Decode(payload); err != nil {
+	b := &c.batch
+	if err := b.Decode(payload); err != nil {
 		c.stats.Malformed.Add(1)
+		if live {
+			c.rank.ReadBatch(time.Now(), false)
+		}
 		return false
 	}
-	c.stats.UnknownEvents.Add(uint64(c.batch.UnknownEvents))
-	c.stats.UnknownFields.Add(uint64(c.batch.UnknownFields))
-	c.stats.Malformed.Add(uint64(c.batch.BadEvents))
-	for i := range c.batch.Events {
-		c.event(&c.batch.Events[i], live)
+	c.stats.UnknownEvents.Add(uint64(b.UnknownEvents))
+	c.stats.UnknownFields.Add(uint64(b.UnknownFields))
+	c.stats.Malformed.Add(uint64(b.BadEvents))
+	for i := range b.Events {
+		c.event(&b.Events[i], live)
+	}
+	if live { // a replay brings the past again and again
+		c.rank.ReadBatch(time.Now(), b.Readable())
 	}
 	return true
 }
@@ -94,7 +102,8 @@ func (c *content) event(ev *kvevent.Event, live bool) {
 		}
 	case kvevent.Cleared:
 		c.clear()
-		if live && c.onClear != nil { // a replay tells of the past
+		// A replay tells of the past, and events that are set aside of nothing.
+		if live && c.onClear != nil && c.rank.Events.Fault() == worker.NoEventFault {
 			c.onClear(c.rank)
 		}
 	}
@@ -105,7 +114,7 @@ func (c *content) store(ev *kvevent.Event, live bool) {
 	if ev.Bigram {
 		width *= 2
 	}
-	if width <= 0 || len(ev.Tokens) != width*len(ev.Hashes) || len(ev.Hashes) == 0 {
+	if !ev.Fits() {
 		c.stats.Malformed.Add(1)
 		return
 	}

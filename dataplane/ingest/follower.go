@@ -25,6 +25,8 @@ type follower struct {
 
 	unverified bool // the content is a snapshot's, and no replay has confirmed it yet
 	truncated  bool // the last history had a hole, and the content ends there
+
+	aside uint64 // EventCheck.Times at the last resync because of it
 }
 
 // begin learns the rank. Restored content serves until the rank has answered: its worst effect
@@ -42,6 +44,10 @@ func (f *follower) begin() {
 func (f *follower) take(msg zmq.Message) {
 	f.quiet = time.Now()
 	if f.heard && msg.Seq <= f.live {
+		if f.repeats(msg) || f.recovery.held.repeats(msg) {
+			f.stats.Duplicates.Add(1)
+			return
+		}
 		f.restarted(msg)
 		return
 	}
@@ -111,7 +117,7 @@ func (f *follower) apply(msg zmq.Message, live bool) {
 	if batch := &f.content.batch; live && batch.Time > 0 { // a replayed batch is old
 		f.stats.delayed(now, batch.Time)
 	}
-	if live && f.complete && f.stats.State() == Live {
+	if live && f.complete && f.rank.Exact() {
 		if r, ok := f.content.poolContent(); ok {
 			worker.CachedPages(&f.rank.Load, now, r)
 		}
@@ -145,6 +151,7 @@ func (f *follower) gap(msg zmq.Message) (waits bool) {
 // means a new process with an empty cache.
 func (f *follower) restarted(msg zmq.Message) {
 	f.log.Info("KV events are another process's; the worker restarted", "next", f.next, "came", msg.Seq)
+	f.rank.BatchOutOfOrder(time.Now())
 	f.processChanged()
 	f.live, f.heard = msg.Seq, true
 	f.resync()
@@ -154,8 +161,12 @@ func (f *follower) restarted(msg zmq.Message) {
 // processChanged notes that another process publishes.
 func (f *follower) processChanged() {
 	f.stats.Restarts.Add(1)
+	if f.rank.Events.Fault() != worker.NoEventFault { // its numbers mean nothing
+		return
+	}
 	f.rank.Worker.Doubt()
-	if f.onRestart != nil {
+	// Where a process names itself, the check of that doubt finds out whether it is another one.
+	if info := f.rank.Worker.Info(); f.onRestart != nil && (info == nil || info.Process == 0) {
 		f.onRestart(f.rank)
 	}
 }
@@ -199,6 +210,16 @@ func (f *follower) check() {
 		} else {
 			f.silent()
 		}
+	}
+	if n := f.rank.Events.Times(); n != f.aside {
+		f.aside = n
+		if r.endpoint != "" || f.rank.Events.Fault() == worker.EventsTellMore {
+			f.resync() // a replay, or the next events, may be better than the content
+			return
+		}
+	}
+	if r.endpoint == "" && f.rank.Doubt() == worker.DoubtProcess {
+		f.degrade() // another process would have been found out by now
 	}
 	if f.silence.found || r.endpoint == "" || r.asking != nil {
 		return
@@ -288,7 +309,8 @@ func (f *follower) setState(st State) {
 		f.rank.SetDoubt(max(f.rank.Doubt(), worker.DoubtIndex))
 		return
 	}
-	f.rank.SetExact(st == Live)
+	// The rank may hold blocks of a hole and from before it: its answers know more of those.
+	f.rank.SetExact(st == Live && !f.truncated)
 	f.rank.SetDoubt(worker.NoDoubt)
 }
 

@@ -94,12 +94,10 @@ func (r *recovery) surveyed(a *ask) {
 		f.processChanged()
 		f.heard = false
 		f.resync()
-	case f.stats.State() == Degraded || a.first < f.first:
-		f.resync()
-	case a.holed:
+	case a.holed && f.stats.State() != Degraded && a.first >= f.first:
 		f.backOff()
-	default: // the rank's buffer has the hole no more
-		f.truncated = false
+	default: // the rank's buffer has the hole no more, or less of it
+		f.resync()
 	}
 }
 

@@ -146,9 +146,14 @@ func TestHoleHeals(t *testing.T) {
 					return whole
 				}
 				w.up()
+				if tt.holes > 3 {
+					w.after(5 * time.Second)
+					require.False(t, w.worker.Ranks()[0].Exact(), "the rank holds what was lost")
+				}
 				w.after(tt.after)
 				require.Equal(t, 8, w.credited(a))
 				require.Equal(t, ingest.Live, w.stats().State())
+				require.True(t, w.worker.Ranks()[0].Exact())
 				require.True(t, w.stream(0).Complete())
 
 				// A gap with a hole in its replay, too.

@@ -1,8 +1,10 @@
 package ingest
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -106,6 +108,11 @@ func (b *backlog) add(msg zmq.Message, limit int) bool {
 	msg.Topic = nil
 	b.messages = append(b.messages, msg.Clone())
 	return true
+}
+
+// repeats reports whether an equal message waits.
+func (b *backlog) repeats(msg zmq.Message) bool {
+	return slices.ContainsFunc(b.messages, func(m zmq.Message) bool { return m.Seq == msg.Seq && bytes.Equal(m.Payload, msg.Payload) })
 }
 
 func (b *backlog) any() bool { return len(b.messages) > 0 }

@@ -16,9 +16,24 @@ type sequence struct {
 	empty    bool     // no message was applied since the content was dropped
 	complete bool     // every event since the rank's start was applied
 	mark     position // of the content
+	recent   [recentMessages]received
 
 	live  uint64 // last sequence number of the subscription
 	heard bool   // live is meaningful
+}
+
+// recentMessages is the number of messages of which a repetition is recognized. A publisher that
+// connects anew may send its last ones again.
+const recentMessages = 64
+
+// received is an applied message.
+type received struct{ after, digest uint64 } // after is its number + 1; 0: there is none
+
+// repeats reports whether msg was applied before, byte for byte. Batches have time stamps, so that
+// another process sends no equal ones.
+func (s *sequence) repeats(msg zmq.Message) bool {
+	r := s.recent[msg.Seq%recentMessages]
+	return r.after == msg.Seq+1 && r.digest == s.digest(msg)
 }
 
 // applied notes that the content now includes a message.
@@ -28,6 +43,7 @@ func (s *sequence) applied(msg zmq.Message) {
 	}
 	s.next, s.joined, s.last = msg.Seq+1, true, s.digest(msg)
 	s.mark = position{s.next, s.last, s.complete}
+	s.recent[msg.Seq%recentMessages] = received{s.next, s.last}
 }
 
 // restore begins at the position of a snapshot.

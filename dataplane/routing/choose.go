@@ -55,7 +55,7 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		return Decision{}, policy.Request{}, err
 	}
 	approximate := r.policy.Load().approximate()
-	if p.Exact && !p.Opaque && p.ExtraKey == "" && !approximate {
+	if s.index.matched = p.Exact && !p.Opaque && p.ExtraKey == "" && !approximate; s.index.matched {
 		r.match(s, p, &d, now)
 	}
 	r.Approx.match(&s.approx, p, s.ranks, approximate)
@@ -141,7 +141,7 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 		return Decision{}, err
 	}
 	s.approx.reset(len(s.ranks))
-	s.index.predicted = false
+	s.index.predicted, s.index.matched = false, false
 	s.tiers.find(nil, &p, nil)
 	s.peer.begin(a)
 	if len(s.decodes) > 0 {
@@ -237,17 +237,18 @@ func (r *Router) match(s *Scratch, p *Prompt, d *Decision, now time.Time) {
 func (r *Router) fill(s *Scratch, p *Prompt) {
 	n := len(s.ranks)
 	s.candidates, s.overlaps = slices.Grow(s.candidates[:0], n)[:n], slices.Grow(s.overlaps[:0], n)[:n]
+	s.told = slices.Grow(s.told[:0], n)[:n]
 	s.credits, s.loads = slices.Grow(s.credits[:0], n)[:n], slices.Grow(s.loads[:0], n)[:n]
 	tree := r.Approx != nil && r.policy.Load().approximate()
 	for i, rank := range s.ranks {
-		o, f := s.overlap(i, p)
+		o, f, told := s.overlap(i, p)
 		if len(s.shared.ranks) > 0 {
 			f = s.shared.overlap(rank, p, f)
 		}
 		// A prediction is known from dispatch and needs no trust.
 		credit, load := s.credit(i), &s.loads[i]
 		rank.Load.ViewInto(load, s.now)
-		s.overlaps[i], s.credits[i] = o, credit
+		s.overlaps[i], s.credits[i], s.told[i] = o, credit, told
 		// Field by field: a literal is made on the stack and copied, which doubles the time of
 		// this loop.
 		c := &s.candidates[i]

@@ -1,6 +1,10 @@
 package routing
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
 
 // Dispatch notes that a decision is carried out and counts as load. Withdraw or Finish must
 // follow. s and p are those of the decision's Pick. The result is nil where no event could tell
@@ -85,7 +89,17 @@ func (r *Router) Failed(s *Scratch, d *Decision) {
 // Answered notes that the rank has prefilled the prompt: of prompt tokens, cached were in its
 // prefix cache before; 0 prompt tokens are unreported.
 func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int) {
-	if r.Approx == nil || d.Source == Unknown || d.Rank.Worker.Info().NoCache {
+	info := d.Rank.Worker.Info()
+	if d.Source == Unknown || info.NoCache {
+		return
+	}
+	if d.matched && prompt > 0 {
+		d.Rank.CompareEvents(time.Now(), worker.EventClaim{
+			Told: d.told, Expect: max(d.told, d.Predicted), Cached: min(cached-d.FetchedOf(cached), p.Len()),
+			Page: pageSize(info), Ahead: d.ahead, Pool: int64(info.MaxTokens), Storage: info.Storage,
+		})
+	}
+	if r.Approx == nil {
 		return
 	}
 	r.Approx.correct(&s.approx, p, d, prompt, cached)

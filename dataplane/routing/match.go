@@ -24,6 +24,7 @@ type indexMatch struct {
 	pairs     []uint32
 	bigrams   []radix.Hash
 	predicted bool // some overlap is of predictions
+	matched   bool // the prompt was looked for
 }
 
 // match fills m with the overlaps of a model's ranks, and d with the block and scope of a

@@ -98,6 +98,9 @@ type Decision struct {
 	block   int // tokens in a block of a prediction; 0: the prompt cannot be predicted
 	scope   radix.Scope
 	learnt  learnt
+	told    int   // Cached by the rank's events alone, where matched
+	ahead   int64 // tokens that Rank had to compute before it
+	matched bool  // the index was asked
 	session sessionUse
 	reply   uint64 // PeerReply.Number, where another router chose
 }

@@ -19,6 +19,7 @@ type Scratch struct {
 
 	candidates []policy.Candidate
 	overlaps   []overlap         // by candidate
+	told       []int             // by candidate: tokens by its events alone, counted or not
 	credits    []float64         // by candidate: share of an overlap that is trusted
 	loads      []worker.LoadView // by candidate
 	answer     []radix.Hash
@@ -72,17 +73,22 @@ func trusted(tokens int, credit float64) int {
 	return int(float64(tokens) * credit)
 }
 
-// overlap returns the overlap of a rank, and the one that requests in flight there will have.
-func (s *Scratch) overlap(i int, p *Prompt) (held, predicted overlap) {
+// overlap returns the overlap of a rank, and the one that requests in flight there will have; told
+// are the tokens that its events alone tell of.
+func (s *Scratch) overlap(i int, p *Prompt) (held, predicted overlap, told int) {
 	rank := s.ranks[i]
 	if s.peer.answering != nil {
 		o := s.peer.overlap(rank)
-		return overlap{tokens: o.Cached, gpu: o.Cached - o.Host}, overlap{tokens: o.Predicted, gpu: o.Predicted}
+		return overlap{tokens: o.Cached, gpu: o.Cached - o.Host}, overlap{tokens: o.Predicted, gpu: o.Predicted}, 0
 	}
 	if rank.Worker.Info().NoCache {
-		return overlap{}, overlap{}
+		return overlap{}, overlap{}, 0
 	}
 	o, f := s.index.of(rank), s.index.predictedOf(rank)
+	told = o.usable(p).tokens
+	if !rank.Events.Credited() {
+		o = overlap{}
+	}
 	if f.gpu > o.tokens && len(rank.IndexIDs()) <= 1 { // groups of a hybrid model are unknown
 		o = overlap{tokens: f.gpu, gpu: f.gpu, block: f.block}
 	}
@@ -91,7 +97,7 @@ func (s *Scratch) overlap(i int, p *Prompt) (held, predicted overlap) {
 	if n := s.approx.tokens[i]; n > o.tokens {
 		o = overlap{tokens: n, gpu: n}
 	}
-	return o.usable(p), f.usable(p)
+	return o.usable(p), f.usable(p), told
 }
 
 // credit returns the share of a rank's overlap that is trusted. A peer has discounted its
@@ -122,6 +128,7 @@ func (s *Scratch) decide(d *Decision, p *Prompt, choice policy.Choice) {
 	d.Rank, d.Choice = rank, choice
 	d.PromptTokens, d.Cached, d.Exact, d.Source = p.Len(), o.tokens, p.Exact, s.approx.sources[choice.Index]
 	d.Predicted = s.candidates[choice.Index].Predicted
+	d.told, d.matched, d.ahead = s.told[choice.Index], s.index.matched, s.candidates[choice.Index].Pending
 	block := o.block
 	if block == 0 {
 		block = pageSize(rank.Worker.Info())

@@ -108,6 +108,27 @@ type Batch struct {
 	tokens tokenBuffer
 }
 
+// Readable reports whether most of the events were read, of known kinds, with lists that fit.
+func (b *Batch) Readable() bool {
+	bad := b.BadEvents + b.UnknownEvents
+	all := bad + len(b.Events)
+	for i := range b.Events {
+		if e := &b.Events[i]; e.Kind == Stored && !e.Fits() {
+			bad++
+		}
+	}
+	return 2*bad < all || all == 0
+}
+
+// Fits reports whether a store has a block's tokens for each hash.
+func (e *Event) Fits() bool {
+	width := e.BlockSize
+	if e.Bigram {
+		width *= 2
+	}
+	return width > 0 && len(e.Hashes) > 0 && len(e.Tokens) == width*len(e.Hashes)
+}
+
 // Names on the wire, common to all releases.
 const (
 	tagStored  = "BlockStored"

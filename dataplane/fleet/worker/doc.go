@@ -14,7 +14,8 @@
 //
 // A rank's load reports are compared with the router's own account: requests sent, first bytes
 // seen, and the speeds of similar ranks. A field that contradicts it is set aside (SetAside)
-// until it agrees again; FindUsed and BelieveSpeed are the rules.
+// until it agrees again; FindUsed and BelieveSpeed are the rules. A rank's KV events are set aside
+// in the same way (EventCheck).
 //
 // # Numbers of a rank
 //
@@ -41,11 +42,11 @@
 // leaves it to the caller to wait until its cache is forgotten; after an Add meanwhile,
 // observers hear the end of the first life before the beginning of the second.
 //
-// Load.mu and Trust.mu are held for some 100 ns by dispatches, answers and reports; choices
-// read both without a lock. Breaker.mu is held by faults, by successes within 64 answers of
-// one, and by requests at a breaker that is not closed; Refusals.mu by answers that are errors
-// and by the success after them; fleetHealth.mu while facts about GPUs are taken in, some µs
-// after a death and less otherwise. Registry.mu guards the set of workers and is never held
+// Load.mu, Trust.mu and EventCheck.mu are held for some 100 ns by dispatches, answers, reports and
+// batches; choices read without a lock. Breaker.mu is held by faults, by successes within 64
+// answers of one, and by requests at a breaker that is not closed; Refusals.mu by answers that are
+// errors and by the success after them; fleetHealth.mu while facts about GPUs are taken in, some
+// µs after a death and less otherwise. Registry.mu guards the set of workers and is never held
 // across I/O or a callback.
 //
 // # Ownership

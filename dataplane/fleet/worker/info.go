@@ -37,7 +37,10 @@ type Info struct {
 	TokenBytes float64
 	Disaggregation
 	// NoCache is disable_radix_cache: no prompt finds anything of an earlier one.
-	NoCache   bool
+	NoCache bool
+	// Storage is hicache_storage_backend, enable_lmcache or enable_flexkv: prompts find pages in a
+	// store that no event of this process told of.
+	Storage   bool
 	Events    *Events // nil when the worker publishes no KV events
 	Loads     *Loads  // nil when the worker publishes no load
 	Tokenizer Tokenizer
@@ -150,6 +153,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 			DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
 		},
 		NoCache:    v.GetBool("disable_radix_cache"),
+		Storage:    len(v.GetStringBytes("hicache_storage_backend")) > 0 || v.GetBool("enable_lmcache") || v.GetBool("enable_flexkv"),
 		Tokenizer:  parseTokenizer(v),
 		Placement:  parsePlacement(v),
 		TokenBytes: parseTokenBytes(v),

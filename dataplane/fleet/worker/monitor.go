@@ -262,6 +262,7 @@ func (m *monitor) down() {
 	for _, rank := range m.w.Ranks() {
 		rank.Load.Forget()
 		rank.Trust.Forget()
+		rank.Events.forget()
 		rank.fullSpeed.Store(0)
 	}
 	if m.r.observer != nil {

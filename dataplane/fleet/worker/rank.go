@@ -37,6 +37,7 @@ type Rank struct {
 	Load      Load
 	Count     Counters
 	Trust     Trust
+	Events    EventCheck
 }
 
 // ID names the rank to people: the worker's URL, with "#rank" when the worker
@@ -75,8 +76,11 @@ func (r *Rank) SetExact(on bool) {
 	}
 }
 
-// Exact returns the value of the last SetExact, and false while there is a doubt.
-func (r *Rank) Exact() bool { return r.exact.Load() && r.doubt.Load() == 0 }
+// Exact returns the value of the last SetExact, and false while there is a doubt or the events are
+// set aside.
+func (r *Rank) Exact() bool {
+	return r.exact.Load() && r.doubt.Load() == 0 && r.Events.Fault() == NoEventFault
+}
 
 // Doubt is the knowledge of a rank that must not be credited until it is proved again.
 type Doubt uint32

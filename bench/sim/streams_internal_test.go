@@ -1,0 +1,326 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/bench/trace"
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/zmq"
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+// A pool of streamPrefixes × streamWorkers has room for 21 of 45 prefixes at each of three workers.
+const (
+	streamPrefixes = 45
+	streamRoom     = 21
+	streamTokens   = 1600
+	streamPage     = 16
+)
+
+// eventsOf makes a twist that changes the events of each batch.
+func eventsOf(change func(b *kvevent.Batch)) twist {
+	return payloadOf(func(p []byte) []byte {
+		var b kvevent.Batch
+		if b.Decode(p) != nil {
+			panic("the rank's own batch")
+		}
+		change(&b)
+		return kvevent.Append(nil, &b, kvevent.SGLang0523)
+	})
+}
+
+// storesOf makes a twist that changes each store.
+func storesOf(change func(ev *kvevent.Event)) twist {
+	return eventsOf(func(b *kvevent.Batch) {
+		for i := range b.Events {
+			if b.Events[i].Kind == kvevent.Stored {
+				change(&b.Events[i])
+			}
+		}
+	})
+}
+
+// payloadOf makes a twist that changes the bytes of each batch.
+func payloadOf(change func(p []byte) []byte) twist {
+	return func(rank int, m zmq.Message, say func(int, zmq.Message)) {
+		m.Payload = change(m.Payload)
+		say(rank, m)
+	}
+}
+
+// numbered makes a twist that changes the numbers of batches.
+func numbered(change func(seq uint64) uint64) twist {
+	return func(rank int, m zmq.Message, say func(int, zmq.Message)) {
+		m.Seq = change(m.Seq)
+		say(rank, m)
+	}
+}
+
+// without keeps the events that keep wants.
+func without(drop func(ev *kvevent.Event) bool) twist {
+	return eventsOf(func(b *kvevent.Batch) {
+		b.Events = slices.DeleteFunc(b.Events, func(ev kvevent.Event) bool { return drop(&ev) })
+	})
+}
+
+// sometimes makes a twist that is told of one message in n, and from 0 on of message after.
+func sometimes(n, after uint64, other twist) twist {
+	return func(rank int, m zmq.Message, say func(int, zmq.Message)) {
+		if m.Seq < after || m.Seq%n != n-1 {
+			say(rank, m)
+			return
+		}
+		other(rank, m, say)
+	}
+}
+
+// stringHashes writes a batch as SGLang 0.5.23 does, but with strings as block hashes.
+func stringHashes(p []byte) []byte {
+	var b kvevent.Batch
+	if b.Decode(p) != nil {
+		panic("the rank's own batch")
+	}
+	text := func(dst []byte, s string) []byte { return append(append(dst, 0xd9, byte(len(s))), s...) }
+	name := func(dst []byte, h uint64) []byte {
+		const digits = "0123456789abcdef"
+		var s [16]byte
+		for i := range s {
+			s[i] = digits[h>>(60-4*i)&15]
+		}
+		return text(dst, string(s[:]))
+	}
+	list := func(dst []byte, n int) []byte { return binary.BigEndian.AppendUint32(append(dst, 0xdd), uint32(n)) }
+	out := append([]byte{0x93, 0xcb}, make([]byte, 8)...)
+	out = list(out, len(b.Events))
+	for i := range b.Events {
+		ev := &b.Events[i]
+		fields := map[kvevent.Kind]byte{kvevent.Stored: 5, kvevent.Removed: 2, kvevent.Cleared: 1}[ev.Kind]
+		out = text(append(out, 0x80|fields), "type")
+		if out = text(out, ev.Kind.String()); ev.Kind == kvevent.Cleared {
+			continue
+		}
+		out = list(text(out, "block_hashes"), len(ev.Hashes))
+		for _, h := range ev.Hashes {
+			out = name(out, h)
+		}
+		if ev.Kind == kvevent.Removed {
+			continue
+		}
+		if out = text(out, "parent_block_hash"); ev.HasParent {
+			out = name(out, ev.Parent)
+		} else {
+			out = append(out, 0xc0)
+		}
+		out = list(text(out, "token_ids"), len(ev.Tokens))
+		for _, id := range ev.Tokens {
+			out = binary.BigEndian.AppendUint32(append(out, 0xce), id)
+		}
+		out = append(text(out, "block_size"), byte(ev.BlockSize))
+	}
+	return append(out, 0xc0)
+}
+
+// streams are ways in which a rank's events are wrong.
+func streams() []struct {
+	name  string
+	twist twist
+} {
+	rng := rand.New(rand.NewPCG(1, 2))
+	garbage := func(p []byte) []byte {
+		for i := range p {
+			p[i] = byte(rng.Uint32())
+		}
+		return p
+	}
+	other := func(ev *kvevent.Event) {
+		for i := range ev.Tokens {
+			ev.Tokens[i] ^= 1 << 20
+		}
+	}
+	return []struct {
+		name  string
+		twist twist
+	}{
+		{"true", nil},
+		{"strings as hashes", payloadOf(stringHashes)},
+		{"other token ids", storesOf(other)},
+		{"another template: one token more", storesOf(func(ev *kvevent.Event) {
+			if !ev.HasParent {
+				copy(ev.Tokens[1:], ev.Tokens)
+			}
+		})},
+		{"twice the block size", storesOf(func(ev *kvevent.Event) { ev.BlockSize *= 2 })},
+		{"blocks of 8, each hash twice", storesOf(func(ev *kvevent.Event) {
+			ev.BlockSize /= 2
+			var all []uint64
+			for _, h := range ev.Hashes {
+				all = append(all, h^1, h)
+			}
+			ev.Hashes = all
+		})},
+		{"another rank's", func(rank int, m zmq.Message, say func(int, zmq.Message)) { say((rank+1)%3, m) }},
+		{"unknown parents", storesOf(func(ev *kvevent.Event) { ev.Parent, ev.HasParent = ev.Parent^1, true })},
+		{"removals only", without(func(ev *kvevent.Event) bool { return ev.Kind != kvevent.Removed })},
+		{"no removals", without(func(ev *kvevent.Event) bool { return ev.Kind == kvevent.Removed })},
+		{"stores of garbage", eventsOf(func(b *kvevent.Batch) {
+			b.Events = slices.DeleteFunc(b.Events, func(ev kvevent.Event) bool { return ev.Kind != kvevent.Stored })
+			for i := range b.Events {
+				for j := range b.Events[i].Tokens {
+					b.Events[i].Tokens[j] = rng.Uint32()
+				}
+				for j := range b.Events[i].Hashes {
+					b.Events[i].Hashes[j] = rng.Uint64()
+				}
+				b.Events[i].HasParent = false
+			}
+		})},
+		{"half of the batches garbage", sometimes(2, 0, payloadOf(garbage))},
+		{"garbage", payloadOf(garbage)},
+		{"garbage from batch 200 on", sometimes(1, 200, payloadOf(garbage))},
+		{"other token ids from batch 200 on", sometimes(1, 200, storesOf(other))},
+		{"cut by a byte", payloadOf(func(p []byte) []byte { return p[:len(p)-1] })},
+		{"unknown tags", payloadOf(func(p []byte) []byte {
+			return bytes.ReplaceAll(bytes.ReplaceAll(p, []byte("BlockStored"), []byte("PagesStored")), []byte("BlockRemoved"), []byte("PagesRemoved"))
+		})},
+		{"each batch twice", func(rank int, m zmq.Message, say func(int, zmq.Message)) {
+			say(rank, m)
+			say(rank, m)
+		}},
+		{"numbers backwards", numbered(func(seq uint64) uint64 { return 1<<20 - seq })},
+		{"one in ten numbers backwards", numbered(func(seq uint64) uint64 {
+			if seq%10 == 9 {
+				return seq / 2
+			}
+			return seq
+		})},
+		{"number 0 always", numbered(func(uint64) uint64 { return 0 })},
+		{"every third number", numbered(func(seq uint64) uint64 { return 3 * seq })},
+		{"stops after 200 batches", func(rank int, m zmq.Message, say func(int, zmq.Message)) {
+			if m.Seq < 200 {
+				say(rank, m)
+			}
+		}},
+		{"one store in four is missing", eventsOf(func(b *kvevent.Batch) {
+			b.Events = slices.DeleteFunc(b.Events, func(ev kvevent.Event) bool { return ev.Kind == kvevent.Stored && rng.IntN(4) == 0 })
+		})},
+		{"cleared in each batch", eventsOf(func(b *kvevent.Batch) {
+			b.Events = append(b.Events, kvevent.Event{Kind: kvevent.Cleared})
+		})},
+		{"another adapter's", storesOf(func(ev *kvevent.Event) { ev.LoRAName = []byte("sql") })},
+		{"another salt's", storesOf(func(ev *kvevent.Event) { ev.CacheSalt = []byte("tenant") })},
+		{"in storage", storesOf(func(ev *kvevent.Event) { ev.Medium = kvevent.MediumStorage })},
+		{"all hashes equal", storesOf(func(ev *kvevent.Event) {
+			for i := range ev.Hashes {
+				ev.Hashes[i] = 7
+			}
+			ev.Parent = 7
+		})},
+		{"ten seconds late", func(rank int, m zmq.Message, say func(int, zmq.Message)) {
+			m = m.Clone()
+			time.AfterFunc(10*time.Second, func() { say(rank, m) })
+		}},
+	}
+}
+
+// hits plays the history: clients that ask questions behind one of the prefixes.
+func (c *cluster) hits(t *testing.T, seed uint64, clients, questions int) (share float64) {
+	t.Helper()
+	type answer struct{ cached, prompt int }
+	answers := make(chan answer, clients*questions)
+	for client := range clients {
+		go func() {
+			time.Sleep(time.Duration(client) * 1_234_567) // no two at one instant: their order would be chance
+			rng := rand.New(rand.NewPCG(seed, uint64(client)))
+			for q := range questions {
+				prefix, question := rng.Uint64N(streamPrefixes), rng.Uint64()
+				from := trace.Request{Input: streamTokens + streamPage, Output: 2 + rng.IntN(8), Block: streamPage}
+				for at := range uint64(from.Input / from.Block) {
+					id := prefix<<32 | at
+					if at >= streamTokens/streamPage {
+						id = question
+					}
+					from.IDs = append(from.IDs, id)
+				}
+				r := c.send(t, client*questions+q, &from)
+				c.await(r)
+				answers <- answer{r.current().cached, streamTokens}
+			}
+		}()
+	}
+	cached, prompt := 0, 0
+	for range clients * questions {
+		a := <-answers
+		cached, prompt = cached+a.cached, prompt+a.prompt
+	}
+	return float64(cached) / float64(prompt)
+}
+
+// streamHits is the history over three workers with events that are changed by l.
+func streamHits(t *testing.T, l twist, silent bool) (first, later float64, said string) {
+	t.Helper()
+	bubbletest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &cluster{approx: routing.NewApproxIndex(0), silent: silent, twist: l}
+		room := (streamRoom*streamTokens + 12*64) / streamPage
+		cfg := Config{CachePages: room, MaxRunning: 16, PageSize: streamPage}
+		c.start(ctx, t, policy.KV{Options: policy.Defaults}, slices.Repeat([]Config{cfg}, 3), false, 1)
+		first = c.hits(t, 1, 4, 60)
+		c.hits(t, 2, 4, 180)
+		later = c.hits(t, 3, 4, 60)
+		said = c.said.String()
+		cancel()
+		time.Sleep(time.Minute) // idle connections of probes
+	})
+	return first, later, said
+}
+
+// TestStreamsThatLie: however wrong the events are, prompts find as much in caches as they do of
+// workers without events.
+func TestStreamsThatLie(t *testing.T) {
+	began, without, _ := streamHits(t, nil, true)
+	t.Logf("%-40s %.2f %.2f", "no events", began, without)
+	quick := []string{"strings as hashes", "other token ids", "another rank's", "one in ten numbers backwards", "cleared in each batch"}
+	for _, s := range streams() {
+		if !allStreams && !slices.Contains(quick, s.name) {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			began, later, said := streamHits(t, s.twist, false)
+			t.Logf("%-40s %.2f %.2f %d %d", s.name, began, later, strings.Count(said, "set aside"), strings.Count(said, "believed again"))
+			require.Greater(t, later, without-0.12)
+		})
+	}
+}
+
+// TestOverloadIsNoLie: workers with true events evict pages before queued prompts find them, and are
+// believed.
+func TestOverloadIsNoLie(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &cluster{approx: routing.NewApproxIndex(0)}
+		cfg := Config{CachePages: 8 * streamTokens / streamPage, MaxRunning: 4, PageSize: streamPage}
+		c.start(ctx, t, policy.KV{Options: policy.Defaults}, slices.Repeat([]Config{cfg}, 3), false, 1)
+		for seed := range uint64(4) {
+			t.Logf("%.2f", c.hits(t, seed, 4<<(2*seed), 60>>seed))
+			for _, r := range c.registry.Snapshot().Ranks {
+				accuracy, _ := r.Trust.Accuracy(time.Now())
+				t.Log(r.ID(), r.Events.Fault(), accuracy)
+				assert.Zero(t, r.Events.Times(), r.ID())
+			}
+		}
+		cancel()
+		time.Sleep(time.Minute) // idle connections of probes
+	})
+}

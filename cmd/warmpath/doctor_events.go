@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/zmq"
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+const (
+	// examinedBatches and examineFor bound the reading of a replay.
+	examinedBatches = 1000
+	examineFor      = 2 * time.Second
+)
+
+var errEnough = errors.New("enough batches were read")
+
+// examineBatches reads the events that a worker keeps for replays. Where a router would set them
+// aside, it is unfit; there is no finding of a worker that has published nothing.
+func examineBatches(ctx context.Context, name string, endpoints []string) []finding {
+	all, unreadable := 0, 0
+	for _, endpoint := range endpoints {
+		ctx, cancel := context.WithTimeout(ctx, examineFor)
+		left := examinedBatches
+		// Its early end is no fault of the events.
+		_, _ = zmq.Replay(ctx, endpoint, 0, func(m zmq.Message) error {
+			var b kvevent.Batch
+			if all++; b.Decode(m.Payload) != nil || !b.Readable() {
+				unreadable++
+			}
+			if left--; left == 0 {
+				return errEnough
+			}
+			return nil
+		})
+		cancel()
+	}
+	switch {
+	case all == 0:
+		return nil
+	case 3*unreadable >= all:
+		return []finding{{
+			name, stateUnfit, fmt.Sprintf("%d of %d batches cannot be read or hold unknown kinds of event", unreadable, all),
+			"a router sets such events aside; is it SGLang, of a release that this router knows?",
+		}}
+	}
+	return []finding{{name, stateOK, fmt.Sprintf("%d batches read", all-unreadable), ""}}
+}
+
+// examineRouter asks a router for the ranks whose events it has set aside.
+func examineRouter(url, key string) []finding {
+	name := "router " + url
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	req.SetRequestURI(strings.TrimRight(url, "/") + "/status")
+	if key != "" {
+		req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+key)
+	}
+	var status admin.Status
+	err := fasthttp.DoTimeout(req, resp, explainTimeout)
+	if err == nil && resp.StatusCode() != fasthttp.StatusOK {
+		err = fmt.Errorf("status %d", resp.StatusCode())
+	}
+	if err == nil {
+		err = json.Unmarshal(resp.Body(), &status)
+	}
+	if err != nil {
+		return []finding{{name, stateUnfit, err.Error(), "give the URL of its operator API, and --operator-key"}}
+	}
+	found := []finding{{name, stateOK, fmt.Sprintf("%d ranks", len(status.Workers)), ""}}
+	for i := range status.Workers {
+		if w := &status.Workers[i]; w.Trust.Events != nil {
+			found = append(found, finding{
+				w.ID + " events", stateUnfit, w.Trust.Events.Why,
+				"it is known by its answers meanwhile; compare its model, tokenizer and page size with those of the process that publishes at its endpoint",
+			})
+		}
+	}
+	return found
+}

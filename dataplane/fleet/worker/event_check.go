@@ -1,0 +1,233 @@
+package worker
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// EventFault is the reason for which a rank's KV events are set aside.
+type EventFault uint32
+
+const (
+	// NoEventFault believes the events.
+	NoEventFault EventFault = iota
+	// EventsTellLess is for prompts that the rank keeps finding in its cache and no event told of.
+	EventsTellLess
+	// EventsTellMore is for prompts that events told of and the rank keeps computing.
+	EventsTellMore
+	// EventsUnreadable is for batches that cannot be read, hold mostly unknown kinds of event, or
+	// are out of order.
+	EventsUnreadable
+)
+
+// String returns the fault as metrics show it, "" for none.
+func (f EventFault) String() string { return [...]string{"", "less", "more", "unreadable"}[f] }
+
+// Why returns the fault in words.
+func (f EventFault) Why() string {
+	return [...]string{
+		"", "its answers keep reporting more cached tokens than its events told of",
+		"its answers keep reporting fewer cached tokens than its events told of",
+		"many of its event batches cannot be read, hold unknown kinds of event, or are out of order",
+	}[f]
+}
+
+const (
+	// checkedAnswers and checkedBatches are the windows. With minFaults of them wrong, a lost
+	// page group or a few foreign batches are no longer an explanation.
+	checkedAnswers = 32
+	checkedBatches = 64
+	minFaults      = 6
+	// leastDifference is the smallest one that counts, in tokens, unless two pages are more: no
+	// choice depends on less, and engines differ by a page in the last one of a prompt.
+	leastDifference = 32
+	// lessShare of the answers must have found more than the events told. Prompts that other
+	// clients had computed between choice and admission find more too, and are fewer.
+	lessShareNum, lessShareDen = 1, 2
+	// moreFaults of the answers and moreShare must have found less than the events told. An engine
+	// with more work than memory evicts pages before queued prompts find them: where more than
+	// aheadShare of the pool was to be computed first, six in ten find less.
+	moreFaults                 = 4
+	moreShareNum, moreShareDen = 1, 8
+	aheadShare                 = 16
+	// unreadableShare of the batches must be unreadable. Engines send none.
+	unreadableShareNum, unreadableShareDen = 1, 3
+	// healedAnswers end a fault, at most an eighth of the latest of them wrong, or healedBatches,
+	// at most one of the latest of them unreadable. After each further fault it takes twice as
+	// many, up to 2^maxBackOff times.
+	healedAnswers = 32
+	healedBatches = 32
+	maxBackOff    = 6
+	// maxRestarts is how often the numbers of a window may begin anew. A process that does is gone,
+	// and so are its findings.
+	maxRestarts = 2
+)
+
+// EventCheck compares the overlaps that a rank's KV events told of with the cached tokens of its
+// answers, and counts the batches that cannot be read. A rank whose events are wrong again and
+// again is known by its answers until the events, which are still read, are right again. The
+// zero value believes.
+//
+// Writers take a lock for some 10 ns after an answer or a batch; a choice reads without one.
+type EventCheck struct {
+	fault atomic.Uint32
+	times atomic.Uint64
+
+	mu             sync.Mutex
+	since          time.Time // of the fault; guarded by mu, as is all below
+	less, more     shiftRegister
+	answers, right int // since the last change
+
+	unreadable, restarts shiftRegister
+	batches, readable    int // since the last change
+}
+
+// shiftRegister has the last 64 findings, the latest in bit 0.
+type shiftRegister uint64
+
+func (r *shiftRegister) push(found bool) {
+	if *r <<= 1; found {
+		*r |= 1
+	}
+}
+
+// last returns how many of the last n findings are set, n at most 64.
+func (r shiftRegister) last(n int) int { return bits.OnesCount64(uint64(r) << (64 - n)) }
+
+// Fault returns why the events are set aside.
+func (c *EventCheck) Fault() EventFault { return EventFault(c.fault.Load()) }
+
+// Credited reports whether the blocks that the events told of count in a choice, alone or beside
+// the answers. Blocks that no event told of make no other block wrong.
+func (c *EventCheck) Credited() bool { return c.Fault() <= EventsTellLess }
+
+// Times returns how often the events were set aside.
+func (c *EventCheck) Times() uint64 { return c.times.Load() }
+
+// Since returns when the events were set aside.
+func (c *EventCheck) Since() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since
+}
+
+// forget starts over: the rank's process is another one.
+func (c *EventCheck) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setLocked(NoEventFault, time.Time{})
+}
+
+// EventClaim is the overlap of a prompt when its rank was chosen, beside the cached tokens that
+// the answer reports.
+type EventClaim struct {
+	Told   int // prompt tokens that the rank holds by its events
+	Expect int // by its events, or by requests that were in flight
+	Cached int // as reported
+	Page   int // tokens of a page
+	// Ahead are the tokens that the rank had to compute first, Pool those of its pool.
+	Ahead, Pool int64
+	Storage     bool // as in Info
+}
+
+// CompareEvents takes an answer to a prompt with exact overlap.
+func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
+	if r.doubt.Load() != 0 {
+		return
+	}
+	c, page := &r.Events, max(2*a.Page, leastDifference)
+	far := func(high, low int) bool { return high-low >= page && float64(low) < hitShare*float64(high) }
+	less, more := far(a.Cached, a.Expect), far(a.Told, a.Cached)
+	switch {
+	case max(a.Told, a.Cached) < page: // nothing was to be known
+		return
+	case !less && far(a.Cached, a.Told): // a request in flight had it, which no event tells of
+		return
+	case less && (a.Storage || !r.exact.Load()): // a store had it, or the history is unknown
+		return
+	case more && aheadShare*a.Ahead > a.Pool: // it may have been evicted since
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.less.push(less)
+	c.more.push(more)
+	if c.answers++; !less && !more {
+		c.right++
+	}
+	c.judgeLocked(r, now)
+}
+
+// ReadBatch takes an event batch.
+func (r *Rank) ReadBatch(now time.Time, readable bool) { r.addBatch(now, !readable, false) }
+
+// BatchOutOfOrder takes a batch with a number that goes back, which only another process would
+// send.
+func (r *Rank) BatchOutOfOrder(now time.Time) { r.addBatch(now, true, true) }
+
+func (r *Rank) addBatch(now time.Time, unreadable, restart bool) {
+	c := &r.Events
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unreadable.push(unreadable)
+	c.restarts.push(restart)
+	if c.batches++; !unreadable {
+		c.readable++
+	}
+	c.judgeLocked(r, now)
+}
+
+// judgeLocked sets the events aside or ends that.
+func (c *EventCheck) judgeLocked(r *Rank, now time.Time) {
+	was, fault := c.Fault(), c.foundLocked()
+	switch {
+	case fault > was:
+	case was != NoEventFault && c.healedLocked(was):
+		fault = NoEventFault
+	default:
+		return
+	}
+	c.setLocked(fault, now)
+	r.Trust.forgetOutcomes() // overlaps are known from something else from now on
+}
+
+// foundLocked returns the worst fault of the windows.
+func (c *EventCheck) foundLocked() EventFault {
+	answers, batches := min(c.answers, checkedAnswers), min(c.batches, checkedBatches)
+	share := func(n, of, num, den int) bool { return n*den >= of*num }
+	less, more, unreadable := c.less.last(checkedAnswers), c.more.last(checkedAnswers), c.unreadable.last(checkedBatches)
+	switch {
+	case c.restarts.last(checkedBatches) > maxRestarts,
+		unreadable >= minFaults && share(unreadable, batches, unreadableShareNum, unreadableShareDen):
+		return EventsUnreadable
+	case more >= moreFaults && share(more, answers, moreShareNum, moreShareDen):
+		return EventsTellMore
+	case less >= minFaults && share(less, answers, lessShareNum, lessShareDen):
+		return EventsTellLess
+	}
+	return NoEventFault
+}
+
+// healedLocked reports whether the events are right again.
+func (c *EventCheck) healedLocked(was EventFault) bool {
+	again := min(c.Times()-1, maxBackOff)
+	switch {
+	case was == EventsUnreadable && c.readable < healedBatches<<again, c.unreadable.last(healedBatches) > 1:
+		return false
+	case was != EventsUnreadable && c.right < healedAnswers<<again:
+		return false
+	}
+	return 8*(c.less|c.more).last(checkedAnswers) <= min(c.answers, checkedAnswers)
+}
+
+// setLocked begins or ends a fault, with windows of its own.
+func (c *EventCheck) setLocked(fault EventFault, now time.Time) {
+	if fault != NoEventFault {
+		c.times.Add(1)
+	}
+	c.since, c.less, c.more, c.answers, c.right = now, 0, 0, 0, 0
+	c.unreadable, c.restarts, c.batches, c.readable = 0, 0, 0, 0
+	c.fault.Store(uint32(fault))
+}

@@ -1,0 +1,123 @@
+package worker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// TestEventsThatAreWrong: events are set aside after several wrong findings in a share of all, for
+// the worst reason, and believed again after more that are right.
+func TestEventsThatAreWrong(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	claim := func(told, expect, cached int) worker.EventClaim {
+		return worker.EventClaim{Told: told, Expect: max(told, expect), Cached: cached, Page: 16, Pool: 100_000}
+	}
+	right, less, more := claim(1000, 0, 1000), claim(16, 0, 1000), claim(1000, 0, 16)
+	tests := []struct {
+		name    string
+		claims  []worker.EventClaim // in turn
+		n       int
+		batches []bool // readable
+		fault   worker.EventFault
+	}{
+		{"right", []worker.EventClaim{right}, 100, []bool{true}, worker.NoEventFault},
+		{"less", []worker.EventClaim{less}, 6, nil, worker.EventsTellLess},
+		{"a few times less", []worker.EventClaim{less}, 5, nil, worker.NoEventFault},
+		{"one in three less", []worker.EventClaim{less, right, right}, 100, nil, worker.NoEventFault},
+		{"two in three less", []worker.EventClaim{less, less, right}, 20, nil, worker.EventsTellLess},
+		{"more", []worker.EventClaim{more}, 4, nil, worker.EventsTellMore},
+		{"one in four more", []worker.EventClaim{more, right, right, right}, 40, nil, worker.EventsTellMore},
+		{"one in twenty more", append([]worker.EventClaim{more}, repeated(right, 19)...), 200, nil, worker.NoEventFault},
+		{"less, and then more", append(repeated(less, 6), repeated(more, 6)...), 12, nil, worker.EventsTellMore},
+		{"a page less", []worker.EventClaim{claim(984, 0, 1000)}, 100, nil, worker.NoEventFault},
+		{"short prompts", []worker.EventClaim{claim(0, 0, 16)}, 100, nil, worker.NoEventFault},
+		{"requests in flight had it", []worker.EventClaim{claim(0, 1000, 1000)}, 100, nil, worker.NoEventFault},
+		{"a store had it", []worker.EventClaim{{Cached: 1000, Page: 16, Pool: 100_000, Storage: true}}, 100, nil, worker.NoEventFault},
+		{"evicted in the queue", []worker.EventClaim{{Told: 1000, Expect: 1000, Page: 16, Ahead: 50_000, Pool: 100_000}}, 100, nil, worker.NoEventFault},
+		{"unreadable", nil, 6, []bool{false}, worker.EventsUnreadable},
+		{"one batch in two unreadable", nil, 30, []bool{false, true}, worker.EventsUnreadable},
+		{"one batch in five unreadable", nil, 100, []bool{false, true, true, true, true}, worker.NoEventFault},
+		{"less and unreadable", []worker.EventClaim{less}, 20, []bool{false}, worker.EventsUnreadable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var r worker.Rank
+			r.SetExact(true)
+			for i := range tt.n {
+				if len(tt.claims) > 0 {
+					r.CompareEvents(now, tt.claims[i%len(tt.claims)])
+				}
+				if len(tt.batches) > 0 {
+					r.ReadBatch(now, tt.batches[i%len(tt.batches)])
+				}
+			}
+			require.Equal(t, tt.fault.Why(), r.Events.Fault().Why())
+			require.Equal(t, tt.fault == worker.NoEventFault, r.Exact())
+			require.Equal(t, tt.fault <= worker.EventsTellLess, r.Events.Credited())
+			if tt.fault == worker.NoEventFault {
+				return
+			}
+			require.Equal(t, now, r.Events.Since())
+			times := r.Events.Times()
+			heal := func() (n int) {
+				for ; r.Events.Fault() != worker.NoEventFault; n++ {
+					require.Less(t, n, 1000, "right findings")
+					r.CompareEvents(now, right)
+					r.ReadBatch(now, true)
+				}
+				return n
+			}
+			once := heal()
+			require.True(t, r.Exact())
+			require.Equal(t, times, r.Events.Times())
+			for range 40 {
+				r.CompareEvents(now, less)
+			}
+			require.Equal(t, worker.EventsTellLess, r.Events.Fault())
+			require.Greater(t, heal(), once, "the second time it takes longer")
+		})
+	}
+}
+
+func repeated(c worker.EventClaim, n int) (all []worker.EventClaim) {
+	for range n {
+		all = append(all, c)
+	}
+	return all
+}
+
+// TestNumbersThatGoBack: one restart is a restart, and several within a few batches are none.
+func TestNumbersThatGoBack(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	var r worker.Rank
+	r.SetExact(true)
+	for i := range 60 {
+		if i%20 == 0 {
+			require.Equal(t, worker.NoEventFault, r.Events.Fault())
+			r.BatchOutOfOrder(now)
+		}
+		r.ReadBatch(now, true)
+	}
+	require.Equal(t, worker.EventsUnreadable, r.Events.Fault())
+}
+
+// TestHistoryUnknown: of a rank that is followed without its history, nothing follows from prompts of
+// which no event told.
+func TestHistoryUnknown(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	var r worker.Rank
+	for range 100 {
+		r.CompareEvents(now, worker.EventClaim{Cached: 1000, Page: 16, Pool: 100_000})
+	}
+	require.Equal(t, worker.NoEventFault, r.Events.Fault())
+	r.SetExact(true)
+	r.SetDoubt(worker.DoubtIndex)
+	for range 100 {
+		r.CompareEvents(now, worker.EventClaim{Cached: 1000, Page: 16, Pool: 100_000})
+	}
+	require.Equal(t, worker.NoEventFault, r.Events.Fault())
+}
