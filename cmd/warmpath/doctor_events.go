@@ -55,7 +55,7 @@ func examineBatches(ctx context.Context, name string, endpoints []string) []find
 	return []finding{{name, stateOK, fmt.Sprintf("%d batches read", all-unreadable), ""}}
 }
 
-// examineRouter asks a router for the ranks whose events it has set aside.
+// examineRouter asks a router for the ranks with events set aside.
 func examineRouter(url, key string) []finding {
 	name := "router " + url
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()

@@ -422,7 +422,7 @@ func TestAMessageTwice(t *testing.T) {
 	}
 }
 
-// TestConnectionLostForGood: a rank without replays whose events stop with their connection is known
+// TestConnectionLostForGood: a rank without replays that loses its events with the connection is known
 // by its answers as soon as its process could have been found out to be another one.
 func TestConnectionLostForGood(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
