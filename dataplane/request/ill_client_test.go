@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// dialect is what clients and workers of an API say.
+// dialect is the language of an API, of clients and workers.
 type dialect struct {
 	path, body  string // a request with %s in its prompt, without its end
 	reply       string // in one piece
@@ -315,7 +315,7 @@ func TestAWorkerThatFailsAllAtOnce(t *testing.T) {
 			}
 			for i := range 60 {
 				if status < 500 {
-					break // what workers have confirmed needs no second answer for a while
+					break // confirmed failures need no second answer for a while
 				}
 				resp, _, err := h.do(http.MethodPost, h.base+"/generate", fmt.Sprintf(`{"text":"%s %d"}`, killer, i), "X-Forwarded-For", "10.0.0.1")
 				require.NoError(t, err)

@@ -126,7 +126,7 @@ func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 type verdictFunc func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)
 
 // judgeStream is disagg.JudgeStream for the client's answer. A comment passes at once: it keeps
-// alive what stands between the router and the client, too.
+// alive the proxies between the router and the client, too.
 func judgeStream(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
 	return passComment(disagg.JudgeStream, p, whole)
 }

@@ -26,7 +26,7 @@ type prefillReply struct {
 	refusal int          // status of an error, which a status of 200 may hide
 	body    []byte       // its beginning, or all of it
 	discard []byte       // buffer for the rest
-	length  atomic.Int64 // of what was read
+	length  atomic.Int64 // of the bytes read
 	events  bool         // it is a stream
 	wanted  bool         // all of it
 	judge   verdictFunc

@@ -98,8 +98,8 @@ func (p *promptReader) read(out *routing.Prompt) {
 	}
 }
 
-// readPath fills in the model of a request without a body, which no field names. Who asks for the
-// description of a model names it in the path; a name that no worker has is any worker's to refuse.
+// readPath fills in the model of a request without a body. A request for a model's description
+// names it in the path; a name that no worker has is any worker's to refuse.
 func (p *promptReader) readPath(out *routing.Prompt) {
 	path := string(p.x.call.path())
 	switch name, _ := strings.CutPrefix(path, pathModels); {

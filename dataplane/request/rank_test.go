@@ -59,7 +59,7 @@ func TestAskedRanks(t *testing.T) {
 	const header, field, old = "X-Data-Parallel-Rank", `"routed_dp_rank":`, `"data_parallel_rank":`
 	tests := []struct {
 		header, body  string
-		rank, refusal string // what a refusal names
+		rank, refusal string // named by a refusal
 	}{
 		{"0", "", "0", ""},
 		{"1", "", "1", ""},

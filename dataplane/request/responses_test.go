@@ -305,7 +305,7 @@ func TestStoredResponses(t *testing.T) {
 	assert.Equal(t, []any{404, "invalid_request_error", "response_id"}, []any{resp.StatusCode, kind, param})
 }
 
-// A stored response whose worker is down is not another model's: the error says what is missing.
+// A stored response of a worker that is down is not another model's: the error names the missing one.
 func TestStoredResponseOfAWorkerThatIsDown(t *testing.T) {
 	t.Parallel()
 	workers := []*fakeWorker{newFakeWorker(t, storing), newFakeWorker(t, storing)}

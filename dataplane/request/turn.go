@@ -26,7 +26,7 @@ const maxTurnBytes = 64 << 20
 var errTemplate = openai.BadRequest("chat_template_kwargs",
 	"A chat template in a request is not allowed. Workers permit it with --trust-request-chat-template.")
 
-// errHolder is for a stored response whose worker is down.
+// errHolder is for a stored response of a worker that is down.
 var errHolder = &openai.Error{
 	Status: fasthttp.StatusServiceUnavailable, Type: "overloaded_error", Param: "response_id", Code: "no_worker",
 	Message: "The worker that stores the response cannot take a request now. No other worker has it.",

@@ -86,7 +86,7 @@ func TestExactRanks(t *testing.T) {
 	require.Equal(t, []int{3 * page, 10*unit - 1}, cached)
 	require.Equal(t, routing.Answers, d.Source)
 
-	f.ranks[0].SetExact(false) // its events died: what it is asked from now on is known
+	f.ranks[0].SetExact(false) // its events died: requests from now on are known
 	require.Equal(t, routing.Answers, f.ask(0, prompt(ids), 0).Source)
 	cached, d = f.pick(prompt(ids))
 	require.Equal(t, []int{10*unit - 1, 10*unit - 1}, cached)

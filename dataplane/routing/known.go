@@ -88,7 +88,7 @@ func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex)
 	}
 }
 
-// stay credits the rank of a branch's last turn, whose events told of that and have stopped since:
+// stay credits the rank of a branch's last turn, which its events told of before they stopped:
 // the approximate tree has not seen it. The next turn will be in the tree.
 func (k *KnownSessions) stay(s *Scratch, f *turns.Turn) {
 	if !slices.Contains(s.approx.sources, Answers) {

@@ -249,7 +249,7 @@ func TestSessionsAtOnceAreKnown(t *testing.T) {
 	require.Zero(t, st.Running)
 }
 
-// TestConversationsStayWhenEventsFail: the tree knows nothing of a rank whose events were followed, and
+// TestConversationsStayWhenEventsFail: the tree knows nothing of a rank with live events, and
 // the sessions there go on until it does.
 func TestConversationsStayWhenEventsFail(t *testing.T) {
 	s := newSessions(t, 2)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// work is what shows that a rank makes progress, for those who wait for it. They look now and then,
+// work shows that a rank makes progress, for those waiting for it. They look now and then,
 // and pieces of answers say that they have come since. A piece reads one number that changes with
 // each look, and no clock.
 type work struct {

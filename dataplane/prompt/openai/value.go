@@ -120,7 +120,7 @@ func intOf(raw []byte) (v int, ok bool) {
 	return int(n), true
 }
 
-// readCount reads a positive number, in any spelling that the workers take; they judge other values.
+// readCount reads a positive number, in any spelling that workers take; they judge other values.
 func (d *document) readCount(f field, otherwise int) int {
 	return countOf(d.raw(f), otherwise)
 }

@@ -25,7 +25,7 @@ func random(r *rand.Rand, n int) []uint64 {
 	return out
 }
 
-// TestUnknownBeginningIsNotLookedUp: a prompt whose first unit no branch begins with has no mark,
+// TestUnknownBeginningIsNotLookedUp: a prompt with a first unit of no branch has no mark,
 // however long it is. Without marks, each look-up would panic.
 func TestUnknownBeginningIsNotLookedUp(t *testing.T) {
 	table, r := New(1), rand.New(rand.NewPCG(1, 2))
