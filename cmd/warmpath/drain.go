@@ -27,22 +27,25 @@ type drainOptions struct {
 
 // newMarkCommands returns drain, cordon and their opposites.
 func newMarkCommands() []*cobra.Command {
-	drain, o := newMarkCommand("drain", "Stop sending new requests to a worker or node; requests in flight finish",
+	drain, d := newMarkCommand("drain", "Stop sending new requests to a worker or node; requests in flight finish", drainLong,
 		func(m *cluster.Mark) { m.Drain = true })
-	drain.Flags().BoolVar(&o.wait, "wait", false, "return when no router has a request at the target any more")
-	drain.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest --wait")
-	undrain, u := newMarkCommand("undrain", "End a drain: the worker or node gets requests again", func(m *cluster.Mark) { m.Drain = false })
-	for c, o := range map[*cobra.Command]*drainOptions{drain: o, undrain: u} {
-		c.Long = c.Short + ".\n\n" + drainLong
-		o.router.flags(c.Flags())
-		o.asksRouters = true
-	}
-	cordon, _ := newMarkCommand("cordon", "Admit no new workers of a node or URL; workers in use keep serving", func(m *cluster.Mark) { m.Cordon = true })
-	uncordon, _ := newMarkCommand("uncordon", "End a cordon: new workers are admitted again", func(m *cluster.Mark) { m.Cordon = false })
-	for _, c := range []*cobra.Command{cordon, uncordon} {
-		c.Long = c.Short + ".\n\n" + markLong
-	}
+	drain.Flags().BoolVar(&d.wait, "wait", false, "return when no router has a request at the target any more")
+	drain.Flags().DurationVar(&d.timeout, "timeout", 10*time.Minute, "longest --wait")
+	d.askRouters(drain)
+	undrain, u := newMarkCommand("undrain", "End a drain: the worker or node gets requests again", drainLong,
+		func(m *cluster.Mark) { m.Drain = false })
+	u.askRouters(undrain)
+	cordon, _ := newMarkCommand("cordon", "Admit no new workers of a node or URL; workers in use keep serving", markLong,
+		func(m *cluster.Mark) { m.Cordon = true })
+	uncordon, _ := newMarkCommand("uncordon", "End a cordon: new workers are admitted again", markLong,
+		func(m *cluster.Mark) { m.Cordon = false })
 	return []*cobra.Command{drain, undrain, cordon, uncordon}
+}
+
+// askRouters has a command ask a router about a worker's URL.
+func (o *drainOptions) askRouters(c *cobra.Command) {
+	o.asksRouters = true
+	o.router.flags(c.Flags())
 }
 
 const (
@@ -55,11 +58,12 @@ target with --cluster, is marked in the cluster, which keeps the mark until it i
 while the target is away.`
 )
 
-func newMarkCommand(name, short string, change func(*cluster.Mark)) (*cobra.Command, *drainOptions) {
+func newMarkCommand(name, short, long string, change func(*cluster.Mark)) (*cobra.Command, *drainOptions) {
 	o := &drainOptions{}
 	c := &cobra.Command{
 		Use:     name + " TARGET",
 		Short:   short,
+		Long:    short + ".\n\n" + long,
 		Example: "  warmpath " + name + " gpu-3\n  warmpath " + name + " http://gpu-3:30000 --cluster nats://nats1:4222",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -41,7 +41,8 @@ func TestFastFailingWorkerDrawsNothing(t *testing.T) {
 }
 
 // TestLateFailuresOpenTheBreaker: nothing can be sent again of an answer that has begun. A worker that cuts each third of them
-// is avoided after the fifth.
+// is avoided after the fifth that counts: those without another worker's good answer to the same client in between, one in six
+// where ties are drawn, may be the client's fault.
 func TestLateFailuresOpenTheBreaker(t *testing.T) {
 	all := asks(t, 48, 16)
 	c := startPairs(t, clusterSize{workers: 4}, pairWorker(), router.Config{})
@@ -53,7 +54,8 @@ func TestLateFailuresOpenTheBreaker(t *testing.T) {
 		}
 		awaitThat(t, func() bool { return busy(c.simulation) == "" }, func() string { return busy(c.simulation) })
 	}
-	assert.Equal(t, 5, failed)
+	assert.GreaterOrEqual(t, failed, 5)
+	assert.Less(t, failed, 5+8)
 	c.settled(t)
 }
 

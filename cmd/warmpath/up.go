@@ -188,41 +188,25 @@ func show(ctx context.Context, out io.Writer, status func() admin.Status) {
 
 // liveLine summarises the cluster in one line of less than width columns, where that is known.
 func liveLine(st admin.Status, rate float64, width int) string {
-	line := fmt.Sprintf("requests %d (%.1f/s)  in flight %d  errors %d", st.Requests, rate, st.InFlight, st.Errors)
-	parts := []string{fmt.Sprintf("  cached %d of %d prompt tokens (%.0f%%)", st.HitTokens, st.PromptTokens, 100*st.HitRate)}
+	var b strings.Builder
+	fmt.Fprintf(&b, "requests %d (%.1f/s)  in flight %d  errors %d  cached %d of %d prompt tokens (%.0f%%)",
+		st.Requests, rate, st.InFlight, st.Errors, st.HitTokens, st.PromptTokens, 100*st.HitRate)
 	if saved := prefillSaved(&st); saved > 0 {
-		parts = append(parts, fmt.Sprintf("  saved %.2g s of prefill", saved))
+		fmt.Fprintf(&b, "  saved %.2g s of prefill", saved)
 	}
+	b.WriteString("  share")
 	for i := range st.Workers {
-		part := ""
-		if i == 0 {
-			part = "  share"
-		}
-		w := &st.Workers[i]
-		if w.State == "ready" {
-			part += fmt.Sprintf(" %.0f%%", 100*w.Share)
+		if w := &st.Workers[i]; w.State == "ready" {
+			fmt.Fprintf(&b, " %.0f%%", 100*w.Share)
 		} else {
-			part += " " + w.State
+			b.WriteString(" " + w.State)
 		}
-		parts = append(parts, part)
 	}
-	for i, part := range parts {
-		more := ""
-		if left := len(parts) - i - 1; left > 0 {
-			more = " …"
-		}
-		if width > 0 && len(line)+len(part)+len([]rune(more)) >= width {
-			if i > 0 || len(line)+2 < width {
-				line += " …"
-			}
-			break
-		}
-		line += part
+	line := []rune(b.String())
+	if width > 0 && len(line) >= width {
+		line = append(line[:max(width-2, 0)], '…')[:width-1]
 	}
-	if r := []rune(line); width > 0 && len(r) >= width {
-		return string(r[:max(width-1, 0)])
-	}
-	return line
+	return string(line)
 }
 
 // prefillSaved is the time in seconds that the cached tokens would have cost to compute, at the

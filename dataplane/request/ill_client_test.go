@@ -203,7 +203,10 @@ func TestOneClientOpensNoBreaker(t *testing.T) {
 						assert.Equal(t, well, d.good(resp, got, err, stream), "%s: %s %v", prompt, got, err)
 					}
 					for i := range rounds {
-						for _, d := range dialects {
+						for api, d := range dialects {
+							if known == "equal prompts" && api != "chat" {
+								continue // a prompt of another API is another prompt, each of which weighs once
+							}
 							for turn := range 3 {
 								asks(&d, i, turn, kind.late || i%2 == 0)
 							}

@@ -221,8 +221,8 @@ func (m *monitor) configure(ctx context.Context, cfg *Config, tick *time.Ticker)
 	tick.Reset(cfg.Interval)
 }
 
-// worked reports whether an answer of the worker has gone on since the last call: it is busy, and
-// hangs not.
+// worked reports whether an answer of the worker has gone on since the last call: then it is busy
+// and does not hang.
 func (m *monitor) worked(now time.Time) (is bool) {
 	for _, r := range m.w.Ranks() {
 		is = r.Load.WorkedSince(r.look) || is

@@ -76,9 +76,8 @@ func JudgeStream(p []byte, whole bool) (Verdict, Failure) {
 	return More, Failure{}
 }
 
-// EndsInComment reports whether the beginning of a stream ends in a comment: nothing is
-// computed yet,
-// and a server on the way keeps the connection alive meanwhile.
+// EndsInComment reports whether the beginning of a stream ends in a comment: nothing is computed
+// yet, and a server on the way keeps the connection alive meanwhile.
 func EndsInComment(p []byte) bool {
 	lines := bytes.TrimRight(p, "\r\n")
 	last := lines[bytes.LastIndexAny(lines, "\r\n")+1:]
