@@ -117,17 +117,30 @@ func faults(t *testing.T, base, kind string) (n int) {
 }
 
 // warm has each of several prompts answered once, through a router, and returns who answered: every worker one at least, since ties
-// are drawn, and a worker that has told nothing is learnt anew by every router.
+// are drawn, and a worker that has told nothing is learnt anew by every router. A router that had to learn a worker anew has not all
+// blocks: then another one begins with empty workers.
 func (f *restartFleet) warm(prompts int) (homes []string) {
 	f.t.Helper()
-	f.route(len(f.sims), func(cl *simulation, _ string) {
-		used := map[string]bool{}
-		for i := 0; i < prompts || len(used) < len(f.sims); i++ {
-			homes = append(homes, generate(f.t, cl, prompt(300, i), "").worker)
-			used[homes[i]] = true
+	var last []admin.WorkerStatus
+	awaitThat(f.t, func() (whole bool) {
+		f.route(len(f.sims), func(cl *simulation, base string) {
+			before, used := faults(f.t, base, "resync"), map[string]bool{}
+			for i := 0; i < prompts || len(used) < len(f.sims); i++ {
+				homes = append(homes, generate(f.t, cl, prompt(300, i), "").worker)
+				used[homes[i]] = true
+			}
+			settle(f.t, cl) // the last answer's pages are told of after it
+			whole, last = faults(f.t, base, "resync") == before, cl.router.Status().Workers
+		})
+		if !whole {
+			homes = nil
+			for _, w := range f.sims {
+				post(f.t, w.URL()+"/flush_cache", "")
+			}
+			require.NoError(f.t, os.Remove(f.file))
 		}
-		settle(f.t, cl) // the last answer's pages are told of after it
-	})
+		return whole
+	}, func() string { return fmt.Sprintf("each router learns a worker anew: %+v", last) })
 	return homes
 }
 

@@ -35,8 +35,8 @@ var (
 		"1 while the rank's overlap is exact, by its events; else it is approximate, by its "+
 			"answers.", "rank")
 	descEventsAside = desc("rank_events_set_aside",
-		"1 while the rank's events are set aside, by fault: its answers report more cached tokens than its events told of "+
-			"(less), or fewer (more), or many batches are unreadable.", "rank", "fault")
+		"1 while the rank's events are set aside, by fault: some are lost for good (lost), its answers report more cached "+
+			"tokens than its events told of (less), or fewer (more), or many batches are unreadable.", "rank", "fault")
 	descTimesEventsAside = desc("rank_events_set_aside_total",
 		"Times that the rank's events were set aside.", "rank")
 	descApprox = desc("approx_rank_tokens",

@@ -309,8 +309,7 @@ func (f *follower) setState(st State) {
 		f.rank.SetDoubt(max(f.rank.Doubt(), worker.DoubtIndex))
 		return
 	}
-	// The rank may hold blocks of a hole and from before it: its answers know more of those.
-	f.rank.SetExact(st == Live && !f.truncated)
+	f.rank.SetExact(st == Live)
 	f.rank.SetDoubt(worker.NoDoubt)
 }
 

@@ -226,6 +226,8 @@ func (r *recovery) answerHistory(a *ask, msg zmq.Message) error {
 		}
 		f.stats.Lost.Add(msg.Seq - f.next)
 		f.truncated = true
+		f.rank.LostEvents(time.Now())
+		f.aside = f.rank.Events.Times()
 	}
 	if f.joined && msg.Seq < f.next {
 		return nil

@@ -79,6 +79,9 @@ func (r *recovery) learnt(a *ask) {
 	} else {
 		f.wait = f.cfg.ResyncEvery
 	}
+	if f.complete {
+		f.rank.WholeHistory()
+	}
 	f.content.orphans, f.resynced, f.quiet = false, time.Now(), time.Now()
 	f.setState(Live)
 	f.confirmed()

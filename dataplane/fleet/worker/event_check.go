@@ -13,6 +13,8 @@ type EventFault uint32
 const (
 	// NoEventFault believes the events.
 	NoEventFault EventFault = iota
+	// EventsLost is for a hole in the history: the rank holds blocks of it that nothing tells of.
+	EventsLost
 	// EventsTellLess is for prompts that the rank keeps finding in its cache and no event told of.
 	EventsTellLess
 	// EventsTellMore is for prompts that events told of and the rank keeps computing.
@@ -23,12 +25,13 @@ const (
 )
 
 // String returns the fault as metrics show it, "" for none.
-func (f EventFault) String() string { return [...]string{"", "less", "more", "unreadable"}[f] }
+func (f EventFault) String() string { return [...]string{"", "lost", "less", "more", "unreadable"}[f] }
 
 // Why returns the fault in words.
 func (f EventFault) Why() string {
 	return [...]string{
-		"", "its answers keep reporting more cached tokens than its events told of",
+		"", "some of them are lost for good, and its answers have not yet shown that the others tell all",
+		"its answers keep reporting more cached tokens than its events told of",
 		"its answers keep reporting fewer cached tokens than its events told of",
 		"many of its event batches cannot be read, hold unknown kinds of event, or are out of order",
 	}[f]
@@ -111,6 +114,28 @@ func (c *EventCheck) Since() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.since
+}
+
+// LostEvents notes a hole in the history of a rank's events. Answers, or WholeHistory, end it.
+func (r *Rank) LostEvents(now time.Time) {
+	c := &r.Events
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Fault() == NoEventFault {
+		c.setLocked(EventsLost, now)
+		r.Trust.forgetOutcomes()
+	}
+}
+
+// WholeHistory notes that the events are known from the first one on.
+func (r *Rank) WholeHistory() {
+	c := &r.Events
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Fault() == EventsLost {
+		c.setLocked(NoEventFault, time.Time{})
+		r.Trust.forgetOutcomes()
+	}
 }
 
 // forget starts over: the rank's process is another one.

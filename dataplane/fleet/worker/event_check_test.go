@@ -121,3 +121,42 @@ func TestHistoryUnknown(t *testing.T) {
 	}
 	require.Equal(t, worker.NoEventFault, r.Events.Fault())
 }
+
+// TestLostEvents: a hole sets the events aside at once, until the history is whole or answers show that
+// the other events tell all. A worse reason stays.
+func TestLostEvents(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	right := worker.EventClaim{Told: 1000, Expect: 1000, Cached: 1000, Page: 16, Pool: 100_000}
+	newRank := func() *worker.Rank {
+		r := new(worker.Rank)
+		r.SetExact(true)
+		r.LostEvents(now)
+		require.Equal(t, worker.EventsLost, r.Events.Fault())
+		require.False(t, r.Exact())
+		require.True(t, r.Events.Credited(), "what events told is right")
+		return r
+	}
+	t.Run("whole", func(t *testing.T) {
+		r := newRank()
+		r.WholeHistory()
+		require.True(t, r.Exact())
+	})
+	t.Run("healed by answers", func(t *testing.T) {
+		r := newRank()
+		for range 31 {
+			r.CompareEvents(now, right)
+			require.False(t, r.Exact())
+		}
+		r.CompareEvents(now, right)
+		require.True(t, r.Exact())
+	})
+	t.Run("worse", func(t *testing.T) {
+		r := newRank()
+		for range 10 {
+			r.CompareEvents(now, worker.EventClaim{Told: 1000, Expect: 1000, Cached: 0, Page: 16, Pool: 100_000})
+		}
+		r.WholeHistory()
+		r.LostEvents(now)
+		require.Equal(t, worker.EventsTellMore, r.Events.Fault())
+	})
+}
