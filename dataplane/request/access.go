@@ -32,7 +32,7 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
 	p := &x.choice.prompt
 	line.Name = append(line.Name, x.call.name()...)
 	line.Arrived, line.Took, line.Status = x.started, now.Sub(x.started), x.answer.status
-	line.Input, line.Output, line.Cached = p.Len(), usage.CompletionTokens, -1
+	line.Input, line.Output, line.Cached = p.Len()+p.Rest, usage.CompletionTokens, -1
 	line.Model, line.Block, line.Key = p.Model, minLogBlock, x.credential.name()
 	if usage.HasPrompt {
 		line.Input = usage.PromptTokens
@@ -45,7 +45,7 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
 	}
 	nameWorkers(line, &x.choice.decision)
 	nameTurn(line, x.h.Router.Known, &x.choice)
-	if p.Exact && !p.Opaque {
+	if p.Exact && !p.Opaque && !x.prompt.several() {
 		line.Input = len(p.Tokens)
 		r.nameBlocks(line, x.h.Index, p.Tokens)
 	}

@@ -213,9 +213,10 @@ func (a *answer) computed(usage openai.Usage) (prompt, completion int) {
 // learn tells the router how many tokens of the prompt the rank had in its cache.
 func (a *answer) learn(usage openai.Usage) {
 	x := a.x
-	// Each of n answers finds the prompt of the one before, and a prompt with log probabilities is
-	// computed again in spite of the cache.
-	if !usage.HasPrompt || !usage.HasCached || x.req.N > 1 || x.req.PromptLogprobs {
+	// Each of n answers finds the prompt of the one before, as do several prompts their common
+	// beginning, a prompt with log probabilities is computed again in spite of the cache, and a
+	// session's history stands before its prompt.
+	if !usage.HasPrompt || !usage.HasCached || x.req.N > 1 || x.prompt.several() || x.req.PromptLogprobs || len(x.req.SessionID) > 0 {
 		usage = openai.Usage{}
 	}
 	x.h.Router.Answered(&x.choice.scratch, &x.choice.prompt, &x.choice.decision, usage.PromptTokens,
@@ -233,7 +234,7 @@ func (a *answer) stored(usage openai.Usage) int {
 	if info.Events != nil && info.Events.BlockSize > 0 {
 		page = info.Events.BlockSize
 	}
-	if !p.Exact || p.Opaque || x.req.PromptLogprobs || x.req.N > 1 ||
+	if !p.Exact || p.Opaque || x.prompt.several() || x.req.PromptLogprobs || x.req.N > 1 ||
 		len(x.req.SessionID) > 0 || info.NoCache ||
 		page == 0 || usage.CompletionTokens == 0 || usage.PromptTokens != p.Len() {
 		return 0

@@ -11,15 +11,22 @@ import (
 )
 
 // TestAListOfOneIsAPrompt: evaluation harnesses send each prompt in a list. It has the overlap of
-// the prompt that is no list; a list of two has none.
+// the prompt that is no list; several prompts go by their common beginning.
 func TestAListOfOneIsAPrompt(t *testing.T) {
 	t.Parallel()
 	words, ids := strings.Repeat("some words ", 200), strings.Repeat("7,", 1000)+"8"
-	for name, c := range map[string]struct{ path, one, list, two string }{
-		"completions": {"/v1/completions", `{"model":"tiny","prompt":"` + words + `"}`, `{"model":"tiny","prompt":["` + words + `"]}`, `{"model":"tiny","prompt":["` + words + `","b"]}`},
-		"ids":         {"/v1/completions", `{"model":"tiny","prompt":[` + ids + `]}`, `{"model":"tiny","prompt":[[` + ids + `]]}`, `{"model":"tiny","prompt":[[` + ids + `],[1]]}`},
-		"text":        {"/generate", `{"text":"` + words + `"}`, `{"text":["` + words + `"]}`, `{"text":["` + words + `","b"]}`},
-		"input_ids":   {"/generate", `{"input_ids":[` + ids + `]}`, `{"input_ids":[[` + ids + `]]}`, `{"input_ids":[[` + ids + `],[1]]}`},
+	for name, c := range map[string]struct {
+		path, one, list, two string
+		several              []string
+	}{
+		"completions": {"/v1/completions", `{"model":"tiny","prompt":"` + words + `"}`, `{"model":"tiny","prompt":["` + words + `"]}`, `{"model":"tiny","prompt":["` + words + `","b"]}`, []string{
+			`{"model":"tiny","prompt":["` + words + `one","` + words + `two"]}`, `{"model":"tiny","prompt":["` + words + `\n1","` + words + `\u00e9","` + words + `"]}`,
+		}},
+		"ids": {"/v1/completions", `{"model":"tiny","prompt":[` + ids + `]}`, `{"model":"tiny","prompt":[[` + ids + `]]}`, `{"model":"tiny","prompt":[[` + ids + `],[1]]}`, []string{
+			`{"model":"tiny","prompt":[[` + ids + `,1],[` + ids + `,2]]}`, `{"model":"tiny","prompt":[[` + ids + `],[` + ids + `],[` + ids + `,9,9]]}`,
+		}},
+		"text":      {"/generate", `{"text":"` + words + `"}`, `{"text":["` + words + `"]}`, `{"text":["` + words + `","b"]}`, []string{`{"text":["` + words + `1","` + words + `2"]}`}},
+		"input_ids": {"/generate", `{"input_ids":[` + ids + `]}`, `{"input_ids":[[` + ids + `]]}`, `{"input_ids":[[` + ids + `],[1]]}`, []string{`{"input_ids":[[` + ids + `,1],[` + ids + `,2,3]]}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,6 +54,11 @@ func TestAListOfOneIsAPrompt(t *testing.T) {
 			}
 			n, _ := matched(c.two)
 			assert.Zero(t, n)
+			for i, list := range c.several {
+				n, again := matched(list)
+				assert.Equal(t, at, again)
+				assert.Positive(t, n, "list %d", i)
+			}
 		})
 	}
 }

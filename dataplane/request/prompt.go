@@ -57,12 +57,12 @@ func (p *promptReader) init(x *exchange) {
 // read fills in the prompt of the exchange's request.
 func (p *promptReader) read(out *routing.Prompt) {
 	x, req := p.x, &p.x.req
-	several := req.Batch && req.Prompts > 1 // a list of one is a prompt
+	several := p.several()
 	// Of a chat with media the text is known, in which a checksum stands for each medium.
 	media := req.Multimodal && conversions[req.API] == nil && (req.API != openai.APIChat || req.HasIDs)
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
-		Opaque:   media || several,
+		Opaque:   media || several && req.Shared == 0,
 		Worker:   p.turn.holder,
 		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
 		Output:   req.MaxTokens * req.N * req.Prompts,
@@ -78,7 +78,14 @@ func (p *promptReader) read(out *routing.Prompt) {
 	if !x.inference && isTokenizer(string(x.call.path())) {
 		out.Estimate = 0 // it computes nothing
 	}
-	if !x.inference || several {
+	switch {
+	case !x.inference || several && out.Opaque:
+		return
+	case several && req.HasIDs: // several prompts go by their common beginning
+		out.Tokens, out.Exact, out.Rest = req.InputIDs[:req.Shared], true, req.Rest
+		return
+	case several: // the ids of a part of a text are not the beginning of its ids
+		out.Text = req.Text[:req.Shared]
 		return
 	}
 	if req.HasIDs {
@@ -113,6 +120,9 @@ func (p *promptReader) readPath(out *routing.Prompt) {
 		out.AnyModel = true
 	}
 }
+
+// several reports whether the request has more than one prompt. A list of one is a prompt.
+func (p *promptReader) several() bool { return p.x.req.Batch && p.x.req.Prompts > 1 }
 
 // adapterOf names the LoRA adapter: by its own field, or behind the colon of the model.
 func adapterOf(req *openai.Request) string {

@@ -206,7 +206,7 @@ func queueOf(rank *worker.Rank, model string) string {
 // waiter describes the request to the queue.
 func (a *admission) waiter(x *exchange) *queue.Waiter {
 	p := &x.choice.prompt
-	w := &queue.Waiter{Client: a.clientID(x), Priority: queue.NoPriority, Tokens: p.Len(), DP: p.DP}
+	w := &queue.Waiter{Client: a.clientID(x), Priority: queue.NoPriority, Tokens: p.Len() + p.Rest, DP: p.DP}
 	if x.req.HasPriority {
 		w.Priority = x.req.Priority
 	}

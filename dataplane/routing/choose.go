@@ -71,7 +71,7 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		r.Known.price(s, &d)
 	}
 	req := policy.Request{
-		Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0,
+		Tokens: p.Len() + p.Rest, Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0,
 		Chunk: s.ranks[0].Worker.Info().Chunk, Answer: r.answers.mean(),
 	}
 	if r.Sessions != nil && p.Session != 0 {
@@ -261,7 +261,7 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 		c.Weight, c.FullRate, c.Live = 0, 0, 0
 		if s.judged {
 			if v := rank.Worker.Verdict(s.now); v != 0 {
-				c.Weight, c.FullRate = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.FullSpeed()
+				c.Weight, c.FullRate = weight(v, p.Len()+p.Rest-max(c.Cached, c.Predicted)), rank.FullSpeed()
 			}
 		}
 		if load.Pool == 0 {

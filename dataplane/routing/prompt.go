@@ -18,11 +18,12 @@ type Prompt struct {
 	Block    int          // tokens in a block of Hashes
 	Exact    bool         // Tokens are the ids that the engine will see
 	Estimate int          // tokens, when they are not known exactly
+	Rest     int          // tokens behind Tokens, of several prompts that begin with them
 	Text     []byte       // source of the ids, when they are not known
 	LoRA     string
 	Salt     string
 	ExtraKey string // no event names it: such prompts are known by their answers only
-	// Opaque prompts (images, batches) are cached by more than their tokens: they claim no
+	// Opaque prompts (images) are cached by more than their tokens: they claim no
 	// overlap.
 	Opaque bool
 	// Computed prompts are computed by the engine from token ComputedFrom on, despite its
@@ -45,7 +46,7 @@ type Prompt struct {
 	Unpaired bool
 }
 
-// Len returns the number of prompt tokens, estimated when they are not known.
+// Len returns the number of prompt tokens, estimated when they are not known, without Rest.
 func (p *Prompt) Len() int {
 	if p.Exact {
 		return len(p.Tokens)

@@ -126,7 +126,7 @@ func silence(rank *worker.Rank, load *worker.LoadView, now int64) float64 {
 func (s *Scratch) decide(d *Decision, p *Prompt, choice policy.Choice) {
 	rank, o := s.ranks[choice.Index], s.overlaps[choice.Index]
 	d.Rank, d.Choice = rank, choice
-	d.PromptTokens, d.Cached, d.Exact, d.Source = p.Len(), o.tokens, p.Exact, s.approx.sources[choice.Index]
+	d.PromptTokens, d.Cached, d.Exact, d.Source = p.Len()+p.Rest, o.tokens, p.Exact, s.approx.sources[choice.Index]
 	d.Predicted = s.candidates[choice.Index].Predicted
 	d.told, d.matched, d.ahead = s.told[choice.Index], s.index.matched, s.candidates[choice.Index].Pending
 	block := o.block

@@ -231,6 +231,14 @@ func (r *Request) usePrompt(l *promptValue, param string, allowed ...promptKind)
 		r.HasIDs = true
 	}
 	r.Batch = l.kind == kindTexts || l.kind == kindIDLists
-	r.Prompts = l.n
+	r.Prompts, r.Shared, r.Rest = l.n, 0, 0
+	switch {
+	case l.n < 2:
+	case l.kind == kindIDLists:
+		r.Shared, r.Rest = l.common, l.ids-l.n*l.common
+	default:
+		shared, _ := unescape(nil, r.body[l.text.lo:l.text.lo+wholeEscapes(r.body[l.text.lo:l.text.hi], l.common)])
+		r.Shared = len(shared)
+	}
 	return nil
 }

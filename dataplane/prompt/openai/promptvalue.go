@@ -1,5 +1,7 @@
 package openai
 
+import "bytes"
+
 // promptKind is the JSON type of a prompt's value.
 type promptKind uint8
 
@@ -16,10 +18,12 @@ const (
 // promptValue holds the findings of the walk about a prompt's value.
 type promptValue struct {
 	kind promptKind
-	n    int    // prompts
-	text span   // of the first string, without its quotes
-	why  string // of kindBad and kindEmpty
-	at   int    // the offset of the fault
+	n    int // prompts
+	// Ids, or bytes of text with its escapes, that all prompts begin with, and ids of all prompts.
+	common, ids int
+	text        span   // of the first string, without its quotes
+	why         string // of kindBad and kindEmpty
+	at          int    // the offset of the fault
 
 	blank int // 1 + the byte of a string that is empty
 }
@@ -85,8 +89,9 @@ func (l *promptValue) scanTexts(b []byte, i int) (end int) {
 		}
 		l.noteBlank(i, end)
 		if l.n == 0 {
-			l.text = span{i + 1, end - 1}
+			l.text, l.common = span{i + 1, end - 1}, end-1-(i+1)
 		}
+		l.common = common(b[l.text.lo:l.text.lo+l.common], b[i+1:end-1])
 		l.n++
 		next, more, err := nextMember(b, end, ']')
 		if err != nil {
@@ -124,8 +129,12 @@ func (in *Input) scanIDLists(b []byte, l *promptValue, i int) (end int) {
 			return 0
 		}
 		in.maxID = max(in.maxID, maxOf(in.InputIDs[keep:]))
+		l.ids += len(in.InputIDs) - keep
 		if l.n == 0 {
 			keep = len(in.InputIDs)
+			l.common = keep
+		} else {
+			l.common = common(in.InputIDs[:l.common], in.InputIDs[keep:])
 		}
 		in.InputIDs = in.InputIDs[:keep]
 		l.n++
@@ -139,4 +148,36 @@ func (in *Input) scanIDLists(b []byte, l *promptValue, i int) (end int) {
 		}
 		i = skipSpace(b, next)
 	}
+}
+
+// common returns how many leading elements two lists share.
+func common[E comparable](a, b []E) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// wholeEscapes returns the length of the part of a raw string before n that ends with no part of an
+// escape or of a surrogate pair.
+func wholeEscapes(raw []byte, n int) int {
+	for i := 0; i < n; {
+		next := i + 1
+		if raw[i] == '\\' {
+			if next = i + 2; raw[i+1] == 'u' {
+				next = i + 6
+				if c := raw[i+2] | 0x20; c == 'd' && raw[i+3] != '0' && bytes.HasPrefix(raw[next:], []byte(`\u`)) {
+					next += 6
+				}
+			}
+		}
+		if next > n {
+			return i
+		}
+		i = next
+	}
+	return n
 }
