@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -43,4 +44,33 @@ func TestSharedBeginning(t *testing.T) {
 			t.Errorf("%s: text %q, ids %v, %d behind, want %q, %v, %d", strings.TrimSpace(tt.body), text, ids, r.Rest, tt.text, tt.ids, tt.behind)
 		}
 	}
+}
+
+// FuzzShared: the shared text is the beginning of every prompt as encoding/json decodes it, and lacks
+// no more of what all begin with than a part of a character.
+func FuzzShared(f *testing.F) {
+	f.Add("some words", "some \n words", "so")
+	f.Add("a\U0001F600", "a\U0001F601", "a\u2028")
+	f.Add("a\x00b", "a\x01b", `a\`)
+	f.Fuzz(func(t *testing.T, one, two, three string) {
+		body, err := json.Marshal(map[string][]string{"text": {one, two, three}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var decoded struct{ Text []string }
+		if err := json.Unmarshal(body, &decoded); err != nil {
+			t.Fatal(err)
+		}
+		var r Request
+		if err := r.Parse(APIGenerate, body); err != nil {
+			return // blank prompts are refused
+		}
+		all := decoded.Text[0]
+		for _, text := range decoded.Text[1:] {
+			all = all[:common([]byte(all), []byte(text))]
+		}
+		if shared := string(r.Text[:r.Shared]); !strings.HasPrefix(all, shared) || len(all)-len(shared) > 3 {
+			t.Errorf("%s: all share %q, not %q", body, all, shared)
+		}
+	})
 }
