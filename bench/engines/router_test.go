@@ -76,6 +76,7 @@ type workerStatus struct {
 	InFlight int64 `json:"in_flight"`
 	Pending  int64 `json:"pending_tokens"`
 	Events   struct{ State string }
+	Breaker  struct{ Opened uint64 }
 	Load     struct {
 		InFlight int64 `json:"own_in_flight"`
 		Pending  int64 `json:"own_pending_tokens"`
