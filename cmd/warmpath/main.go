@@ -19,7 +19,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal drains; the default handler, restored here, makes the second one kill.
 	context.AfterFunc(ctx, stop)
-	if err := newRoot().ExecuteContext(ctx); err != nil {
+	root := newRoot()
+	args, err := adopt(os.Args[1:], os.Stderr)
+	if err == nil {
+		root.SetArgs(args)
+		err = root.ExecuteContext(ctx)
+	}
+	if err != nil {
 		if !logged(err) {
 			fmt.Fprintln(os.Stderr, "warmpath: "+err.Error())
 		}
@@ -52,7 +58,7 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 		root.AddCommand(commands...)
 	}
 	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand(), newKeyCommand())
-	group("See", newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newHealthCommand())
+	group("See", newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newMigrateCommand(), newHealthCommand())
 	group("Cluster", append(newMarkCommands(), newNodesCommand(), newWorkersCommand(), newTokenCommand())...)
 	group("Measure", newBenchCommand(), newLintCommand())
 	return root

@@ -193,7 +193,8 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	count.PromptTokens.Add(uint64(usage.PromptTokens))
 	count.CachedTokens.Add(uint64(usage.CachedTokens))
 	count.Stored.Add(uint64(x.answer.stored(usage)))
-	single := x.req.N <= 1 && !x.prompt.several() // each of n answers finds the prompt of the one before
+	// Each of n answers finds the prompt of the one before.
+	single := x.req.N <= 1 && !x.prompt.several()
 	if single {
 		m.overlap.fetched(d.Rank.ID(), d, usage.CachedTokens)
 	}

@@ -58,8 +58,8 @@ type Input struct {
 	Batch bool
 	// Prompts is the number of prompts: 1, or the batch's length.
 	Prompts int
-	// Shared is the number of leading ids of InputIDs, or bytes of Text, that all prompts of a batch
-	// of several begin with. Rest is the ids of all of them behind that.
+	// Shared counts the leading ids of InputIDs, or bytes of Text, that all of several prompts
+	// begin with. Rest counts the ids of all of them behind that.
 	Shared, Rest int
 	// Multimodal reports that ids or text are not the whole prompt: images, audio, video, or
 	// content parts of a kind not known to be text, or input_embeds.
