@@ -9,7 +9,7 @@ import (
 
 // workerFlags name the workers of a router.
 func workerFlags(f *pflag.FlagSet, cfg *router.Config) {
-	f.StringArrayVar(&cfg.Sources.Workers, "worker", nil, "`URL` of a worker, http://host:port or https://host:port; may be repeated")
+	f.StringArrayVar(&cfg.Sources.Workers, "worker", nil, "`URL` of a worker: http://host:port, https://host:port or host:port; may be repeated")
 	f.StringArrayVar(&cfg.Sources.Prefill, "prefill", nil,
 		"`URL[,BOOTSTRAP_PORT]` of a prefill worker, or URL,HOST:PORT where decode workers reach its bootstrap server by another name; may be repeated "+
 			"(default: the URL's host, and the port that the worker tells)")

@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -190,7 +192,8 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	queueFlags(f, cfg)
 	pairFlags(f, cfg)
 	hintFlags(f, cfg)
-	f.IntVar(&cfg.Requests.Retries, "retries", 3, "further workers tried while no answer has begun")
+	cfg.Requests.Retries = 3
+	f.Var((*retries)(&cfg.Requests.Retries), "retries", "further workers tried while no answer has begun; 0: none")
 	f.DurationVar(&cfg.Requests.Quarantine, "quarantine", 0, "how long a request is refused that was in flight when two engines died (default: its copies are not refused)")
 	f.DurationVar(&cfg.Probes.Interval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
 	f.DurationVar(&cfg.Probes.Timeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")
@@ -198,4 +201,26 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.DurationVar(&cfg.Timeouts.FirstByte, "first-byte-timeout", 0, "longest wait for an answer to begin (default 30m)")
 	f.DurationVar(&cfg.Timeouts.Stall, "stall-timeout", 0, "longest pause within an answer (default 10m)")
 	f.DurationVar(&cfg.Timeouts.Drain, "drain-timeout", 0, "for requests in flight at shutdown (default 30s)")
+}
+
+// retries is a number of retries, in which 0 is none and not the default.
+type retries int
+
+// String implements pflag.Value.
+func (r *retries) String() string { return strconv.Itoa(max(int(*r), 0)) }
+
+// Type implements pflag.Value.
+func (*retries) Type() string { return "int" }
+
+// Set implements pflag.Value.
+func (r *retries) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return errors.New("want a number from 0 to 65535")
+	}
+	*r = retries(n)
+	if n == 0 {
+		*r = -1
+	}
+	return nil
 }

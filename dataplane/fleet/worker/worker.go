@@ -39,17 +39,21 @@ type Worker struct {
 	unanswered
 }
 
-// splitURL checks a worker's URL; port is the one to dial.
+// splitURL checks a worker's URL, whose scheme is http where it has none; port is the one to dial.
 func splitURL(raw string) (u *url.URL, port string, err error) {
 	if strings.ContainsRune(raw, '@') { // the parser's errors quote parts of a password
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", MaskURL(raw), ErrBadURL)
 	}
-	u, err = url.Parse(strings.TrimRight(raw, "/"))
+	full := strings.TrimRight(raw, "/")
+	if _, _, err := net.SplitHostPort(full); err == nil && !strings.Contains(full, "://") {
+		full = "http://" + full
+	}
+	u, err = url.Parse(full)
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port, https://host:port or host:port", raw, ErrBadURL)
 	}
 	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query or fragment is not supported", raw, ErrBadURL)

@@ -16,7 +16,7 @@ import (
 var (
 	// ErrExposed is an operators' API that anyone on the network could use.
 	ErrExposed = errors.New("router: the operators' API would be open to the network")
-	// ErrLimit is a limit of clients that makes no sense.
+	// ErrLimit is a number that makes no sense.
 	ErrLimit = errors.New("router: bad limit")
 	// ErrTokenize is a Tokenize.By that does not exist.
 	ErrTokenize = errors.New("router: unknown tokenizer")
@@ -39,7 +39,7 @@ func (c *Config) Check() error {
 		c.checkAddresses(),
 		checkOneOf("--kv-hints", c.Cluster.Hints, HintsAuto, HintsOff),
 		checkOneOf("--replicas", c.Cluster.Peers, PeersAuto, PeersOff),
-		c.checkAudience(), c.Requests.checkTrust(), c.checkTLS(), c.Requests.Clients.check(), ingest.CheckSnapshot(c.Snapshot.File), tracing.CheckEndpoint(c.Logs.Traces), c.Tokenize.check(), sourceErr,
+		c.checkAudience(), c.checkNumbers(), c.Requests.checkTrust(), c.checkTLS(), ingest.CheckSnapshot(c.Snapshot.File), tracing.CheckEndpoint(c.Logs.Traces), c.Tokenize.check(), sourceErr,
 	)
 }
 
@@ -70,28 +70,6 @@ func (c *Config) checkAddresses() error {
 	}
 	return fmt.Errorf("cannot listen on %s %s: %w: set --operator-key, or keep the operator API local with --operator-listen 127.0.0.1:8001",
 		flag, addr, ErrExposed)
-}
-
-// mostHead bounds the buffer of each busy connection.
-const mostHead = 1 << 20
-
-// check refuses limits that no client could meet.
-func (c *Clients) check() error {
-	if c.MaxHead < 0 || c.MaxHead > mostHead || c.MaxHead > 0 && c.MaxHead < 1<<10 {
-		return fmt.Errorf("cannot use --max-head-bytes %d: %w: want 1024 to %d", c.MaxHead, ErrLimit, mostHead)
-	}
-	for _, limit := range []struct {
-		flag  string
-		value int64
-	}{
-		{"max-clients", int64(c.Max)}, {"max-clients-per-address", int64(c.PerAddress)}, {"client-idle-timeout", int64(c.Idle)},
-		{"client-request-timeout", int64(c.Request)}, {"client-min-rate", int64(c.MinRate)}, {"client-stall-timeout", int64(c.Stall)},
-	} {
-		if limit.value < 0 {
-			return fmt.Errorf("cannot use --%s: %w: it is below zero; leave it out for the default", limit.flag, ErrLimit)
-		}
-	}
-	return nil
 }
 
 func checkOneOf(flag, value, a, b string) error {

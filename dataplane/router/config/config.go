@@ -82,7 +82,7 @@ type Requests struct {
 	MaxBodyBytes int // default 64 MiB
 	// Smallest JSON answer to compress for clients that ask; default 4 KiB; negative: none.
 	GzipMinBytes int
-	Retries      int // default 3
+	Retries      int // default 3; negative: none
 	// For whom the X-Warmpath-* fields of answers are; default AudienceAll where Listen is
 	// loopback, else AudienceOperators.
 	Audience string
