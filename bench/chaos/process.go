@@ -27,6 +27,7 @@ type process struct {
 	env     []string
 	log     *os.File
 	violate func(format string, args ...any)
+	launch  chan<- func()
 	refuses func() bool // its files are unusable: a process that starts ends at once
 
 	mu    sync.Mutex
@@ -50,13 +51,16 @@ func (p *process) start() error {
 	}
 	cmd := exec.Command(p.args[0], p.args[1:]...)
 	cmd.Env = append(os.Environ(), p.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a successor ends with it
+	// A successor ends with it, and it with the thread that starts it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	out, in, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("cannot make a pipe: %w", err)
 	}
 	cmd.Stdout, cmd.Stderr = in, in
-	if err := cmd.Start(); err != nil {
+	started := make(chan error, 1)
+	p.launch <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
 		return fmt.Errorf("cannot start %s: %w", p.name, err)
 	}
 	_ = in.Close()

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"sort"
 	"strconv"
@@ -58,7 +59,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		cfg.Clients = 24
 	}
 	cfg.Progress = &lines{to: cfg.Progress}
-	s := &site{Config: cfg, dir: cfg.Dir}
+	s := &site{Config: cfg, dir: cfg.Dir, stopped: func() bool { return ctx.Err() != nil }}
 	if s.dir == "" {
 		if s.dir, err = os.MkdirTemp("", "warmpath-chaos-"); err != nil {
 			return fmt.Errorf("cannot keep logs: %w", err)
@@ -68,14 +69,27 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	fmt.Fprintf(s.Progress, "seed %d, logs in %s\n", s.Seed, s.dir)
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
 	defer group.Wait()
+	s.launch = make(chan func())
+	group.Go(func() { // the processes end with this thread, whatever ends the driver
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for {
+			select {
+			case f := <-s.launch:
+				f()
+			case <-running.Done():
+				return
+			}
+		}
+	})
 	defer func() {
 		for _, release := range s.releases {
 			release()
 		}
 	}()
-	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	if err := errors.Join(s.prepare(), s.startOracle(running, &group)); err != nil {
 		return err
@@ -112,11 +126,11 @@ func (l *lines) Write(b []byte) (int, error) {
 
 // storms runs storms and calms until the time is over, or a violation.
 func (s *site) storms(ctx context.Context) {
-	base := s.calm(ctx, nil)
+	base := s.calm(nil)
 	began := time.Now()
 	for storm, left := uint64(1), s.Duration; left > 0 && ctx.Err() == nil; storm, left = storm+1, left-s.Storm {
 		s.storm(ctx, storm, min(left, s.Storm), began)
-		s.calm(ctx, base)
+		s.calm(base)
 		if len(s.violations) > 0 {
 			return
 		}
@@ -316,14 +330,14 @@ func (s *site) deaf(n int) (heal func()) {
 type levels struct{ goroutines, descriptors, heap, hits float64 }
 
 // calm checks all invariants when nothing fails. base is the first calm's; nil in the first.
-func (s *site) calm(ctx context.Context, base []levels) []levels {
-	if ctx.Err() != nil {
-		return nil
-	}
+func (s *site) calm(base []levels) []levels {
 	for _, c := range append(slices.Clone(s.clients), s.plain) {
 		c.CloseIdleConnections()
 	}
 	s.await("no load, all workers used", s.load)
+	if s.stopped() {
+		return nil
+	}
 	s.readJournals()
 	s.mu.Lock()
 	before := s.counts
@@ -341,6 +355,9 @@ func (s *site) calm(ctx context.Context, base []levels) []levels {
 	s.mu.Lock()
 	now := s.counts
 	s.mu.Unlock()
+	if s.stopped() {
+		return nil
+	}
 	if now[answered]-before[answered] != 2*calmAsks {
 		s.violate("of %d requests without a fault %d are answered", 2*calmAsks, now[answered]-before[answered])
 	}
@@ -379,6 +396,9 @@ func (s *site) asks(rng *rand.Rand, n int) {
 		})
 	}
 	for range n {
+		if s.stopped() {
+			break
+		}
 		s.mu.Lock()
 		s.asked++
 		a := draw(rng, s.asked, routers)
@@ -394,7 +414,7 @@ func (s *site) asks(rng *rand.Rand, n int) {
 func (s *site) await(name string, lacks func() string) {
 	for end := time.Now().Add(patience); ; time.Sleep(pollEvery) {
 		missing := lacks()
-		if missing == "" {
+		if missing == "" || s.stopped() {
 			return
 		}
 		if time.Now().After(end) {

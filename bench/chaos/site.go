@@ -37,8 +37,9 @@ const (
 func keyText(key int) string { return "key-of-chaos-" + strconv.Itoa(key) }
 
 const (
-	// patience is the longest wait for a state, however slow the machine.
-	patience  = 3 * time.Minute
+	// patience is the longest wait for a state, however slow the machine. A router whose replay of
+	// events gets no answer again and again tries the next after 5 min.
+	patience  = 7 * time.Minute
 	pollEvery = 50 * time.Millisecond
 )
 
@@ -64,6 +65,8 @@ type site struct {
 	plain     *http.Client
 	clients   []*http.Client // of routers
 	releases  []func()
+	stopped   func() bool // by a person
+	launch    chan func() // to the thread that starts processes
 
 	mu         sync.Mutex
 	violations []string
@@ -155,13 +158,13 @@ func (s *site) process(name string, args ...string) (*process, error) {
 	}
 	s.releases = append(s.releases, func() { _ = log.Close() })
 	env := append([]string{"WARMPATH_CLUSTER_TOKEN=a-token-of-chaos", "XDG_STATE_HOME=" + s.dir}, s.Env...)
-	return &process{name: name, args: append([]string{s.Program}, args...), env: env, log: log, violate: s.violate, refuses: s.refuses}, nil
+	return &process{name: name, args: append([]string{s.Program}, args...), env: env, log: log, violate: s.violate, refuses: s.refuses, launch: s.launch}, nil
 }
 
 // prepare makes the files and processes.
 func (s *site) prepare() error {
 	s.known, s.table, s.reasons, s.offsets = map[int]bool{}, map[string]*[fates + 1]int64{}, map[string]int{}, map[string]int64{}
-	s.plain = &http.Client{Timeout: patience / 6}
+	s.plain = &http.Client{Timeout: patience / 12}
 	var problems []error
 	add := func(name string, args ...string) *process {
 		p, err := s.process(name, args...)
