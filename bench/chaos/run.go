@@ -73,7 +73,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	s.launch = make(chan func())
-	group.Go(func() { // the processes end with this thread, whatever ends the driver
+	group.Go(func() { // the processes end with this thread, as with a killed driver
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		for {

@@ -37,8 +37,8 @@ const (
 func keyText(key int) string { return "key-of-chaos-" + strconv.Itoa(key) }
 
 const (
-	// patience is the longest wait for a state, however slow the machine. A router whose replay of
-	// events gets no answer again and again tries the next after 5 min.
+	// patience is the longest wait for a state, however slow the machine. A router with unanswered
+	// replays of events tries the next after 5 min.
 	patience  = 7 * time.Minute
 	pollEvery = 50 * time.Millisecond
 )

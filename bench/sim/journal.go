@@ -6,8 +6,8 @@ import (
 )
 
 // journal notes that a request has begun ("+"), or that its answer is whole ("-"), by the number
-// behind the first # of its body. A line is one write, so that a file has it whatever ends the
-// process.
+// behind the first # of its body. A line is one write, so that a file has it even when the process
+// is killed.
 func (p *process) journal(mark byte, number []byte) {
 	if p.cfg.Journal == nil || len(number) == 0 {
 		return

@@ -77,7 +77,7 @@ func (a *attempt) send() (*upstream.Response, error) {
 
 // do sends the request, again on a new connection where a kept-alive one was closed. The worker may
 // have got it from that one all the same: until it notices the loss it refuses the id, and then it
-// aborts whatever has it, so the request is another one to it.
+// aborts all requests with it, so this one gets another.
 func (a *attempt) do(rank *worker.Rank) (*upstream.Response, error) {
 	x := a.x
 	resp, err := x.h.Transport.Do(&x.canceler, &a.request)
