@@ -113,6 +113,15 @@ stress: setup-tests ## run tests again and again on a busy machine (PKG=./zmq CO
 soak: setup-tests ## run all tests in their long form (PKG=./radix; half an hour for all)
 	scripts/gotest.sh soak '$(PKG)' -race -vet=off $(TESTLINK) -tags invariants,soak -timeout 2h
 
+# Storms of faults over real processes. A violation ends it, with its seed and the folder of the logs.
+DURATION ?= 1h
+SEED     ?= 1
+.PHONY: chaos
+chaos: setup ## run mixed traffic through random faults of everything (DURATION=1h SEED=1)
+	go build -race -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/warmpath-race ./cmd/warmpath
+	go build -trimpath -buildvcs=false -o bin/bench ./bench/cmd
+	bin/bench chaos --for $(DURATION) --seed $(SEED)
+
 # Without cgo warmpath has neither NIXL nor NVML, says so, and routes. `make test` only type-checks this
 # build (TestOtherBuilds): it would compile all of Go's library once more.
 .PHONY: nocgo

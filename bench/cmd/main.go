@@ -34,7 +34,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newProxyCommand(), newIndexCommand(), newReplicasCommand(), newArticlesCommand(), newCellsCommand())
+	root.AddCommand(newProxyCommand(), newIndexCommand(), newReplicasCommand(), newArticlesCommand(), newCellsCommand(), newChaosCommand())
 	return root
 }
 

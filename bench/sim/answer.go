@@ -46,6 +46,8 @@ type answerer struct {
 
 // answer runs a job and writes its answer.
 func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
+	j.number = numberIn(ctx.PostBody())
+	a.journal('+', j.number)
 	fault := a.faults.nextRequestFault()
 	if a.injectFault(ctx, j, fault, w) {
 		return
@@ -83,6 +85,7 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 			return
 		}
 	}
+	a.journal('-', j.number)
 	writeJSON(ctx, fasthttp.StatusOK, w.whole(nil, j, ps))
 }
 
@@ -130,6 +133,7 @@ func (a *answerer) stream(out *bufio.Writer, j *job, w answerFormat) {
 		}
 		if open == 0 {
 			buf = w.end(buf, j, ps)
+			a.journal('-', j.number)
 		}
 		if !write(out, buf) {
 			a.abortWork(j)

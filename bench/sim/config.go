@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -39,6 +40,9 @@ type Config struct {
 	// Version is the release in /server_info; default the release of Encoding.
 	Version string
 	Log     *slog.Logger
+	// Journal gets a line for each request that begins, "+N", and for each whole answer, "-N": N is
+	// the number behind the first # of its body. Others leave no line.
+	Journal io.Writer
 }
 
 // PairConfig configures a worker of a disaggregated deployment.

@@ -29,6 +29,7 @@ type job struct {
 	pair     pairing
 	whole    bool // no leg in any mode: the worker's own health check
 	late     requestFault
+	number   []byte // See [process.journal].
 	born     time.Time
 	jobClient
 	reqs []*request // prompt-major: n of the first prompt come first

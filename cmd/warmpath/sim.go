@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ type simOptions struct {
 	encoding  string
 	noEvents  bool
 	eventPort int
+	journal   string
 }
 
 // newSimCommand returns `warmpath sim`: simulated SGLang workers alone.
@@ -67,6 +69,7 @@ func newSimCommand() *cobra.Command {
 	f.Bool("events", true, "publish KV events, replay and load over ZMQ")
 	f.IntVar(&opt.eventPort, "events-port", 0, "first ZMQ port, three a rank (0: any free ports)")
 	f.IntVar(&cfg.BufferSteps, "buffer-steps", 10_000, "event batches kept for replay")
+	f.StringVar(&opt.journal, "journal", "", "append to this file +N when a request begins and -N when its answer is whole, where N is the number behind the first # of its body")
 	cmd.AddCommand(newSimFaultCommand())
 	return cmd
 }
@@ -99,6 +102,14 @@ func (o *simOptions) apply(cmd *cobra.Command, cfg *sim.Config) (err error) {
 
 // runSim runs the workers until the command's context ends.
 func runSim(cmd *cobra.Command, o simOptions, cfg sim.Config) error {
+	if o.journal != "" {
+		journal, err := os.OpenFile(o.journal, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return fmt.Errorf("cannot keep a journal: %w", err)
+		}
+		defer journal.Close()
+		cfg.Journal = journal
+	}
 	group, ctx := errgroup.WithContext(cmd.Context())
 	for i := range o.workers {
 		one, err := o.worker(cfg, i)

@@ -57,7 +57,7 @@ func (a *attempt) send() (*upstream.Response, error) {
 	a.flight = x.h.Router.Dispatch(&x.choice.scratch, prompt, d)
 	x.h.Router.Sent(&x.choice.scratch, d)
 	a.wait(rank.Worker)
-	resp, err := x.h.Transport.Do(&x.canceler, &a.request)
+	resp, err := a.do(rank)
 	if err == nil {
 		if a.found, err = x.judge.examine(x, resp); err == nil {
 			err = a.keep()
@@ -73,6 +73,25 @@ func (a *attempt) send() (*upstream.Response, error) {
 		_ = resp.Close()
 	}
 	return nil, a.failed(rank, err)
+}
+
+// do sends the request, again on a new connection where a kept-alive one was closed. The worker may
+// have got it from that one all the same: until it notices the loss it refuses the id, and then it
+// aborts all requests with it, so this one gets another.
+func (a *attempt) do(rank *worker.Rank) (*upstream.Response, error) {
+	x := a.x
+	resp, err := x.h.Transport.Do(&x.canceler, &a.request)
+	if !errors.Is(err, upstream.ErrStale) || x.client.Gone() {
+		return resp, err
+	}
+	renewID(x)
+	a.request = x.body.request(rank)
+	a.request.Now, a.request.Fresh = time.Now(), true
+	resp, again := x.h.Transport.Do(&x.canceler, &a.request)
+	if errors.Is(again, upstream.ErrDial) {
+		return nil, err // the worker may have died of the request
+	}
+	return resp, again
 }
 
 // failed ends a failed attempt and reports the failure to the worker's monitor and breaker.

@@ -40,8 +40,15 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 		Method: x.call.method(), Path: x.call.target(), Lines: b.lines, Extra: b.extra,
 		Body:          b.parts,
 		HeaderTimeout: cfg.FirstByteTimeout, ReadTimeout: cfg.StallTimeout,
-		Fresh: x.prompt.turn.once, // a kept-alive connection may be closed meanwhile
+		Once:  x.inference, // attempt.do sends it again
+		Fresh: x.mustBeFresh(),
 	}
+}
+
+// mustBeFresh reports whether the request cannot be sent again where a kept-alive connection was
+// closed: it is sent once only, or its id is the client's own.
+func (x *exchange) mustBeFresh() bool {
+	return x.prompt.turn.once || x.inference && len(x.id.field) == 0 && !x.id.header
 }
 
 // splice puts the router's fields into the body.

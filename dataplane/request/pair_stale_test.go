@@ -52,8 +52,10 @@ func TestPairStaleConnections(t *testing.T) {
 					closed = closesIdle(d[0], meets)
 				}
 				h := startPair(t, p, d)
-				const requests = 6
-				for range requests {
+				// A prefill leg that is a moment behind its partner's answer is stopped, and leaves no
+				// connection: on a busy machine that may be several in a row.
+				const requests, most = 6, 1000
+				for n := 0; n < requests || n < most && closed() == 0; n++ {
 					resp, got := h.post("/generate", pairRequest(stream))
 					require.Equal(t, http.StatusOK, resp.StatusCode, got)
 					require.Equal(t, pairReply(stream), got)

@@ -1,0 +1,601 @@
+package chaos
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+// ErrViolated is the end of a run in which an invariant did not hold.
+var ErrViolated = errors.New("an invariant did not hold")
+
+// Config describes a run.
+type Config struct {
+	Program  string   // `warmpath`, built with -race
+	Env      []string // besides this process's
+	Seed     uint64
+	Duration time.Duration // of storms; calms come on top
+	Storm    time.Duration // of one storm; default 1 min
+	Every    time.Duration // between two faults, on average; default 0.5 s
+	Clients  int           // default 24
+	Dir      string        // of logs, journals and files; default a new temporary one
+	Progress io.Writer
+}
+
+// storms are repeated until the time is over.
+const (
+	thinkTime = 200 * time.Millisecond
+	// graceful is how long a fault explains failures after its end: breakers, time-outs, restarts.
+	graceful = 30 * time.Second
+	calmAsks = 120
+)
+
+// Run runs storms and calms, and prints a table of faults and the requests beside them. When ctx
+// ends, the table comes at once.
+func Run(ctx context.Context, cfg Config) (err error) {
+	for to, def := range map[*time.Duration]time.Duration{&cfg.Storm: time.Minute, &cfg.Every: time.Second / 2} {
+		if *to == 0 {
+			*to = def
+		}
+	}
+	if cfg.Clients == 0 {
+		cfg.Clients = 24
+	}
+	cfg.Progress = &lines{to: cfg.Progress}
+	s := &site{Config: cfg, dir: cfg.Dir, stopped: func() bool { return ctx.Err() != nil }}
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "warmpath-chaos-"); err != nil {
+			return fmt.Errorf("cannot keep logs: %w", err)
+		}
+	}
+	if s.authority, err = newAuthority(); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Progress, "seed %d, logs in %s\n", s.Seed, s.dir)
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	defer group.Wait()
+	s.launch = make(chan func())
+	group.Go(func() { // the processes end with this thread, as with a killed driver
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for {
+			select {
+			case f := <-s.launch:
+				f()
+			case <-running.Done():
+				return
+			}
+		}
+	})
+	defer func() {
+		for _, release := range s.releases {
+			release()
+		}
+	}()
+	defer end()
+	if err := errors.Join(s.prepare(), s.startOracle(running, &group)); err != nil {
+		return err
+	}
+	for _, p := range s.processes() {
+		defer p.end(syscall.SIGKILL)
+		if err := p.start(); err != nil {
+			return err
+		}
+	}
+	s.storms(ctx)
+	for _, c := range append(slices.Clone(s.clients), s.plain) {
+		c.CloseIdleConnections()
+	}
+	s.print()
+	if len(s.violations) > 0 {
+		return fmt.Errorf("%w: %d times, seed %d, logs in %s; the first: %s", ErrViolated, len(s.violations), s.Seed, s.dir, s.violations[0])
+	}
+	return nil
+}
+
+// lines is a writer for several goroutines.
+type lines struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(b) //nolint:wrapcheck // is that writer
+}
+
+// storms runs storms and calms until the time is over, or a violation.
+func (s *site) storms(ctx context.Context) {
+	base := s.calm(nil)
+	began := time.Now()
+	for storm, left := uint64(1), s.Duration; left > 0 && ctx.Err() == nil; storm, left = storm+1, left-s.Storm {
+		s.storm(ctx, storm, min(left, s.Storm), began)
+		s.calm(base)
+		if len(s.violations) > 0 {
+			return
+		}
+	}
+}
+
+// storm runs clients beside the schedule's faults, and ends all of them.
+func (s *site) storm(ctx context.Context, storm uint64, lasts time.Duration, began time.Time) {
+	var size, first [nobody + 1]int
+	size, first = [...]int{3, 2, 2, routers, 1, 1, 1}, [...]int{0, 3, 5, 0, 0, 0, 0}
+	list := schedule(s.Seed, storm, kinds(), size, first, lasts, s.Every)
+	over, end := context.WithCancel(ctx)
+	defer end()
+	var clients, faults sync.WaitGroup
+	for i := range s.Clients {
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(s.Seed^storm<<32, uint64(i)+1))
+			for over.Err() == nil {
+				s.one(rng)
+				sleep(over, time.Duration(rng.ExpFloat64()*float64(thinkTime)))
+			}
+		})
+	}
+	start := time.Now()
+	clients.Go(func() {
+		for tick := time.NewTicker(5 * time.Second); ; {
+			select {
+			case <-over.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+			s.mu.Lock()
+			fmt.Fprintf(s.Progress, "%v, storm %d: %d requests (%v), %d faults, %d violations\n", time.Since(began).Round(time.Second), storm, s.asked, s.fatesText(s.counts[:]), len(s.faults), len(s.violations))
+			s.mu.Unlock()
+		}
+	})
+	for _, e := range list {
+		if !sleep(ctx, time.Until(start.Add(e.at))) {
+			break
+		}
+		s.mu.Lock()
+		e.began = time.Now()
+		s.faults, s.last = append(s.faults, e), append(s.last, e)
+		s.last = s.last[max(0, len(s.last)-20):]
+		s.row(e.kind.name)[fates]++
+		s.mu.Unlock()
+		heal := e.kind.do(s, e.target, e.n)
+		faults.Go(func() {
+			sleep(ctx, e.hold)
+			if heal != nil {
+				heal()
+			}
+			s.mu.Lock()
+			e.ended = time.Now()
+			s.mu.Unlock()
+		})
+	}
+	sleep(ctx, time.Until(start.Add(lasts)))
+	faults.Wait()
+	end()
+	clients.Wait()
+}
+
+// sleep returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// one sends one request, or garbage, and judges its fate.
+func (s *site) one(rng *rand.Rand) {
+	s.mu.Lock()
+	s.asked++
+	number := s.asked
+	s.mu.Unlock()
+	if rng.IntN(40) == 0 {
+		list, router := garbage(number), rng.IntN(routers)
+		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+		defer stop()
+		text := list[rng.IntN(len(list))]
+		if status := sendRaw(ctx, func(ctx context.Context) (net.Conn, error) { return s.dial(ctx, router) }, text); status >= 200 && status < 300 {
+			s.violate("garbage is answered with %d: %.200q", status, text)
+		}
+		s.keep(&ask{number: number, key: wrongKey}, left)
+		return
+	}
+	a := draw(rng, number, routers)
+	s.judge(a, s.ask(a, rng))
+}
+
+// ask sends a request; its answer is compared with the oracle's.
+func (s *site) ask(a *ask, rng *rand.Rand) error {
+	ctx := context.Background()
+	if a.leaves {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, time.Duration(rng.Float64()*float64(500*time.Millisecond)))
+		defer stop()
+	}
+	a.began = time.Now()
+	text, err := a.send(ctx, s.clients[a.router], s.bases[a.router], keyText(a.key), a.stream)
+	if err != nil {
+		return err
+	}
+	of := *a
+	if want, err := of.send(context.Background(), s.plain, s.oracle.URL(), "", false); err != nil || want != text {
+		return fmt.Errorf("%w: %q for %q (%w)", errWrong, text, want, err)
+	}
+	return nil
+}
+
+// judge notes the fate of a request, and a violation if no fault explains it.
+func (s *site) judge(a *ask, err error) {
+	f := a.fateOf(err)
+	now := time.Now()
+	s.mu.Lock()
+	worker, breaks := false, false // faults that explain
+	for _, e := range s.faults {
+		if over := !e.ended.IsZero(); over && a.began.After(e.ended.Add(graceful)) {
+			continue
+		}
+		worker = worker || e.role <= decode
+		breaks = breaks || e.kind.breaks && e.target == a.router
+		if e.ended.IsZero() || a.began.Before(e.ended) {
+			s.row(e.kind.name)[f]++
+		}
+	}
+	s.mu.Unlock()
+	s.keep(a, f)
+	what := fmt.Sprintf("request #%d, %s, stream %v, key %d, of router %d after %v: %v", a.number, a.path, a.stream, a.key, a.router, now.Sub(a.began).Round(time.Millisecond), err)
+	switch {
+	case f == answered && a.key == wrongKey:
+		s.violate("a wrong key is answered: %s", what)
+	case f == answered, f == left:
+	case errors.Is(err, errWrong), errors.Is(err, errTruncated), now.Sub(a.began) > patience-time.Second, strings.Contains(err.Error(), "x509"):
+		s.violate("%s", what)
+	case f == told && a.status == http.StatusUnauthorized && a.key != steadyKey:
+	case f == told && a.status >= 400 && a.status < 500 && a.status != http.StatusTooManyRequests:
+		s.violate("the client is blamed: %s", what)
+	case f == told && !worker && !breaks:
+		s.violate("no fault explains an error: %s", what)
+	case f == refused && !breaks, f == cut && !a.head && !breaks:
+		s.violate("no fault explains a broken connection: %s", what)
+	case f == cut && !worker && !breaks:
+		s.violate("no fault explains an answer that ends: %s", what)
+	}
+	if f == told {
+		reason, _, _ := strings.Cut(err.Error(), "127.0.0.1")
+		s.mu.Lock()
+		s.reasons[fmt.Sprintf("%.70s", reason)]++
+		s.mu.Unlock()
+	}
+}
+
+// keep counts a request and remembers it for the journals.
+func (s *site) keep(a *ask, f fate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[f]++
+	a.body = ""
+	a.head = f == answered
+	s.ended = append(s.ended, a)
+}
+
+// row is the table's row of a kind; mu is held.
+func (s *site) row(name string) *[fates + 1]int64 {
+	if s.table[name] == nil {
+		s.table[name] = &[fates + 1]int64{}
+	}
+	return s.table[name]
+}
+
+// deaf has clients ask for long streams and read nothing.
+func (s *site) deaf(n int) (heal func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for i := range 3 {
+		all.Go(func() {
+			conn, err := s.dial(ctx, (n+i)%routers)
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			body := `{"text":"deaf","stream":true,"sampling_params":{"max_new_tokens":3000,"ignore_eos":true}}`
+			fmt.Fprintf(conn, "POST /generate HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", keyText(steadyKey), len(body), body)
+			<-ctx.Done()
+		})
+	}
+	return func() { stop(); all.Wait() }
+}
+
+// levels is a router at rest.
+type levels struct{ goroutines, descriptors, heap, hits float64 }
+
+// calm checks all invariants when nothing fails. base is the first calm's; nil in the first.
+func (s *site) calm(base []levels) []levels {
+	for _, c := range append(slices.Clone(s.clients), s.plain) {
+		c.CloseIdleConnections()
+	}
+	s.await("no load, all workers used", s.load)
+	if s.stopped() {
+		return nil
+	}
+	s.readJournals()
+	s.mu.Lock()
+	before := s.counts
+	s.faults = s.faults[:0:0] // nothing explains anything now
+	s.mu.Unlock()
+	s.asks(rand.New(rand.NewPCG(s.Seed, 0)), calmAsks) // warms
+	from := s.hits()
+	s.asks(rand.New(rand.NewPCG(s.Seed, 0)), calmAsks)
+	to := s.hits()
+	for _, c := range s.clients {
+		c.CloseIdleConnections()
+	}
+	s.await("no load after the calm", s.load)
+	s.readJournals()
+	s.mu.Lock()
+	now := s.counts
+	s.mu.Unlock()
+	if s.stopped() {
+		return nil
+	}
+	if now[answered]-before[answered] != 2*calmAsks {
+		s.violate("of %d requests without a fault %d are answered", 2*calmAsks, now[answered]-before[answered])
+	}
+	var list []levels
+	s.await("goroutines, descriptors and memory are back", func() string {
+		list = list[:0]
+		for i := range s.fronts {
+			l := s.levels(i)
+			l.hits = (to[0] - from[0]) / max(1, to[1]-from[1])
+			if base != nil {
+				b := base[i]
+				if l.goroutines > 1.5*b.goroutines+50 || l.descriptors > 1.5*b.descriptors+50 || l.heap > 2*b.heap+64<<20 {
+					return fmt.Sprintf("router %d: %+v, at first %+v", i, l, b)
+				}
+			}
+			list = append(list, l)
+		}
+		return ""
+	})
+	if base != nil && len(list) > 0 && list[0].hits < base[0].hits-0.1 {
+		s.violate("the hit rate is %.2f, at first %.2f", list[0].hits, base[0].hits)
+	}
+	fmt.Fprintf(s.Progress, "calm: %.2f hits, %+v, computed twice beside a fault %d\n", (to[0]-from[0])/max(1, to[1]-from[1]), list, s.twice)
+	return list
+}
+
+// asks sends requests that must be answered.
+func (s *site) asks(rng *rand.Rand, n int) {
+	var clients sync.WaitGroup
+	turns := make(chan *ask)
+	for range 4 {
+		clients.Go(func() {
+			for a := range turns {
+				s.judge(a, s.ask(a, nil))
+			}
+		})
+	}
+	for range n {
+		if s.stopped() {
+			break
+		}
+		s.mu.Lock()
+		s.asked++
+		a := draw(rng, s.asked, routers)
+		s.mu.Unlock()
+		a.leaves, a.key = false, steadyKey
+		turns <- a
+	}
+	close(turns)
+	clients.Wait()
+}
+
+// await waits until nothing is missing.
+func (s *site) await(name string, lacks func() string) {
+	for end := time.Now().Add(patience); ; time.Sleep(pollEvery) {
+		missing := lacks()
+		if missing == "" || s.stopped() {
+			return
+		}
+		if time.Now().After(end) {
+			s.violate("%s: not after %v: %s", name, patience, missing)
+			return
+		}
+	}
+}
+
+// get reads a page; "" if there is none.
+func (s *site) get(client *http.Client, url string) []byte {
+	resp, err := client.Get(url)
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	return body
+}
+
+// status has the fields of a router's /status that the driver reads.
+type status struct {
+	InFlight int64   `json:"in_flight"`
+	Prompt   float64 `json:"prompt_tokens"`
+	Hit      float64 `json:"hit_tokens"`
+	Workers  []struct {
+		ID       string
+		State    string
+		InFlight int64                   `json:"in_flight"`
+		Pending  int64                   `json:"pending_tokens"`
+		Events   *struct{ State string } `json:"events"`
+	} `json:"workers"`
+}
+
+// load names the work that is not over yet.
+func (s *site) load() string {
+	for i := range s.fronts {
+		var st status
+		if err := json.Unmarshal(s.get(s.clients[i], s.bases[i]+"/status"), &st); err != nil {
+			return fmt.Sprintf("router %d: %v", i, err)
+		}
+		if st.InFlight != 0 || len(st.Workers) != len(modes) {
+			return fmt.Sprintf("router %d has %d in flight and %d workers", i, st.InFlight, len(st.Workers))
+		}
+		for _, w := range st.Workers {
+			if w.InFlight != 0 || w.Pending != 0 || w.State != "ready" || w.Events == nil || w.Events.State != "live" {
+				return fmt.Sprintf("router %d about a worker: %+v, events %+v", i, w, w.Events)
+			}
+		}
+	}
+	for i, addr := range s.addrs {
+		var st struct {
+			Loads []struct {
+				Running int `json:"num_running_reqs"`
+				Waiting int `json:"num_waiting_reqs"`
+			}
+		}
+		if err := json.Unmarshal(s.get(s.plain, "http://"+addr+"/v1/loads"), &st); err != nil || len(st.Loads) == 0 || st.Loads[0].Running+st.Loads[0].Waiting != 0 {
+			return fmt.Sprintf("worker %d: %+v, %v", i, st, err)
+		}
+	}
+	return ""
+}
+
+// hits are the cached tokens and the tokens of all prompts so far.
+func (s *site) hits() (sum [2]float64) {
+	for i := range s.fronts {
+		var st status
+		_ = json.Unmarshal(s.get(s.clients[i], s.bases[i]+"/status"), &st)
+		sum[0], sum[1] = sum[0]+st.Hit, sum[1]+st.Prompt
+	}
+	return sum
+}
+
+// levels reads a router's metrics.
+func (s *site) levels(i int) (l levels) {
+	for line := range bytes.Lines(s.get(s.clients[i], s.bases[i]+"/metrics")) {
+		name, number, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+		v, _ := strconv.ParseFloat(number, 64)
+		switch name {
+		case "go_goroutines":
+			l.goroutines = v
+		case "go_gc_heap_live_bytes":
+			l.heap += v
+		case "process_open_fds":
+			l.descriptors = v
+		case "warmpath_index_bytes", "warmpath_approx_bytes", "warmpath_session_cache_bytes":
+			l.heap -= v
+		}
+	}
+	return l
+}
+
+// readJournals compares the workers' journals since the last time with the clients' answers.
+func (s *site) readJournals() {
+	begun, done := map[int64]bool{}, map[int64]map[string][]int{} // workers, by mode
+	for i, mode := range modes {
+		file, err := os.Open(s.journal(i))
+		if err != nil {
+			s.must(err)
+			continue
+		}
+		_, _ = file.Seek(s.offsets[s.journal(i)], io.SeekStart)
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			s.offsets[s.journal(i)] += int64(len(lines.Bytes())) + 1
+			n, err := strconv.ParseInt(lines.Text()[1:], 10, 64)
+			s.must(err)
+			begun[n] = true
+			if lines.Bytes()[0] == '-' {
+				if done[n] == nil {
+					done[n] = map[string][]int{}
+				}
+				done[n][mode] = append(done[n][mode], i)
+			}
+		}
+		_ = file.Close()
+	}
+	s.mu.Lock()
+	ended, faults := s.ended, s.faults
+	s.ended = nil
+	s.mu.Unlock()
+	for _, a := range ended {
+		if a.key == wrongKey && begun[a.number] {
+			s.violate("a worker has got what it must not get: #%d", a.number)
+		}
+		if a.head && len(done[a.number][""])+len(done[a.number]["decode"]) == 0 {
+			s.violate("nobody has computed the answer to #%d", a.number)
+		}
+		for mode, by := range done[a.number] {
+			if len(by) < 2 {
+				continue
+			}
+			s.twice++
+			if !slices.ContainsFunc(faults, func(e *entry) bool {
+				// Lost before, at or behind the worker.
+				return e.role <= front && !a.began.After(e.ended.Add(graceful))
+			}) {
+				s.violate("#%d is computed %d times, mode %q, by %v, beside no fault", a.number, len(by), mode, by)
+			}
+		}
+	}
+}
+
+func (s *site) fatesText(counts []int64) string {
+	var parts []string
+	for f := range fates {
+		parts = append(parts, fmt.Sprintf("%d %v", counts[f], f))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// print prints the table.
+func (s *site) print() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, 0, len(s.table))
+	for name := range s.table {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	out := tabwriter.NewWriter(s.Progress, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "fault\ttimes\tof the requests beside it: answered\ttold of an error\tcut\trefused\tleft\t")
+	for _, name := range names {
+		r := s.table[name]
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, r[fates], r[answered], r[told], r[cut], r[refused], r[left])
+	}
+	_ = out.Flush()
+	fmt.Fprintf(s.Progress, "%d requests: %s; computed twice beside a fault %d\n", s.asked, s.fatesText(s.counts[:]), s.twice)
+	reasons := make([]string, 0, len(s.reasons))
+	for r, n := range s.reasons {
+		reasons = append(reasons, fmt.Sprintf("%6d  %q", n, r))
+	}
+	sort.Sort(sort.Reverse(sort.StringSlice(reasons)))
+	fmt.Fprintf(s.Progress, "what clients were told:\n%s\n", strings.Join(reasons, "\n"))
+	for _, v := range s.violations {
+		fmt.Fprintln(s.Progress, "VIOLATION:", v)
+	}
+	if len(s.violations) > 0 {
+		fmt.Fprintf(s.Progress, "seed %d, logs in %s; the last faults of the schedule:\n", s.Seed, s.dir)
+		for _, e := range s.last {
+			fmt.Fprintln(s.Progress, e)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/bench/chaos"
+)
+
+// TestChaos is `make chaos` in short: one storm over processes of this test's own program.
+func TestChaos(t *testing.T) {
+	t.Parallel() // it waits most of its time
+	var said bytes.Buffer
+	err := chaos.Run(t.Context(), chaos.Config{
+		Program: os.Args[0], Env: []string{asWarmpath + "=1"}, Seed: 1, Duration: 5 * time.Second, Clients: 8, Dir: t.TempDir(), Progress: &said,
+	})
+	require.NoError(t, err, said.String())
+	assert.Regexp(t, `kill -9 +[1-9]`, said.String(), "the table")
+	t.Log(said.String())
+}
