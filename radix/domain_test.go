@@ -107,14 +107,14 @@ func TestDomainOfManySlots(t *testing.T) {
 // TestDomainsUnderWriters stores for more tenants than idle domains may stay, beside look-ups:
 // a stored block must be found until its removal.
 func TestDomainsUnderWriters(t *testing.T) {
-	const writers, rounds = 4, 2 * maxIdleDomains
+	const writers = 4
 	x := New(Config{Seed: 1, Stripes: 2})
 	var wg sync.WaitGroup
 	for g := range writers {
 		w := x.AddWorker()
 		wg.Go(func() {
 			var buf []Overlap
-			for i := range rounds {
+			for i := range visits {
 				k := salt(i % (maxIdleDomains + 200)) // near those of the other writers
 				s := Store{Worker: w, Domain: x.Domain(k), Engine: hashesOf(uint64(g<<20 | i)), Blocks: chain(1)}
 				err := x.Store(s)

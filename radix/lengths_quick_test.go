@@ -10,5 +10,6 @@ const (
 	reloads           = 1 // of each period
 	copylessHistories = 3
 	writerHistories   = 1
-	tenants           = 3 * maxIdleDomains // a million shows the same
+	visits            = maxIdleDomains + 400 // of a writer to domains
+	tenants           = 3 * maxIdleDomains   // a million shows the same
 )

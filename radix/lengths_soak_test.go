@@ -10,5 +10,6 @@ const (
 	reloads           = 2 // of each period
 	copylessHistories = 10
 	writerHistories   = 3
+	visits            = 2 * maxIdleDomains // of a writer to domains
 	tenants           = 6 * maxIdleDomains // a million shows the same
 )

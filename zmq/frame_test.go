@@ -169,14 +169,6 @@ func streams() [][]byte {
 	}
 }
 
-func TestDecoder(t *testing.T) {
-	for _, stream := range streams() {
-		for seed := range uint64(5) { // the first time whole
-			requireDecodes(t, []string{"", "t", "tea", answersTopic}[seed%4], stream, seed)
-		}
-	}
-}
-
 // FuzzDecoder cuts random bytes in random pieces. The oracle sees them in one.
 func FuzzDecoder(f *testing.F) {
 	for i, stream := range streams() {

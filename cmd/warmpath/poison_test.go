@@ -134,14 +134,14 @@ func TestAPoisonEndsTwoWorkersAtMost(t *testing.T) {
 func TestAPlainDeathHoldsUpNobody(t *testing.T) {
 	p := startPoisonous(t, clusterSize{workers: 3}, "", time.Second)
 	var wg sync.WaitGroup
-	for i := range 200 {
+	for i := range deathRequests {
 		wg.Go(func() {
 			body := fmt.Sprintf(`{"text":"long request %d","sampling_params":{"max_new_tokens":6000,"ignore_eos":true}}`, i)
 			got := p.send(t.Context(), "/generate", body)
 			assert.Equal(t, http.StatusOK, got.status, got.text)
 		})
 	}
-	awaitThat(t, func() bool { return p.router.Status().InFlight == 200 }, func() string { return "200 in flight" })
+	awaitThat(t, func() bool { return p.router.Status().InFlight == deathRequests }, func() string { return "all are in flight" })
 	p.sims[0].Faults().Restart(time.Second)
 	wg.Wait()
 	require.Zero(t, p.deaths())

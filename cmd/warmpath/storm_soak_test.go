@@ -2,5 +2,6 @@
 
 package main
 
-// The size of a storm of faults, and the number of storms over whole workers.
-const stormRequests, storms = 3000, 10
+// The size of a storm of faults, the number of storms over whole workers, and the requests in flight
+// at a worker's death.
+const stormRequests, storms, deathRequests = 3000, 10, 200

@@ -4,6 +4,6 @@ package ingest_test
 
 // Lengths of histories, for `make test` and `make soak`.
 const (
-	histories = 2   // of each kind
-	messages  = 400 // of a publisher with meaningless numbers
+	histories = 1   // of each kind
+	messages  = 200 // of a publisher with meaningless numbers
 )

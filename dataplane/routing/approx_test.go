@@ -305,8 +305,12 @@ func TestLivesBesideRequests(t *testing.T) {
 	for g := range 2 {
 		requests.Go(func() {
 			var s routing.Scratch
+			var prompts []*routing.Prompt
+			for i := range 50 {
+				prompts = append(prompts, text(words(i, 3000+g)))
+			}
 			for i := range 2000 {
-				p := text(words(i%50, 3000+g))
+				p := prompts[i%50]
 				d, err := kv.Pick(&s, p, nil)
 				if err != nil {
 					t.Error(err)

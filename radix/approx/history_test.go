@@ -183,22 +183,3 @@ func randomHistory(seed uint64, n int) []byte {
 	}
 	return input
 }
-
-// TestHistories runs random histories under bounds from a few nodes to all; together they must
-// use every rule.
-func TestHistories(t *testing.T) {
-	var sum approx.Stats
-	for seed := range uint64(histories) {
-		s := replay(t, 500<<(seed%8), randomHistory(seed, 1200))
-		sum.EvictedMemory += s.EvictedMemory
-		sum.EvictedCapacity += s.EvictedCapacity
-		sum.EvictedStale += s.EvictedStale
-		sum.Contradicted += s.Contradicted
-		sum.Surprised += s.Surprised
-		sum.Withdrawn += s.Withdrawn
-	}
-	if sum.EvictedMemory == 0 || sum.EvictedCapacity == 0 || sum.EvictedStale == 0 || sum.Contradicted == 0 ||
-		sum.Surprised == 0 || sum.Withdrawn == 0 {
-		t.Errorf("histories missed a rule: %+v", sum)
-	}
-}

@@ -33,63 +33,6 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestUniquePromptsStayWithinTheBound inserts unique prompts of 64 KiB: the bound holds after
-// each, and the heap agrees with the count.
-func TestUniquePromptsStayWithinTheBound(t *testing.T) {
-	const bound, prompts = uniqueBound, uniqueBound / 839 // 64 KiB of text each, 5 times the bound
-	before := heap()
-	tree := approx.New(approx.Config{MaxBytes: bound})
-	workers := make([]approx.Worker, 64)
-	for i := range workers {
-		workers[i] = tree.AddWorker()
-	}
-	var text []byte
-	var chain []approx.Key
-	for i := range uint64(prompts) {
-		text = prompt(text, i, 64<<10, 0)
-		chain = tree.AppendText(chain[:0], 0, text)
-		w := workers[i%64]
-		tree.Correct(w, chain, tree.Insert(w, chain), 0)
-		if s := tree.Stats(); s.Bytes > bound {
-			t.Fatalf("%d bytes after %d prompts exceed the bound of %d", s.Bytes, i, bound)
-		}
-	}
-	require.NoError(t, tree.Check())
-	s, grown := tree.Stats(), heap()-before
-	t.Logf("%d bytes counted, heap grew by %d; %+v", s.Bytes, grown, s)
-	assert.Greater(t, s.Bytes, int64(bound-bound/64-8<<10), "the budget is used, but for the part for spares")
-	assert.InEpsilon(t, s.Bytes, grown, 0.1, "the heap equals the count")
-	for _, w := range workers {
-		tree.Clear(w)
-	}
-	assert.Zero(t, tree.Stats().Holds)
-	assert.Less(t, heap()-before, int64(2<<20), "cleared memory goes back")
-	runtime.KeepAlive(tree)
-}
-
-// TestSharedPromptsStayWithinTheBound inserts short prompts with common system prompts: holders
-// fill the bound.
-func TestSharedPromptsStayWithinTheBound(t *testing.T) {
-	const bound = 4 << 20
-	before := heap()
-	tree := approx.New(approx.Config{MaxBytes: bound})
-	workers := make([]approx.Worker, 64)
-	for i := range workers {
-		workers[i] = tree.AddWorker()
-	}
-	var chain []approx.Key
-	for i := range uint64(60_000) {
-		chain = tree.AppendText(chain[:0], 0, prompt(nil, i%30_000/3, 2048, 1024+int(i%5)*128))
-		tree.Insert(workers[i*7%64], chain)
-	}
-	require.NoError(t, tree.Check())
-	s, grown := tree.Stats(), heap()-before
-	t.Logf("%d bytes counted, heap grew by %d; %+v", s.Bytes, grown, s)
-	assert.Positive(t, s.EvictedMemory)
-	assert.InEpsilon(t, s.Bytes, grown, 0.1, "the heap equals the count")
-	runtime.KeepAlive(tree)
-}
-
 func TestCorrect(t *testing.T) {
 	ids := func(n int, first approx.Key) []approx.Key {
 		keys := make([]approx.Key, n)

@@ -173,18 +173,3 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Wait()
 	}
 }
-
-// TestLongPieces has pieces of 64 kB, for which a quadratic merge would take minutes in all.
-func TestLongPieces(t *testing.T) {
-	const n = 1 << 16
-	for _, name := range []string{"llama3", "o200k", "deepseek", "gpt2", "llama2", "gemma", "missing-fused"} {
-		tok := loadVector(t, name)
-		for _, s := range []string{"a", " ", "A", "\n", "\u0301", "the quick", "0", "中", "!", "\r\n ", "\u1100"} {
-			text := strings.Repeat(s, n/len(s))
-			ids := tok.MustAppend(nil, text)
-			if len(ids) == 0 {
-				t.Errorf("%s: %d bytes of %q have no tokens", name, len(text), s)
-			}
-		}
-	}
-}
