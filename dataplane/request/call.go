@@ -41,7 +41,9 @@ func (c call) http11() bool { return c.ctx.Request.Header.IsHTTP11() }
 func (c call) client() *ingress.Client { return ingress.ClientOf(c.ctx.Conn()) }
 
 // address returns the address of the client, or its network of IPv6.
-func (c call) address(proxies worker.Networks) netip.Addr { return ingress.NetworkOf(c.sender(proxies)) }
+func (c call) address(proxies worker.Networks) netip.Addr {
+	return ingress.NetworkOf(c.sender(proxies))
+}
 
 // sender returns the address of the client. A proxy that is trusted names it: X-Forwarded-For grows
 // to the right, and all that is left of the first address that is not trusted can be invented.
