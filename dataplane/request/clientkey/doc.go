@@ -27,8 +27,9 @@
 // number. A router that is alone without hearing belongs to N for good, and a router that starts
 // then gives the whole limit. One that hears the others and misses one for 3 s forgets it: its
 // places and its share are free. Two halves of a split NATS cluster so give the limit twice. What
-// was used meanwhile counts when they meet again, as far as it would not have come back. A new
-// router takes over what is missing of the rates from the others.
+// was used meanwhile counts when they meet again, some of it twice where more than two meet, but no
+// more than was missing at the router that tells it. A new router takes over what is missing of the
+// rates from the others.
 //
 // # Concurrency
 //

@@ -236,12 +236,16 @@ func TestClusterIsCut(t *testing.T) {
 	for _, s := range all {
 		s.bus.isCut.Store(false)
 	}
-	awaitTold(t, all, later, 9)
+	for _, s := range all {
+		await(t, func() bool { missing, inFlight, _ := s.key().Known(later); return missing >= 9 && inFlight == 9 })
+	}
 	require.Error(t, all[0].key().Begin(later))
 	for _, key := range inside {
 		key.End()
 	}
-	awaitAgreed(t, all, 0)
+	for _, s := range all {
+		await(t, func() bool { _, inFlight, _ := s.key().Known(later); return inFlight == 0 })
+	}
 }
 
 // TestRouterEndsInACluster: the places of a router that ends, or dies, are free again, and so is its share.
