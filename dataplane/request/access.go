@@ -87,7 +87,7 @@ func (h *Handler) logRefusal(ctx *fasthttp.RequestCtx, refusal *openai.Error) {
 	h.AccessLog.Commit(line)
 }
 
-// nameRefusal fills in who was refused, and why.
+// nameRefusal fills in the client and the cause of a refusal.
 func nameRefusal(line *accesslog.Entry, c call, proxies worker.Networks, refusal *openai.Error) {
 	line.Refused, line.Client, line.Path = refusal.Cause(), c.sender(proxies), append(line.Path, clip(c.path())...)
 }

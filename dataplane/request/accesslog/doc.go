@@ -1,6 +1,6 @@
 // Package accesslog writes a line of JSON for each request that a worker answered or that was
-// refused, without its text. The file is a trace: `warmpath bench policies`, `warmpath bench replay` and readers of Mooncake's
-// format take it unchanged.
+// refused, without its text. The file is a trace: `warmpath bench policies`, `warmpath bench
+// replay` and readers of Mooncake's format take it unchanged.
 //
 // A line has Mooncake's fields: "timestamp" (unix milliseconds of the arrival), "input_length",
 // "output_length" and "hash_ids" (one for each "block_size" tokens of the prompt). It adds

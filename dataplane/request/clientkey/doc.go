@@ -12,24 +12,24 @@
 //
 // # Several routers
 //
-// With [Keys.Share] the routers of a cluster keep the limits together. Each tells the others what
-// its clients use, 5 ms after the last message at the earliest, and counts what they tell as its
+// With [Keys.Share] the routers of a cluster keep the limits together. Each tells the others
+// the use of its clients, 5 ms after the last message at the earliest, and counts theirs as its
 // own. No request waits for that. Between a message and its return from the bus, behind all that
-// others had said before, a router lets in an equal share of what was left: of N routers 1/N.
+// others had said before, a router lets in an equal share of the rest: of N routers 1/N.
 //
 // So a client gets all of its limit, by one router or by many, and of requests that reach N routers
 // at one instant less than twice the limit, however late messages are: each has let in its share
-// before it hears of the others. What a rate was exceeded by is a debt of the next minute; places
+// before it hears of the others. The excess of a rate is a debt of the next minute; places
 // are free when the requests end. A share that is used up sooner than the message returns (within
 // milliseconds, at one router) is a refusal too soon.
 //
 // Routers that hear nothing, of a NATS that is down, keep to 1/N of each limit, N being the last
 // number. A router that is alone without hearing belongs to N for good, and a router that starts
 // then gives the whole limit. One that hears the others and misses one for 3 s forgets it: its
-// places and its share are free. Two halves of a split NATS cluster so give the limit twice. What
-// was used meanwhile counts when they meet again, some of it twice where more than two meet, but no
-// more than was missing at the router that tells it. A new router takes over what is missing of the
-// rates from the others.
+// places and its share are free. Two halves of a split NATS cluster so give the limit twice. Use
+// in the meantime counts when they meet again, some of it twice where more than two meet, but no
+// more than was missing at the router that tells it. A new router takes over the
+// levels of the rates from the others.
 //
 // # Concurrency
 //

@@ -30,7 +30,7 @@ const (
 	maxPeers = 256
 )
 
-// group is what all names of this router know of the other routers.
+// group is the knowledge of all names here about the other routers.
 type group struct {
 	routers atomic.Int64  // that share the limits, this one too; 0 is 1
 	wake    chan struct{} // has room for one: some use has changed
@@ -60,7 +60,7 @@ func (k *Key) changedLocked() {
 	}
 }
 
-// sharing tells other routers what clients use here, and counts what they use there.
+// sharing tells other routers the use of clients here, and counts the use there.
 type sharing struct {
 	keys *Keys
 	bus  Bus
@@ -97,8 +97,8 @@ type peerUse struct {
 	requests, tokens float64 // since the other router's start
 }
 
-// Share makes limits hold for all routers together until ctx ends: each of them tells what its
-// clients use. id is this router's, and new for each process.
+// Share makes limits hold for all routers together until ctx ends: each of them tells the use
+// of its clients. id is this router's, and new for each process.
 func (k *Keys) Share(ctx context.Context, bus Bus, id string, log *slog.Logger) error {
 	s := &sharing{keys: k, bus: bus, id: id, log: log, peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
 	tick := time.NewTicker(wholeEvery)
@@ -162,7 +162,7 @@ func (s *sharing) publish(now time.Time, flags byte) {
 	_ = s.bus.Publish(subjectUse, s.buf) // a message that does not come back has told nobody
 }
 
-// onMessage counts what another router tells. A message of this router's own comes back behind all
+// onMessage counts the use at another router. A message of this router's own comes back behind all
 // that others have said before it.
 func (s *sharing) onMessage(data []byte) {
 	now := time.Now()
@@ -239,12 +239,12 @@ func (p *peer) count(key *Key, e *useEntry, now time.Time) {
 		known := u == nil && p.complete
 		u = &peerUse{used: key.used}
 		p.names[key.Name] = u
-		if !known { // this router is new: it begins with what is missing there
+		if !known { // this router is new: it begins with the level there
 			key.lower(now, e)
 			u.requests, u.tokens = e.requests, e.tokens
 		}
 	}
-	// After an outage: what has come back since then is no more than history.
+	// After an outage, use that has come back since then is no more than history.
 	key.usedElsewhere(now, min(e.requests-u.requests, e.missingRequests), min(e.tokens-u.tokens, e.missingTokens))
 	u.requests, u.tokens = e.requests, e.tokens
 	u.setInFlight(e.inFlight)

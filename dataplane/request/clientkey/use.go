@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster/codec"
 )
 
-// useMessage is what the clients of a router use. Numbers of entries count from the router's start,
+// useMessage is the use of a router by its clients. Numbers of entries count from the router's start,
 // so that the next message repairs a lost one.
 type useMessage struct {
 	id     []byte // of the router
@@ -105,7 +105,7 @@ func (k *Key) told(e *useEntry) {
 	u.told = min(e.inFlight, u.counts.InFlight)
 }
 
-// lower takes over what is missing at another router.
+// lower takes over the levels of another router.
 func (k *Key) lower(now time.Time, e *useEntry) {
 	u := k.used
 	u.mu.Lock()
@@ -116,7 +116,7 @@ func (k *Key) lower(now time.Time, e *useEntry) {
 	u.tokens.missing = max(u.tokens.missing, e.missingTokens)
 }
 
-// usedElsewhere counts what the key has used at another router; less than 0 is given back.
+// usedElsewhere counts the use of the key at another router; less than 0 is given back.
 func (k *Key) usedElsewhere(now time.Time, requests, tokens float64) {
 	u := k.used
 	u.mu.Lock()
