@@ -16,7 +16,7 @@ type Bus interface {
 	Subscribe(subject string, f func(data []byte)) (stop func(), err error)
 }
 
-// subjectUse is the subject of all messages: each router tells what its clients have used.
+// subjectUse is the subject of all messages: each router tells the use of its clients.
 const subjectUse = "replica.keys"
 
 const (

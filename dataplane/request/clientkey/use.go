@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster/codec"
 )
 
-// useMessage is the use of a router by its clients. Numbers of entries count from the router's start,
-// so that the next message repairs a lost one.
+// useMessage is the use of a router by its clients. Numbers of entries count from the router's
+// start, so that the next message repairs a lost one.
 type useMessage struct {
 	id     []byte // of the router
 	number int64  // of this message among all of its router
