@@ -121,8 +121,8 @@ func (b *bucket) refusal(why Reason, rate, need, routers float64) *LimitError {
 }
 
 // beyondShare reports whether this router has let in its share of a limit since it last told the
-// others: an equal part of the rest at that time. So all of them together keep the limit, but for the
-// last request of each, as long as nobody hears of the others.
+// others: an equal part of the rest at that time. So all of them together keep the limit, but for
+// the last request of each, as long as nobody hears of the others.
 func beyondShare(untold, rest, routers float64) bool {
 	return routers > 1 && untold >= (rest+untold)/routers
 }

@@ -24,7 +24,7 @@ const (
 	lookTime = 2 * time.Millisecond
 )
 
-// fragile is a bus that can be cut: then nothing is heard, and what is said is lost.
+// fragile is a bus that can be cut: then nothing is heard, and messages are lost.
 type fragile struct {
 	clientkey.Bus
 	isCut atomic.Bool
@@ -94,7 +94,7 @@ func awaitSize(t *testing.T, all []*sharer, n int) {
 	}
 }
 
-// awaitAgreed waits until each router knows of all requests under way, and of what all others have used.
+// awaitAgreed waits until each router knows of all requests under way, and of all use at the others.
 func awaitAgreed(t *testing.T, all []*sharer, inFlight int) {
 	t.Helper()
 	now := time.Now()
@@ -207,7 +207,7 @@ func TestBurstsInACluster(t *testing.T) {
 	}
 }
 
-// TestClusterIsCut: routers that do not hear each other keep to their shares, and when they do again, to what was used meanwhile.
+// TestClusterIsCut: routers that do not hear each other keep to their shares, and when they do again, to the use in the meantime.
 func TestClusterIsCut(t *testing.T) {
 	now, let := time.Now().Add(time.Hour), 0
 	all := joinCluster(t, 3, "requests-per-minute=30 concurrency=9", now)
