@@ -31,7 +31,7 @@ const (
 	typeTimeout    = "timeout_error"
 )
 
-// Cause names what is wrong in a word, for logs and metrics: the most exact of its names.
+// Cause names the fault in a word, for logs and metrics: the most exact of its names.
 func (e *Error) Cause() string { return cmp.Or(e.Reason, e.Code, e.Type) }
 
 // Error is the message, with the field at fault in front unless the message names it.

@@ -57,7 +57,7 @@ func (m *useMessage) append(b []byte) []byte {
 	return b
 }
 
-// decode fills m, whose texts alias b.
+// decode fills m; its texts alias b.
 func (m *useMessage) decode(b []byte) error {
 	r := codec.NewReader(b)
 	if r.Byte() != useVersion {
