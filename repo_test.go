@@ -57,7 +57,7 @@ var rules = map[string]rule{
 	"dataplane/request/accesslog": {never: anyHTTP},
 	"dataplane/tracing":           {},
 	"dataplane/tracing/otlptest":  {},
-	"dataplane/request/clientkey": {allow: []string{"dataplane/tlsconfig"}, never: anyHTTP},
+	"dataplane/request/clientkey": {allow: []string{"dataplane/cluster/codec", "dataplane/tlsconfig"}, never: anyHTTP},
 	// Rules that can be replayed: what they say of a machine follows from the facts alone, and their clock is passed in.
 	"dataplane/sidecar/health":          {allow: []string{"nvml"}, never: append([]string{"sync", "os", "net", "context", "log", "unsafe"}, anyHTTP...)},
 	"dataplane/request/disagg":          {allow: []string{"dataplane/prompt/openai"}},

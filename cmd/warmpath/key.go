@@ -17,7 +17,7 @@ func newKeyCommand() *cobra.Command {
 		Long: `New makes a random key. It writes the key to standard error, for the client, and to
 standard output the line for the file that --client-keys names, which holds its SHA-256 only. For a
 key that exists, "printf %s KEY | sha256sum" prints the hash. Two hashes on one line, HASH,HASH,
-let a client change its key.
+let a client change its key. The routers of a cluster keep each limit together.
 
 Limits, each of which may be left out:
   models=NAME,…           models that it may use, an adapter as base:adapter

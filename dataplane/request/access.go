@@ -3,6 +3,8 @@ package request
 import (
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
@@ -19,10 +21,11 @@ type accessRecord struct {
 	blocks []radix.Hash // of the prompt
 }
 
-// write writes a request to the access log, if there is one.
-func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
+// write writes a request to the access log, if there is one. refusal is the router's own answer;
+// nil: it has given none.
+func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time, refusal *openai.Error) {
 	log := x.h.AccessLog
-	if log == nil || !x.inference {
+	if log == nil || !x.inference && refusal == nil {
 		return
 	}
 	line := log.Begin()
@@ -33,7 +36,10 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
 	line.Name = append(line.Name, x.call.name()...)
 	line.Arrived, line.Took, line.Status = x.started, now.Sub(x.started), x.answer.status
 	line.Input, line.Output, line.Cached = p.Len()+p.Rest, usage.CompletionTokens, -1
-	line.Model, line.Block, line.Key = p.Model, minLogBlock, x.credential.name()
+	line.Model, line.Block, line.Key = clip(p.Model), minLogBlock, x.credential.name()
+	if refusal != nil {
+		nameRefusal(line, x.call, x.h.live().Proxies, refusal)
+	}
 	if usage.HasPrompt {
 		line.Input = usage.PromptTokens
 	}
@@ -52,11 +58,44 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
 	log.Commit(line)
 }
 
-// refused writes a request that no worker has answered.
-func (r *accessRecord) refused(x *exchange) {
+// refused writes a request that no worker has answered. refusal is as in write.
+func (r *accessRecord) refused(x *exchange, refusal *openai.Error) {
 	x.answer.status = x.call.ctx.Response.StatusCode()
-	r.write(x, openai.Usage{}, time.Now())
+	r.write(x, openai.Usage{}, time.Now(), refusal)
 }
+
+// logRefusal writes a request that was refused before it became an exchange.
+func (h *Handler) logRefusal(ctx *fasthttp.RequestCtx, refusal *openai.Error) {
+	if h.AccessLog == nil {
+		return
+	}
+	line := h.AccessLog.Begin()
+	if line == nil {
+		return
+	}
+	c := call{ctx}
+	line.Name = append(line.Name, c.name()...)
+	line.Arrived, line.Status, line.Block, line.Cached = ctx.Time(), refusal.Status, minLogBlock, -1
+	if line.Arrived.IsZero() { // bytes that no request begins with
+		line.Arrived = time.Now()
+	}
+	line.Took = time.Since(line.Arrived)
+	if key, err := h.ClientKey(ctx); err == nil && key != nil {
+		line.Key = key.Name
+	}
+	nameRefusal(line, c, h.live().Proxies, refusal)
+	h.AccessLog.Commit(line)
+}
+
+// nameRefusal fills in the client and the cause of a refusal.
+func nameRefusal(line *accesslog.Entry, c call, proxies worker.Networks, refusal *openai.Error) {
+	line.Refused, line.Client, line.Path = refusal.Cause(), c.sender(proxies), append(line.Path, clip(c.path())...)
+}
+
+// maxLogText bounds texts of clients in a line.
+const maxLogText = 256
+
+func clip[S string | []byte](text S) S { return text[:min(len(text), maxLogText)] }
 
 // nameWorkers fills in the ranks of a decision.
 func nameWorkers(line *accesslog.Entry, d *routing.Decision) {

@@ -40,16 +40,20 @@ func (c call) http11() bool { return c.ctx.Request.Header.IsHTTP11() }
 // client returns the request's connection.
 func (c call) client() *ingress.Client { return ingress.ClientOf(c.ctx.Conn()) }
 
-// address returns the address of the client, or its network of IPv6. A proxy that is trusted names
-// it: X-Forwarded-For grows to the right, and all that is left of the first address that is not
-// trusted can be invented.
+// address returns the address of the client, or its network of IPv6.
 func (c call) address(proxies worker.Networks) netip.Addr {
+	return ingress.NetworkOf(c.sender(proxies))
+}
+
+// sender returns the address of the client. A proxy that is trusted names it: X-Forwarded-For grows
+// to the right, and all that is left of the first address that is not trusted can be invented.
+func (c call) sender(proxies worker.Networks) netip.Addr {
 	addr := netip.Addr{}
 	if tcp, ok := c.ctx.RemoteAddr().(*net.TCPAddr); ok {
 		addr = tcp.AddrPort().Addr().Unmap()
 	}
 	if !proxies.Contains(addr) {
-		return ingress.NetworkOf(addr)
+		return addr
 	}
 	for _, line := range slices.Backward(c.ctx.Request.Header.PeekAll(fasthttp.HeaderXForwardedFor)) {
 		for more := true; more; {
@@ -60,14 +64,14 @@ func (c call) address(proxies worker.Networks) netip.Addr {
 			}
 			next, ok := forwardedAddr(string(bytes.TrimSpace(item)))
 			if !ok {
-				return ingress.NetworkOf(addr)
+				return addr
 			}
 			if addr = next; !proxies.Contains(addr) {
-				return ingress.NetworkOf(addr)
+				return addr
 			}
 		}
 	}
-	return ingress.NetworkOf(addr)
+	return addr
 }
 
 // forwardedAddr reads an element of X-Forwarded-For, with or without a port.

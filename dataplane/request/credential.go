@@ -34,7 +34,12 @@ func (h *Handler) ClientKey(ctx *fasthttp.RequestCtx) (*clientkey.Key, error) {
 	if isOperator(authorization, h.live().OperatorKey) {
 		return h.Keys.Operator(), nil
 	}
-	return nil, openai.Unauthorized()
+	e := openai.Unauthorized()
+	e.Reason = "unknown_key"
+	if len(authorization) == 0 && len(header.Peek(headerAPIKey)) == 0 {
+		e.Reason = "no_key"
+	}
+	return nil, e
 }
 
 // isPreflight reports whether a browser asks for the policy of another request. It cannot send a
@@ -76,9 +81,10 @@ func (c *credential) take(prompt *routing.Prompt) error {
 	if c.key == nil {
 		return nil
 	}
-	err := c.key.Take(time.Now(), prompt.Len())
+	n := prompt.Len() + prompt.Rest
+	err := c.key.Take(time.Now(), n)
 	if err == nil {
-		c.taken = prompt.Len()
+		c.taken = n
 	}
 	return err
 }

@@ -159,9 +159,15 @@ var limitMessages = map[clientkey.Reason]string{
 	clientkey.ReasonConcurrency: "This API key has as many requests under way as it may have.",
 }
 
-// Fail answers with an error in the form of the path's API, and counts it.
+// Fail refuses a request that is no exchange: it answers with an error and logs it.
 func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
-	h.metrics.failed(e.Status)
+	h.fail(ctx, e)
+	h.logRefusal(ctx, e)
+}
+
+// fail answers with an error in the form of the path's API, and counts it.
+func (h *Handler) fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
+	h.metrics.failed(e)
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(e.Status)
 	ctx.SetContentType("application/json")

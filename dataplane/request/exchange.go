@@ -185,7 +185,7 @@ func (x *exchange) finish(err error) {
 		x.prompt.checkLength(usage)
 	}
 	x.h.metrics.answered(x, usage, now, err)
-	x.record.write(x, usage, now)
+	x.record.write(x, usage, now, nil)
 	x.release()
 }
 
@@ -205,9 +205,10 @@ func (x *exchange) refuse(err error) {
 	if errors.Is(err, routing.ErrNoWorker) && x.prompt.turn.holder != nil {
 		err = errHolder
 	}
-	x.h.Fail(x.call.ctx, ErrorFor(err, x.choice.prompt.Model))
+	refusal := ErrorFor(err, x.choice.prompt.Model)
+	x.h.fail(x.call.ctx, refusal)
 	setLimit(x.call.ctx, err)
-	x.record.refused(x)
+	x.record.refused(x, refusal)
 	x.release()
 }
 
@@ -218,7 +219,7 @@ func (x *exchange) answerHeld(held *upstream.Kept) {
 	m := marks{worker: x.nameOf(rank)}
 	m.write(&ctx.Response.Header, x.answer.shown())
 	x.h.metrics.passed(rank, held.Status)
-	x.record.refused(x)
+	x.record.refused(x, nil)
 	x.release()
 }
 
@@ -229,10 +230,10 @@ func (x *exchange) refuseWait(err error) {
 	case x.client.Gone():
 		x.abandon()
 	case errors.As(err, &full):
-		ctx := x.call.ctx
-		x.h.Fail(ctx, ErrorFor(err, x.choice.prompt.Model))
+		ctx, refusal := x.call.ctx, ErrorFor(err, x.choice.prompt.Model)
+		x.h.fail(ctx, refusal)
 		setRetryAfter(ctx, full.RetryAfter)
-		x.record.refused(x)
+		x.record.refused(x, refusal)
 		x.release()
 	default:
 		x.refuse(err)
@@ -251,7 +252,7 @@ func (x *exchange) abandon() {
 	ctx := x.call.ctx
 	ctx.SetConnectionClose()
 	ctx.SetStatusCode(statusClientClosed)
-	x.record.refused(x)
+	x.record.refused(x, nil)
 	x.release()
 }
 

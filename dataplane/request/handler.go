@@ -157,6 +157,7 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	path := string(ctx.Path())
 	if key != nil {
 		if name, ok := strings.CutPrefix(path, pathModels); ok && !key.Allows(name, "") {
+			key.Refuse()
 			h.Fail(ctx, openai.ModelForbidden(name))
 			return
 		}

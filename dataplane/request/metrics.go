@@ -60,7 +60,7 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 	m.ranks = newRankMetrics(m, func() string { return router.Policy().Name() })
 	m.overlap = newOverlapMetrics(m)
 	m.errors = m.counter("errors_total",
-		"Requests that the router answered with an error of its own, by HTTP status.", "status")
+		"Requests that the router answered with an error of its own, by HTTP status and reason.", "status", "reason")
 	m.cuts = m.counter("answers_cut_total",
 		"Answers that a worker broke off after they had begun.", "worker")
 	m.retries = m.counter("retries_total",
@@ -143,9 +143,9 @@ func (m *Metrics) ended(status int) {
 }
 
 // failed counts an error answer of the router's own.
-func (m *Metrics) failed(status int) {
-	m.ended(status)
-	m.errors.WithLabelValues(strconv.Itoa(status)).Inc()
+func (m *Metrics) failed(e *openai.Error) {
+	m.ended(e.Status)
+	m.errors.WithLabelValues(strconv.Itoa(e.Status), e.Cause()).Inc()
 }
 
 // passed counts a worker's error answer that was kept while other workers were asked.

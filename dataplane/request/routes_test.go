@@ -205,7 +205,7 @@ func TestMetricsAndStatus(t *testing.T) {
 	require.NoError(t, err)
 	for _, want := range []string{
 		`warmpath_requests_total{policy="kv",status="200",worker="` + w.url + `"} 1`,
-		`warmpath_errors_total{status="400"} 1`,
+		`warmpath_errors_total{reason="invalid_json",status="400"} 1`,
 		`warmpath_hit_tokens_total{worker="` + w.url + `"} 8`,
 		`warmpath_prompt_tokens_total{worker="` + w.url + `"} 9`,
 		`warmpath_expected_hit_tokens_total{source="approximate",worker="` + w.url + `"} 0`,

@@ -273,6 +273,9 @@ func (b *builder) joinCluster(router *routing.Router) {
 		router.Peers, b.parts.Peers = g, g
 		b.run(g.Run)
 	}
+	if keys := b.clientKeys; keys != nil {
+		b.run(func(ctx context.Context) error { return keys.Share(ctx, c, c.Instance(), b.cfg.Log) })
+	}
 	tiers := directory.New(directory.Config{
 		Bus: c, Log: b.cfg.Log, Hash: func(ids []uint32) uint64 { return uint64(b.parts.Index.HashBlock(ids)) },
 	})

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -29,6 +30,9 @@ const (
 	typeUpstream   = "upstream_error"
 	typeTimeout    = "timeout_error"
 )
+
+// Cause names the fault in a word, for logs and metrics: the most exact of its names.
+func (e *Error) Cause() string { return cmp.Or(e.Reason, e.Code, e.Type) }
 
 // Error is the message, with the field at fault in front unless the message names it.
 func (e *Error) Error() string {

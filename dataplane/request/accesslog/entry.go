@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"net/netip"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -27,6 +28,11 @@ type Entry struct {
 	Session uint64 // keyed hash of the session; 0: none
 	Branch  uint64 // keyed hash of the session's branch; 0: none
 	Turn    string // the prompt's place in its session; "": none
+
+	// Of a request that the router refused.
+	Refused string     // the cause; "": it was not refused
+	Client  netip.Addr // the client's address; zero: unknown
+	Path    []byte
 
 	// Prompt tokens that the router expected in the cache of the worker that computes the prompt.
 	Expected int
@@ -65,6 +71,12 @@ func (e *Entry) appendTo(dst []byte) []byte {
 	dst = strconv.AppendFloat(append(dst, `,"duration_ms":`...), float64(e.Took)/1e6, 'f', 3, 64)
 	text(`,"model":`, e.Model)
 	text(`,"key":`, e.Key)
+	if text(`,"refused":`, e.Refused); e.Refused != "" {
+		if e.Client.IsValid() {
+			dst = append(e.Client.AppendTo(append(dst, `,"client":"`...)), '"')
+		}
+		dst = appendString(append(dst, `,"path":`...), e.Path)
+	}
 	if text(`,"worker":`, e.Worker); e.Worker != "" {
 		number(`,"rank":`, int64(e.Rank))
 		if text(`,"prefill":`, e.Prefill); e.Prefill != "" {

@@ -71,7 +71,7 @@ func (l *Log) open() error {
 func (l *Log) Begin() *Entry {
 	select {
 	case e := <-l.free:
-		*e = Entry{Name: e.Name[:0], IDs: e.IDs[:0]}
+		*e = Entry{Name: e.Name[:0], Path: e.Path[:0], IDs: e.IDs[:0]}
 		return e
 	default:
 		l.dropped.Add(1)

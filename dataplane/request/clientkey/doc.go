@@ -8,13 +8,35 @@
 // Rates are token buckets: a minute's worth can be had at once and comes back evenly. A request
 // takes the tokens of its prompt, which are known or estimated, before it is sent. Its answer takes
 // the generated ones at its end, and corrects the estimate. So answers can leave a debt, which the
-// next requests wait for. Rates and places are of this process.
+// next requests wait for.
+//
+// # Several routers
+//
+// With [Keys.Share] the routers of a cluster keep the limits together. Each tells the others
+// the use of its clients, 5 ms after the last message at the earliest, and counts theirs as its
+// own. Between a message and its return from the bus, behind all that others had said before, a
+// router lets in an equal share of the rest, of N routers 1/N, and has a request beyond it wait for
+// the message, 100 ms at most. Others wait for nothing.
+//
+// So a client gets all of its limit, by one router or by many, and of requests that reach N routers
+// at one instant less than twice the limit, however late messages are: each has let in its share
+// before it hears of the others. The excess of a rate is a debt of the next minute; places
+// are free when the requests end.
+//
+// Routers that hear nothing, of a NATS that is down, keep to 1/N of each limit, N being the last
+// number. A router that is alone without hearing belongs to N for good, and a router that starts
+// then gives the whole limit. One that hears the others and misses one for 3 s forgets it: its
+// places and its share are free. Two halves of a split NATS cluster so give the limit twice. Use
+// in the meantime counts when they meet again, some of it twice where more than two meet, but no
+// more than was missing at the router that tells it. A new router takes over the
+// levels of the rates from the others.
 //
 // # Concurrency
 //
 // [Keys.Find] and the methods of a [Key] may be called from any goroutine, and do not allocate.
 // Find is one atomic load and a hash; a Key has a lock that is held for a few comparisons.
-// [Keys.Run] follows the file, in one goroutine.
+// [Keys.Run] follows the file and [Keys.Share] tells other routers, each in one goroutine; the bus
+// calls back on its own.
 //
 // # Ownership
 //

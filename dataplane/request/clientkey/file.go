@@ -38,8 +38,9 @@ type hash [sha256.Size]byte
 
 // keySet is the content of the file.
 type keySet struct {
-	by   map[hash]*Key
-	keys []*Key // in the order of the file
+	by    map[hash]*Key
+	names map[string]*Key
+	keys  []*Key // in the order of the file
 }
 
 // Keys are the keys of a file.
@@ -49,12 +50,14 @@ type Keys struct {
 	set     atomic.Pointer[keySet]
 	used    map[string]*usage // by name; of the goroutine that reads the file
 	others  *Key              // of requests with the operators' key
+	group   *group
 }
 
 // Read reads a file of keys. Run follows it.
 func Read(file string, log *slog.Logger) (*Keys, error) {
 	tlsconfig.WarnWritable(log, file)
-	k := &Keys{file: file, used: make(map[string]*usage), others: &Key{Name: OperatorName, used: new(usage)}}
+	k := &Keys{file: file, used: make(map[string]*usage), group: newGroup()}
+	k.others = &Key{Name: OperatorName, used: &usage{group: k.group}}
 	k.others.Priority, k.others.HasPriority, k.others.OwnSalt = maxPriority, true, true
 	var err error
 	if k.current, err = tlsconfig.Follow(log, "clients' keys", file, k.load); err != nil {
@@ -112,7 +115,7 @@ func (k *Keys) load() (*keySet, error) {
 	used := make(map[string]*usage, len(set.keys))
 	for _, key := range set.keys {
 		if key.used = k.used[key.Name]; key.used == nil {
-			key.used = new(usage)
+			key.used = &usage{group: k.group}
 		}
 		used[key.Name] = key.used
 	}
@@ -133,8 +136,7 @@ var (
 )
 
 func parse(text string) (*keySet, error) {
-	set := &keySet{by: make(map[hash]*Key)}
-	names := make(map[string]bool)
+	set := &keySet{by: make(map[hash]*Key), names: make(map[string]*Key)}
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -143,7 +145,7 @@ func parse(text string) (*keySet, error) {
 			continue
 		}
 		key, hashes, err := parseLine(fields)
-		if err == nil && names[key.Name] {
+		if err == nil && set.names[key.Name] != nil {
 			err = errNameTwice
 		}
 		for _, h := range hashes {
@@ -156,7 +158,7 @@ func parse(text string) (*keySet, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
-		names[key.Name] = true
+		set.names[key.Name] = key
 		set.keys = append(set.keys, key)
 	}
 	if len(set.keys) == 0 {

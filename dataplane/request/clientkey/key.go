@@ -31,10 +31,15 @@ type Key struct {
 
 // usage is the use of a name, which outlives changes of the file.
 type usage struct {
-	mu       sync.Mutex
-	requests bucket // guarded by mu, as is all below
-	tokens   bucket
-	counts   Counts
+	group *group
+
+	mu        sync.Mutex
+	requests  bucket // guarded by mu, as is all below
+	tokens    bucket
+	counts    Counts
+	elsewhere int  // requests under way at other routers
+	told      int  // of the requests under way here, those that other routers know of
+	telling   bool // the next message tells of it
 }
 
 // Counts are the totals of a name.
@@ -73,6 +78,8 @@ type LimitError struct {
 	// RetryAfter is the time until the limit has room for the request, and Reset until all of it is
 	// there again; 0 where that is unknown.
 	RetryAfter, Reset time.Duration
+
+	untold bool // there is room once the other routers know of the use here
 }
 
 // Error names the limit.
@@ -81,79 +88,140 @@ func (e *LimitError) Error() string { return "clientkey: beyond the limit of " +
 // bucket holds the rest of a rate. The zero value is full.
 type bucket struct {
 	missing float64 // of a minute's worth, at the time at; more than all of it: a debt
+	untold  float64 // the part of it that other routers do not know of yet
+	used    float64 // here, since the start of the process
 	at      time.Time
 }
 
-// fill refills a bucket of so much a minute.
-func (b *bucket) fill(now time.Time, rate float64) {
+// fill refills a bucket of so much a minute, which so many routers share.
+func (b *bucket) fill(now time.Time, rate, routers float64) {
 	if since := now.Sub(b.at); since > 0 {
-		b.missing, b.at = max(b.missing-rate*since.Minutes(), 0), now
+		back := rate * since.Minutes()
+		b.missing, b.untold, b.at = max(b.missing-back, 0), max(b.untold-back/routers, 0), now
 	}
 }
+
+// take takes from the bucket; less than 0 is given back.
+func (b *bucket) take(n float64) {
+	b.missing, b.untold, b.used = max(b.missing+n, 0), max(b.untold+n, 0), b.used+n
+}
+
+// told notes that other routers know of so much that is used here.
+func (b *bucket) told(used float64) { b.untold = max(min(b.untold, b.used-used), 0) }
 
 // refusal returns an error where the bucket has less than need.
-func (b *bucket) refusal(why Reason, rate, need float64) *LimitError {
-	lacks := need - (rate - b.missing)
-	if lacks <= 0 {
+func (b *bucket) refusal(why Reason, rate, need, routers float64) *LimitError {
+	rest := rate - b.missing
+	lacks := need - rest
+	untold := lacks <= 0
+	if untold && !beyondShare(b.untold, rest, routers) {
 		return nil
 	}
-	after := func(n float64) time.Duration { return time.Duration(n / rate * float64(time.Minute)) }
+	after := func(n float64) time.Duration { return time.Duration(max(n, 0) / rate * float64(time.Minute)) }
 	return &LimitError{
-		Reason: why, Limit: int(rate), Remaining: int(max(rate-b.missing, 0)), RetryAfter: after(lacks), Reset: after(b.missing),
+		Reason: why, Limit: int(rate), Remaining: int(max(rest, 0)), RetryAfter: after(lacks), Reset: after(b.missing), untold: untold,
 	}
 }
 
-// Begin lets a request in, for which End is called at its end.
-func (k *Key) Begin(now time.Time) error {
+// beyondShare reports whether this router has let in its share of a limit since it last told the
+// others: an equal part of the rest at that time. So all of them together keep the limit, but for
+// the last request of each, as long as nobody hears of the others.
+func beyondShare(untold, rest, routers float64) bool {
+	return routers > 1 && untold >= (rest+untold)/routers
+}
+
+// Begin lets a request in, for which End is called at its end. Where the key has room, and only the
+// other routers do not know yet how much of it is used here, it waits for them, maxWait at most.
+func (k *Key) Begin(now time.Time) error { return k.admit(now, k.begin) }
+
+func (k *Key) begin(now time.Time) *LimitError {
 	u := k.used
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	var beyond *LimitError
-	if k.concurrency > 0 && u.counts.InFlight >= k.concurrency {
-		beyond = &LimitError{Reason: ReasonConcurrency, Limit: k.concurrency, RetryAfter: time.Second}
-	}
-	if k.tokens > 0 && beyond == nil {
-		u.tokens.fill(now, k.tokens)
-		beyond = u.tokens.refusal(ReasonTokens, k.tokens, 1)
-	}
-	if k.requests > 0 && beyond == nil {
-		u.requests.fill(now, k.requests)
-		if beyond = u.requests.refusal(ReasonRequests, k.requests, 1); beyond == nil {
-			u.requests.missing++
+	routers := u.group.size()
+	if k.concurrency > 0 {
+		rest, untold := k.concurrency-u.counts.InFlight-u.elsewhere, u.counts.InFlight-u.told
+		if rest <= 0 || beyondShare(float64(untold), float64(rest), routers) {
+			return &LimitError{Reason: ReasonConcurrency, Limit: k.concurrency, RetryAfter: time.Second, untold: rest > 0}
 		}
 	}
-	if beyond != nil {
-		u.counts.Refused[beyond.Reason]++
-		return beyond
+	if k.tokens > 0 {
+		u.tokens.fill(now, k.tokens, routers)
+		if beyond := u.tokens.refusal(ReasonTokens, k.tokens, 1, routers); beyond != nil {
+			return beyond
+		}
+	}
+	if k.requests > 0 {
+		u.requests.fill(now, k.requests, routers)
+		if beyond := u.requests.refusal(ReasonRequests, k.requests, 1, routers); beyond != nil {
+			return beyond
+		}
+		u.requests.take(1)
 	}
 	u.counts.InFlight++
 	u.counts.Requests++
+	k.changedLocked()
 	return nil
+}
+
+// admit tries again each time the others have heard of the use here, while that is all that is
+// missing, and counts a refusal.
+func (k *Key) admit(now time.Time, try func(now time.Time) *LimitError) error {
+	var timeout <-chan time.Time
+	for {
+		told := k.used.group.nextTold()
+		beyond := try(now)
+		if beyond == nil {
+			return nil
+		}
+		if beyond.untold {
+			if timeout == nil {
+				timer := time.NewTimer(maxWait)
+				defer timer.Stop()
+				timeout = timer.C
+			}
+			select {
+			case <-told:
+				continue
+			case <-timeout:
+			}
+		}
+		k.used.mu.Lock()
+		k.used.counts.Refused[beyond.Reason]++
+		k.used.mu.Unlock()
+		return beyond
+	}
 }
 
 // End gives back the place of a request that Begin has let in.
 func (k *Key) End() {
-	k.used.mu.Lock()
-	defer k.used.mu.Unlock()
-	k.used.counts.InFlight--
+	u := k.used
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.counts.InFlight--
+	u.told = min(u.told, u.counts.InFlight)
+	k.changedLocked()
 }
 
 // Take takes the tokens of a prompt. One that is longer than a minute's worth waits until all of
-// that is there.
+// that is there. It waits for the other routers as Begin does.
 func (k *Key) Take(now time.Time, prompt int) error {
 	if k.tokens == 0 {
 		return nil
 	}
-	u := k.used
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.tokens.fill(now, k.tokens)
-	if beyond := u.tokens.refusal(ReasonTokens, k.tokens, min(float64(prompt), k.tokens)); beyond != nil {
-		u.counts.Refused[ReasonTokens]++
-		return beyond
-	}
-	u.tokens.missing += float64(prompt)
-	return nil
+	return k.admit(now, func(now time.Time) *LimitError {
+		u := k.used
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		routers := u.group.size()
+		u.tokens.fill(now, k.tokens, routers)
+		if beyond := u.tokens.refusal(ReasonTokens, k.tokens, min(float64(prompt), k.tokens), routers); beyond != nil {
+			return beyond
+		}
+		u.tokens.take(float64(prompt))
+		k.changedLocked()
+		return nil
+	})
 }
 
 // Answered counts the tokens of an answer. taken are those that Take took for it.
@@ -174,10 +242,11 @@ func (k *Key) GiveBack(now time.Time, taken int) {
 }
 
 func (k *Key) giveLocked(now time.Time, tokens int) {
-	if k.tokens > 0 {
+	if k.tokens > 0 && tokens != 0 {
 		b := &k.used.tokens
-		b.fill(now, k.tokens)
-		b.missing = max(b.missing-float64(tokens), 0)
+		b.fill(now, k.tokens, k.used.group.size())
+		b.take(-float64(tokens))
+		k.changedLocked()
 	}
 }
 

@@ -1,0 +1,128 @@
+package clientkey
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/cluster/codec"
+)
+
+// useMessage is the use of a router by its clients. Numbers of entries count from the router's
+// start, so that the next message repairs a lost one.
+type useMessage struct {
+	id     []byte // of the router
+	number int64  // of this message among all of its router
+	flags  byte
+	names  []useEntry
+}
+
+const (
+	flagWhole = 1 << iota // names that are not listed have no requests under way
+	flagFull              // names that are not listed have used nothing since the router's start
+	flagLast              // the router ends
+)
+
+// useEntry is the use of a name.
+type useEntry struct {
+	name             []byte
+	inFlight         int
+	requests, tokens float64 // since the router's start
+	// Of a minute's worth, as far as the router knows.
+	missingRequests, missingTokens float64
+}
+
+const (
+	useVersion = 1
+	// useEntrySize is the least size of an entry.
+	useEntrySize = 2 + 4*8
+	maxID        = 255
+)
+
+func (e *useEntry) inUse() bool {
+	return e.inFlight > 0 || e.missingRequests > 0 || e.missingTokens > 0
+}
+
+func (e *useEntry) everUsed() bool { return e.requests != 0 || e.tokens != 0 }
+
+func (m *useMessage) append(b []byte) []byte {
+	b = codec.AppendBytes(append(b, useVersion), m.id, maxID)
+	b = append(codec.AppendUvarint(b, m.number), m.flags)
+	b = codec.AppendUvarint(b, len(m.names))
+	for i := range m.names {
+		e := &m.names[i]
+		b = codec.AppendUvarint(codec.AppendBytes(b, e.name, maxName), e.inFlight)
+		for _, f := range [...]float64{e.requests, e.tokens, e.missingRequests, e.missingTokens} {
+			b = codec.AppendFloat(b, f)
+		}
+	}
+	return b
+}
+
+// decode fills m; its texts alias b.
+func (m *useMessage) decode(b []byte) error {
+	r := codec.NewReader(b)
+	if r.Byte() != useVersion {
+		r.Fail("the version")
+	}
+	m.id, m.number = r.Bytes(maxID), int64(r.Uvarint())
+	if m.flags = r.Byte(); m.flags > flagWhole|flagFull|flagLast {
+		r.Fail("flags")
+	}
+	m.names = m.names[:0]
+	for range r.Count(useEntrySize) {
+		e := useEntry{name: r.Bytes(maxName), inFlight: int(r.Uvarint())}
+		for _, f := range [...]*float64{&e.requests, &e.tokens, &e.missingRequests, &e.missingTokens} {
+			*f = r.Float()
+		}
+		if e.missingRequests < 0 || e.missingTokens < 0 {
+			r.Fail("what is missing")
+		}
+		m.names = append(m.names, e)
+	}
+	return r.End()
+}
+
+// use returns the key's use for a message.
+func (k *Key) use(now time.Time) useEntry {
+	u := k.used
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.telling = false
+	u.requests.fill(now, k.requests, u.group.size())
+	u.tokens.fill(now, k.tokens, u.group.size())
+	return useEntry{
+		name: []byte(k.Name), inFlight: u.counts.InFlight, requests: u.requests.used, tokens: u.tokens.used,
+		missingRequests: u.requests.missing, missingTokens: u.tokens.missing,
+	}
+}
+
+// told notes that the other routers hear of an entry of this one.
+func (k *Key) told(e *useEntry) {
+	u := k.used
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.requests.told(e.requests)
+	u.tokens.told(e.tokens)
+	u.told = min(e.inFlight, u.counts.InFlight)
+}
+
+// lower takes over the levels of another router.
+func (k *Key) lower(now time.Time, e *useEntry) {
+	u := k.used
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.requests.fill(now, k.requests, u.group.size())
+	u.tokens.fill(now, k.tokens, u.group.size())
+	u.requests.missing = max(u.requests.missing, e.missingRequests)
+	u.tokens.missing = max(u.tokens.missing, e.missingTokens)
+}
+
+// usedElsewhere counts the use of the key at another router; less than 0 is given back.
+func (k *Key) usedElsewhere(now time.Time, requests, tokens float64) {
+	u := k.used
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.requests.fill(now, k.requests, u.group.size())
+	u.tokens.fill(now, k.tokens, u.group.size())
+	u.requests.missing = max(u.requests.missing+requests, 0)
+	u.tokens.missing = max(u.tokens.missing+tokens, 0)
+}
