@@ -144,7 +144,7 @@ func (m *pairWriter) leg(
 		Lines: m.lines, Extra: l.extra, Body: l.parts, HeaderTimeout: firstByte, ReadTimeout: stall,
 		Once: true, // its bootstrap rooms are the attempt's own
 		// SGLang refuses an id that it still has: a leg with the client's own may be sent once.
-		Fresh: x.pair.fresh || x.req.HasRID || x.prompt.turn.once,
+		Fresh: x.pair.fresh || x.id.kept || x.prompt.turn.once,
 	}
 }
 
