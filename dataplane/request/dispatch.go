@@ -17,7 +17,7 @@ import (
 func renewID(x *exchange) {
 	if x.req.WholeRID {
 		x.id.keep(&x.req)
-		if x.h.flights.add(x) {
+		if x.h.sentIDs.add(x) {
 			return
 		}
 	}
@@ -30,7 +30,7 @@ func renewID(x *exchange) {
 		x.id.reset()
 		return
 	}
-	x.h.flights.add(x)
+	x.h.sentIDs.add(x)
 }
 
 // failures are the attempts of a request that have failed so far.
@@ -57,7 +57,7 @@ func (x *exchange) dispatch() {
 			}
 			return
 		}
-		x.h.flights.remove(x)
+		x.h.sentIDs.remove(x)
 		x.choice.decision, x.choice.retries = d, x.h.live().Retries-try
 		renewID(x)
 		resp, err := x.try()

@@ -37,7 +37,7 @@ type exchange struct {
 	prompt  promptReader // body to routing.Prompt
 	choice  choice       // prompt to a rank or a pair
 	id      requestID
-	listed  bool         // among the handler's flights
+	listed  bool         // among the handler's sentIDs
 	body    bodyWriter   // the request as the worker gets it
 	attempt attempt      // one try at a rank
 	pair    *pairAttempt // one try at a pair; nil until the exchange's first
@@ -281,7 +281,7 @@ func (x *exchange) abortLeg(w *worker.Worker, which leg) {
 
 // release gives back all that the exchange holds, and the exchange itself to the pool.
 func (x *exchange) release() {
-	x.h.flights.remove(x)
+	x.h.sentIDs.remove(x)
 	x.stopPair(true)
 	x.attempt.end()
 	x.choice.ticket.Release()

@@ -60,7 +60,7 @@ type Handler struct {
 	draining  atomic.Bool
 
 	aborts      *aborter
-	flights     flights
+	sentIDs     sentIDs
 	sources     sources
 	rules       chattemplate.RulesOf
 	proofs      proofs // of conversions
@@ -87,7 +87,7 @@ func New(cfg Config, parts Parts) *Handler {
 	}
 	h.admission = newAdmission(&cfg.Queue, parts.Router, h.metrics)
 	h.aborts = newAborter(parts.Transport, h.metrics, cfg.Log)
-	h.flights.own, h.flights.named = map[uint64]*exchange{}, map[string]flight{}
+	h.sentIDs.own, h.sentIDs.named = map[uint64]*exchange{}, map[string]holders{}
 	h.exchanges.New = func() any { return newExchange(h) }
 	return h
 }
@@ -217,7 +217,7 @@ func (h *Handler) abort(ctx *fasthttp.RequestCtx, key *clientkey.Key) {
 		return key == nil || owner == nil || key.Name == owner.Name || key == h.Keys.Operator()
 	}
 	client, room := h.sources.clientOf(key, call{ctx}, h.live().Proxies), true
-	whole := h.flights.abort(rid, mayAbort, func(x *exchange, ids []string) {
+	whole := h.sentIDs.abort(rid, mayAbort, func(x *exchange, ids []string) {
 		d := &x.choice.decision
 		for _, rank := range []*worker.Rank{d.Rank, d.Decode} {
 			if rank != nil && len(ids) > 0 {

@@ -70,23 +70,23 @@ func (id *requestID) all(req *openai.Request) (ids []string) {
 	return ids
 }
 
-// flights are the requests that workers have, by the ids that clients may know: those that the
+// sentIDs are the requests that workers have, by the ids that clients may know: those that the
 // workers got, and the names that clients have given, which may be the same for several.
-type flights struct {
+type sentIDs struct {
 	mu    sync.Mutex
 	own   map[uint64]*exchange // by the random part of the router's id; guarded by mu
-	named map[string]flight    // by the client's name, of which each of a list is one; guarded by mu
+	named map[string]holders   // by the client's name, each of a list; guarded by mu
 }
 
-// flight is the requests of a name. Nearly always there is one.
-type flight struct {
+// holders are the requests of a name. Nearly always there is one.
+type holders struct {
 	first *exchange
 	more  []*exchange
 }
 
 // add notes an attempt that is about to be sent. It refuses one with a client's id that another
 // request has.
-func (f *flights) add(x *exchange) bool {
+func (f *sentIDs) add(x *exchange) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if x.id.kept {
@@ -112,7 +112,7 @@ func (f *flights) add(x *exchange) bool {
 }
 
 // remove forgets an attempt. Only then may its exchange change.
-func (f *flights) remove(x *exchange) {
+func (f *sentIDs) remove(x *exchange) {
 	if !x.listed {
 		return
 	}
@@ -155,7 +155,7 @@ func (x *exchange) names() func(yield func(string) bool) {
 // abort calls send for the requests that a client calls rid and may abort, with what the worker
 // calls them: whole requests, or one prompt of a batch. It reports false, and sends nothing, where
 // the abort of one prompt would end others of its batch.
-func (f *flights) abort(rid string, mayAbort func(*clientkey.Key) bool, send func(x *exchange, ids []string)) bool {
+func (f *sentIDs) abort(rid string, mayAbort func(*clientkey.Key) bool, send func(x *exchange, ids []string)) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var found []*exchange
