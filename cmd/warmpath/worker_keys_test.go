@@ -144,11 +144,25 @@ func TestWorkersWithKeys(t *testing.T) {
 			assert.Equal(t, http.StatusOK, status, text)
 			shown += text
 			before := strings.Count(log.String(), "refuses aborts")
-			status, _ = askWith(t, http.MethodPost, base+"/abort_request", `{"rid":"x"}`, "")
-			assert.Equal(t, http.StatusOK, status)
+			var long sync.WaitGroup
+			enough := make(chan struct{})
+			long.Go(func() { // some of these meet their abort
+				for {
+					askWith(t, http.MethodPost, base+"/generate", strings.Replace(body, `4}`, `2000,"ignore_eos":true},"rid":"x"`, 1), "")
+					select {
+					case <-enough:
+						return
+					default:
+					}
+				}
+			})
 			awaitThat(t, func() bool {
+				status, _ := askWith(t, http.MethodPost, base+"/abort_request", `{"rid":"x"}`, "")
+				assert.Equal(t, http.StatusOK, status)
 				return regexp.MustCompile("(?m)^warmpath_aborts_total [2-9]").MatchString(get("/metrics"))
 			}, func() string { return "no aborts" })
+			close(enough)
+			long.Wait()
 			assert.Equal(t, before, strings.Count(log.String(), "refuses aborts"))
 			for _, path := range []string{"/status", "/workers", "/metrics", "/v1/models", "/model_info", "/ready", "/console"} {
 				get(path)

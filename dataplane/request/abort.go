@@ -18,6 +18,7 @@ type aborter struct {
 	metrics   *Metrics
 	log       *slog.Logger
 	slots     chan struct{}
+	clients   clientAborts
 	stop      chan struct{}
 	once      sync.Once
 	running   sync.WaitGroup
@@ -29,6 +30,9 @@ const (
 	// detection of closed connections must do. The death of a pair's worker causes as many aborts
 	// at once as it had requests.
 	maxAborts = 1024
+	// maxClientAborts bounds the aborts that clients ask for, and maxAbortsOfClient those of one.
+	// Each takes a place for abortAgain.
+	maxClientAborts, maxAbortsOfClient = 512, 128
 	// abortAgain is the pause before the second abort. A worker ignores an id until its tokenizer
 	// is done with the request.
 	abortAgain   = time.Second
@@ -40,26 +44,36 @@ const (
 func newAborter(t *upstream.Transport, m *Metrics, log *slog.Logger) *aborter {
 	return &aborter{
 		transport: t, metrics: m, log: log,
-		slots: make(chan struct{}, maxAborts), stop: make(chan struct{}),
+		slots: make(chan struct{}, maxAborts), clients: clientAborts{of: map[uint64]int{}}, stop: make(chan struct{}),
 	}
 }
 
-// send aborts a request in the background, for the log by its name. The worker names the prompts of
-// a batch rid_0, rid_1 and so on, or by the client's own list.
-func (a *aborter) send(w *worker.Worker, name, rid []byte, rids []string, batch bool, prompts int) {
+// send aborts a request in the background, for the log by its name, by the worker's ids of its
+// prompts.
+func (a *aborter) send(w *worker.Worker, name []byte, ids []string) {
 	select {
 	case a.slots <- struct{}{}:
+		a.start(w, name, ids, func() { <-a.slots })
 	default:
 		a.metrics.abortsDropped.Inc()
-		return
 	}
-	ids := append([]string(nil), rids...)
-	if len(ids) == 0 && len(rid) > 0 {
-		ids = batchIDs(string(rid), batch, prompts)
+}
+
+// sendFor is send for a client that asks for it. It reports false where too many aborts of the
+// client, or of all, are under way.
+func (a *aborter) sendFor(client uint64, w *worker.Worker, name []byte, ids []string) bool {
+	if !a.clients.begin(client) {
+		a.metrics.abortsDropped.Inc()
+		return false
 	}
+	a.start(w, name, ids, func() { a.clients.end(client) })
+	return true
+}
+
+func (a *aborter) start(w *worker.Worker, name []byte, ids []string, end func()) {
 	log := a.log.With(logKeyName, string(name))
 	a.running.Go(func() {
-		defer func() { <-a.slots }()
+		defer end()
 		a.abort(w, log, ids)
 		timer := time.NewTimer(abortAgain)
 		defer timer.Stop()
@@ -71,15 +85,34 @@ func (a *aborter) send(w *worker.Worker, name, rid []byte, rids []string, batch 
 	})
 }
 
-func batchIDs(rid string, batch bool, prompts int) []string {
-	if !batch {
-		return []string{rid}
+// clientAborts are the aborts under way that clients have asked for. They have places of their own,
+// so that they crowd out none of the router's.
+type clientAborts struct {
+	mu  sync.Mutex
+	all int            // guarded by mu
+	of  map[uint64]int // by client; guarded by mu
+}
+
+// begin takes a place.
+func (c *clientAborts) begin(client uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all >= maxClientAborts || c.of[client] >= maxAbortsOfClient {
+		return false
 	}
-	ids := make([]string, min(prompts, maxAbortedPrompts))
-	for i := range ids {
-		ids[i] = string(openai.AppendItemRID(nil, rid, i))
+	c.all++
+	c.of[client]++
+	return true
+}
+
+// end gives a place back.
+func (c *clientAborts) end(client uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	if c.of[client]--; c.of[client] == 0 {
+		delete(c.of, client)
 	}
-	return ids
 }
 
 var (

@@ -29,7 +29,11 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 	if x.inference {
 		b.splice(body, rank)
 	} else if len(body) > 0 {
-		b.parts = appendBody(b.parts, body, x.own)
+		b.long = append(b.long[:0], x.id.field...)
+		if len(x.own) > 0 {
+			b.long = append(appendComma(b.long), x.own...)
+		}
+		b.parts = appendBody(b.parts, body, b.long)
 	}
 	b.extra = append(b.appendKey(b.extra, w), x.call.nameField())
 	b.extra = appendParent(b.extra, x.attempt.span)
@@ -48,7 +52,7 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 // mustBeFresh reports whether the request cannot be sent again where a kept-alive connection was
 // closed: it is sent once only, or its id is the client's own.
 func (x *exchange) mustBeFresh() bool {
-	return x.prompt.turn.once || x.inference && len(x.id.field) == 0 && !x.id.header
+	return x.prompt.turn.once || x.id.kept
 }
 
 // splice puts the router's fields into the body.

@@ -103,8 +103,11 @@ func (c *choice) choose() (routing.Decision, error) {
 	rule := c.pairs(d.Rank, d.Decode) // not d: it would be allocated for every request
 	switch {
 	case rule.either:
+		d.GiveBack(d.Decode)
 		d.Decode = nil
 	case rule.refusal != nil:
+		d.GiveBack(d.Rank)
+		d.GiveBack(d.Decode)
 		c.prompt.Unpaired = true
 		d, err = c.pick()
 		if errors.Is(err, routing.ErrNoWorker) {

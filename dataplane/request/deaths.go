@@ -32,6 +32,8 @@ const (
 	// that ends may still accept connections.
 	deathDial  = 500 * time.Millisecond
 	deathPause = 20 * time.Millisecond
+	// deathMemory is how long a death is known. Later ones ask the host again.
+	deathMemory = time.Minute
 	// maxCulprits bounds the refused requests.
 	maxCulprits = 4096
 )
@@ -46,13 +48,17 @@ type culprits struct {
 	caught  atomic.Uint64
 	refused atomic.Uint64
 	held    atomic.Int64 // len(until)
+	dial    func(addr string) (net.Conn, error)
 
 	mu    sync.Mutex
-	until map[uint64]time.Time // of refused requests, by digest; guarded by mu
+	until map[uint64]time.Time         // of refused requests, by digest; guarded by mu
+	ended map[*worker.Worker]time.Time // when engines were found dead; guarded by mu
 }
 
 func newCulprits(cfg *Config) *culprits {
-	return &culprits{log: cfg.Log, seed: maphash.MakeSeed(), refuse: cfg.Quarantine, until: map[uint64]time.Time{}}
+	return &culprits{log: cfg.Log, seed: maphash.MakeSeed(), refuse: cfg.Quarantine, until: map[uint64]time.Time{}, ended: map[*worker.Worker]time.Time{},
+		dial: func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, deathDial) },
+	}
 }
 
 // check refuses a request that is equal to a culprit.
@@ -98,14 +104,26 @@ func errCulprit(key uint64, refused time.Duration) error {
 
 // gone reports whether a worker's process has ended: its address refuses connections. A closed
 // connection is no sign of it, and a host that does not answer says nothing of its processes.
-// ending says that the process may be about to end.
-func (c *culprits) gone(w *worker.Worker, ending bool) bool {
+// ending says that the process may be about to end. A process that ended after the request was
+// sent there had it.
+func (c *culprits) gone(w *worker.Worker, sent time.Time, ending bool) bool {
+	c.mu.Lock()
+	known := c.ended[w].After(sent)
+	c.mu.Unlock()
+	if known { // thousands may have been in flight there
+		return true
+	}
 	refuses := func() bool {
-		conn, err := net.DialTimeout("tcp", w.Addr, deathDial)
+		now := time.Now()
+		conn, err := c.dial(w.Addr)
 		if err == nil {
 			_ = conn.Close()
 		}
-		return errors.Is(err, syscall.ECONNREFUSED)
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return false
+		}
+		c.remember(w, now)
+		return true
 	}
 	// All requests that were in flight ask at once.
 	gone, _, _ := c.dials.Do(w.Addr, func() (any, error) {
@@ -118,6 +136,14 @@ func (c *culprits) gone(w *worker.Worker, ending bool) bool {
 	})
 	is, _ := gone.(bool)
 	return is
+}
+
+// remember notes that the engine of w was dead at a time.
+func (c *culprits) remember(w *worker.Worker, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.ended, func(_ *worker.Worker, at time.Time) bool { return now.Sub(at) > deathMemory })
+	c.ended[w] = now
 }
 
 // lostConnection reports whether an attempt failed as it does when an engine dies.
@@ -142,7 +168,7 @@ func (x *exchange) countDeaths(deaths *[2]int, err error) error {
 		if rank == nil {
 			continue
 		}
-		gone := x.h.culprits.gone(rank.Worker, ending)
+		gone := x.h.culprits.gone(rank.Worker, x.attempt.sent, ending)
 		if !gone && (!hung || leg != int(x.attempt.failedLeg)) {
 			continue
 		}

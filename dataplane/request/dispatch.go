@@ -3,7 +3,6 @@ package request
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -13,38 +12,26 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// requestID is the id by which a worker can abort the request.
-type requestID struct {
-	rid   []byte
-	field []byte // `"rid":"…"` where the router has chosen the id and the body takes it; else empty
-	// header reports that the router has chosen the id, and the body does not take it.
-	header bool
-}
-
-// renew makes an id for one attempt, or takes the client's own.
-func (id *requestID) renew(req *openai.Request, inference bool) {
-	id.rid, id.field, id.header = id.rid[:0], id.field[:0], false
-	if req.HasRID || !inference {
-		id.rid = append(id.rid, req.RID...)
-		return
-	}
-	hi, lo := rand.Uint64(), rand.Uint32()
-	id.rid = openai.AppendRID(id.rid, hi, lo)
-	if c := conversions[req.API]; c != nil && !c.takesRID {
-		id.header = true
-		return
-	}
-	id.field = openai.AppendRIDField(id.field, hi, lo)
-}
-
 // renewID makes the id of an attempt. Each has its own: the abort of an earlier one is repeated a
-// second later and must not end this one.
+// second later and must not end this one. A client's id stays where it is whole and new.
 func renewID(x *exchange) {
-	if x.api == openai.APIResponses {
-		x.id.renewResponse(&x.req, &x.prompt.turn.head, x.choice.answering().Worker)
+	x.h.sentIDs.remove(x)
+	if x.req.WholeRID {
+		x.id.keep(&x.req)
+		if x.h.sentIDs.add(x) {
+			return
+		}
+	}
+	switch {
+	case x.api == openai.APIResponses:
+		x.id.renewResponse(x.choice.answering().Worker)
+	case x.inference || x.req.RID != "" || len(x.req.RIDs) > 0:
+		x.id.renew(&x.req)
+	default:
+		x.id.reset()
 		return
 	}
-	x.id.renew(&x.req, x.inference)
+	x.h.sentIDs.add(x)
 }
 
 // failures are the attempts of a request that have failed so far.
@@ -71,6 +58,7 @@ func (x *exchange) dispatch() {
 			}
 			return
 		}
+		x.h.sentIDs.remove(x)
 		x.choice.decision, x.choice.retries = d, x.h.live().Retries-try
 		renewID(x)
 		resp, err := x.try()

@@ -37,6 +37,7 @@ type exchange struct {
 	prompt  promptReader // body to routing.Prompt
 	choice  choice       // prompt to a rank or a pair
 	id      requestID
+	listed  bool         // among the handler's sentIDs
 	body    bodyWriter   // the request as the worker gets it
 	attempt attempt      // one try at a rank
 	pair    *pairAttempt // one try at a pair; nil until the exchange's first
@@ -266,7 +267,7 @@ func (x *exchange) abort() {
 	case d.Decode != nil:
 		x.abortLeg(d.Decode.Worker, legDecode) // stopPair has aborted the prefill leg
 	case x.inference && d.Rank != nil:
-		x.h.aborts.send(d.Rank.Worker, x.call.name(), x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
+		x.h.aborts.send(d.Rank.Worker, x.call.name(), x.id.all(&x.req))
 	}
 }
 
@@ -276,11 +277,12 @@ func (x *exchange) abortLeg(w *worker.Worker, which leg) {
 		return
 	}
 	x.h.metrics.pairs.aborts.WithLabelValues(which.String()).Inc()
-	x.h.aborts.send(w, x.call.name(), x.id.rid, x.req.RIDs, x.req.Batch, x.req.Prompts)
+	x.h.aborts.send(w, x.call.name(), x.id.all(&x.req))
 }
 
 // release gives back all that the exchange holds, and the exchange itself to the pool.
 func (x *exchange) release() {
+	x.h.sentIDs.remove(x)
 	x.stopPair(true)
 	x.attempt.end()
 	x.choice.ticket.Release()

@@ -34,9 +34,9 @@ func testBodiesPassWithAnIDSplicedIn(t *testing.T) {
 	assert.Equal(t, "0/2", resp.Header.Get("X-Warmpath-Overlap"))
 	assert.Regexp(t, regexp.MustCompile(`^`+regexp.QuoteMeta(idsBody[:len(idsBody)-1])+`,"rid":"wp-[0-9a-f]{24}"\}$`), w.lastBody())
 
-	own := `{ "rid": "mine", "text": "héllo", "stream": false }`
+	own := `{ "rid": "0a1b2c3d4e5f40718293a4b5c6d7e8f9", "text": "héllo", "stream": false }`
 	h.post("/generate", own)
-	assert.Equal(t, own, w.lastBody(), "a client's own id is left alone, and so is every byte")
+	assert.Equal(t, own, w.lastBody(), "a client's own UUID is left alone, and so is every byte")
 }
 
 func TestUsageIsCounted(t *testing.T) { overBoth(t, testUsageIsCounted) }
@@ -243,7 +243,7 @@ func testClientThatLeavesIsAborted(t *testing.T) {
 			h := start(t, []*fakeWorker{w})
 			ctx, leave := context.WithCancel(t.Context())
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate",
-				strings.NewReader(`{"rid":"request-7","text":"x","stream":`+stream+`}`))
+				strings.NewReader(`{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x","stream":`+stream+`}`))
 			require.NoError(t, err)
 			go func() {
 				if resp, err := h.client.Do(req); err == nil {
@@ -254,7 +254,7 @@ func testClientThatLeavesIsAborted(t *testing.T) {
 			<-begun
 			leave()
 			<-ended // the worker's connection is closed
-			assert.Equal(t, `{"rid":"request-7"}`, <-w.aborted)
+			assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9"}`, <-w.aborted)
 		})
 	}
 }

@@ -60,6 +60,7 @@ type Handler struct {
 	draining  atomic.Bool
 
 	aborts      *aborter
+	sentIDs     sentIDs
 	sources     sources
 	rules       chattemplate.RulesOf
 	proofs      proofs // of conversions
@@ -86,6 +87,7 @@ func New(cfg Config, parts Parts) *Handler {
 	}
 	h.admission = newAdmission(&cfg.Queue, parts.Router, h.metrics)
 	h.aborts = newAborter(parts.Transport, h.metrics, cfg.Log)
+	h.sentIDs.own, h.sentIDs.named = map[uint64]*exchange{}, map[string]holders{}
 	h.exchanges.New = func() any { return newExchange(h) }
 	return h
 }
@@ -164,7 +166,7 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	}
 	switch path {
 	case "/abort_request":
-		h.abort(ctx)
+		h.abort(ctx, key)
 		return
 	case "/server_info", "/get_server_info":
 		h.Fail(ctx, notForClients())
@@ -199,22 +201,39 @@ func notForClients() *openai.Error {
 	}
 }
 
-// abort passes a client's abort on to every worker: the router does not keep which worker has which
-// id.
-func (h *Handler) abort(ctx *fasthttp.RequestCtx) {
-	rid := fastjson.GetString(ctx.PostBody(), "rid")
-	if !ctx.IsPost() || rid == "" {
+// abort aborts the request that a client names, at the workers that have it. As at SGLang the
+// answer is 200 also where no request has the name: it may have ended just now.
+func (h *Handler) abort(ctx *fasthttp.RequestCtx, key *clientkey.Key) {
+	body := ctx.PostBody()
+	rid := fastjson.GetString(body, "rid")
+	switch {
+	case !ctx.IsPost() || rid == "":
 		h.Fail(ctx, openai.BadRequest("rid", `Name the request: POST {"rid": "…"}.`))
 		return
-	}
-	if !openai.UsableRID(rid) { // workers abort all requests whose id begins with it
-		h.Fail(ctx, openai.BadRequest("rid", "This is no whole id of a request."))
+	case fastjson.GetBool(body, "abort_all"):
+		h.Fail(ctx, openai.BadRequest("abort_all", "A router aborts one request at a time, by its rid."))
 		return
 	}
-	for _, w := range h.Registry.Snapshot().Workers {
-		h.aborts.send(w, nameOf(&ctx.Request.Header), []byte(rid), nil, false, 1)
+	mayAbort := func(owner *clientkey.Key) bool {
+		return key == nil || owner == nil || key.Name == owner.Name || key == h.Keys.Operator()
 	}
-	ctx.SetStatusCode(fasthttp.StatusOK)
+	client, room := h.sources.clientOf(key, call{ctx}, h.live().Proxies), true
+	whole := h.sentIDs.abort(rid, mayAbort, func(x *exchange, ids []string) {
+		d := &x.choice.decision
+		for _, rank := range []*worker.Rank{d.Rank, d.Decode} {
+			if rank != nil && len(ids) > 0 {
+				room = h.aborts.sendFor(client, rank.Worker, nameOf(&ctx.Request.Header), ids) && room
+			}
+		}
+	})
+	switch {
+	case !whole:
+		h.Fail(ctx, openai.BadRequest("rid", "The names of other prompts of the batch begin with this one, so that they would end too: abort the whole batch, or give it a list of ids."))
+	case !room:
+		h.Fail(ctx, openai.RateLimited("Too many aborts are under way."))
+	default:
+		ctx.SetStatusCode(fasthttp.StatusOK)
+	}
 }
 
 func (h *Handler) exchange() *exchange {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -226,7 +225,7 @@ func TestHostileWorkers(t *testing.T) {
 				require.Equal(t, tt.body, got)
 			}
 			for i := range 3 {
-				body := `{"rid":"` + strconv.Itoa(i) + `","model":"tiny","text":"x"}`
+				body := fmt.Sprintf(`{"rid":"%032d","model":"tiny","text":"x"}`, i)
 				resp, got := h.post("/generate", body)
 				require.Equal(t, http.StatusOK, resp.StatusCode, got)
 				require.Equal(t, body, got, "another one's answer")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -292,6 +293,35 @@ func TestPairOtherRoutes(t *testing.T) {
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, `{"data":[]}`, got)
 	noneRunning(t, h)
+}
+
+// TestTrialsThatNobodyUses: a request that one worker of the chosen pair answers, or none, leaves the trial of the other one's breaker to the
+// next request.
+func TestTrialsThatNobodyUses(t *testing.T) {
+	t.Parallel()
+	for _, leg := range []int{0, 1} {
+		for path, status := range map[string]int{"/v1/tokenize": http.StatusOK, "/v1/embeddings": http.StatusBadRequest} {
+			t.Run(fmt.Sprintf("%s/%d", path, leg), func(t *testing.T) {
+				t.Parallel()
+				p, d := newPair(t, 3, 3, 1) // an odd number, for a refused pair takes two turns
+				for _, l := range append(p, d...) {
+					l.answers("/v1/tokenize", `{"tokens":[1]}`)
+				}
+				h := startPair(t, p, d, withPolicy("round-robin"))
+				w, err := h.registry.Get([]*fakeLeg{p[0], d[0]}[leg].url)
+				require.NoError(t, err)
+				for range 3 {
+					w.Fault(time.Now())
+				}
+				require.Eventually(t, func() bool { return w.Breaker.State(time.Now()) == worker.BreakerHalfOpen }, patience, tick)
+				for range 9 {
+					resp, got := h.post(path, `{"model":"tiny","prompt":"x","input":"x"}`)
+					require.Equal(t, status, resp.StatusCode, got)
+				}
+				assert.True(t, w.Breaker.Lets(time.Now().UnixNano()))
+			})
+		}
+	}
 }
 
 // TestPairHalfMissing: the error names the missing half of the pairs.

@@ -76,7 +76,7 @@ func TestPairStaleConnectionsAndOwnIDs(t *testing.T) {
 	stale := []func() int{closesIdle(p[0], meets), closesIdle(d[0], meets)}
 	h := startPair(t, p, d)
 	for i := range 3 {
-		resp, got := h.post("/generate", fmt.Sprintf(`{"rid":"mine-%d","text":"x"}`, i))
+		resp, got := h.post("/generate", fmt.Sprintf(`{"rid":"%032d","text":"x"}`, i))
 		require.Equal(t, http.StatusOK, resp.StatusCode, got)
 	}
 	for _, closed := range stale {

@@ -160,11 +160,11 @@ func TestPairFailureEndsTheOtherLeg(t *testing.T) {
 					dies(l, rw, r, b)
 				})
 				h := startPair(t, p, d)
-				resp, got := h.post("/generate", fmt.Sprintf(`{"rid":"r-1","text":"x","stream":%v}`, header))
+				resp, got := h.post("/generate", fmt.Sprintf(`{"rid":"00000000000000000000000000000001","text":"x","stream":%v}`, header))
 				assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
 				assert.Contains(t, got, `"code":"upstream_error"`)
 				<-gone
-				assert.Equal(t, `{"rid":"r-1"}`, <-other.aborted)
+				assert.Equal(t, `{"rid":"00000000000000000000000000000001"}`, <-other.aborted)
 				for leg, faults := range map[*fakeLeg]int64{bad: 1, other: 0} {
 					w, err := h.registry.Get(leg.url)
 					require.NoError(t, err)
@@ -270,7 +270,7 @@ func TestPairClientLeaves(t *testing.T) {
 				h := startPair(t, p, d)
 				ctx, leave := context.WithCancel(t.Context())
 				req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate",
-					strings.NewReader(fmt.Sprintf(`{"rid":"r-2","text":"x","stream":%v}`, stream)))
+					strings.NewReader(fmt.Sprintf(`{"rid":"00000000000000000000000000000002","text":"x","stream":%v}`, stream)))
 				require.NoError(t, err)
 				first := make(chan struct{})
 				go func() {
@@ -291,8 +291,8 @@ func TestPairClientLeaves(t *testing.T) {
 				leave()
 				<-p[0].ended
 				<-d[0].ended
-				assert.Equal(t, `{"rid":"r-2"}`, <-p[0].aborted)
-				assert.Equal(t, `{"rid":"r-2"}`, <-d[0].aborted)
+				assert.Equal(t, `{"rid":"00000000000000000000000000000002"}`, <-p[0].aborted)
+				assert.Equal(t, `{"rid":"00000000000000000000000000000002"}`, <-d[0].aborted)
 				noneRunning(t, h)
 			})
 		}

@@ -41,7 +41,7 @@ func testExpectations(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
-	const body = `{"rid":"a","text":"x"}`
+	const body = `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`
 	tests := []struct {
 		name, head string
 		status     int
@@ -49,8 +49,8 @@ func testExpectations(t *testing.T) {
 	}{
 		{"too large", "HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2000000\r\n", 413, "request_too_large"},
 		{"too large, said in capitals", "HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 2000000\r\n", 413, "request_too_large"},
-		{"unknown", "HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\nContent-Length: 22\r\n", 417, "expectation_failed"},
-		{"unknown among known", "HTTP/1.1\r\nHost: x\r\nExpect: 100-continue, miracles\r\nContent-Length: 22\r\n", 417, "expectation_failed"},
+		{"unknown", "HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\nContent-Length: 53\r\n", 417, "expectation_failed"},
+		{"unknown among known", "HTTP/1.1\r\nHost: x\r\nExpect: 100-continue, miracles\r\nContent-Length: 53\r\n", 417, "expectation_failed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func testExpectations(t *testing.T) {
 	t.Run("acceptable, whatever its case", func(t *testing.T) {
 		conn, br := h.dial()
 		for _, expect := range []string{"100-continue", "100-CONTINUE"} {
-			say(t, conn, "POST /generate HTTP/1.1\r\nHost: x\r\nExpect: "+expect+"\r\nContent-Length: 22\r\n\r\n")
+			say(t, conn, "POST /generate HTTP/1.1\r\nHost: x\r\nExpect: "+expect+"\r\nContent-Length: 53\r\n\r\n")
 			continued(t, br)
 			say(t, conn, body)
 			status, got := answer(t, br)
@@ -77,7 +77,7 @@ func testExpectations(t *testing.T) {
 	})
 	t.Run("of an old client, to be ignored", func(t *testing.T) {
 		conn, br := h.dial()
-		say(t, conn, "POST /generate HTTP/1.0\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 22\r\n\r\n"+body)
+		say(t, conn, "POST /generate HTTP/1.0\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 53\r\n\r\n"+body)
 		status, got := answer(t, br)
 		assert.Equal(t, http.StatusOK, status, got)
 	})
@@ -129,7 +129,7 @@ func testUploadTrailers(t *testing.T) {
 	})
 	h := start(t, []*fakeWorker{w})
 	const head = "POST /generate HTTP/1.1\r\nHost: x\r\nUser-Agent: ua\r\nX-A: before\r\nX-A: too\r\nCookie: a=b\r\nTransfer-Encoding: chunked\r\n"
-	const chunks = "16\r\n{\"rid\":\"a\",\"text\":\"x\"}\r\n0\r\n"
+	const chunks = "35\r\n{\"rid\":\"0a1b2c3d4e5f40718293a4b5c6d7e8f9\",\"text\":\"x\"}\r\n0\r\n"
 	conn, br := h.dial()
 	for _, trailer := range []string{
 		"\r\n", "X-Data-Parallel-Rank: 7\r\nX-A: behind\r\nUser-Agent: behind\r\nX-New: 1\r\n\r\n", "x-b: 1\r\n\r\n",
@@ -137,7 +137,7 @@ func testUploadTrailers(t *testing.T) {
 		say(t, conn, head+"Trailer: X-New\r\n\r\n"+chunks+trailer)
 		status, body := answer(t, br)
 		require.Equal(t, http.StatusOK, status, body)
-		assert.Equal(t, `{"rid":"a","text":"x"}`, w.lastBody())
+		assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`, w.lastBody())
 		fields := <-got
 		assert.Equal(t, []string{"before", "too"}, fields.Values("X-A"))
 		assert.Equal(t, []string{"ua"}, fields.Values("User-Agent"))
@@ -178,11 +178,11 @@ func testAnswerTrailers(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	for _, te := range []string{"", "trailers"} {
 		conn, br := h.dial()
-		request := "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 36\r\n"
+		request := "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 67\r\n"
 		if te != "" {
 			request += "Connection: TE\r\nTE: " + te + "\r\n"
 		}
-		say(t, conn, request+"\r\n"+`{"rid":"a","text":"x","stream":true}`)
+		say(t, conn, request+"\r\n"+`{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x","stream":true}`)
 		resp, err := http.ReadResponse(br, nil)
 		require.NoError(t, err)
 		assert.Equal(t, http.Header{"X-Sum": nil}, resp.Trailer, "is announced")

@@ -228,8 +228,15 @@ func TestEveryAnswerHasAName(t *testing.T) {
 func TestAbortsAreLoggedByName(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.on("/abort_request", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusUnauthorized) })
+	begun := make(chan struct{})
+	w.on("/generate", func(_ http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done()
+	})
 	log := &lockedText{}
 	h := start(t, []*fakeWorker{w}, withConfig(func(c *request.Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) }))
+	defer h.hold("/generate", `{"text":"x","rid":"x"}`)()
+	<-begun
 	resp, _, err := h.do(http.MethodPost, h.base+"/abort_request", `{"rid":"x"}`, "X-Request-Id", "mine")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 )
 
 // sources are the clients and the prompts of requests that failed while no other worker could be
@@ -95,10 +96,14 @@ func (s *source) answered(key uint64, x *exchange) {
 
 // client returns the hash of a client: of its key, else of its address.
 func (t *sources) client(x *exchange) uint64 {
-	if name := x.credential.name(); name != "" {
-		return maphash.String(t.seed, name)
+	return t.clientOf(x.credential.key, x.call, x.h.live().Proxies)
+}
+
+func (t *sources) clientOf(key *clientkey.Key, c call, proxies worker.Networks) uint64 {
+	if key != nil {
+		return maphash.String(t.seed, key.Name)
 	}
-	return maphash.Comparable(t.seed, x.call.address(x.h.live().Proxies))
+	return maphash.Comparable(t.seed, c.address(proxies))
 }
 
 // mayRetry reports whether another worker may be asked after an error. credible says that the error

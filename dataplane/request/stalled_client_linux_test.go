@@ -55,7 +55,7 @@ func testStalledClient(t *testing.T) {
 			resp, err := http.ReadResponse(br, nil)
 			require.NoError(t, err)
 			body := bufio.NewReader(resp.Body)
-			stalled, _ := ask("/generate", `{"rid":"stalled","text":"x","stream":true}`)
+			stalled, _ := ask("/generate", `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x","stream":true}`)
 			shrink(t, stalled)
 			for gone := false; !gone; { // each event is read before the next one is sent
 				for range 2 {
@@ -73,7 +73,7 @@ func testStalledClient(t *testing.T) {
 			rest, err := io.ReadAll(body)
 			require.NoError(t, err)
 			require.True(t, strings.HasSuffix(string(rest), "data: [DONE]\n\n"))
-			assert.Equal(t, `{"rid":"stalled"}`, <-w.aborted)
+			assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9"}`, <-w.aborted)
 			h.awaitIdle()
 			_, metrics, err := h.do(http.MethodGet, h.base+"/metrics", "")
 			require.NoError(t, err)

@@ -169,16 +169,11 @@ func appendHex(dst []byte, v uint64, digits int) []byte {
 }
 
 // renewResponse is renew for /v1/responses, where the id of the request is that of the response.
-func (id *requestID) renewResponse(req *openai.Request, head *responses.Head, w *worker.Worker) {
-	id.rid, id.field, id.header = id.rid[:0], id.field[:0], false
-	if head.ID != "" {
-		if req.HasRID {
-			id.rid = append(id.rid, head.ID...)
-		}
-		return
-	}
+func (id *requestID) renewResponse(w *worker.Worker) {
+	id.reset()
+	id.key = rand.Uint64()
 	id.rid = appendDigest(append(id.rid, openai.ResponsePrefix...), w.URL)
-	id.rid = appendHex(appendHex(id.rid, rand.Uint64(), 16), rand.Uint64(), openai.ResponseIDLen-len(openai.ResponsePrefix)-digestLen-16)
+	id.rid = appendHex(appendHex(id.rid, id.key, 16), rand.Uint64(), openai.ResponseIDLen-len(openai.ResponsePrefix)-digestLen-16)
 	id.field = append(append(append(id.field, `"request_id":"`...), id.rid...), '"')
 }
 

@@ -55,14 +55,14 @@ func testChunkedUpload(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	conn, br := h.dial()
 	for _, chunks := range []string{
-		"11\r\n{\"rid\":\"a\",\"text\"\r\n5\r\n:\"x\"}\r\n0\r\n\r\n",
-		"1\r\n{\r\n15\r\n\"rid\":\"a\",\"text\":\"x\"}\r\n0;last\r\nX-Trailer: 1\r\n\r\n",
+		"30\r\n{\"rid\":\"0a1b2c3d4e5f40718293a4b5c6d7e8f9\",\"text\"\r\n5\r\n:\"x\"}\r\n0\r\n\r\n",
+		"1\r\n{\r\n34\r\n\"rid\":\"0a1b2c3d4e5f40718293a4b5c6d7e8f9\",\"text\":\"x\"}\r\n0;last\r\nX-Trailer: 1\r\n\r\n",
 	} {
 		_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+chunks)
 		require.NoError(t, err)
 		status, body := answer(t, br)
 		assert.Equal(t, http.StatusOK, status, body)
-		assert.Equal(t, `{"rid":"a","text":"x"}`, w.lastBody())
+		assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`, w.lastBody())
 	}
 }
 
@@ -75,19 +75,19 @@ func testExpectContinue(t *testing.T) {
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
 	conn, br := h.dial()
-	_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 22\r\n\r\n")
+	_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 53\r\n\r\n")
 	require.NoError(t, err)
 	line, err := br.ReadString('\n')
 	require.NoError(t, err)
 	assert.Equal(t, "HTTP/1.1 100 Continue\r\n", line)
 	_, err = br.ReadString('\n')
 	require.NoError(t, err)
-	_, err = io.WriteString(conn, `{"rid":"a","text":"x"}`)
+	_, err = io.WriteString(conn, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`)
 	require.NoError(t, err)
 	status, body := answer(t, br)
 	assert.Equal(t, http.StatusOK, status)
 	assert.Equal(t, idsReply, body)
-	assert.Equal(t, `{"rid":"a","text":"x"}`, w.lastBody())
+	assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`, w.lastBody())
 }
 
 // TestClientIsMissed: the worker's connection ends with the client's.
@@ -109,7 +109,7 @@ func leavingClient(t *testing.T) func() time.Duration {
 	h := start(t, []*fakeWorker{w})
 	return func() time.Duration {
 		conn, _ := h.dial()
-		_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 22\r\n\r\n{\"rid\":\"a\",\"text\":\"x\"}")
+		_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 53\r\n\r\n{\"rid\":\"0a1b2c3d4e5f40718293a4b5c6d7e8f9\",\"text\":\"x\"}")
 		require.NoError(t, err)
 		<-begun
 		left := time.Now()

@@ -147,19 +147,27 @@ func (r *Router) ReloadFiles() {
 	}
 }
 
-// Run serves until ctx ends and all requests have drained.
+// Run serves until ctx ends, or a service fails, and all requests have drained.
 func (r *Router) Run(ctx context.Context) error {
 	defer r.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	// Services outlive ctx: requests in flight at shutdown still need them.
 	outlive := context.WithoutCancel(ctx)
 	var g errgroup.Group
 	services, stopServices := context.WithCancel(outlive)
 	defer stopServices()
 	r.fleet.Start(services)
-	for _, run := range r.services {
-		g.Go(func() error { return run(services) })
+	for _, run := range append(slices.Clone(r.services), r.fleet.Run) {
+		g.Go(func() error {
+			err := run(services)
+			if err != nil && services.Err() == nil {
+				r.cfg.Log.Error("the router ends, after the requests in flight: a part of it has failed", "error", err)
+				stop()
+			}
+			return err
+		})
 	}
-	g.Go(func() error { return r.fleet.Run(services) })
 	saves, lastSave := context.WithCancel(outlive)
 	defer lastSave()
 	var saver sync.WaitGroup

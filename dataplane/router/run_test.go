@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -22,5 +23,21 @@ func TestStopAtOnce(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("the router goes on")
 		}
+	}
+}
+
+// TestServiceThatFails ends the router, after the requests in flight: what goes on without one of its services serves badly, and nobody
+// is told.
+func TestServiceThatFails(t *testing.T) {
+	d := newIdle(t, false)
+	failed := errors.New("the service has failed")
+	d.services = append(d.services, func(context.Context) error { return failed })
+	done := make(chan error, 1)
+	go func() { done <- d.Run(t.Context()) }()
+	select {
+	case err := <-done:
+		require.ErrorIs(t, err, failed)
+	case <-time.After(time.Minute):
+		t.Fatal("the router goes on")
 	}
 }

@@ -194,6 +194,7 @@ func (e *eligible) admit(d *Decision) bool {
 		return true
 	}
 	now := time.Now().UnixNano()
+	d.tried = now
 	a, b := e.groups[d.Rank.Worker.Role()].fitness >= unfitBreaker, true
 	if second != nil {
 		b = e.groups[worker.RoleDecode].fitness >= unfitBreaker || second.Lets(now)
@@ -201,5 +202,9 @@ func (e *eligible) admit(d *Decision) bool {
 	if !b || (!a && !first.Try(now)) {
 		return false
 	}
-	return second == nil || e.groups[worker.RoleDecode].fitness >= unfitBreaker || second.Try(now)
+	if second == nil || e.groups[worker.RoleDecode].fitness >= unfitBreaker || second.Try(now) {
+		return true
+	}
+	d.GiveBack(d.Rank)
+	return false
 }

@@ -48,8 +48,8 @@ const (
 	// maxAnswer bounds the predicted tokens of an answer.
 	maxAnswer = 4096
 	// dispatchedFor and maxPredictions end predictions that no caller ends: no prompt waits
-	// longer for its prefill, and no engine queues more prompts. Ended answers reach
-	// maxPredictions at 40,000 per second.
+	// longer for its prefill, and no engine queues more prompts: for each rank that has any, the
+	// list has room for so many. Ended answers reach maxPredictions at 40,000 per second.
 	dispatchedFor  = 10 * time.Minute
 	maxPredictions = 4096
 )
@@ -204,7 +204,7 @@ func (t *inFlight) add(f *Prediction) radix.Worker {
 	}
 	at.predictions++
 	t.dispatched.push(f)
-	for old := t.dispatched.first; t.dispatched.n > maxPredictions || f.since.Sub(old.since) > dispatchedFor; old = t.dispatched.first {
+	for old := t.dispatched.first; t.dispatched.n > maxPredictions*len(t.ids) || f.since.Sub(old.since) > dispatchedFor; old = t.dispatched.first {
 		t.removeLocked(old)
 	}
 	return at.id

@@ -117,6 +117,22 @@ func TestLostPredictions(t *testing.T) {
 	}
 }
 
+// TestPredictionsOfManyEngines: more requests than one engine queues are predicted where several have them.
+func TestPredictionsOfManyEngines(t *testing.T) {
+	f := newFleet(t, tiny(), tiny(), tiny())
+	var all []*routing.Prediction
+	for i := range uint32(6000) {
+		f.spy.pick = int(i % 3)
+		_, flight := f.dispatch(prompt(tokens(10+i, 4)))
+		all = append(all, flight)
+	}
+	require.Equal(t, 6000, f.index.Stats().Predictions)
+	for _, flight := range all {
+		f.router.Withdraw(flight)
+	}
+	require.Zero(t, f.index.Stats().Predictions)
+}
+
 // TestPredictionIDsAreReleased: the index id of a rank's predictions goes with the rank, after
 // its last prediction.
 func TestPredictionIDsAreReleased(t *testing.T) {

@@ -104,6 +104,14 @@ type Decision struct {
 	matched bool  // the index was asked
 	session sessionUse
 	reply   uint64 // PeerReply.Number, where another router chose
+	tried   int64  // unix nanoseconds of the trials of half-open breakers; 0: none was taken
+}
+
+// GiveBack gives back the trial of a rank's half-open breaker: the request is not sent there.
+func (d *Decision) GiveBack(rank *worker.Rank) {
+	if d.tried != 0 {
+		rank.Worker.Breaker.GiveBack(d.tried)
+	}
 }
 
 // Uncached returns the prompt tokens that the rank is expected to compute.

@@ -185,6 +185,9 @@ func (b *Breaker) Try(now int64) bool {
 	return true
 }
 
+// GiveBack frees the place of the trial that Try took at that time: its request went elsewhere.
+func (b *Breaker) GiveBack(now int64) { b.trial.CompareAndSwap(now, 0) }
+
 func (b *Breaker) free(now int64) bool {
 	since := b.trial.Load()
 	return since == 0 || now-since >= int64(trialFor)

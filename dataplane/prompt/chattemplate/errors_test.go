@@ -11,7 +11,7 @@ import (
 )
 
 func TestCompileNamesWhatItDoesNotRender(t *testing.T) {
-	source := "{{ x|urlize }}\n{% include 'other' %}\n{{ lipsum() }}\n{% if x is weird %}{% endif %}{{ x.encode() }}\n" +
+	source := "{{ x|urlize }}\n{% include 'other' %}\n{{ lipsum() }}\n{{ x is weird }}{{ x.encode() }}\n" +
 		"{% for a in b recursive %}{% endfor %}\n{{ rows|map('pprint')|list }}\n{{ 99999999999999999999 }}{% block c %}{% endblock %}"
 	_, err := chattemplate.Compile(source)
 	var gaps *chattemplate.UnsupportedError
@@ -31,6 +31,40 @@ func TestCompileNamesWhatItDoesNotRender(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "filter urlize (line 1)") {
 		t.Errorf("the error %q does not name the filter and its line", err)
+	}
+}
+
+// TestUnknownNamesInBranches: Jinja looks filters and tests in a branch up when it runs, so that a template with one is refused only then.
+func TestUnknownNamesInBranches(t *testing.T) {
+	for source, want := range map[string]string{
+		"{% if x is string %}{{ x|from_json }}{% else %}{{ x }}{% endif %}":                         "1",
+		"{% if x %}a{% elif x|from_json %}b{% else %}{{ x is weird }}{% endif %}":                   "a",
+		"{{ x|from_json if x is string else x }}":                                                   "1",
+		"{{ x if x else (x|from_json)['a'] }}":                                                      "1",
+		"{% if not x %}{% for y in x|map('from_json') %}{% endfor %}{% endif %}b":                   "b",
+		"{% if not x %}{{ x|select('weird')|list }}{% endif %}b":                                    "b",
+		"{% macro m(y) %}{% if y is string %}{{ y|from_json }}{% endif %}c{% endmacro %}{{ m(x) }}": "c",
+	} {
+		if got, err := render(source, []byte(`{"x": 1}`)); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", source, got, err, want)
+		}
+	}
+	for _, source := range []string{
+		"{% if x %}{{ x|from_json }}{% endif %}", "{% if x is weird %}{% endif %}", "{{ x|from_json if x else x }}", "{{ 1 if x is weird else 2 }}",
+		"{% if x %}{{ [x]|map('from_json')|list }}{% endif %}", "{% if x %}{{ [x]|select('weird')|list }}{% endif %}",
+		"{% if x %}{% filter from_json %}1{% endfilter %}{% endif %}", "{{ x|from_json }}{% if x %}{% endif %}", "{% if x %}{% set y | from_json %}1{% endset %}{{ y }}{% endif %}",
+	} {
+		if got, err := render(source, []byte(`{"x": 1}`)); !errors.Is(err, chattemplate.ErrUnsupported) {
+			t.Errorf("%s: %q, %v, want ErrUnsupported", source, got, err)
+		}
+	}
+}
+
+// TestDelete: json.dumps escapes U+007F where it escapes what is beyond ASCII.
+func TestDelete(t *testing.T) {
+	got, err := render(`{{ x|tojson(ensure_ascii=true) }}{{ x|tojson }}`, []byte(`{"x": "~\u007f\u0080"}`))
+	if want := `"~\u007f\u0080"` + "\"~\x7f\u0080\""; err != nil || got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 }
 

@@ -208,6 +208,9 @@ func (e *filterExpr) apply(s *state, v value) value {
 	if scan(s, len(v.s)); s.err != nil {
 		return undefValue
 	}
+	if e.fn == nil { // in a branch, for compile refuses others
+		return s.unsupported(gapFilter + e.name)
+	}
 	v = e.fn(s, v, a)
 	s.release(mark)
 	return v
@@ -220,6 +223,9 @@ func (e *testExpr) eval(s *state) value {
 	a := s.args(e.line, &e.args)
 	if scan(s, len(v.s)); s.err != nil {
 		return undefValue
+	}
+	if e.fn == nil {
+		return s.unsupported(gapTest + e.name)
 	}
 	ok := e.fn(s, v, a)
 	s.release(mark)

@@ -10,8 +10,8 @@ import (
 type filterFunc func(s *state, v value, a args) value
 
 // filters are the filters that are rendered here. A template with another one is refused when it is
-// compiled. Filters that look filters up go through their Template, or this table would refer to
-// itself.
+// compiled, or when its branch runs. Filters that look filters up go through their Template, or
+// this table would refer to itself.
 var filters = map[string]filterFunc{
 	"abs": absFilter, "attr": attrFilter, "batch": batchFilter, "capitalize": textFilter(capitalize),
 	"count": lengthFilter, "d": defaultFilter, "default": defaultFilter, "dictsort": dictSortFilter,

@@ -174,6 +174,8 @@ func (p *parser) forLoop(line int) (stmt, error) {
 
 // ifElse parses behind if, up to endif.
 func (p *parser) ifElse() (stmt, error) {
+	mark := len(p.gaps)
+	defer func() { p.branches(mark) }()
 	st := &ifStmt{}
 	for {
 		test, err := p.tuple(tupleRules{})

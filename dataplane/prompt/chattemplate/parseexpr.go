@@ -16,9 +16,13 @@ func (p *exprParser) expression(cond bool) (expr, error) {
 		return nil, err
 	}
 	defer func() { p.depth-- }()
+	mark := len(p.gaps)
 	e, err := p.or()
 	if err != nil || !cond {
 		return e, err
+	}
+	if p.cur().isName("if") {
+		defer func() { p.branches(mark) }()
 	}
 	for p.skipName("if") {
 		c := &condExpr{then: e}

@@ -179,7 +179,7 @@ func (p *exprParser) filterCall(e expr) (*filterExpr, error) {
 		}
 	}
 	if f.fn = filters[name]; f.fn == nil {
-		p.gap(line, "filter "+name)
+		p.gap(line, gapFilter+name)
 	}
 	p.namedInArgs(name, line, f.args)
 	return f, nil
@@ -224,9 +224,9 @@ func (p *exprParser) namedInArgs(name string, line int, a argExprs) {
 	}
 	switch {
 	case inFilters && filters[c.v.s] == nil:
-		p.gap(line, "filter "+c.v.s)
+		p.gap(line, gapFilter+c.v.s)
 	case !inFilters && tests[c.v.s] == nil:
-		p.gap(line, "test "+c.v.s)
+		p.gap(line, gapTest+c.v.s)
 	}
 }
 
@@ -256,7 +256,7 @@ func (p *exprParser) test(e expr) (expr, error) {
 		return nil, err
 	}
 	if t.fn = tests[name]; t.fn == nil {
-		p.gap(line, "test "+name)
+		p.gap(line, gapTest+name)
 	}
 	if negated {
 		return &notExpr{t}, nil

@@ -9,7 +9,7 @@ import (
 type testFunc func(s *state, v value, a args) bool
 
 // tests are the tests that are rendered here. A template with another one is refused when it is
-// compiled.
+// compiled, or when its branch runs.
 var tests = allTests()
 
 // allTests makes the table: tests by name, and the operators under all their names.

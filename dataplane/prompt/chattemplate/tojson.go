@@ -238,8 +238,6 @@ func escapeJSON(dst []byte, r rune) []byte {
 		return append(dst, '\\', 'b')
 	case '\f':
 		return append(dst, '\\', 'f')
-	case 0x7f: // ASCII, so it stands for itself
-		return append(dst, 0x7f)
 	}
 	if r > 0xffff {
 		r -= 0x10000

@@ -1,5 +1,10 @@
 package chattemplate
 
+import (
+	"slices"
+	"strings"
+)
+
 // tokenStream is the tokens of a template, read by the parsers of expressions and statements.
 type tokenStream struct {
 	tokens []token
@@ -32,6 +37,18 @@ func (p *tokenStream) fail(line int, msg string) error { return &SyntaxError{Lin
 // gap notes a valid construct that is not rendered here. Parsing goes on, so that all gaps are
 // found at once.
 func (p *tokenStream) gap(line int, what string) { p.gaps = append(p.gaps, Gap{line, what}) }
+
+// branches drops the gaps since a mark that Jinja leaves to the run, where the code since is a
+// conditional: filters and tests that it does not know.
+func (p *tokenStream) branches(mark int) {
+	kept := slices.DeleteFunc(p.gaps[mark:], func(g Gap) bool {
+		return strings.HasPrefix(g.What, gapFilter) || strings.HasPrefix(g.What, gapTest)
+	})
+	p.gaps = p.gaps[:mark+len(kept)]
+}
+
+// Beginnings of gaps that may lie in a branch that never runs.
+const gapFilter, gapTest = "filter ", "test "
 
 // unexpected is a syntax error at a token other than the expected one.
 func (p *tokenStream) unexpected(want string) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -24,7 +25,7 @@ type naive struct {
 	multimodal                 bool
 	salt, lora, rid, sessionID string
 	rids                       []string
-	hasRID                     bool
+	wholeRID                   bool
 }
 
 var byteOrder = []byte("\ufeff")
@@ -309,30 +310,20 @@ func naiveRID(raw json.RawMessage, n *naive) bool {
 		if !str(raw, &n.rid) {
 			return false
 		}
-		if n.hasRID = naiveUsable(n.rid); !n.hasRID {
-			n.rid = ""
-		}
+		n.wholeRID = wholeRID.MatchString(n.rid)
 		return true
 	}
-	usable := len(l) > 0
+	n.wholeRID = len(l) > 0
 	for _, r := range l {
 		var id string
 		if r[0] != '"' || !str(r, &id) {
 			return false
 		}
-		usable = usable && naiveUsable(id)
+		n.wholeRID = n.wholeRID && wholeRID.MatchString(id)
 		n.rids = append(n.rids, id)
-	}
-	if n.hasRID = usable; !usable {
-		n.rids = nil
 	}
 	return true
 }
 
-// naiveUsable: an id that a worker takes for one request.
-func naiveUsable(id string) bool {
-	if strings.HasPrefix("resp_", id) || strings.HasPrefix(id, "resp_") && len(id) < 37 {
-		return false
-	}
-	return id != "" && id != "w" && id != "wp" && (!strings.HasPrefix(id, "wp-") || len(id) >= 27) && !strings.Contains(id, "\ufffd")
-}
+// wholeRID is an id that may begin no other request's.
+var wholeRID = regexp.MustCompile(`(?i)^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?-i:resp_)[!-~]{32})$`)

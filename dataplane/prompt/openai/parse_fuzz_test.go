@@ -77,7 +77,7 @@ func compare(t *testing.T, r *openai.Request, want naive, body []byte) {
 	got := naive{
 		ok: true, model: r.Model, stream: r.Stream, batch: r.Batch, hasText: r.HasText, text: string(r.Text),
 		prompts: r.Prompts, messages: string(r.Messages), tools: string(r.Tools), multimodal: r.Multimodal,
-		salt: r.CacheSalt, lora: r.LoRA, rid: r.RID, sessionID: string(r.SessionID), rids: r.RIDs, hasRID: r.HasRID,
+		salt: r.CacheSalt, lora: r.LoRA, rid: r.RID, sessionID: string(r.SessionID), rids: r.RIDs, wholeRID: r.WholeRID,
 	}
 	ids := want.ids
 	want.ids = nil
@@ -97,7 +97,7 @@ func checkWorkersID(t *testing.T, r *openai.Request, body []byte) {
 	const own = "wp-0123456789abcdef01234567"
 	want, out := any(own), body
 	switch {
-	case !r.HasRID:
+	case !r.WholeRID:
 		out = slices.Concat(openai.SpliceField(nil, body, []byte(`"rid":"`+own+`"`))...)
 	case r.RIDs != nil:
 		var list []any
@@ -124,7 +124,7 @@ func equalNaive(a, b naive) bool {
 	return a.ok == b.ok && a.model == b.model && a.stream == b.stream && a.batch == b.batch &&
 		a.hasText == b.hasText && a.text == b.text && a.prompts == b.prompts && a.messages == b.messages &&
 		a.tools == b.tools && a.multimodal == b.multimodal && a.salt == b.salt && a.lora == b.lora &&
-		a.rid == b.rid && a.sessionID == b.sessionID && a.hasRID == b.hasRID && slices.Equal(a.rids, b.rids)
+		a.rid == b.rid && a.sessionID == b.sessionID && a.wholeRID == b.wholeRID && slices.Equal(a.rids, b.rids)
 }
 
 func FuzzValidAgainstEncodingJSON(f *testing.F) {

@@ -1,18 +1,12 @@
 package openai
 
-import (
-	"strings"
-	"unicode/utf8"
-)
-
 // Routing holds the fields that name a request, part prompt caches, or choose a worker.
 type Routing struct {
-	// RID is the request id that the client chose, RIDs the list of a batch. HasRID is false for an
-	// id that is null or empty, or that would abort other requests too: the router's own id
-	// replaces it.
-	RID    string
-	RIDs   []string
-	HasRID bool
+	// RID is the request id that the client chose, RIDs the list of a batch. WholeRID reports that
+	// a worker may get it (see [IsWholeRID]). The router's own id replaces others.
+	RID      string
+	RIDs     []string
+	WholeRID bool
 
 	// LoRA, CacheSalt and ExtraKey part the caches of equal prompts. Lists (batches) read as their
 	// first element.
@@ -42,43 +36,53 @@ func (ro *Routing) readRID(d *document) *Error {
 		if ro.RID, err = d.readString(fieldRID, "rid"); err != nil {
 			return err
 		}
-		if ro.HasRID = UsableRID(ro.RID); !ro.HasRID {
-			ro.RID = ""
-		}
+		ro.WholeRID = IsWholeRID(ro.RID)
 		return nil
 	}
-	usable := true
+	whole := true
 	for i, more := skipSpace(raw, 1), true; more && raw[i] != ']'; {
 		if raw[i] != '"' {
 			return errAt("rid", "must hold strings only", d.spans[fieldRID].lo+i)
 		}
 		end, _, _ := scanString(raw, i+1)
 		ro.RIDs = append(ro.RIDs, d.stringOf(raw[i:end]))
-		usable = usable && UsableRID(ro.RIDs[len(ro.RIDs)-1])
+		whole = whole && IsWholeRID(ro.RIDs[len(ro.RIDs)-1])
 		i, more, _ = nextMember(raw, end, ']')
 		if more {
 			i = skipSpace(raw, i)
 		}
 	}
-	if ro.HasRID = usable && len(ro.RIDs) > 0; !ro.HasRID {
-		ro.RIDs = nil
-	}
+	ro.WholeRID = whole && len(ro.RIDs) > 0
 	return nil
 }
 
-// UsableRID reports whether a worker can be told to abort the request by this id, and by it alone.
-// SGLang 0.5.23 ignores an abort of the empty id, and aborts every request with an id that begins
-// with the given one: the beginning of the router's own ids, or of those of responses, would end
-// other clients' requests. An
-// id with half a surrogate pair cannot be written in UTF-8; it reads as U+FFFD.
-func UsableRID(id string) bool {
-	begins := begins(id, ridPrefix, RIDLen) || begins(id, ResponsePrefix, ResponseIDLen)
-	return id != "" && !begins && !strings.ContainsRune(id, utf8.RuneError)
+// IsWholeRID reports whether an id has a form of which none begins another one: that of a UUID,
+// with hyphens or without, or of a response. SGLang 0.5.23 ends every request with an id that
+// begins with that of a request which is aborted, or whose client has left: "req-1" would end
+// "req-10", and "c" all that are called "chatcmpl-…".
+func IsWholeRID(id string) bool {
+	switch len(id) {
+	case 32, 36:
+		for i := range len(id) {
+			hyphen := len(id) == 36 && (i == 8 || i == 13 || i == 18 || i == 23)
+			if c := id[i]; hyphen != (c == '-') || !hyphen && !isHexDigit(c) {
+				return false
+			}
+		}
+		return true
+	case ResponseIDLen:
+		for i := range len(id) {
+			if c := id[i]; c <= ' ' || c >= 0x7f {
+				return false
+			}
+		}
+		return id[:len(ResponsePrefix)] == ResponsePrefix
+	}
+	return false
 }
 
-// begins reports whether an id is the beginning of ids of that prefix and length.
-func begins(id, prefix string, length int) bool {
-	return len(id) < length && strings.HasPrefix(id, prefix[:min(len(id), len(prefix))])
+func isHexDigit(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
 // readRank reads the data-parallel rank that the client asks for.

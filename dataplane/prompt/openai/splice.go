@@ -48,6 +48,29 @@ func AppendItemRID(dst []byte, rid string, i int) []byte {
 	return strconv.AppendInt(dst, int64(i), 10)
 }
 
+// RIDKey returns hi of an id that AppendRID has made, of another one that begins with it, too.
+func RIDKey(id string) (hi uint64, ok bool) {
+	const digits = 16
+	if len(id) < RIDLen || id[:len(ridPrefix)] != ridPrefix {
+		return 0, false
+	}
+	hi, err := strconv.ParseUint(id[len(ridPrefix):][:digits], 16, 64)
+	return hi, err == nil
+}
+
+// AppendRIDsField appends `"rid":["wp-…",…]` for SpliceField: n ids, of which none begins another
+// one.
+func AppendRIDsField(dst []byte, hi uint64, lo uint32, n int) []byte {
+	dst = append(dst, `"rid":[`...)
+	for i := range n {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(AppendRID(append(dst, '"'), hi, lo+uint32(i)), '"')
+	}
+	return append(dst, ']')
+}
+
 // AppendRIDField appends `"rid":"wp-…"` for SpliceField.
 func AppendRIDField(dst []byte, hi uint64, lo uint32) []byte {
 	dst = append(dst, `"rid":"`...)

@@ -11,8 +11,8 @@ type Head struct {
 	Model string // "" where it is absent, or no plain text
 	// Previous is the id of the response that the body continues, "" where it continues none.
 	Previous string
-	// ID is the id that the client has chosen for the response; see openai.Request.HasRID for ids
-	// that may be used for aborts.
+	// ID is the id that the client has chosen for the response; see openai.Request.WholeRID for ids
+	// that workers get.
 	ID string
 	// Store asks for the response to be kept, which is the default; Background for an answer before
 	// it is computed.

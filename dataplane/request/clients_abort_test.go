@@ -1,0 +1,299 @@
+package request_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	uuid   = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9"
+	uuidOf = "0a1b2c3d4e5f40718293a4b5c6d7e8f9" // another one, without hyphens
+)
+
+// namedRequest is a request as its worker got it.
+type namedRequest struct {
+	worker *fakeWorker
+	ids    []string
+}
+
+// holder is a worker that answers no inference until its client has left, and tells its ids.
+func holder(t *testing.T, got chan<- namedRequest) *fakeWorker {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.aborted = make(chan string, 1000)
+	for _, path := range []string{"/generate", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/classify", "/v1/responses"} {
+		w.on(path, func(_ http.ResponseWriter, r *http.Request) {
+			raw, _ := io.ReadAll(r.Body)
+			got <- namedRequest{w, enginesIDs(t, raw)}
+			<-r.Context().Done()
+		})
+	}
+	return w
+}
+
+// enginesIDs returns the ids that SGLang gives the prompts of a body.
+func enginesIDs(t *testing.T, raw []byte) (ids []string) {
+	t.Helper()
+	var members map[string]any
+	if !assert.NoError(t, json.Unmarshal(raw, &members)) {
+		return nil
+	}
+	name := members["rid"]
+	if id, ok := members["request_id"]; ok {
+		name = id
+	}
+	n := 0
+	for _, of := range []string{"text", "prompt", "input"} {
+		if list, ok := members[of].([]any); ok {
+			n = len(list)
+		}
+	}
+	switch name := name.(type) {
+	case nil: // the engine's own
+	case string:
+		if n == 0 {
+			return []string{name}
+		}
+		for i := range n {
+			ids = append(ids, fmt.Sprintf("%s_%d", name, i))
+		}
+	case []any:
+		assert.Len(t, name, n)
+		for _, id := range name {
+			s, _ := id.(string)
+			ids = append(ids, s)
+		}
+	}
+	return ids
+}
+
+// hold sends a request in the background, and returns what ends it.
+func (h *harness) hold(path, body string, header ...string) (leave context.CancelFunc) {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(h.t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+path, strings.NewReader(body))
+	require.NoError(h.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		if resp, err := h.client.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		}
+	})
+	leave = func() { cancel(); done.Wait() }
+	h.t.Cleanup(leave)
+	return leave
+}
+
+// prompts returns a list of n texts.
+func prompts(n int) string { return `["` + strings.Repeat(`x","`, n-1) + `x"]` }
+
+// TestNoIDBeginsAnothers: SGLang ends all requests whose id begins with that of a request that is aborted or whose client has left. So
+// whatever clients name theirs, no worker gets an id that begins another request's, from several routers either.
+func TestNoIDBeginsAnothers(t *testing.T) {
+	t.Parallel()
+	got := make(chan namedRequest, 1000)
+	w := holder(t, got)
+	routers := []*harness{start(t, []*fakeWorker{w}), start(t, []*fakeWorker{w})}
+	bodies := []struct{ path, body string }{
+		{"/v1/responses", `{"model":"tiny","input":"x","request_id":"r"}`},
+		{"/v1/responses", `{"model":"tiny","input":"x","request_id":"` + uuid + `0"}`},
+		{"/v1/responses", `{"model":"tiny","input":"x","request_id":"resp_1"}`},
+		{"/v1/responses", `{"model":"tiny","input":"x"}`},
+		{"/v1/completions", `{"model":"tiny","prompt":"x","rid":"chatcmpl-1"}`},
+		{"/v1/completions", `{"model":"tiny","prompt":` + prompts(12) + `,"rid":"chatcmpl-12"}`},
+		{"/generate", `{"text":` + prompts(3) + `,"rid":["c","ch","cha"]}`},
+		{"/generate", `{"text":"x","rid":"\ud800"}`},
+		{"/generate", `{"text":"x","rid":"` + uuid[:35] + `"}`},
+		{"/generate", `{"text":"x","rid":"` + uuidOf + uuidOf + `"}`},
+		{"/generate", `{"text":"x","rid":"` + uuidOf + `-1"}`},
+		{"/generate", `{"text":"x","rid":"wp-0123456789abcdef01234567"}`},
+	}
+	for _, name := range []string{"c", "cm", "chatcmpl-", "w", "0", "a", "f", "resp_", "HEALTH_CHECK", "é", `\"`, uuid, uuidOf} {
+		for path, input := range map[string]string{"/generate": "text", "/v1/completions": "prompt", "/v1/embeddings": "input", "/v1/classify": "input"} {
+			bodies = append(bodies, struct{ path, body string }{path, `{"model":"tiny","rid":"` + name + `","` + input + `":"x"}`})
+		}
+		bodies = append(bodies, struct{ path, body string }{"/v1/chat/completions", `{"model":"tiny","rid":"` + name + `","messages":[{"role":"user","content":"x"}]}`})
+	}
+	var all []namedRequest
+	for _, h := range routers {
+		for _, b := range bodies {
+			h.hold(b.path, b.body)
+			all = append(all, <-got)
+		}
+	}
+	own := "0123456789abcdef0123456789abcdef" // as engines name requests themselves
+	for i, a := range all {
+		require.NotEmpty(t, a.ids)
+		for _, id := range a.ids {
+			assert.Len(t, id, len(strings.TrimSpace(id)))
+			assert.False(t, strings.HasPrefix(own, id), "%q begins an engine's own id", id)
+			for j, b := range all {
+				for _, other := range b.ids {
+					if i != j && id != uuid && id != uuidOf { // two routers cannot know of each other
+						assert.False(t, strings.HasPrefix(other, id), "%q of request %d begins %q of %d", id, i, other, j)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestWholeIDsAreAborted: a client's abort reaches the worker that has the request, by the name that the client gave it or by that which
+// its answer has; nothing else in flight ends.
+func TestWholeIDsAreAborted(t *testing.T) {
+	t.Parallel()
+	got, release := make(chan namedRequest, 100), make(chan struct{})
+	workers := []*fakeWorker{holder(t, got), holder(t, got), holder(t, got)}
+	for _, w := range workers {
+		w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+			raw, _ := io.ReadAll(r.Body)
+			got <- namedRequest{w, enginesIDs(t, raw)}
+			<-release
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, idsReply)
+		})
+	}
+	h := start(t, workers, withPolicy("round-robin"))
+	const twelve = `{"text":%s,"rid":["l0","l1","l2","l3","l4","l5","l6","l7","l8","l9","l10","l11"]}`
+	held := map[string]namedRequest{}
+	var answers sync.WaitGroup
+	for name, body := range map[string]string{
+		"mine": `{"text":"x","rid":"mine"}`, "mine2": `{"text":"x","rid":"mine2"}`, "uuid": `{"text":"x","rid":"` + uuid + `"}`, "none": `{"text":"x"}`,
+		"batch": `{"text":` + prompts(3) + `,"rid":"batch"}`, "batch2": `{"text":` + prompts(12) + `,"rid":"batch2"}`,
+		"list": fmt.Sprintf(twelve, prompts(12)),
+	} {
+		answers.Go(func() { h.post("/generate", body) })
+		held[name] = <-got
+	}
+	assert.Equal(t, []string{uuid}, held["uuid"].ids, "it begins no other, so that the answer has the client's id")
+	send := func(body string, status int) {
+		t.Helper()
+		resp, text := h.post("/abort_request", body)
+		assert.Equal(t, status, resp.StatusCode, "%s: %s", body, text)
+	}
+	for _, rid := range []string{
+		"m", "min", "mine ", "mine3", "w", "wp-", "0", uuid[:8], uuid + "0", "l", "l12", "l0_0", "batch_", "batch_3", "batch_01", "batch_-1", "mine_0", "unknown", "resp_", held["none"].ids[0][:20],
+	} {
+		send(`{"rid":"`+rid+`"}`, http.StatusOK)
+	}
+	for _, body := range []string{
+		`{}`, `{"rid":""}`, `{"rid":null}`, `{"rid":7}`, `{"rid":["mine2"]}`, `{"rid":[]}`, `[]`, `"mine2"`, `x`, ``, `{"abort_all":true}`, `{"abort_all":true,"rid":"mine2"}`,
+		`{"rid":"batch2_1"}`, // ends batch2_10 too
+	} {
+		send(body, http.StatusBadRequest)
+	}
+	list := held["list"]
+	want := map[*fakeWorker]map[string]bool{}
+	for rid, n := range map[string]namedRequest{
+		`m\u0069ne`: held["mine"], uuid: held["uuid"], held["none"].ids[0]: held["none"], "batch": held["batch"], "batch2_11": {held["batch2"].worker, held["batch2"].ids[11:]},
+		"l1": {list.worker, list.ids[1:2]}, list.ids[3]: {list.worker, list.ids[3:4]},
+	} {
+		send(`{"rid":"`+rid+`"}`, http.StatusOK)
+		for _, id := range n.ids {
+			if want[n.worker] == nil {
+				want[n.worker] = map[string]bool{}
+			}
+			want[n.worker][`{"rid":"`+id+`"}`] = true
+		}
+	}
+	close(release)
+	answers.Wait()
+	h.stop() // waits for aborts that are under way
+	for _, w := range workers {
+		sent := map[string]bool{}
+		for range len(w.aborted) {
+			sent[<-w.aborted] = true
+		}
+		if want[w] == nil {
+			want[w] = map[string]bool{}
+		}
+		assert.Equal(t, want[w], sent)
+	}
+}
+
+// TestAbortsOfOtherClients: a key aborts its own requests only, and two clients may give theirs the same name.
+func TestAbortsOfOtherClients(t *testing.T) {
+	t.Parallel()
+	for _, rid := range []string{"job-1", uuid} {
+		t.Run(rid, func(t *testing.T) {
+			t.Parallel()
+			got, release := make(chan namedRequest, 100), make(chan struct{})
+			w := holder(t, got)
+			w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				got <- namedRequest{w, enginesIDs(t, raw)}
+				<-release
+				rw.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(rw, idsReply)
+			})
+			h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "alice", "bob", "carol")))
+			var answers sync.WaitGroup
+			held := map[string]namedRequest{}
+			for _, name := range []string{"alice", "bob"} {
+				answers.Go(func() { h.askBy(name, "/generate", `{"text":"x","rid":"`+rid+`"}`) })
+				held[name] = <-got
+			}
+			assert.NotEqual(t, held["alice"].ids, held["bob"].ids)
+			for client, names := range map[string][]string{"carol": {rid, held["alice"].ids[0], held["bob"].ids[0]}, "alice": {held["bob"].ids[0]}, "bob": {rid}} {
+				for _, name := range names {
+					resp, text := h.askBy(client, "/abort_request", `{"rid":"`+name+`"}`)
+					assert.Equal(t, http.StatusOK, resp.StatusCode, text)
+				}
+			}
+			close(release)
+			answers.Wait()
+			h.stop()
+			require.NotEmpty(t, w.aborted)
+			for range len(w.aborted) {
+				assert.Equal(t, `{"rid":"`+held["bob"].ids[0]+`"}`, <-w.aborted)
+			}
+		})
+	}
+}
+
+// TestAbortsOfClientsHavePlacesOfTheirOwn: a client that asks for too many is told so, and requests whose clients leave are aborted then.
+func TestAbortsOfClientsHavePlacesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	got, release := make(chan namedRequest, 100), make(chan struct{})
+	w := holder(t, got)
+	aborted := make(chan string, 10_000)
+	w.on("/abort_request", func(_ http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		aborted <- string(raw)
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	h := start(t, []*fakeWorker{w})
+	t.Cleanup(func() { close(release) })
+	h.hold("/generate", `{"text":"x","rid":"mine"}`)
+	mine := <-got
+	leave := h.hold("/generate", `{"text":"x"}`)
+	other := <-got
+	require.Eventually(t, func() bool {
+		resp, _ := h.post("/abort_request", `{"rid":"mine"}`)
+		return resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != ""
+	}, patience, time.Nanosecond)
+	leave()
+	for text := ""; text != `{"rid":"`+other.ids[0]+`"}`; text = <-aborted {
+		if text != "" {
+			require.Equal(t, `{"rid":"`+mine.ids[0]+`"}`, text)
+		}
+	}
+}
