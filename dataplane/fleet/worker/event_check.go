@@ -190,7 +190,7 @@ func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 	switch {
 	case max(a.Told, a.Cached) < a.least(): // nothing was to be known
 		return
-	case !less && a.differs(a.Cached, a.Told): // a request in flight had it, which no event tells of
+	case !less && a.differs(a.Cached, a.Told): // a request in flight had it, and no event tells
 		return
 	case less && !a.differs(a.Cached, a.Since): // other clients had it computed meanwhile
 		return
