@@ -173,6 +173,13 @@ func streams() []struct {
 		{"another rank's", func(rank int, m zmq.Message, say func(int, zmq.Message)) { say((rank+1)%3, m) }},
 		{"unknown parents", storesOf(func(ev *kvevent.Event) { ev.Parent, ev.HasParent = ev.Parent^1, true })},
 		{"removals only", without(func(ev *kvevent.Event) bool { return ev.Kind != kvevent.Removed })},
+		{"each store removed at once", eventsOf(func(b *kvevent.Batch) {
+			for _, ev := range b.Events {
+				if ev.Kind == kvevent.Stored {
+					b.Events = append(b.Events, kvevent.Event{Kind: kvevent.Removed, Hashes: slices.Clone(ev.Hashes)})
+				}
+			}
+		})},
 		{"no removals", without(func(ev *kvevent.Event) bool { return ev.Kind == kvevent.Removed })},
 		{"stores of garbage", eventsOf(func(b *kvevent.Batch) {
 			b.Events = slices.DeleteFunc(b.Events, func(ev kvevent.Event) bool { return ev.Kind != kvevent.Stored })
@@ -291,7 +298,7 @@ func streamHits(t *testing.T, l twist, silent bool) (first, later float64, said 
 func TestStreamsThatLie(t *testing.T) {
 	began, without, _ := streamHits(t, nil, true)
 	t.Logf("%-40s %.2f %.2f", "no events", began, without)
-	quick := []string{"strings as hashes", "other token ids", "another rank's", "one in ten numbers backwards", "cleared in each batch"}
+	quick := []string{"strings as hashes", "other token ids", "another rank's", "one in ten numbers backwards", "cleared in each batch", "each store removed at once"}
 	for _, s := range streams() {
 		if !allStreams && !slices.Contains(quick, s.name) {
 			continue
@@ -323,4 +330,57 @@ func TestOverloadIsNoLie(t *testing.T) {
 		cancel()
 		time.Sleep(time.Minute) // idle connections of probes
 	})
+}
+
+// TestOthersAreNoLie: clients that the router does not know ask its rank for the same new prompts, so
+// that it finds more than events told of at the choice, or for others, so that pages are gone which
+// events told of. These come soon after, and are believed.
+func TestOthersAreNoLie(t *testing.T) {
+	tests := map[string]func(q int) (others []uint64, own uint64){
+		"the same new prompts": func(q int) (others []uint64, own uint64) { return []uint64{uint64(q)}, uint64(q) },
+		"other prompts now and then": func(q int) (others []uint64, own uint64) {
+			if q%4 == 0 {
+				others = []uint64{uint64(2*q) + 1000, uint64(2*q) + 1001}
+			}
+			return others, 1
+		},
+	}
+	for name, prompts := range tests {
+		t.Run(name, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				c := &cluster{approx: routing.NewApproxIndex(0)}
+				cfg := Config{CachePages: 5 * streamTokens / streamPage / 2, MaxRunning: 16, PageSize: streamPage}
+				c.start(ctx, t, policy.KV{Options: policy.Defaults}, []Config{cfg}, false, 1)
+				ask := func(prefix, question uint64) *trace.Request {
+					from := trace.Request{Input: streamTokens + streamPage, Output: 4, Block: streamPage}
+					for at := range uint64(streamTokens / streamPage) {
+						from.IDs = append(from.IDs, prefix<<32|at)
+					}
+					from.IDs = append(from.IDs, question<<48)
+					return &from
+				}
+				surprises := 0
+				for q := range 60 {
+					others, own := prompts(q)
+					for _, other := range others {
+						r := requestOf(q, ask(other, uint64(q)+1))
+						r.stream = true
+						c.ranks["w0"].submit(r)
+						time.Sleep(time.Millisecond)
+					}
+					r := c.send(t, q, ask(own, uint64(q)+1))
+					c.await(r)
+					if far := r.current().cached - r.decision.Cached; far > streamTokens/2 || -far > streamTokens/2 {
+						surprises++
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				assert.Greater(t, surprises, 10)
+				assert.Zero(t, c.registry.Snapshot().Ranks[0].Events.Times(), "events were set aside")
+				cancel()
+				time.Sleep(time.Minute) // idle connections of probes
+			})
+		})
+	}
 }

@@ -92,6 +92,9 @@ func (c *content) event(ev *kvevent.Event, live bool) {
 	case kvevent.Removed:
 		if id, ok := c.holders[ev.Group]; ok {
 			unknown := uint64(c.index.Remove(id, removalTier(ev.Medium), ev.Hashes))
+			if live && len(c.shapes) > 0 {
+				c.rank.Events.RemovedPages((len(ev.Hashes) - int(unknown)) * c.shapes[0].BlockSize)
+			}
 			if c.index.Partial(id) {
 				c.stats.EvictedRemovals.Add(unknown)
 			} else {

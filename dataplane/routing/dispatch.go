@@ -94,16 +94,30 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 		return
 	}
 	if d.matched && prompt > 0 {
-		d.Rank.CompareEvents(time.Now(), worker.EventClaim{
+		claim := worker.EventClaim{
 			Told: d.told, Expect: max(d.told, d.Predicted), Cached: min(cached-d.FetchedOf(cached), p.Len()),
 			Page: pageSize(info), Ahead: d.ahead, Pool: int64(info.MaxTokens), Storage: info.Storage,
-		})
+			Removed: int(d.Rank.Events.Removed() - d.removed),
+		}
+		if claim.FoundMore() {
+			claim.Since = r.told(s, p, d.Rank)
+		}
+		d.Rank.CompareEvents(time.Now(), claim)
 	}
 	if r.Approx == nil {
 		return
 	}
 	r.Approx.correct(&s.approx, p, d, prompt, cached)
 	d.learnt = learnt{extra: d.learnt.extra}
+}
+
+// told returns the tokens of a prompt that the rank holds by its events now.
+func (r *Router) told(s *Scratch, p *Prompt, rank *worker.Rank) int {
+	var d Decision
+	r.matcher.match(&s.index, rank.Worker.Info().Model(), p, &d)
+	o := s.index.of(rank).usable(p)
+	s.index.clear()
+	return o.tokens
 }
 
 // Streamed notes how long an answer took behind its first token.

@@ -101,6 +101,7 @@ type Decision struct {
 	learnt  learnt
 	told    int   // Cached by the rank's events alone, where matched
 	ahead   int64 // tokens that Rank had to compute before it
+	removed int64 // worker.EventCheck.Removed at the choice
 	matched bool  // the index was asked
 	session sessionUse
 	reply   uint64 // PeerReply.Number, where another router chose

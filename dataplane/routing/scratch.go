@@ -129,6 +129,7 @@ func (s *Scratch) decide(d *Decision, p *Prompt, choice policy.Choice) {
 	d.PromptTokens, d.Cached, d.Exact, d.Source = p.Len()+p.Rest, o.tokens, p.Exact, s.approx.sources[choice.Index]
 	d.Predicted = s.candidates[choice.Index].Predicted
 	d.told, d.matched, d.ahead = s.told[choice.Index], s.index.matched, s.candidates[choice.Index].Pending
+	d.removed = rank.Events.Removed()
 	block := o.block
 	if block == 0 {
 		block = pageSize(rank.Worker.Info())

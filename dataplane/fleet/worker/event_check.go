@@ -46,8 +46,7 @@ const (
 	// leastDifference is the smallest one that counts, in tokens, unless two pages are more: no
 	// choice depends on less, and engines differ by a page in the last one of a prompt.
 	leastDifference = 32
-	// lessShare of the answers must have found more than the events told. Prompts that other
-	// clients had computed between choice and admission find more too, and are fewer.
+	// lessShare of the answers must have found more than the events told.
 	lessShareNum, lessShareDen = 1, 2
 	// moreFaults of the answers and moreShare must have found less than the events told. An engine
 	// with more work than memory evicts pages before queued prompts find them: where more than
@@ -55,6 +54,10 @@ const (
 	moreFaults                 = 4
 	moreShareNum, moreShareDen = 1, 8
 	aheadShare                 = 16
+	// evictedFaults and evictedShare are the same where the rank has removed as many pages between
+	// choice and answer: true events of a busy pool look so now and then.
+	evictedFaults                    = 12
+	evictedShareNum, evictedShareDen = 1, 2
 	// unreadableShare of the batches must be unreadable. Engines send none.
 	unreadableShareNum, unreadableShareDen = 1, 3
 	// healedAnswers end a fault, at most an eighth of the latest of them wrong, or healedBatches,
@@ -75,13 +78,15 @@ const (
 //
 // Writers take a lock for some 10 ns after an answer or a batch; a choice reads without one.
 type EventCheck struct {
-	fault atomic.Uint32
-	times atomic.Uint64
+	fault   atomic.Uint32
+	times   atomic.Uint64
+	removed atomic.Int64 // tokens of pages that live events told are gone
 
 	mu             sync.Mutex
 	since          time.Time // of the fault; guarded by mu, as is all below
 	less, more     shiftRegister
-	answers, right int // since the last change
+	evicted        shiftRegister // of more, those that removals since the choice may explain
+	answers, right int           // since the last change
 
 	unreadable, restarts shiftRegister
 	batches, readable    int // since the last change
@@ -108,6 +113,12 @@ func (c *EventCheck) Credited() bool { return c.Fault() <= EventsTellLess }
 
 // Times returns how often the events were set aside.
 func (c *EventCheck) Times() uint64 { return c.times.Load() }
+
+// RemovedPages notes pages of so many tokens that a live event told are gone.
+func (c *EventCheck) RemovedPages(tokens int) { c.removed.Add(int64(tokens)) }
+
+// Removed returns the tokens of all such pages.
+func (c *EventCheck) Removed() int64 { return c.removed.Load() }
 
 // Since returns when the events were set aside.
 func (c *EventCheck) Since() time.Time {
@@ -151,24 +162,37 @@ type EventClaim struct {
 	Told   int // prompt tokens that the rank holds by its events
 	Expect int // by its events, or by requests that were in flight
 	Cached int // as reported
+	Since  int // by its events when the answer had ended; needed where FoundMore
 	Page   int // tokens of a page
 	// Ahead are the tokens that the rank had to compute first, Pool those of its pool.
 	Ahead, Pool int64
 	Storage     bool // as in Info
+	Removed     int  // tokens of pages that the rank has removed since the choice
 }
+
+// differs reports whether one overlap is more than another one by so much that it counts.
+func (a *EventClaim) differs(more, less int) bool {
+	return more-less >= a.least() && float64(less) < hitShare*float64(more)
+}
+
+func (a *EventClaim) least() int { return max(2*a.Page, leastDifference) }
+
+// FoundMore reports whether the answer found more than was expected.
+func (a *EventClaim) FoundMore() bool { return a.differs(a.Cached, a.Expect) }
 
 // CompareEvents takes an answer to a prompt with exact overlap.
 func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 	if r.doubt.Load() != 0 {
 		return
 	}
-	c, page := &r.Events, max(2*a.Page, leastDifference)
-	far := func(high, low int) bool { return high-low >= page && float64(low) < hitShare*float64(high) }
-	less, more := far(a.Cached, a.Expect), far(a.Told, a.Cached)
+	c := &r.Events
+	less, more := a.FoundMore(), a.differs(a.Told, a.Cached)
 	switch {
-	case max(a.Told, a.Cached) < page: // nothing was to be known
+	case max(a.Told, a.Cached) < a.least(): // nothing was to be known
 		return
-	case !less && far(a.Cached, a.Told): // a request in flight had it, which no event tells of
+	case !less && a.differs(a.Cached, a.Told): // a request in flight had it, and no event tells
+		return
+	case less && !a.differs(a.Cached, a.Since): // other clients had it computed meanwhile
 		return
 	case less && (a.Storage || !r.exact.Load()): // a store had it, or the history is unknown
 		return
@@ -177,8 +201,10 @@ func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	evicted := more && a.Removed >= a.Told-a.Cached
 	c.less.push(less)
 	c.more.push(more)
+	c.evicted.push(evicted)
 	if c.answers++; !less && !more {
 		c.right++
 	}
@@ -215,6 +241,9 @@ func (c *EventCheck) judgeLocked(r *Rank, now time.Time) {
 		return
 	}
 	c.setLocked(fault, now)
+	if fault != NoEventFault {
+		r.Load.forgetPool()
+	}
 	r.Trust.forgetOutcomes() // overlaps are known from something else from now on
 }
 
@@ -223,11 +252,13 @@ func (c *EventCheck) foundLocked() EventFault {
 	answers, batches := min(c.answers, checkedAnswers), min(c.batches, checkedBatches)
 	share := func(n, of, num, den int) bool { return n*den >= of*num }
 	less, more, unreadable := c.less.last(checkedAnswers), c.more.last(checkedAnswers), c.unreadable.last(checkedBatches)
+	evicted := c.evicted.last(checkedAnswers)
 	switch {
 	case c.restarts.last(checkedBatches) > maxRestarts,
 		unreadable >= minFaults && share(unreadable, batches, unreadableShareNum, unreadableShareDen):
 		return EventsUnreadable
-	case more >= moreFaults && share(more, answers, moreShareNum, moreShareDen):
+	case more-evicted >= moreFaults && share(more-evicted, answers, moreShareNum, moreShareDen),
+		more >= evictedFaults && share(more, answers, evictedShareNum, evictedShareDen):
 		return EventsTellMore
 	case less >= minFaults && share(less, answers, lessShareNum, lessShareDen):
 		return EventsTellLess
@@ -252,7 +283,7 @@ func (c *EventCheck) setLocked(fault EventFault, now time.Time) {
 	if fault != NoEventFault {
 		c.times.Add(1)
 	}
-	c.since, c.less, c.more, c.answers, c.right = now, 0, 0, 0, 0
+	c.since, c.less, c.more, c.evicted, c.answers, c.right = now, 0, 0, 0, 0, 0
 	c.unreadable, c.restarts, c.batches, c.readable = 0, 0, 0, 0
 	c.fault.Store(uint32(fault))
 }

@@ -17,6 +17,8 @@ func TestEventsThatAreWrong(t *testing.T) {
 		return worker.EventClaim{Told: told, Expect: max(told, expect), Cached: cached, Page: 16, Pool: 100_000}
 	}
 	right, less, more := claim(1000, 0, 1000), claim(16, 0, 1000), claim(1000, 0, 16)
+	evicted := more
+	evicted.Removed = 1600
 	tests := []struct {
 		name    string
 		claims  []worker.EventClaim // in turn
@@ -38,6 +40,11 @@ func TestEventsThatAreWrong(t *testing.T) {
 		{"requests in flight had it", []worker.EventClaim{claim(0, 1000, 1000)}, 100, nil, worker.NoEventFault},
 		{"a store had it", []worker.EventClaim{{Cached: 1000, Page: 16, Pool: 100_000, Storage: true}}, 100, nil, worker.NoEventFault},
 		{"evicted in the queue", []worker.EventClaim{{Told: 1000, Expect: 1000, Page: 16, Ahead: 50_000, Pool: 100_000}}, 100, nil, worker.NoEventFault},
+		{"computed for others meanwhile", []worker.EventClaim{{Cached: 1000, Since: 1000, Page: 16, Pool: 100_000}}, 100, nil, worker.NoEventFault},
+		{"never told of", []worker.EventClaim{{Cached: 1000, Since: 16, Page: 16, Pool: 100_000}}, 6, nil, worker.EventsTellLess},
+		{"evicted meanwhile, one in four", []worker.EventClaim{evicted, right, right, right}, 100, nil, worker.NoEventFault},
+		{"evicted meanwhile, as it seems", []worker.EventClaim{evicted}, 12, nil, worker.EventsTellMore},
+		{"more than was evicted meanwhile", []worker.EventClaim{{Told: 1000, Expect: 1000, Page: 16, Pool: 100_000, Removed: 160}}, 4, nil, worker.EventsTellMore},
 		{"unreadable", nil, 6, []bool{false}, worker.EventsUnreadable},
 		{"one batch in two unreadable", nil, 30, []bool{false, true}, worker.EventsUnreadable},
 		{"one batch in five unreadable", nil, 100, []bool{false, true, true, true, true}, worker.NoEventFault},

@@ -95,6 +95,18 @@ func CachedPages(l *Load, now time.Time, r PoolContent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.check.checkPool(now, r)
+	l.publishPoolLocked()
+}
+
+// forgetPool drops what events have told of the pool: they are set aside.
+func (l *Load) forgetPool() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.check.pool = poolCheck{reported: l.check.pool.reported, times: l.check.pool.times}
+	l.publishPoolLocked()
+}
+
+func (l *Load) publishPoolLocked() {
 	if believed := l.check.pool.believed(l.check.pool.reported); believed != l.published.pool.Load() {
 		l.published.begin()
 		l.published.pool.Store(believed)

@@ -50,6 +50,26 @@ func TestPoolSetAside(t *testing.T) {
 	}
 }
 
+// TestPoolByFalseEvents: what events told of the pool goes with them when they are set aside.
+func TestPoolByFalseEvents(t *testing.T) {
+	const pool = 100_000
+	var r worker.Rank
+	r.SetExact(true)
+	now := time.Unix(1000, 0)
+	for range 20 {
+		now = now.Add(300 * time.Millisecond)
+		r.Load.Report(now, worker.Report{Running: 1, Pool: pool, Most: 16})
+		worker.CachedPages(&r.Load, now, worker.PoolContent{Tokens: 1600, Evicting: true})
+	}
+	require.Less(t, r.Load.View(now).Pool, int64(pool/10))
+	for range 20 {
+		r.CompareEvents(now, worker.EventClaim{Cached: 1000, Page: 16, Pool: pool})
+	}
+	require.Equal(t, worker.EventsTellLess, r.Events.Fault())
+	require.EqualValues(t, pool, r.Load.View(now).Pool)
+	require.Empty(t, r.Load.SetAside())
+}
+
 // TestPoolOfUnknownRequests: requests that may hold the rest of a pool explain its evictions.
 func TestPoolOfUnknownRequests(t *testing.T) {
 	require.Equal(t, worker.Silent, worker.FindPool(worker.PoolAccount{PoolContent: worker.PoolContent{Tokens: 100}, Pool: 0}))
