@@ -40,34 +40,6 @@ func configFlags(f *pflag.FlagSet, read string) {
 // configure sets the flags that the command line leaves open from the environment and from the
 // configuration file.
 func configure(f *pflag.FlagSet, environ []string) (origins, error) {
-	from, err := readSettings(f, environ)
-	if err == nil {
-		err = checkZeros(f)
-	}
-	return from, err
-}
-
-// checkZeros refuses a zero that would be taken for a default other than zero.
-func checkZeros(f *pflag.FlagSet) (err error) {
-	f.VisitAll(func(flag *pflag.Flag) {
-		switch _, own := flag.Value.(*retries); {
-		case own, !flag.Changed, !isZero(flag), slices.Contains([]string{"", "0", "0s"}, flag.DefValue):
-		case slices.Contains([]string{"int", "int64", "duration"}, flag.Value.Type()):
-			err = errors.Join(err, fmt.Errorf("cannot use --%s 0: leave it out for the default, %s%s", flag.Name, flag.DefValue, none(flag)))
-		}
-	})
-	return err
-}
-
-// none returns how a setting is switched off.
-func none(flag *pflag.Flag) string {
-	if strings.Contains(flag.Usage, "-1: ") {
-		return "; -1 means none"
-	}
-	return ""
-}
-
-func readSettings(f *pflag.FlagSet, environ []string) (origins, error) {
 	from := origins{}
 	f.Visit(func(flag *pflag.Flag) { from[flag.Name] = "flag" })
 	if err := setFromEnv(f, from, environ); err != nil {
@@ -92,6 +64,26 @@ func readSettings(f *pflag.FlagSet, environ []string) (origins, error) {
 		return nil, fmt.Errorf("cannot use %s: %w: %w", path, errConfig, err)
 	}
 	return from, nil
+}
+
+// checkZeros refuses a zero that serve would take for a default other than zero.
+func checkZeros(f *pflag.FlagSet) (err error) {
+	f.VisitAll(func(flag *pflag.Flag) {
+		switch _, own := flag.Value.(*retries); {
+		case own, !flag.Changed, !isZero(flag), slices.Contains([]string{"", "0", "0s"}, flag.DefValue):
+		case slices.Contains([]string{"int", "int64", "duration"}, flag.Value.Type()):
+			err = errors.Join(err, fmt.Errorf("cannot use --%s 0: leave it out for the default, %s%s", flag.Name, flag.DefValue, none(flag)))
+		}
+	})
+	return err
+}
+
+// none returns how a setting is switched off.
+func none(flag *pflag.Flag) string {
+	if strings.Contains(flag.Usage, "-1: ") {
+		return "; -1 means none"
+	}
+	return ""
 }
 
 // setting is one key of a file.

@@ -38,6 +38,9 @@ func again(given *pflag.FlagSet) (serveOptions, error) {
 	if err == nil {
 		_, err = configure(f, os.Environ())
 	}
+	if err == nil {
+		err = checkZeros(f)
+	}
 	o.cfg.ConfigFile, o.cfg.Cluster.Joined = f.Lookup(configFlag).Value.String(), o.cluster
 	return o, err
 }

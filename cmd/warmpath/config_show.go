@@ -31,6 +31,9 @@ With --check it prints mistakes only.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, err := configure(cmd.Flags(), os.Environ())
+			if err == nil {
+				err = checkZeros(cmd.Flags())
+			}
 			if err != nil {
 				return err
 			}
