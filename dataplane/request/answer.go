@@ -63,10 +63,12 @@ func (a *answer) forward(resp *upstream.Response) {
 	switch {
 	case d.Decode != nil && x.pair.merges:
 		upstream.ForwardRewrite(ctx, resp, a, firstAt, &x.pair.merger)
+	case x.renames(resp):
+		upstream.ForwardRewrite(ctx, resp, a, firstAt, &renamer{x: x})
 	case a.compresses(resp):
 		upstream.ForwardGzip(ctx, resp, a, firstAt, &x.h.compressors)
 	default:
-		a.whole = resp.Whole()
+		a.whole = !a.events && resp.Whole()
 		upstream.Forward(ctx, resp, a, firstAt)
 	}
 	m.write(&ctx.Response.Header, shown)
@@ -144,6 +146,14 @@ func (a *answer) Broken(error) []byte {
 		return x.prompt.turn.appendEnd(nil, string(x.id.rid), x.req.Model, e)
 	}
 	return errorsOf(a.x.call.path()).appendEnd(nil, e)
+}
+
+// Ended implements upstream.Observer: a stream without its last event gets an error in its place.
+func (a *answer) Ended() []byte {
+	if a.failed || a.x.attempt.found.kind != answerGood || !a.isCut() {
+		return nil
+	}
+	return a.Broken(nil)
 }
 
 // Closed implements upstream.Observer: the answer has ended, one way or another.

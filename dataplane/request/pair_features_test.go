@@ -370,6 +370,7 @@ func TestPairSlowClient(t *testing.T) {
 			_, _ = io.WriteString(rw, event)
 			flush(rw)
 		}
+		_, _ = io.WriteString(rw, doneEvent)
 	})
 	h := startPair(t, p, d)
 	resp, err := h.client.Post(h.base+"/generate", "application/json", strings.NewReader(pairRequest(true)))
@@ -386,7 +387,7 @@ func TestPairSlowClient(t *testing.T) {
 	}, patience, tick)
 	n, err := io.Copy(io.Discard, resp.Body)
 	require.NoError(t, err)
-	assert.EqualValues(t, events*len(event), n)
+	assert.EqualValues(t, events*len(event)+len(doneEvent), n)
 	noneRunning(t, h)
 }
 

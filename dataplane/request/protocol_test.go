@@ -170,7 +170,7 @@ func testAnswerTrailers(t *testing.T) {
 		asked <- r.Header.Get("TE")
 		rw.Header().Set("Trailer", "X-Sum")
 		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(rw, "data: 1\n\n")
+		_, _ = io.WriteString(rw, "data: 1\n\n"+doneEvent)
 		rw.(http.Flusher).Flush()
 		rw.Header().Set("X-Sum", "42")
 		rw.Header().Set(http.TrailerPrefix+"X-Late", "yes")
@@ -188,7 +188,7 @@ func testAnswerTrailers(t *testing.T) {
 		assert.Equal(t, http.Header{"X-Sum": nil}, resp.Trailer, "is announced")
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
-		assert.Equal(t, "data: 1\n\n", string(body))
+		assert.Equal(t, "data: 1\n\n"+doneEvent, string(body))
 		assert.Equal(t, http.Header{"X-Sum": {"42"}, "X-Late": {"yes"}}, resp.Trailer)
 		assert.Equal(t, te, <-asked)
 	}

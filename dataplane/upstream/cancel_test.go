@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -71,6 +72,9 @@ func testCancel(t *testing.T) {
 					resp.Close()
 				}
 				wantErr(t, "request", err, upstream.ErrCanceled)
+				if errors.Is(err, upstream.ErrUnsent) {
+					t.Errorf("the worker has seen some of the request: %v", err)
+				}
 				<-ended
 			})
 			if n := tr.Idle(""); n != 0 {
@@ -96,6 +100,7 @@ func testCancelBeforeDo(t *testing.T) {
 	c.Cancel()
 	_, err := tr.Do(&c, post(w.addr()))
 	wantErr(t, "Do", err, upstream.ErrCanceled)
+	wantErr(t, "Do", err, upstream.ErrUnsent)
 	c.Reset()
 	resp, err := tr.Do(&c, post(w.addr()))
 	if err != nil {
@@ -115,6 +120,7 @@ func TestCancelDuringDial(t *testing.T) {
 		close(started)
 		_, err := newTransport(t, upstream.Config{DialTimeout: ingresstest.Patience}).Do(&c, post(addr))
 		wantErr(t, "Do", err, upstream.ErrCanceled)
+		wantErr(t, "Do", err, upstream.ErrUnsent)
 	})
 }
 

@@ -90,7 +90,7 @@ func (c *Canceler) bind(t aborter) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.canceled {
-		return ErrCanceled
+		return ErrUnsent
 	}
 	c.target = t
 	return nil

@@ -36,7 +36,7 @@ func (t *Transport) dial(c *Canceler, k poolKey) (*conn, error) {
 		if cn != nil {
 			cn.abort()
 		}
-		return nil, ErrCanceled
+		return nil, ErrUnsent
 	case err != nil:
 		return nil, dialError(k.addr, err)
 	}

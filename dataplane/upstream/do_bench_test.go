@@ -50,7 +50,9 @@ type sink struct{}
 
 func (sink) Body([]byte)         {}
 func (sink) Broken(error) []byte { return nil }
-func (sink) Closed(error)        {}
+
+func (sink) Ended() []byte { return nil }
+func (sink) Closed(error)  {}
 
 // BenchmarkDo is the upstream side alone; the worker's echo is in the same process and is part
 // of the time.

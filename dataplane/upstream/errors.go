@@ -21,6 +21,8 @@ var (
 	ErrTimeout = errors.New("upstream: timeout")
 	// ErrCanceled means that the request's Canceler was canceled.
 	ErrCanceled = errors.New("upstream: canceled")
+	// ErrUnsent is ErrCanceled before a byte of the request was sent.
+	ErrUnsent = fmt.Errorf("%w before the request was sent", ErrCanceled)
 	// ErrBadResponse means that the answer is not HTTP/1.x as this package reads it, or breaks
 	// a limit.
 	ErrBadResponse = errors.New("upstream: bad response")

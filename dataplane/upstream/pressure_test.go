@@ -85,7 +85,9 @@ type counter struct{ closed chan error }
 
 func (o *counter) Body([]byte)         {}
 func (o *counter) Broken(error) []byte { return nil }
-func (o *counter) Closed(err error)    { o.closed <- err }
+
+func (o *counter) Ended() []byte    { return nil }
+func (o *counter) Closed(err error) { o.closed <- err }
 
 func heap() int64 {
 	runtime.GC()

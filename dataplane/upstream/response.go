@@ -58,8 +58,8 @@ func (r *Response) Whole() bool {
 	return r.body == bodyFixed && r.cn != nil && len(r.ahead) == 0 && r.left <= maxCopied && r.left <= int64(r.cn.in.buffered())
 }
 
-// WholeEvents has Forward and its like send a stream in whole events, so that an error event of
-// the Observer's never meets half of another one.
+// WholeEvents has Forward and its like send a stream in whole events, and chunked, so that there is
+// room for an error event of the Observer's, which never meets half of another one.
 func (r *Response) WholeEvents() { r.events.on = true }
 
 // Read returns body bytes as soon as there are any, without the transfer coding. At the end of

@@ -24,6 +24,9 @@ type Observer interface {
 	// client's connection instead, so that nobody takes a part for the whole. It is called only
 	// where the client's answer is chunked.
 	Broken(err error) []byte
+	// Ended is told that the worker's answer has ended as it should. Its result is sent to the
+	// client as the last piece, as Broken's is; nil: nothing is missing.
+	Ended() []byte
 	// Closed is called exactly once, last, in every case, and releases resources. err is nil if
 	// the client's socket took the whole body (a short last piece leaves after it, with the end
 	// of the answer), wraps ErrClient if the client's side failed, and else is the failure of
@@ -90,7 +93,7 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time)
 		setDate(&out.Header, now)
 	}
 	size := r.ContentLength()
-	changes := r.gzip != nil || r.change != nil
+	changes := r.gzip != nil || r.change != nil || r.events.on
 	switch {
 	case size == 0 && r.ended():
 		forwardEmpty(ctx, r, obs)
@@ -106,7 +109,6 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time)
 	} else {
 		_ = out.Header.SetTrailer("") // nothing can follow the body
 	}
-	r.events.on = r.events.on && size < 0
 	to, _ := ctx.Conn().(Client)
 	r.stream = Stream{resp: r, obs: obs, to: to, head: &out.Header}
 	out.SetBodyStream(&r.stream, int(size))
@@ -219,7 +221,7 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 			if !buffered {
 				s.hold()
 			}
-			return s.rest(w, n)
+			return s.rest(w, n, buffered)
 		default:
 			return s.broken(w, n, err, buffered)
 		}
@@ -238,9 +240,14 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// rest writes the bytes that were held back of a stream that has ended.
-func (s *Stream) rest(w io.Writer, n int64) (int64, error) {
+// rest writes the bytes that were held back of a stream that has ended, or an error event.
+func (s *Stream) rest(w io.Writer, n int64, fixed bool) (int64, error) {
 	p := s.resp.events.end()
+	if fixed {
+		// There is no room for more.
+	} else if tail := s.obs.Ended(); tail != nil {
+		p = append(s.resp.events.breakOff(), tail...)
+	}
 	if len(p) == 0 {
 		return n, nil
 	}

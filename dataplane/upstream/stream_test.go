@@ -29,7 +29,9 @@ func newRecorder() *recorder { return &recorder{closed: make(chan error, 4)} }
 
 func (o *recorder) Body(p []byte)           { o.body = append(o.body, p...) }
 func (o *recorder) Broken(err error) []byte { o.broken = err; return o.tail }
-func (o *recorder) Closed(err error)        { o.closed <- err }
+
+func (o *recorder) Ended() []byte    { return nil }
+func (o *recorder) Closed(err error) { o.closed <- err }
 
 // startRouter is a server that forwards all requests to one worker.
 func startRouter(t testing.TB, worker string, obs upstream.Observer) (addr string) {

@@ -54,7 +54,7 @@ func (g *group) nextTold() <-chan struct{} {
 	return g.told
 }
 
-// tell wakes those who wait for a message to come back.
+// tell wakes the requests that wait for a message to come back.
 func (g *group) tell() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
