@@ -34,10 +34,10 @@ var (
 // rules is the direction of imports, leaves first. A folder that is not here may not hold Go files.
 var rules = map[string]rule{
 	".":                    {never: anyHTTP},
+	"dataplane/machine":    {never: anyHTTP},
 	"radix":                {allow: []string{"radix/internal/keyed"}, never: anyHTTP},
 	"radix/approx":         {allow: []string{"radix/internal/keyed"}, never: anyHTTP},
 	"radix/internal/keyed": {never: anyHTTP},
-	"radix/hugepage":       {never: anyHTTP},
 	"zmq":                  {never: anyHTTP},
 	"zmq/kvevent":          {never: anyHTTP},
 	"nvml":                 {never: anyHTTP},
@@ -98,11 +98,11 @@ var rules = map[string]rule{
 	}},
 	"dataplane/fleet": {allow: []string{"dataplane/cluster", "dataplane/fleet/discover", "dataplane/fleet/worker", "dataplane/routing/policy"}, never: anyHTTP},
 	"dataplane/router/config": {allow: []string{
-		"radix/hugepage", "dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
+		"dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/machine", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
 		"dataplane/tracing",
 	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{
-		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
+		"zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
 		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/modelfile", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
 		"dataplane/request", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tlsconfig", "dataplane/tracing", "dataplane/upstream",
 	}},
@@ -135,7 +135,7 @@ var rules = map[string]rule{
 		"radix", "dataplane/cluster", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/peers", "dataplane/routing", "dataplane/fleet/worker", "dataplane/fleet/worker/workertest",
 	}},
 	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/routing/session"}},
-	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop", "dataplane/freeport"}},
+	"bench/proxy":      {allow: []string{"bench/proxy/load", "dataplane/freeport"}},
 	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},
 	"bench/proxy/mock": {allow: []string{"bench/proxy/loop", "bench/proxy/wire", "zmq", "zmq/kvevent"}},
@@ -143,7 +143,7 @@ var rules = map[string]rule{
 	"bench/index":      {allow: []string{"radix"}},
 	"bench/chaos":      {allow: []string{"bench/sim", "dataplane/freeport"}},
 
-	"bench/cmd":    {allow: []string{"bench/chaos", "bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock", "bench/replay", "bench/replica", "radix/hugepage"}},
+	"bench/cmd":    {allow: []string{"bench/chaos", "bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock", "bench/replay", "bench/replica"}},
 	"cmd/warmpath": {allow: []string{"..."}},
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/bench/index"
-	"github.com/warmpath/warmpath/radix/hugepage"
 )
 
 // indexOptions are the flags of bin/bench index.
@@ -26,7 +25,6 @@ type indexOptions struct {
 	idBlocks int
 	requests int
 	random   bool
-	huge     bool
 	cfg      index.Config
 }
 
@@ -64,7 +62,6 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
 	f.IntVar(&o.idBlocks, "id-blocks", 32, "blocks of each 512 tokens of the trace")
 	f.IntVar(&o.requests, "requests", 0, "requests of the trace (default: all of a file; 8000 conversation, 6000 others)")
 	f.BoolVar(&o.random, "random-routing", false, "route a trace file by chance")
-	f.BoolVar(&o.huge, "huge-pages", true, "ask the kernel for huge pages, as the router does")
 	f.IntVar(&o.cfg.Rounds, "rounds", 3, "measure all so many times and print medians")
 	f.DurationVar(&o.cfg.Time, "time", time.Second, "of each loop of look-ups in a round")
 	f.StringVar(&o.jsonFile, "json", "", "also write the result to this file as JSON")
@@ -73,11 +70,6 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
 	c.MarkFlagsOneRequired("workload", "generate")
 	return c
 }
-
-// indexReserve holds the usual workloads and their indexes. In huge pages from the first touch on
-// they are as in a router that has been up for a while, and as in peers with allocators that ask
-// for huge pages.
-const indexReserve = 4 << 30
 
 // churnName is the workload that no file holds.
 const churnName = "churn"
@@ -90,9 +82,6 @@ func (o *indexOptions) run(cmd *cobra.Command) error {
 	o.cfg.Name = filepath.Base(o.workload + o.generate)
 	if o.generate == churnName {
 		return o.churn(cmd)
-	}
-	if o.huge {
-		hugepage.Reserve(indexReserve)
 	}
 	o.cfg.Progress("reading or making the workload")
 	w, err := o.open()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +19,7 @@ func benchIndex(t *testing.T, args ...string) (out, progress string, err error) 
 	var stdout, stderr bytes.Buffer
 	cmd.SetOut(&stdout)
 	cmd.SetErr(&stderr)
-	cmd.SetArgs(append([]string{"index", "--time", "5ms", "--huge-pages=false"}, args...)) // huge pages are 4 GiB to be cleared
+	cmd.SetArgs(append([]string{"index", "--time", "5ms"}, args...))
 	err = cmd.ExecuteContext(t.Context())
 	return stdout.String(), stderr.String(), err
 }
@@ -33,7 +32,7 @@ func TestBenchIndexWritesAndPlays(t *testing.T) {
 		if _, _, err := benchIndex(t, "--generate", family, "--requests", "60", "--workers", "2", "--write", file); err != nil {
 			t.Fatalf("--generate %s --write = %v", family, err)
 		}
-		out, progress, err := benchIndex(t, "--workload", file, "--rounds", "1", "--json", results, fmt.Sprint("--huge-pages=", family == "holes"))
+		out, progress, err := benchIndex(t, "--workload", file, "--rounds", "1", "--json", results)
 		if err != nil || !strings.Contains(out, "wrong answers: 0 of 60") || !strings.Contains(out, "w.bin: 2 workers") {
 			t.Errorf("%s: bench index = %v\n%s", family, err, out)
 		}

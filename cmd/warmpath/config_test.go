@@ -37,7 +37,7 @@ listen: 127.0.0.1:1
 policy: lmetric
 retries: 7
 probe-interval: 20ms
-huge-pages: false
+forward-input-ids: true
 worker: [http://a:1, http://b:1]
 prefill:
   - http://p:1,8998
@@ -52,7 +52,7 @@ discover: []
 	require.Equal(t, "kv", cfg.Policy.Name, "environment before file")
 	require.Equal(t, 7, cfg.Requests.Retries)
 	require.Equal(t, 20*time.Millisecond, cfg.Probes.Interval)
-	require.False(t, cfg.Memory.HugePages)
+	require.True(t, cfg.Tokenize.ForwardIDs)
 	require.Equal(t, []string{"http://a:1", "http://b:1"}, cfg.Sources.Workers)
 	require.Equal(t, []string{"http://p:1,8998"}, cfg.Sources.Prefill)
 	require.Equal(t, []string{"http://d:1"}, cfg.Sources.Decode)
@@ -99,7 +99,7 @@ func TestBadConfig(t *testing.T) {
 		"- listen":                          {"line 1: want keys and values"},
 		"listen: 'x":                        {"line 1"},
 		"a: 1\nb: 2":                        {"line 1:", "line 2:"},
-		"huge-pages: yes please":            {`cannot use huge-pages "yes please"`},
+		"forward-input-ids: yes please":     {`cannot use forward-input-ids "yes please"`},
 		strings.Repeat("# filler\n", 1<<17): {"larger than"},
 	}
 	for text, wants := range tests {

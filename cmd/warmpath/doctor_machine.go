@@ -10,7 +10,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/sidecar/health"
 	"github.com/warmpath/warmpath/nvml"
-	"github.com/warmpath/warmpath/radix/hugepage"
 	"github.com/warmpath/warmpath/zmq"
 )
 
@@ -18,7 +17,6 @@ import (
 func examineMachine(version, nixlLibrary string) []finding {
 	found := []finding{
 		{"warmpath", stateOK, fmt.Sprintf("%s, %s, %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
-		examineHugePages(hugepage.Setting()),
 	}
 	found = append(found, examineCurve()...)
 	found = append(found, examineGPUs(nvml.Config{Library: os.Getenv(nvml.EnvLibrary)})...)
@@ -34,21 +32,6 @@ func examineCurve() []finding {
 		return []finding{{"CURVE", stateOK, text, ""}}
 	}
 	return nil
-}
-
-// examineHugePages says what the kernel's setting means for look-ups.
-func examineHugePages(setting string) finding {
-	switch setting {
-	case "always", "madvise":
-		return finding{"huge pages", stateOK, setting + ": a large heap of the router gets them", ""}
-	case "":
-		return finding{"huge pages", stateMissing, "the kernel has none of 2 MiB", "routing works without; look-ups in a large index take longer"}
-	default:
-		return finding{
-			"huge pages", stateMissing, setting + ": look-ups in a large index take longer",
-			"routing works without; as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
-		}
-	}
 }
 
 // driverPatience is how long doctor waits for the driver; a GPU whose firmware does not answer

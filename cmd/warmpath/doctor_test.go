@@ -217,28 +217,6 @@ func TestDoctorCurve(t *testing.T) {
 	}
 }
 
-func TestDoctorHugePages(t *testing.T) {
-	tests := []struct{ setting, state, advice string }{
-		{"always", stateOK, ""},
-		{"madvise", stateOK, ""},
-		{"never", stateMissing, "echo madvise"},
-		{"", stateMissing, "routing works without"},
-	}
-	for _, test := range tests {
-		f := examineHugePages(test.setting)
-		if f.State != test.state || !strings.Contains(f.Advice, test.advice) || (test.advice == "") != (f.Advice == "") {
-			t.Errorf("examineHugePages(%q) = %+v, want %s and advice with %q", test.setting, f, test.state, test.advice)
-		}
-	}
-	found, err := runDoctor(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f := find(t, found, "huge pages"); f.Detail == "" {
-		t.Errorf("%+v has no detail", f)
-	}
-}
-
 func TestDoctorNamesWhatIsNotZMQ(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

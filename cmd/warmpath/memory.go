@@ -4,7 +4,7 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/warmpath/warmpath/radix/hugepage"
+	"github.com/warmpath/warmpath/dataplane/machine"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 // is the largest size of its long-lived heap, outside is memory that it takes outside the heap. An
 // operator's GOGC and GOMEMLIMIT win.
 func setMemoryLimit(bound, outside int64) {
-	percent, limit := collectorSettings(hugepage.Memory(), bound, outside)
+	percent, limit := collectorSettings(machine.Memory(), bound, outside)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/machine"
 	"github.com/warmpath/warmpath/dataplane/sidecar"
-	"github.com/warmpath/warmpath/radix/hugepage"
 )
 
 // tierOptions are the flags of a node's KV tier.
@@ -52,7 +52,7 @@ func (o *tierOptions) config(token string) (sidecar.TierConfig, error) {
 	if c.Bytes, err = parseBytes(o.size); err != nil {
 		return c, fmt.Errorf("cannot use --kv-tier: %w", err)
 	}
-	if most := hugepage.ProcessMemory(); c.Bytes > most {
+	if most := machine.ProcessMemory(); c.Bytes > most {
 		return c, fmt.Errorf("cannot use --kv-tier: %w: %s, and the machine or this process's control group has %.1f GiB: the kernel would end the sidecar once the tier has filled",
 			errSize, o.size, float64(most)/(1<<30))
 	}

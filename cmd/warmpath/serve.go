@@ -187,7 +187,6 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 		"`URL` of an OpenTelemetry collector, such as http://127.0.0.1:4318, that gets the spans of requests by OTLP over HTTP; "+
 			"also OTEL_EXPORTER_OTLP_ENDPOINT, with OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and OTEL_SERVICE_NAME")
 	f.Lookup("otlp-endpoint").DefValue = ""
-	f.BoolVar(&cfg.Memory.HugePages, "huge-pages", true, "ask the kernel for huge pages for a large heap: look-ups in a large index are faster (Linux 6.7)")
 	clientFlags(f, cfg)
 	queueFlags(f, cfg)
 	pairFlags(f, cfg)

@@ -30,7 +30,7 @@ var flagGroups = []struct {
 	{"Token ids", regexp.MustCompile(`^(tokenize|model-path|allow-model-path|forward-input-ids|lint-sample)$`)},
 	{"Cluster", regexp.MustCompile(`^(cluster.*|replicas)$`)},
 	{"Health and links", regexp.MustCompile(`^(health-.*|link-.*|nixl-lib)$`)},
-	{"Limits and memory", regexp.MustCompile(`^(max-body-bytes|gzip-.*|.*-max-bytes|huge-pages)$`)},
+	{"Limits and memory", regexp.MustCompile(`^(max-body-bytes|gzip-.*|.*-max-bytes)$`)},
 	{"Failures and times", regexp.MustCompile(`^(retries|quarantine|probe-.*|hang-after|.*-timeout)$`)},
 	{"Files and logs", regexp.MustCompile(`^(config|snapshot.*|access-log|log-.*|otlp-endpoint|check|help)$`)},
 }

@@ -50,7 +50,6 @@ type Parts struct {
 	PromptCache *promptcache.Cache           // nil: there is none
 	Lint        *lint.Sampler                // nil: no prompts are sampled
 	AccessLog   *accesslog.Log               // nil: there is none
-	HugeBytes   func() int64                 // of the process, in huge pages; nil: not asked for
 	Snapshots   func() ingest.SnapshotStatus // nil: the index is not written
 	Peers       *peers.Group                 // nil: the router is alone
 	Cluster     Cluster                      // nil: the router is in none

@@ -57,11 +57,6 @@ func newMetrics(p *Parts) *metrics {
 	if p.Snapshots != nil {
 		m.registry.MustRegister(snapshotCollector(p.Snapshots))
 	}
-	if p.HugeBytes != nil {
-		m.gauge("huge_page_bytes",
-			"Memory of the process in huge pages, at most half a minute ago.",
-			func() float64 { return float64(p.HugeBytes()) })
-	}
 	return m
 }
 

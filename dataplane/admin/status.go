@@ -32,10 +32,8 @@ type Status struct {
 	// Conversions has the proofs of APIs whose bodies are read as the chats that workers make of
 	// them; empty before the first such request.
 	Conversions []request.ConversionStatus `json:"conversions,omitempty"`
-	// Memory of the process in huge pages.
-	HugePageBytes int64          `json:"huge_page_bytes"`
-	Workers       []WorkerStatus `json:"workers"`
-	Models        []ServedModel  `json:"models"`
+	Workers     []WorkerStatus             `json:"workers"`
+	Models      []ServedModel              `json:"models"`
 	MemberStatus
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
 	// Nil where there is no configuration file.
@@ -122,9 +120,6 @@ func (s *statusReport) now() Status {
 func (s *statusReport) optional(st *Status) {
 	if s.Lint != nil {
 		st.Lint = s.Lint.Report()
-	}
-	if s.HugeBytes != nil {
-		st.HugePageBytes = s.HugeBytes()
 	}
 	if s.Peers != nil {
 		others := s.Peers.Status()

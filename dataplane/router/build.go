@@ -31,7 +31,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
-	"github.com/warmpath/warmpath/radix/hugepage"
 	"github.com/warmpath/warmpath/zmq"
 )
 
@@ -88,12 +87,6 @@ func (b *builder) build() error {
 	}
 	if err := b.buildLogs(); err != nil {
 		return err
-	}
-	if b.cfg.Memory.HugePages {
-		b.cfg.Log.Info("huge pages for a large heap", "kernel", hugepage.Setting())
-		pages := &hugepage.Collapser{}
-		b.parts.HugeBytes = pages.HugeBytes
-		b.run(func(ctx context.Context) error { return pages.Run(ctx, hugepage.DefaultInterval) })
 	}
 	b.run(b.watcher.Run)
 	b.buildServer(encrypted)

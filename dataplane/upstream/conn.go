@@ -52,7 +52,7 @@ func newConn(nc, tcp net.Conn, k poolKey, readers *sync.Pool) *conn {
 		return cn
 	}
 	cn.raw, cn.peekFn = raw, cn.peek
-	if directIO && k.tls == nil {
+	if k.tls == nil {
 		cn.in.raw, cn.in.fillFn, cn.in.out = raw, cn.in.tryFill, &cn.out
 		cn.out.raw, cn.out.writeFn = raw, cn.out.tryWrite
 	}

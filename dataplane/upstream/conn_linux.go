@@ -8,9 +8,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
-// directIO tells that plain connections are read and written by direct system calls.
-const directIO = true
-
 // peek looks at the receive queue of an idle connection; the result goes to peeked.
 func (cn *conn) peek(fd uintptr) {
 	var b [1]byte

@@ -22,5 +22,5 @@
 //
 // # Errors
 //
-// [ErrPlatform] where the system is not Linux. [ErrClosed] for a connection that was closed.
+// [ErrClosed] for a connection that was closed.
 package loop

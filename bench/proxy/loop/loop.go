@@ -11,12 +11,8 @@ import (
 	"time"
 )
 
-var (
-	// ErrPlatform says that there is no event loop for this system.
-	ErrPlatform = errors.New("loop: only on Linux")
-	// ErrClosed says that the connection was closed at this end.
-	ErrClosed = errors.New("loop: closed")
-)
+// ErrClosed says that the connection was closed at this end.
+var ErrClosed = errors.New("loop: closed")
 
 const (
 	// sharedSize bounds one read: more than the usual socket buffer of a loopback connection.

@@ -3,7 +3,6 @@ package loop_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -26,9 +25,6 @@ const patience = 3 * time.Minute
 func start(t *testing.T) *loop.Loop {
 	t.Helper()
 	l, err := loop.New(time.Now())
-	if errors.Is(err, loop.ErrPlatform) {
-		t.Skip(err)
-	}
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- l.Run(context.Background()) }()

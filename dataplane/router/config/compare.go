@@ -23,7 +23,7 @@ var live = map[string]string{
 var fixed = map[string]string{
 	"Listen": "listen", "Sources.Allow": "worker-allow", "Operator.Listen": "operator-listen", "Operator.Hosts": "operator-host", "Policy.SessionAffinity": "session-affinity",
 	"Memory.Index": "index-max-bytes", "Memory.Approx": "approx-max-bytes", "Memory.PromptCache": "session-max-bytes",
-	"Memory.HugePages": "huge-pages", "Tokenize.By": "tokenize", "Tokenize.ForwardIDs": "forward-input-ids",
+	"Tokenize.By": "tokenize", "Tokenize.ForwardIDs": "forward-input-ids",
 	"Tokenize.ModelPaths": "model-path", "Tokenize.AllowedPaths": "allow-model-path", "Queue.Max": "queue-max", "Queue.Timeout": "queue-timeout", "Queue.FIFO": "queue-fifo",
 	"Logs.LintSample": "lint-sample", "Logs.Access": "access-log", "Logs.Format": "log-format", "Logs.Traces": "otlp-endpoint", "Pairs.MinUncached": "disagg-min-uncached",
 	"TLS": "tls-cert, tls-key or tls-client-ca", "WorkerTLS": "worker-ca, worker-cert, worker-key or worker-tls-insecure",

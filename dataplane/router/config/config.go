@@ -151,7 +151,6 @@ type Memory struct {
 	Index       int64 // default a quarter of the machine's; negative: no bound
 	Approx      int64 // the approximate index; default 64 MiB
 	PromptCache int64 // default 64 MiB
-	HugePages   bool  // ask the kernel for huge pages for a large heap; see package hugepage
 }
 
 // Snapshot is the file that keeps the index between two processes.

@@ -4,20 +4,18 @@ import (
 	"cmp"
 	"sync"
 
-	"github.com/warmpath/warmpath/radix/hugepage"
+	"github.com/warmpath/warmpath/dataplane/machine"
 )
 
 const (
 	// indexShare is the part of the memory that the index may take by default. The collector
 	// needs up to as much again; the rest is for requests and the prompt cache.
 	indexShare = 4
-	// unknownMemory stands for a machine whose memory is unknown.
-	unknownMemory = 16 << 30
 )
 
 // machineMemory is the memory that this process may use, read once: a limit that the process sets
 // for its collector later is no smaller machine.
-var machineMemory = sync.OnceValue(func() int64 { return cmp.Or(hugepage.Memory(), unknownMemory) })
+var machineMemory = sync.OnceValue(machine.Memory)
 
 // defaultIndexBytes returns the index's bound where the operator sets none.
 func defaultIndexBytes() int64 { return machineMemory() / indexShare }

@@ -1,4 +1,4 @@
-package hugepage
+package machine
 
 import (
 	"bytes"
