@@ -51,7 +51,7 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time, ref
 	}
 	nameWorkers(line, &x.choice.decision)
 	nameTurn(line, x.h.Router.Known, &x.choice)
-	if p.Exact && !p.Opaque && !x.prompt.several() {
+	if x.prompt.complete() {
 		line.Input = len(p.Tokens)
 		r.nameBlocks(line, x.h.Index, p.Tokens)
 	}

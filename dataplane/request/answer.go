@@ -223,10 +223,7 @@ func (a *answer) computed(usage openai.Usage) (prompt, completion int) {
 // learn tells the router how many tokens of the prompt the rank had in its cache.
 func (a *answer) learn(usage openai.Usage) {
 	x := a.x
-	// Each of n answers finds the prompt of the one before, as do several prompts their common
-	// beginning, a prompt with log probabilities is computed again in spite of the cache, and a
-	// session's history stands before its prompt.
-	if !usage.HasPrompt || !usage.HasCached || x.req.N > 1 || x.prompt.several() || x.req.PromptLogprobs || len(x.req.SessionID) > 0 {
+	if !usage.HasPrompt || !usage.HasCached || !x.prompt.alone() {
 		usage = openai.Usage{}
 	}
 	x.h.Router.Answered(&x.choice.scratch, &x.choice.prompt, &x.choice.decision, usage.PromptTokens,
@@ -234,9 +231,8 @@ func (a *answer) learn(usage openai.Usage) {
 }
 
 // stored returns how many prompt tokens the rank must have added to its cache, in whole pages. It
-// is 0 wherever the engine may have kept them out for another reason: it computes prompts with log
-// probabilities again though their pages are cached, it keeps pages of sessions apart, and an
-// answer without a token may be that to a prompt that never ran.
+// is 0 wherever the engine may have kept them out for another reason: an answer without a token
+// may be that to a prompt that never ran.
 func (a *answer) stored(usage openai.Usage) int {
 	x := a.x
 	d, p, info := &x.choice.decision, &x.choice.prompt, x.choice.decision.Rank.Worker.Info()
@@ -244,9 +240,8 @@ func (a *answer) stored(usage openai.Usage) int {
 	if info.Events != nil && info.Events.BlockSize > 0 {
 		page = info.Events.BlockSize
 	}
-	if !p.Exact || p.Opaque || x.prompt.several() || x.req.PromptLogprobs || x.req.N > 1 ||
-		len(x.req.SessionID) > 0 || info.NoCache ||
-		page == 0 || usage.CompletionTokens == 0 || usage.PromptTokens != p.Len() {
+	if !x.prompt.complete() || !x.prompt.alone() || info.NoCache || page == 0 ||
+		usage.CompletionTokens == 0 || usage.PromptTokens != p.Len() {
 		return 0
 	}
 	known := max(usage.CachedTokens, d.Cached, d.Predicted) / page * page

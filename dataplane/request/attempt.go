@@ -50,7 +50,7 @@ func (a *attempt) send() (*upstream.Response, error) {
 	a.request = x.body.request(rank)
 	a.request.Now, a.sent = now, now
 	prompt := &x.choice.prompt
-	work := d.Work(prompt.Output, prompt.Exact && !prompt.Opaque && !x.prompt.several())
+	work := d.Work(prompt.Output, x.prompt.complete())
 	work.Streams = x.req.Stream && a.showsPrefill()
 	a.lease = rank.Load.BeginWork(now, work)
 	x.h.admission.dispatched(&x.choice, rank, now)

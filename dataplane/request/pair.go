@@ -80,7 +80,7 @@ func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 	}
 	a.span, l.span = x.trace.Attempt(tracing.StepFirstByte, d.Decode.ID()), x.trace.Attempt(tracing.StepPrefill, d.Rank.ID())
 	l.request, a.request = p.writer.write(x)
-	exact := prompt.Exact && !prompt.Opaque && !x.prompt.several()
+	exact := x.prompt.complete()
 	a.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(prompt.Output, exact))
 	now := time.Now()
 	a.sent, l.sent = now, now

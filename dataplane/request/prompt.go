@@ -124,6 +124,21 @@ func (p *promptReader) readPath(out *routing.Prompt) {
 // several reports whether the request has more than one prompt. A list of one is a prompt.
 func (p *promptReader) several() bool { return p.x.req.Batch && p.x.req.Prompts > 1 }
 
+// complete reports whether the ids of the choice's prompt are all that the engine computes for it.
+func (p *promptReader) complete() bool {
+	prompt := &p.x.choice.prompt
+	return prompt.Exact && !prompt.Opaque && !p.several()
+}
+
+// alone reports whether the engine counts the cached tokens of this prompt as they were when it
+// came. Each of n answers finds the prompt of the one before, as do several prompts their common
+// beginning. A prompt with log probabilities is computed again in spite of the cache, and a
+// session's history stands before its prompt.
+func (p *promptReader) alone() bool {
+	req := &p.x.req
+	return req.N <= 1 && !p.several() && !req.PromptLogprobs && len(req.SessionID) == 0
+}
+
 // adapterOf names the LoRA adapter: by its own field, or behind the colon of the model.
 func adapterOf(req *openai.Request) string {
 	if req.LoRA != "" {
