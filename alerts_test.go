@@ -39,9 +39,14 @@ var (
 	alertFunctions = []string{"sum", "max", "rate", "increase", "histogram_quantile", "by", "or", "and"}
 )
 
-// TestAlerts holds each rule to the metrics of METRICS.md: their names, labels and types.
-func TestAlerts(t *testing.T) {
-	known := map[string]metric{"up": {name: "up", kind: "gauge", labels: []string{"job"}}}
+// knownSeries are the series of METRICS.md, and those that each process has.
+func knownSeries(t *testing.T) map[string]metric {
+	t.Helper()
+	known := map[string]metric{
+		"up":                            {name: "up", kind: "gauge", labels: []string{"job"}},
+		"process_cpu_seconds_total":     {name: "process_cpu_seconds_total", kind: "counter"},
+		"process_resident_memory_bytes": {name: "process_resident_memory_bytes", kind: "gauge"},
+	}
 	for _, group := range metricFolders {
 		for _, m := range allMetrics(t, group.folders) {
 			if m.kind == "histogram" {
@@ -53,6 +58,12 @@ func TestAlerts(t *testing.T) {
 			known[m.name] = m
 		}
 	}
+	return known
+}
+
+// TestAlerts holds each rule to the metrics of METRICS.md: their names, labels and types.
+func TestAlerts(t *testing.T) {
+	known := knownSeries(t)
 	f, err := os.Open("alerts/warmpath.yaml")
 	require.NoError(t, err)
 	defer f.Close()
@@ -84,8 +95,23 @@ func checkAlert(t *testing.T, rule *alertRule, known map[string]metric) {
 	for _, key := range []string{"summary", "do"} {
 		assert.Regexp(t, `^[A-Z].*\.$`, rule.Annotations[key], "%s is a sentence", key)
 	}
-	labels := []string{"instance", "job", "le"}
-	expr := rule.Expr
+	labels := checkExpr(t, rule.Expr, known)
+	for _, text := range rule.Annotations {
+		for _, found := range alertTemplate.FindAllStringSubmatch(text, -1) {
+			assert.Contains(t, labels, found[1], "in %q", text)
+		}
+		for _, word := range regexp.MustCompile(`\bwarmpath_[a-z_]+`).FindAllString(text, -1) {
+			_, isMetric := known[word]
+			_, isHistogram := known[word+"_sum"]
+			assert.True(t, isMetric || isHistogram, "%s in %q", word, text)
+		}
+	}
+}
+
+// checkExpr holds an expression to the series that there are, and returns the labels that it may name.
+func checkExpr(t *testing.T, expr string, known map[string]metric) []string {
+	t.Helper()
+	labels := []string{"instance", "job", "le"} // of every series, and of histograms
 	bare := alertRange.ReplaceAllString(alertQuoted.ReplaceAllString(expr, `""`), "")
 	assert.Equal(t, strings.Count(bare, "("), strings.Count(bare, ")"), "parentheses")
 	assert.NotContains(t, bare, "[", "a range is a number and a unit")
@@ -93,7 +119,7 @@ func checkAlert(t *testing.T, rule *alertRule, known map[string]metric) {
 		for _, matcher := range strings.Split(found[2], ",") {
 			parts := alertMatcher.FindStringSubmatch(matcher)
 			require.NotNil(t, parts, "matcher %s", matcher)
-			assert.Contains(t, known[found[1]].labels, parts[1], "a label of %s", found[1])
+			assert.Contains(t, append(slices.Clip(known[found[1]].labels), labels...), parts[1], "a label of %s", found[1])
 		}
 	}
 	rest := alertGrouping.ReplaceAllString(alertSelector.ReplaceAllString(bare, "$1"), "by")
@@ -121,14 +147,5 @@ func checkAlert(t *testing.T, rule *alertRule, known map[string]metric) {
 			assert.Contains(t, labels, strings.TrimSpace(label), "grouped by")
 		}
 	}
-	for _, text := range rule.Annotations {
-		for _, found := range alertTemplate.FindAllStringSubmatch(text, -1) {
-			assert.Contains(t, labels, found[1], "in %q", text)
-		}
-		for _, word := range regexp.MustCompile(`\bwarmpath_[a-z_]+`).FindAllString(text, -1) {
-			_, isMetric := known[word]
-			_, isHistogram := known[word+"_sum"]
-			assert.True(t, isMetric || isHistogram, "%s in %q", word, text)
-		}
-	}
+	return labels
 }

@@ -8,7 +8,7 @@ set -euo pipefail
 
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 cd "$ROOT"
-export ROOT
+export ROOT GOFLAGS= # a release is what `go build` makes
 
 # The version of packages: a tag's numbers, else 0.0.0 and the commit, before any release.
 version() {
