@@ -39,7 +39,7 @@ var (
 	alertFunctions = []string{"sum", "max", "rate", "increase", "histogram_quantile", "by", "or", "and"}
 )
 
-// TestAlerts holds each rule to the metrics of METRICS.md: their names, labels and types.
+// TestAlerts holds each rule to the metrics of docs/reference/metrics.md: their names, labels and types.
 func TestAlerts(t *testing.T) {
 	known := map[string]metric{"up": {name: "up", kind: "gauge", labels: []string{"job"}}}
 	for _, group := range metricFolders {
@@ -104,7 +104,7 @@ func checkAlert(t *testing.T, rule *alertRule, known map[string]metric) {
 			continue
 		}
 		m, ok := known[word]
-		require.True(t, ok, "%s is no metric of METRICS.md", word)
+		require.True(t, ok, "%s is no metric of docs/reference/metrics.md", word)
 		metrics++
 		labels = append(labels, m.labels...)
 		before := strings.TrimRight(rest[:at[0]], " ")

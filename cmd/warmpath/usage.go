@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,12 +15,15 @@ import (
 // proseWidth is where help wraps on no terminal and on wide ones: the texts of flags are sentences.
 const proseWidth = 120
 
-// flagGroups are the subjects of a router's 70 flags, in the order in which an operator needs them.
-// A flag belongs to the first group that matches its name.
-var flagGroups = []struct {
+// flagSubject is a subject of flags.
+type flagSubject struct {
 	title string
 	names *regexp.Regexp
-}{
+}
+
+// flagSubjects are the subjects of a router's flags, in the order in which an operator needs them.
+// A flag belongs to the first one that matches its name.
+var flagSubjects = []flagSubject{
 	{"Workers", regexp.MustCompile(`^(worker|prefill|decode|discover|workers|model|cache-pages|time-scale|no-find|find-ports|find-user|worker-.*)$`)},
 	{"Listeners and security", regexp.MustCompile(`^(listen|operator-.*|answer-headers|tls-.*|advertise|name|route|route-listen)$`)},
 	{"Clients", regexp.MustCompile(`^(max-clients.*|client-.*|trust.*|max-head-bytes)$`)},
@@ -79,40 +83,41 @@ func writeCommands(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// writeFlags lists flags, by subject where the command is a router.
-func writeFlags(b *strings.Builder, all *pflag.FlagSet, width int) {
-	if !all.HasAvailableFlags() {
-		return
-	}
+// flagGroup is a subject with its flags.
+type flagGroup struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// groupFlags returns flags by subject where the command is a router, else all of them together.
+func groupFlags(all *pflag.FlagSet) (groups []flagGroup) {
 	if all.Lookup("probe-interval") == nil {
-		b.WriteString("\nFlags:\n" + all.FlagUsagesWrapped(width))
-		return
+		return []flagGroup{{"Flags", all}}
 	}
-	sets := make([]*pflag.FlagSet, len(flagGroups)+1)
-	for i := range sets {
-		sets[i] = pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, subject := range append(slices.Clone(flagSubjects), flagSubject{title: "Other flags"}) {
+		groups = append(groups, flagGroup{subject.title, pflag.NewFlagSet("", pflag.ContinueOnError)})
 	}
-	all.VisitAll(func(f *pflag.Flag) { sets[flagGroup(f.Name)].AddFlag(f) })
-	for i, set := range sets {
-		if !set.HasAvailableFlags() {
-			continue
+	all.VisitAll(func(f *pflag.Flag) { groups[subjectOf(f.Name)].flags.AddFlag(f) })
+	return slices.DeleteFunc(groups, func(g flagGroup) bool { return !g.flags.HasFlags() })
+}
+
+// writeFlags lists flags by subject.
+func writeFlags(b *strings.Builder, all *pflag.FlagSet, width int) {
+	for _, group := range groupFlags(all) {
+		if group.flags.HasAvailableFlags() {
+			b.WriteString("\n" + group.title + ":\n" + group.flags.FlagUsagesWrapped(width))
 		}
-		title := "Other flags"
-		if i < len(flagGroups) {
-			title = flagGroups[i].title
-		}
-		b.WriteString("\n" + title + ":\n" + set.FlagUsagesWrapped(width))
 	}
 }
 
-// flagGroup returns a flag's position in flagGroups, or the position behind them.
-func flagGroup(name string) int {
-	for i := range flagGroups {
-		if flagGroups[i].names.MatchString(name) {
+// subjectOf returns a flag's position in flagSubjects, or the position behind them.
+func subjectOf(name string) int {
+	for i := range flagSubjects {
+		if flagSubjects[i].names.MatchString(name) {
 			return i
 		}
 	}
-	return len(flagGroups)
+	return len(flagSubjects)
 }
 
 func helpWidth() int {

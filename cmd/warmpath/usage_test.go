@@ -13,11 +13,11 @@ import (
 func TestFlagsHaveASubject(t *testing.T) {
 	for _, c := range []*cobra.Command{newServeCommand(), newNodeCommand(), newUpCommand(), newConfigCommand()} {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			require.Less(t, flagGroup(f.Name), len(flagGroups), "flagGroups does not know --%s of %s", f.Name, c.Name())
+			require.Less(t, subjectOf(f.Name), len(flagSubjects), "flagSubjects does not know --%s of %s", f.Name, c.Name())
 		})
 		help := helpOf(t, c.Name())
 		require.NotContains(t, help, "Other flags")
-		for _, g := range flagGroups[:2] {
+		for _, g := range flagSubjects[:2] {
 			require.Contains(t, help, "\n"+g.title+":\n")
 		}
 	}
