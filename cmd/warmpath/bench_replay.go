@@ -200,7 +200,7 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 	}
 	worker.Service.PrefillTokensPerSecond = o.prefillRate
 	router := router.Config{
-		Listen: "127.0.0.1:0", Policy: config.Policy{Name: policy}, Version: version, Log: quietLogger(),
+		Listen: "127.0.0.1:0", Policy: config.Policy{Name: policy}, Version: thisBuild().version, Log: quietLogger(),
 		// The workers are in this busy process: a slow probe means nothing.
 		Probes: config.Probes{Timeout: time.Minute, HangAfter: time.Hour},
 	}

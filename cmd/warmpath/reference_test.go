@@ -3,8 +3,10 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +37,7 @@ func TestReferenceSettings(t *testing.T) {
 	for _, group := range groupFlags(flags) {
 		fmt.Fprintf(&b, "## %s\n\n| key | environment | value | default | changes while it runs |\n| --- | --- | --- | --- | --- |\n", group.title)
 		group.flags.VisitAll(func(f *pflag.Flag) {
-			if f.Name == configFlag || f.Name == "help" || f.Name == "help-all" {
+			if notSetting(f.Name) {
 				return
 			}
 			kind, _ := valueOf(f)
@@ -44,6 +46,53 @@ func TestReferenceSettings(t *testing.T) {
 		b.WriteString("\n")
 	}
 	compareReference(t, "settings", b.String())
+}
+
+// sglangWords say what flags become that [migration] translates by code.
+var sglangWords = map[string]string{
+	"host": "`--listen HOST:PORT`", "port": "`--listen HOST:PORT`",
+	"prefill": "`--prefill URL,PORT`", "policy": "`--policy`: see below", "pd-disaggregation": "nothing: workers report their roles",
+	"selector": "see `--service-discovery`", "prefill-selector": "see `--service-discovery`", "decode-selector": "see `--service-discovery`",
+	"service-discovery-port": "see `--service-discovery`", "service-discovery-namespace": "see `--service-discovery`", "bootstrap-port-annotation": "see `--service-discovery`",
+	"prometheus-port": "`--operator-listen 127.0.0.1:PORT`", "prometheus-host": "`--operator-listen`, with a key off loopback",
+	"max-concurrent-requests": "nothing: a worker gets its batch limit and an eighth, and further requests wait", "queue-size": "`--queue-max`",
+	"model-path": "`--model-path`, where it is a folder", "tokenizer-path": "`--model-path`, where it is a folder",
+	"ca-cert-paths": "`--worker-ca`, of one file", "backend": "nothing: workers are SGLang's", "history-backend": "nothing: " + noteHistory,
+	"enable-trace": "`--otlp-endpoint`", "otlp-traces-endpoint": "`--otlp-endpoint`, by HTTP",
+}
+
+// TestReferenceSGLangRouter compares the page of sglang-router's flags with their translation.
+func TestReferenceSGLangRouter(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| sglang-router | here |\n| --- | --- |\n")
+	for _, name := range slices.Sorted(maps.Keys(sglangFlags)) {
+		f, words := sglangFlags[name], sglangWords[name]
+		coded := f.to == "" && f.note == "" && f.refuse == ""
+		require.Equal(t, coded, words != "", "sglangWords and sglangFlags disagree on --%s", name)
+		switch {
+		case coded:
+		case f.refuse != "":
+			words = "refused: " + f.refuse
+		case f.note != "":
+			words = "nothing: " + f.note
+		default:
+			words = strings.TrimSpace("`--"+f.to) + strings.TrimRight(" "+f.fixed, " ") + "`"
+		}
+		fmt.Fprintf(&b, "| `--%s` | %s |\n", name, cell(words))
+	}
+	b.WriteString("\n| policy of sglang-router | here |\n| --- | --- |\n")
+	for _, name := range slices.Sorted(maps.Keys(sglangPolicies)) {
+		p := sglangPolicies[name]
+		words := "`" + p.policy + "`"
+		if p.affinity {
+			words += " with `--session-affinity`"
+		}
+		if p.note != "" {
+			words += ": " + p.note
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", name, cell(words))
+	}
+	compareReference(t, "sglang-router", b.String())
 }
 
 // writeReference writes a command and those below it.
@@ -66,7 +115,7 @@ func writeReference(b *strings.Builder, c *cobra.Command) {
 			}
 			fmt.Fprintf(b, "| %s | value | default | meaning |\n| --- | --- | --- | --- |\n", strings.ToLower(group.title[:1])+group.title[1:])
 			group.flags.VisitAll(func(f *pflag.Flag) {
-				if f.Hidden || f.Name == "help" || f.Name == "help-all" {
+				if f.Hidden || f.Name == "help" || f.Name == helpAllFlag {
 					return
 				}
 				kind, usage := valueOf(f)

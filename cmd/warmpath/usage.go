@@ -36,7 +36,7 @@ var flagSubjects = []flagSubject{
 	{"Health and links", regexp.MustCompile(`^(health-.*|link-.*|nixl-lib)$`)},
 	{"Limits and memory", regexp.MustCompile(`^(max-body-bytes|gzip-.*|.*-max-bytes|huge-pages)$`)},
 	{"Failures and times", regexp.MustCompile(`^(retries|quarantine|probe-.*|hang-after|.*-timeout)$`)},
-	{"Files and logs", regexp.MustCompile(`^(config|snapshot.*|access-log|log-.*|otlp-endpoint|check|help)$`)},
+	{"Files and logs", regexp.MustCompile(`^(config|snapshot.*|access-log|log-.*|otlp-endpoint|check|help|help-all)$`)},
 }
 
 // usage writes the part of --help below a command's description.
@@ -54,7 +54,7 @@ func usage(c *cobra.Command) error {
 		b.WriteString("\nExamples:\n" + c.Example + "\n")
 	}
 	writeCommands(&b, c)
-	writeFlags(&b, c.LocalFlags(), helpWidth())
+	writeFlags(&b, c, helpWidth())
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" says more of a command.\n", c.CommandPath())
 	}
@@ -91,7 +91,7 @@ type flagGroup struct {
 
 // groupFlags returns flags by subject where the command is a router, else all of them together.
 func groupFlags(all *pflag.FlagSet) (groups []flagGroup) {
-	if all.Lookup("probe-interval") == nil {
+	if !isRouter(all) {
 		return []flagGroup{{"Flags", all}}
 	}
 	for _, subject := range append(slices.Clone(flagSubjects), flagSubject{title: "Other flags"}) {
@@ -101,12 +101,50 @@ func groupFlags(all *pflag.FlagSet) (groups []flagGroup) {
 	return slices.DeleteFunc(groups, func(g flagGroup) bool { return !g.flags.HasFlags() })
 }
 
-// writeFlags lists flags by subject.
-func writeFlags(b *strings.Builder, all *pflag.FlagSet, width int) {
-	for _, group := range groupFlags(all) {
-		if group.flags.HasAvailableFlags() {
-			b.WriteString("\n" + group.title + ":\n" + group.flags.FlagUsagesWrapped(width))
+// helpAllFlag shows all flags of a router.
+const helpAllFlag = "help-all"
+
+// commonFlags are those that --help shows of a router; --help-all shows all.
+var commonFlags = regexp.MustCompile(`^(worker|workers|prefill|decode|discover|model|time-scale|find-user|no-find|worker-api-key-file|` +
+	`listen|operator-key|operator-listen|tls-cert|tls-key|advertise|name|route|route-listen|client-keys|trusted-proxy|` +
+	`kv-tier|kv-tier-listen|kv-tier-peer|kv-tier-key-file|policy|session-affinity|queue-timeout|model-path|` +
+	`cluster|cluster-listen|cluster-token|index-max-bytes|retries|drain-timeout|` +
+	`config|snapshot|access-log|log-.*|otlp-endpoint|check|help|help-all)$`)
+
+// addHelpAll gives a command that routes the flag for its longer help.
+func addHelpAll(c *cobra.Command) {
+	if isRouter(c.Flags()) {
+		c.Flags().Bool(helpAllFlag, false, "help with all flags, rarely needed ones too")
+	}
+}
+
+// isRouter reports whether flags are those of a command that routes.
+func isRouter(f *pflag.FlagSet) bool { return f.Lookup("probe-interval") != nil }
+
+// notSetting reports whether a flag is about the command line itself, and no key of a file.
+func notSetting(flag string) bool { return flag == configFlag || flag == "help" || flag == helpAllFlag }
+
+// writeFlags lists flags by subject: of a router the common ones, with --help-all all of them.
+func writeFlags(b *strings.Builder, c *cobra.Command, width int) {
+	rare := 0
+	for _, group := range groupFlags(c.LocalFlags()) {
+		shown := group.flags
+		if all := c.Flags().Lookup(helpAllFlag); all != nil && !all.Changed {
+			shown = pflag.NewFlagSet("", pflag.ContinueOnError)
+			group.flags.VisitAll(func(f *pflag.Flag) {
+				if commonFlags.MatchString(f.Name) {
+					shown.AddFlag(f)
+				} else {
+					rare++
+				}
+			})
 		}
+		if shown.HasAvailableFlags() {
+			b.WriteString("\n" + group.title + ":\n" + shown.FlagUsagesWrapped(width))
+		}
+	}
+	if rare > 0 {
+		fmt.Fprintf(b, "\n%d more flags are rarely needed: %s --%s\n", rare, c.CommandPath(), helpAllFlag)
 	}
 }
 
@@ -133,13 +171,21 @@ func wrongFlag(c *cobra.Command, err error) error {
 	if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
 		hint = strings.Replace(meant(c.Flags(), name), ": is ", ": is --", 1)
 	}
-	return fmt.Errorf("%w%s (%s --help lists all flags)", err, hint, c.CommandPath())
+	return fmt.Errorf("%w%s (%s lists all flags)", err, hint, helpOfAll(c))
+}
+
+// helpOfAll is the command line that shows all flags of a command.
+func helpOfAll(c *cobra.Command) string {
+	if isRouter(c.Flags()) {
+		return c.CommandPath() + " --" + helpAllFlag
+	}
+	return c.CommandPath() + " --help"
 }
 
 // noArgs refuses positional arguments; cobra's own check calls them unknown commands.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("cannot use %q: %s takes flags only (%s --help lists them)", args[0], c.CommandPath(), c.CommandPath())
+		return fmt.Errorf("cannot use %q: %s takes flags only (%s lists them)", args[0], c.CommandPath(), helpOfAll(c))
 	}
 	return nil
 }
