@@ -26,6 +26,11 @@ var update = flag.Bool("update", false, "write generated parts of docs/reference
 // TestReferenceCommands compares the page of commands and flags with the commands.
 func TestReferenceCommands(t *testing.T) {
 	var b strings.Builder
+	b.WriteString("| command | purpose |\n| --- | --- |\n")
+	for _, c := range documented(newRoot()) {
+		fmt.Fprintf(&b, "| [`warmpath %s`](#warmpath-%s) | %s |\n", c.Name(), c.Name(), cell(c.Short))
+	}
+	b.WriteString("\n")
 	writeReference(&b, newRoot())
 	compareReference(t, "commands", b.String())
 }
@@ -124,10 +129,8 @@ func writeReference(b *strings.Builder, c *cobra.Command) {
 			b.WriteString("\n")
 		}
 	}
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() && sub.Name() != "completion" {
-			writeReference(b, sub)
-		}
+	for _, sub := range documented(c) {
+		writeReference(b, sub)
 	}
 }
 
