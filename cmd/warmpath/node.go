@@ -51,7 +51,7 @@ as an engine does. Name workers with --worker where that is unwanted (--no-find)
 To know the GPUs of a worker, node must see its processes: run it as root or as the same user,
 and in a container with the host's network and PIDs.
 
-With --cluster it tells the cluster's routers of its workers and of the health of their GPUs.
+With --cluster it reports its workers and the health of their GPUs to the cluster's routers.
 With --route it is a router itself, also without a cluster.
 
 Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` names another driver library.`,

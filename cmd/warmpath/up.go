@@ -30,8 +30,8 @@ func newUpCommand() *cobra.Command {
 front of them and its console, all in this process. No GPU and no model is needed.
 With --prefill and --decode the workers serve requests in pairs; --workers beside them makes
 a mixed cluster. With --cluster-listen 127.0.0.1:4222 a "warmpath node" beside it finds the workers, and
-"warmpath nodes" and "warmpath drain" have something to look at. It shows
-a line of requests, hit rate and each worker's share until it is interrupted.`,
+"warmpath nodes" and "warmpath drain --cluster" work too. It shows
+a line with requests, hit rate and each worker's share until it is interrupted.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.prefill+f.decode > 0 && !cmd.Flags().Changed("workers") {

@@ -74,6 +74,22 @@ func TestHelp(t *testing.T) {
 	require.Contains(t, helpOf(t, "bench"), "\nCommands:\n")
 }
 
+// TestFlagsAreNouns: the help of a flag begins with a noun or a verb, and not in the middle of a
+// sentence of which the name is a part.
+func TestFlagsAreNouns(t *testing.T) {
+	fragment := regexp.MustCompile(`^(?:with --[a-z-]+: )?(of|for|from|between|at|so|how|than|to|until|whose) `)
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			require.NotRegexp(t, fragment, f.Usage, "%s --%s", c.CommandPath(), f.Name)
+		})
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	check(newRoot())
+}
+
 func helpOf(t *testing.T, command ...string) string {
 	t.Helper()
 	var out bytes.Buffer
