@@ -223,8 +223,9 @@ fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries
 # A virtual environment of its own; the site's one other requirement is Python.
 DOCS := $(CACHE)/docs-$(shell cksum < scripts/docs/requirements.txt | cut -d ' ' -f 1)
 .PHONY: docs
+# --quiet would also keep --strict from counting warnings.
 docs: $(DOCS)/bin/mkdocs ## build the pages of docs as a site in dist/site (PyPI, once)
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 $(DOCS)/bin/mkdocs:
 	python3 -m venv $(DOCS)
