@@ -24,7 +24,9 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 export GOFLAGS := $(shell go env GOFLAGS) '-toolexec=env GOGC=400' -gcflags=all=-dwarf=false
 
 VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
+DATE    := $(shell git log -1 --format=%cI 2>/dev/null)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 PKG     := ./...
 CORES   := $(shell nproc)
 # Time for each fuzz target.
@@ -220,6 +222,17 @@ fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries
 	cd dataplane/fleet/discover/testdata/etcd && go list -deps go.etcd.io/etcd/server/v3 >/dev/null
 	go run $(STATICCHECK) -version
 	go run $(GOTESTSUM) --version
+
+# A virtual environment of its own; the site's one other requirement is Python.
+DOCS := $(CACHE)/docs-$(shell cksum < scripts/docs/requirements.txt | cut -d ' ' -f 1)
+.PHONY: docs
+# --quiet would also keep --strict from counting warnings.
+docs: $(DOCS)/bin/mkdocs ## build the pages of docs as a site in dist/site (PyPI, once)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+
+$(DOCS)/bin/mkdocs:
+	python3 -m venv $(DOCS)
+	$(DOCS)/bin/pip install -q --disable-pip-version-check -r scripts/docs/requirements.txt
 
 .PHONY: docker-lint
 docker-lint: $(HADOLINT_BIN) ## run hadolint on Dockerfile.cuda

@@ -39,7 +39,7 @@ var (
 	alertFunctions = []string{"sum", "max", "rate", "increase", "histogram_quantile", "by", "or", "and"}
 )
 
-// knownSeries are the series of METRICS.md, and those that each process has.
+// knownSeries are the series of docs/reference/metrics.md, and those that each process has.
 func knownSeries(t *testing.T) map[string]metric {
 	t.Helper()
 	known := map[string]metric{
@@ -61,7 +61,7 @@ func knownSeries(t *testing.T) map[string]metric {
 	return known
 }
 
-// TestAlerts holds each rule to the metrics of METRICS.md: their names, labels and types.
+// TestAlerts holds each rule to the metrics of docs/reference/metrics.md: their names, labels and types.
 func TestAlerts(t *testing.T) {
 	known := knownSeries(t)
 	f, err := os.Open("alerts/warmpath.yaml")
@@ -130,7 +130,7 @@ func checkExpr(t *testing.T, expr string, known map[string]metric) []string {
 			continue
 		}
 		m, ok := known[word]
-		require.True(t, ok, "%s is no metric of METRICS.md", word)
+		require.True(t, ok, "%s is no metric of docs/reference/metrics.md", word)
 		metrics++
 		labels = append(labels, m.labels...)
 		before := strings.TrimRight(rest[:at[0]], " ")

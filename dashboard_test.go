@@ -29,8 +29,8 @@ var (
 	grafanaWords = strings.NewReplacer("$__rate_interval", "5m", "$instance", "x")
 )
 
-// TestDashboard holds each panel to the metrics of METRICS.md as TestAlerts does the rules, and to its
-// place: panels do not cover each other.
+// TestDashboard holds each panel to the metrics of docs/reference/metrics.md as TestAlerts does the
+// rules, and to its place: panels do not cover each other.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("deploy/grafana/warmpath.json")
 	require.NoError(t, err)

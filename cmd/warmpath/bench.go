@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure: replay a trace against a cluster, simulate routing policies, compare both, measure NIXL transfers",
+		Short: "Replay traces, simulate routing policies, compare the two, measure NIXL transfers",
 	}
 	c.AddCommand(newBenchReplayCommand(), newBenchPoliciesCommand(), newBenchForecastCommand(), newBenchNIXLCommand())
 	return c

@@ -70,7 +70,7 @@ results are the same, except for constants of the router and delays of this mach
 	f.DurationVar(&o.duration, "duration", 5*time.Minute, "length of the traces, in the time of the engines")
 	f.IntVar(&o.rounds, "rounds", 1, "measurements of each case, of which the table has the median; 0: the simulation alone")
 	f.IntVar(&o.seeds, "seeds", 5, "simulations of each case, with different random ties; the table has the median")
-	f.StringVar(&o.policy, "policy", "kv", "of the router")
+	f.StringVar(&o.policy, "policy", "kv", "policy of the router")
 	f.Float64Var(&o.timeScale, "time-scale", 1, "seconds of the engines a second: both engines and arrivals are so much faster")
 	f.IntVar(&o.tokens, "tokens", 1, "factor of all numbers of tokens, and of the engines' speed in tokens")
 	f.BoolVar(&o.polled, "polled", false, "workers publish no load: the router asks for it")

@@ -88,7 +88,7 @@ func (c *forecastCluster) Close() error {
 // start runs a case's workers and a router.
 func (o *forecastOptions) start(ctx context.Context, c *forecastCase, name string) (*forecastCluster, error) {
 	cfg := router.Config{
-		Listen: "127.0.0.1:0", Policy: config.Policy{Name: name}, Version: version, Log: quietLogger(),
+		Listen: "127.0.0.1:0", Policy: config.Policy{Name: name}, Version: thisBuild().version, Log: quietLogger(),
 		// The workers are in this busy process: a slow probe means nothing.
 		Probes: config.Probes{Timeout: time.Minute, HangAfter: time.Hour},
 	}

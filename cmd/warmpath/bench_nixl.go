@@ -60,7 +60,7 @@ ones too, 1,024 at a time, which is what the kernel takes.`,
 	f.StringVar(&o.library, "nixl-lib", "", "libnixl_capi.so (default: "+nixl.EnvLibrary+", an installed wheel, the system's)")
 	f.StringVar(&o.backend, "backend", "UCX", "plugin of NIXL")
 	f.IntVar(&o.batch, "batch", 1, "transfers at a time")
-	f.DurationVar(&o.time, "time", 500*time.Millisecond, "for each size and way")
+	f.DurationVar(&o.time, "time", 500*time.Millisecond, "time for each size and way")
 	f.StringVar(&o.largest, "largest", "64MiB", "size of the largest transfer")
 	f.BoolVar(&o.pages, "pages", true, "move pages of 4 KiB too")
 	f.StringVar(&o.jsonFile, "json", "", "also write the result to this file as JSON")

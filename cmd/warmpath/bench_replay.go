@@ -63,7 +63,7 @@ With --url the forecast is made where --workers says how many workers are there.
 	}
 	f := c.Flags()
 	f.StringVar(&o.trace, "trace", "", "trace file in Mooncake's format (default: a synthetic trace)")
-	f.Uint64Var(&o.seed, "seed", 1, "of the synthetic trace")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the synthetic trace")
 	f.StringVar(&o.url, "url", "", "replay to this OpenAI or SGLang URL instead of to simulated workers")
 	f.StringSliceVar(&o.policies, "policy", []string{"kv", "round-robin"}, "`list` of policies to compare, each on a fresh cluster")
 	f.IntVar(&o.workers, "workers", 8, "simulated workers")
@@ -73,7 +73,7 @@ With --url the forecast is made where --workers says how many workers are there.
 	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page; with --url the servers' own, to read X-Warmpath-Overlap")
 	f.StringVar(&o.api, "api", "completions", "generate, completions, chat or messages; the last cannot demand an answer's length of an engine")
 	f.StringVar(&o.cfg.Model, "model", "", "model to name in each request (default: none, or the simulated one)")
-	f.IntVar(&o.cfg.Requests, "requests", 2000, "replay at most so many requests; 0 is the whole trace")
+	f.IntVar(&o.cfg.Requests, "requests", 2000, "most requests to replay; 0 is the whole trace")
 	f.Float64Var(&o.prefillRate, "prefill-rate", 16_000, "prompt tokens that a simulated worker computes a second")
 	f.Float64Var(&o.cfg.TimeScale, "time-scale", 20, "seconds of the trace a second; simulated workers run as fast (with --url the default is 1)")
 	f.Uint32Var(&o.cfg.Vocabulary.First, "first-token", 100, "smallest token id in prompts")
@@ -200,7 +200,7 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 	}
 	worker.Service.PrefillTokensPerSecond = o.prefillRate
 	router := router.Config{
-		Listen: "127.0.0.1:0", Policy: config.Policy{Name: policy}, Version: version, Log: quietLogger(),
+		Listen: "127.0.0.1:0", Policy: config.Policy{Name: policy}, Version: thisBuild().version, Log: quietLogger(),
 		// The workers are in this busy process: a slow probe means nothing.
 		Probes: config.Probes{Timeout: time.Minute, HangAfter: time.Hour},
 	}

@@ -198,7 +198,7 @@ func newTokenCommand() *cobra.Command {
   router NAME    warmpath serve: its own record, and drain and cordon marks for its operators
   operator NAME  warmpath drain, cordon and their opposites
 
-All roles read the state of the cluster. A token does not tell the secret, and the same arguments
+All roles read the state of the cluster. A token does not reveal the secret, and the same arguments
 make the same token: to withdraw one, change the secret. A router with the secret serves the
 holders of tokens, so one must run.
 
@@ -237,6 +237,6 @@ own needs in "authorization { users: [ … ] }", and no token.`,
 		"the cluster's secret, of at least 32 characters; also WARMPATH_CLUSTER_TOKEN (default: that of this user's clusters on loopback)")
 	f.Lookup("cluster-token").DefValue = ""
 	f.BoolVar(&nats, "nats", false, "print the entry for the configuration of a NATS of your own")
-	f.StringVar(&prefix, "cluster-prefix", "", "of buckets and subjects, with --nats (default warmpath)")
+	f.StringVar(&prefix, "cluster-prefix", "", "prefix of buckets and subjects, with --nats (default warmpath)")
 	return c
 }

@@ -142,7 +142,7 @@ func setFromFile(f *pflag.FlagSet, from origins, settings []setting, path string
 	var errs []error
 	for _, s := range settings {
 		flag := f.Lookup(s.name)
-		if flag == nil || s.name == configFlag || s.name == "help" {
+		if flag == nil || notSetting(s.name) {
 			errs = append(errs, fmt.Errorf("line %d: there is no setting %q%s", s.line, s.name, meant(f, s.name)))
 			continue
 		}
@@ -229,7 +229,7 @@ func setFromEnv(f *pflag.FlagSet, from origins, environ []string) error {
 	f.VisitAll(func(flag *pflag.Flag) {
 		name := envName(flag.Name)
 		i := slices.IndexFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") })
-		if i < 0 || from[flag.Name] != "" || flag.Name == "help" {
+		if i < 0 || from[flag.Name] != "" || flag.Name == "help" || flag.Name == helpAllFlag {
 			return
 		}
 		text := environ[i][len(name)+1:]

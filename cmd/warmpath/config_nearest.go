@@ -10,7 +10,7 @@ import (
 func meant(f *pflag.FlagSet, name string) string {
 	best, least := "", len(name)/2+1 // more changes than that are another word
 	f.VisitAll(func(flag *pflag.Flag) {
-		if flag.Name == configFlag || flag.Name == "help" {
+		if notSetting(flag.Name) {
 			return
 		}
 		if d := distance(strings.ReplaceAll(strings.ToLower(name), "_", "-"), flag.Name); d < least {

@@ -23,9 +23,9 @@ func newConfigCommand() *cobra.Command {
 		Use:   "config [flags of warmpath serve]",
 		Short: "Show the effective configuration of warmpath serve",
 		Long: `Config reads flags, environment and file as warmpath serve does, and prints the
-comes of them as a file for --config, with where each value is from. Secrets are masked; a
-default that depends on the machine or on another setting is in words, behind a #.
-With --check it prints mistakes only.`,
+settings in force as a file for --config, with the origin of each value. Secrets are masked. A
+default that depends on the machine or on another setting is described behind a #.
+With --check it prints only mistakes.`,
 		Example: `  warmpath config --config warmpath.yaml
   warmpath config --config warmpath.yaml --check`,
 		Args: noArgs,
@@ -60,7 +60,7 @@ func showConfig(out io.Writer, f *pflag.FlagSet, from origins) (err error) {
 		}
 	}
 	f.VisitAll(func(flag *pflag.Flag) {
-		if flag.Name == configFlag || flag.Name == "check" || flag.Name == "help" {
+		if flag.Name == "check" || notSetting(flag.Name) {
 			return
 		}
 		origin := "default"

@@ -71,7 +71,7 @@ func newDoctorCommand() *cobra.Command {
 	workerTLSFlags(cmd.Flags(), &files)
 	workerKeyFlag(cmd.Flags(), &keyFile)
 	cmd.Flags().StringVar(&library, "nixl-lib", "", "libnixl_capi.so (default: "+nixl.EnvLibrary+", an installed wheel, the system's)")
-	cmd.Flags().DurationVar(&wait, "wait", 3*time.Second, "how long to wait for a worker to be ready")
+	cmd.Flags().DurationVar(&wait, "wait", 3*time.Second, "longest wait for a worker to be ready")
 	return cmd
 }
 

@@ -29,7 +29,7 @@ func newExplainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain (--text TEXT | --ids LIST | --body FILE)",
 		Short: "Explain the choice for a prompt: every worker's overlap, load, trust and cost",
-		Long: `Explain asks a running router where a prompt would go, and sends it nowhere. It prints
+		Long: `Explain asks a running router where a prompt would go, without sending it. It prints
 every rank with its overlap, its load, the trust in its state, and
 the terms of the predicted time to the first token, in seconds; the winner comes first.
 
@@ -54,7 +54,7 @@ A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /g
 	f.StringVar(&o.ids, "ids", "", "a prompt as token ids, with commas or blanks between them")
 	f.StringVar(&o.body, "body", "", "file with a request's JSON body; - is standard input")
 	f.StringVar(&o.model, "model", "", "model to name with --text or --ids")
-	f.StringVar(&o.seed, "seed", "", "of ties and samples, as an earlier answer named it (default: drawn)")
+	f.StringVar(&o.seed, "seed", "", "seed of ties and samples, as an earlier answer named it (default: drawn)")
 	f.BoolVar(&o.asJSON, "json", false, "print the router's whole answer")
 	c.MarkFlagsMutuallyExclusive("text", "ids", "body")
 	return c

@@ -10,24 +10,24 @@ import (
 func clientFlags(f *pflag.FlagSet, cfg *router.Config) {
 	c := &cfg.Requests.Clients
 	f.StringVar(&c.Keys, "client-keys", "",
-		"`FILE` with the API keys that clients must show, a line for each as warmpath key new NAME prints it (warmpath key new --help: limits); read again when it changes")
+		"`FILE` with the API keys that clients need, one a line as printed by warmpath key new (its --help lists the limits); read again when it changes")
 	f.BoolVar(&c.CacheSalt, "client-cache-salt", false,
-		"give the prompts of each key in --client-keys a cache of their own, by a cache_salt that is made of the key's name and of the body's own, "+
-			"so that no client finds out the prompts of others; /v1/messages, where SGLang reads none, is refused but to keys with cache-salt=own")
+		"give each key in --client-keys a prefix cache of its own, so that no client learns the prompts of others: the cache_salt of a body is replaced "+
+			"by one made of it and of the key's name; /v1/messages, where SGLang reads no salt, is refused except to keys with cache-salt=own")
 	f.BoolVar(&cfg.Requests.TrustPriority, "trust-priority", false,
-		"believe the priority in the bodies of clients (default: none, as with --client-keys of a client whose key has no priority=N; workers get none, either)")
+		"use the priority in the bodies of all clients, and pass it to workers (default: only of clients whose key has priority=N)")
 	f.StringSliceVar(&cfg.Requests.Proxies, "trusted-proxy", nil,
-		"`NETWORK` or address of proxies that name their client in X-Forwarded-For, by which it has its turn in the queue; may be repeated (default: none)")
+		"`NETWORK` or address of proxies whose X-Forwarded-For names the client, for its turn in the queue; may be repeated (default: none)")
 	f.IntVar(&c.Max, "max-clients", 0,
-		"connections of clients; beyond it those that wait longest for a request are closed, then requests get 503 "+
-			"but for health and the operator's API (default and most: a third of the open files that ulimit -n leaves)")
+		"most connections of clients; beyond it idle connections are closed, longest idle first, then requests get 503 "+
+			"except for health and the operator API (default: a third of the open files that ulimit -n leaves, which is also the most)")
 	f.IntVar(&c.PerAddress, "max-clients-per-address", 0,
-		"connections of one address, or IPv6 network /64; further ones are closed (default any number: behind a load balancer all clients have its address)")
+		"most connections of one address, or IPv6 network /64; further ones are closed (default: no bound, since clients behind a load balancer share its address)")
 	f.DurationVar(&c.Idle, "client-idle-timeout", 0,
 		"longest wait for the next request on a connection; keep it above the load balancer's (default 15m)")
-	f.DurationVar(&c.Request, "client-request-timeout", 0, "for a request to arrive; beyond it the answer is 408 (default 30s)")
-	f.IntVar(&c.MinRate, "client-min-rate", 0, "bytes of a request that give it a second more, so that long ones arrive over slow lines (default 16384)")
+	f.DurationVar(&c.Request, "client-request-timeout", 0, "longest time for a request to arrive; beyond it the answer is 408 (default 30s)")
+	f.IntVar(&c.MinRate, "client-min-rate", 0, "bytes that extend this time by a second each, so that long requests arrive over slow lines (default 16384)")
 	f.DurationVar(&c.Stall, "client-stall-timeout", 0,
-		"a client that takes nothing of its answer for so long is cut and its request aborted; a slow one is not (default 1m)")
-	f.IntVar(&c.MaxHead, "max-head-bytes", 0, "longest head of a request; each busy connection has a buffer of that size (default 16384)")
+		"cut a client that reads nothing of its answer for this long, and abort its request; slow readers are not cut (default 1m)")
+	f.IntVar(&c.MaxHead, "max-head-bytes", 0, "longest head of a request; each busy connection has a buffer of this size (default 16384)")
 }

@@ -10,5 +10,5 @@ import (
 // hintFlags are the flags of pull hints.
 func hintFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringVar(&cfg.Cluster.Hints, "kv-hints", config.HintsAuto,
-		"pull hints to the sidecar of the chosen node: auto (KV pages to pull from another node's tier before the engine asks) or off")
+		"tell the sidecar of the chosen node which KV pages to pull from another node's tier before the engine asks: auto or off")
 }

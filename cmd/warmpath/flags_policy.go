@@ -16,15 +16,15 @@ import (
 func policyFlags(f *pflag.FlagSet, cfg *router.Config) {
 	options := policy.Defaults
 	cfg.Policy.Options = &options
-	f.StringVar(&cfg.Policy.Name, "policy", "kv", strings.Join(policy.Names(), ", ")+"; bench policies compares them on a trace, such as an access log")
+	f.StringVar(&cfg.Policy.Name, "policy", "kv", "`NAME` of the routing policy: "+strings.Join(policy.Names(), ", ")+"; warmpath bench policies compares them on a trace, such as an access log")
 	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv, dynamo: worth of a cached token, in tokens to prefill")
-	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker, above it a softmax over costs")
-	f.Var((*termsValue)(&options.Without), "kv-without", "kv: terms of the cost to leave out, to measure each one's worth: "+strings.Join(policy.TermNames(), ", "))
+	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker; above 0 it is drawn by a softmax over costs")
+	f.Var((*termsValue)(&options.Without), "kv-without", "kv: terms of the cost to leave out, to measure what each is worth: "+strings.Join(policy.TermNames(), ", "))
 	f.Float64Var(&options.Interval, "staleness-interval", 0, "staleness: seconds between reports of a worker (default 5)")
 	f.Var(replicaValue{&options}, "replica",
-		"kv: I/N where N routers choose among the same workers, given in the same order, and this is the I-th from 1: each begins with workers of its own")
+		"kv: this is router I of N, from 1, that choose among the same workers, named in the same order; each begins with workers of its own")
 	f.BoolVar(&cfg.Policy.SessionAffinity, "session-affinity", false,
-		"any policy: a session that the client names (session_id, X-Session-ID, metadata, conversation, previous_response_id or prompt_cache_key) keeps its worker while that is fit and not overloaded")
+		"any policy: keep a session that the client names (session_id, X-Session-ID, metadata, conversation, previous_response_id or prompt_cache_key) at its worker while that is fit and not overloaded")
 }
 
 // replicaValue is one of several routers as a flag.

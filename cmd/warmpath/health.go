@@ -21,8 +21,8 @@ func newHealthCommand() *cobra.Command {
 		Use:   "health [URL …]",
 		Short: "Check that a router or a sidecar on this machine is alive; 0 is the exit status if so",
 		Long: `Health asks GET /health and exits with 0 when one of the URLs answers 200. It is the health check
-of containers, which have no curl. It asks for liveness: a router without workers lives, and a
-restart would bring it none. Whether a request would be taken is GET /ready.
+of containers, which have no curl. It asks for liveness: a router without workers is alive, and a
+restart would not bring it any. GET /ready says whether requests can be served.
 
 Without a URL it asks where WARMPATH_LISTEN says, or else where the router and the sidecar listen by
 default.`,
@@ -45,7 +45,7 @@ default.`,
 			return errors.Join(failed...)
 		},
 	}
-	c.Flags().DurationVar(&timeout, "timeout", timeout, "for all of them together")
+	c.Flags().DurationVar(&timeout, "timeout", timeout, "longest time for all URLs together")
 	return c
 }
 

@@ -41,7 +41,7 @@ For live traffic see warmpath serve --lint-sample.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
-	c.Flags().IntVar(&o.prompts, "prompts", 2000, "compare at most so many; of more, a sample")
+	c.Flags().IntVar(&o.prompts, "prompts", 2000, "most prompts to compare; of more, a sample is taken")
 	c.Flags().BoolVar(&o.json, "json", false, "write the report as JSON")
 	c.Flags().Float64Var(&o.fail, "fail-above", 1, "exit with an error when a template loses more than this share of its tokens")
 	return c

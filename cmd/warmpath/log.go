@@ -18,8 +18,8 @@ const (
 
 // logFlags are the flags of every command that serves.
 func logFlags(f *pflag.FlagSet, level, format *string, usual string) {
-	f.StringVar(level, "log-level", usual, "debug, info, warn or error")
-	f.StringVar(format, "log-format", formatText, "of the log on standard error: text, or json with the same keys, a line each")
+	f.StringVar(level, "log-level", usual, "least level of the log: debug, info, warn or error")
+	f.StringVar(format, "log-format", formatText, "format of the log on standard error: text, or json with the same keys")
 }
 
 // newLogger returns a log on standard error, whose level can change; results go to standard output.

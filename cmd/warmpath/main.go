@@ -10,10 +10,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// version is set by the Makefile.
-var version = "dev"
+// Set by the Makefile; see [build].
+var version, commit, date string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,12 +43,18 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 
 "warmpath up" runs a whole cluster, simulated, on this machine and needs nothing else.
 "warmpath serve" is the router, in front of workers that run already.`,
-		Version:       version,
+		Version:       thisBuild().version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
-		PersistentPreRunE: checkSecrets,
+		PersistentPreRunE: func(c *cobra.Command, args []string) error {
+			if all := c.Flags().Lookup(helpAllFlag); all != nil && all.Changed {
+				return pflag.ErrHelp // then cobra prints the help
+			}
+			return checkSecrets(c, args)
+		},
 	}
+	root.SetVersionTemplate(thisBuild().String() + "\n")
 	root.SetUsageFunc(usage)
 	root.SetFlagErrorFunc(wrongFlag)
 	group := func(title string, commands ...*cobra.Command) {
@@ -58,8 +65,13 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 		root.AddCommand(commands...)
 	}
 	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand(), newKeyCommand())
-	group("See", newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newMigrateCommand(), newHealthCommand())
+	group("See", newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newMigrateCommand(), newHealthCommand(),
+		newVersionCommand(), newManCommand())
 	group("Cluster", append(newMarkCommands(), newNodesCommand(), newWorkersCommand(), newTokenCommand())...)
 	group("Measure", newBenchCommand(), newLintCommand())
+	for _, c := range root.Commands() {
+		addHelpAll(c)
+	}
+	completeValues(root)
 	return root
 }

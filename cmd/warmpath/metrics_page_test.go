@@ -25,10 +25,10 @@ import (
 
 var metricsRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| (.*?) \\| (.*) \\|$")
 
-// TestMetricsPageIsTrue: what a router and a sidecar serve is in METRICS.md, with that type, help and labels. The page is made of the
+// TestMetricsPageIsTrue: what a router and a sidecar serve is in docs/reference/metrics.md, with that type, help and labels. The page is made of the
 // code's text, and this is the code at work.
 func TestMetricsPageIsTrue(t *testing.T) {
-	page, err := os.ReadFile("../../METRICS.md")
+	page, err := os.ReadFile("../../docs/reference/metrics.md")
 	require.NoError(t, err)
 	rows := map[string][]string{}
 	for _, row := range metricsRow.FindAllStringSubmatch(string(page), -1) {
@@ -88,7 +88,7 @@ func checkPage(t *testing.T, rows map[string][]string, url string) (seen int) {
 		}
 		seen++
 		row := rows[name]
-		require.NotNil(t, row, "%s is not in METRICS.md", name)
+		require.NotNil(t, row, "%s is not in docs/reference/metrics.md", name)
 		assert.Equal(t, strings.ToLower(f.GetType().String()), row[0], name)
 		assert.Equal(t, strings.ReplaceAll(f.GetHelp(), "|", "\\|"), row[2], name)
 		var labels []string

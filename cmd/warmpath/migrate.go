@@ -16,9 +16,8 @@ func newMigrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate [--file] -- COMMAND LINE OF sglang-router",
 		Short: "Translate a command line of sglang-router",
-		Long: `Migrate prints the command line of warmpath serve that does what one of sglang-router does, and
-says which of its flags do nothing here, and why. warmpath serve takes the same command lines
-as they are.`,
+		Long: `Migrate translates a command line of sglang-router to one of warmpath serve, and says which
+flags have no effect here, and why. warmpath serve also takes such command lines as they are.`,
 		Example: `  warmpath migrate -- python3 -m sglang_router.launch_router --worker-urls http://gpu1:30000 http://gpu2:30000 --policy cache_aware
   warmpath migrate --file -- --pd-disaggregation --prefill http://gpu1:30000 8998 --decode http://gpu2:30000 > warmpath.yaml
   warmpath serve --worker-urls http://gpu1:30000 http://gpu2:30000 --policy cache_aware --port 8000`,

@@ -51,7 +51,7 @@ as an engine does. Name workers with --worker where that is unwanted (--no-find)
 To know the GPUs of a worker, node must see its processes: run it as root or as the same user,
 and in a container with the host's network and PIDs.
 
-With --cluster it tells the cluster's routers of its workers and of the health of their GPUs.
+With --cluster it reports its workers and the health of their GPUs to the cluster's routers.
 With --route it is a router itself, also without a cluster.
 
 Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` names another driver library.`,
@@ -103,7 +103,7 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 	}
 	var route *router.Router
 	if opt.route {
-		opt.router.Cluster.Conn, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, node.Source(), log, version, opt.workerTLS
+		opt.router.Cluster.Conn, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, node.Source(), log, thisBuild().version, opt.workerTLS
 		if route, err = router.New(opt.router); err != nil {
 			node.Close()
 			return err
@@ -167,15 +167,15 @@ const elsewhere = "192.0.2.1:4222"
 
 func nodeFlags(f *pflag.FlagSet, cfg *sidecar.Config, opt *nodeOptions) {
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /status, /health and /ready")
-	f.StringVar(&cfg.Name, "name", "", "of this node in the cluster (default: the host's name)")
+	f.StringVar(&cfg.Name, "name", "", "name of this node in the cluster (default: the host's name)")
 	f.StringVar(&cfg.Advertise, "advertise", "", "host or address under which routers reach this machine's workers (default: that of the route to NATS)")
 	f.StringArrayVar(&cfg.Workers, "worker", nil, "`URL` of a worker of this machine, besides discovered ones; may be repeated")
-	f.BoolVar(&cfg.NoDiscovery, "no-find", false, "use the named workers only")
+	f.BoolVar(&cfg.NoDiscovery, "no-find", false, "do not search for workers: use those of --worker only")
 	opt.tier.flags(f)
 	opt.links.flags(f)
 	f.StringVar(&opt.ports, "find-ports", "", "ports of possible workers, such as 30000-30007,8000 (default 1024-65535)")
 	f.StringSliceVar(&opt.users, "find-user", nil,
-		"`USER` whose listening sockets may be workers, by name or number, besides the user of this process; any: those of all; may be repeated")
+		"`USER`, by name or number, whose listening sockets may be workers, besides this process's own; any: all users; may be repeated")
 	f.DurationVar(&cfg.Health.Fall, "health-hold", 0, "time without a fault after which a GPU is healthy again (default 30s)")
 	f.BoolVar(&opt.route, "route", false, "also run a router in this process, for this machine's workers and, with --cluster, for all; takes the flags of serve")
 	opt.cluster.flags(f)
@@ -207,7 +207,7 @@ func (o *nodeOptions) setMemoryLimit(tier int64) {
 
 // apply turns the options into cfg.
 func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
-	cfg.Log, cfg.Version = log, version
+	cfg.Log, cfg.Version = log, thisBuild().version
 	cfg.NVML.Library = os.Getenv(nvml.EnvLibrary)
 	cfg.Advertise = cmp.Or(cfg.Advertise, advertised(&o.cluster))
 	cfg.NIXLLibrary = o.links.library

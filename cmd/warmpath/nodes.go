@@ -30,8 +30,8 @@ func newNodesCommand() *cobra.Command {
 func newWorkersCommand() *cobra.Command {
 	v, router := &viewOptions{}, routerOptions{}
 	c := v.command("workers", "List the workers of a router, or of a cluster: state, load, health, marks")
-	c.Long = c.Short + ".\n\n" + `A router tells what it knows of its workers: requests, hit rate, events. With --cluster the
-nodes of the cluster tell theirs: GPUs, health, marks.`
+	c.Long = c.Short + ".\n\n" + `A router lists requests, hit rate and events of its workers. With --cluster the list comes from
+the nodes of the cluster, with GPUs, health and marks.`
 	router.flags(c.Flags())
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(v.cluster.urls) > 0 {

@@ -75,7 +75,7 @@ func serve(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = logEnd(log, cfg.Logs.Format, err) }()
-	cfg.Log, cfg.Version = log, version
+	cfg.Log, cfg.Version = log, thisBuild().version
 	if err := o.cluster.allow("serve", cluster.RoleRouter); err != nil {
 		return err
 	}
@@ -147,34 +147,34 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 	workerFlags(f, cfg)
 	replicaFlags(f, cfg)
 	f.StringVar(&cfg.Snapshot.File, "snapshot", "",
-		"file that keeps the index for the next run; secret, since it holds the hash seed")
-	f.DurationVar(&cfg.Snapshot.Interval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
+		"`FILE` that keeps the index for the next run; keep it secret, since it holds the hash seed")
+	f.DurationVar(&cfg.Snapshot.Interval, "snapshot-interval", time.Minute, "time between two writes of --snapshot, which is also written at shutdown")
 	f.StringVar(&cfg.Logs.Access, "access-log", "",
-		"append a line of JSON for each request to this file, without its text: a trace for bench policies and bench replay; SIGHUP reopens it")
+		"append a line of JSON for each request, without its text, to `FILE`: a trace for bench policies and bench replay; SIGHUP reopens it")
 	logFlags(f, &o.level, &cfg.Logs.Format, "info")
 }
 
 // routerFlags are the flags of every command that routes.
 func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
-	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8000", "address for clients")
-	f.StringVar(&cfg.Operator.Listen, "operator-listen", "", "address for the operator's API; default: the clients' address")
-	secretFlag(f, &cfg.Operator.Key, "operator-key", "bearer token of the operator's API, needed off loopback")
+	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8000", "`ADDRESS` for clients")
+	f.StringVar(&cfg.Operator.Listen, "operator-listen", "", "`ADDRESS` for the operator API (default: the clients' address)")
+	secretFlag(f, &cfg.Operator.Key, "operator-key", "bearer token of the operator API, needed off loopback")
 	f.StringSliceVar(&cfg.Operator.Hosts, "operator-host", nil,
-		"`NAME` or NAME:PORT under which a proxy reaches the operator's API without a key, besides localhost and addresses of loopback; may be repeated")
+		"`NAME` or NAME:PORT under which a proxy reaches the operator API without a key, besides localhost and loopback addresses; may be repeated")
 	f.StringVar(&cfg.Requests.Audience, "answer-headers", "",
-		"for whom the X-Warmpath-* headers of answers are, which tell workers and what is cached: all, operators (requests with --operator-key "+
-			"as their bearer token) or none (default: all on a --listen of loopback, else operators)")
+		"clients that get the X-Warmpath-* headers of answers, which name the worker and the cached part of the prompt: all, operators "+
+			"(requests with --operator-key as their bearer token) or none (default: all on a --listen of loopback, else operators)")
 	f.StringSliceVar(&cfg.Sources.Allow, "worker-allow", nil,
-		"`NETWORK` or address in which workers may be, such as 10.0.0.0/8; may be repeated (default: all but link-local, multicast and the clouds' metadata)")
+		"`NETWORK` or address where workers are allowed, such as 10.0.0.0/8; may be repeated (default: all but link-local, multicast and the clouds' metadata)")
 	policyFlags(f, cfg)
-	f.IntVar(&cfg.Requests.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
+	f.IntVar(&cfg.Requests.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; beyond it the answer is 413")
 	f.IntVar(&cfg.Requests.GzipMinBytes, "gzip-min-bytes", 4<<10,
-		"JSON answers from this size on are compressed for clients that ask (Accept-Encoding: gzip), streams never; -1: none")
+		"compress JSON answers from this size on for clients that ask (Accept-Encoding: gzip), streams never; -1: none")
 	f.Int64Var(&cfg.Memory.Index, "index-max-bytes", 0,
-		"memory for the index; beyond it the least used blocks are forgotten; -1: no bound "+
+		"memory for the index; beyond it the least used blocks are evicted; -1: no bound "+
 			"(default a quarter of what the machine or its control group has)")
 	f.Int64Var(&cfg.Memory.Approx, "approx-max-bytes", 64<<20, "memory for the approximate tree, for workers without KV events")
-	f.Int64Var(&cfg.Memory.PromptCache, "session-max-bytes", 64<<20, "memory for lists of token ids that were read before: known beginnings are not parsed again")
+	f.Int64Var(&cfg.Memory.PromptCache, "session-max-bytes", 64<<20, "memory for prompts that were read before, whose beginnings are not parsed again")
 	f.StringVar(&cfg.Tokenize.By, "tokenize", config.TokenizeAuto,
 		"source of token ids of text and chats: auto (the router, once ids from a model's files equal the workers') or workers")
 	f.StringArrayVar(&cfg.Tokenize.ModelPaths, "model-path", nil,
@@ -182,9 +182,9 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringArrayVar(&cfg.Tokenize.AllowedPaths, "allow-model-path", nil,
 		"`DIR` below which workers may name files of their models; may be repeated (always: /models, the hub's cache, and the folders of --model-path)")
 	f.BoolVar(&cfg.Tokenize.ForwardIDs, "forward-input-ids", false,
-		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
+		"send plain chats with their token ids, so that the worker does not tokenize them; only while the last 32 compared prompts equal the worker's")
 	f.StringVar(&cfg.Logs.Traces, "otlp-endpoint", cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")),
-		"`URL` of an OpenTelemetry collector, such as http://127.0.0.1:4318, that gets the spans of requests by OTLP over HTTP; "+
+		"`URL` of an OpenTelemetry collector, such as http://127.0.0.1:4318, that receives the spans of requests by OTLP over HTTP; "+
 			"also OTEL_EXPORTER_OTLP_ENDPOINT, with OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and OTEL_SERVICE_NAME")
 	f.Lookup("otlp-endpoint").DefValue = ""
 	clientFlags(f, cfg)
@@ -192,14 +192,14 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	pairFlags(f, cfg)
 	hintFlags(f, cfg)
 	cfg.Requests.Retries = 3
-	f.Var((*retries)(&cfg.Requests.Retries), "retries", "further workers tried while no answer has begun; 0: none")
-	f.DurationVar(&cfg.Requests.Quarantine, "quarantine", 0, "how long a request is refused that was in flight when two engines died (default: its copies are not refused)")
+	f.Var((*retries)(&cfg.Requests.Retries), "retries", "other workers to try while no answer has begun; 0: none")
+	f.DurationVar(&cfg.Requests.Quarantine, "quarantine", 0, "time for which copies of a request that was in flight at the death of two engines are refused (default: not refused)")
 	f.DurationVar(&cfg.Probes.Interval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
-	f.DurationVar(&cfg.Probes.Timeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")
-	f.DurationVar(&cfg.Probes.HangAfter, "hang-after", 0, "unanswered probes for so long: waiting requests go to another worker (default 5s)")
+	f.DurationVar(&cfg.Probes.Timeout, "probe-timeout", 0, "longest time of one GET /ready; a worker that exceeds it is avoided (default 500ms)")
+	f.DurationVar(&cfg.Probes.HangAfter, "hang-after", 0, "time without an answer to probes after which a worker's waiting requests go to another one (default 5s)")
 	f.DurationVar(&cfg.Timeouts.FirstByte, "first-byte-timeout", 0, "longest wait for an answer to begin (default 30m)")
 	f.DurationVar(&cfg.Timeouts.Stall, "stall-timeout", 0, "longest pause within an answer (default 10m)")
-	f.DurationVar(&cfg.Timeouts.Drain, "drain-timeout", 0, "for requests in flight at shutdown (default 30s)")
+	f.DurationVar(&cfg.Timeouts.Drain, "drain-timeout", 0, "time that requests in flight get at shutdown (default 30s)")
 }
 
 // retries is a number of retries, in which 0 is none and not the default.

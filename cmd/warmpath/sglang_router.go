@@ -82,7 +82,7 @@ var sglangFlags = map[string]sglangFlag{
 
 	"prometheus-port":             {values: 1},
 	"prometheus-host":             {values: 1},
-	"prometheus-duration-buckets": {values: manyValues, note: "the buckets are fixed; METRICS.md lists them"},
+	"prometheus-duration-buckets": {values: manyValues, note: "the buckets are fixed; docs/reference/metrics.md lists them"},
 	"request-id-headers":          {values: manyValues, note: "X-Request-ID is read, or made, and answered"},
 	"request-timeout-secs":        {values: 1, to: "first-byte-timeout", unit: "s"},
 	"shutdown-grace-period-secs":  {values: 1, to: "drain-timeout", unit: "s"},

@@ -77,12 +77,12 @@ func newSimCommand() *cobra.Command {
 // pairSimFlags are the flags of workers that serve requests in pairs.
 func pairSimFlags(f *pflag.FlagSet, cfg *sim.Config) {
 	f.StringVar(&cfg.Mode, "mode", "", "prefill or decode: half of a pair (default: a whole worker)")
-	f.IntVar(&cfg.BootstrapPort, "bootstrap-port", 0, "of the first prefill worker; each next one takes the next (0: any free port)")
+	f.IntVar(&cfg.BootstrapPort, "bootstrap-port", 0, "bootstrap port of the first prefill worker; each next one takes the next (0: any free port)")
 	f.DurationVar(&cfg.BootstrapDelay, "bootstrap-delay", 0, "simulated time until a prefill worker's bootstrap server can serve")
 	f.DurationVar(&cfg.BootstrapTimeout, "bootstrap-timeout", 0, "simulated time that a prefill worker waits for a decode worker (default 5m)")
 	f.DurationVar(&cfg.WaitingTimeout, "waiting-timeout", 0, "simulated time that a decode worker waits for keys and values (default 5m)")
 	f.Float64Var(&cfg.Service.TransferTokensPerSecond, "transfer-rate", 0, "KV tokens that a prefill rank sends a second (default 125000)")
-	f.DurationVar(&cfg.Service.TransferLatency, "transfer-latency", 0, "of each transfer (default 3ms)")
+	f.DurationVar(&cfg.Service.TransferLatency, "transfer-latency", 0, "latency of each transfer (default 3ms)")
 	f.BoolVar(&cfg.DecodeCache, "decode-cache", false, "decode workers keep a prefix cache, as with --disaggregation-decode-enable-radix-cache")
 	f.BoolVar(&cfg.HeaderOverrides, "header-overrides", false, "x-override-* headers count, as with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1")
 }

@@ -20,8 +20,8 @@ func newSimFaultCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fault KIND URL",
 		Short: "Make a simulated worker fail: crash, hang, slow, errors, lost events",
-		Long: `Fault makes one simulated worker fail; its clients and its router see what they would see of an
-engine. Kinds:
+		Long: `Fault makes one simulated worker fail as an engine would, for its clients and its router.
+Kinds:
 ` + kinds.String(),
 		Example: `  warmpath sim fault crash http://127.0.0.1:30000 --seconds 5
   warmpath sim fault hang http://127.0.0.1:30000
@@ -53,10 +53,10 @@ engine. Kinds:
 		},
 	}
 	f := c.Flags()
-	f.Float64Var(&fault.Seconds, "seconds", 0, "how long (default until it is ended)")
+	f.Float64Var(&fault.Seconds, "seconds", 0, "duration of the fault (default until it is ended)")
 	f.IntVar(&fault.Count, "count", 1, "requests, batches or transfers")
-	f.Float64Var(&fault.Factor, "factor", 0, "of slowness and of false reports (default 4)")
-	f.IntVar(&fault.Status, "status", 0, "of errors (default 500)")
+	f.Float64Var(&fault.Factor, "factor", 0, "factor of slowness and of false reports (default 4)")
+	f.IntVar(&fault.Status, "status", 0, "HTTP status of errors (default 500)")
 	f.IntVar(&fault.Every, "every", 0, "only one of this many requests fails")
 	f.BoolVar(&fault.Lost, "lost", false, "dropped events cannot be replayed either")
 	return c

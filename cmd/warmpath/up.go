@@ -30,8 +30,8 @@ func newUpCommand() *cobra.Command {
 front of them and its console, all in this process. No GPU and no model is needed.
 With --prefill and --decode the workers serve requests in pairs; --workers beside them makes
 a mixed cluster. With --cluster-listen 127.0.0.1:4222 a "warmpath node" beside it finds the workers, and
-"warmpath nodes" and "warmpath drain" have something to look at. It shows
-a line of requests, hit rate and each worker's share until it is interrupted.`,
+"warmpath nodes" and "warmpath drain --cluster" work too. It shows
+a line with requests, hit rate and each worker's share until it is interrupted.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.prefill+f.decode > 0 && !cmd.Flags().Changed("workers") {
@@ -44,21 +44,21 @@ a line of requests, hit rate and each worker's share until it is interrupted.`,
 			if err != nil {
 				return err
 			}
-			router.Log, router.Version, worker.Log = log, version, log
+			router.Log, router.Version, worker.Log = log, thisBuild().version, log
 			return logEnd(log, router.Logs.Format, runUp(cmd, f, &shared, worker, router))
 		},
 	}
 	routerFlags(c.Flags(), &router)
 	shared.flags(c.Flags())
 	replicaFlags(c.Flags(), &router)
-	c.Flags().IntVar(&f.workers, "workers", 4, "simulated workers (default 0 with --prefill and --decode)")
+	c.Flags().IntVar(&f.workers, "workers", 4, "simulated workers; with --prefill and --decode none unless named")
 	c.Flags().IntVar(&f.prefill, "prefill", 0, "simulated prefill workers")
 	c.Flags().IntVar(&f.decode, "decode", 0, "simulated decode workers")
 	c.Flags().StringVar(&worker.Model, "model", "simulated", "name of the served model")
 	c.Flags().IntVar(&worker.CachePages, "cache-pages", 0, "KV pages of each worker (default 62500, of 16 tokens)")
 	// The picture shares the terminal with the log.
 	logFlags(c.Flags(), &level, &router.Logs.Format, "warn")
-	c.Flags().Float64Var(&worker.TimeScale, "time-scale", 1, "simulated seconds a second")
+	c.Flags().Float64Var(&worker.TimeScale, "time-scale", 1, "simulated seconds in a second")
 	return c
 }
 
@@ -128,7 +128,7 @@ Try a conversation. The second turn goes to the worker that has computed the fir
   done
 %sCtrl-C drains and stops.
 
-`, version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), workers, base, model, commands(cl))
+`, thisBuild().version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), workers, base, model, commands(cl))
 }
 
 // commands are more things to try against the cluster.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,12 +15,15 @@ import (
 // proseWidth is where help wraps on no terminal and on wide ones: the texts of flags are sentences.
 const proseWidth = 120
 
-// flagGroups are the subjects of a router's 70 flags, in the order in which an operator needs them.
-// A flag belongs to the first group that matches its name.
-var flagGroups = []struct {
+// flagSubject is a subject of flags.
+type flagSubject struct {
 	title string
 	names *regexp.Regexp
-}{
+}
+
+// flagSubjects are the subjects of a router's flags, in the order in which an operator needs them.
+// A flag belongs to the first one that matches its name.
+var flagSubjects = []flagSubject{
 	{"Workers", regexp.MustCompile(`^(worker|prefill|decode|discover|workers|model|cache-pages|time-scale|no-find|find-ports|find-user|worker-.*)$`)},
 	{"Listeners and security", regexp.MustCompile(`^(listen|operator-.*|answer-headers|tls-.*|advertise|name|route|route-listen)$`)},
 	{"Clients", regexp.MustCompile(`^(max-clients.*|client-.*|trust.*|max-head-bytes)$`)},
@@ -32,7 +36,7 @@ var flagGroups = []struct {
 	{"Health and links", regexp.MustCompile(`^(health-.*|link-.*|nixl-lib)$`)},
 	{"Limits and memory", regexp.MustCompile(`^(max-body-bytes|gzip-.*|.*-max-bytes)$`)},
 	{"Failures and times", regexp.MustCompile(`^(retries|quarantine|probe-.*|hang-after|.*-timeout)$`)},
-	{"Files and logs", regexp.MustCompile(`^(config|snapshot.*|access-log|log-.*|otlp-endpoint|check|help)$`)},
+	{"Files and logs", regexp.MustCompile(`^(config|snapshot.*|access-log|log-.*|otlp-endpoint|check|help|help-all)$`)},
 }
 
 // usage writes the part of --help below a command's description.
@@ -50,7 +54,7 @@ func usage(c *cobra.Command) error {
 		b.WriteString("\nExamples:\n" + c.Example + "\n")
 	}
 	writeCommands(&b, c)
-	writeFlags(&b, c.LocalFlags(), helpWidth())
+	writeFlags(&b, c, helpWidth())
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" says more of a command.\n", c.CommandPath())
 	}
@@ -79,40 +83,79 @@ func writeCommands(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// writeFlags lists flags, by subject where the command is a router.
-func writeFlags(b *strings.Builder, all *pflag.FlagSet, width int) {
-	if !all.HasAvailableFlags() {
-		return
+// flagGroup is a subject with its flags.
+type flagGroup struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// groupFlags returns flags by subject where the command is a router, else all of them together.
+func groupFlags(all *pflag.FlagSet) (groups []flagGroup) {
+	if !isRouter(all) {
+		return []flagGroup{{"Flags", all}}
 	}
-	if all.Lookup("probe-interval") == nil {
-		b.WriteString("\nFlags:\n" + all.FlagUsagesWrapped(width))
-		return
+	for _, subject := range append(slices.Clone(flagSubjects), flagSubject{title: "Other flags"}) {
+		groups = append(groups, flagGroup{subject.title, pflag.NewFlagSet("", pflag.ContinueOnError)})
 	}
-	sets := make([]*pflag.FlagSet, len(flagGroups)+1)
-	for i := range sets {
-		sets[i] = pflag.NewFlagSet("", pflag.ContinueOnError)
-	}
-	all.VisitAll(func(f *pflag.Flag) { sets[flagGroup(f.Name)].AddFlag(f) })
-	for i, set := range sets {
-		if !set.HasAvailableFlags() {
-			continue
-		}
-		title := "Other flags"
-		if i < len(flagGroups) {
-			title = flagGroups[i].title
-		}
-		b.WriteString("\n" + title + ":\n" + set.FlagUsagesWrapped(width))
+	all.VisitAll(func(f *pflag.Flag) { groups[subjectOf(f.Name)].flags.AddFlag(f) })
+	return slices.DeleteFunc(groups, func(g flagGroup) bool { return !g.flags.HasFlags() })
+}
+
+// helpAllFlag shows all flags of a router.
+const helpAllFlag = "help-all"
+
+// commonFlags are those that --help shows of a router; --help-all shows all.
+var commonFlags = regexp.MustCompile(`^(worker|workers|prefill|decode|discover|model|time-scale|find-user|no-find|worker-api-key-file|` +
+	`listen|operator-key|operator-listen|tls-cert|tls-key|advertise|name|route|route-listen|client-keys|trusted-proxy|` +
+	`kv-tier|kv-tier-listen|kv-tier-peer|kv-tier-key-file|policy|session-affinity|queue-timeout|model-path|` +
+	`cluster|cluster-listen|cluster-token|index-max-bytes|retries|drain-timeout|` +
+	`config|snapshot|access-log|log-.*|otlp-endpoint|check|help|help-all)$`)
+
+// addHelpAll gives a command that routes the flag for its longer help.
+func addHelpAll(c *cobra.Command) {
+	if isRouter(c.Flags()) {
+		c.Flags().Bool(helpAllFlag, false, "help with all flags, rarely needed ones too")
 	}
 }
 
-// flagGroup returns a flag's position in flagGroups, or the position behind them.
-func flagGroup(name string) int {
-	for i := range flagGroups {
-		if flagGroups[i].names.MatchString(name) {
+// isRouter reports whether flags are those of a command that routes.
+func isRouter(f *pflag.FlagSet) bool { return f.Lookup("probe-interval") != nil }
+
+// notSetting reports whether a flag is about the command line itself, and no key of a file.
+func notSetting(flag string) bool { return flag == configFlag || flag == "help" || flag == helpAllFlag }
+
+// writeFlags lists flags by subject: of a router the common ones, with --help-all all of them.
+func writeFlags(b *strings.Builder, c *cobra.Command, width int) {
+	rare := 0
+	for _, group := range groupFlags(c.LocalFlags()) {
+		shown := group.flags
+		if all := c.Flags().Lookup(helpAllFlag); all != nil && !all.Changed {
+			shown = pflag.NewFlagSet("", pflag.ContinueOnError)
+			group.flags.VisitAll(func(f *pflag.Flag) {
+				if commonFlags.MatchString(f.Name) {
+					shown.AddFlag(f)
+				} else {
+					rare++
+				}
+			})
+		}
+		if shown.HasAvailableFlags() {
+			b.WriteString("\n" + group.title + ":\n" + shown.FlagUsagesWrapped(width))
+		}
+	}
+	if rare > 0 {
+		fmt.Fprintf(b, "\n%d more flags are rarely needed: %s --%s\n", rare, c.CommandPath(), helpAllFlag)
+	}
+}
+
+// subjectOf returns a flag's position in flagSubjects, or the position behind them.
+func subjectOf(name string) int {
+	for i := range flagSubjects {
+		if flagSubjects[i].names.MatchString(name) {
 			return i
 		}
 	}
-	return len(flagGroups)
+	return len(flagSubjects)
 }
 
 func helpWidth() int {
@@ -128,13 +171,21 @@ func wrongFlag(c *cobra.Command, err error) error {
 	if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
 		hint = strings.Replace(meant(c.Flags(), name), ": is ", ": is --", 1)
 	}
-	return fmt.Errorf("%w%s (%s --help lists all flags)", err, hint, c.CommandPath())
+	return fmt.Errorf("%w%s (%s lists all flags)", err, hint, helpOfAll(c))
+}
+
+// helpOfAll is the command line that shows all flags of a command.
+func helpOfAll(c *cobra.Command) string {
+	if isRouter(c.Flags()) {
+		return c.CommandPath() + " --" + helpAllFlag
+	}
+	return c.CommandPath() + " --help"
 }
 
 // noArgs refuses positional arguments; cobra's own check calls them unknown commands.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("cannot use %q: %s takes flags only (%s --help lists them)", args[0], c.CommandPath(), c.CommandPath())
+		return fmt.Errorf("cannot use %q: %s takes flags only (%s lists them)", args[0], c.CommandPath(), helpOfAll(c))
 	}
 	return nil
 }

@@ -2,6 +2,12 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -13,14 +19,48 @@ import (
 func TestFlagsHaveASubject(t *testing.T) {
 	for _, c := range []*cobra.Command{newServeCommand(), newNodeCommand(), newUpCommand(), newConfigCommand()} {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			require.Less(t, flagGroup(f.Name), len(flagGroups), "flagGroups does not know --%s of %s", f.Name, c.Name())
+			require.Less(t, subjectOf(f.Name), len(flagSubjects), "flagSubjects does not know --%s of %s", f.Name, c.Name())
 		})
-		help := helpOf(t, c.Name())
+		help := helpOf(t, c.Name(), "--help-all")
 		require.NotContains(t, help, "Other flags")
-		for _, g := range flagGroups[:2] {
+		for _, g := range flagSubjects[:2] {
 			require.Contains(t, help, "\n"+g.title+":\n")
 		}
 	}
+}
+
+// TestHelpAll: --help shows the flags that most people need, and --help-all every one.
+func TestHelpAll(t *testing.T) {
+	for _, c := range []*cobra.Command{newServeCommand(), newNodeCommand(), newUpCommand(), newConfigCommand()} {
+		short, all := helpOf(t, c.Name(), "--help"), helpOf(t, c.Name(), "--help-all")
+		flagLine := regexp.MustCompile(`(?m)^(?:  -h, |      )--([a-z-]+)`)
+		shown, every := flagLine.FindAllStringSubmatch(short, -1), flagLine.FindAllStringSubmatch(all, -1)
+		require.LessOrEqual(t, len(shown), 40, c.Name())
+		require.Len(t, every, len(shown)+rareOf(t, short), c.Name())
+		c.Flags().VisitAll(func(f *pflag.Flag) { require.Contains(t, all, "--"+f.Name+" ", c.Name()) })
+	}
+	require.Contains(t, helpOf(t, "serve", "--help"), "--worker URL")
+	require.NotContains(t, helpOf(t, "serve", "--help"), "--kv-without")
+	require.NotContains(t, helpOf(t, "drain", "--help"), "--help-all")
+	require.ErrorContains(t, checkConfigFile(t, "help-all: true\n"), `there is no setting "help-all"`)
+}
+
+// rareOf returns how many flags a help says it leaves out.
+func rareOf(t *testing.T, help string) int {
+	t.Helper()
+	m := regexp.MustCompile(`\n(\d+) more flags are rarely needed: warmpath \w+ --help-all\n`).FindStringSubmatch(help)
+	require.NotNil(t, m, help)
+	n, err := strconv.Atoi(m[1])
+	require.NoError(t, err)
+	return n
+}
+
+// checkConfigFile has warmpath config read a file with a text.
+func checkConfigFile(t *testing.T, text string) error {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "warmpath.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return checkSettings("--config", path)
 }
 
 // Every command stands under one heading; what Go calls a type is shown to nobody.
@@ -34,12 +74,31 @@ func TestHelp(t *testing.T) {
 	require.Contains(t, helpOf(t, "bench"), "\nCommands:\n")
 }
 
+// TestFlagsAreNouns: the help of a flag begins with a noun or a verb, and not in the middle of a
+// sentence of which the name is a part.
+func TestFlagsAreNouns(t *testing.T) {
+	fragment := regexp.MustCompile(`^(?:with --[a-z-]+: )?(of|for|from|between|at|so|how|than|to|until|whose) `)
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			require.NotRegexp(t, fragment, f.Usage, "%s --%s", c.CommandPath(), f.Name)
+		})
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	check(newRoot())
+}
+
 func helpOf(t *testing.T, command ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	root := newRoot()
 	root.SetOut(&out)
-	root.SetArgs(append(command, "--help"))
+	if !slices.ContainsFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "--help") }) {
+		command = append(command, "--help")
+	}
+	root.SetArgs(command)
 	require.NoError(t, root.Execute())
 	return out.String()
 }
@@ -51,7 +110,7 @@ func TestWrongCommandLines(t *testing.T) {
 		want string
 	}{
 		{[]string{"serve", "--workr", "http://a:1"}, "is --worker meant? (warmpath serve --help"},
-		{[]string{"serve", "--retries", "x"}, "warmpath serve --help lists all flags"},
+		{[]string{"serve", "--retries", "x"}, "warmpath serve --help-all lists all flags"},
 		{[]string{"serve", "http://a:1"}, "takes flags only"},
 		{[]string{"serve", "--listen", "8000"}, `cannot listen on "8000": want host:port`},
 		{[]string{"drain"}, "name one, a node or a worker's URL"},
