@@ -245,7 +245,7 @@ func (a *answer) stored(usage openai.Usage) int {
 		page = info.Events.BlockSize
 	}
 	if !p.Exact || p.Opaque || x.prompt.several() || x.req.PromptLogprobs || x.req.N > 1 ||
-		len(x.req.SessionID) > 0 || info.NoCache ||
+		len(x.req.SessionID) > 0 || x.req.Unstored || info.NoCache ||
 		page == 0 || usage.CompletionTokens == 0 || usage.PromptTokens != p.Len() {
 		return 0
 	}
