@@ -103,7 +103,7 @@ func (x *exchange) read(withBody bool) error {
 	if !withBody {
 		return x.prompt.turn.find(x)
 	}
-	if err := x.call.decompress(x.h.live().MaxBodyBytes); err != nil {
+	if err := x.call.decompress(x.h.inflations, x.h.live().MaxBodyBytes); err != nil {
 		return err
 	}
 	body, err := x.parse(x.call.body())
