@@ -38,6 +38,7 @@ type exchange struct {
 	choice  choice       // prompt to a rank or a pair
 	id      requestID
 	listed  bool         // among the handler's sentIDs
+	found   uint64       // the last of the handler's aborts that meant it; guarded by sentIDs.mu
 	body    bodyWriter   // the request as the worker gets it
 	attempt attempt      // one try at a rank
 	pair    *pairAttempt // one try at a pair; nil until the exchange's first
