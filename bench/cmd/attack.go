@@ -24,7 +24,7 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy"
 )
 
-// attackConfig says whom to attack, and where the workers behind all of them listen.
+// attackConfig names the routers to attack, and the address of the workers behind them.
 type attackConfig struct {
 	peers     map[string]string
 	pids      map[string]int
@@ -141,7 +141,7 @@ func (s *stand) accept(l net.Listener) {
 	}
 }
 
-// prompt is the text of a request to the workers: what to do, and its id.
+// prompt is the text of a request to the workers: the kind of its answer, and its id.
 type prompt struct{ kind, id string }
 
 func readPrompt(body []byte) (p prompt) {
@@ -335,7 +335,7 @@ func (t *target) good(ctx context.Context, id string) error {
 
 var client = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 
-// beside sends good requests until stop is called, which tells what came of them.
+// beside sends good requests until stop is called, which counts them.
 func (t *target) beside(ctx context.Context) (stop func() string) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var mu sync.Mutex
@@ -415,7 +415,7 @@ func (t *target) run(ctx context.Context, a *hostility) string {
 	return what + " | " + beside
 }
 
-// state is what a router uses at rest.
+// state is the use of a router at rest.
 type state struct {
 	proxy.Usage
 	goroutines string
@@ -557,7 +557,7 @@ func (t *target) request(kind string) string {
 	return "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 }
 
-// sendRaw sends bytes, and tells the answers and what reached a worker.
+// sendRaw sends bytes, and tells the answers and the requests that reached a worker.
 func (t *target) sendRaw(ctx context.Context, send string) string {
 	id := t.id()
 	body := fmt.Sprintf(`{"model":"m","text":"good %s"}`, id)

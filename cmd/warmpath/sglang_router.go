@@ -261,7 +261,8 @@ func migrate(args []string) (*migration, error) {
 		switch {
 		case !known:
 			m.args = append(m.args, g.values...)
-		case g.name != "prefill" && g.name != "decode" && last[g.name] != i: // argparse takes the last
+		case g.name != "prefill" && g.name != "decode" && last[g.name] != i:
+			// argparse takes the last.
 		case never && g.name == "retry-max-retries":
 		default:
 			m.take(g.name, &f, g.values)

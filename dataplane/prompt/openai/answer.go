@@ -16,8 +16,8 @@ type Answer struct {
 	// of its cache, because the answer has the log probabilities of these tokens.
 	Computed     bool
 	ComputedFrom int
-	// Unstored reports that the worker may keep the prompt's pages out of its cache: SGLang does for
-	// a search by beams, and for the address of a pair that is none.
+	// Unstored reports that the worker may keep the prompt out of its cache. SGLang does
+	// for a search by beams, and for the address of a pair that is none.
 	Unstored bool
 }
 
