@@ -34,7 +34,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newProxyCommand(), newIndexCommand(), newReplicasCommand(), newArticlesCommand(), newCellsCommand(), newChaosCommand())
+	root.AddCommand(newProxyCommand(), newIndexCommand(), newReplicasCommand(), newArticlesCommand(), newCellsCommand(), newChaosCommand(), newAttackCommand())
 	return root
 }
 

@@ -57,6 +57,27 @@ func TestServeTakesSGLangRoutersLines(t *testing.T) {
 			"--worker-urls http://a:1 --enable-trace --otlp-traces-endpoint otel:4317", "--worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --otlp-endpoint http://otel:4318",
 			[]string{"--otlp-traces-endpoint: "},
 		},
+		{
+			"--worker-urls http://a:1 --enable-trace --otlp-traces-endpoint grpc://otel:4317/v1", "--worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --otlp-endpoint http://otel:4318",
+			[]string{"--otlp-traces-endpoint: spans go by OTLP over HTTP, to http://otel:4318"},
+		},
+		{
+			"--enable-trace --otlp-traces-endpoint otel", "--listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --otlp-endpoint http://otel:4318", []string{"--otlp-traces-endpoint: "},
+		},
+		{
+			"--enable-trace --otlp-traces-endpoint https://user:word@[::1]:9", "--listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --otlp-endpoint http://[::1]:4318",
+			[]string{"--otlp-traces-endpoint: spans go by OTLP over HTTP, to http://[::1]:4318"},
+		},
+		// Given twice, as argparse reads it.
+		{
+			"--worker-urls http://a:1 http://b:2 --port 8 --worker-urls http://c:3 --port 9", "--worker http://c:3 --listen 0.0.0.0:9 --operator-listen 127.0.0.1:29000", nil,
+		},
+		{
+			"--worker-urls http://a:1 --disable-retries --retry-max-retries 5", "--worker http://a:1 --retries 0 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000", nil,
+		},
+		{
+			"--retry-max-retries 5 --retry-max-retries 6 --worker http://a:1", "--retries 6 --worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000", nil,
+		},
 		// What is warmpath's stays.
 		{"--worker http://a:1 --policy kv", "--worker http://a:1 --policy kv", nil},
 		{"--worker http://a:1 --policy random --log-level debug", "--worker http://a:1 --policy random --log-level debug", nil},
@@ -126,6 +147,8 @@ func TestSGLangRouterLinesThatAreRefused(t *testing.T) {
 		"--worker-urls http://a:1 --cors-allowed-origins http://b":  "proxy",
 		"--worker-urls http://a:1 --port":                           "--port of sglang-router wants a value",
 		"--worker-urls http://a:1 --dp-aware=true":                  "takes no value",
+		"--worker-urls http://a:1 --listen 127.0.0.1:8 --port 9":    "--listen",
+		"--worker-urls http://a:1 --listen=127.0.0.1:8 --host ::":   "--listen",
 		"--worker-urls http://a:1 --api-key x --mcp-config-path /y": "--mcp-config-path",
 	} {
 		_, err := adopt(append([]string{"serve"}, strings.Fields(line)...), new(bytes.Buffer))
@@ -165,5 +188,6 @@ func TestMigrate(t *testing.T) {
 		root.SetErr(new(bytes.Buffer))
 		require.Error(t, root.Execute())
 	}
+	assert.NotContains(t, run("--file", "--", "--model-path", "x\nretries: 7", "--prometheus-host", "a\u2028retries: 7"), "\nretries", "a note is one line")
 	assert.Equal(t, `'it'\''s' a-b`, quoted("it's")+" "+quoted("a-b"))
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // sglangFlag translates a flag of sglang-router, whose command lines warmpath serve takes.
@@ -221,13 +223,19 @@ func isSGLangLine(args []string, own func(name string) bool) bool {
 // migrate translates the arguments of sglang-router. Flags that only serve has stay as they are.
 func migrate(args []string) (*migration, error) {
 	m := &migration{metricsPort: "29000"}
+	type given struct {
+		name   string
+		values []string
+	}
+	var all []given
+	last := map[string]int{}
 	for i := 0; i < len(args); {
 		arg := args[i]
 		name, value, joined := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		f, known := sglangFlags[name]
 		i++
 		if !known || name == arg {
-			m.args = append(m.args, arg)
+			all = append(all, given{values: []string{arg}})
 			continue
 		}
 		var values []string
@@ -244,7 +252,21 @@ func migrate(args []string) (*migration, error) {
 		if f.values == 0 && joined {
 			return nil, fmt.Errorf("--%s of sglang-router takes no value", name)
 		}
-		m.take(name, &f, values)
+		last[name] = len(all)
+		all = append(all, given{name, values})
+	}
+	_, never := last["disable-retries"]
+	for i, g := range all {
+		f, known := sglangFlags[g.name]
+		switch {
+		case !known:
+			m.args = append(m.args, g.values...)
+		case g.name != "prefill" && g.name != "decode" && last[g.name] != i:
+			// argparse takes the last.
+		case never && g.name == "retry-max-retries":
+		default:
+			m.take(g.name, &f, g.values)
+		}
 	}
 	m.finish()
 	return m, errors.Join(m.refused...)
@@ -252,7 +274,9 @@ func migrate(args []string) (*migration, error) {
 
 func (m *migration) give(flag, value string) { m.args = append(m.args, "--"+flag, value) }
 
+// note says why a flag does nothing, in one line: a file has it as a comment.
 func (m *migration) note(name, why string) {
+	why = strings.Join(strings.FieldsFunc(why, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }), " ")
 	m.notes = append(m.notes, "--"+name+": "+why)
 }
 
@@ -360,7 +384,11 @@ func (m *migration) takePrefill(values []string) {
 
 // finish translates flags that mean something together.
 func (m *migration) finish() {
-	if m.host != "" || m.port != "" || !slices.ContainsFunc(m.args, isFlag("listen")) {
+	listens := slices.ContainsFunc(m.args, isFlag("listen"))
+	if listens && (m.host != "" || m.port != "") {
+		m.refuse("host and --port", "give either them or --listen")
+	}
+	if !listens {
 		if m.host == "" {
 			m.host = "0.0.0.0"
 		}
@@ -391,16 +419,23 @@ func (m *migration) finish() {
 		}
 	}
 	if m.traces {
-		host, _, err := net.SplitHostPort(m.tracesEndpoint)
-		if err != nil || host == "" {
-			host = "localhost"
-		}
-		at := "http://" + net.JoinHostPort(host, "4318")
+		at := "http://" + net.JoinHostPort(hostOf(m.tracesEndpoint), "4318")
 		m.give("otlp-endpoint", at)
 		m.note("otlp-traces-endpoint", "spans go by OTLP over HTTP, to "+at)
 	}
 	slices.Sort(m.notes)
 	m.notes = slices.Compact(m.notes)
+}
+
+// hostOf returns the host of an address, which may be a URL and have no port.
+func hostOf(addr string) string {
+	if !strings.Contains(addr, "://") {
+		addr = "//" + addr
+	}
+	if u, err := url.Parse(addr); err == nil && u.Hostname() != "" {
+		return u.Hostname()
+	}
+	return "localhost"
 }
 
 // isFlag finds a flag among arguments, with its value behind it or behind a =.

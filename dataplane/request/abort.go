@@ -2,6 +2,7 @@ package request
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type aborter struct {
 	log       *slog.Logger
 	slots     chan struct{}
 	clients   clientAborts
+	underWay  abortsUnderWay
 	stop      chan struct{}
 	once      sync.Once
 	running   sync.WaitGroup
@@ -60,8 +62,12 @@ func (a *aborter) send(w *worker.Worker, name []byte, ids []string) {
 }
 
 // sendFor is send for a client that asks for it. It reports false where too many aborts of the
-// client, or of all, are under way.
+// client, or of all, are under way. One that is under way already takes no place: a batch has a
+// thousand ids, and each abort of it would send all of them.
 func (a *aborter) sendFor(client uint64, w *worker.Worker, name []byte, ids []string) bool {
+	if a.underWay.has(w, ids) {
+		return true
+	}
 	if !a.clients.begin(client) {
 		a.metrics.abortsDropped.Inc()
 		return false
@@ -72,8 +78,10 @@ func (a *aborter) sendFor(client uint64, w *worker.Worker, name []byte, ids []st
 
 func (a *aborter) start(w *worker.Worker, name []byte, ids []string, end func()) {
 	log := a.log.With(logKeyName, string(name))
+	a.underWay.begin(w, ids)
 	a.running.Go(func() {
 		defer end()
+		defer a.underWay.end(w, ids)
 		a.abort(w, log, ids)
 		timer := time.NewTimer(abortAgain)
 		defer timer.Stop()
@@ -83,6 +91,53 @@ func (a *aborter) start(w *worker.Worker, name []byte, ids []string, end func())
 		case <-a.stop:
 		}
 	})
+}
+
+// abortsUnderWay are the ids of all aborts under way, with the workers that get them.
+type abortsUnderWay struct {
+	mu sync.Mutex
+	of map[string][]*worker.Worker // nearly always one; guarded by mu
+}
+
+func (u *abortsUnderWay) begin(w *worker.Worker, ids []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of == nil {
+		u.of = map[string][]*worker.Worker{}
+	}
+	for _, id := range ids {
+		u.of[id] = append(u.of[id], w)
+	}
+}
+
+func (u *abortsUnderWay) end(w *worker.Worker, ids []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, id := range ids {
+		i := slices.Index(u.of[id], w)
+		if u.of[id] = slices.Delete(u.of[id], i, i+1); len(u.of[id]) == 0 {
+			delete(u.of, id)
+		}
+	}
+}
+
+// has reports whether a worker gets the aborts of all ids.
+func (u *abortsUnderWay) has(w *worker.Worker, ids []string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, id := range ids {
+		if !slices.Contains(u.of[id], w) {
+			return false
+		}
+	}
+	return true
+}
+
+// ends reports whether an abort under way may end a request with such an id.
+func (u *abortsUnderWay) ends(id *requestID, req *openai.Request) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.of) > 0 && slices.ContainsFunc(id.all(req), func(id string) bool { return u.of[id] != nil })
 }
 
 // clientAborts are the aborts under way that clients have asked for. They have places of their own,

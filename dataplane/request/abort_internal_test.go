@@ -1,9 +1,12 @@
 package request
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 )
 
 // TestPlacesOfClientsAborts: one client never has all of them, and what it gives back is free.
@@ -27,4 +30,46 @@ func TestPlacesOfClientsAborts(t *testing.T) {
 	}
 	assert.Empty(t, c.of)
 	assert.True(t, c.begin(1))
+}
+
+// sameNames are n requests of one name.
+func sameNames(n int) *sentIDs {
+	f := &sentIDs{own: map[uint64]*exchange{}, named: map[string]holders{}}
+	for i := range n {
+		x := &exchange{}
+		x.req.RID = "same"
+		x.id.key, x.id.rid = uint64(i), []byte("wp-"+strconv.Itoa(i))
+		f.add(x)
+	}
+	return f
+}
+
+func anyKey(*clientkey.Key) bool { return true }
+
+// TestAnAbortMeansEachRequestOnce: also one that has the name twice, and again the next time.
+func TestAnAbortMeansEachRequestOnce(t *testing.T) {
+	f := sameNames(3)
+	twice := &exchange{}
+	twice.req.RIDs, twice.id.key, twice.id.rid = []string{"same", "same"}, 3, []byte("wp-3")
+	f.add(twice)
+	for range 2 {
+		means := map[*exchange]int{}
+		assert.True(t, f.abort("same", anyKey, func(x *exchange, _ []string) { means[x]++ }))
+		assert.Len(t, means, 4)
+		for _, n := range means {
+			assert.Equal(t, 1, n)
+		}
+	}
+}
+
+// BenchmarkAbortOfOneName: all requests wait for it, so that it must take no longer than there are requests.
+func BenchmarkAbortOfOneName(b *testing.B) {
+	for _, n := range []int{1_000, 16_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			f := sameNames(n)
+			for b.Loop() {
+				f.abort("same", anyKey, func(*exchange, []string) {})
+			}
+		})
+	}
 }

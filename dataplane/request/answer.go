@@ -240,7 +240,7 @@ func (a *answer) stored(usage openai.Usage) int {
 	if info.Events != nil && info.Events.BlockSize > 0 {
 		page = info.Events.BlockSize
 	}
-	if !x.prompt.complete() || !x.prompt.alone() || info.NoCache || page == 0 ||
+	if !x.prompt.complete() || !x.prompt.alone() || x.req.Unstored || info.NoCache || page == 0 ||
 		usage.CompletionTokens == 0 || usage.PromptTokens != p.Len() {
 		return 0
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -23,6 +24,9 @@ const (
 	// maxInflation how many times the compressed size it may have beyond that.
 	freeInflation = 256 << 10
 	maxInflation  = 128
+	// aheadInflation is how far a body may be ahead of that while it is read: its beginning may be
+	// denser than its rest. A bomb is found there and not at its end.
+	aheadInflation = 4 << 20
 	// maxWindow bounds the memory of a zstd frame's history. RFC 8878 recommends 8 MiB.
 	maxWindow = 8 << 20
 )
@@ -32,7 +36,7 @@ const acceptedEncodings = "gzip, zstd"
 
 // decompress replaces a compressed body by the plain one, which workers get: most of them read no
 // other. limit bounds it in bytes.
-func (c call) decompress(limit int) error {
+func (c call) decompress(in *inflations, limit int) error {
 	header := &c.ctx.Request.Header
 	encoding, own := header.Peek(fasthttp.HeaderContentEncoding), header.Peek(headerBodyCompressed)
 	if len(encoding) == 0 && len(own) == 0 {
@@ -50,9 +54,9 @@ func (c call) decompress(limit int) error {
 	case "identity":
 		return nil
 	case "gzip", "x-gzip":
-		plain, err = inflate(&gzips, body, limit)
+		plain, err = in.inflate(&gzips, body, limit)
 	case "zstd":
-		plain, err = inflate(&zstds, body, limit)
+		plain, err = in.inflate(&zstds, body, limit)
 	default:
 		return openai.UnknownCoding(coding)
 	}
@@ -88,16 +92,38 @@ var (
 	}}
 )
 
+// inflations bound the processors that bodies in compressed form take from all other requests, and
+// the memory of those that turn out to be too large.
+type inflations struct{ slots chan struct{} }
+
+func newInflations() *inflations {
+	return &inflations{make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
+}
+
 // inflate returns the plain body, of limit bytes at most.
-func inflate(pool *sync.Pool, body []byte, limit int) ([]byte, error) {
+func (in *inflations) inflate(pool *sync.Pool, body []byte, limit int) ([]byte, error) {
+	in.slots <- struct{}{}
+	defer func() { <-in.slots }()
 	d, _ := pool.Get().(decoder)
 	defer pool.Put(d)
-	if err := d.Reset(bytes.NewReader(body)); err != nil {
+	src := bytes.NewReader(body)
+	if err := d.Reset(src); err != nil {
 		return nil, err
 	}
-	plain, err := io.ReadAll(io.LimitReader(d, int64(limit)+1))
-	if len(plain) > limit {
-		return nil, errInflated
+	plain := make([]byte, 0, min(4*len(body), limit)+1)
+	for {
+		if len(plain) == cap(plain) {
+			plain = append(make([]byte, 0, 2*cap(plain)), plain...)
+		}
+		n, err := d.Read(plain[len(plain):cap(plain)])
+		plain = plain[:len(plain)+n]
+		switch read := len(body) - src.Len(); {
+		case len(plain) > min(limit, aheadInflation+maxInflation*read):
+			return nil, errInflated
+		case errors.Is(err, io.EOF):
+			return plain, nil
+		case err != nil:
+			return nil, err
+		}
 	}
-	return plain, err
 }

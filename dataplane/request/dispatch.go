@@ -13,13 +13,17 @@ import (
 )
 
 // renewID makes the id of an attempt. Each has its own: the abort of an earlier one is repeated a
-// second later and must not end this one. A client's id stays where it is whole and new.
+// second later and must not end this one. A client's id stays where it is whole and new, and no
+// abort of an earlier request that had it is under way.
 func renewID(x *exchange) {
 	x.h.sentIDs.remove(x)
 	if x.req.WholeRID {
 		x.id.keep(&x.req)
 		if x.h.sentIDs.add(x) {
-			return
+			if !x.h.aborts.underWay.ends(&x.id, &x.req) {
+				return
+			}
+			x.h.sentIDs.remove(x)
 		}
 	}
 	switch {

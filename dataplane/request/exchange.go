@@ -38,6 +38,7 @@ type exchange struct {
 	choice  choice       // prompt to a rank or a pair
 	id      requestID
 	listed  bool         // among the handler's sentIDs
+	found   uint64       // the last of the handler's aborts that meant it; guarded by sentIDs.mu
 	body    bodyWriter   // the request as the worker gets it
 	attempt attempt      // one try at a rank
 	pair    *pairAttempt // one try at a pair; nil until the exchange's first
@@ -103,7 +104,7 @@ func (x *exchange) read(withBody bool) error {
 	if !withBody {
 		return x.prompt.turn.find(x)
 	}
-	if err := x.call.decompress(x.h.live().MaxBodyBytes); err != nil {
+	if err := x.call.decompress(x.h.inflations, x.h.live().MaxBodyBytes); err != nil {
 		return err
 	}
 	body, err := x.parse(x.call.body())

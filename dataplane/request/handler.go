@@ -70,6 +70,7 @@ type Handler struct {
 	vocabulary  vocabularies
 	culprits    *culprits
 	compressors upstream.Compressors
+	inflations  *inflations
 }
 
 // New returns a handler over parts.
@@ -85,6 +86,7 @@ func New(cfg Config, parts Parts) *Handler {
 	if parts.Keys != nil {
 		h.metrics.all = append(h.metrics.all, parts.Keys)
 	}
+	h.inflations = newInflations()
 	h.admission = newAdmission(&cfg.Queue, parts.Router, h.metrics)
 	h.aborts = newAborter(parts.Transport, h.metrics, cfg.Log)
 	h.sentIDs.own, h.sentIDs.named = map[uint64]*exchange{}, map[string]holders{}

@@ -76,6 +76,7 @@ type sentIDs struct {
 	mu    sync.Mutex
 	own   map[uint64]*exchange // by the random part of the router's id; guarded by mu
 	named map[string]holders   // by the client's name, each of a list; guarded by mu
+	round uint64               // number of the last abort; guarded by mu
 }
 
 // holders are the requests of a name. Nearly always there is one.
@@ -158,9 +159,11 @@ func (x *exchange) names() func(yield func(string) bool) {
 func (f *sentIDs) abort(rid string, mayAbort func(*clientkey.Key) bool, send func(x *exchange, ids []string)) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var found []*exchange
+	f.round++
+	var found []*exchange // each once; thousands may have one name
 	add := func(x *exchange) {
-		if x != nil && !slices.Contains(found, x) && mayAbort(x.credential.key) {
+		if x != nil && x.found != f.round && mayAbort(x.credential.key) {
+			x.found = f.round
 			found = append(found, x)
 		}
 	}

@@ -30,6 +30,8 @@ func TestStored(t *testing.T) {
 		{"another length", "", answer(200, 0, 1), 0},
 		{"several answers", `,"sampling_params":{"n":2}`, answer(100, 0, 1), 0},
 		{"a session", `,"session_params":{"id":"s"}`, answer(100, 0, 1), 0},
+		{"a warm-up's pair", `,"bootstrap_host":"2.2.2.2","bootstrap_room":0`, answer(100, 0, 1), 0},
+		{"a search by beams", `,"sampling_params":{"beam_width":4}`, answer(100, 0, 1), 0},
 		{"an image", `,"image_data":"x"`, answer(100, 0, 1), 0},
 		{"more cached than there is", "", answer(100, 101, 1), 0},
 		{"nothing said", "", `{"text":"a"}`, 0},

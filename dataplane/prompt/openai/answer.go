@@ -16,6 +16,9 @@ type Answer struct {
 	// of its cache, because the answer has the log probabilities of these tokens.
 	Computed     bool
 	ComputedFrom int
+	// Unstored reports that the worker may keep the prompt out of its cache. SGLang does
+	// for a search by beams, and for the address of a pair that is none.
+	Unstored bool
 }
 
 func (a *Answer) readStreamOptions(d *document) {
@@ -37,5 +40,6 @@ func (a *Answer) readSamplingParams(d *document) *Error {
 	}
 	a.MaxTokens = countOf(d.member(raw, "max_new_tokens"), 0)
 	a.N = countOf(d.member(raw, "n"), 1)
+	a.Unstored = a.Unstored || countOf(d.member(raw, "beam_width"), 1) > 1
 	return nil
 }

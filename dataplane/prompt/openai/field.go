@@ -43,6 +43,7 @@ const (
 	fieldStopTokenIDs
 	fieldMinTokens
 	fieldEmbedOverrides
+	fieldBootstrapHost
 	fieldCustomLabels
 	fieldInput
 	fieldQuery
@@ -172,6 +173,8 @@ func answerFieldOf(key []byte) field {
 		return fieldLogprobStartLen
 	case "echo":
 		return fieldEcho
+	case "bootstrap_host":
+		return fieldBootstrapHost
 	}
 	return limitFieldOf(key)
 }

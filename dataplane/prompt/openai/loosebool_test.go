@@ -50,6 +50,11 @@ func TestLooseAnswers(t *testing.T) {
 		a = parse(openai.APIGenerate, `{"text":"x","return_logprob":1,"logprob_start_len":`+two+`,"sampling_params":{"n":`+two+`,"max_new_tokens":`+two+`}}`)
 		require.Equal(t, openai.Answer{N: 2, MaxTokens: 2, PromptLogprobs: true, Computed: true, ComputedFrom: 2}, a, two)
 	}
+	for logprobs, want := range map[string]bool{"-1": true, `"-1"`: true, "-1.0": true, "1e300": true, "true": true, "0": false, "0.0": false, `"0"`: false, "false": false, "null": false} {
+		a := parse(openai.APICompletions, `{"prompt":"x","echo":true,"logprobs":`+logprobs+`}`)
+		require.Equal(t, want, a.PromptLogprobs, "%s: SGLang asks whether it is true, as Python does", logprobs)
+		require.Equal(t, want, a.Computed, logprobs)
+	}
 	require.True(t, parse(openai.APIGenerate, `{"text":["x","y"],"return_logprob":[false,"on"]}`).PromptLogprobs)
 	require.False(t, parse(openai.APIGenerate, `{"text":["x","y"],"return_logprob":["no",0,null]}`).PromptLogprobs)
 	require.Equal(t, 1, parse(openai.APIChat, `{"messages":[{}],"n":2.5}`).N, "which workers refuse")

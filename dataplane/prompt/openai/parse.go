@@ -102,6 +102,7 @@ func (r *Request) read() *Error {
 // readCommon reads the fields that every route has.
 func (r *Request) readCommon() *Error {
 	r.N, r.Prompts = 1, 1
+	r.Unstored = r.raw(fieldBootstrapHost) != nil
 	r.RawModel = r.raw(fieldModel)
 	var err *Error
 	if r.Model, err = r.readString(fieldModel, "model"); err != nil {
@@ -184,8 +185,10 @@ func (r *Request) readCompletions() *Error {
 	r.MaxTokens = r.readCount(fieldMaxTokens, 0)
 	r.N = r.readCount(fieldN, 1)
 	echo, _ := boolOf(r.raw(fieldEcho))
-	r.PromptLogprobs = echo && r.readCount(fieldLogprobs, 0) > 0
-	r.Computed = r.PromptLogprobs // from the first token on
+	n, isInt := intOf(r.raw(fieldLogprobs))
+	// -1 is true in Python. The prompt is computed from its first token on.
+	r.PromptLogprobs = echo && r.raw(fieldLogprobs) != nil && (n != 0 || !isInt)
+	r.Computed = r.PromptLogprobs
 	r.readStreamOptions(&r.document)
 	return nil
 }

@@ -1,5 +1,7 @@
 package openai
 
+import "strconv"
+
 // Routing holds the fields that name a request, part prompt caches, or choose a worker.
 type Routing struct {
 	// RID is the request id that the client chose, RIDs the list of a batch. WholeRID reports that
@@ -25,6 +27,9 @@ type Routing struct {
 	HasRank bool
 }
 
+// maxRID is the longest name of a request. Each event of an answer repeats it.
+const maxRID = 1 << 10
+
 // readRID reads rid: a string, or for a batch a list of strings.
 func (ro *Routing) readRID(d *document) *Error {
 	raw := d.raw(fieldRID)
@@ -37,7 +42,7 @@ func (ro *Routing) readRID(d *document) *Error {
 			return err
 		}
 		ro.WholeRID = IsWholeRID(ro.RID)
-		return nil
+		return checkRID(d, ro.RID)
 	}
 	whole := true
 	for i, more := skipSpace(raw, 1), true; more && raw[i] != ']'; {
@@ -46,6 +51,9 @@ func (ro *Routing) readRID(d *document) *Error {
 		}
 		end, _, _ := scanString(raw, i+1)
 		ro.RIDs = append(ro.RIDs, d.stringOf(raw[i:end]))
+		if err := checkRID(d, ro.RIDs[len(ro.RIDs)-1]); err != nil {
+			return err
+		}
 		whole = whole && IsWholeRID(ro.RIDs[len(ro.RIDs)-1])
 		i, more, _ = nextMember(raw, end, ']')
 		if more {
@@ -53,6 +61,13 @@ func (ro *Routing) readRID(d *document) *Error {
 		}
 	}
 	ro.WholeRID = whole && len(ro.RIDs) > 0
+	return nil
+}
+
+func checkRID(d *document, id string) *Error {
+	if len(id) > maxRID {
+		return errAt("rid", "must have at most "+strconv.Itoa(maxRID)+" bytes", d.spans[fieldRID].lo)
+	}
 	return nil
 }
 
