@@ -57,7 +57,8 @@ var rules = map[string]rule{
 	"dataplane/request/accesslog": {never: anyHTTP},
 	"dataplane/tracing":           {},
 	"dataplane/tracing/otlptest":  {},
-	"dataplane/request/clientkey": {allow: []string{"dataplane/cluster/codec", "dataplane/tlsconfig"}, never: anyHTTP},
+	"dataplane/request/clientkey": {allow: []string{"dataplane/cluster/codec", "dataplane/request/jwks", "dataplane/tlsconfig"}, never: anyHTTP},
+	"dataplane/request/jwks":      {allow: []string{"dataplane/tlsconfig"}},
 	// Rules that can be replayed: what they say of a machine follows from the facts alone, and their clock is passed in.
 	"dataplane/sidecar/health":          {allow: []string{"nvml"}, never: append([]string{"sync", "os", "net", "context", "log", "unsafe"}, anyHTTP...)},
 	"dataplane/request/disagg":          {allow: []string{"dataplane/prompt/openai"}},
@@ -104,7 +105,7 @@ var rules = map[string]rule{
 	"dataplane/router": {allow: []string{
 		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
 		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/modelfile", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
-		"dataplane/request", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tlsconfig", "dataplane/tracing", "dataplane/upstream",
+		"dataplane/request", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/jwks", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tlsconfig", "dataplane/tracing", "dataplane/upstream",
 	}},
 	"dataplane/service":           {never: anyHTTP},
 	"dataplane/bubbletest":        {never: anyHTTP},

@@ -11,6 +11,11 @@ func clientFlags(f *pflag.FlagSet, cfg *router.Config) {
 	c := &cfg.Requests.Clients
 	f.StringVar(&c.Keys, "client-keys", "",
 		"`FILE` with the API keys that clients must show, a line for each as warmpath key new NAME prints it (warmpath key new --help: limits); read again when it changes")
+	f.StringVar(&c.JWKS, "client-jwks", "",
+		"`FILE` or https:// URL with the keys (JWKS) of an issuer whose JSON Web Tokens clients may show, with or in place of --client-keys; "+
+			"sub is the client's name, and the claim warmpath has its limits: an object with those of warmpath key new --help; followed as it changes")
+	f.StringVar(&c.Issuer, "client-jwt-issuer", "", "iss that these tokens must have")
+	f.StringVar(&c.TokenAudience, "client-jwt-audience", "", "aud that these tokens must have or contain")
 	f.BoolVar(&c.CacheSalt, "client-cache-salt", false,
 		"give the prompts of each key in --client-keys a cache of their own, by a cache_salt that is made of the key's name and of the body's own, "+
 			"so that no client finds out the prompts of others; /v1/messages, where SGLang reads none, is refused but to keys with cache-salt=own")

@@ -25,20 +25,21 @@ func (h *Handler) ClientKey(ctx *fasthttp.RequestCtx) (*clientkey.Key, error) {
 	}
 	header := &ctx.Request.Header
 	authorization := header.Peek(headerAuthorization)
-	if key := h.Keys.Find(bearer(authorization)); key != nil {
+	now := time.Now()
+	key, cause := h.Keys.Authenticate(bearer(authorization), now)
+	if key != nil {
 		return key, nil
 	}
-	if key := h.Keys.Find(header.Peek(headerAPIKey)); key != nil {
-		return key, nil
+	if given := header.Peek(headerAPIKey); len(given) > 0 {
+		if key, cause = h.Keys.Authenticate(given, now); key != nil {
+			return key, nil
+		}
 	}
 	if isOperator(authorization, h.live().OperatorKey) {
 		return h.Keys.Operator(), nil
 	}
 	e := openai.Unauthorized()
-	e.Reason = "unknown_key"
-	if len(authorization) == 0 && len(header.Peek(headerAPIKey)) == 0 {
-		e.Reason = "no_key"
-	}
+	e.Reason = cause
 	return nil, e
 }
 

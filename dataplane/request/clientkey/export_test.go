@@ -22,3 +22,9 @@ func (k *Key) Tokens(now time.Time) float64 {
 	u.tokens.fill(now, k.tokens, u.group.size())
 	return u.tokens.missing
 }
+
+// The bounds of tokens.
+const MaxTokens, MaxTokenNames = maxTokens, maxTokenNames
+
+// Tokens is how many names and tokens are known.
+func (k *Keys) Tokens() (names, tokens int) { return len(k.tokens.names), len(k.tokens.known) }

@@ -22,12 +22,12 @@ func (k *Keys) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. The series are those of the names in the file.
+// Collect implements prometheus.Collector. The series are those of the names in the file; all names
+// of tokens have one, since an issuer makes any number of them.
 func (k *Keys) Collect(ch chan<- prometheus.Metric) {
-	for _, key := range k.All() {
-		c := key.Counts()
+	each := func(name string, c Counts) {
 		send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(d, kind, value, append([]string{key.Name}, labels...)...)
+			ch <- prometheus.MustNewConstMetric(d, kind, value, append([]string{name}, labels...)...)
 		}
 		send(descRequests, prometheus.CounterValue, float64(c.Requests))
 		send(descInFlight, prometheus.GaugeValue, float64(c.InFlight))
@@ -36,5 +36,11 @@ func (k *Keys) Collect(ch chan<- prometheus.Metric) {
 		for _, reason := range Reasons() {
 			send(descRefused, prometheus.CounterValue, float64(c.Refused[reason]), reason.String())
 		}
+	}
+	for _, key := range k.All() {
+		each(key.Name, key.Counts())
+	}
+	if k.tokens != nil {
+		each(tokenNames, k.tokens.counts())
 	}
 }
