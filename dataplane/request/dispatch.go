@@ -223,7 +223,7 @@ func (x *exchange) giveUp(err error) bool {
 // resendable reports whether a request that may be sent once has not reached the worker that
 // failed, or was not taken by it.
 func (x *exchange) resendable(err error) bool {
-	return !x.prompt.turn.once || errors.Is(err, upstream.ErrDial) || errors.Is(err, upstream.ErrUnsent) || errors.Is(err, errRefused)
+	return !x.prompt.turn.once || upstream.Unsent(err) || errors.Is(err, errRefused)
 }
 
 // stopPair ends the attempt at a pair where one is under way; abort has the prefill worker stop.

@@ -43,6 +43,9 @@ func Retryable(err error) bool {
 	return errors.Is(err, ErrDial) || errors.Is(err, ErrNoResponse)
 }
 
+// Unsent reports whether the worker has seen nothing of the request.
+func Unsent(err error) bool { return errors.Is(err, ErrDial) || errors.Is(err, ErrUnsent) }
+
 // readError names the failure of a read; early is the error for an end of the connection at
 // this point of the answer.
 func readError(cause, early error) error {

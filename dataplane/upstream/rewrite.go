@@ -51,7 +51,7 @@ func writeChanged(s *Stream, w io.Writer) (n int64, err error) {
 		}
 		if ended {
 			s.end()
-			return s.rest(w, n, false)
+			return s.rest(w, n)
 		}
 	}
 }

@@ -24,7 +24,7 @@ type Observer interface {
 	// client's connection instead, so that nobody takes a part for the whole. It is called only
 	// where the client's answer is chunked.
 	Broken(err error) []byte
-	// Ended is told that the worker's answer has ended as it should. Its result is sent to the
+	// Ended is told that a stream in whole events has ended as it should. Its result is sent to the
 	// client as the last piece, as Broken's is; nil: nothing is missing.
 	Ended() []byte
 	// Closed is called exactly once, last, in every case, and releases resources. err is nil if
@@ -221,7 +221,7 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 			if !buffered {
 				s.hold()
 			}
-			return s.rest(w, n, buffered)
+			return s.rest(w, n)
 		default:
 			return s.broken(w, n, err, buffered)
 		}
@@ -241,11 +241,12 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 }
 
 // rest writes the bytes that were held back of a stream that has ended, or an error event.
-func (s *Stream) rest(w io.Writer, n int64, fixed bool) (int64, error) {
+func (s *Stream) rest(w io.Writer, n int64) (int64, error) {
+	if !s.resp.events.on {
+		return n, nil
+	}
 	p := s.resp.events.end()
-	if fixed {
-		// There is no room for more.
-	} else if tail := s.obs.Ended(); tail != nil {
+	if tail := s.obs.Ended(); tail != nil {
 		p = append(s.resp.events.breakOff(), tail...)
 	}
 	if len(p) == 0 {
