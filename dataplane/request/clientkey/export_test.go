@@ -23,8 +23,8 @@ func (k *Key) Tokens(now time.Time) float64 {
 	return u.tokens.missing
 }
 
-// The bounds of tokens.
-const MaxTokens, MaxTokenNames = maxTokens, maxTokenNames
+// BoundTokens sets the bounds of names and tokens.
+func (k *Keys) BoundTokens(names, known int) { k.tokens.maxNames, k.tokens.maxKnown = names, known }
 
 // Tokens is how many names and tokens are known.
 func (k *Keys) Tokens() (names, tokens int) { return len(k.tokens.names), len(k.tokens.known) }

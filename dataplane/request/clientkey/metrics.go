@@ -7,6 +7,7 @@ var (
 	descInFlight = describe("in_flight", "Requests under way, by the name of their key.")
 	descTokens   = describe("tokens_total", "Tokens of prompts and answers, by the name of the key.", "kind")
 	descRefused  = describe("refused_total", "Requests beyond a limit of their key, by its name and the limit.", "limit")
+	descUp       = prometheus.NewDesc("warmpath_client_jwks_up", "1 while the keys of --client-jwks can be read.", nil, nil)
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -17,7 +18,7 @@ var _ prometheus.Collector = (*Keys)(nil)
 
 // Describe implements prometheus.Collector.
 func (k *Keys) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descInFlight, descTokens, descRefused} {
+	for _, d := range []*prometheus.Desc{descRequests, descInFlight, descTokens, descRefused, descUp} {
 		ch <- d
 	}
 }
@@ -42,5 +43,10 @@ func (k *Keys) Collect(ch chan<- prometheus.Metric) {
 	}
 	if k.tokens != nil {
 		each(tokenNames, k.tokens.counts())
+		up := 0.0
+		if k.tokens.verifier.Up() {
+			up = 1
+		}
+		ch <- prometheus.MustNewConstMetric(descUp, prometheus.GaugeValue, up)
 	}
 }

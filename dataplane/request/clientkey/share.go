@@ -225,8 +225,12 @@ func (s *sharing) onMessage(data []byte) {
 	}
 	if m.flags&flagWhole != 0 {
 		for name, u := range p.names {
-			if !listed[name] {
-				u.setInFlight(0)
+			if listed[name] {
+				continue
+			}
+			u.setInFlight(0)
+			if s.keys.named([]byte(name)) == nil {
+				delete(p.names, name)
 			}
 		}
 	}

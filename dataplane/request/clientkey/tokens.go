@@ -24,17 +24,32 @@ const (
 	tokenPrefix = "jwt:"
 	// tokenNames is the name of all of them in metrics.
 	tokenNames = tokenPrefix + "*"
+	// hashPrefix begins the rest of the name where the subject is hashed.
+	hashPrefix = "sha256:"
+	// forgetEvery is the least time between two looks through all names.
+	forgetEvery = time.Second
+)
+
+// Secrets that are no client's. A token that is refused gets a *[jwks.TokenError].
+var (
+	ErrNoKey      = errors.New("clientkey: no key")
+	ErrUnknownKey = errors.New("clientkey: unknown key")
+
+	errBadLimits = &jwks.TokenError{Cause: "token_bad_limits"}
+	errManyNames = &jwks.TokenError{Cause: "token_too_many_names", Later: true}
 )
 
 // tokens are the keys of clients with a JSON Web Token.
 type tokens struct {
-	verifier *jwks.Verifier
-	group    *group
+	verifier           *jwks.Verifier
+	group              *group
+	maxNames, maxKnown int
 
 	mu    sync.RWMutex
 	known map[hash]knownToken // guarded by mu, as is all below
 	names map[string]*Key     // by name, of its last token
 	gone  Counts              // of names that were forgotten
+	swept time.Time           // all names were looked through
 }
 
 var dot = []byte(".")
@@ -48,31 +63,24 @@ type knownToken struct {
 // AcceptTokens has clients show a token in place of a key of the file. It is called before the keys
 // are used.
 func (k *Keys) AcceptTokens(v *jwks.Verifier) {
-	k.tokens = &tokens{verifier: v, group: k.group, known: map[hash]knownToken{}, names: map[string]*Key{}}
+	k.tokens = &tokens{
+		verifier: v, group: k.group, maxNames: maxTokenNames, maxKnown: maxTokens, known: map[hash]knownToken{}, names: map[string]*Key{},
+	}
 }
 
-// Authenticate returns the key of a secret, or of a token; nil: there is none, for the cause.
-func (k *Keys) Authenticate(secret []byte, now time.Time) (key *Key, cause string) {
+// Authenticate returns the key of a secret or a token.
+func (k *Keys) Authenticate(secret []byte, now time.Time) (*Key, error) {
 	if len(secret) == 0 {
-		return nil, "no_key"
+		return nil, ErrNoKey
 	}
 	sum := sha256.Sum256(secret)
 	if key := k.set.Load().by[sum]; key != nil {
-		return key, ""
+		return key, nil
 	}
 	if k.tokens == nil || bytes.Count(secret, dot) != 2 {
-		return nil, "unknown_key"
+		return nil, ErrUnknownKey
 	}
-	key, err := k.tokens.find(sum, secret, now)
-	if err == nil {
-		return key, ""
-	}
-	cause = "unknown_key"
-	var refused *jwks.TokenError
-	if errors.As(err, &refused) {
-		cause = refused.Cause
-	}
-	return nil, cause
+	return k.tokens.find(sum, secret, now)
 }
 
 // find returns the key of a token. A known one is not verified again.
@@ -91,19 +99,19 @@ func (t *tokens) find(sum hash, token []byte, now time.Time) (*Key, error) {
 	key := &Key{Name: tokenName(found.Subject)}
 	key.salt = saltOf(key.Name, nil)
 	if key.parseClaim(found.Limits) != nil {
-		return nil, &jwks.TokenError{Cause: "token_bad_limits"}
+		return nil, errBadLimits
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if before := t.names[key.Name]; before != nil {
 		key.used = before.used
 	} else {
-		if len(t.names) >= maxTokenNames && !t.forgetLocked(now) {
-			return nil, &jwks.TokenError{Cause: "token_too_many_names"}
+		if len(t.names) >= t.maxNames && !t.forgetLocked(now) {
+			return nil, errManyNames
 		}
 		key.used = &usage{group: t.group}
 	}
-	if len(t.known) >= maxTokens {
+	if len(t.known) >= t.maxKnown {
 		t.shrinkLocked(now)
 	}
 	t.names[key.Name] = key
@@ -111,12 +119,13 @@ func (t *tokens) find(sum hash, token []byte, now time.Time) (*Key, error) {
 	return key, nil
 }
 
-// tokenName returns the name for a subject: its own text where that suits logs and messages.
+// tokenName returns the name for a subject: its own text where that suits logs and messages and is
+// nobody else's hash.
 func tokenName(subject string) string {
 	name := tokenPrefix + subject
-	if len(name) > maxName || subject == "*" || strings.ContainsFunc(subject, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if len(name) > maxName || subject == "*" || strings.HasPrefix(subject, hashPrefix) || strings.ContainsFunc(subject, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		sum := sha256.Sum256([]byte(subject))
-		return tokenPrefix + "sha256:" + base64.RawURLEncoding.EncodeToString(sum[:])
+		return tokenPrefix + hashPrefix + base64.RawURLEncoding.EncodeToString(sum[:])
 	}
 	return name
 }
@@ -157,7 +166,7 @@ func (k *Key) parseClaim(claim json.RawMessage) error {
 func (t *tokens) shrinkLocked(now time.Time) {
 	maps.DeleteFunc(t.known, func(_ hash, known knownToken) bool { return !now.Before(known.expires) })
 	for sum := range t.known {
-		if len(t.known) < maxTokens/2 {
+		if len(t.known) < t.maxKnown/2 {
 			return
 		}
 		delete(t.known, sum)
@@ -167,6 +176,10 @@ func (t *tokens) shrinkLocked(now time.Time) {
 // forgetLocked forgets the names that use nothing, with their tokens, and reports whether there are
 // any.
 func (t *tokens) forgetLocked(now time.Time) bool {
+	if since := now.Sub(t.swept); since >= 0 && since < forgetEvery {
+		return false
+	}
+	t.swept = now
 	for name, key := range t.names {
 		if e := key.use(now); !e.inUse() {
 			t.gone.add(key.Counts())
@@ -174,7 +187,7 @@ func (t *tokens) forgetLocked(now time.Time) bool {
 		}
 	}
 	maps.DeleteFunc(t.known, func(_ hash, known knownToken) bool { return t.names[known.key.Name] == nil })
-	return len(t.names) < maxTokenNames
+	return len(t.names) < t.maxNames
 }
 
 // all returns a key for each name.

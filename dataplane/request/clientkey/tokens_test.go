@@ -56,6 +56,15 @@ func (i *issuer) verifier() *jwks.Verifier {
 	return v
 }
 
+// causeOf is the cause of a refusal.
+func causeOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	_, cause, _ := strings.Cut(err.Error(), ": ")
+	return cause
+}
+
 // token makes a token; id tells it from others of the name.
 func (i *issuer) token(sub string, expires time.Time, id, limits string) []byte {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: i.key}, (&jose.SignerOptions{}).WithHeader("kid", "k"))
@@ -76,8 +85,8 @@ func TestTokensAreKeys(t *testing.T) {
 	k.AcceptTokens(i.verifier())
 	later := now.Add(time.Hour)
 	find := func(token []byte) *clientkey.Key {
-		key, cause := k.Authenticate(token, now)
-		require.NotNil(t, key, cause)
+		key, err := k.Authenticate(token, now)
+		require.NoError(t, err)
 		return key
 	}
 	all := find(i.token("alice", later, "1", `{"models":["llama","qwen:fr"],"requests-per-minute":2,"priority":-3,"deadline":"30s","cache-salt":"own"}`))
@@ -94,23 +103,23 @@ func TestTokensAreKeys(t *testing.T) {
 	assert.False(t, find(i.token("bob", later, "", "")).HasPriority)
 
 	for _, limits := range []string{`{"models":[]}`, `{"models":[1]}`, `{"rpm":1}`, `{"priority":true}`, `{"concurrency":0}`, `{"concurrency":-1}`, `[]`, `"x"`, `{"deadline":30}`, `{"models":null}`, `null`} {
-		key, cause := k.Authenticate(i.token("eve", later, "", limits), now)
+		key, err := k.Authenticate(i.token("eve", later, "", limits), now)
 		assert.Nil(t, key, limits)
-		assert.Equal(t, "token_bad_limits", cause, limits)
+		assert.Equal(t, "token_bad_limits", causeOf(err), limits)
 	}
 	for _, sub := range []string{"*", "a b", "a\nb", "ä", strings.Repeat("x", 100), "a\x00"} {
 		name := find(i.token(sub, later, "", "")).Name
 		assert.Regexp(t, `^jwt:sha256:[-\w]{43}$`, name)
 		assert.LessOrEqual(t, len(name), 64)
 	}
-	for secret, want := range map[string]string{"": "no_key", "x": "unknown_key", "a.b": "unknown_key", "a.b.c": "token_malformed", "a.b.c.d.e": "unknown_key"} {
-		key, cause := k.Authenticate([]byte(secret), now)
+	for secret, want := range map[string]string{"": "no key", "x": "unknown key", "a.b": "unknown key", "a.b.c": "token_malformed", "a.b.c.d.e": "unknown key"} {
+		key, err := k.Authenticate([]byte(secret), now)
 		assert.Nil(t, key)
-		assert.Equal(t, want, cause, secret)
+		assert.Equal(t, want, causeOf(err), secret)
 	}
-	key, cause := k.Authenticate(i.token("alice", now.Add(-time.Hour), "", ""), now)
+	key, err := k.Authenticate(i.token("alice", now.Add(-time.Hour), "", ""), now)
 	assert.Nil(t, key)
-	assert.Equal(t, "token_expired", cause)
+	assert.Equal(t, "token_expired", causeOf(err))
 
 	metrics := prometheus.NewRegistry()
 	require.NoError(t, metrics.Register(k))
@@ -131,7 +140,7 @@ func TestKnownTokens(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		running.Go(func() { _ = v.Run(ctx) })
 		token := i.token("alice", time.Now().Add(time.Hour), "", "")
-		ask := func() string { _, cause := k.Authenticate(token, time.Now()); return cause }
+		ask := func() string { _, err := k.Authenticate(token, time.Now()); return causeOf(err) }
 		for range 60 {
 			require.Empty(t, ask())
 			time.Sleep(time.Minute)
@@ -148,20 +157,78 @@ func TestKnownTokens(t *testing.T) {
 	})
 }
 
-// TestManyTokens: tokens and names are bounded, and names that are in use are kept.
+// TestManyTokens: tokens and names are bounded, and names that are in use are kept: others are told to come later.
 func TestManyTokens(t *testing.T) {
 	i, now := newIssuer(t), time.Now()
 	k := read(t, "x "+hashOf("x"))
 	k.AcceptTokens(i.verifier())
-	busy, _ := k.Authenticate(i.token("busy", now.Add(time.Hour), "", `{"concurrency":1}`), now)
+	k.BoundTokens(50, 100)
+	find := func(sub, id string) (*clientkey.Key, error) {
+		now = now.Add(time.Second)
+		return k.Authenticate(i.token(sub, now.Add(time.Hour), id, `{"concurrency":1}`), now)
+	}
+	busy, err := find("busy", "")
+	require.NoError(t, err)
 	require.NoError(t, busy.Begin(now))
-	for n := range clientkey.MaxTokenNames + 10 {
-		key, cause := k.Authenticate(i.token(fmt.Sprint("n", n), now.Add(time.Hour), "", ""), now)
-		require.NotNil(t, key, cause)
+	for n := range 200 {
+		_, err := find(fmt.Sprint("n", n), "")
+		require.NoError(t, err)
+		_, err = find("busy", fmt.Sprint(n))
+		require.NoError(t, err)
 	}
 	names, tokens := k.Tokens()
-	assert.LessOrEqual(t, names, clientkey.MaxTokenNames)
-	assert.LessOrEqual(t, tokens, clientkey.MaxTokens)
-	again, _ := k.Authenticate(i.token("busy", now.Add(time.Hour), "2", `{"concurrency":1}`), now)
+	assert.LessOrEqual(t, names, 50)
+	assert.LessOrEqual(t, tokens, 100)
+	again, err := find("busy", "again")
+	require.NoError(t, err)
 	assert.Error(t, again.Begin(now))
+
+	var all []*clientkey.Key
+	for n := range 49 {
+		key, err := find(fmt.Sprint("m", n), "")
+		require.NoError(t, err)
+		require.NoError(t, key.Begin(now))
+		all = append(all, key)
+	}
+	_, err = find("more", "")
+	var later *jwks.TokenError
+	require.ErrorAs(t, err, &later)
+	assert.True(t, later.Later)
+	all[0].End()
+	_, err = find("more", "")
+	require.NoError(t, err)
+}
+
+// TestNamesOfTokensAreApart: no subject has the name that the hash of another one gives.
+func TestNamesOfTokensAreApart(t *testing.T) {
+	i, now := newIssuer(t), time.Now()
+	k := read(t, "x "+hashOf("x"))
+	k.AcceptTokens(i.verifier())
+	long, err := k.Authenticate(i.token(strings.Repeat("x", 100), now.Add(time.Hour), "", ""), now)
+	require.NoError(t, err)
+	taken, err := k.Authenticate(i.token(strings.TrimPrefix(long.Name, "jwt:"), now.Add(time.Hour), "", ""), now)
+	require.NoError(t, err)
+	assert.NotEqual(t, long.Name, taken.Name)
+}
+
+// TestTokensWithOtherLimits: a name's token without a rate does not stop the rate of its other one from coming back.
+func TestTokensWithOtherLimits(t *testing.T) {
+	i, now := newIssuer(t), time.Now()
+	k := read(t, "x "+hashOf("x"))
+	k.AcceptTokens(i.verifier())
+	find := func(limits string) *clientkey.Key {
+		key, err := k.Authenticate(i.token("alice", now.Add(time.Hour), "", limits), now)
+		require.NoError(t, err)
+		return key
+	}
+	limited := find(`{"requests-per-minute":1}`)
+	require.NoError(t, limited.Begin(now))
+	limited.End()
+	require.Error(t, limited.Begin(now))
+	free := find("")
+	for range 120 {
+		now = now.Add(time.Second)
+		free.Known(now) // as each message to other routers does
+	}
+	require.NoError(t, limited.Begin(now))
 }

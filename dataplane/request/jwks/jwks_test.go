@@ -294,14 +294,18 @@ func TestIssuerFails(t *testing.T) {
 			s.answers(saysSet(map[string]crypto.Signer{"r": rsaKey()}))
 			follow(t, s, func(v *jwks.Verifier) {
 				s.answers(bad)
+				token := []byte(sign(rsaKey(), object{"alg": "RS256", "kid": "r"}, claims(time.Now(), nil)))
+				require.True(t, v.Up())
 				for range 30 {
 					time.Sleep(time.Minute)
-					_, err := v.Verify([]byte(sign(rsaKey(), object{"alg": "RS256", "kid": "r"}, claims(time.Now(), nil))), time.Now())
+					_, err := v.Verify(token, time.Now())
 					require.NoError(t, err, name)
 				}
+				assert.False(t, v.Up(), name)
 				assert.Less(t, s.asked.Load(), int64(30*6+2), name)
 				s.answers(saysSet(map[string]crypto.Signer{"new": other()}))
 				time.Sleep(21 * time.Second)
+				assert.True(t, v.Up(), name)
 				_, err := v.Verify([]byte(sign(other(), object{"alg": "RS256", "kid": "new"}, claims(time.Now(), nil))), time.Now())
 				require.NoError(t, err, name)
 				_, err = v.Verify([]byte(sign(rsaKey(), object{"alg": "RS256", "kid": "r"}, claims(time.Now(), nil))), time.Now())
@@ -317,7 +321,8 @@ func TestIssuerFails(t *testing.T) {
 		follow(t, s, func(v *jwks.Verifier) {
 			token := []byte(sign(rsaKey(), object{"alg": "RS256", "kid": "r"}, claims(time.Now(), nil)))
 			_, err := v.Verify(token, time.Now())
-			assert.Equal(t, "token_unknown_kid", cause(err))
+			assert.Equal(t, "token_no_keys", cause(err))
+			assert.False(t, v.Up())
 			s.answers(saysSet(map[string]crypto.Signer{"r": rsaKey()}))
 			time.Sleep(11 * time.Second)
 			_, err = v.Verify(token, time.Now())

@@ -125,7 +125,7 @@ func parseSet(text []byte) (*keySet, error) {
 			continue
 		}
 		if _, twice := set.byKID[key.KeyID]; twice {
-			return nil, fmt.Errorf("%w: two keys have one kid", ErrSource)
+			return nil, fmt.Errorf("%w: two keys have the kid %q: give each its own", ErrSource, key.KeyID)
 		}
 		set.byKID[key.KeyID] = key
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 // Algorithms are those of signatures with public keys. There is no none and no HMAC.
@@ -53,7 +55,7 @@ type Verifier struct {
 	set        atomic.Pointer[keySet]
 	generation atomic.Uint64
 	wanted     chan struct{} // has room for one: a token has an unknown kid
-	failing    bool          // the last look failed; of the goroutine that looks
+	up         atomic.Bool   // the last look succeeded
 }
 
 // Token is what a token says.
@@ -64,23 +66,27 @@ type Token struct {
 }
 
 // TokenError is a token that is refused.
-type TokenError struct{ Cause string }
+type TokenError struct {
+	Cause string // for operators: it would help to make a better one
+	Later bool   // the token may be good: nobody can tell now
+}
 
 // Error says why.
 func (e *TokenError) Error() string { return "jwks: " + e.Cause }
 
 // The causes of refusals.
 var (
-	errTooLong     = &TokenError{"token_too_long"}
-	errMalformed   = &TokenError{"token_malformed"}
-	errUnknownKey  = &TokenError{"token_unknown_kid"}
-	errAlgorithm   = &TokenError{"token_wrong_algorithm"}
-	errSignature   = &TokenError{"token_wrong_signature"}
-	errExpired     = &TokenError{"token_expired"}
-	errNotYetValid = &TokenError{"token_not_yet_valid"}
-	errIssuer      = &TokenError{"token_wrong_issuer"}
-	errAudience    = &TokenError{"token_wrong_audience"}
-	errClaims      = &TokenError{"token_without_claims"} // exp or sub
+	errTooLong     = &TokenError{Cause: "token_too_long"}
+	errMalformed   = &TokenError{Cause: "token_malformed"}
+	errNoKeys      = &TokenError{Cause: "token_no_keys", Later: true} // the set has never been had
+	errUnknownKey  = &TokenError{Cause: "token_unknown_kid"}
+	errAlgorithm   = &TokenError{Cause: "token_wrong_algorithm"}
+	errSignature   = &TokenError{Cause: "token_wrong_signature"}
+	errExpired     = &TokenError{Cause: "token_expired"}
+	errNotYetValid = &TokenError{Cause: "token_not_yet_valid"}
+	errIssuer      = &TokenError{Cause: "token_wrong_issuer"}
+	errAudience    = &TokenError{Cause: "token_wrong_audience"}
+	errClaims      = &TokenError{Cause: "token_without_claims"} // exp or sub
 )
 
 // New reads the set for the first time. A file must be usable; a URL may follow later.
@@ -91,11 +97,16 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 	v := &Verifier{cfg: cfg, wanted: make(chan struct{}, 1), client: &http.Client{
 		Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	v.url, _ = parseSource(cfg.Source)
+	if v.url, _ = parseSource(cfg.Source); v.url == nil {
+		tlsconfig.WarnWritable(cfg.Log, cfg.Source)
+	}
 	v.set.Store(&keySet{})
-	if err := v.look(ctx); err != nil && v.url == nil {
+	v.up.Store(true)
+	err := v.look(ctx)
+	if err != nil && v.url == nil {
 		return nil, err
 	}
+	v.looked(err)
 	return v, nil
 }
 
@@ -107,13 +118,15 @@ func (v *Verifier) Run(ctx context.Context) error {
 	}
 	for {
 		wait := every
-		if v.failing {
+		if !v.Up() {
 			wait = least
 		}
 		if !v.sleep(ctx, least, nil) || !v.sleep(ctx, wait-least, v.wanted) {
 			return nil
 		}
-		_ = v.look(ctx)
+		if err := v.look(ctx); ctx.Err() == nil {
+			v.looked(err)
+		}
 	}
 }
 
@@ -130,30 +143,37 @@ func (v *Verifier) sleep(ctx context.Context, d time.Duration, wanted <-chan str
 	return true
 }
 
-// look reads the set, and logs the first of failures in a row.
+// look reads the set.
 func (v *Verifier) look(ctx context.Context) error {
 	text, err := v.get(ctx)
-	var fresh *keySet
-	if before := v.set.Load(); err == nil && len(before.byKID) > 0 && bytes.Equal(text, before.text) {
-		v.failing = false
-		return nil
-	}
-	if err == nil {
-		fresh, err = parseSet(text)
-	}
 	if err != nil {
-		if !v.failing && ctx.Err() == nil {
-			v.cfg.Log.Warn("cannot read the keys of --client-jwks; the earlier ones stay in use", "error", err)
-		}
-		v.failing = true
 		return err
 	}
-	v.failing = false
+	if before := v.set.Load(); len(before.byKID) > 0 && bytes.Equal(text, before.text) {
+		return nil
+	}
+	fresh, err := parseSet(text)
+	if err != nil {
+		return err
+	}
 	v.set.Store(fresh)
 	v.generation.Add(1)
 	v.cfg.Log.Info("keys of --client-jwks", "keys", len(fresh.byKID))
 	return nil
 }
+
+// looked notes the result of a look, and logs the first failure of a row and the end of the row.
+func (v *Verifier) looked(err error) {
+	switch before := v.up.Swap(err == nil); {
+	case err != nil && before:
+		v.cfg.Log.Warn("cannot read the keys of --client-jwks; trying again, with the earlier ones in use", "earlier", len(v.set.Load().byKID), "error", err)
+	case err == nil && !before:
+		v.cfg.Log.Info("the keys of --client-jwks can be read again")
+	}
+}
+
+// Up reports whether the last look at the set succeeded.
+func (v *Verifier) Up() bool { return v.up.Load() }
 
 // Generation counts the changes of the set. What was verified before one may not be valid.
 func (v *Verifier) Generation() uint64 { return v.generation.Load() }
@@ -172,8 +192,12 @@ func (v *Verifier) Verify(token []byte, now time.Time) (Token, error) {
 		return Token{}, errMalformed
 	}
 	header := parsed.Headers[0]
-	key, ok := v.set.Load().find(header.KeyID)
-	if !ok {
+	set := v.set.Load()
+	key, ok := set.find(header.KeyID)
+	switch {
+	case len(set.byKID) == 0:
+		return Token{}, errNoKeys
+	case !ok:
 		select {
 		case v.wanted <- struct{}{}:
 		default:
