@@ -72,6 +72,7 @@ var rules = map[string]rule{
 	"dataplane/fleet/worker/workertest": {},
 	"dataplane/fleet/load":              {allow: []string{"zmq", "zmq/kvevent", "dataplane/fleet/worker"}, never: anyHTTP},
 	"dataplane/ingest":                  {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/fleet/worker"}},
+	"dataplane/operator":                {never: []string{"net/http"}},
 	"dataplane/origin":                  {never: []string{"net/http"}},
 	"dataplane/prompt/tokens": {allow: []string{
 		"radix", "dataplane/prompt/openai", "dataplane/upstream", "dataplane/prompt/promptcache", "dataplane/prompt/tokenizer", "dataplane/prompt/chattemplate",
@@ -93,7 +94,7 @@ var rules = map[string]rule{
 	}},
 	"dataplane/admin": {allow: []string{
 		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
-		"dataplane/ingress", "dataplane/kvtier/directory", "dataplane/origin", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
+		"dataplane/ingress", "dataplane/kvtier/directory", "dataplane/operator", "dataplane/origin", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
 		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/routing",
 		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",
 	}},
@@ -120,7 +121,7 @@ var rules = map[string]rule{
 	"dataplane/cluster/codec":    {never: anyHTTP},
 	"dataplane/fleet/discover":   {allow: []string{"dataplane/fleet/worker"}},
 	"dataplane/routing/peers":    {allow: []string{"dataplane/cluster/codec", "dataplane/routing", "dataplane/fleet/worker"}},
-	"dataplane/sidecar":          {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/store", "dataplane/fleet/worker", "dataplane/origin"}},
+	"dataplane/sidecar":          {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/store", "dataplane/fleet/worker", "dataplane/operator", "dataplane/origin"}},
 	"dataplane/kvtier/proto":     {never: anyHTTP},
 	"dataplane/kvtier/announce":  {allow: []string{"dataplane/cluster/codec", "dataplane/kvtier/proto"}, never: anyHTTP},
 	"dataplane/kvtier/hint":      {allow: []string{"dataplane/cluster/codec"}, never: anyHTTP},
