@@ -184,6 +184,12 @@ func nodeFlags(f *pflag.FlagSet, cfg *sidecar.Config, opt *nodeOptions) {
 	logFlags(f, &opt.level, &opt.router.Logs.Format, "info")
 }
 
+// alsoOfNode is what flags of a router do at the sidecar itself.
+var alsoOfNode = map[string]string{
+	"operator-key":  "bearer token of /debug/pprof/ at --listen, needed off loopback; ",
+	"operator-host": "`NAME` or NAME:PORT under which a proxy reaches --listen on loopback; ",
+}
+
 // routerOfNode adds the flags of a router, except that --listen is --route-listen.
 func routerOfNode(f *pflag.FlagSet, cfg *router.Config) {
 	all := pflag.NewFlagSet("router", pflag.ContinueOnError)
@@ -192,10 +198,7 @@ func routerOfNode(f *pflag.FlagSet, cfg *router.Config) {
 		if flag.Name == "listen" {
 			flag.Name = "route-listen"
 		}
-		flag.Usage = "with --route: " + flag.Usage
-		if flag.Name == "operator-key" {
-			flag.Usage = "bearer token of /debug/pprof/ at --listen, needed off loopback, and " + flag.Usage
-		}
+		flag.Usage = alsoOfNode[flag.Name] + "with --route: " + flag.Usage
 		f.AddFlag(flag)
 	})
 }
@@ -214,7 +217,7 @@ func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
 	cfg.Log, cfg.Version = log, version
 	cfg.NVML.Library = os.Getenv(nvml.EnvLibrary)
 	cfg.Advertise = cmp.Or(cfg.Advertise, advertised(&o.cluster))
-	cfg.NIXLLibrary, cfg.Key = o.links.library, o.router.Operator.Key
+	cfg.NIXLLibrary, cfg.Key, cfg.Hosts = o.links.library, o.router.Operator.Key, o.router.Operator.Hosts
 	tierToken := o.cluster.cfg.Token
 	if _, name, ok := o.cluster.holder(); ok {
 		if err := o.cluster.allow("node", cluster.RoleNode); err != nil {

@@ -54,8 +54,9 @@ type Config struct {
 	// Key is the bearer token of operators for /debug/pprof/; "": none is asked for on loopback, and
 	// nobody gets it elsewhere.
 	Key     string
-	Cluster Cluster // nil: there is none
-	Bus     Bus     // of Cluster, or nil
+	Hosts   []string // under which operators reach the HTTP API on loopback; see origin.Guard
+	Cluster Cluster  // nil: there is none
+	Bus     Bus      // of Cluster, or nil
 
 	Tier        TierConfig
 	Links       LinkConfig

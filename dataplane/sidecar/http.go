@@ -37,7 +37,7 @@ type api struct {
 func (a *api) serve(ctx context.Context) error {
 	s := a.sidecar
 	host, _, _ := net.SplitHostPort(s.Addr())
-	a.guard.AnyHost = !tlsconfig.Loopback(host)
+	a.guard = origin.Guard{Hosts: s.cfg.Hosts, AnyHost: !tlsconfig.Loopback(host)}
 	a.refused, a.ending = operator.NewRefusals(s.cfg.Log), make(chan struct{})
 	a.metrics = prometheus.NewRegistry()
 	a.metrics.MustRegister(

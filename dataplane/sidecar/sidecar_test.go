@@ -312,7 +312,7 @@ func TestSource(t *testing.T) {
 // TestNodeRefusesWebPages: a page in a browser on the machine reads nothing and gives no hint.
 func TestNodeRefusesWebPages(t *testing.T) {
 	driver := fakeDriver(t)
-	n := startNode(t, Config{NVML: nvml.Config{Library: driver.Library}, NoDiscovery: true, extra: extra{handle: func(ctx *fasthttp.RequestCtx) bool {
+	n := startNode(t, Config{NVML: nvml.Config{Library: driver.Library}, NoDiscovery: true, Hosts: []string{"node.example"}, extra: extra{handle: func(ctx *fasthttp.RequestCtx) bool {
 		return string(ctx.Path()) == "/prefetch"
 	}}})
 	for _, tt := range []struct {
@@ -326,6 +326,7 @@ func TestNodeRefusesWebPages(t *testing.T) {
 		{"POST", "Sec-Fetch-Site", "cross-site", 403},
 		{"POST", "Host", "evil.example", 403},
 		{"GET", "Host", "evil.example", 403},
+		{"POST", "Host", "node.example", 200},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), tt.method, "http://"+n.Addr()+"/prefetch", strings.NewReader("{}"))
 		require.NoError(t, err)
