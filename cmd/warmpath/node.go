@@ -184,7 +184,7 @@ func nodeFlags(f *pflag.FlagSet, cfg *sidecar.Config, opt *nodeOptions) {
 	logFlags(f, &opt.level, &opt.router.Logs.Format, "info")
 }
 
-// alsoOfNode is what flags of a router do at the sidecar itself.
+// alsoOfNode has the use of a router's flags at the sidecar itself.
 var alsoOfNode = map[string]string{
 	"operator-key":  "bearer token of /debug/pprof/ at --listen, needed off loopback; ",
 	"operator-host": "`NAME` or NAME:PORT under which a proxy reaches --listen on loopback; ",

@@ -1,5 +1,5 @@
-// Package operator is what the APIs of the router and of the sidecar have in common for operators:
-// the check of their key, and the profiles of the process.
+// Package operator has the common parts of the router's and the sidecar's APIs for operators: the
+// check of their key, and the profiles of the process.
 //
 // # Concurrency
 //

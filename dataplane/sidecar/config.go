@@ -51,12 +51,13 @@ type Config struct {
 	// Host or address under which routers reach workers that listen on all addresses; default
 	// loopback.
 	Advertise string
-	// Key is the bearer token of operators for /debug/pprof/; "": none is asked for on loopback, and
-	// nobody gets it elsewhere.
-	Key     string
-	Hosts   []string // under which operators reach the HTTP API on loopback; see origin.Guard
-	Cluster Cluster  // nil: there is none
-	Bus     Bus      // of Cluster, or nil
+	// Key is the bearer token of operators for /debug/pprof/; "": none is asked for on loopback,
+	// and nobody gets it elsewhere.
+	Key string
+	// Hosts are names under which the HTTP API is reached on loopback; see origin.Guard.
+	Hosts   []string
+	Cluster Cluster // nil: there is none
+	Bus     Bus     // of Cluster, or nil
 
 	Tier        TierConfig
 	Links       LinkConfig

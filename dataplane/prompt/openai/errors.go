@@ -17,7 +17,7 @@ type Error struct {
 	Type, Message, Param, Code string
 	// Reason tells apart errors of one code; "" is not written.
 	Reason string
-	// Hidden is the cause where it is for operators only, as what is wrong with a credential.
+	// Hidden is the cause where it is for operators only, as with the faults of a credential.
 	Hidden string
 }
 

@@ -18,7 +18,7 @@ import (
 const (
 	// maxTokens bounds the tokens that are known to be good. One beyond them is verified again.
 	maxTokens = 16384
-	// maxTokenNames bounds the names of tokens whose use is counted.
+	// maxTokenNames bounds the names of tokens that are counted.
 	maxTokenNames = 8192
 	// tokenPrefix begins the names of tokens; no line of the file has such a one.
 	tokenPrefix = "jwt:"
@@ -130,8 +130,8 @@ func tokenName(subject string) string {
 	return name
 }
 
-// parseClaim reads the limits in a token: an object with the names and values of the file. A list of
-// models may be a list. A claim that is not understood grants nothing.
+// parseClaim reads the limits in a token: an object with the names and values of the file. A list
+// of models may be a list. A claim that is not understood grants nothing.
 func (k *Key) parseClaim(claim json.RawMessage) error {
 	if len(claim) == 0 {
 		return nil

@@ -28,7 +28,7 @@ func FuzzUseMessage(f *testing.F) {
 	})
 }
 
-// TestPeersForgetNames: what a router remembers of another is bounded by the names that it knows itself.
+// TestPeersForgetNames: the memory of another router is bounded by the names that this one knows.
 func TestPeersForgetNames(t *testing.T) {
 	k, err := Read("", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

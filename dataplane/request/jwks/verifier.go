@@ -58,7 +58,7 @@ type Verifier struct {
 	up         atomic.Bool   // the last look succeeded
 }
 
-// Token is what a token says.
+// Token is the content of a token.
 type Token struct {
 	Subject string
 	Expires time.Time
@@ -175,7 +175,7 @@ func (v *Verifier) looked(err error) {
 // Up reports whether the last look at the set succeeded.
 func (v *Verifier) Up() bool { return v.up.Load() }
 
-// Generation counts the changes of the set. What was verified before one may not be valid.
+// Generation counts the changes of the set. A token that was verified before one may not be valid.
 func (v *Verifier) Generation() uint64 { return v.generation.Load() }
 
 // Verify checks a token. An error is a *TokenError.

@@ -106,17 +106,18 @@ type Timeouts struct {
 // the reasons are.
 type Clients struct {
 	Keys string // file with their API keys, see package clientkey; "": they need none
-	// JWKS is a file or URL with the keys of JSON Web Tokens, which clients may show in place of a key,
-	// of that Issuer and for that TokenAudience; "": none are taken.
+	// JWKS is a file or URL with the keys of JSON Web Tokens, which clients may show in place of a
+	// key, of that Issuer and for that TokenAudience; "": none are taken.
 	JWKS, Issuer, TokenAudience string
-	CacheSalt                   bool          // prompts of each key have a cache of their own
-	Max                         int           // connections; default as the limit of open files allows
-	PerAddress                  int           // of them; default any number
-	Idle                        time.Duration // until the next request; default 15 min
-	Request                     time.Duration // for a request to arrive; default 30 s
-	MinRate                     int           // bytes a second of a request that takes longer; default 16 KiB
-	Stall                       time.Duration // in which a client takes nothing of its answer; default 1 min
-	MaxHead                     int           // bytes of a request's head; default 16 KiB
+
+	CacheSalt  bool          // prompts of each key have a cache of their own
+	Max        int           // connections; default as the limit of open files allows
+	PerAddress int           // of them; default any number
+	Idle       time.Duration // until the next request; default 15 min
+	Request    time.Duration // for a request to arrive; default 30 s
+	MinRate    int           // bytes a second of a request that takes longer; default 16 KiB
+	Stall      time.Duration // in which a client takes nothing of its answer; default 1 min
+	MaxHead    int           // bytes of a request's head; default 16 KiB
 }
 
 // Queue holds requests while all workers of their model are full.
