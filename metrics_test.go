@@ -25,8 +25,8 @@ var metricFolders = []struct {
 	title   string
 	folders []string
 }{
-	{"The router, at `/metrics` of the operator API", []string{"dataplane/admin", "dataplane/request", "dataplane/request/clientkey", "dataplane/kvtier/directory", "dataplane/tracing"}},
-	{"The sidecar, at `/metrics` of `warmpath node`", []string{"dataplane/sidecar", "dataplane/kvtier/store", "dataplane/kvtier/announce"}},
+	{"The router, at `/metrics` of the operator API", []string{"dataplane/admin", "dataplane/operator", "dataplane/request", "dataplane/request/clientkey", "dataplane/kvtier/directory", "dataplane/tracing"}},
+	{"The sidecar, at `/metrics` of `warmpath node`", []string{"dataplane/sidecar", "dataplane/operator", "dataplane/kvtier/store", "dataplane/kvtier/announce"}},
 }
 
 // metric is one row.

@@ -57,7 +57,8 @@ var rules = map[string]rule{
 	"dataplane/request/accesslog": {never: anyHTTP},
 	"dataplane/tracing":           {},
 	"dataplane/tracing/otlptest":  {},
-	"dataplane/request/clientkey": {allow: []string{"dataplane/cluster/codec", "dataplane/tlsconfig"}, never: anyHTTP},
+	"dataplane/request/clientkey": {allow: []string{"dataplane/cluster/codec", "dataplane/request/jwks", "dataplane/tlsconfig"}, never: anyHTTP},
+	"dataplane/request/jwks":      {allow: []string{"dataplane/tlsconfig"}},
 	// Rules that can be replayed: what they say of a machine follows from the facts alone, and their clock is passed in.
 	"dataplane/sidecar/health":          {allow: []string{"nvml"}, never: append([]string{"sync", "os", "net", "context", "log", "unsafe"}, anyHTTP...)},
 	"dataplane/request/disagg":          {allow: []string{"dataplane/prompt/openai"}},
@@ -71,6 +72,7 @@ var rules = map[string]rule{
 	"dataplane/fleet/worker/workertest": {},
 	"dataplane/fleet/load":              {allow: []string{"zmq", "zmq/kvevent", "dataplane/fleet/worker"}, never: anyHTTP},
 	"dataplane/ingest":                  {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/fleet/worker"}},
+	"dataplane/operator":                {never: []string{"net/http"}},
 	"dataplane/origin":                  {never: []string{"net/http"}},
 	"dataplane/prompt/tokens": {allow: []string{
 		"radix", "dataplane/prompt/openai", "dataplane/upstream", "dataplane/prompt/promptcache", "dataplane/prompt/tokenizer", "dataplane/prompt/chattemplate",
@@ -85,14 +87,14 @@ var rules = map[string]rule{
 		"dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
-		"radix", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/disagg", "dataplane/prompt/openai",
+		"radix", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/disagg", "dataplane/request/jwks", "dataplane/prompt/openai",
 		"dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/lint", "dataplane/prompt/promptcache",
 		"dataplane/prompt/responses", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
 		"dataplane/routing/queue", "dataplane/ingress", "dataplane/tracing", "dataplane/upstream", "dataplane/fleet/worker",
 	}},
 	"dataplane/admin": {allow: []string{
 		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
-		"dataplane/ingress", "dataplane/kvtier/directory", "dataplane/origin", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
+		"dataplane/ingress", "dataplane/kvtier/directory", "dataplane/operator", "dataplane/origin", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
 		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/routing",
 		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",
 	}},
@@ -104,7 +106,7 @@ var rules = map[string]rule{
 	"dataplane/router": {allow: []string{
 		"zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
 		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/modelfile", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
-		"dataplane/request", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tlsconfig", "dataplane/tracing", "dataplane/upstream",
+		"dataplane/request", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/jwks", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tlsconfig", "dataplane/tracing", "dataplane/upstream",
 	}},
 	"dataplane/service":           {never: anyHTTP},
 	"dataplane/bubbletest":        {never: anyHTTP},
@@ -119,7 +121,7 @@ var rules = map[string]rule{
 	"dataplane/cluster/codec":    {never: anyHTTP},
 	"dataplane/fleet/discover":   {allow: []string{"dataplane/fleet/worker"}},
 	"dataplane/routing/peers":    {allow: []string{"dataplane/cluster/codec", "dataplane/routing", "dataplane/fleet/worker"}},
-	"dataplane/sidecar":          {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/store", "dataplane/fleet/worker", "dataplane/origin"}},
+	"dataplane/sidecar":          {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/store", "dataplane/fleet/worker", "dataplane/operator", "dataplane/origin"}},
 	"dataplane/kvtier/proto":     {never: anyHTTP},
 	"dataplane/kvtier/announce":  {allow: []string{"dataplane/cluster/codec", "dataplane/kvtier/proto"}, never: anyHTTP},
 	"dataplane/kvtier/hint":      {allow: []string{"dataplane/cluster/codec"}, never: anyHTTP},

@@ -2,15 +2,22 @@ package main
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -109,4 +116,94 @@ func TestSaltsOfClientKeys(t *testing.T) {
 		assert.Contains(t, text, fmt.Sprintf(`"cached_tokens":%d,`, c.want*page), i)
 		assert.Regexp(t, fmt.Sprintf(`X-Warmpath-Overlap: %d/`, c.want), text, i)
 	}
+}
+
+// TestClientTokens: a router starts while its issuer's URL is down, takes tokens by the keys at a URL or in a file, and none of a key
+// that has been replaced.
+func TestClientTokens(t *testing.T) {
+	issuer := &tokenIssuer{t: t, keys: map[string]ed25519.PrivateKey{}}
+	server := httptest.NewServer(issuer)
+	t.Cleanup(server.Close)
+	access := filepath.Join(t.TempDir(), "access")
+	issuer.add("one")
+	route := func(source string) (ask func(token string) int, log *logText) {
+		log = &logText{}
+		cfg := router.Config{Listen: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(log, nil))}
+		c := &cfg.Requests.Clients
+		c.JWKS, c.Issuer, c.TokenAudience, cfg.Logs.Access = source, "https://issuer", "warmpath", access
+		unhurried(&cfg)
+		cl, err := newCluster(clusterSize{workers: 1}, sim.Config{Log: slog.New(slog.DiscardHandler)}, cfg)
+		require.NoError(t, err)
+		base := runCluster(t, cl, 1)
+		return func(token string) int {
+			status, _ := askWith(t, http.MethodPost, base+"/generate", `{"text":"hello","sampling_params":{"max_new_tokens":4}}`, "Bearer "+token)
+			return status
+		}, log
+	}
+	token := issuer.token("one", "alice")
+	issuer.down.Store(true)
+	ask, log := route(server.URL)
+	assert.Equal(t, http.StatusServiceUnavailable, ask(token))
+	assert.Equal(t, http.StatusUnauthorized, ask(""))
+	assert.Contains(t, log.String(), "--client-jwks")
+
+	issuer.down.Store(false)
+	ask, _ = route(server.URL)
+	assert.Equal(t, http.StatusOK, ask(token))
+	assert.Equal(t, http.StatusUnauthorized, ask(""))
+	assert.Equal(t, http.StatusUnauthorized, ask(issuer.token("one", "")))
+	awaitThat(t, func() bool { text, _ := os.ReadFile(access); return bytes.Contains(text, []byte(`"key":"jwt:alice"`)) }, func() string { return "no line in the access log" })
+
+	file := keyFile(t, "", string(issuer.set()))
+	ask, log = route(file)
+	assert.Equal(t, http.StatusOK, ask(token))
+	delete(issuer.keys, "one")
+	issuer.add("two")
+	fresh := issuer.token("two", "alice")
+	assert.Equal(t, http.StatusUnauthorized, ask(fresh))
+	keyFile(t, file, string(issuer.set()))
+	awaitThat(t, func() bool { return ask(fresh) == http.StatusOK }, log.String)
+	assert.Equal(t, http.StatusUnauthorized, ask(token), "its key is gone")
+	assert.NotContains(t, log.String(), token)
+}
+
+// tokenIssuer makes tokens and serves its keys.
+type tokenIssuer struct {
+	t    *testing.T
+	down atomic.Bool
+	keys map[string]ed25519.PrivateKey // by kid
+}
+
+func (i *tokenIssuer) add(kid string) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(i.t, err)
+	i.keys[kid] = key
+}
+
+func (i *tokenIssuer) set() []byte {
+	var set jose.JSONWebKeySet
+	for kid, key := range i.keys {
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: kid})
+	}
+	text, err := json.Marshal(set)
+	require.NoError(i.t, err)
+	return text
+}
+
+func (i *tokenIssuer) ServeHTTP(rw http.ResponseWriter, _ *http.Request) {
+	if i.down.Load() {
+		rw.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	_, _ = rw.Write(i.set())
+}
+
+func (i *tokenIssuer) token(kid, sub string) string {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: i.keys[kid]}, (&jose.SignerOptions{}).WithHeader("kid", kid))
+	require.NoError(i.t, err)
+	text, err := jwt.Signed(signer).Claims(jwt.Claims{
+		Issuer: "https://issuer", Audience: jwt.Audience{"warmpath"}, Subject: sub, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour)),
+	}).Serialize()
+	require.NoError(i.t, err)
+	return text
 }

@@ -11,6 +11,11 @@ func clientFlags(f *pflag.FlagSet, cfg *router.Config) {
 	c := &cfg.Requests.Clients
 	f.StringVar(&c.Keys, "client-keys", "",
 		"`FILE` with the API keys that clients need, one a line as printed by warmpath key new (its --help lists the limits); read again when it changes")
+	f.StringVar(&c.JWKS, "client-jwks", "",
+		"`FILE` or https:// URL with the keys (JWKS) of an issuer whose JSON Web Tokens clients may show, with or in place of --client-keys; "+
+			"sub is the client's name, and the claim warmpath has its limits: an object with those of warmpath key new --help; followed as it changes")
+	f.StringVar(&c.Issuer, "client-jwt-issuer", "", "issuer (iss) that these tokens must name")
+	f.StringVar(&c.TokenAudience, "client-jwt-audience", "", "audience (aud) that these tokens must be for")
 	f.BoolVar(&c.CacheSalt, "client-cache-salt", false,
 		"give each key in --client-keys a prefix cache of its own, so that no client learns the prompts of others: the cache_salt of a body is replaced "+
 			"by one made of it and of the key's name; /v1/messages, where SGLang reads no salt, is refused except to keys with cache-salt=own")

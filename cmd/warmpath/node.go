@@ -43,7 +43,8 @@ func newNodeCommand() *cobra.Command {
 		Use:   "node",
 		Short: "Run the sidecar of one GPU node: its workers, its GPUs, their health",
 		Long: `Node finds the SGLang workers of this machine and reads its GPUs from NVIDIA's driver.
-It serves /metrics (with dcgm-exporter's names), /status, /health and /ready on --listen.
+It serves /metrics (with dcgm-exporter's names), /status, /health and /ready on --listen, and to
+operators /debug/pprof/.
 
 Node discovers workers: it asks each new listening socket of its own user once for
 GET /server_info, and with --find-user those of other users: any user of the machine could answer
@@ -166,7 +167,7 @@ func advertised(o *clusterOptions) string {
 const elsewhere = "192.0.2.1:4222"
 
 func nodeFlags(f *pflag.FlagSet, cfg *sidecar.Config, opt *nodeOptions) {
-	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /status, /health and /ready")
+	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /status, /health, /ready and /debug/pprof/")
 	f.StringVar(&cfg.Name, "name", "", "name of this node in the cluster (default: the host's name)")
 	f.StringVar(&cfg.Advertise, "advertise", "", "host or address under which routers reach this machine's workers (default: that of the route to NATS)")
 	f.StringArrayVar(&cfg.Workers, "worker", nil, "`URL` of a worker of this machine, besides discovered ones; may be repeated")
@@ -183,6 +184,12 @@ func nodeFlags(f *pflag.FlagSet, cfg *sidecar.Config, opt *nodeOptions) {
 	logFlags(f, &opt.level, &opt.router.Logs.Format, "info")
 }
 
+// alsoOfNode has the use of a router's flags at the sidecar itself.
+var alsoOfNode = map[string]string{
+	"operator-key":  "bearer token of /debug/pprof/ at --listen, needed off loopback; ",
+	"operator-host": "`NAME` or NAME:PORT under which a proxy reaches --listen on loopback; ",
+}
+
 // routerOfNode adds the flags of a router, except that --listen is --route-listen.
 func routerOfNode(f *pflag.FlagSet, cfg *router.Config) {
 	all := pflag.NewFlagSet("router", pflag.ContinueOnError)
@@ -191,7 +198,7 @@ func routerOfNode(f *pflag.FlagSet, cfg *router.Config) {
 		if flag.Name == "listen" {
 			flag.Name = "route-listen"
 		}
-		flag.Usage = "with --route: " + flag.Usage
+		flag.Usage = alsoOfNode[flag.Name] + "with --route: " + flag.Usage
 		f.AddFlag(flag)
 	})
 }
@@ -210,7 +217,7 @@ func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
 	cfg.Log, cfg.Version = log, thisBuild().version
 	cfg.NVML.Library = os.Getenv(nvml.EnvLibrary)
 	cfg.Advertise = cmp.Or(cfg.Advertise, advertised(&o.cluster))
-	cfg.NIXLLibrary = o.links.library
+	cfg.NIXLLibrary, cfg.Key, cfg.Hosts = o.links.library, o.router.Operator.Key, o.router.Operator.Hosts
 	tierToken := o.cluster.cfg.Token
 	if _, name, ok := o.cluster.holder(); ok {
 		if err := o.cluster.allow("node", cluster.RoleNode); err != nil {

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"bytes"
-	"crypto/subtle"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,7 +12,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin/console"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
+	"github.com/warmpath/warmpath/dataplane/operator"
 	"github.com/warmpath/warmpath/dataplane/origin"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
@@ -66,7 +66,7 @@ type API struct {
 	key atomic.Pointer[string]
 	responder
 
-	refusals  *refusals
+	refusals  *operator.Refusals
 	index     *radix.Index
 	metrics   *metrics
 	status    *statusReport
@@ -75,7 +75,6 @@ type API struct {
 	explainer *explainer
 	flusher   *cacheFlusher
 	models    *modelList
-	profiler  *profiler
 }
 
 // New returns an API over parts.
@@ -86,8 +85,8 @@ func New(cfg Config, parts Parts) *API {
 	out := responder{parts.Requests}
 	ready := &readiness{responder: out, registry: parts.Registry, router: parts.Router, ingest: parts.Ingest}
 	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready}
-	refused := newRefusals(parts.Requests.Log())
-	parts.Metrics = append(slices.Clone(parts.Metrics), refused.count)
+	refused := operator.NewRefusals(parts.Requests.Log())
+	parts.Metrics = append(slices.Clone(parts.Metrics), refused.Count)
 	a := &API{
 		cfg: cfg, responder: out, refusals: refused, index: parts.Index,
 		metrics:   newMetrics(&parts),
@@ -98,8 +97,7 @@ func New(cfg Config, parts Parts) *API {
 		flusher: &cacheFlusher{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
-		profiler: &profiler{out},
-		models:   &modelList{responder: out, registry: parts.Registry, started: status.started},
+		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
 	}
 	a.SetKey(cfg.Key)
 	return a
@@ -162,7 +160,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case path == "/", path == "/console", path == "/status", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, profilePath):
+	case path == "/", path == "/console", path == "/status", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -181,7 +179,7 @@ func operatorPath(path string) bool {
 	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
 		return true
 	default:
-		return strings.HasPrefix(path, profilePath)
+		return strings.HasPrefix(path, operator.ProfilePath)
 	}
 }
 
@@ -199,7 +197,7 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if e := a.foreign(ctx); e != nil {
-		a.refusals.count.WithLabelValues(refusedForeign).Inc()
+		a.refusals.Foreign()
 		a.fail(ctx, e)
 		return
 	}
@@ -210,12 +208,11 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		ctx.SetBody(console.Page())
 		return
 	case !a.authorized(ctx):
-		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
 		a.fail(ctx, openai.Unauthorized())
 		return
 	}
-	if strings.HasPrefix(path, profilePath) {
-		a.profiler.serve(ctx)
+	if strings.HasPrefix(path, operator.ProfilePath) {
+		a.serveProfile(ctx)
 		return
 	}
 	switch path {
@@ -255,21 +252,16 @@ func (a *API) foreign(ctx *fasthttp.RequestCtx) *openai.Error {
 	}
 }
 
-// authorized checks the operator key in constant time. A request with a wrong one waits.
+// serveProfile serves a profile of the process to an operator who waits for it.
+func (a *API) serveProfile(ctx *fasthttp.RequestCtx) {
+	client := ingress.ClientOf(ctx.Conn())
+	if e := operator.ServeProfile(ctx, func() bool { return client.Gone() || a.requests.Draining() }); e != nil {
+		a.fail(ctx, &openai.Error{Status: e.Status, Type: "invalid_request_error", Param: e.Param, Code: e.Code, Message: e.Message})
+	}
+}
+
+// authorized checks the operator key.
 func (a *API) authorized(ctx *fasthttp.RequestCtx) bool {
 	key := *a.key.Load()
-	if key == "" {
-		return true
-	}
-	given := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
-	token, ok := bytes.CutPrefix(given, []byte("Bearer "))
-	switch {
-	case ok && subtle.ConstantTimeCompare(token, []byte(key)) == 1:
-		return true
-	case len(given) == 0:
-		a.refusals.count.WithLabelValues(refusedNoKey).Inc()
-	case !a.refusals.wrongKey(ctx.RemoteAddr()):
-		ctx.SetConnectionClose()
-	}
-	return false
+	return key == "" || a.refusals.Allow(ctx, key)
 }

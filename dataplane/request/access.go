@@ -80,8 +80,10 @@ func (h *Handler) logRefusal(ctx *fasthttp.RequestCtx, refusal *openai.Error) {
 		line.Arrived = time.Now()
 	}
 	line.Took = time.Since(line.Arrived)
-	if key, err := h.ClientKey(ctx); err == nil && key != nil {
-		line.Key = key.Name
+	if refusal.Status != fasthttp.StatusUnauthorized {
+		if key, err := h.ClientKey(ctx); err == nil && key != nil {
+			line.Key = key.Name
+		}
 	}
 	nameRefusal(line, c, h.live().Proxies, refusal)
 	h.AccessLog.Commit(line)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/clientkey"
+	"github.com/warmpath/warmpath/dataplane/request/jwks"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
@@ -25,21 +26,41 @@ func (h *Handler) ClientKey(ctx *fasthttp.RequestCtx) (*clientkey.Key, error) {
 	}
 	header := &ctx.Request.Header
 	authorization := header.Peek(headerAuthorization)
-	if key := h.Keys.Find(bearer(authorization)); key != nil {
+	now := time.Now()
+	key, err := h.Keys.Authenticate(bearer(authorization), now)
+	if key != nil {
 		return key, nil
 	}
-	if key := h.Keys.Find(header.Peek(headerAPIKey)); key != nil {
-		return key, nil
+	if given := header.Peek(headerAPIKey); len(given) > 0 {
+		if key, err = h.Keys.Authenticate(given, now); key != nil {
+			return key, nil
+		}
 	}
 	if isOperator(authorization, h.live().OperatorKey) {
 		return h.Keys.Operator(), nil
 	}
+	return nil, unauthorized(err)
+}
+
+// reasonToken is the reason that a client gets for any token that is refused.
+const reasonToken = "invalid_token"
+
+// unauthorized is the answer to a secret that is no client's.
+func unauthorized(err error) *openai.Error {
 	e := openai.Unauthorized()
-	e.Reason = "unknown_key"
-	if len(authorization) == 0 && len(header.Peek(headerAPIKey)) == 0 {
+	var token *jwks.TokenError
+	switch {
+	case errors.Is(err, clientkey.ErrNoKey):
 		e.Reason = "no_key"
+	case !errors.As(err, &token):
+		e.Reason = "unknown_key"
+	case token.Later:
+		e = openai.Overloaded("The router cannot check this token now: try again.")
+		e.Hidden = token.Cause
+	default:
+		e.Reason, e.Hidden = reasonToken, token.Cause
 	}
-	return nil, e
+	return e
 }
 
 // isPreflight reports whether a browser asks for the policy of another request. It cannot send a

@@ -172,7 +172,11 @@ func (h *Handler) fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 	ctx.SetStatusCode(e.Status)
 	ctx.SetContentType("application/json")
 	if e.Status == fasthttp.StatusUnauthorized {
-		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
+		challenge := "Bearer"
+		if e.Reason == reasonToken { // RFC 6750 3.1
+			challenge = `Bearer error="` + reasonToken + `"`
+		}
+		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, challenge)
 	}
 	if e.Status == fasthttp.StatusServiceUnavailable || e.Status == fasthttp.StatusTooManyRequests {
 		setRetryAfter(ctx, time.Second)

@@ -25,6 +25,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/request/clientkey"
+	"github.com/warmpath/warmpath/dataplane/request/jwks"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
@@ -111,16 +112,27 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 	b.server = request.NewServer(cfg, b.watcher, b.requests, b.admin)
 }
 
-// readClientKeys reads the clients' keys, where there is a file of them, and follows it.
+// readClientKeys reads the clients' keys and the keys of their tokens' issuer, where there are any,
+// and follows them.
 func (b *builder) readClientKeys() (*clientkey.Keys, error) {
-	if b.cfg.Requests.Clients.Keys == "" {
+	c := &b.cfg.Requests.Clients
+	if c.Keys == "" && c.JWKS == "" {
 		return nil, nil
 	}
-	keys, err := clientkey.Read(b.cfg.Requests.Clients.Keys, b.cfg.Log)
-	if err == nil {
-		b.run(keys.Run)
+	keys, err := clientkey.Read(c.Keys, b.cfg.Log)
+	if err != nil {
+		return nil, err
 	}
-	return keys, err
+	b.run(keys.Run)
+	if c.JWKS != "" {
+		v, err := jwks.New(context.Background(), jwks.Config{Source: c.JWKS, Issuer: c.Issuer, Audience: c.TokenAudience, Log: b.cfg.Log})
+		if err != nil {
+			return nil, fmt.Errorf("cannot use --client-jwks: %w", err)
+		}
+		keys.AcceptTokens(v)
+		b.run(v.Run)
+	}
+	return keys, nil
 }
 
 // run adds a service.

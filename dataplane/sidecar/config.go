@@ -47,12 +47,17 @@ type Bus interface {
 type Config struct {
 	Name    string // of the node in the cluster; default the host's name
 	Version string
-	Listen  string // of /metrics, /status, /health, /ready; default 127.0.0.1:9400
+	Listen  string // of the HTTP API; default 127.0.0.1:9400
 	// Host or address under which routers reach workers that listen on all addresses; default
 	// loopback.
 	Advertise string
-	Cluster   Cluster // nil: there is none
-	Bus       Bus     // of Cluster, or nil
+	// Key is the bearer token of operators for /debug/pprof/; "": none is asked for on loopback,
+	// and nobody gets it elsewhere.
+	Key string
+	// Hosts are names under which the HTTP API is reached on loopback; see origin.Guard.
+	Hosts   []string
+	Cluster Cluster // nil: there is none
+	Bus     Bus     // of Cluster, or nil
 
 	Tier        TierConfig
 	Links       LinkConfig

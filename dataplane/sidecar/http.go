@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/operator"
 	"github.com/warmpath/warmpath/dataplane/origin"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
@@ -21,21 +23,25 @@ import (
 const shutdownTimeout = 2 * time.Second
 
 // api is the sidecar's HTTP API. It only reads, but for hints to the KV tier, and its facts are no
-// user's secret: dcgm-exporter serves as much to any client. Web pages are none.
+// user's secret: dcgm-exporter serves as much to any client. Web pages are none, and profiles are
+// for operators.
 type api struct {
 	sidecar *Sidecar
 	metrics *prometheus.Registry
 	guard   origin.Guard
+	refused *operator.Refusals
+	ending  chan struct{} // closed when Run ends
 }
 
 // serve answers until ctx ends.
 func (a *api) serve(ctx context.Context) error {
 	s := a.sidecar
 	host, _, _ := net.SplitHostPort(s.Addr())
-	a.guard.AnyHost = !tlsconfig.Loopback(host)
+	a.guard = origin.Guard{Hosts: s.cfg.Hosts, AnyHost: !tlsconfig.Loopback(host)}
+	a.refused, a.ending = operator.NewRefusals(s.cfg.Log), make(chan struct{})
 	a.metrics = prometheus.NewRegistry()
 	a.metrics.MustRegister(
-		&collector{sidecar: s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&collector{sidecar: s}, a.refused.Count, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	a.metrics.MustRegister(s.cfg.extra.metrics...)
 	server := &fasthttp.Server{
@@ -51,6 +57,7 @@ func (a *api) serve(ctx context.Context) error {
 		return fmt.Errorf("cannot serve the sidecar's API: %w", err)
 	case <-ctx.Done():
 	}
+	close(a.ending)
 	shut, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer stop()
 	err := server.ShutdownWithContext(shut)
@@ -64,6 +71,7 @@ func (a *api) serve(ctx context.Context) error {
 func (a *api) handle(ctx *fasthttp.RequestCtx) {
 	reads, h := ctx.IsGet() || ctx.IsHead(), a.sidecar.cfg.extra.handle
 	if err := a.guard.Check(ctx); err != nil && (reads || h != nil) {
+		a.refused.Foreign()
 		ctx.Error(err.Error()+"\n", origin.Status(err))
 		return
 	}
@@ -75,7 +83,7 @@ func (a *api) handle(ctx *fasthttp.RequestCtx) {
 		ctx.Error("this API only answers GET\n", fasthttp.StatusMethodNotAllowed)
 		return
 	}
-	switch string(ctx.Path()) {
+	switch path := string(ctx.Path()); path {
 	case "/health":
 		ctx.SetBodyString("ok\n")
 	case "/ready":
@@ -85,9 +93,39 @@ func (a *api) handle(ctx *fasthttp.RequestCtx) {
 	case "/metrics":
 		a.serveMetrics(ctx)
 	case "/":
-		ctx.SetBodyString("warmpath node: /metrics /status /health /ready\n")
+		ctx.SetBodyString("warmpath node: /metrics /status /health /ready " + operator.ProfilePath + "\n")
 	default:
-		ctx.Error("there is /metrics, /status, /health and /ready\n", fasthttp.StatusNotFound)
+		if strings.HasPrefix(path, operator.ProfilePath) {
+			a.serveProfile(ctx)
+			return
+		}
+		ctx.Error("there is /metrics, /status, /health, /ready and "+operator.ProfilePath+"\n", fasthttp.StatusNotFound)
+	}
+}
+
+// serveProfile serves a profile of the process as the router's operator API does: with the
+// operators' key, and without one on loopback only.
+func (a *api) serveProfile(ctx *fasthttp.RequestCtx) {
+	key := a.sidecar.cfg.Key
+	switch {
+	case key == "" && a.guard.AnyHost:
+		ctx.Error("profiles need --operator-key where --listen is not on loopback\n", fasthttp.StatusForbidden)
+		return
+	case key != "" && !a.refused.Allow(ctx, key):
+		ctx.Error("the operators' key is missing or wrong\n", fasthttp.StatusUnauthorized)
+		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
+		return
+	}
+	gone := func() bool {
+		select {
+		case <-a.ending:
+			return true
+		default:
+			return false
+		}
+	}
+	if e := operator.ServeProfile(ctx, gone); e != nil {
+		ctx.Error(e.Message+"\n", e.Status)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,9 +40,6 @@ func newLinks(cfg *Config) (*links, error) {
 	}
 	if library, err := nixl.Open(""); err == nil {
 		measure.Fabric = library
-		if os.Getenv(envNetDevices) == "" {
-			cfg.Log.Warn("UCX_NET_DEVICES is unset, so NIXL listens on every interface; name the devices for KV transfers")
-		}
 	} else {
 		cfg.Log.Info("NIXL is not available: links to other nodes are not measured", "reason", err)
 	}
@@ -94,20 +92,24 @@ func prepareNIXL(cfg *Config) error {
 		}
 		cfg.Log.Info("NIXL uses the cluster's interface and the RDMA devices", envNetDevices, devices)
 	}
+	if _, err := nixl.Open(""); err == nil && os.Getenv(envNetDevices) == "" {
+		cfg.Log.Warn("UCX_NET_DEVICES is unset, so NIXL listens on every interface; name the devices for KV transfers")
+	}
 	return nil
 }
 
-// netDevices returns the active RDMA devices and the interface with an address of this machine, in
-// UCX's form; "" where no interface has the address.
+// netDevices returns the active RDMA devices and the interface with an address of this machine, or
+// one of a name's, in UCX's form; "" where no interface has it.
 func netDevices(address string) string {
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		return ""
 	}
+	wanted, _ := net.LookupIP(address) // none is no interface's
 	for i := range interfaces {
 		addresses, _ := interfaces[i].Addrs() // an interface may go at any moment
 		for _, a := range addresses {
-			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(net.ParseIP(address)) {
+			if n, ok := a.(*net.IPNet); ok && slices.ContainsFunc(wanted, n.IP.Equal) {
 				var names []string
 				facts := link.ReadFacts("/", "")
 				for _, d := range facts.Devices {

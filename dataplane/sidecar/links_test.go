@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // UCX uses the interface of the address that the cluster knows.
@@ -28,4 +29,7 @@ func TestNetDevices(t *testing.T) {
 	}
 	assert.Empty(t, netDevices("192.0.2.1"), "an address that no machine has")
 	assert.Empty(t, netDevices("a name"))
+	local := netDevices("127.0.0.1")
+	require.NotEmpty(t, local)
+	assert.Equal(t, local, netDevices("localhost"), "a name has the interface of its address")
 }

@@ -3,6 +3,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,7 @@ func sglangServer(t *testing.T) (base, port string) {
 // startNode runs the sidecar of this process's own servers until the test ends.
 func startNode(t *testing.T, cfg Config) *Sidecar {
 	t.Helper()
-	cfg.Name, cfg.Listen, cfg.Log = "gpu1", "127.0.0.1:0", slog.New(slog.DiscardHandler)
+	cfg.Name, cfg.Listen, cfg.Log = "gpu1", cmp.Or(cfg.Listen, "127.0.0.1:0"), slog.New(slog.DiscardHandler)
 	cfg.NVML.Every, cfg.Probing.Every, cfg.DiscoverEvery = 50*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond
 	cfg.Health = health.Config{Rise: time.Nanosecond, Fall: time.Nanosecond, Stale: time.Hour}
 	n, err := New(cfg)
@@ -311,7 +312,7 @@ func TestSource(t *testing.T) {
 // TestNodeRefusesWebPages: a page in a browser on the machine reads nothing and gives no hint.
 func TestNodeRefusesWebPages(t *testing.T) {
 	driver := fakeDriver(t)
-	n := startNode(t, Config{NVML: nvml.Config{Library: driver.Library}, NoDiscovery: true, extra: extra{handle: func(ctx *fasthttp.RequestCtx) bool {
+	n := startNode(t, Config{NVML: nvml.Config{Library: driver.Library}, NoDiscovery: true, Hosts: []string{"node.example"}, extra: extra{handle: func(ctx *fasthttp.RequestCtx) bool {
 		return string(ctx.Path()) == "/prefetch"
 	}}})
 	for _, tt := range []struct {
@@ -325,6 +326,7 @@ func TestNodeRefusesWebPages(t *testing.T) {
 		{"POST", "Sec-Fetch-Site", "cross-site", 403},
 		{"POST", "Host", "evil.example", 403},
 		{"GET", "Host", "evil.example", 403},
+		{"POST", "Host", "node.example", 200},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), tt.method, "http://"+n.Addr()+"/prefetch", strings.NewReader("{}"))
 		require.NoError(t, err)
@@ -336,5 +338,66 @@ func TestNodeRefusesWebPages(t *testing.T) {
 		require.NoError(t, err)
 		resp.Body.Close()
 		assert.Equal(t, tt.want, resp.StatusCode, tt)
+	}
+}
+
+// TestProfilesAreForOperators: with the key where there is one, without on loopback only, and never for web pages.
+func TestProfilesAreForOperators(t *testing.T) {
+	driver := fakeDriver(t)
+	for name, tt := range map[string]struct {
+		listen, key, given string
+		want               int
+	}{
+		"loopback":                 {"127.0.0.1:0", "", "", 200},
+		"loopback without the key": {"127.0.0.1:0", "secret", "", 401},
+		"loopback, the key":        {"127.0.0.1:0", "secret", "Bearer secret", 200},
+		"everywhere":               {"0.0.0.0:0", "", "", 403},
+		"everywhere, any key":      {"0.0.0.0:0", "", "Bearer ", 403},
+		"everywhere without":       {"0.0.0.0:0", "secret", "", 401},
+		"everywhere, a wrong key":  {"0.0.0.0:0", "secret", "Bearer wrong", 401},
+		"everywhere, no bearer":    {"0.0.0.0:0", "secret", "secret", 401},
+		"everywhere, the key":      {"0.0.0.0:0", "secret", "Bearer secret", 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, Config{Listen: tt.listen, Key: tt.key, NVML: nvml.Config{Library: driver.Library}, NoDiscovery: true})
+			_, port, err := net.SplitHostPort(n.Addr())
+			require.NoError(t, err)
+			ask := func(path string, header ...string) (*http.Response, string) {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+path, http.NoBody)
+				require.NoError(t, err)
+				if tt.given != "" {
+					req.Header.Set("Authorization", tt.given)
+				}
+				for i := 0; i < len(header); i += 2 {
+					req.Header.Set(header[i], header[i+1])
+				}
+				resp, err := http.DefaultClient.Do(req)
+				require.NoError(t, err)
+				defer resp.Body.Close()
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				return resp, string(body)
+			}
+			for _, path := range []string{"heap", "goroutine?debug=1", "profile?seconds=1", ""} {
+				resp, body := ask("/debug/pprof/" + path)
+				require.Equal(t, tt.want, resp.StatusCode, "%s: %s", path, body)
+				assert.Equal(t, tt.want == 401, resp.Header.Get("WWW-Authenticate") == "Bearer")
+				assert.Equal(t, tt.want == 200 && (path == "heap" || path == "profile?seconds=1"), strings.HasPrefix(body, "\x1f\x8b"))
+				if tt.want == 401 && tt.given != "" {
+					break // a wrong key waits
+				}
+			}
+			resp, _ := ask("/debug/pprof/heap", "Origin", "http://evil.example")
+			assert.Equal(t, 403, resp.StatusCode)
+			if tt.want == 200 {
+				resp, _ = ask("/debug/pprof/profile?seconds=61")
+				assert.Equal(t, 400, resp.StatusCode)
+				resp, _ = ask("/debug/pprof/cmdline")
+				assert.Equal(t, 404, resp.StatusCode)
+			}
+			_, metrics := ask("/metrics")
+			assert.Contains(t, metrics, `warmpath_operator_refused_total{reason="foreign"} 1`, "metrics need no key")
+			assert.Equal(t, tt.want == 401 && tt.given != "", strings.Contains(metrics, `warmpath_operator_refused_total{reason="wrong_key"} 1`))
+		})
 	}
 }

@@ -17,6 +17,8 @@ type Error struct {
 	Type, Message, Param, Code string
 	// Reason tells apart errors of one code; "" is not written.
 	Reason string
+	// Hidden is the cause where it is for operators only, as with the faults of a credential.
+	Hidden string
 }
 
 // The types of error that OpenAI's clients know.
@@ -32,7 +34,7 @@ const (
 )
 
 // Cause names the fault in a word, for logs and metrics: the most exact of its names.
-func (e *Error) Cause() string { return cmp.Or(e.Reason, e.Code, e.Type) }
+func (e *Error) Cause() string { return cmp.Or(e.Hidden, e.Reason, e.Code, e.Type) }
 
 // Error is the message, with the field at fault in front unless the message names it.
 func (e *Error) Error() string {
@@ -109,7 +111,7 @@ func NoSuchRank(param, rank string, ranks int) *Error {
 	return BadRequest(param, message+", not "+strconv.Quote(rank)+".")
 }
 
-// Unauthorized is for a missing or unknown API key.
+// Unauthorized is for a missing or unknown API key or token.
 func Unauthorized() *Error {
 	return &Error{
 		Status: fasthttp.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key",

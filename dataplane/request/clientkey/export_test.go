@@ -22,3 +22,9 @@ func (k *Key) Tokens(now time.Time) float64 {
 	u.tokens.fill(now, k.tokens, u.group.size())
 	return u.tokens.missing
 }
+
+// BoundTokens sets the bounds of names and tokens.
+func (k *Keys) BoundTokens(names, known int) { k.tokens.maxNames, k.tokens.maxKnown = names, known }
+
+// Tokens is how many names and tokens are known.
+func (k *Keys) Tokens() (names, tokens int) { return len(k.tokens.names), len(k.tokens.known) }

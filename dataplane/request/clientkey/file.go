@@ -51,14 +51,20 @@ type Keys struct {
 	used    map[string]*usage // by name; of the goroutine that reads the file
 	others  *Key              // of requests with the operators' key
 	group   *group
+	tokens  *tokens // nil: none are accepted
 }
 
-// Read reads a file of keys. Run follows it.
+// Read reads a file of keys; "": there is none. Run follows it.
 func Read(file string, log *slog.Logger) (*Keys, error) {
-	tlsconfig.WarnWritable(log, file)
 	k := &Keys{file: file, used: make(map[string]*usage), group: newGroup()}
 	k.others = &Key{Name: OperatorName, used: &usage{group: k.group}}
 	k.others.Priority, k.others.HasPriority, k.others.OwnSalt = maxPriority, true, true
+	if file == "" {
+		k.set.Store(new(keySet))
+		k.current = k.set.Load
+		return k, nil
+	}
+	tlsconfig.WarnWritable(log, file)
 	var err error
 	if k.current, err = tlsconfig.Follow(log, "clients' keys", file, k.load); err != nil {
 		return nil, fmt.Errorf("cannot use --client-keys: %w", err)

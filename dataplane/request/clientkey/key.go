@@ -93,8 +93,12 @@ type bucket struct {
 	at      time.Time
 }
 
-// fill refills a bucket of so much a minute, which so many routers share.
+// fill refills a bucket of so much a minute, which so many routers share. Without a rate nothing is
+// missing.
 func (b *bucket) fill(now time.Time, rate, routers float64) {
+	if rate == 0 {
+		b.missing, b.untold = 0, 0
+	}
 	if since := now.Sub(b.at); since > 0 {
 		back := rate * since.Minutes()
 		b.missing, b.untold, b.at = max(b.missing-back, 0), max(b.untold-back/routers, 0), now

@@ -3,6 +3,7 @@ package clientkey
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,7 +170,7 @@ func (s *sharing) publish(now time.Time, flags byte) {
 	g.mu.Unlock()
 	keys := s.changed
 	if flags&flagWhole != 0 {
-		keys = s.keys.set.Load().keys
+		keys = slices.Concat(s.keys.set.Load().keys, s.keys.tokens.all())
 	}
 	s.entries = s.entries[:0]
 	for _, key := range keys {
@@ -215,18 +216,21 @@ func (s *sharing) onMessage(data []byte) {
 		return
 	}
 	p.number, p.heard = m.number, now
-	set := s.keys.set.Load()
 	listed := make(map[string]bool, len(m.names))
 	for i := range m.names {
-		if key := set.names[string(m.names[i].name)]; key != nil {
+		if key := s.keys.named(m.names[i].name); key != nil {
 			listed[key.Name] = true
 			p.count(key, &m.names[i], now)
 		}
 	}
 	if m.flags&flagWhole != 0 {
 		for name, u := range p.names {
-			if !listed[name] {
-				u.setInFlight(0)
+			if listed[name] {
+				continue
+			}
+			u.setInFlight(0)
+			if s.keys.named([]byte(name)) == nil {
+				delete(p.names, name)
 			}
 		}
 	}
@@ -242,10 +246,9 @@ func (s *sharing) toldLocked(now time.Time) {
 		s.up = now
 	}
 	s.echo = now
-	set := s.keys.set.Load()
 	for i := range s.message.names {
-		if e := &s.message.names[i]; set.names[string(e.name)] != nil {
-			set.names[string(e.name)].told(e)
+		if e := &s.message.names[i]; s.keys.named(e.name) != nil {
+			s.keys.named(e.name).told(e)
 		}
 	}
 	s.keys.group.tell()

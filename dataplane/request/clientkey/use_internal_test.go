@@ -1,8 +1,11 @@
 package clientkey
 
 import (
+	"fmt"
+	"log/slog"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,4 +26,30 @@ func FuzzUseMessage(f *testing.F) {
 		require.NoError(t, again.decode(got.append(nil)))
 		require.Equal(t, got, again)
 	})
+}
+
+// TestPeersForgetNames: the memory of another router is bounded by the names that this one knows.
+func TestPeersForgetNames(t *testing.T) {
+	k, err := Read("", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	k.AcceptTokens(nil)
+	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	number := int64(0)
+	hear := func(flags byte, names ...useEntry) {
+		number++
+		m := useMessage{id: []byte("there"), number: number, flags: flags, names: names}
+		s.onMessage(m.append(nil))
+	}
+	for n := range 100 {
+		name := fmt.Sprint(tokenPrefix, n)
+		k.tokens.names[name] = &Key{Name: name, concurrency: 2, used: &usage{group: k.group}}
+		hear(0, useEntry{name: []byte(name), inFlight: 1})
+		require.Contains(t, s.peers["there"].names, name)
+		if n > 0 {
+			delete(k.tokens.names, name)
+		}
+	}
+	hear(flagWhole, useEntry{name: []byte(tokenPrefix + "0"), inFlight: 1}, useEntry{name: []byte(tokenPrefix + "1"), inFlight: 1})
+	assert.Len(t, s.peers["there"].names, 1)
+	assert.Equal(t, 1, k.tokens.names[tokenPrefix+"0"].used.elsewhere)
 }

@@ -13,6 +13,10 @@ func TestTrust(t *testing.T) {
 	assert.NoError(t, Check(Config{Requests: Requests{TrustPriority: true}}))
 	assert.ErrorContains(t, Check(Config{Requests: Requests{TrustPriority: true, Clients: Clients{Keys: "keys"}}}), "priority=N")
 	assert.NoError(t, Check(Config{Requests: Requests{Clients: Clients{Keys: "keys", CacheSalt: true}}}))
+	for _, c := range []Clients{{JWKS: "f"}, {JWKS: "f", Issuer: "i"}, {JWKS: "f", TokenAudience: "a"}, {Issuer: "i", TokenAudience: "a"}, {Issuer: "i"}, {TokenAudience: "a"}} {
+		assert.ErrorContains(t, Check(Config{Requests: Requests{Clients: c}}), "all three or none")
+	}
+	assert.NoError(t, Check(Config{Requests: Requests{Clients: Clients{JWKS: "f", Issuer: "i", TokenAudience: "a", CacheSalt: true}}}))
 	assert.ErrorContains(t, Check(Config{Requests: Requests{Clients: Clients{CacheSalt: true}}}), "--client-keys")
 }
 

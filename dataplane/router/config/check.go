@@ -92,14 +92,19 @@ func (t *Tokenize) check() error {
 	return err
 }
 
-// checkTrust refuses trust in all clients where each key has its own, and salts of keys without
-// keys.
+// checkTrust refuses trust in all clients where each key has its own, salts of keys without keys,
+// and tokens for anybody.
 func (r *Requests) checkTrust() error {
-	if r.Clients.CacheSalt && r.Clients.Keys == "" {
-		return fmt.Errorf("cannot use --client-cache-salt: %w: it needs --client-keys", ErrLimit)
+	c := &r.Clients
+	keyed := c.Keys != "" || c.JWKS != ""
+	if given := c.Issuer != "" && c.TokenAudience != ""; given != (c.JWKS != "") || given != (c.Issuer != "" || c.TokenAudience != "") {
+		return fmt.Errorf("cannot use --client-jwks: %w: it goes with --client-jwt-issuer and --client-jwt-audience, all three or none", ErrLimit)
 	}
-	if r.TrustPriority && r.Clients.Keys != "" {
-		return fmt.Errorf("cannot use --trust-priority with --client-keys: %w: give keys that may ask for one a limit, priority=N", ErrLimit)
+	if c.CacheSalt && !keyed {
+		return fmt.Errorf("cannot use --client-cache-salt: %w: it needs --client-keys or --client-jwks", ErrLimit)
+	}
+	if r.TrustPriority && keyed {
+		return fmt.Errorf("cannot use --trust-priority with --client-keys or --client-jwks: %w: give keys that may ask for one a limit, priority=N", ErrLimit)
 	}
 	return nil
 }

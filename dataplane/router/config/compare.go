@@ -30,7 +30,7 @@ var fixed = map[string]string{
 	"Sources.KeyFile": "worker-api-key-file",
 	"Snapshot.File":   "snapshot", "Snapshot.Interval": "snapshot-interval", "Cluster.Peers": "replicas",
 	"Cluster.Hints": "kv-hints", "Cluster.Joined": "cluster", "Cluster.Wait": "cluster-wait", "Requests.Quarantine": "quarantine",
-	"Requests.Clients.MaxHead": "max-head-bytes", "Requests.Clients.Keys": "client-keys", "Requests.Proxies": "trusted-proxy",
+	"Requests.Clients.MaxHead": "max-head-bytes", "Requests.Clients.Keys": "client-keys", "Requests.Clients.JWKS": "client-jwks", "Requests.Clients.Issuer": "client-jwt-issuer", "Requests.Clients.TokenAudience": "client-jwt-audience", "Requests.Proxies": "trusted-proxy",
 }
 
 // noSettings are fields that no operator sets.

@@ -105,7 +105,11 @@ type Timeouts struct {
 // Clients are the limits of connections of clients. Zero is the default of package ingress, where
 // the reasons are.
 type Clients struct {
-	Keys       string        // file with their API keys, see package clientkey; "": they need none
+	Keys string // file with their API keys, see package clientkey; "": they need none
+	// JWKS is a file or URL with the keys of JSON Web Tokens, which clients may show in place of a
+	// key, of that Issuer and for that TokenAudience; "": none are taken.
+	JWKS, Issuer, TokenAudience string
+
 	CacheSalt  bool          // prompts of each key have a cache of their own
 	Max        int           // connections; default as the limit of open files allows
 	PerAddress int           // of them; default any number

@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"bytes"
@@ -10,14 +10,11 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"github.com/warmpath/warmpath/dataplane/ingress"
-	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// profilePath has the profiles of the process where `go tool pprof` looks for them. The handlers of
+// ProfilePath has the profiles of the process where `go tool pprof` looks for them. The handlers of
 // net/http/pprof are not used: they also give the command line, which may have keys.
-const profilePath = "/debug/pprof/"
+const ProfilePath = "/debug/pprof/"
 
 // cpuProfile is the profile that takes time.
 const cpuProfile = "profile"
@@ -27,30 +24,35 @@ const (
 	usualProfile = 30 * time.Second
 	// maxProfile bounds it: a profile costs some percent of the CPU.
 	maxProfile = time.Minute
-	// profileTick is how soon a profile ends after its operator has left, or at shutdown.
+	// profileTick is how soon a profile ends after nobody waits for it.
 	profileTick = 50 * time.Millisecond
 )
 
-// profiler serves the profiles.
-type profiler struct{ responder }
+// Error is the answer to a profile that cannot be had.
+type Error struct {
+	Status               int
+	Param, Code, Message string
+}
 
-func (p *profiler) serve(ctx *fasthttp.RequestCtx) {
-	name := strings.TrimPrefix(string(ctx.Path()), profilePath)
+// ServeProfile answers a request below ProfilePath. A profile of the CPU ends early once gone
+// reports that nobody waits for it.
+func ServeProfile(ctx *fasthttp.RequestCtx, gone func() bool) *Error {
+	name := strings.TrimPrefix(string(ctx.Path()), ProfilePath)
 	args := ctx.QueryArgs()
 	ctx.SetContentType("application/octet-stream")
 	switch found := pprof.Lookup(name); {
 	case name == "":
 		ctx.SetContentType("text/plain; charset=utf-8")
-		ctx.SetBodyString("go tool pprof http://…" + profilePath + "NAME; profiles: " + strings.Join(profileNames(), ", ") + "\n")
+		ctx.SetBodyString("go tool pprof http://…" + ProfilePath + "NAME; profiles: " + strings.Join(profileNames(), ", ") + "\n")
 	case name == cpuProfile:
-		p.serveCPU(ctx)
+		return serveCPU(ctx, gone)
 	case found == nil:
-		p.fail(ctx, &openai.Error{
-			Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Code: "not_found",
+		return &Error{
+			Status: fasthttp.StatusNotFound, Code: "not_found",
 			Message: "There is no profile " + strconv.Quote(name) + "; there are " + strings.Join(profileNames(), ", ") + ".",
-		})
+		}
 	case args.Has("seconds"):
-		p.fail(ctx, openai.BadRequest("seconds", "Only "+cpuProfile+" takes seconds: the others are what is there now."))
+		return badSeconds("Only " + cpuProfile + " takes seconds: the others are what is there now.")
 	default:
 		debug := args.GetUintOrZero("debug")
 		if debug > 0 {
@@ -58,6 +60,11 @@ func (p *profiler) serve(ctx *fasthttp.RequestCtx) {
 		}
 		_ = found.WriteTo(ctx, debug) // into the answer, which cannot fail
 	}
+	return nil
+}
+
+func badSeconds(message string) *Error {
+	return &Error{Status: fasthttp.StatusBadRequest, Param: "seconds", Message: message}
 }
 
 // profileNames returns the names of all profiles, sorted.
@@ -71,32 +78,28 @@ func profileNames() []string {
 }
 
 // serveCPU profiles the CPU. The process has one such profile at a time.
-func (p *profiler) serveCPU(ctx *fasthttp.RequestCtx) {
+func serveCPU(ctx *fasthttp.RequestCtx, gone func() bool) *Error {
 	took, ok := profileTime(ctx.QueryArgs())
 	if !ok {
-		p.fail(ctx, openai.BadRequest("seconds", fmt.Sprintf("A profile takes 1 to %d seconds.", int(maxProfile.Seconds()))))
-		return
+		return badSeconds(fmt.Sprintf("A profile takes 1 to %d seconds.", int(maxProfile.Seconds())))
 	}
 	var out bytes.Buffer
 	if err := pprof.StartCPUProfile(&out); err != nil {
-		p.fail(ctx, &openai.Error{
-			Status: fasthttp.StatusConflict, Type: "invalid_request_error", Code: "profile_running",
-			Message: "Another CPU profile is being made: wait for its end.",
-		})
-		return
+		return &Error{Status: fasthttp.StatusConflict, Code: "profile_running", Message: "Another CPU profile is being made: wait for its end."}
 	}
-	p.wait(ingress.ClientOf(ctx.Conn()), took)
+	wait(gone, took)
 	pprof.StopCPUProfile()
 	ctx.SetBody(out.Bytes())
+	return nil
 }
 
-// wait waits for d, or until the operator leaves or the router shuts down.
-func (p *profiler) wait(operator *ingress.Client, d time.Duration) {
+// wait waits for d, or until nobody does.
+func wait(gone func() bool, d time.Duration) {
 	end := time.NewTimer(d)
 	defer end.Stop()
 	tick := time.NewTicker(profileTick)
 	defer tick.Stop()
-	for !operator.Gone() && !p.requests.Draining() {
+	for !gone() {
 		select {
 		case <-end.C:
 			return

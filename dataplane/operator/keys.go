@@ -1,12 +1,15 @@
-package admin
+package operator
 
 import (
+	"bytes"
+	"crypto/subtle"
 	"log/slog"
 	"net"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
 )
 
 // Reasons why the operator API refuses a request.
@@ -26,34 +29,54 @@ const (
 	wrongKeysLogged = time.Minute
 )
 
-// refusals counts the requests that the operator API refuses, and slows those with a wrong key. The
+// Refusals counts the requests that the operator API refuses, and slows those with a wrong key. The
 // right key is looked at first, and waits for nobody: whoever guesses, and from whichever address,
 // locks no operator out.
-type refusals struct {
-	count    *prometheus.CounterVec
+type Refusals struct {
+	Count    *prometheus.CounterVec
 	delayed  chan struct{}
 	log      *slog.Logger
 	logged   atomic.Int64 // unix nanoseconds of the last line
 	unlogged atomic.Int64 // wrong keys since then
 }
 
-func newRefusals(log *slog.Logger) *refusals {
-	r := &refusals{
-		count: prometheus.NewCounterVec(prometheus.CounterOpts{
+// NewRefusals returns a count of nothing.
+func NewRefusals(log *slog.Logger) *Refusals {
+	r := &Refusals{
+		Count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "warmpath", Name: "operator_refused_total",
 			Help: "Requests that the operator API refused: without a key, with a wrong one, or of a web page (foreign).",
 		}, []string{"reason"}),
 		delayed: make(chan struct{}, wrongKeysDelayed), log: log,
 	}
 	for _, reason := range []string{refusedNoKey, refusedKey, refusedForeign} {
-		r.count.WithLabelValues(reason)
+		r.Count.WithLabelValues(reason)
 	}
 	return r
 }
 
+// Foreign counts a request of a web page.
+func (r *Refusals) Foreign() { r.Count.WithLabelValues(refusedForeign).Inc() }
+
+// Allow checks the bearer token of a request against the key in constant time. A request with a
+// wrong one waits.
+func (r *Refusals) Allow(ctx *fasthttp.RequestCtx, key string) bool {
+	given := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
+	token, ok := bytes.CutPrefix(given, []byte("Bearer "))
+	switch {
+	case ok && subtle.ConstantTimeCompare(token, []byte(key)) == 1:
+		return true
+	case len(given) == 0:
+		r.Count.WithLabelValues(refusedNoKey).Inc()
+	case !r.wrongKey(ctx.RemoteAddr()):
+		ctx.SetConnectionClose()
+	}
+	return false
+}
+
 // wrongKey counts a wrong key, and waits. false: too many wait, and the connection shall end.
-func (r *refusals) wrongKey(client net.Addr) bool {
-	r.count.WithLabelValues(refusedKey).Inc()
+func (r *Refusals) wrongKey(client net.Addr) bool {
+	r.Count.WithLabelValues(refusedKey).Inc()
 	now, last := time.Now().UnixNano(), r.logged.Load()
 	if now-last < int64(wrongKeysLogged) || !r.logged.CompareAndSwap(last, now) {
 		r.unlogged.Add(1)

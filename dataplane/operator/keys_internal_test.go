@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 func TestWrongKeysAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer // of one writer at a time, as slog's handlers do it
-		r := newRefusals(slog.New(slog.NewTextHandler(&out, nil)))
+		r := NewRefusals(slog.New(slog.NewTextHandler(&out, nil)))
 		client := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 1234}
 		begin := time.Now()
 		require.True(t, r.wrongKey(client))
