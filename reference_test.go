@@ -68,18 +68,19 @@ var endpointGroups = []struct {
 		{"/debug/index", "GET", "the top of the index as text"},
 		{"/debug/pprof/{profile}", "GET", "Go's profiles: `profile?seconds=10` (at most 60), `heap`, `goroutine` and others"},
 	}},
-	{"The sidecar, at `--listen` of `warmpath node`", []string{"dataplane/sidecar", "dataplane/kvtier/store"}, []described{
+	{"The sidecar, at `--listen` of `warmpath node`", []string{"dataplane/sidecar", "dataplane/kvtier/store", "dataplane/operator"}, []described{
 		{"/status", "GET", "workers, GPUs, health, links and tier of the node, as JSON"},
 		{"/metrics", "GET", "[metrics](metrics.md) for Prometheus, GPUs under dcgm-exporter's names"},
 		{"/health", "GET", "liveness"},
 		{"/ready", "GET", "200 after the first look at the machine and, in a cluster, the first record"},
+		{"/debug/pprof/{profile}", "GET", "Go's profiles, for operators: with `--operator-key`, or on loopback"},
 		{"/tier", "GET", "contents and counters of the KV tier"},
 		{"/prefetch", "POST", "pulls the pages of a prompt from other nodes: `{\"model\": …, \"input_ids\": […]}`"},
 	}},
 }
 
 var (
-	routerFolders = []string{"dataplane/request", "dataplane/admin"}
+	routerFolders = []string{"dataplane/request", "dataplane/admin", "dataplane/operator"}
 	endpointName  = regexp.MustCompile(`^/[a-z][a-z0-9_/]*$`)
 	// notServed are literals of these folders that look like paths of an API.
 	notServed = []string{"/proc", "/v1/messages/", "/sys/class/infiniband"}
