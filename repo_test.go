@@ -65,6 +65,7 @@ var rules = map[string]rule{
 	"dataplane/ingress":                 {allow: []string{"dataplane/socket", "dataplane/tlsconfig"}, never: []string{"net/http"}},
 	"dataplane/upstream":                {allow: []string{"dataplane/socket", "dataplane/tlsconfig"}, never: []string{"net/http"}},
 	"dataplane/admin/console":           {},
+	"dataplane/admin/history":           {never: anyHTTP},
 	"dataplane/prompt/promptcache":      {allow: []string{"radix"}, never: anyHTTP},
 	"dataplane/modelfile":               {never: anyHTTP},
 	"dataplane/fleet/worker":            {allow: []string{"dataplane/modelfile", "dataplane/routing/policy", "dataplane/tlsconfig"}},
