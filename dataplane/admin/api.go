@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/admin/console"
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
@@ -77,6 +78,8 @@ type API struct {
 	flusher   *cacheFlusher
 	models    *modelList
 	profiler  *profiler
+	past      *traffic
+	history   *history.Recorder
 }
 
 // New returns an API over parts.
@@ -86,8 +89,9 @@ func New(cfg Config, parts Parts) *API {
 	}
 	out := responder{parts.Requests}
 	ready := &readiness{responder: out, registry: parts.Registry, router: parts.Router, ingest: parts.Ingest}
-	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready}
 	refused := newRefusals(parts.Requests.Log())
+	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready, refusals: refused}
+	past := &traffic{requests: parts.Requests, registry: parts.Registry}
 	parts.Metrics = append(slices.Clone(parts.Metrics), refused.count)
 	a := &API{
 		cfg: cfg, responder: out, refusals: refused, index: parts.Index,
@@ -101,6 +105,8 @@ func New(cfg Config, parts Parts) *API {
 		},
 		profiler: &profiler{out},
 		models:   &modelList{responder: out, registry: parts.Registry, started: status.started},
+		past:     past,
+		history:  history.New(past.counts),
 	}
 	a.SetKey(cfg.Key)
 	return a
@@ -163,7 +169,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case path == "/", path == "/console", path == "/status", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, profilePath):
+	case console.Has(path), path == "/status", path == "/history", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, profilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -179,10 +185,10 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
+	case "/status", "/history", "/metrics", "/workers", "/workers/drain", "/debug/index", "/explain":
 		return true
 	default:
-		return strings.HasPrefix(path, profilePath)
+		return console.Has(path) || strings.HasPrefix(path, profilePath)
 	}
 }
 
@@ -205,10 +211,9 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	switch {
-	case path == "/console" || path == "/":
-		// The page has no data; its requests for /status carry the key.
-		ctx.SetContentType("text/html; charset=utf-8")
-		ctx.SetBody(console.Page())
+	case console.Has(path):
+		// The page has no data; its requests carry the key.
+		a.serveConsole(ctx, path)
 		return
 	case !a.authorized(ctx):
 		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
@@ -222,6 +227,8 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	switch path {
 	case "/status":
 		a.json(ctx, fasthttp.StatusOK, a.Status())
+	case "/history":
+		a.json(ctx, fasthttp.StatusOK, a.history.Report())
 	case "/metrics":
 		a.metrics.serve(ctx)
 	case "/workers":
@@ -238,6 +245,19 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	default:
 		a.fail(ctx, openai.NotFound(path))
 	}
+}
+
+// serveConsole answers with a file of the console's page.
+func (a *API) serveConsole(ctx *fasthttp.RequestCtx, path string) {
+	body, kind := console.File(path)
+	h := &ctx.Response.Header
+	h.SetContentType(kind)
+	h.Set("Content-Security-Policy", console.ContentSecurityPolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set(fasthttp.HeaderCacheControl, "no-cache") // the page is of this version of the router
+	ctx.SetBody(body)
+	a.requests.Compress(ctx)
 }
 
 // maxDumpNodes keeps /debug/index readable: some 100 KB of text.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Reasons why the operator API refuses a request.
@@ -49,6 +50,19 @@ func newRefusals(log *slog.Logger) *refusals {
 		r.count.WithLabelValues(reason)
 	}
 	return r
+}
+
+// status returns the counts.
+func (r *refusals) status() RefusedStatus {
+	return RefusedStatus{NoKey: r.of(refusedNoKey), WrongKey: r.of(refusedKey), Foreign: r.of(refusedForeign)}
+}
+
+func (r *refusals) of(reason string) uint64 {
+	var value dto.Metric
+	if r.count.WithLabelValues(reason).Write(&value) != nil {
+		return 0
+	}
+	return uint64(value.GetCounter().GetValue())
 }
 
 // wrongKey counts a wrong key, and waits. false: too many wait, and the connection shall end.

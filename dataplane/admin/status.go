@@ -40,6 +40,15 @@ type Status struct {
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
 	// Nil where there is no configuration file.
 	Config *ConfigStatus `json:"config,omitempty"`
+	// Refused counts the requests that the operator API refused.
+	Refused RefusedStatus `json:"operator_refused"`
+}
+
+// RefusedStatus counts requests that the operator API refused since the start.
+type RefusedStatus struct {
+	NoKey    uint64 `json:"no_key"`
+	WrongKey uint64 `json:"wrong_key"`
+	Foreign  uint64 `json:"foreign"` // of web pages
 }
 
 // MemberStatus is the router's part in a cluster of routers and nodes.
@@ -91,6 +100,7 @@ type statusReport struct {
 	version   string
 	started   time.Time
 	readiness *readiness
+	refusals  *refusals
 }
 
 // now returns the router's state.
@@ -100,7 +110,7 @@ func (s *statusReport) now() Status {
 		Policy: s.Router.Policy().Name(), Draining: s.Requests.Draining(),
 		Index: indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
 		Tokens: s.Models.Status(), Conversions: s.Requests.Conversions(),
-		Models: s.readiness.models(), Sources: s.Fleet.Sources(),
+		Models: s.readiness.models(), Sources: s.Fleet.Sources(), Refused: s.refusals.status(),
 	}
 	totals := s.Requests.Metrics().Totals()
 	st.TrafficStatus = TrafficStatus{
