@@ -3,7 +3,7 @@
 // answers the paths that clients may ask of the router itself: /health, /ready and /v1/models.
 //
 // [API] is the entry. Each group of paths has a type of its own that reads the router's parts
-// when it is asked; the package keeps no state but the operator key and the history of the last day.
+// when it is asked; the package keeps no state but the operator key and the history.
 //
 // # Concurrency
 //

@@ -40,7 +40,7 @@ func (t *traffic) counts() history.Counts {
 }
 
 // savings adds up the prefill time of cached tokens, at the speed of their rank when they were
-// counted. Tokens of a rank whose speed is unknown add nothing.
+// counted. Tokens of a rank without a known speed add nothing.
 type savings struct {
 	seconds float64
 	cached  map[*worker.Rank]uint64 // tokens that are counted already

@@ -2,12 +2,38 @@ package router
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 )
+
+// TestHistoryRuns: a router that runs makes rows of its traffic.
+func TestHistoryRuns(t *testing.T) {
+	t.Parallel() // a row takes five seconds
+	d := newIdle(t, false)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	client := &http.Client{Transport: &http.Transport{}}
+	require.Eventually(t, func() bool {
+		resp, err := client.Get("http://" + d.OperatorAddr() + "/history")
+		if err != nil {
+			return false
+		}
+		defer func() { _ = resp.Body.Close() }()
+		var report history.Report
+		return json.NewDecoder(resp.Body).Decode(&report) == nil && len(report.Recent.At) > 0
+	}, 3*time.Minute, 100*time.Millisecond)
+	client.CloseIdleConnections()
+	stop()
+	require.NoError(t, <-done)
+}
 
 // TestStopAtOnce stops a router before its listener is served: it must end all the same.
 func TestStopAtOnce(t *testing.T) {

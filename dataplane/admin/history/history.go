@@ -39,15 +39,15 @@ type Series struct {
 	Duration95 []Value `json:"duration_p95"`
 	Duration99 []Value `json:"duration_p99"`
 
-	// A second; tokens are of prompts whose answers reported their cached tokens.
+	// A second; tokens are of prompts with cached tokens reported in their answers.
 	Requests     []Value `json:"requests"`
 	PromptTokens []Value `json:"prompt_tokens"`
 	HitTokens    []Value `json:"hit_tokens"`
 	// Shares of those prompt tokens: cached by the answers, and cached as the router expected.
 	HitRate      []Value `json:"hit_rate"`
 	ExpectedRate []Value `json:"expected_hit_rate"`
-	// SavedSeconds is prefill time that cached tokens saved in the row. A rank whose speed is not
-	// known yet adds nothing.
+	// SavedSeconds is prefill time that cached tokens saved in the row. A rank without a
+	// known speed adds nothing.
 	SavedSeconds []Value `json:"saved_seconds"`
 
 	// Requests in the row.

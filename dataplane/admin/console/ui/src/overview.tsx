@@ -53,7 +53,7 @@ export function Overview({ status: s, past }: { status: Status; past: Report | u
   const ready = s.workers.filter(w => w.state === "ready").length;
   const r = past?.recent;
   const saved = r?.saved_seconds.reduce<number>((a, v) => a + (v ?? 0), 0);
-  const measured = s.workers.some(w => w.load.prefill_tokens_per_second > 0);
+  const measured = (saved ?? 0) > 0 || s.workers.some(w => w.load.prefill_tokens_per_second > 0);
   const failures = recent(r?.errors_router), ofWorkers = recent(r?.errors_worker), cut = recent(r?.errors_cut);
   const errors = failures === undefined ? undefined : failures + (ofWorkers ?? 0) + (cut ?? 0);
   const alarm = s.workers.length > 0 && ready === 0;

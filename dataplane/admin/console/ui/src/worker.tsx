@@ -91,7 +91,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
           {l.set_aside?.map(a => <p key={a.field} class="remark"><span class="level warn">Warning</span> {a.field}: {a.why}, for {since(a.since)}. It reports {short(a.reported)}; {short(a.instead)} is used.</p>)}
         </Part>
         <Part title="KV pool">
-          {l.pool_tokens ? (
+          {w.state === "dead" ? <p class="note">A dead worker holds nothing.</p> : l.pool_tokens ? (
             <>
               <div class="stack" role="img" aria-label={`${percent(l.used_tokens / l.pool_tokens)} of the pool used by running requests`}>
                 <i class="t1" style={{ width: `${(100 * l.used_tokens) / l.pool_tokens}%` }} />

@@ -37,16 +37,16 @@ const columns: Column[] = [
   { id: "state", rem: 7.5, title: "State", text: true, from: 0, value: w => w.state, cell: w => <Badge text={w.state} level={stateLevel[w.state]} /> },
   { id: "since", rem: 8, title: "Since", from: 700, value: w => w.state_seconds, cell: w => age(w.state_seconds) },
   { id: "role", rem: 7.5, title: "Role", text: true, from: 1000, value: w => w.role, cell: w => w.role },
-  { id: "model", rem: 16, title: "Model", text: true, from: 1300, value: w => w.model, cell: w => <span title={w.model}>{w.model || dash}</span> },
+  { id: "model", rem: 16, title: "Model", text: true, from: 1600, value: w => w.model, cell: w => <span title={w.model}>{w.model || dash}</span> },
   { id: "load", rem: 6.5, title: "In flight", from: 0, value: w => w.load.in_flight, cell: w => count(w.load.in_flight) },
   { id: "pending", rem: 6.5, title: "Pending", from: 500, value: w => w.load.pending_tokens, cell: w => short(w.load.pending_tokens) },
-  { id: "wait", rem: 6.5, title: "Wait", from: 1150, value: w => w.load.predicted_wait_s, cell: w => (w.load.prefill_tokens_per_second && w.state !== "dead" ? seconds(w.load.predicted_wait_s) : dash) },
+  { id: "wait", rem: 6.5, title: "Wait", from: 1450, value: w => w.load.predicted_wait_s, cell: w => (w.load.prefill_tokens_per_second && w.state !== "dead" ? seconds(w.load.predicted_wait_s) : dash) },
   { id: "pool", rem: 8.5, title: "KV pool", from: 800, value: pool, cell: w => (pool(w) < 0 ? dash : <><Bar share={pool(w)} />{percent(pool(w))}</>) },
-  { id: "speed", rem: 7, title: "Prefill", from: 1450, value: w => w.load.prefill_tokens_per_second, cell: w => (w.load.prefill_tokens_per_second ? short(w.load.prefill_tokens_per_second) + "/s" : dash) },
+  { id: "speed", rem: 7, title: "Prefill", from: 1750, value: w => w.load.prefill_tokens_per_second, cell: w => (w.load.prefill_tokens_per_second ? short(w.load.prefill_tokens_per_second) + "/s" : dash) },
   { id: "hit", rem: 8.5, title: "Hit rate", from: 600, value: w => (w.prompt_tokens ? w.hit_rate : -1), cell: w => (w.prompt_tokens ? <><Bar share={w.hit_rate} />{percent(w.hit_rate)}</> : dash) },
   { id: "requests", rem: 7, title: "Requests", from: 900, value: w => w.requests, cell: w => short(w.requests) },
   { id: "failed", rem: 5.5, title: "Failed", from: 1100, value: w => w.failed, cell: w => (w.failed ? <span class="bad">{short(w.failed)}</span> : "0") },
-  { id: "trust", rem: 5.5, title: "Trust", from: 1400, value: w => w.trust.credit, cell: w => (w.trust.credit < 1 ? <span class="warn">{percent(w.trust.credit)}</span> : "full") },
+  { id: "trust", rem: 5.5, title: "Trust", from: 1850, value: w => w.trust.credit, cell: w => (w.trust.credit < 1 ? <span class="warn">{percent(w.trust.credit)}</span> : "full") },
   { id: "events", rem: 8.5, title: "Events", text: true, from: 1000, value: w => (w.trust.events_set_aside ? "set aside" : w.events.state),
     cell: w => (w.trust.events_set_aside ? <Badge text="set aside" level="warn" /> : <Badge text={w.events.state} level={eventsLevel[w.events.state]} />) },
   { id: "gpus", rem: 8, title: "GPUs", text: true, from: 1200, value: w => gpuText(w.gpus.state), cell: w => <Badge text={gpuText(w.gpus.state)} level={gpuLevel[w.gpus.state]} /> },
@@ -157,6 +157,7 @@ interface TableProps {
 /** Table draws the rows that are seen, and room for the others. */
 function Table({ rows, columns, by, down, onSort }: TableProps) {
   const box = useRef<HTMLDivElement>(null);
+  const wide = columns.length > 15; // all are shown, and share the room that is left
   const [view, setView] = useState({ top: 0, height: 800 });
   const focusOn = useRef<string | null>(null);
   const look = (): void => {
@@ -202,7 +203,7 @@ function Table({ rows, columns, by, down, onSort }: TableProps) {
   return (
     <div class="card table" ref={box} style={{ height: `${(rows.length + 1) * rowHeight + 2}px` }} onScroll={look} onKeyDown={move} tabIndex={0} role="region" aria-label="Workers, sortable">
       <table aria-rowcount={rows.length + 1}>
-        <colgroup>{columns.map(c => <col key={c.id} style={c.rem ? { width: c.rem + "rem" } : {}} />)}</colgroup>
+        <colgroup>{columns.map(c => <col key={c.id} style={c.rem || wide ? { width: (c.rem || 18) + "rem" } : {}} />)}</colgroup>
         <thead>
           <tr aria-rowindex={1}>
             {columns.map(c => (

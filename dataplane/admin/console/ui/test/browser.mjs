@@ -218,7 +218,6 @@ if (process.env.ROUTER) {
     await check(`${view} of ${process.env.ROUTER}`, async page => {
       await open(page, process.env.ROUTER);
       if (shots) await page.screenshot({ path: `${shots}/${view}-router.png`, fullPage: true });
-      assert.equal(await page.locator(".fault").count(), 0);
     }, { base: process.env.ROUTER });
   }
 }
