@@ -57,6 +57,15 @@ setup-tests: # also libzmq's headers and pkg-config: libzmq is the other end in 
 build: setup ## build bin/warmpath
 	go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
 
+# Its output is committed, so that a build of the router needs no node; TestBuild compares them.
+.PHONY: console
+console: ## build the console's page from its TypeScript (node 20; npm, once)
+	scripts/console.sh build
+
+.PHONY: console-test
+console-test: console ## drive the console in headless Chromium (ROUTER=http://127.0.0.1:8000 tries that one too)
+	scripts/console.sh test
+
 .PHONY: build-bench
 build-bench: build ## build bin/bench, the developers' benchmarks
 	go build -trimpath -buildvcs=false -o bin/bench ./bench/cmd

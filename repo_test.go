@@ -66,6 +66,7 @@ var rules = map[string]rule{
 	"dataplane/ingress":                 {allow: []string{"dataplane/socket", "dataplane/tlsconfig"}, never: []string{"net/http"}},
 	"dataplane/upstream":                {allow: []string{"dataplane/socket", "dataplane/tlsconfig"}, never: []string{"net/http"}},
 	"dataplane/admin/console":           {},
+	"dataplane/admin/history":           {never: anyHTTP},
 	"dataplane/prompt/promptcache":      {allow: []string{"radix"}, never: anyHTTP},
 	"dataplane/modelfile":               {never: anyHTTP},
 	"dataplane/fleet/worker":            {allow: []string{"dataplane/modelfile", "dataplane/routing/policy", "dataplane/tlsconfig"}},
@@ -93,7 +94,7 @@ var rules = map[string]rule{
 		"dataplane/routing/queue", "dataplane/ingress", "dataplane/tracing", "dataplane/upstream", "dataplane/fleet/worker",
 	}},
 	"dataplane/admin": {allow: []string{
-		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
+		"radix", "radix/approx", "dataplane/admin/console", "dataplane/admin/history", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
 		"dataplane/ingress", "dataplane/kvtier/directory", "dataplane/operator", "dataplane/origin", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
 		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/routing",
 		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",

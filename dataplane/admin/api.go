@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/admin/console"
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
@@ -75,6 +76,8 @@ type API struct {
 	explainer *explainer
 	flusher   *cacheFlusher
 	models    *modelList
+	past      *traffic
+	history   *history.Recorder
 }
 
 // New returns an API over parts.
@@ -84,8 +87,9 @@ func New(cfg Config, parts Parts) *API {
 	}
 	out := responder{parts.Requests}
 	ready := &readiness{responder: out, registry: parts.Registry, router: parts.Router, ingest: parts.Ingest}
-	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready}
 	refused := operator.NewRefusals(parts.Requests.Log())
+	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready, refusals: refused}
+	past := &traffic{requests: parts.Requests, registry: parts.Registry}
 	parts.Metrics = append(slices.Clone(parts.Metrics), refused.Count)
 	a := &API{
 		cfg: cfg, responder: out, refusals: refused, index: parts.Index,
@@ -97,7 +101,9 @@ func New(cfg Config, parts Parts) *API {
 		flusher: &cacheFlusher{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
-		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
+		models:  &modelList{responder: out, registry: parts.Registry, started: status.started},
+		past:    past,
+		history: history.New(past.counts),
 	}
 	a.SetKey(cfg.Key)
 	return a
@@ -160,7 +166,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case path == "/", path == "/console", path == "/status", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
+	case console.Has(path), path == "/status", path == "/history", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -176,10 +182,10 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
+	case "/status", "/history", "/metrics", "/workers", "/workers/drain", "/debug/index", "/explain":
 		return true
 	default:
-		return strings.HasPrefix(path, operator.ProfilePath)
+		return console.Has(path) || strings.HasPrefix(path, operator.ProfilePath)
 	}
 }
 
@@ -202,10 +208,9 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	switch {
-	case path == "/console" || path == "/":
-		// The page has no data; its requests for /status carry the key.
-		ctx.SetContentType("text/html; charset=utf-8")
-		ctx.SetBody(console.Page())
+	case console.Has(path):
+		// The page has no data; its requests carry the key.
+		a.serveConsole(ctx, path)
 		return
 	case !a.authorized(ctx):
 		a.fail(ctx, openai.Unauthorized())
@@ -218,6 +223,8 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	switch path {
 	case "/status":
 		a.json(ctx, fasthttp.StatusOK, a.Status())
+	case "/history":
+		a.json(ctx, fasthttp.StatusOK, a.history.Report())
 	case "/metrics":
 		a.metrics.serve(ctx)
 	case "/workers":
@@ -234,6 +241,19 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	default:
 		a.fail(ctx, openai.NotFound(path))
 	}
+}
+
+// serveConsole answers with a file of the console's page.
+func (a *API) serveConsole(ctx *fasthttp.RequestCtx, path string) {
+	body, kind := console.File(path)
+	h := &ctx.Response.Header
+	h.SetContentType(kind)
+	h.Set("Content-Security-Policy", console.ContentSecurityPolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set(fasthttp.HeaderCacheControl, "no-cache") // the page is of this version of the router
+	ctx.SetBody(body)
+	a.requests.Compress(ctx)
 }
 
 // maxDumpNodes keeps /debug/index readable: some 100 KB of text.

@@ -17,7 +17,7 @@ func TestWebPagesAreRefused(t *testing.T) {
 	for _, tt := range []struct{ method, path string }{
 		{http.MethodPost, "/workers"}, {http.MethodDelete, "/workers?url=" + w.url}, {http.MethodPost, "/workers/drain"}, {http.MethodPost, "/flush_cache"},
 		{http.MethodPost, "/explain"}, {http.MethodGet, "/status"}, {http.MethodGet, "/metrics"}, {http.MethodGet, "/workers"}, {http.MethodGet, "/debug/index"},
-		{http.MethodGet, "/console"}, {http.MethodGet, "/"}, {http.MethodGet, "/debug/pprof/"}, {http.MethodGet, "/debug/pprof/heap"},
+		{http.MethodGet, "/console"}, {http.MethodGet, "/console/console.js"}, {http.MethodGet, "/history"}, {http.MethodGet, "/"}, {http.MethodGet, "/debug/pprof/"}, {http.MethodGet, "/debug/pprof/heap"},
 		{http.MethodGet, "/debug/pprof/profile?seconds=1"},
 	} {
 		for _, header := range [][]string{

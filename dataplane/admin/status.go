@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
+	"github.com/warmpath/warmpath/dataplane/operator"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request"
@@ -38,6 +39,8 @@ type Status struct {
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
 	// Nil where there is no configuration file.
 	Config *ConfigStatus `json:"config,omitempty"`
+	// Refused counts the requests that the operator API refused.
+	Refused operator.Counts `json:"operator_refused"`
 }
 
 // MemberStatus is the router's part in a cluster of routers and nodes.
@@ -89,6 +92,7 @@ type statusReport struct {
 	version   string
 	started   time.Time
 	readiness *readiness
+	refusals  *operator.Refusals
 }
 
 // now returns the router's state.
@@ -98,7 +102,7 @@ func (s *statusReport) now() Status {
 		Policy: s.Router.Policy().Name(), Draining: s.Requests.Draining(),
 		Index: indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
 		Tokens: s.Models.Status(), Conversions: s.Requests.Conversions(),
-		Models: s.readiness.models(), Sources: s.Fleet.Sources(),
+		Models: s.readiness.models(), Sources: s.Fleet.Sources(), Refused: s.refusals.Refused(),
 	}
 	totals := s.Requests.Metrics().Totals()
 	st.TrafficStatus = TrafficStatus{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/valyala/fasthttp"
 )
 
@@ -72,6 +73,26 @@ func (r *Refusals) Allow(ctx *fasthttp.RequestCtx, key string) bool {
 		ctx.SetConnectionClose()
 	}
 	return false
+}
+
+// Counts are the requests that an API for operators refused since the start, by reason.
+type Counts struct {
+	NoKey    uint64 `json:"no_key"`
+	WrongKey uint64 `json:"wrong_key"`
+	Foreign  uint64 `json:"foreign"` // of web pages
+}
+
+// Refused returns the counts.
+func (r *Refusals) Refused() Counts {
+	return Counts{NoKey: r.of(refusedNoKey), WrongKey: r.of(refusedKey), Foreign: r.of(refusedForeign)}
+}
+
+func (r *Refusals) of(reason string) uint64 {
+	var value dto.Metric
+	if r.Count.WithLabelValues(reason).Write(&value) != nil {
+		return 0
+	}
+	return uint64(value.GetCounter().GetValue())
 }
 
 // wrongKey counts a wrong key, and waits. false: too many wait, and the connection shall end.

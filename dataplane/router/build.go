@@ -104,6 +104,7 @@ func (b *builder) buildServer(encrypted config.ListenerTLS) {
 	})
 	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
 	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, Hosts: b.cfg.Operator.Hosts, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
+	b.run(b.admin.Run)
 	cfg := request.ServerConfig{Listener: b.listeners[0], TLS: encrypted.Client, OperatorTLS: encrypted.Operator, MaxHead: b.cfg.Requests.Clients.MaxHead}
 	cfg.Kept = b.cfg.Sockets != nil && b.cfg.Sockets.Kept
 	if len(b.listeners) > 1 {

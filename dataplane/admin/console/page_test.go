@@ -1,78 +1,104 @@
 package console_test
 
 import (
-	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/warmpath/warmpath/dataplane/admin/console"
 )
 
-// maxPage keeps the page small enough to read in the source.
-const maxPage = 15 << 10
+// listed returns the checksums that the last build wrote, by the name of the file below ui.
+func listed(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("static/SHA256SUMS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		sums[name] = sum
+	}
+	return sums
+}
 
-func TestPageIsSmall(t *testing.T) {
-	if n := len(console.Page()); n == 0 || n > maxPage {
-		t.Errorf("the page has %d bytes, want 1 to %d", n, maxPage)
+// TestBuild: static is the build of these sources, and nobody has changed it since. It needs no
+// node: the build wrote the checksums of both.
+func TestBuild(t *testing.T) {
+	found := map[string]string{}
+	for _, pattern := range []string{"*.json", "*.mjs", "src/*", "../static/*"} {
+		files, err := filepath.Glob("ui/" + pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "SHA256SUMS") {
+				continue
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := sha256.Sum256(data)
+			name, err := filepath.Rel("ui", file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[filepath.ToSlash(name)] = hex.EncodeToString(sum[:])
+		}
+	}
+	if want := listed(t); !maps.Equal(found, want) {
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			if found[name] != want[name] {
+				t.Errorf("%s has changed since the last build", name)
+			}
+		}
+		t.Error("the console's build is not of its sources: run make console")
 	}
 }
 
-// The page must work without a network, and must not tell anyone that it is open.
+// TestPageRefersToNoOtherHost: the page works without a network, and tells nobody that it is open.
+// Only names of XML namespaces look like addresses.
 func TestPageRefersToNoOtherHost(t *testing.T) {
-	outside := regexp.MustCompile(`(?i)https?:|wss?:|["'(=]//|@import|url\(|src=|(href|action)="[^"]*"`)
-	for _, found := range outside.FindAll(console.Page(), -1) {
-		if string(found) != `href="data:,"` {
-			t.Errorf("the page refers to %q", found)
+	for _, path := range []string{"/", "/console", "/console/console.js", "/console/console.css"} {
+		body, kind := console.File(path)
+		if len(body) == 0 || kind == "" {
+			t.Fatalf("no file %s", path)
+		}
+		outside := regexp.MustCompile(`(?i)(https?|wss?)://[^"'\x60)\s]*|@import|url\([^)]*\)`)
+		for _, found := range outside.FindAllString(string(body), -1) {
+			if !strings.Contains(found, "://www.w3.org/") {
+				t.Errorf("%s refers to %q", path, found)
+			}
 		}
 	}
 }
 
-// Values of /status come from workers: they must not reach the page as HTML.
-func TestPageInsertsTextOnly(t *testing.T) {
-	for _, way := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "setAttribute", "srcdoc"} {
-		if bytes.Contains(console.Page(), []byte(way)) {
-			t.Errorf("the page uses %s", way)
+func TestPolicyIsStrict(t *testing.T) {
+	for _, word := range []string{"unsafe", "*", "http"} {
+		if strings.Contains(console.ContentSecurityPolicy, word) {
+			t.Errorf("the policy holds %q", word)
+		}
+	}
+	page, _ := console.File("/")
+	for _, inline := range []string{"<style", " style=", " onload=", "<script>"} {
+		if strings.Contains(string(page), inline) {
+			t.Errorf("the page holds %q, which its policy forbids", inline)
 		}
 	}
 }
 
-// TestPageParses checks that every element that needs an end has one, in order.
-func TestPageParses(t *testing.T) {
-	page := string(console.Page())
-	if !strings.HasPrefix(page, "<!DOCTYPE html>") {
-		t.Error("the page does not begin with its doctype")
-	}
-	void := map[string]bool{"meta": true, "link": true, "input": true}
-	raw := regexp.MustCompile(`(?s)(<(?:script|style)>).*?(</(?:script|style)>)`)
-	var open []string
-	for _, tag := range regexp.MustCompile(`<(/?)([a-z0-9]+)[^>]*>`).FindAllStringSubmatch(raw.ReplaceAllString(page, "$1$2"), -1) {
-		switch end, name := tag[1] != "", tag[2]; {
-		case void[name]:
-		case !end:
-			open = append(open, name)
-		case len(open) == 0 || open[len(open)-1] != name:
-			t.Fatalf("</%s> ends nothing: open are %v", name, open)
-		default:
-			open = open[:len(open)-1]
-		}
-	}
-	if len(open) != 0 {
-		t.Errorf("without an end: %v", open)
-	}
-}
-
-// TestPageReadsStatus checks that each field of /status that the page promises is read in it.
-func TestPageReadsStatus(t *testing.T) {
-	fields := []string{
-		"s.version", "s.policy", "s.uptime_seconds", "s.requests", "s.in_flight", "s.errors", "s.hit_rate", "s.hit_tokens",
-		"s.prompt_tokens", "s.accuracy", "index.blocks", "index.bytes", "w.id", "w.url", "w.model", "w.state", "w.in_flight",
-		"approx.accuracy", "approx.bytes", "approx.max_bytes", "w.overlap", "w.role", "w.breaker", "w.gpus", "g.state", "g.weight", "g.reasons",
-		`g.state ?? "unknown"`, "w.pending_tokens", "w.requests", "w.share", "w.hit_rate", "w.blocks", ".lag_ms", ".gaps",
-	}
-	for _, field := range fields {
-		if !bytes.Contains(console.Page(), []byte(field)) {
-			t.Errorf("the page does not read %s", field)
+func TestOtherPathsAreNotThePages(t *testing.T) {
+	for _, path := range []string{"", "/console/", "/console/SHA256SUMS", "/console.js", "/console/../status"} {
+		if console.Has(path) {
+			t.Errorf("the page has %q", path)
 		}
 	}
 }

@@ -1,0 +1,351 @@
+// The operator's API, as far as the page reads it. A Go test holds the names to the Go types.
+
+export interface Status {
+  version: string;
+  uptime_seconds: number;
+  policy: string;
+  draining: boolean;
+  requests: number;
+  in_flight: number;
+  errors: number;
+  client_errors: number;
+  prompt_tokens: number;
+  hit_tokens: number;
+  hit_rate: number;
+  accuracy: number;
+  compared: number;
+  index: IndexStatus;
+  approx: ApproxStatus;
+  queue?: QueueStatus;
+  workers: WorkerStatus[];
+  models: ServedModel[];
+  sources?: SourceStatus[];
+  cluster?: ClusterStatus;
+  config?: ConfigStatus;
+  operator_refused: RefusedStatus;
+}
+
+export interface IndexStatus {
+  blocks: number;
+  bytes: number;
+  max_bytes: number;
+  evicted_blocks: number;
+}
+
+export interface ApproxStatus {
+  bytes: number;
+  max_bytes: number;
+}
+
+export interface QueueStatus {
+  waiting: number;
+  oldest_seconds: number;
+  rate: number;
+  refused: number;
+}
+
+export interface ServedModel {
+  model: string;
+  names: string[];
+  ready: boolean;
+  lacks?: string;
+}
+
+export interface SourceStatus {
+  name: string;
+  workers: number;
+  answered: boolean;
+  error?: string;
+}
+
+export interface ClusterStatus {
+  up: boolean;
+  nodes: number;
+  routers: number;
+  age_seconds: number;
+}
+
+export interface ConfigStatus {
+  file?: string;
+  error?: string;
+  restart?: string[];
+}
+
+export interface RefusedStatus {
+  no_key: number;
+  wrong_key: number;
+  foreign: number;
+}
+
+export interface WorkerStatus {
+  id: string;
+  url: string;
+  rank: number;
+  role: string;
+  bootstrap?: string;
+  state: string;
+  state_seconds: number;
+  drain?: string[];
+  sources?: string[];
+  error?: string;
+  model: string;
+  engine?: string;
+  version?: string;
+  page_size: number;
+  in_flight: number;
+  pending_tokens: number;
+  requests: number;
+  failed: number;
+  share: number;
+  prompt_tokens: number;
+  hit_tokens: number;
+  hit_rate: number;
+  overlap: string;
+  blocks: number;
+  approx_tokens: number;
+  sessions: number;
+  live_tokens: number;
+  events: EventsStatus;
+  breaker: BreakerStatus;
+  load: LoadStatus;
+  trust: TrustStatus;
+  gpus: GPUHealthStatus;
+}
+
+export interface EventsStatus {
+  state: string;
+  sequence: number;
+  lag_ms: number;
+  batches: number;
+  gaps: number;
+  lost: number;
+  replayed: number;
+  restarts: number;
+  mutes: number;
+  malformed: number;
+  unknown_events: number;
+  unknown_fields: number;
+  unknown_parents: number;
+  unknown_removals: number;
+  beyond_budget: number;
+}
+
+export interface BreakerStatus {
+  state: string;
+  faults: number;
+  opened: number;
+}
+
+export interface LoadStatus {
+  source: string;
+  age_seconds: number;
+  in_flight: number;
+  waiting: number;
+  pending_tokens: number;
+  used_tokens: number;
+  pool_tokens: number;
+  max_running: number;
+  prefill_tokens_per_second: number;
+  own_in_flight: number;
+  reserved_tokens: number;
+  reports_too_old: boolean;
+  predicted_wait_s: number;
+  set_aside?: SetAsideField[];
+}
+
+export interface SetAsideField {
+  field: string;
+  why: string;
+  since: string;
+  reported: number;
+  instead: number;
+}
+
+export interface TrustStatus {
+  credit: number;
+  accuracy: number;
+  compared: number;
+  silent_seconds: number;
+  check_seconds: number;
+  events_set_aside?: EventsAside;
+}
+
+export interface EventsAside {
+  why: string;
+  since: string;
+}
+
+export interface GPUHealthStatus {
+  state: string;
+  weight: number;
+  free_bytes?: number;
+  doubted?: boolean;
+  reasons?: string[];
+  age_seconds?: number;
+}
+
+type Column = (number | null)[];
+
+export interface Series {
+  step_seconds: number;
+  at: number[];
+  ttft_p50: Column;
+  ttft_p95: Column;
+  ttft_p99: Column;
+  duration_p50: Column;
+  duration_p95: Column;
+  duration_p99: Column;
+  requests: Column;
+  prompt_tokens: Column;
+  hit_tokens: Column;
+  hit_rate: Column;
+  expected_hit_rate: Column;
+  saved_seconds: Column;
+  errors_busy: Column;
+  errors_keys: Column;
+  errors_client: Column;
+  errors_worker: Column;
+  errors_router: Column;
+  errors_cut: Column;
+  in_flight: Column;
+  waiting: Column;
+  workers: Column;
+  workers_ready: Column;
+}
+
+export interface Report {
+  recent: Series;
+  day: Series;
+}
+
+export interface Explained {
+  policy: string;
+  seed: string;
+  prompt: ExplainedPrompt;
+  winner?: string;
+  why?: string;
+  error?: string;
+  ranks: ExplainedRank[];
+  pair?: ExplainedPair;
+  chief?: string;
+  overruled?: string;
+}
+
+export interface ExplainedPrompt {
+  model?: string;
+  tokens: number;
+  exact: boolean;
+}
+
+export interface ExplainedRank {
+  id: string;
+  role: string;
+  state: string;
+  error?: string;
+  excluded?: string;
+  overlap?: ExplainedOverlap;
+  load: LoadStatus;
+  trust: TrustStatus;
+  gpus: GPUHealthStatus;
+  cost?: ExplainedCost;
+  winner?: boolean;
+}
+
+export interface ExplainedOverlap {
+  gpu: number;
+  host: number;
+  predicted: number;
+  credited: number;
+  tier?: number;
+  remote?: number;
+  source: string;
+}
+
+export interface ExplainedCost {
+  queue: number;
+  compute: number;
+  tier: number;
+  batch: number;
+  pool: number;
+  health: number;
+  later: number;
+  streams: number;
+  sessions: number;
+  ttft: number;
+  total: number;
+  score?: number;
+}
+
+export interface ExplainedPair {
+  prefill: string;
+  decode: string;
+  chosen: boolean;
+  why?: string;
+  ttft: number;
+  decodes: ExplainedDecode[];
+}
+
+export interface ExplainedDecode {
+  id: string;
+  state: string;
+  held: number;
+  cost: ExplainedDecodeCost;
+  broken?: boolean;
+  winner?: boolean;
+}
+
+export interface ExplainedDecodeCost {
+  transfer: number;
+  room: number;
+  step: number;
+  total: number;
+}
+
+/** Failure is an answer that is not 200, or none: then its status is 0. */
+export class Failure extends Error {
+  constructor(readonly status: number, message: string) {
+    super(message);
+  }
+}
+
+// The operator key, where the router has one: typed in, or from the address (/console#key), which
+// browsers do not send. It is kept for this tab only. "#/" begins the address of a view.
+let key = sessionStorage.getItem("key") ?? "";
+if (location.hash.length > 1 && !location.hash.startsWith("#/")) {
+  setKey(decodeURIComponent(location.hash.slice(1)));
+  history.replaceState(null, "", location.pathname);
+}
+
+export function setKey(value: string): void {
+  key = value;
+  sessionStorage.setItem("key", value);
+}
+
+const patience = 10_000; // a router that takes longer is no help to an operator
+
+export async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> {
+  const headers: Record<string, string> = {};
+  if (key) headers["Authorization"] = "Bearer " + key;
+  const init: RequestInit = { method, headers, cache: "no-store", signal: AbortSignal.timeout(patience) };
+  if (body !== undefined) {
+    headers["Content-Type"] = "application/json";
+    init.body = typeof body === "string" ? body : JSON.stringify(body);
+  }
+  let answer: Response;
+  try {
+    answer = await fetch(path, init);
+  } catch (e) {
+    throw new Failure(0, e instanceof DOMException && e.name === "TimeoutError" ? "no answer in 10 s" : "no connection");
+  }
+  let got: unknown;
+  try {
+    got = await answer.json();
+  } catch {
+    throw new Failure(answer.status, `HTTP ${answer.status}, and no JSON`);
+  }
+  if (!answer.ok) {
+    const error = (got as { error?: { message?: string } }).error;
+    throw new Failure(answer.status, error?.message ?? `HTTP ${answer.status}`);
+  }
+  return got as T;
+}

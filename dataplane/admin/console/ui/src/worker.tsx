@@ -1,0 +1,172 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask, type Status, type WorkerStatus } from "./api";
+import { age, bytes, count, dash, percent, plural, seconds, short, since } from "./format";
+import { Badge, eventsLevel, gpuLevel, gpuText, stateLevel } from "./workers";
+
+interface Action {
+  title: string;
+  ask: string; // what happens, in words
+  danger?: boolean;
+  run: () => Promise<unknown>;
+}
+
+function Part({ title, children }: { title: string; children: ComponentChildren }) {
+  return <section class="card part"><h2>{title}</h2>{children}</section>;
+}
+
+function Facts({ list }: { list: [string, ComponentChildren][] }) {
+  return <dl class="facts">{list.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+}
+
+export function Worker({ status, id, refresh }: { status: Status; id: string; refresh: () => void }) {
+  const w = status.workers.find(one => one.id === id);
+  if (!w) {
+    return (
+      <>
+        <Trail id={id} />
+        <h1>{id}</h1>
+        <p class="card nothing">The router has no worker of this name. It was removed, or has never been there.</p>
+      </>
+    );
+  }
+  return <Known w={w} ranks={status.workers.filter(o => o.url === w.url)} cluster={status.cluster !== undefined} refresh={refresh} />;
+}
+
+function Trail({ id }: { id: string }) {
+  return <nav class="trail" aria-label="Place"><a href="#/workers">Workers</a> <span aria-hidden="true">/</span> <span>{id.replace(/^https?:\/\//, "")}</span></nav>;
+}
+
+function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerStatus[]; cluster: boolean; refresh: () => void }) {
+  const [action, setAction] = useState<Action | null>(null);
+  const drained = w.drain?.includes("operator") ?? false;
+  const flying = ranks.reduce((n, r) => n + r.in_flight, 0);
+  const others = ranks.length > 1 ? ` All ${ranks.length} ranks of ${w.url} are meant.` : "";
+  const scope = cluster ? "every router of the cluster" : "this router";
+  const drain: Action = {
+    title: "Drain", ask: `It gets no new requests at ${scope}; ${plural(flying, "request")} in flight go on to their end.${others}`,
+    run: () => ask("/workers/drain", "POST", { url: w.url, drain: true }),
+  };
+  const undrain: Action = { title: "End drain", ask: `It gets requests again at ${scope}.${others}`, run: () => ask("/workers/drain", "POST", { url: w.url, drain: false }) };
+  const remove: Action = {
+    title: "Remove", danger: true, ask: `This router forgets it once its ${plural(flying, "request")} in flight have ended. A source that lists it brings it back at a restart.${others}`,
+    run: () => ask("/workers?url=" + encodeURIComponent(w.url), "DELETE"),
+  };
+  const removeNow: Action = {
+    title: "Remove at once", danger: true, ask: `This router forgets it now; ${plural(flying, "request")} in flight ${flying === 1 ? "is" : "are"} cut off.${others}`,
+    run: () => ask("/workers?now=true&url=" + encodeURIComponent(w.url), "DELETE"),
+  };
+  const l = w.load, t = w.trust, e = w.events, g = w.gpus;
+  return (
+    <>
+      <Trail id={w.id} />
+      <div class="heading">
+        <h1 class="address">{w.id}</h1>
+        <Badge text={w.state} level={stateLevel[w.state]} />
+        <span class="note">for {age(w.state_seconds)}</span>
+        <div class="actions">
+          {drained ? <button type="button" onClick={() => setAction(undrain)}>End drain…</button> : <button type="button" onClick={() => setAction(drain)}>Drain…</button>}
+          <button type="button" onClick={() => setAction(remove)}>Remove…</button>
+          <button type="button" class="danger" onClick={() => setAction(removeNow)}>Remove at once…</button>
+        </div>
+      </div>
+      {w.error && <p class="card fault"><span class="level bad">Fault</span> {w.error}</p>}
+      <div class="parts">
+        <Part title="Worker">
+          <Facts list={[
+            ["Model", w.model || dash], ["Role", w.role], ["Engine", `${w.engine ?? (w.model ? "SGLang" : "")} ${w.version ?? ""}`.trim() || dash],
+            ["Page size", w.page_size ? plural(w.page_size, "token") : dash], ["Bootstrap", w.bootstrap ?? dash],
+            ["Listed by", w.sources?.join(", ") || dash], ["Drained by", w.drain?.join(", ") || "nobody"],
+            ["Breaker", <>{w.breaker.state}{w.breaker.opened > 0 && `, opened ${plural(w.breaker.opened, "time")}`}</>],
+          ]} />
+        </Part>
+        <Part title="Load">
+          <Facts list={[
+            ["In flight", `${count(l.in_flight)}${l.max_running ? ` of ${count(l.max_running)}` : ""}`], ["Without a first token", count(l.waiting)],
+            ["Of this router", count(l.own_in_flight)], ["Prompt tokens to compute", short(l.pending_tokens)],
+            ["Prefill speed", l.prefill_tokens_per_second ? short(l.prefill_tokens_per_second) + " tokens/s" : "not known yet"],
+            ["Predicted wait", l.prefill_tokens_per_second ? seconds(l.predicted_wait_s) : dash],
+            ["Reports", l.source === "dispatch" ? "none: counted by this router" : `${l.source}, ${seconds(l.age_seconds)} old${l.reports_too_old ? ": too old, not used" : ""}`],
+          ]} />
+          {l.set_aside?.map(a => <p key={a.field} class="remark"><span class="level warn">Warning</span> {a.field}: {a.why}, for {since(a.since)}. It reports {short(a.reported)}; {short(a.instead)} is used.</p>)}
+        </Part>
+        <Part title="KV pool">
+          {w.state === "dead" ? <p class="note">A dead worker holds nothing.</p> : l.pool_tokens ? (
+            <>
+              <div class="stack" role="img" aria-label={`${percent(l.used_tokens / l.pool_tokens)} of the pool used by running requests`}>
+                <i class="t1" style={{ width: `${(100 * l.used_tokens) / l.pool_tokens}%` }} />
+                <i class="t2" style={{ width: `${(100 * l.reserved_tokens) / l.pool_tokens}%` }} />
+              </div>
+              <Facts list={[["Used by running requests", `${short(l.used_tokens)} (${percent(l.used_tokens / l.pool_tokens)})`], ["Reserved", short(l.reserved_tokens)], ["Pool", short(l.pool_tokens) + " tokens"]]} />
+            </>
+          ) : <p class="note">The worker has not told the size of its pool.</p>}
+          <Facts list={[["Blocks in the index", short(w.blocks)], ["Sessions here", count(w.sessions)], ["Tokens that sessions need again", short(w.live_tokens)]]} />
+        </Part>
+        <Part title="Traffic of this router">
+          <Facts list={[
+            ["Requests", `${count(w.requests)} (${percent(w.share)} of all)`], ["Failed", w.failed ? <span class="bad">{count(w.failed)}</span> : "0"],
+            ["Hit rate", w.prompt_tokens ? percent(w.hit_rate) : dash], ["Cached tokens", `${short(w.hit_tokens)} of ${short(w.prompt_tokens)}`],
+          ]} />
+        </Part>
+        <Part title="Trust">
+          <Facts list={[
+            ["Overlap by", w.overlap], ["Credit", percent(t.credit)], ["Right expectations", t.compared ? `${percent(t.accuracy)} of the last ${count(t.compared)}` : "none compared yet"],
+            ["Last confirmed", t.silent_seconds < 0 ? "never" : seconds(t.silent_seconds) + " ago"], ["Checked every", seconds(t.check_seconds)],
+          ]} />
+          {t.events_set_aside && <p class="remark"><span class="level warn">Warning</span> Events set aside for {since(t.events_set_aside.since)}: {t.events_set_aside.why}</p>}
+        </Part>
+        <Part title="Events">
+          <Facts list={[
+            ["State", <Badge text={e.state} level={eventsLevel[e.state]} />],
+            ...(e.state === "none" ? [] : [
+              ["Batches", `${count(e.batches)}, the last number ${count(e.sequence)}`], ["Behind", e.lag_ms ? seconds(e.lag_ms / 1000) : "0 s"], ["Gaps", count(e.gaps)], ["Replayed", count(e.replayed)], ["Lost", count(e.lost)],
+              ["Restarts of the worker", count(e.restarts)], ["Unreadable", count(e.malformed)],
+              ["Unknown", `${plural(e.unknown_events, "event")}, ${plural(e.unknown_parents, "parent")}, ${plural(e.unknown_removals, "removal")}`],
+            ] as [string, string][]),
+          ]} />
+        </Part>
+        <Part title="GPUs">
+          <Facts list={[
+            ["State", <Badge text={gpuText(g.state)} level={gpuLevel[g.state]} />],
+            ...(g.state === "unknown" ? [] : [
+              ["Speed left", percent(g.weight)], ["Free memory", g.free_bytes ? bytes(g.free_bytes) : dash], ["Facts", g.age_seconds === undefined ? dash : age(g.age_seconds) + " old"],
+            ] as [string, string][]),
+          ]} />
+          {g.state === "unknown" && <p class="note">No sidecar reports on the GPUs of this worker.</p>}
+          {g.doubted && <p class="remark">Choices ignore this: too many workers died at one instant by their GPU facts, or this is the last.</p>}
+          {g.reasons?.map(r => <p key={r} class="remark">{r}</p>)}
+        </Part>
+      </div>
+      {action && <Confirm action={action} name={w.url} done={changed => { setAction(null); if (changed) refresh(); }} />}
+    </>
+  );
+}
+
+function Confirm({ action, name, done }: { action: Action; name: string; done: (changed: boolean) => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [error, setError] = useState("");
+  const [busy, setBusy] = useState(false);
+  useEffect(() => dialog.current?.showModal(), []);
+  const run = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      await action.run();
+      dialog.current?.close();
+      done(true);
+    } catch (e) {
+      setError((e as Error).message);
+      setBusy(false);
+    }
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="confirm" onCancel={() => done(false)}>
+      <h2 id="confirm">{action.title} {name}?</h2>
+      <p>{action.ask}</p>
+      {error && <p class="bad" role="alert">{error}</p>}
+      <div class="actions">
+        <button type="button" onClick={() => { dialog.current?.close(); done(false); }}>Cancel</button>
+        <button type="button" class={action.danger ? "danger" : "primary"} disabled={busy} onClick={() => void run()}>{action.title}</button>
+      </div>
+    </dialog>
+  );
+}

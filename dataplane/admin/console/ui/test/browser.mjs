@@ -1,0 +1,228 @@
+// Drives the page in headless Chromium: against a fixture in four states, and with ROUTER=http://…
+// against a router. SHOTS names a folder for pictures of each view, state and width.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { mkdirSync, readFileSync } from "node:fs";
+import { chromium } from "playwright-core";
+import { serve } from "./fixture.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const shots = process.env.SHOTS;
+if (shots) mkdirSync(shots, { recursive: true });
+const widths = [[360, 740], [1280, 800], [3840, 2160]];
+const patience = 120_000; // of a busy machine, and never measured
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+const fixture = await serve();
+let failures = 0;
+
+/** check runs one case on a page of its own. The page must log nothing and load nothing of others. */
+async function check(name, body, options = {}) {
+  if (!new RegExp(process.env.ONLY ?? "").test(name)) return;
+  // axe puts a script into the page, which the page's policy forbids; only those cases bypass it.
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(patience);
+  const complaints = [];
+  page.on("console", m => { if (["error", "warning"].includes(m.type()) && !/Failed to load resource/.test(m.text())) complaints.push(m.text()); });
+  page.on("pageerror", e => complaints.push(String(e)));
+  const base = options.base ?? fixture.url;
+  page.on("request", r => { if (!r.url().startsWith(base) && !r.url().startsWith("data:")) complaints.push("asked " + r.url()); });
+  try {
+    await body(page, base);
+    assert.deepEqual(complaints, []);
+    console.log("ok   " + name);
+  } catch (e) {
+    failures++;
+    console.log(`FAIL ${name}\n${e.stack}\n${complaints.join("\n")}`);
+  }
+  await context.close();
+  Object.assign(fixture, { state: "normal", down: false, key: "", changes: [] });
+}
+
+const views = {
+  overview: async (page, base) => { await page.goto(base + "/console"); await page.getByRole("heading", { name: "Traffic" }).waitFor(); await page.locator(".chart canvas").first().waitFor(); },
+  workers: async (page, base) => { await page.goto(base + "/console#/workers"); await page.getByRole("heading", { name: "Workers" }).waitFor(); },
+  worker: async (page, base) => { await views.workers(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await first.click(); await page.getByRole("heading", { name: "KV pool" }).waitFor(); } },
+  explain: async (page, base) => {
+    await page.goto(base + "/console#/explain");
+    await page.getByRole("textbox", { name: "Prompt" }).fill("Once upon a time");
+    await page.getByRole("button", { name: "Explain" }).click();
+    await page.locator(".verdict, .fault").first().waitFor();
+  },
+};
+
+async function violations(page) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run());
+  return found.violations.map(v => `${v.id}: ${v.nodes.map(n => n.target.join(" ") + " " + (n.any[0]?.message ?? "")).join("; ")}`);
+}
+
+/** Every view in every state: accessible in light and dark, and no wider than the window. */
+for (const state of ["empty", "normal", "failing", "many"]) {
+  for (const [view, open] of Object.entries(views)) {
+    for (const colorScheme of ["light", "dark"]) {
+      await check(`${view}, ${state}, ${colorScheme}`, async (page, base) => {
+        fixture.state = state;
+        await open(page, base);
+        for (const [width, height] of colorScheme === "light" ? widths : widths.slice(1, 2)) {
+          await page.setViewportSize({ width, height });
+          await page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))));
+          if (shots) await page.screenshot({ path: `${shots}/${view}-${state}-${colorScheme}-${width}.png`, fullPage: width < 2000 });
+          const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          assert.ok(over <= 0, `${over} px beyond a window of ${width}`);
+          assert.deepEqual(await violations(page), [], `axe at ${width}`);
+        }
+      }, { colorScheme, bypassCSP: true });
+    }
+  }
+}
+
+await check("the page's own policy holds", async (page, base) => {
+  for (const open of Object.values(views)) await open(page, base);
+});
+
+await check("all workers dead is no quiet day", async (page, base) => {
+  fixture.state = "failing";
+  await views.overview(page, base);
+  await page.getByText("None of 6 workers is ready").waitFor();
+  await page.getByText("6 workers are dead").waitFor();
+  await page.getByText("0 of 6").waitFor();
+  assert.equal(await page.getByText("Nothing needs attention").count(), 0);
+});
+
+await check("no GPU data is not health", async (page, base) => {
+  await views.worker(page, base);
+  await page.getByText("No sidecar reports on the GPUs").waitFor();
+  assert.equal(await page.getByText("healthy").count(), 0);
+});
+
+await check("a router that goes away", async (page, base) => {
+  await views.workers(page, base);
+  fixture.down = true;
+  await page.getByRole("alert").getByText("No answer of the router since").waitFor();
+  await page.locator("tbody a").first().waitFor(); // the last values stay
+  fixture.down = false;
+  await page.getByRole("alert").waitFor({ state: "detached" });
+});
+
+await check("the operator key", async (page, base) => {
+  fixture.key = "secret";
+  await page.goto(base + "/console");
+  await page.getByLabel("Key", { exact: false }).fill("wrong");
+  await page.getByRole("button", { name: "Open" }).click();
+  await page.getByText("The router refused this key").waitFor();
+  await page.getByLabel("Key", { exact: false }).fill("secret");
+  await page.getByRole("button", { name: "Open" }).click();
+  await page.getByRole("heading", { name: "Traffic" }).waitFor();
+});
+
+await check("a key in the address", async (page, base) => {
+  fixture.key = "/sec ret";
+  await page.goto(base + "/console#" + encodeURIComponent(fixture.key));
+  await page.getByRole("heading", { name: "Traffic" }).waitFor();
+  assert.ok(!page.url().includes("sec"), "the address keeps no key");
+});
+
+await check("search, filter and sort survive updates and the way back", async (page, base) => {
+  fixture.state = "many";
+  await views.workers(page, base);
+  await page.getByRole("searchbox").fill("qwen");
+  await page.getByLabel("State").selectOption("dead");
+  await page.getByRole("button", { name: "Requests" }).click();
+  const answers = () => page.waitForResponse(r => r.url().endsWith("/status"), { timeout: patience });
+  await page.locator("th[aria-sort=descending]").waitFor();
+  const rows = () => page.locator("tbody tr[data-id]").evaluateAll(all => all.map(r => r.dataset.id));
+  const before = await rows();
+  assert.ok(before.length > 5);
+  await answers();
+  await answers();
+  assert.equal(await page.getByRole("searchbox").inputValue(), "qwen");
+  assert.deepEqual(await rows(), before);
+  await page.locator("tbody a").first().click();
+  await page.getByRole("heading", { name: "KV pool" }).waitFor();
+  await page.goBack();
+  await page.getByRole("searchbox").waitFor();
+  assert.equal(await page.getByRole("searchbox").inputValue(), "qwen");
+});
+
+await check("the keyboard reaches all of 1,000 rows", async (page, base) => {
+  fixture.state = "many";
+  await views.workers(page, base);
+  assert.ok((await page.locator("tbody tr[data-id]").count()) < 100, "only the rows that are seen are drawn");
+  const focused = () => page.evaluate(() => Number(document.activeElement.closest("tr")?.getAttribute("aria-rowindex")));
+  await page.locator("tbody a").first().focus();
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await focused(), 3);
+  await page.keyboard.press("End");
+  assert.equal(await focused(), 1001);
+  await page.waitForResponse(r => r.url().endsWith("/status"));
+  await page.waitForResponse(r => r.url().endsWith("/status"));
+  assert.equal(await focused(), 1001, "an update moves no focus");
+  await page.keyboard.press("Home");
+  assert.equal(await focused(), 2);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "KV pool" }).waitFor();
+});
+
+await check("changes ask first", async (page, base) => {
+  await views.worker(page, base);
+  const url = await page.locator("h1.address").textContent();
+  await page.getByRole("button", { name: "Remove at once" }).click();
+  await page.getByRole("dialog").getByText("cut off").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.deepEqual(fixture.changes, []);
+  for (const [button, want] of [["Drain…", `POST /workers/drain {"url":"${url}","drain":true}`], ["Remove…", `DELETE /workers?url=${url} `], ["Remove at once…", `DELETE /workers?now=true&url=${url} `]]) {
+    await page.getByRole("button", { name: button, exact: true }).click();
+    await page.getByRole("dialog").getByRole("button", { name: button.slice(0, -1), exact: true }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    assert.equal(fixture.changes.pop(), want);
+  }
+});
+
+await check("1,000 workers: the longest tasks", async (page, base) => {
+  fixture.state = "many";
+  await views.workers(page, base);
+  const cdp = await page.context().newCDPSession(page);
+  // Both times of a task: on a machine that is busy with other work, only that of the CPU tells.
+  const measure = async (name, body) => {
+    const tasks = [];
+    const note = ({ value }) => tasks.push(...value.filter(e => e.name === "RunTask" || e.name === "ThreadControllerImpl::RunTask"));
+    cdp.on("Tracing.dataCollected", note);
+    await cdp.send("Tracing.start", { transferMode: "ReportEvents", traceConfig: { includedCategories: ["devtools.timeline", "disabled-by-default-devtools.timeline", "toplevel"] } });
+    await body();
+    const ended = new Promise(done => cdp.once("Tracing.tracingComplete", done));
+    await cdp.send("Tracing.end");
+    await ended;
+    cdp.off("Tracing.dataCollected", note);
+    const longest = field => Math.round(Math.max(...tasks.map(e => e[field] ?? 0)) / 1000);
+    console.log(`     ${name}: ${tasks.length} tasks, the longest ${longest("dur")} ms, of CPU ${longest("tdur")} ms`);
+    assert.ok(tasks.length > 0);
+  };
+  const updates = async () => { for (let i = 0; i < 5; i++) await page.waitForResponse(r => r.url().endsWith("/status")); };
+  await measure("five updates of the table", updates);
+  await measure("scrolling", async () => {
+    for (let top = 0; top < 32000; top += 700) await page.locator(".table").evaluate((b, to) => new Promise(done => { b.scrollTop = to; requestAnimationFrame(done); }), top);
+  });
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.locator(".chart canvas").first().waitFor();
+  await measure("five updates of the overview", updates);
+});
+
+if (process.env.ROUTER) {
+  for (const [view, open] of Object.entries(views)) {
+    await check(`${view} of ${process.env.ROUTER}`, async page => {
+      await open(page, process.env.ROUTER);
+      if (shots) await page.screenshot({ path: `${shots}/${view}-router.png`, fullPage: true });
+    }, { base: process.env.ROUTER });
+  }
+}
+
+fixture.close();
+await browser.close();
+console.log(failures ? `${failures} failed` : "all passed");
+process.exitCode = failures ? 1 : 0;

@@ -1,0 +1,132 @@
+// A router's answers in four states, for the browser test: empty, normal, failing and many (1,000
+// workers). Numbers come from a generator with a fixed seed and move with each answer.
+import { createServer } from "node:http";
+import { readFileSync } from "node:fs";
+
+const files = {
+  "/console": ["text/html; charset=utf-8", "index.html"],
+  "/console/console.js": ["text/javascript; charset=utf-8", "console.js"],
+  "/console/console.css": ["text/css; charset=utf-8", "console.css"],
+};
+// The header is the product's own.
+const policy = [...readFileSync(new URL("../../page.go", import.meta.url), "utf8").match(/ContentSecurityPolicy = ("[^;]*(?:.|\n)*?")\n\n/)[1].matchAll(/"([^"]*)"/g)].map(m => m[1]).join("");
+
+function random(seed) {
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+const load = () => ({
+  source: "published", age_seconds: 0.2, in_flight: 0, waiting: 0, pending_tokens: 0, used_tokens: 0, pool_tokens: 400000, max_running: 256, prefill_tokens_per_second: 0,
+  own_in_flight: 0, own_pending_tokens: 0, reserved_tokens: 0, reports_too_old: false, predicted_wait_s: 0,
+});
+
+function worker(i, state, beat) {
+  const r = random(i + 1), move = random(i * 7919 + beat);
+  const dead = state === "failing" || (state === "many" && i % 29 === 3);
+  const url = `http://10.${20 + (i >> 8)}.${i & 255}.${1 + (i % 7)}:30000`;
+  const speed = Math.round(9000 + 12000 * r()), flying = dead ? 0 : Math.round(3 + 20 * move()), pending = Math.round(flying * 900 * move());
+  const used = Math.round(400000 * (0.2 + 0.6 * move()));
+  const prompt = Math.round(1e6 + 4e7 * r()) + beat * 1000, hit = Math.round(prompt * (0.35 + 0.5 * r()));
+  const w = {
+    id: url, url, rank: 0, role: state === "many" && i % 3 === 0 ? "prefill" : state === "many" && i % 3 === 1 ? "decode" : "aggregated",
+    state: dead ? "dead" : state === "many" && i % 41 === 5 ? "draining" : state === "many" && i % 53 === 7 ? "slow" : "ready", state_seconds: 20 + 9000 * r() + beat,
+    sources: ["file"], model: i % 2 ? "meta-llama/Llama-3.1-70B-Instruct" : "Qwen/Qwen2.5-7B-Instruct", version: "0.5.23", page_size: 64,
+    in_flight: flying, pending_tokens: pending, requests: Math.round(prompt / 2500), failed: i % 17 === 0 ? 3 : 0, share: 0.1, prompt_tokens: prompt, hit_tokens: hit, hit_rate: hit / prompt,
+    overlap: "events", blocks: Math.round(2e5 * r()), approx_tokens: 0, sessions: Math.round(40 * r()), live_tokens: 120000 * r(),
+    events: { state: dead ? "connecting" : "live", sequence: 1000 + beat, lag_ms: 3, batches: 900 + beat, gaps: 0, lost: 0, replayed: 0, restarts: 0, mutes: 0, malformed: 0, unknown_events: 0, unknown_fields: 0, unknown_parents: 0, unknown_removals: 0, beyond_budget: 0 },
+    breaker: { state: "closed", faults: 0, opened: 0 },
+    load: { ...load(), in_flight: flying, waiting: Math.round(flying / 5), pending_tokens: pending, used_tokens: used, prefill_tokens_per_second: speed, own_in_flight: flying, reserved_tokens: 12000, predicted_wait_s: pending / speed },
+    trust: { credit: 1, accuracy: 0.98, compared: 64, silent_seconds: 0.4, check_seconds: 10 },
+    gpus: { state: i % 2 ? "healthy" : "unknown", weight: 1, ...(i % 2 && { free_bytes: 3e9, age_seconds: 1 }) },
+  };
+  if (dead) w.error = `dial tcp ${url.slice(7)}: connect: connection refused`;
+  if (w.state === "draining") w.drain = ["operator"];
+  if (state === "many" && i % 97 === 11) w.trust.events_set_aside = { why: "its answers report fewer cached tokens than its events told of", since: new Date(Date.now() - 400000).toISOString() };
+  if (state === "many" && i % 101 === 15) w.gpus = { state: "degraded", weight: 0.7, reasons: ["GPU 3 throttles: 91 °C"], age_seconds: 1 };
+  return w;
+}
+
+const counts = { empty: 0, normal: 8, failing: 6, many: 1000 };
+
+function status(state, beat) {
+  const workers = Array.from({ length: counts[state] }, (_, i) => worker(i, state, beat));
+  const failing = state === "failing";
+  return {
+    version: "v0.1.0-fixture", uptime_seconds: 86400 * 3 + beat, policy: "kv", draining: false, requests: state === "empty" ? 0 : 1234567 + beat * 40, in_flight: workers.reduce((a, w) => a + w.in_flight, 0),
+    errors: failing ? 420 : 3, client_errors: 12, prompt_tokens: state === "empty" ? 0 : 9e9, hit_tokens: state === "empty" ? 0 : 5.4e9, hit_rate: state === "empty" ? 0 : 0.6, accuracy: 0.97, compared: 5000,
+    index: { blocks: state === "empty" ? 0 : 5.2e6, nodes: 120000, bytes: state === "empty" ? 0 : 6e8, max_bytes: 4e9, evicted_blocks: 0 }, approx: { bytes: 0, max_bytes: 1e9, evictions: 0, accuracy: 0, compared: 0 },
+    ...(state !== "empty" && { queue: failing ? { waiting: 37, clients: 4, oldest_seconds: 12.4, full_models: 1, rate: 0, passed: 10, mean_wait_seconds: 1, refused: 9, gone: 2 } : { waiting: 0, clients: 0, oldest_seconds: 0, full_models: 0, rate: 0, passed: 0, mean_wait_seconds: 0, refused: 0, gone: 0 } }),
+    huge_page_bytes: 0, workers,
+    models: state === "empty" ? [] : ["Qwen/Qwen2.5-7B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"].map(model => ({ model, names: [model], ready: !failing, ...(failing && { lacks: "no worker is ready" }) })),
+    operator_refused: { no_key: failing ? 2 : 0, wrong_key: failing ? 14 : 0, foreign: 0 },
+  };
+}
+
+function series(state, step, rows) {
+  const r = random(step), now = Date.now() / 1000, s = { step_seconds: step, at: [] };
+  const idle = state === "empty";
+  const names = ["ttft_p50", "ttft_p95", "ttft_p99", "duration_p50", "duration_p95", "duration_p99", "requests", "prompt_tokens", "hit_tokens", "hit_rate", "expected_hit_rate", "saved_seconds",
+    "errors_busy", "errors_keys", "errors_client", "errors_worker", "errors_router", "errors_cut", "in_flight", "waiting", "workers", "workers_ready"];
+  for (const name of names) s[name] = [];
+  for (let i = 0; i < rows; i++) {
+    const t = i / rows, broken = state === "failing" && t > 0.7, wave = 0.6 + 0.4 * Math.sin(6 * t) + 0.08 * r();
+    const gone = idle || broken, value = v => (gone ? null : v);
+    s.at.push(now - (rows - i) * step);
+    const base = 0.12 + 0.1 * wave, prompt = 60000 * wave;
+    const row = [value(base), value(base * 2.4), value(base * (4 + r())), value(base * 9), value(base * 16), value(base * 25), idle ? 0 : broken ? 4 * r() : 30 * wave, gone ? 0 : prompt, gone ? 0 : prompt * 0.6,
+      value(0.55 + 0.1 * wave), value(0.6 + 0.1 * wave), gone ? 0 : prompt * 0.6 * step / 12000, 0, broken ? Math.round(2 * r()) : 0, 0, 0, broken ? Math.round(20 * r()) : 0, broken && t < 0.72 ? 8 : 0,
+      gone ? 0 : Math.round(40 * wave), broken ? Math.round(37 * r()) : 0, counts[state], broken ? 0 : counts[state]];
+    names.forEach((name, k) => s[name].push(row[k]));
+  }
+  return s;
+}
+
+function explained(state, beat) {
+  const ranks = status(state, beat).workers.map((w, i) => {
+    const r = random(i + 99);
+    const rank = { id: w.id, role: w.role, state: w.state, events: w.events.state, load: w.load, trust: w.trust, gpus: w.gpus };
+    if (w.state !== "ready") return { ...rank, error: w.error, excluded: "its state is " + w.state };
+    const cached = Math.round(2400 * r()), cost = { queue: 0.3 * r(), compute: (2400 - cached) / 12000, tier: i % 3 ? 0 : 0.02, batch: 0.03 * r(), pool: i % 5 ? 0 : 0.08, health: 0, later: 0.02 * r(), streams: 0.01, sessions: 0.05 * r() };
+    const total = Object.values(cost).reduce((a, b) => a + b, 0);
+    return { ...rank, overlap: { gpu: cached, host: 0, predicted: 0, credited: cached, source: "exact" }, cost: { ...cost, ttft: total - 0.03, total, score: total } };
+  });
+  const best = ranks.filter(r => r.cost).sort((a, b) => a.cost.total - b.cost.total)[0];
+  if (best) best.winner = true;
+  return { policy: "kv", seed: "12345678901234567", turn: 5, prompt: { model: "Qwen/Qwen2.5-7B-Instruct", tokens: 2400, exact: true }, ranks, ...(best ? { winner: best.id, why: "least cost" } : { error: "no worker is ready" }) };
+}
+
+/** serve listens on a free port of loopback. Its state may be changed, and the requests that change workers are kept. */
+export async function serve() {
+  const router = { state: "normal", changes: [], down: false, key: "" };
+  let beat = 0;
+  const server = createServer((req, res) => {
+    const path = req.url.split("?")[0];
+    if (router.down) return void req.socket.destroy();
+    const json = (code, v) => { res.writeHead(code, { "Content-Type": "application/json" }); res.end(JSON.stringify(v)); };
+    if (files[path]) {
+      res.writeHead(200, { "Content-Type": files[path][0], "Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff" });
+      return void res.end(readFileSync(new URL("../../static/" + files[path][1], import.meta.url)));
+    }
+    if (router.key && req.headers.authorization !== "Bearer " + router.key) return json(401, { error: { message: "The key is wrong." } });
+    switch (path) {
+      case "/status": return json(200, status(router.state, ++beat));
+      case "/history": return json(200, { recent: series(router.state, 5, 180), day: series(router.state, 120, 720) });
+      case "/explain": return json(200, explained(router.state, beat));
+      case "/workers": case "/workers/drain": {
+        let body = "";
+        req.on("data", d => (body += d));
+        return void req.on("end", () => { router.changes.push(`${req.method} ${decodeURIComponent(req.url)} ${body}`); json(200, {}); });
+      }
+    }
+    json(404, { error: { message: "There is no " + path } });
+  });
+  await new Promise(done => server.listen(0, "127.0.0.1", done));
+  router.url = `http://127.0.0.1:${server.address().port}`;
+  router.close = () => { server.closeAllConnections(); server.close(); };
+  return router;
+}

@@ -1,0 +1,199 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// recentStep shows a fault while an operator watches; more rows a minute are noise in a chart.
+	recentStep = 5 * time.Second
+	recentRows = 180 // a quarter of an hour
+	// dayStep is a whole number of recentStep.
+	dayStep = 2 * time.Minute
+	dayRows = 720
+)
+
+// Report is the body of GET /history.
+type Report struct {
+	Recent Series `json:"recent"` // the last quarter of an hour
+	Day    Series `json:"day"`
+}
+
+// Series is a table by columns, of equal length, oldest row first. A value that is not known is
+// null: a quantile without requests, a share of no tokens.
+type Series struct {
+	StepSeconds float64   `json:"step_seconds"`
+	At          []float64 `json:"at"` // end of the row, in seconds since 1970
+
+	// Quantiles are estimates within the buckets of warmpath_ttft_seconds and
+	// warmpath_request_seconds.
+	TTFT50     []Value `json:"ttft_p50"`
+	TTFT95     []Value `json:"ttft_p95"`
+	TTFT99     []Value `json:"ttft_p99"`
+	Duration50 []Value `json:"duration_p50"`
+	Duration95 []Value `json:"duration_p95"`
+	Duration99 []Value `json:"duration_p99"`
+
+	// A second; tokens are of prompts with cached tokens reported in their answers.
+	Requests     []Value `json:"requests"`
+	PromptTokens []Value `json:"prompt_tokens"`
+	HitTokens    []Value `json:"hit_tokens"`
+	// Shares of those prompt tokens: cached by the answers, and cached as the router expected.
+	HitRate      []Value `json:"hit_rate"`
+	ExpectedRate []Value `json:"expected_hit_rate"`
+	// SavedSeconds is prefill time that cached tokens saved in the row. A rank without a
+	// known speed adds nothing.
+	SavedSeconds []Value `json:"saved_seconds"`
+
+	// Requests in the row.
+	Busy   []Value `json:"errors_busy"`
+	Keys   []Value `json:"errors_keys"`
+	Client []Value `json:"errors_client"`
+	Worker []Value `json:"errors_worker"`
+	Router []Value `json:"errors_router"`
+	Cut    []Value `json:"errors_cut"`
+
+	// At the row's end.
+	InFlight []Value `json:"in_flight"`
+	Waiting  []Value `json:"waiting"`
+	Workers  []Value `json:"workers"`
+	Ready    []Value `json:"workers_ready"`
+}
+
+// Value is a number, or NaN, which JSON has as null.
+type Value float64
+
+var _ json.Marshaler = Value(0)
+
+// MarshalJSON implements json.Marshaler.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(v), 'g', 6, 64), nil // more digits are noise
+}
+
+// row is one row of a Series, in the order of its columns.
+type row struct {
+	at     time.Time
+	values [columns]Value
+}
+
+const columns = 22
+
+// columns returns the columns but At, in the order of row's values.
+func (s *Series) columns() [columns]*[]Value {
+	return [columns]*[]Value{
+		&s.TTFT50, &s.TTFT95, &s.TTFT99, &s.Duration50, &s.Duration95, &s.Duration99,
+		&s.Requests, &s.PromptTokens, &s.HitTokens, &s.HitRate, &s.ExpectedRate, &s.SavedSeconds,
+		&s.Busy, &s.Keys, &s.Client, &s.Worker, &s.Router, &s.Cut,
+		&s.InFlight, &s.Waiting, &s.Workers, &s.Ready,
+	}
+}
+
+// between makes the row of the time between two readings.
+func between(from, to time.Time, before, now *Counts) row {
+	seconds := max(to.Sub(from).Seconds(), 1e-3)
+	ttft, duration := now.TTFT.since(before.TTFT), now.Duration.since(before.Duration)
+	prompt := float64(increase(now.PromptTokens, before.PromptTokens))
+	hits := float64(increase(now.HitTokens, before.HitTokens))
+	expected := float64(increase(now.ExpectedTokens, before.ExpectedTokens))
+	r := row{at: to, values: [columns]Value{
+		Value(ttft.quantile(.5)), Value(ttft.quantile(.95)), Value(ttft.quantile(.99)),
+		Value(duration.quantile(.5)), Value(duration.quantile(.95)), Value(duration.quantile(.99)),
+		Value(float64(increase(now.Requests, before.Requests)) / seconds),
+		Value(prompt / seconds), Value(hits / seconds), Value(hits / prompt), Value(expected / prompt),
+		Value(max(now.SavedSeconds-before.SavedSeconds, 0)),
+	}}
+	at := r.values[12:12]
+	for kind := range kinds {
+		at = append(at, Value(increase(now.Errors[kind], before.Errors[kind])))
+	}
+	_ = append(at, Value(now.InFlight), Value(now.Waiting), Value(now.Workers), Value(now.ReadyOnes))
+	return r
+}
+
+// ring keeps the last rows of one step.
+type ring struct {
+	step time.Duration
+	rows []row // of fixed capacity
+	next int   // of rows, once they are full
+
+	last   Counts // at the end of the last row
+	lastAt time.Time
+}
+
+func newRing(step time.Duration, rows int) ring { return ring{step: step, rows: make([]row, 0, rows)} }
+
+// add ends a row.
+func (r *ring) add(at time.Time, now *Counts) {
+	made := between(r.lastAt, at, &r.last, now)
+	r.last, r.lastAt = *now, at
+	if len(r.rows) < cap(r.rows) {
+		r.rows = append(r.rows, made)
+		return
+	}
+	r.rows[r.next] = made
+	r.next = (r.next + 1) % len(r.rows)
+}
+
+func (r *ring) series() Series {
+	s := Series{StepSeconds: r.step.Seconds(), At: make([]float64, len(r.rows))}
+	for c, column := range s.columns() {
+		*column = make([]Value, len(r.rows))
+		for i := range r.rows {
+			at := &r.rows[(r.next+i)%len(r.rows)]
+			s.At[i], (*column)[i] = float64(at.at.UnixMilli())/1000, at.values[c]
+		}
+	}
+	return s
+}
+
+// Recorder makes a row every five seconds, and one every two minutes.
+type Recorder struct {
+	counts func() Counts
+
+	mu          sync.Mutex
+	recent, day ring // guarded by mu
+}
+
+// New returns a recorder of counts, which is called from one goroutine.
+func New(counts func() Counts) *Recorder {
+	return &Recorder{counts: counts, recent: newRing(recentStep, recentRows), day: newRing(dayStep, dayRows)}
+}
+
+// Run makes rows until ctx ends.
+func (r *Recorder) Run(ctx context.Context) error {
+	tick := time.NewTicker(recentStep)
+	defer tick.Stop()
+	begin, now := r.counts(), time.Now()
+	r.recent.last, r.recent.lastAt = begin, now
+	r.day.last, r.day.lastAt = begin, now
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		// A busy machine may be late: a row's rates are of the time that it took.
+		at, seen := time.Now(), r.counts()
+		r.mu.Lock()
+		r.recent.add(at, &seen)
+		if at.Sub(r.day.lastAt) > dayStep-recentStep/2 {
+			r.day.add(at, &seen)
+		}
+		r.mu.Unlock()
+	}
+}
+
+// Report returns all rows.
+func (r *Recorder) Report() Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Report{Recent: r.recent.series(), Day: r.day.series()}
+}

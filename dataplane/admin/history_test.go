@@ -1,0 +1,141 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/admin/console"
+	"github.com/warmpath/warmpath/dataplane/admin/history"
+	"github.com/warmpath/warmpath/dataplane/operator"
+)
+
+// TestHistory: requests become rows, of the operator's API alone.
+func TestHistory(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w}, settings{key: "secret"})
+	counts := h.admin.Counts()
+	for range 3 {
+		h.post("/generate", idsBody)
+	}
+	h.post("/generate", `{`)
+	h.awaitIdle()
+	now := h.admin.Counts()
+	assert.Equal(t, uint64(4), now.Requests-counts.Requests)
+	assert.Equal(t, uint64(27), now.PromptTokens)
+	assert.Equal(t, uint64(24), now.HitTokens)
+	assert.Equal(t, uint64(1), now.Errors[history.Client])
+	assert.Equal(t, int64(1), now.ReadyOnes)
+	total := uint64(0)
+	for _, n := range now.TTFT.Buckets {
+		total += n
+	}
+	assert.Equal(t, uint64(3), total)
+	assert.Len(t, now.TTFT.Buckets, len(now.TTFT.Bounds)+1)
+
+	resp, _ := h.do(http.MethodGet, h.operator+"/history", "")
+	assert.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	resp, _ = h.do(http.MethodPost, h.operator+"/history", "", "Authorization", "Bearer secret")
+	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+	resp, _ = h.do(http.MethodGet, h.base+"/history", "", "Authorization", "Bearer secret")
+	assert.Equal(t, http.StatusNotFound, resp.StatusCode, "clients have none")
+	resp, got := h.do(http.MethodGet, h.operator+"/history", "", "Authorization", "Bearer secret")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	var report map[string]map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got), &report))
+	assert.InDelta(t, 5, report["recent"]["step_seconds"], 0)
+	assert.InDelta(t, 120, report["day"]["step_seconds"], 0)
+}
+
+// TestRefusedIsInStatus: a wrong key shows to the operator with the right one.
+func TestRefusedIsInStatus(t *testing.T) {
+	h := start(t, nil, settings{key: "secret"})
+	h.do(http.MethodGet, h.operator+"/status", "")
+	h.do(http.MethodGet, h.operator+"/status", "", "Authorization", "Bearer wrong")
+	h.do(http.MethodGet, h.operator+"/status", "", "Origin", "http://evil.example")
+	assert.Equal(t, operator.Counts{NoKey: 1, WrongKey: 1, Foreign: 1}, h.admin.Status().Refused)
+}
+
+// TestConsoleIsServed: its files need no key, and each has the policy that keeps a worker's name text.
+func TestConsoleIsServed(t *testing.T) {
+	h := start(t, nil, settings{key: "secret"})
+	for path, kind := range map[string]string{"/": "text/html", "/console": "text/html", "/console/console.js": "text/javascript", "/console/console.css": "text/css"} {
+		resp, got := h.do(http.MethodGet, h.operator+path, "")
+		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
+		assert.Contains(t, resp.Header.Get("Content-Type"), kind)
+		assert.Equal(t, console.ContentSecurityPolicy, resp.Header.Get("Content-Security-Policy"))
+		assert.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
+		assert.NotEmpty(t, got)
+		resp, _ = h.do(http.MethodPost, h.operator+path, "")
+		assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, path)
+		resp, _ = h.do(http.MethodGet, h.base+path, "")
+		assert.Equal(t, http.StatusNotFound, resp.StatusCode, "the console is the operators'")
+	}
+}
+
+// TestConsoleReadsTheAPI: each field that the page declares is one of the JSON, and is optional in
+// the page where the JSON may lack it.
+func TestConsoleReadsTheAPI(t *testing.T) {
+	text, err := os.ReadFile("console/ui/src/api.ts")
+	require.NoError(t, err)
+	interfaces := regexp.MustCompile(`(?s)export interface (\w+) \{\n(.*?)\n\}`).FindAllStringSubmatch(string(text), -1)
+	declared := map[string]string{}
+	for _, m := range interfaces {
+		declared[m[1]] = m[2]
+	}
+	seen := map[string]bool{}
+	var compare func(name string, of reflect.Type)
+	compare = func(name string, of reflect.Type) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		fields := jsonFields(of)
+		for _, m := range regexp.MustCompile(`(?m)^  (\w+)(\??): (.+);$`).FindAllStringSubmatch(declared[name], -1) {
+			field, ok := fields[m[1]]
+			if !assert.True(t, ok, "%s has no field %s in %s", name, m[1], of) {
+				continue
+			}
+			assert.Equal(t, field.optional, m[2] == "?", "%s.%s: whether it may be absent", name, m[1])
+			inner := strings.TrimSuffix(m[3], "[]")
+			if _, ours := declared[inner]; ours {
+				for field.of.Kind() == reflect.Slice || field.of.Kind() == reflect.Pointer {
+					field.of = field.of.Elem()
+				}
+				compare(inner, field.of)
+			}
+		}
+	}
+	compare("Status", reflect.TypeFor[admin.Status]())
+	compare("Explained", reflect.TypeFor[admin.Explained]())
+	compare("Report", reflect.TypeFor[history.Report]())
+	for name := range declared {
+		assert.True(t, seen[name], "no type of the API is %s", name)
+	}
+}
+
+type jsonField struct {
+	of       reflect.Type
+	optional bool
+}
+
+// jsonFields returns the members of a type's JSON.
+func jsonFields(of reflect.Type) map[string]jsonField {
+	fields := map[string]jsonField{}
+	for _, f := range reflect.VisibleFields(of) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			fields[name] = jsonField{f.Type, strings.Contains(options, "omitempty")}
+		}
+	}
+	return fields
+}
