@@ -3,50 +3,67 @@
 package warmpath_test
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"go/ast"
+	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/asmdecl"
 )
 
-// TestOtherBuilds type-checks the builds that no other test compiles, and compares assembly with
-// its declarations. A compiler would translate the standard library and all modules once more for
-// each.
+// TestOtherBuilds type-checks this module's packages in the builds that no other test compiles, and
+// compares assembly with its declarations. What they import of others is known from the usual build:
+// a compiler would translate the standard library and all modules once more for each.
 func TestOtherBuilds(t *testing.T) {
-	tests := map[string]struct{ env, args []string }{
+	builds := []struct {
+		name      string
+		env, args []string
+		packages  []listed
+	}{
 		// Without cgo warmpath has neither NIXL nor NVML, says so, and routes.
-		"no cgo":            {[]string{"CGO_ENABLED=0"}, []string{"./cmd/warmpath"}},
-		"tests without cgo": {[]string{"CGO_ENABLED=0"}, []string{"-test", "./cgo", "./dataplane/sidecar/health", "./nixl", "./nvml", "./radix", "./zmq/..."}},
-		"arm64":             {[]string{"CGO_ENABLED=0", "GOARCH=arm64"}, []string{"-test", "./radix"}},
-		"libzmq":            {nil, []string{"-tags=libzmq", "./cmd/warmpath"}},
+		{name: "no cgo", env: []string{"CGO_ENABLED=0"}, args: []string{"./cmd/warmpath"}},
+		{name: "tests without cgo", env: []string{"CGO_ENABLED=0"}, args: []string{"-test", "./cgo", "./dataplane/sidecar/health", "./nixl", "./nvml", "./radix", "./zmq/..."}},
+		{name: "arm64", env: []string{"CGO_ENABLED=0", "GOARCH=arm64"}, args: []string{"-test", "./radix"}},
+		{name: "libzmq", args: []string{"-tags=libzmq", "./cmd/warmpath"}},
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			list := exec.Command("go", append([]string{"list", "-deps", "-compiled", "-json=ImportPath,Dir,CompiledGoFiles,SFiles,ImportMap"}, tt.args...)...)
-			list.Env = append(os.Environ(), tt.env...)
-			out, err := list.Output()
-			if err != nil {
-				t.Fatalf("cannot list the packages: %v", err)
+	others := map[string]bool{}
+	for i := range builds {
+		b := &builds[i]
+		for _, p := range list(t, b.env, append([]string{"-deps"}, b.args...)...) {
+			if !strings.HasPrefix(p.ImportPath, module) || strings.HasSuffix(p.ImportPath, ".test") { // generated
+				continue
 			}
-			c := checker{t: t, set: token.NewFileSet(), checked: map[string]*types.Package{"unsafe": types.Unsafe}}
-			for text := json.NewDecoder(strings.NewReader(string(out))); ; {
-				p := listed{}
-				if err := text.Decode(&p); errors.Is(err, io.EOF) {
-					break
-				} else if err != nil {
-					t.Fatal(err)
-				}
+			b.packages = append(b.packages, p)
+			for _, path := range p.Imports {
+				others[path] = !strings.HasPrefix(path, module) && path != "C" && path != "unsafe"
+			}
+		}
+		require.NotEmpty(t, b.packages)
+	}
+	maps.DeleteFunc(others, func(_ string, other bool) bool { return !other })
+	exports := map[string]string{}
+	for _, p := range list(t, nil, append([]string{"-export"}, slices.Sorted(maps.Keys(others))...)...) {
+		exports[p.ImportPath] = p.Export
+	}
+	set := token.NewFileSet()
+	outside := importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	for _, b := range builds {
+		t.Run(b.name, func(t *testing.T) {
+			c := checker{t: t, set: set, outside: outside, checked: map[string]*types.Package{}}
+			for _, p := range b.packages {
 				c.check(p)
 			}
 		})
@@ -55,49 +72,60 @@ func TestOtherBuilds(t *testing.T) {
 
 // listed is a package of `go list`, which lists it after those that it imports.
 type listed struct {
-	ImportPath, Dir         string
-	CompiledGoFiles, SFiles []string // of the cache, or in Dir
-	ImportMap               map[string]string
+	ImportPath, Dir, Export            string
+	GoFiles, CgoFiles, SFiles, Imports []string
+	ImportMap                          map[string]string
+}
+
+func list(t *testing.T, env []string, args ...string) (packages []listed) {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles,SFiles,Imports,ImportMap"}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "cannot list the packages")
+	for text := json.NewDecoder(bytes.NewReader(out)); text.More(); {
+		p := listed{}
+		require.NoError(t, text.Decode(&p))
+		packages = append(packages, p)
+	}
+	return packages
 }
 
 type checker struct {
 	t       *testing.T
 	set     *token.FileSet
-	checked map[string]*types.Package
+	outside types.Importer
+	checked map[string]*types.Package // this module's
 }
 
 func (c *checker) check(p listed) {
 	c.t.Helper()
-	path, _, _ := strings.Cut(p.ImportPath, " ")
-	if path == "unsafe" || strings.HasSuffix(path, ".test") { // generated
-		return
-	}
-	ours := strings.HasPrefix(path, module)
 	var files []*ast.File
-	for _, name := range p.CompiledGoFiles {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(p.Dir, name)
-		}
-		f, err := parser.ParseFile(c.set, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
+		f, err := parser.ParseFile(c.set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		require.NoError(c.t, err)
 		files = append(files, f)
 	}
 	config := types.Config{
-		IgnoreFuncBodies: !ours, Sizes: types.SizesFor("gc", "amd64"),
-		Importer: importer(func(name string) (*types.Package, error) {
+		FakeImportC: true, IgnoreFuncBodies: len(p.CgoFiles) > 0, // the usual build compiles them
+		Sizes: types.SizesFor("gc", "amd64"),
+		Importer: importerFunc(func(name string) (*types.Package, error) {
 			if mapped, ok := p.ImportMap[name]; ok {
 				name = mapped
 			}
-			return c.checked[name], nil
+			if done := c.checked[name]; done != nil {
+				return done, nil
+			}
+			return c.outside.Import(name)
 		}),
 		Error: func(err error) { c.t.Error(err) },
 	}
 	info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+	path, _, _ := strings.Cut(p.ImportPath, " ")
 	done, _ := config.Check(path, c.set, files, &info)
 	c.checked[p.ImportPath] = done
-	if !ours || len(p.SFiles) == 0 {
+	if len(p.SFiles) == 0 {
 		return
 	}
 	pass := &analysis.Pass{
@@ -112,6 +140,6 @@ func (c *checker) check(p listed) {
 	}
 }
 
-type importer func(string) (*types.Package, error)
+type importerFunc func(string) (*types.Package, error)
 
-func (i importer) Import(path string) (*types.Package, error) { return i(path) }
+func (i importerFunc) Import(path string) (*types.Package, error) { return i(path) }

@@ -1,3 +1,8 @@
+//go:build !race || soak
+
+// Statistics on the fake clock: the race detector finds nothing there that the other tests do not,
+// and takes six times as long.
+
 package sim
 
 import (

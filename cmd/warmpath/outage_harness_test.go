@@ -192,7 +192,7 @@ type crowd struct {
 }
 
 // thinkTime is the pause of a client after an answer: it leaves the machine to the processes.
-const thinkTime = 20 * time.Millisecond
+const thinkTime = 50 * time.Millisecond
 
 // startCrowd runs n clients until the test, or the returned function, ends them.
 func startCrowd(t *testing.T, fronts []string, n int) (*crowd, func()) {

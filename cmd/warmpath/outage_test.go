@@ -112,9 +112,9 @@ func TestOutages(t *testing.T) {
 			before := c.now()
 			c.slowest.Store(0)
 			times := o.harm(s)
-			c.awaitAnswers(t, 60)
+			c.awaitAnswers(t, 30)
 			times = append(times, o.heal(s)...)
-			c.awaitAnswers(t, 60)
+			c.awaitAnswers(t, 30)
 			after := c.now()
 			cut := after.cut - before.cut
 			fmt.Fprintf(&table, "%-42s %9d %7d %7d %5d %7.2f s   %s\n", o.name, after.answered-before.answered, after.failed-before.failed,

@@ -271,7 +271,7 @@ func (s *storm) one(t *testing.T, q *question, stream, leave bool, sum *tally) {
 // awaitInFlight returns when the router has something in hand, or ctx ends.
 func awaitInFlight(ctx context.Context, c *pairCluster) {
 	for ctx.Err() == nil && c.router.Status().InFlight == 0 {
-		time.Sleep(200 * time.Microsecond)
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -110,10 +110,12 @@ func (c *pairCluster) ready(t *testing.T) {
 
 func awaitThat(t *testing.T, ok func() bool, what func() string) {
 	t.Helper()
-	for end := time.Now().Add(pairPatience); !ok(); time.Sleep(2 * time.Millisecond) {
+	pause := time.Millisecond // it grows: many of these conditions ask a process, which costs it more than the work
+	for end := time.Now().Add(pairPatience); !ok(); time.Sleep(pause) {
 		if time.Now().After(end) {
 			require.Fail(t, "waited for too long", what())
 		}
+		pause = min(2*pause, 30*time.Millisecond)
 	}
 }
 
