@@ -37,8 +37,7 @@ const (
 func keyText(key int) string { return "key-of-chaos-" + strconv.Itoa(key) }
 
 const (
-	// patience is the longest wait for a state, however slow the machine. A router with unanswered
-	// replays of events tries the next after 5 min.
+	// patience is the longest wait for a state, however slow the machine.
 	patience  = 7 * time.Minute
 	pollEvery = 50 * time.Millisecond
 )
