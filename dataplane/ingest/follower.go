@@ -151,7 +151,7 @@ func (f *follower) gap(msg zmq.Message) (waits bool) {
 // means a new process with an empty cache.
 func (f *follower) restarted(msg zmq.Message) {
 	f.log.Info("KV events are another process's; the worker restarted", "next", f.next, "came", msg.Seq)
-	f.rank.BatchOutOfOrder(time.Now())
+	f.rank.OtherProcess(time.Now())
 	f.processChanged()
 	f.live, f.heard = msg.Seq, true
 	f.resync()

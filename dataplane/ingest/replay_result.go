@@ -112,6 +112,7 @@ func (r *recovery) fail(a *ask, err error) {
 	switch {
 	case errors.Is(err, errOtherProcess):
 		f.log.Info("the replay of KV events is another process's; starting over", "from", a.from)
+		f.rank.OtherProcess(time.Now())
 		f.processChanged()
 		f.heard = false // its sequence numbers start over
 		f.resync()
