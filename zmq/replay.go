@@ -13,7 +13,7 @@ import (
 const (
 	// replaySafe is the number of answers to a request that always arrive: engines leave their
 	// ROUTER at ZeroMQ's default high-water mark and drop answers beyond it. SGLang 0.5.23 lost
-	// 1,532 of 10,000, and the end marker. What is missing before them, the publisher has not.
+	// 1,532 of 10,000, and the end marker. A message missing before them is gone.
 	replaySafe = 1000
 	// replayStall bounds the wait for the next answer of a replay that may have lost its end
 	// marker: 25 times the longest time seen between two answers.

@@ -112,8 +112,8 @@ func (c *content) event(ev *kvevent.Event, live bool) {
 	}
 }
 
-// remove takes blocks from a tier, and returns the number of unknown ones. Blocks that leave the GPU
-// and were only ever stored elsewhere contradict that: in doubt they are gone.
+// remove takes blocks from a tier, and returns the number of unknown ones. Blocks that leave the
+// GPU and were only ever stored elsewhere contradict that: in doubt they are gone.
 func (c *content) remove(id radix.Worker, tier radix.Tier, blocks []uint64) (unknown int) {
 	unknown = c.index.Remove(id, tier, blocks)
 	if unknown == len(blocks) && c.tiers && tier == radix.TierGPU {

@@ -127,7 +127,7 @@ func (r *recovery) fail(a *ask, err error) {
 	case a.kind == askHistory:
 		f.log.Log(context.Background(), level, "cannot replay KV events; going on from now", "endpoint", r.endpoint, "error", err)
 		if a.answered && errors.Is(err, context.DeadlineExceeded) {
-			f.backOff() // the engine is too slow, and each try drops what came live
+			f.backOff() // the engine is too slow, and each try drops live content
 		} else {
 			f.unanswered()
 		}

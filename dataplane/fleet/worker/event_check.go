@@ -38,9 +38,9 @@ func (f EventFault) Why() string {
 }
 
 const (
-	// checkedAnswers and checkedBatches are the windows, lessAnswers that of answers that found more
-	// than the events told. With minFaults of them wrong, a lost page group or a few foreign batches
-	// are no longer an explanation.
+	// checkedAnswers and checkedBatches are the windows, lessAnswers that of answers that found
+	// more than the events told. With minFaults of them wrong, a lost page group or a few foreign
+	// batches are no longer an explanation.
 	checkedAnswers = 32
 	lessAnswers    = 64
 	checkedBatches = 64
@@ -48,7 +48,8 @@ const (
 	// leastDifference is the smallest one that counts, in tokens, unless two pages are more: no
 	// choice depends on less, and engines differ by a page in the last one of a prompt.
 	leastDifference = 32
-	// lessShare of the answers must have found more than the events told. True events leave out none.
+	// lessShare of the answers must have found more than the events told. True events leave out
+	// none.
 	lessShareNum, lessShareDen = 1, 8
 	// moreFaults of the answers and moreShare must have found less than the events told. An engine
 	// with more work than memory evicts pages before queued prompts find them: where more than
@@ -62,15 +63,15 @@ const (
 	evictedShareNum, evictedShareDen = 1, 2
 	// unreadableShare of the batches must be unreadable. Engines send none.
 	unreadableShareNum, unreadableShareDen = 1, 3
-	// healed answers end a fault, at most an eighth of the latest of them wrong, or as many batches,
-	// at most one of the latest of them unreadable. Answers come from where the tree sends prompts,
-	// so that half-true events look right meanwhile: after each further fault it takes eight times
-	// as many, up to 2^maxBackOff times.
+	// healed answers end a fault, at most an eighth of the latest of them wrong, or as many
+	// batches, at most one of the latest of them unreadable. Answers come from where the tree sends
+	// prompts, so that half-true events look right meanwhile: after each further fault it takes
+	// eight times as many, up to 2^maxBackOff times.
 	healed     = 128
 	backOff    = 3 // a power of two
 	maxBackOff = 4
-	// maxRestarts is how often the process may seem to be another one while restartFor batches come.
-	// A process that is has findings of its own.
+	// maxRestarts is how often the process may seem to be another one while restartFor batches
+	// come. A process that is has findings of its own.
 	maxRestarts = 2
 	restartFor  = 256
 )
@@ -221,8 +222,8 @@ func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 // ReadBatch takes an event batch.
 func (r *Rank) ReadBatch(now time.Time, readable bool) { r.addBatch(now, !readable, false) }
 
-// OtherProcess takes a batch that only another process would send: its number goes back, or a replay
-// contradicts it. Where that is so, the findings end with the process.
+// OtherProcess takes a batch that only another process would send: its number goes back, or a
+// replay contradicts it. Where that is so, the findings end with the process.
 func (r *Rank) OtherProcess(now time.Time) { r.addBatch(now, true, true) }
 
 func (r *Rank) addBatch(now time.Time, unreadable, restart bool) {
