@@ -282,7 +282,7 @@ func roundCurve(r *replay, endpoint string) (whole, asked bool, err error) {
 			continue
 		case c.ended != nil:
 			return false, true, c.ended
-		case r.n >= replaySafe && time.Since(heard) > replayStall: // The end marker is lost.
+		case r.got >= replaySafe && time.Since(heard) > replayStall: // The end marker is lost.
 			return false, true, nil
 		}
 		if err := c.wait(curvePoll); err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// replaySafe is the number of answers that always arrive: engines leave their ROUTER at
-	// ZeroMQ's default high-water mark and drop answers beyond it. SGLang 0.5.23 lost 1,532 of
-	// 10,000, and the end marker.
+	// replaySafe is the number of answers to a request that always arrive: engines leave their
+	// ROUTER at ZeroMQ's default high-water mark and drop answers beyond it. SGLang 0.5.23 lost
+	// 1,532 of 10,000, and the end marker. A message missing before them is gone.
 	replaySafe = 1000
 	// replayStall bounds the wait for the next answer of a replay that may have lost its end
 	// marker: 25 times the longest time seen between two answers.
@@ -43,6 +43,7 @@ type replay struct {
 	fn   func(Message) error
 	next uint64 // Sequence number of the next message, if none is missing.
 	n    int    // Answers passed to fn.
+	got  int    // Those to the last request.
 	conn net.Conn
 	d    decoder
 }
@@ -62,6 +63,7 @@ func (r *replay) run(endpoint string) error {
 		round = func() (whole, asked bool, err error) { return roundCurve(r, endpoint) }
 	}
 	for failures := 0; ; failures++ {
+		r.got = 0
 		whole, asked, err := round()
 		switch {
 		case whole && err == nil:
@@ -141,7 +143,7 @@ func (r *replay) take(m Message) (end, whole bool, err error) {
 		return true, true, nil
 	case m.Seq < r.next: // Of an earlier round.
 		return false, false, nil
-	case m.Seq > r.next && r.n >= replaySafe:
+	case m.Seq > r.next && r.got >= replaySafe:
 		return true, false, nil
 	}
 	if err := r.fn(m); err != nil {
@@ -149,12 +151,13 @@ func (r *replay) take(m Message) (end, whole bool, err error) {
 	}
 	r.next = m.Seq + 1
 	r.n++
+	r.got++
 	return false, false, nil
 }
 
 // read waits for more bytes, without a limit unless the end marker may be lost.
 func (r *replay) read() (lost bool, err error) {
-	if r.n >= replaySafe {
+	if r.got >= replaySafe {
 		if err := r.conn.SetReadDeadline(time.Now().Add(replayStall)); err != nil {
 			return false, err
 		}

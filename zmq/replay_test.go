@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,6 +48,40 @@ func TestReplayIsWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, n, got)
 	require.Zero(t, p.Dropped())
+}
+
+// TestReplayWithAHole: messages that the publisher does not have are asked for once more, and then the
+// replay goes on behind them.
+func TestReplayWithAHole(t *testing.T) {
+	ctx, cancel := context.WithCancel(waitCtx(t))
+	defer cancel()
+	var requests atomic.Int64
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, IgnoreReplay: func() bool {
+		if requests.Add(1) > 10 {
+			cancel() // it would go on for good
+		}
+		return false
+	}})
+	holes, n := []uint64{500, 1500, 1501, 1502, 3000}, uint64(4000)
+	for seq := range n {
+		if slices.Contains(holes, seq) {
+			p.Skip()
+		} else {
+			p.Publish([]byte("a"))
+		}
+	}
+	next := uint64(0)
+	var missing []uint64
+	got, err := zmq.Replay(ctx, p.ReplayEndpoint(), 0, func(m zmq.Message) error {
+		for ; next < m.Seq; next++ {
+			missing = append(missing, next)
+		}
+		next++
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, holes, missing)
+	require.EqualValues(t, n, got+len(holes))
 }
 
 func TestReplayOfOldReleases(t *testing.T) {

@@ -3,6 +3,7 @@ package chaos
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,13 +13,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"text/tabwriter"
 	"time"
 )
@@ -47,19 +46,16 @@ const (
 	calmAsks = 120
 )
 
+func (c *Config) setDefaults() {
+	c.Storm, c.Every, c.Clients = cmp.Or(c.Storm, time.Minute), cmp.Or(c.Every, time.Second/2), cmp.Or(c.Clients, 24)
+	c.Progress = &lines{to: c.Progress}
+}
+
 // Run runs storms and calms, and prints a table of faults and the requests beside them. When ctx
 // ends, the table comes at once.
 func Run(ctx context.Context, cfg Config) (err error) {
-	for to, def := range map[*time.Duration]time.Duration{&cfg.Storm: time.Minute, &cfg.Every: time.Second / 2} {
-		if *to == 0 {
-			*to = def
-		}
-	}
-	if cfg.Clients == 0 {
-		cfg.Clients = 24
-	}
-	cfg.Progress = &lines{to: cfg.Progress}
-	s := &site{Config: cfg, dir: cfg.Dir, stopped: func() bool { return ctx.Err() != nil }}
+	cfg.setDefaults()
+	s := &site{Config: cfg, dir: cfg.Dir, stopped: func() bool { return ctx.Err() != nil }, launch: make(chan func())}
 	if s.dir == "" {
 		if s.dir, err = os.MkdirTemp("", "warmpath-chaos-"); err != nil {
 			return fmt.Errorf("cannot keep logs: %w", err)
@@ -72,38 +68,18 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
 	defer group.Wait()
-	s.launch = make(chan func())
-	group.Go(func() { // the processes end with this thread, as with a killed driver
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		for {
-			select {
-			case f := <-s.launch:
-				f()
-			case <-running.Done():
-				return
-			}
-		}
-	})
-	defer func() {
-		for _, release := range s.releases {
-			release()
-		}
-	}()
+	group.Go(func() { s.launchAll(running) })
+	defer s.release()
 	defer end()
 	if err := errors.Join(s.prepare(), s.startOracle(running, &group)); err != nil {
 		return err
 	}
-	for _, p := range s.processes() {
-		defer p.end(syscall.SIGKILL)
-		if err := p.start(); err != nil {
-			return err
-		}
+	defer s.endProcesses()
+	if err := s.startProcesses(); err != nil {
+		return err
 	}
 	s.storms(ctx)
-	for _, c := range append(slices.Clone(s.clients), s.plain) {
-		c.CloseIdleConnections()
-	}
+	s.closeIdle()
 	s.print()
 	if len(s.violations) > 0 {
 		return fmt.Errorf("%w: %d times, seed %d, logs in %s; the first: %s", ErrViolated, len(s.violations), s.Seed, s.dir, s.violations[0])
@@ -331,9 +307,7 @@ type levels struct{ goroutines, descriptors, heap, hits float64 }
 
 // calm checks all invariants when nothing fails. base is the first calm's; nil in the first.
 func (s *site) calm(base []levels) []levels {
-	for _, c := range append(slices.Clone(s.clients), s.plain) {
-		c.CloseIdleConnections()
-	}
+	s.closeIdle()
 	s.await("no load, all workers used", s.load)
 	if s.stopped() {
 		return nil

@@ -18,9 +18,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/warmpath/warmpath/bench/sim"
@@ -37,8 +39,7 @@ const (
 func keyText(key int) string { return "key-of-chaos-" + strconv.Itoa(key) }
 
 const (
-	// patience is the longest wait for a state, however slow the machine. A router with unanswered
-	// replays of events tries the next after 5 min.
+	// patience is the longest wait for a state, however slow the machine.
 	patience  = 7 * time.Minute
 	pollEvery = 50 * time.Millisecond
 )
@@ -176,7 +177,25 @@ func (s *site) prepare() error {
 		problems = append(problems, err)
 		return addr
 	}
-	told := []string{"node", "--name", "node", "--listen", "127.0.0.1:0", "--no-find"}
+	told := s.addWorkers(add, address)
+	nats, natsHTTP := address(), address()
+	s.known[portIn(nats)] = true
+	s.hub = add("nats", "serve", "--listen", natsHTTP, "--cluster-listen", nats, "--cluster-store", filepath.Join(s.dir, "nats"))
+	s.node = add("node", append(told, "--cluster", "nats://"+nats)...)
+	problems = append(problems, s.writeKeys(steadyKey, rotatingKey), s.authority.issue(s.cert(), s.certKey()))
+	for i := range routers {
+		s.addRouter(i, nats, add, address())
+		problems = append(problems, s.writeConfig(i, -1))
+	}
+	return errors.Join(problems...)
+}
+
+// adder makes a process with arguments.
+type adder func(name string, args ...string) *process
+
+// addWorkers makes the workers, and returns the arguments of the sidecar that has half of them.
+func (s *site) addWorkers(add adder, address func() string) (told []string) {
+	told = []string{"node", "--name", "node", "--listen", "127.0.0.1:0", "--no-find"}
 	for i, mode := range modes {
 		addr := address()
 		s.addrs = append(s.addrs, addr)
@@ -195,32 +214,27 @@ func (s *site) prepare() error {
 			told = append(told, "--worker", "http://"+addr)
 		}
 	}
-	nats, natsHTTP := address(), address()
-	s.known[portIn(nats)] = true
-	s.hub = add("nats", "serve", "--listen", natsHTTP, "--cluster-listen", nats, "--cluster-store", filepath.Join(s.dir, "nats"))
-	s.node = add("node", append(told, "--cluster", "nats://"+nats)...)
-	problems = append(problems, s.writeKeys(steadyKey, rotatingKey), s.authority.issue(s.cert(), s.certKey()))
-	for i := range routers {
-		addr := address()
-		args := []string{
-			"serve", "--listen", addr, "--config", s.config(i), "--cluster", "nats://" + nats, "--client-keys", s.keys(),
-			"--access-log", filepath.Join(s.dir, fmt.Sprintf("access-%d", i)), "--snapshot", filepath.Join(s.dir, fmt.Sprintf("snapshot-%d", i)), "--snapshot-interval", "2s",
-			"--client-stall-timeout", "5s", "--client-request-timeout", "5s", "--answer-headers", "all",
-			// This machine may be busy: nothing is held to the times of a quiet one.
-			"--probe-timeout", "5s", "--hang-after", "8s", "--queue-timeout", "1m", "--stall-timeout", "30s", "--first-byte-timeout", "1m",
-		}
-		base := "http://"
-		if i == 1 {
-			args = append(args, "--tls-cert", s.cert(), "--tls-key", s.certKey())
-			base = "https://"
-		}
-		s.bases, s.ports = append(s.bases, base+addr), append(s.ports, portIn(addr))
-		s.fronts = append(s.fronts, add(fmt.Sprintf("router-%d", i), args...))
-		problems = append(problems, s.writeConfig(i, -1))
-		transport := &http.Transport{MaxIdleConnsPerHost: 64, TLSClientConfig: &tls.Config{RootCAs: s.authority.pool, MinVersion: tls.VersionTLS12}}
-		s.clients = append(s.clients, &http.Client{Transport: transport, Timeout: patience})
+	return told
+}
+
+// addRouter makes router i and its clients. One of the routers has TLS.
+func (s *site) addRouter(i int, nats string, add adder, addr string) {
+	args := []string{
+		"serve", "--listen", addr, "--config", s.config(i), "--cluster", "nats://" + nats, "--client-keys", s.keys(),
+		"--access-log", filepath.Join(s.dir, fmt.Sprintf("access-%d", i)), "--snapshot", filepath.Join(s.dir, fmt.Sprintf("snapshot-%d", i)), "--snapshot-interval", "2s",
+		"--client-stall-timeout", "5s", "--client-request-timeout", "5s", "--answer-headers", "all",
+		// This machine may be busy: nothing is held to the times of a quiet one.
+		"--probe-timeout", "5s", "--hang-after", "8s", "--queue-timeout", "1m", "--stall-timeout", "30s", "--first-byte-timeout", "1m",
 	}
-	return errors.Join(problems...)
+	base := "http://"
+	if i == 1 {
+		args = append(args, "--tls-cert", s.cert(), "--tls-key", s.certKey())
+		base = "https://"
+	}
+	s.bases, s.ports = append(s.bases, base+addr), append(s.ports, portIn(addr))
+	s.fronts = append(s.fronts, add(fmt.Sprintf("router-%d", i), args...))
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, TLSClientConfig: &tls.Config{RootCAs: s.authority.pool, MinVersion: tls.VersionTLS12}}
+	s.clients = append(s.clients, &http.Client{Transport: transport, Timeout: patience})
 }
 
 func portIn(addr string) int {
@@ -233,6 +247,48 @@ func (s *site) journal(i int) string { return filepath.Join(s.dir, fmt.Sprintf("
 
 func (s *site) processes() []*process {
 	return append(append([]*process{s.hub, s.node}, s.sims...), s.fronts...)
+}
+
+// launchAll starts processes until ctx ends. They end with its thread, as with a killed driver.
+func (s *site) launchAll(ctx context.Context) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for {
+		select {
+		case start := <-s.launch:
+			start()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *site) startProcesses() error {
+	for _, p := range s.processes() {
+		if err := p.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *site) endProcesses() {
+	for _, p := range s.processes() {
+		p.end(syscall.SIGKILL)
+	}
+}
+
+// release gives ports and logs back.
+func (s *site) release() {
+	for _, release := range s.releases {
+		release()
+	}
+}
+
+func (s *site) closeIdle() {
+	for _, c := range append(slices.Clone(s.clients), s.plain) {
+		c.CloseIdleConnections()
+	}
 }
 
 // startOracle runs the worker that knows all answers.

@@ -45,8 +45,19 @@ type cluster struct {
 	twisting sync.Mutex // held by twist
 }
 
-// twist changes the messages of a rank on their way: say sends one, to the replay too.
-type twist func(rank int, m zmq.Message, say func(rank int, m zmq.Message))
+// twist changes the messages of a rank on their way.
+type twist func(rank int, m zmq.Message, to outlet)
+
+// outlet sends messages as a rank's.
+type outlet struct {
+	live, kept func(rank int, m zmq.Message) // kept for replays
+}
+
+// say sends a message, to the replay too.
+func (o outlet) say(rank int, m zmq.Message) {
+	o.kept(rank, m)
+	o.live(rank, m)
+}
 
 // wire is a ZMQ publisher in memory.
 type wire struct {
@@ -65,16 +76,23 @@ func (w *wire) Publish(payload []byte) uint64 {
 	if w.lie != nil {
 		w.lie(m)
 	} else {
+		w.keep(m)
 		w.say(m)
 	}
 	return m.Seq
 }
 
-// say sends a message and keeps it for replays.
+// keep keeps a message for replays.
+func (w *wire) keep(m zmq.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, m.Clone())
+}
+
+// say sends a message.
 func (w *wire) say(m zmq.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.kept = append(w.kept, m)
 	for _, s := range w.subs {
 		s <- m.Clone() // its reader may clear it
 	}
@@ -190,10 +208,11 @@ func (b *cluster) start(ctx context.Context, t *testing.T, p policy.Policy, all 
 		cfg := all[i].withDefaults()
 		host, events, loads := fmt.Sprintf("w%d", i), &wire{}, publisher(nil)
 		if b.twist != nil {
+			of := func(rank int) *wire { return b.sockets[fmt.Sprintf("tcp://w%d:1", rank)] }
 			events.lie = func(m zmq.Message) {
 				b.twisting.Lock()
 				defer b.twisting.Unlock()
-				b.twist(i, m, func(rank int, m zmq.Message) { b.sockets[fmt.Sprintf("tcp://w%d:1", rank)].say(m) })
+				b.twist(i, m, outlet{live: func(rank int, m zmq.Message) { of(rank).say(m) }, kept: func(rank int, m zmq.Message) { of(rank).keep(m) }})
 			}
 		}
 		if !polled {

@@ -91,7 +91,7 @@ func (c *content) event(ev *kvevent.Event, live bool) {
 		c.store(ev, live)
 	case kvevent.Removed:
 		if id, ok := c.holders[ev.Group]; ok {
-			unknown := uint64(c.index.Remove(id, removalTier(ev.Medium), ev.Hashes))
+			unknown := uint64(c.remove(id, removalTier(ev.Medium), ev.Hashes))
 			if live && len(c.shapes) > 0 {
 				c.rank.Events.RemovedPages((len(ev.Hashes) - int(unknown)) * c.shapes[0].BlockSize)
 			}
@@ -110,6 +110,16 @@ func (c *content) event(ev *kvevent.Event, live bool) {
 			c.onClear(c.rank)
 		}
 	}
+}
+
+// remove takes blocks from a tier, and returns the number of unknown ones. Blocks that leave the
+// GPU and were only ever stored elsewhere contradict that: in doubt they are gone.
+func (c *content) remove(id radix.Worker, tier radix.Tier, blocks []uint64) (unknown int) {
+	unknown = c.index.Remove(id, tier, blocks)
+	if unknown == len(blocks) && c.tiers && tier == radix.TierGPU {
+		unknown = c.index.Remove(id, radix.TierUnknown, blocks)
+	}
+	return unknown
 }
 
 func (c *content) store(ev *kvevent.Event, live bool) {
@@ -208,9 +218,9 @@ func (c *content) clear() {
 	}
 }
 
-// remove takes the rank out of the index. Requests forget its index ids first: another rank gets
+// leave takes the rank out of the index. Requests forget its index ids first: another rank gets
 // them next, and would be credited to this one.
-func (c *content) remove() {
+func (c *content) leave() {
 	c.mu.Lock()
 	ids := c.holders
 	c.holders = make(map[int]radix.Worker)

@@ -47,6 +47,7 @@ func TestEvents(t *testing.T) {
 		{"gone from both tiers", []kvevent.Event{
 			store(a, 0, 3), with(store(a, 0, 3), host), remove(a, 0, 3), with(remove(a, 1, 3), host),
 		}, plain, 1},
+		{"gone from the GPU, and never stored there", []kvevent.Event{with(store(a, 0, 3), host), remove(a, 1, 3)}, plain, 1},
 		{"removed from a tier where it is not", []kvevent.Event{store(a, 0, 3), with(remove(a, 0, 3), host)}, plain, 3},
 		{"removed from no tier in particular", []kvevent.Event{with(store(a, 0, 3), none), with(remove(a, 1, 3), none)}, plain, 1},
 		{"salted is not plain", []kvevent.Event{with(store(a, 0, 3), salted)}, plain, 0},

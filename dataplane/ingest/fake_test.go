@@ -55,6 +55,7 @@ const (
 	holed   // lacks some
 	foreign // another process's
 	refused // there is no listener
+	hungUp  // at once
 	faults
 )
 
@@ -219,9 +220,12 @@ func (p *publisher) replay(ctx context.Context, from uint64, fn func(zmq.Message
 			kept = append([]zmq.Message{}, p.others...)
 		}
 	})
-	if how == silent || how == refused {
+	switch how {
+	case silent, refused:
 		<-ctx.Done()
 		return 0, ctx.Err()
+	case hungUp:
+		return 0, errNoAnswer
 	}
 	for i, msg := range kept {
 		switch {

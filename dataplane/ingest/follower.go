@@ -151,7 +151,7 @@ func (f *follower) gap(msg zmq.Message) (waits bool) {
 // means a new process with an empty cache.
 func (f *follower) restarted(msg zmq.Message) {
 	f.log.Info("KV events are another process's; the worker restarted", "next", f.next, "came", msg.Seq)
-	f.rank.BatchOutOfOrder(time.Now())
+	f.rank.OtherProcess(time.Now())
 	f.processChanged()
 	f.live, f.heard = msg.Seq, true
 	f.resync()
@@ -175,9 +175,11 @@ func (f *follower) processChanged() {
 // shows that it is not. Without a replay the next message must have the expected number.
 func (f *follower) reconnected(connected bool) {
 	r := f.recovery
-	if f.silence.found || (!f.joined && r.asking == nil) {
+	learns := connected && r.endpoint != ""
+	if f.silence.found || !f.joined && r.asking == nil && !learns {
 		return
 	}
+	f.failed = 0 // of the connection before
 	known := f.unverified || f.stats.State() == Live || f.stats.State() == Unverified
 	switch {
 	case r.endpoint == "":
@@ -258,7 +260,7 @@ func (f *follower) resync() {
 	r.drop()
 	r.held.drop()
 	f.degrade()
-	f.resynced, f.content.orphans, f.failed = time.Now(), false, 0
+	f.resynced, f.content.orphans = time.Now(), false
 	f.stats.Resyncs.Add(1)
 	if r.endpoint == "" {
 		return

@@ -3,12 +3,14 @@ package ingest_test
 import (
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/radix"
 	"github.com/warmpath/warmpath/zmq/kvevent"
@@ -93,5 +95,29 @@ func TestEndlessEvents(t *testing.T) {
 		w.wantHeld(4, b, "after it")
 		require.LessOrEqual(t, w.index.Stats().Bytes, 16<<20)
 		require.EqualValues(t, 0, w.stats().Malformed.Load())
+	})
+}
+
+// TestReplaysThatContradict: a rank whose replays are not what came live is set aside, though what
+// comes live is right, and its process is not taken for another one again and again.
+func TestReplaysThatContradict(t *testing.T) {
+	restarts := 0
+	inWorld(t, ingest.Config{OnRestart: func(*worker.Rank) { restarts++ }}, 1, func(w *world) {
+		p, rank := w.pubs[0], w.worker.Ranks()[0]
+		w.up()
+		p.fault = func() fault {
+			p.others = slices.Clone(p.kept)
+			for i := range p.others {
+				p.others[i].Payload = append(slices.Clone(p.kept[i].Payload[:len(p.kept[i].Payload)-1]), 7) // another rank of the process
+			}
+			return foreign
+		}
+		for i := range 1000 {
+			p.publish(i%50 != 49, store(a, i%8, i%8+1))
+			w.after(100 * time.Millisecond)
+		}
+		require.Equal(t, worker.EventsUnreadable, rank.Events.Fault())
+		require.EqualValues(t, 1, rank.Events.Times())
+		require.Less(t, restarts, 5)
 	})
 }

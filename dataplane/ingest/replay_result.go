@@ -82,7 +82,7 @@ func (r *recovery) learnt(a *ask) {
 	if f.complete {
 		f.rank.WholeHistory()
 	}
-	f.content.orphans, f.resynced, f.quiet = false, time.Now(), time.Now()
+	f.content.orphans, f.resynced, f.quiet, f.failed = false, time.Now(), time.Now(), 0
 	f.setState(Live)
 	f.confirmed()
 	r.release()
@@ -91,7 +91,7 @@ func (r *recovery) learnt(a *ask) {
 // surveyed learns the rank again where its replay has more than the content.
 func (r *recovery) surveyed(a *ask) {
 	f := r.f
-	f.resynced = time.Now()
+	f.resynced, f.failed = time.Now(), 0
 	switch {
 	case a.fresh && f.joined && f.next > 0: // it has published fewer messages than were received
 		f.processChanged()
@@ -112,6 +112,7 @@ func (r *recovery) fail(a *ask, err error) {
 	switch {
 	case errors.Is(err, errOtherProcess):
 		f.log.Info("the replay of KV events is another process's; starting over", "from", a.from)
+		f.rank.OtherProcess(time.Now())
 		f.processChanged()
 		f.heard = false // its sequence numbers start over
 		f.resync()
@@ -125,7 +126,11 @@ func (r *recovery) fail(a *ask, err error) {
 		f.resync()
 	case a.kind == askHistory:
 		f.log.Log(context.Background(), level, "cannot replay KV events; going on from now", "endpoint", r.endpoint, "error", err)
-		f.backOff()
+		if a.answered && errors.Is(err, context.DeadlineExceeded) {
+			f.backOff() // the engine is too slow, and each try drops live content
+		} else {
+			f.unanswered()
+		}
 		if a.answered {
 			f.degrade()
 			r.release()
@@ -134,8 +139,9 @@ func (r *recovery) fail(a *ask, err error) {
 		r.held.drop() // applied as they came
 		f.setState(Degraded)
 	case a.kind == askSurvey:
-		f.backOff()
+		f.unanswered()
 	default:
+		f.unanswered()
 		r.unproved(err)
 	}
 }
@@ -156,11 +162,11 @@ func (r *recovery) unproved(err error) {
 		}
 		f.degrade()
 	case f.unverified:
-		f.log.Warn("cannot replay KV events; routing by the snapshot until that works", "endpoint", r.endpoint, "error", err)
-		f.backOff()
+		if f.failed == 1 {
+			f.log.Warn("cannot replay KV events; routing by the snapshot until that works", "endpoint", r.endpoint, "error", err)
+		}
 	default:
 		f.log.Debug("cannot check for dropped KV events", "endpoint", r.endpoint, "error", err)
-		f.failed = min(f.failed+1, maxCheckBackOff)
 		f.setState(Unverified)
 	}
 	r.release()

@@ -17,19 +17,20 @@ const (
 	// maxBackOff bounds the time between resyncs that do not help, in Config.ResyncEvery: 5
 	// minutes by default.
 	maxBackOff = 32
-	// maxCheckBackOff bounds the time between checks without an answer, as a power of two: 20 s
-	// by default.
-	maxCheckBackOff = 2
+	// maxFailed bounds the time between replays without a whole answer, as a power of two: 20 s by
+	// default. A rank that is well again is exact that soon, and one that hangs up or sends half of
+	// its buffer costs 3 replays a minute.
+	maxFailed = 2
 )
 
 // schedule decides when a rank is checked and when it may be learnt again.
 type schedule struct {
 	cfg      *Config
 	resynced time.Time     // last resync, or try at one
-	wait     time.Duration // between resyncs because of orphans or silence
+	wait     time.Duration // between resyncs because of orphans or holes
 	quiet    time.Time     // last message of the subscription, or last check
 	checked  time.Time     // last check
-	failed   int           // checks in a row without an answer
+	failed   int           // replays in a row without a whole answer
 }
 
 // due returns when the rank must be checked: TailCheck after its last message, because a later
@@ -49,10 +50,22 @@ func (s *schedule) pause(trust *worker.Trust) time.Duration {
 }
 
 // mayResync reports whether the wait since the last resync is over.
-func (s *schedule) mayResync(now time.Time) bool { return now.Sub(s.resynced) >= s.wait }
+func (s *schedule) mayResync(now time.Time) bool {
+	wait := s.wait
+	if s.failed > 0 {
+		wait = max(wait, s.cfg.TailCheck<<s.failed)
+	}
+	return now.Sub(s.resynced) >= wait
+}
 
-// backOff doubles the wait before the next resync.
+// backOff doubles the wait before the next resync, after one that has not helped.
 func (s *schedule) backOff() { s.wait = min(2*s.wait, maxBackOff*s.cfg.ResyncEvery) }
+
+// unanswered notes a replay that failed. Whether those before it helped says nothing about the next
+// one.
+func (s *schedule) unanswered() {
+	s.failed, s.wait = min(s.failed+1, maxFailed), s.cfg.ResyncEvery
+}
 
 // A replay costs the engine and this process work. A rank with meaningless sequence numbers would
 // cause one with each message: beyond these bounds it is followed without its history, which is

@@ -150,7 +150,7 @@ func (s *Stream) disconnected(err error) {
 func (s *Stream) forget() {
 	s.locked(func(f *follower) {
 		f.mark = position{}
-		s.content.remove()
+		s.content.leave()
 	})
 }
 

@@ -139,11 +139,11 @@ func TestHistoryComesLater(t *testing.T) {
 		w.wantHeld(4, b, "learned meanwhile")
 		replays := p.asked()
 		w.after(time.Hour)
-		require.Less(t, p.asked()-replays, 20, "replays asked for in an hour without an answer")
+		require.Less(t, p.asked()-replays, 100, "replays asked for in an hour without an answer: a connection each")
 		w.wantHeld(4, b, "learned meanwhile, an hour later")
 
 		p.with(func() { p.broken = false })
-		w.after(10 * time.Minute)
+		w.after(time.Minute)
 		require.Equal(t, ingest.Live, w.stats().State())
 		w.wantHeld(8, a, "stored before")
 		w.wantHeld(4, b, "learned meanwhile and again")

@@ -38,16 +38,19 @@ func (f EventFault) Why() string {
 }
 
 const (
-	// checkedAnswers and checkedBatches are the windows. With minFaults of them wrong, a lost
-	// page group or a few foreign batches are no longer an explanation.
+	// checkedAnswers and checkedBatches are the windows, lessAnswers that of answers that found
+	// more than the events told. With minFaults of them wrong, a lost page group or a few foreign
+	// batches are no longer an explanation.
 	checkedAnswers = 32
+	lessAnswers    = 64
 	checkedBatches = 64
 	minFaults      = 6
 	// leastDifference is the smallest one that counts, in tokens, unless two pages are more: no
 	// choice depends on less, and engines differ by a page in the last one of a prompt.
 	leastDifference = 32
-	// lessShare of the answers must have found more than the events told.
-	lessShareNum, lessShareDen = 1, 2
+	// lessShare of the answers must have found more than the events told. True events leave out
+	// none.
+	lessShareNum, lessShareDen = 1, 8
 	// moreFaults of the answers and moreShare must have found less than the events told. An engine
 	// with more work than memory evicts pages before queued prompts find them: where more than
 	// aheadShare of the pool was to be computed first, six in ten find less.
@@ -60,15 +63,17 @@ const (
 	evictedShareNum, evictedShareDen = 1, 2
 	// unreadableShare of the batches must be unreadable. Engines send none.
 	unreadableShareNum, unreadableShareDen = 1, 3
-	// healedAnswers end a fault, at most an eighth of the latest of them wrong, or healedBatches,
-	// at most one of the latest of them unreadable. After each further fault it takes twice as
-	// many, up to 2^maxBackOff times.
-	healedAnswers = 32
-	healedBatches = 32
-	maxBackOff    = 6
-	// maxRestarts is how often the numbers of a window may begin anew. A process that does is gone,
-	// and so are its findings.
+	// healed answers end a fault, at most an eighth of the latest of them wrong, or as many
+	// batches, at most one of the latest of them unreadable. Answers come from where the tree sends
+	// prompts, so that half-true events look right meanwhile: after each further fault it takes
+	// eight times as many, up to 2^maxBackOff times.
+	healed     = 128
+	backOff    = 3 // a power of two
+	maxBackOff = 4
+	// maxRestarts is how often the process may seem to be another one while restartFor batches
+	// come. A process that is has findings of its own.
 	maxRestarts = 2
+	restartFor  = 256
 )
 
 // EventCheck compares the overlaps that a rank's KV events told of with the cached tokens of its
@@ -87,9 +92,11 @@ type EventCheck struct {
 	less, more     shiftRegister
 	evicted        shiftRegister // of more, those that removals since the choice may explain
 	answers, right int           // since the last change
+	falls          int           // faults of events that were believed
 
-	unreadable, restarts shiftRegister
-	batches, readable    int // since the last change
+	unreadable        shiftRegister
+	restarts          int // for each batch, one in restartFor of a restart is forgotten
+	batches, readable int // since the last change
 }
 
 // shiftRegister has the last 64 findings, the latest in bit 0.
@@ -153,6 +160,7 @@ func (r *Rank) WholeHistory() {
 func (c *EventCheck) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.falls = 0
 	c.setLocked(NoEventFault, time.Time{})
 }
 
@@ -214,16 +222,20 @@ func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 // ReadBatch takes an event batch.
 func (r *Rank) ReadBatch(now time.Time, readable bool) { r.addBatch(now, !readable, false) }
 
-// BatchOutOfOrder takes a batch with a number that goes back, which only another process would
-// send.
-func (r *Rank) BatchOutOfOrder(now time.Time) { r.addBatch(now, true, true) }
+// OtherProcess takes a batch that only another process would send: its number goes back, or a
+// replay contradicts it. Where that is so, the findings end with the process.
+func (r *Rank) OtherProcess(now time.Time) { r.addBatch(now, true, true) }
 
 func (r *Rank) addBatch(now time.Time, unreadable, restart bool) {
 	c := &r.Events
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unreadable.push(unreadable)
-	c.restarts.push(restart)
+	c.restarts = max(c.restarts-1, 0)
+	if restart {
+		c.restarts += restartFor
+		c.readable = 0
+	}
 	if c.batches++; !unreadable {
 		c.readable++
 	}
@@ -251,16 +263,16 @@ func (c *EventCheck) judgeLocked(r *Rank, now time.Time) {
 func (c *EventCheck) foundLocked() EventFault {
 	answers, batches := min(c.answers, checkedAnswers), min(c.batches, checkedBatches)
 	share := func(n, of, num, den int) bool { return n*den >= of*num }
-	less, more, unreadable := c.less.last(checkedAnswers), c.more.last(checkedAnswers), c.unreadable.last(checkedBatches)
+	less, more, unreadable := c.less.last(lessAnswers), c.more.last(checkedAnswers), c.unreadable.last(checkedBatches)
 	evicted := c.evicted.last(checkedAnswers)
 	switch {
-	case c.restarts.last(checkedBatches) > maxRestarts,
+	case c.restarts > maxRestarts*restartFor,
 		unreadable >= minFaults && share(unreadable, batches, unreadableShareNum, unreadableShareDen):
 		return EventsUnreadable
 	case more-evicted >= moreFaults && share(more-evicted, answers, moreShareNum, moreShareDen),
 		more >= evictedFaults && share(more, answers, evictedShareNum, evictedShareDen):
 		return EventsTellMore
-	case less >= minFaults && share(less, answers, lessShareNum, lessShareDen):
+	case less >= minFaults && share(less, min(c.answers, lessAnswers), lessShareNum, lessShareDen):
 		return EventsTellLess
 	}
 	return NoEventFault
@@ -268,11 +280,11 @@ func (c *EventCheck) foundLocked() EventFault {
 
 // healedLocked reports whether the events are right again.
 func (c *EventCheck) healedLocked(was EventFault) bool {
-	again := min(c.Times()-1, maxBackOff)
+	again := min(backOff*(c.falls-1), maxBackOff)
 	switch {
-	case was == EventsUnreadable && c.readable < healedBatches<<again, c.unreadable.last(healedBatches) > 1:
+	case was == EventsUnreadable && c.readable < healed<<again, c.unreadable.last(checkedBatches) > 1:
 		return false
-	case was != EventsUnreadable && c.right < healedAnswers<<again:
+	case was != EventsUnreadable && c.right < healed<<again:
 		return false
 	}
 	return 8*(c.less|c.more).last(checkedAnswers) <= min(c.answers, checkedAnswers)
@@ -282,6 +294,9 @@ func (c *EventCheck) healedLocked(was EventFault) bool {
 func (c *EventCheck) setLocked(fault EventFault, now time.Time) {
 	if fault != NoEventFault {
 		c.times.Add(1)
+		if c.Fault() == NoEventFault {
+			c.falls++
+		}
 	}
 	c.since, c.less, c.more, c.evicted, c.answers, c.right = now, 0, 0, 0, 0, 0
 	c.unreadable, c.restarts, c.batches, c.readable = 0, 0, 0, 0
