@@ -21,7 +21,7 @@ type answer struct {
 	status   int
 	events   bool      // it is a stream of events
 	failed   bool      // the stream has reported an error behind its beginning
-	unread   bool      // the stream has begun with what no client can read
+	unread   bool      // no client can read its first event
 	plain    bool      // it is a document that the router can read
 	last     byte      // of the document, without white space
 	operator bool      // it is for an operator, by the request's key

@@ -64,8 +64,8 @@ func TestErrorBehindACommentGoesElsewhere(t *testing.T) {
 	})
 }
 
-// Behind a comment that the client already has, what no client can read does not reach it: an error
-// comes in its place, and counts against the worker.
+// Behind a comment that the client already has, an event that no client can read does not reach it:
+// an error comes in its place, and counts against the worker.
 func TestNoAnswerBehindAComment(t *testing.T) { overBoth(t, testNoAnswerBehindAComment) }
 
 func testNoAnswerBehindAComment(t *testing.T) {

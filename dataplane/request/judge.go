@@ -63,7 +63,7 @@ type judge struct {
 
 // examine waits for the beginning of an answer and judges it. It holds back no more than the first
 // event of a stream, up to disagg.MaxEvent, and message_start, which SGLang sends together with the
-// text behind it, and of these nothing behind which a comment comes; and of a document what comes
+// text behind it, and of these nothing behind which a comment comes; and of a document all
 // before a member of its API. An error is the connection's.
 func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	// A streaming worker sends its header before it has computed anything. The client is promised
@@ -91,8 +91,7 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	if events {
 		return j.look(resp, false, func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
 			verdict, f := disagg.JudgeStream(x.api, p, whole)
-			// A comment passes at once: it keeps alive the proxies between the router and the client,
-			// too.
+			// A comment passes at once: it keeps alive proxies in front of the router, too.
 			if j.open = verdict == disagg.More && disagg.EndsInComment(p); j.open {
 				verdict = disagg.Good
 			}

@@ -97,9 +97,8 @@ func (m *Model) Render(dst []byte, req Request) ([]byte, error) {
 }
 
 // RenderBegun does the same as [Model.Render], and returns the offset in out of the text of a
-// message that the answer continues (continue_final_message). SGLang tokenizes that text apart, with
-// special tokens, and takes the token that begins a text off it. The offset is len(out) where there
-// is none.
+// message that the answer continues (continue_final_message), len(out) where there is none. SGLang
+// tokenizes that text apart, with special tokens, and takes the one off that begins a text.
 func (m *Model) RenderBegun(dst []byte, req Request) (out []byte, begun int, err error) {
 	return m.render(dst, nil, req)
 }

@@ -88,9 +88,12 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 // ended; else the line is whole, or too long to wait for.
 func (f *Form) judgeEvent(line, rest []byte, ended, whole bool) (Verdict, Failure) {
 	switch fit := f.fit(line); {
-	case fit == fits, line[0] == '{' && fit != fitsNot && !ended && !whole:
+	case line[0] != '{', fit == fitsNot:
+		return Failed, NoAnswer
+	case !ended && !whole, fit == fits && closed(line):
 		return Good, Failure{}
-	case line[0] != '{', fit == fitsNot, !ended:
+	case !ended, closed(line):
+		return Failed, NoAnswer
 	case bytes.HasPrefix(rest, dataPrefix): // the data has more lines, which no engine writes
 		return Good, Failure{}
 	case !whole && bytes.HasPrefix(dataPrefix, rest):

@@ -70,6 +70,9 @@ func TestJudgeStream(t *testing.T) {
 		{"data of two lines", generate, "data: {\"text\":\ndata: \"a\"}\n", false, Good, Failure{}},
 		{"data of one line or two", generate, "data: {\"text\":\n", false, More, Failure{}},
 		{"half an object", generate, "data: {\"text\":\n\n", false, Failed, NoAnswer},
+		{"half a choice", chat, "data: {\"choices\":[{\n\n", false, Failed, NoAnswer},
+		{"half a choice and no more", chat, "data: {\"choices\":[{\"", true, Failed, NoAnswer},
+		{"a choice without its line's end", chat, "data: {\"choices\":[]}", true, Good, Failure{}},
 		{"long text of nobody's", generate, "data: " + strings.Repeat("x", MaxEvent), false, Failed, NoAnswer},
 	}
 	for _, tt := range tests {
@@ -270,7 +273,7 @@ func FuzzJudgeAnswer(f *testing.F) {
 		require.Equal(t, has, v == Good)
 		for n := range p {
 			if bytes.HasSuffix(bytes.TrimSpace(p[:n]), []byte("[")) {
-				continue // what the list holds is not awaited
+				continue // the list's elements are not awaited
 			}
 			if early, _ := JudgeAnswer(FormOf(openai.APIChat), p[:n], false); early != More {
 				require.Equal(t, v, early, "%q", p[:n])
