@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
 )
 
@@ -120,7 +121,7 @@ func judgeMistakes(t *testing.T, e *engine, r *router) {
 		status, mime, own := postRaw(t, e.url+m[0], m[1])
 		t.Logf("%s: %d %s %.200q", name, status, mime, own)
 		if strings.HasPrefix(mime, "text/event-stream") {
-			if v, f := disagg.JudgeStream(own, true); v != disagg.Failed || f.Status < 400 || f.Status > 499 {
+			if v, f := disagg.JudgeStream(apiAt(m[0]), own, true); v != disagg.Failed || f.Status < 400 || f.Status > 499 {
 				t.Errorf("%s: %d, %+v of %.300q, want a client's error", name, v, f, own)
 			}
 		} else if status < 400 || status > 499 {
@@ -155,4 +156,17 @@ func postRaw(t *testing.T, url, body string) (status int, mime string, answer []
 	defer resp.Body.Close()
 	answer, _ = io.ReadAll(resp.Body)
 	return resp.StatusCode, resp.Header.Get("Content-Type"), answer
+}
+
+// apiAt returns the API at a path.
+func apiAt(path string) openai.API {
+	switch path {
+	case "/v1/chat/completions":
+		return openai.APIChat
+	case "/v1/completions":
+		return openai.APICompletions
+	case "/v1/messages":
+		return openai.APIMessages
+	}
+	return openai.APIGenerate
 }

@@ -10,15 +10,20 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/request/disagg"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // answer is a worker's answer on its way to the client.
 type answer struct {
 	x        *exchange
+	resp     *upstream.Response // until it is closed
 	status   int
 	events   bool      // it is a stream of events
 	failed   bool      // the stream has reported an error behind its beginning
+	unread   bool      // no client can read its first event
+	plain    bool      // it is a document that the router can read
+	last     byte      // of the document, without white space
 	operator bool      // it is for an operator, by the request's key
 	parts    int       // events of a stream, for a client with a key
 	whole    bool      // it came in one piece, and so ended when it began
@@ -35,10 +40,11 @@ var _ upstream.Observer = (*answer)(nil)
 // forward forwards the answer to the client.
 func (a *answer) forward(resp *upstream.Response) {
 	x, d := a.x, &a.x.choice.decision
-	a.status = resp.Status
+	a.resp, a.status = resp, resp.Status
 	// An answer that the worker has compressed is not read, and nothing is added to it.
-	a.events = bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) &&
-		len(resp.Peek("Content-Encoding")) == 0
+	readable := len(resp.Peek("Content-Encoding")) == 0
+	a.events = readable && bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
+	a.plain = readable && !a.events && x.inference && resp.Status == fasthttp.StatusOK
 	if a.events {
 		resp.WholeEvents()
 	}
@@ -94,8 +100,11 @@ func (a *answer) Body(p []byte) {
 	if a.events && a.x.credential.key != nil {
 		a.parts += bytes.Count(p, eventEnd)
 	}
+	if end := bytes.TrimRight(p, " \t\r\n"); a.plain && len(end) > 0 {
+		a.last = end[len(end)-1]
+	}
 	if a.x.inference && !a.failed && a.x.attempt.found.kind == answerGood {
-		a.failed = a.events && reportsError(p, a.x.api)
+		a.failed = a.events && (reportsError(p, a.x.api) || a.x.judge.open && a.isUnreadable(p))
 		if !a.failed {
 			a.x.choice.answering().Load.Worked()
 		}
@@ -103,6 +112,17 @@ func (a *answer) Body(p []byte) {
 	if a.events && a.endsByMark() {
 		a.keepTail(p)
 	}
+}
+
+// isUnreadable reports whether the first event, which comes behind a comment, is none of the API's.
+// The client gets an error in its place.
+func (a *answer) isUnreadable(p []byte) bool {
+	verdict, f := disagg.JudgeStream(a.x.api, p, false)
+	a.x.judge.open = verdict == disagg.More
+	if a.unread = verdict == disagg.Failed && f == disagg.NoAnswer; a.unread {
+		a.resp.DropRest()
+	}
+	return verdict == disagg.Failed
 }
 
 // keepTail keeps the last bytes of a stream. Nearly all pieces are an event or more, and one copy
@@ -123,12 +143,16 @@ func (a *answer) endsByMark() bool { return a.x.inference && a.x.api != openai.A
 // tailLen is the length of the last event of a stream, and more.
 const tailLen = 64
 
-// isCut reports whether a stream that has ended lacks its last event.
+// isCut reports whether an answer that has ended lacks its end.
 func (a *answer) isCut() bool {
 	last := lineDone
 	switch {
-	case !a.events || !a.endsByMark():
+	case a.plain:
+		return a.last != '}' && a.last != ']'
+	case !a.events || !a.x.inference:
 		return false
+	case a.x.api == openai.APIResponses:
+		return !a.x.prompt.turn.answer.Ended()
 	case a.x.api == openai.APIMessages:
 		last = typeStop
 	}
@@ -150,14 +174,17 @@ func (a *answer) Broken(error) []byte {
 
 // Ended implements upstream.Observer: a stream without its last event gets an error in its place.
 func (a *answer) Ended() []byte {
-	if a.failed || a.x.attempt.found.kind != answerGood || !a.isCut() {
-		return nil
+	if a.unread || !a.failed && a.x.attempt.found.kind == answerGood && a.isCut() {
+		return a.Broken(nil)
 	}
-	return a.Broken(nil)
+	return nil
 }
 
 // Closed implements upstream.Observer: the answer has ended, one way or another.
-func (a *answer) Closed(err error) { a.x.finish(err) }
+func (a *answer) Closed(err error) {
+	a.resp = nil
+	a.x.finish(err)
+}
 
 // good reports whether the answer is a success, so that its usage counts.
 func (a *answer) good() bool {
@@ -264,6 +291,7 @@ func (a *answer) generatedIDs() []uint32 {
 
 func (a *answer) reset() {
 	a.status, a.events, a.failed, a.whole, a.parts, a.firstAt = 0, false, false, false, 0, time.Time{}
+	a.unread, a.plain, a.last = false, false, 0
 	a.tail = a.tail[:0]
 }
 

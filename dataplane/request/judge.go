@@ -8,7 +8,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
@@ -58,12 +57,14 @@ var (
 
 // judge reads the beginnings of answers.
 type judge struct {
-	buf []byte // of a beginning that did not come in one piece
+	buf  []byte // of a beginning that did not come in one piece
+	open bool   // a comment has passed before the first event
 }
 
 // examine waits for the beginning of an answer and judges it. It holds back no more than the first
 // event of a stream, up to disagg.MaxEvent, and message_start, which SGLang sends together with the
-// text behind it, and of these nothing behind which a comment comes. An error is the connection's.
+// text behind it, and of these nothing behind which a comment comes; and of a document all
+// before a member of its API. An error is the connection's.
 func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	// A streaming worker sends its header before it has computed anything. The client is promised
 	// nothing until the first byte of the body.
@@ -75,37 +76,39 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	if resp.Status >= fasthttp.StatusBadRequest {
 		return findingOf(resp.Status, false), nil
 	}
-	repeatable := x.repeatable()
-	redirect := resp.Status >= fasthttp.StatusMultipleChoices
-	if repeatable && (redirect || resp.Status == fasthttp.StatusNoContent) {
-		return finding{kind: answerBroken, status: resp.Status}, nil // an engine never redirects
-	}
 	encoded := len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0
 	mime := resp.Peek(fasthttp.HeaderContentType)
 	events := bytes.HasPrefix(mime, eventStream)
 	switch {
-	case !repeatable:
+	case !x.repeatable():
 		return finding{}, nil
-	case x.inference && (resp.Status != fasthttp.StatusOK || events != x.req.Stream):
-		// Nothing that was asked for.
+	case resp.Status != fasthttp.StatusOK, events != (x.inference && x.req.Stream):
+		// Nothing that was asked for. An engine never redirects.
 		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
-	case resp.Status != fasthttp.StatusOK || encoded:
+	case encoded:
 		return finding{}, nil
 	}
 	if events {
-		if x.api == openai.APIResponses {
-			return j.look(resp, judgeResponses, disagg.MaxResponseBegin)
-		}
-		return j.look(resp, judgeStream, disagg.MaxEvent)
+		return j.look(resp, false, func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+			verdict, f := disagg.JudgeStream(x.api, p, whole)
+			// A comment passes at once: it keeps alive proxies in front of the router, too.
+			if j.open = verdict == disagg.More && disagg.EndsInComment(p); j.open {
+				verdict = disagg.Good
+			}
+			return verdict, f
+		})
 	}
 	// Not an engine's, but of a proxy in front of it.
 	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
 		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
 	}
+	form := disagg.FormAt(x.call.path())
 	if x.inference {
-		return j.look(resp, answerVerdicts[x.api], disagg.MaxEvent)
+		form = disagg.FormOf(x.api)
 	}
-	return j.look(resp, disagg.JudgeJSON, disagg.MaxEvent)
+	return j.look(resp, resp.Whole(), func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+		return disagg.JudgeAnswer(form, p, whole)
+	})
 }
 
 // awaitFirstByte waits for the first byte of the body for as long as a worker may take to begin,
@@ -125,45 +128,13 @@ func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 // verdictFunc judges a beginning; whole says that it will not grow.
 type verdictFunc func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)
 
-// judgeStream is disagg.JudgeStream for the client's answer. A comment passes at once: it keeps
-// alive the proxies between the router and the client, too.
-func judgeStream(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
-	return passComment(disagg.JudgeStream, p, whole)
-}
-
-// judgeResponses is judgeStream for /v1/responses.
-func judgeResponses(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
-	return passComment(disagg.JudgeResponses, p, whole)
-}
-
-func passComment(judge verdictFunc, p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
-	verdict, f := judge(p, whole)
-	if verdict == disagg.More && disagg.EndsInComment(p) {
-		verdict = disagg.Good
-	}
-	return verdict, f
-}
-
-// answerVerdicts judge answers in one piece, by API.
-var answerVerdicts = [...]verdictFunc{
-	openai.APIGenerate:    answerVerdict(openai.APIGenerate),
-	openai.APICompletions: answerVerdict(openai.APICompletions),
-	openai.APIChat:        answerVerdict(openai.APIChat),
-	openai.APIMessages:    answerVerdict(openai.APIMessages),
-	openai.APIResponses:   answerVerdict(openai.APIResponses),
-}
-
-func answerVerdict(api openai.API) verdictFunc {
-	return func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) { return disagg.JudgeAnswer(api, p, whole) }
-}
-
 // look judges the beginning of an answer by verdictOf, which returns disagg.More where it needs
-// more than it has, and than limit bytes.
-func (j *judge) look(resp *upstream.Response, verdictOf verdictFunc, limit int) (finding, error) {
+// more than it has. whole says that all of the answer has come.
+func (j *judge) look(resp *upstream.Response, whole bool, verdictOf verdictFunc) (finding, error) {
 	// Fast path: the first event came in one piece.
-	verdict, f := verdictOf(resp.Begin(), false)
+	verdict, f := verdictOf(resp.Begin(), whole)
 	if verdict == disagg.More {
-		n, err := j.fill(resp, limit, func(p []byte, whole bool) bool {
+		n, err := j.fill(resp, disagg.MaxBegin, func(p []byte, whole bool) bool {
 			verdict, f = verdictOf(p, whole)
 			return verdict != disagg.More
 		})
@@ -212,6 +183,7 @@ func (j *judge) fill(resp *upstream.Response, limit int, enough func(p []byte, w
 const maxPooledBegin = 64 << 10
 
 func (j *judge) reset() {
+	j.open = false
 	if len(j.buf) > maxPooledBegin {
 		j.buf = nil
 	}

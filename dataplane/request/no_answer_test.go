@@ -3,6 +3,7 @@ package request_test
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,12 +45,15 @@ func TestAnswersThatAnswerNothing(t *testing.T) {
 		"text":            {0, "text/plain", `ready`},
 		"a page":          {0, "text/html", `<html></html>`},
 		"a detail":        {0, "application/json", `{"detail":"no such route"}`},
+		"a state":         {0, "application/json", `{"status":"ok"}`},
+		"null members":    {0, "application/json", `{"text":null,"choices":null,"content":null,"output":null,"meta_info":null}`},
+		"half":            {0, "application/json", `{"text":"a","choices":[{"message":{"content":"a"}}],"content":[],"output":[]`},
 		"accepted":        {http.StatusAccepted, "application/json", `{"text":"a","choices":[],"content":[],"output":[]}`},
 		"the other kind":  {},
 	}
 	for name, a := range apis {
 		for kind, bad := range kinds {
-			if kind != "an empty object" && kind != "the other kind" && name != "chat" && name != "generate" {
+			if kind != "an empty object" && kind != "the other kind" && kind != "a state" && kind != "half" && name != "chat" && name != "generate" {
 				continue
 			}
 			t.Run(name+", "+kind, func(t *testing.T) {
@@ -79,6 +83,87 @@ func TestAnswersThatAnswerNothing(t *testing.T) {
 	}
 }
 
+// TestStreamsThatAnswerNothing is the same for the first event of streams.
+func TestStreamsThatAnswerNothing(t *testing.T) {
+	const done = "data: [DONE]\n\n"
+	apis := map[string]struct{ path, body, good string }{
+		"generate":    {"/generate", `{"input_ids":[1,2,3],"stream":true}`, "data: {\"text\":\"a\",\"meta_info\":{\"id\":\"x\",\"finish_reason\":null}}\n\n" + done},
+		"chat":        {"/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"hi"}],"stream":true}`, "data: {\"id\":\"1\",\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n" + done},
+		"completions": {"/v1/completions", `{"model":"tiny","prompt":"hi","stream":true}`, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n" + done},
+		"messages":    {"/v1/messages", messagesBody + `,"stream":true}`, messageStart + "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
+		"responses":   {"/v1/responses", responsesBody + `,"stream":true}`, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"x\"}}\n\n"},
+	}
+	kinds := map[string]func(body []byte) string{
+		"an empty object":     func([]byte) string { return "data: {}\n\n" + done },
+		"null":                func([]byte) string { return "data: null\n\n" + done },
+		"an empty list":       func([]byte) string { return "data: []\n\n" },
+		"text":                func([]byte) string { return "data: ready\n\n" },
+		"another object":      func([]byte) string { return "data: {\"status\":\"ok\"}\n\n" + done },
+		"its request":         func(body []byte) string { return "data: " + string(body) + "\n\n" + done },
+		"half an object":      func([]byte) string { return "data: {\"id\":" },
+		"nothing but the end": func([]byte) string { return done },
+	}
+	for name, a := range apis {
+		for kind, bad := range kinds {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				workers := []*fakeWorker{newFakeWorker(t, info(1)), newFakeWorker(t, info(1))}
+				workers[0].on(a.path, func(rw http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					noAnswer{0, "text/event-stream", bad(body)}.ServeHTTP(rw, r)
+				})
+				workers[1].streams(a.path, a.good)
+				h := start(t, workers, withPolicy("round-robin"))
+				for range 12 {
+					resp, got := h.post(a.path, a.body)
+					assert.Equal(t, http.StatusOK, resp.StatusCode, got)
+					assert.Equal(t, a.good, got)
+				}
+				h.assertBroken(workers)
+			})
+		}
+	}
+}
+
+// TestOtherAnswersThatAnswerNothing is the same for APIs that compute no tokens.
+func TestOtherAnswersThatAnswerNothing(t *testing.T) {
+	for path, a := range map[string][2]string{
+		"/v1/embeddings":            {`{"model":"tiny","input":"x"}`, `{"data":[{"embedding":[0.5],"index":0,"object":"embedding"}],"model":"tiny","object":"list"}`},
+		"/v1/rerank":                {`{"model":"tiny","query":"a","documents":["b"]}`, `[{"score":0.5,"document":"b","index":0}]`},
+		"/v1/score":                 {`{"model":"tiny","query":"a","items":["b"]}`, `{"scores":[[0.5]],"model":"tiny","object":"scoring"}`},
+		"/v1/classify":              {`{"model":"tiny","input":"x"}`, `{"id":"1","object":"list","data":[{"index":0}]}`},
+		"/classify":                 {`{"text":"x"}`, `{"embedding":[0.5],"meta_info":{"id":"1"}}`},
+		"/tokenize":                 {`{"model":"tiny","prompt":"x"}`, `{"tokens":[1],"count":1,"max_model_len":8}`},
+		"/detokenize":               {`{"model":"tiny","tokens":[1]}`, `{"text":"x"}`},
+		"/v1/messages/count_tokens": {messagesBody + "}", `{"input_tokens":3}`},
+	} {
+		for kind, bad := range map[string]noAnswer{
+			"an empty object": {0, "application/json", `{}`},
+			"null":            {0, "application/json", `null`},
+			"text":            {0, "text/plain", `ready`},
+			"a detail":        {0, "application/json", `{"detail":"no such route"}`},
+			"its request":     {0, "application/json", a[0]},
+			"half":            {0, "application/json", a[1][:len(a[1])-2]},
+			"accepted":        {http.StatusAccepted, "application/json", a[1]},
+			"a stream":        {0, "text/event-stream", "data: " + a[1] + "\n\n"},
+		} {
+			t.Run(path+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				workers := []*fakeWorker{newFakeWorker(t, info(1)), newFakeWorker(t, info(1))}
+				workers[0].on(path, bad.ServeHTTP)
+				workers[1].on(path, noAnswer{0, "application/json", a[1]}.ServeHTTP)
+				h := start(t, workers, withPolicy("round-robin"))
+				for range 12 {
+					resp, got := h.post(path, a[0])
+					assert.Equal(t, http.StatusOK, resp.StatusCode, got)
+					assert.Equal(t, a[1], got)
+				}
+				h.assertBroken(workers)
+			})
+		}
+	}
+}
+
 // assertBroken checks that only the breaker of the first worker has opened.
 func (h *harness) assertBroken(workers []*fakeWorker) {
 	h.t.Helper()
@@ -89,15 +174,27 @@ func (h *harness) assertBroken(workers []*fakeWorker) {
 
 // TestStreamsWithoutTheirEnd: the client has a part, and the worker's breaker opens.
 func TestStreamsWithoutTheirEnd(t *testing.T) {
-	t.Parallel()
-	w, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-	w.streams("/v1/completions", "data: {\"choices\":[{\"text\":\"a\"}]}\n\n")
-	good.streams("/v1/completions", "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: [DONE]\n\n")
-	h := start(t, []*fakeWorker{w, good}, withPolicy("round-robin"))
-	for range 12 {
-		_, _ = h.post("/v1/completions", `{"model":"tiny","prompt":"hi","stream":true}`)
+	begun := "data: {\"text\":\"a\",\"choices\":[{\"text\":\"a\"}]}\n\n"
+	long := `{"choices":[{"text":"` + strings.Repeat("a", 4<<10)
+	for name, a := range map[string]struct{ path, body, mime, part, end string }{
+		"completions":          {"/v1/completions", `{"model":"tiny","prompt":"hi","stream":true}`, "text/event-stream", begun, "data: [DONE]\n\n"},
+		"responses":            {"/v1/responses", responsesBody + `,"stream":true}`, "text/event-stream", "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\"}\n\n", "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"},
+		"messages":             {"/v1/messages", messagesBody + `,"stream":true}`, "text/event-stream", messageStart + "event: ping\ndata: {\"type\":\"ping\"}\n\n", "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
+		"a document in chunks": {"/v1/completions", `{"model":"tiny","prompt":"hi"}`, "application/json", long, `"}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+			w.on(a.path, noAnswer{0, a.mime, a.part}.ServeHTTP)
+			good.on(a.path, noAnswer{0, a.mime, a.part + a.end}.ServeHTTP)
+			h := start(t, []*fakeWorker{w, good}, withPolicy("round-robin"))
+			for range 12 {
+				_, got := h.post(a.path, a.body)
+				assert.True(t, strings.HasSuffix(got, a.end) || a.mime == "application/json" || strings.Contains(got, `"error"`), got)
+			}
+			h.awaitIdle()
+			h.assertBroken([]*fakeWorker{w, good})
+			assert.Equal(t, worker.Ready, h.worker(good).State())
+		})
 	}
-	h.awaitIdle()
-	h.assertBroken([]*fakeWorker{w, good})
-	assert.Equal(t, worker.Ready, h.worker(good).State())
 }

@@ -74,10 +74,7 @@ func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 	x, l, a := p.x, &p.prefill, &p.x.attempt
 	d, prompt := &x.choice.decision, &x.choice.prompt
 	p.reset()
-	l.reply.events, l.reply.wanted, l.reply.judge = x.req.Stream, x.req.PromptLogprobs, disagg.JudgeStream
-	if x.api == openai.APIResponses {
-		l.reply.judge = disagg.JudgeResponses
-	}
+	l.reply.events, l.reply.wanted, l.reply.api = x.req.Stream, x.req.PromptLogprobs, x.api
 	a.span, l.span = x.trace.Attempt(tracing.StepFirstByte, d.Decode.ID()), x.trace.Attempt(tracing.StepPrefill, d.Rank.ID())
 	l.request, a.request = p.writer.write(x)
 	exact := x.prompt.complete()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
@@ -29,7 +30,7 @@ type prefillReply struct {
 	length  atomic.Int64 // of the bytes read
 	events  bool         // it is a stream
 	wanted  bool         // all of it
-	judge   verdictFunc
+	api     openai.API
 	kept    *upstream.Kept // an answer that may become the client's: an error
 }
 
@@ -55,7 +56,7 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 		}
 		if verdict == disagg.More {
 			var f disagg.Failure
-			switch verdict, f = r.judge(r.body, errors.Is(err, io.EOF)); {
+			switch verdict, f = disagg.JudgeStream(r.api, r.body, errors.Is(err, io.EOF)); {
 			case len(r.body) >= limit && verdict == disagg.More:
 				verdict = disagg.Good // no more of it is kept
 			case verdict == disagg.Failed:

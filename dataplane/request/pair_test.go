@@ -259,7 +259,7 @@ func TestPairClientLeaves(t *testing.T) {
 				wait := func(_ *fakeLeg, rw http.ResponseWriter, r *http.Request, _ *pairBody) {
 					if begun {
 						rw.Header().Set("Content-Type", "text/event-stream")
-						_, _ = io.WriteString(rw, "data: {}\n\n")
+						_, _ = io.WriteString(rw, "data: {\"text\":\"\"}\n\n")
 						flush(rw)
 					}
 					there <- struct{}{}

@@ -15,6 +15,7 @@ const keptEvent = 8 << 10
 // then nothing is copied.
 type events struct {
 	on    bool
+	drop  bool   // the rest of the stream
 	open  bool   // the client has the beginning of an event that was too long
 	tail  []byte // bytes held back
 	spare []byte // of tail, swapped with it
@@ -25,6 +26,10 @@ type events struct {
 func (v *events) pass(p []byte) []byte {
 	if !v.on {
 		return p
+	}
+	if v.drop {
+		v.tail = v.tail[:0]
+		return nil
 	}
 	held := len(v.tail)
 	if held == 0 && endsEvent(p) { // fast path
@@ -65,7 +70,7 @@ func (v *events) breakOff() []byte {
 
 // reset makes v ready for the next answer.
 func (v *events) reset() {
-	v.on, v.open = false, false
+	v.on, v.drop, v.open = false, false, false
 	if v.tail = v.tail[:0]; cap(v.tail) > keptEvent {
 		v.tail = nil
 	}

@@ -133,7 +133,9 @@ func (l *relay) take(room *socket.Buffer, n int) bool {
 	if body != nil && (!r.events.on || endsEvent(body)) {
 		r.events.open = false
 		l.n += int64(len(body))
-		l.s.obs.Body(body)
+		if l.s.obs.Body(body); r.events.drop {
+			return true
+		}
 		l.push(room, src)
 		l.again = len(l.rest) > 0
 		return !l.again && l.err == nil

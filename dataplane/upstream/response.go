@@ -62,6 +62,10 @@ func (r *Response) Whole() bool {
 // room for an error event of the Observer's, which never meets half of another one.
 func (r *Response) WholeEvents() { r.events.on = true }
 
+// DropRest keeps the rest of a stream in whole events from the client, from the piece on that the
+// Observer sees: its Ended has the last word.
+func (r *Response) DropRest() { r.events.drop = true }
+
 // Read returns body bytes as soon as there are any, without the transfer coding. At the end of
 // the body it returns io.EOF, and the connection is already free for the next request. A
 // failure is final.

@@ -42,7 +42,7 @@ class Tokenizer:
     bos_token_id = None
 
     def __init__(self, template, tokens):
-        self.chat_template, self.tokens, self.text = template, tokens, None
+        self.chat_template, self.tokens, self.text, self.begun = template, tokens, None, None
 
     def apply_chat_template(self, conversation, tools=None, tokenize=True, add_generation_prompt=False, return_dict=True,
                             continue_final_message=False, documents=None, chat_template=None, **kwargs):
@@ -56,6 +56,8 @@ class Tokenizer:
         return out[0]
 
     def encode(self, text, **_):
+        if self.text is not None:
+            self.begun = len(self.text.encode())
         self.text = (self.text or "") + text
         return [1] if text else []
 
@@ -98,7 +100,8 @@ def serving(template, tokens, defaults):
 
 
 def render(template, tokens, defaults, body):
-    """The text that the engine would encode; raises where the engine would answer with an error."""
+    """The text that the engine would encode, and the offset of a continued message in it, which is
+    encoded apart; raises where the engine would answer with an error."""
     request = protocol.ChatCompletionRequest(**orjson.loads(body))
     s = serving(template, tokens, defaults)
     error = s._validate_request(request)
@@ -109,11 +112,13 @@ def render(template, tokens, defaults, body):
     if effort is not None:
         request.reasoning_effort = effort
     s._process_messages(request, False)
-    return s.tokenizer_manager.tokenizer.text
+    return s.tokenizer_manager.tokenizer.text, s.tokenizer_manager.tokenizer.begun
 
 
-def request(r, names, tokens):
+def request(r, names, tokens, continued=False):
     messages = conversations.conversation(r)
+    if continued and r.random() < 0.9:
+        messages.append({"role": "assistant", "content": r.choice([conversations.text(r), "", " x\n", [{"type": "text", "text": "a"}]])})
     for m in messages:
         for c in m.get("tool_calls") or []:
             f = c["function"]
@@ -148,7 +153,9 @@ def request(r, names, tokens):
         body["reasoning_effort"] = r.choice(["none", "low", "medium", "high", "minimal", None])
     if r.random() < 0.5:
         body["chat_template_kwargs"] = {k: v for k, v in expect.kwargs_of(r, names, {}).items() if k not in expect.TOKENS}
-    if r.random() < 0.05:
+    if continued:
+        body["continue_final_message"] = True
+    elif r.random() < 0.05:
         body["continue_final_message"] = r.choice([True, False])
     return json.dumps(body, ensure_ascii=r.random() < 0.5)
 
@@ -157,6 +164,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--out", required=True)
     ap.add_argument("--count", type=int, default=50, help="requests a template")
+    ap.add_argument("--continued", action="store_true", help="requests with continue_final_message")
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("templates", nargs="+")
     opts = ap.parse_args()
@@ -178,9 +186,11 @@ def main():
                 for i in range(opts.count):
                     r = random.Random(f"{opts.seed}/{name}/{i}")
                     defaults = r.choice([None, None, None, {"enable_thinking": False}, {"reasoning_effort": "high"}])
-                    case = dict(template=name, body=request(r, names, tokens), defaults=defaults)
+                    case = dict(template=name, body=request(r, names, tokens, opts.continued), defaults=defaults)
                     try:
-                        case["want"] = render(template, tokens, defaults, case["body"])
+                        case["want"], begun = render(template, tokens, defaults, case["body"])
+                        if begun is not None:
+                            case["begun"] = begun
                         case["want"].encode()
                     except Exception as e:  # noqa: BLE001
                         case.pop("want", None)

@@ -20,6 +20,8 @@ type Model struct {
 	limits   Limits
 	now      func() time.Time
 	rules    Rules
+
+	reasoning string // the worker's reasoning parser
 }
 
 // entryToken is a special token that the template reads.
@@ -51,7 +53,8 @@ func New(cfg Config) (*Model, error) {
 	}
 	m := &Model{
 		template: t, dialect: d, format: detectFormat(cfg.Source.Template), gptOSS: cfg.Engine.ModelType == "gpt_oss",
-		limits: cfg.Limits, now: cfg.Now,
+		reasoning: cfg.Engine.ReasoningParser,
+		limits:    cfg.Limits, now: cfg.Now,
 		// template_detection.py, nemotron_3_super_low_effort.
 		lowFlag: strings.Contains(cfg.Source.Template, "low_effort") && strings.Contains(cfg.Source.Template, "truncate_history_thinking"),
 	}
@@ -89,6 +92,14 @@ func (m *Model) UsesClock() bool { return m.template.clock }
 // leaves the prompt to the worker, and [ErrTemplate], after which the worker will refuse the
 // request; dst is then returned as it was. The request's bytes are only read, and not kept.
 func (m *Model) Render(dst []byte, req Request) ([]byte, error) {
+	dst, _, err := m.render(dst, nil, req)
+	return dst, err
+}
+
+// RenderBegun does the same as [Model.Render], and returns the offset in out of the text of a
+// message that the answer continues (continue_final_message), len(out) where there is none. SGLang
+// tokenizes that text apart, with special tokens, and takes the one off that begins a text.
+func (m *Model) RenderBegun(dst []byte, req Request) (out []byte, begun int, err error) {
 	return m.render(dst, nil, req)
 }
 
@@ -96,7 +107,7 @@ func (m *Model) Render(dst []byte, req Request) ([]byte, error) {
 // template began with each message, provided that one loop renders the messages. Offsets count from
 // the start of the prompt. Marks are hints: the text does not depend on them.
 func (m *Model) RenderMarked(dst []byte, marks []Mark, req Request) ([]byte, []Mark, error) {
-	dst, err := m.render(dst, &marks, req)
+	dst, _, err := m.render(dst, &marks, req)
 	return dst, marks, err
 }
 
@@ -105,15 +116,15 @@ func (r *Request) size() int {
 	return len(r.Messages) + len(r.Tools) + len(r.Kwargs) + len(r.ToolChoice) + len(r.ReasoningEffort) + len(r.Reasoning)
 }
 
-// render is both of the above.
-func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, err error) {
+// render is all of the above.
+func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, begun int, err error) {
 	s := m.template.begin(dst, m.limits, req.size()+len(m.defaults), m.now)
 	defer m.template.end(s, dst, &out, &err)
 	p := &s.prep
 	p.m, p.s, p.req = m, s, req
 	messages, tools, err := p.read()
 	if err != nil {
-		return dst, err
+		return dst, len(dst), err
 	}
 	err = p.attempt(messages, tools)
 	if errors.Is(err, ErrTemplate) && tools.k == kList {
@@ -122,10 +133,11 @@ func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, err 
 		err = p.attempt(messages, p.bareFunctions(tools))
 	}
 	if err != nil {
-		return dst, err
+		return dst, len(dst), err
 	}
 	if marks != nil {
 		*marks = append(*marks, s.marks...)
 	}
-	return s.out, nil
+	begun = len(s.out)
+	return append(s.out, p.begun...), begun, nil
 }

@@ -110,7 +110,7 @@ func TestRequestsThatAreLeftToTheWorker(t *testing.T) {
 		`{"messages": [{"role": "user", "content": "x"}], "input_ids": [1]}`,
 		`{"messages": [{"role": "user", "content": "x"}], "reasoning": {"effort": "low"}}`,
 		`{"messages": [{"role": "user", "content": "x"}], "reasoning_effort": 0.5}`,
-		`{"messages": [{"role": "user", "content": "x"}], "continue_final_message": true}`,
+		`{"messages": [{"role": "user", "content": "x"}], "continue_final_message": "true"}`,
 		`{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"chat_template": "y"}}`,
 		`{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"documents": [1]}}`,
 		`{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": []}`,

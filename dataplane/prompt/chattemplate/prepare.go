@@ -19,6 +19,7 @@ type preparation struct {
 	req    Request
 	effort value // of the variable reasoning_effort; missing if it is not set
 	vars   variables
+	begun  string // of a continued message, the text; the template does not get the message
 }
 
 // variables are the names and values that a request adds to the template's input.
@@ -75,9 +76,10 @@ func (p *preparation) read() (messages, tools value, err error) {
 		return messages, tools, refuse("the request brings its own input_ids")
 	case sent(p.req.Reasoning):
 		return messages, tools, refuse("the field reasoning")
-	case sent(p.req.Continue) && !bytes.Equal(p.req.Continue, []byte("false")):
-		// Its text is tokenized apart.
-		return messages, tools, refuse("the field continue_final_message")
+	case sent(p.req.Continue) && !p.continues() && !bytes.Equal(p.req.Continue, []byte("false")):
+		return messages, tools, refuse("a continue_final_message that is no bool")
+	case p.continues() && slices.Contains(openers, p.m.reasoning):
+		return messages, tools, refuse("continue_final_message with the reasoning parser %s", p.m.reasoning)
 	}
 	if messages, err = p.messages(); err != nil {
 		return messages, tools, err
@@ -87,6 +89,12 @@ func (p *preparation) read() (messages, tools value, err error) {
 	}
 	return messages, tools, p.kwargs()
 }
+
+// openers are reasoning parsers of 0.5.23 that open the answer in front of a continued message.
+var openers = []string{"response_template", "beam"}
+
+// continues reports whether the answer continues the last message.
+func (p *preparation) continues() bool { return string(p.req.Continue) == "true" }
 
 // kwargs collects the template's variables: chat_template_kwargs, the server's defaults, and those
 // that reasoning_effort sets.

@@ -27,9 +27,13 @@ func (p *preparation) messages() (value, error) {
 			return v, p.s.err
 		}
 	}
-	p.convertLastAssistant(items)
-	for i := range items {
-		items[i].o.msg = int32(i) + 1
+	if p.takeLastAssistant(items) {
+		if v.o.items = items[:len(items)-1]; len(v.o.items) == 0 {
+			return v, refuse("a continued message without others")
+		}
+	}
+	for i := range v.o.items {
+		v.o.items[i].o.msg = int32(i) + 1
 	}
 	return v, p.s.err
 }
@@ -211,13 +215,19 @@ func (p *preparation) call(o *object, role string) (value, error) {
 	return newDict(p.s, strValue("id"), id, strValue("index"), index, strValue("type"), strValue("function"), strValue("function"), function), nil
 }
 
-// convertLastAssistant is _handle_last_assistant_message: an assistant's text at the end becomes a
-// user's.
-func (p *preparation) convertLastAssistant(items []value) {
+// takeLastAssistant is _handle_last_assistant_message: an assistant's text at the end becomes a
+// user's, or the beginning of the answer. It reports whether the message goes.
+func (p *preparation) takeLastAssistant(items []value) bool {
 	last := items[len(items)-1]
 	role, _ := last.o.get("role")
 	content, _ := last.o.get("content")
-	if role.k == kString && role.s == "assistant" && content.k == kString {
-		items[len(items)-1] = newDict(p.s, strValue("role"), strValue("user"), strValue("content"), content)
+	if role.k != kString || role.s != "assistant" || content.k != kString {
+		return false
 	}
+	if p.continues() {
+		p.begun = content.s
+		return true
+	}
+	items[len(items)-1] = newDict(p.s, strValue("role"), strValue("user"), strValue("content"), content)
+	return false
 }

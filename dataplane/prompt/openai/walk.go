@@ -30,9 +30,10 @@ func Members(b []byte, i int, f func(key []byte, lo, hi int)) (end int, err erro
 	}
 }
 
-// HasMember reports whether the JSON object that b begins with has a member whose key is one of
-// keys, as far as it has come. ended says that it has no further members.
-func HasMember(b []byte, keys ...string) (has, ended bool) {
+// FindMember calls f for each member of the JSON object that b begins with, as far as it has come,
+// until f reports true: its key as in Members, and all that has come from its value on. ended says
+// that the object has no further members.
+func FindMember(b []byte, f func(key, rest []byte) bool) (found, ended bool) {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {
 		return false, false
@@ -45,10 +46,8 @@ func HasMember(b []byte, keys ...string) (has, ended bool) {
 		if err != nil {
 			return false, false
 		}
-		for _, k := range keys {
-			if string(key) == k {
-				return true, false
-			}
+		if f(key, b[min(at, len(b)):]) {
+			return true, false
 		}
 		if i, err = skipValue(b, at, 1); err != nil {
 			return false, false

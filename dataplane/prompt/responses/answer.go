@@ -139,6 +139,9 @@ func (s *AnswerScanner) keep(p []byte) {
 // Events returns the number of events so far, which is the next one's sequence number.
 func (s *AnswerScanner) Events() int { return s.count }
 
+// Ended reports whether a stream has named its last event.
+func (s *AnswerScanner) Ended() bool { return s.state >= atData }
+
 // Answer reads the object. ok is false for one that is cut, too long, or no response. Call it when
 // the answer has ended; the result is valid until the next Reset.
 func (s *AnswerScanner) Answer() (a Answer, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -19,6 +20,7 @@ type Model struct {
 	settings      Settings
 	folder        string
 	text          *tokenizer.Tokenizer
+	begin         string              // the token that begins a text
 	chat          *chattemplate.Model // nil: chats are left to the workers
 	chatErr       error               // why
 	root          *promptcache.Root
@@ -79,7 +81,7 @@ func (f *modelFiles) load(s Settings, root *promptcache.Root) (*Model, error) {
 	if m.text, err = loadText(files, folder); err != nil {
 		return nil, err
 	}
-	m.chat, m.chatErr = loadChat(f, files, folder, &s)
+	m.chat, m.begin, m.chatErr = loadChat(f, files, folder, &s)
 	return m, nil
 }
 
@@ -125,11 +127,15 @@ func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32
 			w.text = nil
 		}
 	}()
-	w.text, err = m.chat.Render(w.text[:0], chatOf(req))
+	var begun int
+	w.text, begun, err = m.chat.RenderBegun(w.text[:0], chatOf(req))
 	if err != nil {
 		return ids, true, m.noteChat(err)
 	}
 	switch {
+	case begun < len(w.text) && len(w.text) <= maxText:
+		ids, err = m.appendBegun(ids, w.text[:begun], w.text[begun:])
+		fresh = true
 	case len(w.text) > maxText:
 		return ids, true, errLong
 	case w.cursor == nil || !utf8.Valid(w.text):
@@ -139,6 +145,22 @@ func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32
 		ids, err = w.cursor.Encode(m.root, ids, w.text, pieces{m.text})
 	}
 	return ids, fresh, m.noteText(err)
+}
+
+// appendBegun appends the ids of a chat and of the message that its answer continues.
+func (m *Model) appendBegun(ids []uint32, chat, message []byte) ([]uint32, error) {
+	ids, err := m.text.AppendBytes(ids, chat)
+	if err != nil {
+		return ids, err
+	}
+	at := len(ids)
+	if ids, err = m.text.AppendSpecial(ids, string(message)); err != nil {
+		return ids[:0], err
+	}
+	if id, ok := m.text.ID(m.begin); ok && m.begin != "" && at < len(ids) && ids[at] == id {
+		ids = slices.Delete(ids, at, at+1)
+	}
+	return ids, nil
 }
 
 // maxText bounds the text that is tokenized here: four bytes for each token of the longest contexts

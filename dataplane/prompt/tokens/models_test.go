@@ -282,6 +282,43 @@ func TestTurnsAreRemembered(t *testing.T) {
 	}
 }
 
+// TestContinuedMessages: the answer continues the assistant's message, whose ids are those of a text
+// of its own, without the token that begins a text. The prompt cache knows nothing of it.
+func TestContinuedMessages(t *testing.T) {
+	dir := modelFolder(t, template)
+	name := filepath.Join(dir, "tokenizer.json")
+	raw, err := os.ReadFile(name)
+	require.NoError(t, err)
+	var file map[string]any
+	require.NoError(t, json.Unmarshal(raw, &file))
+	file["post_processor"] = map[string]any{
+		"type":           "TemplateProcessing",
+		"single":         []any{map[string]any{"SpecialToken": map[string]any{"id": "<|im_end|>", "type_id": 0}}, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}}},
+		"pair":           []any{},
+		"special_tokens": map[string]any{"<|im_end|>": map[string]any{"id": "<|im_end|>", "ids": []int{257}, "tokens": []string{"<|im_end|>"}}},
+	}
+	raw, err = json.Marshal(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, raw, 0o600))
+	config, err := json.Marshal(map[string]any{"chat_template": template, "bos_token": "<|im_end|>"})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), config, 0o600))
+	s := newTestModels(t, map[string]string{"m": dir})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
+	m := s.loaded(t)
+	const asked = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+	for message, want := range map[string]string{"Yes, ": asked + "Yes, ", "": asked, "<|im_end|>x": asked + "<|im_end|>x", " ": asked + " "} {
+		body, err := json.Marshal(map[string]any{
+			"messages":               []map[string]string{{"role": "user", "content": "hi"}, {"role": "assistant", "content": message}},
+			"continue_final_message": true,
+		})
+		require.NoError(t, err)
+		own, _, err := s.writer.Append(nil, m, parse(t, openai.APIChat, string(body)))
+		require.NoError(t, err, message)
+		assert.Equal(t, bytesOf(want), own, message)
+	}
+}
+
 // TestWhatIsLeftToTheWorkers: each says why.
 func TestWhatIsLeftToTheWorkers(t *testing.T) {
 	good := modelFolder(t, template)

@@ -126,23 +126,23 @@ func loadText(files fs.FS, dir string) (*tokenizer.Tokenizer, error) {
 }
 
 // loadChat compiles the chat template that the worker uses.
-func loadChat(f *modelFiles, files fs.FS, dir string, s *Settings) (*chattemplate.Model, error) {
+func loadChat(f *modelFiles, files fs.FS, dir string, s *Settings) (_ *chattemplate.Model, begin string, _ error) {
 	source, err := chattemplate.Load(files, s.TemplateName)
 	if s.ChatTemplate != "" {
 		text, readErr := f.template(s)
 		switch {
 		case errors.Is(readErr, fs.ErrNotExist):
-			return nil, fmt.Errorf("%w: the worker uses --chat-template %s, which is not a file here", chattemplate.ErrUnsupported, s.ChatTemplate)
+			return nil, "", fmt.Errorf("%w: the worker uses --chat-template %s, which is not a file here", chattemplate.ErrUnsupported, s.ChatTemplate)
 		case readErr != nil:
-			return nil, fmt.Errorf("%w: the worker's --chat-template: %w", chattemplate.ErrUnsupported, readErr)
+			return nil, "", fmt.Errorf("%w: the worker's --chat-template: %w", chattemplate.ErrUnsupported, readErr)
 		}
 		if err != nil && !errors.Is(err, chattemplate.ErrNoTemplate) {
-			return nil, fmt.Errorf("cannot use the chat template of %s: %w", dir, err)
+			return nil, "", fmt.Errorf("cannot use the chat template of %s: %w", dir, err)
 		}
 		source.Template, err = chattemplate.FromFlag(string(text)), nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the chat template of %s: %w", dir, err)
+		return nil, "", fmt.Errorf("cannot use the chat template of %s: %w", dir, err)
 	}
 	engine := chattemplate.Engine{
 		Version: s.Version, ModelPath: s.Model, ToolCallParser: s.ToolCallParser, ReasoningParser: s.ReasoningParser,
@@ -153,9 +153,9 @@ func loadChat(f *modelFiles, files fs.FS, dir string, s *Settings) (*chattemplat
 	engine.ModelType, engine.Architectures = architecture(files)
 	m, err := chattemplate.New(chattemplate.Config{Source: source, Engine: engine})
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the chat template of %s: %w", dir, err)
+		return nil, "", fmt.Errorf("cannot use the chat template of %s: %w", dir, err)
 	}
-	return m, nil
+	return m, source.Tokens["bos_token"], nil
 }
 
 // architecture reads config.json, which a folder with a tokenizer alone lacks.

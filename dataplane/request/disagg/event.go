@@ -35,6 +35,11 @@ type Failure struct {
 // are shorter, and a longer first event, of a prompt with log probabilities, is no error.
 const MaxEvent = 16 << 10
 
+// MaxBegin bounds the beginning of an answer that is held back in any case: of a document, until it
+// has come to a member of its form, and of a stream of /v1/responses, whose first two events repeat
+// the instructions and tools of the request.
+const MaxBegin = 1 << 20
+
 // JudgeStream judges the beginning of a stream of events: a server that fails after it has sent
 // status 200 says so in the first event. whole says that p will not grow.
 //
@@ -45,8 +50,11 @@ const MaxEvent = 16 << 10
 //   - {"type": "error", "error": {"type": "api_error"}} of /v1/messages, behind a message_start;
 //   - the body of a refusal, {"object": "error", …, "code": 400}.
 //
-// A stream without an event, or with only its end, is a failure too.
-func JudgeStream(p []byte, whole bool) (Verdict, Failure) {
+// A stream without an event of the API, or with only its end, is a failure too.
+func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
+	if api == openai.APIResponses {
+		return judgeResponses(p, whole)
+	}
 	cut := len(p) >= MaxEvent
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, newline)
@@ -55,7 +63,7 @@ func JudgeStream(p []byte, whole bool) (Verdict, Failure) {
 		}
 		data, ok := bytes.CutPrefix(line, dataPrefix)
 		// A comment, an event's name, an empty line.
-		if data = bytes.TrimSpace(data); !ok || bytes.HasPrefix(data, messageStart) {
+		if data = bytes.TrimSpace(data); !ok || len(data) == 0 || bytes.HasPrefix(data, messageStart) {
 			p = rest
 			continue
 		}
@@ -65,7 +73,7 @@ func JudgeStream(p []byte, whole bool) (Verdict, Failure) {
 		if f, failed := failureOf(data); failed {
 			return Failed, f
 		}
-		return Good, Failure{}
+		return eventsOf[api].judgeEvent(data, rest, ended, whole)
 	}
 	switch {
 	case cut:
@@ -75,6 +83,27 @@ func JudgeStream(p []byte, whole bool) (Verdict, Failure) {
 	}
 	return More, Failure{}
 }
+
+// judgeEvent judges an event by the first line of its data. rest follows the line if that has
+// ended; else the line is whole, or too long to wait for.
+func (f *Form) judgeEvent(line, rest []byte, ended, whole bool) (Verdict, Failure) {
+	switch fit := f.fit(line); {
+	case line[0] != '{', fit == fitsNot:
+		return Failed, NoAnswer
+	case !ended && !whole, fit == fits && closed(line):
+		return Good, Failure{}
+	case !ended, closed(line):
+		return Failed, NoAnswer
+	case bytes.HasPrefix(rest, dataPrefix): // the data has more lines, which no engine writes
+		return Good, Failure{}
+	case !whole && bytes.HasPrefix(dataPrefix, rest):
+		return More, Failure{}
+	}
+	return Failed, NoAnswer
+}
+
+// NoAnswer is the failure of a server that has answered nothing that its API's clients can read.
+var NoAnswer = Failure{Status: fasthttp.StatusBadGateway}
 
 // EndsInComment reports whether the beginning of a stream ends in a comment: nothing is computed
 // yet, and a server on the way keeps the connection alive meanwhile.
@@ -102,53 +131,70 @@ func JudgeJSON(p []byte, whole bool) (Verdict, Failure) {
 	return More, Failure{}
 }
 
-// JudgeAnswer is JudgeJSON for an answer of an API that computes tokens: it has a member that the
-// API's answers have. Proxies, and servers that have lost their engine, send other documents with
-// status 200. /generate answers a list of prompts with a list.
-func JudgeAnswer(api openai.API, p []byte, whole bool) (Verdict, Failure) {
-	if v, f := JudgeJSON(p, whole); v != Good {
+// JudgeAnswer is JudgeJSON for an answer of a known form; nil: any. Proxies, and servers that have
+// lost their engine, send other documents with status 200, or a part of one.
+func JudgeAnswer(form *Form, p []byte, whole bool) (Verdict, Failure) {
+	if v, f := JudgeJSON(p, whole); v != Good || form == nil {
 		return v, f
 	}
-	doc := bytes.TrimLeft(p, " \t\r\n")
-	if api == openai.APIGenerate && len(doc) > 0 && doc[0] == '[' {
-		doc = bytes.TrimLeft(doc[1:], " \t\r\n")
+	doc := bytes.Trim(p, space)
+	if whole && !closed(doc) {
+		return Failed, NoAnswer
 	}
-	has, ended := false, len(doc) > 0 && doc[0] != '{'
-	if !ended {
-		has, ended = openai.HasMember(doc, membersOf[api]...)
+	if form.lists && len(doc) > 0 && doc[0] == '[' {
+		doc = bytes.TrimLeft(doc[1:], space)
 	}
-	switch {
-	case has && api == openai.APIGenerate:
-		return judgeReason(doc, whole || len(p) >= MaxEvent)
-	case has:
+	switch fit := form.fit(doc); {
+	case len(doc) == 0 && !whole:
+		return More, Failure{}
+	case len(doc) == 0, doc[0] != '{', fit == fitsNot:
+		return Failed, NoAnswer
+	case fit == fits:
+		return judgeReasons(doc, form.reason && !whole && len(p) < MaxEvent)
+	case fit == fitsSoFar && len(p) >= MaxEvent, len(p) >= MaxBegin:
 		return Good, Failure{}
-	case ended, whole:
-		return Failed, Failure{Status: fasthttp.StatusBadGateway}
-	case len(p) >= MaxEvent:
-		return Good, Failure{}
+	case whole:
+		return Failed, NoAnswer // no JSON
 	}
 	return More, Failure{}
 }
 
-// membersOf has members of each API's answers, of which one is enough.
-var membersOf = [...][]string{
-	openai.APIGenerate:    {"text", "output_ids", "meta_info"},
-	openai.APICompletions: {"choices"},
-	openai.APIChat:        {"choices"},
-	openai.APIMessages:    {"content"},
-	openai.APIResponses:   {"output", "status"},
+// closed reports whether the braces and brackets of a document all have their ends. It reads no
+// values: some servers write numbers that JSON does not have.
+func closed(doc []byte) bool {
+	depth := 0
+	for i := 0; i < len(doc); i++ {
+		switch doc[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case '"':
+			for i++; i < len(doc) && doc[i] != '"'; i++ {
+				if doc[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return depth == 0
 }
 
-// judgeReason looks for an answer of /generate that the engine gave up.
-func judgeReason(doc []byte, whole bool) (Verdict, Failure) {
-	_, reason, found := bytes.Cut(doc, keyReason)
-	if complete := found && bytes.IndexByte(reason, '}') >= 0; !complete && !whole {
-		return More, Failure{}
+// judgeReasons looks for answers that the engine gave up, and waits for the first reason if asked.
+func judgeReasons(doc []byte, wait bool) (Verdict, Failure) {
+	for {
+		_, reason, found := bytes.Cut(doc, keyReason)
+		if complete := found && bytes.IndexByte(reason, '}') >= 0; !complete && wait {
+			return More, Failure{}
+		}
+		if f, failed := abortOf(reason); failed {
+			return Failed, f
+		}
+		if !found {
+			return Good, Failure{}
+		}
+		doc, wait = reason, false
 	}
-	if f, failed := abortOf(reason); failed {
-		return Failed, f
-	}
-	return Good, Failure{}
 }
 
 // beginsError reports whether the first member of an object may be that of an error.

@@ -13,44 +13,71 @@ import (
 )
 
 func TestJudgeStream(t *testing.T) {
+	const generate, chat, messages = openai.APIGenerate, openai.APIChat, openai.APIMessages
 	tests := []struct {
 		name    string
+		api     openai.API
 		in      string
 		whole   bool
 		verdict Verdict
 		failure Failure
 	}{
-		{"nothing yet", "", false, More, Failure{}},
-		{"nothing at all", "", true, Failed, Failure{500, false}},
-		{"half an event", `data: {"err`, false, More, Failure{}},
-		{"half an event and no more", `data: {"err`, true, Good, Failure{}},
-		{"comment first", ": ping\n\ndata: {}\n", false, Good, Failure{}},
-		{"named event", "event: response.created\ndata: {\"type\":\"response.created\"}\n", false, Good, Failure{}},
-		{"text", `data: {"text":"x","meta_info":{"id":"a","finish_reason":null}}` + "\n", false, Good, Failure{}},
-		{"chat", `data: {"id":"1","choices":[{"delta":{"content":"\"error\":{}"},"finish_reason":null}]}` + "\n\n", false, Good, Failure{}},
-		{"finished at once", `data: {"text":"","meta_info":{"finish_reason":{"type":"length","length":1}}}` + "\n", false, Good, Failure{}},
-		{"aborted by somebody", `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Aborted by AbortReq.","status_code":null}}}` + "\n", false, Good, Failure{}},
-		{"aborted by the engine", `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Decode handshake failed","status_code":500,"err_type":null}}}` + "\n", false, Failed, Failure{500, true}},
-		{"aborted for the client", `data: {"meta_info": {"finish_reason": {"type": "abort", "message": "too long", "status_code": 400}}}` + "\r\n", false, Failed, Failure{400, false}},
-		{"error", `data: {"error":{"object":"error","message":"x","type":"InternalServerError","param":null,"code":500}}` + "\n\ndata: [DONE]\n\n", false, Failed, Failure{500, false}},
-		{"error without a code", `data: {"error": "boom"}` + "\n", false, Failed, Failure{500, false}},
-		{"error with words for a code", `data: {"error":{"code":"upstream_error"}}` + "\n", false, Failed, Failure{500, false}},
-		{"error with a code in quotes", `data:{"error":{"code":"400"}}` + "\n", false, Failed, Failure{400, false}},
-		{"client's error", `data: {"error":{"message":"bad","type":"invalid_request_error","code":400,"retryable":false}}` + "\n", false, Failed, Failure{400, false}},
-		{"no error", `data: {"error":null,"text":"x"}` + "\n", false, Good, Failure{}},
-		{"error at the end of what came", `data: {"error":{"code":503}}`, true, Failed, Failure{503, false}},
-		{"long first event", "data: {\"text\":\"" + strings.Repeat("x", MaxEvent), false, Good, Failure{}},
-		{"no JSON", "data: one\n", false, Good, Failure{}},
-		{"nothing but the end", "data: [DONE]\n", false, Failed, Failure{500, false}},
-		{"nothing but a comment", ": ping\n\n", true, Failed, Failure{500, false}},
-		{"the body of a refusal", `data: {"object":"error","message":"x","type":"NotFound","param":null,"code":404}` + "\n", false, Failed, Failure{404, false}},
-		{"a message begins", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n", false, More, Failure{}},
-		{"a message's first text", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\"}\n", false, Good, Failure{}},
-		{"a message fails", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"x\"}}\n", false, Failed, Failure{503, false}},
+		{"nothing yet", generate, "", false, More, Failure{}},
+		{"nothing at all", generate, "", true, Failed, Failure{500, false}},
+		{"half an event", generate, `data: {"err`, false, More, Failure{}},
+		{"half an event and no more", generate, `data: {"err`, true, Failed, NoAnswer},
+		{"comment first", generate, ": ping\n\ndata: {\"text\":\"a\"}\n", false, Good, Failure{}},
+		{"named event", messages, "event: response.created\ndata: {\"type\":\"response.created\"}\n", false, Good, Failure{}},
+		{"text", generate, `data: {"text":"x","meta_info":{"id":"a","finish_reason":null}}` + "\n", false, Good, Failure{}},
+		{"chat", chat, `data: {"id":"1","choices":[{"delta":{"content":"\"error\":{}"},"finish_reason":null}]}` + "\n\n", false, Good, Failure{}},
+		{"finished at once", generate, `data: {"text":"","meta_info":{"finish_reason":{"type":"length","length":1}}}` + "\n", false, Good, Failure{}},
+		{"aborted by somebody", generate, `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Aborted by AbortReq.","status_code":null}}}` + "\n", false, Good, Failure{}},
+		{"aborted by the engine", generate, `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Decode handshake failed","status_code":500,"err_type":null}}}` + "\n", false, Failed, Failure{500, true}},
+		{"aborted for the client", generate, `data: {"meta_info": {"finish_reason": {"type": "abort", "message": "too long", "status_code": 400}}}` + "\r\n", false, Failed, Failure{400, false}},
+		{"error", generate, `data: {"error":{"object":"error","message":"x","type":"InternalServerError","param":null,"code":500}}` + "\n\ndata: [DONE]\n\n", false, Failed, Failure{500, false}},
+		{"error without a code", generate, `data: {"error": "boom"}` + "\n", false, Failed, Failure{500, false}},
+		{"error with words for a code", generate, `data: {"error":{"code":"upstream_error"}}` + "\n", false, Failed, Failure{500, false}},
+		{"error with a code in quotes", generate, `data:{"error":{"code":"400"}}` + "\n", false, Failed, Failure{400, false}},
+		{"client's error", generate, `data: {"error":{"message":"bad","type":"invalid_request_error","code":400,"retryable":false}}` + "\n", false, Failed, Failure{400, false}},
+		{"no error", generate, `data: {"error":null,"text":"x"}` + "\n", false, Good, Failure{}},
+		{"error at the end of what came", generate, `data: {"error":{"code":503}}`, true, Failed, Failure{503, false}},
+		{"long first event", generate, "data: {\"text\":\"" + strings.Repeat("x", MaxEvent), false, Good, Failure{}},
+		{"no JSON", generate, "data: one\n", false, Failed, NoAnswer},
+		{"nothing but the end", generate, "data: [DONE]\n", false, Failed, Failure{500, false}},
+		{"nothing but a comment", generate, ": ping\n\n", true, Failed, Failure{500, false}},
+		{"the body of a refusal", generate, `data: {"object":"error","message":"x","type":"NotFound","param":null,"code":404}` + "\n", false, Failed, Failure{404, false}},
+		{"a message begins", messages, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n", false, More, Failure{}},
+		{"a message's first text", messages, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\"}\n", false, Good, Failure{}},
+		{"a message fails", messages, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"x\"}}\n", false, Failed, Failure{503, false}},
+		{"an empty object", chat, "data: {}\n", false, Failed, NoAnswer},
+		{"null", chat, "data: null\n", false, Failed, NoAnswer},
+		{"a list", generate, "data: []\n", false, Failed, NoAnswer},
+		{"another object", chat, "data: {\"status\":\"ok\"}\n", false, Failed, NoAnswer},
+		{"no list of choices", chat, `data: {"id":"1","choices":null}` + "\n", false, Failed, NoAnswer},
+		{"no object of choices", chat, `data: {"id":"1","choices":[null]}` + "\n", false, Failed, NoAnswer},
+		{"the request, sent back", chat, `data: {"model":"m","messages":[],"stream":true,"rid":"wp-1"}` + "\n", false, Failed, NoAnswer},
+		{"the request of text", generate, `data: {"text":"x","stream":true,"rid":"wp-1"}` + "\n", false, Failed, NoAnswer},
+		{"the request of tokens", generate, `data: {"input_ids":[1],"rid":"wp-1"}` + "\n", false, Failed, NoAnswer},
+		{"an event of another API", messages, `data: {"choices":[]}` + "\n", false, Failed, NoAnswer},
+		{"tokens without text", generate, `data: {"output_ids":[1],"meta_info":{"id":"a"}}` + "\n", false, Good, Failure{}},
+		{"only the usage", chat, `data: {"id":"1","choices":[],"usage":{"prompt_tokens":1}}` + "\n", false, Good, Failure{}},
+		{"reasoning", chat, `data: {"id":"1","choices":[{"index":0,"delta":{"reasoning_content":"a"}}]}` + "\n", false, Good, Failure{}},
+		{"a call of a tool", chat, `data: {"id":"1","choices":[{"index":0,"delta":{"tool_calls":[{}]}}]}` + "\n", false, Good, Failure{}},
+		{"choices with spaces", chat, `data: { "id" : "1", "choices" : [ {"delta": {}} ] }` + "\r\n", false, Good, Failure{}},
+		{"a number that is none in JSON", chat, `data: {"choices":[{"logprob":-Infinity}]}` + "\n", false, Good, Failure{}},
+		{"an empty event first", chat, "data:\n\ndata: {\"choices\":[]}\n", false, Good, Failure{}},
+		{"a ping", messages, "event: ping\ndata: {\"type\": \"ping\"}\n", false, Good, Failure{}},
+		{"data of two lines", generate, "data: {\"text\":\ndata: \"a\"}\n", false, Good, Failure{}},
+		{"data of one line or two", generate, "data: {\"text\":\n", false, More, Failure{}},
+		{"half an object", generate, "data: {\"text\":\n\n", false, Failed, NoAnswer},
+		{"half a choice", chat, "data: {\"choices\":[{\n\n", false, Failed, NoAnswer},
+		{"half a choice and no more", chat, "data: {\"choices\":[{\"", true, Failed, NoAnswer},
+		{"a choice without its line's end", chat, "data: {\"choices\":[]}", true, Good, Failure{}},
+		{"long text of nobody's", generate, "data: " + strings.Repeat("x", MaxEvent), false, Failed, NoAnswer},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v, f := JudgeStream([]byte(tt.in), tt.whole)
+			v, f := JudgeStream(tt.api, []byte(tt.in), tt.whole)
 			assert.Equal(t, tt.verdict, v)
 			assert.Equal(t, tt.failure, f)
 		})
@@ -91,13 +118,13 @@ func TestJudgeJSON(t *testing.T) {
 
 func TestJudgeStreamDoesNotAllocate(t *testing.T) {
 	p := []byte(`data: {"text":"x","output_ids":[1,2,3],"meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9}}` + "\n\n")
-	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = JudgeStream(p, false) }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = JudgeStream(openai.APIGenerate, p, false) }))
 }
 
 func BenchmarkJudgeStream(b *testing.B) {
 	p := []byte(`data: {"text":"x","output_ids":[1,2,3],"meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9}}` + "\n\n")
 	for b.Loop() {
-		_, _ = JudgeStream(p, false)
+		_, _ = JudgeStream(openai.APIGenerate, p, false)
 	}
 }
 
@@ -107,10 +134,10 @@ func FuzzJudgeStream(f *testing.F) {
 	f.Add([]byte(": x\n\ndata: {\"meta_info\":{\"finish_reason\":{\"type\":\"abort\",\"status_code\":500}}}\n"))
 	f.Add([]byte("data: {\"text\":\"a\"}\n"))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		v, got := JudgeStream(p, true)
+		v, got := JudgeStream(openai.APIGenerate, p, true)
 		// A verdict on a part of a stream is the verdict on the whole stream.
 		for n := range p {
-			if early, failure := JudgeStream(p[:n], false); early != More {
+			if early, failure := JudgeStream(openai.APIGenerate, p[:n], false); early != More {
 				require.Equal(t, v, early)
 				require.Equal(t, got, failure)
 				break
@@ -138,7 +165,7 @@ func FuzzJudgeStream(f *testing.F) {
 			strings.Count(strings.ToLower(string(first)), `"error"`) > 1 || !strings.Contains(string(first), `"error"`) || strings.Contains(string(first), "finish_reason") {
 			return // what the two read differently by design: folded and repeated names, two kinds of failure
 		}
-		require.Equal(t, doc.Error != nil, v == Failed && got.Status >= 400)
+		require.Equal(t, doc.Error != nil, v == Failed && got != NoAnswer)
 	})
 }
 
@@ -196,17 +223,29 @@ func TestJudgeAnswer(t *testing.T) {
 		{"a completion behind a long member", openai.APICompletions, `{"x":"` + strings.Repeat("x", MaxEvent) + `","choices":[]}`, true, Good, Failure{}},
 		{"an answer", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"length","length":1},`, false, Good, Failure{}},
 		{"half an answer", openai.APIGenerate, `{"text":"a`, false, More, Failure{}},
-		{"half an answer and no more", openai.APIGenerate, `{"text":"a`, true, Good, Failure{}},
+		{"half an answer and no more", openai.APIGenerate, `{"text":"a`, true, Failed, none},
 		{"answers", openai.APIGenerate, `[{"text":"a","meta_info":{"finish_reason":{"type":"stop"}}},`, false, Good, Failure{}},
 		{"a long answer", openai.APIGenerate, `{"text":"` + strings.Repeat("x", MaxEvent), false, Good, Failure{}},
 		{"aborted", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","message":"x","status_code":503}}}`, false, Failed, Failure{Status: 503}},
 		{"half of its reason", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","mess`, false, More, Failure{}},
 		{"aborted on request", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","status_code":null}}}`, false, Good, Failure{}},
+		{"null for choices", openai.APIChat, `{"choices":null,"usage":{}}`, false, Failed, none},
+		{"a text for choices", openai.APIChat, `{"choices":"none"}`, false, Failed, none},
+		{"words for choices", openai.APICompletions, `{"choices":["a"]}`, false, Failed, none},
+		{"an error behind its choices", openai.APIChat, `{"choices":null,"error":{"code":503}}`, false, Failed, none},
+		{"a state", openai.APIResponses, `{"status":"ok"}`, false, Failed, none},
+		{"text for content", openai.APIMessages, `{"content":"Not found"}`, false, Failed, none},
+		{"the request, sent back", openai.APIGenerate, `{"text":"x","sampling_params":{},"rid":"wp-1"}`, false, Failed, none},
+		{"text and no more", openai.APIGenerate, `{"text":"x"}`, true, Good, Failure{}},
+		{"half a chat and no more", openai.APIChat, `{"id":"1","choices":[{"message":{"content":"a"}`, true, Failed, none},
+		{"a chat and white space", openai.APIChat, `{"id":"1","choices":[{"message":{"content":"a"}}]}` + "\n", true, Good, Failure{}},
+		{"the second one aborted", openai.APIGenerate, `[{"text":"a","meta_info":{"finish_reason":{"type":"stop"}}},{"text":"a","meta_info":{"finish_reason":{"type":"abort","status_code":500}}}]`, true, Failed, Failure{Status: 500}},
+		{"aborted, with its status", openai.APIChat, `{"choices":[{"finish_reason":{"type":"abort","status_code":500}}]}`, true, Failed, Failure{Status: 500}},
 		{"an error", openai.APIChat, `{"error":{"code":503}}`, false, Failed, Failure{Status: 503}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v, f := JudgeAnswer(tt.api, []byte(tt.in), tt.whole)
+			v, f := JudgeAnswer(FormOf(tt.api), []byte(tt.in), tt.whole)
 			assert.Equal(t, tt.verdict, v)
 			assert.Equal(t, tt.failure, f)
 		})
@@ -220,16 +259,23 @@ func FuzzJudgeAnswer(f *testing.F) {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
-		v, _ := JudgeAnswer(openai.APIChat, p, true)
-		if len(p) >= MaxEvent || !json.Valid(p) || bytes.Contains(p, []byte(`\`)) || bytes.Contains(p, []byte(`"error"`)) {
+		v, _ := JudgeAnswer(FormOf(openai.APIChat), p, true)
+		if len(p) >= MaxEvent || !json.Valid(p) || bytes.Contains(p, []byte(`\`)) || bytes.Contains(p, []byte(`"error"`)) ||
+			bytes.Contains(p, keyReason) || bytes.Count(p, []byte(`"choices"`)) > 1 {
 			return
 		}
 		var doc map[string]any
 		_ = json.Unmarshal(p, &doc)
-		_, has := doc["choices"]
+		choices, has := doc["choices"].([]any)
+		if len(choices) > 0 {
+			_, has = choices[0].(map[string]any)
+		}
 		require.Equal(t, has, v == Good)
 		for n := range p {
-			if early, _ := JudgeAnswer(openai.APIChat, p[:n], false); early != More {
+			if bytes.HasSuffix(bytes.TrimSpace(p[:n]), []byte("[")) {
+				continue // the list's elements are not awaited
+			}
+			if early, _ := JudgeAnswer(FormOf(openai.APIChat), p[:n], false); early != More {
 				require.Equal(t, v, early, "%q", p[:n])
 			}
 		}

@@ -6,10 +6,6 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// MaxResponseBegin bounds the beginning of a stream of /v1/responses that is held back. Its first
-// two events repeat the instructions and tools of the request.
-const MaxResponseBegin = 1 << 20
-
 // Events of /v1/responses that an engine sends before it has computed anything, and for a failure.
 // SGLang writes the type first.
 var (
@@ -19,11 +15,11 @@ var (
 	responseError    = []byte(`{"type":"error"`)
 )
 
-// JudgeResponses is JudgeStream for /v1/responses: response.created and response.in_progress
+// judgeResponses is JudgeStream for /v1/responses: response.created and response.in_progress
 // promise nothing. A failure has no status, and a prompt that is too long is one: it counts as the
 // client's unless it is about the KV transfer, until another server answers well.
-func JudgeResponses(p []byte, whole bool) (Verdict, Failure) {
-	cut := whole || len(p) >= MaxResponseBegin
+func judgeResponses(p []byte, whole bool) (Verdict, Failure) {
+	cut := whole || len(p) >= MaxBegin
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, newline)
 		data, ok := bytes.CutPrefix(line, dataPrefix)
@@ -31,7 +27,7 @@ func JudgeResponses(p []byte, whole bool) (Verdict, Failure) {
 		switch failed := bytes.HasPrefix(data, responseFailed) || bytes.HasPrefix(data, responseError); {
 		case !ended && !cut && (!ok || failed || len(data) <= len(responseProgress) || beginsError(data[1:])):
 			return More, Failure{}
-		case !ok, bytes.HasPrefix(data, responseCreated), bytes.HasPrefix(data, responseProgress):
+		case !ok, len(data) == 0, bytes.HasPrefix(data, responseCreated), bytes.HasPrefix(data, responseProgress):
 			p = rest
 			continue
 		case failed && IsTransferError(data):
@@ -42,7 +38,10 @@ func JudgeResponses(p []byte, whole bool) (Verdict, Failure) {
 		if f, failed := failureOf(data); failed && ended {
 			return Failed, f
 		}
-		return Good, Failure{}
+		if !ended && !cut && data[0] == '{' && formTyped.fit(data) == fitsMaybe {
+			return More, Failure{}
+		}
+		return formTyped.judgeEvent(data, rest, ended, whole)
 	}
 	switch {
 	case whole:

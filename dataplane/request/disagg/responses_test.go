@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
 )
 
@@ -32,25 +33,27 @@ func TestJudgeResponses(t *testing.T) {
 			disagg.Failure{Status: 500, Transfer: true},
 		},
 		{"error event", "event: error\ndata: {\"type\":\"error\",\"message\":\"m\"}\n\n", disagg.Failed, disagg.Failure{Status: 400}},
+		{"an object of nobody's", "data: {\"status\":\"ok\"}\n\n", disagg.Failed, disagg.NoAnswer},
+		{"text of nobody's", "data: ready, and more of it to come\n\n", disagg.Failed, disagg.NoAnswer},
 		{"error of a proxy", "data: {\"error\":{\"message\":\"m\",\"code\":503}}\n\n", disagg.Failed, disagg.Failure{Status: 503}},
 	}
 	for _, tt := range tests {
 		text := begin + tt.rest
 		for cut := range len(text) {
-			if verdict, f := disagg.JudgeResponses([]byte(text[:cut]), false); verdict != disagg.More {
+			if verdict, f := disagg.JudgeStream(openai.APIResponses, []byte(text[:cut]), false); verdict != disagg.More {
 				require.Equal(t, tt.verdict, verdict, "%s cut at %d", tt.name, cut)
 				require.Equal(t, tt.failure, f, "%s cut at %d", tt.name, cut)
 				require.Greater(t, cut, len(begin), tt.name)
 			}
 		}
-		verdict, f := disagg.JudgeResponses([]byte(text), false)
+		verdict, f := disagg.JudgeStream(openai.APIResponses, []byte(text), false)
 		require.Equal(t, tt.verdict, verdict, tt.name)
 		require.Equal(t, tt.failure, f, tt.name)
 	}
 	for _, empty := range []string{"", begin, "\n\n"} {
-		verdict, _ := disagg.JudgeResponses([]byte(empty), true)
+		verdict, _ := disagg.JudgeStream(openai.APIResponses, []byte(empty), true)
 		require.Equal(t, disagg.Failed, verdict, empty)
 	}
-	verdict, _ := disagg.JudgeResponses([]byte(begin+"data: {\"type\":\"response.created\",\"x\":\""+strings.Repeat("x", disagg.MaxResponseBegin)), false)
+	verdict, _ := disagg.JudgeStream(openai.APIResponses, []byte(begin+"data: {\"type\":\"response.created\",\"x\":\""+strings.Repeat("x", disagg.MaxBegin)), false)
 	require.Equal(t, disagg.Good, verdict)
 }

@@ -1,0 +1,40 @@
+package disagg
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestFormAt has answers as SGLang 0.5.23 writes them, and of other engines where they differ.
+func TestFormAt(t *testing.T) {
+	for _, tt := range []struct{ path, good, bad string }{
+		{"/v1/embeddings", `{"data":[{"embedding":[0.5],"index":0,"object":"embedding"}],"model":"m","object":"list"}`, `{"input":"x","model":"m"}`},
+		{"/v1/classify", `{"id":"classify-1","object":"list","created":1,"model":"m","data":[{"index":0}]}`, `{"data":null}`},
+		{"/v1/score", `{"scores":[[0.1,0.9]],"model":"m","object":"scoring"}`, `{"query":"a","items":["b"]}`},
+		{"/v1/score", `{"id":"score-1","object":"list","data":[{"index":0,"score":0.5}]}`, `[]`},
+		{"/v1/rerank", `[{"score":0.5,"document":"a","index":0}]`, `{"query":"a","documents":["b"]}`},
+		{"/rerank", `{"id":"rerank-1","results":[{"index":0,"relevance_score":0.9}]}`, `[]`},
+		{"/rerank", `[{"index":0,"score":null}]`, `[{}]`},
+		{"/encode", `{"embedding":[0.1],"meta_info":{"id":"a"}}`, `{"text":"a"}`},
+		{"/classify", `[{"embedding":[0.1],"meta_info":{}}]`, `"ready"`},
+		{"/tokenize", `{"tokens":[1,2],"count":2,"max_model_len":8}`, `{"prompt":"x"}`},
+		{"/v1/tokenize", `{"tokens":[[1],[2]],"count":[1,1]}`, `{"tokens":null}`},
+		{"/detokenize", `{"text":"a"}`, `{"tokens":[1]}`},
+		{"/v1/detokenize", `{"prompt":"a"}`, `null`},
+		{"/v1/messages/count_tokens", `{"input_tokens":9}`, `{"messages":[]}`},
+	} {
+		form := FormAt([]byte(tt.path))
+		v, _ := JudgeAnswer(form, []byte(tt.good), true)
+		assert.Equal(t, Good, v, tt.good)
+		for _, bad := range []string{tt.bad, tt.good[:len(tt.good)-1], `{}`, `[{}]`, `null`, `ready`, ``, ` `} {
+			v, f := JudgeAnswer(form, []byte(bad), true)
+			assert.Equal(t, Failed, v, "%s: %s", tt.path, bad)
+			assert.Equal(t, NoAnswer, f, "%s: %s", tt.path, bad)
+		}
+		for cut := range tt.good {
+			v, _ := JudgeAnswer(form, []byte(tt.good[:cut]), false)
+			assert.NotEqual(t, Failed, v, "%s", tt.good[:cut])
+		}
+	}
+}

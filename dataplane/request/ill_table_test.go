@@ -1,0 +1,257 @@
+package request_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// illWorkers are the ways in which one of four workers is ill while it answers its probes.
+var illWorkers = map[string]struct {
+	late  bool // behind some text: nothing can be sent again
+	well  bool // slow, and no more
+	serve func(d *dialect, rw http.ResponseWriter, request []byte, stream bool)
+}{
+	"closes": {serve: func(*dialect, http.ResponseWriter, []byte, bool) { panic(http.ErrAbortHandler) }},
+	"closes after up to 200 ms": {serve: func(*dialect, http.ResponseWriter, []byte, bool) {
+		time.Sleep(rand.N(200 * time.Millisecond)) //nolint:gosec // no secret
+		panic(http.ErrAbortHandler)
+	}},
+	"resets": {serve: func(_ *dialect, rw http.ResponseWriter, _ []byte, _ bool) {
+		conn, _, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			return
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		_ = conn.Close()
+	}},
+	"500": {serve: func(_ *dialect, rw http.ResponseWriter, _ []byte, _ bool) {
+		rw.WriteHeader(http.StatusInternalServerError)
+	}},
+	"an empty object": {serve: func(_ *dialect, rw http.ResponseWriter, _ []byte, stream bool) {
+		saysOnly(rw, "{}", stream)
+	}},
+	"its request": {serve: func(_ *dialect, rw http.ResponseWriter, request []byte, stream bool) {
+		saysOnly(rw, string(request), stream)
+	}},
+	"text": {serve: func(_ *dialect, rw http.ResponseWriter, _ []byte, stream bool) {
+		saysOnly(rw, "ready", stream)
+	}},
+	"the other kind": {serve: func(d *dialect, rw http.ResponseWriter, _ []byte, stream bool) {
+		d.answers(rw, !stream)
+	}},
+	"half an answer": {serve: func(d *dialect, rw http.ResponseWriter, _ []byte, stream bool) {
+		if stream {
+			rw.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(rw, d.begin[:20])
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, d.reply[:len(d.reply)-1])
+	}},
+	"cut behind text": {late: true, serve: func(d *dialect, rw http.ResponseWriter, _ []byte, stream bool) {
+		illnesses["cut behind text"].serve(d, rw, stream)
+	}},
+	"slow": {well: true, serve: func(d *dialect, rw http.ResponseWriter, _ []byte, stream bool) {
+		time.Sleep(50 * time.Millisecond)
+		d.answers(rw, stream)
+	}},
+}
+
+// saysOnly answers with status 200, whatever it is.
+func saysOnly(rw http.ResponseWriter, body string, stream bool) {
+	rw.Header().Set("Content-Type", "application/json")
+	if stream {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		body = "data: " + body + "\n\n" + doneEvent
+	}
+	_, _ = io.WriteString(rw, body)
+}
+
+const healthyClients, healthyEach = 8, 12
+
+// askWell sends the requests of healthy clients, and returns how many have got their answer.
+func askWell(h *harness, d *dialect, stream bool) (good int) {
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	for c := range healthyClients {
+		wg.Go(func() {
+			for i := range healthyEach {
+				resp, got, err := h.do(http.MethodPost, h.base+d.path, d.request(fmt.Sprintf("client %d asks %d", c, i), stream),
+					"X-Forwarded-For", fmt.Sprintf("10.0.1.%d", c))
+				if d.good(resp, got, err, stream) {
+					n.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return int(n.Load())
+}
+
+// TestHealthyClientsBesideAnIllWorker: of the answers that healthy clients have without it, they have
+// at least 0.7 beside one ill worker of four, and all where nothing was sent to them before. Its
+// breaker opens, and no other one.
+func TestHealthyClientsBesideAnIllWorker(t *testing.T) {
+	t.Parallel()
+	const all = healthyClients * healthyEach
+	for kind, ill := range illWorkers {
+		for name, d := range dialects {
+			for _, stream := range []bool{false, true} {
+				if ill.late && !stream {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/stream=%t", kind, name, stream), func(t *testing.T) {
+					t.Parallel()
+					var workers []*fakeWorker
+					for i := range 4 {
+						w := newFakeWorker(t, info(1))
+						w.on("/abort_request", noAborts)
+						w.on(d.path, func(rw http.ResponseWriter, r *http.Request) {
+							if body, _ := io.ReadAll(r.Body); i == 0 {
+								ill.serve(&d, rw, body, stream)
+								return
+							}
+							d.answers(rw, stream)
+						})
+						workers = append(workers, w)
+					}
+					h := start(t, workers, trusting(t), withPolicy("round-robin"))
+					good := askWell(h, &d, stream)
+					t.Logf("%d of %d answers are good", good, all)
+					if ill.late {
+						assert.GreaterOrEqual(t, 10*good, 7*all)
+					} else {
+						assert.Equal(t, all, good)
+					}
+					h.awaitIdle()
+					for i, w := range workers {
+						assert.Equal(t, i == 0 && !ill.well, h.worker(w).Breaker.Opened() > 0, "worker %d", i)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestHealthyClientsBesideAnIllClient: the healthy clients have all their answers, and no breaker
+// opens.
+func TestHealthyClientsBesideAnIllClient(t *testing.T) {
+	t.Parallel()
+	d := dialects["completions"]
+	sends := func(ctx context.Context, h *harness, body string) *http.Response {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+d.path, strings.NewReader(body))
+		if err != nil {
+			return nil
+		}
+		req.Header.Set("X-Forwarded-For", "10.0.0.1")
+		resp, err := h.client.Do(req)
+		if err != nil {
+			return nil
+		}
+		return resp
+	}
+	for kind, ill := range map[string]func(h *harness, nth int, arrived <-chan struct{}) (end func()){
+		"its requests fail": func(h *harness, nth int, _ <-chan struct{}) func() {
+			if resp := sends(context.Background(), h, d.request(fmt.Sprintf("%s %d", killer, nth), nth%2 == 0)); resp != nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+			return nil
+		},
+		"it leaves at once": func(h *harness, nth int, arrived <-chan struct{}) func() {
+			ctx, leave := context.WithCancel(context.Background())
+			go func() {
+				<-arrived
+				leave()
+			}()
+			if resp := sends(ctx, h, d.request(fmt.Sprintf("wait %d", nth), nth%2 == 0)); resp != nil {
+				_ = resp.Body.Close()
+			}
+			leave()
+			return nil
+		},
+		"it does not read": func(h *harness, nth int, _ <-chan struct{}) func() {
+			ctx, leave := context.WithCancel(context.Background())
+			if resp := sends(ctx, h, d.request(fmt.Sprintf("much %d", nth), true)); resp != nil {
+				return func() {
+					leave()
+					_ = resp.Body.Close()
+				}
+			}
+			return leave
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			arrived := make(chan struct{})
+			var workers []*fakeWorker
+			for range 4 {
+				w := newFakeWorker(t, info(1))
+				w.on("/abort_request", noAborts)
+				w.on(d.path, func(rw http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					stream := bytes.Contains(body, []byte(`"stream":true`))
+					switch {
+					case bytes.Contains(body, []byte(killer)):
+						rw.WriteHeader(http.StatusInternalServerError)
+					case bytes.Contains(body, []byte(`"wait`)):
+						arrived <- struct{}{}
+						<-r.Context().Done()
+					case bytes.Contains(body, []byte(`"much`)):
+						rw.Header().Set("Content-Type", "text/event-stream")
+						for r.Context().Err() == nil {
+							if _, err := io.WriteString(rw, strings.Repeat(choicesEvent, 64)); err != nil {
+								return
+							}
+						}
+					default:
+						d.answers(rw, stream)
+					}
+				})
+				workers = append(workers, w)
+			}
+			h := start(t, workers, trusting(t))
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				var ends []func()
+				for nth := 0; nth < 100; nth++ {
+					select {
+					case <-stop:
+						nth = 100
+					default:
+						if end := ill(h, nth, arrived); end != nil {
+							ends = append(ends, end)
+						}
+					}
+				}
+				for _, end := range ends {
+					end()
+				}
+			})
+			for _, stream := range []bool{false, true} {
+				assert.Equal(t, healthyClients*healthyEach, askWell(h, &d, stream))
+			}
+			close(stop)
+			wg.Wait()
+			h.awaitIdle()
+			for i, w := range workers {
+				assert.Zero(t, h.worker(w).Breaker.Opened(), "worker %d", i)
+			}
+		})
+	}
+}
