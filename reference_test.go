@@ -59,12 +59,13 @@ var endpointGroups = []struct {
 	}},
 	{"The router, for operators: at `--operator-listen`, else on the clients' address", routerFolders, []described{
 		{"/status", "GET", "everything that the router knows, as JSON"},
+		{"/history", "GET", "the traffic of the last quarter of an hour in steps of 5 s, and of the last day in steps of 2 minutes, as JSON"},
 		{"/metrics", "GET", "[metrics](metrics.md) for Prometheus"},
 		{"/workers", "GET, POST, DELETE", "lists workers, adds and removes one: `{\"url\": …, \"role\": …, \"bootstrap_port\": …, \"bootstrap_host\": …}`"},
 		{"/workers/drain", "POST", "drains a worker: `{\"url\": …, \"drain\": true}`"},
 		{"/explain", "POST", "every candidate of a prompt with its overlap, load, trust and cost; no worker gets the prompt"},
 		{"/flush_cache", "POST", "empties the prefix caches of all workers, for benchmarks between runs"},
-		{"/console", "GET", "a page with the workers and their state"},
+		{"/console", "GET", "pages of faults, charts, workers and choices"},
 		{"/debug/index", "GET", "the top of the index as text"},
 		{"/debug/pprof/{profile}", "GET", "Go's profiles: `profile?seconds=10` (at most 60), `heap`, `goroutine` and others"},
 	}},
@@ -80,7 +81,7 @@ var endpointGroups = []struct {
 }
 
 var (
-	routerFolders = []string{"dataplane/request", "dataplane/admin", "dataplane/operator"}
+	routerFolders = []string{"dataplane/request", "dataplane/admin", "dataplane/admin/console", "dataplane/operator"}
 	endpointName  = regexp.MustCompile(`^/[a-z][a-z0-9_/]*$`)
 	// notServed are literals of these folders that look like paths of an API.
 	notServed = []string{"/proc", "/v1/messages/", "/sys/class/infiniband"}
@@ -110,6 +111,7 @@ var headerGroups = []struct {
 		{"X-Warmpath-Prefill", "URL", "prefill worker of a pair"},
 		{"X-Warmpath-Overlap", "blocks / blocks", "blocks of the prompt that the router expected in the worker's cache, and all; of a pair the prefill worker's"},
 		{"X-Warmpath-Overlap-Source", "exact, approximate or none", "by the worker's events, by its answers, or not known"},
+		{"X-Content-Type-Options", "nosniff", "of the console's files"},
 		{"X-Ratelimit-", "", "`X-Ratelimit-Limit-…`, `-Remaining-…` and `-Reset-…` of the limit of a key that was exceeded"},
 	}},
 	{"To workers, with `--pair-headers`", []described{
