@@ -73,12 +73,6 @@ func (m *metrics) counter(name, help string, value func() uint64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(opts, func() float64 { return float64(value()) }))
 }
 
-// gauge registers a gauge that is read at each scrape.
-func (m *metrics) gauge(name, help string, value func() float64) {
-	opts := prometheus.GaugeOpts{Namespace: "warmpath", Name: name, Help: help}
-	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, value))
-}
-
 func (m *metrics) registerCulprits(h *request.Handler) {
 	m.counter("quarantine_caught_total", "Requests that were in flight when two engines died.", func() uint64 { caught, _ := h.Culprits(); return caught })
 	m.counter("quarantine_refused_total",
