@@ -71,8 +71,8 @@ func TestResponsesAreExact(t *testing.T) {
 		map[string]any{"type": "custom", "name": "apply_patch"},
 		map[string]any{"type": "web_search"},
 	}
-	workers, exact, asked := map[string]bool{}, 0, 0
-	for n := range 8 {
+	workers := map[string]bool{}
+	for n := 0; n < 8 || len(workers) < 2; n++ { // ties are drawn: now and then one worker gets all
 		stored, previous, holder := n%2 == 0, "", ""
 		items := []any{
 			map[string]any{"type": "message", "role": "developer", "content": "be brief"},
@@ -91,9 +91,8 @@ func TestResponsesAreExact(t *testing.T) {
 			require.Equal(t, http.StatusOK, r.status, "%s", r.text)
 			require.Contains(t, []string{"completed", "incomplete"}, r.Status)
 			if n >= 4 { // the first conversations prove the conversion
-				if asked++; r.source == "exact" && r.matched*page == r.Usage.Details.Cached {
-					exact++
-				}
+				assert.Equal(t, "exact", r.source, "turn %d of talk %d", turn, n)
+				assert.Equal(t, r.Usage.Details.Cached, r.matched*page, "turn %d of talk %d", turn, n)
 				assert.True(t, turn == 0 || r.Usage.Details.Cached > 0, "turn %d of talk %d found nothing", turn, n)
 			}
 			if stored {
@@ -114,8 +113,6 @@ func TestResponsesAreExact(t *testing.T) {
 				map[string]any{"type": "function_call_output", "call_id": call, "output": fmt.Sprintf("file%d\n", turn)})
 		}
 	}
-	assert.Equal(t, asked, exact, "turns with exactly the expected overlap")
-	assert.Greater(t, len(workers), 1)
 
 	explained, err := http.Post(base+"/explain", "application/json", strings.NewReader(`{"model":"simulated","input":"talk 1"}`))
 	require.NoError(t, err)

@@ -106,9 +106,11 @@ func (f *follower) order(msg zmq.Message) {
 // apply applies one message's events.
 func (f *follower) apply(msg zmq.Message, live bool) {
 	f.applied(msg)
+	readable := f.content.apply(msg.Payload, live)
+	// Whoever reads the number finds the batch in the index.
 	f.stats.Batches.Add(1)
 	f.stats.Sequence.Store(msg.Seq)
-	if !f.content.apply(msg.Payload, live) {
+	if !readable {
 		return
 	}
 	now := time.Now()
