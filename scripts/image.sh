@@ -1,6 +1,7 @@
 #!/bin/bash
 # The steps of Dockerfile.cuda that need no base image, separate so that tests can run them.
-# Usage: image.sh binary FILE [VERSION]    builds warmpath with cgo
+# Usage: image.sh binary FILE [VERSION [COMMIT DATE]]
+#                                          builds warmpath with cgo
 #        image.sh nixl DIR                 installs NIXL's C library, its plugins and UCX into DIR, from
 #                                          the wheel nixl-cu12; needs Python's pip
 set -euo pipefail
@@ -12,7 +13,7 @@ readonly NIXL_SHA256=a02005f84e498641b8fe02d058fdc6762c99edf7ae6430176d2d16fa57f
 binary() {
   # go-nvml binds deprecated functions, each of which causes a compiler warning.
   CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -Wno-deprecated-declarations" \
-    go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${2:-dev}" -o "$1" ./cmd/warmpath
+    go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${2:-dev} -X main.commit=${3:-} -X main.date=${4:-}" -o "$1" ./cmd/warmpath
 }
 
 # The library finds its dependencies and plugins in its own folder ($ORIGIN), so the wheel's tree
@@ -30,6 +31,6 @@ nixl() {
 }
 
 case "${1:-} $#" in
-"binary 2" | "binary 3" | "nixl 2") "$@" ;;
+"binary 2" | "binary 3" | "binary 5" | "nixl 2") "$@" ;;
 *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" >&2 && exit 2 ;;
 esac

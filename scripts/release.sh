@@ -40,7 +40,7 @@ make_all() {
   mkdir -p "$dist"
 
   local name="warmpath_${PACKAGE_VERSION}_linux_${ARCH}"
-  scripts/image.sh binary "$STAGE/warmpath" "$PACKAGE_VERSION"
+  scripts/image.sh binary "$STAGE/warmpath" "$PACKAGE_VERSION" "$(git rev-parse HEAD)" "$MTIME"
   for unit in warmpath.service warmpath-node.service warmpath.socket; do
     # The package has the binary and the units where the distribution's are.
     sed -e 's#/usr/local/bin/#/usr/bin/#' -e '/^# .*[Ii]nstall:$/d' -e '/^#   install -m/d' "systemd/$unit" >"$STAGE/$unit"
@@ -84,7 +84,8 @@ check() {
   ../tar/*/warmpath --version
   dpkg-deb -x ./*.deb ../deb
   dpkg-deb -I ./*.deb
-  ../deb/usr/bin/warmpath config --config ../deb/etc/warmpath/router.yaml --check
+  # The unit makes the folder of the snapshot.
+  ../deb/usr/bin/warmpath config --config ../deb/etc/warmpath/router.yaml --snapshot "$first/index.snapshot" --check
   grep -q '^ExecStart=/usr/bin/warmpath serve' ../deb/usr/lib/systemd/system/warmpath.service
   if command -v systemd-analyze >/dev/null; then
     systemd-analyze verify --root=../deb warmpath.service warmpath-node.service || echo "systemd-analyze has remarks"
