@@ -88,7 +88,11 @@ check() {
   ../deb/usr/bin/warmpath config --config ../deb/etc/warmpath/router.yaml --snapshot "$first/index.snapshot" --check
   grep -q '^ExecStart=/usr/bin/warmpath serve' ../deb/usr/lib/systemd/system/warmpath.service
   if command -v systemd-analyze >/dev/null; then
-    systemd-analyze verify --root=../deb warmpath.service warmpath-node.service || echo "systemd-analyze has remarks"
+    # The package's tree is no whole system.
+    if systemd-analyze verify --root=../deb warmpath.service warmpath-node.service 2>&1 |
+      grep -vE 'sysinit.target not found|/bin/kill is not executable'; then
+      return 1
+    fi
   fi
   if command -v rpm >/dev/null; then
     rpm -qp --nosignature --qf '%{NAME} %{VERSION} %{ARCH}\n' ./*.rpm
