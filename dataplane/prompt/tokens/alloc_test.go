@@ -4,6 +4,8 @@ package tokens_test
 
 import (
 	"context"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -34,9 +36,21 @@ func TestShardsAreApart(t *testing.T) {
 	}
 }
 
+// onePool makes a sync.Pool return what was put into it: it has a part for each processor, and a
+// collection empties it.
+func onePool(t *testing.T) {
+	t.Helper()
+	processors, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(-1)
+	t.Cleanup(func() {
+		runtime.GOMAXPROCS(processors)
+		debug.SetGCPercent(percent)
+	})
+}
+
 // TestReleaseIsUsedAgain: of a prompt that its caller and the cache have given up the memory is the
 // next one's.
 func TestReleaseIsUsedAgain(t *testing.T) {
+	onePool(t)
 	s := newSource(t, tokens.Config{Fetch: &worker{}, MaxBytes: -1}) // no cache
 	first, err := s.Prompt(nil, "http://a", prompt(t, strings.Repeat("a", 5000)))
 	if err != nil {
