@@ -9,7 +9,7 @@ chart=deploy/helm/warmpath
 helm lint --strict "$chart"
 # render prints the objects of a set of values; each must be an object of Kubernetes.
 render() {
-  helm template demo "$chart" --namespace inference "$@" | python3 -c '
+  helm template demo "$chart" --kube-version 1.30 --namespace inference "$@" | python3 -c '
 import sys, yaml
 objects = [o for o in yaml.safe_load_all(sys.stdin) if o]
 for o in objects:
@@ -24,12 +24,14 @@ for o in objects:
 }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# As in a pod.
+export KUBERNETES_SERVICE_HOST=127.0.0.1 KUBERNETES_SERVICE_PORT=443
 render
 go run ./cmd/warmpath config --config "$scratch/router.yaml" --check
 render --set router.secretName=warmpath --set podMonitor.enabled=true --set node.enabled=true --set node.config.kv-tier=64GiB \
   --set router.config.cluster=nats://nats.nats:4222 --set router.keysSecretName=keys
 WARMPATH_OPERATOR_KEY=x WARMPATH_CLUSTER_TOKEN=x go run ./cmd/warmpath config --config "$scratch/router.yaml" --check
-if helm template demo "$chart" --set podMonitor.enabled=true >/dev/null 2>&1; then
+if helm template demo "$chart" --kube-version 1.30 --set podMonitor.enabled=true >/dev/null 2>&1; then
   echo "a PodMonitor without a key is rendered" >&2
   exit 1
 fi
