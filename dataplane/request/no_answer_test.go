@@ -72,12 +72,7 @@ func TestAnswersThatAnswerNothing(t *testing.T) {
 				}
 				workers[0].on(a.path, bad.ServeHTTP)
 				h := start(t, workers, withPolicy("round-robin"))
-				for range 24 {
-					resp, got := h.post(a.path, a.body)
-					assert.Equal(t, http.StatusOK, resp.StatusCode, got)
-					assert.Equal(t, a.good, got)
-				}
-				h.assertBroken(workers)
+				h.assertPassedOver(workers, 24, a.path, a.body, a.good)
 			})
 		}
 	}
@@ -114,12 +109,7 @@ func TestStreamsThatAnswerNothing(t *testing.T) {
 				})
 				workers[1].streams(a.path, a.good)
 				h := start(t, workers, withPolicy("round-robin"))
-				for range 12 {
-					resp, got := h.post(a.path, a.body)
-					assert.Equal(t, http.StatusOK, resp.StatusCode, got)
-					assert.Equal(t, a.good, got)
-				}
-				h.assertBroken(workers)
+				h.assertPassedOver(workers, 12, a.path, a.body, a.good)
 			})
 		}
 	}
@@ -153,15 +143,22 @@ func TestOtherAnswersThatAnswerNothing(t *testing.T) {
 				workers[0].on(path, bad.ServeHTTP)
 				workers[1].on(path, noAnswer{0, "application/json", a[1]}.ServeHTTP)
 				h := start(t, workers, withPolicy("round-robin"))
-				for range 12 {
-					resp, got := h.post(path, a[0])
-					assert.Equal(t, http.StatusOK, resp.StatusCode, got)
-					assert.Equal(t, a[1], got)
-				}
-				h.assertBroken(workers)
+				h.assertPassedOver(workers, 12, path, a[0], a[1])
 			})
 		}
 	}
+}
+
+// assertPassedOver sends n requests, and checks that each gets the good answer and that only the
+// breaker of the first worker opens.
+func (h *harness) assertPassedOver(workers []*fakeWorker, n int, path, body, good string) {
+	h.t.Helper()
+	for range n {
+		resp, got := h.post(path, body)
+		assert.Equal(h.t, http.StatusOK, resp.StatusCode, got)
+		assert.Equal(h.t, good, got)
+	}
+	h.assertBroken(workers)
 }
 
 // assertBroken checks that only the breaker of the first worker has opened.
