@@ -7,7 +7,7 @@ import _ "embed" // for the files
 const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-//go:embed static/index.html
+//go:embed ui/src/index.html
 var page []byte
 
 //go:embed static/console.js

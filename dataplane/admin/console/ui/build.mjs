@@ -2,7 +2,7 @@
 // needs no node to find a build that is not of these sources.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, writeFileSync, copyFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 
 await build({
   entryPoints: { console: "src/main.tsx" },
@@ -17,7 +17,6 @@ await build({
   legalComments: "inline",
   logLevel: "warning",
 });
-copyFileSync("src/index.html", "../static/index.html");
 
 const files = ["package.json", "package-lock.json", "tsconfig.json", "build.mjs"]
   .concat(readdirSync("src").map(name => "src/" + name), readdirSync("../static").map(name => "../static/" + name))
