@@ -21,7 +21,7 @@ func TestDocumentedFiles(t *testing.T) {
 	}
 	quoted := regexp.MustCompile("`([\\w./-]+\\.(?:go|py|sh|s|md|jsonl|html|service))`")
 	pages := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return path.Ext(name) != ".md" || path.Dir(name) != "docs" })
-	for _, page := range append(pages, "ARCHITECTURE.md", "CONTRIBUTING.md", "AGENTS.md", "README.md", "SECURITY.md") {
+	for _, page := range append(pages, glossaryPage, "ARCHITECTURE.md", "CONTRIBUTING.md", "AGENTS.md", "README.md", "SECURITY.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -19,8 +19,10 @@
 // another's.
 //
 // The client library resumes a watch at the revision after the last one, on any stream with the
-// bucket's name. Streams are therefore compared with their watches every 5 s, and at any sign
-// of a loss; see bucketWatch.
+// bucket's name. Streams are therefore compared with their watches every 5 s, and at any sign of a
+// loss; see bucketWatch. Drain and cordon marks have a bucket of their own without age; they hold
+// for every worker with their URL. A lost bucket is filled again by its members. Traffic grows with
+// the square of the members: 45 of them cost NATS 0.06 of a core, 141 by calculation 0.3 to 0.6.
 //
 // # Roles
 //

@@ -20,6 +20,64 @@
 // [Handler] is the entry. [Server] owns the listeners of clients and operators; package admin
 // serves the paths that are the router's own.
 //
+// # Answers
+//
+// An answer is judged by its content and its end (judge.go, error_answers.go; retries:
+// dispatch.go). 429 and 503 go to another worker while one is fit, and so do a status from 500 on,
+// an error event before any text, an error with status 200 and an empty answer. A 4xx goes to
+// another worker too, unless workers have lately confirmed such ones: it is the client's fault
+// where another worker agrees, and the worker's where another one answers well. A budget bounds
+// second answers in vain (24 of a client and one a second, eight times as many of all), so clients'
+// mistakes are rarely sent twice; one that helps is free, so that a worker which fails all its
+// requests at once gives none of them its error. Of /v1/responses, requests in the background, and
+// with tools for gpt-oss, which may call the worker's own, are sent once, lost connections
+// included: elsewhere they go where nobody was reached, or a worker was full. Where all agree, the
+// client gets a worker's own answer. Errors teach nothing about a rank's cache or load.
+//
+// A worker's breaker opens after three faults in a row or five among the last twenty answers, for 1
+// s and then up to 30 s (2 s for a full worker); one request at a time tries the worker again, and
+// only an answer that ended well closes it. An answer that another worker gives well is a fault,
+// and so is a refused connection. Where nobody else can be asked (behind text, without a budget),
+// the request may be ill itself (sources.go): its client, by key or address, and its prompt count
+// once a minute, or while other workers answer them well. Errors of several workers count against
+// none. A stream is sent in whole events: bytes behind the last empty line wait for the rest, up to
+// 64 KiB, so that the router's error event never meets half of another one.
+//
+// A response's id names its worker by 12 of its digits, so that any router sends follow-ups
+// (previous_response_id), GET and cancel there. The router remembers the items of stored
+// conversations (64 MiB) to know the prompt of the next turn; a response of a dead worker gets the
+// API's own 404. The chat that SGLang makes of /v1/messages and /v1/responses is not shown by any
+// endpoint, so these conversions are proved by answers (proofs.go): ids count once three in a row
+// report the expected number of prompt tokens, and a difference ends it.
+//
+// # Pairs
+//
+// A model with prefill and decode workers gets each request at one of each, at once, with a
+// bootstrap room of 63 bits that is never used again. SGLang refuses a request without a room on
+// either role. No byte goes to the client before the decode worker's first event was judged: SGLang
+// reports failures in streams that began with 200. Until then the failure of either leg ends the
+// other, by its connection and by /abort_request, and another pair is tried. A kept-alive
+// connection that was closed before any byte of an answer is no failure: both legs go to the same
+// pair once more, on new connections and in a new room. A transfer error counts against both
+// workers; a suspected worker is eligible again only where no other is left. Prompt log
+// probabilities exist in the prefill worker's answer only, and are merged into the decode worker's
+// on request.
+//
+// # Requests that end engines
+//
+// An exception in SGLang's scheduler ends the engine with all its requests, and some bodies raise
+// one (bench/engines/testdata/killers.jsonl). openai/check.go refuses known ones with 400 and
+// leaves all other mistakes to the worker. Token ids are compared with the model's vocabulary. No
+// release reports its size, so a worker's monitor asks: SGLang refuses an impossible logit_bias and
+// names the range of ids. Without that answer the model's config.json counts.
+//
+// Unknown bodies are deaths.go's. A death is a process that is gone: its address refuses
+// connections. A closed connection is none, and a hang counts while its process lives. A request is
+// in flight at two deaths at most, then it gets an error, and its digest (without rid, user and
+// similar fields) is logged. Nothing is held back or remembered before that; --quarantine refuses
+// equal requests afterwards. An engine that has run for 2 s with a request that is not streamed did
+// not die of it. All requests in flight share one look at whether the process is gone.
+//
 // # Concurrency
 //
 // fasthttp runs each request on its connection's goroutine. The exchange, which is the state of the
@@ -28,7 +86,9 @@
 // when the worker hangs. A request to a pair has one goroutine more, which runs the prefill leg;
 // the exchange waits for it before it gives back any memory of the request. A bounded number of
 // goroutines sends /abort_request for requests after their client has left or their other leg has
-// failed; Run waits for them.
+// failed; Run waits for them. Locks: legRace.mu, with a Canceler's under it, decides once a pair
+// whether the decode worker's answer stands; sources.mu, rankMetrics.mu and culprits.mu guard
+// recent failures, a rank's series and refused requests.
 //
 // # Ownership
 //

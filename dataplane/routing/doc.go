@@ -34,11 +34,34 @@
 //
 // Package routing knows nothing of HTTP. A Decision has all that explains it afterwards.
 //
+// # Predictions
+//
+// Blocks that requests in flight are about to compute are predictions (predict.go), in a tree apart
+// from the index. From dispatch on a prompt's whole pages are predicted: prompts that share them
+// are offered to that rank at the price of the rest, so a burst does not compute one prefix
+// everywhere. From the first byte of the answer on they count as held, since an engine does not
+// evict pages in use. After the answer all floor((n+m-1)/page) pages of prompt and answer do, as
+// far as their ids are known, until the rank's next events come, at most for 15 s: a client's next
+// turn may be faster than they are. A failed request's prediction goes at once, as do those of a
+// worker whose process changed. 10 minutes, 4,096 predictions and 64 MiB bound the rest.
+// Predictions count in the choice and in the load, never in X-Warmpath-Overlap.
+//
+// A rank with several KV groups (hybrid models) is credited with the least that any group holds.
+// Blocks with extra keys (images, vLLM's salts) have a hash of their own and never match a plain
+// prompt. Prompts with extra_key are routed by the approximate tree: SGLang's events name blocks of
+// an extra_key as plain ones, so the router that sent the prompt stores them in a domain that
+// nothing matches. It cannot tell apart those of other routers and from before its start. A prompt
+// with log probabilities from a token on is credited up to that token, a worker with
+// --disable-radix-cache with nothing.
+//
 // # Concurrency
 //
-// A Router may be used from any goroutine. A Scratch belongs to one goroutine at a time. A
-// choice waits for a lock only while other routers have prompts in flight (SharedPredictions).
-// Dispatch and the end of a request take inFlight.mu, and index locks under it.
+// A Router may be used from any goroutine. A Scratch belongs to one goroutine at a time. A choice
+// waits for a lock only while other routers have prompts in flight (SharedPredictions). Dispatch
+// and the end of a request take inFlight.mu, and index locks under it. inFlight.mu guards
+// predictions by dispatch, ApproxIndex.mu the ids in the approximate tree, with the tree's lock
+// under it. A choice, a dispatch and an end take a branch lock of package turns and, under it, the
+// one of package session; SharedPredictions.mu and sessionRanks.mu may be held above both.
 //
 // # Ownership
 //

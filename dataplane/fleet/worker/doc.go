@@ -17,6 +17,46 @@
 // until it agrees again; FindUsed and BelieveSpeed are the rules. A rank's KV events are set aside
 // in the same way (EventCheck).
 //
+// # Trust
+//
+// Each rank's overlap is credited by worth × fresh (Trust). Worth is actual over expected cached
+// tokens in a window of 64 answers and 5 minutes, 1 above 0.95 or below 8 answers. Fresh is 1 up to
+// 15 s of silence of its events and falls to 0 at 30 s. Silent streams are checked every 5 s above
+// an accuracy of 0.95, all streams every 2 s above 0.85, every second above 0.70, else every 0.5 s;
+// an answer is a hit with at least 0.8 of the expected cached tokens.
+//
+// Events that are wrong again and again are set aside for that rank (EventCheck), and the
+// approximate tree has it alone: when a third of the last 64 batches is unreadable, of unknown
+// kinds or out of order, when the process seems to be another one three times in some 250 batches,
+// or when an eighth of the last 32 answers found less than the events told. Where an eighth of the
+// last 64 found more, or messages are lost for good, the tree stands beside the events. Not counted
+// are prompts that a request in flight explains, that the events tell of by the answer's end (other
+// clients had them computed), that waited behind much work, or that come from a store of the
+// engine; where the rank has removed as many pages since the choice, it takes half of the answers.
+// The size of the pool, as events told it, goes with them. Without reported cached tokens only
+// batches are judged. The index follows the events meanwhile, learns the rank anew once, and its
+// claims count again after 128 right answers or batches, eight times as many after each further
+// fault.
+//
+// A field of a load report is set aside when it contradicts the router's own account for 3 s: used
+// KV tokens that no request there can hold, a KV pool that evicts with room or holds more than it
+// has, and prefill speeds that three of four first bytes of long prompts contradict by more than a
+// factor of 4, or of 2 where the speed also differs so much from the median of alike ranks.
+//
+// # Processes
+//
+// A process of SGLang is told from the next one by startup_time, random_seed and launch_command of
+// /server_info, which a change of weights leaves alone. After /update_weights_from_disk it shows
+// the path in /v1/models and accepts any name, so a worker keeps all names that its process had,
+// and is known by the first. Prefill-only and decode-only workers are recognised from /server_info
+// and get no plain requests. A server that is not SGLang is named by its other answers (engine.go)
+// and routed without events and load.
+//
+// A worker that answers no probe but accepts connections may be alive. It leaves the choice, keeps
+// its blocks in the index, and after --hang-after its waiting requests go to other workers. A
+// request that fits no other worker stays and is offered again after each failed probe; it ends
+// with an answer, or with 504 at --first-byte-timeout.
+//
 // # Numbers of a rank
 //
 //   - Rank.DPRank: its data-parallel rank within the worker, from 0
@@ -45,9 +85,10 @@
 // Load.mu, Trust.mu and EventCheck.mu are held for some 100 ns by dispatches, answers, reports and
 // batches; choices read without a lock. Breaker.mu is held by faults, by successes within 64
 // answers of one, and by requests at a breaker that is not closed; Refusals.mu by answers that are
-// errors and by the success after them; fleetHealth.mu while facts about GPUs are taken in, some
-// µs after a death and less otherwise. Registry.mu guards the set of workers and is never held
-// across I/O or a callback.
+// errors and by the success after them; fleetHealth.mu while facts about GPUs are taken in, some µs
+// after a death and less otherwise. Registry.mu guards the set of workers and is never held across
+// I/O or a callback. unanswered.mu guards the requests without an answer; a Canceler's lock may be
+// taken under it, and Load.mu under similarSpeeds.mu, which compares ranks' speeds.
 //
 // # Ownership
 //

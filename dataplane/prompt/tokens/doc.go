@@ -9,6 +9,23 @@
 //
 // One model name is taken to mean one tokenizer and one template on all workers that serve it.
 //
+// # Proof
+//
+// Workers of a model are alike where the contents of their files are, and are compared again
+// whenever one comes or goes. Ids made here are not believed at first: three answers in a row that
+// equal the worker's, for each kind of prompt (text, chat, chat with tools or template arguments),
+// verify them. From then on each answer's prompt_tokens is compared, and all ids of one prompt in
+// 256 in the background; a difference ends it until 200 in a row were equal. A prompt that exceeds
+// the limits of its tokenizer or template sets this aside for a minute, doubled each time up to an
+// hour (rest.go). A prompt that cannot be rendered goes to /v1/tokenize, and without that to the
+// approximate tree. The client's bytes are forwarded unchanged, so a wrong id costs a worse choice
+// and never a wrong answer.
+//
+// Turn n of a conversation is rendered whole, since templates may change earlier messages
+// (reasoning is dropped from earlier turns), and compared with the prompt cache, which keeps
+// rendered text in pieces that end behind special tokens, with their ids and block hashes. Tokens
+// behind a special token do not depend on the text before it, so only new text is tokenized.
+//
 // # Concurrency
 //
 // A Source may be used from any number of goroutines; it starts none. The cache has shards, each
