@@ -34,6 +34,7 @@ type process struct {
 	cmd   *exec.Cmd    // nil: it is not to run; guarded by mu
 	pid   atomic.Int64 // of the process or of its last successor; 0: none runs
 	taken atomic.Int64 // successors that have taken over, and upgrades that failed
+	spoke atomic.Int64 // the started process that has written a line
 }
 
 var (
@@ -66,18 +67,19 @@ func (p *process) start() error {
 	_ = in.Close()
 	p.cmd = cmd
 	p.pid.Store(int64(cmd.Process.Pid))
-	go p.read(out)
+	go p.read(out, int64(cmd.Process.Pid))
 	go p.wait(cmd)
 	return nil
 }
 
 // read keeps the output of the process and looks for troubles in it.
-func (p *process) read(out io.ReadCloser) {
+func (p *process) read(out io.ReadCloser, pid int64) {
 	defer out.Close()
 	next := int64(0)
 	for lines := bufio.NewReader(out); ; {
 		line, err := lines.ReadBytes('\n')
 		_, _ = p.log.Write(line)
+		p.spoke.Store(pid)
 		if troubles.Match(line) {
 			p.violate("%s says %s", p.name, bytes.TrimSpace(line))
 		}
@@ -149,10 +151,22 @@ func alive(pid int) bool {
 	return err == nil && !bytes.Contains(stat, []byte(") Z "))
 }
 
+// signal sends a signal that does not end the process. Between exec and its first line the process
+// catches none, and the kernel's default would end it.
 func (p *process) signal(sig syscall.Signal) {
+	for end := time.Now().Add(patience); !p.speaks() && time.Now().Before(end); {
+		time.Sleep(pollEvery)
+	}
 	if pid := p.pid.Load(); pid != 0 {
 		_ = syscall.Kill(int(pid), sig)
 	}
+}
+
+// speaks reports whether the process, if one is to run, has written a line.
+func (p *process) speaks() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd == nil || p.spoke.Load() == int64(p.cmd.Process.Pid)
 }
 
 // limit bounds the files that the process may write: beyond it a write fails as on a full disk.
