@@ -84,11 +84,12 @@
 //
 // Load.mu, Trust.mu and EventCheck.mu are held for some 100 ns by dispatches, answers, reports and
 // batches; choices read without a lock. Breaker.mu is held by faults, by successes within 64
-// answers of one, and by requests at a breaker that is not closed; Refusals.mu by answers that are
-// errors and by the success after them; fleetHealth.mu while facts about GPUs are taken in, some µs
-// after a death and less otherwise. Registry.mu guards the set of workers and is never held across
-// I/O or a callback. unanswered.mu guards the requests without an answer; a Canceler's lock may be
-// taken under it, and Load.mu under similarSpeeds.mu, which compares ranks' speeds.
+// answers of one, and by requests at a breaker that is not closed; refusals.mu, for some 20 ns, by
+// answers that are errors and by the success after them; Registry.facts while facts about GPUs are
+// taken in, some µs after a death and less otherwise. Registry.mu guards the set of workers and is
+// never held across I/O or a callback. unanswered.mu guards the requests without an answer; a
+// Canceler's lock may be taken under it, and Load.mu under Registry.speeds, which compares ranks'
+// speeds.
 //
 // # Ownership
 //

@@ -14,7 +14,7 @@ func ParseModels(body []byte) (bases, adapters []string, maxLen int, err error) 
 }
 
 // GiveUp does the work of a monitor when its worker hangs.
-func (w *Worker) GiveUp() { w.giveUp(false) }
+func (w *Worker) GiveUp() { w.waiting.giveUp(false) }
 
 // Reported is one rank of /v1/loads.
 type Reported struct {

@@ -60,32 +60,29 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.key.Store(cfg.Key(w.URL))
 	foreign := new(atomic.Bool)
-	dial := dialer{end: ctx, tls: w.TLS, timeout: cfg.Timeout, connect: foreignDial(cfg.Dial, w.TLS != nil, foreign), failure: new(tlsFailure)}
-	client := &fasthttp.HostClient{
-		Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, Dial: dial.dial, Name: identityAgent,
-		MaxConns: 1, MaxIdemponentCallAttempts: 1, MaxResponseBodySize: maxIdentity,
-		// Its cleaner sleeps so long after the connection is closed.
-		MaxIdleConnDuration: 50 * time.Millisecond,
+	if w.TLS == nil {
+		cfg.Dial = foreignDial(cfg.Dial, foreign)
 	}
-	defer client.CloseIdleConnections()
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
+	p := newProber(ctx, w, &cfg)
+	p.client.Name, p.client.MaxIdemponentCallAttempts, p.client.MaxResponseBodySize = identityAgent, 1, maxIdentity
+	p.client.MaxIdleConnDuration = 50 * time.Millisecond // its cleaner sleeps so long after the connection is closed
+	defer p.client.CloseIdleConnections()
+	var a probeAnswer
 	for _, path := range []string{"/server_info", "/get_server_info"} {
-		req.SetRequestURI(w.URL + path)
-		authorize(req, cfg.Key(w.URL))
-		if err := client.DoTimeout(req, resp, cfg.Timeout); err != nil {
-			if foreign.Load() {
-				err = errForeign
-			}
-			return nil, classifyRefusal(ctx, w.URL+path, err)
+		a, err = p.fetch(path, cfg.Timeout)
+		switch {
+		case err != nil && foreign.Load():
+			return nil, fmt.Errorf("cannot get %s%s: %w: %w", w.URL, path, ErrNotWorker, errForeign)
+		case err != nil:
+			return nil, classifyRefusal(ctx, err)
 		}
-		if resp.StatusCode() != fasthttp.StatusNotFound {
+		if a.status != fasthttp.StatusNotFound {
 			break
 		}
 	}
-	return identity(w, resp, cfg.Key(w.URL))
+	return identity(w, &a)
 }
 
 // errForeign is a listener of another protocol: ZMQ and NATS greet first, and then wait for an
@@ -93,10 +90,7 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 var errForeign = errors.New("it does not speak HTTP")
 
 // foreignDial notes first bytes that are not HTTP's. Under TLS they are not visible.
-func foreignDial(connect func(context.Context, string, string) (net.Conn, error), encrypted bool, foreign *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
-	if encrypted {
-		return connect
-	}
+func foreignDial(connect func(context.Context, string, string) (net.Conn, error), foreign *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := connect(ctx, network, addr)
 		if err != nil {
@@ -127,37 +121,36 @@ func (g *httpCheckConn) Read(p []byte) (int, error) {
 }
 
 // classifyRefusal tells silence, which may pass, from an answer that no HTTP server gives.
-func classifyRefusal(ctx context.Context, url string, err error) error {
-	var late interface{ Timeout() bool }
+func classifyRefusal(ctx context.Context, err error) error {
 	var op *net.OpError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &late) && late.Timeout(), errors.As(err, &op) && op.Op == "dial":
-		return fmt.Errorf("cannot get %s: %w", url, err)
+	case timedOut(err), errors.As(err, &op) && op.Op == "dial":
+		return err
 	default:
-		return fmt.Errorf("cannot get %s: %w: %w", url, ErrNotWorker, err)
+		return fmt.Errorf("%w: %w", ErrNotWorker, err)
 	}
 }
 
 // identity reads the answer. The fields that every release of SGLang has are enough: a model,
 // and the page size or the tensor-parallel size.
-func identity(w *Worker, resp *fasthttp.Response, key *Key) (*Info, error) {
-	if status := resp.StatusCode(); status >= fasthttp.StatusInternalServerError {
-		// It is starting.
-		return nil, fmt.Errorf("cannot use %s, GET /server_info answered %d: %w", w.URL, status, errNotReady)
-	} else if isRouter(resp.Body(), &resp.Header) {
+func identity(w *Worker, a *probeAnswer) (*Info, error) {
+	switch {
+	case a.status >= fasthttp.StatusInternalServerError: // it is starting
+		return nil, fmt.Errorf("cannot use %s, GET /server_info answered %d: %w", w.URL, a.status, errNotReady)
+	case a.routed:
 		return nil, fmt.Errorf("%s is a router: %w", w.URL, ErrNotWorker)
-	} else if refusedKey(status) {
-		return nil, fmt.Errorf("%w: %s is %s", ErrKeyRefused, w.URL, keyRefusal(status, key))
-	} else if status != fasthttp.StatusOK {
-		return nil, fmt.Errorf("%s answered GET /server_info with %d: %w", w.URL, status, ErrNotWorker)
+	case refusedKey(a.status):
+		return nil, fmt.Errorf("%w: %s is %s", ErrKeyRefused, w.URL, keyRefusal(a.status, w.Key()))
+	case a.status != fasthttp.StatusOK:
+		return nil, fmt.Errorf("%s answered GET /server_info with %d: %w", w.URL, a.status, ErrNotWorker)
 	}
-	v, err := fastjson.ParseBytes(resp.Body())
+	v, err := fastjson.ParseBytes(a.body)
 	if err != nil || len(v.GetStringBytes("model_path")) == 0 || (v.Get("page_size") == nil && v.Get("tp_size") == nil) {
 		return nil, fmt.Errorf("%s answered GET /server_info with something else: %w", w.URL, ErrNotWorker)
 	}
-	info, err := parseInfo(resp.Body(), w.host)
+	info, err := parseInfo(a.body, w.host)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotWorker, err)
 	}

@@ -193,10 +193,3 @@ func keyRefusal(status int, key *Key) string {
 	}
 	return fmt.Sprintf("a server that answers /server_info with %d: give its API key in --worker-api-key-file", status)
 }
-
-// authorize adds a key to a request.
-func authorize(req *fasthttp.Request, key *Key) {
-	if value := key.API(); len(value) > 0 {
-		req.Header.SetBytesV(fasthttp.HeaderAuthorization, value)
-	}
-}

@@ -96,15 +96,15 @@ func (p *poller) readLoads(ctx context.Context, now time.Time) {
 	if p.none || !quiet {
 		return
 	}
-	status, body, err := p.probe.get("/v1/loads?include=core", loadsTimeout)
+	a, err := p.probe.fetch("/v1/loads?include=core", loadsTimeout)
 	if err != nil || ctx.Err() != nil { // after ctx the rank may be another process's
 		return
 	}
-	if status != fasthttp.StatusOK {
-		p.none = status == fasthttp.StatusNotFound || status == fasthttp.StatusMethodNotAllowed
+	if a.status != fasthttp.StatusOK {
+		p.none = a.status == fasthttp.StatusNotFound || a.status == fasthttp.StatusMethodNotAllowed
 		return
 	}
-	reports, err := parseLoadReports(body)
+	reports, err := parseLoadReports(a.body)
 	if err != nil {
 		return
 	}
