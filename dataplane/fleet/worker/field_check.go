@@ -13,19 +13,6 @@ const (
 	Contradict                // no request explains the report
 )
 
-// Account is a load report beside the requests that this router knows at the rank: its own and
-// its peers'. Flight, Pending and Held are the largest values since the report before the last,
-// because a report is older than its arrival.
-type Account struct {
-	Running, Waiting, Queued, Used, Pool int64 // as in Report
-
-	Flight  int64 // requests dispatched and not ended
-	Pending int64 // prompt tokens that the rank must compute for requests without a first byte
-	// The most KV tokens that all of Flight can hold: whole prompts and answers of the largest
-	// length.
-	Held int64
-}
-
 const (
 	// spareShare of the pool is the tolerance of a comparison of used tokens: speculative
 	// decoding, page rounding and HiCache's locks hold some that belong to no prompt. A report
@@ -39,19 +26,21 @@ const (
 	unknownPrompt = 1 << 16
 )
 
-// FindUsed compares the KV tokens in use with the requests that could hold them. SGLang counts
+// findUsed compares the KV tokens in use with the requests that could hold them. SGLang counts
 // pages that requests hold, not cached pages that it can evict; a worker that counts those too
 // looks full for good, and gets no prompt that its cache has.
-func FindUsed(a Account) Finding {
-	spare := a.Pool / spareShare
+//
+// own are the requests that this router knows at the rank: its own and its peers'.
+func findUsed(r *Report, own peaks) Finding {
+	spare := r.Pool / spareShare
 	switch {
-	case a.Pool <= 0:
+	case r.Pool <= 0:
 		return Silent
-	case a.Running+a.Waiting > a.Flight || a.Queued > a.Pending+spare:
+	case r.Running+r.Waiting > own.flight || r.Queued > own.pending+spare:
 		return Unseen
-	case a.Used > a.Held+spare:
+	case r.Used > own.held+spare:
 		return Contradict
-	case a.Held+spare <= a.Pool/2:
+	case own.held+spare <= r.Pool/2:
 		return Agrees
 	}
 	return Silent // the requests could fill most of the pool

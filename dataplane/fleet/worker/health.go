@@ -187,11 +187,10 @@ func (w *Worker) keepSpeeds(before, after Verdict) {
 	if slowed == (before.Weight() < 1) {
 		return
 	}
-	now := time.Now().UnixNano()
 	for _, rank := range w.Ranks() {
 		rate := 0.0
 		if slowed {
-			rate = rank.Load.ViewAt(now).Rate
+			rate = rank.Load.View(time.Now()).Rate
 		}
 		rank.fullSpeed.Store(math.Float64bits(rate))
 	}

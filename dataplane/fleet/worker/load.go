@@ -27,9 +27,16 @@ type Load struct {
 	fetching atomic.Int64
 	sent     atomic.Int64  // of pending, all that ever were
 	held     atomic.Int64  // the most KV tokens that requests in flight can hold
-	peers    peerLoads     // requests of other routers
 	stepped  chan struct{} // capacity 1, one for a worker: a request began to answer or ended
-	work     work          // signs of progress
+	// The sum of the other routers' loads, written under mu between published.begin and end.
+	peers struct{ inFlight, waiting, pending, used, held, sent atomic.Int64 }
+
+	// The rank makes progress, for those waiting for it. They look now and then, and pieces of
+	// answers say that they have come since. A piece reads one number that changes with each look,
+	// and no clock.
+	looks     atomic.Uint64
+	shown     atomic.Uint64 // number of the last look that a piece of an answer came behind
+	prefilled atomic.Int64  // see BegunPair
 
 	mu        sync.Mutex
 	backlog   policy.Backlog // guarded by mu; times are unix seconds
@@ -203,6 +210,31 @@ func seconds(t time.Time) float64 { return float64(t.UnixNano()) * 1e-9 }
 func (l *Load) peaks() peaks {
 	return peaks{
 		flight: l.inFlightAll(), pending: l.pending.Load() + l.peers.pending.Load(), held: l.held.Load() + l.peers.held.Load(),
+	}
+}
+
+// RouterLoad is the load of one router at one rank. Routers send it to each other as a state and
+// not as a change, so that a lost message is made good by the next.
+type RouterLoad struct {
+	InFlight int64 // requests dispatched and not ended
+	Waiting  int64 // requests without a first byte
+	Pending  int64 // prompt tokens that the rank must compute for Waiting
+	Used     int64 // tokens of the KV pool that all of InFlight are expected to add
+	Held     int64 // the most KV tokens that all of InFlight can hold
+	// All tokens that were ever in Pending, also of requests that began between two messages.
+	Sent int64
+}
+
+// Idle reports whether nothing is in flight.
+func (s RouterLoad) Idle() bool {
+	return s.InFlight == 0 && s.Waiting == 0 && s.Pending == 0 && s.Used == 0 && s.Held == 0
+}
+
+// Plus returns the sum of two.
+func (s RouterLoad) Plus(o RouterLoad) RouterLoad {
+	return RouterLoad{
+		InFlight: s.InFlight + o.InFlight, Waiting: s.Waiting + o.Waiting, Pending: s.Pending + o.Pending, Used: s.Used + o.Used,
+		Held: s.Held + o.Held, Sent: s.Sent + o.Sent,
 	}
 }
 

@@ -63,16 +63,13 @@ func (s *publishedLoad) store(b *policy.Backlog) {
 const viewTries = 8
 
 // View returns the load as it is now.
-func (l *Load) View(now time.Time) LoadView { return l.ViewAt(now.UnixNano()) }
-
-// ViewAt is See at a time in unix nanoseconds: a choice reads the clock once for
-// all ranks.
-func (l *Load) ViewAt(now int64) (v LoadView) {
-	l.ViewInto(&v, now)
+func (l *Load) View(now time.Time) (v LoadView) {
+	l.ViewInto(&v, now.UnixNano())
 	return v
 }
 
-// ViewInto is SeeAt into memory of the caller's.
+// ViewInto is View into memory of the caller's, at a time in unix nanoseconds: a choice reads the
+// clock once for all ranks.
 func (l *Load) ViewInto(v *LoadView, now int64) {
 	s := &l.published
 	for range viewTries {
@@ -138,4 +135,119 @@ func (l *Load) watch(now time.Time, w *Work) dispatched {
 	}
 	at.counts = (v.Most == 0 || v.InFlight < v.Most) && (v.Pool == 0 || v.Used+int64(w.Prompt) < v.Pool)
 	return at
+}
+
+// Batch is the prompts that a rank computes, as far as routers know: those that were sent while
+// none was on its way to its first token, and soon after. The zero value is no prompt.
+type Batch struct {
+	Streams int64   // tokens of this router's streams without a first token
+	Age     float64 // seconds since the first one was sent
+	Left    float64 // seconds until others than streams are computed
+}
+
+// slack is the time in seconds for a batch's overhead and a decode step before it, and slackShare
+// the share of time that answers take from prefill.
+const (
+	slack      = 0.03
+	slackShare = 0.1
+)
+
+// prefill counts the tokens of a prompt that is sent, between begin and end, and returns them for
+// a stream. Answers in one piece do not show when their prompt is computed: that is predicted.
+func (s *publishedLoad) prefill(at float64, tokens int64, stream bool) int64 {
+	if tokens == 0 {
+		return 0
+	}
+	computed := math.Float64frombits(s.computed.Load())
+	if s.streams.Load() == 0 && computed <= at {
+		s.batch.Store(math.Float64bits(at))
+	}
+	if stream {
+		s.streams.Add(tokens)
+		return tokens
+	}
+	if rate := math.Float64frombits(s.rate.Load()); rate > 0 {
+		s.computed.Store(math.Float64bits(max(computed, at+slack) + float64(tokens)/rate*(1+slackShare)))
+	}
+	return 0
+}
+
+// noQueue ends a predicted time, between begin and end, where the rank has no waiting request and
+// the last one was not sent just now: prompts may have been cached without anybody's knowledge.
+func (s *publishedLoad) noQueue(r *Report, at float64) {
+	if r.Waiting == 0 && r.Queued == 0 && at-math.Float64frombits(s.batch.Load()) > reportDelay {
+		s.computed.Store(math.Float64bits(min(math.Float64frombits(s.computed.Load()), at)))
+	}
+}
+
+// Computing reports whether a rank of that speed has its batch of so many tokens, and would have
+// to begin another one for more.
+func (b *Batch) Computing(rate float64, chunk int) bool {
+	switch tokens := max(float64(b.Streams), b.Left*rate); {
+	case rate <= 0, b.Age < batchGap && tokens < float64(chunk):
+		return false
+	case b.Streams > 0 && b.Age < patientFor*float64(b.Streams)/rate+1:
+		return true
+	}
+	return b.Left > 0
+}
+
+const (
+	// reportDelay is the age in seconds of the oldest report.
+	reportDelay = 0.2
+	// batchGap is the time in seconds in which requests of one moment become one batch.
+	batchGap = 0.02
+	// patientFor times its predicted time, and a second, a stream may have no first token before
+	// it is no evidence of work any more.
+	patientFor = 2
+)
+
+// Look is a moment from which progress counts.
+type Look struct {
+	number uint64
+	at     time.Time
+}
+
+// Look begins a time for WorkedSince and Queues.
+func (l *Load) Look(now time.Time) Look { return Look{l.looks.Add(1), now} }
+
+// WorkedSince reports whether a piece of an answer has come since a look.
+func (l *Load) WorkedSince(look Look) bool { return l.shown.Load() >= look.number }
+
+// Worked notes that a piece of a good answer has come.
+func (l *Load) Worked() {
+	n := l.looks.Load()
+	for was := l.shown.Load(); was < n && !l.shown.CompareAndSwap(was, n); {
+		was = l.shown.Load()
+	}
+}
+
+// BegunPair notes that the answer to a prompt has begun which a prefill worker had computed at a
+// time in unix nanoseconds.
+func (l *Load) BegunPair(prefilled int64) {
+	for was := l.prefilled.Load(); was < prefilled && !l.prefilled.CompareAndSwap(was, prefilled); {
+		was = l.prefilled.Load()
+	}
+}
+
+// Queues reports whether a decode rank goes on, by its answers or reports since a look, and may let
+// a request wait in its queue whose prompt was computed at a time: it has no place in its batch, as
+// far as it tells how many it has, and no request has begun that came later by more than slack.
+// SGLang's queue behind the transfer is first come, first served.
+func (l *Load) Queues(now time.Time, look Look, prefilled time.Time, slack time.Duration) bool {
+	if l.prefilled.Load() > prefilled.Add(slack).UnixNano() {
+		return false
+	}
+	v := l.View(now)
+	if v.Most == 0 {
+		return l.WorkedSince(look)
+	}
+	reported := v.Age >= 0 && v.Age < now.Sub(look.at).Seconds()
+	return v.InFlight-v.Waiting >= v.Most && (reported || l.WorkedSince(look))
+}
+
+// Reporting reports whether the rank reports its load: its scheduler runs.
+func (l *Load) Reporting(now time.Time) bool {
+	v := l.View(now)
+	return v.Age >= 0 && !v.Stale()
 }
