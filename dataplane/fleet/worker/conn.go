@@ -22,6 +22,9 @@ type dialer struct {
 	timeout time.Duration   // of a dial, TLS included
 	connect func(ctx context.Context, network, addr string) (net.Conn, error)
 	watch   *connWatch // nil: the connections are not watched between requests
+	// foreign, unless it is nil, is set where the first bytes are not HTTP's. Under TLS they are not
+	// visible.
+	foreign *atomic.Bool
 	// The error of the last read, as far as TLS knows it: fasthttp reports a closed connection and
 	// drops the worker's reason.
 	failure atomic.Pointer[error]
@@ -54,7 +57,7 @@ func (d *dialer) dial(addr string) (net.Conn, error) {
 	if d.watch != nil {
 		conn = d.watch.watch(conn, d.tls != nil)
 	}
-	b := &boundConn{Conn: conn, free: context.AfterFunc(d.end, func() { _ = conn.Close() })}
+	b := &boundConn{Conn: conn, foreign: d.foreign, free: context.AfterFunc(d.end, func() { _ = conn.Close() })}
 	if d.tls == nil {
 		return b, nil
 	}
@@ -70,15 +73,21 @@ func (d *dialer) dial(addr string) (net.Conn, error) {
 // boundConn is a connection that a context closes.
 type boundConn struct {
 	net.Conn
-	free  func() bool // of the context, which else would keep every connection that ever was
-	heard bool        // something was read
+	free    func() bool // of the context, which else would keep every connection that ever was
+	foreign *atomic.Bool
+	heard   bool // something was read
 }
 
-// Read detects a worker that speaks TLS where HTTP was expected by its first bytes.
+// Read detects a server that speaks TLS or another protocol where HTTP was expected by its first
+// bytes.
 func (b *boundConn) Read(p []byte) (int, error) {
 	n, err := b.Conn.Read(p)
 	if !b.heard && n > 0 {
 		b.heard = true
+		if want := "HTTP/"[:min(n, 5)]; b.foreign != nil && string(p[:len(want)]) != want {
+			b.foreign.Store(true)
+			return 0, errForeign
+		}
 		if tlsconfig.IsRecord(p[:n]) {
 			return 0, tlsconfig.ErrTLS
 		}

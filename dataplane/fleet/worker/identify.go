@@ -18,27 +18,6 @@ var ErrNotWorker = errors.New("worker: not an SGLang worker")
 // ErrKeyRefused is a server that describes itself to those who have its API key.
 var ErrKeyRefused = fmt.Errorf("%w as far as it tells", ErrNotWorker)
 
-// Placement is where on its machine a worker runs, by its own arguments; zero fields are unknown.
-type Placement struct {
-	Port    int    // that it serves on, before any mapping of ports
-	Device  string // cuda, cpu, …
-	PPSize  int    // pipeline stages
-	Nodes   int    // machines that it spans; this one has an equal part of its GPUs
-	BaseGPU int    // its first GPU among the visible ones
-	GPUStep int    // from one GPU to the next
-	// Data-parallel ranks share the tensor-parallel GPUs instead of having their own.
-	DPAttention bool
-}
-
-func parsePlacement(v *fastjson.Value) Placement {
-	return Placement{
-		Port: within(v.GetInt("port"), maxPort), Device: string(v.GetStringBytes("device")),
-		PPSize: within(v.GetInt("pp_size"), maxDP), Nodes: within(v.GetInt("nnodes"), maxDP),
-		BaseGPU: within(v.GetInt("base_gpu_id"), maxDP), GPUStep: within(v.GetInt("gpu_id_step"), maxDP),
-		DPAttention: v.GetBool("enable_dp_attention"),
-	}
-}
-
 const (
 	// maxIdentity bounds the answer of an unknown server; a worker's server_info is under 100
 	// KB.
@@ -61,11 +40,9 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 		return nil, err
 	}
 	w.key.Store(cfg.Key(w.URL))
-	foreign := new(atomic.Bool)
-	if w.TLS == nil {
-		cfg.Dial = foreignDial(cfg.Dial, foreign)
-	}
 	p := newProber(ctx, w, &cfg)
+	foreign := new(atomic.Bool)
+	p.conns.foreign = foreign
 	p.client.Name, p.client.MaxIdemponentCallAttempts, p.client.MaxResponseBodySize = identityAgent, 1, maxIdentity
 	p.client.MaxIdleConnDuration = 50 * time.Millisecond // its cleaner sleeps so long after the connection is closed
 	defer p.client.CloseIdleConnections()
@@ -88,37 +65,6 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 // errForeign is a listener of another protocol: ZMQ and NATS greet first, and then wait for an
 // answer that never comes.
 var errForeign = errors.New("it does not speak HTTP")
-
-// foreignDial notes first bytes that are not HTTP's. Under TLS they are not visible.
-func foreignDial(connect func(context.Context, string, string) (net.Conn, error), foreign *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := connect(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return &httpCheckConn{Conn: conn, foreign: foreign}, nil
-	}
-}
-
-// httpCheckConn checks the first bytes of a connection.
-type httpCheckConn struct {
-	net.Conn
-	foreign *atomic.Bool
-	heard   bool
-}
-
-// Read implements net.Conn.
-func (g *httpCheckConn) Read(p []byte) (int, error) {
-	n, err := g.Conn.Read(p)
-	if n > 0 && !g.heard {
-		g.heard = true
-		if word := "HTTP/"[:min(n, 5)]; string(p[:len(word)]) != word {
-			g.foreign.Store(true)
-			return 0, errForeign
-		}
-	}
-	return n, err
-}
 
 // classifyRefusal tells silence, which may pass, from an answer that no HTTP server gives.
 func classifyRefusal(ctx context.Context, err error) error {

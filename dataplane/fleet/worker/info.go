@@ -99,6 +99,27 @@ func parseTokenizer(v *fastjson.Value) Tokenizer {
 	return t
 }
 
+// Placement is where on its machine a worker runs, by its own arguments; zero fields are unknown.
+type Placement struct {
+	Port    int    // that it serves on, before any mapping of ports
+	Device  string // cuda, cpu, …
+	PPSize  int    // pipeline stages
+	Nodes   int    // machines that it spans; this one has an equal part of its GPUs
+	BaseGPU int    // its first GPU among the visible ones
+	GPUStep int    // from one GPU to the next
+	// Data-parallel ranks share the tensor-parallel GPUs instead of having their own.
+	DPAttention bool
+}
+
+func parsePlacement(v *fastjson.Value) Placement {
+	return Placement{
+		Port: within(v.GetInt("port"), maxPort), Device: string(v.GetStringBytes("device")),
+		PPSize: within(v.GetInt("pp_size"), maxDP), Nodes: within(v.GetInt("nnodes"), maxDP),
+		BaseGPU: within(v.GetInt("base_gpu_id"), maxDP), GPUStep: within(v.GetInt("gpu_id_step"), maxDP),
+		DPAttention: v.GetBool("enable_dp_attention"),
+	}
+}
+
 // Loads holds the endpoints at which a worker publishes its load.
 type Loads struct {
 	Endpoints []string // one a DP rank, "tcp://host:port"
@@ -277,10 +298,13 @@ func (i *Info) Model() string {
 
 // Consequence describes the effect on routing of a worker that is not SGLang; "" for SGLang.
 func (i *Info) Consequence() string {
-	if i.Engine == "" {
+	switch i.Engine {
+	case "":
 		return ""
+	case routerEngine:
+		return "its workers are its own choice, so that no cache can be known: name them here instead"
 	}
-	return consequence(i.Engine)
+	return "no KV events, no load and no ranks are known of it; its cache is estimated by the requests that it got"
 }
 
 // sameProcess reports whether two descriptions are of one process, as far as they tell. Without

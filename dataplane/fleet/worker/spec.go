@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -21,8 +22,10 @@ const (
 	RoleDecode
 )
 
+var roleNames = [...]string{"aggregated", "prefill", "decode"}
+
 // String names the role as /status and metrics show it.
-func (r Role) String() string { return [...]string{"aggregated", "prefill", "decode"}[r] }
+func (r Role) String() string { return roleNames[r] }
 
 // mode is the role in SGLang's words.
 func (r Role) mode() string { return [...]string{"null", "prefill", "decode"}[r] }
@@ -68,16 +71,11 @@ func (s Spec) Normal() (Spec, error) {
 
 // ParseRole reads a role as String names it; "" is aggregated.
 func ParseRole(name string) (Role, error) {
-	switch name {
-	case "", "aggregated":
-		return RoleAggregated, nil
-	case "prefill":
-		return RolePrefill, nil
-	case "decode":
-		return RoleDecode, nil
-	default:
+	at := slices.Index(roleNames[:], cmp.Or(name, roleNames[RoleAggregated]))
+	if at < 0 {
 		return 0, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", MaskURL(name), ErrBadURL)
 	}
+	return Role(at), nil
 }
 
 // ParsePrefill reads "URL", "URL,PORT" or "URL,HOST:PORT" of a prefill worker.
