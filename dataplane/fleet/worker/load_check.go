@@ -107,7 +107,7 @@ func (l *Lease) FirstToken(now time.Time) {
 	}
 	// A time of which only long prompts are known may be their prefill, too: no more than half of
 	// it is not.
-	work := l.watch.work + load.sent.Load() + load.peers.sent.Load() - l.watch.sent
+	work := l.watch.work + load.sentAll() - l.watch.sent
 	g := SpeedSample{Most: float32(float64(max(work, l.tokens)) / (took - min(c.floor, took/2)))}
 	if l.watch.exact {
 		g.Least = float32(float64(l.tokens) / took)

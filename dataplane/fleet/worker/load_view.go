@@ -129,7 +129,7 @@ func (l *Load) watch(now time.Time, w *Work) dispatched {
 	var v LoadView
 	l.read(&v, seconds(now))
 	own := l.peaks()
-	at.work, at.sent = own.pending, l.sent.Load()+l.peers.sent.Load()
+	at.work, at.sent = own.pending, l.sentAll()
 	if v.Age >= 0 && !v.Stale() {
 		at.work = max(at.work, l.published.queued.Load())
 	}
