@@ -47,7 +47,7 @@ func findUsed(r *Report, own peaks) Finding {
 }
 
 const (
-	// asideReports in a row, over doubtSeconds, must contradict before a field is set aside: a
+	// asideReports in a row, over asideSeconds, must contradict before a field is set aside: a
 	// report that crosses a request on the wire does so once. The same number must agree before
 	// it is believed again.
 	asideReports = 3
@@ -103,10 +103,10 @@ type SpeedSample struct {
 }
 
 const (
-	// maxSamples is how many of the last ones count, enoughGlimpses how many there must be.
+	// maxSamples is how many of the last ones count, minSamples how many there must be.
 	maxSamples, minSamples = 16, 8
 	// wrongShare of the samples must contradict a speed before it is set aside; at most
-	// calmShare may do so when it is believed again.
+	// believeShare may do so when it is believed again.
 	wrongShare, believeShare = 0.75, 0.5
 	// plausible is the ratio by which a speed may differ from a sample: jitter of decode steps
 	// and of the network, requests that join the batch, attention over long prompts.

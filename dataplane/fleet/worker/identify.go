@@ -48,11 +48,10 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 	defer p.client.CloseIdleConnections()
 	var a probeAnswer
 	for _, path := range []string{"/server_info", "/get_server_info"} {
-		a, err = p.fetch(path, cfg.Timeout)
-		switch {
-		case err != nil && foreign.Load():
-			return nil, fmt.Errorf("cannot get %s%s: %w: %w", w.URL, path, ErrNotWorker, errForeign)
-		case err != nil:
+		if a, err = p.fetch(path, cfg.Timeout); err != nil {
+			if foreign.Load() {
+				err = fmt.Errorf("cannot get %s%s: %w", w.URL, path, errForeign)
+			}
 			return nil, classifyRefusal(ctx, err)
 		}
 		if a.status != fasthttp.StatusNotFound {

@@ -203,7 +203,7 @@ func (p *prober) do(req *fasthttp.Request, resp *fasthttp.Response, timeout time
 		default:
 			err = errClosedSilently
 		}
-		return probeAnswer{}, fmt.Errorf("cannot get %s: %w", req.URI(), err)
+		return probeAnswer{}, fmt.Errorf("cannot get %s%s: %w", p.base, req.URI().RequestURI(), err)
 	}
 	return probeAnswer{
 		status: resp.StatusCode(), body: bytes.Clone(resp.Body()),
