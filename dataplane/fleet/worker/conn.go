@@ -22,8 +22,8 @@ type dialer struct {
 	timeout time.Duration   // of a dial, TLS included
 	connect func(ctx context.Context, network, addr string) (net.Conn, error)
 	watch   *connWatch // nil: the connections are not watched between requests
-	// foreign, unless it is nil, is set where the first bytes are not HTTP's. Under TLS they are not
-	// visible.
+	// foreign, unless it is nil, is set where the first bytes are not HTTP's. Under TLS they are
+	// not visible.
 	foreign *atomic.Bool
 	// The error of the last read, as far as TLS knows it: fasthttp reports a closed connection and
 	// drops the worker's reason.

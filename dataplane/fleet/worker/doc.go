@@ -13,21 +13,21 @@
 // call most of it dead at one instant, or the last worker.
 //
 // A rank's load reports are compared with the router's own account: requests sent, first bytes
-// seen, and the speeds of similar ranks. A field that contradicts it is set aside (SetAside)
-// until it agrees again. A rank's KV events are set aside
-// in the same way (EventCheck).
+// seen, and the speeds of similar ranks. A field that contradicts it is set aside (SetAside) until
+// it agrees again. A rank's KV events are set aside in the same way (EventCheck).
 //
 // # Trust
 //
 // Each rank's overlap is credited by worth × fresh (Trust.Credit): by how its last answers met the
-// overlaps that were expected, and by the silence of its events. Trust.CheckEvery has the interval at
-// which its content is compared with its events.
+// overlaps that were expected, and by the silence of its events. Trust.CheckEvery has the interval
+// at which its content is compared with its events.
 //
 // Events that are wrong again and again are set aside for that rank (EventCheck), and the
-// approximate tree has it alone; where the answers found more than the events told, or messages are
-// lost for good, the tree stands beside the events. The size of the pool, as events told it, goes
-// with them. The index follows the events meanwhile, learns the rank anew once, and its claims count
-// again after many right answers or batches. Without reported cached tokens only batches are judged.
+// approximate tree has it alone; where the answers found more than the events told, or messages
+// are lost for good, the tree stands beside the events. The size of the pool, as events told it,
+// goes with them. The index follows the events meanwhile, learns the rank anew once, and its
+// claims count again after many right answers or batches. Without reported cached tokens only
+// batches are judged.
 //
 // A field of a load report is set aside when it contradicts the router's own account for 3 s: used
 // KV tokens that no request there can hold, a KV pool that evicts with room or holds more than it

@@ -44,7 +44,8 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 	foreign := new(atomic.Bool)
 	p.conns.foreign = foreign
 	p.client.Name, p.client.MaxIdemponentCallAttempts, p.client.MaxResponseBodySize = identityAgent, 1, maxIdentity
-	p.client.MaxIdleConnDuration = 50 * time.Millisecond // its cleaner sleeps so long after the connection is closed
+	// Its cleaner sleeps so long after the connection is closed.
+	p.client.MaxIdleConnDuration = 50 * time.Millisecond
 	defer p.client.CloseIdleConnections()
 	var a probeAnswer
 	for _, path := range []string{"/server_info", "/get_server_info"} {
