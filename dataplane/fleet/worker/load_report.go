@@ -37,9 +37,9 @@ const countLimit = 1 << 40
 // usualChunk is the chunk of a prefill where a worker does not say: SGLang's on large GPUs.
 const usualChunk = 8192
 
-// SetChunk sets the tokens of a full prefill batch; 0 is unknown. Numbers of tokens that prove a
+// setChunk sets the tokens of a full prefill batch; 0 is unknown. Numbers of tokens that prove a
 // speed are shares of it.
-func (l *Load) SetChunk(tokens int) {
+func (l *Load) setChunk(tokens int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.speed.Chunk = tokens

@@ -143,11 +143,11 @@ type Look struct {
 	at     time.Time
 }
 
-// Look begins a time for WorkedSince and Queues.
+// Look begins a time for workedSince and Queues.
 func (l *Load) Look(now time.Time) Look { return Look{l.looks.Add(1), now} }
 
-// WorkedSince reports whether a piece of an answer has come since a look.
-func (l *Load) WorkedSince(look Look) bool { return l.shown.Load() >= look.number }
+// workedSince reports whether a piece of an answer has come since a look.
+func (l *Load) workedSince(look Look) bool { return l.shown.Load() >= look.number }
 
 // Worked notes that a piece of a good answer has come.
 func (l *Load) Worked() {
@@ -175,10 +175,10 @@ func (l *Load) Queues(now time.Time, look Look, prefilled time.Time, slack time.
 	}
 	v := l.View(now)
 	if v.Most == 0 {
-		return l.WorkedSince(look)
+		return l.workedSince(look)
 	}
 	reported := v.Age >= 0 && v.Age < now.Sub(look.at).Seconds()
-	return v.InFlight-v.Waiting >= v.Most && (reported || l.WorkedSince(look))
+	return v.InFlight-v.Waiting >= v.Most && (reported || l.workedSince(look))
 }
 
 // Reporting reports whether the rank reports its load: its scheduler runs.

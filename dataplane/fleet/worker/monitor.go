@@ -199,7 +199,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 		m.w.ranks.Store(&ranks)
 	}
 	for _, rank := range m.w.Ranks() {
-		rank.Load.SetChunk(info.Chunk)
+		rank.Load.setChunk(info.Chunk)
 	}
 	m.r.publish()
 	m.known = true
@@ -236,7 +236,7 @@ func (m *monitor) configure(ctx context.Context, cfg *Config, tick *time.Ticker)
 // and does not hang.
 func (m *monitor) worked(now time.Time) (is bool) {
 	for _, r := range m.w.Ranks() {
-		is = r.Load.WorkedSince(r.look) || is
+		is = r.Load.workedSince(r.look) || is
 		r.look = r.Load.Look(now)
 	}
 	return is
