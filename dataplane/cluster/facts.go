@@ -1,6 +1,9 @@
 package cluster
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Numbers of a node that change all the time travel in its beats, as a list in the record's
 // order: for each GPU the used memory, and the weight and free memory of its health; for each
@@ -37,52 +40,35 @@ func weightFact(w float64) int64 {
 	return max(1, int64(math.Round(w*weightUnit)))
 }
 
-// setFacts puts a list into a node. It changes nothing and returns false for a list of another
-// shape or with an impossible number.
+// setFacts puts a list into a node. It returns false for a list of another shape or with an
+// impossible number: then the node is of no use.
 func (n *Node) setFacts(list []int64) bool {
 	size := 3*len(n.GPUs) + 2*len(n.Workers)
 	if n.Tier != nil {
 		size += 2
 	}
-	if len(list) != size {
+	if len(list) != size || slices.ContainsFunc(list, func(f int64) bool { return f < 0 || f > math.MaxInt64/factUnit }) {
 		return false
 	}
-	for _, f := range list {
-		if f < 0 || f > math.MaxInt64/factUnit {
-			return false
-		}
-	}
-	if !weightsFit(list, len(n.GPUs), len(n.Workers)) {
-		return false
+	possible := true
+	weight := func(f int64) float64 {
+		possible = possible && f <= weightUnit
+		return float64(f) / weightUnit
 	}
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		g.Used, g.Health.Weight, g.Health.Free = uint64(list[0])*factUnit, float64(list[1])/weightUnit, list[2]*factUnit
+		g.Used, g.Health.Weight, g.Health.Free = uint64(list[0])*factUnit, weight(list[1]), list[2]*factUnit
 		list = list[3:]
 	}
 	for i := range n.Workers {
 		h := &n.Workers[i].Health
-		h.Weight, h.Free = float64(list[0])/weightUnit, list[1]*factUnit
+		h.Weight, h.Free = weight(list[0]), list[1]*factUnit
 		list = list[2:]
 	}
 	if n.Tier != nil {
 		n.Tier.Used, n.Tier.Pages = list[0]*factUnit, list[1]
 	}
-	return true
-}
-
-func weightsFit(list []int64, gpus, workers int) bool {
-	for i := range gpus {
-		if list[3*i+1] > weightUnit {
-			return false
-		}
-	}
-	for i := range workers {
-		if list[3*gpus+2*i] > weightUnit {
-			return false
-		}
-	}
-	return true
+	return possible
 }
 
 // skeleton is a node without these numbers: only changes of the rest are worth a write.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"time"
 )
 
@@ -162,25 +163,13 @@ func (t *memberTable) apply(m *member, facts []int64) {
 		}
 		return
 	}
-	if equal(m.node.facts(), facts) {
+	if slices.Equal(m.node.facts(), facts) {
 		return
 	}
 	fresh := m.rec.Node.clone()
 	if fresh.setFacts(facts) {
 		m.node, t.numbersChanged = fresh, true
 	}
-}
-
-func equal(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // pong advances the clock by the time since the last PONG, and ends leases. The time between two

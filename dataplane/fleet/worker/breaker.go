@@ -2,6 +2,7 @@ package worker
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,15 +138,13 @@ func (b *Breaker) Reset() {
 
 // State returns the breaker's state at a time.
 func (b *Breaker) State(now time.Time) BreakerState {
-	until := b.until.Load()
-	switch {
+	switch until := b.until.Load(); {
 	case until == 0:
 		return BreakerClosed
 	case now.UnixNano() < until:
 		return BreakerOpen
-	default:
-		return BreakerHalfOpen
 	}
+	return BreakerHalfOpen
 }
 
 // Opened returns how often it has opened.
@@ -191,4 +190,128 @@ func (b *Breaker) GiveBack(now int64) { b.trial.CompareAndSwap(now, 0) }
 func (b *Breaker) free(now int64) bool {
 	since := b.trial.Load()
 	return since == 0 || now-since >= int64(trialFor)
+}
+
+// refusals decides which errors of a worker need a second opinion. A status such as 400 or 401
+// is the client's fault if other workers agree, and the worker's otherwise. Asking twice about
+// each mistake would double the cost of careless clients, so confirmations make the questions
+// rarer. A long run without a success, which a failing worker shows and a careless client seldom
+// causes, makes them frequent again.
+type refusals struct {
+	running atomic.Bool // there is a run
+	mu      sync.Mutex
+	by      [len(refusalStatuses) + 2]refusal // guarded by mu
+}
+
+// refusal is the history of one status.
+type refusal struct {
+	run  int32 // answers with it since the last good one
+	skip int32 // answers with it that need no opinion
+	step int32 // half of skip after the next confirmation
+}
+
+const (
+	// mostSkipped is how many answers go without a second opinion at most: 1.6 % of clients'
+	// mistakes are sent twice.
+	mostSkipped = 64
+	// longRun is how many errors in a row are suspicious.
+	longRun = 4
+)
+
+// refusalStatuses have a history each. So have all from 500 on together, and all others.
+var refusalStatuses = [...]int{400, 401, 403, 404, 413, 422}
+
+// lock returns the history of a status; the caller unlocks mu.
+func (f *refusals) lock(status int) *refusal {
+	at := slices.Index(refusalStatuses[:], status)
+	if at < 0 {
+		at = len(refusalStatuses)
+	}
+	if status >= 500 {
+		at++
+	}
+	f.mu.Lock()
+	return &f.by[at]
+}
+
+// end ends all runs.
+func (f *refusals) end() {
+	if !f.running.Load() { // as nearly always
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running.Store(false)
+	for i := range f.by {
+		f.by[i].run = 0
+	}
+}
+
+// Fault counts a failure that is the worker's own.
+func (w *Worker) Fault(now time.Time) { w.Breaker.fault(now.UnixNano(), openMost) }
+
+// Unexplained notes a failure that may be the request's own. It counts against a worker that is
+// tried again, which had faults of its own before.
+func (w *Worker) Unexplained(now time.Time) { w.Breaker.retryLater(now.UnixNano()) }
+
+// Busy counts a refusal by a full worker of a request that another worker took.
+func (w *Worker) Busy(now time.Time) { w.Breaker.fault(now.UnixNano(), openBusy) }
+
+// Succeeded notes that the worker has answered a request, sent at that time, well and to the
+// end.
+func (w *Worker) Succeeded(sent time.Time) {
+	w.refusals.end()
+	if !w.Breaker.Clean() { // else closed, as nearly always
+		w.Breaker.fine(sent.UnixNano())
+	}
+}
+
+// Inconclusive notes that a request has ended without showing whether the worker is well.
+func (w *Worker) Inconclusive() {
+	if !w.Breaker.Closed() {
+		w.Breaker.trial.Store(0)
+	}
+}
+
+// NeedsSecondOpinion notes an answer with an error's status and reports whether another worker
+// should be asked. Statuses from 500 on always are.
+func (w *Worker) NeedsSecondOpinion(status int) bool {
+	r := w.refusals.lock(status)
+	defer w.refusals.mu.Unlock()
+	w.refusals.running.Store(true)
+	r.run = min(r.run+1, 1<<20)
+	if r.skip > 0 {
+		r.skip--
+		return status >= 500 || !w.Breaker.Clean() || r.run >= longRun && r.run&(r.run-1) == 0
+	}
+	return true
+}
+
+// Confirmed notes that another worker has answered the same request with the same status.
+func (w *Worker) Confirmed(status int) {
+	r := w.refusals.lock(status)
+	defer w.refusals.mu.Unlock()
+	if r.skip > 0 { // by a request at the same time
+		return
+	}
+	r.step = min(2*r.step+1, mostSkipped)
+	r.skip = r.step
+}
+
+// Contradicted notes that another worker has answered well.
+func (w *Worker) Contradicted(status int) {
+	r := w.refusals.lock(status)
+	defer w.refusals.mu.Unlock()
+	r.step, r.skip = 0, 0
+}
+
+// Credible reports whether the worker's word counts against a request: it has had no fault
+// lately, and good answers between its errors.
+func (w *Worker) Credible(status int) bool {
+	if !w.Breaker.Clean() {
+		return false
+	}
+	r := w.refusals.lock(status)
+	defer w.refusals.mu.Unlock()
+	return r.run < longRun
 }

@@ -13,35 +13,25 @@
 // call most of it dead at one instant, or the last worker.
 //
 // A rank's load reports are compared with the router's own account: requests sent, first bytes
-// seen, and the speeds of similar ranks. A field that contradicts it is set aside (SetAside)
-// until it agrees again; FindUsed and BelieveSpeed are the rules. A rank's KV events are set aside
-// in the same way (EventCheck).
+// seen, and the speeds of similar ranks. A field that contradicts it is set aside (SetAside) until
+// it agrees again. A rank's KV events are set aside in the same way (EventCheck).
 //
 // # Trust
 //
-// Each rank's overlap is credited by worth × fresh (Trust). Worth is actual over expected cached
-// tokens in a window of 64 answers and 5 minutes, 1 above 0.95 or below 8 answers. Fresh is 1 up to
-// 15 s of silence of its events and falls to 0 at 30 s. Silent streams are checked every 5 s above
-// an accuracy of 0.95, all streams every 2 s above 0.85, every second above 0.70, else every 0.5 s;
-// an answer is a hit with at least 0.8 of the expected cached tokens.
+// Each rank's overlap is credited by worth × fresh (Trust.Credit): by how its last answers met the
+// overlaps that were expected, and by the silence of its events. Trust.CheckEvery has the interval
+// at which its content is compared with its events.
 //
 // Events that are wrong again and again are set aside for that rank (EventCheck), and the
-// approximate tree has it alone: when a third of the last 64 batches is unreadable, of unknown
-// kinds or out of order, when the process seems to be another one three times in some 250 batches,
-// or when an eighth of the last 32 answers found less than the events told. Where an eighth of the
-// last 64 found more, or messages are lost for good, the tree stands beside the events. Not counted
-// are prompts that a request in flight explains, that the events tell of by the answer's end (other
-// clients had them computed), that waited behind much work, or that come from a store of the
-// engine; where the rank has removed as many pages since the choice, it takes half of the answers.
-// The size of the pool, as events told it, goes with them. Without reported cached tokens only
-// batches are judged. The index follows the events meanwhile, learns the rank anew once, and its
-// claims count again after 128 right answers or batches, eight times as many after each further
-// fault.
+// approximate tree has it alone; where the answers found more than the events told, or messages
+// are lost for good, the tree stands beside the events. The size of the pool, as events told it,
+// goes with them. The index follows the events meanwhile, learns the rank anew once, and its
+// claims count again after many right answers or batches. Without reported cached tokens only
+// batches are judged.
 //
 // A field of a load report is set aside when it contradicts the router's own account for 3 s: used
 // KV tokens that no request there can hold, a KV pool that evicts with room or holds more than it
-// has, and prefill speeds that three of four first bytes of long prompts contradict by more than a
-// factor of 4, or of 2 where the speed also differs so much from the median of alike ranks.
+// has, and prefill speeds that the first bytes of long prompts contradict (BelieveSpeed).
 //
 // # Processes
 //
@@ -84,11 +74,12 @@
 //
 // Load.mu, Trust.mu and EventCheck.mu are held for some 100 ns by dispatches, answers, reports and
 // batches; choices read without a lock. Breaker.mu is held by faults, by successes within 64
-// answers of one, and by requests at a breaker that is not closed; Refusals.mu by answers that are
-// errors and by the success after them; fleetHealth.mu while facts about GPUs are taken in, some µs
-// after a death and less otherwise. Registry.mu guards the set of workers and is never held across
-// I/O or a callback. unanswered.mu guards the requests without an answer; a Canceler's lock may be
-// taken under it, and Load.mu under similarSpeeds.mu, which compares ranks' speeds.
+// answers of one, and by requests at a breaker that is not closed; refusals.mu, for some 20 ns, by
+// answers that are errors and by the success after them; Registry.facts while facts about GPUs are
+// taken in, some µs after a death and less otherwise. Registry.mu guards the set of workers and is
+// never held across I/O or a callback. unanswered.mu guards the requests without an answer; a
+// Canceler's lock may be taken under it, and Load.mu under Registry.speeds, which compares ranks'
+// speeds.
 //
 // # Ownership
 //

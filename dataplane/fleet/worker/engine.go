@@ -100,14 +100,6 @@ func shortened(text string) string {
 	return text[:min(len(text), 64)]
 }
 
-// consequence describes the effect on routing of a worker that is not SGLang.
-func consequence(engine string) string {
-	if engine == routerEngine {
-		return "its workers are its own choice, so that no cache can be known: name them here instead"
-	}
-	return "no KV events, no load and no ranks are known of it; its cache is estimated by the requests that it got"
-}
-
 // sglang reports whether a body is that of SGLang's /server_info, of any release.
 func sglang(body []byte) bool {
 	v, err := fastjson.ParseBytes(body)

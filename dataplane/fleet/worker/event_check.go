@@ -209,10 +209,9 @@ func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	evicted := more && a.Removed >= a.Told-a.Cached
 	c.less.push(less)
 	c.more.push(more)
-	c.evicted.push(evicted)
+	c.evicted.push(more && a.Removed >= a.Told-a.Cached)
 	if c.answers++; !less && !more {
 		c.right++
 	}

@@ -13,19 +13,6 @@ const (
 	Contradict                // no request explains the report
 )
 
-// Account is a load report beside the requests that this router knows at the rank: its own and
-// its peers'. Flight, Pending and Held are the largest values since the report before the last,
-// because a report is older than its arrival.
-type Account struct {
-	Running, Waiting, Queued, Used, Pool int64 // as in Report
-
-	Flight  int64 // requests dispatched and not ended
-	Pending int64 // prompt tokens that the rank must compute for requests without a first byte
-	// The most KV tokens that all of Flight can hold: whole prompts and answers of the largest
-	// length.
-	Held int64
-}
-
 const (
 	// spareShare of the pool is the tolerance of a comparison of used tokens: speculative
 	// decoding, page rounding and HiCache's locks hold some that belong to no prompt. A report
@@ -39,26 +26,28 @@ const (
 	unknownPrompt = 1 << 16
 )
 
-// FindUsed compares the KV tokens in use with the requests that could hold them. SGLang counts
+// findUsed compares the KV tokens in use with the requests that could hold them. SGLang counts
 // pages that requests hold, not cached pages that it can evict; a worker that counts those too
 // looks full for good, and gets no prompt that its cache has.
-func FindUsed(a Account) Finding {
-	spare := a.Pool / spareShare
+//
+// own are the requests that this router knows at the rank: its own and its peers'.
+func findUsed(r *Report, own peaks) Finding {
+	spare := r.Pool / spareShare
 	switch {
-	case a.Pool <= 0:
+	case r.Pool <= 0:
 		return Silent
-	case a.Running+a.Waiting > a.Flight || a.Queued > a.Pending+spare:
+	case r.Running+r.Waiting > own.flight || r.Queued > own.pending+spare:
 		return Unseen
-	case a.Used > a.Held+spare:
+	case r.Used > own.held+spare:
 		return Contradict
-	case a.Held+spare <= a.Pool/2:
+	case own.held+spare <= r.Pool/2:
 		return Agrees
 	}
 	return Silent // the requests could fill most of the pool
 }
 
 const (
-	// asideReports in a row, over doubtSeconds, must contradict before a field is set aside: a
+	// asideReports in a row, over asideSeconds, must contradict before a field is set aside: a
 	// report that crosses a request on the wire does so once. The same number must agree before
 	// it is believed again.
 	asideReports = 3
@@ -114,10 +103,10 @@ type SpeedSample struct {
 }
 
 const (
-	// maxSamples is how many of the last ones count, enoughGlimpses how many there must be.
+	// maxSamples is how many of the last ones count, minSamples how many there must be.
 	maxSamples, minSamples = 16, 8
 	// wrongShare of the samples must contradict a speed before it is set aside; at most
-	// calmShare may do so when it is believed again.
+	// believeShare may do so when it is believed again.
 	wrongShare, believeShare = 0.75, 0.5
 	// plausible is the ratio by which a speed may differ from a sample: jitter of decode steps
 	// and of the network, requests that join the batch, attention over long prompts.

@@ -1,9 +1,10 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -39,10 +40,8 @@ func (s GPUState) String() string {
 // ParseGPUState returns the state of that name. "", which earlier releases write, and names of
 // later releases are GPUUnknown; ok is false for the latter.
 func ParseGPUState(name string) (s GPUState, ok bool) {
-	for i, n := range gpuStateNames {
-		if n == name {
-			return GPUState(i), true
-		}
+	if i := slices.Index(gpuStateNames[:], name); i >= 0 {
+		return GPUState(i), true
 	}
 	return GPUUnknown, name == ""
 }
@@ -78,27 +77,17 @@ const (
 	deathSettles = 500 * time.Millisecond
 )
 
-// gpuHealth holds the facts about a worker's GPUs.
-type gpuHealth struct {
-	published *atomic.Uint64 // read by choices; fixed
-	allRanks  func() []*Rank // fixed
-
+// gpuFacts holds the facts about a worker's GPUs. Registry.facts is held while they change.
+type gpuFacts struct {
 	told atomic.Pointer[Health] // for people; nil: none yet
 	// Unix nanoseconds at which the facts began to say dead; 0: they do not.
 	died    atomic.Int64
-	doubted atomic.Bool  // and are not believed
-	fleet   *fleetHealth // fixed
-}
-
-// fleetHealth weighs the facts about all workers of one registry against each other.
-type fleetHealth struct {
-	mu  sync.Mutex       // held while facts are taken in, some µs; never by choices
-	all func() []*Worker // nil in tests of one worker
+	doubted atomic.Bool // and are not believed
 }
 
 // SetHealth publishes facts about the worker's GPUs. A worker that they call dead gets no
 // request from now on, and requests without a first byte go elsewhere.
-func (f *gpuHealth) SetHealth(h Health) {
+func (w *Worker) SetHealth(h Health) {
 	now := time.Now()
 	if h.At.IsZero() || h.At.After(now) {
 		h.At = now
@@ -109,97 +98,184 @@ func (f *gpuHealth) SetHealth(h Health) {
 	if !(h.Weight > 0 && h.Weight < 1) { // NaN included
 		h.Weight = 1
 	}
-	f.fleet.mu.Lock()
-	defer f.fleet.mu.Unlock()
-	old, before := f.told.Load(), Verdict(f.published.Load())
-	f.told.Store(&h)
-	dead, was := h.State == GPUDead, f.died.Load() != 0
+	w.registry.facts.Lock()
+	defer w.registry.facts.Unlock()
+	old, before := w.gpus.told.Load(), Verdict(w.verdict.Load())
+	w.gpus.told.Store(&h)
+	dead, was := h.State == GPUDead, w.gpus.died.Load() != 0
 	switch {
 	case dead && (!was || old.stale(now)):
-		f.died.Store(now.UnixNano())
-		f.fleet.judgeDeathsLocked(now)
+		w.gpus.died.Store(now.UnixNano())
+		judgeDeaths(w.registry.Snapshot().Workers, now)
 	case was && !dead:
-		f.died.Store(0)
-		f.doubted.Store(false)
-		f.fleet.judgeDeathsLocked(now)
+		w.gpus.died.Store(0)
+		w.gpus.doubted.Store(false)
+		judgeDeaths(w.registry.Snapshot().Workers, now)
 	}
-	f.publishLocked()
-	f.keepSpeeds(before, Verdict(f.published.Load()))
+	w.publishVerdict()
+	w.keepSpeeds(before, Verdict(w.verdict.Load()))
 }
 
 // Health returns the facts of the last SetHealth. Facts that are too old are GPUUnknown, without
 // Weight, NoTP and Free, and with a reason; At stays.
-func (f *gpuHealth) Health() Health { return f.HealthAt(time.Now()) }
+func (w *Worker) Health() Health { return w.HealthAt(time.Now()) }
 
 // HealthAt is Health at a time.
-func (f *gpuHealth) HealthAt(now time.Time) Health {
-	p := f.told.Load()
+func (w *Worker) HealthAt(now time.Time) Health {
+	p := w.gpus.told.Load()
 	switch {
 	case p == nil:
 		return Health{Weight: 1}
 	case !p.stale(now):
 		return *p
 	}
-	said := p.State.String()
 	return Health{Weight: 1, At: p.At, Reasons: []string{
-		fmt.Sprintf("nothing was heard of its GPUs for %s; the last was: %s", now.Sub(p.At).Round(time.Second), said),
+		fmt.Sprintf("nothing was heard of its GPUs for %s; the last was: %s", now.Sub(p.At).Round(time.Second), p.State),
 	}}
 }
 
 // Doubted reports whether facts that call the worker dead are not believed: they killed most
 // workers that answer their probes at one instant, or the last one.
-func (f *gpuHealth) Doubted() bool { return f.doubted.Load() }
+func (w *Worker) Doubted() bool { return w.gpus.doubted.Load() }
 
 func (h *Health) stale(now time.Time) bool { return now.Sub(h.At) > HealthFor }
 
-// publishLocked publishes the verdict.
-func (f *gpuHealth) publishLocked() {
-	if h := f.told.Load(); h != nil {
-		f.published.Store(uint64(verdictOf(h, f.doubted.Load())))
+func (w *Worker) publishVerdict() {
+	if h := w.gpus.told.Load(); h != nil {
+		w.verdict.Store(uint64(verdictOf(h, w.gpus.doubted.Load())))
 	}
 }
 
-// judgeDeathsLocked decides which deaths are believed. Deaths of workers that answer their
-// probes are doubted when they lie within one instant and are more than half of the workers
-// left: a wrong fact must not stop a cluster that answers.
-func (p *fleetHealth) judgeDeathsLocked(now time.Time) {
-	if p.all == nil {
-		return
+// judgeDeaths decides which deaths are believed. Deaths of workers that answer their probes are
+// doubted when they lie within one instant and are more than half of the workers left: a wrong
+// fact must not stop a cluster that answers.
+func judgeDeaths(all []*Worker, now time.Time) {
+	answering := 0
+	var dead []*Worker // that answer their probes, the first death first
+	for _, w := range all {
+		if s := w.State(); s != Ready && s != Slow {
+			continue
+		}
+		answering++
+		if w.gpus.died.Load() != 0 && !w.gpus.told.Load().stale(now) {
+			dead = append(dead, w)
+			w.gpus.doubted.Store(false)
+		}
 	}
-	dead, answering := deaths(p.all(), now)
-	for i := range dead {
-		dead[i].doubted.Store(false)
-	}
+	slices.SortFunc(dead, func(a, b *Worker) int { return cmp.Compare(a.gpus.died.Load(), b.gpus.died.Load()) })
 	for from := range dead {
-		first, to := dead[from].died.Load(), from
-		for to < len(dead) && dead[to].died.Load()-first <= int64(deathBurst) {
+		first, to := dead[from].gpus.died.Load(), from
+		for to < len(dead) && dead[to].gpus.died.Load()-first <= int64(deathBurst) {
 			to++
 		}
 		if 2*(to-from) <= answering-from {
 			continue
 		}
 		for _, w := range dead[from:to] {
-			w.doubted.Store(true)
+			w.gpus.doubted.Store(true)
 		}
 	}
 	for _, w := range dead {
-		w.publishLocked()
+		w.publishVerdict()
 	}
 }
 
 // keepSpeeds remembers the speeds of the ranks before the worker lost a part of its speed: later
 // measurements include the loss.
-func (f *gpuHealth) keepSpeeds(before, after Verdict) {
+func (w *Worker) keepSpeeds(before, after Verdict) {
 	slowed := after.Weight() < 1
 	if slowed == (before.Weight() < 1) {
 		return
 	}
-	now := time.Now().UnixNano()
-	for _, rank := range f.allRanks() {
+	for _, rank := range w.Ranks() {
 		rate := 0.0
 		if slowed {
-			rate = rank.Load.ViewAt(now).Rate
+			rate = rank.Load.View(time.Now()).Rate
 		}
 		rank.fullSpeed.Store(math.Float64bits(rate))
 	}
 }
+
+// checkGPUs logs stale facts. Once the facts have called the worker dead for deathSettles,
+// requests without a first byte go elsewhere: once for each death, and only while another worker
+// can take them.
+func (m *monitor) checkGPUs(now time.Time) {
+	told := m.w.gpus.told.Load()
+	if told == nil {
+		return
+	}
+	if stale := told.stale(now); stale != m.factsStale {
+		m.factsStale = stale
+		if stale && told.State != GPUUnknown {
+			m.cfg.Log.Warn("no facts about a worker's GPUs any more; its probes decide alone", "worker", m.w.URL, "last", told.State.String(), "at", told.At)
+		}
+	}
+	died := m.w.gpus.died.Load()
+	if died == 0 || died == m.gaveUpFor || m.factsStale || m.w.Doubted() || now.UnixNano()-died < int64(deathSettles) || !m.replaceable(now) {
+		return
+	}
+	m.gaveUpFor = died
+	m.cfg.Log.Warn("worker's GPUs are dead; its waiting requests go elsewhere", "worker", m.w.URL, "reasons", told.Reasons)
+	m.w.waiting.giveUp(false)
+}
+
+// replaceable reports whether another worker could take the requests of this one.
+func (m *monitor) replaceable(now time.Time) bool {
+	mine := m.w.Info()
+	return mine != nil && slices.ContainsFunc(m.r.Snapshot().Workers, func(o *Worker) bool {
+		info := o.Info()
+		return o != m.w && info != nil && o.State() == Ready && o.Verdict(now.UnixNano()).State() < GPUDraining &&
+			info.Role() == mine.Role() && info.Model() == mine.Model()
+	})
+}
+
+// Verdict is the part of a worker's Health that choices need, in one word: one atomic load that
+// follows no pointer. 0 is healthy, unknown or too old.
+type Verdict uint64
+
+// The bits of a Verdict, from the lowest: 2 of state, 1 of NoTP, 7 of weight in percent, 11 of
+// free memory in MiB where that is scarce, and the seconds of At.
+const (
+	verdictState  = 3
+	verdictNoTP   = 1 << 2
+	verdictWeight = 3
+	verdictFree   = 10
+	verdictAt     = 21
+	mebibyte      = 1 << 20
+)
+
+func verdictOf(h *Health, doubted bool) Verdict {
+	state, free := max(h.State, GPUHealthy), int64(0) // unknown counts as healthy
+	if doubted {
+		state = GPUHealthy
+	}
+	if h.Free > 0 && h.Free < ScarceMemory {
+		free = max(h.Free/mebibyte, 1)
+	}
+	percent := min(max(int64(math.Round(h.Weight*100)), 1), 100)
+	if state <= GPUDegraded && percent == 100 && !h.NoTP && free == 0 {
+		return 0
+	}
+	v := uint64(state-GPUHealthy) | uint64(percent)<<verdictWeight | uint64(free)<<verdictFree | uint64(max(h.At.Unix(), 0))<<verdictAt
+	if h.NoTP {
+		v |= verdictNoTP
+	}
+	return Verdict(v)
+}
+
+// State is GPUHealthy when no fault is known, or when the death is doubted.
+func (v Verdict) State() GPUState { return GPUState(v&verdictState) + GPUHealthy }
+
+// NoTP reports whether the worker must not compute one request on several GPUs.
+func (v Verdict) NoTP() bool { return v&verdictNoTP != 0 }
+
+// Weight is the share of its speed that the worker has left, in (0, 1].
+func (v Verdict) Weight() float64 {
+	if v == 0 {
+		return 1
+	}
+	return float64(v>>verdictWeight&127) / 100
+}
+
+// Free is the bytes of GPU memory that are left where they are fewer than ScarceMemory, else 0.
+func (v Verdict) Free() int64 { return int64(v>>verdictFree&2047) * mebibyte }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"slices"
 	"strconv"
@@ -25,17 +26,39 @@ type Info struct {
 	Adapters int // of Models, how many are adapters
 	// Process identifies the process behind the URL; 0 when the description has nothing to
 	// identify it by.
-	Process uint64
-	Limits
+	Process  uint64
 	PageSize int // tokens a KV page; 0 when unknown
 	DPSize   int // at least 1
 	TPSize   int // GPUs that compute one request together, tp_size; 0 when unknown
-	Reports
+
+	// Tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown.
+	MaxLen int
+	// Vocabulary is the number of token ids of the model; 0 when unknown. A larger id ends an
+	// engine.
+	Vocabulary int
+	// Chunk is the tokens of a full prefill batch, chunked_prefill_size; 0 when unknown.
+	Chunk     int
 	MaxTokens int // tokens in the KV pool of one rank; 0 when unknown
 	// TokenBytes is the KV size of a token in bytes, over all GPUs of the worker; 0 when
 	// unknown.
 	TokenBytes float64
-	Disaggregation
+
+	Labels bool // tokenizer_metrics_allowed_custom_labels names some
+	// CacheReport is enable_cache_report: answers of OpenAI's and Anthropic's routes have the
+	// number of cached prompt tokens.
+	CacheReport bool
+	// ResponseStore is enable_response_store: the worker keeps the responses of /v1/responses in
+	// its memory, for previous_response_id.
+	ResponseStore bool
+
+	Mode string // disaggregation_mode: "", "null", "prefill", "decode"; see Role
+	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. It means nothing of a
+	// decode worker, which has one too.
+	BootstrapPort int
+	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker caches prefixes
+	// and receives only missing pages. Without it a transfer is always of the whole prompt.
+	DecodeCache bool
+
 	// NoCache is disable_radix_cache: no prompt finds anything of an earlier one.
 	NoCache bool
 	// Storage is hicache_storage_backend, enable_lmcache or enable_flexkv: prompts find pages in a
@@ -45,39 +68,6 @@ type Info struct {
 	Loads     *Loads  // nil when the worker publishes no load
 	Tokenizer Tokenizer
 	Placement Placement
-}
-
-// Limits holds the bounds of a worker's requests and batches.
-type Limits struct {
-	// Tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown.
-	MaxLen int
-	// Vocabulary is the number of token ids of the model; 0 when unknown. A larger id ends an
-	// engine.
-	Vocabulary int
-	// Chunk is the tokens of a full prefill batch, chunked_prefill_size; 0 when unknown.
-	Chunk int
-}
-
-// Reports holds a worker's arguments for reports on requests.
-type Reports struct {
-	Labels bool // tokenizer_metrics_allowed_custom_labels names some
-	// CacheReport is enable_cache_report: answers of OpenAI's and Anthropic's routes have the
-	// number of cached prompt tokens.
-	CacheReport bool
-	// ResponseStore is enable_response_store: the worker keeps the responses of /v1/responses in
-	// its memory, for previous_response_id.
-	ResponseStore bool
-}
-
-// Disaggregation holds a worker's arguments as a half of a pair.
-type Disaggregation struct {
-	Mode string // disaggregation_mode: "", "null", "prefill", "decode"; see Info.Role
-	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. It means nothing of a
-	// decode worker, which has one too.
-	BootstrapPort int
-	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker caches prefixes
-	// and receives only missing pages. Without it a transfer is always of the whole prompt.
-	DecodeCache bool
 }
 
 // Tokenizer holds a worker's arguments for making token ids, "" where they are not set.
@@ -107,6 +97,33 @@ func parseTokenizer(v *fastjson.Value) Tokenizer {
 		t.DefaultKwargs = string(kwargs.MarshalTo(nil))
 	}
 	return t
+}
+
+// Placement is where on its machine a worker runs, by its own arguments; zero fields are unknown.
+type Placement struct {
+	Port    int    // that it serves on, before any mapping of ports
+	Device  string // cuda, cpu, …
+	PPSize  int    // pipeline stages
+	Nodes   int    // machines that it spans; this one has an equal part of its GPUs
+	BaseGPU int    // its first GPU among the visible ones
+	GPUStep int    // from one GPU to the next
+	// Data-parallel ranks share the tensor-parallel GPUs instead of having their own.
+	DPAttention bool
+}
+
+func parsePlacement(v *fastjson.Value) Placement {
+	return Placement{
+		Port: within(v.GetInt("port"), maxPort), Device: string(v.GetStringBytes("device")),
+		PPSize: within(v.GetInt("pp_size"), maxDP), Nodes: within(v.GetInt("nnodes"), maxDP),
+		BaseGPU: within(v.GetInt("base_gpu_id"), maxDP), GPUStep: within(v.GetInt("gpu_id_step"), maxDP),
+		DPAttention: v.GetBool("enable_dp_attention"),
+	}
+}
+
+// Loads holds the endpoints at which a worker publishes its load.
+type Loads struct {
+	Endpoints []string // one a DP rank, "tcp://host:port"
+	Topic     string
 }
 
 // Events holds the endpoints of a worker's KV events.
@@ -139,30 +156,27 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	if v.Type() != fastjson.TypeObject {
 		return nil, fmt.Errorf("cannot read server_info: %w", errNotObject)
 	}
+	text := func(name string) string { return string(v.GetStringBytes(name)) }
 	info := &Info{
-		Version:   string(v.GetStringBytes("version")),
-		ModelPath: string(v.GetStringBytes("model_path")),
-		PageSize:  within(v.GetInt("page_size"), maxPage),
-		DPSize:    max(v.GetInt("dp_size"), 1),
-		TPSize:    within(v.GetInt("tp_size"), maxDP),
-		Limits:    Limits{Chunk: within(v.GetInt("chunked_prefill_size"), maxPage)},
-		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
-		Disaggregation: Disaggregation{
-			Mode:          string(v.GetStringBytes("disaggregation_mode")),
-			BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
-			DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
-		},
-		NoCache:    v.GetBool("disable_radix_cache"),
-		Storage:    len(v.GetStringBytes("hicache_storage_backend")) > 0 || v.GetBool("enable_lmcache") || v.GetBool("enable_flexkv"),
-		Tokenizer:  parseTokenizer(v),
-		Placement:  parsePlacement(v),
+		Version: text("version"), ModelPath: text("model_path"), Process: processOf(v),
+		PageSize:   within(v.GetInt("page_size"), maxPage),
+		DPSize:     max(v.GetInt("dp_size"), 1),
+		TPSize:     within(v.GetInt("tp_size"), maxDP),
+		Chunk:      within(v.GetInt("chunked_prefill_size"), maxPage),
+		MaxTokens:  max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
 		TokenBytes: parseTokenBytes(v),
-		Process:    processOf(v),
-		Reports: Reports{
-			Labels:        len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
-			CacheReport:   v.GetBool("enable_cache_report"),
-			ResponseStore: v.GetBool("enable_response_store"),
-		},
+
+		Labels:        len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
+		CacheReport:   v.GetBool("enable_cache_report"),
+		ResponseStore: v.GetBool("enable_response_store"),
+
+		Mode:          text("disaggregation_mode"),
+		BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
+		DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
+
+		NoCache:   v.GetBool("disable_radix_cache"),
+		Storage:   text("hicache_storage_backend") != "" || v.GetBool("enable_lmcache") || v.GetBool("enable_flexkv"),
+		Tokenizer: parseTokenizer(v), Placement: parsePlacement(v),
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
@@ -171,9 +185,9 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		info.addNames(modelNames{bases: []string{unique.Make(name).Value()}})
 	}
 	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {
-		info.Events, info.Loads = parseEvents(kv, host, info), parseLoads(kv, host, info)
+		info.parseStreams(kv, host)
 	} else {
-		info.Events = parseEventsConfig(v, host, info)
+		info.parseEventsConfig(v, host)
 	}
 	return info, nil
 }
@@ -186,45 +200,45 @@ func within(n, limit int) int {
 	return n
 }
 
-// parseEvents reads the kv_events object, which newer releases have.
-func parseEvents(kv *fastjson.Value, host string, info *Info) *Events {
-	if p := string(kv.GetStringBytes("publisher")); p != "" && p != "zmq" {
-		return nil
-	}
-	dpSize := cmp.Or(within(kv.GetInt("dp_size"), maxDP), info.DPSize)
+// parseStreams reads the kv_events object, which newer releases have. It has the endpoints of the
+// load too (SGLang from 0.5.22 on, with --load-publish-endpoint).
+func (i *Info) parseStreams(kv *fastjson.Value, host string) {
+	dpSize := cmp.Or(within(kv.GetInt("dp_size"), maxDP), i.DPSize)
 	host = reachable(string(kv.GetStringBytes("endpoint_host")), host)
-	ev := &Events{
-		Topic: string(kv.GetStringBytes("topic")), BlockSize: within(kv.GetInt("block_size"), maxPage),
-		Endpoints: endpoints(host, kv.GetInt("endpoint_port_base"), dpSize),
-		Replays:   endpoints(host, kv.GetInt("replay_endpoint_port_base"), dpSize),
+	at := func(base string) []string { return endpoints(host, kv.GetInt(base), dpSize) }
+	if p := string(kv.GetStringBytes("publisher")); p == "" || p == "zmq" {
+		i.Events = (&Events{
+			Topic: string(kv.GetStringBytes("topic")), BlockSize: within(kv.GetInt("block_size"), maxPage),
+			Endpoints: at("endpoint_port_base"), Replays: at("replay_endpoint_port_base"),
+		}).orNone()
 	}
-	if ev.Endpoints == nil {
-		return nil
+	if all := at("load_endpoint_port_base"); all != nil {
+		i.Loads = &Loads{Endpoints: all, Topic: string(kv.GetStringBytes("load_topic"))}
 	}
-	return ev
 }
 
 // parseEventsConfig reads kv_events_config, the command-line option that older
 // releases pass on as it was given: a string of JSON.
-func parseEventsConfig(v *fastjson.Value, host string, info *Info) *Events {
+func (i *Info) parseEventsConfig(v *fastjson.Value, host string) {
 	kv, err := fastjson.ParseBytes(v.GetStringBytes("kv_events_config"))
 	if err != nil || string(kv.GetStringBytes("publisher")) != "zmq" {
-		return nil
+		return
 	}
-	live := string(kv.GetStringBytes("endpoint"))
-	if live == "" {
-		live = "tcp://*:5557" // SGLang's default
-	}
-	ev := &Events{
+	live := cmp.Or(string(kv.GetStringBytes("endpoint")), "tcp://*:5557") // SGLang's default
+	i.Events = (&Events{
 		Topic:     string(kv.GetStringBytes("topic")),
-		BlockSize: within(info.PageSize*max(within(v.GetInt("dcp_size"), maxDP), 1), maxPage),
-		Endpoints: splitEndpoint(live, host, info.DPSize),
-		Replays:   splitEndpoint(string(kv.GetStringBytes("replay_endpoint")), host, info.DPSize),
-	}
-	if ev.Endpoints == nil {
+		BlockSize: within(i.PageSize*max(within(v.GetInt("dcp_size"), maxDP), 1), maxPage),
+		Endpoints: splitEndpoint(live, host, i.DPSize),
+		Replays:   splitEndpoint(string(kv.GetStringBytes("replay_endpoint")), host, i.DPSize),
+	}).orNone()
+}
+
+// orNone is nil for events without an endpoint.
+func (e *Events) orNone() *Events {
+	if e.Endpoints == nil {
 		return nil
 	}
-	return ev
+	return e
 }
 
 // splitEndpoint reads rank 0's "tcp://host:port"; nil without a port.
@@ -284,10 +298,13 @@ func (i *Info) Model() string {
 
 // Consequence describes the effect on routing of a worker that is not SGLang; "" for SGLang.
 func (i *Info) Consequence() string {
-	if i.Engine == "" {
+	switch i.Engine {
+	case "":
 		return ""
+	case routerEngine:
+		return "its workers are its own choice, so that no cache can be known: name them here instead"
 	}
-	return consequence(i.Engine)
+	return "no KV events, no load and no ranks are known of it; its cache is estimated by the requests that it got"
 }
 
 // sameProcess reports whether two descriptions are of one process, as far as they tell. Without
@@ -311,4 +328,49 @@ func (i *Info) Role() Role {
 	default: // "null", and releases that know no pairs
 		return RoleAggregated
 	}
+}
+
+// processOf returns a number for the process that wrote a server_info, 0 where nothing in it
+// identifies a process. SGLang 0.5.23 has the durations of its start in nanoseconds and a random
+// seed; both survive a change of weights. Two processes of an older release with a fixed seed
+// are equal if their arguments are.
+func processOf(v *fastjson.Value) uint64 {
+	h, known := fnv.New64a(), false
+	for _, name := range []string{"startup_time", "random_seed", "launch_command"} {
+		if f := v.Get(name); f != nil && f.Type() != fastjson.TypeNull {
+			known = true
+			_, _ = h.Write(f.MarshalTo([]byte(name)))
+		}
+	}
+	if !known {
+		return 0
+	}
+	// No update changes them.
+	for _, name := range []string{"served_model_name", "tokenizer_path", "version"} {
+		_, _ = h.Write(strconv.AppendQuote([]byte(name), string(v.GetStringBytes(name))))
+	}
+	for _, name := range []string{"port", "dp_size", "tp_size"} {
+		_, _ = h.Write(strconv.AppendInt([]byte(name), v.GetInt64(name), 10))
+	}
+	return max(h.Sum64(), 1)
+}
+
+// parseTokenBytes returns the KV size of a token over all GPUs that compute it. server_info has
+// the size of the pool on one GPU in GiB, rounded to 1 MiB, and its tokens; 0 where they are
+// missing. It is too large where each GPU keeps all of it (MLA).
+func parseTokenBytes(v *fastjson.Value) float64 {
+	m := v.Get("internal_states", "0", "memory_usage")
+	if m == nil {
+		m = v.Get("memory_usage")
+	}
+	if m == nil {
+		return 0
+	}
+	gib, tokens, tp := m.GetFloat64("kvcache"), m.GetFloat64("token_capacity"), float64(max(v.GetInt("tp_size"), 1))
+	bytes := gib * (1 << 30) / tokens * tp
+	// Below 50 MiB rounding distorts the result.
+	if !(gib > 0.05 && tokens > 0 && tp <= maxDP && bytes >= 1 && bytes <= 1<<26) {
+		return 0
+	}
+	return bytes
 }

@@ -22,7 +22,7 @@ func TestParseInfoOfSGLang(t *testing.T) {
 	info, err := worker.ParseInfo(body, "127.0.0.1")
 	require.NoError(t, err)
 	require.Equal(t, &worker.Info{
-		Version: "0.5.23", ModelPath: "/models/tiny", Models: []string{"tiny"}, PageSize: 4, DPSize: 1, TPSize: 1, MaxTokens: 4096, Disaggregation: worker.Disaggregation{Mode: "null"},
+		Version: "0.5.23", ModelPath: "/models/tiny", Models: []string{"tiny"}, PageSize: 4, DPSize: 1, TPSize: 1, MaxTokens: 4096, Mode: "null",
 		Events: &worker.Events{
 			Endpoints: []string{"tcp://127.0.0.1:31557"}, Replays: []string{"tcp://127.0.0.1:31558"},
 			Topic: "kv-events", BlockSize: 4,
@@ -52,9 +52,9 @@ func TestParseInfo(t *testing.T) {
 		{"wrong types", `{"version":1,"dp_size":"8","page_size":[],"kv_events":[]}`, worker.Info{DPSize: 1}},
 		{
 			"half of a pair", `{"disaggregation_mode":"decode","disaggregation_bootstrap_port":8998,"disaggregation_decode_enable_radix_cache":true}`,
-			worker.Info{DPSize: 1, Disaggregation: worker.Disaggregation{Mode: "decode", BootstrapPort: 8998, DecodeCache: true}},
+			worker.Info{DPSize: 1, Mode: "decode", BootstrapPort: 8998, DecodeCache: true},
 		},
-		{"a port that is none", `{"disaggregation_mode":"prefill","disaggregation_bootstrap_port":70000}`, worker.Info{DPSize: 1, Disaggregation: worker.Disaggregation{Mode: "prefill"}}},
+		{"a port that is none", `{"disaggregation_mode":"prefill","disaggregation_bootstrap_port":70000}`, worker.Info{DPSize: 1, Mode: "prefill"}},
 		{"a pool, as older releases tell it", `{"max_total_num_tokens":1000}`, worker.Info{DPSize: 1, MaxTokens: 1000}},
 		{
 			"how tokens are made", `{"tokenizer_path":"/t","tokenizer_mode":"auto","skip_tokenizer_init":true,"chat_template":"/c.jinja",

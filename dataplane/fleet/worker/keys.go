@@ -149,36 +149,38 @@ func (k *Keys) Of(url string) *Key {
 	return key
 }
 
-// Reload reads the file again where it has changed.
-func (k *Keys) Reload() {
-	if k == nil {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.list, k.at = k.current(), time.Now()
-}
-
-// find returns also whether a line names the URL.
-func (k *Keys) find(url string) (key *Key, named bool) {
-	if k == nil {
-		return noKey, false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if now := time.Now(); k.list == nil || now.Sub(k.at) >= keysEvery {
-		k.list, k.at = k.current(), now
-	}
-	if key := k.list.by[url]; key != nil {
-		return key, true
-	}
-	return k.list.all, false
-}
-
 // Named reports whether a line names the worker at a URL.
 func (k *Keys) Named(url string) bool {
 	_, named := k.find(url)
 	return named
+}
+
+func (k *Keys) find(url string) (key *Key, named bool) {
+	if k == nil {
+		return noKey, false
+	}
+	list := k.read(keysEvery)
+	if key := list.by[url]; key != nil {
+		return key, true
+	}
+	return list.all, false
+}
+
+// Reload reads the file again where it has changed.
+func (k *Keys) Reload() {
+	if k != nil {
+		k.read(0)
+	}
+}
+
+// read returns the list, as of the last look at the file unless that was so long ago.
+func (k *Keys) read(every time.Duration) *keyList {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := time.Now(); k.list == nil || now.Sub(k.at) >= every {
+		k.list, k.at = k.current(), now
+	}
+	return k.list
 }
 
 // refusedKey reports whether a status is the refusal of a key, or of none.
@@ -188,15 +190,9 @@ func refusedKey(status int) bool {
 
 // keyRefusal says what a worker's refusal means, and what to do.
 func keyRefusal(status int, key *Key) string {
+	advice := "give its API key in --worker-api-key-file"
 	if len(key.api) > 0 {
-		return fmt.Sprintf("a server that answers /server_info with %d: it has another API key than --worker-api-key-file", status)
+		advice = "it has another API key than --worker-api-key-file"
 	}
-	return fmt.Sprintf("a server that answers /server_info with %d: give its API key in --worker-api-key-file", status)
-}
-
-// authorize adds a key to a request.
-func authorize(req *fasthttp.Request, key *Key) {
-	if value := key.API(); len(value) > 0 {
-		req.Header.SetBytesV(fasthttp.HeaderAuthorization, value)
-	}
+	return fmt.Sprintf("a server that answers /server_info with %d: %s", status, advice)
 }

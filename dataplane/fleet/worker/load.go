@@ -15,21 +15,21 @@ import (
 //
 // Steps and reports take a lock for some 50 ns; a choice reads a LoadView without one.
 type Load struct {
-	inFlight atomic.Int64 // requests dispatched and not ended
-	waiting  atomic.Int64 // requests without a first byte
-	pending  atomic.Int64 // prompt tokens dispatched, expected uncached and not prefilled
-	uncached atomic.Int64 // prompt tokens that requests in flight were expected to compute
-	// KV tokens for decode legs in flight, and for prompts fetched from KV tiers.
+	own, peers counts // requests of this router, and of all others
+	// KV tokens for decode legs in flight, and for prompts fetched from KV tiers; part of own.used.
 	reserved atomic.Int64
 	// fetching counts the tokens that prompts without a first byte will fetch from KV tiers. No
 	// rank reports them: a request that waits for room in the pool with next to nothing to
 	// compute would be invisible, and would attract more.
 	fetching atomic.Int64
-	sent     atomic.Int64  // of pending, all that ever were
-	held     atomic.Int64  // the most KV tokens that requests in flight can hold
-	peers    peerLoads     // requests of other routers
 	stepped  chan struct{} // capacity 1, one for a worker: a request began to answer or ended
-	work     work          // signs of progress
+
+	// The rank makes progress, for those waiting for it. They look now and then, and pieces of
+	// answers say that they have come since. A piece reads one number that changes with each look,
+	// and no clock.
+	looks     atomic.Uint64
+	shown     atomic.Uint64 // number of the last look that a piece of an answer came behind
+	prefilled atomic.Int64  // see BegunPair
 
 	mu        sync.Mutex
 	backlog   policy.Backlog // guarded by mu; times are unix seconds
@@ -38,14 +38,26 @@ type Load struct {
 	published publishedLoad  // written under mu
 }
 
+// counts are those of a RouterLoad, written under Load.mu between published.begin and end.
+type counts struct{ inFlight, waiting, pending, used, held, sent atomic.Int64 }
+
+func (c *counts) add(d *RouterLoad) {
+	c.inFlight.Add(d.InFlight)
+	c.waiting.Add(d.Waiting)
+	c.pending.Add(d.Pending)
+	c.used.Add(d.Used)
+	c.held.Add(d.Held)
+	c.sent.Add(d.Sent)
+}
+
 // InFlight returns the requests dispatched and not ended.
-func (l *Load) InFlight() int64 { return l.inFlight.Load() }
+func (l *Load) InFlight() int64 { return l.own.inFlight.Load() }
 
 // Waiting returns the dispatched requests without a first byte.
-func (l *Load) Waiting() int64 { return l.waiting.Load() }
+func (l *Load) Waiting() int64 { return l.own.waiting.Load() }
 
 // Pending returns the prompt tokens of dispatched requests without a first byte.
-func (l *Load) Pending() int64 { return l.pending.Load() }
+func (l *Load) Pending() int64 { return l.own.pending.Load() }
 
 // Reserved returns the KV tokens for decode legs in flight, and for prompts fetched from KV
 // tiers.
@@ -100,13 +112,8 @@ func (l *Load) BeginWork(now time.Time, w Work) Lease {
 	defer l.mu.Unlock()
 	at := l.watch(now, &w)
 	l.published.begin()
-	l.inFlight.Add(1)
-	l.waiting.Add(1)
-	l.pending.Add(tokens)
-	l.sent.Add(tokens)
-	l.uncached.Add(tokens)
+	l.own.add(&RouterLoad{InFlight: 1, Waiting: 1, Pending: tokens, Used: tokens, Held: held, Sent: tokens})
 	l.fetching.Add(coming)
-	l.held.Add(held)
 	l.backlog.Sent(seconds(now), float64(tokens))
 	streams := l.published.prefill(seconds(now), tokens, w.Streams)
 	l.published.store(&l.backlog)
@@ -122,10 +129,8 @@ func (l *Load) BeginLeg(tokens int, w Work) Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.published.begin()
-	l.inFlight.Add(1)
-	l.waiting.Add(1)
+	l.own.add(&RouterLoad{InFlight: 1, Waiting: 1, Used: kept, Held: held})
 	l.reserved.Add(kept)
-	l.held.Add(held)
 	l.published.end()
 	l.check.note(l.peaks())
 	return Lease{load: l, reserved: kept, held: held}
@@ -148,8 +153,9 @@ func (l *Lease) FirstByteAt(now time.Time) {
 	load.mu.Lock()
 	defer load.mu.Unlock()
 	load.published.begin()
-	load.waiting.Add(-1)
-	load.pending.Add(-l.tokens)
+	load.own.waiting.Add(-1)
+	load.own.pending.Add(-l.tokens)
+	load.own.used.Add(l.fetching)
 	load.published.streams.Add(-l.streams)
 	load.fetching.Add(-l.fetching)
 	load.reserved.Add(l.fetching)
@@ -171,10 +177,10 @@ func (l *Lease) End() {
 	load.mu.Lock()
 	defer load.mu.Unlock()
 	load.published.begin()
-	load.inFlight.Add(-1)
-	load.uncached.Add(-l.tokens)
+	load.own.inFlight.Add(-1)
+	load.own.used.Add(-l.tokens - l.reserved)
+	load.own.held.Add(-l.held)
 	load.reserved.Add(-l.reserved)
-	load.held.Add(-l.held)
 	load.published.end()
 	load.step()
 }
@@ -189,20 +195,45 @@ func (l *Load) step() {
 	}
 }
 
-// used is the growth of the KV pool that requests in flight will cause.
-func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.peers.used.Load() }
+// sum returns a count of all routers.
+func sum(own, peers *atomic.Int64) int64 { return own.Load() + peers.Load() }
 
-// inFlightAll counts the requests in flight of all routers, unbegun the ones without a first
-// byte.
-func (l *Load) inFlightAll() int64 { return l.inFlight.Load() + l.peers.inFlight.Load() }
-func (l *Load) waitingAll() int64  { return l.waiting.Load() + l.peers.waiting.Load() }
+func (l *Load) inFlightAll() int64 { return sum(&l.own.inFlight, &l.peers.inFlight) }
+func (l *Load) waitingAll() int64  { return sum(&l.own.waiting, &l.peers.waiting) }
+func (l *Load) sentAll() int64     { return sum(&l.own.sent, &l.peers.sent) }
+
+// used is the growth of the KV pool that requests in flight will cause.
+func (l *Load) used() int64 { return sum(&l.own.used, &l.peers.used) }
+
+func (l *Load) peaks() peaks {
+	return peaks{l.inFlightAll(), sum(&l.own.pending, &l.peers.pending), sum(&l.own.held, &l.peers.held)}
+}
 
 // seconds is a time as policies count it.
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) * 1e-9 }
 
-func (l *Load) peaks() peaks {
-	return peaks{
-		flight: l.inFlightAll(), pending: l.pending.Load() + l.peers.pending.Load(), held: l.held.Load() + l.peers.held.Load(),
+// RouterLoad is the load of one router at one rank. Routers send it to each other as a state and
+// not as a change, so that a lost message is made good by the next.
+type RouterLoad struct {
+	InFlight int64 // requests dispatched and not ended
+	Waiting  int64 // requests without a first byte
+	Pending  int64 // prompt tokens that the rank must compute for Waiting
+	Used     int64 // tokens of the KV pool that all of InFlight are expected to add
+	Held     int64 // the most KV tokens that all of InFlight can hold
+	// All tokens that were ever in Pending, also of requests that began between two messages.
+	Sent int64
+}
+
+// Idle reports whether nothing is in flight.
+func (s RouterLoad) Idle() bool {
+	return s.InFlight == 0 && s.Waiting == 0 && s.Pending == 0 && s.Used == 0 && s.Held == 0
+}
+
+// Plus returns the sum of two.
+func (s RouterLoad) Plus(o RouterLoad) RouterLoad {
+	return RouterLoad{
+		InFlight: s.InFlight + o.InFlight, Waiting: s.Waiting + o.Waiting, Pending: s.Pending + o.Pending, Used: s.Used + o.Used,
+		Held: s.Held + o.Held, Sent: s.Sent + o.Sent,
 	}
 }
 
@@ -210,9 +241,10 @@ func (l *Load) peaks() peaks {
 func (l *Load) Own() (s RouterLoad) {
 	for range viewTries {
 		before := l.published.version.Load()
+		c := &l.own
 		s = RouterLoad{
-			InFlight: l.inFlight.Load(), Waiting: l.waiting.Load(), Pending: l.pending.Load(),
-			Used: l.uncached.Load() + l.reserved.Load() + l.fetching.Load(), Held: l.held.Load(), Sent: l.sent.Load(),
+			InFlight: c.inFlight.Load(), Waiting: c.waiting.Load(), Pending: c.pending.Load(),
+			Used: c.used.Load() + l.fetching.Load(), Held: c.held.Load(), Sent: c.sent.Load(),
 		}
 		if before&1 == 0 && before == l.published.version.Load() {
 			break
@@ -237,12 +269,10 @@ func (l *Load) ReplacePeer(now time.Time, was, is RouterLoad) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.published.begin()
-	l.peers.inFlight.Add(is.InFlight - was.InFlight)
-	l.peers.waiting.Add(is.Waiting - was.Waiting)
-	l.peers.pending.Add(is.Pending - was.Pending)
-	l.peers.used.Add(is.Used - was.Used)
-	l.peers.held.Add(is.Held - was.Held)
-	l.peers.sent.Add(sent)
+	l.peers.add(&RouterLoad{
+		InFlight: is.InFlight - was.InFlight, Waiting: is.Waiting - was.Waiting, Pending: is.Pending - was.Pending,
+		Used: is.Used - was.Used, Held: is.Held - was.Held, Sent: sent,
+	})
 	if sent > 0 {
 		l.backlog.Sent(at, float64(sent))
 		l.published.prefill(at, sent, false)

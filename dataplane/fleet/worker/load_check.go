@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"math"
 	"time"
 )
 
@@ -12,9 +13,10 @@ type check struct {
 	usedSaid int64 // when it was set aside
 	usedAt   time.Time
 
-	pool     poolCheck
-	told     int64 // used tokens of the last report
-	asideFor times
+	pool poolCheck
+	told int64 // used tokens of the last report
+	// How often a field was set aside.
+	timesUsed, timesSpeed uint64
 
 	// Prompt tokens a second by the rank's own counters; 0: it has computed too few.
 	claimed  float64
@@ -28,11 +30,15 @@ type check struct {
 	speedAt time.Time
 }
 
-// times count how often a field was set aside.
-type times struct{ used, speed uint64 }
-
-// peaks are the largest values of Account's fields of these names.
-type peaks struct{ flight, pending, held int64 }
+// peaks are the largest values since the report before the last, because a report is older than its
+// arrival.
+type peaks struct {
+	flight  int64 // requests dispatched and not ended
+	pending int64 // prompt tokens that the rank must compute for requests without a first byte
+	// The most KV tokens that all of flight can hold: whole prompts and answers of the largest
+	// length.
+	held int64
+}
 
 func (p *peaks) add(o peaks) {
 	p.flight, p.pending, p.held = max(p.flight, o.flight), max(p.pending, o.pending), max(p.held, o.held)
@@ -40,7 +46,7 @@ func (p *peaks) add(o peaks) {
 
 // forget drops the state of a process that is gone.
 func (c *check) forget() {
-	*c = check{now: c.now, before: c.before, similar: c.similar, asideFor: c.asideFor, pool: poolCheck{times: c.pool.times}}
+	*c = check{now: c.now, before: c.before, similar: c.similar, timesUsed: c.timesUsed, timesSpeed: c.timesSpeed, pool: poolCheck{times: c.pool.times}}
 }
 
 // note must follow each step that adds work.
@@ -50,7 +56,7 @@ func (c *check) note(p peaks) { c.now.add(p) }
 func (c *check) checkPool(now time.Time, r PoolContent) {
 	most := c.now
 	most.add(c.before)
-	c.pool.observe(now, PoolAccount{PoolContent: r, Pool: c.pool.reported, Used: c.told, Held: most.held})
+	c.pool.observe(now, r, max(c.told, most.held))
 }
 
 // checkUsed compares a report's used tokens with the requests that could hold them; own is the
@@ -59,14 +65,10 @@ func (c *check) checkUsed(now time.Time, r *Report, own peaks) {
 	most := c.now
 	most.add(c.before)
 	c.before, c.now = c.now, own
-	found := FindUsed(Account{
-		Running: r.Running, Waiting: r.Waiting, Queued: r.Queued, Used: r.Used, Pool: r.Pool,
-		Flight: most.flight, Pending: most.pending, Held: most.held,
-	})
-	if c.used.Add(seconds(now), found) {
+	if c.used.Add(seconds(now), findUsed(r, most)) {
 		c.usedAt, c.usedSaid = now, r.Used
 		if c.used.Aside() {
-			c.asideFor.used++
+			c.timesUsed++
 		}
 	}
 }
@@ -105,7 +107,7 @@ func (l *Lease) FirstToken(now time.Time) {
 	}
 	// A time of which only long prompts are known may be their prefill, too: no more than half of
 	// it is not.
-	work := l.watch.work + load.sent.Load() + load.peers.sent.Load() - l.watch.sent
+	work := l.watch.work + load.sentAll() - l.watch.sent
 	g := SpeedSample{Most: float32(float64(max(work, l.tokens)) / (took - min(c.floor, took/2)))}
 	if l.watch.exact {
 		g.Least = float32(float64(l.tokens) / took)
@@ -126,15 +128,19 @@ func (c *check) speed(now time.Time) float64 {
 	case claimed < c.similar:
 		claimed = 1 / (c.proved/claimed + (1-c.proved)/c.similar)
 	}
-	speed, why := BelieveSpeed(claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Similar: c.similar, Aside: c.why != ""})
+	speed, why := c.believe(claimed, c.similar)
 	if (why == "") != (c.why == "") {
 		c.speedAt = now
 		if why != "" {
-			c.asideFor.speed++
+			c.timesSpeed++
 		}
 	}
 	c.why = why
 	return speed
+}
+
+func (c *check) believe(claimed, similar float64) (speed float64, why string) {
+	return BelieveSpeed(claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Similar: similar, Aside: c.why != ""})
 }
 
 // Aside is a field of a rank's reports that is set aside.
@@ -154,3 +160,109 @@ const (
 )
 
 const whyUsed = "more KV tokens in use than the requests there can hold"
+
+// OwnSpeed returns the rank's speed by its own counters and first bytes alone; 0 is unknown.
+func (l *Load) OwnSpeed() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	speed, _ := l.check.believe(l.check.claimed, 0)
+	return speed
+}
+
+// SetAside lists the fields of the rank's reports that are set aside.
+func (l *Load) SetAside() (all []Aside) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &l.check
+	if c.used.Aside() {
+		all = append(all, Aside{AsideUsed, whyUsed, c.usedAt, float64(c.usedSaid), float64(l.used())})
+	}
+	if p := &c.pool; p.field.Aside() {
+		all = append(all, Aside{AsidePool, p.why, p.at, float64(p.reported), float64(p.believed(p.reported))})
+	}
+	if c.why != "" {
+		all = append(all, Aside{AsideSpeed, c.why, c.speedAt, c.claimed, math.Float64frombits(l.published.rate.Load())})
+	}
+	return all
+}
+
+// TimesAside returns how often each field of the rank's reports was set aside.
+func TimesAside(l *Load) map[string]uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &l.check
+	return map[string]uint64{AsideUsed: c.timesUsed, AsidePool: c.pool.times, AsideSpeed: c.timesSpeed}
+}
+
+// PoolContent is the content of a rank's KV pool by its events.
+type PoolContent struct {
+	Tokens int64 // of cached pages, before the evictions of the last batch of events
+	// Evicting: that batch removed pages, which SGLang does only where the pool has too little room
+	// for a request.
+	Evicting bool
+}
+
+// findPool compares a reported pool with its content, and with the tokens that are used of it or
+// may be held. A rank whose pool is smaller than reported looks empty while it evicts, and prompts
+// follow overlap that is gone; one whose pool is larger looks full while it has room.
+func findPool(c PoolContent, pool, used int64) Finding {
+	spare := pool / spareShare
+	switch {
+	case pool <= 0:
+		return Silent
+	case c.Tokens > pool+spare:
+		return Contradict
+	case !c.Evicting:
+		return Silent
+	case c.Tokens+used+spare < pool:
+		return Contradict
+	}
+	return Agrees
+}
+
+// poolCheck compares a rank's pool with its events. Load.mu guards it.
+type poolCheck struct {
+	field    FieldCheck
+	reported int64
+	// The most cached tokens since the last doubt: the pool has at least so many, and little more,
+	// since pages that are computed are cached.
+	seen  int64
+	why   string
+	at    time.Time
+	times uint64 // that the pool was set aside
+}
+
+// Reasons for which a pool is set aside.
+const (
+	whyPoolSmall = "its events name more cached tokens than the reported pool has"
+	whyPoolLarge = "it evicts pages while the reported pool has room"
+)
+
+// observe takes the pool's content.
+func (p *poolCheck) observe(now time.Time, c PoolContent, used int64) {
+	found := findPool(c, p.reported, used)
+	if c.Evicting || found == Contradict {
+		p.seen = max(p.seen, c.Tokens)
+	}
+	if found == Agrees && !p.field.Aside() {
+		p.seen = 0
+	}
+	if !p.field.Add(seconds(now), found) {
+		return
+	}
+	p.at = now
+	if p.field.Aside() {
+		p.times++
+		if p.why = whyPoolLarge; c.Tokens > p.reported {
+			p.why = whyPoolSmall
+		}
+	}
+}
+
+// believed returns the pool to choose by.
+func (p *poolCheck) believed(reported int64) int64 {
+	if p.field.Aside() && p.seen > 0 {
+		return p.seen
+	}
+	return reported
+}

@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"github.com/valyala/fastjson"
 )
 
 const (
@@ -96,27 +98,41 @@ func (p *poller) readLoads(ctx context.Context, now time.Time) {
 	if p.none || !quiet {
 		return
 	}
-	status, body, err := p.probe.get("/v1/loads?include=core", loadsTimeout)
+	a, err := p.probe.fetch("/v1/loads?include=core", loadsTimeout)
 	if err != nil || ctx.Err() != nil { // after ctx the rank may be another process's
 		return
 	}
-	if status != fasthttp.StatusOK {
-		p.none = status == fasthttp.StatusNotFound || status == fasthttp.StatusMethodNotAllowed
-		return
-	}
-	reports, err := parseLoadReports(body)
-	if err != nil {
+	if a.status != fasthttp.StatusOK {
+		p.none = a.status == fasthttp.StatusNotFound || a.status == fasthttp.StatusMethodNotAllowed
 		return
 	}
 	decodes := p.w.Role() == RoleDecode
-	for _, r := range reports {
+	_ = parseLoadReports(a.body, func(rank int, r Report) {
 		if !decodes { // waiting prompts elsewhere hold nothing yet, and may be cached
-			r.report.Wanted = 0
+			r.Wanted = 0
 		}
-		if r.rank >= 0 && r.rank < len(ranks) {
-			ranks[r.rank].Load.Report(time.Now(), r.report)
+		if rank >= 0 && rank < len(ranks) {
+			ranks[rank].Load.Report(time.Now(), r)
 		}
+	})
+}
+
+// parseLoadReports reads the body of GET /v1/loads (SGLang 0.5.23) and calls report for each rank.
+func parseLoadReports(body []byte, report func(rank int, r Report)) error {
+	v, err := fastjson.ParseBytes(body)
+	if err != nil {
+		return fmt.Errorf("cannot read /v1/loads: %w", err)
 	}
+	for _, l := range v.GetArray("loads") {
+		report(l.GetInt("dp_rank"), Report{
+			Running: l.GetInt64("num_running_reqs"), Waiting: l.GetInt64("num_waiting_reqs"),
+			Queued: l.GetInt64("num_waiting_uncached_tokens"), Used: l.GetInt64("num_used_tokens"), Wanted: l.GetInt64("num_total_tokens"),
+			Pool: l.GetInt64("max_total_num_tokens"), Most: l.GetInt64("max_running_requests"),
+			Prefilled: l.GetInt64("total_prefill_uncached_tokens"), Busy: time.Duration(l.GetInt64("total_prefill_busy_us")) * time.Microsecond,
+			Polled: true,
+		})
+	}
+	return nil
 }
 
 // readModels learns which adapters are loaded now, and whether the worker still serves its model.

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"cmp"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -38,9 +37,9 @@ const countLimit = 1 << 40
 // usualChunk is the chunk of a prefill where a worker does not say: SGLang's on large GPUs.
 const usualChunk = 8192
 
-// SetChunk sets the tokens of a full prefill batch; 0 is unknown. Numbers of tokens that prove a
+// setChunk sets the tokens of a full prefill batch; 0 is unknown. Numbers of tokens that prove a
 // speed are shares of it.
-func (l *Load) SetChunk(tokens int) {
+func (l *Load) setChunk(tokens int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.speed.Chunk = tokens
@@ -146,38 +145,4 @@ func (l *Load) SetSimilarSpeed(now time.Time, speed float64) {
 	l.published.begin()
 	l.published.setRate(l.check.speed(now))
 	l.published.end()
-}
-
-// OwnSpeed returns the rank's speed by its own counters and first bytes alone; 0 is unknown.
-func (l *Load) OwnSpeed() float64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := &l.check
-	speed, _ := BelieveSpeed(c.claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Aside: c.why != ""})
-	return speed
-}
-
-// SetAside lists the fields of the rank's reports that are set aside.
-func (l *Load) SetAside() (all []Aside) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := &l.check
-	if c.used.Aside() {
-		all = append(all, Aside{AsideUsed, whyUsed, c.usedAt, float64(c.usedSaid), float64(l.used())})
-	}
-	if p := &c.pool; p.field.Aside() {
-		all = append(all, Aside{AsidePool, p.why, p.at, float64(p.reported), float64(p.believed(p.reported))})
-	}
-	if c.why != "" {
-		all = append(all, Aside{AsideSpeed, c.why, c.speedAt, c.claimed, math.Float64frombits(l.published.rate.Load())})
-	}
-	return all
-}
-
-// TimesAside returns how often each field of the rank's reports was set aside.
-func TimesAside(l *Load) map[string]uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := &l.check
-	return map[string]uint64{AsideUsed: c.asideFor.used, AsidePool: c.pool.times, AsideSpeed: c.asideFor.speed}
 }

@@ -63,16 +63,13 @@ func (s *publishedLoad) store(b *policy.Backlog) {
 const viewTries = 8
 
 // View returns the load as it is now.
-func (l *Load) View(now time.Time) LoadView { return l.ViewAt(now.UnixNano()) }
-
-// ViewAt is See at a time in unix nanoseconds: a choice reads the clock once for
-// all ranks.
-func (l *Load) ViewAt(now int64) (v LoadView) {
-	l.ViewInto(&v, now)
+func (l *Load) View(now time.Time) (v LoadView) {
+	l.ViewInto(&v, now.UnixNano())
 	return v
 }
 
-// ViewInto is SeeAt into memory of the caller's.
+// ViewInto is View into memory of the caller's, at a time in unix nanoseconds: a choice reads the
+// clock once for all ranks.
 func (l *Load) ViewInto(v *LoadView, now int64) {
 	s := &l.published
 	for range viewTries {
@@ -132,10 +129,60 @@ func (l *Load) watch(now time.Time, w *Work) dispatched {
 	var v LoadView
 	l.read(&v, seconds(now))
 	own := l.peaks()
-	at.work, at.sent = own.pending, l.sent.Load()+l.peers.sent.Load()
+	at.work, at.sent = own.pending, l.sentAll()
 	if v.Age >= 0 && !v.Stale() {
 		at.work = max(at.work, l.published.queued.Load())
 	}
 	at.counts = (v.Most == 0 || v.InFlight < v.Most) && (v.Pool == 0 || v.Used+int64(w.Prompt) < v.Pool)
 	return at
+}
+
+// Look is a moment from which progress counts.
+type Look struct {
+	number uint64
+	at     time.Time
+}
+
+// Look begins a time for workedSince and Queues.
+func (l *Load) Look(now time.Time) Look { return Look{l.looks.Add(1), now} }
+
+// workedSince reports whether a piece of an answer has come since a look.
+func (l *Load) workedSince(look Look) bool { return l.shown.Load() >= look.number }
+
+// Worked notes that a piece of a good answer has come.
+func (l *Load) Worked() {
+	n := l.looks.Load()
+	for was := l.shown.Load(); was < n && !l.shown.CompareAndSwap(was, n); {
+		was = l.shown.Load()
+	}
+}
+
+// BegunPair notes that the answer to a prompt has begun which a prefill worker had computed at a
+// time in unix nanoseconds.
+func (l *Load) BegunPair(prefilled int64) {
+	for was := l.prefilled.Load(); was < prefilled && !l.prefilled.CompareAndSwap(was, prefilled); {
+		was = l.prefilled.Load()
+	}
+}
+
+// Queues reports whether a decode rank goes on, by its answers or reports since a look, and may let
+// a request wait in its queue whose prompt was computed at a time: it has no place in its batch, as
+// far as it tells how many it has, and no request has begun that came later by more than slack.
+// SGLang's queue behind the transfer is first come, first served.
+func (l *Load) Queues(now time.Time, look Look, prefilled time.Time, slack time.Duration) bool {
+	if l.prefilled.Load() > prefilled.Add(slack).UnixNano() {
+		return false
+	}
+	v := l.View(now)
+	if v.Most == 0 {
+		return l.workedSince(look)
+	}
+	reported := v.Age >= 0 && v.Age < now.Sub(look.at).Seconds()
+	return v.InFlight-v.Waiting >= v.Most && (reported || l.workedSince(look))
+}
+
+// Reporting reports whether the rank reports its load: its scheduler runs.
+func (l *Load) Reporting(now time.Time) bool {
+	v := l.View(now)
+	return v.Age >= 0 && !v.Stale()
 }

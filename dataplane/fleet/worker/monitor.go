@@ -3,39 +3,51 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // monitor watches one worker. Only its run goroutine probes, changes the probed state and calls
 // the observer.
 type monitor struct {
-	r         *Registry
-	w         *Worker
-	cfg       *Config // as of the last probe
-	probe     *prober
-	bootstrap bootstrapProbe // of a prefill worker
-	cancel    context.CancelFunc
-	done      chan struct{}
-	number    uint64 // of the worker, in the order of addition
+	r      *Registry
+	w      *Worker
+	cfg    *Config // as of the last probe
+	cancel context.CancelFunc
+	done   chan struct{}
+	number uint64 // of the worker, in the order of addition
 
-	poller     *poller   // while known
-	known      bool      // the observer's last call was Up
-	failing    time.Time // first of the unanswered probes in a row
-	gaveUp     bool      // this hang was logged
+	probe     *prober
+	bootstrap *prober   // of a prefill worker's bootstrap server; nil: not asked yet
+	poller    *poller   // while known
+	known     bool      // the observer's last call was Up
+	failing   time.Time // first of the unanswered probes in a row
+	gaveUp    bool      // this hang was logged
+
+	checked time.Time     // whether the process is still the known one
+	wait    time.Duration // between two such checks
+	conn    uint64        // number of the probes' connection at the last check
+
 	reported   error     // last discovery error that was logged
-	expected   expectation
-	aside      asideLog
-	gpus       gpuMonitor
-	vocabulary vocabularyAttempts
+	mode       string    // disaggregation_mode by the worker itself
+	contrary   bool      // that the worker and its spec differ was logged
 	refused    time.Time // when the worker last refused its description
+	asked      time.Time // when it was last asked for its vocabulary
+	asks       int       // how often
+	gaveUpFor  int64     // the death of its GPUs after which requests were given up
+	factsStale bool      // stale facts about its GPUs were logged
+	aside      []asideField
 }
 
 func (m *monitor) run(ctx context.Context) {
 	defer close(m.done)
 	defer func() { m.probe.client.CloseIdleConnections() }()
-	defer m.bootstrap.close()
+	defer m.closeBootstrap()
 	defer m.down()
 	tick := time.NewTicker(m.offset())
 	defer tick.Stop()
@@ -50,9 +62,9 @@ func (m *monitor) run(ctx context.Context) {
 			return
 		}
 		m.step(ctx, err)
-		m.gpus.check(time.Now(), m.w, m.r.workersNow, m.cfg.Log)
-		m.r.speeds.compare(time.Now(), m.r.Snapshot())
-		m.aside.update(m.w.Ranks(), m.cfg.Log)
+		m.checkGPUs(time.Now())
+		m.r.compareSpeeds(time.Now())
+		m.logAside()
 		select {
 		case <-ctx.Done():
 			return
@@ -61,7 +73,7 @@ func (m *monitor) run(ctx context.Context) {
 				tick.Reset(m.cfg.Interval)
 				apart = true
 			}
-		case <-m.w.probeNow:
+		case <-m.w.probe.now:
 		case <-m.suspicionTimer(time.Now()):
 		}
 	}
@@ -97,12 +109,12 @@ func (m *monitor) step(ctx context.Context, err error) {
 	if state == Ready && m.known {
 		m.retryRefused(ctx, time.Now())
 	}
-	if state == Ready && m.known && m.w.suspicion.due(time.Now(), m.probe.watch.number()) {
+	if state == Ready && m.known && m.suspected() && time.Now().UnixNano() >= m.w.probe.suspectFrom.Load() {
 		err = m.recognize(ctx)
 		state = classify(err)
 	}
 	if state == Ready && m.w.Role() == RolePrefill {
-		err = m.bootstrap.check(ctx, m.w, m.cfg)
+		err = m.checkBootstrap(ctx)
 		state = classify(err)
 	}
 	if ctx.Err() != nil { // as above
@@ -111,9 +123,9 @@ func (m *monitor) step(ctx context.Context, err error) {
 	if info := m.w.Info(); m.known && info.Refused != 0 { // the reason for whatever else is wrong
 		err = errors.New("worker: it is " + info.Engine)
 	}
-	m.w.setError(err)
+	m.w.probe.failed.Store(&err)
 	if state == Ready {
-		m.w.alive.Store(time.Now().UnixNano())
+		m.w.probe.alive.Store(time.Now().UnixNano())
 		m.learnVocabulary(time.Now())
 	}
 	m.become(state)
@@ -123,9 +135,9 @@ func (m *monitor) step(ctx context.Context, err error) {
 	}
 	m.failing, m.gaveUp = time.Time{}, false
 	if state == Dead {
-		m.w.giveUp(true)
+		m.w.waiting.giveUp(true)
 		m.down()
-		m.bootstrap.close()
+		m.closeBootstrap()
 		m.probe.path = readyPaths[0] // the next process may be another release
 	}
 }
@@ -154,7 +166,7 @@ func (m *monitor) discover(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		m.w.suspicion.unresolved()
+		m.w.probe.suspected.Store(true)
 		if m.reported == nil {
 			m.cfg.Log.Warn("worker is ready but does not describe itself", "worker", m.w.URL, "error", err)
 		}
@@ -171,24 +183,23 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	if old := m.w.Info(); old != nil && info.Process != 0 && info.sameProcess(old) {
 		info.keepNames(old) // it was out of reach, and lives
 	}
-	m.expected.mode = info.Mode
+	m.mode = info.Mode
 	info.Vocabulary = m.probe.vocabulary(info)
-	m.vocabulary = vocabularyAttempts{1, time.Now()}
-	m.refused = time.Now()
+	m.asks, m.asked, m.refused = 1, time.Now(), time.Now()
 	switch {
 	case info.Refused != 0:
 		m.cfg.Log.Warn("worker does not describe itself without its API key", "worker", m.w.URL, "is", info.Engine, "means", info.Consequence())
 	case info.Engine != "":
 		m.cfg.Log.Warn("worker is no SGLang", "worker", m.w.URL, "is", info.Engine, "means", info.Consequence())
 	}
-	m.expected.apply(info, m.w, m.cfg.Log)
+	m.applySpec(info)
 	m.w.info.Store(info)
 	if len(m.w.Ranks()) != info.DPSize {
 		ranks := newRanks(m.w, info.DPSize)
 		m.w.ranks.Store(&ranks)
 	}
 	for _, rank := range m.w.Ranks() {
-		rank.Load.SetChunk(info.Chunk)
+		rank.Load.setChunk(info.Chunk)
 	}
 	m.r.publish()
 	m.known = true
@@ -204,8 +215,8 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 // observers are not called.
 func (m *monitor) reconsider() {
 	info := *m.w.Info()
-	info.Mode, m.expected.warned = m.expected.mode, false
-	m.expected.apply(&info, m.w, m.cfg.Log)
+	info.Mode, m.contrary = m.mode, false
+	m.applySpec(&info)
 	m.w.info.Store(&info)
 	m.r.publish()
 }
@@ -216,8 +227,8 @@ func (m *monitor) configure(ctx context.Context, cfg *Config, tick *time.Ticker)
 	path := m.probe.path
 	m.probe.client.CloseIdleConnections()
 	m.probe = newWatcher(ctx, m.w, cfg)
-	m.probe.path, m.w.suspicion.conn = path, 0
-	m.bootstrap.close()
+	m.probe.path, m.conn = path, 0
+	m.closeBootstrap()
 	tick.Reset(cfg.Interval)
 }
 
@@ -225,7 +236,7 @@ func (m *monitor) configure(ctx context.Context, cfg *Config, tick *time.Ticker)
 // and does not hang.
 func (m *monitor) worked(now time.Time) (is bool) {
 	for _, r := range m.w.Ranks() {
-		is = r.Load.WorkedSince(r.look) || is
+		is = r.Load.workedSince(r.look) || is
 		r.look = r.Load.Look(now)
 	}
 	return is
@@ -246,7 +257,7 @@ func (m *monitor) slow() {
 	}
 	// After each probe: for requests that came since, and for ones that another worker can take
 	// only now.
-	m.w.giveUp(false)
+	m.w.waiting.giveUp(false)
 }
 
 // down tells the observer that the worker's cache is gone.
@@ -268,4 +279,97 @@ func (m *monitor) down() {
 	if m.r.observer != nil {
 		m.r.observer.Down(m.w)
 	}
+}
+
+// applySpec completes a description by the worker's spec, and logs once where the two differ.
+func (m *monitor) applySpec(info *Info) {
+	want := m.w.Spec()
+	switch {
+	case want.Role == RoleAggregated: // any role
+	case info.Mode == "":
+		info.Mode = want.Role.mode() // a release without the field
+	case info.Role() != want.Role && !m.contrary:
+		m.contrary = true
+		m.cfg.Log.Warn("worker has another role than it was added with; its own counts", "worker", m.w.URL, "added_as", want.Role.String(), "says", info.Role().String())
+	}
+	port, own := want.Bootstrap.Port, info.BootstrapPort
+	if port != 0 && info.Role() == RolePrefill && own != 0 && own != port && want.Bootstrap.Host == "" && !m.contrary {
+		m.contrary = true
+		m.cfg.Log.Warn("prefill worker names another bootstrap port; the given one counts", "worker", m.w.URL, "given", port, "says", own)
+	}
+}
+
+// bootstrapPath asks for the topology of a whole prefill worker. Its answer is 503 until every
+// rank has registered; the worker's own /ready is 200 earlier, when a decode worker would still
+// wait for a missing rank.
+const bootstrapPath = "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1"
+
+// checkBootstrap returns nil when decode workers can meet the worker. A bootstrap server that is
+// gone is no death: the worker's process lives, and its cache with it.
+func (m *monitor) checkBootstrap(ctx context.Context) error {
+	addr := m.w.Bootstrap().Addr()
+	if m.bootstrap == nil || m.bootstrap.client.Addr != addr {
+		m.closeBootstrap()
+		if addr == m.w.Addr { // SGLang's server in Rust has both on one port
+			m.bootstrap = newProber(ctx, m.w, m.cfg)
+		} else {
+			m.bootstrap = proberOf(ctx, "http://"+addr, addr, nil, m.cfg)
+		}
+	}
+	a, err := m.bootstrap.fetch(bootstrapPath, m.bootstrap.timeout)
+	switch {
+	case err == nil && a.status == fasthttp.StatusOK:
+		return nil
+	case err == nil:
+		return fmt.Errorf("cannot use prefill worker, GET /route of its bootstrap server %s answered %d: %w", addr, a.status, errNotReady)
+	case timedOut(err):
+		return fmt.Errorf("cannot use prefill worker, its bootstrap server %s: %w", addr, err)
+	default:
+		return fmt.Errorf("cannot use prefill worker, its bootstrap server %s: %w: %w", addr, errNotReady, err)
+	}
+}
+
+func (m *monitor) closeBootstrap() {
+	if m.bootstrap != nil {
+		m.bootstrap.client.CloseIdleConnections()
+		m.bootstrap = nil
+	}
+}
+
+// asideField is a field of a rank's load reports, or "" for its KV events, that the log calls set
+// aside.
+type asideField struct {
+	rank  *Rank
+	field string
+}
+
+// logAside logs each field once when it is set aside, and once when it counts again.
+func (m *monitor) logAside() {
+	var now []asideField
+	for _, rank := range m.w.Ranks() {
+		if fault := rank.Events.Fault(); fault != NoEventFault {
+			events := asideField{rank, ""}
+			if now = append(now, events); !slices.Contains(m.aside, events) {
+				m.cfg.Log.Warn("a rank's KV events are set aside; it is known by the requests sent to it and by their answers until they are right",
+					"rank", rank.ID(), "why", fault.Why())
+			}
+		}
+		for _, s := range rank.Load.SetAside() {
+			field := asideField{rank, s.Field}
+			if now = append(now, field); !slices.Contains(m.aside, field) {
+				m.cfg.Log.Warn("a rank's load report contradicts the router's account; the field is set aside", "rank", rank.ID(),
+					"field", s.Field, "why", s.Why, "reported", s.Reported, "instead", s.Instead)
+			}
+		}
+	}
+	for _, a := range m.aside {
+		switch {
+		case slices.Contains(now, a):
+		case a.field == "":
+			m.cfg.Log.Info("a rank's KV events are believed again", "rank", a.rank.ID())
+		default:
+			m.cfg.Log.Info("a rank's load report is believed again", "rank", a.rank.ID(), "field", a.field)
+		}
+	}
+	m.aside = now
 }

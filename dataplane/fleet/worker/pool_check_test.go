@@ -72,10 +72,10 @@ func TestPoolByFalseEvents(t *testing.T) {
 
 // TestPoolOfUnknownRequests: requests that may hold the rest of a pool explain its evictions.
 func TestPoolOfUnknownRequests(t *testing.T) {
-	require.Equal(t, worker.Silent, worker.FindPool(worker.PoolAccount{PoolContent: worker.PoolContent{Tokens: 100}, Pool: 0}))
-	require.Equal(t, worker.Silent, worker.FindPool(worker.PoolAccount{PoolContent: worker.PoolContent{Tokens: 100}, Pool: 1000}))
+	require.Equal(t, worker.Silent, worker.FindPool(worker.PoolContent{Tokens: 100}, 0, 0))
+	require.Equal(t, worker.Silent, worker.FindPool(worker.PoolContent{Tokens: 100}, 1000, 0))
 	evicting := worker.PoolContent{Tokens: 300, Evicting: true}
-	require.Equal(t, worker.Contradict, worker.FindPool(worker.PoolAccount{PoolContent: evicting, Pool: 1000, Used: 200}))
-	require.Equal(t, worker.Agrees, worker.FindPool(worker.PoolAccount{PoolContent: evicting, Pool: 1000, Held: 600}))
-	require.Equal(t, worker.Agrees, worker.FindPool(worker.PoolAccount{PoolContent: evicting, Pool: 1000, Used: 600}))
+	require.Equal(t, worker.Contradict, worker.FindPool(evicting, 1000, 200))
+	require.Equal(t, worker.Agrees, worker.FindPool(evicting, 1000, 600))
+	require.Equal(t, worker.Agrees, worker.FindPool(evicting, 1000, 600))
 }

@@ -32,10 +32,8 @@ type prober struct {
 	base    string
 	path    string // readiness path that this worker has
 	timeout time.Duration
-	key     func() *Key       // of its worker
-	failure *tlsFailure       // of its connections
-	watch   *connWatch        // nil: they are not watched
-	end     context.Context   //nolint:containedctx // of the monitor
+	key     func() *Key // of its worker
+	conns   *dialer
 	files   *modelfile.Reader // of models on this machine; nil reads none
 
 	engine string    // name of a server without a model
@@ -50,26 +48,26 @@ var readyPaths = []string{"/ready", "/v1/models"}
 // newProber returns a prober that ends its connections with ctx, so that a hanging worker can be
 // removed.
 func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
-	p := proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, nil)
+	p := proberOf(ctx, w.URL, w.Addr, w.TLS, cfg)
 	p.key = w.Key
 	return p
 }
 
 // newWatcher returns a prober that calls w.Doubt when its idle connection ends.
 func newWatcher(ctx context.Context, w *Worker, cfg *Config) *prober {
-	p := proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, &connWatch{ended: w.Doubt})
-	p.key = w.Key
+	p := newProber(ctx, w, cfg)
+	p.conns.watch = &connWatch{ended: w.Doubt}
 	return p
 }
 
 // proberOf returns a prober of the server at addr, which base is the URL of. It sends no key.
-func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config, watched *connWatch) *prober {
-	dial := &dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(tlsFailure), watch: watched}
+func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config) *prober {
+	conns := &dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial}
 	return &prober{
-		key: func() *Key { return noKey }, failure: dial.failure, watch: watched, end: ctx, files: cfg.Files,
+		key: func() *Key { return noKey }, conns: conns, files: cfg.Files,
 		base: base, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
-			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: dial.dial,
+			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: conns.dial,
 			// There is one probe at a time, and a timed-out one is closed.
 			MaxConns:                 1,
 			MaxIdleConnDuration:      10 * time.Second,
@@ -81,27 +79,27 @@ func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg 
 
 // ready returns nil when the worker is ready.
 func (p *prober) ready() error {
-	status, body, err := p.get(p.path, p.timeout)
+	a, err := p.fetch(p.path, p.timeout)
 	if err != nil {
 		return err
 	}
-	if status == fasthttp.StatusNotFound && p.path == readyPaths[0] {
+	if a.status == fasthttp.StatusNotFound && p.path == readyPaths[0] {
 		p.path = readyPaths[1]
 		return p.ready()
 	}
-	if status == fasthttp.StatusNotFound {
+	if a.status == fasthttp.StatusNotFound {
 		return fmt.Errorf("cannot use worker: %w: %w: it is %s", errNotReady, errForeignServer, p.engineName())
 	}
-	if refusedKey(status) { // not SGLang, or a proxy in front of it
-		return fmt.Errorf("cannot use worker, GET %s answered %d: %w: give its API key in --worker-api-key-file", p.path, status, errNotReady)
+	if refusedKey(a.status) { // not SGLang, or a proxy in front of it
+		return fmt.Errorf("cannot use worker, GET %s answered %d: %w: give its API key in --worker-api-key-file", p.path, a.status, errNotReady)
 	}
-	if status != fasthttp.StatusOK {
+	if a.status != fasthttp.StatusOK {
 		// Answers of TLS servers to plain HTTP have no common form, but Go's and nginx's name
 		// HTTPS.
-		if status == fasthttp.StatusBadRequest && bytes.Contains(body, []byte("HTTPS")) {
+		if a.status == fasthttp.StatusBadRequest && bytes.Contains(a.body, []byte("HTTPS")) {
 			return fmt.Errorf("cannot use worker, GET %s answered 400: %w: %w", p.path, tlsconfig.ErrTLS, errNotReady)
 		}
-		return fmt.Errorf("cannot use worker, GET %s answered %d: %w", p.path, status, errNotReady)
+		return fmt.Errorf("cannot use worker, GET %s answered %d: %w", p.path, a.status, errNotReady)
 	}
 	return nil
 }
@@ -177,36 +175,38 @@ func (p *prober) engineName() string {
 	return p.engine
 }
 
-func (p *prober) get(path string, timeout time.Duration) (status int, body []byte, err error) {
-	a, err := p.fetch(path, timeout)
-	return a.status, a.body, err
-}
-
 func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(p.base + path)
-	authorize(req, p.key())
-	p.failure.last.Store(nil)
-	p.watch.use(true)
-	defer p.watch.use(false)
+	return p.do(req, resp, timeout)
+}
+
+// do sends a request with the worker's key.
+func (p *prober) do(req *fasthttp.Request, resp *fasthttp.Response, timeout time.Duration) (probeAnswer, error) {
+	if value := p.key().API(); len(value) > 0 {
+		req.Header.SetBytesV(fasthttp.HeaderAuthorization, value)
+	}
+	p.conns.failure.Store(nil)
+	p.conns.watch.use(true)
+	defer p.conns.watch.use(false)
 	if err := p.client.DoTimeout(req, resp, timeout); err != nil {
-		said := p.failure.take()
+		said := p.conns.failure.Swap(nil)
 		switch {
 		case !errors.Is(err, fasthttp.ErrConnectionClosed):
 			// Its text is advice for the worker's author.
 		case said != nil:
-			err = said
+			err = *said
 		case p.client.IsTLS:
 			err = io.ErrUnexpectedEOF
 		default:
 			err = errClosedSilently
 		}
-		return probeAnswer{}, fmt.Errorf("cannot get %s%s: %w", p.base, path, err)
+		return probeAnswer{}, fmt.Errorf("cannot get %s%s: %w", p.base, req.URI().RequestURI(), err)
 	}
 	return probeAnswer{
-		status: resp.StatusCode(), body: append([]byte(nil), resp.Body()...),
+		status: resp.StatusCode(), body: bytes.Clone(resp.Body()),
 		server: string(resp.Header.Server()), routed: isRouter(resp.Body(), &resp.Header),
 	}, nil
 }
@@ -215,18 +215,21 @@ func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) 
 // worker would be left if they all counted as deaths.
 var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 
+// timedOut reports whether there was no answer in time.
+func timedOut(err error) bool {
+	var late interface{ Timeout() bool } // not net.Error, which fasthttp.ErrTimeout is not
+	return errors.As(err, &late) && late.Timeout()
+}
+
 // classify turns a probe's result into a state. A time-out is Slow, not Dead:
 // the process may live, and its cache with it.
 func classify(err error) State {
-	var late interface{ Timeout() bool } // not net.Error, which fasthttp.ErrTimeout is not
 	switch {
 	case err == nil:
 		return Ready
 	case errors.Is(err, errNotReady):
 		return Probing
-	case errors.As(err, &late) && late.Timeout():
-		return Slow
-	case slices.ContainsFunc(shortages, func(e error) bool { return errors.Is(err, e) }):
+	case timedOut(err), slices.ContainsFunc(shortages, func(e error) bool { return errors.Is(err, e) }):
 		return Slow
 	default:
 		return Dead

@@ -5,6 +5,44 @@ import (
 	"time"
 )
 
+const (
+	// minSuspicionWait and maxSuspicionWait bound how often unfounded suspicions take a worker
+	// out of the choice: a server may close each connection after its answer.
+	minSuspicionWait = 50 * time.Millisecond
+	maxSuspicionWait = 2 * time.Second
+	// suspicionFade is the time without a suspicion after which the next one counts at once
+	// again.
+	suspicionFade = 10 * time.Second
+)
+
+// suspected reports whether the process must be checked, now or later. A new connection of the
+// probes is reason enough: a connection belongs to one process.
+func (m *monitor) suspected() bool {
+	return m.w.probe.suspected.Load() || m.conn != m.probe.conns.watch.number()
+}
+
+// suspicionTimer fires when a suspicion that came too early counts; nil where there is none.
+func (m *monitor) suspicionTimer(now time.Time) <-chan time.Time {
+	wait := time.Duration(m.w.probe.suspectFrom.Load() - now.UnixNano())
+	if !m.known || wait <= 0 || !m.suspected() {
+		return nil
+	}
+	return time.After(wait)
+}
+
+// checking notes that the process is being checked. Suspicions from now on count again.
+func (m *monitor) checking() {
+	now := time.Now()
+	m.w.probe.suspected.Store(false)
+	if now.Sub(m.checked) >= suspicionFade {
+		m.wait = 0
+	}
+	m.checked = now
+	m.w.probe.suspectFrom.Store(now.Add(m.wait).UnixNano())
+	m.wait = min(max(2*m.wait, minSuspicionWait), maxSuspicionWait)
+	m.conn = m.probe.conns.watch.number()
+}
+
 // recognize finds out whether the process is the known one. Another process begins with an empty
 // cache and without the names of the one before.
 //
@@ -15,7 +53,7 @@ func (m *monitor) recognize(ctx context.Context) error {
 	m.checking()
 	said, err := m.probe.models(m.probe.timeout)
 	if err != nil {
-		m.w.suspicion.unresolved()
+		m.w.probe.suspected.Store(true)
 		return err
 	}
 	patience, familiar := discoverTimeout, !said.empty() && old.knows(said)
@@ -27,7 +65,7 @@ func (m *monitor) recognize(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		m.w.suspicion.unresolved()
+		m.w.probe.suspected.Store(true)
 		if familiar && classify(err) == Slow {
 			return nil // its scheduler is busy; the next probes ask again
 		}
@@ -83,9 +121,10 @@ func (m *monitor) update(old, info *Info) {
 // learnVocabulary asks for the vocabulary again that the process did not tell at its discovery.
 func (m *monitor) learnVocabulary(now time.Time) {
 	info := m.w.Info()
-	if info == nil || info.Vocabulary > 0 || info.ModelPath == "" || !m.vocabulary.due(now) {
+	if info == nil || info.Vocabulary > 0 || info.ModelPath == "" || m.asks >= vocabularyAsks || now.Sub(m.asked) < vocabularyAgain {
 		return
 	}
+	m.asks, m.asked = m.asks+1, now
 	n := m.probe.vocabulary(info)
 	if n == 0 {
 		return
@@ -94,15 +133,4 @@ func (m *monitor) learnVocabulary(now time.Time) {
 	fresh.Vocabulary = n
 	m.w.info.Store(&fresh)
 	m.r.publish()
-}
-
-// checking notes that the process is being checked.
-func (m *monitor) checking() { m.w.suspicion.checking(time.Now(), m.probe.watch.number()) }
-
-// suspicionTimer fires when a suspicion that came too early counts.
-func (m *monitor) suspicionTimer(now time.Time) <-chan time.Time {
-	if !m.known {
-		return nil
-	}
-	return m.w.suspicion.timer(now, m.probe.watch.number())
 }

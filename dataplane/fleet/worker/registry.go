@@ -68,6 +68,35 @@ func (c *Config) setDefaults() {
 	}
 }
 
+// Observer hears of workers that come and go. Calls for one worker come in order from one
+// goroutine; they must not block for long.
+type Observer interface {
+	// Up is called when a worker becomes ready with a cache of its own: at first sight and after
+	// each Down.
+	Up(w *Worker, info *Info)
+	// Down is called when a worker's process is gone, and its cache with it.
+	Down(w *Worker)
+}
+
+// Observers passes each call on to its elements in order.
+type Observers []Observer
+
+var _ Observer = Observers{}
+
+// Up implements Observer.
+func (o Observers) Up(w *Worker, info *Info) {
+	for _, one := range o {
+		one.Up(w, info)
+	}
+}
+
+// Down implements Observer.
+func (o Observers) Down(w *Worker) {
+	for _, one := range o {
+		one.Down(w)
+	}
+}
+
 // Snapshot is the set of workers at one moment.
 type Snapshot struct {
 	Workers []*Worker
@@ -79,8 +108,10 @@ type Registry struct {
 	cfg      atomic.Pointer[Config] // immutable; Configure makes another one
 	observer Observer
 	snap     atomic.Pointer[Snapshot]
-	health   *fleetHealth
-	speeds   speeds
+	facts    sync.Mutex // held while facts about GPUs are taken in, some µs; never by choices
+
+	speeds    sync.Mutex // held while the speeds of ranks are compared
+	speedsDue time.Time  // when they are next; guarded by speeds
 
 	mu      sync.Mutex
 	closed  bool                // guarded by mu
@@ -96,12 +127,8 @@ func NewRegistry(cfg Config, observer Observer) *Registry {
 	r := &Registry{observer: observer, workers: make(map[string]*monitor), ending: make(map[string]*monitor)}
 	r.cfg.Store(&cfg)
 	r.snap.Store(&Snapshot{})
-	r.health = &fleetHealth{all: r.workersNow}
 	return r
 }
-
-// workersNow returns the workers of the snapshot.
-func (r *Registry) workersNow() []*Worker { return r.Snapshot().Workers }
 
 // Snapshot returns the workers as they are now.
 func (r *Registry) Snapshot() *Snapshot { return r.snap.Load() }
@@ -125,7 +152,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if _, ok := r.workers[w.URL]; ok {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
-	w.hostNumber, w.fleet = r.hostNumberLocked(w.host), r.health
+	w.hostNumber, w.registry = r.hostNumberLocked(w.host), r
 	w.key.Store(cfg.Key(w.URL))
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
@@ -270,4 +297,64 @@ func (r *Registry) publishLocked() {
 		s.Ranks = append(s.Ranks, w.Ranks()...)
 	}
 	r.snap.Store(s)
+}
+
+// speedsEvery is how often the ranks' speeds are compared: they are means over minutes.
+const speedsEvery = time.Second
+
+// compareSpeeds gives each rank the median speed of the others that serve its model in its role, at
+// most once a speedsEvery. Any monitor may call it.
+func (r *Registry) compareSpeeds(now time.Time) {
+	if !r.speeds.TryLock() {
+		return
+	}
+	defer r.speeds.Unlock()
+	if now.Before(r.speedsDue) {
+		return
+	}
+	r.speedsDue = now.Add(speedsEvery)
+	type group struct {
+		model string
+		role  Role
+	}
+	type proved struct {
+		rank  *Rank
+		speed float64
+	}
+	groups := make(map[group][]proved)
+	for _, rank := range r.Snapshot().Ranks {
+		if info := rank.Worker.Info(); info != nil {
+			g := group{info.Model(), info.Role()}
+			groups[g] = append(groups[g], proved{rank, rank.Load.OwnSpeed()})
+		}
+	}
+	for _, all := range groups {
+		sorted := make([]float64, 0, len(all))
+		for _, p := range all {
+			if p.speed > 0 {
+				sorted = append(sorted, p.speed)
+			}
+		}
+		slices.Sort(sorted)
+		for _, p := range all {
+			p.rank.Load.SetSimilarSpeed(now, medianWithout(sorted, p.speed))
+		}
+	}
+}
+
+// medianWithout returns the lower median of sorted without one element of that value; a speed
+// of 0 is no element. 0: none is left.
+func medianWithout(sorted []float64, own float64) float64 {
+	n := len(sorted)
+	if own > 0 {
+		n--
+	}
+	if n <= 0 {
+		return 0
+	}
+	i := (n - 1) / 2
+	if own > 0 && sorted[i] >= own { // it stands at i or before
+		i++
+	}
+	return sorted[i]
 }

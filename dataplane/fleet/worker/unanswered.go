@@ -21,7 +21,12 @@ type waiting struct {
 // be sent elsewhere; Begun ends that for the returned key. leave cancels the request and returns
 // true, or keeps it: a request with nowhere else to go may still get its answer from a hanging
 // worker. It is called under the worker's lock: it must not block and not call back.
-func (u *unanswered) Await(leave func(dead bool) bool) (key uint64) {
+func (w *Worker) Await(leave func(dead bool) bool) (key uint64) { return w.waiting.await(leave) }
+
+// Begun ends the registration of Await.
+func (w *Worker) Begun(key uint64) { w.waiting.begun(key) }
+
+func (u *unanswered) await(leave func(dead bool) bool) (key uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.free) == 0 {
@@ -36,8 +41,7 @@ func (u *unanswered) Await(leave func(dead bool) bool) (key uint64) {
 	return uint64(w.life)<<32 | uint64(at)
 }
 
-// Begun ends the registration of Await.
-func (u *unanswered) Begun(key uint64) {
+func (u *unanswered) begun(key uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := uint32(key)

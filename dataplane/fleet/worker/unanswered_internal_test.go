@@ -25,14 +25,14 @@ func TestUnansweredByAMap(t *testing.T) {
 			maps.DeleteFunc(waits, func(key uint64, _ bool) bool { return !stays[key] })
 		case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10:
 			var key uint64
-			key = u.Await(func(bool) bool { asked[key] = true; return !stays[key] })
+			key = u.await(func(bool) bool { asked[key] = true; return !stays[key] })
 			require.False(t, waits[key])
 			waits[key], stays[key] = true, r.IntN(2) == 0
 			all = append(all, key)
 		default:
 			if len(all) > 0 {
 				key := all[len(all)-1-r.IntN(min(len(all), 50))]
-				u.Begun(key)
+				u.begun(key)
 				delete(waits, key)
 			}
 		}

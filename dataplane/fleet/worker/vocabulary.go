@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"path/filepath"
@@ -33,21 +34,6 @@ var vocabularyQuestion = []byte(`{"input_ids":[0],"sampling_params":{"max_new_to
 // vocabularyAnswer is "logit_bias must has keys in [0, 1023], got -1." of SGLang 0.5.23.
 var vocabularyAnswer = regexp.MustCompile(`logit_bias[^"]*\[0, ([0-9]{1,8})\]`)
 
-// vocabularyAttempts limits the questions for the vocabulary of one process.
-type vocabularyAttempts struct {
-	count int
-	last  time.Time
-}
-
-// due reports whether another question may be asked now, and counts it.
-func (v *vocabularyAttempts) due(now time.Time) bool {
-	if v.count >= vocabularyAsks || now.Sub(v.last) < vocabularyAgain {
-		return false
-	}
-	v.count, v.last = v.count+1, now
-	return true
-}
-
 // vocabulary returns the number of token ids of the worker's model: by the worker, else by the
 // model's config.json if that is on this machine, else 0.
 func (p *prober) vocabulary(info *Info) int {
@@ -68,13 +54,11 @@ func (p *prober) askVocabulary() int {
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.SetBodyRaw(vocabularyQuestion)
-	authorize(req, p.key())
-	p.watch.use(true)
-	defer p.watch.use(false)
-	if err := p.client.DoTimeout(req, resp, vocabularyTimeout); err != nil || resp.StatusCode() != fasthttp.StatusBadRequest {
+	a, err := p.do(req, resp, vocabularyTimeout)
+	if err != nil || a.status != fasthttp.StatusBadRequest {
 		return 0
 	}
-	return vocabularyOf(resp.Body())
+	return vocabularyOf(a.body)
 }
 
 // vocabularyOf reads the answer to vocabularyQuestion.
@@ -93,7 +77,7 @@ func vocabularyOf(body []byte) int {
 // readVocabulary reads a model's config.json. Multimodal models have the field in the part of
 // their language model.
 func (p *prober) readVocabulary(path string) int {
-	ctx, cancel := context.WithTimeout(p.end, vocabularyTimeout)
+	ctx, cancel := context.WithTimeout(p.conns.end, vocabularyTimeout)
 	defer cancel()
 	raw, err := p.files.Read(ctx, path, modelfile.MaxConfig, modelfile.Worker)
 	if err != nil {
@@ -111,17 +95,10 @@ func (p *prober) readVocabulary(path string) int {
 		return 0
 	}
 	for at := &top; ; {
-		switch {
-		case at.Text != nil:
-			at = at.Text
-		case at.Thinker != nil:
-			at = at.Thinker
-		case at.LLM != nil:
-			at = at.LLM
-		case at.Language != nil:
-			at = at.Language
-		default:
+		inner := cmp.Or(at.Text, at.Thinker, at.LLM, at.Language)
+		if inner == nil {
 			return within(at.Vocabulary, maxVocabulary)
 		}
+		at = inner
 	}
 }

@@ -2,11 +2,8 @@ package worker
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net"
-	"net/url"
-	"strconv"
-	"strings"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -15,57 +12,42 @@ import (
 type Worker struct {
 	// Every choice reads these fields of every worker: they share a cache line.
 	state   atomic.Uint32 // by the probes; see State
-	drains                // reasons for which the worker drains
+	drains  atomic.Uint32 // the set of DrainReasons
 	verdict atomic.Uint64 // by the facts about its GPUs; see Verdict
 	info    atomic.Pointer[Info]
-	Outcomes
+	// Breaker keeps requests away from a worker that fails them, whether its probes succeed or
+	// not.
+	Breaker Breaker
 
 	URL  string      // "http://host:port", as given, without a trailing slash
 	Addr string      // host:port to dial
 	TLS  *tls.Config // nil for plain HTTP
 
-	spec       atomic.Pointer[Spec]
-	key        atomic.Pointer[Key] // as the monitor last found it
-	host       string              // of the URL
+	registry   *Registry // nil of a worker that is only identified
+	host       string    // of the URL
 	hostNumber uint32
-
-	specChanged atomic.Bool // the monitor has not seen spec yet
-	suspicion   suspicion
-	gpuHealth
 	nodeNumber atomic.Uint32 // see SetNodeNumber
-	probeRecord
-	ranks    atomic.Pointer[[]*Rank]
-	probeNow chan struct{} // capacity 1: probe now
-	unanswered
+
+	spec        atomic.Pointer[Spec]
+	specChanged atomic.Bool         // the monitor has not seen spec yet
+	key         atomic.Pointer[Key] // as the monitor last found it
+	ranks       atomic.Pointer[[]*Rank]
+
+	probe    probed
+	gpus     gpuFacts
+	refusals refusals
+	waiting  unanswered
 }
 
-// splitURL checks a worker's URL, whose scheme is http where it has none; port is the one to dial.
-func splitURL(raw string) (u *url.URL, port string, err error) {
-	if strings.ContainsRune(raw, '@') { // the parser's errors quote parts of a password
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", MaskURL(raw), ErrBadURL)
-	}
-	full := strings.TrimRight(raw, "/")
-	if _, _, err := net.SplitHostPort(full); err == nil && !strings.Contains(full, "://") {
-		full = "http://" + full
-	}
-	u, err = url.Parse(full)
-	if err != nil {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
-	}
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port, https://host:port or host:port", raw, ErrBadURL)
-	}
-	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query or fragment is not supported", raw, ErrBadURL)
-	}
-	port = u.Port()
-	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", raw, ErrBadURL)
-	}
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u, port, nil
+// probed holds the results of a worker's probes, besides its state.
+type probed struct {
+	since  atomic.Int64 // unix nanoseconds of the last change of state
+	alive  atomic.Int64 // unix nanoseconds of the last answered probe
+	failed atomic.Pointer[error]
+	now    chan struct{} // capacity 1: probe now
+
+	suspected   atomic.Bool  // the process behind the URL may be another one
+	suspectFrom atomic.Int64 // unix nanoseconds at which suspicions count again
 }
 
 // newWorker makes a worker of a spec; settings makes the TLS settings of one with https.
@@ -79,26 +61,25 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 		return nil, err
 	}
 	w := &Worker{
-		URL: spec.URL, host: u.Hostname(), probeNow: make(chan struct{}, 1),
+		URL: spec.URL, Addr: net.JoinHostPort(u.Hostname(), port), host: u.Hostname(),
+		probe: probed{now: make(chan struct{}, 1)},
 	}
-	w.published, w.allRanks, w.fleet = &w.verdict, w.Ranks, &fleetHealth{}
 	w.spec.Store(&spec)
 	w.key.Store(noKey)
 	w.DrainFor(DrainSource, spec.Drain)
 	if u.Scheme == "https" {
 		w.TLS = settings(u.Hostname())
 	}
-	w.Addr = net.JoinHostPort(u.Hostname(), port)
 	ranks := newRanks(w, 1)
 	w.ranks.Store(&ranks)
-	w.since.Store(time.Now().UnixNano())
+	w.probe.since.Store(time.Now().UnixNano())
 	return w, nil
 }
 
 // State returns the worker's state, drains included.
 func (w *Worker) State() State {
 	s := State(w.state.Load())
-	if s != Dead && w.draining() {
+	if s != Dead && w.drains.Load() != 0 {
 		return Draining
 	}
 	return s
@@ -121,17 +102,35 @@ func (w *Worker) Ranks() []*Rank { return *w.ranks.Load() }
 // request path calls it when a connection failed. Its process may be another
 // one by now, so the probe asks for that too.
 func (w *Worker) Suspect() {
-	w.suspicion.raised.Store(true)
+	w.probe.suspected.Store(true)
 	if w.state.CompareAndSwap(uint32(Ready), uint32(Slow)) {
-		w.since.Store(time.Now().UnixNano())
+		w.probe.since.Store(time.Now().UnixNano())
 	}
 	w.Probe()
+}
+
+// Doubt notes that the process behind the URL may have been replaced: the connection of its
+// probes or of its events has ended, or its answers look like another process's. Requests go to
+// other workers until the monitor knows, which takes two short questions.
+func (w *Worker) Doubt() {
+	if time.Now().UnixNano() >= w.probe.suspectFrom.Load() {
+		w.Suspect()
+		return
+	}
+	w.Recheck()
+}
+
+// Recheck is Doubt for signs that a client can cause: the worker stays in the choice meanwhile.
+func (w *Worker) Recheck() {
+	if !w.probe.suspected.Swap(true) {
+		w.Probe()
+	}
 }
 
 // Probe asks for a probe now instead of at the next interval.
 func (w *Worker) Probe() {
 	select {
-	case w.probeNow <- struct{}{}:
+	case w.probe.now <- struct{}{}:
 	default: // one is already asked for
 	}
 }
@@ -140,13 +139,28 @@ func (w *Worker) Probe() {
 func (w *Worker) setState(s State) (old State) {
 	old = State(w.state.Swap(uint32(s)))
 	if old != s {
-		w.since.Store(time.Now().UnixNano())
+		w.probe.since.Store(time.Now().UnixNano())
 	}
 	return old
 }
 
 // Probed returns the state by probes alone.
 func (w *Worker) Probed() State { return State(w.state.Load()) }
+
+// Since returns when the probed state last changed.
+func (w *Worker) Since() time.Time { return time.Unix(0, w.probe.since.Load()) }
+
+// Alive returns when the last probe was answered. A SGLang engine whose scheduler has died
+// answers none from then on, and keeps its connections open for 5 to 65 s.
+func (w *Worker) Alive() time.Time { return time.Unix(0, w.probe.alive.Load()) }
+
+// LastError returns the words of the last failed probe, or "".
+func (w *Worker) LastError() string {
+	if err := w.probe.failed.Load(); err != nil && *err != nil {
+		return (*err).Error()
+	}
+	return ""
+}
 
 // Spec returns the worker's spec.
 func (w *Worker) Spec() Spec { return *w.spec.Load() }
@@ -171,7 +185,7 @@ func (w *Worker) Verdict(now int64) Verdict {
 // Fit reports at a glance that the worker is ready, its breaker closed, and no fact about its
 // GPUs counts against it.
 func (w *Worker) Fit() bool {
-	return w.verdict.Load() == 0 && State(w.state.Load()) == Ready && !w.draining() && w.Breaker.Closed()
+	return w.verdict.Load() == 0 && State(w.state.Load()) == Ready && w.drains.Load() == 0 && w.Breaker.Closed()
 }
 
 // SetNodeNumber publishes the number, from 1, of the cluster's node that the worker is on, by
@@ -181,3 +195,69 @@ func (w *Worker) SetNodeNumber(n uint32) { w.nodeNumber.Store(n) }
 
 // NodeNumber returns the number of the last SetNodeNumber.
 func (w *Worker) NodeNumber() uint32 { return w.nodeNumber.Load() }
+
+// State is a worker's state by its probes.
+type State uint32
+
+const (
+	// Probing is a worker that is not ready.
+	Probing State = iota
+	// Ready answers its probes and may be chosen.
+	Ready
+	// Slow lets its probes time out: it may hang or be overloaded. It is chosen
+	// only when no worker is ready, and its index is kept.
+	Slow
+	// Dead refuses connections or resets them. Its cache is gone with it.
+	Dead
+	// Draining finishes its requests and gets no new one.
+	Draining
+)
+
+// String names the state as /status and /workers show it.
+func (s State) String() string {
+	return [...]string{"probing", "ready", "slow", "dead", "draining"}[s]
+}
+
+// DrainReason is a reason for which a worker finishes its requests and gets no new one. A worker
+// drains while any reason holds, so one operator cannot end the drain of another one's.
+type DrainReason uint32
+
+const (
+	// DrainOperator was asked for by POST /workers/drain.
+	DrainOperator DrainReason = 1 << iota
+	// DrainSource comes from the worker's source: a terminating pod, a drain mark in the
+	// cluster.
+	DrainSource
+	// DrainLeaving is a worker that no source names any more.
+	DrainLeaving
+)
+
+// String names the reason as /workers shows it.
+func (r DrainReason) String() string {
+	return map[DrainReason]string{DrainOperator: "operator", DrainSource: "source", DrainLeaving: "leaving"}[r]
+}
+
+// Drain sets or clears DrainOperator. Requests in flight finish.
+func (w *Worker) Drain(on bool) { w.DrainFor(DrainOperator, on) }
+
+// DrainFor is Drain for any reason.
+func (w *Worker) DrainFor(why DrainReason, on bool) {
+	if on {
+		w.drains.Or(uint32(why))
+	} else {
+		w.drains.And(^uint32(why))
+	}
+}
+
+// Drains reports whether the worker drains for this reason.
+func (w *Worker) Drains(why DrainReason) bool { return w.drains.Load()&uint32(why) != 0 }
+
+// DrainReasons returns why the worker drains, in words.
+func (w *Worker) DrainReasons() (why []string) {
+	for _, r := range []DrainReason{DrainOperator, DrainSource, DrainLeaving} {
+		if w.Drains(r) {
+			why = append(why, r.String())
+		}
+	}
+	return slices.Clip(why)
+}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,8 +22,10 @@ const (
 	RoleDecode
 )
 
+var roleNames = [...]string{"aggregated", "prefill", "decode"}
+
 // String names the role as /status and metrics show it.
-func (r Role) String() string { return [...]string{"aggregated", "prefill", "decode"}[r] }
+func (r Role) String() string { return roleNames[r] }
 
 // mode is the role in SGLang's words.
 func (r Role) mode() string { return [...]string{"null", "prefill", "decode"}[r] }
@@ -67,16 +71,11 @@ func (s Spec) Normal() (Spec, error) {
 
 // ParseRole reads a role as String names it; "" is aggregated.
 func ParseRole(name string) (Role, error) {
-	switch name {
-	case "", "aggregated":
-		return RoleAggregated, nil
-	case "prefill":
-		return RolePrefill, nil
-	case "decode":
-		return RoleDecode, nil
-	default:
+	at := slices.Index(roleNames[:], cmp.Or(name, roleNames[RoleAggregated]))
+	if at < 0 {
 		return 0, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", MaskURL(name), ErrBadURL)
 	}
+	return Role(at), nil
 }
 
 // ParsePrefill reads "URL", "URL,PORT" or "URL,HOST:PORT" of a prefill worker.
@@ -99,6 +98,49 @@ func ParsePrefill(text string) (Spec, error) {
 	}
 	s.Bootstrap.Port = int(n)
 	return s, nil
+}
+
+// splitURL checks a worker's URL, whose scheme is http where it has none; port is the one to dial.
+func splitURL(raw string) (u *url.URL, port string, err error) {
+	if strings.ContainsRune(raw, '@') { // the parser's errors quote parts of a password
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", MaskURL(raw), ErrBadURL)
+	}
+	full := strings.TrimRight(raw, "/")
+	if _, _, err := net.SplitHostPort(full); err == nil && !strings.Contains(full, "://") {
+		full = "http://" + full
+	}
+	u, err = url.Parse(full)
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port, https://host:port or host:port", raw, ErrBadURL)
+	}
+	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query or fragment is not supported", raw, ErrBadURL)
+	}
+	port = u.Port()
+	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", raw, ErrBadURL)
+	}
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u, port, nil
+}
+
+// MaskURL hides the user and the password of a URL that is printed. All up to the last @ may be one
+// of them, where the URL is not a valid one.
+func MaskURL(text string) string {
+	at := strings.LastIndexByte(text, '@')
+	if at < 0 {
+		return text
+	}
+	scheme, _, found := strings.Cut(text[:at], "://")
+	if !found || strings.ContainsAny(scheme, ": ") {
+		return "xxxxx" + text[at:]
+	}
+	return scheme + "://xxxxx" + text[at:]
 }
 
 // Role returns the worker's own role, and until it is known the role of its spec.
