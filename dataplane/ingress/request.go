@@ -15,6 +15,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		s.refuse(cl, ctx, ErrFull)
 		return
 	}
+	if cl.lines.bare { // in the first line, which is not among those that checkHead sees
+		s.refuse(cl, ctx, errBareLF)
+		return
+	}
 	if err := s.cfg.Authorize(ctx); err != nil {
 		s.refuse(cl, ctx, err)
 		return
