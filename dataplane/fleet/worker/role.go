@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 // Role is the part of a request that a worker does.
@@ -75,7 +77,7 @@ func ParseRole(name string) (Role, error) {
 	case "decode":
 		return RoleDecode, nil
 	default:
-		return 0, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", MaskURL(name), ErrBadURL)
+		return 0, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", secrets.MaskURL(name), ErrBadURL)
 	}
 }
 
@@ -90,12 +92,12 @@ func ParsePrefill(text string) (Spec, error) {
 	if strings.Contains(at, ":") {
 		var err error
 		if s.Bootstrap.Host, port, err = net.SplitHostPort(at); err != nil {
-			return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: want URL,PORT or URL,HOST:PORT", MaskURL(text), ErrBadURL)
+			return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: want URL,PORT or URL,HOST:PORT", secrets.MaskURL(text), ErrBadURL)
 		}
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: want URL,PORT or URL,HOST:PORT with a bootstrap port from 1 to 65535", MaskURL(text), ErrBadURL)
+		return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: want URL,PORT or URL,HOST:PORT with a bootstrap port from 1 to 65535", secrets.MaskURL(text), ErrBadURL)
 	}
 	s.Bootstrap.Port = int(n)
 	return s, nil

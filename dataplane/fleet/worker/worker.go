@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 // Worker is one SGLang server.
@@ -42,7 +44,7 @@ type Worker struct {
 // splitURL checks a worker's URL, whose scheme is http where it has none; port is the one to dial.
 func splitURL(raw string) (u *url.URL, port string, err error) {
 	if strings.ContainsRune(raw, '@') { // the parser's errors quote parts of a password
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", MaskURL(raw), ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", secrets.MaskURL(raw), ErrBadURL)
 	}
 	full := strings.TrimRight(raw, "/")
 	if _, _, err := net.SplitHostPort(full); err == nil && !strings.Contains(full, "://") {
@@ -50,17 +52,17 @@ func splitURL(raw string) (u *url.URL, port string, err error) {
 	}
 	u, err = url.Parse(full)
 	if err != nil {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", secrets.MaskURL(raw), ErrBadURL, secrets.URLError(err))
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port, https://host:port or host:port", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port, https://host:port or host:port", secrets.MaskURL(raw), ErrBadURL)
 	}
 	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query or fragment is not supported", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query or fragment is not supported", secrets.MaskURL(raw), ErrBadURL)
 	}
 	port = u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", secrets.MaskURL(raw), ErrBadURL)
 	}
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
