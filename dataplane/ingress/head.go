@@ -28,7 +28,8 @@ func nameBytes() (name [256]bool) {
 }
 
 // headLines looks at the lines of a head as they come. fasthttp (1.74) takes a line that ends in LF
-// alone, but an end of LF alone for no end: it would wait for the rest until the client's time is up.
+// alone, but an end of LF alone for no end: it would wait for the rest until the client's time is
+// up.
 type headLines struct {
 	begun bool // past empty lines before the first one
 	part  int  // bytes of the line that has not ended

@@ -9,7 +9,8 @@ import (
 
 const hidden = "xxxxx"
 
-// value is a field of a query, or of a fragment, that is a secret by its name. "key" may name a file.
+// value is a field of a query, or of a fragment, that is a secret by its name. "key" may name a
+// file.
 var value = regexp.MustCompile(`(?i)([?&;#](?:[^=&;#?]*(?:[^=&;#?]key|token|secret|passwd|password|pwd|sig|signature|auth|credentials?|code)=))[^&;#]*` +
 	`|([?&;#]key=)[^/&;#][^&;#]*`)
 

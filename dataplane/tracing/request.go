@@ -11,7 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// maxText bounds a text of a client in a span, in bytes before those that are not UTF-8 are replaced.
+// maxText bounds a text of a client in a span, in bytes before those that are not UTF-8 are
+// replaced.
 const maxText = 256
 
 // text returns a client's text for a span. A span that waits holds its texts, and no more of the
