@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,5 +25,21 @@ func TestBareLFInPieces(t *testing.T) {
 		served, refused := serveBytes([]byte(sound+sound), step)
 		require.NoError(t, refused, "in pieces of %d", step)
 		require.Equal(t, []readRequest{{"POST", "/", "x", "\na\n"}, {"POST", "/", "x", "\na\n"}}, served, "in pieces of %d", step)
+	}
+}
+
+// TestHeadsAreNotQuoted: a proxy may have put its own key into a head, and a client that the answer
+// quotes it to may make the head faulty.
+func TestHeadsAreNotQuoted(t *testing.T) {
+	for _, head := range []string{
+		"POST / HTTP/1.10\r\nAuthorization: secret\r\n\r\n", "POST\r\nAuthorization: secret\r\n\r\n", "P\x01ST / HTTP/1.1\r\nAuthorization: secret\r\n\r\n",
+		"POST  HTTP/1.1\r\nAuthorization: secret\r\n\r\n", "POST / HTTP/1.1\r\nAuthorization: secret\r\nX: \x01\r\n\r\n", "POST / HTTP/1.1\r\nAuthorization: secret\x01\r\n\r\n",
+		"POST / HTTP/1.1\r\nsecret \x01: x\r\n\r\n", "POST / HTTP/1.1\r\nAuthorization: secret\r\n\r\n", "POST / HTTP/1.1\nAuthorization: secret\n\n", "POST / HTTP/1.1\r\nAuthorization: secret\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: secret\r\n\r\n", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\nAuthorization: secret\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("secret", 1<<10) + "\r\n\r\n",
+	} {
+		_, refused := serveBytes([]byte(head), len(head))
+		require.Error(t, refused, "%q", head)
+		require.NotContains(t, refused.Error(), "secret")
 	}
 }
