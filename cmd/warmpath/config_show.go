@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -12,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -119,7 +118,7 @@ func scalar(flag *pflag.Flag, value string) string {
 // secretFlags are never printed.
 var secretFlags = regexp.MustCompile(`(?:^|-)(?:operator-key|api-key|password|token|secret|nkey|seed|creds?)$`)
 
-// masked hides secrets: whole values of flags that are secret, and passwords in URLs.
+// masked hides secrets: whole values of flags that are secret, and those in URLs.
 func masked(flag, value string) string {
 	if value == "" {
 		return ""
@@ -130,14 +129,5 @@ func masked(flag, value string) string {
 	if secretFlags.MatchString(flag) {
 		return "***"
 	}
-	switch u, err := url.Parse(value); {
-	case err != nil && strings.Contains(value, "://"), err == nil && strings.Contains(u.Opaque, "@"):
-		return worker.MaskURL(value)
-	case err == nil && u.User != nil:
-		if _, both := u.User.Password(); !both { // then it is a token
-			u.User = url.User("xxxxx")
-		}
-		return u.Redacted()
-	}
-	return value
+	return secrets.MaskURL(value)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/secrets"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -53,7 +54,7 @@ func examineWorker(ctx context.Context, url string, files tlsconfig.ClientFiles,
 	registry := worker.NewRegistry(worker.Config{Log: log, TLS: settings.Config, Key: keys.Of}, arrived)
 	w, err := registry.Add(url)
 	if err != nil {
-		return []finding{{worker.MaskURL(url), stateUnfit, err.Error(), "give its URL as http://host:port"}}
+		return []finding{{secrets.MaskURL(url), stateUnfit, err.Error(), "give its URL as http://host:port"}}
 	}
 	defer func() { _ = registry.Remove(w.URL) }()
 	select {

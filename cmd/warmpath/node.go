@@ -122,6 +122,14 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 		if route != nil {
 			route.ReloadFiles()
 		}
+		if key, err := readAgain(cmd.Flags(), "operator-key"); err != nil {
+			log.Warn("cannot read --operator-key; the earlier key stays in use", "error", err)
+		} else if key != "" {
+			node.SetKey(key)
+			if route != nil {
+				route.SetKey(key)
+			}
+		}
 		log.Info("certificates and keys that have changed were read again on SIGHUP; other settings need a restart")
 	})()
 	log.Info("warmpath node runs", "listen", node.Addr(), "advertise", node.Report().Advertise, "find", !cfg.NoDiscovery, "cluster", joined)

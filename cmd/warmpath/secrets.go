@@ -81,6 +81,15 @@ func fromFile(f *pflag.FlagSet, name string) bool {
 	return strings.HasPrefix(f.Lookup(name).Value.String(), "@")
 }
 
+// readAgain reads a secret again that is in a file; "": it is in none.
+func readAgain(f *pflag.FlagSet, name string) (string, error) {
+	file, in := strings.CutPrefix(f.Lookup(name).Value.String(), "@")
+	if !in {
+		return "", nil
+	}
+	return readSecret(file)
+}
+
 // checkSecrets runs before every command: it returns the faults of secrets in the environment,
 // and warns of those on the command line.
 func checkSecrets(cmd *cobra.Command, _ []string) (err error) {

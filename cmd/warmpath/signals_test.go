@@ -58,6 +58,34 @@ func TestHangupWithoutConfiguration(t *testing.T) {
 		p.hangUp()
 		p.says(`level=WARN msg="cannot reload; the earlier content stays in use" name="certificates for clients"`, 1)
 	})
+	t.Run("operator key of a node", func(t *testing.T) {
+		key, addrs := filepath.Join(t.TempDir(), "key"), freePorts(t, 2)
+		replace(t, key, "one\n")
+		p := newProcess(t, "node", "--no-find", "--listen", addrs[0], "--route", "--route-listen", addrs[1], "--operator-key", "@"+key)
+		p.says("warmpath node runs", 1)
+		opens := func(url, given string) bool {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer "+given)
+			resp, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			return resp.StatusCode == http.StatusOK
+		}
+		places := []string{"http://" + addrs[0] + "/debug/pprof/heap", "http://" + addrs[1] + "/status"}
+		for n, now := range []string{"one", "another", "another"} {
+			if n > 0 {
+				replace(t, key, map[int]string{1: "another\n", 2: ""}[n]) // an empty file is one that someone writes
+				p.hangUp()
+				p.says("read again on SIGHUP", n)
+			}
+			for _, place := range places {
+				require.Equal(t, now == "one", opens(place, "one"), "%d: %s", n, place)
+				require.Equal(t, now == "another", opens(place, "another"), "%d: %s", n, place)
+			}
+		}
+		p.says("the earlier key stays in use", 1)
+	})
 	t.Run("operator key", func(t *testing.T) {
 		key, addr := filepath.Join(t.TempDir(), "key"), freePorts(t, 1)[0]
 		replace(t, key, "one\n")

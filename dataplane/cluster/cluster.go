@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 // Cluster is this process's part in a cluster.
@@ -128,7 +130,7 @@ func (c *Cluster) URL() string {
 	}
 	list := make([]string, len(c.cfg.URLs))
 	for i, u := range c.cfg.URLs {
-		list[i] = redact(u)
+		list[i] = secrets.MaskURL(u)
 	}
 	return strings.Join(list, ",")
 }

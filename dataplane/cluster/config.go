@@ -11,9 +11,9 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/secrets"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -97,7 +97,7 @@ func checkURLs(urls []string) error {
 	for _, text := range urls {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
-			return fmt.Errorf("%w: NATS URL %q: want nats://host:4222 or tls://host:4222", ErrConfig, redact(text))
+			return fmt.Errorf("%w: NATS URL %q: want nats://host:4222 or tls://host:4222", ErrConfig, secrets.MaskURL(text))
 		}
 	}
 	return nil
@@ -140,19 +140,6 @@ func (c *Config) tokenOfURLs() {
 		c.URLs = slices.Clone(c.URLs)
 		c.URLs[i] = u.String()
 	}
-}
-
-// redact hides the secrets of a URL.
-func redact(text string) string {
-	u, err := url.Parse(text)
-	if err == nil && u.User != nil {
-		u.User = url.User("…")
-		return u.Redacted()
-	}
-	if at := strings.LastIndexByte(text, '@'); at >= 0 {
-		return "…" + text[at:]
-	}
-	return text
 }
 
 // NewInstance draws an identity for a process.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 const (
@@ -266,7 +267,7 @@ func (m *Manager) Remove(url string, atOnce bool) (inFlight int64, err error) {
 	defer m.mu.Unlock()
 	t := m.members[spec.URL]
 	if t == nil || m.ctx == nil {
-		return 0, fmt.Errorf("cannot remove worker %s: %w", worker.MaskURL(spec.URL), worker.ErrUnknown)
+		return 0, fmt.Errorf("cannot remove worker %s: %w", secrets.MaskURL(spec.URL), worker.ErrUnknown)
 	}
 	delete(m.added, spec.URL)
 	m.banned[spec.URL], t.removed = true, true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 // SourceConfig lists the workers and sources of a configuration.
@@ -32,7 +33,7 @@ func (c *SourceConfig) Sources(log *slog.Logger) ([]discover.Source, error) {
 			return nil, err
 		}
 		if seen[text] {
-			return nil, fmt.Errorf("cannot discover workers by %q twice: %w", worker.MaskURL(text), discover.ErrSource)
+			return nil, fmt.Errorf("cannot discover workers by %q twice: %w", secrets.MaskURL(text), discover.ErrSource)
 		}
 		seen[text] = true
 		all = append(all, s)

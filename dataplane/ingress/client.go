@@ -46,6 +46,7 @@ type Client struct {
 	parked  bool  // and has given the connection back
 	lingers bool  // the client has to see an answer to a request that was not read
 	readErr error // the first one of a body
+	lines   headLines
 	body    body
 	writes  heldWrites
 
@@ -109,7 +110,7 @@ func (cl *Client) awaitRequest() bool {
 
 // begin notes that a request has begun; false: the connection was closed before.
 func (cl *Client) begin() bool {
-	cl.idle = false
+	cl.idle, cl.lines = false, headLines{}
 	cl.silent.Store(false)
 	return cl.state.CompareAndSwap(clientWaits, clientServes)
 }
@@ -126,6 +127,7 @@ func noteState(nc net.Conn, state fasthttp.ConnState) {
 		cl.state.CompareAndSwap(clientServes, clientWaits)
 	case state == fasthttp.StateActive && cl.idle: // its bytes came with the last request's
 		cl.begin()
+		cl.lines.ended = true // where its first line began is not known here
 	}
 }
 

@@ -16,15 +16,22 @@ func (cl *Client) Read(p []byte) (int, error) {
 	if err := cl.writes.flush(); err != nil {
 		return 0, err
 	}
+	if cl.lines.bare {
+		return 0, errBareLF
+	}
 	if len(cl.ahead) > 0 {
 		n := copy(p, cl.ahead)
 		cl.drop(n)
+		cl.lines.read(p[:n])
 		return n, nil
 	}
 	if cl.idle {
-		return cl.readIdle(p)
+		n, err := cl.readIdle(p)
+		cl.lines.read(p[:n])
+		return n, err
 	}
 	n, err := cl.readRest(p)
+	cl.lines.read(p[:n])
 	if err == nil && cl.body.coding.on {
 		err = cl.body.coding.read(n)
 	}

@@ -26,6 +26,7 @@ var (
 
 var (
 	errNoMethod  = fmt.Errorf("%w: it does not begin with a method", ErrRequest)
+	errBareLF    = fmt.Errorf("%w: a line of its head does not end with CRLF", ErrRequest)
 	errTLSClient = fmt.Errorf("%w: it is TLS, which this port does not speak: use http://", ErrRequest)
 
 	errPlainClient   = errors.New("client speaks plain HTTP")

@@ -27,6 +27,36 @@ func nameBytes() (name [256]bool) {
 	return name
 }
 
+// headLines looks at the lines of a head as they come. fasthttp (1.74) takes a line that ends in LF
+// alone, but an end of LF alone for no end: it would wait for the rest until the client's time is
+// up.
+type headLines struct {
+	begun bool // past empty lines before the first one
+	part  int  // bytes of the line that has not ended
+	cr    bool // the last of them is CR
+	ended bool // the head has
+	bare  bool // a line ended in LF alone
+}
+
+// read looks at the next bytes of a connection.
+func (l *headLines) read(p []byte) {
+	for len(p) > 0 && !l.ended {
+		n := bytes.IndexByte(p, '\n')
+		if n < 0 {
+			l.part, l.cr = l.part+len(p), p[len(p)-1] == '\r'
+			return
+		}
+		if n > 0 {
+			l.part, l.cr = l.part+n, p[n-1] == '\r'
+		}
+		empty := l.part == 0 || l.part == 1 && l.cr
+		l.bare = !l.cr && (l.begun || !empty)
+		l.ended = l.bare || l.begun && empty
+		l.begun = l.begun || !empty
+		l.part, l.cr, p = 0, false, p[n+1:]
+	}
+}
+
 // checkHead refuses heads that fasthttp (1.74) accepts and that another server reads differently,
 // or not at all. Such a difference lets a client smuggle a second request past one of two servers.
 func checkHead(h *fasthttp.RequestHeader) error {
@@ -34,7 +64,7 @@ func checkHead(h *fasthttp.RequestHeader) error {
 	for rest := h.RawHeaders(); len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n')
 		if end < 1 || rest[end-1] != '\r' {
-			return fmt.Errorf("%w: a line of its head does not end with CRLF", ErrRequest)
+			return errBareLF
 		}
 		line := rest[:end-1]
 		rest = rest[end+1:]

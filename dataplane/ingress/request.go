@@ -3,6 +3,7 @@ package ingress
 import (
 	"errors"
 	"net"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 )
@@ -13,6 +14,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	if cl.place.spare && !s.cfg.Reserved(ctx.Path()) && !s.promote(cl) {
 		s.cfg.Closed(ReasonFull)
 		s.refuse(cl, ctx, ErrFull)
+		return
+	}
+	if cl.lines.bare { // in the first line, which is not among those that checkHead sees
+		s.refuse(cl, ctx, errBareLF)
 		return
 	}
 	if err := s.cfg.Authorize(ctx); err != nil {
@@ -79,8 +84,20 @@ func (s *Server) checkRequest(h *fasthttp.RequestHeader) error {
 
 // badRequest answers bytes that fasthttp could not read as a request.
 func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
-	s.refuse(ClientOf(ctx.Conn()), ctx, err)
+	s.refuse(ClientOf(ctx.Conn()), ctx, unquoted{err})
 }
+
+// unquoted is an error of fasthttp without what it quotes of the head: a proxy may have put secrets
+// there that are not the client's.
+type unquoted struct{ error }
+
+func (e unquoted) Error() string {
+	text, _, _ := strings.Cut(e.error.Error(), `"`)
+	text, _, _ = strings.Cut(text, ": buffer size=")
+	return strings.TrimSpace(text)
+}
+
+func (e unquoted) Unwrap() error { return e.error }
 
 // refuse answers a request that is not read to its end. The connection ends once the client has
 // seen the answer.

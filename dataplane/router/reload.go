@@ -98,6 +98,14 @@ func (r *Router) reloadLocked(cfg *Config) error {
 	return nil
 }
 
+// SetKey sets the operators' key alone, for a router whose configuration is read once.
+func (r *Router) SetKey(key string) {
+	r.reload.mu.Lock()
+	defer r.reload.mu.Unlock()
+	r.admin.SetKey(key)
+	r.requests.Configure(func(s *request.Config) { s.OperatorKey = []byte(key) })
+}
+
 // applyLive sets the settings of requests that can change at run time.
 func applyLive(s *request.Config, cfg *Config) {
 	s.MaxBodyBytes, s.GzipMinBytes, s.Retries = cfg.Requests.MaxBodyBytes, cfg.Requests.GzipMinBytes, cfg.Requests.Retries

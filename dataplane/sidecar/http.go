@@ -106,7 +106,7 @@ func (a *api) handle(ctx *fasthttp.RequestCtx) {
 // serveProfile serves a profile of the process as the router's operator API does: with the
 // operators' key, and without one on loopback only.
 func (a *api) serveProfile(ctx *fasthttp.RequestCtx) {
-	key := a.sidecar.cfg.Key
+	key := *a.sidecar.key.Load()
 	switch {
 	case key == "" && a.guard.AnyHost:
 		ctx.Error("profiles need --operator-key where --listen is not on loopback\n", fasthttp.StatusForbidden)

@@ -31,6 +31,7 @@ type Sidecar struct {
 	tier      *tier
 	changed   chan struct{} // capacity 1: a worker came up or went down
 	report    atomic.Pointer[Report]
+	key       atomic.Pointer[string] // of operators
 }
 
 // New checks the configuration, binds the listener and makes the KV tier. Run must follow, or
@@ -40,6 +41,7 @@ func New(cfg Config) (*Sidecar, error) {
 		return nil, err
 	}
 	s := &Sidecar{cfg: cfg, instance: cluster.NewInstance(), started: time.Now(), driver: nvml.New(cfg.NVML), records: newRecordWriter(cfg.Cluster), changed: make(chan struct{}, 1)}
+	s.SetKey(cfg.Key)
 	s.report.Store(&Report{
 		Name: cfg.Name, Instance: s.instance, Version: cfg.Version, Started: s.started, Advertise: cfg.Advertise, Driver: DriverReport{State: nvml.StateStarting},
 		next: make(chan struct{}),
@@ -100,6 +102,9 @@ func controlURL(addr net.Addr, advertise string) string {
 
 // Addr returns the address of the HTTP API.
 func (s *Sidecar) Addr() string { return s.listener.Addr().String() }
+
+// SetKey sets the operators' key, in place of Config.Key. It may be called at any time.
+func (s *Sidecar) SetKey(key string) { s.key.Store(&key) }
 
 // Report returns the newest report; it costs one atomic load.
 func (s *Sidecar) Report() *Report { return s.report.Load() }

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -9,6 +10,16 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
+
+// maxText bounds a text of a client in a span, in bytes before those that are not UTF-8 are
+// replaced.
+const maxText = 256
+
+// text returns a client's text for a span. A span that waits holds its texts, and no more of the
+// body than those; OTLP is UTF-8, and a batch with other bytes cannot be sent.
+func text(s string) string {
+	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), maxText)], "\uFFFD"))
+}
 
 // Names of the steps of a request.
 const (
@@ -70,9 +81,9 @@ func (r *Request) End(status int, id []byte, model string) {
 	if r == nil {
 		return
 	}
-	r.root.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("warmpath.request_id", string(id)))
+	r.root.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("warmpath.request_id", text(string(id))))
 	if model != "" {
-		r.root.SetAttributes(attribute.String("gen_ai.request.model", model))
+		r.root.SetAttributes(attribute.String("gen_ai.request.model", text(model)))
 	}
 	if status >= failedStatus {
 		r.root.SetStatus(codes.Error, "")
@@ -121,6 +132,6 @@ func (a *Attempt) Failed(err error) {
 // fail marks a span as failed where err is an error.
 func fail(span trace.Span, err error) {
 	if err != nil {
-		span.SetStatus(codes.Error, err.Error())
+		span.SetStatus(codes.Error, text(err.Error()))
 	}
 }

@@ -160,9 +160,11 @@ func (t *Tracer) Begin(head *fasthttp.RequestHeader, route string, now time.Time
 		return nil
 	}
 	client := propagation.TraceContext{}.Extract(context.Background(), carrier{head})
-	_, root := t.spans.Start(client, string(head.Method())+" "+route,
+	method := text(string(head.Method()))
+	route = text(route)
+	_, root := t.spans.Start(client, method+" "+route,
 		trace.WithTimestamp(now), trace.WithSpanKind(trace.SpanKindServer),
-		trace.WithAttributes(attribute.String("http.request.method", string(head.Method())), attribute.String("http.route", route)),
+		trace.WithAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route)),
 	)
 	return &Request{t: t, root: root}
 }

@@ -154,6 +154,28 @@ func TestEndFlushes(t *testing.T) {
 	c.Await(t, patience, func(s []otlptest.Span) bool { return len(s) == 3 })
 }
 
+// TestTextsOfClients: a client's texts are bounded in a span, which holds them while it waits, and are
+// UTF-8: a collector gets nothing of a batch with other bytes.
+func TestTextsOfClients(t *testing.T) {
+	c := otlptest.New(t)
+	tr, end := running(t, Config{Endpoint: c.URL, every: time.Hour})
+	head := &fasthttp.RequestHeader{}
+	head.SetMethod(strings.Repeat("M", 1<<14))
+	for _, text := range []string{"\xff", strings.Repeat("é", 1<<20), "é" + strings.Repeat("x", 254) + "é"} {
+		r := tr.Begin(head, "/"+text, time.Now())
+		r.Step(StepQueue, time.Now(), errors.New(text))
+		r.End(404, []byte(text), text)
+	}
+	requests(tr, 1)
+	end()
+	for _, span := range c.Await(t, patience, func(s []otlptest.Span) bool { return len(s) == 7 }) {
+		require.LessOrEqual(t, len(span.Name), 3*maxText)
+		for name, value := range span.Attributes {
+			require.LessOrEqual(t, len(value), 3*maxText, name)
+		}
+	}
+}
+
 // TestEnvironment: keys for the collector, the sampler and the names of the process are the usual variables.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b, other = c")

@@ -15,6 +15,8 @@ import (
 
 	pb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 // ErrEndpoint is an endpoint that spans cannot be sent to.
@@ -65,10 +67,7 @@ func CheckEndpoint(endpoint string) error {
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	at, err := url.Parse(endpoint)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.RawQuery != "" || at.Fragment != "" {
-		if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
-			endpoint = "…" + endpoint[at:]
-		}
-		return nil, fmt.Errorf("cannot use --otlp-endpoint %q: %w: want http://HOST:4318", endpoint, ErrEndpoint)
+		return nil, fmt.Errorf("cannot use --otlp-endpoint %q: %w: want http://HOST:4318", secrets.MaskURL(endpoint), ErrEndpoint)
 	}
 	if p := setting("PROTOCOL"); p != "" && p != "http/protobuf" {
 		return nil, fmt.Errorf("cannot use OTEL_EXPORTER_OTLP_PROTOCOL=%s: %w: want http/protobuf, which collectors take at port 4318", p, ErrEndpoint)
@@ -84,7 +83,7 @@ func newUploader(endpoint string) (*uploader, error) {
 	if at.Path = strings.TrimSuffix(at.Path, "/"); !strings.HasSuffix(at.Path, tracesPath) {
 		at.Path += tracesPath
 	}
-	u := &uploader{url: at.String(), shown: at.Redacted(), header: http.Header{"Content-Type": {"application/x-protobuf"}}, timeout: usualTimeout}
+	u := &uploader{url: at.String(), shown: secrets.MaskURL(at.String()), header: http.Header{"Content-Type": {"application/x-protobuf"}}, timeout: usualTimeout}
 	if ms, err := strconv.Atoi(setting("TIMEOUT")); err == nil && ms > 0 {
 		u.timeout = time.Duration(ms) * time.Millisecond
 	}
@@ -127,7 +126,7 @@ func (u *uploader) UploadTraces(ctx context.Context, spans []*pb.ResourceSpans) 
 	req.Header = u.header.Clone()
 	resp, err := u.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("cannot upload spans: %w", err)
+		return fmt.Errorf("cannot upload spans: %w", secrets.URLError(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxReply))

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 // ErrEntry is an entry that is no worker.
@@ -136,7 +137,7 @@ func parseLines(data []byte) (all []entry) {
 func parseLine(line string) (worker.Spec, error) {
 	f := strings.Fields(line)
 	if len(f) == 0 || len(f) > 3 {
-		return worker.Spec{URL: strings.Join(f[:min(len(f), 1)], "")}, fmt.Errorf("want URL [ROLE [BOOTSTRAP]], not %q", worker.MaskURL(strings.TrimSpace(line)))
+		return worker.Spec{URL: strings.Join(f[:min(len(f), 1)], "")}, fmt.Errorf("want URL [ROLE [BOOTSTRAP]], not %q", secrets.MaskURL(strings.TrimSpace(line)))
 	}
 	f = append(f, "", "")
 	return newSpec(f[0], f[1], f[2])
@@ -164,12 +165,12 @@ func parseBootstrap(text string) (b worker.Bootstrap, err error) {
 	port := text
 	if strings.Contains(text, ":") {
 		if b.Host, port, err = net.SplitHostPort(text); err != nil || b.Host == "" {
-			return b, fmt.Errorf("cannot use bootstrap %q: want PORT or HOST:PORT", worker.MaskURL(text))
+			return b, fmt.Errorf("cannot use bootstrap %q: want PORT or HOST:PORT", secrets.MaskURL(text))
 		}
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return b, fmt.Errorf("cannot use bootstrap %q: want a port from 1 to 65535, or HOST:PORT", worker.MaskURL(text))
+		return b, fmt.Errorf("cannot use bootstrap %q: want a port from 1 to 65535, or HOST:PORT", secrets.MaskURL(text))
 	}
 	b.Port = int(n)
 	return b, nil

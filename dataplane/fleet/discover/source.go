@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 // Source knows workers.
@@ -69,28 +70,19 @@ func Parse(text string, log *slog.Logger) (Source, error) {
 		return nil, badSource(text, "want options as ?name=value&name=value")
 	}
 	o := &options{values: values}
-	s, err := create(rest, o, &report{name: masked(text), log: log})
+	s, err := create(rest, o, &report{name: secrets.MaskURL(text), log: log})
 	if err == nil {
 		err = o.rest()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot discover workers by %q: %w: %w", masked(text), ErrSource, err)
+		return nil, fmt.Errorf("cannot discover workers by %q: %w: %w", secrets.MaskURL(text), ErrSource, err)
 	}
 	return s, nil
 }
 
-// masked hides a user and a password in front of the options.
-func masked(text string) string {
-	address, query, found := strings.Cut(text, "?")
-	if address = worker.MaskURL(address); found {
-		return address + "?" + query
-	}
-	return address
-}
-
 // badSource is an error for an unusable source, with the expected form.
 func badSource(text, want string) error {
-	return fmt.Errorf("cannot discover workers by %q: %w: %s", masked(text), ErrSource, want)
+	return fmt.Errorf("cannot discover workers by %q: %w: %s", secrets.MaskURL(text), ErrSource, want)
 }
 
 // options are the text after the question mark.

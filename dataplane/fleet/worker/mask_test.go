@@ -9,6 +9,22 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
+// A secret in the query of a URL, which workers have none of, is in no error either.
+func TestQueriesAreNotPrinted(t *testing.T) {
+	r := worker.NewRegistry(worker.Config{}, nil)
+	for _, url := range []string{
+		"http://h:1?token=secret", "http://h:1/?api_key=secret", "h:1?password=secret", "http://h:bad?key=secret", "http://h:1/%zz?key=secret",
+		"http://h:1/#token=secret", "ftp://h:1?sig=secret", "http://h:1/?a=b&auth=secret%zz",
+	} {
+		_, err := r.Add(url)
+		require.ErrorIs(t, err, worker.ErrBadURL, url)
+		assert.NotContains(t, err.Error(), "secret")
+		for _, err := range []error{r.Remove(url), func() error { _, err := r.Get(url); return err }()} {
+			assert.NotContains(t, err.Error(), "secret")
+		}
+	}
+}
+
 // A URL with a password is refused, and no error has a part of the password, however wrong the URL
 // is beside it.
 func TestPasswordsAreNotPrinted(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/modelfile"
+	"github.com/warmpath/warmpath/dataplane/secrets"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -215,7 +216,7 @@ func (r *Registry) Detach(url string) (forgotten func(), err error) {
 	defer r.mu.Unlock()
 	m, ok := r.workers[url]
 	if !ok {
-		return nil, fmt.Errorf("cannot remove worker %s: %w", MaskURL(url), ErrUnknown)
+		return nil, fmt.Errorf("cannot remove worker %s: %w", secrets.MaskURL(url), ErrUnknown)
 	}
 	delete(r.workers, url)
 	r.ending[url] = m
@@ -264,7 +265,7 @@ func (r *Registry) Get(url string) (*Worker, error) {
 	if m, ok := r.workers[strings.TrimRight(url, "/")]; ok {
 		return m.w, nil
 	}
-	return nil, fmt.Errorf("cannot find worker %s: %w", MaskURL(url), ErrUnknown)
+	return nil, fmt.Errorf("cannot find worker %s: %w", secrets.MaskURL(url), ErrUnknown)
 }
 
 // Run waits for ctx and then stops every monitor.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 // Role is the part of a request that a worker does.
@@ -73,7 +75,7 @@ func (s Spec) Normal() (Spec, error) {
 func ParseRole(name string) (Role, error) {
 	at := slices.Index(roleNames[:], cmp.Or(name, roleNames[RoleAggregated]))
 	if at < 0 {
-		return 0, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", MaskURL(name), ErrBadURL)
+		return 0, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", secrets.MaskURL(name), ErrBadURL)
 	}
 	return Role(at), nil
 }
@@ -89,12 +91,12 @@ func ParsePrefill(text string) (Spec, error) {
 	if strings.Contains(at, ":") {
 		var err error
 		if s.Bootstrap.Host, port, err = net.SplitHostPort(at); err != nil {
-			return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: want URL,PORT or URL,HOST:PORT", MaskURL(text), ErrBadURL)
+			return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: want URL,PORT or URL,HOST:PORT", secrets.MaskURL(text), ErrBadURL)
 		}
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: want URL,PORT or URL,HOST:PORT with a bootstrap port from 1 to 65535", MaskURL(text), ErrBadURL)
+		return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: want URL,PORT or URL,HOST:PORT with a bootstrap port from 1 to 65535", secrets.MaskURL(text), ErrBadURL)
 	}
 	s.Bootstrap.Port = int(n)
 	return s, nil
@@ -103,7 +105,7 @@ func ParsePrefill(text string) (Spec, error) {
 // splitURL checks a worker's URL, whose scheme is http where it has none; port is the one to dial.
 func splitURL(raw string) (u *url.URL, port string, err error) {
 	if strings.ContainsRune(raw, '@') { // the parser's errors quote parts of a password
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", MaskURL(raw), ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", secrets.MaskURL(raw), ErrBadURL)
 	}
 	full := strings.TrimRight(raw, "/")
 	if _, _, err := net.SplitHostPort(full); err == nil && !strings.Contains(full, "://") {
@@ -111,36 +113,22 @@ func splitURL(raw string) (u *url.URL, port string, err error) {
 	}
 	u, err = url.Parse(full)
 	if err != nil {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", secrets.MaskURL(raw), ErrBadURL, err)
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port, https://host:port or host:port", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port, https://host:port or host:port", secrets.MaskURL(raw), ErrBadURL)
 	}
 	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query or fragment is not supported", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query or fragment is not supported", secrets.MaskURL(raw), ErrBadURL)
 	}
 	port = u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {
-		return nil, "", fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", secrets.MaskURL(raw), ErrBadURL)
 	}
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return u, port, nil
-}
-
-// MaskURL hides the user and the password of a URL that is printed. All up to the last @ may be one
-// of them, where the URL is not a valid one.
-func MaskURL(text string) string {
-	at := strings.LastIndexByte(text, '@')
-	if at < 0 {
-		return text
-	}
-	scheme, _, found := strings.Cut(text[:at], "://")
-	if !found || strings.ContainsAny(scheme, ": ") {
-		return "xxxxx" + text[at:]
-	}
-	return scheme + "://xxxxx" + text[at:]
 }
 
 // Role returns the worker's own role, and until it is known the role of its spec.

@@ -382,6 +382,28 @@ func TestUnknownKidsDoNotHammer(t *testing.T) {
 	})
 }
 
+// TestSecretsOfSourcesAreNotLogged: neither the log nor an error has the secrets of the set's URL.
+func TestSecretsOfSourcesAreNotLogged(t *testing.T) {
+	var log bytes.Buffer
+	cfg := jwks.Config{Source: "http://secret:secret@127.0.0.1/keys?appid=1&token=secret", Issuer: "i", Audience: "a", Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Transport: refuser{}}
+	_, err := jwks.New(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Contains(t, log.String(), "nobody answers")
+	require.NotContains(t, log.String(), "secret")
+	cfg.Source = "https://h:secret/keys"
+	_, err = jwks.New(t.Context(), cfg)
+	require.ErrorIs(t, err, jwks.ErrSource)
+	require.NotContains(t, err.Error(), "h:secret/")
+}
+
+// refuser is a transport without a network.
+type refuser struct{}
+
+func (refuser) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("nobody answers")
+}
+
 // TestFile: a file is followed, and one that cannot be used leaves the keys of before.
 func TestFile(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {

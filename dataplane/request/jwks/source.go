@@ -13,10 +13,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/warmpath/warmpath/dataplane/secrets"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -43,6 +45,9 @@ const (
 // parseSource returns the URL of a source; nil: it is a file.
 func parseSource(source string) (*url.URL, error) {
 	u, err := url.Parse(source)
+	if err != nil && strings.Contains(source, "://") {
+		return nil, fmt.Errorf("%w: %w", ErrSource, secrets.URLError(err))
+	}
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, nil
 	}
@@ -65,7 +70,7 @@ func (v *Verifier) get(ctx context.Context) ([]byte, error) {
 	}
 	resp, err := v.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSource, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrSource, secrets.MaskURL(v.url.String()), secrets.URLError(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

@@ -1,0 +1,6 @@
+// Package secrets hides secrets in texts that are shown: in logs, errors, answers and metrics.
+//
+// # Concurrency
+//
+// Its functions may be called from any goroutine.
+package secrets
