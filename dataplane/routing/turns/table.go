@@ -58,7 +58,8 @@ type Turn struct {
 	name   uint64
 	end    uint32 // units of the prompt
 	depth  uint32 // of the deepest mark
-	parent ID     // that this branch may prove to be independent of
+	from   ID     // that a new branch leaves
+	parent ID     // that it may prove to be independent of
 	root   uint32
 }
 
