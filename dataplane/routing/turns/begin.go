@@ -122,8 +122,8 @@ func (t *Table) mark(f *Turn, b *branch, prefixes []uint64) {
 	}
 }
 
-// markSession marks the branch of a session that went on last. A session of one prompt needs no such
-// mark until another prompt leaves it, and most have only one.
+// markSession marks the branch of a session that went on last. A session of one prompt needs no
+// such mark until another prompt leaves it, and most have only one.
 func (t *Table) markSession(f *Turn, b *branch, own mark) {
 	hash := t.nameHash(b.session)
 	switch {
