@@ -180,6 +180,8 @@ type settings struct {
 	access  *accesslog.Log
 	tracing *tracing.Tracer
 	keys    *clientkey.Keys
+	view    func() *ingest.View  // nil: that of the events
+	parts   func(*request.Parts) // nil: they are as they are
 }
 
 type option func(*settings)
@@ -250,11 +252,18 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 		h.operator = strings.Replace(h.base, l.Addr().String(), cfg.server.Operator.Addr().String(), 1)
 	}
 	h.index = index
-	h.router = routing.New(registry, index, intake.View, pick, rand.Uint64)
+	if cfg.view == nil {
+		cfg.view = intake.View
+	}
+	h.router = routing.New(registry, index, cfg.view, pick, rand.Uint64)
 	h.router.Approx, h.router.Known = believed, known
-	h.requests = request.New(cfg.request, request.Parts{
+	parts := request.Parts{
 		Registry: registry, Index: index, Router: h.router, Transport: transport, AccessLog: cfg.access, Tracing: cfg.tracing, Keys: cfg.keys,
-	})
+	}
+	if cfg.parts != nil {
+		cfg.parts(&parts)
+	}
+	h.requests = request.New(cfg.request, parts)
 	h.admin = admin.New(cfg.admin, admin.Parts{
 		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport,
 	})

@@ -59,7 +59,7 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		r.match(s, p, &d, now)
 	}
 	r.Approx.match(&s.approx, p, s.ranks, approximate)
-	r.Known.find(s, p, &d, r.Approx)
+	r.Known.find(s, p, &d, r.Approx, &r.matcher)
 	if len(s.decodes) > 0 {
 		s.fillDecodes(p)
 	}
@@ -180,7 +180,7 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	}
 	explainCandidates(&e, s, r.Policy())
 	explainPairs(&e, s)
-	e.Turn = r.Known.explain(p, &e.Decision, r.registry.Snapshot().Ranks)
+	e.Turn = r.Known.explain(s, p, &e.Decision, r.registry.Snapshot().Ranks)
 	now := time.Now()
 	for _, rank := range r.registry.Snapshot().Ranks {
 		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {

@@ -10,7 +10,8 @@ import (
 // follow. s and p are those of the decision's Pick. The result is nil where no event could tell
 // of the prompt.
 func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
-	r.Known.begin(&s.turn, p, d, time.Now())
+	now := time.Now()
+	r.Known.begin(&s.turn, p, d, now)
 	if d.reply != 0 {
 		r.Peers.Sent(d.reply)
 	}
@@ -21,9 +22,9 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
 	if d.block == 0 || d.Rank.Worker.Info().NoCache {
 		return nil
 	}
-	f := r.inFlight.new(r, p, d)
+	f := r.inFlight.new(r, p, d, now)
 	r.matcher.index.Predict(&f.blocks, r.inFlight.add(f), d.scope, r.matcher.hashAll(&s.index, p, d.block))
-	f.told = r.share(s, p, d, f.since)
+	f.told = r.share(s, p, d, now)
 	return f
 }
 
@@ -49,7 +50,7 @@ func (r *Router) Withdraw(f *Prediction) {
 	if f == nil {
 		return
 	}
-	f.endShared(time.Now())
+	f.endShared()
 	r.inFlight.withdraw(f)
 }
 
@@ -60,7 +61,7 @@ func (r *Router) Finish(s *Scratch, f *Prediction, generated []uint32, now time.
 		return
 	}
 	f.blocks.Confirm()
-	f.endShared(now)
+	f.endShared()
 	r.inFlight.finish(s, f, generated, now)
 }
 
@@ -78,7 +79,9 @@ func (r *Router) Sent(s *Scratch, d *Decision) {
 
 // Failed notes that the rank did not begin to answer. After Answered it has no effect.
 func (r *Router) Failed(s *Scratch, d *Decision) {
-	r.Known.End(d, 0, time.Now())
+	if d.session.running {
+		r.Known.End(d, 0, time.Now())
+	}
 	d.Rank.ExtraKeys.End(d.learnt.extra)
 	if r.Approx != nil {
 		r.Approx.withdraw(&s.approx, d)

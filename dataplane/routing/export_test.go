@@ -30,3 +30,6 @@ func (x *SharedPredictions) Find(now time.Time, tokens int, fingerprints []uint3
 	var room [16]rankTokens
 	return len(x.find(room[:0], now.UnixNano(), tokens, fingerprints, true))
 }
+
+// Keyed reports whether the last choice has cut its prompt into keys of the approximate tree.
+func (s *Scratch) Keyed() bool { return s.approx.keyed }

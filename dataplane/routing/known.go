@@ -56,6 +56,7 @@ type sessionUse struct {
 // turnMatch is the place of a prompt in its session.
 type turnMatch struct {
 	prefixes []uint64 // hashes of the prompt's beginnings
+	unit     int      // tokens from one to the next
 	held     float64  // leading tokens that some candidate holds
 }
 
@@ -67,24 +68,38 @@ const (
 )
 
 // find finds the place of a prompt in its session. a may be nil.
-func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex) {
+func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex, x *matcher) {
 	if k == nil {
 		return
 	}
-	prefixes := s.turn.prefixes[:0]
-	if a != nil && !p.Opaque {
+	k.prefixes(s, p, d, a, x)
+	d.Turn = k.own.table.Find(s.turn.prefixes, p.Session, p.SessionSource == SessionResponse)
+	if d.Turn.Exact {
+		k.stay(s, &d.Turn)
+	}
+}
+
+// prefixes fills in the prefixes of a prompt. Where events name blocks by their ids, the blocks are
+// hashed for the index anyway; else the keys of the approximate tree do.
+func (k *KnownSessions) prefixes(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex, x *matcher) {
+	m := &s.turn
+	m.prefixes, m.unit = m.prefixes[:0], unitTokens
+	switch {
+	case p.Opaque:
+	case d.block > 0:
+		perUnit := max(unitTokens/d.block, 1)
+		m.unit = perUnit * d.block
+		blocks := x.hashAll(&s.index, p, d.block)
+		units := max(len(p.Tokens)-openTokens, 0) / m.unit
+		m.prefixes = turns.AppendBlockPrefixes(m.prefixes, k.own.table, uint64(d.scope), blocks[:units*perUnit], perUnit)
+	case a != nil:
 		a.key(&s.approx, p, s.ranks[0])
 		units := (len(p.Text) - openBytes) / unitBytes
 		if p.Exact {
 			units = (len(p.Tokens) - openTokens) / unitTokens
 		}
 		keys := s.approx.keys
-		prefixes = turns.AppendPrefixes(prefixes, k.own.table, keys[:max(min(units, len(keys)), 0)])
-	}
-	s.turn.prefixes = prefixes
-	d.Turn = k.own.table.Find(prefixes, p.Session, p.SessionSource == SessionResponse)
-	if d.Turn.Exact {
-		k.stay(s, &d.Turn)
+		m.prefixes = turns.AppendPrefixes(m.prefixes, k.own.table, keys[:max(min(units, len(keys)), 0)])
 	}
 }
 
@@ -97,7 +112,7 @@ func (k *KnownSessions) stay(s *Scratch, f *turns.Turn) {
 	home, _ := k.own.pages.Home(uint64(f.ID))
 	for i, rank := range s.ranks {
 		if s.approx.sources[i] == Answers && int(rank.SessionID())-1 == home {
-			s.approx.tokens[i] = max(s.approx.tokens[i], f.Units()*unitTokens)
+			s.approx.tokens[i] = max(s.approx.tokens[i], f.Units()*s.turn.unit)
 		}
 	}
 }
@@ -279,14 +294,14 @@ type ExplainedTurn struct {
 }
 
 // explain returns the session of a choice.
-func (k *KnownSessions) explain(p *Prompt, d *Decision, ranks []*worker.Rank) ExplainedTurn {
+func (k *KnownSessions) explain(s *Scratch, p *Prompt, d *Decision, ranks []*worker.Rank) ExplainedTurn {
 	if k == nil {
 		return ExplainedTurn{}
 	}
 	f := &d.Turn
 	e := ExplainedTurn{
 		Session: k.ID(f.Session), Branch: k.ID(uint64(f.ID)), Kind: f.Kind, Source: sourceOf(f, p), Turns: f.Turns,
-		Shared: f.Shared * unitTokens, Pause: time.Duration(f.Pause),
+		Shared: f.Shared * s.turn.unit, Pause: time.Duration(f.Pause),
 	}
 	if f.ID == 0 {
 		return e

@@ -1,13 +1,16 @@
 package routing_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/turns"
 )
 
 // known gives a router the knowledge of sessions.
@@ -91,6 +94,41 @@ func TestKnownPages(t *testing.T) {
 	s.known.End(&running, 50, time.Now())
 	own = s.router.Explain(&s.scratch, turn(1, 4), 0)
 	require.Equal(t, s.ranks[1].ID(), own.Turn.Home)
+}
+
+// TestSessionsByBlocks: where events name blocks, these tell the session, whatever their size, and the
+// prompt is hashed once. Without events the keys of the approximate tree do.
+func TestSessionsByBlocks(t *testing.T) {
+	for _, block := range []int{0, 1, 4, 24, 32, 64, 300} {
+		t.Run(fmt.Sprint(block), func(t *testing.T) {
+			s := newSessions(t, 2)
+			s.ranks[0].SetExact(block > 0)
+			s.ranks[1].SetExact(block > 0)
+			s.shapes = []ingest.Shape{{Model: model, BlockSize: block}}
+			if block == 0 {
+				s.shapes = nil
+			}
+			for n := range 5 {
+				for user := range uint32(2) {
+					p := turn(user+1, n)
+					if block > 0 && n%2 == 1 { // the client's connection has them of the turn before
+						p.Hashes, p.Block = s.index.AppendHashes(nil, p.Tokens, block), block
+						p.Hashes = p.Hashes[:len(p.Hashes)-n%3]
+					}
+					d := s.send(int(user), p, 50)
+					require.Equal(t, n, d.Turn.Turns, "user %d", user)
+					require.Equal(t, block == 0, s.scratch.Keyed())
+				}
+			}
+			own := s.router.Explain(&s.scratch, turn(1, 5), 0)
+			require.Equal(t, s.ranks[0].ID(), own.Turn.Home)
+			other := turn(1, 5)
+			other.Salt = "another"
+			require.Zero(t, s.router.Explain(&s.scratch, other, 0).Turn.Turns)
+			other.Tokens = other.Tokens[:1]
+			require.Equal(t, turns.None, s.router.Explain(&s.scratch, other, 0).Turn.Kind)
+		})
+	}
 }
 
 // TestLostPages: a flush, a restart and the end of a worker take the pages, not the session.

@@ -80,13 +80,13 @@ type rankID struct {
 }
 
 // new returns a prediction of a decision's prompt, not listed yet.
-func (t *inFlight) new(r *Router, p *Prompt, d *Decision) *Prediction {
+func (t *inFlight) new(r *Router, p *Prompt, d *Decision, now time.Time) *Prediction {
 	f, ok := t.pool.Get().(*Prediction)
 	if !ok {
 		f = &Prediction{}
 	}
 	whole := len(p.Tokens) / d.block * d.block
-	f.rank, f.block, f.since, f.router = d.Rank, d.block, time.Now(), r
+	f.rank, f.block, f.since, f.router = d.Rank, d.block, now, r
 	f.tail = append(f.tail[:0], p.Tokens[whole:]...)
 	return f
 }
@@ -95,7 +95,7 @@ func (t *inFlight) new(r *Router, p *Prompt, d *Decision) *Prediction {
 func (f *Prediction) Prefilled() {
 	if f != nil {
 		f.blocks.Confirm()
-		f.endShared(time.Now())
+		f.endShared()
 	}
 }
 

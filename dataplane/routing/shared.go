@@ -224,9 +224,9 @@ func (m *sharedMatch) overlap(rank *worker.Rank, p *Prompt, predicted overlap) o
 }
 
 // endShared tells the other routers of the end of a prediction.
-func (f *Prediction) endShared(now time.Time) {
+func (f *Prediction) endShared() {
 	if f.told != 0 {
-		f.router.Shared.Done(now, PromptID{Number: f.told})
+		f.router.Shared.Done(time.Now(), PromptID{Number: f.told})
 		f.router.Peers.Done(f.told)
 		f.told = 0
 	}

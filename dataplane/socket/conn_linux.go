@@ -173,6 +173,7 @@ func Gather(fd uintptr, v []unix.Iovec) (int, error) {
 func call(name string, trap, fd uintptr, p unsafe.Pointer, n int, flags uintptr) (int, error) {
 	for {
 		done, _, errno := unix.RawSyscall6(trap, fd, uintptr(p), uintptr(n), flags, 0, 0)
+		count(errno)
 		switch errno {
 		case 0:
 			return int(done), nil

@@ -22,5 +22,7 @@ func setDate(h *fasthttp.ResponseHeader, now time.Time) {
 		d = &date{now.Unix(), fasthttp.AppendHTTPDate(nil, now.UTC())}
 		lastDate.Store(d)
 	}
-	h.SetBytesV(fasthttp.HeaderDate, d.text)
+	h.SetCanonical(headerDate, d.text)
 }
+
+var headerDate = []byte(fasthttp.HeaderDate)

@@ -38,7 +38,15 @@ type Response struct {
 }
 
 // Peek returns the value of a field of the header, nil where there is none.
-func (r *Response) Peek(name string) []byte { return r.Header.Peek(name) }
+func (r *Response) Peek(name string) []byte {
+	switch name { // fasthttp has these apart, and would spell the name anew to find them
+	case fasthttp.HeaderContentType:
+		return r.Header.ContentType()
+	case fasthttp.HeaderContentEncoding:
+		return r.Header.ContentEncoding()
+	}
+	return r.Header.Peek(name)
+}
 
 // ContentLength returns the length of the body, -1 if only its end will tell.
 func (r *Response) ContentLength() int64 {

@@ -170,14 +170,29 @@ func closed(doc []byte) bool {
 		case '}', ']':
 			depth--
 		case '"':
-			for i++; i < len(doc) && doc[i] != '"'; i++ {
-				if doc[i] == '\\' {
-					i++
-				}
-			}
+			i += 1 + stringEnd(doc[i+1:])
 		}
 	}
 	return depth == 0
+}
+
+// stringEnd returns the index of the quote that ends a string, of which s has all behind the first
+// quote; len(s): it has none. Texts are long, and quotes in them rare.
+func stringEnd(s []byte) int {
+	for at := 0; ; at++ {
+		n := bytes.IndexByte(s[at:], '"')
+		if n < 0 {
+			return len(s)
+		}
+		at += n
+		escapes := 0
+		for escapes < at && s[at-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return at
+		}
+	}
 }
 
 // judgeReasons looks for answers that the engine gave up, and waits for the first reason if asked.

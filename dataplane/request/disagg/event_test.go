@@ -3,6 +3,8 @@ package disagg
 import (
 	"bytes"
 	"encoding/json"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -280,4 +282,54 @@ func FuzzJudgeAnswer(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestClosed compares with a reader of one byte after the other.
+func TestClosed(t *testing.T) {
+	slow := func(doc string) bool {
+		depth, inside, escaped := 0, false, false
+		for _, c := range []byte(doc) {
+			switch {
+			case escaped:
+				escaped = false
+			case inside && c == '\\':
+				escaped = true
+			case c == '"':
+				inside = !inside
+			case inside:
+			case c == '{' || c == '[':
+				depth++
+			case c == '}' || c == ']':
+				depth--
+			}
+		}
+		return depth == 0
+	}
+	const letters = `{}[]""\\a`
+	r, seen := rand.New(rand.NewPCG(1, 2)), map[bool]int{}
+	for range 50_000 {
+		doc := make([]byte, r.IntN(12))
+		for i := range doc {
+			doc[i] = letters[r.IntN(len(letters))]
+		}
+		want := slow(string(doc))
+		require.Equal(t, want, closed(doc), "%q", doc)
+		seen[want]++
+	}
+	require.Greater(t, min(seen[true], seen[false]), 1000)
+}
+
+func BenchmarkJudgeAnswer(b *testing.B) {
+	for _, size := range []int{16, 2048} {
+		doc := []byte(`{"id":"x","object":"chat.completion","created":1,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"` +
+			strings.Repeat("a", size) + `","reasoning_content":null,"tool_calls":null},"logprobs":null,"finish_reason":"length","matched_stop":null}],` +
+			`"usage":{"prompt_tokens":75,"total_tokens":91,"completion_tokens":16,"prompt_tokens_details":{"cached_tokens":0}}}`)
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			for b.Loop() {
+				if v, _ := JudgeAnswer(FormOf(openai.APIChat), doc, true); v != Good {
+					b.Fatal(v)
+				}
+			}
+		})
+	}
 }

@@ -106,9 +106,7 @@ func (t *Table) mark(f *Turn, b *branch, prefixes []uint64) {
 	if n := len(prefixes); f.end > 0 && f.Kind != Again {
 		t.markOwn(prefixes[n-1], own, b.session)
 	}
-	if b.turns > 1 || f.Kind == First {
-		t.marks.put(t.nameHash(b.session), own, t.branches.ended)
-	}
+	t.markSession(f, b, own)
 	if f.end == 0 || f.Kind == Again || b.turns != 2 && b.turns%refresh != 0 {
 		return
 	}
@@ -122,6 +120,20 @@ func (t *Table) mark(f *Turn, b *branch, prefixes []uint64) {
 		t.branches.with(f.ID, func(b *branch) { b.first = uint32(shares) })
 		f.Shared = shares
 	}
+}
+
+// markSession marks the branch of a session that went on last. A session of one prompt needs no
+// such mark until another prompt leaves it, and most have only one.
+func (t *Table) markSession(f *Turn, b *branch, own mark) {
+	hash := t.nameHash(b.session)
+	switch {
+	case b.turns > 1, f.Kind == First && b.named:
+	case f.Kind == Branch && f.from != 0 && t.marks.get(hash) == 0:
+		own = markOf(f.from, 1)
+	default:
+		return
+	}
+	t.marks.put(hash, own, t.branches.ended)
 }
 
 // markOwn sets a mark of a session's branch, and reports whether the prefix is shared with other

@@ -44,3 +44,25 @@ func BenchmarkTurn(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkNewPrompt is a prompt that nobody knows, in a table that such prompts have filled.
+func BenchmarkNewPrompt(b *testing.B) {
+	table, now := turns.New(1), int64(0)
+	prompt, prefixes := units(1, 16), make([]uint64, 0, 16)
+	turn := func() {
+		now++
+		prompt[0]++
+		prefixes = turns.AppendPrefixes(prefixes[:0], table, prompt)
+		f := table.Find(prefixes, 0, false)
+		table.Begin(&f, prefixes, now)
+		table.End(&f, now)
+	}
+	for range 1 << 18 {
+		turn()
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		turn()
+	}
+}

@@ -50,21 +50,24 @@ func (t *Table) place(f *Turn, m mark, b *branch) {
 	case onPath && d < b.end && d >= b.prev && d > b.first && b.running == 0:
 		f.ID, f.Session, f.Turns, f.Pause, f.Exact, f.Kind = m.id(), b.session, int(b.turns), b.pause, b.exact, Rewritten
 	case d >= b.root:
-		f.Session, f.Kind, f.Shared, f.root = b.session, Branch, int(d), b.root
+		f.Session, f.Kind, f.Shared, f.root, f.from = b.session, Branch, int(d), b.root, m.id()
 	default:
 		f.Shared = int(d)
-		t.sameRoot(f, b)
+		t.sameRoot(f, m, b)
 	}
 }
 
-// sameRoot places a prompt that leaves the first prompt of a session.
-func (t *Table) sameRoot(f *Turn, b *branch) {
+// sameRoot places a prompt that leaves the first prompt of a session, at mark own of branch b.
+func (t *Table) sameRoot(f *Turn, own mark, b *branch) {
 	if b.named || f.name != 0 { // then the name decides
 		return
 	}
 	// The branch that went on last is the one that would wait for this one.
 	m := t.marks.get(t.nameHash(b.session))
 	latest, ok := t.branches.get(m.id())
+	if m == 0 && b.main && b.turns == 1 { // it is the only one
+		m, latest, ok = own, *b, true
+	}
 	if m == 0 || !ok || latest.session != b.session {
 		return
 	}
@@ -74,7 +77,7 @@ func (t *Table) sameRoot(f *Turn, b *branch) {
 			return
 		}
 	}
-	f.Kind, f.Session, f.parent = Branch, b.session, parent
+	f.Kind, f.Session, f.from, f.parent = Branch, b.session, own.id(), parent
 }
 
 // byName places a prompt without a branch to continue.

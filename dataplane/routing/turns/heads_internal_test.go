@@ -115,3 +115,39 @@ func TestTagsHideNoMark(t *testing.T) {
 		require.Equal(t, want, x.get(hash))
 	}
 }
+
+// TestSessionMarkComesLate compares with a table that marks each session with its first prompt.
+func TestSessionMarkComesLate(t *testing.T) {
+	table, other, r := New(1), New(1), rand.New(rand.NewPCG(9, 10))
+	prompts := [][]uint64{random(r, 40)}
+	kinds := map[Kind]int{}
+	var open []Turn // pairs of both tables
+	for now := range int64(20_000) {
+		p := prompts[r.IntN(len(prompts))]
+		if r.IntN(2) == 0 {
+			p = p[:r.IntN(len(p)+1)]
+		}
+		p = slices.Concat(p, random(r, r.IntN(10)))
+		name := uint64(max(r.IntN(40)-30, 0))
+		prefixes := AppendPrefixes(nil, table, p)
+		a, b := table.Find(prefixes, name, false), other.Find(prefixes, name, false)
+		table.Begin(&a, prefixes, now)
+		other.Begin(&b, prefixes, now)
+		if b.Kind == First {
+			other.marks.put(other.nameHash(b.Session), markOf(b.ID, 1), other.branches.ended)
+		}
+		require.Equal(t, b, a, "step %d", now)
+		kinds[a.Kind]++
+		if open = append(open, a, b); len(open) > 8 || r.IntN(2) == 0 {
+			table.End(&open[0], now)
+			other.End(&open[1], now)
+			open = open[2:]
+		}
+		if prompts = append(prompts, p); len(prompts) > 200 {
+			prompts = slices.Delete(prompts, 0, 1+r.IntN(3))
+		}
+	}
+	require.Greater(t, kinds[First], 100)
+	require.Greater(t, kinds[Branch], 100)
+	require.Zero(t, table.marks.get(table.nameHash(table.send(0, random(r, 9), 20_000).Session)))
+}

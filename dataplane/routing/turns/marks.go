@@ -90,23 +90,41 @@ func (x *marks) get(hash uint64) mark {
 // whether a branch is no more.
 func (x *marks) put(hash uint64, m mark, ended func(ID) bool) {
 	set := x.set(hash)
-	at, value := 0, 4
-	for i := range set {
-		old := mark(set[i].mark.Load())
-		if old != 0 && set[i].mixed.Load() == hash^uint64(old) {
-			at = i
-			break
-		}
-		if v := worth(old, ended); v < value {
-			at, value = i, v
-		}
-	}
-	if value == 3 { // all are worth keeping
-		at = int(hash >> 32 % ways)
+	at := place(set, hash)
+	if at < 0 {
+		at = least(set, hash, ended)
 	}
 	x.tag(hash, at)
 	set[at].mark.Store(uint64(m))
 	set[at].mixed.Store(hash ^ uint64(m))
+}
+
+// place returns the slot of a set that has the hash, else an empty one; -1: there is none.
+func place(set []slot, hash uint64) int {
+	free := -1
+	for i := range set {
+		switch m := set[i].mark.Load(); {
+		case m == 0:
+			free = i
+		case set[i].mixed.Load() == hash^m:
+			return i
+		}
+	}
+	return free
+}
+
+// least returns the least valuable slot of a full set. Whether a branch has ended is a cache miss,
+// so the first one that has ends the search.
+func least(set []slot, hash uint64, ended func(ID) bool) int {
+	at, value := int(hash>>32%ways), 3 // all may be worth keeping
+	for i := range set {
+		if v := worth(mark(set[i].mark.Load()), ended); v < value {
+			if at, value = i, v; v == 0 {
+				break
+			}
+		}
+	}
+	return at
 }
 
 // worth orders marks by their loss.

@@ -58,7 +58,8 @@ type Turn struct {
 	name   uint64
 	end    uint32 // units of the prompt
 	depth  uint32 // of the deepest mark
-	parent ID     // that this branch may prove to be independent of
+	from   ID     // that a new branch leaves
+	parent ID     // that it may prove to be independent of
 	root   uint32
 }
 
@@ -71,11 +72,29 @@ func (f *Turn) Units() int { return int(f.depth) }
 func AppendPrefixes[K ~uint32 | ~uint64](dst []uint64, t *Table, keys []K) []uint64 {
 	h := t.seed
 	for _, k := range keys {
-		hi, lo := bits.Mul64(h^uint64(k), 0x9e3779b97f4a7c15|1)
-		h = hi ^ lo ^ uint64(k)
+		h = extend(h, uint64(k))
 		dst = append(dst, h)
 	}
 	return dst
+}
+
+// AppendBlockPrefixes is AppendPrefixes for units of several blocks. Prompts of different domains
+// have no prefix in common. Blocks behind the last whole unit are left out.
+func AppendBlockPrefixes[K ~uint64](dst []uint64, t *Table, domain uint64, blocks []K, perUnit int) []uint64 {
+	h := extend(t.seed, domain)
+	for ; len(blocks) >= perUnit; blocks = blocks[perUnit:] {
+		for _, k := range blocks[:perUnit] {
+			h = extend(h, uint64(k))
+		}
+		dst = append(dst, h)
+	}
+	return dst
+}
+
+// extend returns the hash of a prefix with one more key.
+func extend(h, key uint64) uint64 {
+	hi, lo := bits.Mul64(h^key, 0x9e3779b97f4a7c15|1)
+	return hi ^ lo ^ key
 }
 
 // scatter spreads a number over 64 bits (splitmix64's finalizer).
