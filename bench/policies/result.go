@@ -9,9 +9,8 @@ import (
 // Result is the result of one policy on a trace.
 type Result struct {
 	Policy   string        `json:"policy"`
-	Requests int           `json:"requests"`       // answered
-	Refused  int           `json:"refused"`        // too long for any worker's pool, or turned away
-	Lost     int           `json:"lost,omitempty"` // of Refused, begun by a worker that died
+	Requests int           `json:"requests"` // answered
+	Refused  int           `json:"refused"`  // too long for any worker's pool, or turned away
 	TTFT     Times         `json:"ttft"`
 	ITL      Times         `json:"itl"`  // between one token and the next, of all tokens
 	TPOT     Times         `json:"tpot"` // of requests: mean time between their tokens
@@ -91,7 +90,7 @@ const enough = 0.8
 
 // result sums a run up.
 func (s *run) result() *Result {
-	r := &Result{Policy: s.name, Refused: s.refused, Queueing: Queueing{TurnedAway: s.holding.turned, Held: s.holding.held}, Lost: s.faults.lost}
+	r := &Result{Policy: s.name, Refused: s.refused, Queueing: Queueing{TurnedAway: s.holding.turned, Held: s.holding.held}}
 	var ttft, tpot, latency []time.Duration
 	waited := 0.0
 	last := clock(0)

@@ -25,7 +25,6 @@ type worker struct {
 	tell   func(c []change) // publishes them; nil: nobody listens
 	counts workerCounts
 	idle   bool
-	dead   bool // see Fault
 	role   role
 	gaps   gaps // between tokens
 }
