@@ -76,24 +76,13 @@ func TestBenchProxy(t *testing.T) {
 	require.NotZero(t, answered)
 }
 
-func TestBenchProxyCrowd(t *testing.T) {
-	out, progress, err := benchProxy(t, "--idle", "50", "--streams", "10", "--gap", "2ms", "--json", "-")
-	require.NoError(t, err, progress)
-	var c proxy.Crowd
-	require.NoError(t, json.Unmarshal([]byte(out), &c), out)
-	require.Equal(t, 50, c.Idle)
-	require.Zero(t, c.Lost)
-	require.NotNil(t, c.Run)
-	require.Empty(t, c.Run.Errors)
-}
-
 func TestBenchProxyRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--api soap":                    "soap",
 		"--size 1x":                     "1x",
 		"--rounds 0":                    "at least one round",
 		"--url 127.0.0.1:1":             "connect",
-		"--url 127.0.0.1:1 --idle 3":    "--pid",
+		"--url 127.0.0.1:1 --memory":    "--pid",
 		"--soak 1s --memory":            "soak",
 		"--url 127.0.0.1:1 --size 10":   "bodies of 10 bytes",
 		"--router-flags --no-such-flag": "the router ended",

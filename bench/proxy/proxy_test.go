@@ -106,27 +106,6 @@ func TestThroughRouter(t *testing.T) {
 	}
 }
 
-func TestCrowd(t *testing.T) {
-	_, router := start(t, mock.Config{Gap: 2 * time.Millisecond})
-	proxy.Hurry(t)
-	var progress bytes.Buffer
-	cfg := proxy.CrowdConfig{
-		Target: router.Addr(), PID: os.Getpid(), API: load.Chat, Idle: 200, Streams: 20, Tokens: 10, Gap: 2 * time.Millisecond,
-		Time: 200 * time.Millisecond, Progress: &progress,
-	}
-	c, err := proxy.MeasureCrowd(t.Context(), cfg)
-	for ; err == nil && (c.Run.Answered == 0 || c.Run.Gap.N == 0) && cfg.Time < patience; cfg.Time *= 4 { // a machine that does much else
-		c, err = proxy.MeasureCrowd(t.Context(), cfg)
-	}
-	require.NoError(t, err)
-	require.Zero(t, c.Lost)
-	require.NotZero(t, c.Run.Answered)
-	require.NotZero(t, c.Run.Gap.N)
-	require.Contains(t, c.String(), "200 idle connections")
-	require.Contains(t, c.String(), "20 streams")
-	require.Contains(t, progress.String(), "200 connections are open")
-}
-
 func TestStandard(t *testing.T) {
 	workers, router := start(t, mock.Config{})
 	all, err := proxy.Standard(t.Context(), proxy.StandardConfig{
