@@ -163,49 +163,6 @@ func TestUse(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestMixedSoak: all kinds of requests are sent and answered, though clients leave and workers fail.
-func TestMixedSoak(t *testing.T) {
-	workers, router := start(t, mock.Config{Events: true, Tokenize: true})
-	proxy.Hurry(t)
-	s, err := proxy.MeasureSoak(t.Context(), proxy.SoakConfig{
-		Load: load.Config{Targets: []string{router.Addr()}, Timeout: patience, Seed: 1}, PID: os.Getpid(), Time: time.Second,
-		Workers: workers.Addrs(), Progress: io.Discard,
-	})
-	require.NotNil(t, s, "%v", err)
-	require.Len(t, s.Runs, 7)
-	answered := uint64(0)
-	for i, r := range s.Runs {
-		require.Positive(t, s.Capacity[i])
-		answered += r.OK
-		// On a slow machine a request can meet a fault, which are 300 ms apart here, at each of its attempts, or all workers seem to hang; then
-		// the router says so. What it could do before may be more than it can do now. No answer is cut or wrong.
-		for cause, n := range r.Errors {
-			require.Contains(t, []string{"status 502", "status 503", "status 504", "unanswered at the end"}, cause, "%s %d: %d times", r.API, r.Size, n)
-		}
-	}
-	require.NotZero(t, answered)
-	require.NotZero(t, s.Faults)
-	require.NotZero(t, s.Left.Sending+s.Left.Waiting+s.Left.Listening)
-	require.NotZero(t, s.Before.Goroutines)
-	require.Len(t, s.Rests, 5)
-	for i, r := range s.Rests {
-		require.NotZero(t, r.RSS)
-		require.NotZero(t, r.Bounded, "what the router says of its index and the rest")
-		require.True(t, i == 0 || r.Requests >= s.Rests[i-1].Requests)
-	}
-	require.Equal(t, s.Rests[4].Requests, total(s.Runs))
-	for _, want := range []string{"workers failed", "before:", "rest 5:", "verdict: "} {
-		require.Contains(t, s.String(), want)
-	}
-}
-
-func total(runs []*load.Result) (n uint64) {
-	for _, r := range runs {
-		n += r.Answered
-	}
-	return n
-}
-
 func TestSize(t *testing.T) {
 	for text, want := range map[string]int{"300": 300, "8k": 8 << 10, "64K": 64 << 10, "8m": 8 << 20} {
 		var s proxy.Size
