@@ -223,7 +223,7 @@ func TestGaps(t *testing.T) {
 	}
 	var both gaps
 	both.merge(&sum)
-	want, got := times(all), both.times()
+	want, got := trace.TimesOf(all), both.times()
 	require.Equal(t, int64(len(all)), both.n)
 	require.InEpsilon(t, want.Mean, got.Mean, 1e-6)
 	require.Equal(t, want.Max, got.Max)
