@@ -144,7 +144,7 @@ var rules = map[string]rule{
 	"bench/proxy/loop": {},
 	"bench/proxy/mock": {allow: []string{"bench/proxy/loop", "bench/proxy/wire", "zmq", "zmq/kvevent"}},
 	"bench/proxy/wire": {},
-	"bench/index":      {allow: []string{"radix"}},
+	"bench/index":      {allow: []string{"bench/trace", "radix"}},
 	"bench/chaos":      {allow: []string{"bench/sim", "dataplane/freeport"}},
 
 	"bench/cmd":    {allow: []string{"bench/chaos", "bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock", "bench/replay", "bench/replica"}},

@@ -39,7 +39,7 @@ func conversation(tb testing.TB) *workload {
 		tb.Fatal(err)
 	}
 	defer f.Close()
-	trace, err := index.ReadTrace(f)
+	trace, err := index.ReadTrace(f, 0)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -25,8 +25,6 @@ type cellsOptions struct {
 	sessions, trace string
 	only            string
 	quick, list     bool
-	users           bool
-	promise         policies.Objective
 	jsonFile        string
 	names           []string
 	cores           int
@@ -52,7 +50,6 @@ they are played: a policy that was tuned on some seeds is to be judged on others
 		Example: `  go run ./bench/cmd cells --quick --sessions sessions.jsonl
   go run ./bench/cmd cells --sessions sessions.jsonl --trace conversation_trace.jsonl --json cells.json
   go run ./bench/cmd cells --only '^agents, closed' --shares 0.85,1 --policy kv,lmetric,sticky-sessions --sessions sessions.jsonl
-  go run ./bench/cmd cells --users --sessions sessions.jsonl
   go run ./bench/cmd cells --seed 77 --runs 3 --only 'tenants|mixture'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
@@ -63,9 +60,6 @@ they are played: a policy that was tuned on some seeds is to be judged on others
 	f.StringVar(&o.only, "only", "", "`regular expression` of the names of scenes; see --list")
 	f.BoolVar(&o.quick, "quick", false, "some scenes, shares 0.7 and 1, few policies: under three minutes of one core")
 	f.BoolVar(&o.list, "list", false, "list the scenes and end")
-	f.BoolVar(&o.users, "users", false, "of the scenes in closed loop: search for the users that each policy carries at the next two values, instead")
-	f.DurationVar(&o.promise.TTFT, "ttft-p95", 2*time.Second, "with --users: time to first token that 95 of 100 requests keep")
-	f.DurationVar(&o.promise.ITL, "itl-p95", 50*time.Millisecond, "with --users: time between one token and the next that 95 of 100 keep")
 	f.StringVar(&o.jsonFile, "json", "", "also write the cells to this file, one JSON object a line, each when its scene is done")
 	f.StringSliceVar(&o.names, "policy", []string{"all"}, "`list` of policies, or \"all\"")
 	f.Float64SliceVar(&o.grid.Shares, "shares", []float64{0.3, 0.5, 0.7, 0.85, 1}, "loads, as shares of the one at which the best policy collapses")
@@ -89,7 +83,7 @@ func (o *cellsOptions) scenes() ([]*policies.Scene, error) {
 		return nil, fmt.Errorf("cannot read --only: %w", err)
 	}
 	all := slices.DeleteFunc(o.material.Scenes(), func(s *policies.Scene) bool {
-		return !pattern.MatchString(s.Name) || (o.quick && !s.Common()) || (o.users && !s.HasUsers())
+		return !pattern.MatchString(s.Name) || (o.quick && !s.Common())
 	})
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no scene's name matches %q: see --list", o.only)
@@ -140,24 +134,12 @@ func (o *cellsOptions) run(cmd *cobra.Command) error {
 		defer f.Close()
 		file = f
 	}
-	if o.users {
-		found, err := play(cmd.Context(), o, scenes, file, cmd.ErrOrStderr(), func(ctx context.Context, s *policies.Scene) ([]*policies.SceneUsers, error) {
-			one, err := o.grid.Users(ctx, s, o.promise)
-			if err != nil {
-				return nil, err
-			}
-			return []*policies.SceneUsers{one}, nil
-		})
-		return errors.Join(err, policies.WriteUsers(cmd.OutOrStdout(), found))
-	}
-	cells, err := play(cmd.Context(), o, scenes, file, cmd.ErrOrStderr(), o.grid.Scene)
+	cells, err := o.play(cmd.Context(), scenes, file, cmd.ErrOrStderr())
 	return errors.Join(err, policies.WriteCells(cmd.OutOrStdout(), cells))
 }
 
 // play runs the scenes, and writes the results of each as it ends.
-func play[T any](
-	ctx context.Context, o *cellsOptions, scenes []*policies.Scene, file, progress io.Writer, run func(context.Context, *policies.Scene) ([]T, error),
-) (all []T, err error) {
+func (o *cellsOptions) play(ctx context.Context, scenes []*policies.Scene, file, progress io.Writer) ([]*policies.Cell, error) {
 	var (
 		mu   sync.Mutex
 		done atomic.Int64
@@ -170,10 +152,10 @@ func play[T any](
 		fmt.Fprintf(progress, "%d of %d scenes, %v: %s\n", done.Load(), len(scenes), time.Since(began).Round(time.Second), text)
 	}
 	some.SetLimit(o.cores)
-	byScene := make([][]T, len(scenes))
+	byScene := make([][]*policies.Cell, len(scenes))
 	for i, s := range scenes {
 		some.Go(func() error {
-			got, err := run(ctx, s)
+			got, err := o.grid.Scene(ctx, s)
 			done.Add(1)
 			mu.Lock()
 			defer mu.Unlock()
@@ -186,6 +168,6 @@ func play[T any](
 			return err
 		})
 	}
-	err = some.Wait()
+	err := some.Wait()
 	return slices.Concat(byScene...), err
 }

@@ -137,11 +137,11 @@ func (o *indexOptions) open() (*index.Workload, error) {
 		return nil, fmt.Errorf("cannot open the trace: %w: give conversation, shared, holes, sglang, churn or a file", err)
 	}
 	defer f.Close()
-	trace, err := index.ReadTrace(f)
+	trace, err := index.ReadTrace(f, o.requests)
 	if err != nil {
 		return nil, err
 	}
-	return index.Generate(trace[:min(len(trace), o.some(len(trace)))], opt)
+	return index.Generate(trace, opt)
 }
 
 // report measures and prints, also where answers were wrong.

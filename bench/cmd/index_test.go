@@ -94,7 +94,7 @@ func TestBenchIndexRefuses(t *testing.T) {
 		{"no file", []string{"--workload", "/nowhere"}, "cannot read the workload"},
 		{"bad file", []string{"--workload", empty}, "make it again with --write"},
 		{"unknown family", []string{"--generate", "magic"}, "give conversation, shared, holes, sglang, churn or a file"},
-		{"empty trace", []string{"--generate", empty}, "it has no requests"},
+		{"empty trace", []string{"--generate", empty}, "it has no request"},
 		{"no workers", []string{"--generate", "shared", "--workers", "0"}, "give 1 to 65535"},
 		{"small caches", []string{"--generate", "shared", "--requests", "9", "--blocks", "10"}, "give workers more blocks"},
 		{"churn to a file", []string{"--generate", "churn", "--write", "b"}, "write holes"},

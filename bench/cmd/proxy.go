@@ -28,9 +28,8 @@ type proxyOptions struct {
 	rounds   int
 	jsonFile string
 
-	idle, streams int
-	soak          time.Duration
-	memory        bool
+	soak   time.Duration
+	memory bool
 
 	cluster       proxy.ClusterConfig
 	events        bool
@@ -50,7 +49,6 @@ themselves. By default it starts both, the router with a core of its own, and co
 requests sent to the workers with the same ones sent through the router: as fast as they
 are answered, and at a fixed rate, where latency counts from when a request was due.
 
-  --idle N, --streams N   many connections: memory for each, time between two events
   --soak 10m              half of what it can do, for long, in five rounds with a rest
                           behind each: what grows from rest to rest. All kinds of
                           requests at a time; some clients leave, and one worker after
@@ -62,7 +60,6 @@ the process of which processor time and memory are counted. bench/proxy/compare.
 measures several routers that way. Answers are checked; what fails makes the command fail.`,
 		Example: `  bin/bench proxy
   bin/bench proxy --api chat,ids --size 8k --rounds 5
-  bin/bench proxy --idle 10000 --streams 2000
   bin/bench proxy --soak 10m
   bin/bench proxy --url 127.0.0.1:8000 --pid 4242 --api ids --rate 500 --time 10s --json -`,
 		Args: cobra.NoArgs,
@@ -91,23 +88,19 @@ func (o *proxyOptions) flags(c *cobra.Command) {
 	f.DurationVar(&o.load.Timeout, "timeout", 30*time.Second, "of a request")
 	f.IntVar(&o.load.Threads, "threads", 1, "of the load")
 	f.StringVar(&o.load.Model, "model", "mock", "model to name in each request")
-	f.BoolVar(&o.load.Foreign, "foreign", false, "the workers are real ones: the text of answers is not known")
 	f.IntVar(&o.rounds, "rounds", 3, "measure all so many times and print medians")
 	f.StringVar(&o.jsonFile, "json", "", "write the result to this file as JSON; - is standard output, and no table")
-	f.IntVar(&o.idle, "idle", 0, "connections that are used once and left open")
-	f.IntVar(&o.streams, "streams", 0, "streams at a time")
 	f.DurationVar(&o.soak, "soak", 0, "send half of what the router can do for so long, of all kinds of requests, and rest 35 s five times; with --url, of one kind")
 	f.BoolVar(&o.memory, "memory", false, "send long prompts of which no two are alike")
 	f.IntVar(&o.cluster.Workers, "workers", 4, "workers of one's own router")
 	f.BoolVar(&o.events, "events", true, "they publish KV events and tokenize")
 	f.IntVar(&o.page, "page-size", 16, "tokens a cache page")
 	f.DurationVar(&o.ttft, "ttft", 0, "time until an answer begins")
-	f.DurationVar(&o.gap, "gap", 0, "time between two events of a stream (default with --streams 100ms, with --soak 2ms, else none)")
+	f.DurationVar(&o.gap, "gap", 0, "time between two events of a stream (default with --soak 2ms, else none)")
 	f.BoolVar(&o.cluster.Pin, "pin", true, "give one's own router a core of its own")
 	f.StringVar(&o.cluster.Warmpath, "warmpath", "bin/warmpath", "the program that is started as the router")
 	f.StringVar(&o.routerFlags, "router-flags", "", "further flags for one's own warmpath serve")
-	c.MarkFlagsMutuallyExclusive("soak", "memory", "idle")
-	c.MarkFlagsMutuallyExclusive("soak", "memory", "streams")
+	c.MarkFlagsMutuallyExclusive("soak", "memory")
 }
 
 // oneAtATime is shared by this process's progress and the logs of its children.
@@ -125,7 +118,7 @@ func (o *oneAtATime) Write(p []byte) (int, error) {
 
 func (o *proxyOptions) run(cmd *cobra.Command) error {
 	o.out, o.progress = cmd.OutOrStdout(), &oneAtATime{w: cmd.ErrOrStderr()}
-	if o.rounds < 1 || o.idle < 0 || o.streams < 0 || o.soak < 0 || len(o.apis) == 0 {
+	if o.rounds < 1 || o.soak < 0 || len(o.apis) == 0 {
 		return errors.New("cannot measure: give at least one round and API, and nothing below 0")
 	}
 	for _, a := range o.apis {
@@ -134,11 +127,7 @@ func (o *proxyOptions) run(cmd *cobra.Command) error {
 		}
 	}
 	o.load.Size, o.load.API = int(o.size), load.API(o.apis[0])
-	switch {
-	case o.gap > 0:
-	case o.streams > 0:
-		o.gap = 100 * time.Millisecond
-	case o.soak > 0:
+	if o.gap == 0 && o.soak > 0 {
 		o.gap = 2 * time.Millisecond
 	}
 	if o.url != "" {
@@ -164,7 +153,6 @@ func (o *proxyOptions) own(ctx context.Context) (err error) {
 	if o.events {
 		o.cluster.Mock = append(o.cluster.Mock, "--events", "--tokenize")
 	}
-	o.cluster.Files = proxy.CrowdFiles(o.idle, o.streams)
 	if o.load.Rate == 0 {
 		o.load.Rate = proxy.DefaultRate
 	}
@@ -179,17 +167,11 @@ func (o *proxyOptions) own(ctx context.Context) (err error) {
 
 // measure runs the mode that was asked for. workers is nil where they are not known.
 func (o *proxyOptions) measure(ctx context.Context, workers []string) error {
-	special := o.idle > 0 || o.streams > 0 || o.soak > 0 || o.memory
+	special := o.soak > 0 || o.memory
 	if special && o.pid == 0 {
 		return errors.New("cannot look at the router: give --pid with --url")
 	}
 	switch {
-	case o.idle > 0 || o.streams > 0:
-		c, err := proxy.MeasureCrowd(ctx, proxy.CrowdConfig{
-			Target: o.load.Targets[0], PID: o.pid, API: o.load.API, Idle: o.idle, Streams: o.streams,
-			Tokens: o.load.Tokens, Gap: o.gap, Time: o.load.Time, Progress: o.progress,
-		})
-		return o.report(c, err)
 	case o.soak > 0:
 		s, err := proxy.MeasureSoak(ctx, proxy.SoakConfig{Load: o.load, PID: o.pid, Time: o.soak, Workers: workers, Progress: o.progress})
 		return o.report(s, err)
@@ -252,8 +234,6 @@ func (o *proxyOptions) report(what fmt.Stringer, err error) error {
 func missing(what fmt.Stringer) bool {
 	switch w := what.(type) {
 	case *proxy.Measurement:
-		return w == nil
-	case *proxy.Crowd:
 		return w == nil
 	case *proxy.Soak:
 		return w == nil

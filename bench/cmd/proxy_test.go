@@ -2,55 +2,72 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"log/slog"
 	"os"
-	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/proxy"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
-// asBench, when set, makes this test binary the benchmark: it starts its workers as a process.
+// asBench, when set, makes this test binary the benchmark, which starts its workers as a process, and
+// the router before them.
 const asBench = "WARMPATH_TEST_AS_BENCH"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asBench) != "" {
+	switch {
+	case os.Getenv(asBench) == "":
+		os.Exit(m.Run())
+	case len(os.Args) > 1 && os.Args[1] == "serve":
+		serve(os.Args[2:])
+	default:
 		main()
-		return
 	}
-	os.Exit(m.Run())
 }
 
-// buildWarmpath builds the router once for all tests.
-var buildWarmpath = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "warmpath-bench-test")
-	if err != nil {
-		return "", err
+// serve is as much of `warmpath serve` as the benchmark needs.
+func serve(args []string) {
+	cfg := router.Config{Policy: config.Policy{Name: "kv"}, Log: slog.New(slog.DiscardHandler)}
+	flags := flag.NewFlagSet("serve", flag.ExitOnError)
+	flags.StringVar(&cfg.Listen, "listen", "", "")
+	flags.String("log-level", "", "")
+	flags.Func("worker", "", func(url string) error {
+		cfg.Sources.Workers = append(cfg.Sources.Workers, url)
+		return nil
+	})
+	_ = flags.Parse(args) // ends the process where it fails
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	r, err := router.New(cfg)
+	if err == nil {
+		err = r.Run(ctx)
 	}
-	binary := filepath.Join(dir, "warmpath")
-	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "../../cmd/warmpath").CombinedOutput()
 	if err != nil {
-		err = fmt.Errorf("cannot build warmpath: %w: %s", err, out)
+		fmt.Fprintln(os.Stderr, err)
 	}
-	return binary, err
-})
+}
 
 func benchProxy(t *testing.T, args ...string) (out, progress string, err error) {
 	t.Helper()
-	warmpath, err := buildWarmpath()
+	self, err := os.Executable()
 	require.NoError(t, err)
 	t.Setenv(asBench, "1")
 	cmd := newRoot()
 	var stdout, stderr bytes.Buffer
 	cmd.SetOut(&stdout)
 	cmd.SetErr(&stderr)
-	cmd.SetArgs(append([]string{"proxy", "--pin=false", "--warm", "10ms", "--time", "100ms", "--timeout", "60s", "--workers", "2", "--warmpath", warmpath}, args...))
+	cmd.SetArgs(append([]string{"proxy", "--pin=false", "--warm", "10ms", "--time", "100ms", "--timeout", "60s", "--workers", "2", "--warmpath", self}, args...))
 	err = cmd.ExecuteContext(t.Context())
 	return stdout.String(), stderr.String(), err
 }
@@ -76,24 +93,13 @@ func TestBenchProxy(t *testing.T) {
 	require.NotZero(t, answered)
 }
 
-func TestBenchProxyCrowd(t *testing.T) {
-	out, progress, err := benchProxy(t, "--idle", "50", "--streams", "10", "--gap", "2ms", "--json", "-")
-	require.NoError(t, err, progress)
-	var c proxy.Crowd
-	require.NoError(t, json.Unmarshal([]byte(out), &c), out)
-	require.Equal(t, 50, c.Idle)
-	require.Zero(t, c.Lost)
-	require.NotNil(t, c.Run)
-	require.Empty(t, c.Run.Errors)
-}
-
 func TestBenchProxyRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--api soap":                    "soap",
 		"--size 1x":                     "1x",
 		"--rounds 0":                    "at least one round",
 		"--url 127.0.0.1:1":             "connect",
-		"--url 127.0.0.1:1 --idle 3":    "--pid",
+		"--url 127.0.0.1:1 --memory":    "--pid",
 		"--soak 1s --memory":            "soak",
 		"--url 127.0.0.1:1 --size 10":   "bodies of 10 bytes",
 		"--router-flags --no-such-flag": "the router ended",

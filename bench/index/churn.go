@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/warmpath/warmpath/bench/trace"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -288,5 +289,5 @@ func (c *Churn) describe() string {
 		kinds[s.kind]++
 	}
 	return fmt.Sprintf("%s stores, %s removals, %d clears, %d restarts of ranks",
-		groupDigits(kinds[stepStore]), groupDigits(kinds[stepRemove]), kinds[stepClear], kinds[stepRemoveWorker])
+		trace.Grouped(kinds[stepStore]), trace.Grouped(kinds[stepRemove]), kinds[stepClear], kinds[stepRemoveWorker])
 }

@@ -137,7 +137,7 @@ func TestChurnMeasure(t *testing.T) {
 func TestOracleAliases(t *testing.T) {
 	trace := make([]Request, 2) // equal prompts, in domains 0 and 1
 	for i := range trace {
-		trace[i] = Request{InputLength: idTokens, HashIDs: []uint64{5}}
+		trace[i] = Request{Input: idTokens, IDs: []uint64{5}}
 	}
 	c, err := NewChurn(trace, ChurnOptions{Ranks: 2, Blocks: 4, IDBlocks: 2})
 	if err != nil {

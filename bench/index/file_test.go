@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/bench/index"
 )
@@ -28,7 +29,7 @@ func little(tb testing.TB) []byte {
 	var trace []index.Request
 	for i := range 40 {
 		ids := []uint64{uint64(i % 3), uint64(i % 5)}
-		trace = append(trace, index.Request{Timestamp: float64(i), InputLength: 512 * 2, OutputLength: 128, HashIDs: ids})
+		trace = append(trace, index.Request{At: time.Duration(i) * time.Millisecond, Input: 512 * 2, Output: 128, IDs: ids})
 	}
 	w := generate(tb, trace, index.Options{Workers: 2, Blocks: 12, IDBlocks: 4, Random: true, Holes: true})
 	return encode(tb, w)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/warmpath/warmpath/radix"
 )
@@ -59,12 +60,12 @@ func (w *Workload) addRequests(trace []Request) {
 	w.first = append(w.first, 0)
 	tokens := idTokens / w.IDBlocks
 	for i, r := range trace {
-		n := min(len(r.HashIDs)*w.IDBlocks, max(r.InputLength/tokens, 1))
+		n := min(len(r.IDs)*w.IDBlocks, max(r.Input/tokens, 1))
 		name := uint64(0)
-		for j := range n + r.OutputLength/tokens {
+		for j := range n + r.Output/tokens {
 			h := decodeHash(uint64(i), uint64(j-n))
 			if j < n {
-				h = promptHash(r.HashIDs[j/w.IDBlocks], uint64(j%w.IDBlocks))
+				h = promptHash(r.IDs[j/w.IDBlocks], uint64(j%w.IDBlocks))
 			}
 			if j == 0 {
 				name = h
@@ -137,7 +138,8 @@ func (g *generator) overlaps(req uint32) (most int) {
 func (g *generator) serve(trace []Request) {
 	warm := int(float64(len(trace)) * warmShare)
 	rate := 0.0
-	if took := trace[len(trace)-1].Timestamp - trace[0].Timestamp; took > 0 {
+	millis := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	if took := millis(trace[len(trace)-1].At - trace[0].At); took > 0 {
 		rate = float64(len(g.engineHashes)) * 0.6 / took / float64(g.o.Workers) / 0.7
 	}
 	last := 0.0
@@ -145,12 +147,12 @@ func (g *generator) serve(trace []Request) {
 		if i == warm {
 			g.test(i)
 		}
-		req := uint32(i)
+		req, at := uint32(i), millis(r.At)
 		for j := range g.queue {
 			// The conversion forbids a fused multiply-add, which rounds differently.
-			g.queue[j] = max(g.queue[j]-float64(rate*(r.Timestamp-last)), 0)
+			g.queue[j] = max(g.queue[j]-float64(rate*(at-last)), 0)
 		}
-		last = r.Timestamp
+		last = at
 		g.overlaps(req)
 		worker := g.route(req)
 		g.queue[worker] += float64(int(g.prompt[req]) - g.overlap[worker])

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // ErrWrong is an index that answered wrongly or refused a change.
@@ -82,7 +84,7 @@ func (r *Result) err() error {
 // Table writes the result as text: the median of each number, then its rounds.
 func (r *Result) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s workers, %s entries of %s blocks\n",
-		r.Workload, groupDigits(r.Workers), groupDigits(r.Entries), groupDigits(r.Distinct))
+		r.Workload, trace.Grouped(r.Workers), trace.Grouped(r.Entries), trace.Grouped(r.Distinct))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, m := range r.Metrics {
 		fmt.Fprintf(t, "%s\t%s\t%s\t", m.Name, formatNumber(m.Median), m.Unit)
@@ -99,7 +101,7 @@ func (r *Result) Table(w io.Writer) error {
 		return fmt.Errorf("cannot write the table: %w", err)
 	}
 	_, err := fmt.Fprintf(w, "wrong answers: %s of %s; changes refused: %s\n",
-		groupDigits(r.Wrong), groupDigits(r.LookUps), groupDigits(r.Refused))
+		trace.Grouped(r.Wrong), trace.Grouped(r.LookUps), trace.Grouped(r.Refused))
 	return err
 }
 
@@ -107,24 +109,11 @@ func (r *Result) Table(w io.Writer) error {
 func formatNumber(v float64) string {
 	switch {
 	case v >= 1000 || v == math.Trunc(v):
-		return groupDigits(int(v + 0.5))
+		return trace.Grouped(int(v + 0.5))
 	case v >= 100:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case v >= 10:
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(v, 'f', 2, 64)
-}
-
-// groupDigits groups digits by thousands.
-func groupDigits(n int) string {
-	digits := strconv.Itoa(n)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
 }

@@ -1,55 +1,34 @@
 package index
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
-// Request is one line of a trace in Mooncake's format.
-type Request struct {
-	Timestamp    float64  `json:"timestamp"` // ms
-	InputLength  int      `json:"input_length"`
-	OutputLength int      `json:"output_length"`
-	HashIDs      []uint64 `json:"hash_ids"` // of 512 tokens each; equal ids are equal tokens
-}
+// Request is one request of a trace. Its ids stand for 512 tokens each.
+type Request = trace.Request
 
 // idTokens is the number of tokens of an id.
-const idTokens = 512
+const idTokens = trace.BlockTokens
 
-// maxRequestTokens bounds a request: no model takes more.
-const maxRequestTokens = 1 << 24
-
-// ReadTrace reads a trace in Mooncake's format: one JSON object a line.
-func ReadTrace(r io.Reader) (trace []Request, err error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
-		if len(lines.Bytes()) == 0 {
-			continue
-		}
-		var r Request
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("cannot read line %d of the trace: %w", n, err)
-		}
-		if r.InputLength < 1 || r.OutputLength < 0 || max(r.InputLength, r.OutputLength) > maxRequestTokens || len(r.HashIDs) == 0 {
-			return nil, fmt.Errorf("cannot read line %d of the trace: %d prompt tokens, %d ids and %d tokens of the answer are no request",
-				n, r.InputLength, len(r.HashIDs), r.OutputLength)
-		}
-		trace = append(trace, r)
+// ReadTrace reads a trace in Mooncake's format. limit > 0 bounds the requests.
+func ReadTrace(r io.Reader, limit int) ([]Request, error) {
+	t, err := trace.Read(r, limit)
+	if err != nil {
+		return nil, err
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("cannot read the trace: %w", err)
+	for i := range t.Requests {
+		if n := t.Requests[i].Block; n != idTokens {
+			return nil, fmt.Errorf("cannot use a trace with ids of %d tokens: give one with ids of %d, as Mooncake's", n, idTokens)
+		}
 	}
-	if len(trace) == 0 {
-		return nil, errors.New("cannot read the trace: it has no requests")
-	}
-	return trace, nil
+	return t.Requests, nil
 }
 
 // Conversation makes a trace like Mooncake's conversation trace: sessions with one common first
@@ -59,8 +38,8 @@ func Conversation(requests int) []Request {
 	var ids idSource
 	ids.fresh(nil, 1) // id 0 is the common first one
 	var sessions [][]uint64
-	trace := make([]Request, requests)
-	for i := range trace {
+	made := make([]Request, requests)
+	for i := range made {
 		prompt := []uint64{0}
 		s := len(sessions) - 1 - int(min(r.ExpFloat64()*300, float64(len(sessions)-1)))
 		// The context window.
@@ -75,9 +54,9 @@ func Conversation(requests int) []Request {
 		} else {
 			sessions = append(sessions, prompt)
 		}
-		trace[i] = Request{float64(i) * 300, len(prompt)*idTokens - r.IntN(idTokens), 30 + r.IntN(600), prompt}
+		made[i] = Request{At: time.Duration(i) * 300 * time.Millisecond, Input: len(prompt)*idTokens - r.IntN(idTokens), Output: 30 + r.IntN(600), IDs: prompt}
 	}
-	return trace
+	return made
 }
 
 // Shared makes a trace of shared prompts: 40 system prompts of 20 to 60 ids, drawn by Zipf's
@@ -92,8 +71,8 @@ func Shared(requests int) []Request {
 		total += weights[i]
 	}
 	var sessions [][]uint64
-	trace := make([]Request, requests)
-	for i := range trace {
+	made := make([]Request, requests)
+	for i := range made {
 		var prompt []uint64
 		if len(sessions) > 0 && r.IntN(2) == 0 {
 			s := len(sessions) - 1 - r.IntN(min(len(sessions), 400))
@@ -107,9 +86,9 @@ func Shared(requests int) []Request {
 			prompt = ids.fresh(prompts[p], 1+r.IntN(6))
 			sessions = append(sessions, prompt)
 		}
-		trace[i] = Request{float64(i) * 100, len(prompt) * idTokens, 30 + r.IntN(371), prompt}
+		made[i] = Request{At: time.Duration(i) * 100 * time.Millisecond, Input: len(prompt) * idTokens, Output: 30 + r.IntN(371), IDs: prompt}
 	}
-	return trace
+	return made
 }
 
 // idSource makes new ids.

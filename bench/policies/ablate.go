@@ -4,8 +4,8 @@ import "github.com/warmpath/warmpath/dataplane/routing/policy"
 
 // ablation is the knowledge and the terms that a run's routers are denied.
 type ablation struct {
-	predictions, load, progress, rate, replica, foreign, health, tiers bool
-	terms                                                              policy.Terms
+	predictions, load, progress, rate, replica, foreign, tiers bool
+	terms                                                      policy.Terms
 }
 
 // Ablations lists the values of [Config].Ablate: knowledge of a router, and terms of the kv
@@ -18,7 +18,6 @@ func Ablations() []string {
 		"progress",    // a prompt counts wholly until its first token
 		"rate",        // workers' speeds are not learnt
 		"replica",     // replicas do not know that there are others
-		"health",      // of facts about GPUs
 		"tiers",       // of the KV tiers of nodes
 	}, policy.TermNames()...)
 }
@@ -38,8 +37,6 @@ func ablate(names []string) (a ablation) {
 			a.rate = true
 		case "replica":
 			a.replica = true
-		case "health":
-			a.health = true
 		case "tiers":
 			a.tiers = true
 		default:

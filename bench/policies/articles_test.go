@@ -62,16 +62,11 @@ func TestArticles(t *testing.T) {
 	} {
 		assert.Contains(t, table.String(), want)
 	}
-}
-
-// Every calculation that can be played gives the same when it is.
-func TestArticleCalculations(t *testing.T) {
-	a, err := policies.RunArticles(t.Context(), 2, func(int, int) {})
-	require.NoError(t, err)
-	want := []float64{94.391, 20, 5, 2931, 32.25, 7, 74}
-	require.Len(t, a.Exact, len(want))
+	// Every calculation that can be played gives the same when it is.
+	computed := []float64{94.391, 20, 5, 2931, 32.25, 7, 74}
+	require.Len(t, a.Exact, len(computed))
 	for i, x := range a.Exact {
-		assert.InDelta(t, want[i], x.Computed, 0.001, x.What)
+		assert.InDelta(t, computed[i], x.Computed, 0.001, x.What)
 		if x.Simulated != nil {
 			assert.InDelta(t, x.Computed, *x.Simulated, 1e-9, x.What)
 		}

@@ -134,20 +134,11 @@ func (p dualMap) pickByPrefix(prefix uint64, req policy.Request, candidates []po
 	return policy.Choice{Index: a, Cost: waitA, Reason: "larger overlap of two"}
 }
 
-// slowed reports whether the candidate has lost a part of its speed, by the facts about its
-// GPUs.
-func slowed(c *policy.Candidate) bool { return c.Weight > 0 && c.Weight < 1 }
-
-// meanRate is the mean of the known prefill rates, of slowed candidates the rate before.
+// meanRate is the mean of the known prefill rates.
 func meanRate(candidates []policy.Candidate) float64 {
 	sum, known := 0.0, 0
 	for i := range candidates {
-		c := &candidates[i]
-		rate := c.Rate
-		if slowed(c) {
-			rate = max(c.FullRate, rate)
-		}
-		if rate > 0 {
+		if rate := candidates[i].Rate; rate > 0 {
 			sum += rate
 			known++
 		}
@@ -161,16 +152,7 @@ func meanRate(candidates []policy.Candidate) float64 {
 // wait predicts the time to first token in seconds by queue and uncached tokens alone.
 func wait(mean float64, req *policy.Request, c *policy.Candidate) float64 {
 	rate := c.Rate
-	switch {
-	case slowed(c):
-		full := c.FullRate
-		if full <= 0 {
-			full = mean
-		}
-		if rate = c.Weight * full; c.Rate > 0 {
-			rate = min(rate, c.Rate)
-		}
-	case rate <= 0:
+	if rate <= 0 {
 		rate = mean
 	}
 	uncached := max(req.Tokens-max(c.Cached, c.Predicted), 0)

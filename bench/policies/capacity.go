@@ -91,7 +91,7 @@ func findUsers(ctx context.Context, sessions []trace.Session, u Users, cfg Confi
 	f := &finder{ctx: ctx, users: u, cfg: cfg, seeds: seeds, sessions: sessions, laid: map[int][]*plan{}}
 	c := &Capacity{Objective: o, Seeds: seeds}
 	for _, policy := range names {
-		one, err := SearchUsers(policy, cfg.Workers, o, func(n int) (Probe, error) { return f.probe(policy, n) }, progress)
+		one, err := searchUsers(policy, cfg.Workers, o, func(n int) (Probe, error) { return f.probe(policy, n) }, progress)
 		if err != nil {
 			return nil, fmt.Errorf("cannot find the users that %s carries: %w", policy, err)
 		}
@@ -171,9 +171,9 @@ type searcher struct {
 	probes    map[int]Probe
 }
 
-// SearchUsers searches for the number of users that workers carry: measure gives the values of one
+// searchUsers searches for the number of users that workers carry: measure gives the values of one
 // number.
-func SearchUsers(policy string, workers int, o Objective, measure func(users int) (Probe, error), progress func(text string)) (*PolicyCapacity, error) {
+func searchUsers(policy string, workers int, o Objective, measure func(users int) (Probe, error), progress func(text string)) (*PolicyCapacity, error) {
 	f := &searcher{policy: policy, workers: workers, objective: o, measure: measure, progress: progress, probes: map[int]Probe{}}
 	return f.find()
 }

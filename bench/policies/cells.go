@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // Cell is a scene at one load, with every policy on it.
@@ -282,7 +284,7 @@ func together(runs []*Result) *Result {
 		r.tpots = append(r.tpots, one.tpots...)
 		r.gaps.merge(&one.gaps)
 	}
-	r.TTFT, r.TPOT, r.ITL = times(r.TTFTs), times(r.tpots), r.gaps.times()
+	r.TTFT, r.TPOT, r.ITL = trace.TimesOf(r.TTFTs), trace.TimesOf(r.tpots), r.gaps.times()
 	r.Hits = ratio(float64(r.HitTokens), float64(r.PromptTokens))
 	return &r
 }

@@ -155,22 +155,3 @@ func TestNoPolicyBeatsBelady(t *testing.T) {
 		}
 	}
 }
-
-func TestGridUsers(t *testing.T) {
-	m := &Material{Sessions: recordedSessions(t), Seed: 1}
-	g := &Grid{Policies: []string{"kv", "round-robin", Greedy}, Seed: 1, Progress: func(string) {}}
-	s := scene(t, m, "agents, closed, pool 1")
-	require.True(t, s.HasUsers())
-	found, err := g.Users(t.Context(), s, Objective{TTFT: 9 * time.Second})
-	require.NoError(t, err)
-	kv, best := found.Capacity.kvAndBest()
-	require.Equal(t, "round-robin", best.Policy)
-	require.Greater(t, kv.Users, best.Users)
-	var table strings.Builder
-	require.NoError(t, WriteUsers(&table, []*SceneUsers{found}))
-	assert.Contains(t, table.String(), "agents, closed, pool 1")
-	open := scene(t, m, "tenants, pool 1")
-	require.False(t, open.HasUsers())
-	_, err = g.Users(t.Context(), scene(t, m, "agents, open, pool 1"), Objective{})
-	require.Error(t, err)
-}

@@ -33,7 +33,6 @@ type Config struct {
 	// each fifth step of its scheduler, five decode steps, and at the latest every second.
 	// Workers that publish none are asked once a second.
 	Poll time.Duration
-	GPUFaults
 
 	Options policy.Options // of the policies; its zero is [policy.Defaults]
 	Ablate  []string       // names of [Ablations] that all policies are denied
@@ -80,17 +79,6 @@ type Replicas struct {
 // Events are the changes of caches that routers learn.
 type Events struct {
 	EventDelay time.Duration // from a change until routers know; default 5 ms
-	EventLoss  float64       // share of events that a router does not get
-	Resync     time.Duration // until a router has learnt missed events; default 1 s
-}
-
-// GPUFaults are faults of workers' GPUs.
-type GPUFaults struct {
-	Faults []Fault
-	// FaultTold is the delay of facts about GPUs; default 1.5 s. FaultFound is the delay until
-	// a dead worker is found without them, where Ablate has "health"; default 300 s, when
-	// SGLang's watchdog ends an engine that hangs.
-	FaultTold, FaultFound time.Duration
 }
 
 // Variants are further simulations of kv.
@@ -133,14 +121,11 @@ func (c Config) withDefaults() Config {
 	or(&c.Routers, 1)
 	or(&c.NodeWorkers, 1)
 	or(&c.EventDelay, 5*time.Millisecond)
-	or(&c.Resync, time.Second)
 	or(&c.Poll, 100*time.Millisecond)
 	or(&c.Hop, 500*time.Microsecond)
 	or(&c.TreeTokens, 1<<24)
 	or(&c.gathered, 100*time.Millisecond)
 	or(&c.deadline, 5*time.Minute)
-	or(&c.FaultTold, 1500*time.Millisecond)
-	or(&c.FaultFound, 300*time.Second)
 	or(&c.Options, policy.Defaults)
 	if len(c.Speeds) == 0 {
 		c.Speeds = []float64{1}
@@ -171,8 +156,8 @@ func (c *Config) check() error {
 			c.Prefill, c.Workers, c.TransferTokensPerSecond, ErrConfig)
 	case !(c.Rate > 0) || c.Rate > 1e6 || c.Rate < 1e-3:
 		return fmt.Errorf("cannot simulate arrivals at %v times their rate: %w: want 0.001 to 1,000,000", c.Rate, ErrConfig)
-	case !(c.EventLoss >= 0 && c.EventLoss <= 1) || c.EventDelay < 0 || c.Resync < 0 || c.Poll <= 0:
-		return fmt.Errorf("cannot simulate event loss %v, delay %v, resync %v, poll %v: %w", c.EventLoss, c.EventDelay, c.Resync, c.Poll, ErrConfig)
+	case c.EventDelay < 0 || c.Poll <= 0:
+		return fmt.Errorf("cannot simulate event delay %v, poll %v: %w", c.EventDelay, c.Poll, ErrConfig)
 	case slices.ContainsFunc(c.Speeds, func(s float64) bool { return !(s >= 0.01 && s <= 100) }):
 		return fmt.Errorf("cannot simulate workers of speeds %v: %w: want 0.01 to 100", c.Speeds, ErrConfig)
 	case !(c.Service.PrefillTokensPerSecond > 0) || math.IsInf(c.Service.PrefillTokensPerSecond, 0) || c.Service.ChunkedPrefill < c.PageSize ||
@@ -193,7 +178,7 @@ func (c *Config) check() error {
 			return fmt.Errorf("cannot take away %q: %w: want one of %v", name, ErrConfig, Ablations())
 		}
 	}
-	return c.checkFaults()
+	return nil
 }
 
 func (c *Config) speed(worker int) float64 { return c.Speeds[min(worker, len(c.Speeds)-1)] }

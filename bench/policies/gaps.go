@@ -3,6 +3,8 @@ package policies
 import (
 	"math/bits"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // gaps is a distribution of times between tokens: bins of 1/128 of a power of two, 0.6 % of the
@@ -78,7 +80,7 @@ func (g *gaps) merge(other *gaps) {
 }
 
 // times sums the distribution up; percentiles are upper ends of bins.
-func (g *gaps) times() (t Times) {
+func (g *gaps) times() (t trace.Times) {
 	if g.n == 0 {
 		return t
 	}

@@ -18,7 +18,7 @@ func (s *greedy) pick(t *task) int {
 	w := &s.forecast
 	for i, at := range s.targets() {
 		w.worker = at
-		if !w.fits(t.job) || w.dead {
+		if !w.fits(t.job) {
 			continue
 		}
 		uncached, copied, ready := w.expect(t, s.time.now)

@@ -21,8 +21,7 @@ type replica struct {
 	prefix       adaptivePrefix
 	inbox        []note // of other replicas, by time of arrival
 	read         int
-	alone        bool // predicts no other replica's requests
-	known        knownFaults
+	alone        bool           // predicts no other replica's requests
 	sessions     *session.Table // of its own requests; of all where it chooses for all
 	leads        bool
 	answer       float64 // mean seconds from an answer's first token to its end

@@ -1,21 +1,20 @@
 package policies
 
 import (
-	"cmp"
-	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // Result is the result of one policy on a trace.
 type Result struct {
 	Policy   string        `json:"policy"`
-	Requests int           `json:"requests"`       // answered
-	Refused  int           `json:"refused"`        // too long for any worker's pool, or turned away
-	Lost     int           `json:"lost,omitempty"` // of Refused, begun by a worker that died
-	TTFT     Times         `json:"ttft"`
-	ITL      Times         `json:"itl"`  // between one token and the next, of all tokens
-	TPOT     Times         `json:"tpot"` // of requests: mean time between their tokens
-	Latency  Times         `json:"latency"`
+	Requests int           `json:"requests"` // answered
+	Refused  int           `json:"refused"`  // too long for any worker's pool, or turned away
+	TTFT     trace.Times   `json:"ttft"`
+	ITL      trace.Times   `json:"itl"`  // between one token and the next, of all tokens
+	TPOT     trace.Times   `json:"tpot"` // of requests: mean time between their tokens
+	Latency  trace.Times   `json:"latency"`
 	Span     time.Duration `json:"span"` // from the first arrival to the last token
 
 	Queueing
@@ -63,16 +62,6 @@ type TokenCounts struct {
 	PlacedTokens int64 `json:"placed_tokens,omitempty"`
 }
 
-// Times sums up a distribution.
-type Times struct {
-	Mean time.Duration `json:"mean"`
-	P50  time.Duration `json:"p50"`
-	P90  time.Duration `json:"p90"`
-	P95  time.Duration `json:"p95"`
-	P99  time.Duration `json:"p99"`
-	Max  time.Duration `json:"max"`
-}
-
 // Worker is one worker's share.
 type Worker struct {
 	Requests  int     `json:"requests"`
@@ -91,7 +80,7 @@ const enough = 0.8
 
 // result sums a run up.
 func (s *run) result() *Result {
-	r := &Result{Policy: s.name, Refused: s.refused, Queueing: Queueing{TurnedAway: s.holding.turned, Held: s.holding.held}, Lost: s.faults.lost}
+	r := &Result{Policy: s.name, Refused: s.refused, Queueing: Queueing{TurnedAway: s.holding.turned, Held: s.holding.held}}
 	var ttft, tpot, latency []time.Duration
 	waited := 0.0
 	last := clock(0)
@@ -123,7 +112,7 @@ func (s *run) result() *Result {
 		}
 	}
 	r.HeldFor = time.Duration(ratio(waited, float64(r.Held)))
-	r.TTFT, r.TPOT, r.Latency, r.TTFTs = times(ttft), times(tpot), times(latency), ttft
+	r.TTFT, r.TPOT, r.Latency, r.TTFTs = trace.TimesOf(ttft), trace.TimesOf(tpot), trace.TimesOf(latency), ttft
 	for _, w := range s.workers {
 		r.gaps.merge(&w.gaps)
 	}
@@ -150,20 +139,6 @@ func (r *Result) addWorkers(s *run, span clock) {
 	}
 	r.Busy = sum / float64(len(s.workers))
 	r.Imbalance = ratio(most, r.Busy)
-}
-
-// times sorts all and takes nearest ranks.
-func times(all []time.Duration) Times {
-	if len(all) == 0 {
-		return Times{}
-	}
-	slices.SortFunc(all, cmp.Compare[time.Duration])
-	var sum float64
-	for _, d := range all {
-		sum += float64(d)
-	}
-	at := func(p int) time.Duration { return all[max(1, (len(all)*p+99)/100)-1] }
-	return Times{Mean: time.Duration(sum / float64(len(all))), P50: at(50), P90: at(90), P95: at(95), P99: at(99), Max: all[len(all)-1]}
 }
 
 func ratio(part, whole float64) float64 {

@@ -33,7 +33,7 @@ func (s *run) pickFor(r *replica, t *task) {
 			s.tiers.offer(r, i)
 		}
 	}
-	some, open := r.known.alive(r.gate.allowed(r.candidates))
+	some, open := r.gate.allowed(r.candidates)
 	req := policy.Request{
 		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Stored: stored,
 		Chunk: s.cfg.Service.ChunkedPrefill, Answer: r.answer,
@@ -76,7 +76,6 @@ func (s *run) candidate(r *replica, i int) policy.Candidate {
 	if s.ablated.rate {
 		c.Rate = 0
 	}
-	r.known.judge(&c, i)
 	c.Pending = int64(l.backlog.Tokens(s.time.now.seconds(), c.Rate)/float64(s.page)) * int64(s.page)
 	switch {
 	case s.ablated.load:

@@ -35,7 +35,6 @@ type run struct {
 	greedy    greedy
 	arbiter   arbiter
 	holding   holding
-	faults    faults
 	transfers transfers
 	tiers     nodeTiers
 	arrivals  arrivals
@@ -52,7 +51,7 @@ func (s *run) targets() []*worker {
 // newRun prepares a simulation. cfg has its defaults.
 func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) {
 	s := &run{plan: p, cfg: cfg, name: name, tasks: make([]task, len(p.jobs)), ablated: ablate(cfg.Ablate), progress: progress}
-	s.greedy.run, s.arbiter.run, s.holding.run, s.faults.run, s.transfers.run, s.tiers.run, s.arrivals.run = s, s, s, s, s, s, s
+	s.greedy.run, s.arbiter.run, s.holding.run, s.transfers.run, s.tiers.run, s.arrivals.run = s, s, s, s, s, s
 	if name != Greedy {
 		pick, err := newPolicy(name, s.options(0))
 		if err != nil {
@@ -62,9 +61,6 @@ func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) 
 	}
 	s.build()
 	s.arrivals.build()
-	if len(cfg.Faults) > 0 {
-		s.faults.plan()
-	}
 	return s, nil
 }
 
@@ -139,39 +135,25 @@ func (s *run) build() {
 	s.tiers.build()
 }
 
-// events tells every replica of changes at a worker, but for those that are lost.
+// events tells every replica of changes at a worker.
 func (s *run) events(all []change) {
 	for _, c := range all {
 		c.at = s.time.now + ticks(s.cfg.EventDelay)
-		for k, r := range s.replicas {
-			if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.time.events) < s.cfg.EventLoss {
-				r.view.lost[c.worker] = append(r.view.lost[c.worker], c.node)
-				continue
-			}
+		for _, r := range s.replicas {
 			r.view.expect(c)
 		}
-		s.time.events++
 	}
 }
-
-// chance is a number in [0, 1) for the n-th of something.
-func (s *run) chance(n uint64) float64 { return float64(mix(s.cfg.Seed^mix(n))>>11) / (1 << 53) }
 
 // timeline is the time of a run and of its next reports.
 type timeline struct {
 	now      clock
-	events   uint64
 	nextPoll clock
-	nextSync clock
 }
 
 // loop plays the trace. At one instant reports come first, then arrivals, then steps of
 // workers.
 func (s *run) loop(ctx context.Context) error {
-	s.time.nextSync = never
-	if s.cfg.EventLoss > 0 {
-		s.time.nextSync = ticks(s.cfg.Resync)
-	}
 	for !s.arrivals.over() {
 		at, w := never, (*worker)(nil)
 		for _, other := range s.workers {
@@ -214,8 +196,6 @@ func (s *run) loop(ctx context.Context) error {
 // meanwhile takes the next step between routers and workers, if it comes before at.
 func (s *run) meanwhile(at clock) bool {
 	switch {
-	case s.faults.next() <= at && s.faults.next() < never:
-		s.faults.suffer()
 	case len(s.transfers.transit) > 0 && s.transfers.transit[0].landed < at:
 		s.upkeep(s.transfers.transit[0].landed)
 		s.time.now = s.transfers.transit[0].landed
@@ -238,16 +218,13 @@ func (s *run) meanwhile(at clock) bool {
 	return true
 }
 
-// upkeep makes the reports and resyncs that are due by at.
+// upkeep makes the reports that are due by at.
 func (s *run) upkeep(at clock) {
 	if s.pick == nil {
 		return
 	}
 	for s.time.nextPoll <= at {
 		for i, w := range s.targets() {
-			if w.dead {
-				continue
-			}
 			report := w.report(s.time.nextPoll)
 			for _, r := range s.replicas {
 				r.take(s.time.nextPoll) // else requests in the report would be counted twice
@@ -255,23 +232,6 @@ func (s *run) upkeep(at clock) {
 			}
 		}
 		s.time.nextPoll += ticks(s.cfg.Poll)
-	}
-	for s.time.nextSync <= at {
-		for _, r := range s.replicas {
-			// A resync tells the present state: events under way are no newer.
-			r.view.catchUp(s.time.nextSync + ticks(s.cfg.EventDelay))
-			for i, lost := range r.view.lost {
-				for _, n := range lost {
-					w := s.workers[i]
-					r.view.set(int32(i), n, w.cache.held(n))
-					if w.host != nil {
-						r.view.row(n)[i].host = w.host.cache.held(n)
-					}
-				}
-				r.view.lost[i] = lost[:0]
-			}
-		}
-		s.time.nextSync += ticks(s.cfg.Resync)
 	}
 }
 

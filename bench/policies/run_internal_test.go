@@ -149,13 +149,13 @@ func sound(t *testing.T, w *worker) {
 }
 
 // Every request ends exactly once, pools are never over-full, and no page is locked at the end:
-// with any policy, number of replicas and lost events, with and without prefill workers.
+// with any policy, number of replicas and late events, with and without prefill workers.
 func TestConservation(t *testing.T) {
 	variants := map[string]func(*Config){
 		"plain":    func(*Config) {},
 		"replicas": func(c *Config) { c.Routers, c.Share = 3, ShareGossip },
 		"one":      func(c *Config) { c.Routers, c.Share = 3, ShareOne },
-		"losses":   func(c *Config) { c.EventLoss, c.EventDelay, c.Resync = 0.3, 40*time.Millisecond, 200*time.Millisecond },
+		"late":     func(c *Config) { c.EventDelay = 40 * time.Millisecond },
 		"host":     func(c *Config) { c.HostTokens = 600 },
 		"pools":    func(c *Config) { c.Workers, c.Prefill = 3, 1 },
 		"speeds":   func(c *Config) { c.Speeds = []float64{2, 0.3} },
@@ -223,35 +223,31 @@ func conserve(t *testing.T, cfg Config, name string) {
 	}
 }
 
-// With no delay and no loss a router's view is the truth; with both, it is again after a
-// resync.
+// With no delay a router's view is the truth.
 func TestViewFollowsCaches(t *testing.T) {
-	for _, loss := range []float64{0, 0.5} {
-		cfg := tinyConfig(7)
-		cfg.EventDelay, cfg.EventLoss, cfg.Resync = 0, loss, time.Millisecond
-		s, err := newRun(newPlan(tiny(7, 200), 4, 1, false), cfg, "kv", func(int) {})
-		require.NoError(t, err)
-		require.NoError(t, s.loop(t.Context()))
-		s.replicas[0].view.catchUp(never)
-		s.upkeep(s.time.now + ticks(time.Second))
-		for i, w := range s.workers {
-			for n := range s.nodes {
-				row := s.replicas[0].view.rows[n]
-				held := int32(0)
-				if row != nil {
-					held = row[i].held
-				}
-				require.Equal(t, w.cache.held(int32(n)), held, "loss %v worker %d node %d", loss, i, n)
+	cfg := tinyConfig(7)
+	cfg.EventDelay = 0
+	s, err := newRun(newPlan(tiny(7, 200), 4, 1, false), cfg, "kv", func(int) {})
+	require.NoError(t, err)
+	require.NoError(t, s.loop(t.Context()))
+	s.replicas[0].view.catchUp(never)
+	for i, w := range s.workers {
+		for n := range s.nodes {
+			row := s.replicas[0].view.rows[n]
+			held := int32(0)
+			if row != nil {
+				held = row[i].held
 			}
-			require.Equal(t, int64(w.cache.pages)*4, s.replicas[0].view.tokens[i])
+			require.Equal(t, w.cache.held(int32(n)), held, "worker %d node %d", i, n)
 		}
+		require.Equal(t, int64(w.cache.pages)*4, s.replicas[0].view.tokens[i])
 	}
 }
 
 func TestSimulationIsDeterministic(t *testing.T) {
 	trace, err := Synthetic("conversations", 3, 800)
 	require.NoError(t, err)
-	cfg := Config{CacheTokens: 200_000, Seed: 5, Events: Events{EventLoss: 0.1}, Replicas: Replicas{Routers: 3, Share: ShareGossip}}
+	cfg := Config{CacheTokens: 200_000, Seed: 5, Replicas: Replicas{Routers: 3, Share: ShareGossip}}
 	var first *Report
 	for range 3 {
 		r, err := Simulate(context.Background(), "x", trace, cfg, Names(), nil)

@@ -84,7 +84,7 @@ func TestChoicesAreFreeOfTime(t *testing.T) {
 		s.PrefillTokensPerSecond, s.HostTokensPerSecond = 4*s.PrefillTokensPerSecond, 4*s.HostTokensPerSecond
 		s.PrefillBase, s.DecodeBase, s.DecodePerRequest, s.DecodePerToken = s.PrefillBase/4, s.DecodeBase/4, s.DecodePerRequest/4, s.DecodePerToken/4
 		quick.TransferTokensPerSecond, quick.LinkTokensPerSecond = 4*cfg.TransferTokensPerSecond, 4*cfg.LinkTokensPerSecond
-		quick.Poll, quick.EventDelay, quick.Hop, quick.Resync = cfg.Poll/4, cfg.EventDelay/4, cfg.Hop/4, cfg.Resync/4
+		quick.Poll, quick.EventDelay, quick.Hop = cfg.Poll/4, cfg.EventDelay/4, cfg.Hop/4
 		quick.gathered, quick.deadline = cfg.gathered/4, cfg.deadline/4
 		want := choices(t, trace, cfg)
 		sameChoices(t, name, want, choices(t, fast, quick))

@@ -203,11 +203,8 @@ func (s *study) summary(name string) Summary {
 // warn lists the facts that make results mean less than they seem to.
 func (r *Report) warn() {
 	for _, x := range r.Results {
-		if long := x.Refused - x.TurnedAway - x.Lost; long > 0 {
+		if long := x.Refused - x.TurnedAway; long > 0 {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %d requests are longer than a worker's KV pool and were refused", x.Policy, long))
-		}
-		if x.Lost > 0 {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %d requests were lost whose answer a worker had begun that died", x.Policy, x.Lost))
 		}
 		if x.TurnedAway > 0 {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %d requests found its queue of %d full and were refused", x.Policy, x.TurnedAway, mostWaiting))

@@ -107,16 +107,12 @@ func (c *Config) describe() string {
 		}
 	}
 	fmt.Fprintf(&b, ", events %v late", c.EventDelay)
-	if c.EventLoss > 0 {
-		fmt.Fprintf(&b, " and %g %% lost", 100*c.EventLoss)
-	}
 	if c.Rate != 1 {
 		fmt.Fprintf(&b, "; arrivals at %g times their rate", c.Rate)
 	}
 	if len(c.Queues) > 0 {
 		fmt.Fprintf(&b, `; with "queue" the router holds requests back while all workers are full`)
 	}
-	b.WriteString(c.describeFaults())
 	if len(c.Ablate) > 0 {
 		fmt.Fprintf(&b, "; without %s", strings.Join(c.Ablate, ", "))
 	}

@@ -136,16 +136,15 @@ func TestUsersAgainstNaive(t *testing.T) {
 	assert.Greater(t, came, 300)
 }
 
-// The closed loop with every policy, with replicas, lost events, faults, queues and pairs.
+// The closed loop with every policy, with replicas, queues and pairs.
 func TestUsersEndEveryTurn(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"plain":    func(*Config) {},
-		"replicas": func(c *Config) { c.Routers, c.Share, c.EventLoss = 3, ShareGossip, 0.2 },
+		"replicas": func(c *Config) { c.Routers, c.Share = 3, ShareGossip },
 		"one":      func(c *Config) { c.Routers, c.Share = 3, ShareOne },
 		"pools":    func(c *Config) { c.Workers, c.Prefill = 3, 1 },
 		"queue":    func(c *Config) { c.queue = DepthFirst },
 		"small":    func(c *Config) { c.CacheTokens = 80 }, // turns that are refused
-		"death":    func(c *Config) { c.Faults = []Fault{{Worker: 1, At: 8 * time.Second}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			study := tinyUsers(t, 3, change)
@@ -156,16 +155,16 @@ func TestUsersEndEveryTurn(t *testing.T) {
 			for _, policyName := range names {
 				s, err := newRun(study.plan, study.cfg, policyName, func(int) {})
 				require.NoError(t, err)
-				if name != "death" && policyName == "kv" {
+				if policyName == "kv" {
 					s.observe = func(w *worker) { sound(t, w) }
 				}
 				require.NoError(t, s.loop(t.Context()), policyName)
-				if name != "small" && name != "death" {
+				if name != "small" {
 					inOrder(t, s)
 				}
 				r := s.result()
 				require.Equal(t, s.arrivals.begun, s.answered+s.refused)
-				require.Equal(t, name == "small", s.refused > s.faults.lost, name)
+				require.Equal(t, name == "small", s.refused > 0, name)
 				require.Positive(t, r.Requests)
 				require.Less(t, r.Requests, s.answered, "the warm-up is not measured")
 			}
@@ -224,7 +223,7 @@ func TestGaps(t *testing.T) {
 	}
 	var both gaps
 	both.merge(&sum)
-	want, got := times(all), both.times()
+	want, got := trace.TimesOf(all), both.times()
 	require.Equal(t, int64(len(all)), both.n)
 	require.InEpsilon(t, want.Mean, got.Mean, 1e-6)
 	require.Equal(t, want.Max, got.Max)

@@ -1,15 +1,14 @@
 package policies
 
-// view is one replica's knowledge of the workers' caches: by events, late and perhaps not all
-// of them, and by its own requests in flight.
+// view is one replica's knowledge of the workers' caches: by events, late, and by its own requests
+// in flight.
 type view struct {
 	plan    *plan
 	rows    [][]known // by node, then by worker; nil: no worker has any
 	workers int
 	queue   []change // events under way, by time of arrival
 	head    int
-	tokens  []int64   // held by each worker, as far as is known
-	lost    [][]int32 // nodes of each worker of which an event was lost
+	tokens  []int64 // held by each worker, as far as is known
 }
 
 // known is the known part of one node at one worker, in pages.
@@ -29,7 +28,7 @@ type change struct {
 }
 
 func newView(p *plan, workers int) *view {
-	return &view{plan: p, rows: make([][]known, len(p.nodes)), workers: workers, tokens: make([]int64, workers), lost: make([][]int32, workers)}
+	return &view{plan: p, rows: make([][]known, len(p.nodes)), workers: workers, tokens: make([]int64, workers)}
 }
 
 func (v *view) row(n int32) []known {

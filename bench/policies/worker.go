@@ -25,7 +25,6 @@ type worker struct {
 	tell   func(c []change) // publishes them; nil: nobody listens
 	counts workerCounts
 	idle   bool
-	dead   bool // see Fault
 	role   role
 	gaps   gaps // between tokens
 }
@@ -270,14 +269,4 @@ func (w *worker) report(now clock) report {
 	r.requests = int64(len(w.waiting)+len(w.running)) + int64(unfinished)
 	r.used = int64(w.taken+w.cache.locked) * int64(w.plan.page)
 	return r
-}
-
-// change gives the worker other costs. Decode steps under way end with the present one; a
-// prefill batch goes on as it began.
-func (w *worker) change(c costs, now clock) {
-	if w.steps > 0 {
-		w.steps = w.costs.stepsBy(len(w.running), w.context, now-w.began, w.steps)
-		w.until = w.began + w.costs.decode(len(w.running), w.context, w.steps)
-	}
-	w.costs = c
 }

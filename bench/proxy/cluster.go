@@ -27,9 +27,7 @@ type ClusterConfig struct {
 	// Pin gives the router a core of its own, and the rest to workers and load, which includes this
 	// process.
 	Pin bool
-	// Files is how many each process must be able to open; 0: as many as it may anyway.
-	Files int
-	Log   io.Writer // of the router and the workers
+	Log io.Writer // of the router and the workers
 }
 
 // Cluster is mock workers and a router, each a process.
@@ -79,11 +77,6 @@ const startTime = 30 * time.Second
 
 // Start starts a cluster and returns when it answers.
 func Start(ctx context.Context, cfg ClusterConfig) (*Cluster, error) {
-	if cfg.Files > 0 {
-		if err := raiseFiles(cfg.Files); err != nil { // children inherit it
-			return nil, err
-		}
-	}
 	var forRouter, forLoad []int
 	if all := cpus(); cfg.Pin && len(all) > 1 {
 		forRouter, forLoad = all[:1], all[1:]

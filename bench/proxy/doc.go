@@ -5,9 +5,8 @@
 //	cluster.go       workers and a router in processes and on cores of their own
 //	measure.go       one run of package load with the router's usage
 //	usage_linux.go   processor time, memory, descriptors of a process and its children
-//	pin_linux.go     cores, and the limit of open files
+//	pin_linux.go     cores
 //	standard.go      direct and through the router, side by side
-//	crowd.go         many connections: idle ones and streams
 //	soak.go          half load for long, with rests
 //	growth.go        growth from rest to rest
 //	memory.go        long prompts of which no two are alike

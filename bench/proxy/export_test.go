@@ -19,11 +19,11 @@ func JudgeOf(rests []Sample) (*Soak, error) {
 // Hurry has workers fail often and briefly, and what comes before a measurement be short, until the test ends.
 func Hurry(t *testing.T) {
 	t.Helper()
-	every, long, warm, capacity, settle := faultEvery, faultTime, warmTime, capacityTime, settleTime
+	every, long, warm, capacity := faultEvery, faultTime, warmTime, capacityTime
 	rest := restTime
 	faultEvery, faultTime, capacityTime = 300*time.Millisecond, 100*time.Millisecond, 300*time.Millisecond
-	warmTime, settleTime, restTime = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	warmTime, restTime = 50*time.Millisecond, 50*time.Millisecond
 	t.Cleanup(func() {
-		faultEvery, faultTime, warmTime, capacityTime, settleTime, restTime = every, long, warm, capacity, settle, rest
+		faultEvery, faultTime, warmTime, capacityTime, restTime = every, long, warm, capacity, rest
 	})
 }

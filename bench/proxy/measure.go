@@ -97,3 +97,15 @@ func bytesText(n int64) string {
 	}
 	return fmt.Sprintf("%.3g %s", v, []string{"B", "KiB", "MiB", "GiB"}[unit])
 }
+
+// pause waits, or returns the error of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

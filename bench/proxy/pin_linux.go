@@ -69,23 +69,3 @@ func moveTo(cores []int) error {
 	}
 	return nil
 }
-
-// raiseFiles lets this process and its children open n files at a time.
-func raiseFiles(n int) error {
-	var l unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
-		return fmt.Errorf("cannot read the limit of open files: %w", err)
-	}
-	want := unix.Rlimit{Cur: max(l.Max, uint64(n)), Max: max(l.Max, uint64(n))}
-	if unix.Setrlimit(unix.RLIMIT_NOFILE, &want) == nil { // root may raise the hard limit too
-		return nil
-	}
-	if l.Max < uint64(n) {
-		return fmt.Errorf("cannot open %d files: the hard limit is %d: raise it (ulimit -Hn), or ask for fewer connections", n, l.Max)
-	}
-	l.Cur = l.Max
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
-		return fmt.Errorf("cannot raise the limit of open files: %w", err)
-	}
-	return nil
-}

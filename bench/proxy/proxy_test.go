@@ -106,27 +106,6 @@ func TestThroughRouter(t *testing.T) {
 	}
 }
 
-func TestCrowd(t *testing.T) {
-	_, router := start(t, mock.Config{Gap: 2 * time.Millisecond})
-	proxy.Hurry(t)
-	var progress bytes.Buffer
-	cfg := proxy.CrowdConfig{
-		Target: router.Addr(), PID: os.Getpid(), API: load.Chat, Idle: 200, Streams: 20, Tokens: 10, Gap: 2 * time.Millisecond,
-		Time: 200 * time.Millisecond, Progress: &progress,
-	}
-	c, err := proxy.MeasureCrowd(t.Context(), cfg)
-	for ; err == nil && (c.Run.Answered == 0 || c.Run.Gap.N == 0) && cfg.Time < patience; cfg.Time *= 4 { // a machine that does much else
-		c, err = proxy.MeasureCrowd(t.Context(), cfg)
-	}
-	require.NoError(t, err)
-	require.Zero(t, c.Lost)
-	require.NotZero(t, c.Run.Answered)
-	require.NotZero(t, c.Run.Gap.N)
-	require.Contains(t, c.String(), "200 idle connections")
-	require.Contains(t, c.String(), "20 streams")
-	require.Contains(t, progress.String(), "200 connections are open")
-}
-
 func TestStandard(t *testing.T) {
 	workers, router := start(t, mock.Config{})
 	all, err := proxy.Standard(t.Context(), proxy.StandardConfig{
@@ -182,49 +161,6 @@ func TestUse(t *testing.T) {
 	require.Positive(t, after.Descriptors)
 	_, err = proxy.Use(1 << 30)
 	require.Error(t, err)
-}
-
-// TestMixedSoak: all kinds of requests are sent and answered, though clients leave and workers fail.
-func TestMixedSoak(t *testing.T) {
-	workers, router := start(t, mock.Config{Events: true, Tokenize: true})
-	proxy.Hurry(t)
-	s, err := proxy.MeasureSoak(t.Context(), proxy.SoakConfig{
-		Load: load.Config{Targets: []string{router.Addr()}, Timeout: patience, Seed: 1}, PID: os.Getpid(), Time: time.Second,
-		Workers: workers.Addrs(), Progress: io.Discard,
-	})
-	require.NotNil(t, s, "%v", err)
-	require.Len(t, s.Runs, 7)
-	answered := uint64(0)
-	for i, r := range s.Runs {
-		require.Positive(t, s.Capacity[i])
-		answered += r.OK
-		// On a slow machine a request can meet a fault, which are 300 ms apart here, at each of its attempts, or all workers seem to hang; then
-		// the router says so. What it could do before may be more than it can do now. No answer is cut or wrong.
-		for cause, n := range r.Errors {
-			require.Contains(t, []string{"status 502", "status 503", "status 504", "unanswered at the end"}, cause, "%s %d: %d times", r.API, r.Size, n)
-		}
-	}
-	require.NotZero(t, answered)
-	require.NotZero(t, s.Faults)
-	require.NotZero(t, s.Left.Sending+s.Left.Waiting+s.Left.Listening)
-	require.NotZero(t, s.Before.Goroutines)
-	require.Len(t, s.Rests, 5)
-	for i, r := range s.Rests {
-		require.NotZero(t, r.RSS)
-		require.NotZero(t, r.Bounded, "what the router says of its index and the rest")
-		require.True(t, i == 0 || r.Requests >= s.Rests[i-1].Requests)
-	}
-	require.Equal(t, s.Rests[4].Requests, total(s.Runs))
-	for _, want := range []string{"workers failed", "before:", "rest 5:", "verdict: "} {
-		require.Contains(t, s.String(), want)
-	}
-}
-
-func total(runs []*load.Result) (n uint64) {
-	for _, r := range runs {
-		n += r.Answered
-	}
-	return n
 }
 
 func TestSize(t *testing.T) {

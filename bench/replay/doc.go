@@ -2,9 +2,9 @@
 // times, and measures as a client: the time to the first token, the time to the last, and the
 // part of each prompt that was found in a cache.
 //
-// A trace is a [Source]: a recorded one ([NewRecorded] of package trace's requests) or a made
-// one ([NewSynthetic]). [Run] replays it once; [Compare] replays it once for each policy of a
-// cluster that the caller starts, and [Table] sets the results side by side.
+// A trace is a [Source] ([NewRecorded] of package trace's requests). [Run] replays it once;
+// [Compare] replays it once for each policy of a cluster that the caller starts, and [Table] sets
+// the results side by side.
 //
 // [RunUsers] is a closed loop: each of its users plays sessions one after the other, and a turn
 // is sent its pause after the answer that it follows.

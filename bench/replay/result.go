@@ -1,10 +1,11 @@
 package replay
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // Result is the result of a replay. Durations are those that a client of a real cluster of this
@@ -23,10 +24,10 @@ type Result struct {
 	PromptTokens int            `json:"prompt_tokens"`
 	HitTokens    int            `json:"hit_tokens"` // of them, found in a cache
 	OutputTokens int            `json:"output_tokens"`
-	TTFT         Times          `json:"ttft"`
-	ITL          Times          `json:"itl"`  // between one event with content and the next, of all
-	TPOT         Times          `json:"tpot"` // of requests: mean time between their tokens
-	Latency      Times          `json:"latency"`
+	TTFT         trace.Times    `json:"ttft"`
+	ITL          trace.Times    `json:"itl"`  // between one event with content and the next, of all
+	TPOT         trace.Times    `json:"tpot"` // of requests: mean time between their tokens
+	Latency      trace.Times    `json:"latency"`
 	Workers      map[string]int `json:"workers"` // answers by X-Warmpath-Worker
 
 	Overlap Overlap       `json:"overlap"`
@@ -43,15 +44,6 @@ type measured struct {
 	pageSize       int
 	ttfts, latency []time.Duration
 	itls, tpots    []time.Duration
-}
-
-// Times sums up a distribution.
-type Times struct {
-	Mean time.Duration `json:"mean"`
-	P50  time.Duration `json:"p50"`
-	P95  time.Duration `json:"p95"`
-	P99  time.Duration `json:"p99"`
-	Max  time.Duration `json:"max"`
 }
 
 // Overlap compares the overlap that the router expected (X-Warmpath-Overlap) with the one that
@@ -123,8 +115,8 @@ func (r *Result) scaled(d time.Duration) time.Duration {
 
 func (r *Result) finish(wall time.Duration) {
 	r.Wall = wall
-	r.TTFT, r.Latency = summarize(r.ttfts), summarize(r.latency)
-	r.ITL, r.TPOT = summarize(r.itls), summarize(r.tpots)
+	r.TTFT, r.Latency = trace.TimesOf(r.ttfts), trace.TimesOf(r.latency)
+	r.ITL, r.TPOT = trace.TimesOf(r.itls), trace.TimesOf(r.tpots)
 }
 
 // HitRate is the share of the prompt tokens that were found in a cache.
@@ -153,27 +145,6 @@ func (o *Overlap) add(s *sample, pageSize int) {
 	if float64(s.usage.cached) >= enough*float64(expected) {
 		o.Enough++
 	}
-}
-
-// summarize sorts all and takes nearest ranks.
-func summarize(all []time.Duration) Times {
-	if len(all) == 0 {
-		return Times{}
-	}
-	slices.Sort(all)
-	var sum time.Duration
-	for _, d := range all {
-		sum += d
-	}
-	return Times{
-		Mean: sum / time.Duration(len(all)), P50: percentile(all, 50), P95: percentile(all, 95), P99: percentile(all, 99), Max: all[len(all)-1],
-	}
-}
-
-// percentile is the smallest value that at least p of 100 values do not exceed (nearest rank).
-func percentile(sorted []time.Duration, p int) time.Duration {
-	rank := (len(sorted)*p + 99) / 100
-	return sorted[max(1, rank)-1]
 }
 
 func share(part, whole int) float64 {

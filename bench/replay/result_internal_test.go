@@ -2,51 +2,10 @@ package replay
 
 import (
 	"errors"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 )
-
-// naivePercentile counts, as the definition says: the smallest value that at least p of 100
-// values do not exceed.
-func naivePercentile(all []time.Duration, p int) time.Duration {
-	best := slices.Max(all)
-	for _, candidate := range all {
-		n := 0
-		for _, v := range all {
-			if v <= candidate {
-				n++
-			}
-		}
-		if n*100 >= p*len(all) {
-			best = min(best, candidate)
-		}
-	}
-	return best
-}
-
-func TestPercentileAgainstNaive(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 500 {
-		all := make([]time.Duration, 1+rnd.IntN(120))
-		for i := range all {
-			all[i] = time.Duration(rnd.IntN(50))
-		}
-		got := summarize(slices.Clone(all))
-		want := Times{P50: naivePercentile(all, 50), P95: naivePercentile(all, 95), P99: naivePercentile(all, 99), Max: slices.Max(all), Mean: got.Mean}
-		if got != want {
-			t.Fatalf("summarize(%v) = %+v, want %+v", all, got, want)
-		}
-	}
-	if got := summarize([]time.Duration{1, 2, 6}); got.Mean != 3 {
-		t.Errorf("the mean of 1, 2 and 6 is %d, want 3", got.Mean)
-	}
-	if got := summarize(nil); got != (Times{}) {
-		t.Errorf("summarize(nil) = %+v, want zeros", got)
-	}
-}
 
 func TestOverlapComparesLikeTheEngineCounts(t *testing.T) {
 	tests := []struct {

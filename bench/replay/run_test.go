@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/bench/policies"
 	"github.com/warmpath/warmpath/bench/replay"
 	"github.com/warmpath/warmpath/bench/trace"
 )
@@ -160,7 +161,17 @@ func TestRunCountsWhatTheServerSaid(t *testing.T) {
 
 func slice(t *testing.T) replay.Source {
 	t.Helper()
-	return replay.NewSynthetic(1, 1000)
+	return made(t, 1000)
+}
+
+// made is a trace of conversations.
+func made(t *testing.T, n int) replay.Source {
+	t.Helper()
+	some, err := policies.Synthetic("conversations", 1, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replay.NewRecorded(policies.Blocks(some, 512))
 }
 
 func TestRunCountsErrorsAndGoesOn(t *testing.T) {
@@ -299,7 +310,7 @@ func TestCompareStartsAClusterForEachPolicy(t *testing.T) {
 		started = append(started, policy)
 		return fakeCluster{f, &closed}, nil
 	}
-	open := func() (replay.Source, error) { return replay.NewSynthetic(1, 5), nil }
+	open := func() (replay.Source, error) { return made(t, 5), nil }
 	results, err := replay.Compare(t.Context(), []string{"kv", "random", "bad"}, start, open, replay.Config{TimeScale: 1000})
 	if err == nil || !strings.Contains(err.Error(), "bad") {
 		t.Errorf("Compare = %v, want an error that names the policy", err)

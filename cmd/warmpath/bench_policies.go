@@ -31,11 +31,9 @@ type policiesOptions struct {
 	requests  int
 	names     []string
 	share     string
-	faults    []string
 	objective time.Duration
 	advise    bool
 	jsonFile  string
-	htmlFile  string
 	cfg       policies.Config
 }
 
@@ -63,12 +61,12 @@ the router does, and sent in the queue's order when one has room: depth-first (r
 that share what a worker was given last go first) or fifo. Elsewhere all requests are sent at once and
 wait at workers. Not simulated there: priorities, turns of clients, the deadline.`,
 		Example: `  warmpath bench policies --workload zipf
-  warmpath bench policies --trace conversation_trace.jsonl --workers 8 --html out.html
+  warmpath bench policies --trace conversation_trace.jsonl --workers 8
   warmpath bench policies --trace mine.jsonl --routers 4 --share gossip --rate 1.5 --policy kv,approx
   warmpath bench policies --trace mine.jsonl --rate 2 --queue depth-first,fifo --policy kv
   warmpath bench policies --trace mine.jsonl --ablate all --policy kv
   warmpath bench policies --sessions sessions.jsonl --users 60 --for 30m
-  warmpath bench policies --sessions sessions.jsonl --find-users --ttft-p95 2s --itl-p95 50ms --html out.html`,
+  warmpath bench policies --sessions sessions.jsonl --find-users --ttft-p95 2s --itl-p95 50ms`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
@@ -102,23 +100,16 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.share, "share", "", "messages between routers: polls (none: others' requests are seen in workers' reports), gossip (each dispatch)\nor one (one router chooses for all); default: polls, and kv with gossip beside it")
 	f.DurationVar(&o.cfg.Hop, "hop", 500*time.Microsecond, "time of a message between replicas")
 	f.DurationVar(&o.cfg.EventDelay, "event-delay", 5*time.Millisecond, "time from a change in a worker's cache until routers know of it")
-	f.Float64Var(&o.cfg.EventLoss, "event-loss", 0, "share of events that a router does not get")
-	f.DurationVar(&o.cfg.Resync, "resync", time.Second, "time in which a router relearns missed events")
 	f.DurationVar(&o.cfg.Poll, "poll", 100*time.Millisecond, "time between reports of a worker's load: engines publish it at each fifth step; 1s where they are asked over HTTP")
 	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see an approximate tree instead of events")
 	f.StringSliceVar(&o.cfg.Study, "ablate", nil, "also simulate kv without each of this `list`, or \"all\": "+strings.Join(policies.Ablations(), ", "))
 	f.StringSliceVar(&o.cfg.Queues, "queue", nil, `also simulate kv with a queue in front of full workers, as warmpath serve has it: `+strings.Join(policies.Queues(), ", "))
-	f.StringArrayVar(&o.faults, "fault", nil, "a `fault` of a worker's GPU, as WORKER@TIME:SPEED or WORKER@TIME:SPEED:DURATION: "+
-		"2@60s:0.5 is half of its speed from 60 s on,\n2@60s:0 death; --ablate health shows kv without facts about GPUs")
-	f.DurationVar(&o.cfg.FaultTold, "fault-told", 1500*time.Millisecond, "time from a fault until routers know of it by facts about GPUs")
-	f.DurationVar(&o.cfg.FaultFound, "fault-found", 5*time.Minute, "time from a death until it is found without them; SGLang's watchdog takes 5 min")
 	o.cfg.Options = policy.Defaults
 	f.Float64Var(&o.cfg.Options.OverlapWeight, "kv-overlap-score-weight", 1, "kv, dynamo: worth of a cached token, in tokens to prefill")
 	f.Float64Var(&o.cfg.Options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker, above it a softmax over costs")
 	f.BoolVar(&o.advise, "advise", true, "end with a recommendation; it simulates the trace some 15 times more")
 	f.DurationVar(&o.objective, "objective", 2*time.Second, "the time to first token that 99 of 100 requests should keep, for the recommendation")
 	f.StringVar(&o.jsonFile, "json", "", "also write the results to this file as JSON")
-	f.StringVar(&o.htmlFile, "html", "", "also write the results to this file as a page with plots")
 	o.userFlags(c)
 	c.MarkFlagsMutuallyExclusive("trace", "workload", "sessions")
 }
@@ -139,13 +130,6 @@ func (o *policiesOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	o.cfg.Share = policies.Sharing(o.share)
-	for _, text := range o.faults {
-		f, err := policies.ParseFault(text)
-		if err != nil {
-			return err
-		}
-		o.cfg.Faults = append(o.cfg.Faults, f)
-	}
 	if slices.Equal(o.names, []string{"all"}) {
 		o.names = policies.Names()
 	}
@@ -207,23 +191,17 @@ func (o *policiesOptions) open() (requests []policies.Request, name string, err 
 	return policies.Recorded(recorded.Requests), name, err
 }
 
-// keep writes the result files.
+// keep writes the result file.
 func (o *policiesOptions) keep(report *policies.Report) error {
-	if o.jsonFile != "" {
-		text, err := json.MarshalIndent(report, "", "  ")
-		if err != nil {
-			return fmt.Errorf("cannot encode the results: %w", err)
-		}
-		if err := os.WriteFile(o.jsonFile, append(text, '\n'), 0o644); err != nil {
-			return fmt.Errorf("cannot keep the results: %w", err)
-		}
-	}
-	if o.htmlFile == "" {
+	if o.jsonFile == "" {
 		return nil
 	}
-	f, err := os.Create(o.htmlFile)
+	text, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
-		return fmt.Errorf("cannot keep the page: %w", err)
+		return fmt.Errorf("cannot encode the results: %w", err)
 	}
-	return errors.Join(report.HTML(f), f.Close())
+	if err := os.WriteFile(o.jsonFile, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("cannot keep the results: %w", err)
+	}
+	return nil
 }

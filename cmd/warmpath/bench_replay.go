@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/bench/policies"
 	"github.com/warmpath/warmpath/bench/replay"
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/bench/trace"
@@ -154,7 +155,8 @@ func (o *replayOptions) report(w io.Writer, results []*replay.Result) error {
 // open opens the trace from its beginning, once for each policy.
 func (o *replayOptions) open() (replay.Source, error) {
 	if o.trace == "" {
-		return replay.NewSynthetic(o.seed, o.cfg.Requests), nil
+		made, err := policies.Synthetic("conversations", o.seed, o.cfg.Requests)
+		return replay.NewRecorded(policies.Blocks(made, o.cfg.PageSize)), err
 	}
 	f, err := os.Open(o.trace)
 	if err != nil {

@@ -20,8 +20,6 @@ import (
 type replayUsers struct {
 	sessions string
 	users    policies.Users
-	find     bool
-	promise  policies.Objective
 	forecast bool // one can be made
 }
 
@@ -35,22 +33,19 @@ func (o *replayOptions) userFlags(c *cobra.Command) {
 	f.IntVar(&o.users.MaxPrompt, "max-prompt", 200_000, "turns with more prompt tokens are left out")
 	f.BoolVar(&o.users.Share, "share-system", false, "sessions with equal model, tools and system prompt begin with the same blocks")
 	f.StringVar(&o.cfg.Session, "session-field", "", "with --users: where a request names its session, a header such as X-Session-ID or a path of the body\nsuch as metadata.user_id; default: nowhere")
-	f.BoolVar(&o.find, "find-users", false, "measure several numbers of users, for --for each, and find the largest that keeps the next two values")
-	f.DurationVar(&o.promise.TTFT, "ttft-p95", 2*time.Second, "time to first token that 95 of 100 requests keep")
-	f.DurationVar(&o.promise.ITL, "itl-p95", 50*time.Millisecond, "time between one event with tokens and the next that 95 of 100 keep")
 	c.MarkFlagsMutuallyExclusive("sessions", "trace")
 }
 
 // closed reports whether users are played.
-func (o *replayOptions) closed() bool { return o.find || o.users.N != 0 || o.sessions != "" }
+func (o *replayOptions) closed() bool { return o.users.N != 0 || o.sessions != "" }
 
 // playUsers measures users against each policy, and simulates the same users.
 func (o *replayOptions) playUsers(cmd *cobra.Command, start replay.Start) error {
 	switch {
 	case o.sessions == "":
 		return errors.New("cannot play users without sessions: give --sessions")
-	case o.users.N < 1 && !o.find:
-		return errors.New("cannot play sessions without users: give --users or --find-users")
+	case o.users.N < 1:
+		return errors.New("cannot play sessions without users: give --users")
 	}
 	f, err := os.Open(o.sessions)
 	if err != nil {
@@ -62,12 +57,9 @@ func (o *replayOptions) playUsers(cmd *cobra.Command, start replay.Start) error 
 		return err
 	}
 	o.forecast = o.url == "" || cmd.Flags().Changed("workers")
-	if o.find {
-		return o.findUsers(cmd, sessions, start)
-	}
 	var results []*replay.Result
 	for _, policy := range o.policies {
-		r, err := o.measureUsers(cmd.Context(), cmd.ErrOrStderr(), sessions, policy, start, o.users.N, o.seed)
+		r, err := o.measureUsers(cmd.Context(), cmd.ErrOrStderr(), sessions, policy, start)
 		if r != nil {
 			results = append(results, r)
 		}
@@ -82,28 +74,24 @@ func (o *replayOptions) playUsers(cmd *cobra.Command, start replay.Start) error 
 	return err
 }
 
-// measureUsers plays n users against a cluster with a policy.
-func (o *replayOptions) measureUsers(ctx context.Context, progress io.Writer, sessions []trace.Session, policy string, start replay.Start,
-	n int, seed uint64,
-) (*replay.Result, error) {
-	u := o.users
-	u.N = n
-	users, err := o.layUsers(sessions, u, seed)
+// measureUsers plays the users against a cluster with a policy.
+func (o *replayOptions) measureUsers(ctx context.Context, progress io.Writer, sessions []trace.Session, policy string, start replay.Start) (*replay.Result, error) {
+	users, err := o.layUsers(sessions)
 	if err != nil {
 		return nil, err
 	}
 	cfg := o.cfg
 	cfg.Requests = 0
-	cfg.Progress = replay.NewProgress(progress, 0, fmt.Sprintf("%s, %d users", policy, n))
+	cfg.Progress = replay.NewProgress(progress, 0, fmt.Sprintf("%s, %d users", policy, o.users.N))
 	return replay.Against(ctx, policy, start, func(url string) (*replay.Result, error) {
-		return replay.RunUsers(ctx, url, users, replay.Window{Warmup: u.Warmup, For: u.For}, cfg)
+		return replay.RunUsers(ctx, url, users, replay.Window{Warmup: o.users.Warmup, For: o.users.For}, cfg)
 	})
 }
 
 // layUsers lays out the sessions of users as the simulation does, and names their blocks by the
 // seed.
-func (o *replayOptions) layUsers(sessions []trace.Session, u policies.Users, seed uint64) ([]replay.User, error) {
-	rows, err := policies.Rows(sessions, u, seed)
+func (o *replayOptions) layUsers(sessions []trace.Session) ([]replay.User, error) {
+	rows, err := policies.Rows(sessions, o.users, o.seed)
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +102,10 @@ func (o *replayOptions) layUsers(sessions []trace.Session, u policies.Users, see
 			turns := make([]replay.Turn, len(from))
 			for k := range from {
 				t := &from[k]
-				turns[k] = replay.Turn{After: t.After, Wait: t.Wait, Session: fmt.Sprintf("bench-%d-%d", seed, t.ID), Request: func() trace.Request {
+				turns[k] = replay.Turn{After: t.After, Wait: t.Wait, Session: fmt.Sprintf("bench-%d-%d", o.seed, t.ID), Request: func() trace.Request {
 					r := policies.Blocks([]policies.Request{{Prompt: t.Prompt, Output: t.Output}}, trace.SessionBlock)[0]
 					for b := range r.IDs {
-						r.IDs[b] += seed << 40
+						r.IDs[b] += o.seed << 40
 					}
 					return r
 				}}
@@ -160,50 +148,4 @@ func (o *replayOptions) compareForecast(ctx context.Context, w io.Writer, sessio
 		return fmt.Errorf("cannot write the table: %w", err)
 	}
 	return nil
-}
-
-// findUsers searches for the users that the cluster carries with each policy. Each number is
-// measured with prompts of its own: what it finds in caches is its own.
-func (o *replayOptions) findUsers(cmd *cobra.Command, sessions []trace.Session, start replay.Start) error {
-	errOut := cmd.ErrOrStderr()
-	c := policies.Capacity{Objective: o.promise, Seeds: 1}
-	for _, policy := range o.policies {
-		failed := 0
-		found, err := policies.SearchUsers(policy, o.workers, o.promise, func(n int) (policies.Probe, error) {
-			r, err := o.measureUsers(cmd.Context(), errOut, sessions, policy, start, n, o.seed+uint64(n))
-			if err != nil {
-				return policies.Probe{}, err
-			}
-			if failed += r.Errors; r.Errors > 0 && r.Requests == r.Errors {
-				return policies.Probe{}, fmt.Errorf("all %d requests failed; the first: %s", r.Requests, r.FirstError)
-			}
-			return policies.Probe{TTFT: r.TTFT.P95, ITL: r.ITL.P95, TPOT: r.TPOT.P95, Hits: r.HitRate()}, nil
-		}, func(text string) { fmt.Fprintln(errOut, text) })
-		if err != nil {
-			return err
-		}
-		if c.Policies = append(c.Policies, *found); failed > 0 {
-			fmt.Fprintf(errOut, "%s: %d requests failed\n", policy, failed)
-		}
-	}
-	if err := c.Table(cmd.OutOrStdout(), o.workers); err != nil {
-		return err
-	}
-	if !o.forecast {
-		return nil
-	}
-	report, err := policies.FindUsers(cmd.Context(), "", sessions, o.users, o.simulatedConfig(), o.forecastNames(), o.promise, 3, nil)
-	if err != nil {
-		return fmt.Errorf("cannot make the forecast: %w", err)
-	}
-	fmt.Fprintln(cmd.OutOrStdout(), "\nForecast:")
-	return report.Capacity.Table(cmd.OutOrStdout(), o.workers)
-}
-
-// forecastNames are the policies that a forecast is made for.
-func (o *replayOptions) forecastNames() []string {
-	if o.url != "" {
-		return []string{"kv"}
-	}
-	return o.policies
 }

@@ -68,12 +68,9 @@ type Config struct {
 	Connections int     // at most, for an open loop
 	Rate        float64 // requests a second; 0 is a closed loop
 	Even        bool    // an open loop's requests come at even distances, not by chance
-	Ramp        time.Duration
 	Warm, Time  time.Duration
 	Timeout     time.Duration // of a request; 30 s when not given
 	Threads     int
-	// Foreign says that the workers are not package mock's: the text of answers is not known.
-	Foreign bool
 
 	Hooks
 }
@@ -121,7 +118,7 @@ func (c *Config) normal() error {
 		return fmt.Errorf("cannot send bodies of %d bytes: %w: want %d to 1 GiB", c.Size, ErrConfig, minSize)
 	case c.Tokens < 1 || c.Connections < 1 || c.Threads < 1 || c.Rate < 0 || c.Turns < 0:
 		return fmt.Errorf("cannot send: %w: tokens, connections and threads are at least 1, rate and turns not negative", ErrConfig)
-	case c.Time <= 0 || c.Warm < 0 || c.Ramp < 0 || c.Timeout < 0:
+	case c.Time <= 0 || c.Warm < 0 || c.Timeout < 0:
 		return fmt.Errorf("cannot send for %v after %v: %w", c.Time, c.Warm, ErrConfig)
 	case c.Turns > 0 && c.Size < 8*minSize:
 		return fmt.Errorf("cannot grow a conversation to %d bytes: %w: want at least %d", c.Size, ErrConfig, 8*minSize)

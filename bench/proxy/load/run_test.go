@@ -220,8 +220,6 @@ func TestNobodyThere(t *testing.T) {
 	const addr = "127.0.0.1:1" // which no other process is given, as it might a port that was just closed
 	_, err := load.Run(t.Context(), short(load.Chat, addr))
 	require.ErrorIs(t, err, load.ErrConnect)
-	_, err = load.OpenHold(t.Context(), addr, load.Chat, 3, nil)
-	require.ErrorIs(t, err, load.ErrConnect)
 	require.ErrorIs(t, load.Probe(t.Context(), addr, load.Chat), load.ErrConnect)
 }
 
@@ -236,27 +234,12 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestHold(t *testing.T) {
-	w := workers(t, mock.Config{Workers: 1})
-	seen := 0
-	h, err := load.OpenHold(t.Context(), w.Addrs()[0], load.IDs, 300, func(open int) { seen = open })
-	require.NoError(t, err)
-	s, ok := w.Stats(t.Context())
-	require.True(t, ok)
-	require.Equal(t, 300, s.Connections)
-	require.EqualValues(t, 300, s.Requests)
-	require.Zero(t, h.Lost())
-	require.LessOrEqual(t, seen, 300)
-	require.NoError(t, load.Probe(t.Context(), w.Addrs()[0], load.Text))
-	h.Close()
-}
-
 // TestPacedStreams has events come at a pace; a slow machine only makes gaps longer.
 func TestPacedStreams(t *testing.T) {
 	const gap = 20 * time.Millisecond
 	w := workers(t, mock.Config{Gap: gap, TTFT: gap})
 	cfg := short(load.Chat, w.Addrs()...)
-	cfg.Stream, cfg.Time, cfg.Ramp = true, 500*time.Millisecond, 50*time.Millisecond
+	cfg.Stream, cfg.Time = true, 500*time.Millisecond
 	r := until(t, cfg, func(r *load.Result) bool { return r.OK > 0 && r.Gap.N > 0 || len(r.Errors) > 0 })
 	require.Empty(t, r.Errors)
 	require.GreaterOrEqual(t, r.Latency.Max, float64(5*gap.Microseconds())*0.98)

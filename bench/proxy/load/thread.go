@@ -51,9 +51,7 @@ func newThread(cfg *Config, number int, start time.Time, at []*net.TCPAddr) (*th
 		return nil, err
 	}
 	t := &thread{cfg: cfg, loop: l, writer: newWriter(cfg, number), connections: connections{at: at, standing: make(chan error, 1)}}
-	if !cfg.Foreign {
-		t.want = mock.AppendWords(nil, cfg.Tokens)
-	}
+	t.want = mock.AppendWords(nil, cfg.Tokens)
 	if cfg.Turns > 0 {
 		t.talks = newTalks(t.writer)
 	}
@@ -116,14 +114,10 @@ func (t *thread) start(first bool) {
 	t.loop.Arm(&t.tick, t.arrivals.due())
 }
 
-// startClosed has all clients send, one after the other over the ramp.
+// startClosed has all clients send.
 func (t *thread) startClosed(now int64) {
-	for i, k := range t.clients {
-		if t.cfg.Ramp == 0 {
-			t.next(k)
-			continue
-		}
-		t.later(k, now+int64(t.cfg.Ramp)*int64(i)/int64(len(t.clients)))
+	for _, k := range t.clients {
+		t.next(k)
 	}
 }
 
