@@ -124,7 +124,7 @@ func (a *API) Ready() (some, all bool, lacks string) { return a.readiness.progre
 func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 	path := string(ctx.Path())
 	switch {
-	case a.cfg.OnClients && (operatorPath(path) || isFlush(ctx)):
+	case a.Operated(ctx):
 		a.ServeOperator(ctx)
 	case (healthPath(path) || readyPath(path)) && a.refusesMethod(ctx, path):
 	case healthPath(path):
@@ -142,7 +142,12 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 // Open reports whether ServeClient answers a request without a client's key: it tells of the
 // router's health, or belongs to the operator API.
 func (a *API) Open(ctx *fasthttp.RequestCtx) bool {
-	return a.Reserved(ctx.Path()) || a.cfg.OnClients && isFlush(ctx)
+	return a.Reserved(ctx.Path()) || a.Operated(ctx)
+}
+
+// Operated reports whether ServeClient answers a request as the operator API.
+func (a *API) Operated(ctx *fasthttp.RequestCtx) bool {
+	return a.cfg.OnClients && (operatorPath(string(ctx.Path())) || isFlush(ctx))
 }
 
 // Reserved reports whether a path tells of the router's health or belongs to the operator API.
