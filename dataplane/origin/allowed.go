@@ -42,7 +42,7 @@ func ParseAllowed(values []string) (*Allowed, error) {
 func (a *Allowed) None() bool { return a == nil || !a.any && len(a.origins) == 0 }
 
 // Preflight answers a browser that asks whether a page may send a request. false: it may not, and
-// nothing is answered. A preflight has no key, and says nothing of the API but that it may be asked.
+// nothing is answered. A preflight has no key, and the answer tells nothing of the API.
 func (a *Allowed) Preflight(ctx *fasthttp.RequestCtx) bool {
 	if a.of(ctx) == "" {
 		return false
@@ -58,8 +58,8 @@ func (a *Allowed) Preflight(ctx *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// Mark tells the browser whether the page may read an answer. It replaces what a worker says: SGLang
-// allows every page. Cookies are not allowed, for there are none: keys are bearer tokens.
+// Mark tells the browser whether the page may read an answer. It replaces what a worker says:
+// SGLang allows every page. Cookies are not allowed, for there are none: keys are bearer tokens.
 func (a *Allowed) Mark(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	h.Del(fasthttp.HeaderAccessControlAllowCredentials)

@@ -1,6 +1,6 @@
-// Package origin decides which web pages may make a browser call an API. A browser on the operator's
-// machine reaches what listens on loopback, and knows no better than to obey the page: a [Guard]
-// refuses that for an operator's API. Pages of origins that are [Allowed] may call the clients' API.
+// Package origin decides which web pages may make a browser call an API. A browser on the
+// operator's machine reaches what listens on loopback, and knows no better than to obey the page: a
+// [Guard] refuses that for an operator's API. Pages of [Allowed] origins may call the clients' API.
 //
 // # Concurrency
 //
