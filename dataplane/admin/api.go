@@ -93,7 +93,7 @@ func New(cfg Config, parts Parts) *API {
 	parts.Metrics = append(slices.Clone(parts.Metrics), refused.Count)
 	a := &API{
 		cfg: cfg, responder: out, refusals: refused, index: parts.Index,
-		metrics:   newMetrics(&parts),
+		metrics:   newMetrics(&parts, cfg.Version),
 		status:    status,
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
