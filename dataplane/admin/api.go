@@ -232,6 +232,7 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.json(ctx, fasthttp.StatusOK, a.history.Report())
 	case "/metrics":
 		a.metrics.serve(ctx)
+		a.requests.Compress(ctx) // of 1,000 workers it has 10 MB
 	case "/workers":
 		a.workers.serve(ctx)
 	case "/workers/drain":

@@ -37,6 +37,7 @@ func TestSumsAreOfAllWorkers(t *testing.T) {
 		s.prompt.Add(100)
 		s.cached.Add(40)
 		s.expected[1].Add(50)
+		s.generated.Add(7)
 		s.ttft.Observe(.03)
 		s.latency.Observe(1000) // beyond the last bound
 		for status, n := range map[int]int{200: 9, 404: 1, 429: 2, 500: 3, 401: 4} {
@@ -50,7 +51,7 @@ func TestSumsAreOfAllWorkers(t *testing.T) {
 		m.errors.WithLabelValues(status, "x").Inc()
 	}
 	s := m.Sums()
-	assert.Equal(t, []uint64{200, 80, 100}, []uint64{s.PromptTokens, s.HitTokens, s.ExpectedTokens})
+	assert.Equal(t, []uint64{200, 80, 100, 14}, []uint64{s.PromptTokens, s.HitTokens, s.ExpectedTokens, s.GeneratedTokens})
 	assert.Equal(t, FailureSums{Busy: 5, Keys: 9, Client: 3, Worker: 6, Router: 2, Cut: 2}, s.Failures)
 	assert.Equal(t, uint64(2), s.TTFT.Buckets[3], "from 0.02 to 0.04")
 	assert.Equal(t, uint64(2), s.Duration.Buckets[len(s.Duration.Bounds)])

@@ -22,6 +22,7 @@ type Metrics struct {
 	ranks   *rankMetrics
 	pairs   *pairMetrics
 	overlap *overlapMetrics
+	gaps    gapMetrics
 
 	errors        *prometheus.CounterVec // status
 	cuts          *prometheus.CounterVec // worker, rank
@@ -80,6 +81,7 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 		m.clientsClosed[reason] = closed.WithLabelValues(string(reason))
 	}
 	m.pairs = newPairMetrics(m)
+	m.all = append(m.all, &m.gaps)
 	m.queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: "queue_wait_seconds", Buckets: latencyBuckets,
 		Help: "Time in the queue of requests that were then sent to a worker.",
@@ -181,6 +183,10 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	}
 	series.ttft.Observe(x.answer.firstAt.Sub(x.started).Seconds())
 	series.latency.Observe(now.Sub(x.started).Seconds())
+	series.generated.Add(float64(usage.CompletionTokens))
+	if info := rank.Worker.Info(); info != nil {
+		m.gaps.add(info.Model(), &x.answer.gaps)
+	}
 	if err != nil || !usage.HasCached || !usage.HasPrompt {
 		return
 	}

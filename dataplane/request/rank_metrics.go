@@ -20,6 +20,7 @@ type rankMetrics struct {
 	prompt   *prometheus.CounterVec // worker, rank
 	cached   *prometheus.CounterVec // worker, rank
 	expected *prometheus.CounterVec // worker, rank, source
+	output   *prometheus.CounterVec // worker, rank
 	ttft     *prometheus.HistogramVec
 	latency  *prometheus.HistogramVec
 	policy   func() string // the name of the policy in force
@@ -36,6 +37,8 @@ type rankSeries struct {
 	expected [routing.Answers + 1]prometheus.Counter // by source; nil for Nothing
 	ttft     prometheus.Observer
 	latency  prometheus.Observer
+
+	generated prometheus.Counter
 }
 
 func newRankMetrics(m *Metrics, policy func() string) *rankMetrics {
@@ -49,6 +52,8 @@ func newRankMetrics(m *Metrics, policy func() string) *rankMetrics {
 			"Prompt tokens that the worker reported as cached.", "worker", "rank"),
 		expected: m.counter("expected_hit_tokens_total",
 			"Prompt tokens that the router expected to be cached, of the same answers.", "worker", "rank", "source"),
+		output: m.counter("generation_tokens_total",
+			"Generated tokens that answers reported; streams report them where the client asks for usage.", "worker", "rank"),
 		ttft: m.histogram("ttft_seconds",
 			"Time from the request to the first byte of the answer's body."),
 		latency: m.histogram("request_seconds", "Time from the request to the end of the answer."),
@@ -88,6 +93,7 @@ func (r *rankMetrics) newSeries(of *worker.Rank) *rankSeries {
 		ok:     r.requests.WithLabelValues(url, rank, r.policy(), strconv.Itoa(fasthttp.StatusOK)),
 		prompt: r.prompt.WithLabelValues(url, rank), cached: r.cached.WithLabelValues(url, rank),
 		ttft: r.ttft.WithLabelValues(url, rank), latency: r.latency.WithLabelValues(url, rank),
+		generated: r.output.WithLabelValues(url, rank),
 	}
 	for _, source := range []routing.Source{routing.Events, routing.Answers} {
 		s.expected[source] = r.expected.WithLabelValues(url, rank, source.String())
