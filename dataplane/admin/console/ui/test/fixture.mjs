@@ -110,7 +110,7 @@ export async function serve() {
     const json = (code, v) => { res.writeHead(code, { "Content-Type": "application/json" }); res.end(JSON.stringify(v)); };
     if (files[path]) {
       res.writeHead(200, { "Content-Type": files[path][0], "Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff" });
-      return void res.end(readFileSync(new URL("../../static/" + files[path][1], import.meta.url)));
+      return void res.end(readFileSync(new URL((files[path][1] === "index.html" ? "../src/" : "../../static/") + files[path][1], import.meta.url)));
     }
     if (router.key && req.headers.authorization !== "Bearer " + router.key) return json(401, { error: { message: "The key is wrong." } });
     switch (path) {
