@@ -107,7 +107,8 @@ func TestLoadIsFollowed(t *testing.T) {
 				assert.EqualValues(t, 4000*page, w.Load.PoolTokens)
 				assert.EqualValues(t, 7, w.Load.MaxRunning)
 			}
-			assert.Positive(t, metric(t, base, fmt.Sprintf("warmpath_rank_prefill_tokens_per_second{rank=%q}", cl.router.Status().Workers[0].ID)))
+			w := cl.router.Status().Workers[0]
+			assert.Positive(t, metric(t, base, fmt.Sprintf(`warmpath_rank_prefill_tokens_per_second{rank="%d",worker=%q}`, w.Rank, w.URL)))
 		})
 	}
 }

@@ -69,8 +69,7 @@ export function Overview({ status: s, past }: { status: Status; past: Report | u
           <Figure name="Workers ready" value={s.workers.length ? `${count(ready)} of ${count(s.workers.length)}` : "none"} level={alarm || !s.workers.length ? "bad" : ready < s.workers.length ? "warn" : ""}
             note={s.models.map(m => m.model).join(", ")} />
           <Figure name="Requests a second" value={short(lately(r?.requests))} note={`${count(s.in_flight)} in flight`} />
-          <Figure name="TTFT, p95" value={seconds(lately(r?.ttft_p95))} note={`p50 ${seconds(lately(r?.ttft_p50))}`} />
-          <Figure name="Between tokens, p95" value={seconds(lately(r?.itl_p95))} note={`p50 ${seconds(lately(r?.itl_p50))}`} />
+          <Figure name="TTFT, p95" value={seconds(lately(r?.ttft_p95))} note={`p50 ${seconds(lately(r?.ttft_p50))}, then ${seconds(lately(r?.itl_p95))} a token, p95`} />
           <Figure name="Hit rate" value={percent(lately(r?.hit_rate))} note={`expected ${percent(lately(r?.expected_hit_rate))}, since the start ${s.prompt_tokens ? percent(s.hit_rate) : dash}`} />
           <Figure name="Prefill saved" value={measured ? seconds(saved) : dash} note={measured ? "of GPU time, in 15 minutes" : "no worker's speed is known yet"} />
           <Figure name="Queue" value={s.queue ? count(s.queue.waiting) : dash} note={s.queue ? (s.queue.waiting ? `oldest ${seconds(s.queue.oldest_seconds)}` : "none waits") : "requests never wait here"} level={s.queue?.waiting ? "warn" : ""} />
