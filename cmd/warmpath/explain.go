@@ -158,7 +158,7 @@ func writeExplained(out io.Writer, e *admin.Explained) error {
 	return nil
 }
 
-// writeExplainedRank prints a rank: what it has, and what the prompt would cost there. Terms that are
+// writeExplainedRank prints a rank with its state and the cost of the prompt there. Terms that are
 // zero are left out.
 func writeExplainedRank(out io.Writer, r *admin.ExplainedRank) {
 	mark := "  "

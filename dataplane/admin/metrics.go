@@ -77,7 +77,7 @@ func (m *metrics) counter(name, help string, value func() uint64) {
 
 var descBuild = desc("build_info", "1, with the version of the router and of Go.", "version", "goversion")
 
-// registerBuild registers what says which router this is.
+// registerBuild registers the version of the router.
 func (m *metrics) registerBuild(version string) {
 	m.registry.MustRegister(constant{prometheus.MustNewConstMetric(descBuild, prometheus.GaugeValue, 1, version, runtime.Version())})
 }

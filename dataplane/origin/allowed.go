@@ -58,7 +58,7 @@ func (a *Allowed) Preflight(ctx *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// Mark tells the browser whether the page may read an answer. It replaces what a worker says:
+// Mark tells the browser whether the page may read an answer. It replaces the worker's fields:
 // SGLang allows every page. Cookies are not allowed, for there are none: keys are bearer tokens.
 func (a *Allowed) Mark(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
@@ -74,7 +74,7 @@ func (a *Allowed) Mark(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// of returns what allows the page that sent a request; "": nothing does.
+// of returns the entry that allows the page of a request; "": none does.
 func (a *Allowed) of(ctx *fasthttp.RequestCtx) string {
 	from := ctx.Request.Header.Peek(fasthttp.HeaderOrigin)
 	if a.any && len(from) > 0 {

@@ -13,8 +13,8 @@ import (
 // prefill.
 var gapBounds = [...]float64{.002, .005, .01, .015, .02, .03, .04, .06, .08, .1, .15, .2, .3, .5, 1, 2, 5}
 
-// sameStep is far below any step of a decode batch. What comes sooner is of the same one: the first
-// token behind its role, or the end of the stream behind the last token.
+// sameStep is far below any step of a decode batch. A piece that comes sooner is of the same one:
+// the first token behind its role, or the end of the stream behind the last token.
 const sameStep = 500 * time.Microsecond
 
 // gaps are the times between the pieces of one stream: an event costs no atomic operation.
@@ -57,7 +57,8 @@ type gapCounts struct {
 
 var _ prometheus.Collector = (*gapMetrics)(nil)
 
-// add adds the gaps of a stream. model is what a worker serves, never what a client wrote.
+// add adds the gaps of a stream. model is the worker's name of it: clients
+// write any.
 func (m *gapMetrics) add(model string, g *gaps) {
 	if g.sum == 0 {
 		return

@@ -20,10 +20,10 @@ func TestFetchedTokensAreCounted(t *testing.T) {
 	registry.MustRegister(all)
 	rank := ranksOf(t, "http://r")[0]
 	d := routing.Decision{Rank: rank, Cached: 100, Fetch: routing.Fetch{Tier: 200, Remote: 300}}
-	m.fetched(&d, 600)                            // all of it
-	m.fetched(&d, 150)                            // a part
-	m.fetched(&d, 20)                             // not even what it was to hold itself
-	m.fetched(&d, 5000)                           // more than was known
+	m.fetched(&d, 600)                                        // all of it
+	m.fetched(&d, 150)                                        // a part
+	m.fetched(&d, 20)                                         // not even what it was to hold itself
+	m.fetched(&d, 5000)                                       // more than was known
 	m.fetched(&routing.Decision{Rank: rank, Cached: 1}, 5000) // nothing was expected
 	families, err := registry.Gather()
 	require.NoError(t, err)
