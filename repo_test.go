@@ -92,7 +92,7 @@ var rules = map[string]rule{
 		"radix", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/disagg", "dataplane/request/jwks", "dataplane/prompt/openai",
 		"dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/lint", "dataplane/prompt/promptcache",
 		"dataplane/prompt/responses", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
-		"dataplane/routing/queue", "dataplane/ingress", "dataplane/tracing", "dataplane/upstream", "dataplane/fleet/worker",
+		"dataplane/routing/queue", "dataplane/ingress", "dataplane/origin", "dataplane/tracing", "dataplane/upstream", "dataplane/fleet/worker",
 	}},
 	"dataplane/admin": {allow: []string{
 		"radix", "radix/approx", "dataplane/admin/console", "dataplane/admin/history", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
@@ -102,7 +102,7 @@ var rules = map[string]rule{
 	}},
 	"dataplane/fleet": {allow: []string{"dataplane/cluster", "dataplane/fleet/discover", "dataplane/fleet/worker", "dataplane/routing/policy", "dataplane/secrets"}, never: anyHTTP},
 	"dataplane/router/config": {allow: []string{
-		"dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/machine", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
+		"dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/machine", "dataplane/origin", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
 		"dataplane/tracing",
 	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,7 +122,7 @@ func (o *explainOptions) ask(body []byte) ([]byte, error) {
 	return answer, nil
 }
 
-// writeExplained prints a table, the winner first and the rest by cost.
+// writeExplained prints the ranks, the winner first and the rest by cost.
 func writeExplained(out io.Writer, e *admin.Explained) error {
 	exact := "estimated"
 	if e.Prompt.Exact {
@@ -139,20 +138,13 @@ func writeExplained(out io.Writer, e *admin.Explained) error {
 		fmt.Fprintf(out, "goes to %s: %s\n\n", e.Winner, e.Why)
 	}
 	if e.Leader != "" {
-		fmt.Fprintf(out, "Router %s chooses for all of this cluster, by what all have in flight; the table shows the choice that this router would make alone.\n\n", e.Leader)
+		fmt.Fprintf(out, "Router %s chooses for all of this cluster, by what\nall have in flight; this is the choice that this router would make alone.\n\n", e.Leader)
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\trank\tstate\tevents\tcached\thost\tmade\tcredit\tin flight\tbacklog\ttokens/s\tqueue s\tcompute s\ttier s\tbatch s\tpool s\thealth s\tTTFT s\tlater s\tstreams s\tsessions s\tscore\t")
 	ranks := orderExplained(e.Ranks)
 	for i := range ranks {
-		writeExplainedRank(t, &ranks[i])
+		writeExplainedRank(out, &ranks[i])
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if err := writeExplainedPair(out, e.Pair); err != nil {
-		return err
-	}
+	writeExplainedPair(out, e.Pair)
 	writeGPUs(out, e, ranks)
 	for i := range ranks {
 		r := &ranks[i]
@@ -166,22 +158,65 @@ func writeExplained(out io.Writer, e *admin.Explained) error {
 	return nil
 }
 
-func writeExplainedRank(t io.Writer, r *admin.ExplainedRank) {
-	mark := ""
+// writeExplainedRank prints a rank with its state and the cost of the prompt there. Terms that are
+// zero are left out.
+func writeExplainedRank(out io.Writer, r *admin.ExplainedRank) {
+	mark := "  "
 	if r.Winner {
 		mark = "->"
 	}
-	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", mark, r.ID, explainedState(r), r.Events)
-	if r.Overlap == nil || r.Cost == nil {
-		fmt.Fprintf(t, "-\t-\t-\t-\t%d\t%d\t%.0f\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t\n", r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond)
-		return
-	}
-	score := "-"
-	if r.Cost.Score != nil {
-		score = fmt.Sprintf("%.4g", *r.Cost.Score)
+	fmt.Fprintf(out, "%s %s  %s, events %s\n", mark, r.ID, explainedState(r), r.Events)
+	has := []string{
+		fmt.Sprintf("%d in flight", r.Load.InFlight), fmt.Sprintf("backlog %d", r.Load.PendingTokens), fmt.Sprintf("%.0f tokens/s", r.Load.PrefillPerSecond),
 	}
 	o, c := r.Overlap, r.Cost
-	fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%d\t%d\t%.0f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%s\t\n",
-		o.GPU+o.Host, o.Host, o.Predicted, r.Trust.Credit, r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond,
-		c.Queue, c.Compute, c.Tier, c.Batch, c.Pool, c.Health, c.TTFT, c.Later, c.Streams, c.Sessions, score)
+	if o == nil || c == nil {
+		writeWrapped(out, has)
+		return
+	}
+	cached := fmt.Sprintf("cached %d", o.GPU+o.Host)
+	if o.Host > 0 {
+		cached += fmt.Sprintf(" (%d in host memory)", o.Host)
+	}
+	if o.Predicted > o.GPU+o.Host {
+		cached += fmt.Sprintf(", %d with the prompts under way", o.Predicted)
+	}
+	writeWrapped(out, append([]string{cached, fmt.Sprintf("credit %.2f", r.Trust.Credit)}, has...))
+	terms := []string{fmt.Sprintf("TTFT %.4f s:", c.TTFT), fmt.Sprintf("compute %.4f", c.Compute)}
+	for _, term := range []struct {
+		name    string
+		seconds float64
+	}{
+		{"queue", c.Queue}, {"tier", c.Tier}, {"batch", c.Batch}, {"pool", c.Pool}, {"health", c.Health},
+		{"later", c.Later}, {"streams", c.Streams}, {"sessions", c.Sessions},
+	} {
+		if term.seconds != 0 {
+			terms = append(terms, fmt.Sprintf("%s %.4f", term.name, term.seconds))
+		}
+	}
+	if c.Score != nil {
+		terms = append(terms, fmt.Sprintf("score %.4g", *c.Score))
+	}
+	writeWrapped(out, terms)
+}
+
+// explainWidth is that of a terminal.
+const explainWidth = 80
+
+// writeWrapped prints phrases below a rank, none of them broken.
+func writeWrapped(out io.Writer, phrases []string) {
+	const indent, gap = "     ", "  "
+	line := indent
+	for _, p := range phrases {
+		switch {
+		case line == indent:
+		case len(line)+len(gap)+len(p) > explainWidth:
+			fmt.Fprintln(out, line)
+			line = indent
+		default:
+			line += gap
+		}
+		line += p
+	}
+	fmt.Fprintln(out, line)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -20,13 +19,11 @@ func explainedState(r *admin.ExplainedRank) string {
 }
 
 // writeExplainedPair prints the decode ranks, the pair's own first and the rest by cost.
-func writeExplainedPair(out io.Writer, p *admin.ExplainedPair) error {
+func writeExplainedPair(out io.Writer, p *admin.ExplainedPair) {
 	if p == nil {
-		return nil
+		return
 	}
-	fmt.Fprintf(out, "\nbest pair: %s with %s, TTFT %.4f s; transfers are from the former\n", p.Prefill, p.Decode, p.TTFT)
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\trank\tstate\theld\tin flight\tmax\tused\treserved\tpool\ttransfer s\troom s\tstep s\tscore\t")
+	fmt.Fprintf(out, "\nbest pair: %s with %s,\nTTFT %.4f s; transfers are from the former\n", p.Prefill, p.Decode, p.TTFT)
 	decodes := slices.Clone(p.Decodes)
 	slices.SortStableFunc(decodes, func(a, b admin.ExplainedDecode) int { return cmp.Compare(a.Cost.Total, b.Cost.Total) })
 	if i := slices.IndexFunc(decodes, func(d admin.ExplainedDecode) bool { return d.Winner }); i > 0 {
@@ -35,7 +32,7 @@ func writeExplainedPair(out io.Writer, p *admin.ExplainedPair) error {
 	}
 	for i := range decodes {
 		d := &decodes[i]
-		mark := ""
+		mark := "  "
 		if d.Winner {
 			mark = "->"
 		}
@@ -43,9 +40,13 @@ func writeExplainedPair(out io.Writer, p *admin.ExplainedPair) error {
 		if d.Broken {
 			state += ", broken link"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.4f\t%.4f\t%.4f\t%.4g\t\n", mark, d.ID, state, d.Held,
-			d.Load.InFlight, d.Load.MaxRunning, d.Load.UsedTokens, d.Load.ReservedTokens, d.Load.PoolTokens,
-			d.Cost.Transfer, d.Cost.Room, d.Cost.Step, d.Cost.Total)
+		fmt.Fprintf(out, "%s %s  %s\n", mark, d.ID, state)
+		writeWrapped(out, []string{
+			fmt.Sprintf("held %d", d.Held), fmt.Sprintf("%d of %d in flight", d.Load.InFlight, d.Load.MaxRunning),
+			fmt.Sprintf("pool %d used, %d reserved of %d", d.Load.UsedTokens, d.Load.ReservedTokens, d.Load.PoolTokens),
+		})
+		writeWrapped(out, []string{
+			fmt.Sprintf("transfer %.4f", d.Cost.Transfer), fmt.Sprintf("room %.4f", d.Cost.Room), fmt.Sprintf("step %.4f", d.Cost.Step), fmt.Sprintf("score %.4g", d.Cost.Total),
+		})
 	}
-	return t.Flush()
 }

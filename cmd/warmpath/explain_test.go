@@ -49,8 +49,13 @@ func TestExplainCommand(t *testing.T) {
 	assert.Contains(t, out, "prompt of 800 tokens (exact)   policy kv")
 	assert.Contains(t, out, "goes to "+home+": lowest predicted time to first token")
 	lines := strings.Split(out, "\n")
-	assert.Regexp(t, "->  +"+home+" +ready +live +784 +0 ", lines[4], "all whole pages but for the last token's")
-	assert.Equal(t, 3, strings.Count(out, " ready "), out)
+	assert.Equal(t, "-> "+home+"  ready, events live", lines[3])
+	assert.Regexp(t, "^     cached 784  credit ", lines[4], "all whole pages but for the last token's")
+	assert.Regexp(t, "^     TTFT [0-9.]+ s:  compute ", lines[5])
+	assert.Equal(t, 3, strings.Count(out, " ready, "), out)
+	for _, line := range lines {
+		assert.LessOrEqual(t, len(line), 80, "a terminal's width")
+	}
 
 	// What is explained is what happens.
 	assert.Equal(t, home, generate(t, cl, ids, "").worker)
@@ -107,7 +112,8 @@ func TestLoadIsFollowed(t *testing.T) {
 				assert.EqualValues(t, 4000*page, w.Load.PoolTokens)
 				assert.EqualValues(t, 7, w.Load.MaxRunning)
 			}
-			assert.Positive(t, metric(t, base, fmt.Sprintf("warmpath_rank_prefill_tokens_per_second{rank=%q}", cl.router.Status().Workers[0].ID)))
+			w := cl.router.Status().Workers[0]
+			assert.Positive(t, metric(t, base, fmt.Sprintf(`warmpath_rank_prefill_tokens_per_second{rank="%d",worker=%q}`, w.Rank, w.URL)))
 		})
 	}
 }

@@ -23,6 +23,9 @@ func clientFlags(f *pflag.FlagSet, cfg *router.Config) {
 		"use the priority in the bodies of all clients, and pass it to workers (default: only of clients whose key has priority=N)")
 	f.StringSliceVar(&cfg.Requests.Proxies, "trusted-proxy", nil,
 		"`NETWORK` or address of proxies whose X-Forwarded-For names the client, for its turn in the queue; may be repeated (default: none)")
+	f.StringSliceVar(&cfg.Requests.Origins, "cors-allowed-origins", nil,
+		"`ORIGIN` of web pages that may call the clients' API from a browser, such as https://app.example, or * for any; may be repeated; "+
+			"never for the operator API (default: none, and answers of workers pass with what they allow)")
 	f.IntVar(&c.Max, "max-clients", 0,
 		"most connections of clients; beyond it idle connections are closed, longest idle first, then requests get 503 "+
 			"except for health and the operator API (default: a third of the open files that ulimit -n leaves, which is also the most)")

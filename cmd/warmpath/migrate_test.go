@@ -68,6 +68,15 @@ func TestServeTakesSGLangRoutersLines(t *testing.T) {
 			"--enable-trace --otlp-traces-endpoint https://user:word@[::1]:9", "--listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --otlp-endpoint http://[::1]:4318",
 			[]string{"--otlp-traces-endpoint: spans go by OTLP over HTTP, to http://[::1]:4318"},
 		},
+		{
+			"--worker-urls http://a:1 --cors-allowed-origins https://x https://y:8 --port 8",
+			"--worker http://a:1 --cors-allowed-origins https://x --cors-allowed-origins https://y:8 --listen 0.0.0.0:8 --operator-listen 127.0.0.1:29000", nil,
+		},
+		{
+			"--worker http://a:1 --cors-allowed-origins https://x https://y --port 8",
+			"--worker http://a:1 --cors-allowed-origins https://x --cors-allowed-origins https://y --listen 0.0.0.0:8 --operator-listen 127.0.0.1:29000", nil,
+		},
+		{"--worker http://a:1 --cors-allowed-origins https://x", "--worker http://a:1 --cors-allowed-origins https://x", nil},
 		// Given twice, as argparse reads it.
 		{
 			"--worker-urls http://a:1 http://b:2 --port 8 --worker-urls http://c:3 --port 9", "--worker http://c:3 --listen 0.0.0.0:9 --operator-listen 127.0.0.1:29000", nil,
@@ -144,7 +153,6 @@ func TestSGLangRouterLinesThatAreRefused(t *testing.T) {
 		"--worker-urls http://a:1 --backend openai":                 "SGLang's",
 		"--worker-urls http://a:1 --history-backend redis":          "not in a database",
 		"--worker-urls http://a:1 --ca-cert-paths a b":              "one file",
-		"--worker-urls http://a:1 --cors-allowed-origins http://b":  "proxy",
 		"--worker-urls http://a:1 --port":                           "--port of sglang-router wants a value",
 		"--worker-urls http://a:1 --dp-aware=true":                  "takes no value",
 		"--worker-urls http://a:1 --listen 127.0.0.1:8 --port 9":    "--listen",

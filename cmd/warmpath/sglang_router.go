@@ -88,7 +88,7 @@ var sglangFlags = map[string]sglangFlag{
 	"request-id-headers":          {values: manyValues, note: "X-Request-ID is read, or made, and answered"},
 	"request-timeout-secs":        {values: 1, to: "first-byte-timeout", unit: "s"},
 	"shutdown-grace-period-secs":  {values: 1, to: "drain-timeout", unit: "s"},
-	"cors-allowed-origins":        {values: manyValues, refuse: "the router answers no cross-origin requests of browsers: put a proxy that does in front"},
+	"cors-allowed-origins":        {values: manyValues, to: "cors-allowed-origins"},
 
 	"max-concurrent-requests":      {values: 1},
 	"queue-size":                   {values: 1},
@@ -213,7 +213,7 @@ func isSGLangLine(args []string, own func(name string) bool) bool {
 			if p, theirs := sglangPolicies[value]; theirs && p.policy != value {
 				return true
 			}
-		case name == "prefill" && !joined && i+2 < len(args) && !strings.HasPrefix(args[i+2], "-"):
+		case (name == "prefill" || name == "cors-allowed-origins") && !joined && i+2 < len(args) && !strings.HasPrefix(args[i+2], "-"):
 			return true
 		}
 	}

@@ -26,7 +26,7 @@ type flagSubject struct {
 var flagSubjects = []flagSubject{
 	{"Workers", regexp.MustCompile(`^(worker|prefill|decode|discover|workers|model|cache-pages|time-scale|no-find|find-ports|find-user|worker-.*)$`)},
 	{"Listeners and security", regexp.MustCompile(`^(listen|operator-.*|answer-headers|tls-.*|advertise|name|route|route-listen)$`)},
-	{"Clients", regexp.MustCompile(`^(max-clients.*|client-.*|trust.*|max-head-bytes)$`)},
+	{"Clients", regexp.MustCompile(`^(max-clients.*|client-.*|trust.*|max-head-bytes|cors-.*)$`)},
 	{"KV tier", regexp.MustCompile(`^kv-(tier.*|hints)$`)},
 	{"The choice", regexp.MustCompile(`^(policy|kv-.*|router-temperature|staleness-interval|session-affinity|replica)$`)},
 	{"Prefill/decode pairs", regexp.MustCompile(`^(disagg-.*|pair-.*|prefill-timeout)$`)},

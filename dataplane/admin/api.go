@@ -93,7 +93,7 @@ func New(cfg Config, parts Parts) *API {
 	parts.Metrics = append(slices.Clone(parts.Metrics), refused.Count)
 	a := &API{
 		cfg: cfg, responder: out, refusals: refused, index: parts.Index,
-		metrics:   newMetrics(&parts),
+		metrics:   newMetrics(&parts, cfg.Version),
 		status:    status,
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
@@ -124,7 +124,7 @@ func (a *API) Ready() (some, all bool, lacks string) { return a.readiness.progre
 func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 	path := string(ctx.Path())
 	switch {
-	case a.cfg.OnClients && (operatorPath(path) || isFlush(ctx)):
+	case a.Operated(ctx):
 		a.ServeOperator(ctx)
 	case (healthPath(path) || readyPath(path)) && a.refusesMethod(ctx, path):
 	case healthPath(path):
@@ -142,7 +142,12 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 // Open reports whether ServeClient answers a request without a client's key: it tells of the
 // router's health, or belongs to the operator API.
 func (a *API) Open(ctx *fasthttp.RequestCtx) bool {
-	return a.Reserved(ctx.Path()) || a.cfg.OnClients && isFlush(ctx)
+	return a.Reserved(ctx.Path()) || a.Operated(ctx)
+}
+
+// Operated reports whether ServeClient answers a request as the operator API.
+func (a *API) Operated(ctx *fasthttp.RequestCtx) bool {
+	return a.cfg.OnClients && (operatorPath(string(ctx.Path())) || isFlush(ctx))
 }
 
 // Reserved reports whether a path tells of the router's health or belongs to the operator API.
@@ -227,6 +232,7 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.json(ctx, fasthttp.StatusOK, a.history.Report())
 	case "/metrics":
 		a.metrics.serve(ctx)
+		a.requests.Compress(ctx) // of 1,000 workers it has 10 MB
 	case "/workers":
 		a.workers.serve(ctx)
 	case "/workers/drain":

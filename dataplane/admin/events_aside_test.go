@@ -23,6 +23,6 @@ func TestEventsSetAsideAreShown(t *testing.T) {
 	require.Equal(t, worker.EventsUnreadable.Why(), aside.Why)
 	e, _ := h.explain("", `{"input_ids":[1,2,3]}`)
 	require.Equal(t, aside, e.Ranks[0].Trust.Events)
-	require.Contains(t, h.scrape(), `warmpath_rank_events_set_aside{fault="unreadable",rank="`+rank.ID()+`"} 1`)
-	require.Contains(t, h.scrape(), `warmpath_rank_events_set_aside_total{rank="`+rank.ID()+`"} 1`)
+	require.Contains(t, h.scrape(), `warmpath_rank_events_set_aside{fault="unreadable",rank="0",worker="`+rank.Worker.URL+`"} 1`)
+	require.Contains(t, h.scrape(), `warmpath_rank_events_set_aside_total{rank="0",worker="`+rank.Worker.URL+`"} 1`)
 }

@@ -22,7 +22,8 @@ func (t *traffic) counts() history.Counts {
 	f := &s.Failures
 	c := history.Counts{
 		Requests: s.Requests, PromptTokens: s.PromptTokens, HitTokens: s.HitTokens, ExpectedTokens: s.ExpectedTokens,
-		TTFT: history.Histogram(s.TTFT), Duration: history.Histogram(s.Duration),
+		GeneratedTokens: s.GeneratedTokens,
+		TTFT:            history.Histogram(s.TTFT), Duration: history.Histogram(s.Duration), ITL: history.Histogram(s.ITL),
 		SavedSeconds: t.saved.add(workers.Ranks, time.Now()),
 		InFlight:     t.requests.InFlight(), Workers: int64(len(workers.Workers)),
 	}

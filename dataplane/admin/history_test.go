@@ -33,6 +33,8 @@ func TestHistory(t *testing.T) {
 	assert.Equal(t, uint64(4), now.Requests-counts.Requests)
 	assert.Equal(t, uint64(27), now.PromptTokens)
 	assert.Equal(t, uint64(24), now.HitTokens)
+	assert.Equal(t, uint64(12), now.GeneratedTokens)
+	assert.Len(t, now.ITL.Buckets, len(now.ITL.Bounds)+1)
 	assert.Equal(t, uint64(1), now.Errors[history.Client])
 	assert.Equal(t, int64(1), now.ReadyOnes)
 	total := uint64(0)

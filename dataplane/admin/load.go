@@ -122,31 +122,31 @@ func rounded(s float64) float64 { return math.Round(s*1e4) / 1e4 }
 var (
 	descRate = desc("rank_prefill_tokens_per_second",
 		"Prompt tokens that the rank computes a second, learnt from its load reports; 0: not "+
-			"known yet.", "rank")
+			"known yet.", "worker", "rank")
 	descBacklog = desc("rank_backlog_tokens",
-		"Prompt tokens left to compute at the rank, of all routers as far as it reports.", "rank")
+		"Prompt tokens left to compute at the rank, of all routers as far as it reports.", "worker", "rank")
 	descRequests = desc("rank_requests",
 		"Requests at the rank, of all routers as far as it reports: running or waiting for a "+
-			"first token.", "rank", "state")
+			"first token.", "worker", "rank", "state")
 	descPoolUsed = desc("rank_pool_used_tokens",
-		"Tokens of the rank's KV pool that running requests hold.", "rank")
-	descPool     = desc("rank_pool_tokens", "Tokens of the rank's KV pool.", "rank")
+		"Tokens of the rank's KV pool that running requests hold.", "worker", "rank")
+	descPool     = desc("rank_pool_tokens", "Tokens of the rank's KV pool.", "worker", "rank")
 	descSetAside = desc("rank_report_set_aside",
 		"1 while a field of the rank's load reports contradicts this router's own "+
-			"measurements, and is not used.", "rank", "field")
+			"measurements, and is not used.", "worker", "rank", "field")
 	descTimesAside = desc("rank_report_set_aside_total",
-		"Times that a field of the rank's load reports was set aside.", "rank", "field")
+		"Times that a field of the rank's load reports was set aside.", "worker", "rank", "field")
 	descReportAge = desc("load_report_age_seconds",
-		"Age of the rank's last load report, by its source.", "rank", "source")
+		"Age of the rank's last load report, by its source.", "worker", "rank", "source")
 	descAccuracy = desc("rank_accuracy",
 		"Share of the rank's last answers, of at most 64 with an expected overlap, that had at "+
-			"least 0.8 of it.", "rank")
+			"least 0.8 of it.", "worker", "rank")
 	descCredit = desc("rank_credit",
-		"Share of the rank's overlap that counts in the choice, by its accuracy and age.", "rank")
+		"Share of the rank's overlap that counts in the choice, by its accuracy and age.", "worker", "rank")
 	descSilence = desc("rank_silence_seconds",
-		"Time since an event batch or a check confirmed the rank's cache.", "rank")
+		"Time since an event batch or a check confirmed the rank's cache.", "worker", "rank")
 	descCheck = desc("rank_check_seconds",
-		"Time between two checks of the rank's events, by its accuracy.", "rank")
+		"Time between two checks of the rank's events, by its accuracy.", "worker", "rank")
 )
 
 // loadCollector reads load and overlap credit of each rank at each scrape.
@@ -168,30 +168,31 @@ func (loadCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c loadCollector) Collect(ch chan<- prometheus.Metric) {
 	now, out := time.Now(), sink{ch}
 	for _, r := range c.registry.Snapshot().Ranks {
-		id, seen := r.ID(), r.Load.View(now)
+		seen := r.Load.View(now)
+		url, rank := r.Labels()
 		l, t := loadStatus(r, &seen), trustStatus(r, now)
-		out.gauge(descRate, l.PrefillPerSecond, id)
-		out.gauge(descBacklog, float64(l.PendingTokens), id)
-		out.gauge(descRequests, float64(l.InFlight-l.Waiting), id, "running")
-		out.gauge(descRequests, float64(l.Waiting), id, "waiting")
-		out.gauge(descPoolUsed, float64(l.UsedTokens), id)
-		out.gauge(descPool, float64(l.PoolTokens), id)
+		out.gauge(descRate, l.PrefillPerSecond, url, rank)
+		out.gauge(descBacklog, float64(l.PendingTokens), url, rank)
+		out.gauge(descRequests, float64(l.InFlight-l.Waiting), url, rank, "running")
+		out.gauge(descRequests, float64(l.Waiting), url, rank, "waiting")
+		out.gauge(descPoolUsed, float64(l.UsedTokens), url, rank)
+		out.gauge(descPool, float64(l.PoolTokens), url, rank)
 		for _, a := range l.SetAside {
-			out.gauge(descSetAside, 1, id, a.Field)
+			out.gauge(descSetAside, 1, url, rank, a.Field)
 		}
 		for field, times := range worker.TimesAside(&r.Load) {
-			out.counter(descTimesAside, float64(times), id, field)
+			out.counter(descTimesAside, float64(times), url, rank, field)
 		}
 		if l.Source != "dispatch" {
-			out.gauge(descReportAge, l.AgeSeconds, id, l.Source)
+			out.gauge(descReportAge, l.AgeSeconds, url, rank, l.Source)
 		}
 		if t.Compared > 0 {
-			out.gauge(descAccuracy, t.Accuracy, id)
+			out.gauge(descAccuracy, t.Accuracy, url, rank)
 		}
-		out.gauge(descCredit, t.Credit, id)
+		out.gauge(descCredit, t.Credit, url, rank)
 		if t.SilentSeconds >= 0 {
-			out.gauge(descSilence, t.SilentSeconds, id)
+			out.gauge(descSilence, t.SilentSeconds, url, rank)
 		}
-		out.gauge(descCheck, t.CheckSeconds, id)
+		out.gauge(descCheck, t.CheckSeconds, url, rank)
 	}
 }

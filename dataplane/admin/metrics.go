@@ -3,6 +3,7 @@ package admin
 import (
 	"log/slog"
 	"regexp"
+	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -20,7 +21,7 @@ type metrics struct {
 	log      *slog.Logger
 }
 
-func newMetrics(p *Parts) *metrics {
+func newMetrics(p *Parts, version string) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), log: p.Requests.Log()}
 	m.registry.MustRegister(
 		newGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -31,6 +32,7 @@ func newMetrics(p *Parts) *metrics {
 		indexCollector{p.Index, p.Router.Approx},
 		fleetCollector{p.Fleet, p.Config},
 	)
+	m.registerBuild(version)
 	m.registerCulprits(p.Requests)
 	if p.Router.Known != nil {
 		m.registry.MustRegister(sessionCollector{p.Router.Known, p.Registry})
@@ -72,6 +74,22 @@ func (m *metrics) counter(name, help string, value func() uint64) {
 	opts := prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help}
 	m.registry.MustRegister(prometheus.NewCounterFunc(opts, func() float64 { return float64(value()) }))
 }
+
+var descBuild = desc("build_info", "1, with the version of the router and of Go.", "version", "goversion")
+
+// registerBuild registers the version of the router.
+func (m *metrics) registerBuild(version string) {
+	m.registry.MustRegister(constant{prometheus.MustNewConstMetric(descBuild, prometheus.GaugeValue, 1, version, runtime.Version())})
+}
+
+// constant is a collector of one metric.
+type constant struct{ prometheus.Metric }
+
+// Describe implements prometheus.Collector.
+func (c constant) Describe(ch chan<- *prometheus.Desc) { ch <- c.Desc() }
+
+// Collect implements prometheus.Collector.
+func (c constant) Collect(ch chan<- prometheus.Metric) { ch <- c.Metric }
 
 func (m *metrics) registerCulprits(h *request.Handler) {
 	m.counter("quarantine_caught_total", "Requests that were in flight when two engines died.", func() uint64 { caught, _ := h.Culprits(); return caught })

@@ -31,7 +31,7 @@ func TestRolesAreShown(t *testing.T) {
 	assert.Empty(t, workers[d[0].url].Bootstrap+workers[plain.url].Bootstrap)
 	metrics := h.scrape()
 	assert.Contains(t, metrics, `warmpath_worker_role{role="prefill",worker="`+p[0].url+`"} 1`)
-	assert.Contains(t, metrics, `warmpath_reserved_kv_tokens{rank="`+d[0].url+`"} 0`)
+	assert.Contains(t, metrics, `warmpath_reserved_kv_tokens{rank="0",worker="`+d[0].url+`"} 0`)
 }
 
 // TestBreakerIsShown: and a worker with an open breaker gets nothing while another one is

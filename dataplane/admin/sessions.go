@@ -54,9 +54,9 @@ var (
 	descSessionRequests = desc("session_requests_total",
 		"Requests by the source that told their session.", "source")
 	descSessionRank = desc("session_rank_branches",
-		"Branches of live sessions by the rank of their last request.", "rank")
+		"Branches of live sessions by the rank of their last request.", "worker", "rank")
 	descSessionLive = desc("session_live_tokens",
-		"Tokens of a rank that sessions are expected to need again.", "rank")
+		"Tokens of a rank that sessions are expected to need again.", "worker", "rank")
 	descSessionPauses = desc("session_pause_seconds",
 		"Time from an answer to the next turn of its session.")
 	descSessionTurns = desc("session_turns_total",
@@ -87,10 +87,11 @@ func (c sessionCollector) Collect(ch chan<- prometheus.Metric) {
 	for i, n := range st.Kinds {
 		out.counter(descSessionTurns, float64(n), routing.TurnKind(i).String())
 	}
-	for _, rank := range c.registry.Snapshot().Ranks {
-		branches, live := c.known.OfRank(&st, rank)
-		out.gauge(descSessionRank, float64(branches), rank.ID())
-		out.gauge(descSessionLive, live, rank.ID())
+	for _, r := range c.registry.Snapshot().Ranks {
+		branches, live := c.known.OfRank(&st, r)
+		url, rank := r.Labels()
+		out.gauge(descSessionRank, float64(branches), url, rank)
+		out.gauge(descSessionLive, live, url, rank)
 	}
 	pauses(ch, &st)
 }

@@ -24,29 +24,29 @@ var (
 			"last twenty answers, or a failed trial.", "worker")
 
 	descReserved = desc("reserved_kv_tokens",
-		"KV tokens that decode legs in flight at the rank will need.", "rank")
+		"KV tokens that decode legs in flight at the rank will need.", "worker", "rank")
 	descInFlight = desc("in_flight_requests",
-		"Requests dispatched to the rank and not ended.", "rank")
+		"Requests dispatched to the rank and not ended.", "worker", "rank")
 	descPending = desc("pending_prefill_tokens",
-		"Prompt tokens dispatched to the rank, expected uncached and not prefilled.", "rank")
+		"Prompt tokens dispatched to the rank, expected uncached and not prefilled.", "worker", "rank")
 	descRankErrors = desc("attempts_failed_total",
-		"Attempts at the rank that ended without an answer.", "rank")
+		"Attempts at the rank that ended without an answer.", "worker", "rank")
 	descExact = desc("rank_exact",
 		"1 while the rank's overlap is exact, by its events; else it is approximate, by its "+
-			"answers.", "rank")
+			"answers.", "worker", "rank")
 	descEventsAside = desc("rank_events_set_aside",
 		"1 while the rank's events are set aside, by fault: some are lost for good (lost), its answers report more cached "+
-			"tokens than its events told of (less), or fewer (more), or many batches are unreadable.", "rank", "fault")
+			"tokens than its events told of (less), or fewer (more), or many batches are unreadable.", "worker", "rank", "fault")
 	descTimesEventsAside = desc("rank_events_set_aside_total",
-		"Times that the rank's events were set aside.", "rank")
+		"Times that the rank's events were set aside.", "worker", "rank")
 	descApprox = desc("approx_rank_tokens",
-		"Prompt tokens of the rank in the approximate tree.", "rank")
-	descBlocks = desc("index_rank_blocks", "KV block copies of the rank by its events.", "rank")
+		"Prompt tokens of the rank in the approximate tree.", "worker", "rank")
+	descBlocks = desc("index_rank_blocks", "KV block copies of the rank by its events.", "worker", "rank")
 	descLag    = desc("event_lag_seconds",
-		"Age of the last event batch when it was applied.", "rank")
-	descBatches = desc("event_batches_total", "Event batches applied.", "rank")
+		"Age of the last event batch when it was applied.", "worker", "rank")
+	descBatches = desc("event_batches_total", "Event batches applied.", "worker", "rank")
 	descFaults  = desc("event_faults_total",
-		"Faults of the rank's event stream.", "rank", "kind")
+		"Faults of the rank's event stream.", "worker", "rank", "kind")
 )
 
 // workerCollector reads the workers, their ranks and event streams at each scrape.
@@ -85,28 +85,28 @@ func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (c workerCollector) collectRank(out sink, r *worker.Rank) {
-	id := r.ID()
-	out.gauge(descReserved, float64(r.Load.Reserved()), id)
-	out.gauge(descInFlight, float64(r.Load.InFlight()), id)
-	out.gauge(descPending, float64(r.Load.Pending()), id)
-	out.gauge(descExact, oneIf(r.Exact()), id)
+	url, rank := r.Labels()
+	out.gauge(descReserved, float64(r.Load.Reserved()), url, rank)
+	out.gauge(descInFlight, float64(r.Load.InFlight()), url, rank)
+	out.gauge(descPending, float64(r.Load.Pending()), url, rank)
+	out.gauge(descExact, oneIf(r.Exact()), url, rank)
 	if fault := r.Events.Fault(); fault != worker.NoEventFault {
-		out.gauge(descEventsAside, 1, id, fault.String())
+		out.gauge(descEventsAside, 1, url, rank, fault.String())
 	}
-	out.counter(descTimesEventsAside, float64(r.Events.Times()), id)
+	out.counter(descTimesEventsAside, float64(r.Events.Times()), url, rank)
 	if a := c.router.Approx; a != nil {
-		out.gauge(descApprox, float64(a.Held(r)), id)
+		out.gauge(descApprox, float64(a.Held(r)), url, rank)
 	}
-	out.counter(descRankErrors, float64(r.Count.Errors.Load()), id)
+	out.counter(descRankErrors, float64(r.Count.Errors.Load()), url, rank)
 	if stream := c.ingest.Stream(r); stream != nil {
-		out.gauge(descBlocks, float64(stream.Blocks()), id)
-		collectStream(out, &stream.Stats, id)
+		out.gauge(descBlocks, float64(stream.Blocks()), url, rank)
+		collectStream(out, &stream.Stats, url, rank)
 	}
 }
 
-func collectStream(out sink, st *ingest.Stats, id string) {
-	out.gauge(descLag, st.Lag().Seconds(), id)
-	out.counter(descBatches, float64(st.Batches.Load()), id)
+func collectStream(out sink, st *ingest.Stats, url, rank string) {
+	out.gauge(descLag, st.Lag().Seconds(), url, rank)
+	out.counter(descBatches, float64(st.Batches.Load()), url, rank)
 	for _, f := range []struct {
 		kind  string
 		count *atomic.Uint64
@@ -127,6 +127,6 @@ func collectStream(out sink, st *ingest.Stats, id string) {
 		{"beyond_budget", &st.BeyondBudget},
 		{"evicted_removal", &st.EvictedRemovals},
 	} {
-		out.counter(descFaults, float64(f.count.Load()), id, f.kind)
+		out.counter(descFaults, float64(f.count.Load()), url, rank, f.kind)
 	}
 }

@@ -1,10 +1,10 @@
-// Package origin refuses requests that a web page makes a browser send to an operator's API. A
-// browser on the operator's machine reaches what listens on loopback, and knows no better than to
-// obey the page.
+// Package origin decides which web pages may make a browser call an API. A browser on the
+// operator's machine reaches what listens on loopback, and knows no better than to obey the page: a
+// [Guard] refuses that for an operator's API. Pages of [Allowed] origins may call the clients' API.
 //
 // # Concurrency
 //
-// A Guard may be used from any goroutine.
+// A Guard and an Allowed may be used from any goroutine.
 //
 // # Errors
 //

@@ -30,6 +30,7 @@ type answer struct {
 	tail     []byte    // of a stream, up to tailLen bytes
 	firstAt  time.Time // time of its first byte
 
+	gaps   gaps // of a stream
 	usage  openai.UsageScanner
 	output openai.OutputScanner
 	ids    []uint32 // generated
@@ -108,6 +109,9 @@ func (a *answer) Body(p []byte) {
 		if !a.failed {
 			a.x.choice.answering().Load.Worked()
 		}
+	}
+	if a.events && a.x.inference {
+		a.gaps.piece(time.Now())
 	}
 	if a.events && a.endsByMark() {
 		a.keepTail(p)
@@ -291,7 +295,7 @@ func (a *answer) generatedIDs() []uint32 {
 
 func (a *answer) reset() {
 	a.status, a.events, a.failed, a.whole, a.parts, a.firstAt = 0, false, false, false, 0, time.Time{}
-	a.unread, a.plain, a.last = false, false, 0
+	a.unread, a.plain, a.last, a.gaps = false, false, 0, gaps{}
 	a.tail = a.tail[:0]
 }
 

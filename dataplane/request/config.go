@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/origin"
 )
 
 // Config holds the settings of requests; zero fields take the defaults.
@@ -20,6 +21,8 @@ type Config struct {
 	Audience string
 	// SaltByKey gives the prompts of each key a cache of their own.
 	SaltByKey bool
+	// Origins of pages that may call the API from a browser; nil: the workers say.
+	Origins *origin.Allowed
 	// TrustPriority believes the priority in bodies of clients without a key.
 	TrustPriority bool
 	// Proxies are trusted to name the address of their client in X-Forwarded-For.

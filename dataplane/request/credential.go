@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/origin"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/request/jwks"
@@ -20,8 +21,9 @@ import (
 const headerAPIKey = "X-Api-Key"
 
 // ClientKey returns the key of a request; nil: the router asks for none. The error is the client's.
+// A browser's preflight cannot send a key, and SGLang asks for none either.
 func (h *Handler) ClientKey(ctx *fasthttp.RequestCtx) (*clientkey.Key, error) {
-	if h.Keys == nil || isPreflight(ctx) {
+	if h.Keys == nil || origin.IsPreflight(ctx) {
 		return nil, nil
 	}
 	header := &ctx.Request.Header
@@ -61,12 +63,6 @@ func unauthorized(err error) *openai.Error {
 		e.Reason, e.Hidden = reasonToken, token.Cause
 	}
 	return e
-}
-
-// isPreflight reports whether a browser asks for the policy of another request. It cannot send a
-// key, and SGLang asks for none either.
-func isPreflight(ctx *fasthttp.RequestCtx) bool {
-	return ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0
 }
 
 // bearer returns the token of an Authorization field; nil: it has none.

@@ -181,7 +181,7 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	switch {
 	case !ok:
 		h.Fail(ctx, openai.NotFound(path))
-	case ctx.IsOptions(): // a browser's preflight: the worker has the policy
+	case ctx.IsOptions(): // a browser's preflight: without Config.Origins the worker has the policy
 		h.exchange().serve(call{ctx}, key, openai.APIOther, false)
 	case method != string(ctx.Method()):
 		if takesPut(path) {

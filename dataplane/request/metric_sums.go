@@ -10,9 +10,10 @@ import (
 
 // Sums are counts of all workers together, as /metrics has them by worker.
 type Sums struct {
-	Requests, PromptTokens, HitTokens, ExpectedTokens uint64
-	Failures                                          FailureSums
-	TTFT, Duration                                    HistogramSum
+	Requests, PromptTokens, HitTokens, ExpectedTokens, GeneratedTokens uint64
+
+	Failures            FailureSums
+	TTFT, Duration, ITL HistogramSum
 }
 
 // FailureSums count requests without a good answer, by the side that is at fault.
@@ -37,7 +38,8 @@ func (m *Metrics) Sums() Sums {
 	s := Sums{
 		Requests:     m.requestTotal.Load(),
 		PromptTokens: sum(m.ranks.prompt), HitTokens: sum(m.ranks.cached), ExpectedTokens: sum(m.ranks.expected),
-		TTFT: histogramSum(m.ranks.ttft), Duration: histogramSum(m.ranks.latency),
+		GeneratedTokens: sum(m.ranks.output),
+		TTFT:            histogramSum(m.ranks.ttft), Duration: histogramSum(m.ranks.latency), ITL: m.gaps.sums(),
 	}
 	s.Failures.Cut = sum(m.cuts)
 	each(m.errors, func(one *dto.Metric) { s.Failures.add(one, &s.Failures.Router) })

@@ -22,9 +22,10 @@ type Metrics struct {
 	ranks   *rankMetrics
 	pairs   *pairMetrics
 	overlap *overlapMetrics
+	gaps    gapMetrics
 
 	errors        *prometheus.CounterVec // status
-	cuts          *prometheus.CounterVec // worker
+	cuts          *prometheus.CounterVec // worker, rank
 	retries       prometheus.Counter
 	clientGone    prometheus.Counter
 	aborts        prometheus.Counter
@@ -62,7 +63,7 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 	m.errors = m.counter("errors_total",
 		"Requests that the router answered with an error of its own, by HTTP status and reason.", "status", "reason")
 	m.cuts = m.counter("answers_cut_total",
-		"Answers that a worker broke off after they had begun.", "worker")
+		"Answers that a worker broke off after they had begun.", "worker", "rank")
 	m.retries = m.counter("retries_total",
 		"Requests sent to another worker before their answer began.").WithLabelValues()
 	m.clientGone = m.counter("client_gone_total",
@@ -80,6 +81,7 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 		m.clientsClosed[reason] = closed.WithLabelValues(string(reason))
 	}
 	m.pairs = newPairMetrics(m)
+	m.all = append(m.all, &m.gaps)
 	m.queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: "queue_wait_seconds", Buckets: latencyBuckets,
 		Help: "Time in the queue of requests that were then sent to a worker.",
@@ -97,11 +99,11 @@ func (m *Metrics) counter(name, help string, labels ...string) *prometheus.Count
 	return c
 }
 
-// histogram adds a histogram by worker.
+// histogram adds a histogram by rank.
 func (m *Metrics) histogram(name, help string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: name, Help: help, Buckets: latencyBuckets,
-	}, []string{"worker"})
+	}, []string{"worker", "rank"})
 	m.all = append(m.all, h)
 	return h
 }
@@ -151,27 +153,27 @@ func (m *Metrics) failed(e *openai.Error) {
 // passed counts a worker's error answer that was kept while other workers were asked.
 func (m *Metrics) passed(rank *worker.Rank, status int) {
 	m.ended(status)
-	m.ranks.request(rank.ID(), status)
+	m.ranks.request(rank, status)
 }
 
 // cut counts an answer that a worker broke off.
 func (m *Metrics) cut(rank *worker.Rank) {
 	m.errorTotal.Add(1)
-	m.cuts.WithLabelValues(rank.ID()).Inc()
+	m.cuts.WithLabelValues(rank.Labels()).Inc()
 }
 
 // answered counts a forwarded answer that has ended; err is why it was cut.
 func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err error) {
-	id, d := x.choice.answering().ID(), &x.choice.decision
-	series := m.ranks.of(id)
+	rank, d := x.choice.answering(), &x.choice.decision
+	series := m.ranks.of(rank)
 	m.ended(x.answer.status)
 	if x.answer.status == fasthttp.StatusOK {
 		series.ok.Inc()
 	} else {
-		m.ranks.request(id, x.answer.status)
+		m.ranks.request(rank, x.answer.status)
 	}
 	if d.Decode != nil {
-		m.pairs.requests.WithLabelValues(d.Rank.ID()).Inc()
+		m.pairs.requests.WithLabelValues(d.Rank.Labels()).Inc()
 	}
 	if !x.inference {
 		return
@@ -181,11 +183,15 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	}
 	series.ttft.Observe(x.answer.firstAt.Sub(x.started).Seconds())
 	series.latency.Observe(now.Sub(x.started).Seconds())
+	series.generated.Add(float64(usage.CompletionTokens))
+	if info := rank.Worker.Info(); info != nil {
+		m.gaps.add(info.Model(), &x.answer.gaps)
+	}
 	if err != nil || !usage.HasCached || !usage.HasPrompt {
 		return
 	}
 	if d.Decode != nil { // the cached tokens are the prefill worker's
-		series = m.ranks.of(d.Rank.ID())
+		series = m.ranks.of(d.Rank)
 	}
 	series.prompt.Add(float64(usage.PromptTokens))
 	series.cached.Add(float64(usage.CachedTokens))
@@ -196,7 +202,7 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	// Each of n answers finds the prompt of the one before.
 	single := x.req.N <= 1 && !x.prompt.several()
 	if single {
-		m.overlap.fetched(d.Rank.ID(), d, usage.CachedTokens)
+		m.overlap.fetched(d, usage.CachedTokens)
 	}
 	if d.Source == routing.Unknown || x.prompt.several() {
 		return

@@ -26,8 +26,8 @@ type overlapMetrics struct {
 	results            [routing.Answers + 1][len(overlapResults)]prometheus.Counter
 	exact, approximate comparison
 
-	fetchExpected *prometheus.CounterVec // worker, from
-	fetchedTokens *prometheus.CounterVec // worker
+	fetchExpected *prometheus.CounterVec // worker, rank, from
+	fetchedTokens *prometheus.CounterVec // worker, rank
 }
 
 type comparison struct{ compared, accurate atomic.Uint64 }
@@ -42,10 +42,10 @@ func newOverlapMetrics(m *Metrics) *overlapMetrics {
 	o := &overlapMetrics{
 		fetchExpected: m.counter("expected_fetch_tokens_total",
 			"Prompt tokens that the router expected the worker to fetch, from its node's KV tier or through that from a peer's, "+
-				"of answers that reported usage.", "worker", "from"),
+				"of answers that reported usage.", "worker", "rank", "from"),
 		fetchedTokens: m.counter("fetched_tokens_total",
 			"Of the expected_fetch_tokens_total, those that the worker reported as cached "+
-				"beyond its own expected overlap.", "worker"),
+				"beyond its own expected overlap.", "worker", "rank"),
 	}
 	for _, source := range []routing.Source{routing.Events, routing.Answers} {
 		for i, result := range overlapResults {
@@ -76,12 +76,13 @@ func (o *overlapMetrics) compare(source routing.Source, expected, reported int) 
 }
 
 // fetched compares the tokens that were to be fetched from KV tiers with an answer's cached tokens.
-func (o *overlapMetrics) fetched(id string, d *routing.Decision, cached int) {
+func (o *overlapMetrics) fetched(d *routing.Decision, cached int) {
 	f := &d.Fetch
 	if f.Tokens() == 0 {
 		return
 	}
-	o.fetchExpected.WithLabelValues(id, "tier").Add(float64(f.Tier))
-	o.fetchExpected.WithLabelValues(id, "peer").Add(float64(f.Remote))
-	o.fetchedTokens.WithLabelValues(id).Add(float64(d.FetchedOf(cached)))
+	url, rank := d.Rank.Labels()
+	o.fetchExpected.WithLabelValues(url, rank, "tier").Add(float64(f.Tier))
+	o.fetchExpected.WithLabelValues(url, rank, "peer").Add(float64(f.Remote))
+	o.fetchedTokens.WithLabelValues(url, rank).Add(float64(d.FetchedOf(cached)))
 }

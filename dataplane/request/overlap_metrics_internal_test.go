@@ -18,12 +18,13 @@ func TestFetchedTokensAreCounted(t *testing.T) {
 	m := newOverlapMetrics(all)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(all)
-	d := routing.Decision{Cached: 100, Fetch: routing.Fetch{Tier: 200, Remote: 300}}
-	m.fetched("r", &d, 600)                            // all of it
-	m.fetched("r", &d, 150)                            // a part
-	m.fetched("r", &d, 20)                             // not even what it was to hold itself
-	m.fetched("r", &d, 5000)                           // more than was known
-	m.fetched("r", &routing.Decision{Cached: 1}, 5000) // nothing was expected
+	rank := ranksOf(t, "http://r")[0]
+	d := routing.Decision{Rank: rank, Cached: 100, Fetch: routing.Fetch{Tier: 200, Remote: 300}}
+	m.fetched(&d, 600)                                        // all of it
+	m.fetched(&d, 150)                                        // a part
+	m.fetched(&d, 20)                                         // not even what it was to hold itself
+	m.fetched(&d, 5000)                                       // more than was known
+	m.fetched(&routing.Decision{Rank: rank, Cached: 1}, 5000) // nothing was expected
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	got := map[string]float64{}
@@ -40,7 +41,7 @@ func TestFetchedTokensAreCounted(t *testing.T) {
 		}
 	}
 	assert.Equal(t, map[string]float64{
-		"warmpath_expected_fetch_tokens_total tier r": 800, "warmpath_expected_fetch_tokens_total peer r": 1200,
-		"warmpath_fetched_tokens_total r": 500 + 50 + 500,
+		"warmpath_expected_fetch_tokens_total tier 0 http://r": 800, "warmpath_expected_fetch_tokens_total peer 0 http://r": 1200,
+		"warmpath_fetched_tokens_total 0 http://r": 500 + 50 + 500,
 	}, got)
 }

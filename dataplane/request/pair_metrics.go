@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // pairMetrics count requests to pairs.
 type pairMetrics struct {
-	requests *prometheus.CounterVec // prefill
+	requests *prometheus.CounterVec // worker, rank
 	failures *prometheus.CounterVec // leg, cause
 	aborts   *prometheus.CounterVec // leg
 	merges   *prometheus.CounterVec // result
@@ -17,7 +17,7 @@ var lagBuckets = []float64{.001, .002, .005, .01, .02, .04, .08, .15, .3, .6, 1,
 func newPairMetrics(m *Metrics) *pairMetrics {
 	p := &pairMetrics{
 		requests: m.counter("pair_requests_total",
-			"Answers of pairs by prefill worker; requests_total counts them by decode worker.", "prefill"),
+			"Answers of pairs by prefill worker; requests_total counts them by decode worker.", "worker", "rank"),
 		failures: m.counter("pair_failures_total",
 			"Attempts at a pair that failed before the answer began, by the leg at fault and "+
 				"the cause; each is tried again elsewhere or ends in an error.",

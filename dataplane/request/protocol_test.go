@@ -304,7 +304,7 @@ func testGzip(t *testing.T) {
 	counted := 2 * (len(tests) - 1) // but for what came compressed, of which nothing can be read
 	require.Eventually(t, func() bool {
 		_, got, err := h.do(http.MethodGet, h.operator+"/metrics", "")
-		return err == nil && strings.Contains(got, fmt.Sprintf(`warmpath_hit_tokens_total{worker="%s"} %d`, w.url, counted*8))
+		return err == nil && strings.Contains(got, fmt.Sprintf(`warmpath_hit_tokens_total{rank="0",worker="%s"} %d`, w.url, counted*8))
 	}, time.Minute, 10*time.Millisecond, "usage of compressed answers is counted")
 }
 

@@ -2,18 +2,46 @@ package request
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/origin"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
 // handleClient serves the clients' listener.
 func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
+	origins := s.requests.live().Origins
+	if origins.None() || s.admin.Operated(ctx) {
+		s.answerClient(ctx)
+		return
+	}
+	switch {
+	case !origin.IsPreflight(ctx):
+		s.answerClient(ctx)
+	case !origins.Preflight(ctx):
+		s.requests.Fail(ctx, &openai.Error{
+			Status: fasthttp.StatusForbidden, Type: "invalid_request_error", Code: "origin_not_allowed",
+			Message: fmt.Sprintf("Pages of %.100q may not call this API: its operator allows origins with --cors-allowed-origins.", ctx.Request.Header.Peek(fasthttp.HeaderOrigin)),
+		})
+	}
+	origins.Mark(ctx)
+}
+
+func (s *Server) answerClient(ctx *fasthttp.RequestCtx) {
 	if !s.admin.ServeClient(ctx) {
 		s.requests.Serve(ctx)
+	}
+}
+
+// refuseClient answers a client's request that cannot be read, or has no key.
+func (s *Server) refuseClient(ctx *fasthttp.RequestCtx, err error) {
+	s.badRequest(ctx, err)
+	if origins := s.requests.live().Origins; !origins.None() && !s.admin.Operated(ctx) {
+		origins.Mark(ctx)
 	}
 }
 

@@ -34,6 +34,8 @@ type Admin interface {
 	ServeOperator(ctx *fasthttp.RequestCtx)
 	// Open reports whether ServeClient answers a request without a client's key.
 	Open(ctx *fasthttp.RequestCtx) bool
+	// Operated reports whether ServeClient answers a request as the operators' API.
+	Operated(ctx *fasthttp.RequestCtx) bool
 	// Reserved reports whether a path on the clients' listener is answered also when clients have
 	// used up their connections.
 	Reserved(path []byte) bool
@@ -59,12 +61,12 @@ func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Adm
 	clients, reserve := ingress.FileShares()
 	s.client = s.listen(s.handleClient, cfg.TLS, ingress.Config{
 		Limits: func() ingress.Limits { return h.live().Clients }, MaxClients: clients, Reserve: reserve, Reserved: admin.Reserved,
-		Authorize: s.authorize,
+		Authorize: s.authorize, Refuse: s.refuseClient,
 	})
 	if cfg.Operator != nil {
 		s.operator = s.listen(admin.ServeOperator, cfg.OperatorTLS, ingress.Config{
 			Limits: func() ingress.Limits { return h.live().Clients.Operators() }, MaxClients: reserve, Reserve: reserve,
-			Reserved: func([]byte) bool { return true },
+			Reserved: func([]byte) bool { return true }, Refuse: s.badRequest,
 		})
 	}
 	if most := h.live().Clients.Clients; clients > 0 && most > clients {
@@ -84,7 +86,7 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx) error {
 
 // listen returns a server of h for one of the listeners.
 func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, cfg ingress.Config) *ingress.Server {
-	cfg.Handler, cfg.Refuse, cfg.Closed = withName(h), s.badRequest, s.requests.metrics.closed
+	cfg.Handler, cfg.Closed = withName(h), s.requests.metrics.closed
 	cfg.MaxBody, cfg.MaxHead = func() int { return s.requests.live().MaxBodyBytes }, s.cfg.MaxHead
 	cfg.Slashes = []byte("/v1/models/") // names of models have slashes, which clients escape
 	cfg.TLS, cfg.HandshakeFailed = encrypted, s.refused

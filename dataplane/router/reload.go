@@ -110,6 +110,7 @@ func (r *Router) SetKey(key string) {
 func applyLive(s *request.Config, cfg *Config) {
 	s.MaxBodyBytes, s.GzipMinBytes, s.Retries = cfg.Requests.MaxBodyBytes, cfg.Requests.GzipMinBytes, cfg.Requests.Retries
 	s.TrustPriority, s.SaltByKey = cfg.Requests.TrustPriority, cfg.Requests.Clients.CacheSalt
+	s.Origins, _ = cfg.Requests.AllowedOrigins() // Check has returned the error
 	s.Audience, s.OperatorKey = cfg.Requests.Audience, []byte(cfg.Operator.Key)
 	s.Pair = request.PairConfig{Timeout: cfg.Pairs.Timeout, PrefillTimeout: cfg.Pairs.PrefillTimeout, Headers: cfg.Pairs.Headers}
 	s.FirstByteTimeout, s.StallTimeout, s.DrainTimeout = cfg.Timeouts.FirstByte, cfg.Timeouts.Stall, cfg.Timeouts.Drain

@@ -20,11 +20,12 @@ const (
 
 // Counts are the router's counts since its start, with the state of the moment.
 type Counts struct {
-	Requests, PromptTokens, HitTokens, ExpectedTokens uint64
-	Errors                                            [kinds]uint64
+	Requests, PromptTokens, HitTokens, ExpectedTokens, GeneratedTokens uint64
+
+	Errors [kinds]uint64
 	// Prefill time that cached tokens saved at the measured speeds of their ranks.
-	SavedSeconds   float64
-	TTFT, Duration Histogram
+	SavedSeconds        float64
+	TTFT, Duration, ITL Histogram
 
 	InFlight, Waiting  int64
 	Workers, ReadyOnes int64

@@ -30,19 +30,24 @@ type Series struct {
 	StepSeconds float64   `json:"step_seconds"`
 	At          []float64 `json:"at"` // end of the row, in seconds since 1970
 
-	// Quantiles are estimates within the buckets of warmpath_ttft_seconds and
-	// warmpath_request_seconds.
+	// Quantiles are estimates within the buckets of warmpath_ttft_seconds,
+	// warmpath_request_seconds and warmpath_inter_token_latency_seconds.
 	TTFT50     []Value `json:"ttft_p50"`
 	TTFT95     []Value `json:"ttft_p95"`
 	TTFT99     []Value `json:"ttft_p99"`
 	Duration50 []Value `json:"duration_p50"`
 	Duration95 []Value `json:"duration_p95"`
 	Duration99 []Value `json:"duration_p99"`
+	ITL50      []Value `json:"itl_p50"`
+	ITL95      []Value `json:"itl_p95"`
+	ITL99      []Value `json:"itl_p99"`
 
 	// A second; tokens are of prompts with cached tokens reported in their answers.
 	Requests     []Value `json:"requests"`
 	PromptTokens []Value `json:"prompt_tokens"`
 	HitTokens    []Value `json:"hit_tokens"`
+	// Generated tokens a second, of answers that report them.
+	GeneratedTokens []Value `json:"generated_tokens"`
 	// Shares of those prompt tokens: cached by the answers, and cached as the router expected.
 	HitRate      []Value `json:"hit_rate"`
 	ExpectedRate []Value `json:"expected_hit_rate"`
@@ -84,13 +89,13 @@ type row struct {
 	values [columns]Value
 }
 
-const columns = 22
+const columns = 26
 
 // columns returns the columns but At, in the order of row's values.
 func (s *Series) columns() [columns]*[]Value {
 	return [columns]*[]Value{
-		&s.TTFT50, &s.TTFT95, &s.TTFT99, &s.Duration50, &s.Duration95, &s.Duration99,
-		&s.Requests, &s.PromptTokens, &s.HitTokens, &s.HitRate, &s.ExpectedRate, &s.SavedSeconds,
+		&s.TTFT50, &s.TTFT95, &s.TTFT99, &s.Duration50, &s.Duration95, &s.Duration99, &s.ITL50, &s.ITL95, &s.ITL99,
+		&s.Requests, &s.GeneratedTokens, &s.PromptTokens, &s.HitTokens, &s.HitRate, &s.ExpectedRate, &s.SavedSeconds,
 		&s.Busy, &s.Keys, &s.Client, &s.Worker, &s.Router, &s.Cut,
 		&s.InFlight, &s.Waiting, &s.Workers, &s.Ready,
 	}
@@ -99,18 +104,19 @@ func (s *Series) columns() [columns]*[]Value {
 // between makes the row of the time between two readings.
 func between(from, to time.Time, before, now *Counts) row {
 	seconds := max(to.Sub(from).Seconds(), 1e-3)
-	ttft, duration := now.TTFT.since(before.TTFT), now.Duration.since(before.Duration)
+	ttft, duration, itl := now.TTFT.since(before.TTFT), now.Duration.since(before.Duration), now.ITL.since(before.ITL)
 	prompt := float64(increase(now.PromptTokens, before.PromptTokens))
 	hits := float64(increase(now.HitTokens, before.HitTokens))
 	expected := float64(increase(now.ExpectedTokens, before.ExpectedTokens))
 	r := row{at: to, values: [columns]Value{
 		Value(ttft.quantile(.5)), Value(ttft.quantile(.95)), Value(ttft.quantile(.99)),
 		Value(duration.quantile(.5)), Value(duration.quantile(.95)), Value(duration.quantile(.99)),
-		Value(float64(increase(now.Requests, before.Requests)) / seconds),
+		Value(itl.quantile(.5)), Value(itl.quantile(.95)), Value(itl.quantile(.99)),
+		Value(float64(increase(now.Requests, before.Requests)) / seconds), Value(float64(increase(now.GeneratedTokens, before.GeneratedTokens)) / seconds),
 		Value(prompt / seconds), Value(hits / seconds), Value(hits / prompt), Value(expected / prompt),
 		Value(max(now.SavedSeconds-before.SavedSeconds, 0)),
 	}}
-	at := r.values[12:12]
+	at := r.values[16:16]
 	for kind := range kinds {
 		at = append(at, Value(increase(now.Errors[kind], before.Errors[kind])))
 	}

@@ -58,7 +58,7 @@ func TestRowsAreDifferences(t *testing.T) {
 		r.step(func(c *history.Counts) {
 			c.Requests, c.PromptTokens, c.HitTokens, c.ExpectedTokens = 10, 1000, 600, 800
 			c.Errors[history.Busy], c.Errors[history.Cut] = 2, 1
-			c.SavedSeconds, c.TTFT = 3, buckets(0, 10, 0, 0)
+			c.SavedSeconds, c.TTFT, c.ITL, c.GeneratedTokens = 3, buckets(0, 10, 0, 0), buckets(0, 0, 10, 0), 50
 			c.Waiting, c.Workers, c.ReadyOnes = 7, 4, 3
 		})
 		r.step(func(c *history.Counts) { c.Requests, c.Waiting, c.TTFT = 15, 0, buckets(0, 10, 0, 5) })
@@ -67,6 +67,8 @@ func TestRowsAreDifferences(t *testing.T) {
 		assert.InDelta(t, 5, got.At[1]-got.At[0], 1e-9)
 		assert.Equal(t, []history.Value{2, 1}, got.Requests, "a second")
 		assert.Equal(t, []history.Value{200, 0}, got.PromptTokens)
+		assert.Equal(t, []history.Value{10, 0}, got.GeneratedTokens)
+		assert.Equal(t, history.Value(3), got.ITL50[0])
 		assert.Equal(t, history.Value(.6), got.HitRate[0])
 		assert.Equal(t, history.Value(.8), got.ExpectedRate[0])
 		assert.True(t, math.IsNaN(float64(got.HitRate[1])), "no tokens have no share")

@@ -44,6 +44,9 @@ type Rank struct {
 // has several.
 func (r *Rank) ID() string { return r.id }
 
+// Labels name the rank in metrics.
+func (r *Rank) Labels() (worker, rank string) { return r.Worker.URL, strconv.Itoa(r.DPRank) }
+
 // IDHash is a number that stands for ID, never 0, and the same in every router.
 func (r *Rank) IDHash() uint64 { return r.hash }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/origin"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
@@ -35,12 +36,22 @@ func Check(c Config) error {
 // read.
 func (c *Config) Check() error {
 	_, sourceErr := c.Sources.Sources(c.Log)
+	_, originErr := c.Requests.AllowedOrigins()
 	return errors.Join(
 		c.checkAddresses(),
 		checkOneOf("--kv-hints", c.Cluster.Hints, HintsAuto, HintsOff),
 		checkOneOf("--replicas", c.Cluster.Peers, PeersAuto, PeersOff),
-		c.checkAudience(), c.checkNumbers(), c.Requests.checkTrust(), c.checkTLS(), ingest.CheckSnapshot(c.Snapshot.File), tracing.CheckEndpoint(c.Logs.Traces), c.Tokenize.check(), sourceErr,
+		c.checkAudience(), c.checkNumbers(), c.Requests.checkTrust(), c.checkTLS(), ingest.CheckSnapshot(c.Snapshot.File), tracing.CheckEndpoint(c.Logs.Traces), c.Tokenize.check(), sourceErr, originErr,
 	)
+}
+
+// AllowedOrigins reads Origins.
+func (r *Requests) AllowedOrigins() (*origin.Allowed, error) {
+	a, err := origin.ParseAllowed(r.Origins)
+	if err != nil {
+		return nil, fmt.Errorf("--cors-allowed-origins: %w", err)
+	}
+	return a, nil
 }
 
 // New returns the policy with these options.

@@ -11,7 +11,7 @@ var live = map[string]string{
 	"Operator.Key": "operator-key", "Sources.Workers": "worker", "Sources.Prefill": "prefill", "Sources.Decode": "decode",
 	"Sources.Discover": "discover", "Policy.Name": "policy", "Policy.Options": "policy's options",
 	"Probes.Interval": "probe-interval", "Probes.Timeout": "probe-timeout", "Probes.HangAfter": "hang-after",
-	"Requests.MaxBodyBytes": "max-body-bytes", "Requests.GzipMinBytes": "gzip-min-bytes", "Requests.Retries": "retries", "Requests.Audience": "answer-headers", "Requests.TrustPriority": "trust-priority", "Requests.Clients.CacheSalt": "client-cache-salt",
+	"Requests.MaxBodyBytes": "max-body-bytes", "Requests.GzipMinBytes": "gzip-min-bytes", "Requests.Retries": "retries", "Requests.Audience": "answer-headers", "Requests.TrustPriority": "trust-priority", "Requests.Origins": "cors-allowed-origins", "Requests.Clients.CacheSalt": "client-cache-salt",
 	"Requests.MaxInFlight": "max-in-flight-per-worker", "Pairs.Timeout": "pair-timeout", "Pairs.PrefillTimeout": "prefill-timeout",
 	"Pairs.Headers": "pair-headers", "Timeouts.FirstByte": "first-byte-timeout", "Timeouts.Stall": "stall-timeout",
 	"Timeouts.Drain": "drain-timeout", "Requests.Clients.Max": "max-clients", "Requests.Clients.PerAddress": "max-clients-per-address",

@@ -88,6 +88,9 @@ type Requests struct {
 	Audience string
 	// TrustPriority believes the priority in the bodies of clients without a key.
 	TrustPriority bool
+	// Origins of pages that may call the clients' API from a browser, * for any; none: the workers
+	// say.
+	Origins []string
 	// Networks of proxies that name the address of their client in X-Forwarded-For.
 	Proxies     []string
 	Quarantine  time.Duration // of a request that was in flight when two engines died

@@ -195,9 +195,13 @@ export interface Series {
   duration_p50: Column;
   duration_p95: Column;
   duration_p99: Column;
+  itl_p50: Column;
+  itl_p95: Column;
+  itl_p99: Column;
   requests: Column;
   prompt_tokens: Column;
   hit_tokens: Column;
+  generated_tokens: Column;
   hit_rate: Column;
   expected_hit_rate: Column;
   saved_seconds: Column;

@@ -69,7 +69,7 @@ export function Overview({ status: s, past }: { status: Status; past: Report | u
           <Figure name="Workers ready" value={s.workers.length ? `${count(ready)} of ${count(s.workers.length)}` : "none"} level={alarm || !s.workers.length ? "bad" : ready < s.workers.length ? "warn" : ""}
             note={s.models.map(m => m.model).join(", ")} />
           <Figure name="Requests a second" value={short(lately(r?.requests))} note={`${count(s.in_flight)} in flight`} />
-          <Figure name="TTFT, p95" value={seconds(lately(r?.ttft_p95))} note={`p50 ${seconds(lately(r?.ttft_p50))}`} />
+          <Figure name="TTFT, p95" value={seconds(lately(r?.ttft_p95))} note={`p50 ${seconds(lately(r?.ttft_p50))}, then ${seconds(lately(r?.itl_p95))} a token, p95`} />
           <Figure name="Hit rate" value={percent(lately(r?.hit_rate))} note={`expected ${percent(lately(r?.expected_hit_rate))}, since the start ${s.prompt_tokens ? percent(s.hit_rate) : dash}`} />
           <Figure name="Prefill saved" value={measured ? seconds(saved) : dash} note={measured ? "of GPU time, in 15 minutes" : "no worker's speed is known yet"} />
           <Figure name="Queue" value={s.queue ? count(s.queue.waiting) : dash} note={s.queue ? (s.queue.waiting ? `oldest ${seconds(s.queue.oldest_seconds)}` : "none waits") : "requests never wait here"} level={s.queue?.waiting ? "warn" : ""} />
@@ -107,6 +107,10 @@ function Charts({ series: t, span, queued }: { series: Series; span: number; que
       <Chart {...common} title="Prompt tokens" note="a second" format={short} lines={[
         { label: "from the cache", color: "--c1", values: t.hit_tokens }, { label: "computed", color: "--c2", values: computed },
       ]} />
+      <Chart {...common} title="Time between tokens" note="of streams" format={seconds} lines={[
+        { label: "p50", color: "--c1", values: t.itl_p50 }, { label: "p95", color: "--c2", values: t.itl_p95 }, { label: "p99", color: "--c3", values: t.itl_p99 },
+      ]} />
+      <Chart {...common} title="Generated tokens" note="a second, as reported" format={short} lines={[{ label: "generated", color: "--c1", values: t.generated_tokens, fill: true }]} />
       <Chart {...common} title="Request duration" format={seconds} lines={[
         { label: "p50", color: "--c1", values: t.duration_p50 }, { label: "p95", color: "--c2", values: t.duration_p95 }, { label: "p99", color: "--c3", values: t.duration_p99 },
       ]} />

@@ -70,7 +70,7 @@ function status(state, beat) {
 function series(state, step, rows) {
   const r = random(step), now = Date.now() / 1000, s = { step_seconds: step, at: [] };
   const idle = state === "empty";
-  const names = ["ttft_p50", "ttft_p95", "ttft_p99", "duration_p50", "duration_p95", "duration_p99", "requests", "prompt_tokens", "hit_tokens", "hit_rate", "expected_hit_rate", "saved_seconds",
+  const names = ["ttft_p50", "ttft_p95", "ttft_p99", "duration_p50", "duration_p95", "duration_p99", "itl_p50", "itl_p95", "itl_p99", "requests", "generated_tokens", "prompt_tokens", "hit_tokens", "hit_rate", "expected_hit_rate", "saved_seconds",
     "errors_busy", "errors_keys", "errors_client", "errors_worker", "errors_router", "errors_cut", "in_flight", "waiting", "workers", "workers_ready"];
   for (const name of names) s[name] = [];
   for (let i = 0; i < rows; i++) {
@@ -78,7 +78,7 @@ function series(state, step, rows) {
     const gone = idle || broken, value = v => (gone ? null : v);
     s.at.push(now - (rows - i) * step);
     const base = 0.12 + 0.1 * wave, prompt = 60000 * wave;
-    const row = [value(base), value(base * 2.4), value(base * (4 + r())), value(base * 9), value(base * 16), value(base * 25), idle ? 0 : broken ? 4 * r() : 30 * wave, gone ? 0 : prompt, gone ? 0 : prompt * 0.6,
+    const row = [value(base), value(base * 2.4), value(base * (4 + r())), value(base * 9), value(base * 16), value(base * 25), value(base * 0.1), value(base * 0.16), value(base * 0.4), idle ? 0 : broken ? 4 * r() : 30 * wave, gone ? 0 : 7000 * wave, gone ? 0 : prompt, gone ? 0 : prompt * 0.6,
       value(0.55 + 0.1 * wave), value(0.6 + 0.1 * wave), gone ? 0 : prompt * 0.6 * step / 12000, 0, broken ? Math.round(2 * r()) : 0, 0, 0, broken ? Math.round(20 * r()) : 0, broken && t < 0.72 ? 8 : 0,
       gone ? 0 : Math.round(40 * wave), broken ? Math.round(37 * r()) : 0, counts[state], broken ? 0 : counts[state]];
     names.forEach((name, k) => s[name].push(row[k]));
@@ -110,7 +110,7 @@ export async function serve() {
     const json = (code, v) => { res.writeHead(code, { "Content-Type": "application/json" }); res.end(JSON.stringify(v)); };
     if (files[path]) {
       res.writeHead(200, { "Content-Type": files[path][0], "Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff" });
-      return void res.end(readFileSync(new URL("../../static/" + files[path][1], import.meta.url)));
+      return void res.end(readFileSync(new URL((files[path][1] === "index.html" ? "../src/" : "../../static/") + files[path][1], import.meta.url)));
     }
     if (router.key && req.headers.authorization !== "Bearer " + router.key) return json(401, { error: { message: "The key is wrong." } });
     switch (path) {
