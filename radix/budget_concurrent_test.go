@@ -12,7 +12,7 @@ import (
 // look-ups: it stays within the budget, credits no block that was never stored, and is
 // consistent at the end.
 func TestBudgetUnderWriters(t *testing.T) {
-	const writers, rounds, prompts, depth = 6, 1500, 400, 40
+	const writers, prompts, depth = 6, 400, 40
 	x := New(Config{Seed: 1, MaxBytes: minBudget, Stripes: 4})
 	x.tree.limit.max, x.tree.limit.soft = 300<<10, 290<<10 // half of the final size
 	domains := []Domain{x.Domain(salt(0)), x.Domain(salt(1))}
@@ -20,7 +20,7 @@ func TestBudgetUnderWriters(t *testing.T) {
 	var writing, reading sync.WaitGroup
 	for g := range writers {
 		w := x.AddWorker()
-		writing.Go(func() { writeBeyond(t, x, w, g, domains, rounds) })
+		writing.Go(func() { writeBeyond(t, x, w, g, domains, beyondRounds) })
 	}
 	reading.Go(func() {
 		r := rand.New(rand.NewPCG(1, 99))

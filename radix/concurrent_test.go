@@ -25,7 +25,6 @@ type bound struct {
 const (
 	chainLen  = 100
 	chainFork = 50
-	rounds    = 1000
 )
 
 func (b *bound) allows(o Overlap) bool {

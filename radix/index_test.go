@@ -301,7 +301,7 @@ func TestRemovedWorkerLeavesNothingToTheNext(t *testing.T) {
 }
 
 func TestManyWorkersOnOneRun(t *testing.T) {
-	const workers = 2048
+	const workers = 512
 	x := New(Config{})
 	d := x.Domain(DomainKey{})
 	c := chain(1, 2, 3, 4)

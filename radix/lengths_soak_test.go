@@ -10,6 +10,9 @@ const (
 	reloads           = 2 // of each period
 	copylessHistories = 10
 	writerHistories   = 3
+	rounds            = 1000               // of each writer beside readers
+	beyondRounds      = 1500               // of each writer into a full budget
+	liveSnapshots     = 25                 // beside writers
 	visits            = 2 * maxIdleDomains // of a writer to domains
 	tenants           = 6 * maxIdleDomains // a million shows the same
 )

@@ -124,7 +124,7 @@ func TestSnapshotBesideWriters(t *testing.T) {
 			}
 		})
 	}
-	for range 25 {
+	for range liveSnapshots {
 		var out plain
 		s := newRecordWriter(x, &out)
 		var want []string

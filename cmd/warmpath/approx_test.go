@@ -190,7 +190,7 @@ func TestEventsDieMidLife(t *testing.T) {
 		t.Helper()
 		awaitThat(t, func() bool {
 			if turn(); want == "approximate" {
-				time.Sleep(50 * time.Millisecond) // the checks of the streams take longer than all turns
+				time.Sleep(200 * time.Millisecond) // the checks of the streams take longer than all turns
 			}
 			for _, w := range cl.router.Status().Workers {
 				if w.Overlap != want {

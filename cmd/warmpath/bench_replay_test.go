@@ -74,7 +74,7 @@ func TestBenchReplayRefuses(t *testing.T) {
 }
 
 func TestBenchReplayOfUsers(t *testing.T) {
-	sessions := []string{"replay", "--sessions", "../../bench/trace/testdata/sessions.jsonl", "--workers", "2", "--time-scale", "300", "--policy", "kv", "--for", "2m", "--warmup", "30s"}
+	sessions := []string{"replay", "--sessions", "../../bench/trace/testdata/sessions.jsonl", "--workers", "2", "--time-scale", "300", "--policy", "kv", "--for", userMinutes, "--warmup", "15s"}
 	for _, api := range []string{"generate", "messages"} {
 		out, _, err := bench(t, append(sessions, "--users", "4", "--api", api, "--session-field", "metadata.user_id")...)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 // One of four simulated workers fails faster than the others compute. Round robin would fail a quarter of the requests, and a
 // router that takes idle for good nearly all. Here none fails: each failure is tried elsewhere, until the worker is avoided.
 func TestFastFailingWorkerDrawsNothing(t *testing.T) {
-	all := asks(t, 48, 16)
+	all := asks(t, failQuestions, 16)
 	for _, f := range []sim.Fault{
 		{Kind: "error", Status: 400},
 		{Kind: "error", Status: 401},
@@ -44,7 +44,7 @@ func TestFastFailingWorkerDrawsNothing(t *testing.T) {
 // is avoided after the fifth that counts: those without another worker's good answer to the same client in between, one in six
 // where ties are drawn, may be the client's fault.
 func TestLateFailuresOpenTheBreaker(t *testing.T) {
-	all := asks(t, 48, 16)
+	all := asks(t, failQuestions, 16)
 	c := startPairs(t, clusterSize{workers: 4}, pairWorker(), router.Config{})
 	require.NoError(t, c.sims[0].Faults().Apply(sim.Fault{Kind: "error-event-late", Every: 3, Count: 1 << 30}))
 	failed := 0

@@ -205,7 +205,7 @@ func (s *gpuSite) lose(worker, state, excluded string, fault func()) (traffic, t
 	told = time.Since(begin)
 	// The others answer many more; the worker answers earlier requests only.
 	_, before := s.flow.seen(worker)
-	awaitThat(s.t, func() bool { _, now := s.flow.seen(worker); return now >= before+150 }, func() string { return "the others answer nothing" })
+	awaitThat(s.t, func() bool { _, now := s.flow.seen(worker); return now >= before+30 }, func() string { return "the others answer nothing" })
 	last, _ := s.flow.seen(worker)
 	assert.False(s.t, last.After(begin.Add(told)), "%s gets requests on", worker)
 	return max(last.Sub(begin), 0), told

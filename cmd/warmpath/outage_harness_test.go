@@ -191,9 +191,6 @@ type crowd struct {
 	failures []string // requests that nobody answered
 }
 
-// thinkTime is the pause of a client after an answer: it leaves the machine to the processes.
-const thinkTime = 50 * time.Millisecond
-
 // startCrowd runs n clients until the test, or the returned function, ends them.
 func startCrowd(t *testing.T, fronts []string, n int) (*crowd, func()) {
 	t.Helper()
@@ -205,7 +202,7 @@ func startCrowd(t *testing.T, fronts []string, n int) (*crowd, func()) {
 		running.Go(func() {
 			for turn := i; ctx.Err() == nil; turn++ {
 				c.one(turn)
-				time.Sleep(thinkTime)
+				time.Sleep(crowdThinks) // which leaves the machine to the processes
 			}
 		})
 	}

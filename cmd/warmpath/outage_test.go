@@ -104,7 +104,7 @@ func TestOutages(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	s := startSite(t)
 	c, stop := startCrowd(t, s.fronts, 6)
-	c.awaitAnswers(t, 30)
+	c.awaitAnswers(t, outageAnswers)
 	var table bytes.Buffer
 	fmt.Fprintf(&table, "%-42s %9s %7s %7s %5s %9s   %s\n", "outage", "answered", "failed", "retried", "cut", "slowest", "healed after")
 	for round := range envInt(t, "WARMPATH_OUTAGE_ROUNDS", 1) {
@@ -112,9 +112,9 @@ func TestOutages(t *testing.T) {
 			before := c.now()
 			c.slowest.Store(0)
 			times := o.harm(s)
-			c.awaitAnswers(t, 30)
+			c.awaitAnswers(t, outageAnswers)
 			times = append(times, o.heal(s)...)
-			c.awaitAnswers(t, 30)
+			c.awaitAnswers(t, outageAnswers)
 			after := c.now()
 			cut := after.cut - before.cut
 			fmt.Fprintf(&table, "%-42s %9d %7d %7d %5d %7.2f s   %s\n", o.name, after.answered-before.answered, after.failed-before.failed,

@@ -21,7 +21,7 @@ import (
 func TestPairsAnswerLikeOneWorker(t *testing.T) {
 	for _, dp := range []int{1, 2} {
 		t.Run(fmt.Sprintf("dp=%d", dp), func(t *testing.T) {
-			all := asks(t, 60, 7)
+			all := asks(t, pairQuestions, 7)
 			cfg := pairWorker()
 			cfg.DPSize = dp
 			c := startPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, router.Config{})

@@ -180,7 +180,7 @@ func TestReloadLosesNothing(t *testing.T) {
 		})
 	}
 	rng := rand.New(rand.NewPCG(2, 3))
-	for step := range 60 {
+	for step := range reloads {
 		order := rng.Perm(len(urls))
 		named := []string{urls[order[0]]}
 		switch step % 6 {
@@ -203,7 +203,7 @@ func TestReloadLosesNothing(t *testing.T) {
 			r.write(t, "worker: "+list([]string{urls[order[0]], urls[order[1]]})+"discover: file:"+found+"\npair-timeout: 1s\nmax-body-bytes: 1000000")
 			r.reload()
 		}
-		for from := done.Load(); done.Load() < from+25 && !t.Failed(); {
+		for from := done.Load(); done.Load() < from+reloadAnswers && !t.Failed(); {
 			time.Sleep(2 * time.Millisecond)
 		}
 	}

@@ -68,7 +68,7 @@ func TestWorkersInAStormOfFaults(t *testing.T) {
 			c.ready(t)
 			awaitCluster(t, c.simulation, len(c.sims)*cfg.DPSize)
 			c.showTails(t, cfg.DPSize)
-			for i := range all[:40] {
+			for i := range all[:stormRests] {
 				c.askAtRest(t, &all[i], cfg.PageSize)
 			}
 			c.settled(t)

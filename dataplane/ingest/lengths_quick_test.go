@@ -5,5 +5,5 @@ package ingest_test
 // Lengths of histories, for `make test` and `make soak`.
 const (
 	histories = 1   // of each kind
-	messages  = 200 // of a publisher with meaningless numbers
+	messages  = 100 // of a publisher with meaningless numbers
 )

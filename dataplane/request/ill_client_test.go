@@ -265,11 +265,11 @@ func TestOneGatewayOpensTheBreakerOfAnIllWorker(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatFailsAllAtOnce: one of four workers answers 200 waiting requests with an error at
+// TestAWorkerThatFailsAllAtOnce: one of four workers answers all waiting requests with an error at
 // once. The other workers answer them, also while an ill client has used up its second opinions.
 func TestAWorkerThatFailsAllAtOnce(t *testing.T) {
 	t.Parallel()
-	const n = 200
+	const n = waitingAtOnce
 	for _, status := range []int{500, 401} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()

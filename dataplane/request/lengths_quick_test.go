@@ -2,5 +2,10 @@
 
 package request_test
 
-// clientRounds is how often an ill client asks each API, for `make test` and `make soak`.
-const clientRounds = 4
+// Lengths of histories for `make test`; lengths_soak_test.go has those of `make soak`.
+const (
+	clientRounds  = 2     // how often an ill client asks each API
+	healthyEach   = 8     // requests of a healthy client beside an ill worker
+	bothAnswers   = false // each illness in each API as a stream and as JSON, else as one of them
+	waitingAtOnce = 80    // requests that a worker fails at one instant
+)

@@ -2,5 +2,10 @@
 
 package request_test
 
-// clientRounds is how often an ill client asks each API, for `make test` and `make soak`.
-const clientRounds = 8
+// Lengths of histories for `make soak`; lengths_quick_test.go says what they are of.
+const (
+	clientRounds  = 8
+	healthyEach   = 12
+	bothAnswers   = true
+	waitingAtOnce = 200
+)

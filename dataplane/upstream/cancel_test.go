@@ -160,7 +160,7 @@ func TestConcurrentStreams(t *testing.T) {
 }
 
 func testConcurrentStreams(t *testing.T) {
-	const streams, chunks = 200, 20
+	const streams, chunks = 80, 20
 	w := startWorker(t, func(_ int, p *peer) {
 		for {
 			_, body, alive := p.request()

@@ -1,0 +1,28 @@
+//go:build !soak
+
+package main
+
+import "time"
+
+// Lengths of histories for `make test`; lengths_soak_test.go has those of `make soak`.
+const (
+	stormRequests = 100
+	storms        = 3  // over whole workers
+	stormRests    = 15 // requests at rest after each of them
+	deathRequests = 40 // in flight at a worker's death
+
+	crowdThinks   = 200 * time.Millisecond // between an answer and a client's next request
+	outageAnswers = 10                     // before and after each outage is over
+	chaosLasts    = 2 * time.Second
+
+	upgrades       = 1
+	upgradeClients = 9
+	upgradeAnswers = 100 // before and after each
+	upgradeRate    = 0   // requests a second: as many as the machine does
+
+	reloads       = 24 // each kind of change four times
+	reloadAnswers = 10 // after each
+	failQuestions = 24 // to workers of which one fails
+	pairQuestions = 30
+	userMinutes   = "1m" // of the replay of users
+)

@@ -1,0 +1,28 @@
+//go:build soak
+
+package main
+
+import "time"
+
+// Lengths of histories for `make soak`; lengths_quick_test.go says what they are of.
+const (
+	stormRequests = 3000
+	storms        = 10
+	stormRests    = 40
+	deathRequests = 200
+
+	crowdThinks   = 50 * time.Millisecond
+	outageAnswers = 30
+	chaosLasts    = 5 * time.Second
+
+	upgrades       = 5
+	upgradeClients = 48
+	upgradeAnswers = 2000
+	upgradeRate    = 500
+
+	reloads       = 60
+	reloadAnswers = 25
+	failQuestions = 48
+	pairQuestions = 60
+	userMinutes   = "2m"
+)
