@@ -2,7 +2,6 @@ package request
 
 import (
 	"bytes"
-	"errors"
 	"strconv"
 	"time"
 
@@ -103,7 +102,7 @@ func (a *answer) Body(p []byte) {
 	if end := bytes.TrimRight(p, " \t\r\n"); a.plain && len(end) > 0 {
 		a.last = end[len(end)-1]
 	}
-	if a.x.inference && !a.failed && a.x.attempt.found.kind == answerGood {
+	if a.x.inference && !a.failed && a.x.attempt.found.cause == causeNone {
 		a.failed = a.events && (reportsError(p, a.x.api) || a.x.judge.open && a.isUnreadable(p))
 		if !a.failed {
 			a.x.choice.answering().Load.Worked()
@@ -165,16 +164,15 @@ func (a *answer) Broken(error) []byte {
 	if !a.events {
 		return nil
 	}
-	e := openai.Upstream("The worker failed before the end of its answer.")
 	if x := a.x; x.api == openai.APIResponses {
-		return x.prompt.turn.appendEnd(nil, string(x.id.rid), x.req.Model, e)
+		return x.prompt.turn.appendEnd(nil, string(x.id.rid), x.req.Model, errCut)
 	}
-	return errorsOf(a.x.call.path()).appendEnd(nil, e)
+	return errorsOf(a.x.call.path()).appendEnd(nil, errCut)
 }
 
 // Ended implements upstream.Observer: a stream without its last event gets an error in its place.
 func (a *answer) Ended() []byte {
-	if a.unread || !a.failed && a.x.attempt.found.kind == answerGood && a.isCut() {
+	if a.unread || !a.failed && a.x.attempt.found.cause == causeNone && a.isCut() {
 		return a.Broken(nil)
 	}
 	return nil
@@ -188,7 +186,7 @@ func (a *answer) Closed(err error) {
 
 // good reports whether the answer is a success, so that its usage counts.
 func (a *answer) good() bool {
-	return a.status == fasthttp.StatusOK && a.x.attempt.found.kind == answerGood && !a.failed
+	return a.status == fasthttp.StatusOK && a.x.attempt.found.cause == causeNone && !a.failed
 }
 
 // endedAt returns the time of an answer's end, which is now unless it came in one piece.
@@ -202,14 +200,14 @@ func (a *answer) endedAt() time.Time {
 // report tells the worker's breaker how an answer has ended that began well; errorAnswers.settle
 // has told it about others.
 func (a *answer) report(rank *worker.Rank, err error) {
-	w := rank.Worker
+	w, now := rank.Worker, time.Now()
 	switch {
-	case a.x.attempt.found.kind != answerGood:
+	case a.x.attempt.found.cause != causeNone:
 	case err == nil && !a.failed:
 		w.Succeeded(a.x.attempt.sent)
-		a.x.h.sources.answered(a.x, time.Now())
-	case err == nil, !errors.Is(err, upstream.ErrCanceled) && !clientFailed(a.x.client, err) && !busy(rank, err, time.Now()):
-		a.x.unexplained(w, time.Now())
+		a.x.h.sources.answered(a.x, now)
+	case err == nil, !a.x.client.Gone() && causeOf(err).speaksAgainst(rank, now):
+		a.x.unexplained(w, now)
 	default:
 		w.Inconclusive()
 	}

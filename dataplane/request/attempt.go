@@ -63,7 +63,7 @@ func (a *attempt) send() (*upstream.Response, error) {
 			err = a.keep()
 		}
 		if err == nil {
-			if resp.Status == fasthttp.StatusOK && a.found.kind == answerGood && a.showsPrefill() &&
+			if resp.Status == fasthttp.StatusOK && a.found.cause == causeNone && a.showsPrefill() &&
 				bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) {
 				a.lease.FirstToken(time.Now())
 			}
@@ -108,11 +108,12 @@ func (a *attempt) failed(rank *worker.Rank, err error) error {
 			return fmt.Errorf("cannot get answer of %s: %w: %w", rank.ID(), errHung, err)
 		}
 	}
-	if silenced(err) {
+	c := causeOf(err)
+	if c.leadsTo(suspect) {
 		rank.Worker.Suspect()
 	}
-	if retryable(err) {
-		x.errors.failed(rank, err)
+	if c.leadsTo(again) { // a time-out of the operator's speaks against no worker
+		x.errors.failed(rank, c)
 	}
 	return err
 }
@@ -147,7 +148,7 @@ func (a *attempt) answerBegan(status int) {
 	now := time.Now()
 	a.span.Answered(status)
 	a.x.answer.firstAt = now
-	if a.found.kind == answerGood {
+	if a.found.cause == causeNone {
 		a.lease.FirstByteAt(now)
 		a.flight.Prefilled()
 		a.x.h.admission.freed()

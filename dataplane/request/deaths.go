@@ -17,7 +17,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
-	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 const (
@@ -146,11 +145,6 @@ func (c *culprits) remember(w *worker.Worker, now time.Time) {
 	c.ended[w] = now
 }
 
-// lostConnection reports whether an attempt failed as it does when an engine dies.
-func lostConnection(err error) bool {
-	return errors.Is(err, upstream.ErrNoResponse) || errors.Is(err, upstream.ErrTruncated)
-}
-
 // countDeaths counts the engines that have died with the failed attempt in flight, prefill and
 // decode workers apart, and returns an error where the request may be the cause of it. A hang
 // counts as well: the HTTP process of SGLang 0.5.23 outlives its scheduler by 5 s, or by 65 s where
@@ -158,12 +152,13 @@ func lostConnection(err error) bool {
 func (x *exchange) countDeaths(deaths *[2]int, err error) error {
 	d := &x.choice.decision
 	ranks := [...]*worker.Rank{legPrefill: d.Rank, legDecode: d.Decode}
-	hung := errors.Is(err, errHung)
+	c := causeOf(err)
+	hung := c == causeHung
 	// A leg of a pair may report a failed transfer before the other one's connection ends.
-	if !x.req.HasBody() || d.Decode == nil && !hung && !lostConnection(err) || x.client.Gone() {
+	if !x.req.HasBody() || d.Decode == nil && !c.leadsTo(death) || x.client.Gone() {
 		return nil
 	}
-	ending := lostConnection(err) || errors.Is(err, errTransfer)
+	ending := c.leadsTo(death) && !hung
 	for leg, rank := range ranks {
 		if rank == nil {
 			continue

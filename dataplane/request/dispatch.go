@@ -38,8 +38,8 @@ func renewID(x *exchange) {
 	x.h.sentIDs.add(x)
 }
 
-// failures are the attempts of a request that have failed so far.
-type failures struct {
+// tries are the attempts of a request that have failed so far.
+type tries struct {
 	last   error
 	deaths [2]int // of engines with the request in flight; of decode workers apart
 	paused bool   // all pairs have failed, and are tried once more
@@ -51,7 +51,7 @@ func (x *exchange) dispatch() {
 		x.refuse(err)
 		return
 	}
-	var failed failures
+	var failed tries
 	for try := 0; try <= max(x.h.live().Retries, 0); try++ {
 		from := x.trace.Now()
 		d, err := x.choice.choose()
@@ -93,7 +93,7 @@ func (x *exchange) try() (*upstream.Response, error) {
 
 // chooseAgain reports whether a request for which no rank was found may choose again; else it ends
 // the exchange.
-func (x *exchange) chooseAgain(failed *failures, err error) bool {
+func (x *exchange) chooseAgain(failed *tries, err error) bool {
 	if errors.Is(err, upstream.ErrCanceled) && x.giveUp(err) {
 		return false // the client left while the request waited
 	}
@@ -109,7 +109,7 @@ func (x *exchange) chooseAgain(failed *failures, err error) bool {
 }
 
 // attemptFailed takes in the failure of an attempt, and reports whether the exchange has ended.
-func (x *exchange) attemptFailed(failed *failures, err error) (ended bool) {
+func (x *exchange) attemptFailed(failed *tries, err error) (ended bool) {
 	if refusal := x.countDeaths(&failed.deaths, err); refusal != nil {
 		x.refuse(refusal)
 		return true
@@ -121,7 +121,7 @@ func (x *exchange) attemptFailed(failed *failures, err error) (ended bool) {
 	if d := &x.choice.decision; d.Decode == nil { // pairAttempt has excluded the leg at fault
 		x.choice.exclude(d.Rank)
 		// A dead worker must not keep the request from one that only hung.
-		if errors.Is(err, errHung) {
+		if causeOf(err).leadsTo(lastResort) {
 			x.choice.suspect(d.Rank)
 		}
 	}
@@ -154,7 +154,7 @@ func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
 // retried while the worker is the only one that gives it (see worker.Refusals).
 func (x *exchange) retriesAnswer(resp *upstream.Response) bool {
 	f, rank := x.attempt.found, x.choice.answering()
-	if f.kind == answerGood || !x.retriesError(f, rank) {
+	if f.cause == causeNone || !x.retriesError(f, rank) {
 		return false
 	}
 	kept, err := resp.Keep(maxErrorAnswer)
@@ -179,13 +179,13 @@ func (x *exchange) retriesPrefill() bool {
 
 // retriesError reports whether another worker is asked after rank has answered with an error.
 func (x *exchange) retriesError(f finding, rank *worker.Rank) bool {
-	busy := f.kind == answerBusy
+	gratis := f.cause.leadsTo(free)
 	switch {
-	case !busy && (!x.repeatable() || !x.errors.doubtful(f, rank)):
+	case !gratis && (!x.repeatable() || !x.errors.doubtful(f, rank)):
 		return false
 	case !x.choice.elsewhere(rank):
 		return false
-	case busy:
+	case gratis:
 		return true
 	}
 	return x.h.sources.mayRetry(x, rank.Worker.Credible(f.status), time.Now())
@@ -198,7 +198,7 @@ const pairPause = 250 * time.Millisecond
 // pausePair makes all ranks eligible again after a short pause, where the failure of a pair may be
 // that of a worker which is known to be dead by then.
 func (x *exchange) pausePair(last error) bool {
-	if !errors.Is(last, errFailed) && !errors.Is(last, errTransfer) || x.client.Gone() {
+	if !causeOf(last).leadsTo(pause) || x.client.Gone() {
 		return false
 	}
 	<-time.After(pairPause)
@@ -213,21 +213,18 @@ func (x *exchange) giveUp(err error) bool {
 		x.abandon()
 		return true
 	}
-	if givenUp(err) && x.choice.decision.Decode == nil { // pairAttempt aborts its own legs
+	c := causeOf(err)
+	if c.leadsTo(stop) && x.choice.decision.Decode == nil { // pairAttempt aborts its own legs
 		x.abort()
 	}
-	if !retryable(err) || !x.resendable(err) {
+	// A request that may be sent once goes on where no worker has begun it.
+	unsent := !x.prompt.turn.once || c.leadsTo(untaken) || errors.Is(err, upstream.ErrUnsent)
+	if !c.leadsTo(again) || !unsent {
 		x.refuse(err)
 		return true
 	}
 	x.h.metrics.retries.Inc()
 	return false
-}
-
-// resendable reports whether a request that may be sent once has not reached the worker that
-// failed, or was not taken by it.
-func (x *exchange) resendable(err error) bool {
-	return !x.prompt.turn.once || upstream.Unsent(err) || errors.Is(err, errRefused)
 }
 
 // stopPair ends the attempt at a pair where one is under way; abort has the prefill worker stop.

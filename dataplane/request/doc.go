@@ -36,5 +36,5 @@
 //
 // # Errors
 //
-// [ErrorFor] is the one table from errors to HTTP.
+// failures.go has the one table of what follows from a failure, and of what the client gets for it.
 package request

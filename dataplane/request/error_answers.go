@@ -1,7 +1,6 @@
 package request
 
 import (
-	"errors"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -45,7 +44,7 @@ func (a *errorAnswers) doubtful(f finding, rank *worker.Rank) bool {
 // hold keeps an error, and its answer if that is the best yet: of several 429 and 503, the one with
 // the soonest Retry-After.
 func (a *errorAnswers) hold(kept *upstream.Kept, f finding, rank *worker.Rank) {
-	a.list = append(a.list, errorAnswer{rank: rank, finding: f, paid: f.kind != answerBusy})
+	a.list = append(a.list, errorAnswer{rank: rank, finding: f, paid: !f.cause.leadsTo(free)})
 	a.x.h.metrics.retries.Inc()
 	a.keep(kept, f, rank)
 }
@@ -55,32 +54,28 @@ func (a *errorAnswers) keep(kept *upstream.Kept, f finding, rank *worker.Rank) {
 	if kept == nil {
 		return
 	}
-	if a.best == nil || f.kind != answerBusy || kept.RetryAfter() >= 0 && kept.RetryAfter() < a.best.RetryAfter() {
+	if a.best == nil || f.cause != causeBusy || kept.RetryAfter() >= 0 && kept.RetryAfter() < a.best.RetryAfter() {
 		a.best, a.bestRank = kept, rank
 	}
 }
 
-// failed takes in a failure without an answer, which had cause.
-func (a *errorAnswers) failed(rank *worker.Rank, cause error) {
+// failed takes in a failure without an answer.
+func (a *errorAnswers) failed(rank *worker.Rank, c cause) {
 	now := time.Now()
-	// No request can be the cause of these.
-	if errors.Is(cause, upstream.ErrDial) || errors.Is(cause, errHung) {
-		rank.Worker.Fault(now)
-		return
-	}
-	// A worker that closes connections at once looks idle and draws requests until its breaker
-	// opens. It must not wait for the answers of others.
-	counted := lostConnection(cause) && a.x.h.sources.countsAgainst(rank.Worker, a.x, now)
+	at := failures[c].fault
+	counted := at == faultWorker || at == faultLoss && a.x.h.sources.countsAgainst(rank.Worker, a.x, now)
 	if counted {
 		rank.Worker.Fault(now)
 	}
-	a.list = append(a.list, errorAnswer{rank: rank, finding: finding{kind: answerBroken}, lost: true, counted: counted})
+	if at != faultWorker {
+		a.list = append(a.list, errorAnswer{rank: rank, finding: finding{cause: c}, lost: true, counted: counted})
+	}
 }
 
 // settle counts the errors against the workers that gave them. rank is the last worker and f the
 // beginning of its answer.
 func (a *errorAnswers) settle(rank *worker.Rank, f finding) {
-	if f.kind != answerGood {
+	if f.cause != causeNone {
 		a.list = append(a.list, errorAnswer{rank: rank, finding: f})
 		a.undecided()
 		return
@@ -101,7 +96,7 @@ func (e *errorAnswer) blame(now time.Time) {
 		e.rank.Count.Errors.Add(1)
 	}
 	switch {
-	case e.kind == answerBusy:
+	case failures[e.cause].fault == faultBusy:
 		w.Busy(now)
 		return
 	case !e.lost:
@@ -122,17 +117,17 @@ func (a *errorAnswers) undecided() {
 	paid := 0
 	for i := range a.list {
 		e := &a.list[i]
-		w := e.rank.Worker
+		w, at := e.rank.Worker, failures[e.cause].fault
 		if e.paid {
 			paid++
 		}
 		switch {
-		case e.counted:
-		case e.kind == answerBroken && len(a.list) == 1 && !a.x.client.Gone():
+		case e.counted || at == faultBusy:
+		case at == faultClient && len(a.list) > 1 && e.status == last.status:
+			w.Confirmed(e.status)
+		case at != faultClient && len(a.list) == 1 && !a.x.client.Gone():
 			a.x.unexplained(w, now)
 			continue
-		case e.kind == answerRefused && len(a.list) > 1 && e.status == last.status:
-			w.Confirmed(e.status)
 		}
 		w.Inconclusive()
 	}

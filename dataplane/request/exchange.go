@@ -161,7 +161,7 @@ func (x *exchange) finish(err error) {
 		x.abort()
 		if !clientFailed(x.client, err) {
 			x.h.metrics.cut(rank)
-			if lostConnection(err) {
+			if causeOf(err).leadsTo(suspect) {
 				rank.Worker.Suspect()
 			}
 		}

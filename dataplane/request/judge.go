@@ -12,39 +12,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// answerKind is the judgement of an answer by its beginning.
-type answerKind uint8
-
-const (
-	// answerGood begins well; its end tells the rest.
-	answerGood answerKind = iota
-	// answerBusy is 429 or 503: the worker is full, starts or stops.
-	answerBusy
-	// answerBroken is an error of the worker's own, or no answer at all.
-	answerBroken
-	// answerRefused is a status below 500: the client's fault where other workers give it too.
-	answerRefused
-)
-
-// finding is the judgement of an answer.
+// finding is the judgement of an answer by its beginning.
 type finding struct {
-	kind     answerKind
-	status   int  // of the error, which a status of 200 may hide
-	transfer bool // the error is about the KV transfer between the workers of a pair
+	cause  cause // causeNone: it begins well, and its end tells the rest
+	status int   // of the error, which a status of 200 may hide
 }
 
 // findingOf judges the status of an error.
 func findingOf(status int, transfer bool) finding {
-	switch {
-	case status == fasthttp.StatusTooManyRequests,
-		status == fasthttp.StatusServiceUnavailable && !transfer:
-		return finding{answerBusy, status, transfer}
-	case status >= fasthttp.StatusInternalServerError:
-		return finding{answerBroken, status, transfer}
-	case status >= fasthttp.StatusBadRequest:
-		return finding{answerRefused, status, transfer}
-	}
-	return finding{}
+	return finding{causeOfStatus(status, transfer), status}
 }
 
 // maxErrorAnswer bounds the error answer that is kept while another worker is asked.
@@ -84,7 +60,7 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 		return finding{}, nil
 	case resp.Status != fasthttp.StatusOK, events != (x.inference && x.req.Stream):
 		// Nothing that was asked for. An engine never redirects.
-		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
+		return finding{causeBroken, fasthttp.StatusBadGateway}, nil
 	case encoded:
 		return finding{}, nil
 	}
@@ -100,7 +76,7 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	}
 	// Not an engine's, but of a proxy in front of it.
 	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
-		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
+		return finding{causeBroken, fasthttp.StatusBadGateway}, nil
 	}
 	form := disagg.FormAt(x.call.path())
 	if x.inference {

@@ -116,22 +116,22 @@ func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 	if err != nil {
 		return err
 	}
-	switch f.kind {
-	case answerBusy:
+	switch f.cause {
+	case causeBusy:
 		if kept, err := resp.Keep(maxErrorAnswer); err == nil {
 			x.errors.hold(kept, f, x.choice.decision.Decode)
 		}
 		return errRefused
-	case answerBroken:
+	case causeBroken, causeTransfer:
 		// A status of 200 and no error is no answer that another pair could confirm.
-		if !f.transfer && (resp.Status >= fasthttp.StatusInternalServerError || bytes.HasPrefix(resp.Peek(fasthttp.HeaderContentType), eventStream)) {
+		if f.cause == causeBroken && (resp.Status >= fasthttp.StatusInternalServerError || bytes.HasPrefix(resp.Peek(fasthttp.HeaderContentType), eventStream)) {
 			if kept, err := resp.Keep(maxErrorAnswer); err == nil {
 				x.errors.keep(kept, f, x.choice.decision.Decode)
 			}
 		}
-		return statusError(f.status, f.transfer)
+		return f.cause.err()
 	}
-	refused := f.kind == answerRefused
+	refused := f.cause == causeInvalid
 	if x.attempt.found = f; x.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
 		if err := p.awaitLogprobs(); err != nil {
 			return err
@@ -209,7 +209,7 @@ func (p *pairAttempt) stop(abort bool) {
 	p.running = false
 	l := &p.prefill
 	l.stop()
-	if abort && (errors.Is(l.err, upstream.ErrCanceled) || givenUp(l.err)) {
+	if abort && l.err != nil && (errors.Is(l.err, upstream.ErrCanceled) || causeOf(l.err).leadsTo(stop)) {
 		p.x.abortLeg(l.rank.Worker, legPrefill)
 	}
 }
@@ -234,7 +234,8 @@ func (p *pairAttempt) failed(err error) error {
 	case errors.Is(err, upstream.ErrCanceled): // by the monitor: neither by client nor prefill leg
 		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errHung)
 	}
-	if at == legPrefill || givenUp(err) {
+	c := causeOf(err)
+	if at == legPrefill || c.leadsTo(stop) {
 		x.abortLeg(d.Decode.Worker, legDecode)
 	}
 	p.end()
@@ -245,26 +246,26 @@ func (p *pairAttempt) failed(err error) error {
 		}
 	}
 	switch {
-	case errors.Is(err, errClient):
-		x.attempt.found = finding{kind: answerRefused, status: l.reply.refusal}
+	case c == causeInvalid:
+		x.attempt.found = finding{c, l.reply.refusal}
 		return err
 	case errors.Is(err, upstream.ErrStale):
 		return err // nobody's fault
 	}
-	if at == legPrefill && errors.Is(err, errRefused) {
-		x.errors.hold(l.reply.kept, findingOf(l.reply.status, false), d.Rank)
+	if at == legPrefill && c == causeBusy {
+		x.errors.hold(l.reply.kept, findingOf(l.reply.refusal, false), d.Rank)
 	}
 	if errors.Is(l.err, errFailed) {
-		x.errors.keep(l.reply.kept, findingOf(l.reply.status, false), d.Rank)
+		x.errors.keep(l.reply.kept, findingOf(l.reply.refusal, false), d.Rank)
 	}
-	x.h.metrics.pairs.failed(at, causeOf(err))
-	p.blame(rank, err)
+	x.h.metrics.pairs.failed(at, failures[c].label)
+	p.blame(rank, c)
 	switch {
-	case errors.Is(err, errTransfer), errors.Is(err, errLate):
-		p.suspectBoth(rank, err)
+	case failures[c].fault == faultEither:
+		p.suspectBoth(rank, c)
 	case at == legDecode && l.err != nil &&
 		!errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
-		p.blame(d.Rank, l.err) // each leg failed by itself
+		p.blame(d.Rank, causeOf(l.err)) // each leg failed by itself
 	}
 	return err
 }
@@ -276,14 +277,13 @@ func (p *pairAttempt) end() {
 }
 
 // blame counts a failure against a rank and excludes it.
-func (p *pairAttempt) blame(rank *worker.Rank, err error) {
+func (p *pairAttempt) blame(rank *worker.Rank, c cause) {
 	rank.Count.Errors.Add(1)
-	if silenced(err) {
+	if c.leadsTo(suspect) {
 		rank.Worker.Suspect()
 	}
-	// A worker that starts, stops or is full is not faulty.
-	if !errors.Is(err, errRefused) && !busy(rank, err, time.Now()) {
-		p.x.errors.failed(rank, err)
+	if c.speaksAgainst(rank, time.Now()) {
+		p.x.errors.failed(rank, c)
 	}
 	p.x.choice.exclude(rank)
 }
@@ -291,13 +291,13 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 // suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent
 // one is cleared by its next answer together with another rank. Other ranks are tried first; see
 // choice.retrySuspect.
-func (p *pairAttempt) suspectBoth(reporter *worker.Rank, cause error) {
+func (p *pairAttempt) suspectBoth(reporter *worker.Rank, why cause) {
 	c := &p.x.choice
 	partner := c.decision.Rank
 	if reporter == partner {
 		partner = c.decision.Decode
 	}
-	p.x.errors.failed(partner, cause)
+	p.x.errors.failed(partner, why)
 	c.exclude(partner)
 	c.suspect(reporter, partner)
 }

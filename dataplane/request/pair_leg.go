@@ -131,7 +131,7 @@ func (l *prefillLeg) ask() error {
 	if r.status >= fasthttp.StatusBadRequest {
 		r.refusal, r.kept = r.status, resp.KeepAs(r.body)
 	}
-	return statusError(r.status, r.status >= fasthttp.StatusInternalServerError && disagg.IsTransferError(r.body))
+	return causeOfStatus(r.status, r.status >= fasthttp.StatusInternalServerError && disagg.IsTransferError(r.body)).err()
 }
 
 // failed wraps a failure of the connection.

@@ -90,8 +90,8 @@ func (r *prefillReply) grow(limit int) []byte {
 // its end, for the client.
 func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) error {
 	r.refusal = f.Status
-	if err := statusError(f.Status, f.Transfer); !errors.Is(err, errClient) {
-		return err
+	if c := causeOfStatus(f.Status, f.Transfer); c != causeInvalid {
+		return c.err()
 	}
 	for len(r.body) < maxReply {
 		n, err := resp.Read(r.grow(maxReply))

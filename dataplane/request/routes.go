@@ -24,25 +24,16 @@ func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 
 // unreadable returns the error of a request that cannot be read.
 func (s *Server) unreadable(err error) *openai.Error {
-	e := &openai.Error{Type: "invalid_request_error"}
+	var e *openai.Error
 	switch {
 	case errors.As(err, &e):
+		return e
 	case errors.Is(err, ingress.ErrBodyTooLarge):
-		e = openai.TooLarge(s.requests.live().MaxBodyBytes)
-	case errors.Is(err, ingress.ErrHeadTooLarge):
-		e.Status, e.Code, e.Message = fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large", "The request's header is too large."
-	case errors.Is(err, ingress.ErrExpectation):
-		e.Status, e.Code, e.Message = fasthttp.StatusExpectationFailed, "expectation_failed", "The router supports no Expect but 100-continue."
-	case errors.Is(err, ingress.ErrVersion):
-		e.Status, e.Code, e.Message = fasthttp.StatusHTTPVersionNotSupported, "http_version_not_supported", "The router speaks HTTP/1.1 and HTTP/1.0."
-	case errors.Is(err, ingress.ErrFull):
-		e = openai.Overloaded("All connections that clients may have are in use.")
-	case errors.Is(err, ingress.ErrSlowRequest):
-		e.Status, e.Code, e.Message = fasthttp.StatusRequestTimeout, "request_timeout", "The request did not arrive in time."
-	default:
-		e = openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error())))
+		return openai.TooLarge(s.requests.live().MaxBodyBytes)
+	case causeOf(err) == causeUnknown:
+		return openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error())))
 	}
-	return e
+	return ErrorFor(err, "")
 }
 
 // firstLine shortens an error: fasthttp's errors quote the whole buffer.
