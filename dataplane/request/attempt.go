@@ -9,10 +9,233 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
+
+// renewID makes the id of an attempt. Each has its own: the abort of an earlier one is repeated a
+// second later and must not end this one. A client's id stays where it is whole and new, and no
+// abort of an earlier request that had it is under way.
+func renewID(x *exchange) {
+	x.h.sentIDs.remove(x)
+	if x.req.WholeRID {
+		x.id.keep(&x.req)
+		if x.h.sentIDs.add(x) {
+			if !x.h.aborts.underWay.ends(&x.id, &x.req) {
+				return
+			}
+			x.h.sentIDs.remove(x)
+		}
+	}
+	switch {
+	case x.api == openai.APIResponses:
+		x.id.renewResponse(x.choice.answering().Worker)
+	case x.inference || x.req.RID != "" || len(x.req.RIDs) > 0:
+		x.id.renew(&x.req)
+	default:
+		x.id.reset()
+		return
+	}
+	x.h.sentIDs.add(x)
+}
+
+// tries are the attempts of a request that have failed so far.
+type tries struct {
+	last   error
+	deaths [2]int // of engines with the request in flight; of decode workers apart
+	paused bool   // all pairs have failed, and are tried once more
+}
+
+// dispatch tries ranks, the best first, until an answer begins.
+func (x *exchange) dispatch() {
+	if err := x.h.culprits.check(&x.req); err != nil {
+		x.refuse(err)
+		return
+	}
+	var failed tries
+	for try := 0; try <= max(x.h.live().Retries, 0); try++ {
+		from := x.trace.Now()
+		d, err := x.choice.choose()
+		x.trace.Step(tracing.StepChoose, from, err)
+		if err != nil {
+			if x.chooseAgain(&failed, err) {
+				continue
+			}
+			return
+		}
+		x.h.sentIDs.remove(x)
+		x.choice.decision, x.choice.retries = d, x.h.live().Retries-try
+		renewID(x)
+		resp, err := x.try()
+		if err == nil || errors.Is(err, errClient) {
+			if failed.last = x.conclude(resp, err); failed.last == nil {
+				return
+			}
+			continue
+		}
+		if x.attemptFailed(&failed, err) {
+			return
+		}
+	}
+	x.refuse(failed.last)
+}
+
+// try sends the request to the decision's rank, or to both of its pair.
+func (x *exchange) try() (*upstream.Response, error) {
+	x.attempt.found, x.attempt.failedLeg = finding{}, legPrefill
+	if x.choice.decision.Decode == nil {
+		return x.attempt.send()
+	}
+	if x.pair == nil {
+		x.pair = newPairAttempt(x)
+	}
+	return x.pair.send()
+}
+
+// chooseAgain reports whether a request for which no rank was found may choose again; else it ends
+// the exchange.
+func (x *exchange) chooseAgain(failed *tries, err error) bool {
+	if errors.Is(err, upstream.ErrCanceled) && x.giveUp(err) {
+		return false // the client left while the request waited
+	}
+	if failed.last != nil && errors.Is(err, routing.ErrNoWorker) {
+		if !failed.paused && x.pausePair(failed.last) {
+			failed.paused = true
+			return true
+		}
+		err = failed.last // it says more than that no rank is left
+	}
+	x.refuse(err)
+	return false
+}
+
+// attemptFailed takes in the failure of an attempt, and reports whether the exchange has ended.
+func (x *exchange) attemptFailed(failed *tries, err error) (ended bool) {
+	if refusal := x.countDeaths(&failed.deaths, err); refusal != nil {
+		x.refuse(refusal)
+		return true
+	}
+	if x.giveUp(err) {
+		return true
+	}
+	failed.last = err
+	if d := &x.choice.decision; d.Decode == nil { // pairAttempt has excluded the leg at fault
+		x.choice.exclude(d.Rank)
+		// A dead worker must not keep the request from one that only hung.
+		if causeOf(err).leadsTo(lastResort) {
+			x.choice.suspect(d.Rank)
+		}
+	}
+	return false
+}
+
+// conclude answers the client, and returns nil; an error is why another worker is asked instead.
+// refusal is errClient where the prefill worker has refused the request.
+func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
+	switch {
+	case refusal == nil && !x.retriesAnswer(resp):
+		x.respond(resp)
+		return nil
+	case refusal != nil && !x.retriesPrefill():
+		x.errors.settle(x.choice.decision.Rank, x.attempt.found)
+		x.pair.passRefusal()
+		return nil
+	}
+	asked, err := x.choice.decision.Rank, refusal
+	if err == nil {
+		asked = x.choice.answering()
+		err = fmt.Errorf("cannot get answer of %s: %w", asked.ID(), errRefused)
+	}
+	x.choice.exclude(asked)
+	return err
+}
+
+// retriesAnswer reports whether another worker is asked although this one has answered, and then
+// ends the attempt. 429 and 503 are retried while another eligible rank is left; an error is
+// retried while the worker is the only one that gives it (see worker.Refusals).
+func (x *exchange) retriesAnswer(resp *upstream.Response) bool {
+	f, rank := x.attempt.found, x.choice.answering()
+	if f.cause == causeNone || !x.retriesError(f, rank) {
+		return false
+	}
+	kept, err := resp.Keep(maxErrorAnswer)
+	if kept == nil && err == nil { // too long to be kept: it is the client's
+		return false
+	}
+	_ = resp.Close()
+	x.errors.hold(kept, f, rank)
+	x.attempt.end()
+	return true
+}
+
+// retriesPrefill is retriesAnswer for the refusal of a pair's prefill worker.
+func (x *exchange) retriesPrefill() bool {
+	f, rank := x.attempt.found, x.choice.decision.Rank
+	if !x.retriesError(f, rank) {
+		return false
+	}
+	x.errors.hold(x.pair.prefill.reply.kept, f, rank)
+	return true
+}
+
+// retriesError reports whether another worker is asked after rank has answered with an error.
+func (x *exchange) retriesError(f finding, rank *worker.Rank) bool {
+	gratis := f.cause.leadsTo(free)
+	switch {
+	case !gratis && (!x.repeatable() || !x.errors.doubtful(f, rank)):
+		return false
+	case !x.choice.elsewhere(rank):
+		return false
+	case gratis:
+		return true
+	}
+	return x.h.sources.mayRetry(x, rank.Worker.Credible(f.status), time.Now())
+}
+
+// pairPause tells a healthy worker from a dead one: the death of one half of a pair also fails
+// requests at the other half.
+const pairPause = 250 * time.Millisecond
+
+// pausePair makes all ranks eligible again after a short pause, where the failure of a pair may be
+// that of a worker which is known to be dead by then.
+func (x *exchange) pausePair(last error) bool {
+	if !causeOf(last).leadsTo(pause) || x.client.Gone() {
+		return false
+	}
+	<-time.After(pairPause)
+	x.choice.includeAll()
+	return !x.client.Gone()
+}
+
+// giveUp ends the exchange after a failure that no other worker can mend, and reports whether it
+// was one.
+func (x *exchange) giveUp(err error) bool {
+	if x.client.Gone() {
+		x.abandon()
+		return true
+	}
+	c := causeOf(err)
+	if c.leadsTo(stop) && x.choice.decision.Decode == nil { // pairAttempt aborts its own legs
+		x.abort()
+	}
+	// A request that may be sent once goes on where no worker has begun it.
+	unsent := !x.prompt.turn.once || c.leadsTo(untaken) || errors.Is(err, upstream.ErrUnsent)
+	if !c.leadsTo(again) || !unsent {
+		x.refuse(err)
+		return true
+	}
+	x.h.metrics.retries.Inc()
+	return false
+}
+
+// stopPair ends the attempt at a pair where one is under way; abort has the prefill worker stop.
+func (x *exchange) stopPair(abort bool) {
+	if x.pair != nil {
+		x.pair.stop(abort)
+	}
+}
 
 // attempt is one try at the worker that would answer the client: an aggregated worker, or the
 // decode worker of a pair.

@@ -1,11 +1,14 @@
 package request
 
 import (
+	"maps"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -209,5 +212,316 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	m.overlap.compare(d.Source, expected, usage.CachedTokens)
 	if single {
 		d.Rank.Trust.Observe(now, expected, usage.CachedTokens)
+	}
+}
+
+// rankMetrics count answers by rank. A series is found by its rank's id and not by its labels: a
+// look-up by labels costs more than to count, and an answer counts in seven series.
+type rankMetrics struct {
+	requests *prometheus.CounterVec // worker, policy, status
+	prompt   *prometheus.CounterVec // worker
+	cached   *prometheus.CounterVec // worker
+	expected *prometheus.CounterVec // worker, source
+	ttft     *prometheus.HistogramVec
+	latency  *prometheus.HistogramVec
+	policy   func() string // the name of the policy in force
+
+	mu   sync.Mutex // of writers
+	byID atomic.Pointer[map[string]*rankSeries]
+}
+
+// rankSeries are the series of one rank.
+type rankSeries struct {
+	ok       prometheus.Counter // requests with status 200
+	prompt   prometheus.Counter
+	cached   prometheus.Counter
+	expected [routing.Answers + 1]prometheus.Counter // by source; nil for Nothing
+	ttft     prometheus.Observer
+	latency  prometheus.Observer
+}
+
+func newRankMetrics(m *Metrics, policy func() string) *rankMetrics {
+	return &rankMetrics{
+		policy: policy,
+		requests: m.counter("requests_total",
+			"Answers by worker, policy and HTTP status.", "worker", "policy", "status"),
+		prompt: m.counter("prompt_tokens_total",
+			"Prompt tokens of answers that reported usage.", "worker"),
+		cached: m.counter("hit_tokens_total",
+			"Prompt tokens that the worker reported as cached.", "worker"),
+		expected: m.counter("expected_hit_tokens_total",
+			"Prompt tokens that the router expected to be cached, of the same answers.", "worker", "source"),
+		ttft: m.histogram("ttft_seconds",
+			"Time from the request to the first byte of the answer's body."),
+		latency: m.histogram("request_seconds", "Time from the request to the end of the answer."),
+	}
+}
+
+// request counts an answer of a rank.
+func (r *rankMetrics) request(id string, status int) {
+	r.requests.WithLabelValues(id, r.policy(), strconv.Itoa(status)).Inc()
+}
+
+// of returns the series of a rank. They exist from its first answer on, as in the vectors.
+func (r *rankMetrics) of(id string) *rankSeries {
+	if known := r.byID.Load(); known != nil {
+		if s := (*known)[id]; s != nil {
+			return s
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[string]*rankSeries)
+	if known := r.byID.Load(); known != nil {
+		maps.Copy(all, *known)
+	}
+	if all[id] == nil {
+		all[id] = r.newSeries(id)
+	}
+	r.byID.Store(&all)
+	return all[id]
+}
+
+func (r *rankMetrics) newSeries(id string) *rankSeries {
+	s := &rankSeries{
+		ok:     r.requests.WithLabelValues(id, r.policy(), strconv.Itoa(fasthttp.StatusOK)),
+		prompt: r.prompt.WithLabelValues(id), cached: r.cached.WithLabelValues(id),
+		ttft: r.ttft.WithLabelValues(id), latency: r.latency.WithLabelValues(id),
+	}
+	for _, source := range []routing.Source{routing.Events, routing.Answers} {
+		s.expected[source] = r.expected.WithLabelValues(id, source.String())
+	}
+	return s
+}
+
+// policyChanged makes answers count under the name of the new policy.
+func (r *rankMetrics) policyChanged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID.Store(nil)
+}
+
+// pairMetrics count requests to pairs.
+type pairMetrics struct {
+	requests *prometheus.CounterVec // prefill
+	failures *prometheus.CounterVec // leg, cause
+	aborts   *prometheus.CounterVec // leg
+	merges   *prometheus.CounterVec // result
+	lag      prometheus.Histogram
+}
+
+// lagBuckets are finer than latencyBuckets: the lag is one step of the decode worker's batch.
+var lagBuckets = []float64{.001, .002, .005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8, 15, 30}
+
+func newPairMetrics(m *Metrics) *pairMetrics {
+	p := &pairMetrics{
+		requests: m.counter("pair_requests_total",
+			"Answers of pairs by prefill worker; requests_total counts them by decode worker.", "prefill"),
+		failures: m.counter("pair_failures_total",
+			"Attempts at a pair that failed before the answer began, by the leg at fault and "+
+				"the cause; each is tried again elsewhere or ends in an error.",
+			"leg", "cause"),
+		aborts: m.counter("pair_aborts_total",
+			"Legs aborted because the other leg failed or the client left.", "leg"),
+		merges: m.counter("pair_merges_total",
+			"Answers that got the prompt's log probabilities from the prefill worker's "+
+				"(merged), or should have and it had none (missing).", "result"),
+		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "warmpath", Name: "pair_lag_seconds", Buckets: lagBuckets,
+			Help: "Streams: time from the end of the prefill worker's answer to the first event of the decode worker's.",
+		}),
+	}
+	m.all = append(m.all, p.lag)
+	return p
+}
+
+// failed counts a failed attempt.
+func (p *pairMetrics) failed(at leg, cause string) {
+	p.failures.WithLabelValues(at.String(), cause).Inc()
+}
+
+// merged counts an answer that was to have the prefill worker's log probabilities.
+func (p *pairMetrics) merged(ok bool) {
+	result := "merged"
+	if !ok {
+		result = "missing"
+	}
+	p.merges.WithLabelValues(result).Inc()
+}
+
+// hitShare is the share of the expected overlap from which an answer counts as a hit.
+const hitShare = 0.8
+
+// Results of a comparison of expected with reported overlap.
+const (
+	overlapExact = iota
+	overlapHit   // at least hitShare of it
+	overlapMiss
+)
+
+var overlapResults = [...]string{overlapExact: "exact", overlapHit: "hit", overlapMiss: "miss"}
+
+// overlapMetrics compare the overlap that a choice expected with the cached tokens that the answer
+// reports.
+type overlapMetrics struct {
+	results            [routing.Answers + 1][len(overlapResults)]prometheus.Counter
+	exact, approximate comparison
+
+	fetchExpected *prometheus.CounterVec // worker, from
+	fetchedTokens *prometheus.CounterVec // worker
+}
+
+type comparison struct{ compared, accurate atomic.Uint64 }
+
+func (c *comparison) counts() Comparison { return Comparison{c.compared.Load(), c.accurate.Load()} }
+
+func newOverlapMetrics(m *Metrics) *overlapMetrics {
+	results := m.counter("overlap_predictions_total",
+		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss; "+
+			"by the source of the expectation.",
+		"source", "result")
+	o := &overlapMetrics{
+		fetchExpected: m.counter("expected_fetch_tokens_total",
+			"Prompt tokens that the router expected the worker to fetch, from its node's KV tier or through that from a peer's, "+
+				"of answers that reported usage.", "worker", "from"),
+		fetchedTokens: m.counter("fetched_tokens_total",
+			"Of the expected_fetch_tokens_total, those that the worker reported as cached "+
+				"beyond its own expected overlap.", "worker"),
+	}
+	for _, source := range []routing.Source{routing.Events, routing.Answers} {
+		for i, result := range overlapResults {
+			o.results[source][i] = results.WithLabelValues(source.String(), result)
+		}
+	}
+	return o
+}
+
+// compare counts one comparison.
+func (o *overlapMetrics) compare(source routing.Source, expected, reported int) {
+	c := &o.exact
+	if source == routing.Answers {
+		c = &o.approximate
+	}
+	c.compared.Add(1)
+	result := overlapMiss
+	switch {
+	case expected == reported:
+		result = overlapExact
+	case float64(reported) >= hitShare*float64(expected):
+		result = overlapHit
+	}
+	if result != overlapMiss {
+		c.accurate.Add(1)
+	}
+	o.results[source][result].Inc()
+}
+
+// fetched compares the tokens that were to be fetched from KV tiers with an answer's cached tokens.
+func (o *overlapMetrics) fetched(id string, d *routing.Decision, cached int) {
+	f := &d.Fetch
+	if f.Tokens() == 0 {
+		return
+	}
+	o.fetchExpected.WithLabelValues(id, "tier").Add(float64(f.Tier))
+	o.fetchExpected.WithLabelValues(id, "peer").Add(float64(f.Remote))
+	o.fetchedTokens.WithLabelValues(id).Add(float64(d.FetchedOf(cached)))
+}
+
+// Sums are counts of all workers together, as /metrics has them by worker.
+type Sums struct {
+	Requests, PromptTokens, HitTokens, ExpectedTokens uint64
+	Failures                                          FailureSums
+	TTFT, Duration                                    HistogramSum
+}
+
+// FailureSums count requests without a good answer, by the side that is at fault.
+type FailureSums struct {
+	Busy   uint64 // 429, of the router or of a worker
+	Keys   uint64 // 401 and 403
+	Client uint64 // other 4xx
+	Worker uint64 // 5xx that a worker answered
+	Router uint64 // 5xx of the router's own
+	Cut    uint64 // answers that a worker broke off
+}
+
+// HistogramSum is a histogram of all workers. Buckets has one more than Bounds.
+type HistogramSum struct {
+	Bounds  []float64
+	Buckets []uint64
+}
+
+// Sums adds up the series of all workers. It takes as long as a scrape, and like one it holds up no
+// request.
+func (m *Metrics) Sums() Sums {
+	s := Sums{
+		Requests:     m.requestTotal.Load(),
+		PromptTokens: sum(m.ranks.prompt), HitTokens: sum(m.ranks.cached), ExpectedTokens: sum(m.ranks.expected),
+		TTFT: histogramSum(m.ranks.ttft), Duration: histogramSum(m.ranks.latency),
+	}
+	s.Failures.Cut = sum(m.cuts)
+	each(m.errors, func(one *dto.Metric) { s.Failures.add(one, &s.Failures.Router) })
+	each(m.ranks.requests, func(one *dto.Metric) { s.Failures.add(one, &s.Failures.Worker) })
+	return s
+}
+
+// add counts one series by its status. Those of 5xx count as broken.
+func (f *FailureSums) add(one *dto.Metric, broken *uint64) {
+	var to *uint64
+	switch status := statusOf(one); {
+	case status >= fasthttp.StatusInternalServerError:
+		to = broken
+	case status == fasthttp.StatusTooManyRequests:
+		to = &f.Busy
+	case status == fasthttp.StatusUnauthorized, status == fasthttp.StatusForbidden:
+		to = &f.Keys
+	case status >= fasthttp.StatusBadRequest:
+		to = &f.Client
+	default:
+		return
+	}
+	*to += uint64(one.GetCounter().GetValue())
+}
+
+func statusOf(one *dto.Metric) int {
+	for _, label := range one.GetLabel() {
+		if label.GetName() == "status" {
+			status, _ := strconv.Atoi(label.GetValue())
+			return status
+		}
+	}
+	return 0
+}
+
+func sum(c prometheus.Collector) uint64 {
+	total := 0.0
+	each(c, func(one *dto.Metric) { total += one.GetCounter().GetValue() })
+	return uint64(total)
+}
+
+func histogramSum(c prometheus.Collector) HistogramSum {
+	h := HistogramSum{Bounds: latencyBuckets, Buckets: make([]uint64, len(latencyBuckets)+1)}
+	each(c, func(one *dto.Metric) {
+		below := uint64(0) // the series' own counts are cumulative
+		for i, b := range one.GetHistogram().GetBucket() {
+			h.Buckets[i] += b.GetCumulativeCount() - below
+			below = b.GetCumulativeCount()
+		}
+		h.Buckets[len(latencyBuckets)] += one.GetHistogram().GetSampleCount() - below
+	})
+	return h
+}
+
+// each reads the series of a collector.
+func each(c prometheus.Collector, read func(*dto.Metric)) {
+	series := make(chan prometheus.Metric, 64)
+	go func() {
+		defer close(series)
+		c.Collect(series)
+	}()
+	for one := range series {
+		var value dto.Metric
+		if one.Write(&value) == nil {
+			read(&value)
+		}
 	}
 }

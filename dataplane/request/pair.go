@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -11,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
+	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
@@ -322,4 +326,339 @@ func (p *pairAttempt) reset() {
 	p.writer.reset()
 	p.merger.Release()
 	p.merges = false
+}
+
+// legRace decides which leg's outcome counts: the leg that fails first ends the other one, unless
+// the decode worker's answer stands by then.
+type legRace struct {
+	decode *upstream.Canceler // of the decode leg
+	// Has room: the decode worker's answer has begun, or is not waited for.
+	decodeBegan chan struct{}
+	timer       *time.Timer  // of the decode worker's lag
+	prefilledAt atomic.Int64 // unix nanoseconds; 0: the prompt is not computed
+
+	mu            sync.Mutex
+	answerStands  bool // guarded by mu
+	prefillFailed bool // before the answer stood; guarded by mu
+	decodeLate    bool // guarded by mu
+}
+
+func (r *legRace) init(decode *upstream.Canceler) {
+	r.decode, r.decodeBegan, r.timer = decode, make(chan struct{}, 1), time.NewTimer(time.Hour)
+	r.timer.Stop()
+}
+
+// accept has the decode worker's answer stand, and reports whether it may: the prefill leg has not
+// failed before.
+func (r *legRace) accept() bool {
+	r.mu.Lock()
+	r.answerStands = !r.prefillFailed
+	stands := r.answerStands
+	r.mu.Unlock()
+	r.release()
+	return stands
+}
+
+// release ends the wait for the decode worker.
+func (r *legRace) release() {
+	select {
+	case r.decodeBegan <- struct{}{}:
+	default:
+	}
+}
+
+// failPrefill ends the decode leg, unless its answer stands or it was the leg that ended this one.
+func (r *legRace) failPrefill(err error) {
+	if errors.Is(err, upstream.ErrCanceled) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.answerStands {
+		r.prefillFailed = true
+		r.decode.Cancel()
+	}
+}
+
+// looks is how often a wait looks for an excuse in its time. Looks are counted in place of time, so
+// that a router that was held up itself blames nobody for it.
+const looks = 8
+
+// awaitDecode ends the decode leg if it lags behind the prefill leg for longer than timeout,
+// negative for any time. The time begins anew with each look at which excused reports true.
+func (r *legRace) awaitDecode(timeout func() time.Duration, excused func(limit time.Duration) bool) {
+	defer r.timer.Stop()
+	for n := 0; n < looks; n++ {
+		limit := timeout()
+		if limit < 0 {
+			return
+		}
+		r.timer.Reset(max(limit/looks, time.Millisecond))
+		select {
+		case <-r.decodeBegan:
+			return
+		case <-r.timer.C:
+		}
+		if excused(limit) {
+			n = -1
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.answerStands {
+		r.decodeLate = true
+		r.decode.Cancel()
+	}
+}
+
+// lag returns the time from the end of the prefill to the decode worker's first event.
+func (r *legRace) lag(firstAt time.Time) time.Duration {
+	at := r.prefilledAt.Load()
+	if at == 0 {
+		return 0
+	}
+	return max(firstAt.Sub(time.Unix(0, at)), 0)
+}
+
+// reset makes the race ready for the next request. No leg runs.
+func (r *legRace) reset() {
+	select {
+	case <-r.decodeBegan:
+	default:
+	}
+	r.prefilledAt.Store(0)
+	r.answerStands, r.prefillFailed, r.decodeLate = false, false, false
+}
+
+// prefillLeg is the half of a pair's request that goes to the prefill worker. Its answer
+// only says that the prompt is computed. Its goroutine runs from start until it sends to over; the
+// fields that it writes may be read after that.
+type prefillLeg struct {
+	h        *Handler
+	x        *exchange
+	rank     *worker.Rank
+	request  upstream.Request
+	canceler upstream.Canceler
+	lease    worker.Lease
+	flight   *routing.Prediction
+	key      uint64 // of the wait at the worker's monitor
+	sent     time.Time
+	span     *tracing.Attempt // nil: it has none
+	reply    prefillReply
+	err      error // of the leg
+	race     *legRace
+
+	run    func() // work, as a value made once
+	onHang func(dead bool) bool
+	hung   atomic.Bool
+	over   chan struct{} // has room: the goroutine has ended
+}
+
+func (l *prefillLeg) init(x *exchange, race *legRace) {
+	l.h, l.x, l.race, l.over = x.h, x, race, make(chan struct{}, 1)
+	l.reply.discard = make([]byte, 4<<10)
+	l.run = l.work
+	l.onHang = func(dead bool) bool {
+		if !dead && (x.prompt.turn.once || !x.choice.elsewhere(l.rank)) {
+			return false
+		}
+		l.hung.Store(true)
+		l.canceler.Cancel()
+		return true
+	}
+}
+
+// awaitDecode ends the decode leg if its worker does not begin in the time that it has after the
+// prefill. Time in the worker's own queue does not count, nor that of a hang that leaves no other
+// worker.
+func (l *prefillLeg) awaitDecode(prefilled time.Time) {
+	rank := l.x.choice.decision.Decode
+	look := rank.Load.Look(prefilled)
+	l.race.awaitDecode(func() time.Duration { return l.h.live().Pair.Timeout }, func(limit time.Duration) bool {
+		if rank.Worker.State() == worker.Slow {
+			return !l.x.choice.elsewhere(rank)
+		}
+		now := time.Now()
+		queues := rank.Load.Queues(now, look, prefilled, limit)
+		look = rank.Load.Look(now)
+		return queues
+	})
+}
+
+// start sends the request to rank. All other fields that the leg needs are set.
+func (l *prefillLeg) start(rank *worker.Rank) {
+	l.rank = rank
+	l.key = rank.Worker.Await(l.onHang)
+	l.race.decode.Join(&l.canceler) // a cancel of the decode leg, also by the client, ends both
+	go l.run()
+}
+
+// stop ends the leg, wherever it is, and waits for it.
+func (l *prefillLeg) stop() {
+	l.race.release()
+	l.canceler.Cancel()
+	<-l.over
+	l.race.decode.Join(nil)
+}
+
+// work runs the leg.
+func (l *prefillLeg) work() {
+	l.err = l.ask()
+	now := time.Now()
+	if l.err != nil {
+		l.race.failPrefill(l.err)
+		l.span.Failed(l.err)
+	} else {
+		l.span.Answered(l.reply.status)
+		l.race.prefilledAt.Store(now.UnixNano())
+	}
+	l.rank.Worker.Begun(l.key)
+	l.lease.End()
+	if l.err != nil {
+		l.h.Router.Withdraw(l.flight)
+	} else {
+		l.rank.Worker.Succeeded(l.sent)
+		l.h.Router.Finish(nil, l.flight, nil, now)
+	}
+	l.flight = nil
+	l.h.admission.freed()
+	if l.err == nil && l.reply.events { // else nothing shows that the decode worker has begun
+		l.awaitDecode(now)
+	}
+	l.over <- struct{}{}
+}
+
+// ask sends the request and reads the answer to its end.
+func (l *prefillLeg) ask() error {
+	resp, err := l.h.Transport.Do(&l.canceler, &l.request)
+	if err != nil {
+		return l.failed(err)
+	}
+	defer func() { _ = resp.Close() }()
+	r := &l.reply
+	r.status = resp.Status
+	if err := r.read(resp); err != nil {
+		if r.refusal != 0 {
+			r.kept = resp.KeepAs(r.body)
+		}
+		return l.failed(err)
+	}
+	if r.status >= fasthttp.StatusBadRequest {
+		r.refusal, r.kept = r.status, resp.KeepAs(r.body)
+	}
+	return causeOfStatus(r.status, r.status >= fasthttp.StatusInternalServerError && disagg.IsTransferError(r.body)).err()
+}
+
+// failed wraps a failure of the connection.
+func (l *prefillLeg) failed(err error) error {
+	if l.hung.Load() && errors.Is(err, upstream.ErrCanceled) {
+		// The cancel itself is left out: with it, the decode leg would be taken for the cause.
+		return fmt.Errorf("cannot get answer of %s: %w", l.rank.ID(), errHung)
+	}
+	return fmt.Errorf("cannot get answer of %s: %w", l.rank.ID(), err)
+}
+
+// reset makes the leg ready for the next request. Its goroutine has ended.
+func (l *prefillLeg) reset() {
+	l.canceler.Reset()
+	l.hung.Store(false)
+	l.err, l.rank, l.lease, l.key, l.span = nil, nil, worker.Lease{}, 0, nil
+	l.request = upstream.Request{}
+	l.reply.reset()
+}
+
+const (
+	// maxReply bounds the part of a prefill worker's answer that is kept: enough for a refusal.
+	maxReply = disagg.MaxEvent
+	// maxLogprobs bounds an answer with log probabilities: 256 MiB are a million tokens with the
+	// ten likeliest of each.
+	maxLogprobs = 256 << 20
+)
+
+// prefillReply is the prefill worker's answer.
+type prefillReply struct {
+	status  int
+	refusal int          // status of an error, which a status of 200 may hide
+	body    []byte       // its beginning, or all of it
+	discard []byte       // buffer for the rest
+	length  atomic.Int64 // of the bytes read
+	events  bool         // it is a stream
+	wanted  bool         // all of it
+	api     openai.API
+	kept    *upstream.Kept // an answer that may become the client's: an error
+}
+
+// read reads the answer to its end, and looks at the first event of a stream.
+func (r *prefillReply) read(resp *upstream.Response) error {
+	limit := maxReply
+	if r.wanted && r.status == fasthttp.StatusOK {
+		limit = maxLogprobs
+	}
+	verdict := disagg.Good
+	if r.events && r.status == fasthttp.StatusOK {
+		verdict = disagg.More
+	}
+	for {
+		buf := r.discard
+		if len(r.body) < limit {
+			buf = r.grow(limit)
+		}
+		n, err := resp.Read(buf)
+		r.length.Add(int64(n))
+		if len(r.body) < limit {
+			r.body = r.body[:len(r.body)+n]
+		}
+		if verdict == disagg.More {
+			var f disagg.Failure
+			switch verdict, f = disagg.JudgeStream(r.api, r.body, errors.Is(err, io.EOF)); {
+			case len(r.body) >= limit && verdict == disagg.More:
+				verdict = disagg.Good // no more of it is kept
+			case verdict == disagg.Failed:
+				return r.readError(resp, f)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			if r.wanted && len(r.body) >= maxLogprobs {
+				return fmt.Errorf("%w: more than %d bytes of log probabilities", errFailed, maxLogprobs)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// grow returns memory behind the body, and allocates some.
+func (r *prefillReply) grow(limit int) []byte {
+	n := len(r.body)
+	if cap(r.body)-n < 512 {
+		grown := make([]byte, n, min(max(2*cap(r.body), maxReply), limit+512))
+		copy(grown, r.body)
+		r.body = grown
+	}
+	return r.body[n:min(cap(r.body), limit)]
+}
+
+// readError takes in an error inside an answer of status 200. An error of the client's is read to
+// its end, for the client.
+func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) error {
+	r.refusal = f.Status
+	if c := causeOfStatus(f.Status, f.Transfer); c != causeInvalid {
+		return c.err()
+	}
+	for len(r.body) < maxReply {
+		n, err := resp.Read(r.grow(maxReply))
+		r.body = r.body[:len(r.body)+n]
+		if err != nil {
+			break
+		}
+	}
+	return errClient
+}
+
+func (r *prefillReply) reset() {
+	r.status, r.refusal, r.events, r.wanted, r.kept = 0, 0, false, false, nil
+	r.length.Store(0)
+	r.body = emptied(r.body)
 }

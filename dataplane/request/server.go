@@ -4,15 +4,19 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
 // ServerConfig holds the settings of the listeners; zero fields take the defaults.
@@ -192,4 +196,61 @@ func (s *Server) drain() {
 	if s.operator != nil {
 		_ = s.operator.Shutdown(ctx)
 	}
+}
+
+// handleClient serves the clients' listener.
+func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
+	if !s.admin.ServeClient(ctx) {
+		s.requests.Serve(ctx)
+	}
+}
+
+// badRequest answers a request that cannot be read.
+func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
+	withName(func(ctx *fasthttp.RequestCtx) { s.requests.Fail(ctx, s.unreadable(err)) })(ctx)
+}
+
+// unreadable returns the error of a request that cannot be read.
+func (s *Server) unreadable(err error) *openai.Error {
+	var e *openai.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, ingress.ErrBodyTooLarge):
+		return openai.TooLarge(s.requests.live().MaxBodyBytes)
+	case causeOf(err) == causeUnknown:
+		return openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error())))
+	}
+	return ErrorFor(err, "")
+}
+
+// firstLine shortens an error: fasthttp's errors quote the whole buffer.
+func firstLine(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if len(text) > 120 {
+		text = text[:120] + "…"
+	}
+	return text
+}
+
+// refusalsEvery is the pause between two log lines about failed TLS handshakes: a scanner causes
+// thousands an hour, a client without the right authority one for each request.
+const refusalsEvery = 10 * time.Second
+
+// refusals are failed TLS handshakes of clients.
+type refusals struct {
+	logged   atomic.Int64 // unix nanoseconds of the last line
+	unlogged atomic.Int64 // refusals since then
+}
+
+// refused counts a failed handshake, and logs it unless another was logged just before.
+func (s *Server) refused(client net.Addr, err error) {
+	s.requests.metrics.tlsRefused.Inc()
+	now, last := time.Now().UnixNano(), s.refusals.logged.Load()
+	if now-last < int64(refusalsEvery) || !s.refusals.logged.CompareAndSwap(last, now) {
+		s.refusals.unlogged.Add(1)
+		return
+	}
+	s.requests.log.Warn("TLS handshake with client failed", "client", client.String(), "error", err,
+		"not_logged_before", s.refusals.unlogged.Swap(0))
 }

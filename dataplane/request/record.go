@@ -1,6 +1,7 @@
 package request
 
 import (
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -9,6 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/tracing"
+	"github.com/warmpath/warmpath/dataplane/upstream"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -147,4 +150,42 @@ func logBlock(info *worker.Info) int {
 		page = info.Events.BlockSize
 	}
 	return (minLogBlock + page - 1) / page * page
+}
+
+// beginTrace begins the trace of a request; nil where there is no tracing. Then a worker gets the
+// client's traceparent and tracestate as they came, like any field.
+func beginTrace(t *tracing.Tracer, c call, now time.Time) *tracing.Request {
+	if t == nil {
+		return nil
+	}
+	return t.Begin(&c.ctx.Request.Header, routeOf(string(c.path())), now)
+}
+
+// routeOf returns a path without the name or the id in it.
+func routeOf(path string) string {
+	const models = "/v1/models/"
+	if strings.HasPrefix(path, models) {
+		return models + "{model}"
+	}
+	if _, rest, ok := responsePath([]byte(path)); ok {
+		return strings.TrimSuffix(pathResponses+"/{id}/"+rest, "/")
+	}
+	return path
+}
+
+// endTrace ends the trace of the exchange.
+func (x *exchange) endTrace() {
+	if x.trace != nil {
+		x.trace.End(x.answer.status, x.call.name(), x.choice.prompt.Model)
+	}
+}
+
+// appendParent appends the fields that make the worker's spans children of an attempt's. A worker
+// that gets a parent gets no other's state.
+func appendParent(extra []upstream.Field, span *tracing.Attempt) []upstream.Field {
+	parent, state := span.Parent()
+	if parent == nil {
+		return extra
+	}
+	return append(extra, upstream.Field{Key: tracing.HeaderParent, Value: parent}, upstream.Field{Key: tracing.HeaderState, Value: state})
 }
