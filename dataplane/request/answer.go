@@ -105,7 +105,7 @@ func (a *answer) Body(p []byte) {
 	if end := bytes.TrimRight(p, " \t\r\n"); a.plain && len(end) > 0 {
 		a.last = end[len(end)-1]
 	}
-	if a.x.inference && !a.failed && a.x.attempt.found.cause == causeNone {
+	if a.x.inference && !a.failed && a.x.single.found.cause == causeNone {
 		a.failed = a.events && (reportsError(p, a.x.api) || a.x.judge.open && a.isUnreadable(p))
 		if !a.failed {
 			a.x.choice.answering().Load.Worked()
@@ -175,7 +175,7 @@ func (a *answer) Broken(error) []byte {
 
 // Ended implements upstream.Observer: a stream without its last event gets an error in its place.
 func (a *answer) Ended() []byte {
-	if a.unread || !a.failed && a.x.attempt.found.cause == causeNone && a.isCut() {
+	if a.unread || !a.failed && a.x.single.found.cause == causeNone && a.isCut() {
 		return a.Broken(nil)
 	}
 	return nil
@@ -189,7 +189,7 @@ func (a *answer) Closed(err error) {
 
 // good reports whether the answer is a success, so that its usage counts.
 func (a *answer) good() bool {
-	return a.status == fasthttp.StatusOK && a.x.attempt.found.cause == causeNone && !a.failed
+	return a.status == fasthttp.StatusOK && a.x.single.found.cause == causeNone && !a.failed
 }
 
 // endedAt returns the time of an answer's end, which is now unless it came in one piece.
@@ -205,9 +205,9 @@ func (a *answer) endedAt() time.Time {
 func (a *answer) report(rank *worker.Rank, err error) {
 	w, now := rank.Worker, time.Now()
 	switch {
-	case a.x.attempt.found.cause != causeNone:
+	case a.x.single.found.cause != causeNone:
 	case err == nil && !a.failed:
-		w.Succeeded(a.x.attempt.sent)
+		w.Succeeded(a.x.single.sent)
 		a.x.h.sources.answered(a.x, now)
 	case err == nil, !a.x.client.Gone() && causeOf(err).speaksAgainst(rank, now):
 		a.x.unexplained(w, now)
@@ -412,7 +412,7 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 	cfg := x.h.live()
 	if cfg.FirstByteTimeout > 0 {
-		resp.Within(max(cfg.FirstByteTimeout-time.Since(x.attempt.sent), time.Millisecond))
+		resp.Within(max(cfg.FirstByteTimeout-time.Since(x.single.sent), time.Millisecond))
 	} else {
 		resp.Within(0)
 	}

@@ -19,7 +19,6 @@ import (
 // second later and must not end this one. A client's id stays where it is whole and new, and no
 // abort of an earlier request that had it is under way.
 func renewID(x *exchange) {
-	x.h.sentIDs.remove(x)
 	if x.req.WholeRID {
 		x.id.keep(&x.req)
 		if x.h.sentIDs.add(x) {
@@ -68,7 +67,9 @@ func (x *exchange) dispatch() {
 		x.h.sentIDs.remove(x)
 		x.choice.decision, x.choice.retries = d, x.h.live().Retries-try
 		renewID(x)
-		resp, err := x.try()
+		x.single.found, x.single.failedLeg = finding{}, legPrefill
+		x.attempt = x.newAttempt()
+		resp, err := x.attempt.send()
 		if err == nil || errors.Is(err, errClient) {
 			if failed.last = x.conclude(resp, err); failed.last == nil {
 				return
@@ -82,16 +83,28 @@ func (x *exchange) dispatch() {
 	x.refuse(failed.last)
 }
 
-// try sends the request to the decision's rank, or to both of its pair.
-func (x *exchange) try() (*upstream.Response, error) {
-	x.attempt.found, x.attempt.failedLeg = finding{}, legPrefill
+// attempt is one try to have the request answered, by a rank or by a pair.
+type attempt interface {
+	// send sends the request and waits for an answer to begin. After an error the ranks at fault are
+	// excluded from the choice, and their workers stop what they may compute. errClient leaves both
+	// to the caller.
+	send() (*upstream.Response, error)
+	// stop ends what still runs beside the answer; abort has its worker stop, too.
+	stop(abort bool)
+	// abort has the worker stop that would answer. Closing a connection does not reliably end the
+	// request at SGLang.
+	abort()
+}
+
+// newAttempt returns the attempt for a decision.
+func (x *exchange) newAttempt() attempt {
 	if x.choice.decision.Decode == nil {
-		return x.attempt.send()
+		return &x.single
 	}
 	if x.pair == nil {
 		x.pair = newPairAttempt(x)
 	}
-	return x.pair.send()
+	return x.pair
 }
 
 // chooseAgain reports whether a request for which no rank was found may choose again; else it ends
@@ -121,13 +134,6 @@ func (x *exchange) attemptFailed(failed *tries, err error) (ended bool) {
 		return true
 	}
 	failed.last = err
-	if d := &x.choice.decision; d.Decode == nil { // pairAttempt has excluded the leg at fault
-		x.choice.exclude(d.Rank)
-		// A dead worker must not keep the request from one that only hung.
-		if causeOf(err).leadsTo(lastResort) {
-			x.choice.suspect(d.Rank)
-		}
-	}
 	return false
 }
 
@@ -139,7 +145,7 @@ func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
 		x.respond(resp)
 		return nil
 	case refusal != nil && !x.retriesPrefill():
-		x.errors.settle(x.choice.decision.Rank, x.attempt.found)
+		x.errors.settle(x.choice.decision.Rank, x.single.found)
 		x.pair.passRefusal()
 		return nil
 	}
@@ -156,7 +162,7 @@ func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
 // ends the attempt. 429 and 503 are retried while another eligible rank is left; an error is
 // retried while the worker is the only one that gives it (see worker.Refusals).
 func (x *exchange) retriesAnswer(resp *upstream.Response) bool {
-	f, rank := x.attempt.found, x.choice.answering()
+	f, rank := x.single.found, x.choice.answering()
 	if f.cause == causeNone || !x.retriesError(f, rank) {
 		return false
 	}
@@ -166,13 +172,13 @@ func (x *exchange) retriesAnswer(resp *upstream.Response) bool {
 	}
 	_ = resp.Close()
 	x.errors.hold(kept, f, rank)
-	x.attempt.end()
+	x.single.end()
 	return true
 }
 
 // retriesPrefill is retriesAnswer for the refusal of a pair's prefill worker.
 func (x *exchange) retriesPrefill() bool {
-	f, rank := x.attempt.found, x.choice.decision.Rank
+	f, rank := x.single.found, x.choice.decision.Rank
 	if !x.retriesError(f, rank) {
 		return false
 	}
@@ -217,9 +223,6 @@ func (x *exchange) giveUp(err error) bool {
 		return true
 	}
 	c := causeOf(err)
-	if c.leadsTo(stop) && x.choice.decision.Decode == nil { // pairAttempt aborts its own legs
-		x.abort()
-	}
 	// A request that may be sent once goes on where no worker has begun it.
 	unsent := !x.prompt.turn.once || c.leadsTo(untaken) || errors.Is(err, upstream.ErrUnsent)
 	if !c.leadsTo(again) || !unsent {
@@ -230,16 +233,9 @@ func (x *exchange) giveUp(err error) bool {
 	return false
 }
 
-// stopPair ends the attempt at a pair where one is under way; abort has the prefill worker stop.
-func (x *exchange) stopPair(abort bool) {
-	if x.pair != nil {
-		x.pair.stop(abort)
-	}
-}
-
-// attempt is one try at the worker that would answer the client: an aggregated worker, or the
-// decode worker of a pair.
-type attempt struct {
+// singleAttempt is one try at the worker that would answer the client: an aggregated worker, or, as
+// a part of pairAttempt, the decode worker of a pair.
+type singleAttempt struct {
 	x       *exchange
 	request upstream.Request
 	sent    time.Time
@@ -254,7 +250,7 @@ type attempt struct {
 	failedLeg leg // of a failed attempt at a pair; legPrefill of other attempts
 }
 
-func (a *attempt) init(x *exchange) {
+func (a *singleAttempt) init(x *exchange) {
 	a.x = x
 	a.onHang = func(dead bool) bool {
 		if !dead && (x.prompt.turn.once || !x.choice.elsewhere(x.choice.answering())) {
@@ -266,7 +262,7 @@ func (a *attempt) init(x *exchange) {
 }
 
 // send sends the request to the decision's rank and waits for its answer to begin.
-func (a *attempt) send() (*upstream.Response, error) {
+func (a *singleAttempt) send() (*upstream.Response, error) {
 	x, d := a.x, &a.x.choice.decision
 	rank, now := d.Rank, time.Now()
 	a.span = x.trace.Attempt(tracing.StepFirstByte, rank.ID())
@@ -301,12 +297,13 @@ func (a *attempt) send() (*upstream.Response, error) {
 // do sends the request, again on a new connection where a kept-alive one was closed. The worker may
 // have got it from that one all the same: until it notices the loss it refuses the id, and then it
 // aborts all requests with it, so this one gets another.
-func (a *attempt) do(rank *worker.Rank) (*upstream.Response, error) {
+func (a *singleAttempt) do(rank *worker.Rank) (*upstream.Response, error) {
 	x := a.x
 	resp, err := x.h.Transport.Do(&x.canceler, &a.request)
 	if !errors.Is(err, upstream.ErrStale) || x.client.Gone() {
 		return resp, err
 	}
+	x.h.sentIDs.remove(x)
 	renewID(x)
 	a.request = x.body.request(rank)
 	a.request.Now, a.request.Fresh = time.Now(), true
@@ -318,7 +315,7 @@ func (a *attempt) do(rank *worker.Rank) (*upstream.Response, error) {
 }
 
 // failed ends a failed attempt and reports the failure to the worker's monitor and breaker.
-func (a *attempt) failed(rank *worker.Rank, err error) error {
+func (a *singleAttempt) failed(rank *worker.Rank, err error) error {
 	x := a.x
 	a.span.Failed(err)
 	a.end()
@@ -328,27 +325,36 @@ func (a *attempt) failed(rank *worker.Rank, err error) error {
 		x.canceler.Reset() // also where the connection ended first: the next attempt does not hang
 		// A client that left just now had its cancel reset with the monitor's.
 		if errors.Is(err, upstream.ErrCanceled) && !x.client.Gone() {
-			return fmt.Errorf("cannot get answer of %s: %w: %w", rank.ID(), errHung, err)
+			err = fmt.Errorf("cannot get answer of %s: %w: %w", rank.ID(), errHung, err)
 		}
 	}
 	c := causeOf(err)
-	if c.leadsTo(suspect) {
-		rank.Worker.Suspect()
+	if c != causeHung { // else its monitor knows
+		if c.leadsTo(suspect) {
+			rank.Worker.Suspect()
+		}
+		if c.leadsTo(again) {
+			x.errors.failed(rank, c)
+		}
 	}
-	if c.leadsTo(again) { // a time-out of the operator's speaks against no worker
-		x.errors.failed(rank, c)
+	if c.leadsTo(stop) && !x.client.Gone() {
+		a.abort()
+	}
+	x.choice.exclude(rank)
+	if c.leadsTo(lastResort) { // a dead worker must not keep the request from one that only hung
+		x.choice.suspect(rank)
 	}
 	return err
 }
 
 // wait begins the time in which w's monitor may end the attempt because w hangs.
-func (a *attempt) wait(w *worker.Worker) {
+func (a *singleAttempt) wait(w *worker.Worker) {
 	a.awaited = w
 	a.key = w.Await(a.onHang)
 }
 
 // endWait ends that time.
-func (a *attempt) endWait() {
+func (a *singleAttempt) endWait() {
 	if a.awaited != nil {
 		a.awaited.Begun(a.key)
 		a.awaited = nil
@@ -357,7 +363,7 @@ func (a *attempt) endWait() {
 
 // keep ends that time when an answer has begun, and fails if the monitor just ended the attempt:
 // the rest of such an answer does not come.
-func (a *attempt) keep() error {
+func (a *singleAttempt) keep() error {
 	a.endWait()
 	if a.x.canceler.Canceled() {
 		return upstream.ErrCanceled
@@ -367,7 +373,7 @@ func (a *attempt) keep() error {
 
 // answerBegan marks the prompt as prefilled, unless the answer is an error: then nothing was
 // computed.
-func (a *attempt) answerBegan(status int) {
+func (a *singleAttempt) answerBegan(status int) {
 	now := time.Now()
 	a.span.Answered(status)
 	a.x.answer.firstAt = now
@@ -382,13 +388,23 @@ func (a *attempt) answerBegan(status int) {
 // showsPrefill reports whether the first byte of a stream comes when the prompt is prefilled as it
 // was predicted. Answers in one piece come at their end, as do those of /v1/responses with tools,
 // and a prompt with log probabilities is computed as a whole.
-func (a *attempt) showsPrefill() bool {
+func (a *singleAttempt) showsPrefill() bool {
 	x := a.x
 	return x.inference && !x.req.PromptLogprobs && !x.req.Batch && !x.prompt.turn.head.Tools
 }
 
+// stop implements attempt: nothing runs beside the answer.
+func (a *singleAttempt) stop(bool) {}
+
+// abort implements attempt.
+func (a *singleAttempt) abort() {
+	if x := a.x; x.inference {
+		x.h.aborts.send(x.choice.decision.Rank.Worker, x.call.name(), x.id.all(&x.req))
+	}
+}
+
 // end gives back the load and the prediction of the attempt.
-func (a *attempt) end() {
+func (a *singleAttempt) end() {
 	h, c := a.x.h, &a.x.choice
 	a.lease.End()
 	h.admission.freed()
@@ -399,7 +415,7 @@ func (a *attempt) end() {
 	}
 }
 
-func (a *attempt) reset() {
+func (a *singleAttempt) reset() {
 	a.request, a.lease, a.found = upstream.Request{}, worker.Lease{}, finding{}
 	a.sent, a.failedLeg, a.span = time.Time{}, legPrefill, nil
 }

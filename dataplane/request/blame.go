@@ -471,11 +471,11 @@ func (x *exchange) countDeaths(deaths *[2]int, err error) error {
 		if rank == nil {
 			continue
 		}
-		gone := x.h.culprits.gone(rank.Worker, x.attempt.sent, ending)
-		if !gone && (!hung || leg != int(x.attempt.failedLeg)) {
+		gone := x.h.culprits.gone(rank.Worker, x.single.sent, ending)
+		if !gone && (!hung || leg != int(x.single.failedLeg)) {
 			continue
 		}
-		if !x.req.Stream && rank.Worker.Alive().Sub(x.attempt.sent) >= settledAfter {
+		if !x.req.Stream && rank.Worker.Alive().Sub(x.single.sent) >= settledAfter {
 			continue
 		}
 		if deaths[leg]++; deaths[leg] >= maxDeaths {

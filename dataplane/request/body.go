@@ -38,7 +38,7 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 		b.parts = appendBody(b.parts, body, b.long)
 	}
 	b.extra = append(b.appendKey(b.extra, w), x.call.nameField())
-	b.extra = appendParent(b.extra, x.attempt.span)
+	b.extra = appendParent(b.extra, x.single.span)
 	b.lines = x.call.appendLines(b.lines[:0], b.extra)
 	cfg := x.h.live()
 	return upstream.Request{
@@ -162,7 +162,7 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	} else if x.answer.operator {
 		mine = pairHeaders[1:]
 	}
-	m.mine = appendParent(append(m.mine[:0], mine...), x.attempt.span)
+	m.mine = appendParent(append(m.mine[:0], mine...), x.single.span)
 	m.lines = x.call.appendLines(m.lines, m.mine) // once: the two legs cannot both read it
 	prompts := 1
 	if x.req.Batch {
@@ -193,7 +193,7 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 	// The prefill worker sends nothing until the prompt is computed and its KV pages are sent, but
 	// for the header of a stream.
 	prefill = m.leg(x, d.Rank, legPrefill, x.pair.prefill.span, cfg.Pair.PrefillTimeout, cfg.Pair.PrefillTimeout)
-	decode = m.leg(x, d.Decode, legDecode, x.attempt.span, cfg.FirstByteTimeout, cfg.StallTimeout)
+	decode = m.leg(x, d.Decode, legDecode, x.single.span, cfg.FirstByteTimeout, cfg.StallTimeout)
 	return prefill, decode
 }
 

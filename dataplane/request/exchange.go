@@ -37,11 +37,12 @@ type exchange struct {
 	prompt  promptReader // body to routing.Prompt
 	choice  choice       // prompt to a rank or a pair
 	id      requestID
-	listed  bool         // among the handler's sentIDs
-	found   uint64       // the last of the handler's aborts that meant it; guarded by sentIDs.mu
-	body    bodyWriter   // the request as the worker gets it
-	attempt attempt      // one try at a rank
-	pair    *pairAttempt // one try at a pair; nil until the exchange's first
+	listed  bool       // among the handler's sentIDs
+	found   uint64     // the last of the handler's aborts that meant it; guarded by sentIDs.mu
+	body    bodyWriter // the request as the worker gets it
+	attempt attempt    // the last one, which is single or pair; nil: no worker was asked
+	single  singleAttempt
+	pair    *pairAttempt // nil until the exchange's first
 	judge   judge        // good and bad answers, by their beginning
 	errors  errorAnswers // of workers that were asked before
 	answer  answer       // on its way to the client
@@ -56,7 +57,7 @@ func newExchange(h *Handler) *exchange {
 		pairs: func(prefill, decode *worker.Rank) pairRule { return pairRuleOf(x, prefill, decode) },
 	}
 	x.body.x, x.answer.x, x.errors.x = x, x, x
-	x.attempt.init(x)
+	x.single.init(x)
 	return x
 }
 
@@ -142,13 +143,13 @@ func (x *exchange) repeatable() bool {
 
 // respond forwards a worker's answer, or its refusal, to the client.
 func (x *exchange) respond(resp *upstream.Response) {
-	x.errors.settle(x.choice.answering(), x.attempt.found)
+	x.errors.settle(x.choice.answering(), x.single.found)
 	x.answer.forward(resp)
 }
 
 // finish ends an exchange after its answer was forwarded. err is why the answer was cut.
 func (x *exchange) finish(err error) {
-	x.stopPair(err != nil)
+	x.attempt.stop(err != nil)
 	x.answer.failed = x.answer.failed || err == nil && x.answer.isCut()
 	now := x.answer.endedAt()
 	x.trace.Step(tracing.StepStream, x.answer.firstAt, err)
@@ -158,7 +159,7 @@ func (x *exchange) finish(err error) {
 	x.answer.report(rank, err)
 	switch {
 	case err != nil:
-		x.abort()
+		x.attempt.abort()
 		if !clientFailed(x.client, err) {
 			x.h.metrics.cut(rank)
 			if causeOf(err).leadsTo(suspect) {
@@ -166,8 +167,8 @@ func (x *exchange) finish(err error) {
 			}
 		}
 	case x.inference && good:
-		x.h.Router.Finish(&x.choice.scratch, x.attempt.flight, x.answer.generatedIDs(), now)
-		x.attempt.flight = nil
+		x.h.Router.Finish(&x.choice.scratch, x.single.flight, x.answer.generatedIDs(), now)
+		x.single.flight = nil
 	}
 	if x.inference && x.answer.status == fasthttp.StatusNotFound {
 		// The worker may have another model by now: SGLang's answers only repeat the request's
@@ -244,9 +245,9 @@ func (x *exchange) refuseWait(err error) {
 
 // abandon ends an exchange after its client has left before the answer began.
 func (x *exchange) abandon() {
-	x.abort()
 	x.h.metrics.clientGone.Inc()
-	if x.choice.decision.Rank != nil {
+	if x.attempt != nil {
+		x.attempt.abort()
 		x.credential.answered(time.Now(), x.credential.taken, 0)
 		x.choice.answering().Worker.Inconclusive()
 	}
@@ -261,33 +262,15 @@ func (x *exchange) abandon() {
 // statusClientClosed is nginx's status for a client that left: only logs and metrics see it.
 const statusClientClosed = 499
 
-// abort has the workers stop. Closing a connection does not reliably end the request at SGLang.
-func (x *exchange) abort() {
-	d := &x.choice.decision
-	switch {
-	case d.Decode != nil:
-		x.abortLeg(d.Decode.Worker, legDecode) // stopPair has aborted the prefill leg
-	case x.inference && d.Rank != nil:
-		x.h.aborts.send(d.Rank.Worker, x.call.name(), x.id.all(&x.req))
-	}
-}
-
-// abortLeg has one worker of a pair stop.
-func (x *exchange) abortLeg(w *worker.Worker, which leg) {
-	if !x.inference {
-		return
-	}
-	x.h.metrics.pairs.aborts.WithLabelValues(which.String()).Inc()
-	x.h.aborts.send(w, x.call.name(), x.id.all(&x.req))
-}
-
 // release gives back all that the exchange holds, and the exchange itself to the pool.
 func (x *exchange) release() {
 	x.h.sentIDs.remove(x)
-	x.stopPair(true)
-	x.attempt.end()
+	if x.attempt != nil {
+		x.attempt.stop(true)
+	}
+	x.single.end()
 	x.choice.ticket.Release()
-	x.attempt.endWait()
+	x.single.endWait()
 	x.client.Release() // from here on nothing cancels
 	x.endTrace()
 	x.h.inFlight.Add(-1)
@@ -302,7 +285,8 @@ func (x *exchange) release() {
 	}
 	x.choice.reset()
 	x.body.reset()
-	x.attempt.reset()
+	x.single.reset()
+	x.attempt = nil
 	x.errors.reset()
 	x.answer.reset()
 	x.judge.reset()

@@ -37,7 +37,7 @@ func (l leg) String() string {
 
 // pairAttempt is one try at a pair: the request goes to both workers at once, in one bootstrap
 // room. The exchange's own goroutine runs the decode leg, which answers the client, by
-// exchange.attempt. prefillLeg has a goroutine of its own, which stop waits for before any memory
+// exchange.single. prefillLeg has a goroutine of its own, which stop waits for before any memory
 // of the request is given back.
 type pairAttempt struct {
 	x       *exchange
@@ -67,6 +67,7 @@ func (p *pairAttempt) send() (*upstream.Response, error) {
 	resp, err := p.sendOnce()
 	if errors.Is(err, upstream.ErrStale) && !p.x.client.Gone() {
 		p.fresh = true
+		p.x.h.sentIDs.remove(p.x)
 		renewID(p.x)
 		resp, err = p.sendOnce()
 	}
@@ -75,7 +76,7 @@ func (p *pairAttempt) send() (*upstream.Response, error) {
 
 // sendOnce is send on the connections that are there.
 func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
-	x, l, a := p.x, &p.prefill, &p.x.attempt
+	x, l, a := p.x, &p.prefill, &p.x.single
 	d, prompt := &x.choice.decision, &x.choice.prompt
 	p.reset()
 	l.reply.events, l.reply.wanted, l.reply.api = x.req.Stream, x.req.PromptLogprobs, x.api
@@ -136,7 +137,7 @@ func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 		return f.cause.err()
 	}
 	refused := f.cause == causeInvalid
-	if x.attempt.found = f; x.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
+	if x.single.found = f; x.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
 		if err := p.awaitLogprobs(); err != nil {
 			return err
 		}
@@ -194,7 +195,7 @@ func (p *pairAttempt) awaitLogprobs() error {
 
 // answerBegan notes that the decode worker's answer is the client's.
 func (p *pairAttempt) answerBegan(resp *upstream.Response) {
-	p.x.attempt.answerBegan(resp.Status)
+	p.x.single.answerBegan(resp.Status)
 	if p.prefill.reply.events && resp.Status == fasthttp.StatusOK {
 		prefilled := p.race.prefilledAt.Load()
 		if prefilled == 0 { // just now: the prefill worker's word is on its way
@@ -214,7 +215,18 @@ func (p *pairAttempt) stop(abort bool) {
 	l := &p.prefill
 	l.stop()
 	if abort && l.err != nil && (errors.Is(l.err, upstream.ErrCanceled) || causeOf(l.err).leadsTo(stop)) {
-		p.x.abortLeg(l.rank.Worker, legPrefill)
+		p.abortLeg(l.rank.Worker, legPrefill)
+	}
+}
+
+// abort implements attempt: stop has aborted the prefill leg.
+func (p *pairAttempt) abort() { p.abortLeg(p.x.choice.decision.Decode.Worker, legDecode) }
+
+// abortLeg has one worker of the pair stop.
+func (p *pairAttempt) abortLeg(w *worker.Worker, which leg) {
+	if x := p.x; x.inference {
+		x.h.metrics.pairs.aborts.WithLabelValues(which.String()).Inc()
+		x.h.aborts.send(w, x.call.name(), x.id.all(&x.req))
 	}
 }
 
@@ -222,17 +234,17 @@ func (p *pairAttempt) stop(abort bool) {
 // and prediction. err is the decode leg's failure.
 func (p *pairAttempt) failed(err error) error {
 	x, d, l := p.x, &p.x.choice.decision, &p.prefill
-	x.attempt.span.Failed(err)
+	x.single.span.Failed(err)
 	p.stop(true)
 	at, rank := legDecode, d.Decode
-	x.attempt.failedLeg = legDecode
+	x.single.failedLeg = legDecode
 	switch {
 	case x.client.Gone(): // abandon aborts the decode leg
 		p.end()
 		return err
 	case p.race.prefillFailed:
 		at, rank, err = legPrefill, d.Rank, l.err
-		x.attempt.failedLeg = legPrefill
+		x.single.failedLeg = legPrefill
 	case p.race.decodeLate:
 		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errLate)
 	case errors.Is(err, upstream.ErrCanceled): // by the monitor: neither by client nor prefill leg
@@ -240,7 +252,7 @@ func (p *pairAttempt) failed(err error) error {
 	}
 	c := causeOf(err)
 	if at == legPrefill || c.leadsTo(stop) {
-		x.abortLeg(d.Decode.Worker, legDecode)
+		p.abort()
 	}
 	p.end()
 	if x.canceler.Canceled() {
@@ -251,7 +263,7 @@ func (p *pairAttempt) failed(err error) error {
 	}
 	switch {
 	case c == causeInvalid:
-		x.attempt.found = finding{c, l.reply.refusal}
+		x.single.found = finding{c, l.reply.refusal}
 		return err
 	case errors.Is(err, upstream.ErrStale):
 		return err // nobody's fault
@@ -276,8 +288,8 @@ func (p *pairAttempt) failed(err error) error {
 
 // end gives back the load and the prediction of the attempt.
 func (p *pairAttempt) end() {
-	p.x.attempt.end()
-	p.x.attempt.endWait()
+	p.x.single.end()
+	p.x.single.endWait()
 }
 
 // blame counts a failure against a rank and excludes it.
