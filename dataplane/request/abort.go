@@ -239,8 +239,10 @@ func (id *requestID) renew(req *openai.Request) {
 	id.reset()
 	id.key, id.lo = rand.Uint64(), rand.Uint32()
 	id.rid = openai.AppendRID(id.rid, id.key, id.lo)
-	switch c := conversions[req.API]; {
-	case c != nil && !c.takesRID:
+	switch {
+	case req.API == openai.APIMessages:
+		// Its body has no field for it. Workers read the header only with
+		// SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES; else the end of the connection aborts.
 		id.header = true
 	case len(req.RIDs) > 0:
 		id.field = openai.AppendRIDsField(id.field, id.key, id.lo, len(req.RIDs))

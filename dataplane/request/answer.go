@@ -170,7 +170,7 @@ func (a *answer) Broken(error) []byte {
 	if x := a.x; x.api == openai.APIResponses {
 		return x.prompt.turn.appendEnd(nil, string(x.id.rid), x.req.Model, errCut)
 	}
-	return errorsOf(a.x.call.path()).appendEnd(nil, errCut)
+	return errorEnd(a.x.call.path(), errCut)
 }
 
 // Ended implements upstream.Observer: a stream without its last event gets an error in its place.

@@ -69,7 +69,7 @@ func (b *bodyWriter) splice(body []byte, rank *worker.Rank) {
 		case x.api != openai.APIGenerate:
 			b.rank = strconv.AppendInt(b.rank[:0], int64(rank.DPRank), 10)
 			b.extra = append(b.extra, upstream.Field{Key: headerRank, Value: b.rank})
-		case !x.rank.inBody:
+		case !x.rankInBody:
 			fields = disagg.AppendRank(appendComma(fields), rank.DPRank)
 		}
 	}
@@ -234,7 +234,7 @@ func (m *pairWriter) leg(
 		case x.api != openai.APIGenerate:
 			l.rank = strconv.AppendInt(l.rank, int64(rank.DPRank), 10)
 			l.extra = append(l.extra, upstream.Field{Key: headerRank, Value: l.rank})
-		case !x.rank.inBody: // behind the fields, which are never empty
+		case !x.rankInBody: // behind the fields, which are never empty
 			l.rank = disagg.AppendRank(append(l.rank, ','), rank.DPRank)
 			end := l.parts[len(l.parts)-1]
 			l.parts = append(l.parts[:len(l.parts)-1], l.rank, end)

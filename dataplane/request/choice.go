@@ -204,16 +204,11 @@ func (c *choice) reset() {
 // headerRank names a data-parallel rank to SGLang's OpenAI routes, where it wins over the body.
 const headerRank = "X-Data-Parallel-Rank"
 
-// askedRank is the data-parallel rank that the client asks for.
-type askedRank struct {
-	inBody bool // the worker reads it there
-}
-
-// read has the header count as the body does, at every route. A rank that no worker has is refused,
+// readRank has the header for a data-parallel rank count as the body does, at every route. A rank that no worker has is refused,
 // and so are two: SGLang would take the header, and versions differ about the body.
-func (a *askedRank) read(x *exchange) error {
+func (x *exchange) readRank() error {
 	req, param := &x.req, "routed_dp_rank"
-	a.inBody = req.HasRank
+	x.rankInBody = req.HasRank
 	for _, value := range x.call.ctx.Request.Header.PeekAll(headerRank) {
 		rank, err := strconv.Atoi(string(value))
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
+	"github.com/warmpath/warmpath/radix"
 )
 
 // exchange is one client's request and its answer. It is pooled: release resets it, and no method
@@ -33,20 +34,20 @@ type exchange struct {
 
 	credential credential // the client's key and its limits
 
-	rank    askedRank
-	prompt  promptReader // body to routing.Prompt
-	choice  choice       // prompt to a rank or a pair
-	id      requestID
-	listed  bool       // among the handler's sentIDs
-	found   uint64     // the last of the handler's aborts that meant it; guarded by sentIDs.mu
-	body    bodyWriter // the request as the worker gets it
-	attempt attempt    // the last one, which is single or pair; nil: no worker was asked
-	single  singleAttempt
-	pair    *pairAttempt // nil until the exchange's first
-	judge   judge        // good and bad answers, by their beginning
-	errors  errorAnswers // of workers that were asked before
-	answer  answer       // on its way to the client
-	record  accessRecord
+	rankInBody bool         // the worker reads the data-parallel rank that is asked for there
+	prompt     promptReader // body to routing.Prompt
+	choice     choice       // prompt to a rank or a pair
+	id         requestID
+	listed     bool       // among the handler's sentIDs
+	found      uint64     // the last of the handler's aborts that meant it; guarded by sentIDs.mu
+	body       bodyWriter // the request as the worker gets it
+	attempt    attempt    // the last one, which is single or pair; nil: no worker was asked
+	single     singleAttempt
+	pair       *pairAttempt // nil until the exchange's first
+	judge      judge        // good and bad answers, by their beginning
+	errors     errorAnswers // of workers that were asked before
+	answer     answer       // on its way to the client
+	blocks     []radix.Hash // of the prompt, for the access log
 }
 
 func newExchange(h *Handler) *exchange {
@@ -115,14 +116,14 @@ func (x *exchange) read(withBody bool) error {
 	if err := x.checkModel(); err != nil {
 		return err
 	}
-	if err := x.rank.read(x); err != nil {
+	if err := x.readRank(); err != nil {
 		return err
 	}
 	x.limitPriority()
 	if err := x.saltPrompt(); err != nil {
 		return err
 	}
-	if err := x.h.vocabulary.check(x.h.Registry.Snapshot(), &x.req); err != nil {
+	if err := x.checkVocabulary(); err != nil {
 		return err
 	}
 	x.inference = x.api != openai.APIOther
@@ -188,7 +189,7 @@ func (x *exchange) finish(err error) {
 		x.prompt.checkLength(usage)
 	}
 	x.h.metrics.answered(x, usage, now, err)
-	x.record.write(x, usage, now, nil)
+	x.record(usage, now, nil)
 	x.release()
 }
 
@@ -211,7 +212,7 @@ func (x *exchange) refuse(err error) {
 	refusal := ErrorFor(err, x.choice.prompt.Model)
 	x.h.fail(x.call.ctx, refusal)
 	setLimit(x.call.ctx, err)
-	x.record.refused(x, refusal)
+	x.recordRefusal(refusal)
 	x.release()
 }
 
@@ -222,7 +223,7 @@ func (x *exchange) answerHeld(held *upstream.Kept) {
 	m := marks{worker: x.nameOf(rank)}
 	m.write(&ctx.Response.Header, x.answer.shown())
 	x.h.metrics.passed(rank, held.Status)
-	x.record.refused(x, nil)
+	x.recordRefusal(nil)
 	x.release()
 }
 
@@ -236,7 +237,7 @@ func (x *exchange) refuseWait(err error) {
 		ctx, refusal := x.call.ctx, ErrorFor(err, x.choice.prompt.Model)
 		x.h.fail(ctx, refusal)
 		setRetryAfter(ctx, full.RetryAfter)
-		x.record.refused(x, refusal)
+		x.recordRefusal(refusal)
 		x.release()
 	default:
 		x.refuse(err)
@@ -255,7 +256,7 @@ func (x *exchange) abandon() {
 	ctx := x.call.ctx
 	ctx.SetConnectionClose()
 	ctx.SetStatusCode(statusClientClosed)
-	x.record.refused(x, nil)
+	x.recordRefusal(nil)
 	x.release()
 }
 
@@ -275,7 +276,7 @@ func (x *exchange) release() {
 	x.endTrace()
 	x.h.inFlight.Add(-1)
 	x.credential.end()
-	x.own, x.rank = x.own[:0], askedRank{}
+	x.own, x.rankInBody = x.own[:0], false
 	x.req.Reset()
 	x.converted = emptied(x.converted)
 	x.prompt.reset()

@@ -278,7 +278,7 @@ func (h *Handler) fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 	if e.Status == fasthttp.StatusUnsupportedMediaType {
 		ctx.Response.Header.Set(fasthttp.HeaderAcceptEncoding, acceptedEncodings)
 	}
-	ctx.SetBody(errorsOf(ctx.Path()).append(nil, e))
+	ctx.SetBody(errorBody(ctx.Path(), e))
 }
 
 // WrongMethod answers a request with another method than those of allow, which its path takes.

@@ -70,7 +70,7 @@ type Handler struct {
 	turns       *responses.Turns
 	admission   *admission // nil: requests never wait here
 	rooms       *disagg.Rooms
-	vocabulary  vocabularies
+	vocabulary  atomic.Pointer[vocabularyTable]
 	culprits    *culprits
 	compressors upstream.Compressors
 	inflations  *inflations

@@ -327,7 +327,7 @@ func (p *pairAttempt) passRefusal() {
 	m := marks{prefill: rank.ID()}
 	m.write(&ctx.Response.Header, x.answer.shown())
 	x.h.metrics.passed(rank, r.status)
-	x.record.refused(x, nil)
+	x.recordRefusal(nil)
 	x.release()
 }
 

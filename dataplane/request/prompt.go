@@ -64,7 +64,7 @@ func (p *promptReader) read(out *routing.Prompt) {
 	x, req := p.x, &p.x.req
 	several := p.several()
 	// Of a chat with media the text is known, in which a checksum stands for each medium.
-	media := req.Multimodal && conversions[req.API] == nil && (req.API != openai.APIChat || req.HasIDs)
+	media := req.Multimodal && !converted(req.API) && (req.API != openai.APIChat || req.HasIDs)
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
 		Opaque:   media || several && req.Shared == 0,
@@ -197,7 +197,7 @@ func (p *promptReader) tokenize(out *routing.Prompt) bool {
 // to others have proved the conversion by their number of prompt tokens.
 func (p *promptReader) proved(out *routing.Prompt, model string) bool {
 	req, local := &p.x.req, &p.local
-	if conversions[req.API] == nil {
+	if !converted(req.API) {
 		return true
 	}
 	local.made = len(out.Tokens)

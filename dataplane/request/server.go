@@ -51,7 +51,9 @@ type Server struct {
 	watcher  *ingress.Watcher
 	client   *ingress.Server
 	operator *ingress.Server // nil when the clients' listener serves both
-	refusals refusals
+	// Of failed TLS handshakes: unix nanoseconds of the last log line, and those since then.
+	refusalLogged, refusalsUnlogged atomic.Int64
+
 	handed   chan struct{} // closed by HandOver
 	handOver sync.Once
 }
@@ -237,20 +239,14 @@ func firstLine(text string) string {
 // thousands an hour, a client without the right authority one for each request.
 const refusalsEvery = 10 * time.Second
 
-// refusals are failed TLS handshakes of clients.
-type refusals struct {
-	logged   atomic.Int64 // unix nanoseconds of the last line
-	unlogged atomic.Int64 // refusals since then
-}
-
 // refused counts a failed handshake, and logs it unless another was logged just before.
 func (s *Server) refused(client net.Addr, err error) {
 	s.requests.metrics.tlsRefused.Inc()
-	now, last := time.Now().UnixNano(), s.refusals.logged.Load()
-	if now-last < int64(refusalsEvery) || !s.refusals.logged.CompareAndSwap(last, now) {
-		s.refusals.unlogged.Add(1)
+	now, last := time.Now().UnixNano(), s.refusalLogged.Load()
+	if now-last < int64(refusalsEvery) || !s.refusalLogged.CompareAndSwap(last, now) {
+		s.refusalsUnlogged.Add(1)
 		return
 	}
 	s.requests.log.Warn("TLS handshake with client failed", "client", client.String(), "error", err,
-		"not_logged_before", s.refusals.unlogged.Swap(0))
+		"not_logged_before", s.refusalsUnlogged.Swap(0))
 }

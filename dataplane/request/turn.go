@@ -60,7 +60,7 @@ func (t *turn) parse(x *exchange, body []byte) (read []byte, err error) {
 	if t.head, err = t.converter.Read(body); err != nil {
 		return nil, err
 	}
-	if t.head.Template && !h.vocabulary.limits(h.Registry.Snapshot(), t.head.Model).Templates {
+	if t.head.Template && !h.limits(t.head.Model).Templates {
 		return nil, errTemplate
 	}
 	whole := true
