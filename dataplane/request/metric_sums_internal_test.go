@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 )
 
 // TestSumsAreOfAllWorkers: each failure counts once, on the side that is at fault, and histograms
@@ -33,7 +35,7 @@ func TestSumsAreOfAllWorkers(t *testing.T) {
 	}
 	s := m.Sums()
 	assert.Equal(t, []uint64{200, 80, 100}, []uint64{s.PromptTokens, s.HitTokens, s.ExpectedTokens})
-	assert.Equal(t, FailureSums{Busy: 5, Keys: 9, Client: 3, Worker: 6, Router: 2, Cut: 2}, s.Failures)
+	assert.Equal(t, [...]uint64{history.Busy: 5, history.Keys: 9, history.Client: 3, history.Worker: 6, history.Router: 2, history.Cut: 2}, s.Errors)
 	assert.Equal(t, uint64(2), s.TTFT.Buckets[3], "from 0.02 to 0.04")
 	assert.Equal(t, uint64(2), s.Duration.Buckets[len(s.Duration.Bounds)])
 	assert.Equal(t, uint64(0), s.TTFT.Buckets[4], "no bucket counts those below it")

@@ -11,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
@@ -22,9 +23,19 @@ import (
 type Metrics struct {
 	all []prometheus.Collector // of the fields below
 
-	ranks   *rankMetrics
-	pairs   *pairMetrics
-	overlap *overlapMetrics
+	ranks *rankMetrics
+
+	pairRequests *prometheus.CounterVec // prefill
+	pairFailures *prometheus.CounterVec // leg, cause
+	pairAborts   *prometheus.CounterVec // leg
+	pairMerges   *prometheus.CounterVec // result
+	pairLag      prometheus.Histogram
+
+	// Expected against reported overlap, by the source of the expectation.
+	overlaps      [routing.Answers + 1][len(overlapResults)]prometheus.Counter
+	overlapTotals [routing.Answers + 1][len(overlapResults)]atomic.Uint64
+	fetchExpected *prometheus.CounterVec // worker, from
+	fetchedTokens *prometheus.CounterVec // worker
 
 	errors        *prometheus.CounterVec // status
 	cuts          *prometheus.CounterVec // worker
@@ -61,7 +72,7 @@ var latencyBuckets = []float64{.005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8
 func newMetrics(router *routing.Router, queued bool) *Metrics {
 	m := &Metrics{}
 	m.ranks = newRankMetrics(m, func() string { return router.Policy().Name() })
-	m.overlap = newOverlapMetrics(m)
+	m.countOverlap()
 	m.errors = m.counter("errors_total",
 		"Requests that the router answered with an error of its own, by HTTP status and reason.", "status", "reason")
 	m.cuts = m.counter("answers_cut_total",
@@ -82,7 +93,7 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 	for _, reason := range ingress.Reasons() {
 		m.clientsClosed[reason] = closed.WithLabelValues(string(reason))
 	}
-	m.pairs = newPairMetrics(m)
+	m.countPairs()
 	m.queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: "queue_wait_seconds", Buckets: latencyBuckets,
 		Help: "Time in the queue of requests that were then sent to a worker.",
@@ -91,6 +102,46 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 		m.all = append(m.all, m.queueWait)
 	}
 	return m
+}
+
+// countPairs adds the metrics of requests to pairs.
+func (m *Metrics) countPairs() {
+	m.pairRequests = m.counter("pair_requests_total",
+		"Answers of pairs by prefill worker; requests_total counts them by decode worker.", "prefill")
+	m.pairFailures = m.counter("pair_failures_total",
+		"Attempts at a pair that failed before the answer began, by the leg at fault and "+
+			"the cause; each is tried again elsewhere or ends in an error.",
+		"leg", "cause")
+	m.pairAborts = m.counter("pair_aborts_total",
+		"Legs aborted because the other leg failed or the client left.", "leg")
+	m.pairMerges = m.counter("pair_merges_total",
+		"Answers that got the prompt's log probabilities from the prefill worker's "+
+			"(merged), or should have and it had none (missing).", "result")
+	m.pairLag = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "warmpath", Name: "pair_lag_seconds", Buckets: lagBuckets,
+		Help: "Streams: time from the end of the prefill worker's answer to the first event of the decode worker's.",
+	})
+	m.all = append(m.all, m.pairLag)
+}
+
+// countOverlap adds the metrics that compare the overlap that a choice expected with the cached
+// tokens that the answer reports.
+func (m *Metrics) countOverlap() {
+	results := m.counter("overlap_predictions_total",
+		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss; "+
+			"by the source of the expectation.",
+		"source", "result")
+	m.fetchExpected = m.counter("expected_fetch_tokens_total",
+		"Prompt tokens that the router expected the worker to fetch, from its node's KV tier or through that from a peer's, "+
+			"of answers that reported usage.", "worker", "from")
+	m.fetchedTokens = m.counter("fetched_tokens_total",
+		"Of the expected_fetch_tokens_total, those that the worker reported as cached "+
+			"beyond its own expected overlap.", "worker")
+	for _, source := range []routing.Source{routing.Events, routing.Answers} {
+		for i, result := range overlapResults {
+			m.overlaps[source][i] = results.WithLabelValues(source.String(), result)
+		}
+	}
 }
 
 // counter adds a counter.
@@ -127,7 +178,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 func (m *Metrics) Totals() Totals {
 	return Totals{
 		Requests: m.requestTotal.Load(), Errors: m.errorTotal.Load(), ClientErrors: m.clientErrorTotal.Load(),
-		Exact: m.overlap.exact.counts(), Approximate: m.overlap.approximate.counts(),
+		Exact: m.compared(routing.Events), Approximate: m.compared(routing.Answers),
 	}
 }
 
@@ -174,7 +225,7 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 		m.ranks.request(id, x.answer.status)
 	}
 	if d.Decode != nil {
-		m.pairs.requests.WithLabelValues(d.Rank.ID()).Inc()
+		m.pairRequests.WithLabelValues(d.Rank.ID()).Inc()
 	}
 	if !x.inference {
 		return
@@ -199,7 +250,7 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	// Each of n answers finds the prompt of the one before.
 	single := x.req.N <= 1 && !x.prompt.several()
 	if single {
-		m.overlap.fetched(d.Rank.ID(), d, usage.CachedTokens)
+		m.fetched(d.Rank.ID(), d, usage.CachedTokens)
 	}
 	if d.Source == routing.Unknown || x.prompt.several() {
 		return
@@ -209,7 +260,7 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 		expected = int(float64(d.Cached) / float64(d.PromptTokens) * float64(usage.PromptTokens))
 	}
 	series.expected[d.Source].Add(float64(expected))
-	m.overlap.compare(d.Source, expected, usage.CachedTokens)
+	m.compare(d.Source, expected, usage.CachedTokens)
 	if single {
 		d.Rank.Trust.Observe(now, expected, usage.CachedTokens)
 	}
@@ -301,53 +352,8 @@ func (r *rankMetrics) policyChanged() {
 	r.byID.Store(nil)
 }
 
-// pairMetrics count requests to pairs.
-type pairMetrics struct {
-	requests *prometheus.CounterVec // prefill
-	failures *prometheus.CounterVec // leg, cause
-	aborts   *prometheus.CounterVec // leg
-	merges   *prometheus.CounterVec // result
-	lag      prometheus.Histogram
-}
-
 // lagBuckets are finer than latencyBuckets: the lag is one step of the decode worker's batch.
 var lagBuckets = []float64{.001, .002, .005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8, 15, 30}
-
-func newPairMetrics(m *Metrics) *pairMetrics {
-	p := &pairMetrics{
-		requests: m.counter("pair_requests_total",
-			"Answers of pairs by prefill worker; requests_total counts them by decode worker.", "prefill"),
-		failures: m.counter("pair_failures_total",
-			"Attempts at a pair that failed before the answer began, by the leg at fault and "+
-				"the cause; each is tried again elsewhere or ends in an error.",
-			"leg", "cause"),
-		aborts: m.counter("pair_aborts_total",
-			"Legs aborted because the other leg failed or the client left.", "leg"),
-		merges: m.counter("pair_merges_total",
-			"Answers that got the prompt's log probabilities from the prefill worker's "+
-				"(merged), or should have and it had none (missing).", "result"),
-		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "warmpath", Name: "pair_lag_seconds", Buckets: lagBuckets,
-			Help: "Streams: time from the end of the prefill worker's answer to the first event of the decode worker's.",
-		}),
-	}
-	m.all = append(m.all, p.lag)
-	return p
-}
-
-// failed counts a failed attempt.
-func (p *pairMetrics) failed(at leg, cause string) {
-	p.failures.WithLabelValues(at.String(), cause).Inc()
-}
-
-// merged counts an answer that was to have the prefill worker's log probabilities.
-func (p *pairMetrics) merged(ok bool) {
-	result := "merged"
-	if !ok {
-		result = "missing"
-	}
-	p.merges.WithLabelValues(result).Inc()
-}
 
 // hitShare is the share of the expected overlap from which an answer counts as a hit.
 const hitShare = 0.8
@@ -361,48 +367,8 @@ const (
 
 var overlapResults = [...]string{overlapExact: "exact", overlapHit: "hit", overlapMiss: "miss"}
 
-// overlapMetrics compare the overlap that a choice expected with the cached tokens that the answer
-// reports.
-type overlapMetrics struct {
-	results            [routing.Answers + 1][len(overlapResults)]prometheus.Counter
-	exact, approximate comparison
-
-	fetchExpected *prometheus.CounterVec // worker, from
-	fetchedTokens *prometheus.CounterVec // worker
-}
-
-type comparison struct{ compared, accurate atomic.Uint64 }
-
-func (c *comparison) counts() Comparison { return Comparison{c.compared.Load(), c.accurate.Load()} }
-
-func newOverlapMetrics(m *Metrics) *overlapMetrics {
-	results := m.counter("overlap_predictions_total",
-		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss; "+
-			"by the source of the expectation.",
-		"source", "result")
-	o := &overlapMetrics{
-		fetchExpected: m.counter("expected_fetch_tokens_total",
-			"Prompt tokens that the router expected the worker to fetch, from its node's KV tier or through that from a peer's, "+
-				"of answers that reported usage.", "worker", "from"),
-		fetchedTokens: m.counter("fetched_tokens_total",
-			"Of the expected_fetch_tokens_total, those that the worker reported as cached "+
-				"beyond its own expected overlap.", "worker"),
-	}
-	for _, source := range []routing.Source{routing.Events, routing.Answers} {
-		for i, result := range overlapResults {
-			o.results[source][i] = results.WithLabelValues(source.String(), result)
-		}
-	}
-	return o
-}
-
 // compare counts one comparison.
-func (o *overlapMetrics) compare(source routing.Source, expected, reported int) {
-	c := &o.exact
-	if source == routing.Answers {
-		c = &o.approximate
-	}
-	c.compared.Add(1)
+func (m *Metrics) compare(source routing.Source, expected, reported int) {
 	result := overlapMiss
 	switch {
 	case expected == reported:
@@ -410,76 +376,57 @@ func (o *overlapMetrics) compare(source routing.Source, expected, reported int) 
 	case float64(reported) >= hitShare*float64(expected):
 		result = overlapHit
 	}
-	if result != overlapMiss {
-		c.accurate.Add(1)
-	}
-	o.results[source][result].Inc()
+	m.overlapTotals[source][result].Add(1)
+	m.overlaps[source][result].Inc()
+}
+
+// compared returns the comparisons of a source.
+func (m *Metrics) compared(source routing.Source) Comparison {
+	totals := &m.overlapTotals[source]
+	accurate := totals[overlapExact].Load() + totals[overlapHit].Load()
+	return Comparison{Compared: accurate + totals[overlapMiss].Load(), Accurate: accurate}
 }
 
 // fetched compares the tokens that were to be fetched from KV tiers with an answer's cached tokens.
-func (o *overlapMetrics) fetched(id string, d *routing.Decision, cached int) {
+func (m *Metrics) fetched(id string, d *routing.Decision, cached int) {
 	f := &d.Fetch
 	if f.Tokens() == 0 {
 		return
 	}
-	o.fetchExpected.WithLabelValues(id, "tier").Add(float64(f.Tier))
-	o.fetchExpected.WithLabelValues(id, "peer").Add(float64(f.Remote))
-	o.fetchedTokens.WithLabelValues(id).Add(float64(d.FetchedOf(cached)))
+	m.fetchExpected.WithLabelValues(id, "tier").Add(float64(f.Tier))
+	m.fetchExpected.WithLabelValues(id, "peer").Add(float64(f.Remote))
+	m.fetchedTokens.WithLabelValues(id).Add(float64(d.FetchedOf(cached)))
 }
 
-// Sums are counts of all workers together, as /metrics has them by worker.
-type Sums struct {
-	Requests, PromptTokens, HitTokens, ExpectedTokens uint64
-	Failures                                          FailureSums
-	TTFT, Duration                                    HistogramSum
-}
-
-// FailureSums count requests without a good answer, by the side that is at fault.
-type FailureSums struct {
-	Busy   uint64 // 429, of the router or of a worker
-	Keys   uint64 // 401 and 403
-	Client uint64 // other 4xx
-	Worker uint64 // 5xx that a worker answered
-	Router uint64 // 5xx of the router's own
-	Cut    uint64 // answers that a worker broke off
-}
-
-// HistogramSum is a histogram of all workers. Buckets has one more than Bounds.
-type HistogramSum struct {
-	Bounds  []float64
-	Buckets []uint64
-}
-
-// Sums adds up the series of all workers. It takes as long as a scrape, and like one it holds up no
-// request.
-func (m *Metrics) Sums() Sums {
-	s := Sums{
+// Sums adds up the series of all workers, but for the state of the moment. It takes as long as a
+// scrape, and like one it holds up no request.
+func (m *Metrics) Sums() history.Counts {
+	c := history.Counts{
 		Requests:     m.requestTotal.Load(),
 		PromptTokens: sum(m.ranks.prompt), HitTokens: sum(m.ranks.cached), ExpectedTokens: sum(m.ranks.expected),
 		TTFT: histogramSum(m.ranks.ttft), Duration: histogramSum(m.ranks.latency),
 	}
-	s.Failures.Cut = sum(m.cuts)
-	each(m.errors, func(one *dto.Metric) { s.Failures.add(one, &s.Failures.Router) })
-	each(m.ranks.requests, func(one *dto.Metric) { s.Failures.add(one, &s.Failures.Worker) })
-	return s
+	c.Errors[history.Cut] = sum(m.cuts)
+	each(m.errors, func(one *dto.Metric) { addFailure(&c, one, history.Router) })
+	each(m.ranks.requests, func(one *dto.Metric) { addFailure(&c, one, history.Worker) })
+	return c
 }
 
-// add counts one series by its status. Those of 5xx count as broken.
-func (f *FailureSums) add(one *dto.Metric, broken *uint64) {
-	var to *uint64
+// addFailure counts one series by its status. Those of 5xx count as broken.
+func addFailure(c *history.Counts, one *dto.Metric, broken history.Kind) {
+	kind := broken
 	switch status := statusOf(one); {
 	case status >= fasthttp.StatusInternalServerError:
-		to = broken
 	case status == fasthttp.StatusTooManyRequests:
-		to = &f.Busy
+		kind = history.Busy
 	case status == fasthttp.StatusUnauthorized, status == fasthttp.StatusForbidden:
-		to = &f.Keys
+		kind = history.Keys
 	case status >= fasthttp.StatusBadRequest:
-		to = &f.Client
+		kind = history.Client
 	default:
 		return
 	}
-	*to += uint64(one.GetCounter().GetValue())
+	c.Errors[kind] += uint64(one.GetCounter().GetValue())
 }
 
 func statusOf(one *dto.Metric) int {
@@ -498,8 +445,8 @@ func sum(c prometheus.Collector) uint64 {
 	return uint64(total)
 }
 
-func histogramSum(c prometheus.Collector) HistogramSum {
-	h := HistogramSum{Bounds: latencyBuckets, Buckets: make([]uint64, len(latencyBuckets)+1)}
+func histogramSum(c prometheus.Collector) history.Histogram {
+	h := history.Histogram{Bounds: latencyBuckets, Buckets: make([]uint64, len(latencyBuckets)+1)}
 	each(c, func(one *dto.Metric) {
 		below := uint64(0) // the series' own counts are cumulative
 		for i, b := range one.GetHistogram().GetBucket() {

@@ -14,10 +14,10 @@ import (
 // Of the tokens that were to be fetched from KV tiers, those count that the answer reports
 // beyond the rank's own overlap.
 func TestFetchedTokensAreCounted(t *testing.T) {
-	all := &Metrics{}
-	m := newOverlapMetrics(all)
+	m := &Metrics{}
+	m.countOverlap()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(all)
+	registry.MustRegister(m)
 	d := routing.Decision{Cached: 100, Fetch: routing.Fetch{Tier: 200, Remote: 300}}
 	m.fetched("r", &d, 600)                            // all of it
 	m.fetched("r", &d, 150)                            // a part

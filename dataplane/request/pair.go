@@ -189,7 +189,11 @@ func (p *pairAttempt) awaitLogprobs() error {
 	}
 	// An answer without them is still one, as it is with SGLang's own load balancer.
 	p.merges = p.merger.Reset(kind, l.reply.events, l.reply.body) == nil
-	x.h.metrics.pairs.merged(p.merges)
+	result := "missing"
+	if p.merges {
+		result = "merged"
+	}
+	x.h.metrics.pairMerges.WithLabelValues(result).Inc()
 	return nil
 }
 
@@ -202,7 +206,7 @@ func (p *pairAttempt) answerBegan(resp *upstream.Response) {
 			prefilled = p.x.answer.firstAt.UnixNano()
 		}
 		p.x.choice.decision.Decode.Load.BegunPair(prefilled)
-		p.x.h.metrics.pairs.lag.Observe(p.race.lag(p.x.answer.firstAt).Seconds())
+		p.x.h.metrics.pairLag.Observe(p.race.lag(p.x.answer.firstAt).Seconds())
 	}
 }
 
@@ -225,7 +229,7 @@ func (p *pairAttempt) abort() { p.abortLeg(p.x.choice.decision.Decode.Worker, le
 // abortLeg has one worker of the pair stop.
 func (p *pairAttempt) abortLeg(w *worker.Worker, which leg) {
 	if x := p.x; x.inference {
-		x.h.metrics.pairs.aborts.WithLabelValues(which.String()).Inc()
+		x.h.metrics.pairAborts.WithLabelValues(which.String()).Inc()
 		x.h.aborts.send(w, x.call.name(), x.id.all(&x.req))
 	}
 }
@@ -274,7 +278,7 @@ func (p *pairAttempt) failed(err error) error {
 	if errors.Is(l.err, errFailed) {
 		x.errors.keep(l.reply.kept, findingOf(l.reply.refusal, false), d.Rank)
 	}
-	x.h.metrics.pairs.failed(at, failures[c].label)
+	x.h.metrics.pairFailures.WithLabelValues(at.String(), failures[c].label).Inc()
 	p.blame(rank, c)
 	switch {
 	case failures[c].fault == faultEither:
