@@ -421,12 +421,9 @@ func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 	return err
 }
 
-// verdictFunc judges a beginning; whole says that it will not grow.
-type verdictFunc func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)
-
 // look judges the beginning of an answer by verdictOf, which returns disagg.More where it needs
 // more than it has. whole says that all of the answer has come.
-func (j *judge) look(resp *upstream.Response, whole bool, verdictOf verdictFunc) (finding, error) {
+func (j *judge) look(resp *upstream.Response, whole bool, verdictOf func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)) (finding, error) {
 	// Fast path: the first event came in one piece.
 	verdict, f := verdictOf(resp.Begin(), whole)
 	if verdict == disagg.More {
@@ -617,8 +614,8 @@ const headerAuthorization = fasthttp.HeaderAuthorization
 // and those of clients are for this router, and no worker gets them.
 func (b *bodyWriter) appendKey(extra []upstream.Field, w *worker.Worker) []upstream.Field {
 	key := w.Key().API()
-	if b.x.h.Keys != nil {
-		return b.appendKeys(extra, key)
+	if b.x.h.Keys != nil { // in the place of the client's, also by Anthropic's API
+		return append(extra, upstream.Field{Key: headerAuthorization, Value: key}, upstream.Field{Key: headerAPIKey})
 	}
 	if !b.x.answer.operator && (key == nil || len(b.x.call.peek(headerAuthorization)) > 0) {
 		return extra

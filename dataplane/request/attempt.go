@@ -145,8 +145,9 @@ func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
 		x.respond(resp)
 		return nil
 	case refusal != nil && !x.retriesPrefill():
-		x.errors.settle(x.choice.decision.Rank, x.single.found)
-		x.pair.passRefusal()
+		rank, r := x.choice.decision.Rank, &x.pair.prefill.reply
+		x.errors.settle(rank, x.single.found)
+		x.pass(r.kept, r.status, rank, marks{prefill: rank.ID()}) // the decode worker's would be the same
 		return nil
 	}
 	asked, err := x.choice.decision.Rank, refusal

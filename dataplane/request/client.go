@@ -407,9 +407,3 @@ func setLimit(ctx *fasthttp.RequestCtx, err error) {
 	set("Remaining", strconv.Itoa(beyond.Remaining))
 	set("Reset", beyond.Reset.Round(time.Millisecond).String())
 }
-
-// appendKeys appends the fields that take the place of a client's keys: the worker's key, and none
-// of Anthropic's API.
-func (b *bodyWriter) appendKeys(extra []upstream.Field, key []byte) []upstream.Field {
-	return append(extra, upstream.Field{Key: headerAuthorization, Value: key}, upstream.Field{Key: headerAPIKey})
-}

@@ -53,11 +53,7 @@ type exchange struct {
 func newExchange(h *Handler) *exchange {
 	x := &exchange{h: h}
 	x.prompt.init(x)
-	x.choice = choice{
-		router: h.Router, registry: h.Registry, admission: h.admission,
-		pairs: func(prefill, decode *worker.Rank) pairRule { return pairRuleOf(x, prefill, decode) },
-	}
-	x.body.x, x.answer.x, x.errors.x = x, x, x
+	x.choice.x, x.body.x, x.answer.x, x.errors.x = x, x, x, x
 	x.single.init(x)
 	return x
 }
@@ -87,8 +83,13 @@ func (x *exchange) serve(c call, key *clientkey.Key, api openai.API, withBody bo
 	from = x.trace.Now()
 	err := x.h.admission.admit(x)
 	x.trace.Step(tracing.StepQueue, from, err)
-	if err != nil {
-		x.refuseWait(err)
+	switch {
+	case err == nil:
+	case x.client.Gone():
+		x.abandon()
+		return
+	default:
+		x.refuse(err)
 		return
 	}
 	x.dispatch()
@@ -203,7 +204,7 @@ func clientFailed(c *ingress.Client, err error) bool {
 func (x *exchange) refuse(err error) {
 	x.errors.undecided()
 	if held := x.errors.best; held != nil {
-		x.answerHeld(held)
+		x.pass(held, held.Status, x.errors.bestRank, marks{worker: x.nameOf(x.errors.bestRank)})
 		return
 	}
 	if errors.Is(err, routing.ErrNoWorker) && x.prompt.turn.holder != nil {
@@ -212,36 +213,21 @@ func (x *exchange) refuse(err error) {
 	refusal := ErrorFor(err, x.choice.prompt.Model)
 	x.h.fail(x.call.ctx, refusal)
 	setLimit(x.call.ctx, err)
+	if full := (*queue.RefusedError)(nil); errors.As(err, &full) {
+		setRetryAfter(x.call.ctx, full.RetryAfter)
+	}
 	x.recordRefusal(refusal)
 	x.release()
 }
 
-// answerHeld answers with the best of the workers' own errors.
-func (x *exchange) answerHeld(held *upstream.Kept) {
-	ctx, rank := x.call.ctx, x.errors.bestRank
-	held.Answer(ctx)
-	m := marks{worker: x.nameOf(rank)}
+// pass answers with an error of a rank's that was kept, or that came beside the answer.
+func (x *exchange) pass(kept *upstream.Kept, status int, rank *worker.Rank, m marks) {
+	ctx := x.call.ctx
+	kept.Answer(ctx)
 	m.write(&ctx.Response.Header, x.answer.shown())
-	x.h.metrics.passed(rank, held.Status)
+	x.h.metrics.passed(rank, status)
 	x.recordRefusal(nil)
 	x.release()
-}
-
-// refuseWait answers a request that got no place in the queue, or left it.
-func (x *exchange) refuseWait(err error) {
-	var full *queue.RefusedError
-	switch {
-	case x.client.Gone():
-		x.abandon()
-	case errors.As(err, &full):
-		ctx, refusal := x.call.ctx, ErrorFor(err, x.choice.prompt.Model)
-		x.h.fail(ctx, refusal)
-		setRetryAfter(ctx, full.RetryAfter)
-		x.recordRefusal(refusal)
-		x.release()
-	default:
-		x.refuse(err)
-	}
 }
 
 // abandon ends an exchange after its client has left before the answer began.

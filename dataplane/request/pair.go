@@ -322,19 +322,6 @@ func (p *pairAttempt) suspectBoth(reporter *worker.Rank, why cause) {
 	c.suspect(reporter, partner)
 }
 
-// passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be
-// the same.
-func (p *pairAttempt) passRefusal() {
-	x, r := p.x, &p.prefill.reply
-	ctx, rank := x.call.ctx, x.choice.decision.Rank
-	r.kept.Answer(ctx)
-	m := marks{prefill: rank.ID()}
-	m.write(&ctx.Response.Header, x.answer.shown())
-	x.h.metrics.passed(rank, r.status)
-	x.recordRefusal(nil)
-	x.release()
-}
-
 // reset makes the attempt ready for the next one. Its goroutine has ended.
 func (p *pairAttempt) reset() {
 	p.race.reset()
