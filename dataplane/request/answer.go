@@ -30,6 +30,8 @@ type answer struct {
 	parts    int       // events of a stream, for a client with a key
 	whole    bool      // it came in one piece, and so ended when it began
 	tail     []byte    // of a stream, up to tailLen bytes
+	begin    []byte    // buffer for a beginning that did not come in one piece
+	open     bool      // a comment has passed before the first event
 	firstAt  time.Time // time of its first byte
 
 	usage  openai.UsageScanner
@@ -106,7 +108,7 @@ func (a *answer) Body(p []byte) {
 		a.last = end[len(end)-1]
 	}
 	if a.x.inference && !a.failed && a.x.single.found.cause == causeNone {
-		a.failed = a.events && (reportsError(p, a.x.api) || a.x.judge.open && a.isUnreadable(p))
+		a.failed = a.events && (reportsError(p, a.x.api) || a.open && a.isUnreadable(p))
 		if !a.failed {
 			a.x.choice.answering().Load.Worked()
 		}
@@ -120,7 +122,7 @@ func (a *answer) Body(p []byte) {
 // The client gets an error in its place.
 func (a *answer) isUnreadable(p []byte) bool {
 	verdict, f := disagg.JudgeStream(a.x.api, p, false)
-	a.x.judge.open = verdict == disagg.More
+	a.open = verdict == disagg.More
 	if a.unread = verdict == disagg.Failed && f == disagg.NoAnswer; a.unread {
 		a.resp.DropRest()
 	}
@@ -292,8 +294,11 @@ func (a *answer) generatedIDs() []uint32 {
 
 func (a *answer) reset() {
 	a.status, a.events, a.failed, a.whole, a.parts, a.firstAt = 0, false, false, false, 0, time.Time{}
-	a.unread, a.plain, a.last = false, false, 0
+	a.unread, a.plain, a.open, a.last = false, false, false, 0
 	a.tail = a.tail[:0]
+	if len(a.begin) > maxPooledBegin {
+		a.begin = nil
+	}
 }
 
 // Lines that report an error behind the beginning of a stream.
@@ -351,21 +356,16 @@ var (
 	typeHTML    = []byte("text/html")
 )
 
-// judge reads the beginnings of answers.
-type judge struct {
-	buf  []byte // of a beginning that did not come in one piece
-	open bool   // a comment has passed before the first event
-}
-
 // examine waits for the beginning of an answer and judges it. It holds back no more than the first
 // event of a stream, up to disagg.MaxEvent, and message_start, which SGLang sends together with the
 // text behind it, and of these nothing behind which a comment comes; and of a document all
 // before a member of its API. An error is the connection's.
-func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
+func (a *answer) examine(resp *upstream.Response) (finding, error) {
+	x := a.x
 	// A streaming worker sends its header before it has computed anything. The client is promised
 	// nothing until the first byte of the body.
 	if len(resp.Begin()) == 0 {
-		if err := j.awaitFirstByte(x, resp); err != nil {
+		if err := a.awaitFirstByte(resp); err != nil {
 			return finding{}, err
 		}
 	}
@@ -385,10 +385,10 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 		return finding{}, nil
 	}
 	if events {
-		return j.look(resp, false, func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+		return a.look(resp, false, func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
 			verdict, f := disagg.JudgeStream(x.api, p, whole)
 			// A comment passes at once: it keeps alive proxies in front of the router, too.
-			if j.open = verdict == disagg.More && disagg.EndsInComment(p); j.open {
+			if a.open = verdict == disagg.More && disagg.EndsInComment(p); a.open {
 				verdict = disagg.Good
 			}
 			return verdict, f
@@ -402,17 +402,17 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	if x.inference {
 		form = disagg.FormOf(x.api)
 	}
-	return j.look(resp, resp.Whole(), func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+	return a.look(resp, resp.Whole(), func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
 		return disagg.JudgeAnswer(form, p, whole)
 	})
 }
 
 // awaitFirstByte waits for the first byte of the body for as long as a worker may take to begin,
 // the time until its header included.
-func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
-	cfg := x.h.live()
+func (a *answer) awaitFirstByte(resp *upstream.Response) error {
+	cfg := a.x.h.live()
 	if cfg.FirstByteTimeout > 0 {
-		resp.Within(max(cfg.FirstByteTimeout-time.Since(x.single.sent), time.Millisecond))
+		resp.Within(max(cfg.FirstByteTimeout-time.Since(a.x.single.sent), time.Millisecond))
 	} else {
 		resp.Within(0)
 	}
@@ -423,18 +423,18 @@ func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 
 // look judges the beginning of an answer by verdictOf, which returns disagg.More where it needs
 // more than it has. whole says that all of the answer has come.
-func (j *judge) look(resp *upstream.Response, whole bool, verdictOf func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)) (finding, error) {
+func (a *answer) look(resp *upstream.Response, whole bool, verdictOf func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)) (finding, error) {
 	// Fast path: the first event came in one piece.
 	verdict, f := verdictOf(resp.Begin(), whole)
 	if verdict == disagg.More {
-		n, err := j.fill(resp, disagg.MaxBegin, func(p []byte, whole bool) bool {
+		n, err := a.fill(resp, disagg.MaxBegin, func(p []byte, whole bool) bool {
 			verdict, f = verdictOf(p, whole)
 			return verdict != disagg.More
 		})
 		if err != nil && !errors.Is(err, io.EOF) {
 			return finding{}, err
 		}
-		resp.Unread(j.buf[:n])
+		resp.Unread(a.begin[:n])
 	}
 	if verdict == disagg.Failed {
 		return findingOf(f.Status, f.Transfer), nil
@@ -443,30 +443,30 @@ func (j *judge) look(resp *upstream.Response, whole bool, verdictOf func(p []byt
 }
 
 // examineError judges an answer of status 500 or above by its text.
-func (j *judge) examineError(resp *upstream.Response) (finding, error) {
-	n, err := j.fill(resp, disagg.MaxEvent, func([]byte, bool) bool { return false })
+func (a *answer) examineError(resp *upstream.Response) (finding, error) {
+	n, err := a.fill(resp, disagg.MaxEvent, func([]byte, bool) bool { return false })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return finding{}, err
 	}
-	resp.Unread(j.buf[:n])
-	return findingOf(resp.Status, disagg.IsTransferError(j.buf[:n])), nil
+	resp.Unread(a.begin[:n])
+	return findingOf(resp.Status, disagg.IsTransferError(a.begin[:n])), nil
 }
 
 // fill reads the beginning of an answer until enough reports true, the answer ends, or limit bytes
 // are read.
-func (j *judge) fill(resp *upstream.Response, limit int, enough func(p []byte, whole bool) bool) (n int, err error) {
-	if j.buf == nil {
-		j.buf = make([]byte, disagg.MaxEvent)
+func (a *answer) fill(resp *upstream.Response, limit int, enough func(p []byte, whole bool) bool) (n int, err error) {
+	if a.begin == nil {
+		a.begin = make([]byte, disagg.MaxEvent)
 	}
 	for {
-		if n == len(j.buf) {
-			j.buf = append(make([]byte, 0, 2*n), j.buf...)
-			j.buf = j.buf[:2*n]
+		if n == len(a.begin) {
+			a.begin = append(make([]byte, 0, 2*n), a.begin...)
+			a.begin = a.begin[:2*n]
 		}
 		var m int
-		m, err = resp.Read(j.buf[n:min(len(j.buf), limit)])
+		m, err = resp.Read(a.begin[n:min(len(a.begin), limit)])
 		n += m
-		if enough(j.buf[:n], errors.Is(err, io.EOF)) || err != nil || n == limit {
+		if enough(a.begin[:n], errors.Is(err, io.EOF)) || err != nil || n == limit {
 			return n, err
 		}
 	}
@@ -474,13 +474,6 @@ func (j *judge) fill(resp *upstream.Response, limit int, enough func(p []byte, w
 
 // maxPooledBegin bounds the buffer that a pooled exchange keeps.
 const maxPooledBegin = 64 << 10
-
-func (j *judge) reset() {
-	j.open = false
-	if len(j.buf) > maxPooledBegin {
-		j.buf = nil
-	}
-}
 
 // renamer puts the client's own name of its request, or of each of a list, in the place of the
 // router's ids in an answer.

@@ -279,7 +279,7 @@ func (a *singleAttempt) send() (*upstream.Response, error) {
 	a.wait(rank.Worker)
 	resp, err := a.do(rank)
 	if err == nil {
-		if a.found, err = x.judge.examine(x, resp); err == nil {
+		if a.found, err = x.answer.examine(resp); err == nil {
 			err = a.keep()
 		}
 		if err == nil {

@@ -46,7 +46,7 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 		Method: x.call.method(), Path: x.call.target(), Lines: b.lines, Extra: b.extra,
 		Body:          b.parts,
 		HeaderTimeout: cfg.FirstByteTimeout, ReadTimeout: cfg.StallTimeout,
-		Once:  x.inference, // attempt.do sends it again
+		Once:  x.inference, // singleAttempt.do sends it again
 		Fresh: x.mustBeFresh(),
 	}
 }

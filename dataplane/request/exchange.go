@@ -44,7 +44,6 @@ type exchange struct {
 	attempt    attempt    // the last one, which is single or pair; nil: no worker was asked
 	single     singleAttempt
 	pair       *pairAttempt // nil until the exchange's first
-	judge      judge        // good and bad answers, by their beginning
 	errors     errorAnswers // of workers that were asked before
 	answer     answer       // on its way to the client
 	blocks     []radix.Hash // of the prompt, for the access log
@@ -276,7 +275,6 @@ func (x *exchange) release() {
 	x.attempt = nil
 	x.errors.reset()
 	x.answer.reset()
-	x.judge.reset()
 	x.call, x.client, x.inference, x.started, x.trace = call{}, nil, false, time.Time{}, nil
 	x.h.exchanges.Put(x)
 }

@@ -114,9 +114,9 @@ func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 	var f finding
 	var err error
 	if resp.Status >= fasthttp.StatusInternalServerError {
-		f, err = x.judge.examineError(resp)
+		f, err = x.answer.examineError(resp)
 	} else {
-		f, err = x.judge.examine(x, resp)
+		f, err = x.answer.examine(resp)
 	}
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ type turn struct {
 	model     string // as its workers name it
 	guess     guess
 	history   [][]byte
-	once      bool           // sent to one worker only; see exchange.resendable
+	once      bool           // sent to one worker only; see exchange.giveUp
 	holder    *worker.Worker // of the response that the request continues or names; nil: any worker
 	answer    responses.AnswerScanner
 	result    responses.Answer
