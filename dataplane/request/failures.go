@@ -26,7 +26,9 @@ type failure struct {
 }
 
 // failures says of each cause whether another worker is asked, whose fault it is, whether the
-// worker is suspected to be gone, and what the client gets. The first row that fits counts.
+// worker is suspected to be gone, and what the client gets. The first row that fits counts. What no
+// table can say is in blame.go: which errors need a second opinion, whose fault a doubt becomes, and
+// which requests end engines.
 var failures = [...]failure{
 	// A worker has answered with an error. The client gets that, but for one that says nothing.
 	causeBusy: {is(errRefused), "refused", again | untaken | free, faultBusy,
@@ -41,10 +43,12 @@ var failures = [...]failure{
 	// A worker has not answered.
 	causeLate: {is(errLate), "late", again | stop | lastResort, faultEither,
 		says(openai.UpstreamTimeout, "No worker answered in time.")},
+	// Its monitor has found it. At a worker alone that is enough: only a pair's is blamed here, too.
 	causeHung: {is(errHung), "hung", again | suspect | stop | death | lastResort, faultWorker,
 		says(openai.UpstreamTimeout, "No worker answered in time.")},
 	causeUnreachable: {is(upstream.ErrDial), "unreachable", again | untaken | suspect, faultWorker,
 		says(openai.Upstream, "Every worker that was tried failed before it answered.")},
+	// Before its answer begins a worker alone is not blamed: the time is the operator's.
 	causeTimeout: {is(upstream.ErrTimeout), "timeout", stop, faultSlow,
 		says(openai.UpstreamTimeout, "No worker answered in time.")},
 	causeDied: {is(upstream.ErrNoResponse, upstream.ErrTruncated), "died", again | suspect | death, faultLoss,
