@@ -85,11 +85,10 @@ func (x *exchange) dispatch() {
 
 // attempt is one try to have the request answered, by a rank or by a pair.
 type attempt interface {
-	// send sends the request and waits for an answer to begin. After an error the ranks at fault are
-	// excluded from the choice, and their workers stop what they may compute. errClient leaves both
-	// to the caller.
+	// send sends the request and waits for an answer to begin. After an error the ranks at fault
+	// are excluded from the choice, and their workers stop. errClient leaves both to the caller.
 	send() (*upstream.Response, error)
-	// stop ends what still runs beside the answer; abort has its worker stop, too.
+	// stop ends all that runs beside the answer; abort has its worker stop, too.
 	stop(abort bool)
 	// abort has the worker stop that would answer. Closing a connection does not reliably end the
 	// request at SGLang.
@@ -147,7 +146,8 @@ func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
 	case refusal != nil && !x.retriesPrefill():
 		rank, r := x.choice.decision.Rank, &x.pair.prefill.reply
 		x.errors.settle(rank, x.single.found)
-		x.pass(r.kept, r.status, rank, marks{prefill: rank.ID()}) // the decode worker's would be the same
+		// The decode worker's would be the same.
+		x.pass(r.kept, r.status, rank, marks{prefill: rank.ID()})
 		return nil
 	}
 	asked, err := x.choice.decision.Rank, refusal

@@ -93,7 +93,8 @@ func (c *choice) choose() (routing.Decision, error) {
 	if err != nil || d.Decode == nil {
 		return d, err
 	}
-	either, refusal := c.x.pairRule(d.Rank, d.Decode) // not d: it would be allocated for every request
+	// Not d: it would be allocated for every request.
+	either, refusal := c.x.pairRule(d.Rank, d.Decode)
 	switch {
 	case either:
 		d.GiveBack(d.Decode)
@@ -196,8 +197,9 @@ func (c *choice) reset() {
 // headerRank names a data-parallel rank to SGLang's OpenAI routes, where it wins over the body.
 const headerRank = "X-Data-Parallel-Rank"
 
-// readRank has the header for a data-parallel rank count as the body does, at every route. A rank that no worker has is refused,
-// and so are two: SGLang would take the header, and versions differ about the body.
+// readRank has the header for a data-parallel rank count as the body does, at every route. A rank
+// that no worker has is refused, and so are two: SGLang would take the header, and versions differ
+// about the body.
 func (x *exchange) readRank() error {
 	req, param := &x.req, "routed_dp_rank"
 	x.rankInBody = req.HasRank

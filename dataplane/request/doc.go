@@ -36,5 +36,5 @@
 //
 // # Errors
 //
-// failures.go has the one table of what follows from a failure, and of what the client gets for it.
+// failures.go has the one table of failures: try again, fault, suspicion and the client's answer.
 package request

@@ -16,7 +16,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// failure is what follows from one cause.
+// failure holds the consequences of one cause.
 type failure struct {
 	is     []error // errors of this cause; see also [causeOfStatus]
 	label  string  // of warmpath_pair_failures_total
@@ -25,10 +25,10 @@ type failure struct {
 	client func(model string) *openai.Error // the client's answer where it gets none of a worker's
 }
 
-// failures says of each cause whether another worker is asked, whose fault it is, whether the
-// worker is suspected to be gone, and what the client gets. The first row that fits counts. What no
-// table can say is in blame.go: which errors need a second opinion, whose fault a doubt becomes, and
-// which requests end engines.
+// failures is the one table of failures: for each cause another try or none, the side at fault, the
+// suspicion that the worker is gone, and the client's answer. The first row that fits counts. Rules
+// that look back at other answers are in blame.go: second opinions, doubts, and requests that end
+// engines.
 var failures = [...]failure{
 	// A worker has answered with an error. The client gets that, but for one that says nothing.
 	causeBusy: {is(errRefused), "refused", again | untaken | free, faultBusy,
@@ -43,7 +43,7 @@ var failures = [...]failure{
 	// A worker has not answered.
 	causeLate: {is(errLate), "late", again | stop | lastResort, faultEither,
 		says(openai.UpstreamTimeout, "No worker answered in time.")},
-	// Its monitor has found it. At a worker alone that is enough: only a pair's is blamed here, too.
+	// A monitor has found it. That is enough at a worker alone: only a pair's counts here, too.
 	causeHung: {is(errHung), "hung", again | suspect | stop | death | lastResort, faultWorker,
 		says(openai.UpstreamTimeout, "No worker answered in time.")},
 	causeUnreachable: {is(upstream.ErrDial), "unreachable", again | untaken | suspect, faultWorker,
@@ -93,8 +93,8 @@ const (
 	causeNone        cause = iota
 	causeBusy              // 429 or 503: the worker is full, starts or stops
 	causeInvalid           // another status below 500
-	causeBroken            // a status from 500 on, such an error inside the answer, or no answer of the API
-	causeTransfer          // of the KV between the workers of a pair, of which either may be at fault
+	causeBroken            // a status from 500 on, also inside the answer, or no answer of the API
+	causeTransfer          // the KV transfer of a pair failed, and either worker may be at fault
 	causeLate              // a decode worker does not begin although the prompt is prefilled
 	causeHung              // the worker stopped answering its probes while a request waited for it
 	causeUnreachable       // there was no connection
@@ -104,42 +104,42 @@ const (
 	causeUnknown
 )
 
-// effect is what a failure leads to.
+// effect is a set of consequences.
 type effect uint8
 
 const (
 	again      effect = 1 << iota // another worker is asked
-	untaken                       // also for a request that is sent to one worker only: none has begun it
+	untaken                       // also for a request that is sent once: no worker has begun it
 	free                          // a retry has no price, for the worker has computed nothing
-	suspect                       // the worker may be gone: it is out of the choice until its monitor knows
-	stop                          // the worker may compute an answer that no client gets: it is told to abort
+	suspect                       // the worker may be gone: its monitor looks at once
+	stop                          // the worker aborts: it may compute an answer that no client gets
 	death                         // the engine may have died of the request; see countDeaths
 	pause                         // of a pair: its partner may have died just now; see pausePair
 	lastResort                    // the worker is tried once more when no other is left
 )
 
-// fault says whom a failure speaks against.
+// fault is the side that a failure speaks against.
 type fault uint8
 
 const (
 	// faultNone is nobody's fault.
 	faultNone fault = iota
-	// faultClient is the client's if another worker answers the same; a worker's that is alone in it.
+	// faultClient is the client's if another worker answers the same, and else the worker's.
 	faultClient
 	// faultBusy is a full worker's, for a short time, if another one takes the request.
 	faultBusy
 	// faultWorker counts at once: no request can be the cause.
 	faultWorker
 	// faultDoubt may be the request's own. It counts if another worker answers well; if no other is
-	// asked, by what [sources] knows of client and prompt.
+	// asked, by the memory that [sources] has of client and prompt.
 	faultDoubt
 	// faultEither is faultDoubt of both workers of a pair.
 	faultEither
 	// faultLoss is faultDoubt that sources may have count at once: a worker that closes connections
 	// looks idle and draws requests until its breaker opens.
 	faultLoss
-	// faultSlow is faultDoubt unless the worker's scheduler runs: the request waits in its queue, or
-	// was put back there for lack of memory.
+	// faultSlow is faultDoubt unless the worker's scheduler runs: the request waits in its queue,
+	// or was put back there for lack of memory.
 	faultSlow
 )
 
