@@ -89,7 +89,7 @@ var rules = map[string]rule{
 		"dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
-		"radix", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/disagg", "dataplane/request/jwks", "dataplane/prompt/openai",
+		"radix", "dataplane/admin/history", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/disagg", "dataplane/request/jwks", "dataplane/prompt/openai",
 		"dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/lint", "dataplane/prompt/promptcache",
 		"dataplane/prompt/responses", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
 		"dataplane/routing/queue", "dataplane/ingress", "dataplane/origin", "dataplane/tracing", "dataplane/upstream", "dataplane/fleet/worker",

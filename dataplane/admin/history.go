@@ -18,17 +18,9 @@ type traffic struct {
 
 // counts is called by the recorder's goroutine only.
 func (t *traffic) counts() history.Counts {
-	s, workers := t.requests.Metrics().Sums(), t.registry.Snapshot()
-	f := &s.Failures
-	c := history.Counts{
-		Requests: s.Requests, PromptTokens: s.PromptTokens, HitTokens: s.HitTokens, ExpectedTokens: s.ExpectedTokens,
-		GeneratedTokens: s.GeneratedTokens,
-		TTFT:            history.Histogram(s.TTFT), Duration: history.Histogram(s.Duration), ITL: history.Histogram(s.ITL),
-		SavedSeconds: t.saved.add(workers.Ranks, time.Now()),
-		InFlight:     t.requests.InFlight(), Workers: int64(len(workers.Workers)),
-	}
-	c.Errors[history.Busy], c.Errors[history.Keys], c.Errors[history.Client] = f.Busy, f.Keys, f.Client
-	c.Errors[history.Worker], c.Errors[history.Router], c.Errors[history.Cut] = f.Worker, f.Router, f.Cut
+	c, workers := t.requests.Metrics().Sums(), t.registry.Snapshot()
+	c.SavedSeconds = t.saved.add(workers.Ranks, time.Now())
+	c.InFlight, c.Workers = t.requests.InFlight(), int64(len(workers.Workers))
 	for _, w := range workers.Workers {
 		if w.State() == worker.Ready {
 			c.ReadyOnes++

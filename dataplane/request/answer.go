@@ -2,7 +2,9 @@ package request
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"errors"
+	"io"
 	"strconv"
 	"time"
 
@@ -28,6 +30,8 @@ type answer struct {
 	parts    int       // events of a stream, for a client with a key
 	whole    bool      // it came in one piece, and so ended when it began
 	tail     []byte    // of a stream, up to tailLen bytes
+	begin    []byte    // buffer for a beginning that did not come in one piece
+	open     bool      // a comment has passed before the first event
 	firstAt  time.Time // time of its first byte
 
 	gaps   gaps // of a stream
@@ -104,8 +108,8 @@ func (a *answer) Body(p []byte) {
 	if end := bytes.TrimRight(p, " \t\r\n"); a.plain && len(end) > 0 {
 		a.last = end[len(end)-1]
 	}
-	if a.x.inference && !a.failed && a.x.attempt.found.kind == answerGood {
-		a.failed = a.events && (reportsError(p, a.x.api) || a.x.judge.open && a.isUnreadable(p))
+	if a.x.inference && !a.failed && a.x.single.found.cause == causeNone {
+		a.failed = a.events && (reportsError(p, a.x.api) || a.open && a.isUnreadable(p))
 		if !a.failed {
 			a.x.choice.answering().Load.Worked()
 		}
@@ -122,7 +126,7 @@ func (a *answer) Body(p []byte) {
 // The client gets an error in its place.
 func (a *answer) isUnreadable(p []byte) bool {
 	verdict, f := disagg.JudgeStream(a.x.api, p, false)
-	a.x.judge.open = verdict == disagg.More
+	a.open = verdict == disagg.More
 	if a.unread = verdict == disagg.Failed && f == disagg.NoAnswer; a.unread {
 		a.resp.DropRest()
 	}
@@ -169,16 +173,15 @@ func (a *answer) Broken(error) []byte {
 	if !a.events {
 		return nil
 	}
-	e := openai.Upstream("The worker failed before the end of its answer.")
 	if x := a.x; x.api == openai.APIResponses {
-		return x.prompt.turn.appendEnd(nil, string(x.id.rid), x.req.Model, e)
+		return x.prompt.turn.appendEnd(nil, string(x.id.rid), x.req.Model, errCut)
 	}
-	return errorsOf(a.x.call.path()).appendEnd(nil, e)
+	return errorEnd(a.x.call.path(), errCut)
 }
 
 // Ended implements upstream.Observer: a stream without its last event gets an error in its place.
 func (a *answer) Ended() []byte {
-	if a.unread || !a.failed && a.x.attempt.found.kind == answerGood && a.isCut() {
+	if a.unread || !a.failed && a.x.single.found.cause == causeNone && a.isCut() {
 		return a.Broken(nil)
 	}
 	return nil
@@ -192,7 +195,7 @@ func (a *answer) Closed(err error) {
 
 // good reports whether the answer is a success, so that its usage counts.
 func (a *answer) good() bool {
-	return a.status == fasthttp.StatusOK && a.x.attempt.found.kind == answerGood && !a.failed
+	return a.status == fasthttp.StatusOK && a.x.single.found.cause == causeNone && !a.failed
 }
 
 // endedAt returns the time of an answer's end, which is now unless it came in one piece.
@@ -206,14 +209,14 @@ func (a *answer) endedAt() time.Time {
 // report tells the worker's breaker how an answer has ended that began well; errorAnswers.settle
 // has told it about others.
 func (a *answer) report(rank *worker.Rank, err error) {
-	w := rank.Worker
+	w, now := rank.Worker, time.Now()
 	switch {
-	case a.x.attempt.found.kind != answerGood:
+	case a.x.single.found.cause != causeNone:
 	case err == nil && !a.failed:
-		w.Succeeded(a.x.attempt.sent)
-		a.x.h.sources.answered(a.x, time.Now())
-	case err == nil, !errors.Is(err, upstream.ErrCanceled) && !clientFailed(a.x.client, err) && !busy(rank, err, time.Now()):
-		a.x.unexplained(w, time.Now())
+		w.Succeeded(a.x.single.sent)
+		a.x.h.sources.answered(a.x, now)
+	case err == nil, !a.x.client.Gone() && causeOf(err).speaksAgainst(rank, now):
+		a.x.unexplained(w, now)
 	default:
 		w.Inconclusive()
 	}
@@ -295,8 +298,11 @@ func (a *answer) generatedIDs() []uint32 {
 
 func (a *answer) reset() {
 	a.status, a.events, a.failed, a.whole, a.parts, a.firstAt = 0, false, false, false, 0, time.Time{}
-	a.unread, a.plain, a.last, a.gaps = false, false, 0, gaps{}
+	a.unread, a.plain, a.open, a.last, a.gaps = false, false, false, 0, gaps{}
 	a.tail = a.tail[:0]
+	if len(a.begin) > maxPooledBegin {
+		a.begin = nil
+	}
 }
 
 // Lines that report an error behind the beginning of a stream.
@@ -333,4 +339,283 @@ func reportsError(p []byte, api openai.API) bool {
 		}
 	}
 	return false
+}
+
+// finding is the judgement of an answer by its beginning.
+type finding struct {
+	cause  cause // causeNone: it begins well, and its end tells the rest
+	status int   // of the error, which a status of 200 may hide
+}
+
+// findingOf judges the status of an error.
+func findingOf(status int, transfer bool) finding {
+	return finding{causeOfStatus(status, transfer), status}
+}
+
+// maxErrorAnswer bounds the error answer that is kept while another worker is asked.
+const maxErrorAnswer = disagg.MaxEvent
+
+var (
+	eventStream = []byte("text/event-stream")
+	typeHTML    = []byte("text/html")
+)
+
+// examine waits for the beginning of an answer and judges it. It holds back no more than the first
+// event of a stream, up to disagg.MaxEvent, and message_start, which SGLang sends together with the
+// text behind it, and of these nothing behind which a comment comes; and of a document all
+// before a member of its API. An error is the connection's.
+func (a *answer) examine(resp *upstream.Response) (finding, error) {
+	x := a.x
+	// A streaming worker sends its header before it has computed anything. The client is promised
+	// nothing until the first byte of the body.
+	if len(resp.Begin()) == 0 {
+		if err := a.awaitFirstByte(resp); err != nil {
+			return finding{}, err
+		}
+	}
+	if resp.Status >= fasthttp.StatusBadRequest {
+		return findingOf(resp.Status, false), nil
+	}
+	encoded := len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0
+	mime := resp.Peek(fasthttp.HeaderContentType)
+	events := bytes.HasPrefix(mime, eventStream)
+	switch {
+	case !x.repeatable():
+		return finding{}, nil
+	case resp.Status != fasthttp.StatusOK, events != (x.inference && x.req.Stream):
+		// Nothing that was asked for. An engine never redirects.
+		return finding{causeBroken, fasthttp.StatusBadGateway}, nil
+	case encoded:
+		return finding{}, nil
+	}
+	if events {
+		return a.look(resp, false, func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+			verdict, f := disagg.JudgeStream(x.api, p, whole)
+			// A comment passes at once: it keeps alive proxies in front of the router, too.
+			if a.open = verdict == disagg.More && disagg.EndsInComment(p); a.open {
+				verdict = disagg.Good
+			}
+			return verdict, f
+		})
+	}
+	// Not an engine's, but of a proxy in front of it.
+	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
+		return finding{causeBroken, fasthttp.StatusBadGateway}, nil
+	}
+	form := disagg.FormAt(x.call.path())
+	if x.inference {
+		form = disagg.FormOf(x.api)
+	}
+	return a.look(resp, resp.Whole(), func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+		return disagg.JudgeAnswer(form, p, whole)
+	})
+}
+
+// awaitFirstByte waits for the first byte of the body for as long as a worker may take to begin,
+// the time until its header included.
+func (a *answer) awaitFirstByte(resp *upstream.Response) error {
+	cfg := a.x.h.live()
+	if cfg.FirstByteTimeout > 0 {
+		resp.Within(max(cfg.FirstByteTimeout-time.Since(a.x.single.sent), time.Millisecond))
+	} else {
+		resp.Within(0)
+	}
+	err := resp.Await()
+	resp.Within(cfg.StallTimeout)
+	return err
+}
+
+// look judges the beginning of an answer by verdictOf, which returns disagg.More where it needs
+// more than it has. whole says that all of the answer has come.
+func (a *answer) look(resp *upstream.Response, whole bool, verdictOf func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)) (finding, error) {
+	// Fast path: the first event came in one piece.
+	verdict, f := verdictOf(resp.Begin(), whole)
+	if verdict == disagg.More {
+		n, err := a.fill(resp, disagg.MaxBegin, func(p []byte, whole bool) bool {
+			verdict, f = verdictOf(p, whole)
+			return verdict != disagg.More
+		})
+		if err != nil && !errors.Is(err, io.EOF) {
+			return finding{}, err
+		}
+		resp.Unread(a.begin[:n])
+	}
+	if verdict == disagg.Failed {
+		return findingOf(f.Status, f.Transfer), nil
+	}
+	return finding{}, nil
+}
+
+// examineError judges an answer of status 500 or above by its text.
+func (a *answer) examineError(resp *upstream.Response) (finding, error) {
+	n, err := a.fill(resp, disagg.MaxEvent, func([]byte, bool) bool { return false })
+	if err != nil && !errors.Is(err, io.EOF) {
+		return finding{}, err
+	}
+	resp.Unread(a.begin[:n])
+	return findingOf(resp.Status, disagg.IsTransferError(a.begin[:n])), nil
+}
+
+// fill reads the beginning of an answer until enough reports true, the answer ends, or limit bytes
+// are read.
+func (a *answer) fill(resp *upstream.Response, limit int, enough func(p []byte, whole bool) bool) (n int, err error) {
+	if a.begin == nil {
+		a.begin = make([]byte, disagg.MaxEvent)
+	}
+	for {
+		if n == len(a.begin) {
+			a.begin = append(make([]byte, 0, 2*n), a.begin...)
+			a.begin = a.begin[:2*n]
+		}
+		var m int
+		m, err = resp.Read(a.begin[n:min(len(a.begin), limit)])
+		n += m
+		if enough(a.begin[:n], errors.Is(err, io.EOF)) || err != nil || n == limit {
+			return n, err
+		}
+	}
+}
+
+// maxPooledBegin bounds the buffer that a pooled exchange keeps.
+const maxPooledBegin = 64 << 10
+
+// renamer puts the client's own name of its request, or of each of a list, in the place of the
+// router's ids in an answer.
+type renamer struct {
+	x    *exchange
+	held []byte // the end of the pieces so far, where it may begin an id
+}
+
+// lowDigits is how many hex digits of a router's id differ within a list.
+const lowDigits = 8
+
+// renames reports whether an answer, which the worker has not compressed, has another name of the
+// request than the client's. The ids of /v1/responses are the router's own always.
+func (x *exchange) renames(resp *upstream.Response) bool {
+	return x.inference && x.api != openai.APIResponses && !x.id.kept && len(x.id.rid) > 0 &&
+		(x.req.RID != "" || len(x.req.RIDs) > 0) && len(resp.Peek("Content-Encoding")) == 0
+}
+
+// Append implements upstream.Rewriter.
+func (r *renamer) Append(dst, p []byte) []byte {
+	r.held = append(r.held, p...)
+	id, rest := &r.x.id, r.held
+	begin := id.rid[:len(id.rid)-lowDigits] // of all ids of the attempt
+	at := bytes.Index(rest, begin)
+	for ; at >= 0 && len(rest)-at >= len(id.rid); at = bytes.Index(rest, begin) {
+		dst = append(dst, rest[:at]...)
+		dst = r.appendName(dst, rest[at:at+len(id.rid)])
+		rest = rest[at+len(id.rid):]
+	}
+	if at < 0 {
+		at = len(rest) - begins(rest, begin)
+	}
+	dst = append(dst, rest[:at]...)
+	r.held = append(r.held[:0], rest[at:]...)
+	return dst
+}
+
+// appendName appends the client's name for an id, as in a JSON string.
+func (r *renamer) appendName(dst, rid []byte) []byte {
+	lo, err := strconv.ParseUint(string(rid[len(rid)-lowDigits:]), 16, 32)
+	if err != nil {
+		return append(dst, rid...)
+	}
+	name := r.x.req.RID
+	if names := r.x.req.RIDs; len(names) > 0 {
+		if name = ""; uint32(lo)-r.x.id.lo < uint32(len(names)) {
+			name = names[uint32(lo)-r.x.id.lo]
+		}
+	}
+	if name == "" {
+		return append(dst, rid...)
+	}
+	at := len(dst)
+	dst = openai.AppendString(dst, name)
+	return append(dst[:at], dst[at+1:len(dst)-1]...) // without its quotes
+}
+
+// End implements upstream.Rewriter.
+func (r *renamer) End(dst []byte) []byte {
+	dst = append(dst, r.held...)
+	r.held = r.held[:0]
+	return dst
+}
+
+// begins returns the length of the longest end of p that begins whole.
+func begins(p, whole []byte) int {
+	for n := min(len(p), len(whole)-1); n > 0; n-- {
+		if bytes.HasSuffix(p, whole[:n]) {
+			return n
+		}
+	}
+	return 0
+}
+
+// Values of Config.Audience.
+const (
+	AudienceAll       = "all"
+	AudienceOperators = "operators"
+	AudienceNone      = "none"
+)
+
+// marks are the X-Warmpath-* fields of an answer; empty ones are not sent. They tell the topology,
+// and the overlap tells exactly which prompts others have sent.
+type marks struct {
+	worker  string // with a pair the decode worker
+	prefill string
+	overlap []byte
+	source  string
+}
+
+// write is the only place where such fields are set. Package upstream has dropped those of a worker
+// that is a router itself.
+func (m *marks) write(h *fasthttp.ResponseHeader, shown bool) {
+	if !shown {
+		return
+	}
+	if m.worker != "" {
+		h.Set("X-Warmpath-Worker", m.worker)
+	}
+	if m.prefill != "" {
+		h.Set("X-Warmpath-Prefill", m.prefill)
+	}
+	if len(m.overlap) > 0 {
+		h.SetBytesV("X-Warmpath-Overlap", m.overlap)
+		h.Set("X-Warmpath-Overlap-Source", m.source)
+	}
+}
+
+// shown reports whether the client may see the marks.
+func (a *answer) shown() bool {
+	switch a.x.h.live().Audience {
+	case AudienceAll:
+		return true
+	case AudienceOperators:
+		return a.operator
+	default:
+		return false
+	}
+}
+
+// isOperator compares a request's key in constant time.
+func isOperator(authorization, key []byte) bool {
+	scheme, token, ok := bytes.Cut(authorization, []byte(" "))
+	return ok && len(key) > 0 && bytes.EqualFold(scheme, []byte("bearer")) && subtle.ConstantTimeCompare(token, key) == 1
+}
+
+// headerAuthorization is the field with an API key.
+const headerAuthorization = fasthttp.HeaderAuthorization
+
+// appendKey appends the key for a worker where the client has none of its own. The operators' key
+// and those of clients are for this router, and no worker gets them.
+func (b *bodyWriter) appendKey(extra []upstream.Field, w *worker.Worker) []upstream.Field {
+	key := w.Key().API()
+	if b.x.h.Keys != nil { // in the place of the client's, also by Anthropic's API
+		return append(extra, upstream.Field{Key: headerAuthorization, Value: key}, upstream.Field{Key: headerAPIKey})
+	}
+	if !b.x.answer.operator && (key == nil || len(b.x.call.peek(headerAuthorization)) > 0) {
+		return extra
+	}
+	return append(extra, upstream.Field{Key: headerAuthorization, Value: key})
 }

@@ -13,49 +13,25 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 )
 
-// conversion is a request API that SGLang converts to chat completions before its chat template.
-// The worker gets the client's own body; the router reads the chat request that it stands for.
-type conversion struct {
-	// appendChat appends the chat request that SGLang makes of body to dst. exact is false where
-	// the prompt may differ from the worker's, so that it is known by its text only. The error is
-	// the client's.
-	appendChat func(dst, body []byte, rules chattemplate.RulesOf) (chat []byte, exact bool, err error)
-	// takesRID reports that the body has a field rid, the id for aborts. Without one the id goes in
-	// a header that workers read only with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES, and the end of
-	// the connection aborts.
-	takesRID bool
-}
+// converted reports whether SGLang converts requests of an API to chat completions before its chat
+// template. The worker gets the client's own body; the router reads the chat request that it stands
+// for.
+func converted(api openai.API) bool { return api == openai.APIMessages || api == openai.APIResponses }
 
-// conversions are the APIs with a conversion.
-var conversions = map[openai.API]*conversion{
-	openai.APIMessages:  {appendChat: anthropic.AppendChat},
-	openai.APIResponses: {takesRID: true}, // see turn.parse
-}
-
-// errorForm is the form of an API's errors.
-type errorForm struct {
-	// append appends an error as the body of an answer.
-	append func(dst []byte, e *openai.Error) []byte
-	// appendEnd appends an error as the last events of a stream.
-	appendEnd func(dst []byte, e *openai.Error) []byte
-}
-
-var (
-	openAIErrors = errorForm{
-		append: func(dst []byte, e *openai.Error) []byte { return e.AppendJSON(dst) },
-		appendEnd: func(dst []byte, e *openai.Error) []byte {
-			return append(e.AppendSSE(dst), "data: [DONE]\n\n"...)
-		},
-	}
-	anthropicErrors = errorForm{append: anthropic.AppendError, appendEnd: anthropic.AppendErrorEvents}
-)
-
-// errorsOf returns the form of the errors at a path.
-func errorsOf(path []byte) *errorForm {
+// errorBody returns an error as the body of an answer at a path.
+func errorBody(path []byte, e *openai.Error) []byte {
 	if bytes.HasPrefix(path, []byte(pathMessages)) {
-		return &anthropicErrors
+		return anthropic.AppendError(nil, e)
 	}
-	return &openAIErrors
+	return e.AppendJSON(nil)
+}
+
+// errorEnd returns an error as the last events of a stream at a path.
+func errorEnd(path []byte, e *openai.Error) []byte {
+	if bytes.HasPrefix(path, []byte(pathMessages)) {
+		return anthropic.AppendErrorEvents(nil, e)
+	}
+	return append(e.AppendSSE(nil), "data: [DONE]\n\n"...)
 }
 
 const (
@@ -106,15 +82,15 @@ func takesPut(path string) bool {
 // parse reads a body and returns the bytes that were read: of an API with a conversion, the chat
 // request that the body stands for.
 func (x *exchange) parse(body []byte) (read []byte, err error) {
-	c := conversions[x.api]
-	switch {
-	case c == nil:
+	switch x.api {
+	default:
 		return body, x.req.Parse(x.api, body)
-	case x.api == openai.APIResponses:
+	case openai.APIResponses:
 		return x.prompt.turn.parse(x, body)
+	case openai.APIMessages:
 	}
-	var exact bool
-	if x.converted, exact, err = c.appendChat(x.converted[:0], body, x.h.rules); err != nil {
+	var exact bool // else the prompt may differ from the worker's, and is known by its text only
+	if x.converted, exact, err = anthropic.AppendChat(x.converted[:0], body, x.h.rules); err != nil {
 		return nil, err
 	}
 	if err = x.req.Parse(x.api, x.converted); err != nil {
@@ -134,4 +110,76 @@ func rulesOf(registry *worker.Registry, models *tokens.Models) chattemplate.Rule
 		}
 		return chattemplate.Rules{}
 	}
+}
+
+// checkVocabulary refuses a request that is known to end an engine before any worker is asked. An
+// adapter may add tokens to the model's; their number is not reported.
+func (x *exchange) checkVocabulary() error {
+	l := x.h.limits(x.req.Model)
+	if adapterOf(&x.req) != "" {
+		l.Vocabulary = 0
+	}
+	return x.req.Check(l)
+}
+
+// vocabularyTable has the vocabulary sizes of all models. It is made again when a worker has
+// described itself.
+type vocabularyTable struct {
+	workers *worker.Snapshot // that the table was made of
+	sizes   map[string]int   // by model
+	only    int              // the size of the fleet's one model; 0 where there are several
+	labels  bool             // some worker counts the clients' labels
+	trust   bool             // some worker renders the clients' chat templates
+}
+
+// limits returns the limits of a model.
+func (h *Handler) limits(model string) openai.Limits {
+	t, workers := h.vocabulary.Load(), h.Registry.Snapshot()
+	if t == nil || t.workers != workers {
+		t = newVocabularyTable(workers)
+		h.vocabulary.Store(t)
+	}
+	l := openai.Limits{Vocabulary: t.only, Labels: t.labels, Templates: t.trust}
+	if n, ok := t.sizes[model]; ok {
+		l.Vocabulary = n
+	}
+	return l
+}
+
+// newVocabularyTable reads the workers' descriptions. Where workers of one model differ the
+// smallest size counts: an id above it ends an engine.
+func newVocabularyTable(workers *worker.Snapshot) *vocabularyTable {
+	t := &vocabularyTable{workers: workers, sizes: make(map[string]int)}
+	reported, largest := 0, 0
+	for _, w := range workers.Workers {
+		info := w.Info()
+		if info == nil {
+			continue
+		}
+		t.labels = t.labels || info.Labels
+		t.trust = t.trust || info.Tokenizer.TrustRequests
+		// A model without a reported size has no limit, and not another model's.
+		if info.Vocabulary == 0 {
+			for _, name := range info.Models {
+				t.sizes[name] += 0
+			}
+			continue
+		}
+		for _, name := range info.Models {
+			if n := t.sizes[name]; n == 0 || info.Vocabulary < n {
+				t.sizes[name] = info.Vocabulary
+			}
+		}
+		if reported++; reported == 1 || info.Vocabulary < t.only {
+			t.only = info.Vocabulary
+		}
+		largest = max(largest, info.Vocabulary)
+	}
+	for _, n := range t.sizes {
+		if n == 0 || t.only != largest {
+			t.only = 0 // several models: an unknown name may be any of them
+			break
+		}
+	}
+	return t
 }

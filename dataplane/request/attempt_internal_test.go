@@ -12,7 +12,7 @@ import (
 // connection is closed then: the bytes must not be forwarded as the beginning of an answer.
 func TestKeep(t *testing.T) {
 	x := &exchange{}
-	a := attempt{x: x}
+	a := singleAttempt{x: x}
 	require.NoError(t, a.keep())
 	x.canceler.Cancel()
 	require.ErrorIs(t, a.keep(), upstream.ErrCanceled)

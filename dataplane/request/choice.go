@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -16,25 +17,15 @@ import (
 
 // choice picks the rank, or the pair, for each attempt of a request.
 type choice struct {
-	router    *routing.Router
-	registry  *worker.Registry
-	admission *admission // nil: requests never wait here
+	x *exchange
 
 	prompt   routing.Prompt
-	pairs    func(prefill, decode *worker.Rank) pairRule // of the request; asked for a picked pair
 	scratch  routing.Scratch
 	decision routing.Decision // of the attempt
 	retries  int              // attempts left after this one
 	ticket   queue.Permit     // of a request that had to wait
 	excluded []*worker.Rank
 	suspects []*worker.Rank // part of excluded: either rank of a failed pair may be at fault
-}
-
-// pairRule says how a pair may serve a request; the zero value: as a pair.
-type pairRule struct {
-	either bool // any worker of the pair answers alone
-	// If set, only an aggregated worker answers, and this is the error where there is none.
-	refusal error
 }
 
 var (
@@ -66,20 +57,22 @@ func takesRooms(rank *worker.Rank) bool {
 	return err == nil && slices.Compare([]int{major, minor, patch}, []int{0, 5, 23}) >= 0
 }
 
-// pairRuleOf returns the rule for a request and the pair that was picked for it.
-func pairRuleOf(x *exchange, prefill, decode *worker.Rank) pairRule {
+// pairRule says how the pair that was picked may serve the request. either: any worker of the pair
+// answers alone. refusal: only an aggregated worker answers, and this is the error where there is
+// none.
+func (x *exchange) pairRule(prefill, decode *worker.Rank) (either bool, refusal error) {
 	path := string(x.call.path())
 	switch {
 	case !x.inference && (isTokenizer(path) || x.prompt.turn.holder != nil || string(x.call.method()) != fasthttp.MethodPost):
-		return pairRule{either: true}
+		return true, nil
 	case !x.inference:
-		return pairRule{refusal: errUnpaired}
+		return false, errUnpaired
 	case x.api == openai.APIMessages && !x.h.live().Pair.Headers && (!takesRooms(prefill) || !takesRooms(decode)):
-		return pairRule{refusal: errOldMessages}
+		return false, errOldMessages
 	case x.req.N > 1:
-		return pairRule{refusal: errManyAnswers}
+		return false, errManyAnswers
 	}
-	return pairRule{}
+	return false, nil
 }
 
 // isTokenizer reports whether a route is computed outside the model.
@@ -100,18 +93,19 @@ func (c *choice) choose() (routing.Decision, error) {
 	if err != nil || d.Decode == nil {
 		return d, err
 	}
-	rule := c.pairs(d.Rank, d.Decode) // not d: it would be allocated for every request
+	// Not d: it would be allocated for every request.
+	either, refusal := c.x.pairRule(d.Rank, d.Decode)
 	switch {
-	case rule.either:
+	case either:
 		d.GiveBack(d.Decode)
 		d.Decode = nil
-	case rule.refusal != nil:
+	case refusal != nil:
 		d.GiveBack(d.Rank)
 		d.GiveBack(d.Decode)
 		c.prompt.Unpaired = true
 		d, err = c.pick()
 		if errors.Is(err, routing.ErrNoWorker) {
-			err = rule.refusal
+			err = refusal
 		}
 	}
 	return d, err
@@ -121,21 +115,21 @@ func (c *choice) choose() (routing.Decision, error) {
 func (c *choice) pick() (routing.Decision, error) {
 	own := c.ticket.Rank()
 	if own == nil || len(c.excluded) > 0 {
-		return c.router.Pick(&c.scratch, &c.prompt, c.excluded)
+		return c.x.h.Router.Pick(&c.scratch, &c.prompt, c.excluded)
 	}
 	now := time.Now()
-	for _, rank := range c.registry.Snapshot().Ranks {
-		if any(rank) != own && c.admission.capacity(rank, now) <= 0 {
+	for _, rank := range c.x.h.Registry.Snapshot().Ranks {
+		if any(rank) != own && c.x.h.admission.capacity(rank, now) <= 0 {
 			c.exclude(rank)
 		}
 	}
-	if d, err := routing.Preview(c.router, &c.scratch, &c.prompt, c.excluded); err == nil && max(d.Cached, d.Predicted) < d.Uncached() {
+	if d, err := routing.Preview(c.x.h.Router, &c.scratch, &c.prompt, c.excluded); err == nil && max(d.Cached, d.Predicted) < d.Uncached() {
 		c.excludeBusy(own, now)
 	}
-	d, err := c.router.Pick(&c.scratch, &c.prompt, c.excluded)
+	d, err := c.x.h.Router.Pick(&c.scratch, &c.prompt, c.excluded)
 	clear(c.excluded)
 	if c.excluded = c.excluded[:0]; err != nil {
-		return c.router.Pick(&c.scratch, &c.prompt, nil)
+		return c.x.h.Router.Pick(&c.scratch, &c.prompt, nil)
 	}
 	return d, nil
 }
@@ -143,8 +137,8 @@ func (c *choice) pick() (routing.Decision, error) {
 // excludeBusy makes the ranks ineligible that compute a batch: only for most of its prompt in the
 // cache is a request worth the wait there.
 func (c *choice) excludeBusy(own any, now time.Time) {
-	for _, rank := range c.registry.Snapshot().Ranks {
-		if load := rank.Load.View(now); any(rank) != own && c.admission.room(rank, &load) <= 0 {
+	for _, rank := range c.x.h.Registry.Snapshot().Ranks {
+		if load := rank.Load.View(now); any(rank) != own && c.x.h.admission.room(rank, &load) <= 0 {
 			c.exclude(rank)
 		}
 	}
@@ -182,7 +176,7 @@ func (c *choice) elsewhere(rank *worker.Rank) bool {
 		return false
 	}
 	var probe routing.Scratch // rare path; the decision rests on c.scratch
-	return c.router.HasUntried(&probe, &c.prompt, append(slices.Clone(c.excluded), rank))
+	return c.x.h.Router.HasUntried(&probe, &c.prompt, append(slices.Clone(c.excluded), rank))
 }
 
 // answering returns the rank that answers the client.
@@ -198,4 +192,69 @@ func (c *choice) reset() {
 	clear(c.excluded)
 	c.prompt, c.decision = routing.Prompt{}, routing.Decision{}
 	c.excluded, c.suspects = c.excluded[:0], nil
+}
+
+// headerRank names a data-parallel rank to SGLang's OpenAI routes, where it wins over the body.
+const headerRank = "X-Data-Parallel-Rank"
+
+// readRank has the header for a data-parallel rank count as the body does, at every route. A rank
+// that no worker has is refused, and so are two: SGLang would take the header, and versions differ
+// about the body.
+func (x *exchange) readRank() error {
+	req, param := &x.req, "routed_dp_rank"
+	x.rankInBody = req.HasRank
+	for _, value := range x.call.ctx.Request.Header.PeekAll(headerRank) {
+		rank, err := strconv.Atoi(string(value))
+		if err != nil {
+			return openai.NoSuchRank(headerRank, string(value), x.choice.ranksOf(req.Model, x.prompt.turn.holder))
+		}
+		if req.HasRank && rank != req.Rank {
+			return errRanks(param, req.Rank, rank)
+		}
+		req.Rank, req.HasRank, param = rank, true, headerRank
+	}
+	if !req.HasRank {
+		return nil
+	}
+	ranks := x.choice.ranksOf(req.Model, x.prompt.turn.holder)
+	if req.Rank < 0 || ranks > 0 && req.Rank >= ranks {
+		return openai.NoSuchRank(param, strconv.Itoa(req.Rank), ranks)
+	}
+	return nil
+}
+
+// errRanks refuses a header that asks for another rank than the field before, of the body or the
+// header.
+func errRanks(param string, before, rank int) error {
+	other := "the body"
+	if param == headerRank {
+		other = "another one"
+	}
+	return openai.BadRequest(headerRank, "The header asks for the rank "+strconv.Itoa(rank)+" and "+other+" for "+strconv.Itoa(before)+": ask for one rank.")
+}
+
+// ranksOf returns the number of ranks that a request to the model can ask for: those of an
+// aggregated worker, or those that both halves of pairs have. It is 0 while no worker has described
+// itself. holder is the only worker in question, nil: all are.
+func (c *choice) ranksOf(model string, holder *worker.Worker) int {
+	var most [3]int // by role
+	for _, w := range c.x.h.Registry.Snapshot().Workers {
+		if info := w.Info(); info != nil && routing.Serves(info, model) && (holder == nil || w == holder) {
+			most[info.Role()] = max(most[info.Role()], info.DPSize)
+		}
+	}
+	prefill, decode := most[worker.RolePrefill], most[worker.RoleDecode]
+	if prefill > 0 && decode > 0 {
+		prefill = min(prefill, decode)
+	}
+	return max(most[worker.RoleAggregated], prefill, decode)
+}
+
+// nameOf names a rank to the client, or its worker alone: the engine chooses the ranks of requests
+// that generate nothing, such as embeddings.
+func (x *exchange) nameOf(rank *worker.Rank) string {
+	if !x.inference {
+		return rank.Worker.URL
+	}
+	return rank.ID()
 }

@@ -5,13 +5,13 @@
 // exchange.serve is the list of steps:
 //
 //	read      parse the body, or the chat that it stands for (api.go, turn.go); refuse token ids
-//	          that would end an engine (vocabulary.go)
+//	          that would end an engine (api.go)
 //	prompt    body to token ids or text, and their block hashes (prompt.go)
 //	admit     wait while every rank is full (queue.go)
-//	dispatch  until an answer begins (dispatch.go):
+//	dispatch  until an answer begins (attempt.go):
 //	  choose    a rank or a pair (choice.go)
-//	  send      to a rank (attempt.go, body.go) or to both of a pair (pair*.go)
-//	  judge     the beginning of the answer (judge.go); retry, or keep the error (error_answers.go)
+//	  send      to a rank (attempt.go, body.go) or to both of a pair (pair.go)
+//	  judge     the beginning of the answer (answer.go); retry, or keep the error (blame.go)
 //	forward   the answer, as it comes (answer.go)
 //	finish    tell router, breaker, metrics and access log how the answer ended (exchange.go)
 //
@@ -96,5 +96,5 @@
 //
 // # Errors
 //
-// [ErrorFor] is the one table from errors to HTTP.
+// failures.go has the one table of failures: try again, fault, suspicion and the client's answer.
 package request

@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
+	"github.com/warmpath/warmpath/radix"
 )
 
 // exchange is one client's request and its answer. It is pooled: release resets it, and no method
@@ -33,30 +34,26 @@ type exchange struct {
 
 	credential credential // the client's key and its limits
 
-	rank    askedRank
-	prompt  promptReader // body to routing.Prompt
-	choice  choice       // prompt to a rank or a pair
-	id      requestID
-	listed  bool         // among the handler's sentIDs
-	found   uint64       // the last of the handler's aborts that meant it; guarded by sentIDs.mu
-	body    bodyWriter   // the request as the worker gets it
-	attempt attempt      // one try at a rank
-	pair    *pairAttempt // one try at a pair; nil until the exchange's first
-	judge   judge        // good and bad answers, by their beginning
-	errors  errorAnswers // of workers that were asked before
-	answer  answer       // on its way to the client
-	record  accessRecord
+	rankInBody bool         // the worker reads the data-parallel rank that is asked for there
+	prompt     promptReader // body to routing.Prompt
+	choice     choice       // prompt to a rank or a pair
+	id         requestID
+	listed     bool       // among the handler's sentIDs
+	found      uint64     // the last of the handler's aborts that meant it; guarded by sentIDs.mu
+	body       bodyWriter // the request as the worker gets it
+	attempt    attempt    // the last one, which is single or pair; nil: no worker was asked
+	single     singleAttempt
+	pair       *pairAttempt // nil until the exchange's first
+	errors     errorAnswers // of workers that were asked before
+	answer     answer       // on its way to the client
+	blocks     []radix.Hash // of the prompt, for the access log
 }
 
 func newExchange(h *Handler) *exchange {
 	x := &exchange{h: h}
 	x.prompt.init(x)
-	x.choice = choice{
-		router: h.Router, registry: h.Registry, admission: h.admission,
-		pairs: func(prefill, decode *worker.Rank) pairRule { return pairRuleOf(x, prefill, decode) },
-	}
-	x.body.x, x.answer.x, x.errors.x = x, x, x
-	x.attempt.init(x)
+	x.choice.x, x.body.x, x.answer.x, x.errors.x = x, x, x, x
+	x.single.init(x)
 	return x
 }
 
@@ -85,8 +82,13 @@ func (x *exchange) serve(c call, key *clientkey.Key, api openai.API, withBody bo
 	from = x.trace.Now()
 	err := x.h.admission.admit(x)
 	x.trace.Step(tracing.StepQueue, from, err)
-	if err != nil {
-		x.refuseWait(err)
+	switch {
+	case err == nil:
+	case x.client.Gone():
+		x.abandon()
+		return
+	default:
+		x.refuse(err)
 		return
 	}
 	x.dispatch()
@@ -114,14 +116,14 @@ func (x *exchange) read(withBody bool) error {
 	if err := x.checkModel(); err != nil {
 		return err
 	}
-	if err := x.rank.read(x); err != nil {
+	if err := x.readRank(); err != nil {
 		return err
 	}
 	x.limitPriority()
 	if err := x.saltPrompt(); err != nil {
 		return err
 	}
-	if err := x.h.vocabulary.check(x.h.Registry.Snapshot(), &x.req); err != nil {
+	if err := x.checkVocabulary(); err != nil {
 		return err
 	}
 	x.inference = x.api != openai.APIOther
@@ -142,13 +144,13 @@ func (x *exchange) repeatable() bool {
 
 // respond forwards a worker's answer, or its refusal, to the client.
 func (x *exchange) respond(resp *upstream.Response) {
-	x.errors.settle(x.choice.answering(), x.attempt.found)
+	x.errors.settle(x.choice.answering(), x.single.found)
 	x.answer.forward(resp)
 }
 
 // finish ends an exchange after its answer was forwarded. err is why the answer was cut.
 func (x *exchange) finish(err error) {
-	x.stopPair(err != nil)
+	x.attempt.stop(err != nil)
 	x.answer.failed = x.answer.failed || err == nil && x.answer.isCut()
 	now := x.answer.endedAt()
 	x.trace.Step(tracing.StepStream, x.answer.firstAt, err)
@@ -158,16 +160,16 @@ func (x *exchange) finish(err error) {
 	x.answer.report(rank, err)
 	switch {
 	case err != nil:
-		x.abort()
+		x.attempt.abort()
 		if !clientFailed(x.client, err) {
 			x.h.metrics.cut(rank)
-			if lostConnection(err) {
+			if causeOf(err).leadsTo(suspect) {
 				rank.Worker.Suspect()
 			}
 		}
 	case x.inference && good:
-		x.h.Router.Finish(&x.choice.scratch, x.attempt.flight, x.answer.generatedIDs(), now)
-		x.attempt.flight = nil
+		x.h.Router.Finish(&x.choice.scratch, x.single.flight, x.answer.generatedIDs(), now)
+		x.single.flight = nil
 	}
 	if x.inference && x.answer.status == fasthttp.StatusNotFound {
 		// The worker may have another model by now: SGLang's answers only repeat the request's
@@ -187,7 +189,7 @@ func (x *exchange) finish(err error) {
 		x.prompt.checkLength(usage)
 	}
 	x.h.metrics.answered(x, usage, now, err)
-	x.record.write(x, usage, now, nil)
+	x.record(usage, now, nil)
 	x.release()
 }
 
@@ -201,7 +203,7 @@ func clientFailed(c *ingress.Client, err error) bool {
 func (x *exchange) refuse(err error) {
 	x.errors.undecided()
 	if held := x.errors.best; held != nil {
-		x.answerHeld(held)
+		x.pass(held, held.Status, x.errors.bestRank, marks{worker: x.nameOf(x.errors.bestRank)})
 		return
 	}
 	if errors.Is(err, routing.ErrNoWorker) && x.prompt.turn.holder != nil {
@@ -210,43 +212,28 @@ func (x *exchange) refuse(err error) {
 	refusal := ErrorFor(err, x.choice.prompt.Model)
 	x.h.fail(x.call.ctx, refusal)
 	setLimit(x.call.ctx, err)
-	x.record.refused(x, refusal)
-	x.release()
-}
-
-// answerHeld answers with the best of the workers' own errors.
-func (x *exchange) answerHeld(held *upstream.Kept) {
-	ctx, rank := x.call.ctx, x.errors.bestRank
-	held.Answer(ctx)
-	m := marks{worker: x.nameOf(rank)}
-	m.write(&ctx.Response.Header, x.answer.shown())
-	x.h.metrics.passed(rank, held.Status)
-	x.record.refused(x, nil)
-	x.release()
-}
-
-// refuseWait answers a request that got no place in the queue, or left it.
-func (x *exchange) refuseWait(err error) {
-	var full *queue.RefusedError
-	switch {
-	case x.client.Gone():
-		x.abandon()
-	case errors.As(err, &full):
-		ctx, refusal := x.call.ctx, ErrorFor(err, x.choice.prompt.Model)
-		x.h.fail(ctx, refusal)
-		setRetryAfter(ctx, full.RetryAfter)
-		x.record.refused(x, refusal)
-		x.release()
-	default:
-		x.refuse(err)
+	if full := (*queue.RefusedError)(nil); errors.As(err, &full) {
+		setRetryAfter(x.call.ctx, full.RetryAfter)
 	}
+	x.recordRefusal(refusal)
+	x.release()
+}
+
+// pass answers with an error of a rank's that was kept, or that came beside the answer.
+func (x *exchange) pass(kept *upstream.Kept, status int, rank *worker.Rank, m marks) {
+	ctx := x.call.ctx
+	kept.Answer(ctx)
+	m.write(&ctx.Response.Header, x.answer.shown())
+	x.h.metrics.passed(rank, status)
+	x.recordRefusal(nil)
+	x.release()
 }
 
 // abandon ends an exchange after its client has left before the answer began.
 func (x *exchange) abandon() {
-	x.abort()
 	x.h.metrics.clientGone.Inc()
-	if x.choice.decision.Rank != nil {
+	if x.attempt != nil {
+		x.attempt.abort()
 		x.credential.answered(time.Now(), x.credential.taken, 0)
 		x.choice.answering().Worker.Inconclusive()
 	}
@@ -254,45 +241,27 @@ func (x *exchange) abandon() {
 	ctx := x.call.ctx
 	ctx.SetConnectionClose()
 	ctx.SetStatusCode(statusClientClosed)
-	x.record.refused(x, nil)
+	x.recordRefusal(nil)
 	x.release()
 }
 
 // statusClientClosed is nginx's status for a client that left: only logs and metrics see it.
 const statusClientClosed = 499
 
-// abort has the workers stop. Closing a connection does not reliably end the request at SGLang.
-func (x *exchange) abort() {
-	d := &x.choice.decision
-	switch {
-	case d.Decode != nil:
-		x.abortLeg(d.Decode.Worker, legDecode) // stopPair has aborted the prefill leg
-	case x.inference && d.Rank != nil:
-		x.h.aborts.send(d.Rank.Worker, x.call.name(), x.id.all(&x.req))
-	}
-}
-
-// abortLeg has one worker of a pair stop.
-func (x *exchange) abortLeg(w *worker.Worker, which leg) {
-	if !x.inference {
-		return
-	}
-	x.h.metrics.pairs.aborts.WithLabelValues(which.String()).Inc()
-	x.h.aborts.send(w, x.call.name(), x.id.all(&x.req))
-}
-
 // release gives back all that the exchange holds, and the exchange itself to the pool.
 func (x *exchange) release() {
 	x.h.sentIDs.remove(x)
-	x.stopPair(true)
-	x.attempt.end()
+	if x.attempt != nil {
+		x.attempt.stop(true)
+	}
+	x.single.end()
 	x.choice.ticket.Release()
-	x.attempt.endWait()
+	x.single.endWait()
 	x.client.Release() // from here on nothing cancels
 	x.endTrace()
 	x.h.inFlight.Add(-1)
 	x.credential.end()
-	x.own, x.rank = x.own[:0], askedRank{}
+	x.own, x.rankInBody = x.own[:0], false
 	x.req.Reset()
 	x.converted = emptied(x.converted)
 	x.prompt.reset()
@@ -302,10 +271,10 @@ func (x *exchange) release() {
 	}
 	x.choice.reset()
 	x.body.reset()
-	x.attempt.reset()
+	x.single.reset()
+	x.attempt = nil
 	x.errors.reset()
 	x.answer.reset()
-	x.judge.reset()
 	x.call, x.client, x.inference, x.started, x.trace = call{}, nil, false, time.Time{}, nil
 	x.h.exchanges.Put(x)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 )
 
 // gapBounds are in seconds, around the steps of a decode batch, up to one that waits for a long
@@ -95,8 +97,8 @@ func (m *gapMetrics) of(model string) *gapCounts {
 }
 
 // sums returns the gaps of all models.
-func (m *gapMetrics) sums() HistogramSum {
-	h := HistogramSum{Bounds: gapBounds[:], Buckets: make([]uint64, len(gapBounds)+1)}
+func (m *gapMetrics) sums() history.Histogram {
+	h := history.Histogram{Bounds: gapBounds[:], Buckets: make([]uint64, len(gapBounds)+1)}
 	for _, c := range m.known() {
 		for i := range c.n {
 			h.Buckets[i] += c.n[i].Load()

@@ -1,13 +1,17 @@
 package request
 
 import (
+	"maps"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
@@ -19,10 +23,20 @@ import (
 type Metrics struct {
 	all []prometheus.Collector // of the fields below
 
-	ranks   *rankMetrics
-	pairs   *pairMetrics
-	overlap *overlapMetrics
-	gaps    gapMetrics
+	ranks *rankMetrics
+	gaps  gapMetrics
+
+	pairRequests *prometheus.CounterVec // worker, rank
+	pairFailures *prometheus.CounterVec // leg, cause
+	pairAborts   *prometheus.CounterVec // leg
+	pairMerges   *prometheus.CounterVec // result
+	pairLag      prometheus.Histogram
+
+	// Expected against reported overlap, by the source of the expectation.
+	overlaps      [routing.Answers + 1][len(overlapResults)]prometheus.Counter
+	overlapTotals [routing.Answers + 1][len(overlapResults)]atomic.Uint64
+	fetchExpected *prometheus.CounterVec // worker, rank, from
+	fetchedTokens *prometheus.CounterVec // worker, rank
 
 	errors        *prometheus.CounterVec // status
 	cuts          *prometheus.CounterVec // worker, rank
@@ -59,7 +73,7 @@ var latencyBuckets = []float64{.005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8
 func newMetrics(router *routing.Router, queued bool) *Metrics {
 	m := &Metrics{}
 	m.ranks = newRankMetrics(m, func() string { return router.Policy().Name() })
-	m.overlap = newOverlapMetrics(m)
+	m.countOverlap()
 	m.errors = m.counter("errors_total",
 		"Requests that the router answered with an error of its own, by HTTP status and reason.", "status", "reason")
 	m.cuts = m.counter("answers_cut_total",
@@ -80,7 +94,7 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 	for _, reason := range ingress.Reasons() {
 		m.clientsClosed[reason] = closed.WithLabelValues(string(reason))
 	}
-	m.pairs = newPairMetrics(m)
+	m.countPairs()
 	m.all = append(m.all, &m.gaps)
 	m.queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: "queue_wait_seconds", Buckets: latencyBuckets,
@@ -90,6 +104,46 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 		m.all = append(m.all, m.queueWait)
 	}
 	return m
+}
+
+// countPairs adds the metrics of requests to pairs.
+func (m *Metrics) countPairs() {
+	m.pairRequests = m.counter("pair_requests_total",
+		"Answers of pairs by prefill worker; requests_total counts them by decode worker.", "worker", "rank")
+	m.pairFailures = m.counter("pair_failures_total",
+		"Attempts at a pair that failed before the answer began, by the leg at fault and "+
+			"the cause; each is tried again elsewhere or ends in an error.",
+		"leg", "cause")
+	m.pairAborts = m.counter("pair_aborts_total",
+		"Legs aborted because the other leg failed or the client left.", "leg")
+	m.pairMerges = m.counter("pair_merges_total",
+		"Answers that got the prompt's log probabilities from the prefill worker's "+
+			"(merged), or should have and it had none (missing).", "result")
+	m.pairLag = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "warmpath", Name: "pair_lag_seconds", Buckets: lagBuckets,
+		Help: "Streams: time from the end of the prefill worker's answer to the first event of the decode worker's.",
+	})
+	m.all = append(m.all, m.pairLag)
+}
+
+// countOverlap adds the metrics that compare the overlap that a choice expected with the cached
+// tokens that the answer reports.
+func (m *Metrics) countOverlap() {
+	results := m.counter("overlap_predictions_total",
+		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss; "+
+			"by the source of the expectation.",
+		"source", "result")
+	m.fetchExpected = m.counter("expected_fetch_tokens_total",
+		"Prompt tokens that the router expected the worker to fetch, from its node's KV tier or through that from a peer's, "+
+			"of answers that reported usage.", "worker", "rank", "from")
+	m.fetchedTokens = m.counter("fetched_tokens_total",
+		"Of the expected_fetch_tokens_total, those that the worker reported as cached "+
+			"beyond its own expected overlap.", "worker", "rank")
+	for _, source := range []routing.Source{routing.Events, routing.Answers} {
+		for i, result := range overlapResults {
+			m.overlaps[source][i] = results.WithLabelValues(source.String(), result)
+		}
+	}
 }
 
 // counter adds a counter.
@@ -126,7 +180,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 func (m *Metrics) Totals() Totals {
 	return Totals{
 		Requests: m.requestTotal.Load(), Errors: m.errorTotal.Load(), ClientErrors: m.clientErrorTotal.Load(),
-		Exact: m.overlap.exact.counts(), Approximate: m.overlap.approximate.counts(),
+		Exact: m.compared(routing.Events), Approximate: m.compared(routing.Answers),
 	}
 }
 
@@ -173,7 +227,7 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 		m.ranks.request(rank, x.answer.status)
 	}
 	if d.Decode != nil {
-		m.pairs.requests.WithLabelValues(d.Rank.Labels()).Inc()
+		m.pairRequests.WithLabelValues(d.Rank.Labels()).Inc()
 	}
 	if !x.inference {
 		return
@@ -202,7 +256,7 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	// Each of n answers finds the prompt of the one before.
 	single := x.req.N <= 1 && !x.prompt.several()
 	if single {
-		m.overlap.fetched(d, usage.CachedTokens)
+		m.fetched(d, usage.CachedTokens)
 	}
 	if d.Source == routing.Unknown || x.prompt.several() {
 		return
@@ -212,8 +266,226 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 		expected = int(float64(d.Cached) / float64(d.PromptTokens) * float64(usage.PromptTokens))
 	}
 	series.expected[d.Source].Add(float64(expected))
-	m.overlap.compare(d.Source, expected, usage.CachedTokens)
+	m.compare(d.Source, expected, usage.CachedTokens)
 	if single {
 		d.Rank.Trust.Observe(now, expected, usage.CachedTokens)
+	}
+}
+
+// rankMetrics count answers by rank. A series is found by its rank's id and not by its labels: a
+// look-up by labels costs more than to count, and an answer counts in seven series.
+type rankMetrics struct {
+	requests *prometheus.CounterVec // worker, rank, policy, status
+	prompt   *prometheus.CounterVec // worker, rank
+	cached   *prometheus.CounterVec // worker, rank
+	expected *prometheus.CounterVec // worker, rank, source
+	output   *prometheus.CounterVec // worker, rank
+	ttft     *prometheus.HistogramVec
+	latency  *prometheus.HistogramVec
+	policy   func() string // the name of the policy in force
+
+	mu   sync.Mutex // of writers
+	byID atomic.Pointer[map[string]*rankSeries]
+}
+
+// rankSeries are the series of one rank.
+type rankSeries struct {
+	ok       prometheus.Counter // requests with status 200
+	prompt   prometheus.Counter
+	cached   prometheus.Counter
+	expected [routing.Answers + 1]prometheus.Counter // by source; nil for Nothing
+	ttft     prometheus.Observer
+	latency  prometheus.Observer
+
+	generated prometheus.Counter
+}
+
+func newRankMetrics(m *Metrics, policy func() string) *rankMetrics {
+	return &rankMetrics{
+		policy: policy,
+		requests: m.counter("requests_total",
+			"Answers by worker, policy and HTTP status.", "worker", "rank", "policy", "status"),
+		prompt: m.counter("prompt_tokens_total",
+			"Prompt tokens of answers that reported usage.", "worker", "rank"),
+		cached: m.counter("hit_tokens_total",
+			"Prompt tokens that the worker reported as cached.", "worker", "rank"),
+		expected: m.counter("expected_hit_tokens_total",
+			"Prompt tokens that the router expected to be cached, of the same answers.", "worker", "rank", "source"),
+		output: m.counter("generation_tokens_total",
+			"Generated tokens that answers reported; streams report them where the client asks for usage.", "worker", "rank"),
+		ttft: m.histogram("ttft_seconds",
+			"Time from the request to the first byte of the answer's body."),
+		latency: m.histogram("request_seconds", "Time from the request to the end of the answer."),
+	}
+}
+
+// request counts an answer of a rank.
+func (r *rankMetrics) request(of *worker.Rank, status int) {
+	url, rank := of.Labels()
+	r.requests.WithLabelValues(url, rank, r.policy(), strconv.Itoa(status)).Inc()
+}
+
+// of returns the series of a rank. They exist from its first answer on, as in the vectors.
+func (r *rankMetrics) of(rank *worker.Rank) *rankSeries {
+	id := rank.ID()
+	if known := r.byID.Load(); known != nil {
+		if s := (*known)[id]; s != nil {
+			return s
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[string]*rankSeries)
+	if known := r.byID.Load(); known != nil {
+		maps.Copy(all, *known)
+	}
+	if all[id] == nil {
+		all[id] = r.newSeries(rank)
+	}
+	r.byID.Store(&all)
+	return all[id]
+}
+
+func (r *rankMetrics) newSeries(of *worker.Rank) *rankSeries {
+	url, rank := of.Labels()
+	s := &rankSeries{
+		ok:     r.requests.WithLabelValues(url, rank, r.policy(), strconv.Itoa(fasthttp.StatusOK)),
+		prompt: r.prompt.WithLabelValues(url, rank), cached: r.cached.WithLabelValues(url, rank),
+		ttft: r.ttft.WithLabelValues(url, rank), latency: r.latency.WithLabelValues(url, rank),
+		generated: r.output.WithLabelValues(url, rank),
+	}
+	for _, source := range []routing.Source{routing.Events, routing.Answers} {
+		s.expected[source] = r.expected.WithLabelValues(url, rank, source.String())
+	}
+	return s
+}
+
+// policyChanged makes answers count under the name of the new policy.
+func (r *rankMetrics) policyChanged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID.Store(nil)
+}
+
+// lagBuckets are finer than latencyBuckets: the lag is one step of the decode worker's batch.
+var lagBuckets = []float64{.001, .002, .005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8, 15, 30}
+
+// hitShare is the share of the expected overlap from which an answer counts as a hit.
+const hitShare = 0.8
+
+// Results of a comparison of expected with reported overlap.
+const (
+	overlapExact = iota
+	overlapHit   // at least hitShare of it
+	overlapMiss
+)
+
+var overlapResults = [...]string{overlapExact: "exact", overlapHit: "hit", overlapMiss: "miss"}
+
+// compare counts one comparison.
+func (m *Metrics) compare(source routing.Source, expected, reported int) {
+	result := overlapMiss
+	switch {
+	case expected == reported:
+		result = overlapExact
+	case float64(reported) >= hitShare*float64(expected):
+		result = overlapHit
+	}
+	m.overlapTotals[source][result].Add(1)
+	m.overlaps[source][result].Inc()
+}
+
+// compared returns the comparisons of a source.
+func (m *Metrics) compared(source routing.Source) Comparison {
+	totals := &m.overlapTotals[source]
+	accurate := totals[overlapExact].Load() + totals[overlapHit].Load()
+	return Comparison{Compared: accurate + totals[overlapMiss].Load(), Accurate: accurate}
+}
+
+// fetched compares the tokens that were to be fetched from KV tiers with an answer's cached tokens.
+func (m *Metrics) fetched(d *routing.Decision, cached int) {
+	f := &d.Fetch
+	if f.Tokens() == 0 {
+		return
+	}
+	url, rank := d.Rank.Labels()
+	m.fetchExpected.WithLabelValues(url, rank, "tier").Add(float64(f.Tier))
+	m.fetchExpected.WithLabelValues(url, rank, "peer").Add(float64(f.Remote))
+	m.fetchedTokens.WithLabelValues(url, rank).Add(float64(d.FetchedOf(cached)))
+}
+
+// Sums adds up the series of all workers, but for the state of the moment. It takes as long as a
+// scrape, and like one it holds up no request.
+func (m *Metrics) Sums() history.Counts {
+	c := history.Counts{
+		Requests:     m.requestTotal.Load(),
+		PromptTokens: sum(m.ranks.prompt), HitTokens: sum(m.ranks.cached), ExpectedTokens: sum(m.ranks.expected),
+		GeneratedTokens: sum(m.ranks.output),
+		TTFT:            histogramSum(m.ranks.ttft), Duration: histogramSum(m.ranks.latency), ITL: m.gaps.sums(),
+	}
+	c.Errors[history.Cut] = sum(m.cuts)
+	each(m.errors, func(one *dto.Metric) { addFailure(&c, one, history.Router) })
+	each(m.ranks.requests, func(one *dto.Metric) { addFailure(&c, one, history.Worker) })
+	return c
+}
+
+// addFailure counts one series by its status. Those of 5xx count as broken.
+func addFailure(c *history.Counts, one *dto.Metric, broken history.Kind) {
+	kind := broken
+	switch status := statusOf(one); {
+	case status >= fasthttp.StatusInternalServerError:
+	case status == fasthttp.StatusTooManyRequests:
+		kind = history.Busy
+	case status == fasthttp.StatusUnauthorized, status == fasthttp.StatusForbidden:
+		kind = history.Keys
+	case status >= fasthttp.StatusBadRequest:
+		kind = history.Client
+	default:
+		return
+	}
+	c.Errors[kind] += uint64(one.GetCounter().GetValue())
+}
+
+func statusOf(one *dto.Metric) int {
+	for _, label := range one.GetLabel() {
+		if label.GetName() == "status" {
+			status, _ := strconv.Atoi(label.GetValue())
+			return status
+		}
+	}
+	return 0
+}
+
+func sum(c prometheus.Collector) uint64 {
+	total := 0.0
+	each(c, func(one *dto.Metric) { total += one.GetCounter().GetValue() })
+	return uint64(total)
+}
+
+func histogramSum(c prometheus.Collector) history.Histogram {
+	h := history.Histogram{Bounds: latencyBuckets, Buckets: make([]uint64, len(latencyBuckets)+1)}
+	each(c, func(one *dto.Metric) {
+		below := uint64(0) // the series' own counts are cumulative
+		for i, b := range one.GetHistogram().GetBucket() {
+			h.Buckets[i] += b.GetCumulativeCount() - below
+			below = b.GetCumulativeCount()
+		}
+		h.Buckets[len(latencyBuckets)] += one.GetHistogram().GetSampleCount() - below
+	})
+	return h
+}
+
+// each reads the series of a collector.
+func each(c prometheus.Collector, read func(*dto.Metric)) {
+	series := make(chan prometheus.Metric, 64)
+	go func() {
+		defer close(series)
+		c.Collect(series)
+	}()
+	for one := range series {
+		var value dto.Metric
+		if one.Write(&value) == nil {
+			read(&value)
+		}
 	}
 }

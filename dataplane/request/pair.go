@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -11,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
+	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
@@ -33,7 +37,7 @@ func (l leg) String() string {
 
 // pairAttempt is one try at a pair: the request goes to both workers at once, in one bootstrap
 // room. The exchange's own goroutine runs the decode leg, which answers the client, by
-// exchange.attempt. prefillLeg has a goroutine of its own, which stop waits for before any memory
+// exchange.single. prefillLeg has a goroutine of its own, which stop waits for before any memory
 // of the request is given back.
 type pairAttempt struct {
 	x       *exchange
@@ -63,6 +67,7 @@ func (p *pairAttempt) send() (*upstream.Response, error) {
 	resp, err := p.sendOnce()
 	if errors.Is(err, upstream.ErrStale) && !p.x.client.Gone() {
 		p.fresh = true
+		p.x.h.sentIDs.remove(p.x)
 		renewID(p.x)
 		resp, err = p.sendOnce()
 	}
@@ -71,7 +76,7 @@ func (p *pairAttempt) send() (*upstream.Response, error) {
 
 // sendOnce is send on the connections that are there.
 func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
-	x, l, a := p.x, &p.prefill, &p.x.attempt
+	x, l, a := p.x, &p.prefill, &p.x.single
 	d, prompt := &x.choice.decision, &x.choice.prompt
 	p.reset()
 	l.reply.events, l.reply.wanted, l.reply.api = x.req.Stream, x.req.PromptLogprobs, x.api
@@ -109,30 +114,30 @@ func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 	var f finding
 	var err error
 	if resp.Status >= fasthttp.StatusInternalServerError {
-		f, err = x.judge.examineError(resp)
+		f, err = x.answer.examineError(resp)
 	} else {
-		f, err = x.judge.examine(x, resp)
+		f, err = x.answer.examine(resp)
 	}
 	if err != nil {
 		return err
 	}
-	switch f.kind {
-	case answerBusy:
+	switch f.cause {
+	case causeBusy:
 		if kept, err := resp.Keep(maxErrorAnswer); err == nil {
 			x.errors.hold(kept, f, x.choice.decision.Decode)
 		}
 		return errRefused
-	case answerBroken:
+	case causeBroken, causeTransfer:
 		// A status of 200 and no error is no answer that another pair could confirm.
-		if !f.transfer && (resp.Status >= fasthttp.StatusInternalServerError || bytes.HasPrefix(resp.Peek(fasthttp.HeaderContentType), eventStream)) {
+		if f.cause == causeBroken && (resp.Status >= fasthttp.StatusInternalServerError || bytes.HasPrefix(resp.Peek(fasthttp.HeaderContentType), eventStream)) {
 			if kept, err := resp.Keep(maxErrorAnswer); err == nil {
 				x.errors.keep(kept, f, x.choice.decision.Decode)
 			}
 		}
-		return statusError(f.status, f.transfer)
+		return f.cause.err()
 	}
-	refused := f.kind == answerRefused
-	if x.attempt.found = f; x.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
+	refused := f.cause == causeInvalid
+	if x.single.found = f; x.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
 		if err := p.awaitLogprobs(); err != nil {
 			return err
 		}
@@ -184,20 +189,24 @@ func (p *pairAttempt) awaitLogprobs() error {
 	}
 	// An answer without them is still one, as it is with SGLang's own load balancer.
 	p.merges = p.merger.Reset(kind, l.reply.events, l.reply.body) == nil
-	x.h.metrics.pairs.merged(p.merges)
+	result := "missing"
+	if p.merges {
+		result = "merged"
+	}
+	x.h.metrics.pairMerges.WithLabelValues(result).Inc()
 	return nil
 }
 
 // answerBegan notes that the decode worker's answer is the client's.
 func (p *pairAttempt) answerBegan(resp *upstream.Response) {
-	p.x.attempt.answerBegan(resp.Status)
+	p.x.single.answerBegan(resp.Status)
 	if p.prefill.reply.events && resp.Status == fasthttp.StatusOK {
 		prefilled := p.race.prefilledAt.Load()
 		if prefilled == 0 { // just now: the prefill worker's word is on its way
 			prefilled = p.x.answer.firstAt.UnixNano()
 		}
 		p.x.choice.decision.Decode.Load.BegunPair(prefilled)
-		p.x.h.metrics.pairs.lag.Observe(p.race.lag(p.x.answer.firstAt).Seconds())
+		p.x.h.metrics.pairLag.Observe(p.race.lag(p.x.answer.firstAt).Seconds())
 	}
 }
 
@@ -209,8 +218,19 @@ func (p *pairAttempt) stop(abort bool) {
 	p.running = false
 	l := &p.prefill
 	l.stop()
-	if abort && (errors.Is(l.err, upstream.ErrCanceled) || givenUp(l.err)) {
-		p.x.abortLeg(l.rank.Worker, legPrefill)
+	if abort && l.err != nil && (errors.Is(l.err, upstream.ErrCanceled) || causeOf(l.err).leadsTo(stop)) {
+		p.abortLeg(l.rank.Worker, legPrefill)
+	}
+}
+
+// abort implements attempt: stop has aborted the prefill leg.
+func (p *pairAttempt) abort() { p.abortLeg(p.x.choice.decision.Decode.Worker, legDecode) }
+
+// abortLeg has one worker of the pair stop.
+func (p *pairAttempt) abortLeg(w *worker.Worker, which leg) {
+	if x := p.x; x.inference {
+		x.h.metrics.pairAborts.WithLabelValues(which.String()).Inc()
+		x.h.aborts.send(w, x.call.name(), x.id.all(&x.req))
 	}
 }
 
@@ -218,24 +238,25 @@ func (p *pairAttempt) stop(abort bool) {
 // and prediction. err is the decode leg's failure.
 func (p *pairAttempt) failed(err error) error {
 	x, d, l := p.x, &p.x.choice.decision, &p.prefill
-	x.attempt.span.Failed(err)
+	x.single.span.Failed(err)
 	p.stop(true)
 	at, rank := legDecode, d.Decode
-	x.attempt.failedLeg = legDecode
+	x.single.failedLeg = legDecode
 	switch {
 	case x.client.Gone(): // abandon aborts the decode leg
 		p.end()
 		return err
 	case p.race.prefillFailed:
 		at, rank, err = legPrefill, d.Rank, l.err
-		x.attempt.failedLeg = legPrefill
+		x.single.failedLeg = legPrefill
 	case p.race.decodeLate:
 		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errLate)
 	case errors.Is(err, upstream.ErrCanceled): // by the monitor: neither by client nor prefill leg
 		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errHung)
 	}
-	if at == legPrefill || givenUp(err) {
-		x.abortLeg(d.Decode.Worker, legDecode)
+	c := causeOf(err)
+	if at == legPrefill || c.leadsTo(stop) {
+		p.abort()
 	}
 	p.end()
 	if x.canceler.Canceled() {
@@ -245,45 +266,44 @@ func (p *pairAttempt) failed(err error) error {
 		}
 	}
 	switch {
-	case errors.Is(err, errClient):
-		x.attempt.found = finding{kind: answerRefused, status: l.reply.refusal}
+	case c == causeInvalid:
+		x.single.found = finding{c, l.reply.refusal}
 		return err
 	case errors.Is(err, upstream.ErrStale):
 		return err // nobody's fault
 	}
-	if at == legPrefill && errors.Is(err, errRefused) {
-		x.errors.hold(l.reply.kept, findingOf(l.reply.status, false), d.Rank)
+	if at == legPrefill && c == causeBusy {
+		x.errors.hold(l.reply.kept, findingOf(l.reply.refusal, false), d.Rank)
 	}
 	if errors.Is(l.err, errFailed) {
-		x.errors.keep(l.reply.kept, findingOf(l.reply.status, false), d.Rank)
+		x.errors.keep(l.reply.kept, findingOf(l.reply.refusal, false), d.Rank)
 	}
-	x.h.metrics.pairs.failed(at, causeOf(err))
-	p.blame(rank, err)
+	x.h.metrics.pairFailures.WithLabelValues(at.String(), failures[c].label).Inc()
+	p.blame(rank, c)
 	switch {
-	case errors.Is(err, errTransfer), errors.Is(err, errLate):
-		p.suspectBoth(rank, err)
+	case failures[c].fault == faultEither:
+		p.suspectBoth(rank, c)
 	case at == legDecode && l.err != nil &&
 		!errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
-		p.blame(d.Rank, l.err) // each leg failed by itself
+		p.blame(d.Rank, causeOf(l.err)) // each leg failed by itself
 	}
 	return err
 }
 
 // end gives back the load and the prediction of the attempt.
 func (p *pairAttempt) end() {
-	p.x.attempt.end()
-	p.x.attempt.endWait()
+	p.x.single.end()
+	p.x.single.endWait()
 }
 
 // blame counts a failure against a rank and excludes it.
-func (p *pairAttempt) blame(rank *worker.Rank, err error) {
+func (p *pairAttempt) blame(rank *worker.Rank, c cause) {
 	rank.Count.Errors.Add(1)
-	if silenced(err) {
+	if c.leadsTo(suspect) {
 		rank.Worker.Suspect()
 	}
-	// A worker that starts, stops or is full is not faulty.
-	if !errors.Is(err, errRefused) && !busy(rank, err, time.Now()) {
-		p.x.errors.failed(rank, err)
+	if c.speaksAgainst(rank, time.Now()) {
+		p.x.errors.failed(rank, c)
 	}
 	p.x.choice.exclude(rank)
 }
@@ -291,28 +311,15 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 // suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent
 // one is cleared by its next answer together with another rank. Other ranks are tried first; see
 // choice.retrySuspect.
-func (p *pairAttempt) suspectBoth(reporter *worker.Rank, cause error) {
+func (p *pairAttempt) suspectBoth(reporter *worker.Rank, why cause) {
 	c := &p.x.choice
 	partner := c.decision.Rank
 	if reporter == partner {
 		partner = c.decision.Decode
 	}
-	p.x.errors.failed(partner, cause)
+	p.x.errors.failed(partner, why)
 	c.exclude(partner)
 	c.suspect(reporter, partner)
-}
-
-// passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be
-// the same.
-func (p *pairAttempt) passRefusal() {
-	x, r := p.x, &p.prefill.reply
-	ctx, rank := x.call.ctx, x.choice.decision.Rank
-	r.kept.Answer(ctx)
-	m := marks{prefill: rank.ID()}
-	m.write(&ctx.Response.Header, x.answer.shown())
-	x.h.metrics.passed(rank, r.status)
-	x.record.refused(x, nil)
-	x.release()
 }
 
 // reset makes the attempt ready for the next one. Its goroutine has ended.
@@ -322,4 +329,339 @@ func (p *pairAttempt) reset() {
 	p.writer.reset()
 	p.merger.Release()
 	p.merges = false
+}
+
+// legRace decides which leg's outcome counts: the leg that fails first ends the other one, unless
+// the decode worker's answer stands by then.
+type legRace struct {
+	decode *upstream.Canceler // of the decode leg
+	// Has room: the decode worker's answer has begun, or is not waited for.
+	decodeBegan chan struct{}
+	timer       *time.Timer  // of the decode worker's lag
+	prefilledAt atomic.Int64 // unix nanoseconds; 0: the prompt is not computed
+
+	mu            sync.Mutex
+	answerStands  bool // guarded by mu
+	prefillFailed bool // before the answer stood; guarded by mu
+	decodeLate    bool // guarded by mu
+}
+
+func (r *legRace) init(decode *upstream.Canceler) {
+	r.decode, r.decodeBegan, r.timer = decode, make(chan struct{}, 1), time.NewTimer(time.Hour)
+	r.timer.Stop()
+}
+
+// accept has the decode worker's answer stand, and reports whether it may: the prefill leg has not
+// failed before.
+func (r *legRace) accept() bool {
+	r.mu.Lock()
+	r.answerStands = !r.prefillFailed
+	stands := r.answerStands
+	r.mu.Unlock()
+	r.release()
+	return stands
+}
+
+// release ends the wait for the decode worker.
+func (r *legRace) release() {
+	select {
+	case r.decodeBegan <- struct{}{}:
+	default:
+	}
+}
+
+// failPrefill ends the decode leg, unless its answer stands or it was the leg that ended this one.
+func (r *legRace) failPrefill(err error) {
+	if errors.Is(err, upstream.ErrCanceled) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.answerStands {
+		r.prefillFailed = true
+		r.decode.Cancel()
+	}
+}
+
+// looks is how often a wait looks for an excuse in its time. Looks are counted in place of time, so
+// that a router that was held up itself blames nobody for it.
+const looks = 8
+
+// awaitDecode ends the decode leg if it lags behind the prefill leg for longer than timeout,
+// negative for any time. The time begins anew with each look at which excused reports true.
+func (r *legRace) awaitDecode(timeout func() time.Duration, excused func(limit time.Duration) bool) {
+	defer r.timer.Stop()
+	for n := 0; n < looks; n++ {
+		limit := timeout()
+		if limit < 0 {
+			return
+		}
+		r.timer.Reset(max(limit/looks, time.Millisecond))
+		select {
+		case <-r.decodeBegan:
+			return
+		case <-r.timer.C:
+		}
+		if excused(limit) {
+			n = -1
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.answerStands {
+		r.decodeLate = true
+		r.decode.Cancel()
+	}
+}
+
+// lag returns the time from the end of the prefill to the decode worker's first event.
+func (r *legRace) lag(firstAt time.Time) time.Duration {
+	at := r.prefilledAt.Load()
+	if at == 0 {
+		return 0
+	}
+	return max(firstAt.Sub(time.Unix(0, at)), 0)
+}
+
+// reset makes the race ready for the next request. No leg runs.
+func (r *legRace) reset() {
+	select {
+	case <-r.decodeBegan:
+	default:
+	}
+	r.prefilledAt.Store(0)
+	r.answerStands, r.prefillFailed, r.decodeLate = false, false, false
+}
+
+// prefillLeg is the half of a pair's request that goes to the prefill worker. Its answer
+// only says that the prompt is computed. Its goroutine runs from start until it sends to over; the
+// fields that it writes may be read after that.
+type prefillLeg struct {
+	h        *Handler
+	x        *exchange
+	rank     *worker.Rank
+	request  upstream.Request
+	canceler upstream.Canceler
+	lease    worker.Lease
+	flight   *routing.Prediction
+	key      uint64 // of the wait at the worker's monitor
+	sent     time.Time
+	span     *tracing.Attempt // nil: it has none
+	reply    prefillReply
+	err      error // of the leg
+	race     *legRace
+
+	run    func() // work, as a value made once
+	onHang func(dead bool) bool
+	hung   atomic.Bool
+	over   chan struct{} // has room: the goroutine has ended
+}
+
+func (l *prefillLeg) init(x *exchange, race *legRace) {
+	l.h, l.x, l.race, l.over = x.h, x, race, make(chan struct{}, 1)
+	l.reply.discard = make([]byte, 4<<10)
+	l.run = l.work
+	l.onHang = func(dead bool) bool {
+		if !dead && (x.prompt.turn.once || !x.choice.elsewhere(l.rank)) {
+			return false
+		}
+		l.hung.Store(true)
+		l.canceler.Cancel()
+		return true
+	}
+}
+
+// awaitDecode ends the decode leg if its worker does not begin in the time that it has after the
+// prefill. Time in the worker's own queue does not count, nor that of a hang that leaves no other
+// worker.
+func (l *prefillLeg) awaitDecode(prefilled time.Time) {
+	rank := l.x.choice.decision.Decode
+	look := rank.Load.Look(prefilled)
+	l.race.awaitDecode(func() time.Duration { return l.h.live().Pair.Timeout }, func(limit time.Duration) bool {
+		if rank.Worker.State() == worker.Slow {
+			return !l.x.choice.elsewhere(rank)
+		}
+		now := time.Now()
+		queues := rank.Load.Queues(now, look, prefilled, limit)
+		look = rank.Load.Look(now)
+		return queues
+	})
+}
+
+// start sends the request to rank. All other fields that the leg needs are set.
+func (l *prefillLeg) start(rank *worker.Rank) {
+	l.rank = rank
+	l.key = rank.Worker.Await(l.onHang)
+	l.race.decode.Join(&l.canceler) // a cancel of the decode leg, also by the client, ends both
+	go l.run()
+}
+
+// stop ends the leg, wherever it is, and waits for it.
+func (l *prefillLeg) stop() {
+	l.race.release()
+	l.canceler.Cancel()
+	<-l.over
+	l.race.decode.Join(nil)
+}
+
+// work runs the leg.
+func (l *prefillLeg) work() {
+	l.err = l.ask()
+	now := time.Now()
+	if l.err != nil {
+		l.race.failPrefill(l.err)
+		l.span.Failed(l.err)
+	} else {
+		l.span.Answered(l.reply.status)
+		l.race.prefilledAt.Store(now.UnixNano())
+	}
+	l.rank.Worker.Begun(l.key)
+	l.lease.End()
+	if l.err != nil {
+		l.h.Router.Withdraw(l.flight)
+	} else {
+		l.rank.Worker.Succeeded(l.sent)
+		l.h.Router.Finish(nil, l.flight, nil, now)
+	}
+	l.flight = nil
+	l.h.admission.freed()
+	if l.err == nil && l.reply.events { // else nothing shows that the decode worker has begun
+		l.awaitDecode(now)
+	}
+	l.over <- struct{}{}
+}
+
+// ask sends the request and reads the answer to its end.
+func (l *prefillLeg) ask() error {
+	resp, err := l.h.Transport.Do(&l.canceler, &l.request)
+	if err != nil {
+		return l.failed(err)
+	}
+	defer func() { _ = resp.Close() }()
+	r := &l.reply
+	r.status = resp.Status
+	if err := r.read(resp); err != nil {
+		if r.refusal != 0 {
+			r.kept = resp.KeepAs(r.body)
+		}
+		return l.failed(err)
+	}
+	if r.status >= fasthttp.StatusBadRequest {
+		r.refusal, r.kept = r.status, resp.KeepAs(r.body)
+	}
+	return causeOfStatus(r.status, r.status >= fasthttp.StatusInternalServerError && disagg.IsTransferError(r.body)).err()
+}
+
+// failed wraps a failure of the connection.
+func (l *prefillLeg) failed(err error) error {
+	if l.hung.Load() && errors.Is(err, upstream.ErrCanceled) {
+		// The cancel itself is left out: with it, the decode leg would be taken for the cause.
+		return fmt.Errorf("cannot get answer of %s: %w", l.rank.ID(), errHung)
+	}
+	return fmt.Errorf("cannot get answer of %s: %w", l.rank.ID(), err)
+}
+
+// reset makes the leg ready for the next request. Its goroutine has ended.
+func (l *prefillLeg) reset() {
+	l.canceler.Reset()
+	l.hung.Store(false)
+	l.err, l.rank, l.lease, l.key, l.span = nil, nil, worker.Lease{}, 0, nil
+	l.request = upstream.Request{}
+	l.reply.reset()
+}
+
+const (
+	// maxReply bounds the part of a prefill worker's answer that is kept: enough for a refusal.
+	maxReply = disagg.MaxEvent
+	// maxLogprobs bounds an answer with log probabilities: 256 MiB are a million tokens with the
+	// ten likeliest of each.
+	maxLogprobs = 256 << 20
+)
+
+// prefillReply is the prefill worker's answer.
+type prefillReply struct {
+	status  int
+	refusal int          // status of an error, which a status of 200 may hide
+	body    []byte       // its beginning, or all of it
+	discard []byte       // buffer for the rest
+	length  atomic.Int64 // of the bytes read
+	events  bool         // it is a stream
+	wanted  bool         // all of it
+	api     openai.API
+	kept    *upstream.Kept // an answer that may become the client's: an error
+}
+
+// read reads the answer to its end, and looks at the first event of a stream.
+func (r *prefillReply) read(resp *upstream.Response) error {
+	limit := maxReply
+	if r.wanted && r.status == fasthttp.StatusOK {
+		limit = maxLogprobs
+	}
+	verdict := disagg.Good
+	if r.events && r.status == fasthttp.StatusOK {
+		verdict = disagg.More
+	}
+	for {
+		buf := r.discard
+		if len(r.body) < limit {
+			buf = r.grow(limit)
+		}
+		n, err := resp.Read(buf)
+		r.length.Add(int64(n))
+		if len(r.body) < limit {
+			r.body = r.body[:len(r.body)+n]
+		}
+		if verdict == disagg.More {
+			var f disagg.Failure
+			switch verdict, f = disagg.JudgeStream(r.api, r.body, errors.Is(err, io.EOF)); {
+			case len(r.body) >= limit && verdict == disagg.More:
+				verdict = disagg.Good // no more of it is kept
+			case verdict == disagg.Failed:
+				return r.readError(resp, f)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			if r.wanted && len(r.body) >= maxLogprobs {
+				return fmt.Errorf("%w: more than %d bytes of log probabilities", errFailed, maxLogprobs)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// grow returns memory behind the body, and allocates some.
+func (r *prefillReply) grow(limit int) []byte {
+	n := len(r.body)
+	if cap(r.body)-n < 512 {
+		grown := make([]byte, n, min(max(2*cap(r.body), maxReply), limit+512))
+		copy(grown, r.body)
+		r.body = grown
+	}
+	return r.body[n:min(cap(r.body), limit)]
+}
+
+// readError takes in an error inside an answer of status 200. An error of the client's is read to
+// its end, for the client.
+func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) error {
+	r.refusal = f.Status
+	if c := causeOfStatus(f.Status, f.Transfer); c != causeInvalid {
+		return c.err()
+	}
+	for len(r.body) < maxReply {
+		n, err := resp.Read(r.grow(maxReply))
+		r.body = r.body[:len(r.body)+n]
+		if err != nil {
+			break
+		}
+	}
+	return errClient
+}
+
+func (r *prefillReply) reset() {
+	r.status, r.refusal, r.events, r.wanted, r.kept = 0, 0, false, false, nil
+	r.length.Store(0)
+	r.body = emptied(r.body)
 }

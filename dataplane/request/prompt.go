@@ -1,9 +1,14 @@
 package request
 
 import (
+	"bytes"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
@@ -59,7 +64,7 @@ func (p *promptReader) read(out *routing.Prompt) {
 	x, req := p.x, &p.x.req
 	several := p.several()
 	// Of a chat with media the text is known, in which a checksum stands for each medium.
-	media := req.Multimodal && conversions[req.API] == nil && (req.API != openai.APIChat || req.HasIDs)
+	media := req.Multimodal && !converted(req.API) && (req.API != openai.APIChat || req.HasIDs)
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
 		Opaque:   media || several && req.Shared == 0,
@@ -192,7 +197,7 @@ func (p *promptReader) tokenize(out *routing.Prompt) bool {
 // to others have proved the conversion by their number of prompt tokens.
 func (p *promptReader) proved(out *routing.Prompt, model string) bool {
 	req, local := &p.x.req, &p.local
-	if conversions[req.API] == nil {
+	if !converted(req.API) {
 		return true
 	}
 	local.made = len(out.Tokens)
@@ -281,4 +286,224 @@ func anyWorker(registry *worker.Registry, model string) *worker.Worker {
 		return nil
 	}
 	return best.Worker
+}
+
+// compact reports whether valid JSON has no white space between its parts.
+func compact(raw []byte) bool {
+	for i := 0; i < len(raw); {
+		switch raw[i] {
+		case ' ', '\t', '\n', '\r':
+			return false
+		case '"':
+			i = stringEnd(raw, i)
+		default:
+			i++
+		}
+	}
+	return true
+}
+
+// appendCompact appends valid JSON without the white space between its parts: clients write it as
+// their libraries do. media has checksums stand for the bytes of images, audio, video and files:
+// two chats with the same ones are equal, and megabytes of them are no text.
+func appendCompact(dst, raw []byte, media bool) []byte {
+	for i := 0; i < len(raw); {
+		switch c := raw[i]; c {
+		case ' ', '\t', '\n', '\r':
+			i++
+		case '"':
+			end := stringEnd(raw, i)
+			if text := raw[i:end]; media && isMedium(text) {
+				dst = append(openai.AppendChecksum(append(dst, '"'), text), '"')
+			} else {
+				dst = append(dst, text...)
+			}
+			i = end
+		default:
+			dst = append(dst, c)
+			i++
+		}
+	}
+	return dst
+}
+
+// stringEnd returns the index behind the string that begins at i.
+func stringEnd(raw []byte, i int) int {
+	for i++; ; {
+		n := bytes.IndexByte(raw[i:], '"')
+		if n < 0 {
+			return len(raw)
+		}
+		i += n + 1
+		escapes := 0
+		for raw[i-2-escapes] == '\\' { // ends at the opening quote
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i
+		}
+	}
+}
+
+// leastMedium is the least size of a medium in bytes: shorter strings are as well known by
+// themselves.
+const leastMedium = 512
+
+// isMedium reports whether a JSON string is a data URL or base64.
+func isMedium(text []byte) bool {
+	if len(text) < leastMedium {
+		return false
+	}
+	text = text[1 : len(text)-1]
+	if bytes.HasPrefix(text, []byte("data:")) {
+		return true
+	}
+	for _, c := range text {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '+', c == '/', c == '=', c == '-', c == '_', c == '\\': // JSON may write / as \/
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// sessionHeader returns the precedence of a header that names a session, 1 first; 0 for any other
+// one. Names are as fasthttp normalizes them.
+func sessionHeader(name []byte) int {
+	switch string(name) {
+	case "X-Session-Id":
+		return 1
+	case "X-Claude-Code-Session-Id": // Claude Code since 2.1.86
+		return 2
+	case "Session-Id", "Session_id": // Codex, and Codex before 2026
+		return 3
+	case "Conversation_id":
+		return 4
+	case "X-Opencode-Session":
+		return 5
+	}
+	return 0
+}
+
+// maxSessionHeader is the longest name of a session in a header; longer ones name nothing.
+const maxSessionHeader = 512
+
+// headerSession returns the session that the headers name, in one pass over them.
+func headerSession(h *fasthttp.RequestHeader) (name []byte) {
+	first := 0
+	for key, value := range h.All() {
+		n := sessionHeader(key)
+		if n > 0 && (first == 0 || n < first) && len(value) > 0 && len(value) <= maxSessionHeader {
+			name, first = value, n
+		}
+	}
+	return name
+}
+
+// nameSession fills in the session that the request names: SGLang's own session first, then
+// headers, then the other fields of the body.
+func nameSession(p *routing.Prompt, c call, req *openai.Request) {
+	name, from := req.Session, sessionSources[req.SessionBy]
+	if from != routing.SessionField {
+		if header := headerSession(&c.ctx.Request.Header); len(header) > 0 {
+			name, from = header, routing.SessionHeader
+		}
+	}
+	p.NameSession(name, from)
+}
+
+// sessionSources are the sources by field of the body.
+var sessionSources = [...]routing.SessionSource{
+	openai.NoSession:             routing.NoSession,
+	openai.SessionByID:           routing.SessionField,
+	openai.SessionByMetadata:     routing.SessionMetadata,
+	openai.SessionByConversation: routing.SessionConversation,
+	openai.SessionByResponse:     routing.SessionResponse,
+	openai.SessionByCacheKey:     routing.SessionCacheKey,
+}
+
+// proofs are the proofs of conversions: by the served name of a model, the API, and whether the
+// prompt has more than messages. Names come from workers, so that clients cannot add any.
+type proofs struct {
+	log     *slog.Logger
+	by      sync.Map // of *tokens.Proof by proofKey
+	inlines sync.Map // of bool by model: see guess
+}
+
+type proofKey struct {
+	model string
+	api   openai.API
+	plain bool
+	guess guess
+}
+
+// guess is the place of system messages behind others in the chat of a model without a known
+// template: SGLang joins them at the beginning or leaves them, as the template does. The number of
+// prompt tokens tells which one is right.
+type guess uint8
+
+const (
+	noGuess guess = iota // the prompt does not depend on it
+	guessJoined
+	guessInline
+)
+
+// guess returns the guess for a model.
+func (p *proofs) guess(model string) guess {
+	if inline, _ := p.inlines.Load(model); inline == true {
+		return guessInline
+	}
+	return guessJoined
+}
+
+// wrong notes that a guess was wrong.
+func (p *proofs) wrong(model string, g guess) {
+	if g != noGuess {
+		p.inlines.Store(model, g == guessJoined)
+	}
+}
+
+// of returns the proof for a request.
+func (p *proofs) of(model string, req *openai.Request, g guess) *tokens.Proof {
+	key := proofKey{model, req.API, len(req.PromptFields()) == 0, g}
+	found, ok := p.by.Load(key)
+	if !ok {
+		name := model + " " + req.API.String()
+		if !key.plain {
+			name += " with tools"
+		}
+		if g != noGuess {
+			name += " with system messages"
+		}
+		found, _ = p.by.LoadOrStore(key, tokens.NewProof(name, p.log))
+	}
+	proof, _ := found.(*tokens.Proof)
+	return proof
+}
+
+// ConversionStatus is the state of a proof.
+type ConversionStatus struct {
+	Name string `json:"name"` // of model, API and kind of prompt
+	// Proved conversions give token ids; others are known by their text.
+	Proved bool `json:"proved"`
+	// Matches and Mismatches count answers with as many prompt tokens as were expected, and with
+	// others.
+	Matches    uint64 `json:"matches"`
+	Mismatches uint64 `json:"mismatches"`
+}
+
+// status returns the proofs by name.
+func (p *proofs) status() (all []ConversionStatus) {
+	p.by.Range(func(_, found any) bool {
+		if proof, ok := found.(*tokens.Proof); ok {
+			s := ConversionStatus{Name: proof.Name(), Proved: proof.Proved()}
+			s.Matches, s.Mismatches = proof.Counts()
+			all = append(all, s)
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b ConversionStatus) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }

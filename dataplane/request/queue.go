@@ -206,7 +206,8 @@ func queueOf(rank *worker.Rank, model string) string {
 // waiter describes the request to the queue.
 func (a *admission) waiter(x *exchange) *queue.Waiter {
 	p := &x.choice.prompt
-	w := &queue.Waiter{Client: a.clientID(x), Priority: queue.NoPriority, Tokens: p.Len() + p.Rest, DP: p.DP}
+	// The queue is fair to clients by key, else by address: all else is the sender's to change.
+	w := &queue.Waiter{Client: x.h.sources.client(x), Priority: queue.NoPriority, Tokens: p.Len() + p.Rest, DP: p.DP}
 	if x.req.HasPriority {
 		w.Priority = x.req.Priority
 	}
@@ -220,15 +221,6 @@ func (a *admission) waiter(x *exchange) *queue.Waiter {
 		w.Branch = queue.AppendText(nil, seed, p.Text)
 	}
 	return w
-}
-
-// clientID names the client that the queue is fair to: by its key, else by its address. All else is
-// the sender's to change.
-func (a *admission) clientID(x *exchange) uint64 {
-	if name := x.credential.name(); name != "" {
-		return maphash.String(a.seed, name)
-	}
-	return maphash.Comparable(a.seed, x.call.address(x.h.live().Proxies))
 }
 
 // dispatched tells the queue that the request counts as a rank's load, and whether it has filled

@@ -4,15 +4,20 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/origin"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
 // ServerConfig holds the settings of the listeners; zero fields take the defaults.
@@ -49,7 +54,9 @@ type Server struct {
 	watcher  *ingress.Watcher
 	client   *ingress.Server
 	operator *ingress.Server // nil when the clients' listener serves both
-	refusals refusals
+	// Of failed TLS handshakes: unix nanoseconds of the last log line, and those since then.
+	refusalLogged, refusalsUnlogged atomic.Int64
+
 	handed   chan struct{} // closed by HandOver
 	handOver sync.Once
 }
@@ -194,4 +201,81 @@ func (s *Server) drain() {
 	if s.operator != nil {
 		_ = s.operator.Shutdown(ctx)
 	}
+}
+
+// handleClient serves the clients' listener.
+func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
+	origins := s.requests.live().Origins
+	if origins.None() || s.admin.Operated(ctx) {
+		s.answerClient(ctx)
+		return
+	}
+	switch {
+	case !origin.IsPreflight(ctx):
+		s.answerClient(ctx)
+	case !origins.Preflight(ctx):
+		s.requests.Fail(ctx, &openai.Error{
+			Status: fasthttp.StatusForbidden, Type: "invalid_request_error", Code: "origin_not_allowed",
+			Message: fmt.Sprintf("Pages of %.100q may not call this API: its operator allows origins with --cors-allowed-origins.", ctx.Request.Header.Peek(fasthttp.HeaderOrigin)),
+		})
+	}
+	origins.Mark(ctx)
+}
+
+func (s *Server) answerClient(ctx *fasthttp.RequestCtx) {
+	if !s.admin.ServeClient(ctx) {
+		s.requests.Serve(ctx)
+	}
+}
+
+// refuseClient answers a client's request that cannot be read, or has no key.
+func (s *Server) refuseClient(ctx *fasthttp.RequestCtx, err error) {
+	s.badRequest(ctx, err)
+	if origins := s.requests.live().Origins; !origins.None() && !s.admin.Operated(ctx) {
+		origins.Mark(ctx)
+	}
+}
+
+// badRequest answers a request that cannot be read.
+func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
+	withName(func(ctx *fasthttp.RequestCtx) { s.requests.Fail(ctx, s.unreadable(err)) })(ctx)
+}
+
+// unreadable returns the error of a request that cannot be read.
+func (s *Server) unreadable(err error) *openai.Error {
+	var e *openai.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, ingress.ErrBodyTooLarge):
+		return openai.TooLarge(s.requests.live().MaxBodyBytes)
+	case causeOf(err) == causeUnknown:
+		return openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error())))
+	}
+	return ErrorFor(err, "")
+}
+
+// firstLine shortens an error: fasthttp's errors quote the whole buffer.
+func firstLine(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if len(text) > 120 {
+		text = text[:120] + "…"
+	}
+	return text
+}
+
+// refusalsEvery is the pause between two log lines about failed TLS handshakes: a scanner causes
+// thousands an hour, a client without the right authority one for each request.
+const refusalsEvery = 10 * time.Second
+
+// refused counts a failed handshake, and logs it unless another was logged just before.
+func (s *Server) refused(client net.Addr, err error) {
+	s.requests.metrics.tlsRefused.Inc()
+	now, last := time.Now().UnixNano(), s.refusalLogged.Load()
+	if now-last < int64(refusalsEvery) || !s.refusalLogged.CompareAndSwap(last, now) {
+		s.refusalsUnlogged.Add(1)
+		return
+	}
+	s.requests.log.Warn("TLS handshake with client failed", "client", client.String(), "error", err,
+		"not_logged_before", s.refusalsUnlogged.Swap(0))
 }

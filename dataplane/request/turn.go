@@ -39,7 +39,7 @@ type turn struct {
 	model     string // as its workers name it
 	guess     guess
 	history   [][]byte
-	once      bool           // sent to one worker only; see exchange.resendable
+	once      bool           // sent to one worker only; see exchange.giveUp
 	holder    *worker.Worker // of the response that the request continues or names; nil: any worker
 	answer    responses.AnswerScanner
 	result    responses.Answer
@@ -60,7 +60,7 @@ func (t *turn) parse(x *exchange, body []byte) (read []byte, err error) {
 	if t.head, err = t.converter.Read(body); err != nil {
 		return nil, err
 	}
-	if t.head.Template && !h.vocabulary.limits(h.Registry.Snapshot(), t.head.Model).Templates {
+	if t.head.Template && !h.limits(t.head.Model).Templates {
 		return nil, errTemplate
 	}
 	whole := true

@@ -47,8 +47,8 @@
 //
 // ErrDial: no connection, nothing was sent. ErrNoResponse: the worker closed or reset before
 // the first byte of its answer, ErrStale beside it where the connection was kept alive and the
-// request is sent Once. Retryable is true for these. ErrTimeout, ErrCanceled,
-// ErrBadResponse (not HTTP/1.x, or over the limits), ErrTruncated (the answer ended early),
+// request is sent Once. ErrTimeout, ErrCanceled, ErrBadResponse (not HTTP/1.x, or over the
+// limits), ErrTruncated (the answer ended early),
 // ErrBadRequest (a field that cannot be sent) and ErrClosed have the cause wrapped beside them.
 // ErrClient is an Observer's error where the client could not be written to.
 package upstream

@@ -37,15 +37,6 @@ var (
 	ErrClient = errors.New("upstream: client failed")
 )
 
-// Retryable reports whether another worker may be tried: no byte of an answer was seen, and
-// nothing points at the request.
-func Retryable(err error) bool {
-	return errors.Is(err, ErrDial) || errors.Is(err, ErrNoResponse)
-}
-
-// Unsent reports whether the worker has seen nothing of the request.
-func Unsent(err error) bool { return errors.Is(err, ErrDial) || errors.Is(err, ErrUnsent) }
-
 // readError names the failure of a read; early is the error for an end of the connection at
 // this point of the answer.
 func readError(cause, early error) error {

@@ -2,12 +2,16 @@ package request
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
 // ranksOf returns the ranks of workers that nobody has asked yet.
@@ -52,8 +56,43 @@ func TestSumsAreOfAllWorkers(t *testing.T) {
 	}
 	s := m.Sums()
 	assert.Equal(t, []uint64{200, 80, 100, 14}, []uint64{s.PromptTokens, s.HitTokens, s.ExpectedTokens, s.GeneratedTokens})
-	assert.Equal(t, FailureSums{Busy: 5, Keys: 9, Client: 3, Worker: 6, Router: 2, Cut: 2}, s.Failures)
+	assert.Equal(t, [...]uint64{history.Busy: 5, history.Keys: 9, history.Client: 3, history.Worker: 6, history.Router: 2, history.Cut: 2}, s.Errors)
 	assert.Equal(t, uint64(2), s.TTFT.Buckets[3], "from 0.02 to 0.04")
 	assert.Equal(t, uint64(2), s.Duration.Buckets[len(s.Duration.Bounds)])
 	assert.Equal(t, uint64(0), s.TTFT.Buckets[4], "no bucket counts those below it")
+}
+
+// Of the tokens that were to be fetched from KV tiers, those count that the answer reports
+// beyond the rank's own overlap.
+func TestFetchedTokensAreCounted(t *testing.T) {
+	m := &Metrics{}
+	m.countOverlap()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m)
+	rank := ranksOf(t, "http://r")[0]
+	d := routing.Decision{Rank: rank, Cached: 100, Fetch: routing.Fetch{Tier: 200, Remote: 300}}
+	m.fetched(&d, 600)                                        // all of it
+	m.fetched(&d, 150)                                        // a part
+	m.fetched(&d, 20)                                         // not even what it was to hold itself
+	m.fetched(&d, 5000)                                       // more than was known
+	m.fetched(&routing.Decision{Rank: rank, Cached: 1}, 5000) // nothing was expected
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "warmpath_overlap_predictions_total" {
+			continue
+		}
+		for _, one := range f.GetMetric() {
+			key := []string{f.GetName()}
+			for _, l := range one.GetLabel() {
+				key = append(key, l.GetValue())
+			}
+			got[strings.Join(key, " ")] = one.GetCounter().GetValue()
+		}
+	}
+	assert.Equal(t, map[string]float64{
+		"warmpath_expected_fetch_tokens_total tier 0 http://r": 800, "warmpath_expected_fetch_tokens_total peer 0 http://r": 1200,
+		"warmpath_fetched_tokens_total 0 http://r": 500 + 50 + 500,
+	}, got)
 }

@@ -4,11 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/origin"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/clientkey"
@@ -16,6 +23,157 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
+
+// call is a client's request with its body, and the way to answer it.
+type call struct{ ctx *fasthttp.RequestCtx }
+
+func (c call) body() []byte { return c.ctx.Request.Body() }
+
+func (c call) method() []byte { return c.ctx.Method() }
+
+// path returns the target without its query.
+func (c call) path() []byte { return c.ctx.Path() }
+
+// target returns the target for the worker.
+func (c call) target() []byte { return originForm(c.ctx.RequestURI()) }
+
+func (c call) peek(name string) []byte { return c.ctx.Request.Header.Peek(name) }
+
+// appendLines appends the header fields that may go to a worker.
+func (c call) appendLines(dst []byte, extra []upstream.Field) []byte {
+	return upstream.AppendLines(dst, &c.ctx.Request.Header, extra)
+}
+
+// http11 reports whether the client understands chunked answers.
+func (c call) http11() bool { return c.ctx.Request.Header.IsHTTP11() }
+
+// client returns the request's connection.
+func (c call) client() *ingress.Client { return ingress.ClientOf(c.ctx.Conn()) }
+
+// address returns the address of the client, or its network of IPv6.
+func (c call) address(proxies worker.Networks) netip.Addr {
+	return ingress.NetworkOf(c.sender(proxies))
+}
+
+// sender returns the address of the client. A proxy that is trusted names it: X-Forwarded-For grows
+// to the right, and all that is left of the first address that is not trusted can be invented.
+func (c call) sender(proxies worker.Networks) netip.Addr {
+	addr := netip.Addr{}
+	if tcp, ok := c.ctx.RemoteAddr().(*net.TCPAddr); ok {
+		addr = tcp.AddrPort().Addr().Unmap()
+	}
+	if !proxies.Contains(addr) {
+		return addr
+	}
+	for _, line := range slices.Backward(c.ctx.Request.Header.PeekAll(fasthttp.HeaderXForwardedFor)) {
+		for more := true; more; {
+			item := line
+			at := bytes.LastIndexByte(line, ',')
+			if more = at >= 0; more {
+				line, item = line[:at], line[at+1:]
+			}
+			next, ok := forwardedAddr(string(bytes.TrimSpace(item)))
+			if !ok {
+				return addr
+			}
+			if addr = next; !proxies.Contains(addr) {
+				return addr
+			}
+		}
+	}
+	return addr
+}
+
+// forwardedAddr reads an element of X-Forwarded-For, with or without a port.
+func forwardedAddr(text string) (netip.Addr, bool) {
+	if at, err := netip.ParseAddrPort(text); err == nil {
+		return at.Addr().Unmap(), true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	return addr.Unmap(), err == nil
+}
+
+// originForm returns a request's target as workers want it. A client that uses this router as its
+// proxy sends scheme and host in front, which not every worker understands.
+func originForm(target []byte) []byte {
+	if len(target) == 0 || target[0] == '/' {
+		return target
+	}
+	_, rest, ok := bytes.Cut(target, []byte("://"))
+	if i := bytes.IndexByte(rest, '/'); ok && i >= 0 {
+		return rest[i:]
+	}
+	return target
+}
+
+// headerName is the field with a request's name, by which logs of clients, router and workers are
+// joined. SGLang 0.5.23 can log the field and does nothing else with it: the id by which a worker
+// aborts a request is another one (see requestID), so that no client names another's request.
+const headerName = "X-Request-Id"
+
+// logKeyName is the key of a request's name in log lines.
+const logKeyName = "request_id"
+
+const (
+	// maxName bounds the names of clients: UUIDs have 36 bytes, and a log line has room.
+	maxName = 128
+	// madeName is the length of the router's own names: 128 bits, which never meet.
+	madeName = 32
+)
+
+// nameRequest gives a request its name: the client's, where there is one and it is sane, or a new
+// one. It is part of the request's head from then on.
+func nameRequest(h *fasthttp.RequestHeader) {
+	if name := nameOf(h); saneName(name) && named(h) == 1 {
+		return
+	}
+	h.Del(headerName)
+	var made [madeName]byte
+	h.SetBytesV(headerName, appendHex(appendHex(made[:0], rand.Uint64(), madeName/2), rand.Uint64(), madeName/2))
+}
+
+// nameOf returns a request's name, valid as long as its head.
+func nameOf(h *fasthttp.RequestHeader) []byte { return h.Peek(headerName) }
+
+// named counts the names that a client has given a request.
+func named(h *fasthttp.RequestHeader) (n int) {
+	for k := range h.All() {
+		if string(k) == headerName {
+			n++
+		}
+	}
+	return n
+}
+
+// saneName reports whether a name can stand in a log: visible ASCII of a bounded length.
+func saneName(name []byte) bool {
+	for _, c := range name {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return len(name) > 0 && len(name) <= maxName
+}
+
+// answerName puts a request's name into its answer.
+func answerName(ctx *fasthttp.RequestCtx) {
+	ctx.Response.Header.SetBytesV(headerName, nameOf(&ctx.Request.Header))
+}
+
+// withName has h answer requests by their names.
+func withName(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		nameRequest(&ctx.Request.Header)
+		h(ctx)
+		answerName(ctx)
+	}
+}
+
+// name returns the request's name.
+func (c call) name() []byte { return nameOf(&c.ctx.Request.Header) }
+
+// nameField is the name for a worker. A client cannot keep it back by its Connection field.
+func (c call) nameField() upstream.Field { return upstream.Field{Key: headerName, Value: c.name()} }
 
 // headerAPIKey is the field with the key in Anthropic's API.
 const headerAPIKey = "X-Api-Key"
@@ -244,10 +402,4 @@ func setLimit(ctx *fasthttp.RequestCtx, err error) {
 	set("Limit", strconv.Itoa(beyond.Limit))
 	set("Remaining", strconv.Itoa(beyond.Remaining))
 	set("Reset", beyond.Reset.Round(time.Millisecond).String())
-}
-
-// appendKeys appends the fields that take the place of a client's keys: the worker's key, and none
-// of Anthropic's API.
-func (b *bodyWriter) appendKeys(extra []upstream.Field, key []byte) []upstream.Field {
-	return append(extra, upstream.Field{Key: headerAuthorization, Value: key}, upstream.Field{Key: headerAPIKey})
 }

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -9,21 +10,17 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/routing"
-	"github.com/warmpath/warmpath/radix"
+	"github.com/warmpath/warmpath/dataplane/tracing"
+	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // minLogBlock is the fewest tokens that an id of the access log stands for. With pages of one
 // token, SGLang's default, the line of a prompt of 12,000 tokens would have 240 KB.
 const minLogBlock = 16
 
-// accessRecord writes requests to the access log.
-type accessRecord struct {
-	blocks []radix.Hash // of the prompt
-}
-
-// write writes a request to the access log, if there is one. refusal is the router's own answer;
+// record writes a request to the access log, if there is one. refusal is the router's own answer;
 // nil: it has given none.
-func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time, refusal *openai.Error) {
+func (x *exchange) record(usage openai.Usage, now time.Time, refusal *openai.Error) {
 	log := x.h.AccessLog
 	if log == nil || !x.inference && refusal == nil {
 		return
@@ -53,15 +50,15 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time, ref
 	nameTurn(line, x.h.Router.Known, &x.choice)
 	if x.prompt.complete() {
 		line.Input = len(p.Tokens)
-		r.nameBlocks(line, x.h.Index, p.Tokens)
+		x.nameBlocks(line, p.Tokens)
 	}
 	log.Commit(line)
 }
 
-// refused writes a request that no worker has answered. refusal is as in write.
-func (r *accessRecord) refused(x *exchange, refusal *openai.Error) {
+// recordRefusal writes a request that no worker has answered. refusal is as in record.
+func (x *exchange) recordRefusal(refusal *openai.Error) {
 	x.answer.status = x.call.ctx.Response.StatusCode()
-	r.write(x, openai.Usage{}, time.Now(), refusal)
+	x.record(openai.Usage{}, time.Now(), refusal)
 }
 
 // logRefusal writes a request that was refused before it became an exchange.
@@ -129,13 +126,14 @@ func nameTurn(line *accesslog.Entry, k *routing.KnownSessions, c *choice) {
 
 // nameBlocks fills in the ids of the prompt's blocks: the index's hashes of their tokens without
 // the highest bit, since many readers of JSON have signed numbers.
-func (r *accessRecord) nameBlocks(line *accesslog.Entry, index *radix.Index, tokens []uint32) {
+func (x *exchange) nameBlocks(line *accesslog.Entry, tokens []uint32) {
+	index := x.h.Index
 	whole := len(tokens) / line.Block * line.Block
-	r.blocks = index.AppendHashes(r.blocks[:0], tokens[:whole], line.Block)
+	x.blocks = index.AppendHashes(x.blocks[:0], tokens[:whole], line.Block)
 	if rest := tokens[whole:]; len(rest) > 0 {
-		r.blocks = index.AppendHashes(r.blocks, rest, len(rest))
+		x.blocks = index.AppendHashes(x.blocks, rest, len(rest))
 	}
-	for _, h := range r.blocks {
+	for _, h := range x.blocks {
 		line.IDs = append(line.IDs, uint64(h)>>1)
 	}
 }
@@ -147,4 +145,42 @@ func logBlock(info *worker.Info) int {
 		page = info.Events.BlockSize
 	}
 	return (minLogBlock + page - 1) / page * page
+}
+
+// beginTrace begins the trace of a request; nil where there is no tracing. Then a worker gets the
+// client's traceparent and tracestate as they came, like any field.
+func beginTrace(t *tracing.Tracer, c call, now time.Time) *tracing.Request {
+	if t == nil {
+		return nil
+	}
+	return t.Begin(&c.ctx.Request.Header, routeOf(string(c.path())), now)
+}
+
+// routeOf returns a path without the name or the id in it.
+func routeOf(path string) string {
+	const models = "/v1/models/"
+	if strings.HasPrefix(path, models) {
+		return models + "{model}"
+	}
+	if _, rest, ok := responsePath([]byte(path)); ok {
+		return strings.TrimSuffix(pathResponses+"/{id}/"+rest, "/")
+	}
+	return path
+}
+
+// endTrace ends the trace of the exchange.
+func (x *exchange) endTrace() {
+	if x.trace != nil {
+		x.trace.End(x.answer.status, x.call.name(), x.choice.prompt.Model)
+	}
+}
+
+// appendParent appends the fields that make the worker's spans children of an attempt's. A worker
+// that gets a parent gets no other's state.
+func appendParent(extra []upstream.Field, span *tracing.Attempt) []upstream.Field {
+	parent, state := span.Parent()
+	if parent == nil {
+		return extra
+	}
+	return append(extra, upstream.Field{Key: tracing.HeaderParent, Value: parent}, upstream.Field{Key: tracing.HeaderState, Value: state})
 }
