@@ -111,8 +111,11 @@ func (a *attempt) failed(rank *worker.Rank, err error) error {
 	if silenced(err) {
 		rank.Worker.Suspect()
 	}
-	if retryable(err) {
+	switch now := time.Now(); {
+	case retryable(err):
 		x.errors.failed(rank, err)
+	case errors.Is(err, upstream.ErrTimeout) && !busy(rank, err, now) && !x.client.Gone():
+		x.unexplained(rank.Worker, now) // its scheduler says nothing either
 	}
 	return err
 }

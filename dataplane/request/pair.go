@@ -75,6 +75,7 @@ func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 	d, prompt := &x.choice.decision, &x.choice.prompt
 	p.reset()
 	l.reply.events, l.reply.wanted, l.reply.api = x.req.Stream, x.req.PromptLogprobs, x.api
+	l.reply.judged = x.repeatable()
 	a.span, l.span = x.trace.Attempt(tracing.StepFirstByte, d.Decode.ID()), x.trace.Attempt(tracing.StepPrefill, d.Rank.ID())
 	l.request, a.request = p.writer.write(x)
 	exact := x.prompt.complete()
@@ -260,7 +261,7 @@ func (p *pairAttempt) failed(err error) error {
 	x.h.metrics.pairs.failed(at, causeOf(err))
 	p.blame(rank, err)
 	switch {
-	case errors.Is(err, errTransfer), errors.Is(err, errLate):
+	case errors.Is(err, errTransfer), errors.Is(err, errLate), errors.Is(err, upstream.ErrTimeout) && !p.prefilled():
 		p.suspectBoth(rank, err)
 	case at == legDecode && l.err != nil &&
 		!errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
@@ -268,6 +269,22 @@ func (p *pairAttempt) failed(err error) error {
 	}
 	return err
 }
+
+// excused reports whether a rank that had nothing to say in time is busy, or has waited for the other
+// one of the pair: its scheduler runs, and the other's does not.
+func (p *pairAttempt) excused(rank *worker.Rank, err error) bool {
+	d, now := &p.x.choice.decision, time.Now()
+	other := d.Rank
+	if rank == other {
+		other = d.Decode
+	}
+	late := errors.Is(err, errLate) || errors.Is(err, upstream.ErrTimeout)
+	return busy(rank, err, now) || late && rank.Load.Reporting(now) && !other.Load.Reporting(now)
+}
+
+// prefilled reports whether the prefill worker has answered. Until then each worker may wait for the
+// other one.
+func (p *pairAttempt) prefilled() bool { return p.race.prefilledAt.Load() != 0 }
 
 // end gives back the load and the prediction of the attempt.
 func (p *pairAttempt) end() {
@@ -282,7 +299,7 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 		rank.Worker.Suspect()
 	}
 	// A worker that starts, stops or is full is not faulty.
-	if !errors.Is(err, errRefused) && !busy(rank, err, time.Now()) {
+	if !errors.Is(err, errRefused) && !p.excused(rank, err) {
 		p.x.errors.failed(rank, err)
 	}
 	p.x.choice.exclude(rank)
@@ -297,7 +314,9 @@ func (p *pairAttempt) suspectBoth(reporter *worker.Rank, cause error) {
 	if reporter == partner {
 		partner = c.decision.Decode
 	}
-	p.x.errors.failed(partner, cause)
+	if !p.excused(partner, cause) {
+		p.x.errors.failed(partner, cause)
+	}
 	c.exclude(partner)
 	c.suspect(reporter, partner)
 }

@@ -30,15 +30,20 @@ type prefillReply struct {
 	length  atomic.Int64 // of the bytes read
 	events  bool         // it is a stream
 	wanted  bool         // all of it
+	judged  bool         // it must have the form of its API
 	api     openai.API
 	kept    *upstream.Kept // an answer that may become the client's: an error
 }
 
-// read reads the answer to its end, and looks at the first event of a stream.
+// read reads the answer to its end, and looks at the first event of a stream. A worker that says
+// anything else has computed nothing: the decode worker would wait for it in vain.
 func (r *prefillReply) read(resp *upstream.Response) error {
 	limit := maxReply
 	if r.wanted && r.status == fasthttp.StatusOK {
 		limit = maxLogprobs
+	}
+	if r.judged && r.status == fasthttp.StatusOK && len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0 {
+		return errFailed
 	}
 	verdict := disagg.Good
 	if r.events && r.status == fasthttp.StatusOK {
@@ -67,12 +72,32 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 			if r.wanted && len(r.body) >= maxLogprobs {
 				return fmt.Errorf("%w: more than %d bytes of log probabilities", errFailed, maxLogprobs)
 			}
-			return nil
+			return r.judge(resp, limit)
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// judge judges a whole answer.
+func (r *prefillReply) judge(resp *upstream.Response, limit int) error {
+	switch {
+	case !r.judged || r.status >= fasthttp.StatusBadRequest:
+		return nil
+	case r.status != fasthttp.StatusOK:
+		return errFailed
+	case r.events || len(r.body) >= limit:
+		return nil
+	}
+	verdict, f := disagg.JudgeAnswer(disagg.FormOf(r.api), r.body, true)
+	switch {
+	case verdict != disagg.Failed:
+		return nil
+	case f == disagg.NoAnswer:
+		return errFailed // no other pair could confirm it
+	}
+	return r.readError(resp, f)
 }
 
 // grow returns memory behind the body, and allocates some.
@@ -104,7 +129,7 @@ func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) erro
 }
 
 func (r *prefillReply) reset() {
-	r.status, r.refusal, r.events, r.wanted, r.kept = 0, 0, false, false, nil
+	r.status, r.refusal, r.events, r.wanted, r.judged, r.kept = 0, 0, false, false, false, nil
 	r.length.Store(0)
 	r.body = emptied(r.body)
 }
