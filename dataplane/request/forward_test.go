@@ -188,7 +188,9 @@ func TestJSONCutShortIsNotTakenForWhole(t *testing.T) {
 func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.dies("/generate", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"meta_info":{"id":"a"},"text":"`+strings.Repeat("x", 32<<10)) })
+	w.dies("/generate", func(rw http.ResponseWriter) {
+		_, _ = io.WriteString(rw, `{"meta_info":{"id":"a"},"text":"`+strings.Repeat("x", 32<<10))
+	})
 	h := start(t, []*fakeWorker{w})
 	_, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody)
 	assert.Error(t, err, "the client's connection is cut")

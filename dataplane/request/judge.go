@@ -83,7 +83,7 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 		return finding{}, nil
 	case resp.Status != fasthttp.StatusOK, events != (x.inference && x.req.Stream),
 		len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0:
-		// Nothing that was asked for. An engine never redirects, and the router reads what it forwards.
+		// Nothing that was asked for. An engine never redirects, and the request refuses codings.
 		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
 	}
 	if events {

@@ -270,8 +270,8 @@ func (p *pairAttempt) failed(err error) error {
 	return err
 }
 
-// excused reports whether a rank that had nothing to say in time is busy, or has waited for the other
-// one of the pair: its scheduler runs, and the other's does not.
+// excused reports whether a rank that had nothing to say in time is busy, or has waited for the
+// other one of the pair: its scheduler runs, and the other's does not.
 func (p *pairAttempt) excused(rank *worker.Rank, err error) bool {
 	d, now := &p.x.choice.decision, time.Now()
 	other := d.Rank
@@ -282,8 +282,8 @@ func (p *pairAttempt) excused(rank *worker.Rank, err error) bool {
 	return busy(rank, err, now) || late && rank.Load.Reporting(now) && !other.Load.Reporting(now)
 }
 
-// prefilled reports whether the prefill worker has answered. Until then each worker may wait for the
-// other one.
+// prefilled reports whether the prefill worker has answered. Until then each worker may wait for
+// the other one.
 func (p *pairAttempt) prefilled() bool { return p.race.prefilledAt.Load() != 0 }
 
 // end gives back the load and the prediction of the attempt.

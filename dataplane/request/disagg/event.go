@@ -89,8 +89,8 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 	return More, Failure{}
 }
 
-// judgeEvent judges an event by the first line of its data, and how that fits. rest follows the line
-// if that has ended; else the line is whole, or too long to wait for.
+// judgeEvent judges an event by the first line of its data, and how that fits. rest follows the
+// line if that has ended; else the line is whole, or too long to wait for.
 func judgeEvent(fit fit, line, rest []byte, ended, whole bool) (Verdict, Failure) {
 	switch {
 	case line[0] != '{', fit == fitsNot, fit == fitsEmpty:

@@ -10,8 +10,8 @@ import (
 // right kind. A form asks for no more than all engines write: a good answer is never refused.
 type Form struct {
 	members []member
-	// beside is a member of documents whose list may be empty: the engine says what it has computed
-	// although nothing came of it. Without one an empty list is no answer.
+	// beside is a member of documents with an empty list: the engine tells of its work although
+	// nothing came of it. Without one an empty list is no answer.
 	beside string
 	lists  bool // a list of such documents is an answer too
 	reason bool // a document has its finish_reason, which is worth waiting for
@@ -110,7 +110,7 @@ func (m *member) fit(value []byte) fit {
 	return m.of.fit(value)
 }
 
-// Forms of what answers are made of.
+// Forms of the parts of answers.
 var (
 	formMeta    = Form{members: []member{{"id", kindText, nil}, {"finish_reason", kindObject | kindNull, nil}, {"prompt_tokens", kindNumber, nil}}}
 	formMessage = Form{members: []member{
@@ -126,7 +126,7 @@ var (
 	formScore        = Form{members: []member{{"score", kindNumber | kindNull, nil}, {"relevance_score", kindNumber | kindNull, nil}}}
 )
 
-// Forms of answers that have computed tokens. An event of a stream may have no choice but the usage.
+// Forms of answers of computed tokens. An event of a stream may have no choice but the usage.
 var (
 	formGenerate    = Form{members: []member{{"meta_info", kindObject, &formMeta}}, lists: true, reason: true}
 	formCompletion  = Form{members: []member{{"choices", kindList, &formTextChoice}}}
