@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-const answerWithUsage = `{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}}`
+const answerWithUsage = `{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}}`
 
 func (h *harness) explain(query, body string) (admin.Explained, int) {
 	h.t.Helper()
@@ -147,7 +147,7 @@ func TestTrustIsLearntFromAnswers(t *testing.T) {
 	h := start(t, []*fakeWorker{w}, settings{})
 	body := `{"model":"tiny","messages":[{"role":"user","content":"` + strings.Repeat("words ", 300) + `"}]}`
 	tell := func(cached string) {
-		w.answers("/v1/chat/completions", `{"choices":[],"usage":{"prompt_tokens":400,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":`+cached+`}}}`)
+		w.answers("/v1/chat/completions", `{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":400,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":`+cached+`}}}`)
 		h.post("/v1/chat/completions", body)
 	}
 	for range 12 {

@@ -28,7 +28,7 @@ func TestFlush(t *testing.T) {
 		_, _ = io.WriteString(rw, "Flush cache failed.\n")
 	})
 	for _, w := range []*fakeWorker{idle, busy} {
-		w.answers("/v1/chat/completions", `{"choices":[],"usage":{"prompt_tokens":400,"prompt_tokens_details":{"cached_tokens":0}}}`)
+		w.answers("/v1/chat/completions", `{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":400,"prompt_tokens_details":{"cached_tokens":0}}}`)
 	}
 	h := start(t, []*fakeWorker{idle, busy}, settings{})
 	for i := range 2 {

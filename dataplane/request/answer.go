@@ -376,17 +376,15 @@ func (a *answer) examine(resp *upstream.Response) (finding, error) {
 	if resp.Status >= fasthttp.StatusBadRequest {
 		return findingOf(resp.Status, false), nil
 	}
-	encoded := len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0
 	mime := resp.Peek(fasthttp.HeaderContentType)
 	events := bytes.HasPrefix(mime, eventStream)
 	switch {
 	case !x.repeatable():
 		return finding{}, nil
-	case resp.Status != fasthttp.StatusOK, events != (x.inference && x.req.Stream):
-		// Nothing that was asked for. An engine never redirects.
+	case resp.Status != fasthttp.StatusOK, events != (x.inference && x.req.Stream),
+		len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0:
+		// Nothing that was asked for. An engine never redirects, and the request refuses codings.
 		return finding{causeBroken, fasthttp.StatusBadGateway}, nil
-	case encoded:
-		return finding{}, nil
 	}
 	if events {
 		return a.look(resp, false, func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {

@@ -19,7 +19,7 @@ func chatBody(id int, more string) string {
 }
 
 func chatReply(prompt, cached int) string {
-	return fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`, prompt, cached)
+	return fmt.Sprintf(`{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`, prompt, cached)
 }
 
 // held returns the tokens of all ranks in the approximate tree.
@@ -139,7 +139,7 @@ func TestFailuresAreNotLearnt(t *testing.T) {
 	<-seen
 	require.Eventually(t, none, patience, tick, "the client left before the first byte")
 
-	w.dies("/v1/chat/completions", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"choices":[`) })
+	w.dies("/v1/chat/completions", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"choices":[{"message":{"role":"assistant"`) })
 	_, _, err = h.do(http.MethodPost, h.base+"/v1/chat/completions", chatBody(1, ""))
 	require.Error(t, err)
 	require.Eventually(t, held, patience, tick, "an answer that has begun was prefilled")
@@ -152,7 +152,7 @@ func TestAnswersWithoutUsage(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	for _, test := range []struct{ reply, more string }{
 		{chatReply(400, 0), ""},
-		{`{"choices":[]}`, ""},
+		{`{"choices":[{"text":"","message":{"content":""}}]}`, ""},
 		{`{"usage":{"prompt_tokens":400,"prompt_tokens_details":null}}`, ""},
 		{chatReply(400, 0), `,"n":2`},
 	} {

@@ -334,8 +334,11 @@ func (a *singleAttempt) failed(rank *worker.Rank, err error) error {
 		if c.leadsTo(suspect) {
 			rank.Worker.Suspect()
 		}
-		if c.leadsTo(again) {
+		switch {
+		case c.leadsTo(again):
 			x.errors.failed(rank, c)
+		case c == causeTimeout && c.speaksAgainst(rank, time.Now()) && !x.client.Gone():
+			x.unexplained(rank.Worker, time.Now()) // its scheduler says nothing either
 		}
 	}
 	if c.leadsTo(stop) && !x.client.Gone() {

@@ -19,7 +19,7 @@ func testCommentsPassAtOnce(t *testing.T) {
 	t.Helper()
 	const created = `data: {"type":"response.created","response":{"id":"resp_1"}}` + "\n\n"
 	const started = `event: message_start` + "\n" + `data: {"type":"message_start","message":{}}` + "\n\n"
-	const done = "data: {\"text\":\"a\",\"choices\":[]}\n\ndata: [DONE]\n\n"
+	const done = "data: {\"choices\":[{\"text\":\"a\",\"delta\":{}}],\"meta_info\":{\"id\":\"a\"}}\n\ndata: [DONE]\n\n"
 	const completed = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"
 	for _, tt := range []struct{ path, before, comment, rest string }{
 		{"/generate", "", ": ping\n\n", done},
@@ -59,7 +59,7 @@ func testCommentsPassAtOnce(t *testing.T) {
 // Behind a comment that came with it, an error is the beginning of the answer: another worker's is
 // the client's.
 func TestErrorBehindACommentGoesElsewhere(t *testing.T) {
-	failsOver(t, "/generate", `{"input_ids":[1]`, "data: {\"text\":\"a\"}\n\ndata: [DONE]\n\n", func(bad *fakeWorker) {
+	failsOver(t, "/generate", `{"input_ids":[1]`, "data: {\"meta_info\":{\"id\":\"a\"}}\n\ndata: [DONE]\n\n", func(bad *fakeWorker) {
 		bad.streams("/generate", ": ping\n\ndata: {\"error\":{\"message\":\"x\",\"code\":500}}\n\ndata: [DONE]\n\n")
 	})
 }

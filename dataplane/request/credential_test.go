@@ -211,7 +211,7 @@ func TestPairsGetTheFieldsOfKeys(t *testing.T) {
 				both.Done()
 				both.Wait()
 				rw.Header().Set("Content-Type", "application/json")
-				_, _ = io.WriteString(rw, `{"choices":[]}`)
+				_, _ = io.WriteString(rw, `{"choices":[{"text":"","message":{"content":""}}]}`)
 			})
 		}
 		h := startPair(t, p, d, withKeys(keysOf(t, "alice priority=3")), withConfig(func(c *request.Config) { c.SaltByKey, c.Pair.Headers = true, headers }))
@@ -413,7 +413,7 @@ func TestPlacesOfKeysAreFreed(t *testing.T) {
 		"a worker that dies": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"a stream that breaks": func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(rw, "data: {\"text\":\"a\"}\n\n")
+			_, _ = io.WriteString(rw, "data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\n")
 			flush(rw)
 			panic(http.ErrAbortHandler)
 		},
@@ -430,7 +430,7 @@ func TestPlacesOfKeysAreFreed(t *testing.T) {
 	streams := make(chan struct{})
 	w.on("/v1/completions", func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(rw, "data: {\"text\":\"a\"}\n\n")
+		_, _ = io.WriteString(rw, "data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\n")
 		flush(rw)
 		close(streams)
 		<-r.Context().Done()

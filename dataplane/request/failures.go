@@ -48,7 +48,7 @@ var failures = [...]failure{
 		says(openai.UpstreamTimeout, "No worker answered in time.")},
 	causeUnreachable: {is(upstream.ErrDial), "unreachable", again | untaken | suspect, faultWorker,
 		says(openai.Upstream, "Every worker that was tried failed before it answered.")},
-	// Before its answer begins a worker alone is not blamed: the time is the operator's.
+	// The time is the operator's: a worker alone is blamed by what is known of client and prompt.
 	causeTimeout: {is(upstream.ErrTimeout), "timeout", stop, faultSlow,
 		says(openai.UpstreamTimeout, "No worker answered in time.")},
 	causeDied: {is(upstream.ErrNoResponse, upstream.ErrTruncated), "died", again | suspect | death, faultLoss,

@@ -188,7 +188,9 @@ func TestJSONCutShortIsNotTakenForWhole(t *testing.T) {
 func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.dies("/generate", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"text":"`+strings.Repeat("x", 32<<10)) })
+	w.dies("/generate", func(rw http.ResponseWriter) {
+		_, _ = io.WriteString(rw, `{"meta_info":{"id":"a"},"text":"`+strings.Repeat("x", 32<<10))
+	})
 	h := start(t, []*fakeWorker{w})
 	_, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody)
 	assert.Error(t, err, "the client's connection is cut")
@@ -267,7 +269,7 @@ func testRanksAreNamedToTheWorker(t *testing.T) {
 	ranks := make(chan string, 4)
 	w.on("/v1/completions", func(rw http.ResponseWriter, r *http.Request) {
 		ranks <- r.Header.Get("X-Data-Parallel-Rank")
-		_, _ = io.WriteString(rw, `{"choices":[]}`)
+		_, _ = io.WriteString(rw, `{"choices":[{"text":"","message":{"content":""}}]}`)
 	})
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w}, withPolicy("round-robin"))

@@ -30,7 +30,7 @@ func (h *harness) metrics() string {
 	return got
 }
 
-const answerWithUsage = `{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}}`
+const answerWithUsage = `{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}}`
 
 func indexOf(e admin.Explained, id string) int {
 	return slices.IndexFunc(e.Ranks, func(r admin.ExplainedRank) bool { return r.ID == id })

@@ -46,8 +46,8 @@ func strictEvents(raw string) (events []string, err error) {
 
 // streams that a worker may break off, in pieces as they are sent.
 var brokenOff = map[string]string{
-	"LF":        "data: {\"text\":\"a\"}\n\ndata: {\"text\":\"ab\\n\\n\"}\n\n",
-	"CRLF":      "data: {\"text\":\"a\"}\r\n\r\ndata: {\"text\":\"ab\"}\r\n\r\n",
+	"LF":        "data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\ndata: {\"text\":\"ab\\n\\n\"}\n\n",
+	"CRLF":      "data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\r\n\r\ndata: {\"text\":\"ab\"}\r\n\r\n",
 	"two lines": "event: x\ndata: {\"text\":\ndata: \"a\"}\n\n: ping\n\nevent: y\ndata: {\"text\":\ndata: \"ab\"}\n\n",
 }
 
@@ -138,7 +138,7 @@ func TestDecodeWorkerDiesInsideAnEvent(t *testing.T) {
 			p[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
 				if l.waits(r, l.arrives(b)) {
 					rw.Header().Set("Content-Type", "text/event-stream")
-					_, _ = io.WriteString(rw, "data: {\"text\":\"p\",\"meta_info\":{\"input_token_logprobs\":[[-1,1,null]]}}\n\ndata: [DONE]\n\n")
+					_, _ = io.WriteString(rw, "data: {\"text\":\"p\",\"meta_info\":{\"id\":\"x\",\"input_token_logprobs\":[[-1,1,null]]}}\n\ndata: [DONE]\n\n")
 				}
 			})
 			d[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {

@@ -55,7 +55,7 @@ func TestClientsSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newFakeWorker(t, info(1))
-			w.answers(c.path, `{"text":"x"}`)
+			w.answers(c.path, `{"text":"x","choices":[{"text":"x","message":{"content":"x"}}],"content":[{"type":"text"}],"output":[{"id":"x"}],"meta_info":{"id":"x"}}`)
 			h := start(t, []*fakeWorker{w})
 			for turn := range 3 {
 				_, _, err := h.do(http.MethodPost, h.base+c.path, fmt.Sprintf(c.body, turn), c.header...)

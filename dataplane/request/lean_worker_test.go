@@ -29,7 +29,7 @@ func leanWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Ra
 	about := answer(fmt.Sprintf(`{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":1,
 		"disaggregation_mode":%q,"disaggregation_bootstrap_port":%s}`, mode, port))
 	streamed := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
-		strings.Repeat(chunkOf("data: {\"choices\":[]}\n\n"), 64) + chunkOf("data: [DONE]\n\n") + "0\r\n\r\n")
+		strings.Repeat(chunkOf("data: {\"choices\":[{\"text\":\"\",\"delta\":{}}]}\n\n"), 64) + chunkOf("data: [DONE]\n\n") + "0\r\n\r\n")
 	tokenized := answer(`{"tokens":[` + fresh + strings.Repeat(",1234", 2048) + `],"count":2049}`)
 	models, empty, generated := answer(`{"data":[{"id":"tiny"}]}`), answer("{}"), answer(reply)
 	go func() {

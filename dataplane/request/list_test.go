@@ -33,7 +33,7 @@ func TestAListOfOneIsAPrompt(t *testing.T) {
 			var workers []*fakeWorker
 			for range 2 {
 				w := newFakeWorker(t, info(1))
-				w.answers(c.path, `{"choices":[{"text":"a"}],"text":"a","meta_info":{"finish_reason":null},"usage":{"prompt_tokens":1001,"completion_tokens":1}}`)
+				w.answers(c.path, `{"choices":[{"text":"a","message":{"content":"a"}}],"text":"a","meta_info":{"id":"x","finish_reason":null},"usage":{"prompt_tokens":1001,"completion_tokens":1}}`)
 				workers = append(workers, w)
 			}
 			h := start(t, workers)

@@ -30,7 +30,7 @@ func TestMarksAreForTheirAudience(t *testing.T) {
 		})
 	}
 	answers("/generate", http.StatusOK, "application/json", idsReply)
-	answers("/v1/completions", http.StatusOK, "text/event-stream", "data: {\"choices\":[]}\n\ndata: [DONE]\n\n")
+	answers("/v1/completions", http.StatusOK, "text/event-stream", "data: {\"choices\":[{\"text\":\"\",\"delta\":{}}]}\n\ndata: [DONE]\n\n")
 	answers("/v1/chat/completions", http.StatusBadRequest, "application/json", `{"error":{"message":"no"}}`)
 	answers("/v1/embeddings", http.StatusServiceUnavailable, "application/json", `{}`)
 	answers("/v1/models/tiny", http.StatusOK, "application/json", "")

@@ -25,10 +25,16 @@ func (a noAnswer) ServeHTTP(rw http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(rw, a.body)
 }
 
+// Answers of 200 that have the members of all APIs, and nothing in them.
+const (
+	noData    = `{"text":"a","choices":[],"content":[],"output":[],"data":[],"results":[],"scores":[],"embedding":[],"tokens":[]}`
+	emptyData = `{"text":"a","choices":[{}],"content":[{}],"output":[{}],"data":[{}],"results":[{}],"meta_info":{}}`
+)
+
 // TestAnswersThatAnswerNothing: one of four workers answers with status 200 what no engine says. The
 // others answer its requests, and its breaker opens.
 func TestAnswersThatAnswerNothing(t *testing.T) {
-	const chat = `{"id":"1","object":"chat.completion","model":"tiny","choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`
+	const chat = `{"id":"1","object":"chat.completion","model":"tiny","choices":[{"text":"a","message":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`
 	type api struct{ path, body, mime, good string }
 	apis := map[string]api{
 		"generate":    {"/generate", idsBody, "application/json", idsReply},
@@ -39,6 +45,8 @@ func TestAnswersThatAnswerNothing(t *testing.T) {
 		"stream":      {"/v1/completions", `{"model":"tiny","prompt":"hi","stream":true}`, "text/event-stream", "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: [DONE]\n\n"},
 	}
 	kinds := map[string]noAnswer{
+		"no data":         {0, "application/json", noData},
+		"empty data":      {0, "application/json", emptyData},
 		"an empty object": {0, "application/json", `{}`},
 		"an empty list":   {0, "application/json", `[]`},
 		"null":            {0, "application/json", `null`},
@@ -53,7 +61,7 @@ func TestAnswersThatAnswerNothing(t *testing.T) {
 	}
 	for name, a := range apis {
 		for kind, bad := range kinds {
-			if kind != "an empty object" && kind != "the other kind" && kind != "a state" && kind != "half" && name != "chat" && name != "generate" {
+			if kind != "an empty object" && kind != "the other kind" && kind != "a state" && kind != "half" && !strings.HasSuffix(kind, "data") && name != "chat" && name != "generate" {
 				continue
 			}
 			t.Run(name+", "+kind, func(t *testing.T) {
@@ -95,6 +103,8 @@ func TestStreamsThatAnswerNothing(t *testing.T) {
 		"text":                func([]byte) string { return "data: ready\n\n" },
 		"another object":      func([]byte) string { return "data: {\"status\":\"ok\"}\n\n" + done },
 		"its request":         func(body []byte) string { return "data: " + string(body) + "\n\n" + done },
+		"no data":             func([]byte) string { return strings.Repeat("data: "+noData+"\n\n", 3) + done },
+		"empty data":          func([]byte) string { return "data: " + emptyData + "\n\n" + done },
 		"half an object":      func([]byte) string { return "data: {\"id\":" },
 		"nothing but the end": func([]byte) string { return done },
 	}
@@ -121,7 +131,7 @@ func TestOtherAnswersThatAnswerNothing(t *testing.T) {
 		"/v1/embeddings":            {`{"model":"tiny","input":"x"}`, `{"data":[{"embedding":[0.5],"index":0,"object":"embedding"}],"model":"tiny","object":"list"}`},
 		"/v1/rerank":                {`{"model":"tiny","query":"a","documents":["b"]}`, `[{"score":0.5,"document":"b","index":0}]`},
 		"/v1/score":                 {`{"model":"tiny","query":"a","items":["b"]}`, `{"scores":[[0.5]],"model":"tiny","object":"scoring"}`},
-		"/v1/classify":              {`{"model":"tiny","input":"x"}`, `{"id":"1","object":"list","data":[{"index":0}]}`},
+		"/v1/classify":              {`{"model":"tiny","input":"x"}`, `{"id":"1","object":"list","data":[{"index":0,"label":"a","probs":[1],"num_classes":1}]}`},
 		"/classify":                 {`{"text":"x"}`, `{"embedding":[0.5],"meta_info":{"id":"1"}}`},
 		"/tokenize":                 {`{"model":"tiny","prompt":"x"}`, `{"tokens":[1],"count":1,"max_model_len":8}`},
 		"/detokenize":               {`{"model":"tiny","tokens":[1]}`, `{"text":"x"}`},
@@ -129,6 +139,8 @@ func TestOtherAnswersThatAnswerNothing(t *testing.T) {
 	} {
 		for kind, bad := range map[string]noAnswer{
 			"an empty object": {0, "application/json", `{}`},
+			"no data":         {0, "application/json", `{"data":[],"results":[],"scores":[],"embedding":[],"tokens":[],"usage":null}`},
+			"empty data":      {0, "application/json", `{"data":[{}],"results":[{}],"meta_info":{}}`},
 			"null":            {0, "application/json", `null`},
 			"text":            {0, "text/plain", `ready`},
 			"a detail":        {0, "application/json", `{"detail":"no such route"}`},

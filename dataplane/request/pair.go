@@ -80,6 +80,7 @@ func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 	d, prompt := &x.choice.decision, &x.choice.prompt
 	p.reset()
 	l.reply.events, l.reply.wanted, l.reply.api = x.req.Stream, x.req.PromptLogprobs, x.api
+	l.reply.judged = x.repeatable()
 	a.span, l.span = x.trace.Attempt(tracing.StepFirstByte, d.Decode.ID()), x.trace.Attempt(tracing.StepPrefill, d.Rank.ID())
 	l.request, a.request = p.writer.write(x)
 	exact := x.prompt.complete()
@@ -281,7 +282,7 @@ func (p *pairAttempt) failed(err error) error {
 	x.h.metrics.pairFailures.WithLabelValues(at.String(), failures[c].label).Inc()
 	p.blame(rank, c)
 	switch {
-	case failures[c].fault == faultEither:
+	case failures[c].fault == faultEither, c == causeTimeout && !p.prefilled():
 		p.suspectBoth(rank, c)
 	case at == legDecode && l.err != nil &&
 		!errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
@@ -289,6 +290,23 @@ func (p *pairAttempt) failed(err error) error {
 	}
 	return err
 }
+
+// excused reports whether a failure says nothing against a rank: by its cause, or because the rank
+// had nothing to say in time, and has waited for the other one of the pair: its scheduler runs, and
+// the other's does not.
+func (p *pairAttempt) excused(rank *worker.Rank, c cause) bool {
+	d, now := &p.x.choice.decision, time.Now()
+	other := d.Rank
+	if rank == other {
+		other = d.Decode
+	}
+	late := c == causeLate || c == causeTimeout
+	return !c.speaksAgainst(rank, now) || late && rank.Load.Reporting(now) && !other.Load.Reporting(now)
+}
+
+// prefilled reports whether the prefill worker has answered. Until then each worker may wait for
+// the other one.
+func (p *pairAttempt) prefilled() bool { return p.race.prefilledAt.Load() != 0 }
 
 // end gives back the load and the prediction of the attempt.
 func (p *pairAttempt) end() {
@@ -302,7 +320,7 @@ func (p *pairAttempt) blame(rank *worker.Rank, c cause) {
 	if c.leadsTo(suspect) {
 		rank.Worker.Suspect()
 	}
-	if c.speaksAgainst(rank, time.Now()) {
+	if !p.excused(rank, c) {
 		p.x.errors.failed(rank, c)
 	}
 	p.x.choice.exclude(rank)
@@ -317,7 +335,9 @@ func (p *pairAttempt) suspectBoth(reporter *worker.Rank, why cause) {
 	if reporter == partner {
 		partner = c.decision.Decode
 	}
-	p.x.errors.failed(partner, why)
+	if !p.excused(partner, why) {
+		p.x.errors.failed(partner, why)
+	}
 	c.exclude(partner)
 	c.suspect(reporter, partner)
 }
@@ -587,15 +607,20 @@ type prefillReply struct {
 	length  atomic.Int64 // of the bytes read
 	events  bool         // it is a stream
 	wanted  bool         // all of it
+	judged  bool         // it must have the form of its API
 	api     openai.API
 	kept    *upstream.Kept // an answer that may become the client's: an error
 }
 
-// read reads the answer to its end, and looks at the first event of a stream.
+// read reads the answer to its end, and looks at the first event of a stream. A worker that says
+// anything else has computed nothing: the decode worker would wait for it in vain.
 func (r *prefillReply) read(resp *upstream.Response) error {
 	limit := maxReply
 	if r.wanted && r.status == fasthttp.StatusOK {
 		limit = maxLogprobs
+	}
+	if r.judged && r.status == fasthttp.StatusOK && len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0 {
+		return errFailed
 	}
 	verdict := disagg.Good
 	if r.events && r.status == fasthttp.StatusOK {
@@ -624,12 +649,32 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 			if r.wanted && len(r.body) >= maxLogprobs {
 				return fmt.Errorf("%w: more than %d bytes of log probabilities", errFailed, maxLogprobs)
 			}
-			return nil
+			return r.judge(resp, limit)
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// judge judges a whole answer.
+func (r *prefillReply) judge(resp *upstream.Response, limit int) error {
+	switch {
+	case !r.judged || r.status >= fasthttp.StatusBadRequest:
+		return nil
+	case r.status != fasthttp.StatusOK:
+		return errFailed
+	case r.events || len(r.body) >= limit:
+		return nil
+	}
+	verdict, f := disagg.JudgeAnswer(disagg.FormOf(r.api), r.body, true)
+	switch {
+	case verdict != disagg.Failed:
+		return nil
+	case f == disagg.NoAnswer:
+		return errFailed // no other pair could confirm it
+	}
+	return r.readError(resp, f)
 }
 
 // grow returns memory behind the body, and allocates some.
@@ -661,7 +706,7 @@ func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) erro
 }
 
 func (r *prefillReply) reset() {
-	r.status, r.refusal, r.events, r.wanted, r.kept = 0, 0, false, false, nil
+	r.status, r.refusal, r.events, r.wanted, r.judged, r.kept = 0, 0, false, false, false, nil
 	r.length.Store(0)
 	r.body = emptied(r.body)
 }

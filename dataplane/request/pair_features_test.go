@@ -40,9 +40,9 @@ func TestPairLogprobs(t *testing.T) {
 	}{
 		{
 			"generate", "/generate", `{"input_ids":[1,2],"return_logprob":true,"logprob_start_len":0`,
-			`{"text":"a","meta_info":{"input_token_logprobs":[[null,1,null],[-1.5,2,null]]}}`,
-			`{"text":"ab","meta_info":{"input_token_logprobs":[],"completion_tokens":2}}`,
-			`{"text":"ab","meta_info":{"input_token_logprobs":[[null,1,null],[-1.5,2,null]],"completion_tokens":2}}`,
+			`{"text":"a","meta_info":{"id":"x","input_token_logprobs":[[null,1,null],[-1.5,2,null]]}}`,
+			`{"text":"ab","meta_info":{"id":"x","input_token_logprobs":[],"completion_tokens":2}}`,
+			`{"text":"ab","meta_info":{"id":"x","input_token_logprobs":[[null,1,null],[-1.5,2,null]],"completion_tokens":2}}`,
 		},
 		{
 			"echo", "/v1/completions", `{"model":"tiny","prompt":"a","echo":true,"logprobs":1`,
@@ -52,7 +52,7 @@ func TestPairLogprobs(t *testing.T) {
 		},
 		{
 			"none where some were asked for", "/generate", `{"input_ids":[1,2],"return_logprob":true`,
-			`{"text":"a","meta_info":{}}`, `{"text":"ab","meta_info":{"input_token_logprobs":[]}}`, `{"text":"ab","meta_info":{"input_token_logprobs":[]}}`,
+			`{"text":"a","meta_info":{"id":"x"}}`, `{"text":"ab","meta_info":{"id":"x","input_token_logprobs":[]}}`, `{"text":"ab","meta_info":{"id":"x","input_token_logprobs":[]}}`,
 		},
 	}
 	for _, tt := range tests {
@@ -78,21 +78,21 @@ func TestPairLogprobs(t *testing.T) {
 // A prefill worker that dies with the log probabilities is a failure of the pair.
 func TestPairLogprobsAreLost(t *testing.T) {
 	p, d := newPair(t, 2, 1, 1)
-	const lists = `{"text":"a","meta_info":{"input_token_logprobs":[[null,1,null]]}}`
+	const lists = `{"text":"a","meta_info":{"id":"x","input_token_logprobs":[[null,1,null]]}}`
 	p[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
 		if l.waits(r, l.arrives(b)) {
-			_, _ = io.WriteString(rw, lists[:30])
+			_, _ = io.WriteString(rw, lists[:40])
 			flush(rw)
 			dies(l, rw, r, b)
 		}
 	})
 	p[1].does(replies(lists))
-	d[0].does(replies(`{"text":"b","meta_info":{"input_token_logprobs":[]}}`))
+	d[0].does(replies(`{"text":"b","meta_info":{"id":"x","input_token_logprobs":[]}}`))
 	h := startPair(t, p, d, withPolicy("round-robin"))
 	for range 2 {
 		resp, got := h.post("/generate", `{"input_ids":[1],"return_logprob":true}`)
 		assert.Equal(t, http.StatusOK, resp.StatusCode)
-		assert.Equal(t, `{"text":"b","meta_info":{"input_token_logprobs":[[null,1,null]]}}`, got)
+		assert.Equal(t, `{"text":"b","meta_info":{"id":"x","input_token_logprobs":[[null,1,null]]}}`, got)
 	}
 	noneRunning(t, h)
 }

@@ -239,7 +239,7 @@ func TestTimeoutsOfBusyWorkers(t *testing.T) {
 func TestPairLogprobsComeSlowly(t *testing.T) {
 	t.Parallel()
 	p, d := newPair(t, 1, 1, 1)
-	const lists = `{"text":"a","meta_info":{"input_token_logprobs":[[null,1,null]]}}`
+	const lists = `{"text":"a","meta_info":{"id":"x","input_token_logprobs":[[null,1,null]]}}`
 	p[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
 		if !l.waits(r, l.arrives(b)) {
 			return
@@ -254,11 +254,11 @@ func TestPairLogprobsComeSlowly(t *testing.T) {
 			}
 		}
 	})
-	d[0].does(replies(`{"text":"b","meta_info":{"input_token_logprobs":[]}}`))
+	d[0].does(replies(`{"text":"b","meta_info":{"id":"x","input_token_logprobs":[]}}`))
 	h := startPair(t, p, d, withConfig(withShortPair))
 	resp, got := h.post("/generate", `{"input_ids":[1],"return_logprob":true}`)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.Equal(t, `{"text":"b","meta_info":{"input_token_logprobs":[[null,1,null]]}}`, got)
+	assert.Equal(t, `{"text":"b","meta_info":{"id":"x","input_token_logprobs":[[null,1,null]]}}`, got)
 	noneBlamed(t, h)
 	noneRunning(t, h)
 }

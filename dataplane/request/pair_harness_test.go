@@ -129,8 +129,8 @@ func (l *fakeLeg) waits(r *http.Request, room *[2]chan struct{}) bool {
 
 // The answers of prefill and decode legs.
 const (
-	prefillReply = `{"text":"p","meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":1,"cached_tokens":8,"finish_reason":null}}`
-	decodeReply  = `{"text":"d","choices":[],"output":[],"meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":4,"cached_tokens":8,"finish_reason":{"type":"length"}}}`
+	prefillReply = `{"text":"p","choices":[{"text":"p","message":{"content":"p"},"delta":{"content":"p"}}],"output":[{"id":"m"}],"meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":1,"cached_tokens":8,"finish_reason":null}}`
+	decodeReply  = `{"text":"d","choices":[{"text":"d","message":{"content":"d"},"delta":{"content":"d"}}],"output":[{"id":"m"}],"meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":4,"cached_tokens":8,"finish_reason":{"type":"length"}}}`
 )
 
 // meets is the behavior of a healthy leg: meet the partner, answer.

@@ -259,7 +259,7 @@ func TestPairClientLeaves(t *testing.T) {
 				wait := func(_ *fakeLeg, rw http.ResponseWriter, r *http.Request, _ *pairBody) {
 					if begun {
 						rw.Header().Set("Content-Type", "text/event-stream")
-						_, _ = io.WriteString(rw, "data: {\"text\":\"\"}\n\n")
+						_, _ = io.WriteString(rw, "data: {\"text\":\"\",\"meta_info\":{\"id\":\"x\"}}\n\n")
 						flush(rw)
 					}
 					there <- struct{}{}
@@ -307,14 +307,14 @@ func TestPairDiesMidStream(t *testing.T) {
 			return
 		}
 		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(rw, "data: {\"text\":\"one\"}\n\n")
+		_, _ = io.WriteString(rw, "data: {\"text\":\"one\",\"meta_info\":{\"id\":\"x\"}}\n\n")
 		flush(rw)
 		dies(l, rw, r, b)
 	})
 	h := startPair(t, p, d)
 	resp, got := h.post("/generate", pairRequest(true))
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.True(t, strings.HasPrefix(got, "data: {\"text\":\"one\"}\n\ndata: {\"error\":"), got)
+	assert.True(t, strings.HasPrefix(got, "data: {\"text\":\"one\",\"meta_info\":{\"id\":\"x\"}}\n\ndata: {\"error\":"), got)
 	assert.True(t, strings.HasSuffix(got, "data: [DONE]\n\n"), got)
 	noneRunning(t, h)
 }
@@ -334,7 +334,7 @@ func TestPairPrefillDiesWhenItIsDone(t *testing.T) {
 			return
 		}
 		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(rw, "data: {\"text\":\"one\"}\n\n")
+		_, _ = io.WriteString(rw, "data: {\"text\":\"one\",\"meta_info\":{\"id\":\"x\"}}\n\n")
 		flush(rw)
 		<-dead
 		_, _ = io.WriteString(rw, "data: [DONE]\n\n")

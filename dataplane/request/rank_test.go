@@ -44,7 +44,7 @@ func answersRanks(w *fakeWorker) <-chan string {
 		w.on(path, func(rw http.ResponseWriter, r *http.Request) {
 			ranks <- sglangRank(path, r.Header, w.lastBody())
 			rw.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(rw, `{"text":"x","choices":[],"output":[],"content":[],"id":"x","type":"message","meta_info":{"id":"x","finish_reason":{"type":"length"}}}`)
+			fmt.Fprint(rw, `{"text":"x","choices":[{"text":"x","message":{"content":"x"}}],"output":[{"id":"x"}],"content":[{"type":"text"}],"id":"x","type":"message","meta_info":{"id":"x","finish_reason":{"type":"length"}}}`)
 		})
 	}
 	return ranks

@@ -65,7 +65,7 @@ func TestRequestName(t *testing.T) {
 		}
 	}
 	w.on("/generate", answer("application/json", idsReply, http.StatusOK))
-	w.on("/v1/completions", answer("text/event-stream", "data: {\"choices\":[]}\n\ndata: [DONE]\n\n", http.StatusOK))
+	w.on("/v1/completions", answer("text/event-stream", "data: {\"choices\":[{\"text\":\"\",\"delta\":{}}]}\n\ndata: [DONE]\n\n", http.StatusOK))
 	w.on("/v1/embeddings", answer("application/json", "{}", http.StatusServiceUnavailable))
 	logged, lines := loggedTo(t)
 	h := start(t, []*fakeWorker{w}, logged)

@@ -291,7 +291,7 @@ func TestPathsOfSeveralModels(t *testing.T) {
 			_, _ = io.WriteString(rw, `{"error":{"message":"the engine's own"}}`)
 		})
 		w.answers("/health_generate", "{}")
-		w.answers("/v1/completions", `{"choices":[]}`)
+		w.answers("/v1/completions", `{"choices":[{"text":"","message":{"content":""}}]}`)
 		workers = append(workers, w)
 	}
 	h := start(t, workers)

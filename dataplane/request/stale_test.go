@@ -23,7 +23,7 @@ func TestStaleConnectionsAndIDs(t *testing.T) {
 		"/v1/completions":      `{"choices":[{"index":0,"text":"a","finish_reason":"length"}]}`,
 		"/v1/chat/completions": `{"choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"length"}]}`,
 		"/v1/messages":         `{"type":"message","content":[{"type":"text","text":"a"}]}`,
-		"/v1/responses":        `{"object":"response","status":"completed","output":[]}`,
+		"/v1/responses":        `{"object":"response","status":"completed","output":[],"usage":{"output_tokens":1}}`,
 	} {
 		for _, own := range []string{"", `"rid":"mine-%d",`} {
 			switch path {

@@ -97,7 +97,7 @@ func TestSpansOfARequest(t *testing.T) {
 					return
 				}
 				rw.Header().Set("Content-Type", "text/event-stream")
-				_, _ = io.WriteString(rw, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n")
+				_, _ = io.WriteString(rw, "data: {\"choices\":[{\"text\":\"\",\"delta\":{}}]}\n\ndata: [DONE]\n\n")
 			})
 			traced, c, flush := withTracing(t)
 			h := start(t, []*fakeWorker{w}, traced)

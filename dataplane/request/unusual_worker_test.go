@@ -122,11 +122,11 @@ func TestUnusualStreams(t *testing.T) {
 		long[i] = 'x'
 	}
 	for name, s := range map[string][]string{
-		"no end":       {"data: {\"text\":\"a\"}\n\n", "data: [DONE]"},
-		"one line end": {"data: {\"text\":\"a\"}\n\n", "data: [DONE]\n"},
-		"crlf":         {"data: {\"text\":\"a\"}\r\n\r", "\ndata: [DO", "NE]\r\n\r\n"},
-		"cr":           {"data: {\"text\":\"a\"}\r\r", "data: [DONE]\r\r"},
-		"comment":      {": ping\n\n", ": ping\n", "\n", "data: {\"text\":\"a\"}\n\n", ": ping\n\n", "data: [DONE]\n\n"},
+		"no end":       {"data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\n", "data: [DONE]"},
+		"one line end": {"data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\n", "data: [DONE]\n"},
+		"crlf":         {"data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\r\n\r", "\ndata: [DO", "NE]\r\n\r\n"},
+		"cr":           {"data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\r\r", "data: [DONE]\r\r"},
+		"comment":      {": ping\n\n", ": ping\n", "\n", "data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\n", ": ping\n\n", "data: [DONE]\n\n"},
 		"long":         {"data: {\"text\":\"" + string(long[:70<<10]), string(long), "\"}\n", "\n", "data: [DONE]\n\n"},
 		"long second":  {"data: {\"text\":\"\"}\n\n", "data: {\"text\":\"" + string(long[:70<<10]), string(long), "\"}\r\n", "\r\n", "data: [DO", "NE]\n\n"},
 	} {

@@ -86,8 +86,10 @@ func (r *responseReader) fill() error {
 // tryFill fills the buffer, and reports whether there is nothing to wait for. The poller calls
 // it before it waits and when there is something to read.
 func (r *responseReader) tryFill(fd uintptr) bool {
-	if r.out.later && r.out.sendNow(fd) {
-		return false // an answer could not be there yet
+	// An answer cannot be there yet, but the end of the connection can: the poller tells of no end
+	// before the wait, and a server that has closed only its sending side never resets.
+	if r.out.later {
+		r.out.sendNow(fd)
 	}
 	r.acquire()
 	r.filling = fd + 1

@@ -69,14 +69,11 @@ func (w *requestWriter) send(body [][]byte, quiet bool) {
 	w.writeRest()
 }
 
-// sendNow sends a request that was left for later, and reports whether the connection has taken
-// it.
-func (w *requestWriter) sendNow(fd uintptr) bool {
+// sendNow sends a request that was left for later.
+func (w *requestWriter) sendNow(fd uintptr) {
 	w.later = false
 	w.tryWrite(fd)
-	failed := w.err != nil // from writeRest on, it is the goroutine's
 	w.writeRest()
-	return !failed
 }
 
 // tryWrite sends as much as the socket takes now. It never waits: the caller could not read an

@@ -73,7 +73,12 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 		if f, failed := failureOf(data); failed {
 			return Failed, f
 		}
-		return eventsOf[api].judgeEvent(data, rest, ended, whole)
+		fit := eventsOf[api].fit(data)
+		if fit == fitsEmpty && ended { // it has computed nothing yet
+			p = rest
+			continue
+		}
+		return judgeEvent(fit, data, rest, ended, whole)
 	}
 	switch {
 	case cut:
@@ -84,11 +89,11 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 	return More, Failure{}
 }
 
-// judgeEvent judges an event by the first line of its data. rest follows the line if that has
-// ended; else the line is whole, or too long to wait for.
-func (f *Form) judgeEvent(line, rest []byte, ended, whole bool) (Verdict, Failure) {
-	switch fit := f.fit(line); {
-	case line[0] != '{', fit == fitsNot:
+// judgeEvent judges an event by the first line of its data, and how that fits. rest follows the
+// line if that has ended; else the line is whole, or too long to wait for.
+func judgeEvent(fit fit, line, rest []byte, ended, whole bool) (Verdict, Failure) {
+	switch {
+	case line[0] != '{', fit == fitsNot, fit == fitsEmpty:
 		return Failed, NoAnswer
 	case !ended && !whole, fit == fits && closed(line):
 		return Good, Failure{}
@@ -147,11 +152,11 @@ func JudgeAnswer(form *Form, p []byte, whole bool) (Verdict, Failure) {
 	switch fit := form.fit(doc); {
 	case len(doc) == 0 && !whole:
 		return More, Failure{}
-	case len(doc) == 0, doc[0] != '{', fit == fitsNot:
+	case len(doc) == 0, doc[0] != '{', fit == fitsNot, fit == fitsEmpty:
 		return Failed, NoAnswer
 	case fit == fits:
 		return judgeReasons(doc, form.reason && !whole && len(p) < MaxEvent)
-	case fit == fitsSoFar && len(p) >= MaxEvent, len(p) >= MaxBegin:
+	case len(p) >= MaxBegin:
 		return Good, Failure{}
 	case whole:
 		return Failed, NoAnswer // no JSON

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +17,7 @@ import (
 )
 
 func TestJudgeStream(t *testing.T) {
-	const generate, chat, messages = openai.APIGenerate, openai.APIChat, openai.APIMessages
+	const generate, chat, completions, messages = openai.APIGenerate, openai.APIChat, openai.APICompletions, openai.APIMessages
 	tests := []struct {
 		name    string
 		api     openai.API
@@ -28,7 +30,7 @@ func TestJudgeStream(t *testing.T) {
 		{"nothing at all", generate, "", true, Failed, Failure{500, false}},
 		{"half an event", generate, `data: {"err`, false, More, Failure{}},
 		{"half an event and no more", generate, `data: {"err`, true, Failed, NoAnswer},
-		{"comment first", generate, ": ping\n\ndata: {\"text\":\"a\"}\n", false, Good, Failure{}},
+		{"comment first", generate, ": ping\n\ndata: {\"meta_info\":{\"id\":\"a\"}}\n", false, Good, Failure{}},
 		{"named event", messages, "event: response.created\ndata: {\"type\":\"response.created\"}\n", false, Good, Failure{}},
 		{"text", generate, `data: {"text":"x","meta_info":{"id":"a","finish_reason":null}}` + "\n", false, Good, Failure{}},
 		{"chat", chat, `data: {"id":"1","choices":[{"delta":{"content":"\"error\":{}"},"finish_reason":null}]}` + "\n\n", false, Good, Failure{}},
@@ -41,7 +43,7 @@ func TestJudgeStream(t *testing.T) {
 		{"error with words for a code", generate, `data: {"error":{"code":"upstream_error"}}` + "\n", false, Failed, Failure{500, false}},
 		{"error with a code in quotes", generate, `data:{"error":{"code":"400"}}` + "\n", false, Failed, Failure{400, false}},
 		{"client's error", generate, `data: {"error":{"message":"bad","type":"invalid_request_error","code":400,"retryable":false}}` + "\n", false, Failed, Failure{400, false}},
-		{"no error", generate, `data: {"error":null,"text":"x"}` + "\n", false, Good, Failure{}},
+		{"no error", generate, `data: {"error":null,"meta_info":{"id":"a"}}` + "\n", false, Good, Failure{}},
 		{"error at the end of what came", generate, `data: {"error":{"code":503}}`, true, Failed, Failure{503, false}},
 		{"long first event", generate, "data: {\"text\":\"" + strings.Repeat("x", MaxEvent), false, Good, Failure{}},
 		{"no JSON", generate, "data: one\n", false, Failed, NoAnswer},
@@ -66,15 +68,25 @@ func TestJudgeStream(t *testing.T) {
 		{"reasoning", chat, `data: {"id":"1","choices":[{"index":0,"delta":{"reasoning_content":"a"}}]}` + "\n", false, Good, Failure{}},
 		{"a call of a tool", chat, `data: {"id":"1","choices":[{"index":0,"delta":{"tool_calls":[{}]}}]}` + "\n", false, Good, Failure{}},
 		{"choices with spaces", chat, `data: { "id" : "1", "choices" : [ {"delta": {}} ] }` + "\r\n", false, Good, Failure{}},
-		{"a number that is none in JSON", chat, `data: {"choices":[{"logprob":-Infinity}]}` + "\n", false, Good, Failure{}},
-		{"an empty event first", chat, "data:\n\ndata: {\"choices\":[]}\n", false, Good, Failure{}},
+		{"a number that is none in JSON", chat, `data: {"choices":[{"index":0,"delta":{},"logprob":-Infinity}]}` + "\n", false, Good, Failure{}},
+		{"an empty event first", chat, "data:\n\ndata: {\"choices\":[{\"delta\":{}}]}\n", false, Good, Failure{}},
 		{"a ping", messages, "event: ping\ndata: {\"type\": \"ping\"}\n", false, Good, Failure{}},
 		{"data of two lines", generate, "data: {\"text\":\ndata: \"a\"}\n", false, Good, Failure{}},
 		{"data of one line or two", generate, "data: {\"text\":\n", false, More, Failure{}},
 		{"half an object", generate, "data: {\"text\":\n\n", false, Failed, NoAnswer},
 		{"half a choice", chat, "data: {\"choices\":[{\n\n", false, Failed, NoAnswer},
 		{"half a choice and no more", chat, "data: {\"choices\":[{\"", true, Failed, NoAnswer},
-		{"a choice without its line's end", chat, "data: {\"choices\":[]}", true, Good, Failure{}},
+		{"a choice without its line's end", chat, "data: {\"choices\":[{\"delta\":{}}]}", true, Good, Failure{}},
+		{"no choice yet", chat, "data: {\"choices\":[]}\n\n", false, More, Failure{}},
+		{"no choice but the end", chat, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n", false, Failed, Failure{500, false}},
+		{"no choice but the end of what came", completions, "data: {\"choices\":[ ]}\n\ndata: {\"choices\":[]}\n\n", true, Failed, Failure{500, false}},
+		{"no choice at first", chat, "data: {\"choices\":[]}\n\ndata: {\"choices\":[{\"delta\":{}}]}\n\n", false, Good, Failure{}},
+		{"a long time without a choice", chat, strings.Repeat("data: {\"choices\":[]}\n\n", MaxEvent/20), false, Good, Failure{}},
+		{"a choice without a member", chat, "data: {\"choices\":[{}]}\n", false, Failed, NoAnswer},
+		{"a text in a chat", chat, "data: {\"choices\":[{\"text\":\"a\"}]}\n", false, Failed, NoAnswer},
+		{"a text", completions, "data: {\"choices\":[{\"index\":0,\"text\":\"\"}]}\n", false, Good, Failure{}},
+		{"text and no more", generate, "data: {\"text\":\"x\"}\n", false, Failed, NoAnswer},
+		{"text and nothing about it", generate, "data: {\"text\":\"x\",\"meta_info\":{}}\n", false, Failed, NoAnswer},
 		{"long text of nobody's", generate, "data: " + strings.Repeat("x", MaxEvent), false, Failed, NoAnswer},
 	}
 	for _, tt := range tests {
@@ -134,7 +146,7 @@ func BenchmarkJudgeStream(b *testing.B) {
 func FuzzJudgeStream(f *testing.F) {
 	f.Add([]byte("data: {\"error\":{\"code\":500}}\n\n"))
 	f.Add([]byte(": x\n\ndata: {\"meta_info\":{\"finish_reason\":{\"type\":\"abort\",\"status_code\":500}}}\n"))
-	f.Add([]byte("data: {\"text\":\"a\"}\n"))
+	f.Add([]byte("data: {\"meta_info\":{\"id\":\"a\"}}\n"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		v, got := JudgeStream(openai.APIGenerate, p, true)
 		// A verdict on a part of a stream is the verdict on the whole stream.
@@ -219,15 +231,22 @@ func TestJudgeAnswer(t *testing.T) {
 		{"a list", openai.APIMessages, `[{"content":[]}]`, false, Failed, none},
 		{"an empty list of answers", openai.APIGenerate, ` [ ]`, false, Failed, none},
 		{"white space", openai.APIGenerate, "\n", false, More, Failure{}},
-		{"a chat", openai.APIChat, `{"id":"1","object":"chat.completion","model":"m","choices":[{"ind`, false, Good, Failure{}},
-		{"a message", openai.APIMessages, `{"id":"1","type":"message","content":[]`, false, Good, Failure{}},
-		{"a response", openai.APIResponses, `{"id":"1","object":"response","created_at":1.5,"output":[`, false, Good, Failure{}},
-		{"a completion behind a long member", openai.APICompletions, `{"x":"` + strings.Repeat("x", MaxEvent) + `","choices":[]}`, true, Good, Failure{}},
+		{"a chat", openai.APIChat, `{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"`, false, Good, Failure{}},
+		{"a message", openai.APIMessages, `{"id":"1","type":"message","content":[{"type":"te`, false, Good, Failure{}},
+		{"a message of nothing", openai.APIMessages, `{"id":"1","type":"message","content":[],"stop_reason":"end_turn","usage":{"input_tokens":3}}`, true, Good, Failure{}},
+		{"nothing for a message", openai.APIMessages, `{"id":"1","type":"message","content":[],"stop_reason":null,"usage":null}`, true, Failed, none},
+		{"a block without its kind", openai.APIMessages, `{"id":"1","type":"message","content":[{}],"usage":{}}`, true, Failed, none},
+		{"a response", openai.APIResponses, `{"id":"1","object":"response","created_at":1.5,"output":[`, false, More, Failure{}},
+		{"a response's item", openai.APIResponses, `{"id":"1","output":[{"id":"rs_1","summary":[`, false, Good, Failure{}},
+		{"a response of nothing", openai.APIResponses, `{"id":"1","object":"response","output":[],"status":"completed","usage":{"output_tokens":1}}`, true, Good, Failure{}},
+		{"nothing for a response", openai.APIResponses, `{"id":"1","object":"response","output":[],"status":"completed"}`, true, Failed, none},
+		{"a completion behind a long member", openai.APICompletions, `{"x":"` + strings.Repeat("x", MaxEvent) + `","choices":[{"text":""}]}`, true, Good, Failure{}},
 		{"an answer", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"length","length":1},`, false, Good, Failure{}},
 		{"half an answer", openai.APIGenerate, `{"text":"a`, false, More, Failure{}},
 		{"half an answer and no more", openai.APIGenerate, `{"text":"a`, true, Failed, none},
 		{"answers", openai.APIGenerate, `[{"text":"a","meta_info":{"finish_reason":{"type":"stop"}}},`, false, Good, Failure{}},
-		{"a long answer", openai.APIGenerate, `{"text":"` + strings.Repeat("x", MaxEvent), false, Good, Failure{}},
+		{"a long answer", openai.APIGenerate, `{"text":"` + strings.Repeat("x", MaxEvent), false, More, Failure{}},
+		{"a longer one", openai.APIGenerate, `{"text":"` + strings.Repeat("x", MaxBegin), false, Good, Failure{}},
 		{"aborted", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","message":"x","status_code":503}}}`, false, Failed, Failure{Status: 503}},
 		{"half of its reason", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","mess`, false, More, Failure{}},
 		{"aborted on request", openai.APIGenerate, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","status_code":null}}}`, false, Good, Failure{}},
@@ -238,11 +257,19 @@ func TestJudgeAnswer(t *testing.T) {
 		{"a state", openai.APIResponses, `{"status":"ok"}`, false, Failed, none},
 		{"text for content", openai.APIMessages, `{"content":"Not found"}`, false, Failed, none},
 		{"the request, sent back", openai.APIGenerate, `{"text":"x","sampling_params":{},"rid":"wp-1"}`, false, Failed, none},
-		{"text and no more", openai.APIGenerate, `{"text":"x"}`, true, Good, Failure{}},
+		{"text and no more", openai.APIGenerate, `{"text":"x"}`, true, Failed, none},
+		{"texts and no more", openai.APIGenerate, `[{"text":"x"},{"text":"y"}]`, true, Failed, none},
+		{"text and nothing about it", openai.APIGenerate, `{"text":"x","meta_info":{}}`, true, Failed, none},
+		{"no choice", openai.APIChat, `{"id":"1","choices":[],"usage":{"prompt_tokens":3}}`, true, Failed, none},
+		{"a choice of nothing", openai.APIChat, `{"id":"1","choices":[{}]}`, true, Failed, none},
+		{"a message of no member", openai.APIChat, `{"id":"1","choices":[{"index":0,"message":{}}]}`, true, Failed, none},
+		{"a delta for a message", openai.APIChat, `{"id":"1","choices":[{"index":0,"delta":{"content":"a"}}]}`, true, Failed, none},
+		{"a choice without text", openai.APICompletions, `{"id":"1","choices":[{"index":0,"text":null}]}`, true, Failed, none},
+		{"a call of a tool", openai.APIChat, `{"choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a"}]}}]}`, true, Good, Failure{}},
 		{"half a chat and no more", openai.APIChat, `{"id":"1","choices":[{"message":{"content":"a"}`, true, Failed, none},
 		{"a chat and white space", openai.APIChat, `{"id":"1","choices":[{"message":{"content":"a"}}]}` + "\n", true, Good, Failure{}},
 		{"the second one aborted", openai.APIGenerate, `[{"text":"a","meta_info":{"finish_reason":{"type":"stop"}}},{"text":"a","meta_info":{"finish_reason":{"type":"abort","status_code":500}}}]`, true, Failed, Failure{Status: 500}},
-		{"aborted, with its status", openai.APIChat, `{"choices":[{"finish_reason":{"type":"abort","status_code":500}}]}`, true, Failed, Failure{Status: 500}},
+		{"aborted, with its status", openai.APIChat, `{"choices":[{"finish_reason":{"type":"abort","status_code":500},"message":{"content":""}}]}`, true, Failed, Failure{Status: 500}},
 		{"an error", openai.APIChat, `{"error":{"code":503}}`, false, Failed, Failure{Status: 503}},
 	}
 	for _, tt := range tests {
@@ -254,10 +281,10 @@ func TestJudgeAnswer(t *testing.T) {
 	}
 }
 
-// FuzzJudgeAnswer: an object passes if it has the member, and a verdict on a part is that on the
+// FuzzJudgeAnswer: an object passes if it has the members, and a verdict on a part is that on the
 // whole.
 func FuzzJudgeAnswer(f *testing.F) {
-	for _, doc := range []string{`{}`, `{"a":{"choices":1}}`, `{"id":"x","choices":[{}]}`, `null`, `{"ch\u006fices":1}`} {
+	for _, doc := range []string{`{}`, `{"a":{"choices":1}}`, `{"id":"x","choices":[{}]}`, `{"choices":[{"message":{"role":"a"}}]}`, `null`, `{"ch\u006fices":1}`} {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
@@ -269,14 +296,16 @@ func FuzzJudgeAnswer(f *testing.F) {
 		var doc map[string]any
 		_ = json.Unmarshal(p, &doc)
 		choices, has := doc["choices"].([]any)
-		if len(choices) > 0 {
-			_, has = choices[0].(map[string]any)
+		if has = len(choices) > 0; has {
+			choice, _ := choices[0].(map[string]any)
+			message, _ := choice["message"].(map[string]any)
+			_, has = message["role"].(string)
+		}
+		if bytes.Count(p, []byte(`"message"`)) > 1 || bytes.Count(p, []byte(`"role"`)) != 1 {
+			return
 		}
 		require.Equal(t, has, v == Good)
 		for n := range p {
-			if bytes.HasSuffix(bytes.TrimSpace(p[:n]), []byte("[")) {
-				continue // the list's elements are not awaited
-			}
 			if early, _ := JudgeAnswer(FormOf(openai.APIChat), p[:n], false); early != More {
 				require.Equal(t, v, early, "%q", p[:n])
 			}
@@ -331,5 +360,35 @@ func BenchmarkJudgeAnswer(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestEnginesAnswers: what SGLang has answered passes, from the first bytes on that tell it.
+func TestEnginesAnswers(t *testing.T) {
+	apis := map[string]openai.API{"chat": openai.APIChat, "completions": openai.APICompletions, "generate": openai.APIGenerate}
+	files, err := filepath.Glob("../../prompt/openai/testdata/answers/*")
+	require.NoError(t, err)
+	for _, file := range files {
+		name, kind, _ := strings.Cut(filepath.Base(file), ".")
+		name, _, _ = strings.Cut(name, "_")
+		judge := func(p []byte, whole bool) (Verdict, Failure) { return JudgeStream(apis[name], p, whole) }
+		switch {
+		case name == "error":
+			continue
+		case name == "tokenize":
+			judge = func(p []byte, whole bool) (Verdict, Failure) {
+				return JudgeAnswer(FormAt([]byte("/tokenize")), p, whole)
+			}
+		case kind == "json":
+			judge = func(p []byte, whole bool) (Verdict, Failure) { return JudgeAnswer(FormOf(apis[name]), p, whole) }
+		}
+		doc, err := os.ReadFile(file)
+		require.NoError(t, err)
+		v, f := judge(doc, true)
+		assert.Equal(t, Good, v, "%s: %v", file, f)
+		for cut := range doc {
+			v, f := judge(doc[:cut], false)
+			assert.NotEqual(t, Failed, v, "%s: %v: %s", file, f, doc[:cut])
+		}
 	}
 }

@@ -10,9 +10,16 @@ import (
 func TestFormAt(t *testing.T) {
 	for _, tt := range []struct{ path, good, bad string }{
 		{"/v1/embeddings", `{"data":[{"embedding":[0.5],"index":0,"object":"embedding"}],"model":"m","object":"list"}`, `{"input":"x","model":"m"}`},
-		{"/v1/classify", `{"id":"classify-1","object":"list","created":1,"model":"m","data":[{"index":0}]}`, `{"data":null}`},
+		{"/v1/classify", `{"id":"classify-1","object":"list","created":1,"model":"m","data":[{"index":0,"label":null,"probs":[1]}]}`, `{"data":null}`},
+		{"/v1/classify", `{"data":[{"index":0,"label":"a","probs":[0.5],"num_classes":1}],"usage":{}}`, `{"data":[],"usage":{"prompt_tokens":1}}`},
 		{"/v1/score", `{"scores":[[0.1,0.9]],"model":"m","object":"scoring"}`, `{"query":"a","items":["b"]}`},
-		{"/v1/score", `{"id":"score-1","object":"list","data":[{"index":0,"score":0.5}]}`, `[]`},
+		{"/v1/score", `{"id":"score-1","object":"list","data":[{"index":0,"score":0.5}],"usage":{}}`, `[]`},
+		{"/v1/score", `{"scores":[],"pooled_hidden_states":null,"model":"m","usage":{"prompt_tokens":0},"object":"scoring"}`, `{"scores":[]}`},
+		{"/v1/embeddings", `{"data":[{"embedding":"AAAA","index":0}],"usage":null}`, `{"data":[],"usage":{"prompt_tokens":1}}`},
+		{"/v1/embeddings", `{"data":[{"embedding":[0.5]}]}`, `{"data":[{"embedding":[],"index":0}]}`},
+		{"/v1/embeddings", `{"data":[{"embedding":[0.5]}]}`, `{"data":[{}]}`},
+		{"/rerank", `{"results":[{"index":0,"relevance_score":0.9}]}`, `{"results":[]}`},
+		{"/tokenize", `{"tokens":[],"count":0,"max_model_len":8}`, `{"tokens":[]}`},
 		{"/v1/rerank", `[{"score":0.5,"document":"a","index":0}]`, `{"query":"a","documents":["b"]}`},
 		{"/rerank", `{"id":"rerank-1","results":[{"index":0,"relevance_score":0.9}]}`, `[]`},
 		{"/rerank", `[{"index":0,"score":null}]`, `[{}]`},

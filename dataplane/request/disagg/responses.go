@@ -38,10 +38,11 @@ func judgeResponses(p []byte, whole bool) (Verdict, Failure) {
 		if f, failed := failureOf(data); failed && ended {
 			return Failed, f
 		}
-		if !ended && !cut && data[0] == '{' && formTyped.fit(data) == fitsMaybe {
+		fit := formTyped.fit(data)
+		if !ended && !cut && data[0] == '{' && fit == fitsMaybe {
 			return More, Failure{}
 		}
-		return formTyped.judgeEvent(data, rest, ended, whole)
+		return judgeEvent(fit, data, rest, ended, whole)
 	}
 	switch {
 	case whole:
