@@ -14,10 +14,6 @@ import (
 // request is retried anyway.
 const staleCheckAfter = 100 * time.Millisecond
 
-// quietFor is the idle time below which a connection is hot: from some hundred requests a
-// second on, most are.
-const quietFor = 10 * time.Millisecond
-
 // conn is one connection to a worker. It belongs to one request at a time.
 type conn struct {
 	in  responseReader
@@ -32,7 +28,6 @@ type conn struct {
 
 	idleSince time.Time
 	reused    bool
-	hot       bool // was idle for less than quietFor
 }
 
 var _ aborter = (*conn)(nil)
@@ -53,7 +48,7 @@ func newConn(nc, tcp net.Conn, k poolKey, readers *sync.Pool) *conn {
 	}
 	cn.raw, cn.peekFn = raw, cn.peek
 	if k.tls == nil {
-		cn.in.raw, cn.in.fillFn, cn.in.out = raw, cn.in.tryFill, &cn.out
+		cn.in.raw, cn.in.fillFn = raw, cn.in.tryFill
 		cn.out.raw, cn.out.writeFn = raw, cn.out.tryWrite
 	}
 	return cn
@@ -63,18 +58,7 @@ func newConn(nc, tcp net.Conn, k poolKey, readers *sync.Pool) *conn {
 func (cn *conn) abort() { _ = cn.tcp.Close() }
 
 // send writes the head in out and the body. See requestWriter.send.
-func (cn *conn) send(body [][]byte) { cn.out.send(body, cn.quiet()) }
-
-// quiet reports whether nothing has come before the request is sent. The request is then sent
-// where its answer is waited for, in responseReader.tryFill: after the poller has forgotten
-// earlier events and before it waits. That spares the read that would find nothing, one system
-// call of four, and one that contends for the socket with the answer on its way.
-//
-// Bytes that do come before go unnoticed, so a quiet connection is one that was in use a moment
-// ago. A worker that ends the connection in that moment answers the request with a reset, which
-// wakes. One that only closed its sending side, unannounced, does not: keep-alive probes find
-// it once it has closed the other side, too.
-func (cn *conn) quiet() bool { return cn.hot && cn.in.raw != nil && cn.in.buffered() == 0 }
+func (cn *conn) send(body [][]byte) { cn.out.send(body) }
 
 // alive asks the kernel whether an idle connection was closed by the worker, or holds bytes
 // that no request asked for.

@@ -22,11 +22,12 @@
 //
 // # System calls
 //
-// A small request under load costs one write and one read: nobody reads where nothing can be
-// there yet (conn.quiet). A piece of a stream of chunks costs one read and one write on Linux
-// without TLS: it goes from socket to socket within one wait of the poller (relay), and the
-// kernel tells with each read whether another one would find anything (socket.Inbox). A piece
-// that is one whole chunk passes unchanged; other pieces are put into chunks of their own.
+// A small request costs one write, a read that finds nothing but the end of the connection
+// (responseReader.tryFill), and a read of the answer. A piece of a stream of chunks costs one read
+// and one write on Linux without TLS: it goes from socket to socket within one wait of the poller
+// (relay), and the kernel tells with each read whether another one would find anything
+// (socket.Inbox). A piece that is one whole chunk passes unchanged; other pieces are put into
+// chunks of their own.
 //
 // # Concurrency
 //

@@ -16,7 +16,6 @@ import (
 type responseReader struct {
 	nc      net.Conn
 	raw     syscall.RawConn // waits without a buffer; nil: TLS, or another system than Linux
-	out     *requestWriter  // may have a request to send before the wait
 	readers *sync.Pool      // of br
 	br      *bufio.Reader   // over the responseReader; nil while idle, and while a wait needs none
 
@@ -84,13 +83,10 @@ func (r *responseReader) fill() error {
 }
 
 // tryFill fills the buffer, and reports whether there is nothing to wait for. The poller calls
-// it before it waits and when there is something to read.
+// it before it waits and when there is something to read. The first call finds no answer yet, but
+// perhaps the end of the connection, of which the poller tells only once: a server that has closed
+// only its sending side never resets.
 func (r *responseReader) tryFill(fd uintptr) bool {
-	// An answer cannot be there yet, but the end of the connection can: the poller tells of no end
-	// before the wait, and a server that has closed only its sending side never resets.
-	if r.out.later {
-		r.out.sendNow(fd)
-	}
 	r.acquire()
 	r.filling = fd + 1
 	_, r.fillErr = r.br.Peek(1)

@@ -172,7 +172,7 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (
 		for cn := l.get(now.Add(-t.cfg.IdleTimeout)); cn != nil; cn = l.get(now.Add(-t.cfg.IdleTimeout)) {
 			idle := now.Sub(cn.idleSince)
 			if idle < staleCheckAfter || cn.alive() {
-				cn.reused, cn.hot, cn.in.now = true, idle < quietFor, now
+				cn.reused, cn.in.now = true, now
 				return cn, nil
 			}
 			cn.abort()

@@ -30,16 +30,14 @@ type requestWriter struct {
 	bufs    net.Buffers   // parts again, as the type that writev wants
 	vec     vectors       // of parts, reused
 	err     error         // a failed write; the answer may still be there to read
-	later   bool          // nothing was written yet: the reader calls sendNow
 	done    chan struct{} // closed by the goroutine that writes the rest; nil: there is none
 	writeFn func(fd uintptr) bool
 }
 
-// send writes the head and body, or leaves a quiet connection's to sendNow. It returns when the
-// kernel has all of it, or when the socket is full: a goroutine then writes the rest, so that
-// the caller can read an answer that comes early (413 to a large body) instead of both sides
-// waiting for each other. finish joins that goroutine.
-func (w *requestWriter) send(body [][]byte, quiet bool) {
+// send writes the head and body. It returns when the kernel has all of it, or when the socket is
+// full: a goroutine then writes the rest, so that the caller can read an answer that comes early
+// (413 to a large body) instead of both sides waiting for each other. finish joins that goroutine.
+func (w *requestWriter) send(body [][]byte) {
 	total := 0
 	for _, b := range body {
 		total += len(b)
@@ -58,21 +56,11 @@ func (w *requestWriter) send(body [][]byte, quiet bool) {
 		}
 	}
 	w.parts = w.store
-	if w.later = quiet; w.later {
-		return
-	}
 	if w.raw == nil {
 		w.writeSmall()
 	} else if err := w.raw.Write(w.writeFn); err != nil {
 		w.err = err
 	}
-	w.writeRest()
-}
-
-// sendNow sends a request that was left for later.
-func (w *requestWriter) sendNow(fd uintptr) {
-	w.later = false
-	w.tryWrite(fd)
 	w.writeRest()
 }
 
@@ -141,11 +129,6 @@ func (w *requestWriter) writeRest() {
 
 // finish ends the goroutine, if there is one, and reports whether the whole request was sent.
 func (w *requestWriter) finish() bool {
-	if w.later { // the wait failed before anything was written
-		w.later = false
-		w.release()
-		return false
-	}
 	if w.done == nil {
 		return w.err == nil
 	}
