@@ -345,11 +345,24 @@ func reportsError(p []byte, api openai.API) bool {
 type finding struct {
 	cause  cause // causeNone: it begins well, and its end tells the rest
 	status int   // of the error, which a status of 200 may hide
+	hidden bool  // a good status hides it: most clients read no more than that
+	mute   bool  // nothing follows the good status: no client gets that
+}
+
+// another is the finding of an answer of another kind than asked for. What else a worker serves than
+// inference is its own affair.
+func (a *answer) another(resp *upstream.Response) finding {
+	f := finding{cause: causeBroken, status: fasthttp.StatusBadGateway}
+	if a.x.inference {
+		f.mute = len(resp.Begin()) == 0
+		f.hidden = !f.mute && resp.Whole() // else it may be a long stream, which a client can read
+	}
+	return f
 }
 
 // findingOf judges the status of an error.
 func findingOf(status int, transfer bool) finding {
-	return finding{causeOfStatus(status, transfer), status}
+	return finding{cause: causeOfStatus(status, transfer), status: status}
 }
 
 // maxErrorAnswer bounds the error answer that is kept while another worker is asked.
@@ -384,7 +397,7 @@ func (a *answer) examine(resp *upstream.Response) (finding, error) {
 	case resp.Status != fasthttp.StatusOK, events != (x.inference && x.req.Stream),
 		len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0:
 		// Nothing that was asked for. An engine never redirects, and the request refuses codings.
-		return finding{causeBroken, fasthttp.StatusBadGateway}, nil
+		return a.another(resp), nil
 	}
 	if events {
 		return a.look(resp, false, func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
@@ -398,7 +411,7 @@ func (a *answer) examine(resp *upstream.Response) (finding, error) {
 	}
 	// Not an engine's, but of a proxy in front of it.
 	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
-		return finding{causeBroken, fasthttp.StatusBadGateway}, nil
+		return a.another(resp), nil
 	}
 	form := disagg.FormAt(x.call.path())
 	if x.inference {
@@ -438,10 +451,12 @@ func (a *answer) look(resp *upstream.Response, whole bool, verdictOf func(p []by
 		}
 		resp.Unread(a.begin[:n])
 	}
-	if verdict == disagg.Failed {
-		return findingOf(f.Status, f.Transfer), nil
+	if verdict != disagg.Failed {
+		return finding{}, nil
 	}
-	return finding{}, nil
+	found := findingOf(f.Status, f.Transfer)
+	found.hidden, found.mute = f != disagg.NoAnswer && !f.Empty, f.Empty
+	return found, nil
 }
 
 // examineError judges an answer of status 500 or above by its text.

@@ -141,22 +141,54 @@ func (x *exchange) attemptFailed(failed *tries, err error) (ended bool) {
 func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
 	switch {
 	case refusal == nil && !x.retriesAnswer(resp):
-		x.respond(resp)
+		if !x.replaces(resp) {
+			x.respond(resp)
+		}
 		return nil
 	case refusal != nil && !x.retriesPrefill():
 		rank, r := x.choice.decision.Rank, &x.pair.prefill.reply
 		x.errors.settle(rank, x.single.found)
 		// The decode worker's would be the same.
-		x.pass(r.kept, r.status, rank, marks{prefill: rank.ID()})
+		x.pass(r.kept, r.refusal, rank, marks{prefill: rank.ID()})
 		return nil
 	}
 	asked, err := x.choice.decision.Rank, refusal
 	if err == nil {
 		asked = x.choice.answering()
 		err = fmt.Errorf("cannot get answer of %s: %w", asked.ID(), errRefused)
+		if x.single.found.mute {
+			err = errNothing
+		}
 	}
 	x.choice.exclude(asked)
 	return err
+}
+
+// replaces reports whether the client gets an error instead of an answer that hides one behind a
+// good status, and sends it.
+func (x *exchange) replaces(resp *upstream.Response) bool {
+	f, rank := x.single.found, x.choice.answering()
+	events := bytes.HasPrefix(resp.Peek(fasthttp.HeaderContentType), eventStream)
+	if !f.mute && (!f.hidden || events && x.req.Stream) {
+		return false
+	}
+	kept, err := resp.Keep(maxErrorAnswer)
+	if !f.mute && kept == nil && err == nil { // too long to be kept
+		return false
+	}
+	_ = resp.Close()
+	if x.client.Gone() {
+		x.abandon()
+		return true
+	}
+	if f.mute || kept == nil {
+		x.errors.list = append(x.errors.list, errorAnswer{rank: rank, finding: f})
+		x.refuse(errNothing)
+		return true
+	}
+	x.errors.settle(rank, f)
+	x.pass(kept, f.status, rank, marks{worker: x.nameOf(rank)})
+	return true
 }
 
 // retriesAnswer reports whether another worker is asked although this one has answered, and then

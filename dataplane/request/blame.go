@@ -38,6 +38,7 @@ type errorAnswers struct {
 	list     []errorAnswer
 	best     *upstream.Kept // the client's answer where no worker has a better one
 	bestRank *worker.Rank
+	bestCode int // the status that it hides; 0: none
 }
 
 // doubtful reports whether an error is worth a retry: few requests get it from the worker, and no
@@ -65,11 +66,14 @@ func (a *errorAnswers) hold(kept *upstream.Kept, f finding, rank *worker.Rank) {
 
 // keep keeps an error's answer if that is the best yet.
 func (a *errorAnswers) keep(kept *upstream.Kept, f finding, rank *worker.Rank) {
-	if kept == nil {
+	if kept == nil || f.mute {
 		return
 	}
 	if a.best == nil || f.cause != causeBusy || kept.RetryAfter() >= 0 && kept.RetryAfter() < a.best.RetryAfter() {
-		a.best, a.bestRank = kept, rank
+		a.best, a.bestRank, a.bestCode = kept, rank, 0
+		if f.hidden {
+			a.bestCode = f.status
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func TestPagesMayCall(t *testing.T) {
 		rw.Header().Set("Access-Control-Allow-Origin", "*")
 		rw.Header().Set("Access-Control-Allow-Credentials", "true")
 		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = rw.Write([]byte("data: {\"choices\":[]}\n\ndata: [DONE]\n\n"))
+		_, _ = rw.Write([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n"))
 	})
 	h := start(t, []*fakeWorker{w}, allowing(t, page), withKeys(keysOf(t, "alice")))
 	for from, allowed := range map[string]string{page: page, "https://evil.example": "", "": ""} {

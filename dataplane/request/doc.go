@@ -22,23 +22,24 @@
 //
 // # Answers
 //
-// An answer is judged by its content and its end (judge.go, error_answers.go; retries:
-// dispatch.go). 429 and 503 go to another worker while one is fit, and so do a status from 500 on,
-// an error event before any text, an error with status 200 and an empty answer. A 4xx goes to
-// another worker too, unless workers have lately confirmed such ones: it is the client's fault
-// where another worker agrees, and the worker's where another one answers well. A budget bounds
-// second answers in vain (24 of a client and one a second, eight times as many of all), so clients'
-// mistakes are rarely sent twice; one that helps is free, so that a worker which fails all its
-// requests at once gives none of them its error. Of /v1/responses, requests in the background, and
-// with tools for gpt-oss, which may call the worker's own, are sent once, lost connections
-// included: elsewhere they go where nobody was reached, or a worker was full. Where all agree, the
-// client gets a worker's own answer. Errors teach nothing about a rank's cache or load.
+// An answer is judged by its content and its end (answer.go; what follows: failures.go, blame.go).
+// 429 and 503 go to another worker while one is fit, and so do a status from 500 on, an error event
+// before any text, an error with status 200 and an empty answer. A 4xx goes to another worker too,
+// unless workers have lately confirmed such ones: it is the client's fault where another worker
+// agrees, and the worker's where another one answers well. A budget bounds second answers in vain
+// (24 of a client and one a second, eight times as many of all), so clients' mistakes are rarely
+// sent twice; one that helps is free, so that a worker which fails all its requests at once gives
+// none of them its error. Of /v1/responses, requests in the background, and with tools for gpt-oss,
+// which may call the worker's own, are sent once, lost connections included: elsewhere they go
+// where nobody was reached, or a worker was full. Where all agree, the client gets a worker's own
+// answer; one whose good status hides an error gets that error's, and for an empty one the router
+// makes an error. Errors teach nothing about a rank's cache or load.
 //
 // A worker's breaker opens after three faults in a row or five among the last twenty answers, for 1
 // s and then up to 30 s (2 s for a full worker); one request at a time tries the worker again, and
 // only an answer that ended well closes it. An answer that another worker gives well is a fault,
 // and so is a refused connection. Where nobody else can be asked (behind text, without a budget),
-// the request may be ill itself (sources.go): its client, by key or address, and its prompt count
+// the request may be ill itself (blame.go): its client, by key or address, and its prompt count
 // once a minute, or while other workers answer them well. Errors of several workers count against
 // none. A stream is sent in whole events: bytes behind the last empty line wait for the rest, up to
 // 64 KiB, so that the router's error event never meets half of another one.
@@ -47,7 +48,7 @@
 // (previous_response_id), GET and cancel there. The router remembers the items of stored
 // conversations (64 MiB) to know the prompt of the next turn; a response of a dead worker gets the
 // API's own 404. The chat that SGLang makes of /v1/messages and /v1/responses is not shown by any
-// endpoint, so these conversions are proved by answers (proofs.go): ids count once three in a row
+// endpoint, so these conversions are proved by answers (prompt.go): ids count once three in a row
 // report the expected number of prompt tokens, and a difference ends it.
 //
 // # Pairs
@@ -71,7 +72,7 @@
 // release reports its size, so a worker's monitor asks: SGLang refuses an impossible logit_bias and
 // names the range of ids. Without that answer the model's config.json counts.
 //
-// Unknown bodies are deaths.go's. A death is a process that is gone: its address refuses
+// Unknown bodies are blame.go's. A death is a process that is gone: its address refuses
 // connections. A closed connection is none, and a hang counts while its process lives. A request is
 // in flight at two deaths at most, then it gets an error, and its digest (without rid, user and
 // similar fields) is logged. Nothing is held back or remembered before that; --quarantine refuses

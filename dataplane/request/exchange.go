@@ -1,6 +1,7 @@
 package request
 
 import (
+	"bytes"
 	"errors"
 	"time"
 
@@ -203,7 +204,7 @@ func clientFailed(c *ingress.Client, err error) bool {
 func (x *exchange) refuse(err error) {
 	x.errors.undecided()
 	if held := x.errors.best; held != nil {
-		x.pass(held, held.Status, x.errors.bestRank, marks{worker: x.nameOf(x.errors.bestRank)})
+		x.pass(held, x.errors.bestCode, x.errors.bestRank, marks{worker: x.nameOf(x.errors.bestRank)})
 		return
 	}
 	if errors.Is(err, routing.ErrNoWorker) && x.prompt.turn.holder != nil {
@@ -219,12 +220,17 @@ func (x *exchange) refuse(err error) {
 	x.release()
 }
 
-// pass answers with an error of a rank's that was kept, or that came beside the answer.
-func (x *exchange) pass(kept *upstream.Kept, status int, rank *worker.Rank, m marks) {
+// pass answers with an error of a rank's that was kept, or that came beside the answer. Where a
+// good status hides it, it gets the hidden one, but for a stream, which has it as an event.
+func (x *exchange) pass(kept *upstream.Kept, hidden int, rank *worker.Rank, m marks) {
 	ctx := x.call.ctx
 	kept.Answer(ctx)
+	events := x.req.Stream && bytes.HasPrefix(ctx.Response.Header.ContentType(), eventStream)
+	if hidden > 0 && kept.Status < fasthttp.StatusBadRequest && !events {
+		ctx.SetStatusCode(hidden)
+	}
 	m.write(&ctx.Response.Header, x.answer.shown())
-	x.h.metrics.passed(rank, status)
+	x.h.metrics.passed(rank, ctx.Response.StatusCode())
 	x.recordRefusal(nil)
 	x.release()
 }

@@ -153,6 +153,9 @@ var (
 	errClient   = errors.New("request: worker refused the request as invalid")
 )
 
+// errNothing stands for answers with a good status that answer nothing.
+var errNothing = openai.Upstream("Every worker that was tried answered with a good status and no answer of this API.")
+
 // errCut ends an answer that a worker broke off.
 var errCut = openai.Upstream("The worker failed before the end of its answer.")
 

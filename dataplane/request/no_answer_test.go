@@ -1,12 +1,14 @@
 package request_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
@@ -205,5 +207,50 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 			h.assertBroken([]*fakeWorker{w, good})
 			assert.Equal(t, worker.Ready, h.worker(good).State())
 		})
+	}
+}
+
+// TestNoWorkerAnswers: where all workers answer with a good status and no answer, the client gets an
+// error that its library sees: their own, with the status that it hides, or the router's where they say nothing.
+func TestNoWorkerAnswers(t *testing.T) {
+	const boom = `{"error":{"message":"boom","type":"BadRequestError","code":400}}`
+	for name, tt := range map[string]struct {
+		noAnswer
+		document, stream int // status that the client gets for a request of each kind
+		says             string
+	}{
+		"an error":            {noAnswer{0, "application/json", boom}, 400, 502, "boom"},
+		"an error of 500":     {noAnswer{0, "application/json", `{"object":"error","message":"boom","code":500}`}, 500, 502, "boom"},
+		"an error event":      {noAnswer{0, "text/event-stream", "data: " + boom + "\n\n"}, 502, 200, "boom"},
+		"an empty body":       {noAnswer{0, "application/json", ""}, 502, 502, ""},
+		"no event":            {noAnswer{0, "text/event-stream", ""}, 502, 502, ""},
+		"an event of nothing": {noAnswer{0, "text/event-stream", "data: {}\n\ndata: [DONE]\n\n"}, 502, 200, ""},
+		"an empty object":     {noAnswer{0, "application/json", "{}"}, 200, 502, "{}"},
+		"a page":              {noAnswer{0, "text/html", "<html>"}, 502, 502, "<html>"},
+		"accepted":            {noAnswer{http.StatusAccepted, "application/json", "{}"}, 502, 502, "{}"},
+		"elsewhere":           {noAnswer{http.StatusFound, "application/json", ""}, 502, 502, ""},
+		"no content":          {noAnswer{http.StatusNoContent, "application/json", ""}, 502, 502, ""},
+	} {
+		for _, n := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s, of %d", name, n), func(t *testing.T) {
+				t.Parallel()
+				var workers []*fakeWorker
+				for range n {
+					w := newFakeWorker(t, info(1))
+					w.on("/v1/completions", tt.ServeHTTP)
+					w.on("/abort_request", noAborts)
+					workers = append(workers, w)
+				}
+				h := start(t, workers)
+				for stream, want := range map[bool]int{false: tt.document, true: tt.stream} {
+					resp, got, err := h.do(http.MethodPost, h.base+"/v1/completions", fmt.Sprintf(`{"model":"tiny","prompt":"hi","stream":%t}`, stream))
+					require.NoError(t, err)
+					assert.Equal(t, want, resp.StatusCode, "stream %t: %s", stream, got)
+					assert.NotEmpty(t, got)
+					assert.Contains(t, string(got), tt.says)
+				}
+				h.awaitIdle()
+			})
+		}
 	}
 }

@@ -268,7 +268,7 @@ func (p *pairAttempt) failed(err error) error {
 	}
 	switch {
 	case c == causeInvalid:
-		x.single.found = finding{c, l.reply.refusal}
+		x.single.found = finding{cause: c, status: l.reply.refusal}
 		return err
 	case errors.Is(err, upstream.ErrStale):
 		return err // nobody's fault

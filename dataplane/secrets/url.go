@@ -12,7 +12,7 @@ const hidden = "xxxxx"
 // value is a field of a query, or of a fragment, that is a secret by its name. "key" may name a
 // file.
 var value = regexp.MustCompile(`(?i)([?&;#](?:[^=&;#?]*(?:[^=&;#?]key|token|secret|passwd|password|pwd|sig|signature|auth|credentials?|code)=))[^&;#]*` +
-	`|([?&;#]key=)[^/&;#][^&;#]*`)
+	`|([?&;#]key=)(?:[^/%&;#]|%(?:[^2]|2[^Ff]))[^&;#]*`)
 
 // MaskURL hides the user, the password and the secrets in the query of a URL that is shown. All up
 // to the last @ may be one of them, where the URL is not a valid one.

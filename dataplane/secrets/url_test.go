@@ -31,6 +31,8 @@ func TestMaskURL(t *testing.T) {
 		"https://h/?X-Amz-Credential=a;secret=b": "https://h/?X-Amz-Credential=xxxxx;secret=xxxxx",
 		"https://h/?key=a&x=b":                   "https://h/?key=xxxxx&x=b",
 		"etcd:h/p?cert=/a&key=/b":                "etcd:h/p?cert=/a&key=/b",
+		"etcd:h/p?cert=%2Fa&key=%2Fb":            "etcd:h/p?cert=%2Fa&key=%2Fb",
+		"https://h/?key=%2aFb&x=b":               "https://h/?key=xxxxx&x=b",
 		"/etc/warmpath/jwks.json":                "/etc/warmpath/jwks.json",
 	} {
 		require.Equal(t, want, secrets.MaskURL(text), text)

@@ -29,6 +29,7 @@ type Failure struct {
 	// Transfer marks an error about the KV transfer between the two servers: either may be at
 	// fault.
 	Transfer bool
+	Empty    bool // there is nothing that a client could read
 }
 
 // MaxEvent bounds the part of a stream that is held back until its first event is complete: errors
@@ -68,7 +69,7 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 			continue
 		}
 		if string(data) == "[DONE]" {
-			return Failed, Failure{Status: fasthttp.StatusInternalServerError}
+			return Failed, NoEvent
 		}
 		if f, failed := failureOf(data); failed {
 			return Failed, f
@@ -84,7 +85,7 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 	case cut:
 		return Good, Failure{}
 	case whole:
-		return Failed, Failure{Status: fasthttp.StatusInternalServerError}
+		return Failed, NoEvent
 	}
 	return More, Failure{}
 }
@@ -109,6 +110,9 @@ func judgeEvent(fit fit, line, rest []byte, ended, whole bool) (Verdict, Failure
 
 // NoAnswer is the failure of a server that has answered nothing that its API's clients can read.
 var NoAnswer = Failure{Status: fasthttp.StatusBadGateway}
+
+// NoEvent is the failure of a stream that ends without an event of its API.
+var NoEvent = Failure{Status: fasthttp.StatusInternalServerError, Empty: true}
 
 // EndsInComment reports whether the beginning of a stream ends in a comment: nothing is computed
 // yet, and a server on the way keeps the connection alive meanwhile.

@@ -46,7 +46,7 @@ func judgeResponses(p []byte, whole bool) (Verdict, Failure) {
 	}
 	switch {
 	case whole:
-		return Failed, Failure{Status: fasthttp.StatusInternalServerError}
+		return Failed, NoEvent
 	case cut:
 		return Good, Failure{}
 	}
