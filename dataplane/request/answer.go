@@ -349,13 +349,14 @@ type finding struct {
 	mute   bool  // nothing follows the good status: no client gets that
 }
 
-// another is the finding of an answer of another kind than asked for. What else a worker serves than
-// inference is its own affair.
+// another is the finding of an answer of another kind than asked for. Paths other than those of
+// inference are the worker's own affair.
 func (a *answer) another(resp *upstream.Response) finding {
 	f := finding{cause: causeBroken, status: fasthttp.StatusBadGateway}
 	if a.x.inference {
 		f.mute = len(resp.Begin()) == 0
-		f.hidden = !f.mute && resp.Whole() // else it may be a long stream, which a client can read
+		// A client may be able to read a coded answer, or one that may be a long stream.
+		f.hidden = !f.mute && resp.Whole() && len(resp.Peek(fasthttp.HeaderContentEncoding)) == 0
 	}
 	return f
 }

@@ -22,7 +22,7 @@
 //
 // # Answers
 //
-// An answer is judged by its content and its end (answer.go; what follows: failures.go, blame.go).
+// An answer is judged by its content and its end (answer.go; consequences: failures.go, blame.go).
 // 429 and 503 go to another worker while one is fit, and so do a status from 500 on, an error event
 // before any text, an error with status 200 and an empty answer. A 4xx goes to another worker too,
 // unless workers have lately confirmed such ones: it is the client's fault where another worker
@@ -32,7 +32,7 @@
 // none of them its error. Of /v1/responses, requests in the background, and with tools for gpt-oss,
 // which may call the worker's own, are sent once, lost connections included: elsewhere they go
 // where nobody was reached, or a worker was full. Where all agree, the client gets a worker's own
-// answer; one whose good status hides an error gets that error's, and for an empty one the router
+// answer; an error behind a good status gets its own, and for an empty one the router
 // makes an error. Errors teach nothing about a rank's cache or load.
 //
 // A worker's breaker opens after three faults in a row or five among the last twenty answers, for 1

@@ -72,7 +72,7 @@ func newPair(t *testing.T, prefills, decodes, dp int) (p, d []*fakeLeg) {
 	leg := func(mode string) *fakeLeg {
 		info := fmt.Sprintf(`{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":%d,
 			"disaggregation_mode":%q,"disaggregation_bootstrap_port":%s}`, dp, mode, at.Port())
-		l := &fakeLeg{fakeWorker: newFakeWorker(t, info), prefill: mode == "prefill", hub: h, ended: make(chan string, 64)}
+		l := &fakeLeg{fakeWorker: newFakeWorker(t, info), prefill: mode == "prefill", hub: h, ended: make(chan string, 1024)}
 		l.does(meets)
 		return l
 	}

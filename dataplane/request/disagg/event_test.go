@@ -295,8 +295,9 @@ func FuzzJudgeAnswer(f *testing.F) {
 		}
 		var doc map[string]any
 		_ = json.Unmarshal(p, &doc)
-		choices, has := doc["choices"].([]any)
-		if has = len(choices) > 0; has {
+		choices, _ := doc["choices"].([]any)
+		has := len(choices) > 0
+		if has {
 			choice, _ := choices[0].(map[string]any)
 			message, _ := choice["message"].(map[string]any)
 			_, has = message["role"].(string)
