@@ -353,10 +353,12 @@ type finding struct {
 // inference are the worker's own affair.
 func (a *answer) another(resp *upstream.Response) finding {
 	f := finding{cause: causeBroken, status: fasthttp.StatusBadGateway}
-	if a.x.inference {
-		f.mute = len(resp.Begin()) == 0
-		// A client may be able to read a coded answer, or one that may be a long stream.
-		f.hidden = !f.mute && resp.Whole() && len(resp.Peek(fasthttp.HeaderContentEncoding)) == 0
+	if !a.x.inference {
+		return f
+	}
+	f.mute = len(resp.Begin()) == 0
+	if verdict, failure := disagg.JudgeJSON(resp.Begin(), true); verdict == disagg.Failed && resp.Whole() {
+		f.hidden, f.status = true, failure.Status
 	}
 	return f
 }

@@ -211,7 +211,8 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 }
 
 // TestNoWorkerAnswers: where all workers answer with a good status and no answer, the client gets an
-// error that its library sees: their own, with the status that it hides, or the router's where they say nothing.
+// error that its library sees: their own, with the status that it hides, or the router's where they
+// say nothing. Other answers are the worker's own words.
 func TestNoWorkerAnswers(t *testing.T) {
 	const boom = `{"error":{"message":"boom","type":"BadRequestError","code":400}}`
 	for name, tt := range map[string]struct {
@@ -219,15 +220,15 @@ func TestNoWorkerAnswers(t *testing.T) {
 		document, stream int // status that the client gets for a request of each kind
 		says             string
 	}{
-		"an error":            {noAnswer{0, "application/json", boom}, 400, 502, "boom"},
-		"an error of 500":     {noAnswer{0, "application/json", `{"object":"error","message":"boom","code":500}`}, 500, 502, "boom"},
-		"an error event":      {noAnswer{0, "text/event-stream", "data: " + boom + "\n\n"}, 502, 200, "boom"},
+		"an error":            {noAnswer{0, "application/json", boom}, 400, 400, "boom"},
+		"an error of 500":     {noAnswer{0, "application/json", `{"object":"error","message":"boom","code":500}`}, 500, 500, "boom"},
+		"an error event":      {noAnswer{0, "text/event-stream", "data: " + boom + "\n\n"}, 200, 200, "boom"},
 		"an empty body":       {noAnswer{0, "application/json", ""}, 502, 502, ""},
 		"no event":            {noAnswer{0, "text/event-stream", ""}, 502, 502, ""},
-		"an event of nothing": {noAnswer{0, "text/event-stream", "data: {}\n\ndata: [DONE]\n\n"}, 502, 200, ""},
-		"an empty object":     {noAnswer{0, "application/json", "{}"}, 200, 502, "{}"},
-		"a page":              {noAnswer{0, "text/html", "<html>"}, 502, 502, "<html>"},
-		"accepted":            {noAnswer{http.StatusAccepted, "application/json", "{}"}, 502, 502, "{}"},
+		"an event of nothing": {noAnswer{0, "text/event-stream", "data: {}\n\ndata: [DONE]\n\n"}, 200, 200, "{}"},
+		"an empty object":     {noAnswer{0, "application/json", "{}"}, 200, 200, "{}"},
+		"a page":              {noAnswer{0, "text/html", "<html>"}, 200, 200, "<html>"},
+		"accepted":            {noAnswer{http.StatusAccepted, "application/json", "{}"}, 202, 202, "{}"},
 		"elsewhere":           {noAnswer{http.StatusFound, "application/json", ""}, 502, 502, ""},
 		"no content":          {noAnswer{http.StatusNoContent, "application/json", ""}, 502, 502, ""},
 	} {
