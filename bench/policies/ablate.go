@@ -1,6 +1,10 @@
 package policies
 
-import "github.com/warmpath/warmpath/dataplane/routing/policy"
+import (
+	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+)
 
 // ablation is the knowledge and the terms that a run's routers are denied.
 type ablation struct {
@@ -9,7 +13,7 @@ type ablation struct {
 }
 
 // Ablations lists the values of [Config].Ablate: knowledge of a router, and terms of the kv
-// policy's cost.
+// policy's cost. Several, joined by a plus, are one ablation.
 func Ablations() []string {
 	return append([]string{
 		"predictions", // of requests in flight at a rank
@@ -23,7 +27,7 @@ func Ablations() []string {
 }
 
 func ablate(names []string) (a ablation) {
-	for _, name := range names {
+	for name := range strings.SplitSeq(strings.Join(names, "+"), "+") {
 		switch name {
 		case "predictions":
 			a.predictions = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
@@ -173,8 +174,8 @@ func (c *Config) check() error {
 				name, ErrConfig, Queues())
 		}
 	}
-	for _, name := range slices.Concat(c.Ablate, c.Study) {
-		if !slices.Contains(Ablations(), name) {
+	for name := range strings.SplitSeq(strings.Join(slices.Concat(c.Ablate, c.Study), "+"), "+") {
+		if name != "" && !slices.Contains(Ablations(), name) {
 			return fmt.Errorf("cannot take away %q: %w: want one of %v", name, ErrConfig, Ablations())
 		}
 	}

@@ -102,7 +102,7 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.DurationVar(&o.cfg.EventDelay, "event-delay", 5*time.Millisecond, "time from a change in a worker's cache until routers know of it")
 	f.DurationVar(&o.cfg.Poll, "poll", 100*time.Millisecond, "time between reports of a worker's load: engines publish it at each fifth step; 1s where they are asked over HTTP")
 	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see an approximate tree instead of events")
-	f.StringSliceVar(&o.cfg.Study, "ablate", nil, "also simulate kv without each of this `list`, or \"all\": "+strings.Join(policies.Ablations(), ", "))
+	f.StringSliceVar(&o.cfg.Study, "ablate", nil, "also simulate kv without each of this `list` (with a plus: without several at once), or \"all\": "+strings.Join(policies.Ablations(), ", "))
 	f.StringSliceVar(&o.cfg.Queues, "queue", nil, `also simulate kv with a queue in front of full workers, as warmpath serve has it: `+strings.Join(policies.Queues(), ", "))
 	o.cfg.Options = policy.Defaults
 	f.Float64Var(&o.cfg.Options.OverlapWeight, "kv-overlap-score-weight", 1, "kv, dynamo: worth of a cached token, in tokens to prefill")
