@@ -27,6 +27,7 @@ func TestRealEngines(t *testing.T) {
 	t.Run("replay", p.replay)
 	t.Run("tokens", p.tokens)
 	t.Run("client gone", p.clientGone)
+	t.Run("aborts of others", p.abortsOfOthers)
 	t.Run("overlap is true", p.overlapIsTrue)
 	t.Run("answers are judged", p.answersAreJudged)
 	t.Run("engine killed", p.engineKilled)
