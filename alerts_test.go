@@ -116,7 +116,7 @@ func checkExpr(t *testing.T, expr string, known map[string]metric) []string {
 	assert.Equal(t, strings.Count(bare, "("), strings.Count(bare, ")"), "parentheses")
 	assert.NotContains(t, bare, "[", "a range is a number and a unit")
 	for _, found := range alertSelector.FindAllStringSubmatch(expr, -1) {
-		for _, matcher := range strings.Split(found[2], ",") {
+		for matcher := range strings.SplitSeq(found[2], ",") {
 			parts := alertMatcher.FindStringSubmatch(matcher)
 			require.NotNil(t, parts, "matcher %s", matcher)
 			assert.Contains(t, append(slices.Clip(known[found[1]].labels), labels...), parts[1], "a label of %s", found[1])
@@ -143,7 +143,7 @@ func checkExpr(t *testing.T, expr string, known map[string]metric) []string {
 	}
 	assert.Positive(t, metrics)
 	for _, found := range alertGrouping.FindAllStringSubmatch(expr, -1) {
-		for _, label := range strings.Split(found[1], ",") {
+		for label := range strings.SplitSeq(found[1], ",") {
 			assert.Contains(t, labels, strings.TrimSpace(label), "grouped by")
 		}
 	}

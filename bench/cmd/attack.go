@@ -94,7 +94,8 @@ func attack(ctx context.Context, cfg *attackConfig, out io.Writer) error {
 		go s.accept(l)
 	}
 	fmt.Fprintln(out, "| router | attack | what came of it | good ones beside it |\n| --- | --- | --- | --- |")
-	ends := "\n| router | resident at rest, before → after | descriptors | threads | goroutines | requests left at the workers |\n| --- | --- | --- | --- | --- | --- |\n"
+	var ends strings.Builder
+	ends.WriteString("\n| router | resident at rest, before → after | descriptors | threads | goroutines | requests left at the workers |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, name := range slices.Sorted(mapKeys(cfg.peers)) {
 		at, err := url.Parse(cfg.peers[name])
 		if err != nil {
@@ -111,10 +112,10 @@ func attack(ctx context.Context, cfg *attackConfig, out io.Writer) error {
 			}
 		}
 		after := p.settle(ctx, before)
-		ends += fmt.Sprintf("| %s | %s → %s MB | %d → %d | %d → %d | %s → %s | %d |\n", name, mb(before.RSS), mb(after.RSS),
+		fmt.Fprintf(&ends, "| %s | %s → %s MB | %d → %d | %d → %d | %s → %s | %d |\n", name, mb(before.RSS), mb(after.RSS),
 			before.Descriptors, after.Descriptors, before.Threads, after.Threads, before.goroutines, after.goroutines, s.open.Load())
 	}
-	fmt.Fprint(out, ends)
+	fmt.Fprint(out, ends.String())
 	return nil
 }
 
@@ -370,14 +371,15 @@ func (t *target) beside(ctx context.Context) (stop func() string) {
 			}
 		}
 		t.stand.mu.Unlock()
-		text := fmt.Sprintf("%d sent, slowest %.2f s", len(sent), slowest.Seconds())
+		var text strings.Builder
+		fmt.Fprintf(&text, "%d sent, slowest %.2f s", len(sent), slowest.Seconds())
 		for why, n := range lost {
-			text += fmt.Sprintf(", LOST %d (%s)", n, why)
+			fmt.Fprintf(&text, ", LOST %d (%s)", n, why)
 		}
 		if doubled > 0 {
-			text += fmt.Sprintf(", DOUBLED %d", doubled)
+			fmt.Fprintf(&text, ", DOUBLED %d", doubled)
 		}
-		return text
+		return text.String()
 	}
 }
 

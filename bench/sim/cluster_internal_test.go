@@ -193,47 +193,47 @@ func newCluster(ctx context.Context, t *testing.T, p policy.Policy, all []Config
 }
 
 // start starts a rank for each configuration, and a router in front of them.
-func (b *cluster) start(ctx context.Context, t *testing.T, p policy.Policy, all []Config, polled bool, seed uint64) {
+func (c *cluster) start(ctx context.Context, t *testing.T, p policy.Policy, all []Config, polled bool, seed uint64) {
 	t.Helper()
-	b.ranks, b.sockets = map[string]*rank{}, map[string]*wire{}
-	log := slog.New(slog.NewTextHandler(&b.said, nil))
+	c.ranks, c.sockets = map[string]*rank{}, map[string]*wire{}
+	log := slog.New(slog.NewTextHandler(&c.said, nil))
 	index := radix.New(radix.Config{Seed: 1})
 	cleared, observers := func(*worker.Rank) {}, worker.Observers{}
-	if b.approx != nil {
-		cleared, observers = b.approx.ClearRank, worker.Observers{b.approx}
+	if c.approx != nil {
+		cleared, observers = c.approx.ClearRank, worker.Observers{c.approx}
 	}
-	intake := ingest.NewManager(ingest.Config{Log: log, OnRestart: cleared, OnClear: cleared}, index, b.subscribe, b.replay)
-	b.registry = worker.NewRegistry(worker.Config{Timeout: time.Minute, Log: log, Dial: b.dial}, append(observers, intake, load.New(b.subscribe, log)))
+	intake := ingest.NewManager(ingest.Config{Log: log, OnRestart: cleared, OnClear: cleared}, index, c.subscribe, c.replay)
+	c.registry = worker.NewRegistry(worker.Config{Timeout: time.Minute, Log: log, Dial: c.dial}, append(observers, intake, load.New(c.subscribe, log)))
 	for i := range all {
 		cfg := all[i].withDefaults()
 		host, events, loads := fmt.Sprintf("w%d", i), &wire{}, publisher(nil)
-		if b.twist != nil {
-			of := func(rank int) *wire { return b.sockets[fmt.Sprintf("tcp://w%d:1", rank)] }
+		if c.twist != nil {
+			of := func(rank int) *wire { return c.sockets[fmt.Sprintf("tcp://w%d:1", rank)] }
 			events.lie = func(m zmq.Message) {
-				b.twisting.Lock()
-				defer b.twisting.Unlock()
-				b.twist(i, m, outlet{live: func(rank int, m zmq.Message) { of(rank).say(m) }, kept: func(rank int, m zmq.Message) { of(rank).keep(m) }})
+				c.twisting.Lock()
+				defer c.twisting.Unlock()
+				c.twist(i, m, outlet{live: func(rank int, m zmq.Message) { of(rank).say(m) }, kept: func(rank int, m zmq.Message) { of(rank).keep(m) }})
 			}
 		}
 		if !polled {
 			w := &wire{}
-			loads, b.sockets["tcp://"+host+":3"] = w, w
+			loads, c.sockets["tcp://"+host+":3"] = w, w
 		}
-		b.sockets["tcp://"+host+":1"], b.sockets["tcp://"+host+":2"] = events, events
+		c.sockets["tcp://"+host+":1"], c.sockets["tcp://"+host+":2"] = events, events
 		k := newRank(0, &cfg, newFaults(), events, loads)
-		b.ranks[host] = k
+		c.ranks[host] = k
 	}
 	for i := range all {
-		go b.ranks[fmt.Sprintf("w%d", i)].run(ctx)
+		go c.ranks[fmt.Sprintf("w%d", i)].run(ctx)
 	}
 	for i := range all {
-		_, err := b.registry.Add(fmt.Sprintf("http://w%d:80", i))
+		_, err := c.registry.Add(fmt.Sprintf("http://w%d:80", i))
 		require.NoError(t, err)
 	}
 	var drawn atomic.Uint64
-	b.router = routing.New(b.registry, index, intake.View, p, func() uint64 { return mix(seed<<32 + drawn.Add(1)) })
-	b.router.Approx = b.approx
-	go func() { _ = b.registry.Run(ctx) }()
+	c.router = routing.New(c.registry, index, intake.View, p, func() uint64 { return mix(seed<<32 + drawn.Add(1)) })
+	c.router.Approx = c.approx
+	go func() { _ = c.registry.Run(ctx) }()
 	time.Sleep(5 * time.Second)
 }
 

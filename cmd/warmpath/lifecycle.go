@@ -177,7 +177,7 @@ func (l *lifecycle) status() string {
 // upgrade starts a successor, unless that makes no sense now.
 func (l *lifecycle) upgrade() {
 	if refusal := l.refusal(); refusal != "" {
-		l.log.Warn("no upgrade: " + refusal)
+		l.log.Warn("no upgrade", "because", refusal)
 		return
 	}
 	resume := l.router.HoldSnapshots()

@@ -109,10 +109,10 @@ func up(ctx context.Context, out io.Writer, cl *simulation) error {
 func banner(out io.Writer, cl *simulation) {
 	base := "http://" + cl.router.Addr()
 	model := "simulated"
-	workers := ""
+	workers := strings.Builder{}
 	for _, s := range cl.sims {
 		model = s.Model()
-		workers += "\n  worker   " + s.URL()
+		workers.WriteString("\n  worker   " + s.URL())
 	}
 	fmt.Fprintf(out, `warmpath %s: %d simulated workers, policy %s
 
@@ -128,7 +128,7 @@ Try a conversation. The second turn goes to the worker that has computed the fir
   done
 %sCtrl-C drains and stops.
 
-`, thisBuild().version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), workers, base, model, commands(cl))
+`, thisBuild().version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), workers.String(), base, model, commands(cl))
 }
 
 // commands are more things to try against the cluster.

@@ -40,8 +40,9 @@ func TestUpTellsWhatToTryAndStops(t *testing.T) {
 	rest := make(chan string)
 	go func() { more, _ := io.ReadAll(out); rest <- string(more) }()
 
-	script := text[strings.Index(text, "  SYSTEM="):]
-	script = script[:strings.Index(script, "  done\n")+len("  done\n")]
+	_, script, _ := strings.Cut(text, "  SYSTEM=")
+	script, _, _ = strings.Cut(script, "  done\n")
+	script = "  SYSTEM=" + script + "  done\n"
 	if _, err := exec.LookPath("curl"); err == nil {
 		printed, err := exec.CommandContext(t.Context(), "bash", "-ec", script).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", script, printed)

@@ -194,7 +194,8 @@ func (s *store) watch(ctx context.Context, h holder, of bucket, deliver string) 
 		return 0, err
 	}
 	info := consumer.CachedInfo()
-	list := append(s.watches[h.user()], watchName{stream, info.Name})
+	list := s.watches[h.user()]
+	list = append(list, watchName{stream, info.Name})
 	if len(list) > maxWatches {
 		_ = s.js.DeleteConsumer(ctx, list[0].stream, list[0].consumer) // it may be gone by itself
 		list = list[1:]

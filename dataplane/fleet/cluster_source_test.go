@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -217,9 +218,7 @@ func TestNodesNameForeignWorkers(t *testing.T) {
 			y.pass(2 * time.Second)
 			places.update(c.View())
 			clear(topology)
-			for url, name := range places.node {
-				topology[url] = name
-			}
+			maps.Copy(topology, places.node)
 		}
 		well, evil := nodeOf("n", "a", "b"), nodeOf("evil", "a", "b")
 		for i := range well.Workers {

@@ -177,12 +177,12 @@ func (r *Reader) openRegular(name string, by Origin) (*os.File, error) {
 // below it. A path that does not begin below one is not even looked at: that could mount a file
 // system or wait for one.
 func (r *Reader) resolve(name string) (folder, rest string, err error) {
-	below, real := false, make([]string, len(r.allowed))
+	below, folders := false, make([]string, len(r.allowed))
 	for i, folder := range r.allowed {
-		if real[i], err = filepath.EvalSymlinks(folder); err != nil {
-			real[i] = folder
+		if folders[i], err = filepath.EvalSymlinks(folder); err != nil {
+			folders[i] = folder
 		}
-		below = below || inside(folder, name) || inside(real[i], name)
+		below = below || inside(folder, name) || inside(folders[i], name)
 	}
 	if !below {
 		return "", "", ErrNotAllowed
@@ -191,7 +191,7 @@ func (r *Reader) resolve(name string) (folder, rest string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	for _, folder := range real {
+	for _, folder := range folders {
 		if inside(folder, resolved) {
 			rest, err = filepath.Rel(folder, resolved)
 			return folder, rest, err

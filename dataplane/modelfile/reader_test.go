@@ -2,6 +2,7 @@ package modelfile_test
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"net"
 	"os"
@@ -116,7 +117,7 @@ func TestWhatWorkersMayNotName(t *testing.T) {
 			if test.want != nil {
 				require.ErrorIs(t, err, test.want)
 			}
-			if test.want == modelfile.ErrNotAllowed {
+			if errors.Is(test.want, modelfile.ErrNotAllowed) {
 				require.ErrorContains(t, err, "--allow-model-path")
 			}
 		})

@@ -110,7 +110,8 @@ func renewed(t *testing.T, h *harness, k *kind) (once func()) {
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", k.path, len(k.body), k.body)
-	number := request[bytes.Index(request, []byte(fresh)):][:len(fresh)]
+	at := bytes.Index(request, []byte(fresh))
+	number := request[at:][:len(fresh)]
 	buf, end, n := make([]byte, 8<<10), []byte(k.end), 0
 	return func() {
 		n++

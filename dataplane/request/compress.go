@@ -87,7 +87,7 @@ var (
 	zstds = sync.Pool{New: func() any {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
 		if err != nil {
-			panic(err) // of options that are constants
+			panic(err) //nolint:forbidigo // options are constants
 		}
 		return decoder(d)
 	}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -271,7 +272,7 @@ func TestAWorkerThatFailsAllAtOnce(t *testing.T) {
 	t.Parallel()
 	const n = waitingAtOnce
 	for _, status := range []int{500, 401} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			t.Parallel()
 			var workers []*fakeWorker
 			var waiting atomic.Int64

@@ -167,7 +167,7 @@ func TestHealthyClientsBesideAnIllWorker(t *testing.T) {
 						continue
 					case (of != "whole" || ill.hangs) && name != "chat":
 						continue
-					case !(ill.late && of == "whole") && !bothAnswers && stream != ((len(kind)+len(of)+len(name))%2 == 0):
+					case (!ill.late || of != "whole") && !bothAnswers && stream != ((len(kind)+len(of)+len(name))%2 == 0):
 						continue
 					}
 					each := healthyEach

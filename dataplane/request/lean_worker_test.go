@@ -41,7 +41,8 @@ func leanWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Ra
 			go func() {
 				defer func() { _ = c.Close() }()
 				tokenized := bytes.Clone(tokenized)
-				number := tokenized[bytes.Index(tokenized, []byte(fresh)):][:len(fresh)]
+				at := bytes.Index(tokenized, []byte(fresh))
+				number := tokenized[at:][:len(fresh)]
 				for buf := make([]byte, 64<<10); ; {
 					request := readRequest(c, buf)
 					if len(request) == 0 {
@@ -90,8 +91,8 @@ func readRequest(c net.Conn, buf []byte) []byte {
 			continue
 		}
 		length := 0
-		if i := bytes.Index(head, []byte("Content-Length: ")); i >= 0 {
-			for _, digit := range head[i+len("Content-Length: "):] {
+		if _, digits, ok := bytes.Cut(head, []byte("Content-Length: ")); ok {
+			for _, digit := range digits {
 				if digit < '0' || digit > '9' {
 					break
 				}

@@ -1,7 +1,6 @@
 package request_test
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/hmac"
@@ -105,7 +104,7 @@ func testTokensThatAreRefused(t *testing.T) {
 	w, heads := headWorker(t)
 	h := start(t, []*fakeWorker{w}, access, i.withTokens())
 	good, now := i.token("alice", nil), time.Now()
-	public, err := x509.MarshalPKIXPublicKey(crypto.PublicKey(i.key.Public()))
+	public, err := x509.MarshalPKIXPublicKey(i.key.Public())
 	require.NoError(t, err)
 	causes := map[string]string{} // by name of the request
 	for token, want := range map[string]string{

@@ -1,7 +1,7 @@
 package routing_test
 
 import (
-	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -100,7 +100,7 @@ func TestKnownPages(t *testing.T) {
 // prompt is hashed once. Without events the keys of the approximate tree do.
 func TestSessionsByBlocks(t *testing.T) {
 	for _, block := range []int{0, 1, 4, 24, 32, 64, 300} {
-		t.Run(fmt.Sprint(block), func(t *testing.T) {
+		t.Run(strconv.Itoa(block), func(t *testing.T) {
 			s := newSessions(t, 2)
 			s.ranks[0].SetExact(block > 0)
 			s.ranks[1].SetExact(block > 0)

@@ -45,8 +45,7 @@ func hasUser(text string) bool {
 // URLError returns the reason of an error of net/url or of an HTTP client, without the URL that it
 // quotes.
 func URLError(err error) error {
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		return at.Err
 	}
 	return err

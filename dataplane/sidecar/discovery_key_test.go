@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func TestDiscoveryKeys(t *testing.T) {
 		sockets, err := readSockets("/proc")
 		require.NoError(t, err)
 		for _, l := range sockets {
-			if fmt.Sprint(l.addr.Port()) == s.port {
+			if strconv.FormatUint(uint64(l.addr.Port()), 10) == s.port {
 				c := &probedSocket{listenSocket: l, pid: pid}
 				return d.askOne(t.Context(), c, time.Now()), d, c
 			}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,10 +28,7 @@ func tableOf(t *testing.T, lines ...string) (proc string, replace func(lines ...
 	proc = fakeProc(t, nil).proc
 	require.NoError(t, os.Mkdir(filepath.Join(proc, "net"), 0o755))
 	replace = func(lines ...string) {
-		table := heading
-		for _, l := range lines {
-			table += l
-		}
+		table := heading + strings.Join(lines, "")
 		require.NoError(t, os.WriteFile(filepath.Join(proc, "net", "tcp"), []byte(table), 0o600))
 	}
 	replace(lines...)
@@ -82,10 +80,11 @@ func TestAsksNoStranger(t *testing.T) {
 		f.scan(t.Context(), time.Now())
 		assert.ElementsMatch(t, tt.asked, d.list, name)
 		_, report, _ := f.view()
-		why := ""
+		var reasons []string
 		for _, n := range report.NotWorkers {
-			why += n.Reason
+			reasons = append(reasons, n.Reason)
 		}
+		why := strings.Join(reasons, "\n")
 		if tt.reason == "" {
 			assert.NotContains(t, why, "find-user", name)
 			assert.NotContains(t, log.String(), "find-user", name)

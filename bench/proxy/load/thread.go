@@ -101,7 +101,7 @@ func (t *thread) start(first bool) {
 	t.alarm.F = t.watch
 	t.loop.Arm(&t.alarm, now+int64(watchEvery))
 	if t.cfg.Rate == 0 {
-		t.startClosed(now)
+		t.startClosed()
 		return
 	}
 	t.idle = append(t.idle, t.clients...)
@@ -115,7 +115,7 @@ func (t *thread) start(first bool) {
 }
 
 // startClosed has all clients send.
-func (t *thread) startClosed(now int64) {
+func (t *thread) startClosed() {
 	for _, k := range t.clients {
 		t.next(k)
 	}

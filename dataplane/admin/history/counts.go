@@ -8,6 +8,7 @@ import (
 // Kind is a kind of request that got no good answer.
 type Kind int
 
+// Kinds, in the order of Counts.Errors.
 const (
 	Busy   Kind = iota // refused with 429
 	Keys               // refused for its key: 401 and 403

@@ -25,6 +25,7 @@ type recording struct {
 }
 
 func record(t *testing.T) *recording {
+	t.Helper()
 	r := &recording{}
 	r.Recorder = history.New(func() history.Counts {
 		r.mu.Lock()
@@ -140,8 +141,8 @@ func TestUnknownIsNull(t *testing.T) {
 		require.NoError(t, err)
 		var got map[string]map[string]any
 		require.NoError(t, json.Unmarshal(text, &got))
-		for i := range reflect.TypeFor[history.Series]().NumField() {
-			name, _, _ := strings.Cut(reflect.TypeFor[history.Series]().Field(i).Tag.Get("json"), ",")
+		for field := range reflect.TypeFor[history.Series]().Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if name != "step_seconds" {
 				assert.Len(t, got["recent"][name], 1, name)
 				assert.Equal(t, []any{}, got["day"][name], name)

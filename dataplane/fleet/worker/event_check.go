@@ -48,21 +48,21 @@ const (
 	// leastDifference is the smallest one that counts, in tokens, unless two pages are more: no
 	// choice depends on less, and engines differ by a page in the last one of a prompt.
 	leastDifference = 32
-	// lessShare of the answers must have found more than the events told. True events leave out
+	// One of lessPart answers must have found more than the events told. True events leave out
 	// none.
-	lessShareNum, lessShareDen = 1, 8
-	// moreFaults of the answers and moreShare must have found less than the events told. An engine
-	// with more work than memory evicts pages before queued prompts find them: where more than
-	// aheadShare of the pool was to be computed first, six in ten find less.
-	moreFaults                 = 4
-	moreShareNum, moreShareDen = 1, 8
-	aheadShare                 = 16
-	// evictedFaults and evictedShare are the same where the rank has removed as many pages between
+	lessPart = 8
+	// moreFaults of the answers, and one of morePart, must have found less than the events told.
+	// An engine with more work than memory evicts pages before queued prompts find them: where more
+	// than aheadShare of the pool was to be computed first, six in ten find less.
+	moreFaults = 4
+	morePart   = 8
+	aheadShare = 16
+	// evictedFaults and evictedPart are the same where the rank has removed as many pages between
 	// choice and answer: true events of a busy pool look so now and then.
-	evictedFaults                    = 12
-	evictedShareNum, evictedShareDen = 1, 2
-	// unreadableShare of the batches must be unreadable. Engines send none.
-	unreadableShareNum, unreadableShareDen = 1, 3
+	evictedFaults = 12
+	evictedPart   = 2
+	// One of unreadablePart batches must be unreadable. Engines send none.
+	unreadablePart = 3
 	// healed answers end a fault, at most an eighth of the latest of them wrong, or as many
 	// batches, at most one of the latest of them unreadable. Answers come from where the tree sends
 	// prompts, so that half-true events look right meanwhile: after each further fault it takes
@@ -261,17 +261,17 @@ func (c *EventCheck) judgeLocked(r *Rank, now time.Time) {
 // foundLocked returns the worst fault of the windows.
 func (c *EventCheck) foundLocked() EventFault {
 	answers, batches := min(c.answers, checkedAnswers), min(c.batches, checkedBatches)
-	share := func(n, of, num, den int) bool { return n*den >= of*num }
+	share := func(n, of, part int) bool { return n*part >= of }
 	less, more, unreadable := c.less.last(lessAnswers), c.more.last(checkedAnswers), c.unreadable.last(checkedBatches)
 	evicted := c.evicted.last(checkedAnswers)
 	switch {
 	case c.restarts > maxRestarts*restartFor,
-		unreadable >= minFaults && share(unreadable, batches, unreadableShareNum, unreadableShareDen):
+		unreadable >= minFaults && share(unreadable, batches, unreadablePart):
 		return EventsUnreadable
-	case more-evicted >= moreFaults && share(more-evicted, answers, moreShareNum, moreShareDen),
-		more >= evictedFaults && share(more, answers, evictedShareNum, evictedShareDen):
+	case more-evicted >= moreFaults && share(more-evicted, answers, morePart),
+		more >= evictedFaults && share(more, answers, evictedPart):
 		return EventsTellMore
-	case less >= minFaults && share(less, min(c.answers, lessAnswers), lessShareNum, lessShareDen):
+	case less >= minFaults && share(less, min(c.answers, lessAnswers), lessPart):
 		return EventsTellLess
 	}
 	return NoEventFault

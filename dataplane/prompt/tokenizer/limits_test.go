@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +19,7 @@ type object = map[string]any
 // part is one part of a tokenizer.json.
 func part(kind string, fields object) object {
 	out := object{"type": kind}
-	for name, value := range fields {
-		out[name] = value
-	}
+	maps.Copy(out, fields)
 	return out
 }
 
@@ -61,9 +60,7 @@ func nested(n int, field string) json.RawMessage {
 func tokenizerFile(t testing.TB, fields object) []byte {
 	t.Helper()
 	file := object{"version": "1.0", "model": model(object{"a": 0, "b": 1}, "")}
-	for name, value := range fields {
-		file[name] = value
-	}
+	maps.Copy(file, fields)
 	raw, err := json.Marshal(file)
 	if err != nil {
 		t.Fatal(err)

@@ -138,8 +138,8 @@ func TestLine(t *testing.T) {
 }
 
 func TestAllows(t *testing.T) {
-	any := read(t, "a "+hashOf("a")).Find([]byte("a"))
-	assert.True(t, any.Allows("x", "y"))
+	all := read(t, "a "+hashOf("a")).Find([]byte("a"))
+	assert.True(t, all.Allows("x", "y"))
 	some := read(t, "a "+hashOf("a")+" models=llama,qwen:fr,s3://b:c").Find([]byte("a"))
 	for _, c := range []struct {
 		model, adapter string

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -171,9 +172,9 @@ func TestManyTokens(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, busy.Begin(now))
 	for n := range 200 {
-		_, err := find(fmt.Sprint("n", n), "")
+		_, err := find("n"+strconv.Itoa(n), "")
 		require.NoError(t, err)
-		_, err = find("busy", fmt.Sprint(n))
+		_, err = find("busy", strconv.Itoa(n))
 		require.NoError(t, err)
 	}
 	names, tokens := k.Tokens()

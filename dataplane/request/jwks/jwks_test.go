@@ -116,8 +116,7 @@ func verifier(t *testing.T, set string) (v *jwks.Verifier, file string) {
 }
 
 func cause(err error) string {
-	var refused *jwks.TokenError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*jwks.TokenError](err); ok {
 		return refused.Cause
 	}
 	return ""
@@ -282,7 +281,7 @@ func TestIssuerFails(t *testing.T) {
 		"down": func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") },
 		"slow": func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
 		"huge": func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: io.NopCloser(endless{&read})}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(endless{&read})}, nil
 		},
 		"garbage":    says(200, strings.NewReader("<html>")),
 		"no keys":    says(200, strings.NewReader(`{"keys":[]}`)),

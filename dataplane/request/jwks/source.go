@@ -45,10 +45,13 @@ const (
 // parseSource returns the URL of a source; nil: it is a file.
 func parseSource(source string) (*url.URL, error) {
 	u, err := url.Parse(source)
-	if err != nil && strings.Contains(source, "://") {
+	if !strings.Contains(source, "://") {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSource, secrets.URLError(err))
 	}
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+	if u.Scheme != "http" && u.Scheme != "https" {
 		return nil, nil
 	}
 	if u.Host == "" || u.Scheme == "http" && !tlsconfig.Loopback(u.Hostname()) {

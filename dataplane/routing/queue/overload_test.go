@@ -161,8 +161,8 @@ func TestColdBurstIsNotRefused(t *testing.T) {
 				}
 				all = append(all, a)
 			}
-			for at := range 10 * time.Second / (100 * time.Millisecond) {
-				all = append(all, &asked{at: at * 100 * time.Millisecond, client: 100, patience: 30 * time.Second, leaves: time.Hour, serves: time.Millisecond})
+			for at := time.Duration(0); at < 10*time.Second; at += 100 * time.Millisecond {
+				all = append(all, &asked{at: at, client: 100, patience: 30 * time.Second, leaves: time.Hour, serves: time.Millisecond})
 			}
 			slices.SortStableFunc(all, func(a, b *asked) int { return int(a.at - b.at) })
 			play(t, newRanks(2, places), all)
