@@ -17,7 +17,7 @@ func newReplicasCommand() *cobra.Command {
 	cfg := replica.Config{}
 	c := &cobra.Command{
 		Use:   "replicas",
-		Short: "Measure what it costs that several routers choose as one: messages, bytes and CPU",
+		Short: "Measure what it costs that several routers know each other's requests: messages, bytes and CPU",
 		Long: `Replicas lets routers in this process choose for made requests, over a NATS in this process, and counts
 what they tell each other and the CPU that it takes: with sharing, less what the same choices take alone.
 Requests are not sent anywhere. CPU is in seconds a second, so 0.5 is half a core.`,
@@ -36,10 +36,10 @@ Requests are not sent anywhere. CPU is in seconds a second, so 0.5 is half a cor
 				}
 			}
 			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', tabwriter.AlignRight)
-			fmt.Fprintln(out, "routers\tworkers\trequests/s each\tall\tmessages/s\tof load\theard/s each\tKB/s\tCPU\talone\tsharing, a router\tµs a request\tlate\tmachine's load\t")
+			fmt.Fprintln(out, "routers\tworkers\trequests/s each\tall\tmessages/s\theard/s each\tKB/s\tCPU\talone\tsharing, a router\tµs a request\tmachine's load\t")
 			for _, r := range all {
-				fmt.Fprintf(out, "%d\t%d\t%g\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.3f\t%.0f\t%.1f %%\t%.1f\t\n", r.Routers, r.Workers, r.Rate, r.Requests, r.Messages, r.States,
-					r.Heard/float64(r.Routers), r.Bytes/1e3, r.CPU, r.Alone, r.Sharing(), 1e6*(r.CPU-r.Alone)/max(r.Requests, 1), 100*r.Late, r.Load)
+				fmt.Fprintf(out, "%d\t%d\t%g\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.3f\t%.0f\t%.1f\t\n", r.Routers, r.Workers, r.Rate, r.Requests, r.Messages,
+					r.Heard/float64(r.Routers), r.Bytes/1e3, r.CPU, r.Alone, r.Sharing(), 1e6*(r.CPU-r.Alone)/max(r.Requests, 1), r.Load)
 			}
 			if err := out.Flush(); err != nil {
 				return fmt.Errorf("cannot write the table: %w", err)

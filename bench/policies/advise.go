@@ -126,15 +126,15 @@ func (a *adviser) replicas() error {
 		}
 		return 100 * (ratio(float64(x.TTFT.Mean), float64(one.TTFT.Mean)) - 1), nil
 	}
-	var cost [3]float64
-	for i, share := range []Sharing{SharePolls, ShareGossip, ShareOne} {
+	var cost [2]float64
+	for i, share := range []Sharing{SharePolls, ShareGossip} {
 		if cost[i], err = loss(share); err != nil {
 			return err
 		}
 	}
 	a.say("Run one router replica for speed, a second one only so that one may fail: it changes the mean TTFT by %+.0f %% where replicas learn of each "+
-		"other from workers' reports, %+.0f %% where they tell each other what they send, %+.0f %% where one of them makes all choices.",
-		cost[0], cost[1], cost[2])
+		"other from workers' reports, %+.0f %% where they tell each other what they send.",
+		cost[0], cost[1])
 	return nil
 }
 

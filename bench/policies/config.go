@@ -69,12 +69,13 @@ type Pools struct {
 // Replicas are the routers.
 type Replicas struct {
 	Routers int // each with its own share of the requests; default 1
-	// Share is how replicas know of each other's requests before the next report. Each knows
-	// that it is one of several (policy.Options.Replicas), unless one chooses for all or Ablate
-	// has "replica". Its zero is SharePolls; with several routers, kv is then also simulated
-	// with ShareGossip.
+	// Share is how replicas know of each other's requests before the next report. Each knows that it
+	// is one of several (policy.Options.Replicas or policy.Request.Routers), unless Ablate has
+	// "replica". Its zero is SharePolls; with several routers, kv is then also simulated with
+	// ShareGossip.
 	Share Sharing
-	Hop   time.Duration // of one message between replicas; default 500 us
+	// Hop is the time until replicas know of a step; default 5 ms: routers publish so often.
+	Hop time.Duration
 }
 
 // Events are the changes of caches that routers learn.
@@ -101,10 +102,6 @@ type Sharing string
 const (
 	SharePolls  Sharing = "polls"  // nothing: other replicas' requests show in workers' reports
 	ShareGossip Sharing = "gossip" // each dispatch, first token and end, a hop later
-	// ShareOne lets one replica choose for all: the others send it the overlaps that they know,
-	// and send the request two hops later. Steps of requests are told as with ShareGossip.
-	// Requests of one instant are then still chosen one after the other.
-	ShareOne Sharing = "one"
 )
 
 // ErrConfig is a configuration that cannot be simulated.
@@ -123,7 +120,7 @@ func (c Config) withDefaults() Config {
 	or(&c.NodeWorkers, 1)
 	or(&c.EventDelay, 5*time.Millisecond)
 	or(&c.Poll, 100*time.Millisecond)
-	or(&c.Hop, 500*time.Microsecond)
+	or(&c.Hop, 5*time.Millisecond)
 	or(&c.TreeTokens, 1<<24)
 	or(&c.gathered, 100*time.Millisecond)
 	or(&c.deadline, 5*time.Minute)
@@ -165,12 +162,12 @@ func (c *Config) check() error {
 		c.Service.MaxRunning < 1 || c.Service.DecodeBase <= 0 || c.Service.PrefillBase < 0:
 		return fmt.Errorf("cannot simulate the service times %+v: %w", c.Service, ErrConfig)
 	}
-	if !slices.Contains([]Sharing{SharePolls, ShareGossip, ShareOne}, c.Share) || c.Hop < 0 {
-		return fmt.Errorf("cannot share by %q with hops of %v: %w: want polls, gossip or one", c.Share, c.Hop, ErrConfig)
+	if !slices.Contains([]Sharing{SharePolls, ShareGossip}, c.Share) || c.Hop < 0 {
+		return fmt.Errorf("cannot share by %q with hops of %v: %w: want polls or gossip", c.Share, c.Hop, ErrConfig)
 	}
 	for _, name := range c.Queues {
-		if !slices.Contains(Queues(), name) || c.Prefill > 0 || c.Share == ShareOne {
-			return fmt.Errorf("cannot queue %q: %w: want one of %v, without workers that only prefill and a replica that chooses for all",
+		if !slices.Contains(Queues(), name) || c.Prefill > 0 {
+			return fmt.Errorf("cannot queue %q: %w: want one of %v, without workers that only prefill",
 				name, ErrConfig, Queues())
 		}
 	}

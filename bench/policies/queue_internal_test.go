@@ -72,7 +72,7 @@ func TestQueueIsBounded(t *testing.T) {
 	assert.Equal(t, mostWaiting, x.Held)
 	assert.Positive(t, x.HeldFor)
 	assert.Len(t, r.Warnings, 1)
-	for _, bad := range []Config{{Variants: Variants{Queues: []string{"stack"}}}, {Replicas: Replicas{Share: ShareOne}, Variants: Variants{Queues: Queues()}}, {Pools: Pools{Prefill: 1}, Variants: Variants{Queues: Queues()}}} {
+	for _, bad := range []Config{{Variants: Variants{Queues: []string{"stack"}}}, {Pools: Pools{Prefill: 1}, Variants: Variants{Queues: Queues()}}} {
 		_, err := Simulate(t.Context(), "crowd", trace[:1], bad, nil, nil)
 		require.ErrorIs(t, err, ErrConfig)
 	}

@@ -22,9 +22,8 @@ type replica struct {
 	inbox        []note // of other replicas, by time of arrival
 	read         int
 	alone        bool           // predicts no other replica's requests
-	sessions     *session.Table // of its own requests; of all where it chooses for all
-	leads        bool
-	answer       float64 // mean seconds from an answer's first token to its end
+	sessions     *session.Table // of its own requests
+	answer       float64        // mean seconds from an answer's first token to its end
 }
 
 // foresee predicts the pages of another replica's request at its worker.
@@ -58,9 +57,6 @@ func (p *replica) take(now clock) {
 	for p.read < len(p.inbox) && p.inbox[p.read].at <= now {
 		n := &p.inbox[p.read]
 		p.loads[n.t.worker].note(n.t, n.kind, n.at)
-		if p.leads {
-			p.follow(n.t, n.kind, n.at)
-		}
 		p.foresee(n)
 		p.read++
 	}

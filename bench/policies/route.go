@@ -38,6 +38,9 @@ func (s *run) pickFor(r *replica, t *task) {
 		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Stored: stored,
 		Chunk: s.cfg.Service.ChunkedPrefill, Answer: r.answer,
 	}
+	if s.cfg.Share == ShareGossip && !s.ablated.replica {
+		req.Routers = s.cfg.Routers
+	}
 	choice := r.choose(t, s.time.now, req, some)
 	fetched := fetches(r.pick, req, some, choice.Index)
 	if open != nil {

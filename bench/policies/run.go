@@ -33,7 +33,6 @@ type run struct {
 	progress  func(int)
 	observe   func(*worker) // of tests: after every step of a worker; may be nil
 	greedy    greedy
-	arbiter   arbiter
 	holding   holding
 	transfers transfers
 	tiers     nodeTiers
@@ -51,7 +50,7 @@ func (s *run) targets() []*worker {
 // newRun prepares a simulation. cfg has its defaults.
 func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) {
 	s := &run{plan: p, cfg: cfg, name: name, tasks: make([]task, len(p.jobs)), ablated: ablate(cfg.Ablate), progress: progress}
-	s.greedy.run, s.arbiter.run, s.holding.run, s.transfers.run, s.tiers.run, s.arrivals.run = s, s, s, s, s, s
+	s.greedy.run, s.holding.run, s.transfers.run, s.tiers.run, s.arrivals.run = s, s, s, s, s
 	if name != Greedy {
 		pick, err := newPolicy(name, s.options(0))
 		if err != nil {
@@ -71,7 +70,7 @@ func (s *run) options(replica int) policy.Options {
 	if s.cfg.Prefill > 0 {
 		o.Without |= policy.PrefillWithout
 	}
-	if s.cfg.Share != ShareOne && !s.ablated.replica {
+	if s.cfg.Share == SharePolls && !s.ablated.replica {
 		o.Replica, o.Replicas = replica, s.cfg.Routers
 	}
 	return o
@@ -112,7 +111,7 @@ func (s *run) build() {
 	n := len(s.targets())
 	for k := range s.cfg.Routers {
 		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), candidates: make([]policy.Candidate, n), overlaps: make([]overlap, n), view: newView(s.plan, n)}
-		r.sessions, r.leads = session.New(), k == 0 && s.cfg.Share == ShareOne
+		r.sessions = session.New()
 		for range n {
 			r.sessions.AddRank()
 		}
@@ -200,8 +199,6 @@ func (s *run) meanwhile(at clock) bool {
 		s.upkeep(s.transfers.transit[0].landed)
 		s.time.now = s.transfers.transit[0].landed
 		s.transfers.land(s.time.now)
-	case s.arbiter.next() < at:
-		s.arbiter.carry(s.arbiter.next())
 	case s.holding.freed && s.time.now < at:
 		// One at a time, and behind all of this instant: no worker then has two arrivals at
 		// once.
@@ -256,10 +253,6 @@ func (s *run) arrive(i int32) {
 			}
 			return
 		}
-		if s.cfg.Share == ShareOne && t.replica > 0 {
-			s.arbiter.ask(r, t)
-			return
-		}
 		s.route(r, t)
 	}
 	t.sent = s.time.now
@@ -297,7 +290,6 @@ func (s *run) spread(t *task, kind uint8) {
 		case i == int(t.replica):
 			r.loads[t.worker].note(t, kind, s.time.now)
 			r.follow(t, kind, s.time.now)
-		case i == 0 && kind == noteSent && t.promised: // has counted it
 		case s.cfg.Share != SharePolls:
 			r.inbox = append(r.inbox, note{at: s.time.now + ticks(s.cfg.Hop), t: t, kind: kind})
 		}

@@ -154,7 +154,6 @@ func TestConservation(t *testing.T) {
 	variants := map[string]func(*Config){
 		"plain":    func(*Config) {},
 		"replicas": func(c *Config) { c.Routers, c.Share = 3, ShareGossip },
-		"one":      func(c *Config) { c.Routers, c.Share = 3, ShareOne },
 		"late":     func(c *Config) { c.EventDelay = 40 * time.Millisecond },
 		"host":     func(c *Config) { c.HostTokens = 600 },
 		"pools":    func(c *Config) { c.Workers, c.Prefill = 3, 1 },

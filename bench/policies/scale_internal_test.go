@@ -39,17 +39,16 @@ func scaleConfigs() map[string]Config {
 		Workers: 4, CacheTokens: 65_536, Seed: 5, Poll: 100 * time.Millisecond,
 		Service: Service{MaxRunning: 16, DecodePerToken: 16 * time.Nanosecond, HostTokensPerSecond: 156_250},
 	}
-	host, speeds, routers, gossip, one, pairs, queued, tier := small, small, small, small, small, small, small, small
+	host, speeds, routers, gossip, pairs, queued, tier := small, small, small, small, small, small, small
 	host.HostTokens = 262_144
 	speeds.Speeds = []float64{0.5, 0.5, 1}
 	routers.Routers, routers.Share = 4, SharePolls
 	gossip.Routers, gossip.Share = 2, ShareGossip
-	one.Routers, one.Share = 2, ShareOne
 	pairs.Prefill, pairs.TransferTokensPerSecond = 2, 78_125
 	queued.queue = DepthFirst
 	tier.TierTokens, tier.LinkTokensPerSecond = 131_072, 78_125
 	return map[string]Config{
-		"": small, "host": host, "speeds": speeds, "routers": routers, "gossip": gossip, "one": one, "pairs": pairs, "queue": queued, "tier": tier,
+		"": small, "host": host, "speeds": speeds, "routers": routers, "gossip": gossip, "pairs": pairs, "queue": queued, "tier": tier,
 	}
 }
 

@@ -207,12 +207,12 @@ func (m *Material) unequalScenes() (all []*Scene) {
 }
 
 // replicaScenes have 2 and 4 routers: such that learn of each other from workers' reports only,
-// and such of which one chooses for all, as routers of one cluster do.
+// and such that tell each other what they send, as routers of one cluster do.
 func (m *Material) replicaScenes() (all []*Scene) {
 	few := m.few()
 	for _, name := range []string{"agents", "tenants", "chats", "mixture"} {
 		for _, n := range []int{2, 4} {
-			for _, share := range []Sharing{SharePolls, ShareOne} {
+			for _, share := range []Sharing{SharePolls, ShareGossip} {
 				all = append(all, &Scene{
 					Name: fmt.Sprintf("%s, %d routers, %s", name, n, share), Kind: "replicas", Config: Config{Replicas: Replicas{Routers: n, Share: share}},
 					traffic: few[name], pool: 0.4, common: n == 2 && name == "agents",

@@ -97,8 +97,6 @@ func (c *Config) describe() string {
 		switch c.Share {
 		case ShareGossip:
 			fmt.Fprintf(&b, "s that tell each other each dispatch, %v late", c.Hop)
-		case ShareOne:
-			fmt.Fprintf(&b, "s, of which one chooses for all, %v away", c.Hop)
 		default:
 			fmt.Fprintf(&b, "s that tell each other nothing and hear of workers' load every %v", c.Poll)
 		}

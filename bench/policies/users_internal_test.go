@@ -141,7 +141,6 @@ func TestUsersEndEveryTurn(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"plain":    func(*Config) {},
 		"replicas": func(c *Config) { c.Routers, c.Share = 3, ShareGossip },
-		"one":      func(c *Config) { c.Routers, c.Share = 3, ShareOne },
 		"pools":    func(c *Config) { c.Workers, c.Prefill = 3, 1 },
 		"queue":    func(c *Config) { c.queue = DepthFirst },
 		"small":    func(c *Config) { c.CacheTokens = 80 }, // turns that are refused

@@ -71,17 +71,15 @@ type task struct {
 	id       int32 // index of the job
 	replica  int32 // the sender
 	worker   int32
-	arrived  clock     // at the router
-	sent     clock     // to the worker
-	uncached int       // tokens that the router expected to be computed
-	fetched  int       // tokens that it expected from KV tiers
-	held     int       // tokens that some worker held
-	ready    clock     // when fetched pages have come to the node's tier
-	overlaps []overlap // the caches as the asking replica knows them, for the arbiter
-	promised bool      // the arbiter has counted it
-	made     int       // tokens generated
-	first    clock     // of the first token
-	last     clock     // of the latest one that is counted in gaps
+	arrived  clock // at the router
+	sent     clock // to the worker
+	uncached int   // tokens that the router expected to be computed
+	fetched  int   // tokens that it expected from KV tiers
+	held     int   // tokens that some worker held
+	ready    clock // when fetched pages have come to the node's tier
+	made     int   // tokens generated
+	first    clock // of the first token
+	last     clock // of the latest one that is counted in gaps
 	ended    clock
 	landed   clock // of its pages at a decoding worker
 	prefill

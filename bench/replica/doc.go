@@ -1,4 +1,4 @@
-// Package replica measures the cost of several routers that choose as one: messages, bytes and
+// Package replica measures the cost of several routers that know each other's requests: messages, bytes and
 // CPU, by numbers of routers, workers and requests.
 //
 // Routers are real ones up to the choice (packages routing, worker and peers), in this process,

@@ -29,13 +29,11 @@ type Result struct {
 	Workers  int     `json:"workers"`
 	Rate     float64 `json:"rate"`     // requests a second and router, as asked for
 	Requests float64 `json:"requests"` // a second, of all routers, as chosen for
-	Messages float64 `json:"messages"` // per second, of all routers: load, requests and replies
-	States   float64 `json:"states"`   // of those, load
+	Messages float64 `json:"messages"` // per second, of all routers
 	Heard    float64 `json:"heard"`    // messages that all routers receive a second
 	Bytes    float64 `json:"bytes"`    // a second, published
 	CPU      float64 `json:"cpu"`      // seconds a second, of all routers and NATS, with sharing
 	Alone    float64 `json:"alone"`    // the same with sharing off: choices and the requests
-	Late     float64 `json:"late"`     // share of the requests without a reply in time
 	Load     float64 `json:"load"`     // of the machine, when it ended
 }
 
@@ -74,14 +72,12 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := m.share(ctx); err != nil {
 		return nil, err
 	}
-	messages, bytes, before := m.messages.Load(), m.bytes.Load(), m.status()
+	messages, bytes := m.messages.Load(), m.bytes.Load()
 	requests, cpu := m.play(ctx)
-	after, span := m.status(), cfg.For.Seconds()
+	span := cfg.For.Seconds()
 	r.Requests, r.CPU = requests/span, cpu
 	r.Messages, r.Bytes = float64(m.messages.Load()-messages)/span, float64(m.bytes.Load()-bytes)/span
-	r.States = float64(after.Published-before.Published) / span
-	r.Heard = r.States*float64(cfg.Routers-1) + r.Messages - r.States
-	r.Late = float64(after.Late+after.Alone-before.Late-before.Alone) / max(requests, 1)
+	r.Heard = r.Messages * float64(cfg.Routers-1)
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		r.Load = float64(info.Loads[0]) / 65536
@@ -116,7 +112,7 @@ func (m *measurement) share(ctx context.Context) error {
 			return fmt.Errorf("cannot open the cluster: %w", err)
 		}
 		m.clusters = append(m.clusters, c)
-		g := peers.New(peers.Config{ID: c.Instance(), Bus: bus{c, &m.messages, &m.bytes}, Registry: f.registry, Chooser: f.router, Log: log})
+		g := peers.New(peers.Config{ID: c.Instance(), Bus: bus{c, &m.messages, &m.bytes}, Registry: f.registry, Predictions: &f.router.Shared, Log: log})
 		m.groups = append(m.groups, g)
 		f.router.Peers = g
 		m.running.Go(func() { _ = g.Run(running) })
@@ -140,17 +136,6 @@ func (m *measurement) together() bool {
 		}
 	}
 	return true
-}
-
-// status sums the counters of all routers.
-func (m *measurement) status() (sum peers.Status) {
-	for _, g := range m.groups {
-		s := g.Status()
-		sum.Published += s.Published
-		sum.Late += s.Late
-		sum.Alone += s.Alone
-	}
-	return sum
 }
 
 // Times of a request: until its first byte, and from there to its end.

@@ -115,12 +115,11 @@ func (r *routers) ready() bool {
 	return true
 }
 
-// tell writes which router chose for which.
+// tell writes what the routers told each other.
 func (r *routers) tell(w io.Writer) {
 	for i, router := range r.all {
 		if st := router.Status().Replicas; st != nil {
-			fmt.Fprintf(w, "router %d: %d of its requests chosen for by another, %d not in time, %d without asking; %d chosen for others; %d messages of %d bytes in the mean\n",
-				i, st.Chosen, st.Late, st.Alone+st.Refused, st.Judged, st.Published, st.PublishedBytes/max(st.Published, 1))
+			fmt.Fprintf(w, "router %d: %d messages of %d bytes in the mean\n", i, st.Published, st.PublishedBytes/max(st.Published, 1))
 		}
 	}
 }

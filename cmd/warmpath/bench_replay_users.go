@@ -121,7 +121,7 @@ func (o *replayOptions) simulatedConfig() policies.Config {
 	cfg := policies.Config{Workers: o.workers, CacheTokens: o.cacheTokens, PageSize: o.cfg.PageSize, Seed: o.seed}
 	cfg.Service.PrefillTokensPerSecond = o.prefillRate
 	if cfg.Routers = o.routers; o.routers > 1 {
-		cfg.Share = policies.ShareOne
+		cfg.Share = policies.ShareGossip
 	}
 	return cfg
 }

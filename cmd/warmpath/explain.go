@@ -137,9 +137,6 @@ func writeExplained(out io.Writer, e *admin.Explained) error {
 	default:
 		fmt.Fprintf(out, "goes to %s: %s\n\n", e.Winner, e.Why)
 	}
-	if e.Leader != "" {
-		fmt.Fprintf(out, "Router %s chooses for all of this cluster, by what\nall have in flight; this is the choice that this router would make alone.\n\n", e.Leader)
-	}
 	ranks := orderExplained(e.Ranks)
 	for i := range ranks {
 		writeExplainedRank(out, &ranks[i])

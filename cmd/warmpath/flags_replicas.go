@@ -10,7 +10,7 @@ import (
 // replicaFlags are the flags of several routers for the same workers.
 func replicaFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringVar(&cfg.Cluster.Peers, "replicas", config.PeersAuto,
-		"choose together with the other routers of a --cluster: auto (routers share their requests in flight, and one chooses for all) or off")
+		"share requests in flight with the other routers of a --cluster: auto or off")
 	f.DurationVar(&cfg.Cluster.Wait, "cluster-wait", 0,
 		"longest time that clients wait after the start until the router knows the workers of its --cluster; then they get 503 (default 3s)")
 }

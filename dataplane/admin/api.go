@@ -97,7 +97,7 @@ func New(cfg Config, parts Parts) *API {
 		status:    status,
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
-		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, peers: parts.Peers},
+		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest},
 		flusher: &cacheFlusher{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},

@@ -10,7 +10,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing"
-	"github.com/warmpath/warmpath/dataplane/routing/peers"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
@@ -29,10 +28,6 @@ type Explained struct {
 	Ranks []ExplainedRank `json:"ranks"`
 	// Where prefill and decode workers serve the model.
 	Pair *ExplainedPair `json:"pair,omitempty"`
-	// Leader is the ID of the leader, where another router chooses for all of the cluster: it knows
-	// better the requests in flight at the others. The body is this router's own choice, which
-	// stands where the leader does not answer in time.
-	Leader string `json:"chief,omitempty"`
 	// Overruled names the GPU facts that the choice had to ignore: they exclude every candidate.
 	Overruled string `json:"overruled,omitempty"`
 }
@@ -133,7 +128,6 @@ type explainer struct {
 	responder
 	router *routing.Router
 	ingest *ingest.Manager
-	peers  *peers.Group // nil: the router is alone
 }
 
 // serve explains the choice for a request with this body. It sends nothing to a worker.
@@ -158,11 +152,6 @@ func (e *explainer) serve(ctx *fasthttp.RequestCtx) {
 	if err != nil {
 		e.fail(ctx, request.ErrorFor(err, ""))
 		return
-	}
-	if e.peers != nil {
-		if others := e.peers.Status(); others.Leader != others.ID {
-			answer.Leader = others.Leader
-		}
 	}
 	e.json(ctx, fasthttp.StatusOK, answer)
 }

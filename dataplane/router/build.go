@@ -259,7 +259,7 @@ func (b *builder) buildRouting() error {
 	}
 	router := routing.New(b.registry, b.parts.Index, b.parts.Ingest.View, choice, rand.Uint64)
 	router.Approx, router.MinUncached = b.approx, b.cfg.Pairs.MinUncached
-	router.Known, router.Shared.Known = b.known, b.known
+	router.Known = b.known
 	if b.cfg.Policy.SessionAffinity {
 		router.Sessions = routing.NewSessions()
 	}
@@ -270,12 +270,12 @@ func (b *builder) buildRouting() error {
 	return nil
 }
 
-// joinCluster shares load and choices with other routers, and follows nodes and KV tiers.
+// joinCluster shares load and predictions with other routers, and follows nodes and KV tiers.
 func (b *builder) joinCluster(router *routing.Router) {
 	c := b.cfg.Cluster.Conn
 	b.parts.Cluster = c
 	if b.cfg.Cluster.Peers != config.PeersOff {
-		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Chooser: router, Predictions: &router.Shared, Log: b.cfg.Log})
+		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Predictions: &router.Shared, Log: b.cfg.Log})
 		router.Peers, b.parts.Peers = g, g
 		b.run(g.Run)
 	}

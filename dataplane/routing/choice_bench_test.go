@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/radix"
@@ -57,6 +58,21 @@ func BenchmarkChoice(b *testing.B) {
 					r.Withdraw(flight)
 				}
 				b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/choice")
+			})
+		}
+	}
+}
+
+// busy gives ranks load and reports at random.
+func (f *fleet) busy(rng *rand.Rand) {
+	for _, rank := range f.ranks {
+		for range rng.IntN(4) {
+			_ = rank.Load.Begin(rng.IntN(20_000))
+		}
+		if rng.IntN(2) == 0 {
+			rank.Load.Report(time.Now(), worker.Report{
+				Running: rng.Int64N(8), Queued: rng.Int64N(10_000), Used: rng.Int64N(50_000), Pool: 100_000, Most: 16,
+				Prefilled: 1_000_000, Busy: time.Duration(50+rng.IntN(100)) * time.Second,
 			})
 		}
 	}

@@ -33,9 +33,6 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 	s.shared.known = false
 	for {
 		d, req, err := r.choose(s, p, tried, by)
-		if o := r.Peers; o != nil && err == nil && len(tried) == 0 && p.Worker == nil && o.Active() {
-			d, err = r.askPeer(s, p, by, d, req)
-		}
 		if err != nil {
 			return d, err
 		}
@@ -65,14 +62,13 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	}
 	s.tiers.find(r.Tiers, p, s.ranks)
 	r.fill(s, p)
-	if d.block > 0 && leads(r.Peers) {
-		r.Known.priceShared(s, s.shared.of(s.ranks[0].Worker.Info().Model(), p))
-	} else {
-		r.Known.price(s, &d)
-	}
+	r.Known.price(s, &d)
 	req := policy.Request{
 		Tokens: p.Len() + p.Rest, Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0,
 		Chunk: s.ranks[0].Worker.Info().Chunk, Answer: r.answers.mean(),
+	}
+	if r.Peers != nil {
+		req.Routers = r.Peers.Routers()
 	}
 	if r.Sessions != nil && p.Session != 0 {
 		req.SessionRank = r.Sessions.rank(p.Session)
@@ -106,62 +102,6 @@ func (r *Router) pick(s *Scratch, p *Prompt, d *Decision, req policy.Request) {
 	s.decide(d, p, prefill)
 	d.Decode, d.DecodeChoice = s.decodes[decode.Index], decode
 	d.output = p.Output
-}
-
-// askPeer lets the leader choose for a request that choose has prepared. Where that fails, this
-// router chooses again: meanwhile other requests of the same moment were sent.
-func (r *Router) askPeer(s *Scratch, p *Prompt, by draw, d Decision, req policy.Request) (Decision, error) {
-	a := &s.peer.request
-	a.fill(s, p, req)
-	if d.block > 0 {
-		a.Fingerprints = s.shared.of(s.ranks[0].Worker.Info().Model(), p)
-	}
-	reply, ok := r.Peers.Choose(a)
-	a.Model, a.LoRA = "", "" // they may be the request's own bytes
-	if ok && reply.accept(s, &d, p) {
-		d.reply = reply.Number
-		d.Overruled = s.overruled(&d)
-		return d, nil
-	}
-	if ok { // the request goes elsewhere
-		r.Peers.Sent(reply.Number)
-		r.Peers.Done(reply.Number)
-	}
-	d, _, err := r.choose(s, p, nil, by)
-	return d, err
-}
-
-// ChooseFor chooses for another router. Of the decision, Rank, Decode, Choice, Uncached and
-// DecodeTokens are valid.
-func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
-	p := Prompt{Model: a.Model, LoRA: a.LoRA, DP: a.DP, Estimate: a.Tokens, Output: a.Output, Unpaired: a.Unpaired}
-	now := time.Now()
-	s.shared.ranks = r.Shared.find(s.shared.ranks[:0], now.UnixNano(), a.Tokens, a.Fingerprints, true)
-	if err := s.find(r.registry.Snapshot(), &p, nil, now); err != nil {
-		return Decision{}, err
-	}
-	s.approx.reset(len(s.ranks))
-	s.index.predicted, s.index.matched = false, false
-	s.tiers.find(nil, &p, nil)
-	s.peer.begin(a)
-	if len(s.decodes) > 0 {
-		s.fillDecodes(&p)
-	}
-	r.fill(s, &p)
-	if a.Stored {
-		for i, rank := range s.ranks {
-			o, c := s.peer.overlap(rank), &s.candidates[i]
-			c.Tier, c.Remote, c.TierTime, c.RemoteTime = o.Tier, o.Remote, o.TierTime, o.RemoteTime
-		}
-	}
-	r.Known.priceShared(s, a.Fingerprints)
-	s.peer.answering = nil
-	var d Decision
-	r.pick(s, &p, &d, policy.Request{
-		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), SessionRank: a.SessionRank, Stored: a.Stored,
-		Chunk: s.ranks[0].Worker.Info().Chunk, Answer: r.answers.mean(),
-	})
-	return d, nil
 }
 
 // Explain returns the choice that Pick would make, and changes nothing: its turn is the one of
@@ -223,8 +163,8 @@ func (r *Router) match(s *Scratch, p *Prompt, d *Decision, now time.Time) {
 	model := s.ranks[0].Worker.Info().Model()
 	r.inFlight.expire(now)
 	r.matcher.match(&s.index, model, p, d)
-	if d.block > 0 && r.Shared.foreign.Load() > 0 {
-		s.shared.ranks = r.Shared.find(s.shared.ranks, s.now, len(p.Tokens), s.shared.of(model, p), false)
+	if d.block > 0 && r.Shared.count.Load() > 0 {
+		s.shared.ranks = r.Shared.find(s.shared.ranks, s.now, len(p.Tokens), s.shared.of(model, p))
 	}
 	if s.index.stale(s.ranks, now, r.inFlight.dropped.Load()) {
 		r.inFlight.dropStale()

@@ -12,9 +12,7 @@ import (
 func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
 	now := time.Now()
 	r.Known.begin(&s.turn, p, d, now)
-	if d.reply != 0 {
-		r.Peers.Sent(d.reply)
-	}
+	others := r.Peers != nil && r.Peers.Sending()
 	if d.Fetch.Remote > 0 && r.Pulls != nil {
 		r.Pulls.Hint(pullHint(p, d))
 	}
@@ -24,7 +22,9 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
 	}
 	f := r.inFlight.new(r, p, d, now)
 	r.matcher.index.Predict(&f.blocks, r.inFlight.add(f), d.scope, r.matcher.hashAll(&s.index, p, d.block))
-	f.told = r.share(s, p, d, now)
+	if others {
+		f.told = r.share(s, p, d)
+	}
 	return f
 }
 
@@ -125,17 +125,3 @@ func (r *Router) told(s *Scratch, p *Prompt, rank *worker.Rank) int {
 
 // Streamed notes how long an answer took behind its first token.
 func (r *Router) Streamed(took time.Duration) { r.answers.add(took) }
-
-// share tells the other routers of a prompt that is sent, and returns its number there; 0:
-// there are none.
-func (r *Router) share(s *Scratch, p *Prompt, d *Decision, now time.Time) uint64 {
-	if r.Peers == nil || !r.Peers.Present() {
-		return 0
-	}
-	fingerprints, number := s.shared.of(s.ranks[0].Worker.Info().Model(), p), d.reply
-	if number == 0 {
-		number = r.Peers.Tell(d.Rank.IDHash(), len(p.Tokens), fingerprints)
-	}
-	r.Shared.Add(now, PromptID{Number: number}, d.Rank.IDHash(), len(p.Tokens), fingerprints, true)
-	return number
-}

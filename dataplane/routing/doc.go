@@ -27,10 +27,9 @@
 // Facts about GPUs exclude ranks or weigh them (fitness.go). They never exclude all: then the
 // least bad ranks are candidates, and the Decision says so.
 //
-// With several routers, Peers chooses for this one (peer.go), and SharedPredictions tells of
-// prompts that other routers have sent (shared.go). The leader finds the sessions of all routers by
-// the same messages (known_shared.go); a router that chooses by itself knows those of its own
-// requests, and a session that is new to it is found there by its next turn.
+// With several routers, each tells the others of its prompts (peer.go), and SharedPredictions has
+// those that the others have sent (shared.go). A router knows the sessions of its own requests, and
+// a session that is new to it is found there by its next turn.
 //
 // Package routing knows nothing of HTTP. A Decision has all that explains it afterwards.
 //

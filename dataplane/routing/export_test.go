@@ -28,7 +28,7 @@ func (x *SharedPredictions) Len() int {
 // Find returns the number of ranks that are about to compute a part of a prompt.
 func (x *SharedPredictions) Find(now time.Time, tokens int, fingerprints []uint32) int {
 	var room [16]rankTokens
-	return len(x.find(room[:0], now.UnixNano(), tokens, fingerprints, true))
+	return len(x.find(room[:0], now.UnixNano(), tokens, fingerprints))
 }
 
 // Keyed reports whether the last choice has cut its prompt into keys of the approximate tree.

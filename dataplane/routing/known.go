@@ -17,23 +17,13 @@ import (
 // ends of answers add to it. The methods of a nil KnownSessions do nothing.
 type KnownSessions struct {
 	index   *radix.Index // hashes ids
-	own     sessionView  // of this router's requests
-	all     sessionView  // of all routers' prompts, by fingerprints, as far as this one is told
+	table   *turns.Table
+	pages   *session.Table // by branch
 	ranks   sessionRanks
 	started time.Time
 	sources [sessionSources]atomic.Uint64 // requests by the source of their session
 	kinds   [turns.Kinds]atomic.Uint64    // requests by their place in the session
 	pauses  [pauseBins]atomic.Uint64      // between an answer and the next turn, by length
-}
-
-// sessionView is the branches of sessions by prefixes of one kind, and their pages.
-type sessionView struct {
-	table *turns.Table
-	pages *session.Table // by branch
-}
-
-func newSessionView(seed radix.Hash) sessionView {
-	return sessionView{turns.New(uint64(seed)), session.New()}
 }
 
 // TurnKind is a prompt's place in its session.
@@ -42,8 +32,7 @@ type TurnKind = turns.Kind
 // NewKnownSessions returns an empty table. Its hashes are keyed by the index's seed.
 func NewKnownSessions(index *radix.Index) *KnownSessions {
 	return &KnownSessions{
-		index: index, started: time.Now(),
-		own: newSessionView(index.Digest([]byte("sessions"))), all: newSessionView(index.Digest([]byte("shared sessions"))),
+		index: index, started: time.Now(), table: turns.New(uint64(index.Digest([]byte("sessions")))), pages: session.New(),
 	}
 }
 
@@ -73,7 +62,7 @@ func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex,
 		return
 	}
 	k.prefixes(s, p, d, a, x)
-	d.Turn = k.own.table.Find(s.turn.prefixes, p.Session, p.SessionSource == SessionResponse)
+	d.Turn = k.table.Find(s.turn.prefixes, p.Session, p.SessionSource == SessionResponse)
 	if d.Turn.Exact {
 		k.stay(s, &d.Turn)
 	}
@@ -91,7 +80,7 @@ func (k *KnownSessions) prefixes(s *Scratch, p *Prompt, d *Decision, a *ApproxIn
 		m.unit = perUnit * d.block
 		blocks := x.hashAll(&s.index, p, d.block)
 		units := max(len(p.Tokens)-openTokens, 0) / m.unit
-		m.prefixes = turns.AppendBlockPrefixes(m.prefixes, k.own.table, uint64(d.scope), blocks[:units*perUnit], perUnit)
+		m.prefixes = turns.AppendBlockPrefixes(m.prefixes, k.table, uint64(d.scope), blocks[:units*perUnit], perUnit)
 	case a != nil:
 		a.key(&s.approx, p, s.ranks[0])
 		units := (len(p.Text) - openBytes) / unitBytes
@@ -99,7 +88,7 @@ func (k *KnownSessions) prefixes(s *Scratch, p *Prompt, d *Decision, a *ApproxIn
 			units = (len(p.Tokens) - openTokens) / unitTokens
 		}
 		keys := s.approx.keys
-		m.prefixes = turns.AppendPrefixes(m.prefixes, k.own.table, keys[:max(min(units, len(keys)), 0)])
+		m.prefixes = turns.AppendPrefixes(m.prefixes, k.table, keys[:max(min(units, len(keys)), 0)])
 	}
 }
 
@@ -109,7 +98,7 @@ func (k *KnownSessions) stay(s *Scratch, f *turns.Turn) {
 	if !slices.Contains(s.approx.sources, Answers) {
 		return
 	}
-	home, _ := k.own.pages.Home(uint64(f.ID))
+	home, _ := k.pages.Home(uint64(f.ID))
 	for i, rank := range s.ranks {
 		if s.approx.sources[i] == Answers && int(rank.SessionID())-1 == home {
 			s.approx.tokens[i] = max(s.approx.tokens[i], f.Units()*s.turn.unit)
@@ -117,24 +106,20 @@ func (k *KnownSessions) stay(s *Scratch, f *turns.Turn) {
 	}
 }
 
-// price fills in the tokens of other sessions at the candidates of a prompt.
+// price fills in the tokens of other branches at the candidates of a prompt.
 func (k *KnownSessions) price(s *Scratch, d *Decision) {
-	if k != nil {
-		k.own.price(s, d.Turn.ID)
+	if k == nil {
+		return
 	}
-}
-
-// price fills in the tokens of other branches at the candidates.
-func (v *sessionView) price(s *Scratch, id turns.ID) {
 	held := 0
 	home, own := -1, 0.0
-	if id != 0 {
-		home, own = v.pages.Home(uint64(id))
+	if id := d.Turn.ID; id != 0 {
+		home, own = k.pages.Home(uint64(id))
 	}
 	for i, rank := range s.ranks {
 		c := &s.candidates[i]
 		if n := int(rank.SessionID()) - 1; n >= 0 {
-			live := v.pages.Live(n)
+			live := k.pages.Live(n)
 			if n == home {
 				live = max(live-own, 0)
 			}
@@ -151,13 +136,13 @@ func (k *KnownSessions) begin(m *turnMatch, p *Prompt, d *Decision, now time.Tim
 		return
 	}
 	d.Turn.Rank, d.Turn.Exact = d.Rank.SessionID(), d.Source == Events
-	k.own.table.Begin(&d.Turn, m.prefixes, k.since(now))
+	k.table.Begin(&d.Turn, m.prefixes, k.since(now))
 	if p := d.Turn.Paused; p > 0 {
 		k.pauses[pauseBin(p)].Add(1)
 	}
 	d.session.running = true
 	if n := d.Rank.SessionID(); n != 0 {
-		k.own.pages.Sent(k.seconds(now), uint64(d.Turn.ID), int(n-1), float64(d.PromptTokens), m.held)
+		k.pages.Sent(k.seconds(now), uint64(d.Turn.ID), int(n-1), float64(d.PromptTokens), m.held)
 	}
 	k.kinds[d.Turn.Kind].Add(1)
 	k.sources[sourceOf(&d.Turn, p)].Add(1)
@@ -169,8 +154,8 @@ func (k *KnownSessions) End(d *Decision, answer int, now time.Time) {
 		return
 	}
 	d.session.running = false
-	k.own.table.End(&d.Turn, k.since(now))
-	k.own.pages.Ended(k.seconds(now), uint64(d.Turn.ID), float64(answer))
+	k.table.End(&d.Turn, k.since(now))
+	k.pages.Ended(k.seconds(now), uint64(d.Turn.ID), float64(answer))
 }
 
 func (k *KnownSessions) since(now time.Time) int64     { return int64(now.Sub(k.started)) }
@@ -190,7 +175,7 @@ func sourceOf(f *turns.Turn, p *Prompt) SessionSource {
 // NameAnswer notes the id of an answer: the next turn may name its session by it.
 func (k *KnownSessions) NameAnswer(p *Prompt, d *Decision, id string) {
 	if k != nil {
-		k.own.table.Name(&d.Turn, p.sessionKey(SessionKey(id)))
+		k.table.Name(&d.Turn, p.sessionKey(SessionKey(id)))
 	}
 }
 
@@ -207,11 +192,9 @@ func (k *KnownSessions) ID(number uint64) uint64 {
 
 // SessionStats counts sessions.
 type SessionStats struct {
-	turns.Stats // sessions with a request in the last hour
-	// All is the same of all routers, as far as this one is told of their prompts.
-	All     turns.Stats
-	Sources [sessionSources]uint64 // requests by the source of their session
-	Kinds   [turns.Kinds]uint64    // requests by their place in the session
+	turns.Stats                        // sessions with a request in the last hour
+	Sources     [sessionSources]uint64 // requests by the source of their session
+	Kinds       [turns.Kinds]uint64    // requests by their place in the session
 	// Pauses are those between an answer and the next turn, by PauseBounds.
 	Pauses [pauseBins]uint64
 	Pause  time.Duration // the median of them, as a bound
@@ -227,7 +210,7 @@ func (k *KnownSessions) Stats(now time.Time) (s SessionStats) {
 		return s
 	}
 	since := k.since(now.Add(-liveFor))
-	s.Stats, s.All = k.own.table.Stats(since), k.all.table.Stats(since)
+	s.Stats = k.table.Stats(since)
 	for i := range s.Sources {
 		s.Sources[i] = k.sources[i].Load()
 	}
@@ -275,7 +258,7 @@ func (k *KnownSessions) OfRank(s *SessionStats, rank *worker.Rank) (branches int
 	if k == nil || n == 0 {
 		return 0, 0
 	}
-	return s.ByRank[n], k.own.pages.Live(int(n - 1))
+	return s.ByRank[n], k.pages.Live(int(n - 1))
 }
 
 // ExplainedTurn is a prompt's place in its session, as the operator API shows it.
@@ -306,7 +289,7 @@ func (k *KnownSessions) explain(s *Scratch, p *Prompt, d *Decision, ranks []*wor
 	if f.ID == 0 {
 		return e
 	}
-	home, own := k.own.pages.Home(uint64(f.ID))
+	home, own := k.pages.Home(uint64(f.ID))
 	for _, rank := range ranks {
 		if n := int(rank.SessionID()) - 1; n >= 0 && n == home {
 			e.Home, e.Own = rank.ID(), own

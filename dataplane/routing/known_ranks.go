@@ -8,16 +8,8 @@ import (
 
 // sessionRanks are the numbers of ranks in the table of sessions' pages.
 type sessionRanks struct {
-	mu     sync.RWMutex
-	free   []uint32          // numbers of ranks that are gone; guarded by mu
-	byHash map[uint64]uint32 // numbers by the rank's IDHash; guarded by mu
-}
-
-// of returns the number of the rank with that hash; 0: it is not known.
-func (x *sessionRanks) of(hash uint64) uint32 {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.byHash[hash]
+	mu   sync.Mutex
+	free []uint32 // numbers of ranks that are gone; guarded by mu
 }
 
 var _ worker.Observer = (*KnownSessions)(nil)
@@ -28,18 +20,13 @@ func (k *KnownSessions) Up(w *worker.Worker, _ *worker.Info) {
 	x := &k.ranks
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.byHash == nil {
-		x.byHash = make(map[uint64]uint32)
-	}
 	for _, rank := range w.Ranks() {
 		if n := len(x.free); n > 0 {
 			rank.SetSessionID(x.free[n-1])
 			x.free = x.free[:n-1]
 		} else {
-			k.all.pages.AddRank() // numbers are the same in both
-			rank.SetSessionID(uint32(k.own.pages.AddRank()) + 1)
+			rank.SetSessionID(uint32(k.pages.AddRank()) + 1)
 		}
-		x.byHash[rank.IDHash()] = rank.SessionID()
 	}
 }
 
@@ -52,7 +39,6 @@ func (k *KnownSessions) Down(w *worker.Worker) {
 	for _, rank := range w.Ranks() {
 		if n := rank.SessionID(); n != 0 {
 			rank.SetSessionID(0)
-			delete(x.byHash, rank.IDHash())
 			k.clear(n)
 			x.free = append(x.free, n)
 		}
@@ -73,7 +59,4 @@ func (k *KnownSessions) ClearRank(rank *worker.Rank) {
 	}
 }
 
-func (k *KnownSessions) clear(number uint32) {
-	k.own.pages.Clear(int(number - 1))
-	k.all.pages.Clear(int(number - 1))
-}
+func (k *KnownSessions) clear(number uint32) { k.pages.Clear(int(number - 1)) }

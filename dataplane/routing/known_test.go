@@ -19,7 +19,7 @@ func known(f *fleet, r *routing.Router) *routing.KnownSessions {
 	for _, rank := range f.ranks {
 		k.Up(rank.Worker, rank.Worker.Info())
 	}
-	r.Known, r.Shared.Known = k, k
+	r.Known = k
 	return k
 }
 
@@ -214,44 +214,6 @@ func TestSaltsAreApart(t *testing.T) {
 			seen[d.Turn.Session] = true
 		}
 	}
-}
-
-// TestSessionBetweenRouters: to the leader, a session that comes to another router with each turn is
-// one session, and its pages are counted once.
-func TestSessionBetweenRouters(t *testing.T) {
-	s := newSessions(t, 2)
-	x := &s.router.Shared
-	for n := range 12 {
-		p := turn(1, n)
-		id := routing.PromptID{Router: uint64(n%3) + 1, Number: uint64(n)}
-		x.Add(time.Now(), id, s.ranks[n%2].IDHash(), len(p.Tokens), routing.AppendFingerprints(nil, model, p), true)
-		if n < 11 {
-			x.Done(time.Now(), id)
-		}
-	}
-	st := s.known.Stats(time.Now())
-	require.Equal(t, 1, st.All.Sessions)
-	require.Equal(t, 1, st.All.Running)
-	require.Zero(t, st.Sessions, "none is this router's own")
-	s.router.Peers = &leader{}
-	other := s.router.Explain(&s.scratch, turn(2, 0), 0)
-	require.Zero(t, other.Ranks[0].Candidate.Live)
-	require.InDelta(t, 1000+11*400, other.Ranks[1].Candidate.Live, 1)
-	x.Done(time.Now(), routing.PromptID{Router: 3, Number: 11})
-	own := s.router.Explain(&s.scratch, turn(1, 12), 0)
-	require.Zero(t, own.Ranks[1].Candidate.Live, "its own pages are no loss to it")
-}
-
-// leader is the group of routers of which this one leads.
-type leader struct{}
-
-func (*leader) Active() bool                      { return false }
-func (*leader) Present() bool                     { return true }
-func (*leader) Sent(uint64)                       {}
-func (*leader) Done(uint64)                       {}
-func (*leader) Tell(uint64, int, []uint32) uint64 { return 1 }
-func (*leader) Choose(*routing.PeerRequest) (routing.PeerReply, bool) {
-	return routing.PeerReply{}, false
 }
 
 // TestSessionsAtOnceAreKnown has many users at once, while ranks lose their pages.

@@ -104,8 +104,7 @@ type Decision struct {
 	removed int64 // worker.EventCheck.Removed at the choice
 	matched bool  // the index was asked
 	session sessionUse
-	reply   uint64 // PeerReply.Number, where another router chose
-	tried   int64  // unix nanoseconds of the trials of half-open breakers; 0: none was taken
+	tried   int64 // unix nanoseconds of the trials of half-open breakers; 0: none was taken
 }
 
 // GiveBack gives back the trial of a rank's half-open breaker: the request is not sent there.

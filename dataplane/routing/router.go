@@ -38,9 +38,9 @@ type Router struct {
 	// aggregated ranks serve the model too; 0 is DefaultMinUncached, and below 0 length never
 	// decides.
 	MinUncached int
-	// Peers, if set, choose for this router while another one leads.
+	// Peers, if set, are told of this router's prompts.
 	Peers Peers
-	// Shared has the prompts of all routers that no event tells of yet.
+	// Shared has the prompts of other routers that no event tells of yet.
 	Shared SharedPredictions
 	// Exclusions counts the effects of facts about GPUs.
 	Exclusions Exclusions

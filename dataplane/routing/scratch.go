@@ -14,7 +14,6 @@ type Scratch struct {
 	tiers  tierMatches
 	shared sharedMatch
 	pair   pairScratch
-	peer   peerScratch
 	turn   turnMatch
 
 	candidates []policy.Candidate
@@ -77,10 +76,6 @@ func trusted(tokens int, credit float64) int {
 // are the tokens that its events alone tell of.
 func (s *Scratch) overlap(i int, p *Prompt) (held, predicted overlap, told int) {
 	rank := s.ranks[i]
-	if s.peer.answering != nil {
-		o := s.peer.overlap(rank)
-		return overlap{tokens: o.Cached, gpu: o.Cached - o.Host}, overlap{tokens: o.Predicted, gpu: o.Predicted}, 0
-	}
 	if rank.Worker.Info().NoCache {
 		return overlap{}, overlap{}, 0
 	}
@@ -100,12 +95,8 @@ func (s *Scratch) overlap(i int, p *Prompt) (held, predicted overlap, told int) 
 	return o.usable(p), f.usable(p), told
 }
 
-// credit returns the share of a rank's overlap that is trusted. A peer has discounted its
-// overlaps.
+// credit returns the share of a rank's overlap that is trusted.
 func (s *Scratch) credit(i int) float64 {
-	if s.peer.answering != nil {
-		return 1
-	}
 	return s.ranks[i].Trust.CreditAt(s.now, s.approx.sources[i] == Events)
 }
 

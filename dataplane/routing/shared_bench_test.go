@@ -26,7 +26,7 @@ func expecting(now time.Time, n int) *routing.SharedPredictions {
 	x := &routing.SharedPredictions{}
 	for i := range n {
 		p := &routing.Prompt{Tokens: append(tokens(1, 2000), tokens(uint32(2+i), 6000)...)}
-		x.Add(now, routing.PromptID{Router: 1, Number: uint64(i)}, uint64(1+i%8), p.Len(), routing.AppendFingerprints(nil, "m", p), true)
+		x.Add(now, routing.PromptID{Router: 1, Number: uint64(i)}, uint64(1+i%8), p.Len(), routing.AppendFingerprints(nil, "m", p))
 	}
 	return x
 }

@@ -106,46 +106,33 @@ func differences(a, b []uint32, n int) []int {
 	return all
 }
 
-// desk is the router that chooses, as two others reach it.
-type desk struct {
-	other
-	id   uint64
-	late bool
-	next uint64
-	told int
+// herald tells other routers at once of the prompts of one.
+type herald struct {
+	of     uint64 // the router that tells
+	others []*routing.Router
+	next   uint64
 }
 
-func (o *desk) Present() bool { return true }
+func (*herald) Sending() bool { return true }
 
-func (o *desk) Choose(a *routing.PeerRequest) (answer routing.PeerReply, ok bool) {
-	if o.late {
-		return answer, false
-	}
-	if answer, ok = o.other.Choose(a); ok {
-		o.next++
-		answer.Number = o.next
-		o.router.Shared.Add(time.Now(), routing.PromptID{Router: o.id, Number: o.next}, answer.Rank, a.Tokens, a.Fingerprints, false)
-	}
-	return answer, ok
-}
+func (o *herald) Routers() int { return len(o.others) + 1 }
 
-func (o *desk) Tell(rank uint64, tokens int, marks []uint32) uint64 {
+func (o *herald) Tell(rank uint64, tokens int, fingerprints []uint32) uint64 {
 	o.next++
-	o.told++
-	o.router.Shared.Add(time.Now(), routing.PromptID{Router: o.id, Number: o.next}, rank, tokens, marks, true)
+	for _, r := range o.others {
+		r.Shared.Add(time.Now(), routing.PromptID{Router: o.of, Number: o.next}, rank, tokens, fingerprints)
+	}
 	return o.next
 }
 
-func (o *desk) Sent(number uint64) {
-	o.router.Shared.Sent(time.Now(), routing.PromptID{Router: o.id, Number: number})
+func (o *herald) Done(number uint64) {
+	for _, r := range o.others {
+		r.Shared.Done(time.Now(), routing.PromptID{Router: o.of, Number: number})
+	}
 }
 
-func (o *desk) Done(number uint64) {
-	o.router.Shared.Done(time.Now(), routing.PromptID{Router: o.id, Number: number})
-}
-
-// TestEqualPromptsOfRouters: a prompt that the leader chose for is predicted at its rank when
-// another router, or the leader itself, has an equal or a longer one, until it is computed.
+// TestEqualPromptsOfRouters: a prompt that one router has sent is predicted at its rank when
+// another router has an equal or a longer one, until it is computed.
 func TestEqualPromptsOfRouters(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny(), tiny(), tiny(), tiny())
 	seed := uint64(0)
@@ -154,14 +141,9 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 		return routing.New(f.registry, radix.New(radix.Config{Seed: seed}), func() *ingest.View { return &ingest.View{Shapes: f.shapes} },
 			policy.KV{Options: policy.Defaults}, func() uint64 { return 42 })
 	}
-	chooser := with()
-	asks := func(id uint64) (*routing.Router, *desk) {
-		r, o := with(), &desk{other: other{router: chooser}, id: id}
-		r.Peers = o
-		return r, o
-	}
-	one, first := asks(1)
-	two, second := asks(2)
+	one, two, three := with(), with(), with()
+	one.Peers = &herald{of: 1, others: []*routing.Router{two, three}}
+	two.Peers = &herald{of: 2, others: []*routing.Router{one, three}}
 	pick := func(r *routing.Router, p *routing.Prompt) (*routing.Scratch, routing.Decision) {
 		var s routing.Scratch
 		d, err := r.Pick(&s, p, nil)
@@ -175,43 +157,33 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 	p := prompt(tokens(1, 6000))
 	flight, home := send(one, p)
 	for range 20 {
-		_, d := pick(two, p)
-		require.Same(t, home, d.Rank, "an equal prompt at another router")
-		_, d = pick(chooser, p)
-		require.Same(t, home, d.Rank, "an equal prompt at the router that chooses")
-		require.GreaterOrEqual(t, d.Predicted, 5996)
-		require.Zero(t, d.Cached, "nothing is known to be there")
+		for _, r := range []*routing.Router{two, three} {
+			_, d := pick(r, p)
+			require.Same(t, home, d.Rank, "an equal prompt at another router")
+			require.GreaterOrEqual(t, d.Predicted, 5996)
+			require.Zero(t, d.Cached, "nothing is known to be there")
+		}
 	}
-	_, d := pick(chooser, prompt(append(tokens(1, 6000), tokens(2, 700)...)))
+	_, d := pick(three, prompt(append(tokens(1, 6000), tokens(2, 700)...)))
 	require.Same(t, home, d.Rank, "a longer one")
 	require.GreaterOrEqual(t, d.Predicted, 5333)
-	_, d = pick(chooser, prompt(tokens(9, 6000)))
+	_, d = pick(three, prompt(tokens(9, 6000)))
 	require.Zero(t, d.Predicted, "another one")
 
 	flight.Prefilled()
 	require.Eventually(t, func() bool {
-		_, d := pick(chooser, p)
+		_, d := pick(three, p)
 		return d.Predicted == 0
 	}, 5*time.Minute, time.Millisecond, "events tell of it now")
 	one.Withdraw(flight)
+	_, d = pick(two, p)
+	require.Zero(t, d.Predicted)
 
-	// The reply is late: the router that chose alone tells the leader.
-	first.late, second.late = true, false
 	q := prompt(tokens(3, 6000))
-	flight, home = send(one, q)
-	require.Equal(t, 1, first.told)
-	_, d = pick(two, q)
+	flight, home = send(two, q)
+	_, d = pick(one, q)
 	require.Same(t, home, d.Rank)
-	one.Withdraw(flight)
-
-	// The chooser's own prompts are expected for those that ask.
-	chooser.Peers = &desk{other: other{router: with()}, id: 9, late: true}
-	own := prompt(tokens(5, 6000))
-	s, d := pick(chooser, own)
-	flight, home = chooser.Dispatch(s, own, &d), d.Rank
-	_, d = pick(two, own)
-	require.Same(t, home, d.Rank)
-	chooser.Withdraw(flight)
+	two.Withdraw(flight)
 }
 
 // TestExpectedIsBounded: no history of prompts makes more than 512 entries, and routers that
@@ -223,12 +195,10 @@ func TestExpectedIsBounded(t *testing.T) {
 	for range 20_000 {
 		now = now.Add(time.Duration(rng.IntN(2)) * time.Millisecond)
 		by := routing.PromptID{Router: rng.Uint64N(4), Number: rng.Uint64N(5000)}
-		switch rng.IntN(4) {
+		switch rng.IntN(3) {
 		case 0, 1:
-			x.Add(now, by, rng.Uint64(), rng.IntN(1000), make([]uint32, rng.IntN(300)), rng.IntN(2) == 0)
+			x.Add(now, by, rng.Uint64(), rng.IntN(1000), make([]uint32, rng.IntN(300)))
 		case 2:
-			x.Sent(now, by)
-		case 3:
 			x.Done(now, by)
 		}
 		require.LessOrEqual(t, x.Len(), 512)
@@ -240,22 +210,18 @@ func TestExpectedIsBounded(t *testing.T) {
 	require.Zero(t, x.Len())
 }
 
-// TestExpectedEnds: a prompt that was never sent counts for a second, one that was for a
-// minute, and one that is done for 100 ms.
+// TestExpectedEnds: a prompt counts for a minute, and one that is done for 100 ms.
 func TestExpectedEnds(t *testing.T) {
 	start := time.Unix(1000, 0)
 	count := func(x *routing.SharedPredictions, at time.Duration) (n int) {
-		x.Own(start.Add(at), func(uint64, uint64, int, []uint32) { n++ })
-		return n
+		return x.Find(start.Add(at), 64, []uint32{1})
 	}
-	by := routing.PromptID{Number: 7}
+	by := routing.PromptID{Router: 1, Number: 7}
 	var x routing.SharedPredictions
-	x.Add(start, by, 1, 5, []uint32{1}, false)
-	require.Equal(t, []int{1, 0}, []int{count(&x, 900*time.Millisecond), count(&x, 1100*time.Millisecond)})
-	x.Sent(start, by)
+	x.Add(start, by, 1, 64, []uint32{1})
 	require.Equal(t, []int{1, 0}, []int{count(&x, 50*time.Second), count(&x, 70*time.Second)})
 	x.Done(start, by)
 	require.Equal(t, []int{1, 0}, []int{count(&x, 50*time.Millisecond), count(&x, 150*time.Millisecond)})
-	x.Add(start, by, 1, 5, nil, true)
+	x.Add(start, by, 1, 5, nil)
 	require.Equal(t, 1, x.Len(), "a prompt without marks is none")
 }

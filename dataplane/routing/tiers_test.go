@@ -3,12 +3,10 @@ package routing_test
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
@@ -192,43 +190,4 @@ func TestPairsGoByLinks(t *testing.T) {
 	x = r.Explain(&f.scratch, p, 1)
 	require.Equal(t, []bool{true, false}, []bool{x.Decodes[0].Broken, x.Decodes[1].Broken})
 	require.InDelta(t, 4000*policy.UsualBytes/1e10, x.Decodes[1].Cost.Transfer, 1e-9)
-}
-
-// A leader uses the tier matches of the asking router, and needs no directory.
-func TestAnotherChoosesByTiers(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) { // where no time passes between two choices: backlogs become less with time
-		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
-		choosesByTiers(t)
-	})
-}
-
-func choosesByTiers(t *testing.T) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(3, 1))
-	moved := 0
-	for range 40 {
-		f := newFleet(t, tiny(), tiny(), tiny(), tiny())
-		f.at(1, 2, 3, 3)
-		f.busy(rng)
-		own, asks, o := f.asking(policy.KV{Options: policy.Defaults})
-		alone := f.with(policy.KV{Options: policy.Defaults})
-		known := shelves{{Place: 1 + rng.Uint32N(3), Tokens: rng.IntN(4000)}}
-		for _, r := range []*routing.Router{asks, alone} {
-			r.Tiers = known
-			f.linked(r, 3, 20e9)
-		}
-		p := prompt(tokens(1, 4001))
-		blind, err := own.Pick(&f.scratch, p, nil)
-		require.NoError(t, err)
-		want, err := alone.Pick(&f.scratch, p, nil)
-		require.NoError(t, err)
-		got, err := asks.Pick(&f.scratch, p, nil)
-		require.NoError(t, err)
-		require.Equal(t, want.Rank.ID(), got.Rank.ID())
-		require.Equal(t, 1, o.asked)
-		if blind.Rank != want.Rank {
-			moved++
-		}
-	}
-	require.Positive(t, moved, "no tier moved a choice, and nothing was shown")
 }

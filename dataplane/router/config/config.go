@@ -197,7 +197,7 @@ const (
 
 // Values of Cluster.Peers.
 const (
-	PeersAuto = "auto" // routers choose as one; nothing without a cluster
+	PeersAuto = "auto" // routers know each other's requests; nothing without a cluster
 	PeersOff  = "off"
 )
 

@@ -1,37 +1,27 @@
-// Package peers makes several routers choose as one would.
+// Package peers lets several routers know each other's requests.
 //
-// Each router follows the ranks' KV events itself, so all know the same of prefix caches. They
-// do not know each other's load, and share it in two ways:
+// Each router follows the ranks' KV events itself, so all know the same of prefix caches, and each
+// chooses for its own requests. What no event tells of yet it tells the others every few
+// milliseconds while that changes, and as a whole twice a second:
 //
-//   - Each publishes its load in flight at each rank (worker.Share), every few milliseconds
-//     while it changes and twice a second as a whole. The next whole message repairs a lost
-//     one. A router that is silent for Silence is forgotten with its load; one that ends says
-//     so.
-//   - One of them, the leader, runs for longest and chooses for all. The others send it a
-//     request with their overlaps (routing.PeerRequest) and use its reply. Requests that reach
-//     several routers at once are so chosen one after the other; by replay of a trace with such
-//     bursts, messages after each choice are worth nothing there, however fast.
+//   - its load in flight at each rank (worker.RouterLoad). The next whole message repairs a lost
+//     one.
+//   - the prompts that it has sent, by fingerprints, until they are computed (Predictions).
 //
-// The leader knows prompts that no event tells of yet by fingerprints (Config.Predictions):
-// prompts that it chose for, prompts that were sent without it, and after a change of leader
-// all that are in flight.
-//
-// No request waits longer than Deadline for the leader. Where a reply is late all choose by
-// themselves, and one request at a time finds out whether the leader is back. A router that
-// hears no other one works as without this package.
+// A router that is silent for Silence is forgotten with its load and prompts; one that ends says so.
+// A router that hears no other one works as without this package.
 //
 // # Concurrency
 //
-// A Group may be used from any goroutine. Run owns one goroutine, which publishes; the bus
-// calls back on its own. responder.mu is held while the leader chooses, and loads.mu is taken
-// under it; loads.mu guards the load of other routers, and worker.Load.mu is taken under it.
-// The request path takes requests.mu for a map entry.
+// A Group may be used from any goroutine. Run owns one goroutine, which publishes; the bus calls
+// back on its own. loads.mu guards the load of other routers, and worker.Load.mu and the lock of
+// Predictions are taken under it. The request path takes news.mu to append a prompt or its end.
 //
 // # Ownership
 //
-// Choose and the decoders keep no part of their arguments.
+// Tell copies its fingerprints, and the decoder keeps no part of a message.
 //
 // # Errors
 //
-// A message of another version or kind is codec.ErrMessage. It is counted and ignored.
+// A message of another version is codec.ErrMessage. It is counted and ignored.
 package peers

@@ -15,7 +15,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
 )
 
@@ -27,28 +26,14 @@ type router struct {
 	registry *worker.Registry
 	stop     func()
 	book     book
-	chosen   func(a *routing.PeerRequest) *worker.Rank // nil: the first one
-	err      error
-}
-
-// ChooseFor implements replica.Chooser.
-func (r *router) ChooseFor(_ *routing.Scratch, a *routing.PeerRequest) (routing.Decision, error) {
-	if r.err != nil {
-		return routing.Decision{}, r.err
-	}
-	d := routing.Decision{Rank: r.rank(0), PromptTokens: a.Tokens}
-	if r.chosen != nil {
-		d.Rank = r.chosen(a)
-	}
-	return d, nil
+	told     uint64 // prompts
 }
 
 func (r *router) rank(i int) *worker.Rank { return r.registry.Snapshot().Ranks[i] }
 
 func (r *router) see(i int) worker.LoadView { return r.rank(i).Load.View(time.Now()) }
 
-// join starts a router that has so many workers. Those that start earlier choose for later
-// ones.
+// join starts a router that has so many workers.
 func join(t *testing.T, b *bus, name string, workers int) *router {
 	t.Helper()
 	refuse := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network here") }
@@ -57,13 +42,12 @@ func join(t *testing.T, b *bus, name string, workers int) *router {
 		_, err := r.registry.Add(fmt.Sprintf("http://w%d:80", i))
 		require.NoError(t, err)
 	}
-	r.Group = peers.New(peers.Config{ID: name, Bus: member{b, name}, Registry: r.registry, Chooser: r, Predictions: &r.book, Log: quiet})
+	r.Group = peers.New(peers.Config{ID: name, Bus: member{b, name}, Registry: r.registry, Predictions: &r.book, Log: quiet})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Run(ctx) })
 	running.Go(func() { _ = r.registry.Run(ctx) })
 	r.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
-	time.Sleep(time.Millisecond) // its start differs from the next one's
 	return r
 }
 
@@ -92,9 +76,9 @@ func TestLoadIsShared(t *testing.T) {
 		defer stopAll(routers)
 		one, two := routers[0].rank(2).Load.Begin(5000), routers[1].rank(2).Load.Begin(700)
 		leg := routers[2].rank(3).Load.BeginLeg(900, worker.Work{Prompt: 900})
-		routers[0].Active() // as a choice does
-		routers[1].Active()
-		routers[2].Active()
+		routers[0].Sending() // as a dispatch does
+		routers[1].Sending()
+		routers[2].Sending()
 		time.Sleep(20 * time.Millisecond)
 		for i, r := range routers {
 			v, w := r.see(2), r.see(3)
@@ -135,7 +119,7 @@ func TestLossHeals(t *testing.T) {
 			for range 2000 {
 				if r := routers[rng.IntN(len(routers))]; rng.IntN(2) == 0 || len(leases) == 0 {
 					leases = append(leases, r.rank(rng.IntN(3)).Load.Begin(rng.IntN(1000)))
-					r.Active()
+					r.Sending()
 				} else {
 					i := rng.IntN(len(leases))
 					leases[i].End()
@@ -166,7 +150,7 @@ func TestRoutersThatAreGone(t *testing.T) {
 		defer stopAll(routers)
 		for _, r := range routers {
 			_ = r.rank(0).Load.Begin(1000)
-			r.Active()
+			r.Sending()
 		}
 		time.Sleep(50 * time.Millisecond)
 		require.EqualValues(t, 3, routers[2].see(0).InFlight)
@@ -179,12 +163,12 @@ func TestRoutersThatAreGone(t *testing.T) {
 		routers[1].stop() // with a word
 		time.Sleep(5 * time.Millisecond)
 		require.EqualValues(t, 1, routers[2].see(0).InFlight)
-		require.False(t, routers[2].Active(), "alone")
+		require.False(t, routers[2].Sending(), "alone")
 
 		b.with(func() { b.deaf["router-3"] = false }) // it was only cut off
 		time.Sleep(600 * time.Millisecond)
 		require.EqualValues(t, 2, routers[2].see(0).InFlight)
-		require.True(t, routers[2].Active())
+		require.True(t, routers[2].Sending())
 	})
 }
 
@@ -194,7 +178,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 		routers := cluster(t, b, 2, 2)
 		defer stopAll(routers)
 		_ = routers[0].rank(1).Load.Begin(1000)
-		routers[0].Active()
+		routers[0].Sending()
 		time.Sleep(50 * time.Millisecond)
 		old := routers[1].rank(1)
 		require.EqualValues(t, 1, old.Load.View(time.Now()).InFlight)
@@ -209,28 +193,22 @@ func TestWorkersComeAndGo(t *testing.T) {
 	})
 }
 
-// TestBusIsDown: each is alone, at once and without waiting, and together again when it is
-// back.
+// TestBusIsDown: each is alone soon, and together again when it is back.
 func TestBusIsDown(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(time.Millisecond)
 		b.down = true
 		routers := cluster(t, b, 2, 1)
 		defer stopAll(routers)
-		require.False(t, routers[1].Active())
+		require.False(t, routers[1].Sending())
 		b.with(func() { b.down = false })
 		time.Sleep(2 * time.Second)
-		require.True(t, routers[1].Active())
+		require.True(t, routers[1].Sending())
 		b.with(func() { b.down = true })
-		start := time.Now()
-		_, ok := routers[1].Choose(&routing.PeerRequest{Tokens: 10})
-		require.False(t, ok)
-		require.Zero(t, time.Since(start))
-		require.False(t, routers[1].Active())
 		time.Sleep(3 * time.Second)
 		require.Empty(t, routers[1].Status().Peers)
 		b.with(func() { b.down = false })
 		time.Sleep(time.Second)
-		require.True(t, routers[1].Active())
+		require.True(t, routers[1].Sending())
 	})
 }

@@ -8,61 +8,43 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-const (
-	// maxPeers bounds the routers that messages can make this one remember.
-	maxPeers = 256
-	// promiseFor is the life of a promise that its router does not confirm: it publishes every
-	// few milliseconds.
-	promiseFor = time.Second
-)
+// maxPeers bounds the routers that messages can make this one remember.
+const maxPeers = 256
 
-// loads is the load that other routers have in flight, and the promises made to them, counted
-// at the ranks.
+// loads is the load that other routers have in flight, counted at the ranks.
 type loads struct {
-	cfg    *Config
-	leader *leadership
-	count  *counters
+	cfg   *Config
+	pulse *pulse
+	count *counters
 
 	mu      sync.Mutex
 	peers   map[string]*peer // guarded by mu, as is all below
 	ranks   ranksByHash
-	message loadMessage
-	changed []*rankLoad // scratch
+	message message
 }
 
-// peer is another router. id, subject and started never change; loads.mu guards the rest.
+// peer is another router. id, key and started never change; loads.mu guards the rest.
 type peer struct {
 	id      string
 	key     uint64 // in routing.PromptID
 	started int64
-	subject string // of requests to it
 
-	number   int64 // of the last message
-	heard    time.Time
-	lost     uint64
-	ranks    map[uint64]*rankLoad // by Hash
-	promises map[uint64]*promise  // by number of the request
-	turn     uint64               // of messages, to find the ranks that a whole one left out
+	number int64 // of the last message
+	heard  time.Time
+	lost   uint64
+	ranks  map[uint64]*rankLoad // by Hash
+	turn   uint64               // of messages, to find the ranks that a whole one left out
 }
 
 // rankLoad is the load of a peer at one rank.
 type rankLoad struct {
-	hash     uint64
-	told     worker.RouterLoad // by the peer; Sent counts from base
-	base     int64
-	heard    bool              // the peer has told some
-	promised worker.RouterLoad // of promises that the peer has not confirmed
-	turn     uint64
+	hash uint64
+	told worker.RouterLoad // by the peer; Sent counts from base
+	base int64
+	turn uint64
 
 	rank    *worker.Rank // where applied is counted; nil: this router has no such rank
 	applied worker.RouterLoad
-}
-
-// promise is a choice made for a peer.
-type promise struct {
-	at            time.Time
-	rank, decode  uint64
-	first, second worker.RouterLoad
 }
 
 // ranksByHash finds ranks by hash.
@@ -71,21 +53,7 @@ type ranksByHash struct {
 	byHash map[uint64]*worker.Rank
 }
 
-// size returns the number of other routers.
-func (l *loads) size() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.peers)
-}
-
-// knows reports whether there is a router of that id.
-func (l *loads) knows(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.peers[id] != nil
-}
-
-// expire forgets silent routers and old promises, and reports whether there is no other router.
+// expire forgets silent routers, and reports whether there is no other router.
 func (l *loads) expire(now time.Time) (alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,21 +63,12 @@ func (l *loads) expire(now time.Time) (alone bool) {
 			l.count.forgotten.Add(1)
 			l.cfg.Log.Warn("another router has fallen silent; its load is forgotten", "router", p.id)
 			l.forgetLocked(p, now)
-			continue
 		}
-		changed := l.changed[:0]
-		for number, q := range p.promises {
-			if now.Sub(q.at) > promiseFor {
-				changed = p.drop(changed, number)
-			}
-		}
-		l.applyAllLocked(changed, now)
 	}
-	l.leader.elect(l.peers)
 	return len(l.peers) == 0
 }
 
-// onMessage takes the load message of another router.
+// onMessage takes the message of another router.
 func (l *loads) onMessage(data []byte) {
 	now := time.Now()
 	l.mu.Lock()
@@ -129,7 +88,7 @@ func (l *loads) onMessage(data []byte) {
 			return
 		}
 		p = l.addLocked(m)
-		defer l.leader.poke() // so that it soon hears of this router
+		defer l.pulse.poke() // so that it soon hears of this router
 	}
 	switch {
 	case m.number <= p.number:
@@ -147,41 +106,38 @@ func (l *loads) onMessage(data []byte) {
 		l.resolveLocked(now)
 		l.updateLocked(p, m, now)
 	}
-	l.leader.elect(l.peers)
 }
 
 // addLocked adds the router of a message.
-func (l *loads) addLocked(m *loadMessage) *peer {
-	p := &peer{id: string(m.id), started: m.started, ranks: make(map[uint64]*rankLoad), promises: make(map[uint64]*promise)}
-	p.subject, p.key = subjectRequest+p.id, promptID(p.id, 0).Router
+func (l *loads) addLocked(m *message) *peer {
+	p := &peer{id: string(m.id), started: m.started, ranks: make(map[uint64]*rankLoad)}
+	p.key = keyOf(p.id)
 	l.peers[p.id] = p
+	l.pulse.others.Store(int64(len(l.peers)))
 	l.cfg.Log.Info("another router is there", "router", p.id)
 	return p
 }
 
-// updateLocked makes a message the load of p.
-func (l *loads) updateLocked(p *peer, m *loadMessage, now time.Time) {
+// updateLocked makes a message the load of p, and its prompts predictions.
+func (l *loads) updateLocked(p *peer, m *message, now time.Time) {
 	p.turn++
 	for i := range m.ranks {
 		r := &m.ranks[i]
-		e := p.at(r.rank)
-		if !e.heard {
-			e.heard, e.base = true, r.Sent-r.Pending
+		e := p.ranks[r.rank]
+		if e == nil {
+			e = &rankLoad{hash: r.rank, base: r.Sent - r.Pending}
+			p.ranks[r.rank] = e
 		}
 		e.told, e.turn = r.RouterLoad, p.turn
 		e.told.Sent -= e.base
 	}
-	// A rank is applied when all of the message about it is known: choices read it at any time,
-	// and would otherwise see some requests twice.
-	changed := l.changed[:0]
-	for _, number := range m.sent {
-		changed = p.drop(changed, uint64(number))
-		l.cfg.Predictions.Sent(now, routing.PromptID{Router: p.key, Number: uint64(number)})
+	for i := range m.sent {
+		q := &m.sent[i]
+		l.cfg.Predictions.Add(now, routing.PromptID{Router: p.key, Number: q.number}, q.rank, q.tokens, q.fingerprints)
 	}
 	for _, number := range m.done {
 		l.cfg.Predictions.Done(now, routing.PromptID{Router: p.key, Number: uint64(number)})
 	}
-	l.applyAllLocked(changed, now)
 	if !m.whole {
 		for i := range m.ranks {
 			l.applyLocked(p.ranks[m.ranks[i].rank], now)
@@ -193,84 +149,10 @@ func (l *loads) updateLocked(p *peer, m *loadMessage, now time.Time) {
 			e.told = worker.RouterLoad{Sent: e.told.Sent}
 		}
 		l.applyLocked(e, now)
-		if e.rank == nil && e.told.Idle() && e.promised.Idle() {
+		if e.rank == nil && e.told.Idle() {
 			delete(p.ranks, hash)
 		}
 	}
-}
-
-// promise counts a choice for the router of a request.
-func (l *loads) promise(q *request, d *routing.Decision) {
-	uncached, work := int64(max(d.Uncached(), 0)), d.Work(q.Output, len(q.Fingerprints) > 0)
-	made := &promise{
-		at: time.Now(), rank: d.Rank.IDHash(),
-		first: worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: uncached, Used: uncached, Held: work.Holds(), Sent: uncached},
-	}
-	if d.Decode != nil {
-		made.decode = d.Decode.IDHash()
-		made.second = worker.RouterLoad{InFlight: 1, Waiting: 1, Used: int64(d.DecodeTokens()), Held: work.Holds()}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := l.peers[string(q.id)]
-	if p == nil || p.promises[q.number] != nil {
-		return
-	}
-	l.resolveLocked(made.at)
-	p.promises[q.number] = made
-	l.cfg.Predictions.Add(made.at, routing.PromptID{Router: p.key, Number: q.number}, made.rank, q.Tokens, q.Fingerprints, false)
-	first, second := p.add(made, 1)
-	l.applyLocked(first, made.at)
-	if second != nil {
-		l.applyLocked(second, made.at)
-	}
-}
-
-func (p *peer) at(hash uint64) *rankLoad {
-	e := p.ranks[hash]
-	if e == nil {
-		e = &rankLoad{hash: hash}
-		p.ranks[hash] = e
-	}
-	return e
-}
-
-// add counts a promise times by, which is -1 to take it off.
-func (p *peer) add(q *promise, by int64) (first, second *rankLoad) {
-	first = p.at(q.rank)
-	first.promised = first.promised.Plus(times(q.first, by))
-	if q.decode != 0 {
-		second = p.at(q.decode)
-		second.promised = second.promised.Plus(times(q.second, by))
-	}
-	return first, second
-}
-
-func times(s worker.RouterLoad, n int64) worker.RouterLoad {
-	return worker.RouterLoad{InFlight: n * s.InFlight, Waiting: n * s.Waiting, Pending: n * s.Pending, Used: n * s.Used, Held: n * s.Held, Sent: n * s.Sent}
-}
-
-// drop takes a promise off, if there is one, and appends the loads to apply.
-func (p *peer) drop(dst []*rankLoad, number uint64) []*rankLoad {
-	q := p.promises[number]
-	if q == nil {
-		return dst
-	}
-	delete(p.promises, number)
-	first, second := p.add(q, -1)
-	if dst = append(dst, first); second != nil {
-		dst = append(dst, second)
-	}
-	return dst
-}
-
-// applyAllLocked applies the loads that peer.drop has appended to l.changed.
-func (l *loads) applyAllLocked(changed []*rankLoad, now time.Time) {
-	for _, e := range changed {
-		l.applyLocked(e, now)
-	}
-	clear(changed)
-	l.changed = changed[:0]
 }
 
 // applyLocked counts a load at its rank.
@@ -282,9 +164,8 @@ func (l *loads) applyLocked(e *rankLoad, now time.Time) {
 	if e.rank == nil {
 		return
 	}
-	is := e.told.Plus(e.promised)
-	e.rank.Load.ReplacePeer(now, e.applied, is)
-	e.applied = is
+	e.rank.Load.ReplacePeer(now, e.applied, e.told)
+	e.applied = e.told
 }
 
 // withdraw takes the counted load off its rank.
@@ -302,6 +183,7 @@ func (l *loads) forgetLocked(p *peer, now time.Time) {
 	}
 	l.cfg.Predictions.Forget(p.key)
 	delete(l.peers, p.id)
+	l.pulse.others.Store(int64(len(l.peers)))
 }
 
 // forgetAll drops all routers.
@@ -312,7 +194,6 @@ func (l *loads) forgetAll() {
 	for _, p := range l.peers {
 		l.forgetLocked(p, now)
 	}
-	l.leader.elect(l.peers)
 }
 
 // resolveLocked finds the ranks of all loads again when the set of workers has changed.
@@ -332,11 +213,11 @@ func (l *loads) resolveLocked(now time.Time) {
 	}
 }
 
-// promptID names a prompt of a router. The key of a router is FNV-1a of its ID, and never 0.
-func promptID(router string, number uint64) routing.PromptID {
+// keyOf returns FNV-1a of a router's ID.
+func keyOf(router string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(router) {
 		h = (h ^ uint64(router[i])) * 1099511628211
 	}
-	return routing.PromptID{Router: max(h, 1), Number: number}
+	return h
 }

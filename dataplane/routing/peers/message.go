@@ -2,108 +2,125 @@ package peers
 
 import (
 	"encoding/binary"
-	"math"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/codec"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// A message begins with the version of this format and its kind. Numbers are varints, hashes
-// and floats have 8 bytes. Version 3 has no hash of the prompt's beginning in a request.
 const (
-	version     = 3
-	kindLoad    = 1
-	kindRequest = 2
-	kindReply   = 3
-	kindPrompt  = 4
-
-	// maxName bounds names of models, adapters and routers.
+	// version is the first byte of a message. Version 4 has the prompts of its router; before it,
+	// one router chose for all.
+	version = 4
+	// maxName bounds the name of a router.
 	maxName = 1024
 )
 
-// open checks the version and the kind of a message.
-func open(message []byte, kind byte) codec.Reader {
-	r := codec.NewReader(message)
-	if r.Byte() != version || r.Byte() != kind {
-		r.Fail("the version and kind of a message")
-	}
-	return r
+// message is what a router has in flight. Numbers are varints, hashes have 8 bytes and fingerprints
+// have 4.
+type message struct {
+	id      []byte // of the router
+	started int64  // unix microseconds
+	number  int64  // of this message among all of its router
+	whole   bool   // ranks that are not listed have no load; else their load is unchanged
+	last    bool   // the router ends
+	sent    []prompt
+	done    []int64 // numbers of prompts that are computed or given up
+	ranks   []rankShare
 }
 
-// appendFingerprints appends fingerprints of a prompt.
-func appendFingerprints(b []byte, fingerprints []uint32) []byte {
-	b = codec.AppendUvarint(b, len(fingerprints))
-	for _, f := range fingerprints {
+// rankShare is the load in flight at one rank.
+type rankShare struct {
+	rank uint64 // worker.Rank.Hash
+	worker.RouterLoad
+}
+
+const (
+	flagWhole = 1 << iota
+	flagLast
+)
+
+// The least sizes of a rankShare and of a prompt.
+const (
+	rankShareSize = 8 + 6
+	promptSize    = 8 + 3
+)
+
+func (m *message) append(b []byte) []byte {
+	b = codec.AppendBytes(append(b, version), m.id, maxName)
+	b = codec.AppendUvarint(codec.AppendUvarint(b, m.started), m.number)
+	flags := byte(0)
+	if m.whole {
+		flags |= flagWhole
+	}
+	if m.last {
+		flags |= flagLast
+	}
+	b = codec.AppendUvarint(append(b, flags), len(m.sent))
+	for i := range m.sent {
+		b = m.sent[i].append(b)
+	}
+	b = codec.AppendUvarint(b, len(m.done))
+	for _, n := range m.done {
+		b = codec.AppendUvarint(b, n)
+	}
+	b = codec.AppendUvarint(b, len(m.ranks))
+	for i := range m.ranks {
+		r := &m.ranks[i]
+		b = binary.LittleEndian.AppendUint64(b, r.rank)
+		for _, n := range [...]int64{r.InFlight, r.Waiting, r.Pending, r.Used, r.Held, r.Sent} {
+			b = codec.AppendUvarint(b, n)
+		}
+	}
+	return b
+}
+
+func (p *prompt) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(codec.AppendUvarint(b, p.number), p.rank)
+	b = codec.AppendUvarint(codec.AppendUvarint(b, p.tokens), len(p.fingerprints))
+	for _, f := range p.fingerprints {
 		b = binary.LittleEndian.AppendUint32(b, f)
 	}
 	return b
 }
 
-// readFingerprints reads them into dst.
-func readFingerprints(r *codec.Reader, dst []uint32) []uint32 {
-	n := r.Count(4)
-	if n > routing.MaxFingerprints {
-		r.Fail("fingerprints")
-		return dst[:0]
+// decode fills m; its id aliases b.
+func (m *message) decode(b []byte) error {
+	r := codec.NewReader(b)
+	if r.Byte() != version {
+		r.Fail("the version of a message")
 	}
-	dst = dst[:0]
-	for range n {
-		dst = append(dst, r.Uint32())
+	number := func() int64 { return int64(r.Uvarint()) }
+	m.id, m.started, m.number = r.Bytes(maxName), number(), number()
+	flags := r.Byte()
+	if flags > flagWhole|flagLast {
+		r.Fail("flags")
 	}
-	return dst
-}
-
-// promptMessage tells the leader of a prompt that was sent without its choice.
-type promptMessage struct {
-	id           string // of the router
-	number       uint64
-	rank         uint64
-	tokens       int
-	fingerprints []uint32
-}
-
-func (m *promptMessage) encode() []byte {
-	b := codec.AppendUvarint(codec.AppendBytes([]byte{version, kindPrompt}, m.id, maxName), m.number)
-	b = codec.AppendUvarint(binary.LittleEndian.AppendUint64(b, m.rank), m.tokens)
-	return appendFingerprints(b, m.fingerprints)
-}
-
-func (m *promptMessage) decode(b []byte) error {
-	r := open(b, kindPrompt)
-	m.id, m.number = string(r.Bytes(maxName)), r.Uvarint()
-	m.rank, m.tokens = r.Uint64(), int(r.Uvarint())
-	m.fingerprints = readFingerprints(&r, m.fingerprints)
+	m.whole, m.last = flags&flagWhole != 0, flags&flagLast != 0
+	m.sent, m.done, m.ranks = m.sent[:0], m.done[:0], m.ranks[:0]
+	for range r.Count(promptSize) {
+		m.sent = another(m.sent)
+		m.sent[len(m.sent)-1].read(&r)
+	}
+	for range r.Count(1) {
+		m.done = append(m.done, number())
+	}
+	for range r.Count(rankShareSize) {
+		m.ranks = append(m.ranks, rankShare{r.Uint64(), worker.RouterLoad{
+			InFlight: number(), Waiting: number(), Pending: number(), Used: number(), Held: number(), Sent: number(),
+		}})
+	}
 	return r.End()
 }
 
-// appendReply appends the reply to a request.
-func appendReply(b []byte, a *routing.PeerReply) []byte {
-	b = codec.AppendUvarint(append(b, version, kindReply), a.Number)
-	b = binary.LittleEndian.AppendUint64(b, a.Rank)
-	b = binary.LittleEndian.AppendUint64(b, a.Decode)
-	return codec.AppendFloat(b, a.Cost)
-}
-
-func readReply(b []byte) (a routing.PeerReply, err error) {
-	r := open(b, kindReply)
-	a = routing.PeerReply{Number: r.Uvarint(), Rank: r.Uint64(), Decode: r.Uint64(), Cost: r.Float()}
-	return a, r.End()
-}
-
-// micros returns whole microseconds, at most 2^31: 36 minutes.
-func micros(seconds float32) int {
-	return int(math.Round(min(max(float64(seconds)*1e6, 0), math.MaxInt32)))
-}
-
-// readInt32 returns a number of 31 bits.
-func readInt32(r *codec.Reader) int32 {
-	n := r.Uvarint()
-	if n > math.MaxInt32 {
-		r.Fail("a number of 31 bits")
-		return 0
+func (p *prompt) read(r *codec.Reader) {
+	p.number, p.rank, p.tokens, p.fingerprints = r.Uvarint(), r.Uint64(), int(r.Uvarint()), p.fingerprints[:0]
+	n := r.Count(4)
+	if n > routing.MaxFingerprints {
+		r.Fail("fingerprints")
+		return
 	}
-	return int32(n)
+	for range n {
+		p.fingerprints = append(p.fingerprints, r.Uint32())
+	}
 }
-
-// readSeconds returns microseconds as seconds.
-func readSeconds(r *codec.Reader) float32 { return float32(float64(readInt32(r)) / 1e6) }

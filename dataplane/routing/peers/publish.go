@@ -14,7 +14,7 @@ type publisher struct {
 	g       *Group
 	snap    *worker.Snapshot
 	last    []worker.RouterLoad // as published last, of the ranks of snap
-	message loadMessage
+	message message
 	buf     []byte
 	whole   time.Time // of the last whole message
 	changed time.Time
@@ -25,17 +25,16 @@ type publisher struct {
 func (p *publisher) tick(now time.Time) time.Duration {
 	g := p.g
 	alone := g.loads.expire(now)
-	g.tellAgain(now)
 	whole := now.Sub(p.whole) >= g.cfg.Whole
 	if !alone || whole {
 		p.publish(now, false)
 	}
 	rest := max(g.cfg.Whole-now.Sub(p.whole), time.Millisecond)
 	if alone || (!p.busy && now.Sub(p.changed) > idleAfter) {
-		g.leader.idle.Store(!alone)
+		g.pulse.idle.Store(!alone)
 		return rest
 	}
-	g.leader.idle.Store(false)
+	g.pulse.idle.Store(false)
 	return min(g.every(), rest)
 }
 
@@ -43,9 +42,8 @@ func (p *publisher) tick(now time.Time) time.Duration {
 func (p *publisher) publish(now time.Time, last bool) {
 	g := p.g
 	m := &p.message
-	m.id, m.started, m.last, m.whole = append(m.id[:0], g.cfg.ID...), g.leader.started, last, last || now.Sub(p.whole) >= g.cfg.Whole
-	// Before the shares, which then include them.
-	m.sent, m.done = g.requests.drain(m.sent[:0], m.done[:0])
+	m.id, m.started, m.last, m.whole = append(m.id[:0], g.cfg.ID...), g.started, last, last || now.Sub(p.whole) >= g.cfg.Whole
+	g.news.take(m)
 	m.ranks = m.ranks[:0]
 	if !last {
 		p.scan(now)
@@ -58,7 +56,7 @@ func (p *publisher) publish(now time.Time, last bool) {
 	}
 	m.number++
 	p.buf = m.append(p.buf[:0])
-	if err := g.cfg.Bus.Publish(subjectLoad, p.buf); err != nil {
+	if err := g.cfg.Bus.Publish(subject, p.buf); err != nil {
 		g.count.failed.Add(1) // the next whole message repairs it
 		return
 	}

@@ -4,32 +4,22 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
 // Status is a group as /status and /metrics show it. Counters are of this router since its
 // start.
 type Status struct {
-	ID     string `json:"id"`    // of this router
-	Leader string `json:"chief"` // ID of the router that chooses for all
-	Peers  []Peer `json:"peers"` // the others, by ID
+	ID    string `json:"id"`    // of this router
+	Peers []Peer `json:"peers"` // the others, by ID
 
-	Published      uint64 `json:"published"` // load messages
+	Published      uint64 `json:"published"` // messages
 	PublishedBytes uint64 `json:"published_bytes"`
 	Failed         uint64 `json:"failed"`    // messages that the bus refused
-	Received       uint64 `json:"received"`  // load messages of others
+	Received       uint64 `json:"received"`  // messages of others
 	Lost           uint64 `json:"lost"`      // of those, by their numbers
 	Stale          uint64 `json:"stale"`     // messages after later ones
 	Malformed      uint64 `json:"malformed"` // messages that no router of this version sends
 	Forgotten      uint64 `json:"forgotten"` // routers that fell silent
-
-	Chosen  uint64 `json:"chosen"`  // own requests that the leader chose for
-	Late    uint64 `json:"late"`    // own requests without a reply within the deadline
-	Alone   uint64 `json:"alone"`   // own requests not sent to it after late replies
-	Told    uint64 `json:"told"`    // own prompts that it was told of
-	Refused uint64 `json:"refused"` // own requests that it had no rank for
-	Judged  uint64 `json:"judged"`  // requests of others that this router chose for
 }
 
 // Peer is another router.
@@ -45,13 +35,9 @@ type Peer struct {
 func (g *Group) Status() Status {
 	c := g.count
 	s := Status{
-		ID: g.cfg.ID, Leader: g.cfg.ID, Peers: []Peer{},
+		ID: g.cfg.ID, Peers: []Peer{},
 		Published: c.published.Load(), PublishedBytes: c.publishedBytes.Load(), Failed: c.failed.Load(), Received: c.received.Load(),
 		Lost: c.lost.Load(), Stale: c.stale.Load(), Malformed: c.malformed.Load(), Forgotten: c.forgotten.Load(),
-		Chosen: c.answered.Load(), Late: c.late.Load(), Alone: c.alone.Load(), Refused: c.refused.Load(), Told: c.told.Load(), Judged: c.judged.Load(),
-	}
-	if leader := g.leader.leader.Load(); leader != nil {
-		s.Leader = leader.id
 	}
 	g.loads.mu.Lock()
 	defer g.loads.mu.Unlock()
@@ -67,5 +53,3 @@ func (g *Group) Status() Status {
 	slices.SortFunc(s.Peers, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
 	return s
 }
-
-var _ Chooser = (*routing.Router)(nil)

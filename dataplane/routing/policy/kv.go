@@ -146,7 +146,7 @@ func (p *KV) score(dst []float64, f *fleet, req *Request, candidates []Candidate
 		return p.scoreStored(dst, f, req, candidates)
 	}
 	computed, fill, pool := 1+keep(TermLater, f.later), keep(TermLater, f.chunk*f.token), p.Without&TermPool == 0
-	streams, sessions := keep(TermStreams, streamShare), keep(TermSessions, 1)*float64(max(p.Replicas, 1))
+	streams, sessions := keep(TermStreams, streamShare), keep(TermSessions, 1)*p.routers(req)
 	for i := range candidates {
 		c := &candidates[i]
 		compute, copied := p.tokens(req, c)
@@ -217,7 +217,7 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 			cost.Later += f.chunk * f.token * float64(c.Used) / float64(c.Pool)
 		}
 	}
-	streams, sessions := p.others(c)
+	streams, sessions := p.others(req, c)
 	cost.Streams, cost.Sessions = streams*cost.Compute*slower, sessions*cost.Compute*slower
 	cost.Health = (slower-1)*(cost.Queue+cost.Compute+cost.Batch) + (1/c.share()-1)*cost.Pool
 	if p.Without&TermTier == 0 {
@@ -227,17 +227,20 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 }
 
 // others returns the cost to other requests of each second that a candidate computes: to its
-// answers under way, and to sessions with pages there. A replica sees its own sessions only, and
-// takes the others' to be alike.
-func (p *KV) others(c *Candidate) (streams, sessions float64) {
+// answers under way, and to sessions with pages there.
+func (p *KV) others(req *Request, c *Candidate) (streams, sessions float64) {
 	if p.Without&TermStreams == 0 {
 		streams = streamShare * float64(c.InFlight)
 	}
 	if p.Without&TermSessions == 0 && c.Live > 0 && c.Pool > 0 {
-		sessions = min(float64(max(p.Replicas, 1))*float64(c.Live)/float64(c.Pool), mostLive)
+		sessions = min(p.routers(req)*float64(c.Live)/float64(c.Pool), mostLive)
 	}
 	return streams, sessions
 }
+
+// routers is the number of routers: each sees its own sessions only, and takes the others' to be
+// alike.
+func (p *KV) routers(req *Request) float64 { return float64(max(p.Replicas, req.Routers, 1)) }
 
 // pace returns the seconds of a prefill token at a rank's full speed, and the factor by which
 // it is slower now.
@@ -267,7 +270,7 @@ func (p *KV) computed(f *fleet, req *Request, c *Candidate, token float64) (comp
 	if p.Without&TermLater != 0 {
 		later = 0
 	}
-	streams, sessions := p.others(c)
+	streams, sessions := p.others(req, c)
 	later += streams + sessions
 	return p.withStored(req, c, token, later)
 }

@@ -231,7 +231,6 @@ export interface Explained {
   error?: string;
   ranks: ExplainedRank[];
   pair?: ExplainedPair;
-  chief?: string;
   overruled?: string;
 }
 

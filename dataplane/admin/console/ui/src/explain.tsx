@@ -125,8 +125,7 @@ function Answer({ x }: { x: Explained }) {
         {x.winner ? <p class="big">To <a href={workerLink(x.winner)}>{x.winner}</a>{x.why && <>: {x.why}</>}</p> : <p class="big bad">To no worker: {x.error}</p>}
         {x.pair?.chosen && <p>Decoded by <a href={workerLink(x.pair.decode)}>{x.pair.decode}</a>{x.pair.why && <>: {x.pair.why}</>}. First token expected after {seconds(x.pair.ttft)}.</p>}
         {x.overruled && <p class="warn">{x.overruled}</p>}
-        <p class="note">{p.exact ? plural(p.tokens, "token") : `about ${plural(p.tokens, "token")} (estimated)`}{p.model && `, model ${p.model}`}, policy {x.policy}, seed {x.seed}
-          {x.chief && `. The leader ${x.chief} chooses for all routers; this is the choice that this router would make`}</p>
+        <p class="note">{p.exact ? plural(p.tokens, "token") : `about ${plural(p.tokens, "token")} (estimated)`}{p.model && `, model ${p.model}`}, policy {x.policy}, seed {x.seed}</p>
       </section>
       {candidates.length > 0 && <Bars title={x.pair ? "Prefill candidates" : "Candidates"} rows={candidates} terms={terms} />}
       {decodes.length > 0 && <Bars title="Decode candidates" rows={decodes} terms={decodeTerms} />}
