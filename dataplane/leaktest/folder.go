@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Folder has this process, and those that it starts, make their temporary files in one folder, which
+// Folder has this process, and those that it starts, make their temporary files in one folder. It
 // is deleted when the process has ended: by a panic, a timeout or a signal too. What killed
 // processes have left there goes with it.
 func Folder() {
@@ -20,7 +20,8 @@ func Folder() {
 	}
 	keeper := exec.Command("sh", "-c", `cat; rm -rf "$0"`, dir)
 	keeper.Stdin = os.NewFile(uintptr(alive[0]), "alive")
-	keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // not to end with the tests' process group
+	// A signal to the tests' process group is not for it.
+	keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err = keeper.Start(); err == nil {
 		err = os.Setenv("TMPDIR", dir)
 	}

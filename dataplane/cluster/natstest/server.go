@@ -24,9 +24,9 @@ const patience = 2 * time.Minute
 // program is built once for a test binary.
 var program = sync.OnceValues(func() (string, error) { return Build(".", module) })
 
-// Build builds the program of a package that the go.mod of dir names, and returns its path among the
-// temporary files. `go run` links a program once for all test binaries and keeps it in its cache,
-// which `go build` does not.
+// Build builds the program of a package that the go.mod of dir names, and returns its path among
+// the temporary files. `go run` links a program once for all test binaries and keeps it in its
+// cache, which `go build` does not.
 func Build(dir, pkg string) (path string, err error) {
 	folder, err := os.MkdirTemp("", "warmpath-program-")
 	if err != nil {
