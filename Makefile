@@ -79,10 +79,9 @@ run: build ## run a cluster on this machine: simulated workers, router, console 
 test: setup-tests ## run all tests that need neither a GPU nor a large download
 	@$(MAKE) --no-print-directory -j2 race alone vet staticcheck alloc purego libzmq
 
-# Servers that the tests only talk to, and the largest packages of all. Compiling them takes a third
+# A server that the tests only talk to, and the largest package of all. Compiling it takes a third
 # less without optimization.
-race alone vet staticcheck alloc purego libzmq: export GOFLAGS += $(foreach server,\
-	github.com/nats-io/nats-server/v2 go.etcd.io google.golang.org/grpc,'-gcflags=$(server)/...=-N -l -dwarf=false')
+race alone vet staticcheck alloc purego libzmq: export GOFLAGS += '-gcflags=github.com/nats-io/nats-server/v2/...=-N -l -dwarf=false'
 
 .PHONY: vet
 # One run over the files of all tags. It leaves out the lengths in *_quick_test.go.
@@ -123,7 +122,7 @@ race: setup-tests ## run tests under the race detector, with invariant checks
 # The race detector allocates and takes memory, so the tests of both run without it.
 .PHONY: alloc
 alloc: setup-tests
-	files=$$(grep -rlE --include='*_test.go' 'AllocsPerRun|^//go:build .*!race' */) && \
+	files=$$(grep -rlE --include='*_test.go' '^//go:build .*!race' */) && \
 	scripts/gotest.sh alloc "$$(dirname $$files | sort -u | sed 's|^|./|' | grep -vxFf <(printf '%s\n' $(ALONE)) | xargs)" -vet=off $(TESTLINK) \
 		-run "Alloc|^($$(grep -hoE '^func Test[A-Za-z0-9_]+' $$(grep -lE '^//go:build .*!race' $$files) | cut -c6- | paste -sd '|'))$$"
 
@@ -233,7 +232,6 @@ tidy-check: ## check that go.mod and go.sum are tidy
 .PHONY: fetch
 fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries this step
 	go list -deps -test $(PKG) github.com/nats-io/nats-server/v2 >/dev/null
-	cd dataplane/fleet/discover/testdata/etcd && go list -deps go.etcd.io/etcd/server/v3 >/dev/null
 	go run $(STATICCHECK) -version
 	go run $(GOTESTSUM) --version
 

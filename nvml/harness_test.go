@@ -5,7 +5,6 @@ package nvml_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
@@ -40,20 +40,13 @@ var variants = map[string][]nvmltest.Option{
 var fake *nvmltest.Driver
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "nvmltest")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		fake, err = nvmltest.Build(dir, variants[os.Getenv(envVariant)]...)
-		if err != nil && !errors.Is(err, nvmltest.ErrNoCompiler) {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return m.Run()
-	}())
+	leaktest.Folder()
+	var err error
+	fake, err = nvmltest.Build(os.TempDir(), variants[os.Getenv(envVariant)]...)
+	if err != nil && !errors.Is(err, nvmltest.ErrNoCompiler) {
+		panic(err)
+	}
+	os.Exit(m.Run())
 }
 
 func set(t testing.TB, s nvmltest.State) {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
 // asWarmpath, when set, makes this test binary warmpath itself: some tests start it as a process.
@@ -17,15 +17,9 @@ func TestMain(m *testing.M) {
 		return
 	}
 	_ = flag.Set("test.parallel", "6") // -parallel overrides it: tests wait for most of their time
-	state, err := os.MkdirTemp("", "warmpath-state-")
-	if err == nil {
-		err = os.Setenv("XDG_STATE_HOME", state) // of this process and of those that it starts
-	}
-	if err != nil {
+	leaktest.Folder()
+	if err := os.Setenv("XDG_STATE_HOME", os.TempDir()); err != nil { // of this process and of those that it starts
 		panic(err)
 	}
-	code := m.Run()
-	natstest.Clean()
-	_ = os.RemoveAll(state)
-	os.Exit(code)
+	os.Exit(m.Run())
 }

@@ -6,6 +6,7 @@ package request_test
 const (
 	clientRounds  = 8
 	healthyEach   = 12
-	bothAnswers   = true
+	allDialects   = true
+	unreadStreams = 100
 	waitingAtOnce = 200
 )

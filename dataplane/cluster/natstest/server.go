@@ -21,26 +21,17 @@ const module = "github.com/nats-io/nats-server/v2"
 // patience is how long a server may take to listen, however slow the machine.
 const patience = 2 * time.Minute
 
-// built holds the folders of all programs.
-var built struct {
-	mu      sync.Mutex
-	folders []string // guarded by mu
-}
-
 // program is built once for a test binary.
 var program = sync.OnceValues(func() (string, error) { return Build(".", module) })
 
-// Build builds the program of a package that the go.mod of dir names, and returns its path. Clean
-// deletes it. `go run` links a program once for all test binaries and keeps it in its cache, which
-// `go build` does not.
+// Build builds the program of a package that the go.mod of dir names, and returns its path among
+// the temporary files. `go run` links a program once for all test binaries and keeps it in its
+// cache, which `go build` does not.
 func Build(dir, pkg string) (path string, err error) {
 	folder, err := os.MkdirTemp("", "warmpath-program-")
 	if err != nil {
 		return "", err
 	}
-	built.mu.Lock()
-	built.folders = append(built.folders, folder)
-	built.mu.Unlock()
 	path = filepath.Join(folder, "program")
 	build := exec.Command("go", "run", "-exec", "cp", pkg, path)
 	build.Dir = dir
@@ -48,15 +39,6 @@ func Build(dir, pkg string) (path string, err error) {
 		return "", fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
 	}
 	return path, nil
-}
-
-// Clean deletes all programs; TestMain calls it at the end.
-func Clean() {
-	built.mu.Lock()
-	defer built.mu.Unlock()
-	for _, folder := range built.folders {
-		_ = os.RemoveAll(folder)
-	}
 }
 
 // Server is one nats-server process with JetStream, on loopback, at a port that it keeps through

@@ -5,79 +5,22 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// etcdProgram builds etcd's own server from testdata/etcd, a module of its own.
-var etcdProgram = sync.OnceValues(func() (string, error) {
-	return natstest.Build("testdata/etcd", "go.etcd.io/etcd/server/v3")
-})
-
-// etcdServer is one etcd process.
-type etcdServer struct {
-	t       testing.TB
-	program string
-	args    []string
-	addr    string // host:port
-	cmd     *exec.Cmd
-}
-
-// startEtcd runs etcd until the test ends. more are further arguments; an address of a client
-// listener among them replaces plain HTTP.
-func startEtcd(t testing.TB, more ...string) *etcdServer {
-	t.Helper()
-	program, err := etcdProgram()
-	require.NoError(t, err)
-	s := &etcdServer{t: t, program: program, addr: natstest.Address(t)}
-	scheme := "http://"
-	for _, arg := range more {
-		if strings.HasPrefix(arg, "--cert-file=") {
-			scheme = "https://"
-		}
-	}
-	peer := "http://" + natstest.Address(t)
-	s.args = append([]string{
-		"--data-dir=" + t.TempDir(), "--unsafe-no-fsync", "--bcrypt-cost=4", "--log-level=panic",
-		"--listen-client-urls=" + scheme + s.addr, "--advertise-client-urls=" + scheme + s.addr,
-		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
-	}, more...)
-	t.Cleanup(s.kill)
-	s.run()
-	return s
-}
-
-// run starts the process and returns when it listens.
-func (s *etcdServer) run() {
-	s.t.Helper()
-	s.cmd = exec.Command(s.program, s.args...)
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(s.t, s.cmd.Start())
-	await(s.t, "etcd at "+s.addr, func() bool {
-		conn, err := net.Dial("tcp", s.addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-}
-
-func (s *etcdServer) kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-		s.cmd = nil
-	}
+// etcdSettings are those of an etcd that a test needs.
+type etcdSettings struct {
+	own         tlstest.Pair // with authority: of a listener with TLS that wants certificates
+	authority   string       // a file
+	noGateway   bool         // it has no JSON gateway
+	shortTokens bool         // tokens end soon
 }
 
 // etcdWriter writes keys through etcd's JSON gateway.

@@ -20,7 +20,7 @@ import (
 )
 
 func TestEtcd(t *testing.T) {
-	server := startEtcd(t)
+	server := startEtcd(t, etcdSettings{})
 	client, addr := server.writer(), server.addr
 	client.put("/workers/a", "http://a:1")
 	client.put("/elsewhere/x", "http://x:1")
@@ -69,7 +69,7 @@ func TestEtcdIsNotThere(t *testing.T) {
 
 // TestEtcdWithoutGateway wants advice in the error.
 func TestEtcdWithoutGateway(t *testing.T) {
-	addr := startEtcd(t, "--enable-grpc-gateway=false").addr
+	addr := startEtcd(t, etcdSettings{noGateway: true}).addr
 	_, s := follow(t, "etcd:"+addr+"/workers")
 	troubled(t, s, "--enable-grpc-gateway")
 }
@@ -77,7 +77,7 @@ func TestEtcdWithoutGateway(t *testing.T) {
 // TestEtcdForgets has keys change while the source is away and etcd forget how: all is read
 // again.
 func TestEtcdForgets(t *testing.T) {
-	server := startEtcd(t)
+	server := startEtcd(t, etcdSettings{})
 	client, addr := server.writer(), server.addr
 	client.put("/w/a", "http://a:1")
 	err := discover.WatchFromThePast("http://"+addr, "/w/", 1, time.Second)
@@ -100,7 +100,7 @@ func TestEtcdForgets(t *testing.T) {
 
 // TestEtcdUsers has etcd require a user, and forget its tokens.
 func TestEtcdUsers(t *testing.T) {
-	server := startEtcd(t, "--auth-token-ttl=1")
+	server := startEtcd(t, etcdSettings{shortTokens: true})
 	root, addr := server.writer(), server.addr
 	root.put("/w/a", "http://a:1")
 	root.askPasswords("/w/", "/w0")
@@ -134,7 +134,7 @@ func TestEtcdUsers(t *testing.T) {
 func TestEtcdTLS(t *testing.T) {
 	ours, foreign := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
 	own, mine, strange := ours.Issue("127.0.0.1"), ours.Issue("router"), foreign.Issue("router")
-	server := startEtcd(t, "--cert-file="+own.Cert, "--key-file="+own.Key, "--trusted-ca-file="+ours.File, "--client-cert-auth")
+	server := startEtcd(t, etcdSettings{own: own, authority: ours.File})
 	pair, err := tls.LoadX509KeyPair(mine.Cert, mine.Key)
 	require.NoError(t, err)
 	authority, err := os.ReadFile(ours.File)
@@ -175,7 +175,7 @@ func TestEtcdTLS(t *testing.T) {
 
 // TestEtcdMembers has one of two members go away.
 func TestEtcdMembers(t *testing.T) {
-	server := startEtcd(t)
+	server := startEtcd(t, etcdSettings{})
 	client, addr := server.writer(), server.addr
 	client.put("/w/a", "http://a:1")
 	one, two := startRelay(t, addr), startRelay(t, addr)
@@ -210,7 +210,7 @@ func TestEtcdMembers(t *testing.T) {
 
 // TestEtcdDeadWatch has something between hold a dead watch open, while etcd answers else.
 func TestEtcdDeadWatch(t *testing.T) {
-	server := startEtcd(t)
+	server := startEtcd(t, etcdSettings{})
 	client, addr := server.writer(), server.addr
 	client.put("/w/a", "http://a:1")
 	client.put("/w/b", "http://b:1")

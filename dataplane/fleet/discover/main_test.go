@@ -11,20 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(cleaned{m}) }
-
-// cleaned is tests whose programs are deleted at the end.
-type cleaned struct{ *testing.M }
-
-func (c cleaned) Run() int {
-	defer natstest.Clean()
-	return c.M.Run()
+func TestMain(m *testing.M) {
+	leaktest.Folder() // of etcd's program and data
+	leaktest.Main(m)
 }
 
 // patience is how long a test waits for an expected event on a slow machine.

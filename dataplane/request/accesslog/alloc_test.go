@@ -1,5 +1,3 @@
-//go:build !race
-
 package accesslog_test
 
 import (
