@@ -52,7 +52,7 @@ type Request struct {
 // AppendLines appends the fields of a client's header that may go to a worker, a line each,
 // except those in extra.
 func AppendLines(dst []byte, h *fasthttp.RequestHeader, extra []Field) []byte {
-	named := h.Peek(fasthttp.HeaderConnection)
+	named := h.PeekCanonical([]byte(fasthttp.HeaderConnection))
 	trailers := false
 	for k, v := range h.All() {
 		if !trailers && fold(k, "te") && hasToken(v, tokenTrailers) {

@@ -105,7 +105,7 @@ var (
 // 6.3).
 func (r *Response) frame(req *Request) {
 	h := &r.Header
-	r.keep = !h.ConnectionClose() && !hasToken(h.Peek(fasthttp.HeaderConnection), tokenClose)
+	r.keep = !h.ConnectionClose() && !hasToken(h.PeekCanonical([]byte(fasthttp.HeaderConnection)), tokenClose)
 	n := h.ContentLength()
 	switch {
 	case string(req.Method) == "HEAD", r.Status == fasthttp.StatusNoContent, r.Status == fasthttp.StatusNotModified:
