@@ -63,12 +63,12 @@ func (c *content) poolContent() (r worker.PoolContent, ok bool) {
 
 // apply applies the events of one payload. An unreadable payload is counted and skipped: a resync
 // would meet the same bytes again.
-func (c *content) apply(payload []byte, live bool) (ok bool) {
+func (c *content) apply(payload []byte, live bool, now time.Time) (ok bool) {
 	b := &c.batch
 	if err := b.Decode(payload); err != nil {
 		c.stats.Malformed.Add(1)
 		if live {
-			c.rank.ReadBatch(time.Now(), false)
+			c.rank.ReadBatch(now, false)
 		}
 		return false
 	}
@@ -79,7 +79,7 @@ func (c *content) apply(payload []byte, live bool) (ok bool) {
 		c.event(&b.Events[i], live)
 	}
 	if live { // a replay brings the past again and again
-		c.rank.ReadBatch(time.Now(), b.Readable())
+		c.rank.ReadBatch(now, b.Readable())
 	}
 	return true
 }

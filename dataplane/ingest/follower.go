@@ -106,14 +106,14 @@ func (f *follower) order(msg zmq.Message) {
 // apply applies one message's events.
 func (f *follower) apply(msg zmq.Message, live bool) {
 	f.applied(msg)
-	readable := f.content.apply(msg.Payload, live)
+	now := time.Now()
+	readable := f.content.apply(msg.Payload, live, now)
 	// Whoever reads the number finds the batch in the index.
 	f.stats.Batches.Add(1)
 	f.stats.Sequence.Store(msg.Seq)
 	if !readable {
 		return
 	}
-	now := time.Now()
 	f.stats.last.Store(now.UnixNano())
 	f.rank.Trust.Confirmed(now)
 	if batch := &f.content.batch; live && batch.Time > 0 { // a replayed batch is old

@@ -109,7 +109,7 @@ var notNominated = [][]byte{
 // (RFC 9110 7.6.1). fasthttp (1.74) recognizes "close" but not "close, TE", and keeps the last of
 // several Connection fields.
 func dropNominated(h *fasthttp.RequestHeader) {
-	if len(h.Peek(fasthttp.HeaderConnection)) == 0 {
+	if len(h.PeekCanonical(connectionField)) == 0 {
 		return
 	}
 	closes, within := h.ConnectionClose(), false

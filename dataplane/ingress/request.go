@@ -40,7 +40,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 // it (RFC 9110 10.1.1).
 func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	dropNominated(h)
-	expect := h.Peek(fasthttp.HeaderExpect)
+	expect := h.PeekCanonical(expectField)
 	switch {
 	case s.checkRequest(h) != nil, len(expect) > 0 && h.IsHTTP11():
 		h.SetBytesV(fasthttp.HeaderExpect, expectContinue)

@@ -208,8 +208,8 @@ func (a *answer) endedAt() time.Time {
 
 // report tells the worker's breaker how an answer has ended that began well; errorAnswers.settle
 // has told it about others.
-func (a *answer) report(rank *worker.Rank, err error) {
-	w, now := rank.Worker, time.Now()
+func (a *answer) report(rank *worker.Rank, now time.Time, err error) {
+	w := rank.Worker
 	switch {
 	case a.x.single.found.cause != causeNone:
 	case err == nil && !a.failed:
@@ -591,14 +591,14 @@ func (m *marks) write(h *fasthttp.ResponseHeader, shown bool) {
 		return
 	}
 	if m.worker != "" {
-		h.Set("X-Warmpath-Worker", m.worker)
+		h.SetCanonical([]byte("X-Warmpath-Worker"), []byte(m.worker))
 	}
 	if m.prefill != "" {
-		h.Set("X-Warmpath-Prefill", m.prefill)
+		h.SetCanonical([]byte("X-Warmpath-Prefill"), []byte(m.prefill))
 	}
 	if len(m.overlap) > 0 {
-		h.SetBytesV("X-Warmpath-Overlap", m.overlap)
-		h.Set("X-Warmpath-Overlap-Source", m.source)
+		h.SetCanonical([]byte("X-Warmpath-Overlap"), m.overlap)
+		h.SetCanonical([]byte("X-Warmpath-Overlap-Source"), []byte(m.source))
 	}
 }
 

@@ -98,6 +98,9 @@ func (a *errorAnswers) settle(rank *worker.Rank, f finding) {
 		a.undecided()
 		return
 	}
+	if len(a.list) == 0 {
+		return
+	}
 	now := time.Now()
 	for i := range a.list {
 		e, d := &a.list[i], &a.x.choice.decision

@@ -44,16 +44,16 @@ func kinds() []kind {
 	}
 	const chats, generate, last = "/v1/chat/completions", "/generate", "\r\n0\r\n\r\n"
 	return []kind{
-		{"chat of 300 B", chats, chat(300, ""), decodeReply, false, false, 4, 4},
-		{"chat of 8 KB", chats, chat(8<<10, ""), decodeReply, false, false, 4, 4},
-		{"ids of 300 B", generate, ids(300), decodeReply, false, false, 4, 4},
-		{"ids of 8 KB", generate, ids(8 << 10), decodeReply, false, false, 4, 4},
-		{"chat of 300 B, events", chats, chat(300, ""), decodeReply, true, false, 6, 10},
-		{"chat of 8 KB, events", chats, chat(8<<10, ""), decodeReply, true, false, 6, 10},
+		{"chat of 300 B", chats, chat(300, ""), decodeReply, false, false, 4, 3},
+		{"chat of 8 KB", chats, chat(8<<10, ""), decodeReply, false, false, 4, 3},
+		{"ids of 300 B", generate, ids(300), decodeReply, false, false, 4, 3},
+		{"ids of 8 KB", generate, ids(8 << 10), decodeReply, false, false, 4, 3},
+		{"chat of 300 B, events", chats, chat(300, ""), decodeReply, true, false, 6, 8},
+		{"chat of 8 KB, events", chats, chat(8<<10, ""), decodeReply, true, false, 6, 8},
 		{"ids of 300 B, events", generate, ids(300), decodeReply, true, false, 4, 4},
 		{"ids of 8 KB, events", generate, ids(8 << 10), decodeReply, true, false, 4, 4},
-		{"stream of 64 events", chats, chat(300, `,"stream":true`), last, false, false, 5, 5},
-		{"pair", generate, ids(300), decodeReply, false, true, 6, 4},
+		{"stream of 64 events", chats, chat(300, `,"stream":true`), last, false, false, 5, 4},
+		{"pair", generate, ids(300), decodeReply, false, true, 6, 3},
 	}
 }
 

@@ -37,7 +37,8 @@ func (c call) path() []byte { return c.ctx.Path() }
 // target returns the target for the worker.
 func (c call) target() []byte { return originForm(c.ctx.RequestURI()) }
 
-func (c call) peek(name string) []byte { return c.ctx.Request.Header.Peek(name) }
+// peek returns a field by its canonical name, which fasthttp would else make anew for each look-up.
+func (c call) peek(name string) []byte { return c.ctx.Request.Header.PeekCanonical([]byte(name)) }
 
 // appendLines appends the header fields that may go to a worker.
 func (c call) appendLines(dst []byte, extra []upstream.Field) []byte {
@@ -127,13 +128,12 @@ func nameRequest(h *fasthttp.RequestHeader) {
 	if name := nameOf(h); saneName(name) && named(h) == 1 {
 		return
 	}
-	h.Del(headerName)
 	var made [madeName]byte
-	h.SetBytesV(headerName, appendHex(appendHex(made[:0], rand.Uint64(), madeName/2), rand.Uint64(), madeName/2))
+	h.SetCanonical([]byte(headerName), appendHex(appendHex(made[:0], rand.Uint64(), madeName/2), rand.Uint64(), madeName/2))
 }
 
 // nameOf returns a request's name, valid as long as its head.
-func nameOf(h *fasthttp.RequestHeader) []byte { return h.Peek(headerName) }
+func nameOf(h *fasthttp.RequestHeader) []byte { return h.PeekCanonical([]byte(headerName)) }
 
 // named counts the names that a client has given a request.
 func named(h *fasthttp.RequestHeader) (n int) {
@@ -157,7 +157,7 @@ func saneName(name []byte) bool {
 
 // answerName puts a request's name into its answer.
 func answerName(ctx *fasthttp.RequestCtx) {
-	ctx.Response.Header.SetBytesV(headerName, nameOf(&ctx.Request.Header))
+	ctx.Response.Header.SetCanonical([]byte(headerName), nameOf(&ctx.Request.Header))
 }
 
 // withName has h answer requests by their names.

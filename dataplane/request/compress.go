@@ -39,7 +39,7 @@ const acceptedEncodings = "gzip, zstd"
 // other. limit bounds it in bytes.
 func (c call) decompress(in *inflations, limit int) error {
 	header := &c.ctx.Request.Header
-	encoding, own := header.Peek(fasthttp.HeaderContentEncoding), header.Peek(headerBodyCompressed)
+	encoding, own := c.peek(fasthttp.HeaderContentEncoding), c.peek(headerBodyCompressed)
 	if len(encoding) == 0 && len(own) == 0 {
 		return nil
 	}

@@ -98,7 +98,8 @@ func (x *exchange) serve(c call, key *clientkey.Key, api openai.API, withBody bo
 // begin counts the request.
 func (x *exchange) begin(c call, api openai.API) {
 	x.call, x.api, x.started = c, api, time.Now()
-	x.answer.operator = isOperator(c.peek(headerAuthorization), x.h.live().OperatorKey)
+	key := x.h.live().OperatorKey
+	x.answer.operator = len(key) > 0 && isOperator(c.peek(headerAuthorization), key)
 	x.h.inFlight.Add(1)
 }
 
@@ -158,7 +159,7 @@ func (x *exchange) finish(err error) {
 	rank := x.choice.answering()
 	usage := x.answer.reported(rank.Worker)
 	good := x.answer.good()
-	x.answer.report(rank, err)
+	x.answer.report(rank, now, err)
 	switch {
 	case err != nil:
 		x.attempt.abort()

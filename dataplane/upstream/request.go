@@ -47,12 +47,15 @@ type Request struct {
 	// an eighth longer.
 	HeaderTimeout time.Duration
 	ReadTimeout   time.Duration
+	// Canceled says that the caller cancels the request in time: a later deadline, of the
+	// request before on the same connection, may stand.
+	Canceled bool
 }
 
 // AppendLines appends the fields of a client's header that may go to a worker, a line each,
 // except those in extra.
 func AppendLines(dst []byte, h *fasthttp.RequestHeader, extra []Field) []byte {
-	named := h.Peek(fasthttp.HeaderConnection)
+	named := h.PeekCanonical([]byte(fasthttp.HeaderConnection))
 	trailers := false
 	for k, v := range h.All() {
 		if !trailers && fold(k, "te") && hasToken(v, tokenTrailers) {

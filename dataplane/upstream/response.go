@@ -45,7 +45,7 @@ func (r *Response) Peek(name string) []byte {
 	case fasthttp.HeaderContentEncoding:
 		return r.Header.ContentEncoding()
 	}
-	return r.Header.Peek(name)
+	return r.Header.PeekCanonical([]byte(name))
 }
 
 // ContentLength returns the length of the body, -1 if only its end will tell.

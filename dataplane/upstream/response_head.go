@@ -19,7 +19,7 @@ func (r *Response) readHeader(req *Request) error {
 	in := &r.cn.in
 	before := in.got
 	for range maxInterim {
-		in.wait = req.HeaderTimeout
+		in.wait, in.longer = req.HeaderTimeout, req.Canceled
 		if err := in.fill(); err != nil {
 			if in.got == before {
 				return readError(err, ErrNoResponse)
@@ -105,7 +105,7 @@ var (
 // 6.3).
 func (r *Response) frame(req *Request) {
 	h := &r.Header
-	r.keep = !h.ConnectionClose() && !hasToken(h.Peek(fasthttp.HeaderConnection), tokenClose)
+	r.keep = !h.ConnectionClose() && !hasToken(h.PeekCanonical([]byte(fasthttp.HeaderConnection)), tokenClose)
 	n := h.ContentLength()
 	switch {
 	case string(req.Method) == "HEAD", r.Status == fasthttp.StatusNoContent, r.Status == fasthttp.StatusNotModified:

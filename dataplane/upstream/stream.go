@@ -89,7 +89,7 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time)
 	out.Header.SetStatusCode(r.Status)
 	out.Header.SetProtocol(protocol)  // A worker's HTTP/1.0 is not the client's,
 	out.Header.ResetConnectionClose() // nor is its Connection: close.
-	if len(out.Header.Peek(fasthttp.HeaderDate)) == 0 {
+	if len(out.Header.PeekCanonical([]byte(fasthttp.HeaderDate))) == 0 {
 		setDate(&out.Header, now)
 	}
 	size := r.ContentLength()
@@ -146,7 +146,7 @@ func forwardWhole(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.
 // dropHopByHop removes the fields that belong to the worker's connection only, and those that only
 // the router writes.
 func dropHopByHop(h *fasthttp.ResponseHeader) {
-	named := h.Peek(fasthttp.HeaderConnection)
+	named := h.PeekCanonical([]byte(fasthttp.HeaderConnection))
 	var victims []string // rarely any; deleting while iterating is not allowed
 	for k := range h.All() {
 		// fasthttp owns the two framing fields and sets them for the client's connection.

@@ -15,7 +15,8 @@ type node struct {
 	parent  *node
 	chained *node // next in the bucket
 	keys    []Key
-	holders []holder // by serial; a subset of the parent's, never empty
+	holders []holder  // by serial; a subset of the parent's, never empty
+	first   [1]holder // the memory of holders while there is one, as of nearly all nodes
 }
 
 // holder is one worker of a node. It repeats the numbers of its cache, so that a look-up reads
@@ -38,8 +39,11 @@ const (
 // byteSize returns the bytes of a node without holdings. append rounds capacities up to the
 // allocator's size classes.
 func (n *node) byteSize() int64 {
-	keys := max(int64(cap(n.keys))*keyBytes, minKeysBytes)
-	return nodeBytes + keys + int64(cap(n.holders))*holderBytes
+	size := nodeBytes + max(int64(cap(n.keys))*keyBytes, minKeysBytes)
+	if cap(n.holders) > len(n.first) {
+		size += int64(cap(n.holders)) * holderBytes
+	}
+	return size
 }
 
 // find returns the holding of c on n, or nil, and its index.
@@ -73,8 +77,9 @@ type nodeStore struct {
 }
 
 // bucketBytes is the part of the memory bound for which the child table has one bucket. The
-// smallest node with its holding takes 200 bytes, so a bucket has at most 2.5 nodes on average.
-const bucketBytes = 512
+// smallest node with its holding takes 200 bytes, so a bucket has at most 0.6 nodes on average: a
+// look-up of a beginning that is not known is a cache miss for each.
+const bucketBytes = 128
 
 // bucket returns the bucket of the child of node id that begins with k.
 func (s *nodeStore) bucket(id uint64, k Key) **node {
@@ -113,6 +118,7 @@ func (s *nodeStore) newNode(parent *node, keys []Key) *node {
 	n := s.free.takeNode(len(keys))
 	if n == nil {
 		n = &node{keys: newKeys(len(keys))}
+		n.holders = n.first[:0]
 	}
 	n.id, n.parent, n.keys = s.lastID, parent, append(n.keys, keys...)
 	s.bytes += n.byteSize()
@@ -178,6 +184,9 @@ func (s *nodeStore) use(c *cache, n *node, above *holding, now Tick) *holding {
 		s.holdings++
 		s.bytes += holdingBytes - n.byteSize()
 		n.holders = slices.Insert(n.holders, at, holder{c.serial, c.worker, h})
+		if cap(n.holders) > len(n.first) {
+			n.first[0] = holder{} // else it keeps a holding that is dropped
+		}
 		s.bytes += n.byteSize()
 	} else {
 		c.list.remove(h)
@@ -214,7 +223,7 @@ func (s *nodeStore) removeHolder(n *node, at int) {
 		return
 	}
 	if len(n.holders)*4 <= cap(n.holders) {
-		n.holders = append([]holder(nil), n.holders...)
+		n.holders = append(n.first[:0], n.holders...)
 	}
 	s.bytes += n.byteSize()
 }

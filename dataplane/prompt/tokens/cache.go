@@ -24,11 +24,13 @@ const (
 	seenMarks = 1024
 )
 
-// entry is a remembered prompt in one of the two lists of recent use.
+// entry is a prompt that is being fetched, or a remembered one in one of the two lists of recent use.
 type entry struct {
 	key        key
 	prompt     Prompt // shared with callers; never written
-	reused     bool   // came more than once
+	fetching   bool
+	shared     *sharedFetch // nil: nobody else waits for the fetch
+	reused     bool         // came more than once
 	prev, next *entry
 }
 
@@ -36,7 +38,7 @@ func (e *entry) bytes() int64 { return entryBytes + e.prompt.bytes() }
 
 func (p Prompt) bytes() int64 { return 4*int64(cap(p.IDs)) + 8*int64(cap(p.Hashes)) }
 
-// sharedFetch is a fetch that others may wait for. prompt and err are set before done closes.
+// sharedFetch is a fetch that others wait for. prompt and err are set before done closes.
 type sharedFetch struct {
 	done    chan struct{}
 	waiting int // guarded by the shard's lock
@@ -50,30 +52,38 @@ type shard struct {
 	max            int64
 	bytes          int64          // guarded by mu, like all below
 	singleUseBytes int64          // bytes of prompts that came once
-	entries        map[key]*entry // by key
-	fetches        map[key]*sharedFetch
+	entries        map[key]*entry // by key, those that are being fetched too
+	fetching       int            // of entries
+	spare          *entry         // the last one that was dropped, for the next; nil: there is none
 	// Sentinel of a ring of prompts that came again: next is the latest used, prev the oldest.
 	reused    entry
 	singleUse entry // the same of prompts that came once
 	evicted   uint64
 	seen      [seenMarks]uint32    // marks of keys that came
-	_         [cacheLine + 56]byte // so that two shards' locks never share a line
+	_         [cacheLine + 16]byte // so that two shards' locks never share a line
 }
 
 func (sh *shard) init(limit int64) {
 	sh.max = limit
 	sh.entries = make(map[key]*entry)
-	sh.fetches = make(map[key]*sharedFetch)
 	sh.reused.prev, sh.reused.next = &sh.reused, &sh.reused
 	sh.singleUse.prev, sh.singleUse.next = &sh.singleUse, &sh.singleUse
 }
 
-// lookup returns the prompt, or the fetch to wait for; first means that the caller must fetch and
-// finish it.
-func (sh *shard) lookup(k key) (p Prompt, f *sharedFetch, first bool) {
+// lookup returns the prompt, or the fetch to wait for, or the entry that the caller must fetch and
+// finish.
+func (sh *shard) lookup(k key) (p Prompt, f *sharedFetch, mine *entry) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e, ok := sh.entries[k]; ok {
+	e, ok := sh.entries[k]
+	switch {
+	case ok && e.fetching:
+		if e.shared == nil {
+			e.shared = &sharedFetch{done: make(chan struct{})}
+		}
+		e.shared.waiting++
+		return Prompt{}, e.shared, nil
+	case ok:
 		e.unlink()
 		e.linkAfter(&sh.reused)
 		if !e.reused {
@@ -81,28 +91,36 @@ func (sh *shard) lookup(k key) (p Prompt, f *sharedFetch, first bool) {
 			sh.singleUseBytes -= e.bytes()
 		}
 		e.prompt.memory.addReferences(1)
-		return e.prompt, nil, false
+		return e.prompt, nil, nil
 	}
-	if f, ok := sh.fetches[k]; ok {
-		f.waiting++
-		return Prompt{}, f, false
+	if e, sh.spare = sh.spare, nil; e == nil {
+		e = new(entry)
 	}
-	f = &sharedFetch{done: make(chan struct{})}
-	sh.fetches[k] = f
-	return Prompt{}, f, true
+	e.key, e.fetching = k, true
+	sh.entries[k] = e
+	sh.fetching++
+	return Prompt{}, nil, e
 }
 
-// finish ends a shared fetch and remembers its prompt.
-func (sh *shard) finish(k key, f *sharedFetch, p Prompt, err error) {
-	f.prompt, f.err = p, err
+// finish ends the fetch of an entry and remembers its prompt.
+func (sh *shard) finish(e *entry, p Prompt, err error) {
 	sh.mu.Lock()
-	delete(sh.fetches, k)
-	p.memory.addReferences(f.waiting)
-	if err == nil {
-		sh.addLocked(&entry{key: k, prompt: p})
+	f := e.shared
+	e.fetching, e.shared = false, nil
+	sh.fetching--
+	if f != nil {
+		p.memory.addReferences(f.waiting)
+	}
+	if e.prompt = p; err == nil && e.bytes() <= sh.max {
+		sh.addLocked(e)
+	} else {
+		sh.forgetLocked(e)
 	}
 	sh.mu.Unlock()
-	close(f.done)
+	if f != nil {
+		f.prompt, f.err = p, err
+		close(f.done)
+	}
 }
 
 // renew replaces a remembered prompt, unless it has been evicted.
@@ -110,7 +128,7 @@ func (sh *shard) renew(k key, p Prompt) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e, ok := sh.entries[k]
-	if !ok {
+	if !ok || e.fetching {
 		return
 	}
 	more := p.bytes() - e.prompt.bytes()
@@ -122,14 +140,10 @@ func (sh *shard) renew(k key, p Prompt) {
 	sh.shrinkLocked()
 }
 
-// addLocked adds e and evicts the oldest entries until all fit. An entry larger than the bound is
-// not added.
+// addLocked adds e, which is not larger than the bound, to its list, and evicts the oldest entries
+// until all fit.
 func (sh *shard) addLocked(e *entry) {
-	if e.bytes() > sh.max {
-		return
-	}
 	e.prompt.memory.addReferences(1)
-	sh.entries[e.key] = e
 	sh.bytes += e.bytes()
 	if e.reused = sh.seenBeforeLocked(e.key); e.reused {
 		e.linkAfter(&sh.reused)
@@ -164,19 +178,26 @@ func (sh *shard) shrinkLocked() {
 
 func (sh *shard) dropLocked(e *entry) {
 	e.unlink()
-	delete(sh.entries, e.key)
 	sh.bytes -= e.bytes()
 	if !e.reused {
 		sh.singleUseBytes -= e.bytes()
 	}
 	sh.evicted++
 	e.prompt.Release()
+	sh.forgetLocked(e)
+}
+
+// forgetLocked frees an entry that is in no list.
+func (sh *shard) forgetLocked(e *entry) {
+	delete(sh.entries, e.key)
+	*e = entry{}
+	sh.spare = e
 }
 
 func (sh *shard) addStats(st *Stats) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	st.Entries += len(sh.entries)
+	st.Entries += len(sh.entries) - sh.fetching
 	st.Bytes += sh.bytes
 	st.Evicted += sh.evicted
 }

@@ -73,7 +73,7 @@ func (f *WorkerFetcher) Fetch(ctx context.Context, deadline time.Time, target, p
 	}
 	q.request = upstream.Request{
 		Target: to, Method: post, Path: q.path,
-		Extra: extra, Body: body, HeaderTimeout: timeout, ReadTimeout: timeout,
+		Extra: extra, Body: body, HeaderTimeout: timeout, ReadTimeout: timeout, Canceled: true,
 	}
 	resp, err := f.transport.Do(&q.canceler, &q.request)
 	if err != nil {

@@ -132,28 +132,28 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 	k := s.keys.of(req)
 	sh := s.shardOf(k)
 	// Fast path: a known prompt.
-	p, f, first := sh.lookup(k)
-	if f == nil {
-		s.hits.Add(1)
-		if p.Block != s.block() { // cached before the block size was known
-			// The cache's reference to the old memory stays: holders of the old hashes may read on.
-			p = s.withHashes(p.IDs, nil)
-			sh.renew(k, p)
-		}
-		return p, nil
-	}
-	if !first {
+	p, f, mine := sh.lookup(k)
+	switch {
+	case mine != nil:
+		s.misses.Add(1)
+		return s.fetchShared(sh, mine, target, req)
+	case f != nil:
 		return s.wait(done, f)
 	}
-	s.misses.Add(1)
-	return s.fetchShared(sh, k, f, target, req)
+	s.hits.Add(1)
+	if p.Block != s.block() { // cached before the block size was known
+		// The cache's reference to the old memory stays: holders of the old hashes may read on.
+		p = s.withHashes(p.IDs, nil)
+		sh.renew(k, p)
+	}
+	return p, nil
 }
 
-// fetchShared fetches for all callers that wait on f, and releases them even when the fetcher
+// fetchShared fetches for all callers that wait for e, and releases them even when the fetcher
 // panics.
-func (s *Source) fetchShared(sh *shard, k key, f *sharedFetch, target string, req *openai.Request) (p Prompt, err error) {
+func (s *Source) fetchShared(sh *shard, e *entry, target string, req *openai.Request) (p Prompt, err error) {
 	err = ErrUnavailable
-	defer func() { sh.finish(k, f, p, err) }()
+	defer func() { sh.finish(e, p, err) }()
 	m, err := s.client.load(target, req)
 	if err != nil {
 		return Prompt{}, err

@@ -3,7 +3,9 @@ package disagg
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
+	"math/bits"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -147,8 +149,12 @@ func JudgeAnswer(form *Form, p []byte, whole bool) (Verdict, Failure) {
 		return v, f
 	}
 	doc := bytes.Trim(p, space)
-	if whole && !closed(doc) {
-		return Failed, NoAnswer
+	reasons := doc // the part with all that may be an abort
+	if whole {
+		ends := false
+		if ends, reasons = readToEnd(doc); !ends {
+			return Failed, NoAnswer
+		}
 	}
 	if form.lists && len(doc) > 0 && doc[0] == '[' {
 		doc = bytes.TrimLeft(doc[1:], space)
@@ -159,7 +165,7 @@ func JudgeAnswer(form *Form, p []byte, whole bool) (Verdict, Failure) {
 	case len(doc) == 0, doc[0] != '{', fit == fitsNot, fit == fitsEmpty:
 		return Failed, NoAnswer
 	case fit == fits:
-		return judgeReasons(doc, form.reason && !whole && len(p) < MaxEvent)
+		return judgeReasons(reasons, form.reason && !whole && len(p) < MaxEvent)
 	case len(p) >= MaxBegin:
 		return Good, Failure{}
 	case whole:
@@ -168,9 +174,15 @@ func JudgeAnswer(form *Form, p []byte, whole bool) (Verdict, Failure) {
 	return More, Failure{}
 }
 
-// closed reports whether the braces and brackets of a document all have their ends. It reads no
-// values: some servers write numbers that JSON does not have.
+// closed reports whether the braces and brackets of a document all have their ends.
 func closed(doc []byte) bool {
+	ends, _ := readToEnd(doc)
+	return ends
+}
+
+// readToEnd is closed, and returns the document from its first reason on that is an object, as an
+// abort is. It reads no other values: some servers write numbers that JSON does not have.
+func readToEnd(doc []byte) (ends bool, reasons []byte) {
 	depth := 0
 	for i := 0; i < len(doc); i++ {
 		switch doc[i] {
@@ -179,17 +191,21 @@ func closed(doc []byte) bool {
 		case '}', ']':
 			depth--
 		case '"':
-			i += 1 + stringEnd(doc[i+1:])
+			n := stringEnd(doc[i+1:])
+			if n == len(keyReason)-2 && reasons == nil && bytes.HasPrefix(doc[i:], keyReason) && valueOf(doc[i+1+n+1:]) == '{' {
+				reasons = doc[i:]
+			}
+			i += 1 + n
 		}
 	}
-	return depth == 0
+	return depth == 0, reasons
 }
 
 // stringEnd returns the index of the quote that ends a string, of which s has all behind the first
 // quote; len(s): it has none. Texts are long, and quotes in them rare.
 func stringEnd(s []byte) int {
 	for at := 0; ; at++ {
-		n := bytes.IndexByte(s[at:], '"')
+		n := quote(s[at:])
 		if n < 0 {
 			return len(s)
 		}
@@ -202,6 +218,32 @@ func stringEnd(s []byte) int {
 			return at
 		}
 	}
+}
+
+// quote returns the index of the first quote, -1: there is none. Names have a word or two, and to
+// call the code for long texts takes longer.
+func quote(s []byte) int {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	at := 0
+	for ; at < 32 && at+8 <= len(s); at += 8 {
+		w := binary.LittleEndian.Uint64(s[at:]) ^ '"'*low
+		if m := (w - low) &^ w & high; m != 0 { // the lowest such byte is 0
+			return at + bits.TrailingZeros64(m)>>3
+		}
+	}
+	n := bytes.IndexByte(s[at:], '"')
+	if n < 0 {
+		return -1
+	}
+	return at + n
+}
+
+// valueOf returns the first byte of a value behind its key; 0: there is none.
+func valueOf(behind []byte) byte {
+	if value := bytes.TrimLeft(behind, " :"); len(value) > 0 {
+		return value[0]
+	}
+	return 0
 }
 
 // judgeReasons looks for answers that the engine gave up, and waits for the first reason if asked.
@@ -271,10 +313,10 @@ func failureOf(data []byte) (f Failure, failed bool) {
 
 // abortOf reads a reason, which begins behind its key.
 func abortOf(reason []byte) (f Failure, failed bool) {
-	reason = bytes.TrimLeft(reason, " :")
-	if len(reason) == 0 || reason[0] != '{' {
+	if valueOf(reason) != '{' {
 		return Failure{}, false
 	}
+	reason = bytes.TrimLeft(reason, " :")
 	aborted, status := false, 0
 	_, _ = openai.Members(reason, 0, func(key []byte, lo, hi int) {
 		switch string(key) {

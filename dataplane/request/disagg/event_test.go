@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -347,6 +348,29 @@ func TestClosed(t *testing.T) {
 		seen[want]++
 	}
 	require.Greater(t, min(seen[true], seen[false]), 1000)
+}
+
+// TestReadToEndFindsReasons compares with a search, which finds the same in JSON.
+func TestReadToEndFindsReasons(t *testing.T) {
+	texts := []string{`"finish_reason"`, `"a finish_reason"`, `"\"finish_reason\""`, `"finish_reason\\"`, `"finish_reasons"`, `"xinish_reason"`, `""`}
+	r, found := rand.New(rand.NewPCG(3, 4)), 0
+	for range 2000 {
+		doc := []byte("[")
+		for range r.IntN(5) {
+			doc = append(append(doc, texts[r.IntN(len(texts))]...), []string{":{},", ": {},", `:"{",`, ","}[r.IntN(4)]...)
+		}
+		doc = append(doc, "{}]"...)
+		ends, reasons := readToEnd(doc)
+		require.True(t, ends, "%q", doc)
+		at := regexp.MustCompile(`"finish_reason":? ?\{`).FindIndex(doc)
+		if at == nil {
+			require.Nil(t, reasons, "%q", doc)
+			continue
+		}
+		found++
+		require.Equal(t, string(doc[at[0]:]), string(reasons))
+	}
+	require.Greater(t, found, 100)
 }
 
 func BenchmarkJudgeAnswer(b *testing.B) {
