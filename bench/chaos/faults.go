@@ -129,6 +129,10 @@ func kinds() []kind {
 			return func() { s.must(s.hub.start()) }
 		}},
 		{"NATS SIGSTOP", []role{hub}, 10 * time.Second, true, false, false, stop(func(s *site, _ int) *process { return s.hub })},
+		{"NATS disk full", []role{hub}, 5 * time.Second, false, false, false, func(s *site, _, _ int) func() {
+			s.hub.limit(64)
+			return func() { s.hub.limit(1 << 62) }
+		}},
 		{"NATS connections cut", []role{hub}, time.Second, false, false, false, func(s *site, _, _ int) func() {
 			s.hub.cut(func(local, _ int) bool { return local == s.natsPort })
 			return nil
@@ -206,12 +210,12 @@ func (e *entry) String() string {
 	return fmt.Sprintf("%7.2f s, for %5.2f s: %s, target %d of %d, n %d", e.at.Seconds(), e.hold.Seconds(), e.kind.name, e.target, e.role, e.n)
 }
 
-// rest is between two faults of one target. The routers have time to notice the end of a fault, and a
-// process to start.
+// rest is between two faults of one target. The routers have time to notice the end of a fault,
+// and a process to start.
 const rest = 2 * time.Second
 
-// free reports whether e may begin beside the faults so far. On a busy machine these last longer than
-// their schedule says.
+// free reports whether e may begin beside the faults so far. On a busy machine these last longer
+// than their schedule says.
 func (e *entry) free(faults []*entry, now time.Time) bool {
 	for _, f := range faults {
 		over := !f.ended.IsZero() && now.Sub(f.ended) >= rest

@@ -193,7 +193,8 @@ func (p *process) limitFiles() (heal func()) {
 		return nil
 	}
 	set := func(n uint64) {
-		_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: before.Max}, nil) // it may have ended
+		// It may have ended.
+		_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: before.Max}, nil)
 	}
 	set(uint64(len(open)))
 	return func() { set(before.Cur) }

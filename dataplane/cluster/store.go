@@ -51,8 +51,8 @@ const (
 	// maxWatches bounds the watches of one user: a process has two, and two more for a moment
 	// where it reads the buckets again.
 	maxWatches = 32
-	// maxHeld bounds what one user has in the buckets, in bytes: of the names of a router's processes,
-	// and of marks, there is no end, and the embedded server has 256 MiB for all.
+	// maxHeld bounds the entries of one user in the buckets, in bytes. Names of a router's
+	// processes have no end, nor have marks, and the embedded server has 256 MiB for all.
 	maxHeld = 16 << 20
 	// heldEntry is NATS's part of an entry, a deleted one included.
 	heldEntry = 128
@@ -67,7 +67,7 @@ type store struct {
 	held    map[string]*held       // by user
 }
 
-// held is what a user has in the buckets.
+// held are the entries of a user in the buckets.
 type held struct {
 	bytes   int
 	entries map[heldKey]heldSize
@@ -204,8 +204,8 @@ func (h holder) mayWrite(q *storeRequest) (err error) {
 	return err
 }
 
-// hold notes what a write leaves in the buckets, and refuses one with which the user would have too
-// much there. A mark stays, and so does the note that it was deleted.
+// hold notes the entry that a write leaves in the buckets, and refuses one with which the user
+// would have too much there. A mark stays, and so does the note that it was deleted.
 func (s *store) hold(user string, q *storeRequest, now time.Time) error {
 	h := s.held[user]
 	if h == nil {
