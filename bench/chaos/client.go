@@ -3,6 +3,7 @@ package chaos
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,7 @@ type ask struct {
 	path   string
 	body   string
 	stream bool
+	form   form
 	key    int // of keys
 	leaves bool
 
@@ -45,11 +47,24 @@ type ask struct {
 	status int
 }
 
+// form is the way in which a body is sent.
+type form int
+
+const (
+	measured form = iota // with its length
+	chunked
+	zipped
+	forms
+)
+
 var apis = []string{"/generate", "/v1/completions", "/v1/chat/completions", "/v1/messages", "/v1/responses"}
 
 // draw makes a request: prompts share beginnings and end with their number.
 func draw(rng *rand.Rand, number int64, routers int) *ask {
 	a := &ask{number: number, router: rng.IntN(routers), path: apis[rng.IntN(len(apis))], stream: rng.IntN(2) == 0, leaves: rng.IntN(25) == 0}
+	if rng.IntN(4) == 0 {
+		a.form = form(rng.IntN(int(forms)))
+	}
 	topic := rng.IntN(8)
 	text := strings.Repeat(fmt.Sprintf("shared words of topic %d ", topic), 10+10*topic) + fmt.Sprintf("request #%d", number)
 	switch n := rng.IntN(30); {
@@ -57,6 +72,8 @@ func draw(rng *rand.Rand, number int64, routers int) *ask {
 		a.key = wrongKey
 	case n < 4:
 		a.key = rotatingKey
+	case n < 6:
+		a.key = limitedKey
 	}
 	a.fill(text, 3+rng.IntN(24)) // of fewer, /v1/responses has none, but one from a pair
 	return a
@@ -95,19 +112,49 @@ var (
 	errWrong     = errors.New("another answer than its own")
 )
 
-// send sends a request and returns the text of its answer.
-func (a *ask) send(ctx context.Context, client *http.Client, base, key string, stream bool) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+a.path, strings.NewReader(a.text(stream)))
+// request makes the request.
+func (a *ask) request(ctx context.Context, base, key string, stream bool) (*http.Request, error) {
+	text := a.text(stream)
+	body := io.Reader(strings.NewReader(text))
+	switch a.form {
+	case measured:
+	case chunked:
+		body = io.MultiReader(body)
+	case zipped:
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = io.WriteString(z, text) // into memory
+		_ = z.Close()
+		body = &b
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+a.path, body)
 	if err != nil {
-		return "", fmt.Errorf("cannot make a request: %w", err)
+		return nil, fmt.Errorf("cannot make a request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
+	if a.form == zipped {
+		req.Header.Set("Content-Encoding", "gzip")
+	}
+	return req, nil
+}
+
+// send sends a request and returns the text of its answer.
+func (a *ask) send(ctx context.Context, client *http.Client, base, key string, stream bool) (string, error) {
+	req, err := a.request(ctx, base, key, stream)
+	if err != nil {
+		return "", err
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return "", err //nolint:wrapcheck // classified by its cause
 	}
 	defer resp.Body.Close()
+	return a.read(resp, stream)
+}
+
+// read returns the text of an answer.
+func (a *ask) read(resp *http.Response, stream bool) (string, error) {
 	a.head, a.status = true, resp.StatusCode
 	body, err := io.ReadAll(resp.Body)
 	switch {

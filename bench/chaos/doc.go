@@ -14,7 +14,8 @@
 //     explains it: workers keep a journal of the numbers in bodies
 //   - neither a wrong key nor a malformed request reached a worker, and a good key and a good
 //     certificate were never refused
-//   - no load is left, neither in the routers' books nor at workers, and all workers are used
+//   - no load is left, neither in the routers' books nor at workers, all workers are used, and the
+//     client with one place has it
 //   - goroutines, descriptors, memory and the hit rate are back where they were
 //   - no process has ended by itself, panicked or raced
 //

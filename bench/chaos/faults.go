@@ -47,6 +47,10 @@ func kinds() []kind {
 			s.sims[i].end(syscall.SIGKILL)
 			return func() { s.must(s.sims[i].start()) }
 		}},
+		{"worker SIGTERM", workers, 3 * time.Second, true, false, false, func(s *site, i, _ int) func() {
+			s.sims[i].end(syscall.SIGTERM)
+			return func() { s.must(s.sims[i].start()) }
+		}},
 		{"worker SIGSTOP", workers, 15 * time.Second, true, false, false, stop(func(s *site, i int) *process { return s.sims[i] })},
 		{"worker's connections cut", workers, time.Second, false, false, false, func(s *site, i, _ int) func() {
 			s.sims[i].cut(func(int, int) bool { return true })
@@ -94,6 +98,9 @@ func kinds() []kind {
 			s.fronts[i].limit(64)
 			return func() { s.fronts[i].limit(1 << 62) }
 		}},
+		{"router out of files", []role{front}, 5 * time.Second, false, true, false, func(s *site, i, _ int) func() {
+			return s.fronts[i].limitFiles()
+		}},
 		{"configuration without a worker", []role{front}, 5 * time.Second, false, false, false, func(s *site, i, n int) func() {
 			s.must(s.writeConfig(i, n%len(s.listed)))
 			return func() { s.must(s.writeConfig(i, -1)) }
@@ -107,11 +114,11 @@ func kinds() []kind {
 			case 0:
 				s.must(s.writeKeys(steadyKey))
 			case 1:
-				s.must(s.writeKeys(rotatingKey, steadyKey))
+				s.must(s.writeKeys(limitedKey, rotatingKey, steadyKey))
 			default:
 				s.must(replaceFile(s.keys(), []byte("nonsense\n")))
 			}
-			return func() { s.must(s.writeKeys(steadyKey, rotatingKey)) }
+			return func() { s.must(s.writeAllKeys()) }
 		}},
 		{"certificate renewed", []role{nobody}, time.Second, false, false, false, func(s *site, _, _ int) func() {
 			s.must(s.authority.issue(s.cert(), s.certKey()))
@@ -122,16 +129,31 @@ func kinds() []kind {
 			return func() { s.must(s.hub.start()) }
 		}},
 		{"NATS SIGSTOP", []role{hub}, 10 * time.Second, true, false, false, stop(func(s *site, _ int) *process { return s.hub })},
+		{"NATS disk full", []role{hub}, 5 * time.Second, false, false, false, func(s *site, _, _ int) func() {
+			s.hub.limit(64)
+			return func() { s.hub.limit(1 << 62) }
+		}},
+		{"NATS connections cut", []role{hub}, time.Second, false, false, false, func(s *site, _, _ int) func() {
+			s.hub.cut(func(local, _ int) bool { return local == s.natsPort })
+			return nil
+		}},
+		{"sidecar SIGSTOP", []role{sidecar}, 10 * time.Second, true, false, false, stop(func(s *site, _ int) *process { return s.node })},
+		{"sidecar's connections cut", []role{sidecar}, time.Second, false, false, false, func(s *site, _, _ int) func() {
+			s.node.cut(func(int, int) bool { return true })
+			return nil
+		}},
 		{"sidecar kill -9", []role{sidecar}, 5 * time.Second, true, false, false, func(s *site, _, _ int) func() {
 			s.node.end(syscall.SIGKILL)
 			return func() { s.must(s.node.start()) }
 		}},
 		{"clients that do not read", []role{nobody}, 10 * time.Second, false, false, false, func(s *site, _, n int) func() { return s.deaf(n) }},
+		{"clients that stop in a request", []role{nobody}, 10 * time.Second, false, false, false, func(s *site, _, n int) func() { return s.dumb(n) }},
 	}
 	for _, f := range []sim.Fault{
 		{Kind: "error", Count: 20}, {Kind: "error", Count: 20, Status: http.StatusTooManyRequests}, {Kind: "empty", Count: 10}, {Kind: "error-json", Count: 10},
 		{Kind: "reset", Count: 10}, {Kind: "reset-late", Count: 10}, {Kind: "error-event", Count: 10}, {Kind: "error-event-late", Count: 10},
 		{Kind: "slow", Factor: 20}, {Kind: "hang"}, {Kind: "drop-events", Count: 5}, {Kind: "drop-events", Count: 5, Lost: true}, {Kind: "replay-silent"},
+		{Kind: "cached-as-used"}, {Kind: "busy-runs-behind", Factor: 3}, {Kind: "wrong-pool", Factor: 0.5},
 	} {
 		list = append(list, simulated(f, workers))
 	}
@@ -188,6 +210,22 @@ func (e *entry) String() string {
 	return fmt.Sprintf("%7.2f s, for %5.2f s: %s, target %d of %d, n %d", e.at.Seconds(), e.hold.Seconds(), e.kind.name, e.target, e.role, e.n)
 }
 
+// rest is between two faults of one target. The routers have time to notice the end of a fault,
+// and a process to start.
+const rest = 2 * time.Second
+
+// free reports whether e may begin beside the faults so far. On a busy machine these last longer
+// than their schedule says.
+func (e *entry) free(faults []*entry, now time.Time) bool {
+	for _, f := range faults {
+		over := !f.ended.IsZero() && now.Sub(f.ended) >= rest
+		if !over && f.role == e.role && (f.target == e.target || f.kind.away && e.kind.away) {
+			return false
+		}
+	}
+	return true
+}
+
 // schedule draws the faults of a storm. One of each role stays, and nothing has two faults at a
 // time.
 func schedule(seed, storm uint64, all []kind, size [nobody + 1]int, first [nobody + 1]int, lasts, every time.Duration) (list []*entry) {
@@ -197,8 +235,6 @@ func schedule(seed, storm uint64, all []kind, size [nobody + 1]int, first [nobod
 	for r := range busy {
 		busy[r] = map[int]time.Duration{}
 	}
-	// The routers have time to notice the end of a fault, and a process to start.
-	const rest = 2 * time.Second
 	for at := time.Duration(0); at < lasts; at += time.Duration(rng.ExpFloat64() * float64(every)) {
 		k := &all[rng.IntN(len(all))]
 		r := k.roles[rng.IntN(len(k.roles))]

@@ -32,9 +32,9 @@ type process struct {
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd    // nil: it is not to run; guarded by mu
+	spoke bool         // it has written a line; guarded by mu
 	pid   atomic.Int64 // of the process or of its last successor; 0: none runs
 	taken atomic.Int64 // successors that have taken over, and upgrades that failed
-	spoke atomic.Int64 // the started process that has written a line
 }
 
 var (
@@ -65,30 +65,38 @@ func (p *process) start() error {
 		return fmt.Errorf("cannot start %s: %w", p.name, err)
 	}
 	_ = in.Close()
-	p.cmd = cmd
+	p.cmd, p.spoke = cmd, false
 	p.pid.Store(int64(cmd.Process.Pid))
-	go p.read(out, int64(cmd.Process.Pid))
+	go p.read(out, cmd)
 	go p.wait(cmd)
 	return nil
 }
 
-// read keeps the output of the process and looks for troubles in it.
-func (p *process) read(out io.ReadCloser, pid int64) {
+// read keeps the output of the process and looks for troubles in it. The last words of one that has
+// ended may be read behind the first ones of the next.
+func (p *process) read(out io.ReadCloser, cmd *exec.Cmd) {
 	defer out.Close()
 	next := int64(0)
 	for lines := bufio.NewReader(out); ; {
 		line, err := lines.ReadBytes('\n')
 		_, _ = p.log.Write(line)
-		p.spoke.Store(pid)
 		if troubles.Match(line) {
 			p.violate("%s says %s", p.name, bytes.TrimSpace(line))
 		}
 		if m := successor.FindSubmatch(line); m != nil {
 			next, _ = strconv.ParseInt(string(m[1]), 10, 64)
 		}
+		took := bytes.Contains(line, []byte("this process has taken over"))
+		p.mu.Lock()
+		if p.cmd == cmd {
+			p.spoke = p.spoke || len(line) > 0
+			if took {
+				p.pid.Store(next)
+			}
+		}
+		p.mu.Unlock()
 		switch {
-		case bytes.Contains(line, []byte("this process has taken over")):
-			p.pid.Store(next)
+		case took:
 			p.taken.Add(1)
 		case bytes.Contains(line, []byte("the upgrade has failed")), bytes.Contains(line, []byte("no upgrade")):
 			p.taken.Add(1)
@@ -166,7 +174,7 @@ func (p *process) signal(sig syscall.Signal) {
 func (p *process) speaks() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cmd == nil || p.spoke.Load() == int64(p.cmd.Process.Pid)
+	return p.cmd == nil || p.spoke
 }
 
 // limit bounds the files that the process may write: beyond it a write fails as on a full disk.
@@ -174,6 +182,22 @@ func (p *process) limit(bytes uint64) {
 	if pid := p.pid.Load(); pid != 0 {
 		_ = unix.Prlimit(int(pid), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil)
 	}
+}
+
+// limitFiles has the process find no descriptor for a new file or connection.
+func (p *process) limitFiles() (heal func()) {
+	pid := int(p.pid.Load())
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	var before unix.Rlimit
+	if pid == 0 || err != nil || unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &before) != nil {
+		return nil
+	}
+	set := func(n uint64) {
+		// It may have ended.
+		_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: before.Max}, nil)
+	}
+	set(uint64(len(open)))
+	return func() { set(before.Cur) }
 }
 
 // cut shuts the process's TCP connections with matching ports, as a network that loses them.

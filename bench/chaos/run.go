@@ -149,7 +149,10 @@ func (s *site) storm(ctx context.Context, storm uint64, lasts time.Duration, beg
 			break
 		}
 		s.mu.Lock()
-		e.began = time.Now()
+		if e.began = time.Now(); !e.free(s.faults, e.began) {
+			s.mu.Unlock()
+			continue
+		}
 		s.faults, s.last = append(s.faults, e), append(s.last, e)
 		s.last = s.last[max(0, len(s.last)-20):]
 		s.row(e.kind.name)[fates]++
@@ -183,10 +186,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // one sends one request, or garbage, and judges its fate.
 func (s *site) one(rng *rand.Rand) {
-	s.mu.Lock()
-	s.asked++
-	number := s.asked
-	s.mu.Unlock()
+	number := s.number()
 	if rng.IntN(40) == 0 {
 		list, router := garbage(number), rng.IntN(routers)
 		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
@@ -199,7 +199,112 @@ func (s *site) one(rng *rand.Rand) {
 		return
 	}
 	a := draw(rng, number, routers)
-	s.judge(a, s.ask(a, rng))
+	switch rng.IntN(40) {
+	case 0:
+		s.leave(a, rng.IntN(4))
+	case 1:
+		s.pipeline(a, rng)
+	default:
+		s.judge(a, s.ask(a, rng))
+	}
+}
+
+// leave sends a request, or half of its body, and goes.
+func (s *site) leave(a *ask, way int) {
+	const (
+		halfThenClose = iota
+		halfThenEnd
+		wholeThenEnd
+		wholeThenReset
+	)
+	a.form, a.key, a.began = measured, steadyKey, time.Now()
+	var piece bytes.Buffer
+	req, err := a.request(context.Background(), "http://127.0.0.1", keyText(a.key), a.stream)
+	s.must(errors.Join(err, req.Write(&piece)))
+	if way <= halfThenEnd {
+		a.key = wrongKey // no worker may get it
+		piece.Truncate(piece.Len() - len(a.body)/2)
+	}
+	defer s.keep(a, left)
+	conn, err := s.dial(context.Background(), a.router)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	s.must(conn.SetDeadline(time.Now().Add(patience)))
+	if _, err := conn.Write(piece.Bytes()); err != nil {
+		return
+	}
+	switch way {
+	case halfThenEnd, wholeThenEnd:
+		if of, ok := conn.(interface{ CloseWrite() error }); ok && of.CloseWrite() == nil {
+			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+				s.violate("a client that has closed its side is kept: #%d of router %d", a.number, a.router)
+			}
+		}
+	case wholeThenReset:
+		if of, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
+			_ = of.SetLinger(0) // the close matters
+		}
+	}
+}
+
+// pipeline sends several requests in one piece. Their answers come in order.
+func (s *site) pipeline(a *ask, rng *rand.Rand) {
+	list := []*ask{a}
+	for range 1 + rng.IntN(3) {
+		list = append(list, draw(rng, s.number(), routers))
+	}
+	var piece bytes.Buffer
+	for _, b := range list {
+		b.router, b.key, b.leaves, b.began = a.router, steadyKey, false, time.Now()
+		req, err := b.request(context.Background(), "http://127.0.0.1", keyText(b.key), b.stream)
+		s.must(errors.Join(err, req.Write(&piece)))
+	}
+	conn, err := s.dial(context.Background(), a.router)
+	if err == nil {
+		defer conn.Close()
+		s.must(conn.SetDeadline(time.Now().Add(patience)))
+		_, err = conn.Write(piece.Bytes())
+	}
+	if err != nil {
+		for _, b := range list {
+			s.judge(b, err)
+		}
+		return
+	}
+	answers, closes := bufio.NewReader(conn), false
+	for _, b := range list {
+		if closes { // as the answer before said
+			b.key = wrongKey // no worker may get it
+		}
+		if err != nil {
+			s.keep(b, left)
+			continue
+		}
+		var resp *http.Response
+		if resp, err = http.ReadResponse(answers, nil); err != nil {
+			s.judge(b, err)
+			continue
+		}
+		text, bad := b.read(resp, b.stream)
+		_ = resp.Body.Close()
+		if bad == nil {
+			bad = s.compare(b, text)
+		}
+		s.judge(b, bad)
+		if closes = resp.Close; closes || b.fateOf(bad) == cut {
+			err = io.EOF
+		}
+	}
+}
+
+// number is that of the next request.
+func (s *site) number() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	return s.asked
 }
 
 // ask sends a request; its answer is compared with the oracle's.
@@ -215,7 +320,13 @@ func (s *site) ask(a *ask, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
+	return s.compare(a, text)
+}
+
+// compare compares an answer with the oracle's.
+func (s *site) compare(a *ask, text string) error {
 	of := *a
+	of.form = measured
 	if want, err := of.send(context.Background(), s.plain, s.oracle.URL(), "", false); err != nil || want != text {
 		return fmt.Errorf("%w: %q for %q (%w)", errWrong, text, want, err)
 	}
@@ -248,6 +359,7 @@ func (s *site) judge(a *ask, err error) {
 	case errors.Is(err, errWrong), errors.Is(err, errTruncated), now.Sub(a.began) > patience-time.Second, strings.Contains(err.Error(), "x509"):
 		s.violate("%s", what)
 	case f == told && a.status == http.StatusUnauthorized && a.key != steadyKey:
+	case f == told && a.status == http.StatusTooManyRequests && a.key == limitedKey:
 	case f == told && a.status >= 400 && a.status < 500 && a.status != http.StatusTooManyRequests:
 		s.violate("the client is blamed: %s", what)
 	case f == told && !worker && !breaks:
@@ -302,6 +414,25 @@ func (s *site) deaf(n int) (heal func()) {
 	return func() { stop(); all.Wait() }
 }
 
+// dumb has clients send a part of a request, and nothing more.
+func (s *site) dumb(n int) (heal func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	parts := []string{"", "P", "POST /generate HTTP/1.1\r\nHost: x\r\n", "POST /generate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + keyText(steadyKey) + "\r\nContent-Length: 1000000\r\n\r\n{"}
+	for i := range 40 {
+		all.Go(func() {
+			conn, err := s.dial(ctx, (n+i)%routers)
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, parts[i/routers%len(parts)]) // the router may end just now
+			<-ctx.Done()
+		})
+	}
+	return func() { stop(); all.Wait() }
+}
+
 // levels is a router at rest.
 type levels struct{ goroutines, descriptors, heap, hits float64 }
 
@@ -335,6 +466,8 @@ func (s *site) calm(base []levels) []levels {
 	if now[answered]-before[answered] != 2*calmAsks {
 		s.violate("of %d requests without a fault %d are answered", 2*calmAsks, now[answered]-before[answered])
 	}
+	s.await("the limited client has its place", s.place)
+	s.readJournals()
 	var list []levels
 	s.await("goroutines, descriptors and memory are back", func() string {
 		list = list[:0]
@@ -358,6 +491,20 @@ func (s *site) calm(base []levels) []levels {
 	return list
 }
 
+// place names a router that does not answer the client with one place.
+func (s *site) place() string {
+	for i := range s.fronts {
+		a := draw(rand.New(rand.NewPCG(s.Seed, 1)), s.number(), routers)
+		a.router, a.key, a.leaves = i, limitedKey, false
+		err := s.ask(a, nil)
+		s.keep(a, a.fateOf(err))
+		if err != nil {
+			return fmt.Sprintf("router %d: %v", i, err)
+		}
+	}
+	return ""
+}
+
 // asks sends requests that must be answered.
 func (s *site) asks(rng *rand.Rand, n int) {
 	var clients sync.WaitGroup
@@ -373,10 +520,7 @@ func (s *site) asks(rng *rand.Rand, n int) {
 		if s.stopped() {
 			break
 		}
-		s.mu.Lock()
-		s.asked++
-		a := draw(rng, s.asked, routers)
-		s.mu.Unlock()
+		a := draw(rng, s.number(), routers)
 		a.leaves, a.key = false, steadyKey
 		turns <- a
 	}

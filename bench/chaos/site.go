@@ -29,11 +29,13 @@ import (
 	"github.com/warmpath/warmpath/dataplane/freeport"
 )
 
-// Keys of clients. The rotating one is in the file at times, the wrong one never.
+// Keys of clients. The rotating one and the limited one are in the file at times, the wrong one
+// never.
 const (
 	steadyKey = iota
 	rotatingKey
 	wrongKey
+	limitedKey // has one place at all routers together
 )
 
 func keyText(key int) string { return "key-of-chaos-" + strconv.Itoa(key) }
@@ -60,6 +62,7 @@ type site struct {
 	bases     []string // URLs of routers
 	ports     []int    // of routers
 	known     map[int]bool
+	natsPort  int
 	node, hub *process
 	authority *authority
 	oracle    *sim.Worker
@@ -122,10 +125,17 @@ func (s *site) writeConfig(i, without int) error {
 	return replaceFile(s.config(i), b.Bytes())
 }
 
+// writeAllKeys writes the file of keys as it is without a fault.
+func (s *site) writeAllKeys() error { return s.writeKeys(steadyKey, rotatingKey, limitedKey) }
+
 func (s *site) writeKeys(list ...int) error {
 	var b bytes.Buffer
 	for _, key := range list {
-		fmt.Fprintf(&b, "client-%d %x\n", key, sha256.Sum256([]byte(keyText(key))))
+		fmt.Fprintf(&b, "client-%d %x", key, sha256.Sum256([]byte(keyText(key))))
+		if key == limitedKey {
+			b.WriteString(" concurrency=1 requests-per-minute=1000000 tokens-per-minute=1000000000")
+		}
+		b.WriteString("\n")
 	}
 	return replaceFile(s.keys(), b.Bytes())
 }
@@ -179,10 +189,11 @@ func (s *site) prepare() error {
 	}
 	told := s.addWorkers(add, address)
 	nats, natsHTTP := address(), address()
-	s.known[portIn(nats)] = true
+	s.natsPort = portIn(nats)
+	s.known[s.natsPort] = true
 	s.hub = add("nats", "serve", "--listen", natsHTTP, "--cluster-listen", nats, "--cluster-store", filepath.Join(s.dir, "nats"))
 	s.node = add("node", append(told, "--cluster", "nats://"+nats)...)
-	problems = append(problems, s.writeKeys(steadyKey, rotatingKey), s.authority.issue(s.cert(), s.certKey()))
+	problems = append(problems, s.writeAllKeys(), s.authority.issue(s.cert(), s.certKey()))
 	for i := range routers {
 		s.addRouter(i, nats, add, address())
 		problems = append(problems, s.writeConfig(i, -1))

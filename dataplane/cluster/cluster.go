@@ -126,7 +126,7 @@ func (c *Cluster) Instance() string { return c.own.instance }
 // operator's. It holds no secret.
 func (c *Cluster) URL() string {
 	if c.server != nil {
-		return c.server.ClientURL()
+		return c.server.now.Load().ClientURL()
 	}
 	list := make([]string, len(c.cfg.URLs))
 	for i, u := range c.cfg.URLs {

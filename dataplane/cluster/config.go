@@ -39,7 +39,8 @@ type Config struct {
 	Name     string // of this process, as NATS shows connections; default warmpath
 	Log      *slog.Logger
 
-	lookEvery time.Duration // 0 is the constant of that name; tests set it
+	lookEvery time.Duration // 0 is the constant of that name; tests set it, and maxHeld
+	maxHeld   int
 }
 
 // TLS names PEM files. The embedded server shows Cert and Key; with CA it asks joiners for
@@ -67,7 +68,7 @@ func (c *Config) setDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	c.Name = cmp.Or(c.Name, "warmpath")
 	c.Replicas = cmp.Or(c.Replicas, 1)
-	c.lookEvery = cmp.Or(c.lookEvery, lookEvery)
+	c.lookEvery, c.maxHeld = cmp.Or(c.lookEvery, lookEvery), cmp.Or(c.maxHeld, maxHeld)
 	c.tokenOfURLs()
 	if c.Log == nil {
 		c.Log = slog.Default()

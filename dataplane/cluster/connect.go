@@ -50,7 +50,7 @@ func connect(c *Cluster) (*nats.Conn, error) {
 	}
 	url := strings.Join(c.cfg.URLs, ",")
 	if c.server != nil {
-		url = "nats://" + c.server.Addr().String() // never tls://: there is no socket in between
+		url = "nats://" + c.server.now.Load().Addr().String() // never tls://: there is no socket in between
 		opts = append(opts, nats.InProcessServer(c.server))
 	}
 	nc, err := nats.Connect(url, opts...)

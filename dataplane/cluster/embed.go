@@ -8,8 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -17,9 +20,14 @@ import (
 
 // natsServer is a NATS server in this process.
 type natsServer struct {
-	*server.Server
-	folder string // to be removed with it; "": it is the operator's
+	now    atomic.Pointer[server.Server]
+	opts   server.Options // with its port
+	down   bool           // it has ended, to be started anew; the writer's own
+	folder string         // to be removed with it; "": it is the operator's
 }
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (e *natsServer) InProcessConn() (net.Conn, error) { return e.now.Load().InProcessConn() }
 
 // embeddedStart bounds the start of the server; it takes some 40 ms.
 const embeddedStart = 20 * time.Second
@@ -57,15 +65,15 @@ func embed(ctx context.Context, cfg *Config) (*natsServer, error) {
 		}
 		e.folder = folder
 	}
-	opts := &server.Options{
+	e.opts = server.Options{
 		ServerName: strings.ReplaceAll(cfg.Name, " ", "-") + "-" + NewInstance(), Host: host, Port: number, NoSigs: true,
 		JetStream: true, StoreDir: folder, JetStreamMaxMemory: embeddedMemory, JetStreamMaxStore: embeddedStore,
 	}
 	if cfg.Token != "" {
-		opts.CustomClientAuthentication, opts.AlwaysEnableNonce = authenticator{cfg.Token, cfg.Prefix}, true
+		e.opts.CustomClientAuthentication, e.opts.AlwaysEnableNonce = authenticator{cfg.Token, cfg.Prefix}, true
 	}
-	if opts.TLSConfig, err = embeddedTLS(cfg.TLS); err == nil {
-		err = e.start(ctx, opts, cfg)
+	if e.opts.TLSConfig, err = embeddedTLS(cfg.TLS); err == nil {
+		err = e.start(ctx, cfg.Log)
 	}
 	if err != nil {
 		e.stop()
@@ -85,33 +93,69 @@ func embeddedTLS(files TLS) (*tls.Config, error) {
 
 var errNotReady = errors.New("it does not get ready: is the port taken, and can its folder be written?")
 
-func (e *natsServer) start(ctx context.Context, opts *server.Options, cfg *Config) error {
-	if opts.Port > 0 { // the server would only log that it cannot listen
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
+func (e *natsServer) start(ctx context.Context, log *slog.Logger) error {
+	if e.opts.Port > 0 { // the server would only log that it cannot listen
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(e.opts.Host, strconv.Itoa(e.opts.Port)))
 		if err != nil {
 			return err
 		}
 		_ = l.Close()
 	}
-	s, err := server.NewServer(opts)
+	opts := e.opts // which the server changes
+	s, err := server.NewServer(&opts)
 	if err != nil {
 		return err
 	}
-	e.Server = s
-	s.SetLoggerV2(serverLog{cfg.Log}, false, false, false)
+	e.now.Store(s)
+	s.SetLoggerV2(serverLog{log}, false, false, false)
 	s.Start()
 	if !s.ReadyForConnections(embeddedStart) || !s.JetStreamEnabled() {
 		return errNotReady
 	}
+	if at, ok := s.Addr().(*net.TCPAddr); ok {
+		e.opts.Port = at.Port
+	}
 	return nil
 }
 
-// stop ends the server and waits for it.
-func (e *natsServer) stop() {
-	if e.Server != nil {
-		e.Shutdown()
-		e.WaitForShutdown()
+// reopen starts the server anew where a write into its store has failed, as on a full disk: the
+// server (2.15) takes no write for that stream any more. It does nothing while the disk is full.
+func (e *natsServer) reopen(ctx context.Context, log *slog.Logger) error {
+	if !e.down {
+		failed := slices.ContainsFunc(e.now.Load().Healthz(&server.HealthzOptions{Details: true}).Errors, func(err server.HealthzError) bool {
+			return err.Type == server.HealthzErrorStream && strings.Contains(err.Error, "write error")
+		})
+		if !failed {
+			return nil
+		}
+		probe := filepath.Join(e.opts.StoreDir, "probe")
+		err := os.WriteFile(probe, make([]byte, maxRecord), 0o600)
+		if err = errors.Join(err, os.Remove(probe)); err != nil {
+			return fmt.Errorf("cannot write marks and records: make room in the folder of the embedded NATS: %w", err)
+		}
+		log.Warn("the embedded NATS is started anew: it could not write, as on a full disk")
+		e.end()
 	}
+	e.down = true
+	if err := e.start(ctx, log); err != nil {
+		e.end()
+		return fmt.Errorf("cannot start the embedded NATS anew: %w", err)
+	}
+	e.down = false
+	return nil
+}
+
+// end ends the server and waits for it.
+func (e *natsServer) end() {
+	if s := e.now.Load(); s != nil {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+}
+
+// stop ends the server for good.
+func (e *natsServer) stop() {
+	e.end()
 	if e.folder != "" {
 		_ = os.RemoveAll(e.folder)
 	}

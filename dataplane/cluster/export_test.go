@@ -7,3 +7,9 @@ func LookEvery(cfg Config, d time.Duration) Config {
 	cfg.lookEvery = d
 	return cfg
 }
+
+// MaxHeld returns cfg with so many bytes in the buckets for each holder of a token.
+func MaxHeld(cfg Config, n int) Config {
+	cfg.maxHeld = n
+	return cfg
+}

@@ -31,6 +31,9 @@ const (
 	// silentRecordAge is when the record of a silent process is dropped. A process that
 	// continues earlier need not write its record again.
 	silentRecordAge = 20 * time.Minute
+	// maxMembers bounds the names that are known by beats alone: a router's token beats for any
+	// number of them, and each is asked for by all.
+	maxMembers = 8192
 )
 
 // member is one process's record and the state of its beats.
@@ -117,6 +120,9 @@ func (t *memberTable) beat(b *beat) {
 		if m != nil && m.rec != nil && m.rec.Instance == b.Instance {
 			t.remove(k)
 		}
+		return
+	}
+	if m == nil && len(t.members) >= maxMembers {
 		return
 	}
 	m = t.get(k)

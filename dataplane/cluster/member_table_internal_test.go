@@ -64,6 +64,23 @@ func TestLeaseOnTheClock(t *testing.T) {
 	assert.Less(t, pongGap+beatEvery, Lease, "waiting for one PONG must not end a lease")
 }
 
+// TestBeatsOfNobody: a holder of a router's token beats for any number of names that have no record. They take bounded memory, and nobody's
+// place.
+func TestBeatsOfNobody(t *testing.T) {
+	tb := loaded("a", "b")
+	tb.beat(beatOf("a", "i", 1))
+	for n := range 100_000 {
+		tb.beat(beatOf(fmt.Sprint("nobody", n), "i", 1))
+	}
+	assert.LessOrEqual(t, len(tb.members), 10_000)
+	tb.beat(beatOf("b", "i", 1))
+	tb.put(nodeKey("c"), rec("c", "i", 1))
+	tb.beat(beatOf("c", "i", 1))
+	assert.Equal(t, []string{"a", "b", "c"}, shown(tb))
+	pongs(tb, Lease+pingEvery)
+	assert.Len(t, tb.members, 3)
+}
+
 func TestNoLeaseEndsWhileDeaf(t *testing.T) {
 	tb := loaded("a")
 	tb.beat(beatOf("a", "i", 1))

@@ -333,6 +333,42 @@ func (a *asker) ask(data []byte) string {
 	return answer.Error
 }
 
+// TestHoldersFillNoStore: a router's token names any number of processes, and any mark. What it has in the buckets is bounded, so that others
+// still have room, and what it writes again or takes back makes room for it.
+func TestHoldersFillNoStore(t *testing.T) {
+	full := open(t, cluster.MaxHeld(cluster.Config{Token: secret}, 8<<10))
+	up(t, full)
+	router := holderAsker(t, full.URL(), cluster.RoleRouter)
+	put := func(op, bucket, key, data string) string {
+		text, err := json.Marshal(map[string]any{"op": op, "bucket": bucket, "key": key, "data": []byte(data)})
+		require.NoError(t, err)
+		return router.ask(text)
+	}
+	long := strings.Repeat("x", 1<<10)
+	record := func(n int) string {
+		id := fmt.Sprintf("a-%016x", n)
+		return put("put", "records", "replica."+id, fmt.Sprintf(`{"v":1,"instance":"i","seq":1,"replica":{"id":%q,"version":%q}}`, id, long))
+	}
+	kept := 0
+	for kept < 8 && record(kept) == "" {
+		kept++
+	}
+	assert.Equal(t, 6, kept)
+	assert.Empty(t, record(0), "a record that is written again takes no more room")
+	assert.Contains(t, record(kept), "8 KiB")
+	mark := fmt.Sprintf(`{"v":1,"target":"b","by":%q}`, long)
+	assert.Contains(t, put("put", "marks", "b", mark), "8 KiB")
+	assert.Contains(t, put("create", "marks", "b", mark), "8 KiB")
+	assert.Empty(t, put("remove", "records", "replica."+fmt.Sprintf("a-%016x", 0), ""))
+	assert.Empty(t, record(kept))
+	assert.Empty(t, put("remove", "records", "replica."+fmt.Sprintf("a-%016x", 1), ""))
+	assert.Empty(t, put("create", "marks", "b", mark))
+	node := holderAsker(t, full.URL(), cluster.RoleNode)
+	text, err := json.Marshal(map[string]any{"op": "put", "bucket": "records", "key": "node.a", "data": []byte(`{"v":1,"instance":"i","seq":1,"node":{"name":"a","workers":[]}}`)})
+	require.NoError(t, err)
+	assert.Empty(t, node.ask(text), "others have room")
+}
+
 // TestRepliesAreNoWrites names foreign subjects for the replies of members with all rights.
 func TestRepliesAreNoWrites(t *testing.T) {
 	full := open(t, cluster.Config{Token: secret})

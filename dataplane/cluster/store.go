@@ -51,6 +51,11 @@ const (
 	// maxWatches bounds the watches of one user: a process has two, and two more for a moment
 	// where it reads the buckets again.
 	maxWatches = 32
+	// maxHeld bounds the entries of one user in the buckets, in bytes. Names of a router's
+	// processes have no end, nor have marks, and the embedded server has 256 MiB for all.
+	maxHeld = 16 << 20
+	// heldEntry is NATS's part of an entry, a deleted one included.
+	heldEntry = 128
 	// watchGrace is how long a watch outlives the connection of its user.
 	watchGrace = 30 * time.Second
 )
@@ -59,12 +64,29 @@ const (
 type store struct {
 	*Cluster
 	watches map[string][]watchName // by user, oldest first
+	held    map[string]*held       // by user
+}
+
+// held are the entries of a user in the buckets.
+type held struct {
+	bytes   int
+	entries map[heldKey]heldSize
+	aged    time.Time // the last look at all of them
+}
+
+// heldKey is an entry that a user has written.
+type heldKey struct{ bucket, key string }
+
+// heldSize is its size. Records leave with time.
+type heldSize struct {
+	bytes   int
+	written time.Time
 }
 
 // watchName names a consumer.
 type watchName struct{ stream, consumer string }
 
-func newStore(c *Cluster) *store { return &store{c, map[string][]watchName{}} }
+func newStore(c *Cluster) *store { return &store{c, map[string][]watchName{}, map[string]*held{}} }
 
 // serveStore has this member answer. Of several one gets each request.
 func (c *Cluster) serveStore() {
@@ -145,6 +167,9 @@ func (s *store) do(ctx context.Context, h holder, q *storeRequest, a *storeReply
 	if err := h.mayWrite(q); err != nil {
 		return err
 	}
+	if err := s.hold(h.user(), q, time.Now()); err != nil {
+		return err
+	}
 	switch q.Op {
 	case opPut:
 		a.Revision, err = of.put(ctx, q.Key, q.Data)
@@ -177,6 +202,40 @@ func (h holder) mayWrite(q *storeRequest) (err error) {
 		_, err = decodeRecord(k, q.Data)
 	}
 	return err
+}
+
+// hold notes the entry that a write leaves in the buckets, and refuses one with which the user
+// would have too much there. A mark stays, and so does the note that it was deleted.
+func (s *store) hold(user string, q *storeRequest, now time.Time) error {
+	h := s.held[user]
+	if h == nil {
+		h = &held{entries: map[heldKey]heldSize{}}
+		s.held[user] = h
+	}
+	at, size := heldKey{q.Bucket, q.Key}, heldSize{heldEntry + len(q.Key), now}
+	if q.Op != opRemove {
+		size.bytes += len(q.Data)
+	}
+	if h.bytes+size.bytes > s.cfg.maxHeld && now.Sub(h.aged) > retryWrite {
+		h.age(now)
+	}
+	more := size.bytes - h.entries[at].bytes
+	if more > 0 && h.bytes+more > s.cfg.maxHeld {
+		return fmt.Errorf("%w: %s would have more than %d KiB in the buckets: remove records or marks", ErrDenied, user, s.cfg.maxHeld>>10)
+	}
+	h.bytes, h.entries[at] = h.bytes+more, size
+	return nil
+}
+
+// age forgets the records that have left.
+func (h *held) age(now time.Time) {
+	h.aged = now
+	for k, size := range h.entries {
+		if k.bucket == recordsBucket && now.Sub(size.written) > recordAge {
+			h.bytes -= size.bytes
+			delete(h.entries, k)
+		}
+	}
 }
 
 // watch has JetStream deliver a bucket to the holder: the last entry of each key, and all later

@@ -177,6 +177,11 @@ func (w *writer) run() {
 
 // step does the pending work and returns when to come again; 0: at the next signal.
 func (w *writer) step() time.Duration {
+	if w.compareDue && w.server != nil {
+		if err := w.server.reopen(w.ctx, w.cfg.Log); err != nil {
+			w.noteFailure(err)
+		}
+	}
 	if !w.nc.IsConnected() {
 		return retryWrite
 	}

@@ -195,6 +195,32 @@ func testRefusedHeads(t *testing.T) {
 	}
 }
 
+// TestRefusedPipelines: a request whose head has a line behind its first that ends in LF alone, and that came in one piece with the one before it, is refused
+// once that one has its whole answer.
+func TestRefusedPipelines(t *testing.T) { overBoth(t, testRefusedPipelines) }
+
+func testRefusedPipelines(t *testing.T) {
+	t.Helper()
+	ln := ingresstest.Listen(t)
+	ingresstest.StartServer(t, ln, echo)
+	for _, first := range []string{ask, "POST /generate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"} {
+		for _, second := range []string{
+			"GET / HTTP/1.1\r\nHost: x\nX: y\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX: y\n\r\n", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\n\r\n{}",
+			"GET / HTTP/1.1\r\nHost: x\r\n\n" + ask, "GET / HTTP/1.1\r\nHost: x\r\n\n",
+		} {
+			conn, br := dial(t, ln)
+			say(t, conn, first+second+ask)
+			status, body := answer(t, br)
+			require.Equal(t, http.StatusOK, status, second)
+			require.Equal(t, asked, body, second)
+			status, _ = answer(t, br)
+			assert.Equal(t, http.StatusBadRequest, status, second)
+			_, err := br.ReadByte()
+			assert.ErrorIs(t, err, io.EOF, second)
+		}
+	}
+}
+
 // TestURLsInQueries: a path ends where its query begins.
 func TestURLsInQueries(t *testing.T) {
 	ln := ingresstest.Listen(t)
