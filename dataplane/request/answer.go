@@ -50,7 +50,7 @@ func (a *answer) forward(resp *upstream.Response) {
 	// An answer that the worker has compressed is not read, and nothing is added to it.
 	readable := !isCoded(resp)
 	a.events = readable && isEventStream(resp.Peek("Content-Type"))
-	a.plain = readable && !a.events && x.inference && resp.Status == fasthttp.StatusOK
+	a.plain = readable && !a.events && x.repeatable() && (x.inference || disagg.FormAt(x.call.path()) != nil) && resp.Status == fasthttp.StatusOK
 	if a.events {
 		resp.WholeEvents()
 	}
