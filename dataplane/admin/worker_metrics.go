@@ -36,7 +36,8 @@ var (
 			"answers.", "worker", "rank")
 	descEventsAside = desc("rank_events_set_aside",
 		"1 while the rank's events are set aside, by fault: some are lost for good (lost), its answers report more cached "+
-			"tokens than its events told of (less), or fewer (more), or many batches are unreadable.", "worker", "rank", "fault")
+			"tokens than its events told of (less), or fewer (more), many batches are unreadable, or another worker names the "+
+			"same address for its events (shared).", "worker", "rank", "fault")
 	descTimesEventsAside = desc("rank_events_set_aside_total",
 		"Times that the rank's events were set aside.", "worker", "rank")
 	descApprox = desc("approx_rank_tokens",

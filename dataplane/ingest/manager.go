@@ -105,6 +105,7 @@ func (m *Manager) Up(w *worker.Worker, info *worker.Info) {
 		}
 	}
 	m.streams[w] = streams
+	m.shareLocked()
 	m.publishLocked()
 	m.mu.Unlock()
 	for _, s := range streams {
@@ -117,6 +118,10 @@ func (m *Manager) Down(w *worker.Worker) {
 	m.mu.Lock()
 	streams := m.streams[w]
 	delete(m.streams, w)
+	for _, s := range streams {
+		s.rank.ShareEvents(time.Now(), false)
+	}
+	m.shareLocked()
 	m.publishLocked()
 	m.mu.Unlock()
 	for _, s := range streams {
@@ -124,6 +129,36 @@ func (m *Manager) Down(w *worker.Worker) {
 	}
 	for _, s := range streams {
 		<-s.done // its blocks are out of the index
+	}
+}
+
+// shareLocked finds the ranks whose addresses another process names, too: containers of one host that
+// are not told of the ports that they are reached by, for one.
+func (m *Manager) shareLocked() {
+	at := make(map[string][]*Stream)
+	for _, streams := range m.streams {
+		for _, s := range streams {
+			at[s.endpoint] = append(at[s.endpoint], s)
+			if replay := s.follower.recovery.endpoint; replay != "" && replay != s.endpoint {
+				at[replay] = append(at[replay], s)
+			}
+		}
+	}
+	shared := make(map[*Stream]bool)
+	for _, all := range at {
+		for _, s := range all {
+			if s.process == 0 && len(all) > 1 || s.process != all[0].process {
+				for _, s := range all {
+					shared[s] = true
+				}
+				break
+			}
+		}
+	}
+	for _, streams := range m.streams {
+		for _, s := range streams {
+			s.rank.ShareEvents(time.Now(), shared[s])
+		}
 	}
 }
 

@@ -99,6 +99,78 @@ func TestFewerEndpointsThanRanks(t *testing.T) {
 	})
 }
 
+// TestTwoWorkersOfOnePublisher: where two processes name one address for their events, it tells whose
+// they are of neither; one process under two names publishes for both.
+func TestTwoWorkersOfOnePublisher(t *testing.T) {
+	type rank struct{ live, replay string }
+	for name, tt := range map[string]struct {
+		processes [2]uint64
+		first     []rank
+		second    []rank
+		shared    [2][]bool
+	}{
+		"two processes":     {[2]uint64{1, 2}, []rank{{"l0", "r0"}}, []rank{{"l0", "r0"}}, [2][]bool{{true}, {true}}},
+		"unknown processes": {[2]uint64{}, []rank{{"l0", "r0"}}, []rank{{"l0", "r0"}}, [2][]bool{{true}, {true}}},
+		"one process":       {[2]uint64{1, 1}, []rank{{"l0", "r0"}}, []rank{{"l0", "r0"}}, [2][]bool{{false}, {false}}},
+		"one replay":        {[2]uint64{1, 2}, []rank{{"l0", "r0"}}, []rank{{"l1", "r0"}}, [2][]bool{{true}, {true}}},
+		"crossed":           {[2]uint64{1, 2}, []rank{{"l0", "r0"}}, []rank{{"r0", "l0"}}, [2][]bool{{true}, {true}}},
+		"some ranks":        {[2]uint64{1, 2}, []rank{{"l0", "r0"}, {"l1", "r1"}}, []rank{{"l1", "r1"}, {"l2", "r2"}}, [2][]bool{{false, true}, {true, false}}},
+		"none":              {[2]uint64{1, 2}, []rank{{"l0", "r0"}}, []rank{{"l1", "r1"}}, [2][]bool{{false}, {false}}},
+		"none, no replays":  {[2]uint64{1, 2}, []rank{{"l0", ""}}, []rank{{"l1", ""}}, [2][]bool{{false}, {false}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
+				net, index := network{}, radix.New(radix.Config{})
+				for i := range 3 {
+					p := newPublisher()
+					net[fmt.Sprintf("l%d", i)], net[fmt.Sprintf("r%d", i)] = p, p
+				}
+				m := ingest.NewManager(ingest.Config{Log: slog.New(slog.DiscardHandler)}, index, net.subscribe, net.replay)
+				all := workers(t, len(tt.first), "http://w0:1", "http://w1:1")
+				up := func(i int) {
+					info := &worker.Info{Models: []string{model}, DPSize: len(tt.first), Process: tt.processes[i], Events: &worker.Events{}}
+					for _, r := range [][]rank{tt.first, tt.second}[i] {
+						info.Events.Endpoints = append(info.Events.Endpoints, r.live)
+						if r.replay != "" {
+							info.Events.Replays = append(info.Events.Replays, r.replay)
+						}
+					}
+					m.Up(all[i], info)
+				}
+				check := func(i int, shared []bool) {
+					t.Helper()
+					for n, r := range all[i].Ranks() {
+						want := worker.NoEventFault
+						if shared[n] {
+							want = worker.EventsShared
+						}
+						require.Equal(t, want.Why(), r.Events.Fault().Why(), r.ID())
+						require.Equal(t, !shared[n], r.Events.Credited(), r.ID())
+						require.False(t, shared[n] && r.Exact(), r.ID())
+					}
+				}
+				none := make([]bool, len(tt.first))
+				up(0)
+				check(0, none)
+				up(1)
+				check(0, tt.shared[0])
+				check(1, tt.shared[1])
+				up(1) // its going down was missed
+				check(0, tt.shared[0])
+				m.Down(all[0])
+				check(0, none)
+				check(1, none)
+				up(0)
+				check(0, tt.shared[0])
+				check(1, tt.shared[1])
+				m.Down(all[1])
+				check(0, none)
+				m.Down(all[0])
+			})
+		})
+	}
+}
+
 func TestCannotSubscribe(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		w.info.Events.Endpoints[0] = "nowhere"

@@ -17,6 +17,7 @@ type Stream struct {
 	Stats Stats
 
 	rank     *worker.Rank
+	process  uint64 // as in worker.Info
 	sub      Subscriber
 	endpoint string
 	topic    string
@@ -38,7 +39,7 @@ type Stream struct {
 
 func newStream(m *Manager, rank *worker.Rank, info *worker.Info, i int) *Stream {
 	s := &Stream{
-		rank: rank, sub: m.sub, endpoint: info.Events.Endpoints[i], topic: info.Events.Topic,
+		rank: rank, process: info.Process, sub: m.sub, endpoint: info.Events.Endpoints[i], topic: info.Events.Topic,
 		log: m.cfg.Log.With("rank", rank.ID()), done: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

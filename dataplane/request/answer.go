@@ -29,7 +29,8 @@ type answer struct {
 	operator bool      // it is for an operator, by the request's key
 	parts    int       // events of a stream, for a client with a key
 	whole    bool      // it came in one piece, and so ended when it began
-	tail     []byte    // of a stream, up to tailLen bytes
+	ended    bool      // the stream has had its last event
+	line     []byte    // of a stream, whose end is in a later piece; up to disagg.MaxEvent bytes
 	begin    []byte    // buffer for a beginning that did not come in one piece
 	open     bool      // a comment has passed before the first event
 	firstAt  time.Time // time of its first byte
@@ -47,9 +48,9 @@ func (a *answer) forward(resp *upstream.Response) {
 	x, d := a.x, &a.x.choice.decision
 	a.resp, a.status = resp, resp.Status
 	// An answer that the worker has compressed is not read, and nothing is added to it.
-	readable := len(resp.Peek("Content-Encoding")) == 0
-	a.events = readable && bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
-	a.plain = readable && !a.events && x.inference && resp.Status == fasthttp.StatusOK
+	readable := !isCoded(resp)
+	a.events = readable && isEventStream(resp.Peek("Content-Type"))
+	a.plain = readable && !a.events && x.repeatable() && (x.inference || disagg.FormAt(x.call.path()) != nil) && resp.Status == fasthttp.StatusOK
 	if a.events {
 		resp.WholeEvents()
 	}
@@ -108,17 +109,15 @@ func (a *answer) Body(p []byte) {
 	if end := bytes.TrimRight(p, " \t\r\n"); a.plain && len(end) > 0 {
 		a.last = end[len(end)-1]
 	}
+	if a.events && a.x.inference {
+		a.gaps.piece(time.Now())
+		a.readEvents(p)
+	}
 	if a.x.inference && !a.failed && a.x.single.found.cause == causeNone {
-		a.failed = a.events && (reportsError(p, a.x.api) || a.open && a.isUnreadable(p))
+		a.failed = a.events && a.open && a.isUnreadable(p)
 		if !a.failed {
 			a.x.choice.answering().Load.Worked()
 		}
-	}
-	if a.events && a.x.inference {
-		a.gaps.piece(time.Now())
-	}
-	if a.events && a.endsByMark() {
-		a.keepTail(p)
 	}
 }
 
@@ -133,27 +132,8 @@ func (a *answer) isUnreadable(p []byte) bool {
 	return verdict == disagg.Failed
 }
 
-// keepTail keeps the last bytes of a stream. Nearly all pieces are an event or more, and one copy
-// does.
-func (a *answer) keepTail(p []byte) {
-	if len(p) >= tailLen {
-		a.tail = append(a.tail[:0], p[len(p)-tailLen:]...)
-		return
-	}
-	a.tail = append(a.tail, p...)
-	a.tail = append(a.tail[:0], a.tail[max(len(a.tail)-tailLen, 0):]...)
-}
-
-// endsByMark reports whether a stream's last event is short and always the same. That of
-// /v1/responses is as long as the answer.
-func (a *answer) endsByMark() bool { return a.x.inference && a.x.api != openai.APIResponses }
-
-// tailLen is the length of the last event of a stream, and more.
-const tailLen = 64
-
 // isCut reports whether an answer that has ended lacks its end.
 func (a *answer) isCut() bool {
-	last := lineDone
 	switch {
 	case a.plain:
 		return a.last != '}' && a.last != ']'
@@ -161,10 +141,9 @@ func (a *answer) isCut() bool {
 		return false
 	case a.x.api == openai.APIResponses:
 		return !a.x.prompt.turn.answer.Ended()
-	case a.x.api == openai.APIMessages:
-		last = typeStop
 	}
-	return !bytes.Contains(a.tail, last)
+	a.readLine(a.line) // it may end with the stream
+	return !a.ended
 }
 
 // Broken implements upstream.Observer: the worker's answer ended early. A stream ends with an
@@ -298,47 +277,70 @@ func (a *answer) generatedIDs() []uint32 {
 
 func (a *answer) reset() {
 	a.status, a.events, a.failed, a.whole, a.parts, a.firstAt = 0, false, false, false, 0, time.Time{}
-	a.unread, a.plain, a.open, a.last, a.gaps = false, false, false, 0, gaps{}
-	a.tail = a.tail[:0]
+	a.unread, a.plain, a.open, a.ended, a.last, a.gaps = false, false, false, false, 0, gaps{}
 	if len(a.begin) > maxPooledBegin {
 		a.begin = nil
 	}
+	if a.line = a.line[:0]; cap(a.line) > maxPooledBegin {
+		a.line = nil
+	}
 }
 
-// Lines that report an error behind the beginning of a stream.
+// Parts of the lines of a stream. Inside a text, quotes and line breaks are escaped, so that no text
+// is taken for one.
 var (
-	lineError      = []byte(`data: {"error"`)
-	lineNamedError = []byte("event: error")
-	lineFailed     = []byte("event: response.failed")
-	lineDone       = []byte("[DONE]")
-	typeStop       = []byte("message_stop")
-	keyAborted     = []byte(`"type":"abort"`)
-	abortStatus    = []byte(`"status_code":5`)
+	fieldData  = []byte("data:")
+	fieldEvent = []byte("event:")
+	wordError  = []byte(`"error"`)
+	wordAbort  = []byte(`"abort"`)
+	wordStop   = []byte(`"message_stop"`)
+	wordType   = []byte(`"type"`)
 )
 
-// reportsError reports whether a piece of a stream has an error. Quotes and line breaks inside a
-// text are escaped, so that no text is taken for one.
-func reportsError(p []byte, api openai.API) bool {
+// readEvents looks for the last event and for errors in a piece, which may end anywhere.
+func (a *answer) readEvents(p []byte) {
 	for len(p) > 0 {
-		line := p
-		if i := bytes.IndexByte(p, '\n'); i >= 0 {
-			line, p = p[:i], p[i+1:]
-		} else {
-			p = nil
+		line, rest, ended := disagg.CutLine(p)
+		p = rest
+		if len(a.line) > 0 || !ended {
+			a.line = append(a.line, line[:min(len(line), disagg.MaxEvent-len(a.line))]...)
+			line = a.line
 		}
-		switch {
-		case len(line) < len(lineNamedError):
-		case bytes.HasPrefix(line, lineError) && !bytes.HasPrefix(line[len(lineError):], []byte(":null")):
-			return true
-		case bytes.HasPrefix(line, lineNamedError), bytes.HasPrefix(line, lineFailed):
-			return true
-		case api == openai.APIGenerate:
-			if _, rest, ok := bytes.Cut(line, keyAborted); ok && bytes.Contains(rest, abortStatus) {
-				return true
-			}
+		if ended {
+			a.readLine(line)
+			a.line = a.line[:0]
 		}
 	}
-	return false
+}
+
+// readLine reads a line of a stream.
+func (a *answer) readLine(line []byte) {
+	if data, ok := bytes.CutPrefix(line, fieldData); ok {
+		a.readData(bytes.TrimSpace(data))
+	} else if name, ok := bytes.CutPrefix(line, fieldEvent); ok {
+		switch string(bytes.TrimSpace(name)) {
+		case "error", "response.failed":
+			a.failed = true
+		}
+	}
+}
+
+// readData reads a line of data.
+func (a *answer) readData(data []byte) {
+	switch {
+	case string(data) == "[DONE]":
+		a.ended = a.ended || a.x.api != openai.APIMessages
+	case a.x.api == openai.APIMessages && isStop(data):
+		a.ended = true
+	case bytes.Contains(data, wordError), a.x.api == openai.APIGenerate && bytes.Contains(data, wordAbort):
+		a.failed = a.failed || disagg.ReportsError(data)
+	}
+}
+
+// isStop reports whether data is the last event of /v1/messages.
+func isStop(data []byte) bool {
+	before, _, ok := bytes.Cut(data, wordStop)
+	return ok && bytes.HasSuffix(bytes.TrimRight(before, ": "), wordType)
 }
 
 // finding is the judgement of an answer by its beginning.
@@ -373,8 +375,20 @@ const maxErrorAnswer = disagg.MaxEvent
 
 var (
 	eventStream = []byte("text/event-stream")
+	identity    = []byte("identity")
 	typeHTML    = []byte("text/html")
 )
+
+// isEventStream reports whether a Content-Type is that of a stream of events. Types have no case.
+func isEventStream(mime []byte) bool {
+	return len(mime) >= len(eventStream) && bytes.EqualFold(mime[:len(eventStream)], eventStream)
+}
+
+// isCoded reports whether an answer is compressed.
+func isCoded(resp *upstream.Response) bool {
+	coding := resp.Peek(fasthttp.HeaderContentEncoding)
+	return len(coding) > 0 && !bytes.EqualFold(coding, identity)
+}
 
 // examine waits for the beginning of an answer and judges it. It holds back no more than the first
 // event of a stream, up to disagg.MaxEvent, and message_start, which SGLang sends together with the
@@ -393,12 +407,12 @@ func (a *answer) examine(resp *upstream.Response) (finding, error) {
 		return findingOf(resp.Status, false), nil
 	}
 	mime := resp.Peek(fasthttp.HeaderContentType)
-	events := bytes.HasPrefix(mime, eventStream)
+	events := isEventStream(mime)
 	switch {
 	case !x.repeatable():
 		return finding{}, nil
 	case resp.Status != fasthttp.StatusOK, events != (x.inference && x.req.Stream),
-		len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0:
+		isCoded(resp):
 		// Nothing that was asked for. An engine never redirects, and the request refuses codings.
 		return a.another(resp), nil
 	}
@@ -509,7 +523,7 @@ const lowDigits = 8
 // request than the client's. The ids of /v1/responses are the router's own always.
 func (x *exchange) renames(resp *upstream.Response) bool {
 	return x.inference && x.api != openai.APIResponses && !x.id.kept && len(x.id.rid) > 0 &&
-		(x.req.RID != "" || len(x.req.RIDs) > 0) && len(resp.Peek("Content-Encoding")) == 0
+		(x.req.RID != "" || len(x.req.RIDs) > 0) && !isCoded(resp)
 }
 
 // Append implements upstream.Rewriter.

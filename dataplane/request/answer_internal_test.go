@@ -34,6 +34,40 @@ func FuzzRenamer(f *testing.F) {
 	})
 }
 
+// TestEventsInPieces: ends and errors of a stream are seen wherever its pieces end.
+func TestEventsInPieces(t *testing.T) {
+	const begun, done = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", "data: [DONE]\n\n"
+	for name, tt := range map[string]struct {
+		stream        string
+		failed, ended bool
+	}{
+		"whole":                 {begun + done, false, true},
+		"CRLF":                  {strings.ReplaceAll(begun+done, "\n", "\r\n"), false, true},
+		"CR":                    {strings.ReplaceAll(begun+done, "\n", "\r"), false, true},
+		"without an end":        {begun, false, false},
+		"without its last line": {begun + "data: [DONE]", false, true},
+		"an error":              {begun + "data: {\"id\":\"1\",\"error\":{\"message\":\"boom\"}}\n\n" + done, true, true},
+		"a named error":         {begun + "event: error\r\ndata: {}\r\n\r\n" + done, true, true},
+		"a long event":          {"data: " + strings.Repeat("x", 20<<10) + "\n\n" + done, false, true},
+	} {
+		for cut := range len(tt.stream) {
+			if cut > 100 && len(tt.stream)-cut > 100 {
+				continue
+			}
+			x := &exchange{api: openai.APICompletions, inference: true}
+			a := &x.answer
+			a.x, a.events = x, true
+			a.readEvents([]byte(tt.stream[:cut]))
+			for i := cut; i < len(tt.stream); i += 1 + cut {
+				a.readEvents([]byte(tt.stream[i:min(i+1+cut, len(tt.stream))]))
+			}
+			if cutShort := a.isCut(); a.failed != tt.failed || cutShort == tt.ended {
+				t.Errorf("%s, cut at %d: failed %t, cut short %t", name, cut, a.failed, cutShort)
+			}
+		}
+	}
+}
+
 // replaceIDs replaces every id of the attempt, whose last digits differ within a list.
 func replaceIDs(text, id string) string {
 	begin := id[:len(id)-lowDigits]

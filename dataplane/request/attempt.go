@@ -1,7 +1,6 @@
 package request
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -168,7 +167,7 @@ func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
 // good status, and sends it.
 func (x *exchange) replaces(resp *upstream.Response) bool {
 	f, rank := x.single.found, x.choice.answering()
-	events := bytes.HasPrefix(resp.Peek(fasthttp.HeaderContentType), eventStream)
+	events := isEventStream(resp.Peek(fasthttp.HeaderContentType))
 	if !f.mute && (!f.hidden || events && x.req.Stream) {
 		return false
 	}
@@ -316,7 +315,7 @@ func (a *singleAttempt) send() (*upstream.Response, error) {
 		}
 		if err == nil {
 			if resp.Status == fasthttp.StatusOK && a.found.cause == causeNone && a.showsPrefill() &&
-				bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) {
+				isEventStream(resp.Peek("Content-Type")) {
 				a.lease.FirstToken(time.Now())
 			}
 			a.answerBegan(resp.Status)

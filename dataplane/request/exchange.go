@@ -1,7 +1,6 @@
 package request
 
 import (
-	"bytes"
 	"errors"
 	"time"
 
@@ -226,7 +225,7 @@ func (x *exchange) refuse(err error) {
 func (x *exchange) pass(kept *upstream.Kept, hidden int, rank *worker.Rank, m marks) {
 	ctx := x.call.ctx
 	kept.Answer(ctx)
-	events := x.req.Stream && bytes.HasPrefix(ctx.Response.Header.ContentType(), eventStream)
+	events := x.req.Stream && isEventStream(ctx.Response.Header.ContentType())
 	if hidden > 0 && kept.Status < fasthttp.StatusBadRequest && !events {
 		ctx.SetStatusCode(hidden)
 	}

@@ -189,8 +189,10 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 	long := `{"choices":[{"text":"` + strings.Repeat("a", 4<<10)
 	for name, a := range map[string]struct{ path, body, mime, part, end string }{
 		"completions":          {"/v1/completions", `{"model":"tiny","prompt":"hi","stream":true}`, "text/event-stream", begun, "data: [DONE]\n\n"},
+		"a text with the end":  {"/v1/completions", `{"model":"tiny","prompt":"hi","stream":true}`, "text/event-stream", begun + "data: {\"choices\":[{\"text\":\"[DONE]\"}]}\n\n", "data: [DONE]\n\n"},
 		"responses":            {"/v1/responses", responsesBody + `,"stream":true}`, "text/event-stream", "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\"}\n\n", "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"},
 		"messages":             {"/v1/messages", messagesBody + `,"stream":true}`, "text/event-stream", messageStart + "event: ping\ndata: {\"type\":\"ping\"}\n\n", "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
+		"vectors in chunks":    {"/v1/embeddings", `{"model":"tiny","input":"x"}`, "application/json", `{"data":[{"embedding":[0.5` + strings.Repeat(",0.5", 4<<10), `]}]}`},
 		"a document in chunks": {"/v1/completions", `{"model":"tiny","prompt":"hi"}`, "application/json", long, `"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package request
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -130,7 +129,7 @@ func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 		return errRefused
 	case causeBroken, causeTransfer:
 		// A status of 200 and no error is no answer that another pair could confirm.
-		if f.cause == causeBroken && (resp.Status >= fasthttp.StatusInternalServerError || bytes.HasPrefix(resp.Peek(fasthttp.HeaderContentType), eventStream)) {
+		if f.cause == causeBroken && (resp.Status >= fasthttp.StatusInternalServerError || isEventStream(resp.Peek(fasthttp.HeaderContentType))) {
 			if kept, err := resp.Keep(maxErrorAnswer); err == nil {
 				x.errors.keep(kept, f, x.choice.decision.Decode)
 			}
@@ -619,7 +618,7 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 	if r.wanted && r.status == fasthttp.StatusOK {
 		limit = maxLogprobs
 	}
-	if r.judged && r.status == fasthttp.StatusOK && len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0 {
+	if r.judged && r.status == fasthttp.StatusOK && isCoded(resp) {
 		return errFailed
 	}
 	verdict := disagg.Good

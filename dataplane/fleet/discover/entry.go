@@ -57,6 +57,7 @@ type entry struct {
 
 // readEntries reads the entries of a text. An error is text without entries.
 func readEntries(data []byte) (all []entry, err error) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errNothing
 	}

@@ -26,6 +26,9 @@ func TestFileIsFollowed(t *testing.T) {
 	write(t, path, "http://a:1\nhttp://b:1")
 	d.tells(t, "http://a:1", "http://b:1")
 
+	write(t, path, "\xef\xbb\xbfhttp://a:1\r\nhttp://b:2\r\n") // as editors of Windows do
+	d.tells(t, "http://a:1", "http://b:2")
+
 	write(t, path+".new", "- http://c:1") // as editors do
 	require.NoError(t, os.Rename(path+".new", path))
 	d.tells(t, "http://c:1")

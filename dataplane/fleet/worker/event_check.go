@@ -22,10 +22,14 @@ const (
 	// EventsUnreadable is for batches that cannot be read, hold mostly unknown kinds of event, or
 	// are out of order.
 	EventsUnreadable
+	// EventsShared is for an address that another process names for its events, too.
+	EventsShared
 )
 
 // String returns the fault as metrics show it, "" for none.
-func (f EventFault) String() string { return [...]string{"", "lost", "less", "more", "unreadable"}[f] }
+func (f EventFault) String() string {
+	return [...]string{"", "lost", "less", "more", "unreadable", "shared"}[f]
+}
 
 // Why returns the fault in words.
 func (f EventFault) Why() string {
@@ -34,6 +38,7 @@ func (f EventFault) Why() string {
 		"its answers keep reporting more cached tokens than its events told of",
 		"its answers keep reporting fewer cached tokens than its events told of",
 		"many of its event batches cannot be read, hold unknown kinds of event, or are out of order",
+		"another worker names the same address for its events: give each one its own in --kv-events-config",
 	}[f]
 }
 
@@ -84,6 +89,7 @@ const (
 // Writers take a lock for some 10 ns after an answer or a batch; a choice reads without one.
 type EventCheck struct {
 	fault   atomic.Uint32
+	shared  atomic.Int64 // unix nanoseconds since when, see [Rank.ShareEvents]; 0: they are not
 	times   atomic.Uint64
 	removed atomic.Int64 // tokens of pages that live events told are gone
 
@@ -112,7 +118,15 @@ func (r *shiftRegister) push(found bool) {
 func (r shiftRegister) last(n int) int { return bits.OnesCount64(uint64(r) << (64 - n)) }
 
 // Fault returns why the events are set aside.
-func (c *EventCheck) Fault() EventFault { return EventFault(c.fault.Load()) }
+func (c *EventCheck) Fault() EventFault {
+	if c.shared.Load() != 0 {
+		return EventsShared
+	}
+	return c.found()
+}
+
+// found returns the fault that answers and batches have shown.
+func (c *EventCheck) found() EventFault { return EventFault(c.fault.Load()) }
 
 // Credited reports whether the blocks that the events told of count in a choice, alone or beside
 // the answers. Blocks that no event told of make no other block wrong.
@@ -129,6 +143,9 @@ func (c *EventCheck) Removed() int64 { return c.removed.Load() }
 
 // Since returns when the events were set aside.
 func (c *EventCheck) Since() time.Time {
+	if at := c.shared.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.since
@@ -139,10 +156,25 @@ func (r *Rank) LostEvents(now time.Time) {
 	c := &r.Events
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.Fault() == NoEventFault {
+	if c.found() == NoEventFault {
 		c.setLocked(EventsLost, now)
 		r.Trust.forgetOutcomes()
 	}
+}
+
+// ShareEvents notes whether the rank's events come from an address that another process names, too.
+// Nothing in them tells whose they are.
+func (r *Rank) ShareEvents(now time.Time, shared bool) {
+	c := &r.Events
+	if shared == (c.shared.Load() != 0) {
+		return
+	}
+	if c.shared.Store(0); shared {
+		c.shared.Store(max(now.UnixNano(), 1))
+		c.times.Add(1)
+		r.Load.forgetPool()
+	}
+	r.Trust.forgetOutcomes()
 }
 
 // WholeHistory notes that the events are known from the first one on.
@@ -150,7 +182,7 @@ func (r *Rank) WholeHistory() {
 	c := &r.Events
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.Fault() == EventsLost {
+	if c.found() == EventsLost {
 		c.setLocked(NoEventFault, time.Time{})
 		r.Trust.forgetOutcomes()
 	}
@@ -243,7 +275,7 @@ func (r *Rank) addBatch(now time.Time, unreadable, restart bool) {
 
 // judgeLocked sets the events aside or ends that.
 func (c *EventCheck) judgeLocked(r *Rank, now time.Time) {
-	was, fault := c.Fault(), c.foundLocked()
+	was, fault := c.found(), c.foundLocked()
 	switch {
 	case fault > was:
 	case was != NoEventFault && c.healedLocked(was):
@@ -293,7 +325,7 @@ func (c *EventCheck) healedLocked(was EventFault) bool {
 func (c *EventCheck) setLocked(fault EventFault, now time.Time) {
 	if fault != NoEventFault {
 		c.times.Add(1)
-		if c.Fault() == NoEventFault {
+		if c.found() == NoEventFault {
 			c.falls++
 		}
 	}

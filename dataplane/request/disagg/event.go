@@ -59,8 +59,9 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 		return judgeResponses(p, whole)
 	}
 	cut := len(p) >= MaxEvent
+	p = bytes.TrimPrefix(p, byteOrderMark)
 	for len(p) > 0 {
-		line, rest, ended := bytes.Cut(p, newline)
+		line, rest, ended := CutLine(p)
 		if !ended && !whole && !cut {
 			return More, Failure{}
 		}
@@ -90,6 +91,19 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 		return Failed, NoEvent
 	}
 	return More, Failure{}
+}
+
+// CutLine cuts the first line off a stream of events, and reports whether it has ended. A line ends
+// with CRLF, LF or CR.
+func CutLine(p []byte) (line, rest []byte, ended bool) {
+	line, rest, ended = bytes.Cut(p, newline)
+	if i := bytes.IndexByte(line, '\r'); i >= 0 {
+		if i < len(line)-1 {
+			rest = p[i+1:]
+		}
+		return line[:i], rest, true
+	}
+	return line, rest, ended
 }
 
 // judgeEvent judges an event by the first line of its data, and how that fits. rest follows the
@@ -277,11 +291,14 @@ func beginsError(members []byte) bool {
 }
 
 var (
-	newline      = []byte{'\n'}
-	dataPrefix   = []byte("data:")
-	messageStart = []byte(`{"type":"message_start"`)
-	keyReason    = []byte(`"finish_reason"`)
-	errorKeys    = [...][]byte{[]byte(`"error"`), []byte(`"object"`), []byte(`"type"`)}
+	newline   = []byte{'\n'}
+	openBrace = []byte{'{'}
+	// byteOrderMark may begin a stream of events, and is no part of it.
+	byteOrderMark = []byte("\xef\xbb\xbf")
+	dataPrefix    = []byte("data:")
+	messageStart  = []byte(`{"type":"message_start"`)
+	keyReason     = []byte(`"finish_reason"`)
+	errorKeys     = [...][]byte{[]byte(`"error"`), []byte(`"object"`), []byte(`"type"`)}
 )
 
 // failureOf reads one event's data.
@@ -309,6 +326,16 @@ func failureOf(data []byte) (f Failure, failed bool) {
 	// this is the key.
 	_, reason, _ := bytes.Cut(data, keyReason)
 	return abortOf(reason)
+}
+
+// ReportsError reports whether the data of an event behind the beginning of a stream is an error. The
+// server's own abort counts from status 500 on; others are the request's.
+func ReportsError(data []byte) bool {
+	if bytes.HasPrefix(data, openBrace) && beginsError(bytes.TrimLeft(data[1:], space)) {
+		return true // also where the data has more lines
+	}
+	f, failed := failureOf(data)
+	return failed && (f.Status >= fasthttp.StatusInternalServerError || !bytes.Contains(data, keyReason))
 }
 
 // abortOf reads a reason, which begins behind its key.
