@@ -136,7 +136,7 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 		RankIdentity: RankIdentity{
 			ID: r.ID(), URL: w.URL, Rank: r.DPRank, Role: w.Role().String(), Bootstrap: bootstrapOf(w),
 		},
-		State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
+		State: w.State().String(), StateSeconds: time.Since(w.StateSince()).Seconds(),
 		Error: w.LastError(),
 		Drain: w.DrainReasons(), Sources: s.Fleet.Origins(w.URL),
 		RankTraffic: rankTraffic(r),
