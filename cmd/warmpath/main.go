@@ -66,7 +66,7 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 		root.AddCommand(commands...)
 	}
 	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand(), newKeyCommand())
-	group("See", newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newMigrateCommand(), newHealthCommand(),
+	group("See", newTopCommand(), newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newMigrateCommand(), newHealthCommand(),
 		newVersionCommand(), newManCommand())
 	group("Cluster", append(newMarkCommands(), newNodesCommand(), newWorkersCommand(), newTokenCommand())...)
 	group("Measure", newBenchCommand(), newLintCommand())
