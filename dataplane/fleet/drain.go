@@ -226,7 +226,7 @@ func (d *drainer) Cordon(ctx context.Context, target Target, on bool) (Scope, er
 		name = spec.URL
 		_, err = d.registry.Get(name)
 		if _, marked := d.current()[name]; err != nil && !marked && !d.named(name) {
-			return Scope{}, fmt.Errorf("cannot cordon worker %s: %w", secrets.MaskURL(name), worker.ErrUnknown)
+			return Scope{}, fmt.Errorf("cannot find worker %s: %w", secrets.MaskURL(name), worker.ErrUnknown)
 		}
 	}
 	if d.marker != nil {
