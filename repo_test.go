@@ -68,6 +68,7 @@ var rules = map[string]rule{
 	"dataplane/upstream":                {allow: []string{"dataplane/socket", "dataplane/tlsconfig"}, never: []string{"net/http"}},
 	"dataplane/admin/console":           {},
 	"dataplane/admin/history":           {never: anyHTTP},
+	"dataplane/admin/top":               {allow: []string{"dataplane/admin", "dataplane/admin/history"}, never: anyHTTP},
 	"dataplane/prompt/promptcache":      {allow: []string{"radix"}, never: anyHTTP},
 	"dataplane/modelfile":               {never: anyHTTP},
 	"dataplane/fleet/worker":            {allow: []string{"dataplane/modelfile", "dataplane/routing/policy", "dataplane/secrets", "dataplane/tlsconfig"}},

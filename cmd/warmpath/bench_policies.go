@@ -89,7 +89,7 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.IntVar(&o.cfg.NodeWorkers, "node-workers", 1, "workers that share a node and its KV tier")
 	f.Float64Var(&o.cfg.LinkTokensPerSecond, "link-speed", 75_000,
 		"with --tier-tokens: tokens that a node pulls a second from other nodes' tiers, 320 KB each over 200 Gbit/s; 0: it does not")
-	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page")
+	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens per cache page")
 	f.Float64Var(&o.cfg.Service.PrefillTokensPerSecond, "prefill-rate", 16_000, "prompt tokens that a worker computes a second")
 	f.IntVar(&o.cfg.Service.ChunkedPrefill, "chunked-prefill", 8192, "most new tokens of one prefill batch")
 	f.IntVar(&o.cfg.Service.MaxRunning, "max-running", 64, "most requests that a worker runs at once")
@@ -101,7 +101,7 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.DurationVar(&o.cfg.Hop, "hop", 5*time.Millisecond, "time until replicas know of each other's requests, with --share gossip")
 	f.DurationVar(&o.cfg.EventDelay, "event-delay", 5*time.Millisecond, "time from a change in a worker's cache until routers know of it")
 	f.DurationVar(&o.cfg.Poll, "poll", 100*time.Millisecond, "time between reports of a worker's load: engines publish it at each fifth step; 1s where they are asked over HTTP")
-	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see an approximate tree instead of events")
+	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see a tree of sent prompts, as sglang-router's cache_aware does, instead of KV events")
 	f.StringSliceVar(&o.cfg.Study, "ablate", nil, "also simulate kv without each of this `list` (with a plus: without several at once), or \"all\": "+strings.Join(policies.Ablations(), ", "))
 	f.StringSliceVar(&o.cfg.Queues, "queue", nil, `also simulate kv with a queue in front of full workers, as warmpath serve has it: `+strings.Join(policies.Queues(), ", "))
 	o.cfg.Options = policy.Defaults

@@ -71,7 +71,7 @@ With --url the forecast is made where --workers says how many workers are there.
 	f.IntVar(&o.routers, "routers", 1, "routers for them, each with its share of the requests by chance; they are one cluster over NATS")
 	f.StringVar(&o.replicas, "replicas", config.PeersAuto, "sharing between these routers: auto or off")
 	f.IntVar(&o.cacheTokens, "cache-tokens", 1_000_000, "KV pool of each simulated worker, in tokens")
-	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page; with --url the servers' own, to read X-Warmpath-Overlap")
+	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens per cache page; with --url the servers' own, to read X-Warmpath-Overlap")
 	f.StringVar(&o.api, "api", "completions", "generate, completions, chat or messages; the last cannot demand an answer's length of an engine")
 	f.StringVar(&o.cfg.Model, "model", "", "model to name in each request (default: none, or the simulated one)")
 	f.IntVar(&o.cfg.Requests, "requests", 2000, "most requests to replay; 0 is the whole trace")

@@ -44,33 +44,64 @@ func valuesOf(command, flag string) []string {
 	return nil
 }
 
-// completeValues has shells complete the values of flags and arguments that are known.
+// completeValues has shells complete the values of flags and arguments that are known, and no files
+// where none is meant.
 func completeValues(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if values := valuesOf(c.Name(), f.Name); values != nil {
-			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		if complete := completionOf(c.Name(), f); complete != nil {
+			_ = c.RegisterFlagCompletionFunc(f.Name, complete)
 		}
 	})
 	switch c.Name() {
 	case "fault":
-		c.ValidArgsFunction = firstOf(faultNames)
+		c.ValidArgsFunction = eachOf(faultNames, workerURLs)
 	case "token":
-		c.ValidArgsFunction = firstOf(func(*cobra.Command) []string { return []string{"node", "router", "operator"} })
-	case "drain", "undrain":
-		c.ValidArgsFunction = firstOf(workerURLs)
+		c.ValidArgsFunction = eachOf(func(*cobra.Command) []string { return []string{"node", "router", "operator"} })
+	case "drain", "undrain", "cordon", "uncordon":
+		c.ValidArgsFunction = eachOf(func(c *cobra.Command) []string { return append(workerURLs(c), nodeNames(c)...) })
+	case "remove":
+		c.ValidArgsFunction = eachOf(workerURLs)
+	case "man":
+		c.ValidArgsFunction = dirs
+	default:
+		if c.Args != nil && c.Args(c, []string{"any"}) != nil {
+			c.ValidArgsFunction = cobra.NoFileCompletions
+		}
 	}
 	for _, sub := range c.Commands() {
 		completeValues(sub)
 	}
 }
 
-// firstOf completes a command's first argument.
-func firstOf(values func(*cobra.Command) []string) cobra.CompletionFunc {
+// completionOf completes a flag's values; nil: with files.
+func completionOf(command string, f *pflag.Flag) cobra.CompletionFunc {
+	if values := valuesOf(command, f.Name); values != nil {
+		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	}
+	switch kind, _ := pflag.UnquoteUsage(f); kind {
+	case "DIR":
+		return dirs
+	case "URL", "ADDRESS", "NAME", "ORIGIN", "USER", "host:port", "I/N":
+		return cobra.NoFileCompletions
+	}
+	switch strings.TrimSuffix(f.Value.Type(), "Slice") {
+	case "int", "int64", "uint", "uint32", "uint64", "float64", "duration":
+		return cobra.NoFileCompletions
+	}
+	return nil
+}
+
+func dirs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// eachOf completes a command's arguments, the first by the first function.
+func eachOf(values ...func(*cobra.Command) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
+		if len(args) >= len(values) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		fits := slices.DeleteFunc(values(c), func(v string) bool { return !strings.HasPrefix(v, begun) })
+		fits := slices.DeleteFunc(values[len(args)](c), func(v string) bool { return !strings.HasPrefix(v, begun) })
 		return fits, cobra.ShellCompDirectiveNoFileComp
 	}
 }
@@ -85,28 +116,51 @@ func faultNames(*cobra.Command) (names []string) {
 // completionPatience is how long a shell waits for a router: a key was pressed.
 const completionPatience = time.Second
 
-// workerURLs asks the router that the command line names for its workers.
+// workerURLs are the workers of the router that the command line names.
 func workerURLs(c *cobra.Command) (urls []string) {
+	for _, w := range knownWorkers(c) {
+		urls = append(urls, w.URL)
+	}
+	return urls
+}
+
+// nodeNames are the nodes of these workers.
+func nodeNames(c *cobra.Command) (names []string) {
+	for _, w := range knownWorkers(c) {
+		if w.Node != "" && !slices.Contains(names, w.Node) {
+			names = append(names, w.Node)
+		}
+	}
+	return names
+}
+
+// knownWorker is a worker as a router lists it.
+type knownWorker struct {
+	URL  string `json:"url"`
+	Node string `json:"node"`
+}
+
+// knownWorkers asks the router that the command line names for its workers; without a router there
+// is nothing to complete.
+func knownWorkers(c *cobra.Command) []knownWorker {
 	o := routerOptions{}
 	if f := c.Flags().Lookup("router"); f != nil {
 		o.url = f.Value.String()
 	}
-	if v, ok := c.Flags().Lookup("operator-key").Value.(*secretValue); ok {
-		o.key = *v.to
+	if f := c.Flags().Lookup("operator-key"); f != nil {
+		if v, ok := f.Value.(*secretValue); ok {
+			o.key = *v.to
+		}
 	}
 	body, err := o.ask("/workers", nil, completionPatience)
 	if err != nil {
-		return nil // no router, nothing to complete
+		return nil
 	}
 	var answer struct {
-		Workers []struct {
-			URL string `json:"url"`
-		} `json:"workers"`
+		Workers []knownWorker `json:"workers"`
 	}
-	if json.Unmarshal(body, &answer) == nil {
-		for _, w := range answer.Workers {
-			urls = append(urls, w.URL)
-		}
+	if json.Unmarshal(body, &answer) != nil {
+		return nil
 	}
-	return urls
+	return answer.Workers
 }

@@ -4,96 +4,155 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 )
 
-// drainOptions are the flags of the four commands that mark nodes and workers.
-type drainOptions struct {
+// markOptions are the flags of the commands that mark nodes and workers.
+type markOptions struct {
+	mark
 	cluster clusterOptions
 	router  routerOptions
 	wait    bool
 	timeout time.Duration
-
-	asksRouters bool // for a worker's URL; cordons are of a cluster only
 }
 
-// newMarkCommands returns drain, cordon and their opposites.
+// mark is what one of these commands does, at a router and in a cluster.
+type mark struct {
+	endpoint string // below /workers
+	on       bool
+	change   func(*cluster.Mark)
+	done     string // what it says of a target
+}
+
+// newMarkCommands returns drain, cordon, their opposites, and remove.
 func newMarkCommands() []*cobra.Command {
-	drain, d := newMarkCommand("drain", "Stop sending new requests to a worker or node; requests in flight finish", drainLong,
-		func(m *cluster.Mark) { m.Drain = true })
+	drain, d := newMarkCommand("drain", "Stop sending new requests to a worker or node; requests in flight finish",
+		mark{"drain", true, func(m *cluster.Mark) { m.Drain = true }, "is draining"})
 	drain.Flags().BoolVar(&d.wait, "wait", false, "return when no router has a request at the target any more")
-	drain.Flags().DurationVar(&d.timeout, "timeout", 10*time.Minute, "longest --wait")
-	d.askRouters(drain)
-	undrain, u := newMarkCommand("undrain", "End a drain: the worker or node gets requests again", drainLong,
-		func(m *cluster.Mark) { m.Drain = false })
-	u.askRouters(undrain)
-	cordon, _ := newMarkCommand("cordon", "Admit no new workers of a node or URL; workers in use keep serving", markLong,
-		func(m *cluster.Mark) { m.Cordon = true })
-	uncordon, _ := newMarkCommand("uncordon", "End a cordon: new workers are admitted again", markLong,
-		func(m *cluster.Mark) { m.Cordon = false })
-	return []*cobra.Command{drain, undrain, cordon, uncordon}
+	drain.Flags().DurationVar(&d.timeout, "timeout", 10*time.Minute, "longest time that --wait waits")
+	undrain, _ := newMarkCommand("undrain", "End a drain: the worker or node gets requests again",
+		mark{"drain", false, func(m *cluster.Mark) { m.Drain = false }, "is up"})
+	cordon, _ := newMarkCommand("cordon", "Keep new workers of a node or URL out; workers in use keep serving",
+		mark{"cordon", true, func(m *cluster.Mark) { m.Cordon = true }, "is cordoned"})
+	uncordon, _ := newMarkCommand("uncordon", "End a cordon: new workers are added again",
+		mark{"cordon", false, func(m *cluster.Mark) { m.Cordon = false }, "is no longer cordoned"})
+	return []*cobra.Command{drain, undrain, cordon, uncordon, newRemoveCommand()}
 }
 
-// askRouters has a command ask a router about a worker's URL.
-func (o *drainOptions) askRouters(c *cobra.Command) {
-	o.asksRouters = true
-	o.router.flags(c.Flags())
-}
+const markLong = `TARGET is a worker's URL or a node's name, as "warmpath workers" and "warmpath nodes" list them. The
+command asks a router. In a cluster all routers obey, and the cluster keeps the mark until it is
+removed, also while the target is away. A router without a cluster knows no nodes, and keeps the mark
+while it runs. With --cluster the command talks to the cluster itself and needs no router.`
 
-const (
-	markLong = `TARGET is a node's name or a worker's URL, as "warmpath nodes" and "warmpath workers" list them,
-workers of --worker included. The cluster keeps the mark until it is removed, also while the
-target is away, and every router of the cluster obeys it.`
-	drainLong = `TARGET is a worker's URL or a node's name, as "warmpath workers" and "warmpath nodes" list them.
-A URL is drained by asking a router; in a cluster all of its routers obey. A node's name, and any
-target with --cluster, is marked in the cluster, which keeps the mark until it is removed, also
-while the target is away.`
-)
-
-func newMarkCommand(name, short, long string, change func(*cluster.Mark)) (*cobra.Command, *drainOptions) {
-	o := &drainOptions{}
+func newMarkCommand(name, short string, what mark) (*cobra.Command, *markOptions) {
+	o := &markOptions{mark: what}
 	c := &cobra.Command{
 		Use:     name + " TARGET",
 		Short:   short,
-		Long:    short + ".\n\n" + long,
-		Example: "  warmpath " + name + " gpu-3\n  warmpath " + name + " http://gpu-3:30000 --cluster nats://nats1:4222",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("cannot %s %d targets: name one, a node or a worker's URL (warmpath nodes and warmpath workers list them)", name, len(args))
-			}
-			return nil
-		},
+		Long:    short + ".\n\n" + markLong,
+		Example: "  warmpath " + name + " http://gpu-3:30000\n  warmpath " + name + " gpu-3 --router http://router:8001\n  warmpath " + name + " gpu-3 --cluster nats://nats1:4222",
+		Args:    oneTarget("a node or a worker's URL (warmpath nodes and warmpath workers list them)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target := strings.TrimRight(args[0], "/")
-			if o.asksRouters && len(o.cluster.urls) == 0 && strings.Contains(target, "://") {
-				return o.atRouter(cmd, target, change)
+			target := targetOf(args[0])
+			if len(o.cluster.urls) == 0 {
+				return o.atRouter(cmd, target)
 			}
 			return o.cluster.ask(cmd, func(ctx context.Context, c *cluster.Cluster) error {
-				return o.mark(ctx, cmd, c, target, change)
+				return o.inCluster(ctx, cmd, c, target)
 			})
 		},
 	}
-	o.cluster.joinFlags(c.Flags(), defaultCluster)
+	o.router.flags(c.Flags())
+	o.cluster.joinFlags(c.Flags(), "")
 	return c, o
 }
 
-// atRouter asks a router to begin or end a worker's drain.
-func (o *drainOptions) atRouter(cmd *cobra.Command, target string, change func(*cluster.Mark)) error {
-	var m cluster.Mark
-	change(&m)
-	body, err := json.Marshal(map[string]any{"url": target, "drain": m.Drain})
+// oneTarget refuses all but one argument.
+func oneTarget(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("cannot %s %d targets: name one, %s", c.Name(), len(args), what)
+		}
+		return nil
+	}
+}
+
+// newRemoveCommand returns `warmpath remove`.
+func newRemoveCommand() *cobra.Command {
+	var router routerOptions
+	var now bool
+	c := &cobra.Command{
+		Use:   "remove URL",
+		Short: "Take a worker away from a router once its requests in flight have ended",
+		Long: `Take a worker away from a router once its requests in flight have ended. It comes back when it is
+added by POST /workers, or when its source has named it no more and then names it again. Other
+routers keep it: "warmpath drain" takes it out of use at all routers of a cluster.`,
+		Example: "  warmpath remove http://gpu-3:30000\n  warmpath remove http://gpu-3:30000 --now --router http://router:8001",
+		Args:    oneTarget("a worker's URL (warmpath workers lists them)"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target := targetOf(args[0])
+			query := url.Values{"url": {target}, "now": {strconv.FormatBool(now)}}
+			text, err := router.send(fasthttp.MethodDelete, "/workers?"+query.Encode(), nil, clusterPatience)
+			if err != nil {
+				return err
+			}
+			var answer struct {
+				InFlight int `json:"in_flight"`
+			}
+			if err := json.Unmarshal(text, &answer); err != nil {
+				return fmt.Errorf("cannot read the answer of %s: %w", router.base(), err)
+			}
+			switch {
+			case answer.InFlight == 0:
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is removed\n", target)
+			case now:
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is removed; %d requests go on there\n", target, answer.InFlight)
+			default:
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is removed when its %d requests have ended\n", target, answer.InFlight)
+			}
+			return nil
+		},
+	}
+	router.flags(c.Flags())
+	c.Flags().BoolVar(&now, "now", false, "remove it at once; its requests in flight go on")
+	return c
+}
+
+// isURL tells a worker from a node, whose name has no colon.
+func isURL(target string) bool { return strings.Contains(target, ":") }
+
+// targetOf is a node's name, or a worker's URL as routers write it.
+func targetOf(text string) string {
+	if isURL(text) && !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	return strings.TrimRight(text, "/")
+}
+
+// atRouter asks a router to begin or end a drain or cordon.
+func (o *markOptions) atRouter(cmd *cobra.Command, target string) error {
+	request := map[string]any{o.endpoint: o.on}
+	if isURL(target) {
+		request["url"] = target
+	} else {
+		request["node"] = target
+	}
+	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	text, err := o.router.ask("/workers/drain", body, clusterPatience)
+	text, err := o.router.ask("/workers/"+o.endpoint, body, clusterPatience)
 	if err != nil {
 		return err
 	}
@@ -101,7 +160,7 @@ func (o *drainOptions) atRouter(cmd *cobra.Command, target string, change func(*
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return fmt.Errorf("cannot read the answer of %s: %w", o.router.base(), err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s is %s%s\n", target, word(&m), prefixed(" at this router only: ", answer.Reason))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s %s%s\n", target, o.done, prefixed(" at this router only: ", answer.Reason))
 	if !o.wait {
 		return nil
 	}
@@ -110,12 +169,12 @@ func (o *drainOptions) atRouter(cmd *cobra.Command, target string, change func(*
 		where = " at this router; --cluster waits for all"
 	}
 	return o.waitEmpty(cmd.Context(), cmd, target, where, func() (string, error) {
-		return o.askRouter(&o.router, map[string]bool{target: true})
+		return o.askRouter(&o.router, func(url, node string) bool { return url == target || node == target })
 	})
 }
 
-// mark changes a target's mark, and with --wait returns when the target is empty.
-func (o *drainOptions) mark(ctx context.Context, cmd *cobra.Command, c *cluster.Cluster, target string, change func(*cluster.Mark)) error {
+// inCluster changes a target's mark, and with --wait returns when the target is empty.
+func (o *markOptions) inCluster(ctx context.Context, cmd *cobra.Command, c *cluster.Cluster, target string) error {
 	v := c.View()
 	m := cluster.Mark{Target: target}
 	i := slices.IndexFunc(v.Marks, func(m cluster.Mark) bool { return m.Target == target })
@@ -127,7 +186,7 @@ func (o *drainOptions) mark(ctx context.Context, cmd *cobra.Command, c *cluster.
 		return unknownTarget(target, known)
 	}
 	before := m
-	change(&m)
+	o.change(&m)
 	m.By, m.At = operatorName(), time.Now().UTC()
 	var err error
 	switch {
@@ -212,7 +271,7 @@ const waitPoll = 200 * time.Millisecond
 
 // waitEmpty returns when left describes nothing: the routers asked have the target's workers out of
 // their choice, and no request at them.
-func (o *drainOptions) waitEmpty(ctx context.Context, cmd *cobra.Command, target, where string, left func() (string, error)) error {
+func (o *markOptions) waitEmpty(ctx context.Context, cmd *cobra.Command, target, where string, left func() (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	tick := time.NewTicker(waitPoll)
@@ -235,7 +294,7 @@ func (o *drainOptions) waitEmpty(ctx context.Context, cmd *cobra.Command, target
 }
 
 // left describes requests that are still at a target; "" is none.
-func (o *drainOptions) left(v *cluster.View, target string) (string, error) {
+func (o *markOptions) left(v *cluster.View, target string) (string, error) {
 	urls := map[string]bool{target: true}
 	for i := range v.Nodes {
 		for j := range v.Nodes[i].Workers {
@@ -245,7 +304,7 @@ func (o *drainOptions) left(v *cluster.View, target string) (string, error) {
 		}
 	}
 	for i := range v.Routers {
-		text, err := o.askRouter(&routerOptions{url: v.Routers[i].Operator, key: o.router.key}, urls)
+		text, err := o.askRouter(&routerOptions{url: v.Routers[i].Operator, key: o.router.key}, func(url, _ string) bool { return urls[url] })
 		if err != nil || text != "" {
 			return text, err
 		}
@@ -253,8 +312,8 @@ func (o *drainOptions) left(v *cluster.View, target string) (string, error) {
 	return "", nil
 }
 
-// askRouter asks one router for the workers at urls.
-func (o *drainOptions) askRouter(router *routerOptions, urls map[string]bool) (string, error) {
+// askRouter asks one router for the workers of a target.
+func (o *markOptions) askRouter(router *routerOptions, of func(url, node string) bool) (string, error) {
 	text, err := router.ask("/workers", nil, clusterPatience)
 	if err != nil {
 		return "", err
@@ -262,6 +321,7 @@ func (o *drainOptions) askRouter(router *routerOptions, urls map[string]bool) (s
 	var answer struct {
 		Workers []struct {
 			URL      string `json:"url"`
+			Node     string `json:"node"`
 			State    string `json:"state"`
 			InFlight int    `json:"in_flight"`
 		} `json:"workers"`
@@ -271,7 +331,7 @@ func (o *drainOptions) askRouter(router *routerOptions, urls map[string]bool) (s
 	}
 	for _, w := range answer.Workers {
 		switch {
-		case !urls[w.URL]:
+		case !of(w.URL, w.Node):
 		case w.InFlight > 0:
 			return fmt.Sprintf("router %s has %d requests at %s", router.base(), w.InFlight, w.URL), nil
 		case w.State == "ready" || w.State == "slow":

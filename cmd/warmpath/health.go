@@ -19,7 +19,7 @@ func newHealthCommand() *cobra.Command {
 	timeout := time.Second
 	c := &cobra.Command{
 		Use:   "health [URL …]",
-		Short: "Check that a router or a sidecar on this machine is alive; 0 is the exit status if so",
+		Short: "Check that a router or sidecar on this machine is alive; exits with 0 if it is",
 		Long: `Health asks GET /health and exits with 0 when one of the URLs answers 200. It is the health check
 of containers, which have no curl. It asks for liveness: a router without workers is alive, and a
 restart would not bring it any. GET /ready says whether requests can be served.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -51,7 +52,7 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 			if all := c.Flags().Lookup(helpAllFlag); all != nil && all.Changed {
 				return pflag.ErrHelp // then cobra prints the help
 			}
-			return checkSecrets(c, args)
+			return errors.Join(checkSecrets(c, args), checkNumbers(c))
 		},
 	}
 	root.SetVersionTemplate(thisBuild().String() + "\n")
@@ -65,7 +66,7 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 		root.AddCommand(commands...)
 	}
 	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand(), newKeyCommand())
-	group("See", newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newMigrateCommand(), newHealthCommand(),
+	group("See", newTopCommand(), newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newMigrateCommand(), newHealthCommand(),
 		newVersionCommand(), newManCommand())
 	group("Cluster", append(newMarkCommands(), newNodesCommand(), newWorkersCommand(), newTokenCommand())...)
 	group("Measure", newBenchCommand(), newLintCommand())

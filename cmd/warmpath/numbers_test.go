@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -55,6 +57,63 @@ func TestNumbersOutOfRange(t *testing.T) {
 	}
 	require.Error(t, checkSettings("--lint-sample", "1.5"))
 	require.Error(t, checkSettings("--retries", "99999999"))
+}
+
+// TestEveryNumberIsBounded: a number that no command can use is refused by its flag's name, whichever
+// command has the flag, before the command does anything.
+func TestEveryNumberIsBounded(t *testing.T) {
+	// Of these a zero says something of its own, or a negative number does.
+	zeros := strings.Fields("retries kv-overlap-score-weight kv-tier-prefill fail-above link-every requests rounds event-delay hop warmup max-think first-token seed")
+	negative := strings.Fields("gzip-min-bytes index-max-bytes queue-max disagg-min-uncached pair-timeout")
+	numbers := 0
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(flag *pflag.Flag) {
+			kind, isDefault := strings.TrimSuffix(flag.Value.Type(), "Slice"), flag.Value.String()
+			values := map[string]bool{} // whether they are refused
+			zero := !slices.Contains(zeros, flag.Name) && !slices.Contains(negative, flag.Name) && !slices.Contains([]string{"0", "0s", ""}, flag.DefValue)
+			switch kind {
+			case "int", "int64", "uint", "uint32", "uint64":
+				values["0"] = zero
+				if kind[0] == 'u' {
+					break // pflag refuses what is below zero or too long
+				}
+				values["-1"], values["4000000000000000000"] = !slices.Contains(negative, flag.Name), true
+			case "duration":
+				values["0s"], values["-1s"], values["2000000h"] = zero, !slices.Contains(negative, flag.Name), true
+			case "float64":
+				values["0"], values["-1"], values["1e300"], values["NaN"], values["+Inf"], values["-Inf"] = zero, true, true, true, true, true
+			default:
+				return
+			}
+			numbers++
+			for text, refused := range values {
+				if err := flag.Value.Set(text); err != nil { // the flag's own
+					assert.True(t, refused, "%s --%s=%s: %v", c.CommandPath(), flag.Name, text, err)
+					continue
+				}
+				err := checkNumber(flag, text)
+				if refused {
+					assert.ErrorContains(t, err, "cannot use --"+flag.Name+" "+text+": want ", c.CommandPath())
+				} else {
+					assert.NoError(t, err, "%s --%s=%s", c.CommandPath(), flag.Name, text)
+				}
+			}
+			assert.NoError(t, checkNumber(flag, strings.Trim(isDefault, "[]")), "%s --%s: the default", c.CommandPath(), flag.Name)
+		})
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot())
+	assert.Greater(t, numbers, 150, "flags that are numbers")
+	for _, line := range []string{
+		"sim --workers 0", "sim --dp-size=-1", "up --workers=-1", "drain a --timeout=-1s", "bench policies --speeds 1,NaN", "sim fault slow http://a:1 --factor=Inf", "health --timeout 0s",
+	} {
+		_, err := command(t, strings.Fields(line)...)
+		require.ErrorContains(t, err, "cannot use --", line)
+		require.ErrorContains(t, err, ": want ", line)
+	}
 }
 
 // TestNoRetries: 0 retries are none, and not the default.

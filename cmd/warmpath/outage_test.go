@@ -211,6 +211,29 @@ func TestClusterCommands(t *testing.T) {
 	text, err = operate(t, "undrain", "node-0", "--cluster", url)
 	require.NoError(t, err)
 	assert.Equal(t, "node-0 is up\n", text)
+
+	// A router that is asked does the same, for a node too.
+	_, err = operate(t, "cordon", "node-9", "--router", s.fronts[1])
+	require.ErrorContains(t, err, "cannot find node node-9: there is no such node in the cluster")
+	text, err = operate(t, "drain", "node-1", "--router", s.fronts[1], "--wait", "--timeout", patience.String())
+	require.NoError(t, err)
+	assert.Equal(t, "node-1 is draining\nnode-1 has nothing in flight at this router; --cluster waits for all\n", text)
+	for _, front := range s.fronts {
+		s.awaitReady(front, 4)
+	}
+	text, err = operate(t, "cordon", "node-1", "--router", s.fronts[0])
+	require.NoError(t, err)
+	assert.Equal(t, "node-1 is cordoned\n", text)
+	awaitThat(t, func() bool {
+		text = fetch(http.MethodGet, "http://"+s.fronts[1]+"/status", "")
+		return strings.Count(text, `"node":"node-1"`) == 2 && strings.Count(text, `"cordoned":true`) == 2
+	}, func() string { return text })
+	assert.Contains(t, text, `"marks":[{"target":"node-1","drain":true,"cordon":true,"by":"operator API"`)
+	for _, act := range []string{"undrain", "uncordon"} {
+		_, err = operate(t, act, "node-1", "--router", s.fronts[1])
+		require.NoError(t, err)
+	}
+	s.awaitReady(s.fronts[0], 6)
 	worker := "http://" + s.workers[3]
 	_, err = operate(t, "drain", worker+"/", "--cluster", url)
 	require.NoError(t, err)

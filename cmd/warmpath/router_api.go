@@ -41,13 +41,18 @@ var errRouter = errors.New("refused by the router")
 // ask sends one request to the operator API and returns the answer's body. A body of nil is a GET.
 // The path may have a query.
 func (o *routerOptions) ask(path string, body []byte, patience time.Duration) ([]byte, error) {
+	return o.send(methodOf(body), path, body, patience)
+}
+
+// send is ask with any method.
+func (o *routerOptions) send(method, path string, body []byte, patience time.Duration) ([]byte, error) {
 	base := o.base()
-	status, answer, err := askHTTP(base, path, o.key, body, patience)
+	status, answer, err := sendHTTP(method, base, path, o.key, body, patience)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot ask the router at %s: %w: is it running, and is that its operator API? Name it with --router or %s", base, err, routerEnv)
 	case status == fasthttp.StatusUnauthorized:
-		return nil, fmt.Errorf("%w at %s: it wants its operator key: give --operator-key", errRouter, base)
+		return nil, fmt.Errorf("%w at %s: it wants its operator key: give --operator-key or WARMPATH_OPERATOR_KEY", errRouter, base)
 	case status != fasthttp.StatusOK:
 		return nil, fmt.Errorf("%w at %s with %d: %s", errRouter, base, status, messageOf(answer))
 	}
@@ -56,12 +61,23 @@ func (o *routerOptions) ask(path string, body []byte, patience time.Duration) ([
 
 // askHTTP sends a JSON body, or a GET without one, and returns the answer's status and body.
 func askHTTP(base, path, key string, body []byte, patience time.Duration) (int, []byte, error) {
+	return sendHTTP(methodOf(body), base, path, key, body, patience)
+}
+
+func methodOf(body []byte) string {
+	if body == nil {
+		return fasthttp.MethodGet
+	}
+	return fasthttp.MethodPost
+}
+
+func sendHTTP(method, base, path, key string, body []byte, patience time.Duration) (int, []byte, error) {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(strings.TrimRight(base, "/") + path)
+	req.Header.SetMethod(method)
 	if body != nil {
-		req.Header.SetMethod(fasthttp.MethodPost)
 		req.Header.SetContentType("application/json")
 		req.SetBodyRaw(body)
 	}

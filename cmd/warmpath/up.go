@@ -58,7 +58,7 @@ a line with requests, hit rate and each worker's share until it is interrupted.`
 	c.Flags().IntVar(&worker.CachePages, "cache-pages", 0, "KV pages of each worker (default 62500, of 16 tokens)")
 	// The picture shares the terminal with the log.
 	logFlags(c.Flags(), &level, &router.Logs.Format, "warn")
-	c.Flags().Float64Var(&worker.TimeScale, "time-scale", 1, "simulated seconds in a second")
+	c.Flags().Float64Var(&worker.TimeScale, "time-scale", 1, "simulated seconds per real second")
 	return c
 }
 

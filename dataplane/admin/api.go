@@ -187,7 +187,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/history", "/metrics", "/workers", "/workers/drain", "/debug/index", "/explain":
+	case "/status", "/history", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
 		return true
 	default:
 		return console.Has(path) || strings.HasPrefix(path, operator.ProfilePath)
@@ -236,7 +236,9 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	case "/workers":
 		a.workers.serve(ctx)
 	case "/workers/drain":
-		a.workers.serveDrain(ctx)
+		a.workers.serveMark(ctx, mark{"drain", a.workers.fleet.Drain})
+	case "/workers/cordon":
+		a.workers.serveMark(ctx, mark{"cordon", a.workers.fleet.Cordon})
 	case "/explain":
 		a.explainer.serve(ctx)
 	case flushPath:

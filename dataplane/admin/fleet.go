@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
@@ -17,8 +18,14 @@ type Fleet interface {
 	// Remove takes a worker away: at once, or once its requests in flight have ended, whose number
 	// it returns.
 	Remove(url string, atOnce bool) (inFlight int64, err error)
-	// Drain begins or ends a worker's drain: at all routers of a cluster, or at this one.
-	Drain(ctx context.Context, url string, on bool) (fleet.DrainScope, error)
+	// Drain begins or ends the drain of a worker or node: at all routers of a cluster, or at this
+	// one.
+	Drain(ctx context.Context, target fleet.Target, on bool) (fleet.Scope, error)
+	// Cordon begins or ends a cordon, which keeps workers out that are not in use yet.
+	Cordon(ctx context.Context, target fleet.Target, on bool) (fleet.Scope, error)
+	// Marks returns the drains and cordons that the cluster keeps, or else the cordons of this
+	// router.
+	Marks() []cluster.Mark
 	// Sources returns the state of the sources that workers come from.
 	Sources() []fleet.SourceStatus
 	// Origins returns the names of the sources that list a worker; none: the worker is being
@@ -51,13 +58,29 @@ func (r registryFleet) Add(spec worker.Spec) error {
 func (r registryFleet) Remove(url string, _ bool) (int64, error) { return 0, r.Registry.Remove(url) }
 
 // Drain implements Fleet.
-func (r registryFleet) Drain(_ context.Context, url string, on bool) (fleet.DrainScope, error) {
-	w, err := r.Get(url)
+func (r registryFleet) Drain(_ context.Context, target fleet.Target, on bool) (fleet.Scope, error) {
+	w, err := r.target(target)
 	if err == nil {
 		w.Drain(on)
 	}
-	return fleet.DrainScope{}, err
+	return fleet.Scope{}, err
 }
+
+// Cordon implements Fleet. No source names a worker that a cordon could keep out.
+func (r registryFleet) Cordon(_ context.Context, target fleet.Target, _ bool) (fleet.Scope, error) {
+	_, err := r.target(target)
+	return fleet.Scope{}, err
+}
+
+func (r registryFleet) target(t fleet.Target) (*worker.Worker, error) {
+	if t.Node != "" {
+		return nil, fleet.ErrUnknownNode
+	}
+	return r.Get(t.URL)
+}
+
+// Marks implements Fleet.
+func (registryFleet) Marks() []cluster.Mark { return nil }
 
 // Sources implements Fleet.
 func (registryFleet) Sources() []fleet.SourceStatus { return nil }

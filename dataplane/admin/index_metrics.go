@@ -23,19 +23,19 @@ var (
 	descIndexRefused = desc("index_refused_stores_total",
 		"Stores that the index refused: parent (it was evicted) or room.", "reason")
 
-	descApproxBytes = desc("approx_bytes", "Memory of the approximate tree.")
+	descApproxBytes = desc("approx_bytes", "Memory of the tree of sent prompts.")
 	descApproxMax   = desc("approx_max_bytes", "Bound of approx_bytes.")
-	descApproxNodes = desc("approx_nodes", "Nodes of the approximate tree.")
+	descApproxNodes = desc("approx_nodes", "Nodes of the tree of sent prompts.")
 	descApproxGone  = desc("approx_evictions_total",
-		"Parts dropped from the approximate tree: memory (approx_max_bytes), capacity (of "+
+		"Parts dropped from the tree of sent prompts: memory (approx_max_bytes), capacity (of "+
 			"the worker), stale (an answer showed that the engine had evicted them) or failed "+
 			"(their request did).", "reason")
 	descApproxCorrected = desc("approx_corrections_total",
 		"Answers that reported less (contradicted) or more (surprised) cached tokens than the "+
-			"approximate tree had.", "kind")
+			"tree of sent prompts had.", "kind")
 )
 
-// indexCollector reads the index and the approximate tree at each scrape.
+// indexCollector reads the index and the tree of sent prompts at each scrape.
 type indexCollector struct {
 	index  *radix.Index
 	approx *routing.ApproxIndex // nil: there is none

@@ -15,7 +15,7 @@ func TestWebPagesAreRefused(t *testing.T) {
 	h := start(t, []*fakeWorker{w}, settings{})
 	other := newFakeWorker(t, info(1))
 	for _, tt := range []struct{ method, path string }{
-		{http.MethodPost, "/workers"}, {http.MethodDelete, "/workers?url=" + w.url}, {http.MethodPost, "/workers/drain"}, {http.MethodPost, "/flush_cache"},
+		{http.MethodPost, "/workers"}, {http.MethodDelete, "/workers?url=" + w.url}, {http.MethodPost, "/workers/drain"}, {http.MethodPost, "/workers/cordon"}, {http.MethodPost, "/flush_cache"},
 		{http.MethodPost, "/explain"}, {http.MethodGet, "/status"}, {http.MethodGet, "/metrics"}, {http.MethodGet, "/workers"}, {http.MethodGet, "/debug/index"},
 		{http.MethodGet, "/console"}, {http.MethodGet, "/console/console.js"}, {http.MethodGet, "/history"}, {http.MethodGet, "/"}, {http.MethodGet, "/debug/pprof/"}, {http.MethodGet, "/debug/pprof/heap"},
 		{http.MethodGet, "/debug/pprof/profile?seconds=1"},

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -13,7 +14,9 @@ type WorkerStatus struct {
 	RankIdentity
 	State string `json:"state"`
 	// Reasons of its drain: operator, source, leaving.
-	Drain        []string `json:"drain,omitempty"`
+	Drain []string `json:"drain,omitempty"`
+	// Of its URL or its node: once removed, it is not added again.
+	Cordoned     bool     `json:"cordoned,omitempty"`
 	Sources      []string `json:"sources,omitempty"` // that list it
 	StateSeconds float64  `json:"state_seconds"`
 	Error        string   `json:"error,omitempty"`
@@ -39,7 +42,8 @@ type RankIdentity struct {
 	ID   string `json:"id"`
 	URL  string `json:"url"`
 	Rank int    `json:"rank"`
-	Role string `json:"role"` // aggregated, prefill or decode
+	Node string `json:"node,omitempty"` // of the cluster, where that is known
+	Role string `json:"role"`           // aggregated, prefill or decode
 	// Of a prefill worker: host:port where decode workers find it.
 	Bootstrap string `json:"bootstrap,omitempty"`
 }
@@ -89,8 +93,14 @@ type EventsStatus struct {
 func (s *statusReport) ranks(total *TrafficStatus, known *routing.SessionStats) []WorkerStatus {
 	all := []WorkerStatus{}
 	var answered uint64
+	nodes, cordoned := s.nodes(), map[string]bool{}
+	for _, m := range s.Fleet.Marks() {
+		cordoned[strings.TrimRight(m.Target, "/")] = m.Cordon
+	}
 	for _, r := range s.Registry.Snapshot().Ranks {
 		w := s.rank(r)
+		w.Node = nodes[w.URL]
+		w.Cordoned = cordoned[w.URL] || cordoned[w.Node]
 		w.Sessions, w.LiveTokens = s.Router.Known.OfRank(known, r)
 		answered += w.Requests
 		total.PromptTokens += w.PromptTokens
@@ -104,6 +114,21 @@ func (s *statusReport) ranks(total *TrafficStatus, known *routing.SessionStats) 
 	return all
 }
 
+// nodes returns the node of each worker of the cluster.
+func (s *statusReport) nodes() map[string]string {
+	nodes := map[string]string{}
+	if s.Cluster == nil {
+		return nodes
+	}
+	v := s.Cluster.View()
+	for i := range v.Nodes {
+		for j := range v.Nodes[i].Workers {
+			nodes[strings.TrimRight(v.Nodes[i].Workers[j].URL, "/")] = v.Nodes[i].Name
+		}
+	}
+	return nodes
+}
+
 func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 	w, now := r.Worker, time.Now()
 	seen := r.Load.View(now)
@@ -111,7 +136,7 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 		RankIdentity: RankIdentity{
 			ID: r.ID(), URL: w.URL, Rank: r.DPRank, Role: w.Role().String(), Bootstrap: bootstrapOf(w),
 		},
-		State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
+		State: w.State().String(), StateSeconds: time.Since(w.StateSince()).Seconds(),
 		Error: w.LastError(),
 		Drain: w.DrainReasons(), Sources: s.Fleet.Origins(w.URL),
 		RankTraffic: rankTraffic(r),

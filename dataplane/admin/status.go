@@ -3,6 +3,7 @@ package admin
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	"github.com/warmpath/warmpath/dataplane/operator"
@@ -37,6 +38,9 @@ type Status struct {
 	Models      []ServedModel              `json:"models"`
 	MemberStatus
 	Sources []fleet.SourceStatus `json:"sources,omitempty"`
+	// Marks are the drains and cordons of operators, of workers that are away too. A worker that is
+	// drained at this router alone has none.
+	Marks []cluster.Mark `json:"marks,omitempty"`
 	// Nil where there is no configuration file.
 	Config *ConfigStatus `json:"config,omitempty"`
 	// Refused counts the requests that the operator API refused.
@@ -102,7 +106,7 @@ func (s *statusReport) now() Status {
 		Policy: s.Router.Policy().Name(), Draining: s.Requests.Draining(),
 		Index: indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
 		Tokens: s.Models.Status(), Conversions: s.Requests.Conversions(),
-		Models: s.readiness.models(), Sources: s.Fleet.Sources(), Refused: s.refusals.Refused(),
+		Models: s.readiness.models(), Sources: s.Fleet.Sources(), Marks: s.Fleet.Marks(), Refused: s.refusals.Refused(),
 	}
 	totals := s.Requests.Metrics().Totals()
 	st.TrafficStatus = TrafficStatus{

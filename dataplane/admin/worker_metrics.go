@@ -41,7 +41,7 @@ var (
 	descTimesEventsAside = desc("rank_events_set_aside_total",
 		"Times that the rank's events were set aside.", "worker", "rank")
 	descApprox = desc("approx_rank_tokens",
-		"Prompt tokens of the rank in the approximate tree.", "worker", "rank")
+		"Prompt tokens of the rank in the tree of sent prompts.", "worker", "rank")
 	descBlocks = desc("index_rank_blocks", "KV block copies of the rank by its events.", "worker", "rank")
 	descLag    = desc("event_lag_seconds",
 		"Age of the last event batch when it was applied.", "worker", "rank")

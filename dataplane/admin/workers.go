@@ -11,11 +11,12 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// workers answers /workers and /workers/drain.
+// workers answers /workers, /workers/drain and /workers/cordon.
 type workers struct {
 	responder
 	fleet  Fleet
@@ -82,47 +83,66 @@ func (s *workers) remove(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// serveDrain drains a worker: POST {"url": …, "drain": true}. DELETE, or "drain": false, ends the
-// drain. In a cluster both hold at every router; the answer's scope says so.
-func (s *workers) serveDrain(ctx *fasthttp.RequestCtx) {
+// mark is what /workers/drain and /workers/cordon do to a worker or node.
+type mark struct {
+	name string
+	set  func(ctx context.Context, target fleet.Target, on bool) (fleet.Scope, error)
+}
+
+// serveMark drains or cordons a worker or node: POST {"url": …} or {"node": …}. DELETE, or
+// "drain": false, ends that. In a cluster both hold at every router; the answer's scope says so.
+func (s *workers) serveMark(ctx *fasthttp.RequestCtx, m mark) {
 	if !ctx.IsPost() && !ctx.IsDelete() {
 		s.wrongMethod(ctx, "POST, DELETE")
 		return
 	}
-	drain := ctx.IsPost()
-	if v, err := fastjson.ParseBytes(ctx.PostBody()); err == nil && v.Exists("drain") && drain {
-		drain = v.GetBool("drain")
+	on := ctx.IsPost()
+	if v, err := fastjson.ParseBytes(ctx.PostBody()); err == nil && v.Exists(m.name) && on {
+		on = v.GetBool(m.name)
 	}
-	s.change(ctx, func(url string, answer map[string]any) error {
-		scope, err := s.fleet.Drain(context.Background(), url, drain)
-		answer["drain"], answer["scope"] = drain, "router"
-		if scope.Cluster {
-			answer["scope"] = "cluster"
-		}
-		if scope.Reason != "" {
-			answer["reason"] = scope.Reason
-		}
-		return err
-	})
+	target, answer := fleet.Target{URL: named(ctx, "url"), Node: named(ctx, "node")}, map[string]any{m.name: on, "scope": "router"}
+	switch {
+	case (target.URL == "") == (target.Node == ""):
+		s.fail(ctx, openai.BadRequest("url", `Name the worker: {"url": "http://host:port"}, or its node: {"node": "name"}.`))
+		return
+	case target.URL != "":
+		answer["url"] = strings.TrimRight(target.URL, "/")
+	default:
+		answer["node"] = target.Node
+	}
+	scope, err := m.set(context.Background(), target, on)
+	if scope.Cluster {
+		answer["scope"] = "cluster"
+	}
+	if scope.Reason != "" {
+		answer["reason"] = scope.Reason
+	}
+	s.answer(ctx, answer, err)
 }
 
 // change applies a change to the worker that the query or the body names. The change may add
 // members to the answer.
 func (s *workers) change(ctx *fasthttp.RequestCtx, apply func(url string, answer map[string]any) error) {
-	url := workerURL(ctx)
+	url := named(ctx, "url")
 	if url == "" {
 		s.fail(ctx, openai.BadRequest("url", `Name the worker: {"url": "http://host:port"}, or ?url=….`))
 		return
 	}
 	answer := map[string]any{"url": strings.TrimRight(url, "/")}
-	err := apply(url, answer)
+	s.answer(ctx, answer, apply(url, answer))
+}
+
+// answer tells how a change went.
+func (s *workers) answer(ctx *fasthttp.RequestCtx, answer map[string]any, err error) {
 	switch {
 	case err == nil:
 		s.json(ctx, fasthttp.StatusOK, answer)
 	case errors.Is(err, worker.ErrUnknown):
-		s.fail(ctx, urlError(fasthttp.StatusNotFound, "worker_not_found", err))
+		s.fail(ctx, targetError(fasthttp.StatusNotFound, "url", "worker_not_found", err))
+	case errors.Is(err, fleet.ErrUnknownNode):
+		s.fail(ctx, targetError(fasthttp.StatusNotFound, "node", "node_not_found", err))
 	case errors.Is(err, worker.ErrDuplicate):
-		s.fail(ctx, urlError(fasthttp.StatusConflict, "worker_exists", err))
+		s.fail(ctx, targetError(fasthttp.StatusConflict, "url", "worker_exists", err))
 	case errors.Is(err, cluster.ErrDown):
 		s.fail(ctx, openai.Overloaded(err.Error()))
 	case errors.Is(err, worker.ErrBadURL), errors.Is(err, worker.ErrNetwork):
@@ -132,17 +152,17 @@ func (s *workers) change(ctx *fasthttp.RequestCtx, apply func(url string, answer
 	}
 }
 
-// urlError is an error about the worker that a request names.
-func urlError(status int, code string, err error) *openai.Error {
+// targetError is an error about the worker or node that a request names.
+func targetError(status int, param, code string, err error) *openai.Error {
 	return &openai.Error{
-		Status: status, Type: "invalid_request_error", Param: "url", Code: code, Message: err.Error(),
+		Status: status, Type: "invalid_request_error", Param: param, Code: code, Message: err.Error(),
 	}
 }
 
-// workerURL returns the worker's URL, of the query or the body.
-func workerURL(ctx *fasthttp.RequestCtx) string {
-	if u := ctx.QueryArgs().Peek("url"); len(u) > 0 {
-		return string(u)
+// named returns the URL or node of the query, or of the body.
+func named(ctx *fasthttp.RequestCtx, what string) string {
+	if v := ctx.QueryArgs().Peek(what); len(v) > 0 {
+		return string(v)
 	}
-	return fastjson.GetString(ctx.PostBody(), "url")
+	return fastjson.GetString(ctx.PostBody(), what)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/secrets"
 )
 
 // Marker keeps the drain and cordon marks of a cluster.
@@ -30,17 +31,25 @@ const (
 	markInterval = 2 * time.Millisecond
 )
 
-// DrainScope is the extent of a drain.
-type DrainScope struct {
+// ErrUnknownNode is a node that the router does not know of.
+var ErrUnknownNode = errors.New("there is no such node")
+
+// Target is what an operator drains or cordons: a worker, or all workers of a node.
+type Target struct{ URL, Node string } // one of them
+
+// Scope is the extent of a drain or cordon.
+type Scope struct {
 	Cluster bool
 	Reason  string // why it does not hold in the cluster, if there is one
 }
 
-// drainer drains workers for operators: by the marks of a cluster, or at this router alone.
+// drainer drains and cordons workers and nodes for operators: by the marks of a cluster, or at this
+// router alone.
 type drainer struct {
 	registry *worker.Registry
-	marker   Marker // nil: there is no cluster
-	changed  func() // applies new marks
+	marker   Marker                // nil: there is no cluster
+	changed  func()                // applies new marks
+	named    func(url string) bool // whether a source names a worker
 
 	marksMu sync.Mutex
 	marks   map[string]cluster.Mark // by target; replaced, never changed; guarded by marksMu
@@ -53,7 +62,13 @@ func (d *drainer) SetMarks(list []cluster.Mark) {
 	for _, m := range list {
 		marks[strings.TrimRight(m.Target, "/")] = m
 	}
+	d.replaceMarks(func(map[string]cluster.Mark) map[string]cluster.Mark { return marks })
+}
+
+// replaceMarks puts new marks in the place of the old ones.
+func (d *drainer) replaceMarks(with func(old map[string]cluster.Mark) map[string]cluster.Mark) {
 	d.marksMu.Lock()
+	marks := with(d.marks)
 	same := maps.Equal(marks, d.marks)
 	d.marks = marks
 	d.marksMu.Unlock()
@@ -73,6 +88,16 @@ func (d *drainer) current() map[string]cluster.Mark {
 	return d.marks
 }
 
+// Marks returns the drain and cordon marks in force, by target. A worker that is drained at this
+// router alone has none.
+func (d *drainer) Marks() (all []cluster.Mark) {
+	marks := d.current()
+	for _, target := range slices.Sorted(maps.Keys(marks)) {
+		all = append(all, marks[target])
+	}
+	return all
+}
+
 // marked reports whether an applied mark of the cluster drains the worker.
 func (d *drainer) marked(url string) bool {
 	d.marksMu.Lock()
@@ -80,26 +105,29 @@ func (d *drainer) marked(url string) bool {
 	return d.applied[url].Drain
 }
 
-// setDrain sets or clears a worker's drain in the cluster; a cordon stays.
-func (d *drainer) setDrain(ctx context.Context, url string, on bool) error {
-	m, all := cluster.Mark{Target: url}, d.marker.View().Marks
-	if i := slices.IndexFunc(all, func(m cluster.Mark) bool { return strings.TrimRight(m.Target, "/") == url }); i >= 0 {
+// operatorAPI is the author of the marks that are set here.
+const operatorAPI = "operator API"
+
+// mark changes the mark of a node or worker in the cluster; the rest of the mark stays.
+func (d *drainer) mark(ctx context.Context, target string, change func(*cluster.Mark)) error {
+	m, all := cluster.Mark{Target: target}, d.marker.View().Marks
+	if i := slices.IndexFunc(all, func(m cluster.Mark) bool { return strings.TrimRight(m.Target, "/") == target }); i >= 0 {
 		m = all[i]
 	}
-	if m.Drain = on; !m.Drain && !m.Cordon {
+	if change(&m); !m.Drain && !m.Cordon {
 		return d.marker.Unmark(ctx, m.Target)
 	}
-	m.By, m.At = "operator API", time.Now().UTC()
+	m.By, m.At = operatorAPI, time.Now().UTC()
 	return d.marker.Mark(ctx, m)
 }
 
-// awaitMark returns when this router has applied a mark.
-func (d *drainer) awaitMark(ctx context.Context, url string, on bool) {
+// await returns when this router has applied a mark, or after a while.
+func await(ctx context.Context, applied func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
 	tick := time.NewTicker(markInterval)
 	defer tick.Stop()
-	for d.marked(url) != on {
+	for !applied() {
 		select {
 		case <-ctx.Done():
 			return
@@ -108,36 +136,111 @@ func (d *drainer) awaitMark(ctx context.Context, url string, on bool) {
 	}
 }
 
-// Drain drains a worker, or ends that. In a cluster it sets a mark, which holds at every router
-// and outlives this one. Without a connection to the cluster a worker can only be drained at
-// this router.
-func (d *drainer) Drain(ctx context.Context, url string, on bool) (DrainScope, error) {
-	spec, err := worker.Spec{URL: url}.Normal()
+// Drain begins or ends the drain of a worker or node. In a cluster it sets a mark, which holds at
+// every router and outlives this one. Without a connection to the cluster only a worker can be
+// drained, at this router.
+func (d *drainer) Drain(ctx context.Context, target Target, on bool) (Scope, error) {
+	if target.Node != "" {
+		return d.drainNode(ctx, target.Node, on)
+	}
+	spec, err := worker.Spec{URL: target.URL}.Normal()
 	if err != nil {
-		return DrainScope{}, err
+		return Scope{}, err
 	}
 	w, err := d.registry.Get(spec.URL)
 	switch {
 	case err != nil:
-		return DrainScope{}, err
+		return Scope{}, err
 	case d.marker == nil:
 		w.Drain(on)
-		return DrainScope{}, nil
+		return Scope{}, nil
 	}
-	err = d.setDrain(ctx, spec.URL, on)
+	err = d.mark(ctx, spec.URL, func(m *cluster.Mark) { m.Drain = on })
 	switch {
 	case err == nil:
 		w.Drain(false) // set while the cluster was out of reach
-		d.awaitMark(ctx, spec.URL, on)
-		return DrainScope{Cluster: true}, nil
+		await(ctx, func() bool { return d.marked(spec.URL) == on })
+		return Scope{Cluster: true}, nil
 	case !errors.Is(err, cluster.ErrDown):
-		return DrainScope{}, err
+		return Scope{}, err
 	case on:
 		w.Drain(true)
 	case w.Drains(worker.DrainOperator) && !d.marked(spec.URL):
 		w.Drain(false)
 	default: // the mark holds at all routers, this one included
-		return DrainScope{}, fmt.Errorf("cannot end the drain of %s: %w", spec.URL, err)
+		return Scope{}, fmt.Errorf("cannot end the drain of %s: %w", spec.URL, err)
 	}
-	return DrainScope{Reason: "other routers do not know of it: " + err.Error()}, nil
+	return Scope{Reason: "other routers do not know of it: " + err.Error()}, nil
+}
+
+// drainNode drains all workers of a node, at all routers of the cluster.
+func (d *drainer) drainNode(ctx context.Context, name string, on bool) (Scope, error) {
+	node, err := d.node(name)
+	if err != nil {
+		return Scope{}, err
+	}
+	if err := d.mark(ctx, name, func(m *cluster.Mark) { m.Drain = on }); err != nil {
+		return Scope{}, err
+	}
+	await(ctx, func() bool {
+		for i := range node.Workers {
+			url := strings.TrimRight(node.Workers[i].URL, "/")
+			if w, err := d.registry.Get(url); err == nil && w.Drains(worker.DrainSource) != (on || d.marked(url)) {
+				return false
+			}
+		}
+		return true
+	})
+	return Scope{Cluster: true}, nil
+}
+
+// node returns a node of the cluster; one that is away is known by its mark, and has no workers.
+func (d *drainer) node(name string) (*cluster.Node, error) {
+	if d.marker == nil {
+		return nil, fmt.Errorf("cannot find node %s: %w: this router is in no cluster, and knows workers only", name, ErrUnknownNode)
+	}
+	v := d.marker.View()
+	if i := slices.IndexFunc(v.Nodes, func(n cluster.Node) bool { return n.Name == name }); i >= 0 {
+		return &v.Nodes[i], nil
+	}
+	if slices.ContainsFunc(v.Marks, func(m cluster.Mark) bool { return m.Target == name }) {
+		return &cluster.Node{Name: name}, nil
+	}
+	return nil, fmt.Errorf("cannot find node %s: %w in the cluster", name, ErrUnknownNode)
+}
+
+// Cordon begins or ends the cordon of a worker or node: sources add no worker that it names, and
+// those in use serve on. In a cluster it is a mark, as a drain is. A router without a cluster keeps
+// it while it runs.
+func (d *drainer) Cordon(ctx context.Context, target Target, on bool) (Scope, error) {
+	name := target.Node
+	if name != "" {
+		if _, err := d.node(name); err != nil {
+			return Scope{}, err
+		}
+	} else {
+		spec, err := worker.Spec{URL: target.URL}.Normal()
+		if err != nil {
+			return Scope{}, err
+		}
+		name = spec.URL
+		_, err = d.registry.Get(name)
+		if _, marked := d.current()[name]; err != nil && !marked && !d.named(name) {
+			return Scope{}, fmt.Errorf("cannot find worker %s: %w", secrets.MaskURL(name), worker.ErrUnknown)
+		}
+	}
+	if d.marker != nil {
+		return Scope{Cluster: true}, d.mark(ctx, name, func(m *cluster.Mark) { m.Cordon = on })
+	}
+	d.replaceMarks(func(old map[string]cluster.Mark) map[string]cluster.Mark {
+		marks := map[string]cluster.Mark{}
+		maps.Copy(marks, old)
+		if !on {
+			delete(marks, name)
+		} else if _, there := marks[name]; !there {
+			marks[name] = cluster.Mark{Target: name, Cordon: true, By: operatorAPI, At: time.Now().UTC()}
+		}
+		return marks
+	})
+	return Scope{}, nil
 }

@@ -93,6 +93,13 @@ func NewManager(registry *worker.Registry, marker Marker, cfg Config) *Manager {
 		defer m.mu.Unlock()
 		m.reconcileNowLocked()
 	}
+	m.named = func(url string) bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return slices.ContainsFunc(m.sources, func(f *sourceState) bool {
+			return slices.ContainsFunc(f.specs, func(s worker.Spec) bool { return s.URL == url })
+		})
+	}
 	m.Configure(cfg)
 	return m
 }

@@ -366,3 +366,43 @@ func TestManagerObeysOperators(t *testing.T) {
 		y.has(map[string]string{"a": ready, "b": ready}, "what an operator removes is held by nothing")
 	})
 }
+
+// TestCordonOfALoneRouter: a router without a cluster keeps its cordons itself.
+func TestCordonOfALoneRouter(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.run("m", "a", "b")
+		s := newScripted("s")
+		y.manager.SetSources([]discover.Source{s})
+		y.says(s, specsOf("a")...)
+		cordon := func(host string, on bool) error {
+			scope, err := y.manager.Cordon(t.Context(), Target{URL: "http://" + host + ":1/"}, on)
+			require.Equal(t, Scope{}, scope, "it holds at this router")
+			return err
+		}
+		require.ErrorIs(t, cordon("b", true), worker.ErrUnknown, "nobody names it")
+		require.ErrorIs(t, cordon("a:1/path", true), worker.ErrBadURL)
+		require.NoError(t, cordon("a", true))
+		y.says(s, specsOf("a", "b")...)
+		y.has(map[string]string{"a": ready, "b": ready}, "who is in use serves on")
+		marks := y.manager.Marks()
+		require.Len(t, marks, 1)
+		require.Equal(t, "http://a:1", marks[0].Target)
+		require.True(t, marks[0].Cordon && !marks[0].Drain)
+
+		y.says(s, specsOf("b")...)
+		y.pass(time.Minute)
+		y.says(s, specsOf("a", "b")...)
+		y.has(map[string]string{"b": ready}, "it is not in use any more")
+		require.NoError(t, cordon("a", true), "twice is once")
+		require.Equal(t, marks, y.manager.Marks())
+		require.NoError(t, cordon("a", false))
+		y.pass(2 * time.Second)
+		y.has(map[string]string{"a": ready, "b": ready}, "the cordon is over")
+		require.Empty(t, y.manager.Marks())
+
+		for _, act := range []func(context.Context, Target, bool) (Scope, error){y.manager.Drain, y.manager.Cordon} {
+			_, err := act(t.Context(), Target{Node: "n"}, true)
+			require.ErrorIs(t, err, ErrUnknownNode)
+		}
+	})
+}

@@ -73,7 +73,19 @@ type Series struct {
 // Value is a number, or NaN, which JSON has as null.
 type Value float64
 
-var _ json.Marshaler = Value(0)
+var (
+	_ json.Marshaler   = Value(0)
+	_ json.Unmarshaler = (*Value)(nil)
+)
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *Value) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*v = Value(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(text, (*float64)(v))
+}
 
 // MarshalJSON implements json.Marshaler.
 func (v Value) MarshalJSON() ([]byte, error) {

@@ -35,6 +35,29 @@ func TestDrainReasonsAreApart(t *testing.T) {
 	require.Zero(t, w.InFlight())
 }
 
+// TestDrainHasAnAge: the state of a draining worker began with its first drain.
+func TestDrainHasAnAge(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		r := worker.NewRegistry(worker.Config{Log: slog.New(slog.DiscardHandler), Dial: newFake().dial}, nil)
+		w, err := r.Add("http://a:1")
+		require.NoError(t, err)
+		defer time.Sleep(time.Minute) // fasthttp cleans up idle connections for 10 s after the last
+		defer func() { require.NoError(t, r.Remove(w.URL)) }()
+		began := w.StateSince()
+		for range 2 {
+			time.Sleep(time.Hour)
+			w.Drain(true)
+			drained := time.Now()
+			time.Sleep(time.Hour)
+			w.DrainFor(worker.DrainLeaving, true)
+			w.Drain(false)
+			require.True(t, w.StateSince().Equal(drained))
+			w.DrainFor(worker.DrainLeaving, false)
+			require.True(t, w.StateSince().Equal(began))
+		}
+	})
+}
+
 func TestNormal(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://a:1/": "http://a:1", "HTTPS://a": "https://a", "http://[fe80::1%25e0]:1": "http://[fe80::1%25e0]:1", "http://[::1]:1//": "http://[::1]:1",

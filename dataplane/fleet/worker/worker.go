@@ -13,6 +13,7 @@ type Worker struct {
 	// Every choice reads these fields of every worker: they share a cache line.
 	state   atomic.Uint32 // by the probes; see State
 	drains  atomic.Uint32 // the set of DrainReasons
+	drained atomic.Int64  // when the first of them came, in Unix nanoseconds
 	verdict atomic.Uint64 // by the facts about its GPUs; see Verdict
 	info    atomic.Pointer[Info]
 	// Breaker keeps requests away from a worker that fails them, whether its probes succeed or
@@ -150,6 +151,14 @@ func (w *Worker) Probed() State { return State(w.state.Load()) }
 // Since returns when the probed state last changed.
 func (w *Worker) Since() time.Time { return time.Unix(0, w.probe.since.Load()) }
 
+// StateSince returns when the state began: that of the drain where one makes the state.
+func (w *Worker) StateSince() time.Time {
+	if w.State() == Draining {
+		return time.Unix(0, w.drained.Load())
+	}
+	return w.Since()
+}
+
 // Alive returns when the last probe was answered. A SGLang engine whose scheduler has died
 // answers none from then on, and keeps its connections open for 5 to 65 s.
 func (w *Worker) Alive() time.Time { return time.Unix(0, w.probe.alive.Load()) }
@@ -243,6 +252,9 @@ func (w *Worker) Drain(on bool) { w.DrainFor(DrainOperator, on) }
 // DrainFor is Drain for any reason.
 func (w *Worker) DrainFor(why DrainReason, on bool) {
 	if on {
+		if w.drains.Load() == 0 {
+			w.drained.Store(time.Now().UnixNano())
+		}
 		w.drains.Or(uint32(why))
 	} else {
 		w.drains.And(^uint32(why))

@@ -1,0 +1,241 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/admin/history"
+)
+
+// draw draws a concern in at most so many lines.
+func (c *concern) draw(width, most int) (lines []string) {
+	mark, look := [...]string{"!! ", "!  ", "-  "}[c.level], [...]style{red, yellow, plain}[c.level]
+	since := prefixed("  ", c.since)
+	if width <= 0 {
+		return []string{mark + clean(c.text) + since}
+	}
+	room := max(width-len(mark)-ansi.StringWidth(since), 10)
+	for _, part := range wrap(clean(c.text), room, most) {
+		lines = append(lines, cut(look.paint(mark+left(part, room))+since, width))
+		mark, since = "   ", ""
+	}
+	return lines
+}
+
+// header is the first line: which router, and how many of its workers serve. Parts that do not fit
+// are left out.
+func (m *model) header(width int) string {
+	parts, at := []string{"warmpath", clean(strings.TrimPrefix(m.router, "http://"))}, ""
+	if m.known {
+		st := &m.reading.Status
+		ready := 0
+		for i := range st.Workers {
+			if st.Workers[i].State == "ready" {
+				ready++
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s ready", ready, plural(len(st.Workers), "worker")), "up "+age(st.UptimeSeconds), "policy "+clean(st.Policy))
+		at = clock(m.reading.At)
+	}
+	text := ""
+	for _, part := range parts {
+		if width <= 0 || ansi.StringWidth(text+part)+len(at)+2 <= width {
+			text += part + "  "
+		}
+	}
+	if width <= 0 {
+		return text + at
+	}
+	return inverse.paint(cut(left(text, width-len(at))+at, width))
+}
+
+// trouble says why there is no new reading.
+func (m *model) trouble(width int) (lines []string) {
+	if m.failed == nil {
+		return nil
+	}
+	text := fmt.Sprintf("%s. Trying again every %s", clean(m.failed.Error()), m.every)
+	if m.known {
+		text += fmt.Sprintf("; below is the state of %s, %s ago", clock(m.reading.At), age(m.now.Sub(m.reading.At).Seconds()))
+	}
+	for _, line := range wrap(text+".", width, 5) {
+		lines = append(lines, red.paint(line))
+	}
+	return lines
+}
+
+// attention lists the concerns, in at most so many lines; 0 is no limit.
+func (m *model) attention(width, most int) (lines []string) {
+	list := concerns(&m.reading)
+	if len(list) == 0 {
+		text := "Nothing needs attention."
+		if w := m.reading.Status.Workers; !anyWorker(w, func(w *admin.WorkerStatus) bool { return w.GPUs.State != "unknown" }) {
+			text += " GPU health is not known: no sidecar reports it."
+		}
+		return []string{green.paint(cut(text, width))}
+	}
+	for i := range list {
+		if most > 0 && len(list) > most && len(lines) == most-1 {
+			return append(lines, cut(fmt.Sprintf("   and %d more", len(list)-i), width))
+		}
+		// Where there are few, they have room for more lines.
+		lines = append(lines, list[i].draw(width, max(1, most-len(lines)-(len(list)-i-1)))...)
+	}
+	return lines
+}
+
+func anyWorker(all []admin.WorkerStatus, is func(*admin.WorkerStatus) bool) bool {
+	for i := range all {
+		if is(&all[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// figure is a value of now with its past.
+type figure struct {
+	name, value string
+	past        []history.Value
+	look        style
+}
+
+// lately is the number of rows that make the value of now: a minute.
+const lately = 12
+
+func now(column []history.Value) float64 { return mean(last(column, lately)) }
+
+func (m *model) figures() []figure {
+	st, r := &m.reading.Status, &m.reading.History.Recent
+	past := r
+	if m.day {
+		past = &m.reading.History.Day
+	}
+	queue, errors := "no queue", sum(last(r.Router, errorRows))+sum(last(r.Worker, errorRows))+sum(last(r.Cut, errorRows))
+	if q := st.Queue; q != nil {
+		if queue = "empty"; q.Waiting > 0 {
+			queue = fmt.Sprintf("%d, oldest %s", q.Waiting, seconds(q.OldestSeconds))
+		}
+	}
+	hit := percent(now(r.HitRate))
+	if expected := now(r.ExpectedRate); finite(expected) {
+		hit += ", expected " + percent(expected)
+	}
+	saved := unknown
+	if s := sum(r.SavedSeconds); s > 0 {
+		saved = seconds(s) + " in 15 min"
+	}
+	all := make([]history.Value, len(past.At))
+	for i := range all {
+		all[i] = past.Router[i] + past.Worker[i] + past.Cut[i]
+	}
+	warn := func(yes bool, look style) style {
+		if yes {
+			return look
+		}
+		return plain
+	}
+	return []figure{
+		{"Requests", fmt.Sprintf("%s/s, %s in flight", short(now(r.Requests)), short(float64(st.InFlight))), past.Requests, plain},
+		{"Hit rate", hit, past.HitRate, plain},
+		{"TTFT p50", quantiles(r.TTFT50, r.TTFT99), past.TTFT99, plain},
+		{"Saved", saved, past.SavedSeconds, plain},
+		{"ITL p50", quantiles(r.ITL50, r.ITL99), past.ITL99, plain},
+		{"Queue", queue, past.Waiting, warn(st.Queue != nil && st.Queue.Waiting > 0, yellow)},
+		{"Tokens/s", fmt.Sprintf("%s in, %s out", short(now(r.PromptTokens)), short(now(r.GeneratedTokens))), past.GeneratedTokens, plain},
+		{"Errors", fmt.Sprintf("%s in 5 min", short(errors)), all, warn(errors > 0, red)},
+	}
+}
+
+func quantiles(p50, p99 []history.Value) string {
+	return seconds(now(p50)) + ", p99 " + seconds(now(p99))
+}
+
+// chart draws figures side by side; without a width one below the other, with no past.
+func (m *model) chart(width int) (lines []string) {
+	const name, value, gap = 9, 20, 2
+	all := m.figures()
+	if width <= 0 {
+		for _, f := range all {
+			lines = append(lines, left(f.name, name)+" "+f.value)
+		}
+		return lines
+	}
+	abreast := 2
+	if width >= 160 {
+		abreast = 4
+	}
+	cell := (width - gap*(abreast-1)) / abreast
+	for i := 0; i < len(all); i += abreast {
+		var cells []string
+		for _, f := range all[i:min(i+abreast, len(all))] {
+			text := faint.paint(left(f.name, name)) + f.look.paint(left(f.value, min(value, cell-name)))
+			if room := cell - name - value - 1; room > 0 {
+				text += " " + cyan.paint(spark(f.past, room))
+			}
+			cells = append(cells, left(text, cell))
+		}
+		lines = append(lines, cut(strings.Join(cells, strings.Repeat(" ", gap)), width))
+	}
+	return lines
+}
+
+const (
+	tableKeys = "q quit  ↑↓ move  enter open  / filter  s sort  r reverse  d day"
+	pageKeys  = "q quit  esc back  ↑↓ scroll"
+)
+
+// footer is the last line: the keys, or the filter as it is typed.
+func (m *model) footer(width int) string {
+	switch {
+	case m.typing:
+		return cut("filter: "+clean(m.filter)+"_   enter keeps it, esc clears it", width)
+	case m.open != "":
+		return faint.paint(cut(pageKeys, width))
+	}
+	return faint.paint(cut(tableKeys, width))
+}
+
+// screen draws all, in the size of the terminal.
+func (m *model) screen() string {
+	lines := append([]string{m.header(m.width)}, m.trouble(m.width)...)
+	switch {
+	case !m.known && m.failed == nil:
+		lines = append(lines, "Asking "+clean(m.router)+" …")
+	case !m.known:
+	case m.open != "":
+		lines = append(lines, m.opened(m.height-len(lines)-1)...)
+	default:
+		lines = append(lines, m.attention(m.width, max(3, m.height/5))...)
+		lines = append(lines, m.chart(m.width)...)
+		rows := m.rows()
+		lines = append(lines, faint.paint(cut(m.caption(len(rows)), m.width)))
+		height := max(m.height-len(lines)-2, 1)
+		m.settle(rows, height)
+		lines = append(lines, table(rows, m.first, height, m.cursor, m.width)...)
+	}
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	return strings.Join(append(lines[:max(m.height-1, 0)], m.footer(m.width)), "\n")
+}
+
+// opened draws the page of the open worker from the line to which it is scrolled.
+func (m *model) opened(height int) []string {
+	var w *admin.WorkerStatus
+	for i := range m.reading.Status.Workers {
+		if m.reading.Status.Workers[i].ID == m.open {
+			w = &m.reading.Status.Workers[i]
+		}
+	}
+	title := strong.paint(cut(clean(m.open), m.width))
+	if w == nil {
+		return []string{title, "The router does not have this worker any more."}
+	}
+	lines := append([]string{title}, m.page(w, m.width)...)
+	m.scroll = max(0, min(m.scroll, len(lines)-height))
+	return lines[m.scroll:min(len(lines), m.scroll+max(height, 0))]
+}

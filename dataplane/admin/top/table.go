@@ -1,0 +1,228 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/warmpath/warmpath/dataplane/admin"
+)
+
+// row is a worker's rank in the table.
+type row struct {
+	*admin.WorkerStatus
+	rate  float64 // requests a second since the last reading; NaN: not known
+	level level   // of its worst concern; beyond note: none
+}
+
+// name is a rank's ID without the scheme that nearly all have.
+func (r *row) name() string { return clean(strings.TrimPrefix(r.ID, "http://")) }
+
+// state is its state in a word, or why a ready one is in doubt. A cordoned worker serves on.
+func (r *row) state() string {
+	switch {
+	case r.State != "ready":
+		return clean(r.State)
+	case r.GPUs.State == "dead":
+		return "gpu dead"
+	case r.Breaker.State != "closed":
+		return "failing"
+	case r.Cordoned:
+		return "cordoned"
+	}
+	return "ready"
+}
+
+func (r *row) pool() float64 {
+	if r.Load.PoolTokens <= 0 {
+		return math.NaN()
+	}
+	return float64(r.Load.UsedTokens) / float64(r.Load.PoolTokens)
+}
+
+func (r *row) hits() float64 {
+	if r.PromptTokens == 0 {
+		return math.NaN()
+	}
+	return r.HitRate
+}
+
+func (r *row) events() string {
+	if r.Events.LagMS >= behind {
+		return "late " + brief(r.Events.LagMS/1000)
+	}
+	return clean(r.Events.State)
+}
+
+func (r *row) style() style {
+	switch {
+	case r.level == fault:
+		return red
+	case r.level == warning:
+		return yellow
+	case r.State == "draining" || r.Cordoned:
+		return faint
+	}
+	return plain
+}
+
+// rows returns the workers that the filter keeps, in order.
+func (m *model) rows() []row {
+	all := make([]row, 0, len(m.reading.Status.Workers))
+	words := strings.Fields(strings.ToLower(m.filter))
+	for i := range m.reading.Status.Workers {
+		w := &m.reading.Status.Workers[i]
+		if len(words) > 0 && !holds(w, words) {
+			continue
+		}
+		r := row{WorkerStatus: w, rate: math.NaN(), level: note + 1}
+		if rate, known := m.rates[w.ID]; known {
+			r.rate = rate
+		}
+		for k := range ofWorkers {
+			if _, _, yes := ofWorkers[k].holds(w, m.reading.At); yes {
+				r.level = min(r.level, ofWorkers[k].level)
+			}
+		}
+		all = append(all, r)
+	}
+	order := orders[m.order].less
+	slices.SortStableFunc(all, func(a, b row) int {
+		by := order(&a, &b)
+		if m.reversed {
+			by = -by
+		}
+		return cmp.Or(by, strings.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+// holds reports whether a worker has all words of a filter.
+func holds(w *admin.WorkerStatus, words []string) bool {
+	text := strings.ToLower(strings.Join([]string{w.ID, w.State, w.Role, w.Model, w.Node, w.Events.State, map[bool]string{true: "cordoned"}[w.Cordoned]}, " "))
+	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+}
+
+// orders are the ways to sort; keys that are numbers have the largest first.
+var orders = []struct {
+	name string
+	less func(a, b *row) int
+}{
+	{"state", func(a, b *row) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(stateRank(a), stateRank(b)))
+	}},
+	{"requests in flight", func(a, b *row) int { return cmp.Compare(b.Load.InFlight, a.Load.InFlight) }},
+	{"requests a second", func(a, b *row) int { return cmp.Compare(b.rate, a.rate) }},
+	{"hit rate", func(a, b *row) int { return cmp.Compare(b.hits(), a.hits()) }},
+	{"KV pool", func(a, b *row) int { return cmp.Compare(b.pool(), a.pool()) }},
+	{"failed", func(a, b *row) int { return cmp.Compare(b.Failed, a.Failed) }},
+	{"name", func(*row, *row) int { return 0 }},
+}
+
+func stateRank(r *row) int {
+	return slices.Index([]string{"dead", "gpu dead", "failing", "slow", "probing", "draining", "cordoned", "ready"}, r.state())
+}
+
+// column is a column of the table.
+type column struct {
+	title string
+	width int
+	text  func(r *row) string
+	wide  bool // shown where there is room
+	words bool // aligned to the left
+}
+
+var columns = []column{
+	{title: "STATE", width: 8, words: true, text: (*row).state},
+	{title: "SINCE", width: 5, text: func(r *row) string { return brief(r.StateSeconds) }},
+	{title: "FLIGHT", width: 6, text: func(r *row) string { return short(float64(r.Load.InFlight)) }},
+	{title: "WAIT", width: 5, text: func(r *row) string { return short(float64(r.Load.Waiting)) }},
+	{title: "REQ/S", width: 5, text: func(r *row) string { return short(r.rate) }},
+	{title: "HIT", width: 4, text: func(r *row) string { return percent(r.hits()) }},
+	{title: "POOL", width: 4, text: func(r *row) string { return percent(r.pool()) }},
+	{title: "EVENTS", width: 10, words: true, text: (*row).events},
+	{title: "FAILED", width: 6, wide: true, text: func(r *row) string { return short(float64(r.Failed)) }},
+	{title: "ROLE", width: 10, wide: true, words: true, text: func(r *row) string { return cmp.Or(clean(r.Role), unknown) }},
+	{title: "NODE", width: 10, wide: true, words: true, text: func(r *row) string { return cmp.Or(clean(r.Node), unknown) }},
+	{title: "TRUST", width: 5, wide: true, text: func(r *row) string { return percent(r.Trust.Credit) }},
+	{title: "TOK/S", width: 6, wide: true, text: func(r *row) string {
+		if r.Load.PrefillPerSecond <= 0 {
+			return unknown
+		}
+		return short(r.Load.PrefillPerSecond)
+	}},
+	{title: "GPUS", width: 9, wide: true, words: true, text: func(r *row) string { return clean(r.GPUs.State) }},
+	{title: "MODEL", width: 20, wide: true, words: true, text: func(r *row) string { return cmp.Or(clean(r.Model), unknown) }},
+}
+
+// layout returns the columns that fit, and the width of the names before them.
+func layout(rows []row, width int) (fit []column, names int) {
+	names = len("WORKER")
+	for i := range rows {
+		names = max(names, ansi.StringWidth(rows[i].name()))
+	}
+	if width <= 0 {
+		return columns, names
+	}
+	const mark = 2
+	need := min(names, 44)
+	rest := width - mark
+	for _, c := range columns {
+		if c.wide && rest-c.width-2 < need {
+			continue
+		}
+		fit = append(fit, c)
+		rest -= c.width + 2
+	}
+	return fit, max(min(names, rest), 4)
+}
+
+// table draws the head and the rows from first on; chosen is the row with the cursor, -1: none.
+func table(rows []row, first, height, chosen, width int) []string {
+	fit, names := layout(rows, width)
+	head := "  " + left("WORKER", names)
+	for i := range fit {
+		head += "  " + fit[i].pad(fit[i].title)
+	}
+	lines := []string{strong.paint(cut(strings.TrimRight(head, " "), width))}
+	for i := first; i < len(rows) && len(lines) <= height; i++ {
+		r := &rows[i]
+		line := "  "
+		if i == chosen {
+			line = "> "
+		}
+		line += tail(r.name(), names)
+		for c := range fit {
+			line += "  " + fit[c].pad(fit[c].text(r))
+		}
+		look := r.style()
+		if line = cut(strings.TrimRight(line, " "), width); i == chosen {
+			look, line = inverse, left(line, width)
+		}
+		lines = append(lines, look.paint(line))
+	}
+	return lines
+}
+
+func (c *column) pad(text string) string {
+	if c.words {
+		return left(text, c.width)
+	}
+	return right(text, c.width)
+}
+
+// caption says what the table shows of all workers.
+func (m *model) caption(shown int) string {
+	text := "Workers, by " + orders[m.order].name
+	if m.reversed {
+		text += ", reversed"
+	}
+	if m.filter != "" {
+		text += fmt.Sprintf("; %d of %d with %q", shown, len(m.reading.Status.Workers), clean(m.filter))
+	}
+	return text
+}
