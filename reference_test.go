@@ -60,6 +60,7 @@ var endpointGroups = []struct {
 	{"The router, for operators: at `--operator-listen`, else on the clients' address", routerFolders, []described{
 		{"/status", "GET", "everything that the router knows, as JSON"},
 		{"/history", "GET", "the traffic of the last quarter of an hour in steps of 5 s, and of the last day in steps of 2 minutes, as JSON"},
+		{"/choices", "GET", "the last choices with their reasons; `?number=` one of them with its candidates, as `/explain` has them"},
 		{"/metrics", "GET", "[metrics](metrics.md) for Prometheus"},
 		{"/workers", "GET, POST, DELETE", "lists workers, adds and removes one: `{\"url\": …, \"role\": …, \"bootstrap_port\": …, \"bootstrap_host\": …}`"},
 		{"/workers/drain", "POST", "drains a worker: `{\"url\": …, \"drain\": true}`"},

@@ -171,7 +171,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case console.Has(path), path == "/status", path == "/history", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
+	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -187,7 +187,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/history", "/metrics", "/workers", "/workers/drain", "/debug/index", "/explain":
+	case "/status", "/history", "/choices", "/metrics", "/workers", "/workers/drain", "/debug/index", "/explain":
 		return true
 	default:
 		return console.Has(path) || strings.HasPrefix(path, operator.ProfilePath)
@@ -230,6 +230,8 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.json(ctx, fasthttp.StatusOK, a.Status())
 	case "/history":
 		a.json(ctx, fasthttp.StatusOK, a.history.Report())
+	case "/choices":
+		a.explainer.serveRecent(ctx)
 	case "/metrics":
 		a.metrics.serve(ctx)
 		a.requests.Compress(ctx) // of 1,000 workers it has 10 MB

@@ -1,4 +1,4 @@
-// Package admin serves operators: GET /status, /history, /metrics, /workers, /console,
+// Package admin serves operators: GET /status, /history, /choices, /metrics, /workers, /console,
 // /debug/index and /debug/pprof/, POST /explain, /workers, /workers/drain and /flush_cache. It also
 // answers the paths that clients may ask of the router itself: /health, /ready and /v1/models.
 //

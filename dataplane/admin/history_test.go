@@ -119,6 +119,8 @@ func TestConsoleReadsTheAPI(t *testing.T) {
 	}
 	compare("Status", reflect.TypeFor[admin.Status]())
 	compare("Explained", reflect.TypeFor[admin.Explained]())
+	compare("RecentChoices", reflect.TypeFor[admin.RecentChoices]())
+	compare("ExplainedChoice", reflect.TypeFor[admin.ExplainedChoice]())
 	compare("Report", reflect.TypeFor[history.Report]())
 	for name := range declared {
 		assert.True(t, seen[name], "no type of the API is %s", name)

@@ -1,5 +1,7 @@
 // The operator's API, as far as the page reads it. A Go test holds the names to the Go types.
 
+import { decoded } from "./route";
+
 export interface Status {
   version: string;
   uptime_seconds: number;
@@ -235,6 +237,35 @@ export interface Explained {
   overruled?: string;
 }
 
+export interface RecentChoices {
+  choices: RecentChoice[];
+}
+
+export interface ExplainedChoice {
+  choice: RecentChoice;
+  explained: Explained;
+}
+
+export interface RecentChoice {
+  number: number;
+  turn: number;
+  at: string;
+  request?: string;
+  model: string;
+  policy: string;
+  tokens: number;
+  exact: boolean;
+  cached: number;
+  candidates: number;
+  worker: string;
+  why: string;
+  decode?: string;
+  decode_why?: string;
+  again?: boolean;
+  led?: boolean;
+  overruled?: string;
+}
+
 export interface ExplainedPrompt {
   model?: string;
   tokens: number;
@@ -316,7 +347,7 @@ export class Failure extends Error {
 // browsers do not send. It is kept for this tab only. "#/" begins the address of a view.
 let key = sessionStorage.getItem("key") ?? "";
 if (location.hash.length > 1 && !location.hash.startsWith("#/")) {
-  setKey(decodeURIComponent(location.hash.slice(1)));
+  setKey(decoded(location.hash.slice(1)));
   history.replaceState(null, "", location.pathname);
 }
 

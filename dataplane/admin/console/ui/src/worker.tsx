@@ -1,8 +1,9 @@
-import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, type Status, type WorkerStatus } from "./api";
 import { age, bytes, count, dash, percent, plural, seconds, short, since } from "./format";
-import { Badge, eventsLevel, gpuLevel, gpuText, stateLevel } from "./workers";
+import { Badge, Facts, Part, Trail } from "./parts";
+import { bare } from "./table";
+import { eventsLevel, gpuLevel, gpuText, stateLevel } from "./workers";
 
 interface Action {
   title: string;
@@ -11,30 +12,18 @@ interface Action {
   run: () => Promise<unknown>;
 }
 
-function Part({ title, children }: { title: string; children: ComponentChildren }) {
-  return <section class="card part"><h2>{title}</h2>{children}</section>;
-}
-
-function Facts({ list }: { list: [string, ComponentChildren][] }) {
-  return <dl class="facts">{list.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
-}
-
 export function Worker({ status, id, refresh }: { status: Status; id: string; refresh: () => void }) {
   const w = status.workers.find(one => one.id === id);
   if (!w) {
     return (
       <>
-        <Trail id={id} />
+        <Trail to="#/workers" view="Workers" name={bare(id)} />
         <h1>{id}</h1>
         <p class="card nothing">The router has no worker of this name. It was removed, or has never been there.</p>
       </>
     );
   }
   return <Known w={w} ranks={status.workers.filter(o => o.url === w.url)} cluster={status.cluster !== undefined} refresh={refresh} />;
-}
-
-function Trail({ id }: { id: string }) {
-  return <nav class="trail" aria-label="Place"><a href="#/workers">Workers</a> <span aria-hidden="true">/</span> <span>{id.replace(/^https?:\/\//, "")}</span></nav>;
 }
 
 function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerStatus[]; cluster: boolean; refresh: () => void }) {
@@ -59,7 +48,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
   const l = w.load, t = w.trust, e = w.events, g = w.gpus;
   return (
     <>
-      <Trail id={w.id} />
+      <Trail to="#/workers" view="Workers" name={bare(w.id)} />
       <div class="heading">
         <h1 class="address">{w.id}</h1>
         <Badge text={w.state} level={stateLevel[w.state]} />
@@ -107,6 +96,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
             ["Requests", `${count(w.requests)} (${percent(w.share)} of all)`], ["Failed", w.failed ? <span class="bad">{count(w.failed)}</span> : "0"],
             ["Hit rate", w.prompt_tokens ? percent(w.hit_rate) : dash], ["Cached tokens", `${short(w.hit_tokens)} of ${short(w.prompt_tokens)}`],
           ]} />
+          <p><a href={"#/choices?worker=" + encodeURIComponent(w.id)}>Recent choices</a></p>
         </Part>
         <Part title="Trust">
           <Facts list={[

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { mkdirSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
-import { serve } from "./fixture.mjs";
+import { hostile, serve } from "./fixture.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const shots = process.env.SHOTS;
@@ -40,13 +40,15 @@ async function check(name, body, options = {}) {
     console.log(`FAIL ${name}\n${e.stack}\n${complaints.join("\n")}`);
   }
   await context.close();
-  Object.assign(fixture, { state: "normal", down: false, key: "", changes: [] });
+  Object.assign(fixture, { state: "normal", down: false, key: "", held: undefined, changes: [] });
 }
 
 const views = {
   overview: async (page, base) => { await page.goto(base + "/console"); await page.getByRole("heading", { name: "Traffic" }).waitFor(); await page.locator(".chart canvas").first().waitFor(); },
   workers: async (page, base) => { await page.goto(base + "/console#/workers"); await page.getByRole("heading", { name: "Workers" }).waitFor(); },
   worker: async (page, base) => { await views.workers(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await first.click(); await page.getByRole("heading", { name: "KV pool" }).waitFor(); } },
+  choices: async (page, base) => { await page.goto(base + "/console#/choices"); await page.getByRole("heading", { name: "Choices" }).waitFor(); },
+  choice: async (page, base) => { await views.choices(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await hold(page); await first.click(); await page.locator(".verdict, [role=alert]").first().waitFor(); } },
   explain: async (page, base) => {
     await page.goto(base + "/console#/explain");
     await page.getByRole("textbox", { name: "Prompt" }).fill("Once upon a time");
@@ -54,6 +56,9 @@ const views = {
     await page.locator(".verdict, .fault").first().waitFor();
   },
 };
+
+const hold = page => page.getByRole("button", { name: "Hold" }).click();
+const answers = (page, path) => page.waitForResponse(r => r.url().endsWith(path));
 
 async function violations(page) {
   await page.evaluate(axe);
@@ -167,6 +172,49 @@ await check("the keyboard reaches all of 1,000 rows", async (page, base) => {
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "KV pool" }).waitFor();
 });
+
+await check("choices are live, hold, and tell why", async (page, base) => {
+  await views.choices(page, base);
+  const first = () => page.locator("tbody tr[data-id]").first().getAttribute("data-id");
+  const before = await first();
+  await page.waitForFunction(old => document.querySelector("tbody tr[data-id]").dataset.id !== old, before, { timeout: patience });
+  await page.getByLabel("Reason").selectOption("lowest predicted time to first token");
+  const filtered = await page.locator("tbody tr[data-id]").count();
+  await answers(page, "/choices");
+  await answers(page, "/choices");
+  assert.ok(filtered > 5 && filtered < 30, `${filtered} rows`);
+  assert.equal(await page.getByLabel("Reason").inputValue(), "lowest predicted time to first token");
+  await hold(page);
+  fixture.held = 1;
+  const held = await first();
+  await answers(page, "/status");
+  await answers(page, "/status");
+  assert.equal(await first(), held, "a held list stands still");
+});
+
+await check("a choice shows each candidate's terms with numbers, and says when it is gone", async (page, base) => {
+  fixture.held = 5;
+  await page.goto(base + "/console#/choices/60");
+  await page.getByRole("heading", { name: "Choice 60" }).waitFor();
+  await page.getByRole("heading", { name: "Candidates" }).waitFor();
+  const bars = page.getByRole("region", { name: "Candidates" });
+  assert.equal(await bars.locator("tbody tr").count(), 8);
+  for (const row of await bars.locator("tbody tr").all()) assert.match(await row.innerText(), /queue [\d.]+ (µs|ms|s) · compute [\d.]+ (µs|ms|s)/);
+  await page.goto(base + "/console#/choices/1");
+  await page.getByRole("alert").getByText("Choice 1 is not kept").waitFor();
+});
+
+await check("names of others stay text", async (page, base) => {
+  page.on("dialog", d => { throw new Error("a name was run: " + d.message()); });
+  fixture.held = 1;
+  for (const open of [views.choices]) {
+    await open(page, base);
+    await page.getByText(hostile).first().waitFor({ state: "attached" });
+    assert.equal(await page.locator("img, script:not([src])").count(), 0);
+  }
+  await page.goto(base + "/console#/workers/%E0%A4%A"); // no UTF-8
+  await page.getByText("The router has no worker of this name").waitFor();
+}, { viewport: { width: 1700, height: 900 } });
 
 await check("changes ask first", async (page, base) => {
   await views.worker(page, base);

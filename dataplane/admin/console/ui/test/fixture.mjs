@@ -100,6 +100,19 @@ function explained(state, beat) {
   return { policy: "kv", seed: "12345678901234567", turn: 5, prompt: { model: "Qwen/Qwen2.5-7B-Instruct", tokens: 2400, exact: true }, ranks, ...(best ? { winner: best.id, why: "least cost" } : { error: "no worker is ready" }) };
 }
 
+// Names that a page which makes HTML of them would run.
+export const hostile = '"><img src=x onerror=alert(1)><script>alert(2)</script>';
+
+function recent(state, beat) {
+  const workers = status(state, beat).workers.filter(w => w.state === "ready");
+  return Array.from({ length: state === "empty" || !workers.length ? 0 : 64 }, (_, i) => {
+    const number = 64 + beat - i, r = random(number), at = Math.floor(r() * workers.length), tokens = Math.round(200 + 9000 * r());
+    return { number, turn: number * (state === "many" ? 40 : 1), at: new Date(Date.now() - i * 250).toISOString(), request: i === 3 ? hostile : `req-${number.toString(16)}`, model: workers[at].model, policy: "kv",
+      tokens, exact: i % 3 > 0, cached: Math.round(tokens * r() * 0.9), candidates: workers.length, worker: workers[at].id, why: i % 4 ? "most of the prompt is cached here" : "lowest predicted time to first token",
+      ...(i % 5 === 2 && { decode: workers[(at + 1) % workers.length].id, decode_why: "has room and holds the prefix" }), ...(i % 17 === 4 && { again: true }) };
+  });
+}
+
 /** serve listens on a free port of loopback. Its state may be changed, and the requests that change workers are kept. */
 export async function serve() {
   const router = { state: "normal", changes: [], down: false, key: "" };
@@ -116,6 +129,12 @@ export async function serve() {
     switch (path) {
       case "/status": return json(200, status(router.state, ++beat));
       case "/history": return json(200, { recent: series(router.state, 5, 180), day: series(router.state, 120, 720) });
+      case "/choices": {
+        const all = recent(router.state, router.held ?? ++beat), number = new URL(req.url, "http://x").searchParams.get("number");
+        if (!number) return json(200, { choices: all });
+        const choice = all.find(c => c.number === Number(number)), x = explained(router.state, beat);
+        return choice ? json(200, { choice, explained: { ...x, ranks: x.ranks.filter(r => r.cost) } }) : json(404, { error: { message: `Choice ${number} is not kept: later ones have taken its place.` } });
+      }
       case "/explain": return json(200, explained(router.state, beat));
       case "/workers": case "/workers/drain": {
         let body = "";
