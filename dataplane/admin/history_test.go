@@ -121,6 +121,8 @@ func TestConsoleReadsTheAPI(t *testing.T) {
 	compare("Explained", reflect.TypeFor[admin.Explained]())
 	compare("RecentChoices", reflect.TypeFor[admin.RecentChoices]())
 	compare("ExplainedChoice", reflect.TypeFor[admin.ExplainedChoice]())
+	compare("Nodes", reflect.TypeFor[admin.Nodes]())
+	compare("NodeLinks", reflect.TypeFor[admin.NodeLinks]())
 	compare("Report", reflect.TypeFor[history.Report]())
 	for name := range declared {
 		assert.True(t, seen[name], "no type of the API is %s", name)

@@ -336,6 +336,102 @@ export interface ExplainedDecodeCost {
   total: number;
 }
 
+export interface Nodes {
+  cluster: boolean;
+  up: boolean;
+  nodes: NodeStatus[];
+}
+
+export interface NodeStatus {
+  name: string;
+  version: string;
+  started: string;
+  control?: string;
+  workers: NodeWorker[];
+  gpus?: GPU[];
+  driver?: string;
+  tier?: Tier;
+  links?: Link[];
+  drain: boolean;
+  cordon: boolean;
+  directory?: TierDirectory;
+}
+
+export interface NodeWorker {
+  url: string;
+  role?: string;
+  model?: string;
+  gpus?: string[];
+  tp?: number;
+  health: Health;
+}
+
+export interface Health {
+  state?: string;
+  weight?: number;
+  no_tp?: boolean;
+  reasons?: string[];
+}
+
+export interface GPU {
+  uuid: string;
+  index: number;
+  name?: string;
+  used?: number;
+  total?: number;
+  links_up?: number;
+  links?: number;
+  health: Health;
+}
+
+export interface Tier {
+  bytes: number;
+  used: number;
+  pages: number;
+  endpoint?: string;
+  agent?: string;
+  speed?: number;
+}
+
+export interface TierDirectory {
+  pages: number;
+  kinds: number;
+  known: boolean;
+  silence: number;
+}
+
+export interface Link {
+  to: string;
+  path: string;
+  read: number;
+  write: number;
+  latency: number;
+  slow?: string;
+  broken?: string;
+  at: string;
+  unknown?: string;
+}
+
+export interface NodeLinks {
+  cluster: boolean;
+  links: NodeLink[];
+  left_out: number;
+}
+
+export interface NodeLink {
+  from: string;
+  to: string;
+  path: string;
+  read: number;
+  write: number;
+  latency: number;
+  slow?: string;
+  broken?: string;
+  at: string;
+  unknown?: string;
+  pairs: number;
+}
+
 /** Failure is an answer that is not 200, or none: then its status is 0. */
 export class Failure extends Error {
   constructor(readonly status: number, message: string) {

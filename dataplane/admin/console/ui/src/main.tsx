@@ -6,12 +6,14 @@ import { ask, Failure, setKey, type Report, type Status } from "./api";
 import { Choices, Chosen } from "./choices";
 import { Explain } from "./explain";
 import { age } from "./format";
+import { Links } from "./links";
+import { Node, NodeList } from "./nodes";
 import { Overview } from "./overview";
 import { useRoute } from "./route";
 import { Worker } from "./worker";
 import { Workers } from "./workers";
 
-const views: [string, string][] = [["", "Overview"], ["workers", "Workers"], ["choices", "Choices"]];
+const views: [string, string][] = [["", "Overview"], ["workers", "Workers"], ["choices", "Choices"], ["nodes", "Nodes"], ["links", "Links"]];
 const many = 200; // workers; beyond them /status is read every two seconds
 const historyEvery = 5000; // as rows are made
 
@@ -94,6 +96,9 @@ function Page() {
   else if (at === "workers") view = <Workers status={status} route={route} />;
   else if (at === "choices" && id) view = <Chosen key={id} number={id} />;
   else if (at === "choices") view = <Choices route={route} />;
+  else if (at === "nodes" && id) view = <Node key={id} name={id} status={status} />;
+  else if (at === "nodes") view = <NodeList route={route} />;
+  else if (at === "links") view = <Links status={status} route={route} />;
   else if (at === "explain") view = <Explain status={status} />;
   else view = <Overview status={status} past={past} />;
   return (

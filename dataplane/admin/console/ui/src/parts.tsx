@@ -21,3 +21,15 @@ export function Facts({ list }: { list: [string, ComponentChildren][] }) {
 export function Trail({ to, view, name }: { to: string; view: string; name: string }) {
   return <nav class="trail" aria-label="Place"><a href={to}>{view}</a> <span aria-hidden="true">/</span> <span>{name}</span></nav>;
 }
+
+/** Grid is a short table: heads, and rows of cells, the first of which names its row. */
+export function Grid({ label, heads, rows }: { label: string; heads: string[]; rows: ComponentChildren[][] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+      <table class="grid">
+        <thead><tr>{heads.map(h => <th key={h} scope="col">{h}</th>)}</tr></thead>
+        <tbody>{rows.map((cells, i) => <tr key={i}>{cells.map((c, j) => (j ? <td key={j}>{c}</td> : <th key={j} scope="row">{c}</th>))}</tr>)}</tbody>
+      </table>
+    </div>
+  );
+}

@@ -12,6 +12,22 @@ interface Action {
   run: () => Promise<unknown>;
 }
 
+/** actions are what an operator can do with a worker now; each asks first. */
+function actions(w: WorkerStatus, ranks: WorkerStatus[], cluster: boolean): Action[] {
+  const flying = ranks.reduce((n, r) => n + r.in_flight, 0), requests = plural(flying, "request");
+  const others = ranks.length > 1 ? ` All ${ranks.length} ranks of ${w.url} are meant.` : "";
+  const scope = cluster ? "every router of the cluster" : "this router";
+  const drain = (on: boolean) => () => ask("/workers/drain", "POST", { url: w.url, drain: on });
+  const remove = (query: string) => () => ask(`/workers?${query}url=${encodeURIComponent(w.url)}`, "DELETE");
+  return [
+    w.drain?.includes("operator")
+      ? { title: "End drain", ask: `It gets requests again at ${scope}.${others}`, run: drain(false) }
+      : { title: "Drain", ask: `It gets no new requests at ${scope}; ${requests} in flight go on to their end.${others}`, run: drain(true) },
+    { title: "Remove", danger: true, ask: `This router forgets it once its ${requests} in flight have ended. A source that lists it brings it back at a restart.${others}`, run: remove("") },
+    { title: "Remove at once", danger: true, ask: `This router forgets it now; ${requests} in flight ${flying === 1 ? "is" : "are"} cut off.${others}`, run: remove("now=true&") },
+  ];
+}
+
 export function Worker({ status, id, refresh }: { status: Status; id: string; refresh: () => void }) {
   const w = status.workers.find(one => one.id === id);
   if (!w) {
@@ -28,23 +44,6 @@ export function Worker({ status, id, refresh }: { status: Status; id: string; re
 
 function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerStatus[]; cluster: boolean; refresh: () => void }) {
   const [action, setAction] = useState<Action | null>(null);
-  const drained = w.drain?.includes("operator") ?? false;
-  const flying = ranks.reduce((n, r) => n + r.in_flight, 0);
-  const others = ranks.length > 1 ? ` All ${ranks.length} ranks of ${w.url} are meant.` : "";
-  const scope = cluster ? "every router of the cluster" : "this router";
-  const drain: Action = {
-    title: "Drain", ask: `It gets no new requests at ${scope}; ${plural(flying, "request")} in flight go on to their end.${others}`,
-    run: () => ask("/workers/drain", "POST", { url: w.url, drain: true }),
-  };
-  const undrain: Action = { title: "End drain", ask: `It gets requests again at ${scope}.${others}`, run: () => ask("/workers/drain", "POST", { url: w.url, drain: false }) };
-  const remove: Action = {
-    title: "Remove", danger: true, ask: `This router forgets it once its ${plural(flying, "request")} in flight have ended. A source that lists it brings it back at a restart.${others}`,
-    run: () => ask("/workers?url=" + encodeURIComponent(w.url), "DELETE"),
-  };
-  const removeNow: Action = {
-    title: "Remove at once", danger: true, ask: `This router forgets it now; ${plural(flying, "request")} in flight ${flying === 1 ? "is" : "are"} cut off.${others}`,
-    run: () => ask("/workers?now=true&url=" + encodeURIComponent(w.url), "DELETE"),
-  };
   const l = w.load, t = w.trust, e = w.events, g = w.gpus;
   return (
     <>
@@ -54,9 +53,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
         <Badge text={w.state} level={stateLevel[w.state]} />
         <span class="note">for {age(w.state_seconds)}</span>
         <div class="actions">
-          {drained ? <button type="button" onClick={() => setAction(undrain)}>End drain…</button> : <button type="button" onClick={() => setAction(drain)}>Drain…</button>}
-          <button type="button" onClick={() => setAction(remove)}>Remove…</button>
-          <button type="button" class="danger" onClick={() => setAction(removeNow)}>Remove at once…</button>
+          {actions(w, ranks, cluster).map(a => <button key={a.title} type="button" class={a.danger ? "danger" : ""} onClick={() => setAction(a)}>{a.title}…</button>)}
         </div>
       </div>
       {w.error && <p class="card fault"><span class="level bad">Fault</span> {w.error}</p>}

@@ -9,7 +9,8 @@ export const stateLevel: Record<string, string> = { ready: "good", probing: "war
 export const gpuLevel: Record<string, string> = { healthy: "good", degraded: "warn", draining: "warn", dead: "bad", unknown: "none" };
 export const eventsLevel: Record<string, string> = { live: "good", unproven: "info", restored: "info", none: "none" };
 
-export const gpuText = (state: string): string => (state === "unknown" ? "no data" : state);
+/** gpuText says of a state that is not known that it is not. */
+export const gpuText = (state: string | undefined): string => (!state || state === "unknown" ? "no data" : state);
 
 // A dead worker holds nothing, whatever it reported last.
 const pool = (w: WorkerStatus): number => (w.load.pool_tokens && w.state !== "dead" ? w.load.used_tokens / w.load.pool_tokens : -1);

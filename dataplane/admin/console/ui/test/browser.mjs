@@ -49,6 +49,9 @@ const views = {
   worker: async (page, base) => { await views.workers(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await first.click(); await page.getByRole("heading", { name: "KV pool" }).waitFor(); } },
   choices: async (page, base) => { await page.goto(base + "/console#/choices"); await page.getByRole("heading", { name: "Choices" }).waitFor(); },
   choice: async (page, base) => { await views.choices(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await hold(page); await first.click(); await page.locator(".verdict, [role=alert]").first().waitFor(); } },
+  nodes: async (page, base) => { await page.goto(base + "/console#/nodes"); await page.getByRole("heading", { name: "Nodes" }).waitFor(); },
+  node: async (page, base) => { await views.nodes(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await first.click(); await page.getByRole("heading", { name: "Links from here" }).waitFor(); } },
+  links: async (page, base) => { await page.goto(base + "/console#/links"); await page.getByRole("heading", { name: "Pairs of" }).waitFor(); },
   explain: async (page, base) => {
     await page.goto(base + "/console#/explain");
     await page.getByRole("textbox", { name: "Prompt" }).fill("Once upon a time");
@@ -204,10 +207,39 @@ await check("a choice shows each candidate's terms with numbers, and says when i
   await page.getByRole("alert").getByText("Choice 1 is not kept").waitFor();
 });
 
+await check("what is not known of a node is no health and no zero", async (page, base) => {
+  fixture.state = "many";
+  await page.goto(base + "/console#/nodes?q=gpu-001");
+  const row = page.locator("tbody tr[data-id]");
+  assert.match(await row.innerText(), /no data/, "GPUs without facts");
+  assert.doesNotMatch(await row.innerText(), /healthy|0%/);
+  await page.goto(base + "/console#/nodes?q=gpu-014");
+  await row.locator("a").click();
+  await page.getByText("The sidecar tells of no GPUs: no library").waitFor();
+  await page.getByText("The node keeps no KV tier").waitFor();
+  const regions = page.getByRole("region", { name: "Links" });
+  assert.match(await regions.locator("tr", { hasText: "gpu-005" }).innerText(), /no data.*–.*never.*the other end has no NIXL/s);
+});
+
+await check("faults of nodes and links", async (page, base) => {
+  fixture.state = "failing";
+  await views.node(page, base);
+  await page.getByText("XID 79: the GPU has fallen off the bus").waitFor();
+  assert.equal(await page.locator(".heading .badge").innerText(), "dead");
+  await views.links(page, base);
+  assert.match(await page.locator("tbody tr[data-id]").first().innerText(), /broken/, "the worst comes first");
+  await page.getByLabel("Pairs").selectOption("yes");
+  const rows = () => page.locator("tbody tr[data-id]").evaluateAll(all => all.map(r => r.dataset.id));
+  const before = await rows();
+  await answers(page, "/links");
+  await answers(page, "/links");
+  assert.deepEqual(await rows(), before, "filters survive updates");
+});
+
 await check("names of others stay text", async (page, base) => {
   page.on("dialog", d => { throw new Error("a name was run: " + d.message()); });
   fixture.held = 1;
-  for (const open of [views.choices]) {
+  for (const open of [views.choices, views.nodes, views.links]) {
     await open(page, base);
     await page.getByText(hostile).first().waitFor({ state: "attached" });
     assert.equal(await page.locator("img, script:not([src])").count(), 0);
@@ -230,6 +262,13 @@ await check("changes ask first", async (page, base) => {
     await page.getByRole("dialog").waitFor({ state: "detached" });
     assert.equal(fixture.changes.pop(), want);
   }
+  fixture.state = "many"; // has drained workers
+  await page.goto(base + "/console#/workers?state=draining");
+  await page.locator("tbody a").first().click();
+  await page.getByRole("button", { name: "End drain…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "End drain" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.match(fixture.changes.pop(), /^POST .*"drain":false}$/);
 });
 
 await check("1,000 workers: the longest tasks", async (page, base) => {
@@ -256,6 +295,11 @@ await check("1,000 workers: the longest tasks", async (page, base) => {
   await measure("scrolling", async () => {
     for (let top = 0; top < 32000; top += 700) await page.locator(".table").evaluate((b, to) => new Promise(done => { b.scrollTop = to; requestAnimationFrame(done); }), top);
   });
+  for (const [name, path] of [["Choices", "/choices"], ["Nodes", "/nodes"], ["Links", "/links"]]) {
+    await page.getByRole("link", { name, exact: true }).click();
+    await page.locator("tbody tr[data-id]").first().waitFor();
+    await measure("five updates of " + name, async () => { for (let i = 0; i < 5; i++) await answers(page, path); });
+  }
   await page.getByRole("link", { name: "Overview" }).click();
   await page.locator(".chart canvas").first().waitFor();
   await measure("five updates of the overview", updates);
