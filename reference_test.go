@@ -60,6 +60,9 @@ var endpointGroups = []struct {
 	{"The router, for operators: at `--operator-listen`, else on the clients' address", routerFolders, []described{
 		{"/status", "GET", "everything that the router knows, as JSON"},
 		{"/history", "GET", "the traffic of the last quarter of an hour in steps of 5 s, and of the last day in steps of 2 minutes, as JSON"},
+		{"/choices", "GET", "the last choices with their reasons; `?number=` one of them with its candidates, as `/explain` has them"},
+		{"/nodes", "GET", "nodes of the cluster with their GPUs, workers and KV tiers, as their sidecars tell; `?name=` one of them with its links"},
+		{"/links", "GET", "measured links between nodes, the worst first, with the number of pairs that use each"},
 		{"/metrics", "GET", "[metrics](metrics.md) for Prometheus"},
 		{"/workers", "GET, POST, DELETE", "lists workers, adds and removes one: `{\"url\": …, \"role\": …, \"bootstrap_port\": …, \"bootstrap_host\": …}`"},
 		{"/workers/drain", "POST, DELETE", "drains a worker, `{\"url\": …}`, or all of a node, `{\"node\": …}`; DELETE, or `\"drain\": false`, ends it"},

@@ -73,6 +73,7 @@ type API struct {
 	status    *statusReport
 	readiness *readiness
 	workers   *workers
+	nodes     *nodes
 	explainer *explainer
 	flusher   *cacheFlusher
 	models    *modelList
@@ -97,6 +98,7 @@ func New(cfg Config, parts Parts) *API {
 		status:    status,
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
+		nodes:     &nodes{responder: out, cluster: parts.Cluster, tiers: parts.Tiers},
 		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest},
 		flusher: &cacheFlusher{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
@@ -171,7 +173,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case console.Has(path), path == "/status", path == "/history", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
+	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -187,7 +189,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/history", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
+	case "/status", "/history", "/choices", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
 		return true
 	default:
 		return console.Has(path) || strings.HasPrefix(path, operator.ProfilePath)
@@ -230,6 +232,12 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.json(ctx, fasthttp.StatusOK, a.Status())
 	case "/history":
 		a.json(ctx, fasthttp.StatusOK, a.history.Report())
+	case "/choices":
+		a.explainer.serveRecent(ctx)
+	case "/nodes":
+		a.nodes.serve(ctx)
+	case "/links":
+		a.nodes.serveLinks(ctx)
 	case "/metrics":
 		a.metrics.serve(ctx)
 		a.requests.Compress(ctx) // of 1,000 workers it has 10 MB

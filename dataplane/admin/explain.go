@@ -157,13 +157,29 @@ func (e *explainer) serve(ctx *fasthttp.RequestCtx) {
 }
 
 func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explained {
+	out := explainedChoice(x)
+	out.Policy = e.router.Policy().Name()
+	out.Prompt = ExplainedPrompt{
+		Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "",
+		Session: x.Request.SessionRank != 0, Turn: explainedTurn(&x.Turn),
+	}
+	now := time.Now()
+	for i := range x.Ranks {
+		out.Ranks = append(out.Ranks, e.rank(x, &x.Ranks[i], now))
+	}
+	if out.Pair != nil {
+		for i := range x.Decodes {
+			w, d := x.Decodes[i].Rank.Worker, &out.Pair.Decodes[i]
+			d.State, d.GPUs = w.State().String(), gpuHealth(w, now)
+		}
+	}
+	return out
+}
+
+// explainedChoice has all of an explanation but the prompt and the ranks.
+func explainedChoice(x *routing.Explanation) Explained {
 	out := Explained{
-		Policy: e.router.Policy().Name(), Seed: strconv.FormatUint(x.Request.Seed, 10),
-		Turn: x.Request.Turn,
-		Prompt: ExplainedPrompt{
-			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "",
-			Session: x.Request.SessionRank != 0, Turn: explainedTurn(&x.Turn),
-		},
+		Seed: strconv.FormatUint(x.Request.Seed, 10), Turn: x.Request.Turn,
 		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
 	}
 	if x.Err != nil {
@@ -172,23 +188,26 @@ func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explain
 		out.Winner, out.Why = x.Decision.Rank.ID(), x.Decision.Choice.Reason
 		out.Overruled = overruledReason(&x.Decision)
 	}
-	now := time.Now()
-	for i := range x.Ranks {
-		out.Ranks = append(out.Ranks, e.rank(x, &x.Ranks[i], now))
-	}
 	return out
 }
 
+// rank has a rank's part in a choice of now, with the facts about its worker.
 func (e *explainer) rank(x *routing.Explanation, c *routing.Considered, now time.Time) ExplainedRank {
-	w := c.Rank.Worker
-	r := ExplainedRank{
-		ID: c.Rank.ID(), Role: c.Role.String(), State: w.State().String(), Error: w.LastError(),
-		Excluded: c.Excluded, Events: "none",
-		Load: loadStatus(c.Rank, &c.Load), Trust: trustStatus(c.Rank, now),
-		GPUs: gpuHealth(w, now), Weight: c.Weight,
+	w, r := c.Rank.Worker, explainedRank(x, c)
+	r.State, r.Error, r.Events, r.GPUs = w.State().String(), w.LastError(), "none", gpuHealth(w, now)
+	if r.Trust = trustStatus(c.Rank, now); c.Excluded == "" {
+		r.Trust.Credit = c.Credit
 	}
 	if stream := e.ingest.Stream(c.Rank); stream != nil {
 		r.Events = stream.Stats.State().String()
+	}
+	return r
+}
+
+// explainedRank has a rank's part in a choice, as of then.
+func explainedRank(x *routing.Explanation, c *routing.Considered) ExplainedRank {
+	r := ExplainedRank{
+		ID: c.Rank.ID(), Role: c.Role.String(), Excluded: c.Excluded, Load: loadStatus(c.Rank, &c.Load), Weight: c.Weight,
 	}
 	if c.Excluded != "" {
 		return r

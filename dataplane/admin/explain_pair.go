@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"time"
-
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
@@ -39,7 +37,7 @@ type ExplainedDecodeCost struct {
 	Total float64 `json:"total"`
 }
 
-// explainedPair is nil where there are no pairs.
+// explainedPair is nil where there are no pairs. State and GPUs of decode ranks are left to fill in.
 func explainedPair(x *routing.Explanation) *ExplainedPair {
 	if x.First == nil {
 		return nil
@@ -53,9 +51,8 @@ func explainedPair(x *routing.Explanation) *ExplainedPair {
 	for i := range x.Decodes {
 		d := &x.Decodes[i]
 		out.Decodes = append(out.Decodes, ExplainedDecode{
-			ID: d.Rank.ID(), State: d.Rank.Worker.State().String(), Held: d.Candidate.Cached,
+			ID: d.Rank.ID(), Held: d.Candidate.Cached,
 			Load:   loadStatus(d.Rank, &d.Load),
-			GPUs:   gpuHealth(d.Rank.Worker, time.Now()),
 			Cost:   ExplainedDecodeCost{DecodeCost: d.Cost, Total: d.Cost.Total()},
 			Broken: d.Broken, Winner: out.Chosen && d.Rank == x.Second,
 		})

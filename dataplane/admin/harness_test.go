@@ -21,6 +21,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
+	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing"
@@ -145,7 +146,11 @@ type harness struct {
 }
 
 // settings are those of a harness.
-type settings struct{ policy, key string }
+type settings struct {
+	policy, key string
+	cluster     admin.Cluster
+	tiers       func() directory.Status
+}
 
 // start runs a router. With a key, operators have a listener of their own.
 func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
@@ -171,6 +176,7 @@ func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 	})
 	api := admin.New(admin.Config{Version: "test", Key: set.key, OnClients: set.key == ""}, admin.Parts{
 		Requests: requests, Registry: registry, Ingest: intake, Index: index, Router: router, Transport: transport,
+		Cluster: set.cluster, Tiers: set.tiers,
 	})
 	cfg := request.ServerConfig{Listener: listen(t)}
 	h := &harness{t: t, base: "http://" + cfg.Listener.Addr().String(), client: &http.Client{Transport: &http.Transport{}}, admin: api, registry: registry, router: router}

@@ -119,6 +119,10 @@ func TestConsoleReadsTheAPI(t *testing.T) {
 	}
 	compare("Status", reflect.TypeFor[admin.Status]())
 	compare("Explained", reflect.TypeFor[admin.Explained]())
+	compare("RecentChoices", reflect.TypeFor[admin.RecentChoices]())
+	compare("ExplainedChoice", reflect.TypeFor[admin.ExplainedChoice]())
+	compare("Nodes", reflect.TypeFor[admin.Nodes]())
+	compare("NodeLinks", reflect.TypeFor[admin.NodeLinks]())
 	compare("Report", reflect.TypeFor[history.Report]())
 	for name := range declared {
 		assert.True(t, seen[name], "no type of the API is %s", name)

@@ -86,6 +86,7 @@ func isTokenizer(path string) bool {
 
 // choose picks the rank or the pair for the next attempt.
 func (c *choice) choose() (routing.Decision, error) {
+	c.prompt.Name = c.x.call.name()
 	d, err := c.pick()
 	for errors.Is(err, routing.ErrNoWorker) && c.retrySuspect() {
 		d, err = c.pick()

@@ -39,6 +39,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 		if s.admit(&d) { // else another request took the trial of its breaker first
 			r.Exclusions.count(s.faulty, d.Overruled)
 			d.Fetch = fetchOf(s, p, &d, req, r.Policy(), r.links.Load())
+			r.recent.keep(s, p, &d, req, r.Policy(), len(tried) > 0)
 			return d, nil
 		}
 	}
@@ -114,10 +115,7 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	if e.Err != nil {
 		s.ranks, s.candidates, s.decodes, s.alone = s.ranks[:0], s.candidates[:0], s.decodes[:0], 0
 	}
-	e.Options = policy.Defaults
-	if kv, ok := policy.Unwrap(r.Policy()).(policy.KV); ok {
-		e.Options = kv.Options
-	}
+	e.Options = optionsOf(r.Policy())
 	explainCandidates(&e, s, r.Policy())
 	explainPairs(&e, s)
 	e.Turn = r.Known.explain(s, p, &e.Decision, r.registry.Snapshot().Ranks)

@@ -12,6 +12,7 @@ import (
 
 // Prompt is the part of a request that routing needs.
 type Prompt struct {
+	Name     []byte // of the request, for Router.Recent
 	Model    string // as the client named it; "" for the only one, or with AnyModel for any
 	Tokens   []uint32
 	Hashes   []radix.Hash // of leading blocks of Tokens, as far as they are known

@@ -57,6 +57,7 @@ type Router struct {
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
 	answers  answerTime
+	recent   recent
 }
 
 // New returns a router over these parts. seed returns the random numbers of policies.

@@ -1,5 +1,7 @@
 // The operator's API, as far as the page reads it. A Go test holds the names to the Go types.
 
+import { decoded } from "./route";
+
 export interface Status {
   version: string;
   uptime_seconds: number;
@@ -85,6 +87,7 @@ export interface WorkerStatus {
   bootstrap?: string;
   state: string;
   state_seconds: number;
+  cordoned?: boolean; // or its node is
   drain?: string[];
   sources?: string[];
   error?: string;
@@ -234,6 +237,34 @@ export interface Explained {
   overruled?: string;
 }
 
+export interface RecentChoices {
+  choices: RecentChoice[];
+}
+
+export interface ExplainedChoice {
+  choice: RecentChoice;
+  explained: Explained;
+}
+
+export interface RecentChoice {
+  number: number;
+  turn: number;
+  at: string;
+  request?: string;
+  model: string;
+  policy: string;
+  tokens: number;
+  exact: boolean;
+  cached: number;
+  candidates: number;
+  worker: string;
+  why: string;
+  decode?: string;
+  decode_why?: string;
+  again?: boolean;
+  overruled?: string;
+}
+
 export interface ExplainedPrompt {
   model?: string;
   tokens: number;
@@ -304,6 +335,102 @@ export interface ExplainedDecodeCost {
   total: number;
 }
 
+export interface Nodes {
+  cluster: boolean;
+  up: boolean;
+  nodes: NodeStatus[];
+}
+
+export interface NodeStatus {
+  name: string;
+  version: string;
+  started: string;
+  control?: string;
+  workers: NodeWorker[];
+  gpus?: GPU[];
+  driver?: string;
+  tier?: Tier;
+  links?: Link[];
+  drain: boolean;
+  cordon: boolean;
+  directory?: TierDirectory;
+}
+
+export interface NodeWorker {
+  url: string;
+  role?: string;
+  model?: string;
+  gpus?: string[];
+  tp?: number;
+  health: Health;
+}
+
+export interface Health {
+  state?: string;
+  weight?: number;
+  no_tp?: boolean;
+  reasons?: string[];
+}
+
+export interface GPU {
+  uuid: string;
+  index: number;
+  name?: string;
+  used?: number;
+  total?: number;
+  links_up?: number;
+  links?: number;
+  health: Health;
+}
+
+export interface Tier {
+  bytes: number;
+  used: number;
+  pages: number;
+  endpoint?: string;
+  agent?: string;
+  speed?: number;
+}
+
+export interface TierDirectory {
+  pages: number;
+  kinds: number;
+  known: boolean;
+  silence: number;
+}
+
+export interface Link {
+  to: string;
+  path: string;
+  read: number;
+  write: number;
+  latency: number;
+  slow?: string;
+  broken?: string;
+  at: string;
+  unknown?: string;
+}
+
+export interface NodeLinks {
+  cluster: boolean;
+  links: NodeLink[];
+  left_out: number;
+}
+
+export interface NodeLink {
+  from: string;
+  to: string;
+  path: string;
+  read: number;
+  write: number;
+  latency: number;
+  slow?: string;
+  broken?: string;
+  at: string;
+  unknown?: string;
+  pairs: number;
+}
+
 /** Failure is an answer that is not 200, or none: then its status is 0. */
 export class Failure extends Error {
   constructor(readonly status: number, message: string) {
@@ -315,7 +442,7 @@ export class Failure extends Error {
 // browsers do not send. It is kept for this tab only. "#/" begins the address of a view.
 let key = sessionStorage.getItem("key") ?? "";
 if (location.hash.length > 1 && !location.hash.startsWith("#/")) {
-  setKey(decodeURIComponent(location.hash.slice(1)));
+  setKey(decoded(location.hash.slice(1)));
   history.replaceState(null, "", location.pathname);
 }
 

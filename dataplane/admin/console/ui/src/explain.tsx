@@ -2,6 +2,8 @@ import { useState } from "preact/hooks";
 import { ask, type Explained, type ExplainedRank, type Status } from "./api";
 import { count, plural, seconds, short } from "./format";
 import { workerLink } from "./issues";
+import { Trail } from "./parts";
+import { bare } from "./table";
 
 interface Term {
   id: string;
@@ -76,7 +78,8 @@ export function Explain({ status }: { status: Status }) {
   };
   return (
     <>
-      <div class="heading"><h1>Explain</h1><p class="note">Where would a prompt go, and why? It is sent to no worker.</p></div>
+      <Trail to="#/choices" view="Choices" name="Try a prompt" />
+      <div class="heading"><h1>Try a prompt</h1><p class="note">Where would a prompt go, and why? It is sent to no worker.</p></div>
       <form class="card try" onSubmit={e => void submit(e)}>
         <div class="filters">
           <label class="choice"><span>Prompt</span>
@@ -110,7 +113,7 @@ function overlapText(r: ExplainedRank, tokens: number): string {
   return parts.join(", ");
 }
 
-function Answer({ x }: { x: Explained }) {
+export function Answer({ x }: { x: Explained }) {
   const candidates = x.ranks.filter(r => r.cost).map((r): Row => ({
     id: r.id, winner: r.winner === true, total: r.cost!.total, values: terms.map(t => r.cost![t.id as keyof typeof r.cost & string] as number), note: overlapText(r, x.prompt.tokens),
   })).sort((a, b) => Number(b.winner) - Number(a.winner) || a.total - b.total);
@@ -158,7 +161,7 @@ function Bars({ title, rows, terms }: { title: string; rows: Row[]; terms: Term[
           <tbody>
             {shown.map(r => (
               <tr key={r.id} class={r.winner ? "winner" : ""}>
-                <th scope="row" class="left"><a href={workerLink(r.id)}>{r.id.replace(/^https?:\/\//, "")}</a>{r.winner && <span class="badge good">chosen</span>}<small>{r.note}</small></th>
+                <th scope="row" class="left"><a href={workerLink(r.id)}>{bare(r.id)}</a>{r.winner && <span class="badge good">chosen</span>}<small>{r.note}</small></th>
                 <td class="left wide">
                   <div class="stack" role="img" aria-label={terms.filter((_, i) => r.values[i]! > 0).map(t => `${t.id} ${seconds(r.values[terms.indexOf(t)])}`).join(", ") || "zero"}>
                     {r.values.map((v, i) => v > 0 && <i key={terms[i]!.id} class={"t" + (i + 1)} title={`${terms[i]!.id}: ${seconds(v)}`} style={{ width: `${(100 * v) / scale}%` }} />)}

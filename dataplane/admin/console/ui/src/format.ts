@@ -17,6 +17,7 @@ function scaled(v: Maybe, step: number, units: string[]): string {
 export const count = (v: Maybe): string => (known(v) ? Math.round(v).toLocaleString("en") : dash);
 export const short = (v: Maybe): string => scaled(v, 1000, ["", " k", " M", " G", " T"]);
 export const bytes = (v: Maybe): string => scaled(v, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]);
+export const speed = (v: Maybe): string => (v ? scaled(v, 1000, [" B/s", " kB/s", " MB/s", " GB/s", " TB/s"]) : dash);
 export const percent = (v: Maybe): string => (known(v) ? (100 * v).toFixed(v > 0 && v < 0.1 ? 1 : 0) + "%" : dash);
 
 /** seconds writes a time that something takes. */

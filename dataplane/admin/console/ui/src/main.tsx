@@ -3,14 +3,17 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { ask, Failure, setKey, type Report, type Status } from "./api";
+import { Choices, Chosen } from "./choices";
 import { Explain } from "./explain";
 import { age } from "./format";
+import { Links } from "./links";
+import { Node, NodeList } from "./nodes";
 import { Overview } from "./overview";
 import { useRoute } from "./route";
 import { Worker } from "./worker";
 import { Workers } from "./workers";
 
-const views: [string, string][] = [["/", "Overview"], ["/workers", "Workers"], ["/explain", "Explain"]];
+const views: [string, string][] = [["", "Overview"], ["workers", "Workers"], ["choices", "Choices"], ["nodes", "Nodes"], ["links", "Links"]];
 const many = 200; // workers; beyond them /status is read every two seconds
 const historyEvery = 5000; // as rows are made
 
@@ -79,27 +82,31 @@ function KeyForm({ refresh, given }: { refresh: () => void; given: boolean }) {
 function Page() {
   const { status, past, lost, locked, refresh } = useRouter();
   const route = useRoute();
-  const id = route.path.startsWith("/workers/") ? decodeURIComponent(route.path.slice("/workers/".length)) : "";
+  const { view: at, id } = route;
   const main = useRef<HTMLElement>(null);
   useEffect(() => {
-    const name = id || views.find(v => v[0] === route.path)?.[1] || "Overview";
+    const name = id || views.find(v => v[0] === at)?.[1] || "Overview";
     document.title = `${name} · Warmpath`;
     scrollTo(0, 0);
   }, [route.path]);
-  const at = id ? "/workers" : route.path;
   let view;
   if (locked) view = <KeyForm refresh={refresh} given={sessionStorage.getItem("key") !== null} />;
   else if (!status) view = <p class="card nothing">{lost ? "" : "Reading the router's state…"}</p>;
-  else if (id) view = <Worker key={id} status={status} id={id} refresh={refresh} />;
-  else if (route.path === "/workers") view = <Workers status={status} route={route} />;
-  else if (route.path === "/explain") view = <Explain status={status} />;
+  else if (at === "workers" && id) view = <Worker key={id} status={status} id={id} refresh={refresh} />;
+  else if (at === "workers") view = <Workers status={status} route={route} />;
+  else if (at === "choices" && id) view = <Chosen key={id} number={id} />;
+  else if (at === "choices") view = <Choices route={route} />;
+  else if (at === "nodes" && id) view = <Node key={id} name={id} status={status} />;
+  else if (at === "nodes") view = <NodeList route={route} />;
+  else if (at === "links") view = <Links status={status} route={route} />;
+  else if (at === "explain") view = <Explain status={status} />;
   else view = <Overview status={status} past={past} />;
   return (
     <>
       <a class="skip" href="#main" onClick={e => { e.preventDefault(); main.current?.focus(); }}>Skip to content</a>
       <header>
         <a class="brand" href="#/"><i aria-hidden="true" />Warmpath</a>
-        <nav aria-label="Views">{views.map(([path, name]) => <a key={path} href={"#" + path} aria-current={at === path ? "page" : undefined}>{name}</a>)}</nav>
+        <nav aria-label="Views">{views.map(([path, name]) => <a key={path} href={"#/" + path} aria-current={path === (at === "explain" ? "choices" : at) ? "page" : undefined}>{name}</a>)}</nav>
         <p class="about">{status && <><span>{status.version}</span><span>policy {status.policy}</span><span>up {age(status.uptime_seconds)}</span></>}</p>
       </header>
       {lost && !locked && <div class="lost" role="alert"><b>No answer of the router since {lost.since.toLocaleTimeString("en-GB")}</b> ({lost.reason}).{status ? " What follows is of that time." : ""}</div>}

@@ -1,13 +1,25 @@
 import { useEffect, useState } from "preact/hooks";
 
 export interface Route {
-  path: string; // "/", "/workers", "/workers/ID", "/explain"
+  path: string; // "/", "/workers", "/workers/ID", …
+  view: string; // "workers"; "" of the overview
+  id: string; // of the worker, the node or the choice; "": the list
   query: URLSearchParams;
+}
+
+/** decoded is the text of a part of an address; as it stands where that is not well formed. */
+export function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 function parse(): Route {
   const [path = "/", query = ""] = location.hash.replace(/^#/, "").split("?", 2);
-  return { path: path || "/", query: new URLSearchParams(query) };
+  const [, view = "", id = ""] = path.split("/");
+  return { path: path || "/", view, id: decoded(id), query: new URLSearchParams(query) };
 }
 
 const changed = "warmpath:route"; // replaceState tells nobody

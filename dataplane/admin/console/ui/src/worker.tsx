@@ -1,8 +1,9 @@
-import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, type Status, type WorkerStatus } from "./api";
 import { age, bytes, count, dash, percent, plural, seconds, short, since } from "./format";
-import { Badge, eventsLevel, gpuLevel, gpuText, stateLevel } from "./workers";
+import { Badge, Facts, Part, Trail } from "./parts";
+import { bare } from "./table";
+import { eventsLevel, gpuLevel, gpuText, stateLevel } from "./workers";
 
 interface Action {
   title: string;
@@ -11,12 +12,24 @@ interface Action {
   run: () => Promise<unknown>;
 }
 
-function Part({ title, children }: { title: string; children: ComponentChildren }) {
-  return <section class="card part"><h2>{title}</h2>{children}</section>;
-}
-
-function Facts({ list }: { list: [string, ComponentChildren][] }) {
-  return <dl class="facts">{list.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+/** actions are what an operator can do with a worker now; each asks first. */
+function actions(w: WorkerStatus, ranks: WorkerStatus[], cluster: boolean): Action[] {
+  const flying = ranks.reduce((n, r) => n + r.in_flight, 0), requests = plural(flying, "request");
+  const others = ranks.length > 1 ? ` All ${ranks.length} ranks of ${w.url} are meant.` : "";
+  const scope = cluster ? "every router of the cluster" : "this router";
+  const drain = (on: boolean) => () => ask("/workers/drain", "POST", { url: w.url, drain: on });
+  const cordon = (on: boolean) => () => ask("/workers/cordon", "POST", { url: w.url, cordon: on });
+  const remove = (query: string) => () => ask(`/workers?${query}url=${encodeURIComponent(w.url)}`, "DELETE");
+  return [
+    w.drain?.includes("operator")
+      ? { title: "End drain", ask: `It gets requests again at ${scope}.${others}`, run: drain(false) }
+      : { title: "Drain", ask: `It gets no new requests at ${scope}; ${requests} in flight go on to their end.${others}`, run: drain(true) },
+    w.cordoned
+      ? { title: "End cordon", ask: `If it leaves, it may come back at ${scope}. A cordon of its node holds on.${others}`, run: cordon(false) }
+      : { title: "Cordon", ask: `It serves on, but once it has left it does not come back at ${scope}.${others}`, run: cordon(true) },
+    { title: "Remove", danger: true, ask: `This router forgets it once its ${requests} in flight have ended. A source that lists it brings it back at a restart.${others}`, run: remove("") },
+    { title: "Remove at once", danger: true, ask: `This router forgets it now; ${requests} in flight ${flying === 1 ? "is" : "are"} cut off.${others}`, run: remove("now=true&") },
+  ];
 }
 
 export function Worker({ status, id, refresh }: { status: Status; id: string; refresh: () => void }) {
@@ -24,7 +37,7 @@ export function Worker({ status, id, refresh }: { status: Status; id: string; re
   if (!w) {
     return (
       <>
-        <Trail id={id} />
+        <Trail to="#/workers" view="Workers" name={bare(id)} />
         <h1>{id}</h1>
         <p class="card nothing">The router has no worker of this name. It was removed, or has never been there.</p>
       </>
@@ -33,41 +46,18 @@ export function Worker({ status, id, refresh }: { status: Status; id: string; re
   return <Known w={w} ranks={status.workers.filter(o => o.url === w.url)} cluster={status.cluster !== undefined} refresh={refresh} />;
 }
 
-function Trail({ id }: { id: string }) {
-  return <nav class="trail" aria-label="Place"><a href="#/workers">Workers</a> <span aria-hidden="true">/</span> <span>{id.replace(/^https?:\/\//, "")}</span></nav>;
-}
-
 function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerStatus[]; cluster: boolean; refresh: () => void }) {
   const [action, setAction] = useState<Action | null>(null);
-  const drained = w.drain?.includes("operator") ?? false;
-  const flying = ranks.reduce((n, r) => n + r.in_flight, 0);
-  const others = ranks.length > 1 ? ` All ${ranks.length} ranks of ${w.url} are meant.` : "";
-  const scope = cluster ? "every router of the cluster" : "this router";
-  const drain: Action = {
-    title: "Drain", ask: `It gets no new requests at ${scope}; ${plural(flying, "request")} in flight go on to their end.${others}`,
-    run: () => ask("/workers/drain", "POST", { url: w.url, drain: true }),
-  };
-  const undrain: Action = { title: "End drain", ask: `It gets requests again at ${scope}.${others}`, run: () => ask("/workers/drain", "POST", { url: w.url, drain: false }) };
-  const remove: Action = {
-    title: "Remove", danger: true, ask: `This router forgets it once its ${plural(flying, "request")} in flight have ended. A source that lists it brings it back at a restart.${others}`,
-    run: () => ask("/workers?url=" + encodeURIComponent(w.url), "DELETE"),
-  };
-  const removeNow: Action = {
-    title: "Remove at once", danger: true, ask: `This router forgets it now; ${plural(flying, "request")} in flight ${flying === 1 ? "is" : "are"} cut off.${others}`,
-    run: () => ask("/workers?now=true&url=" + encodeURIComponent(w.url), "DELETE"),
-  };
   const l = w.load, t = w.trust, e = w.events, g = w.gpus;
   return (
     <>
-      <Trail id={w.id} />
+      <Trail to="#/workers" view="Workers" name={bare(w.id)} />
       <div class="heading">
         <h1 class="address">{w.id}</h1>
         <Badge text={w.state} level={stateLevel[w.state]} />
         <span class="note">for {age(w.state_seconds)}</span>
         <div class="actions">
-          {drained ? <button type="button" onClick={() => setAction(undrain)}>End drain…</button> : <button type="button" onClick={() => setAction(drain)}>Drain…</button>}
-          <button type="button" onClick={() => setAction(remove)}>Remove…</button>
-          <button type="button" class="danger" onClick={() => setAction(removeNow)}>Remove at once…</button>
+          {actions(w, ranks, cluster).map(a => <button key={a.title} type="button" class={a.danger ? "danger" : ""} onClick={() => setAction(a)}>{a.title}…</button>)}
         </div>
       </div>
       {w.error && <p class="card fault"><span class="level bad">Fault</span> {w.error}</p>}
@@ -76,7 +66,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
           <Facts list={[
             ["Model", w.model || dash], ["Role", w.role], ["Engine", `${w.engine ?? (w.model ? "SGLang" : "")} ${w.version ?? ""}`.trim() || dash],
             ["Page size", w.page_size ? plural(w.page_size, "token") : dash], ["Bootstrap", w.bootstrap ?? dash],
-            ["Listed by", w.sources?.join(", ") || dash], ["Drained by", w.drain?.join(", ") || "nobody"],
+            ["Listed by", w.sources?.join(", ") || dash], ["Drained by", w.drain?.join(", ") || "nobody"], ["Cordoned", w.cordoned ? "yes" : "no"],
             ["Breaker", <>{w.breaker.state}{w.breaker.opened > 0 && `, opened ${plural(w.breaker.opened, "time")}`}</>],
           ]} />
         </Part>
@@ -107,6 +97,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
             ["Requests", `${count(w.requests)} (${percent(w.share)} of all)`], ["Failed", w.failed ? <span class="bad">{count(w.failed)}</span> : "0"],
             ["Hit rate", w.prompt_tokens ? percent(w.hit_rate) : dash], ["Cached tokens", `${short(w.hit_tokens)} of ${short(w.prompt_tokens)}`],
           ]} />
+          <p><a href={"#/choices?worker=" + encodeURIComponent(w.id)}>Recent choices</a></p>
         </Part>
         <Part title="Trust">
           <Facts list={[

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { mkdirSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
-import { serve } from "./fixture.mjs";
+import { hostile, serve } from "./fixture.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const shots = process.env.SHOTS;
@@ -40,13 +40,18 @@ async function check(name, body, options = {}) {
     console.log(`FAIL ${name}\n${e.stack}\n${complaints.join("\n")}`);
   }
   await context.close();
-  Object.assign(fixture, { state: "normal", down: false, key: "", changes: [] });
+  Object.assign(fixture, { state: "normal", down: false, key: "", held: undefined, changes: [] });
 }
 
 const views = {
   overview: async (page, base) => { await page.goto(base + "/console"); await page.getByRole("heading", { name: "Traffic" }).waitFor(); await page.locator(".chart canvas").first().waitFor(); },
   workers: async (page, base) => { await page.goto(base + "/console#/workers"); await page.getByRole("heading", { name: "Workers" }).waitFor(); },
   worker: async (page, base) => { await views.workers(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await first.click(); await page.getByRole("heading", { name: "KV pool" }).waitFor(); } },
+  choices: async (page, base) => { await page.goto(base + "/console#/choices"); await page.getByRole("heading", { name: "Choices" }).waitFor(); },
+  choice: async (page, base) => { await views.choices(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await hold(page); await first.click(); await page.locator(".verdict, [role=alert]").first().waitFor(); } },
+  nodes: async (page, base) => { await page.goto(base + "/console#/nodes"); await page.getByRole("heading", { name: "Nodes" }).waitFor(); },
+  node: async (page, base) => { await views.nodes(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await first.click(); await page.getByRole("heading", { name: "Links from here" }).waitFor(); } },
+  links: async (page, base) => { await page.goto(base + "/console#/links"); await page.getByRole("heading", { name: "Pairs of" }).waitFor(); },
   explain: async (page, base) => {
     await page.goto(base + "/console#/explain");
     await page.getByRole("textbox", { name: "Prompt" }).fill("Once upon a time");
@@ -54,6 +59,9 @@ const views = {
     await page.locator(".verdict, .fault").first().waitFor();
   },
 };
+
+const hold = page => page.getByRole("button", { name: "Hold" }).click();
+const answers = (page, path) => page.waitForResponse(r => r.url().endsWith(path));
 
 async function violations(page) {
   await page.evaluate(axe);
@@ -168,6 +176,78 @@ await check("the keyboard reaches all of 1,000 rows", async (page, base) => {
   await page.getByRole("heading", { name: "KV pool" }).waitFor();
 });
 
+await check("choices are live, hold, and tell why", async (page, base) => {
+  await views.choices(page, base);
+  const first = () => page.locator("tbody tr[data-id]").first().getAttribute("data-id");
+  const before = await first();
+  await page.waitForFunction(old => document.querySelector("tbody tr[data-id]").dataset.id !== old, before, { timeout: patience });
+  await page.getByLabel("Reason").selectOption("lowest predicted time to first token");
+  const filtered = await page.locator("tbody tr[data-id]").count();
+  await answers(page, "/choices");
+  await answers(page, "/choices");
+  assert.ok(filtered > 5 && filtered < 30, `${filtered} rows`);
+  assert.equal(await page.getByLabel("Reason").inputValue(), "lowest predicted time to first token");
+  await hold(page);
+  fixture.held = 1;
+  const held = await first();
+  await answers(page, "/status");
+  await answers(page, "/status");
+  assert.equal(await first(), held, "a held list stands still");
+});
+
+await check("a choice shows each candidate's terms with numbers, and says when it is gone", async (page, base) => {
+  fixture.held = 5;
+  await page.goto(base + "/console#/choices/60");
+  await page.getByRole("heading", { name: "Choice 60" }).waitFor();
+  await page.getByRole("heading", { name: "Candidates" }).waitFor();
+  const bars = page.getByRole("region", { name: "Candidates" });
+  assert.equal(await bars.locator("tbody tr").count(), 8);
+  for (const row of await bars.locator("tbody tr").all()) assert.match(await row.innerText(), /queue [\d.]+ (µs|ms|s) · compute [\d.]+ (µs|ms|s)/);
+  await page.goto(base + "/console#/choices/1");
+  await page.getByRole("alert").getByText("Choice 1 is not kept").waitFor();
+});
+
+await check("what is not known of a node is no health and no zero", async (page, base) => {
+  fixture.state = "many";
+  await page.goto(base + "/console#/nodes?q=gpu-001");
+  const row = page.locator("tbody tr[data-id]");
+  assert.match(await row.innerText(), /no data/, "GPUs without facts");
+  assert.doesNotMatch(await row.innerText(), /healthy|0%/);
+  await page.goto(base + "/console#/nodes?q=gpu-014");
+  await row.locator("a").click();
+  await page.getByText("The sidecar tells of no GPUs: no library").waitFor();
+  await page.getByText("The node keeps no KV tier").waitFor();
+  const regions = page.getByRole("region", { name: "Links" });
+  assert.match(await regions.locator("tr", { hasText: "gpu-005" }).innerText(), /no data.*–.*never.*the other end has no NIXL/s);
+});
+
+await check("faults of nodes and links", async (page, base) => {
+  fixture.state = "failing";
+  await views.node(page, base);
+  await page.getByText("XID 79: the GPU has fallen off the bus").waitFor();
+  assert.equal(await page.locator(".heading .badge").innerText(), "dead");
+  await views.links(page, base);
+  assert.match(await page.locator("tbody tr[data-id]").first().innerText(), /broken/, "the worst comes first");
+  await page.getByLabel("Pairs").selectOption("yes");
+  const rows = () => page.locator("tbody tr[data-id]").evaluateAll(all => all.map(r => r.dataset.id));
+  const before = await rows();
+  await answers(page, "/links");
+  await answers(page, "/links");
+  assert.deepEqual(await rows(), before, "filters survive updates");
+});
+
+await check("names of others stay text", async (page, base) => {
+  page.on("dialog", d => { throw new Error("a name was run: " + d.message()); });
+  fixture.held = 1;
+  for (const open of [views.choices, views.nodes, views.links]) {
+    await open(page, base);
+    await page.getByText(hostile).first().waitFor({ state: "attached" });
+    assert.equal(await page.locator("img, script:not([src])").count(), 0);
+  }
+  await page.goto(base + "/console#/workers/%E0%A4%A"); // no UTF-8
+  await page.getByText("The router has no worker of this name").waitFor();
+}, { viewport: { width: 1700, height: 900 } });
+
 await check("changes ask first", async (page, base) => {
   await views.worker(page, base);
   const url = await page.locator("h1.address").textContent();
@@ -182,6 +262,13 @@ await check("changes ask first", async (page, base) => {
     await page.getByRole("dialog").waitFor({ state: "detached" });
     assert.equal(fixture.changes.pop(), want);
   }
+  fixture.state = "many"; // has drained workers
+  await page.goto(base + "/console#/workers?state=draining");
+  await page.locator("tbody a").first().click();
+  await page.getByRole("button", { name: "End drain…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "End drain" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.match(fixture.changes.pop(), /^POST .*"drain":false}$/);
 });
 
 await check("1,000 workers: the longest tasks", async (page, base) => {
@@ -208,6 +295,11 @@ await check("1,000 workers: the longest tasks", async (page, base) => {
   await measure("scrolling", async () => {
     for (let top = 0; top < 32000; top += 700) await page.locator(".table").evaluate((b, to) => new Promise(done => { b.scrollTop = to; requestAnimationFrame(done); }), top);
   });
+  for (const [name, path] of [["Choices", "/choices"], ["Nodes", "/nodes"], ["Links", "/links"]]) {
+    await page.getByRole("link", { name, exact: true }).click();
+    await page.locator("tbody tr[data-id]").first().waitFor();
+    await measure("five updates of " + name, async () => { for (let i = 0; i < 5; i++) await answers(page, path); });
+  }
   await page.getByRole("link", { name: "Overview" }).click();
   await page.locator(".chart canvas").first().waitFor();
   await measure("five updates of the overview", updates);

@@ -100,6 +100,52 @@ function explained(state, beat) {
   return { policy: "kv", seed: "12345678901234567", turn: 5, prompt: { model: "Qwen/Qwen2.5-7B-Instruct", tokens: 2400, exact: true }, ranks, ...(best ? { winner: best.id, why: "least cost" } : { error: "no worker is ready" }) };
 }
 
+// Names that a page which makes HTML of them would run.
+export const hostile = '"><img src=x onerror=alert(1)><script>alert(2)</script>';
+
+function recent(state, beat) {
+  const workers = status(state, beat).workers.filter(w => w.state === "ready");
+  return Array.from({ length: state === "empty" || !workers.length ? 0 : 64 }, (_, i) => {
+    const number = 64 + beat - i, r = random(number), at = Math.floor(r() * workers.length), tokens = Math.round(200 + 9000 * r());
+    return { number, turn: number * (state === "many" ? 40 : 1), at: new Date(Date.now() - i * 250).toISOString(), request: i === 3 ? hostile : `req-${number.toString(16)}`, model: workers[at].model, policy: "kv",
+      tokens, exact: i % 3 > 0, cached: Math.round(tokens * r() * 0.9), candidates: workers.length, worker: workers[at].id, why: i % 4 ? "most of the prompt is cached here" : "lowest predicted time to first token",
+      ...(i % 5 === 2 && { decode: workers[(at + 1) % workers.length].id, decode_why: "has room and holds the prefix" }), ...(i % 17 === 4 && { again: true }) };
+  });
+}
+
+const sizes = { empty: 0, normal: 4, failing: 3, many: 125 };
+
+function link(i, j, state) {
+  const r = random(i * 1000 + j), broken = state === "failing" && j === 1, slow = j % 7 === 3;
+  if (j % 11 === 5) return { to: nodeName(j), path: "unknown", read: 0, write: 0, latency: 0, at: "0001-01-01T00:00:00Z", unknown: "the other end has no NIXL" };
+  return { to: nodeName(j), path: "rdma", read: broken ? 0 : 2e10 * (1 + r()), write: broken ? 0 : 2e10 * (1 + r()), latency: 2e-5, at: new Date(Date.now() - 60000).toISOString(),
+    ...(broken && { broken: "connection refused by " + hostile }), ...(slow && { slow: "1 of 4 rails" }) };
+}
+
+const nodeName = i => (i === 2 ? "gpu-002 " + hostile : `gpu-${String(i).padStart(3, "0")}.cluster.example`);
+
+function node(i, state, withLinks) {
+  const r = random(i + 5), dead = state === "failing" && i === 0, blind = i % 5 === 1;
+  const state1 = k => (blind ? {} : dead && k === 3 ? { state: "dead", reasons: ["XID 79: the GPU has fallen off the bus"] } : i % 9 === 3 && k === 1 ? { state: "degraded", weight: 0.7, reasons: ["throttles: 91 °C", hostile] } : { state: "healthy", weight: 1 });
+  const gpus = Array.from({ length: i % 6 === 2 ? 0 : 8 }, (_, k) => ({ uuid: `GPU-${i}-${k}`, index: k, name: "NVIDIA H200", ...(!blind && { used: Math.round(1.4e11 * r()), total: 1.5e11, links: 18, links_up: dead && k === 3 ? 0 : 18 }), health: state1(k) }));
+  const url = k => worker((i * 8 + k) % counts[state], state, 1).url;
+  return { name: nodeName(i), instance: "x", version: "v0.1.0-fixture", started: new Date(Date.now() - 86400000).toISOString(), control: `http://10.0.0.${i}:9000`, driver: gpus.length ? "ready" : "no library",
+    workers: [0, 1].map(k => ({ url: k ? `http://10.99.0.${i}:1` : url(k), role: k ? "decode" : "prefill", model: "Qwen/Qwen2.5-7B-Instruct", gpus: gpus.slice(4 * k, 4 * k + 4).map(g => g.uuid), health: {} })),
+    ...(gpus.length && { gpus }), ...(i % 3 !== 2 && { tier: { bytes: 2e12, used: Math.round(2e12 * r()), pages: 120000, endpoint: `10.0.0.${i}:9001`, speed: i % 2 ? 4e10 : 0 } }), drain: i === 1, cordon: i === 3,
+    ...(withLinks && { links: Array.from({ length: sizes[state] }, (_, j) => j).filter(j => j !== i).map(j => link(i, j, state)) }), ...(i % 3 === 0 && { directory: { name: nodeName(i), pages: 119000, kinds: 2, known: i > 0, listed: true, silence: 0.4 } }) };
+}
+
+function nodes(state, name) {
+  const all = Array.from({ length: sizes[state] }, (_, i) => i).filter(i => name === null || nodeName(i) === name);
+  return { cluster: state !== "empty", up: state !== "failing", nodes: all.map(i => node(i, state, name !== null)) };
+}
+
+function links(state) {
+  const all = [];
+  for (let i = 0; i < sizes[state]; i++) for (let j = 0; j < sizes[state]; j++) if (i !== j) all.push({ from: nodeName(i), ...link(i, j, state), pairs: (i + j) % 3 });
+  return { cluster: state !== "empty", links: all.slice(0, 1000), left_out: Math.max(0, all.length - 1000) };
+}
+
 /** serve listens on a free port of loopback. Its state may be changed, and the requests that change workers are kept. */
 export async function serve() {
   const router = { state: "normal", changes: [], down: false, key: "" };
@@ -116,6 +162,14 @@ export async function serve() {
     switch (path) {
       case "/status": return json(200, status(router.state, ++beat));
       case "/history": return json(200, { recent: series(router.state, 5, 180), day: series(router.state, 120, 720) });
+      case "/nodes": return json(200, nodes(router.state, new URL(req.url, "http://x").searchParams.get("name")));
+      case "/links": return json(200, links(router.state));
+      case "/choices": {
+        const all = recent(router.state, router.held ?? ++beat), number = new URL(req.url, "http://x").searchParams.get("number");
+        if (!number) return json(200, { choices: all });
+        const choice = all.find(c => c.number === Number(number)), x = explained(router.state, beat);
+        return choice ? json(200, { choice, explained: { ...x, ranks: x.ranks.filter(r => r.cost) } }) : json(404, { error: { message: `Choice ${number} is not kept: later ones have taken its place.` } });
+      }
       case "/explain": return json(200, explained(router.state, beat));
       case "/workers": case "/workers/drain": {
         let body = "";

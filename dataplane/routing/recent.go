@@ -1,0 +1,147 @@
+package routing
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+)
+
+const (
+	// keptChoices bounds the memory: some 400 bytes a candidate, 25 MB with 1,000 ranks.
+	keptChoices = 64
+	// keepEvery is the time between kept choices where requests are many. A choice among 1,000 ranks
+	// takes some 40 µs to copy, which is nothing four times a second and much a thousand times.
+	keepEvery = 250 * time.Millisecond
+	// keepAtOnce is how many choices in a row are kept after a pause: where requests are few, all are.
+	keepAtOnce = 16
+	// keptName bounds the bytes of a request's name, which clients choose.
+	keptName = 128
+)
+
+// RecentChoice is a choice that Pick made.
+type RecentChoice struct {
+	Number     uint64 // among those that were kept, from 1
+	At         time.Time
+	Name       string // of the request
+	Model      string
+	Policy     string
+	Candidates int
+	Again      bool // after an attempt elsewhere had failed
+	// Ranks and Decodes, of candidates alone, are filled in by Recent.Explain.
+	Explanation
+}
+
+// recent keeps the last choices with all that they compared. A request never waits for a reader of
+// them: its choice is left out. Memory of a place is used again, and grows with the candidates.
+type recent struct {
+	due    atomic.Int64 // unix nanoseconds until which kept choices were paid for
+	number atomic.Uint64
+	places [keptChoices]keptChoice
+}
+
+// keptChoice is the place of a choice.
+type keptChoice struct {
+	mu     sync.Mutex
+	choice RecentChoice // without Name and the explanation's lists; guarded by mu
+	name   []byte       // guarded by mu
+	policy policy.Policy
+	facts  Scratch // guarded by mu
+}
+
+// allow reports whether one more choice is kept at a time.
+func (k *recent) allow(now int64) bool {
+	due := k.due.Load()
+	next := max(due, now) + int64(keepEvery)
+	return next <= now+keepAtOnce*int64(keepEvery) && k.due.CompareAndSwap(due, next)
+}
+
+// keep copies a choice, if it is this one's turn. now is the time of the choice.
+func (k *recent) keep(s *Scratch, p *Prompt, d *Decision, req policy.Request, by policy.Policy, again bool) {
+	if !k.allow(s.now) {
+		return
+	}
+	number := k.number.Add(1)
+	c := &k.places[number%keptChoices]
+	if !c.mu.TryLock() {
+		return
+	}
+	defer c.mu.Unlock()
+	c.policy, c.name = by, append(c.name[:0], p.Name[:min(len(p.Name), keptName)]...)
+	c.choice = RecentChoice{
+		Number: number, At: time.Unix(0, s.now), Model: s.ranks[0].Worker.Info().Model(), Policy: by.Name(),
+		Candidates: len(s.ranks), Again: again,
+		Explanation: Explanation{Request: req, Decision: Decision{
+			Rank: d.Rank, Decode: d.Decode, Cached: d.Cached, Predicted: d.Predicted, Exact: d.Exact, Overruled: d.Overruled,
+			Source: d.Source, Choice: d.Choice, DecodeChoice: d.DecodeChoice,
+		}},
+	}
+	c.facts.copyFacts(s)
+}
+
+// copyFacts copies what explainCandidates and explainPairs read.
+func (s *Scratch) copyFacts(from *Scratch) {
+	s.alone, s.now = from.alone, from.now
+	s.ranks, s.decodes = append(s.ranks[:0], from.ranks...), append(s.decodes[:0], from.decodes...)
+	s.candidates, s.overlaps = append(s.candidates[:0], from.candidates...), append(s.overlaps[:0], from.overlaps...)
+	s.credits, s.loads = append(s.credits[:0], from.credits...), append(s.loads[:0], from.loads...)
+	s.approx.sources = append(s.approx.sources[:0], from.approx.sources...)
+	to, pair := &s.pair, &from.pair
+	if to.decodes, to.loads = to.decodes[:0], to.loads[:0]; len(from.decodes) == 0 { // those of an earlier choice
+		return
+	}
+	to.decodes, to.loads = append(to.decodes, pair.decodes...), append(to.loads, pair.loads...)
+	to.first, to.second, to.links = pair.first, pair.second, pair.links
+	to.prefillNodes, to.decodeNodes = append(to.prefillNodes[:0], pair.prefillNodes...), append(to.decodeNodes[:0], pair.decodeNodes...)
+}
+
+// read calls show with each kept choice, the newest first, until it returns false.
+func (k *recent) read(show func(*keptChoice, RecentChoice) bool) {
+	last := k.number.Load()
+	for n := last; n > 0 && n+keptChoices > last; n-- {
+		c := &k.places[n%keptChoices]
+		c.mu.Lock()
+		choice := c.choice
+		choice.Name = string(c.name)
+		more := choice.Number != n || show(c, choice) // a choice that found its place locked is not there
+		c.mu.Unlock()
+		if !more {
+			return
+		}
+	}
+}
+
+// Recent returns choices of Pick, the newest first: all of them where they are few, a part of them
+// where they are more than four a second.
+func (r *Router) Recent() []RecentChoice {
+	var all []RecentChoice
+	r.recent.read(func(_ *keptChoice, choice RecentChoice) bool {
+		all = append(all, choice)
+		return true
+	})
+	return all
+}
+
+// ExplainRecent returns a choice of Recent with its candidates as they were; false where later ones
+// have taken its place.
+func (r *Router) ExplainRecent(number uint64) (out RecentChoice, found bool) {
+	r.recent.read(func(c *keptChoice, choice RecentChoice) bool {
+		if choice.Number == number {
+			out, found = choice, true
+			out.Options = optionsOf(c.policy)
+			explainCandidates(&out.Explanation, &c.facts, c.policy)
+			explainPairs(&out.Explanation, &c.facts)
+		}
+		return !found
+	})
+	return out, found
+}
+
+// optionsOf returns the options of costs for a policy.
+func optionsOf(p policy.Policy) policy.Options {
+	if kv, ok := policy.Unwrap(p).(policy.KV); ok {
+		return kv.Options
+	}
+	return policy.Defaults
+}
