@@ -69,8 +69,8 @@ type Pools struct {
 // Replicas are the routers.
 type Replicas struct {
 	Routers int // each with its own share of the requests; default 1
-	// Share is how replicas know of each other's requests before the next report. Each knows that it
-	// is one of several (policy.Options.Replicas or policy.Request.Routers), unless Ablate has
+	// Share is how replicas know of each other's requests before the next report. Each knows that
+	// it is one of several (policy.Options.Replicas or policy.Request.Routers), unless Ablate has
 	// "replica". Its zero is SharePolls; with several routers, kv is then also simulated with
 	// ShareGossip.
 	Share Sharing

@@ -61,7 +61,7 @@ type traffic interface {
 	whole() bool    // loads are whole numbers: users
 }
 
-// userTraffic is users who play sessions: the load is their number.
+// userTraffic is users that play sessions: the load is their number.
 type userTraffic struct {
 	Users
 	sessions []trace.Session
@@ -207,7 +207,7 @@ func (m *Material) unequalScenes() (all []*Scene) {
 }
 
 // replicaScenes have 2 and 4 routers: such that learn of each other from workers' reports only,
-// and such that tell each other what they send, as routers of one cluster do.
+// and such that tell each other of each request, as routers of one cluster do.
 func (m *Material) replicaScenes() (all []*Scene) {
 	few := m.few()
 	for _, name := range []string{"agents", "tenants", "chats", "mixture"} {

@@ -282,7 +282,7 @@ type endless struct {
 	hit, all float64
 }
 
-// enter looks a prompt up, counts what it finds, and stores it with its answer.
+// enter looks a prompt up, counts the tokens found, and stores it with its answer.
 func (e *endless) enter(j *job, counts bool) {
 	if counts {
 		e.all += float64(j.input)

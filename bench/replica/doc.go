@@ -1,5 +1,5 @@
-// Package replica measures the cost of several routers that know each other's requests: messages, bytes and
-// CPU, by numbers of routers, workers and requests.
+// Package replica measures the cost of several routers that know each other's requests: messages,
+// bytes and CPU, by numbers of routers, workers and requests.
 //
 // Routers are real ones up to the choice (packages routing, worker and peers), in this process,
 // over a NATS in this process and its loopback. Their workers only describe themselves;

@@ -115,7 +115,7 @@ func (r *routers) ready() bool {
 	return true
 }
 
-// tell writes what the routers told each other.
+// tell writes how much the routers told each other.
 func (r *routers) tell(w io.Writer) {
 	for i, router := range r.all {
 		if st := router.Status().Replicas; st != nil {

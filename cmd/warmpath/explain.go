@@ -184,7 +184,7 @@ func writeExplainedRank(out io.Writer, r *admin.ExplainedRank) {
 		name    string
 		seconds float64
 	}{
-		{"queue", c.Queue}, {"tier", c.Tier}, {"batch", c.Batch}, {"pool", c.Pool}, {"health", c.Health},
+		{"queue", c.Queue}, {"tier", c.Tier}, {"pool", c.Pool}, {"health", c.Health},
 		{"later", c.Later}, {"streams", c.Streams}, {"sessions", c.Sessions},
 	} {
 		if term.seconds != 0 {

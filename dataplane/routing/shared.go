@@ -11,8 +11,8 @@ import (
 
 // SharedPredictions are the prompts that other routers have sent and that no event tells of yet. A
 // router predicts its own prompts in the index. Without those of the others, as many workers
-// compute equal prompts as there are routers that get them at once: four routers on agents near
-// saturation have three times the mean time to first token.
+// compute equal prompts as there are routers that get them at once: four routers near saturation
+// have up to four times the mean time to first token.
 //
 // A prompt ends shortly after its first byte, when each router has read the events that tell of
 // it, or with its router.

@@ -1,14 +1,15 @@
 // Package peers lets several routers know each other's requests.
 //
 // Each router follows the ranks' KV events itself, so all know the same of prefix caches, and each
-// chooses for its own requests. What no event tells of yet it tells the others every few
-// milliseconds while that changes, and as a whole twice a second:
+// chooses for its own requests. Every few milliseconds while they change, and as a whole twice a
+// second, it tells the others:
 //
 //   - its load in flight at each rank (worker.RouterLoad). The next whole message repairs a lost
 //     one.
 //   - the prompts that it has sent, by fingerprints, until they are computed (Predictions).
 //
-// A router that is silent for Silence is forgotten with its load and prompts; one that ends says so.
+// A router that is silent for Silence is forgotten with its load and prompts; one that ends says
+// so.
 // A router that hears no other one works as without this package.
 //
 // # Concurrency

@@ -16,8 +16,8 @@ const (
 	maxName = 1024
 )
 
-// message is what a router has in flight. Numbers are varints, hashes have 8 bytes and fingerprints
-// have 4.
+// message is the requests that a router has in flight. Numbers are varints, hashes have 8 bytes and
+// fingerprints have 4.
 type message struct {
 	id      []byte // of the router
 	started int64  // unix microseconds

@@ -14,7 +14,7 @@ type prompt struct {
 type news struct {
 	mu     sync.Mutex
 	number uint64   // of the last prompt; guarded by mu, as is all below
-	sent   []prompt // what is behind the end of a slice is used again
+	sent   []prompt // memory behind the end of the slice is used again
 	done   []int64
 }
 
@@ -48,7 +48,7 @@ func (n *news) end(number uint64) {
 	}
 }
 
-// take moves what is not published yet to m, and the memory of m's last ones here.
+// take moves the news to m, and the memory of m's last ones here.
 func (n *news) take(m *message) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

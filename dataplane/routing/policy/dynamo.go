@@ -30,7 +30,7 @@ func (p Dynamo) Pick(req Request, candidates []Candidate) Choice {
 	if p.Temperature > 0 {
 		return sample(scores, req.Seed, p.Temperature)
 	}
-	return lowest(scores, req.Seed, 0, "lowest sum of prefill and decode blocks")
+	return lowest(scores, req.Seed, "lowest sum of prefill and decode blocks")
 }
 
 func (p Dynamo) scores(dst []float64, req *Request, candidates []Candidate) []float64 {

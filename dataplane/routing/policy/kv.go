@@ -9,7 +9,6 @@ import "math"
 //	compute   this prompt's uncached tokens, over the rate
 //	tier      copies of cached tokens to the GPU, as a share of their prefill, and the time until
 //	          tokens come from a KV tier, where that is shorter than computing them
-//	batch     the decode step that a prefill batch waits for, longer with the batch
 //	pool      the time until running requests free enough of a full KV pool or batch
 //	health    the delay of these on a rank that has lost a part of its speed, by facts about GPUs
 //	later     the delay of requests that wait behind this one, and the prefixes for which a pool
@@ -43,17 +42,9 @@ type KV struct {
 var _ Policy = KV{}
 
 const (
-	// batchShare is the cost of one running request to a prefill, in chunks: it takes part in the
-	// decode steps between prefill batches. 64 tokens of 8,192; by replay, 4 to 256 do about
-	// equally well.
-	batchShare = 1. / 128
 	// hostCost and diskCost are the share of its prefill that a token outside the GPU still
 	// costs. Dynamo credits 0.75 and 0.25 of such blocks.
 	hostCost, diskCost = 0.25, 0.75
-	// tieShare is the difference in cost below which two ranks are equal, in chunks: 8 tokens of
-	// 8,192, less than the jitter of one scheduler step, and enough to spread requests without
-	// overlap.
-	tieShare = 1. / 1024
 	// sameRate is the random difference of measured rates: within it of the mean, a rank counts
 	// as fast as all. Trust in small differences sends every cold prompt to the same rank (TTFT
 	// +20 % on 300 documents).
@@ -100,13 +91,10 @@ func (p KV) Pick(req Request, candidates []Candidate) Choice {
 	var room [stackScores]float64
 	f := survey(&req, candidates)
 	scores := p.score(grow(room[:0], len(candidates)), &f, &req, candidates)
-	switch {
-	case p.Temperature > 0:
+	if p.Temperature > 0 {
 		return sample(scores, req.Seed, p.Temperature)
-	case p.Without&TermTies != 0:
-		return lowest(scores, req.Seed, 0, kvWhy)
 	}
-	return lowest(scores, req.Seed, f.tie(), kvWhy)
+	return lowest(scores, req.Seed, kvWhy)
 }
 
 const kvWhy = "lowest predicted time to first token"
@@ -141,7 +129,7 @@ func (p *KV) score(dst []float64, f *fleet, req *Request, candidates []Candidate
 		}
 		return weight
 	}
-	queue, batch, tier := keep(TermQueue, 1), keep(TermBatch, batchShare*f.chunk), keep(TermTier, 1)
+	queue, tier := keep(TermQueue, 1), keep(TermTier, 1)
 	if req.Stored {
 		return p.scoreStored(dst, f, req, candidates)
 	}
@@ -154,7 +142,7 @@ func (p *KV) score(dst []float64, f *fleet, req *Request, candidates []Candidate
 		if c.Live > 0 && c.Pool > 0 {
 			others += min(sessions*float64(c.Live)/float64(c.Pool), mostLive)
 		}
-		cost := compute*(computed+others) + copied*tier + float64(c.Pending+p.foreign(f, i))*queue + float64(c.InFlight)*batch
+		cost := compute*(computed+others) + copied*tier + float64(c.Pending+p.foreign(f, i))*queue
 		slowed := f.slowed && c.slowed()
 		if d := c.Rate - f.rate; slowed {
 			cost /= f.slowRate(c)
@@ -204,9 +192,6 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 	if p.Without&TermQueue == 0 {
 		cost.Queue = float64(c.Pending) * token
 	}
-	if p.Without&TermBatch == 0 {
-		cost.Batch = batchShare * f.chunk * float64(c.InFlight) * token
-	}
 	if p.Without&TermPool == 0 {
 		// Fetched tokens need room too.
 		cost.Pool = roomWait(f, c, compute+best.tokens+float64(req.Output))
@@ -219,7 +204,7 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 	}
 	streams, sessions := p.others(req, c)
 	cost.Streams, cost.Sessions = streams*cost.Compute*slower, sessions*cost.Compute*slower
-	cost.Health = (slower-1)*(cost.Queue+cost.Compute+cost.Batch) + (1/c.share()-1)*cost.Pool
+	cost.Health = (slower-1)*(cost.Queue+cost.Compute) + (1/c.share()-1)*cost.Pool
 	if p.Without&TermTier == 0 {
 		cost.Health += (slower - 1) * copied * token // a network is as fast as ever
 	}

@@ -22,7 +22,7 @@ func TestKVCosts(t *testing.T) {
 		{"nothing known but the rate", policy.Candidate{}, policy.Cost{Compute: 1}},
 		{"cached", policy.Candidate{Cached: 600}, policy.Cost{Compute: 0.4}},
 		{"a queue", policy.Candidate{Cached: 600, Pending: 500}, policy.Cost{Compute: 0.4, Queue: 0.5}},
-		{"a batch", policy.Candidate{Cached: 600, InFlight: 10}, policy.Cost{Compute: 0.4, Batch: 0.1, Streams: 0.125}},
+		{"a batch", policy.Candidate{Cached: 600, InFlight: 10}, policy.Cost{Compute: 0.4, Streams: 0.125}},
 		{"host memory", policy.Candidate{Cached: 600, Host: 400}, policy.Cost{Compute: 0.4, Tier: 0.1}},
 		{"disk", policy.Candidate{Cached: 600, Host: 400, Disk: 400}, policy.Cost{Compute: 0.4, Tier: 0.3}},
 		{"in the making", policy.Candidate{Cached: 100, Predicted: 900}, policy.Cost{Compute: 0.1}},
@@ -32,7 +32,7 @@ func TestKVCosts(t *testing.T) {
 		// of them, 10 s for all.
 		{"a full pool", policy.Candidate{Cached: 400, Pool: 1000, Used: 600}, policy.Cost{Compute: 0.6, Pool: 5, Later: 0.768}},
 		{"a pool with room", policy.Candidate{Cached: 400, Pool: 2000, Used: 500}, policy.Cost{Compute: 0.6, Later: 0.32}},
-		{"a full batch", policy.Candidate{Cached: 1000, InFlight: 10, MaxRunning: 10}, policy.Cost{Batch: 0.1, Pool: 1}},
+		{"a full batch", policy.Candidate{Cached: 1000, InFlight: 10, MaxRunning: 10}, policy.Cost{Pool: 1}},
 		{"a pool half full of other sessions", policy.Candidate{Cached: 400, Pool: 2000, Live: 1000}, policy.Cost{Compute: 0.6, Sessions: 0.3}},
 		{"a pool of too many sessions", policy.Candidate{Cached: 400, Pool: 2000, Live: 9000}, policy.Cost{Compute: 0.6, Sessions: 1.2}},
 		{"a busy fleet", policy.Candidate{Cached: 400, Waiting: 3}, policy.Cost{Compute: 0.6, Later: 2.1}},
@@ -47,7 +47,6 @@ func TestKVCosts(t *testing.T) {
 			assert.InDelta(t, tt.want.Queue, got.Queue, 1e-9, "queue")
 			assert.InDelta(t, tt.want.Compute, got.Compute, 1e-9, "compute")
 			assert.InDelta(t, tt.want.Tier, got.Tier, 1e-9, "tier")
-			assert.InDelta(t, tt.want.Batch, got.Batch, 1e-9, "batch")
 			assert.InDelta(t, tt.want.Pool, got.Pool, 1e-9, "pool")
 			assert.InDelta(t, tt.want.Later, got.Later, 1e-9, "later")
 			assert.InDelta(t, tt.want.Streams, got.Streams, 1e-9, "streams")
@@ -87,8 +86,7 @@ func TestKVWithoutTerms(t *testing.T) {
 	c := policy.Candidate{
 		Rate: 1000, Cached: 500, Host: 100, Pending: 100, InFlight: 5, Waiting: 1, Pool: 1000, Used: 900, MaxRunning: 4, Live: 500,
 	}
-	all := policy.TermQueue | policy.TermBatch | policy.TermTier | policy.TermPool | policy.TermLater | policy.TermTies |
-		policy.TermStreams | policy.TermSessions
+	all := policy.TermQueue | policy.TermTier | policy.TermPool | policy.TermLater | policy.TermStreams | policy.TermSessions
 	got := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: all}}.Costs(nil, req, []policy.Candidate{c})[0]
 	assert.Equal(t, policy.Cost{Compute: 0.5}, got)
 	sum := policy.Terms(0)
@@ -121,8 +119,8 @@ func TestKVScoresAreCosts(t *testing.T) {
 			c.Pool, c.Used, c.Rate = some(20_000), some(20_000), float64(some(20_000))
 			c.Live = float32(some(60_000))
 		}
-		req := policy.Request{Tokens: 5000, Output: int(some(500)), Seed: rnd.Uint64()}
-		p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.Terms(some(256)), Replicas: rnd.IntN(4)}}
+		req := policy.Request{Tokens: 5000, Output: int(some(500)), Seed: rnd.Uint64(), Routers: rnd.IntN(4)}
+		p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.Terms(some(64)), Replicas: rnd.IntN(4)}}
 		scores, costs := policy.Scores(nil, p, req, candidates), p.Costs(nil, req, candidates)
 		for i := range candidates {
 			require.InEpsilon(t, 1+costs[i].Total(), 1+scores[i], 1e-9, "%+v", candidates[i])

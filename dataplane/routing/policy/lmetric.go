@@ -14,7 +14,7 @@ func (LMetric) Name() string { return "lmetric" }
 // Pick implements Policy.
 func (p LMetric) Pick(req Request, candidates []Candidate) Choice {
 	var room [stackScores]float64
-	return lowest(p.scores(grow(room[:0], len(candidates)), &req, candidates), req.Seed, 0, "lowest product of new tokens and batch")
+	return lowest(p.scores(grow(room[:0], len(candidates)), &req, candidates), req.Seed, "lowest product of new tokens and batch")
 }
 
 func (LMetric) scores(dst []float64, req *Request, candidates []Candidate) []float64 {

@@ -48,16 +48,12 @@ const (
 	stepShare = 0.5
 	// usualMost is the batch size of a decode rank that has told none.
 	usualMost = 256
-	// tiePairs is the difference in cost below which two decode ranks are equal, in usual
-	// answers: half the delay of a request in a batch of usualMost, and less than the jitter of a
-	// step.
-	tiePairs = 1. / 2048
 )
 
 // PrefillWithout are the terms that kv leaves out for prefill ranks. They run no decode steps that
-// a prompt could wait for or interrupt, and free their pool as fast as prompts are computed, which
+// a prompt could interrupt, and free their pool as fast as prompts are computed, which
 // the queue term has.
-const PrefillWithout = TermBatch | TermPool | TermStreams
+const PrefillWithout = TermPool | TermStreams
 
 // prefillKV is the kv policy for prefill ranks.
 func prefillKV(p KV) KV {
@@ -68,7 +64,7 @@ func prefillKV(p KV) KV {
 // PickPair picks a prefill and a decode rank; each has its own cost.
 //
 // The kv policy picks the pair with the lowest sum of predicted prefill time, transfer and
-// decode cost, near-ties at random: links to other nodes make a prefill rank worth as much as
+// decode cost: links to other nodes make a prefill rank worth as much as
 // the best decode rank for it. It takes the time of P + D candidates, not of P x D, since a
 // link has one of two speeds; with measured links, of nodes with prefill ranks x D. A broken
 // link costs its pairs brokenSeconds. Other policies pick both ranks apart, and another decode
@@ -102,11 +98,7 @@ func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Reque
 	for j := range costs {
 		costs[j] += l.transfer(prefill.Index, j, req.Tokens)
 	}
-	tie := tiePairs * f.answer
-	if kv.Without&TermTies != 0 {
-		tie = 0
-	}
-	return prefill, lowest(costs, mix(req.Seed), tie, "least of transfer, wait for room and time beside its batch")
+	return prefill, lowest(costs, mix(req.Seed), "least of transfer, wait for room and time beside its batch")
 }
 
 // pickPrefill picks the prefill rank of the best pair. after are the decode ranks' costs
@@ -121,19 +113,14 @@ func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Re
 	if kv.Temperature > 0 {
 		return sample(first, req.Seed, kv.Temperature)
 	}
-	f := survey(req, l.Prefill)
-	tie := f.tie()
-	if kv.Without&TermTies != 0 {
-		tie = 0
-	}
 	if l.Link.Same == l.Link.Other && l.Links == nil {
-		return lowest(first, req.Seed, tie, kvWhy)
+		return lowest(first, req.Seed, kvWhy)
 	}
 	onward = l.onward(onward, nodes, after, req.Tokens)
 	for i := range first {
 		first[i] += onward[i]
 	}
-	choice := lowest(first, req.Seed, tie, "lowest predicted time to first token, with the transfer")
+	choice := lowest(first, req.Seed, "lowest predicted time to first token, with the transfer")
 	choice.Cost -= onward[choice.Index]
 	return choice
 }

@@ -145,7 +145,7 @@ func measure(rnd *rand.Rand, l *policy.PairCandidates) {
 func TestPickPairIsTheBestOfAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	some := func(n int64) int64 { return rnd.Int64N(n) * rnd.Int64N(2) }
-	p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.TermTies}}
+	p := policy.KV{Options: policy.Options{OverlapWeight: 1}}
 	for range 2000 {
 		l := legs(1+rnd.IntN(9), 1+rnd.IntN(9))
 		l.Link = policy.Link{Same: rnd.Float64() * 1e-4, Other: 1e-4 + rnd.Float64()*1e-3}

@@ -20,8 +20,8 @@ type Request struct {
 	// Chunk is the tokens of a full prefill batch, in which kv measures small numbers of tokens:
 	// SGLang's chunked_prefill_size; 0 is 8,192.
 	Chunk int
-	// Routers is the number of routers that tell each other of their requests, 0 or 1 for one alone:
-	// kv takes the sessions of the others to be like those of this one.
+	// Routers is the number of routers that tell each other of their requests, 0 or 1 for one
+	// alone: kv takes the sessions of the others to be like those of this one.
 	Routers int
 	// Answer is the seconds that an answer takes after its first token, the mean of the last ones;
 	// 0 is unknown.
@@ -87,8 +87,8 @@ type Options struct {
 	Temperature   float64 // kv, dynamo: 0 takes the cheapest, above it a softmax over costs
 	Interval      float64 // staleness: seconds between reports; 0 is 5, its source's slowest
 	Without       Terms   // kv: terms of the cost to leave out
-	// Replica is this router's number, from 0, among Replicas that tell each other nothing and choose
-	// among the same candidates in the same order; kv only.
+	// Replica is this router's number, from 0, among Replicas that tell each other nothing and
+	// choose among the same candidates in the same order; kv only.
 	Replica, Replicas int
 }
 

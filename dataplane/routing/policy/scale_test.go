@@ -82,7 +82,7 @@ func TestKVIsFreeOfScale(t *testing.T) {
 		for range l.Decode {
 			l.DecodeHosts = append(l.DecodeHosts, rnd.Uint32N(3))
 		}
-		p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.Terms(rnd.IntN(256) & rnd.IntN(256)), Replicas: rnd.IntN(4)}}
+		p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.Terms(rnd.IntN(64) & rnd.IntN(64)), Replicas: rnd.IntN(4)}}
 		choice := p.Pick(req, l.Prefill)
 		prefill, decode := policy.PickPair(p, req, &l)
 		for _, s := range scales {

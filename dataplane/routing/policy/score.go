@@ -100,19 +100,15 @@ func survey(req *Request, candidates []Candidate) fleet {
 	return f
 }
 
-// tie is the difference below which costs are equal.
-func (f *fleet) tie() float64 { return tieShare * f.chunk * f.token }
-
-// lowest takes one of the scores within tie of the lowest at random, the same one for the same
-// seed.
-func lowest(scores []float64, seed uint64, tie float64, why string) Choice {
+// lowest takes one of the lowest scores at random, the same one for the same seed.
+func lowest(scores []float64, seed uint64, why string) Choice {
 	best := math.Inf(1)
 	for _, s := range scores {
 		best = min(best, s)
 	}
 	choice, ties := Choice{Cost: best, Reason: why}, uint64(0)
 	for i, s := range scores {
-		if s > best+tie {
+		if s > best {
 			continue
 		}
 		ties++

@@ -89,7 +89,7 @@ func naiveCost(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	if c.Pool > 0 {
 		others += min(float64(c.Live)/float64(c.Pool), 2)
 	}
-	cost := (float64(c.Pending)+64*float64(c.InFlight)+copied+compute*(1+others))/rate + wait/share
+	cost := (float64(c.Pending)+copied+compute*(1+others))/rate + wait/share
 	if c.Used > 0 && c.Pool > 0 {
 		cost += 8192 / f.rate * float64(c.Used) / float64(c.Pool)
 	}
@@ -119,7 +119,7 @@ func randomFleet(rnd *rand.Rand, n int) []policy.Candidate {
 // With weights, Pick follows the rule in words.
 func TestKVWithWeightsIsTheRule(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
-	p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.TermTies}}
+	p := policy.KV{Options: policy.Options{OverlapWeight: 1}}
 	for range 5000 {
 		all := randomFleet(rnd, 1+rnd.IntN(9))
 		req := policy.Request{Tokens: 5000, Output: rnd.IntN(500), Answer: 10, Seed: rnd.Uint64()}

@@ -26,7 +26,7 @@ func (Staleness) Name() string { return "staleness" }
 // Pick implements Policy.
 func (p Staleness) Pick(req Request, candidates []Candidate) Choice {
 	var room [stackScores]float64
-	return lowest(p.scores(grow(room[:0], len(candidates)), &req, candidates), req.Seed, 0, "highest overlap, by its freshness, less queue")
+	return lowest(p.scores(grow(room[:0], len(candidates)), &req, candidates), req.Seed, "highest overlap, by its freshness, less queue")
 }
 
 // scores are negated: the lowest is the best.

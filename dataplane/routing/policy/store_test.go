@@ -60,7 +60,7 @@ func naiveStored(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 // and Pick takes the best candidate.
 func TestKVWithTiersIsTheBestOfAllWays(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(15, 16))
-	p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.TermTies | policy.TermPool}}
+	p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.TermPool}}
 	fetched := 0
 	for range 5000 {
 		all := randomFleet(rnd, 1+rnd.IntN(6))

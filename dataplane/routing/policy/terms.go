@@ -6,16 +6,14 @@ type Terms uint16
 // The terms that can be left out, to measure the worth of each.
 const (
 	TermQueue    Terms = 1 << iota // the wait for prompts that were sent before
-	TermBatch                      // the wait for decode steps
 	TermTier                       // copies from slower tiers
 	TermPool                       // the wait for KV pages
 	TermLater                      // the cost of the choice to later requests
-	TermTies                       // near-ties at random
 	TermStreams                    // the delay of answers under way
 	TermSessions                   // the pages of sessions that the choice displaces
 )
 
-var termNames = [...]string{"queue", "batch", "tier", "pool", "later", "ties", "streams", "sessions"}
+var termNames = [...]string{"queue", "tier", "pool", "later", "streams", "sessions"}
 
 // TermNames lists the names of the terms, in the order of their bits.
 func TermNames() []string { return append([]string(nil), termNames[:]...) }
@@ -35,7 +33,6 @@ type Cost struct {
 	Queue   float64 `json:"queue"`   // until the prompts sent there before are computed
 	Compute float64 `json:"compute"` // of this prompt's uncached tokens
 	Tier    float64 `json:"tier"`    // of copies from host or disk, and of fetches
-	Batch   float64 `json:"batch"`   // of decode steps between prefill batches
 	Pool    float64 `json:"pool"`    // until running requests have given enough KV pages back
 	Health  float64 `json:"health"`  // delay of these because the rank has lost a part of its speed
 	Later   float64 `json:"later"`   // not of this request: delay of later ones
@@ -46,7 +43,7 @@ type Cost struct {
 
 // Total is the sum that the choice is made by.
 func (c Cost) Total() float64 {
-	return c.Queue + c.Compute + c.Tier + c.Batch + c.Pool + c.Health + c.Others()
+	return c.Queue + c.Compute + c.Tier + c.Pool + c.Health + c.Others()
 }
 
 // TTFT is the predicted time to first token: all but the delay of other requests.

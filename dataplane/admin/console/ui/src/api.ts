@@ -299,7 +299,6 @@ export interface ExplainedCost {
   queue: number;
   compute: number;
   tier: number;
-  batch: number;
   pool: number;
   health: number;
   later: number;

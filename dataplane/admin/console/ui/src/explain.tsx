@@ -13,7 +13,7 @@ interface Term {
 // In the order of the sum. Those after health are delays of other requests.
 const terms: Term[] = [
   { id: "queue", text: "prompts sent there before" }, { id: "compute", text: "this prompt's uncached tokens" }, { id: "tier", text: "copies from slower tiers" },
-  { id: "batch", text: "decode steps in between" }, { id: "pool", text: "until the KV pool has room" }, { id: "health", text: "lost speed of its GPUs" },
+  { id: "pool", text: "until the KV pool has room" }, { id: "health", text: "lost speed of its GPUs" },
   { id: "later", text: "delay of later prompts" }, { id: "streams", text: "answers that wait meanwhile" }, { id: "sessions", text: "pages that others need again" },
 ];
 const decodeTerms: Term[] = [
