@@ -24,7 +24,7 @@ const (
 	seenMarks = 1024
 )
 
-// entry is a prompt that is being fetched, or a remembered one in one of the two lists of recent use.
+// entry is a prompt that is being fetched, or a remembered one in one of two lists of recent use.
 type entry struct {
 	key        key
 	prompt     Prompt // shared with callers; never written
