@@ -132,8 +132,8 @@ func (m *Manager) Down(w *worker.Worker) {
 	}
 }
 
-// shareLocked finds the ranks whose addresses another process names, too: containers of one host that
-// are not told of the ports that they are reached by, for one.
+// shareLocked finds the ranks with an address that another process names, too: containers of one
+// host that name the ports inside of them, for one.
 func (m *Manager) shareLocked() {
 	at := make(map[string][]*Stream)
 	for _, streams := range m.streams {

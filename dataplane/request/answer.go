@@ -286,8 +286,8 @@ func (a *answer) reset() {
 	}
 }
 
-// Parts of the lines of a stream. Inside a text, quotes and line breaks are escaped, so that no text
-// is taken for one.
+// Parts of the lines of a stream. Inside a text, quotes and line breaks are escaped, so that no
+// text is taken for one.
 var (
 	fieldData  = []byte("data:")
 	fieldEvent = []byte("event:")

@@ -163,7 +163,7 @@ func (r *Rank) LostEvents(now time.Time) {
 }
 
 // ShareEvents notes whether the rank's events come from an address that another process names, too.
-// Nothing in them tells whose they are.
+// Events do not name their process.
 func (r *Rank) ShareEvents(now time.Time, shared bool) {
 	c := &r.Events
 	if shared == (c.shared.Load() != 0) {

@@ -328,8 +328,8 @@ func failureOf(data []byte) (f Failure, failed bool) {
 	return abortOf(reason)
 }
 
-// ReportsError reports whether the data of an event behind the beginning of a stream is an error. The
-// server's own abort counts from status 500 on; others are the request's.
+// ReportsError reports whether the data of an event behind the beginning of a stream is an error.
+// The server's own abort counts from status 500 on; others are the request's.
 func ReportsError(data []byte) bool {
 	if bytes.HasPrefix(data, openBrace) && beginsError(bytes.TrimLeft(data[1:], space)) {
 		return true // also where the data has more lines
