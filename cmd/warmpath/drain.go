@@ -27,12 +27,12 @@ type markOptions struct {
 	timeout time.Duration
 }
 
-// mark is what one of these commands does, at a router and in a cluster.
+// mark is the change that one of these commands makes, at a router and in a cluster.
 type mark struct {
 	endpoint string // below /workers
 	on       bool
 	change   func(*cluster.Mark)
-	done     string // what it says of a target
+	done     string // the words about a target
 }
 
 // newMarkCommands returns drain, cordon, their opposites, and remove.
@@ -129,7 +129,7 @@ routers keep it: "warmpath drain" takes it out of use at all routers of a cluste
 	return c
 }
 
-// isURL tells a worker from a node, whose name has no colon.
+// isURL tells a worker from a node: names of nodes have no colon.
 func isURL(target string) bool { return strings.Contains(target, ":") }
 
 // targetOf is a node's name, or a worker's URL as routers write it.

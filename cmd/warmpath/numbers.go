@@ -16,8 +16,8 @@ import (
 // longestDuration is ten years: beyond it a duration is a slip, and times overflow.
 const longestDuration = 10 * 365 * 24 * time.Hour
 
-// mostOf bounds numbers whose flags bound them more than their kind does: what a machine, a port or
-// a protocol has. None of the others can be a billion by intent.
+// mostOf are bounds below those of a kind of number: of a machine, a port or a protocol. No other
+// number is a billion by intent.
 var mostOf = map[string]float64{
 	"bootstrap-port": math.MaxUint16, "events-port": math.MaxUint16, "status": 599, "cluster-replicas": 5, "lint-sample": 1, "fail-above": 1,
 	"workers": 10_000, "prefill": 10_000, "decode": 10_000, "prefill-workers": 10_000, "node-workers": 10_000, "users": 1_000_000, "dp-size": 1024, "tp-size": 1024,
@@ -25,12 +25,12 @@ var mostOf = map[string]float64{
 	"cache-tokens": 1e12, "host-tokens": 1e12, "tier-tokens": 1e12,
 }
 
-// zeroMeans are flags with a default other than zero whose zero is a value of its own.
+// zeroMeans are flags with a default other than zero where a zero is a value of its own.
 var zeroMeans = []string{
 	"retries", "kv-overlap-score-weight", "kv-tier-prefill", "fail-above", "link-every", "requests", "rounds", "event-delay", "hop", "warmup", "max-think", "first-token", "seed",
 }
 
-// negativeMeans are flags whose negative value says something: none, or another flag's value.
+// negativeMeans are flags where a negative value says something: none, or another flag's value.
 var negativeMeans = []string{"gzip-min-bytes", "index-max-bytes", "queue-max", "disagg-min-uncached", "pair-timeout"}
 
 // checkNumbers refuses numbers of the command line that no command can use.

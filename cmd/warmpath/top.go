@@ -52,7 +52,7 @@ NO_COLOR=1 turns colours off.`,
 	return c
 }
 
-// drawable reports whether out is a terminal whose cursor can be moved.
+// drawable reports whether out is a terminal with a cursor that can be moved.
 func drawable(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && !slices.Contains([]string{"", "dumb"}, os.Getenv("TERM"))

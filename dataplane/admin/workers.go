@@ -83,7 +83,7 @@ func (s *workers) remove(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// mark is what /workers/drain and /workers/cordon do to a worker or node.
+// mark is the change that /workers/drain or /workers/cordon makes to a worker or node.
 type mark struct {
 	name string
 	set  func(ctx context.Context, target fleet.Target, on bool) (fleet.Scope, error)

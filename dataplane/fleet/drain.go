@@ -34,7 +34,7 @@ const (
 // ErrUnknownNode is a node that the router does not know of.
 var ErrUnknownNode = errors.New("there is no such node")
 
-// Target is what an operator drains or cordons: a worker, or all workers of a node.
+// Target is the worker or node that an operator drains or cordons; a node stands for its workers.
 type Target struct{ URL, Node string } // one of them
 
 // Scope is the extent of a drain or cordon.

@@ -1,6 +1,6 @@
-// Package top draws a router's state in a terminal, for `warmpath top`: what needs an operator's
-// eye, traffic of the last minutes and all workers. It knows the router by GET /status and
-// GET /history alone, and changes nothing.
+// Package top draws a router's state in a terminal, for `warmpath top`: faults and warnings, the
+// traffic of the last minutes and all workers. It knows the router by GET /status and GET /history
+// alone, and changes nothing.
 //
 // [Run] draws until its user quits; [Snapshot] is the same as plain text, once.
 //

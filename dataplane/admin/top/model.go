@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin/history"
 )
 
-// Reading is what a router said of itself.
+// Reading is the state of a router by its own words.
 type Reading struct {
 	Status  admin.Status
 	History history.Report
@@ -45,7 +45,7 @@ type model struct {
 	chosen        string // ID of the rank with the cursor
 	cursor, first int    // rows of the cursor and of the top of the table
 	shown         int    // rows of the table that fit
-	open          string // ID of the rank whose page is open
+	open          string // ID of the rank with the open page
 	scroll        int    // of the page
 }
 
@@ -94,7 +94,7 @@ func (m *model) View() tea.View {
 	return tea.View{Content: m.screen(), AltScreen: true, WindowTitle: "warmpath top"}
 }
 
-// learn takes in an answer. What is known stays when the router does not answer.
+// learn takes in an answer. The last reading stays when the router does not answer.
 func (m *model) learn(a *answer) {
 	m.now, m.failed = a.at, a.err
 	if a.err != nil {

@@ -74,7 +74,7 @@ func (r Reading) withTraffic() Reading {
 	return r
 }
 
-// states are what a router can say, each with another screen.
+// states are readings of routers, each with another screen.
 func states() map[string]Reading {
 	normal := someReading(4).withTraffic()
 	failing := someReading(7).withTraffic()
@@ -241,7 +241,7 @@ func TestKeys(t *testing.T) {
 	press(m, "esc")
 	require.Equal(t, last, chosen())
 
-	// A worker whose page is open may go.
+	// The worker of an open page may go.
 	press(m, "enter")
 	m.learn(&answer{reading: someReading(1), at: noon})
 	require.Contains(t, text(m), "does not have this worker any more")
@@ -252,7 +252,7 @@ func TestKeys(t *testing.T) {
 	require.Contains(t, text(m), "No workers")
 }
 
-// TestRouterGoesAndComes: what was known stays on the screen, with its age, and a new start of the
+// TestRouterGoesAndComes: the last reading stays on the screen, with its age, and a new start of the
 // router gives no negative rates.
 func TestRouterGoesAndComes(t *testing.T) {
 	m := &model{router: "here", every: time.Second, width: 100, height: 30}

@@ -215,7 +215,7 @@ func (c *column) pad(text string) string {
 	return right(text, c.width)
 }
 
-// caption says what the table shows of all workers.
+// caption names the order and the filter of the table.
 func (m *model) caption(shown int) string {
 	text := "Workers, by " + orders[m.order].name
 	if m.reversed {
