@@ -17,8 +17,8 @@ type RecentChoices struct {
 	Choices []RecentChoice `json:"choices"`
 }
 
-// ExplainedChoice is the body of GET /choices?number=N. The explanation has the facts at the choice:
-// candidates alone, without what changes nothing in it (state, events, GPUs).
+// ExplainedChoice is the body of GET /choices?number=N. The explanation has the candidates alone,
+// as they were at the choice, without their state, events and GPUs.
 type ExplainedChoice struct {
 	Choice    RecentChoice `json:"choice"`
 	Explained Explained    `json:"explained"`

@@ -37,7 +37,7 @@ type ExplainedDecodeCost struct {
 	Total float64 `json:"total"`
 }
 
-// explainedPair is nil where there are no pairs. State and GPUs of decode ranks are left to fill in.
+// explainedPair is nil where there are no pairs. State and GPUs of decode ranks are not filled in.
 func explainedPair(x *routing.Explanation) *ExplainedPair {
 	if x.First == nil {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// Nodes is the body of GET /nodes: the cluster's nodes as their sidecars tell. What a sidecar does
-// not know is absent.
+// Nodes is the body of GET /nodes: the cluster's nodes as their sidecars tell. Facts that a sidecar
+// does not know are absent.
 type Nodes struct {
 	Cluster bool         `json:"cluster"` // false: the router is in none, and knows no nodes
 	Up      bool         `json:"up"`      // the cluster's NATS answers; else this is the last view

@@ -11,10 +11,11 @@ import (
 const (
 	// keptChoices bounds the memory: some 400 bytes a candidate, 25 MB with 1,000 ranks.
 	keptChoices = 64
-	// keepEvery is the time between kept choices where requests are many. A choice among 1,000 ranks
-	// takes some 40 µs to copy, which is nothing four times a second and much a thousand times.
+	// keepEvery is the time between kept choices where requests are many: with 1,000 ranks a copy
+	// has some 400 KB, which is little four times a second and much a thousand times.
 	keepEvery = 250 * time.Millisecond
-	// keepAtOnce is how many choices in a row are kept after a pause: where requests are few, all are.
+	// keepAtOnce is the number of choices in a row that are kept after a pause: where requests are
+	// few, all are kept.
 	keepAtOnce = 16
 	// keptName bounds the bytes of a request's name, which clients choose.
 	keptName = 128
@@ -34,7 +35,7 @@ type RecentChoice struct {
 }
 
 // recent keeps the last choices with all that they compared. A request never waits for a reader of
-// them: its choice is left out. Memory of a place is used again, and grows with the candidates.
+// them: its choice is left out. The memory of a place is used again, and grows with the candidates.
 type recent struct {
 	due    atomic.Int64 // unix nanoseconds until which kept choices were paid for
 	number atomic.Uint64
@@ -44,10 +45,10 @@ type recent struct {
 // keptChoice is the place of a choice.
 type keptChoice struct {
 	mu     sync.Mutex
-	choice RecentChoice // without Name and the explanation's lists; guarded by mu
-	name   []byte       // guarded by mu
-	policy policy.Policy
-	facts  Scratch // guarded by mu
+	choice RecentChoice  // without Name and the explanation's lists; guarded by mu
+	name   []byte        // guarded by mu
+	policy policy.Policy // guarded by mu
+	facts  Scratch       // guarded by mu
 }
 
 // allow reports whether one more choice is kept at a time.
@@ -57,7 +58,7 @@ func (k *recent) allow(now int64) bool {
 	return next <= now+keepAtOnce*int64(keepEvery) && k.due.CompareAndSwap(due, next)
 }
 
-// keep copies a choice, if it is this one's turn. now is the time of the choice.
+// keep copies a choice, if it is this one's turn.
 func (k *recent) keep(s *Scratch, p *Prompt, d *Decision, req policy.Request, by policy.Policy, again bool) {
 	if !k.allow(s.now) {
 		return
@@ -80,7 +81,7 @@ func (k *recent) keep(s *Scratch, p *Prompt, d *Decision, req policy.Request, by
 	c.facts.copyFacts(s)
 }
 
-// copyFacts copies what explainCandidates and explainPairs read.
+// copyFacts copies all that explainCandidates and explainPairs read.
 func (s *Scratch) copyFacts(from *Scratch) {
 	s.alone, s.now = from.alone, from.now
 	s.ranks, s.decodes = append(s.ranks[:0], from.ranks...), append(s.decodes[:0], from.decodes...)
@@ -88,8 +89,8 @@ func (s *Scratch) copyFacts(from *Scratch) {
 	s.credits, s.loads = append(s.credits[:0], from.credits...), append(s.loads[:0], from.loads...)
 	s.approx.sources = append(s.approx.sources[:0], from.approx.sources...)
 	to, pair := &s.pair, &from.pair
-	if to.decodes, to.loads = to.decodes[:0], to.loads[:0]; len(from.decodes) == 0 { // those of an earlier choice
-		return
+	if to.decodes, to.loads = to.decodes[:0], to.loads[:0]; len(from.decodes) == 0 {
+		return // from.pair is of an earlier choice
 	}
 	to.decodes, to.loads = append(to.decodes, pair.decodes...), append(to.loads, pair.loads...)
 	to.first, to.second, to.links = pair.first, pair.second, pair.links
@@ -104,7 +105,8 @@ func (k *recent) read(show func(*keptChoice, RecentChoice) bool) {
 		c.mu.Lock()
 		choice := c.choice
 		choice.Name = string(c.name)
-		more := choice.Number != n || show(c, choice) // a choice that found its place locked is not there
+		// A choice that found its place locked is not there.
+		more := choice.Number != n || show(c, choice)
 		c.mu.Unlock()
 		if !more {
 			return

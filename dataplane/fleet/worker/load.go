@@ -229,14 +229,6 @@ func (s RouterLoad) Idle() bool {
 	return s.InFlight == 0 && s.Waiting == 0 && s.Pending == 0 && s.Used == 0 && s.Held == 0
 }
 
-// Plus returns the sum of two.
-func (s RouterLoad) Plus(o RouterLoad) RouterLoad {
-	return RouterLoad{
-		InFlight: s.InFlight + o.InFlight, Waiting: s.Waiting + o.Waiting, Pending: s.Pending + o.Pending, Used: s.Used + o.Used,
-		Held: s.Held + o.Held, Sent: s.Sent + o.Sent,
-	}
-}
-
 // Own returns this router's own load at the rank.
 func (l *Load) Own() (s RouterLoad) {
 	for range viewTries {

@@ -132,7 +132,7 @@ func TestShareInPlaceOfAnother(t *testing.T) {
 		l.ReplacePeer(time.Now(), worker.RouterLoad{}, promised)
 		time.Sleep(10 * time.Millisecond)
 		before := fmt.Sprint(l.View(time.Now()))
-		l.ReplacePeer(time.Now(), promised, worker.RouterLoad{}.Plus(promised))
+		l.ReplacePeer(time.Now(), promised, promised)
 		require.Equal(t, before, fmt.Sprint(l.View(time.Now())))
 	})
 }
