@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -120,19 +119,4 @@ func TestLostSharesHeal(t *testing.T) {
 		require.Equal(t, []int64{own.InFlight, own.Waiting, own.Used}, []int64{got.InFlight, got.Waiting, got.Used}, "seed %d", seed)
 		require.InDelta(t, own.Pending, got.Pending, 1, "seed %d", seed)
 	}
-}
-
-// A promise that is kept is the share that follows it: in one step from one to the other
-// nothing changes.
-func TestShareInPlaceOfAnother(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) {
-		var l worker.Load
-		l.Report(time.Now(), learnt(worker.Report{Running: 1, Queued: 100, Pool: 10_000, Most: 8}))
-		promised := worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: 700, Used: 700, Sent: 700}
-		l.ReplacePeer(time.Now(), worker.RouterLoad{}, promised)
-		time.Sleep(10 * time.Millisecond)
-		before := fmt.Sprint(l.View(time.Now()))
-		l.ReplacePeer(time.Now(), promised, promised)
-		require.Equal(t, before, fmt.Sprint(l.View(time.Now())))
-	})
 }
