@@ -9,10 +9,7 @@ import (
 // within 2^24 lives of a slot.
 type ID uint64
 
-const (
-	slotBits = 15
-	lifeBits = 24
-)
+const lifeBits = 24
 
 // branch is a sequence of prompts of which each extends the one before. Lengths are in units of a
 // prompt.

@@ -13,9 +13,6 @@ type Table struct {
 	count    atomic.Uint64 // of sessions and branches that began
 }
 
-// markSlots hold some 60 marks for each of 4,096 agents. Marks of chats are three or four.
-const markSlots = 1 << 18
-
 // New returns an empty table. Hashes are keyed by the seed: a client that knows it can have others'
 // sessions forgotten.
 func New(seed uint64) *Table {
