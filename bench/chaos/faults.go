@@ -150,10 +150,22 @@ func kinds() []kind {
 		{"clients that stop in a request", []role{nobody}, 10 * time.Second, false, false, false, func(s *site, _, n int) func() { return s.dumb(n) }},
 	}
 	for _, f := range []sim.Fault{
-		{Kind: "error", Count: 20}, {Kind: "error", Count: 20, Status: http.StatusTooManyRequests}, {Kind: "empty", Count: 10}, {Kind: "error-json", Count: 10},
-		{Kind: "reset", Count: 10}, {Kind: "reset-late", Count: 10}, {Kind: "error-event", Count: 10}, {Kind: "error-event-late", Count: 10},
-		{Kind: "slow", Factor: 20}, {Kind: "hang"}, {Kind: "drop-events", Count: 5}, {Kind: "drop-events", Count: 5, Lost: true}, {Kind: "replay-silent"},
-		{Kind: "cached-as-used"}, {Kind: "busy-runs-behind", Factor: 3}, {Kind: "wrong-pool", Factor: 0.5},
+		{Kind: "error", Count: 20},
+		{Kind: "error", Count: 20, Status: http.StatusTooManyRequests},
+		{Kind: "empty", Count: 10},
+		{Kind: "error-json", Count: 10},
+		{Kind: "reset", Count: 10},
+		{Kind: "reset-late", Count: 10},
+		{Kind: "error-event", Count: 10},
+		{Kind: "error-event-late", Count: 10},
+		{Kind: "slow", Factor: 20},
+		{Kind: "hang"},
+		{Kind: "drop-events", Count: 5},
+		{Kind: "drop-events", Count: 5, Lost: true},
+		{Kind: "replay-silent"},
+		{Kind: "cached-as-used"},
+		{Kind: "busy-runs-behind", Factor: 3},
+		{Kind: "wrong-pool", Factor: 0.5},
 	} {
 		list = append(list, simulated(f, workers))
 	}

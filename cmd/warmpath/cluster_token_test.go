@@ -173,7 +173,8 @@ func TestTokenCommand(t *testing.T) {
 	operator, err := run("token", "operator", "ann")
 	require.NoError(t, err)
 	for _, args := range [][]string{
-		{"serve", "--listen", "127.0.0.1:0", "--cluster", "nats://127.0.0.1:1", "--cluster-token", byFile}, {"up", "--listen", "127.0.0.1:0", "--cluster", "nats://" + byFile + "@127.0.0.1:1"},
+		{"serve", "--listen", "127.0.0.1:0", "--cluster", "nats://127.0.0.1:1", "--cluster-token", byFile},
+		{"up", "--listen", "127.0.0.1:0", "--cluster", "nats://" + byFile + "@127.0.0.1:1"},
 		{"node", "--listen", "127.0.0.1:0", "--cluster", "nats://127.0.0.1:1", "--cluster-token", operator},
 		{"node", "--listen", "127.0.0.1:0", "--name", "b", "--cluster", "nats://127.0.0.1:1", "--cluster-token", byFile},
 		{"node", "--listen", "127.0.0.1:0", "--route", "--cluster", "nats://127.0.0.1:1", "--cluster-token", byFile},

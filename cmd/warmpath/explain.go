@@ -184,8 +184,13 @@ func writeExplainedRank(out io.Writer, r *admin.ExplainedRank) {
 		name    string
 		seconds float64
 	}{
-		{"queue", c.Queue}, {"tier", c.Tier}, {"pool", c.Pool}, {"health", c.Health},
-		{"later", c.Later}, {"streams", c.Streams}, {"sessions", c.Sessions},
+		{"queue", c.Queue},
+		{"tier", c.Tier},
+		{"pool", c.Pool},
+		{"health", c.Health},
+		{"later", c.Later},
+		{"streams", c.Streams},
+		{"sessions", c.Sessions},
 	} {
 		if term.seconds != 0 {
 			terms = append(terms, fmt.Sprintf("%s %.4f", term.name, term.seconds))

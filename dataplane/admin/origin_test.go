@@ -15,13 +15,30 @@ func TestWebPagesAreRefused(t *testing.T) {
 	h := start(t, []*fakeWorker{w}, settings{})
 	other := newFakeWorker(t, info(1))
 	for _, tt := range []struct{ method, path string }{
-		{http.MethodPost, "/workers"}, {http.MethodDelete, "/workers?url=" + w.url}, {http.MethodPost, "/workers/drain"}, {http.MethodPost, "/workers/cordon"}, {http.MethodPost, "/flush_cache"},
-		{http.MethodPost, "/explain"}, {http.MethodGet, "/status"}, {http.MethodGet, "/metrics"}, {http.MethodGet, "/workers"}, {http.MethodGet, "/debug/index"},
-		{http.MethodGet, "/console"}, {http.MethodGet, "/console/console.js"}, {http.MethodGet, "/history"}, {http.MethodGet, "/"}, {http.MethodGet, "/debug/pprof/"}, {http.MethodGet, "/debug/pprof/heap"},
+		{http.MethodPost, "/workers"},
+		{http.MethodDelete, "/workers?url=" + w.url},
+		{http.MethodPost, "/workers/drain"},
+		{http.MethodPost, "/workers/cordon"},
+		{http.MethodPost, "/flush_cache"},
+		{http.MethodPost, "/explain"},
+		{http.MethodGet, "/status"},
+		{http.MethodGet, "/metrics"},
+		{http.MethodGet, "/workers"},
+		{http.MethodGet, "/debug/index"},
+		{http.MethodGet, "/console"},
+		{http.MethodGet, "/console/console.js"},
+		{http.MethodGet, "/history"},
+		{http.MethodGet, "/"},
+		{http.MethodGet, "/debug/pprof/"},
+		{http.MethodGet, "/debug/pprof/heap"},
 		{http.MethodGet, "/debug/pprof/profile?seconds=1"},
 	} {
 		for _, header := range [][]string{
-			{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Host", "evil.example"},
+			{"Origin", "http://evil.example"},
+			{"Origin", "null"},
+			{"Sec-Fetch-Site", "cross-site"},
+			{"Sec-Fetch-Site", "same-site"},
+			{"Host", "evil.example"},
 			{"Host", "evil.example:8001", "Origin", "http://evil.example:8001", "Sec-Fetch-Site", "same-origin"},
 		} {
 			resp, got := h.do(tt.method, h.operator+tt.path, `{"url":"`+other.url+`"}`, header...)

@@ -266,14 +266,24 @@ func TestStoreRefuses(t *testing.T) {
 		Deliver  string `json:"deliver,omitempty"`
 	}
 	refused := []request{
-		{Op: "put", Bucket: "records", Key: "node.b", Data: record("b")}, {Op: "put", Bucket: "records", Key: "replica." + full.Instance(), Data: record("b")},
-		{Op: "create", Bucket: "records", Key: "node.b", Data: record("b")}, {Op: "remove", Bucket: "records", Key: "node.b"},
-		{Op: "put", Bucket: "records", Key: "node.a", Data: record("b")}, {Op: "put", Bucket: "records", Key: "node.a", Data: []byte("junk")},
-		{Op: "put", Bucket: "records", Key: "node.a.b", Data: record("a")}, {Op: "put", Bucket: "records", Key: "node.>", Data: record("b")}, {Op: "remove", Bucket: "records", Key: "node.*"},
-		{Op: "put", Bucket: "marks", Key: ">", Data: mark}, {Op: "remove", Bucket: "marks", Key: "*"}, {Op: "put", Bucket: "marks", Key: "c", Data: mark},
-		{Op: "put", Bucket: "other", Key: "node.a", Data: record("a")}, {Op: "purge", Bucket: "records", Key: "node.a", Data: record("a")},
-		{Op: "watch", Bucket: "records", Deliver: "$KV.warmpath-marks.b"}, {Op: "watch", Bucket: "records", Deliver: "warmpath.cluster.beat.node.b"},
-		{Op: "watch", Bucket: "marks", Deliver: "warmpath.cluster.reply.node.b." + strings.Repeat("0", 32)}, {},
+		{Op: "put", Bucket: "records", Key: "node.b", Data: record("b")},
+		{Op: "put", Bucket: "records", Key: "replica." + full.Instance(), Data: record("b")},
+		{Op: "create", Bucket: "records", Key: "node.b", Data: record("b")},
+		{Op: "remove", Bucket: "records", Key: "node.b"},
+		{Op: "put", Bucket: "records", Key: "node.a", Data: record("b")},
+		{Op: "put", Bucket: "records", Key: "node.a", Data: []byte("junk")},
+		{Op: "put", Bucket: "records", Key: "node.a.b", Data: record("a")},
+		{Op: "put", Bucket: "records", Key: "node.>", Data: record("b")},
+		{Op: "remove", Bucket: "records", Key: "node.*"},
+		{Op: "put", Bucket: "marks", Key: ">", Data: mark},
+		{Op: "remove", Bucket: "marks", Key: "*"},
+		{Op: "put", Bucket: "marks", Key: "c", Data: mark},
+		{Op: "put", Bucket: "other", Key: "node.a", Data: record("a")},
+		{Op: "purge", Bucket: "records", Key: "node.a", Data: record("a")},
+		{Op: "watch", Bucket: "records", Deliver: "$KV.warmpath-marks.b"},
+		{Op: "watch", Bucket: "records", Deliver: "warmpath.cluster.beat.node.b"},
+		{Op: "watch", Bucket: "marks", Deliver: "warmpath.cluster.reply.node.b." + strings.Repeat("0", 32)},
+		{},
 	}
 	node, router, operator := holderAsker(t, full.URL(), cluster.RoleNode), holderAsker(t, full.URL(), cluster.RoleRouter), holderAsker(t, full.URL(), cluster.RoleOperator)
 	ask := func(c *asker, q request) string {

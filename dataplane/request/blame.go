@@ -370,7 +370,8 @@ type culprits struct {
 }
 
 func newCulprits(cfg *Config) *culprits {
-	return &culprits{log: cfg.Log, seed: maphash.MakeSeed(), refuse: cfg.Quarantine, until: map[uint64]time.Time{}, ended: map[*worker.Worker]time.Time{},
+	return &culprits{
+		log: cfg.Log, seed: maphash.MakeSeed(), refuse: cfg.Quarantine, until: map[uint64]time.Time{}, ended: map[*worker.Worker]time.Time{},
 		dial: func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, deathDial) },
 	}
 }

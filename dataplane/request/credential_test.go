@@ -78,9 +78,18 @@ func testKeysAreWanted(t *testing.T) {
 	w, heads := headWorker(t)
 	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "alice", "bob")), withOperator("key-of-operators"), func(s *settings) { s.request.OperatorKey = []byte("key-of-operators") })
 	for _, header := range [][]string{
-		nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Bearer "}, {"Authorization", "secret-of-alice"}, {"Authorization", "Basic secret-of-alice"},
-		{"Authorization", "Bearer secret-of-alice2"}, {"Authorization", "Bearer alice"}, {"X-Api-Key", "wrong"}, {"X-Api-Key", "Bearer secret-of-alice"},
-		{"Api-Key", "secret-of-alice"}, {"Cookie", "secret-of-alice"}, {"X-Warmpath-Key", "secret-of-alice"},
+		nil,
+		{"Authorization", "Bearer wrong"},
+		{"Authorization", "Bearer "},
+		{"Authorization", "secret-of-alice"},
+		{"Authorization", "Basic secret-of-alice"},
+		{"Authorization", "Bearer secret-of-alice2"},
+		{"Authorization", "Bearer alice"},
+		{"X-Api-Key", "wrong"},
+		{"X-Api-Key", "Bearer secret-of-alice"},
+		{"Api-Key", "secret-of-alice"},
+		{"Cookie", "secret-of-alice"},
+		{"X-Warmpath-Key", "secret-of-alice"},
 	} {
 		for method, paths := range map[string][]string{
 			http.MethodPost: {
@@ -114,8 +123,12 @@ func testKeysAreWanted(t *testing.T) {
 	}
 	assert.Empty(t, heads)
 	for _, header := range [][]string{
-		by("alice"), {"Authorization", "bearer secret-of-bob"}, {"X-Api-Key", "secret-of-alice"}, {"Authorization", "Bearer wrong", "X-Api-Key", "secret-of-alice"},
-		{"Authorization", "Bearer key-of-operators"}, {"Authorization", "Bearer key-of-operators", "X-Api-Key", "secret-of-alice"},
+		by("alice"),
+		{"Authorization", "bearer secret-of-bob"},
+		{"X-Api-Key", "secret-of-alice"},
+		{"Authorization", "Bearer wrong", "X-Api-Key", "secret-of-alice"},
+		{"Authorization", "Bearer key-of-operators"},
+		{"Authorization", "Bearer key-of-operators", "X-Api-Key", "secret-of-alice"},
 	} {
 		for _, path := range []string{"/generate", "/v1/messages", "/v1/embeddings"} {
 			resp, got, err := h.do(http.MethodPost, h.base+path, `{"max_tokens":8,"text":"x","input":"x","messages":[{"role":"user","content":"x"}]}`, header...)
@@ -458,9 +471,16 @@ func TestPriorityAndDeadlineOfKeys(t *testing.T) {
 	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "none", "five priority=5", "low priority=-2")))
 	const chat = `"messages":[{"role":"user","content":"x"}],"text":"x","input":"x","rid":"r","request_id":"resp_0123456789abcdef0123456789abcdef"`
 	for _, c := range []struct{ fields, none, five, low string }{
-		{`"priority":3`, "null", "3", "-2"}, {`"priority":9`, "null", "5", "-2"}, {`"priority":-7`, "null", "-7", "-7"},
-		{`"priority":"9"`, "null", "5", "-2"}, {`"priority":9.0`, "null", "5", "-2"}, {`"prior\u0069ty":9`, "null", "5", "-2"}, {`"priority":1,"priority":9`, "null", "5", "-2"},
-		{`"priority":true`, "null", "1", "-2"}, {`"priority":null`, "null", "null", "null"}, {`"x":1`, "", "", ""},
+		{`"priority":3`, "null", "3", "-2"},
+		{`"priority":9`, "null", "5", "-2"},
+		{`"priority":-7`, "null", "-7", "-7"},
+		{`"priority":"9"`, "null", "5", "-2"},
+		{`"priority":9.0`, "null", "5", "-2"},
+		{`"prior\u0069ty":9`, "null", "5", "-2"},
+		{`"priority":1,"priority":9`, "null", "5", "-2"},
+		{`"priority":true`, "null", "1", "-2"},
+		{`"priority":null`, "null", "null", "null"},
+		{`"x":1`, "", "", ""},
 	} {
 		for name, want := range map[string]string{"none": c.none, "five": c.five, "low": c.low} {
 			for _, path := range []string{"/generate", "/v1/chat/completions", "/v1/embeddings", "/v1/responses"} {
@@ -485,8 +505,11 @@ func TestSaltsOfKeys(t *testing.T) {
 	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "alice", "bob", "own cache-salt=own")), withConfig(func(c *request.Config) { c.SaltByKey = true }))
 	salts := map[string]string{} // to its key and the salt that its body has named
 	for _, c := range []struct{ path, body string }{
-		{"/generate", `{"text":"x"%s}`}, {"/generate", `{"text":["x","y"]%s}`}, {"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]%s}`},
-		{"/v1/completions", `{"prompt":"x"%s}`}, {"/v1/responses", `{"input":"x"%s}`},
+		{"/generate", `{"text":"x"%s}`},
+		{"/generate", `{"text":["x","y"]%s}`},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]%s}`},
+		{"/v1/completions", `{"prompt":"x"%s}`},
+		{"/v1/responses", `{"input":"x"%s}`},
 	} {
 		taken := h.requests.Keys.All()[1].Salt(nil)
 		for _, own := range []string{

@@ -31,59 +31,99 @@ type failure struct {
 // engines.
 var failures = [...]failure{
 	// A worker has answered with an error. The client gets that, but for one that says nothing.
-	causeBusy: {is(errRefused), "refused", again | untaken | free, faultBusy,
-		says(openai.Overloaded, "Every worker that was tried refused the request.")},
-	causeInvalid: {is(errClient), "other", 0, faultClient,
-		says(openai.Internal, "The router failed to handle the request.")},
-	causeBroken: {is(errFailed), "error", again | pause, faultDoubt,
-		says(openai.Upstream, "Every pair of workers that was tried failed before it answered.")},
-	causeTransfer: {is(errTransfer), "transfer", again | pause | death | lastResort, faultEither,
-		says(openai.Upstream, "Every pair of workers that was tried failed before it answered.")},
+	causeBusy: {
+		is(errRefused), "refused", again | untaken | free, faultBusy,
+		says(openai.Overloaded, "Every worker that was tried refused the request."),
+	},
+	causeInvalid: {
+		is(errClient), "other", 0, faultClient,
+		says(openai.Internal, "The router failed to handle the request."),
+	},
+	causeBroken: {
+		is(errFailed), "error", again | pause, faultDoubt,
+		says(openai.Upstream, "Every pair of workers that was tried failed before it answered."),
+	},
+	causeTransfer: {
+		is(errTransfer), "transfer", again | pause | death | lastResort, faultEither,
+		says(openai.Upstream, "Every pair of workers that was tried failed before it answered."),
+	},
 
 	// A worker has not answered.
-	causeLate: {is(errLate), "late", again | stop | lastResort, faultEither,
-		says(openai.UpstreamTimeout, "No worker answered in time.")},
+	causeLate: {
+		is(errLate), "late", again | stop | lastResort, faultEither,
+		says(openai.UpstreamTimeout, "No worker answered in time."),
+	},
 	// A monitor has found it. That is enough at a worker alone: only a pair's counts here, too.
-	causeHung: {is(errHung), "hung", again | suspect | stop | death | lastResort, faultWorker,
-		says(openai.UpstreamTimeout, "No worker answered in time.")},
-	causeUnreachable: {is(upstream.ErrDial), "unreachable", again | untaken | suspect, faultWorker,
-		says(openai.Upstream, "Every worker that was tried failed before it answered.")},
+	causeHung: {
+		is(errHung), "hung", again | suspect | stop | death | lastResort, faultWorker,
+		says(openai.UpstreamTimeout, "No worker answered in time."),
+	},
+	causeUnreachable: {
+		is(upstream.ErrDial), "unreachable", again | untaken | suspect, faultWorker,
+		says(openai.Upstream, "Every worker that was tried failed before it answered."),
+	},
 	// The time is the operator's: a worker alone is blamed by what is known of client and prompt.
-	causeTimeout: {is(upstream.ErrTimeout), "timeout", stop, faultSlow,
-		says(openai.UpstreamTimeout, "No worker answered in time.")},
-	causeDied: {is(upstream.ErrNoResponse, upstream.ErrTruncated), "died", again | suspect | death, faultLoss,
-		says(openai.Upstream, "Every worker that was tried failed before it answered.")},
-	causeGarbled: {is(upstream.ErrBadResponse), "other", again, faultDoubt,
-		says(openai.Upstream, "The worker's answer was not valid HTTP.")},
+	causeTimeout: {
+		is(upstream.ErrTimeout), "timeout", stop, faultSlow,
+		says(openai.UpstreamTimeout, "No worker answered in time."),
+	},
+	causeDied: {
+		is(upstream.ErrNoResponse, upstream.ErrTruncated), "died", again | suspect | death, faultLoss,
+		says(openai.Upstream, "Every worker that was tried failed before it answered."),
+	},
+	causeGarbled: {
+		is(upstream.ErrBadResponse), "other", again, faultDoubt,
+		says(openai.Upstream, "The worker's answer was not valid HTTP."),
+	},
 	causeUnknown: {nil, "other", 0, faultDoubt, // no row fits
 		says(openai.Internal, "The router failed to handle the request.")},
 
 	// The request cannot be sent to any worker, or its client has left.
-	{is(upstream.ErrBadRequest), "other", 0, faultClient,
-		badRequest("", "The request cannot be forwarded: its path or a header holds control characters.")},
-	{is(upstream.ErrCanceled, upstream.ErrClient), "other", 0, faultNone,
-		says(openai.Internal, "The router failed to handle the request.")},
+	{
+		is(upstream.ErrBadRequest), "other", 0, faultClient,
+		badRequest("", "The request cannot be forwarded: its path or a header holds control characters."),
+	},
+	{
+		is(upstream.ErrCanceled, upstream.ErrClient), "other", 0, faultNone,
+		says(openai.Internal, "The router failed to handle the request."),
+	},
 
 	// No worker is asked.
 	{is(routing.ErrUnknownModel), "", 0, faultNone, openai.ModelNotFound},
-	{is(routing.ErrNoPrefill), "", 0, faultNone,
-		says(openai.Overloaded, "No prefill worker is ready, which the decode workers need.")},
-	{is(routing.ErrNoDecode), "", 0, faultNone,
-		says(openai.Overloaded, "No decode worker is ready, which the prefill workers need.")},
+	{
+		is(routing.ErrNoPrefill), "", 0, faultNone,
+		says(openai.Overloaded, "No prefill worker is ready, which the decode workers need."),
+	},
+	{
+		is(routing.ErrNoDecode), "", 0, faultNone,
+		says(openai.Overloaded, "No decode worker is ready, which the prefill workers need."),
+	},
 	{is(routing.ErrNoWorker), "", 0, faultNone, openai.NoWorker},
-	{is(routing.ErrAmbiguous), "", 0, faultNone,
-		badRequest("model", "This router serves several models: name one in the field model, or in the path of GET /v1/models/{model}.")},
+	{
+		is(routing.ErrAmbiguous), "", 0, faultNone,
+		badRequest("model", "This router serves several models: name one in the field model, or in the path of GET /v1/models/{model}."),
+	},
 	{is(queue.ErrClosed), "", 0, faultNone, says(openai.Overloaded, "The router is shutting down.")},
-	{is(ingress.ErrFull), "", 0, faultNone,
-		says(openai.Overloaded, "All connections that clients may have are in use.")},
-	{is(ingress.ErrHeadTooLarge), "", 0, faultClient,
-		unread(fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large", "The request's header is too large.")},
-	{is(ingress.ErrExpectation), "", 0, faultClient,
-		unread(fasthttp.StatusExpectationFailed, "expectation_failed", "The router supports no Expect but 100-continue.")},
-	{is(ingress.ErrVersion), "", 0, faultClient,
-		unread(fasthttp.StatusHTTPVersionNotSupported, "http_version_not_supported", "The router speaks HTTP/1.1 and HTTP/1.0.")},
-	{is(ingress.ErrSlowRequest), "", 0, faultClient,
-		unread(fasthttp.StatusRequestTimeout, "request_timeout", "The request did not arrive in time.")},
+	{
+		is(ingress.ErrFull), "", 0, faultNone,
+		says(openai.Overloaded, "All connections that clients may have are in use."),
+	},
+	{
+		is(ingress.ErrHeadTooLarge), "", 0, faultClient,
+		unread(fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large", "The request's header is too large."),
+	},
+	{
+		is(ingress.ErrExpectation), "", 0, faultClient,
+		unread(fasthttp.StatusExpectationFailed, "expectation_failed", "The router supports no Expect but 100-continue."),
+	},
+	{
+		is(ingress.ErrVersion), "", 0, faultClient,
+		unread(fasthttp.StatusHTTPVersionNotSupported, "http_version_not_supported", "The router speaks HTTP/1.1 and HTTP/1.0."),
+	},
+	{
+		is(ingress.ErrSlowRequest), "", 0, faultClient,
+		unread(fasthttp.StatusRequestTimeout, "request_timeout", "The request did not arrive in time."),
+	},
 }
 
 // cause is the index of a row of [failures].

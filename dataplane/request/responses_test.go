@@ -331,7 +331,8 @@ func TestStoredResponseOfAWorkerThatIsDown(t *testing.T) {
 	}
 	h.awaitReady(1)
 	for _, req := range [][3]string{
-		{"GET", "/v1/responses/" + r.ID}, {"POST", "/v1/responses/" + r.ID + "/cancel"},
+		{"GET", "/v1/responses/" + r.ID},
+		{"POST", "/v1/responses/" + r.ID + "/cancel"},
 		{"POST", "/v1/responses", responsesBody + `,"previous_response_id":"` + r.ID + `"}`},
 	} {
 		resp, body, err := h.do(req[0], h.base+req[1], req[2])

@@ -268,7 +268,8 @@ func testForwardHeaders(t *testing.T) {
 		},
 		{
 			"the router's own fields", "POST", "HTTP/1.1 200 OK\r\nX-Warmpath-Worker: evil\r\nx-warmpath-new: 1\r\nX-Warm: 1\r\nContent-Length: 2\r\n\r\nok",
-			200, "ok", map[string]string{"X-Warmpath-Worker": "", "X-Warmpath-New": "", "X-Warm": "1"},
+			200, "ok",
+			map[string]string{"X-Warmpath-Worker": "", "X-Warmpath-New": "", "X-Warm": "1"},
 		},
 		{"empty", "POST", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, "", map[string]string{"Content-Length": "0"}},
 		{"no content", "POST", "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", 204, "", map[string]string{"Connection": ""}},

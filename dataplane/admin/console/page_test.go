@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
 	"github.com/warmpath/warmpath/dataplane/admin/console"
 )
 

@@ -137,8 +137,10 @@ var bombs = map[string]struct {
 		"normalizer":   part("Prepend", object{"prepend": strings.Repeat("a", 500_000)}),
 	}, strings.Repeat("<a", 30_000)},
 	"compatible forms": {normalizers(slices.Concat(times(1, part("NFKC", nil)), times(10, replace("\u0644", "\ufdfa")), times(1, part("NFKC", nil)))...), strings.Repeat("\ufdfa", 20_000)},
-	"markers of markers": {preTokenizers(slices.Concat([]object{split("[ab▁x]")}, slices.Repeat([]object{metaspace("b"), split("[ab▁x]"), metaspace("a"), split("[ab▁x]")}, 7))...),
-		strings.Repeat("x", 1000)},
+	"markers of markers": {
+		preTokenizers(slices.Concat([]object{split("[ab▁x]")}, slices.Repeat([]object{metaspace("b"), split("[ab▁x]"), metaspace("a"), split("[ab▁x]")}, 7))...),
+		strings.Repeat("x", 1000),
+	},
 	"nested repetitions":          {preTokenizers(split("(?:(?:(?:a|b)+)+)+c")), strings.Repeat("ab", 10_000)},
 	"repetitions in alternatives": {preTokenizers(split("(?:a|a|a|a|aa|ab)+c")), strings.Repeat("ab", 10_000)},
 	"look-ahead to the end":       {preTokenizers(split("a(?=[ab]*c)")), strings.Repeat("ab", 10_000)},

@@ -63,8 +63,10 @@ func TestHostileFiles(t *testing.T) {
 func TestFilesOutside(t *testing.T) {
 	s := newTestModels(t, nil)
 	for _, settings := range []tokens.Settings{
-		{Version: "0.5.23", Model: "/proc/self"}, {Version: "0.5.23", Tokenizer: "/dev"},
-		{Version: "0.5.23", Model: os.TempDir() + "/../etc"}, {Version: "0.5.23", Model: strings.Repeat("/x", 1<<20)},
+		{Version: "0.5.23", Model: "/proc/self"},
+		{Version: "0.5.23", Tokenizer: "/dev"},
+		{Version: "0.5.23", Model: os.TempDir() + "/../etc"},
+		{Version: "0.5.23", Model: strings.Repeat("/x", 1<<20)},
 	} {
 		s.models.WorkerUp("w", "m", settings)
 		s.reads(t, "--model-path")

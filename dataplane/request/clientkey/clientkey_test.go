@@ -145,9 +145,23 @@ func TestAllows(t *testing.T) {
 		model, adapter string
 		want           bool
 	}{
-		{"llama", "", true}, {"qwen:fr", "", true}, {"qwen", "fr", true}, {"s3://b:c", "", true},
-		{"", "", false}, {"lla", "", false}, {"lla", "ma", false}, {"llama", "fr", false}, {"llama:fr", "", false}, {"qwen", "", false}, {"qwen", "f", false},
-		{"qwen", "", false}, {"qwen:fr", "fr", false}, {"llama,qwen", "", false}, {"LLAMA", "", false}, {"qwen", ":fr", false}, {"", "llama", false},
+		{"llama", "", true},
+		{"qwen:fr", "", true},
+		{"qwen", "fr", true},
+		{"s3://b:c", "", true},
+		{"", "", false},
+		{"lla", "", false},
+		{"lla", "ma", false},
+		{"llama", "fr", false},
+		{"llama:fr", "", false},
+		{"qwen", "", false},
+		{"qwen", "f", false},
+		{"qwen", "", false},
+		{"qwen:fr", "fr", false},
+		{"llama,qwen", "", false},
+		{"LLAMA", "", false},
+		{"qwen", ":fr", false},
+		{"", "llama", false},
 	} {
 		assert.Equal(t, c.want, some.Allows(c.model, c.adapter), c)
 	}

@@ -207,8 +207,11 @@ func TestSets(t *testing.T) {
 	_, err = v.Verify([]byte(hs256([]byte("secret"), object{"alg": "HS256", "kid": "o"}, claims(now, nil))), now)
 	assert.Equal(t, "token_wrong_algorithm", cause(err))
 	for _, cfg := range []jwks.Config{
-		{Source: "http://issuer.example/jwks", Issuer: "i", Audience: "a"}, {Source: "https://issuer/jwks", Issuer: "i"}, {Source: "https://issuer/jwks", Audience: "a"},
-		{Source: t.TempDir(), Issuer: "i", Audience: "a"}, {Source: "/dev/zero", Issuer: "i", Audience: "a"},
+		{Source: "http://issuer.example/jwks", Issuer: "i", Audience: "a"},
+		{Source: "https://issuer/jwks", Issuer: "i"},
+		{Source: "https://issuer/jwks", Audience: "a"},
+		{Source: t.TempDir(), Issuer: "i", Audience: "a"},
+		{Source: "/dev/zero", Issuer: "i", Audience: "a"},
 	} {
 		cfg.Log = quiet
 		_, err := jwks.New(t.Context(), cfg)
@@ -384,8 +387,10 @@ func TestUnknownKidsDoNotHammer(t *testing.T) {
 // TestSecretsOfSourcesAreNotLogged: neither the log nor an error has the secrets of the set's URL.
 func TestSecretsOfSourcesAreNotLogged(t *testing.T) {
 	var log bytes.Buffer
-	cfg := jwks.Config{Source: "http://secret:secret@127.0.0.1/keys?appid=1&token=secret", Issuer: "i", Audience: "a", Log: slog.New(slog.NewTextHandler(&log, nil)),
-		Transport: refuser{}}
+	cfg := jwks.Config{
+		Source: "http://secret:secret@127.0.0.1/keys?appid=1&token=secret", Issuer: "i", Audience: "a", Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Transport: refuser{},
+	}
 	_, err := jwks.New(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "nobody answers")

@@ -121,7 +121,7 @@ func TestSessionMarkComesLate(t *testing.T) {
 	table, other, r := New(1), New(1), rand.New(rand.NewPCG(9, 10))
 	prompts := [][]uint64{random(r, 40)}
 	kinds := map[Kind]int{}
-	var open []Turn // pairs of both tables
+	var open []Turn                                    // pairs of both tables
 	for now := range min(20_000, int64(markSlots/4)) { // more would replace marks, not the same ones in both
 		p := prompts[r.IntN(len(prompts))]
 		if r.IntN(2) == 0 {
