@@ -174,7 +174,8 @@ func (a *errorAnswers) reset() {
 // sources are the clients and the prompts of requests that failed while no other worker could be
 // asked, or none did better. Such a failure may be the request's own: an ill client would open the
 // breaker of each worker that it reaches. It counts against the worker where client and prompt are
-// new, or where other workers answer the same client, or the same prompt, well.
+// new, or where other workers answer the same client well, and any worker the same prompt: one that
+// goes by its prefix meets no other.
 type sources struct {
 	seed maphash.Seed
 	last atomic.Int64 // unix nanoseconds of the last failure; 0: there was none
@@ -198,7 +199,7 @@ type source struct {
 	at        int64  // unix nanoseconds of the last failure
 	worker    string // that failed it first
 	several   bool   // others have failed it too
-	elsewhere bool   // another worker has answered it well since
+	answered  bool   // well since: a client by another worker, a prompt by any
 	budget    retryBudget
 }
 
@@ -214,12 +215,12 @@ func place(table *[maxSources]source, key uint64) *source {
 // failed notes a failure, and reports whether it counts against the worker.
 func (s *source) failed(now int64, w *worker.Worker) (counts bool) {
 	fresh := s.at == 0 || now-s.at > int64(sourceMemory)
-	counts = fresh || s.worker == w.URL && s.elsewhere && !s.several
+	counts = fresh || s.worker == w.URL && s.answered && !s.several
 	if fresh {
 		s.worker, s.several = w.URL, false
 	}
 	s.several = s.several || s.worker != w.URL
-	s.at, s.elsewhere = now, false
+	s.at, s.answered = now, false
 	return counts
 }
 
@@ -244,14 +245,12 @@ func (t *sources) answered(x *exchange, now time.Time) {
 	client, prompt := t.client(x), x.req.Digest(t.seed)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.clients[client%maxSources].answered(client, x)
-	t.prompts[prompt%maxSources].answered(prompt, x)
-}
-
-func (s *source) answered(key uint64, x *exchange) {
 	d := &x.choice.decision
-	if s.key == key && s.worker != d.Rank.Worker.URL && (d.Decode == nil || s.worker != d.Decode.Worker.URL) {
-		s.elsewhere = true
+	if s := &t.clients[client%maxSources]; s.key == client && s.worker != d.Rank.Worker.URL && (d.Decode == nil || s.worker != d.Decode.Worker.URL) {
+		s.answered = true
+	}
+	if s := &t.prompts[prompt%maxSources]; s.key == prompt {
+		s.answered = true
 	}
 }
 
