@@ -70,8 +70,9 @@ func (p *promptReader) read(out *routing.Prompt) {
 		Opaque:   media || several && req.Shared == 0,
 		Worker:   p.turn.holder,
 		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
-		Output:   req.MaxTokens * req.N * req.Prompts,
-		Computed: req.Computed, ComputedFrom: req.ComputedFrom,
+		Output:    req.MaxTokens * req.N * req.Prompts,
+		MaxTokens: req.MaxTokens,
+		Computed:  req.Computed, ComputedFrom: req.ComputedFrom,
 	}
 	if req.HasRank {
 		out.DP = req.Rank

@@ -87,6 +87,9 @@ func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank)
 				if !last.Fit() {
 					fit = e.fitnessOf(last, info)
 				}
+				if fit != unfit && p.exceeds(info.MaxLen) {
+					fit |= unfitShort
+				}
 			}
 		}
 		if fit == unfit || (p.Unpaired && role != worker.RoleAggregated) || (p.DP >= 0 && p.DP != rank.DPRank) || (len(tried) > 0 && slices.Contains(tried, rank)) {
@@ -173,13 +176,14 @@ func (e *eligible) oneModel(p *Prompt) error {
 	return nil
 }
 
-// healthy reports whether the ranks answer their probes and their breakers are not open.
+// healthy reports whether the ranks answer their probes, their breakers are not open, and the
+// prompt is not too long for them.
 func (e *eligible) healthy() bool {
 	f := e.groups[worker.RoleAggregated].fitness
 	if e.alone == 0 {
 		f = e.groups[worker.RolePrefill].fitness | e.groups[worker.RoleDecode].fitness
 	}
-	return f&(unfitSlow|unfitBreaker) == 0
+	return f&(unfitSlow|unfitBreaker|unfitShort) == 0
 }
 
 // admit takes the trials of the decision's half-open breakers, and reports whether it got them.

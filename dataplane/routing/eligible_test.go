@@ -2,6 +2,7 @@ package routing_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"syscall"
@@ -31,6 +32,11 @@ func (f *fleet) candidates(p *routing.Prompt, tried ...*worker.Rank) ([]string, 
 	}
 }
 
+// window is a node whose model takes so many tokens.
+func window(most int) *node {
+	return &node{models: fmt.Sprintf(`{"id":%q,"max_model_len":%d}`, model, most)}
+}
+
 func TestCandidates(t *testing.T) {
 	const n0, n1, n2 = "http://n00:1", "http://n01:1", "http://n02:1"
 	two := func() []*node { return []*node{tiny(), tiny()} }
@@ -40,6 +46,7 @@ func TestCandidates(t *testing.T) {
 		prepare func(f *fleet)
 		model   string
 		dp      int
+		output  int
 		tried   []int
 		want    []string
 		err     error
@@ -105,6 +112,16 @@ func TestCandidates(t *testing.T) {
 			name: "the other half", nodes: []*node{{models: named(model), mode: "decode"}}, model: model, dp: -1, err: routing.ErrNoPrefill,
 		},
 		{name: "a worker by the other word for no mode", nodes: []*node{{models: named(model), mode: "null"}}, model: model, dp: -1, want: []string{n0}},
+		{name: "one with room for the prompt", nodes: []*node{window(20), window(21)}, model: model, dp: -1, want: []string{n1}},
+		{name: "one with room for prompt and answer", nodes: []*node{window(29), window(30), tiny()}, output: 10, model: model, dp: -1, want: []string{n1, n2}},
+		{
+			name: "none with room, which is the worker's to say", nodes: []*node{window(8), window(20)}, model: model, dp: -1,
+			want: []string{n0, n1},
+		},
+		{
+			name: "a slow one with room", nodes: []*node{window(20), window(21)}, model: model, dp: -1,
+			prepare: func(f *fleet) { f.force(1, worker.Slow) }, want: []string{n1},
+		},
 		{name: "nobody at all", model: model, dp: -1, err: routing.ErrNoWorker},
 	}
 	for _, tt := range tests {
@@ -118,7 +135,7 @@ func TestCandidates(t *testing.T) {
 				tried = append(tried, f.ranks[i])
 			}
 			p := prompt(tokens(1, 20))
-			p.Model, p.DP = tt.model, tt.dp
+			p.Model, p.DP, p.MaxTokens = tt.model, tt.dp, tt.output
 			got, err := f.candidates(p, tried...)
 			require.ErrorIs(t, err, tt.err)
 			require.Equal(t, tt.want, got, "candidates")

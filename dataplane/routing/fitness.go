@@ -21,6 +21,7 @@ const (
 	// Dead by facts, although it answers its probes: one of the two is wrong.
 	unfitDead    fitness = 1 << 3
 	unfitBreaker fitness = 1 << 4 // its breaker is open
+	unfitShort   fitness = 1 << 5 // it refuses the prompt as too long for its model
 	unfit        fitness = 1<<8 - 1
 
 	unfitGPU = unfitNoTP | unfitDraining | unfitDead

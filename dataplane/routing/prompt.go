@@ -41,6 +41,8 @@ type Prompt struct {
 	SessionSource SessionSource // of Session
 	// Output bounds the tokens of all answers, as the client asks; 0 is unknown.
 	Output int
+	// MaxTokens bounds the tokens of one answer, as the client asks; 0 is unknown.
+	MaxTokens int
 	// AnyModel requests are not about a model.
 	AnyModel bool
 	// Unpaired requests cannot be served by a pair, only by one worker alone.
@@ -53,6 +55,14 @@ func (p *Prompt) Len() int {
 		return len(p.Tokens)
 	}
 	return p.Estimate
+}
+
+// exceeds reports whether a worker whose model takes so many tokens refuses the prompt, with an
+// answer of the length that the client allows: TokenizerManager._validate_one_request of SGLang.
+// Workers of one model may differ in --context-length. most 0 is unknown.
+func (p *Prompt) exceeds(most int) bool {
+	n := len(p.Tokens)
+	return p.Exact && most > 0 && (n >= most || n+p.MaxTokens > most)
 }
 
 // NameSession sets the session by the name that the client gives it. Equal names for different
