@@ -2,6 +2,7 @@ package discover_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,6 +122,7 @@ func TestMistakesInFiles(t *testing.T) {
 			for _, spec := range d.tells(t, test.want...) {
 				require.Equal(t, spec.URL == "http://a:1", spec.Role == worker.RolePrefill, "%s as it was", spec.URL)
 			}
+			require.Equal(t, name == "no YAML", strings.Contains(d.logged(), "known ones stay"), "of a list that is read, those that it leaves out go")
 			write(t, path, "http://c:1")
 			d.tells(t, "http://c:1")
 			troubled(t, s, "")

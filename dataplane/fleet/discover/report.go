@@ -34,7 +34,12 @@ func (r *report) fail(err error) {
 		}
 		return
 	}
-	if old := r.last.Swap(&err); old == nil || (*old).Error() != err.Error() {
+	if old := r.last.Swap(&err); old != nil && (*old).Error() == err.Error() {
+		return
+	}
+	if _, ok := errors.AsType[badEntries](err); ok {
+		r.log.Warn("entries of a source of workers cannot be used", "source", r.name, "error", err)
+	} else {
 		r.log.Warn("cannot discover workers; known ones stay", "source", r.name, "error", err)
 	}
 }
@@ -56,12 +61,21 @@ func (f *faults) add(err error) {
 	f.named = append(f.named, err)
 }
 
+// badEntries is the error of a list of which other entries count.
+type badEntries struct{ error }
+
+// Unwrap returns the faults.
+func (b badEntries) Unwrap() error { return b.error }
+
 // err names the faults; nil: there are none.
 func (f *faults) err() error {
-	if f.more > 0 {
-		return errors.Join(append(f.named, fmt.Errorf("and %d more", f.more))...)
+	if len(f.named) == 0 {
+		return nil
 	}
-	return errors.Join(f.named...)
+	if f.more > 0 {
+		return badEntries{errors.Join(append(f.named, fmt.Errorf("and %d more", f.more))...)}
+	}
+	return badEntries{errors.Join(f.named...)}
 }
 
 // patience is how long a source waits before it tries again: longer with each try in a row.
