@@ -60,7 +60,7 @@ const (
 var apis = []string{"/generate", "/v1/completions", "/v1/chat/completions", "/v1/messages", "/v1/responses"}
 
 // draw makes a request: prompts share beginnings and end with their number.
-func draw(rng *rand.Rand, number int64, routers int) *ask {
+func draw(rng *rand.Rand, number int64) *ask {
 	a := &ask{number: number, router: rng.IntN(routers), path: apis[rng.IntN(len(apis))], stream: rng.IntN(2) == 0, leaves: rng.IntN(25) == 0}
 	if rng.IntN(4) == 0 {
 		a.form = form(rng.IntN(int(forms)))

@@ -201,11 +201,11 @@ func (p *process) limitFiles() (heal func()) {
 }
 
 // cut shuts the process's TCP connections with matching ports, as a network that loses them.
-func (p *process) cut(match func(local, peer int) bool) (n int) {
+func (p *process) cut(match func(local, peer int) bool) {
 	pid := int(p.pid.Load())
 	of, err := unix.PidfdOpen(pid, 0)
 	if pid == 0 || err != nil {
-		return 0
+		return
 	}
 	defer unix.Close(of)
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -222,12 +222,10 @@ func (p *process) cut(match func(local, peer int) bool) (n int) {
 			peer, err2 := unix.Getpeername(fd)
 			if errors.Join(err1, err2) == nil && match(portOf(local), portOf(peer)) {
 				_ = unix.Shutdown(fd, unix.SHUT_RDWR)
-				n++
 			}
 			_ = unix.Close(fd)
 		}
 	}
-	return n
 }
 
 func portOf(a unix.Sockaddr) int {

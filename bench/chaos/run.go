@@ -198,7 +198,7 @@ func (s *site) one(rng *rand.Rand) {
 		s.keep(&ask{number: number, key: wrongKey}, left)
 		return
 	}
-	a := draw(rng, number, routers)
+	a := draw(rng, number)
 	switch rng.IntN(40) {
 	case 0:
 		s.leave(a, rng.IntN(4))
@@ -253,7 +253,7 @@ func (s *site) leave(a *ask, way int) {
 func (s *site) pipeline(a *ask, rng *rand.Rand) {
 	list := []*ask{a}
 	for range 1 + rng.IntN(3) {
-		list = append(list, draw(rng, s.number(), routers))
+		list = append(list, draw(rng, s.number()))
 	}
 	var piece bytes.Buffer
 	for _, b := range list {
@@ -494,7 +494,7 @@ func (s *site) calm(base []levels) []levels {
 // place names a router that does not answer the client with one place.
 func (s *site) place() string {
 	for i := range s.fronts {
-		a := draw(rand.New(rand.NewPCG(s.Seed, 1)), s.number(), routers)
+		a := draw(rand.New(rand.NewPCG(s.Seed, 1)), s.number())
 		a.router, a.key, a.leaves = i, limitedKey, false
 		err := s.ask(a, nil)
 		s.keep(a, a.fateOf(err))
@@ -520,7 +520,7 @@ func (s *site) asks(rng *rand.Rand, n int) {
 		if s.stopped() {
 			break
 		}
-		a := draw(rng, s.number(), routers)
+		a := draw(rng, s.number())
 		a.leaves, a.key = false, steadyKey
 		turns <- a
 	}

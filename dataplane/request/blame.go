@@ -195,12 +195,12 @@ const (
 
 // source is a client or a prompt.
 type source struct {
-	key       uint64
-	at        int64  // unix nanoseconds of the last failure
-	worker    string // that failed it first
-	several   bool   // others have failed it too
-	answered  bool   // well since: a client by another worker, a prompt by any
-	budget    retryBudget
+	key      uint64
+	at       int64  // unix nanoseconds of the last failure
+	worker   string // that failed it first
+	several  bool   // others have failed it too
+	answered bool   // well since: a client by another worker, a prompt by any
+	budget   retryBudget
 }
 
 // place returns the place of a source, which is new where another one had the place.

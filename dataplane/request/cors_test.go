@@ -15,6 +15,7 @@ const page = "https://app.example"
 
 // allowing has pages of some origins call the clients' API.
 func allowing(t *testing.T, origins ...string) option {
+	t.Helper()
 	allowed, err := origin.ParseAllowed(origins)
 	require.NoError(t, err)
 	return func(s *settings) { s.request.Origins = allowed }

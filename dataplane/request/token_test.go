@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -74,9 +75,7 @@ func (i *issuer) tokenBy(kid, sub string, changes map[string]any) string {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: i.key}, (&jose.SignerOptions{}).WithHeader("kid", kid))
 	require.NoError(i.t, err)
 	claims := map[string]any{"iss": "https://issuer", "aud": "warmpath", "sub": sub, "exp": time.Now().Add(time.Hour).Unix()}
-	for name, value := range changes {
-		claims[name] = value
-	}
+	maps.Copy(claims, changes)
 	text, err := jwt.Signed(signer).Claims(claims).Serialize()
 	require.NoError(i.t, err)
 	return text

@@ -91,7 +91,9 @@ func testExpectContinue(t *testing.T) {
 }
 
 // TestClientIsMissed: the worker's connection ends with the client's.
-func TestClientIsMissed(t *testing.T) { overBoth(t, func(t *testing.T) { leavingClient(t)() }) }
+func TestClientIsMissed(t *testing.T) {
+	overBoth(t, func(t *testing.T) { t.Helper(); leavingClient(t)() })
+}
 
 // leavingClient returns a function that has a client leave while a worker computes, and the time
 // until that worker's connection ends.

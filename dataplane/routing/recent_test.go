@@ -20,9 +20,9 @@ func TestRecentChoicesAreAsExplained(t *testing.T) {
 		"single": func() *fleet { return newFleet(t, tiny(), tiny(), tiny()) },
 		"pairs":  func() *fleet { return pairFleet(t, tiny()) },
 	}
-	for name, make := range fleets {
+	for name, build := range fleets {
 		t.Run(name, func(t *testing.T) {
-			f := make()
+			f := build()
 			ids := tokens(1, 4000)
 			f.holds(1, radix.DomainKey{}, ids, 500, radix.TierGPU)
 			f.ranks[1].SetExact(true)

@@ -146,7 +146,7 @@ func (m *model) figures() []figure {
 		{"ITL p50", quantiles(r.ITL50, r.ITL99), past.ITL99, plain},
 		{"Queue", queue, past.Waiting, warn(st.Queue != nil && st.Queue.Waiting > 0, yellow)},
 		{"Tokens/s", fmt.Sprintf("%s in, %s out", short(now(r.PromptTokens)), short(now(r.GeneratedTokens))), past.GeneratedTokens, plain},
-		{"Errors", fmt.Sprintf("%s in 5 min", short(errors)), all, warn(errors > 0, red)},
+		{"Errors", short(errors) + " in 5 min", all, warn(errors > 0, red)},
 	}
 }
 

@@ -196,7 +196,7 @@ func TestScreenFits(t *testing.T) {
 func TestKeys(t *testing.T) {
 	m := shownModel(states()["many"], 80, 24)
 	chosen := func() string {
-		for _, line := range strings.Split(text(m), "\n") {
+		for line := range strings.SplitSeq(text(m), "\n") {
 			if strings.HasPrefix(line, "> ") {
 				return strings.Fields(line)[1]
 			}

@@ -191,16 +191,17 @@ func table(rows []row, first, height, chosen, width int) []string {
 	lines := []string{strong.paint(cut(strings.TrimRight(head, " "), width))}
 	for i := first; i < len(rows) && len(lines) <= height; i++ {
 		r := &rows[i]
-		line := "  "
-		if i == chosen {
-			line = "> "
-		}
-		line += tail(r.name(), names)
+		cells := make([]string, 0, 1+len(fit))
+		cells = append(cells, tail(r.name(), names))
 		for c := range fit {
-			line += "  " + fit[c].pad(fit[c].text(r))
+			cells = append(cells, fit[c].pad(fit[c].text(r)))
 		}
-		look := r.style()
-		if line = cut(strings.TrimRight(line, " "), width); i == chosen {
+		cursor := "  "
+		if i == chosen {
+			cursor = "> "
+		}
+		line, look := cut(strings.TrimRight(cursor+strings.Join(cells, "  "), " "), width), r.style()
+		if i == chosen {
 			look, line = inverse, left(line, width)
 		}
 		lines = append(lines, look.paint(line))

@@ -37,7 +37,7 @@ func (r *report) fail(err error) {
 	if old := r.last.Swap(&err); old != nil && (*old).Error() == err.Error() {
 		return
 	}
-	if _, ok := errors.AsType[badEntries](err); ok {
+	if _, ok := errors.AsType[entriesError](err); ok {
 		r.log.Warn("entries of a source of workers cannot be used", "source", r.name, "error", err)
 	} else {
 		r.log.Warn("cannot discover workers; known ones stay", "source", r.name, "error", err)
@@ -61,11 +61,11 @@ func (f *faults) add(err error) {
 	f.named = append(f.named, err)
 }
 
-// badEntries is the error of a list of which other entries count.
-type badEntries struct{ error }
+// entriesError is the error of a list of which other entries count.
+type entriesError struct{ error }
 
 // Unwrap returns the faults.
-func (b badEntries) Unwrap() error { return b.error }
+func (b entriesError) Unwrap() error { return b.error }
 
 // err names the faults; nil: there are none.
 func (f *faults) err() error {
@@ -73,9 +73,9 @@ func (f *faults) err() error {
 		return nil
 	}
 	if f.more > 0 {
-		return badEntries{errors.Join(append(f.named, fmt.Errorf("and %d more", f.more))...)}
+		return entriesError{errors.Join(append(f.named, fmt.Errorf("and %d more", f.more))...)}
 	}
-	return badEntries{errors.Join(f.named...)}
+	return entriesError{errors.Join(f.named...)}
 }
 
 // patience is how long a source waits before it tries again: longer with each try in a row.

@@ -165,7 +165,7 @@ func JudgeAnswer(form *Form, p []byte, whole bool) (Verdict, Failure) {
 	doc := bytes.Trim(p, space)
 	reasons := doc // the part with all that may be an abort
 	if whole {
-		ends := false
+		var ends bool
 		if ends, reasons = readToEnd(doc); !ends {
 			return Failed, NoAnswer
 		}

@@ -64,6 +64,7 @@ func joinReal(t *testing.T, b *bus, name string, seed uint64) *realRouter {
 // serve chooses for a prompt and sends it: its first byte comes after 100 ms and its last one
 // 400 ms later.
 func (r *realRouter) serve(t *testing.T, ids []uint32) string {
+	t.Helper()
 	var s routing.Scratch
 	p := routing.Prompt{Model: "m", Tokens: ids, Exact: true, DP: -1}
 	d, err := r.Pick(&s, &p, nil)
