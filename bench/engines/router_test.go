@@ -38,10 +38,14 @@ func buildWarmpath(t *testing.T, dir string) string {
 // long counts as one that hangs, which it is where every process has cores of its own. One that died refuses connections at once.
 var unhurried = []string{"--probe-timeout", "10s", "--hang-after", "5m", "--pair-timeout", "5m"}
 
-// allowed lets the engines name the files of their models, which lie in the installation or in a test's own folder.
+// allowed lets the engines name the files of their models, which lie in the installation, in testdata or in a test's own folder.
 func allowed(t *testing.T) []string {
 	t.Helper()
-	return []string{"--allow-model-path", installation(t), "--allow-model-path", os.TempDir()}
+	templates, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--allow-model-path", installation(t), "--allow-model-path", templates, "--allow-model-path", os.TempDir()}
 }
 
 // startRouter runs the router on the engines, which it knows by URL alone, and waits until every engine has answered a
