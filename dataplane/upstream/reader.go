@@ -20,7 +20,6 @@ type responseReader struct {
 	br      *bufio.Reader   // over the responseReader; nil while idle, and while a wait needs none
 
 	wait     time.Duration // longest wait of one read; 0 is forever
-	longer   bool          // and a later deadline may stand: Request.Canceled
 	deadline time.Time     // the one that the poller has
 	got      int64         // bytes read since the connection was opened
 	err      error         // the first failure of a read
@@ -161,7 +160,7 @@ func (r *responseReader) arm() error {
 		return r.nc.SetReadDeadline(r.deadline)
 	}
 	now, slack := r.clock(), r.wait/8
-	if left := r.deadline.Sub(now); left >= r.wait && (r.longer || left <= r.wait+slack) {
+	if left := r.deadline.Sub(now); left >= r.wait && left <= r.wait+slack {
 		return nil
 	}
 	r.deadline = now.Add(r.wait + slack)

@@ -47,9 +47,6 @@ type Request struct {
 	// an eighth longer.
 	HeaderTimeout time.Duration
 	ReadTimeout   time.Duration
-	// Canceled says that the caller cancels the request in time: a later deadline, of the
-	// request before on the same connection, may stand.
-	Canceled bool
 }
 
 // AppendLines appends the fields of a client's header that may go to a worker, a line each,

@@ -19,7 +19,7 @@ func (r *Response) readHeader(req *Request) error {
 	in := &r.cn.in
 	before := in.got
 	for range maxInterim {
-		in.wait, in.longer = req.HeaderTimeout, req.Canceled
+		in.wait = req.HeaderTimeout
 		if err := in.fill(); err != nil {
 			if in.got == before {
 				return readError(err, ErrNoResponse)

@@ -77,9 +77,8 @@ type nodeStore struct {
 }
 
 // bucketBytes is the part of the memory bound for which the child table has one bucket. The
-// smallest node with its holding takes 200 bytes, so a bucket has at most 0.6 nodes on average: a
-// look-up of a beginning that is not known is a cache miss for each.
-const bucketBytes = 128
+// smallest node with its holding takes 200 bytes, so a bucket has at most 2.5 nodes on average.
+const bucketBytes = 512
 
 // bucket returns the bucket of the child of node id that begins with k.
 func (s *nodeStore) bucket(id uint64, k Key) **node {

@@ -73,7 +73,7 @@ func (f *WorkerFetcher) Fetch(ctx context.Context, deadline time.Time, target, p
 	}
 	q.request = upstream.Request{
 		Target: to, Method: post, Path: q.path,
-		Extra: extra, Body: body, HeaderTimeout: timeout, ReadTimeout: timeout, Canceled: true,
+		Extra: extra, Body: body, HeaderTimeout: timeout, ReadTimeout: timeout,
 	}
 	resp, err := f.transport.Do(&q.canceler, &q.request)
 	if err != nil {

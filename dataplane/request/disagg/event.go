@@ -3,9 +3,7 @@ package disagg
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
-	"math/bits"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -219,7 +217,7 @@ func readToEnd(doc []byte) (ends bool, reasons []byte) {
 // quote; len(s): it has none. Texts are long, and quotes in them rare.
 func stringEnd(s []byte) int {
 	for at := 0; ; at++ {
-		n := quote(s[at:])
+		n := bytes.IndexByte(s[at:], '"')
 		if n < 0 {
 			return len(s)
 		}
@@ -232,24 +230,6 @@ func stringEnd(s []byte) int {
 			return at
 		}
 	}
-}
-
-// quote returns the index of the first quote, -1: there is none. Names have a word or two, and to
-// call the code for long texts takes longer.
-func quote(s []byte) int {
-	const low, high = 0x0101010101010101, 0x8080808080808080
-	at := 0
-	for ; at < 32 && at+8 <= len(s); at += 8 {
-		w := binary.LittleEndian.Uint64(s[at:]) ^ '"'*low
-		if m := (w - low) &^ w & high; m != 0 { // the lowest such byte is 0
-			return at + bits.TrailingZeros64(m)>>3
-		}
-	}
-	n := bytes.IndexByte(s[at:], '"')
-	if n < 0 {
-		return -1
-	}
-	return at + n
 }
 
 // valueOf returns the first byte of a value behind its key; 0: there is none.
