@@ -397,36 +397,30 @@ func (s *site) row(name string) *[fates + 1]int64 {
 
 // deaf has clients ask for long streams and read nothing.
 func (s *site) deaf(n int) (heal func()) {
-	ctx, stop := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	for i := range 3 {
-		all.Go(func() {
-			conn, err := s.dial(ctx, (n+i)%routers)
-			if err != nil {
-				return
-			}
-			defer conn.Close()
-			body := `{"text":"deaf","stream":true,"sampling_params":{"max_new_tokens":3000,"ignore_eos":true}}`
-			fmt.Fprintf(conn, "POST /generate HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", keyText(steadyKey), len(body), body)
-			<-ctx.Done()
-		})
-	}
-	return func() { stop(); all.Wait() }
+	body := `{"text":"deaf","stream":true,"sampling_params":{"max_new_tokens":3000,"ignore_eos":true}}`
+	return s.silent(n, 3, func(int) string {
+		return fmt.Sprintf("POST /generate HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", keyText(steadyKey), len(body), body)
+	})
 }
 
 // dumb has clients send a part of a request, and nothing more.
 func (s *site) dumb(n int) (heal func()) {
+	parts := []string{"", "P", "POST /generate HTTP/1.1\r\nHost: x\r\n", "POST /generate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + keyText(steadyKey) + "\r\nContent-Length: 1000000\r\n\r\n{"}
+	return s.silent(n, 40, func(i int) string { return parts[i/routers%len(parts)] })
+}
+
+// silent has clients send something and then nothing, and read nothing, until heal is called.
+func (s *site) silent(n, clients int, says func(i int) string) (heal func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	parts := []string{"", "P", "POST /generate HTTP/1.1\r\nHost: x\r\n", "POST /generate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + keyText(steadyKey) + "\r\nContent-Length: 1000000\r\n\r\n{"}
-	for i := range 40 {
+	for i := range clients {
 		all.Go(func() {
 			conn, err := s.dial(ctx, (n+i)%routers)
 			if err != nil {
 				return
 			}
 			defer conn.Close()
-			_, _ = io.WriteString(conn, parts[i/routers%len(parts)]) // the router may end just now
+			_, _ = io.WriteString(conn, says(i)) // the router may end just now
 			<-ctx.Done()
 		})
 	}

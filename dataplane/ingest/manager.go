@@ -155,9 +155,10 @@ func (m *Manager) shareLocked() {
 			}
 		}
 	}
+	now := time.Now()
 	for _, streams := range m.streams {
 		for _, s := range streams {
-			s.rank.ShareEvents(time.Now(), shared[s])
+			s.rank.ShareEvents(now, shared[s])
 		}
 	}
 }

@@ -9,8 +9,7 @@
 //   - the prompts that it has sent, by fingerprints, until they are computed (Predictions).
 //
 // A router that is silent for Silence is forgotten with its load and prompts; one that ends says
-// so.
-// A router that hears no other one works as without this package.
+// so. A router that hears no other one works as without this package.
 //
 // # Concurrency
 //

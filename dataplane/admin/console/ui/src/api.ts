@@ -416,17 +416,8 @@ export interface NodeLinks {
   left_out: number;
 }
 
-export interface NodeLink {
+export interface NodeLink extends Link {
   from: string;
-  to: string;
-  path: string;
-  read: number;
-  write: number;
-  latency: number;
-  slow?: string;
-  broken?: string;
-  at: string;
-  unknown?: string;
   pairs: number;
 }
 
