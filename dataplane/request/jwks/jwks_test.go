@@ -217,6 +217,8 @@ func TestSets(t *testing.T) {
 		_, err := jwks.New(t.Context(), cfg)
 		assert.ErrorIs(t, err, jwks.ErrSource, cfg.Source)
 	}
+	_, err = jwks.New(t.Context(), jwks.Config{Source: "https:/issuer/jwks", Issuer: "i", Audience: "a", Log: quiet})
+	assert.ErrorContains(t, err, "want https://", "a URL with a mistake is no file")
 }
 
 // server is an issuer as a transport of HTTP.
