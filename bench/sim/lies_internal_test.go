@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -83,9 +84,9 @@ func inCluster(t *testing.T, n int, cfg Config, test func(t *testing.T, c *clust
 	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
+		defer time.Sleep(time.Minute) // idle connections of probes
+		defer cancel()
 		test(t, newCluster(ctx, t, policy.KV{Options: policy.Defaults}, slices.Repeat([]Config{cfg}, n), false, 1))
-		cancel()
-		time.Sleep(time.Minute) // idle connections of probes
 	})
 }
 
@@ -118,9 +119,18 @@ func TestReportsThatLie(t *testing.T) {
 		share := ask(11)
 		t.Logf("found after %d rounds; %.3f of the tokens were cached, %.3f among honest workers", rounds, share, honest)
 		require.Greater(t, share, 0.85*honest)
-		for _, r := range c.registry.Snapshot().Ranks {
-			require.InEpsilon(t, 16_000, r.Load.View(time.Now()).Rate, 0.5, "prompt tokens a second of %s", r.ID())
+		// What a rank's speed was thought to be while it lied wears off.
+		speeds := func() (all []float64) {
+			for _, r := range c.registry.Snapshot().Ranks {
+				all = append(all, r.Load.View(time.Now()).Rate)
+			}
+			return all
 		}
+		wrong := func(rate float64) bool { return math.Abs(rate-16_000) > 8_000 }
+		for rounds = 0; rounds < 20 && slices.ContainsFunc(speeds(), wrong); rounds++ {
+			ask(12 + rounds)
+		}
+		require.False(t, slices.ContainsFunc(speeds(), wrong), "prompt tokens a second: %v", speeds())
 
 		c.lie(t, slices.Repeat([]Fault{{Kind: "none"}}, 4)...)
 		for rounds = 0; rounds < 20 && !slices.EqualFunc(c.aside(), none, slices.Equal); rounds++ {

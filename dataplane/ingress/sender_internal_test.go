@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 )
 
 // sent writes p and returns the result, and when the client was found to be stalled.
@@ -25,7 +27,7 @@ func (s *sender) sent(p []byte) (done chan error, stalled chan time.Time) {
 // TestSlowClientIsNotStalled: a client that takes a few bytes at a time is served for hours; one
 // that stops is cut.
 func TestSlowClientIsNotStalled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		defer near.Close()
 		defer far.Close()
@@ -64,7 +66,7 @@ func (c *fullConn) Write([]byte) (int, error) {
 // TestTakenBytesAreProgress: a client that takes bytes out of a socket that is still too full to
 // be written to is not stalled.
 func TestTakenBytesAreProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		stops := begin.Add(time.Hour)
 		s := &sender{nc: &fullConn{}, stall: time.Minute, untaken: func() int {
@@ -80,7 +82,7 @@ func TestTakenBytesAreProgress(t *testing.T) {
 
 // TestOthersDeadlines: the last message of TLS has a deadline of its own.
 func TestOthersDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
 		s := &sender{nc: near, stall: time.Minute, untaken: func() int { return 0 }}

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 )
 
 // TestWrongKeysAreSlow: each costs a second or a connection, and a flood of them one line a minute.
 func TestWrongKeysAreSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer // of one writer at a time, as slog's handlers do it
 		r := NewRefusals(slog.New(slog.NewTextHandler(&out, nil)))
 		client := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 1234}

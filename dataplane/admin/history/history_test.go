@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/admin/history"
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 )
 
 // recording is a recorder under the fake clock of a bubble, over counts that a test sets.
@@ -54,7 +55,7 @@ func buckets(n ...uint64) history.Histogram {
 }
 
 func TestRowsAreDifferences(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := record(t)
 		r.step(func(c *history.Counts) {
 			c.Requests, c.PromptTokens, c.HitTokens, c.ExpectedTokens = 10, 1000, 600, 800
@@ -87,7 +88,7 @@ func TestRowsAreDifferences(t *testing.T) {
 // TestQuantilesOfADay: a row of the day has the quantiles of all its requests, which no mean of
 // quantiles gives: a burst of one slow request among 99 fast ones does not move its median.
 func TestQuantilesOfADay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := record(t)
 		r.step(func(c *history.Counts) { c.TTFT = buckets(99, 0, 0, 0) })
 		r.step(func(c *history.Counts) { c.TTFT = buckets(99, 0, 1, 0) })
@@ -102,7 +103,7 @@ func TestQuantilesOfADay(t *testing.T) {
 }
 
 func TestRowsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := record(t)
 		n := uint64(0)
 		for range 2000 {
@@ -121,7 +122,7 @@ func TestRowsAreBounded(t *testing.T) {
 
 // TestCountsThatFall: the sum over workers falls when one is removed, and no rate is negative.
 func TestCountsThatFall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := record(t)
 		r.step(func(c *history.Counts) { c.Requests, c.SavedSeconds, c.TTFT = 50, 5, buckets(9, 0, 0, 0) })
 		r.step(func(c *history.Counts) { c.Requests, c.SavedSeconds, c.TTFT = 10, 1, buckets(2, 3, 0, 0) })
@@ -134,7 +135,7 @@ func TestCountsThatFall(t *testing.T) {
 
 // TestUnknownIsNull: each column is in the JSON, as long as the others, and NaN is null.
 func TestUnknownIsNull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := record(t)
 		r.step(func(*history.Counts) {})
 		text, err := json.Marshal(r.Report())

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 )
 
@@ -248,7 +249,7 @@ func TestConcurrency(t *testing.T) {
 
 // TestFollow: the file is read again when it changes, a bad one changes nothing and is said, and rates and places go on.
 func TestFollow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var text logText
 		file := put(t, "", "alice "+hashOf("a")+" concurrency=1\nbob "+hashOf("b")+"\n")
 		k, err := clientkey.Read(file, text.log())
