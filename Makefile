@@ -114,10 +114,12 @@ alone: setup-tests
 # left. Tests look for those themselves, and `make soak` keeps the second.
 race libzmq: export GORACE := atexit_sleep_ms=0
 
-# Packages and parallel tests exceed the cores, since most of them wait. vet is its own target.
+# Packages and parallel tests exceed the cores, since most of them wait, and the longest come first.
+# vet is its own target.
+LONGEST := $(if $(filter ./...,$(PKG)),./cmd/warmpath ./dataplane/request ./dataplane/ingest)
 .PHONY: race
 race: setup-tests ## run tests under the race detector, with invariant checks
-	scripts/gotest.sh race "$$(go list $(PKG) | grep -vxFf <(go list $(ALONE)) | xargs)" -race -vet=off $(TESTLINK) -tags invariants -p $$(($(CORES) + 1)) -parallel $$((4 * $(CORES))) -timeout 40m
+	scripts/gotest.sh race "$$(go list $(LONGEST) $(PKG) | grep -vxFf <(go list $(ALONE)) | xargs)" -race -vet=off $(TESTLINK) -tags invariants -p $$((2 * $(CORES))) -parallel $$((4 * $(CORES))) -timeout 40m
 
 # The race detector allocates and takes memory, so the tests of both run without it.
 .PHONY: alloc

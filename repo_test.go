@@ -114,6 +114,7 @@ var rules = map[string]rule{
 	"dataplane/service":           {never: anyHTTP},
 	"dataplane/bubbletest":        {never: anyHTTP},
 	"dataplane/leaktest":          {never: anyHTTP},
+	"dataplane/testkit":           {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},
 	"dataplane/ingress/ingresstest": {allow: []string{
 		"dataplane/cluster/natstest", "dataplane/ingress", "dataplane/tlsconfig/tlstest",

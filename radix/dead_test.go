@@ -72,7 +72,7 @@ func TestDeadRunIsReplaced(t *testing.T) {
 // TestRunsDieUnderWriters has writers store and drop the same few blocks, so that runs die
 // between a writer's look-up and its lock. No worker may lose a block.
 func TestRunsDieUnderWriters(t *testing.T) {
-	const writers, rounds = 4, 5000
+	const writers = 4
 	x := New(Config{Seed: 1, Stripes: 1})
 	d := x.Domain(DomainKey{})
 	c, engine := chain(1, 2, 3), hashesOf(1, 2, 3)
@@ -81,7 +81,7 @@ func TestRunsDieUnderWriters(t *testing.T) {
 		w := x.AddWorker()
 		wg.Go(func() {
 			var buf []Overlap
-			for range rounds {
+			for range deadRuns {
 				if err := x.Store(Store{Worker: w, Domain: d, Engine: engine, Blocks: c}); err != nil {
 					t.Errorf("Store = %v", err)
 				}

@@ -12,6 +12,7 @@ const (
 	writerHistories   = 3
 	rounds            = 1000               // of each writer beside readers
 	beyondRounds      = 1500               // of each writer into a full budget
+	deadRuns          = 5000               // of each writer
 	liveSnapshots     = 25                 // beside writers
 	visits            = 2 * maxIdleDomains // of a writer to domains
 	tenants           = 6 * maxIdleDomains // a million shows the same

@@ -13,6 +13,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // converse has 4 clients with 12 conversations each, of 6 turns. Each client goes on with one of its conversations at random,
@@ -46,7 +47,7 @@ func converse(t *testing.T, policy string, worker sim.Config, chat bool) admin.S
 	}
 	clients.Wait()
 	var st admin.Status
-	awaitThat(t, func() bool { st = cl.router.Status(); return st.Requests >= 4*12*6 && st.InFlight == 0 },
+	testkit.AwaitThat(t, func() bool { st = cl.router.Status(); return st.Requests >= 4*12*6 && st.InFlight == 0 },
 		func() string { return fmt.Sprintf("%d requests, %d in flight", st.Requests, st.InFlight) })
 	return st
 }

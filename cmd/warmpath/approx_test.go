@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // said is one message of a conversation.
@@ -117,7 +118,7 @@ func TestTalksStayByTheirText(t *testing.T) {
 	}
 }
 
-// TestRestartedWorkerIsNotBelieved: what was sent to the process before is gone with it.
+// TestRestartedWorkerIsNotBelieved: the prompts sent to the process before are gone with it.
 func TestRestartedWorkerIsNotBelieved(t *testing.T) {
 	cl, _ := startCluster(t, 2, sim.Config{EventConfig: sim.EventConfig{Events: "off"}}, "kv")
 	ids := prompt(400, 1)
@@ -130,11 +131,11 @@ func TestRestartedWorkerIsNotBelieved(t *testing.T) {
 		if w.URL() == first.worker {
 			w.Faults().Crash()
 			// A process that is back before anybody looked was never seen to die, and without events nothing tells of it.
-			awaitThat(t, func() bool { return stateOf(cl, first.worker) != "ready" }, func() string { return "its death is not noticed" })
+			testkit.AwaitThat(t, func() bool { return stateOf(cl, first.worker) != "ready" }, func() string { return "its death is not noticed" })
 			w.Faults().Restart(0)
 		}
 	}
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		for _, w := range cl.router.Status().Workers {
 			if w.ID == first.worker {
 				return w.State == "ready" && w.ApproxTokens == 0
@@ -147,7 +148,7 @@ func TestRestartedWorkerIsNotBelieved(t *testing.T) {
 	assert.Zero(t, r.cached)
 }
 
-// stateOf is what the router thinks of a rank.
+// stateOf is a rank's state at the router.
 func stateOf(cl *simulation, id string) string {
 	for _, w := range cl.router.Status().Workers {
 		if w.ID == id {
@@ -172,7 +173,7 @@ func TestEventsDieMidLife(t *testing.T) {
 		if told {
 			settle(t, cl)
 		} else {
-			awaitThat(t, func() bool { return busy(cl) == "" }, func() string { return busy(cl) })
+			testkit.AwaitThat(t, func() bool { return busy(cl) == "" }, func() string { return busy(cl) })
 		}
 		r := send(t, base, histories[c], "")
 		if before > 0 {
@@ -188,7 +189,7 @@ func TestEventsDieMidLife(t *testing.T) {
 	}
 	until := func(want string) {
 		t.Helper()
-		awaitThat(t, func() bool {
+		testkit.AwaitThat(t, func() bool {
 			switch turn(); {
 			case want == "approximate":
 				time.Sleep(200 * time.Millisecond) // the checks of the streams take longer than all turns

@@ -24,6 +24,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // newKey runs `warmpath key new` and returns the key and its line.
@@ -47,9 +48,9 @@ func TestClientKeys(t *testing.T) {
 	alice, line := newKey(t, "alice", "requests-per-minute=1000")
 	bob, other := newKey(t, "bob", "models=another")
 	file, access := keyFile(t, "", line+other), filepath.Join(t.TempDir(), "access")
-	log := &logText{}
+	log := &testkit.Text{}
 	cfg := router.Config{
-		Listen: "127.0.0.1:0", Sources: fleet.SourceConfig{KeyFile: keyFile(t, "", engineKey+"\n")}, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Listen: "127.0.0.1:0", Sources: fleet.SourceConfig{KeyFile: keyFile(t, "", engineKey+"\n")}, Log: log.Log(),
 	}
 	cfg.Requests.Clients.Keys, cfg.Logs.Access = file, access
 	unhurried(&cfg)
@@ -63,15 +64,15 @@ func TestClientKeys(t *testing.T) {
 		status, text := ask(key)
 		assert.Equal(t, want, status, text)
 	}
-	awaitThat(t, func() bool { text, _ := os.ReadFile(access); return bytes.Contains(text, []byte(`"key":"alice"`)) }, func() string { return "no line in the access log" })
+	testkit.AwaitThat(t, func() bool { text, _ := os.ReadFile(access); return bytes.Contains(text, []byte(`"key":"alice"`)) }, func() string { return "no line in the access log" })
 	_, metrics := askWith(t, http.MethodGet, base+"/metrics", "", "")
 	assert.Contains(t, metrics, `warmpath_client_key_requests_total{key="alice"} 1`)
 	assert.Contains(t, metrics, `warmpath_client_key_refused_total{key="bob",limit="model"} 1`)
 
 	keyFile(t, file, other)
-	awaitThat(t, func() bool { status, _ := ask(alice); return status == http.StatusUnauthorized }, func() string { return "alice is still let in" })
+	testkit.AwaitThat(t, func() bool { status, _ := ask(alice); return status == http.StatusUnauthorized }, func() string { return "alice is still let in" })
 	keyFile(t, file, "nonsense\n")
-	awaitThat(t, func() bool { return strings.Contains(log.String(), "cannot reload") }, func() string { return log.String() })
+	testkit.AwaitThat(t, func() bool { return strings.Contains(log.String(), "cannot reload") }, func() string { return log.String() })
 	status, _ := ask(bob)
 	assert.Equal(t, http.StatusForbidden, status, "a bad file leaves the keys of before")
 	for _, secret := range []string{alice, bob, engineKey} {
@@ -126,9 +127,9 @@ func TestClientTokens(t *testing.T) {
 	t.Cleanup(server.Close)
 	access := filepath.Join(t.TempDir(), "access")
 	issuer.add("one")
-	route := func(source string) (ask func(token string) int, log *logText) {
-		log = &logText{}
-		cfg := router.Config{Listen: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(log, nil))}
+	route := func(source string) (ask func(token string) int, log *testkit.Text) {
+		log = &testkit.Text{}
+		cfg := router.Config{Listen: "127.0.0.1:0", Log: log.Log()}
 		c := &cfg.Requests.Clients
 		c.JWKS, c.Issuer, c.TokenAudience, cfg.Logs.Access = source, "https://issuer", "warmpath", access
 		unhurried(&cfg)
@@ -152,7 +153,7 @@ func TestClientTokens(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(token))
 	assert.Equal(t, http.StatusUnauthorized, ask(""))
 	assert.Equal(t, http.StatusUnauthorized, ask(issuer.token("one", "")))
-	awaitThat(t, func() bool { text, _ := os.ReadFile(access); return bytes.Contains(text, []byte(`"key":"jwt:alice"`)) }, func() string { return "no line in the access log" })
+	testkit.AwaitThat(t, func() bool { text, _ := os.ReadFile(access); return bytes.Contains(text, []byte(`"key":"jwt:alice"`)) }, func() string { return "no line in the access log" })
 
 	file := keyFile(t, "", string(issuer.set()))
 	ask, log = route(file)
@@ -162,7 +163,7 @@ func TestClientTokens(t *testing.T) {
 	fresh := issuer.token("two", "alice")
 	assert.Equal(t, http.StatusUnauthorized, ask(fresh))
 	keyFile(t, file, string(issuer.set()))
-	awaitThat(t, func() bool { return ask(fresh) == http.StatusOK }, log.String)
+	testkit.AwaitThat(t, func() bool { return ask(fresh) == http.StatusOK }, log.String)
 	assert.Equal(t, http.StatusUnauthorized, ask(token), "its key is gone")
 	assert.NotContains(t, log.String(), token)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
@@ -63,7 +64,7 @@ func unhurried(cfg *router.Config) {
 // awaitCluster waits until n ranks are ready and their events are followed.
 func awaitCluster(t *testing.T, cl *simulation, n int) {
 	t.Helper()
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		live := 0
 		for _, w := range cl.router.Status().Workers {
 			if w.State == "ready" && (w.Events.State == "live" || w.Events.State == "none") {
@@ -77,10 +78,10 @@ func awaitCluster(t *testing.T, cl *simulation, n int) {
 // settle waits until all requests are over for the router, too, and it has heard all that the workers have to tell of them.
 func settle(t *testing.T, cl *simulation) {
 	t.Helper()
-	awaitThat(t, func() bool { return unheard(cl) == "" }, func() string { return unheard(cl) })
+	testkit.AwaitThat(t, func() bool { return unheard(cl) == "" }, func() string { return unheard(cl) })
 }
 
-// busy says what the router has in hand.
+// busy describes the requests and events that the router has in hand.
 func busy(cl *simulation) string {
 	st := cl.router.Status()
 	if st.InFlight != 0 {
@@ -94,7 +95,7 @@ func busy(cl *simulation) string {
 	return ""
 }
 
-// unheard says what the router has in hand, or has not heard of its workers yet.
+// unheard is busy, and the batches of its workers that the router has not heard yet.
 func unheard(cl *simulation) string {
 	if what := busy(cl); what != "" {
 		return what
@@ -115,7 +116,7 @@ func unheard(cl *simulation) string {
 	return ""
 }
 
-// reply is an answer of /generate with what the router said about it.
+// reply is an answer of /generate with the router's headers.
 type reply struct {
 	worker, source string
 	matched, total int
@@ -237,7 +238,7 @@ func TestDroppedEvents(t *testing.T) {
 			cl.sims[0].Faults().DropEvents(1, lost)
 			send(t, base, prompt(200, 2), "") // its prompt's event is dropped
 			send(t, base, prompt(200, 3), "") // shows the gap
-			awaitThat(t, func() bool {
+			testkit.AwaitThat(t, func() bool {
 				e := cl.router.Status().Workers[0].Events
 				return e.Gaps > 0 && e.State == "live"
 			}, func() string { return fmt.Sprintf("%+v", cl.router.Status().Workers[0].Events) })
@@ -263,7 +264,7 @@ func TestRestartedWorkerIsKnownToBeEmpty(t *testing.T) {
 			cl.sims[i].Faults().Restart(50 * time.Millisecond)
 		}
 	}
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		for _, w := range cl.router.Status().Workers {
 			if w.ID == first.worker {
 				return w.State == "ready" && w.Events.State == "live" && w.Blocks == 0

@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/sidecar"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // member opens a cluster as a command with these options does, until the test ends.
@@ -30,7 +31,7 @@ func member(t *testing.T, o clusterOptions) *cluster.Cluster {
 
 func reaches(t *testing.T, ok func() bool, c *cluster.Cluster) {
 	t.Helper()
-	awaitThat(t, ok, func() string { return c.Status().Reason })
+	testkit.AwaitThat(t, ok, func() string { return c.Status().Reason })
 }
 
 // TestStrangersOnLoopback has a process of another user, which does not see this user's files, at a cluster that was given no token.

@@ -82,7 +82,7 @@ func examineWorker(ctx context.Context, url string, files tlsconfig.ClientFiles,
 	}
 }
 
-// describe says what a ready worker is.
+// describe names the model, version and page size of a ready worker.
 func describe(url string, info *worker.Info) finding {
 	if info.Refused != 0 {
 		return finding{url, stateUnfit, "ready, and it is " + info.Engine, "without it " + info.Consequence()}

@@ -20,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/freeport"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // unrunnable are the words behind the language of a block that this test leaves out.
@@ -231,7 +232,7 @@ func (s *stage) start(b shellBlock) {
 		_ = c.Process.Signal(syscall.SIGTERM)
 		<-ended
 	})
-	awaitThat(s.t, func() bool {
+	testkit.AwaitThat(s.t, func() bool {
 		select {
 		case err := <-ended:
 			ended <- err

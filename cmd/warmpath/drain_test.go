@@ -12,9 +12,10 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
-// drainAnswer is what POST and DELETE /workers/drain say.
+// drainAnswer is the answer of POST and DELETE /workers/drain.
 type drainAnswer struct {
 	Drain  bool   `json:"drain"`
 	Scope  string `json:"scope"`
@@ -56,7 +57,7 @@ func TestDrainIsOfTheCluster(t *testing.T) {
 	nats := r.nats[0].URL()
 	everywhere := func(state string) {
 		t.Helper()
-		awaitThat(t, func() bool {
+		testkit.AwaitThat(t, func() bool {
 			for _, router := range r.all {
 				if stateAt(router, url) != state {
 					return false
@@ -78,7 +79,7 @@ func TestDrainIsOfTheCluster(t *testing.T) {
 	everywhere("draining")
 	unused()
 	var text string
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		var err error
 		text, err = operate(t, "workers", "--cluster", nats)
 		require.NoError(t, err)
@@ -111,7 +112,7 @@ func TestDrainIsOfTheCluster(t *testing.T) {
 	require.Contains(t, text, url+" is up", "the cordon outlived the drain")
 
 	require.NoError(t, r.nats[0].Close())
-	awaitThat(t, func() bool { return !r.nats[1].View().Up }, func() string { return "NATS is still there" })
+	testkit.AwaitThat(t, func() bool { return !r.nats[1].View().Up }, func() string { return "NATS is still there" })
 	answer := drainAt(t, http.MethodPost, bases[1], url)
 	require.Equal(t, "router", answer.Scope)
 	require.Contains(t, answer.Reason, "other routers do not know")

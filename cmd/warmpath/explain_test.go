@@ -20,12 +20,13 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // patience bounds each wait; a passing test comes nowhere near it.
 const patience = 2 * time.Minute
 
-// warmpath runs the command line and returns what it prints.
+// warmpath runs the command line and returns its output.
 func warmpath(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -57,7 +58,7 @@ func TestExplainCommand(t *testing.T) {
 		assert.LessOrEqual(t, len(line), 80, "a terminal's width")
 	}
 
-	// What is explained is what happens.
+	// The explanation comes true.
 	assert.Equal(t, home, generate(t, cl, ids, "").worker)
 
 	// Text, messages, and what the router says of itself.
@@ -98,7 +99,7 @@ func TestLoadIsFollowed(t *testing.T) {
 			for ; seed < 16; seed++ { // 72,000 tokens for each rank: a speed counts from 65,536
 				send(t, base, prompt(9000, seed), "")
 			}
-			awaitThat(t, func() bool {
+			testkit.AwaitThat(t, func() bool {
 				for _, w := range cl.router.Status().Workers {
 					if w.Load.Source != tt.source || w.Load.PrefillPerSecond == 0 {
 						send(t, base, prompt(9000, seed), "") // where a message was late, the next one tells

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // One of four simulated workers fails faster than the others compute. Round robin would fail a quarter of the requests, and a
@@ -54,7 +55,7 @@ func TestLateFailuresOpenTheBreaker(t *testing.T) {
 		if _, err := c.send(t.Context(), &all[rng.IntN(len(all))], true); err != nil {
 			failed++
 		}
-		awaitThat(t, func() bool { return busy(c.simulation) == "" }, func() string { return busy(c.simulation) })
+		testkit.AwaitThat(t, func() bool { return busy(c.simulation) == "" }, func() string { return busy(c.simulation) })
 	}
 	assert.GreaterOrEqual(t, failed, 5)
 	assert.Less(t, failed, 5+8)

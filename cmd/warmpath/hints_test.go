@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // A request to a node whose tier lacks what another node's has makes it pull the pages, before any engine has asked.
@@ -39,7 +40,7 @@ func TestARequestBringsItsPages(t *testing.T) {
 		router.await(ids, tierOverlap{tier: 3984}, tierOverlap{remote: 3984})
 		router.await(later, tierOverlap{tier: 1584}, tierOverlap{remote: 1584})
 	}
-	awaitThat(t, func() bool { return pages.Stats().Peers == 1 }, func() string { return "the tiers do not know each other" })
+	testkit.AwaitThat(t, func() bool { return pages.Stats().Peers == 1 }, func() string { return "the tiers do not know each other" })
 	gone.kill() // the worker next to the pages
 	ask := func(router *tierSite, ids []uint32) {
 		t.Helper()
@@ -48,13 +49,13 @@ func TestARequestBringsItsPages(t *testing.T) {
 	}
 	ask(&other, later) // by the router that tells nobody
 	ask(s, ids)
-	awaitThat(t, func() bool { return pages.Stats().Hints.Pulled == 249 }, func() string { return string(must(json.Marshal(pages.Stats()))) })
+	testkit.AwaitThat(t, func() bool { return pages.Stats().Hints.Pulled == 249 }, func() string { return string(must(json.Marshal(pages.Stats()))) })
 	got := pages.Stats()
 	assert.Zero(t, got.Lookups, "an engine has asked")
 	assert.EqualValues(t, 1, got.Hints.Received, "the other router has told, too")
 	assert.EqualValues(t, 249, got.Pulled)
 	text := ""
-	awaitThat(t, func() bool { // routers know that they are there
+	testkit.AwaitThat(t, func() bool { // routers know that they are there
 		text = fetch(http.MethodGet, "http://"+s.front+"/metrics", "")
 		return strings.Contains(text, `warmpath_shelf_node_pages{node="second"} 249`)
 	}, func() string { return text })

@@ -23,6 +23,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // chatFor sends a short chat for a model and returns the status and the worker.
@@ -88,7 +89,7 @@ func TestNamesAfterNewWeights(t *testing.T) {
 		}
 		return seen, refused
 	}
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		seen, refused := takers("/checkpoints/2", 2)
 		return refused == 0 && len(seen) == 2
 	}, func() string { return "the new name is not known of both" })
@@ -180,8 +181,8 @@ func TestAnotherModelAtOneURL(t *testing.T) {
 	crowd := startChats(t, base, "simulated", 8)
 	crowd.more(t, 100)
 	board.turn(urls[3])
-	awaitThat(t, func() bool { return modelAt(cl, board.url()) == "other" }, func() string { return "the other model is not known" })
-	awaitThat(t, func() bool { // requests may be on their way to it when it becomes known
+	testkit.AwaitThat(t, func() bool { return modelAt(cl, board.url()) == "other" }, func() string { return "the other model is not known" })
+	testkit.AwaitThat(t, func() bool { // requests may be on their way to it when it becomes known
 		before := cl.sims[3].WrongModelRequests()
 		crowd.more(t, 300)
 		return cl.sims[3].WrongModelRequests() == before
@@ -229,7 +230,7 @@ func startChats(t *testing.T, base, model string, clients int) *chats {
 func (c *chats) more(t *testing.T, n int64) {
 	t.Helper()
 	want := c.answered.Load() + n
-	awaitThat(t, func() bool { return c.answered.Load() >= want }, func() string { return "requests are not answered" })
+	testkit.AwaitThat(t, func() bool { return c.answered.Load() >= want }, func() string { return "requests are not answered" })
 }
 
 func modelAt(cl *simulation, url string) string {

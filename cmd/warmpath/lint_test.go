@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // lintFile writes chats with the time in the system prompt: 7 % of the tokens before it, 67 % stable ones behind it.
@@ -70,5 +71,5 @@ func TestRouterSamplesPrompts(t *testing.T) {
 	for range 3 {
 		require.Equal(t, http.StatusOK, ask(t.Context(), client, base, randomIDs(rng, 32), 1).status)
 	}
-	awaitThat(t, func() bool { return metric(t, base, "warmpath_lint_sampled_total") == 3 }, func() string { return "not all prompts are sampled" })
+	testkit.AwaitThat(t, func() bool { return metric(t, base, "warmpath_lint_sampled_total") == 3 }, func() string { return "not all prompts are sampled" })
 }

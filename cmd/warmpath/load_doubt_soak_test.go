@@ -20,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // documents asks questions about documents, several clients at a time, and returns the answers in
@@ -81,7 +82,7 @@ func TestReportsThatLie(t *testing.T) {
 			require.NoError(t, r.sims[i].Faults().Apply(lie))
 		}
 		router, url, seed := r.all[0], "http://"+r.all[0].Addr(), uint64(0)
-		awaitThat(t, func() bool {
+		testkit.AwaitThat(t, func() bool {
 			seed++
 			_ = documents(t, url, seed, 60, 4800, 16, 4)
 			found := aside(router, worker.AsideUsed) + aside(router, worker.AsideSpeed)
@@ -105,8 +106,8 @@ func TestReportsThatLie(t *testing.T) {
 		}
 		return out.String()
 	}
-	awaitThat(t, func() bool { return aside(router, worker.AsideUsed) == 2 && aside(router, worker.AsideSpeed) == 2 }, state)
-	awaitThat(t, func() bool { return said.count("set aside") == 4 }, state)
+	testkit.AwaitThat(t, func() bool { return aside(router, worker.AsideUsed) == 2 && aside(router, worker.AsideSpeed) == 2 }, state)
+	testkit.AwaitThat(t, func() bool { return said.count("set aside") == 4 }, state)
 	for _, w := range router.Status().Workers {
 		require.Less(t, w.Load.PrefillPerSecond, 2.5*4*16_000)
 	}
@@ -114,7 +115,7 @@ func TestReportsThatLie(t *testing.T) {
 	for _, w := range sims {
 		require.NoError(t, w.Faults().Apply(sim.Fault{Kind: "none"}))
 	}
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		_ = documents(t, "http://"+router.Addr(), 3, 200, 4800, 8, 4)
 		return aside(router, worker.AsideUsed)+aside(router, worker.AsideSpeed) == 0
 	}, state)
@@ -140,7 +141,7 @@ func TestPoolsThatLie(t *testing.T) {
 		return all, aside
 	}
 	await := func(want int) {
-		awaitThat(t, func() bool {
+		testkit.AwaitThat(t, func() bool {
 			seed++
 			_ = documents(t, url, seed, 60, 3000, 6, 4)
 			_, aside := pools()

@@ -36,7 +36,7 @@ func TestCollectorSettings(t *testing.T) {
 	}
 }
 
-// restoreCollector undoes what a test sets.
+// restoreCollector undoes a test's settings.
 func restoreCollector(t *testing.T) {
 	t.Helper()
 	percent, limit := debug.SetGCPercent(77), debug.SetMemoryLimit(math.MaxInt64)

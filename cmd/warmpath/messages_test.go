@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // messagesReply is the usage of an answer of /v1/messages, with what the router said about it.
@@ -45,7 +46,7 @@ func (c *pairCluster) heard(t *testing.T) {
 		}
 		return ""
 	}
-	awaitThat(t, func() bool { return missing() == "" }, missing)
+	testkit.AwaitThat(t, func() bool { return missing() == "" }, missing)
 }
 
 // askMessages sends a turn when the router knows all that happened before.

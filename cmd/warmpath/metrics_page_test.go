@@ -21,6 +21,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/sidecar"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 var metricsRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| (.*?) \\| (.*) \\|$")
@@ -51,7 +52,7 @@ func TestMetricsPageIsTrue(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 	}
-	awaitThat(t, func() bool { return busy(cl) == "" }, func() string { return busy(cl) })
+	testkit.AwaitThat(t, func() bool { return busy(cl) == "" }, func() string { return busy(cl) })
 	seen := checkPage(t, rows, "http://"+cl.router.OperatorAddr()+"/metrics")
 	require.Greater(t, seen, 60)
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/sidecar"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
@@ -175,7 +176,7 @@ func (s *gpuSite) await(url, state, excluded string) {
 	s.t.Helper()
 	want := fmt.Sprintf("warmpath_worker_health{state=%q,worker=%q} 1\n", state, url)
 	var last string
-	awaitThat(s.t, func() bool {
+	testkit.AwaitThat(s.t, func() bool {
 		if last = fetch(http.MethodGet, "http://"+s.front+"/metrics", ""); !strings.Contains(last, want) {
 			return false
 		}
@@ -205,7 +206,7 @@ func (s *gpuSite) lose(worker, state, excluded string, fault func()) (traffic, t
 	told = time.Since(begin)
 	// The others answer many more; the worker answers earlier requests only.
 	_, before := s.flow.seen(worker)
-	awaitThat(s.t, func() bool { _, now := s.flow.seen(worker); return now >= before+30 }, func() string { return "the others answer nothing" })
+	testkit.AwaitThat(s.t, func() bool { _, now := s.flow.seen(worker); return now >= before+30 }, func() string { return "the others answer nothing" })
 	last, _ := s.flow.seen(worker)
 	assert.False(s.t, last.After(begin.Add(told)), "%s gets requests on", worker)
 	return max(last.Sub(begin), 0), told
@@ -218,7 +219,7 @@ func (s *gpuSite) regain(worker string, repair func()) time.Duration {
 	repair()
 	s.await(worker, "healthy", "")
 	var last time.Time
-	awaitThat(s.t, func() bool { last, _ = s.flow.seen(worker); return last.After(begin) }, func() string { return worker + " gets no requests" })
+	testkit.AwaitThat(s.t, func() bool { last, _ = s.flow.seen(worker); return last.After(begin) }, func() string { return worker + " gets no requests" })
 	return last.Sub(begin)
 }
 
@@ -231,7 +232,7 @@ func TestBrokenGPUsLoseTheirTraffic(t *testing.T) {
 		return func() { assert.NoError(t, s.driver.Update(func(st *nvmltest.State) { change(&st.GPUs[gpu]) })) }
 	}
 	for _, w := range s.workers {
-		awaitThat(t, func() bool { last, _ := s.flow.seen(w); return !last.IsZero() }, func() string { return w + " gets no requests" })
+		testkit.AwaitThat(t, func() bool { last, _ := s.flow.seen(w); return !last.IsZero() }, func() string { return w + " gets no requests" })
 	}
 	var status sidecar.Report
 	require.NoError(t, json.Unmarshal([]byte(fetch(http.MethodGet, "http://"+s.node+"/status", "")), &status))

@@ -23,6 +23,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // process is a `warmpath` that can be killed and started again.
@@ -36,7 +37,7 @@ type process struct {
 	files []*os.File // of a process that systemd would start: descriptors from 3 on
 }
 
-// processLog is what a process says. It can be read meanwhile.
+// processLog is the output of a process. It can be read meanwhile.
 type processLog struct {
 	mu   sync.Mutex
 	text []byte // guarded by mu
@@ -151,7 +152,7 @@ func nodeName(i int) string { return "node-" + strconv.Itoa(i) }
 func (s *site) awaitView(nodes, routers int) time.Duration {
 	s.t.Helper()
 	begin := time.Now()
-	awaitThat(s.t, func() bool { v := s.seen.View(); return v.Up && len(v.Nodes) == nodes && len(v.Routers) == routers },
+	testkit.AwaitThat(s.t, func() bool { v := s.seen.View(); return v.Up && len(v.Nodes) == nodes && len(v.Routers) == routers },
 		func() string { return fmt.Sprintf("%+v %+v", s.seen.View(), s.seen.Status()) })
 	return time.Since(begin)
 }
@@ -161,7 +162,7 @@ func (s *site) awaitReady(addr string, workers int) time.Duration {
 	s.t.Helper()
 	begin := time.Now()
 	var last string
-	awaitThat(s.t, func() bool {
+	testkit.AwaitThat(s.t, func() bool {
 		resp, err := http.Get("http://" + addr + "/ready")
 		if err != nil {
 			last = err.Error()
@@ -215,7 +216,7 @@ func startCrowd(t *testing.T, fronts []string, n int) (*crowd, func()) {
 	return c, stop
 }
 
-// one sends one request and notes what became of it.
+// one sends one request and notes its end.
 func (c *crowd) one(turn int) {
 	body := fmt.Sprintf(`{"text":"%s question %d","sampling_params":{"max_new_tokens":16,"ignore_eos":true},"stream":true}`,
 		strings.Repeat("shared words ", 20*(turn%5)), turn%97)
@@ -285,7 +286,7 @@ func (c *crowd) ask(front, body string, begin time.Time) (begun bool, err error)
 	return true, lines.Err()
 }
 
-// since is what has happened to a crowd since a moment.
+// since is a crowd's answers and failures since a moment.
 type since struct{ answered, moved, cut, failed int64 }
 
 func (c *crowd) now() since {
@@ -298,5 +299,5 @@ func (c *crowd) now() since {
 func (c *crowd) awaitAnswers(t *testing.T, n int64) {
 	t.Helper()
 	want := c.answered.Load() + n
-	awaitThat(t, func() bool { return c.answered.Load() >= want }, func() string { return fmt.Sprintf("%+v of %d", c.now(), want) })
+	testkit.AwaitThat(t, func() bool { return c.answered.Load() >= want }, func() string { return fmt.Sprintf("%+v of %d", c.now(), want) })
 }

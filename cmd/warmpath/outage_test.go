@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // outage is one thing that is done to a site under load, and what has healed when it is over.
@@ -30,7 +31,7 @@ type timing struct {
 	took time.Duration
 }
 
-// outages are what the cluster must survive.
+// outages are those that the cluster must survive.
 func outages() []outage {
 	return []outage{
 		{"router killed", func(s *site) []timing {
@@ -94,7 +95,7 @@ func outages() []outage {
 func (s *site) awaitDown() time.Duration {
 	s.t.Helper()
 	begin := time.Now()
-	awaitThat(s.t, func() bool { return !s.seen.View().Up }, func() string { return "still up" })
+	testkit.AwaitThat(s.t, func() bool { return !s.seen.View().Up }, func() string { return "still up" })
 	return time.Since(begin)
 }
 
@@ -224,7 +225,7 @@ func TestClusterCommands(t *testing.T) {
 	text, err = operate(t, "cordon", "node-1", "--router", s.fronts[0])
 	require.NoError(t, err)
 	assert.Equal(t, "node-1 is cordoned\n", text)
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		text = fetch(http.MethodGet, "http://"+s.fronts[1]+"/status", "")
 		return strings.Count(text, `"node":"node-1"`) == 2 && strings.Count(text, `"cordoned":true`) == 2
 	}, func() string { return text })

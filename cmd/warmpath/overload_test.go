@@ -13,12 +13,13 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // learnSpeed sends prompts until the router knows how fast the only worker computes them.
 func learnSpeed(t *testing.T, cl *simulation, base string, client *http.Client, rng *rand.Rand) {
 	t.Helper()
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		assert.Equal(t, http.StatusOK, ask(t.Context(), client, base, randomIDs(rng, 8192), 1).status)
 		return cl.router.Status().Workers[0].Load.PrefillPerSecond > 0
 	}, func() string { return "its speed is not known" })

@@ -19,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // One worker fails once: another pair answers, and the client sees nothing of it. Faults behind the first token of a stream
@@ -95,7 +96,7 @@ func TestPairsSurviveAKilledWorker(t *testing.T) {
 					}
 				})
 			}
-			awaitThat(t, func() bool { return victim.Work().Requests > 0 }, func() string { return "the victim gets nothing" })
+			testkit.AwaitThat(t, func() bool { return victim.Work().Requests > 0 }, func() string { return "the victim gets nothing" })
 			victim.Faults().Crash()
 			killed.Store(true)
 			wg.Wait()

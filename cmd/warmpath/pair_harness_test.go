@@ -21,6 +21,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // pairPatience is how long a test waits for what must come, however slow the machine.
@@ -65,7 +66,7 @@ func leaveNothing(t *testing.T) {
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		}
-		awaitThat(t, func() bool { return goleak.Find(rest...) == nil }, func() string { return fmt.Sprint(goleak.Find(rest...)) })
+		testkit.AwaitThat(t, func() bool { return goleak.Find(rest...) == nil }, func() string { return fmt.Sprint(goleak.Find(rest...)) })
 	})
 }
 
@@ -97,7 +98,7 @@ func runPairs(t *testing.T, size clusterSize, worker sim.Config, router router.C
 // ready waits until the router uses every rank of every worker.
 func (c *pairCluster) ready(t *testing.T) {
 	t.Helper()
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		n := 0
 		for _, w := range c.router.Status().Workers {
 			if w.State == "ready" {
@@ -108,17 +109,6 @@ func (c *pairCluster) ready(t *testing.T) {
 	}, func() string { return fmt.Sprintf("%+v", c.router.Status().Workers) })
 }
 
-func awaitThat(t *testing.T, ok func() bool, what func() string) {
-	t.Helper()
-	pause := time.Millisecond // it grows: many of these conditions ask a process, which costs it more than the work
-	for end := time.Now().Add(pairPatience); !ok(); time.Sleep(pause) {
-		if time.Now().After(end) {
-			require.Fail(t, "waited for too long", what())
-		}
-		pause = min(2*pause, 30*time.Millisecond)
-	}
-}
-
 // settled ends all faults and waits until nobody has anything left: no load on any rank of the router, no leg and no page at
 // any worker. Then it checks that no room was used twice.
 func (c *pairCluster) settled(t *testing.T) {
@@ -126,7 +116,7 @@ func (c *pairCluster) settled(t *testing.T) {
 	for _, w := range c.sims {
 		require.NoError(t, w.Faults().Apply(sim.Fault{Kind: "none"}))
 	}
-	awaitThat(t, func() bool { return c.leftovers() == "" }, c.leftovers)
+	testkit.AwaitThat(t, func() bool { return c.leftovers() == "" }, c.leftovers)
 	for _, side := range [][]*sim.Worker{c.prefill, c.decode} {
 		rooms := map[int64]bool{}
 		for _, w := range side {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // poisonous is a cluster whose workers die of requests.
@@ -141,7 +142,7 @@ func TestAPlainDeathHoldsUpNobody(t *testing.T) {
 			assert.Equal(t, http.StatusOK, got.status, got.text)
 		})
 	}
-	awaitThat(t, func() bool { return p.router.Status().InFlight == deathRequests }, func() string { return "all are in flight" })
+	testkit.AwaitThat(t, func() bool { return p.router.Status().InFlight == deathRequests }, func() string { return "all are in flight" })
 	p.sims[0].Faults().Restart(time.Second)
 	wg.Wait()
 	require.Zero(t, p.deaths())

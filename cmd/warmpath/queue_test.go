@@ -27,6 +27,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // startQueued runs a router over simulated workers that are soon full.
@@ -124,7 +125,7 @@ func randomIDs(rng *rand.Rand, n int) []uint32 {
 // awaitQueue waits until ok says so of the queue.
 func awaitQueue(t *testing.T, cl *simulation, what string, ok func(admin.QueueStatus) bool) {
 	t.Helper()
-	awaitThat(t, func() bool { return ok(*cl.router.Status().Queue) }, func() string { return fmt.Sprintf("%s: %+v", what, *cl.router.Status().Queue) })
+	testkit.AwaitThat(t, func() bool { return ok(*cl.router.Status().Queue) }, func() string { return fmt.Sprintf("%s: %+v", what, *cl.router.Status().Queue) })
 }
 
 // fill has the only worker, which has room for one request, stall with it until its client leaves.
@@ -242,7 +243,7 @@ func TestQuietClientIsNotHeldUpByAFlood(t *testing.T) {
 	unblock()
 	wg.Wait()
 	var order []int
-	awaitThat(t, func() bool { // the log is written every second
+	testkit.AwaitThat(t, func() bool { // the log is written every second
 		order = nil
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // silence accepts connections and says nothing, until it is closed with all of them.
@@ -89,12 +90,12 @@ func TestReadyWhenEventsAreKnown(t *testing.T) {
 		require.Equal(t, answer.Ready, resp.StatusCode == http.StatusOK)
 		return answer.Ready, answer.Lacks
 	}
-	awaitThat(t, func() bool { return stateAt(router, worker.URL) == "ready" }, func() string { return "the worker is not ready" })
+	testkit.AwaitThat(t, func() bool { return stateAt(router, worker.URL) == "ready" }, func() string { return "the worker is not ready" })
 	if state := router.Status().Workers[0].Events.State; state == "connecting" || state == "replaying" {
 		ok, lacks := ready()
 		require.False(t, ok)
 		require.Contains(t, lacks["tiny"], "events")
 	}
 	end()
-	awaitThat(t, func() bool { ok, _ := ready(); return ok }, func() string { _, lacks := ready(); return fmt.Sprint(lacks) })
+	testkit.AwaitThat(t, func() bool { ok, _ := ready(); return ok }, func() string { _, lacks := ready(); return fmt.Sprint(lacks) })
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // reloading is a router that follows its configuration file, with simulated workers that nobody has told it of.
@@ -75,7 +76,7 @@ func startReloading(t *testing.T, workers int, text func(urls []string) string) 
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		}
-		awaitThat(t, func() bool { return goleak.Find(rest...) == nil }, func() string { return fmt.Sprint(goleak.Find(rest...)) })
+		testkit.AwaitThat(t, func() bool { return goleak.Find(rest...) == nil }, func() string { return fmt.Sprint(goleak.Find(rest...)) })
 	})
 	return r
 }
@@ -102,7 +103,7 @@ func replace(t *testing.T, path, text string) {
 // until waits until the router's state is as ok wants it.
 func (r *reloading) until(t *testing.T, ok func(st *admin.Status) bool) {
 	t.Helper()
-	awaitThat(t, func() bool { st := r.router.Status(); return ok(&st) }, func() string {
+	testkit.AwaitThat(t, func() bool { st := r.router.Status(); return ok(&st) }, func() string {
 		text, _ := json.Marshal(r.router.Status())
 		return string(text)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // turnReply is an answer of /v1/responses.
@@ -132,7 +133,7 @@ func TestStoreOfADeadWorker(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(body)
 	}
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		_, body := shown()
 		return strings.Contains(body, `"status":"incomplete"`) || strings.Contains(body, `"status":"completed"`)
 	},
@@ -144,7 +145,7 @@ func TestStoreOfADeadWorker(t *testing.T) {
 			w.Faults().Restart(50 * time.Millisecond)
 		}
 	}
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		for _, w := range cl.router.Status().Workers {
 			if w.ID == r.worker {
 				return w.State == "ready" && w.Events.State == "live" && w.Blocks == 0

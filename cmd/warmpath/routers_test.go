@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // startRouters starts routers for simulated workers, each with a context of its own, and waits until all know each other.
@@ -52,7 +53,7 @@ func launch(t *testing.T, n, workers int, worker sim.Config, cfg router.Config) 
 		sims.Wait()
 		r.close()
 	})
-	awaitThat(t, r.ready, func() string { return "routers do not know all workers and each other" })
+	testkit.AwaitThat(t, r.ready, func() string { return "routers do not know all workers and each other" })
 	return r, stop
 }
 
@@ -85,7 +86,7 @@ func TestRoutersKnowEachOther(t *testing.T) {
 	burst(t, client, urls, 4)
 	soon := func(what string, ok func() bool) {
 		t.Helper()
-		awaitThat(t, ok, func() string { return what })
+		testkit.AwaitThat(t, ok, func() string { return what })
 	}
 	// shown is the requests at the workers as a router sees them.
 	shown := func(i int) (n int64) {

@@ -11,13 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 // says waits until the process has logged a text n times.
 func (p *process) says(text string, n int) {
 	p.t.Helper()
-	awaitThat(p.t, func() bool { return strings.Count(p.log.String(), text) >= n }, func() string { return text + " is not in\n" + p.log.String() })
+	testkit.AwaitThat(p.t, func() bool { return strings.Count(p.log.String(), text) >= n }, func() string { return text + " is not in\n" + p.log.String() })
 }
 
 // hangUp sends SIGHUP.

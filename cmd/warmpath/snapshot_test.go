@@ -22,6 +22,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // restartFleet is simulated workers that outlive routers.
@@ -88,7 +89,7 @@ func (f *restartFleet) resume(use func(cl *simulation, base string)) {
 	snapshot, err := os.ReadFile(f.file)
 	require.NoError(f.t, err)
 	var last []admin.WorkerStatus
-	awaitThat(f.t, func() (kept bool) {
+	testkit.AwaitThat(f.t, func() (kept bool) {
 		require.NoError(f.t, os.WriteFile(f.file, snapshot, 0o600))
 		f.route(len(f.sims), func(cl *simulation, base string) {
 			settle(f.t, cl)
@@ -122,7 +123,7 @@ func faults(t *testing.T, base, kind string) (n int) {
 func (f *restartFleet) warm(prompts int) (homes []string) {
 	f.t.Helper()
 	var last []admin.WorkerStatus
-	awaitThat(f.t, func() (whole bool) {
+	testkit.AwaitThat(f.t, func() (whole bool) {
 		f.route(len(f.sims), func(cl *simulation, base string) {
 			before, used := faults(f.t, base, "resync"), map[string]bool{}
 			for i := 0; i < prompts || len(used) < len(f.sims); i++ {
@@ -289,7 +290,7 @@ func post(t *testing.T, url, body string) {
 // await waits until a worker is ready, or is not.
 func await(t *testing.T, url string, ready bool) {
 	t.Helper()
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		resp, err := http.Get(url + "/ready")
 		if err != nil {
 			return !ready

@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
@@ -90,7 +91,7 @@ func (c *pairCluster) showTails(t *testing.T, ranks int) {
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 		}
 	}
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		now := c.sequences()
 		for id, n := range before {
 			if now[id] <= n {
@@ -120,7 +121,7 @@ func (c *pairCluster) askAtRest(t *testing.T, q *question, page int) {
 		return // batches are routed by load
 	}
 	expected, cached := -1, 0
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		settle(t, c.simulation)
 		var source string
 		if expected, cached, source = c.overlap(t, q, page); source == "exact" {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // tierEngine is one rank of an engine before its KV tier: the protocol of store/enginewire.go,
@@ -56,7 +57,7 @@ func dialTierEngine(t *testing.T, socket, rank string) *tierEngine {
 func dialTierWeights(t *testing.T, socket, rank, weights string) *tierEngine {
 	t.Helper()
 	e := &tierEngine{t: t}
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		c, err := net.Dial("unix", socket)
 		if err != nil {
 			return false

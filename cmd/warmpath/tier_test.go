@@ -22,6 +22,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
 	"github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // tierSite is two nodes with a worker and a KV tier each, and a router. The first node is a
@@ -143,7 +144,7 @@ func (s *tierSite) explain(ids []uint32) (winner string, got map[string]tierOver
 func (s *tierSite) await(ids []uint32, first, second tierOverlap) {
 	s.t.Helper()
 	var last string
-	awaitThat(s.t, func() bool {
+	testkit.AwaitThat(s.t, func() bool {
 		var got map[string]tierOverlap
 		_, got, last = s.explain(ids)
 		return len(got) > 0 && got[s.workers[0]] == first && got[s.workers[1]] == second
@@ -156,7 +157,7 @@ func TestRoutersKnowWhatTiersHold(t *testing.T) {
 	t.Parallel()
 	s := startTierSite(t)
 	ids, none := prompt(4000, 1), tierOverlap{}
-	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "not both workers are known" })
+	testkit.AwaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "not both workers are known" })
 	s.await(ids, none, none)
 
 	// An engine of two ranks: pages of one rank alone are useless.
@@ -196,7 +197,7 @@ func TestRoutersKnowWhatTiersHold(t *testing.T) {
 	s.await(ids, none, tierOverlap{tier: 3984})
 	t.Logf("a killed node's tier is forgotten after %v", time.Since(began))
 	s.first.start()
-	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "the first worker is not back" })
+	testkit.AwaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "the first worker is not back" })
 	s.await(ids, none, tierOverlap{tier: 3984}) // nothing stale, and no engine that could take it from the other node
 	ranks = []*tierEngine{dialTierEngine(t, s.sockets[0], "0/2"), dialTierEngine(t, s.sockets[0], "1/2")}
 	s.await(ids, tierOverlap{remote: 3984}, tierOverlap{tier: 3984})

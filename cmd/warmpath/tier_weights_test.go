@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // changeWeights changes the weights of an engine: its backend leaves the old name of its pages,
@@ -22,7 +24,7 @@ func TestRoutersForgetPagesOfOtherWeights(t *testing.T) {
 	t.Parallel()
 	s := startTierSite(t)
 	ids, none := prompt(400, 1), tierOverlap{}
-	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "not both workers are known" })
+	testkit.AwaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "not both workers are known" })
 	first, second := dialTierEngine(t, s.sockets[0], "0/1"), dialTierEngine(t, s.sockets[1], "0/1")
 	first.store(ids)
 	whole := (len(ids) - 1) / page * page // a prompt's last token is always computed

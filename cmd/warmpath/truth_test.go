@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // TestOverlapOfComputedPrompts: an engine computes the part of a prompt whose log probabilities are wanted, and the header says what it
@@ -37,7 +38,7 @@ func TestOverlapWithoutACache(t *testing.T) {
 		assert.Equal(t, "exact", r.source)
 	}
 	st := cl.router.Status()
-	awaitThat(t, func() bool { st = cl.router.Status(); return st.Requests == 5 && st.InFlight == 0 }, func() string { return "requests have not ended" })
+	testkit.AwaitThat(t, func() bool { st = cl.router.Status(); return st.Requests == 5 && st.InFlight == 0 }, func() string { return "requests have not ended" })
 	assert.Zero(t, st.HitTokens)
 	assert.Zero(t, st.Workers[0].ApproxTokens)
 }
@@ -78,17 +79,17 @@ func TestSilentReplay(t *testing.T) {
 	faults.DropEvents(1, false)
 	send(t, base, lost, "")
 	// Events of an answer come within moments, and the first one behind the hole shows it.
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		r := send(t, base, prompt(200, 3), "")
 		return r.source != "exact"
 	}, func() string { return "a rank with a hole in its events is called exact" })
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		st := cl.router.Status().Workers[0].Events.State
 		assert.NotEqual(t, "live", st)
 		return st == "degraded"
 	}, func() string { return "its replay is waited for" })
 	fresh := prompt(200, 4)
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		send(t, base, fresh, "")
 		r := send(t, base, fresh, "")
 		assert.NotEqual(t, "exact", r.source)
@@ -96,7 +97,7 @@ func TestSilentReplay(t *testing.T) {
 	}, func() string { return "new events are not heard" })
 
 	faults.SilenceReplays(false)
-	awaitThat(t, func() bool { return cl.router.Status().Workers[0].Overlap == "exact" }, func() string { return "it is not learnt again" })
+	testkit.AwaitThat(t, func() bool { return cl.router.Status().Workers[0].Overlap == "exact" }, func() string { return "it is not learnt again" })
 	for _, ids := range [][]uint32{old, lost, fresh} {
 		r := generate(t, cl, ids, "")
 		assert.Equal(t, "exact", r.source)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // TestUpTellsWhatToTryAndStops follows what `warmpath up` prints.
@@ -127,7 +128,7 @@ func TestCommandsAskTheRouter(t *testing.T) {
 	text, err = warmpath(t, "", "remove", url)
 	require.NoError(t, err)
 	assert.Equal(t, url+" is removed\n", text)
-	awaitThat(t, func() bool { return stateAt(cl.router, url) == "" }, func() string { return "it is still there" })
+	testkit.AwaitThat(t, func() bool { return stateAt(cl.router, url) == "" }, func() string { return "it is still there" })
 	_, err = warmpath(t, "", "workers", "--router", "127.0.0.1:1")
 	require.ErrorContains(t, err, "cannot ask the router at http://127.0.0.1:1")
 	require.ErrorContains(t, err, "WARMPATH_ROUTER")

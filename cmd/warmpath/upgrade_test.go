@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // line is a client's connection that asks again for nothing: what libraries send twice is lost here.
@@ -179,7 +180,7 @@ func (f *traffic) start(n int, rate float64) (stop func()) {
 func (f *traffic) more(t *testing.T, n int64) {
 	t.Helper()
 	from := f.answered.Load()
-	awaitThat(t, func() bool { return f.answered.Load() >= from+n || f.failures() > 0 }, func() string { return "the clients get no answers" })
+	testkit.AwaitThat(t, func() bool { return f.answered.Load() >= from+n || f.failures() > 0 }, func() string { return "the clients get no answers" })
 }
 
 func (f *traffic) failures() int64 { return f.refused.Load() + f.cut.Load() + f.denied.Load() }
@@ -249,7 +250,7 @@ func (u *upgraded) upgrade() {
 // ends waits until a process is no more: its parent, who may be anybody, may have to be told yet.
 func (u *upgraded) ends(pid int) {
 	u.t.Helper()
-	awaitThat(u.t, func() bool {
+	testkit.AwaitThat(u.t, func() bool {
 		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 		return err != nil || bytes.Contains(stat, []byte(") Z "))
 	}, func() string { return fmt.Sprintf("process %d goes on", pid) })
@@ -308,7 +309,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	assert.Positive(t, load.closing.Load(), "kept connections are told to close")
 	assert.EqualValues(t, upgrades, h.held.Load())
 	sent := int(load.answered.Load()) + 3 // known and those of idle
-	awaitThat(t, func() bool { return served(f.sims) >= sent }, func() string { return "the workers have fewer requests" })
+	testkit.AwaitThat(t, func() bool { return served(f.sims) >= sent }, func() string { return "the workers have fewer requests" })
 	assert.Equal(t, sent, served(f.sims), "requests at the workers")
 
 	again := send(t, base, prompt(300, 1), `,"model":"simulated"`)

@@ -23,6 +23,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	workers "github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // The keys of simulated engines.
@@ -30,24 +31,6 @@ const (
 	engineKey = "sk-engine-0123456789"
 	adminKey  = "sk-admin-9876543210"
 )
-
-// logText is a log that a test reads.
-type logText struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
 
 // keyFile writes a file of keys as an operator replaces it.
 func keyFile(t *testing.T, file, text string) string {
@@ -84,7 +67,7 @@ func askWith(t *testing.T, method, url, body, authorization string) (int, string
 func TestWorkersWithKeys(t *testing.T) {
 	for name, size := range map[string]clusterSize{"whole": {workers: 2}, "pairs": {prefill: 1, decode: 1}} {
 		t.Run(name, func(t *testing.T) {
-			log := &logText{}
+			log := &testkit.Text{}
 			worker := pairWorker()
 			worker.APIKey, worker.AdminAPIKey = engineKey, adminKey
 			cfg := router.Config{
@@ -94,7 +77,7 @@ func TestWorkersWithKeys(t *testing.T) {
 			cl, err := newCluster(size, worker, cfg)
 			require.NoError(t, err)
 			base := runCluster(t, cl, max(size.workers, 1)) // the bootstrap port of a prefill worker is in its description
-			awaitThat(t, func() bool {
+			testkit.AwaitThat(t, func() bool {
 				all := cl.router.Status().Workers
 				return len(all) == 2 && !slices.ContainsFunc(all, func(w admin.WorkerStatus) bool { return w.Error == "" })
 			}, func() string { return fmt.Sprintf("a worker does not refuse: %+v", cl.router.Status().Workers) })
@@ -114,7 +97,7 @@ func TestWorkersWithKeys(t *testing.T) {
 			assert.Contains(t, text, "--worker-api-key-file")
 
 			keyFile(t, cfg.Sources.KeyFile, "# rotated\n"+engineKey+" "+adminKey+"\n")
-			awaitThat(t, func() bool {
+			testkit.AwaitThat(t, func() bool {
 				for _, w := range cl.router.Status().Workers {
 					if w.Error != "" || w.Engine != "" || w.State != "ready" || (w.Events.State != "live" && w.Role != "decode") {
 						return false
@@ -139,7 +122,7 @@ func TestWorkersWithKeys(t *testing.T) {
 			status, text = askWith(t, http.MethodPost, base+"/v1/tokenize", `{"model":"`+worker.Model+`","prompt":"x"}`, "")
 			assert.Equal(t, http.StatusOK, status, text)
 			shown += text
-			awaitThat(t, func() bool { return busy(cl) == "" }, func() string { return busy(cl) })
+			testkit.AwaitThat(t, func() bool { return busy(cl) == "" }, func() string { return busy(cl) })
 			status, text = askWith(t, http.MethodPost, base+"/flush_cache", "", "")
 			assert.Equal(t, http.StatusOK, status, text)
 			shown += text
@@ -156,7 +139,7 @@ func TestWorkersWithKeys(t *testing.T) {
 					}
 				}
 			})
-			awaitThat(t, func() bool {
+			testkit.AwaitThat(t, func() bool {
 				status, _ := askWith(t, http.MethodPost, base+"/abort_request", `{"rid":"x"}`, "")
 				assert.Equal(t, http.StatusOK, status)
 				return regexp.MustCompile("(?m)^warmpath_aborts_total [2-9]").MatchString(get("/metrics"))
@@ -229,7 +212,7 @@ func TestServerInfoIsNotForClients(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- front.Run(ctx) }()
 	defer func() { stop(); require.NoError(t, <-done) }()
-	awaitThat(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		all := front.Status().Workers
 		return len(all) == 1 && all[0].Engine == "a Warmpath router"
 	}, func() string { return fmt.Sprintf("%+v", front.Status().Workers) })

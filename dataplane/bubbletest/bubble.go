@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 )
 
-// Test is [synctest.Test], but for a test that fails and leaves goroutines behind: synctest ends the
-// whole process then, with all other tests of the package and the test's own message. Here the test
-// has failed, and nothing more. It must not be called in a bubble.
+// Test is [synctest.Test], but for a test that fails and leaves goroutines behind: synctest ends
+// the process then, with all other tests of the package. Here the test fails, and nothing more. It
+// must not be called in a bubble.
 func Test(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	defer alone()()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/leaktest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -25,15 +26,6 @@ func TestMain(m *testing.M) {
 const patience = 2 * time.Minute
 
 var quiet = slog.New(slog.DiscardHandler)
-
-func eventually(t *testing.T, ok func() bool, what func() any) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			require.Fail(t, "waited for too long", "%+v", what())
-		}
-	}
-}
 
 // open opens a cluster until the test ends.
 func open(t *testing.T, cfg cluster.Config) *cluster.Cluster {
@@ -83,14 +75,14 @@ func names(v *cluster.View) (list []string) {
 
 func sees(t *testing.T, c *cluster.Cluster, want ...string) {
 	t.Helper()
-	eventually(t, func() bool { return fmt.Sprint(names(c.View())) == fmt.Sprint(want) && c.View().Up },
+	testkit.AwaitThat(t, func() bool { return fmt.Sprint(names(c.View())) == fmt.Sprint(want) && c.View().Up },
 		func() any { return []any{names(c.View()), "want", want, c.Status()} })
 }
 
 // shows waits until the view is as wanted.
 func shows(t *testing.T, c *cluster.Cluster, ok func(v *cluster.View) bool) {
 	t.Helper()
-	eventually(t, func() bool { return ok(c.View()) }, func() any { return []any{c.View(), c.Status()} })
+	testkit.AwaitThat(t, func() bool { return ok(c.View()) }, func() any { return []any{c.View(), c.Status()} })
 }
 
 func TestNodesAndRoutersSeeEachOther(t *testing.T) {
@@ -109,7 +101,7 @@ func TestNodesAndRoutersSeeEachOther(t *testing.T) {
 	}
 	require.NoError(t, b.Close())
 	sees(t, a, "a")
-	eventually(t, func() bool { return len(a.View().Routers) == 0 }, func() any { return a.View() })
+	testkit.AwaitThat(t, func() bool { return len(a.View().Routers) == 0 }, func() any { return a.View() })
 }
 
 func TestNumbersTravelWithoutWrites(t *testing.T) {
@@ -140,7 +132,7 @@ func TestMarksHold(t *testing.T) {
 	b := join(t, a.URL())
 	m := cluster.Mark{Target: "http://n:30000", Drain: true, By: "me", At: time.Unix(1_700_000_000, 0).UTC()}
 	require.NoError(t, a.Mark(t.Context(), m))
-	eventually(t, func() bool { return len(b.View().Marks) == 1 }, func() any { return b.View() })
+	testkit.AwaitThat(t, func() bool { return len(b.View().Marks) == 1 }, func() any { return b.View() })
 	assert.Equal(t, m, b.View().Marks[0])
 	drain, cordon := b.View().Marked("n", "http://n:30000")
 	assert.True(t, drain)
@@ -148,7 +140,7 @@ func TestMarksHold(t *testing.T) {
 	shows(t, join(t, a.URL()), func(v *cluster.View) bool { return assert.ObjectsAreEqual([]cluster.Mark{m}, v.Marks) })
 	require.NoError(t, b.Unmark(t.Context(), m.Target))
 	require.NoError(t, b.Unmark(t.Context(), "never marked"))
-	eventually(t, func() bool { return len(a.View().Marks) == 0 }, func() any { return a.View() })
+	testkit.AwaitThat(t, func() bool { return len(a.View().Marks) == 0 }, func() any { return a.View() })
 }
 
 func TestMessages(t *testing.T) {
@@ -164,7 +156,7 @@ func TestMessages(t *testing.T) {
 	defer stop()
 	_, err = other.Subscribe("load.*", func([]byte) { t.Error("heard another cluster") })
 	require.NoError(t, err)
-	eventually(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		require.NoError(t, a.Publish("load.1", []byte("x")))
 		mu.Lock()
 		defer mu.Unlock()
@@ -173,12 +165,12 @@ func TestMessages(t *testing.T) {
 
 	end, err := b.Reply("echo", func(data []byte) []byte { return append([]byte("re: "), data...) })
 	require.NoError(t, err)
-	eventually(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		answer, err := a.Request(t.Context(), "echo", []byte("hi"))
 		return err == nil && string(answer) == "re: hi"
 	}, func() any { return "no answer" })
 	end()
-	eventually(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		_, err := a.Request(t.Context(), "echo", nil)
 		return errors.Is(err, cluster.ErrNoReply)
 	}, func() any { return "still answered" })

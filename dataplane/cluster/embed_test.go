@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
@@ -57,7 +58,7 @@ func TestTokens(t *testing.T) {
 		assert.NotContains(t, c.URL(), "secret", name)
 	}
 	refused := open(t, cluster.Config{URLs: []string{a.URL()}, Token: "wrong"})
-	eventually(t, func() bool { return strings.Contains(refused.Status().Reason, "uthorization") }, func() any { return refused.Status() })
+	testkit.AwaitThat(t, func() bool { return strings.Contains(refused.Status().Reason, "uthorization") }, func() any { return refused.Status() })
 	assert.False(t, refused.View().Up)
 }
 
@@ -75,7 +76,7 @@ func TestTLS(t *testing.T) {
 		"another authority": {CA: foreign.File, Cert: client.Cert, Key: client.Key},
 	} {
 		c := open(t, cluster.Config{URLs: []string{url}, TLS: files})
-		eventually(t, func() bool { return c.Status().Reason != "" }, func() any { return c.Status() })
+		testkit.AwaitThat(t, func() bool { return c.Status().Reason != "" }, func() any { return c.Status() })
 		assert.False(t, c.View().Up, name)
 	}
 }
@@ -108,7 +109,7 @@ func TestNATSWithoutJetStream(t *testing.T) {
 	require.NoError(t, os.WriteFile(conf, []byte("accounts { A { users: [ { user: u, password: p } ] } }\n"), 0o600))
 	s := natstest.Start(t, "-c", conf)
 	c := open(t, cluster.Config{URLs: []string{strings.Replace(s.URL(), "nats://", "nats://u:p@", 1)}})
-	eventually(t, func() bool { return strings.Contains(c.Status().Reason, "-js") }, func() any { return c.Status() })
+	testkit.AwaitThat(t, func() bool { return strings.Contains(c.Status().Reason, "-js") }, func() any { return c.Status() })
 	assert.False(t, c.View().Up)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // fleetNode is a node of 8 GPUs and 8 workers.
@@ -53,7 +54,7 @@ func TestFleet(t *testing.T) {
 		return c.View().Up && len(c.View().Nodes) == nodes && len(c.View().Routers) == routers
 	}
 	for _, c := range all {
-		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Routers), c.Status()} })
+		testkit.AwaitThat(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Routers), c.Status()} })
 	}
 	if seconds > 0 {
 		measureFleet(t, s, all, nodes, seconds)
@@ -64,7 +65,7 @@ func TestFleet(t *testing.T) {
 	s.Run()
 	begin := time.Now()
 	for _, c := range all {
-		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Routers), c.Status()} })
+		testkit.AwaitThat(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Routers), c.Status()} })
 	}
 	t.Logf("%d nodes and %d routers whole again %v after NATS was back", nodes, routers, time.Since(begin).Round(time.Millisecond))
 }

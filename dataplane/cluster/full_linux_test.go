@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // TestFullDisk: the embedded server writes again once there is room, with what it had.
@@ -38,7 +39,7 @@ func TestFullDisk(t *testing.T) {
 	defer limit(before.Cur)
 	require.Error(t, mark("within"))
 	limit(before.Cur)
-	eventually(t, func() bool { return mark("after") == nil }, func() any { return full.Status() })
+	testkit.AwaitThat(t, func() bool { return mark("after") == nil }, func() any { return full.Status() })
 	require.NoError(t, member.AnnounceNode(node("a")))
 	for _, c := range []*cluster.Cluster{full, member} {
 		shows(t, c, func(v *cluster.View) bool {

@@ -22,12 +22,13 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // down waits until a cluster notices that NATS is away.
 func down(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	eventually(t, func() bool { return !c.View().Up }, func() any { return "still up" })
+	testkit.AwaitThat(t, func() bool { return !c.View().Up }, func() any { return "still up" })
 }
 
 func TestOpenWithoutNATSHeals(t *testing.T) {
@@ -65,7 +66,7 @@ func TestNATSKilled(t *testing.T) {
 			mark := cluster.Mark{Target: "a", Drain: true, At: time.Unix(1, 0).UTC()}
 			require.NoError(t, c.Mark(t.Context(), mark))
 			sees(t, c, "a", "b")
-			eventually(t, func() bool { return len(c.View().Marks) == 1 }, func() any { return c.View() })
+			testkit.AwaitThat(t, func() bool { return len(c.View().Marks) == 1 }, func() any { return c.View() })
 			s.Kill()
 			if lose {
 				s.Lose()
@@ -79,9 +80,9 @@ func TestNATSKilled(t *testing.T) {
 			shows(t, c, func(v *cluster.View) bool { return assert.ObjectsAreEqual([]cluster.Mark{mark}, v.Marks) })
 			late := join(t, s.URL())
 			sees(t, late, "a")
-			eventually(t, func() bool { return len(late.View().Marks) == 1 }, func() any { return late.View() })
+			testkit.AwaitThat(t, func() bool { return len(late.View().Marks) == 1 }, func() any { return late.View() })
 			require.NoError(t, c.Unmark(t.Context(), "a"))
-			eventually(t, func() bool { return len(late.View().Marks) == 0 }, func() any { return late.View() })
+			testkit.AwaitThat(t, func() bool { return len(late.View().Marks) == 0 }, func() any { return late.View() })
 		})
 	}
 }
@@ -114,7 +115,7 @@ func TestBucketDeleted(t *testing.T) {
 	n := node("a")
 	n.Version = "second"
 	require.NoError(t, a.AnnounceNode(n))
-	eventually(t, func() bool { return len(c.View().Nodes) == 1 && c.View().Nodes[0].Version == "second" }, func() any { return []any{c.View(), c.Status(), a.Status()} })
+	testkit.AwaitThat(t, func() bool { return len(c.View().Nodes) == 1 && c.View().Nodes[0].Version == "second" }, func() any { return []any{c.View(), c.Status(), a.Status()} })
 	sees(t, join(t, s.URL()), "a")
 	kv, err := js.KeyValue(t.Context(), "warmpath-records")
 	require.NoError(t, err)
@@ -155,7 +156,7 @@ func TestStrangeRecordsHarmNobody(t *testing.T) {
 	}
 	require.NoError(t, js.Conn().Publish("warmpath.cluster.beat.node.x", []byte("nonsense")))
 	for _, late := range []*cluster.Cluster{c, join(t, s.URL())} {
-		eventually(t, func() bool { return late.Status().Skipped >= 14 }, func() any { return late.Status() })
+		testkit.AwaitThat(t, func() bool { return late.Status().Skipped >= 14 }, func() any { return late.Status() })
 		sees(t, late, "a")
 		assert.Empty(t, late.View().Marks)
 		assert.Empty(t, late.View().Routers)
@@ -172,13 +173,13 @@ func TestSecondOfAName(t *testing.T) {
 	a, b, c := join(t, s.URL()), join(t, s.URL()), join(t, s.URL())
 	has := func(who *cluster.Cluster) {
 		t.Helper()
-		eventually(t, func() bool { v := c.View(); return len(v.Nodes) == 1 && v.Nodes[0].Instance == who.Instance() }, func() any { return c.View().Nodes })
+		testkit.AwaitThat(t, func() bool { v := c.View(); return len(v.Nodes) == 1 && v.Nodes[0].Instance == who.Instance() }, func() any { return c.View().Nodes })
 	}
 	require.NoError(t, a.AnnounceNode(node("n")))
 	has(a)
 	require.NoError(t, b.AnnounceNode(node("n")))
 	has(b)
-	eventually(t, func() bool { return a.Status().Conflicts > 0 }, func() any { return a.Status() })
+	testkit.AwaitThat(t, func() bool { return a.Status().Conflicts > 0 }, func() any { return a.Status() })
 	require.NoError(t, b.Close())
 	has(a)
 }

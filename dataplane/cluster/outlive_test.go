@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // remake deletes a bucket and makes it anew with as many revisions as more says, so that the
@@ -121,7 +122,7 @@ func TestWatchesOutliveNothing(t *testing.T) {
 		lose(t, func(ctx context.Context) error { return reader.Mark(ctx, mark) })
 		late := join()
 		for who, each := range map[string]*cluster.Cluster{"writer": writer, "reader": reader, "late": late} {
-			eventually(t, func() bool {
+			testkit.AwaitThat(t, func() bool {
 				v := each.View()
 				return v.Up && len(v.Nodes) == 1 && v.Nodes[0].Version == version && has(v.Marks, mark) && len(v.Marks) == len(writer.View().Marks)
 			}, func() any {
@@ -136,7 +137,7 @@ func TestWatchesOutliveNothing(t *testing.T) {
 func lose(t *testing.T, do func(context.Context) error) {
 	t.Helper()
 	var err error
-	eventually(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		err = do(ctx)

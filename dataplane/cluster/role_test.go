@@ -19,6 +19,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 const secret = "a secret of the cluster with 32 characters"
@@ -94,7 +95,7 @@ func (a *attacker) settle() {
 	a.t.Helper()
 	nobody := "nobody." + cluster.NewInstance()
 	require.NoError(a.t, a.Publish(nobody, nil))
-	eventually(a.t, func() bool { return a.heardOf(`publish to "` + nobody + `"`) }, func() any { return "NATS does not refuse a subject that is nobody's" })
+	testkit.AwaitThat(a.t, func() bool { return a.heardOf(`publish to "` + nobody + `"`) }, func() any { return "NATS does not refuse a subject that is nobody's" })
 }
 
 // servers are an embedded NATS, and one of an operator with the users that NATSUser describes.
@@ -169,7 +170,7 @@ func TestRolesDoTheirWork(t *testing.T) {
 			end, err := one.Reply("link.6770752e31", func([]byte) []byte { return []byte("offer") })
 			require.NoError(t, err)
 			defer end()
-			eventually(t, func() bool {
+			testkit.AwaitThat(t, func() bool {
 				answer, err := full.Request(t.Context(), "link.6770752e31", nil)
 				return err == nil && string(answer) == "offer"
 			}, func() any { return "a node does not answer" })
@@ -408,7 +409,7 @@ func TestRepliesAreNoWrites(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer stop()
-	eventually(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		require.NoError(t, a.PublishRequest("warmpath.link.62", "warmpath.cluster.reply.node.a.x", nil))
 		select {
 		case <-answered:
@@ -439,7 +440,7 @@ func TestForeignBeats(t *testing.T) {
 	for _, text := range beats {
 		require.NoError(t, a.Publish("warmpath.cluster.beat.node.a", []byte(text)))
 	}
-	eventually(t, func() bool { return full.Status().Skipped >= before+uint64(len(beats)) }, func() any { return full.Status() })
+	testkit.AwaitThat(t, func() bool { return full.Status().Skipped >= before+uint64(len(beats)) }, func() any { return full.Status() })
 	v := full.View()
 	assert.Equal(t, []string{"b"}, names(v))
 	assert.EqualValues(t, 3<<30, v.Nodes[0].GPUs[0].Used)
@@ -465,13 +466,13 @@ func TestFloodedStore(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
-	eventually(t, func() bool { return full.Status().Dropped > 0 }, func() any { return "the store keeps up" })
+	testkit.AwaitThat(t, func() bool { return full.Status().Dropped > 0 }, func() any { return "the store keeps up" })
 	member, err := nats.Connect(full.URL(), nats.Token(secret))
 	require.NoError(t, err)
 	defer member.Close()
 	require.NoError(t, member.Publish("$KV.warmpath-records.node.b", []byte(`{"v":1,"instance":"i","seq":1,"node":{"name":"b","workers":[]}}`)))
-	eventually(t, func() bool { return len(full.View().Nodes) == 1 }, func() any { return full.View() })
-	eventually(t, func() bool { return len(full.View().Nodes) == 0 }, func() any { return "a node that does not beat stays" })
+	testkit.AwaitThat(t, func() bool { return len(full.View().Nodes) == 1 }, func() any { return full.View() })
+	testkit.AwaitThat(t, func() bool { return len(full.View().Nodes) == 0 }, func() any { return "a node that does not beat stays" })
 }
 
 func TestTokensOfRoles(t *testing.T) {
@@ -498,7 +499,7 @@ func TestTokensOfRoles(t *testing.T) {
 	renamed := strings.Replace(token(t, cluster.RoleNode, "a"), "node.a", "node.b", 1)
 	for what, wrong := range map[string]string{"of another cluster": elsewhere, "of a higher role": raised, "of another name": renamed, "none": ""} {
 		c := open(t, cluster.Config{URLs: []string{full.URL()}, Token: wrong})
-		eventually(t, func() bool { return strings.Contains(c.Status().Reason, "uthorization") }, func() any { return []any{what, c.Status()} })
+		testkit.AwaitThat(t, func() bool { return strings.Contains(c.Status().Reason, "uthorization") }, func() any { return []any{what, c.Status()} })
 	}
 	for what, call := range map[string]func() (string, error){
 		"a short secret": func() (string, error) { return cluster.RoleToken("short", cluster.RoleNode, "a") }, "no role": func() (string, error) { return cluster.RoleToken(secret, "king", "a") },

@@ -83,7 +83,7 @@ func TestWorkersThatEndTheirConnections(t *testing.T) {
 				}
 				h := start(t, workers, trusting(t), withConfig(func(c *request.Config) { c.FirstByteTimeout = patience }))
 				for _, stream := range []bool{false, true} {
-					assert.Equal(t, healthyClients*healthyEach, askWell(h, &d, stream, healthyEach))
+					assert.Equal(t, healthyClients*closingEach, askWell(h, &d, stream, closingEach))
 				}
 				h.awaitIdle()
 				for i, w := range workers {

@@ -6,6 +6,7 @@ package request_test
 const (
 	clientRounds  = 2     // how often an ill client asks each API
 	healthyEach   = 8     // requests of a healthy client beside an ill worker
+	closingEach   = 2     // requests of a client whose workers end each connection
 	allDialects   = false // each illness in each API as a stream and as JSON, else in chat and one more
 	unreadStreams = 12    // of a client that reads none of them: each fills the buffers of its connections
 	waitingAtOnce = 80    // requests that a worker fails at one instant

@@ -6,6 +6,7 @@ package request_test
 const (
 	clientRounds  = 8
 	healthyEach   = 12
+	closingEach   = 12 // requests of a client whose workers end each connection
 	allDialects   = true
 	unreadStreams = 100
 	waitingAtOnce = 200

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 var madeName = regexp.MustCompile(`^[0-9a-f]{32}$`)
@@ -233,8 +233,8 @@ func TestAbortsAreLoggedByName(t *testing.T) {
 		close(begun)
 		<-r.Context().Done()
 	})
-	log := &lockedText{}
-	h := start(t, []*fakeWorker{w}, withConfig(func(c *request.Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) }))
+	log := &testkit.Text{}
+	h := start(t, []*fakeWorker{w}, withConfig(func(c *request.Config) { c.Log = log.Log() }))
 	defer h.hold("/generate", `{"text":"x","rid":"x"}`)()
 	<-begun
 	resp, _, err := h.do(http.MethodPost, h.base+"/abort_request", `{"rid":"x"}`, "X-Request-Id", "mine")
@@ -242,24 +242,6 @@ func TestAbortsAreLoggedByName(t *testing.T) {
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "refuses aborts") }, patience, tick)
 	assert.Contains(t, log.String(), "request_id=mine")
-}
-
-// lockedText is a text that several goroutines write.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder // guarded by mu
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // TestLegsHaveTheName: both workers of a pair get it.

@@ -3,7 +3,6 @@ package tracing
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,30 +16,13 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/dataplane/tracing/otlptest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = time.Minute
-
-// lockedText is a log that several goroutines write.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder // guarded by mu
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // running returns a Tracer that runs until end.
 func running(t *testing.T, cfg Config) (tr *Tracer, end func()) {
@@ -105,13 +87,13 @@ func TestSlowCollector(t *testing.T) {
 
 // TestCollectorComesBack: a collector that refuses is logged once, its spans are counted as failed, and the next ones are taken.
 func TestCollectorComesBack(t *testing.T) {
-	c, log := otlptest.New(t), &lockedText{}
+	c, log := otlptest.New(t), &testkit.Text{}
 	c.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
 		http.Error(w, "full", http.StatusServiceUnavailable)
 		return false
 	})
 	url := strings.Replace(c.URL, "http://", "http://user:secret@", 1)
-	tr, _ := running(t, Config{Endpoint: url, every: time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))})
+	tr, _ := running(t, Config{Endpoint: url, every: time.Millisecond, Log: log.Log()})
 	for n := range 3 {
 		requests(tr, 1)
 		require.Eventually(t, func() bool { return tr.failed.Load() == uint64(n+1) }, patience, time.Millisecond)
@@ -127,7 +109,7 @@ func TestCollectorComesBack(t *testing.T) {
 
 // TestEndDoesNotWaitForTheCollector: the last upload has a deadline, and leaves nothing behind.
 func TestEndDoesNotWaitForTheCollector(t *testing.T) {
-	c, log := otlptest.New(t), &lockedText{}
+	c, log := otlptest.New(t), &testkit.Text{}
 	begun, cut := make(chan struct{}, 16), make(chan struct{}, 16)
 	c.Answer(func(_ http.ResponseWriter, r *http.Request) bool {
 		begun <- struct{}{}
@@ -135,7 +117,7 @@ func TestEndDoesNotWaitForTheCollector(t *testing.T) {
 		cut <- struct{}{}
 		return false
 	})
-	tr, end := running(t, Config{Endpoint: c.URL, every: time.Millisecond, flush: time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))})
+	tr, end := running(t, Config{Endpoint: c.URL, every: time.Millisecond, flush: time.Millisecond, Log: log.Log()})
 	requests(tr, 1)
 	<-begun
 	requests(tr, 3)
@@ -207,8 +189,8 @@ func TestEnvironment(t *testing.T) {
 // TestMistakesAreLogged: the SDK prints mistakes in the environment by default, which is no line of a JSON log.
 func TestMistakesAreLogged(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "often")
-	log := &lockedText{}
-	running(t, Config{Endpoint: "http://127.0.0.1:1", Log: slog.New(slog.NewTextHandler(log, nil))})
+	log := &testkit.Text{}
+	running(t, Config{Endpoint: "http://127.0.0.1:1", Log: log.Log()})
 	assert.Contains(t, log.String(), "often")
 }
 

@@ -1,7 +1,6 @@
 package clientkey_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/request/clientkey"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // hashOf returns the hash of a secret as a line has it.
@@ -26,26 +26,6 @@ func hashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
-
-// logText is a log that a test reads.
-type logText struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *logText) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // put replaces a file as an operator's tools do, with another time of change each time.
 func put(t *testing.T, file, text string) string {
@@ -250,9 +230,9 @@ func TestConcurrency(t *testing.T) {
 // TestFollow: the file is read again when it changes, a bad one changes nothing and is said, and rates and places go on.
 func TestFollow(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
-		var text logText
+		var text testkit.Text
 		file := put(t, "", "alice "+hashOf("a")+" concurrency=1\nbob "+hashOf("b")+"\n")
-		k, err := clientkey.Read(file, text.log())
+		k, err := clientkey.Read(file, text.Log())
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -289,13 +269,13 @@ func TestFollow(t *testing.T) {
 }
 
 func TestWritableFileIsSaid(t *testing.T) {
-	var text logText
+	var text testkit.Text
 	file := put(t, "", "alice "+hashOf("a"))
-	_, err := clientkey.Read(file, text.log())
+	_, err := clientkey.Read(file, text.Log())
 	require.NoError(t, err)
 	assert.Empty(t, text.String())
 	require.NoError(t, os.Chmod(file, 0o666)) //nolint:gosec // the log warns of this
-	_, err = clientkey.Read(file, text.log())
+	_, err = clientkey.Read(file, text.Log())
 	require.NoError(t, err)
 	assert.Contains(t, text.String(), "all users")
 }

@@ -1,0 +1,2 @@
+// Package testkit serves tests: a wait for a condition, and a text that goroutines write.
+package testkit
