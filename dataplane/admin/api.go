@@ -77,8 +77,6 @@ type API struct {
 	explainer *explainer
 	flusher   *cacheFlusher
 	models    *modelList
-	past      *traffic
-	history   *history.Recorder
 }
 
 // New returns an API over parts.
@@ -90,7 +88,8 @@ func New(cfg Config, parts Parts) *API {
 	ready := &readiness{responder: out, registry: parts.Registry, router: parts.Router, ingest: parts.Ingest}
 	refused := operator.NewRefusals(parts.Requests.Log())
 	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready, refusals: refused}
-	past := &traffic{requests: parts.Requests, registry: parts.Registry}
+	status.past = &traffic{requests: parts.Requests, registry: parts.Registry}
+	status.history = history.New(status.past.counts)
 	parts.Metrics = append(slices.Clone(parts.Metrics), refused.Count)
 	a := &API{
 		cfg: cfg, responder: out, refusals: refused, index: parts.Index,
@@ -103,9 +102,7 @@ func New(cfg Config, parts Parts) *API {
 		flusher: &cacheFlusher{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
-		models:  &modelList{responder: out, registry: parts.Registry, started: status.started},
-		past:    past,
-		history: history.New(past.counts),
+		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
 	}
 	a.SetKey(cfg.Key)
 	return a
@@ -231,7 +228,7 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	case "/status":
 		a.json(ctx, fasthttp.StatusOK, a.Status())
 	case "/history":
-		a.json(ctx, fasthttp.StatusOK, a.history.Report())
+		a.json(ctx, fasthttp.StatusOK, a.status.history.Report())
 	case "/choices":
 		a.explainer.serveRecent(ctx)
 	case "/nodes":

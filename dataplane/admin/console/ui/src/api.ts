@@ -7,6 +7,7 @@ export interface Status {
   uptime_seconds: number;
   policy: string;
   draining: boolean;
+  concerns: Concern[];
   requests: number;
   in_flight: number;
   errors: number;
@@ -25,6 +26,15 @@ export interface Status {
   cluster?: ClusterStatus;
   config?: ConfigStatus;
   operator_refused: RefusedStatus;
+}
+
+export interface Concern {
+  kind: string;
+  severity: string; // fault, warning or note
+  subject?: string;
+  text: string;
+  advice?: string;
+  since_seconds?: number;
 }
 
 export interface IndexStatus {
@@ -90,6 +100,7 @@ export interface WorkerStatus {
   cordoned?: boolean; // or its node is
   drain?: string[];
   sources?: string[];
+  concerns?: Concern[];
   error?: string;
   model: string;
   engine?: string;
@@ -98,6 +109,7 @@ export interface WorkerStatus {
   in_flight: number;
   pending_tokens: number;
   requests: number;
+  requests_per_second: number | null;
   failed: number;
   share: number;
   prompt_tokens: number;
@@ -153,15 +165,6 @@ export interface LoadStatus {
   reserved_tokens: number;
   reports_too_old: boolean;
   predicted_wait_s: number;
-  set_aside?: SetAsideField[];
-}
-
-export interface SetAsideField {
-  field: string;
-  why: string;
-  since: string;
-  reported: number;
-  instead: number;
 }
 
 export interface TrustStatus {
@@ -175,7 +178,6 @@ export interface TrustStatus {
 
 export interface EventsAside {
   why: string;
-  since: string;
 }
 
 export interface GPUHealthStatus {
@@ -223,6 +225,18 @@ export interface Series {
 export interface Report {
   recent: Series;
   day: Series;
+  now: Now;
+}
+
+export interface Now {
+  ttft_p50: number | null;
+  ttft_p95: number | null;
+  itl_p95: number | null;
+  requests: number | null;
+  hit_rate: number | null;
+  expected_hit_rate: number | null;
+  errors: number | null;
+  saved_seconds: number | null;
 }
 
 export interface Explained {

@@ -98,8 +98,20 @@ await check("all workers dead is no quiet day", async (page, base) => {
   await views.overview(page, base);
   await page.getByText("None of 6 workers is ready").waitFor();
   await page.getByText("6 workers are dead").waitFor();
+  await page.getByText("start it again").waitFor(); // what to do
   await page.getByText("0 of 6").waitFor();
   assert.equal(await page.getByText("Nothing needs attention").count(), 0);
+});
+
+await check("a concern leads to its workers", async (page, base) => {
+  fixture.state = "many";
+  await views.overview(page, base);
+  await page.getByRole("link", { name: /workers have their events set aside/ }).click();
+  await page.getByRole("heading", { name: "Workers" }).waitFor();
+  assert.equal(await page.getByLabel("State").inputValue(), "events_aside");
+  assert.equal(await page.locator("tbody tr[data-id]").count(), 11);
+  await page.locator("tbody a").first().click();
+  await page.getByText("has its events set aside: its answers").waitFor();
 });
 
 await check("no GPU data is not health", async (page, base) => {
