@@ -98,7 +98,7 @@ func New(cfg Config, parts Parts) *API {
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
 		nodes:     &nodes{responder: out, cluster: parts.Cluster, tiers: parts.Tiers},
-		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest},
+		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, models: parts.Models},
 		flusher: &cacheFlusher{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
@@ -170,7 +170,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
+	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/index", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -186,7 +186,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/history", "/choices", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
+	case "/status", "/history", "/choices", "/index", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
 		return true
 	default:
 		return console.Has(path) || strings.HasPrefix(path, operator.ProfilePath)
@@ -231,6 +231,8 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.json(ctx, fasthttp.StatusOK, a.status.history.Report())
 	case "/choices":
 		a.explainer.serveRecent(ctx)
+	case "/index":
+		a.explainer.serveIndex(ctx)
 	case "/nodes":
 		a.nodes.serve(ctx)
 	case "/links":

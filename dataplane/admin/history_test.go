@@ -130,6 +130,7 @@ func TestConsoleReadsTheAPI(t *testing.T) {
 	compare("Explained", reflect.TypeFor[admin.Explained]())
 	compare("RecentChoices", reflect.TypeFor[admin.RecentChoices]())
 	compare("ExplainedChoice", reflect.TypeFor[admin.ExplainedChoice]())
+	compare("HotPrefixes", reflect.TypeFor[admin.HotPrefixes]())
 	compare("Nodes", reflect.TypeFor[admin.Nodes]())
 	compare("NodeLinks", reflect.TypeFor[admin.NodeLinks]())
 	compare("Report", reflect.TypeFor[history.Report]())

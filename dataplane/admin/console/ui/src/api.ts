@@ -20,6 +20,7 @@ export interface Status {
   index: IndexStatus;
   approx: ApproxStatus;
   queue?: QueueStatus;
+  lint?: LintReport;
   workers: WorkerStatus[];
   models: ServedModel[];
   sources?: SourceStatus[];
@@ -54,6 +55,28 @@ export interface QueueStatus {
   oldest_seconds: number;
   rate: number;
   refused: number;
+}
+
+export interface LintReport {
+  prompts: number;
+  now: number;
+  then: number;
+  findings: LintFinding[];
+}
+
+export interface LintFinding {
+  model: string;
+  prompts: number;
+  tokens: number;
+  now: number;
+  then: number;
+  lost: number;
+  part: string;
+  before: number;
+  stable_after: number;
+  example: string;
+  better: string;
+  advice: string;
 }
 
 export interface ServedModel {
@@ -346,6 +369,34 @@ export interface ExplainedDecodeCost {
   room: number;
   step: number;
   total: number;
+}
+
+export interface HotPrefixes {
+  prompts: number;
+  since: string;
+  prefixes: HotPrefix[];
+  left_out: number;
+}
+
+export interface HotPrefix {
+  model: string;
+  lora?: string;
+  salted?: boolean;
+  requests: number;
+  tokens: number;
+  exact: boolean;
+  at: string;
+  text?: string;
+  ids?: number[];
+  holders: PrefixHolder[];
+  held: number;
+}
+
+export interface PrefixHolder {
+  id: string;
+  tokens: number;
+  gpu: number;
+  source: string;
 }
 
 export interface Nodes {

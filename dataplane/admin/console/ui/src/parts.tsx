@@ -46,8 +46,8 @@ export function Part({ title, children }: { title: string; children: ComponentCh
   return <section class="card part"><h2>{title}</h2>{children}</section>;
 }
 
-export function Facts({ list }: { list: [string, ComponentChildren][] }) {
-  return <dl class="facts">{list.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+export function Facts({ list }: { list: [ComponentChildren, ComponentChildren][] }) {
+  return <dl class="facts">{list.map(([name, value], i) => <div key={i}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
 }
 
 export function Trail({ to, view, name }: { to: string; view: string; name: string }) {

@@ -90,7 +90,7 @@ function status(state, beat) {
     errors: failing ? 420 : 3, client_errors: 12, prompt_tokens: state === "empty" ? 0 : 9e9, hit_tokens: state === "empty" ? 0 : 5.4e9, hit_rate: state === "empty" ? 0 : 0.6, accuracy: 0.97, compared: 5000,
     index: { blocks: state === "empty" ? 0 : 5.2e6, nodes: 120000, bytes: state === "empty" ? 0 : 6e8, max_bytes: 4e9, evicted_blocks: 0 }, approx: { bytes: 0, max_bytes: 1e9, evictions: 0, accuracy: 0, compared: 0 },
     ...(state !== "empty" && { queue: failing ? { waiting: 37, clients: 4, oldest_seconds: 12.4, full_models: 1, rate: 0, passed: 10, mean_wait_seconds: 1, refused: 9, gone: 2 } : { waiting: 0, clients: 0, oldest_seconds: 0, full_models: 0, rate: 0, passed: 0, mean_wait_seconds: 0, refused: 0, gone: 0 } }),
-    huge_page_bytes: 0, workers,
+    huge_page_bytes: 0, workers, ...(state === "normal" && { lint: { ...lint, findings: [] } }), ...((failing || state === "many") && { lint }),
     models: state === "empty" ? [] : ["Qwen/Qwen2.5-7B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"].map(model => ({ model, names: [model], ready: !failing, ...(failing && { lacks: "no worker is ready" }) })),
     operator_refused: { no_key: failing ? 2 : 0, wrong_key: failing ? 14 : 0, foreign: 0 },
   };
@@ -149,6 +149,26 @@ function recent(state, beat) {
   });
 }
 
+const story = "<|im_start|>system\nYou are a helpful assistant of the shop. " + "Answer in the customer's language. ".repeat(4);
+
+/** hot are the common beginnings of recent prompts; some are of ids alone, held by nobody or hostile. */
+function hot(state, beat) {
+  const workers = status(state, beat).workers.filter(w => w.state === "ready");
+  const prefixes = Array.from({ length: state === "empty" ? 0 : state === "many" ? 32 : 6 }, (_, i) => {
+    const r = random(i + 31), tokens = Math.round(200 + 9000 * r()), held = Math.min(workers.length, i % 5 === 4 ? 0 : state === "many" ? 300 : 3);
+    return { model: "Qwen/Qwen2.5-7B-Instruct", ...(i === 2 && { lora: hostile, salted: true }), requests: Math.max(2, 40 - 7 * i), tokens, exact: i !== 3, at: new Date(Date.now() - 4000 * i).toISOString(),
+      ...(i % 3 === 1 ? { ids: [151644, 8948, 198, 2610, 525, 264] } : { text: i === 3 ? hostile : story + "… " + "order ".repeat(i) }),
+      holders: workers.slice(0, Math.min(held, 8)).map((w, k) => ({ id: w.id, tokens: Math.round(tokens / (k + 1)), gpu: Math.round(tokens / (k + 2)), source: i === 3 ? "approximate" : "exact" })), held };
+  });
+  return { prompts: state === "empty" ? 0 : 64, since: new Date(Date.now() - 16000).toISOString(), prefixes, left_out: state === "many" ? 9 : 0 };
+}
+
+const lint = { prompts: 512, grouped: 480, tokens: 1.2e6, now: 0.08, then: 0.81, findings: [
+  { model: "Qwen/Qwen2.5-7B-Instruct", prompts: 300, tokens: 2400, now: 0.02, then: 0.86, lost: 0.84, part: "system", offset: 14, before: 4, stable_after: 2010, changes: 1, kind: "time", values: ["2026-11-29 12:00:01"],
+    example: "Today is «2026-11-29 12:00:01». You are a helpful assistant of the shop.", better: "You are a helpful assistant of the shop. … Today is «2026-11-29 12:00:01».", advice: "Put the time behind the instructions, or send the day alone." },
+  { model: hostile, prompts: 12, tokens: 900, now: 0.1, then: 0.4, lost: 0.3, part: "prompt", offset: 0, before: 0, stable_after: 300, changes: 2, kind: "name", values: [hostile], example: "«" + hostile + "» asks:", better: "", advice: "Put the name behind the instructions." },
+] };
+
 const sizes = { empty: 0, normal: 4, failing: 3, many: 125 };
 
 function link(i, j, state) {
@@ -206,6 +226,7 @@ export async function serve() {
         const choice = all.find(c => c.number === Number(number)), x = explained(router.state, beat);
         return choice ? json(200, { choice, explained: { ...x, ranks: x.ranks.filter(r => r.cost) } }) : json(404, { error: { message: `Choice ${number} is not kept: later ones have taken its place.` } });
       }
+      case "/index": return json(200, hot(router.state, ++beat));
       case "/explain": return json(200, explained(router.state, beat));
       case "/workers": case "/workers/drain": {
         let body = "";
