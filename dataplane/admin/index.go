@@ -50,8 +50,8 @@ type PrefixHolder struct {
 }
 
 const (
-	// maxPrefixes and maxHolders bound an answer; a look-up of 32 prompts at 1,000 ranks takes
-	// some 30 ms.
+	// maxPrefixes and maxHolders bound an answer: look-ups of 32 prompts of 16,384 tokens at 1,000
+	// ranks take 70 ms of a CPU.
 	maxPrefixes, maxHolders = 32, 8
 	// excerptRunes and excerptIDs are enough to tell prompts apart.
 	excerptRunes, excerptIDs = 160, 12
