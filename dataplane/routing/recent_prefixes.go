@@ -69,13 +69,13 @@ func (p *Prefix) Tokens() int {
 
 // Prefixes returns the common beginnings, of a page or more, of the prompts of [Router.Recent],
 // those of most requests first. kept is the number of these prompts, and since the time of the
-// oldest. A prefix may begin with another: all sessions with the system prompt, turns with their
-// session.
+// oldest; prompts with images, and those that the policy does without, are not known. A prefix may
+// begin with another: all sessions with the system prompt, turns with their session.
 func (r *Router) Prefixes() (all []Prefix, kept int, since time.Time) {
 	prompts, pages := map[promptDomain][]Prefix{}, map[promptDomain]int{}
 	r.recent.read(func(c *keptChoice, choice RecentChoice) bool {
-		kept, since = kept+1, choice.At
 		if b := &c.begins; len(b.tokens)+len(b.text) > 0 {
+			kept, since = kept+1, choice.At
 			prompts[b.domain], pages[b.domain] = append(prompts[b.domain], Prefix{Prompt: b.prompt(), At: choice.At}), b.page
 		}
 		return true
