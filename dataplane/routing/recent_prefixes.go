@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// keptTokens and keptBytes bound the kept beginning of a prompt: 64 KiB each, 4 MiB in all.
+	// keptTokens and keptBytes bound the kept beginning of a prompt: 64 KiB each, 8 MiB in all.
 	keptTokens = 16 << 10
 	keptBytes  = 64 << 10
 )
