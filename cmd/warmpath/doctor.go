@@ -66,7 +66,7 @@ func newDoctorCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.Flags().StringArrayVar(&workers, "worker", nil, "also examine the worker at this `URL`, as an argument does; may be repeated")
-	cmd.Flags().StringVar(&router, "router", "", "also ask the router with this `URL` of its operator API for workers whose events it has set aside")
+	cmd.Flags().StringVar(&router, "router", "", "also ask the router with this `URL` of its operator API for workers that need attention")
 	secretFlag(cmd.Flags(), &operatorKey, "operator-key", "bearer token of that API")
 	workerTLSFlags(cmd.Flags(), &files)
 	workerKeyFlag(cmd.Flags(), &keyFile)

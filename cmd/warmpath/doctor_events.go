@@ -55,7 +55,7 @@ func examineBatches(ctx context.Context, name string, endpoints []string) []find
 	return []finding{{name, stateOK, fmt.Sprintf("%d batches read", all-unreadable), ""}}
 }
 
-// examineRouter asks a router for the ranks with events set aside.
+// examineRouter asks a router which of its ranks need attention.
 func examineRouter(url, key string) []finding {
 	name := "router " + url
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
@@ -78,11 +78,12 @@ func examineRouter(url, key string) []finding {
 	}
 	found := []finding{{name, stateOK, fmt.Sprintf("%d ranks", len(status.Workers)), ""}}
 	for i := range status.Workers {
-		if w := &status.Workers[i]; w.Trust.Events != nil {
-			found = append(found, finding{
-				w.ID + " events", stateUnfit, w.Trust.Events.Why,
-				"it is known by its answers meanwhile; compare its model, tokenizer and page size with those of the process that publishes at its endpoint",
-			})
+		for _, c := range status.Workers[i].Concerns {
+			state := stateUnfit
+			if c.Severity == admin.Note {
+				state = stateOK
+			}
+			found = append(found, finding{c.Subject, state, c.Text, c.Advice})
 		}
 	}
 	return found

@@ -350,19 +350,24 @@ func TestDoctorBatches(t *testing.T) {
 	}
 }
 
-// TestDoctorRouter asks a router for the events that it has set aside.
+// TestDoctorRouter asks a router for workers that need attention. A note makes none unfit.
 func TestDoctorRouter(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/status" || r.Header.Get("Authorization") != "Bearer k" {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		fmt.Fprint(w, `{"workers":[{"id":"http://a","trust":{}},{"id":"http://b","trust":{"events_set_aside":{"why":"untrue"}}}]}`)
+		fmt.Fprint(w, `{"workers":[{"id":"http://a"},
+			{"id":"http://b","concerns":[{"kind":"worker_events_aside","severity":"warning","subject":"http://b","text":"untrue","advice":"compare"}]},
+			{"id":"http://c","concerns":[{"kind":"worker_draining","severity":"note","subject":"http://c","text":"drains"}]}]}`)
 	}))
 	t.Cleanup(server.Close)
 	found, err := runDoctor(t, "--router", server.URL, "--operator-key", "k")
-	if f := find(t, found, "http://b events"); f.State != stateUnfit || f.Detail != "untrue" || !errors.Is(err, errUnfit) {
+	if f := find(t, found, "http://b"); f.State != stateUnfit || f.Detail != "untrue" || f.Advice != "compare" || !errors.Is(err, errUnfit) {
 		t.Errorf("%+v, %v", f, err)
+	}
+	if f := find(t, found, "http://c"); f.State != stateOK || f.Detail != "drains" {
+		t.Errorf("%+v", f)
 	}
 	if f := find(t, found, "router "+server.URL); f.State != stateOK {
 		t.Errorf("%+v", f)

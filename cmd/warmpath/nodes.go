@@ -102,12 +102,8 @@ func writeRanks(out io.Writer, ranks []admin.WorkerStatus) error {
 		return err
 	}
 	for i := range ranks {
-		r := &ranks[i]
-		if r.Error != "" {
-			fmt.Fprintf(out, "%s: %s\n", r.ID, r.Error)
-		}
-		if len(r.Drain) > 0 {
-			fmt.Fprintf(out, "%s: drained by: %s\n", r.ID, strings.Join(r.Drain, ", "))
+		for _, c := range ranks[i].Concerns {
+			fmt.Fprintln(out, c.Text)
 		}
 	}
 	return nil

@@ -77,8 +77,6 @@ type API struct {
 	explainer *explainer
 	flusher   *cacheFlusher
 	models    *modelList
-	past      *traffic
-	history   *history.Recorder
 }
 
 // New returns an API over parts.
@@ -90,7 +88,8 @@ func New(cfg Config, parts Parts) *API {
 	ready := &readiness{responder: out, registry: parts.Registry, router: parts.Router, ingest: parts.Ingest}
 	refused := operator.NewRefusals(parts.Requests.Log())
 	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready, refusals: refused}
-	past := &traffic{requests: parts.Requests, registry: parts.Registry}
+	status.past = &traffic{requests: parts.Requests, registry: parts.Registry}
+	status.history = history.New(status.past.counts)
 	parts.Metrics = append(slices.Clone(parts.Metrics), refused.Count)
 	a := &API{
 		cfg: cfg, responder: out, refusals: refused, index: parts.Index,
@@ -99,13 +98,11 @@ func New(cfg Config, parts Parts) *API {
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
 		nodes:     &nodes{responder: out, cluster: parts.Cluster, tiers: parts.Tiers},
-		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest},
+		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, models: parts.Models},
 		flusher: &cacheFlusher{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
-		models:  &modelList{responder: out, registry: parts.Registry, started: status.started},
-		past:    past,
-		history: history.New(past.counts),
+		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
 	}
 	a.SetKey(cfg.Key)
 	return a
@@ -173,7 +170,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
+	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/index", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -189,7 +186,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/history", "/choices", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
+	case "/status", "/history", "/choices", "/index", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
 		return true
 	default:
 		return console.Has(path) || strings.HasPrefix(path, operator.ProfilePath)
@@ -231,9 +228,11 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	case "/status":
 		a.json(ctx, fasthttp.StatusOK, a.Status())
 	case "/history":
-		a.json(ctx, fasthttp.StatusOK, a.history.Report())
+		a.json(ctx, fasthttp.StatusOK, a.status.history.Report())
 	case "/choices":
 		a.explainer.serveRecent(ctx)
+	case "/index":
+		a.explainer.serveIndex(ctx)
 	case "/nodes":
 		a.nodes.serve(ctx)
 	case "/links":

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
@@ -123,11 +124,12 @@ type ExplainedCost struct {
 	Score *float64 `json:"score,omitempty"`
 }
 
-// explainer answers POST /explain.
+// explainer answers POST /explain, GET /choices and GET /index.
 type explainer struct {
 	responder
 	router *routing.Router
 	ingest *ingest.Manager
+	models *tokens.Models
 }
 
 // serve explains the choice for a request with this body. It sends nothing to a worker.

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/admin/history"
@@ -9,17 +11,30 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// traffic reads the counts that the history is made of.
+// traffic reads the counts that the history is made of, and keeps the request rates of ranks
+// between two readings.
 type traffic struct {
 	requests *request.Handler
 	registry *worker.Registry
-	saved    savings
+	// Prefill time of cached tokens, at the speed of their rank when they were counted. Tokens of a
+	// rank without a known speed add nothing.
+	saved float64
+	last  time.Time
+
+	mu    sync.Mutex
+	ranks map[*worker.Rank]rankCounts // as of last; guarded by mu
+}
+
+type rankCounts struct {
+	cached, requests uint64
+	rate             history.Value // requests a second, since the reading before; NaN: not known
 }
 
 // counts is called by the recorder's goroutine only.
 func (t *traffic) counts() history.Counts {
 	c, workers := t.requests.Metrics().Sums(), t.registry.Snapshot()
-	c.SavedSeconds = t.saved.add(workers.Ranks, time.Now())
+	t.read(workers.Ranks, time.Now())
+	c.SavedSeconds = t.saved
 	c.InFlight, c.Workers = t.requests.InFlight(), int64(len(workers.Workers))
 	for _, w := range workers.Workers {
 		if w.State() == worker.Ready {
@@ -32,25 +47,34 @@ func (t *traffic) counts() history.Counts {
 	return c
 }
 
-// savings adds up the prefill time of cached tokens, at the speed of their rank when they were
-// counted. Tokens of a rank without a known speed add nothing.
-type savings struct {
-	seconds float64
-	cached  map[*worker.Rank]uint64 // tokens that are counted already
+func (t *traffic) read(ranks []*worker.Rank, now time.Time) {
+	seen := make(map[*worker.Rank]rankCounts, len(ranks))
+	for _, r := range ranks {
+		before, known := t.ranks[r]
+		c := rankCounts{cached: r.Count.CachedTokens.Load(), requests: r.Count.Requests.Load(), rate: history.Value(math.NaN())}
+		if speed := r.Load.View(now).Rate; speed > 0 {
+			t.saved += float64(c.cached-before.cached) / speed
+		}
+		if took := now.Sub(t.last).Seconds(); known && took > 0 {
+			c.rate = history.Value(float64(c.requests-before.requests) / took)
+		}
+		seen[r] = c
+	}
+	t.last = now
+	t.mu.Lock()
+	t.ranks = seen
+	t.mu.Unlock()
 }
 
-func (s *savings) add(ranks []*worker.Rank, now time.Time) float64 {
-	seen := make(map[*worker.Rank]uint64, len(ranks))
-	for _, r := range ranks {
-		n := r.Count.CachedTokens.Load()
-		if speed := r.Load.View(now).Rate; speed > 0 {
-			s.seconds += float64(n-s.cached[r]) / speed
-		}
-		seen[r] = n
+// rate returns a rank's requests a second of late; NaN: not known yet.
+func (t *traffic) rate(r *worker.Rank) history.Value {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c, known := t.ranks[r]; known {
+		return c.rate
 	}
-	s.cached = seen
-	return s.seconds
+	return history.Value(math.NaN())
 }
 
 // Run keeps the history of GET /history until ctx ends.
-func (a *API) Run(ctx context.Context) error { return a.history.Run(ctx) }
+func (a *API) Run(ctx context.Context) error { return a.status.history.Run(ctx) }

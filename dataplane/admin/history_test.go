@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"os"
 	"reflect"
@@ -24,12 +25,14 @@ func TestHistory(t *testing.T) {
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w}, settings{key: "secret"})
 	counts := h.admin.Counts()
+	assert.True(t, math.IsNaN(float64(h.admin.Status().Workers[0].RequestRate)), "of one reading")
 	for range 3 {
 		h.post("/generate", idsBody)
 	}
 	h.post("/generate", `{`)
 	h.awaitIdle()
 	now := h.admin.Counts()
+	assert.Positive(t, h.admin.Status().Workers[0].RequestRate)
 	assert.Equal(t, uint64(4), now.Requests-counts.Requests)
 	assert.Equal(t, uint64(27), now.PromptTokens)
 	assert.Equal(t, uint64(24), now.HitTokens)
@@ -56,6 +59,8 @@ func TestHistory(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got), &report))
 	assert.InDelta(t, 5, report["recent"]["step_seconds"], 0)
 	assert.InDelta(t, 120, report["day"]["step_seconds"], 0)
+	assert.Contains(t, report["now"], "hit_rate")
+	assert.Empty(t, h.admin.Status().Concerns, "of a router that serves")
 }
 
 // TestRefusedIsInStatus: a wrong key shows to the operator with the right one.
@@ -64,7 +69,11 @@ func TestRefusedIsInStatus(t *testing.T) {
 	h.do(http.MethodGet, h.operator+"/status", "")
 	h.do(http.MethodGet, h.operator+"/status", "", "Authorization", "Bearer wrong")
 	h.do(http.MethodGet, h.operator+"/status", "", "Origin", "http://evil.example")
-	assert.Equal(t, operator.Counts{NoKey: 1, WrongKey: 1, Foreign: 1}, h.admin.Status().Refused)
+	st := h.admin.Status()
+	assert.Equal(t, operator.Counts{NoKey: 1, WrongKey: 1, Foreign: 1}, st.Refused)
+	require.Len(t, st.Concerns, 2)
+	assert.Equal(t, "no_workers", st.Concerns[0].Kind)
+	assert.Equal(t, "operator_refused", st.Concerns[1].Kind)
 }
 
 // TestConsoleIsServed: its files need no key, and each has the policy that keeps a worker's name text.
@@ -121,6 +130,7 @@ func TestConsoleReadsTheAPI(t *testing.T) {
 	compare("Explained", reflect.TypeFor[admin.Explained]())
 	compare("RecentChoices", reflect.TypeFor[admin.RecentChoices]())
 	compare("ExplainedChoice", reflect.TypeFor[admin.ExplainedChoice]())
+	compare("HotPrefixes", reflect.TypeFor[admin.HotPrefixes]())
 	compare("Nodes", reflect.TypeFor[admin.Nodes]())
 	compare("NodeLinks", reflect.TypeFor[admin.NodeLinks]())
 	compare("Report", reflect.TypeFor[history.Report]())

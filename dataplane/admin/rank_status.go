@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/routing"
@@ -20,6 +21,8 @@ type WorkerStatus struct {
 	Sources      []string `json:"sources,omitempty"` // that list it
 	StateSeconds float64  `json:"state_seconds"`
 	Error        string   `json:"error,omitempty"`
+	// Concerns are those about it, worst first.
+	Concerns []Concern `json:"concerns,omitempty"`
 	EngineStatus
 	RankTraffic
 	// Exact or approximate: the source of overlap for prompts with known ids.
@@ -58,14 +61,16 @@ type EngineStatus struct {
 
 // RankTraffic counts the requests of this router at a rank.
 type RankTraffic struct {
-	InFlight      int64   `json:"in_flight"`
-	PendingTokens int64   `json:"pending_tokens"`
-	Requests      uint64  `json:"requests"`
-	Failed        uint64  `json:"failed"`
-	Share         float64 `json:"share"` // of all requests
-	PromptTokens  uint64  `json:"prompt_tokens"`
-	HitTokens     uint64  `json:"hit_tokens"`
-	HitRate       float64 `json:"hit_rate"`
+	InFlight      int64  `json:"in_flight"`
+	PendingTokens int64  `json:"pending_tokens"`
+	Requests      uint64 `json:"requests"`
+	// Requests a second, over the last row of the history; null before there is one.
+	RequestRate  history.Value `json:"requests_per_second"`
+	Failed       uint64        `json:"failed"`
+	Share        float64       `json:"share"` // of all requests
+	PromptTokens uint64        `json:"prompt_tokens"`
+	HitTokens    uint64        `json:"hit_tokens"`
+	HitRate      float64       `json:"hit_rate"`
 }
 
 // EventsStatus is the state of a rank's event stream.
@@ -108,7 +113,9 @@ func (s *statusReport) ranks(total *TrafficStatus, known *routing.SessionStats) 
 		all = append(all, w)
 	}
 	total.HitRate = ratio(total.HitTokens, total.PromptTokens)
+	now := time.Now()
 	for i := range all {
+		all[i].Concerns = all[i].concerns(now)
 		all[i].Share = ratio(all[i].Requests, answered)
 	}
 	return all
@@ -139,7 +146,7 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 		State: w.State().String(), StateSeconds: time.Since(w.StateSince()).Seconds(),
 		Error: w.LastError(),
 		Drain: w.DrainReasons(), Sources: s.Fleet.Origins(w.URL),
-		RankTraffic: rankTraffic(r),
+		RankTraffic: s.rankTraffic(r),
 		Overlap:     routing.Answers.String(), Events: &EventsStatus{State: "none"},
 		Load: loadStatus(r, &seen), Trust: trustStatus(r, now), Breaker: breakerStatus(w, now),
 		GPUs: gpuHealth(w, now),
@@ -161,10 +168,10 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 	return st
 }
 
-func rankTraffic(r *worker.Rank) RankTraffic {
+func (s *statusReport) rankTraffic(r *worker.Rank) RankTraffic {
 	st := RankTraffic{
 		InFlight: r.Load.InFlight(), PendingTokens: r.Load.Pending(),
-		Requests: r.Count.Requests.Load(), Failed: r.Count.Errors.Load(),
+		Requests: r.Count.Requests.Load(), RequestRate: s.past.rate(r), Failed: r.Count.Errors.Load(),
 		PromptTokens: r.Count.PromptTokens.Load(), HitTokens: r.Count.CachedTokens.Load(),
 	}
 	st.HitRate = ratio(st.HitTokens, st.PromptTokens)

@@ -3,6 +3,7 @@ package admin
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/admin/history"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
@@ -20,6 +21,8 @@ type Status struct {
 	UptimeSeconds float64 `json:"uptime_seconds"`
 	Policy        string  `json:"policy"`
 	Draining      bool    `json:"draining"`
+	// Concerns are all that needs an operator's attention, worst first.
+	Concerns []Concern `json:"concerns"`
 	TrafficStatus
 	Index  IndexStatus  `json:"index"`
 	Approx ApproxStatus `json:"approx"`
@@ -97,6 +100,8 @@ type statusReport struct {
 	started   time.Time
 	readiness *readiness
 	refusals  *operator.Refusals
+	past      *traffic
+	history   *history.Recorder
 }
 
 // now returns the router's state.
@@ -121,6 +126,7 @@ func (s *statusReport) now() Status {
 		st.Sessions = sessionStatus(&known)
 	}
 	s.optional(&st)
+	st.Concerns = concerns(&st, s.history.Errors())
 	return st
 }
 

@@ -47,6 +47,7 @@ type keptChoice struct {
 	mu     sync.Mutex
 	choice RecentChoice  // without Name and the explanation's lists; guarded by mu
 	name   []byte        // guarded by mu
+	begins beginning     // guarded by mu
 	policy policy.Policy // guarded by mu
 	facts  Scratch       // guarded by mu
 }
@@ -78,6 +79,7 @@ func (k *recent) keep(s *Scratch, p *Prompt, d *Decision, req policy.Request, by
 			Source: d.Source, Choice: d.Choice, DecodeChoice: d.DecodeChoice,
 		}},
 	}
+	c.begins.keep(p, c.choice.Model, pageSize(d.Rank.Worker.Info()))
 	c.facts.copyFacts(s)
 }
 

@@ -19,11 +19,14 @@ const (
 	kinds
 )
 
+// Errors counts requests without a good answer by kind.
+type Errors [kinds]uint64
+
 // Counts are the router's counts since its start, with the state of the moment.
 type Counts struct {
 	Requests, PromptTokens, HitTokens, ExpectedTokens, GeneratedTokens uint64
 
-	Errors [kinds]uint64
+	Errors Errors
 	// Prefill time that cached tokens saved at the measured speeds of their ranks.
 	SavedSeconds        float64
 	TTFT, Duration, ITL Histogram

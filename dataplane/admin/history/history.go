@@ -16,12 +16,39 @@ const (
 	// dayStep is a whole number of recentStep.
 	dayStep = 2 * time.Minute
 	dayRows = 720
+	// minuteRows of recentStep make the values of now.
+	minuteRows = 12
+	// ErrorTime is how long an error is worth an operator's attention.
+	ErrorTime = 5 * time.Minute
+	errorRows = int(ErrorTime / recentStep)
 )
 
 // Report is the body of GET /history.
 type Report struct {
 	Recent Series `json:"recent"` // the last quarter of an hour
 	Day    Series `json:"day"`
+	Now    Now    `json:"now"`
+}
+
+// Now has the values that a screen shows beside its charts, with the units of Series.
+type Now struct {
+	// Of the last minute.
+	TTFT50          Value `json:"ttft_p50"`
+	TTFT95          Value `json:"ttft_p95"`
+	TTFT99          Value `json:"ttft_p99"`
+	ITL50           Value `json:"itl_p50"`
+	ITL95           Value `json:"itl_p95"`
+	ITL99           Value `json:"itl_p99"`
+	Requests        Value `json:"requests"`
+	PromptTokens    Value `json:"prompt_tokens"`
+	GeneratedTokens Value `json:"generated_tokens"`
+	HitRate         Value `json:"hit_rate"`
+	ExpectedRate    Value `json:"expected_hit_rate"`
+
+	// Requests of the last 5 minutes that no worker answered whole and well.
+	Errors Value `json:"errors"`
+	// Of the last quarter of an hour.
+	SavedSeconds Value `json:"saved_seconds"`
 }
 
 // Series is a table by columns, of equal length, oldest row first. A value that is not known is
@@ -101,7 +128,11 @@ type row struct {
 	values [columns]Value
 }
 
-const columns = 26
+const (
+	columns     = 26
+	savedColumn = 15
+	errorColumn = 16 // of the first Kind
+)
 
 // columns returns the columns but At, in the order of row's values.
 func (s *Series) columns() [columns]*[]Value {
@@ -128,7 +159,7 @@ func between(from, to time.Time, before, now *Counts) row {
 		Value(prompt / seconds), Value(hits / seconds), Value(hits / prompt), Value(expected / prompt),
 		Value(max(now.SavedSeconds-before.SavedSeconds, 0)),
 	}}
-	at := r.values[16:16]
+	at := r.values[errorColumn:errorColumn]
 	for kind := range kinds {
 		at = append(at, Value(increase(now.Errors[kind], before.Errors[kind])))
 	}
@@ -160,6 +191,20 @@ func (r *ring) add(at time.Time, now *Counts) {
 	r.next = (r.next + 1) % len(r.rows)
 }
 
+// latest returns the sum of some columns over the last rows; NaN without rows.
+func (r *ring) latest(rows int, columns ...int) (sum Value) {
+	if len(r.rows) == 0 {
+		return Value(math.NaN())
+	}
+	for i := range min(rows, len(r.rows)) {
+		at := &r.rows[(r.next-1-i+len(r.rows))%len(r.rows)]
+		for _, c := range columns {
+			sum += at.values[c]
+		}
+	}
+	return sum
+}
+
 func (r *ring) series() Series {
 	s := Series{StepSeconds: r.step.Seconds(), At: make([]float64, len(r.rows))}
 	for c, column := range s.columns() {
@@ -177,7 +222,13 @@ type Recorder struct {
 	counts func() Counts
 
 	mu          sync.Mutex
-	recent, day ring // guarded by mu
+	recent, day ring      // guarded by mu
+	past        []reading // of the last minute, oldest first; guarded by mu
+}
+
+type reading struct {
+	at     time.Time
+	counts Counts
 }
 
 // New returns a recorder of counts, which is called from one goroutine.
@@ -192,6 +243,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 	begin, now := r.counts(), time.Now()
 	r.recent.last, r.recent.lastAt = begin, now
 	r.day.last, r.day.lastAt = begin, now
+	r.mu.Lock()
+	r.past = []reading{{now, begin}}
+	r.mu.Unlock()
 	for {
 		select {
 		case <-ctx.Done():
@@ -202,6 +256,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		at, seen := time.Now(), r.counts()
 		r.mu.Lock()
 		r.recent.add(at, &seen)
+		r.past = append(r.past[max(0, len(r.past)-minuteRows):], reading{at, seen})
 		if at.Sub(r.day.lastAt) > dayStep-recentStep/2 {
 			r.day.add(at, &seen)
 		}
@@ -213,5 +268,35 @@ func (r *Recorder) Run(ctx context.Context) error {
 func (r *Recorder) Report() Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Report{Recent: r.recent.series(), Day: r.day.series()}
+	return Report{Recent: r.recent.series(), Day: r.day.series(), Now: r.now()}
+}
+
+// now is called with mu held. It has the quantiles of a minute, which no mean of rows gives.
+func (r *Recorder) now() Now {
+	var v [columns]Value
+	for i := range v {
+		v[i] = Value(math.NaN())
+	}
+	if len(r.past) > 1 {
+		from, to := &r.past[0], &r.past[len(r.past)-1]
+		v = between(from.at, to.at, &from.counts, &to.counts).values
+	}
+	return Now{
+		TTFT50: v[0], TTFT95: v[1], TTFT99: v[2], ITL50: v[6], ITL95: v[7], ITL99: v[8],
+		Requests: v[9], GeneratedTokens: v[10], PromptTokens: v[11], HitRate: v[13], ExpectedRate: v[14],
+		Errors:       r.recent.latest(errorRows, errorColumn+int(Worker), errorColumn+int(Router), errorColumn+int(Cut)),
+		SavedSeconds: r.recent.latest(recentRows, savedColumn),
+	}
+}
+
+// Errors returns those of the last ErrorTime.
+func (r *Recorder) Errors() (n Errors) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for kind := range n {
+		if sum := r.recent.latest(errorRows, errorColumn+kind); sum > 0 {
+			n[kind] = uint64(sum)
+		}
+	}
+	return n
 }

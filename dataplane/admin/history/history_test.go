@@ -154,3 +154,39 @@ func TestUnknownIsNull(t *testing.T) {
 		assert.Equal(t, []any{0.0}, got["recent"]["requests"])
 	})
 }
+
+// TestNow: the values of now are those of a minute, with the quantiles of its requests together, and
+// the errors of five.
+func TestNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := record(t)
+		assert.True(t, math.IsNaN(float64(r.Report().Now.Requests)), "no row is no zero")
+		assert.Equal(t, history.Errors{}, r.Errors())
+		r.step(func(c *history.Counts) {
+			c.Requests, c.SavedSeconds = 1000, 3
+			c.Errors[history.Worker], c.Errors[history.Cut], c.Errors[history.Busy] = 2, 3, 50
+		})
+		for range 11 {
+			r.step(func(c *history.Counts) { c.Requests += 5; c.PromptTokens += 100; c.HitTokens += 50 })
+		}
+		assert.Equal(t, history.Value(1055)/60, r.Report().Now.Requests)
+		r.step(func(c *history.Counts) { c.Requests += 5; c.TTFT = buckets(90, 0, 0, 0) })
+		r.step(func(c *history.Counts) { c.Requests += 5; c.TTFT = buckets(90, 0, 10, 0) })
+		got := r.Report().Now
+		assert.Equal(t, history.Value(1), got.Requests, "a second, and of this minute alone")
+		assert.Less(t, float64(got.TTFT50), 1.0, "of 100 requests, though the last row has slow ones alone")
+		assert.InDelta(t, 3, float64(got.TTFT95), 1e-9)
+		assert.Equal(t, history.Value(.5), got.HitRate)
+		assert.Equal(t, history.Value(5), got.Errors, "refusals are none")
+		assert.Equal(t, history.Value(3), got.SavedSeconds)
+		assert.Equal(t, history.Errors{history.Worker: 2, history.Cut: 3, history.Busy: 50}, r.Errors())
+		for range 46 {
+			r.step(func(*history.Counts) {})
+		}
+		assert.Equal(t, uint64(2), r.Errors()[history.Worker], "in the last of five minutes")
+		r.step(func(*history.Counts) {})
+		assert.Equal(t, history.Errors{}, r.Errors())
+		assert.Equal(t, history.Value(0), r.Report().Now.Errors)
+		assert.Equal(t, history.Value(3), r.Report().Now.SavedSeconds, "of a quarter of an hour")
+	})
+}

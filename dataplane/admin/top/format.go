@@ -93,7 +93,8 @@ func wrap(text string, width, most int) []string {
 }
 
 // short writes a number in at most five columns.
-func short(v float64) string {
+func short[N ~float64 | int | int64 | uint64](of N) string {
+	v := float64(of)
 	if !finite(v) {
 		return unknown
 	}
@@ -108,15 +109,16 @@ func short(v float64) string {
 	return fmt.Sprintf("%.1f%s", v, units[i])
 }
 
-func percent(v float64) string {
+func percent[N ~float64](v N) string {
 	if !finite(v) {
 		return unknown
 	}
-	return fmt.Sprintf("%.0f%%", 100*v)
+	return fmt.Sprintf("%.0f%%", 100*float64(v))
 }
 
 // seconds writes how long something takes.
-func seconds(v float64) string {
+func seconds[N ~float64](of N) string {
+	v := float64(of)
 	switch size := math.Abs(v); {
 	case !finite(v):
 		return unknown
@@ -174,7 +176,7 @@ func plural(n int, one string) string {
 
 func clock(t time.Time) string { return t.Format(time.TimeOnly) }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func finite[N ~float64](v N) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
 // spark draws a column of a history in so many cells, its largest value at full height. A cell is
 // empty where no value of its time is known.
@@ -211,7 +213,7 @@ func spark(column []history.Value, width int) string {
 func mean(column []history.Value) float64 {
 	sum, n := 0.0, 0
 	for _, v := range column {
-		if finite(float64(v)) {
+		if finite(v) {
 			sum, n = sum+float64(v), n+1
 		}
 	}
@@ -219,19 +221,4 @@ func mean(column []history.Value) float64 {
 		return math.NaN()
 	}
 	return sum / float64(n)
-}
-
-// last returns the end of a column.
-func last(column []history.Value, rows int) []history.Value {
-	return column[max(0, len(column)-rows):]
-}
-
-// sum adds up the known values.
-func sum(column []history.Value) (total float64) {
-	for _, v := range column {
-		if finite(float64(v)) {
-			total += float64(v)
-		}
-	}
-	return total
 }

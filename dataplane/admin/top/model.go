@@ -31,10 +31,9 @@ type model struct {
 	width, height int // of the terminal; 0: unlimited
 
 	reading Reading
-	known   bool               // there is a reading
-	rates   map[string]float64 // requests a second by rank, between the last two readings
-	failed  error              // of the last question
-	now     time.Time          // of the last answer or error
+	known   bool      // there is a reading
+	failed  error     // of the last question
+	now     time.Time // of the last answer or error
 
 	filter   string
 	typing   bool // of the filter
@@ -101,21 +100,7 @@ func (m *model) learn(a *answer) {
 		return
 	}
 	fill(&a.reading.Status)
-	rates := map[string]float64{}
-	if took := a.reading.At.Sub(m.reading.At).Seconds(); m.known && took > 0 {
-		before := make(map[string]uint64, len(m.reading.Status.Workers))
-		for i := range m.reading.Status.Workers {
-			before[m.reading.Status.Workers[i].ID] = m.reading.Status.Workers[i].Requests
-		}
-		for i := range a.reading.Status.Workers {
-			w := &a.reading.Status.Workers[i]
-			// A count that fell is that of another start.
-			if was, there := before[w.ID]; there && w.Requests >= was {
-				rates[w.ID] = float64(w.Requests-was) / took
-			}
-		}
-	}
-	m.reading, m.known, m.rates = a.reading, true, rates
+	m.reading, m.known = a.reading, true
 }
 
 // fill puts unknown parts in the place of those that a router of another release leaves out.

@@ -19,16 +19,10 @@ func (m *model) page(w *admin.WorkerStatus, width int) (lines []string) {
 			lines = append(lines, cut(faint.paint(left(label, 12))+part, width))
 		}
 	}
-	for i := range ofWorkers {
-		if why, begun, yes := ofWorkers[i].holds(w, m.reading.At); yes {
-			c := concern{level: ofWorkers[i].level, text: "It " + ofWorkers[i].one + prefixed(": ", why)}
-			if begun >= 0 {
-				c.since = "for " + age(begun)
-			}
-			lines = append(lines, c.draw(width, 4)...)
-		}
+	for i := range w.Concerns {
+		lines = append(lines, draw(&w.Concerns[i], width, 6)...)
 	}
-	r := row{WorkerStatus: w}
+	r := row{w}
 	add("State", "%s for %s%s", w.State, age(w.StateSeconds), map[bool]string{true: ", cordoned: once removed, it is not added again"}[w.Cordoned])
 	if len(w.Drain) > 0 {
 		add("Drained by", "%s", strings.Join(w.Drain, ", "))
@@ -36,11 +30,11 @@ func (m *model) page(w *admin.WorkerStatus, width int) (lines []string) {
 	add("Serves", "%s as %s, %s %s, pages of %d tokens", cmp.Or(w.Model, "an unknown model"), cmp.Or(w.Role, "an unknown role"),
 		cmp.Or(w.Engine, "SGLang"), cmp.Or(w.Version, "of unknown version"), w.PageSize)
 	if w.Node != "" || len(w.Sources) > 0 {
-		add("Listed by", "%s%s", cmp.Or(strings.Join(w.Sources, ", "), "no source"), prefixed("; node ", w.Node))
+		add("Listed by", "%s; node %s", cmp.Or(strings.Join(w.Sources, ", "), "no source"), cmp.Or(w.Node, unknown))
 	}
-	add("Load", "%d in flight, %d of them without a first token; %s prompt tokens to compute", w.Load.InFlight, w.Load.Waiting, short(float64(w.Load.PendingTokens)))
+	add("Load", "%d in flight, %d of them without a first token; %s prompt tokens to compute", w.Load.InFlight, w.Load.Waiting, short(w.Load.PendingTokens))
 	if w.Load.PoolTokens > 0 {
-		add("KV pool", "%s of %s tokens in use (%s)", short(float64(w.Load.UsedTokens)), short(float64(w.Load.PoolTokens)), percent(r.pool()))
+		add("KV pool", "%s of %s tokens in use (%s)", short(w.Load.UsedTokens), short(w.Load.PoolTokens), percent(r.pool()))
 	} else {
 		add("KV pool", "not known")
 	}
@@ -55,6 +49,6 @@ func (m *model) page(w *admin.WorkerStatus, width int) (lines []string) {
 	e := w.Events
 	add("Events", "%s, %s late; %d batches, %d gaps, %d lost, %d replayed, %d restarts", e.State, seconds(e.LagMS/1000), e.Batches, e.Gaps, e.Lost, e.Replayed, e.Restarts)
 	add("Breaker", "%s; opened %d times", w.Breaker.State, w.Breaker.Opened)
-	add("GPUs", "%s%s", w.GPUs.State, prefixed(": ", strings.Join(w.GPUs.Reasons, "; ")))
+	add("GPUs", "%s", strings.Join(append([]string{w.GPUs.State}, w.GPUs.Reasons...), "; "))
 	return lines
 }

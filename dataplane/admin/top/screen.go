@@ -10,17 +10,31 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin/history"
 )
 
-// draw draws a concern in at most so many lines.
-func (c *concern) draw(width, most int) (lines []string) {
-	mark, look := [...]string{"!! ", "!  ", "-  "}[c.level], [...]style{red, yellow, plain}[c.level]
-	since := prefixed("  ", c.since)
-	if width <= 0 {
-		return []string{mark + clean(c.text) + since}
+// looks are the mark and the colours of each severity.
+var looks = map[admin.Severity]struct {
+	mark string
+	look style
+}{admin.Fault: {"!! ", red}, admin.Warning: {"!  ", yellow}, admin.Note: {"-  ", plain}}
+
+// draw draws a concern, then its advice, in at most so many lines; 0 is no limit.
+func draw(c *admin.Concern, width, most int) (lines []string) {
+	const indent = "   "
+	since, with := "", looks[c.Severity]
+	if c.SinceSeconds > 0 {
+		since = "  for " + age(c.SinceSeconds)
 	}
-	room := max(width-len(mark)-ansi.StringWidth(since), 10)
-	for _, part := range wrap(clean(c.text), room, most) {
-		lines = append(lines, cut(look.paint(mark+left(part, room))+since, width))
-		mark, since = "   ", ""
+	if width <= 0 {
+		return []string{with.mark + clean(c.Text) + since, indent + clean(c.Advice)}
+	}
+	mark, room := with.mark, max(width-len(indent)-ansi.StringWidth(since), 10)
+	for _, part := range wrap(clean(c.Text), room, most) {
+		lines = append(lines, cut(with.look.paint(mark+left(part, room))+since, width))
+		mark, since = indent, ""
+	}
+	if left := most - len(lines); left > 0 && c.Advice != "" {
+		for _, part := range wrap(clean(c.Advice), max(width-len(indent), 10), left) {
+			lines = append(lines, cut(faint.paint(indent+part), width))
+		}
 	}
 	return lines
 }
@@ -69,7 +83,7 @@ func (m *model) trouble(width int) (lines []string) {
 
 // attention lists the concerns, in at most so many lines; 0 is no limit.
 func (m *model) attention(width, most int) (lines []string) {
-	list := concerns(&m.reading)
+	list := m.reading.Status.Concerns
 	if len(list) == 0 {
 		text := "Nothing needs attention."
 		if w := m.reading.Status.Workers; !anyWorker(w, func(w *admin.WorkerStatus) bool { return w.GPUs.State != "unknown" }) {
@@ -82,7 +96,7 @@ func (m *model) attention(width, most int) (lines []string) {
 			return append(lines, cut(fmt.Sprintf("   and %d more", len(list)-i), width))
 		}
 		// Where there are few, they have room for more lines.
-		lines = append(lines, list[i].draw(width, max(1, most-len(lines)-(len(list)-i-1)))...)
+		lines = append(lines, draw(&list[i], width, max(1, most-len(lines)-(len(list)-i-1)))...)
 	}
 	return lines
 }
@@ -103,30 +117,24 @@ type figure struct {
 	look        style
 }
 
-// lately is the number of rows that make the value of now: a minute.
-const lately = 12
-
-func now(column []history.Value) float64 { return mean(last(column, lately)) }
-
 func (m *model) figures() []figure {
-	st, r := &m.reading.Status, &m.reading.History.Recent
-	past := r
+	st, now, past := &m.reading.Status, &m.reading.History.Now, &m.reading.History.Recent
 	if m.day {
 		past = &m.reading.History.Day
 	}
-	queue, errors := "no queue", sum(last(r.Router, errorRows))+sum(last(r.Worker, errorRows))+sum(last(r.Cut, errorRows))
+	queue := "no queue"
 	if q := st.Queue; q != nil {
 		if queue = "empty"; q.Waiting > 0 {
 			queue = fmt.Sprintf("%d, oldest %s", q.Waiting, seconds(q.OldestSeconds))
 		}
 	}
-	hit := percent(now(r.HitRate))
-	if expected := now(r.ExpectedRate); finite(expected) {
-		hit += ", expected " + percent(expected)
+	hit := percent(now.HitRate)
+	if finite(now.ExpectedRate) {
+		hit += ", expected " + percent(now.ExpectedRate)
 	}
 	saved := unknown
-	if s := sum(r.SavedSeconds); s > 0 {
-		saved = seconds(s) + " in 15 min"
+	if now.SavedSeconds > 0 {
+		saved = seconds(now.SavedSeconds) + " in 15 min"
 	}
 	all := make([]history.Value, len(past.At))
 	for i := range all {
@@ -139,20 +147,18 @@ func (m *model) figures() []figure {
 		return plain
 	}
 	return []figure{
-		{"Requests", fmt.Sprintf("%s/s, %s in flight", short(now(r.Requests)), short(float64(st.InFlight))), past.Requests, plain},
+		{"Requests", fmt.Sprintf("%s/s, %s in flight", short(now.Requests), short(st.InFlight)), past.Requests, plain},
 		{"Hit rate", hit, past.HitRate, plain},
-		{"TTFT p50", quantiles(r.TTFT50, r.TTFT99), past.TTFT99, plain},
+		{"TTFT p50", quantiles(now.TTFT50, now.TTFT99), past.TTFT99, plain},
 		{"Saved", saved, past.SavedSeconds, plain},
-		{"ITL p50", quantiles(r.ITL50, r.ITL99), past.ITL99, plain},
+		{"ITL p50", quantiles(now.ITL50, now.ITL99), past.ITL99, plain},
 		{"Queue", queue, past.Waiting, warn(st.Queue != nil && st.Queue.Waiting > 0, yellow)},
-		{"Tokens/s", fmt.Sprintf("%s in, %s out", short(now(r.PromptTokens)), short(now(r.GeneratedTokens))), past.GeneratedTokens, plain},
-		{"Errors", short(errors) + " in 5 min", all, warn(errors > 0, red)},
+		{"Tokens/s", fmt.Sprintf("%s in, %s out", short(now.PromptTokens), short(now.GeneratedTokens)), past.GeneratedTokens, plain},
+		{"Errors", short(now.Errors) + " in 5 min", all, warn(now.Errors > 0, red)},
 	}
 }
 
-func quantiles(p50, p99 []history.Value) string {
-	return seconds(now(p50)) + ", p99 " + seconds(now(p99))
-}
+func quantiles(p50, p99 history.Value) string { return seconds(p50) + ", p99 " + seconds(p99) }
 
 // chart draws figures side by side; without a width one below the other, with no past.
 func (m *model) chart(width int) (lines []string) {

@@ -21,8 +21,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/admin/history"
-	"github.com/warmpath/warmpath/dataplane/fleet"
-	"github.com/warmpath/warmpath/dataplane/operator"
 )
 
 var update = flag.Bool("update", false, "write the screens in testdata")
@@ -36,6 +34,7 @@ func someWorker(i int) admin.WorkerStatus {
 	w.URL, w.Role = w.ID, "regular"
 	w.Model, w.Version, w.PageSize = "qwen3-32b", "0.5.23", 16
 	w.Requests, w.Failed, w.Share = uint64(1000+i), uint64(i%3), .25
+	w.RequestRate = history.Value(i % 5)
 	w.PromptTokens, w.HitTokens, w.HitRate, w.InFlight = 1e6, 600_000, .6-float64(i%40)/100, int64(i%7)
 	w.Load = admin.LoadStatus{InFlight: int64(4 + i%7), Waiting: int64(i % 3), PendingTokens: 12_000, UsedTokens: 210_000, PoolTokens: 480_000, PrefillPerSecond: 21_500, PredictedWait: .56}
 	w.Trust = admin.TrustStatus{Credit: 1, Accuracy: .97, Compared: 64}
@@ -47,6 +46,8 @@ func someWorker(i int) admin.WorkerStatus {
 
 func someReading(workers int) Reading {
 	r := Reading{At: noon}
+	no := history.Value(math.NaN())
+	r.History.Now = history.Now{TTFT50: no, TTFT99: no, ITL50: no, ITL99: no, Requests: no, PromptTokens: no, GeneratedTokens: no, HitRate: no, ExpectedRate: no, Errors: no, SavedSeconds: no}
 	r.Status = admin.Status{Version: "test", UptimeSeconds: 7321, Policy: "kv", Queue: &admin.QueueStatus{}, Models: []admin.ServedModel{{Model: "qwen3-32b", Ready: true}}}
 	for i := range workers {
 		r.Status.Workers = append(r.Status.Workers, someWorker(i))
@@ -70,20 +71,33 @@ func (r Reading) withTraffic() Reading {
 		HitRate: wave(.5, .6), ExpectedRate: wave(.55, .65), SavedSeconds: wave(1, 2), Waiting: zero(), InFlight: wave(10, 20), Workers: wave(4, 4), Ready: wave(4, 4),
 		Busy: zero(), Keys: zero(), Client: zero(), Worker: zero(), Router: zero(), Cut: zero(),
 	}
+	r.History.Now = history.Now{
+		TTFT50: .113, TTFT99: .801, ITL50: .0118, ITL99: .037, Requests: 36.7, PromptTokens: 55_100, GeneratedTokens: 3700, HitRate: .58, ExpectedRate: .63, SavedSeconds: 289,
+	}
 	r.Status.InFlight = 16
 	return r
 }
 
+// concerned adds a concern to a reading, and to its worker i, where it is about one.
+func (r *Reading) concerned(i int, severity admin.Severity, seconds float64, text, advice string) {
+	c := admin.Concern{Kind: "worker_" + text, Severity: severity, Text: text, Advice: advice, SinceSeconds: seconds}
+	if i >= 0 {
+		w := &r.Status.Workers[i]
+		c.Subject, c.Text = w.ID, w.ID+" "+text
+		w.Concerns = append(w.Concerns, c)
+	}
+	r.Status.Concerns = append(r.Status.Concerns, c)
+}
+
 // states are readings of routers, each with another screen.
 func states() map[string]Reading {
-	normal := someReading(4).withTraffic()
+	empty, normal := someReading(0), someReading(4).withTraffic()
+	empty.concerned(-1, admin.Fault, 0, "No workers: every request is refused", "Start the router with --worker, --discover or --cluster, or add a worker with POST /workers.")
 	failing := someReading(7).withTraffic()
 	for i, change := range []func(w *admin.WorkerStatus){
 		func(*admin.WorkerStatus) {},
-		func(w *admin.WorkerStatus) {
-			w.State, w.StateSeconds, w.Error = "dead", 192, "dial tcp 10.0.0.2:30000: connection refused\x1b[2J\nand more"
-		},
-		func(w *admin.WorkerStatus) { w.State, w.StateSeconds, w.Error = "slow", 41, "timeout" },
+		func(w *admin.WorkerStatus) { w.State, w.StateSeconds = "dead", 192 },
+		func(w *admin.WorkerStatus) { w.State, w.StateSeconds = "slow", 41 },
 		func(w *admin.WorkerStatus) { w.State, w.StateSeconds, w.Drain = "draining", 12, []string{"operator"} },
 		func(w *admin.WorkerStatus) { w.Events.LagMS = 4200 },
 		func(w *admin.WorkerStatus) { w.Breaker = admin.BreakerStatus{State: "open", Faults: 5, Opened: 2} },
@@ -94,27 +108,29 @@ func states() map[string]Reading {
 	} {
 		change(&failing.Status.Workers[i])
 	}
+	failing.concerned(1, admin.Fault, 192, "is dead: dial tcp 10.0.0.2:30000: connection refused\x1b[2J\nand more", "Look at the engine's log\x1b[2J.")
+	failing.concerned(6, admin.Fault, 0, "has a dead GPU: GPU 2: XID 79, fallen off the bus", "Reset or replace the GPU.")
+	failing.concerned(-1, admin.Fault, 0, "7 requests got an error of a worker in the last 5 minutes", "Look at the logs of the engines that have failed requests.")
+	failing.concerned(2, admin.Warning, 41, "does not answer its probes in time: timeout", "Look at the load and the network of its machine.")
+	failing.concerned(5, admin.Warning, 0, "fails requests: its breaker is not closed: 5 faults in a row", "Look at the engine's log.")
+	failing.concerned(4, admin.Warning, 0, "has events behind: 4.2s late", "Look at the network to the worker.")
+	failing.Status.Workers[4].Concerns[0].Kind = "worker_events_late"
+	failing.concerned(-1, admin.Warning, 3.4, "12 requests in the queue: all workers that could take them are full; 5.5 a second leave it", "If this lasts, add workers.")
+	failing.concerned(3, admin.Note, 12, "is draining: operator: 3 requests in flight", "It can be stopped once its requests have ended.")
 	failing.Status.Queue = &admin.QueueStatus{Waiting: 12, OldestSeconds: 3.4, Rate: 5.5}
-	failing.Status.Refused = operator.Counts{WrongKey: 3}
-	failing.Status.Sources = []fleet.SourceStatus{{Name: "dns", Error: "no such host"}}
-	failing.History.Recent.Worker[170], failing.History.Recent.Keys[175] = 7, 9
+	failing.History.Now.Errors, failing.History.Recent.Worker[170] = 7, 7
 	many := someReading(1000).withTraffic()
 	for i := range 40 {
-		many.Status.Workers[i*17].State, many.Status.Workers[i*17].StateSeconds = "dead", float64(60+i)
-		many.Status.Workers[i*17].Error = "connection refused"
+		w := &many.Status.Workers[i*17]
+		w.State, w.StateSeconds = "dead", float64(60+i)
+		w.Concerns = []admin.Concern{{Kind: "worker_dead", Severity: admin.Fault, Subject: w.ID, Text: w.ID + " is dead: connection refused", SinceSeconds: w.StateSeconds}}
 	}
-	return map[string]Reading{"empty": someReading(0), "normal": normal, "failing": failing, "many": many}
+	many.concerned(-1, admin.Fault, 60, "40 workers are dead; the latest is http://10.0.0.1:30000: connection refused", "Look at the engine's log and start it again.")
+	return map[string]Reading{"empty": empty, "normal": normal, "failing": failing, "many": many}
 }
 
 func shownModel(r Reading, width, height int) *model {
 	m := &model{router: "http://10.0.0.9:8001", every: 2 * time.Second, width: width, height: height}
-	earlier := r
-	earlier.Status.Workers = append([]admin.WorkerStatus(nil), r.Status.Workers...)
-	earlier.At = r.At.Add(-2 * time.Second)
-	for i := range earlier.Status.Workers {
-		earlier.Status.Workers[i].Requests -= uint64(i%5) * 2
-	}
-	m.learn(&answer{reading: earlier, at: earlier.At})
 	m.learn(&answer{reading: r, at: r.At})
 	return m
 }
@@ -214,6 +230,7 @@ func TestKeys(t *testing.T) {
 	for i := range r.Status.Workers {
 		if r.Status.Workers[i].ID == m.chosen {
 			r.Status.Workers[i].State = "dead"
+			r.Status.Workers[i].Concerns = []admin.Concern{{Severity: admin.Fault, Text: "It is dead"}}
 		}
 	}
 	m.learn(&answer{reading: r, at: r.At})
@@ -247,13 +264,12 @@ func TestKeys(t *testing.T) {
 	require.Contains(t, text(m), "does not have this worker any more")
 	press(m, "esc")
 	require.Equal(t, "10.0.0.1:30000", chosen())
-	m.learn(&answer{reading: someReading(0), at: noon})
+	m.learn(&answer{reading: states()["empty"], at: noon})
 	press(m, "down", "enter", "up")
 	require.Contains(t, text(m), "No workers")
 }
 
-// TestRouterGoesAndComes: the last reading stays on the screen, with its age, and a new start of the
-// router gives no negative rates.
+// TestRouterGoesAndComes: the last reading stays on the screen, with its age.
 func TestRouterGoesAndComes(t *testing.T) {
 	m := &model{router: "here", every: time.Second, width: 100, height: 30}
 	require.Contains(t, text(m), "Asking here")
@@ -268,11 +284,10 @@ func TestRouterGoesAndComes(t *testing.T) {
 	back := someReading(2)
 	back.At = noon.Add(90 * time.Second)
 	for i := range back.Status.Workers {
-		back.Status.Workers[i].Requests, back.Status.Workers[i].Events, back.Status.Workers[i].GPUs = 0, nil, nil
+		back.Status.Workers[i].Events, back.Status.Workers[i].GPUs = nil, nil
 	}
 	m.learn(&answer{reading: back, at: back.At})
 	require.NotContains(t, text(m), "refused.")
-	require.Empty(t, m.rates)
 	press(m, "enter") // of a worker with parts that its router leaves out
 	require.Contains(t, text(m), "none, 0 s late")
 }

@@ -13,10 +13,14 @@ import (
 )
 
 // row is a worker's rank in the table.
-type row struct {
-	*admin.WorkerStatus
-	rate  float64 // requests a second since the last reading; NaN: not known
-	level level   // of its worst concern; beyond note: none
+type row struct{ *admin.WorkerStatus }
+
+// worst is the severity of its worst concern; "" where it has none.
+func (r *row) worst() admin.Severity {
+	if len(r.Concerns) == 0 {
+		return ""
+	}
+	return r.Concerns[0].Severity
 }
 
 // name is a rank's ID without the scheme that nearly all have.
@@ -52,7 +56,7 @@ func (r *row) hits() float64 {
 }
 
 func (r *row) events() string {
-	if r.Events.LagMS >= behind {
+	if slices.ContainsFunc(r.Concerns, func(c admin.Concern) bool { return c.Kind == "worker_events_late" }) {
 		return "late " + brief(r.Events.LagMS/1000)
 	}
 	return clean(r.Events.State)
@@ -60,10 +64,8 @@ func (r *row) events() string {
 
 func (r *row) style() style {
 	switch {
-	case r.level == fault:
-		return red
-	case r.level == warning:
-		return yellow
+	case r.worst() == admin.Fault, r.worst() == admin.Warning:
+		return looks[r.worst()].look
 	case r.State == "draining" || r.Cordoned:
 		return faint
 	}
@@ -79,16 +81,7 @@ func (m *model) rows() []row {
 		if len(words) > 0 && !holds(w, words) {
 			continue
 		}
-		r := row{WorkerStatus: w, rate: math.NaN(), level: note + 1}
-		if rate, known := m.rates[w.ID]; known {
-			r.rate = rate
-		}
-		for k := range ofWorkers {
-			if _, _, yes := ofWorkers[k].holds(w, m.reading.At); yes {
-				r.level = min(r.level, ofWorkers[k].level)
-			}
-		}
-		all = append(all, r)
+		all = append(all, row{w})
 	}
 	order := orders[m.order].less
 	slices.SortStableFunc(all, func(a, b row) int {
@@ -113,10 +106,10 @@ var orders = []struct {
 	less func(a, b *row) int
 }{
 	{"state", func(a, b *row) int {
-		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(stateRank(a), stateRank(b)))
+		return cmp.Or(a.worst().Compare(b.worst()), cmp.Compare(stateRank(a), stateRank(b)))
 	}},
 	{"requests in flight", func(a, b *row) int { return cmp.Compare(b.Load.InFlight, a.Load.InFlight) }},
-	{"requests a second", func(a, b *row) int { return cmp.Compare(b.rate, a.rate) }},
+	{"requests a second", func(a, b *row) int { return cmp.Compare(b.RequestRate, a.RequestRate) }},
 	{"hit rate", func(a, b *row) int { return cmp.Compare(b.hits(), a.hits()) }},
 	{"KV pool", func(a, b *row) int { return cmp.Compare(b.pool(), a.pool()) }},
 	{"failed", func(a, b *row) int { return cmp.Compare(b.Failed, a.Failed) }},
@@ -139,13 +132,13 @@ type column struct {
 var columns = []column{
 	{title: "STATE", width: 8, words: true, text: (*row).state},
 	{title: "SINCE", width: 5, text: func(r *row) string { return brief(r.StateSeconds) }},
-	{title: "FLIGHT", width: 6, text: func(r *row) string { return short(float64(r.Load.InFlight)) }},
-	{title: "WAIT", width: 5, text: func(r *row) string { return short(float64(r.Load.Waiting)) }},
-	{title: "REQ/S", width: 5, text: func(r *row) string { return short(r.rate) }},
+	{title: "FLIGHT", width: 6, text: func(r *row) string { return short(r.Load.InFlight) }},
+	{title: "WAIT", width: 5, text: func(r *row) string { return short(r.Load.Waiting) }},
+	{title: "REQ/S", width: 5, text: func(r *row) string { return short(r.RequestRate) }},
 	{title: "HIT", width: 4, text: func(r *row) string { return percent(r.hits()) }},
 	{title: "POOL", width: 4, text: func(r *row) string { return percent(r.pool()) }},
 	{title: "EVENTS", width: 10, words: true, text: (*row).events},
-	{title: "FAILED", width: 6, wide: true, text: func(r *row) string { return short(float64(r.Failed)) }},
+	{title: "FAILED", width: 6, wide: true, text: func(r *row) string { return short(r.Failed) }},
 	{title: "ROLE", width: 10, wide: true, words: true, text: func(r *row) string { return cmp.Or(clean(r.Role), unknown) }},
 	{title: "NODE", width: 10, wide: true, words: true, text: func(r *row) string { return cmp.Or(clean(r.Node), unknown) }},
 	{title: "TRUST", width: 5, wide: true, text: func(r *row) string { return percent(r.Trust.Credit) }},

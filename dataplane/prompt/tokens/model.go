@@ -57,6 +57,9 @@ func (m *Model) Verified(req *openai.Request) bool {
 	return m.verifications[kindOf(req)].verified.Load()
 }
 
+// Text returns the text of ids, special tokens included.
+func (m *Model) Text(ids []uint32) string { return m.text.Decode(ids, false) }
+
 // Rules returns the rules by which requests of other APIs become chats.
 func (m *Model) Rules() chattemplate.Rules {
 	if m.chat == nil {

@@ -279,6 +279,7 @@ func TestTurnsAreRemembered(t *testing.T) {
 		theirs, err := s.source.Prompt(nil, "w", req)
 		require.NoError(t, err)
 		require.Equal(t, theirs.IDs, own, "turn %d", turn)
+		require.Contains(t, m.Text(own), fmt.Sprintf("turn %d <|im_end|>", turn))
 	}
 }
 

@@ -7,6 +7,7 @@ export interface Status {
   uptime_seconds: number;
   policy: string;
   draining: boolean;
+  concerns: Concern[];
   requests: number;
   in_flight: number;
   errors: number;
@@ -19,12 +20,22 @@ export interface Status {
   index: IndexStatus;
   approx: ApproxStatus;
   queue?: QueueStatus;
+  lint?: LintReport;
   workers: WorkerStatus[];
   models: ServedModel[];
   sources?: SourceStatus[];
   cluster?: ClusterStatus;
   config?: ConfigStatus;
   operator_refused: RefusedStatus;
+}
+
+export interface Concern {
+  kind: string;
+  severity: string; // fault, warning or note
+  subject?: string;
+  text: string;
+  advice?: string;
+  since_seconds?: number;
 }
 
 export interface IndexStatus {
@@ -44,6 +55,28 @@ export interface QueueStatus {
   oldest_seconds: number;
   rate: number;
   refused: number;
+}
+
+export interface LintReport {
+  prompts: number;
+  now: number;
+  then: number;
+  findings: LintFinding[];
+}
+
+export interface LintFinding {
+  model: string;
+  prompts: number;
+  tokens: number;
+  now: number;
+  then: number;
+  lost: number;
+  part: string;
+  before: number;
+  stable_after: number;
+  example: string;
+  better: string;
+  advice: string;
 }
 
 export interface ServedModel {
@@ -90,6 +123,7 @@ export interface WorkerStatus {
   cordoned?: boolean; // or its node is
   drain?: string[];
   sources?: string[];
+  concerns?: Concern[];
   error?: string;
   model: string;
   engine?: string;
@@ -98,6 +132,7 @@ export interface WorkerStatus {
   in_flight: number;
   pending_tokens: number;
   requests: number;
+  requests_per_second: number | null;
   failed: number;
   share: number;
   prompt_tokens: number;
@@ -153,15 +188,6 @@ export interface LoadStatus {
   reserved_tokens: number;
   reports_too_old: boolean;
   predicted_wait_s: number;
-  set_aside?: SetAsideField[];
-}
-
-export interface SetAsideField {
-  field: string;
-  why: string;
-  since: string;
-  reported: number;
-  instead: number;
 }
 
 export interface TrustStatus {
@@ -175,7 +201,6 @@ export interface TrustStatus {
 
 export interface EventsAside {
   why: string;
-  since: string;
 }
 
 export interface GPUHealthStatus {
@@ -223,6 +248,18 @@ export interface Series {
 export interface Report {
   recent: Series;
   day: Series;
+  now: Now;
+}
+
+export interface Now {
+  ttft_p50: number | null;
+  ttft_p95: number | null;
+  itl_p95: number | null;
+  requests: number | null;
+  hit_rate: number | null;
+  expected_hit_rate: number | null;
+  errors: number | null;
+  saved_seconds: number | null;
 }
 
 export interface Explained {
@@ -332,6 +369,34 @@ export interface ExplainedDecodeCost {
   room: number;
   step: number;
   total: number;
+}
+
+export interface HotPrefixes {
+  prompts: number;
+  since: string;
+  prefixes: HotPrefix[];
+  left_out: number;
+}
+
+export interface HotPrefix {
+  model: string;
+  lora?: string;
+  salted?: boolean;
+  requests: number;
+  tokens: number;
+  exact: boolean;
+  at: string;
+  text?: string;
+  ids?: number[];
+  holders: PrefixHolder[];
+  held: number;
+}
+
+export interface PrefixHolder {
+  id: string;
+  tokens: number;
+  gpu: number;
+  source: string;
 }
 
 export interface Nodes {

@@ -1,8 +1,7 @@
 import { useState } from "preact/hooks";
 import { ask, type Explained, type ExplainedRank, type Status } from "./api";
 import { count, plural, seconds, short } from "./format";
-import { workerLink } from "./issues";
-import { Trail } from "./parts";
+import { Trail, workerLink } from "./parts";
 import { bare } from "./table";
 
 interface Term {

@@ -6,14 +6,16 @@ import { ask, Failure, setKey, type Report, type Status } from "./api";
 import { Choices, Chosen } from "./choices";
 import { Explain } from "./explain";
 import { age } from "./format";
+import { Index } from "./index";
 import { Links } from "./links";
 import { Node, NodeList } from "./nodes";
 import { Overview } from "./overview";
+import { Prompts } from "./prompts";
 import { useRoute } from "./route";
 import { Worker } from "./worker";
 import { Workers } from "./workers";
 
-const views: [string, string][] = [["", "Overview"], ["workers", "Workers"], ["choices", "Choices"], ["nodes", "Nodes"], ["links", "Links"]];
+const views: [string, string][] = [["", "Overview"], ["workers", "Workers"], ["choices", "Choices"], ["index", "Index"], ["prompts", "Prompts"], ["nodes", "Nodes"], ["links", "Links"]];
 const many = 200; // workers; beyond them /status is read every two seconds
 const historyEvery = 5000; // as rows are made
 
@@ -99,6 +101,8 @@ function Page() {
   else if (at === "nodes" && id) view = <Node key={id} name={id} status={status} />;
   else if (at === "nodes") view = <NodeList route={route} />;
   else if (at === "links") view = <Links status={status} route={route} />;
+  else if (at === "index") view = <Index status={status} />;
+  else if (at === "prompts") view = <Prompts status={status} />;
   else if (at === "explain") view = <Explain status={status} />;
   else view = <Overview status={status} past={past} />;
   return (

@@ -1,8 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { GPU, Link, Nodes, NodeStatus, Status } from "./api";
 import { bytes, count, dash, percent, plural, seconds, since, speed } from "./format";
-import { workerLink } from "./issues";
-import { Badge, Bar, Facts, Grid, Part, Trail } from "./parts";
+import { Badge, Bar, Facts, Grid, Part, Trail, workerLink } from "./parts";
 import { usePoll } from "./poll";
 import type { Route } from "./route";
 import { asOptions, bare, Listing, type Column } from "./table";

@@ -2,12 +2,10 @@ import { useMemo, useState } from "preact/hooks";
 import type { Report, Series, Status } from "./api";
 import { Chart } from "./chart";
 import { bytes, count, dash, percent, plural, seconds, short } from "./format";
-import { issues, recent, type Issue } from "./issues";
+import { Concerns } from "./parts";
 
-const levels = { bad: "Fault", warn: "Warning", info: "Note" };
-
-function Attention({ list, status }: { list: Issue[]; status: Status }) {
-  if (list.length === 0) {
+function Attention({ status }: { status: Status }) {
+  if (status.concerns.length === 0) {
     const unknown = status.workers.filter(w => w.gpus.state === "unknown").length;
     return (
       <p class="card calm">
@@ -16,17 +14,7 @@ function Attention({ list, status }: { list: Issue[]; status: Status }) {
       </p>
     );
   }
-  return (
-    <ul class="card issues">
-      {list.map(i => (
-        <li key={i.id} class={i.level}>
-          <span class={"level " + i.level}>{levels[i.level]}</span>
-          <span class="what">{i.link ? <a href={i.link}>{i.text}</a> : i.text}{i.detail && <small>{i.detail}</small>}</span>
-          <span class="since">{i.since}</span>
-        </li>
-      ))}
-    </ul>
-  );
+  return <Concerns list={status.concerns} />;
 }
 
 function Figure({ name, value, note, level }: { name: string; value: string; note?: string | undefined; level?: string | undefined }) {
@@ -39,23 +27,14 @@ function Figure({ name, value, note, level }: { name: string; value: string; not
   );
 }
 
-/** mean of the known values of the last minute. */
-function lately(column: (number | null)[] | undefined): number | undefined {
-  const known = column?.slice(-12).filter((v): v is number => v !== null) ?? [];
-  return known.length ? known.reduce((a, b) => a + b, 0) / known.length : undefined;
-}
-
 const spans = { recent: 900, day: 86400 };
 const names = { recent: "15 minutes", day: "24 hours" };
 
 export function Overview({ status: s, past }: { status: Status; past: Report | undefined }) {
   const [range, setRange] = useState<keyof typeof spans>("recent");
   const ready = s.workers.filter(w => w.state === "ready").length;
-  const r = past?.recent;
-  const saved = r?.saved_seconds.reduce<number>((a, v) => a + (v ?? 0), 0);
-  const measured = (saved ?? 0) > 0 || s.workers.some(w => w.load.prefill_tokens_per_second > 0);
-  const failures = recent(r?.errors_router), ofWorkers = recent(r?.errors_worker), cut = recent(r?.errors_cut);
-  const errors = failures === undefined ? undefined : failures + (ofWorkers ?? 0) + (cut ?? 0);
+  const now = past?.now;
+  const measured = (now?.saved_seconds ?? 0) > 0 || s.workers.some(w => w.load.prefill_tokens_per_second > 0);
   const alarm = s.workers.length > 0 && ready === 0;
   const queued = s.queue !== undefined;
   const charts = useMemo(() => past && <Charts series={past[range]} span={spans[range]} queued={queued} />, [past, range, queued]); // rows come every 5 s
@@ -64,16 +43,16 @@ export function Overview({ status: s, past }: { status: Status; past: Report | u
       <h1 class="hidden">Overview</h1>
       <section aria-labelledby="now">
         <h2 id="now">Now</h2>
-        <Attention list={issues(s, past)} status={s} />
+        <Attention status={s} />
         <dl class="figures">
           <Figure name="Workers ready" value={s.workers.length ? `${count(ready)} of ${count(s.workers.length)}` : "none"} level={alarm || !s.workers.length ? "bad" : ready < s.workers.length ? "warn" : ""}
             note={s.models.map(m => m.model).join(", ")} />
-          <Figure name="Requests a second" value={short(lately(r?.requests))} note={`${count(s.in_flight)} in flight`} />
-          <Figure name="TTFT, p95" value={seconds(lately(r?.ttft_p95))} note={`p50 ${seconds(lately(r?.ttft_p50))}, then ${seconds(lately(r?.itl_p95))} a token, p95`} />
-          <Figure name="Hit rate" value={percent(lately(r?.hit_rate))} note={`expected ${percent(lately(r?.expected_hit_rate))}, since the start ${s.prompt_tokens ? percent(s.hit_rate) : dash}`} />
-          <Figure name="Prefill saved" value={measured ? seconds(saved) : dash} note={measured ? "of GPU time, in 15 minutes" : "no worker's speed is known yet"} />
+          <Figure name="Requests a second" value={short(now?.requests)} note={`${count(s.in_flight)} in flight`} />
+          <Figure name="TTFT, p95" value={seconds(now?.ttft_p95)} note={`p50 ${seconds(now?.ttft_p50)}, then ${seconds(now?.itl_p95)} a token, p95`} />
+          <Figure name="Hit rate" value={percent(now?.hit_rate)} note={`expected ${percent(now?.expected_hit_rate)}, since the start ${s.prompt_tokens ? percent(s.hit_rate) : dash}`} />
+          <Figure name="Prefill saved" value={measured ? seconds(now?.saved_seconds) : dash} note={measured ? "of GPU time, in 15 minutes" : "no worker's speed is known yet"} />
           <Figure name="Queue" value={s.queue ? count(s.queue.waiting) : dash} note={s.queue ? (s.queue.waiting ? `oldest ${seconds(s.queue.oldest_seconds)}` : "none waits") : "requests never wait here"} level={s.queue?.waiting ? "warn" : ""} />
-          <Figure name="Errors" value={count(errors)} note="in 5 minutes" level={errors ? "bad" : ""} />
+          <Figure name="Errors" value={count(now?.errors)} note="in 5 minutes" level={now?.errors ? "bad" : ""} />
           <Figure name="Index" value={short(s.index.blocks)} note={`blocks, ${bytes(s.index.bytes)}${s.index.max_bytes ? " of " + bytes(s.index.max_bytes) : ""}`} />
         </dl>
       </section>

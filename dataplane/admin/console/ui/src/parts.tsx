@@ -1,6 +1,38 @@
 // Pieces that several views are made of.
 
 import type { ComponentChildren } from "preact";
+import type { Concern } from "./api";
+import { age } from "./format";
+
+export const workerLink = (id: string): string => "#/workers/" + encodeURIComponent(id);
+
+const severities: Record<string, [string, string]> = { fault: ["bad", "Fault"], warning: ["warn", "Warning"], note: ["info", "Note"] };
+const aboutWorkers = "worker_";
+/** fault is the kind of a concern about workers, as the filter of their view has it; "" of others. */
+export const fault = (c: Concern): string => (c.kind.startsWith(aboutWorkers) ? c.kind.slice(aboutWorkers.length) : "");
+
+function place(c: Concern): string | undefined {
+  if (c.kind === "none_ready") return "#/workers";
+  return fault(c) && (c.subject ? workerLink(c.subject) : "#/workers?state=" + fault(c));
+}
+
+/** Concerns are what needs attention, with what to do. */
+export function Concerns({ list }: { list: Concern[] }) {
+  return (
+    <ul class="card concerns">
+      {list.map(c => {
+        const [level, name] = severities[c.severity] ?? ["bad", c.severity], link = place(c);
+        return (
+          <li key={c.kind + c.subject} class={level}>
+            <span class={"level " + level}>{name}</span>
+            <span class="what">{link ? <a href={link}>{c.text}</a> : c.text}{c.advice && <small>{c.advice}</small>}</span>
+            <span class="since">{c.since_seconds && "for " + age(c.since_seconds)}</span>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
 
 export function Badge({ text, level }: { text: string; level: string | undefined }) {
   return <span class={"badge " + (level ?? "warn")}><i class={"dot " + (level ?? "warn")} />{text}</span>;
@@ -14,8 +46,8 @@ export function Part({ title, children }: { title: string; children: ComponentCh
   return <section class="card part"><h2>{title}</h2>{children}</section>;
 }
 
-export function Facts({ list }: { list: [string, ComponentChildren][] }) {
-  return <dl class="facts">{list.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+export function Facts({ list }: { list: [ComponentChildren, ComponentChildren][] }) {
+  return <dl class="facts">{list.map(([name, value], i) => <div key={i}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
 }
 
 export function Trail({ to, view, name }: { to: string; view: string; name: string }) {

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, type Status, type WorkerStatus } from "./api";
-import { age, bytes, count, dash, percent, plural, seconds, short, since } from "./format";
-import { Badge, Facts, Part, Trail } from "./parts";
+import { age, bytes, count, dash, percent, plural, seconds, short } from "./format";
+import { Badge, Concerns, Facts, Part, Trail } from "./parts";
 import { bare } from "./table";
 import { eventsLevel, gpuLevel, gpuText, stateLevel } from "./workers";
 
@@ -60,7 +60,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
           {actions(w, ranks, cluster).map(a => <button key={a.title} type="button" class={a.danger ? "danger" : ""} onClick={() => setAction(a)}>{a.title}…</button>)}
         </div>
       </div>
-      {w.error && <p class="card fault"><span class="level bad">Fault</span> {w.error}</p>}
+      {w.concerns && <Concerns list={w.concerns} />}
       <div class="parts">
         <Part title="Worker">
           <Facts list={[
@@ -78,7 +78,6 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
             ["Predicted wait", l.prefill_tokens_per_second ? seconds(l.predicted_wait_s) : dash],
             ["Reports", l.source === "dispatch" ? "none: counted by this router" : `${l.source}, ${seconds(l.age_seconds)} old${l.reports_too_old ? ": too old, not used" : ""}`],
           ]} />
-          {l.set_aside?.map(a => <p key={a.field} class="remark"><span class="level warn">Warning</span> {a.field}: {a.why}, for {since(a.since)}. It reports {short(a.reported)}; {short(a.instead)} is used.</p>)}
         </Part>
         <Part title="KV pool">
           {w.state === "dead" ? <p class="note">A dead worker holds nothing.</p> : l.pool_tokens ? (
@@ -94,7 +93,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
         </Part>
         <Part title="Traffic of this router">
           <Facts list={[
-            ["Requests", `${count(w.requests)} (${percent(w.share)} of all)`], ["Failed", w.failed ? <span class="bad">{count(w.failed)}</span> : "0"],
+            ["Requests", `${count(w.requests)} (${percent(w.share)} of all), ${short(w.requests_per_second)} a second`], ["Failed", w.failed ? <span class="bad">{count(w.failed)}</span> : "0"],
             ["Hit rate", w.prompt_tokens ? percent(w.hit_rate) : dash], ["Cached tokens", `${short(w.hit_tokens)} of ${short(w.prompt_tokens)}`],
           ]} />
           <p><a href={"#/choices?worker=" + encodeURIComponent(w.id)}>Recent choices</a></p>
@@ -104,7 +103,6 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
             ["Overlap by", w.overlap], ["Credit", percent(t.credit)], ["Right expectations", t.compared ? `${percent(t.accuracy)} of the last ${count(t.compared)}` : "none compared yet"],
             ["Last confirmed", t.silent_seconds < 0 ? "never" : seconds(t.silent_seconds) + " ago"], ["Checked every", seconds(t.check_seconds)],
           ]} />
-          {t.events_set_aside && <p class="remark"><span class="level warn">Warning</span> Events set aside for {since(t.events_set_aside.since)}: {t.events_set_aside.why}</p>}
         </Part>
         <Part title="Events">
           <Facts list={[

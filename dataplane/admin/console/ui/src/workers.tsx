@@ -1,7 +1,6 @@
 import type { Status, WorkerStatus } from "./api";
 import { age, count, dash, percent, seconds, short } from "./format";
-import { workerLink } from "./issues";
-import { Badge, Bar } from "./parts";
+import { Badge, Bar, fault, workerLink } from "./parts";
 import type { Route } from "./route";
 import { asOptions, bare, Listing, type Column } from "./table";
 
@@ -35,12 +34,8 @@ const columns: Column<WorkerStatus>[] = [
   { id: "gpus", rem: 8, title: "GPUs", text: true, from: 1200, value: w => gpuText(w.gpus.state), cell: w => <Badge text={gpuText(w.gpus.state)} level={gpuLevel[w.gpus.state]} /> },
 ];
 
-// Faults that are no state of the worker, as the overview links to them.
-const faults: Record<string, [string, (w: WorkerStatus) => boolean]> = {
-  gpu: ["GPU fault", w => w.gpus.state !== "healthy" && w.gpus.state !== "unknown"],
-  breaker: ["breaker open", w => w.breaker.state !== "closed"],
-  events: ["events not whole", w => w.trust.events_set_aside !== undefined || w.events.lag_ms >= 1000 || ["connecting", "replaying", "degraded"].includes(w.events.state)],
-};
+// Its state, and its faults that are none.
+const conditions = (w: WorkerStatus): string[] => [w.state, ...(w.concerns ?? []).map(fault)];
 
 export function Workers({ status, route }: { status: Status; route: Route }) {
   const all = status.workers;
@@ -48,8 +43,7 @@ export function Workers({ status, route }: { status: Status; route: Route }) {
     <Listing title="Workers" one="rank" rows={all} id={w => w.id} text={w => `${w.id} ${w.model} ${w.role} ${w.state} ${w.error ?? ""}`} hint="address, model, error"
       columns={columns} first="id" route={route} empty="No workers. Start the router with --worker, --discover or --cluster, or add one with POST /workers on the operator API."
       filters={[
-        { id: "state", label: "State", options: [...asOptions(all.map(w => w.state)), ...Object.entries(faults).map(([k, [text]]): [string, string] => [k, text])],
-          keep: (w, v) => (faults[v] ? faults[v][1](w) : w.state === v) },
+        { id: "state", label: "State", options: asOptions(all.flatMap(conditions)).map(([v]) => [v, v.replaceAll("_", " ")]), keep: (w, v) => conditions(w).includes(v) },
         { id: "role", label: "Role", options: asOptions(all.map(w => w.role)), keep: (w, v) => w.role === v },
         { id: "model", label: "Model", options: asOptions(all.map(w => w.model)), keep: (w, v) => w.model === v },
       ]} />

@@ -49,6 +49,8 @@ const views = {
   worker: async (page, base) => { await views.workers(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await first.click(); await page.getByRole("heading", { name: "KV pool" }).waitFor(); } },
   choices: async (page, base) => { await page.goto(base + "/console#/choices"); await page.getByRole("heading", { name: "Choices" }).waitFor(); },
   choice: async (page, base) => { await views.choices(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await hold(page); await first.click(); await page.locator(".verdict, [role=alert]").first().waitFor(); } },
+  index: async (page, base) => { await page.goto(base + "/console#/index"); await page.getByRole("heading", { name: "Index", exact: true }).waitFor(); },
+  prompts: async (page, base) => { await page.goto(base + "/console#/prompts"); await page.getByRole("heading", { name: "Prompts" }).waitFor(); },
   nodes: async (page, base) => { await page.goto(base + "/console#/nodes"); await page.getByRole("heading", { name: "Nodes" }).waitFor(); },
   node: async (page, base) => { await views.nodes(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await first.click(); await page.getByRole("heading", { name: "Links from here" }).waitFor(); } },
   links: async (page, base) => { await page.goto(base + "/console#/links"); await page.getByRole("heading", { name: "Pairs of" }).waitFor(); },
@@ -98,8 +100,20 @@ await check("all workers dead is no quiet day", async (page, base) => {
   await views.overview(page, base);
   await page.getByText("None of 6 workers is ready").waitFor();
   await page.getByText("6 workers are dead").waitFor();
+  await page.getByText("start it again").waitFor(); // what to do
   await page.getByText("0 of 6").waitFor();
   assert.equal(await page.getByText("Nothing needs attention").count(), 0);
+});
+
+await check("a concern leads to its workers", async (page, base) => {
+  fixture.state = "many";
+  await views.overview(page, base);
+  await page.getByRole("link", { name: /workers have their events set aside/ }).click();
+  await page.getByRole("heading", { name: "Workers" }).waitFor();
+  assert.equal(await page.getByLabel("State").inputValue(), "events_aside");
+  assert.equal(await page.locator("tbody tr[data-id]").count(), 11);
+  await page.locator("tbody a").first().click();
+  await page.getByText("has its events set aside: its answers").waitFor();
 });
 
 await check("no GPU data is not health", async (page, base) => {
@@ -207,6 +221,18 @@ await check("a choice shows each candidate's terms with numbers, and says when i
   await page.getByRole("alert").getByText("Choice 1 is not kept").waitFor();
 });
 
+await check("who holds the hottest prefixes, and how deep", async (page, base) => {
+  await views.index(page, base);
+  await page.getByText("the prompts of the last 64 choices share").waitFor();
+  const cards = page.locator(".part");
+  assert.match(await cards.first().innerText(), /40 of 64 prompts: [\d,]+ tokens.*You are a helpful assistant.*100%.*50% on the GPU/s);
+  assert.match(await cards.nth(1).innerText(), /Token ids 151644, 8948/, "no tokenizer");
+  assert.match(await cards.nth(3).innerText(), /about [\d,]+ tokens.*by answers/s);
+  assert.match(await cards.nth(4).innerText(), /No worker that gets requests is known to hold it/);
+  await cards.first().getByRole("link").first().click();
+  await page.getByRole("heading", { name: "KV pool" }).waitFor();
+});
+
 await check("what is not known of a node is no health and no zero", async (page, base) => {
   fixture.state = "many";
   await page.goto(base + "/console#/nodes?q=gpu-001");
@@ -239,7 +265,14 @@ await check("faults of nodes and links", async (page, base) => {
 await check("names of others stay text", async (page, base) => {
   page.on("dialog", d => { throw new Error("a name was run: " + d.message()); });
   fixture.held = 1;
-  for (const open of [views.choices, views.nodes, views.links]) {
+  fixture.state = "failing";
+  for (const open of [views.overview, views.prompts]) {
+    await open(page, base);
+    await page.getByText(hostile).first().waitFor();
+    assert.equal(await page.locator("img, script:not([src])").count(), 0);
+  }
+  fixture.state = "normal";
+  for (const open of [views.choices, views.index, views.nodes, views.links]) {
     await open(page, base);
     await page.getByText(hostile).first().waitFor({ state: "attached" });
     assert.equal(await page.locator("img, script:not([src])").count(), 0);

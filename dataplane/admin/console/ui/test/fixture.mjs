@@ -36,7 +36,7 @@ function worker(i, state, beat) {
     id: url, url, rank: 0, role: state === "many" && i % 3 === 0 ? "prefill" : state === "many" && i % 3 === 1 ? "decode" : "aggregated",
     state: dead ? "dead" : state === "many" && i % 41 === 5 ? "draining" : state === "many" && i % 53 === 7 ? "slow" : "ready", state_seconds: 20 + 9000 * r() + beat,
     sources: ["file"], model: i % 2 ? "meta-llama/Llama-3.1-70B-Instruct" : "Qwen/Qwen2.5-7B-Instruct", version: "0.5.23", page_size: 64,
-    in_flight: flying, pending_tokens: pending, requests: Math.round(prompt / 2500), failed: i % 17 === 0 ? 3 : 0, share: 0.1, prompt_tokens: prompt, hit_tokens: hit, hit_rate: hit / prompt,
+    in_flight: flying, pending_tokens: pending, requests: Math.round(prompt / 2500), requests_per_second: dead ? 0 : flying / 2, failed: i % 17 === 0 ? 3 : 0, share: 0.1, prompt_tokens: prompt, hit_tokens: hit, hit_rate: hit / prompt,
     overlap: "events", blocks: Math.round(2e5 * r()), approx_tokens: 0, sessions: Math.round(40 * r()), live_tokens: 120000 * r(),
     events: { state: dead ? "connecting" : "live", sequence: 1000 + beat, lag_ms: 3, batches: 900 + beat, gaps: 0, lost: 0, replayed: 0, restarts: 0, mutes: 0, malformed: 0, unknown_events: 0, unknown_fields: 0, unknown_parents: 0, unknown_removals: 0, beyond_budget: 0 },
     breaker: { state: "closed", faults: 0, opened: 0 },
@@ -48,7 +48,36 @@ function worker(i, state, beat) {
   if (w.state === "draining") w.drain = ["operator"];
   if (state === "many" && i % 97 === 11) w.trust.events_set_aside = { why: "its answers report fewer cached tokens than its events told of", since: new Date(Date.now() - 400000).toISOString() };
   if (state === "many" && i % 101 === 15) w.gpus = { state: "degraded", weight: 0.7, reasons: ["GPU 3 throttles: 91 °C"], age_seconds: 1 };
+  const concern = (kind, severity, text, advice, since_seconds) => ({ kind: "worker_" + kind, severity, subject: url, text: `${url} ${text}`, advice, ...(since_seconds && { since_seconds }) });
+  const concerns = [];
+  if (dead) concerns.push(concern("dead", "fault", `is dead: ${w.error}`, "Look at the engine's log and start it again, or take the worker off the list: warmpath remove URL.", w.state_seconds));
+  if (w.state === "slow") concerns.push(concern("slow", "warning", "does not answer its probes in time", "Look at the load and the network of its machine.", w.state_seconds));
+  if (w.gpus.state === "degraded") concerns.push(concern("gpu_degraded", "warning", "has degraded GPUs: " + w.gpus.reasons[0], "Fewer requests go there. Look at the cooling, power and links of the node."));
+  if (w.trust.events_set_aside) concerns.push(concern("events_aside", "warning", "has its events set aside: " + w.trust.events_set_aside.why, "Answers tell what is cached meanwhile.", 400));
+  if (w.state === "draining") concerns.push(concern("draining", "note", `is draining: operator: ${flying} requests in flight`, "It can be stopped once its requests have ended.", w.state_seconds));
+  if (concerns.length) w.concerns = concerns;
   return w;
+}
+
+/** concerns are those of a router with these workers: of many with one, the router has one line. */
+function concerns(state, workers) {
+  const out = [];
+  const add = (kind, severity, text, advice, more) => out.push({ kind, severity, text, advice, ...more });
+  if (state === "empty") add("no_workers", "fault", "No workers: every request is refused", "Start the router with --worker, --discover or --cluster, or add a worker with POST /workers.");
+  if (state === "failing") add("none_ready", "fault", `None of ${workers.length} workers is ready: requests are refused`, "Start the engines. What follows says what each lacks.", { since_seconds: 41 });
+  const all = workers.flatMap(w => w.concerns ?? []);
+  for (const [kind, many] of [["dead", "are dead"], ["slow", "do not answer their probes in time"], ["gpu_degraded", "have degraded GPUs"], ["events_aside", "have their events set aside"], ["draining", "are draining"]]) {
+    const of = all.filter(c => c.kind === "worker_" + kind);
+    if (of.length > 3) add("worker_" + kind, of[0].severity, `${of.length} workers ${many}; the latest is ${of[0].text}`, of[0].advice, { since_seconds: of[0].since_seconds });
+    else out.push(...of);
+  }
+  if (state === "failing") {
+    add("errors_router", "fault", "480 requests failed at the router: no worker answered in the last 5 minutes", "The router's log and warmpath_errors_total tell why.");
+    add("queue", "warning", "37 requests in the queue: all workers that could take them are full; 0.0 a second leave it", "If this lasts, add workers.", { since_seconds: 12.4 });
+    add("source_failed", "warning", "The source " + hostile + " of workers cannot answer: no such host", "Its last workers stay in use.", { subject: hostile });
+    add("operator_refused", "note", "14 requests to the operator API refused since the start: 14 with a wrong key, 0 of foreign web pages", "The router's log names the clients of wrong keys.");
+  }
+  return out;
 }
 
 const counts = { empty: 0, normal: 8, failing: 6, many: 1000 };
@@ -57,11 +86,11 @@ function status(state, beat) {
   const workers = Array.from({ length: counts[state] }, (_, i) => worker(i, state, beat));
   const failing = state === "failing";
   return {
-    version: "v0.1.0-fixture", uptime_seconds: 86400 * 3 + beat, policy: "kv", draining: false, requests: state === "empty" ? 0 : 1234567 + beat * 40, in_flight: workers.reduce((a, w) => a + w.in_flight, 0),
+    version: "v0.1.0-fixture", uptime_seconds: 86400 * 3 + beat, policy: "kv", draining: false, concerns: concerns(state, workers), requests: state === "empty" ? 0 : 1234567 + beat * 40, in_flight: workers.reduce((a, w) => a + w.in_flight, 0),
     errors: failing ? 420 : 3, client_errors: 12, prompt_tokens: state === "empty" ? 0 : 9e9, hit_tokens: state === "empty" ? 0 : 5.4e9, hit_rate: state === "empty" ? 0 : 0.6, accuracy: 0.97, compared: 5000,
     index: { blocks: state === "empty" ? 0 : 5.2e6, nodes: 120000, bytes: state === "empty" ? 0 : 6e8, max_bytes: 4e9, evicted_blocks: 0 }, approx: { bytes: 0, max_bytes: 1e9, evictions: 0, accuracy: 0, compared: 0 },
     ...(state !== "empty" && { queue: failing ? { waiting: 37, clients: 4, oldest_seconds: 12.4, full_models: 1, rate: 0, passed: 10, mean_wait_seconds: 1, refused: 9, gone: 2 } : { waiting: 0, clients: 0, oldest_seconds: 0, full_models: 0, rate: 0, passed: 0, mean_wait_seconds: 0, refused: 0, gone: 0 } }),
-    huge_page_bytes: 0, workers,
+    huge_page_bytes: 0, workers, ...(state === "normal" && { lint: { ...lint, findings: [] } }), ...((failing || state === "many") && { lint }),
     models: state === "empty" ? [] : ["Qwen/Qwen2.5-7B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"].map(model => ({ model, names: [model], ready: !failing, ...(failing && { lacks: "no worker is ready" }) })),
     operator_refused: { no_key: failing ? 2 : 0, wrong_key: failing ? 14 : 0, foreign: 0 },
   };
@@ -84,6 +113,13 @@ function series(state, step, rows) {
     names.forEach((name, k) => s[name].push(row[k]));
   }
   return s;
+}
+
+/** now is what the router tells of the last minutes. */
+function now(state) {
+  const gone = state === "empty" || state === "failing", value = v => (gone ? null : v);
+  return { ttft_p50: value(0.2), ttft_p95: value(0.48), ttft_p99: value(0.9), itl_p50: value(0.02), itl_p95: value(0.03), itl_p99: value(0.08), requests: state === "empty" ? null : gone ? 3.1 : 27, prompt_tokens: value(54000),
+    generated_tokens: value(6300), hit_rate: value(0.62), expected_hit_rate: value(0.66), errors: state === "empty" ? null : gone ? 480 : 0, saved_seconds: gone ? 0 : 2400 };
 }
 
 function explained(state, beat) {
@@ -112,6 +148,26 @@ function recent(state, beat) {
       ...(i % 5 === 2 && { decode: workers[(at + 1) % workers.length].id, decode_why: "has room and holds the prefix" }), ...(i % 17 === 4 && { again: true }) };
   });
 }
+
+const story = "<|im_start|>system\nYou are a helpful assistant of the shop. " + "Answer in the customer's language. ".repeat(4);
+
+/** hot are the common beginnings of recent prompts; some are of ids alone, held by nobody or hostile. */
+function hot(state, beat) {
+  const workers = status(state, beat).workers.filter(w => w.state === "ready");
+  const prefixes = Array.from({ length: state === "empty" ? 0 : state === "many" ? 32 : 6 }, (_, i) => {
+    const r = random(i + 31), tokens = Math.round(200 + 9000 * r()), held = Math.min(workers.length, i % 5 === 4 ? 0 : state === "many" ? 300 : 3);
+    return { model: "Qwen/Qwen2.5-7B-Instruct", ...(i === 2 && { lora: hostile, salted: true }), requests: Math.max(2, 40 - 7 * i), tokens, exact: i !== 3, at: new Date(Date.now() - 4000 * i).toISOString(),
+      ...(i % 3 === 1 ? { ids: [151644, 8948, 198, 2610, 525, 264] } : { text: i === 3 ? hostile : story + "… " + "order ".repeat(i) }),
+      holders: workers.slice(0, Math.min(held, 8)).map((w, k) => ({ id: w.id, tokens: Math.round(tokens / (k + 1)), gpu: Math.round(tokens / (k + 2)), source: i === 3 ? "approximate" : "exact" })), held };
+  });
+  return { prompts: state === "empty" ? 0 : 64, since: new Date(Date.now() - 16000).toISOString(), prefixes, left_out: state === "many" ? 9 : 0 };
+}
+
+const lint = { prompts: 512, grouped: 480, tokens: 1.2e6, now: 0.08, then: 0.81, findings: [
+  { model: "Qwen/Qwen2.5-7B-Instruct", prompts: 300, tokens: 2400, now: 0.02, then: 0.86, lost: 0.84, part: "system", offset: 14, before: 4, stable_after: 2010, changes: 1, kind: "time", values: ["2026-11-29 12:00:01"],
+    example: "Today is «2026-11-29 12:00:01». You are a helpful assistant of the shop.", better: "You are a helpful assistant of the shop. … Today is «2026-11-29 12:00:01».", advice: "Put the time behind the instructions, or send the day alone." },
+  { model: hostile, prompts: 12, tokens: 900, now: 0.1, then: 0.4, lost: 0.3, part: "prompt", offset: 0, before: 0, stable_after: 300, changes: 2, kind: "name", values: [hostile], example: "«" + hostile + "» asks:", better: "", advice: "Put the name behind the instructions." },
+] };
 
 const sizes = { empty: 0, normal: 4, failing: 3, many: 125 };
 
@@ -161,7 +217,7 @@ export async function serve() {
     if (router.key && req.headers.authorization !== "Bearer " + router.key) return json(401, { error: { message: "The key is wrong." } });
     switch (path) {
       case "/status": return json(200, status(router.state, ++beat));
-      case "/history": return json(200, { recent: series(router.state, 5, 180), day: series(router.state, 120, 720) });
+      case "/history": return json(200, { recent: series(router.state, 5, 180), day: series(router.state, 120, 720), now: now(router.state) });
       case "/nodes": return json(200, nodes(router.state, new URL(req.url, "http://x").searchParams.get("name")));
       case "/links": return json(200, links(router.state));
       case "/choices": {
@@ -170,6 +226,7 @@ export async function serve() {
         const choice = all.find(c => c.number === Number(number)), x = explained(router.state, beat);
         return choice ? json(200, { choice, explained: { ...x, ranks: x.ranks.filter(r => r.cost) } }) : json(404, { error: { message: `Choice ${number} is not kept: later ones have taken its place.` } });
       }
+      case "/index": return json(200, hot(router.state, ++beat));
       case "/explain": return json(200, explained(router.state, beat));
       case "/workers": case "/workers/drain": {
         let body = "";
