@@ -1,8 +1,6 @@
 package bubbletest_test
 
 import (
-	"os"
-	"os/exec"
 	"runtime"
 	"sync"
 	"testing"
@@ -11,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // TestFailureEndsOnlyItsTest runs itself in a process of its own, where it fails while a goroutine sleeps.
 func TestFailureEndsOnlyItsTest(t *testing.T) {
-	const inner = "WARMPATH_TEST_FAILS"
-	if os.Getenv(inner) != "" {
+	isInner, said, err := testkit.Inner(t)
+	if isInner {
 		t.Run("fails", func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
 				go time.Sleep(time.Hour)
@@ -26,14 +25,11 @@ func TestFailureEndsOnlyItsTest(t *testing.T) {
 		t.Run("goes on", func(*testing.T) {})
 		return
 	}
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFailureEndsOnlyItsTest$", "-test.v")
-	again.Env = append(os.Environ(), inner+"=1")
-	said, err := again.CombinedOutput()
-	require.Error(t, err, "%s", said)
-	require.Contains(t, string(said), "its own message")
-	require.Contains(t, string(said), "blocked goroutines remain")
-	require.Contains(t, string(said), "--- PASS: TestFailureEndsOnlyItsTest/goes_on")
-	require.NotContains(t, string(said), "panic:")
+	require.Error(t, err, said)
+	require.Contains(t, said, "its own message")
+	require.Contains(t, said, "blocked goroutines remain")
+	require.Contains(t, said, "--- PASS: TestFailureEndsOnlyItsTest/goes_on")
+	require.NotContains(t, said, "panic:")
 }
 
 // TestManyTimers ends in a crash of the race detector in most runs on two cores where it uses synctest.Test.

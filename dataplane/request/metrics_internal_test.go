@@ -56,7 +56,7 @@ func TestSumsAreOfAllWorkers(t *testing.T) {
 	}
 	s := m.Sums()
 	assert.Equal(t, []uint64{200, 80, 100, 14}, []uint64{s.PromptTokens, s.HitTokens, s.ExpectedTokens, s.GeneratedTokens})
-	assert.Equal(t, [...]uint64{history.Busy: 5, history.Keys: 9, history.Client: 3, history.Worker: 6, history.Router: 2, history.Cut: 2}, s.Errors)
+	assert.Equal(t, history.Errors{history.Busy: 5, history.Keys: 9, history.Client: 3, history.Worker: 6, history.Router: 2, history.Cut: 2}, s.Errors)
 	assert.Equal(t, uint64(2), s.TTFT.Buckets[3], "from 0.02 to 0.04")
 	assert.Equal(t, uint64(2), s.Duration.Buckets[len(s.Duration.Bounds)])
 	assert.Equal(t, uint64(0), s.TTFT.Buckets[4], "no bucket counts those below it")
