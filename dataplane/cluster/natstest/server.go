@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,8 +27,17 @@ var program = sync.OnceValues(func() (string, error) { return Build(".", module)
 
 // Build builds the program of a package that the go.mod of dir names, and returns its path among
 // the temporary files. `go run` links a program once for all test binaries and keeps it in its
-// cache, which `go build` does not.
+// cache, which `go build` does not. One process builds at a time: two would compile all of it twice.
 func Build(dir, pkg string) (path string, err error) {
+	_, source, _, _ := runtime.Caller(0)
+	lock, err := os.Open(source)
+	if err != nil {
+		return "", fmt.Errorf("cannot build %s: %w", pkg, err)
+	}
+	defer lock.Close() // unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("cannot build %s: %w", pkg, err)
+	}
 	folder, err := os.MkdirTemp("", "warmpath-program-")
 	if err != nil {
 		return "", err
