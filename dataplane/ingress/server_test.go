@@ -256,7 +256,7 @@ func TestNominatedFields(t *testing.T) {
 		"Connection: X-Hop, close\r\n":                       true,
 		"Connection: close\r\nConnection: x-hop\r\n":         true,
 		"Connection: X-Other\r\nConnection: TE, X-Hop\r\n":   false,
-		"Connection: x-forwarded-for, X-Hop\r\n":              false, // a proxy has named the client
+		"Connection: x-forwarded-for, X-Hop\r\n":             false, // a proxy has named the client
 		"Connection: keep-alive\r\nConnection: X-Hop, b\r\n": false,
 	} {
 		conn, br := dial(t, ln)
