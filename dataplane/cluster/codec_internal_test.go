@@ -62,6 +62,11 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		"negative weight":  func(r *record) { r.Node.GPUs[0].Health.Weight = -1 },
 		"a negative tier":  func(r *record) { r.Node.Tier.Used = -1 },
 		"a negative speed": func(r *record) { r.Node.Links = []Link{{To: "x", Read: -1}} },
+		"hardly a weight":  func(r *record) { r.Node.Workers[0].Health.Weight = 5e-324 },
+		"hardly a speed":   func(r *record) { r.Node.Links = []Link{{To: "x", Write: 5e-324}} },
+		"any speed":        func(r *record) { r.Node.Links = []Link{{To: "x", Read: 1e308}} },
+		"a slow tier":      func(r *record) { r.Node.Tier.Speed = 5e-324 },
+		"a fast tier":      func(r *record) { r.Node.Tier.Speed = 1e308 },
 	}
 	data, err := json.Marshal(valid)
 	require.NoError(t, err)

@@ -122,16 +122,26 @@ func checkNode(n *Node) error {
 	if t := n.Tier; t != nil && min(t.Bytes, t.Used, t.Pages) < 0 {
 		return fmt.Errorf("%w: a tier of a negative size", errMalformed)
 	}
-	if t := n.Tier; t != nil && t.Speed < 0 {
-		return fmt.Errorf("%w: a tier of a negative speed", errMalformed)
+	if t := n.Tier; t != nil && !isSpeed(t.Speed) {
+		return fmt.Errorf("%w: a tier of %g bytes a second", errMalformed, t.Speed)
 	}
 	for _, l := range n.Links {
-		if min(l.Read, l.Write, l.Latency) < 0 {
-			return fmt.Errorf("%w: a link to %.64q of a negative speed", errMalformed, l.To)
+		if !isSpeed(l.Read) || !isSpeed(l.Write) || l.Latency < 0 {
+			return fmt.Errorf("%w: a link to %.64q that reads %g and writes %g bytes a second, in %g s", errMalformed, l.To, l.Read, l.Write, l.Latency)
 		}
 	}
 	return nil
 }
+
+// maxSpeed is a hundred times that of a GPU's memory, in bytes a second.
+const maxSpeed = 1e15
+
+// isSpeed refuses speeds at which the time of a transfer has no number: 0 is unknown, and a byte a
+// second slower than any.
+func isSpeed(v float64) bool { return v == 0 || v >= 1 && v <= maxSpeed }
+
+// minWeight is below all that a rule of health gives; a wait divided by it has a number.
+const minWeight = 1e-6
 
 func checkURL(text string) error {
 	u, err := url.Parse(text)
@@ -152,7 +162,7 @@ func checkWorker(w *Worker) error {
 }
 
 func checkHealth(h *Health) error {
-	if h.Weight < 0 || h.Weight > 1 || h.Free < 0 {
+	if h.Weight != 0 && (h.Weight < minWeight || h.Weight > 1) || h.Free < 0 {
 		return fmt.Errorf("%w: health with weight %g and %d bytes free", errMalformed, h.Weight, h.Free)
 	}
 	return nil
