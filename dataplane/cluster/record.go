@@ -89,8 +89,8 @@ func checkName(name string) error {
 
 // checkRouter refuses records that could harm a reader.
 func checkRouter(r *Router) error {
-	if len(r.Workers) > MaxRouterWorkers {
-		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxRouterWorkers)
+	if len(r.Workers) > MaxWorkers {
+		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxWorkers)
 	}
 	for _, u := range r.Workers {
 		if err := checkURL(u); err != nil {
@@ -104,6 +104,9 @@ func checkRouter(r *Router) error {
 func checkNode(n *Node) error {
 	if err := checkName(n.Name); err != nil {
 		return err
+	}
+	if len(n.Workers) > MaxWorkers {
+		return fmt.Errorf("%w: node with %d workers, want at most %d", errMalformed, len(n.Workers), MaxWorkers)
 	}
 	for i := range n.Workers {
 		w := &n.Workers[i]
