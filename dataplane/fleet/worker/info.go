@@ -144,6 +144,7 @@ const (
 	maxDP   = 1024
 	maxPort = 65535
 	maxPage = 1 << 20 // tokens: longer than any context
+	maxText = 4096    // bytes: the longest path
 )
 
 // parseInfo reads the body of GET /server_info. host stands in for an endpoint
@@ -156,7 +157,13 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	if v.Type() != fastjson.TypeObject {
 		return nil, fmt.Errorf("cannot read server_info: %w", errNotObject)
 	}
-	text := func(name string) string { return string(v.GetStringBytes(name)) }
+	text := func(name string) string { // of one that is too long nothing: it is in records and status pages
+		raw := v.GetStringBytes(name)
+		if len(raw) > maxText {
+			return ""
+		}
+		return string(raw)
+	}
 	info := &Info{
 		Version: text("version"), ModelPath: text("model_path"), Process: processOf(v),
 		PageSize:   within(v.GetInt("page_size"), maxPage),
@@ -181,7 +188,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
 	}
-	if name := string(v.GetStringBytes("served_model_name")); name != "" {
+	if name := text("served_model_name"); name != "" && len(name) <= maxNameSize {
 		info.addNames(modelNames{bases: []string{unique.Make(name).Value()}})
 	}
 	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {

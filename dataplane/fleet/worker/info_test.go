@@ -177,6 +177,14 @@ func TestParseModels(t *testing.T) {
 	require.ErrorContains(t, err, "cannot read /v1/models")
 }
 
+// TestLongTexts: names and paths that none can be are not taken.
+func TestLongTexts(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	info, err := worker.ParseInfo([]byte(`{"model_path":"`+long+`","served_model_name":"`+long+`","version":"`+long+`","dp_size":2}`), host)
+	require.NoError(t, err)
+	require.Equal(t, []any{"", "", 2}, []any{info.Model(), info.Version, info.DPSize})
+}
+
 // TestModelsAreBounded: a worker that lists names without end costs no choice more than one that
 // lists many.
 func TestModelsAreBounded(t *testing.T) {
