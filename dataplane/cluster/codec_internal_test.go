@@ -72,8 +72,10 @@ func TestDecodeRecordRefuses(t *testing.T) {
 				r.Node.Workers = append(r.Node.Workers, Worker{URL: fmt.Sprintf("http://x:%d", 10000+i)})
 			}
 		},
-		"a slow tier": func(r *record) { r.Node.Tier.Speed = 5e-324 },
-		"a fast tier": func(r *record) { r.Node.Tier.Speed = 1e308 },
+		"a header as host": func(r *record) { r.Node.Workers[0].BootstrapHost = "x\r\nX-Override-Priority: 9" },
+		"a path as host":   func(r *record) { r.Node.Workers[0].BootstrapHost = "x/admin?" },
+		"a slow tier":      func(r *record) { r.Node.Tier.Speed = 5e-324 },
+		"a fast tier":      func(r *record) { r.Node.Tier.Speed = 1e308 },
 	}
 	data, err := json.Marshal(valid)
 	require.NoError(t, err)

@@ -158,10 +158,20 @@ func checkWorker(w *Worker) error {
 	if err := checkURL(w.URL); err != nil {
 		return err
 	}
+	if !isHost(w.BootstrapHost) {
+		return fmt.Errorf("%w: worker %s has the bootstrap host %.64q", errMalformed, w.URL, w.BootstrapHost)
+	}
 	if w.BootstrapPort < 0 || w.BootstrapPort > math.MaxUint16 || w.TP < 0 || w.DP < 0 {
 		return fmt.Errorf("%w: worker %s has a number that cannot be", errMalformed, w.URL)
 	}
 	return checkHealth(&w.Health)
+}
+
+// isHost refuses what is neither a name, an address nor "": routers give it to engines.
+func isHost(text string) bool {
+	return len(text) <= maxName && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_:%", r)
+	})
 }
 
 func checkHealth(h *Health) error {
