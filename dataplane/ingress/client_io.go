@@ -56,6 +56,7 @@ func (cl *Client) readIdle(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	now := time.Now()
+	cl.arrived = arrived{} // it keeps fasthttp's buffer from being freed
 	cl.place.waitsFrom(now)
 	// The client was answered just now: goroutines that have waited for longer go first. Under
 	// load the next request is there by then and comes without a wait; a read at once would
