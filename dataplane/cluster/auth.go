@@ -18,7 +18,7 @@ type authenticator struct {
 	log            *slog.Logger
 
 	mu   sync.Mutex
-	of   *server.Server      // whose connections are in open; guarded by mu
+	of   *server.Server      // of the connections in open; guarded by mu
 	open map[string][]uint64 // connections of each user, some ended; guarded by mu
 }
 

@@ -39,18 +39,19 @@ const (
 	embeddedStore  = 1 << 30
 )
 
-// Bounds of what members can make the embedded server keep. NATS has 65,536 connections, any
-// number of subscriptions and 64 MiB for each connection that does not read.
+// Bounds of the memory that members can make the embedded server use. NATS has 65,536 connections,
+// any number of subscriptions and 64 MiB for each connection that does not read.
 const (
-	// embeddedClients is of all connections: traffic grows with their square, and 1,000 are beyond
-	// what a router's processor could serve.
+	// embeddedClients is of all connections: traffic grows with their square, and 1,000 members are
+	// too many for a router's processors.
 	embeddedClients = 1024
 	// embeddedSubs is of one connection. A router or sidecar has some ten, and one more for each
 	// question under way.
 	embeddedSubs = 256
-	// embeddedPending is of one connection, in bytes: a watch begins with all entries of the buckets.
+	// embeddedPending is of one connection, in bytes: a watch begins with all entries of the
+	// buckets.
 	embeddedPending = 2 * maxHeld
-	// embeddedPing finds connections whose other end is gone within three times that.
+	// embeddedPing finds connections without another end within three times that.
 	embeddedPing = 20 * time.Second
 )
 

@@ -167,7 +167,7 @@ func checkWorker(w *Worker) error {
 	return checkHealth(&w.Health)
 }
 
-// isHost refuses what is neither a name, an address nor "": routers give it to engines.
+// isHost refuses all but names, addresses and "": routers give them to engines.
 func isHost(text string) bool {
 	return len(text) <= maxName && !strings.ContainsFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_:%", r)

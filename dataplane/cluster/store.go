@@ -47,8 +47,8 @@ type storeReply struct {
 var storeErrors = map[string]error{"none": errNoBucket, "refused": errRefused, "denied": ErrDenied}
 
 const (
-	// maxStoring is the number of requests that wait, and maxStoringOf that of one user, who may be
-	// many processes of a router. Further ones are lost, and come again.
+	// maxStoring is the number of requests that wait, and maxStoringOf that of one user, many
+	// processes of a router maybe. Further ones are lost, and come again.
 	maxStoring, maxStoringOf = 256, 32
 	// maxWatches bounds the watches of one user: a process has two, and two more for a moment
 	// where it reads the buckets again.
@@ -98,7 +98,7 @@ type storeQueue struct {
 	of map[string]int // by user; guarded by mu
 }
 
-// storing is a request, and who asks.
+// storing is a request, and the user.
 type storing struct {
 	*nats.Msg
 	user string

@@ -72,7 +72,7 @@ func checkHead(h *fasthttp.RequestHeader) error {
 		if len(line) == 0 {
 			continue // the end
 		}
-		if line[0] == ' ' || line[0] == '\t' { // RFC 9112 5.2: refused, or a space in place of the fold
+		if line[0] == ' ' || line[0] == '\t' { // obs-fold (RFC 9112 5.2)
 			return fmt.Errorf("%w: a field goes on in a second line", ErrRequest)
 		}
 		n := 0

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Plain returns a writer for text of others on a terminal: of what a worker or a node says, only
-// lines, tabs and what can be seen go on to w. A Write may end within a character.
+// Plain returns a writer for text of others on a terminal: of the words of workers and nodes, only
+// lines, tabs and visible characters go on to w. A Write may end within a character.
 func Plain(w io.Writer) io.Writer { return &plainWriter{w: w} }
 
 type plainWriter struct {

@@ -157,7 +157,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	if v.Type() != fastjson.TypeObject {
 		return nil, fmt.Errorf("cannot read server_info: %w", errNotObject)
 	}
-	text := func(name string) string { // of one that is too long nothing: it is in records and status pages
+	text := func(name string) string { // "" of one that is too long for records and status pages
 		raw := v.GetStringBytes(name)
 		if len(raw) > maxText {
 			return ""

@@ -157,7 +157,7 @@ func (ms *Models) updateLocked(name string, sl *servedModel, folder string) {
 	}
 }
 
-// forgetLocked forgets the name that has been without a worker for longest, where they are too many.
+// forgetLocked forgets the name that has been without a worker for longest, where too many are.
 func (ms *Models) forgetLocked() {
 	oldest, n := "", 0
 	for name, sl := range ms.served {

@@ -26,8 +26,8 @@ var Algorithms = []jose.SignatureAlgorithm{
 const (
 	// Leeway is how much the issuer's clock may differ.
 	Leeway = 30 * time.Second
-	// maxDate is in the year 35,000,000, in seconds. A date beyond what fits an int64 or a time.Time
-	// comes out as any other.
+	// maxDate is in the year 35,000,000, in seconds. A date that fits no int64 or time.Time comes
+	// out as any other.
 	maxDate = 1 << 50
 	// MaxToken bounds a token in bytes, below the bound of heads.
 	MaxToken = 8 << 10

@@ -218,8 +218,8 @@ func (p *Prober) probe(ctx context.Context, node string) {
 	s.due = now.Add(wait - wait/10 + rand.N(wait/5+1)) // nodes do not measure at the same time
 }
 
-// maxWords bounds the words about a link in bytes. The other node chooses some of them, and they are
-// in this node's record: one that is too long would keep the record from the cluster.
+// maxWords bounds the words about a link in bytes. The other node chooses some of them, and they
+// are in this node's record: too long ones would keep the record from the cluster.
 const maxWords = 512
 
 func bounded(words string) string {
