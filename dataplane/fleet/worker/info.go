@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 	"unique"
 
 	"github.com/valyala/fastjson"
@@ -157,9 +158,9 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	if v.Type() != fastjson.TypeObject {
 		return nil, fmt.Errorf("cannot read server_info: %w", errNotObject)
 	}
-	text := func(name string) string { // "" of one that is too long for records and status pages
+	text := func(name string) string { // "" of one that records, status pages and metrics cannot have
 		raw := v.GetStringBytes(name)
-		if len(raw) > maxText {
+		if len(raw) > maxText || !utf8.Valid(raw) {
 			return ""
 		}
 		return string(raw)

@@ -183,6 +183,12 @@ func TestLongTexts(t *testing.T) {
 	info, err := worker.ParseInfo([]byte(`{"model_path":"`+long+`","served_model_name":"`+long+`","version":"`+long+`","dp_size":2}`), host)
 	require.NoError(t, err)
 	require.Equal(t, []any{"", "", 2}, []any{info.Model(), info.Version, info.DPSize})
+	info, err = worker.ParseInfo([]byte("{\"model_path\":\"/m\xff\",\"served_model_name\":\"tiny\xff\"}"), host)
+	require.NoError(t, err)
+	require.Empty(t, info.Model(), "no label of a metric")
+	bases, _, _, err := worker.ParseModels([]byte("{\"data\":[{\"id\":\"tiny\xff\"},{\"id\":\"tiny\"}]}"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"tiny"}, bases)
 }
 
 // TestModelsAreBounded: a worker that lists names without end costs no choice more than one that

@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 	"unique"
 
 	"github.com/valyala/fastjson"
@@ -32,7 +33,7 @@ const (
 )
 
 // parseModels reads the body of GET /v1/models. An adapter is a model with a parent. Names beyond
-// the bounds are left out.
+// the bounds are left out, and those that are no UTF-8: no label of a metric may have them.
 func parseModels(body []byte) (modelNames, error) {
 	var s modelNames
 	v, err := fastjson.ParseBytes(body)
@@ -46,7 +47,7 @@ func parseModels(body []byte) (modelNames, error) {
 		if len(m.GetStringBytes("parent")) > 0 {
 			list, most = &s.adapters, maxAdapters
 		}
-		if id == "" || len(id) > maxNameSize || len(*list) >= most {
+		if id == "" || len(id) > maxNameSize || !utf8.ValidString(id) || len(*list) >= most {
 			continue
 		}
 		// One string for all workers: a choice compares it once for each.
