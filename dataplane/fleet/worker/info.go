@@ -158,7 +158,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	if v.Type() != fastjson.TypeObject {
 		return nil, fmt.Errorf("cannot read server_info: %w", errNotObject)
 	}
-	text := func(name string) string { // "" of one that records, status pages and metrics cannot have
+	text := func(name string) string { // "" of one that no record or label may have
 		raw := v.GetStringBytes(name)
 		if len(raw) > maxText || !utf8.Valid(raw) {
 			return ""
