@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/dataplane/admin/top"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/nixl"
 )
@@ -92,7 +93,7 @@ func report(w io.Writer, found []finding, asJSON bool) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(found)
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(top.Plain(w), 0, 0, 2, ' ', 0)
 	for _, f := range found {
 		// A reason may have several lines; each stays in its column.
 		fmt.Fprintf(table, "%s\t%s\t%s\n", f.State, f.Name, strings.ReplaceAll(f.Detail, "\n", "\n\t\t"))

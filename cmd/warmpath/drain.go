@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/admin/top"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 )
 
@@ -160,7 +161,7 @@ func (o *markOptions) atRouter(cmd *cobra.Command, target string) error {
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return fmt.Errorf("cannot read the answer of %s: %w", o.router.base(), err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s %s%s\n", target, o.done, prefixed(" at this router only: ", answer.Reason))
+	fmt.Fprintf(top.Plain(cmd.OutOrStdout()), "%s %s%s\n", target, o.done, prefixed(" at this router only: ", answer.Reason))
 	if !o.wait {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/admin/top"
 )
 
 // explainOptions are the flags of warmpath explain.
@@ -76,7 +77,7 @@ func (o *explainOptions) run(cmd *cobra.Command) error {
 	if err := json.Unmarshal(answer, &e); err != nil {
 		return fmt.Errorf("cannot read the answer of %s: %w", o.router.base(), err)
 	}
-	return writeExplained(cmd.OutOrStdout(), &e)
+	return writeExplained(top.Plain(cmd.OutOrStdout()), &e)
 }
 
 // request makes the body to explain.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/dataplane/admin/top"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 )
 
@@ -79,7 +80,7 @@ func (o *lintOptions) check(in io.Reader, out, errOut io.Writer) error {
 		enc.SetEscapeHTML(false)
 		err = enc.Encode(report)
 	} else {
-		err = report.Table(out)
+		err = report.Table(top.Plain(out))
 	}
 	if err != nil {
 		return err

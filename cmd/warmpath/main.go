@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/dataplane/admin/top"
 )
 
 // Set by the Makefile; see [build].
@@ -29,7 +31,7 @@ func main() {
 	}
 	if err != nil {
 		if !logged(err) {
-			fmt.Fprintln(os.Stderr, "warmpath: "+err.Error())
+			fmt.Fprintln(top.Plain(os.Stderr), "warmpath: "+err.Error())
 		}
 		os.Exit(1)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/admin/top"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/nvml"
@@ -51,7 +52,7 @@ the nodes of the cluster, with GPUs, health and marks.`
 		if err := json.Unmarshal(answer, &all); err != nil {
 			return fmt.Errorf("cannot read the answer of %s: %w", router.base(), err)
 		}
-		return writeRanks(cmd.OutOrStdout(), all.Workers)
+		return writeRanks(top.Plain(cmd.OutOrStdout()), all.Workers)
 	}
 	return c
 }
@@ -77,7 +78,7 @@ func (v *viewOptions) command(name, short string) *cobra.Command {
 func (v *viewOptions) ofCluster(cmd *cobra.Command, write func(io.Writer, *cluster.View, time.Time) error) error {
 	return v.cluster.ask(cmd, func(_ context.Context, c *cluster.Cluster) error {
 		if !v.asJSON {
-			return write(cmd.OutOrStdout(), c.View(), time.Now())
+			return write(top.Plain(cmd.OutOrStdout()), c.View(), time.Now())
 		}
 		e := json.NewEncoder(cmd.OutOrStdout())
 		e.SetIndent("", "  ")

@@ -34,8 +34,8 @@ type Cluster struct {
 	opened          chan *bucketWatches // from writer to state; nil: the present one is over
 	lostMarks       chan []Mark         // from state to writer: marks that a lost store had
 	leaving         chan withdrawal     // from Withdraw to writer
-	storing         chan *nats.Msg      // requests of holders of roles' tokens
-	stores          sync.Once           // subscribes to that
+	storing         storeQueue          // requests of holders of roles' tokens
+	stores          sync.Once           // subscribes to them
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -61,7 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		cfg: cfg, own: ownRecords{instance: NewInstance(), list: map[key]*ownRecord{}}, signals: newSignals(),
 		beats: make(chan *nats.Msg, beatQueue), requests: make(chan *nats.Msg, requestQueue), pongs: make(chan time.Time),
 		opened: make(chan *bucketWatches), lostMarks: make(chan []Mark, 1), leaving: make(chan withdrawal),
-		storing: make(chan *nats.Msg, storeQueue),
+		storing: newStoreQueue(),
 	}
 	c.prefix, c.log = cfg.Prefix, cfg.Log
 	c.replies = c.subject(replySubject) + ".member." + c.own.instance

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -62,6 +63,19 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		"negative weight":  func(r *record) { r.Node.GPUs[0].Health.Weight = -1 },
 		"a negative tier":  func(r *record) { r.Node.Tier.Used = -1 },
 		"a negative speed": func(r *record) { r.Node.Links = []Link{{To: "x", Read: -1}} },
+		"hardly a weight":  func(r *record) { r.Node.Workers[0].Health.Weight = 5e-324 },
+		"hardly a speed":   func(r *record) { r.Node.Links = []Link{{To: "x", Write: 5e-324}} },
+		"any speed":        func(r *record) { r.Node.Links = []Link{{To: "x", Read: 1e308}} },
+		"no machine": func(r *record) {
+			r.Node.Workers = nil
+			for i := range MaxWorkers + 1 {
+				r.Node.Workers = append(r.Node.Workers, Worker{URL: fmt.Sprintf("http://x:%d", 10000+i)})
+			}
+		},
+		"a header as host": func(r *record) { r.Node.Workers[0].BootstrapHost = "x\r\nX-Override-Priority: 9" },
+		"a path as host":   func(r *record) { r.Node.Workers[0].BootstrapHost = "x/admin?" },
+		"a slow tier":      func(r *record) { r.Node.Tier.Speed = 5e-324 },
+		"a fast tier":      func(r *record) { r.Node.Tier.Speed = 1e308 },
 	}
 	data, err := json.Marshal(valid)
 	require.NoError(t, err)

@@ -39,6 +39,22 @@ const (
 	embeddedStore  = 1 << 30
 )
 
+// Bounds of the memory that members can make the embedded server use. NATS has 65,536 connections,
+// any number of subscriptions and 64 MiB for each connection that does not read.
+const (
+	// embeddedClients is of all connections: traffic grows with their square, and 1,000 members are
+	// too many for a router's processors.
+	embeddedClients = 1024
+	// embeddedSubs is of one connection. A router or sidecar has some ten, and one more for each
+	// question under way.
+	embeddedSubs = 256
+	// embeddedPending is of one connection, in bytes: a watch begins with all entries of the
+	// buckets.
+	embeddedPending = 2 * maxHeld
+	// embeddedPing finds connections without another end within three times that.
+	embeddedPing = 20 * time.Second
+)
+
 // embed starts a server. Its listener is for other processes; this one connects without a
 // socket.
 func embed(ctx context.Context, cfg *Config) (*natsServer, error) {
@@ -67,10 +83,11 @@ func embed(ctx context.Context, cfg *Config) (*natsServer, error) {
 	}
 	e.opts = server.Options{
 		ServerName: strings.ReplaceAll(cfg.Name, " ", "-") + "-" + NewInstance(), Host: host, Port: number, NoSigs: true,
+		MaxConn: embeddedClients, MaxSubs: embeddedSubs, MaxPending: embeddedPending, PingInterval: embeddedPing,
 		JetStream: true, StoreDir: folder, JetStreamMaxMemory: embeddedMemory, JetStreamMaxStore: embeddedStore,
 	}
 	if cfg.Token != "" {
-		e.opts.CustomClientAuthentication, e.opts.AlwaysEnableNonce = authenticator{cfg.Token, cfg.Prefix}, true
+		e.opts.CustomClientAuthentication, e.opts.AlwaysEnableNonce = &authenticator{secret: cfg.Token, prefix: cfg.Prefix, embedded: e, log: cfg.Log}, true
 	}
 	if e.opts.TLSConfig, err = embeddedTLS(cfg.TLS); err == nil {
 		err = e.start(ctx, cfg.Log)

@@ -89,8 +89,8 @@ func checkName(name string) error {
 
 // checkRouter refuses records that could harm a reader.
 func checkRouter(r *Router) error {
-	if len(r.Workers) > MaxRouterWorkers {
-		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxRouterWorkers)
+	if len(r.Workers) > MaxWorkers {
+		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxWorkers)
 	}
 	for _, u := range r.Workers {
 		if err := checkURL(u); err != nil {
@@ -104,6 +104,9 @@ func checkRouter(r *Router) error {
 func checkNode(n *Node) error {
 	if err := checkName(n.Name); err != nil {
 		return err
+	}
+	if len(n.Workers) > MaxWorkers {
+		return fmt.Errorf("%w: node with %d workers, want at most %d", errMalformed, len(n.Workers), MaxWorkers)
 	}
 	for i := range n.Workers {
 		w := &n.Workers[i]
@@ -122,16 +125,26 @@ func checkNode(n *Node) error {
 	if t := n.Tier; t != nil && min(t.Bytes, t.Used, t.Pages) < 0 {
 		return fmt.Errorf("%w: a tier of a negative size", errMalformed)
 	}
-	if t := n.Tier; t != nil && t.Speed < 0 {
-		return fmt.Errorf("%w: a tier of a negative speed", errMalformed)
+	if t := n.Tier; t != nil && !isSpeed(t.Speed) {
+		return fmt.Errorf("%w: a tier of %g bytes a second", errMalformed, t.Speed)
 	}
 	for _, l := range n.Links {
-		if min(l.Read, l.Write, l.Latency) < 0 {
-			return fmt.Errorf("%w: a link to %.64q of a negative speed", errMalformed, l.To)
+		if !isSpeed(l.Read) || !isSpeed(l.Write) || l.Latency < 0 {
+			return fmt.Errorf("%w: a link to %.64q that reads %g and writes %g bytes a second, in %g s", errMalformed, l.To, l.Read, l.Write, l.Latency)
 		}
 	}
 	return nil
 }
+
+// maxSpeed is a hundred times that of a GPU's memory, in bytes a second.
+const maxSpeed = 1e15
+
+// isSpeed refuses speeds at which the time of a transfer has no number: 0 is unknown, and a byte a
+// second slower than any.
+func isSpeed(v float64) bool { return v == 0 || v >= 1 && v <= maxSpeed }
+
+// minWeight is below all that a rule of health gives; a wait divided by it has a number.
+const minWeight = 1e-6
 
 func checkURL(text string) error {
 	u, err := url.Parse(text)
@@ -145,14 +158,24 @@ func checkWorker(w *Worker) error {
 	if err := checkURL(w.URL); err != nil {
 		return err
 	}
+	if !isHost(w.BootstrapHost) {
+		return fmt.Errorf("%w: worker %s has the bootstrap host %.64q", errMalformed, w.URL, w.BootstrapHost)
+	}
 	if w.BootstrapPort < 0 || w.BootstrapPort > math.MaxUint16 || w.TP < 0 || w.DP < 0 {
 		return fmt.Errorf("%w: worker %s has a number that cannot be", errMalformed, w.URL)
 	}
 	return checkHealth(&w.Health)
 }
 
+// isHost refuses all but names, addresses and "": routers give them to engines.
+func isHost(text string) bool {
+	return len(text) <= maxName && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_:%", r)
+	})
+}
+
 func checkHealth(h *Health) error {
-	if h.Weight < 0 || h.Weight > 1 || h.Free < 0 {
+	if h.Weight != 0 && (h.Weight < minWeight || h.Weight > 1) || h.Free < 0 {
 		return fmt.Errorf("%w: health with weight %g and %d bytes free", errMalformed, h.Weight, h.Free)
 	}
 	return nil

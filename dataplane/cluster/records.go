@@ -100,8 +100,8 @@ type Router struct {
 	Workers []string `json:"workers,omitempty"`
 }
 
-// MaxRouterWorkers bounds Router.Workers.
-const MaxRouterWorkers = 1024
+// MaxWorkers bounds the workers of a record: routers probe each.
+const MaxWorkers = 1024
 
 // Mark drains or cordons a node or a worker for an operator. It has no lease: it holds until it
 // is removed.

@@ -513,3 +513,49 @@ func TestTokensOfRoles(t *testing.T) {
 	}
 	require.ErrorIs(t, cluster.Config{Token: text}.Check(), cluster.ErrConfig, "the embedded server needs the secret itself")
 }
+
+// TestHoldersAreBounded has the holder of a token open connections and subscriptions without end.
+// Those of another holder are not among them, and a place is free again when a connection ends.
+func TestHoldersAreBounded(t *testing.T) {
+	full := open(t, cluster.Config{Token: secret})
+	up(t, full)
+	url, node := plain(full), token(t, cluster.RoleNode, "gpu.1")
+	connect := func(text string) (*nats.Conn, error) {
+		dot := strings.LastIndexByte(text, '.')
+		pair, err := nkeys.FromSeed([]byte(text[dot+1:]))
+		require.NoError(t, err)
+		public, err := pair.PublicKey()
+		require.NoError(t, err)
+		c, err := nats.Connect(url, nats.Nkey(public, pair.Sign), nats.UserInfo(text[:dot], ""), nats.NoReconnect())
+		if err == nil {
+			t.Cleanup(c.Close)
+		}
+		return c, err
+	}
+	var all []*nats.Conn
+	for range 100 {
+		c, err := connect(node)
+		if err != nil {
+			require.ErrorIs(t, err, nats.ErrAuthorization)
+			break
+		}
+		all = append(all, c)
+	}
+	require.Len(t, all, 8)
+	_, err := connect(token(t, cluster.RoleNode, "gpu2"))
+	require.NoError(t, err)
+	all[0].Close()
+	eventually(t, func() bool { _, err := connect(node); return err == nil }, func() any { return "no place is free" })
+
+	one := all[1] // and has a bound of its own
+	for i := range 10_000 {
+		if _, err = one.SubscribeSync(fmt.Sprintf("warmpath.cluster.beat.%d", i)); err == nil && i%100 == 0 {
+			err = one.Flush()
+		}
+		if err != nil {
+			break
+		}
+	}
+	require.ErrorContains(t, one.LastError(), "maximum subscriptions")
+	up(t, holder(t, url, cluster.RoleNode, "gpu2"))
+}

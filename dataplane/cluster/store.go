@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -46,8 +47,9 @@ type storeReply struct {
 var storeErrors = map[string]error{"none": errNoBucket, "refused": errRefused, "denied": ErrDenied}
 
 const (
-	// storeQueue is the number of requests that wait; further ones are lost, and come again.
-	storeQueue = 256
+	// maxStoring is the number of requests that wait, and maxStoringOf that of one user, many
+	// processes of a router maybe. Further ones are lost, and come again.
+	maxStoring, maxStoringOf = 256, 32
 	// maxWatches bounds the watches of one user: a process has two, and two more for a moment
 	// where it reads the buckets again.
 	maxWatches = 32
@@ -88,10 +90,58 @@ type watchName struct{ stream, consumer string }
 
 func newStore(c *Cluster) *store { return &store{c, map[string][]watchName{}, map[string]*held{}} }
 
+// storeQueue holds the requests that wait, so that no user keeps out those of others.
+type storeQueue struct {
+	all chan storing
+
+	mu sync.Mutex
+	of map[string]int // by user; guarded by mu
+}
+
+// storing is a request, and the user.
+type storing struct {
+	*nats.Msg
+	user string
+}
+
+func newStoreQueue() storeQueue {
+	return storeQueue{all: make(chan storing, maxStoring), of: map[string]int{}}
+}
+
+// push queues a request, if it finds a place.
+func (q *storeQueue) push(r storing) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of[r.user] >= maxStoringOf {
+		return false
+	}
+	select {
+	case q.all <- r:
+		q.of[r.user]++
+		return true
+	default:
+		return false
+	}
+}
+
+// taken frees the place of a request that was received from all.
+func (q *storeQueue) taken(r storing) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of[r.user]--; q.of[r.user] == 0 {
+		delete(q.of, r.user)
+	}
+}
+
 // serveStore has this member answer. Of several one gets each request.
 func (c *Cluster) serveStore() {
 	c.stores.Do(func() {
-		if _, err := c.nc.ChanQueueSubscribe(c.subject(storeSubject)+".*.*", "store", c.storing); err != nil {
+		queue := func(m *nats.Msg) {
+			if !c.storing.push(storing{m, strings.TrimPrefix(m.Subject, c.subject(storeSubject)+".")}) {
+				c.counts.dropped.Add(1)
+			}
+		}
+		if _, err := c.nc.QueueSubscribe(c.subject(storeSubject)+".*.*", "store", queue); err != nil {
 			c.noteFailure(fmt.Errorf("cannot serve holders of tokens: %w", err))
 		}
 	})
@@ -102,15 +152,15 @@ func (s *store) run() {
 		select {
 		case <-s.ctx.Done():
 			return
-		case m := <-s.storing:
+		case m := <-s.storing.all:
+			s.storing.taken(m)
 			s.serve(m)
 		}
 	}
 }
 
-func (s *store) serve(m *nats.Msg) {
-	user := strings.TrimPrefix(m.Subject, s.subject(storeSubject)+".")
-	h, err := parseUser(user)
+func (s *store) serve(m storing) {
+	h, err := parseUser(m.user)
 	if err != nil || !s.isReply(m.Reply, h) {
 		return // an answer elsewhere would be a write with our rights
 	}

@@ -73,5 +73,5 @@ func (m *Manager) LocalWorkers() (urls []string) {
 		}
 	}
 	slices.Sort(urls)
-	return urls[:min(len(urls), cluster.MaxRouterWorkers)]
+	return urls[:min(len(urls), cluster.MaxWorkers)]
 }

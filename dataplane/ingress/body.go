@@ -26,6 +26,7 @@ func (cl *Client) readBody(ctx *fasthttp.RequestCtx) error {
 	h := &ctx.Request.Header
 	cl.readErr = nil
 	if length := h.ContentLength(); length >= 0 {
+		cl.arrived.length = length
 		if err := cl.body.readLength(stream, length); err != nil {
 			return err
 		}
@@ -34,7 +35,7 @@ func (cl *Client) readBody(ctx *fasthttp.RequestCtx) error {
 		// 6.5.1), and a worker gets a body of known length: they are dropped.
 		var head fasthttp.RequestHeader
 		h.CopyTo(&head)
-		err := cl.body.readChunks(stream, cl.s.cfg.MaxBody())
+		err := cl.readChunks(stream)
 		if cl.readErr != nil { // fasthttp takes the end of the connection for the end of the body
 			err = cl.readErr
 		}
@@ -71,10 +72,19 @@ func (b *body) readLength(stream io.Reader, length int) error {
 	return nil
 }
 
+// readChunks reads a chunked body.
+func (cl *Client) readChunks(stream io.Reader) error {
+	came := cl.arrived.last
+	cl.arrived, cl.body.coding = arrived{length: -1}, coding{on: true}
+	defer func() { cl.body.coding.on = false }()
+	if err := cl.note(came); err != nil {
+		return err
+	}
+	return cl.body.readChunks(stream, cl.s.cfg.MaxBody())
+}
+
 // readChunks reads a chunked body of at most limit bytes.
 func (b *body) readChunks(stream io.Reader, limit int) error {
-	b.coding = coding{on: true}
-	defer func() { b.coding.on = false }()
 	b.grow(leastMemory)
 	for {
 		n := len(b.b)
@@ -113,12 +123,85 @@ func (b *body) release() {
 	}
 }
 
+// arrived are the bytes behind a head that have come: of its body, and of requests that came in one
+// piece with it.
+type arrived struct {
+	length int    // of the body; -1: it is chunked, and no part of the others
+	all    int    // bytes
+	last   []byte // the last piece, in fasthttp's buffer
+}
+
+func (a *arrived) add(p []byte) { a.all, a.last = a.all+len(p), p }
+
+// behind returns the bytes behind the body when fasthttp has read all of it.
+func (a *arrived) behind() []byte {
+	if a.length < 0 {
+		return a.last
+	}
+	return a.last[len(a.last)-min(max(a.all-a.length, 0), len(a.last)):]
+}
+
+// chunks finds the end of a chunked body. fasthttp (1.74) does not tell where it was, and waits for
+// more where a line of the trailer ends in LF alone.
+type chunks struct {
+	left    int  // bytes of a chunk that have not come, with the end of its line
+	size    int  // of the next chunk, as far as its digits have come
+	sized   bool // that was all of them
+	part    int  // bytes of the line that has not ended
+	cr      bool // the last of them is CR
+	trailer bool // the last chunk has come
+	ended   bool // and the trailer
+}
+
+// maxChunk is more than any body has; fasthttp refuses sizes that do not fit an int.
+const maxChunk = 1 << 40
+
+// read looks at the next bytes of a connection, and returns those behind the body.
+func (c *chunks) read(p []byte) ([]byte, error) {
+	for len(p) > 0 && !c.ended {
+		if c.left > 0 {
+			n := min(c.left, len(p))
+			c.left, p = c.left-n, p[n:]
+			continue
+		}
+		b := p[0]
+		p = p[1:]
+		if b != '\n' {
+			c.digit(b)
+			c.part, c.cr = c.part+1, b == '\r'
+			continue
+		}
+		switch {
+		case !c.cr:
+			return nil, errBareLF
+		case c.trailer:
+			c.ended = c.part == 1
+		case c.size == 0:
+			c.trailer = true
+		default:
+			c.left = c.size + len("\r\n")
+		}
+		c.size, c.sized, c.part, c.cr = 0, false, 0, false
+	}
+	return p, nil
+}
+
+// digit takes a byte of the line before a chunk.
+func (c *chunks) digit(b byte) {
+	d, ok := hexDigit(b)
+	if c.sized = c.sized || !ok; !c.sized {
+		c.size = min(c.size<<4|int(d), maxChunk)
+	}
+}
+
 // coding bounds the chunked coding of a body. A client that sends one byte a chunk is served;
 // one that sends extensions and next to no body is not.
 type coding struct {
 	on   bool
 	raw  int // bytes read from the connection since the body began
 	body int // bytes of the body among them
+
+	chunks chunks
 }
 
 const (

@@ -47,6 +47,7 @@ type Client struct {
 	lingers bool  // the client has to see an answer to a request that was not read
 	readErr error // the first one of a body
 	lines   headLines
+	arrived arrived
 	body    body
 	writes  heldWrites
 
@@ -110,7 +111,7 @@ func (cl *Client) awaitRequest() bool {
 
 // begin notes that a request has begun; false: the connection was closed before.
 func (cl *Client) begin() bool {
-	cl.idle, cl.lines = false, headLines{}
+	cl.idle, cl.lines, cl.arrived = false, headLines{}, arrived{}
 	cl.silent.Store(false)
 	return cl.state.CompareAndSwap(clientWaits, clientServes)
 }
@@ -126,8 +127,9 @@ func noteState(nc net.Conn, state fasthttp.ConnState) {
 		cl.limit.wait(time.Time{})
 		cl.state.CompareAndSwap(clientServes, clientWaits)
 	case state == fasthttp.StateActive && cl.idle: // its bytes came with the last request's
+		next := cl.arrived.behind()
 		cl.begin()
-		cl.lines.ended = true // where its first line began is not known here
+		cl.note(next)
 	}
 }
 

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -22,23 +23,31 @@ func (cl *Client) Read(p []byte) (int, error) {
 	if len(cl.ahead) > 0 {
 		n := copy(p, cl.ahead)
 		cl.drop(n)
-		cl.lines.read(p[:n])
-		return n, nil
+		return n, cl.note(p[:n])
 	}
 	if cl.idle {
 		n, err := cl.readIdle(p)
-		cl.lines.read(p[:n])
-		return n, err
+		return n, cmp.Or(err, cl.note(p[:n]))
 	}
 	n, err := cl.readRest(p)
-	cl.lines.read(p[:n])
 	if err == nil && cl.body.coding.on {
 		err = cl.body.coding.read(n)
 	}
+	err = cmp.Or(err, cl.note(p[:n]))
 	if err != nil && cl.readErr == nil {
 		cl.readErr = err
 	}
 	return n, err
+}
+
+// note looks at bytes that fasthttp gets, in its buffer.
+func (cl *Client) note(p []byte) (err error) {
+	p = cl.lines.read(p)
+	if cl.body.coding.on {
+		p, err = cl.body.coding.chunks.read(p)
+	}
+	cl.arrived.add(p)
+	return err
 }
 
 // readIdle waits for the next request for as long as that is worth fasthttp's buffers.
@@ -47,6 +56,7 @@ func (cl *Client) readIdle(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	now := time.Now()
+	cl.arrived = arrived{} // it keeps fasthttp's buffer from being freed
 	cl.place.waitsFrom(now)
 	// The client was answered just now: goroutines that have waited for longer go first. Under
 	// load the next request is there by then and comes without a wait; a read at once would

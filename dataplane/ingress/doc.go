@@ -10,10 +10,11 @@
 // # Checks beyond fasthttp
 //
 // checkHead refuses heads that fasthttp accepts and other servers read differently: lines that
-// end in LF alone, names with a space, Content-Length beside Transfer-Encoding, a coding other
-// than chunked. checkTarget refuses targets that need resolving. dropNominated removes the fields
-// that Connection names. A request that is refused by its head is answered before any of its body
-// is read, by fasthttp's ExpectHandler.
+// end in LF alone, fields in two lines, names with a space, Content-Length beside
+// Transfer-Encoding, a coding other than chunked. First lines and those of chunks are looked at as
+// they come (headLines, chunks): fasthttp does not tell how they ended. checkTarget refuses targets
+// that need resolving. dropNominated removes the fields that Connection names. A request that is
+// refused by its head is answered before any of its body is read, by fasthttp's ExpectHandler.
 //
 // Bodies are streamed from fasthttp into memory that grows with the bytes that have come. A
 // body over MaxBody, a chunked coding that outweighs its body, and a request slower than its

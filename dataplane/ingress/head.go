@@ -38,13 +38,13 @@ type headLines struct {
 	bare  bool // a line ended in LF alone
 }
 
-// read looks at the next bytes of a connection.
-func (l *headLines) read(p []byte) {
+// read looks at the next bytes of a connection, and returns those behind the head.
+func (l *headLines) read(p []byte) []byte {
 	for len(p) > 0 && !l.ended {
 		n := bytes.IndexByte(p, '\n')
 		if n < 0 {
 			l.part, l.cr = l.part+len(p), p[len(p)-1] == '\r'
-			return
+			return nil
 		}
 		if n > 0 {
 			l.part, l.cr = l.part+n, p[n-1] == '\r'
@@ -55,6 +55,7 @@ func (l *headLines) read(p []byte) {
 		l.begun = l.begun || !empty
 		l.part, l.cr, p = 0, false, p[n+1:]
 	}
+	return p
 }
 
 // checkHead refuses heads that fasthttp (1.74) accepts and that another server reads differently,
@@ -68,8 +69,11 @@ func checkHead(h *fasthttp.RequestHeader) error {
 		}
 		line := rest[:end-1]
 		rest = rest[end+1:]
-		if len(line) == 0 || line[0] == ' ' || line[0] == '\t' {
-			continue // the empty line, or a continuation of the field before
+		if len(line) == 0 {
+			continue // the end
+		}
+		if line[0] == ' ' || line[0] == '\t' { // obs-fold (RFC 9112 5.2)
+			return fmt.Errorf("%w: a field goes on in a second line", ErrRequest)
 		}
 		n := 0
 		for n < len(line) && nameByte[line[n]] {
@@ -100,9 +104,10 @@ func checkHead(h *fasthttp.RequestHeader) error {
 	return nil
 }
 
-// notNominated are fields that the server reads itself; no worker gets them as they came.
+// notNominated are fields that the router reads for itself.
 var notNominated = [][]byte{
 	connectionField, []byte("te"), []byte("trailer"), []byte("host"), expectField, lengthField, codingField,
+	[]byte(fasthttp.HeaderXForwardedFor), // a proxy before this router names the client in it
 }
 
 // dropNominated removes the fields that Connection names: they belong to this connection only
@@ -112,15 +117,13 @@ func dropNominated(h *fasthttp.RequestHeader) {
 	if len(h.PeekCanonical(connectionField)) == 0 {
 		return
 	}
-	closes, within := h.ConnectionClose(), false
+	closes := h.ConnectionClose()
 	for line := range bytes.Lines(h.RawHeaders()) {
-		list := line
-		if line[0] != ' ' && line[0] != '\t' { // else it continues the field before
-			var name []byte
-			name, list, _ = bytes.Cut(line, []byte{':'})
-			within = bytes.EqualFold(name, connectionField)
+		name, list, _ := bytes.Cut(line, []byte{':'})
+		if !bytes.EqualFold(name, connectionField) {
+			continue
 		}
-		for within && len(list) > 0 {
+		for len(list) > 0 {
 			var option []byte
 			option, list, _ = bytes.Cut(list, []byte{','})
 			option = bytes.TrimSpace(option)

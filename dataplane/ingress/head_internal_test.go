@@ -14,10 +14,22 @@ func TestBareLFInPieces(t *testing.T) {
 		"GET / HTTP/1.1\nHost: x\n\n", "GET / HTTP/1.1\nHost: x\r\n\r\n", "GET / HTTP/1.1\n", "\r\n\nGET / HTTP/1.1\r\nHost: x\n",
 		"GET / HTTP/1.1\r\nHost: x\n\n", "GET / HTTP/1.1\r\nHost: x\r\n\n", "GET / HTTP/1.1\r\nHost: x\r\nX: y\n",
 	} {
-		for step := 1; step <= len(head); step++ {
-			served, refused := serveBytes([]byte(head), step)
-			require.Empty(t, served, "%q in pieces of %d", head, step)
-			require.ErrorIs(t, refused, ErrRequest, "%q in pieces of %d", head, step)
+		for before, requests := range map[string]int{
+			"": 0, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n\na\n": 1, fuzzChunked + "3;x\r\n\na\n\r\n00\r\nX: y\r\n\r\n": 1,
+			fuzzChunked + "0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n": 2,
+		} {
+			for step := 1; step <= len(before+head); step++ {
+				served, refused := serveBytes([]byte(before+head), step)
+				require.Len(t, served, requests, "%q in pieces of %d", before+head, step)
+				require.ErrorIs(t, refused, errBareLF, "%q in pieces of %d", before+head, step)
+			}
+		}
+	}
+	for _, trailer := range []string{"\n", "X: y\n\r\n", "X: y\n\n", "X: y\r\n\n", "X\n"} {
+		for step := 1; step <= 64; step++ {
+			served, refused := serveBytes([]byte(fuzzChunked+"2\r\n{}\r\n0\r\n"+trailer), step)
+			require.Empty(t, served, "%q in pieces of %d", trailer, step)
+			require.ErrorIs(t, refused, errBareLF, "%q in pieces of %d", trailer, step)
 		}
 	}
 	const sound = "\r\n\nPOST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n\na\n"

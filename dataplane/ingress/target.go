@@ -86,18 +86,20 @@ func unescape(b []byte) (c byte, ok bool) {
 	if len(b) < 3 {
 		return 0, false
 	}
-	for _, d := range b[1:3] {
-		switch {
-		case d >= '0' && d <= '9':
-			d -= '0'
-		case d|0x20 >= 'a' && d|0x20 <= 'f':
-			d = d | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		c = c<<4 | d
+	high, ok := hexDigit(b[1])
+	low, also := hexDigit(b[2])
+	return high<<4 | low, ok && also
+}
+
+// hexDigit returns the value of a hex digit.
+func hexDigit(c byte) (v byte, ok bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
 	}
-	return c, true
+	return 0, false
 }
 
 // pathByte has the bytes of a path without an escape. Delimiters may be escaped or not, which

@@ -86,7 +86,7 @@ func New(cfg Config, parts Parts) *Handler {
 	h.config.Store(&cfg)
 	h.sources.seed = h.culprits.seed
 	h.rules, h.proofs.log = rulesOf(parts.Registry, parts.Models), cfg.Log
-	h.metrics = newMetrics(parts.Router, cfg.Queue.Max >= 0)
+	h.metrics = newMetrics(parts.Router, parts.Registry, cfg.Queue.Max >= 0)
 	if parts.Keys != nil {
 		h.metrics.all = append(h.metrics.all, parts.Keys)
 	}

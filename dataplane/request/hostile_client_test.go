@@ -118,7 +118,7 @@ func testHostileHTTP(t *testing.T) {
 		{"a bare return in a field", line + "X-A: a\rb\r\n" + sized + end, []int{400}},
 		{"a field without a colon", line + "nonsense\r\n" + sized + end, []int{400}},
 		{"a field that begins with a colon", line + ":unmet: 1\r\n" + sized + end, []int{400}},
-		{"a folded field", line + "X-A: a\r\n  b\r\n" + sized + end, []int{200}},
+		{"a folded field", line + "X-A: a\r\n  b\r\n" + sized + end, []int{400}},
 		{"bytes above ASCII in a field", line + "X-A: \xe4\xff\r\n" + sized + end, []int{200}},
 		{"a thousand fields", line + strings.Repeat("a: 1\r\n", 1000) + sized + end, []int{200}},
 		{"an endless line", strings.Repeat("A", 1<<20), []int{431}},

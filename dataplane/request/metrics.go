@@ -2,16 +2,15 @@ package request
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/valyala/fasthttp"
 
-	"github.com/warmpath/warmpath/dataplane/admin/history"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
@@ -21,7 +20,9 @@ import (
 // Metrics counts requests. It is a prometheus.Collector, which package admin serves together with
 // the state of the router's other parts.
 type Metrics struct {
-	all []prometheus.Collector // of the fields below
+	all    []prometheus.Collector // of the fields below
+	byRank []seriesOfRanks        // of all
+	gone   goneRanks
 
 	ranks *rankMetrics
 	gaps  gapMetrics
@@ -70,8 +71,8 @@ type Comparison struct{ Compared, Accurate uint64 }
 // latencyBuckets reach from a decode step to the longest wait in a queue, by factors of about two.
 var latencyBuckets = []float64{.005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8, 15, 30, 60, 120, 300, 600}
 
-func newMetrics(router *routing.Router, queued bool) *Metrics {
-	m := &Metrics{}
+func newMetrics(router *routing.Router, registry *worker.Registry, queued bool) *Metrics {
+	m := &Metrics{gone: goneRanks{present: func() []*worker.Rank { return registry.Snapshot().Ranks }}}
 	m.ranks = newRankMetrics(m, func() string { return router.Policy().Name() })
 	m.countOverlap()
 	m.errors = m.counter("errors_total",
@@ -150,6 +151,9 @@ func (m *Metrics) countOverlap() {
 func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help}, labels)
 	m.all = append(m.all, c)
+	if slices.Contains(labels, "worker") {
+		m.byRank = append(m.byRank, c)
+	}
 	return c
 }
 
@@ -158,7 +162,7 @@ func (m *Metrics) histogram(name, help string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: name, Help: help, Buckets: latencyBuckets,
 	}, []string{"worker", "rank"})
-	m.all = append(m.all, h)
+	m.all, m.byRank = append(m.all, h), append(m.byRank, h)
 	return h
 }
 
@@ -361,7 +365,10 @@ func (r *rankMetrics) newSeries(of *worker.Rank) *rankSeries {
 }
 
 // policyChanged makes answers count under the name of the new policy.
-func (r *rankMetrics) policyChanged() {
+func (r *rankMetrics) policyChanged() { r.forget() }
+
+// forget has series looked up anew by their labels.
+func (r *rankMetrics) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byID.Store(nil)
@@ -412,80 +419,4 @@ func (m *Metrics) fetched(d *routing.Decision, cached int) {
 	m.fetchExpected.WithLabelValues(url, rank, "tier").Add(float64(f.Tier))
 	m.fetchExpected.WithLabelValues(url, rank, "peer").Add(float64(f.Remote))
 	m.fetchedTokens.WithLabelValues(url, rank).Add(float64(d.FetchedOf(cached)))
-}
-
-// Sums adds up the series of all workers, but for the state of the moment. It takes as long as a
-// scrape, and like one it holds up no request.
-func (m *Metrics) Sums() history.Counts {
-	c := history.Counts{
-		Requests:     m.requestTotal.Load(),
-		PromptTokens: sum(m.ranks.prompt), HitTokens: sum(m.ranks.cached), ExpectedTokens: sum(m.ranks.expected),
-		GeneratedTokens: sum(m.ranks.output),
-		TTFT:            histogramSum(m.ranks.ttft), Duration: histogramSum(m.ranks.latency), ITL: m.gaps.sums(),
-	}
-	c.Errors[history.Cut] = sum(m.cuts)
-	each(m.errors, func(one *dto.Metric) { addFailure(&c, one, history.Router) })
-	each(m.ranks.requests, func(one *dto.Metric) { addFailure(&c, one, history.Worker) })
-	return c
-}
-
-// addFailure counts one series by its status. Those of 5xx count as broken.
-func addFailure(c *history.Counts, one *dto.Metric, broken history.Kind) {
-	kind := broken
-	switch status := statusOf(one); {
-	case status >= fasthttp.StatusInternalServerError:
-	case status == fasthttp.StatusTooManyRequests:
-		kind = history.Busy
-	case status == fasthttp.StatusUnauthorized, status == fasthttp.StatusForbidden:
-		kind = history.Keys
-	case status >= fasthttp.StatusBadRequest:
-		kind = history.Client
-	default:
-		return
-	}
-	c.Errors[kind] += uint64(one.GetCounter().GetValue())
-}
-
-func statusOf(one *dto.Metric) int {
-	for _, label := range one.GetLabel() {
-		if label.GetName() == "status" {
-			status, _ := strconv.Atoi(label.GetValue())
-			return status
-		}
-	}
-	return 0
-}
-
-func sum(c prometheus.Collector) uint64 {
-	total := 0.0
-	each(c, func(one *dto.Metric) { total += one.GetCounter().GetValue() })
-	return uint64(total)
-}
-
-func histogramSum(c prometheus.Collector) history.Histogram {
-	h := history.Histogram{Bounds: latencyBuckets, Buckets: make([]uint64, len(latencyBuckets)+1)}
-	each(c, func(one *dto.Metric) {
-		below := uint64(0) // the series' own counts are cumulative
-		for i, b := range one.GetHistogram().GetBucket() {
-			h.Buckets[i] += b.GetCumulativeCount() - below
-			below = b.GetCumulativeCount()
-		}
-		h.Buckets[len(latencyBuckets)] += one.GetHistogram().GetSampleCount() - below
-	})
-	return h
-}
-
-// each reads the series of a collector.
-func each(c prometheus.Collector, read func(*dto.Metric)) {
-	series := make(chan prometheus.Metric, 64)
-	go func() {
-		defer close(series)
-		c.Collect(series)
-	}()
-	for one := range series {
-		var value dto.Metric
-		if one.Write(&value) == nil {
-			read(&value)
-		}
-	}
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -36,7 +39,9 @@ func TestSumsAreOfAllWorkers(t *testing.T) {
 	m.ranks = newRankMetrics(m, func() string { return "kv" })
 	m.errors = m.counter("errors_total", "", "status", "reason")
 	m.cuts = m.counter("answers_cut_total", "", "worker", "rank")
-	for _, rank := range ranksOf(t, "http://a", "http://b") {
+	ranks := ranksOf(t, "http://a", "http://b")
+	m.gone.present = func() []*worker.Rank { return ranks }
+	for _, rank := range ranks {
 		s := m.ranks.of(rank)
 		s.prompt.Add(100)
 		s.cached.Add(40)
@@ -60,6 +65,71 @@ func TestSumsAreOfAllWorkers(t *testing.T) {
 	assert.Equal(t, uint64(2), s.TTFT.Buckets[3], "from 0.02 to 0.04")
 	assert.Equal(t, uint64(2), s.Duration.Buckets[len(s.Duration.Bounds)])
 	assert.Equal(t, uint64(0), s.TTFT.Buckets[4], "no bucket counts those below it")
+}
+
+// TestSeriesOfRanksThatAreGone: the series of a worker that is gone leave with time, and the sums do
+// not tell of it. A worker that comes back before goes on with its own.
+func TestSeriesOfRanksThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &Metrics{}
+		m.ranks = newRankMetrics(m, func() string { return "kv" })
+		m.errors = m.counter("errors_total", "", "status", "reason")
+		m.cuts = m.counter("answers_cut_total", "", "worker", "rank")
+		m.countOverlap()
+		ranks := ranksOf(t, "http://a", "http://b")
+		present := ranks
+		m.gone.present = func() []*worker.Rank { return present }
+		answer := func(rank *worker.Rank) {
+			s := m.ranks.of(rank)
+			s.ok.Inc()
+			s.prompt.Add(100)
+			s.ttft.Observe(.03)
+			m.ranks.request(rank, 500)
+			m.cuts.WithLabelValues(rank.Labels()).Inc()
+			m.fetched(&routing.Decision{Rank: rank, Fetch: routing.Fetch{Tier: 200}}, 100)
+		}
+		series := func(url string) (n int) {
+			for _, vector := range m.byRank {
+				each(vector, func(one *dto.Metric) {
+					if label(one, "worker") == url {
+						n++
+					}
+				})
+			}
+			return n
+		}
+		answer(ranks[0])
+		answer(ranks[1])
+		all, before := series("http://a"), m.Sums()
+		require.Equal(t, uint64(200), before.PromptTokens)
+		for range 3 { // gone for a while, and back
+			present = ranks[1:]
+			for range 14 {
+				require.Equal(t, before, m.Sums())
+				time.Sleep(time.Minute)
+			}
+			present = ranks
+			require.Equal(t, before, m.Sums())
+		}
+		require.Equal(t, all, series("http://a"))
+		present = ranks[1:]
+		for range 20 {
+			require.Equal(t, before, m.Sums())
+			time.Sleep(time.Minute)
+		}
+		require.Zero(t, series("http://a"))
+		require.Equal(t, all, series("http://b"))
+
+		answer(ranks[0]) // the end of a request that took as long
+		after := m.Sums()
+		require.Equal(t, uint64(300), after.PromptTokens)
+		require.Equal(t, before.TTFT.Buckets[3]+1, after.TTFT.Buckets[3])
+		require.Equal(t, before.Errors[history.Cut]+1, after.Errors[history.Cut])
+		require.Equal(t, before.Errors[history.Worker]+1, after.Errors[history.Worker])
+		time.Sleep(20 * time.Minute)
+		require.Equal(t, after, m.Sums())
+		require.Zero(t, series("http://a"))
+	})
 }
 
 // Of the tokens that were to be fetched from KV tiers, those count that the answer reports

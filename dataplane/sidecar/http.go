@@ -22,6 +22,10 @@ import (
 // shutdownTimeout bounds the wait for answers under way at the end of Run.
 const shutdownTimeout = 2 * time.Second
 
+// writeTimeout bounds the time of an answer on its way: a client that reads nothing would keep one
+// of the few connections for good. The longest answers, of profiles, have some MB.
+const writeTimeout = time.Minute
+
 // api is the sidecar's HTTP API. It only reads, but for hints to the KV tier, and its facts are no
 // user's secret: dcgm-exporter serves as much to any client. Web pages are none, and profiles are
 // for operators.
@@ -44,12 +48,7 @@ func (a *api) serve(ctx context.Context) error {
 		&collector{sidecar: s}, a.refused.Count, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	a.metrics.MustRegister(s.cfg.extra.metrics...)
-	server := &fasthttp.Server{
-		Handler: a.handle, Name: "warmpath-node", NoDefaultDate: true, CloseOnShutdown: true,
-		// Scrapes come each 15 to 60 s, and keep their connection.
-		ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxRequestBodySize: 1 << 24, Concurrency: 256, // a hint with 1 M token ids has 8 MB
-	}
+	server := newServer(a.handle, writeTimeout)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(s.listener) }()
 	select {
@@ -66,6 +65,16 @@ func (a *api) serve(ctx context.Context) error {
 		err = errors.Join(err, served)
 	}
 	return err
+}
+
+// newServer returns a server that cuts clients which do not take an answer in time.
+func newServer(handle fasthttp.RequestHandler, write time.Duration) *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler: handle, Name: "warmpath-node", NoDefaultDate: true, CloseOnShutdown: true,
+		// Scrapes come each 15 to 60 s, and keep their connection.
+		ReadTimeout: time.Minute, WriteTimeout: write, IdleTimeout: 2 * time.Minute,
+		MaxRequestBodySize: 1 << 24, Concurrency: 256, // a hint with 1 M token ids has 8 MB
+	}
 }
 
 func (a *api) handle(ctx *fasthttp.RequestCtx) {

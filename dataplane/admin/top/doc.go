@@ -2,7 +2,8 @@
 // traffic of the last minutes and all workers. It knows the router by GET /status and GET /history
 // alone, and changes nothing.
 //
-// [Run] draws until its user quits; [Snapshot] is the same as plain text, once.
+// [Run] draws until its user quits; [Snapshot] is the same as plain text, once. [Plain] is for
+// other commands that write text of others to a terminal.
 //
 // # Concurrency
 //

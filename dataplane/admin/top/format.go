@@ -39,13 +39,10 @@ func (s style) paint(text string) string {
 // clean makes text of others harmless: a worker's error could move the cursor.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
+		if unicode.IsSpace(r) {
 			return ' '
-		case unicode.IsControl(r) || unicode.In(r, unicode.Cf):
-			return -1
 		}
-		return r
+		return visible(r)
 	}, strings.ToValidUTF8(text, "?"))
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 	"unique"
 
 	"github.com/valyala/fastjson"
@@ -144,6 +145,7 @@ const (
 	maxDP   = 1024
 	maxPort = 65535
 	maxPage = 1 << 20 // tokens: longer than any context
+	maxText = 4096    // bytes: the longest path
 )
 
 // parseInfo reads the body of GET /server_info. host stands in for an endpoint
@@ -156,7 +158,13 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	if v.Type() != fastjson.TypeObject {
 		return nil, fmt.Errorf("cannot read server_info: %w", errNotObject)
 	}
-	text := func(name string) string { return string(v.GetStringBytes(name)) }
+	text := func(name string) string { // "" of one that no record or label may have
+		raw := v.GetStringBytes(name)
+		if len(raw) > maxText || !utf8.Valid(raw) {
+			return ""
+		}
+		return string(raw)
+	}
 	info := &Info{
 		Version: text("version"), ModelPath: text("model_path"), Process: processOf(v),
 		PageSize:   within(v.GetInt("page_size"), maxPage),
@@ -181,7 +189,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
 	}
-	if name := string(v.GetStringBytes("served_model_name")); name != "" {
+	if name := text("served_model_name"); name != "" && len(name) <= maxNameSize {
 		info.addNames(modelNames{bases: []string{unique.Make(name).Value()}})
 	}
 	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {

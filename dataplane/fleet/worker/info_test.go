@@ -177,6 +177,33 @@ func TestParseModels(t *testing.T) {
 	require.ErrorContains(t, err, "cannot read /v1/models")
 }
 
+// TestLongTexts: names and paths that none can be are not taken.
+func TestLongTexts(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	info, err := worker.ParseInfo([]byte(`{"model_path":"`+long+`","served_model_name":"`+long+`","version":"`+long+`","dp_size":2}`), host)
+	require.NoError(t, err)
+	require.Equal(t, []any{"", "", 2}, []any{info.Model(), info.Version, info.DPSize})
+	info, err = worker.ParseInfo([]byte("{\"model_path\":\"/m\xff\",\"served_model_name\":\"tiny\xff\"}"), host)
+	require.NoError(t, err)
+	require.Empty(t, info.Model(), "no label of a metric")
+	bases, _, _, err := worker.ParseModels([]byte("{\"data\":[{\"id\":\"tiny\xff\"},{\"id\":\"tiny\"}]}"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"tiny"}, bases)
+}
+
+// TestModelsAreBounded: a worker that lists names without end costs no choice more than one that
+// lists many.
+func TestModelsAreBounded(t *testing.T) {
+	var body strings.Builder
+	body.WriteString(`{"data":[{"id":"` + strings.Repeat("x", 4096) + `"}`)
+	for i := range 20_000 {
+		fmt.Fprintf(&body, `,{"id":"m%d"},{"id":"a%d","parent":"m0"}`, i, i)
+	}
+	bases, adapters, _, err := worker.ParseModels([]byte(body.String() + `]}`))
+	require.NoError(t, err)
+	require.Equal(t, []any{1024, "m0", 8192, "a0"}, []any{len(bases), bases[0], len(adapters), adapters[0]})
+}
+
 func TestInfoModel(t *testing.T) {
 	require.Equal(t, "a", (&worker.Info{Models: []string{"a", "b"}, ModelPath: "/m"}).Model())
 	require.Equal(t, "/m", (&worker.Info{ModelPath: "/m"}).Model())

@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 	"unique"
 
 	"github.com/valyala/fastjson"
@@ -23,7 +24,16 @@ func (i *Info) names() modelNames {
 
 func (s *modelNames) empty() bool { return len(s.bases) == 0 && len(s.adapters) == 0 }
 
-// parseModels reads the body of GET /v1/models. An adapter is a model with a parent.
+// Bounds of an answer of /v1/models, which may have 16 MiB. Each choice compares the names of a
+// worker with the request's.
+const (
+	maxListed   = 1024 // names of models
+	maxAdapters = 8192 // S-LoRA's machines hold 2,000
+	maxNameSize = 1024 // bytes
+)
+
+// parseModels reads the body of GET /v1/models. An adapter is a model with a parent. Names beyond
+// the bounds are left out, and those that are no UTF-8: no label of a metric may have them.
 func parseModels(body []byte) (modelNames, error) {
 	var s modelNames
 	v, err := fastjson.ParseBytes(body)
@@ -33,16 +43,15 @@ func parseModels(body []byte) (modelNames, error) {
 	for _, m := range v.GetArray("data") {
 		s.maxLen = max(s.maxLen, m.GetInt("max_model_len"))
 		id := string(m.GetStringBytes("id"))
-		if id == "" {
+		list, most := &s.bases, maxListed
+		if len(m.GetStringBytes("parent")) > 0 {
+			list, most = &s.adapters, maxAdapters
+		}
+		if id == "" || len(id) > maxNameSize || !utf8.ValidString(id) || len(*list) >= most {
 			continue
 		}
 		// One string for all workers: a choice compares it once for each.
-		id = unique.Make(id).Value()
-		if len(m.GetStringBytes("parent")) > 0 {
-			s.adapters = append(s.adapters, id)
-		} else {
-			s.bases = append(s.bases, id)
-		}
+		*list = append(*list, unique.Make(id).Value())
 	}
 	return s, nil
 }

@@ -63,6 +63,9 @@ func TestAddChecksURLs(t *testing.T) {
 		{raw: "http://gpu-1:65536"},
 		{raw: "http://gpu-1:http"},
 		{raw: "http://gpu 1"},
+		{raw: "http://gpu-\xff"},
+		{raw: "http://gpu-\u202e1"},
+		{raw: "gpu-\u009b1:30000"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.raw, func(t *testing.T) {

@@ -18,7 +18,13 @@ type servedModel struct {
 
 	loaded  fingerprint // of model and err
 	loading fingerprint // being loaded
+
+	left time.Time // its last worker
 }
+
+// maxLeft bounds the names that are kept without a worker: a model takes up to some 100 MB, and
+// workers may come under ever new names.
+const maxLeft = 16
 
 // workerSettings are the settings of one worker.
 type workerSettings struct {
@@ -91,7 +97,8 @@ func (ms *Models) WorkerUp(worker, name string, s Settings) {
 	})
 }
 
-// WorkerDown notes that a worker serves nothing any more. A loaded model stays for its next worker.
+// WorkerDown notes that a worker serves nothing any more. A loaded model stays for its next worker,
+// until maxLeft others have lost theirs.
 func (ms *Models) WorkerDown(worker string) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -116,6 +123,8 @@ func (ms *Models) removeLocked(worker string) {
 func (ms *Models) updateLocked(name string, sl *servedModel, folder string) {
 	defer ms.publishLocked()
 	if len(sl.workers) == 0 {
+		sl.left = ms.cfg.Now()
+		ms.forgetLocked()
 		return
 	}
 	var one *workerSettings
@@ -145,6 +154,22 @@ func (ms *Models) updateLocked(name string, sl *servedModel, folder string) {
 		sl.loading = sl.want
 		settings, want := one.settings, sl.want
 		ms.inBackground(func() { ms.load(name, sl, settings, want, folder) })
+	}
+}
+
+// forgetLocked forgets the name that has been without a worker for longest, where too many are.
+func (ms *Models) forgetLocked() {
+	oldest, n := "", 0
+	for name, sl := range ms.served {
+		if len(sl.workers) > 0 {
+			continue
+		}
+		if n++; oldest == "" || sl.left.Before(ms.served[oldest].left) {
+			oldest = name
+		}
+	}
+	if n > maxLeft {
+		delete(ms.served, oldest)
 	}
 }
 

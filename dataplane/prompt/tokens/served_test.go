@@ -1,6 +1,8 @@
 package tokens_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +72,27 @@ func TestWorkersAreAlikeByContent(t *testing.T) {
 	s.models.WorkerUp("a", "m", at(one))
 	s.models.WorkerUp("b", "m", at(two))
 	s.reads(t, "")
+}
+
+// TestNamesWithoutWorkersAreBounded: a worker that comes under ever new names leaves a bounded number
+// of models behind, the latest ones.
+func TestNamesWithoutWorkersAreBounded(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	models := tokens.NewModels(tokens.ModelsConfig{Now: func() time.Time { return now }})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.NoError(t, models.Run(ctx)) // no files are read
+	models.WorkerUp("stays", "served", tokens.Settings{})
+	for i := range 100 {
+		now = now.Add(time.Second)
+		models.WorkerUp("renamed", fmt.Sprintf("m%02d", i), tokens.Settings{})
+	}
+	var names []string
+	for _, m := range models.Status() {
+		names = append(names, m.Model)
+	}
+	require.Len(t, names, 18, "those left, that of the worker now, and another's")
+	require.Equal(t, []string{"m83", "m99", "served"}, []string{names[0], names[16], names[17]})
 }
 
 // TestFilesThatChange: a worker that restarts is read again, running ones are not.

@@ -268,6 +268,43 @@ func TestFollow(t *testing.T) {
 	})
 }
 
+// TestKeysThatComeBack: a name that was taken out of the file and put back has its use of before, as
+// far as that has not come back meanwhile.
+func TestKeysThatComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		with, without := "alice "+hashOf("a")+" requests-per-minute=60 concurrency=80\nbob "+hashOf("b")+"\n", "bob "+hashOf("b")+"\n"
+		file := put(t, "", with)
+		k, err := clientkey.Read(file, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = k.Run(ctx) })
+		defer wg.Wait()
+		defer stop()
+		look := func() { time.Sleep(2 * time.Second); synctest.Wait() } // of the bubble
+		for range 60 {
+			require.NoError(t, k.Find([]byte("a")).Begin(time.Now()))
+		}
+		for _, text := range []string{without, without + "# another change\n", with} {
+			put(t, file, text)
+			look()
+		}
+		missing, inFlight, _ := k.Find([]byte("a")).Known(time.Now())
+		assert.InDelta(t, 60-6, missing, 1e-6, "six seconds' worth has come back")
+		assert.Equal(t, 60, inFlight)
+
+		for range 60 {
+			k.Find([]byte("a")).End()
+		}
+		time.Sleep(time.Minute)
+		for _, text := range []string{without, with} {
+			put(t, file, text)
+			look()
+		}
+		assert.Zero(t, k.Find([]byte("a")).Counts(), "a name without use was forgotten")
+	})
+}
+
 func TestWritableFileIsSaid(t *testing.T) {
 	var text testkit.Text
 	file := put(t, "", "alice "+hashOf("a"))

@@ -41,7 +41,7 @@
 // # Ownership
 //
 // A Key does not change. After a change of the file, Find returns another Key, which goes on with
-// the rates and places of the one of the same name.
+// the rates and places of the one of the same name, also where the file lacked it for a while.
 //
 // # Errors
 //

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -48,15 +49,15 @@ type Keys struct {
 	file    string
 	current func() *keySet
 	set     atomic.Pointer[keySet]
-	used    map[string]*usage // by name; of the goroutine that reads the file
-	others  *Key              // of requests with the operators' key
+	known   map[string]*Key // by name, in the file or with use yet; of the goroutine that reads it
+	others  *Key            // of requests with the operators' key
 	group   *group
 	tokens  *tokens // nil: none are accepted
 }
 
 // Read reads a file of keys; "": there is none. Run follows it.
 func Read(file string, log *slog.Logger) (*Keys, error) {
-	k := &Keys{file: file, used: make(map[string]*usage), group: newGroup()}
+	k := &Keys{file: file, known: make(map[string]*Key), group: newGroup()}
 	k.others = &Key{Name: OperatorName, used: &usage{group: k.group}}
 	k.others.Priority, k.others.HasPriority, k.others.OwnSalt = maxPriority, true, true
 	if file == "" {
@@ -118,14 +119,17 @@ func (k *Keys) load() (*keySet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrFile, k.file, err)
 	}
-	used := make(map[string]*usage, len(set.keys))
+	// A name that is taken out and put back goes on with its use: its rates may be in debt.
+	now := time.Now()
+	maps.DeleteFunc(k.known, func(name string, key *Key) bool { e := key.use(now); return set.names[name] == nil && !e.inUse() })
 	for _, key := range set.keys {
-		if key.used = k.used[key.Name]; key.used == nil {
+		if before := k.known[key.Name]; before != nil {
+			key.used = before.used
+		} else {
 			key.used = &usage{group: k.group}
 		}
-		used[key.Name] = key.used
+		k.known[key.Name] = key
 	}
-	k.used = used
 	return set, nil
 }
 

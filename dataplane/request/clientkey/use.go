@@ -1,6 +1,7 @@
 package clientkey
 
 import (
+	"math"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/codec"
@@ -71,7 +72,9 @@ func (m *useMessage) decode(b []byte) error {
 	for range r.Count(useEntrySize) {
 		e := useEntry{name: r.Bytes(maxName), inFlight: int(r.Uvarint())}
 		for _, f := range [...]*float64{&e.requests, &e.tokens, &e.missingRequests, &e.missingTokens} {
-			*f = r.Float()
+			if *f = r.Float(); math.Abs(*f) > codec.Largest {
+				r.Fail("a use")
+			}
 		}
 		if e.missingRequests < 0 || e.missingTokens < 0 {
 			r.Fail("what is missing")
@@ -123,6 +126,7 @@ func (k *Key) usedElsewhere(now time.Time, requests, tokens float64) {
 	defer u.mu.Unlock()
 	u.requests.fill(now, k.requests, u.group.size())
 	u.tokens.fill(now, k.tokens, u.group.size())
-	u.requests.missing = max(u.requests.missing+requests, 0)
-	u.tokens.missing = max(u.tokens.missing+tokens, 0)
+	// No sum is one that this router could not tell.
+	u.requests.missing = min(max(u.requests.missing+requests, 0), codec.Largest)
+	u.tokens.missing = min(max(u.tokens.missing+tokens, 0), codec.Largest)
 }

@@ -3,10 +3,14 @@ package clientkey
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/cluster/codec"
 )
 
 // FuzzUseMessage: bytes are refused, or a message that says the same when it is written again.
@@ -52,4 +56,29 @@ func TestPeersForgetNames(t *testing.T) {
 	hear(flagWhole, useEntry{name: []byte(tokenPrefix + "0"), inFlight: 1}, useEntry{name: []byte(tokenPrefix + "1"), inFlight: 1})
 	assert.Len(t, s.peers["there"].names, 1)
 	assert.Equal(t, 1, k.tokens.names[tokenPrefix+"0"].used.elsewhere)
+}
+
+// TestWildUse: what another router tells leaves a key with numbers that come back with time, and that
+// this router can tell on.
+func TestWildUse(t *testing.T) {
+	k, err := Read("", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	k.AcceptTokens(nil)
+	key := &Key{Name: tokenPrefix + "a", requests: 60, tokens: 60, used: &usage{group: k.group}}
+	k.tokens.names[key.Name] = key
+	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	for i, wild := range []float64{1.7e308, 1e300, codec.Largest, codec.Largest} {
+		for j, sign := range []float64{-1, 1, -1, 1} {
+			m := useMessage{id: fmt.Appendf(nil, "there%d", i), number: int64(j + 1), names: []useEntry{{
+				name: []byte(key.Name), requests: sign * wild, tokens: sign * wild, missingRequests: wild, missingTokens: wild,
+			}}}
+			s.onMessage(m.append(nil))
+			e := key.use(time.Now())
+			for _, f := range []float64{e.requests, e.tokens, e.missingRequests, e.missingTokens} {
+				require.LessOrEqual(t, math.Abs(f), float64(codec.Largest), "after %v", sign*wild)
+			}
+			told := useMessage{id: []byte("here"), number: 1, names: []useEntry{e}}
+			require.NoError(t, new(useMessage).decode(told.append(nil)))
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -144,6 +145,16 @@ func TestTokens(t *testing.T) {
 		"of the future":            {sign(rsaKey(), rs, claims(now, object{"iat": now.Add(time.Hour).Unix()})), "token_not_yet_valid"},
 		"without exp":              {sign(rsaKey(), rs, claims(now, object{"exp": nil})), "token_without_claims"},
 		"exp of text":              {sign(rsaKey(), rs, claims(now, object{"exp": "never"})), "token_malformed"},
+		"exp in an odd form":       {sign(rsaKey(), rs, claims(now, object{"exp": float64(now.Unix()) + 100.5})), ""},
+		"exp of the far future":    {sign(rsaKey(), rs, claims(now, object{"exp": 1e15})), ""},
+		"exp beyond all time":      {sign(rsaKey(), rs, claims(now, object{"exp": 1e18})), "token_malformed"},
+		"exp beyond all numbers":   {sign(rsaKey(), rs, claims(now, object{"exp": 1e300})), "token_malformed"},
+		"nbf beyond all time":      {sign(rsaKey(), rs, claims(now, object{"nbf": int64(math.MaxInt64)})), "token_malformed"},
+		"nbf beyond all numbers":   {sign(rsaKey(), rs, claims(now, object{"nbf": 1e300})), "token_malformed"},
+		"iat beyond all numbers":   {sign(rsaKey(), rs, claims(now, object{"iat": -1e300})), "token_malformed"},
+		"audiences in a list":      {sign(rsaKey(), rs, claims(now, object{"aud": [][]string{{"warmpath"}}})), "token_malformed"},
+		"a claim twice":            {sign(rsaKey(), rs, strings.Replace(string(must(json.Marshal(claims(now, nil)))), "{", `{"sub":"bob",`, 1)), "token_malformed"},
+		"another payload's coding": {sign(rsaKey(), object{"alg": "RS256", "kid": "r", "crit": []string{"b64"}, "b64": false}, claims(now, nil)), "token_"},
 		"without sub":              {sign(rsaKey(), rs, claims(now, object{"sub": nil})), "token_without_claims"},
 		"other audience":           {sign(rsaKey(), rs, claims(now, object{"aud": "other"})), "token_wrong_audience"},
 		"no audience":              {sign(rsaKey(), rs, claims(now, object{"aud": nil})), "token_wrong_audience"},
@@ -191,6 +202,8 @@ func TestSets(t *testing.T) {
 	for name, set := range map[string]string{
 		"empty": "", "no keys": `{"keys":[]}`, "no object": `[]`, "a secret": `{"keys":[{"kty":"oct","kid":"r","k":"c2VjcmV0"}]}`,
 		"private": private, "weak": setOf(map[string]crypto.Signer{"r": weak()}), "one kid twice": twice,
+		"endless":        `{"keys":[{"kty":"RSA","kid":"r","e":"AQAB","n":"` + strings.Repeat("_", 12_000) + `"}]}`,
+		"off its curve":  `{"keys":[{"kty":"EC","crv":"P-256","kid":"e","x":"` + b64(strings.Repeat("x", 32)) + `","y":"` + b64(strings.Repeat("y", 32)) + `"}]}`,
 		"for encryption": strings.Replace(setOf(map[string]crypto.Signer{"r": rsaKey()}), `"kid"`, `"use":"enc","kid"`, 1),
 		"huge":           `{"keys":[]` + strings.Repeat(" ", 300<<10) + `}`, "many": `{"keys":[` + strings.Repeat(`{"kty":"x"},`, 100) + `{}]}`,
 	} {

@@ -38,8 +38,9 @@ const (
 	fetchTimeout = 10 * time.Second
 	maxSet       = 256 << 10
 	maxKeys      = 64
-	// minRSA is the least size of RSA keys (RFC 7518 3.3).
-	minRSA = 2048
+	// minRSA and maxRSA bound the sizes of RSA keys: RFC 7518 3.3, and crypto/tls. A key of 800,000
+	// bits takes 25 s of a processor for each token, whoever shows it.
+	minRSA, maxRSA = 2048, 8192
 )
 
 // parseSource returns the URL of a source; nil: it is a file.
@@ -126,7 +127,7 @@ func parseSet(text []byte) (*keySet, error) {
 	set := &keySet{text: bytes.Clone(text), byKID: map[string]jose.JSONWebKey{}}
 	for _, raw := range all.Keys {
 		var key jose.JSONWebKey
-		if key.UnmarshalJSON(raw) != nil || !key.IsPublic() || !key.Valid() || key.Use != "" && key.Use != "sig" || !strong(&key) {
+		if key.UnmarshalJSON(raw) != nil || !key.IsPublic() || !key.Valid() || key.Use != "" && key.Use != "sig" || !suits(&key) {
 			continue
 		}
 		if _, twice := set.byKID[key.KeyID]; twice {
@@ -135,15 +136,15 @@ func parseSet(text []byte) (*keySet, error) {
 		set.byKID[key.KeyID] = key
 	}
 	if len(set.byKID) == 0 {
-		return nil, fmt.Errorf("%w: it has no public RSA key of %d bits or more, EC or Ed25519 key for signatures", ErrSource, minRSA)
+		return nil, fmt.Errorf("%w: it has no public RSA key of %d to %d bits, EC or Ed25519 key for signatures", ErrSource, minRSA, maxRSA)
 	}
 	return set, nil
 }
 
-func strong(key *jose.JSONWebKey) bool {
+func suits(key *jose.JSONWebKey) bool {
 	switch k := key.Key.(type) {
 	case *rsa.PublicKey:
-		return k.N.BitLen() >= minRSA
+		return k.N.BitLen() >= minRSA && k.N.BitLen() <= maxRSA
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 		return true
 	default:

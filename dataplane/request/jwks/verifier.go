@@ -26,6 +26,9 @@ var Algorithms = []jose.SignatureAlgorithm{
 const (
 	// Leeway is how much the issuer's clock may differ.
 	Leeway = 30 * time.Second
+	// maxDate is in the year 35,000,000, in seconds. A date that fits no int64 or time.Time comes
+	// out as any other.
+	maxDate = 1 << 50
 	// MaxToken bounds a token in bytes, below the bound of heads.
 	MaxToken = 8 << 10
 )
@@ -219,6 +222,11 @@ func (v *Verifier) Verify(token []byte, now time.Time) (Token, error) {
 	}
 	if claims.Expiry == nil || claims.Subject == "" {
 		return Token{}, errClaims
+	}
+	for _, at := range []*jwt.NumericDate{claims.Expiry, claims.NotBefore, claims.IssuedAt} {
+		if at != nil && (*at < 0 || *at > maxDate) { // else "nbf": 1e300 would be long ago
+			return Token{}, errMalformed
+		}
 	}
 	err = claims.ValidateWithLeeway(jwt.Expected{Issuer: v.cfg.Issuer, AnyAudience: jwt.Audience{v.cfg.Audience}, Time: now}, Leeway)
 	switch {

@@ -8,8 +8,13 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// maxPeers bounds the routers that messages can make this one remember.
-const maxPeers = 256
+const (
+	// maxPeers bounds the routers that messages can make this one remember.
+	maxPeers = 256
+	// maxUnknown bounds the ranks of each that this router does not have: routers learn of a new
+	// worker within seconds of each other.
+	maxUnknown = 1024
+)
 
 // loads is the load that other routers have in flight, counted at the ranks.
 type loads struct {
@@ -125,6 +130,9 @@ func (l *loads) updateLocked(p *peer, m *message, now time.Time) {
 		r := &m.ranks[i]
 		e := p.ranks[r.rank]
 		if e == nil {
+			if len(p.ranks) >= len(l.ranks.byHash)+maxUnknown {
+				continue // the next whole message makes room
+			}
 			e = &rankLoad{hash: r.rank, base: r.Sent - r.Pending}
 			p.ranks[r.rank] = e
 		}
@@ -140,7 +148,9 @@ func (l *loads) updateLocked(p *peer, m *message, now time.Time) {
 	}
 	if !m.whole {
 		for i := range m.ranks {
-			l.applyLocked(p.ranks[m.ranks[i].rank], now)
+			if e := p.ranks[m.ranks[i].rank]; e != nil {
+				l.applyLocked(e, now)
+			}
 		}
 		return
 	}

@@ -98,11 +98,19 @@ func (m *message) decode(b []byte) error {
 	}
 	m.whole, m.last = flags&flagWhole != 0, flags&flagLast != 0
 	m.sent, m.done, m.ranks = m.sent[:0], m.done[:0], m.ranks[:0]
-	for range r.Count(promptSize) {
+	count := func(size, most int) int {
+		n := r.Count(size)
+		if n > most {
+			r.Fail("a list that no router sends")
+			return 0
+		}
+		return n
+	}
+	for range count(promptSize, maxSent) {
 		m.sent = another(m.sent)
 		m.sent[len(m.sent)-1].read(&r)
 	}
-	for range r.Count(1) {
+	for range count(1, maxDone) {
 		m.done = append(m.done, number())
 	}
 	for range r.Count(rankShareSize) {

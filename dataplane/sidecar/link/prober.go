@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -209,9 +210,23 @@ func (p *Prober) probe(ctx context.Context, node string) {
 		wait = min(p.cfg.Retry<<min(s.fails, 16), p.cfg.Every)
 		s.fails++
 	}
+	for _, words := range []*string{&link.Slow, &link.Broken, &link.Unknown} {
+		*words = bounded(*words)
+	}
 	p.logChange(&s.link, &link)
 	s.link = link
 	s.due = now.Add(wait - wait/10 + rand.N(wait/5+1)) // nodes do not measure at the same time
+}
+
+// maxWords bounds the words about a link in bytes. The other node chooses some of them, and they
+// are in this node's record: too long ones would keep the record from the cluster.
+const maxWords = 512
+
+func bounded(words string) string {
+	if len(words) <= maxWords {
+		return words
+	}
+	return strings.ToValidUTF8(words[:maxWords], "") + "…"
 }
 
 // logChange logs the changes of a link.

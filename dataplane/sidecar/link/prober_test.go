@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/dataplane/cluster"
@@ -147,6 +148,23 @@ func TestUnknownLinks(t *testing.T) {
 	}
 	wait(t, from, "good", unknown("no NIXL"))
 	wait(t, p, "liar", func(l cluster.Link) bool { return contains(l.Broken, "metadata") && l.Path == string(link.Unknown) })
+}
+
+// TestWordsOfOthersAreBounded: a node that refuses with endless words leaves other nodes' records
+// short enough for the cluster.
+func TestWordsOfOthersAreBounded(t *testing.T) {
+	messages := &bus{}
+	refused, _ := json.Marshal(link.Offer{Refused: strings.Repeat("no… ", 200_000)})
+	if _, err := messages.Reply("link.6c696172", func([]byte) []byte { return refused }); err != nil { // liar
+		t.Fatal(err)
+	}
+	p := run(t, link.Config{
+		Bus: messages, Node: "good", Peers: func() []string { return []string{"liar"} }, Fabric: nixltest.NewLoopback(), Scan: 5 * time.Millisecond,
+	})
+	l := wait(t, p, "liar", func(l cluster.Link) bool { return contains(l.Unknown, "it offers no memory: no… no") })
+	if len(l.Unknown) > 600 || !utf8.ValidString(l.Unknown) {
+		t.Errorf("the link has %d bytes of words", len(l.Unknown))
+	}
 }
 
 // TestLinkHeals lets the transfers of a link fail for a while.
