@@ -136,9 +136,6 @@ var rules = map[string]rule{
 	"bench/trace":   {never: anyHTTP},
 	"bench/replay":  {allow: []string{"bench/trace"}},
 	"bench/engines": {},
-	"bench/replica": {allow: []string{
-		"radix", "dataplane/cluster", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/peers", "dataplane/routing", "dataplane/fleet/worker", "dataplane/fleet/worker/workertest",
-	}},
 	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/routing/session"}},
 	"bench/proxy":      {allow: []string{"bench/proxy/load", "dataplane/freeport"}},
 	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
@@ -148,7 +145,7 @@ var rules = map[string]rule{
 	"bench/index":      {allow: []string{"bench/trace", "radix"}},
 	"bench/chaos":      {allow: []string{"bench/sim", "dataplane/freeport"}},
 
-	"bench/cmd":    {allow: []string{"bench/chaos", "bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock", "bench/replay", "bench/replica"}},
+	"bench/cmd":    {allow: []string{"bench/chaos", "bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock"}},
 	"cmd/warmpath": {allow: []string{"..."}},
 }
 

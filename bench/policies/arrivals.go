@@ -156,6 +156,16 @@ func (a *arrivals) inOrder() (came []*task) {
 	return came
 }
 
+// bound is the share of prompt tokens that a cache without an end finds in the order in which the
+// requests came.
+func (a *arrivals) bound() float64 {
+	e := endless{plan: a.plan, cache: newCache(a.plan, nil)}
+	for _, t := range a.inOrder() {
+		e.enter(t.job, a.measured(t))
+	}
+	return ratio(e.hit, e.all)
+}
+
 // counts are those of worker i in the measurement.
 func (a *arrivals) counts(i int) workerCounts {
 	c := a.workers[i].counts

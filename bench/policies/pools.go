@@ -92,16 +92,8 @@ func (a *adviser) pools() error {
 	case best.TTFT.Mean <= a.objective && best.ITL.P99 < a.kv.ITL.P99/2:
 		verdict = "Separate pools pay if steady tokens matter more than the first one"
 	}
-	a.say("%s: the best split, %d of %d workers for prefill, has TTFT %v mean, %v p99 and %v between tokens at p99; mixed workers have %v, %v and %v.%s",
+	a.say("%s: the best split, %d of %d workers for prefill, has TTFT %v mean, %v p99 and %v between tokens at p99; mixed workers have %v, %v and %v.",
 		verdict, split, n, best.TTFT.Mean.Round(time.Millisecond), best.TTFT.P99.Round(time.Millisecond), ms(best.ITL.P99),
-		a.kv.TTFT.Mean.Round(time.Millisecond), a.kv.TTFT.P99.Round(time.Millisecond), ms(a.kv.ITL.P99), fewNodes(n))
+		a.kv.TTFT.Mean.Round(time.Millisecond), a.kv.TTFT.P99.Round(time.Millisecond), ms(a.kv.ITL.P99))
 	return nil
-}
-
-// fewNodes is the articles' rule on how many nodes pools need.
-func fewNodes(n int) string {
-	if n <= disaggregated {
-		return " (The articles' rule: not with 4 nodes or fewer.)"
-	}
-	return ""
 }

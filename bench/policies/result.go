@@ -56,10 +56,6 @@ type TokenCounts struct {
 	HostTokens   int64 `json:"host_tokens"`
 	PulledTokens int64 `json:"pulled_tokens,omitempty"` // from another node's tier
 	OutputTokens int64 `json:"output_tokens"`
-	// PlacedTokens would be found with the best eviction (Belady's) where each request goes to the
-	// worker that it went to: more than HitTokens is lost by eviction, and what lacks to
-	// Summary.Belady by placement. 0: not computed.
-	PlacedTokens int64 `json:"placed_tokens,omitempty"`
 }
 
 // Worker is one worker's share.

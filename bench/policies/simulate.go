@@ -31,11 +31,6 @@ type Summary struct {
 	// Bound is the hit rate of one cache without an end, entered at once: no router can do
 	// better.
 	Bound float64 `json:"bound"`
-	// Belady is the hit rate of the best eviction, with all workers' memory as one pool.
-	Belady float64 `json:"belady"`
-	// Repeated is how many different beginnings come more than once, each counted where no
-	// longer one does.
-	Repeated int `json:"repeated"`
 	// Demand is the prefill that the trace asks for with an empty cache, in workers of
 	// Service's speed.
 	Demand float64 `json:"demand"`
@@ -97,9 +92,8 @@ func (s *study) compare(ctx context.Context, name string, names []string) (*Repo
 		result.Policy = "kv without " + what
 		r.Results = append(r.Results, result)
 	}
-	r.Trace.Belady = s.belady
 	if s.plan.course != nil {
-		r.Trace.Bound = s.endless
+		r.Trace.Bound = s.bound
 		for _, x := range r.Results {
 			r.Trace.Requests = max(r.Trace.Requests, x.Requests)
 		}
@@ -113,9 +107,7 @@ type study struct {
 	cfg      Config
 	plan     *plan
 	progress Progress
-	// Yardsticks of the first run: shares of tokens that a cache without an end, and one of all
-	// workers' memory, find.
-	endless, belady float64
+	bound    float64 // share of tokens that a cache without an end finds in the first run
 }
 
 func newStudy(requests []Request, cfg Config, progress Progress) (*study, error) {
@@ -174,12 +166,10 @@ func (s *study) run(ctx context.Context, name string, cfg Config) (*Result, erro
 	if err != nil {
 		return nil, err
 	}
-	if s.endless == 0 {
-		s.endless, s.belady = r.arrivals.yardsticks()
+	if s.bound == 0 && s.plan.course != nil {
+		s.bound = r.arrivals.bound()
 	}
-	x := r.result()
-	x.PlacedTokens = int64(r.arrivals.placed() * float64(x.PromptTokens))
-	return x, nil
+	return r.result(), nil
 }
 
 func (s *study) summary(name string) Summary {
@@ -189,7 +179,6 @@ func (s *study) summary(name string) Summary {
 		sum.Input += float64(p.jobs[i].input) / float64(len(p.jobs))
 		sum.Output += float64(p.jobs[i].output) / float64(len(p.jobs))
 	}
-	sum.Repeated = p.repeated()
 	if p.course == nil {
 		sum.Bound = bound(p)
 	} else {
@@ -252,7 +241,6 @@ func (r *Report) Advise(ctx context.Context, requests []Request, objective time.
 			return err
 		}
 	}
-	a.rules()
 	return nil
 }
 
