@@ -7,17 +7,19 @@ import (
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastjson"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/responses"
 )
 
 // responseStore is the memory of /v1/responses, with --enable-response-store.
 type responseStore struct {
 	mu    sync.Mutex
-	items map[string][]string // of the conversation up to a response, raw
+	items map[string][][]byte // inputs and outputs of the conversation up to a response
 	whole map[string]string   // the response as it is shown
 }
 
-// conversation returns the items up to a response.
-func (s *responseStore) conversation(id string) (items []string, ok bool) {
+// conversation returns the inputs and outputs up to a response.
+func (s *responseStore) conversation(id string) (items [][]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	items, ok = s.items[id]
@@ -25,14 +27,14 @@ func (s *responseStore) conversation(id string) (items []string, ok bool) {
 }
 
 // put stores a response, unless it was cancelled.
-func (s *responseStore) put(id string, items []string, whole string) {
+func (s *responseStore) put(id string, items [][]byte, whole string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if strings.Contains(s.whole[id], `"status":"cancelled"`) {
 		return
 	}
 	if s.items == nil {
-		s.items, s.whole = map[string][]string{}, map[string]string{}
+		s.items, s.whole = map[string][][]byte{}, map[string]string{}
 	}
 	s.items[id], s.whole[id] = items, whole
 }
@@ -157,17 +159,11 @@ func (a *responsesAPI) job(ctx *fasthttp.RequestCtx) (*job, *responsesFormat, er
 			return nil, nil, errNoResponse(previous)
 		}
 	}
-	if err := f.addInput(v.Get("input")); err != nil {
-		return nil, nil, err
-	}
-	chat, err := chatOfResponses(v, f.items)
+	o, err := chatOfResponses(ctx.PostBody(), f.items)
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := parseObject(chat)
-	if err != nil {
-		return nil, nil, err
-	}
+	f.items = append(slices.Clip(f.items), v.Get("input").MarshalTo(nil))
 	j, err := a.jobs.openAIJob(o, ctx)
 	if err != nil {
 		return nil, nil, err
@@ -193,69 +189,28 @@ func (a *responsesAPI) job(ctx *fasthttp.RequestCtx) (*job, *responsesFormat, er
 	return j, f, nil
 }
 
-// addInput adds the input to the conversation.
-func (f *responsesFormat) addInput(input *fastjson.Value) error {
-	f.items = slices.Clip(f.items)
-	switch {
-	case input != nil && input.Type() == fastjson.TypeString:
-		f.items = append(f.items, `{"role":"user","content":`+string(input.MarshalTo(nil))+`}`)
-	case input != nil && input.Type() == fastjson.TypeArray:
-		for _, item := range input.GetArray() {
-			f.items = append(f.items, string(item.MarshalTo(nil)))
-		}
-	default:
-		return invalid("missing", "input", "Field required")
-	}
-	return nil
-}
-
-// chatOfResponses is _construct_input_messages of SGLang 0.5.23 (serving_responses.py), for a
-// template that takes one system message.
-func chatOfResponses(v *fastjson.Value, items []string) ([]byte, error) {
-	var a fastjson.Arena
-	c := itemReader{chatMaker: chatMaker{a: &a, list: a.NewArray()}}
-	if text := string(v.GetStringBytes("instructions")); text != "" {
-		c.systems = append(c.systems, text)
-	}
-	for _, raw := range items {
-		item, err := fastjson.Parse(raw)
-		if err != nil {
-			return nil, errJSON
-		}
-		if err := c.item(item); err != nil {
-			return nil, err
-		}
-	}
-	messages := a.NewArray()
-	if c.systems != nil {
-		m := a.NewObject()
-		m.Set("role", a.NewString("system"))
-		m.Set("content", a.NewString(strings.Join(c.systems, "\n\n")))
-		messages.SetArrayItem(0, m)
-	}
-	for _, m := range c.list.GetArray() {
-		messages.SetArrayItem(len(messages.GetArray()), m)
-	}
-	out := a.NewObject()
-	out.Set("messages", messages)
-	tools, err := c.responseTools(v.GetArray("tools"))
+// chatOfResponses is the chat of a body, for a template that takes one system message.
+func chatOfResponses(body []byte, history [][]byte) (o object, err error) {
+	whole, err := parseObject(body)
 	if err != nil {
-		return nil, err
+		return o, err
 	}
-	if tools != nil && string(v.GetStringBytes("tool_choice")) != "none" {
-		out.Set("tools", tools)
+	if whole.raw("input") == nil {
+		return o, invalid("missing", "input", "Field required")
 	}
-	for to, from := range map[string]string{
-		"model": "model", "stream": "stream", "stop": "stop", "rid": "request_id", "cache_salt": "cache_salt", "extra_key": "extra_key",
-		"bootstrap_host": "bootstrap_host", "bootstrap_port": "bootstrap_port", "bootstrap_room": "bootstrap_room",
-		"routed_dp_rank": "routed_dp_rank", "disagg_prefill_dp_rank": "disagg_prefill_dp_rank",
-	} {
-		if f := v.Get(from); f != nil {
-			out.Set(to, f)
-		}
+	var c responses.Converter
+	chat, err := c.AppendChat(nil, body, history, responses.Dialect{})
+	if err != nil {
+		return o, refused("%s", err)
 	}
-	if out.Get("rid") == nil {
-		out.Set("rid", a.NewString("resp_"+newID()))
+	if o, err = parseObject(chat); err != nil {
+		return o, err
 	}
-	return out.MarshalTo(nil), nil
+	o.adopt(whole, append([]string{"model", "stream", "stop", "cache_salt", "extra_key"}, pairFields...)...)
+	id := whole.raw("request_id")
+	if id == nil {
+		id = appendJSONString(nil, "resp_"+newID())
+	}
+	o.fields = append(o.fields, field{[]byte("rid"), id})
+	return o, nil
 }

@@ -12,7 +12,7 @@ import (
 type responsesFormat struct {
 	api        *responsesAPI
 	request    *fastjson.Value
-	items      []string // of the conversation
+	items      [][]byte // inputs and outputs of the conversation
 	stores     bool
 	background bool
 	holds      bool // text is held back until no call of a tool can follow
@@ -83,8 +83,8 @@ func statusOf(f finishReason) string {
 func (f *responsesFormat) finish(dst []byte, j *job, p progress, text []byte) []byte {
 	items, output := slices.Clip(f.items), "[]"
 	if len(text) > 0 {
-		message := string(appendMessageItem(nil, j, "completed", text))
-		items, output = append(items, message), "["+message+"]"
+		output = "[" + string(appendMessageItem(nil, j, "completed", text)) + "]"
+		items = append(items, []byte(output))
 	}
 	n := len(dst)
 	dst = f.object(dst, j, statusOf(p.reason), output, &p)
