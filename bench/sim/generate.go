@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -122,56 +123,29 @@ func (nativeFormat) refuse(ctx *fasthttp.RequestCtx, p *problem) { p.native(ctx)
 // appendNative appends the answer of one sequence so far; sent tokens were in earlier events.
 func appendNative(dst []byte, j *job, i, sent int, p progress) []byte {
 	r := j.reqs[i]
-	dst = append(dst, `{"text":`...)
-	dst = appendJSONString(dst, answerText(r, p))
-	dst = append(dst, `,"output_ids":`...)
-	dst = appendIDs(dst, p.out)
-	dst = append(dst, `,"meta_info":{"id":`...)
-	dst = appendJSONString(dst, r.id)
-	dst = append(dst, `,"finish_reason":`...)
-	dst = appendNativeReason(dst, p)
-	dst = append(dst, `,"prompt_tokens":`...)
-	dst = appendInt(dst, len(r.prompt))
-	dst = append(dst, `,"weight_version":"default","num_retractions":0,"storage_prefetch_wait":0.0,"storage_staging_wait":0.0`...)
-	dst = append(dst, `,"forward_entry_time":`...)
-	dst = appendStamp(dst, p.times.scheduled)
-	dst = append(dst, `,"prefill_finished_time":`...)
-	dst = appendStamp(dst, p.times.first)
-	dst = append(dst, `,"queue_time":`...)
-	dst = appendFloat(dst, max(0, p.times.scheduled.Sub(p.times.received).Seconds()))
+	dst = appendJSONString(append(dst, `{"text":`...), answerText(r, p))
+	dst = appendIDs(append(dst, `,"output_ids":`...), p.out)
+	dst = appendNativeReason(fmt.Appendf(dst, `,"meta_info":{"id":%s,"finish_reason":`, quoted(r.id)), p)
+	dst = fmt.Appendf(dst, `,"prompt_tokens":%d,"weight_version":"default","num_retractions":0,"storage_prefetch_wait":0.0,"storage_staging_wait":0.0`, len(r.prompt))
+	dst = appendStamp(append(dst, `,"forward_entry_time":`...), p.times.scheduled)
+	dst = appendStamp(append(dst, `,"prefill_finished_time":`...), p.times.first)
+	dst = appendFloat(append(dst, `,"queue_time":`...), max(0, p.times.scheduled.Sub(p.times.received).Seconds()))
 	if j.logprobs {
 		dst = appendLogprobs(dst, r, p.out, j.top)
 	}
-	dst = append(dst, `,"reasoning_tokens":0,"completion_tokens":`...)
-	dst = appendInt(dst, len(p.out))
-	dst = append(dst, `,"cached_tokens":`...)
-	dst = appendInt(dst, p.cached)
+	dst = fmt.Appendf(dst, `,"reasoning_tokens":0,"completion_tokens":%d,"cached_tokens":%d`, len(p.out), p.cached)
 	if p.reason.kind != "" {
-		dst = append(dst, `,"weight_versions":[{"version":"default","start":0,"end":`...)
-		dst = append(appendInt(dst, len(p.out)), "}]"...)
+		dst = fmt.Appendf(dst, `,"weight_versions":[{"version":"default","start":0,"end":%d}]`, len(p.out))
 	}
-	dst = append(dst, `,"cached_tokens_details":`...)
-	dst = appendCachedDetails(dst, p.cached)
-	dst = append(dst, `,"dp_rank":`...)
-	dst = appendRank(dst, r.home)
-	dst = appendNativeTimes(dst, r, sent, p)
-	return append(dst, "}}"...)
-}
-
-func appendCachedDetails(dst []byte, cached int) []byte {
-	if cached == 0 {
-		return append(dst, "null"...)
+	details, rank := "null", "null" // of no cached token, and on a worker of one rank
+	if p.cached > 0 {
+		details = fmt.Sprintf(`{"device":%d,"host":0}`, p.cached)
 	}
-	dst = append(dst, `{"device":`...)
-	return append(appendInt(dst, cached), `,"host":0}`...)
-}
-
-// appendRank appends null on a worker of one rank, as SGLang does.
-func appendRank(dst []byte, k *rank) []byte {
-	if k.cfg.DPSize == 1 {
-		return append(dst, "null"...)
+	if k := r.home; k.cfg.DPSize > 1 {
+		rank = strconv.Itoa(k.id)
 	}
-	return appendInt(dst, k.id)
+	dst = fmt.Appendf(dst, `,"cached_tokens_details":%s,"dp_rank":%s`, details, rank)
+	return append(appendNativeTimes(dst, r, sent, p), "}}"...)
 }
 
 // appendNativeTimes appends the fields of the last event, and in the first and last one the
@@ -184,22 +158,16 @@ func appendNativeTimes(dst []byte, r *request, sent int, p progress) []byte {
 		return appendSent(dst, r.answered)
 	}
 	t := p.times
-	dst = append(dst, `,"e2e_latency":`...)
-	dst = appendFloat(dst, t.finished.Sub(t.received).Seconds())
-	dst = append(dst, `,"request_received_ts":`...)
-	dst = appendStamp(dst, t.received)
-	dst = append(dst, `,"first_token_latency":`...)
-	dst = appendFloat(dst, max(0, t.first.Sub(t.received).Seconds()))
-	dst = append(dst, `,"api_server_dispatch_finish_ts":`...)
-	dst = appendStamp(dst, t.received)
+	dst = appendFloat(append(dst, `,"e2e_latency":`...), t.finished.Sub(t.received).Seconds())
+	dst = appendStamp(append(dst, `,"request_received_ts":`...), t.received)
+	dst = appendFloat(append(dst, `,"first_token_latency":`...), max(0, t.first.Sub(t.received).Seconds()))
+	dst = appendStamp(append(dst, `,"api_server_dispatch_finish_ts":`...), t.received)
 	if !r.answered.IsZero() {
 		dst = appendSent(dst, r.answered)
 	}
-	dst = append(dst, `,"request_finished_ts":`...)
-	dst = appendStamp(dst, t.finished)
+	dst = appendStamp(append(dst, `,"request_finished_ts":`...), t.finished)
 	if d := t.finished.Sub(t.first).Seconds(); len(p.out) > 1 && d > 0 {
-		dst = append(dst, `,"decode_throughput":`...)
-		dst = appendFloat(dst, float64(len(p.out)-1)/d)
+		dst = appendFloat(append(dst, `,"decode_throughput":`...), float64(len(p.out)-1)/d)
 	}
 	if r.answered.IsZero() { // Not streamed.
 		dst = appendSent(dst, time.Now())
@@ -215,23 +183,17 @@ func appendNativeReason(dst []byte, p progress) []byte {
 	switch f := p.reason; {
 	case f.kind == "":
 		return append(dst, "null"...)
+	case f.kind == "abort" && f.status == 0:
+		return fmt.Appendf(dst, `{"type":"abort","message":%s,"status_code":null,"err_type":null}`, quoted(f.message))
 	case f.kind == "abort":
-		dst = append(dst, `{"type":"abort","message":`...)
-		dst = append(appendJSONString(dst, f.message), `,"status_code":`...)
-		if f.status == 0 {
-			return append(dst, `null,"err_type":null}`...)
-		}
-		return append(appendInt(dst, f.status), `,"err_type":null}`...)
+		return fmt.Appendf(dst, `{"type":"abort","message":%s,"status_code":%d,"err_type":null}`, quoted(f.message), f.status)
 	case f.handed:
 		return append(dst, `{"type":"length","length":0}`...)
 	case f.kind == "length":
-		dst = append(dst, `{"type":"length","length":`...)
-		return append(appendInt(dst, len(p.out)), '}')
+		return fmt.Appendf(dst, `{"type":"length","length":%d}`, len(p.out))
 	case f.hasToken:
-		dst = append(dst, `{"type":"stop","matched":`...)
-		return append(strconv.AppendUint(dst, uint64(f.token), 10), '}')
+		return fmt.Appendf(dst, `{"type":"stop","matched":%d}`, f.token)
 	default:
-		dst = append(dst, `{"type":"stop","matched":`...)
-		return append(appendJSONString(dst, f.matched), '}')
+		return fmt.Appendf(dst, `{"type":"stop","matched":%s}`, quoted(f.matched))
 	}
 }
