@@ -273,7 +273,7 @@ func together(runs []*Result) *Result {
 		r.OutputTokens += one.OutputTokens
 		r.TTFTs = append(r.TTFTs, one.TTFTs...)
 		r.tpots = append(r.tpots, one.tpots...)
-		r.gaps.merge(&one.gaps)
+		r.gaps.Merge(&one.gaps.Histogram)
 	}
 	r.TTFT, r.TPOT, r.ITL = trace.TimesOf(r.TTFTs), trace.TimesOf(r.tpots), r.gaps.times()
 	r.Hits = ratio(float64(r.HitTokens), float64(r.PromptTokens))

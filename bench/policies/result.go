@@ -110,7 +110,7 @@ func (s *run) result() *Result {
 	r.HeldFor = time.Duration(ratio(waited, float64(r.Held)))
 	r.TTFT, r.TPOT, r.Latency, r.TTFTs = trace.TimesOf(ttft), trace.TimesOf(tpot), trace.TimesOf(latency), ttft
 	for _, w := range s.workers {
-		r.gaps.merge(&w.gaps)
+		r.gaps.Merge(&w.gaps.Histogram)
 	}
 	r.ITL, r.tpots = r.gaps.times(), tpot
 	span := last - s.arrivals.first()
