@@ -200,7 +200,7 @@ func simulated(f sim.Fault, roles []role) kind {
 
 // order tells a simulated worker of a fault. One that has just been killed has none.
 func (s *site) order(i int, f sim.Fault) {
-	body, err := json.Marshal(map[string]any{"kind": f.Kind, "count": f.Count, "factor": f.Factor, "lost": f.Lost, "status": f.Status})
+	body, err := json.Marshal(f)
 	s.must(err)
 	if resp, err := s.plain.Post("http://"+s.addrs[i]+"/sim/fault", "application/json", bytes.NewReader(body)); err == nil {
 		_ = resp.Body.Close()

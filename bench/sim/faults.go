@@ -233,13 +233,13 @@ func factorOf(bits *atomic.Uint64) float64 {
 
 // Fault is a fault in the form of POST /sim/fault.
 type Fault struct {
-	Kind    string  // See [Faults.Apply].
-	Count   int     // Batches or requests; default 1.
-	Seconds float64 // Duration; 0 is until told, of a restart at once.
-	Factor  float64 // Of slowness, and of the lagging counter; default 4.
-	Lost    bool    // Dropped events cannot be replayed.
-	Status  int     // Of "error" and of error events; default 500.
-	Every   int     // One of this many requests fails; default all.
+	Kind    string  `json:"kind"`    // See [Faults.Apply].
+	Count   int     `json:"count"`   // Batches or requests; default 1.
+	Seconds float64 `json:"seconds"` // Duration; 0 is until told, of a restart at once.
+	Factor  float64 `json:"factor"`  // Of slowness, and of the lagging counter; default 4.
+	Lost    bool    `json:"lost"`    // Dropped events cannot be replayed.
+	Status  int     `json:"status"`  // Of "error" and of error events; default 500.
+	Every   int     `json:"every"`   // One of this many requests fails; default all.
 }
 
 // requestFaults maps kinds to failures of single requests.
