@@ -132,7 +132,7 @@ var rules = map[string]rule{
 	"dataplane/kvtier/directory": {allow: []string{"dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/proto", "dataplane/routing"}, never: anyHTTP},
 	"dataplane/sidecar/link":     {allow: []string{"nixl", "dataplane/cluster"}},
 
-	"bench/sim":        {allow: []string{"zmq", "zmq/kvevent", "dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/responses"}},
+	"bench/sim":        {allow: []string{"bench/proxy/wire", "zmq", "zmq/kvevent", "dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/responses"}},
 	"bench/trace":      {never: anyHTTP},
 	"bench/replay":     {allow: []string{"bench/trace"}},
 	"bench/engines":    {},

@@ -83,7 +83,7 @@
 // that waits for its keys and values, a prefill worker two for each connection of one; all end
 // with their leg or with the worker. A request's progress has its own mutex. Locks, of which no
 // two are held at once: request.mu, mailbox.mu, loadReport.mu, Faults.mu, faultTimers.mu,
-// activeIDs.mu, requestCounts.mu, listener.mu, roomTable.mu, usedRooms.mu,
+// activeIDs.mu, listener.mu, roomTable.mu, usedRooms.mu,
 // prefillPeers.mu, prefillPeer.mu.
 //
 // # Ownership

@@ -14,7 +14,6 @@ type infoAPI struct {
 	*process
 	ranks  []*rank
 	loaded *atomic.Pointer[modelWeights]
-	served *requestCounts
 	born   time.Time
 	seed   int64 // random_seed
 }

@@ -2,8 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/valyala/fasthttp"
 )
@@ -48,12 +46,6 @@ func (a *infoAPI) metrics(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	ctx.SetContentType("text/plain; version=1.0.0; charset=utf-8; escaping=underscores")
-	b = appendFamily(b, "http_requests_total", "counter", "Total number of HTTP requests.")
-	a.served.mu.Lock()
-	defer a.served.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(a.served.by)) {
-		b = fmt.Appendf(b, "sglang:http_requests_total{endpoint=\"%s\"} %d\n", name, a.served.by[name])
-	}
 	ctx.SetBody(b)
 }
 
