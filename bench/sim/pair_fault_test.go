@@ -345,25 +345,6 @@ func TestRoomChoosesTheRank(t *testing.T) {
 	}
 }
 
-// FuzzLines: each line accepted between workers is written in the same way again.
-func FuzzLines(f *testing.F) {
-	f.Add("join 0 9223372036854775807 12")
-	f.Add("kv 20007 16 17")
-	f.Add("kv 1 18 17")
-	f.Fuzz(func(t *testing.T, line string) {
-		if m, have, err := parseJoin(line); err == nil {
-			if again := string(appendJoin(nil, m, have)); again != line+"\n" {
-				t.Errorf("%q was read as %q", line, again)
-			}
-		}
-		if h, err := parseHandoff(line); err == nil {
-			if again := string(appendHandoff(nil, h)); again != line+"\n" || h.cached > h.prompt {
-				t.Errorf("%q was read as %q", line, again)
-			}
-		}
-	})
-}
-
 // FuzzRooms compares the rooms read from a body with encoding/json's.
 func FuzzRooms(f *testing.F) {
 	f.Add([]byte(`5`))

@@ -1,10 +1,11 @@
 package sim
 
 import (
-	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -181,35 +182,20 @@ func fetchObject(ctx context.Context, addr, path string) (o object, err error) {
 	return parseObject(body)
 }
 
-// fetch sends one GET on a connection of its own: fasthttp's client would keep a goroutine for
-// ten seconds after the last request.
+// oneAsk sends each request over a connection of its own, so that no goroutine outlives an answer.
+var oneAsk = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// fetch sends one GET.
 func fetch(ctx context.Context, addr, path string) (status int, body []byte, err error) {
-	c, stop, err := dial(ctx, addr)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer c.Close()
-	defer stop()
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
-	req.SetRequestURI("http://" + addr + path)
-	req.SetConnectionClose()
-	w := bufio.NewWriter(c)
-	if err = req.Write(w); err == nil {
-		err = w.Flush()
+	resp, err := oneAsk.Do(req)
+	if err != nil {
+		return 0, nil, err
 	}
-	if err == nil {
-		err = resp.Read(bufio.NewReader(c))
-	}
-	return resp.StatusCode(), append([]byte(nil), resp.Body()...), err
-}
-
-// dial connects to addr. The connection's deadline passes when ctx ends.
-func dial(ctx context.Context, addr string) (c net.Conn, stop func() bool, err error) {
-	var d net.Dialer
-	if c, err = d.DialContext(ctx, "tcp", addr); err != nil {
-		return nil, nil, err
-	}
-	return c, context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }), nil
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
 }
