@@ -174,16 +174,3 @@ func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
 		p = skipSpace(p[n:])
 	}
 }
-
-// float is a number field, 0 if absent.
-func (o object) float(key string) (float64, error) {
-	v, err := o.value(key)
-	if v == nil {
-		return 0, err
-	}
-	f, err := v.Float64()
-	if err != nil {
-		return 0, invalid("float_type", key, "Input should be a valid number")
-	}
-	return f, nil
-}
