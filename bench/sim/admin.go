@@ -35,19 +35,10 @@ func (a *adminAPI) health(ctx *fasthttp.RequestCtx) {
 // abortRequest serves /abort_request. An unknown id is ignored; a known one aborts every
 // request with that prefix.
 func (a *adminAPI) abortRequest(ctx *fasthttp.RequestCtx) {
-	o, err := parseObject(ctx.PostBody())
-	if err != nil {
-		asProblem(err).openAI(ctx)
-		return
-	}
-	id, err := o.text("rid", "")
-	if err != nil {
-		asProblem(err).openAI(ctx)
-		return
-	}
-	all, err := o.flag("abort_all")
-	if err != nil {
-		asProblem(err).openAI(ctx)
+	o := parseObject(ctx.PostBody())
+	id, all := o.text("rid", ""), o.flag("abort_all")
+	if o.err != nil {
+		asProblem(o.err).openAI(ctx)
 		return
 	}
 	if !all && !a.answers.active.has(id) {

@@ -12,20 +12,23 @@ import (
 // errJSON means that a body is not JSON.
 var errJSON = errors.New("sim: not JSON")
 
-// object is the top level of a JSON object with raw values.
+// object is the top level of a JSON object with raw values. Its readers keep the first error, and
+// return what an absent field has.
 type object struct {
 	fields []field
+	err    error
 }
 
 type field struct{ key, value []byte }
 
 // parseObject cuts body into its fields; they alias body.
-func parseObject(body []byte) (o object, err error) {
+func parseObject(body []byte) *object {
+	o := &object{}
 	rest, ok := wire.Members(body, func(key, value []byte) { o.fields = append(o.fields, field{key, value}) })
 	if !ok || len(skipSpace(rest)) > 0 {
-		return object{}, errJSON
+		return &object{err: errJSON}
 	}
-	return o, nil
+	return o
 }
 
 // skipSpace returns p without leading white space.
@@ -36,9 +39,16 @@ func skipSpace(p []byte) []byte {
 	return p
 }
 
+// fail keeps err, if it is the first.
+func (o *object) fail(err error) {
+	if o.err == nil {
+		o.err = err
+	}
+}
+
 // raw returns the value of key, nil if it is absent or null. The last one of a repeated key
 // counts, as in Python.
-func (o object) raw(key string) []byte {
+func (o *object) raw(key string) []byte {
 	for _, f := range slices.Backward(o.fields) {
 		if string(f.key) == key {
 			if string(f.value) == "null" {
@@ -51,77 +61,99 @@ func (o object) raw(key string) []byte {
 }
 
 // value parses the value of key; nil if it is absent or null.
-func (o object) value(key string) (*fastjson.Value, error) {
+func (o *object) value(key string) *fastjson.Value {
 	raw := o.raw(key)
 	if raw == nil {
-		return nil, nil
+		return nil
 	}
 	v, err := fastjson.ParseBytes(raw)
 	if err != nil {
-		return nil, errJSON
+		o.fail(errJSON)
+		return nil
 	}
-	return v, nil
+	return v
 }
 
 // text is a string field, def if absent.
-func (o object) text(key, def string) (string, error) {
-	v, err := o.value(key)
+func (o *object) text(key, def string) string {
+	v := o.value(key)
 	if v == nil {
-		return def, err
+		return def
 	}
 	b, err := v.StringBytes()
 	if err != nil {
-		return "", invalid("string_type", key, "Input should be a valid string")
+		o.fail(invalid("string_type", key, "Input should be a valid string"))
 	}
-	return string(b), nil
+	return string(b)
 }
 
 // number is an integer field, def if absent.
-func (o object) number(key string, def int) (int, error) {
-	v, err := o.value(key)
+func (o *object) number(key string, def int) int {
+	v := o.value(key)
 	if v == nil {
-		return def, err
+		return def
 	}
 	n, err := v.Int()
 	if err != nil {
-		return 0, invalid("int_type", key, "Input should be a valid integer")
+		o.fail(invalid("int_type", key, "Input should be a valid integer"))
 	}
-	return n, nil
+	return n
 }
 
 // flag is a boolean field, false if absent.
-func (o object) flag(key string) (bool, error) {
-	switch raw := o.raw(key); string(raw) {
-	case "true":
-		return true, nil
-	case "", "false":
-		return false, nil
+func (o *object) flag(key string) bool {
+	raw := string(o.raw(key))
+	if raw != "true" && raw != "false" && raw != "" {
+		o.fail(invalid("bool_type", key, "Input should be a valid boolean"))
 	}
-	return false, invalid("bool_type", key, "Input should be a valid boolean")
+	return raw == "true"
 }
 
 // texts is a field that is a string or a list of strings.
-func (o object) texts(key string) ([]string, error) {
-	v, err := o.value(key)
+func (o *object) texts(key string) (all []string) {
+	v := o.value(key)
 	if v == nil {
-		return nil, err
-	}
-	if b, err := v.StringBytes(); err == nil {
-		return []string{string(b)}, nil
+		return nil
 	}
 	list, err := v.Array()
 	if err != nil {
-		return nil, invalid("string_type", key, "Input should be a valid string")
+		list = []*fastjson.Value{v}
 	}
-	out := make([]string, 0, len(list))
 	for _, v := range list {
 		b, err := v.StringBytes()
 		if err != nil {
-			return nil, invalid("string_type", key, "Input should be a valid string")
+			o.fail(invalid("string_type", key, "Input should be a valid string"))
 		}
-		out = append(out, string(b))
+		all = append(all, string(b))
 	}
-	return out, nil
+	return all
+}
+
+// prompts is a field that is a text or a list of texts, in tokens.
+func (o *object) prompts(key string) (all [][]uint32) {
+	for _, t := range o.texts(key) {
+		all = append(all, encode([]byte(t)))
+	}
+	return all
+}
+
+// ids is a field that is a list of token ids.
+func (o *object) ids(key string) []uint32 {
+	raw := o.raw(key)
+	if raw[0] != '[' {
+		o.fail(invalid("list_type", key, "Input should be a valid list"))
+		return nil
+	}
+	ids, _, err := parseIDs(raw, key)
+	o.fail(err)
+	return ids
+}
+
+// idLists is a field that is a list of token ids, or a list of such lists.
+func (o *object) idLists(key string) (lists [][]uint32, nested bool) {
+	lists, nested, err := idLists(o.raw(key), key)
+	o.fail(err)
+	return lists, nested
 }
 
 // idLists reads a list of token ids, or a list of such lists.

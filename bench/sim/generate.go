@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,71 +13,50 @@ import (
 const generateDefault = 128
 
 // generatePrompts reads text or input_ids; list is true for a list of prompts.
-func generatePrompts(o object) (prompts [][]uint32, list bool, err error) {
+func generatePrompts(o *object) (prompts [][]uint32, list bool) {
 	if raw := o.raw("input_ids"); raw != nil {
 		if raw[0] != '[' {
-			return nil, false, invalid("value_error", "input_ids", "Value error, must be list or null")
+			o.fail(invalid("value_error", "input_ids", "Value error, must be list or null"))
+			return nil, false
 		}
-		return idLists(raw, "input_ids")
+		return o.idLists("input_ids")
 	}
 	raw := o.raw("text")
 	if raw == nil {
-		return nil, false, refused("Either text, input_ids or input_embeds should be provided.")
+		o.fail(refused("Either text, input_ids or input_embeds should be provided."))
+		return nil, false
 	}
-	texts, err := o.texts("text")
-	for _, t := range texts {
-		prompts = append(prompts, encode([]byte(t)))
+	if prompts = o.prompts("text"); len(prompts) == 0 {
+		o.fail(refused("text cannot be empty."))
 	}
-	if err == nil && len(prompts) == 0 {
-		err = refused("text cannot be empty.")
-	}
-	return prompts, raw[0] == '[', err
+	return prompts, raw[0] == '['
 }
 
 // generateSampling reads sampling_params: one for all prompts, or one for each.
-func generateSampling(o object) ([]sampling, error) {
+func generateSampling(o *object) (all []sampling) {
 	raw := o.raw("sampling_params")
 	if raw == nil {
-		return []sampling{{max: generateDefault, n: 1}}, nil
+		return []sampling{{max: generateDefault, n: 1}}
 	}
-	if raw[0] != '[' {
-		p, err := generateParams(raw)
-		return []sampling{p}, err
+	list := []json.RawMessage{raw}
+	if raw[0] == '[' && json.Unmarshal(raw, &list) != nil {
+		o.fail(errJSON)
 	}
-	v, err := o.value("sampling_params")
-	if err != nil {
-		return nil, err
-	}
-	var all []sampling
-	for _, one := range v.GetArray() {
-		p, err := generateParams(one.MarshalTo(nil))
-		if err != nil {
-			return nil, err
+	for _, one := range list {
+		of := parseObject(one)
+		if of.err != nil {
+			of.err = invalid("dict_type", "sampling_params", "Input should be a valid dictionary")
 		}
+		p := parseSampling(of)
+		p.limit(of, "max_new_tokens", generateDefault)
+		o.fail(of.err)
 		all = append(all, p)
 	}
 	if len(all) == 0 {
-		return nil, refused("sampling_params cannot be empty.")
+		o.fail(refused("sampling_params cannot be empty."))
+		all = make([]sampling, 1)
 	}
-	return all, nil
-}
-
-func generateParams(raw []byte) (sampling, error) {
-	o, err := parseObject(raw)
-	if err != nil {
-		return sampling{}, invalid("dict_type", "sampling_params", "Input should be a valid dictionary")
-	}
-	p, err := parseSampling(o)
-	if err != nil {
-		return p, err
-	}
-	if p.max, err = o.number("max_new_tokens", generateDefault); err != nil {
-		return p, err
-	}
-	if p.max < 0 {
-		return p, refused("max_new_tokens must be at least 0, got %d.", p.max)
-	}
-	return p, nil
+	return all
 }
 
 // nativeFormat is the format of /generate.

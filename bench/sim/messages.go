@@ -16,27 +16,13 @@ func (b *jobReader) messagesJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := b.openAIJob(o, ctx)
-	if err != nil {
-		return nil, err
-	}
-	prompt, err := chatPrompt(o)
-	if err != nil {
-		return nil, err
-	}
-	p, err := parseSampling(o)
-	if err != nil {
-		return nil, err
-	}
-	if p.max, err = o.number("max_tokens", -1); err != nil {
-		return nil, err
-	}
-	if limit := b.cfg.ContextLength; p.max > limit {
-		return nil, refused("max_completion_tokens is too large: %d."+
-			"This model supports at most %d completion tokens.", p.max, limit)
-	}
+	j := b.openAIJob(o, ctx)
+	prompt := chatPrompt(o)
+	p := parseSampling(o)
+	p.max = o.number("max_tokens", -1)
+	b.checkAnswer(o, p)
 	j.n = p.n
-	return j, b.finishOpenAI(j, o, [][]uint32{prompt}, p)
+	return b.finish(j, o, [][]uint32{prompt}, p)
 }
 
 // countTokens serves /v1/messages/count_tokens.
@@ -44,7 +30,8 @@ func (a *tokenAPI) countTokens(ctx *fasthttp.RequestCtx) {
 	o, err := chatOfMessages(ctx.PostBody(), false)
 	var text []byte
 	if err == nil {
-		text, err = renderChat(o)
+		text = renderChat(o)
+		err = o.err
 	}
 	if err != nil {
 		asProblem(err).anthropic(ctx)
@@ -57,7 +44,7 @@ func (a *tokenAPI) countTokens(ctx *fasthttp.RequestCtx) {
 var pairFields = []string{"bootstrap_host", "bootstrap_port", "bootstrap_room", "routed_dp_rank", "disagg_prefill_dp_rank"}
 
 // adopt adds members of another object.
-func (o *object) adopt(from object, keys ...string) {
+func (o *object) adopt(from *object, keys ...string) {
 	for _, f := range from.fields {
 		if slices.Contains(keys, string(f.key)) {
 			o.fields = append(o.fields, f)
@@ -70,37 +57,34 @@ var blockKinds = []string{"text", "image", "tool_use", "tool_result", "thinking"
 
 // chatOfMessages is the chat of a body, for a template that takes one system message and drops the
 // thinking of earlier turns. generates is false for count_tokens.
-func chatOfMessages(body []byte, generates bool) (o object, err error) {
+func chatOfMessages(body []byte, generates bool) (*object, error) {
 	v, err := fastjson.ParseBytes(body)
 	if err != nil || v.Type() != fastjson.TypeObject {
-		return o, errJSON
+		return nil, errJSON
 	}
 	switch {
 	case generates && v.GetInt("max_tokens") <= 0:
-		return o, invalid("value_error", "max_tokens", "Value error, max_tokens must be positive")
+		return nil, invalid("value_error", "max_tokens", "Value error, max_tokens must be positive")
 	case len(v.GetStringBytes("model")) == 0:
-		return o, invalid("missing", "model", "Field required")
+		return nil, invalid("missing", "model", "Field required")
 	case v.Get("messages") == nil || v.Get("messages").Type() != fastjson.TypeArray:
-		return o, invalid("missing", "messages", "Field required")
+		return nil, invalid("missing", "messages", "Field required")
 	}
 	for _, m := range v.GetArray("messages") {
 		if !slices.Contains([]string{"user", "assistant", "system"}, string(m.GetStringBytes("role"))) {
-			return o, invalid("literal_error", "messages", "Input should be 'user', 'assistant' or 'system'")
+			return nil, invalid("literal_error", "messages", "Input should be 'user', 'assistant' or 'system'")
 		}
 		for _, b := range m.GetArray("content") {
 			if kind := string(b.GetStringBytes("type")); !slices.Contains(blockKinds, kind) {
-				return o, invalid("union_tag_invalid", "messages", "Input tag '"+kind+"' found using 'type' does not match any of the expected tags")
+				return nil, invalid("union_tag_invalid", "messages", "Input tag '"+kind+"' found using 'type' does not match any of the expected tags")
 			}
 		}
 	}
 	chat, _, err := anthropic.AppendChat(nil, body, func(string) chattemplate.Rules { return chattemplate.Rules{Known: true} })
 	if err != nil {
-		return o, errJSON
+		return nil, errJSON
 	}
-	if o, err = parseObject(chat); err != nil {
-		return o, err
-	}
-	whole, err := parseObject(body)
-	o.adopt(whole, pairFields...)
-	return o, err
+	o := parseObject(chat)
+	o.adopt(parseObject(body), pairFields...)
+	return o, o.err
 }

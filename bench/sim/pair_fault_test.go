@@ -354,11 +354,12 @@ func FuzzRooms(f *testing.F) {
 		if !json.Valid(value) {
 			return
 		}
-		o, err := parseObject([]byte(`{"bootstrap_room":` + string(value) + `}`))
-		if err != nil {
+		o := parseObject([]byte(`{"bootstrap_room":` + string(value) + `}`))
+		if o.err != nil {
 			return // ours is stricter about white space only
 		}
-		got, one, err := wholeNumbers(o, "bootstrap_room", -1)
+		got, one := o.wholeNumbers("bootstrap_room", -1)
+		err := o.err
 		var single int64
 		var list []*int64
 		switch {

@@ -164,53 +164,40 @@ func (a *responsesAPI) job(ctx *fasthttp.RequestCtx) (*job, *responsesFormat, er
 		return nil, nil, err
 	}
 	f.items = append(slices.Clip(f.items), v.Get("input").MarshalTo(nil))
-	j, err := a.jobs.openAIJob(o, ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	prompt, err := chatPrompt(o)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := parseSampling(o)
-	if err != nil {
-		return nil, nil, err
-	}
+	j := a.jobs.openAIJob(o, ctx)
+	prompt := chatPrompt(o)
+	p := parseSampling(o)
 	if limit := v.Get("max_output_tokens"); limit != nil && limit.Type() == fastjson.TypeNumber {
 		if p.max = limit.GetInt() - 2; p.max < 0 { // room for special tokens
-			return nil, nil, refused("max_new_tokens must be at least 0, got %d.", p.max)
+			o.fail(refused("max_new_tokens must be at least 0, got %d.", p.max))
 		}
 	}
 	j.n = p.n
-	if err := a.jobs.finishOpenAI(j, o, [][]uint32{prompt}, p); err != nil {
-		return nil, nil, err
-	}
 	f.holds = len(v.GetArray("tools")) > 0 && string(v.GetStringBytes("tool_choice")) != "none"
-	return j, f, nil
+	j, err = a.jobs.finish(j, o, [][]uint32{prompt}, p)
+	return j, f, err
 }
 
 // chatOfResponses is the chat of a body, for a template that takes one system message.
-func chatOfResponses(body []byte, history [][]byte) (o object, err error) {
-	whole, err := parseObject(body)
-	if err != nil {
-		return o, err
+func chatOfResponses(body []byte, history [][]byte) (*object, error) {
+	whole := parseObject(body)
+	if whole.err != nil {
+		return nil, whole.err
 	}
 	if whole.raw("input") == nil {
-		return o, invalid("missing", "input", "Field required")
+		return nil, invalid("missing", "input", "Field required")
 	}
 	var c responses.Converter
 	chat, err := c.AppendChat(nil, body, history, responses.Dialect{})
 	if err != nil {
-		return o, refused("%s", err)
+		return nil, refused("%s", err)
 	}
-	if o, err = parseObject(chat); err != nil {
-		return o, err
-	}
+	o := parseObject(chat)
 	o.adopt(whole, append([]string{"model", "stream", "stop", "cache_salt", "extra_key"}, pairFields...)...)
 	id := whole.raw("request_id")
 	if id == nil {
 		id = appendJSONString(nil, "resp_"+newID())
 	}
 	o.fields = append(o.fields, field{[]byte("rid"), id})
-	return o, nil
+	return o, o.err
 }
