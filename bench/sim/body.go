@@ -12,8 +12,7 @@ import (
 // errJSON means that a body is not JSON.
 var errJSON = errors.New("sim: not JSON")
 
-// object is the top level of a JSON object with raw values. Its readers keep the first error, and
-// return what an absent field has.
+// object is the top level of a JSON object with raw values. Its readers keep the first error.
 type object struct {
 	fields []field
 	err    error

@@ -11,7 +11,7 @@ import (
 // and perhaps a givingUp; the prefill worker sends a handoff after the transfer. Either side may
 // end it by closing, which means nothing good.
 
-// joining is a decode worker's arrival at a room, of whose prompt it has so many tokens cached.
+// joining is a decode worker's arrival at a room, with the number of cached tokens of its prompt.
 type joining struct {
 	Rank int
 	Room int64

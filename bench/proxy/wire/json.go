@@ -4,8 +4,8 @@ import "bytes"
 
 // Members calls f for each member of the JSON object at the start of b, with its name and its raw
 // value, and returns the bytes behind the object. It looks at the top level only: JSON within
-// brackets is not checked. A prompt of 12,000 token ids is 70 KB of digits, of which a document tree
-// would take a megabyte.
+// brackets is not checked. A prompt of 12,000 token ids is 70 KB of digits; a tree of them would
+// take a megabyte.
 func Members(b []byte, f func(name, value []byte)) (rest []byte, ok bool) {
 	i := space(b, 0)
 	if i >= len(b) || b[i] != '{' {
