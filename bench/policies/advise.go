@@ -33,7 +33,7 @@ func (a *adviser) try(policy string, change func(*Config)) (*Result, error) {
 
 // size looks for the fewest workers that keep the objective with kv.
 func (a *adviser) size() (err error) {
-	if a.kv = a.report.result("kv"); a.kv == nil {
+	if a.kv = resultOf(a.report.Results, "kv"); a.kv == nil {
 		if a.kv, err = a.try("kv", nil); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (a *adviser) routing() (err error) {
 		a.say("With one worker there is nothing to choose: a router costs and gives nothing, the engine's own tree does it all.")
 		return nil
 	}
-	plain := a.report.result("round-robin")
+	plain := resultOf(a.report.Results, "round-robin")
 	if plain == nil {
 		if plain, err = a.try("round-robin", nil); err != nil {
 			return err

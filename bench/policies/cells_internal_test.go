@@ -39,7 +39,7 @@ func TestGrid(t *testing.T) {
 				require.Equal(t, len(r.TTFTs), r.Requests)
 			}
 		}
-		kv := []*Result{some[0].result("kv"), some[1].result("kv")}
+		kv := []*Result{resultOf(some[0].Results, "kv"), resultOf(some[1].Results, "kv")}
 		require.Less(t, kv[0].TTFT.Mean, kv[1].TTFT.Mean, "more load, longer waits")
 		require.Greater(t, some[1].Load, some[0].Load)
 		cells = append(cells, some...)

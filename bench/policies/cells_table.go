@@ -17,7 +17,7 @@ func WriteCells(w io.Writer, cells []*Cell) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, "scene\tload\tof the best's\tpool\tkv mean\t/ best\tof\tkv p99\t/ best\tof\thits\tbest's\tITL p95\tTPOT p95\t/ best\t")
 	for _, c := range cells {
-		kv, mean, p99 := c.result("kv"), c.result(c.BestMean), c.result(c.BestP99)
+		kv, mean, p99 := resultOf(c.Results, "kv"), resultOf(c.Results, c.BestMean), resultOf(c.Results, c.BestP99)
 		if kv == nil || mean == nil || p99 == nil {
 			continue
 		}
@@ -31,15 +31,6 @@ func WriteCells(w io.Writer, cells []*Cell) error {
 		sumUp(out, name, cells)
 	}
 	return out.Flush()
-}
-
-func (c *Cell) result(name string) *Result {
-	for _, r := range c.Results {
-		if r.Policy == name {
-			return r
-		}
-	}
-	return nil
 }
 
 // kindsOf lists the kinds by the alphabet.

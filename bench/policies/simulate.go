@@ -55,42 +55,38 @@ func (s *study) compare(ctx context.Context, name string, names []string) (*Repo
 	if s.plan.course != nil {
 		r.Users = &s.plan.course.Users
 	}
-	for _, policy := range names {
-		result, err := s.run(ctx, policy, s.cfg)
+	play := func(policy, shown string, cfg Config) error {
+		result, err := s.run(ctx, policy, cfg)
 		if err != nil {
-			return r, fmt.Errorf("cannot simulate %s: %w", policy, err)
+			return fmt.Errorf("cannot simulate %s: %w", shown, err)
 		}
+		result.Policy = shown
 		r.Results = append(r.Results, result)
+		return nil
+	}
+	for _, policy := range names {
+		if err := play(policy, policy, s.cfg); err != nil {
+			return r, err
+		}
+	}
+	variants, shown := []Config{}, []string{} // of kv
+	add := func(name string, change func(c *Config)) {
+		variants, shown = append(variants, s.cfg), append(shown, name)
+		change(&variants[len(variants)-1])
 	}
 	if s.cfg.both && slices.Contains(names, "kv") {
-		cfg := s.cfg
-		cfg.Share = ShareGossip
-		result, err := s.run(ctx, "kv", cfg)
-		if err != nil {
-			return r, fmt.Errorf("cannot simulate kv with replicas that share: %w", err)
-		}
-		result.Policy = "kv, shared"
-		r.Results = append(r.Results, result)
+		add("kv, shared", func(c *Config) { c.Share = ShareGossip })
 	}
 	for _, order := range s.cfg.Queues {
-		cfg := s.cfg
-		cfg.queue = order
-		result, err := s.run(ctx, "kv", cfg)
-		if err != nil {
-			return r, fmt.Errorf("cannot simulate kv with a %s queue: %w", order, err)
-		}
-		result.Policy = "kv, " + order + " queue"
-		r.Results = append(r.Results, result)
+		add("kv, "+order+" queue", func(c *Config) { c.queue = order })
 	}
 	for _, what := range s.cfg.Study {
-		cfg := s.cfg
-		cfg.Ablate = append(slices.Clone(cfg.Ablate), what)
-		result, err := s.run(ctx, "kv", cfg)
-		if err != nil {
-			return r, fmt.Errorf("cannot simulate kv without %s: %w", what, err)
+		add("kv without "+what, func(c *Config) { c.Ablate = append(slices.Clone(c.Ablate), what) })
+	}
+	for i, cfg := range variants {
+		if err := play("kv", shown[i], cfg); err != nil {
+			return r, err
 		}
-		result.Policy = "kv without " + what
-		r.Results = append(r.Results, result)
 	}
 	if s.plan.course != nil {
 		r.Trace.Bound = s.bound
@@ -207,19 +203,18 @@ func (r *Report) warn() {
 
 // Best returns the best policy in hindsight: the lowest mean time to first token among all, the
 // all-knowing router left out; nil if there is none.
-func (r *Report) Best() (best *Result) {
-	for _, x := range r.Results {
-		if x.Policy != Greedy && (best == nil || x.TTFT.Mean < best.TTFT.Mean) {
-			best = x
-		}
-	}
-	return best
+func (r *Report) Best() *Result {
+	return r.least(func(x *Result) time.Duration { return x.TTFT.Mean })
 }
 
 // bestP99 is the same by the p99.
-func (r *Report) bestP99() (best *Result) {
+func (r *Report) bestP99() *Result {
+	return r.least(func(x *Result) time.Duration { return x.TTFT.P99 })
+}
+
+func (r *Report) least(of func(*Result) time.Duration) (best *Result) {
 	for _, x := range r.Results {
-		if x.Policy != Greedy && (best == nil || x.TTFT.P99 < best.TTFT.P99) {
+		if x.Policy != Greedy && (best == nil || of(x) < of(best)) {
 			best = x
 		}
 	}
@@ -244,9 +239,9 @@ func (r *Report) Advise(ctx context.Context, requests []Request, objective time.
 	return nil
 }
 
-// result returns the result of one policy, or nil.
-func (r *Report) result(name string) *Result {
-	for _, x := range r.Results {
+// resultOf returns the result of one policy, or nil.
+func resultOf(all []*Result, name string) *Result {
+	for _, x := range all {
 		if x.Policy == name {
 			return x
 		}
