@@ -1,5 +1,7 @@
 package sim
 
+import "fmt"
+
 // chatPrompt returns the prompt of a chat: input_ids if present, otherwise the rendered messages.
 func chatPrompt(o *object) []uint32 {
 	if o.raw("messages") == nil {
@@ -21,11 +23,7 @@ func (chatFormat) whole(dst []byte, j *job, ps []progress) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, `{"index":`...)
-		dst = appendInt(dst, i)
-		dst = append(dst, `,"message":{"role":"assistant","content":`...)
-		dst = appendJSONString(dst, answerText(j.reqs[i], p))
-		dst = append(dst, `,"reasoning_content":null}`...)
+		dst = fmt.Appendf(dst, `{"index":%d,"message":{"role":"assistant","content":%s,"reasoning_content":null}`, i, quoted(answerText(j.reqs[i], p)))
 		dst = append(appendReason(dst, j.logged(i, 0, p, true), p.reason), '}')
 	}
 	dst = append(dst, `],"usage":`...)
