@@ -100,7 +100,7 @@ TESTLINK := -ldflags='-s -w'
 # tenth to a half of the time. TestAlone checks the list. Only package radix has invariant checks;
 # without their tag, alone, alloc, vet and staticcheck share what the compiler writes.
 ALONE := . ./bench/cmd ./bench/index ./bench/policies ./bench/proxy ./bench/proxy/load \
-	./bench/proxy/loop ./bench/proxy/mock ./bench/proxy/wire ./bench/replica ./bench/trace \
+	./bench/proxy/loop ./bench/proxy/mock ./bench/proxy/wire ./bench/trace \
 	./dataplane/admin/console ./dataplane/cluster/codec ./dataplane/kvtier/announce \
 	./dataplane/kvtier/hint ./dataplane/prompt/anthropic ./dataplane/prompt/openai \
 	./dataplane/prompt/responses ./dataplane/router/config \

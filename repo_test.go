@@ -133,23 +133,20 @@ var rules = map[string]rule{
 	"dataplane/kvtier/directory": {allow: []string{"dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/proto", "dataplane/routing"}, never: anyHTTP},
 	"dataplane/sidecar/link":     {allow: []string{"nixl", "dataplane/cluster"}},
 
-	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},
-	"bench/trace":   {never: anyHTTP},
-	"bench/replay":  {allow: []string{"bench/trace"}},
-	"bench/engines": {},
-	"bench/replica": {allow: []string{
-		"radix", "dataplane/cluster", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/peers", "dataplane/routing", "dataplane/fleet/worker", "dataplane/fleet/worker/workertest",
-	}},
+	"bench/sim":        {allow: []string{"bench/proxy/wire", "zmq", "zmq/kvevent", "dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/responses"}},
+	"bench/trace":      {never: anyHTTP},
+	"bench/replay":     {allow: []string{"bench/trace"}},
+	"bench/engines":    {},
 	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/routing/session"}},
 	"bench/proxy":      {allow: []string{"bench/proxy/load", "dataplane/freeport"}},
-	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
+	"bench/proxy/load": {allow: []string{"bench/trace", "bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},
 	"bench/proxy/mock": {allow: []string{"bench/proxy/loop", "bench/proxy/wire", "zmq", "zmq/kvevent"}},
 	"bench/proxy/wire": {},
 	"bench/index":      {allow: []string{"bench/trace", "radix"}},
 	"bench/chaos":      {allow: []string{"bench/sim", "dataplane/freeport"}},
 
-	"bench/cmd":    {allow: []string{"bench/chaos", "bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock", "bench/replay", "bench/replica"}},
+	"bench/cmd":    {allow: []string{"bench/chaos", "bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock"}},
 	"cmd/warmpath": {allow: []string{"..."}},
 }
 

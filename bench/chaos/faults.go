@@ -36,47 +36,25 @@ type kind struct {
 	breaks   bool // broken and refused connections
 	unusable bool // files with which no router starts
 	// do begins it with a random number. The returned function, which may be nil, ends it.
-	do func(s *site, target, n int) (heal func())
+	do doing
 }
 
 var workers = []role{whole, prefill, decode}
 
 func kinds() []kind {
+	worker, router := func(s *site, i int) *process { return s.sims[i] }, func(s *site, i int) *process { return s.fronts[i] }
+	nats, node := func(s *site, _ int) *process { return s.hub }, func(s *site, _ int) *process { return s.node }
 	list := []kind{
-		{"worker kill -9", workers, 3 * time.Second, true, false, false, func(s *site, i, _ int) func() {
-			s.sims[i].end(syscall.SIGKILL)
-			return func() { s.must(s.sims[i].start()) }
-		}},
-		{"worker SIGTERM", workers, 3 * time.Second, true, false, false, func(s *site, i, _ int) func() {
-			s.sims[i].end(syscall.SIGTERM)
-			return func() { s.must(s.sims[i].start()) }
-		}},
-		{"worker SIGSTOP", workers, 15 * time.Second, true, false, false, stop(func(s *site, i int) *process { return s.sims[i] })},
-		{"worker's connections cut", workers, time.Second, false, false, false, func(s *site, i, _ int) func() {
-			s.sims[i].cut(func(int, int) bool { return true })
-			return nil
-		}},
-		{"event sockets cut", []role{front}, time.Second, false, false, false, func(s *site, i, _ int) func() {
-			s.fronts[i].cut(func(local, peer int) bool { return local != s.ports[i] && !s.known[peer] })
-			return nil
-		}},
-		{"router's worker connections cut", []role{front}, time.Second, false, false, false, func(s *site, i, _ int) func() {
-			s.fronts[i].cut(func(local, peer int) bool { return local != s.ports[i] && s.known[peer] })
-			return nil
-		}},
-		{"router's client connections cut", []role{front}, time.Second, false, true, false, func(s *site, i, _ int) func() {
-			s.fronts[i].cut(func(local, _ int) bool { return local == s.ports[i] })
-			return nil
-		}},
-		{"router kill -9", []role{front}, 2 * time.Second, true, true, false, func(s *site, i, _ int) func() {
-			s.fronts[i].end(syscall.SIGKILL)
-			return func() { s.must(s.fronts[i].start()) }
-		}},
-		{"router SIGTERM", []role{front}, time.Second, true, true, false, func(s *site, i, _ int) func() {
-			s.fronts[i].end(syscall.SIGTERM)
-			return func() { s.must(s.fronts[i].start()) }
-		}},
-		{"router SIGSTOP", []role{front}, 3 * time.Second, true, false, false, stop(func(s *site, i int) *process { return s.fronts[i] })},
+		{"worker kill -9", workers, 3 * time.Second, true, false, false, ending(worker, syscall.SIGKILL)},
+		{"worker SIGTERM", workers, 3 * time.Second, true, false, false, ending(worker, syscall.SIGTERM)},
+		{"worker SIGSTOP", workers, 15 * time.Second, true, false, false, stop(worker)},
+		{"worker's connections cut", workers, time.Second, false, false, false, cutting(worker, func(*site, int, int, int) bool { return true })},
+		{"event sockets cut", []role{front}, time.Second, false, false, false, cutting(router, func(s *site, i, local, peer int) bool { return local != s.ports[i] && !s.known[peer] })},
+		{"router's worker connections cut", []role{front}, time.Second, false, false, false, cutting(router, func(s *site, i, local, peer int) bool { return local != s.ports[i] && s.known[peer] })},
+		{"router's client connections cut", []role{front}, time.Second, false, true, false, cutting(router, func(s *site, i, local, _ int) bool { return local == s.ports[i] })},
+		{"router kill -9", []role{front}, 2 * time.Second, true, true, false, ending(router, syscall.SIGKILL)},
+		{"router SIGTERM", []role{front}, time.Second, true, true, false, ending(router, syscall.SIGTERM)},
+		{"router SIGSTOP", []role{front}, 3 * time.Second, true, false, false, stop(router)},
 		{"router upgrade", []role{front}, 5 * time.Second, true, false, false, func(s *site, i, _ int) func() {
 			p := s.fronts[i]
 			before := p.taken.Load()
@@ -94,10 +72,7 @@ func kinds() []kind {
 			s.fronts[i].signal(syscall.SIGHUP)
 			return nil
 		}},
-		{"disk full", []role{front}, 5 * time.Second, false, false, false, func(s *site, i, _ int) func() {
-			s.fronts[i].limit(64)
-			return func() { s.fronts[i].limit(1 << 62) }
-		}},
+		{"disk full", []role{front}, 5 * time.Second, false, false, false, filling(router)},
 		{"router out of files", []role{front}, 5 * time.Second, false, true, false, func(s *site, i, _ int) func() {
 			return s.fronts[i].limitFiles()
 		}},
@@ -124,28 +99,13 @@ func kinds() []kind {
 			s.must(s.authority.issue(s.cert(), s.certKey()))
 			return nil
 		}},
-		{"NATS kill -9", []role{hub}, 8 * time.Second, true, false, false, func(s *site, _, _ int) func() {
-			s.hub.end(syscall.SIGKILL)
-			return func() { s.must(s.hub.start()) }
-		}},
-		{"NATS SIGSTOP", []role{hub}, 10 * time.Second, true, false, false, stop(func(s *site, _ int) *process { return s.hub })},
-		{"NATS disk full", []role{hub}, 5 * time.Second, false, false, false, func(s *site, _, _ int) func() {
-			s.hub.limit(64)
-			return func() { s.hub.limit(1 << 62) }
-		}},
-		{"NATS connections cut", []role{hub}, time.Second, false, false, false, func(s *site, _, _ int) func() {
-			s.hub.cut(func(local, _ int) bool { return local == s.natsPort })
-			return nil
-		}},
-		{"sidecar SIGSTOP", []role{sidecar}, 10 * time.Second, true, false, false, stop(func(s *site, _ int) *process { return s.node })},
-		{"sidecar's connections cut", []role{sidecar}, time.Second, false, false, false, func(s *site, _, _ int) func() {
-			s.node.cut(func(int, int) bool { return true })
-			return nil
-		}},
-		{"sidecar kill -9", []role{sidecar}, 5 * time.Second, true, false, false, func(s *site, _, _ int) func() {
-			s.node.end(syscall.SIGKILL)
-			return func() { s.must(s.node.start()) }
-		}},
+		{"NATS kill -9", []role{hub}, 8 * time.Second, true, false, false, ending(nats, syscall.SIGKILL)},
+		{"NATS SIGSTOP", []role{hub}, 10 * time.Second, true, false, false, stop(nats)},
+		{"NATS disk full", []role{hub}, 5 * time.Second, false, false, false, filling(nats)},
+		{"NATS connections cut", []role{hub}, time.Second, false, false, false, cutting(nats, func(s *site, _, local, _ int) bool { return local == s.natsPort })},
+		{"sidecar SIGSTOP", []role{sidecar}, 10 * time.Second, true, false, false, stop(node)},
+		{"sidecar's connections cut", []role{sidecar}, time.Second, false, false, false, cutting(node, func(*site, int, int, int) bool { return true })},
+		{"sidecar kill -9", []role{sidecar}, 5 * time.Second, true, false, false, ending(node, syscall.SIGKILL)},
 		{"clients that do not read", []role{nobody}, 10 * time.Second, false, false, false, func(s *site, _, n int) func() { return s.deaf(n) }},
 		{"clients that stop in a request", []role{nobody}, 10 * time.Second, false, false, false, func(s *site, _, n int) func() { return s.dumb(n) }},
 	}
@@ -175,11 +135,38 @@ func kinds() []kind {
 	return list
 }
 
+// doing begins a fault, as [kind] has it.
+type doing func(s *site, target, n int) (heal func())
+
 // stop is SIGSTOP until it is healed.
-func stop(of func(*site, int) *process) func(*site, int, int) func() {
+func stop(of func(*site, int) *process) doing {
 	return func(s *site, i, _ int) func() {
 		of(s, i).signal(syscall.SIGSTOP)
 		return func() { of(s, i).signal(syscall.SIGCONT) }
+	}
+}
+
+// ending ends a process until it is healed.
+func ending(of func(*site, int) *process, by syscall.Signal) doing {
+	return func(s *site, i, _ int) func() {
+		of(s, i).end(by)
+		return func() { s.must(of(s, i).start()) }
+	}
+}
+
+// cutting cuts connections by their ports.
+func cutting(of func(*site, int) *process, match func(s *site, i, local, peer int) bool) doing {
+	return func(s *site, i, _ int) func() {
+		of(s, i).cut(func(local, peer int) bool { return match(s, i, local, peer) })
+		return nil
+	}
+}
+
+// filling leaves no room on a process's disk.
+func filling(of func(*site, int) *process) doing {
+	return func(s *site, i, _ int) func() {
+		of(s, i).limit(64)
+		return func() { of(s, i).limit(1 << 62) }
 	}
 }
 
@@ -200,7 +187,7 @@ func simulated(f sim.Fault, roles []role) kind {
 
 // order tells a simulated worker of a fault. One that has just been killed has none.
 func (s *site) order(i int, f sim.Fault) {
-	body, err := json.Marshal(map[string]any{"kind": f.Kind, "count": f.Count, "factor": f.Factor, "lost": f.Lost, "status": f.Status})
+	body, err := json.Marshal(f)
 	s.must(err)
 	if resp, err := s.plain.Post("http://"+s.addrs[i]+"/sim/fault", "application/json", bytes.NewReader(body)); err == nil {
 		_ = resp.Body.Close()

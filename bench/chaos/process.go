@@ -153,10 +153,15 @@ func (p *process) end(sig syscall.Signal) {
 	}
 }
 
-// alive reports whether a process runs. The status of one that has ended may be unread yet.
+// alive reports whether a process runs. The status of one that has ended may be unread yet, and its
+// first thread may have ended before others, which keep its sockets.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !bytes.Contains(stat, []byte(") Z "))
+	if err != nil || !bytes.Contains(stat, []byte(") Z ")) {
+		return err == nil
+	}
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return err == nil && len(threads) > 1
 }
 
 // signal sends a signal that does not end the process. Between exec and its first line the process

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -150,16 +149,5 @@ func (o *indexOptions) report(w io.Writer, measure func() (*index.Result, error)
 	if r == nil {
 		return err
 	}
-	err = errors.Join(err, r.Table(w))
-	if o.jsonFile == "" {
-		return err
-	}
-	text, failed := json.MarshalIndent(r, "", "  ")
-	if failed != nil {
-		return errors.Join(err, fmt.Errorf("cannot encode the result: %w", failed))
-	}
-	if failed := os.WriteFile(o.jsonFile, append(text, '\n'), 0o644); failed != nil {
-		return errors.Join(err, fmt.Errorf("cannot keep the result: %w", failed))
-	}
-	return err
+	return errors.Join(err, r.Table(w), writeJSON(o.jsonFile, r))
 }

@@ -108,7 +108,7 @@ func TestBenchIndexRefuses(t *testing.T) {
 		{
 			"nowhere for results",
 			[]string{"--generate", "shared", "--requests", "9", "--rounds", "1", "--json", filepath.Join(empty, "w")},
-			"cannot keep the result",
+			"cannot write the results",
 		},
 	}
 	for _, tt := range tests {

@@ -1,7 +1,6 @@
 // Command cmd holds the benchmarks for developers of Warmpath: the cost of the router, the block
-// index, the sharing between routers, every routing policy on every kind of traffic, and a
-// published routing benchmark computed again. Benchmarks for operators are subcommands of
-// `warmpath bench`.
+// index, every routing policy on every kind of traffic, faults of everything, and attacks.
+// Benchmarks for operators are subcommands of `warmpath bench`.
 //
 //	go build -o bin/ ./cmd/warmpath && go run ./bench/cmd --help
 package main
@@ -34,7 +33,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newProxyCommand(), newIndexCommand(), newReplicasCommand(), newArticlesCommand(), newCellsCommand(), newChaosCommand(), newAttackCommand())
+	root.AddCommand(newProxyCommand(), newIndexCommand(), newCellsCommand(), newChaosCommand(), newAttackCommand())
 	return root
 }
 

@@ -174,23 +174,23 @@ func (o *proxyOptions) measure(ctx context.Context, workers []string) error {
 	switch {
 	case o.soak > 0:
 		s, err := proxy.MeasureSoak(ctx, proxy.SoakConfig{Load: o.load, PID: o.pid, Time: o.soak, Workers: workers, Progress: o.progress})
-		return o.report(s, err)
+		return o.report(s, s != nil, err)
 	case o.memory:
 		m, err := proxy.MeasureMemory(ctx, o.load, o.pid, o.progress)
-		return o.report(m, err)
+		return o.report(m, m != nil && m.Run != nil, err)
 	case workers == nil:
 		m, err := proxy.Measure(ctx, o.load, o.pid)
 		if err == nil {
 			err = m.Err()
 		}
-		return o.report(m, err)
+		return o.report(m, m != nil, err)
 	}
 	cfg := proxy.StandardConfig{Load: o.load, Rounds: o.rounds, Workers: workers, Router: o.load.Targets[0], PID: o.pid, Progress: o.progress}
 	for _, a := range o.apis {
 		cfg.APIs = append(cfg.APIs, load.API(a))
 	}
 	all, err := proxy.Standard(ctx, cfg)
-	return o.report(measurements(all), err)
+	return o.report(measurements(all), len(all) > 0, err)
 }
 
 // measurements are shown as a table.
@@ -204,8 +204,8 @@ func (m measurements) String() string {
 }
 
 // report prints and writes the measurements, also after failures.
-func (o *proxyOptions) report(what fmt.Stringer, err error) error {
-	if missing(what) {
+func (o *proxyOptions) report(what fmt.Stringer, measured bool, err error) error {
+	if !measured {
 		return err
 	}
 	if o.jsonFile != "-" {
@@ -228,19 +228,4 @@ func (o *proxyOptions) report(what fmt.Stringer, err error) error {
 		return errors.Join(err, fmt.Errorf("cannot keep the result: %w", failed))
 	}
 	return err
-}
-
-// missing reports whether nothing was measured.
-func missing(what fmt.Stringer) bool {
-	switch w := what.(type) {
-	case *proxy.Measurement:
-		return w == nil
-	case *proxy.Soak:
-		return w == nil
-	case *proxy.Memory:
-		return w == nil || w.Run == nil
-	case measurements:
-		return len(w) == 0
-	}
-	return true
 }

@@ -9,13 +9,15 @@ third argument). All raw output is kept in a folder with the machine's state and
 import argparse
 import hashlib
 import os
-import platform
 import re
 import statistics
 import struct
 import subprocess
 import sys
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "proxy"))
+from results import Results, load, pathless  # noqa: E402
 
 # What is compared: our row, and where the harness says it.
 ROWS = [
@@ -46,15 +48,6 @@ def workers_of(workload):
     if head[:8] != b"KVWL0001":
         sys.exit(f"compare.py: {workload} is no workload: make it with `bin/bench index --generate ... --write FILE`")
     return struct.unpack("<I", head[8:])[0]
-
-
-def pathless(command):
-    """A command as results keep it: they mean something elsewhere, the paths of this machine do not."""
-    return " ".join(os.path.basename(word) if os.sep in word else word for word in command)
-
-
-def load():
-    return " ".join(f"{x:.2f}" for x in os.getloadavg())
 
 
 def run(command, folder, log, limit):
@@ -96,28 +89,6 @@ def number(v):
 def digest(name):
     with open(name, "rb") as f:
         return hashlib.sha256(f.read()).hexdigest()
-
-
-def environment(args):
-    def said(*command):
-        try:
-            return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-        except OSError:
-            return "-"
-
-    model = "-"
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo") as f:
-            model = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "-")
-    return "\n".join([
-        f"date     {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
-        f"commit   {said('git', 'describe', '--tags', '--always', '--dirty')}",
-        f"binary   {said(args.ours, '--version')}",
-        f"cpu      {model}, {os.cpu_count()} cores",
-        f"kernel   {platform.release()}",
-        f"load     {load()}",
-        *(f"sha256   {digest(w)} {os.path.basename(w)}" for w in args.workload),
-    ]) + "\n"
 
 
 def compare(workload, args, log):
@@ -187,23 +158,13 @@ def main():
     p.add_argument("workload", nargs="+")
     args = p.parse_args()
     args.ours, args.bench, args.peers = (os.path.abspath(p) for p in (args.ours, args.bench, args.peers))
-    try:
-        os.makedirs(args.results)
-    except FileExistsError:
-        sys.exit(f"compare.py: {args.results} exists: results are never written over, give another folder")
-
-    def keep(name, text):
-        with open(os.path.join(args.results, name), "a") as f:
-            f.write(text)
-
-    keep("env.txt", environment(args))
-    keep("cmd.txt", pathless(sys.argv) + "\n")
+    results = Results(args.results, args, (f"sha256   {digest(w)} {os.path.basename(w)}" for w in args.workload))
     with open(os.path.join(args.results, "raw.txt"), "w") as log:
         for workload in args.workload:
             text = table(workload, *compare(workload, args, log))
-            keep("table.txt", text + "\n")
+            results.note("table.txt", text + "\n")
             print(text)
-    keep("env.txt", f"ended    load {load()}\n")
+    results.end()
 
 
 if __name__ == "__main__":

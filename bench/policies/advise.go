@@ -4,15 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/warmpath/warmpath/bench/trace"
-)
-
-// Thresholds of the decision rules of the articles that this project's design began from.
-const (
-	fewPrefixes   = 10  // below it, any router with engines behind it is enough
-	manyPrefixes  = 100 // above it, the router gives more than each engine's own tree
-	disaggregated = 4   // workers above which prefill and decode pools can pay
 )
 
 // worth is a gain in mean TTFT below which it is not worth running something more for.
@@ -42,7 +33,7 @@ func (a *adviser) try(policy string, change func(*Config)) (*Result, error) {
 
 // size looks for the fewest workers that keep the objective with kv.
 func (a *adviser) size() (err error) {
-	if a.kv = a.report.result("kv"); a.kv == nil {
+	if a.kv = resultOf(a.report.Results, "kv"); a.kv == nil {
 		if a.kv, err = a.try("kv", nil); err != nil {
 			return err
 		}
@@ -87,7 +78,7 @@ func (a *adviser) routing() (err error) {
 		a.say("With one worker there is nothing to choose: a router costs and gives nothing, the engine's own tree does it all.")
 		return nil
 	}
-	plain := a.report.result("round-robin")
+	plain := resultOf(a.report.Results, "round-robin")
 	if plain == nil {
 		if plain, err = a.try("round-robin", nil); err != nil {
 			return err
@@ -136,20 +127,4 @@ func (a *adviser) replicas() error {
 		"other from workers' reports, %+.0f %% where they tell each other what they send.",
 		cost[0], cost[1])
 	return nil
-}
-
-// rules applies the articles' rules of thumb to the trace.
-func (a *adviser) rules() {
-	t, n := &a.report.Trace, a.cfg.Workers
-	rule := "router and engines, both with their caches"
-	switch {
-	case n == 1:
-		rule = "engine only: with one node routing adds cost without benefit"
-	case t.Repeated < fewPrefixes:
-		rule = fmt.Sprintf("router and engines: fewer than %d distinct prefixes", fewPrefixes)
-	case t.Repeated > manyPrefixes:
-		rule = fmt.Sprintf("router first: with more than %d distinct prefixes it gives more than the engines' trees", manyPrefixes)
-	}
-	a.say("The rules of thumb of the articles, for %d workers and %s prefixes that come more than once, say: %s. They do not look at load; "+
-		"where they and the simulation differ, believe the simulation of your own trace.", n, trace.Grouped(t.Repeated), rule)
 }

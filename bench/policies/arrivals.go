@@ -2,7 +2,6 @@ package policies
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 )
 
@@ -10,8 +9,8 @@ import (
 // loop by the answers so far.
 type arrivals struct {
 	*run
-	begun int // requests that have come
-	due   dues
+	begun int     // requests that have come
+	due   []due   // turns by their time, equal times by their order in the plan
 	left  []int32 // of each played session, turns without an answer
 
 	warm, end clock // of a closed loop's measurement; 0 and never in an open loop
@@ -24,27 +23,7 @@ type due struct {
 	job int32
 }
 
-// dues are turns by their time, equal times by their order in the plan.
-type dues []due
-
-func (h dues) Len() int { return len(h) }
-
-func (h dues) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].at, h[j].at), cmp.Compare(h[i].job, h[j].job)) < 0
-}
-
-func (h dues) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-func (h *dues) Push(x any) {
-	d, _ := x.(due)
-	*h = append(*h, d)
-}
-
-func (h *dues) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
+func (d due) compare(e due) int { return cmp.Or(cmp.Compare(d.at, e.at), cmp.Compare(d.job, e.job)) }
 
 // build puts the first turns of all users down.
 func (a *arrivals) build() {
@@ -75,7 +54,8 @@ func (a *arrivals) open() bool { return a.course == nil || a.course.Open }
 func (a *arrivals) follow(job int32, at clock) {
 	for ; job >= 0; job = a.course.next[job] {
 		if d := (due{at + a.course.wait[job], job}); d.at < a.end {
-			heap.Push(&a.due, d)
+			i, _ := slices.BinarySearchFunc(a.due, d, due.compare)
+			a.due = slices.Insert(a.due, i, d)
 		}
 	}
 }
@@ -95,8 +75,7 @@ func (a *arrivals) next() clock {
 func (a *arrivals) take() (job int32) {
 	job = int32(a.begun)
 	if !a.open() {
-		d, _ := heap.Pop(&a.due).(due)
-		job = d.job
+		job, a.due = a.due[0].job, a.due[1:]
 	}
 	a.begun++
 	return job
@@ -154,6 +133,16 @@ func (a *arrivals) inOrder() (came []*task) {
 	}
 	slices.SortFunc(came, func(s, t *task) int { return cmp.Or(cmp.Compare(s.arrived, t.arrived), cmp.Compare(s.id, t.id)) })
 	return came
+}
+
+// bound is the share of prompt tokens that a cache without an end finds in the order in which the
+// requests came.
+func (a *arrivals) bound() float64 {
+	e := endless{plan: a.plan, cache: newCache(a.plan, nil)}
+	for _, t := range a.inOrder() {
+		e.enter(t.job, a.measured(t))
+	}
+	return ratio(e.hit, e.all)
 }
 
 // counts are those of worker i in the measurement.

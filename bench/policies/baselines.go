@@ -6,26 +6,11 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// baseline is a policy that only the simulation has: it chooses by a hash of the prompt's
-// beginning, which a router does not compute.
-type baseline interface {
-	policy.Policy
-	// pickByPrefix picks a candidate; prefix is a hash of the prompt's beginning.
-	pickByPrefix(prefix uint64, req policy.Request, candidates []policy.Candidate) policy.Choice
-	// adaptive reports whether the hash is of an adaptive prefix, else of the first
-	// prefixTokens.
-	adaptive() bool
-}
-
-// newPolicy returns a baseline or a policy of package policy.
+// newPolicy returns a baseline, which only the simulation has, or a policy of package policy.
 func newPolicy(name string, o policy.Options) (policy.Policy, error) {
 	switch name {
-	case (prefixHash{}).Name():
-		return prefixHash{}, nil
 	case (dualMap{}).Name():
 		return dualMap{objective: usualObjective}, nil
-	case (stickyHash{}).Name():
-		return stickyHash{}, nil
 	case (&stickySessions{}).Name():
 		return &stickySessions{}, nil
 	}
@@ -34,16 +19,10 @@ func newPolicy(name string, o policy.Options) (policy.Policy, error) {
 
 // policyNames lists the policies and the baselines in alphabetical order.
 func policyNames() []string {
-	names := append(policy.Names(), prefixHash{}.Name(), dualMap{}.Name(), stickyHash{}.Name(), (&stickySessions{}).Name())
+	names := append(policy.Names(), dualMap{}.Name(), (&stickySessions{}).Name())
 	slices.Sort(names)
 	return names
 }
-
-// prefixHash sends prompts with the same first tokens to the same rank unless that rank has
-// more than 1.25 times the mean load, and then to the least loaded one (consistent hashing with
-// bounded loads; smg's prefix_hash over 256 tokens). Rendezvous hashing replaces the ring: it
-// moves as few prefixes when a rank comes or goes and needs no state.
-type prefixHash struct{}
 
 // dualMap gives each prefix two ranks by two hash functions and takes the one with the larger
 // overlap. Where that one is expected to miss the objective for the time to first token it
@@ -57,15 +36,7 @@ type dualMap struct {
 	objective float64 // seconds to the first token that affinity may not endanger
 }
 
-var (
-	_ baseline = prefixHash{}
-	_ baseline = dualMap{}
-)
-
 const (
-	// loadBound is smg's load_factor: the most requests of a rank over the mean of all, the new
-	// request counted.
-	loadBound = 1.25
 	// usualObjective is dualMap's objective in seconds.
 	usualObjective = 2
 	// usualRate is the prefill rate where none is known, as in package policy.
@@ -73,50 +44,17 @@ const (
 )
 
 // Name implements policy.Policy.
-func (prefixHash) Name() string { return "prefix-hash" }
-
-// Needs implements policy.Policy.
-func (prefixHash) Needs() policy.Needs { return 0 }
-
-func (prefixHash) adaptive() bool { return false }
-
-// Pick implements policy.Policy: the least loaded candidate.
-func (p prefixHash) Pick(req policy.Request, candidates []policy.Candidate) policy.Choice {
-	return p.pickByPrefix(0, req, candidates)
-}
-
-func (prefixHash) pickByPrefix(prefix uint64, _ policy.Request, candidates []policy.Candidate) policy.Choice {
-	least, total := 0, int64(1)
-	for i := range candidates {
-		total += candidates[i].InFlight
-		if candidates[i].InFlight < candidates[least].InFlight {
-			least = i
-		}
-	}
-	first := rendezvous(prefix, candidates, -1)
-	bound := loadBound * float64(total) / float64(len(candidates))
-	switch {
-	case prefix == 0:
-		return policy.Choice{Index: least, Reason: "least load, without a prefix"}
-	case float64(candidates[first].InFlight) <= bound || float64(candidates[least].InFlight) > bound:
-		return policy.Choice{Index: first, Reason: "its prefix"}
-	}
-	return policy.Choice{Index: least, Reason: "least load, because its prefix's rank is full"}
-}
-
-// Name implements policy.Policy.
 func (dualMap) Name() string { return "dualmap" }
 
 // Needs implements policy.Policy.
 func (dualMap) Needs() policy.Needs { return policy.NeedsOverlap | policy.NeedsTokens }
-
-func (dualMap) adaptive() bool { return true }
 
 // Pick implements policy.Policy: of two candidates drawn by the seed.
 func (p dualMap) Pick(req policy.Request, candidates []policy.Candidate) policy.Choice {
 	return p.pickByPrefix(mix(req.Seed), req, candidates)
 }
 
+// pickByPrefix picks a candidate; prefix is a hash of the prompt's beginning.
 func (p dualMap) pickByPrefix(prefix uint64, req policy.Request, candidates []policy.Candidate) policy.Choice {
 	a := rendezvous(prefix, candidates, -1)
 	if len(candidates) == 1 {

@@ -9,37 +9,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Source: sgl-model-gateway/src/policies/prefix_hash.rs.
-func TestPrefixHashRule(t *testing.T) {
-	p := prefixHash{}
-	idle := make([]policy.Candidate, 4)
-	for i := range idle {
-		idle[i].ID = uint64(100 + i)
-	}
-	share := make([]int, 4)
-	for prefix := uint64(1); prefix <= 4000; prefix++ {
-		req := policy.Request{Seed: prefix}
-		home := p.pickByPrefix(prefix, req, idle).Index
-		share[home]++
-		busy := append([]policy.Candidate(nil), idle...)
-		busy[(home+1)%4].InFlight = 10
-		require.Equal(t, home, p.pickByPrefix(prefix, req, busy).Index, "load elsewhere moves nothing")
-		busy[home].InFlight = 6 // of 1.25 × 17 / 4 = 5.3
-		moved := p.pickByPrefix(prefix, req, busy)
-		require.NotEqual(t, home, moved.Index)
-		require.Zero(t, busy[moved.Index].InFlight, "the least loaded takes over")
-		// Another rank's end moves nothing of this one's.
-		gone := append([]policy.Candidate(nil), idle...)
-		gone = append(gone[:(home+1)%4], gone[(home+1)%4+1:]...)
-		require.Equal(t, idle[home].ID, gone[p.pickByPrefix(prefix, req, gone).Index].ID)
-	}
-	for _, n := range share {
-		assert.InDelta(t, 1000, n, 150)
-	}
-	none := p.Pick(policy.Request{}, []policy.Candidate{{InFlight: 2}, {InFlight: 1}})
-	assert.Equal(t, policy.Choice{Index: 1, Reason: "least load, without a prefix"}, none)
-}
-
 // Source: arXiv 2602.06502.
 func TestDualMapRule(t *testing.T) {
 	p := dualMap{objective: 1}

@@ -25,9 +25,6 @@ type Cell struct {
 	BestMean string    `json:"best_mean"`
 	BestP99  string    `json:"best_p99"`
 	Results  []*Result `json:"results"`
-	// Belady is the share of prompt tokens that the best eviction finds with all workers' pools as
-	// one, in the order in which requests come to kv.
-	Belady float64 `json:"belady"`
 }
 
 // Worst is the larger of the ratios.
@@ -76,7 +73,6 @@ func (g *Grid) Scene(ctx context.Context, s *Scene) ([]*Cell, error) {
 			return cells, fmt.Errorf("cannot run %q at %v: %w", s.Name, load, err)
 		}
 		c.compare()
-		c.Belady = p.belady
 		cells = append(cells, c)
 		g.Progress(fmt.Sprintf("%s at %.2f: mean %.2f x %s, p99 %.2f x %s", s.Name, share, c.Mean, c.BestMean, c.P99, c.BestP99))
 	}
@@ -108,8 +104,6 @@ type place struct {
 	*Scene
 	cfg Config
 	ctx context.Context //nolint:containedctx // Lives as long as the call of Grid.Scene.
-
-	belady float64 // of the last load
 }
 
 // at runs policies at a load.
@@ -129,9 +123,6 @@ func (p *place) at(load float64, names []string, runs int) ([]*Result, error) {
 				return nil, err
 			}
 			byName[i] = append(byName[i], s.result())
-			if run == 0 && name == "kv" && runs == max(1, p.Runs) {
-				_, p.belady = s.arrivals.yardsticks()
-			}
 		}
 	}
 	out := make([]*Result, len(names))
@@ -282,7 +273,7 @@ func together(runs []*Result) *Result {
 		r.OutputTokens += one.OutputTokens
 		r.TTFTs = append(r.TTFTs, one.TTFTs...)
 		r.tpots = append(r.tpots, one.tpots...)
-		r.gaps.merge(&one.gaps)
+		r.gaps.Merge(&one.gaps.Histogram)
 	}
 	r.TTFT, r.TPOT, r.ITL = trace.TimesOf(r.TTFTs), trace.TimesOf(r.tpots), r.gaps.times()
 	r.Hits = ratio(float64(r.HitTokens), float64(r.PromptTokens))

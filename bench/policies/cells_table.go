@@ -15,14 +15,14 @@ func WriteCells(w io.Writer, cells []*Cell) error {
 	cells = slices.Clone(cells)
 	slices.SortStableFunc(cells, func(a, b *Cell) int { return cmp.Compare(b.Worst(), a.Worst()) })
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "scene\tload\tof the best's\tpool\tkv mean\t/ best\tof\tkv p99\t/ best\tof\thits\tbest's\tBelady\tITL p95\tTPOT p95\t/ best\t")
+	fmt.Fprintln(out, "scene\tload\tof the best's\tpool\tkv mean\t/ best\tof\tkv p99\t/ best\tof\thits\tbest's\tITL p95\tTPOT p95\t/ best\t")
 	for _, c := range cells {
-		kv, mean, p99 := c.result("kv"), c.result(c.BestMean), c.result(c.BestP99)
+		kv, mean, p99 := resultOf(c.Results, "kv"), resultOf(c.Results, c.BestMean), resultOf(c.Results, c.BestP99)
 		if kv == nil || mean == nil || p99 == nil {
 			continue
 		}
-		fmt.Fprintf(out, "%s\t%.3g\t%.2f\t%d\t%.3f s\t%.2f\t%s\t%.2f s\t%.2f\t%s\t%.1f\t%.1f\t%.1f\t%.1f ms\t%.1f ms\t%.2f\t\n", c.Scene, c.Load, c.Share, c.Pool,
-			kv.TTFT.Mean.Seconds(), c.Mean, c.BestMean, kv.TTFT.P99.Seconds(), c.P99, c.BestP99, 100*kv.Hits, 100*mean.Hits, 100*c.Belady,
+		fmt.Fprintf(out, "%s\t%.3g\t%.2f\t%d\t%.3f s\t%.2f\t%s\t%.2f s\t%.2f\t%s\t%.1f\t%.1f\t%.1f ms\t%.1f ms\t%.2f\t\n", c.Scene, c.Load, c.Share, c.Pool,
+			kv.TTFT.Mean.Seconds(), c.Mean, c.BestMean, kv.TTFT.P99.Seconds(), c.P99, c.BestP99, 100*kv.Hits, 100*mean.Hits,
 			float64(kv.ITL.P95)/1e6, float64(kv.TPOT.P95)/1e6, ratio(float64(kv.TPOT.P95), float64(mean.TPOT.P95)))
 	}
 	fmt.Fprintln(out)
@@ -31,15 +31,6 @@ func WriteCells(w io.Writer, cells []*Cell) error {
 		sumUp(out, name, cells)
 	}
 	return out.Flush()
-}
-
-func (c *Cell) result(name string) *Result {
-	for _, r := range c.Results {
-		if r.Policy == name {
-			return r
-		}
-	}
-	return nil
 }
 
 // kindsOf lists the kinds by the alphabet.

@@ -180,13 +180,3 @@ func (c *Config) check() error {
 }
 
 func (c *Config) speed(worker int) float64 { return c.Speeds[min(worker, len(c.Speeds)-1)] }
-
-// memory is the pages of all workers that take prompts, with the tiers behind them.
-func (c *Config) memory() int {
-	n := c.Workers
-	if c.Prefill > 0 {
-		n = c.Prefill
-	}
-	nodes := (n + c.NodeWorkers - 1) / c.NodeWorkers
-	return n*(c.CacheTokens/c.PageSize+c.HostTokens/c.PageSize) + nodes*(c.TierTokens/c.PageSize)
-}

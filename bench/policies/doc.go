@@ -29,9 +29,7 @@
 // # Bounds
 //
 // Greedy thrashes as others do where memory is short. Better yardsticks: the best policy in
-// hindsight ([Report.Best]); the hits of a cache without an end; Belady's bound (belady.go), the
-// hits of the best eviction with the memory of all workers as one pool; and the same with each
-// request at the worker that it went to, which tells losses by eviction from losses by placement.
+// hindsight ([Report.Best]), and the hits of a cache without an end.
 //
 // # Cells
 //

@@ -104,25 +104,10 @@ func (g *generator) newFlood() asker {
 // newTalk is chats behind system prompts.
 func (g *generator) newTalk() asker {
 	n, low := g.between(5, 60), g.between(300, 2500)
-	systems, draw := g.segments(n, low, 3*low), g.drawn(n, g.uniform(0.5, 1.2))
-	places, goOn, question, answer := g.between(80, 500), g.uniform(0.6, 0.9), g.uniform(300, 2000), g.uniform(100, 600)
-	var open []chat
-	return func(at time.Duration) Request {
-		if len(open) > 0 && g.Float64() < goOn {
-			c := &open[g.IntN(len(open))]
-			if (&Request{Prompt: c.prompt}).Input() < longestChat {
-				return g.turn(c, at, question, g.exp(answer))
-			}
-		}
-		begun := chat{prompt: []Segment{systems[draw()]}}
-		if len(open) < places {
-			open = append(open, begun)
-			return g.turn(&open[len(open)-1], at, question, g.exp(answer))
-		}
-		place := &open[g.IntN(places)]
-		*place = begun
-		return g.turn(place, at, question, g.exp(answer))
-	}
+	c := &chats{generator: g, systems: g.segments(n, low, 3*low), draw: g.drawn(n, g.uniform(0.5, 1.2))}
+	c.places, c.goOn = g.between(80, 500), g.uniform(0.6, 0.9)
+	question, answer := g.uniform(300, 2000), g.uniform(100, 600)
+	return func(at time.Duration) Request { return g.turn(c.next(), at, question, g.exp(answer)) }
 }
 
 func tenantKind(g *generator, rate, until float64) []Request {

@@ -39,8 +39,7 @@ type job struct {
 	branch   uint64   // an agent of the session, or a beginning that several requests share
 }
 
-// prefixTokens is how much of a prompt names its family for policies that hash: smg's
-// prefix_hash takes 256.
+// prefixTokens is the shortest beginning of a prompt by which dualMap knows its family.
 const prefixTokens = 256
 
 // newPlan lays the requests out. Arrivals are divided by rate: 2 is twice as many a second.
@@ -133,23 +132,6 @@ func (p *plan) findBranches() {
 			latest[n] = int32(i) + 1
 		}
 	}
-}
-
-// repeated returns how many different beginnings of prompts come more than once: each counted
-// where no longer one does.
-func (p *plan) repeated() (n int) {
-	longer := make([]bool, len(p.nodes))
-	for i := range p.nodes {
-		if parent := p.nodes[i].parent; parent >= 0 && p.through[i] > 1 {
-			longer[parent] = true
-		}
-	}
-	for i := range p.nodes {
-		if p.through[i] > 1 && !longer[i] {
-			n++
-		}
-	}
-	return n
 }
 
 // need returns how many of node n's pages belong to the first pages pages of a path.

@@ -1,7 +1,8 @@
 package policies
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"time"
 )
 
@@ -10,45 +11,24 @@ import (
 // decoding worker with the most room. The first token reaches the client when they have
 // arrived.
 
-// transit are requests with pages on their way, by their time of arrival.
-type transit []*task
-
-func (h transit) Len() int { return len(h) }
-
-func (h transit) Less(i, j int) bool {
-	return h[i].landed < h[j].landed || (h[i].landed == h[j].landed && h[i].id < h[j].id)
-}
-
-func (h transit) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-func (h *transit) Push(x any) {
-	t, _ := x.(*task)
-	*h = append(*h, t)
-}
-
-func (h *transit) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return t
-}
-
 // transfers are the prompts on their way from prefill to decode workers.
 type transfers struct {
 	*run
-	transit transit
-	token   clock // transfer time of a token
+	transit []*task // by their time of arrival
+	token   clock   // transfer time of a token
 }
 
 // send puts t's pages on their way to a decoding worker.
 func (s *transfers) send(t *task, now clock) {
 	t.landed = now + clock(t.input)*s.token
-	heap.Push(&s.transit, t)
+	i, _ := slices.BinarySearchFunc(s.transit, t, func(a, b *task) int { return cmp.Or(cmp.Compare(a.landed, b.landed), cmp.Compare(a.id, b.id)) })
+	s.transit = slices.Insert(s.transit, i, t)
 }
 
 // land gives the request that arrives next to the decoding worker that will have the most room.
 func (s *transfers) land(now clock) {
-	t, _ := heap.Pop(&s.transit).(*task)
+	t := s.transit[0]
+	s.transit = s.transit[1:]
 	best, most := -1, int32(0)
 	for i := s.cfg.Prefill; i < len(s.workers); i++ {
 		w := s.workers[i]
@@ -92,16 +72,8 @@ func (a *adviser) pools() error {
 	case best.TTFT.Mean <= a.objective && best.ITL.P99 < a.kv.ITL.P99/2:
 		verdict = "Separate pools pay if steady tokens matter more than the first one"
 	}
-	a.say("%s: the best split, %d of %d workers for prefill, has TTFT %v mean, %v p99 and %v between tokens at p99; mixed workers have %v, %v and %v.%s",
+	a.say("%s: the best split, %d of %d workers for prefill, has TTFT %v mean, %v p99 and %v between tokens at p99; mixed workers have %v, %v and %v.",
 		verdict, split, n, best.TTFT.Mean.Round(time.Millisecond), best.TTFT.P99.Round(time.Millisecond), ms(best.ITL.P99),
-		a.kv.TTFT.Mean.Round(time.Millisecond), a.kv.TTFT.P99.Round(time.Millisecond), ms(a.kv.ITL.P99), fewNodes(n))
+		a.kv.TTFT.Mean.Round(time.Millisecond), a.kv.TTFT.P99.Round(time.Millisecond), ms(a.kv.ITL.P99))
 	return nil
-}
-
-// fewNodes is the articles' rule on how many nodes pools need.
-func fewNodes(n int) string {
-	if n <= disaggregated {
-		return " (The articles' rule: not with 4 nodes or fewer.)"
-	}
-	return ""
 }

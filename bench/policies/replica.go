@@ -131,18 +131,15 @@ func (l *load) note(t *task, kind uint8, now clock) {
 
 // choose asks the policy, and a baseline with a hash of the prompt's beginning or with the session.
 func (p *replica) choose(t *task, now clock, req policy.Request, some candidates) policy.Choice {
-	if s, ok := p.pick.(bySession); ok && t.session != 0 {
-		return s.pickForSession(t.session, now, some)
+	switch b := p.pick.(type) {
+	case *stickySessions:
+		if t.session != 0 {
+			return b.pickForSession(t.session, now, some)
+		}
+	case dualMap:
+		return b.pickByPrefix(p.prefix.hash(len(p.candidates), t.prefixes), req, some)
 	}
-	b, ok := p.pick.(baseline)
-	if !ok {
-		return p.pick.Pick(req, some)
-	}
-	prefix := t.prefixes[0]
-	if b.adaptive() {
-		prefix = p.prefix.hash(len(p.candidates), t.prefixes)
-	}
-	return b.pickByPrefix(prefix, req, some)
+	return p.pick.Pick(req, some)
 }
 
 // follow tells the sessions of a step of t's life.

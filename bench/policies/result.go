@@ -56,10 +56,6 @@ type TokenCounts struct {
 	HostTokens   int64 `json:"host_tokens"`
 	PulledTokens int64 `json:"pulled_tokens,omitempty"` // from another node's tier
 	OutputTokens int64 `json:"output_tokens"`
-	// PlacedTokens would be found with the best eviction (Belady's) where each request goes to the
-	// worker that it went to: more than HitTokens is lost by eviction, and what lacks to
-	// Summary.Belady by placement. 0: not computed.
-	PlacedTokens int64 `json:"placed_tokens,omitempty"`
 }
 
 // Worker is one worker's share.
@@ -114,7 +110,7 @@ func (s *run) result() *Result {
 	r.HeldFor = time.Duration(ratio(waited, float64(r.Held)))
 	r.TTFT, r.TPOT, r.Latency, r.TTFTs = trace.TimesOf(ttft), trace.TimesOf(tpot), trace.TimesOf(latency), ttft
 	for _, w := range s.workers {
-		r.gaps.merge(&w.gaps)
+		r.gaps.Merge(&w.gaps.Histogram)
 	}
 	r.ITL, r.tpots = r.gaps.times(), tpot
 	span := last - s.arrivals.first()

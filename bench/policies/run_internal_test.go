@@ -260,7 +260,7 @@ func TestSimulationIsDeterministic(t *testing.T) {
 	other.Seed = 6
 	r, err := Simulate(context.Background(), "x", trace, other, []string{"random"}, nil)
 	require.NoError(t, err)
-	assert.NotEqual(t, first.result("random").TTFT, r.Results[0].TTFT)
+	assert.NotEqual(t, resultOf(first.Results, "random").TTFT, r.Results[0].TTFT)
 }
 
 // alone is a policy of highest overlap alone, which no peer would call its own.

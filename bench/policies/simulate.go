@@ -31,11 +31,6 @@ type Summary struct {
 	// Bound is the hit rate of one cache without an end, entered at once: no router can do
 	// better.
 	Bound float64 `json:"bound"`
-	// Belady is the hit rate of the best eviction, with all workers' memory as one pool.
-	Belady float64 `json:"belady"`
-	// Repeated is how many different beginnings come more than once, each counted where no
-	// longer one does.
-	Repeated int `json:"repeated"`
 	// Demand is the prefill that the trace asks for with an empty cache, in workers of
 	// Service's speed.
 	Demand float64 `json:"demand"`
@@ -60,46 +55,41 @@ func (s *study) compare(ctx context.Context, name string, names []string) (*Repo
 	if s.plan.course != nil {
 		r.Users = &s.plan.course.Users
 	}
-	for _, policy := range names {
-		result, err := s.run(ctx, policy, s.cfg)
+	play := func(policy, shown string, cfg Config) error {
+		result, err := s.run(ctx, policy, cfg)
 		if err != nil {
-			return r, fmt.Errorf("cannot simulate %s: %w", policy, err)
+			return fmt.Errorf("cannot simulate %s: %w", shown, err)
 		}
+		result.Policy = shown
 		r.Results = append(r.Results, result)
+		return nil
+	}
+	for _, policy := range names {
+		if err := play(policy, policy, s.cfg); err != nil {
+			return r, err
+		}
+	}
+	variants, shown := []Config{}, []string{} // of kv
+	add := func(name string, change func(c *Config)) {
+		variants, shown = append(variants, s.cfg), append(shown, name)
+		change(&variants[len(variants)-1])
 	}
 	if s.cfg.both && slices.Contains(names, "kv") {
-		cfg := s.cfg
-		cfg.Share = ShareGossip
-		result, err := s.run(ctx, "kv", cfg)
-		if err != nil {
-			return r, fmt.Errorf("cannot simulate kv with replicas that share: %w", err)
-		}
-		result.Policy = "kv, shared"
-		r.Results = append(r.Results, result)
+		add("kv, shared", func(c *Config) { c.Share = ShareGossip })
 	}
 	for _, order := range s.cfg.Queues {
-		cfg := s.cfg
-		cfg.queue = order
-		result, err := s.run(ctx, "kv", cfg)
-		if err != nil {
-			return r, fmt.Errorf("cannot simulate kv with a %s queue: %w", order, err)
-		}
-		result.Policy = "kv, " + order + " queue"
-		r.Results = append(r.Results, result)
+		add("kv, "+order+" queue", func(c *Config) { c.queue = order })
 	}
 	for _, what := range s.cfg.Study {
-		cfg := s.cfg
-		cfg.Ablate = append(slices.Clone(cfg.Ablate), what)
-		result, err := s.run(ctx, "kv", cfg)
-		if err != nil {
-			return r, fmt.Errorf("cannot simulate kv without %s: %w", what, err)
-		}
-		result.Policy = "kv without " + what
-		r.Results = append(r.Results, result)
+		add("kv without "+what, func(c *Config) { c.Ablate = append(slices.Clone(c.Ablate), what) })
 	}
-	r.Trace.Belady = s.belady
+	for i, cfg := range variants {
+		if err := play("kv", shown[i], cfg); err != nil {
+			return r, err
+		}
+	}
 	if s.plan.course != nil {
-		r.Trace.Bound = s.endless
+		r.Trace.Bound = s.bound
 		for _, x := range r.Results {
 			r.Trace.Requests = max(r.Trace.Requests, x.Requests)
 		}
@@ -113,9 +103,7 @@ type study struct {
 	cfg      Config
 	plan     *plan
 	progress Progress
-	// Yardsticks of the first run: shares of tokens that a cache without an end, and one of all
-	// workers' memory, find.
-	endless, belady float64
+	bound    float64 // share of tokens that a cache without an end finds in the first run
 }
 
 func newStudy(requests []Request, cfg Config, progress Progress) (*study, error) {
@@ -174,12 +162,10 @@ func (s *study) run(ctx context.Context, name string, cfg Config) (*Result, erro
 	if err != nil {
 		return nil, err
 	}
-	if s.endless == 0 {
-		s.endless, s.belady = r.arrivals.yardsticks()
+	if s.bound == 0 && s.plan.course != nil {
+		s.bound = r.arrivals.bound()
 	}
-	x := r.result()
-	x.PlacedTokens = int64(r.arrivals.placed() * float64(x.PromptTokens))
-	return x, nil
+	return r.result(), nil
 }
 
 func (s *study) summary(name string) Summary {
@@ -189,7 +175,6 @@ func (s *study) summary(name string) Summary {
 		sum.Input += float64(p.jobs[i].input) / float64(len(p.jobs))
 		sum.Output += float64(p.jobs[i].output) / float64(len(p.jobs))
 	}
-	sum.Repeated = p.repeated()
 	if p.course == nil {
 		sum.Bound = bound(p)
 	} else {
@@ -218,19 +203,18 @@ func (r *Report) warn() {
 
 // Best returns the best policy in hindsight: the lowest mean time to first token among all, the
 // all-knowing router left out; nil if there is none.
-func (r *Report) Best() (best *Result) {
-	for _, x := range r.Results {
-		if x.Policy != Greedy && (best == nil || x.TTFT.Mean < best.TTFT.Mean) {
-			best = x
-		}
-	}
-	return best
+func (r *Report) Best() *Result {
+	return r.least(func(x *Result) time.Duration { return x.TTFT.Mean })
 }
 
 // bestP99 is the same by the p99.
-func (r *Report) bestP99() (best *Result) {
+func (r *Report) bestP99() *Result {
+	return r.least(func(x *Result) time.Duration { return x.TTFT.P99 })
+}
+
+func (r *Report) least(of func(*Result) time.Duration) (best *Result) {
 	for _, x := range r.Results {
-		if x.Policy != Greedy && (best == nil || x.TTFT.P99 < best.TTFT.P99) {
+		if x.Policy != Greedy && (best == nil || of(x) < of(best)) {
 			best = x
 		}
 	}
@@ -252,13 +236,12 @@ func (r *Report) Advise(ctx context.Context, requests []Request, objective time.
 			return err
 		}
 	}
-	a.rules()
 	return nil
 }
 
-// result returns the result of one policy, or nil.
-func (r *Report) result(name string) *Result {
-	for _, x := range r.Results {
+// resultOf returns the result of one policy, or nil.
+func resultOf(all []*Result, name string) *Result {
+	for _, x := range all {
 		if x.Policy == name {
 			return x
 		}

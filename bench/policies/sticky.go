@@ -1,23 +1,9 @@
 package policies
 
-import (
-	"github.com/warmpath/warmpath/dataplane/routing/policy"
-)
-
-// bySession is a baseline that only the simulation has: it chooses by the number of the session
-// alone. Requests without a session have one each.
-type bySession interface {
-	policy.Policy
-	// pickForSession picks a candidate for a request that comes at now.
-	pickForSession(session uint64, now clock, candidates []policy.Candidate) policy.Choice
-}
-
-// stickyHash sends a session to the rank on which its number hashes highest, as consistent hashing
-// on a session header does (nginx, Envoy, HAProxy).
-type stickyHash struct{}
+import "github.com/warmpath/warmpath/dataplane/routing/policy"
 
 // stickySessions sends a new session to the rank with the fewest live sessions, and its later
-// requests to the same rank. Replicas share one table.
+// requests to the same rank, by the number of the session alone. Replicas share one table.
 type stickySessions struct {
 	at   map[uint64]*stay
 	live []*stay
@@ -33,26 +19,6 @@ type stay struct {
 // liveFor is how long a session counts after its last request: as long as the pauses of sessions
 // that users play.
 const liveFor = 300 * second
-
-var (
-	_ bySession = stickyHash{}
-	_ bySession = (*stickySessions)(nil)
-)
-
-// Name implements policy.Policy.
-func (stickyHash) Name() string { return "sticky-hash" }
-
-// Needs implements policy.Policy.
-func (stickyHash) Needs() policy.Needs { return 0 }
-
-// Pick implements policy.Policy: a session of its own.
-func (p stickyHash) Pick(req policy.Request, candidates []policy.Candidate) policy.Choice {
-	return p.pickForSession(mix(req.Seed), 0, candidates)
-}
-
-func (stickyHash) pickForSession(session uint64, _ clock, candidates []policy.Candidate) policy.Choice {
-	return policy.Choice{Index: rendezvous(mix(session), candidates, -1), Reason: "its session"}
-}
 
 // Name implements policy.Policy.
 func (*stickySessions) Name() string { return "sticky-sessions" }
@@ -71,6 +37,7 @@ func (*stickySessions) Pick(_ policy.Request, candidates []policy.Candidate) pol
 	return policy.Choice{Index: least, Reason: "least load, without a session"}
 }
 
+// pickForSession picks a candidate for a request of a session, not 0, that comes at now.
 func (p *stickySessions) pickForSession(session uint64, now clock, candidates []policy.Candidate) policy.Choice {
 	s := p.at[session]
 	if s != nil {

@@ -15,10 +15,10 @@ func (r *Report) Table(w io.Writer) error {
 	fmt.Fprintln(w, r.head())
 	fmt.Fprintln(w, r.Config.describe())
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "policy\tTTFT mean\tp50\tp95\tp99\thits\tbest eviction\trequests/s\tITL p50\tp95\tp99\tTPOT p95\timbalance\tbusy\tforeseen\t")
+	fmt.Fprintln(out, "policy\tTTFT mean\tp50\tp95\tp99\thits\trequests/s\tITL p50\tp95\tp99\tTPOT p95\timbalance\tbusy\tforeseen\t")
 	for _, x := range r.Results {
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%.1f %%\t%.1f %%\t%.2f\t%s\t%s\t%s\t%s\t%.2f\t%.0f %%\t%.1f %%\t\n", x.Policy, seconds(x.TTFT.Mean), seconds(x.TTFT.P50),
-			seconds(x.TTFT.P95), seconds(x.TTFT.P99), 100*x.Hits, 100*ratio(float64(x.PlacedTokens), float64(x.PromptTokens)), x.Throughput, milliseconds(x.ITL.P50), milliseconds(x.ITL.P95), milliseconds(x.ITL.P99),
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%.1f %%\t%.2f\t%s\t%s\t%s\t%s\t%.2f\t%.0f %%\t%.1f %%\t\n", x.Policy, seconds(x.TTFT.Mean), seconds(x.TTFT.P50),
+			seconds(x.TTFT.P95), seconds(x.TTFT.P99), 100*x.Hits, x.Throughput, milliseconds(x.ITL.P50), milliseconds(x.ITL.P95), milliseconds(x.ITL.P99),
 			milliseconds(x.TPOT.P95), x.Imbalance, 100*x.Busy, 100*ratio(float64(x.Expected.Enough), float64(x.Requests)))
 	}
 	if err := out.Flush(); err != nil {
@@ -72,9 +72,6 @@ func (r *Report) head() string {
 		fmt.Fprintf(&b, "%s: %s requests in %v", t.Name, trace.Grouped(t.Requests), t.Span.Round(time.Second))
 	}
 	fmt.Fprintf(&b, ", mean input %.0f and output %.0f tokens; no router can find more than %.1f %% of them in a cache", t.Input, t.Output, 100*t.Bound)
-	if t.Belady > 0 {
-		fmt.Fprintf(&b, ", nor more than %.1f %% in these workers' memory (Belady's bound)", 100*t.Belady)
-	}
 	return b.String()
 }
 

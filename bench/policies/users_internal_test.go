@@ -221,9 +221,9 @@ func TestGaps(t *testing.T) {
 		}
 	}
 	var both gaps
-	both.merge(&sum)
+	both.Merge(&sum.Histogram)
 	want, got := trace.TimesOf(all), both.times()
-	require.Equal(t, int64(len(all)), both.n)
+	require.Equal(t, int64(len(all)), both.Count())
 	require.InEpsilon(t, want.Mean, got.Mean, 1e-6)
 	require.Equal(t, want.Max, got.Max)
 	for _, pair := range [][2]time.Duration{{want.P50, got.P50}, {want.P90, got.P90}, {want.P95, got.P95}, {want.P99, got.P99}} {

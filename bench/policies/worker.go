@@ -226,7 +226,7 @@ func (w *worker) decoded(now clock, done func(t *task, now clock)) {
 	keep := w.running[:0]
 	w.gaps.addSteps(w.pace.first+w.pace.more, w.pace.more, w.steps-1, len(w.running))
 	for _, t := range w.running {
-		w.gaps.add(w.began+w.pace.first-t.last, 1)
+		w.gaps.add(w.began + w.pace.first - t.last)
 		t.last = now
 		if t.made += w.steps; t.made < t.output {
 			keep = append(keep, t)

@@ -78,20 +78,6 @@ func (g *generator) exp(mean float64) int { return 1 + int(g.ExpFloat64()*mean) 
 // fresh is a segment of new tokens.
 func (g *generator) fresh(tokens int) Segment { return Segment{g.id(), tokens} }
 
-// zipf returns a function that draws from 0 to n-1 with weight 1 / (i + 1).
-func (g *generator) zipf(n int) func() int {
-	sums := make([]float64, n)
-	total := 0.0
-	for i := range sums {
-		total += 1 / float64(i+1)
-		sums[i] = total
-	}
-	return func() int {
-		i, _ := slices.BinarySearch(sums, g.Float64()*total)
-		return min(i, n-1)
-	}
-}
-
 // segments makes n segments of low to high tokens.
 func (g *generator) segments(n, low, high int) []Segment {
 	s := make([]Segment, n)
@@ -104,7 +90,7 @@ func (g *generator) segments(n, low, high int) []Segment {
 // zipfFamily has the sizes of the published benchmarks of shared prompts: answers of 100 to 500
 // tokens.
 func zipfFamily(g *generator, n int) (out []Request) {
-	prompts, draw := g.segments(50, 1000, 4000), g.zipf(50)
+	prompts, draw := g.segments(50, 1000, 4000), g.drawn(50, 1)
 	for range n {
 		out = append(out, Request{
 			At:     g.after(12),
@@ -148,11 +134,7 @@ func (g *generator) turn(c *chat, at time.Duration, question float64, answer int
 	return r
 }
 
-const (
-	openChats    = 300 // that may continue at any moment
-	longestChat  = 64 << 10
-	continueChat = 0.7
-)
+const longestChat = 64 << 10
 
 func conversations(g *generator, n int) (out []Request) {
 	c := g.newChats()
@@ -167,23 +149,25 @@ type chats struct {
 	*generator
 	systems []Segment
 	draw    func() int
+	places  int     // of conversations that may continue at any moment
+	goOn    float64 // share of the requests that continue one
 	open    []chat
 }
 
 func (g *generator) newChats() *chats {
-	return &chats{generator: g, systems: g.segments(20, 1000, 4000), draw: g.zipf(20)}
+	return &chats{generator: g, systems: g.segments(20, 1000, 4000), draw: g.drawn(20, 1), places: 300, goOn: 0.7}
 }
 
 // next continues a conversation or opens one, in the place of another when enough are open.
 func (c *chats) next() *chat {
-	if len(c.open) > 0 && c.Float64() < continueChat {
+	if len(c.open) > 0 && c.Float64() < c.goOn {
 		at := &c.open[c.IntN(len(c.open))]
 		if (&Request{Prompt: at.prompt}).Input() < longestChat {
 			return at
 		}
 	}
 	begun := chat{prompt: []Segment{c.systems[c.draw()]}}
-	if len(c.open) < openChats {
+	if len(c.open) < c.places {
 		c.open = append(c.open, begun)
 		return &c.open[len(c.open)-1]
 	}
@@ -250,7 +234,7 @@ func scan(g *generator, n int) (out []Request) {
 }
 
 func documents(g *generator, n int) (out []Request) {
-	docs, draw := g.segments(300, 4000, 20_000), g.zipf(300)
+	docs, draw := g.segments(300, 4000, 20_000), g.drawn(300, 1)
 	for range n {
 		out = append(out, Request{At: g.after(9), Prompt: []Segment{docs[draw()], g.fresh(g.between(50, 500))}, Output: g.exp(300)})
 	}
@@ -258,7 +242,7 @@ func documents(g *generator, n int) (out []Request) {
 }
 
 func tenants(g *generator, n int) (out []Request) {
-	prompts, draw := g.segments(320, 5000, 5000), g.zipf(320)
+	prompts, draw := g.segments(320, 5000, 5000), g.drawn(320, 1)
 	for range n {
 		out = append(out, Request{At: g.after(18), Prompt: []Segment{prompts[draw()], g.fresh(g.between(20, 200))}, Output: g.exp(150)})
 	}

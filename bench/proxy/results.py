@@ -13,9 +13,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Results:
-    """The folder of one run. Old ones are never written over; without a path nothing is kept."""
+    """The folder of one run, with more lines about what was run. Old ones are never written over; without a path nothing is kept."""
 
-    def __init__(self, path, args):
+    def __init__(self, path, args, more=None):
         self.path, self.records = path, []
         if not path:
             return
@@ -23,7 +23,7 @@ class Results:
             os.makedirs(path)
         except FileExistsError:
             sys.exit(f"{os.path.basename(sys.argv[0])}: {path} exists: results are never written over, give another folder")
-        self.note("env.txt", environment(args))
+        self.note("env.txt", environment(args, routers(args) if more is None else more))
         self.note("cmd.txt", pathless(sys.argv) + "\n")
 
     def note(self, name, text):
@@ -57,22 +57,26 @@ def said(*command):
         return "-"
 
 
-def environment(args):
+def environment(args, more):
     model = "-"
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
         model = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "-")
-    lines = [
+    return "\n".join([
         f"date     {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
         f"commit   {said('git', '-C', HERE, 'describe', '--tags', '--always', '--dirty')}",
         f"binary   {said(args.ours, '--version')}",
         f"cpu      {model}, {os.cpu_count()} cores",
         f"kernel   {platform.release()}",
         f"load     {load()}",
-        f"haproxy  {said(which('haproxy'), '-v')}",
-        f"nginx    {said(which('nginx'), '-v')}",
-    ]
+        *more,
+    ]) + "\n"
+
+
+def routers(args):
+    """The versions of the other routers."""
+    yield f"haproxy  {said(which('haproxy'), '-v')}"
+    yield f"nginx    {said(which('nginx'), '-v')}"
     for venv, package in [("vllmr", "vllm-router"), ("sgr", "sglang-router"), ("smg", "smg")]:
         python = os.path.join(args.peers, "venv", venv, "bin", "python")
         version = said(python, "-c", f"import importlib.metadata as m; print(m.version('{package}'))")
-        lines.append(f"{package:<14} {version}")
-    return "\n".join(lines) + "\n"
+        yield f"{package:<14} {version}"

@@ -1,20 +1,18 @@
 package replay
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptrace"
 	"net/url"
-	"strconv"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // ErrURL is a server's address that the client cannot use.
@@ -28,159 +26,86 @@ const (
 	maxRefusal = 4 << 10
 )
 
-// client sends requests over connections of its own. It exists because every general client
-// either parses more than a replay needs or cannot be interrupted before an answer's header.
+// client sends requests to one server, each over a connection of its own.
 type client struct {
-	addr string // host:port
-	tls  *tls.Config
-	head []byte // request line and headers, up to the length of the body
-
-	mu   sync.Mutex
-	idle []*conn // guarded by mu
-}
-
-// conn is one connection. The goroutine of its request owns it.
-type conn struct {
-	net.Conn
-	in     *bufio.Reader
-	header fasthttp.ResponseHeader
-	reused bool
+	http *http.Client
+	url  string // of the endpoint
 }
 
 func newClient(base string, api API) (*client, error) {
 	u, err := url.Parse(base)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("cannot use %q: %w: %w", base, ErrURL, err)
-	}
-	c := &client{addr: u.Host}
-	port := u.Port()
-	switch u.Scheme {
-	case "http":
-		port = orElse(port, "80")
-	case "https":
-		port = orElse(port, "443")
-		c.tls = &tls.Config{ServerName: u.Hostname()}
-	default:
+	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("cannot use %q: %w: want http://host:port or https://host:port", base, ErrURL)
-	}
-	if u.Hostname() == "" {
+	case u.Hostname() == "":
 		return nil, fmt.Errorf("cannot use %q: %w: no host", base, ErrURL)
 	}
-	c.addr = net.JoinHostPort(u.Hostname(), port)
-	path := string(bytes.TrimRight([]byte(u.Path), "/")) + api.path()
-	c.head = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: ", path, u.Host)
-	return c, nil
+	dialer := net.Dialer{Timeout: dialTimeout}
+	return &client{
+		url: strings.TrimRight(u.Scheme+"://"+u.Host+u.Path, "/") + api.path(),
+		http: &http.Client{Transport: &http.Transport{
+			MaxIdleConnsPerHost: 1 << 16, ReadBufferSize: readBuffer, DisableCompression: true,
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := dialer.DialContext(ctx, network, addr)
+				if err != nil {
+					return nil, fmt.Errorf("cannot connect: %w", err)
+				}
+				return c, nil
+			},
+		}},
+	}, nil
 }
 
-func orElse(s, other string) string {
-	if s != "" {
-		return s
+// do sends one request, gives every byte of its answer to the events as it comes, and returns the
+// answer's header. It ends at once when ctx does. After an error body may still be in use.
+func (c *client) do(ctx context.Context, session sessionField, name string, body []byte, e *events) (http.Header, error) {
+	header := http.Header{"Content-Type": {"application/json"}}
+	if session.name != "" && name != "" {
+		header[session.name] = []string{name}
 	}
-	return other
-}
-
-// do sends one request, with a further header line or none, gives every byte of its answer to the
-// events as it comes, and returns the answer's header, which is valid until release. It ends at
-// once when ctx does.
-func (c *client) do(ctx context.Context, header string, body []byte, e *events) (*conn, error) {
-	for {
-		k, err := c.get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		err = c.exchange(ctx, k, header, body, e)
-		if err == nil {
-			return k, nil
-		}
-		k.Close()
-		// A kept connection may have been closed by the server just now: nothing was answered,
-		// so another is tried.
-		if ctx.Err() == nil && k.reused && errors.Is(err, errNoAnswer) {
-			continue
-		}
+	resp, err := c.send(ctx, header, body)
+	if err != nil {
 		return nil, err
 	}
-}
-
-// errNoAnswer is a connection that ended before the first byte of an answer.
-var errNoAnswer = errors.New("replay: no answer")
-
-func (c *client) exchange(ctx context.Context, k *conn, header string, body []byte, e *events) error {
-	stop := context.AfterFunc(ctx, func() { _ = k.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	head := append(strconv.AppendInt(append(make([]byte, 0, 256), c.head...), int64(len(body)), 10), "\r\n"+header+"\r\n"...)
-	out := net.Buffers{head, body}
-	if _, err := out.WriteTo(k.Conn); err != nil {
-		return fmt.Errorf("%w: cannot send: %w", errNoAnswer, err)
-	}
-	if _, err := k.in.Peek(1); err != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, err)
-	}
-	if err := k.header.Read(k.in); err != nil {
-		return fmt.Errorf("cannot read the answer's header: %w", err)
-	}
-	in := newBody(k.in, &k.header)
-	if status := k.header.StatusCode(); status != fasthttp.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(in, maxRefusal))
-		return fmt.Errorf("%w: status %d: %s", ErrAnswer, status, bytes.TrimSpace(text))
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+		return nil, fmt.Errorf("%w: status %d: %s", ErrAnswer, resp.StatusCode, bytes.TrimSpace(text))
 	}
 	buf := make([]byte, readBuffer)
 	for {
-		n, err := in.Read(buf)
+		n, err := resp.Body.Read(buf)
 		if n > 0 {
 			e.write(buf[:n], time.Now())
 		}
 		if errors.Is(err, io.EOF) {
-			return nil
+			return resp.Header, nil
 		}
 		if err != nil {
-			return fmt.Errorf("the answer breaks off: %w", err)
+			return nil, fmt.Errorf("the answer breaks off: %w", err)
 		}
 	}
 }
 
-// get takes an idle connection or dials.
-func (c *client) get(ctx context.Context) (*conn, error) {
-	c.mu.Lock()
-	if n := len(c.idle); n > 0 {
-		k := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		c.mu.Unlock()
-		k.reused = true
-		return k, nil
+// send returns an answer that has begun. A kept connection may have been closed by the server just
+// now: where nothing was answered, another is tried.
+func (c *client) send(ctx context.Context, header http.Header, body []byte) (*http.Response, error) {
+	for {
+		var reused, answered atomic.Bool
+		watched := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GotConn:              func(i httptrace.GotConnInfo) { reused.Store(i.Reused) },
+			GotFirstResponseByte: func() { answered.Store(true) },
+		})
+		req, err := http.NewRequestWithContext(watched, http.MethodPost, c.url, bytes.NewReader(body))
+		if err != nil {
+			return nil, fmt.Errorf("cannot make a request: %w", err)
+		}
+		req.Header = header
+		resp, err := c.http.Do(req)
+		if err == nil || !reused.Load() || answered.Load() || ctx.Err() != nil {
+			return resp, err //nolint:wrapcheck // it names the URL and the cause
+		}
 	}
-	c.mu.Unlock()
-	dialer := net.Dialer{Timeout: dialTimeout}
-	var raw net.Conn
-	var err error
-	if c.tls == nil {
-		raw, err = dialer.DialContext(ctx, "tcp", c.addr)
-	} else {
-		raw, err = (&tls.Dialer{NetDialer: &dialer, Config: c.tls}).DialContext(ctx, "tcp", c.addr)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot connect: %w", err)
-	}
-	return &conn{Conn: raw, in: bufio.NewReaderSize(raw, readBuffer)}, nil
-}
-
-// release gives a connection back after a whole answer.
-func (c *client) release(k *conn) {
-	if k.header.ConnectionClose() || k.header.ContentLength() == untilClose {
-		k.Close()
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.idle = append(c.idle, k)
-}
-
-// close ends the idle connections, after the last request.
-func (c *client) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range c.idle {
-		k.Close()
-	}
-	c.idle = nil
 }

@@ -129,7 +129,7 @@ func newRun(base string, cfg Config) (*run, error) {
 // close ends the idle connections, after the last request.
 func (r *run) close() {
 	for _, c := range r.clients {
-		c.close()
+		c.http.CloseIdleConnections()
 	}
 }
 
@@ -182,13 +182,12 @@ func (r *run) send(ctx context.Context, request *trace.Request, session string, 
 
 	began := time.Now()
 	o := sample{}
-	k, err := c.do(ctx, r.bodies.session.header(session), w.body, &w.events)
+	header, err := c.do(ctx, r.bodies.session, session, w.body, &w.events)
 	if err == nil {
-		o.worker = string(k.header.Peek("X-Warmpath-Worker"))
-		o.overlap = string(k.header.Peek("X-Warmpath-Overlap"))
-		o.latency = time.Since(began)
-		c.release(k)
+		o.worker, o.overlap, o.latency = header.Get("X-Warmpath-Worker"), header.Get("X-Warmpath-Overlap"), time.Since(began)
 		o.usage, err = w.events.usage(&w.parser)
+	} else {
+		w.body = nil
 	}
 	if err == nil && w.events.first.IsZero() {
 		err = fmt.Errorf("%w: no event has content", ErrAnswer)

@@ -33,14 +33,6 @@ func parseSessionField(text string) (f sessionField, err error) {
 	return f, nil
 }
 
-// header is the header line of a session.
-func (f *sessionField) header(session string) string {
-	if f.name == "" || session == "" {
-		return ""
-	}
-	return f.name + ": " + session + "\r\n"
-}
-
 // appendField appends the member of the body, and a comma.
 func (f *sessionField) appendField(dst []byte, session string) []byte {
 	if len(f.path) == 0 || session == "" {

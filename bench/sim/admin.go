@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"sync/atomic"
 	"time"
 
@@ -34,19 +35,10 @@ func (a *adminAPI) health(ctx *fasthttp.RequestCtx) {
 // abortRequest serves /abort_request. An unknown id is ignored; a known one aborts every
 // request with that prefix.
 func (a *adminAPI) abortRequest(ctx *fasthttp.RequestCtx) {
-	o, err := parseObject(ctx.PostBody())
-	if err != nil {
-		asProblem(err).openAI(ctx)
-		return
-	}
-	id, err := o.text("rid", "")
-	if err != nil {
-		asProblem(err).openAI(ctx)
-		return
-	}
-	all, err := o.flag("abort_all")
-	if err != nil {
-		asProblem(err).openAI(ctx)
+	o := parseObject(ctx.PostBody())
+	id, all := o.text("rid", ""), o.flag("abort_all")
+	if o.err != nil {
+		asProblem(o.err).openAI(ctx)
 		return
 	}
 	if !all && !a.answers.active.has(id) {
@@ -87,7 +79,8 @@ func (a *adminAPI) fault(ctx *fasthttp.RequestCtx) {
 		c.surviveCrash()
 		ctx.SetConnectionClose()
 	}
-	f, err := parseFault(ctx.PostBody())
+	var f Fault
+	err := json.Unmarshal(ctx.PostBody(), &f)
 	if err == nil {
 		err = a.faults.Apply(f)
 	}
@@ -98,31 +91,4 @@ func (a *adminAPI) fault(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	writeJSON(ctx, fasthttp.StatusOK, []byte(`{"success":true}`))
-}
-
-func parseFault(body []byte) (f Fault, err error) {
-	o, err := parseObject(body)
-	if err != nil {
-		return f, err
-	}
-	if f.Kind, err = o.text("kind", ""); err != nil {
-		return f, err
-	}
-	if f.Count, err = o.number("count", 0); err != nil {
-		return f, err
-	}
-	if f.Lost, err = o.flag("lost"); err != nil {
-		return f, err
-	}
-	if f.Seconds, err = o.float("seconds"); err != nil {
-		return f, err
-	}
-	if f.Status, err = o.number("status", 0); err != nil {
-		return f, err
-	}
-	if f.Every, err = o.number("every", 0); err != nil {
-		return f, err
-	}
-	f.Factor, err = o.float("factor")
-	return f, err
 }

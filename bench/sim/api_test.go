@@ -311,7 +311,6 @@ func TestMetrics(t *testing.T) {
 	text := string(get(t, w, "/metrics").body)
 	for _, want := range []string{
 		`sglang:cached_tokens_total{engine_type="unified",model_name="tiny",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 8`,
-		`sglang:http_requests_total{endpoint="/generate"} 2`,
 		"# TYPE sglang:num_running_reqs gauge\n",
 		"sglang:token_usage{",
 	} {

@@ -28,11 +28,3 @@ func (c Config) allows(ctx *fasthttp.RequestCtx) bool {
 	scheme, token, _ := strings.Cut(string(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)), " ")
 	return key == "" || (strings.EqualFold(scheme, "bearer") && token == key)
 }
-
-// appendNullable appends a string, or null for "".
-func appendNullable(dst []byte, s string) []byte {
-	if s == "" {
-		return append(dst, "null"...)
-	}
-	return appendJSONString(dst, s)
-}

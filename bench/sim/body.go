@@ -1,72 +1,33 @@
 package sim
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/warmpath/warmpath/bench/proxy/wire"
 )
 
 // errJSON means that a body is not JSON.
 var errJSON = errors.New("sim: not JSON")
 
-// object is the top level of a JSON object with raw values. A prompt of 12,000 token ids is 70
-// KB of digits: a document tree of it would take a megabyte, parsing only the ids takes 50 µs.
+// object is the top level of a JSON object with raw values. Its readers keep the first error.
 type object struct {
 	fields []field
+	err    error
 }
 
 type field struct{ key, value []byte }
 
 // parseObject cuts body into its fields; they alias body.
-func parseObject(body []byte) (o object, err error) {
-	p := bytes.TrimSpace(body)
-	if len(p) < 2 || p[0] != '{' {
-		return o, errJSON
+func parseObject(body []byte) *object {
+	o := &object{}
+	rest, ok := wire.Members(body, func(key, value []byte) { o.fields = append(o.fields, field{key, value}) })
+	if !ok || len(skipSpace(rest)) > 0 {
+		return &object{err: errJSON}
 	}
-	p = skipSpace(p[1:])
-	for first := true; ; first = false {
-		if len(p) > 0 && p[0] == '}' {
-			return o, atEnd(p[1:])
-		}
-		if !first {
-			if len(p) == 0 || p[0] != ',' {
-				return o, errJSON
-			}
-			p = skipSpace(p[1:])
-		}
-		var f field
-		if f, p, err = parseField(p); err != nil {
-			return o, err
-		}
-		o.fields = append(o.fields, f)
-	}
-}
-
-// parseField cuts one "key": value off p.
-func parseField(p []byte) (f field, rest []byte, err error) {
-	n := stringLen(p)
-	if n < 2 {
-		return f, nil, errJSON
-	}
-	f.key, p = p[1:n-1], skipSpace(p[n:])
-	if len(p) == 0 || p[0] != ':' {
-		return f, nil, errJSON
-	}
-	p = skipSpace(p[1:])
-	if n = valueLen(p); n == 0 {
-		return f, nil, errJSON
-	}
-	f.value = bytes.TrimRight(p[:n], " \t\r\n")
-	return f, p[n:], nil
-}
-
-func atEnd(p []byte) error {
-	if len(skipSpace(p)) > 0 {
-		return errJSON
-	}
-	return nil
+	return o
 }
 
 // skipSpace returns p without leading white space.
@@ -77,66 +38,16 @@ func skipSpace(p []byte) []byte {
 	return p
 }
 
-// stringLen returns the length of the JSON string at the start of p with its quotes, 0 if there
-// is none.
-func stringLen(p []byte) int {
-	if len(p) == 0 || p[0] != '"' {
-		return 0
+// fail keeps err, if it is the first.
+func (o *object) fail(err error) {
+	if o.err == nil {
+		o.err = err
 	}
-	for i := 1; i < len(p); i++ {
-		switch p[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// valueLen returns the length of the value at the start of p, up to the comma or bracket after
-// it; 0 if it does not end.
-func valueLen(p []byte) int {
-	depth := 0
-	for i := flatLen(p); i < len(p); i++ {
-		switch p[i] {
-		case '"':
-			n := stringLen(p[i:])
-			if n == 0 {
-				return 0
-			}
-			i += n - 1
-		case '[', '{':
-			depth++
-		case ']', '}':
-			if depth--; depth < 0 {
-				return i
-			}
-		case ',':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return 0
-}
-
-// flatLen returns the length of the list at the start of p if it contains only numbers. Three
-// searches at memory speed replace a look at each digit.
-func flatLen(p []byte) int {
-	if len(p) == 0 || p[0] != '[' {
-		return 0
-	}
-	end := bytes.IndexByte(p, ']')
-	if end < 0 || bytes.IndexByte(p[1:end], '[') >= 0 || bytes.IndexByte(p[:end], '"') >= 0 || bytes.IndexByte(p[:end], '{') >= 0 {
-		return 0
-	}
-	return end + 1
 }
 
 // raw returns the value of key, nil if it is absent or null. The last one of a repeated key
 // counts, as in Python.
-func (o object) raw(key string) []byte {
+func (o *object) raw(key string) []byte {
 	for _, f := range slices.Backward(o.fields) {
 		if string(f.key) == key {
 			if string(f.value) == "null" {
@@ -149,77 +60,99 @@ func (o object) raw(key string) []byte {
 }
 
 // value parses the value of key; nil if it is absent or null.
-func (o object) value(key string) (*fastjson.Value, error) {
+func (o *object) value(key string) *fastjson.Value {
 	raw := o.raw(key)
 	if raw == nil {
-		return nil, nil
+		return nil
 	}
 	v, err := fastjson.ParseBytes(raw)
 	if err != nil {
-		return nil, errJSON
+		o.fail(errJSON)
+		return nil
 	}
-	return v, nil
+	return v
 }
 
 // text is a string field, def if absent.
-func (o object) text(key, def string) (string, error) {
-	v, err := o.value(key)
+func (o *object) text(key, def string) string {
+	v := o.value(key)
 	if v == nil {
-		return def, err
+		return def
 	}
 	b, err := v.StringBytes()
 	if err != nil {
-		return "", invalid("string_type", key, "Input should be a valid string")
+		o.fail(invalid("string_type", key, "Input should be a valid string"))
 	}
-	return string(b), nil
+	return string(b)
 }
 
 // number is an integer field, def if absent.
-func (o object) number(key string, def int) (int, error) {
-	v, err := o.value(key)
+func (o *object) number(key string, def int) int {
+	v := o.value(key)
 	if v == nil {
-		return def, err
+		return def
 	}
 	n, err := v.Int()
 	if err != nil {
-		return 0, invalid("int_type", key, "Input should be a valid integer")
+		o.fail(invalid("int_type", key, "Input should be a valid integer"))
 	}
-	return n, nil
+	return n
 }
 
 // flag is a boolean field, false if absent.
-func (o object) flag(key string) (bool, error) {
-	switch raw := o.raw(key); string(raw) {
-	case "true":
-		return true, nil
-	case "", "false":
-		return false, nil
+func (o *object) flag(key string) bool {
+	raw := string(o.raw(key))
+	if raw != "true" && raw != "false" && raw != "" {
+		o.fail(invalid("bool_type", key, "Input should be a valid boolean"))
 	}
-	return false, invalid("bool_type", key, "Input should be a valid boolean")
+	return raw == "true"
 }
 
 // texts is a field that is a string or a list of strings.
-func (o object) texts(key string) ([]string, error) {
-	v, err := o.value(key)
+func (o *object) texts(key string) (all []string) {
+	v := o.value(key)
 	if v == nil {
-		return nil, err
-	}
-	if b, err := v.StringBytes(); err == nil {
-		return []string{string(b)}, nil
+		return nil
 	}
 	list, err := v.Array()
 	if err != nil {
-		return nil, invalid("string_type", key, "Input should be a valid string")
+		list = []*fastjson.Value{v}
 	}
-	out := make([]string, 0, len(list))
 	for _, v := range list {
 		b, err := v.StringBytes()
 		if err != nil {
-			return nil, invalid("string_type", key, "Input should be a valid string")
+			o.fail(invalid("string_type", key, "Input should be a valid string"))
 		}
-		out = append(out, string(b))
+		all = append(all, string(b))
 	}
-	return out, nil
+	return all
+}
+
+// prompts is a field that is a text or a list of texts, in tokens.
+func (o *object) prompts(key string) (all [][]uint32) {
+	for _, t := range o.texts(key) {
+		all = append(all, encode([]byte(t)))
+	}
+	return all
+}
+
+// ids is a field that is a list of token ids.
+func (o *object) ids(key string) []uint32 {
+	raw := o.raw(key)
+	if raw[0] != '[' {
+		o.fail(invalid("list_type", key, "Input should be a valid list"))
+		return nil
+	}
+	ids, _, err := parseIDs(raw, key)
+	o.fail(err)
+	return ids
+}
+
+// idLists is a field that is a list of token ids, or a list of such lists.
+func (o *object) idLists(key string) (lists [][]uint32, nested bool) {
+	lists, nested, err := idLists(o.raw(key), key)
+	o.fail(err)
+	return lists, nested
 }
 
 // idLists reads a list of token ids, or a list of such lists.
@@ -271,17 +204,4 @@ func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
 		ids = append(ids, uint32(v))
 		p = skipSpace(p[n:])
 	}
-}
-
-// float is a number field, 0 if absent.
-func (o object) float(key string) (float64, error) {
-	v, err := o.value(key)
-	if v == nil {
-		return 0, err
-	}
-	f, err := v.Float64()
-	if err != nil {
-		return 0, invalid("float_type", key, "Input should be a valid number")
-	}
-	return f, nil
 }

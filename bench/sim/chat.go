@@ -1,23 +1,17 @@
 package sim
 
+import "fmt"
+
 // chatPrompt returns the prompt of a chat: input_ids if present, otherwise the rendered messages.
-func chatPrompt(o object) ([]uint32, error) {
-	raw := o.raw("messages")
-	if raw == nil {
-		return nil, invalid("missing", "messages", "Field required")
+func chatPrompt(o *object) []uint32 {
+	if o.raw("messages") == nil {
+		o.fail(invalid("missing", "messages", "Field required"))
+		return nil
 	}
-	if ids := o.raw("input_ids"); ids != nil {
-		if ids[0] != '[' {
-			return nil, invalid("list_type", "input_ids", "Input should be a valid list")
-		}
-		prompt, _, err := parseIDs(ids, "input_ids")
-		return prompt, err
+	if o.raw("input_ids") != nil {
+		return o.ids("input_ids")
 	}
-	text, err := renderChat(o)
-	if err != nil {
-		return nil, err
-	}
-	return encode(text), nil
+	return encode(renderChat(o))
 }
 
 // chatFormat is the format of /v1/chat/completions.
@@ -29,11 +23,7 @@ func (chatFormat) whole(dst []byte, j *job, ps []progress) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, `{"index":`...)
-		dst = appendInt(dst, i)
-		dst = append(dst, `,"message":{"role":"assistant","content":`...)
-		dst = appendJSONString(dst, answerText(j.reqs[i], p))
-		dst = append(dst, `,"reasoning_content":null}`...)
+		dst = fmt.Appendf(dst, `{"index":%d,"message":{"role":"assistant","content":%s,"reasoning_content":null}`, i, quoted(answerText(j.reqs[i], p)))
 		dst = append(appendReason(dst, j.logged(i, 0, p, true), p.reason), '}')
 	}
 	dst = append(dst, `],"usage":`...)

@@ -33,7 +33,7 @@ import (
 // machine is late.
 type cluster struct {
 	ranks    map[string]*rank // by host
-	sockets  map[string]*wire // by endpoint
+	sockets  map[string]*feed // by endpoint
 	registry *worker.Registry
 	router   *routing.Router
 	said     bytes.Buffer // the router's log
@@ -59,8 +59,8 @@ func (o outlet) say(rank int, m zmq.Message) {
 	o.live(rank, m)
 }
 
-// wire is a ZMQ publisher in memory.
-type wire struct {
+// feed is a ZMQ publisher in memory.
+type feed struct {
 	mu   sync.Mutex
 	sent uint64
 	kept []zmq.Message
@@ -68,7 +68,7 @@ type wire struct {
 	lie  func(zmq.Message) // sends the message; nil: it is sent as it is
 }
 
-func (w *wire) Publish(payload []byte) uint64 {
+func (w *feed) Publish(payload []byte) uint64 {
 	w.mu.Lock()
 	m := zmq.Message{Seq: w.sent, Payload: payload}
 	w.sent++
@@ -83,14 +83,14 @@ func (w *wire) Publish(payload []byte) uint64 {
 }
 
 // keep keeps a message for replays.
-func (w *wire) keep(m zmq.Message) {
+func (w *feed) keep(m zmq.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kept = append(w.kept, m.Clone())
 }
 
 // say sends a message.
-func (w *wire) say(m zmq.Message) {
+func (w *feed) say(m zmq.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.subs {
@@ -98,8 +98,8 @@ func (w *wire) say(m zmq.Message) {
 	}
 }
 
-func (w *wire) PublishDropped([]byte) uint64 { panic("no faults here") }
-func (w *wire) Skip() uint64                 { panic("no faults here") }
+func (w *feed) PublishDropped([]byte) uint64 { panic("no faults here") }
+func (w *feed) Skip() uint64                 { panic("no faults here") }
 
 func (c *cluster) subscribe(ctx context.Context, s zmq.Subscription) error {
 	w, ch := c.sockets[s.Endpoint], make(chan zmq.Message, 1<<16)
@@ -195,7 +195,7 @@ func newCluster(ctx context.Context, t *testing.T, p policy.Policy, all []Config
 // start starts a rank for each configuration, and a router in front of them.
 func (c *cluster) start(ctx context.Context, t *testing.T, p policy.Policy, all []Config, polled bool, seed uint64) {
 	t.Helper()
-	c.ranks, c.sockets = map[string]*rank{}, map[string]*wire{}
+	c.ranks, c.sockets = map[string]*rank{}, map[string]*feed{}
 	log := slog.New(slog.NewTextHandler(&c.said, nil))
 	index := radix.New(radix.Config{Seed: 1})
 	cleared, observers := func(*worker.Rank) {}, worker.Observers{}
@@ -206,9 +206,9 @@ func (c *cluster) start(ctx context.Context, t *testing.T, p policy.Policy, all 
 	c.registry = worker.NewRegistry(worker.Config{Timeout: time.Minute, Log: log, Dial: c.dial}, append(observers, intake, load.New(c.subscribe, log)))
 	for i := range all {
 		cfg := all[i].withDefaults()
-		host, events, loads := fmt.Sprintf("w%d", i), &wire{}, publisher(nil)
+		host, events, loads := fmt.Sprintf("w%d", i), &feed{}, publisher(nil)
 		if c.twist != nil {
-			of := func(rank int) *wire { return c.sockets[fmt.Sprintf("tcp://w%d:1", rank)] }
+			of := func(rank int) *feed { return c.sockets[fmt.Sprintf("tcp://w%d:1", rank)] }
 			events.lie = func(m zmq.Message) {
 				c.twisting.Lock()
 				defer c.twisting.Unlock()
@@ -216,7 +216,7 @@ func (c *cluster) start(ctx context.Context, t *testing.T, p policy.Policy, all 
 			}
 		}
 		if !polled {
-			w := &wire{}
+			w := &feed{}
 			loads, c.sockets["tcp://"+host+":3"] = w, w
 		}
 		c.sockets["tcp://"+host+":1"], c.sockets["tcp://"+host+":2"] = events, events

@@ -4,24 +4,21 @@ package sim
 const completionsDefault = 16
 
 // completionPrompts reads the prompt: a text, texts, ids or lists of ids.
-func completionPrompts(o object) (prompts [][]uint32, batch bool, err error) {
+func completionPrompts(o *object) (prompts [][]uint32, batch bool) {
 	raw := o.raw("prompt")
 	if raw == nil {
-		return nil, false, invalid("missing", "prompt", "Field required")
+		o.fail(invalid("missing", "prompt", "Field required"))
+		return nil, false
 	}
 	if raw[0] == '[' {
 		switch rest := skipSpace(raw[1:]); {
 		case len(rest) > 0 && rest[0] == ']':
-			return nil, false, refused("Prompt cannot be empty")
+			o.fail(refused("Prompt cannot be empty"))
 		case len(rest) > 0 && rest[0] != '"':
-			return idLists(raw, "prompt")
+			return o.idLists("prompt")
 		}
 	}
-	texts, err := o.texts("prompt")
-	for _, t := range texts {
-		prompts = append(prompts, encode([]byte(t)))
-	}
-	return prompts, raw[0] == '[', err
+	return o.prompts("prompt"), raw[0] == '['
 }
 
 // completionFormat is the format of /v1/completions.

@@ -111,13 +111,13 @@ var (
 
 // withDefaults returns c with all defaults.
 func (c Config) withDefaults() Config {
-	defaultString(&c.Listen, "127.0.0.1:0")
-	defaultString(&c.Model, "simulated")
-	defaultString(&c.ModelPath, c.Model)
-	defaultString(&c.Events, "tcp://127.0.0.1:*")
-	defaultString(&c.Replay, "tcp://127.0.0.1:*")
-	defaultString(&c.Load, "tcp://127.0.0.1:*")
-	defaultString(&c.Topic, "kv-events")
+	defaultTo(&c.Listen, "127.0.0.1:0")
+	defaultTo(&c.Model, "simulated")
+	defaultTo(&c.ModelPath, c.Model)
+	defaultTo(&c.Events, "tcp://127.0.0.1:*")
+	defaultTo(&c.Replay, "tcp://127.0.0.1:*")
+	defaultTo(&c.Load, "tcp://127.0.0.1:*")
+	defaultTo(&c.Topic, "kv-events")
 	defaultTo(&c.PageSize, 16)
 	defaultTo(&c.CachePages, 1_000_000/16)
 	defaultTo(&c.MaxRunning, 64)
@@ -127,7 +127,7 @@ func (c Config) withDefaults() Config {
 	defaultTo(&c.TimeScale, 1)
 	defaultTo(&c.Encoding, kvevent.SGLang0523)
 	defaultTo(&c.BufferSteps, 10_000)
-	defaultString(&c.Version, release(c.Encoding))
+	defaultTo(&c.Version, release(c.Encoding))
 	defaultTo(&c.BootstrapTimeout, 300*time.Second)
 	defaultTo(&c.WaitingTimeout, 300*time.Second)
 	if c.Mode != ModePrefill {
@@ -155,14 +155,9 @@ func (s Service) withDefaults() Service {
 	return s
 }
 
-func defaultTo[T int | float64 | time.Duration | kvevent.Encoding](v *T, def T) {
-	if *v == 0 {
-		*v = def
-	}
-}
-
-func defaultString(v *string, def string) {
-	if *v == "" {
+func defaultTo[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
 		*v = def
 	}
 }

@@ -1,8 +1,8 @@
 package sim
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -120,14 +120,14 @@ func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff
 		return h, err
 	}
 	defer c.Close()
-	if _, err = c.Write(appendJoin(nil, roomKey{at.rank, r.leg.room}, r.inTree*v.cfg.PageSize)); err != nil {
+	if err = json.NewEncoder(c).Encode(joining{at.rank, r.leg.room, r.inTree * v.cfg.PageSize}); err != nil {
 		p.forget()
 		return h, err
 	}
 	answer := make(chan handoff, 1)
 	v.wg.Go(func() {
-		line, err := readLine(bufio.NewReaderSize(c, maxLine))
-		if h, bad := parseHandoff(line); err == nil && bad == nil {
+		var h handoff
+		if json.NewDecoder(c).Decode(&h) == nil {
 			answer <- h
 		}
 	})
@@ -143,7 +143,7 @@ func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff
 	}
 	if v.ctx.Err() == nil { // A killed process sends no abort.
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = c.Write([]byte("abort\n"))
+		_ = json.NewEncoder(c).Encode(givingUp{true})
 	} else if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
 	}
@@ -174,7 +174,7 @@ func (l *legScheduler) admitLegs() {
 
 // received stores the result of a reception.
 func (l *legScheduler) received(r *request, h handoff, f finishReason) {
-	if f.kind == "" && h.prompt != len(r.prompt) {
+	if f.kind == "" && h.Prompt != len(r.prompt) {
 		f = finishReason{kind: "abort", status: 500, message: "Metadata corruption detected - bootstrap_room mismatch"}
 	}
 	if f.kind != "" {
@@ -182,10 +182,10 @@ func (l *legScheduler) received(r *request, h handoff, f finishReason) {
 		l.rank.finish(r, f)
 		return
 	}
-	r.leg.first, r.leg.state = h.first, legReceived
+	r.leg.first, r.leg.state = h.First, legReceived
 	r.computed = len(r.prompt)
 	r.mu.Lock()
-	r.cached = h.cached
+	r.cached = h.Cached
 	r.mu.Unlock()
 }
 

@@ -59,7 +59,7 @@
 // without a room with 400, in SGLang's words. As in SGLang, a decode leg notices a dead prefill
 // worker by two missed heartbeats (10 to 15 s) and an aborted prefill leg not at all; a prefill
 // leg notices the end of a decode leg at once after an abort, otherwise when it sends. The
-// bootstrap server has SGLang's answers.
+// bootstrap server answers as SGLang's does to decode workers and routers.
 //
 // Log probabilities depend on a token and the one before it, so every worker computes the same
 // ones: the prefill leg those of the prompt, the decode leg those of the answer.
@@ -83,7 +83,7 @@
 // that waits for its keys and values, a prefill worker two for each connection of one; all end
 // with their leg or with the worker. A request's progress has its own mutex. Locks, of which no
 // two are held at once: request.mu, mailbox.mu, loadReport.mu, Faults.mu, faultTimers.mu,
-// activeIDs.mu, requestCounts.mu, listener.mu, roomTable.mu, usedRooms.mu, routeTable.mu,
+// activeIDs.mu, listener.mu, roomTable.mu, usedRooms.mu,
 // prefillPeers.mu, prefillPeer.mu.
 //
 // # Ownership

@@ -57,9 +57,7 @@ func (p *problem) native(ctx *fasthttp.RequestCtx) {
 		p.openAI(ctx)
 		return
 	}
-	b := append([]byte(nil), `{"error":{"message":`...)
-	b = append(appendJSONString(b, p.message), "}}"...)
-	writeJSON(ctx, p.status, b)
+	writeJSON(ctx, p.status, fmt.Appendf(nil, `{"error":{"message":%s}}`, quoted(p.message)))
 }
 
 // openAI writes p in the format of the OpenAI endpoints.
@@ -73,31 +71,21 @@ func (p *problem) openAI(ctx *fasthttp.RequestCtx) {
 	case p.status >= fasthttp.StatusInternalServerError:
 		kind = "InternalServerError"
 	}
-	b := append([]byte(nil), `{"object":"error","message":`...)
-	b = appendJSONString(b, p.message)
-	b = append(b, `,"type":"`...)
-	b = append(append(b, kind...), `","param":null,"code":`...)
-	b = append(appendInt(b, p.status), '}')
-	writeJSON(ctx, p.status, b)
+	writeJSON(ctx, p.status, fmt.Appendf(nil, `{"object":"error","message":%s,"type":"%s","param":null,"code":%d}`, quoted(p.message), kind, p.status))
 }
 
 // event appends p as the only event of a stream of /generate, which sends 200 before it checks
 // the prompt.
 func (p *problem) event(dst []byte) []byte {
-	dst = append(dst, `data: {"error":{"message":`...)
-	dst = appendJSONString(dst, p.message)
-	dst = append(dst, `,"type":"invalid_request_error","code":`...)
-	dst = appendInt(dst, p.status)
-	return append(dst, ",\"retryable\":false}}\n\ndata: [DONE]\n\n"...)
+	return fmt.Appendf(dst, `data: {"error":{"message":%s,"type":"invalid_request_error","code":%d,"retryable":false}}`+"\n\ndata: [DONE]\n\n",
+		quoted(p.message), p.status)
 }
 
 // errorEvent appends f as the last event of an OpenAI stream.
 func errorEvent(dst []byte, f finishReason) []byte {
 	name := strings.ToUpper(strings.ReplaceAll(fasthttp.StatusMessage(f.status), " ", "_"))
-	dst = append(dst, `data: {"error": {"object": "error", "message": `...)
-	dst = append(appendJSONString(dst, f.message), `, "type": "`...)
-	dst = append(append(dst, name...), `", "param": null, "code": `...)
-	return append(appendInt(dst, f.status), "}}\n\ndata: [DONE]\n\n"...)
+	return fmt.Appendf(dst, `data: {"error": {"object": "error", "message": %s, "type": "%s", "param": null, "code": %d}}`+"\n\ndata: [DONE]\n\n",
+		quoted(f.message), name, f.status)
 }
 
 func writeJSON(ctx *fasthttp.RequestCtx, status int, b []byte) {

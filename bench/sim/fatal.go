@@ -57,10 +57,7 @@ func (s *httpServer) crashOnFatal(h fasthttp.RequestHandler) fasthttp.RequestHan
 
 // hasUnknownToken reports whether a prompt has a token id outside the vocabulary.
 func hasUnknownToken(body []byte) bool {
-	o, err := parseObject(body)
-	if err != nil {
-		return false
-	}
+	o := parseObject(body)
 	for _, key := range []string{"input_ids", "prompt"} {
 		digits, quoted := 0, false
 		v := 0
@@ -82,13 +79,13 @@ func hasUnknownToken(body []byte) bool {
 }
 
 // checkBias refuses a logit_bias as SGLang does; the error contains the size of the vocabulary.
-func checkBias(o object) error {
+func checkBias(o *object) error {
 	raw := o.raw("logit_bias")
 	if raw == nil {
 		return nil
 	}
-	bias, err := parseObject(raw)
-	if err != nil {
+	bias := parseObject(raw)
+	if bias.err != nil {
 		return invalid("dict_type", "logit_bias", "Input should be a valid dictionary")
 	}
 	for _, f := range bias.fields {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -233,115 +232,92 @@ func factorOf(bits *atomic.Uint64) float64 {
 
 // Fault is a fault in the form of POST /sim/fault.
 type Fault struct {
-	Kind    string  // See [Faults.Apply].
-	Count   int     // Batches or requests; default 1.
-	Seconds float64 // Duration; 0 is until told, of a restart at once.
-	Factor  float64 // Of slowness, and of the lagging counter; default 4.
-	Lost    bool    // Dropped events cannot be replayed.
-	Status  int     // Of "error" and of error events; default 500.
-	Every   int     // One of this many requests fails; default all.
-}
-
-// requestFaults maps kinds to failures of single requests.
-func requestFaults() map[string]requestFault {
-	return map[string]requestFault{
-		"error": failStatus, "error-5xx": failStatus, "empty": failEmpty, "error-json": failJSON, "reset": failReset, "stall": failStall, "error-event": failEvent,
-		"reset-late": failResetLate, "error-event-late": failEventLate,
-	}
+	Kind    string  `json:"kind"`    // See [Faults.Apply].
+	Count   int     `json:"count"`   // Batches or requests; default 1.
+	Seconds float64 `json:"seconds"` // Duration; 0 is until told, of a restart at once.
+	Factor  float64 `json:"factor"`  // Of slowness, and of the lagging counter; default 4.
+	Lost    bool    `json:"lost"`    // Dropped events cannot be replayed.
+	Status  int     `json:"status"`  // Of "error" and of error events; default 500.
+	Every   int     `json:"every"`   // One of this many requests fails; default all.
 }
 
 // FaultKind is a kind of fault and its effect.
-type FaultKind struct{ Name, Does string }
+type FaultKind struct {
+	Name, Does string
+	apply      func(f *Faults, x *Fault, d time.Duration)
+}
 
 // FaultKinds lists the kinds that [Faults.Apply] takes.
 func FaultKinds() []FaultKind {
+	failing := func(kind requestFault) func(*Faults, *Fault, time.Duration) {
+		return func(f *Faults, x *Fault, _ time.Duration) {
+			f.status.Store(int64(x.Status))
+			f.oneIn.Store(int64(x.Every))
+			f.requests[kind].Store(int64(x.Count))
+		}
+	}
+	lasting := func(flag func(f *Faults) *atomic.Bool) func(*Faults, *Fault, time.Duration) {
+		return func(f *Faults, x *Fault, d time.Duration) {
+			flag(f).Store(true)
+			f.timers.start(x.Kind, d, func() { flag(f).Store(false) })
+		}
+	}
+	scaled := func(bits func(f *Faults) *atomic.Uint64) func(*Faults, *Fault, time.Duration) {
+		return func(f *Faults, x *Fault, d time.Duration) {
+			bits(f).Store(math.Float64bits(x.Factor))
+			f.timers.start(x.Kind, d, func() { bits(f).Store(0) })
+		}
+	}
 	return []FaultKind{
-		{"crash", "the process is gone: back after seconds, or when told restart"},
-		{"restart", "a crash and a new process, away for seconds"},
-		{"hang", "accepts connections and answers none, for seconds"},
-		{"unhang", "ends a hang"},
-		{"slow", "all work takes factor times as long, for seconds"},
-		{"error", "the next count requests get status"},
-		{"error-5xx", "the same"},
-		{"empty", "the next count requests get 200 and no body"},
-		{"error-json", "the next count requests get 200 and an error document"},
-		{"reset", "the next count connections are reset before the answer"},
-		{"reset-late", "the next count connections are reset after the first token"},
-		{"stall", "the next count requests get no answer until they are aborted"},
-		{"error-event", "the next count streams have an error event"},
-		{"error-event-late", "the next count streams have an error event after the first token"},
-		{"drop-events", "the next count event batches are not sent; lost: nor can they be replayed"},
-		{"replay-silent", "replays get no answer, for seconds"},
-		{"bootstrap-down", "a prefill worker's bootstrap server is gone, for seconds"},
-		{"bootstrap-503", "a prefill worker's bootstrap server is busy, for seconds"},
-		{"stall-transfer", "the next count transfers of a prefill worker never end"},
-		{"slow-transfer", "transfers of a prefill worker take factor times as long, for seconds"},
-		{"cached-as-used", "load reports count cached pages as used, for seconds"},
-		{"busy-runs-behind", "load reports add a factor-th of each prefill's time, for seconds"},
-		{"wrong-pool", "load reports multiply the pool's size by factor, for seconds"},
-		{"none", "ends all that can be ended"},
+		{"crash", "the process is gone: back after seconds, or when told restart", func(f *Faults, _ *Fault, d time.Duration) {
+			if f.Crash(); d > 0 {
+				f.timers.start("crash", d, func() { f.Restart(0) })
+			}
+		}},
+		{"restart", "a crash and a new process, away for seconds", func(f *Faults, _ *Fault, d time.Duration) { f.Restart(d) }},
+		{"hang", "accepts connections and answers none, for seconds", func(f *Faults, x *Fault, d time.Duration) {
+			f.Hang()
+			f.timers.start(x.Kind, d, f.Unhang)
+		}},
+		{"unhang", "ends a hang", func(f *Faults, _ *Fault, _ time.Duration) { f.Unhang() }},
+		{"slow", "all work takes factor times as long, for seconds", scaled(func(f *Faults) *atomic.Uint64 { return &f.factor })},
+		{"error", "the next count requests get status", failing(failStatus)},
+		{"error-5xx", "the same", failing(failStatus)},
+		{"empty", "the next count requests get 200 and no body", failing(failEmpty)},
+		{"error-json", "the next count requests get 200 and an error document", failing(failJSON)},
+		{"reset", "the next count connections are reset before the answer", failing(failReset)},
+		{"reset-late", "the next count connections are reset after the first token", failing(failResetLate)},
+		{"stall", "the next count requests get no answer until they are aborted", failing(failStall)},
+		{"error-event", "the next count streams have an error event", failing(failEvent)},
+		{"error-event-late", "the next count streams have an error event after the first token", failing(failEventLate)},
+		{"drop-events", "the next count event batches are not sent; lost: nor can they be replayed", func(f *Faults, x *Fault, _ time.Duration) { f.DropEvents(x.Count, x.Lost) }},
+		{"replay-silent", "replays get no answer, for seconds", lasting(func(f *Faults) *atomic.Bool { return &f.silent })},
+		{"bootstrap-down", "a prefill worker's bootstrap server is gone, for seconds", lasting(func(f *Faults) *atomic.Bool { return &f.bootstrapDown })},
+		{"bootstrap-503", "a prefill worker's bootstrap server is busy, for seconds", lasting(func(f *Faults) *atomic.Bool { return &f.bootstrapBusy })},
+		{"stall-transfer", "the next count transfers of a prefill worker never end", func(f *Faults, x *Fault, _ time.Duration) { f.stalls.Store(int64(x.Count)) }},
+		{"slow-transfer", "transfers of a prefill worker take factor times as long, for seconds", scaled(func(f *Faults) *atomic.Uint64 { return &f.link })},
+		{"cached-as-used", "load reports count cached pages as used, for seconds", lasting(func(f *Faults) *atomic.Bool { return &f.cachedAsUsed })},
+		{"busy-runs-behind", "load reports add a factor-th of each prefill's time, for seconds", scaled(func(f *Faults) *atomic.Uint64 { return &f.busy })},
+		{"wrong-pool", "load reports multiply the pool's size by factor, for seconds", scaled(func(f *Faults) *atomic.Uint64 { return &f.pool })},
+		{"none", "ends all that can be ended", func(f *Faults, _ *Fault, _ time.Duration) { f.none() }},
 	}
 }
 
 // Apply applies a fault by its kind, one of [FaultKinds].
 func (f *Faults) Apply(x Fault) error {
-	n, d := max(1, x.Count), time.Duration(x.Seconds*float64(time.Second))
-	kinds := FaultKinds()
-	if !slices.ContainsFunc(kinds, func(k FaultKind) bool { return k.Name == x.Kind }) {
-		names := make([]string, len(kinds))
-		for i := range kinds {
-			names[i] = kinds[i].Name
+	x.Count = max(1, x.Count)
+	if x.Factor <= 0 {
+		x.Factor = 4
+	}
+	var names []string
+	for _, k := range FaultKinds() {
+		if k.Name == x.Kind {
+			k.apply(f, &x, time.Duration(x.Seconds*float64(time.Second)))
+			return nil
 		}
-		return fmt.Errorf("cannot apply fault %q: %w: known are %s", x.Kind, ErrFault, strings.Join(names, ", "))
+		names = append(names, k.Name)
 	}
-	if kind, ok := requestFaults()[x.Kind]; ok {
-		f.status.Store(int64(x.Status))
-		f.oneIn.Store(int64(x.Every))
-		f.requests[kind].Store(int64(n))
-		return nil
-	}
-	switch x.Kind {
-	case "drop-events":
-		f.DropEvents(n, x.Lost)
-	case "replay-silent":
-		f.silent.Store(true)
-		f.timers.start("replay-silent", d, func() { f.silent.Store(false) })
-	case "hang":
-		f.Hang()
-		f.timers.start("hang", d, f.Unhang)
-	case "unhang":
-		f.Unhang()
-	case "crash":
-		if f.Crash(); d > 0 {
-			f.timers.start("crash", d, func() { f.Restart(0) })
-		}
-	case "restart":
-		f.Restart(d)
-	case "slow":
-		f.slow("slow", &f.factor, x.Factor, d)
-	case "slow-transfer":
-		f.slow("slow-transfer", &f.link, x.Factor, d)
-	case "stall-transfer":
-		f.stalls.Store(int64(n))
-	case "cached-as-used":
-		f.cachedAsUsed.Store(true)
-		f.timers.start("cached-as-used", d, func() { f.cachedAsUsed.Store(false) })
-	case "busy-runs-behind":
-		f.slow("busy-runs-behind", &f.busy, x.Factor, d)
-	case "wrong-pool":
-		f.slow("wrong-pool", &f.pool, x.Factor, d)
-	case "bootstrap-down":
-		f.bootstrapDown.Store(true)
-		f.timers.start("bootstrap-down", d, func() { f.bootstrapDown.Store(false) })
-	case "bootstrap-503":
-		f.bootstrapBusy.Store(true)
-		f.timers.start("bootstrap-503", d, func() { f.bootstrapBusy.Store(false) })
-	case "none":
-		f.none()
-	default:
-		return fmt.Errorf("cannot apply fault %q: %w", x.Kind, ErrFault)
-	}
-	return nil
+	return fmt.Errorf("cannot apply fault %q: %w: known are %s", x.Kind, ErrFault, strings.Join(names, ", "))
 }
 
 // none ends every fault. Stalled requests remain until they are aborted.
@@ -360,12 +336,4 @@ func (f *Faults) none() {
 	f.bootstrapDown.Store(false)
 	f.bootstrapBusy.Store(false)
 	f.Unhang()
-}
-
-func (f *Faults) slow(kind string, bits *atomic.Uint64, factor float64, d time.Duration) {
-	if factor <= 0 {
-		factor = 4
-	}
-	bits.Store(math.Float64bits(factor))
-	f.timers.start(kind, d, func() { bits.Store(0) })
 }

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -11,71 +13,50 @@ import (
 const generateDefault = 128
 
 // generatePrompts reads text or input_ids; list is true for a list of prompts.
-func generatePrompts(o object) (prompts [][]uint32, list bool, err error) {
+func generatePrompts(o *object) (prompts [][]uint32, list bool) {
 	if raw := o.raw("input_ids"); raw != nil {
 		if raw[0] != '[' {
-			return nil, false, invalid("value_error", "input_ids", "Value error, must be list or null")
+			o.fail(invalid("value_error", "input_ids", "Value error, must be list or null"))
+			return nil, false
 		}
-		return idLists(raw, "input_ids")
+		return o.idLists("input_ids")
 	}
 	raw := o.raw("text")
 	if raw == nil {
-		return nil, false, refused("Either text, input_ids or input_embeds should be provided.")
+		o.fail(refused("Either text, input_ids or input_embeds should be provided."))
+		return nil, false
 	}
-	texts, err := o.texts("text")
-	for _, t := range texts {
-		prompts = append(prompts, encode([]byte(t)))
+	if prompts = o.prompts("text"); len(prompts) == 0 {
+		o.fail(refused("text cannot be empty."))
 	}
-	if err == nil && len(prompts) == 0 {
-		err = refused("text cannot be empty.")
-	}
-	return prompts, raw[0] == '[', err
+	return prompts, raw[0] == '['
 }
 
 // generateSampling reads sampling_params: one for all prompts, or one for each.
-func generateSampling(o object) ([]sampling, error) {
+func generateSampling(o *object) (all []sampling) {
 	raw := o.raw("sampling_params")
 	if raw == nil {
-		return []sampling{{max: generateDefault, n: 1}}, nil
+		return []sampling{{max: generateDefault, n: 1}}
 	}
-	if raw[0] != '[' {
-		p, err := generateParams(raw)
-		return []sampling{p}, err
+	list := []json.RawMessage{raw}
+	if raw[0] == '[' && json.Unmarshal(raw, &list) != nil {
+		o.fail(errJSON)
 	}
-	v, err := o.value("sampling_params")
-	if err != nil {
-		return nil, err
-	}
-	var all []sampling
-	for _, one := range v.GetArray() {
-		p, err := generateParams(one.MarshalTo(nil))
-		if err != nil {
-			return nil, err
+	for _, one := range list {
+		of := parseObject(one)
+		if of.err != nil {
+			of.err = invalid("dict_type", "sampling_params", "Input should be a valid dictionary")
 		}
+		p := parseSampling(of)
+		p.limit(of, "max_new_tokens", generateDefault)
+		o.fail(of.err)
 		all = append(all, p)
 	}
 	if len(all) == 0 {
-		return nil, refused("sampling_params cannot be empty.")
+		o.fail(refused("sampling_params cannot be empty."))
+		all = make([]sampling, 1)
 	}
-	return all, nil
-}
-
-func generateParams(raw []byte) (sampling, error) {
-	o, err := parseObject(raw)
-	if err != nil {
-		return sampling{}, invalid("dict_type", "sampling_params", "Input should be a valid dictionary")
-	}
-	p, err := parseSampling(o)
-	if err != nil {
-		return p, err
-	}
-	if p.max, err = o.number("max_new_tokens", generateDefault); err != nil {
-		return p, err
-	}
-	if p.max < 0 {
-		return p, refused("max_new_tokens must be at least 0, got %d.", p.max)
-	}
-	return p, nil
+	return all
 }
 
 // nativeFormat is the format of /generate.
@@ -122,56 +103,29 @@ func (nativeFormat) refuse(ctx *fasthttp.RequestCtx, p *problem) { p.native(ctx)
 // appendNative appends the answer of one sequence so far; sent tokens were in earlier events.
 func appendNative(dst []byte, j *job, i, sent int, p progress) []byte {
 	r := j.reqs[i]
-	dst = append(dst, `{"text":`...)
-	dst = appendJSONString(dst, answerText(r, p))
-	dst = append(dst, `,"output_ids":`...)
-	dst = appendIDs(dst, p.out)
-	dst = append(dst, `,"meta_info":{"id":`...)
-	dst = appendJSONString(dst, r.id)
-	dst = append(dst, `,"finish_reason":`...)
-	dst = appendNativeReason(dst, p)
-	dst = append(dst, `,"prompt_tokens":`...)
-	dst = appendInt(dst, len(r.prompt))
-	dst = append(dst, `,"weight_version":"default","num_retractions":0,"storage_prefetch_wait":0.0,"storage_staging_wait":0.0`...)
-	dst = append(dst, `,"forward_entry_time":`...)
-	dst = appendStamp(dst, p.times.scheduled)
-	dst = append(dst, `,"prefill_finished_time":`...)
-	dst = appendStamp(dst, p.times.first)
-	dst = append(dst, `,"queue_time":`...)
-	dst = appendFloat(dst, max(0, p.times.scheduled.Sub(p.times.received).Seconds()))
+	dst = appendJSONString(append(dst, `{"text":`...), answerText(r, p))
+	dst = appendIDs(append(dst, `,"output_ids":`...), p.out)
+	dst = appendNativeReason(fmt.Appendf(dst, `,"meta_info":{"id":%s,"finish_reason":`, quoted(r.id)), p)
+	dst = fmt.Appendf(dst, `,"prompt_tokens":%d,"weight_version":"default","num_retractions":0,"storage_prefetch_wait":0.0,"storage_staging_wait":0.0`, len(r.prompt))
+	dst = appendStamp(append(dst, `,"forward_entry_time":`...), p.times.scheduled)
+	dst = appendStamp(append(dst, `,"prefill_finished_time":`...), p.times.first)
+	dst = appendFloat(append(dst, `,"queue_time":`...), max(0, p.times.scheduled.Sub(p.times.received).Seconds()))
 	if j.logprobs {
 		dst = appendLogprobs(dst, r, p.out, j.top)
 	}
-	dst = append(dst, `,"reasoning_tokens":0,"completion_tokens":`...)
-	dst = appendInt(dst, len(p.out))
-	dst = append(dst, `,"cached_tokens":`...)
-	dst = appendInt(dst, p.cached)
+	dst = fmt.Appendf(dst, `,"reasoning_tokens":0,"completion_tokens":%d,"cached_tokens":%d`, len(p.out), p.cached)
 	if p.reason.kind != "" {
-		dst = append(dst, `,"weight_versions":[{"version":"default","start":0,"end":`...)
-		dst = append(appendInt(dst, len(p.out)), "}]"...)
+		dst = fmt.Appendf(dst, `,"weight_versions":[{"version":"default","start":0,"end":%d}]`, len(p.out))
 	}
-	dst = append(dst, `,"cached_tokens_details":`...)
-	dst = appendCachedDetails(dst, p.cached)
-	dst = append(dst, `,"dp_rank":`...)
-	dst = appendRank(dst, r.home)
-	dst = appendNativeTimes(dst, r, sent, p)
-	return append(dst, "}}"...)
-}
-
-func appendCachedDetails(dst []byte, cached int) []byte {
-	if cached == 0 {
-		return append(dst, "null"...)
+	details, rank := "null", "null" // of no cached token, and on a worker of one rank
+	if p.cached > 0 {
+		details = fmt.Sprintf(`{"device":%d,"host":0}`, p.cached)
 	}
-	dst = append(dst, `{"device":`...)
-	return append(appendInt(dst, cached), `,"host":0}`...)
-}
-
-// appendRank appends null on a worker of one rank, as SGLang does.
-func appendRank(dst []byte, k *rank) []byte {
-	if k.cfg.DPSize == 1 {
-		return append(dst, "null"...)
+	if k := r.home; k.cfg.DPSize > 1 {
+		rank = strconv.Itoa(k.id)
 	}
-	return appendInt(dst, k.id)
+	dst = fmt.Appendf(dst, `,"cached_tokens_details":%s,"dp_rank":%s`, details, rank)
+	return append(appendNativeTimes(dst, r, sent, p), "}}"...)
 }
 
 // appendNativeTimes appends the fields of the last event, and in the first and last one the
@@ -184,22 +138,16 @@ func appendNativeTimes(dst []byte, r *request, sent int, p progress) []byte {
 		return appendSent(dst, r.answered)
 	}
 	t := p.times
-	dst = append(dst, `,"e2e_latency":`...)
-	dst = appendFloat(dst, t.finished.Sub(t.received).Seconds())
-	dst = append(dst, `,"request_received_ts":`...)
-	dst = appendStamp(dst, t.received)
-	dst = append(dst, `,"first_token_latency":`...)
-	dst = appendFloat(dst, max(0, t.first.Sub(t.received).Seconds()))
-	dst = append(dst, `,"api_server_dispatch_finish_ts":`...)
-	dst = appendStamp(dst, t.received)
+	dst = appendFloat(append(dst, `,"e2e_latency":`...), t.finished.Sub(t.received).Seconds())
+	dst = appendStamp(append(dst, `,"request_received_ts":`...), t.received)
+	dst = appendFloat(append(dst, `,"first_token_latency":`...), max(0, t.first.Sub(t.received).Seconds()))
+	dst = appendStamp(append(dst, `,"api_server_dispatch_finish_ts":`...), t.received)
 	if !r.answered.IsZero() {
 		dst = appendSent(dst, r.answered)
 	}
-	dst = append(dst, `,"request_finished_ts":`...)
-	dst = appendStamp(dst, t.finished)
+	dst = appendStamp(append(dst, `,"request_finished_ts":`...), t.finished)
 	if d := t.finished.Sub(t.first).Seconds(); len(p.out) > 1 && d > 0 {
-		dst = append(dst, `,"decode_throughput":`...)
-		dst = appendFloat(dst, float64(len(p.out)-1)/d)
+		dst = appendFloat(append(dst, `,"decode_throughput":`...), float64(len(p.out)-1)/d)
 	}
 	if r.answered.IsZero() { // Not streamed.
 		dst = appendSent(dst, time.Now())
@@ -215,23 +163,17 @@ func appendNativeReason(dst []byte, p progress) []byte {
 	switch f := p.reason; {
 	case f.kind == "":
 		return append(dst, "null"...)
+	case f.kind == "abort" && f.status == 0:
+		return fmt.Appendf(dst, `{"type":"abort","message":%s,"status_code":null,"err_type":null}`, quoted(f.message))
 	case f.kind == "abort":
-		dst = append(dst, `{"type":"abort","message":`...)
-		dst = append(appendJSONString(dst, f.message), `,"status_code":`...)
-		if f.status == 0 {
-			return append(dst, `null,"err_type":null}`...)
-		}
-		return append(appendInt(dst, f.status), `,"err_type":null}`...)
+		return fmt.Appendf(dst, `{"type":"abort","message":%s,"status_code":%d,"err_type":null}`, quoted(f.message), f.status)
 	case f.handed:
 		return append(dst, `{"type":"length","length":0}`...)
 	case f.kind == "length":
-		dst = append(dst, `{"type":"length","length":`...)
-		return append(appendInt(dst, len(p.out)), '}')
+		return fmt.Appendf(dst, `{"type":"length","length":%d}`, len(p.out))
 	case f.hasToken:
-		dst = append(dst, `{"type":"stop","matched":`...)
-		return append(strconv.AppendUint(dst, uint64(f.token), 10), '}')
+		return fmt.Appendf(dst, `{"type":"stop","matched":%d}`, f.token)
 	default:
-		dst = append(dst, `{"type":"stop","matched":`...)
-		return append(appendJSONString(dst, f.matched), '}')
+		return fmt.Appendf(dst, `{"type":"stop","matched":%s}`, quoted(f.matched))
 	}
 }

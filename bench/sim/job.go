@@ -168,74 +168,53 @@ func (b *jobReader) newRequest(j *job, id string, prompt []uint32, s domain, p s
 }
 
 // pickRank returns the rank that a job names, or nil.
-func (b *jobReader) pickRank(o object, header []byte) (*rank, error) {
-	want, err := o.number("data_parallel_rank", -1)
-	if err != nil {
-		return nil, err
-	}
-	if want, err = o.number("routed_dp_rank", want); err != nil {
-		return nil, err
-	}
+func (b *jobReader) pickRank(o *object, header []byte) *rank {
+	want := o.number("routed_dp_rank", o.number("data_parallel_rank", -1))
 	if len(header) > 0 { // It precedes the body.
+		var err error
 		if want, err = fasthttp.ParseUint(header); err != nil {
-			return nil, refused("Invalid X-Data-Parallel-Rank header: must be an integer, got '%s'", header)
+			o.fail(refused("Invalid X-Data-Parallel-Rank header: must be an integer, got '%s'", header))
 		}
 	}
 	switch {
 	case want == -1:
-		return nil, nil
+		return nil
 	case want < 0 || want >= len(b.ranks):
-		return nil, refused("routed_dp_rank=%d out of range [0, %d)", want, len(b.ranks))
+		o.fail(refused("routed_dp_rank=%d out of range [0, %d)", want, len(b.ranks)))
+		return nil
 	}
-	return b.ranks[want], nil
+	return b.ranks[want]
 }
 
 // domainOf returns the domain that a request names.
-func domainOf(o object) (s domain, err error) {
-	if s.salt, err = o.text("cache_salt", ""); err != nil {
-		return s, err
-	}
-	if s.extraKey, err = o.text("extra_key", ""); err != nil {
-		return s, err
-	}
-	s.lora, err = o.text("lora_path", "")
-	return s, err
+func domainOf(o *object) domain {
+	return domain{salt: o.text("cache_salt", ""), extraKey: o.text("extra_key", ""), lora: o.text("lora_path", "")}
 }
 
 // parseSampling reads the fields that sampling_params of /generate and the OpenAI bodies share.
-func parseSampling(o object) (p sampling, err error) {
-	p.max = -1
-	if p.n, err = o.number("n", 1); err != nil {
-		return p, err
-	}
+func parseSampling(o *object) sampling {
+	p := sampling{max: -1, n: o.number("n", 1)}
 	if p.n < 1 || p.n > 128 {
-		return p, refused("n should be at least 1, got %d.", p.n)
+		o.fail(refused("n should be at least 1, got %d.", p.n))
 	}
-	if p.stop.ignoreEOS, err = o.flag("ignore_eos"); err != nil {
-		return p, err
-	}
-	if p.stop.keep, err = o.flag("no_stop_trim"); err != nil {
-		return p, err
-	}
-	stops, err := o.texts("stop")
-	if err != nil {
-		return p, err
-	}
-	for _, stop := range stops {
+	p.stop.ignoreEOS, p.stop.keep = o.flag("ignore_eos"), o.flag("no_stop_trim")
+	for _, stop := range o.texts("stop") {
 		if stop != "" {
 			p.stop.texts = append(p.stop.texts, []byte(stop))
 		}
 	}
-	if err = checkBias(o); err != nil {
-		return p, err
+	o.fail(checkBias(o))
+	if o.raw("stop_token_ids") != nil {
+		p.stop.ids = o.ids("stop_token_ids")
 	}
-	if raw := o.raw("stop_token_ids"); raw != nil {
-		if raw[0] != '[' {
-			return p, invalid("list_type", "stop_token_ids", "Input should be a valid list")
-		}
-		p.stop.ids, _, err = parseIDs(raw, "stop_token_ids")
+	return p
+}
+
+// limit reads the length of an answer.
+func (p *sampling) limit(o *object, key string, def int) {
+	if p.max = o.number(key, def); p.max < 0 {
+		o.fail(refused("max_new_tokens must be at least 0, got %d.", p.max))
 	}
-	return p, err
 }
 
 // echoed returns the prompt's text if the client has asked for echo.

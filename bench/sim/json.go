@@ -37,6 +37,17 @@ func appendJSONString[S string | []byte](dst []byte, s S) []byte {
 	return append(dst, '"')
 }
 
+// quoted is a string in JSON.
+func quoted[S string | []byte](s S) []byte { return appendJSONString(nil, s) }
+
+// nullable is a string in JSON, or null for "".
+func nullable(s string) []byte {
+	if s == "" {
+		return []byte("null")
+	}
+	return quoted(s)
+}
+
 func appendInt(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
 
 func appendFloat(dst []byte, f float64) []byte { return strconv.AppendFloat(dst, f, 'f', -1, 64) }

@@ -99,10 +99,10 @@ func (p *pairing) override(h *fasthttp.RequestHeader) error {
 
 // wholeNumbers reads a field that is a number or a list of numbers; null in a list is def. one
 // is true for a single number.
-func wholeNumbers(o object, key string, def int64) (all []int64, one bool, err error) {
-	v, err := o.value(key)
+func (o *object) wholeNumbers(key string, def int64) (all []int64, one bool) {
+	v := o.value(key)
 	if v == nil {
-		return nil, false, err
+		return nil, false
 	}
 	list, err := v.Array()
 	if err != nil {
@@ -112,12 +112,12 @@ func wholeNumbers(o object, key string, def int64) (all []int64, one bool, err e
 		n := def
 		if v.Type() != fastjson.TypeNull {
 			if n, err = v.Int64(); err != nil {
-				return nil, one, invalid("int_type", key, "Input should be a valid integer")
+				o.fail(invalid("int_type", key, "Input should be a valid integer"))
 			}
 		}
 		all = append(all, n)
 	}
-	return all, one, nil
+	return all, one
 }
 
 // check refuses lists that do not fit the number of prompts.

@@ -1,6 +1,9 @@
 package sim
 
-import "strconv"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // logprob is the simulated model's log probability of token id after token prev. It depends on
 // nothing else, so every worker computes the same one; its 512ths survive JSON exactly.
@@ -44,62 +47,38 @@ func (r *request) eachInput(f func(first bool, prev, id uint32)) {
 	}
 }
 
+// triple is [logprob, id, text], without a text.
+type triple [3]any
+
+func tops(prev, id uint32, top int) []triple {
+	all := make([]triple, top)
+	for n := range all {
+		other, lp := alternativeToken(prev, id, n)
+		all[n] = triple{lp, other, nil}
+	}
+	return all
+}
+
 // appendLogprobs appends the log probabilities of an answer of /generate.
 func appendLogprobs(dst []byte, r *request, out []uint32, top int) []byte {
-	dst = append(dst, `,"input_token_logprobs":[`...)
+	input, output, inputTops, outputTops := []triple{}, []triple{}, [][]triple{}, [][]triple{}
 	r.eachInput(func(first bool, prev, id uint32) {
-		dst = append(appendTriple(dst, first, logprob(prev, id), id), ',')
+		if first {
+			input, inputTops = append(input, triple{nil, id, nil}), append(inputTops, nil)
+			return
+		}
+		input, inputTops = append(input, triple{logprob(prev, id), id, nil}), append(inputTops, tops(prev, id, top))
 	})
-	dst = append(trimComma(dst), `],"output_token_logprobs":[`...)
 	for i, id := range out {
-		dst = append(appendTriple(dst, false, logprob(previousToken(r, out, i), id), id), ',')
+		prev := previousToken(r, out, i)
+		output, outputTops = append(output, triple{logprob(prev, id), id, nil}), append(outputTops, tops(prev, id, top))
 	}
-	dst = append(trimComma(dst), `],"output_token_logprobs_length":`...)
-	dst = appendInt(dst, len(out))
+	dst = fmt.Appendf(dst, `,"input_token_logprobs":%s,"output_token_logprobs":%s,"output_token_logprobs_length":%d`,
+		encoded(input), encoded(output), len(out))
 	if top == 0 {
 		return dst
 	}
-	dst = append(dst, `,"input_top_logprobs":[`...)
-	r.eachInput(func(first bool, prev, id uint32) {
-		if first {
-			dst = append(dst, "null,"...)
-		} else {
-			dst = append(appendTops(dst, prev, id, top), ',')
-		}
-	})
-	dst = append(trimComma(dst), `],"output_top_logprobs":[`...)
-	for i, id := range out {
-		dst = append(appendTops(dst, previousToken(r, out, i), id, top), ',')
-	}
-	return append(trimComma(dst), ']')
-}
-
-// trimComma removes a final comma.
-func trimComma(dst []byte) []byte {
-	if dst[len(dst)-1] == ',' {
-		return dst[:len(dst)-1]
-	}
-	return dst
-}
-
-// appendTriple appends [logprob, id, text], without a text.
-func appendTriple(dst []byte, none bool, lp float64, id uint32) []byte {
-	if none {
-		dst = append(dst, "[null"...)
-	} else {
-		dst = appendFloat(append(dst, '['), lp)
-	}
-	dst = strconv.AppendUint(append(dst, ','), uint64(id), 10)
-	return append(dst, ",null]"...)
-}
-
-func appendTops(dst []byte, prev, id uint32, top int) []byte {
-	dst = append(dst, '[')
-	for n := range top {
-		other, lp := alternativeToken(prev, id, n)
-		dst = append(appendTriple(dst, false, lp, other), ',')
-	}
-	return append(trimComma(dst), ']')
+	return fmt.Appendf(dst, `,"input_top_logprobs":%s,"output_top_logprobs":%s`, encoded(inputTops), encoded(outputTops))
 }
 
 // choiceLogprobs are the log probabilities of a choice of an OpenAI answer: of the answer's
@@ -131,83 +110,79 @@ func (g choiceLogprobs) append(dst []byte) []byte {
 	return g.appendCompletion(dst)
 }
 
+// chatToken is a token in the format of /v1/chat/completions.
+type chatToken struct {
+	Token   string      `json:"token"`
+	Bytes   []int       `json:"bytes"`
+	Logprob float64     `json:"logprob"`
+	Top     []chatToken `json:"top_logprobs,omitzero"`
+}
+
+func newChatToken(id uint32, lp float64) chatToken {
+	text := appendToken(nil, id)
+	t := chatToken{Token: string(text), Logprob: lp}
+	for _, b := range text {
+		t.Bytes = append(t.Bytes, int(b))
+	}
+	return t
+}
+
 // appendChat appends them in the format of /v1/chat/completions.
 func (g choiceLogprobs) appendChat(dst []byte) []byte {
-	dst = append(dst, `{"content":[`...)
+	content := []chatToken{}
 	for i, id := range g.out[g.sent:] {
 		prev := previousToken(g.r, g.out, g.sent+i)
-		dst = append(appendChatToken(dst, id, logprob(prev, id)), `,"top_logprobs":[`...)
+		t := newChatToken(id, logprob(prev, id))
+		t.Top = []chatToken{}
 		for n := range g.top {
-			other, lp := alternativeToken(prev, id, n)
-			dst = append(appendChatToken(dst, other, lp), '}', ',')
+			t.Top = append(t.Top, newChatToken(alternativeToken(prev, id, n)))
 		}
-		dst = append(trimComma(dst), "]},"...)
+		content = append(content, t)
 	}
-	return append(trimComma(dst), "]}"...)
+	return fmt.Appendf(dst, `{"content":%s}`, encoded(content))
 }
 
-func appendChatToken(dst []byte, id uint32, lp float64) []byte {
-	text := appendToken(nil, id)
-	dst = appendJSONString(append(dst, `{"token":`...), text)
-	dst = append(dst, `,"bytes":[`...)
-	for _, b := range text {
-		dst = append(appendInt(dst, int(b)), ',')
-	}
-	return appendFloat(append(trimComma(dst), `],"logprob":`...), lp)
+// completionLogprobs are in the format of /v1/completions: four parallel lists.
+type completionLogprobs struct {
+	Offset []int                `json:"text_offset"`
+	Values []*float64           `json:"token_logprobs"`
+	Tokens []string             `json:"tokens"`
+	Tops   []map[string]float64 `json:"top_logprobs"`
 }
 
-// appendCompletion appends them in the format of /v1/completions: four parallel lists.
 func (g choiceLogprobs) appendCompletion(dst []byte) []byte {
-	type entry struct {
-		none     bool
-		prev, id uint32
+	c := completionLogprobs{[]int{}, []*float64{}, []string{}, []map[string]float64{}}
+	add := func(first bool, prev, id uint32) {
+		var value *float64
+		var best map[string]float64
+		if !first {
+			value, best = new(logprob(prev, id)), map[string]float64{}
+		}
+		for n := 0; n < g.top && !first; n++ {
+			if other, lp := alternativeToken(prev, id, n); n == 0 || other != id {
+				best[string(appendToken(nil, other))] = lp
+			}
+		}
+		c.Offset, c.Values = append(c.Offset, -1), append(c.Values, value)
+		c.Tokens = append(c.Tokens, string(appendToken(nil, id)))
+		if g.top > 0 {
+			c.Tops = append(c.Tops, best)
+		}
 	}
-	var all []entry
 	if g.input {
-		g.r.eachInput(func(first bool, prev, id uint32) { all = append(all, entry{first, prev, id}) })
+		g.r.eachInput(add)
 	}
 	for i, id := range g.out[g.sent:] {
-		all = append(all, entry{false, previousToken(g.r, g.out, g.sent+i), id})
+		add(false, previousToken(g.r, g.out, g.sent+i), id)
 	}
-	dst = append(dst, `{"text_offset":[`...)
-	for range all {
-		dst = append(dst, "-1,"...)
-	}
-	dst = append(trimComma(dst), `],"token_logprobs":[`...)
-	for _, e := range all {
-		if e.none {
-			dst = append(dst, "null,"...)
-		} else {
-			dst = append(appendFloat(dst, logprob(e.prev, e.id)), ',')
-		}
-	}
-	dst = append(trimComma(dst), `],"tokens":[`...)
-	for _, e := range all {
-		dst = append(appendJSONString(dst, appendToken(nil, e.id)), ',')
-	}
-	dst = append(trimComma(dst), `],"top_logprobs":[`...)
-	for _, e := range all {
-		switch {
-		case g.top == 0:
-		case e.none:
-			dst = append(dst, "null,"...)
-		default:
-			dst = append(appendTopTexts(dst, e.prev, e.id, g.top), ',')
-		}
-	}
-	return append(trimComma(dst), "]}"...)
+	return append(dst, encoded(c)...)
 }
 
-// appendTopTexts appends the best tokens by text; equal texts count once.
-func appendTopTexts(dst []byte, prev, id uint32, top int) []byte {
-	dst = append(dst, '{')
-	for n := range top {
-		other, lp := alternativeToken(prev, id, n)
-		if n > 0 && other == id {
-			continue
-		}
-		dst = appendJSONString(dst, appendToken(nil, other))
-		dst = append(appendFloat(append(dst, ':'), lp), ',')
+// encoded is v in JSON, which all of this package's answers have.
+func encoded(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
 	}
-	return append(trimComma(dst), '}')
+	return b
 }

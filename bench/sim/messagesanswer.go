@@ -1,31 +1,28 @@
 package sim
 
-import "github.com/valyala/fasthttp"
+import (
+	"fmt"
+
+	"github.com/valyala/fasthttp"
+)
 
 // messagesFormat is the format of /v1/messages.
 type messagesFormat struct {
 	open bool // a content block of the stream is open
 }
 
-// appendMessage begins a message, up to its content.
-func appendMessage(dst []byte, j *job) []byte {
-	dst = append(dst, `{"id":"msg_`...)
-	dst = append(dst, j.id...)
-	return append(dst, `","type":"message","role":"assistant","content":[`...)
+// head begins a message, up to its content.
+func (*messagesFormat) head(j *job) string {
+	return `{"id":"msg_` + j.id + `","type":"message","role":"assistant","content":[`
 }
 
-// appendInput appends the usage of the prompt, which is split by the cache. SGLang leaves out a
-// zero.
-func appendInput(dst []byte, j *job, p progress, output int) []byte {
-	dst = append(dst, `"usage":{"input_tokens":`...)
-	dst = appendInt(dst, len(j.reqs[0].prompt)-p.cached)
-	dst = append(dst, `,"output_tokens":`...)
-	dst = appendInt(dst, output)
+// usage is that of the prompt, which is split by the cache. SGLang leaves out a zero.
+func (*messagesFormat) usage(j *job, p progress, output int) string {
+	cached := ""
 	if p.cached > 0 {
-		dst = append(dst, `,"cache_read_input_tokens":`...)
-		dst = appendInt(dst, p.cached)
+		cached = fmt.Sprintf(`,"cache_read_input_tokens":%d`, p.cached)
 	}
-	return append(dst, '}')
+	return fmt.Sprintf(`"usage":{"input_tokens":%d,"output_tokens":%d%s}`, len(j.reqs[0].prompt)-p.cached, output, cached)
 }
 
 // stopReason is STOP_REASON_MAP.
@@ -36,32 +33,19 @@ func stopReason(f finishReason) string {
 	return "end_turn"
 }
 
-func (*messagesFormat) whole(dst []byte, j *job, ps []progress) []byte {
+func (f *messagesFormat) whole(dst []byte, j *job, ps []progress) []byte {
 	p := ps[0]
-	dst = appendMessage(dst, j)
-	dst = append(dst, `{"type":"text","text":`...)
-	dst = appendJSONString(dst, answerText(j.reqs[0], p))
-	dst = append(dst, `}],"model":`...)
-	dst = appendJSONString(dst, j.model)
-	dst = append(dst, `,"stop_reason":"`...)
-	dst = append(dst, stopReason(p.reason)...)
-	dst = append(dst, `",`...)
-	return append(appendInput(dst, j, p, len(p.out)), '}')
+	return fmt.Appendf(dst, `%s{"type":"text","text":%s}],"model":%s,"stop_reason":"%s",%s}`,
+		f.head(j), quoted(answerText(j.reqs[0], p)), quoted(j.model), stopReason(p.reason), f.usage(j, p, len(p.out)))
 }
 
 // appendEvent appends an event; data has its members behind the type.
-func appendEvent(dst []byte, name string, data []byte) []byte {
-	dst = append(append(dst, "event: "...), name...)
-	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
-	dst = append(append(dst, '"'), data...)
-	return append(dst, "}\n\n"...)
+func appendEvent(dst []byte, name, data string) []byte {
+	return fmt.Appendf(dst, "event: %s\ndata: {\"type\":\"%s\"%s}\n\n", name, name, data)
 }
 
-func (*messagesFormat) begin(dst []byte, j *job, i int) []byte {
-	data := appendMessage([]byte(`,"message":`), j)
-	data = append(data, `],"model":`...)
-	data = append(appendJSONString(data, j.model), ',')
-	return appendEvent(dst, "message_start", append(appendInput(data, j, j.reqs[i].current(), 0), '}'))
+func (f *messagesFormat) begin(dst []byte, j *job, i int) []byte {
+	return appendEvent(dst, "message_start", fmt.Sprintf(`,"message":%s],"model":%s,%s}`, f.head(j), quoted(j.model), f.usage(j, j.reqs[i].current(), 0)))
 }
 
 func (f *messagesFormat) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
@@ -71,36 +55,30 @@ func (f *messagesFormat) chunk(dst []byte, j *job, i, sent int, p progress) []by
 	}
 	if !f.open {
 		f.open = true
-		dst = appendEvent(dst, "content_block_start", []byte(`,"index":0,"content_block":{"type":"text","text":""}`))
+		dst = appendEvent(dst, "content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`)
 	}
-	delta := appendJSONString([]byte(`,"index":0,"delta":{"type":"text_delta","text":`), text)
-	return appendEvent(dst, "content_block_delta", append(delta, '}'))
+	return appendEvent(dst, "content_block_delta", fmt.Sprintf(`,"index":0,"delta":{"type":"text_delta","text":%s}`, quoted(text)))
 }
 
 func (*messagesFormat) reportsAborts() bool { return false }
 
 func (f *messagesFormat) end(dst []byte, _ *job, ps []progress) []byte {
 	if f.open {
-		dst = appendEvent(dst, "content_block_stop", []byte(`,"index":0`))
+		dst = appendEvent(dst, "content_block_stop", `,"index":0`)
 	}
-	data := append([]byte(`,"delta":{"stop_reason":"`), stopReason(ps[0].reason)...)
-	data = append(data, `"},"usage":{"output_tokens":`...)
-	dst = appendEvent(dst, "message_delta", append(appendInt(data, len(ps[0].out)), '}'))
-	return appendEvent(dst, "message_stop", nil)
+	dst = appendEvent(dst, "message_delta", fmt.Sprintf(`,"delta":{"stop_reason":"%s"},"usage":{"output_tokens":%d}`, stopReason(ps[0].reason), len(ps[0].out)))
+	return appendEvent(dst, "message_stop", "")
 }
 
 // failed ends the stream with an error, as _flush_on_error does.
 func (f *messagesFormat) failed(dst []byte, j *job, r finishReason) []byte {
 	if !f.open {
-		data := appendMessage([]byte(`,"message":`), j)
-		data = append(appendJSONString(append(data, `],"model":`...), j.model), `,"usage":{"input_tokens":0,"output_tokens":0}}`...)
-		dst = appendEvent(dst, "message_start", data)
+		dst = appendEvent(dst, "message_start", fmt.Sprintf(`,"message":%s],"model":%s,"usage":{"input_tokens":0,"output_tokens":0}}`, f.head(j), quoted(j.model)))
 	} else {
-		dst = appendEvent(dst, "content_block_stop", []byte(`,"index":0`))
+		dst = appendEvent(dst, "content_block_stop", `,"index":0`)
 	}
-	data := append([]byte(`,"error":{"type":"`), anthropicType(r.status)...)
-	data = append(appendJSONString(append(data, `","message":`...), r.message), '}')
-	return appendEvent(appendEvent(dst, "error", data), "message_stop", nil)
+	dst = appendEvent(dst, "error", fmt.Sprintf(`,"error":{"type":"%s","message":%s}`, anthropicType(r.status), quoted(r.message)))
+	return appendEvent(dst, "message_stop", "")
 }
 
 func (*messagesFormat) refuse(ctx *fasthttp.RequestCtx, p *problem) { p.anthropic(ctx) }
@@ -124,7 +102,5 @@ func (p *problem) anthropic(ctx *fasthttp.RequestCtx) {
 	if p.status >= fasthttp.StatusInternalServerError {
 		message = "Internal server error"
 	}
-	b := append([]byte(`{"type":"error","error":{"type":"`), anthropicType(p.status)...)
-	b = append(appendJSONString(append(b, `","message":`...), message), "}}"...)
-	writeJSON(ctx, p.status, b)
+	writeJSON(ctx, p.status, fmt.Appendf(nil, `{"type":"error","error":{"type":"%s","message":%s}}`, anthropicType(p.status), quoted(message)))
 }

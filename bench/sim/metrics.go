@@ -1,8 +1,7 @@
 package sim
 
 import (
-	"slices"
-	"strconv"
+	"fmt"
 
 	"github.com/valyala/fasthttp"
 )
@@ -42,48 +41,24 @@ func (a *infoAPI) metrics(ctx *fasthttp.RequestCtx) {
 	for _, m := range metricFamilies() {
 		b = appendFamily(b, m.name, m.kind, m.help)
 		for i := range snaps {
-			b = a.appendLabels(append(append(b, "sglang:"...), m.name...), i)
-			b = strconv.AppendFloat(append(b, ' '), m.value(&snaps[i]), 'f', -1, 64)
-			b = append(b, '\n')
+			b = fmt.Appendf(b, "sglang:%s%s ", m.name, a.labels(i))
+			b = append(appendFloat(b, m.value(&snaps[i])), '\n')
 		}
 	}
 	ctx.SetContentType("text/plain; version=1.0.0; charset=utf-8; escaping=underscores")
-	ctx.SetBody(a.appendRequests(b))
-}
-
-// appendRequests appends the requests served by endpoint.
-func (a *infoAPI) appendRequests(dst []byte) []byte {
-	dst = appendFamily(dst, "http_requests_total", "counter", "Total number of HTTP requests.")
-	a.served.mu.Lock()
-	defer a.served.mu.Unlock()
-	var names []string
-	for name := range a.served.by {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		dst = append(dst, `sglang:http_requests_total{endpoint="`...)
-		dst = append(append(dst, name...), `"} `...)
-		dst = append(appendInt(dst, a.served.by[name]), '\n')
-	}
-	return dst
+	ctx.SetBody(b)
 }
 
 func appendFamily(dst []byte, name, kind, help string) []byte {
-	dst = append(append(append(dst, "# HELP sglang:"...), name...), ' ')
-	dst = append(append(dst, help...), '\n')
-	dst = append(append(append(dst, "# TYPE sglang:"...), name...), ' ')
-	return append(append(dst, kind...), '\n')
+	return fmt.Appendf(dst, "# HELP sglang:%s %s\n# TYPE sglang:%s %s\n", name, help, name, kind)
 }
 
-func (a *infoAPI) appendLabels(dst []byte, rank int) []byte {
-	dst = append(append(append(dst, `{engine_type="`...), engineType(a.cfg.Mode)...), `",model_name=`...)
-	dst = strconv.AppendQuote(dst, a.cfg.Model)
+func (a *infoAPI) labels(rank int) string {
+	dp := ""
 	if a.cfg.DPSize > 1 {
-		dst = append(dst, `,dp_rank="`...)
-		dst = append(appendInt(dst, rank), '"')
+		dp = fmt.Sprintf(`,dp_rank="%d"`, rank)
 	}
-	return append(dst, `,moe_ep_rank="0",pp_rank="0",tp_rank="0"}`...)
+	return fmt.Sprintf(`{engine_type="%s",model_name=%q%s,moe_ep_rank="0",pp_rank="0",tp_rank="0"}`, engineType(a.cfg.Mode), a.cfg.Model, dp)
 }
 
 // engineType is SGLang's name of a mode in its metrics.

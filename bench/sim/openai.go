@@ -1,5 +1,7 @@
 package sim
 
+import "fmt"
+
 // appendHead begins an OpenAI answer, up to its list of choices.
 func appendHead(dst []byte, j *job, id, object string) []byte {
 	dst = append(dst, `{"id":`...)
@@ -43,15 +45,8 @@ func appendUsage(dst []byte, j *job, ps []progress, details bool) []byte {
 			cached += p.cached
 		}
 	}
-	dst = append(dst, `{"prompt_tokens":`...)
-	dst = appendInt(dst, prompt)
-	dst = append(dst, `,"total_tokens":`...)
-	dst = appendInt(dst, prompt+answer)
-	dst = append(dst, `,"completion_tokens":`...)
-	dst = appendInt(dst, answer)
-	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
-	dst = appendInt(dst, cached)
-	dst = append(dst, `},"reasoning_tokens":0`...)
+	dst = fmt.Appendf(dst, `{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d},"reasoning_tokens":0`,
+		prompt, prompt+answer, answer, cached)
 	if details {
 		dst = append(dst, `,"completion_tokens_details":null`...)
 	}
@@ -59,9 +54,7 @@ func appendUsage(dst []byte, j *job, ps []progress, details bool) []byte {
 }
 
 func appendMetadata(dst []byte, ps []progress) []byte {
-	dst = append(dst, `,"metadata":{"weight_version":"default","weight_versions":[{"version":"default","start":0,"end":`...)
-	dst = appendInt(dst, len(ps[0].out))
-	return append(dst, "}]}"...)
+	return fmt.Appendf(dst, `,"metadata":{"weight_version":"default","weight_versions":[{"version":"default","start":0,"end":%d}]}`, len(ps[0].out))
 }
 
 func appendInputIDs(dst []byte, j *job) []byte {

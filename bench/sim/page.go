@@ -3,6 +3,7 @@ package sim
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
@@ -55,13 +56,8 @@ func (s domain) namespace() *digest {
 // loraID stands for the uuid that SGLang draws when it loads an adapter: 32 hex digits that no
 // router can guess.
 func loraID(name string) string {
-	const hex = "0123456789abcdef"
 	sum := sha256.Sum256([]byte("lora\x00" + name))
-	id := make([]byte, 0, 32)
-	for _, b := range sum[:16] {
-		id = append(id, hex[b>>4], hex[b&15])
-	}
-	return string(id)
+	return hex.EncodeToString(sum[:16])
 }
 
 // namespaced returns the published form of hash h in the namespace of seed.

@@ -1,10 +1,11 @@
 package sim
 
 import (
-	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -123,15 +124,13 @@ func (p *prefillPeer) find(ctx context.Context, w *process, lg *leg) (rankAddres
 	ranks := p.ranks
 	p.mu.Unlock()
 	if ranks == 0 {
-		o, err := fetchObject(ctx, p.addr, "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1")
-		if err == nil {
-			ranks, err = o.number("dp_size", 0)
+		o := fetchObject(ctx, p.addr, "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1")
+		ranks = o.number("dp_size", 0)
+		if page := o.number("page_size", 0); page != w.cfg.PageSize {
+			o.fail(fmt.Errorf("cannot pair page sizes %d and %d: %w", page, w.cfg.PageSize, ErrConfig))
 		}
-		if page, _ := o.number("page_size", 0); err == nil && page != w.cfg.PageSize {
-			err = fmt.Errorf("cannot pair page sizes %d and %d: %w", page, w.cfg.PageSize, ErrConfig)
-		}
-		if err != nil || ranks < 1 {
-			return rankAddress{}, fmt.Errorf("cannot read topology of %s: %w", p.addr, err)
+		if o.err != nil || ranks < 1 {
+			return rankAddress{}, fmt.Errorf("cannot read topology of %s: %w", p.addr, o.err)
 		}
 	}
 	rank := lg.rank
@@ -150,19 +149,11 @@ func (p *prefillPeer) find(ctx context.Context, w *process, lg *leg) (rankAddres
 
 // ask requests the transfer address of one rank.
 func (p *prefillPeer) ask(ctx context.Context, rank int) (at rankAddress, err error) {
-	o, err := fetchObject(ctx, p.addr, "/route?prefill_dp_rank="+strconv.Itoa(rank)+"&prefill_cp_rank=0&target_tp_rank=0&target_pp_rank=0")
-	if err != nil {
-		return at, err
+	o := fetchObject(ctx, p.addr, "/route?prefill_dp_rank="+strconv.Itoa(rank)+"&prefill_cp_rank=0&target_tp_rank=0&target_pp_rank=0")
+	at = rankAddress{rank, net.JoinHostPort(o.text("rank_ip", ""), strconv.Itoa(o.number("rank_port", 0)))}
+	if o.err != nil {
+		return rankAddress{}, o.err
 	}
-	host, err := o.text("rank_ip", "")
-	if err != nil {
-		return at, err
-	}
-	port, err := o.number("rank_port", 0)
-	if err != nil {
-		return at, err
-	}
-	at = rankAddress{rank, net.JoinHostPort(host, strconv.Itoa(port))}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.addresses[rank] = at
@@ -170,46 +161,31 @@ func (p *prefillPeer) ask(ctx context.Context, rank int) (at rankAddress, err er
 }
 
 // fetchObject gets a JSON object.
-func fetchObject(ctx context.Context, addr, path string) (o object, err error) {
+func fetchObject(ctx context.Context, addr, path string) *object {
 	status, body, err := fetch(ctx, addr, path)
-	if err != nil {
-		return o, err
+	if err == nil && status != fasthttp.StatusOK {
+		err = fmt.Errorf("cannot get %s%s: status %d: %w", addr, path, status, errLookup)
 	}
-	if status != fasthttp.StatusOK {
-		return o, fmt.Errorf("cannot get %s%s: status %d: %w", addr, path, status, errLookup)
+	if err != nil {
+		return &object{err: err}
 	}
 	return parseObject(body)
 }
 
-// fetch sends one GET on a connection of its own: fasthttp's client would keep a goroutine for
-// ten seconds after the last request.
+// oneAsk sends each request over a connection of its own, so that no goroutine outlives an answer.
+var oneAsk = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// fetch sends one GET.
 func fetch(ctx context.Context, addr, path string) (status int, body []byte, err error) {
-	c, stop, err := dial(ctx, addr)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer c.Close()
-	defer stop()
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
-	req.SetRequestURI("http://" + addr + path)
-	req.SetConnectionClose()
-	w := bufio.NewWriter(c)
-	if err = req.Write(w); err == nil {
-		err = w.Flush()
+	resp, err := oneAsk.Do(req)
+	if err != nil {
+		return 0, nil, err
 	}
-	if err == nil {
-		err = resp.Read(bufio.NewReader(c))
-	}
-	return resp.StatusCode(), append([]byte(nil), resp.Body()...), err
-}
-
-// dial connects to addr. The connection's deadline passes when ctx ends.
-func dial(ctx context.Context, addr string) (c net.Conn, stop func() bool, err error) {
-	var d net.Dialer
-	if c, err = d.DialContext(ctx, "tcp", addr); err != nil {
-		return nil, nil, err
-	}
-	return c, context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }), nil
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
 }

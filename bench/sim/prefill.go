@@ -119,7 +119,7 @@ func (l *legScheduler) delivered(r *request) {
 		l.failPrefill(r, "Prefill transfer", "Failed to send kv chunk of the room to the decode instance")
 		return
 	}
-	r.leg.conn.kv <- handoff{first: r.leg.first, cached: r.cached, prompt: len(r.prompt)}
+	r.leg.conn.kv <- handoff{First: r.leg.first, Cached: r.cached, Prompt: len(r.prompt)}
 	l.leaveRoom(r)
 	l.rank.finish(r, finishReason{kind: "length", handed: true})
 }

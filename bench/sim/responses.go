@@ -7,17 +7,19 @@ import (
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastjson"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/responses"
 )
 
 // responseStore is the memory of /v1/responses, with --enable-response-store.
 type responseStore struct {
 	mu    sync.Mutex
-	items map[string][]string // of the conversation up to a response, raw
+	items map[string][][]byte // inputs and outputs of the conversation up to a response
 	whole map[string]string   // the response as it is shown
 }
 
-// conversation returns the items up to a response.
-func (s *responseStore) conversation(id string) (items []string, ok bool) {
+// conversation returns the inputs and outputs up to a response.
+func (s *responseStore) conversation(id string) (items [][]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	items, ok = s.items[id]
@@ -25,14 +27,14 @@ func (s *responseStore) conversation(id string) (items []string, ok bool) {
 }
 
 // put stores a response, unless it was cancelled.
-func (s *responseStore) put(id string, items []string, whole string) {
+func (s *responseStore) put(id string, items [][]byte, whole string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if strings.Contains(s.whole[id], `"status":"cancelled"`) {
 		return
 	}
 	if s.items == nil {
-		s.items, s.whole = map[string][]string{}, map[string]string{}
+		s.items, s.whole = map[string][][]byte{}, map[string]string{}
 	}
 	s.items[id], s.whole[id] = items, whole
 }
@@ -157,105 +159,45 @@ func (a *responsesAPI) job(ctx *fasthttp.RequestCtx) (*job, *responsesFormat, er
 			return nil, nil, errNoResponse(previous)
 		}
 	}
-	if err := f.addInput(v.Get("input")); err != nil {
-		return nil, nil, err
-	}
-	chat, err := chatOfResponses(v, f.items)
+	o, err := chatOfResponses(ctx.PostBody(), f.items)
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := parseObject(chat)
-	if err != nil {
-		return nil, nil, err
-	}
-	j, err := a.jobs.openAIJob(o, ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	prompt, err := chatPrompt(o)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := parseSampling(o)
-	if err != nil {
-		return nil, nil, err
-	}
+	f.items = append(slices.Clip(f.items), v.Get("input").MarshalTo(nil))
+	j := a.jobs.openAIJob(o, ctx)
+	prompt := chatPrompt(o)
+	p := parseSampling(o)
 	if limit := v.Get("max_output_tokens"); limit != nil && limit.Type() == fastjson.TypeNumber {
 		if p.max = limit.GetInt() - 2; p.max < 0 { // room for special tokens
-			return nil, nil, refused("max_new_tokens must be at least 0, got %d.", p.max)
+			o.fail(refused("max_new_tokens must be at least 0, got %d.", p.max))
 		}
 	}
 	j.n = p.n
-	if err := a.jobs.finishOpenAI(j, o, [][]uint32{prompt}, p); err != nil {
-		return nil, nil, err
-	}
 	f.holds = len(v.GetArray("tools")) > 0 && string(v.GetStringBytes("tool_choice")) != "none"
-	return j, f, nil
+	j, err = a.jobs.finish(j, o, [][]uint32{prompt}, p)
+	return j, f, err
 }
 
-// addInput adds the input to the conversation.
-func (f *responsesFormat) addInput(input *fastjson.Value) error {
-	f.items = slices.Clip(f.items)
-	switch {
-	case input != nil && input.Type() == fastjson.TypeString:
-		f.items = append(f.items, `{"role":"user","content":`+string(input.MarshalTo(nil))+`}`)
-	case input != nil && input.Type() == fastjson.TypeArray:
-		for _, item := range input.GetArray() {
-			f.items = append(f.items, string(item.MarshalTo(nil)))
-		}
-	default:
-		return invalid("missing", "input", "Field required")
+// chatOfResponses is the chat of a body, for a template that takes one system message.
+func chatOfResponses(body []byte, history [][]byte) (*object, error) {
+	whole := parseObject(body)
+	if whole.err != nil {
+		return nil, whole.err
 	}
-	return nil
-}
-
-// chatOfResponses is _construct_input_messages of SGLang 0.5.23 (serving_responses.py), for a
-// template that takes one system message.
-func chatOfResponses(v *fastjson.Value, items []string) ([]byte, error) {
-	var a fastjson.Arena
-	c := itemReader{chatMaker: chatMaker{a: &a, list: a.NewArray()}}
-	if text := string(v.GetStringBytes("instructions")); text != "" {
-		c.systems = append(c.systems, text)
+	if whole.raw("input") == nil {
+		return nil, invalid("missing", "input", "Field required")
 	}
-	for _, raw := range items {
-		item, err := fastjson.Parse(raw)
-		if err != nil {
-			return nil, errJSON
-		}
-		if err := c.item(item); err != nil {
-			return nil, err
-		}
-	}
-	messages := a.NewArray()
-	if c.systems != nil {
-		m := a.NewObject()
-		m.Set("role", a.NewString("system"))
-		m.Set("content", a.NewString(strings.Join(c.systems, "\n\n")))
-		messages.SetArrayItem(0, m)
-	}
-	for _, m := range c.list.GetArray() {
-		messages.SetArrayItem(len(messages.GetArray()), m)
-	}
-	out := a.NewObject()
-	out.Set("messages", messages)
-	tools, err := c.responseTools(v.GetArray("tools"))
+	var c responses.Converter
+	chat, err := c.AppendChat(nil, body, history, responses.Dialect{})
 	if err != nil {
-		return nil, err
+		return nil, refused("%s", err)
 	}
-	if tools != nil && string(v.GetStringBytes("tool_choice")) != "none" {
-		out.Set("tools", tools)
+	o := parseObject(chat)
+	o.adopt(whole, append([]string{"model", "stream", "stop", "cache_salt", "extra_key"}, pairFields...)...)
+	id := whole.raw("request_id")
+	if id == nil {
+		id = appendJSONString(nil, "resp_"+newID())
 	}
-	for to, from := range map[string]string{
-		"model": "model", "stream": "stream", "stop": "stop", "rid": "request_id", "cache_salt": "cache_salt", "extra_key": "extra_key",
-		"bootstrap_host": "bootstrap_host", "bootstrap_port": "bootstrap_port", "bootstrap_room": "bootstrap_room",
-		"routed_dp_rank": "routed_dp_rank", "disagg_prefill_dp_rank": "disagg_prefill_dp_rank",
-	} {
-		if f := v.Get(from); f != nil {
-			out.Set(to, f)
-		}
-	}
-	if out.Get("rid") == nil {
-		out.Set("rid", a.NewString("resp_"+newID()))
-	}
-	return out.MarshalTo(nil), nil
+	o.fields = append(o.fields, field{[]byte("rid"), id})
+	return o, o.err
 }

@@ -1,8 +1,8 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastjson"
@@ -12,7 +12,7 @@ import (
 type responsesFormat struct {
 	api        *responsesAPI
 	request    *fastjson.Value
-	items      []string // of the conversation
+	items      [][]byte // inputs and outputs of the conversation
 	stores     bool
 	background bool
 	holds      bool // text is held back until no call of a tool can follow
@@ -24,48 +24,31 @@ type responsesFormat struct {
 
 // object appends the response object.
 func (f *responsesFormat) object(dst []byte, j *job, status, output string, p *progress) []byte {
-	echo := func(name, otherwise string) {
-		dst = append(append(append(dst, ',', '"'), name...), `":`...)
+	echo := func(name, otherwise string) string {
 		if v := f.request.Get(name); v != nil {
-			dst = v.MarshalTo(dst)
-		} else {
-			dst = append(dst, otherwise...)
+			return v.String()
 		}
+		return otherwise
 	}
-	dst = appendJSONString(append(dst, `{"id":`...), j.id)
-	dst = appendInt(append(dst, `,"object":"response","created_at":`...), int(j.born.Unix()))
-	dst = appendJSONString(append(dst, `,"model":`...), j.model)
-	dst = append(append(dst, `,"output":`...), output...)
-	dst = append(append(append(dst, `,"status":"`...), status...), `","usage":`...)
-	if p == nil {
-		dst = append(dst, "null"...)
-	} else {
-		dst = appendInt(append(dst, `{"input_tokens":`...), len(j.reqs[0].prompt))
-		dst = appendInt(append(dst, `,"input_tokens_details":{"cached_tokens":`...), p.cached)
-		dst = appendInt(append(dst, `,"cache_write_tokens":0},"output_tokens":`...), len(p.out))
-		dst = appendInt(append(dst, `,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":`...), len(j.reqs[0].prompt)+len(p.out))
-		dst = append(dst, '}')
+	usage, failed := "null", "null"
+	if p != nil {
+		usage = fmt.Sprintf(`{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d,"cache_write_tokens":0},"output_tokens":%d,`+
+			`"output_tokens_details":{"reasoning_tokens":0},"total_tokens":%d}`,
+			len(j.reqs[0].prompt), p.cached, len(p.out), len(j.reqs[0].prompt)+len(p.out))
 	}
-	echo("parallel_tool_calls", "true")
-	echo("tool_choice", `"auto"`)
-	echo("tools", "[]")
-	dst = append(dst, `,"error":`...)
+	incomplete := "null"
 	switch status {
 	case "failed":
-		dst = appendJSONString(append(dst, `{"code":"server_error","message":`...), p.reason.message)
-		dst = append(dst, `},"incomplete_details":null`...)
+		failed = fmt.Sprintf(`{"code":"server_error","message":%s}`, quoted(p.reason.message))
 	case "incomplete":
-		dst = append(dst, `null,"incomplete_details":{"reason":"max_output_tokens"}`...)
-	default:
-		dst = append(dst, `null,"incomplete_details":null`...)
+		incomplete = `{"reason":"max_output_tokens"}`
 	}
-	echo("instructions", "null")
-	echo("max_output_tokens", "null")
-	echo("previous_response_id", "null")
-	dst = append(dst, `,"reasoning":{"effort":null,"summary":null}`...)
-	echo("store", "true")
-	echo("metadata", "{}")
-	return append(dst, '}')
+	return fmt.Appendf(dst, `{"id":%s,"object":"response","created_at":%d,"model":%s,"output":%s,"status":"%s","usage":%s,"parallel_tool_calls":%s,`+
+		`"tool_choice":%s,"tools":%s,"error":%s,"incomplete_details":%s,"instructions":%s,"max_output_tokens":%s,"previous_response_id":%s,`+
+		`"reasoning":{"effort":null,"summary":null},"store":%s,"metadata":%s}`,
+		quoted(j.id), j.born.Unix(), quoted(j.model), output, status, usage, echo("parallel_tool_calls", "true"), echo("tool_choice", `"auto"`),
+		echo("tools", "[]"), failed, incomplete, echo("instructions", "null"), echo("max_output_tokens", "null"), echo("previous_response_id", "null"),
+		echo("store", "true"), echo("metadata", "{}"))
 }
 
 // statusOf is _status_from_finish_reason.
@@ -83,8 +66,8 @@ func statusOf(f finishReason) string {
 func (f *responsesFormat) finish(dst []byte, j *job, p progress, text []byte) []byte {
 	items, output := slices.Clip(f.items), "[]"
 	if len(text) > 0 {
-		message := string(appendMessageItem(nil, j, "completed", text))
-		items, output = append(items, message), "["+message+"]"
+		output = "[" + messageItem(j, "completed", text) + "]"
+		items = append(items, []byte(output))
 	}
 	n := len(dst)
 	dst = f.object(dst, j, statusOf(p.reason), output, &p)
@@ -94,29 +77,27 @@ func (f *responsesFormat) finish(dst []byte, j *job, p progress, text []byte) []
 	return dst
 }
 
-// appendMessageItem appends the answer's message; without a text it is the announced one.
-func appendMessageItem(dst []byte, j *job, status string, text []byte) []byte {
-	dst = append(append(dst, `{"id":"msg_`...), j.id[min(len(j.id), len("resp_")):]...)
-	dst = append(dst, `","content":[`...)
+// messageItem is the answer's message; without a text it is the announced one.
+func messageItem(j *job, status string, text []byte) string {
+	part := ""
 	if text != nil {
-		dst = append(appendPart(dst, text), ']')
-	} else {
-		dst = append(dst, ']')
+		part = textPart(text)
 	}
-	dst = append(append(dst, `,"role":"assistant","status":"`...), status...)
-	return append(dst, `","type":"message","phase":"final_answer"}`...)
+	return fmt.Sprintf(`{"id":"msg_%s","content":[%s],"role":"assistant","status":"%s","type":"message","phase":"final_answer"}`, afterPrefix(j.id), part, status)
 }
 
-func appendPart(dst, text []byte) []byte {
-	dst = appendJSONString(append(dst, `{"annotations":[],"text":`...), text)
-	return append(dst, `,"type":"output_text","logprobs":null}`...)
+// afterPrefix is the part of a response's id that its message has, too.
+func afterPrefix(id string) string { return id[min(len(id), len("resp_")):] }
+
+func textPart(text []byte) string {
+	return fmt.Sprintf(`{"annotations":[],"text":%s,"type":"output_text","logprobs":null}`, quoted(text))
 }
 
 // event appends an event; data has its members behind the type.
-func (f *responsesFormat) event(dst []byte, name string, data []byte) []byte {
-	data = strconv.AppendInt(append(data, `,"sequence_number":`...), int64(f.seq), 10)
+func (f *responsesFormat) event(dst []byte, name, data string) []byte {
+	dst = appendEvent(dst, name, fmt.Sprintf(`%s,"sequence_number":%d`, data, f.seq))
 	f.seq++
-	return appendEvent(dst, name, data)
+	return dst
 }
 
 // announce appends the events that SGLang sends before it computes anything.
@@ -126,7 +107,7 @@ func (f *responsesFormat) announce(dst []byte, j *job) []byte {
 	}
 	f.begun = true
 	for _, name := range [...]string{"response.created", "response.in_progress"} {
-		dst = f.event(dst, name, f.object([]byte(`,"response":`), j, "in_progress", "[]", nil))
+		dst = f.event(dst, name, string(f.object([]byte(`,"response":`), j, "in_progress", "[]", nil)))
 	}
 	return dst
 }
@@ -138,9 +119,8 @@ func (f *responsesFormat) whole(dst []byte, j *job, ps []progress) []byte {
 func (f *responsesFormat) begin(dst []byte, j *job, _ int) []byte { return f.announce(dst, j) }
 
 // place names the one item and its one part.
-func place(j *job) []byte {
-	data := append([]byte(`,"output_index":0,"item_id":"msg_`), j.id[min(len(j.id), len("resp_")):]...)
-	return append(data, `","content_index":0`...)
+func place(j *job) string {
+	return `,"output_index":0,"item_id":"msg_` + afterPrefix(j.id) + `","content_index":0`
 }
 
 func (f *responsesFormat) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
@@ -156,10 +136,10 @@ func (f *responsesFormat) chunk(dst []byte, j *job, i, sent int, p progress) []b
 	}
 	if !f.open {
 		f.open = true
-		dst = f.event(dst, "response.output_item.added", appendMessageItem([]byte(`,"output_index":0,"item":`), j, "in_progress", nil))
-		dst = f.event(dst, "response.content_part.added", appendPart(append(place(j), `,"part":`...), nil))
+		dst = f.event(dst, "response.output_item.added", `,"output_index":0,"item":`+messageItem(j, "in_progress", nil))
+		dst = f.event(dst, "response.content_part.added", place(j)+`,"part":`+textPart(nil))
 	}
-	return f.event(dst, "response.output_text.delta", append(appendJSONString(append(place(j), `,"delta":`...), text), `,"logprobs":[]`...))
+	return f.event(dst, "response.output_text.delta", fmt.Sprintf(`%s,"delta":%s,"logprobs":[]`, place(j), quoted(text)))
 }
 
 func (*responsesFormat) reportsAborts() bool { return false }
@@ -167,16 +147,16 @@ func (*responsesFormat) reportsAborts() bool { return false }
 func (f *responsesFormat) end(dst []byte, j *job, ps []progress) []byte {
 	dst = f.announce(dst, j)
 	if f.open {
-		dst = f.event(dst, "response.output_text.done", append(appendJSONString(append(place(j), `,"text":`...), f.text), `,"logprobs":[]`...))
-		dst = f.event(dst, "response.content_part.done", appendPart(append(place(j), `,"part":`...), f.text))
-		dst = f.event(dst, "response.output_item.done", appendMessageItem([]byte(`,"output_index":0,"item":`), j, "completed", f.text))
+		dst = f.event(dst, "response.output_text.done", fmt.Sprintf(`%s,"text":%s,"logprobs":[]`, place(j), quoted(f.text)))
+		dst = f.event(dst, "response.content_part.done", place(j)+`,"part":`+textPart(f.text))
+		dst = f.event(dst, "response.output_item.done", `,"output_index":0,"item":`+messageItem(j, "completed", f.text))
 	}
-	return f.event(dst, "response."+statusOf(ps[0].reason), f.finish([]byte(`,"response":`), j, ps[0], f.text))
+	return f.event(dst, "response."+statusOf(ps[0].reason), string(f.finish([]byte(`,"response":`), j, ps[0], f.text)))
 }
 
 func (f *responsesFormat) failed(dst []byte, j *job, r finishReason) []byte {
 	dst = f.announce(dst, j)
-	return f.event(dst, "response.failed", f.object([]byte(`,"response":`), j, "failed", "[]", &progress{reason: r}))
+	return f.event(dst, "response.failed", string(f.object([]byte(`,"response":`), j, "failed", "[]", &progress{reason: r})))
 }
 
 func (*responsesFormat) refuse(ctx *fasthttp.RequestCtx, p *problem) { p.responses(ctx) }
@@ -187,12 +167,5 @@ func (p *problem) responses(ctx *fasthttp.RequestCtx) {
 	if p.validation {
 		kind = "Bad Request"
 	}
-	b := appendJSONString([]byte(`{"error":{"message":`), p.message)
-	b = append(append(append(b, `,"type":"`...), kind...), `","param":`...)
-	if p.param == "" {
-		b = append(b, "null"...)
-	} else {
-		b = appendJSONString(b, p.param)
-	}
-	writeJSON(ctx, p.status, append(appendInt(append(b, `,"code":`...), p.status), "}}"...))
+	writeJSON(ctx, p.status, fmt.Appendf(nil, `{"error":{"message":%s,"type":"%s","param":%s,"code":%d}}`, quoted(p.message), kind, nullable(p.param), p.status))
 }

@@ -27,8 +27,8 @@ type decodeConn struct {
 
 // handoff is a prefill rank's message to a decode rank, sent with keys and values.
 type handoff struct {
-	first          uint32
-	cached, prompt int
+	First          uint32
+	Cached, Prompt int // tokens of the prompt: found in a cache, all
 }
 
 // roomTable matches the prefill legs and the decode workers of each room, in any order of

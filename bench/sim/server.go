@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +35,6 @@ type httpServer struct {
 	tokens   *tokenAPI
 	turns    *responsesAPI
 	loaded   atomic.Pointer[modelWeights]
-	served   requestCounts
 	dying    atomic.Bool // Of a fatal body.
 }
 
@@ -47,7 +45,7 @@ func newHTTPServer(p *process, ln net.Listener, ranks []*rank) *httpServer {
 	s.answers = &answerer{process: p}
 	s.admin = &adminAPI{process: p, ranks: ranks, jobs: s.jobs, answers: s.answers, loaded: &s.loaded}
 	s.info = &infoAPI{
-		process: p, ranks: ranks, loaded: &s.loaded, served: &s.served, born: time.Now(), seed: rand.Int64N(1 << 30),
+		process: p, ranks: ranks, loaded: &s.loaded, born: time.Now(), seed: rand.Int64N(1 << 30),
 	}
 	s.tokens = &tokenAPI{cfg: p.cfg}
 	s.turns = &responsesAPI{process: p, jobs: s.jobs, answers: s.answers, admin: s.admin}
@@ -71,21 +69,6 @@ func (s *httpServer) start() {
 	})
 }
 
-// requestCounts counts requests by endpoint, for /metrics.
-type requestCounts struct {
-	mu sync.Mutex
-	by map[string]int
-}
-
-func (c *requestCounts) add(endpoint string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.by == nil {
-		c.by = make(map[string]int)
-	}
-	c.by[endpoint]++
-}
-
 // serve answers one request, unless the worker hangs.
 func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 	if string(ctx.Path()) == "/sim/fault" {
@@ -105,7 +88,6 @@ func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 	case !post && !ctx.IsGet() && !ctx.IsHead(), post && !ctx.IsPost() && !ctx.IsPut():
 		writeJSON(ctx, fasthttp.StatusMethodNotAllowed, []byte(`{"detail":"Method Not Allowed"}`))
 	default:
-		s.served.add(string(ctx.Path()))
 		h(ctx)
 	}
 }

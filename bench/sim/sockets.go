@@ -67,12 +67,8 @@ func openSockets(cfg *Config) (all []*sockets, err error) {
 		return all, nil
 	}
 	for range portAttempts {
-		all, err = openOnce(*cfg)
-		if err == nil {
+		if all, err = openOnce(*cfg); err == nil || fixed(cfg.Events) && fixed(cfg.Replay) && fixed(cfg.Load) {
 			break
-		}
-		if fixed(cfg.Events) && fixed(cfg.Replay) && fixed(cfg.Load) {
-			return nil, err
 		}
 	}
 	if err != nil {
@@ -100,15 +96,6 @@ func openOnce(cfg Config) (all []*sockets, err error) {
 			return nil, err
 		}
 		all = append(all, s)
-		if i == 0 {
-			cfg.Events = s.events.Endpoint()
-			if cfg.Replay != off {
-				cfg.Replay = s.events.ReplayEndpoint()
-			}
-			if cfg.Load != off {
-				cfg.Load = s.loads.Endpoint()
-			}
-		}
 	}
 	return all, nil
 }
@@ -151,11 +138,8 @@ func fixed(endpoint string) bool {
 	return endpoint == off || !strings.HasSuffix(endpoint, ":*") && !strings.HasSuffix(endpoint, ":0")
 }
 
-// shift returns endpoint with its port raised by n, unless the system picks the port.
+// shift returns endpoint with its port raised by n.
 func shift(endpoint string, n int) (string, error) {
-	if !fixed(endpoint) || n == 0 {
-		return endpoint, nil
-	}
 	host, port, err := splitEndpoint(endpoint)
 	if err != nil {
 		return "", err

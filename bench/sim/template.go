@@ -1,41 +1,40 @@
 package sim
 
-import "github.com/valyala/fastjson"
+import (
+	"slices"
+
+	"github.com/valyala/fastjson"
+)
 
 // renderChat applies the simulated model's chat template to a body's messages: each message is
 // "<|im_start|>role\ncontent<|im_end|>\n", and the assistant's turn is opened. Tools come
 // first, and so in the shared prefix, as in the templates of real models.
-func renderChat(o object) ([]byte, error) {
-	v, err := o.value("messages")
-	if err != nil {
-		return nil, err
+func renderChat(o *object) (text []byte) {
+	v := o.value("messages")
+	if v == nil || v.Type() != fastjson.TypeArray {
+		o.fail(invalid("list_type", "messages", "Input should be a valid list"))
+		return nil
 	}
-	messages, err := v.Array()
-	if err != nil {
-		return nil, invalid("list_type", "messages", "Input should be a valid list")
-	}
+	messages := v.GetArray()
 	if len(messages) == 0 {
-		return nil, refused("Messages cannot be empty.")
+		o.fail(refused("Messages cannot be empty."))
 	}
-	var text []byte
-	if tools, err := o.value("tools"); err == nil && len(tools.GetArray()) > 0 {
+	if tools := o.value("tools"); len(tools.GetArray()) > 0 {
 		text = appendTurn(text, []byte("tools"), tools.MarshalTo(nil))
 	}
 	for _, m := range messages {
 		role := m.GetStringBytes("role")
-		if !knownRole(string(role)) {
-			return nil, invalid("literal_error", "messages", "role must be one of system, user, assistant, tool")
+		if !slices.Contains([]string{"system", "user", "assistant", "tool", "function", "developer"}, string(role)) {
+			o.fail(invalid("literal_error", "messages", "role must be one of system, user, assistant, tool"))
 		}
 		content, err := contentOf(m.Get("content"))
-		if err != nil {
-			return nil, err
-		}
+		o.fail(err)
 		text = appendTurn(text, role, appendCalls(content, m.GetArray("tool_calls")))
 	}
-	if raw := o.raw("add_generation_prompt"); string(raw) == "false" {
-		return text, nil
+	if string(o.raw("add_generation_prompt")) == "false" {
+		return text
 	}
-	return append(text, "<|im_start|>assistant\n"...), nil
+	return append(text, "<|im_start|>assistant\n"...)
 }
 
 // appendCalls appends the tool calls of a message to its content.
@@ -65,14 +64,6 @@ func appendTurn(dst, role, content []byte) []byte {
 	dst = append(append(dst, role...), '\n')
 	dst = append(dst, content...)
 	return append(dst, "<|im_end|>\n"...)
-}
-
-func knownRole(role string) bool {
-	switch role {
-	case "system", "user", "assistant", "tool", "function", "developer":
-		return true
-	}
-	return false
 }
 
 // contentOf returns the text of a message: a string, or text parts, which SGLang joins with

@@ -21,29 +21,17 @@ func (a *tokenAPI) tokenize(ctx *fasthttp.RequestCtx) {
 }
 
 func (a *tokenAPI) tokenized(body []byte) ([]byte, error) {
-	o, err := parseObject(body)
-	if err != nil {
-		return nil, err
+	o := parseObject(body)
+	if o.err != nil {
+		return nil, o.err
 	}
 	if (o.raw("prompt") == nil) == (o.raw("messages") == nil) {
 		return nil, invalid("value_error", "", "Value error, Exactly one of 'prompt' or 'messages' must be provided.")
 	}
 	if o.raw("messages") != nil {
-		text, err := renderChat(o)
-		if err != nil {
-			return nil, err
-		}
-		return a.appendTokenized(nil, [][]uint32{encode(text)}, false), nil
+		return a.appendTokenized(nil, [][]uint32{encode(renderChat(o))}, false), o.err
 	}
-	texts, err := o.texts("prompt")
-	if err != nil {
-		return nil, err
-	}
-	lists := make([][]uint32, 0, len(texts))
-	for _, t := range texts {
-		lists = append(lists, encode([]byte(t)))
-	}
-	return a.appendTokenized(nil, lists, o.raw("prompt")[0] == '['), nil
+	return a.appendTokenized(nil, o.prompts("prompt"), o.raw("prompt")[0] == '['), o.err
 }
 
 func (a *tokenAPI) appendTokenized(dst []byte, lists [][]uint32, nested bool) []byte {
@@ -76,21 +64,17 @@ func (a *tokenAPI) detokenize(ctx *fasthttp.RequestCtx) {
 }
 
 func detokenized(body []byte) ([]byte, error) {
-	o, err := parseObject(body)
-	if err != nil {
-		return nil, err
-	}
+	o := parseObject(body)
 	raw := o.raw("tokens")
-	if raw == nil {
+	switch {
+	case o.err != nil:
+		return nil, o.err
+	case raw == nil:
 		return nil, invalid("missing", "tokens", "Field required")
-	}
-	if raw[0] != '[' {
+	case raw[0] != '[':
 		return nil, invalid("list_type", "tokens", "Input should be a valid list")
 	}
-	lists, nested, err := idLists(raw, "tokens")
-	if err != nil {
-		return nil, err
-	}
+	lists, nested := o.idLists("tokens")
 	b := []byte(`{"text":`)
 	if nested {
 		b = append(b, '[')
@@ -108,7 +92,7 @@ func detokenized(body []byte) ([]byte, error) {
 	if nested {
 		b = append(b, ']')
 	}
-	return append(b, '}'), nil
+	return append(b, '}'), o.err
 }
 
 func withoutSpecials(text string) string {

@@ -1,80 +1,25 @@
 package sim
 
 import (
-	"bufio"
-	"errors"
+	"encoding/json"
 	"net"
-	"strconv"
-	"strings"
 	"time"
 )
 
-// Between a decode and a prefill worker of the simulator goes one connection for each
-// leg, with lines of text: keys and values themselves are not sent, their time is.
-//
-//	decode:  join RANK ROOM HAVE      HAVE tokens are cached already
-//	decode:  abort                    the request is given up
-//	prefill: kv FIRST CACHED PROMPT   after the transfer: the first token, how many
-//	                                  tokens were cached, how many there are
-//
-// Either side may end it by closing, which means nothing good.
-const maxLine = 128
+// Between a decode and a prefill worker of the simulator goes one connection for each leg, with
+// JSON: keys and values themselves are not sent, their time is. The decode worker sends a joining,
+// and perhaps a givingUp; the prefill worker sends a handoff after the transfer. Either side may
+// end it by closing, which means nothing good.
 
-var errLine = errors.New("sim: malformed line between workers")
-
-func appendJoin(dst []byte, m roomKey, have int) []byte {
-	dst = appendInt(append(dst, "join "...), m.rank)
-	dst = strconv.AppendInt(append(dst, ' '), m.room, 10)
-	return append(appendInt(append(dst, ' '), have), '\n')
+// joining is a decode worker's arrival at a room, with the number of cached tokens of its prompt.
+type joining struct {
+	Rank int
+	Room int64
+	Have int
 }
 
-func parseJoin(line string) (m roomKey, have int, err error) {
-	n, err := lineNumbers(line, "join ", 3)
-	if err != nil {
-		return m, 0, err
-	}
-	return roomKey{int(n[0]), n[1]}, int(n[2]), nil
-}
-
-func appendHandoff(dst []byte, h handoff) []byte {
-	dst = appendInt(append(dst, "kv "...), int(h.first))
-	dst = appendInt(append(dst, ' '), h.cached)
-	return append(appendInt(append(dst, ' '), h.prompt), '\n')
-}
-
-func parseHandoff(line string) (h handoff, err error) {
-	n, err := lineNumbers(line, "kv ", 3)
-	if err != nil || n[0] >= vocabularySize || n[1] > n[2] {
-		return h, errLine
-	}
-	return handoff{uint32(n[0]), int(n[1]), int(n[2])}, nil
-}
-
-// lineNumbers reads count numbers after word, none negative and each in its canonical form.
-func lineNumbers(line, word string, count int) (all []int64, err error) {
-	rest, ok := strings.CutPrefix(line, word)
-	fields := strings.Split(rest, " ")
-	if !ok || len(fields) != count {
-		return nil, errLine
-	}
-	for _, f := range fields {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil || n < 0 || strconv.FormatInt(n, 10) != f {
-			return nil, errLine
-		}
-		all = append(all, n)
-	}
-	return all, nil
-}
-
-// readLine reads a line without its end.
-func readLine(in *bufio.Reader) (string, error) {
-	b, err := in.ReadSlice('\n')
-	if err != nil {
-		return "", err
-	}
-	return string(b[:len(b)-1]), nil
-}
+// givingUp says that the decode worker does not want the request any more.
+type givingUp struct{ Abort bool }
 
 // serveTransfers serves the decode workers that connect for keys and values.
 func (s *bootstrapServer) serveTransfers() {
@@ -94,28 +39,24 @@ func (s *bootstrapServer) serveTransfers() {
 
 // serveTransfer serves one leg of a decode worker.
 func (s *bootstrapServer) serveTransfer(c net.Conn) {
-	in := bufio.NewReaderSize(c, maxLine)
-	line, err := readLine(in)
-	if err != nil {
+	in := json.NewDecoder(c)
+	var join joining
+	if in.Decode(&join) != nil {
 		return
 	}
-	m, have, err := parseJoin(line)
-	if err != nil {
-		return
-	}
-	j := &decodeConn{cached: have, kv: make(chan handoff, 1)}
+	m, j := roomKey{join.Rank, join.Room}, &decodeConn{cached: join.Have, kv: make(chan handoff, 1)}
 	if !s.rooms.addConn(m, j) {
 		return
 	}
 	gone := make(chan bool, 1) // Whether the decode worker has sent an abort.
 	s.wg.Go(func() {
-		line, err := readLine(in)
-		gone <- err == nil && line == "abort"
+		var end givingUp
+		gone <- in.Decode(&end) == nil && end.Abort
 	})
 	told := false
 	select {
 	case h := <-j.kv:
-		_, _ = c.Write(appendHandoff(nil, h))
+		_ = json.NewEncoder(c).Encode(h)
 		_ = c.SetReadDeadline(time.Now()) // Ends the reader above.
 		<-gone
 	case told = <-gone:

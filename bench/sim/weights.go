@@ -17,20 +17,14 @@ type modelWeights struct {
 // requests, empties the cache, and serves the path as the model's name from then on.
 // /server_info does not change.
 func (a *adminAPI) updateWeights(ctx *fasthttp.RequestCtx) {
-	o, err := parseObject(ctx.PostBody())
-	if err != nil {
-		asProblem(err).openAI(ctx)
-		return
-	}
+	o := parseObject(ctx.PostBody())
 	next := *a.loaded.Load()
-	if next.path, err = o.text("model_path", ""); err == nil && next.path == "" {
-		err = invalid("missing", "model_path", "Field required")
+	if next.path = o.text("model_path", ""); next.path == "" {
+		o.fail(invalid("missing", "model_path", "Field required"))
 	}
-	if err == nil {
-		next.version, err = o.text("weight_version", next.version)
-	}
-	if err != nil {
-		asProblem(err).openAI(ctx)
+	next.version = o.text("weight_version", next.version)
+	if o.err != nil {
+		asProblem(o.err).openAI(ctx)
 		return
 	}
 	next.name = next.path

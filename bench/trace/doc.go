@@ -1,5 +1,6 @@
 // Package trace reads recorded requests: Mooncake's format, the router's own access log, which is
-// that format with more fields, and sessions of agents.
+// that format with more fields, and sessions of agents. It also has the distributions and numbers
+// of tables that come of them.
 //
 // # Sessions
 //

@@ -34,10 +34,7 @@ Kinds:
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			fault.Kind = args[0]
-			body, err := json.Marshal(map[string]any{
-				"kind": fault.Kind, "count": fault.Count, "seconds": fault.Seconds, "factor": fault.Factor,
-				"lost": fault.Lost, "status": fault.Status, "every": fault.Every,
-			})
+			body, err := json.Marshal(fault)
 			if err != nil {
 				return err
 			}

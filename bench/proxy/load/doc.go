@@ -10,8 +10,6 @@
 //	response.go     answers read as they come, and checked
 //	prompt.go       bodies of any size, each prompt unlike all others
 //	conversation.go bodies of conversations that grow
-//	histogram.go    times to 1 %, in fixed memory
-//	hold.go         connections that are opened, used once and left open
 //	result.go       measurements
 //
 // # What the times are

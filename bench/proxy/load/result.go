@@ -1,5 +1,7 @@
 package load
 
+import "github.com/warmpath/warmpath/bench/trace"
+
 // Result holds the measurements of a run.
 type Result struct {
 	Offered
@@ -41,7 +43,7 @@ type Offered struct {
 
 // histograms are the raw data of the times of a Result.
 type histograms struct {
-	latency, service, first, late, gaps Histogram
+	latency, service, first, late, gaps trace.Histogram
 }
 
 // Failures adds up Errors.
@@ -85,6 +87,25 @@ func (r *Result) conclude(c *Config) {
 
 func (r *Result) sum() {
 	r.Rate = float64(r.Answered) / r.Seconds
-	r.Latency, r.Service, r.First = r.latency.Times(), r.service.Times(), r.first.Times()
-	r.Late, r.Gap = r.late.Times(), r.gaps.Times()
+	r.Latency, r.Service, r.First = timesOf(&r.latency), timesOf(&r.service), timesOf(&r.first)
+	r.Late, r.Gap = timesOf(&r.late), timesOf(&r.gaps)
+}
+
+// Times are a histogram in short, in microseconds.
+type Times struct {
+	N    uint64  `json:"n"`
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// timesOf returns a histogram of nanoseconds in short.
+func timesOf(h *trace.Histogram) Times {
+	at := func(q float64) float64 { return float64(h.Quantile(q)) / 1e3 }
+	return Times{
+		N: uint64(h.Count()), Mean: h.Mean() / 1e3, P50: at(.5), P90: at(.9), P99: at(.99), P999: at(.999), Max: float64(h.Max()) / 1e3,
+	}
 }

@@ -209,10 +209,10 @@ func (t *thread) done(k *client) {
 	t.answered.Add(1)
 	if t.counts(k.due, now) {
 		t.result.OK++
-		t.result.latency.Add(now - k.due)
-		t.result.service.Add(now - k.sent)
-		t.result.first.Add(k.first - k.due)
-		t.result.late.Add(k.sent - k.due)
+		t.result.latency.Add(now-k.due, 1)
+		t.result.service.Add(now-k.sent, 1)
+		t.result.first.Add(k.first-k.due, 1)
+		t.result.late.Add(k.sent-k.due, 1)
 		t.result.Bytes += uint64(k.r.bytes)
 	}
 	t.next(k)
@@ -241,7 +241,7 @@ func (t *thread) fail(k *client, err error) {
 // gap counts the time between two events of a stream.
 func (t *thread) gap(d int64) {
 	if now := t.loop.Now(); t.begin <= now && now < t.end {
-		t.result.gaps.Add(d)
+		t.result.gaps.Add(d, 1)
 	}
 }
 

@@ -1,10 +1,6 @@
 package mock
 
-import (
-	"bytes"
-
-	"github.com/warmpath/warmpath/bench/proxy/wire"
-)
+import "github.com/warmpath/warmpath/bench/proxy/wire"
 
 // api is an endpoint that takes prompts.
 type api byte
@@ -31,7 +27,7 @@ const defaultTokens = 16
 // parseAsk finds the few fields that matter. What is not JSON, or has no prompt, is not ok.
 func parseAsk(a api, body []byte) (q ask, ok bool) {
 	q = ask{api: a, tokens: defaultTokens}
-	ok = fields(body, q.field)
+	_, ok = wire.Members(body, q.field)
 	return q, ok && (q.ids != nil || q.text != nil)
 }
 
@@ -45,7 +41,7 @@ func (q *ask) field(name, value []byte) {
 		}
 	case "stream_options", "sampling_params":
 		if value[0] == '{' {
-			fields(value, q.field)
+			wire.Members(value, q.field)
 		}
 	case "include_usage":
 		q.usage = value[0] == 't'
@@ -66,114 +62,6 @@ func (q *ask) prompt(name, value []byte) {
 	case value[0] == '[':
 		q.ids = inner
 	}
-}
-
-// fields calls f for each member of the JSON object b, with its name and its raw value.
-func fields(b []byte, f func(name, value []byte)) bool {
-	i := space(b, 0)
-	if i >= len(b) || b[i] != '{' {
-		return false
-	}
-	if i = space(b, i+1); i < len(b) && b[i] == '}' {
-		return true
-	}
-	for i < len(b) && b[i] == '"' {
-		end := after(b, i)
-		if end < 0 {
-			return false
-		}
-		name := b[i+1 : end-1]
-		if i = space(b, end); i >= len(b) || b[i] != ':' {
-			return false
-		}
-		i = space(b, i+1)
-		if end = after(b, i); end < 0 {
-			return false
-		}
-		f(name, b[i:end])
-		if i = space(b, end); i >= len(b) {
-			return false
-		}
-		if b[i] == '}' {
-			return true
-		}
-		if b[i] != ',' {
-			return false
-		}
-		i = space(b, i+1)
-	}
-	return false
-}
-
-func space(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-// after returns where the value that begins at i ends, or -1. It does not check JSON within
-// brackets.
-func after(b []byte, i int) int {
-	if i >= len(b) {
-		return -1
-	}
-	switch b[i] {
-	case '"':
-		return afterString(b, i)
-	case '[', '{':
-		return afterNested(b, i)
-	}
-	start := i
-	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
-		i++
-	}
-	if i == start {
-		return -1
-	}
-	return i
-}
-
-func afterString(b []byte, i int) int {
-	for i++; ; {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return -1
-		}
-		i += n + 1
-		slashes := 0
-		for b[i-2-slashes] == '\\' { // ends at the opening quote
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return i
-		}
-	}
-}
-
-// afterNested steps over brackets. A list of numbers, which may be megabytes, has nothing in it but
-// its end.
-func afterNested(b []byte, i int) int {
-	if n := bytes.IndexByte(b[i:], ']'); b[i] == '[' && n > 0 && !bytes.ContainsAny(b[i+1:min(i+n, i+64)], `"[{`) {
-		return i + n + 1
-	}
-	for depth := 0; i < len(b); {
-		switch b[i] {
-		case '"':
-			if i = afterString(b, i); i < 0 {
-				return -1
-			}
-			continue
-		case '[', '{':
-			depth++
-		case ']', '}':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-		i++
-	}
-	return -1
 }
 
 // appendTokens appends the prompt's ids: those that it has, or one for each four bytes of text.

@@ -1,5 +1,5 @@
 // Package wire reads the little of HTTP/1.1 that both ends of the benchmark need: heads of requests
-// and of answers, and chunks.
+// and of answers, and chunks; and for workers the members of JSON objects.
 //
 // # Ownership
 //

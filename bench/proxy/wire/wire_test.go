@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httputil"
@@ -109,4 +110,31 @@ func TestNumber(t *testing.T) {
 			require.Equal(t, want, n, in)
 		}
 	}
+}
+
+// FuzzMembers holds the raw members of any JSON object to those of encoding/json.
+func FuzzMembers(f *testing.F) {
+	f.Add([]byte(`{"a":1,"b":[1,2,3],"c":{"d":"]}\"","e":[{"f":null}]},"g":"x\\\"y"}`))
+	f.Add([]byte(` { "input_ids" : [ ] , "stream":true } `))
+	f.Add([]byte(`{"a":[1,"]"],"b":[[1],[2]]}`))
+	f.Add([]byte(`{"a":null,"a":2`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var want map[string]json.RawMessage
+		if json.Unmarshal(body, &want) != nil || want == nil {
+			wire.Members(body, func(_, _ []byte) {}) // must not fail worse than by saying no
+			return
+		}
+		got := map[string]string{}
+		rest, ok := wire.Members(body, func(name, value []byte) {
+			var s string
+			require.NoError(t, json.Unmarshal(append(append([]byte{'"'}, name...), '"'), &s), "name %q", name)
+			got[s] = string(value)
+		})
+		require.True(t, ok, "%s", body)
+		require.Empty(t, bytes.TrimSpace(rest))
+		require.Len(t, got, len(want))
+		for name, v := range want {
+			require.JSONEq(t, string(v), got[name])
+		}
+	})
 }

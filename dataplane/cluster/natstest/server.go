@@ -27,7 +27,7 @@ var program = sync.OnceValues(func() (string, error) { return Build(".", module)
 
 // Build builds the program of a package that the go.mod of dir names, and returns its path among
 // the temporary files. `go run` links a program once for all test binaries and keeps it in its
-// cache, which `go build` does not. One process builds at a time: two would compile all of it twice.
+// cache, which `go build` does not. One process builds at a time: two would compile it twice.
 func Build(dir, pkg string) (path string, err error) {
 	_, source, _, _ := runtime.Caller(0)
 	lock, err := os.Open(source)
