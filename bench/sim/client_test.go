@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // hold sends a request that is answered after the test's patience, if ever, and returns its
@@ -44,7 +46,7 @@ func TestClientLeaves(t *testing.T) {
 			alone.Mode, alone.BootstrapTimeout = ModePrefill, 1e6*time.Second
 			has := func(w *Worker, want Work) {
 				t.Helper()
-				until(t, func() bool {
+				testkit.AwaitThat(t, func() bool {
 					got := w.Work()
 					got.Pages = 0
 					return got == want
@@ -69,7 +71,7 @@ func TestClientLeaves(t *testing.T) {
 			has(w, Work{Requests: 1, Legs: 1})
 			leave()
 			has(w, Work{})
-			until(t, func() bool { return w.Work() == Work{} }, func() string { return "pages are held" })
+			testkit.AwaitThat(t, func() bool { return w.Work() == Work{} }, func() string { return "pages are held" })
 		})
 	}
 }

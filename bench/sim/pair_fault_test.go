@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 const legBody = `{"input_ids":[1000,1001,1002,1003,1004,1005],"sampling_params":{"max_new_tokens":8,"ignore_eos":true},"rid":"leg-0001"}`
@@ -65,7 +67,7 @@ func TestAbortEndsAWaitingLeg(t *testing.T) {
 		var wg sync.WaitGroup
 		body := c.with(legBody)
 		wg.Go(func() { r, _ = trySend(w, http.MethodPost, "/generate", body, nil) })
-		until(t, func() bool { return w.Work().Legs == 1 }, func() string { return "no leg" })
+		testkit.AwaitThat(t, func() bool { return w.Work().Legs == 1 }, func() string { return "no leg" })
 		post(t, w, "/abort_request", `{"rid":"leg-0001"}`)
 		wg.Wait()
 		says(t, r, http.StatusInternalServerError, "Aborted by AbortReq.")
@@ -98,7 +100,7 @@ func fault(t *testing.T, w *Worker, f Fault) {
 // sending waits until the prefill worker's leg is being sent.
 func (c *couple) sending(t *testing.T) {
 	t.Helper()
-	until(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		return c.prefill.now.Load().ranks[0].report.snapshot().legs[legSending] == 1
 	}, func() string { return fmt.Sprintf("%+v", c.prefill.Work()) })
 }
@@ -131,7 +133,7 @@ func TestDecodeIsNotToldOfAnAbortedPrefill(t *testing.T) {
 	p := c.begin("/generate", legBody)
 	c.sending(t)
 	post(t, c.prefill, "/abort_request", `{"rid":"leg-0001"}`)
-	until(t, func() bool { return c.prefill.Work() == Work{} }, func() string { return fmt.Sprintf("%+v", c.prefill.Work()) })
+	testkit.AwaitThat(t, func() bool { return c.prefill.Work() == Work{} }, func() string { return fmt.Sprintf("%+v", c.prefill.Work()) })
 	if w := c.decode.Work(); w.Legs != 1 {
 		t.Errorf("the decode worker holds %+v", w)
 	}
@@ -154,7 +156,7 @@ func TestPrefillDies(t *testing.T) {
 	}
 	says(t, p.decode, http.StatusInternalServerError, "Lost connection with prefill instance (bootstrap_addr: 127.0.0.1:")
 	c.prefill.Faults().Restart(0)
-	until(t, func() bool { return c.prefill.now.Load() != nil }, func() string { return "not back" })
+	testkit.AwaitThat(t, func() bool { return c.prefill.now.Load() != nil }, func() string { return "not back" })
 	_, d := c.both(t, "/generate", c.with(legBody))
 	says(t, d, http.StatusOK, `"completion_tokens":8`)
 	c.idle(t)
@@ -181,7 +183,7 @@ func killDecode(t *testing.T, latency time.Duration) (c *couple, p *pair, sent b
 	p = c.begin("/generate", legBody)
 	answered := make(chan struct{})
 	go func() { defer close(answered); p.wg.Wait() }()
-	until(t, func() bool {
+	testkit.AwaitThat(t, func() bool {
 		select {
 		case <-answered:
 			return true
@@ -202,8 +204,8 @@ func TestBootstrapServerIsAway(t *testing.T) {
 			c := startCouple(t, nil)
 			fault(t, c.prefill, Fault{Kind: kind})
 			p := c.begin("/generate", legBody)
-			until(t, func() bool { return c.prefill.Work().Legs == 1 }, func() string { return "no leg" })
-			until(t, func() bool { return c.decode.Work() == Work{} }, func() string { return fmt.Sprintf("%+v", c.decode.Work()) })
+			testkit.AwaitThat(t, func() bool { return c.prefill.Work().Legs == 1 }, func() string { return "no leg" })
+			testkit.AwaitThat(t, func() bool { return c.decode.Work() == Work{} }, func() string { return fmt.Sprintf("%+v", c.decode.Work()) })
 			post(t, c.prefill, "/abort_request", `{"abort_all":true}`)
 			p.wg.Wait()
 			want := "Decode handshake failed"
@@ -247,7 +249,7 @@ func TestRequestFaults(t *testing.T) {
 			}
 		}
 	}
-	until(t, func() bool { return w.Work() == Work{} }, func() string { return fmt.Sprintf("%+v", w.Work()) })
+	testkit.AwaitThat(t, func() bool { return w.Work() == Work{} }, func() string { return fmt.Sprintf("%+v", w.Work()) })
 }
 
 func is(status int, text string) func(reply, error) bool {
@@ -265,7 +267,7 @@ func TestStalledRequestEndsByAbort(t *testing.T) {
 	var r reply
 	var wg sync.WaitGroup
 	wg.Go(func() { r, _ = trySend(w, http.MethodPost, "/generate", legBody, nil) })
-	until(t, func() bool { return w.Work().Stalled == 1 }, func() string { return fmt.Sprintf("%+v", w.Work()) })
+	testkit.AwaitThat(t, func() bool { return w.Work().Stalled == 1 }, func() string { return fmt.Sprintf("%+v", w.Work()) })
 	post(t, w, "/abort_request", `{"rid":"leg-0001"}`)
 	wg.Wait()
 	says(t, r, http.StatusOK, `"type":"abort"`)
@@ -291,7 +293,7 @@ func TestBootstrapRoutes(t *testing.T) {
 		return resp.StatusCode, string(b)
 	}
 	const topology = "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1"
-	until(t, func() bool { status, _ := ask(w, topology); return status == http.StatusOK }, func() string { return "not registered" })
+	testkit.AwaitThat(t, func() bool { status, _ := ask(w, topology); return status == http.StatusOK }, func() string { return "not registered" })
 	for _, x := range []struct {
 		of     *Worker
 		path   string

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // patience bounds every wait of a test.
@@ -62,16 +64,7 @@ func (c *couple) both(t *testing.T, path, body string) (prefill, decode reply) {
 func (c *couple) idle(t *testing.T) {
 	t.Helper()
 	for _, w := range []*Worker{c.prefill, c.decode} {
-		until(t, func() bool { return w.Work() == Work{} }, func() string { return fmt.Sprintf("%+v", w.Work()) })
-	}
-}
-
-func until(t *testing.T, ok func() bool, what func() string) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited for too long: %s", what())
-		}
+		testkit.AwaitThat(t, func() bool { return w.Work() == Work{} }, func() string { return fmt.Sprintf("%+v", w.Work()) })
 	}
 }
 
