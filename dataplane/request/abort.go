@@ -247,7 +247,7 @@ func (id *requestID) renew(req *openai.Request) {
 	case len(req.RIDs) > 0:
 		id.field = openai.AppendRIDsField(id.field, id.key, id.lo, len(req.RIDs))
 	default:
-		id.field = openai.AppendRIDField(id.field, id.key, id.lo)
+		id.field = openai.AppendRIDField(id.field, id.rid)
 	}
 }
 

@@ -106,8 +106,10 @@ func (a *answer) Body(p []byte) {
 	if a.events && a.x.credential.key != nil {
 		a.parts += bytes.Count(p, eventEnd)
 	}
-	if end := bytes.TrimRight(p, " \t\r\n"); a.plain && len(end) > 0 {
-		a.last = end[len(end)-1]
+	if a.plain {
+		if end := bytes.TrimRight(p, " \t\r\n"); len(end) > 0 {
+			a.last = end[len(end)-1]
+		}
 	}
 	if a.events && a.x.inference {
 		a.gaps.piece(time.Now())
@@ -291,15 +293,21 @@ func (a *answer) reset() {
 var (
 	fieldData  = []byte("data:")
 	fieldEvent = []byte("event:")
-	wordError  = []byte(`"error"`)
-	wordAbort  = []byte(`"abort"`)
 	wordStop   = []byte(`"message_stop"`)
 	wordType   = []byte(`"type"`)
+	// The ends of "error" and "abort", which disagg.ReportsError reads: JSON is full of quotes, and
+	// a search that begins with a rarer letter stops less often.
+	endError = []byte(`rror"`)
+	endAbort = []byte(`bort"`)
 )
 
 // readEvents looks for the last event and for errors in a piece, which may end anywhere.
 func (a *answer) readEvents(p []byte) {
 	for len(p) > 0 {
+		if p[0] == '\n' && len(a.line) == 0 { // as every other line
+			p = p[1:]
+			continue
+		}
 		line, rest, ended := disagg.CutLine(p)
 		p = rest
 		if len(a.line) > 0 || !ended {
@@ -332,7 +340,7 @@ func (a *answer) readData(data []byte) {
 		a.ended = a.ended || a.x.api != openai.APIMessages
 	case a.x.api == openai.APIMessages && isStop(data):
 		a.ended = true
-	case bytes.Contains(data, wordError), a.x.api == openai.APIGenerate && bytes.Contains(data, wordAbort):
+	case bytes.Contains(data, endError), a.x.api == openai.APIGenerate && bytes.Contains(data, endAbort):
 		a.failed = a.failed || disagg.ReportsError(data)
 	}
 }
@@ -430,9 +438,9 @@ func (a *answer) examine(resp *upstream.Response) (finding, error) {
 	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
 		return a.another(resp), nil
 	}
-	form := disagg.FormAt(x.call.path())
-	if x.inference {
-		form = disagg.FormOf(x.api)
+	form := disagg.FormOf(x.api)
+	if !x.inference {
+		form = disagg.FormAt(x.call.path())
 	}
 	return a.look(resp, resp.Whole(), func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
 		return disagg.JudgeAnswer(form, p, whole)

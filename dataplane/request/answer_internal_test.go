@@ -47,6 +47,7 @@ func TestEventsInPieces(t *testing.T) {
 		"without an end":        {begun, false, false},
 		"without its last line": {begun + "data: [DONE]", false, true},
 		"an error":              {begun + "data: {\"id\":\"1\",\"error\":{\"message\":\"boom\"}}\n\n" + done, true, true},
+		"a text of an error":    {"data: {\"choices\":[{\"text\":\"an error\"}]}\n\n" + done, false, true},
 		"a named error":         {begun + "event: error\r\ndata: {}\r\n\r\n" + done, true, true},
 		"a long event":          {"data: " + strings.Repeat("x", 20<<10) + "\n\n" + done, false, true},
 	} {

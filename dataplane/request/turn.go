@@ -2,6 +2,8 @@ package request
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"hash/fnv"
 	"math/rand/v2"
 	"strconv"
@@ -160,12 +162,11 @@ func appendDigest(dst []byte, url string) []byte {
 	return appendHex(dst, h.Sum64(), digestLen)
 }
 
+// appendHex appends the low digits of v, an even number of them.
 func appendHex(dst []byte, v uint64, digits int) []byte {
-	const hex = "0123456789abcdef"
-	for i := digits - 1; i >= 0; i-- {
-		dst = append(dst, hex[v>>(4*i)&15])
-	}
-	return dst
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], v)
+	return hex.AppendEncode(dst, b[len(b)-digits/2:])
 }
 
 // renewResponse is renew for /v1/responses, where the id of the request is that of the response.

@@ -26,9 +26,10 @@ func TestParseDoesNotAllocate(t *testing.T) {
 
 func TestSpliceDoesNotAllocate(t *testing.T) {
 	body := []byte(`{"prompt":"x"}`)
-	pieces, field := make([][]byte, 0, 4), make([]byte, 0, 64)
+	pieces, field, rid := make([][]byte, 0, 4), make([]byte, 0, 64), make([]byte, 0, openai.RIDLen)
 	n := testing.AllocsPerRun(100, func() {
-		field = openai.AppendRIDField(field[:0], 1, 2)
+		rid = openai.AppendRID(rid[:0], 1, 2)
+		field = openai.AppendRIDField(field[:0], rid)
 		pieces = openai.SpliceField(pieces[:0], body, field)
 	})
 	if n != 0 {

@@ -14,7 +14,7 @@ func ExampleRequest_Parse() {
 		fmt.Println(err)
 		return
 	}
-	pieces := openai.SpliceField(nil, body, openai.AppendRIDField(nil, 1, 2))
+	pieces := openai.SpliceField(nil, body, openai.AppendRIDField(nil, openai.AppendRID(nil, 1, 2)))
 	fmt.Println(r.Model, r.InputIDs, r.Stream)
 	fmt.Printf("%s\n", slices.Concat(pieces...))
 	// Output:

@@ -12,7 +12,9 @@ var byteOrder = []byte("\xef\xbb\xbf")
 // Parse reads a body sent to api. The error is an *Error with status 400. The request's slices
 // alias body; see the package's ownership rules.
 func (r *Request) Parse(api API, body []byte) error {
-	r.Reset()
+	if r.body != nil { // else it is as Reset has left it
+		r.Reset()
+	}
 	r.API, r.body = api, body
 	if err := r.walk(); err != nil {
 		return err

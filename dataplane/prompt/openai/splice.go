@@ -2,6 +2,8 @@ package openai
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"strconv"
 )
 
@@ -28,15 +30,10 @@ var comma = []byte{','}
 // 96 bits keep ids apart and unguessable by other clients, which could abort requests by guessed
 // ids.
 func AppendRID(dst []byte, hi uint64, lo uint32) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, ridPrefix...)
-	for shift := 60; shift >= 0; shift -= 4 {
-		dst = append(dst, hex[hi>>shift&15])
-	}
-	for shift := 28; shift >= 0; shift -= 4 {
-		dst = append(dst, hex[lo>>shift&15])
-	}
-	return dst
+	var random [12]byte
+	binary.BigEndian.PutUint64(random[:], hi)
+	binary.BigEndian.PutUint32(random[8:], lo)
+	return hex.AppendEncode(append(dst, ridPrefix...), random[:])
 }
 
 // AppendItemRID appends the id that a worker gives prompt i of a batch that came with one rid.
@@ -71,11 +68,9 @@ func AppendRIDsField(dst []byte, hi uint64, lo uint32, n int) []byte {
 	return append(dst, ']')
 }
 
-// AppendRIDField appends `"rid":"wp-…"` for SpliceField.
-func AppendRIDField(dst []byte, hi uint64, lo uint32) []byte {
-	dst = append(dst, `"rid":"`...)
-	dst = AppendRID(dst, hi, lo)
-	return append(dst, '"')
+// AppendRIDField appends `"rid":"wp-…"` for SpliceField: an id of AppendRID.
+func AppendRIDField(dst, rid []byte) []byte {
+	return append(append(append(dst, `"rid":"`...), rid...), '"')
 }
 
 // AppendStringField appends `"name":"value"` for SpliceField. The name must need no escape.

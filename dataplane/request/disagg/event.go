@@ -94,7 +94,10 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 // CutLine cuts the first line off a stream of events, and reports whether it has ended. A line ends
 // with CRLF, LF or CR.
 func CutLine(p []byte) (line, rest []byte, ended bool) {
-	line, rest, ended = bytes.Cut(p, newline)
+	line = p
+	if end := bytes.IndexByte(p, '\n'); end >= 0 {
+		line, rest, ended = p[:end], p[end+1:], true
+	}
 	if i := bytes.IndexByte(line, '\r'); i >= 0 {
 		if i < len(line)-1 {
 			rest = p[i+1:]

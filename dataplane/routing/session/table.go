@@ -12,8 +12,7 @@ import (
 type Table struct {
 	mu       sync.Mutex
 	sessions []session // by place; guarded by mu, as is all below
-	order    []int32   // places that have had a session, in the order of their first ones
-	hand     int       // index in order of the session with the pause that is looked at next
+	hand     int       // place of the session with the pause that was looked at last
 	gaps     [classes]gaps
 
 	ranks atomic.Pointer[[]*rank] // replaced, never changed
@@ -40,7 +39,7 @@ const (
 	// their keys name, so that a look-up hashes nothing.
 	placeBits = 15
 	// looks are the pauses that each request looks at, so that the table notices sessions that
-	// never come back. A table of 1,000 sessions is looked through in 250 requests.
+	// never come back. 1,000 sessions at the first places are looked through in 250 requests.
 	looks = 4
 )
 
@@ -161,12 +160,12 @@ func (t *Table) weigh(s *session, chance float64) {
 
 // look brings the knowledge of the next session's pause up to date.
 func (t *Table) look(now float64) {
-	if len(t.order) == 0 {
+	if len(t.sessions) == 0 {
 		return
 	}
-	t.hand = (t.hand + 1) % len(t.order)
-	s := &t.sessions[t.order[t.hand]]
-	if s.running > 0 {
+	t.hand = (t.hand + 1) % len(t.sessions)
+	s := &t.sessions[t.hand]
+	if s.key == 0 || s.running > 0 {
 		return
 	}
 	if b := bin(now - s.used); b > s.counted {
@@ -183,9 +182,6 @@ func (t *Table) room(at int) *session {
 		t.sessions = append(t.sessions, make([]session, need)...)
 	}
 	s := &t.sessions[at]
-	if s.key == 0 {
-		t.order = append(t.order, int32(at))
-	}
 	t.weigh(s, 0)
 	return s
 }

@@ -80,6 +80,9 @@ func (x *branches) with(id ID, f func(b *branch)) bool {
 
 // get returns a copy of a branch.
 func (x *branches) get(id ID) (b branch, ok bool) {
+	if id == 0 {
+		return branch{}, false
+	}
 	at := id.slot()
 	mu := &x.locks[at%len(x.locks)]
 	mu.Lock()

@@ -41,6 +41,16 @@ func TestUnknownBeginningIsNotLookedUp(t *testing.T) {
 	require.Panics(t, func() { table.Find(AppendPrefixes(nil, table, known), 0, false) })
 }
 
+// TestNewPromptWaitsForNoOther: a prompt of no session takes no lock of one that is there.
+func TestNewPromptWaitsForNoOther(t *testing.T) {
+	table, r := New(1), rand.New(rand.NewPCG(11, 12))
+	table.send(0, random(r, 9), 0)
+	mu := &table.branches.locks[0] // of the first session
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, First, table.send(0, random(r, 9), 1).Kind)
+}
+
 // TestHeadsAreThoseOfBranches: the counters follow branches that end.
 func TestHeadsAreThoseOfBranches(t *testing.T) {
 	table, r := New(1), rand.New(rand.NewPCG(3, 4))
