@@ -545,7 +545,7 @@ func TestHoldersAreBounded(t *testing.T) {
 	_, err := connect(token(t, cluster.RoleNode, "gpu2"))
 	require.NoError(t, err)
 	all[0].Close()
-	eventually(t, func() bool { _, err := connect(node); return err == nil }, func() any { return "no place is free" })
+	testkit.AwaitThat(t, func() bool { _, err := connect(node); return err == nil }, func() any { return "no place is free" })
 
 	one := all[1] // and has a bound of its own
 	for i := range 10_000 {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -76,10 +77,12 @@ func TestAbortsOfTheSameRequestAreOne(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	leave := h.hold("/generate", `{"text":`+prompts(n)+`,"rid":"mine"}`)
 	ids := (<-got).ids
+	begin := time.Now()
 	for range 100 {
 		resp, text := h.post("/abort_request", `{"rid":"mine"}`)
 		require.Equal(t, http.StatusOK, resp.StatusCode, text)
 	}
+	rounds := 1 + int(time.Since(begin).Seconds()) // one is under way for a second and more
 	close(release)
 	leave()
 	h.stop() // waits for aborts that are under way
@@ -89,7 +92,7 @@ func TestAbortsOfTheSameRequestAreOne(t *testing.T) {
 	}
 	assert.Len(t, times, n)
 	for _, id := range ids {
-		// Twice for the client, and twice because it left.
-		assert.LessOrEqual(t, times[fmt.Sprintf(`{"rid":%q}`, id)], 4, id)
+		// Twice a round for the client, and twice because it left.
+		assert.LessOrEqual(t, times[fmt.Sprintf(`{"rid":%q}`, id)], 2*rounds+2, id)
 	}
 }
