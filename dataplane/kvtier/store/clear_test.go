@@ -274,7 +274,7 @@ func FuzzClearAgainstNaive(f *testing.F) {
 					want[k] = true
 				}
 			case 2:
-				if e, _ := x.reserve(ns, k.hash); e != none {
+				if e, _ := x.reserve(ns, k.hash, false); e != none {
 					filling = append(filling, writing{k, e})
 				}
 			case 3:

@@ -47,14 +47,9 @@ func (x *index) prefix(ns uint32, hashes []proto.Hash) int {
 }
 
 // reserve finds room for a page that is absent, for one writer. e is none where the page is
-// present, pending, or finds no room; present tells the first two.
-func (x *index) reserve(ns uint32, h proto.Hash) (e int32, present bool) {
-	return x.reserveAs(ns, h, false)
-}
-
-// reserveAs is reserve for a page that an engine asks for, or for a prefetched page. The latter
-// is always on probation, and does not adapt the eviction policy.
-func (x *index) reserveAs(ns uint32, h proto.Hash, prefetched bool) (e int32, present bool) {
+// present, pending, or finds no room; present tells the first two. A prefetched page is always on
+// probation, and does not adapt the eviction policy.
+func (x *index) reserve(ns uint32, h proto.Hash, prefetched bool) (e int32, present bool) {
 	k := key{ns, h}
 	if _, ok := x.table.byKey[k]; ok {
 		return none, true

@@ -85,7 +85,7 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 
 // store reserves and publishes a page.
 func store(x *index, k key) {
-	e, _ := x.reserve(k.ns, k.hash)
+	e, _ := x.reserve(k.ns, k.hash, false)
 	x.publish(k.ns, []proto.Hash{k.hash}, []int32{e}, nil)
 }
 
@@ -199,7 +199,7 @@ func TestOnePromptDoesNotFlush(t *testing.T) {
 			batch := hashes[at:min(at+128, len(hashes))]
 			es := make([]int32, len(batch))
 			for i, h := range batch {
-				es[i], _ = x.reserve(ns, h)
+				es[i], _ = x.reserve(ns, h, false)
 			}
 			var parent *proto.Hash
 			if at > 0 {

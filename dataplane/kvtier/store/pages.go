@@ -136,7 +136,7 @@ func (p *pages) reserve(ns uint32, hashes []proto.Hash, parent *proto.Hash, resu
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, h := range b.hashes {
-		e, present := p.index.reserveAs(ns, h, prefetched)
+		e, present := p.index.reserve(ns, h, prefetched)
 		b.entries[i] = e
 		switch {
 		case present:

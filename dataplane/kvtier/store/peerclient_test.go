@@ -2,10 +2,14 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/nixl"
@@ -99,25 +103,30 @@ func TestHintBringsPages(t *testing.T) {
 	a, b := pair(t, nil)
 	name := `{"model":"tiny","rank":"0/1","tokens":4}`
 	on, here := dialTier(t, a, name), dialTier(t, b, name)
-	tokens := make([]uint32, 100)
-	for i := range tokens {
-		tokens[i] = 7
-	}
 	hashes := on.store(7, 25)
-	e, err := b.prefetch.prefetch(Hint{Model: "tiny", InputIDs: tokens})
-	if err != nil || e != (Expected{Namespaces: 1, Pages: 25, Ready: 25}) {
-		t.Fatalf("Prefetch = %+v, %v", e, err)
+	post := func(body string) (int, string) {
+		var ctx fasthttp.RequestCtx
+		ctx.Request.SetRequestURI("/prefetch")
+		ctx.Request.Header.SetMethod("POST")
+		ctx.Request.SetBodyString(body)
+		if !b.Handle(&ctx) {
+			t.Fatal("the store has no such page")
+		}
+		return ctx.Response.StatusCode(), string(ctx.Response.Body())
+	}
+	ids := strings.Repeat("7,", 99) + "7"
+	for model, want := range map[string]string{"tiny": `{"namespaces":1,"pages":25,"ready":25}`, "other": `{"namespaces":0,"pages":0,"ready":0}`} {
+		if status, text := post(fmt.Sprintf(`{"model":%q,"input_ids":[%s]}`, model, ids)); status != 200 || text != want+"\n" {
+			t.Fatalf("a hint for %s is answered %d, %s; want %s", model, status, text, want)
+		}
 	}
 	eventually(t, "the pages are here before anybody asked for them", func() bool { return b.Stats().Pulled == 25 })
 	if n := here.check(7, hashes, 0); n != 25 {
 		t.Errorf("%d of 25 pages", n)
 	}
-	if e, err := b.prefetch.prefetch(Hint{Model: "other", InputIDs: tokens}); err != nil || e.Namespaces != 0 {
-		t.Errorf("a hint for a model that nobody uses here: %+v, %v", e, err)
-	}
-	for _, bad := range []Hint{{}, {Hashes: []string{"12"}}, {Hashes: []string{"zz"}}} {
-		if _, err := b.prefetch.prefetch(bad); err == nil {
-			t.Errorf("the hint %+v is accepted", bad)
+	for _, bad := range []string{"", "{}", `{"input_ids":["x"]}`} {
+		if status, text := post(bad); status != 400 || !strings.Contains(text, "POST a hint") {
+			t.Errorf("the hint %s is answered %d, %s", bad, status, text)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (s *Store) compose(a *arena, p policy) {
 		cfg: cfg, log: s.log, pages: s.pages, leases: s.leases, peers: s.peers, clear: s.Clear, stats: s.Stats, instance: instance,
 	}
 	s.serving = &peerServer{
-		log: s.log, pages: s.pages, leases: s.leases, nixl: s.nixl, security: s.security, open: map[net.Conn]struct{}{},
+		log: s.log, pages: s.pages, leases: s.leases, nixl: s.nixl, security: s.security,
 	}
 	s.prefetch = &prefetcher{
 		cfg: cfg, log: s.log, pages: s.pages, peers: s.peers, seed: maphash.MakeSeed(), slots: make(chan struct{}, maxHints),

@@ -66,7 +66,7 @@ func play(t testing.TB, x *index, prompts [][]proto.Hash) float64 {
 			}
 			es := make([]int32, len(batch))
 			for i, h := range batch {
-				es[i], _ = x.reserve(ns, h)
+				es[i], _ = x.reserve(ns, h, false)
 			}
 			x.publish(ns, batch, es, parent)
 		}
