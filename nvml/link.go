@@ -85,31 +85,9 @@ func decodeHealth(mask uint32, summary uint8) Health {
 	}
 }
 
-// Peer is another GPU of the same machine, seen from this one.
-type Peer struct {
-	Index    int         `json:"index"`
-	Ancestor Opt[string] `json:"ancestor"` // the nearest part of the machine common to both
-	NVLink   Opt[string] `json:"nvlink"`   // ok, or the reason why they cannot use NVLink
-	PCIe     Opt[string] `json:"pcie"`     // likewise for each other's memory over PCIe
-	Links    int         `json:"links"`    // direct NVLinks to it, not through a switch
-}
-
-var (
-	// ancestors maps nvmlGpuTopologyLevel_t, with nvidia-smi's short names.
-	ancestors = map[int]string{
-		0: "board", 10: "switch (PIX)", 20: "switches (PXB)", 30: "host bridge (PHB)", 40: "NUMA node (NODE)",
-		50: "system (SYS)",
-	}
-	// p2pStatuses maps nvmlGpuP2PStatus_t.
-	p2pStatuses = map[int]string{
-		0: "ok", 1: "chipset not supported", 2: "GPU not supported", 3: "topology not supported", 4: "disabled",
-		5: "not supported", 6: "unknown",
-	}
-)
-
-// named is a code's name, or the number of a code that NVML has added since.
-func named(names map[int]string, code int) string {
-	if name, ok := names[code]; ok {
+// linkVersion names a version, or gives the number of one that NVML has added since.
+func linkVersion(code int) string {
+	if name, ok := linkVersions[code]; ok {
 		return name
 	}
 	return fmt.Sprintf("unknown (%d)", code)

@@ -216,7 +216,11 @@ func TestNodeServes(t *testing.T) {
 
 	status, body = get(t, n, "/status")
 	require.Equal(t, 200, status)
-	var r Report
+	var r struct {
+		Cluster ClusterReport
+		Workers []WorkerReport
+		GPUs    []struct{ Facts struct{ Links []any } }
+	}
 	require.NoError(t, json.Unmarshal([]byte(body), &r))
 	assert.Equal(t, "none", r.Cluster.State)
 	assert.Equal(t, base, r.Workers[0].URL)
