@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -29,25 +30,20 @@ type Config struct {
 	Peers  func() []string // returns the present names of all nodes; required
 	Fabric nixl.Fabric     // nil: this node has no NIXL, and refuses requests
 
-	Backend string        // of NIXL; default UCX
-	Every   time.Duration // interval of measurements of one link, varied by a fifth; default 10 min
-	Retry   time.Duration // after a failure, doubled each time up to Every; default 30 s
-	Scan    time.Duration // interval of looks at the nodes; default 5 s
+	Every time.Duration // interval of measurements of one link, varied by a fifth; default 10 min
+	Retry time.Duration // after a failure, doubled each time up to Every; default 30 s
+	Scan  time.Duration // interval of looks at the nodes; default 5 s
 	// Bytes of the largest transfer; default 64 MiB, and a link takes about four.
 	Largest int
-	Root    string // of /proc and /sys; default /
 	Log     *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
-	c.Every = positiveOr(c.Every, 10*time.Minute)
-	c.Retry = positiveOr(c.Retry, 30*time.Second)
-	c.Scan = positiveOr(c.Scan, 5*time.Second)
+	c.Every = cmp.Or(c.Every, 10*time.Minute)
+	c.Retry = cmp.Or(c.Retry, 30*time.Second)
+	c.Scan = cmp.Or(c.Scan, 5*time.Second)
 	if c.Largest <= 0 || c.Largest > maxTransfer {
 		c.Largest = maxTransfer
-	}
-	if c.Root == "" {
-		c.Root = "/"
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -55,17 +51,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func positiveOr(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
-}
-
-func (c *Config) facts() Facts { return ReadFacts(c.Root, c.Node) }
+func (c *Config) facts() Facts { return ReadFacts("/", c.Node) }
 
 func (c *Config) agent(what string) nixl.Config {
-	return nixl.Config{Name: c.Node + "-link-" + what, Backend: c.Backend, Timeout: probeTimeout, Log: c.Log}
+	return nixl.Config{Name: c.Node + "-link-" + what, Timeout: probeTimeout, Log: c.Log}
 }
 
 // probeTimeout bounds one transfer: 64 MiB at 10 MB/s.
