@@ -23,11 +23,8 @@ func DecodeMetadata(data []byte) (name string, memories []RemoteMemory, library 
 	return m.Name, m.Memories, m.Library, nil
 }
 
-// Coalesce merges pieces as Prepare does, after SortByLocal.
-var (
-	Coalesce    = coalesce
-	SortByLocal = sortByLocal
-)
+// Coalesce merges pieces as Prepare does.
+var Coalesce = coalesce
 
 // FileOf is the file behind a mapping.
 func FileOf(m *Mapping) *os.File { return m.file }

@@ -225,15 +225,6 @@ func TestMemoryThatIsGone(t *testing.T) {
 	}
 }
 
-// TestMemoryExhausted: a mapping that cannot be allocated is refused, and the agent goes on.
-func TestMemoryExhausted(t *testing.T) {
-	v := newFaultTest(t, "")
-	if _, err := nixl.NewMapping("huge", 1<<60); err == nil {
-		t.Error("a mapping of 2^60 bytes = nil")
-	}
-	v.readAll(t, 1)
-}
-
 // TestUnreadableHome: the library needs $HOME to be readable or absent, without naming it in an
 // error. It reads $HOME once in a process.
 func TestUnreadableHome(t *testing.T) {

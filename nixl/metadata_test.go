@@ -2,7 +2,6 @@ package nixl_test
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -95,55 +94,6 @@ func FuzzCoalesce(f *testing.F) {
 	})
 }
 
-// FuzzSortOfPieces: the radix sort orders pieces as a comparison sort does.
-func FuzzSortOfPieces(f *testing.F) {
-	f.Add(uint64(1), 16384, uint(12), uint(14), uint64(0))
-	f.Add(uint64(2), 300, uint(0), uint(64), uint64(0))
-	f.Add(uint64(3), 5000, uint(3), uint(33), ^uint64(0))
-	f.Add(uint64(4), 257, uint(0), uint(1), uint64(7))
-	f.Fuzz(func(t *testing.T, seed uint64, count int, shift, width uint, base uint64) {
-		if count < 0 || count > 20_000 || shift > 63 || width > 64 {
-			t.Skip()
-		}
-		random := rand.New(rand.NewPCG(seed, 1))
-		pieces := make([]nixl.Piece, count)
-		for i := range pieces {
-			pieces[i] = nixl.Piece{Local: base ^ random.Uint64()>>(64-width)<<shift, Remote: uint64(i)}
-		}
-		want := slices.Clone(pieces)
-		slices.SortStableFunc(want, func(a, b nixl.Piece) int { return cmp.Compare(a.Local, b.Local) })
-		nixl.SortByLocal(pieces)
-		for i := range pieces {
-			if pieces[i].Local != want[i].Local {
-				t.Fatalf("piece %d begins at %d, want %d", i, pieces[i].Local, want[i].Local)
-			}
-		}
-		slices.SortFunc(pieces, func(a, b nixl.Piece) int { return cmp.Compare(a.Remote, b.Remote) })
-		for i := range pieces {
-			if pieces[i].Remote != uint64(i) {
-				t.Fatalf("piece %d is not there any more, or twice", i)
-			}
-		}
-	})
-}
-
-// BenchmarkCoalesce merges 64 MiB of pages in any order.
-func BenchmarkCoalesce(b *testing.B) {
-	const count = 16384
-	pieces := make([]nixl.Piece, count)
-	for i, slot := range rand.New(rand.NewPCG(1, 1)).Perm(count) {
-		pieces[i] = nixl.Piece{Local: uint64(slot) * 4096, Remote: uint64(slot) * 4096, Len: 4096}
-	}
-	again := make([]nixl.Piece, count)
-	b.ReportAllocs()
-	for b.Loop() {
-		copy(again, pieces)
-		if n := len(nixl.Coalesce(again)); n != 1 {
-			b.Fatalf("%d pieces are left, want 1", n)
-		}
-	}
-}
-
 // naiveBytes lists source and destination of each byte.
 func naiveBytes(pieces []nixl.Piece) [][2]uint64 {
 	var list [][2]uint64
@@ -182,8 +132,10 @@ func TestOverlapOfReads(t *testing.T) {
 }
 
 func TestMappings(t *testing.T) {
-	if _, err := nixl.NewMapping("none", 0); err == nil {
-		t.Error("a mapping of no bytes = nil")
+	for _, size := range []int{0, 1 << 60} {
+		if _, err := nixl.NewMapping("none", size); err == nil {
+			t.Errorf("a mapping of %d bytes = nil", size)
+		}
 	}
 	m, err := nixl.NewMapping("shared", 8192)
 	if err != nil {

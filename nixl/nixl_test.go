@@ -34,14 +34,6 @@ func openFake(t *testing.T, flags ...string) *nixl.Library {
 	return lib
 }
 
-func TestLibraryPlugins(t *testing.T) {
-	lib := openFake(t)
-	got, err := lib.Plugins()
-	if want := []string{"UCX", "POSIX"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("Plugins() = %q, %v, want %q", got, err, want)
-	}
-}
-
 // The fake refuses a call from another thread than the agent's own, so a stray call fails this
 // test.
 func TestAgentCallsStayOnOneThread(t *testing.T) {

@@ -25,6 +25,16 @@ type Link struct {
 	EffectiveErrors  Opt[uint64] `json:"effective_errors"` // left after forward error correction
 }
 
+// LinksUp counts the NVLinks that are up.
+func (g *GPU) LinksUp() (up int) {
+	for i := range g.Links {
+		if g.Links[i].Up.Or(false) {
+			up++
+		}
+	}
+	return up
+}
+
 // linkVersions maps nvmlNvlinkVersion_t.
 var linkVersions = map[int]string{1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 

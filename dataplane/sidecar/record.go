@@ -29,15 +29,9 @@ func (r *Report) record(control string) cluster.Node {
 	slices.SortFunc(n.Workers, func(a, b cluster.Worker) int { return cmp.Compare(a.URL, b.URL) })
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
-		up := 0
-		for k := range g.Facts.Links {
-			if g.Facts.Links[k].Up.Or(false) {
-				up++
-			}
-		}
 		n.GPUs = append(n.GPUs, cluster.GPU{
 			UUID: g.Health.GPU, Index: g.Health.Index, Name: g.Facts.Name.Value, Used: g.Facts.Memory.Used.Value, Total: g.Facts.Memory.Total.Value,
-			LinksUp: up, Links: len(g.Facts.Links), Health: healthOfGPU(g),
+			LinksUp: g.Facts.LinksUp(), Links: len(g.Facts.Links), Health: healthOfGPU(g),
 		})
 	}
 	return n

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"testing"
@@ -280,32 +279,4 @@ func TestFeedKnowsWhoIsThere(t *testing.T) {
 	b.conn.Close()
 	eventually(t, "the kind to close", func() bool { return !open() })
 	<-news
-}
-
-func BenchmarkPublishFollowed(b *testing.B) {
-	for _, ranks := range []int{1, 2, 8} {
-		for _, on := range []bool{false, true} {
-			b.Run(fmt.Sprintf("ranks=%d/followed=%t", ranks, on), func(b *testing.B) {
-				tier := newFeedTier(b)
-				var spaces []uint32
-				for i := range ranks {
-					spaces = append(spaces, mustSpace(b, tier, spaceOfRank(b, "m", fmt.Sprintf("%d/%d", i, ranks), "0/1", "kv", "bf16"), 4096))
-				}
-				if on {
-					tier.ChangeFeed().Subscribe()
-				}
-				hashes := make([][]proto.Hash, 64)
-				for i := range hashes {
-					hashes[i] = chain(uint32(i), 128)
-				}
-				b.ResetTimer()
-				for i := range b.N {
-					for _, ns := range spaces {
-						put(b, tier, ns, hashes[i%64]...)
-					}
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*128*ranks), "ns/page")
-			})
-		}
-	}
 }
