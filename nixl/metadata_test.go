@@ -106,7 +106,7 @@ func naiveBytes(pieces []nixl.Piece) [][2]uint64 {
 	return list
 }
 
-func TestOverlapOfReads(t *testing.T) {
+func TestImpossiblePieces(t *testing.T) {
 	c := newPair(t, nixl.Config{}, 8192)
 	theirs := c.remote.Memories()[0]
 	twice := []nixl.Piece{{Len: 4096}, {Local: 4095, Remote: 4096, Len: 4096}}
@@ -116,9 +116,9 @@ func TestOverlapOfReads(t *testing.T) {
 	if _, err := c.remote.Prepare(nixl.Write, c.local, theirs, slices.Clone(twice)); err != nil {
 		t.Errorf("two writes of one byte = %v", err)
 	}
-	for _, pieces := range [][]nixl.Piece{nil, {{Len: 0}}} {
-		if _, err := c.remote.Prepare(nixl.Read, c.local, theirs, pieces); !errors.Is(err, nixl.ErrRange) {
-			t.Errorf("a transfer of nothing = %v, want %v", err, nixl.ErrRange)
+	for _, pieces := range [][]nixl.Piece{nil, {{Len: 0}}, {{Local: 1, Len: 8192}}, {{Remote: 1, Len: 8192}}, {{Local: 1 << 63, Remote: 1 << 63, Len: 1 << 63}}, {{Len: 8193}}} {
+		if _, err := c.remote.Prepare(nixl.Read, c.local, theirs, slices.Clone(pieces)); !errors.Is(err, nixl.ErrRange) {
+			t.Errorf("a transfer of %+v = %v, want %v", pieces, err, nixl.ErrRange)
 		}
 	}
 	unknown := theirs

@@ -1,4 +1,4 @@
-//go:build cgo && linux
+//go:build cgo && linux && soak
 
 package nixl_test
 
@@ -20,7 +20,7 @@ import (
 )
 
 // soakEnv is the time that TestSoak runs over each transport, as "10m"; without it, soakLength.
-const soakEnv = "WARMPATH_NIXL_SOAK"
+const soakEnv, soakLength = "WARMPATH_NIXL_SOAK", time.Minute
 
 const (
 	soakPeers     = 3

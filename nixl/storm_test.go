@@ -44,7 +44,7 @@ func unsealed(tb testing.TB) *os.File {
 // TestStorm delays, fails and gives up requests at random while peers die, and checks that no
 // byte is written to memory after it was settled.
 func TestStorm(t *testing.T) {
-	const readers, rounds, part = 6, 25, 16 * pageBytes
+	const readers, rounds, part = 6, 8, 16 * pageBytes
 	c := newPair(t, nixl.Config{MaxDescriptors: 3, Timeout: 200 * time.Millisecond, AbandonTimeout: 300 * time.Millisecond}, readers*part)
 	var late sync.WaitGroup
 	end := make(chan struct{})

@@ -199,7 +199,7 @@ func TestNamespacesMakeRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, tier, ns, chain(1, 2)...)
-	for i := range uint32(3 * maxNamespaces) {
+	for i := range uint32(300) {
 		name := weightName("m", strconv.FormatUint(uint64(i), 10), "0/1")
 		ns, err := tier.pages.open(name, 4096)
 		if err != nil {
@@ -338,13 +338,13 @@ func TestClearsAreBounded(t *testing.T) {
 	if len(tier.pages.adopt(nil)) != 0 {
 		t.Error("a clear of the day after tomorrow is believed")
 	}
-	for i := range 3 * maxNamespaces {
+	for i := range maxNamespaces + 100 {
 		tier.pages.adopt(clears{strconv.Itoa(i): uint64(i + 1)})
 	}
 	if n := len(tier.pages.adopt(nil)); n != maxNamespaces {
 		t.Errorf("%d clears are remembered, want %d", n, maxNamespaces)
 	}
-	if tier.pages.adopt(nil)[strconv.Itoa(3*maxNamespaces-1)] == 0 {
+	if tier.pages.adopt(nil)[strconv.Itoa(maxNamespaces+99)] == 0 {
 		t.Error("the last clear is forgotten")
 	}
 }

@@ -205,14 +205,14 @@ func TestMemoryThatGoesAway(t *testing.T) {
 // Engines store, read and leave concurrently, and each page read is the right one.
 func TestManyEngines(t *testing.T) {
 	tier := serve(t, Config{})
-	const engines, prompts = 6, 24
+	const engines, prompts = 6, 8
 	var all sync.WaitGroup
 	for i := range engines {
 		e := dialTier(t, tier, "m")
 		all.Go(func() {
-			for round := range 10 {
+			for round := range 4 {
 				p := uint32((i*7+round*5)%prompts) + 1
-				n := 200 + int(p)*20 // together more than fit
+				n := 200 + int(p)*60 // together more than fit
 				hashes := chain(p, n)
 				e.check(p, hashes[:e.exists(hashes, 0)], 0)
 				e.store(p, n)

@@ -60,7 +60,7 @@ func newFarNode(t *testing.T, library string, env ...string) *farNode {
 	site := &soakSite{t: t}
 	n := &soakNode{Name: "far", Socket: filepath.Join(t.TempDir(), "s"), Listen: natstest.Address(t), HTTP: natstest.Address(t), Bytes: minBytes, Library: library}
 	f := &farNode{soakProcess: site.add("far", soakNodeEnv, n, n, env...)}
-	f.here = serve(t, Config{Node: "here", Fabric: realFabric(t, library), AskTimeout: 5 * time.Second, pullTimeout: defaultPullTimeout})
+	f.here = serve(t, Config{Node: "here", Fabric: realFabric(t, library), AskTimeout: time.Second, pullTimeout: time.Second})
 	f.here.SetPeers([]Peer{{"far", n.Listen}})
 	f.in = dialTier(t, f.here, "m")
 	f.meet(library != "" && len(env) == 0)
@@ -102,7 +102,7 @@ func (f *farNode) moves(prompt uint32, n int) {
 	t := f.site.t
 	t.Helper()
 	hashes := f.on.store(prompt, n)
-	within(t, 4*patience, fmt.Sprintf("%d pages of prompt %d come", n, prompt), func() bool { // a pull has 5 s, which a busy machine may need
+	within(t, 4*patience, fmt.Sprintf("%d pages of prompt %d come", n, prompt), func() bool { // a question and a pull have 1 s, and a busy machine may need more
 		return f.in.exists(hashes, patience) == n && f.in.check(prompt, hashes, patience) == n
 	})
 }
