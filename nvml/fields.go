@@ -31,7 +31,7 @@ var gpuFields = []struct {
 	{nvml.FI_DEV_PCIE_REPLAY_COUNTER, func(g *GPU, v uint64) { g.PCIe.Replays = Some(v) }},
 	{nvml.FI_DEV_PCIE_COUNT_TX_BYTES, func(g *GPU, v uint64) { g.PCIe.Sent = Some(v) }},
 	{nvml.FI_DEV_PCIE_COUNT_RX_BYTES, func(g *GPU, v uint64) { g.PCIe.Received = Some(v) }},
-	{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, func(g *GPU, v uint64) { g.Recovery = Some(recovery(v)) }},
+	{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, func(g *GPU, v uint64) { g.Recovery = Some(Recovery(named(recoveries, v))) }},
 }
 
 // linkFields are read for each NVLink; the link's number is the field's scope. They replace the

@@ -36,7 +36,15 @@ func (g *GPU) LinksUp() (up int) {
 }
 
 // linkVersions maps nvmlNvlinkVersion_t.
-var linkVersions = map[int]string{1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+var linkVersions = []string{"", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0", "6.0"}
+
+// named is the name of a code, or the number of one that NVML has added since.
+func named[N ~int | ~uint32 | ~uint64](names []string, code N) string {
+	if uint64(code) < uint64(len(names)) {
+		return names[code]
+	}
+	return fmt.Sprintf("unknown (%d)", code)
+}
 
 // Fabric is a GPU's membership in an NVSwitch fabric. A GPU that belongs to one and has not
 // joined it cannot run CUDA.
@@ -76,29 +84,13 @@ func decodeHealth(mask uint32, summary uint8) Health {
 		v := mask >> shift & 3
 		return Opt[bool]{v == 1, v == 1 || v == 2}
 	}
-	named := func(names []string, v uint32) Opt[string] {
-		if v == 0 {
-			return Opt[string]{}
-		}
-		if int(v) < len(names) {
-			return Some(names[v])
-		}
-		return Some(fmt.Sprintf("unknown (%d)", v))
-	}
+	misconfigured := mask >> 8 & 15
 	return Health{
-		Summary:           named(fabricSummaries, uint32(summary)),
+		Summary:           Opt[string]{named(fabricSummaries, uint32(summary)), summary != 0},
 		BandwidthDegraded: ternary(0),
 		RouteRecovery:     ternary(2),
 		RouteUnhealthy:    ternary(4),
 		TimeoutRecovery:   ternary(6),
-		Misconfigured:     named(fabricMisconfigs, mask>>8&15),
+		Misconfigured:     Opt[string]{named(fabricMisconfigs, misconfigured), misconfigured != 0},
 	}
-}
-
-// linkVersion names a version, or gives the number of one that NVML has added since.
-func linkVersion(code int) string {
-	if name, ok := linkVersions[code]; ok {
-		return name
-	}
-	return fmt.Sprintf("unknown (%d)", code)
 }

@@ -19,7 +19,7 @@ func (g *device) findLinks() []Link {
 		l := Link{Index: i}
 		version := number(g, "nvmlDeviceGetNvLinkVersion", func() (uint32, nvml.Return) { return g.GetNvLinkVersion(i) })
 		if version.OK && version.Value != 0 {
-			l.Version = Some(linkVersion(version.Value))
+			l.Version = Some(named(linkVersions, version.Value))
 		}
 		kind := number(g, "nvmlDeviceGetNvLinkRemoteDeviceType", func() (nvml.IntNvLinkDeviceType, nvml.Return) {
 			return g.GetNvLinkRemoteDeviceType(i)
@@ -75,11 +75,8 @@ func (g *device) readFabric() Opt[Fabric] {
 		return Opt[Fabric]{}
 	}
 	f := Fabric{
-		State: fmt.Sprintf("unknown (%d)", info.Value.State), Status: int(info.Value.Status), Clique: int(info.Value.CliqueId),
+		State: named(fabricStates, uint32(info.Value.State)), Status: int(info.Value.Status), Clique: int(info.Value.CliqueId),
 		Health: decodeHealth(info.Value.HealthMask, info.Value.HealthSummary),
-	}
-	if int(info.Value.State) < len(fabricStates) {
-		f.State = fabricStates[info.Value.State]
 	}
 	u := info.Value.ClusterUuid
 	f.Cluster = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])

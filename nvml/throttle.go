@@ -70,15 +70,8 @@ const (
 	RecoverySystemReboot  Recovery = "reboot system"
 )
 
-var recoveries = []Recovery{
-	RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset, RecoveryIMEX, RecoveryBusReset,
-	RecoverySystemReboot,
-}
-
-// recovery names an action; one that NVML adds later by its number.
-func recovery(code uint64) Recovery {
-	if code < uint64(len(recoveries)) {
-		return recoveries[code]
-	}
-	return Recovery(fmt.Sprintf("unknown (%d)", code))
+// recoveries are these by number.
+var recoveries = []string{
+	string(RecoveryNone), string(RecoveryReset), string(RecoveryReboot), string(RecoveryDrainP2P), string(RecoveryDrainAndReset), string(RecoveryIMEX),
+	string(RecoveryBusReset), string(RecoverySystemReboot),
 }

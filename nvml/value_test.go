@@ -81,10 +81,10 @@ func TestThrottleNames(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	assert.Equal(t, RecoveryDrainP2P, recovery(3))
-	assert.Equal(t, Recovery("unknown (8)"), recovery(8))
-	assert.Equal(t, "4.0", linkVersion(6))
-	assert.Equal(t, "unknown (99)", linkVersion(99))
+	assert.Equal(t, "drain peer-to-peer", named(recoveries, uint64(3)))
+	assert.Equal(t, "unknown (8)", named(recoveries, uint64(8)))
+	assert.Equal(t, "4.0", named(linkVersions, 6))
+	assert.Equal(t, "unknown (99)", named(linkVersions, 99))
 }
 
 func TestRate(t *testing.T) {

@@ -32,12 +32,7 @@ func value[T ~int | ~uint64](v nvml.Opt[T], unit float64) fact {
 	return fact{Value: float64(v.Value) / unit, OK: v.OK}
 }
 
-func flag(v nvml.Opt[bool]) fact {
-	if v.Value {
-		return fact{Value: 1, OK: v.OK}
-	}
-	return fact{OK: v.OK}
-}
+func flag(v nvml.Opt[bool]) fact { return fact{Value: boolValue(v.Value), OK: v.OK} }
 
 // sumLinks adds a counter over all NVLinks that have it.
 func sumLinks(links []nvml.Link, of func(*nvml.Link) nvml.Opt[uint64]) fact {

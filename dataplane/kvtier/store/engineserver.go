@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"os/user"
@@ -33,7 +32,6 @@ type engineCounts struct {
 // engineServer serves the engines of this node.
 type engineServer struct {
 	cfg      *Config
-	log      *slog.Logger
 	pages    *pages
 	leases   *leases
 	peers    *peerClient
@@ -78,7 +76,7 @@ func (s *engineServer) run(ctx context.Context) error {
 		l.Close()
 		return err
 	}
-	s.log.Info("KV tier serves", "socket", s.cfg.Socket, "bytes", len(s.pages.arena.data))
+	s.cfg.Log.Info("KV tier serves", "socket", s.cfg.Socket, "bytes", len(s.pages.arena.data))
 	err = serveConnections(ctx, l, maxEngines, func(c net.Conn) {
 		(&engineSession{server: s, conn: c.(*net.UnixConn), reads: map[uint64]read{}}).run()
 	})

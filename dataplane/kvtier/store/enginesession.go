@@ -78,7 +78,7 @@ func (n *engineSession) run() {
 		r.close()
 	}
 	if err != nil {
-		s.log.Warn("an engine's connection to the KV tier failed", "error", err)
+		s.cfg.Log.Warn("an engine's connection to the KV tier failed", "error", err)
 	}
 }
 

@@ -32,16 +32,20 @@ func newIndex(slabs int, slabBytes int64, p policy) *index {
 	return x
 }
 
-// prefix returns the number of leading pages of a chain that are readable, and counts that as a use
-// of them.
-func (x *index) prefix(ns uint32, hashes []proto.Hash) int {
+// leading returns the number of leading pages of a chain that are readable.
+func (x *index) leading(ns uint32, hashes []proto.Hash) (n int) {
 	if !x.spaces.serves(ns) {
 		return 0
 	}
-	n := 0
 	for n < len(hashes) && x.table.find(key{ns, hashes[n]}) != none {
 		n++
 	}
+	return n
+}
+
+// prefix is leading, and counts a use of these pages.
+func (x *index) prefix(ns uint32, hashes []proto.Hash) int {
+	n := x.leading(ns, hashes)
 	x.evictor.useChain(ns, hashes[:n])
 	return n
 }

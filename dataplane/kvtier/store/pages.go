@@ -73,15 +73,7 @@ func (p *pages) prefix(ns uint32, hashes []proto.Hash) int {
 func (p *pages) holds(ns uint32, hashes []proto.Hash) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.index.spaces.serves(ns) {
-		return 0
-	}
-	for i, h := range hashes {
-		if p.index.table.find(key{ns, h}) == none {
-			return i
-		}
-	}
-	return len(hashes)
+	return p.index.leading(ns, hashes)
 }
 
 const (

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,7 +54,6 @@ type clientCounts struct {
 // peerClient asks the stores of other nodes for pages and pulls them.
 type peerClient struct {
 	cfg      *Config
-	log      *slog.Logger
 	pages    *pages
 	nixl     *transport
 	security *handshaker

@@ -2,7 +2,6 @@ package store
 
 import (
 	"hash/maphash"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -17,7 +16,6 @@ const prefetchShare = 4
 // prefetcher pulls pages that engines are expected to ask for.
 type prefetcher struct {
 	cfg      *Config
-	log      *slog.Logger
 	pages    *pages
 	peers    *peerClient
 	seed     maphash.Seed

@@ -48,7 +48,7 @@ func (f *prefetcher) takeHint(data []byte) {
 	m, err := hint.Parse(data)
 	if err != nil {
 		f.hints.Refused++
-		f.log.Debug("cannot read a router's pull hint", "error", err)
+		f.cfg.Log.Debug("cannot read a router's pull hint", "error", err)
 		return
 	}
 	if f.done {
