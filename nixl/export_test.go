@@ -1,7 +1,5 @@
 package nixl
 
-import "os"
-
 // SealMetadata puts a valid header before any body.
 var SealMetadata = sealMetadata
 
@@ -25,9 +23,6 @@ func DecodeMetadata(data []byte) (name string, memories []RemoteMemory, library 
 
 // Coalesce merges pieces as Prepare does.
 var Coalesce = coalesce
-
-// FileOf is the file behind a mapping.
-func FileOf(m *Mapping) *os.File { return m.file }
 
 // Mapped reports whether the memory is still mapped.
 func (m *Mapping) Mapped() bool {

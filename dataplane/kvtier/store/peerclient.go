@@ -258,7 +258,7 @@ func (c *peerClient) quarantine(slots *batch, busy *nixl.Transfer) {
 		select {
 		case <-busy.Settled():
 			slots.abandon()
-		case <-c.ended: // NIXL's own mapping of the memory lasts as long as needed
+		case <-c.ended: // the memory lasts as long as NIXL needs it
 		}
 		c.counts.quarantined.Add(-int64(len(slots.entries)))
 	})
