@@ -6,6 +6,7 @@
 #include "abi.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,19 +83,6 @@ int wp_backend_create(wp_nixl *lib, wp_agent *agent, const char *plugin) {
 	return status != NIXL_DONE ? status : lib->opt_args_add_backend(agent->args, agent->backend);
 }
 
-// Appends a name with its zero byte. Returns 0 when there is no memory left.
-static int wp_append(char **names, size_t *len, const char *name) {
-	size_t size = strlen(name) + 1;
-	char *grown = realloc(*names, *len + size);
-	if (grown == NULL) {
-		return 0;
-	}
-	memcpy(grown + *len, name, size);
-	*names = grown;
-	*len += size;
-	return 1;
-}
-
 int wp_plugins(wp_nixl *lib, wp_agent *agent, char **names, size_t *len) {
 	void *list = NULL;
 	size_t size = 0;
@@ -102,13 +90,17 @@ int wp_plugins(wp_nixl *lib, wp_agent *agent, char **names, size_t *len) {
 	if (status != NIXL_DONE) {
 		return status;
 	}
-	status = lib->string_list_size(list, &size);
+	FILE *joined = open_memstream(names, len);
+	status = joined != NULL ? lib->string_list_size(list, &size) : NIXL_BACKEND; // no memory: a failure as any other
 	for (size_t i = 0; status == NIXL_DONE && i < size; i++) {
 		const char *name = NULL;
 		status = lib->string_list_get(list, i, &name);
-		if (status == NIXL_DONE && !wp_append(names, len, name)) {
-			status = NIXL_BACKEND; // no memory, reported as every other failure of a backend
+		if (status == NIXL_DONE) {
+			fwrite(name, 1, strlen(name) + 1, joined);
 		}
+	}
+	if (joined != NULL && fclose(joined) != 0) {
+		status = NIXL_BACKEND;
 	}
 	int freed = lib->destroy_string_list(list);
 	return status != NIXL_DONE ? status : freed;

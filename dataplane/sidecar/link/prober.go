@@ -53,10 +53,6 @@ func (c Config) withDefaults() Config {
 
 func (c *Config) facts() Facts { return ReadFacts("/", c.Node) }
 
-func (c *Config) agent(what string) nixl.Config {
-	return nixl.Config{Name: c.Node + "-link-" + what, Timeout: probeTimeout, Log: c.Log}
-}
-
 // probeTimeout bounds one transfer: 64 MiB at 10 MB/s.
 const probeTimeout = 7 * time.Second
 
@@ -64,12 +60,10 @@ const probeTimeout = 7 * time.Second
 type Prober struct {
 	cfg   Config
 	offer offeredMemory
+	own   end // of Run
 
 	mu    sync.Mutex
 	links map[string]*linkState // by node; guarded by mu
-	agent *nixl.Agent           // set once, by Run; guarded by mu for other goroutines
-
-	memory *nixl.Memory // belongs to Run
 }
 
 // linkState is a link and the time of its next measurement.
@@ -85,7 +79,8 @@ func New(cfg Config) (*Prober, error) {
 		return nil, errors.New("link: a prober needs a node's name, a bus and peers")
 	}
 	p := &Prober{cfg: cfg.withDefaults(), links: map[string]*linkState{}}
-	p.offer.cfg = &p.cfg
+	p.offer.cfg, p.offer.name = &p.cfg, "offer"
+	p.own.cfg, p.own.name = &p.cfg, "probe"
 	return p, nil
 }
 
@@ -100,7 +95,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 	defer func() {
 		stop()
-		if err := errors.Join(p.offer.close(), p.close()); err != nil {
+		if err := errors.Join(p.offer.close(), p.own.close()); err != nil {
 			p.cfg.Log.Warn("cannot end link measurements", "error", err)
 		}
 	}()
@@ -110,7 +105,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		for node := p.nextDue(time.Now()); node != "" && ctx.Err() == nil; node = p.nextDue(time.Now()) {
 			p.probe(ctx, node)
 		}
-		p.freeMemory()
+		p.own.free()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -136,14 +131,10 @@ func (p *Prober) Links() []cluster.Link {
 // nodes.
 func (p *Prober) Agents() map[string]nixl.Stats {
 	all := map[string]nixl.Stats{}
-	p.mu.Lock()
-	measures := p.agent
-	p.mu.Unlock()
-	if measures != nil {
-		all["link-measures"] = measures.Stats()
-	}
-	if offers := p.offer.present(); offers != nil {
-		all["link-offers"] = offers.Stats()
+	for name, e := range map[string]*end{"link-measures": &p.own, "link-offers": &p.offer.end} {
+		if a := e.agent.Load(); a != nil {
+			all[name] = a.Stats()
+		}
 	}
 	return all
 }
@@ -217,22 +208,4 @@ func (p *Prober) logChange(was, is *cluster.Link) {
 	case is.Broken == "" && (was.Path != is.Path || was.Broken != ""):
 		p.cfg.Log.Info("a link was measured", "to", is.To, "path", is.Path, "read_gb_s", is.Read/1e9, "write_gb_s", is.Write/1e9)
 	}
-}
-
-// freeMemory frees the memory until the next measurement.
-func (p *Prober) freeMemory() {
-	if p.memory == nil {
-		return
-	}
-	if err := p.memory.Close(); err != nil {
-		p.cfg.Log.Warn("cannot free the memory of link measurements", "error", err)
-	}
-	p.memory = nil
-}
-
-func (p *Prober) close() error {
-	if p.agent == nil {
-		return nil
-	}
-	return p.agent.Close()
 }
