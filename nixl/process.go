@@ -16,7 +16,7 @@ import (
 // field). The rule is the kernel's __ptrace_may_access: equal users and groups, and no
 // capability that the reader lacks; CAP_SYS_PTRACE reads all.
 type ProcessIdentity struct {
-	Boot          string `json:"boot"` // random for each start of a kernel: equal on one machine only
+	Boot          string `json:"boot"` // of the kernel, random: equal on one machine only
 	PIDNamespace  string `json:"pid_namespace"`
 	UserNamespace string `json:"user_namespace"`
 	UID           string `json:"users"` // real, effective and saved, as in "1000 1000 1000"

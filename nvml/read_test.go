@@ -22,6 +22,7 @@ func TestReadHGX(t *testing.T) {
 
 	g := s.GPUs[5]
 	require.Len(t, g.Links, 18)
+	assert.Equal(t, 18, g.LinksUp())
 	assert.False(t, g.Since.IsZero())
 	links := g.Links
 	g.Links, g.Since = nil, time.Time{}

@@ -69,9 +69,10 @@ func (s *handshaker) accept(ctx context.Context, c net.Conn) (net.Conn, error) {
 	err := secured.HandshakeContext(ctx)
 	var plain tls.RecordHeaderError
 	if errors.As(err, &plain) && plain.Conn != nil {
-		// The client may speak our protocol without TLS: tell it in a message of the protocol.
+		// The client may speak our protocol without TLS: tell it in a message of the protocol. It
+		// may have left.
 		h := header{op: opPeerHello, status: statusFailed, seq: 1}
-		_ = writeFrame(plain.Conn, time.Now().Add(time.Second), h, []byte(advicePlain)) // it may have left
+		_ = writeFrame(plain.Conn, time.Now().Add(time.Second), h, []byte(advicePlain))
 	}
 	return secured, explainHandshake(err)
 }
