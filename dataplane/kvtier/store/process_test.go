@@ -10,19 +10,14 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 )
 
 // soakSite is the processes and their counts.
 type soakSite struct {
-	t     *testing.T
-	nodes []*soakProcess
-	all   []*soakProcess
-	long  bool // longer stops than any lease
-
-	kills, engineKills, stops, hints atomic.Int64
+	t   *testing.T
+	all []*soakProcess
 
 	mu     sync.Mutex
 	counts soakCounts // of engines that have ended; guarded by mu

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,9 +42,19 @@ func TestSoak(t *testing.T) {
 	t.Run("nixl", func(t *testing.T) { runSoak(t, nixltest.Library(t)) })
 }
 
-func newSoakSite(t *testing.T, library string) *soakSite {
+// soakRun is a site whose processes are killed and stopped.
+type soakRun struct {
+	soakSite
+
+	nodes []*soakProcess
+	long  bool // longer stops than any lease
+
+	kills, engineKills, stops, hints atomic.Int64
+}
+
+func newSoakRun(t *testing.T, library string) *soakRun {
 	t.Helper()
-	s := &soakSite{t: t}
+	s := &soakRun{soakSite: soakSite{t: t}}
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
 	if err := os.WriteFile(key, []byte("a key that only the nodes of this soak know\n"), 0o600); err != nil {
@@ -72,7 +83,7 @@ func newSoakSite(t *testing.T, library string) *soakSite {
 }
 
 // harm kills, stops and restarts a process until stop is closed, and leaves it running.
-func (s *soakSite) harm(p *soakProcess, stop <-chan struct{}) {
+func (s *soakRun) harm(p *soakProcess, stop <-chan struct{}) {
 	pause := 6 * time.Second
 	if p.node != nil {
 		pause = 5 * time.Second
@@ -121,7 +132,7 @@ func wait(stop <-chan struct{}, d time.Duration) bool {
 }
 
 // watch asks the stores for their counts, and sends them hints, until stop is closed.
-func (s *soakSite) watch(stop <-chan struct{}) {
+func (s *soakRun) watch(stop <-chan struct{}) {
 	client := &http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
 	for wait(stop, 100*time.Millisecond) {
@@ -147,7 +158,7 @@ func (s *soakSite) watch(stop <-chan struct{}) {
 }
 
 // total returns the sum of all counts.
-func (s *soakSite) total() (soakCounts, Stats) {
+func (s *soakRun) total() (soakCounts, Stats) {
 	s.mu.Lock()
 	c, st := s.counts, s.past
 	s.mu.Unlock()
@@ -173,7 +184,7 @@ func runSoak(t *testing.T, library string) {
 			t.Fatal(err)
 		}
 	}
-	s := newSoakSite(t, library)
+	s := newSoakRun(t, library)
 	s.long = length >= time.Minute
 	stop := make(chan struct{})
 	var harmers sync.WaitGroup
@@ -212,7 +223,7 @@ func runSoak(t *testing.T, library string) {
 }
 
 // recover waits until all processes work with each other again.
-func (s *soakSite) recover() {
+func (s *soakRun) recover() {
 	client := &http.Client{Timeout: patience}
 	defer client.CloseIdleConnections()
 	began := map[*soakProcess]int64{}
