@@ -387,3 +387,19 @@ func (e *engine) check(prompt uint32, hashes []proto.Hash, wait time.Duration) i
 	}
 	return len(pages)
 }
+
+// finds checks the result of exists.
+func (e *engine) finds(what string, want int, hashes []proto.Hash, wait time.Duration) {
+	e.t.Helper()
+	if n := e.exists(hashes, wait); n != want {
+		e.t.Errorf("%s: %d pages exist, want %d", what, n, want)
+	}
+}
+
+// reads checks the result of check.
+func (e *engine) reads(what string, want int, prompt uint32, hashes []proto.Hash, wait time.Duration) {
+	e.t.Helper()
+	if n := e.check(prompt, hashes, wait); n != want {
+		e.t.Errorf("%s: %d pages are read, want %d", what, n, want)
+	}
+}

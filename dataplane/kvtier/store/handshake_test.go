@@ -83,12 +83,8 @@ func TestTrustedPeers(t *testing.T) {
 				meet(t, f, a, b)
 				on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
 				hashes := on.store(1, 300)
-				if n := here.exists(hashes, patience); n != 300 {
-					t.Fatalf("the peer has 300 pages, and %d are expected", n)
-				}
-				if n := here.check(1, hashes, patience); n != 300 {
-					t.Errorf("%d of 300 pages came", n)
-				}
+				here.finds("from the peer", 300, hashes, patience)
+				here.reads("from the peer", 300, 1, hashes, patience)
 				if s := a.Stats(); s.Untrusted != 0 || s.Refused != 0 {
 					t.Errorf("of trusted peers %d connections are not trusted, %d refused", s.Untrusted, s.Refused)
 				}
@@ -131,13 +127,9 @@ func TestUntrustedPeers(t *testing.T) {
 			}
 			on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
 			hashes := on.store(1, 5)
-			if n := here.exists(hashes, patience); n != 0 {
-				t.Errorf("%d pages of a peer that is not trusted are expected", n)
-			}
+			here.finds("of a peer that is not trusted", 0, hashes, patience)
 			here.store(1, 5)
-			if n := here.check(1, hashes, 0); n != 5 {
-				t.Errorf("%d of 5 pages of its own", n)
-			}
+			here.reads("its own", 5, 1, hashes, 0)
 			if s := a.Stats(); s.Served != 0 || s.Clients != 1 {
 				t.Errorf("%d pages were served to a stranger, %d clients", s.Served, s.Clients)
 			}

@@ -127,9 +127,7 @@ func TestPeerIsKilled(t *testing.T) {
 				t.Errorf("after the peer's death %d of its pages are expected", n)
 			}
 			f.in.store(200+life, 16)
-			if n := f.in.check(200+life, chain(200+life, 16), 0); n != 16 {
-				t.Errorf("%d of 16 pages are here after the peer's death", n)
-			}
+			f.in.reads("stored here after the peer's death", 16, 200+life, chain(200+life, 16), 0)
 			if err := f.start(); err != nil {
 				t.Fatal(err)
 			}
@@ -153,16 +151,10 @@ func TestPeerIsStopped(t *testing.T) {
 		if n := f.here.peers.pull(peer, ns, promised, nil, false); n != 16 {
 			t.Fatalf("%d of 16 pages are announced", n)
 		}
-		if n := f.in.check(2, promised, 50*time.Millisecond); n != 0 {
-			t.Errorf("%d pages came from a process that is stopped", n)
-		}
-		if n := f.in.exists(asked, patience); n != 0 {
-			t.Errorf("%d pages of a process that is stopped are expected", n)
-		}
+		f.in.reads("of a process that is stopped", 0, 2, promised, 50*time.Millisecond)
+		f.in.finds("of a process that is stopped", 0, asked, patience)
 		f.in.store(4, 16)
-		if n := f.in.check(4, chain(4, 16), 0); n != 16 {
-			t.Errorf("%d of 16 pages are here while the peer is stopped", n)
-		}
+		f.in.reads("stored here while the peer is stopped", 16, 4, chain(4, 16), 0)
 		eventually(t, "the pull is given up", func() bool { return f.here.Stats().PullFailures > 0 && f.here.Stats().Peers == 0 })
 		_ = f.cmd.Process.Signal(syscall.SIGCONT)
 		eventually(t, "the peer is back, and nothing is in quarantine", func() bool { return f.here.Stats().Peers == 1 && f.here.Stats().Quarantined == 0 })
@@ -288,12 +280,8 @@ func TestGarbageMetadata(t *testing.T) {
 			eventually(t, "the peer", func() bool { return here.Stats().Peers == 1 })
 			in := dialTier(t, here, "m")
 			hashes := chain(1, 8)
-			if n := in.exists(hashes, patience); n != 8 {
-				t.Fatalf("%d pages are expected, want 8", n)
-			}
-			if n := in.check(1, hashes, patience); n != 8 {
-				t.Errorf("%d of 8 pages came", n)
-			}
+			in.finds("from the peer", 8, hashes, patience)
+			in.reads("from the peer", 8, 1, hashes, patience)
 			if l.count(opFetch) != 1 || l.count(opPin) != 0 || log.count("cannot use NIXL to a peer") != 1 {
 				t.Errorf("%d fetches, %d pins: %s", l.count(opFetch), l.count(opPin), log.text.String())
 			}
@@ -344,9 +332,7 @@ func TestOutOfRange(t *testing.T) {
 			t.Errorf("%d pages that lie at %d of 1 MiB are read", n, l.offset)
 		}
 		in.store(prompt, 8)
-		if n := in.check(prompt, hashes, 0); n != 8 {
-			t.Errorf("%d of 8 pages that were stored after that", n)
-		}
+		in.reads("stored after that", 8, prompt, hashes, 0)
 		here.SetPeers(nil)
 		eventually(t, "the peer is gone", func() bool { return here.Stats().Peers == 0 })
 	}
@@ -367,20 +353,14 @@ func TestMemoryIsExhausted(t *testing.T) {
 		t.Fatalf("the last page of %d finds room: %d", all, results[all-1])
 	}
 	here.exists(hashes, patience)
-	if n := here.check(1, hashes, patience); n != 0 {
-		t.Errorf("%d pages came into memory that is full", n)
-	}
+	here.reads("into memory that is full", 0, 1, hashes, patience)
 	if s := b.Stats(); s.Pages != 0 || s.Full == 0 {
 		t.Errorf("%d pages are here, %d found no room", s.Pages, s.Full)
 	}
 	greedy.conn.Close()
 	eventually(t, "the room is free", func() bool { return b.Stats().Abandoned == 1 })
-	if n := here.exists(hashes, patience); n != 64 {
-		t.Errorf("%d pages are expected when there is room again, want 64", n)
-	}
-	if n := here.check(1, hashes, patience); n != 64 {
-		t.Errorf("%d of 64 pages come when there is room again", n)
-	}
+	here.finds("when there is room again", 64, hashes, patience)
+	here.reads("when there is room again", 64, 1, hashes, patience)
 	tier, err := New(Config{Bytes: 1 << 60, Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		tier.Close()

@@ -108,15 +108,11 @@ func TestFormsDoNotMeet(t *testing.T) {
 	}
 	hashes := chain(1, 8) // of the same tokens, and so with the same names
 	for i, e := range all {
-		if n := e.exists(hashes, 0); n != 0 {
-			t.Errorf("%s finds %d pages of others", names[i], n)
-		}
+		e.finds(names[i]+", of others", 0, hashes, 0)
 		e.store(1, 8)
 	}
 	for i, e := range all {
-		if n := e.check(1, hashes, 0); n != 8 {
-			t.Errorf("%s finds %d of its 8 pages", names[i], n)
-		}
+		e.reads(names[i], 8, 1, hashes, 0)
 	}
 	e := dialRaw(t, tier.cfg.Socket)
 	file, _ := newPool(t)
