@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -50,9 +52,7 @@ func (v *faultTest) meet(t *testing.T, seed uint64) {
 	t.Helper()
 	v.peer = startPeer(t, v.library, faultBytes, seed)
 	remote, err := v.agent.Load(v.peer.metadata)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v.remote = remote
 	v.readAll(t, seed)
 }
@@ -155,9 +155,7 @@ func TestPeerStopped(t *testing.T) {
 func realAgent(tb testing.TB, library string, size int) (*nixl.Agent, *nixl.Memory) {
 	tb.Helper()
 	lib, err := nixl.Open(library)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return newAgent(tb, lib, nixl.Config{Name: "test"}, size)
 }
 
@@ -179,14 +177,10 @@ func TestRealPeer(t *testing.T) {
 	}
 	v.readAll(t, 8)
 	name, list, blob, err := nixl.DecodeMetadata(v.peer.metadata)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	list[0].Len *= 1 << 10
 	liar, err := v.agent.Load(nixl.EncodeMetadata(name, list, blob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	beyond := nixl.Piece{Remote: list[0].Len - 4096, Len: 4096}
 	if _, err := read(withDeadline(t), liar, v.memory, beyond); !errors.Is(err, nixl.ErrPeer) {
 		t.Errorf("a read of memory that a peer falsely announces = %v, want %v", err, nixl.ErrPeer)
@@ -215,9 +209,7 @@ func TestMemoryThatIsGone(t *testing.T) {
 func TestUnreadableHome(t *testing.T) {
 	library := nixltest.Library(t)
 	loop := filepath.Join(t.TempDir(), "loop")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(loop, loop))
 	cmd := exec.CommandContext(withDeadline(t), os.Args[0])
 	cmd.Env = append(os.Environ(), peerEnv+"=4096 1", nixl.EnvLibrary+"="+library, "HOME="+loop)
 	out, err := cmd.Output()

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/nixl"
 )
 
@@ -140,13 +142,9 @@ func TestMappings(t *testing.T) {
 		}
 	}
 	m, err := nixl.NewMapping("shared", 8192)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := m.ReadOnly()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer again.Close()
 	m.Bytes()[5000] = 42
 	var b [1]byte

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -52,9 +54,7 @@ func (s *soak) replace(tb testing.TB, i int) {
 	seed := uint64(s.kills.Load()+1)*soakPeers + uint64(i)
 	p := startPeer(tb, s.library, soakPartBytes, seed)
 	remote, err := s.agent.Load(p.metadata)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	s.peers[i].Store(&soakPeer{p, remote, seed})
 }
 

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
@@ -16,9 +18,7 @@ func spaceOfRank(t testing.TB, model, rank, pp, pool, dtype string) string {
 		"model": model, "rank": rank, "pp": pp, "cp": "0/1", "pool": pool, "form": "layer_first", "dtype": dtype, "tokens": testTokens, "layers": 3,
 		"heads": 2, "own": "",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -26,9 +26,7 @@ func spaceOfRank(t testing.TB, model, rank, pp, pool, dtype string) string {
 func newFeedTier(t testing.TB) *Store {
 	t.Helper()
 	tier, err := New(Config{Bytes: minBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { tier.Close() })
 	return tier
 }
@@ -43,9 +41,7 @@ func put(t testing.TB, tier *Store, ns uint32, hashes ...proto.Hash) {
 func mustSpace(t testing.TB, tier *Store, name string, bytes int) uint32 {
 	t.Helper()
 	ns, err := tier.pages.namespace(name, bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ns
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
@@ -20,9 +22,7 @@ func (e *engine) clear() (pages uint64, told, missing uint32) {
 // retire tells the store that the engine has loaded other weights, and leaves.
 func (e *engine) retire() {
 	e.t.Helper()
-	if err := e.tell(opRetire, 0, nil); err != nil {
-		e.t.Fatal(err)
-	}
+	require.NoError(e.t, e.tell(opRetire, 0, nil))
 	e.conn.Close()
 }
 
@@ -46,9 +46,7 @@ func TestClear(t *testing.T) {
 	if n, told, missing := a.clear(); n != 120 || told != 0 || missing != 0 {
 		t.Errorf("cleared %d pages and %d peers, %d are out of reach; want 120, 0 and 0", n, told, missing)
 	}
-	if err := writer.tell(opCommit, 0, sequence(writer.seq)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.tell(opCommit, 0, sequence(writer.seq)))
 	writer.exists(nil, 0)
 	for what, e := range map[string]*engine{"the same rank": a, "another rank": b, "other weights": old} {
 		e.finds(what+", after a clear", 0, append(hashes, unconfirmed...), 0)
@@ -61,9 +59,7 @@ func TestClear(t *testing.T) {
 			t.Errorf("page %d was overwritten while it was read", i)
 		}
 	}
-	if err := b.tell(opRelease, 0, sequence(lease)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.tell(opRelease, 0, sequence(lease)))
 	a.store(1, 40)
 	a.reads("stored after the clear", 40, 1, hashes, 0)
 	eventually(t, "no page stays that nobody finds", func() bool {
@@ -169,16 +165,12 @@ func TestNamespacesMakeRoom(t *testing.T) {
 	f.at, _ = tier.ChangeFeed().Subscribe()
 	keep := spaceOfRank(t, "kept", "0/1", "0/1", "kv", "bf16")
 	ns, err := tier.pages.open(keep, 4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	put(t, tier, ns, chain(1, 2)...)
 	for i := range uint32(300) {
 		name := weightName("m", strconv.FormatUint(uint64(i), 10), "0/1")
 		ns, err := tier.pages.open(name, 4096)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		put(t, tier, ns, chain(i+2, 2)...)
 		tier.pages.closeConnection(name, i%3 == 0)
 		if i%100 == 0 {

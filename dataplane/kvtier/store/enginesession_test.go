@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestStoreAndRead(t *testing.T) {
@@ -134,9 +136,7 @@ func TestBadHellos(t *testing.T) {
 	good := hello{version: wireVersion, pageTokens: testTokens, regions: 1, name: "m", pieces: layerFirst()}
 	pool, _ := newPool(t)
 	pipe, other, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer pipe.Close()
 	defer other.Close()
 	tests := []struct {
@@ -169,9 +169,7 @@ func TestBadHellos(t *testing.T) {
 func TestMemoryThatGoesAway(t *testing.T) {
 	tier := serve(t, Config{})
 	good, bad := dialTier(t, tier, "m"), dialTier(t, tier, "m")
-	if err := bad.file.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, bad.file.Truncate(0))
 	r := request{hashes: chain(1, 1), tokens: []uint64{0}}
 	if _, err := bad.ask(opSet, 0, r.encode(opSet)); err == nil || !strings.Contains(err.Error(), "gone during a read") {
 		t.Errorf("storing from memory that was cut off: %v", err)
@@ -210,18 +208,14 @@ func TestManyEngines(t *testing.T) {
 func TestSocketOfADeadSidecar(t *testing.T) {
 	path := t.TempDir() + "/kv.sock"
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // as a killed process leaves it
 	l.Close()
 	tier := serve(t, Config{Socket: path})
 	dialTier(t, tier, "m").store(1, 1)
 
 	second, err := New(Config{Bytes: minBytes, Socket: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer second.Close()
 	if err := second.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "another sidecar") {
 		t.Errorf("a second sidecar on the same socket: %v", err)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
@@ -24,9 +26,7 @@ func sharedKeyTLS(key *tlsconfig.SharedKey) PeerTLS {
 func keyed(t *testing.T, letter string) PeerTLS {
 	t.Helper()
 	key, err := tlsconfig.SharedKeyOf(strings.Repeat(letter, tlsconfig.MinKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return sharedKeyTLS(key)
 }
 
@@ -36,13 +36,9 @@ func certificateTLS(t *testing.T, a *tlstest.Authority) PeerTLS {
 	p := a.Issue("127.0.0.1")
 	log := slog.New(slog.DiscardHandler)
 	server, err := tlsconfig.Server(tlsconfig.ServerFiles{Cert: p.Cert, Key: p.Key, ClientCA: a.File}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := tlsconfig.NewClient(tlsconfig.ClientFiles{CA: a.File, Cert: p.Cert, Key: p.Key}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return PeerTLS{server, client.Config}
 }
 
@@ -152,9 +148,7 @@ func TestScansAreQuiet(t *testing.T) {
 	a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a", PeerTLS: keyed(t, "a"), Log: log.log()})
 	for _, text := range []string{"", "\x16\x03\x01", "\x16\x03\x01\x02\x00\x01\x00"} {
 		c, err := net.Dial("tcp", a.Endpoint())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := c.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}

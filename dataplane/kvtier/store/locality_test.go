@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -19,9 +21,7 @@ import (
 func startAs(t *testing.T, binary string, as nixltest.User, env string, spec any) (lines func() soakCounts) {
 	t.Helper()
 	text, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := exec.Command(binary)
 	c.Env = append(os.Environ(), env+"="+string(text), "HOME="+filepath.Dir(binary))
 	_, out := as.Start(t, c)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
@@ -148,14 +149,10 @@ func TestPeerDies(t *testing.T) {
 // A peer that is silent or sends garbage is not connected, and delays no question.
 func TestMutePeers(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer mute.Close()
 	garbage, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer garbage.Close()

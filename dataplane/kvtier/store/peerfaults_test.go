@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
@@ -40,9 +42,7 @@ func realFabric(t *testing.T, library string) nixl.Fabric {
 		return nil
 	}
 	lib, err := nixl.Open(library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return lib
 }
 
@@ -128,9 +128,7 @@ func TestPeerIsKilled(t *testing.T) {
 			}
 			f.in.store(200+life, 16)
 			f.in.reads("stored here after the peer's death", 16, 200+life, chain(200+life, 16), 0)
-			if err := f.start(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.start())
 			f.meet(library != "")
 			f.moves(10+life, 64)
 		}
@@ -168,9 +166,7 @@ func TestUnreadableHome(t *testing.T) {
 	library := nixltest.Library(t)
 	t.Setenv("UCX_NET_DEVICES", "lo")
 	loop := filepath.Join(t.TempDir(), "loop")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(loop, loop))
 	f := newFarNode(t, library, "HOME="+loop)
 	f.moves(1, 64)
 	if by := f.byNIXL(); by != 0 {
@@ -200,9 +196,7 @@ func (l *liar) count(op uint8) int {
 func (l *liar) serve(t *testing.T) (endpoint string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
 	all.Go(func() {
@@ -294,23 +288,15 @@ func TestGarbageMetadata(t *testing.T) {
 func TestOutOfRange(t *testing.T) {
 	f := nixltest.NewLoopback()
 	agent, err := nixl.NewAgent(f, nixl.Config{Name: "liar"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer agent.Close()
 	mapping, err := nixl.NewMapping("liar", 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer mapping.Close()
 	memory, err := agent.Register(mapping)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	metadata, err := agent.Metadata()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	here := serve(t, Config{Node: "here", Fabric: f})
 	eventually(t, "NIXL", func() bool { return here.Stats().NIXL })
 	good := welcome{instance: 1, locality: here.nixl.own.locality, memory: memory.ID(), metadata: metadata}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
@@ -207,9 +209,7 @@ func TestHintsAndTheEnd(t *testing.T) {
 	<-done
 	b.TakeHint(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(1, 2)}))
 	idle, err := New(Config{Bytes: minBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	idle.TakeHint(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(1, 2)}))
 	idle.prefetch.end()
 	if err := idle.Close(); err != nil {

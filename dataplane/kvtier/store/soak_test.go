@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -57,9 +59,7 @@ func newSoakRun(t *testing.T, library string) *soakRun {
 	s := &soakRun{soakSite: soakSite{t: t}}
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
-	if err := os.WriteFile(key, []byte("a key that only the nodes of this soak know\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(key, []byte("a key that only the nodes of this soak know\n"), 0o600))
 	var specs []*soakNode
 	for i := range soakNodes {
 		specs = append(specs, &soakNode{
