@@ -30,45 +30,46 @@ struct nixl_config {
 	bool telemetry;
 };
 
+// The functions by name and parameters. Each returns a nixl_capi_status_t.
+#define WP_FUNCTIONS(X) \
+	/* Agents and their backends. */ \
+	X(create_configured_agent, (const char *name, const struct nixl_config *config, void **agent)) \
+	X(destroy_agent, (void *agent)) \
+	X(create_params, (void **params)) \
+	X(destroy_params, (void *params)) \
+	X(create_backend, (void *agent, const char *plugin, void *params, void **backend)) \
+	X(destroy_backend, (void *backend)) \
+	X(create_opt_args, (void **args)) \
+	X(destroy_opt_args, (void *args)) \
+	X(opt_args_add_backend, (void *args, void *backend)) \
+	/* Plugins. */ \
+	X(get_available_plugins, (void *agent, void **list)) \
+	X(string_list_size, (void *list, size_t *size)) \
+	X(string_list_get, (void *list, size_t index, const char **str)) \
+	X(destroy_string_list, (void *list)) \
+	/* Memory. */ \
+	X(create_reg_dlist, (int kind, void **list)) \
+	X(destroy_reg_dlist, (void *list)) \
+	X(reg_dlist_add_desc, (void *list, uintptr_t addr, size_t len, uint64_t dev, const void *meta, size_t meta_len)) \
+	X(register_mem, (void *agent, void *list, void *args)) \
+	X(deregister_mem, (void *agent, void *list, void *args)) \
+	/* Peers. */ \
+	X(get_local_md, (void *agent, void **data, size_t *len)) \
+	X(load_remote_md, (void *agent, const void *data, size_t len, char **name)) \
+	X(invalidate_remote_md, (void *agent, const char *name)) \
+	/* Transfers. */ \
+	X(create_xfer_dlist, (int kind, void **list)) \
+	X(destroy_xfer_dlist, (void *list)) \
+	X(xfer_dlist_add_desc, (void *list, uintptr_t addr, size_t len, uint64_t dev)) \
+	X(create_xfer_req, (void *agent, int op, void *local, void *remote, const char *name, void **request, void *args)) \
+	X(post_xfer_req, (void *agent, void *request, void *args)) \
+	X(get_xfer_status, (void *agent, void *request)) \
+	X(release_xfer_req, (void *agent, void *request)) \
+	X(destroy_xfer_req, (void *request))
+
+#define WP_POINTER(name, parameters) int(*name) parameters;
 struct wp_nixl {
-	// Agents and their backends.
-	int (*create_configured_agent)(const char *name, const struct nixl_config *config, void **agent);
-	int (*destroy_agent)(void *agent);
-	int (*create_params)(void **params);
-	int (*destroy_params)(void *params);
-	int (*create_backend)(void *agent, const char *plugin, void *params, void **backend);
-	int (*destroy_backend)(void *backend);
-	int (*create_opt_args)(void **args);
-	int (*destroy_opt_args)(void *args);
-	int (*opt_args_add_backend)(void *args, void *backend);
-
-	// Plugins.
-	int (*get_available_plugins)(void *agent, void **list);
-	int (*string_list_size)(void *list, size_t *size);
-	int (*string_list_get)(void *list, size_t index, const char **str);
-	int (*destroy_string_list)(void *list);
-
-	// Memory.
-	int (*create_reg_dlist)(int kind, void **list);
-	int (*destroy_reg_dlist)(void *list);
-	int (*reg_dlist_add_desc)(void *list, uintptr_t addr, size_t len, uint64_t dev, const void *meta, size_t meta_len);
-	int (*register_mem)(void *agent, void *list, void *args);
-	int (*deregister_mem)(void *agent, void *list, void *args);
-
-	// Peers.
-	int (*get_local_md)(void *agent, void **data, size_t *len);
-	int (*load_remote_md)(void *agent, const void *data, size_t len, char **name);
-	int (*invalidate_remote_md)(void *agent, const char *name);
-
-	// Transfers.
-	int (*create_xfer_dlist)(int kind, void **list);
-	int (*destroy_xfer_dlist)(void *list);
-	int (*xfer_dlist_add_desc)(void *list, uintptr_t addr, size_t len, uint64_t dev);
-	int (*create_xfer_req)(void *agent, int op, void *local, void *remote, const char *name, void **request, void *args);
-	int (*post_xfer_req)(void *agent, void *request, void *args);
-	int (*get_xfer_status)(void *agent, void *request);
-	int (*release_xfer_req)(void *agent, void *request);
-	int (*destroy_xfer_req)(void *request);
+	WP_FUNCTIONS(WP_POINTER)
 };
 
 #endif

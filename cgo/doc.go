@@ -3,8 +3,7 @@
 // It is the only package with an import "C" of its own. The library is not linked, so the
 // binary starts on every machine and reports a missing library when one is asked for. The
 // signatures are those of wrapper.h in the crate nixl-sys 1.5.1, which documents this C ABI.
-// The ABI has no version call, so a library is accepted when it exports every function in the
-// table of shim.c.
+// The ABI has no version call, so a library is accepted when it exports every function in abi.h.
 //
 // Without cgo, or off Linux, the package holds only [Open], which returns [ErrUnavailable], and
 // the types without methods.

@@ -11,15 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/cgo/cgotest"
 )
 
 func TestOpenNamesTheMissingPart(t *testing.T) {
 	junk := filepath.Join(t.TempDir(), "junk.so")
-	if err := os.WriteFile(junk, []byte("not a library"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(junk, []byte("not a library"), 0o600))
 	tests := []struct {
 		name, path string
 		want       error
@@ -48,9 +48,7 @@ func open(t *testing.T, flags ...string) *cgo.Library {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	lib, err := cgo.Open(cgotest.Library(t, flags...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return lib
 }
 
@@ -117,12 +115,8 @@ func TestRefusalsAreStatuses(t *testing.T) {
 func create(t *testing.T, lib *cgo.Library, name string) *cgo.Agent {
 	t.Helper()
 	agent, err := lib.CreateAgent(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := agent.CreateBackend("UCX"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, agent.CreateBackend("UCX"))
 	t.Cleanup(func() {
 		if err := agent.Destroy(); err != nil {
 			t.Errorf("Destroy: %v", err)

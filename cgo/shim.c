@@ -6,49 +6,16 @@
 #include "abi.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WP_SYMBOL(name) {"nixl_capi_" #name, offsetof(wp_nixl, name)}
+#define WP_SYMBOL(name, parameters) {"nixl_capi_" #name, offsetof(wp_nixl, name)},
 
 static const struct {
 	const char *name;
 	size_t offset;
-} wp_symbols[] = {
-	WP_SYMBOL(create_configured_agent),
-	WP_SYMBOL(destroy_agent),
-	WP_SYMBOL(create_params),
-	WP_SYMBOL(destroy_params),
-	WP_SYMBOL(create_backend),
-	WP_SYMBOL(destroy_backend),
-	WP_SYMBOL(create_opt_args),
-	WP_SYMBOL(destroy_opt_args),
-	WP_SYMBOL(opt_args_add_backend),
-	WP_SYMBOL(get_available_plugins),
-	WP_SYMBOL(string_list_size),
-	WP_SYMBOL(string_list_get),
-	WP_SYMBOL(destroy_string_list),
-	WP_SYMBOL(create_reg_dlist),
-	WP_SYMBOL(destroy_reg_dlist),
-	WP_SYMBOL(reg_dlist_add_desc),
-	WP_SYMBOL(register_mem),
-	WP_SYMBOL(deregister_mem),
-	WP_SYMBOL(get_local_md),
-	WP_SYMBOL(load_remote_md),
-	WP_SYMBOL(invalidate_remote_md),
-	WP_SYMBOL(create_xfer_dlist),
-	WP_SYMBOL(destroy_xfer_dlist),
-	WP_SYMBOL(xfer_dlist_add_desc),
-	WP_SYMBOL(create_xfer_req),
-	WP_SYMBOL(post_xfer_req),
-	WP_SYMBOL(get_xfer_status),
-	WP_SYMBOL(release_xfer_req),
-	WP_SYMBOL(destroy_xfer_req),
-};
-
-// Every pointer of the table is filled, so that no call can meet a NULL.
-_Static_assert(sizeof(wp_nixl) == sizeof wp_symbols / sizeof wp_symbols[0] * sizeof(void *),
-	       "a function of the table has no symbol");
+} wp_symbols[] = {WP_FUNCTIONS(WP_SYMBOL)};
 
 // Fills the table. Returns NULL, or the name of the first function that the library lacks.
 static const char *wp_resolve(void *handle, wp_nixl *lib) {
@@ -116,19 +83,6 @@ int wp_backend_create(wp_nixl *lib, wp_agent *agent, const char *plugin) {
 	return status != NIXL_DONE ? status : lib->opt_args_add_backend(agent->args, agent->backend);
 }
 
-// Appends a name with its zero byte. Returns 0 when there is no memory left.
-static int wp_append(char **names, size_t *len, const char *name) {
-	size_t size = strlen(name) + 1;
-	char *grown = realloc(*names, *len + size);
-	if (grown == NULL) {
-		return 0;
-	}
-	memcpy(grown + *len, name, size);
-	*names = grown;
-	*len += size;
-	return 1;
-}
-
 int wp_plugins(wp_nixl *lib, wp_agent *agent, char **names, size_t *len) {
 	void *list = NULL;
 	size_t size = 0;
@@ -136,13 +90,17 @@ int wp_plugins(wp_nixl *lib, wp_agent *agent, char **names, size_t *len) {
 	if (status != NIXL_DONE) {
 		return status;
 	}
-	status = lib->string_list_size(list, &size);
+	FILE *joined = open_memstream(names, len);
+	status = joined != NULL ? lib->string_list_size(list, &size) : NIXL_BACKEND; // no memory: a failure as any other
 	for (size_t i = 0; status == NIXL_DONE && i < size; i++) {
 		const char *name = NULL;
 		status = lib->string_list_get(list, i, &name);
-		if (status == NIXL_DONE && !wp_append(names, len, name)) {
-			status = NIXL_BACKEND; // no memory, reported as every other failure of a backend
+		if (status == NIXL_DONE) {
+			fwrite(name, 1, strlen(name) + 1, joined);
 		}
+	}
+	if (joined != NULL && fclose(joined) != 0) {
+		status = NIXL_BACKEND;
 	}
 	int freed = lib->destroy_string_list(list);
 	return status != NIXL_DONE ? status : freed;

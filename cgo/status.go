@@ -29,24 +29,15 @@ const (
 	ErrNotFound     StatusError = -6
 )
 
+var statusTexts = map[StatusError]string{
+	ErrInProgress: "in progress", ErrInvalidParam: "invalid parameter", ErrBackend: "backend or peer failed", ErrInvalidState: "invalid state",
+	ErrException: "exception", ErrNoTelemetry: "no telemetry", ErrNotFound: "not found",
+}
+
 // Error names the status.
 func (s StatusError) Error() string {
-	switch s {
-	case ErrInProgress:
-		return "nixl: in progress"
-	case ErrInvalidParam:
-		return "nixl: invalid parameter"
-	case ErrBackend:
-		return "nixl: backend or peer failed"
-	case ErrInvalidState:
-		return "nixl: invalid state"
-	case ErrException:
-		return "nixl: exception"
-	case ErrNoTelemetry:
-		return "nixl: no telemetry"
-	case ErrNotFound:
-		return "nixl: not found"
-	default:
-		return fmt.Sprintf("nixl: status %d", int(s))
+	if text, ok := statusTexts[s]; ok {
+		return "nixl: " + text
 	}
+	return fmt.Sprintf("nixl: status %d", int(s))
 }

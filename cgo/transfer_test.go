@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/cgo"
@@ -19,9 +20,7 @@ import (
 func pages(t *testing.T, size int) ([]byte, cgo.Region) {
 	t.Helper()
 	data, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = unix.Munmap(data) })
 	return data, cgo.Region{Addr: uint64(uintptr(unsafe.Pointer(&data[0]))), Len: uint64(size)}
 }
@@ -44,16 +43,10 @@ func newPair(t *testing.T, name string, size int) *pair {
 	for i := range p.theirs {
 		p.theirs[i] = byte(i * 7)
 	}
-	if err := p.agent.Register([]cgo.Region{p.local}); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.peer.Register([]cgo.Region{p.remote}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.agent.Register([]cgo.Region{p.local}))
+	require.NoError(t, p.peer.Register([]cgo.Region{p.remote}))
 	metadata, err := p.peer.Metadata()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := p.agent.LoadPeer(metadata); err != nil || got != name {
 		t.Fatalf("LoadPeer = %q, %v, want %q", got, err, name)
 	}
@@ -63,9 +56,7 @@ func newPair(t *testing.T, name string, size int) *pair {
 func (p *pair) request(t *testing.T, op cgo.Op, local, remote []cgo.Region) cgo.Request {
 	t.Helper()
 	r, err := p.agent.CreateRequest(op, p.name, local, remote)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -85,9 +76,7 @@ func TestThousandsOfDescriptors(t *testing.T) {
 		remote = append(remote, cgo.Region{Addr: p.remote.Addr + size - 1 - i, Len: 1})
 	}
 	r := p.request(t, cgo.Read, local, remote)
-	if err := p.agent.Post(r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.agent.Post(r))
 	for i, b := range p.ours {
 		if b != p.theirs[size-1-i] {
 			t.Fatalf("byte %d is %d, want %d", i, b, p.theirs[size-1-i])

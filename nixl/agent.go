@@ -1,6 +1,7 @@
 package nixl
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -49,25 +50,16 @@ func (c Config) withDefaults() Config {
 		c.Name, _ = os.Hostname()
 	}
 	c.Name = fmt.Sprintf("%.200s", c.Name)
-	if c.Backend == "" {
-		c.Backend = "UCX"
-	}
-	c.MaxDescriptors = positive(c.MaxDescriptors, 2048)
-	c.MaxBytes = positive(c.MaxBytes, 64<<20)
-	c.Depth = positive(c.Depth, 4)
-	c.Timeout = positive(c.Timeout, 30*time.Second)
-	c.AbandonTimeout = positive(c.AbandonTimeout, 30*time.Second)
+	c.Backend = cmp.Or(c.Backend, "UCX")
+	c.MaxDescriptors = cmp.Or(c.MaxDescriptors, 2048)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 64<<20)
+	c.Depth = cmp.Or(c.Depth, 4)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.AbandonTimeout = cmp.Or(c.AbandonTimeout, 30*time.Second)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
-}
-
-func positive[T int | time.Duration](v, otherwise T) T {
-	if v <= 0 {
-		return otherwise
-	}
-	return v
 }
 
 // Agent moves memory from and to peers, by one library agent at a time. Where a transfer cannot

@@ -9,7 +9,7 @@
 //
 //	lib, err := nixl.Open("")
 //	agent, err := nixl.NewAgent(lib, nixl.Config{})
-//	mapping, err := nixl.NewMapping("tier", 8<<30) // a memfd; or AdoptFile for another process's
+//	mapping, err := nixl.NewMapping("tier", 8<<30) // a memfd
 //	memory, err := agent.Register(mapping)
 //	metadata, err := agent.Metadata()              // for peers, over any connection
 //

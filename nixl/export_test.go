@@ -1,7 +1,5 @@
 package nixl
 
-import "os"
-
 // SealMetadata puts a valid header before any body.
 var SealMetadata = sealMetadata
 
@@ -23,14 +21,8 @@ func DecodeMetadata(data []byte) (name string, memories []RemoteMemory, library 
 	return m.Name, m.Memories, m.Library, nil
 }
 
-// Coalesce merges pieces as Prepare does, after SortByLocal.
-var (
-	Coalesce    = coalesce
-	SortByLocal = sortByLocal
-)
-
-// FileOf is the file behind a mapping.
-func FileOf(m *Mapping) *os.File { return m.file }
+// Coalesce merges pieces as Prepare does.
+var Coalesce = coalesce
 
 // Mapped reports whether the memory is still mapped.
 func (m *Mapping) Mapped() bool {

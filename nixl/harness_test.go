@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/nixl"
 )
 
@@ -64,17 +66,11 @@ func isOpen(c <-chan struct{}) bool {
 func newAgent(tb testing.TB, f nixl.Fabric, cfg nixl.Config, size int) (*nixl.Agent, *nixl.Memory) {
 	tb.Helper()
 	agent, err := nixl.NewAgent(f, cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	mapping, err := nixl.NewMapping("test", size)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	memory, err := agent.Register(mapping)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		if err := mapping.Close(); err != nil {
 			tb.Errorf("Mapping.Close: %v", err)
@@ -96,13 +92,9 @@ func newAgent(tb testing.TB, f nixl.Fabric, cfg nixl.Config, size int) (*nixl.Ag
 func load(tb testing.TB, to, from *nixl.Agent) *nixl.Remote {
 	tb.Helper()
 	metadata, err := from.Metadata()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	remote, err := to.Load(metadata)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return remote
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
@@ -55,12 +57,8 @@ func (c *agentPair) start(tb testing.TB, memory *nixl.Memory) *nixl.Transfer {
 	tb.Helper()
 	before := c.held.Load()
 	moved, err := c.remote.Prepare(nixl.Read, memory, c.remote.Memories()[0], []nixl.Piece{{Len: memory.Len()}})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := moved.Post(); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
+	require.NoError(tb, moved.Post())
 	eventually(tb, "posted", func() bool { return c.held.Load() > before })
 	return moved
 }
@@ -95,13 +93,9 @@ func TestMemoryWaitsForLateBytes(t *testing.T) {
 	c := newPair(t, nixl.Config{}, 8192)
 	release := c.hold(t)
 	mapping, err := nixl.NewMapping("late", 8192)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	memory, err := c.mine.Register(mapping)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	moved := c.start(t, memory)
 	cancel()
@@ -109,9 +103,7 @@ func TestMemoryWaitsForLateBytes(t *testing.T) {
 		t.Fatalf("Wait = %v, want %v", err, nixl.ErrTimeout)
 	}
 	eventually(t, "abandoned", func() bool { return c.mine.Stats().AbandonedBytes == 8192 })
-	if err := errors.Join(memory.Close(), mapping.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(memory.Close(), mapping.Close()))
 	if !isOpen(moved.Settled()) || !mapping.Mapped() {
 		t.Fatal("the memory could be reused while bytes were on their way")
 	}

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapping is memory outside the Go heap that may be shared with other processes: a memfd of
-// this process, or a file of another. It is unmapped when it is closed and its last
-// registration has ended.
+// Mapping is memory outside the Go heap that may be shared with other processes: a memfd. It is
+// unmapped when it is closed and its last registration has ended.
 type Mapping struct {
 	data []byte
 	file *os.File // nil once unmapped
@@ -29,46 +28,36 @@ func NewMapping(name string, size int) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot create memfd %q: %w", name, err)
 	}
-	file := os.NewFile(uintptr(fd), name)
-	if err := file.Truncate(int64(size)); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot make memfd %q of %d bytes: %w", name, size, err), file.Close())
+	m := &Mapping{file: os.NewFile(uintptr(fd), name)}
+	if err := m.open(size); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot make memfd %q of %d bytes: %w", name, size, err), m.file.Close())
 	}
-	// A receiver of the descriptor that shrank the memfd would kill this process at its next
-	// touch.
-	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot seal memfd %q: %w", name, err), file.Close())
-	}
-	return AdoptFile(file)
+	return m, nil
 }
 
-// AdoptFile maps a whole file, such as a memfd received from another process, and owns it from
-// now on. A memfd that its sender could still shrink is refused, since reading beyond its end
-// kills the process.
-func AdoptFile(file *os.File) (*Mapping, error) {
-	fail := func(err error) (*Mapping, error) {
-		return nil, errors.Join(fmt.Errorf("cannot map %s: %w", file.Name(), err), file.Close())
+func (m *Mapping) open(size int) (err error) {
+	if err := m.file.Truncate(int64(size)); err != nil {
+		return err
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return fail(err)
+	// A process with the descriptor could otherwise shrink the memory, and our next touch be a
+	// SIGBUS.
+	if _, err := unix.FcntlInt(m.file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
+		return err
 	}
-	if info.Size() <= 0 {
-		return fail(errEmptyMapping)
+	// Other users can then not open it for writing through /proc. Processes of this user can
+	// trace us anyway.
+	if err := m.file.Chmod(0o400); err != nil {
+		return err
 	}
-	if seals, err := unix.FcntlInt(file.Fd(), unix.F_GET_SEALS, 0); err == nil && seals&unix.F_SEAL_SHRINK == 0 {
-		return fail(errUnsealed)
-	}
-	data, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return fail(err)
-	}
-	return &Mapping{data: data, file: file}, nil
+	m.data, err = unix.Mmap(int(m.file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return err
 }
 
-var (
-	errEmptyMapping = errors.New("it has no bytes")
-	errUnsealed     = errors.New("it is not sealed against shrinking (F_SEAL_SHRINK)")
-)
+// ReadOnly returns a descriptor that allows no writable mapping, for other processes. The caller
+// closes it.
+func (m *Mapping) ReadOnly() (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", m.file.Fd()))
+}
 
 // Bytes is the memory. It must not be touched after Close.
 func (m *Mapping) Bytes() []byte { return m.data }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/nixl"
@@ -106,27 +107,19 @@ type peer struct {
 func startPeer(tb testing.TB, library string, size int, seed uint64) *peer {
 	tb.Helper()
 	read, write, err := os.Pipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", peerEnv, size, seed), nixl.EnvLibrary+"="+library)
 	cmd.Stdin, cmd.Stderr = read, os.Stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
+	require.NoError(tb, cmd.Start())
 	read.Close()
 	p := &peer{cmd: cmd, in: write, out: bufio.NewScanner(stdout)}
 	p.out.Buffer(nil, 8<<20)
 	tb.Cleanup(p.kill)
 	p.metadata, err = hex.DecodeString(p.answer(tb, "metadata"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return p
 }
 

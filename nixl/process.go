@@ -16,12 +16,13 @@ import (
 // field). The rule is the kernel's __ptrace_may_access: equal users and groups, and no
 // capability that the reader lacks; CAP_SYS_PTRACE reads all.
 type ProcessIdentity struct {
-	Boot          string // random for each start of a kernel: equal on one machine only
-	PIDNamespace  string
-	UserNamespace string
-	UID, GID      string // real, effective and saved, as in "1000 1000 1000"
-	Capabilities  uint64 // permitted
-	Hidden        bool   // not dumpable, as after exec of a setuid file
+	Boot          string `json:"boot"` // of the kernel, random: equal on one machine only
+	PIDNamespace  string `json:"pid_namespace"`
+	UserNamespace string `json:"user_namespace"`
+	UID           string `json:"users"` // real, effective and saved, as in "1000 1000 1000"
+	GID           string `json:"groups"`
+	Capabilities  uint64 `json:"capabilities"`     // permitted
+	Hidden        bool   `json:"hidden,omitempty"` // not dumpable, as after exec of a setuid file
 }
 
 // ReadProcessIdentity returns the identity of this process. root is the parent of /proc, "/"

@@ -1,4 +1,4 @@
-//go:build cgo && linux
+//go:build cgo && linux && soak
 
 package nixl_test
 
@@ -15,12 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
 // soakEnv is the time that TestSoak runs over each transport, as "10m"; without it, soakLength.
-const soakEnv = "WARMPATH_NIXL_SOAK"
+const soakEnv, soakLength = "WARMPATH_NIXL_SOAK", time.Minute
 
 const (
 	soakPeers     = 3
@@ -52,9 +54,7 @@ func (s *soak) replace(tb testing.TB, i int) {
 	seed := uint64(s.kills.Load()+1)*soakPeers + uint64(i)
 	p := startPeer(tb, s.library, soakPartBytes, seed)
 	remote, err := s.agent.Load(p.metadata)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	s.peers[i].Store(&soakPeer{p, remote, seed})
 }
 

@@ -5,46 +5,19 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// duplicate is another descriptor of a file, as another process would receive it.
-func duplicate(tb testing.TB, f *os.File) *os.File {
-	tb.Helper()
-	fd, err := unix.Dup(int(f.Fd()))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return os.NewFile(uintptr(fd), f.Name())
-}
-
-// unsealed is a memfd that can be made smaller.
-func unsealed(tb testing.TB) *os.File {
-	tb.Helper()
-	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	f := os.NewFile(uintptr(fd), "unsealed")
-	if err := f.Truncate(4096); err != nil {
-		tb.Fatal(err)
-	}
-	return f
-}
-
 // TestStorm delays, fails and gives up requests at random while peers die, and checks that no
 // byte is written to memory after it was settled.
 func TestStorm(t *testing.T) {
-	const readers, rounds, part = 6, 25, 16 * pageBytes
+	const readers, rounds, part = 6, 8, 16 * pageBytes
 	c := newPair(t, nixl.Config{MaxDescriptors: 3, Timeout: 200 * time.Millisecond, AbandonTimeout: 300 * time.Millisecond}, readers*part)
 	var late sync.WaitGroup
 	end := make(chan struct{})

@@ -60,15 +60,11 @@ func (d *driver) readGPUs(count int, now time.Time) []GPU {
 		for i, g := range d.gpus {
 			g.readSlow(i)
 		}
-		d.readPeers()
 	}
 	d.events.start()
 	gpus := make([]GPU, count)
 	for i, g := range d.gpus {
 		gpus[i] = g.read(i)
-	}
-	if count > 0 {
-		d.sample = (d.sample + 1) % count
 	}
 	return gpus
 }
@@ -115,8 +111,6 @@ func (g *device) readSlow(index int) {
 		s.Rows.Spare = Some(Spare{int(v.Max), int(v.High), int(v.Partial), int(v.Low), int(v.None)})
 	}
 	s.Links = g.findLinks()
-	// Peers need all GPUs, and are read after them.
-	s.Peers = g.slow.Peers
 	if g.fail != nvml.SUCCESS {
 		return
 	}
@@ -136,10 +130,7 @@ func (g *device) read(index int) GPU {
 		g.since = time.Time{}
 		g.listen = false // its events end with it
 		// Only its name is carried over: old numbers that look new are worse than none.
-		return GPU{
-			Index: index, UUID: v.UUID, Name: v.Name, Bus: v.Bus, Err: toError(g.fail), XIDs: v.XIDs,
-			Interconnect: Interconnect{Peers: v.Peers},
-		}
+		return GPU{Index: index, UUID: v.UUID, Name: v.Name, Bus: v.Bus, Err: toError(g.fail), XIDs: v.XIDs}
 	}
 	v.Since = g.since
 	g.rates(&v, time.Since(g.lastAt).Seconds())

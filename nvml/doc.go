@@ -1,6 +1,6 @@
 // Package nvml reads facts about this machine's GPUs from NVIDIA's driver: memory, utilization,
 // temperature, clocks and their throttling, ECC, row remapping, XIDs as they happen, PCIe,
-// NVLink, the NVSwitch fabric, topology, MIG. It does not judge them: dataplane/sidecar/health
+// NVLink, the NVSwitch fabric, MIG. It does not judge them: dataplane/sidecar/health
 // does.
 //
 // A [Monitor] reads all facts periodically and keeps the newest [Snapshot]. A fact withheld by

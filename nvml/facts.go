@@ -84,12 +84,11 @@ type MemoryErrors struct {
 	Recovery Opt[Recovery] `json:"recovery"` // the driver's own advice
 }
 
-// Interconnect is a GPU's connections to its host and to other GPUs.
+// Interconnect is a GPU's connections to its host and, by NVLink, to other GPUs.
 type Interconnect struct {
 	PCIe   PCIe        `json:"pcie"`
 	Links  []Link      `json:"links"` // NVLinks; none where the GPU has none
 	Fabric Opt[Fabric] `json:"fabric"`
-	Peers  []Peer      `json:"peers"` // the other GPUs of this machine
 }
 
 // Memory is of a GPU or a MIG instance, in bytes.
@@ -160,18 +159,15 @@ type Pages struct {
 	Pending   Opt[bool] `json:"pending"`
 }
 
-// PCIe is the GPU's link to its host. Bytes are counted since the driver was loaded and may
-// wrap; rates are those between two reads.
+// PCIe is the GPU's link to its host. Bytes are counted since the driver was loaded and may wrap.
 type PCIe struct {
-	Generation    Opt[int]     `json:"generation"` // falls while the GPU is idle, to save power
-	GenerationMax Opt[int]     `json:"generation_max"`
-	Width         Opt[int]     `json:"width"`
-	WidthMax      Opt[int]     `json:"width_max"`
-	Replays       Opt[uint64]  `json:"replays"`
-	Sent          Opt[uint64]  `json:"sent"`
-	Received      Opt[uint64]  `json:"received"`
-	SendRate      Opt[float64] `json:"send_rate"` // bytes a second
-	ReceiveRate   Opt[float64] `json:"receive_rate"`
+	Generation    Opt[int]    `json:"generation"` // falls while the GPU is idle, to save power
+	GenerationMax Opt[int]    `json:"generation_max"`
+	Width         Opt[int]    `json:"width"`
+	WidthMax      Opt[int]    `json:"width_max"`
+	Replays       Opt[uint64] `json:"replays"`
+	Sent          Opt[uint64] `json:"sent"`
+	Received      Opt[uint64] `json:"received"`
 }
 
 // XID is an error reported by the driver, by its number in NVIDIA's catalogue.

@@ -31,7 +31,7 @@ var gpuFields = []struct {
 	{nvml.FI_DEV_PCIE_REPLAY_COUNTER, func(g *GPU, v uint64) { g.PCIe.Replays = Some(v) }},
 	{nvml.FI_DEV_PCIE_COUNT_TX_BYTES, func(g *GPU, v uint64) { g.PCIe.Sent = Some(v) }},
 	{nvml.FI_DEV_PCIE_COUNT_RX_BYTES, func(g *GPU, v uint64) { g.PCIe.Received = Some(v) }},
-	{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, func(g *GPU, v uint64) { g.Recovery = Some(recovery(v)) }},
+	{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, func(g *GPU, v uint64) { g.Recovery = Some(Recovery(named(recoveries, v))) }},
 }
 
 // linkFields are read for each NVLink; the link's number is the field's scope. They replace the
@@ -111,28 +111,11 @@ func apply(v *GPU, p plannedField, value *nvml.FieldValue) bool {
 	}
 }
 
-// rates fills in the rates between two reads. GPUs without byte counters (before Hopper) are
-// sampled by a call of 20 ms for each direction, so each read samples one GPU, and the others
-// keep their last sample.
+// rates fills in the rates of links between two reads.
 func (g *device) rates(v *GPU, seconds float64) {
-	v.PCIe.SendRate = rate(g.last.PCIe.Sent, v.PCIe.Sent, seconds)
-	v.PCIe.ReceiveRate = rate(g.last.PCIe.Received, v.PCIe.Received, seconds)
-	if !v.PCIe.Sent.OK {
-		v.PCIe.SendRate, v.PCIe.ReceiveRate = g.last.PCIe.SendRate, g.last.PCIe.ReceiveRate
-		if g.d.sample == v.Index {
-			v.PCIe.SendRate = g.samplePCIe(nvml.PCIE_UTIL_TX_BYTES)
-			v.PCIe.ReceiveRate = g.samplePCIe(nvml.PCIE_UTIL_RX_BYTES)
-		}
-	}
 	for i := range min(len(v.Links), len(g.last.Links)) {
 		was, is := &g.last.Links[i], &v.Links[i]
 		is.SendRate = rate(was.Sent, is.Sent, seconds)
 		is.ReceiveRate = rate(was.Received, is.Received, seconds)
 	}
-}
-
-// samplePCIe blocks for 20 ms.
-func (g *device) samplePCIe(direction nvml.PcieUtilCounter) Opt[float64] {
-	v := get(g, "nvmlDeviceGetPcieThroughput", func() (uint32, nvml.Return) { return g.GetPcieThroughput(direction) })
-	return Opt[float64]{float64(v.Value) * 1000, v.OK} // in KB/s
 }

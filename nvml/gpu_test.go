@@ -31,7 +31,6 @@ func TestRealGPU(t *testing.T) {
 		assert.Positive(t, g.Clocks.SMMax.Value)
 		assert.True(t, g.Throttle.OK)
 		assert.True(t, g.Processes.OK)
-		assert.Len(t, g.Peers, len(s.GPUs)-1)
 	}
 }
 

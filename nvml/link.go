@@ -25,8 +25,26 @@ type Link struct {
 	EffectiveErrors  Opt[uint64] `json:"effective_errors"` // left after forward error correction
 }
 
+// LinksUp counts the NVLinks that are up.
+func (g *GPU) LinksUp() (up int) {
+	for i := range g.Links {
+		if g.Links[i].Up.Or(false) {
+			up++
+		}
+	}
+	return up
+}
+
 // linkVersions maps nvmlNvlinkVersion_t.
-var linkVersions = map[int]string{1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+var linkVersions = []string{"", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0", "6.0"}
+
+// named is the name of a code, or the number of one that NVML has added since.
+func named[N ~int | ~uint32 | ~uint64](names []string, code N) string {
+	if uint64(code) < uint64(len(names)) {
+		return names[code]
+	}
+	return fmt.Sprintf("unknown (%d)", code)
+}
 
 // Fabric is a GPU's membership in an NVSwitch fabric. A GPU that belongs to one and has not
 // joined it cannot run CUDA.
@@ -66,51 +84,13 @@ func decodeHealth(mask uint32, summary uint8) Health {
 		v := mask >> shift & 3
 		return Opt[bool]{v == 1, v == 1 || v == 2}
 	}
-	named := func(names []string, v uint32) Opt[string] {
-		if v == 0 {
-			return Opt[string]{}
-		}
-		if int(v) < len(names) {
-			return Some(names[v])
-		}
-		return Some(fmt.Sprintf("unknown (%d)", v))
-	}
+	misconfigured := mask >> 8 & 15
 	return Health{
-		Summary:           named(fabricSummaries, uint32(summary)),
+		Summary:           Opt[string]{named(fabricSummaries, uint32(summary)), summary != 0},
 		BandwidthDegraded: ternary(0),
 		RouteRecovery:     ternary(2),
 		RouteUnhealthy:    ternary(4),
 		TimeoutRecovery:   ternary(6),
-		Misconfigured:     named(fabricMisconfigs, mask>>8&15),
+		Misconfigured:     Opt[string]{named(fabricMisconfigs, misconfigured), misconfigured != 0},
 	}
-}
-
-// Peer is another GPU of the same machine, seen from this one.
-type Peer struct {
-	Index    int         `json:"index"`
-	Ancestor Opt[string] `json:"ancestor"` // the nearest part of the machine common to both
-	NVLink   Opt[string] `json:"nvlink"`   // ok, or the reason why they cannot use NVLink
-	PCIe     Opt[string] `json:"pcie"`     // likewise for each other's memory over PCIe
-	Links    int         `json:"links"`    // direct NVLinks to it, not through a switch
-}
-
-var (
-	// ancestors maps nvmlGpuTopologyLevel_t, with nvidia-smi's short names.
-	ancestors = map[int]string{
-		0: "board", 10: "switch (PIX)", 20: "switches (PXB)", 30: "host bridge (PHB)", 40: "NUMA node (NODE)",
-		50: "system (SYS)",
-	}
-	// p2pStatuses maps nvmlGpuP2PStatus_t.
-	p2pStatuses = map[int]string{
-		0: "ok", 1: "chipset not supported", 2: "GPU not supported", 3: "topology not supported", 4: "disabled",
-		5: "not supported", 6: "unknown",
-	}
-)
-
-// named is a code's name, or the number of a code that NVML has added since.
-func named(names map[int]string, code int) string {
-	if name, ok := names[code]; ok {
-		return name
-	}
-	return fmt.Sprintf("unknown (%d)", code)
 }

@@ -75,64 +75,12 @@ func (g *device) readFabric() Opt[Fabric] {
 		return Opt[Fabric]{}
 	}
 	f := Fabric{
-		State: fmt.Sprintf("unknown (%d)", info.Value.State), Status: int(info.Value.Status), Clique: int(info.Value.CliqueId),
+		State: named(fabricStates, uint32(info.Value.State)), Status: int(info.Value.Status), Clique: int(info.Value.CliqueId),
 		Health: decodeHealth(info.Value.HealthMask, info.Value.HealthSummary),
-	}
-	if int(info.Value.State) < len(fabricStates) {
-		f.State = fabricStates[info.Value.State]
 	}
 	u := info.Value.ClusterUuid
 	f.Cluster = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 	return Some(f)
-}
-
-// readPeers reads the paths between all pairs of GPUs.
-func (d *driver) readPeers() {
-	for i, g := range d.gpus {
-		if g.fail != nvml.SUCCESS {
-			continue
-		}
-		peers := make([]Peer, 0, len(d.gpus)-1)
-		for j, other := range d.gpus {
-			if i != j && other.fail == nvml.SUCCESS {
-				peers = append(peers, g.readPeer(j, other))
-			}
-		}
-		g.slow.Peers = peers
-	}
-}
-
-// readPeer reads the paths from one GPU to another. Links through NVSwitches end at a switch,
-// so they count for no peer.
-func (g *device) readPeer(index int, other *device) Peer {
-	p := Peer{Index: index}
-	level := number(g, "nvmlDeviceGetTopologyCommonAncestor", func() (int, nvml.Return) {
-		v, ret := g.GetTopologyCommonAncestor(other.Device)
-		return int(v), ret
-	})
-	if level.OK {
-		p.Ancestor = Some(named(ancestors, level.Value))
-	}
-	p.NVLink = g.p2p(other, nvml.P2P_CAPS_INDEX_NVLINK)
-	p.PCIe = g.p2p(other, nvml.P2P_CAPS_INDEX_PCI)
-	for _, l := range g.slow.Links {
-		if l.RemoteBus.OK && l.RemoteBus == other.slow.Bus {
-			p.Links++
-		}
-	}
-	return p
-}
-
-// p2p asks whether two GPUs can use a path, or the reason why not.
-func (g *device) p2p(other *device, path nvml.GpuP2PCapsIndex) Opt[string] {
-	status := number(g, "nvmlDeviceGetP2PStatus", func() (int, nvml.Return) {
-		v, ret := g.GetP2PStatus(other.Device, path)
-		return int(v), ret
-	})
-	if !status.OK {
-		return Opt[string]{}
-	}
-	return Some(named(p2pStatuses, status.Value))
 }
 
 // readMIG reads the GPU's MIG instances.

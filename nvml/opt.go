@@ -1,9 +1,6 @@
 package nvml
 
-import (
-	"bytes"
-	"encoding/json"
-)
+import "encoding/json"
 
 // Opt is a value that may be unknown: the GPU lacks the feature, the driver lacks the call, or
 // refuses it. The zero value is unknown, and null in JSON, so that 0 errors and an unknown
@@ -30,17 +27,4 @@ func (o Opt[T]) MarshalJSON() ([]byte, error) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(o.Value)
-}
-
-// UnmarshalJSON reads the output of MarshalJSON.
-func (o *Opt[T]) UnmarshalJSON(data []byte) error {
-	*o = Opt[T]{}
-	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
-		return nil
-	}
-	if err := json.Unmarshal(data, &o.Value); err != nil {
-		return err
-	}
-	o.OK = true
-	return nil
 }

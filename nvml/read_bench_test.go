@@ -40,7 +40,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstRead includes the facts read once a minute: names, ends of links, topology.
+// BenchmarkFirstRead includes the facts read once a minute: names and ends of links.
 func BenchmarkFirstRead(b *testing.B) {
 	set(b, nvmltest.HGX())
 	b.ReportAllocs()

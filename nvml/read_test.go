@@ -22,11 +22,10 @@ func TestReadHGX(t *testing.T) {
 
 	g := s.GPUs[5]
 	require.Len(t, g.Links, 18)
-	require.Len(t, g.Peers, 7)
+	assert.Equal(t, 18, g.LinksUp())
 	assert.False(t, g.Since.IsZero())
-	links, peers := g.Links, g.Peers
-	g.Links, g.Peers, g.Since = nil, nil, time.Time{}
-	g.PCIe.SendRate, g.PCIe.ReceiveRate = nvml.Opt[float64]{}, nvml.Opt[float64]{}
+	links := g.Links
+	g.Links, g.Since = nil, time.Time{}
 	no, zero := nvml.Some(false), nvml.Some(uint64(0))
 	assert.Equal(t, nvml.GPU{
 		Index: 5, UUID: nvml.Some("GPU-00000005-86f3-7a43-b711-4771313afc50"), Name: nvml.Some("NVIDIA H100 80GB HBM3"),
@@ -70,8 +69,6 @@ func TestReadHGX(t *testing.T) {
 		Index: 7, Up: nvml.Some(true), Version: nvml.Some("4.0"), Remote: nvml.Some("switch"), RemoteBus: nvml.Some("00000000:C3:00.0"),
 		Speed: nvml.Some(26562), Sent: zero, Received: zero, Replays: zero, Recoveries: zero, CRC: zero,
 	}, l)
-	assert.Equal(t, nvml.Peer{Index: 4, Ancestor: nvml.Some("NUMA node (NODE)"), NVLink: nvml.Some("ok"), PCIe: nvml.Some("ok")}, peers[4])
-	assert.Equal(t, nvml.Some("system (SYS)"), peers[0].Ancestor)
 }
 
 // Each change of the fake is seen in its own field of the snapshot.
@@ -141,41 +138,24 @@ func TestChanges(t *testing.T) {
 func TestRates(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	first := anew(t, m)
-	update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Received = 1 << 42 })
 	// Only one read after a change shows a rate, and its snapshot may be replaced before this
 	// test sees it.
 	s := await(t, m, "a rate", func(s *nvml.Snapshot) bool {
-		if s.GPUs[0].PCIe.SendRate.Or(0) > 0 {
+		if s.GPUs[0].Links[3].SendRate.Or(0) > 0 {
 			return true
 		}
-		update(t, func(s *nvmltest.State) { s.GPUs[0].PCIeSent += 1 << 40 })
+		update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Sent += 1 << 40 })
 		return false
 	})
 	// The two reads are at most as far apart as the whole test took, so the rate is at least
 	// this.
 	least := float64(1<<40) / s.At.Sub(first.At.Add(-first.Took)).Seconds()
-	assert.GreaterOrEqual(t, s.GPUs[0].PCIe.SendRate.Value, least)
-	assert.Equal(t, nvml.Some(uint64(1<<42)), anew(t, m).GPUs[0].Links[3].Received)
+	assert.GreaterOrEqual(t, s.GPUs[0].Links[3].SendRate.Value, least)
 
 	await(t, m, "no rate of a counter that was reset", func(s *nvml.Snapshot) bool {
-		update(t, func(s *nvmltest.State) { s.GPUs[0].PCIeSent-- })
-		return !s.GPUs[0].PCIe.SendRate.OK
+		update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Sent-- })
+		return !s.GPUs[0].Links[3].SendRate.OK
 	})
-}
-
-// GPUs without byte counters are sampled in turn.
-func TestSampledPCIe(t *testing.T) {
-	s := nvmltest.HGX()
-	s.Fields[197], s.Fields[198] = nvmltest.NotSupported, nvmltest.NotSupported
-	for i := range s.GPUs {
-		s.GPUs[i].PCIeSent = uint64(100 + i) // KB/s as sampled
-	}
-	m := start(t, s)
-	for i := range s.GPUs {
-		got := await(t, m, "a sample", func(s *nvml.Snapshot) bool { return ready(s) && s.GPUs[i].PCIe.SendRate.OK })
-		assert.InDelta(t, float64(100+i)*1000, got.GPUs[i].PCIe.SendRate.Value, 0)
-		assert.False(t, got.GPUs[i].PCIe.Sent.OK)
-	}
 }
 
 func TestLostGPU(t *testing.T) {
@@ -280,7 +260,6 @@ func TestOldDriver(t *testing.T) {
 	assert.True(t, g.Throttle.OK)
 	assert.False(t, g.Bus.OK || g.Fabric.OK || g.MIG.OK || g.ECC.VolatileCorrected.OK || g.Rows.Spare.OK)
 	assert.Empty(t, g.Links)
-	assert.Len(t, g.Peers, 7)
 	anew(t, m) // reads go on without events
 }
 
@@ -292,7 +271,7 @@ func TestBareDriver(t *testing.T) {
 	s := await(t, m, "GPUs", ready)
 	require.Len(t, s.GPUs, 8)
 	g := s.GPUs[7]
-	g.Since, g.Peers = time.Time{}, nil
+	g.Since = time.Time{}
 	assert.Equal(t, nvml.GPU{Index: 7}, g, "nothing is known, and nothing ends the process")
 	anew(t, m)
 }

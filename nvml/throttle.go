@@ -3,7 +3,6 @@ package nvml
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -55,25 +54,6 @@ func (t Throttle) String() string { return strings.Join(t.Names(), ", ") }
 // MarshalJSON writes the names.
 func (t Throttle) MarshalJSON() ([]byte, error) { return json.Marshal(t.Names()) }
 
-// UnmarshalJSON reads the output of MarshalJSON.
-func (t *Throttle) UnmarshalJSON(data []byte) error {
-	var names []string
-	if err := json.Unmarshal(data, &names); err != nil {
-		return err
-	}
-	*t = 0
-	for _, name := range names {
-		bit := slices.Index(throttleNames, name)
-		if bit < 0 {
-			if _, err := fmt.Sscanf(name, "bit_%d", &bit); err != nil || bit < 0 || bit > 63 {
-				return fmt.Errorf("nvml: unknown reason for throttling %q", name)
-			}
-		}
-		*t |= 1 << bit
-	}
-	return nil
-}
-
 // Recovery is the driver's advice for a faulty GPU: nvmlDeviceGpuRecoveryAction_t.
 type Recovery string
 
@@ -90,15 +70,8 @@ const (
 	RecoverySystemReboot  Recovery = "reboot system"
 )
 
-var recoveries = []Recovery{
-	RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset, RecoveryIMEX, RecoveryBusReset,
-	RecoverySystemReboot,
-}
-
-// recovery names an action; one that NVML adds later by its number.
-func recovery(code uint64) Recovery {
-	if code < uint64(len(recoveries)) {
-		return recoveries[code]
-	}
-	return Recovery(fmt.Sprintf("unknown (%d)", code))
+// recoveries are these by number.
+var recoveries = []string{
+	string(RecoveryNone), string(RecoveryReset), string(RecoveryReboot), string(RecoveryDrainP2P), string(RecoveryDrainAndReset), string(RecoveryIMEX),
+	string(RecoveryBusReset), string(RecoverySystemReboot),
 }

@@ -63,52 +63,10 @@ func FuzzDecodeHealth(f *testing.F) {
 	})
 }
 
-func FuzzThrottleJSON(f *testing.F) {
-	f.Add(uint64(0))
-	f.Add(uint64(0x1FF))
-	f.Add(uint64(math.MaxUint64))
-	f.Fuzz(func(t *testing.T, bits uint64) {
-		data, err := json.Marshal(Throttle(bits))
-		require.NoError(t, err)
-		got := Throttle(7)
-		require.NoError(t, json.Unmarshal(data, &got))
-		if uint64(got) != bits {
-			t.Errorf("%#x became %#x by way of %s", bits, uint64(got), data)
-		}
-	})
-}
-
-// FuzzSnapshotJSON: a snapshot read from JSON is written and read again without a change.
-func FuzzSnapshotJSON(f *testing.F) {
-	f.Add([]byte(`{"state":"ready","gpus":[{"index":1,"uuid":"GPU-1","memory":{"total":5,"free":null},"throttle":["hw_thermal"]}]}`))
-	f.Add([]byte(`{"gpus":[{"links":[{"up":false,"speed":26562}],"xids":[{"code":79}],"error":{"code":15,"text":"lost"}}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var s, again Snapshot
-		if json.Unmarshal(data, &s) != nil {
-			return
-		}
-		first, err := json.Marshal(&s)
-		if err != nil {
-			return // a time of the year 20000, for instance
-		}
-		require.NoError(t, json.Unmarshal(first, &again))
-		second, err := json.Marshal(&again)
-		require.NoError(t, err)
-		require.Equal(t, string(first), string(second))
-	})
-}
-
 func TestOptJSON(t *testing.T) {
-	type pair struct {
-		A, B Opt[int]
-	}
-	data, err := json.Marshal(pair{A: Some(0)})
+	data, err := json.Marshal(struct{ A, B Opt[int] }{A: Some(0)})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"A":0,"B":null}`, string(data))
-	got := pair{B: Some(3)}
-	require.NoError(t, json.Unmarshal(data, &got))
-	assert.Equal(t, pair{A: Some(0)}, got)
-	assert.Error(t, json.Unmarshal([]byte(`{"A":"x"}`), &got))
 	assert.Equal(t, 7, Opt[int]{}.Or(7))
 	assert.Equal(t, 1, Some(1).Or(7))
 }
@@ -117,15 +75,14 @@ func TestThrottleNames(t *testing.T) {
 	assert.Equal(t, "sw_power_cap, hw_thermal, bit_40", (SWPowerCap | HWThermal | 1<<40).String())
 	assert.True(t, (HWThermal | Idle).Has(HWThermal|PowerBrake))
 	assert.False(t, Idle.Has(HWThermal))
-	var v Throttle
-	for _, bad := range []string{`["fire"]`, `["bit_64"]`, `["bit_-1"]`, `"idle"`} {
-		assert.Error(t, json.Unmarshal([]byte(bad), &v), bad)
-	}
+	data, err := json.Marshal(SWPowerCap | 1<<40)
+	require.NoError(t, err)
+	assert.JSONEq(t, `["sw_power_cap","bit_40"]`, string(data))
 }
 
 func TestNames(t *testing.T) {
-	assert.Equal(t, RecoveryDrainP2P, recovery(3))
-	assert.Equal(t, Recovery("unknown (8)"), recovery(8))
+	assert.Equal(t, "drain peer-to-peer", named(recoveries, uint64(3)))
+	assert.Equal(t, "unknown (8)", named(recoveries, uint64(8)))
 	assert.Equal(t, "4.0", named(linkVersions, 6))
 	assert.Equal(t, "unknown (99)", named(linkVersions, 99))
 }

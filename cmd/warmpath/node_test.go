@@ -234,7 +234,7 @@ func TestBrokenGPUsLoseTheirTraffic(t *testing.T) {
 	for _, w := range s.workers {
 		testkit.AwaitThat(t, func() bool { last, _ := s.flow.seen(w); return !last.IsZero() }, func() string { return w + " gets no requests" })
 	}
-	var status sidecar.Report
+	var status struct{ Workers []sidecar.WorkerReport }
 	require.NoError(t, json.Unmarshal([]byte(fetch(http.MethodGet, "http://"+s.node+"/status", "")), &status))
 	require.Len(t, status.Workers, 3, "found by themselves")
 	tests := []struct {

@@ -1,6 +1,7 @@
 package modelfile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +40,6 @@ const (
 	maxReads = 8
 	// defaultDeadline is for a tokenizer.json on a slow network.
 	defaultDeadline = 30 * time.Second
-	// chunk is the bytes between two looks at the deadline.
-	chunk = 1 << 20
 )
 
 // Origin says who named a path.
@@ -101,17 +100,17 @@ func HubCache() string {
 
 // Read returns the content of a file of at most limit bytes.
 func (r *Reader) Read(ctx context.Context, name string, limit int64, by Origin) ([]byte, error) {
-	return r.do(ctx, name, by, func(ctx context.Context, f *os.File) ([]byte, error) { return readAll(ctx, f, limit) })
+	return r.do(ctx, name, by, func(f *os.File) ([]byte, error) { return readAll(f, limit) })
 }
 
 // Find reports whether Read would find a file.
 func (r *Reader) Find(ctx context.Context, name string, by Origin) error {
-	_, err := r.do(ctx, name, by, func(context.Context, *os.File) ([]byte, error) { return nil, nil })
+	_, err := r.do(ctx, name, by, func(*os.File) ([]byte, error) { return nil, nil })
 	return err
 }
 
 // do opens a file and uses it on a goroutine of its own, since neither can be interrupted.
-func (r *Reader) do(ctx context.Context, name string, by Origin, use func(context.Context, *os.File) ([]byte, error)) ([]byte, error) {
+func (r *Reader) do(ctx context.Context, name string, by Origin, use func(*os.File) ([]byte, error)) ([]byte, error) {
 	switch {
 	case len(name) > maxPath || strings.IndexByte(name, 0) >= 0:
 		return nil, fmt.Errorf("cannot read a path of %d bytes: %w", len(name), fs.ErrInvalid)
@@ -139,7 +138,7 @@ func (r *Reader) do(ctx context.Context, name string, by Origin, use func(contex
 			done <- result{nil, err}
 			return
 		}
-		content, err := use(ctx, f)
+		content, err := use(f)
 		_ = f.Close()
 		done <- result{content, err}
 	}()
@@ -231,29 +230,20 @@ func regular(name string, stat func(string) (fs.FileInfo, error), open func(stri
 	return f, nil
 }
 
-// readAll reads a file up to its end, in parts, since a caller that left needs nothing more. A file
-// may be larger than it says, as those of /proc are.
-func readAll(ctx context.Context, f *os.File, limit int64) ([]byte, error) {
+// readAll reads a file up to its end, which may be beyond the size that it says: files of /proc are
+// larger.
+func readAll(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	content := make([]byte, 0, min(info.Size(), limit)+1)
-	for int64(len(content)) <= limit && info.Size() <= limit {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if len(content) == cap(content) {
-			content = append(content, 0)[:len(content)]
-		}
-		n, err := f.Read(content[len(content):min(len(content)+chunk, cap(content))])
-		content = content[:len(content)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return content, nil
-		case err != nil:
-			return nil, err
-		}
+	var content bytes.Buffer
+	if info.Size() <= limit {
+		content.Grow(int(info.Size()) + bytes.MinRead)
+		_, err = content.ReadFrom(io.LimitReader(f, limit+1))
 	}
-	return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+	if info.Size() > limit || int64(content.Len()) > limit {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+	}
+	return content.Bytes(), err
 }

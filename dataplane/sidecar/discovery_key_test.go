@@ -1,11 +1,8 @@
 package sidecar
 
 import (
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,25 +26,17 @@ type lockedServer struct {
 func newLockedServer(t *testing.T) *lockedServer {
 	t.Helper()
 	l := &lockedServer{shown: map[string]bool{}}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l.url, l.port = serveWith(t, func(w http.ResponseWriter, r *http.Request) {
 		key := r.Header.Get("Authorization")
 		l.mu.Lock()
 		l.shown[key] = true
 		l.mu.Unlock()
-		switch {
-		case r.URL.Path == "/ready":
-		case key != "Bearer secret":
+		if r.URL.Path != "/ready" && key != "Bearer secret" {
 			w.WriteHeader(http.StatusUnauthorized)
-		case r.URL.Path == "/server_info":
-			fmt.Fprint(w, sglang)
-		default:
-			http.NotFound(w, r)
+			return
 		}
-	}))
-	t.Cleanup(s.Close)
-	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
-	require.NoError(t, err)
-	l.url, l.port = s.URL, port
+		answerAsSGLang(w, r)
+	})
 	return l
 }
 

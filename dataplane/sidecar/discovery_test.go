@@ -68,7 +68,7 @@ func newTestDiscovery(t *testing.T, cfg Config, ports ...string) (*discovery, le
 func serve(t *testing.T, status int, body string, header ...string) (base, port string, asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	base, port = serveWith(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		if r.URL.Path != "/server_info" {
 			http.NotFound(w, r)
@@ -79,11 +79,29 @@ func serve(t *testing.T, status int, body string, header ...string) (base, port 
 		}
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)
-	}))
+	})
+	return base, port, asked
+}
+
+// serveWith runs a server until the test ends.
+func serveWith(t *testing.T, f http.HandlerFunc) (base, port string) {
+	t.Helper()
+	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
 	require.NoError(t, err)
-	return s.URL, port, asked
+	return s.URL, port
+}
+
+// answerAsSGLang answers as a ready worker does.
+func answerAsSGLang(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/ready":
+	case "/server_info":
+		fmt.Fprint(w, sglang)
+	default:
+		http.NotFound(w, r)
+	}
 }
 
 const sglang = `{"version":"0.5.23","model_path":"m","served_model_name":"m","page_size":16,"tp_size":2,"disaggregation_mode":"null"}`

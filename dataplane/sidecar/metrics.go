@@ -56,12 +56,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 func (s series) facts(r *Report, g *GPUReport, labels []string) {
 	for i := range dcgmMetrics {
 		m := &dcgmMetrics[i]
-		if v := m.of(g); v.OK {
+		if v := m.of(&g.Facts); v.OK {
 			s.send(m.name, m.help, m.kind, v.Value, gpuLabels, labels...)
 		}
 	}
 	if r.Driver.Events {
-		s.send(xidErrors.name, xidErrors.help, xidErrors.kind, xidErrors.of(g).Value, gpuLabels, labels...)
+		s.send(xidErrors.name, xidErrors.help, xidErrors.kind, xidErrors.of(&g.Facts).Value, gpuLabels, labels...)
 	}
 	optional := func(name, help string, v nvml.Opt[float64]) {
 		if v.OK {
@@ -78,15 +78,9 @@ func (s series) facts(r *Report, g *GPUReport, labels []string) {
 		sumLinks(links, func(l *nvml.Link) nvml.Opt[uint64] { return l.Received }))
 	optional("warmpath_node_gpu_nvlink_crc_errors_total", "CRC errors of the GPU's NVLinks.",
 		sumLinks(links, func(l *nvml.Link) nvml.Opt[uint64] { return l.CRC }))
-	up := 0
-	for i := range links {
-		if links[i].Up.Or(false) {
-			up++
-		}
-	}
 	if len(links) > 0 {
 		s.send("warmpath_node_gpu_nvlinks", "NVLinks that the GPU has.", gauge, float64(len(links)), gpuLabels, labels...)
-		s.send("warmpath_node_gpu_nvlinks_up", "NVLinks of the GPU that are up.", gauge, float64(up), gpuLabels, labels...)
+		s.send("warmpath_node_gpu_nvlinks_up", "NVLinks of the GPU that are up.", gauge, float64(g.Facts.LinksUp()), gpuLabels, labels...)
 	}
 }
 

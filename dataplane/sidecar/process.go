@@ -125,17 +125,6 @@ func (p processes) rootOf(pid int, workers map[int]bool) int {
 	return 0
 }
 
-// ownEnvironment returns the variables of this process.
-func ownEnvironment() map[string]string {
-	all := map[string]string{}
-	for _, entry := range os.Environ() {
-		if name, value, ok := strings.Cut(entry, "="); ok {
-			all[name] = value
-		}
-	}
-	return all
-}
-
 // trusted reports whether a process belongs to the user of this one, or to root: it can read the
 // secrets of this one.
 func (p processes) trusted(pid int) bool {

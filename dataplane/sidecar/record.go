@@ -3,6 +3,7 @@ package sidecar
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -29,70 +30,36 @@ func (r *Report) record(control string) cluster.Node {
 	slices.SortFunc(n.Workers, func(a, b cluster.Worker) int { return cmp.Compare(a.URL, b.URL) })
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
-		up := 0
-		for k := range g.Facts.Links {
-			if g.Facts.Links[k].Up.Or(false) {
-				up++
-			}
-		}
 		n.GPUs = append(n.GPUs, cluster.GPU{
 			UUID: g.Health.GPU, Index: g.Health.Index, Name: g.Facts.Name.Value, Used: g.Facts.Memory.Used.Value, Total: g.Facts.Memory.Total.Value,
-			LinksUp: up, Links: len(g.Facts.Links), Health: healthOfGPU(g),
+			LinksUp: g.Facts.LinksUp(), Links: len(g.Facts.Links), Health: healthOfGPU(g),
 		})
 	}
 	return n
 }
 
 // choiceFacts returns all facts of a report that routing depends on, as text to compare: a record
-// with another text is written at once.
+// with another text is written at once. Numbers that change with each read are none of them.
 func (r *Report) choiceFacts() string {
-	b := make([]byte, 0, 1024)
-	text := func(s string) { b = strconv.AppendQuote(b, s) }
-	number := func(v int) { b = strconv.AppendInt(append(b, ' '), int64(v), 10) }
-	judged := func(h *cluster.Health) { text(healthKey(h)) }
-	text(string(r.Driver.State))
-	for i := range r.GPUs {
-		g := &r.GPUs[i]
-		text(g.Health.GPU)
-		number(len(g.Facts.Links))
-		for k := range g.Facts.Links {
-			b = strconv.AppendBool(b, g.Facts.Links[k].Up.Or(false))
-		}
-		h := healthOfGPU(g)
-		judged(&h)
-		for k := range g.Health.Reasons { // without details, whose numbers change with each read
-			text(g.Health.Reasons[k].Rule)
-		}
+	n := r.record("")
+	for i := range n.Workers {
+		n.Workers[i].Health = cluster.Health{State: healthKey(&n.Workers[i].Health)}
 	}
-	for i := range r.Workers {
-		w := &r.Workers[i]
-		text(w.Public)
-		text(w.Role)
-		text(w.Model)
-		number(w.PID)
-		number(w.TP)
-		number(w.DP)
-		number(w.Port)
-		for _, uuid := range w.GPUs {
-			text(uuid)
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		g.Used, g.Health = 0, cluster.Health{State: healthKey(&g.Health)}
+		for k := range r.GPUs[i].Health.Reasons {
+			g.Health.Reasons = append(g.Health.Reasons, r.GPUs[i].Health.Reasons[k].Rule)
 		}
-		judged(&w.Health)
 	}
 	if r.Tier != nil {
-		text(r.Tier.Endpoint)
-		text(r.Tier.Agent)
-		number(int(r.Tier.Bytes))
-		number(int(r.Tier.Speed))
+		n.Tier = &cluster.Tier{Endpoint: r.Tier.Endpoint, Agent: r.Tier.Agent, Bytes: r.Tier.Bytes, Speed: r.Tier.Speed}
 	}
-	for i := range r.Links {
-		text(r.Links[i].To)
-		text(r.Links[i].Path)
-		text(r.Links[i].Broken)
-		text(r.Links[i].Unknown)
-		text(r.Links[i].Slow)
-		number(int(r.Links[i].At.Unix()))
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err.Error() // never: texts and finite numbers
 	}
-	return string(b)
+	return string(text)
 }
 
 // healthKey returns the health that routing depends on, as text to compare.

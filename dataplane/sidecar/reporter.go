@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -40,9 +41,10 @@ const (
 )
 
 func newReporter(s *Sidecar) *reporter {
+	own, _ := s.discovery.processes.environment(os.Getpid())
 	return &reporter{
 		sidecar: s, tracker: health.NewTracker(s.cfg.Health), xids: map[string]*xidCount{},
-		assigner: gpuAssigner{processes: s.discovery.processes, own: ownEnvironment()},
+		assigner: gpuAssigner{processes: s.discovery.processes, own: own},
 	}
 }
 

@@ -7,12 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -85,24 +83,6 @@ func fakeDriver(t *testing.T) *nvmltest.Driver {
 	return d
 }
 
-// sglangServer answers as a ready worker does.
-func sglangServer(t *testing.T) (base, port string) {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/ready":
-		case "/server_info":
-			fmt.Fprint(w, sglang)
-		default:
-			http.NotFound(w, r)
-		}
-	}))
-	t.Cleanup(s.Close)
-	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
-	require.NoError(t, err)
-	return s.URL, port
-}
-
 // startNode runs the sidecar of this process's own servers until the test ends.
 func startNode(t *testing.T, cfg Config) *Sidecar {
 	t.Helper()
@@ -137,7 +117,7 @@ func get(t *testing.T, n *Sidecar, path string) (int, string) {
 // the cluster.
 func TestNodeTellsOfItsGPUs(t *testing.T) {
 	driver := fakeDriver(t)
-	base, port := sglangServer(t)
+	base, port := serveWith(t, answerAsSGLang)
 	require.NoError(t, driver.Update(func(s *nvmltest.State) {
 		s.GPUs[2].Processes[0], s.GPUs[3].Processes[0] = uint64(os.Getpid()), uint64(os.Getpid())
 	}))
@@ -193,7 +173,7 @@ func TestNodeTellsOfItsGPUs(t *testing.T) {
 // TestNodeServes reads the HTTP API.
 func TestNodeServes(t *testing.T) {
 	driver := fakeDriver(t)
-	base, port := sglangServer(t)
+	base, port := serveWith(t, answerAsSGLang)
 	ports, err := ParsePorts(port)
 	require.NoError(t, err)
 	n := startNode(t, Config{Ports: ports, NVML: nvml.Config{Library: driver.Library}})
@@ -216,7 +196,11 @@ func TestNodeServes(t *testing.T) {
 
 	status, body = get(t, n, "/status")
 	require.Equal(t, 200, status)
-	var r Report
+	var r struct {
+		Cluster ClusterReport
+		Workers []WorkerReport
+		GPUs    []struct{ Facts struct{ Links []any } }
+	}
 	require.NoError(t, json.Unmarshal([]byte(body), &r))
 	assert.Equal(t, "none", r.Cluster.State)
 	assert.Equal(t, base, r.Workers[0].URL)
@@ -258,7 +242,7 @@ func TestNodeServes(t *testing.T) {
 
 // TestNodeWithoutDriver runs a sidecar without GPUs.
 func TestNodeWithoutDriver(t *testing.T) {
-	base, _ := sglangServer(t)
+	base, _ := serveWith(t, answerAsSGLang)
 	shared := &memory{}
 	n := startNode(t, Config{Workers: []string{base}, NoDiscovery: true, Cluster: shared, NVML: nvml.Config{Library: "/nonexistent/libnvidia-ml.so.1"}})
 	record := shared.await(t, "a worker", func(n *cluster.Node) bool { return len(n.Workers) == 1 && n.Workers[0].Model == "m" })
@@ -271,7 +255,7 @@ func TestNodeWithoutDriver(t *testing.T) {
 // TestSource reads the workers as a router of the same process does.
 func TestSource(t *testing.T) {
 	driver := fakeDriver(t)
-	base, port := sglangServer(t)
+	base, port := serveWith(t, answerAsSGLang)
 	ports, err := ParsePorts(port)
 	require.NoError(t, err)
 	require.NoError(t, driver.Update(func(s *nvmltest.State) { s.GPUs[0].Processes[0], s.GPUs[0].Lost = uint64(os.Getpid()), 0 }))
@@ -378,7 +362,11 @@ func TestProfilesAreForOperators(t *testing.T) {
 				require.NoError(t, err)
 				return resp, string(body)
 			}
-			for _, path := range []string{"heap", "goroutine?debug=1", "profile?seconds=1", ""} {
+			paths := []string{"heap", "goroutine?debug=1", ""}
+			if name == "everywhere, the key" {
+				paths = append(paths, "profile?seconds=1")
+			}
+			for _, path := range paths {
 				resp, body := ask("/debug/pprof/" + path)
 				require.Equal(t, tt.want, resp.StatusCode, "%s: %s", path, body)
 				assert.Equal(t, tt.want == 401, resp.Header.Get("WWW-Authenticate") == "Bearer")

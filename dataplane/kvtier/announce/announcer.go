@@ -1,11 +1,9 @@
 package announce
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -36,17 +34,21 @@ type Source interface {
 	Contents(dst []proto.Change, place int) (list []proto.Change, next int)
 }
 
-// Config configures an Announcer. Zero durations take their defaults.
+// Config configures an Announcer.
 type Config struct {
 	Node   string // as the cluster knows it
 	Bus    Bus
 	Source Source
-	Gather time.Duration // time for which changes are gathered; default 100 ms
-	// MinIdle and MaxIdle bound the interval of reports without changes, which doubles from the
-	// one to the other. Defaults 1 s and 10 s.
-	MinIdle, MaxIdle time.Duration
-	Log              *slog.Logger
+	Log    *slog.Logger
 }
+
+const (
+	// gatherTime is the time for which changes are gathered.
+	gatherTime = 100 * time.Millisecond
+	// minIdle and maxIdle bound the interval of reports without changes, which doubles from the
+	// one to the other.
+	minIdle, maxIdle = time.Second, 10 * time.Second
+)
 
 // Announcer publishes the changes of a tier and answers questions about them.
 type Announcer struct {
@@ -55,22 +57,16 @@ type Announcer struct {
 	join   chan struct{} // capacity 1
 	counts counts
 
-	changes []proto.Change // of Run
+	changes []proto.Change // empty, with room for a report; of Run
 	buf     []byte         // of Run
-	answers []proto.Change // of the goroutine that answers
+	answers []proto.Change // as changes; of the goroutine that answers
 }
 
 // New returns an announcer. Run must follow.
 func New(cfg Config) *Announcer {
-	cfg.Gather = cmp.Or(cfg.Gather, 100*time.Millisecond)
-	cfg.MinIdle = cmp.Or(cfg.MinIdle, time.Second)
-	cfg.MaxIdle = max(cmp.Or(cfg.MaxIdle, 10*time.Second), cfg.MinIdle)
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
+	return &Announcer{
+		cfg: cfg, id: rand.Uint64(), join: make(chan struct{}, 1), changes: make([]proto.Change, 0, MaxChanges), answers: make([]proto.Change, 0, MaxChanges),
 	}
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return &Announcer{cfg: cfg, id: binary.LittleEndian.Uint64(random[:]), join: make(chan struct{}, 1)}
 }
 
 // Run announces until ctx ends. Call it once.
@@ -88,11 +84,11 @@ func (a *Announcer) Run(ctx context.Context) {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	idle, gathering := a.cfg.MinIdle, false
+	idle, gathering := minIdle, false
 	gather := func() {
 		if !gathering {
 			gathering = true
-			timer.Reset(a.cfg.Gather)
+			timer.Reset(gatherTime)
 		}
 	}
 	for {
@@ -113,8 +109,8 @@ func (a *Announcer) Run(ctx context.Context) {
 			gather()
 		case <-timer.C:
 			news, ok := a.publish(&at)
-			if idle = min(2*idle, a.cfg.MaxIdle); news || !ok || gathering {
-				idle = a.cfg.MinIdle
+			if idle = min(2*idle, maxIdle); news || !ok || gathering {
+				idle = minIdle
 			}
 			gathering = false
 			timer.Reset(idle)
@@ -134,7 +130,7 @@ func (a *Announcer) joined([]byte) {
 // took less than that.
 func (a *Announcer) publish(at *proto.Position) (changed, ok bool) {
 	for {
-		list, next, now, known := a.cfg.Source.Changes(empty(&a.changes), *at)
+		list, next, now, known := a.cfg.Source.Changes(a.changes, *at)
 		if !known {
 			// Routers see the gap and ask for the contents.
 			a.counts.forgotten.Add(1)
@@ -155,14 +151,6 @@ func (a *Announcer) publish(at *proto.Position) (changed, ok bool) {
 			return changed, true
 		}
 	}
-}
-
-// empty returns a list without changes and with room for those of a report.
-func empty(list *[]proto.Change) []proto.Change {
-	if *list == nil {
-		*list = make([]proto.Change, 0, MaxChanges)
-	}
-	return (*list)[:0]
 }
 
 // fill adds changes and their kinds. Kinds are read after the changes, so that none is missing. It
@@ -198,16 +186,15 @@ func (a *Announcer) answer(data []byte) []byte {
 // report makes the answer to a question. ok is false where a new epoch began meanwhile.
 func (a *Announcer) report(q Question) (m Report, ok bool) {
 	m = Report{Node: a.cfg.Node, Announcer: a.id}
-	room := empty(&a.answers)
 	if q.Type == TypeAskContents {
 		now, _ := a.cfg.Source.Subscribe() // before the contents are read
-		list, next := a.cfg.Source.Contents(room, int(q.Number))
+		list, next := a.cfg.Source.Contents(a.answers, int(q.Number))
 		m.Type, m.Epoch, m.From, m.Next = TypeContents, now.Epoch, now.Number, uint64(next+1)
 		a.counts.contents.Add(1)
 		ok = a.fill(&m, list)
 		return m, ok
 	}
-	list, next, now, known := a.cfg.Source.Changes(room, proto.Position{Epoch: q.Epoch, Number: q.Number})
+	list, next, now, known := a.cfg.Source.Changes(a.answers, proto.Position{Epoch: q.Epoch, Number: q.Number})
 	m.Type, m.Epoch, m.From, m.Next = TypeMissing, q.Epoch, q.Number, next.Number
 	a.counts.missing.Add(1)
 	if !known {

@@ -31,39 +31,29 @@ func (c *counts) published(list []proto.Change, bytes int) {
 	c.stored.Add(uint64(len(list)) - removed)
 }
 
-var (
-	announcedPages = prometheus.NewDesc("warmpath_kv_tier_announced_pages_total", "KV pages announced to routers.", []string{"change"}, nil)
-	announcedBytes = prometheus.NewDesc("warmpath_kv_tier_announced_bytes_total", "Bytes of announcements.", nil, nil)
-	announcements  = prometheus.NewDesc("warmpath_kv_tier_announcements_total", "Announcements of the KV tier's pages, and answers to routers.", []string{"kind"}, nil)
-	unannounced    = prometheus.NewDesc("warmpath_kv_tier_unannounced_pages_total", "KV pages not announced, as the tier has more kinds than a message can name.", nil, nil)
-)
-
 // Collector returns the announcer's metrics, all of which begin with warmpath_kv_tier_.
 func (a *Announcer) Collector() prometheus.Collector { return collector{&a.counts} }
 
-type collector struct{ counts *counts }
+type collector struct{ *counts }
 
-// Describe implements prometheus.Collector.
-func (collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{announcedPages, announcedBytes, announcements, unannounced} {
-		out <- d
-	}
-}
+// Describe implements prometheus.Collector. It names none: Collect does.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	n := c.counts
-	count := func(d *prometheus.Desc, v uint64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	count := func(d *prometheus.Desc, n *atomic.Uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n.Load()), labels...)
 	}
-	count(announcedPages, n.stored.Load(), "stored")
-	count(announcedPages, n.removed.Load(), "gone")
-	count(announcedBytes, n.bytes.Load())
-	for kind, v := range map[string]uint64{
-		"message": n.messages.Load(), "failed": n.failed.Load(), "contents": n.contents.Load(), "missed": n.missing.Load(), "lost": n.lost.Load(),
-		"malformed": n.malformed.Load(), "forgotten": n.forgotten.Load(),
+	pages := prometheus.NewDesc("warmpath_kv_tier_announced_pages_total", "KV pages announced to routers.", []string{"change"}, nil)
+	count(pages, &c.stored, "stored")
+	count(pages, &c.removed, "gone")
+	count(prometheus.NewDesc("warmpath_kv_tier_announced_bytes_total", "Bytes of announcements.", nil, nil), &c.bytes)
+	reports := prometheus.NewDesc("warmpath_kv_tier_announcements_total", "Announcements of the KV tier's pages, and answers to routers.", []string{"kind"}, nil)
+	for kind, n := range map[string]*atomic.Uint64{
+		"message": &c.messages, "failed": &c.failed, "contents": &c.contents, "missed": &c.missing, "lost": &c.lost, "malformed": &c.malformed,
+		"forgotten": &c.forgotten,
 	} {
-		count(announcements, v, kind)
+		count(reports, n, kind)
 	}
-	count(unannounced, n.leftOut.Load())
+	count(prometheus.NewDesc("warmpath_kv_tier_unannounced_pages_total", "KV pages not announced, as the tier has more kinds than a message can name.", nil, nil), &c.leftOut)
 }

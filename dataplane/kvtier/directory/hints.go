@@ -113,36 +113,27 @@ func (h *HintSender) send(q *hintMessage) {
 	h.tokens.Add(uint64(q.tokens))
 }
 
-var (
-	hintsSent    = prometheus.NewDesc("warmpath_kv_hints_sent_total", "Hints sent to nodes: which pages of a request's prompt to pull from another node's KV tier.", nil, nil)
-	hintsTokens  = prometheus.NewDesc("warmpath_kv_hinted_tokens_total", "Prompt tokens in these hints, without those that the worker has itself.", nil, nil)
-	hintsDropped = prometheus.NewDesc("warmpath_kv_hints_dropped_total",
-		"Hints not sent: overflow (too many at once), gone (the node is no more), failed (NATS is out of reach) or empty (no whole page in them, or a LoRA adapter's).",
-		[]string{"why"}, nil)
-)
-
 // Collector returns the metrics of the sender.
 func (h *HintSender) Collector() prometheus.Collector { return hintCollector{h} }
 
 // hintCollector shows the counts of a HintSender.
 type hintCollector struct{ *HintSender }
 
-// Describe implements prometheus.Collector.
-func (hintCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{hintsSent, hintsTokens, hintsDropped} {
-		ch <- d
-	}
-}
+// Describe implements prometheus.Collector. It names none: Collect does.
+func (hintCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (c hintCollector) Collect(ch chan<- prometheus.Metric) {
-	count := func(d *prometheus.Desc, v *atomic.Uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v.Load()), labels...)
+func (c hintCollector) Collect(out chan<- prometheus.Metric) {
+	count := func(d *prometheus.Desc, n *atomic.Uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n.Load()), labels...)
 	}
-	count(hintsSent, &c.sent)
-	count(hintsTokens, &c.tokens)
-	count(hintsDropped, &c.overflow, "overflow")
-	count(hintsDropped, &c.gone, "gone")
-	count(hintsDropped, &c.failed, "failed")
-	count(hintsDropped, &c.none, "empty")
+	count(prometheus.NewDesc("warmpath_kv_hints_sent_total", "Hints sent to nodes: which pages of a request's prompt to pull from another node's KV tier.", nil, nil), &c.sent)
+	count(prometheus.NewDesc("warmpath_kv_hinted_tokens_total", "Prompt tokens in these hints, without those that the worker has itself.", nil, nil), &c.tokens)
+	dropped := prometheus.NewDesc("warmpath_kv_hints_dropped_total",
+		"Hints not sent: overflow (too many at once), gone (the node is no more), failed (NATS is out of reach) or empty (no whole page in them, or a LoRA adapter's).",
+		[]string{"why"}, nil)
+	count(dropped, &c.overflow, "overflow")
+	count(dropped, &c.gone, "gone")
+	count(dropped, &c.failed, "failed")
+	count(dropped, &c.none, "empty")
 }

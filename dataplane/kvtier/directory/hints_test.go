@@ -130,17 +130,3 @@ func TestHintMetrics(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, families, 3)
 }
-
-// BenchmarkHint measures the cost of a hint for its request, by the length of the prompt.
-func BenchmarkHint(b *testing.B) {
-	for _, n := range []int{1024, 16384} {
-		b.Run(map[int]string{1024: "tokens=1024", 16384: "tokens=16384"}[n], func(b *testing.B) {
-			h, p := NewHintSender(&hintBus{}, nodeName), hinted(n)
-			b.ReportAllocs()
-			for b.Loop() {
-				h.Hint(p)
-				h.free <- <-h.full
-			}
-		})
-	}
-}

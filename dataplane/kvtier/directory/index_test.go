@@ -212,7 +212,8 @@ func TestIndexAgainstNaive(t *testing.T) {
 			w.start(name, newFakeTier(kinds()...))
 		}
 		found, churned := 0, uint64(0)
-		for range 12 {
+		const rounds = 6
+		for range rounds {
 			for range 30 {
 				name := names[w.rng.IntN(len(names))]
 				s := w.tiers[name]
@@ -263,12 +264,12 @@ func TestIndexAgainstNaive(t *testing.T) {
 			found += w.compare(20)
 			w.bus.with(func() { w.bus.loss = 0.2 })
 		}
-		require.Greater(t, found, 100, "nothing is held, and nothing was shown")
+		require.Greater(t, found, 8*rounds, "nothing is held, and nothing was shown")
 		st := w.index.Status()
 		require.Positive(t, st.Gaps)
 		require.Positive(t, st.CaughtUp)
 		require.Positive(t, st.Failed)
-		require.Greater(t, st.Resyncs, uint64(20))
+		require.Greater(t, st.Resyncs, uint64(10))
 		require.Positive(t, st.Remembered)
 		require.Zero(t, st.Malformed)
 		require.Zero(t, st.LeftOut)

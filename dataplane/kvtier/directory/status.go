@@ -83,30 +83,13 @@ func (x *Index) Status() Status {
 	return s
 }
 
-var (
-	nodePages   = prometheus.NewDesc("warmpath_shelf_node_pages", "KV pages of a node's tier, as announced.", []string{"node"}, nil)
-	nodeKnown   = prometheus.NewDesc("warmpath_shelf_node_known", "1 when all announcements of the node's tier are applied.", []string{"node"}, nil)
-	indexPages  = prometheus.NewDesc("warmpath_shelf_pages", "KV pages that some node's tier holds.", nil, nil)
-	indexBytes  = prometheus.NewDesc("warmpath_shelf_bytes", "Memory of the tier directory.", nil, nil)
-	received    = prometheus.NewDesc("warmpath_shelf_received_bytes_total", "Bytes of announcements of KV tiers and of answers.", nil, nil)
-	events      = prometheus.NewDesc("warmpath_shelf_events_total", "Announcements of KV tiers, and their failures.", []string{"event"}, nil)
-	leftOut     = prometheus.NewDesc("warmpath_shelf_left_out_pages_total", "Announced KV pages without room.", nil, nil)
-	lookups     = prometheus.NewDesc("warmpath_shelf_lookups_total", "Prompts looked up in the tier directory.", []string{"result"}, nil)
-	foundTokens = prometheus.NewDesc("warmpath_shelf_found_tokens_total", "Tokens of looked-up prompts that one KV tier held at most.", nil, nil)
-	hashedPages = prometheus.NewDesc("warmpath_shelf_hashed_pages_total", "Pages of looked-up prompts, by the origin of their hash.", []string{"how"}, nil)
-)
-
 // Collector returns the index's metrics, all of which begin with warmpath_shelf_.
 func (x *Index) Collector() prometheus.Collector { return collector{x} }
 
 type collector struct{ index *Index }
 
-// Describe implements prometheus.Collector.
-func (collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodePages, nodeKnown, indexPages, indexBytes, received, events, leftOut, lookups, foundTokens, hashedPages} {
-		out <- d
-	}
-}
+// Describe implements prometheus.Collector. It names none: Collect does.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
@@ -117,27 +100,32 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v uint64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
+	pages := prometheus.NewDesc("warmpath_shelf_node_pages", "KV pages of a node's tier, as announced.", []string{"node"}, nil)
+	known := prometheus.NewDesc("warmpath_shelf_node_known", "1 when all announcements of the node's tier are applied.", []string{"node"}, nil)
 	for i := range s.Nodes {
-		known := 0
+		gauge(pages, s.Nodes[i].Pages, s.Nodes[i].Name)
+		one := 0
 		if s.Nodes[i].Known {
-			known = 1
+			one = 1
 		}
-		gauge(nodePages, s.Nodes[i].Pages, s.Nodes[i].Name)
-		gauge(nodeKnown, known, s.Nodes[i].Name)
+		gauge(known, one, s.Nodes[i].Name)
 	}
-	gauge(indexPages, s.Pages)
-	gauge(indexBytes, s.Bytes)
-	count(received, s.Received)
+	gauge(prometheus.NewDesc("warmpath_shelf_pages", "KV pages that some node's tier holds.", nil, nil), s.Pages)
+	gauge(prometheus.NewDesc("warmpath_shelf_bytes", "Memory of the tier directory.", nil, nil), s.Bytes)
+	count(prometheus.NewDesc("warmpath_shelf_received_bytes_total", "Bytes of announcements of KV tiers and of answers.", nil, nil), s.Received)
+	events := prometheus.NewDesc("warmpath_shelf_events_total", "Announcements of KV tiers, and their failures.", []string{"event"}, nil)
 	for event, n := range map[string]uint64{
 		"message": s.Messages, "malformed": s.Malformed, "lost": s.Gaps, "caught_up": s.CaughtUp, "resync": s.Resyncs, "failed": s.Failed,
 		"forgotten": s.Forgotten, "unkept": s.Unkept,
 	} {
 		count(events, n, event)
 	}
-	count(leftOut, s.LeftOut)
+	count(prometheus.NewDesc("warmpath_shelf_left_out_pages_total", "Announced KV pages without room.", nil, nil), s.LeftOut)
+	lookups := prometheus.NewDesc("warmpath_shelf_lookups_total", "Prompts looked up in the tier directory.", []string{"result"}, nil)
 	count(lookups, s.Found, "found")
 	count(lookups, s.Lookups-min(s.Found, s.Lookups), "nothing")
-	count(foundTokens, s.Tokens)
-	count(hashedPages, s.Hashed, "hashed")
-	count(hashedPages, s.Remembered, "remembered")
+	count(prometheus.NewDesc("warmpath_shelf_found_tokens_total", "Tokens of looked-up prompts that one KV tier held at most.", nil, nil), s.Tokens)
+	hashed := prometheus.NewDesc("warmpath_shelf_hashed_pages_total", "Pages of looked-up prompts, by the origin of their hash.", []string{"how"}, nil)
+	count(hashed, s.Hashed, "hashed")
+	count(hashed, s.Remembered, "remembered")
 }

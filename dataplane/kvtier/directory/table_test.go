@@ -173,7 +173,7 @@ func TestLookupsBesideChanges(t *testing.T) {
 		})
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	for range 300 { // many tables, one after the other
+	for range 100 { // many tables, one after the other
 		var more announce.Report
 		more.Type, more.Kinds = announce.TypeChanges, kinds
 		for range 500 {
@@ -190,8 +190,8 @@ func TestLookupsBesideChanges(t *testing.T) {
 // A lookup ends after bounded work; the next ones of the prompt get further.
 func TestLookupsAreBounded(t *testing.T) {
 	for _, page := range []int{1, 16} {
-		x := stocked(t, 1, 0, page, ids(1, 200_000))
-		ask := routing.TierQuery{Model: "m", Tokens: ids(1, 200_000)}
+		x := stocked(t, 1, 0, page, ids(1, 100_000))
+		ask := routing.TierQuery{Model: "m", Tokens: ids(1, 100_000)}
 		last, rounds := 0, 0
 		for ; rounds < 20; rounds++ {
 			before := x.Status().Hashed
@@ -204,7 +204,7 @@ func TestLookupsAreBounded(t *testing.T) {
 			}
 			last = got[0].Tokens
 		}
-		require.Equal(t, min(200_000, maxPages*page), last, "page %d after %d look-ups", page, rounds)
+		require.Equal(t, min(100_000, maxPages*page), last, "page %d after %d look-ups", page, rounds)
 		require.Greater(t, rounds, 1)
 	}
 }

@@ -30,5 +30,5 @@
 //
 // # Errors
 //
-// [ErrMalformed] is a message that is no hint, [ErrVersion] a hint of another version.
+// [ErrMalformed] is a message that is no hint of this version.
 package hint

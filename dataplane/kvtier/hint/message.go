@@ -20,12 +20,9 @@ const MaxBytes = 1<<20 - 4096
 // maxName bounds the name of a node, as package cluster does.
 const maxName = 255
 
-var (
-	// ErrMalformed is a message that is cut off, too long or contradicts itself.
-	ErrMalformed = errors.New("hint: malformed message")
-	// ErrVersion is a message of another version.
-	ErrVersion = errors.New("hint: message of another version")
-)
+// ErrMalformed is a message of another version, or one that is cut off, too long or contradicts
+// itself.
+var ErrMalformed = errors.New("hint: malformed message")
 
 // Subject returns the subject on which the sidecar of a node listens. The name is hexadecimal, as
 // it may have characters that subjects must not.
@@ -104,7 +101,7 @@ func Parse(data []byte) (m Message, err error) {
 		return m, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
 	}
 	if version != Version {
-		return m, fmt.Errorf("%w: %d, and this process knows %d", ErrVersion, version, Version)
+		return m, fmt.Errorf("%w: version %d, and this process knows %d", ErrMalformed, version, Version)
 	}
 	page, have := int(r.Uint32()), int(r.Uint32())
 	m.Model, m.Salt = text(&r), text(&r)

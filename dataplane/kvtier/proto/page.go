@@ -16,11 +16,16 @@ func (h Hash) Name() uint64 { return binary.BigEndian.Uint64(h[:8]) }
 // PageHashes hashes the whole pages of a prompt. A cache salt puts SaltSeed before the first
 // page; "" is no salt.
 func PageHashes(tokens []uint32, pageSize int, salt string) []Hash {
+	return PageHashesOf(TokenBytes(tokens), pageSize, salt)
+}
+
+// TokenBytes returns token ids in 4 bytes each, little-endian.
+func TokenBytes(tokens []uint32) []byte {
 	ids := make([]byte, 0, 4*len(tokens))
 	for _, id := range tokens {
 		ids = binary.LittleEndian.AppendUint32(ids, id)
 	}
-	return PageHashesOf(ids, pageSize, salt)
+	return ids
 }
 
 // PageHashesOf is PageHashes of token ids in 4 bytes each, little-endian.

@@ -1,10 +1,11 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/warmpath/warmpath/nixl"
 )
 
 const (
@@ -19,10 +20,10 @@ const (
 // arena is the memory of a store: one memfd, mapped once, cut into slabs of one size. The kernel
 // provides it page by page on first write; it is never on Go's heap.
 type arena struct {
-	data []byte   // the whole mapping, read-write
-	file *os.File // the memfd, read-write; NIXL registers it
-	ro   *os.File // a descriptor that allows no writable mapping, for engines
-	slab int64    // bytes
+	memory *nixl.Mapping
+	data   []byte   // of memory, read-write
+	ro     *os.File // a descriptor that allows no writable mapping, for engines
+	slab   int64    // bytes
 }
 
 // newArena maps memory, rounded up to whole slabs.
@@ -31,44 +32,15 @@ func newArena(bytes int64) (*arena, error) {
 	for slab < maxSlab && slab*2*minSlabs <= bytes {
 		slab *= 2
 	}
-	bytes = (bytes + slab - 1) / slab * slab
-	fd, err := unix.MemfdCreate("warmpath-kv-tier", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	memory, err := nixl.NewMapping("warmpath-kv-tier", int((bytes+slab-1)/slab*slab))
 	if err != nil {
-		return nil, fmt.Errorf("cannot create the KV tier's memory: %w", err)
+		return nil, fmt.Errorf("cannot make the KV tier's memory: %w", err)
 	}
-	a := &arena{file: os.NewFile(uintptr(fd), "warmpath-kv-tier"), slab: slab}
-	if err := a.open(bytes); err != nil {
-		a.close()
-		return nil, err
-	}
-	return a, nil
-}
-
-func (a *arena) open(bytes int64) error {
-	fd := int(a.file.Fd())
-	if err := unix.Ftruncate(fd, bytes); err != nil {
-		return fmt.Errorf("cannot give the KV tier %d bytes: %w", bytes, err)
-	}
-	// A process with a descriptor could otherwise shrink the memory, and our next access be a
-	// SIGBUS.
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
-		return fmt.Errorf("cannot seal the KV tier's memory: %w", err)
-	}
-	// Other users can then not open it for writing through /proc. Processes of this user can
-	// trace us anyway.
-	if err := unix.Fchmod(fd, 0o400); err != nil {
-		return fmt.Errorf("cannot protect the KV tier's memory: %w", err)
-	}
-	ro, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), os.O_RDONLY, 0)
+	ro, err := memory.ReadOnly()
 	if err != nil {
-		return fmt.Errorf("cannot open the KV tier's memory for readers: %w", err)
+		return nil, errors.Join(fmt.Errorf("cannot open the KV tier's memory for readers: %w", err), memory.Close())
 	}
-	a.ro = ro
-	a.data, err = unix.Mmap(fd, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
-	if err != nil {
-		return fmt.Errorf("cannot map the KV tier's %d bytes: %w", bytes, err)
-	}
-	return nil
+	return &arena{memory, memory.Bytes(), ro, slab}, nil
 }
 
 // slabs returns the number of slabs.
@@ -79,14 +51,8 @@ func (a *arena) at(offset int64, n int) []byte {
 	return a.data[offset : offset+int64(n) : offset+int64(n)]
 }
 
-// close unmaps the memory. No slice of it may be in use.
+// close unmaps the memory, as soon as NIXL cannot touch it. No slice of it may be in use.
 func (a *arena) close() {
-	if a.data != nil {
-		_ = unix.Munmap(a.data) // fails only for bad arguments
-		a.data = nil
-	}
-	a.file.Close()
-	if a.ro != nil {
-		a.ro.Close()
-	}
+	_ = a.memory.Close() // fails only for bad arguments
+	a.ro.Close()
 }

@@ -2,10 +2,11 @@ package store
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
@@ -17,9 +18,7 @@ func spaceOfRank(t testing.TB, model, rank, pp, pool, dtype string) string {
 		"model": model, "rank": rank, "pp": pp, "cp": "0/1", "pool": pool, "form": "layer_first", "dtype": dtype, "tokens": testTokens, "layers": 3,
 		"heads": 2, "own": "",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -27,9 +26,7 @@ func spaceOfRank(t testing.TB, model, rank, pp, pool, dtype string) string {
 func newFeedTier(t testing.TB) *Store {
 	t.Helper()
 	tier, err := New(Config{Bytes: minBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { tier.Close() })
 	return tier
 }
@@ -44,9 +41,7 @@ func put(t testing.TB, tier *Store, ns uint32, hashes ...proto.Hash) {
 func mustSpace(t testing.TB, tier *Store, name string, bytes int) uint32 {
 	t.Helper()
 	ns, err := tier.pages.namespace(name, bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ns
 }
 
@@ -280,32 +275,4 @@ func TestFeedKnowsWhoIsThere(t *testing.T) {
 	b.conn.Close()
 	eventually(t, "the kind to close", func() bool { return !open() })
 	<-news
-}
-
-func BenchmarkPublishFollowed(b *testing.B) {
-	for _, ranks := range []int{1, 2, 8} {
-		for _, on := range []bool{false, true} {
-			b.Run(fmt.Sprintf("ranks=%d/followed=%t", ranks, on), func(b *testing.B) {
-				tier := newFeedTier(b)
-				var spaces []uint32
-				for i := range ranks {
-					spaces = append(spaces, mustSpace(b, tier, spaceOfRank(b, "m", fmt.Sprintf("%d/%d", i, ranks), "0/1", "kv", "bf16"), 4096))
-				}
-				if on {
-					tier.ChangeFeed().Subscribe()
-				}
-				hashes := make([][]proto.Hash, 64)
-				for i := range hashes {
-					hashes[i] = chain(uint32(i), 128)
-				}
-				b.ResetTimer()
-				for i := range b.N {
-					for _, ns := range spaces {
-						put(b, tier, ns, hashes[i%64]...)
-					}
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*128*ranks), "ns/page")
-			})
-		}
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
@@ -20,9 +22,7 @@ func (e *engine) clear() (pages uint64, told, missing uint32) {
 // retire tells the store that the engine has loaded other weights, and leaves.
 func (e *engine) retire() {
 	e.t.Helper()
-	if err := e.tell(opRetire, 0, nil); err != nil {
-		e.t.Fatal(err)
-	}
+	require.NoError(e.t, e.tell(opRetire, 0, nil))
 	e.conn.Close()
 }
 
@@ -46,34 +46,22 @@ func TestClear(t *testing.T) {
 	if n, told, missing := a.clear(); n != 120 || told != 0 || missing != 0 {
 		t.Errorf("cleared %d pages and %d peers, %d are out of reach; want 120, 0 and 0", n, told, missing)
 	}
-	if err := writer.tell(opCommit, 0, sequence(writer.seq)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.tell(opCommit, 0, sequence(writer.seq)))
 	writer.exists(nil, 0)
 	for what, e := range map[string]*engine{"the same rank": a, "another rank": b, "other weights": old} {
-		if n := e.exists(append(hashes, unconfirmed...), 0); n != 0 {
-			t.Errorf("%s: %d pages after a clear", what, n)
-		}
-		if n := e.exists(unconfirmed, 0); n != 0 {
-			t.Errorf("%s: %d pages that were being stored during a clear", what, n)
-		}
+		e.finds(what+", after a clear", 0, append(hashes, unconfirmed...), 0)
+		e.finds(what+", being stored during a clear", 0, unconfirmed, 0)
 	}
-	if n := other.check(1, hashes, 0); n != 40 {
-		t.Errorf("another model has %d of its 40 pages", n)
-	}
+	other.reads("of another model", 40, 1, hashes, 0)
 	b.store(3, poolTokens/testTokens)
 	for i, page := range pages {
 		if want := pageBytes(1<<32 + uint64(i)); string(page) != string(want) {
 			t.Errorf("page %d was overwritten while it was read", i)
 		}
 	}
-	if err := b.tell(opRelease, 0, sequence(lease)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.tell(opRelease, 0, sequence(lease)))
 	a.store(1, 40)
-	if n := a.check(1, hashes, 0); n != 40 {
-		t.Errorf("%d of 40 pages that were stored after the clear", n)
-	}
+	a.reads("stored after the clear", 40, 1, hashes, 0)
 	eventually(t, "no page stays that nobody finds", func() bool {
 		return tier.Stats().Pages == 40+40+poolTokens/testTokens
 	})
@@ -90,27 +78,17 @@ func TestClearAtPeers(t *testing.T) {
 			a, b := pair(t, fabric())
 			on, here := dialTier(t, a, weightName("m", "1", "0/1")), dialTier(t, b, weightName("m", "1", "0/1"))
 			hashes := on.store(1, 60)
-			if n := here.exists(hashes, patience); n != 60 {
-				t.Fatalf("the peer has 60 pages, and %d are expected", n)
-			}
-			if n := here.check(1, hashes, patience); n != 60 {
-				t.Fatalf("%d of 60 pages came", n)
-			}
+			here.finds("from the peer", 60, hashes, patience)
+			here.reads("from the peer", 60, 1, hashes, patience)
 			if _, told, missing := on.clear(); told != 1 || missing != 0 {
 				t.Errorf("%d peers cleared, %d are out of reach; want 1 and 0", told, missing)
 			}
 			for what, e := range map[string]*engine{"here": on, "at the peer": here} {
-				if n := e.exists(hashes, patience); n != 0 {
-					t.Errorf("%s: %d pages after a clear", what, n)
-				}
+				e.finds(what+", after a clear", 0, hashes, patience)
 			}
 			on.store(1, 30)
-			if n := here.exists(hashes, patience); n != 30 {
-				t.Errorf("%d pages are expected that were stored after the clear, want 30", n)
-			}
-			if n := here.check(1, hashes[:30], patience); n != 30 {
-				t.Errorf("%d of 30 pages came", n)
-			}
+			here.finds("stored after the clear", 30, hashes, patience)
+			here.reads("from the peer", 30, 1, hashes[:30], patience)
 		})
 	}
 }
@@ -125,14 +103,10 @@ func TestClearOfAPeerOutOfReach(t *testing.T) {
 	b.SetPeers(nil)
 	eventually(t, "they are apart", func() bool { return a.Stats().Peers == 0 && b.Stats().Peers == 0 })
 	on.clear()
-	if n := here.check(1, hashes, 0); n != 20 {
-		t.Errorf("%d of 20 pages at a peer that has not heard of the clear", n)
-	}
+	here.reads("at a peer that has not heard of the clear", 20, 1, hashes, 0)
 	meet(t, nil, a, b)
 	for what, e := range map[string]*engine{"here": on, "at the peer": here} {
-		if n := e.exists(hashes, patience); n != 0 {
-			t.Errorf("%s: %d pages after a clear", what, n)
-		}
+		e.finds(what+", after a clear", 0, hashes, patience)
 	}
 }
 
@@ -172,18 +146,14 @@ func TestRetire(t *testing.T) {
 	a.retire()
 	b.retire()
 	eventually(t, "they have left", func() bool { return tier.Stats().Clients == 1 })
-	if n := same.check(1, hashes, 0); n != 10 {
-		t.Errorf("%d of 10 pages for the engine that keeps its weights", n)
-	}
+	same.reads("for the engine that keeps its weights", 10, 1, hashes, 0)
 	same.conn.Close() // an engine that ends, and may come back
 	eventually(t, "it has left", func() bool { return tier.Stats().Clients == 0 })
 	if n := tier.Stats().Pages; n != 20 {
 		t.Errorf("%d of 20 pages after the last engine ended", n)
 	}
 	again := dialTier(t, tier, name("0/2"))
-	if n := again.check(1, hashes, 0); n != 10 {
-		t.Errorf("%d of 10 pages for an engine that has come back", n)
-	}
+	again.reads("for an engine that has come back", 10, 1, hashes, 0)
 	again.retire()
 	eventually(t, "nothing is left", func() bool { return tier.Stats().Pages == 0 && tier.Stats().Namespaces == 0 })
 }
@@ -195,16 +165,12 @@ func TestNamespacesMakeRoom(t *testing.T) {
 	f.at, _ = tier.ChangeFeed().Subscribe()
 	keep := spaceOfRank(t, "kept", "0/1", "0/1", "kv", "bf16")
 	ns, err := tier.pages.open(keep, 4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	put(t, tier, ns, chain(1, 2)...)
-	for i := range uint32(3 * maxNamespaces) {
+	for i := range uint32(300) {
 		name := weightName("m", strconv.FormatUint(uint64(i), 10), "0/1")
 		ns, err := tier.pages.open(name, 4096)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		put(t, tier, ns, chain(i+2, 2)...)
 		tier.pages.closeConnection(name, i%3 == 0)
 		if i%100 == 0 {
@@ -274,7 +240,7 @@ func FuzzClearAgainstNaive(f *testing.F) {
 					want[k] = true
 				}
 			case 2:
-				if e, _ := x.reserve(ns, k.hash); e != none {
+				if e, _ := x.reserve(ns, k.hash, false); e != none {
 					filling = append(filling, writing{k, e})
 				}
 			case 3:
@@ -338,13 +304,13 @@ func TestClearsAreBounded(t *testing.T) {
 	if len(tier.pages.adopt(nil)) != 0 {
 		t.Error("a clear of the day after tomorrow is believed")
 	}
-	for i := range 3 * maxNamespaces {
+	for i := range maxNamespaces + 100 {
 		tier.pages.adopt(clears{strconv.Itoa(i): uint64(i + 1)})
 	}
 	if n := len(tier.pages.adopt(nil)); n != maxNamespaces {
 		t.Errorf("%d clears are remembered, want %d", n, maxNamespaces)
 	}
-	if tier.pages.adopt(nil)[strconv.Itoa(3*maxNamespaces-1)] == 0 {
+	if tier.pages.adopt(nil)[strconv.Itoa(maxNamespaces+99)] == 0 {
 		t.Error("the last clear is forgotten")
 	}
 }

@@ -57,7 +57,7 @@
 //
 // Store's methods may be called from any goroutine. pages.mu guards the index and is held for
 // lookups only, never for I/O or a copy. leases.mu, incoming.mu, peerClient.mu, transport.mu,
-// handshaker.mu, prefetcher.mu, rate.mu and the mu of both servers guard tables and are taken
+// handshaker.mu, prefetcher.mu, rate.mu and that of serveConnections guard tables and are taken
 // alone. peer.asking is held for one question to a peer, with a deadline. All goroutines end with
 // Run: one for each connection of an engine or a peer, one for each peer, which connects and
 // pulls, one each for leases, for warming and for making NIXL's agents, one for each transfer in
@@ -73,6 +73,6 @@
 //
 // [ErrConfig] is for settings, [ErrUntrusted] for peers that are refused or refuse. [ErrWire] and
 // [ErrRegion] are for engines and peers that break the protocol, which ends their connection and no
-// other; [ErrPageSize] and [ErrNamespaces] for pages that cannot be kept, [ErrHint] for hints.
+// other; [ErrPageSize] and [ErrNamespaces] for pages that cannot be kept.
 // [ErrClosed] comes after Close.
 package store

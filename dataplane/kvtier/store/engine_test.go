@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
@@ -58,9 +59,7 @@ func serveUntil(t *testing.T, cfg Config) (tier *Store, stop func()) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	tier, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- tier.Run(ctx) }()
@@ -127,19 +126,13 @@ type engine struct {
 func newPool(t *testing.T) (*os.File, []byte) {
 	t.Helper()
 	fd, err := unix.MemfdCreate("pool", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f := os.NewFile(uintptr(fd), "pool")
 	t.Cleanup(func() { f.Close() })
 	size := 2 * testLayers * poolTokens * rowBytes
-	if err := f.Truncate(int64(size)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Truncate(int64(size)))
 	data, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = unix.Munmap(data) })
 	return f, data
 }
@@ -157,9 +150,7 @@ func layerFirst() []piece {
 func dialRaw(t *testing.T, socket string) *engine {
 	t.Helper()
 	c, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e := &engine{t: t, conn: c.(*net.UnixConn)}
 	t.Cleanup(func() { c.Close() })
 	return e
@@ -172,17 +163,13 @@ func dialTier(t *testing.T, tier *Store, name string) *engine {
 	e.file, e.pool = newPool(t)
 	m := hello{version: wireVersion, pageTokens: testTokens, regions: 1, name: name, pieces: layerFirst()}
 	body, fds, err := e.greet(m, e.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(fds) != 1 || len(body) != 24 {
 		t.Fatalf("hello brought %d descriptors and %d bytes, want 1 and 24", len(fds), len(body))
 	}
 	defer unix.Close(fds[0])
 	e.arena, err = unix.Mmap(fds[0], 0, int(binary.LittleEndian.Uint64(body[16:])), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = unix.Munmap(e.arena) })
 	if _, err := unix.Mmap(fds[0], 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); !errors.Is(err, unix.EACCES) {
 		t.Errorf("an engine maps the tier's memory for writing: %v", err)
@@ -265,9 +252,7 @@ func (e *engine) ask(op, flags uint8, body []byte) ([]byte, error) {
 func (e *engine) must(op, flags uint8, body []byte) []byte {
 	e.t.Helper()
 	answer, err := e.ask(op, flags, body)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	require.NoError(e.t, err)
 	return answer
 }
 
@@ -283,9 +268,7 @@ func (e *engine) get(hashes []proto.Hash, wait time.Duration) [][]byte {
 	e.t.Helper()
 	r := request{hashes: hashes, lease: 30_000, wait: uint32(wait.Milliseconds())}
 	offsets, err := parseOffsets(e.must(opGet, 0, r.encode(opGet)), len(hashes))
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	require.NoError(e.t, err)
 	pages := make([][]byte, len(hashes))
 	for i, o := range offsets {
 		if o != absent {
@@ -298,9 +281,7 @@ func (e *engine) get(hashes []proto.Hash, wait time.Duration) [][]byte {
 // release releases the last get.
 func (e *engine) release() {
 	e.t.Helper()
-	if err := e.tell(opRelease, 0, sequence(e.seq)); err != nil {
-		e.t.Fatal(err)
-	}
+	require.NoError(e.t, e.tell(opRelease, 0, sequence(e.seq)))
 }
 
 // set stores pages that begin at the given tokens, and commits where commit is set.
@@ -313,9 +294,7 @@ func (e *engine) set(hashes []proto.Hash, tokens []uint64, parent *proto.Hash, c
 	}
 	results := e.must(opSet, flags, r.encode(opSet))[4:]
 	if commit {
-		if err := e.tell(opCommit, 0, sequence(e.seq)); err != nil {
-			e.t.Fatal(err)
-		}
+		require.NoError(e.t, e.tell(opCommit, 0, sequence(e.seq)))
 		e.exists(nil, 0) // a commit has no answer; a question after it has
 	}
 	return results
@@ -386,4 +365,20 @@ func (e *engine) check(prompt uint32, hashes []proto.Hash, wait time.Duration) i
 		}
 	}
 	return len(pages)
+}
+
+// finds checks the result of exists.
+func (e *engine) finds(what string, want int, hashes []proto.Hash, wait time.Duration) {
+	e.t.Helper()
+	if n := e.exists(hashes, wait); n != want {
+		e.t.Errorf("%s: %d pages exist, want %d", what, n, want)
+	}
+}
+
+// reads checks the result of check.
+func (e *engine) reads(what string, want int, prompt uint32, hashes []proto.Hash, wait time.Duration) {
+	e.t.Helper()
+	if n := e.check(prompt, hashes, wait); n != want {
+		e.t.Errorf("%s: %d pages are read, want %d", what, n, want)
+	}
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +32,6 @@ type engineCounts struct {
 // engineServer serves the engines of this node.
 type engineServer struct {
 	cfg      *Config
-	log      *slog.Logger
 	pages    *pages
 	leases   *leases
 	peers    *peerClient
@@ -43,11 +40,6 @@ type engineServer struct {
 	instance uint64
 	counts   engineCounts
 	reads    rate // from a get to its release: an engine copies meanwhile
-
-	mu   sync.Mutex
-	open map[*engineSession]struct{} // guarded by mu
-	stop bool                        // guarded by mu
-	all  sync.WaitGroup
 }
 
 // find returns the number of leading pages that are present or being pulled. It asks other nodes
@@ -84,56 +76,14 @@ func (s *engineServer) run(ctx context.Context) error {
 		l.Close()
 		return err
 	}
-	s.open = map[*engineSession]struct{}{}
-	defer s.all.Wait()
-	defer s.closeAll()
-	quit := context.AfterFunc(ctx, func() { l.Close() })
-	defer quit()
-	defer l.Close()
-	s.log.Info("KV tier serves", "socket", s.cfg.Socket, "bytes", len(s.pages.arena.data))
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("cannot accept engines: %w", err)
-		}
-		s.start(c.(*net.UnixConn))
+	s.cfg.Log.Info("KV tier serves", "socket", s.cfg.Socket, "bytes", len(s.pages.arena.data))
+	err = serveConnections(ctx, l, maxEngines, func(c net.Conn) {
+		(&engineSession{server: s, conn: c.(*net.UnixConn), reads: map[uint64]read{}}).run()
+	})
+	if err != nil {
+		return fmt.Errorf("cannot accept engines: %w", err)
 	}
-}
-
-// start runs the goroutine of a connection, which ends with it.
-func (s *engineServer) start(c *net.UnixConn) {
-	n := &engineSession{server: s, conn: c, reads: map[uint64]read{}}
-	s.mu.Lock()
-	full := s.stop || len(s.open) >= maxEngines
-	if !full {
-		s.open[n] = struct{}{}
-		s.all.Add(1)
-	}
-	s.mu.Unlock()
-	if full {
-		c.Close()
-		return
-	}
-	go func() {
-		defer s.all.Done()
-		n.run()
-		s.mu.Lock()
-		delete(s.open, n)
-		s.mu.Unlock()
-	}()
-}
-
-// closeAll ends the connections, and with them their goroutines.
-func (s *engineServer) closeAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stop = true
-	for n := range s.open {
-		n.conn.Close()
-	}
+	return nil
 }
 
 // listenUnix listens on a path, also where a killed sidecar has left a socket.

@@ -78,7 +78,7 @@ func (n *engineSession) run() {
 		r.close()
 	}
 	if err != nil {
-		s.log.Warn("an engine's connection to the KV tier failed", "error", err)
+		s.cfg.Log.Warn("an engine's connection to the KV tier failed", "error", err)
 	}
 }
 
@@ -103,7 +103,7 @@ func (n *engineSession) serve() error {
 				n.server.counts.refused.Add(1)
 			}
 			// The engine may have left.
-			_ = n.send(header{op: h.op, status: statusFailed, seq: h.seq}, []byte(err.Error()), nil)
+			_ = writeFrame(n.conn, time.Now().Add(frameTimeout), header{op: h.op, status: statusFailed, seq: h.seq}, []byte(err.Error()))
 			return err
 		}
 	}
@@ -163,23 +163,9 @@ func descriptors(oob []byte) []*os.File {
 	return files
 }
 
-// send writes an answer, with the descriptor of f beside it unless f is nil.
-func (n *engineSession) send(h header, body []byte, f *os.File) error {
-	h.length = uint32(len(body))
-	var raw [headerBytes]byte
-	head := h.append(raw[:0])
-	if err := n.conn.SetWriteDeadline(time.Now().Add(frameTimeout)); err != nil {
-		return err
-	}
-	if f != nil {
-		if _, _, err := n.conn.WriteMsgUnix(head, unix.UnixRights(int(f.Fd())), nil); err != nil {
-			return err
-		}
-		_, err := n.conn.Write(body)
-		return err
-	}
-	_, err := n.conn.Write(append(head, body...))
-	return err
+// send writes an answer.
+func (n *engineSession) send(h header, body []byte) error {
+	return writeFrame(n.conn, time.Now().Add(frameTimeout), header{op: h.op, seq: h.seq}, body)
 }
 
 // answer does the work of one message.
@@ -211,7 +197,7 @@ func (n *engineSession) answer(h header, files []*os.File) error {
 		if err != nil {
 			return err
 		}
-		return n.send(header{op: h.op, seq: h.seq}, text, nil)
+		return n.send(h, text)
 	}
 	return fmt.Errorf("%w: unknown op %d", ErrWire, h.op)
 }
@@ -245,13 +231,17 @@ func (n *engineSession) hello(h header, files []*os.File) error {
 	body = binary.LittleEndian.AppendUint32(body, uint32(n.layout.bytes))
 	body = binary.LittleEndian.AppendUint64(body, n.server.instance)
 	body = binary.LittleEndian.AppendUint64(body, uint64(len(pages.arena.data)))
-	return n.send(header{op: h.op, seq: h.seq}, body, pages.arena.ro)
+	if err := n.conn.SetWriteDeadline(time.Now().Add(frameTimeout)); err != nil {
+		return err
+	}
+	_, _, err = n.conn.WriteMsgUnix(header{op: h.op, seq: h.seq}.frame(body), unix.UnixRights(int(pages.arena.ro.Fd())), nil)
+	return err
 }
 
 func (n *engineSession) exists(h header) error {
 	count := n.server.find(n.ns, n.req.hashes, time.Duration(n.req.wait)*time.Millisecond)
 	n.out = binary.LittleEndian.AppendUint32(n.out[:0], uint32(count))
-	return n.send(header{op: h.op, seq: h.seq}, n.out, nil)
+	return n.send(h, n.out)
 }
 
 func (n *engineSession) get(h header) error {
@@ -280,7 +270,7 @@ func (n *engineSession) get(h header) error {
 	for _, o := range offsets {
 		n.out = binary.LittleEndian.AppendUint64(n.out, o)
 	}
-	return n.send(header{op: h.op, seq: h.seq}, n.out, nil)
+	return n.send(h, n.out)
 }
 
 // store copies pages. They become readable when the engine commits, and thereby confirms that it
@@ -306,7 +296,7 @@ func (n *engineSession) store(h header) error {
 			return err
 		}
 	}
-	return n.send(header{op: h.op, seq: h.seq}, n.out, nil)
+	return n.send(h, n.out)
 }
 
 // finish ends a read or a write. The lease of a read may have expired.
@@ -337,7 +327,7 @@ func (n *engineSession) clear(h header) error {
 	n.out = binary.LittleEndian.AppendUint64(n.out[:0], uint64(pages))
 	n.out = binary.LittleEndian.AppendUint32(n.out, uint32(told))
 	n.out = binary.LittleEndian.AppendUint32(n.out, uint32(missing))
-	return n.send(header{op: h.op, seq: h.seq}, n.out, nil)
+	return n.send(h, n.out)
 }
 
 func (n *engineSession) abandon() {

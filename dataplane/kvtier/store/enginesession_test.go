@@ -10,24 +10,18 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestStoreAndRead(t *testing.T) {
 	tier := serve(t, Config{})
 	a, b, other := dialTier(t, tier, "m"), dialTier(t, tier, "m"), dialTier(t, tier, "another rank")
 	hashes := a.store(1, 40)
-	if n := a.exists(hashes, 0); n != 40 {
-		t.Errorf("the engine that stored 40 pages finds %d", n)
-	}
-	if n := b.check(1, hashes, 0); n != 40 {
-		t.Errorf("another engine of the model reads %d of 40 pages", n)
-	}
-	if n := b.exists(append(hashes[:10:10], chain(2, 3)...), 0); n != 10 {
-		t.Errorf("exists of 10 pages that are there and 3 that are not = %d, want 10", n)
-	}
-	if n := other.exists(hashes, 0); n != 0 {
-		t.Errorf("an engine of another rank finds %d pages of the first one's", n)
-	}
+	a.finds("by the engine that stored them", 40, hashes, 0)
+	b.reads("by another engine of the model", 40, 1, hashes, 0)
+	b.finds("10 that are there and 3 that are not", 10, append(hashes[:10:10], chain(2, 3)...), 0)
+	other.finds("by an engine of another rank", 0, hashes, 0)
 	if results := b.set(hashes[:2], []uint64{0, testTokens}, nil, true); !bytes.Equal(results, []byte{setPresent, setPresent}) {
 		t.Errorf("storing pages that are there: %v, want %v twice", results, setPresent)
 	}
@@ -43,18 +37,14 @@ func TestUnconfirmedPagesAreNeverSeen(t *testing.T) {
 	hashes := chain(1, 8)
 	tokens := []uint64{0, 4, 8, 12, 16, 20, 24, 28}
 	a.set(hashes, tokens, nil, false)
-	if n := b.exists(hashes, 0); n != 0 {
-		t.Fatalf("%d pages are seen before they were confirmed", n)
-	}
+	b.finds("before they were confirmed", 0, hashes, 0)
 	if results := b.set(hashes[:1], tokens[:1], nil, false); results[0] != setPresent {
 		t.Errorf("a second writer of a page that is being written is told %d, want %d", results[0], setPresent)
 	}
 	a.conn.Close()
 	eventually(t, "the room of an engine that left is free", func() bool { return tier.Stats().Abandoned >= 1 })
 	b.store(1, 8)
-	if n := b.check(1, hashes, 0); n != 8 {
-		t.Errorf("%d of 8 pages after another engine stored them", n)
-	}
+	b.reads("after another engine stored them", 8, 1, hashes, 0)
 }
 
 func TestPinsKeepPages(t *testing.T) {
@@ -79,9 +69,7 @@ func TestPinsKeepPages(t *testing.T) {
 	for p := range uint32(2) {
 		a.store(12+p, room)
 	}
-	if n := a.exists(hashes, 0); n != 0 {
-		t.Errorf("%d pages that nobody used since outlived four times the room", n)
-	}
+	a.finds("not used since, after four times the room", 0, hashes, 0)
 }
 
 func TestLeasesExpire(t *testing.T) {
@@ -98,9 +86,7 @@ func TestLeasesExpire(t *testing.T) {
 		t.Errorf("after the lease's end: %d pins, %d leases expired; want 0 and 1", s.Pins, s.Expired)
 	}
 	a.release() // of a lease that has ended: nothing
-	if n := a.check(1, hashes, 0); n != 4 {
-		t.Errorf("%d pages, want 4", n)
-	}
+	a.reads("whose lease has ended", 4, 1, hashes, 0)
 }
 
 // A broken or hostile engine loses its own connection, with a reason, and no other.
@@ -137,9 +123,7 @@ func TestBadClients(t *testing.T) {
 			t.Errorf("%s: the connection goes on", test.name)
 		}
 	}
-	if n := good.check(1, hashes, 0); n != 8 {
-		t.Errorf("afterwards another engine reads %d of 8 pages", n)
-	}
+	good.reads("by another engine afterwards", 8, 1, hashes, 0)
 	if s := tier.Stats(); s.Refused == 0 || s.Faults == 0 {
 		t.Errorf("refused %d, faults %d, want more than none of each", s.Refused, s.Faults)
 	}
@@ -152,9 +136,7 @@ func TestBadHellos(t *testing.T) {
 	good := hello{version: wireVersion, pageTokens: testTokens, regions: 1, name: "m", pieces: layerFirst()}
 	pool, _ := newPool(t)
 	pipe, other, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer pipe.Close()
 	defer other.Close()
 	tests := []struct {
@@ -187,16 +169,12 @@ func TestBadHellos(t *testing.T) {
 func TestMemoryThatGoesAway(t *testing.T) {
 	tier := serve(t, Config{})
 	good, bad := dialTier(t, tier, "m"), dialTier(t, tier, "m")
-	if err := bad.file.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, bad.file.Truncate(0))
 	r := request{hashes: chain(1, 1), tokens: []uint64{0}}
 	if _, err := bad.ask(opSet, 0, r.encode(opSet)); err == nil || !strings.Contains(err.Error(), "gone during a read") {
 		t.Errorf("storing from memory that was cut off: %v", err)
 	}
-	if n := good.check(2, good.store(2, 8), 0); n != 8 {
-		t.Errorf("another engine reads %d of 8 pages", n)
-	}
+	good.reads("by another engine", 8, 2, good.store(2, 8), 0)
 	if s := tier.Stats(); s.Faults != 1 {
 		t.Errorf("%d faults, want 1", s.Faults)
 	}
@@ -205,14 +183,14 @@ func TestMemoryThatGoesAway(t *testing.T) {
 // Engines store, read and leave concurrently, and each page read is the right one.
 func TestManyEngines(t *testing.T) {
 	tier := serve(t, Config{})
-	const engines, prompts = 6, 24
+	const engines, prompts = 6, 8
 	var all sync.WaitGroup
 	for i := range engines {
 		e := dialTier(t, tier, "m")
 		all.Go(func() {
-			for round := range 10 {
+			for round := range 4 {
 				p := uint32((i*7+round*5)%prompts) + 1
-				n := 200 + int(p)*20 // together more than fit
+				n := 200 + int(p)*60 // together more than fit
 				hashes := chain(p, n)
 				e.check(p, hashes[:e.exists(hashes, 0)], 0)
 				e.store(p, n)
@@ -230,18 +208,14 @@ func TestManyEngines(t *testing.T) {
 func TestSocketOfADeadSidecar(t *testing.T) {
 	path := t.TempDir() + "/kv.sock"
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // as a killed process leaves it
 	l.Close()
 	tier := serve(t, Config{Socket: path})
 	dialTier(t, tier, "m").store(1, 1)
 
 	second, err := New(Config{Bytes: minBytes, Socket: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer second.Close()
 	if err := second.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "another sidecar") {
 		t.Errorf("a second sidecar on the same socket: %v", err)

@@ -94,6 +94,12 @@ func (h header) append(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint64(dst, h.seq)
 }
 
+// frame returns a whole message.
+func (h header) frame(body []byte) []byte {
+	h.length = uint32(len(body))
+	return append(h.append(make([]byte, 0, headerBytes+len(body))), body...)
+}
+
 func parseHeader(b []byte) (header, error) {
 	r := codec.NewReader(b)
 	h := header{r.Uint32(), r.Byte(), r.Byte(), r.Uint16(), r.Uint64()}
@@ -159,24 +165,7 @@ func parseHello(b []byte) (m hello, err error) {
 	return m, nil
 }
 
-func (m hello) encode() (dst []byte) {
-	dst = binary.LittleEndian.AppendUint32(dst, m.version)
-	dst = binary.LittleEndian.AppendUint32(dst, m.pageTokens)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(m.pieces)))
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(m.name)))
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(m.regions))
-	dst = append(dst, m.name...)
-	for _, p := range m.pieces {
-		dst = binary.LittleEndian.AppendUint16(dst, uint16(p.region))
-		dst = append(dst, 0, 0)
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(p.bytes))
-		dst = binary.LittleEndian.AppendUint64(dst, p.base)
-		dst = binary.LittleEndian.AppendUint64(dst, p.stride)
-	}
-	return dst
-}
-
-// sequence is the body of release, commit and unpin.
+// sequence is the body of an unpin.
 func sequence(seq uint64) []byte { return binary.LittleEndian.AppendUint64(nil, seq) }
 
 // request is the body of exists, get or set. The next parse reuses its slices.
@@ -217,28 +206,6 @@ func readHashes(r *codec.Reader, dst []proto.Hash, n int) []proto.Hash {
 	b := r.Take(n * len(proto.Hash{})) // n is at most 2^32, and int has 64 bits
 	for ; len(b) > 0; b = b[len(proto.Hash{}):] {
 		dst = append(dst, proto.Hash(b))
-	}
-	return dst
-}
-
-// encode writes the body that parse reads.
-func (q *request) encode(op uint8) (dst []byte) {
-	switch op {
-	case opExists:
-		dst = binary.LittleEndian.AppendUint32(dst, q.wait)
-	case opGet:
-		dst = binary.LittleEndian.AppendUint32(dst, q.lease)
-		dst = binary.LittleEndian.AppendUint32(dst, q.wait)
-	}
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(q.hashes)))
-	if q.hasParent {
-		dst = append(dst, q.parent[:]...)
-	}
-	for _, h := range q.hashes {
-		dst = append(dst, h[:]...)
-	}
-	for _, t := range q.tokens {
-		dst = binary.LittleEndian.AppendUint64(dst, t)
 	}
 	return dst
 }

@@ -2,11 +2,51 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"reflect"
 	"testing"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
+
+func (m hello) encode() (dst []byte) {
+	dst = binary.LittleEndian.AppendUint32(dst, m.version)
+	dst = binary.LittleEndian.AppendUint32(dst, m.pageTokens)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(m.pieces)))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(m.name)))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(m.regions))
+	dst = append(dst, m.name...)
+	for _, p := range m.pieces {
+		dst = binary.LittleEndian.AppendUint16(dst, uint16(p.region))
+		dst = append(dst, 0, 0)
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(p.bytes))
+		dst = binary.LittleEndian.AppendUint64(dst, p.base)
+		dst = binary.LittleEndian.AppendUint64(dst, p.stride)
+	}
+	return dst
+}
+
+// encode writes the body that parse reads.
+func (q *request) encode(op uint8) (dst []byte) {
+	switch op {
+	case opExists:
+		dst = binary.LittleEndian.AppendUint32(dst, q.wait)
+	case opGet:
+		dst = binary.LittleEndian.AppendUint32(dst, q.lease)
+		dst = binary.LittleEndian.AppendUint32(dst, q.wait)
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(q.hashes)))
+	if q.hasParent {
+		dst = append(dst, q.parent[:]...)
+	}
+	for _, h := range q.hashes {
+		dst = append(dst, h[:]...)
+	}
+	for _, t := range q.tokens {
+		dst = binary.LittleEndian.AppendUint64(dst, t)
+	}
+	return dst
+}
 
 // FuzzRequest: a body that parse accepts is written again byte for byte, so parse neither reads
 // beyond it nor leaves a part out.

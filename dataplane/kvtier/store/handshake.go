@@ -69,10 +69,10 @@ func (s *handshaker) accept(ctx context.Context, c net.Conn) (net.Conn, error) {
 	err := secured.HandshakeContext(ctx)
 	var plain tls.RecordHeaderError
 	if errors.As(err, &plain) && plain.Conn != nil {
-		// The client may speak our protocol without TLS: tell it in a message of the protocol.
-		_ = plain.Conn.SetWriteDeadline(time.Now().Add(time.Second))
-		h := header{length: uint32(len(advicePlain)), op: opPeerHello, status: statusFailed, seq: 1}
-		_, _ = plain.Conn.Write(append(h.append(nil), advicePlain...)) // it may have left
+		// The client may speak our protocol without TLS: tell it in a message of the protocol. It
+		// may have left.
+		h := header{op: opPeerHello, status: statusFailed, seq: 1}
+		_ = writeFrame(plain.Conn, time.Now().Add(time.Second), h, []byte(advicePlain))
 	}
 	return secured, explainHandshake(err)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
@@ -24,9 +26,7 @@ func sharedKeyTLS(key *tlsconfig.SharedKey) PeerTLS {
 func keyed(t *testing.T, letter string) PeerTLS {
 	t.Helper()
 	key, err := tlsconfig.SharedKeyOf(strings.Repeat(letter, tlsconfig.MinKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return sharedKeyTLS(key)
 }
 
@@ -36,13 +36,9 @@ func certificateTLS(t *testing.T, a *tlstest.Authority) PeerTLS {
 	p := a.Issue("127.0.0.1")
 	log := slog.New(slog.DiscardHandler)
 	server, err := tlsconfig.Server(tlsconfig.ServerFiles{Cert: p.Cert, Key: p.Key, ClientCA: a.File}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := tlsconfig.NewClient(tlsconfig.ClientFiles{CA: a.File, Cert: p.Cert, Key: p.Key}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return PeerTLS{server, client.Config}
 }
 
@@ -83,12 +79,8 @@ func TestTrustedPeers(t *testing.T) {
 				meet(t, f, a, b)
 				on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
 				hashes := on.store(1, 300)
-				if n := here.exists(hashes, patience); n != 300 {
-					t.Fatalf("the peer has 300 pages, and %d are expected", n)
-				}
-				if n := here.check(1, hashes, patience); n != 300 {
-					t.Errorf("%d of 300 pages came", n)
-				}
+				here.finds("from the peer", 300, hashes, patience)
+				here.reads("from the peer", 300, 1, hashes, patience)
 				if s := a.Stats(); s.Untrusted != 0 || s.Refused != 0 {
 					t.Errorf("of trusted peers %d connections are not trusted, %d refused", s.Untrusted, s.Refused)
 				}
@@ -131,13 +123,9 @@ func TestUntrustedPeers(t *testing.T) {
 			}
 			on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
 			hashes := on.store(1, 5)
-			if n := here.exists(hashes, patience); n != 0 {
-				t.Errorf("%d pages of a peer that is not trusted are expected", n)
-			}
+			here.finds("of a peer that is not trusted", 0, hashes, patience)
 			here.store(1, 5)
-			if n := here.check(1, hashes, 0); n != 5 {
-				t.Errorf("%d of 5 pages of its own", n)
-			}
+			here.reads("its own", 5, 1, hashes, 0)
 			if s := a.Stats(); s.Served != 0 || s.Clients != 1 {
 				t.Errorf("%d pages were served to a stranger, %d clients", s.Served, s.Clients)
 			}
@@ -160,9 +148,7 @@ func TestScansAreQuiet(t *testing.T) {
 	a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a", PeerTLS: keyed(t, "a"), Log: log.log()})
 	for _, text := range []string{"", "\x16\x03\x01", "\x16\x03\x01\x02\x00\x01\x00"} {
 		c, err := net.Dial("tcp", a.Endpoint())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := c.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}

@@ -2,30 +2,26 @@ package store
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 func (f *prefetcher) handle(ctx *fasthttp.RequestCtx) {
+	const want = "POST a hint: {\"model\": …, \"input_ids\": […]}\n"
 	if !ctx.IsPost() {
 		ctx.Response.Header.Set("Allow", "POST")
-		ctx.Error("POST a hint: {\"model\": …, \"input_ids\": […]}\n", fasthttp.StatusMethodNotAllowed)
+		ctx.Error(want, fasthttp.StatusMethodNotAllowed)
 		return
 	}
 	var h Hint
-	err := json.Unmarshal(ctx.PostBody(), &h)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrHint, err)
-	}
-	var e Expected
-	if err == nil {
-		e, err = f.prefetch(h)
-	}
-	if err != nil {
-		ctx.Error(err.Error()+"\n", fasthttp.StatusBadRequest)
+	if json.Unmarshal(ctx.PostBody(), &h) != nil || len(h.InputIDs) == 0 {
+		ctx.Error(want, fasthttp.StatusBadRequest)
 		return
 	}
+	e, _ := f.pull(&hint.Message{Model: []byte(h.Model), Salt: []byte(h.CacheSalt), IDs: proto.TokenBytes(h.InputIDs)})
 	answerJSON(ctx, e)
 }
 

@@ -32,29 +32,28 @@ func newIndex(slabs int, slabBytes int64, p policy) *index {
 	return x
 }
 
-// prefix returns the number of leading pages of a chain that are readable, and counts that as a use
-// of them.
-func (x *index) prefix(ns uint32, hashes []proto.Hash) int {
+// leading returns the number of leading pages of a chain that are readable.
+func (x *index) leading(ns uint32, hashes []proto.Hash) (n int) {
 	if !x.spaces.serves(ns) {
 		return 0
 	}
-	n := 0
 	for n < len(hashes) && x.table.find(key{ns, hashes[n]}) != none {
 		n++
 	}
+	return n
+}
+
+// prefix is leading, and counts a use of these pages.
+func (x *index) prefix(ns uint32, hashes []proto.Hash) int {
+	n := x.leading(ns, hashes)
 	x.evictor.useChain(ns, hashes[:n])
 	return n
 }
 
 // reserve finds room for a page that is absent, for one writer. e is none where the page is
-// present, pending, or finds no room; present tells the first two.
-func (x *index) reserve(ns uint32, h proto.Hash) (e int32, present bool) {
-	return x.reserveAs(ns, h, false)
-}
-
-// reserveAs is reserve for a page that an engine asks for, or for a prefetched page. The latter
-// is always on probation, and does not adapt the eviction policy.
-func (x *index) reserveAs(ns uint32, h proto.Hash, prefetched bool) (e int32, present bool) {
+// present, pending, or finds no room; present tells the first two. A prefetched page is always on
+// probation, and does not adapt the eviction policy.
+func (x *index) reserve(ns uint32, h proto.Hash, prefetched bool) (e int32, present bool) {
 	k := key{ns, h}
 	if _, ok := x.table.byKey[k]; ok {
 		return none, true

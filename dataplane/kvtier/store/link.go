@@ -127,8 +127,7 @@ func (l *link) call(ctx context.Context, op uint8, body []byte) (answer []byte, 
 		return nil, 0, err
 	}
 	defer l.cutOff(ctx)()
-	deadline := deadlineOf(ctx)
-	h, err := readFrame(l.conn, &l.body, deadline, op == opPeerHello)
+	h, err := readFrame(l.conn, &l.body, deadlineOf(ctx), op == opPeerHello)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -146,13 +145,8 @@ func (l *link) send(ctx context.Context, op uint8, body []byte) error {
 	if len(body) > maxBody {
 		return fmt.Errorf("%w: a message of %d bytes", ErrWire, len(body))
 	}
-	if err := l.conn.SetWriteDeadline(deadlineOf(ctx)); err != nil {
-		return err
-	}
 	l.seq++
-	h := header{length: uint32(len(body)), op: op, seq: l.seq}
-	_, err := l.conn.Write(append(h.append(make([]byte, 0, headerBytes+len(body))), body...))
-	return err
+	return writeFrame(l.conn, deadlineOf(ctx), header{op: op, seq: l.seq}, body)
 }
 
 // ended reports whether the peer has closed the connection, or sent a message without a question.

@@ -4,14 +4,14 @@ package store
 
 import (
 	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 
-	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -21,9 +21,7 @@ import (
 func startAs(t *testing.T, binary string, as nixltest.User, env string, spec any) (lines func() soakCounts) {
 	t.Helper()
 	text, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := exec.Command(binary)
 	c.Env = append(os.Environ(), env+"="+string(text), "HOME="+filepath.Dir(binary))
 	_, out := as.Start(t, c)
@@ -33,80 +31,6 @@ func startAs(t *testing.T, binary string, as nixltest.User, env string, spec any
 			t.Fatalf("an engine says nothing: %v", err)
 		}
 		return said
-	}
-}
-
-func statsAt(t *testing.T, address string) (s Stats) {
-	t.Helper()
-	resp, err := http.Get("http://" + address + "/tier")
-	if err != nil {
-		return s // not yet
-	}
-	defer resp.Body.Close()
-	defer http.DefaultClient.CloseIdleConnections()
-	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// TestTiersOfTwoUsers has a store of one user pull from one of another: by NIXL only with CMA, as
-// UCX over TCP ends a process whose reader stalls.
-func TestTiersOfTwoUsers(t *testing.T) {
-	nixltest.RequireRoot(t)
-	library := nixltest.Library(t)
-	nobody := nixltest.Nobody()
-	group, able := nobody, nobody
-	group.GID, able.Caps = 65533, []uintptr{14} // CAP_IPC_LOCK
-	tests := []struct {
-		name       string
-		has, pulls nixltest.User
-		nixl       bool
-	}{
-		{"one user", nobody, nobody, true},
-		{"two users", nixltest.User{UID: 65533, GID: 65533}, nobody, false},
-		{"a user and root", nobody, nixltest.User{}, false}, // root could: but which way UCX takes is not worth a guess
-		{"two groups", group, nobody, false},
-		{"capabilities", able, nobody, false},
-		{"two PID namespaces", nixltest.User{NewPIDs: true}, nixltest.User{NewPIDs: true}, false},
-		{"two user namespaces", nixltest.User{}, nixltest.User{NewUsers: true}, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			binary, library := nixltest.CopyForAllUsers(t, library)
-			var nodes [2]soakNode
-			for i := range nodes {
-				dir := filepath.Join(filepath.Dir(binary), strconv.Itoa(i))
-				if err := os.Mkdir(dir, 0o777); err != nil { //nolint:gosec // for the store of any user
-					t.Fatal(err)
-				}
-				if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // likewise
-					t.Fatal(err)
-				}
-				nodes[i] = soakNode{
-					Name: "node" + strconv.Itoa(i), Socket: filepath.Join(dir, "kv.sock"), Listen: natstest.Address(t), HTTP: natstest.Address(t),
-					Bytes: minBytes, Library: library,
-				}
-			}
-			nodes[1].Peers = []string{nodes[0].Listen}
-			startAs(t, binary, test.has, soakNodeEnv, nodes[0])
-			eventually(t, "the first tier", func() bool { return statsAt(t, nodes[0].HTTP).NIXL })
-			startAs(t, binary, test.pulls, soakNodeEnv, nodes[1])
-			eventually(t, "the second tier", func() bool { s := statsAt(t, nodes[1].HTTP); return s.NIXL && s.Peers == 1 })
-			on := dialTier(t, &Store{cfg: Config{Socket: nodes[0].Socket}}, "m")
-			here := dialTier(t, &Store{cfg: Config{Socket: nodes[1].Socket}}, "m")
-			hashes := on.store(1, 300)
-			if n := here.exists(hashes, patience); n != 300 {
-				t.Fatalf("%d of 300 pages are expected", n)
-			}
-			if n := here.check(1, hashes, patience); n != 300 {
-				t.Errorf("%d of 300 pages came, or not as they were", n)
-			}
-			s := statsAt(t, nodes[1].HTTP)
-			if want := map[bool]int64{true: 300}[test.nixl]; s.Pulled != 300 || s.PulledNIXL != want || s.PullFailures != 0 {
-				t.Errorf("pulled %d pages, %d by NIXL, %d failures; want 300, %d, 0", s.Pulled, s.PulledNIXL, s.PullFailures, want)
-			}
-		})
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
@@ -85,7 +87,7 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 
 // store reserves and publishes a page.
 func store(x *index, k key) {
-	e, _ := x.reserve(k.ns, k.hash)
+	e, _ := x.reserve(k.ns, k.hash, false)
 	x.publish(k.ns, []proto.Hash{k.hash}, []int32{e}, nil)
 }
 
@@ -156,13 +158,9 @@ func checkIndex(t *testing.T, x *index, pinned map[key]int64) {
 func TestSizesShareMemory(t *testing.T) {
 	x := newIndex(8, minSlab, adaptive)
 	small, err := x.spaces.get("small", 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	big, err := x.spaces.get("big", minSlab/2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	put := func(ns uint32, from, n int) {
 		for i := range n {
 			var h proto.Hash
@@ -189,9 +187,7 @@ func TestSizesShareMemory(t *testing.T) {
 func TestOnePromptDoesNotFlush(t *testing.T) {
 	x := newIndex(16, minSlab, adaptive) // 1,024 pages
 	ns, err := x.spaces.get("m", 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	system := chain(1, 200)
 	send := func(hashes []proto.Hash) {
 		n := x.prefix(ns, hashes)
@@ -199,7 +195,7 @@ func TestOnePromptDoesNotFlush(t *testing.T) {
 			batch := hashes[at:min(at+128, len(hashes))]
 			es := make([]int32, len(batch))
 			for i, h := range batch {
-				es[i], _ = x.reserve(ns, h)
+				es[i], _ = x.reserve(ns, h, false)
 			}
 			var parent *proto.Hash
 			if at > 0 {
@@ -225,9 +221,7 @@ func TestOnePromptDoesNotFlush(t *testing.T) {
 func TestBorderIsLearnt(t *testing.T) {
 	x := newIndex(1, minSlab, adaptive)
 	ns, err := x.spaces.get("m", minSlab/8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	page := func(i byte) key { return key{ns, proto.Hash{i}} }
 	for i := range byte(12) {
 		store(x, page(i)) // the first four are evicted again

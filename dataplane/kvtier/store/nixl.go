@@ -3,13 +3,9 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/nixl"
 )
@@ -30,8 +26,7 @@ type transport struct {
 	memory  uint32      // of serving; guarded by mu
 	encoded []byte      // metadata of serving; guarded by mu
 
-	local   *nixl.Memory // of reading; set before reading is
-	mapping *nixl.Mapping
+	local *nixl.Memory // of reading; set before reading is
 }
 
 // open makes the agents, which takes a second or two; until then, and after a failure, pages move
@@ -51,14 +46,6 @@ func (x *transport) open(ctx context.Context) {
 }
 
 func (x *transport) makeAgents() error {
-	fd, err := unix.Dup(int(x.arena.file.Fd()))
-	if err != nil {
-		return fmt.Errorf("cannot share the KV tier's memory with NIXL: %w", err)
-	}
-	unix.CloseOnExec(fd)
-	if x.mapping, err = nixl.AdoptFile(os.NewFile(uintptr(fd), "warmpath-kv-tier")); err != nil {
-		return err
-	}
 	serving, err := nixl.NewAgent(x.fabric, nixl.Config{Name: x.node, Log: x.log})
 	if err != nil {
 		return err
@@ -67,9 +54,9 @@ func (x *transport) makeAgents() error {
 	if err != nil {
 		return errors.Join(err, serving.Close())
 	}
-	memory, err := serving.Register(x.mapping)
+	memory, err := serving.Register(x.arena.memory)
 	if err == nil {
-		x.local, err = reading.Register(x.mapping)
+		x.local, err = reading.Register(x.arena.memory)
 	}
 	var metadata []byte
 	if err == nil {
@@ -130,9 +117,6 @@ func (x *transport) close() error {
 		if a != nil {
 			err = errors.Join(err, a.Close())
 		}
-	}
-	if x.mapping != nil {
-		err = errors.Join(err, x.mapping.Close())
 	}
 	return err
 }

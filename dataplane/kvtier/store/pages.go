@@ -73,15 +73,7 @@ func (p *pages) prefix(ns uint32, hashes []proto.Hash) int {
 func (p *pages) holds(ns uint32, hashes []proto.Hash) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.index.spaces.serves(ns) {
-		return 0
-	}
-	for i, h := range hashes {
-		if p.index.table.find(key{ns, h}) == none {
-			return i
-		}
-	}
-	return len(hashes)
+	return p.index.leading(ns, hashes)
 }
 
 const (
@@ -136,7 +128,7 @@ func (p *pages) reserve(ns uint32, hashes []proto.Hash, parent *proto.Hash, resu
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, h := range b.hashes {
-		e, present := p.index.reserveAs(ns, h, prefetched)
+		e, present := p.index.reserve(ns, h, prefetched)
 		b.entries[i] = e
 		switch {
 		case present:

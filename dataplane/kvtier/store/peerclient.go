@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,7 +54,6 @@ type clientCounts struct {
 // peerClient asks the stores of other nodes for pages and pulls them.
 type peerClient struct {
 	cfg      *Config
-	log      *slog.Logger
 	pages    *pages
 	nixl     *transport
 	security *handshaker
@@ -151,15 +149,21 @@ func (c *peerClient) find(ns uint32, hashes []proto.Hash, parent *proto.Hash, wa
 	if !hinted {
 		peers = c.fastEnough(peers, ns)
 	}
-	if len(peers) == 0 || len(hashes) == 0 {
+	best, n := c.most(peers, ns, hashes, wait)
+	if n == 0 {
 		return 0
+	}
+	return c.pull(best, ns, hashes[:n], parent, hinted)
+}
+
+// most asks peers for pages. It returns the peer with the most leading ones, and their number.
+func (c *peerClient) most(peers []*peer, ns uint32, hashes []proto.Hash, wait time.Duration) (best *peer, n int) {
+	r, ok := c.pages.request(ns)
+	if len(peers) == 0 || len(hashes) == 0 || !ok {
+		return nil, 0
 	}
 	ctx, cancel := context.WithTimeout(c.context(), min(wait, c.cfg.AskTimeout))
 	defer cancel()
-	r, ok := c.pages.request(ns)
-	if !ok {
-		return 0
-	}
 	r.hashes = hashes[:min(len(hashes), maxAsked)]
 	counts := make([]int, len(peers))
 	var all sync.WaitGroup
@@ -167,15 +171,10 @@ func (c *peerClient) find(ns uint32, hashes []proto.Hash, parent *proto.Hash, wa
 		all.Go(func() { counts[i] = p.has(ctx, &r) })
 	}
 	all.Wait()
-	best := 0
-	for i := range counts {
-		if counts[i] > counts[best] {
-			best = i
-		}
-	}
+	n = slices.Max(counts)
 	c.counts.asked.Add(int64(len(r.hashes)))
-	c.counts.found.Add(int64(counts[best]))
-	return c.pull(peers[best], ns, hashes[:counts[best]], parent, hinted)
+	c.counts.found.Add(int64(n))
+	return peers[slices.Index(counts, n)], n
 }
 
 // findAt is find for a hint: it asks the named peer first and, where that has all pages, no other.
@@ -183,17 +182,8 @@ func (c *peerClient) findAt(name string, ns uint32, hashes []proto.Hash, parent 
 	peers := c.connected()
 	i := slices.IndexFunc(peers, func(p *peer) bool { return name != "" && p.Name == name })
 	if i >= 0 {
-		ctx, cancel := context.WithTimeout(c.context(), c.cfg.AskTimeout)
-		defer cancel()
-		r, ok := c.pages.request(ns)
-		if !ok {
-			return 0
-		}
-		r.hashes = hashes[:min(len(hashes), maxAsked)]
-		if n := peers[i].has(ctx, &r); n == len(r.hashes) {
-			c.counts.asked.Add(int64(n))
-			c.counts.found.Add(int64(n))
-			return c.pull(peers[i], ns, r.hashes, parent, true)
+		if p, n := c.most(peers[i:i+1], ns, hashes, c.cfg.AskTimeout); n == min(len(hashes), maxAsked) {
+			return c.pull(p, ns, hashes[:n], parent, true)
 		}
 	}
 	return c.find(ns, hashes, parent, c.cfg.AskTimeout, true)
@@ -268,7 +258,7 @@ func (c *peerClient) quarantine(slots *batch, busy *nixl.Transfer) {
 		select {
 		case <-busy.Settled():
 			slots.abandon()
-		case <-c.ended: // NIXL's own mapping of the memory lasts as long as needed
+		case <-c.ended: // the memory lasts as long as NIXL needs it
 		}
 		c.counts.quarantined.Add(-int64(len(slots.entries)))
 	})

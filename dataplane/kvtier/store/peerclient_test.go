@@ -2,10 +2,15 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/nixl"
@@ -55,23 +60,15 @@ func TestPagesFromAPeer(t *testing.T) {
 			a, b := pair(t, fabric())
 			on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
 			hashes := on.store(1, 300)
-			if n := here.exists(hashes, 0); n != 0 {
-				t.Errorf("without time to ask peers, %d pages exist", n)
-			}
-			if n := here.exists(hashes, patience); n != 300 {
-				t.Fatalf("the peer has 300 pages, and %d are expected", n)
-			}
-			if n := here.check(1, hashes, patience); n != 300 {
-				t.Fatalf("%d of 300 pages came", n)
-			}
+			here.finds("without time to ask peers", 0, hashes, 0)
+			here.finds("from the peer", 300, hashes, patience)
+			here.reads("from the peer", 300, 1, hashes, patience)
 			s := b.Stats()
 			if s.Pulled != 300 || s.PulledBytes != 300*testBytes || a.Stats().Served != 300 || s.Quarantined != 0 {
 				t.Errorf("pulled %d pages and %d bytes, served %d; want 300", s.Pulled, s.PulledBytes, a.Stats().Served)
 			}
 			eventually(t, "the source keeps no pins", func() bool { return a.Stats().Pins == 0 })
-			if n := here.check(1, hashes, 0); n != 300 {
-				t.Errorf("the second time %d of 300 pages are here", n)
-			}
+			here.reads("the second time", 300, 1, hashes, 0)
 			if n := b.Stats().Pulled; n != 300 {
 				t.Errorf("%d pages were pulled in all, want 300", n)
 			}
@@ -84,12 +81,8 @@ func TestPrefixIsHereAndRestElsewhere(t *testing.T) {
 	on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
 	hashes := on.store(1, 64)
 	here.store(1, 10)
-	if n := here.exists(append(hashes[:50:50], chain(2, 3)...), patience); n != 50 {
-		t.Errorf("10 pages are here and 40 more at a peer: %d are expected, want 50", n)
-	}
-	if n := here.check(1, hashes[:50], patience); n != 50 {
-		t.Errorf("%d of 50 pages", n)
-	}
+	here.finds("10 here and 40 more at a peer", 50, append(hashes[:50:50], chain(2, 3)...), patience)
+	here.reads("10 here and 40 more at a peer", 50, 1, hashes[:50], patience)
 	if n := b.Stats().Pulled; n != 40 {
 		t.Errorf("%d pages were pulled, want the 40 that were not here", n)
 	}
@@ -99,25 +92,28 @@ func TestHintBringsPages(t *testing.T) {
 	a, b := pair(t, nil)
 	name := `{"model":"tiny","rank":"0/1","tokens":4}`
 	on, here := dialTier(t, a, name), dialTier(t, b, name)
-	tokens := make([]uint32, 100)
-	for i := range tokens {
-		tokens[i] = 7
-	}
 	hashes := on.store(7, 25)
-	e, err := b.prefetch.prefetch(Hint{Model: "tiny", InputIDs: tokens})
-	if err != nil || e != (Expected{Namespaces: 1, Pages: 25, Ready: 25}) {
-		t.Fatalf("Prefetch = %+v, %v", e, err)
+	post := func(body string) (int, string) {
+		var ctx fasthttp.RequestCtx
+		ctx.Request.SetRequestURI("/prefetch")
+		ctx.Request.Header.SetMethod("POST")
+		ctx.Request.SetBodyString(body)
+		if !b.Handle(&ctx) {
+			t.Fatal("the store has no such page")
+		}
+		return ctx.Response.StatusCode(), string(ctx.Response.Body())
+	}
+	ids := strings.Repeat("7,", 99) + "7"
+	for model, want := range map[string]string{"tiny": `{"namespaces":1,"pages":25,"ready":25}`, "other": `{"namespaces":0,"pages":0,"ready":0}`} {
+		if status, text := post(fmt.Sprintf(`{"model":%q,"input_ids":[%s]}`, model, ids)); status != 200 || text != want+"\n" {
+			t.Fatalf("a hint for %s is answered %d, %s; want %s", model, status, text, want)
+		}
 	}
 	eventually(t, "the pages are here before anybody asked for them", func() bool { return b.Stats().Pulled == 25 })
-	if n := here.check(7, hashes, 0); n != 25 {
-		t.Errorf("%d of 25 pages", n)
-	}
-	if e, err := b.prefetch.prefetch(Hint{Model: "other", InputIDs: tokens}); err != nil || e.Namespaces != 0 {
-		t.Errorf("a hint for a model that nobody uses here: %+v, %v", e, err)
-	}
-	for _, bad := range []Hint{{}, {Hashes: []string{"12"}}, {Hashes: []string{"zz"}}} {
-		if _, err := b.prefetch.prefetch(bad); err == nil {
-			t.Errorf("the hint %+v is accepted", bad)
+	here.reads("hinted", 25, 7, hashes, 0)
+	for _, bad := range []string{"", "{}", `{"input_ids":["x"]}`} {
+		if status, text := post(bad); status != 400 || !strings.Contains(text, "POST a hint") {
+			t.Errorf("the hint %s is answered %d, %s", bad, status, text)
 		}
 	}
 }
@@ -137,21 +133,15 @@ func TestPeerDies(t *testing.T) {
 			here.check(1, hashes[:10], patience)
 			endpoint := a.Endpoint()
 			stop()
-			if n := here.exists(hashes, patience); n != 10 {
-				t.Errorf("after the peer's death %d pages are expected, want the 10 that are here", n)
-			}
+			here.finds("after the peer's death", 10, hashes, patience)
 			again := serve(t, Config{Listen: endpoint, Node: "a", Fabric: f})
 			dialTier(t, again, "m").store(1, 64)
 			if f != nil {
 				eventually(t, "NIXL", func() bool { return again.Stats().NIXL })
 			}
 			eventually(t, "the peer is back", func() bool { return b.Stats().Peers == 1 })
-			if n := here.exists(hashes, patience); n != 64 {
-				t.Errorf("of the peer that came back %d pages are expected, want 64", n)
-			}
-			if n := here.check(1, hashes, patience); n != 64 {
-				t.Errorf("%d of 64 pages came from the peer that came back", n)
-			}
+			here.finds("of the peer that came back", 64, hashes, patience)
+			here.reads("of the peer that came back", 64, 1, hashes, patience)
 		})
 	}
 }
@@ -159,14 +149,10 @@ func TestPeerDies(t *testing.T) {
 // A peer that is silent or sends garbage is not connected, and delays no question.
 func TestMutePeers(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer mute.Close()
 	garbage, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer garbage.Close()
@@ -189,9 +175,7 @@ func TestMutePeers(t *testing.T) {
 	b.SetPeers([]Peer{{"mute", mute.Addr().String()}, {"garbage", garbage.Addr().String()}})
 	<-said
 	here := dialTier(t, b, "m")
-	if n := here.exists(chain(1, 5), patience); n != 0 {
-		t.Errorf("%d pages exist", n)
-	}
+	here.finds("of peers that do not speak the protocol", 0, chain(1, 5), patience)
 	here.store(1, 5)
 	if s := b.Stats(); s.Peers != 0 || s.Pages != 5 {
 		t.Errorf("%d peers and %d pages, want 0 and 5", s.Peers, s.Pages)
@@ -209,25 +193,19 @@ func TestQuarantine(t *testing.T) {
 		asked <- struct{}{}
 		return nixltest.Outcome{Until: held}
 	})
-	if n := here.exists(hashes, patience); n != 8 {
-		t.Fatalf("%d pages are expected, want 8", n)
-	}
+	here.finds("from the peer", 8, hashes, patience)
 	<-asked
 	f.BlockDestroy(held) // else the agent's end would end the transfer at once
 	b.SetPeers(nil)      // the operator takes the peer away in the middle
 	eventually(t, "the transfer is in quarantine", func() bool { return b.Stats().Quarantined == 8 })
-	if n := here.check(1, hashes, 0); n != 0 {
-		t.Errorf("%d pages of a transfer that did not end are read", n)
-	}
+	here.reads("of a transfer that did not end", 0, 1, hashes, 0)
 	const many = 512
 	other := here.store(2, many) // which must not lie where the transfer writes
 	f.OnPost(nil)
 	f.BlockDestroy(nil)
 	close(held)
 	eventually(t, "the transfer has ended", func() bool { return b.Stats().Quarantined == 0 })
-	if n := here.check(2, other, 0); n != many {
-		t.Errorf("%d of %d pages that were stored meanwhile", n, many)
-	}
+	here.reads("stored meanwhile", many, 2, other, 0)
 }
 
 func TestSelfIsNoPeer(t *testing.T) {
@@ -257,9 +235,7 @@ func TestColdTierWarms(t *testing.T) {
 	here := dialTier(t, b, "m")
 	dialTier(t, b, "another model")
 	eventually(t, "the pages come", func() bool { return b.Stats().Warmed == 350 && b.Stats().Pages == 350 })
-	if n := here.check(1, hashes, 0); n != 300 {
-		t.Errorf("%d of 300 pages", n)
-	}
+	here.reads("warmed", 300, 1, hashes, 0)
 	for i, h := range hashes[1:] {
 		b.pages.mu.Lock()
 		p := b.pages.index.table.parentOf(b.pages.index.table.find(key{0, h}))

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
@@ -40,9 +42,7 @@ func realFabric(t *testing.T, library string) nixl.Fabric {
 		return nil
 	}
 	lib, err := nixl.Open(library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return lib
 }
 
@@ -60,7 +60,7 @@ func newFarNode(t *testing.T, library string, env ...string) *farNode {
 	site := &soakSite{t: t}
 	n := &soakNode{Name: "far", Socket: filepath.Join(t.TempDir(), "s"), Listen: natstest.Address(t), HTTP: natstest.Address(t), Bytes: minBytes, Library: library}
 	f := &farNode{soakProcess: site.add("far", soakNodeEnv, n, n, env...)}
-	f.here = serve(t, Config{Node: "here", Fabric: realFabric(t, library), AskTimeout: 5 * time.Second, pullTimeout: defaultPullTimeout})
+	f.here = serve(t, Config{Node: "here", Fabric: realFabric(t, library), AskTimeout: time.Second, pullTimeout: time.Second})
 	f.here.SetPeers([]Peer{{"far", n.Listen}})
 	f.in = dialTier(t, f.here, "m")
 	f.meet(library != "" && len(env) == 0)
@@ -102,7 +102,7 @@ func (f *farNode) moves(prompt uint32, n int) {
 	t := f.site.t
 	t.Helper()
 	hashes := f.on.store(prompt, n)
-	within(t, 4*patience, fmt.Sprintf("%d pages of prompt %d come", n, prompt), func() bool { // a pull has 5 s, which a busy machine may need
+	within(t, 4*patience, fmt.Sprintf("%d pages of prompt %d come", n, prompt), func() bool { // a question and a pull have 1 s, and a busy machine may need more
 		return f.in.exists(hashes, patience) == n && f.in.check(prompt, hashes, patience) == n
 	})
 }
@@ -127,12 +127,8 @@ func TestPeerIsKilled(t *testing.T) {
 				t.Errorf("after the peer's death %d of its pages are expected", n)
 			}
 			f.in.store(200+life, 16)
-			if n := f.in.check(200+life, chain(200+life, 16), 0); n != 16 {
-				t.Errorf("%d of 16 pages are here after the peer's death", n)
-			}
-			if err := f.start(); err != nil {
-				t.Fatal(err)
-			}
+			f.in.reads("stored here after the peer's death", 16, 200+life, chain(200+life, 16), 0)
+			require.NoError(t, f.start())
 			f.meet(library != "")
 			f.moves(10+life, 64)
 		}
@@ -153,16 +149,10 @@ func TestPeerIsStopped(t *testing.T) {
 		if n := f.here.peers.pull(peer, ns, promised, nil, false); n != 16 {
 			t.Fatalf("%d of 16 pages are announced", n)
 		}
-		if n := f.in.check(2, promised, 50*time.Millisecond); n != 0 {
-			t.Errorf("%d pages came from a process that is stopped", n)
-		}
-		if n := f.in.exists(asked, patience); n != 0 {
-			t.Errorf("%d pages of a process that is stopped are expected", n)
-		}
+		f.in.reads("of a process that is stopped", 0, 2, promised, 50*time.Millisecond)
+		f.in.finds("of a process that is stopped", 0, asked, patience)
 		f.in.store(4, 16)
-		if n := f.in.check(4, chain(4, 16), 0); n != 16 {
-			t.Errorf("%d of 16 pages are here while the peer is stopped", n)
-		}
+		f.in.reads("stored here while the peer is stopped", 16, 4, chain(4, 16), 0)
 		eventually(t, "the pull is given up", func() bool { return f.here.Stats().PullFailures > 0 && f.here.Stats().Peers == 0 })
 		_ = f.cmd.Process.Signal(syscall.SIGCONT)
 		eventually(t, "the peer is back, and nothing is in quarantine", func() bool { return f.here.Stats().Peers == 1 && f.here.Stats().Quarantined == 0 })
@@ -176,9 +166,7 @@ func TestUnreadableHome(t *testing.T) {
 	library := nixltest.Library(t)
 	t.Setenv("UCX_NET_DEVICES", "lo")
 	loop := filepath.Join(t.TempDir(), "loop")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(loop, loop))
 	f := newFarNode(t, library, "HOME="+loop)
 	f.moves(1, 64)
 	if by := f.byNIXL(); by != 0 {
@@ -208,9 +196,7 @@ func (l *liar) count(op uint8) int {
 func (l *liar) serve(t *testing.T) (endpoint string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
 	all.Go(func() {
@@ -288,12 +274,8 @@ func TestGarbageMetadata(t *testing.T) {
 			eventually(t, "the peer", func() bool { return here.Stats().Peers == 1 })
 			in := dialTier(t, here, "m")
 			hashes := chain(1, 8)
-			if n := in.exists(hashes, patience); n != 8 {
-				t.Fatalf("%d pages are expected, want 8", n)
-			}
-			if n := in.check(1, hashes, patience); n != 8 {
-				t.Errorf("%d of 8 pages came", n)
-			}
+			in.finds("from the peer", 8, hashes, patience)
+			in.reads("from the peer", 8, 1, hashes, patience)
 			if l.count(opFetch) != 1 || l.count(opPin) != 0 || log.count("cannot use NIXL to a peer") != 1 {
 				t.Errorf("%d fetches, %d pins: %s", l.count(opFetch), l.count(opPin), log.text.String())
 			}
@@ -304,61 +286,45 @@ func TestGarbageMetadata(t *testing.T) {
 // TestOutOfRange: a peer names offsets outside of its memory, or a memory that it lacks. Nothing
 // is read.
 func TestOutOfRange(t *testing.T) {
-	reaches(t, func(t *testing.T, library string) {
-		t.Helper()
-		f := realFabric(t, library)
-		if f == nil {
-			f = nixltest.NewLoopback()
+	f := nixltest.NewLoopback()
+	agent, err := nixl.NewAgent(f, nixl.Config{Name: "liar"})
+	require.NoError(t, err)
+	defer agent.Close()
+	mapping, err := nixl.NewMapping("liar", 1<<20)
+	require.NoError(t, err)
+	defer mapping.Close()
+	memory, err := agent.Register(mapping)
+	require.NoError(t, err)
+	metadata, err := agent.Metadata()
+	require.NoError(t, err)
+	here := serve(t, Config{Node: "here", Fabric: f})
+	eventually(t, "NIXL", func() bool { return here.Stats().NIXL })
+	good := welcome{instance: 1, locality: here.nixl.own.locality, memory: memory.ID(), metadata: metadata}
+	other := good
+	other.instance, other.memory = 2, 77
+	liars := []*liar{
+		{welcome: good, offset: 1 << 20}, {welcome: good, offset: 1<<20 - 1}, {welcome: good, offset: 1 << 63}, {welcome: good, offset: absent - 1}, {welcome: other},
+	}
+	in := dialTier(t, here, "m")
+	for i, l := range liars {
+		l.asked = map[uint8]int{}
+		here.SetPeers([]Peer{{"liar", l.serve(t)}})
+		eventually(t, "the peer", func() bool { return here.Stats().Peers == 1 && here.peers.connected()[0].Endpoint != "" })
+		prompt := uint32(10 + i)
+		hashes := chain(prompt, 8)
+		in.exists(hashes, patience)
+		eventually(t, "the pull has failed", func() bool { return here.Stats().PullFailures > int64(i) })
+		if n := in.check(prompt, hashes, 0); n != 0 {
+			t.Errorf("%d pages that lie at %d of 1 MiB are read", n, l.offset)
 		}
-		agent, err := nixl.NewAgent(f, nixl.Config{Name: "liar"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer agent.Close()
-		mapping, err := nixl.NewMapping("liar", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer mapping.Close()
-		memory, err := agent.Register(mapping)
-		if err != nil {
-			t.Fatal(err)
-		}
-		metadata, err := agent.Metadata()
-		if err != nil {
-			t.Fatal(err)
-		}
-		here := serve(t, Config{Node: "here", Fabric: f})
-		eventually(t, "NIXL", func() bool { return here.Stats().NIXL })
-		good := welcome{instance: 1, locality: here.nixl.own.locality, memory: memory.ID(), metadata: metadata}
-		other := good
-		other.instance, other.memory = 2, 77
-		liars := []*liar{
-			{welcome: good, offset: 1 << 20}, {welcome: good, offset: 1<<20 - 1}, {welcome: good, offset: 1 << 63}, {welcome: good, offset: absent - 1}, {welcome: other},
-		}
-		in := dialTier(t, here, "m")
-		for i, l := range liars {
-			l.asked = map[uint8]int{}
-			here.SetPeers([]Peer{{"liar", l.serve(t)}})
-			eventually(t, "the peer", func() bool { return here.Stats().Peers == 1 && here.peers.connected()[0].Endpoint != "" })
-			prompt := uint32(10 + i)
-			hashes := chain(prompt, 8)
-			in.exists(hashes, patience)
-			eventually(t, "the pull has failed", func() bool { return here.Stats().PullFailures > int64(i) })
-			if n := in.check(prompt, hashes, 0); n != 0 {
-				t.Errorf("%d pages that lie at %d of 1 MiB are read", n, l.offset)
-			}
-			in.store(prompt, 8)
-			if n := in.check(prompt, hashes, 0); n != 8 {
-				t.Errorf("%d of 8 pages that were stored after that", n)
-			}
-			here.SetPeers(nil)
-			eventually(t, "the peer is gone", func() bool { return here.Stats().Peers == 0 })
-		}
-		if s := here.Agents()["kv-tier-reads"]; s.Posted != 0 {
-			t.Errorf("%d transfers were begun", s.Posted)
-		}
-	})
+		in.store(prompt, 8)
+		in.reads("stored after that", 8, prompt, hashes, 0)
+		here.SetPeers(nil)
+		eventually(t, "the peer is gone", func() bool { return here.Stats().Peers == 0 })
+	}
+	if s := here.Agents()["kv-tier-reads"]; s.Posted != 0 {
+		t.Errorf("%d transfers were begun", s.Posted)
+	}
 }
 
 // TestMemoryIsExhausted: a store whose slots are all being written pulls nothing, and pulls again
@@ -373,20 +339,14 @@ func TestMemoryIsExhausted(t *testing.T) {
 		t.Fatalf("the last page of %d finds room: %d", all, results[all-1])
 	}
 	here.exists(hashes, patience)
-	if n := here.check(1, hashes, patience); n != 0 {
-		t.Errorf("%d pages came into memory that is full", n)
-	}
+	here.reads("into memory that is full", 0, 1, hashes, patience)
 	if s := b.Stats(); s.Pages != 0 || s.Full == 0 {
 		t.Errorf("%d pages are here, %d found no room", s.Pages, s.Full)
 	}
 	greedy.conn.Close()
 	eventually(t, "the room is free", func() bool { return b.Stats().Abandoned == 1 })
-	if n := here.exists(hashes, patience); n != 64 {
-		t.Errorf("%d pages are expected when there is room again, want 64", n)
-	}
-	if n := here.check(1, hashes, patience); n != 64 {
-		t.Errorf("%d of 64 pages come when there is room again", n)
-	}
+	here.finds("when there is room again", 64, hashes, patience)
+	here.reads("when there is room again", 64, 1, hashes, patience)
 	tier, err := New(Config{Bytes: 1 << 60, Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		tier.Close()

@@ -79,12 +79,7 @@ func readFrame(c net.Conn, body *[]byte, deadline time.Time, first bool) (header
 }
 
 func (n *peerSession) send(h header, body []byte) error {
-	if err := n.conn.SetWriteDeadline(time.Now().Add(frameTimeout)); err != nil {
-		return err
-	}
-	answer := header{length: uint32(len(body)), op: h.op, seq: h.seq}
-	_, err := n.conn.Write(append(answer.append(make([]byte, 0, headerBytes+len(body))), body...))
-	return err
+	return writeFrame(n.conn, time.Now().Add(frameTimeout), header{op: h.op, seq: h.seq}, body)
 }
 
 // answer does the work of one message.

@@ -1,14 +1,11 @@
 package store
 
 import (
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"hash/maphash"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 
+	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
@@ -19,15 +16,14 @@ const prefetchShare = 4
 // prefetcher pulls pages that engines are expected to ask for.
 type prefetcher struct {
 	cfg      *Config
-	log      *slog.Logger
 	pages    *pages
 	peers    *peerClient
 	seed     maphash.Seed
 	slots    chan struct{} // capacity maxHints
 	expected atomic.Int64  // pages
-	hints    hintCounts
 
 	mu     sync.Mutex
+	hints  HintStats               // without Pulled; guarded by mu
 	recent [recentHints]recentHint // by hash modulo recentHints; guarded by mu
 	done   bool                    // guarded by mu
 	wg     sync.WaitGroup          // Add is called under mu, while done is false
@@ -43,11 +39,8 @@ func (f *prefetcher) end() {
 
 // Hint announces a request over HTTP. Routers send pull hints instead: see package hint.
 type Hint struct {
-	Model    string   `json:"model"`               // as the engine names it; "" is any
-	InputIDs []uint32 `json:"input_ids,omitempty"` // tokens of the prompt,
-	// Or SGLang's page hashes from the first page on, 64 hexadecimal digits each.
-	Hashes    []string `json:"hashes,omitempty"`
-	PageSize  int      `json:"page_size,omitempty"`  // tokens; 0 is that of the engines here
+	Model     string   `json:"model"`                // as the engine names it; "" is any
+	InputIDs  []uint32 `json:"input_ids,omitempty"`  // tokens of the prompt
 	CacheSalt string   `json:"cache_salt,omitempty"` // of the request
 }
 
@@ -58,62 +51,30 @@ type Expected struct {
 	Ready      int `json:"ready"`      // of these, leading pages that are present or being pulled
 }
 
-// add counts a namespace.
-func (e *Expected) add(pages, ready int) {
-	e.Namespaces++
-	e.Pages += pages
-	e.Ready += ready
-}
-
-// ErrHint is a hint that cannot be read.
-var ErrHint = errors.New("store: bad hint")
-
-// prefetch has the absent pages of a hint pulled. It waits for the peers' answers, not for the
-// pages.
-func (f *prefetcher) prefetch(h Hint) (e Expected, err error) {
-	var given []proto.Hash
-	for _, text := range h.Hashes {
-		raw, err := hex.DecodeString(text)
-		if err != nil || len(raw) != len(proto.Hash{}) {
-			return e, fmt.Errorf("%w: hash %q, want 64 hexadecimal digits", ErrHint, text)
+// pull has the absent pages of a hint pulled. It waits for the peers' answers, not for the pages.
+// before is the number of leading pages that were present or being pulled already.
+func (f *prefetcher) pull(m *hint.Message) (e Expected, before int) {
+	spaces := f.pages.ofModel(string(m.Model), m.PageSize)
+	bytes := 1
+	for _, s := range spaces {
+		bytes += s.bytes
+	}
+	most := int(f.cfg.Bytes / prefetchShare / int64(bytes))
+	var chain []proto.Hash
+	for i, s := range spaces {
+		if i == 0 || s.pageSize != spaces[i-1].pageSize {
+			chain = proto.PageHashesOf(m.IDs, s.pageSize, string(m.Salt))
+			chain = chain[:min(len(chain), most)]
 		}
-		given = append(given, proto.Hash(raw))
-	}
-	if len(given) == 0 && len(h.InputIDs) == 0 {
-		return e, fmt.Errorf("%w: neither input_ids nor hashes", ErrHint)
-	}
-	hashes := func(pageSize int) []proto.Hash {
-		if len(given) > 0 {
-			return given
-		}
-		return proto.PageHashes(h.InputIDs, pageSize, h.CacheSalt)
-	}
-	for chain, s := range f.chains(f.pages.ofModel(h.Model, h.PageSize), hashes) {
-		_, ready := f.pullAbsent(s.ns, chain, 0, "")
-		e.add(len(chain), ready)
+		skip := min(m.Have/s.pageSize, len(chain))
+		present, ready := f.pullAbsent(s.ns, chain, skip, string(m.From))
+		before += present
+		e.Namespaces++
+		e.Pages += len(chain) - skip
+		e.Ready += ready
 	}
 	f.expected.Add(int64(e.Pages))
-	return e, nil
-}
-
-// chains yields the pages of a hint in each namespace, cut to the bound of prefetchShare.
-func (f *prefetcher) chains(spaces []modelNamespace, hashes func(pageSize int) []proto.Hash) func(yield func([]proto.Hash, modelNamespace) bool) {
-	return func(yield func([]proto.Hash, modelNamespace) bool) {
-		bytes := 0
-		for _, s := range spaces {
-			bytes += s.bytes
-		}
-		most := int(f.cfg.Bytes / prefetchShare / int64(max(bytes, 1)))
-		var chain []proto.Hash
-		for i, s := range spaces {
-			if i == 0 || s.pageSize != spaces[i-1].pageSize {
-				chain = hashes(s.pageSize)
-			}
-			if !yield(chain[:min(len(chain), most)], s) {
-				return
-			}
-		}
-	}
+	return e, before
 }
 
 // pullAbsent has the absent pages of a chain from the skip-th on pulled, if possible from the named

@@ -33,7 +33,7 @@ func (p *peer) pull(ctx context.Context, q *pull) {
 	got, err := p.fill(ctx, q, space, slots)
 	if err != nil {
 		c.counts.failed.Add(1)
-		c.log.Warn("cannot pull KV pages from a peer", "peer", p.Name, "pages", len(q.hashes), "error", err)
+		c.cfg.Log.Warn("cannot pull KV pages from a peer", "peer", p.Name, "pages", len(q.hashes), "error", err)
 		p.dropPull(err)
 		return
 	}
@@ -95,7 +95,7 @@ func (p *peer) dialPull(ctx context.Context) error {
 	}
 	remote, err := agent.Load(w.metadata)
 	if err != nil {
-		p.client.log.Warn("cannot use NIXL to a peer, and pull by TCP", "peer", p.Name, "error", err)
+		p.client.cfg.Log.Warn("cannot use NIXL to a peer, and pull by TCP", "peer", p.Name, "error", err)
 		return nil
 	}
 	p.remote, p.loaded = remote, w.instance

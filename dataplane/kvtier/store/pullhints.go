@@ -2,11 +2,9 @@ package store
 
 import (
 	"hash/maphash"
-	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
-	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 const (
@@ -27,11 +25,6 @@ type recentHint struct {
 	at    time.Time
 }
 
-// hintCounts count pull hints by outcome: see HintStats.
-type hintCounts struct {
-	received, refused, duplicate, dropped, unknownModel, needless, vain atomic.Int64
-}
-
 // HintStats counts the pull hints of routers.
 type HintStats struct {
 	Received int64 `json:"received"`
@@ -49,57 +42,48 @@ type HintStats struct {
 // takeHint takes a pull hint and has its absent pages pulled. It owns data, and does not wait.
 // Pages that no engine asks for stay on probation and are evicted first.
 func (f *prefetcher) takeHint(data []byte) {
-	f.hints.received.Add(1)
-	m, err := hint.Parse(data)
-	if err != nil {
-		f.hints.refused.Add(1)
-		f.log.Debug("cannot read a router's pull hint", "error", err)
-		return
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.hints.Received++
+	m, err := hint.Parse(data)
+	if err != nil {
+		f.hints.Refused++
+		f.cfg.Log.Debug("cannot read a router's pull hint", "error", err)
+		return
+	}
 	if f.done {
 		return
 	}
 	pages, now := maphash.Bytes(f.seed, m.Pages), f.cfg.Now()
 	recent := &f.recent[pages%recentHints]
 	if recent.pages == pages && now.Sub(recent.at) < hintInterval {
-		f.hints.duplicate.Add(1)
+		f.hints.Duplicate++
 		return
 	}
 	select {
 	case f.slots <- struct{}{}:
 	default:
-		f.hints.dropped.Add(1)
+		f.hints.Dropped++
 		return
 	}
 	*recent = recentHint{pages, now}
 	f.wg.Go(func() {
-		f.serveHint(&m)
+		e, before := f.pull(&m)
+		f.count(&e, before)
 		<-f.slots
 	})
 }
 
-// serveHint has the pages of a hint pulled.
-func (f *prefetcher) serveHint(m *hint.Message) {
-	spaces := f.pages.ofModel(string(m.Model), m.PageSize)
-	if len(spaces) == 0 {
-		f.hints.unknownModel.Add(1)
-		return
-	}
-	var e Expected
-	before := 0
-	for chain, s := range f.chains(spaces, func(pageSize int) []proto.Hash { return proto.PageHashesOf(m.IDs, pageSize, string(m.Salt)) }) {
-		skip := min(m.Have/s.pageSize, len(chain))
-		present, ready := f.pullAbsent(s.ns, chain, skip, string(m.From))
-		before += present
-		e.add(len(chain)-skip, ready)
-	}
-	f.expected.Add(int64(e.Pages))
-	switch before {
-	case e.Pages:
-		f.hints.needless.Add(1)
-	case e.Ready:
-		f.hints.vain.Add(1)
+// count counts the outcome of a hint.
+func (f *prefetcher) count(e *Expected, before int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case e.Namespaces == 0:
+		f.hints.UnknownModel++
+	case before == e.Pages:
+		f.hints.Needless++
+	case before == e.Ready:
+		f.hints.Vain++
 	}
 }

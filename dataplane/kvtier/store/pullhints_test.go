@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
@@ -66,12 +68,8 @@ func TestRouterHintBringsPages(t *testing.T) {
 			b.TakeHint(told(t, "a", hint.Pages{PageSize: testTokens, Have: 5 * testTokens, Model: "tiny", Tokens: prompted(7, 25)}))
 			eventually(t, "the pages are here before anybody asked for them", func() bool { return b.Stats().Hints.Pulled == 40 })
 			for _, engine := range here {
-				if n := engine.check(7, hashes[:5], 0); n != 0 {
-					t.Errorf("%d pages came that the engine has itself", n)
-				}
-				if n := engine.exists(hashes[5:], 0); n != 20 {
-					t.Errorf("%d of 20 pages are here", n)
-				}
+				engine.reads("that the engine has itself", 0, 7, hashes[:5], 0)
+				engine.finds("hinted", 20, hashes[5:], 0)
 				for i, page := range engine.get(hashes[5:], 0) {
 					if string(page) != string(pageBytes(7<<32+uint64(i+5))) {
 						t.Errorf("page %d is another one", i+5)
@@ -193,9 +191,7 @@ func TestUnusedHintsEvictNothingHot(t *testing.T) {
 	if s := b.Stats(); s.Evicted < int64(6*room) || s.Hints.Pulled != 12*int64(room) {
 		t.Fatalf("%d evicted, %+v: nothing is shown", s.Evicted, s.Hints)
 	}
-	if n := here.exists(hot, 0); n != len(hot) {
-		t.Errorf("%d of %d hot pages are left", n, len(hot))
-	}
+	here.finds("hot", len(hot), hot, 0)
 }
 
 // Hints may come before, during and after Run.
@@ -213,9 +209,7 @@ func TestHintsAndTheEnd(t *testing.T) {
 	<-done
 	b.TakeHint(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(1, 2)}))
 	idle, err := New(Config{Bytes: minBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	idle.TakeHint(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(1, 2)}))
 	idle.prefetch.end()
 	if err := idle.Close(); err != nil {

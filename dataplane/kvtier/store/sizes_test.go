@@ -22,9 +22,13 @@ func lay(t *testing.T, tier *Store, ns uint32, hashes []proto.Hash) {
 }
 
 func patterned(n, number int) []byte {
+	const period = 4099 // a prime, so that no piece of a page equals another that begins elsewhere
 	b := make([]byte, n)
-	for i := range b {
+	for i := range min(n, period) {
 		b[i] = byte(i ^ i>>8 ^ number)
+	}
+	for at := period; at < n; at *= 2 {
+		copy(b[at:], b[:at])
 	}
 	return b
 }
@@ -34,35 +38,29 @@ func patterned(n, number int) []byte {
 func TestPageSizes(t *testing.T) {
 	const room = 512 << 20 // of addresses: slabs of 8 MiB
 	for name, fabric := range fabrics() {
-		for _, size := range []int{1, 63, 65, 4097, 576 * 2, 61 * 576 * 2, 64 * 576 * 61, 2<<20 + 64, 8 << 20} {
-			t.Run(fmt.Sprintf("%s/%d", name, size), func(t *testing.T) {
-				f := fabric()
-				a := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "a", Fabric: f})
-				b := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "b", Fabric: f})
-				meet(t, f, a, b)
-				from, err := a.pages.namespace("m", size)
-				if err != nil {
-					t.Fatal(err)
-				}
-				to, err := b.pages.namespace("m", size)
-				if err != nil {
-					t.Fatal(err)
-				}
+		t.Run(name, func(t *testing.T) {
+			f := fabric()
+			a := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "a", Fabric: f})
+			b := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "b", Fabric: f})
+			meet(t, f, a, b)
+			for _, size := range []int{1, 63, 65, 4097, 576 * 2, 61 * 576 * 2, 64 * 576 * 61, 2<<20 + 64, 8 << 20} {
+				model := fmt.Sprint("of ", size)
+				from, to := mustSpace(t, a, model, size), mustSpace(t, b, model, size)
 				hashes := chain(1, 5)
 				lay(t, a, from, hashes)
 				if n := b.peers.find(to, hashes, nil, patience, false); n != len(hashes) {
-					t.Fatalf("%d pages will come, want %d", n, len(hashes))
+					t.Fatalf("%d pages of %d bytes will come, want %d", n, size, len(hashes))
 				}
 				b.peers.incoming.await(to, hashes, patience)
 				offsets, l := b.leases.get(nil, to, hashes, patience)
-				defer b.leases.release(l)
 				for i, o := range offsets {
 					if o == absent || !bytes.Equal(b.pages.arena.at(int64(o), size), patterned(size, i)) {
-						t.Errorf("page %d is not here, or not as it was", i)
+						t.Errorf("page %d of %d bytes is not here, or not as it was", i, size)
 					}
 				}
-			})
-		}
+				b.leases.release(l)
+			}
+		})
 	}
 }
 
@@ -76,11 +74,7 @@ func TestPagesTooLargeForTCP(t *testing.T) {
 			a := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "a", Fabric: f})
 			b := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "b", Fabric: f})
 			meet(t, f, a, b)
-			from, _ := a.pages.namespace("m", size)
-			to, err := b.pages.namespace("m", size)
-			if err != nil {
-				t.Fatal(err)
-			}
+			from, to := mustSpace(t, a, "m", size), mustSpace(t, b, "m", size)
 			hashes := chain(1, 2)
 			lay(t, a, from, hashes)
 			b.peers.find(to, hashes, nil, patience, false)
@@ -114,15 +108,11 @@ func TestFormsDoNotMeet(t *testing.T) {
 	}
 	hashes := chain(1, 8) // of the same tokens, and so with the same names
 	for i, e := range all {
-		if n := e.exists(hashes, 0); n != 0 {
-			t.Errorf("%s finds %d pages of others", names[i], n)
-		}
+		e.finds(names[i]+", of others", 0, hashes, 0)
 		e.store(1, 8)
 	}
 	for i, e := range all {
-		if n := e.check(1, hashes, 0); n != 8 {
-			t.Errorf("%s finds %d of its 8 pages", names[i], n)
-		}
+		e.reads(names[i], 8, 1, hashes, 0)
 	}
 	e := dialRaw(t, tier.cfg.Socket)
 	file, _ := newPool(t)

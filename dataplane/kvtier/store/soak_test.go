@@ -1,23 +1,23 @@
+//go:build soak
+
 package store
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/nixl/nixltest"
@@ -25,7 +25,7 @@ import (
 
 // soakEnv is the duration of TestSoak for each transport, such as "10m"; without it, soakLength
 // over TCP.
-const soakEnv = "WARMPATH_TIER_SOAK"
+const soakEnv, soakLength = "WARMPATH_TIER_SOAK", 10 * time.Second
 
 const (
 	soakNodes   = 3
@@ -44,147 +44,22 @@ func TestSoak(t *testing.T) {
 	t.Run("nixl", func(t *testing.T) { runSoak(t, nixltest.Library(t)) })
 }
 
-// soakSite is the processes and their counts.
-type soakSite struct {
-	t     *testing.T
+// soakRun is a site whose processes are killed and stopped.
+type soakRun struct {
+	soakSite
+
 	nodes []*soakProcess
-	all   []*soakProcess
 	long  bool // longer stops than any lease
 
 	kills, engineKills, stops, hints atomic.Int64
-
-	mu     sync.Mutex
-	counts soakCounts // of engines that have ended; guarded by mu
-	past   Stats      // of tiers that have ended; guarded by mu
-	worst  int64      // pages in quarantine at a time; guarded by mu
 }
 
-// soakProcess is a process and its successors.
-type soakProcess struct {
-	site *soakSite
-	name string
-	env  []string // its spec, and variables of the test
-	node *soakNode
-
-	mu     sync.Mutex // guards all below
-	cmd    *exec.Cmd
-	in     io.Closer
-	out    sync.WaitGroup
-	stderr *bytes.Buffer // read after the process has ended
-	ending bool          // it is meant to end
-	counts soakCounts    // of an engine, as it told last
-	stats  Stats         // of a tier, as it answered last
-	wrong  string
-}
-
-// start starts a process.
-func (p *soakProcess) start() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), p.env...)
-	p.stderr = &bytes.Buffer{}
-	cmd.Stderr = p.stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	p.cmd, p.in, p.counts, p.stats, p.ending = cmd, in, soakCounts{}, Stats{}, false
-	p.out.Go(func() {
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			var c soakCounts
-			if json.Unmarshal(lines.Bytes(), &c) != nil {
-				continue
-			}
-			p.mu.Lock()
-			p.counts = c
-			if c.Wrong != "" {
-				p.wrong = c.Wrong
-			}
-			p.mu.Unlock()
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if !p.ending {
-			p.site.t.Errorf("%s ended by itself", p.name)
-		}
-	})
-	return nil
-}
-
-// end ends the process by a signal, or by the end of its input for signal 0, and checks its
-// output.
-func (p *soakProcess) end(signal syscall.Signal) {
-	p.mu.Lock()
-	p.ending = true
-	p.mu.Unlock()
-	if signal == 0 {
-		p.in.Close()
-	} else {
-		_ = p.cmd.Process.Signal(signal)
-	}
-	p.out.Wait()
-	err := p.cmd.Wait()
-	p.in.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t, said := p.site.t, p.stderr.String()
-	bad := p.wrong != "" || err != nil && (signal == 0 || t.Failed())
-	if bad || strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic:") || strings.Contains(said, "fatal error:") {
-		t.Errorf("%s: %s, %v\n%s", p.name, p.wrong, err, said[max(0, len(said)-8000):])
-	}
-	s := p.site
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.counts.add(p.counts)
-	s.past.Pulled += p.stats.Pulled
-	s.past.Served += p.stats.Served
-	s.past.Stored += p.stats.Stored
-	s.past.Evicted += p.stats.Evicted
-	s.past.SlabsMoved += p.stats.SlabsMoved
-	s.past.Expired += p.stats.Expired
-	s.past.Abandoned += p.stats.Abandoned
-	s.past.PullFailures += p.stats.PullFailures
-	s.past.Refused += p.stats.Refused
-	s.past.Hinted += p.stats.Hinted
-	s.past.Warmed += p.stats.Warmed
-}
-
-// look asks a store for its counts; false while it does not answer.
-func (p *soakProcess) look(client *http.Client) (Stats, bool) {
-	var s Stats
-	resp, err := client.Get("http://" + p.node.HTTP + "/tier")
-	if err != nil {
-		return s, false
-	}
-	defer resp.Body.Close()
-	if json.NewDecoder(resp.Body).Decode(&s) != nil {
-		return s, false
-	}
-	p.mu.Lock()
-	p.stats = s
-	p.mu.Unlock()
-	p.site.mu.Lock()
-	p.site.worst = max(p.site.worst, s.Quarantined)
-	p.site.mu.Unlock()
-	return s, true
-}
-
-func newSoakSite(t *testing.T, library string) *soakSite {
+func newSoakRun(t *testing.T, library string) *soakRun {
 	t.Helper()
-	s := &soakSite{t: t}
+	s := &soakRun{soakSite: soakSite{t: t}}
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
-	if err := os.WriteFile(key, []byte("a key that only the nodes of this soak know\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(key, []byte("a key that only the nodes of this soak know\n"), 0o600))
 	var specs []*soakNode
 	for i := range soakNodes {
 		specs = append(specs, &soakNode{
@@ -207,31 +82,8 @@ func newSoakSite(t *testing.T, library string) *soakSite {
 	return s
 }
 
-// add adds a process.
-func (s *soakSite) add(name, role string, spec any, node *soakNode, env ...string) *soakProcess {
-	s.t.Helper()
-	text, err := json.Marshal(spec)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	p := &soakProcess{site: s, name: name, env: append(env, role+"="+string(text)), node: node}
-	if err := p.start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { // where the test has failed before their end
-		p.mu.Lock()
-		p.ending = true
-		p.mu.Unlock()
-		_ = p.cmd.Process.Kill()
-		p.out.Wait()
-		_ = p.cmd.Wait()
-	})
-	s.all = append(s.all, p)
-	return p
-}
-
 // harm kills, stops and restarts a process until stop is closed, and leaves it running.
-func (s *soakSite) harm(p *soakProcess, stop <-chan struct{}) {
+func (s *soakRun) harm(p *soakProcess, stop <-chan struct{}) {
 	pause := 6 * time.Second
 	if p.node != nil {
 		pause = 5 * time.Second
@@ -280,7 +132,7 @@ func wait(stop <-chan struct{}, d time.Duration) bool {
 }
 
 // watch asks the stores for their counts, and sends them hints, until stop is closed.
-func (s *soakSite) watch(stop <-chan struct{}) {
+func (s *soakRun) watch(stop <-chan struct{}) {
 	client := &http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
 	for wait(stop, 100*time.Millisecond) {
@@ -306,7 +158,7 @@ func (s *soakSite) watch(stop <-chan struct{}) {
 }
 
 // total returns the sum of all counts.
-func (s *soakSite) total() (soakCounts, Stats) {
+func (s *soakRun) total() (soakCounts, Stats) {
 	s.mu.Lock()
 	c, st := s.counts, s.past
 	s.mu.Unlock()
@@ -332,7 +184,7 @@ func runSoak(t *testing.T, library string) {
 			t.Fatal(err)
 		}
 	}
-	s := newSoakSite(t, library)
+	s := newSoakRun(t, library)
 	s.long = length >= time.Minute
 	stop := make(chan struct{})
 	var harmers sync.WaitGroup
@@ -371,7 +223,7 @@ func runSoak(t *testing.T, library string) {
 }
 
 // recover waits until all processes work with each other again.
-func (s *soakSite) recover() {
+func (s *soakRun) recover() {
 	client := &http.Client{Timeout: patience}
 	defer client.CloseIdleConnections()
 	began := map[*soakProcess]int64{}

@@ -84,11 +84,10 @@ func (s *Store) Stats() Stats {
 	all.Refused += s.serving.refused.Load()
 	all.Untrusted = s.security.untrusted.Load()
 	all.Served = s.serving.served.Load()
-	h := &s.prefetch.hints
-	all.Hints = HintStats{
-		Received: h.received.Load(), Refused: h.refused.Load(), Duplicate: h.duplicate.Load(), Dropped: h.dropped.Load(), UnknownModel: h.unknownModel.Load(),
-		Needless: h.needless.Load(), Vain: h.vain.Load(), Pulled: s.peers.counts.pulledHinted.Load(),
-	}
+	s.prefetch.mu.Lock()
+	all.Hints = s.prefetch.hints
+	s.prefetch.mu.Unlock()
+	all.Hints.Pulled = s.peers.counts.pulledHinted.Load()
 	return all
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
-	"log/slog"
 	"net"
 	"strconv"
 	"sync"
@@ -21,7 +20,6 @@ import (
 // Store keeps the KV pages of this node's engines in host memory, and gives them to any of them.
 type Store struct {
 	cfg      Config
-	log      *slog.Logger
 	pages    *pages
 	leases   *leases
 	nixl     *transport
@@ -44,7 +42,7 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, log: cfg.Log}
+	s := &Store{cfg: cfg}
 	if cfg.Listen != "" {
 		if s.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 			a.close()
@@ -70,24 +68,24 @@ func (s *Store) compose(a *arena, p policy) {
 	s.pages = newPages(a, p, cfg.Now)
 	s.leases = newLeases(s.pages, cfg.Now)
 	s.nixl = &transport{
-		fabric: cfg.Fabric, node: cfg.Node, log: s.log, arena: a,
+		fabric: cfg.Fabric, node: cfg.Node, log: s.cfg.Log, arena: a,
 		own: welcome{instance: instance, locality: ownLocality(), rdma: hasRDMA()},
 	}
-	s.security = &handshaker{tls: cfg.PeerTLS, log: s.log, now: cfg.Now}
+	s.security = &handshaker{tls: cfg.PeerTLS, log: s.cfg.Log, now: cfg.Now}
 	s.peers = &peerClient{
-		cfg: cfg, log: s.log, pages: s.pages, nixl: s.nixl, security: s.security, instance: instance,
+		cfg: cfg, pages: s.pages, nixl: s.nixl, security: s.security, instance: instance,
 		all: map[string]*peer{}, ended: make(chan struct{}),
 	}
 	s.engines = &engineServer{
-		cfg: cfg, log: s.log, pages: s.pages, leases: s.leases, peers: s.peers, clear: s.Clear, stats: s.Stats, instance: instance,
+		cfg: cfg, pages: s.pages, leases: s.leases, peers: s.peers, clear: s.Clear, stats: s.Stats, instance: instance,
 	}
 	s.serving = &peerServer{
-		log: s.log, pages: s.pages, leases: s.leases, nixl: s.nixl, security: s.security, open: map[net.Conn]struct{}{},
+		log: s.cfg.Log, pages: s.pages, leases: s.leases, nixl: s.nixl, security: s.security,
 	}
 	s.prefetch = &prefetcher{
-		cfg: cfg, log: s.log, pages: s.pages, peers: s.peers, seed: maphash.MakeSeed(), slots: make(chan struct{}, maxHints),
+		cfg: cfg, pages: s.pages, peers: s.peers, seed: maphash.MakeSeed(), slots: make(chan struct{}, maxHints),
 	}
-	s.warmer = &warmer{cfg: cfg, log: s.log, pages: s.pages, peers: s.peers, used: func() int64 { return s.Stats().Used }}
+	s.warmer = &warmer{cfg: cfg, pages: s.pages, peers: s.peers}
 }
 
 // Endpoint returns the address for other nodes' stores, or "" where there is none.
@@ -124,7 +122,7 @@ func (s *Store) Run(ctx context.Context) error {
 		close(s.peers.ended)
 		all.Wait()
 		if err != nil {
-			s.log.Warn("cannot end the KV tier's NIXL agents", "error", err)
+			s.cfg.Log.Warn("cannot end the KV tier's NIXL agents", "error", err)
 		}
 	}()
 	all.Go(func() { s.leases.run(ctx) })
@@ -186,7 +184,7 @@ func (s *Store) Clear(name string, wait time.Duration) (pages, told, missing int
 	if cleared == nil {
 		return 0, 0, 0
 	}
-	s.log.Info("an engine cleared the KV tier of its model", "pages", pages)
+	s.cfg.Log.Info("an engine cleared the KV tier of its model", "pages", pages)
 	told, missing = s.peers.broadcast(cleared, wait)
 	return pages, told, missing
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
@@ -23,9 +25,7 @@ func traceFile() string {
 func readTrace(t testing.TB) [][]proto.Hash {
 	t.Helper()
 	f, err := os.Open(traceFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	var prompts [][]proto.Hash
 	lines := bufio.NewScanner(f)
@@ -34,9 +34,7 @@ func readTrace(t testing.TB) [][]proto.Hash {
 		var line struct {
 			IDs []uint64 `json:"hash_ids"`
 		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &line))
 		blocks := make([]proto.Hash, len(line.IDs))
 		for i, id := range line.IDs {
 			binary.LittleEndian.PutUint64(blocks[i][:], id+1)
@@ -51,9 +49,7 @@ func readTrace(t testing.TB) [][]proto.Hash {
 func play(t testing.TB, x *index, prompts [][]proto.Hash) float64 {
 	t.Helper()
 	ns, err := x.spaces.get("trace", 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found, asked := 0, 0
 	for _, p := range prompts {
 		n := x.prefix(ns, p)
@@ -66,7 +62,7 @@ func play(t testing.TB, x *index, prompts [][]proto.Hash) float64 {
 			}
 			es := make([]int32, len(batch))
 			for i, h := range batch {
-				es[i], _ = x.reserve(ns, h)
+				es[i], _ = x.reserve(ns, h, false)
 			}
 			x.publish(ns, batch, es, parent)
 		}

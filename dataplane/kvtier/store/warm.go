@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -20,10 +19,8 @@ const (
 // warmer pulls the most used pages of other nodes for each namespace that is new here.
 type warmer struct {
 	cfg            *Config
-	log            *slog.Logger
 	pages          *pages
 	peers          *peerClient
-	used           func() int64 // bytes of pages
 	wanted, pulled atomic.Int64 // pages
 }
 
@@ -57,7 +54,7 @@ func (w *warmer) warm(ctx context.Context, ns uint32) {
 			if !asked[p] && ctx.Err() == nil {
 				asked[p] = true
 				if err := w.warmFrom(ctx, p, ns); err != nil {
-					w.log.Warn("cannot warm the KV tier from a peer", "peer", p.Name, "error", err)
+					w.cfg.Log.Warn("cannot warm the KV tier from a peer", "peer", p.Name, "error", err)
 				}
 			}
 		}
@@ -76,7 +73,7 @@ func (w *warmer) warmFrom(ctx context.Context, p *peer, ns uint32) error {
 		return nil
 	}
 	bytes := int(r.bytes)
-	room := (int64(len(w.pages.arena.data))/warmShare - w.used()) / int64(bytes)
+	room := (int64(len(w.pages.arena.data))/warmShare - w.pages.stats().Used) / int64(bytes)
 	if room <= 0 {
 		return nil
 	}

@@ -6,17 +6,6 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// linksUp counts the NVLinks that are up.
-func linksUp(g *nvml.GPU) int {
-	up := 0
-	for i := range g.Links {
-		if g.Links[i].Up.Or(false) {
-			up++
-		}
-	}
-	return up
-}
-
 // recoveries returns the number of recoveries on all links of a GPU.
 func recoveries(g *nvml.GPU) uint64 {
 	var sum uint64
@@ -38,7 +27,7 @@ func judgeLinks(f *Facts) []Reason {
 		}
 	}
 	// Links of unknown state are no fault.
-	if up := linksUp(f.GPU); up < f.Links && known == len(f.GPU.Links) {
+	if up := f.GPU.LinksUp(); up < f.Links && known == len(f.GPU.Links) {
 		reasons = append(reasons, Reason{
 			Rule: "nvlink", State: Degraded, Weight: 1, TP: false, Action: Look, Detail: fmt.Sprintf("%d of %d NVLinks up", up, f.Links),
 		})

@@ -31,16 +31,6 @@ func (s State) String() string {
 // MarshalText writes the name.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a name.
-func (s *State) UnmarshalText(text []byte) error {
-	i := slices.Index(stateNames, string(text))
-	if i < 0 {
-		return fmt.Errorf("health: unknown state %q", text)
-	}
-	*s = State(i)
-	return nil
-}
-
 // Action is the repair by an operator. A higher one is more work.
 type Action int
 
@@ -66,16 +56,6 @@ func (a Action) String() string {
 
 // MarshalText writes the name.
 func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// UnmarshalText reads a name.
-func (a *Action) UnmarshalText(text []byte) error {
-	i := slices.Index(actionNames, string(text))
-	if i < 0 {
-		return fmt.Errorf("health: unknown action %q", text)
-	}
-	*a = Action(i)
-	return nil
-}
 
 // Reason is one fault of a GPU.
 type Reason struct {

@@ -138,7 +138,7 @@ func mostLinks(gpus []nvml.GPU) map[string]int {
 	best := map[string]int{}
 	for i := range gpus {
 		name := gpus[i].Name.Value
-		best[name] = max(best[name], linksUp(&gpus[i]))
+		best[name] = max(best[name], gpus[i].LinksUp())
 	}
 	return best
 }
@@ -150,7 +150,7 @@ func (t *Tracker) facts(id string, g *nvml.GPU, alike int, now time.Time) *Facts
 	if g.Err != nil {
 		return f
 	}
-	tr.links = max(tr.links, linksUp(g), alike)
+	tr.links = max(tr.links, g.LinksUp(), alike)
 	f.Links = tr.links
 	f.Uncorrected = increase(&tr.uncorrected, g.ECC.VolatileUncorrected)
 	if len(g.Links) > 0 {

@@ -17,11 +17,8 @@ import (
 
 // Facts are the properties of a process and its machine that decide the path of its transfers.
 type Facts struct {
-	Node         string `json:"node"`
-	Boot         string `json:"boot"` // random boot id of the kernel: equal on one machine only
-	PIDNamespace string `json:"pid_namespace"`
-	UID          int    `json:"uid"`
-	Ids          *Ids   `json:"ids,omitempty"` // nil: from an older sidecar
+	Node     string               `json:"node"`
+	Identity nixl.ProcessIdentity `json:"identity"`
 	// Kernel.yama.ptrace_scope; 0 where the kernel has none.
 	Ptrace       int      `json:"ptrace"`
 	LockedMemory int64    `json:"locked_memory"` // bytes; -1 is no limit
@@ -35,29 +32,6 @@ type Facts struct {
 	SystemRead time.Duration `json:"system_read,omitempty"`
 }
 
-// Ids are further conditions of the kernel for a read of another process's memory: see
-// nixl.ProcessIdentity.
-type Ids struct {
-	Users         string `json:"users"` // real, effective, saved
-	Groups        string `json:"groups"`
-	UserNamespace string `json:"user_namespace"`
-	Capabilities  uint64 `json:"capabilities"`
-	Hidden        bool   `json:"hidden,omitempty"`
-}
-
-// placesOf returns the nixl.ProcessIdentity of two processes, from the facts that both have.
-func placesOf(here, there *Facts) (from, to nixl.ProcessIdentity) {
-	both := here.Ids != nil && there.Ids != nil
-	place := func(f *Facts) nixl.ProcessIdentity {
-		p := nixl.ProcessIdentity{Boot: f.Boot, PIDNamespace: f.PIDNamespace, UID: strconv.Itoa(f.UID)}
-		if both {
-			p.UID, p.GID, p.UserNamespace, p.Capabilities, p.Hidden = f.Ids.Users, f.Ids.Groups, f.Ids.UserNamespace, f.Ids.Capabilities, f.Ids.Hidden
-		}
-		return p
-	}
-	return place(here), place(there)
-}
-
 // Device is an active port of an RDMA device.
 type Device struct {
 	Name string  `json:"name"` // as UCX_NET_DEVICES takes it: mlx5_0:1
@@ -68,14 +42,11 @@ type Device struct {
 // ReadFacts reads the facts below root, which is "/" except in tests.
 func ReadFacts(root, node string) Facts {
 	f := Facts{
-		Node: node, UID: os.Getuid(), LockedMemory: lockedMemory(),
+		Node: node, Identity: nixl.ReadProcessIdentity(root), LockedMemory: lockedMemory(),
 		Transports: os.Getenv("UCX_TLS"), NetDevices: os.Getenv("UCX_NET_DEVICES"),
 		Devices: rdmaDevices(filepath.Join(root, "sys/class/infiniband")), EthernetRate: ethernetRate(filepath.Join(root, "sys/class/net")),
 		SystemRead: systemRead(),
 	}
-	p := nixl.ReadProcessIdentity(root)
-	f.Boot, f.PIDNamespace = p.Boot, p.PIDNamespace
-	f.Ids = &Ids{Users: p.UID, Groups: p.GID, UserNamespace: p.UserNamespace, Capabilities: p.Capabilities, Hidden: p.Hidden}
 	f.Ptrace, _ = strconv.Atoi(readText(filepath.Join(root, "proc/sys/kernel/yama/ptrace_scope")))
 	return f
 }

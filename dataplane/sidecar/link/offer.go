@@ -27,15 +27,60 @@ type Offer struct {
 	Refused  string `json:"refused,omitempty"` // the reason without memory
 }
 
+// end is an agent and its memory, made when they are needed. It belongs to one goroutine at a time,
+// but for the agent, which any may read.
+type end struct {
+	cfg    *Config
+	name   string
+	agent  atomic.Pointer[nixl.Agent]
+	memory *nixl.Memory
+}
+
+func (e *end) open() (agent *nixl.Agent, err error) {
+	if e.cfg.Fabric == nil {
+		return nil, errNoFabric
+	}
+	if agent = e.agent.Load(); agent == nil {
+		if agent, err = nixl.NewAgent(e.cfg.Fabric, nixl.Config{Name: e.cfg.Node + "-link-" + e.name, Timeout: probeTimeout, Log: e.cfg.Log}); err != nil {
+			return nil, err
+		}
+		e.agent.Store(agent)
+	}
+	if e.memory != nil {
+		return agent, nil
+	}
+	mapping, err := nixl.NewMapping("warmpath-link-"+e.name, maxTransfer)
+	if err != nil {
+		return nil, err
+	}
+	e.memory, err = agent.Register(mapping)
+	return agent, errors.Join(err, mapping.Close()) // the registration keeps the memory
+}
+
+// free frees the memory. A measurement under way fails, and is repeated.
+func (e *end) free() {
+	if e.memory == nil {
+		return
+	}
+	if err := e.memory.Close(); err != nil {
+		e.cfg.Log.Warn("cannot free the memory of link measurements", "error", err)
+	}
+	e.memory = nil
+}
+
+func (e *end) close() error {
+	e.free()
+	if a := e.agent.Load(); a != nil {
+		return a.Close()
+	}
+	return nil
+}
+
 // offeredMemory is the memory for measurements by other nodes.
 type offeredMemory struct {
-	cfg *Config
+	end
 
-	currentAgent atomic.Pointer[nixl.Agent] // agent, for readers that must not wait for mu
-
-	mu     sync.Mutex // guards all below
-	agent  *nixl.Agent
-	memory *nixl.Memory
+	mu     sync.Mutex // guards end, as that says, and all below
 	timer  *time.Timer
 	closed bool
 }
@@ -43,11 +88,9 @@ type offeredMemory struct {
 // answer answers a request of another node.
 func (o *offeredMemory) answer([]byte) []byte {
 	out := Offer{Facts: o.cfg.facts()}
-	metadata, id, err := o.open()
-	if err != nil {
-		out.Refused = err.Error()
-	} else {
-		out.Metadata, out.Memory = metadata, id
+	var err error
+	if out.Metadata, out.Memory, err = o.open(); err != nil {
+		out = Offer{Facts: out.Facts, Refused: err.Error()}
 	}
 	data, err := json.Marshal(out)
 	if err != nil { // never
@@ -60,47 +103,23 @@ func (o *offeredMemory) answer([]byte) []byte {
 func (o *offeredMemory) open() (metadata []byte, id uint32, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch {
-	case o.closed:
+	if o.closed {
 		return nil, 0, errShutdown
-	case o.cfg.Fabric == nil:
-		return nil, 0, errNoFabric
 	}
-	if o.agent == nil {
-		if o.agent, err = nixl.NewAgent(o.cfg.Fabric, o.cfg.agent("offer")); err != nil {
-			return nil, 0, err
-		}
-		o.currentAgent.Store(o.agent)
+	agent, err := o.end.open()
+	if err != nil {
+		return nil, 0, err
 	}
-	if o.memory == nil {
-		if o.memory, err = allocate(o.agent, "warmpath-link-offer"); err != nil {
-			return nil, 0, err
-		}
-		o.timer = time.AfterFunc(offerTimeout, o.free)
+	if o.timer == nil {
+		o.timer = time.AfterFunc(offerTimeout, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.free()
+		})
 	}
 	o.timer.Reset(offerTimeout)
-	metadata, err = o.agent.Metadata()
+	metadata, err = agent.Metadata()
 	return metadata, o.memory.ID(), err
-}
-
-// present returns the agent of the memory, or nil.
-func (o *offeredMemory) present() *nixl.Agent { return o.currentAgent.Load() }
-
-// free frees the memory. A measurement under way fails, and is repeated.
-func (o *offeredMemory) free() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.freeLocked()
-}
-
-func (o *offeredMemory) freeLocked() {
-	if o.memory == nil {
-		return
-	}
-	if err := o.memory.Close(); err != nil {
-		o.cfg.Log.Warn("cannot free the memory of link measurements", "error", err)
-	}
-	o.memory = nil
 }
 
 // close frees the memory and ends the agent.
@@ -111,27 +130,13 @@ func (o *offeredMemory) close() error {
 	if o.timer != nil {
 		o.timer.Stop()
 	}
-	o.freeLocked()
-	if o.agent == nil {
-		return nil
-	}
-	return o.agent.Close()
+	return o.end.close()
 }
 
 var (
 	errShutdown = errors.New("link: shutting down")
 	errNoFabric = errors.New("link: no NIXL on this node")
 )
-
-// allocate makes and registers memory, which lives as long as its registration.
-func allocate(a *nixl.Agent, name string) (*nixl.Memory, error) {
-	mapping, err := nixl.NewMapping(name, maxTransfer)
-	if err != nil {
-		return nil, err
-	}
-	memory, err := a.Register(mapping)
-	return memory, errors.Join(err, mapping.Close())
-}
 
 // readOffer parses the answer of another node.
 func readOffer(data []byte) (*Offer, error) {

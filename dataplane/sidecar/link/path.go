@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,9 +42,9 @@ func InferPath(here, there *Facts, samples []Sample) Path {
 	if large == nil {
 		return Unknown
 	}
-	if here.Boot == there.Boot {
+	if here.Identity.Boot == there.Identity.Boot {
 		switch {
-		case small.Size <= 4096 && small.Post.Min < here.sharedLimit() && copiedInCall(samples):
+		case small.Size <= 4096 && small.Post.Min < cmp.Or(here.SystemRead, sharedLatency) && copiedInCall(samples):
 			return Shared
 		case cmaImpossible(here, there) || !copiedInCall(samples):
 			return TCP
@@ -67,9 +68,9 @@ func InferPath(here, there *Facts, samples []Sample) Path {
 // are all busy, the kernel delivers loopback packets within the sending call (in half of all
 // tries between two users).
 func cmaImpossible(here, there *Facts) bool {
-	from, to := placesOf(here, there)
-	refused := here.Ids != nil && here.SystemRead == 0 // by the seccomp filter of a container
-	return refused || len(from.ReadDenials(&to)) > 0 || !nixl.AllowsCMA(here.Transports) || !nixl.AllowsCMA(there.Transports)
+	refused := here.SystemRead == 0 // by the seccomp filter of a container
+	denied := len(here.Identity.ReadDenials(&there.Identity)) > 0
+	return refused || denied || !nixl.AllowsCMA(here.Transports) || !nixl.AllowsCMA(there.Transports)
 }
 
 // copiedInCall reports whether the posting call copied. It compares least times, which a busy
@@ -82,14 +83,6 @@ func copiedInCall(samples []Sample) bool {
 		}
 	}
 	return float64(surest.Post.Min) >= copyShare*float64(surest.Transfer.Min)
-}
-
-// sharedLimit returns a latency between those of shared memory and of CMA for a few bytes.
-func (f *Facts) sharedLimit() time.Duration {
-	if f.SystemRead > 0 {
-		return f.SystemRead
-	}
-	return sharedLatency
 }
 
 func smallest(samples []Sample) *Sample {
@@ -113,7 +106,7 @@ func Diagnose(here, there *Facts, path Path, samples []Sample) string {
 	var causes []string
 	switch {
 	case path != TCP:
-	case here.Boot == there.Boot:
+	case here.Identity.Boot == there.Identity.Boot:
 		causes = append(localCauses(here, there), "the same machine, but over TCP")
 	case len(here.Devices) == 0 && len(there.Devices) == 0:
 		return "TCP is all there is: neither node has an RDMA device"
@@ -148,15 +141,14 @@ func withoutRDMA(here, there *Facts) string {
 
 // localCauses returns the usual reasons for TCP between processes of one machine.
 func localCauses(here, there *Facts) []string {
-	from, to := placesOf(here, there)
-	causes := from.ReadDenials(&to)
+	causes := here.Identity.ReadDenials(&there.Identity)
 	for _, f := range []*Facts{here, there} {
 		if !nixl.AllowsCMA(f.Transports) {
 			causes = append(causes, fmt.Sprintf("UCX_TLS=%s of %s leaves shared memory and cma out", f.Transports, f.Node))
 		}
 	}
 	for _, f := range []*Facts{here, there} {
-		if f.Ids != nil && f.SystemRead == 0 {
+		if f.SystemRead == 0 {
 			causes = append(causes, fmt.Sprintf("process_vm_readv is refused on %s, as by a container's seccomp profile; allow it", f.Node))
 		}
 	}
@@ -190,7 +182,7 @@ func Expected(here, there *Facts, path Path) float64 {
 	case RDMA:
 		return min(here.deviceRate(), there.deviceRate())
 	case TCP:
-		if here.Boot != there.Boot {
+		if here.Identity.Boot != there.Identity.Boot {
 			return min(here.EthernetRate, there.EthernetRate)
 		}
 	case CMA, Shared, Unknown:

@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/sidecar/link"
+	"github.com/warmpath/warmpath/nixl"
 )
 
 // sample returns a measurement of one size, with the shares of latency in the posting call.
@@ -28,7 +31,10 @@ var (
 )
 
 func node(name, boot string, edit ...func(*link.Facts)) *link.Facts {
-	f := &link.Facts{Node: name, Boot: boot, PIDNamespace: "pid:[1]", LockedMemory: -1}
+	f := &link.Facts{
+		Node: name, LockedMemory: -1, SystemRead: 3 * time.Microsecond,
+		Identity: nixl.ProcessIdentity{Boot: boot, PIDNamespace: "pid:[1]", UserNamespace: "user:[1]", UID: "0 0 0", GID: "0 0 0"},
+	}
 	for _, e := range edit {
 		e(f)
 	}
@@ -62,11 +68,10 @@ var (
 
 func fastCalls(f *link.Facts) { f.SystemRead = 400 * time.Nanosecond }
 
-// ids returns the facts of a user's process with capabilities, which may use process_vm_readv.
+// ids returns the facts of a user's process with capabilities.
 func ids(users, groups string, capabilities uint64) func(*link.Facts) {
 	return func(f *link.Facts) {
-		f.Ids = &link.Ids{Users: users, Groups: groups, UserNamespace: "user:[1]", Capabilities: capabilities}
-		f.SystemRead = 400 * time.Nanosecond
+		f.Identity.UID, f.Identity.GID, f.Identity.Capabilities = users, groups, capabilities
 	}
 }
 
@@ -90,12 +95,12 @@ func TestPaths(t *testing.T) {
 		{"a busy machine, CMA", node("a", "x"), node("b", "x"), overBusyCMA, link.CMA, nil},
 		{"a busy machine, TCP", node("a", "x"), node("b", "x"), overBusyTCP, link.TCP, []string{"over TCP"}},
 		{
-			"one machine, two users", node("a", "x"), node("b", "x", func(f *link.Facts) { f.UID = 1000 }),
+			"one machine, two users", node("a", "x"), node("b", "x", func(f *link.Facts) { f.Identity.UID = "1000 1000 1000" }),
 			overTCP, link.TCP,
 			[]string{"over TCP", "user ids 0 and 1000 differ"},
 		},
 		{
-			"one machine, two PID namespaces", node("a", "x"), node("b", "x", func(f *link.Facts) { f.PIDNamespace = "pid:[2]" }),
+			"one machine, two PID namespaces", node("a", "x"), node("b", "x", func(f *link.Facts) { f.Identity.PIDNamespace = "pid:[2]" }),
 			overTCP, link.TCP,
 			[]string{"PID namespaces"},
 		},
@@ -117,13 +122,13 @@ func TestPaths(t *testing.T) {
 		},
 		{
 			"one machine, a rootless container", node("a", "x", ids("0 0 0", "0 0 0", 1<<19)),
-			node("b", "x", ids("0 0 0", "0 0 0", 1<<19), func(f *link.Facts) { f.Ids.UserNamespace = "user:[2]" }),
+			node("b", "x", ids("0 0 0", "0 0 0", 1<<19), func(f *link.Facts) { f.Identity.UserNamespace = "user:[2]" }),
 			overCMA, link.TCP,
 			[]string{"two user namespaces"},
 		},
 		{
 			"one machine, started from a file with capabilities", node("a", "x", ids("1 1 1", "2 2 2", 0)),
-			node("b", "x", ids("1 1 1", "2 2 2", 0), func(f *link.Facts) { f.Ids.Hidden = true }),
+			node("b", "x", ids("1 1 1", "2 2 2", 0), func(f *link.Facts) { f.Identity.Hidden = true }),
 			overCMA, link.TCP,
 			[]string{"hides its memory"},
 		},
@@ -131,9 +136,6 @@ func TestPaths(t *testing.T) {
 			"one machine, seccomp", node("a", "x", ids("1 1 1", "2 2 2", 0), func(f *link.Facts) { f.SystemRead = 0 }), node("b", "x", ids("1 1 1", "2 2 2", 0)),
 			overCMA, link.TCP,
 			[]string{"process_vm_readv is refused on a"},
-		},
-		{
-			"one machine, an older sidecar there", node("a", "x", ids("0 0 0", "2 2 2", 0)), node("b", "x"), overCMA, link.CMA, nil,
 		},
 		{"one machine, ptrace", node("a", "x", func(f *link.Facts) { f.Ptrace = 1 }), node("b", "x"), overTCP, link.TCP, []string{"ptrace_scope"}},
 		{"two machines, no devices", node("a", "x"), node("b", "y"), overTCP, link.TCP, []string{"TCP is all there is"}},
@@ -194,21 +196,17 @@ func TestReadFacts(t *testing.T) {
 	}
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	f := link.ReadFacts(root, "here")
-	if f.Boot != "5a5a" || f.Ptrace != 1 || f.EthernetRate != 25e9/8 || len(f.Devices) != 1 {
+	if f.Identity.Boot != "5a5a" || f.Ptrace != 1 || f.EthernetRate != 25e9/8 || len(f.Devices) != 1 {
 		t.Fatalf("Gather = %+v", f)
 	}
 	if want := (link.Device{Name: "mlx5_0:1", Rate: 50e9, Kind: "InfiniBand"}); f.Devices[0] != want {
 		t.Errorf("Device = %+v, want %+v", f.Devices[0], want)
 	}
-	if empty := link.ReadFacts(t.TempDir(), "nothing"); empty.Boot != "" || empty.Devices != nil || empty.EthernetRate != 0 {
+	if empty := link.ReadFacts(t.TempDir(), "nothing"); empty.Identity.Boot != "" || empty.Devices != nil || empty.EthernetRate != 0 {
 		t.Errorf("Gather of nothing = %+v", empty)
 	}
 }

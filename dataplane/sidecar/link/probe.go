@@ -33,10 +33,11 @@ func (p *Prober) measure(ctx context.Context, node string) (cluster.Link, error)
 	if err != nil {
 		return cluster.Link{}, err
 	}
-	if err := p.open(); err != nil {
+	agent, err := p.own.open()
+	if err != nil {
 		return cluster.Link{}, err
 	}
-	remote, err := p.agent.Load(there.Metadata)
+	remote, err := agent.Load(there.Metadata)
 	if err != nil {
 		return cluster.Link{}, err
 	}
@@ -46,24 +47,7 @@ func (p *Prober) measure(ctx context.Context, node string) (cluster.Link, error)
 		return cluster.Link{}, err
 	}
 	here := p.cfg.facts()
-	return Probe(ctx, remote, p.memory, theirs, Ends{&here, &there.Facts, p.cfg.Largest})
-}
-
-// open makes the agent and the memory of measurements.
-func (p *Prober) open() (err error) {
-	if p.agent == nil {
-		agent, err := nixl.NewAgent(p.cfg.Fabric, p.cfg.agent("probe"))
-		if err != nil {
-			return err
-		}
-		p.mu.Lock()
-		p.agent = agent
-		p.mu.Unlock()
-	}
-	if p.memory == nil {
-		p.memory, err = allocate(p.agent, "warmpath-link-probe")
-	}
-	return err
+	return Probe(ctx, remote, p.own.memory, theirs, Ends{&here, &there.Facts, p.cfg.Largest})
 }
 
 // Ends are the facts of both ends of a link.

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -30,25 +31,20 @@ type Config struct {
 	Peers  func() []string // returns the present names of all nodes; required
 	Fabric nixl.Fabric     // nil: this node has no NIXL, and refuses requests
 
-	Backend string        // of NIXL; default UCX
-	Every   time.Duration // interval of measurements of one link, varied by a fifth; default 10 min
-	Retry   time.Duration // after a failure, doubled each time up to Every; default 30 s
-	Scan    time.Duration // interval of looks at the nodes; default 5 s
+	Every time.Duration // interval of measurements of one link, varied by a fifth; default 10 min
+	Retry time.Duration // after a failure, doubled each time up to Every; default 30 s
+	Scan  time.Duration // interval of looks at the nodes; default 5 s
 	// Bytes of the largest transfer; default 64 MiB, and a link takes about four.
 	Largest int
-	Root    string // of /proc and /sys; default /
 	Log     *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
-	c.Every = positiveOr(c.Every, 10*time.Minute)
-	c.Retry = positiveOr(c.Retry, 30*time.Second)
-	c.Scan = positiveOr(c.Scan, 5*time.Second)
+	c.Every = cmp.Or(c.Every, 10*time.Minute)
+	c.Retry = cmp.Or(c.Retry, 30*time.Second)
+	c.Scan = cmp.Or(c.Scan, 5*time.Second)
 	if c.Largest <= 0 || c.Largest > maxTransfer {
 		c.Largest = maxTransfer
-	}
-	if c.Root == "" {
-		c.Root = "/"
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -56,18 +52,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func positiveOr(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
-}
-
-func (c *Config) facts() Facts { return ReadFacts(c.Root, c.Node) }
-
-func (c *Config) agent(what string) nixl.Config {
-	return nixl.Config{Name: c.Node + "-link-" + what, Backend: c.Backend, Timeout: probeTimeout, Log: c.Log}
-}
+func (c *Config) facts() Facts { return ReadFacts("/", c.Node) }
 
 // probeTimeout bounds one transfer: 64 MiB at 10 MB/s.
 const probeTimeout = 7 * time.Second
@@ -76,12 +61,10 @@ const probeTimeout = 7 * time.Second
 type Prober struct {
 	cfg   Config
 	offer offeredMemory
+	own   end // of Run
 
 	mu    sync.Mutex
 	links map[string]*linkState // by node; guarded by mu
-	agent *nixl.Agent           // set once, by Run; guarded by mu for other goroutines
-
-	memory *nixl.Memory // belongs to Run
 }
 
 // linkState is a link and the time of its next measurement.
@@ -97,7 +80,8 @@ func New(cfg Config) (*Prober, error) {
 		return nil, errors.New("link: a prober needs a node's name, a bus and peers")
 	}
 	p := &Prober{cfg: cfg.withDefaults(), links: map[string]*linkState{}}
-	p.offer.cfg = &p.cfg
+	p.offer.cfg, p.offer.name = &p.cfg, "offer"
+	p.own.cfg, p.own.name = &p.cfg, "probe"
 	return p, nil
 }
 
@@ -112,7 +96,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 	defer func() {
 		stop()
-		if err := errors.Join(p.offer.close(), p.close()); err != nil {
+		if err := errors.Join(p.offer.close(), p.own.close()); err != nil {
 			p.cfg.Log.Warn("cannot end link measurements", "error", err)
 		}
 	}()
@@ -122,7 +106,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		for node := p.nextDue(time.Now()); node != "" && ctx.Err() == nil; node = p.nextDue(time.Now()) {
 			p.probe(ctx, node)
 		}
-		p.freeMemory()
+		p.own.free()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -148,14 +132,10 @@ func (p *Prober) Links() []cluster.Link {
 // nodes.
 func (p *Prober) Agents() map[string]nixl.Stats {
 	all := map[string]nixl.Stats{}
-	p.mu.Lock()
-	measures := p.agent
-	p.mu.Unlock()
-	if measures != nil {
-		all["link-measures"] = measures.Stats()
-	}
-	if offers := p.offer.present(); offers != nil {
-		all["link-offers"] = offers.Stats()
+	for name, e := range map[string]*end{"link-measures": &p.own, "link-offers": &p.offer.end} {
+		if a := e.agent.Load(); a != nil {
+			all[name] = a.Stats()
+		}
 	}
 	return all
 }
@@ -243,22 +223,4 @@ func (p *Prober) logChange(was, is *cluster.Link) {
 	case is.Broken == "" && (was.Path != is.Path || was.Broken != ""):
 		p.cfg.Log.Info("a link was measured", "to", is.To, "path", is.Path, "read_gb_s", is.Read/1e9, "write_gb_s", is.Write/1e9)
 	}
-}
-
-// freeMemory frees the memory until the next measurement.
-func (p *Prober) freeMemory() {
-	if p.memory == nil {
-		return
-	}
-	if err := p.memory.Close(); err != nil {
-		p.cfg.Log.Warn("cannot free the memory of link measurements", "error", err)
-	}
-	p.memory = nil
-}
-
-func (p *Prober) close() error {
-	if p.agent == nil {
-		return nil
-	}
-	return p.agent.Close()
 }

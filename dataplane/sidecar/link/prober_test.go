@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/leaktest"
@@ -64,9 +66,7 @@ func (b *bus) Reply(subject string, f func([]byte) []byte) (func(), error) {
 func run(t *testing.T, cfg link.Config) *link.Prober {
 	t.Helper()
 	p, err := link.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 	"github.com/warmpath/warmpath/nixl"
@@ -130,9 +132,7 @@ func measured(t *testing.T, binary, library string, here, there nixltest.User) c
 	var offer link.Offer
 	read(offers, &offer)
 	spec, err := json.Marshal(offer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	probes := start(here, string(spec))
 	var l cluster.Link
 	read(probes, &l)

@@ -366,7 +366,6 @@ NUMBER(nvmlDeviceGetMaxPcieLinkWidth, pcie_width_max)
 
 CHOSEN(nvmlDeviceGetTemperature, temperature)
 CHOSEN(nvmlDeviceGetMaxClockInfo, clock_max)
-CHOSEN(nvmlDeviceGetPcieThroughput, pcie_sent)
 
 int nvmlDeviceGetClockInfo(const char *device, int which, unsigned int *mhz) {
 	FIND(device);
@@ -560,20 +559,6 @@ int nvmlDeviceGetGpuFabricInfoV(const char *device, struct fabric *f) {
 	if (!second) {
 		f->summary = g.fabric_summary;
 	}
-	return SUCCESS;
-}
-
-int nvmlDeviceGetTopologyCommonAncestor(const char *device, const char *other, unsigned int *level) {
-	FIND(device);
-	int same = (device - handles[0]) / 4 == (other - handles[0]) / 4;
-	*level = same ? 40 : 50; // two sockets with four GPUs each
-	return SUCCESS;
-}
-
-int nvmlDeviceGetP2PStatus(const char *device, const char *other, int way, unsigned int *status) {
-	FIND(device);
-	(void)other;
-	*status = way == 2 && g.links == 0 ? 5 : 0;
 	return SUCCESS;
 }
 

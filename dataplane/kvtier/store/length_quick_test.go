@@ -1,8 +1,0 @@
-//go:build !soak
-
-package store
-
-import "time"
-
-// The time of TestSoak, for `make test` and `make soak`.
-const soakLength = 2 * time.Second
