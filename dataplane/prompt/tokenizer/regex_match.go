@@ -321,15 +321,9 @@ func (r *regex) holds(s string, in *instr, at int) bool {
 	}
 }
 
-// next makes a regex a scanner.
-func (r *regex) next(s string, i int) (int, bool) {
-	b := newBudget(len(s))
-	return r.nextWithin(&b, s, i)
-}
-
-// nextWithin is the leftmost match from s[i] on, as Regex::find_iter of the library
-// goes on after each match.
-func (r *regex) nextWithin(b *budget, s string, i int) (int, bool) {
+// next is the leftmost match from s[i] on, as Regex::find_iter of the library goes on after each
+// match.
+func (r *regex) next(b *budget, s string, i int) (int, bool) {
 	for at := i; at < len(s) && !b.over; {
 		if end := r.run(b, s, 0, at); end >= 0 {
 			if at > i {
