@@ -185,9 +185,9 @@ func (s *state) assign(line int, target expr, v value) {
 
 // captured runs statements and returns their text, which is not output.
 func (s *state) captured(body []stmt) (string, ctl) {
-	from := s.beginCapture()
+	from := len(s.out)
 	c := s.run(body)
-	text := s.endCapture(from)
+	text := s.cutOutput(from)
 	s.charge(len(text))
 	return text, c
 }

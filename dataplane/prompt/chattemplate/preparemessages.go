@@ -32,9 +32,6 @@ func (p *preparation) messages() (value, error) {
 			return v, refuse("a continued message without others")
 		}
 	}
-	for i := range v.o.items {
-		v.o.items[i].o.msg = int32(i) + 1
-	}
 	return v, p.s.err
 }
 

@@ -44,8 +44,7 @@ type object struct {
 	keys  []value // of a dict or a namespace
 	// index finds string keys of a large dict; nil for a small one.
 	index map[string]int32
-	pos   int   // of a generator: number of consumed items
-	msg   int32 // 1 + the index of the request's message that this is, or 0
+	pos   int // of a generator: number of consumed items
 	loop  *loopState
 	macro *macroStmt
 	outer *frame // where a macro was defined

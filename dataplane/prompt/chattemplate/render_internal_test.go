@@ -1,9 +1,29 @@
 package chattemplate
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 )
+
+// ParseRequest finds the fields of a request's body.
+func ParseRequest(body []byte) (r Request, err error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return Request{
+		Messages: fields["messages"], Tools: fields["tools"], ToolChoice: fields["tool_choice"], Kwargs: fields["chat_template_kwargs"],
+		ReasoningEffort: fields["reasoning_effort"], Reasoning: fields["reasoning"], Continue: fields["continue_final_message"],
+		InputIDs: fields["input_ids"],
+	}, nil
+}
+
+// Render is RenderBegun without the offset.
+func (m *Model) Render(dst []byte, req Request) ([]byte, error) {
+	out, _, err := m.RenderBegun(dst, req)
+	return out, err
+}
 
 // Input holds the arguments of apply_chat_template of transformers. All fields are raw JSON; nil is
 // Python's None.
