@@ -1,5 +1,7 @@
 package chattemplate
 
+import "slices"
+
 // eval reads a variable. A variable that was never set reads as undefined, not as missing.
 func (e *nameExpr) eval(s *state) value {
 	v := s.load(e.ref)
@@ -240,33 +242,34 @@ type args struct {
 	kw    []value
 }
 
-// bindArgs matches arguments with parameter names, as Python does for a function without * and **.
-// Missing ones stay kMissing. It raises, and reports false, for too many, unknown, or fewer than
-// need.
-func bindArgs(s *state, a args, what string, need int, names []string, out []value) bool {
-	if len(a.pos) > len(names) {
-		s.raise(a.line, "%s takes at most %d arguments", what, len(names))
-		return false
+// bind matches arguments with parameters, as Python does for a function without * and **, and returns
+// one positional argument for each, kMissing where there is none. It raises, and reports false, for
+// too many, unknown, or fewer than need. The caller releases the stack.
+func (s *state) bind(a args, what string, need int, params []string) (args, bool) {
+	if len(a.pos) == len(params) && len(a.kw) == 0 {
+		return a, true
 	}
+	if len(a.pos) > len(params) {
+		s.raise(a.line, "%s takes at most %d arguments", what, len(params))
+		return a, false
+	}
+	mark := len(s.stack)
+	for range params {
+		s.stack = append(s.stack, value{})
+	}
+	out := s.stack[mark:]
 	copy(out, a.pos)
 	for i, name := range a.names {
-		at := -1
-		for j, n := range names {
-			if n == name {
-				at = j
-			}
-		}
-		if at < 0 || out[at].k != kMissing {
+		at := slices.Index(params, name)
+		if at < 0 || isDigit(name[0]) || out[at].k != kMissing {
 			s.raise(a.line, "%s got an unexpected argument %s", what, name)
-			return false
+			return a, false
 		}
 		out[at] = a.kw[i]
 	}
-	for i := range need {
-		if out[i].k == kMissing {
-			s.raise(a.line, "%s misses the argument %s", what, names[i])
-			return false
-		}
+	if at := slices.IndexFunc(out[:need], func(v value) bool { return v.k == kMissing }); at >= 0 {
+		s.raise(a.line, "%s misses the argument %s", what, params[at])
+		return a, false
 	}
-	return true
+	return args{line: a.line, pos: out}, true
 }

@@ -43,14 +43,15 @@ func dumpJSON(s *state, v value, a args) bool {
 // settings reads the arguments of tojson.
 func (d *dumper) settings(a args) bool {
 	s := d.s
-	var out [4]value
-	if !bindArgs(s, a, "tojson", 0, []string{"ensure_ascii", "indent", "separators", "sort_keys"}, out[:]) {
+	defer s.release(len(s.stack))
+	a, ok := s.bind(a, "tojson", 0, []string{"ensure_ascii", "indent", "separators", "sort_keys"})
+	if !ok {
 		return false
 	}
-	d.asciiOnly = out[0].truthy()
-	d.sortKeys = out[3].truthy()
-	switch in := out[1]; {
-	case in.k == kMissing || in.k == kNone:
+	d.asciiOnly = a.pos[0].truthy()
+	d.sortKeys = a.pos[3].truthy()
+	switch in := a.pos[1]; {
+	case !in.given():
 	case in.k == kString:
 		d.indent, d.hasIndent = in.s, true
 	case in.isInt():
@@ -62,8 +63,8 @@ func (d *dumper) settings(a args) bool {
 	if d.hasIndent {
 		d.item = ","
 	}
-	switch sep := out[2]; {
-	case sep.k == kMissing || sep.k == kNone:
+	switch sep := a.pos[2]; {
+	case !sep.given():
 	case (sep.k == kTuple || sep.k == kList) && len(sep.o.items) == 2 && sep.o.items[0].k == kString && sep.o.items[1].k == kString:
 		d.item, d.kv = sep.o.items[0].s, sep.o.items[1].s
 	default:

@@ -100,6 +100,9 @@ func (v value) asFloat() float64 {
 	return float64(v.n)
 }
 
+// given reports whether an optional argument is there, and not None.
+func (v value) given() bool { return v.k != kMissing && v.k != kNone }
+
 // truthy is Python's bool(v).
 func (v value) truthy() bool {
 	switch v.k {
