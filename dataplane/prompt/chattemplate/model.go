@@ -98,9 +98,9 @@ func (m *Model) RenderBegun(dst []byte, req Request) (out []byte, begun int, err
 	defer m.template.end(s, dst, &out, &err)
 	p := &s.prep
 	p.m, p.s, p.req = m, s, req
-	messages, tools, err := p.read()
-	if err != nil {
-		return dst, len(dst), err
+	messages, tools := p.read()
+	if s.err != nil {
+		return dst, len(dst), s.err
 	}
 	err = p.attempt(messages, tools)
 	if errors.Is(err, ErrTemplate) && tools.k == kList {

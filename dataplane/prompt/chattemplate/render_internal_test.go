@@ -47,11 +47,9 @@ func (t *Template) Render(dst []byte, in Input) (out []byte, err error) {
 		if args[i] = noneValue; raw == nil {
 			continue
 		}
-		v, err := decodeJSON(s, raw, false)
-		if err != nil {
-			return dst, err
+		if args[i] = decodeJSON(s, raw, false); s.err != nil {
+			return dst, s.err
 		}
-		args[i] = v
 	}
 	if args[0].k != kList || args[2].k != kDict && args[2].k != kNone {
 		return dst, fmt.Errorf("%w: messages that are not a list, or kwargs that are not an object", ErrUnsupported)

@@ -75,10 +75,7 @@ func (m *Model) inlineSystem() bool {
 	func() {
 		s := m.template.begin(nil, m.limits, len(messages), m.now)
 		defer m.template.end(s, nil, &out, &err)
-		var v value
-		if v, err = decodeJSON(s, messages, false); err != nil {
-			return
-		}
+		v := decodeJSON(s, messages, false)
 		for i := range globals {
 			if name := globals[i].name; name != "raise_exception" && name != "strftime_now" {
 				s.set(name, value{k: kFunc, n: int64(i)})
