@@ -22,8 +22,7 @@ type Answer struct {
 }
 
 func (a *Answer) readStreamOptions(d *document) {
-	include, _ := Member(d.raw(fieldStreamOptions), "include_usage")
-	a.IncludeUsage, _ = boolOf(include)
+	a.IncludeUsage, _ = boolOf(Member(d.raw(fieldStreamOptions), "include_usage"))
 }
 
 // readSamplingParams reads /generate's sampling_params: an object, or for a batch a list of them,
@@ -40,7 +39,7 @@ func (a *Answer) readSamplingParams(d *document) *Error {
 		return errAt("sampling_params", "must be an object or a list of objects", d.spans[fieldSamplingParams].lo)
 	}
 	var most, n, beams []byte
-	_, _ = Pick(raw, 0, Into{"max_new_tokens", &most}, Into{"n", &n}, Into{"beam_width", &beams})
+	Pick(raw, 0, To("max_new_tokens", &most), To("n", &n), To("beam_width", &beams))
 	a.MaxTokens, a.N = countOf(most, 0), countOf(n, 1)
 	a.Unstored = a.Unstored || countOf(beams, 1) > 1
 	return nil

@@ -100,7 +100,7 @@ func checkSampling(raw []byte, vocab int) *Error {
 		return nil
 	}
 	var d samplingParams
-	_, _ = Pick(raw, 0, Into{"top_k", &d.topK}, Into{"stop_token_ids", &d.stops}, Into{"min_new_tokens", &d.least}, Into{"n", &d.n})
+	Pick(raw, 0, To("top_k", &d.topK), To("stop_token_ids", &d.stops), To("min_new_tokens", &d.least), To("n", &d.n))
 	return checkSamplingParams(d, vocab)
 }
 

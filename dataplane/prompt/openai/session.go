@@ -33,8 +33,7 @@ func (ro *Routing) readSession(d *document) {
 		d.refuse(fieldSessionID, "must be a string", 0)
 	}
 	if ro.SessionID = d.content(raw); len(ro.SessionID) == 0 {
-		id, _ := Member(d.raw(fieldSessionParams), "id")
-		ro.SessionID = d.content(id)
+		ro.SessionID = d.content(Member(d.raw(fieldSessionParams), "id"))
 	}
 	ro.Session, ro.SessionBy = ro.sessionName(d)
 }
@@ -53,7 +52,7 @@ func (ro *Routing) sessionName(d *document) (name []byte, by SessionField) {
 	}
 	raw := d.raw(fieldConversation)
 	if len(raw) > 0 && len(raw) <= maxMetadata && raw[0] == '{' {
-		raw, _ = Member(raw, "id")
+		raw = Member(raw, "id")
 	}
 	if name = shortContent(d, raw); len(name) > 0 {
 		return name, SessionByConversation
@@ -73,12 +72,10 @@ func metadataSession(d *document, raw []byte) []byte {
 	if len(raw) == 0 || len(raw) > maxMetadata {
 		return nil
 	}
-	id, _ := Member(raw, "session_id")
-	if name := shortContent(d, id); len(name) > 0 {
+	if name := shortContent(d, Member(raw, "session_id")); len(name) > 0 {
 		return name
 	}
-	user, _ := Member(raw, "user_id")
-	return userSession(shortContent(d, user))
+	return userSession(shortContent(d, Member(raw, "user_id")))
 }
 
 // userSession returns the session in a user_id of Claude Code: user_…_account_…_session_…, since
@@ -88,7 +85,7 @@ func userSession(user []byte) []byte {
 		if end, err := skipValue(user, 0, 0); err != nil || end != len(user) {
 			return nil
 		}
-		id, _ := Member(user, "session_id")
+		id := Member(user, "session_id")
 		if len(id) < 2 || id[0] != '"' || bytes.IndexByte(id, '\\') >= 0 {
 			return nil
 		}

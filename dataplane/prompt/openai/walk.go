@@ -146,18 +146,23 @@ func WalkList(b []byte, i int, f func(at int) (end int)) {
 	})
 }
 
-// Member returns the raw value of the last member of that name in a checked object, and whether
+// LastMember returns the raw value of the last member of that name in a checked object, and whether
 // there is one; nil where it is null, or raw is no object.
-func Member(raw []byte, name string) (value []byte, there bool) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return nil, false
+func LastMember(raw []byte, name string) (value []byte, there bool) {
+	if IsObject(raw) {
+		_, _ = Members(raw, 0, func(key []byte, lo, hi int) {
+			if string(Unescape(key)) == name {
+				value, there = Present(raw[lo:hi:hi]), true
+			}
+		})
 	}
-	_, _ = Members(raw, 0, func(key []byte, lo, hi int) {
-		if string(Unescape(key)) == name {
-			value, there = Present(raw[lo:hi:hi]), true
-		}
-	})
 	return value, there
+}
+
+// Member is LastMember for a member of which null is as good as none.
+func Member(raw []byte, name string) []byte {
+	value, _ := LastMember(raw, name)
+	return value
 }
 
 // Present returns a raw value, nil for null.
@@ -181,20 +186,36 @@ func Is(raw []byte, text string) bool { return IsString(raw) && string(Unescape(
 
 // Into is where the value of a member goes.
 type Into struct {
-	Name  string
-	Value *[]byte
+	name  string
+	value *[]byte
 }
 
-// Pick reads the object at i in a checked body, and returns the index after it: it sets the raw
-// values of the members that are asked for, nil for null.
-func Pick(b []byte, i int, members ...Into) (end int, err error) {
-	return Members(b, i, func(key []byte, lo, hi int) {
-		key = Unescape(key)
-		for m := range members {
-			if members[m].Name == string(key) {
-				*members[m].Value = Present(b[lo:hi:hi])
-				return
-			}
+// To names a member of which the value goes to raw.
+func To(name string, raw *[]byte) Into { return Into{name, raw} }
+
+// Fields are the members of an object to read.
+type Fields []Into
+
+// Take sets the raw value of the member of that key, which may have escapes, nil for null, where it
+// is to be read.
+func (fs Fields) Take(key, value []byte) {
+	if !fs.take(key, value) && bytes.IndexByte(key, '\\') >= 0 {
+		fs.take(Unescape(key), value)
+	}
+}
+
+func (fs Fields) take(name, value []byte) bool {
+	for i := range fs {
+		if f := &fs[i]; f.name == string(name) {
+			*f.value = Present(value)
+			return true
 		}
-	})
+	}
+	return false
+}
+
+// Pick takes the members of the object at i in a checked body, and returns the index after it.
+func Pick(b []byte, i int, members ...Into) (end int) {
+	end, _ = Members(b, i, func(key []byte, lo, hi int) { Fields(members).Take(key, b[lo:hi:hi]) })
+	return end
 }
