@@ -28,7 +28,7 @@ func (r *request) read(body []byte) error {
 	for i := range copied {
 		fields = append(fields, openai.To(copied[i].from, &r.copied[i]))
 	}
-	return openai.WalkObject(body, func(key []byte, lo, hi int) { fields.Take(key, body[lo:hi:hi]) })
+	return openai.WalkObject(body, func(key []byte, lo, hi int) { fields.Take(openai.Unescape(key), body[lo:hi:hi]) })
 }
 
 // writer appends the chat request.

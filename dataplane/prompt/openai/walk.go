@@ -196,15 +196,9 @@ func To(name string, raw *[]byte) Into { return Into{name, raw} }
 // Fields are the members of an object to read.
 type Fields []Into
 
-// Take sets the raw value of the member of that key, which may have escapes, nil for null, where it
-// is to be read.
-func (fs Fields) Take(key, value []byte) {
-	if !fs.take(key, value) && bytes.IndexByte(key, '\\') >= 0 {
-		fs.take(Unescape(key), value)
-	}
-}
-
-func (fs Fields) take(name, value []byte) bool {
+// Take sets the raw value of the member of that name, nil for null, and reports whether it is one to
+// read.
+func (fs Fields) Take(name, value []byte) bool {
 	for i := range fs {
 		if f := &fs[i]; f.name == string(name) {
 			*f.value = Present(value)
@@ -216,6 +210,11 @@ func (fs Fields) take(name, value []byte) bool {
 
 // Pick takes the members of the object at i in a checked body, and returns the index after it.
 func Pick(b []byte, i int, members ...Into) (end int) {
-	end, _ = Members(b, i, func(key []byte, lo, hi int) { Fields(members).Take(key, b[lo:hi:hi]) })
+	fs := Fields(members)
+	end, _ = Members(b, i, func(key []byte, lo, hi int) {
+		if value := b[lo:hi:hi]; !fs.Take(key, value) && bytes.IndexByte(key, '\\') >= 0 {
+			fs.Take(Unescape(key), value)
+		}
+	})
 	return end
 }

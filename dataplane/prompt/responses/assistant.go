@@ -58,7 +58,7 @@ func (a *assistant) isReasoningOnly() bool {
 
 // joinMessage adds an assistant's message.
 func (c *messages) joinMessage(m *item) error {
-	if m.reasoningContent != nil && !isString(m.reasoningContent) || m.toolCalls != nil && !isList(m.toolCalls) {
+	if m.reasoningContent != nil && !openai.IsString(m.reasoningContent) || m.toolCalls != nil && !openai.IsList(m.toolCalls) {
 		return unsupported("an unusual message of an assistant")
 	}
 	a, fresh := c.join(m.phase)
@@ -66,10 +66,10 @@ func (c *messages) joinMessage(m *item) error {
 		return err
 	}
 	if m.toolCalls != nil && (fresh || truthy(m.toolCalls)) {
-		a.addCall(bytes.TrimSpace(inside(m.toolCalls)))
+		a.addCall(bytes.TrimSpace(openai.Inside(m.toolCalls)))
 	}
 	if m.reasoningContent != nil && (fresh || truthy(m.reasoningContent)) {
-		a.addReasoning(inside(m.reasoningContent))
+		a.addReasoning(openai.Inside(m.reasoningContent))
 	}
 	if fresh {
 		a.others = m.appendOthers(a.others)
@@ -82,7 +82,7 @@ func (a *assistant) addContent(content []byte, fresh, sums bool) error {
 	switch {
 	case content == nil:
 		return nil
-	case isString(content) && len(content) == len(`""`):
+	case openai.IsString(content) && len(content) == len(`""`):
 		if fresh {
 			a.kind = textContent
 		}
@@ -90,16 +90,16 @@ func (a *assistant) addContent(content []byte, fresh, sums bool) error {
 	case a.kind == noContent, a.kind == textContent && len(a.content) == 0:
 		a.content = a.content[:0]
 		var err error
-		if a.kind = listContent; isString(content) {
+		if a.kind = listContent; openai.IsString(content) {
 			a.kind = textContent
-			a.content = append(a.content, inside(content)...)
+			a.content = append(a.content, openai.Inside(content)...)
 			return nil
 		}
 		a.content, err = appendParts(a.content, content, sums)
 		return err
-	case a.kind == textContent && isString(content):
+	case a.kind == textContent && openai.IsString(content):
 		a.content = append(a.content, `\n\n`...)
-		a.content = append(a.content, inside(content)...)
+		a.content = append(a.content, openai.Inside(content)...)
 		return nil
 	}
 	if a.kind == textContent {
@@ -108,7 +108,7 @@ func (a *assistant) addContent(content []byte, fresh, sums bool) error {
 	if len(a.content) > 0 {
 		a.content = append(a.content, ',')
 	}
-	if isString(content) {
+	if openai.IsString(content) {
 		a.content = append(a.content, `{"type":"text","text":`...)
 		a.content = append(append(a.content, content...), '}')
 		return nil
@@ -192,10 +192,10 @@ func (c *messages) endAssistant() {
 func (c *messages) addCall(m *item) error {
 	arguments := []byte(`"{}"`)
 	switch {
-	case isObject(m.arguments):
+	case openai.IsObject(m.arguments):
 		arguments = m.arguments
-	case isString(m.arguments):
-		if c.text = openai.AppendUnescaped(c.text[:0], inside(m.arguments)); isStrictObject(c.text) {
+	case openai.IsString(m.arguments):
+		if c.text = openai.AppendUnescaped(c.text[:0], openai.Inside(m.arguments)); isStrictObject(c.text) {
 			arguments = m.arguments
 		}
 	}
@@ -207,12 +207,12 @@ func (c *messages) addCall(m *item) error {
 
 // addCustomCall adds a custom_tool_call, whose text is the one argument of a function.
 func (c *messages) addCustomCall(m *item) error {
-	if truthy(m.input) && !isString(m.input) {
+	if truthy(m.input) && !openai.IsString(m.input) {
 		return unsupported("the input of a custom tool is no text")
 	}
 	c.text = c.text[:0]
-	if isString(m.input) {
-		c.text = openai.AppendUnescaped(c.text, inside(m.input))
+	if openai.IsString(m.input) {
+		c.text = openai.AppendUnescaped(c.text, openai.Inside(m.input))
 	}
 	c.appendCall(m)
 	a := &c.assistant

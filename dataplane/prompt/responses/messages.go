@@ -44,7 +44,7 @@ func (c *messages) appendTo(dst []byte) []byte {
 func (c *messages) addInput(raw []byte) {
 	switch {
 	case c.err != nil:
-	case isString(raw):
+	case openai.IsString(raw):
 		c.beginMessage()
 		c.rest = append(c.rest, `{"role":"user","content":`...)
 		c.rest = append(c.rest, raw...)
@@ -79,7 +79,7 @@ func (c *messages) separate() {
 func (c *messages) addSystem(raw []byte) {
 	c.noteSystem(true)
 	if !c.dialect.InlineSystem {
-		c.joinSystem(inside(raw))
+		c.joinSystem(openai.Inside(raw))
 		return
 	}
 	c.beginMessage()
