@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"unicode"
 	"unicode/utf8"
 
@@ -49,23 +50,7 @@ func isBlank(raw []byte) bool {
 }
 
 // strip is Python's str.strip.
-func strip(text []byte) []byte {
-	for len(text) > 0 {
-		r, n := utf8.DecodeRune(text)
-		if !isSpace(r) {
-			break
-		}
-		text = text[n:]
-	}
-	for len(text) > 0 {
-		r, n := utf8.DecodeLastRune(text)
-		if !isSpace(r) {
-			break
-		}
-		text = text[:len(text)-n]
-	}
-	return text
-}
+func strip(text []byte) []byte { return bytes.TrimFunc(text, isSpace) }
 
 // isSpace is Python's str.isspace of one character: Unicode's white space, and the separators of
 // ASCII.
