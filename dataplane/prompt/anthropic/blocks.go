@@ -24,7 +24,6 @@ func (b *block) name() []byte {
 	return openai.Unescape(openai.Inside(b.kind))
 }
 
-// toolCalls appends the tool calls of an assistant's message.
 func (m *message) toolCalls() {
 	w := m.w
 	if !m.begun {
@@ -56,7 +55,6 @@ func (m *message) toolCalls() {
 	w.dst = append(w.dst, ']')
 }
 
-// appendToolResult appends the tool messages of a result.
 func appendToolResult(w *writer, b *block) {
 	id := b.toolUseID
 	if !isFilled(id) {
@@ -95,7 +93,6 @@ func appendToolResult(w *writer, b *block) {
 	w.dst = append(w.dst, `,"content":""}`...)
 }
 
-// openResult begins a tool message.
 func (m *message) openResult(id []byte) {
 	m.open()
 	m.w.name("tool_call_id")

@@ -77,7 +77,6 @@ func (w *writer) member(name string, value []byte) {
 	w.dst = append(w.dst, value...)
 }
 
-// name appends the name of the next member.
 func (w *writer) name(name string) {
 	if last := w.dst[len(w.dst)-1]; last != '{' {
 		w.dst = append(w.dst, ',')

@@ -119,7 +119,6 @@ func roleAndContent(list []byte, at int) (role, c []byte, end int) {
 	return role, c, end
 }
 
-// message appends the messages that one of the conversation becomes.
 func (w *writer) message(list []byte, at int) (end int) {
 	role, c, end := roleAndContent(list, at)
 	m := message{w: w, role: role, user: openai.Is(role, "user"), assistant: openai.Is(role, "assistant")}
@@ -159,7 +158,6 @@ type message struct {
 	thought bool
 }
 
-// open begins a message of the chat.
 func (m *message) open() {
 	w := m.w
 	w.comma()
@@ -218,7 +216,6 @@ func (m *message) flush() {
 	}
 }
 
-// blocks converts a content of blocks.
 func (m *message) blocks(list []byte) {
 	if m.assistant {
 		m.thinking(list)

@@ -10,10 +10,8 @@ import (
 // serverTools begin the types of tools that Anthropic's own servers run. SGLang leaves them out.
 var serverTools = []string{"web_search_", "computer_", "bash_", "text_editor_"}
 
-// tool holds the members of a tool, as raw JSON.
 type tool struct{ kind, name, description, schema, strict, deferred []byte }
 
-// toolList appends the tools.
 func (w *writer) toolList(list []byte) {
 	if list == nil {
 		return
@@ -31,7 +29,6 @@ func (w *writer) toolList(list []byte) {
 	}
 }
 
-// tool appends a tool.
 func (w *writer) tool(list []byte, at int) (end int) {
 	var t tool
 	end = openai.Pick(list, at, openai.To("type", &t.kind), openai.To("name", &t.name), openai.To("description", &t.description),
@@ -80,7 +77,6 @@ func (w *writer) schema(raw []byte) {
 	w.dst = append(w.dst, `"object"}`...)
 }
 
-// toolChoice appends the choice of tools.
 func (w *writer) toolChoice(raw []byte) {
 	if raw == nil {
 		return // "auto" with tools, which is the default of chats

@@ -6,7 +6,6 @@ type expr interface {
 	eval(s *state) value
 }
 
-// stmt is a statement.
 type stmt interface {
 	exec(s *state) ctl
 }
@@ -224,7 +223,6 @@ func subExprs(e expr) []expr {
 	return nil
 }
 
-// append adds the arguments to list.
 func (a *argExprs) append(list []expr) []expr {
 	list = append(append(list, a.pos...), a.kw...)
 	return append(list, a.dyn, a.dkw)

@@ -107,7 +107,6 @@ func (b *binder) refuseLoop(st *forStmt) {
 	})
 }
 
-// cloneTarget copies the target of a loop.
 func cloneTarget(e expr) expr {
 	switch e := e.(type) {
 	case *nameExpr:

@@ -54,7 +54,6 @@ func (d *decoder) space() {
 	}
 }
 
-// skip consumes a byte if it is next, and reports whether it was.
 func (d *decoder) skip(c byte) bool {
 	if d.space(); d.pos < len(d.src) && d.src[d.pos] == c {
 		d.pos++
@@ -171,7 +170,6 @@ func (d *decoder) integer(text string) value {
 	return value{k: kBig, s: text}
 }
 
-// digits goes over a run of digits and returns its length.
 func (d *decoder) digits() int {
 	from := d.pos
 	for d.pos < len(d.src) && isDigit(d.src[d.pos]) {

@@ -30,7 +30,6 @@ func (d *decoder) plainRun() int {
 	return i
 }
 
-// text decodes a string, from its opening quote on.
 func (d *decoder) text() string {
 	d.pos++
 	from := d.pos
@@ -82,7 +81,6 @@ func (d *decoder) textEnd() int {
 	}
 }
 
-// escape decodes one escape.
 func (d *decoder) escape() rune {
 	if d.pos+1 >= len(d.src) {
 		d.fail("string without end")

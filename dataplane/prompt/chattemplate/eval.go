@@ -14,7 +14,6 @@ func (e *nameExpr) eval(s *state) value {
 // eval is a literal. Its value is made when the template is compiled, and shared by all renders.
 func (e *constExpr) eval(*state) value { return e.v }
 
-// eval makes a tuple.
 func (e *tupleExpr) eval(s *state) value { return s.listValue(kTuple, s.evalAll(e.items)) }
 
 // eval makes a list, which nothing can change afterwards.
@@ -100,7 +99,6 @@ func (e *orExpr) eval(s *state) value {
 	return e.right.eval(s)
 }
 
-// eval is always a bool.
 func (e *notExpr) eval(s *state) value { return boolValue(!e.x.eval(s).truthy()) }
 
 // eval makes an integer of a bool, as Python does.
@@ -166,7 +164,6 @@ func (e *attrExpr) eval(s *state) value {
 	return getAttr(s, e.line, obj, e.name)
 }
 
-// eval is obj[arg].
 func (e *itemExpr) eval(s *state) value {
 	obj := e.obj.eval(s)
 	arg := e.arg.eval(s)
@@ -203,7 +200,6 @@ func (e *filterExpr) eval(s *state) value {
 	return e.apply(s, v)
 }
 
-// apply filters a value.
 func (e *filterExpr) apply(s *state, v value) value {
 	mark := len(s.stack)
 	a := s.args(e.line, &e.args)
@@ -218,7 +214,6 @@ func (e *filterExpr) apply(s *state, v value) value {
 	return v
 }
 
-// eval is value is test(args).
 func (e *testExpr) eval(s *state) value {
 	v := e.x.eval(s)
 	mark := len(s.stack)

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// filterFunc is a filter of jinja2/filters.py.
 type filterFunc func(s *state, v value, a args) value
 
 // filters are the filters that are rendered here. A template with another one is refused when it is
@@ -64,7 +63,6 @@ func table[V any, F ~func(*state, V, args) R, R any](rows []row[V, R]) map[strin
 	return out
 }
 
-// textFilter makes a filter of a function of a string.
 func textFilter(f func(*state, string) string) filterFunc {
 	return func(s *state, v value, _ args) value {
 		if v.k == kMarkup {

@@ -33,13 +33,10 @@ type token struct {
 	text string
 }
 
-// is reports whether the token is the given operator.
 func (t token) is(op string) bool { return t.kind == tokOp && t.text == op }
 
-// isName reports whether the token is the given word.
 func (t token) isName(word string) bool { return t.kind == tokName && t.text == word }
 
-// describe names the token for an error message.
 func (t token) describe() string {
 	switch t.kind {
 	case tokEOF:
@@ -84,7 +81,6 @@ func (l *lexer) fail(msg string) {
 	}
 }
 
-// emit adds a token, which begins on the line in hand.
 func (l *lexer) emit(kind tokenKind, text string) {
 	l.tokens = append(l.tokens, token{kind, l.line, text})
 }
@@ -168,7 +164,6 @@ func (l *lexer) stripped(text string, sign byte, isVar bool) string {
 	return text
 }
 
-// comment consumes a comment behind its {#.
 func (l *lexer) comment() {
 	n := strings.Index(l.src[l.pos:], "#}")
 	if n < 0 {
@@ -212,7 +207,6 @@ func rawBegin(s string) int {
 	return 0
 }
 
-// raw consumes the body of a raw block and its end.
 func (l *lexer) raw() {
 	rest := l.src[l.pos:]
 	for from := 0; ; {
@@ -249,7 +243,6 @@ func (l *lexer) raw() {
 	}
 }
 
-// inside consumes the tokens of a tag up to its end.
 func (l *lexer) inside(end tokenKind) {
 	var open []byte // closing brackets that are awaited
 	for l.pos < len(l.src) && l.err == nil {
@@ -281,7 +274,6 @@ func (l *lexer) inside(end tokenKind) {
 	l.emit(tokEOF, "")
 }
 
-// tagEnd consumes the end of a tag if it is next.
 func (l *lexer) tagEnd(rest string, end tokenKind) bool {
 	closing, signs := "%}", "-+"
 	if end == tokVarEnd {
@@ -336,7 +328,6 @@ func isWord(r rune) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r)
 }
 
-// word consumes a name.
 func (l *lexer) word(rest string) {
 	n := len(rest) - len(strings.TrimLeftFunc(rest, isWord))
 	name := rest[:n]

@@ -81,7 +81,6 @@ func prefixedInt(s string) int {
 	return n
 }
 
-// quoted consumes a string literal.
 func (l *lexer) quoted(rest string) {
 	for n := 1; n < len(rest); n++ {
 		switch rest[n] {

@@ -36,7 +36,6 @@ func (l *loopState) pull(s *state) (value, bool) {
 	return value{}, false
 }
 
-// advance goes on to the next item.
 func (l *loopState) advance(s *state) bool {
 	var v value
 	if len(l.ahead) > 0 {
@@ -52,7 +51,6 @@ func (l *loopState) advance(s *state) bool {
 	return true
 }
 
-// peek returns the item behind the current one.
 func (l *loopState) peek(s *state) (value, bool) {
 	if len(l.ahead) == 0 {
 		v, ok := l.pull(s)

@@ -103,7 +103,6 @@ func listIndex(s *state, self value, a args) value {
 	return intValue(int64(at))
 }
 
-// listCount is list.count.
 func listCount(s *state, self value, a args) value {
 	n := int64(0)
 	if !s.step(len(self.o.items)) {

@@ -68,13 +68,11 @@ func (p *parser) block(ends ...string) ([]stmt, string) {
 	return body, p.next().text
 }
 
-// body is block with one possible end.
 func (p *parser) body(end string) []stmt {
 	body, _ := p.block(end)
 	return body
 }
 
-// statement parses one tag behind its {%.
 func (p *parser) statement() stmt {
 	t := p.expectName()
 	switch t.text {
@@ -113,7 +111,6 @@ func (p *parser) statement() stmt {
 	return nil
 }
 
-// skipTag goes over a tag that is not rendered here.
 func (p *parser) skipTag(t token) {
 	p.gap(t.line, "tag "+t.text)
 	for p.cur().kind != tokBlockEnd && p.cur().kind != tokEOF {
@@ -142,7 +139,6 @@ func (p *parser) forLoop(line int) stmt {
 	return st
 }
 
-// ifElse parses behind if, up to endif.
 func (p *parser) ifElse() stmt {
 	mark := len(p.gaps)
 	defer func() { p.branches(mark) }()
@@ -173,7 +169,6 @@ func (p *parser) set(line int) stmt {
 	return st
 }
 
-// macro parses behind macro, up to endmacro.
 func (p *parser) macro(line int) stmt {
 	name := p.expectName()
 	st := &macroStmt{name: name.text, line: line, target: &nameExpr{name: name.text, line: line, store: true}}
@@ -182,7 +177,6 @@ func (p *parser) macro(line int) stmt {
 	return st
 }
 
-// signature parses the parameters of a macro or a call block.
 func (p *parser) signature(st *macroStmt) {
 	p.expectOp("(")
 	p.list(")", false, func() {
@@ -220,7 +214,6 @@ func (p *parser) filterBlock() stmt {
 	return st
 }
 
-// with parses behind with: assignments parted by commas.
 func (p *parser) with() stmt {
 	st := &withStmt{}
 	for p.err == nil && p.cur().kind != tokBlockEnd {
@@ -235,7 +228,6 @@ func (p *parser) with() stmt {
 	return st
 }
 
-// printTag parses {% print a, b %}, an output in the form of a statement.
 func (p *parser) printTag() stmt {
 	st := &outputStmt{}
 	for p.err == nil && p.cur().kind != tokBlockEnd {

@@ -242,7 +242,6 @@ func (p *exprParser) tuple(r tupleRules) expr {
 	return &tupleExpr{}
 }
 
-// target parses the target of an assignment.
 func (p *exprParser) target(ends []string, ns bool) expr {
 	line := p.cur().line
 	e := p.tuple(tupleRules{names: true, ns: ns, ends: ends})

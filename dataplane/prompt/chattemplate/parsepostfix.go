@@ -5,7 +5,6 @@ import (
 	"strconv"
 )
 
-// postfix parses subscripts and calls behind an expression.
 func (p *exprParser) postfix(e expr) expr {
 	for {
 		switch t := p.cur(); {
@@ -58,7 +57,6 @@ func (p *exprParser) subscript(e expr) expr {
 	return &itemExpr{line: line, obj: e, arg: args[0]}
 }
 
-// subscribed parses one subscript or slice.
 func (p *exprParser) subscribed(line int) expr {
 	s := &sliceExpr{line: line}
 	if !p.cur().is(":") {
@@ -79,18 +77,15 @@ func (p *exprParser) subscribed(line int) expr {
 	return s
 }
 
-// isSlice reports whether a subscript is a slice.
 func isSlice(e expr) bool {
 	_, ok := e.(*sliceExpr)
 	return ok
 }
 
-// call parses the arguments of a call.
 func (p *exprParser) call(e expr) expr {
 	return &callExpr{line: p.cur().line, fn: e, args: p.arguments()}
 }
 
-// arguments parses the arguments of a call in parentheses.
 func (p *exprParser) arguments() (a argExprs) {
 	line := p.next().line
 	p.list(")", true, func() {
@@ -139,7 +134,6 @@ func (p *exprParser) filterCall(e expr) *filterExpr {
 	return f
 }
 
-// dotted parses the name of a filter or a test.
 func (p *exprParser) dotted() (name string, line int) {
 	t := p.expectName()
 	name = t.text

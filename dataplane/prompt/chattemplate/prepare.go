@@ -12,7 +12,6 @@ import (
 // were compared; engine.go has the table of differences. Requests that pydantic would convert or
 // refuse are left to the worker.
 
-// preparation is the preparation of one request.
 type preparation struct {
 	m      *Model
 	s      *state
@@ -47,7 +46,6 @@ func (vs *variables) get(name string) value {
 	return noneValue
 }
 
-// remove deletes a variable.
 func (vs *variables) remove(name string) {
 	if at := slices.Index(vs.names, name); at >= 0 {
 		vs.names, vs.values = slices.Delete(vs.names, at, at+1), slices.Delete(vs.values, at, at+1)
@@ -125,7 +123,6 @@ func (p *preparation) kwargs() {
 	}
 }
 
-// addAll sets the variables in an object.
 func (p *preparation) addAll(v value, overwrite bool) {
 	if v.k != kDict {
 		p.refuse("template kwargs that are not an object")

@@ -6,7 +6,6 @@ import "slices"
 // models with encoders of their own.
 var genericRoles = []string{"system", "assistant", "tool", "function", "developer"}
 
-// messages makes the list that the template gets.
 func (p *preparation) messages() value {
 	v := decodeJSON(p.s, p.req.Messages, true)
 	if v.k != kList || len(v.o.items) == 0 {

@@ -156,7 +156,6 @@ func (p *preparation) checkSchemas(items []value) {
 	}
 }
 
-// plainTypes reports whether a type of a schema stays as it is.
 func plainTypes(t value) bool {
 	switch t.k {
 	case kString:

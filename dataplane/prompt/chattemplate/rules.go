@@ -46,7 +46,6 @@ type Thinking struct {
 // Rules returns the rules of conversion of the model.
 func (m *Model) Rules() Rules { return m.rules }
 
-// rulesOf finds the rules of a template and a worker.
 func rulesOf(m *Model, source string, e *Engine) Rules {
 	r := Rules{Known: true, Parser: e.ReasoningParser, InlineSystem: m.inlineSystem(), NoChat: e.ModelType == "gpt_oss" || e.ModelType == "beam"}
 	if r.Parser == "" || r.Parser == "auto" {

@@ -138,7 +138,6 @@ func (sy *symbols) merge(branches []*symbols) {
 	}
 }
 
-// expr notes the names of an expression.
 func (sy *symbols) expr(e expr) {
 	walkExpr(e, func(e expr) {
 		n, ok := e.(*nameExpr)
@@ -152,7 +151,6 @@ func (sy *symbols) expr(e expr) {
 	})
 }
 
-// exprs notes the names of expressions in order.
 func (sy *symbols) exprs(list ...expr) {
 	for _, e := range list {
 		sy.expr(e)
@@ -234,7 +232,6 @@ type entry struct {
 	from varRef // of loadAlias, and of loadContext
 }
 
-// scope lists the variables to set on entry.
 type scope []entry
 
 // binder gives every name its location. It visits a template in the order of Jinja's code
@@ -289,7 +286,6 @@ func (b *binder) locate(sy *symbols, v *variable) varRef {
 	return varRef{hops: hops, slot: v.slot}
 }
 
-// expr locates the names of an expression.
 func (b *binder) expr(e expr, sy *symbols) {
 	walkExpr(e, func(e expr) {
 		if n, ok := e.(*nameExpr); ok {
@@ -299,7 +295,6 @@ func (b *binder) expr(e expr, sy *symbols) {
 	})
 }
 
-// exprs locates the names of expressions.
 func (b *binder) exprs(sy *symbols, list ...expr) {
 	for _, e := range list {
 		b.expr(e, sy)

@@ -62,7 +62,6 @@ func lookup(s *state, o *object, key string) (value, bool) {
 	return o.get(key)
 }
 
-// enter sets the variables of a scope.
 func (s *state) enter(sc scope) {
 	s.steps += len(sc) / 8
 	for i := range sc {
@@ -95,13 +94,11 @@ func (s *state) cutOutput(from int) string {
 	return text
 }
 
-// retry forgets a failed attempt.
 func (s *state) retry(dst []byte) {
 	s.err, s.out, s.depth = nil, dst, 0
 	clear(s.context)
 }
 
-// write appends str(v) to the output.
 func (s *state) write(v value) {
 	switch v.k {
 	case kString, kMarkup, kBig:

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// textMethod is a method of str.
 type textMethod = func(s *state, self string, a args) value
 
 // strMethods are the methods of str that are rendered here. A template that calls another one is
@@ -81,7 +80,6 @@ func trim(text string, drop func(rune) bool, left, right bool) string {
 	return text
 }
 
-// splitMethod is str.split and str.rsplit.
 func splitMethod(s *state, self string, a args, fromRight bool) value {
 	limit := -1
 	if a.pos[1].k != kMissing {
@@ -110,7 +108,6 @@ func splitMethod(s *state, self string, a args, fromRight bool) value {
 	return stringList(s, parts)
 }
 
-// stringList makes a list of strings.
 func stringList(s *state, parts []string) value {
 	items := s.list(len(parts))
 	if items == nil {
@@ -207,7 +204,6 @@ func isLineEnd(r rune) bool {
 	return r >= '\n' && r <= '\r' || r >= 0x1c && r <= 0x1e || r == 0x85 || r == 0x2028 || r == 0x2029
 }
 
-// hasAffix is str.startswith and str.endswith.
 func hasAffix(s *state, self string, a args, has func(string, string) bool) value {
 	if a.pos[0].k == kTuple && a.pos[1].k == kMissing {
 		for _, item := range a.pos[0].o.items {
@@ -224,7 +220,6 @@ func hasAffix(s *state, self string, a args, has func(string, string) bool) valu
 	return boolValue(ok && has(self, fix))
 }
 
-// cutAffix is removeprefix and removesuffix.
 func cutAffix(s *state, self string, a args, by func(string, string) string) value {
 	fix, ok := stringArg(s, a)
 	if !ok {

@@ -2,7 +2,6 @@ package chattemplate
 
 import "unicode"
 
-// testFunc is a test of jinja2/tests.py.
 type testFunc func(s *state, v value, a args) bool
 
 // tests are the tests that are rendered here. A template with another one is refused when it is
@@ -40,12 +39,10 @@ var tests = table[value, testFunc]([]row[value, bool]{
 	{"<=|le 0", 1, comparison("<=")},
 })
 
-// plainTest makes a test of a predicate without arguments.
 func plainTest(holds func(value) bool) testFunc {
 	return func(_ *state, v value, _ args) bool { return holds(v) }
 }
 
-// comparison makes a test of an operator.
 func comparison(op string) testFunc {
 	return func(s *state, v value, a args) bool { return compareValues(s, a.line, op, v, a.pos[0]) }
 }

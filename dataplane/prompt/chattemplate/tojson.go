@@ -40,7 +40,6 @@ func dumpJSON(s *state, v value, a args) bool {
 	return s.err == nil
 }
 
-// settings reads the arguments of tojson.
 func (d *dumper) settings(a args) bool {
 	s := d.s
 	defer s.release(len(s.stack))
@@ -74,7 +73,6 @@ func (d *dumper) settings(a args) bool {
 	return s.err == nil
 }
 
-// value appends one value. depth is its nesting.
 func (d *dumper) value(v value, depth int) {
 	s := d.s
 	if depth > maxDepth {
@@ -97,7 +95,6 @@ func (d *dumper) value(v value, depth int) {
 	}
 }
 
-// scalar is a number or a bool as JSON.
 func (d *dumper) scalar(v value) string {
 	switch v.k {
 	case kBool:
@@ -185,7 +182,6 @@ func (d *dumper) dict(o *object, depth int) {
 	s.out = append(s.out, '}')
 }
 
-// sorted returns a dict's entries by key.
 func (d *dumper) sorted(o *object) (keys, items []value) {
 	list := make([]keyed, len(o.keys))
 	for i := range list {
@@ -224,7 +220,6 @@ func appendJSON(dst []byte, text string, asciiOnly bool) []byte {
 	return append(append(dst, text[from:]...), '"')
 }
 
-// escapeJSON appends one escaped code point.
 func escapeJSON(dst []byte, r rune) []byte {
 	switch r {
 	case '"', '\\':

@@ -32,7 +32,6 @@ func (p *tokenStream) next() token {
 	return t
 }
 
-// fail notes a syntax error.
 func (p *tokenStream) fail(line int, msg string) {
 	if p.err == nil {
 		p.err = &SyntaxError{Line: line, Msg: msg}
@@ -62,7 +61,6 @@ func (p *tokenStream) unexpected(want string) {
 	p.fail(t.line, "expected "+want+", got "+t.describe())
 }
 
-// skipOp consumes an operator if it is next.
 func (p *tokenStream) skipOp(op string) bool {
 	found := p.cur().is(op)
 	if found {
@@ -81,14 +79,12 @@ func (p *tokenStream) skipName(word string) bool {
 	return found
 }
 
-// expectOp consumes an operator that must be next.
 func (p *tokenStream) expectOp(op string) {
 	if !p.skipOp(op) {
 		p.unexpected(op)
 	}
 }
 
-// expectName consumes a name that must be next.
 func (p *tokenStream) expectName() token {
 	if p.cur().kind != tokName {
 		p.unexpected("a name")
@@ -97,7 +93,6 @@ func (p *tokenStream) expectName() token {
 	return p.next()
 }
 
-// expectEnd consumes the end of a tag.
 func (p *tokenStream) expectEnd(kind tokenKind) {
 	if p.cur().kind != kind {
 		p.unexpected("the end of the tag")

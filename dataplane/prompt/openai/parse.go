@@ -59,7 +59,6 @@ func (r *Request) read() *Error {
 	return nil
 }
 
-// readCommon reads the fields that every route has.
 func (r *Request) readCommon() {
 	d := &r.document
 	r.N, r.Prompts = 1, 1

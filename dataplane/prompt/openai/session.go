@@ -26,7 +26,6 @@ const (
 
 var sessionMark = []byte("_session_")
 
-// readSession reads the names of the session.
 func (ro *Routing) readSession(d *document) {
 	raw := d.raw(fieldSessionID)
 	if raw != nil && raw[0] != '"' {

@@ -131,7 +131,6 @@ func FindMember(b []byte, f func(key, rest []byte) bool) (found, ended bool) {
 	return found, err == nil
 }
 
-// errFound ends a walk.
 var errFound = &Error{}
 
 // WalkList calls f with the index of each element of the list at i, which is part of a checked

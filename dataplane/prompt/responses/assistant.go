@@ -20,7 +20,6 @@ type assistant struct {
 	others       []byte // other members, each behind a comma
 }
 
-// contentKind is the form of a content.
 type contentKind uint8
 
 const (
@@ -56,7 +55,6 @@ func (a *assistant) isReasoningOnly() bool {
 	return a.hasReasoning && a.kind == noContent && !a.hasCalls && len(a.phase) == 0 && len(a.others) == 0
 }
 
-// joinMessage adds an assistant's message.
 func (c *messages) joinMessage(m *item) error {
 	if m.reasoningContent != nil && !openai.IsString(m.reasoningContent) || m.toolCalls != nil && !openai.IsList(m.toolCalls) {
 		return unsupported("an unusual message of an assistant")
@@ -77,7 +75,6 @@ func (c *messages) joinMessage(m *item) error {
 	return nil
 }
 
-// addContent adds a content to that of the message.
 func (a *assistant) addContent(content []byte, fresh, sums bool) error {
 	switch {
 	case content == nil:
@@ -140,7 +137,6 @@ func appendParts(dst, content []byte, sums bool) ([]byte, error) {
 	return dst[:len(dst)-2], err
 }
 
-// addCall adds elements of tool_calls.
 func (a *assistant) addCall(elements []byte) {
 	if a.hasCalls = true; len(elements) == 0 {
 		return
@@ -151,7 +147,6 @@ func (a *assistant) addCall(elements []byte) {
 	a.calls = append(a.calls, elements...)
 }
 
-// addReasoning adds a text of reasoning, the inside of a string.
 func (a *assistant) addReasoning(text []byte) {
 	if a.hasReasoning && len(a.reasoning) > 0 {
 		a.reasoning = append(a.reasoning, `\n`...)

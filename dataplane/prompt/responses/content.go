@@ -10,7 +10,6 @@ import (
 // system messages only.
 const developerLabel = "Developer instructions:"
 
-// part is a part of a content.
 type part struct {
 	raw          []byte
 	kind, text   []byte
@@ -147,7 +146,6 @@ func (p *part) appendImage(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendImageURL appends an image of a chat.
 func (p *part) appendImageURL(dst []byte) []byte {
 	dst = append(dst, `{"image_url":`...)
 	if openai.IsString(p.image) {

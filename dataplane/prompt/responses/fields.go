@@ -39,7 +39,6 @@ type fields struct {
 // copied is a member that is copied to the body of the chat.
 type copied struct{ key, raw []byte }
 
-// check refuses bodies that the engine refuses for a member of theirs.
 func (f *fields) check() error {
 	switch {
 	case f.escaped:

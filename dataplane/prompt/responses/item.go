@@ -16,7 +16,6 @@ type item struct {
 	others                            int // members that a message keeps as they are
 }
 
-// read finds the members of an item.
 func (m *item) read(raw []byte) error {
 	*m = item{raw: raw}
 	if !openai.IsObject(raw) {
@@ -92,7 +91,6 @@ func (c *messages) addItem(raw []byte) error {
 	return refused("an item of another type")
 }
 
-// addMessage adds an item that is a message.
 func (c *messages) addMessage(m *item, developer bool) error {
 	switch {
 	case m.role == nil:
@@ -199,7 +197,6 @@ func (c *messages) joinSystemContent(content []byte, developer bool) error {
 	return err
 }
 
-// addToolOutput adds the output of a tool.
 func (c *messages) addToolOutput(m *item) error {
 	c.beginMessage()
 	c.rest = append(c.rest, `{"role":"tool","tool_call_id":`...)

@@ -26,7 +26,6 @@ func (t *tool) read(raw []byte) error {
 	return t.check()
 }
 
-// check refuses tools that the engine refuses.
 func (t *tool) check() error {
 	switch {
 	case !openai.IsString(t.kind) || !isToolType(string(openai.Unescape(openai.Inside(t.kind)))):
@@ -143,7 +142,6 @@ func readChoice(raw []byte) (choice []byte, named bool, err error) {
 	return modeAuto, false, nil
 }
 
-// appendTo appends the tool as a chat has it.
 func (t *tool) appendTo(dst []byte, custom bool) []byte {
 	dst = append(dst, `{"type":"function","function":{"name":`...)
 	dst = append(dst, t.name...)

@@ -12,7 +12,6 @@ var ErrUnsupported = errors.New("tokenizer: not supported")
 // errUTF8 is the error for a text that is not UTF-8.
 var errUTF8 = errors.New("tokenizer: a text that is not UTF-8")
 
-// unsupported is the error for a construct.
 func unsupported(construct string) error {
 	return fmt.Errorf("%w: %s", ErrUnsupported, construct)
 }

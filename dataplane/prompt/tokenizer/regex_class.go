@@ -130,7 +130,6 @@ func (p *parser) escape() set {
 	return p.literal(r)
 }
 
-// hex reads the digits of \x: two, or any number in braces.
 func (p *parser) hex() set {
 	if p.eat("{") {
 		digits, _, found := strings.Cut(p.src[p.i:], "}")
@@ -165,7 +164,6 @@ func (p *parser) hexDigits(n int) set {
 	return only(rune(r))
 }
 
-// property reads {name} or {^name}.
 func (p *parser) property(negative bool) set {
 	if !p.eat("{") {
 		p.fail(`\p without {name}`)

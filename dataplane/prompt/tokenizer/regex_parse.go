@@ -55,7 +55,6 @@ type parser struct {
 	err  error // the first; the pattern then reads as if it ended there
 }
 
-// parseRegex reads a pattern.
 func parseRegex(t *unicodeTables, pattern string) (*node, error) {
 	p := &parser{t: t, src: pattern}
 	if !utf8.ValidString(pattern) {
