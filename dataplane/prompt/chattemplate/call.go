@@ -64,25 +64,6 @@ func (s *state) call(fn value, a args) value {
 	return s.raise(a.line, "%s object is not callable", fn.typeName())
 }
 
-// emitCall outputs the text of a macro as it comes. It reports false, without having done anything,
-// for other calls.
-func (s *state) emitCall(e *callExpr) bool {
-	name, ok := e.fn.(*nameExpr)
-	if !ok || e.caller != nil {
-		return false
-	}
-	fn := s.load(name.ref)
-	if fn.k != kMacro {
-		return false
-	}
-	mark := len(s.stack)
-	if a := s.args(e.line, &e.args); s.step(1) {
-		s.runMacro(fn.o, a, value{})
-	}
-	s.release(mark)
-	return true
-}
-
 // callWith calls the macro of a call block. Its body is the value caller.
 func (s *state) callWith(e *callExpr) value {
 	fn := e.fn.eval(s)

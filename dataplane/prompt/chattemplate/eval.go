@@ -241,9 +241,6 @@ type args struct {
 // one positional argument for each, kMissing where there is none. It raises, and reports false, for
 // too many, unknown, or fewer than need. The caller releases the stack.
 func (s *state) bind(a args, what string, need int, params []string) (args, bool) {
-	if len(a.pos) == len(params) && len(a.kw) == 0 {
-		return a, true
-	}
 	if len(a.pos) > len(params) {
 		s.raise(a.line, "%s takes at most %d arguments", what, len(params))
 		return a, false

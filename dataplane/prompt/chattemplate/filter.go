@@ -43,25 +43,34 @@ func table[V any, F ~func(*state, V, args) R, R any](rows []row[V, R]) map[strin
 	out := map[string]F{}
 	for _, r := range rows {
 		words := strings.Fields(r.names)
+		params, need, call := words[1:], r.need, r.call
 		for _, name := range strings.Split(words[0], "|") {
-			if len(words) == 2 && words[1] == "*" {
-				out[name] = r.call
+			if len(params) == 1 && params[0] == "*" {
+				out[name] = call
 				continue
 			}
 			out[name] = func(s *state, v V, a args) (none R) {
-				mark := len(s.stack)
-				a, ok := s.bind(a, name, r.need, words[1:])
+				// Fast path: all parameters have arguments, or none has.
+				if need == 0 && len(a.pos) == 0 && len(a.kw) == 0 {
+					a.pos = missing[:len(params)]
+				}
+				if len(a.pos) == len(params) && len(a.kw) == 0 {
+					return call(s, v, a)
+				}
+				defer s.release(len(s.stack))
+				a, ok := s.bind(a, name, need, params)
 				if !ok {
 					return none
 				}
-				result := r.call(s, v, a)
-				s.release(mark)
-				return result
+				return call(s, v, a)
 			}
 		}
 	}
 	return out
 }
+
+// missing are arguments that were not given. Never written to.
+var missing [4]value
 
 func textFilter(f func(*state, string) string) filterFunc {
 	return func(s *state, v value, _ args) value {

@@ -114,18 +114,19 @@ func roundFilter(s *state, v value, a args) value {
 	if a.pos[1].k != kMissing {
 		method = toStr(s, a.pos[1])
 	}
-	if a.pos[0].k == kMissing {
-		a.pos[0] = intValue(0)
+	precision := a.pos[0]
+	if precision.k == kMissing {
+		precision = intValue(0)
 	}
 	switch {
 	case method != "common" && method != "ceil" && method != "floor":
 		return s.raise(a.line, "method must be common, ceil or floor")
 	case !v.isNum() && v.k != kBig:
 		return s.raise(a.line, "cannot round %s", v.typeName())
-	case !a.pos[0].isInt() || a.pos[0].n < 0 || a.pos[0].n > 15 || v.k == kBig:
-		return s.unsupported("round to precision " + toStr(s, a.pos[0]))
+	case !precision.isInt() || precision.n < 0 || precision.n > 15 || v.k == kBig:
+		return s.unsupported("round to precision " + toStr(s, precision))
 	case method != "common":
-		scale := math.Pow10(int(a.pos[0].n))
+		scale := math.Pow10(int(precision.n))
 		f := v.asFloat() * scale
 		if math.Abs(f) >= 1<<53 || math.IsNaN(f) {
 			return s.unsupported("round of a large number")
@@ -140,7 +141,7 @@ func roundFilter(s *state, v value, a args) value {
 		return v
 	}
 	// Both round the exact value half to even, which a product with a power of ten would not.
-	f, err := strconv.ParseFloat(strconv.FormatFloat(v.float(), 'f', int(a.pos[0].n), 64), 64)
+	f, err := strconv.ParseFloat(strconv.FormatFloat(v.float(), 'f', int(precision.n), 64), 64)
 	if err != nil {
 		return s.unsupported("round of a large number")
 	}
