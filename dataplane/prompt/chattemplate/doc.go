@@ -13,8 +13,8 @@
 //
 // # Why no library
 //
-// Of the 7,153 templates of testdata/vectors.json, minijinja-go (August 2026, alpha) renders 68 % as
-// Jinja does, ardanlabs/jinja 1.8 45 % and gonja 2.9 41 %: they lose the order of keys, Python's
+// Of the 7,153 templates of testdata/vectors.json, minijinja-go (August 2026, alpha) renders 68 %
+// as Jinja does, ardanlabs/jinja 1.8 45 % and gonja 2.9 41 %: they lose the order of keys, Python's
 // numbers and representations, and render where Python raises. Only the first bounds its work.
 //
 // # No wrong text

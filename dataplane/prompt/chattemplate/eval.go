@@ -237,9 +237,9 @@ type args struct {
 	kw    []value
 }
 
-// bind matches arguments with parameters, as Python does for a function without * and **, and returns
-// one positional argument for each, kMissing where there is none. It raises, and reports false, for
-// too many, unknown, or fewer than need. The caller releases the stack.
+// bind matches arguments with parameters, as Python does for a function without * and **, and
+// returns one positional argument for each, kMissing where there is none. It raises, and reports
+// false, for too many, unknown, or fewer than need. The caller releases the stack.
 func (s *state) bind(a args, what string, need int, params []string) (args, bool) {
 	if len(a.pos) > len(params) {
 		s.raise(a.line, "%s takes at most %d arguments", what, len(params))

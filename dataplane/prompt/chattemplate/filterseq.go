@@ -97,8 +97,8 @@ func itemMapper(s *state, a args) func(value) value {
 	}
 }
 
-// selectFilter is select, reject, selectattr and rejectattr: it keeps the elements that pass a test,
-// or do not, by themselves or by an attribute.
+// selectFilter is select, reject, selectattr and rejectattr: it keeps the elements that pass a
+// test, or do not, by themselves or by an attribute.
 func selectFilter(want, byAttr bool) filterFunc {
 	return func(s *state, v value, a args) value {
 		return lazyList(s, func() []value {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// isDigitMethod is str.isdigit for strings of ASCII; beyond, Python's answer hangs on its version of
-// Unicode.
+// isDigitMethod is str.isdigit for strings of ASCII; beyond, Python's answer hangs on its version
+// of Unicode.
 func isDigitMethod(s *state, self string, _ args) value {
 	if !ascii(self) {
 		return s.unsupported("the class of a character beyond ASCII")

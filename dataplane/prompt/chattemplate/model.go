@@ -87,12 +87,12 @@ func (r *Request) size() int {
 }
 
 // RenderBegun appends the prompt of a chat request to dst: the text that the worker would tokenize,
-// without adding special tokens. begun is the offset in out of the text of a message that the answer
-// continues (continue_final_message), len(out) where there is none: SGLang tokenizes that text
-// apart, with special tokens, and takes the one off that begins a text. Errors are [ErrUnsupported]
-// and [ErrLimit], after which the caller leaves the prompt to the worker, and [ErrTemplate], after
-// which the worker will refuse the request; dst is then returned as it was. The request's bytes are
-// only read, and not kept.
+// without adding special tokens. begun is the offset in out of the text of a message that the
+// answer continues (continue_final_message), len(out) where there is none: SGLang tokenizes that
+// text apart, with special tokens, and takes the one off that begins a text. Errors are
+// [ErrUnsupported] and [ErrLimit], after which the caller leaves the prompt to the worker, and
+// [ErrTemplate], after which the worker will refuse the request; dst is then returned as it was.
+// The request's bytes are only read, and not kept.
 func (m *Model) RenderBegun(dst []byte, req Request) (out []byte, begun int, err error) {
 	s := m.template.begin(dst, m.limits, req.size()+len(m.defaults), m.now)
 	defer m.template.end(s, dst, &out, &err)

@@ -41,8 +41,8 @@ func (c *messages) scan(d *document, i int) (int, *Error) {
 	return i, nil
 }
 
-// scanMessage checks the rest of a message behind its brace. It and scan are walkObject and walkList
-// without their calls, which would be a tenth of the time of a body of short messages.
+// scanMessage checks the rest of a message behind its brace. It and scan are walkObject and
+// walkList without their calls, which would be a tenth of the time of a body of short messages.
 func (c *messages) scanMessage(d *document, i int) (int, *Error) {
 	b := d.body
 	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {

@@ -3,8 +3,8 @@ package openai
 import "bytes"
 
 // walkObject checks the rest of an object behind its brace, and returns the index after it. f gets
-// the key of each member, still escaped, and the index of its value; it checks the value and returns
-// the index after it.
+// the key of each member, still escaped, and the index of its value; it checks the value and
+// returns the index after it.
 func walkObject(b []byte, i int, f func(key []byte, escaped bool, at int) (end int, err *Error)) (int, *Error) {
 	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
 		return i + 1, nil
@@ -195,8 +195,8 @@ func To(name string, raw *[]byte) Into { return Into{name, raw} }
 // Fields are the members of an object to read.
 type Fields []Into
 
-// Take sets the raw value of the member of that name, nil for null, and reports whether it is one to
-// read.
+// Take sets the raw value of the member of that name, nil for null, and reports whether it is one
+// to read.
 func (fs Fields) Take(name, value []byte) bool {
 	for i := range fs {
 		if f := &fs[i]; f.name == string(name) {

@@ -200,7 +200,7 @@ func (c *messages) addCall(m *item) error {
 	return nil
 }
 
-// addCustomCall adds a custom_tool_call, whose text is the one argument of a function.
+// addCustomCall adds a custom_tool_call: its text is the one argument of a function.
 func (c *messages) addCustomCall(m *item) error {
 	if truthy(m.input) && !openai.IsString(m.input) {
 		return unsupported("the input of a custom tool is no text")

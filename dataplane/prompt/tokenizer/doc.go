@@ -9,11 +9,11 @@
 // Added tokens, normalizers (NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace),
 // pre-tokenizers (ByteLevel, Split in all behaviors, Digits, Punctuation, WhitespaceSplit,
 // Metaspace), the model BPE with byte_fallback, unk, fuse_unk and ignore_merges, and
-// post-processors. Models such as Llama 3, Qwen, GPT-OSS, DeepSeek V3, Mistral and Gemma need no more.
-// Unigram and WordPiece, dropout, word prefixes and suffixes are not computed. A file with these,
-// with an option that is unknown here, or with a regular expression that regex_parse.go does not
-// read, is refused by an error that names the construct. Truncation and padding are not applied, as
-// engines switch them off.
+// post-processors. Models such as Llama 3, Qwen, GPT-OSS, DeepSeek V3, Mistral and Gemma need no
+// more. Unigram and WordPiece, dropout, word prefixes and suffixes are not computed. A file with
+// these, with an option that is unknown here, or with a regular expression that regex_parse.go does
+// not read, is refused by an error that names the construct. Truncation and padding are not
+// applied, as engines switch them off.
 //
 // # Equality
 //
@@ -21,7 +21,7 @@
 // answers, character by character: its classes of characters (Unicode 16), its lower case and its
 // normalization (Unicode 9) are of other versions than Go's. `make test-tokenizers` compares real
 // tokenizers on some 19,000 documents. An engine may change a tokenizer after it has read the file:
-// transformers 5 replaces the pre-tokenizer of models whose class is LlamaTokenizer, and SGLang
+// transformers 5 replaces the pre-tokenizer of models of the class LlamaTokenizer, and SGLang
 // restores some of them. A caller that relies on equality should compare some ids with the engine's
 // own.
 //

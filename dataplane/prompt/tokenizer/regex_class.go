@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// class reads the inside of [ ], behind the bracket: characters, ranges, escapes, classes within, and
-// && between parts.
+// class reads the inside of [ ], behind the bracket: characters, ranges, escapes, classes within,
+// and && between parts.
 func (p *parser) class() set {
 	negative := p.eat("^")
 	var result, part set

@@ -56,7 +56,7 @@ func compileRegex(t *unicodeTables, pattern string) (*regex, error) {
 	return r, r.err
 }
 
-// fail notes what cannot be compiled; the program is then any.
+// fail notes a construct that cannot be compiled; the program is then any.
 func (r *regex) fail(construct string) {
 	if r.err == nil {
 		r.err = unsupported(construct)

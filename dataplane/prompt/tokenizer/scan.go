@@ -2,9 +2,9 @@ package tokenizer
 
 // A scanner finds the next stretch of a text for a Split: from s[i], where the last stretch ended,
 // to end. matched reports whether the stretch is a match of the pattern, or the text before the
-// next match. It must advance: end > i. Only a regular expression needs the budget. The scanners below are hand-written for the patterns of
-// real models. Each comment holds its pattern, and FuzzScanners compares each one with the regular
-// expression.
+// next match. It must advance: end > i. Only a regular expression needs the budget. The scanners
+// below are hand-written for the patterns of real models. Each comment holds its pattern, and
+// FuzzScanners compares each one with the regular expression.
 type scanner interface {
 	next(b *budget, s string, i int) (end int, matched bool)
 }

@@ -9,10 +9,10 @@ type Tokenizer struct {
 	notices []string
 }
 
-// Append adds the tokens of a text to dst. Added tokens spelled in the text, such as <|im_end|>, are
-// found, and nothing is put around the text. This is add_special_tokens=False of the Python
-// library, as SGLang encodes a rendered chat. The text must be UTF-8, must not change meanwhile, and
-// is not kept. The error is [ErrLimit]; dst is then returned as it was.
+// Append adds the tokens of a text to dst. Added tokens spelled in the text, such as <|im_end|>,
+// are found, and nothing is put around the text. This is add_special_tokens=False of the Python
+// library, as SGLang encodes a rendered chat. The text must be UTF-8, must not change meanwhile,
+// and is not kept. The error is [ErrLimit]; dst is then returned as it was.
 func (t *Tokenizer) Append(dst []uint32, text []byte) ([]uint32, error) {
 	return t.append(dst, view(text), true)
 }
