@@ -84,16 +84,8 @@ func (e *condExpr) eval(s *state) value {
 
 // eval returns an operand, not a bool, as Python does: a missing name stays undefined and prints
 // nothing.
-func (e *andExpr) eval(s *state) value {
-	if v := e.left.eval(s); !v.truthy() {
-		return v
-	}
-	return e.right.eval(s)
-}
-
-// eval returns the first operand that is true, else the last.
-func (e *orExpr) eval(s *state) value {
-	if v := e.left.eval(s); v.truthy() {
+func (e *logicExpr) eval(s *state) value {
+	if v := e.left.eval(s); v.truthy() == e.or {
 		return v
 	}
 	return e.right.eval(s)

@@ -232,8 +232,4 @@ func (st *withStmt) exec(s *state) ctl {
 	return s.run(st.body)
 }
 
-// exec ends the innermost loop (jinja2.ext.loopcontrols).
-func (*breakStmt) exec(*state) ctl { return ctlBreak }
-
-// exec goes on to the next turn.
-func (*continueStmt) exec(*state) ctl { return ctlContinue }
+func (st *jumpStmt) exec(*state) ctl { return st.to }

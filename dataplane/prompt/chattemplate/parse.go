@@ -95,9 +95,9 @@ func (p *parser) statement() stmt {
 	case "generation":
 		return &genStmt{body: &macroStmt{line: t.line, body: p.body("endgeneration")}}
 	case "break":
-		return &breakStmt{}
+		return &jumpStmt{ctlBreak}
 	case "continue":
-		return &continueStmt{}
+		return &jumpStmt{ctlContinue}
 	case "include", "import", "from", "extends":
 		p.skipTag(t)
 		return nil

@@ -36,7 +36,7 @@ func (p *exprParser) expression(cond bool) expr {
 func (p *exprParser) or() expr {
 	left := p.and()
 	for p.skipName("or") {
-		left = &orExpr{left, p.and()}
+		left = &logicExpr{true, left, p.and()}
 	}
 	return left
 }
@@ -45,7 +45,7 @@ func (p *exprParser) or() expr {
 func (p *exprParser) and() expr {
 	left := p.not()
 	for p.skipName("and") {
-		left = &andExpr{left, p.not()}
+		left = &logicExpr{false, left, p.not()}
 	}
 	return left
 }
