@@ -198,7 +198,8 @@ func (p prepend) normalize(w *scratch, s string) string {
 	return w.made(start)
 }
 
-// replaceAll puts one text for each match of a pattern.
+// replaceAll puts one text for each match of a pattern. It is a normalizer, and a decoder of single
+// tokens.
 type replaceAll struct {
 	find    scanner
 	content string

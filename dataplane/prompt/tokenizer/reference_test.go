@@ -3,6 +3,7 @@
 package tokenizer_test
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -70,7 +71,8 @@ func documents(t testing.TB, path string) []string {
 
 // expected is the library's encoding of one document.
 type expected struct {
-	ids []uint32
+	ids                []uint32
+	decoded, unspecial [8]byte
 }
 
 func references(t testing.TB, path string) []expected {
@@ -85,10 +87,18 @@ func references(t testing.TB, path string) []expected {
 		for i := range e.ids {
 			e.ids[i] = binary.LittleEndian.Uint32(data[4+4*i:])
 		}
-		data = data[4+4*len(e.ids)+2*8:] // behind them, digests of the decoded texts
+		data = data[4+4*len(e.ids):]
+		copy(e.decoded[:], data)
+		copy(e.unspecial[:], data[8:])
+		data = data[16:]
 		out = append(out, e)
 	}
 	return out
+}
+
+func digest(s string) [8]byte {
+	sum := sha256.Sum256([]byte(s))
+	return [8]byte(sum[:8])
 }
 
 func loadReference(t testing.TB, f facts) *tokenizer.Tokenizer {
@@ -120,7 +130,7 @@ func TestReference(t *testing.T) {
 	}
 	fmt.Fprintf(&table, "MB of text per second of CPU, on %d documents of prose and code, %.1f MB: first pass / median of five more\n",
 		len(bench), float64(size)/1e6)
-	table.WriteString("| tokenizer | documents | ids equal | load | warmpath | peers |\n| --- | --- | --- | --- | --- | --- |\n")
+	table.WriteString("| tokenizer | documents | ids equal | text equal | load | warmpath | peers |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
 		t.Run(name, func(t *testing.T) {
@@ -136,9 +146,9 @@ func TestReference(t *testing.T) {
 			began := time.Now()
 			tok := loadReference(t, f)
 			load := time.Since(began)
-			equal := compare(t, tok, f, corpus, want)
+			equal, text := compare(t, tok, f, corpus, want)
 			cold, warm := throughput(tok, bench)
-			fmt.Fprintf(&table, "| %s | %d | %d | %d ms | %.1f / %.1f | %s |\n", name, len(want), equal, load.Milliseconds(),
+			fmt.Fprintf(&table, "| %s | %d | %d | %d | %d ms | %.1f / %.1f | %s |\n", name, len(want), equal, text, load.Milliseconds(),
 				float64(size)/1e6/cold, float64(size)/1e6/warm, peers(f, size))
 		})
 	}
@@ -150,9 +160,9 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// compare counts the documents with the library's ids. Documents are shared among
+// compare counts the documents with the library's ids and texts. Documents are shared among
 // goroutines, so the cache is under load too.
-func compare(t *testing.T, tok *tokenizer.Tokenizer, f facts, corpus []string, want []expected) (equal int) {
+func compare(t *testing.T, tok *tokenizer.Tokenizer, f facts, corpus []string, want []expected) (equal, text int) {
 	t.Helper()
 	if len(want) != len(corpus) {
 		t.Fatalf("%d documents in the reference, %d in the corpus", len(want), len(corpus))
@@ -160,7 +170,7 @@ func compare(t *testing.T, tok *tokenizer.Tokenizer, f facts, corpus []string, w
 	if got, want := tok.MustAppendSpecial(nil, ""), slices.Concat(f.Before, f.After); !slices.Equal(got, want) {
 		t.Errorf("AppendSpecial of nothing = %v, want %v", got, want)
 	}
-	var next, ids atomic.Int64
+	var next, ids, texts atomic.Int64
 	done := make(chan bool)
 	const workers = 4
 	for range workers {
@@ -172,7 +182,12 @@ func compare(t *testing.T, tok *tokenizer.Tokenizer, f facts, corpus []string, w
 				if slices.Equal(got, want[i].ids) {
 					ids.Add(1)
 				} else {
-					t.Errorf("document %d, %.80q: %s", i, doc, difference(got, want[i].ids))
+					t.Errorf("document %d, %.80q: %s", i, doc, difference(tok, got, want[i].ids))
+				}
+				if digest(tok.Decode(want[i].ids, false)) == want[i].decoded && digest(tok.Decode(want[i].ids, true)) == want[i].unspecial {
+					texts.Add(1)
+				} else {
+					t.Errorf("document %d, %.80q: decodes otherwise", i, doc)
 				}
 			}
 		}()
@@ -180,17 +195,17 @@ func compare(t *testing.T, tok *tokenizer.Tokenizer, f facts, corpus []string, w
 	for range workers {
 		<-done
 	}
-	return int(ids.Load())
+	return int(ids.Load()), int(texts.Load())
 }
 
 // difference says where two lists of ids part.
-func difference(got, want []uint32) string {
+func difference(tok *tokenizer.Tokenizer, got, want []uint32) string {
 	i := 0
 	for i < len(got) && i < len(want) && got[i] == want[i] {
 		i++
 	}
 	part := func(ids []uint32) []uint32 { return ids[min(i, len(ids)):min(i+6, len(ids))] }
-	return fmt.Sprintf("at %d: %v, want %v", i, part(got), part(want))
+	return fmt.Sprintf("at %d, after %q: %v, want %v", i, tok.Decode(want[max(0, i-3):min(i, len(want))], false), part(got), part(want))
 }
 
 // throughput is the seconds of CPU for all documents on one goroutine: the first time, and the
