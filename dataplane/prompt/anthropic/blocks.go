@@ -10,42 +10,20 @@ type block struct {
 
 // readBlock reads the content block at an index, and returns the index after it.
 func readBlock(list []byte, at int) (b block, end int) {
-	end = members(list, at, func(key, v []byte) {
-		switch string(key) {
-		case "type":
-			b.kind = v
-		case "text":
-			b.text = v
-		case "thinking":
-			b.thinking = v
-		case "source":
-			b.source = v
-		case "id":
-			b.id = v
-		case "tool_use_id":
-			b.toolUseID = v
-		case "name":
-			b.tool = v
-		case "tool_name":
-			b.toolName = v
-		case "input":
-			b.input = v
-		case "content":
-			b.content = v
-		}
-	})
+	end = openai.Pick(list, at, openai.To("type", &b.kind), openai.To("text", &b.text), openai.To("thinking", &b.thinking),
+		openai.To("source", &b.source), openai.To("id", &b.id), openai.To("tool_use_id", &b.toolUseID), openai.To("name", &b.tool),
+		openai.To("tool_name", &b.toolName), openai.To("input", &b.input), openai.To("content", &b.content))
 	return b, end
 }
 
 // name returns the type of the block.
 func (b *block) name() []byte {
-	if !isText(b.kind) {
+	if !openai.IsString(b.kind) {
 		return nil
 	}
-	return openai.Unescape(content(b.kind))
+	return openai.Unescape(openai.Inside(b.kind))
 }
 
-// toolCalls appends the tool calls of an assistant's message.
 func (m *message) toolCalls() {
 	w := m.w
 	if !m.begun {
@@ -55,7 +33,7 @@ func (m *message) toolCalls() {
 	w.dst = append(w.dst, '[')
 	for i := range w.calls {
 		b := &w.calls[i]
-		if !isText(b.id) || !isText(b.tool) || b.input != nil && kind(b.input) != '{' {
+		if !openai.IsString(b.id) || !openai.IsString(b.tool) || b.input != nil && kind(b.input) != '{' {
 			w.doubt()
 			continue
 		}
@@ -77,7 +55,6 @@ func (m *message) toolCalls() {
 	w.dst = append(w.dst, ']')
 }
 
-// appendToolResult appends the tool messages of a result.
 func appendToolResult(w *writer, b *block) {
 	id := b.toolUseID
 	if !isFilled(id) {
@@ -86,7 +63,7 @@ func appendToolResult(w *writer, b *block) {
 	if id == nil {
 		id = []byte(`""`)
 	}
-	if !isText(id) {
+	if !openai.IsString(id) {
 		w.doubt()
 		return
 	}
@@ -116,7 +93,6 @@ func appendToolResult(w *writer, b *block) {
 	w.dst = append(w.dst, `,"content":""}`...)
 }
 
-// openResult begins a tool message.
 func (m *message) openResult(id []byte) {
 	m.open()
 	m.w.name("tool_call_id")
@@ -136,13 +112,13 @@ func (m *message) resultBlock(b *block, id []byte, references *bool) {
 	}
 	switch string(b.name()) {
 	case "text":
-		if !isText(b.text) {
+		if !openai.IsString(b.text) {
 			w.doubt()
 			return
 		}
 		if isFilled(b.text) {
 			begin(false)
-			m.addText(content(b.text))
+			m.addText(openai.Inside(b.text))
 		}
 	case "image":
 		if isImage(b.source) {

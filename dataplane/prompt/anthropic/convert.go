@@ -9,56 +9,26 @@ import (
 // is absent or null.
 type request struct {
 	model, messages, system, tools, toolChoice, thinking, outputConfig, metadata []byte
-	maxTokens, stream, temperature, topP, topK, stop, rank, oldRank              []byte
+	copied                                                                       [len(copied)][]byte
 }
 
-// read takes in a member of the body.
-func (r *request) read(key, value []byte) {
-	if value[0] == 'n' {
-		value = nil
-	}
-	switch string(key) {
-	case "model":
-		r.model = value
-	case "messages":
-		r.messages = value
-	case "system":
-		r.system = value
-	case "tools":
-		r.tools = value
-	case "tool_choice":
-		r.toolChoice = value
-	case "thinking":
-		r.thinking = value
-	case "output_config":
-		r.outputConfig = value
-	case "metadata":
-		r.metadata = value
-	default:
-		r.readSampling(key, value)
-	}
+// copied are the members that no template sees, and their names in a chat. Of both ranks SGLang
+// reads the first one only, and the rank's header.
+var copied = [...]struct{ from, to string }{
+	{"max_tokens", "max_tokens"}, {"stream", "stream"}, {"temperature", "temperature"}, {"top_p", "top_p"}, {"top_k", "top_k"},
+	{"stop_sequences", "stop"}, {"routed_dp_rank", "routed_dp_rank"}, {"data_parallel_rank", "data_parallel_rank"},
 }
 
-// readSampling is read for the members that no template sees.
-func (r *request) readSampling(key, value []byte) {
-	switch string(key) {
-	case "max_tokens":
-		r.maxTokens = value
-	case "stream":
-		r.stream = value
-	case "temperature":
-		r.temperature = value
-	case "top_p":
-		r.topP = value
-	case "top_k":
-		r.topK = value
-	case "stop_sequences":
-		r.stop = value
-	case "routed_dp_rank":
-		r.rank = value
-	case "data_parallel_rank": // SGLang reads the other name only, and the rank's header
-		r.oldRank = value
+// read checks the body and finds its members. The error is an *openai.Error.
+func (r *request) read(body []byte) error {
+	fields := openai.Fields{
+		openai.To("model", &r.model), openai.To("messages", &r.messages), openai.To("system", &r.system), openai.To("tools", &r.tools), openai.To("tool_choice", &r.toolChoice),
+		openai.To("thinking", &r.thinking), openai.To("output_config", &r.outputConfig), openai.To("metadata", &r.metadata),
 	}
+	for i := range copied {
+		fields = append(fields, openai.To(copied[i].from, &r.copied[i]))
+	}
+	return openai.WalkObject(body, func(key []byte, lo, hi int) { fields.Take(openai.Unescape(key), body[lo:hi:hi]) })
 }
 
 // writer appends the chat request.
@@ -78,9 +48,7 @@ func (w *writer) doubt() { w.exact = false }
 // sees. The error is an *openai.Error.
 func AppendChat(dst, body []byte, rules chattemplate.RulesOf) (chat []byte, exact bool, err error) {
 	var r request
-	if err := openai.WalkObject(body, func(key []byte, lo, hi int) {
-		r.read(openai.Unescape(key), body[lo:hi:hi])
-	}); err != nil {
+	if err := r.read(body); err != nil {
 		return dst, false, err
 	}
 	if r.messages == nil {
@@ -92,15 +60,10 @@ func AppendChat(dst, body []byte, rules chattemplate.RulesOf) (chat []byte, exac
 	w.toolList(r.tools)
 	w.toolChoice(r.toolChoice)
 	w.templateKwargs(r.thinking, r.outputConfig)
-	w.member("max_tokens", r.maxTokens)
-	w.member("stream", r.stream)
-	w.member("temperature", r.temperature)
-	w.member("top_p", r.topP)
-	w.member("top_k", r.topK)
-	w.member("stop", r.stop)
-	w.member("routed_dp_rank", r.rank)
-	w.member("data_parallel_rank", r.oldRank)
-	w.member("user", memberOf(r.metadata, "user_id"))
+	for i, value := range r.copied {
+		w.member(copied[i].to, value)
+	}
+	w.member("user", openai.Member(r.metadata, "user_id"))
 	w.member("metadata", r.metadata) // names the session, to the router
 	return append(w.dst, '}'), w.exact, nil
 }
@@ -114,7 +77,6 @@ func (w *writer) member(name string, value []byte) {
 	w.dst = append(w.dst, value...)
 }
 
-// name appends the name of the next member.
 func (w *writer) name(name string) {
 	if last := w.dst[len(w.dst)-1]; last != '{' {
 		w.dst = append(w.dst, ',')

@@ -41,17 +41,17 @@ func (w *writer) system(r *request) {
 	case 0:
 	case '"':
 		if !isBlank(r.system) {
-			part(content(r.system))
+			part(openai.Inside(r.system))
 		}
 	case '[':
 		objects(w, r.system, func(at int) int {
 			b, end := readBlock(r.system, at)
 			switch {
-			case !is(b.kind, "text"): // SGLang skips it
-			case !isText(b.text):
+			case !openai.Is(b.kind, "text"): // SGLang skips it
+			case !openai.IsString(b.text):
 				w.doubt()
 			case len(b.text) > len(`""`):
-				part(content(b.text))
+				part(openai.Inside(b.text))
 			}
 			return end
 		})
@@ -74,7 +74,7 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 	}
 	objects(w, r.messages, func(at int) int {
 		role, c, end := roleAndContent(r.messages, at)
-		if !is(role, "system") {
+		if !openai.Is(role, "system") {
 			return end
 		}
 		if !w.rules.Known {
@@ -82,7 +82,7 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 		}
 		var text []byte
 		add := func(raw []byte) {
-			if s := strip(openai.Unescape(content(raw))); len(s) > 0 {
+			if s := strip(openai.Unescape(openai.Inside(raw))); len(s) > 0 {
 				if len(text) > 0 {
 					text = append(text, '\n')
 				}
@@ -95,7 +95,7 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 		case '[':
 			objects(w, c, func(at int) int {
 				b, end := readBlock(c, at)
-				if is(b.kind, "text") && isText(b.text) {
+				if openai.Is(b.kind, "text") && openai.IsString(b.text) {
 					add(b.text)
 				} else {
 					w.doubt()
@@ -107,7 +107,7 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 		}
 		if len(text) > 0 {
 			quoted := openai.AppendString(nil, string(text))
-			part(content(quoted))
+			part(openai.Inside(quoted))
 		}
 		return end
 	})
@@ -115,23 +115,15 @@ func (w *writer) inlineSystem(r *request, part func(escaped []byte)) {
 
 // roleAndContent reads the message at an index, and returns the index after it.
 func roleAndContent(list []byte, at int) (role, c []byte, end int) {
-	end = members(list, at, func(key, v []byte) {
-		switch string(key) {
-		case "role":
-			role = v
-		case "content":
-			c = v
-		}
-	})
+	end = openai.Pick(list, at, openai.To("role", &role), openai.To("content", &c))
 	return role, c, end
 }
 
-// message appends the messages that one of the conversation becomes.
 func (w *writer) message(list []byte, at int) (end int) {
 	role, c, end := roleAndContent(list, at)
-	m := message{w: w, role: role, user: is(role, "user"), assistant: is(role, "assistant")}
+	m := message{w: w, role: role, user: openai.Is(role, "user"), assistant: openai.Is(role, "assistant")}
 	switch {
-	case is(role, "system"):
+	case openai.Is(role, "system"):
 		if !w.rules.InlineSystem {
 			return end // its text is in the first message
 		}
@@ -166,7 +158,6 @@ type message struct {
 	thought bool
 }
 
-// open begins a message of the chat.
 func (m *message) open() {
 	w := m.w
 	w.comma()
@@ -225,7 +216,6 @@ func (m *message) flush() {
 	}
 }
 
-// blocks converts a content of blocks.
 func (m *message) blocks(list []byte) {
 	if m.assistant {
 		m.thinking(list)
@@ -257,11 +247,11 @@ func (m *message) block(b *block) {
 	w := m.w
 	switch string(b.name()) {
 	case "text":
-		if !isText(b.text) {
+		if !openai.IsString(b.text) {
 			w.doubt()
 			return
 		}
-		m.addText(content(b.text))
+		m.addText(openai.Inside(b.text))
 	case "thinking", "redacted_thinking":
 		if m.assistant && !m.thought {
 			w.doubt() // its type was written with escapes
@@ -299,10 +289,10 @@ func (m *message) thinking(list []byte) {
 		case "redacted_thinking":
 			w.doubt() // SGLang refuses it
 		case "thinking":
-			if !isText(b.thinking) {
+			if !openai.IsString(b.thinking) {
 				w.doubt()
 			} else if isFilled(b.thinking) {
-				pieces = append(pieces, []byte(`\n`), content(b.thinking))
+				pieces = append(pieces, []byte(`\n`), openai.Inside(b.thinking))
 			}
 		}
 		return end
@@ -317,8 +307,8 @@ func (m *message) thinking(list []byte) {
 		return // without a parser SGLang drops it
 	}
 	start, end := openai.AppendString(nil, w.rules.ThinkStart), openai.AppendString(nil, "\n"+w.rules.ThinkEnd)
-	pieces[0] = content(start)
-	m.addText(append(pieces, content(end))...)
+	pieces[0] = openai.Inside(start)
+	m.addText(append(pieces, openai.Inside(end))...)
 }
 
 // image appends an image as a checksum of its source. A source without data is left out.
@@ -340,8 +330,8 @@ func isImage(source []byte) bool {
 	if kind(source) != '{' {
 		return false
 	}
-	if is(memberOf(source, "type"), "base64") {
-		return isFilled(memberOf(source, "data"))
+	if openai.Is(openai.Member(source, "type"), "base64") {
+		return isFilled(openai.Member(source, "data"))
 	}
-	return isFilled(memberOf(source, "url"))
+	return isFilled(openai.Member(source, "url"))
 }

@@ -10,10 +10,8 @@ import (
 // serverTools begin the types of tools that Anthropic's own servers run. SGLang leaves them out.
 var serverTools = []string{"web_search_", "computer_", "bash_", "text_editor_"}
 
-// tool holds the members of a tool, as raw JSON.
 type tool struct{ kind, name, description, schema, strict, deferred []byte }
 
-// toolList appends the tools.
 func (w *writer) toolList(list []byte) {
 	if list == nil {
 		return
@@ -31,25 +29,10 @@ func (w *writer) toolList(list []byte) {
 	}
 }
 
-// tool appends a tool.
 func (w *writer) tool(list []byte, at int) (end int) {
 	var t tool
-	end = members(list, at, func(key, v []byte) {
-		switch string(key) {
-		case "type":
-			t.kind = v
-		case "name":
-			t.name = v
-		case "description":
-			t.description = v
-		case "input_schema":
-			t.schema = v
-		case "strict":
-			t.strict = v
-		case "defer_loading":
-			t.deferred = v
-		}
-	})
+	end = openai.Pick(list, at, openai.To("type", &t.kind), openai.To("name", &t.name), openai.To("description", &t.description),
+		openai.To("input_schema", &t.schema), openai.To("strict", &t.strict), openai.To("defer_loading", &t.deferred))
 	if family := textOf(t.kind); t.kind != nil && family != "custom" {
 		for _, begin := range serverTools {
 			if strings.HasPrefix(family, begin) {
@@ -58,7 +41,7 @@ func (w *writer) tool(list []byte, at int) (end int) {
 		}
 		w.doubt() // SGLang refuses it
 	}
-	if !isText(t.name) || kind(t.schema) != '{' || t.description != nil && !isText(t.description) {
+	if !openai.IsString(t.name) || kind(t.schema) != '{' || t.description != nil && !openai.IsString(t.description) {
 		w.doubt()
 		return end
 	}
@@ -85,9 +68,7 @@ func (w *writer) tool(list []byte, at int) (end int) {
 
 // schema appends a tool's schema, with a type where it has none.
 func (w *writer) schema(raw []byte) {
-	typed := false
-	members(raw, 0, func(key, _ []byte) { typed = typed || string(key) == "type" })
-	if typed {
+	if _, typed := openai.LastMember(raw, "type"); typed {
 		w.dst = append(w.dst, raw...)
 		return
 	}
@@ -96,7 +77,6 @@ func (w *writer) schema(raw []byte) {
 	w.dst = append(w.dst, `"object"}`...)
 }
 
-// toolChoice appends the choice of tools.
 func (w *writer) toolChoice(raw []byte) {
 	if raw == nil {
 		return // "auto" with tools, which is the default of chats
@@ -105,7 +85,7 @@ func (w *writer) toolChoice(raw []byte) {
 		w.doubt()
 		return
 	}
-	way := textOf(memberOf(raw, "type"))
+	way := textOf(openai.Member(raw, "type"))
 	choice := ""
 	switch {
 	case way == "none":
@@ -118,15 +98,15 @@ func (w *writer) toolChoice(raw []byte) {
 		choice = `"auto"`
 	case way == "any":
 		choice = `"required"`
-	case way == "tool" && isText(memberOf(raw, "name")):
-		choice = `{"type":"function","function":{"name":` + string(memberOf(raw, "name")) + `}}`
+	case way == "tool" && openai.IsString(openai.Member(raw, "name")):
+		choice = `{"type":"function","function":{"name":` + string(openai.Member(raw, "name")) + `}}`
 	default:
 		w.doubt()
 	}
 	if choice != "" {
 		w.member("tool_choice", []byte(choice))
 	}
-	if alone := memberOf(raw, "disable_parallel_tool_use"); kind(alone) == 't' {
+	if alone := openai.Member(raw, "disable_parallel_tool_use"); kind(alone) == 't' {
 		w.member("parallel_tool_calls", []byte("false"))
 	}
 }
@@ -145,7 +125,7 @@ func (w *writer) templateKwargs(thinking, config []byte) {
 		kwargs = openai.AppendString(kwargs, name)
 		kwargs = append(append(kwargs, ':'), value...)
 	}
-	effort := textOf(memberOf(config, "effort"))
+	effort := textOf(openai.Member(config, "effort"))
 	if effort == "xhigh" {
 		effort = "max"
 	}
@@ -156,7 +136,7 @@ func (w *writer) templateKwargs(thinking, config []byte) {
 	if kwargs != nil {
 		w.member("chat_template_kwargs", append(kwargs, '}'))
 	}
-	if schema := memberOf(memberOf(config, "format"), "schema"); schema != nil {
+	if schema := openai.Member(openai.Member(config, "format"), "schema"); schema != nil {
 		w.name("response_format")
 		w.dst = append(w.dst, `{"type":"json_schema","json_schema":{"name":"response","strict":true,"schema":`...)
 		w.dst = append(append(w.dst, schema...), `}}`...)
@@ -168,7 +148,7 @@ func (w *writer) thinkingSwitch(thinking []byte, set func(name, value string), e
 	if thinking == nil {
 		return
 	}
-	way := textOf(memberOf(thinking, "type"))
+	way := textOf(openai.Member(thinking, "type"))
 	on := way != "disabled"
 	if on && way != "enabled" && way != "adaptive" || !w.rules.Known {
 		w.doubt()

@@ -6,7 +6,6 @@ type expr interface {
 	eval(s *state) value
 }
 
-// stmt is a statement.
 type stmt interface {
 	exec(s *state) ctl
 }
@@ -33,8 +32,10 @@ type (
 	listExpr  struct{ items []expr }
 	dictExpr  struct{ keys, vals []expr }
 	condExpr  struct{ test, then, other expr } // other is nil without else
-	andExpr   struct{ left, right expr }
-	orExpr    struct{ left, right expr }
+	logicExpr struct {                         // left or right if or is set, else left and right
+		or          bool
+		left, right expr
+	}
 	notExpr   struct{ x expr }
 	unaryExpr struct {
 		op   byte
@@ -149,9 +150,8 @@ type (
 		scope  scope
 	}
 	// genStmt is {% generation %}: its text is output as it is, its scope is that of a macro.
-	genStmt      struct{ body *macroStmt }
-	breakStmt    struct{}
-	continueStmt struct{}
+	genStmt  struct{ body *macroStmt }
+	jumpStmt struct{ to ctl } // break and continue (jinja2.ext.loopcontrols)
 )
 
 // nsRef is ns.attr as the target of an assignment.
@@ -188,9 +188,7 @@ func subExprs(e expr) []expr {
 		return out
 	case *condExpr:
 		return []expr{e.test, e.then, e.other}
-	case *andExpr:
-		return []expr{e.left, e.right}
-	case *orExpr:
+	case *logicExpr:
 		return []expr{e.left, e.right}
 	case *notExpr:
 		return []expr{e.x}
@@ -224,7 +222,6 @@ func subExprs(e expr) []expr {
 	return nil
 }
 
-// append adds the arguments to list.
 func (a *argExprs) append(list []expr) []expr {
 	list = append(append(list, a.pos...), a.kw...)
 	return append(list, a.dyn, a.dkw)

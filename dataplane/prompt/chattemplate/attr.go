@@ -48,7 +48,6 @@ func isPyAttr(name string) bool {
 	return false
 }
 
-// hasAttr reports whether a value's type has a public attribute.
 func hasAttr(v value, name string) bool {
 	k := v.k
 	switch k {

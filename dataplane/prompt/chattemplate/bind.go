@@ -25,19 +25,19 @@ func (b *binder) stmt(st stmt, sy *symbols) {
 		b.loop(st, sy)
 	case *macroStmt:
 		b.macro(st, sy)
-		b.expr(st.target, sy)
+		b.exprs(sy, st.target)
 	case *callStmt:
 		b.macro(st.call.caller, sy)
-		b.expr(st.call, sy)
+		b.exprs(sy, st.call)
 	case *genStmt:
 		b.macro(st.body, sy)
 	case *filterStmt:
 		in := newSymbols(sy, sy.fn)
 		in.stmts(st.body)
-		in.expr(st.filter)
+		in.exprs(st.filter)
 		st.scope = b.scope(in)
 		b.stmts(st.body, in)
-		b.expr(st.filter, in)
+		b.exprs(in, st.filter)
 	case *withStmt:
 		in := newSymbols(sy, sy.fn)
 		for _, t := range st.targets {
@@ -53,9 +53,9 @@ func (b *binder) stmt(st stmt, sy *symbols) {
 		in.stmts(st.body)
 		st.scope = b.scope(in)
 		b.stmts(st.body, in)
-		b.expr(st.target, sy)
+		b.exprs(sy, st.target)
 		if st.filter != nil {
-			b.expr(st.filter, in)
+			b.exprs(in, st.filter)
 		}
 	}
 }
@@ -83,16 +83,16 @@ func (b *binder) loop(st *forStmt, sy *symbols) {
 	if st.test != nil {
 		test := newSymbols(sy, sy.fn)
 		test.params(st.target)
-		test.expr(st.test)
+		test.exprs(st.test)
 		fr.testTarget = cloneTarget(st.target)
-		b.expr(fr.testTarget, test)
-		b.expr(st.test, test)
+		b.exprs(test, fr.testTarget)
+		b.exprs(test, st.test)
 		fr.test = b.scope(test)
 	}
 	b.refuseLoop(st)
-	b.expr(st.iter, sy)
+	b.exprs(sy, st.iter)
 	fr.body = b.scope(body)
-	b.expr(st.target, body)
+	b.exprs(body, st.target)
 	b.stmts(st.body, body)
 	fr.orelse = b.scope(orelse)
 	b.stmts(st.orelse, orelse)
@@ -107,7 +107,6 @@ func (b *binder) refuseLoop(st *forStmt) {
 	})
 }
 
-// cloneTarget copies the target of a loop.
 func cloneTarget(e expr) expr {
 	switch e := e.(type) {
 	case *nameExpr:
@@ -163,7 +162,7 @@ func (b *binder) macro(st *macroStmt, sy *symbols) {
 	in.stmts(st.body)
 	f.scope = b.scope(in)
 	for _, p := range st.params {
-		b.expr(p, in)
+		b.exprs(in, p)
 	}
 	b.exprs(in, st.defaults...)
 	b.stmts(st.body, in)

@@ -48,14 +48,7 @@ func (s *state) withArgs(e *callExpr, run func(args) value) value {
 func (s *state) call(fn value, a args) value {
 	switch fn.k {
 	case kMacro:
-		from := s.beginCapture()
-		s.runMacro(fn.o, a, value{})
-		text := s.endCapture(from)
-		if s.err != nil {
-			return undefValue
-		}
-		s.charge(len(text))
-		return strValue(text)
+		return s.macroText(fn.o, a, value{})
 	case kFunc:
 		return globals[fn.n].call(s, a)
 	case kMethod:
@@ -71,25 +64,6 @@ func (s *state) call(fn value, a args) value {
 	return s.raise(a.line, "%s object is not callable", fn.typeName())
 }
 
-// emitCall outputs the text of a macro as it comes. It reports false, without having done anything,
-// for other calls.
-func (s *state) emitCall(e *callExpr) bool {
-	name, ok := e.fn.(*nameExpr)
-	if !ok || e.caller != nil {
-		return false
-	}
-	fn := s.load(name.ref)
-	if fn.k != kMacro {
-		return false
-	}
-	mark := len(s.stack)
-	if a := s.args(e.line, &e.args); s.step(1) {
-		s.runMacro(fn.o, a, value{})
-	}
-	s.release(mark)
-	return true
-}
-
 // callWith calls the macro of a call block. Its body is the value caller.
 func (s *state) callWith(e *callExpr) value {
 	fn := e.fn.eval(s)
@@ -98,12 +72,17 @@ func (s *state) callWith(e *callExpr) value {
 		if fn.k != kMacro {
 			return s.unsupported("a call block of " + fn.typeName())
 		}
-		from := s.beginCapture()
-		s.runMacro(fn.o, a, caller)
-		text := s.endCapture(from)
-		s.charge(len(text))
-		return strValue(text)
+		return s.macroText(fn.o, a, caller)
 	})
+}
+
+// macroText runs a macro and returns its text, which is not output.
+func (s *state) macroText(o *object, a args, caller value) value {
+	from := len(s.out)
+	s.runMacro(o, a, caller)
+	text := s.cutOutput(from)
+	s.charge(len(text))
+	return strValue(text)
 }
 
 // exec outputs the result of the called macro. The block's body runs where the macro calls
@@ -154,8 +133,8 @@ func (s *state) runMacro(o *object, a args, caller value) {
 	if !bindParams(s, st, a, caller, frame.vars) {
 		return
 	}
-	before, loops := s.frame, s.loops
-	s.frame, s.loops = frame, 1 // loops inside of a macro are not the template's
+	before := s.frame
+	s.frame = frame
 	s.enter(f.scope)
 	for i, p := range st.params {
 		if frame.vars[f.slots[i]].k != kMissing {
@@ -170,7 +149,7 @@ func (s *state) runMacro(o *object, a args, caller value) {
 	if s.err == nil {
 		s.run(st.body)
 	}
-	s.frame, s.loops = before, loops
+	s.frame = before
 }
 
 // bindParams gives a macro its arguments, as Macro.__call__ of jinja2/runtime.py does.

@@ -1,17 +1,12 @@
 package chattemplate
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
-
-// errJSON marks bytes that Python does not read as JSON. The worker refuses such a request by
-// itself.
-var errJSON = errors.New("not JSON")
 
 // maxJSONDepth bounds the nesting of requests. Python reads about 1,000 levels; no template prints
 // as many.
@@ -28,25 +23,23 @@ type decoder struct {
 	orjson bool
 }
 
-// decodeJSON makes a value of all of src.
-func decodeJSON(s *state, src []byte, orjson bool) (value, error) {
-	if !utf8.Valid(src) {
-		return value{}, fmt.Errorf("%w: %w: not UTF-8", ErrUnsupported, errJSON)
-	}
+// decodeJSON makes a value of all of src. Bytes that Python does not read as JSON are left to the
+// worker, which refuses such a request by itself.
+func decodeJSON(s *state, src []byte, orjson bool) value {
 	d := decoder{s: s, src: src, orjson: orjson}
-	v, err := d.value()
-	if err != nil {
-		return value{}, err
+	if !utf8.Valid(src) {
+		return d.fail("not UTF-8")
 	}
+	v := d.value()
 	if d.space(); d.pos != len(src) {
-		return value{}, d.fail("more behind the value")
+		return d.fail("more behind the value")
 	}
-	return v, s.err
+	return v
 }
 
-// fail leaves the request to the worker, which answers 400 to JSON that Python cannot read either.
-func (d *decoder) fail(what string) error {
-	return fmt.Errorf("%w: %w: %s at byte %d", ErrUnsupported, errJSON, what, d.pos)
+// fail leaves the request to the worker.
+func (d *decoder) fail(what string) value {
+	return d.s.unsupported(fmt.Sprintf("not JSON: %s at byte %d", what, d.pos))
 }
 
 // space goes over white space: the four characters that JSON knows, not Python's.
@@ -61,7 +54,6 @@ func (d *decoder) space() {
 	}
 }
 
-// skip consumes a byte if it is next, and reports whether it was.
 func (d *decoder) skip(c byte) bool {
 	if d.space(); d.pos < len(d.src) && d.src[d.pos] == c {
 		d.pos++
@@ -72,18 +64,17 @@ func (d *decoder) skip(c byte) bool {
 
 // value reads any value. Nesting is bounded here, so nothing that walks a request's values needs a
 // bound of its own for it.
-func (d *decoder) value() (value, error) {
+func (d *decoder) value() value {
 	d.space()
 	if d.pos == len(d.src) {
-		return value{}, d.fail("ends early")
+		return d.fail("ends early")
 	}
 	switch c := d.src[d.pos]; {
 	case c == '"':
-		text, err := d.text()
-		return strValue(text), err
+		return strValue(d.text())
 	case c == '{' || c == '[':
 		if d.depth++; d.depth > maxJSONDepth {
-			return value{}, d.fail("nested too deep")
+			return d.fail("nested too deep")
 		}
 		defer func() { d.depth-- }()
 		d.pos++
@@ -97,10 +88,10 @@ func (d *decoder) value() (value, error) {
 	for _, w := range literals {
 		if strings.HasPrefix(view(d.src[d.pos:]), w.text) && (!d.orjson || w.v.k != kFloat) {
 			d.pos += len(w.text)
-			return w.v, nil
+			return w.v
 		}
 	}
-	return value{}, d.fail("unexpected character")
+	return d.fail("unexpected character")
 }
 
 // literals are the words that Python's json reads.
@@ -117,18 +108,18 @@ var literals = []struct {
 
 // number reads an integer or a float. 1.0 stays a float and prints as 1.0; 1e2 becomes 100.0, as in
 // Python.
-func (d *decoder) number() (value, error) {
+func (d *decoder) number() value {
 	from := d.pos
 	if d.src[d.pos] == '-' {
 		d.pos++
 	}
 	if strings.HasPrefix(view(d.src[d.pos:]), "Infinity") && !d.orjson && d.pos > from {
 		d.pos += len("Infinity")
-		return floatValue(math.Inf(-1)), nil
+		return floatValue(math.Inf(-1))
 	}
 	whole := d.digits()
 	if whole == 0 || whole > 1 && d.src[d.pos-whole] == '0' {
-		return value{}, d.fail("invalid number")
+		return d.fail("invalid number")
 	}
 	isFloat := false
 	if d.pos+1 < len(d.src) && d.src[d.pos] == '.' && isDigit(d.src[d.pos+1]) {
@@ -144,7 +135,7 @@ func (d *decoder) number() (value, error) {
 		}
 		if d.digits() == 0 {
 			d.pos = before
-			return value{}, d.fail("invalid number")
+			return d.fail("invalid number")
 		}
 		isFloat = true
 	}
@@ -155,18 +146,18 @@ func (d *decoder) number() (value, error) {
 	return d.float(text)
 }
 
-func (d *decoder) float(text string) (value, error) {
+func (d *decoder) float(text string) value {
 	f, _ := strconv.ParseFloat(text, 64)
 	if math.IsInf(f, 0) && d.orjson {
-		return value{}, d.fail("number out of range")
+		return d.fail("number out of range")
 	}
-	return floatValue(f), nil
+	return floatValue(f)
 }
 
 // integer makes an integer of its digits. orjson makes a float of one beyond 64 bits.
-func (d *decoder) integer(text string) (value, error) {
+func (d *decoder) integer(text string) value {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return intValue(n), nil
+		return intValue(n)
 	}
 	if d.orjson {
 		if _, err := strconv.ParseUint(text, 10, 64); err != nil {
@@ -174,12 +165,11 @@ func (d *decoder) integer(text string) (value, error) {
 		}
 	}
 	if len(text) > 4000 { // Python refuses 4,300 digits
-		return value{}, d.fail("integer out of range")
+		return d.fail("integer out of range")
 	}
-	return value{k: kBig, s: text}, nil
+	return value{k: kBig, s: text}
 }
 
-// digits goes over a run of digits and returns its length.
 func (d *decoder) digits() int {
 	from := d.pos
 	for d.pos < len(d.src) && isDigit(d.src[d.pos]) {
@@ -190,69 +180,57 @@ func (d *decoder) digits() int {
 
 // list reads behind a [. Elements gather on a stack that all levels share, since how many there are
 // is only known at the end.
-func (d *decoder) list() (value, error) {
+func (d *decoder) list() value {
 	s := d.s
 	mark := len(s.parsed)
 	defer func() { s.parsed = s.parsed[:mark] }()
 	for first := true; !d.skip(']'); first = false {
 		if !first && !d.skip(',') {
-			return value{}, d.fail("expected , or ]")
+			return d.fail("expected , or ]")
 		}
-		v, err := d.value()
-		if err != nil {
-			return value{}, err
-		}
+		v := d.value()
 		if !s.charge(valueBytes) {
-			return value{}, s.err
+			return undefValue
 		}
 		s.parsed = append(s.parsed, v)
 	}
 	items := s.list(len(s.parsed) - mark)
-	if items == nil {
-		return value{}, s.err
-	}
 	copy(items, s.parsed[mark:])
-	return s.listValue(kList, items), nil
+	return s.listValue(kList, items)
 }
 
 // dict reads behind a {, in the same way as list.
-func (d *decoder) dict() (value, error) {
+func (d *decoder) dict() value {
 	s := d.s
 	mark := len(s.parsed)
 	defer func() { s.parsed = s.parsed[:mark] }()
 	for first := true; !d.skip('}'); first = false {
 		if !first && !d.skip(',') {
-			return value{}, d.fail("expected , or }")
+			return d.fail("expected , or }")
 		}
 		if d.space(); d.pos == len(d.src) || d.src[d.pos] != '"' {
-			return value{}, d.fail("expected a key")
+			return d.fail("expected a key")
 		}
-		key, err := d.text()
-		if err != nil {
-			return value{}, err
-		}
+		key := strValue(d.text())
 		if !d.skip(':') {
-			return value{}, d.fail("expected :")
+			return d.fail("expected :")
 		}
-		v, err := d.value()
-		if err != nil {
-			return value{}, err
-		}
+		v := d.value()
 		if !s.charge(2 * valueBytes) {
-			return value{}, s.err
+			return undefValue
 		}
-		s.parsed = append(s.parsed, strValue(key), v)
+		s.parsed = append(s.parsed, key, v)
 	}
-	return dictOf(s, s.parsed[mark:])
+	return newDict(s, s.parsed[mark:]...)
 }
 
-// dictOf makes a dict of keys and values in turn. Of equal keys the first gives the place and the
-// last the value.
-func dictOf(s *state, pairs []value) (value, error) {
+// newDict makes a dict of string keys and values in turn. Of equal keys the first gives the place
+// and the last the value.
+func newDict(s *state, pairs ...value) value {
 	n := len(pairs) / 2
 	both := s.list(2 * n)
 	if both == nil {
-		return value{}, s.err
+		return undefValue
 	}
 	o := s.object()
 	o.keys, o.items = both[:0:n], both[n:n:2*n]
@@ -269,5 +247,5 @@ func dictOf(s *state, pairs []value) (value, error) {
 		}
 		o.keys, o.items = append(o.keys, pairs[i]), append(o.items, pairs[i+1])
 	}
-	return value{k: kDict, o: o}, nil
+	return value{k: kDict, o: o}
 }

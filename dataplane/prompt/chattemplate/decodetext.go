@@ -30,40 +30,36 @@ func (d *decoder) plainRun() int {
 	return i
 }
 
-// text decodes a string, from its opening quote on.
-func (d *decoder) text() (string, error) {
+func (d *decoder) text() string {
 	d.pos++
 	from := d.pos
 	d.pos += d.plainRun()
 	if d.pos < len(d.src) && d.src[d.pos] == '"' {
 		d.pos++
-		return view(d.src[from : d.pos-1]), nil
+		return view(d.src[from : d.pos-1])
 	}
 	// Slow path: with escapes. The result is never longer than its source.
 	slab := &d.s.text
 	slab.room(d.textEnd() - from)
 	at := len(slab.buf)
 	slab.buf = append(slab.buf, d.src[from:d.pos]...)
-	for d.pos < len(d.src) {
+	for d.pos < len(d.src) && d.s.err == nil {
 		switch c := d.src[d.pos]; {
 		case c == '"':
 			d.pos++
-			return view(slab.buf[at:]), nil
+			return view(slab.buf[at:])
 		case c == '\\':
-			r, err := d.escape()
-			if err != nil {
-				return "", err
-			}
-			slab.buf = utf8.AppendRune(slab.buf, r)
+			slab.buf = utf8.AppendRune(slab.buf, d.escape())
 		case c < ' ':
-			return "", d.fail("control character in a string")
+			d.fail("control character in a string")
 		default:
 			n := d.plainRun()
 			slab.buf = append(slab.buf, d.src[d.pos:d.pos+n]...)
 			d.pos += n
 		}
 	}
-	return "", d.fail("string without end")
+	d.fail("string without end")
+	return ""
 }
 
 // textEnd returns where the string that pos is in ends: at a quote behind an even number of
@@ -85,10 +81,10 @@ func (d *decoder) textEnd() int {
 	}
 }
 
-// escape decodes one escape.
-func (d *decoder) escape() (rune, error) {
+func (d *decoder) escape() rune {
 	if d.pos+1 >= len(d.src) {
-		return 0, d.fail("string without end")
+		d.fail("string without end")
+		return 0
 	}
 	c := d.src[d.pos+1]
 	if c == 'u' {
@@ -96,28 +92,30 @@ func (d *decoder) escape() (rune, error) {
 	}
 	at := strings.IndexByte(`"\/bfnrt`, c)
 	if at < 0 {
-		return 0, d.fail("invalid escape")
+		d.fail("invalid escape")
+		return 0
 	}
 	d.pos += 2
-	return rune("\"\\/\b\f\n\r\t"[at]), nil
+	return rune("\"\\/\b\f\n\r\t"[at])
 }
 
 // unicode decodes \uXXXX. Half a surrogate pair alone is no text that could be tokenized.
-func (d *decoder) unicode() (rune, error) {
+func (d *decoder) unicode() rune {
 	r, ok := d.hex4(d.pos)
 	if !ok {
-		return 0, d.fail("invalid escape")
+		d.fail("invalid escape")
+		return 0
 	}
 	d.pos += 6
 	if !utf16.IsSurrogate(r) {
-		return r, nil
+		return r
 	}
 	low, ok := d.hex4(d.pos)
 	if r = utf16.DecodeRune(r, low); !ok || r == utf8.RuneError {
-		return 0, d.fail("half a surrogate pair")
+		d.fail("half a surrogate pair")
 	}
 	d.pos += 6
-	return r, nil
+	return r
 }
 
 // hex4 reads \uXXXX at a place.

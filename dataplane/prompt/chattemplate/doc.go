@@ -11,6 +11,12 @@
 // preparation differs between releases of SGLang; [Engine] names the release, and engine.go lists
 // the differences.
 //
+// # Why no library
+//
+// Of the 7,153 templates of testdata/vectors.json, minijinja-go (August 2026, alpha) renders 68 %
+// as Jinja does, ardanlabs/jinja 1.8 45 % and gonja 2.9 41 %: they lose the order of keys, Python's
+// numbers and representations, and render where Python raises. Only the first bounds its work.
+//
 // # No wrong text
 //
 // A worker can always tokenize instead, so this package returns an error where it might render

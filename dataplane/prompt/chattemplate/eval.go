@@ -1,5 +1,7 @@
 package chattemplate
 
+import "slices"
+
 // eval reads a variable. A variable that was never set reads as undefined, not as missing.
 func (e *nameExpr) eval(s *state) value {
 	v := s.load(e.ref)
@@ -12,7 +14,6 @@ func (e *nameExpr) eval(s *state) value {
 // eval is a literal. Its value is made when the template is compiled, and shared by all renders.
 func (e *constExpr) eval(*state) value { return e.v }
 
-// eval makes a tuple.
 func (e *tupleExpr) eval(s *state) value { return s.listValue(kTuple, s.evalAll(e.items)) }
 
 // eval makes a list, which nothing can change afterwards.
@@ -83,22 +84,13 @@ func (e *condExpr) eval(s *state) value {
 
 // eval returns an operand, not a bool, as Python does: a missing name stays undefined and prints
 // nothing.
-func (e *andExpr) eval(s *state) value {
-	if v := e.left.eval(s); !v.truthy() {
+func (e *logicExpr) eval(s *state) value {
+	if v := e.left.eval(s); v.truthy() == e.or {
 		return v
 	}
 	return e.right.eval(s)
 }
 
-// eval returns the first operand that is true, else the last.
-func (e *orExpr) eval(s *state) value {
-	if v := e.left.eval(s); v.truthy() {
-		return v
-	}
-	return e.right.eval(s)
-}
-
-// eval is always a bool.
 func (e *notExpr) eval(s *state) value { return boolValue(!e.x.eval(s).truthy()) }
 
 // eval makes an integer of a bool, as Python does.
@@ -164,7 +156,6 @@ func (e *attrExpr) eval(s *state) value {
 	return getAttr(s, e.line, obj, e.name)
 }
 
-// eval is obj[arg].
 func (e *itemExpr) eval(s *state) value {
 	obj := e.obj.eval(s)
 	arg := e.arg.eval(s)
@@ -201,7 +192,6 @@ func (e *filterExpr) eval(s *state) value {
 	return e.apply(s, v)
 }
 
-// apply filters a value.
 func (e *filterExpr) apply(s *state, v value) value {
 	mark := len(s.stack)
 	a := s.args(e.line, &e.args)
@@ -216,7 +206,6 @@ func (e *filterExpr) apply(s *state, v value) value {
 	return v
 }
 
-// eval is value is test(args).
 func (e *testExpr) eval(s *state) value {
 	v := e.x.eval(s)
 	mark := len(s.stack)
@@ -240,33 +229,31 @@ type args struct {
 	kw    []value
 }
 
-// bindArgs matches arguments with parameter names, as Python does for a function without * and **.
-// Missing ones stay kMissing. It raises, and reports false, for too many, unknown, or fewer than
-// need.
-func bindArgs(s *state, a args, what string, need int, names []string, out []value) bool {
-	if len(a.pos) > len(names) {
-		s.raise(a.line, "%s takes at most %d arguments", what, len(names))
-		return false
+// bind matches arguments with parameters, as Python does for a function without * and **, and
+// returns one positional argument for each, kMissing where there is none. It raises, and reports
+// false, for too many, unknown, or fewer than need. The caller releases the stack.
+func (s *state) bind(a args, what string, need int, params []string) (args, bool) {
+	if len(a.pos) > len(params) {
+		s.raise(a.line, "%s takes at most %d arguments", what, len(params))
+		return a, false
 	}
+	mark := len(s.stack)
+	for range params {
+		s.stack = append(s.stack, value{})
+	}
+	out := s.stack[mark:]
 	copy(out, a.pos)
 	for i, name := range a.names {
-		at := -1
-		for j, n := range names {
-			if n == name {
-				at = j
-			}
-		}
-		if at < 0 || out[at].k != kMissing {
+		at := slices.Index(params, name)
+		if at < 0 || isDigit(name[0]) || out[at].k != kMissing {
 			s.raise(a.line, "%s got an unexpected argument %s", what, name)
-			return false
+			return a, false
 		}
 		out[at] = a.kw[i]
 	}
-	for i := range need {
-		if out[i].k == kMissing {
-			s.raise(a.line, "%s misses the argument %s", what, names[i])
-			return false
-		}
+	if at := slices.IndexFunc(out[:need], func(v value) bool { return v.k == kMissing }); at >= 0 {
+		s.raise(a.line, "%s misses the argument %s", what, params[at])
+		return a, false
 	}
-	return true
+	return args{line: a.line, pos: out}, true
 }

@@ -36,8 +36,8 @@ func (st *outputStmt) exec(s *state) ctl {
 	return ctlNext
 }
 
-// emit appends str(e) to the output. Sums and concatenations are appended part by part, without a
-// string of the whole.
+// emit appends str(e) to the output; of a sum or a concatenation part by part, without a string of
+// the whole.
 func (s *state) emit(e expr) {
 	switch e := e.(type) {
 	case *binExpr:
@@ -57,21 +57,6 @@ func (s *state) emit(e expr) {
 			s.emit(e.other)
 		}
 		return
-	case *filterExpr:
-		if e.name == "tojson" && e.x != nil {
-			v := e.x.eval(s)
-			mark := len(s.stack)
-			a := s.args(e.line, &e.args)
-			if s.err == nil {
-				dumpJSON(s, v, a)
-			}
-			s.release(mark)
-			return
-		}
-	case *callExpr:
-		if s.emitCall(e) {
-			return
-		}
 	}
 	s.write(e.eval(s))
 }
@@ -185,9 +170,9 @@ func (s *state) assign(line int, target expr, v value) {
 
 // captured runs statements and returns their text, which is not output.
 func (s *state) captured(body []stmt) (string, ctl) {
-	from := s.beginCapture()
+	from := len(s.out)
 	c := s.run(body)
-	text := s.endCapture(from)
+	text := s.cutOutput(from)
 	s.charge(len(text))
 	return text, c
 }
@@ -247,8 +232,4 @@ func (st *withStmt) exec(s *state) ctl {
 	return s.run(st.body)
 }
 
-// exec ends the innermost loop (jinja2.ext.loopcontrols).
-func (*breakStmt) exec(*state) ctl { return ctlBreak }
-
-// exec goes on to the next turn.
-func (*continueStmt) exec(*state) ctl { return ctlContinue }
+func (st *jumpStmt) exec(*state) ctl { return st.to }

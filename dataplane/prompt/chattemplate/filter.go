@@ -6,31 +6,74 @@ import (
 	"strings"
 )
 
-// filterFunc is a filter of jinja2/filters.py.
 type filterFunc func(s *state, v value, a args) value
 
 // filters are the filters that are rendered here. A template with another one is refused when it is
 // compiled, or when its branch runs. Filters that look filters up go through their Template, or
 // this table would refer to itself.
-var filters = map[string]filterFunc{
-	"abs": absFilter, "attr": attrFilter, "batch": batchFilter, "capitalize": textFilter(capitalize),
-	"count": lengthFilter, "d": defaultFilter, "default": defaultFilter, "dictsort": dictSortFilter,
-	"e": escapeFilter, "escape": escapeFilter, "first": firstFilter, "float": floatFilter, "forceescape": escapeFilter,
-	"format": formatFilter, "groupby": groupFilter, "indent": indentFilter, "int": intFilter, "items": itemsFilter,
-	"join": joinFilter, "last": lastFilter, "length": lengthFilter, "list": listFilter, "lower": textFilter(lowerCase),
-	"map": mapFilter, "max": maxFilter, "min": minFilter, "reject": rejectFilter, "rejectattr": rejectAttrFilter,
-	"replace": replaceFilter, "reverse": reverseFilter, "round": roundFilter, "safe": safeFilter, "select": selectFilter,
-	"selectattr": selectAttrFilter, "slice": sliceFilter, "sort": sortFilter, "string": stringFilter, "sum": sumFilter,
-	"title": textFilter(titleWords), "tojson": toJSONFilter, "trim": trimFilter, "unique": uniqueFilter,
-	"upper": textFilter(upperCase), "wordcount": wordsFilter,
+var filters = table[value, filterFunc]([]row[value, value]{
+	{"abs", 0, absFilter}, {"attr name", 1, attrFilter}, {"batch linecount fill_with", 1, batchFilter},
+	{"capitalize", 0, textFilter(capitalize)}, {"default|d default_value boolean", 0, defaultFilter},
+	{"dictsort case_sensitive by reverse", 0, dictSortFilter}, {"escape|e|forceescape", 0, escapeFilter}, {"first", 0, firstFilter},
+	{"float default", 0, floatFilter}, {"format *", 0, formatFilter}, {"groupby attribute default case_sensitive", 1, groupFilter},
+	{"indent width first blank", 0, indentFilter}, {"int default base", 0, intFilter}, {"items", 0, itemsFilter},
+	{"join d attribute", 0, joinFilter}, {"last", 0, lastFilter}, {"length|count", 0, lengthFilter}, {"list", 0, listFilter},
+	{"lower", 0, textFilter(lowerCase)}, {"map *", 0, mapFilter}, {"max case_sensitive attribute", 0, extremeFilter(1)},
+	{"min case_sensitive attribute", 0, extremeFilter(-1)}, {"reject *", 0, selectFilter(false, false)},
+	{"rejectattr *", 0, selectFilter(false, true)}, {"replace old new count", 2, replaceFilter}, {"reverse", 0, reverseFilter},
+	{"round precision method", 0, roundFilter}, {"safe", 0, safeFilter}, {"select *", 0, selectFilter(true, false)},
+	{"selectattr *", 0, selectFilter(true, true)}, {"slice slices fill_with", 1, sliceFilter},
+	{"sort reverse case_sensitive attribute", 0, sortFilter}, {"string", 0, stringFilter}, {"sum attribute start", 0, sumFilter},
+	{"title", 0, textFilter(titleWords)}, {"tojson *", 0, toJSONFilter}, {"trim chars", 0, trimFilter},
+	{"unique case_sensitive attribute", 0, uniqueFilter}, {"upper", 0, textFilter(upperCase)}, {"wordcount", 0, wordsFilter},
+})
+
+// row is a function of Python's on a value V: its names, parted by |, and its parameters, of which
+// it needs the first ones. Arguments cannot name a parameter that is a digit. With a parameter * it
+// reads its arguments by itself.
+type row[V, R any] struct {
+	names string
+	need  int
+	call  func(s *state, v V, a args) R
 }
 
-// textFilter makes a filter of a function of a string.
-func textFilter(f func(*state, string) string) filterFunc {
-	return func(s *state, v value, a args) value {
-		if !bindArgs(s, a, "filter", 0, nil, nil) {
-			return undefValue
+// table returns functions by name. Each gets one positional argument for each of its parameters,
+// kMissing where there is none.
+func table[V any, F ~func(*state, V, args) R, R any](rows []row[V, R]) map[string]F {
+	out := map[string]F{}
+	for _, r := range rows {
+		words := strings.Fields(r.names)
+		params, need, call := words[1:], r.need, r.call
+		for _, name := range strings.Split(words[0], "|") {
+			if len(params) == 1 && params[0] == "*" {
+				out[name] = call
+				continue
+			}
+			out[name] = func(s *state, v V, a args) (none R) {
+				// Fast path: all parameters have arguments, or none has.
+				if need == 0 && len(a.pos) == 0 && len(a.kw) == 0 {
+					a.pos = missing[:len(params)]
+				}
+				if len(a.pos) == len(params) && len(a.kw) == 0 {
+					return call(s, v, a)
+				}
+				defer s.release(len(s.stack))
+				a, ok := s.bind(a, name, need, params)
+				if !ok {
+					return none
+				}
+				return call(s, v, a)
+			}
 		}
+	}
+	return out
+}
+
+// missing are arguments that were not given. Never written to.
+var missing [4]value
+
+func textFilter(f func(*state, string) string) filterFunc {
+	return func(s *state, v value, _ args) value {
 		if v.k == kMarkup {
 			return s.unsupported("a filter on Markup")
 		}
@@ -43,22 +86,12 @@ func trimFilter(s *state, v value, a args) value {
 	if v.k == kMarkup {
 		return s.unsupported("trim of Markup")
 	}
-	return stripText(s, toStr(s, v), args{line: a.line, pos: a.pos, kw: a.kw, names: renamed(a.names, "chars", "")}, true, true)
-}
-
-// renamed replaces one keyword by the name under which the callee takes it.
-func renamed(names []string, from, to string) []string {
-	if !slices.Contains(names, from) {
-		return names
-	}
-	out := slices.Clone(names)
-	out[slices.Index(out, from)] = to
-	return out
+	return stripText(s, toStr(s, v), a, true, true)
 }
 
 // stringFilter is soft_str: Markup stays Markup.
 func stringFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "string", 0, nil, nil) || v.k == kMarkup {
+	if v.k == kMarkup {
 		return v
 	}
 	return strValue(toStr(s, v))
@@ -67,15 +100,12 @@ func stringFilter(s *state, v value, a args) value {
 // safeFilter makes Markup. Templates write it behind tojson out of habit; output as it is, it
 // changes nothing.
 func safeFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "safe", 0, nil, nil) {
-		return undefValue
-	}
 	return value{k: kMarkup, s: toStr(s, v)}
 }
 
 // escapeFilter escapes HTML unless the value is Markup.
 func escapeFilter(s *state, v value, a args) value {
-	if v.k == kMarkup || !bindArgs(s, a, "escape", 0, nil, nil) {
+	if v.k == kMarkup {
 		return v
 	}
 	return value{k: kMarkup, s: escaped(s, toStr(s, v))}
@@ -84,32 +114,22 @@ func escapeFilter(s *state, v value, a args) value {
 // defaultFilter replaces an undefined value, and with its second argument a false one. None alone
 // is neither.
 func defaultFilter(s *state, v value, a args) value {
-	out := [2]value{}
-	if !bindArgs(s, a, "default", 0, []string{"default_value", "boolean"}, out[:]) {
-		return undefValue
-	}
-	if v.k != kUndefined && (!out[1].truthy() || v.truthy()) {
+	if v.k != kUndefined && (!a.pos[1].truthy() || v.truthy()) {
 		return v
 	}
-	if out[0].k == kMissing {
+	if a.pos[0].k == kMissing {
 		return strValue("")
 	}
-	return out[0]
+	return a.pos[0]
 }
 
 // lengthFilter is len(): characters of a string, keys of a dict, and an error for a generator.
 func lengthFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "length", 0, nil, nil) {
-		return undefValue
-	}
 	return intValue(lengthOf(s, a.line, v))
 }
 
 // listFilter makes a list. It may share its elements with its source, since no list can change.
 func listFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "list", 0, nil, nil) {
-		return undefValue
-	}
 	it := iterate(s, a.line, v)
 	items := it.all(s)
 	if !s.step(len(items)) {
@@ -120,9 +140,6 @@ func listFilter(s *state, v value, a args) value {
 
 // firstFilter takes one element, of a generator as well, which then lacks it.
 func firstFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "first", 0, nil, nil) {
-		return undefValue
-	}
 	it := iterate(s, a.line, v)
 	if first, ok := it.next(s); ok {
 		return first
@@ -132,9 +149,6 @@ func firstFilter(s *state, v value, a args) value {
 
 // lastFilter takes the operands of reversed(): no generator.
 func lastFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "last", 0, nil, nil) {
-		return undefValue
-	}
 	switch v.k {
 	case kList, kTuple, kRange:
 		if n := len(v.o.items); n > 0 {
@@ -162,9 +176,6 @@ func lastFilter(s *state, v value, a args) value {
 
 // itemsFilter is a generator of pairs; undefined has none, and None is an error.
 func itemsFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "items", 0, nil, nil) {
-		return undefValue
-	}
 	if v.k == kUndefined {
 		return s.listValue(kGen, nil)
 	}
@@ -177,17 +188,13 @@ func itemsFilter(s *state, v value, a args) value {
 
 // joinFilter takes str of every element, unlike the method of strings.
 func joinFilter(s *state, v value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "join", 0, []string{"d", "attribute"}, out[:]) {
-		return undefValue
-	}
-	sep := toStr(s, out[0])
+	sep := toStr(s, a.pos[0])
 	it := iterate(s, a.line, v)
 	var parts []string
 	size := 0
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
-		if out[1].k != kMissing && out[1].k != kNone {
-			item = attributePath(s, a.line, item, out[1])
+		if a.pos[1].given() {
+			item = attributePath(s, a.line, item, a.pos[1])
 		}
 		if len(parts) > 0 {
 			parts = append(parts, sep)
@@ -202,29 +209,21 @@ func joinFilter(s *state, v value, a args) value {
 
 // replaceFilter takes str of the value and both arguments, unlike the method of strings.
 func replaceFilter(s *state, v value, a args) value {
-	var out [3]value
-	if !bindArgs(s, a, "replace", 2, []string{"old", "new", "count"}, out[:]) {
-		return undefValue
-	}
 	n := int64(-1)
 	switch {
-	case out[2].isInt():
-		n = out[2].n
-	case out[2].k != kMissing && out[2].k != kNone:
+	case a.pos[2].isInt():
+		n = a.pos[2].n
+	case a.pos[2].given():
 		return s.raise(a.line, "count must be an integer")
 	}
-	return replaceText(s, toStr(s, v), toStr(s, out[0]), toStr(s, out[1]), n)
+	return replaceText(s, toStr(s, v), toStr(s, a.pos[0]), toStr(s, a.pos[1]), n)
 }
 
 // indentFilter indents all lines but the first, and not the empty ones. All of Python's line ends
 // become \n.
 func indentFilter(s *state, v value, a args) value {
-	var out [3]value
-	if !bindArgs(s, a, "indent", 0, []string{"width", "first", "blank"}, out[:]) {
-		return undefValue
-	}
 	pad := "    "
-	switch w := out[0]; {
+	switch w := a.pos[0]; {
 	case w.k == kMarkup || v.k == kMarkup:
 		return s.unsupported("indent of Markup")
 	case w.k == kString:
@@ -248,7 +247,7 @@ func indentFilter(s *state, v value, a args) value {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		if i > 0 && (line != "" || out[2].truthy()) || i == 0 && out[1].truthy() {
+		if i > 0 && (line != "" || a.pos[2].truthy()) || i == 0 && a.pos[1].truthy() {
 			b.WriteString(pad)
 		}
 		b.WriteString(line)
@@ -258,17 +257,11 @@ func indentFilter(s *state, v value, a args) value {
 
 // wordsFilter counts runs of word characters.
 func wordsFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "wordcount", 0, nil, nil) {
-		return undefValue
-	}
 	return intValue(words(toStr(s, v)))
 }
 
 // reverseFilter turns a string around, and makes an iterator of anything else.
 func reverseFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "reverse", 0, nil, nil) {
-		return undefValue
-	}
 	if v.k == kString {
 		return sliceValue(s, a.line, v, noneValue, noneValue, intValue(-1))
 	}
@@ -293,11 +286,7 @@ func reverseFilter(s *state, v value, a args) value {
 
 // attrFilter is an attribute, never an item.
 func attrFilter(s *state, v value, a args) value {
-	var out [1]value
-	if !bindArgs(s, a, "attr", 1, []string{"name"}, out[:]) {
-		return undefValue
-	}
-	name := toStr(s, out[0])
+	name := toStr(s, a.pos[0])
 	switch {
 	case v.k == kNamespace:
 		return getAttr(s, a.line, v, name)
@@ -311,9 +300,6 @@ func attrFilter(s *state, v value, a args) value {
 
 // absFilter is abs(). The least integer has no positive counterpart here.
 func absFilter(s *state, v value, a args) value {
-	if !bindArgs(s, a, "abs", 0, nil, nil) {
-		return undefValue
-	}
 	switch {
 	case v.isInt() && v.n != math.MinInt64:
 		return intValue(max(v.n, -v.n))

@@ -5,21 +5,17 @@ import "slices"
 // groupFilter sorts by an attribute and gathers items with equal values. A group is named by its
 // first member's own spelling.
 func groupFilter(s *state, v value, a args) value {
-	var out [3]value
-	if !bindArgs(s, a, "groupby", 1, []string{"attribute", "default", "case_sensitive"}, out[:]) {
-		return undefValue
-	}
 	it := iterate(s, a.line, v)
 	keyOf := func(item value) value {
-		x := attributePath(s, a.line, item, out[0])
-		if x.k == kUndefined && out[1].k != kMissing && out[1].k != kNone {
-			return out[1]
+		x := attributePath(s, a.line, item, a.pos[0])
+		if x.k == kUndefined && a.pos[1].given() {
+			return a.pos[1]
 		}
 		return x
 	}
 	var list []keyed
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
-		list = append(list, keyed{foldedCase(s, keyOf(item), out[2].truthy()), item})
+		list = append(list, keyed{foldedCase(s, keyOf(item), a.pos[2].truthy()), item})
 	}
 	sortedItems(s, a.line, list, false)
 	var groups []value
@@ -46,24 +42,20 @@ const groupTuple = 1
 
 // batchFilter cuts into rows of a given length.
 func batchFilter(s *state, v value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "batch", 1, []string{"linecount", "fill_with"}, out[:]) {
-		return undefValue
-	}
 	return lazyList(s, func() []value {
-		if !out[0].isInt() || out[0].n < 1 {
-			s.unsupported("batch by " + toStr(s, out[0]))
+		if !a.pos[0].isInt() || a.pos[0].n < 1 {
+			s.unsupported("batch by " + toStr(s, a.pos[0]))
 			return nil
 		}
-		size := int(out[0].n)
+		size := int(a.pos[0].n)
 		it := iterate(s, a.line, v)
 		items := it.all(s)
 		var rows []value
 		for len(items) > 0 && s.step(1) {
 			row := slices.Clone(items[:min(size, len(items))])
 			items = items[len(row):]
-			for len(row) < size && out[1].k != kMissing && out[1].k != kNone && s.step(1) {
-				row = append(row, out[1])
+			for len(row) < size && a.pos[1].given() && s.step(1) {
+				row = append(row, a.pos[1])
 			}
 			rows = append(rows, s.listValue(kList, row))
 		}
@@ -74,18 +66,14 @@ func batchFilter(s *state, v value, a args) value {
 // sliceFilter cuts into a given number of columns; the first ones are longer if it does not come
 // out even.
 func sliceFilter(s *state, v value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "slice", 1, []string{"slices", "fill_with"}, out[:]) {
-		return undefValue
-	}
 	return lazyList(s, func() []value {
-		if !out[0].isInt() || out[0].n < 1 {
-			s.unsupported("slice into " + toStr(s, out[0]))
+		if !a.pos[0].isInt() || a.pos[0].n < 1 {
+			s.unsupported("slice into " + toStr(s, a.pos[0]))
 			return nil
 		}
 		it := iterate(s, a.line, v)
 		items := it.all(s)
-		n := int(out[0].n)
+		n := int(a.pos[0].n)
 		each, extra := len(items)/n, len(items)%n
 		var rows []value
 		for i := 0; i < n && s.step(1); i++ {
@@ -95,8 +83,8 @@ func sliceFilter(s *state, v value, a args) value {
 			}
 			row := slices.Clone(items[:size])
 			items = items[size:]
-			if i >= extra && out[1].k != kMissing && out[1].k != kNone {
-				row = append(row, out[1])
+			if i >= extra && a.pos[1].given() {
+				row = append(row, a.pos[1])
 			}
 			rows = append(rows, s.listValue(kList, row))
 		}

@@ -47,13 +47,9 @@ func parseNumber(s *state, text string, isFloat bool) (value, bool) {
 // intFilter is int() with a default for a value that is not a number: "4.9" is 4, by way of a
 // float.
 func intFilter(s *state, v value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "int", 0, []string{"default", "base"}, out[:]) {
-		return undefValue
-	}
 	fallback := intValue(0)
-	if out[0].k != kMissing {
-		fallback = out[0]
+	if a.pos[0].k != kMissing {
+		fallback = a.pos[0]
 	}
 	switch v.k {
 	case kInt, kBig:
@@ -63,7 +59,7 @@ func intFilter(s *state, v value, a args) value {
 	case kFloat:
 		return truncatedFloat(s, a.line, v.float(), fallback)
 	case kString, kMarkup:
-		if out[1].k != kMissing && (!out[1].isInt() || out[1].n != 10) {
+		if a.pos[1].k != kMissing && (!a.pos[1].isInt() || a.pos[1].n != 10) {
 			return s.unsupported("int with a base")
 		}
 		if n, ok := parseNumber(s, v.s, false); ok || s.err != nil {
@@ -93,10 +89,6 @@ func truncatedFloat(s *state, line int, f float64, fallback value) value {
 
 // floatFilter is float() with a default for a value that is not a number.
 func floatFilter(s *state, v value, a args) value {
-	var out [1]value
-	if !bindArgs(s, a, "float", 0, []string{"default"}, out[:]) {
-		return undefValue
-	}
 	switch v.k {
 	case kInt, kBool, kFloat:
 		return floatValue(v.asFloat())
@@ -109,8 +101,8 @@ func floatFilter(s *state, v value, a args) value {
 	case kUndefined:
 		return s.raise(a.line, "undefined has no float")
 	}
-	if out[0].k != kMissing {
-		return out[0]
+	if a.pos[0].k != kMissing {
+		return a.pos[0]
 	}
 	return floatValue(0)
 }
@@ -118,26 +110,23 @@ func floatFilter(s *state, v value, a args) value {
 // roundFilter is round(): half to even, and an integer stays one. ceil and floor always give
 // floats.
 func roundFilter(s *state, v value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "round", 0, []string{"precision", "method"}, out[:]) {
-		return undefValue
-	}
 	method := "common"
-	if out[1].k != kMissing {
-		method = toStr(s, out[1])
+	if a.pos[1].k != kMissing {
+		method = toStr(s, a.pos[1])
 	}
-	if out[0].k == kMissing {
-		out[0] = intValue(0)
+	precision := a.pos[0]
+	if precision.k == kMissing {
+		precision = intValue(0)
 	}
 	switch {
 	case method != "common" && method != "ceil" && method != "floor":
 		return s.raise(a.line, "method must be common, ceil or floor")
 	case !v.isNum() && v.k != kBig:
 		return s.raise(a.line, "cannot round %s", v.typeName())
-	case !out[0].isInt() || out[0].n < 0 || out[0].n > 15 || v.k == kBig:
-		return s.unsupported("round to precision " + toStr(s, out[0]))
+	case !precision.isInt() || precision.n < 0 || precision.n > 15 || v.k == kBig:
+		return s.unsupported("round to precision " + toStr(s, precision))
 	case method != "common":
-		scale := math.Pow10(int(out[0].n))
+		scale := math.Pow10(int(precision.n))
 		f := v.asFloat() * scale
 		if math.Abs(f) >= 1<<53 || math.IsNaN(f) {
 			return s.unsupported("round of a large number")
@@ -152,7 +141,7 @@ func roundFilter(s *state, v value, a args) value {
 		return v
 	}
 	// Both round the exact value half to even, which a product with a power of ten would not.
-	f, err := strconv.ParseFloat(strconv.FormatFloat(v.float(), 'f', int(out[0].n), 64), 64)
+	f, err := strconv.ParseFloat(strconv.FormatFloat(v.float(), 'f', int(precision.n), 64), 64)
 	if err != nil {
 		return s.unsupported("round of a large number")
 	}

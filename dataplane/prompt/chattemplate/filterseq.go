@@ -69,17 +69,18 @@ func mapFilter(s *state, v value, a args) value {
 // itemMapper returns the function that map applies to one item.
 func itemMapper(s *state, a args) func(value) value {
 	if len(a.pos) == 0 {
-		var out [2]value
-		if !bindArgs(s, a, "map", 1, []string{"attribute", "default"}, out[:]) {
+		a, ok := s.bind(a, "map", 1, []string{"attribute", "default"})
+		if !ok {
 			return nil
 		}
-		if out[1].k != kMissing && out[1].k != kNone && out[0].k == kString && strings.Contains(out[0].s, ".") {
+		attribute, fallback := a.pos[0], a.pos[1]
+		if fallback.given() && attribute.k == kString && strings.Contains(attribute.s, ".") {
 			s.unsupported("map with a default and a path")
 		}
 		return func(item value) value {
-			item = attributePath(s, a.line, item, out[0])
-			if item.k == kUndefined && out[1].k != kMissing && out[1].k != kNone {
-				return out[1]
+			item = attributePath(s, a.line, item, attribute)
+			if item.k == kUndefined && fallback.given() {
+				return fallback
 			}
 			return item
 		}
@@ -96,55 +97,46 @@ func itemMapper(s *state, a args) func(value) value {
 	}
 }
 
-// selectFilter keeps the elements that pass a test.
-func selectFilter(s *state, v value, a args) value { return selectItems(s, v, a, true, false) }
-
-// rejectFilter drops them.
-func rejectFilter(s *state, v value, a args) value { return selectItems(s, v, a, false, false) }
-
-// selectAttrFilter keeps the elements of which an attribute passes a test.
-func selectAttrFilter(s *state, v value, a args) value { return selectItems(s, v, a, true, true) }
-
-// rejectAttrFilter drops them.
-func rejectAttrFilter(s *state, v value, a args) value { return selectItems(s, v, a, false, true) }
-
-// selectItems is select, reject, selectattr and rejectattr.
-func selectItems(s *state, v value, a args, want, byAttr bool) value {
-	return lazyList(s, func() []value {
-		if !v.truthy() {
-			return nil
-		}
-		attribute := noneValue
-		rest := a
-		if byAttr {
-			if len(a.pos) == 0 {
-				s.raise(a.line, "Missing parameter for attribute name")
+// selectFilter is select, reject, selectattr and rejectattr: it keeps the elements that pass a
+// test, or do not, by themselves or by an attribute.
+func selectFilter(want, byAttr bool) filterFunc {
+	return func(s *state, v value, a args) value {
+		return lazyList(s, func() []value {
+			if !v.truthy() {
 				return nil
 			}
-			attribute, rest.pos = a.pos[0], a.pos[1:]
-		}
-		var f testFunc
-		if len(rest.pos) > 0 {
-			if f = s.t.tests[rest.pos[0].s]; f == nil || rest.pos[0].k != kString {
-				s.unsupported("selection by test " + toStr(s, rest.pos[0]))
-				return nil
+			attribute := noneValue
+			rest := a
+			if byAttr {
+				if len(a.pos) == 0 {
+					s.raise(a.line, "Missing parameter for attribute name")
+					return nil
+				}
+				attribute, rest.pos = a.pos[0], a.pos[1:]
 			}
-			rest.pos = rest.pos[1:]
-		}
-		var out []value
-		it := iterate(s, a.line, v)
-		for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
-			x := attributePath(s, a.line, item, attribute)
-			if scan(s, len(x.s)); s.err != nil {
-				break
+			var f testFunc
+			if len(rest.pos) > 0 {
+				if f = s.t.tests[rest.pos[0].s]; f == nil || rest.pos[0].k != kString {
+					s.unsupported("selection by test " + toStr(s, rest.pos[0]))
+					return nil
+				}
+				rest.pos = rest.pos[1:]
 			}
-			if f != nil && f(s, x, rest) == want || f == nil && x.truthy() == want {
-				out = append(out, item)
+			var out []value
+			it := iterate(s, a.line, v)
+			for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
+				x := attributePath(s, a.line, item, attribute)
+				if scan(s, len(x.s)); s.err != nil {
+					break
+				}
+				if f != nil && f(s, x, rest) == want || f == nil && x.truthy() == want {
+					out = append(out, item)
+				}
 			}
-		}
-		s.charge(len(out) * valueBytes)
-		return out
-	})
+			s.charge(len(out) * valueBytes)
+			return out
+		})
+	}
 }
 
 // foldedCase is ignore_case of jinja2/filters.py.
@@ -182,14 +174,10 @@ func sortedItems(s *state, line int, list []keyed, reverse bool) []value {
 
 // sortFilter sorts stably, without regard to case unless told so, by attributes parted by commas.
 func sortFilter(s *state, v value, a args) value {
-	var out [3]value
-	if !bindArgs(s, a, "sort", 0, []string{"reverse", "case_sensitive", "attribute"}, out[:]) {
-		return undefValue
-	}
-	attributes := []value{out[2]}
-	if out[2].k == kString {
+	attributes := []value{a.pos[2]}
+	if a.pos[2].k == kString {
 		attributes = attributes[:0]
-		for part := range strings.SplitSeq(out[2].s, ",") {
+		for part := range strings.SplitSeq(a.pos[2].s, ",") {
 			attributes = append(attributes, strValue(part))
 		}
 	}
@@ -198,21 +186,17 @@ func sortFilter(s *state, v value, a args) value {
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
 		var keys []value
 		for _, attribute := range attributes {
-			keys = append(keys, foldedCase(s, attributePath(s, a.line, item, attribute), out[1].truthy()))
+			keys = append(keys, foldedCase(s, attributePath(s, a.line, item, attribute), a.pos[1].truthy()))
 		}
 		list = append(list, keyed{s.listValue(kList, keys), item})
 	}
-	return s.listValue(kList, sortedItems(s, a.line, list, out[0].truthy()))
+	return s.listValue(kList, sortedItems(s, a.line, list, a.pos[0].truthy()))
 }
 
 // dictSortFilter is a list of a dict's pairs, sorted by key or by value.
 func dictSortFilter(s *state, v value, a args) value {
-	var out [3]value
-	if !bindArgs(s, a, "dictsort", 0, []string{"case_sensitive", "by", "reverse"}, out[:]) {
-		return undefValue
-	}
 	at := 0
-	switch by := out[1]; {
+	switch by := a.pos[1]; {
 	case by.k == kMissing || by.k == kString && by.s == "key":
 	case by.k == kString && by.s == "value":
 		at = 1
@@ -225,24 +209,20 @@ func dictSortFilter(s *state, v value, a args) value {
 	it := iterate(s, a.line, value{k: kView, n: viewItems, o: v.o})
 	var list []keyed
 	for item, ok := it.next(s); ok && s.step(1) && s.err == nil; item, ok = it.next(s) {
-		list = append(list, keyed{foldedCase(s, item.o.items[at], out[0].truthy()), item})
+		list = append(list, keyed{foldedCase(s, item.o.items[at], a.pos[0].truthy()), item})
 	}
-	return s.listValue(kList, sortedItems(s, a.line, list, out[2].truthy()))
+	return s.listValue(kList, sortedItems(s, a.line, list, a.pos[2].truthy()))
 }
 
 // uniqueFilter keeps the first of equal elements. It compares each with all before; the steps count
 // that.
 func uniqueFilter(s *state, v value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "unique", 0, []string{"case_sensitive", "attribute"}, out[:]) {
-		return undefValue
-	}
 	return lazyList(s, func() []value {
 		seen := s.object()
 		var list []value
 		it := iterate(s, a.line, v)
 		for item, ok := it.next(s); ok && s.step(1+len(list)); item, ok = it.next(s) {
-			key := foldedCase(s, attributePath(s, a.line, item, out[1]), out[0].truthy())
+			key := foldedCase(s, attributePath(s, a.line, item, a.pos[1]), a.pos[0].truthy())
 			before := len(seen.keys)
 			if putKey(s, seen, key, noneValue); len(seen.keys) > before {
 				list = append(list, item)
@@ -252,42 +232,30 @@ func uniqueFilter(s *state, v value, a args) value {
 	})
 }
 
-// minFilter is the first of the least.
-func minFilter(s *state, v value, a args) value { return extremeItem(s, v, a, -1) }
-
-// maxFilter is the first of the greatest.
-func maxFilter(s *state, v value, a args) value { return extremeItem(s, v, a, 1) }
-
-// extremeItem is min and max: the first item with the least, or the greatest, key.
-func extremeItem(s *state, v value, a args, sign int) value {
-	var out [2]value
-	if !bindArgs(s, a, "min", 0, []string{"case_sensitive", "attribute"}, out[:]) {
-		return undefValue
-	}
-	it := iterate(s, a.line, v)
-	best, bestKey := undefValue, undefValue
-	for i := 0; ; i++ {
-		item, ok := it.next(s)
-		if !ok || !s.step(1) {
-			return best
-		}
-		key := foldedCase(s, attributePath(s, a.line, item, out[1]), out[0].truthy())
-		if i > 0 {
-			if c, _ := orderValues(s, a.line, key, bestKey); c*sign <= 0 {
-				continue
+// extremeFilter is min and max: the first item with the least, or the greatest, key.
+func extremeFilter(sign int) filterFunc {
+	return func(s *state, v value, a args) value {
+		it := iterate(s, a.line, v)
+		best, bestKey := undefValue, undefValue
+		for i := 0; ; i++ {
+			item, ok := it.next(s)
+			if !ok || !s.step(1) {
+				return best
 			}
+			key := foldedCase(s, attributePath(s, a.line, item, a.pos[1]), a.pos[0].truthy())
+			if i > 0 {
+				if c, _ := orderValues(s, a.line, key, bestKey); c*sign <= 0 {
+					continue
+				}
+			}
+			best, bestKey = item, key
 		}
-		best, bestKey = item, key
 	}
 }
 
 // sumFilter adds to a start, which is no string.
 func sumFilter(s *state, v value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "sum", 0, []string{"attribute", "start"}, out[:]) {
-		return undefValue
-	}
-	total := out[1]
+	total := a.pos[1]
 	if total.k == kMissing {
 		total = intValue(0)
 	}
@@ -296,7 +264,7 @@ func sumFilter(s *state, v value, a args) value {
 	}
 	it := iterate(s, a.line, v)
 	for item, ok := it.next(s); ok && s.step(1); item, ok = it.next(s) {
-		item = attributePath(s, a.line, item, out[0])
+		item = attributePath(s, a.line, item, a.pos[0])
 		if item.k == kFloat || total.k == kFloat {
 			return s.unsupported("a sum of floats") // Python 3.12 compensates the rounding
 		}

@@ -122,7 +122,6 @@ func leadingInt(text string) (n int, rest string, fits bool) {
 	return n, text[end:], err == nil && n <= maxWidth
 }
 
-// appendConversion appends one converted value.
 func appendConversion(s *state, line int, out []byte, sp spec, v value) []byte {
 	var text string
 	switch sp.verb {

@@ -19,11 +19,11 @@ var missingGlobals = []string{"cycler", "joiner", "lipsum"}
 
 // raiseFunc is raise_exception of transformers, with which templates refuse conversations.
 func raiseFunc(s *state, a args) value {
-	var out [1]value
-	if !bindArgs(s, a, "raise_exception", 1, []string{"message"}, out[:]) {
+	a, ok := s.bind(a, "raise_exception", 1, []string{"message"})
+	if !ok {
 		return undefValue
 	}
-	return s.raise(a.line, "%s", toStr(s, out[0]))
+	return s.raise(a.line, "%s", toStr(s, a.pos[0]))
 }
 
 // namespaceFunc is namespace(mapping, **kw): variables that a loop can change for the statements

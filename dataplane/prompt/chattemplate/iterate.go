@@ -45,7 +45,6 @@ func iterate(s *state, line int, v value) iterator {
 	return iterator{}
 }
 
-// next returns the next element.
 func (it *iterator) next(s *state) (value, bool) {
 	switch {
 	case it.gen != nil:

@@ -33,13 +33,10 @@ type token struct {
 	text string
 }
 
-// is reports whether the token is the given operator.
 func (t token) is(op string) bool { return t.kind == tokOp && t.text == op }
 
-// isName reports whether the token is the given word.
 func (t token) isName(word string) bool { return t.kind == tokName && t.text == word }
 
-// describe names the token for an error message.
 func (t token) describe() string {
 	switch t.kind {
 	case tokEOF:
@@ -62,6 +59,7 @@ type lexer struct {
 	starts bool // the text before pos ends a line, or is nothing
 	tokens []token
 	gaps   []Gap
+	err    error // the first, which ends the lexing
 }
 
 // lex returns the tokens of a template, ended by tokEOF.
@@ -69,19 +67,20 @@ func lex(src string) ([]token, []Gap, error) {
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
 	src = strings.TrimSuffix(src, "\n")
 	l := &lexer{src: src, line: 1, starts: true}
-	for l.pos < len(l.src) {
-		if err := l.root(); err != nil {
-			return nil, nil, err
-		}
+	for l.pos < len(l.src) && l.err == nil {
+		l.root()
 	}
 	l.emit(tokEOF, "")
-	return l.tokens, l.gaps, nil
+	return l.tokens, l.gaps, l.err
 }
 
-// fail is a syntax error on the line in hand.
-func (l *lexer) fail(msg string) error { return &SyntaxError{Line: l.line, Msg: msg} }
+// fail notes a syntax error on the line in hand.
+func (l *lexer) fail(msg string) {
+	if l.err == nil {
+		l.err = &SyntaxError{Line: l.line, Msg: msg}
+	}
+}
 
-// emit adds a token, which begins on the line in hand.
 func (l *lexer) emit(kind tokenKind, text string) {
 	l.tokens = append(l.tokens, token{kind, l.line, text})
 }
@@ -97,13 +96,13 @@ func (l *lexer) take(n int) {
 }
 
 // root consumes text up to the next tag, and the tag.
-func (l *lexer) root() error {
+func (l *lexer) root() {
 	rest := l.src[l.pos:]
 	open := nextTag(rest)
 	if open < 0 {
 		l.emit(tokData, rest)
 		l.take(len(rest))
-		return nil
+		return
 	}
 	tag := rest[open : open+2]
 	text := rest[:open]
@@ -120,17 +119,19 @@ func (l *lexer) root() error {
 	l.take(width)
 	switch tag {
 	case "{#":
-		return l.comment()
+		l.comment()
 	case "{{":
 		l.emit(tokVarBegin, tag)
-		return l.inside(tokVarEnd)
+		l.inside(tokVarEnd)
+	default:
+		if n := rawBegin(l.src[l.pos:]); n > 0 {
+			l.take(n)
+			l.raw()
+			return
+		}
+		l.emit(tokBlockBegin, tag)
+		l.inside(tokBlockEnd)
 	}
-	if n := rawBegin(l.src[l.pos:]); n > 0 {
-		l.take(n)
-		return l.raw()
-	}
-	l.emit(tokBlockBegin, tag)
-	return l.inside(tokBlockEnd)
 }
 
 // nextTag returns where the next of {{, {% and {# stands, or -1.
@@ -163,11 +164,11 @@ func (l *lexer) stripped(text string, sign byte, isVar bool) string {
 	return text
 }
 
-// comment consumes a comment behind its {#.
-func (l *lexer) comment() error {
+func (l *lexer) comment() {
 	n := strings.Index(l.src[l.pos:], "#}")
 	if n < 0 {
-		return l.fail("Missing end of comment tag")
+		l.fail("Missing end of comment tag")
+		return
 	}
 	sign := byte(0)
 	if n > 0 {
@@ -175,7 +176,6 @@ func (l *lexer) comment() error {
 	}
 	l.take(n + 2)
 	l.closed(sign, true)
-	return nil
 }
 
 // closed consumes the white space that whitespace control drops behind a tag, which ended with the
@@ -207,13 +207,13 @@ func rawBegin(s string) int {
 	return 0
 }
 
-// raw consumes the body of a raw block and its end.
-func (l *lexer) raw() error {
+func (l *lexer) raw() {
 	rest := l.src[l.pos:]
 	for from := 0; ; {
 		n := strings.Index(rest[from:], "{%")
 		if n < 0 {
-			return l.fail("Missing end of raw directive")
+			l.fail("Missing end of raw directive")
+			return
 		}
 		open := from + n
 		from = open + 2
@@ -239,52 +239,41 @@ func (l *lexer) raw() error {
 		}
 		l.take(len(rest) - len(tail) + 2)
 		l.closed(end, true)
-		return nil
+		return
 	}
 }
 
-// inside consumes the tokens of a tag up to its end.
-func (l *lexer) inside(end tokenKind) error {
+func (l *lexer) inside(end tokenKind) {
 	var open []byte // closing brackets that are awaited
-	for l.pos < len(l.src) {
+	for l.pos < len(l.src) && l.err == nil {
 		rest := l.src[l.pos:]
 		if len(open) == 0 && l.tagEnd(rest, end) {
-			return nil
+			return
 		}
 		r, size := utf8.DecodeRuneInString(rest)
 		switch {
 		case isPySpace(r):
 			l.take(size)
 		case r >= '0' && r <= '9':
-			if err := l.number(rest); err != nil {
-				return err
-			}
+			l.number(rest)
 		case isWord(r):
-			if err := l.word(rest); err != nil {
-				return err
-			}
+			l.word(rest)
 		case r == '\'' || r == '"':
-			if err := l.quoted(rest); err != nil {
-				return err
-			}
+			l.quoted(rest)
 		default:
 			op := operatorOf(rest)
 			if op == "" {
-				return l.fail("unexpected char " + strconv.Quote(string(r)))
+				l.fail("unexpected char " + strconv.Quote(string(r)))
+				return
 			}
-			var err error
-			if open, err = l.balance(open, op); err != nil {
-				return err
-			}
+			open = l.balance(open, op)
 			l.emit(tokOp, op)
 			l.take(len(op))
 		}
 	}
 	l.emit(tokEOF, "")
-	return nil
 }
 
-// tagEnd consumes the end of a tag if it is next.
 func (l *lexer) tagEnd(rest string, end tokenKind) bool {
 	closing, signs := "%}", "-+"
 	if end == tokVarEnd {
@@ -307,21 +296,17 @@ func (l *lexer) tagEnd(rest string, end tokenKind) bool {
 }
 
 // balance keeps track of brackets, so that }} inside of a dict does not end a tag.
-func (l *lexer) balance(open []byte, op string) ([]byte, error) {
-	switch op {
-	case "{":
-		return append(open, '}'), nil
-	case "(":
-		return append(open, ')'), nil
-	case "[":
-		return append(open, ']'), nil
-	case "}", ")", "]":
-		if len(open) == 0 || open[len(open)-1] != op[0] {
-			return nil, l.fail("unexpected " + op)
-		}
-		return open[:len(open)-1], nil
+func (l *lexer) balance(open []byte, op string) []byte {
+	switch at := strings.Index("{}()[]", op); {
+	case at < 0:
+	case at%2 == 0:
+		return append(open, "{}()[]"[at+1])
+	case len(open) == 0 || open[len(open)-1] != op[0]:
+		l.fail("unexpected " + op)
+	default:
+		return open[:len(open)-1]
 	}
-	return open, nil
+	return open
 }
 
 // operatorOf returns the operator that s begins with, the longest first, or "".
@@ -343,8 +328,7 @@ func isWord(r rune) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r)
 }
 
-// word consumes a name.
-func (l *lexer) word(rest string) error {
+func (l *lexer) word(rest string) {
 	n := len(rest) - len(strings.TrimLeftFunc(rest, isWord))
 	name := rest[:n]
 	for _, r := range name {
@@ -356,5 +340,4 @@ func (l *lexer) word(rest string) error {
 	}
 	l.emit(tokName, name)
 	l.take(n)
-	return nil
 }

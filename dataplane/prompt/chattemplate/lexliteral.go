@@ -7,11 +7,11 @@ import (
 )
 
 // number consumes an integer or a float, as the two regular expressions of Jinja's lexer would.
-func (l *lexer) number(rest string) error {
+func (l *lexer) number(rest string) {
 	if n := prefixedInt(rest); n > 0 {
 		l.emit(tokInt, strings.ReplaceAll(rest[:n], "_", ""))
 		l.take(n)
-		return nil
+		return
 	}
 	n := digits(rest)
 	whole := n
@@ -33,15 +33,14 @@ func (l *lexer) number(rest string) error {
 	if n > whole && (l.pos == 0 || l.src[l.pos-1] != '.') {
 		l.emit(tokFloat, strings.ReplaceAll(rest[:n], "_", ""))
 		l.take(n)
-		return nil
+		return
 	}
 	text := strings.ReplaceAll(rest[:whole], "_", "")
 	if len(text) > 1 && text[0] == '0' && strings.Trim(text, "0") != "" {
-		return l.fail("leading zeros in " + text)
+		l.fail("leading zeros in " + text)
 	}
 	l.emit(tokInt, text)
 	l.take(whole)
-	return nil
 }
 
 // digits returns the length of a run of digits that single underscores may part.
@@ -82,29 +81,24 @@ func prefixedInt(s string) int {
 	return n
 }
 
-// quoted consumes a string literal.
-func (l *lexer) quoted(rest string) error {
+func (l *lexer) quoted(rest string) {
 	for n := 1; n < len(rest); n++ {
 		switch rest[n] {
 		case '\\':
 			n++
 		case rest[0]:
-			text, err := l.unescape(rest[1:n])
-			if err != nil {
-				return err
-			}
-			l.emit(tokString, text)
+			l.emit(tokString, l.unescape(rest[1:n]))
 			l.take(n + 1)
-			return nil
+			return
 		}
 	}
-	return l.fail("unexpected char " + strconv.Quote(rest[:1]))
+	l.fail("unexpected char " + strconv.Quote(rest[:1]))
 }
 
 // unescape decodes the escapes of a string literal as Python's unicode-escape codec does.
-func (l *lexer) unescape(s string) (string, error) {
+func (l *lexer) unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
-		return s, nil
+		return s
 	}
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
@@ -134,20 +128,23 @@ func (l *lexer) unescape(s string) (string, error) {
 		case c == 'U':
 			width = 8
 		case c == 'N':
-			return "", l.fail("named escapes are not known here")
+			l.fail("named escapes are not known here")
+			return ""
 		default: // Python keeps the backslash of an escape that it does not know.
 			out = append(out, '\\', c)
 			continue
 		}
 		if i+1+width > len(s) {
-			return "", l.fail("truncated escape in a string")
+			l.fail("truncated escape in a string")
+			return ""
 		}
 		code, err := strconv.ParseUint(s[i+1:i+1+width], base, 32)
 		if err != nil || !utf8.ValidRune(rune(code)) {
-			return "", l.fail("invalid escape in a string")
+			l.fail("invalid escape in a string")
+			return ""
 		}
 		out = utf8.AppendRune(out, rune(code))
 		i += width
 	}
-	return string(out), nil
+	return string(out)
 }

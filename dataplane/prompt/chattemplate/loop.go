@@ -36,7 +36,6 @@ func (l *loopState) pull(s *state) (value, bool) {
 	return value{}, false
 }
 
-// advance goes on to the next item.
 func (l *loopState) advance(s *state) bool {
 	var v value
 	if len(l.ahead) > 0 {
@@ -52,7 +51,6 @@ func (l *loopState) advance(s *state) bool {
 	return true
 }
 
-// peek returns the item behind the current one.
 func (l *loopState) peek(s *state) (value, bool) {
 	if len(l.ahead) == 0 {
 		v, ok := l.pull(s)
@@ -153,13 +151,7 @@ func (st *forStmt) exec(s *state) ctl {
 	if st.test != nil {
 		s.enter(st.frame.test)
 	}
-	s.loops++
-	marks, from := len(s.marks), len(s.out)
 	finished, c := st.turns(s, l)
-	if len(s.out) == from { // a loop that only inspected the messages
-		s.marks = s.marks[:marks]
-	}
-	s.loops--
 	if s.err != nil {
 		return ctlStop
 	}
@@ -181,9 +173,6 @@ func (st *forStmt) turns(s *state, l *loopState) (finished bool, c ctl) {
 		}
 		if s.assign(st.line, st.target, l.current); s.err != nil {
 			return false, ctlStop
-		}
-		if s.loops == 1 && s.capture == 0 && l.current.k == kDict && l.current.o.msg > 0 {
-			s.marks = append(s.marks, Mark{Message: int(l.current.o.msg) - 1, Offset: len(s.out) - s.base})
 		}
 		switch s.run(st.body) {
 		case ctlStop:

@@ -7,24 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// isASCIISet is a predicate like isdigit for strings of ASCII; beyond, Python's answer hangs on its
-// version of Unicode.
-func isASCIISet(s *state, self string, a args, set string) value {
+// isDigitMethod is str.isdigit for strings of ASCII; beyond, Python's answer hangs on its version
+// of Unicode.
+func isDigitMethod(s *state, self string, _ args) value {
 	if !ascii(self) {
 		return s.unsupported("the class of a character beyond ASCII")
 	}
-	noArgs(s, self, a)
-	return boolValue(self != "" && strings.Trim(self, set) == "")
-}
-
-// isSpaceMethod is str.isspace.
-func isSpaceMethod(s *state, self string, a args) value {
-	noArgs(s, self, a)
-	return boolValue(self != "" && trim(self, isPySpace, true, false) == "")
+	return boolValue(self != "" && strings.Trim(self, "0123456789") == "")
 }
 
 // titleMethod is str.title: a letter behind none is upper case, one behind a letter lower.
-func titleMethod(s *state, text string) value {
+func titleMethod(s *state, text string, _ args) value {
 	if !ascii(text) {
 		return s.unsupported("title of characters beyond ASCII")
 	}
@@ -48,7 +41,7 @@ func titleMethod(s *state, text string) value {
 // partitionText is partition and rpartition. Where the separator is missing, all goes to the part
 // numbered rest.
 func partitionText(s *state, self string, a args, find func(string, string) int, rest int) value {
-	sep, ok := stringArg(s, a, "partition")
+	sep, ok := stringArg(s, a)
 	if !ok {
 		return undefValue
 	}
@@ -68,46 +61,36 @@ func partitionText(s *state, self string, a args, find func(string, string) int,
 	return s.listValue(kTuple, items)
 }
 
-// dictMethods are the methods of dict that are rendered here.
-var dictMethods = map[string]func(s *state, self value, a args) value{
-	"get":    dictGet,
-	"items":  func(s *state, self value, a args) value { return dictView(s, self, a, viewItems) },
-	"keys":   func(s *state, self value, a args) value { return dictView(s, self, a, viewKeys) },
-	"values": func(s *state, self value, a args) value { return dictView(s, self, a, viewValues) },
-	"copy":   func(s *state, self value, a args) value { noArgs(s, "", a); return self },
-}
+// dictMethods are the methods of dict that are rendered here. A view has a length and no indices.
+var dictMethods = table[value, filterFunc]([]row[value, value]{
+	{"get 0 1", 1, dictGet},
+	{"items", 0, func(_ *state, self value, _ args) value { return value{k: kView, n: viewItems, o: self.o} }},
+	{"keys", 0, func(_ *state, self value, _ args) value { return value{k: kView, n: viewKeys, o: self.o} }},
+	{"values", 0, func(_ *state, self value, _ args) value { return value{k: kView, n: viewValues, o: self.o} }},
+	{"copy", 0, func(_ *state, self value, _ args) value { return self }},
+})
 
 // dictGet is dict.get: without a default, a missing key is None and not undefined.
 func dictGet(s *state, self value, a args) value {
-	var out [2]value
-	if !bindArgs(s, a, "get", 1, []string{"", " "}, out[:]) {
-		return undefValue
-	}
-	if v, ok := lookupKey(s, self.o, out[0]); ok {
+	if v, ok := lookupKey(s, self.o, a.pos[0]); ok {
 		return v
 	}
-	if out[1].k != kMissing {
-		return out[1]
+	if a.pos[1].k != kMissing {
+		return a.pos[1]
 	}
 	return noneValue
 }
 
-// dictView is items, keys and values. A view has a length and no indices.
-func dictView(s *state, self value, a args, which int64) value {
-	noArgs(s, "", a)
-	return value{k: kView, n: which, o: self.o}
-}
-
 // listMethods are the methods of list and tuple that are rendered here.
-var listMethods = map[string]func(s *state, self value, a args) value{
-	"index": listIndex,
-	"count": listCount,
-	"copy":  func(s *state, self value, a args) value { noArgs(s, "", a); return self },
-}
+var listMethods = table[value, filterFunc]([]row[value, value]{
+	{"index 0 1 2", 1, listIndex},
+	{"count 0", 1, listCount},
+	{"copy", 0, func(_ *state, self value, _ args) value { return self }},
+})
 
 // listIndex is list.index, which raises for an absent value.
 func listIndex(s *state, self value, a args) value {
-	if len(a.pos) != 1 || a.kw != nil {
+	if a.pos[1].k != kMissing {
 		return s.unsupported("list.index with positions")
 	}
 	if !s.step(len(self.o.items)) {
@@ -120,18 +103,13 @@ func listIndex(s *state, self value, a args) value {
 	return intValue(int64(at))
 }
 
-// listCount is list.count.
 func listCount(s *state, self value, a args) value {
-	var out [1]value
-	if !bindArgs(s, a, "count", 1, []string{""}, out[:]) {
-		return undefValue
-	}
 	n := int64(0)
 	if !s.step(len(self.o.items)) {
 		return undefValue
 	}
 	for _, v := range self.o.items {
-		if equalValues(s, v, out[0], 0) {
+		if equalValues(s, v, a.pos[0], 0) {
 			n++
 		}
 	}

@@ -13,7 +13,6 @@ type Model struct {
 	template *Template
 	dialect  dialect
 	format   contentFormat
-	gptOSS   bool
 	lowFlag  bool // the template has the kwarg low_effort, which SGLang sets by itself
 	defaults []byte
 	tokens   []entryToken
@@ -32,8 +31,7 @@ type Config struct {
 	Source Source
 	Engine Engine
 	Limits Limits
-	// Now is the clock of strftime_now, in the workers' time zone; nil is time.Now. See
-	// [Model.UsesClock].
+	// Now is the clock of strftime_now, in the workers' time zone; nil is time.Now.
 	Now func() time.Time
 }
 
@@ -52,7 +50,7 @@ func New(cfg Config) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{
-		template: t, dialect: d, format: detectFormat(cfg.Source.Template), gptOSS: cfg.Engine.ModelType == "gpt_oss",
+		template: t, dialect: d, format: detectFormat(cfg.Source.Template),
 		reasoning: cfg.Engine.ReasoningParser,
 		limits:    cfg.Limits, now: cfg.Now,
 		// template_detection.py, nemotron_3_super_low_effort.
@@ -83,48 +81,26 @@ func New(cfg Config) (*Model, error) {
 // do not show.
 var tokenNames = []string{"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"}
 
-// UsesClock reports whether the template asks for the time: such a text is only equal to the
-// worker's while both have the same date.
-func (m *Model) UsesClock() bool { return m.template.clock }
-
-// Render appends the prompt of a chat request to dst: the text that the worker would tokenize,
-// without adding special tokens. Errors are [ErrUnsupported] and [ErrLimit], after which the caller
-// leaves the prompt to the worker, and [ErrTemplate], after which the worker will refuse the
-// request; dst is then returned as it was. The request's bytes are only read, and not kept.
-func (m *Model) Render(dst []byte, req Request) ([]byte, error) {
-	dst, _, err := m.render(dst, nil, req)
-	return dst, err
-}
-
-// RenderBegun does the same as [Model.Render], and returns the offset in out of the text of a
-// message that the answer continues (continue_final_message), len(out) where there is none. SGLang
-// tokenizes that text apart, with special tokens, and takes the one off that begins a text.
-func (m *Model) RenderBegun(dst []byte, req Request) (out []byte, begun int, err error) {
-	return m.render(dst, nil, req)
-}
-
-// RenderMarked does the same as [Model.Render], and appends to marks the offset at which the
-// template began with each message, provided that one loop renders the messages. Offsets count from
-// the start of the prompt. Marks are hints: the text does not depend on them.
-func (m *Model) RenderMarked(dst []byte, marks []Mark, req Request) ([]byte, []Mark, error) {
-	dst, _, err := m.render(dst, &marks, req)
-	return dst, marks, err
-}
-
 // size is the bytes of a request that a template can see.
 func (r *Request) size() int {
 	return len(r.Messages) + len(r.Tools) + len(r.Kwargs) + len(r.ToolChoice) + len(r.ReasoningEffort) + len(r.Reasoning)
 }
 
-// render is all of the above.
-func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, begun int, err error) {
+// RenderBegun appends the prompt of a chat request to dst: the text that the worker would tokenize,
+// without adding special tokens. begun is the offset in out of the text of a message that the
+// answer continues (continue_final_message), len(out) where there is none: SGLang tokenizes that
+// text apart, with special tokens, and takes the one off that begins a text. Errors are
+// [ErrUnsupported] and [ErrLimit], after which the caller leaves the prompt to the worker, and
+// [ErrTemplate], after which the worker will refuse the request; dst is then returned as it was.
+// The request's bytes are only read, and not kept.
+func (m *Model) RenderBegun(dst []byte, req Request) (out []byte, begun int, err error) {
 	s := m.template.begin(dst, m.limits, req.size()+len(m.defaults), m.now)
 	defer m.template.end(s, dst, &out, &err)
 	p := &s.prep
 	p.m, p.s, p.req = m, s, req
-	messages, tools, err := p.read()
-	if err != nil {
-		return dst, len(dst), err
+	messages, tools := p.read()
+	if s.err != nil {
+		return dst, len(dst), s.err
 	}
 	err = p.attempt(messages, tools)
 	if errors.Is(err, ErrTemplate) && tools.k == kList {
@@ -134,9 +110,6 @@ func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, begu
 	}
 	if err != nil {
 		return dst, len(dst), err
-	}
-	if marks != nil {
-		*marks = append(*marks, s.marks...)
 	}
 	begun = len(s.out)
 	return append(s.out, p.begun...), begun, nil

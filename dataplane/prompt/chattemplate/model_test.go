@@ -38,31 +38,6 @@ func limited(tb testing.TB, name string, limits chattemplate.Limits) *chattempla
 	return m
 }
 
-func TestMarksSayWhereMessagesBegin(t *testing.T) {
-	req := chattemplate.Request{Messages: []byte(`[{"role":"system","content":"S"},{"role":"user","content":"a"},{"role":"assistant","content":"b"},` +
-		`{"role":"user","content":"c"}]`)}
-	got, marks, err := modelOf(t, "turns").RenderMarked([]byte("before"), nil, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, ok := strings.CutPrefix(string(got), "before")
-	if !ok {
-		t.Fatalf("text %q does not follow what was there", got)
-	}
-	var pieces []string
-	for i, m := range marks {
-		end := len(text)
-		if i+1 < len(marks) {
-			end = marks[i+1].Offset
-		}
-		pieces = append(pieces, text[m.Offset:end])
-	}
-	want := []string{"", "<|turn|>user\na<|end|>\n", "<|turn|>assistant\nb<|end|>\n", "<|turn|>user\nc<|end|>\n<|turn|>assistant\n"}
-	if !reflect.DeepEqual(pieces, want) || marks[3].Message != 3 {
-		t.Errorf("pieces %q at %v, want %q", pieces, marks, want)
-	}
-}
-
 func TestNewRefusesEnginesThatRenderDifferently(t *testing.T) {
 	source := chattemplate.Source{Template: "{{ messages }}"}
 	tests := map[string]chattemplate.Engine{
@@ -127,26 +102,6 @@ func TestRequestsThatAreLeftToTheWorker(t *testing.T) {
 		if !errors.Is(err, chattemplate.ErrUnsupported) {
 			t.Errorf("%s: error %v, want ErrUnsupported", body, err)
 		}
-	}
-}
-
-func TestParseRequestFindsFields(t *testing.T) {
-	body := ` { "model":"m","messages" : [ {"a":"]}\"\\"} ] , "n":[{"tools":1}],"tools":null,"stream":true,"to\u006fl_choice":"none","tools":[1] } `
-	got, err := chattemplate.ParseRequest([]byte(body))
-	want := chattemplate.Request{Messages: []byte(`[ {"a":"]}\"\\"} ]`), Tools: []byte(`[1]`), ToolChoice: []byte(`"none"`)}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("ParseRequest = %s, %v; want %s", got, err, want)
-	}
-	for _, bad := range []string{``, `[]`, `{`, `{"a"}`, `{"a":1`, `{"a":"x`, `{"a":[}`, `{"a":1}x`, `{a:1}`, `{"a":1 "b":2}`} {
-		if _, err := chattemplate.ParseRequest([]byte(bad)); err == nil && bad != `{"a":1 "b":2}` && bad != `{"a":[}` {
-			t.Errorf("ParseRequest(%s) is no error", bad)
-		}
-	}
-}
-
-func TestUsesClock(t *testing.T) {
-	if modelOf(t, "turns").UsesClock() || !modelOf(t, "headers").UsesClock() {
-		t.Error("UsesClock does not tell which template asks for the time")
 	}
 }
 

@@ -3,7 +3,7 @@ package chattemplate
 import "slices"
 
 // parser builds the tree of a template as jinja2/parser.py (3.1) does: statements here, expressions
-// in exprParser.
+// in exprParser. Its functions return any tree behind an error, which the stream keeps.
 type parser struct{ exprParser }
 
 // parse returns the statements of a template, and its constructs that are not rendered here.
@@ -13,21 +13,15 @@ func parse(src string) ([]stmt, []Gap, error) {
 		return nil, nil, err
 	}
 	p := &parser{exprParser{tokenStream{tokens: tokens, gaps: gaps}}}
-	body, err := p.statements(nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	return body, p.gaps, nil
+	body := p.statements(nil)
+	return body, p.gaps, p.err
 }
 
 // statements parses up to a tag named in ends, which stays the current token; without
 // ends, up to the end of the template.
-func (p *parser) statements(ends []string) ([]stmt, error) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
-	defer func() { p.depth-- }()
-	var body []stmt
+func (p *parser) statements(ends []string) (body []stmt) {
+	p.enter()
+	defer p.leave()
 	var data []expr
 	flush := func() {
 		if data != nil {
@@ -40,63 +34,47 @@ func (p *parser) statements(ends []string) ([]stmt, error) {
 		switch t.kind {
 		case tokEOF:
 			if ends != nil {
-				return nil, p.fail(t.line, "unexpected end of template, awaited "+ends[len(ends)-1])
+				p.fail(t.line, "unexpected end of template, awaited "+ends[len(ends)-1])
 			}
 			flush()
-			return body, nil
+			return body
 		case tokData:
 			p.pos++
 			data = append(data, &constExpr{v: strValue(t.text)})
 		case tokVarBegin:
 			p.pos++
-			e, err := p.tuple(tupleRules{cond: true})
-			if err != nil {
-				return nil, err
-			}
-			if err := p.expectEnd(tokVarEnd); err != nil {
-				return nil, err
-			}
-			data = append(data, e)
+			data = append(data, p.tuple(tupleRules{cond: true}))
+			p.expectEnd(tokVarEnd)
 		default: // tokBlockBegin
 			flush()
 			p.pos++
 			if p.cur().kind == tokName && slices.Contains(ends, p.cur().text) {
-				return body, nil
+				return body
 			}
-			st, err := p.statement()
-			if err != nil {
-				return nil, err
-			}
-			if st != nil {
+			if st := p.statement(); st != nil {
 				body = append(body, st)
 			}
-			if err := p.expectEnd(tokBlockEnd); err != nil {
-				return nil, err
-			}
+			p.expectEnd(tokBlockEnd)
 		}
 	}
 }
 
 // block parses the end of an opening tag and the statements up to one of ends. It consumes and
 // returns the name of that tag.
-func (p *parser) block(ends ...string) ([]stmt, string, error) {
+func (p *parser) block(ends ...string) ([]stmt, string) {
 	p.skipOp(":") // for Python compatibility, says Jinja
-	if err := p.expectEnd(tokBlockEnd); err != nil {
-		return nil, "", err
-	}
-	body, err := p.statements(ends)
-	if err != nil {
-		return nil, "", err
-	}
-	return body, p.next().text, nil
+	p.expectEnd(tokBlockEnd)
+	body := p.statements(ends)
+	return body, p.next().text
 }
 
-// statement parses one tag behind its {%.
-func (p *parser) statement() (stmt, error) {
-	t, err := p.expectName()
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) body(end string) []stmt {
+	body, _ := p.block(end)
+	return body
+}
+
+func (p *parser) statement() stmt {
+	t := p.expectName()
 	switch t.text {
 	case "for":
 		return p.forLoop(t.line)
@@ -115,106 +93,148 @@ func (p *parser) statement() (stmt, error) {
 	case "print":
 		return p.printTag()
 	case "generation":
-		body, _, err := p.block("endgeneration")
-		return &genStmt{body: &macroStmt{line: t.line, body: body}}, err
+		return &genStmt{body: &macroStmt{line: t.line, body: p.body("endgeneration")}}
 	case "break":
-		return &breakStmt{}, nil
+		return &jumpStmt{ctlBreak}
 	case "continue":
-		return &continueStmt{}, nil
+		return &jumpStmt{ctlContinue}
 	case "include", "import", "from", "extends":
-		p.gap(t.line, "tag "+t.text)
-		for p.cur().kind != tokBlockEnd && p.cur().kind != tokEOF {
-			p.pos++
-		}
-		return nil, nil
+		p.skipTag(t)
+		return nil
 	case "block", "autoescape":
-		p.gap(t.line, "tag "+t.text)
-		for p.cur().kind != tokBlockEnd && p.cur().kind != tokEOF {
-			p.pos++
-		}
-		body, _, err := p.block("end" + t.text)
+		p.skipTag(t)
+		st := &ifStmt{orelse: p.body("end" + t.text)}
 		p.skipName(p.cur().text) // a block may repeat its name
-		return &ifStmt{orelse: body}, err
+		return st
 	}
-	return nil, p.fail(t.line, "unknown tag "+t.text)
+	p.fail(t.line, "unknown tag "+t.text)
+	return nil
+}
+
+func (p *parser) skipTag(t token) {
+	p.gap(t.line, "tag "+t.text)
+	for p.cur().kind != tokBlockEnd && p.cur().kind != tokEOF {
+		p.pos++
+	}
 }
 
 // forLoop parses behind for. The iterated expression takes no conditional: its if would be the
 // loop's filter.
-func (p *parser) forLoop(line int) (stmt, error) {
-	st := &forStmt{line: line}
-	var err error
-	if st.target, err = p.target([]string{"in"}, false); err != nil {
-		return nil, err
-	}
+func (p *parser) forLoop(line int) stmt {
+	st := &forStmt{line: line, target: p.target([]string{"in"}, false)}
 	if !p.skipName("in") {
-		return nil, p.unexpected("in")
+		p.unexpected("in")
 	}
-	if st.iter, err = p.tuple(tupleRules{ends: []string{"recursive"}}); err != nil {
-		return nil, err
-	}
+	st.iter = p.tuple(tupleRules{ends: []string{"recursive"}})
 	if p.skipName("if") {
-		if st.test, err = p.expression(true); err != nil {
-			return nil, err
-		}
+		st.test = p.expression(true)
 	}
 	if p.skipName("recursive") {
 		p.gap(line, "recursive loop")
 	}
-	body, end, err := p.block("else", "endfor")
-	if err != nil {
-		return nil, err
+	body, end := p.block("else", "endfor")
+	if st.body = body; end == "else" {
+		st.orelse = p.body("endfor")
 	}
-	st.body = body
-	if end == "else" {
-		st.orelse, _, err = p.block("endfor")
-	}
-	return st, err
+	return st
 }
 
-// ifElse parses behind if, up to endif.
-func (p *parser) ifElse() (stmt, error) {
+func (p *parser) ifElse() stmt {
 	mark := len(p.gaps)
 	defer func() { p.branches(mark) }()
 	st := &ifStmt{}
-	for {
-		test, err := p.tuple(tupleRules{})
-		if err != nil {
-			return nil, err
-		}
-		body, end, err := p.block("elif", "else", "endif")
-		if err != nil {
-			return nil, err
-		}
+	for end := "elif"; end == "elif"; {
+		var body []stmt
+		test := p.tuple(tupleRules{})
+		body, end = p.block("elif", "else", "endif")
 		st.tests, st.bodies = append(st.tests, test), append(st.bodies, body)
-		switch end {
-		case "else":
-			st.orelse, _, err = p.block("endif")
-			return st, err
-		case "endif":
-			return st, nil
+		if end == "else" {
+			st.orelse = p.body("endif")
 		}
 	}
+	return st
 }
 
 // set parses an assignment, or with no = a block with the text to assign.
-func (p *parser) set(line int) (stmt, error) {
-	target, err := p.target(nil, true)
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) set(line int) stmt {
+	target := p.target(nil, true)
 	if p.skipOp("=") {
-		v, err := p.tuple(tupleRules{cond: true})
-		return &setStmt{line: line, target: target, value: v}, err
+		return &setStmt{line: line, target: target, value: p.tuple(tupleRules{cond: true})}
 	}
 	st := &setBlockStmt{line: line, target: target}
 	if p.cur().is("|") {
-		f, err := p.filters(nil)
-		if err != nil {
-			return nil, err
-		}
-		st.filter, _ = f.(*filterExpr)
+		st.filter, _ = p.filters(nil).(*filterExpr)
 	}
-	st.body, _, err = p.block("endset")
-	return st, err
+	st.body = p.body("endset")
+	return st
+}
+
+func (p *parser) macro(line int) stmt {
+	name := p.expectName()
+	st := &macroStmt{name: name.text, line: line, target: &nameExpr{name: name.text, line: line, store: true}}
+	p.signature(st)
+	st.body = p.body("endmacro")
+	return st
+}
+
+func (p *parser) signature(st *macroStmt) {
+	p.expectOp("(")
+	p.list(")", false, func() {
+		t := p.expectName()
+		st.params = append(st.params, &nameExpr{name: t.text, line: t.line, store: true})
+		if p.skipOp("=") {
+			st.defaults = append(st.defaults, p.expression(true))
+		} else if st.defaults != nil {
+			p.fail(t.line, "non-default argument follows default argument")
+		}
+	})
+}
+
+// callBlock parses behind call: the parameters of the body, if any, and then the call.
+func (p *parser) callBlock(line int) stmt {
+	body := &macroStmt{name: "caller", line: line}
+	if p.cur().is("(") {
+		p.signature(body)
+	}
+	call, ok := p.expression(true).(*callExpr)
+	if !ok {
+		p.fail(line, "expected call")
+		return nil
+	}
+	call.caller = body
+	body.body = p.body("endcall")
+	return &callStmt{call: call}
+}
+
+// filterBlock parses behind filter. The first filter stands without its bar.
+func (p *parser) filterBlock() stmt {
+	st := &filterStmt{}
+	st.filter, _ = p.filters(p.filterCall(nil)).(*filterExpr)
+	st.body = p.body("endfilter")
+	return st
+}
+
+func (p *parser) with() stmt {
+	st := &withStmt{}
+	for p.err == nil && p.cur().kind != tokBlockEnd {
+		if st.targets != nil {
+			p.expectOp(",")
+		}
+		st.targets = append(st.targets, p.target(nil, false))
+		p.expectOp("=")
+		st.values = append(st.values, p.expression(true))
+	}
+	st.body = p.body("endwith")
+	return st
+}
+
+func (p *parser) printTag() stmt {
+	st := &outputStmt{}
+	for p.err == nil && p.cur().kind != tokBlockEnd {
+		if st.items != nil {
+			p.expectOp(",")
+		}
+		st.items = append(st.items, p.expression(true))
+	}
+	return st
 }

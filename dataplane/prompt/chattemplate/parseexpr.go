@@ -11,76 +11,59 @@ import (
 type exprParser struct{ tokenStream }
 
 // expression parses one expression; a conditional one only where cond says so.
-func (p *exprParser) expression(cond bool) (expr, error) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
-	defer func() { p.depth-- }()
+func (p *exprParser) expression(cond bool) expr {
+	p.enter()
+	defer p.leave()
 	mark := len(p.gaps)
-	e, err := p.or()
-	if err != nil || !cond {
-		return e, err
+	e := p.or()
+	if !cond {
+		return e
 	}
 	if p.cur().isName("if") {
 		defer func() { p.branches(mark) }()
 	}
 	for p.skipName("if") {
-		c := &condExpr{then: e}
-		if c.test, err = p.or(); err != nil {
-			return nil, err
-		}
+		c := &condExpr{then: e, test: p.or()}
 		if p.skipName("else") {
-			if c.other, err = p.expression(true); err != nil {
-				return nil, err
-			}
+			c.other = p.expression(true)
 		}
 		e = c
 	}
-	return e, nil
+	return e
 }
 
 // or and the functions below parse one level of precedence each, the loosest first.
-func (p *exprParser) or() (expr, error) {
-	left, err := p.and()
-	for err == nil && p.skipName("or") {
-		var right expr
-		right, err = p.and()
-		left = &orExpr{left, right}
+func (p *exprParser) or() expr {
+	left := p.and()
+	for p.skipName("or") {
+		left = &logicExpr{true, left, p.and()}
 	}
-	return left, err
+	return left
 }
 
 // and parses operands that are joined by the word.
-func (p *exprParser) and() (expr, error) {
-	left, err := p.not()
-	for err == nil && p.skipName("and") {
-		var right expr
-		right, err = p.not()
-		left = &andExpr{left, right}
+func (p *exprParser) and() expr {
+	left := p.not()
+	for p.skipName("and") {
+		left = &logicExpr{false, left, p.not()}
 	}
-	return left, err
+	return left
 }
 
 // not binds looser than comparisons: not a == b is not (a == b).
-func (p *exprParser) not() (expr, error) {
+func (p *exprParser) not() expr {
 	if !p.skipName("not") {
 		return p.compare()
 	}
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
-	defer func() { p.depth-- }()
-	x, err := p.not()
-	return &notExpr{x}, err
+	p.enter()
+	defer p.leave()
+	return &notExpr{p.not()}
 }
 
 // compare parses a chain of comparisons, among them in and not in.
-func (p *exprParser) compare() (expr, error) {
+func (p *exprParser) compare() expr {
 	line := p.cur().line
-	first, err := p.binary(0)
-	if err != nil {
-		return nil, err
-	}
+	first := p.binary(0)
 	var ops []operand
 	for {
 		op := ""
@@ -97,16 +80,12 @@ func (p *exprParser) compare() (expr, error) {
 			break
 		}
 		p.pos++
-		x, err := p.binary(0)
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, operand{op, x})
+		ops = append(ops, operand{op, p.binary(0)})
 	}
 	if ops == nil {
-		return first, nil
+		return first
 	}
-	return &compareExpr{line: line, first: first, ops: ops}, nil
+	return &compareExpr{line: line, first: first, ops: ops}
 }
 
 // levels are the binary operators, the loosest first. Concatenation stands between them, in Jinja's
@@ -114,20 +93,14 @@ func (p *exprParser) compare() (expr, error) {
 var levels = [][]string{{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}}
 
 // binary parses the operators of one level, from left to right; ** too, unlike in Python.
-func (p *exprParser) binary(level int) (expr, error) {
+func (p *exprParser) binary(level int) expr {
 	if level == len(levels) {
 		return p.unary(true)
 	}
-	left, err := p.binary(level + 1)
-	if err != nil {
-		return nil, err
-	}
+	left := p.binary(level + 1)
 	for t := p.cur(); t.kind == tokOp && slices.Contains(levels[level], t.text); t = p.cur() {
 		p.pos++
-		right, err := p.binary(level + 1)
-		if err != nil {
-			return nil, err
-		}
+		right := p.binary(level + 1)
 		if t.text != "~" {
 			left = &binExpr{op: t.text, line: t.line, left: left, right: right}
 			continue
@@ -138,103 +111,96 @@ func (p *exprParser) binary(level int) (expr, error) {
 			left = &concatExpr{items: []expr{left, right}}
 		}
 	}
-	return left, nil
+	return left
 }
 
 // unary parses signs. They bind tighter than filters: -1|abs is (-1)|abs.
-func (p *exprParser) unary(withFilter bool) (expr, error) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
-	defer func() { p.depth-- }()
+func (p *exprParser) unary(withFilter bool) expr {
+	p.enter()
+	defer p.leave()
 	t := p.cur()
 	var e expr
-	var err error
 	if t.is("-") || t.is("+") {
 		p.pos++
-		var x expr
-		x, err = p.unary(false)
-		e = &unaryExpr{op: t.text[0], line: t.line, x: x}
+		e = &unaryExpr{op: t.text[0], line: t.line, x: p.unary(false)}
 	} else {
-		e, err = p.primary(false)
+		e = p.primary(false)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if e, err = p.postfix(e); err != nil || !withFilter {
-		return e, err
-	}
-	for err == nil {
+	e = p.postfix(e)
+	for withFilter {
 		switch t := p.cur(); {
 		case t.is("|"):
-			e, err = p.filters(e)
+			e = p.filters(e)
 		case t.isName("is"):
-			e, err = p.test(e)
+			e = p.test(e)
 		case t.is("("):
-			e, err = p.call(e)
+			e = p.call(e)
 		default:
-			return e, nil
+			return e
 		}
 	}
-	return nil, err
+	return e
 }
 
 // primary parses a name or a literal. With ns, a name with an attribute is the target of an
 // assignment.
-func (p *exprParser) primary(ns bool) (expr, error) {
-	t := p.cur()
+func (p *exprParser) primary(ns bool) expr {
+	t := p.next()
 	switch t.kind {
 	case tokName:
-		p.pos++
 		switch t.text {
 		case "true", "True":
-			return &constExpr{v: boolValue(true)}, nil
+			return &constExpr{v: boolValue(true)}
 		case "false", "False":
-			return &constExpr{v: boolValue(false)}, nil
+			return &constExpr{v: boolValue(false)}
 		case "none", "None":
-			return &constExpr{v: noneValue}, nil
+			return &constExpr{v: noneValue}
 		}
 		name := &nameExpr{name: t.text, line: t.line}
 		if ns && p.skipOp(".") {
-			attr, err := p.expectName()
-			return &nsRef{line: t.line, ns: name, attr: attr.text}, err
+			return &nsRef{line: t.line, ns: name, attr: p.expectName().text}
 		}
-		return name, nil
+		return name
 	case tokString:
 		var text strings.Builder
+		text.WriteString(t.text)
 		for p.cur().kind == tokString {
 			text.WriteString(p.next().text)
 		}
-		return &constExpr{v: strValue(text.String())}, nil
+		return &constExpr{v: strValue(text.String())}
 	case tokInt:
-		p.pos++
 		n, err := strconv.ParseInt(t.text, 0, 64)
 		if err != nil {
 			p.gap(t.line, "integer "+t.text)
 		}
-		return &constExpr{v: intValue(n)}, nil
+		return &constExpr{v: intValue(n)}
 	case tokFloat:
-		p.pos++
 		f, err := strconv.ParseFloat(t.text, 64)
 		if err != nil {
 			p.gap(t.line, "float "+t.text)
 		}
-		return &constExpr{v: floatValue(f)}, nil
+		return &constExpr{v: floatValue(f)}
 	}
 	switch {
 	case t.is("("):
-		p.pos++
-		e, err := p.tuple(tupleRules{cond: true, empty: true})
-		if err != nil {
-			return nil, err
-		}
-		return e, p.expectOp(")")
+		e := p.tuple(tupleRules{cond: true, empty: true})
+		p.expectOp(")")
+		return e
 	case t.is("["):
-		return p.list()
+		e := &listExpr{}
+		p.list("]", true, func() { e.items = append(e.items, p.expression(true)) })
+		return e
 	case t.is("{"):
-		return p.dict()
+		e := &dictExpr{}
+		p.list("}", true, func() {
+			e.keys = append(e.keys, p.expression(true))
+			p.expectOp(":")
+			e.vals = append(e.vals, p.expression(true))
+		})
+		return e
 	}
-	return nil, p.fail(t.line, "unexpected "+t.describe())
+	p.fail(t.line, "unexpected "+t.describe())
+	return nil
 }
 
 // tupleRules are the settings of Jinja's parse_tuple.
@@ -247,7 +213,7 @@ type tupleRules struct {
 }
 
 // tuple parses expressions parted by commas: a single one without a comma is itself.
-func (p *exprParser) tuple(r tupleRules) (expr, error) {
+func (p *exprParser) tuple(r tupleRules) expr {
 	var items []expr
 	isTuple := false
 	for {
@@ -255,17 +221,11 @@ func (p *exprParser) tuple(r tupleRules) (expr, error) {
 		if t.kind == tokVarEnd || t.kind == tokBlockEnd || t.is(")") || t.kind == tokName && slices.Contains(r.ends, t.text) {
 			break
 		}
-		var e expr
-		var err error
 		if r.names {
-			e, err = p.primary(r.ns)
+			items = append(items, p.primary(r.ns))
 		} else {
-			e, err = p.expression(r.cond)
+			items = append(items, p.expression(r.cond))
 		}
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, e)
 		if !p.skipOp(",") {
 			break
 		}
@@ -273,93 +233,33 @@ func (p *exprParser) tuple(r tupleRules) (expr, error) {
 	}
 	switch {
 	case isTuple:
-		return &tupleExpr{items: items}, nil
+		return &tupleExpr{items: items}
 	case len(items) == 1:
-		return items[0], nil
+		return items[0]
 	case !r.empty:
-		return nil, p.unexpected("an expression")
+		p.unexpected("an expression")
 	}
-	return &tupleExpr{}, nil
+	return &tupleExpr{}
 }
 
-// target parses the target of an assignment.
-func (p *exprParser) target(ends []string, ns bool) (expr, error) {
+func (p *exprParser) target(ends []string, ns bool) expr {
 	line := p.cur().line
-	e, err := p.tuple(tupleRules{names: true, ns: ns, ends: ends})
-	if err != nil {
-		return nil, err
-	}
-	return e, p.assignable(line, e)
+	e := p.tuple(tupleRules{names: true, ns: ns, ends: ends})
+	p.assignable(line, e)
+	return e
 }
 
 // assignable marks names as stored, and refuses an expression that is not a target.
-func (p *exprParser) assignable(line int, e expr) error {
+func (p *exprParser) assignable(line int, e expr) {
 	switch e := e.(type) {
 	case *nameExpr:
 		e.store = true
-		return nil
 	case *nsRef:
-		return nil
 	case *tupleExpr:
 		for _, item := range e.items {
-			if err := p.assignable(line, item); err != nil {
-				return err
-			}
+			p.assignable(line, item)
 		}
-		return nil
+	default:
+		p.fail(line, "cannot assign to this")
 	}
-	return p.fail(line, "cannot assign to this")
-}
-
-// list parses behind a [.
-func (p *exprParser) list() (expr, error) {
-	p.pos++
-	e := &listExpr{}
-	for !p.cur().is("]") {
-		if e.items != nil {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
-			}
-			if p.cur().is("]") {
-				break
-			}
-		}
-		x, err := p.expression(true)
-		if err != nil {
-			return nil, err
-		}
-		e.items = append(e.items, x)
-	}
-	p.pos++
-	return e, nil
-}
-
-// dict parses behind a {.
-func (p *exprParser) dict() (expr, error) {
-	p.pos++
-	e := &dictExpr{}
-	for !p.cur().is("}") {
-		if e.keys != nil {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
-			}
-			if p.cur().is("}") {
-				break
-			}
-		}
-		k, err := p.expression(true)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.expectOp(":"); err != nil {
-			return nil, err
-		}
-		v, err := p.expression(true)
-		if err != nil {
-			return nil, err
-		}
-		e.keys, e.vals = append(e.keys, k), append(e.vals, v)
-	}
-	p.pos++
-	return e, nil
 }

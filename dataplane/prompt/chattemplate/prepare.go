@@ -12,7 +12,6 @@ import (
 // were compared; engine.go has the table of differences. Requests that pydantic would convert or
 // refuse are left to the worker.
 
-// preparation is the preparation of one request.
 type preparation struct {
 	m      *Model
 	s      *state
@@ -47,7 +46,6 @@ func (vs *variables) get(name string) value {
 	return noneValue
 }
 
-// remove deletes a variable.
 func (vs *variables) remove(name string) {
 	if at := slices.Index(vs.names, name); at >= 0 {
 		vs.names, vs.values = slices.Delete(vs.names, at, at+1), slices.Delete(vs.values, at, at+1)
@@ -61,33 +59,36 @@ func (vs *variables) emptied() variables {
 	return variables{vs.names[:0], vs.values[:0]}
 }
 
-// refuse leaves a request to the worker.
-func refuse(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
+// refuse leaves the request to the worker.
+func (p *preparation) refuse(format string, args ...any) value {
+	return p.s.unsupported(fmt.Sprintf(format, args...))
 }
 
 // sent reports whether a field was sent with a value.
 func sent(raw []byte) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
 
-// read makes the template's input of the request.
-func (p *preparation) read() (messages, tools value, err error) {
+// read makes the template's input of the request, unless it leaves an error in the state.
+func (p *preparation) read() (messages, tools value) {
 	switch {
 	case sent(p.req.InputIDs):
-		return messages, tools, refuse("the request brings its own input_ids")
+		p.refuse("the request brings its own input_ids")
 	case sent(p.req.Reasoning):
-		return messages, tools, refuse("the field reasoning")
+		p.refuse("the field reasoning")
 	case sent(p.req.Continue) && !p.continues() && !bytes.Equal(p.req.Continue, []byte("false")):
-		return messages, tools, refuse("a continue_final_message that is no bool")
+		p.refuse("a continue_final_message that is no bool")
 	case p.continues() && slices.Contains(openers, p.m.reasoning):
-		return messages, tools, refuse("continue_final_message with the reasoning parser %s", p.m.reasoning)
+		p.refuse("continue_final_message with the reasoning parser %s", p.m.reasoning)
 	}
-	if messages, err = p.messages(); err != nil {
-		return messages, tools, err
+	if p.s.err == nil {
+		messages = p.messages()
 	}
-	if tools, err = p.tools(); err != nil {
-		return messages, tools, err
+	if p.s.err == nil {
+		tools = p.tools()
 	}
-	return messages, tools, p.kwargs()
+	if p.s.err == nil {
+		p.kwargs()
+	}
+	return messages, tools
 }
 
 // openers are reasoning parsers of 0.5.23 that open the answer in front of a continued message.
@@ -98,54 +99,50 @@ func (p *preparation) continues() bool { return string(p.req.Continue) == "true"
 
 // kwargs collects the template's variables: chat_template_kwargs, the server's defaults, and those
 // that reasoning_effort sets.
-func (p *preparation) kwargs() error {
+func (p *preparation) kwargs() {
 	if sent(p.req.Kwargs) {
-		v, err := decodeJSON(p.s, p.req.Kwargs, true)
-		if err != nil {
-			return err
-		}
-		if v.k != kDict {
-			return refuse("chat_template_kwargs that are not an object")
-		}
-		for i, k := range v.o.keys {
-			p.vars.set(k.s, v.o.items[i], true)
-		}
+		p.addAll(decodeJSON(p.s, p.req.Kwargs, true), true)
 	}
-	if err := p.readEffort(); err != nil {
-		return err
-	}
+	p.readEffort()
 	// _convert_to_internal_request: the effort among the kwargs wins over the field.
 	if v := p.vars.get("reasoning_effort"); v.k != kNone {
 		p.effort = v
 	}
 	p.vars.remove("reasoning_effort")
-	if err := p.addDefaults(); err != nil {
-		return err
-	}
-	for i, k := range p.vars.names {
-		if err := allowedKwarg(k, p.vars.values[i]); err != nil {
-			return err
+	if p.m.defaults != nil {
+		p.addAll(decodeJSON(p.s, p.m.defaults, false), false)
+		if v := p.vars.get("reasoning_effort"); v.k != kNone && p.effort.k == kMissing {
+			p.effort = v
 		}
 	}
-	low := p.effort.k == kString && p.effort.s == "low"
-	if p.m.lowFlag && low {
+	for i, name := range p.vars.names {
+		p.checkKwarg(name, p.vars.values[i])
+	}
+	if p.m.lowFlag && p.effort.k == kString && p.effort.s == "low" {
 		p.vars.set("low_effort", boolValue(true), false)
 	}
-	return nil
+}
+
+func (p *preparation) addAll(v value, overwrite bool) {
+	if v.k != kDict {
+		p.refuse("template kwargs that are not an object")
+		return
+	}
+	for i, k := range v.o.keys {
+		p.vars.set(k.s, v.o.items[i], overwrite)
+	}
 }
 
 // readEffort reads the field reasoning_effort and sets the variables that depend on it
 // (normalize_reasoning_inputs).
-func (p *preparation) readEffort() error {
+func (p *preparation) readEffort() {
 	if !sent(p.req.ReasoningEffort) {
-		return nil
+		return
 	}
-	v, err := decodeJSON(p.s, p.req.ReasoningEffort, true)
-	if err != nil {
-		return err
-	}
+	v := decodeJSON(p.s, p.req.ReasoningEffort, true)
 	if v.k != kString || !slices.Contains(p.m.dialect.efforts, v.s) {
-		return refuse("an unknown reasoning_effort")
+		p.refuse("an unknown reasoning_effort")
+		return
 	}
 	p.effort = v
 	if p.m.dialect.effortThinks || v.s == "none" {
@@ -153,28 +150,6 @@ func (p *preparation) readEffort() error {
 		p.vars.set("thinking", thinking, false)
 		p.vars.set("enable_thinking", thinking, false)
 	}
-	return nil
-}
-
-// addDefaults fills in the server's default kwargs.
-func (p *preparation) addDefaults() error {
-	if p.m.defaults == nil {
-		return nil
-	}
-	v, err := decodeJSON(p.s, p.m.defaults, false)
-	if err != nil {
-		return err
-	}
-	if v.k != kDict {
-		return refuse("default template kwargs that are not an object")
-	}
-	for i, k := range v.o.keys {
-		p.vars.set(k.s, v.o.items[i], false)
-	}
-	if v := p.vars.get("reasoning_effort"); v.k != kNone && p.effort.k == kMissing {
-		p.effort = v
-	}
-	return nil
 }
 
 // reserved are parameters of apply_chat_template and of its callees: as kwargs they do not reach
@@ -184,45 +159,28 @@ var reserved = []string{
 	"padding", "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs", "self",
 }
 
-// allowedKwarg refuses kwargs that are more than variables of the template.
-func allowedKwarg(name string, v value) error {
-	if slices.Contains(reserved, name) {
-		return refuse("the template kwarg %s", name)
+// checkKwarg refuses kwargs that are more than variables of the template.
+func (p *preparation) checkKwarg(name string, v value) {
+	switch {
+	case slices.Contains(reserved, name):
+		p.refuse("the template kwarg %s", name)
+	case name != "documents" || v.k == kNone:
+	case v.k != kList || slices.ContainsFunc(v.o.items, func(document value) bool { return document.k != kDict }):
+		p.refuse("documents that are not a list of objects")
 	}
-	if name != "documents" || v.k == kNone {
-		return nil
-	}
-	if v.k != kList {
-		return refuse("documents that are not a list")
-	}
-	for _, document := range v.o.items {
-		if document.k != kDict {
-			return refuse("a document that is not an object")
-		}
-	}
-	return nil
-}
-
-// newDict makes a dict of string keys and values in turn.
-func newDict(s *state, pairs ...value) value {
-	v, err := dictOf(s, pairs)
-	if err != nil {
-		return undefValue
-	}
-	return v
 }
 
 // want reads a field of an object from a client: null and absent are None. Of another kind than k
 // it is refused.
-func want(o *object, name string, k kind) (value, error) {
+func (p *preparation) want(o *object, name string, k kind) value {
 	v, ok := o.get(name)
 	switch {
 	case !ok || v.k == kNone:
-		return noneValue, nil
+		return noneValue
 	case v.k != k:
-		return v, refuse("%s is %s instead of %s", name, v.typeName(), value{k: k}.typeName())
+		return p.refuse("%s is %s instead of %s", name, v.typeName(), value{k: k}.typeName())
 	}
-	return v, nil
+	return v
 }
 
 // attempt renders with the given tools.

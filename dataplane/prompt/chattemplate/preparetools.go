@@ -3,76 +3,67 @@ package chattemplate
 import "slices"
 
 // tools makes the list of tools that the template gets, or None.
-func (p *preparation) tools() (value, error) {
-	only, mode, err := p.toolChoice()
-	if err != nil {
-		return only, err
-	}
+func (p *preparation) tools() value {
+	only, mode := p.toolChoice()
 	v := noneValue
 	if sent(p.req.Tools) {
-		if v, err = decodeJSON(p.s, p.req.Tools, true); err != nil {
-			return v, err
-		}
-		if v.k != kList {
-			return v, refuse("tools that are not a list")
+		if v = decodeJSON(p.s, p.req.Tools, true); v.k != kList {
+			return p.refuse("tools that are not a list")
 		}
 	}
 	if v.k == kNone || len(v.o.items) == 0 {
 		if mode == "required" || only.k == kString {
-			return v, refuse("a tool_choice without tools")
+			return p.refuse("a tool_choice without tools")
 		}
-		return noneValue, nil
+		return noneValue
 	}
 	selected := v.o.items[:0:len(v.o.items)]
 	for _, tool := range v.o.items {
 		if tool.k != kDict {
-			return v, refuse("a tool that is not an object")
+			return p.refuse("a tool that is not an object")
 		}
-		made, name, err := p.tool(tool.o)
-		if err != nil {
-			return v, err
+		made, name := p.tool(tool.o)
+		if p.s.err != nil {
+			return v
 		}
 		if only.k != kString || only.s == name {
 			selected = append(selected, made)
 		}
 	}
 	if v.o.items = selected; len(selected) == 0 {
-		return v, refuse("a tool_choice that names no tool")
+		return p.refuse("a tool_choice that names no tool")
 	}
 	if mode == "none" {
-		return noneValue, nil
+		return noneValue
 	}
-	return v, p.s.err
+	return v
 }
 
 // toolChoice reads tool_choice: a mode, or in only the name of the one tool that is shown.
-func (p *preparation) toolChoice() (only value, mode string, err error) {
+func (p *preparation) toolChoice() (only value, mode string) {
 	if !sent(p.req.ToolChoice) {
 		// By set_tool_choice_default; without tools it makes no difference.
-		return noneValue, "auto", nil
+		return noneValue, "auto"
 	}
-	v, err := decodeJSON(p.s, p.req.ToolChoice, true)
-	if err != nil {
-		return v, "", err
-	}
+	v := decodeJSON(p.s, p.req.ToolChoice, true)
 	switch {
 	case v.k == kString && (v.s == "auto" || v.s == "required" || v.s == "none"):
-		return noneValue, v.s, nil
+		return noneValue, v.s
 	case v.k == kDict:
 		if kind, ok := v.o.get("type"); ok && (kind.k != kString || kind.s != "function") {
 			break
 		}
 		if f, ok := v.o.get("function"); ok && f.k == kDict {
 			if name, _ := f.o.get("name"); name.k == kString {
-				return name, "", nil
+				return name, ""
 			}
 		}
 	}
-	return noneValue, "", refuse("an unknown tool_choice")
+	return p.refuse("an unknown tool_choice"), ""
 }
 
 // tool is model_dump of Tool.
-func (p *preparation) tool(o *object) (made value, name string, err error) {
+func (p *preparation) tool(o *object) (made value, name string) {
 	kind, ok := o.get("type")
 	if !ok {
 		kind = strValue("function")
@@ -80,43 +71,31 @@ func (p *preparation) tool(o *object) (made value, name string, err error) {
 	f, _ := o.get("function")
 	deferred, _ := o.get("defer_loading")
 	if kind.k != kString || f.k != kDict || deferred.k != kUndefined && deferred.k != kNone {
-		return made, "", refuse("a malformed tool")
+		return p.refuse("a malformed tool"), ""
 	}
-	function, name, err := p.function(f.o)
-	if err != nil {
-		return made, "", err
-	}
-	return newDict(p.s, strValue("type"), kind, strValue("function"), function, strValue("defer_loading"), noneValue), name, nil
+	function, name := p.function(f.o)
+	return newDict(p.s, strValue("type"), kind, strValue("function"), function, strValue("defer_loading"), noneValue), name
 }
 
 // function is model_dump of Function: None for a field that was not sent, except for strict and
 // defer_loading.
-func (p *preparation) function(o *object) (made value, name string, err error) {
+func (p *preparation) function(o *object) (made value, name string) {
 	id, _ := o.get("name")
 	if id.k != kString {
-		return made, "", refuse("a function without a name")
+		return p.refuse("a function without a name"), ""
 	}
-	description, err := want(o, "description", kString)
-	if err != nil {
-		return made, "", err
-	}
-	strict, err := want(o, "strict", kBool)
-	if err != nil {
-		return made, "", err
-	}
+	description, strict := p.want(o, "description", kString), p.want(o, "strict", kBool)
 	if v, ok := o.get("defer_loading"); ok && v.k != kNone {
-		return made, "", refuse("a malformed tool")
+		return p.refuse("a malformed tool"), ""
 	}
 	parameters, ok := o.get("parameters")
 	if !ok {
 		parameters = noneValue
 	}
-	if err := p.schema(parameters, 0); err != nil {
-		return made, "", err
-	}
+	p.checkSchema(parameters)
 	if v, sent := o.get("strict"); !p.m.dialect.keepKeyOrder && strict.k == kNone {
 		if sent && v.k == kNone {
-			return made, "", refuse("strict is null") // no bool: 400
+			return p.refuse("strict is null"), "" // no bool: 400
 		}
 		strict = boolValue(false)
 	}
@@ -138,55 +117,45 @@ func (p *preparation) function(o *object) (made value, name string, err error) {
 			pairs = append(pairs, strValue(field), values[i])
 		}
 	}
-	return newDict(p.s, pairs...), id.s, nil
+	return newDict(p.s, pairs...), id.s
 }
 
 // jsonTypes are the types of JSON Schema. SGLang rewrites others, such as varchar and int, before
 // it renders (0.5.13).
 var jsonTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// schema refuses a schema in which normalize_json_schema_types (srt/function_call/utils.py) would
-// change something.
-func (p *preparation) schema(v value, depth int) error {
+// checkSchema refuses a schema, or a list of them, in which normalize_json_schema_types
+// (srt/function_call/utils.py) would change something. The decoder bounds their depth.
+func (p *preparation) checkSchema(v value) {
 	if v.k == kList {
-		return p.schemas(v.o.items, depth)
+		p.checkSchemas(v.o.items)
 	}
 	if v.k != kDict {
-		return nil
+		return
 	}
 	if t, ok := v.o.get("type"); ok && !plainTypes(t) {
-		return refuse("a type in a tool's schema that SGLang may rewrite")
+		p.refuse("a type in a tool's schema that SGLang may rewrite")
 	}
 	for i, k := range v.o.keys {
 		item := v.o.items[i]
-		var err error
 		switch k.s {
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 			if item.k == kDict {
-				err = p.schemas(item.o.items, depth)
+				p.checkSchemas(item.o.items)
 			}
 		case "anyOf", "oneOf", "allOf", "prefixItems", "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
 			"unevaluatedItems", "unevaluatedProperties":
-			err = p.schema(item, depth)
-		}
-		if err != nil {
-			return err
+			p.checkSchema(item)
 		}
 	}
-	return nil
 }
 
-// schemas checks a list of schemas. The decoder bounds their depth.
-func (p *preparation) schemas(items []value, depth int) error {
+func (p *preparation) checkSchemas(items []value) {
 	for _, item := range items {
-		if err := p.schema(item, depth+1); err != nil {
-			return err
-		}
+		p.checkSchema(item)
 	}
-	return nil
 }
 
-// plainTypes reports whether a type of a schema stays as it is.
 func plainTypes(t value) bool {
 	switch t.k {
 	case kString:

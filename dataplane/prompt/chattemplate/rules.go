@@ -46,7 +46,6 @@ type Thinking struct {
 // Rules returns the rules of conversion of the model.
 func (m *Model) Rules() Rules { return m.rules }
 
-// rulesOf finds the rules of a template and a worker.
 func rulesOf(m *Model, source string, e *Engine) Rules {
 	r := Rules{Known: true, Parser: e.ReasoningParser, InlineSystem: m.inlineSystem(), NoChat: e.ModelType == "gpt_oss" || e.ModelType == "beam"}
 	if r.Parser == "" || r.Parser == "auto" {
@@ -75,10 +74,7 @@ func (m *Model) inlineSystem() bool {
 	func() {
 		s := m.template.begin(nil, m.limits, len(messages), m.now)
 		defer m.template.end(s, nil, &out, &err)
-		var v value
-		if v, err = decodeJSON(s, messages, false); err != nil {
-			return
-		}
+		v := decodeJSON(s, messages, false)
 		for i := range globals {
 			if name := globals[i].name; name != "raise_exception" && name != "strftime_now" {
 				s.set(name, value{k: kFunc, n: int64(i)})

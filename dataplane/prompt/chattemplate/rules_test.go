@@ -57,11 +57,14 @@ func TestRulesOfParsers(t *testing.T) {
 		"kimi_k3":     {Known: true, InlineSystem: true, Parser: "kimi_k3", NativeThinking: true},
 		"deepseek-r1": {Known: true, InlineSystem: true, Parser: "deepseek-r1", ThinkStart: "<think>", ThinkEnd: "</think>", Thinking: chattemplate.Thinking{Always: true}},
 	} {
-		m, err := chattemplate.New(chattemplate.Config{
-			Source: chattemplate.Source{Template: "{% for m in messages %}{{ m.content }}{% endfor %}"},
-			Engine: chattemplate.Engine{Version: "0.5.23", ReasoningParser: parser},
-		})
-		require.NoError(t, err)
-		assert.Equal(t, want, m.Rules(), parser)
+		for kind, noChat := range map[string]bool{"gpt_oss": true, "qwen3": false, "": false} { // of /v1/responses
+			m, err := chattemplate.New(chattemplate.Config{
+				Source: chattemplate.Source{Template: "{% for m in messages %}{{ m.content }}{% endfor %}"},
+				Engine: chattemplate.Engine{Version: "0.5.23", ReasoningParser: parser, ModelType: kind},
+			})
+			require.NoError(t, err)
+			want.NoChat = noChat
+			assert.Equal(t, want, m.Rules(), parser)
+		}
 	}
 }

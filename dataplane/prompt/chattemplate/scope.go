@@ -138,24 +138,19 @@ func (sy *symbols) merge(branches []*symbols) {
 	}
 }
 
-// expr notes the names of an expression.
-func (sy *symbols) expr(e expr) {
-	walkExpr(e, func(e expr) {
-		n, ok := e.(*nameExpr)
-		switch {
-		case !ok:
-		case n.store:
-			sy.store(n.name)
-		default:
-			sy.load(n.name)
-		}
-	})
-}
-
 // exprs notes the names of expressions in order.
 func (sy *symbols) exprs(list ...expr) {
 	for _, e := range list {
-		sy.expr(e)
+		walkExpr(e, func(e expr) {
+			n, ok := e.(*nameExpr)
+			switch {
+			case !ok:
+			case n.store:
+				sy.store(n.name)
+			default:
+				sy.load(n.name)
+			}
+		})
 	}
 }
 
@@ -182,21 +177,21 @@ func (sy *symbols) stmt(st stmt) {
 	case *outputStmt:
 		sy.exprs(st.items...)
 	case *forStmt:
-		sy.expr(st.iter)
+		sy.exprs(st.iter)
 	case *ifStmt:
 		sy.branches(st)
 	case *macroStmt:
 		sy.store(st.name)
 	case *callStmt:
-		sy.expr(st.call)
+		sy.exprs(st.call)
 	case *filterStmt:
-		sy.expr(st.filter)
+		sy.exprs(st.filter)
 	case *withStmt:
 		sy.exprs(st.values...)
 	case *setStmt:
 		sy.exprs(st.value, st.target)
 	case *setBlockStmt:
-		sy.expr(st.target)
+		sy.exprs(st.target)
 	}
 }
 
@@ -207,11 +202,11 @@ func (sy *symbols) branches(st *ifStmt) {
 		sy.stmts(st.orelse)
 		return
 	}
-	sy.expr(st.tests[0])
+	sy.exprs(st.tests[0])
 	body, elifs, orelse := sy.copy(), sy.copy(), sy.copy()
 	body.stmts(st.bodies[0])
 	for i := 1; i < len(st.tests); i++ {
-		elifs.expr(st.tests[i])
+		elifs.exprs(st.tests[i])
 		in, none, none2 := elifs.copy(), elifs.copy(), elifs.copy()
 		in.stmts(st.bodies[i])
 		elifs.merge([]*symbols{in, none, none2})
@@ -234,7 +229,6 @@ type entry struct {
 	from varRef // of loadAlias, and of loadContext
 }
 
-// scope lists the variables to set on entry.
 type scope []entry
 
 // binder gives every name its location. It visits a template in the order of Jinja's code
@@ -289,19 +283,14 @@ func (b *binder) locate(sy *symbols, v *variable) varRef {
 	return varRef{hops: hops, slot: v.slot}
 }
 
-// expr locates the names of an expression.
-func (b *binder) expr(e expr, sy *symbols) {
-	walkExpr(e, func(e expr) {
-		if n, ok := e.(*nameExpr); ok {
-			sy.expr(n) // a set block's filter is not seen by the analysis
-			n.ref = b.locate(sy, sy.find(n.name))
-		}
-	})
-}
-
 // exprs locates the names of expressions.
 func (b *binder) exprs(sy *symbols, list ...expr) {
 	for _, e := range list {
-		b.expr(e, sy)
+		walkExpr(e, func(e expr) {
+			if n, ok := e.(*nameExpr); ok {
+				sy.exprs(n) // a set block's filter is not seen by the analysis
+				n.ref = b.locate(sy, sy.find(n.name))
+			}
+		})
 	}
 }

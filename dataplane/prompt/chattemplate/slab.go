@@ -13,7 +13,6 @@ type bytesSlab struct {
 	grown int // bytes taken since the last reset
 }
 
-// textChunk is the least size of a piece.
 const textChunk = 16 << 10
 
 // room makes room to append n bytes to buf without moving it.
@@ -41,10 +40,8 @@ func (b *bytesSlab) reset(keep int) {
 	b.buf, b.grown = b.buf[:0], 0
 }
 
-// slabChunk is the least number of elements in a chunk.
 const slabChunk = 256
 
-// take returns n zero elements.
 func (b *slab[T]) take(n int) []T {
 	if n == 0 {
 		return []T{}

@@ -11,7 +11,8 @@ import (
 // States are pooled, so that a render of an ordinary request allocates nothing.
 type state struct {
 	arena
-	output
+	out   []byte
+	base  int // length of out before the render
 	t     *Template
 	now   func() time.Time
 	depth int // nesting of macro calls and of compared lists
@@ -21,15 +22,6 @@ type state struct {
 	stack   []value // arguments of the calls in progress
 	parsed  []value // elements of JSON lists in progress, of the decoder
 	prep    preparation
-}
-
-// output is the rendered text.
-type output struct {
-	out     []byte
-	base    int // length of out before the render
-	marks   []Mark
-	capture int // nesting of captured blocks and macros
-	loops   int // nesting of loops
 }
 
 // frame holds the variables of a function that is being run.
@@ -70,7 +62,6 @@ func lookup(s *state, o *object, key string) (value, bool) {
 	return o.get(key)
 }
 
-// enter sets the variables of a scope.
 func (s *state) enter(sc scope) {
 	s.steps += len(sc) / 8
 	for i := range sc {
@@ -96,18 +87,6 @@ func (s *state) load(r varRef) value {
 	return f.vars[r.slot]
 }
 
-// beginCapture begins a text that becomes a value. It returns the argument of endCapture.
-func (s *state) beginCapture() (from int) {
-	s.capture++
-	return len(s.out)
-}
-
-// endCapture removes the text since beginCapture from the output and returns it.
-func (s *state) endCapture(from int) string {
-	s.capture--
-	return s.cutOutput(from)
-}
-
 // cutOutput removes the text behind an offset from the output and returns it.
 func (s *state) cutOutput(from int) string {
 	text := s.text.concat(view(s.out[from:]), "")
@@ -115,14 +94,11 @@ func (s *state) cutOutput(from int) string {
 	return text
 }
 
-// retry forgets a failed attempt.
 func (s *state) retry(dst []byte) {
-	s.err, s.out, s.marks = nil, dst, s.marks[:0]
-	s.depth, s.capture, s.loops = 0, 0, 0
+	s.err, s.out, s.depth = nil, dst, 0
 	clear(s.context)
 }
 
-// write appends str(v) to the output.
 func (s *state) write(v value) {
 	switch v.k {
 	case kString, kMarkup, kBig:

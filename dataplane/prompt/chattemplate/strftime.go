@@ -8,7 +8,11 @@ import (
 
 // strftimeFunc is strftime_now of transformers: datetime.now().strftime(format), in the C locale.
 func strftimeFunc(s *state, a args) value {
-	format, ok := stringArg(s, args{line: a.line, pos: a.pos, kw: a.kw, names: renamed(a.names, "format", "")}, "strftime_now")
+	a, ok := s.bind(a, "strftime_now", 1, []string{"format"})
+	if !ok {
+		return undefValue
+	}
+	format, ok := stringArg(s, a)
 	if !ok || !s.step(len(format)/8) {
 		return undefValue
 	}

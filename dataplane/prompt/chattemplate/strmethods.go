@@ -6,71 +6,62 @@ import (
 	"unicode/utf8"
 )
 
+type textMethod = func(s *state, self string, a args) value
+
 // strMethods are the methods of str that are rendered here. A template that calls another one is
 // refused when it is compiled.
-var strMethods = map[string]func(s *state, self string, a args) value{
-	"strip":        func(s *state, self string, a args) value { return stripText(s, self, a, true, true) },
-	"lstrip":       func(s *state, self string, a args) value { return stripText(s, self, a, true, false) },
-	"rstrip":       func(s *state, self string, a args) value { return stripText(s, self, a, false, true) },
-	"split":        func(s *state, self string, a args) value { return splitMethod(s, self, a, false) },
-	"rsplit":       func(s *state, self string, a args) value { return splitMethod(s, self, a, true) },
-	"splitlines":   splitLines,
-	"startswith":   func(s *state, self string, a args) value { return hasAffix(s, self, a, strings.HasPrefix) },
-	"endswith":     func(s *state, self string, a args) value { return hasAffix(s, self, a, strings.HasSuffix) },
-	"removeprefix": func(s *state, self string, a args) value { return cutAffix(s, self, a, strings.TrimPrefix) },
-	"removesuffix": func(s *state, self string, a args) value { return cutAffix(s, self, a, strings.TrimSuffix) },
-	"replace":      replaceMethod,
-	"upper":        func(s *state, self string, a args) value { return strValue(upperCase(s, noArgs(s, self, a))) },
-	"lower":        func(s *state, self string, a args) value { return strValue(lowerCase(s, noArgs(s, self, a))) },
-	"capitalize":   func(s *state, self string, a args) value { return strValue(capitalize(s, noArgs(s, self, a))) },
-	"title":        func(s *state, self string, a args) value { return titleMethod(s, noArgs(s, self, a)) },
-	"join":         joinMethod,
-	"find":         func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, false) },
-	"rfind":        func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, false) },
-	"index":        func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, true) },
-	"rindex":       func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, true) },
-	"count":        countMethod,
-	"format":       formatBraces,
-	"isdigit":      func(s *state, self string, a args) value { return isASCIISet(s, self, a, "0123456789") },
-	"isspace":      isSpaceMethod,
-	"partition":    func(s *state, self string, a args) value { return partitionText(s, self, a, strings.Index, 0) },
-	"rpartition":   func(s *state, self string, a args) value { return partitionText(s, self, a, strings.LastIndex, 2) },
-}
+var strMethods = table[string, textMethod]([]row[string, value]{
+	{"strip 0", 0, func(s *state, self string, a args) value { return stripText(s, self, a, true, true) }},
+	{"lstrip 0", 0, func(s *state, self string, a args) value { return stripText(s, self, a, true, false) }},
+	{"rstrip 0", 0, func(s *state, self string, a args) value { return stripText(s, self, a, false, true) }},
+	{"split sep maxsplit", 0, func(s *state, self string, a args) value { return splitMethod(s, self, a, false) }},
+	{"rsplit sep maxsplit", 0, func(s *state, self string, a args) value { return splitMethod(s, self, a, true) }},
+	{"splitlines keepends", 0, func(s *state, self string, a args) value { return stringList(s, lines(self, a.pos[0].truthy())) }},
+	{"startswith 0 1 2", 1, func(s *state, self string, a args) value { return hasAffix(s, self, a, strings.HasPrefix) }},
+	{"endswith 0 1 2", 1, func(s *state, self string, a args) value { return hasAffix(s, self, a, strings.HasSuffix) }},
+	{"removeprefix 0", 1, func(s *state, self string, a args) value { return cutAffix(s, self, a, strings.TrimPrefix) }},
+	{"removesuffix 0", 1, func(s *state, self string, a args) value { return cutAffix(s, self, a, strings.TrimSuffix) }},
+	{"replace 0 1 count", 2, replaceMethod},
+	{"upper", 0, func(s *state, self string, _ args) value { return strValue(upperCase(s, self)) }},
+	{"lower", 0, func(s *state, self string, _ args) value { return strValue(lowerCase(s, self)) }},
+	{"capitalize", 0, func(s *state, self string, _ args) value { return strValue(capitalize(s, self)) }},
+	{"title", 0, titleMethod},
+	{"join 0", 1, joinMethod},
+	{"find 0 1 2", 1, func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, false) }},
+	{"rfind 0 1 2", 1, func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, false) }},
+	{"index 0 1 2", 1, func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, true) }},
+	{"rindex 0 1 2", 1, func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, true) }},
+	{"count 0 1 2", 1, countMethod},
+	{"format *", 0, formatBraces},
+	{"isdigit", 0, isDigitMethod},
+	{"isspace", 0, func(_ *state, self string, _ args) value {
+		return boolValue(self != "" && trim(self, isPySpace, true, false) == "")
+	}},
+	{"partition 0", 1, func(s *state, self string, a args) value { return partitionText(s, self, a, strings.Index, 0) }},
+	{"rpartition 0", 1, func(s *state, self string, a args) value { return partitionText(s, self, a, strings.LastIndex, 2) }},
+})
 
-// stringArg returns the only argument of a method, which must be a string.
-func stringArg(s *state, a args, what string) (string, bool) {
-	var out [1]value
-	if !bindArgs(s, a, what, 1, []string{""}, out[:]) {
-		return "", false
+// stringArg returns the first argument of a method, which must be a string, and the only one: the
+// places that some take behind it are not rendered here.
+func stringArg(s *state, a args) (string, bool) {
+	switch v := a.pos[0]; {
+	case v.k == kMarkup || slices.ContainsFunc(a.pos[1:], func(v value) bool { return v.k != kMissing }):
+		s.unsupported("a method with Markup or positions")
+	case v.k != kString:
+		s.raise(a.line, "a method needs a str, not %s", v.typeName())
+	default:
+		return v.s, true
 	}
-	if out[0].k == kMarkup {
-		s.unsupported(what + " with Markup")
-		return "", false
-	}
-	if out[0].k != kString {
-		s.raise(a.line, "%s needs a str, not %s", what, out[0].typeName())
-		return "", false
-	}
-	return out[0].s, true
-}
-
-// noArgs returns self, and raises if there are arguments.
-func noArgs(s *state, self string, a args) string {
-	bindArgs(s, a, "method", 0, nil, nil)
-	return self
+	return "", false
 }
 
 // stripText is strip, lstrip and rstrip: of white space, or of any of the characters given.
 func stripText(s *state, self string, a args, left, right bool) value {
-	var out [1]value
-	if !bindArgs(s, a, "strip", 0, []string{""}, out[:]) {
-		return undefValue
-	}
-	switch out[0].k {
+	switch a.pos[0].k {
 	case kMissing, kNone:
 		return strValue(trim(self, isPySpace, left, right))
 	case kString:
-		chars := out[0].s
+		chars := a.pos[0].s
 		return strValue(trim(self, func(r rune) bool { return strings.ContainsRune(chars, r) }, left, right))
 	case kMarkup:
 		return s.unsupported("strip with Markup")
@@ -89,40 +80,34 @@ func trim(text string, drop func(rune) bool, left, right bool) string {
 	return text
 }
 
-// splitMethod is str.split and str.rsplit.
 func splitMethod(s *state, self string, a args, fromRight bool) value {
-	var out [2]value
-	if !bindArgs(s, a, "split", 0, []string{"sep", "maxsplit"}, out[:]) {
-		return undefValue
-	}
 	limit := -1
-	if out[1].k != kMissing {
-		if !out[1].isInt() {
+	if a.pos[1].k != kMissing {
+		if !a.pos[1].isInt() {
 			return s.raise(a.line, "maxsplit must be an integer")
 		}
-		limit = int(max(min(out[1].n, int64(len(self))+1), -1))
+		limit = int(max(min(a.pos[1].n, int64(len(self))+1), -1))
 	}
 	if !s.step(len(self) / 16) {
 		return undefValue
 	}
 	var parts []string
-	switch out[0].k {
+	switch a.pos[0].k {
 	case kMissing, kNone:
 		parts = splitSpace(self, limit, fromRight)
 	case kString:
-		if out[0].s == "" {
+		if a.pos[0].s == "" {
 			return s.raise(a.line, "empty separator")
 		}
-		parts = splitText(self, out[0].s, limit, fromRight)
+		parts = splitText(self, a.pos[0].s, limit, fromRight)
 	case kMarkup:
 		return s.unsupported("split with Markup")
 	default:
-		return s.raise(a.line, "must be str or None, not %s", out[0].typeName())
+		return s.raise(a.line, "must be str or None, not %s", a.pos[0].typeName())
 	}
 	return stringList(s, parts)
 }
 
-// stringList makes a list of strings.
 func stringList(s *state, parts []string) value {
 	items := s.list(len(parts))
 	if items == nil {
@@ -192,15 +177,6 @@ func splitSpace(text string, limit int, fromRight bool) []string {
 	return parts
 }
 
-// splitLines is str.splitlines, which knows more line ends than \n.
-func splitLines(s *state, self string, a args) value {
-	var out [1]value
-	if !bindArgs(s, a, "splitlines", 0, []string{"keepends"}, out[:]) {
-		return undefValue
-	}
-	return stringList(s, lines(self, out[0].truthy()))
-}
-
 // lines is str.splitlines: a line end at the very end begins no further line.
 func lines(text string, keep bool) []string {
 	var parts []string
@@ -228,12 +204,8 @@ func isLineEnd(r rune) bool {
 	return r >= '\n' && r <= '\r' || r >= 0x1c && r <= 0x1e || r == 0x85 || r == 0x2028 || r == 0x2029
 }
 
-// hasAffix is str.startswith and str.endswith.
 func hasAffix(s *state, self string, a args, has func(string, string) bool) value {
-	if len(a.pos) > 1 {
-		return s.unsupported("startswith with positions")
-	}
-	if len(a.pos) == 1 && a.pos[0].k == kTuple {
+	if a.pos[0].k == kTuple && a.pos[1].k == kMissing {
 		for _, item := range a.pos[0].o.items {
 			if !item.isStr() {
 				return s.raise(a.line, "tuple must only contain str")
@@ -244,13 +216,12 @@ func hasAffix(s *state, self string, a args, has func(string, string) bool) valu
 		}
 		return boolValue(false)
 	}
-	fix, ok := stringArg(s, a, "startswith")
+	fix, ok := stringArg(s, a)
 	return boolValue(ok && has(self, fix))
 }
 
-// cutAffix is removeprefix and removesuffix.
 func cutAffix(s *state, self string, a args, by func(string, string) string) value {
-	fix, ok := stringArg(s, a, "removeprefix")
+	fix, ok := stringArg(s, a)
 	if !ok {
 		return undefValue
 	}
@@ -259,24 +230,20 @@ func cutAffix(s *state, self string, a args, by func(string, string) string) val
 
 // replaceMethod is str.replace, which takes strings only.
 func replaceMethod(s *state, self string, a args) value {
-	var out [3]value
-	if !bindArgs(s, a, "replace", 2, []string{"", " ", "count"}, out[:]) {
-		return undefValue
-	}
-	if out[0].k == kMarkup || out[1].k == kMarkup {
+	if a.pos[0].k == kMarkup || a.pos[1].k == kMarkup {
 		return s.unsupported("replace with Markup")
 	}
-	if !out[0].isStr() || !out[1].isStr() {
+	if !a.pos[0].isStr() || !a.pos[1].isStr() {
 		return s.raise(a.line, "replace needs str")
 	}
 	n := int64(-1)
-	if out[2].k != kMissing {
-		if !out[2].isInt() {
+	if a.pos[2].k != kMissing {
+		if !a.pos[2].isInt() {
 			return s.raise(a.line, "count must be an integer")
 		}
-		n = out[2].n
+		n = a.pos[2].n
 	}
-	return replaceText(s, self, out[0].s, out[1].s, n)
+	return replaceText(s, self, a.pos[0].s, a.pos[1].s, n)
 }
 
 // replaceText is str.replace; n below 0 replaces all.
@@ -296,11 +263,7 @@ func replaceText(s *state, text, old, repl string, n int64) value {
 
 // joinMethod is str.join, which raises at the first element that is not a string.
 func joinMethod(s *state, self string, a args) value {
-	var out [1]value
-	if !bindArgs(s, a, "join", 1, []string{""}, out[:]) {
-		return undefValue
-	}
-	it := iterate(s, a.line, out[0])
+	it := iterate(s, a.line, a.pos[0])
 	items := it.all(s)
 	if !s.step(len(items)) {
 		return undefValue
@@ -325,10 +288,7 @@ func joinMethod(s *state, self string, a args) value {
 
 // findMethod is find, rfind, index and rindex.
 func findMethod(s *state, self string, a args, find func(string, string) int, must bool) value {
-	if len(a.pos) > 1 {
-		return s.unsupported("find with positions")
-	}
-	sub, ok := stringArg(s, a, "find")
+	sub, ok := stringArg(s, a)
 	if !ok {
 		return undefValue
 	}
@@ -344,10 +304,7 @@ func findMethod(s *state, self string, a args, find func(string, string) int, mu
 
 // countMethod counts without overlaps; the empty string is between all characters.
 func countMethod(s *state, self string, a args) value {
-	if len(a.pos) > 1 {
-		return s.unsupported("count with positions")
-	}
-	sub, ok := stringArg(s, a, "count")
+	sub, ok := stringArg(s, a)
 	if !ok {
 		return undefValue
 	}

@@ -16,7 +16,6 @@ type Template struct {
 	names   []string // names that the template reads of the request
 	filters map[string]filterFunc
 	tests   map[string]testFunc
-	clock   bool
 	pool    sync.Pool // of *state
 }
 
@@ -43,12 +42,6 @@ func (l Limits) withDefaults(n int) Limits {
 		l.Steps = min(1_000_000+8*n, 5_000_000)
 	}
 	return l
-}
-
-// Mark says where in the rendered text the template began with a message.
-type Mark struct {
-	Message int // its index in the template's messages
-	Offset  int // bytes from the start of the rendered text
 }
 
 // maxSource bounds a template; real ones of 2026 have up to 60 KB. A chain of operators nests one
@@ -78,13 +71,9 @@ func Compile(source string) (*Template, error) {
 		slices.SortStableFunc(b.gaps, func(x, y Gap) int { return x.Line - y.Line })
 		return nil, &UnsupportedError{Gaps: slices.Compact(b.gaps)}
 	}
-	t.clock = slices.Contains(t.names, "strftime_now")
 	t.pool.New = func() any { return &state{t: t, context: make([]value, len(t.names))} }
 	return t, nil
 }
-
-// Reads reports whether the template reads a name of its context, for instance tools.
-func (t *Template) Reads(name string) bool { return slices.Contains(t.names, name) }
 
 // check notes functions and methods that are not rendered here.
 func (b *binder) check(body []stmt) {
@@ -136,7 +125,7 @@ func (t *Template) end(s *state, dst []byte, out *[]byte, err *error) {
 	s.reset()
 	clear(s.context)
 	*s = state{
-		t: t, context: s.context, arena: s.arena, output: output{marks: s.marks[:0]},
+		t: t, context: s.context, arena: s.arena,
 		stack: emptied(s.stack), parsed: emptied(s.parsed), prep: preparation{vars: s.prep.vars.emptied()},
 	}
 	t.pool.Put(s)

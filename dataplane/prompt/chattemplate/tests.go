@@ -1,74 +1,50 @@
 package chattemplate
 
-import (
-	"strings"
-	"unicode"
-)
+import "unicode"
 
-// testFunc is a test of jinja2/tests.py.
 type testFunc func(s *state, v value, a args) bool
 
 // tests are the tests that are rendered here. A template with another one is refused when it is
 // compiled, or when its branch runs.
-var tests = allTests()
+var tests = table[value, testFunc]([]row[value, bool]{
+	{"defined", 0, plainTest(func(v value) bool { return v.k != kUndefined })},
+	{"undefined", 0, plainTest(func(v value) bool { return v.k == kUndefined })},
+	{"none", 0, plainTest(func(v value) bool { return v.k == kNone })},
+	{"boolean", 0, plainTest(func(v value) bool { return v.k == kBool })},
+	{"false", 0, plainTest(func(v value) bool { return v.k == kBool && v.n == 0 })},
+	{"true", 0, plainTest(func(v value) bool { return v.k == kBool && v.n != 0 })},
+	{"integer", 0, plainTest(func(v value) bool { return v.k == kInt || v.k == kBig })},
+	{"float", 0, plainTest(func(v value) bool { return v.k == kFloat })},
+	{"number", 0, plainTest(func(v value) bool { return v.isNum() || v.k == kBig })},
+	{"string", 0, plainTest(value.isStr)},
+	{"mapping", 0, plainTest(func(v value) bool { return v.k == kDict })},
+	{"sequence", 0, plainTest(isSequence)},
+	{"iterable", 0, plainTest(isIterable)},
+	{"callable", 0, plainTest(func(v value) bool { return v.k >= kMacro || v.k == kUndefined || v.k == kLoop })},
+	{"escaped", 0, plainTest(func(v value) bool { return v.k == kMarkup })},
+	{"odd", 0, func(s *state, v value, a args) bool { return hasRemainder(s, v, a, intValue(2), 1) }},
+	{"even", 0, func(s *state, v value, a args) bool { return hasRemainder(s, v, a, intValue(2), 0) }},
+	{"divisibleby 0", 1, func(s *state, v value, a args) bool { return hasRemainder(s, v, a, a.pos[0], 0) }},
+	{"lower", 0, func(s *state, v value, _ args) bool { return isCased(s, v, unicode.IsLower, unicode.IsUpper) }},
+	{"upper", 0, func(s *state, v value, _ args) bool { return isCased(s, v, unicode.IsUpper, unicode.IsLower) }},
+	{"sameas 0", 1, sameAs},
+	{"filter", 0, func(s *state, v value, _ args) bool { return namedIn(s, v, s.t.filters[v.s] != nil) }},
+	{"test", 0, func(s *state, v value, _ args) bool { return namedIn(s, v, s.t.tests[v.s] != nil) }},
+	{"in 0", 1, func(s *state, v value, a args) bool { return containsValue(s, a.line, a.pos[0], v) }},
+	{"==|eq|equalto 0", 1, comparison("==")},
+	{"!=|ne 0", 1, comparison("!=")},
+	{">|gt|greaterthan 0", 1, comparison(">")},
+	{">=|ge 0", 1, comparison(">=")},
+	{"<|lt|lessthan 0", 1, comparison("<")},
+	{"<=|le 0", 1, comparison("<=")},
+})
 
-// allTests makes the table: tests by name, and the operators under all their names.
-func allTests() map[string]testFunc {
-	out := map[string]testFunc{
-		"defined":   plainTest(func(v value) bool { return v.k != kUndefined }),
-		"undefined": plainTest(func(v value) bool { return v.k == kUndefined }),
-		"none":      plainTest(func(v value) bool { return v.k == kNone }),
-		"boolean":   plainTest(func(v value) bool { return v.k == kBool }),
-		"false":     plainTest(func(v value) bool { return v.k == kBool && v.n == 0 }),
-		"true":      plainTest(func(v value) bool { return v.k == kBool && v.n != 0 }),
-		"integer":   plainTest(func(v value) bool { return v.k == kInt || v.k == kBig }),
-		"float":     plainTest(func(v value) bool { return v.k == kFloat }),
-		"number":    plainTest(func(v value) bool { return v.isNum() || v.k == kBig }),
-		"string":    plainTest(value.isStr),
-		"mapping":   plainTest(func(v value) bool { return v.k == kDict }),
-		"sequence":  plainTest(isSequence),
-		"iterable":  plainTest(isIterable),
-		"callable":  plainTest(func(v value) bool { return v.k >= kMacro || v.k == kUndefined || v.k == kLoop }),
-		"escaped":   plainTest(func(v value) bool { return v.k == kMarkup }),
-		"odd":       func(s *state, v value, a args) bool { return hasRemainder(s, v, a, intValue(2), 1) },
-		"even":      func(s *state, v value, a args) bool { return hasRemainder(s, v, a, intValue(2), 0) },
-		"divisibleby": func(s *state, v value, a args) bool {
-			other, ok := otherOperand(s, a)
-			return ok && hasRemainder(s, v, args{line: a.line}, other, 0)
-		},
-		"lower":  func(s *state, v value, a args) bool { return isCased(s, v, a, unicode.IsLower, unicode.IsUpper) },
-		"upper":  func(s *state, v value, a args) bool { return isCased(s, v, a, unicode.IsUpper, unicode.IsLower) },
-		"sameas": sameAs,
-		"filter": func(s *state, v value, a args) bool { return namedIn(s, v, a, s.t.filters[v.s] != nil) },
-		"test":   func(s *state, v value, a args) bool { return namedIn(s, v, a, s.t.tests[v.s] != nil) },
-		"in": func(s *state, v value, a args) bool {
-			other, ok := otherOperand(s, a)
-			return ok && containsValue(s, a.line, other, v)
-		},
-	}
-	for op, names := range map[string]string{
-		"==": "== eq equalto", "!=": "!= ne", ">": "> gt greaterthan", ">=": ">= ge", "<": "< lt lessthan", "<=": "<= le",
-	} {
-		for name := range strings.FieldsSeq(names) {
-			out[name] = func(s *state, v value, a args) bool {
-				other, ok := otherOperand(s, a)
-				return ok && compareValues(s, a.line, op, v, other)
-			}
-		}
-	}
-	return out
-}
-
-// plainTest makes a test of a predicate without arguments.
 func plainTest(holds func(value) bool) testFunc {
-	return func(s *state, v value, a args) bool { return bindArgs(s, a, "test", 0, nil, nil) && holds(v) }
+	return func(_ *state, v value, _ args) bool { return holds(v) }
 }
 
-// otherOperand returns the only argument of a test.
-func otherOperand(s *state, a args) (value, bool) {
-	var out [1]value
-	ok := bindArgs(s, a, "test", 1, []string{""}, out[:])
-	return out[0], ok
+func comparison(op string) testFunc {
+	return func(s *state, v value, a args) bool { return compareValues(s, a.line, op, v, a.pos[0]) }
 }
 
 // isSequence reports whether a value has a length and indices. An undefined value passes, since it
@@ -86,18 +62,12 @@ func isIterable(v value) bool { return isSequence(v) || v.k == kView || v.k == k
 
 // hasRemainder is value % by == want, with all that % does to other types.
 func hasRemainder(s *state, v value, a args, by value, want int64) bool {
-	if !bindArgs(s, a, "test", 0, nil, nil) {
-		return false
-	}
 	return equalValues(s, binaryOp(s, a.line, "%", v, by), intValue(want), 0)
 }
 
 // isCased is str.islower and str.isupper: no cased character is of the other case, and one is
 // there.
-func isCased(s *state, v value, a args, want, other func(rune) bool) bool {
-	if !bindArgs(s, a, "test", 0, nil, nil) {
-		return false
-	}
+func isCased(s *state, v value, want, other func(rune) bool) bool {
 	found := false
 	for _, r := range toStr(s, v) {
 		if r >= 0x80 {
@@ -114,10 +84,7 @@ func isCased(s *state, v value, a args, want, other func(rune) bool) bool {
 
 // sameAs is Python's is, for values that the interpreter never shares by itself.
 func sameAs(s *state, v value, a args) bool {
-	other, ok := otherOperand(s, a)
-	if !ok {
-		return false
-	}
+	other := a.pos[0]
 	single := func(x value) bool { return x.k == kNone || x.k == kBool }
 	switch {
 	case single(v) || single(other):
@@ -132,10 +99,7 @@ func sameAs(s *state, v value, a args) bool {
 }
 
 // namedIn answers the tests filter and test for the names known here. Python knows more.
-func namedIn(s *state, v value, a args, known bool) bool {
-	if !bindArgs(s, a, "test", 0, nil, nil) {
-		return false
-	}
+func namedIn(s *state, v value, known bool) bool {
 	if v.k != kString || !known {
 		s.unsupported("a test for a name that is not known here")
 	}

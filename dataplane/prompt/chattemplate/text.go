@@ -232,13 +232,10 @@ func mapCase(s *state, text string, to func(rune) rune) string {
 	return strings.Map(to, text)
 }
 
-// upperCase is str.upper.
 func upperCase(s *state, text string) string { return mapCase(s, text, unicode.ToUpper) }
 
-// lowerCase is str.lower.
 func lowerCase(s *state, text string) string { return mapCase(s, text, unicode.ToLower) }
 
-// capitalize is str.capitalize.
 func capitalize(s *state, text string) string {
 	if text == "" {
 		return ""

@@ -40,17 +40,17 @@ func dumpJSON(s *state, v value, a args) bool {
 	return s.err == nil
 }
 
-// settings reads the arguments of tojson.
 func (d *dumper) settings(a args) bool {
 	s := d.s
-	var out [4]value
-	if !bindArgs(s, a, "tojson", 0, []string{"ensure_ascii", "indent", "separators", "sort_keys"}, out[:]) {
+	defer s.release(len(s.stack))
+	a, ok := s.bind(a, "tojson", 0, []string{"ensure_ascii", "indent", "separators", "sort_keys"})
+	if !ok {
 		return false
 	}
-	d.asciiOnly = out[0].truthy()
-	d.sortKeys = out[3].truthy()
-	switch in := out[1]; {
-	case in.k == kMissing || in.k == kNone:
+	d.asciiOnly = a.pos[0].truthy()
+	d.sortKeys = a.pos[3].truthy()
+	switch in := a.pos[1]; {
+	case !in.given():
 	case in.k == kString:
 		d.indent, d.hasIndent = in.s, true
 	case in.isInt():
@@ -62,8 +62,8 @@ func (d *dumper) settings(a args) bool {
 	if d.hasIndent {
 		d.item = ","
 	}
-	switch sep := out[2]; {
-	case sep.k == kMissing || sep.k == kNone:
+	switch sep := a.pos[2]; {
+	case !sep.given():
 	case (sep.k == kTuple || sep.k == kList) && len(sep.o.items) == 2 && sep.o.items[0].k == kString && sep.o.items[1].k == kString:
 		d.item, d.kv = sep.o.items[0].s, sep.o.items[1].s
 	default:
@@ -73,7 +73,6 @@ func (d *dumper) settings(a args) bool {
 	return s.err == nil
 }
 
-// value appends one value. depth is its nesting.
 func (d *dumper) value(v value, depth int) {
 	s := d.s
 	if depth > maxDepth {
@@ -96,7 +95,6 @@ func (d *dumper) value(v value, depth int) {
 	}
 }
 
-// scalar is a number or a bool as JSON.
 func (d *dumper) scalar(v value) string {
 	switch v.k {
 	case kBool:
@@ -184,7 +182,6 @@ func (d *dumper) dict(o *object, depth int) {
 	s.out = append(s.out, '}')
 }
 
-// sorted returns a dict's entries by key.
 func (d *dumper) sorted(o *object) (keys, items []value) {
 	list := make([]keyed, len(o.keys))
 	for i := range list {
@@ -223,7 +220,6 @@ func appendJSON(dst []byte, text string, asciiOnly bool) []byte {
 	return append(append(dst, text[from:]...), '"')
 }
 
-// escapeJSON appends one escaped code point.
 func escapeJSON(dst []byte, r rune) []byte {
 	switch r {
 	case '"', '\\':

@@ -11,6 +11,7 @@ type tokenStream struct {
 	pos    int
 	depth  int   // of nested tags and expressions
 	gaps   []Gap // constructs that are not rendered here
+	err    error // the first; the template then reads as if it ended there
 }
 
 // maxNesting bounds how deep tags and expressions may nest: parsing is recursive.
@@ -31,8 +32,12 @@ func (p *tokenStream) next() token {
 	return t
 }
 
-// fail is a syntax error.
-func (p *tokenStream) fail(line int, msg string) error { return &SyntaxError{Line: line, Msg: msg} }
+func (p *tokenStream) fail(line int, msg string) {
+	if p.err == nil {
+		p.err = &SyntaxError{Line: line, Msg: msg}
+	}
+	p.tokens, p.pos = []token{{kind: tokEOF, line: line}}, 0
+}
 
 // gap notes a valid construct that is not rendered here. Parsing goes on, so that all gaps are
 // found at once.
@@ -51,59 +56,69 @@ func (p *tokenStream) branches(mark int) {
 const gapFilter, gapTest = "filter ", "test "
 
 // unexpected is a syntax error at a token other than the expected one.
-func (p *tokenStream) unexpected(want string) error {
+func (p *tokenStream) unexpected(want string) {
 	t := p.cur()
-	return p.fail(t.line, "expected "+want+", got "+t.describe())
+	p.fail(t.line, "expected "+want+", got "+t.describe())
 }
 
-// skipOp consumes an operator if it is next.
 func (p *tokenStream) skipOp(op string) bool {
-	if p.cur().is(op) {
+	found := p.cur().is(op)
+	if found {
 		p.pos++
-		return true
 	}
-	return false
+	return found
 }
 
 // skipName consumes a word if it is next. Jinja has no reserved words: if is a name like others
 // where an expression is due.
 func (p *tokenStream) skipName(word string) bool {
-	if p.cur().isName(word) {
+	found := p.cur().isName(word)
+	if found {
 		p.pos++
-		return true
 	}
-	return false
+	return found
 }
 
-// expectOp consumes an operator that must be next.
-func (p *tokenStream) expectOp(op string) error {
+func (p *tokenStream) expectOp(op string) {
 	if !p.skipOp(op) {
-		return p.unexpected(op)
+		p.unexpected(op)
 	}
-	return nil
 }
 
-// expectName consumes a name that must be next.
-func (p *tokenStream) expectName() (token, error) {
+func (p *tokenStream) expectName() token {
 	if p.cur().kind != tokName {
-		return token{}, p.unexpected("a name")
+		p.unexpected("a name")
+		return token{}
 	}
-	return p.next(), nil
+	return p.next()
 }
 
-// expectEnd consumes the end of a tag.
-func (p *tokenStream) expectEnd(kind tokenKind) error {
+func (p *tokenStream) expectEnd(kind tokenKind) {
 	if p.cur().kind != kind {
-		return p.unexpected("the end of the tag")
+		p.unexpected("the end of the tag")
+		return
 	}
 	p.pos++
-	return nil
 }
 
-// enter counts a level of nesting.
-func (p *tokenStream) enter() error {
-	if p.depth++; p.depth > maxNesting {
-		return p.fail(p.cur().line, "nested too deep")
+// list parses items parted by commas up to the closing bracket, which it consumes. With trailing, a
+// comma may stand behind the last one.
+func (p *tokenStream) list(closing string, trailing bool, item func()) {
+	for first := true; p.err == nil && !p.skipOp(closing); first = false {
+		if !first {
+			if p.expectOp(","); trailing && p.skipOp(closing) {
+				return
+			}
+		}
+		item()
 	}
-	return nil
 }
+
+// enter counts a level of nesting, which ends with leave.
+func (p *tokenStream) enter() {
+	if p.depth++; p.depth > maxNesting {
+		p.fail(p.cur().line, "nested too deep")
+	}
+}
+
+func (p *tokenStream) leave() { p.depth-- }

@@ -44,8 +44,7 @@ type object struct {
 	keys  []value // of a dict or a namespace
 	// index finds string keys of a large dict; nil for a small one.
 	index map[string]int32
-	pos   int   // of a generator: number of consumed items
-	msg   int32 // 1 + the index of the request's message that this is, or 0
+	pos   int // of a generator: number of consumed items
 	loop  *loopState
 	macro *macroStmt
 	outer *frame // where a macro was defined
@@ -67,13 +66,10 @@ var (
 // strValue makes a str, which must be UTF-8.
 func strValue(s string) value { return value{k: kString, s: s} }
 
-// intValue makes an int.
 func intValue(n int64) value { return value{k: kInt, n: n} }
 
-// floatValue makes a float.
 func floatValue(f float64) value { return value{k: kFloat, n: int64(math.Float64bits(f))} }
 
-// boolValue makes a bool.
 func boolValue(b bool) value {
 	if b {
 		return value{k: kBool, n: 1}
@@ -81,7 +77,6 @@ func boolValue(b bool) value {
 	return value{k: kBool}
 }
 
-// float returns the number in a kFloat.
 func (v value) float() float64 { return math.Float64frombits(uint64(v.n)) }
 
 // isStr reports whether isinstance(v, str) holds.
@@ -93,13 +88,15 @@ func (v value) isInt() bool { return v.k == kInt || v.k == kBool }
 // isNum reports whether a value is a number that fits the machine.
 func (v value) isNum() bool { return v.isInt() || v.k == kFloat }
 
-// asFloat returns a number as a float.
 func (v value) asFloat() float64 {
 	if v.k == kFloat {
 		return v.float()
 	}
 	return float64(v.n)
 }
+
+// given reports whether an optional argument is there, and not None.
+func (v value) given() bool { return v.k != kMissing && v.k != kNone }
 
 // truthy is Python's bool(v).
 func (v value) truthy() bool {

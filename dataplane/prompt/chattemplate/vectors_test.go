@@ -61,44 +61,24 @@ func check(t *testing.T, vars json.RawMessage, vector [2]*string) (unsure bool) 
 	return false
 }
 
-// TestVectors wants every template that was written by hand to render as Jinja2 renders it.
+// TestVectors renders templates as Jinja2 renders them: those written by hand, every filter, test,
+// operator and method applied to every type, and random programs of scopes, loops, macros and
+// whitespace control. Being unsure is allowed of a tenth of the latter, being wrong is not.
 func TestVectors(t *testing.T) {
 	v := readVectors(t)
-	for _, vector := range v.Hand {
-		if check(t, v.Vars, vector) {
-			_, err := render(*vector[0], v.Vars)
-			t.Errorf("%s\nis left to the worker: %v", *vector[0], err)
+	for name, list := range map[string][][2]*string{"hand": v.Hand, "generated": v.Generated, "programs": v.Programs} {
+		unsure := 0
+		for _, vector := range list {
+			if !check(t, v.Vars, vector) {
+				continue
+			}
+			if unsure++; name == "hand" {
+				_, err := render(*vector[0], v.Vars)
+				t.Errorf("%s\nis left to the worker: %v", *vector[0], err)
+			}
 		}
-	}
-}
-
-// TestGeneratedVectors applies every filter, test, operator and method to every type. Being unsure
-// is allowed, being wrong is not.
-func TestGeneratedVectors(t *testing.T) {
-	v := readVectors(t)
-	unsure := 0
-	for _, vector := range v.Generated {
-		if check(t, v.Vars, vector) {
-			unsure++
+		if t.Logf("%s: %d of %d are left to the worker", name, unsure, len(list)); unsure > len(list)/10 {
+			t.Errorf("%s: %d of %d are left to the worker, want at most a tenth", name, unsure, len(list))
 		}
-	}
-	t.Logf("%d of %d are left to the worker", unsure, len(v.Generated))
-	if unsure > len(v.Generated)/10 {
-		t.Errorf("%d of %d are left to the worker, want at most a tenth", unsure, len(v.Generated))
-	}
-}
-
-// TestPrograms renders random programs: scopes, loops, macros, whitespace control.
-func TestPrograms(t *testing.T) {
-	v := readVectors(t)
-	unsure := 0
-	for _, vector := range v.Programs {
-		if check(t, v.Vars, vector) {
-			unsure++
-		}
-	}
-	t.Logf("%d of %d are left to the worker", unsure, len(v.Programs))
-	if unsure > len(v.Programs)/10 {
-		t.Errorf("%d of %d are left to the worker, want at most a tenth", unsure, len(v.Programs))
 	}
 }

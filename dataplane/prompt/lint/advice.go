@@ -30,7 +30,6 @@ const (
 	nameWords = 8
 )
 
-// kindOf returns the kind of a changing part.
 func kindOf(text string) Kind {
 	text = strings.TrimSpace(text)
 	words := strings.Fields(text)
@@ -92,7 +91,6 @@ func hexRun(text string) (longest int) {
 	return longest
 }
 
-// advise returns advice for a finding, as a sentence.
 func (f *Finding) advise() string {
 	where := fmt.Sprintf("in the part %q, %d bytes in", f.Part, f.Offset)
 	if f.Part == "ids" {

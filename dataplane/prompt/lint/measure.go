@@ -28,7 +28,6 @@ func measure(group []*units) []measured {
 	return out
 }
 
-// stableRuns returns the runs that nearly all prompts have.
 func stableRuns(group []*units) map[uint64]bool {
 	frequency := make(map[uint64]int)
 	for _, u := range group {

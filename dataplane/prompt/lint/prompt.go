@@ -171,7 +171,6 @@ const (
 	maxUnits = 1 << 16
 )
 
-// newUnits cuts a prompt into units.
 func newUnits(p *Prompt) *units {
 	u := &units{Prompt: p}
 	for i, id := range p.IDs[:min(len(p.IDs), maxUnits)] {

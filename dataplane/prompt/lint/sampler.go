@@ -79,7 +79,6 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// keep remembers a prompt, and forgets the oldest ones where there are too many.
 func (s *Sampler) keep(body []byte) {
 	p, err := Parse(body)
 	if err != nil {

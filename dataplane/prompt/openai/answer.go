@@ -22,7 +22,7 @@ type Answer struct {
 }
 
 func (a *Answer) readStreamOptions(d *document) {
-	a.IncludeUsage, _ = boolOf(d.member(d.raw(fieldStreamOptions), "include_usage"))
+	a.IncludeUsage, _ = boolOf(Member(d.raw(fieldStreamOptions), "include_usage"))
 }
 
 // readSamplingParams reads /generate's sampling_params: an object, or for a batch a list of them,
@@ -38,8 +38,9 @@ func (a *Answer) readSamplingParams(d *document) *Error {
 	if raw[0] != '{' && raw[0] != ']' {
 		return errAt("sampling_params", "must be an object or a list of objects", d.spans[fieldSamplingParams].lo)
 	}
-	a.MaxTokens = countOf(d.member(raw, "max_new_tokens"), 0)
-	a.N = countOf(d.member(raw, "n"), 1)
-	a.Unstored = a.Unstored || countOf(d.member(raw, "beam_width"), 1) > 1
+	var most, n, beams []byte
+	Pick(raw, 0, To("max_new_tokens", &most), To("n", &n), To("beam_width", &beams))
+	a.MaxTokens, a.N = countOf(most, 0), countOf(n, 1)
+	a.Unstored = a.Unstored || countOf(beams, 1) > 1
 	return nil
 }

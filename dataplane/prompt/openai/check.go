@@ -83,40 +83,25 @@ func checkGenerate(r *Request, vocab int) *Error {
 	}
 	raw := r.raw(fieldSamplingParams)
 	if len(raw) == 0 || raw[0] != '[' {
-		return checkSampling(r, raw, vocab)
+		return checkSampling(raw, vocab)
 	}
 	var err *Error
 	_, _ = Elements(raw, 0, func(lo, hi int) {
 		if err == nil {
-			err = checkSampling(r, raw[lo:hi], vocab)
+			err = checkSampling(raw[lo:hi], vocab)
 		}
 	})
 	return err
 }
 
 // checkSampling checks an object of /generate's sampling_params.
-func checkSampling(r *Request, raw []byte, vocab int) *Error {
-	if len(raw) == 0 || raw[0] != '{' {
+func checkSampling(raw []byte, vocab int) *Error {
+	if !IsObject(raw) {
 		return nil
 	}
-	var topK, stops, least, n []byte
-	i := skipSpace(raw, 1)
-	for more := raw[i] != '}'; more; {
-		key, escaped, at, _ := scanKey(raw, i)
-		i, _ = skipValue(raw, at, 1)
-		switch string(r.keyOf(key, escaped)) {
-		case "top_k":
-			topK = raw[at:i]
-		case "stop_token_ids":
-			stops = raw[at:i]
-		case "min_new_tokens":
-			least = raw[at:i]
-		case "n":
-			n = raw[at:i]
-		}
-		i, more, _ = nextMember(raw, i, '}')
-	}
-	return checkSamplingParams(samplingParams{topK, stops, least, n}, vocab)
+	var d samplingParams
+	Pick(raw, 0, To("top_k", &d.topK), To("stop_token_ids", &d.stops), To("min_new_tokens", &d.least), To("n", &d.n))
+	return checkSamplingParams(d, vocab)
 }
 
 // checkOpenAI checks the sampling parameters of the OpenAI routes, which are at the top level.

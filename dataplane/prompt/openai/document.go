@@ -7,6 +7,14 @@ type document struct {
 	key   []byte // buffer of the last key or short string with escapes
 	name  []byte // buffer of the last name of a session with escapes
 	model string // model of the body before: most bodies name the same one
+	err   *Error // of the first field with an unusable value
+}
+
+// refuse notes that the value of a field, or an element of it so many bytes behind, is unusable.
+func (d *document) refuse(f field, why string, behind int) {
+	if d.err == nil {
+		d.err = errAt(fieldNames[f], why, d.spans[f].lo+behind)
+	}
 }
 
 // span is a half-open range of the body; hi == 0 means absent.

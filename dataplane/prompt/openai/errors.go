@@ -61,41 +61,40 @@ func names(text, name string) bool {
 	}
 }
 
+func newError(status int, kind, code, message string) *Error {
+	return &Error{Status: status, Type: kind, Code: code, Message: message}
+}
+
 // BadRequest is a 400 for a body that cannot be routed.
 func BadRequest(param, message string) *Error {
-	return &Error{Status: fasthttp.StatusBadRequest, Type: typeInvalid, Message: message, Param: param}
+	e := newError(fasthttp.StatusBadRequest, typeInvalid, "", message)
+	e.Param = param
+	return e
 }
 
 // ModelNotFound is OpenAI's answer for a model that no worker serves.
 func ModelNotFound(model string) *Error {
-	return &Error{
-		Status: fasthttp.StatusNotFound, Type: typeInvalid, Param: "model", Code: "model_not_found",
-		Message: "The model " + strconv.Quote(model) + " does not exist or no worker serves it.",
-	}
+	e := newError(fasthttp.StatusNotFound, typeInvalid, "model_not_found",
+		"The model "+strconv.Quote(model)+" does not exist or no worker serves it.")
+	e.Param = "model"
+	return e
 }
 
 // NotFound is for a path that is not served.
 func NotFound(path string) *Error {
-	return &Error{
-		Status: fasthttp.StatusNotFound, Type: typeNotFound, Code: "not_found",
-		Message: "Nothing is served at " + path + ".",
-	}
+	return newError(fasthttp.StatusNotFound, typeNotFound, "not_found", "Nothing is served at "+path+".")
 }
 
 // TooLarge is for a body above limit bytes.
 func TooLarge(limit int) *Error {
-	return &Error{
-		Status: fasthttp.StatusRequestEntityTooLarge, Type: typeInvalid, Code: "request_too_large",
-		Message: "The request's body is larger than " + strconv.Itoa(limit) + " bytes.",
-	}
+	return newError(fasthttp.StatusRequestEntityTooLarge, typeInvalid, "request_too_large",
+		"The request's body is larger than "+strconv.Itoa(limit)+" bytes.")
 }
 
 // UnknownCoding is for a body that is compressed in a way that is not read.
 func UnknownCoding(coding string) *Error {
-	return &Error{
-		Status: fasthttp.StatusUnsupportedMediaType, Type: typeInvalid, Code: "unsupported_content_encoding",
-		Message: "The body has the Content-Encoding " + strconv.Quote(coding) + ", which is not read here: send it as it is, or compressed once with gzip or zstd.",
-	}
+	return newError(fasthttp.StatusUnsupportedMediaType, typeInvalid, "unsupported_content_encoding",
+		"The body has the Content-Encoding "+strconv.Quote(coding)+", which is not read here: send it as it is, or compressed once with gzip or zstd.")
 }
 
 // NoSuchRank is for a data-parallel rank that the field param asks for and no worker of the model
@@ -113,17 +112,14 @@ func NoSuchRank(param, rank string, ranks int) *Error {
 
 // Unauthorized is for a missing or unknown API key or token.
 func Unauthorized() *Error {
-	return &Error{
-		Status: fasthttp.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key",
-		Message: "No valid API key was given.",
-	}
+	return newError(fasthttp.StatusUnauthorized, typeAuth, "invalid_api_key", "No valid API key was given.")
 }
 
 // Forbidden is for a request that is not within the rights of its API key.
 func Forbidden(param, message string) *Error {
-	return &Error{
-		Status: fasthttp.StatusForbidden, Type: typePermission, Message: message, Param: param, Code: "permission_denied",
-	}
+	e := newError(fasthttp.StatusForbidden, typePermission, "permission_denied", message)
+	e.Param = param
+	return e
 }
 
 // ModelForbidden is for a model that the API key may not use.
@@ -133,17 +129,12 @@ func ModelForbidden(model string) *Error {
 
 // RateLimited is for a client, or a queue, above its limit: the client may try again later.
 func RateLimited(message string) *Error {
-	return &Error{
-		Status: fasthttp.StatusTooManyRequests, Type: typeRateLimit, Message: message,
-		Code: "rate_limit_exceeded",
-	}
+	return newError(fasthttp.StatusTooManyRequests, typeRateLimit, "rate_limit_exceeded", message)
 }
 
 // Overloaded is for a cluster that cannot take the request now.
 func Overloaded(message string) *Error {
-	return &Error{
-		Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Message: message, Code: "overloaded",
-	}
+	return newError(fasthttp.StatusServiceUnavailable, typeOverloaded, "overloaded", message)
 }
 
 // NoWorker is for a model without a fit worker.
@@ -152,26 +143,22 @@ func NoWorker(model string) *Error {
 	if model != "" {
 		message = "No worker can take a request for the model " + strconv.Quote(model) + " now."
 	}
-	return &Error{Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker", Message: message}
+	return newError(fasthttp.StatusServiceUnavailable, typeOverloaded, "no_worker", message)
 }
 
 // Upstream is for a worker that failed before or during its answer.
 func Upstream(message string) *Error {
-	return &Error{Status: fasthttp.StatusBadGateway, Type: typeUpstream, Message: message, Code: "upstream_error"}
+	return newError(fasthttp.StatusBadGateway, typeUpstream, "upstream_error", message)
 }
 
 // UpstreamTimeout is for a worker that did not answer in time.
 func UpstreamTimeout(message string) *Error {
-	return &Error{
-		Status: fasthttp.StatusGatewayTimeout, Type: typeTimeout, Message: message, Code: "upstream_timeout",
-	}
+	return newError(fasthttp.StatusGatewayTimeout, typeTimeout, "upstream_timeout", message)
 }
 
 // Internal is for a fault of our own; the message must not carry internals to the client.
 func Internal(message string) *Error {
-	return &Error{
-		Status: fasthttp.StatusInternalServerError, Type: "internal_error", Message: message, Code: "internal_error",
-	}
+	return newError(fasthttp.StatusInternalServerError, "internal_error", "internal_error", message)
 }
 
 // AppendJSON appends {"error":{"message","type","param","code"}}, and the reason if there is one.

@@ -64,171 +64,51 @@ const (
 	lastTemplateField = fieldCount - 1
 )
 
-// fieldOf returns the field of a key, fieldNone for the many that routing does not read. The
-// compiler turns the table into a search by length and content.
+// fieldNames are the keys of fields.
+var fieldNames = [fieldCount]string{
+	fieldModel: "model", fieldStream: "stream", fieldStreamOptions: "stream_options", fieldPrompt: "prompt",
+	fieldText: "text", fieldInputIDs: "input_ids", fieldInputEmbeds: "input_embeds", fieldMessages: "messages",
+	fieldMaxTokens: "max_tokens", fieldMaxCompletionTokens: "max_completion_tokens",
+	fieldSamplingParams: "sampling_params", fieldN: "n", fieldRID: "rid", fieldLoRAPath: "lora_path",
+	fieldCacheSalt: "cache_salt", fieldExtraKey: "extra_key", fieldPriority: "priority",
+	fieldLogprobs: "logprobs", fieldReturnLogprob: "return_logprob", fieldLogprobStartLen: "logprob_start_len",
+	fieldEcho: "echo", fieldRank: "routed_dp_rank", fieldOldRank: "data_parallel_rank",
+	fieldSessionID: "session_id", fieldSessionParams: "session_params", fieldMetadata: "metadata",
+	fieldConversation: "conversation", fieldPreviousResponse: "previous_response_id",
+	fieldPromptCacheKey: "prompt_cache_key", fieldImageData: "image_data", fieldAudioData: "audio_data",
+	fieldVideoData: "video_data", fieldTopLogprobs: "top_logprobs", fieldTopLogprobsNum: "top_logprobs_num",
+	fieldTopK: "top_k", fieldStopTokenIDs: "stop_token_ids", fieldMinTokens: "min_tokens",
+	fieldEmbedOverrides: "positional_embed_overrides", fieldBootstrapHost: "bootstrap_host",
+	fieldCustomLabels: "custom_labels", fieldInput: "input", fieldQuery: "query", fieldItems: "items",
+	fieldTools: "tools", fieldToolChoice: "tool_choice", fieldTemplateKwargs: "chat_template_kwargs",
+	fieldReasoningEffort: "reasoning_effort", fieldReasoning: "reasoning", fieldThinking: "thinking",
+	fieldTask: "task", fieldContinueFinal: "continue_final_message", fieldResponseFormat: "response_format",
+	fieldParallelToolCalls: "parallel_tool_calls",
+}
+
+// fieldsByLength are the fields by the length of their keys.
+var fieldsByLength = func() (all [32][]namedField) {
+	for f := fieldNone + 1; f < fieldCount; f++ {
+		n := len(fieldNames[f])
+		all[n] = append(all[n], namedField{fieldNames[f], f})
+	}
+	return all
+}()
+
+type namedField struct {
+	name  string
+	field field
+}
+
+// fieldOf returns the field of a key, fieldNone for the many that routing does not read.
 func fieldOf(key []byte) field {
-	switch string(key) {
-	case "model":
-		return fieldModel
-	case "stream":
-		return fieldStream
-	case "stream_options":
-		return fieldStreamOptions
-	case "prompt":
-		return fieldPrompt
-	case "text":
-		return fieldText
-	case "input_ids":
-		return fieldInputIDs
-	case "input_embeds":
-		return fieldInputEmbeds
-	case "messages":
-		return fieldMessages
-	case "max_tokens":
-		return fieldMaxTokens
-	case "max_completion_tokens":
-		return fieldMaxCompletionTokens
-	case "sampling_params":
-		return fieldSamplingParams
-	case "n":
-		return fieldN
-	case "rid":
-		return fieldRID
-	case "lora_path":
-		return fieldLoRAPath
-	case "cache_salt":
-		return fieldCacheSalt
-	case "extra_key":
-		return fieldExtraKey
-	case "priority":
-		return fieldPriority
-	case "routed_dp_rank":
-		return fieldRank
-	case "data_parallel_rank":
-		return fieldOldRank
-	case "image_data":
-		return fieldImageData
-	case "audio_data":
-		return fieldAudioData
-	case "video_data":
-		return fieldVideoData
+	if len(key) == 0 || len(key) >= len(fieldsByLength) {
+		return fieldNone
 	}
-	return templateFieldOf(key)
-}
-
-// templateFieldOf is fieldOf for the fields that a chat template may read.
-func templateFieldOf(key []byte) field {
-	switch string(key) {
-	case "tools":
-		return fieldTools
-	case "tool_choice":
-		return fieldToolChoice
-	case "chat_template_kwargs":
-		return fieldTemplateKwargs
-	case "reasoning_effort":
-		return fieldReasoningEffort
-	case "reasoning":
-		return fieldReasoning
-	case "thinking":
-		return fieldThinking
-	case "task":
-		return fieldTask
-	case "continue_final_message":
-		return fieldContinueFinal
-	case "response_format":
-		return fieldResponseFormat
-	case "parallel_tool_calls":
-		return fieldParallelToolCalls
-	}
-	return sessionFieldOf(key)
-}
-
-// sessionFieldOf is fieldOf for the fields that name a session.
-func sessionFieldOf(key []byte) field {
-	switch string(key) {
-	case "session_id":
-		return fieldSessionID
-	case "session_params":
-		return fieldSessionParams
-	case "metadata":
-		return fieldMetadata
-	case "conversation":
-		return fieldConversation
-	case "previous_response_id":
-		return fieldPreviousResponse
-	case "prompt_cache_key":
-		return fieldPromptCacheKey
-	}
-	return answerFieldOf(key)
-}
-
-// answerFieldOf is fieldOf for the fields that change the contents of an answer.
-func answerFieldOf(key []byte) field {
-	switch string(key) {
-	case "logprobs":
-		return fieldLogprobs
-	case "return_logprob":
-		return fieldReturnLogprob
-	case "logprob_start_len":
-		return fieldLogprobStartLen
-	case "echo":
-		return fieldEcho
-	case "bootstrap_host":
-		return fieldBootstrapHost
-	}
-	return limitFieldOf(key)
-}
-
-// limitFieldOf is fieldOf for the fields with values that end an engine.
-func limitFieldOf(key []byte) field {
-	switch string(key) {
-	case "top_logprobs":
-		return fieldTopLogprobs
-	case "top_logprobs_num":
-		return fieldTopLogprobsNum
-	case "top_k":
-		return fieldTopK
-	case "stop_token_ids":
-		return fieldStopTokenIDs
-	case "min_tokens":
-		return fieldMinTokens
-	case "positional_embed_overrides":
-		return fieldEmbedOverrides
-	case "custom_labels":
-		return fieldCustomLabels
-	case "input":
-		return fieldInput
-	case "query":
-		return fieldQuery
-	case "items":
-		return fieldItems
+	for i := range fieldsByLength[len(key)] {
+		if f := &fieldsByLength[len(key)][i]; f.name[0] == key[0] && f.name == string(key) {
+			return f.field
+		}
 	}
 	return fieldNone
-}
-
-// name is the key of a field that PromptFields returns.
-func (f field) name() string {
-	switch f {
-	case fieldTools:
-		return "tools"
-	case fieldToolChoice:
-		return "tool_choice"
-	case fieldTemplateKwargs:
-		return "chat_template_kwargs"
-	case fieldReasoningEffort:
-		return "reasoning_effort"
-	case fieldReasoning:
-		return "reasoning"
-	case fieldThinking:
-		return "thinking"
-	case fieldTask:
-		return "task"
-	case fieldContinueFinal:
-		return "continue_final_message"
-	case fieldResponseFormat:
-		return "response_format"
-	case fieldParallelToolCalls:
-		return "parallel_tool_calls"
-	}
-	return ""
 }

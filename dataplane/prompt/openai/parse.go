@@ -1,9 +1,6 @@
 package openai
 
-import (
-	"bytes"
-	"slices"
-)
+import "slices"
 
 // byteOrder is the mark that some clients put before UTF-8; Python's reader of JSON, which the
 // workers use, skips it.
@@ -19,56 +16,19 @@ func (r *Request) Parse(api API, body []byte) error {
 	if err := r.walk(); err != nil {
 		return err
 	}
-	if err := r.read(); err != nil {
-		return err
-	}
-	return nil
+	return asError(r.read())
 }
 
 // walk checks the whole body and notes where the fields are.
 func (r *Request) walk() *Error {
-	b := r.body
-	i := skipSpace(b, len(b)-len(bytes.TrimPrefix(b, byteOrder)))
-	if i >= len(b) {
-		return errSyntax("it is empty")
-	}
-	if b[i] != '{' {
-		if _, err := skipValue(b, i, 0); err != nil {
-			return err
-		}
-		return BadRequest("", "The body must be a JSON object.")
-	}
-	i, err := r.walkMembers(i + 1)
-	if err != nil {
-		return err
-	}
-	if i = skipSpace(b, i); i < len(b) {
-		return errUnexpected(b, i, "the end after the object")
-	}
-	return nil
-}
-
-// walkMembers checks the rest of the body's object.
-func (r *Request) walkMembers(i int) (int, *Error) {
-	b := r.body
-	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
-		return i + 1, nil
-	}
-	for {
-		key, escaped, at, err := scanKey(b, i)
-		if err != nil {
-			return at, err
-		}
+	return walkBody(r.body, func(key []byte, escaped bool, at int) (int, *Error) {
 		f := fieldOf(r.keyOf(key, escaped))
-		if i, err = r.walkValue(f, at); err != nil {
-			return i, err
+		end, err := r.walkValue(f, at)
+		if err == nil {
+			r.spans[f] = span{at, end}
 		}
-		r.spans[f] = span{at, i}
-		var more bool
-		if i, more, err = nextMember(b, i, '}'); err != nil || !more {
-			return i, err
-		}
-	}
+		return end, err
+	})
 }
 
 // walkValue checks the value of a field. The long ones are read on the way: a second pass over a
@@ -87,8 +47,8 @@ func (r *Request) walkValue(f field, at int) (int, *Error) {
 
 // read turns the noted fields into the request.
 func (r *Request) read() *Error {
-	if err := r.readCommon(); err != nil {
-		return err
+	if r.readCommon(); r.err != nil {
+		return r.err
 	}
 	switch {
 	case r.API == APIGenerate:
@@ -101,37 +61,22 @@ func (r *Request) read() *Error {
 	return nil
 }
 
-// readCommon reads the fields that every route has.
-func (r *Request) readCommon() *Error {
+func (r *Request) readCommon() {
+	d := &r.document
 	r.N, r.Prompts = 1, 1
 	r.Unstored = r.raw(fieldBootstrapHost) != nil
 	r.RawModel = r.raw(fieldModel)
-	var err *Error
-	if r.Model, err = r.readString(fieldModel, "model"); err != nil {
-		return err
+	r.Model = d.readString(fieldModel)
+	r.Stream = d.readBool(fieldStream)
+	r.readRID(d)
+	r.LoRA = d.readFirstString(fieldLoRAPath)
+	r.CacheSalt = d.readFirstString(fieldCacheSalt)
+	r.ExtraKey = d.readFirstString(fieldExtraKey)
+	r.Priority, r.HasPriority = d.readInt(fieldPriority)
+	if r.Rank, r.HasRank = d.readInt(fieldRank); !r.HasRank {
+		r.Rank, r.HasRank = d.readInt(fieldOldRank)
 	}
-	if r.Stream, err = r.readBool(fieldStream, "stream"); err != nil {
-		return err
-	}
-	if err = r.readRID(&r.document); err != nil {
-		return err
-	}
-	if r.LoRA, err = r.readFirstString(fieldLoRAPath, "lora_path"); err != nil {
-		return err
-	}
-	if r.CacheSalt, err = r.readFirstString(fieldCacheSalt, "cache_salt"); err != nil {
-		return err
-	}
-	if r.ExtraKey, err = r.readFirstString(fieldExtraKey, "extra_key"); err != nil {
-		return err
-	}
-	if r.Priority, r.HasPriority, err = r.readInt(fieldPriority, "priority"); err != nil {
-		return err
-	}
-	if err = r.readRank(&r.document); err != nil {
-		return err
-	}
-	return r.readSession(&r.document)
+	r.readSession(d)
 }
 
 func (r *Request) readGenerate() *Error {

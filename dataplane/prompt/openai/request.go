@@ -85,12 +85,10 @@ func (r *Request) Reset() {
 		model = r.Model
 	}
 	r.releaseLong()
-	*r = Request{
-		Input:          Input{InputIDs: reusable(r.InputIDs, maxPooledIDs), Memory: r.Memory},
-		document:       document{key: reusable(r.key, maxPooledText), name: reusable(r.name, maxPooledText), model: model},
-		text:           reusable(r.text, maxPooledText),
-		templateFields: clearedFields(r.templateFields),
-	}
+	ids, memory, key, name := reusable(r.InputIDs, maxPooledIDs), r.Memory, reusable(r.key, maxPooledText), reusable(r.name, maxPooledText)
+	text, fields := reusable(r.text, maxPooledText), clearedFields(r.templateFields)
+	*r = Request{}
+	r.InputIDs, r.Memory, r.key, r.name, r.model, r.text, r.templateFields = ids, memory, key, name, model, text, fields
 }
 
 // reusable returns the memory of s, where it is of at most limit elements.
@@ -113,7 +111,7 @@ func (r *Request) PromptFields() []Field {
 	r.templateFields = r.templateFields[:0]
 	for f := fieldTools; f <= lastTemplateField; f++ {
 		if raw := r.raw(f); raw != nil {
-			r.templateFields = append(r.templateFields, Field{Name: f.name(), Raw: raw})
+			r.templateFields = append(r.templateFields, Field{Name: fieldNames[f], Raw: raw})
 		}
 	}
 	return r.templateFields
@@ -129,10 +127,7 @@ func (r *Request) Check(l Limits) error {
 	if labels := r.raw(fieldCustomLabels); !l.Labels && r.API == APIGenerate && len(labels) > len(`{}`) {
 		return BadRequest("custom_labels", "custom_labels are not counted by any worker.")
 	}
-	if err := checkRequest(r, l.Vocabulary); err != nil {
-		return err
-	}
-	return nil
+	return asError(checkRequest(r, l.Vocabulary))
 }
 
 // RawCacheSalt returns the JSON of cache_salt; nil where it has none. It is valid until the next
@@ -146,20 +141,15 @@ func (r *Request) RawCacheSalt() []byte {
 }
 
 // SaltBegins reports whether cache_salt, or a salt in its list, begins with prefix.
-func (r *Request) SaltBegins(prefix string) bool {
+func (r *Request) SaltBegins(prefix string) (begins bool) {
 	raw := r.raw(fieldCacheSalt)
 	if raw == nil || raw[0] != '[' {
 		return strings.HasPrefix(r.CacheSalt, prefix)
 	}
-	i := skipSpace(raw, 1)
-	for more := raw[i] != ']'; more; i = skipSpace(raw, i) {
-		end, _ := skipValue(raw, i, 1)
-		if raw[i] == '"' && strings.HasPrefix(r.stringOf(raw[i:end]), prefix) {
-			return true
-		}
-		i, more, _ = nextMember(raw, end, ']')
-	}
-	return false
+	_, _ = Elements(raw, 0, func(lo, hi int) {
+		begins = begins || raw[lo] == '"' && strings.HasPrefix(r.stringOf(raw[lo:hi]), prefix)
+	})
+	return begins
 }
 
 // ManyAdapters reports whether lora_path is a list, of which LoRA is the first.

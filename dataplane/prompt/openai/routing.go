@@ -31,44 +31,34 @@ type Routing struct {
 const maxRID = 1 << 10
 
 // readRID reads rid: a string, or for a batch a list of strings.
-func (ro *Routing) readRID(d *document) *Error {
+func (ro *Routing) readRID(d *document) {
 	raw := d.raw(fieldRID)
-	if raw == nil {
-		return nil
-	}
-	if raw[0] != '[' {
-		var err *Error
-		if ro.RID, err = d.readString(fieldRID, "rid"); err != nil {
-			return err
-		}
+	switch {
+	case raw == nil:
+	case raw[0] != '[':
+		ro.RID = d.readString(fieldRID)
 		ro.WholeRID = IsWholeRID(ro.RID)
-		return checkRID(d, ro.RID)
+		checkRID(d, ro.RID)
+	default:
+		ro.WholeRID = true
+		_, _ = Elements(raw, 0, func(lo, hi int) {
+			if raw[lo] != '"' {
+				d.refuse(fieldRID, "must hold strings only", lo)
+			} else if d.err == nil {
+				ro.RIDs = append(ro.RIDs, d.stringOf(raw[lo:hi]))
+				last := ro.RIDs[len(ro.RIDs)-1]
+				ro.WholeRID = ro.WholeRID && IsWholeRID(last)
+				checkRID(d, last)
+			}
+		})
+		ro.WholeRID = ro.WholeRID && len(ro.RIDs) > 0
 	}
-	whole := true
-	for i, more := skipSpace(raw, 1), true; more && raw[i] != ']'; {
-		if raw[i] != '"' {
-			return errAt("rid", "must hold strings only", d.spans[fieldRID].lo+i)
-		}
-		end, _, _ := scanString(raw, i+1)
-		ro.RIDs = append(ro.RIDs, d.stringOf(raw[i:end]))
-		if err := checkRID(d, ro.RIDs[len(ro.RIDs)-1]); err != nil {
-			return err
-		}
-		whole = whole && IsWholeRID(ro.RIDs[len(ro.RIDs)-1])
-		i, more, _ = nextMember(raw, end, ']')
-		if more {
-			i = skipSpace(raw, i)
-		}
-	}
-	ro.WholeRID = whole && len(ro.RIDs) > 0
-	return nil
 }
 
-func checkRID(d *document, id string) *Error {
+func checkRID(d *document, id string) {
 	if len(id) > maxRID {
-		return errAt("rid", "must have at most "+strconv.Itoa(maxRID)+" bytes", d.spans[fieldRID].lo)
+		d.refuse(fieldRID, "must have at most "+strconv.Itoa(maxRID)+" bytes", 0)
 	}
-	return nil
 }
 
 // IsWholeRID reports whether an id has a form of which none begins another one: that of a UUID,
@@ -80,7 +70,7 @@ func IsWholeRID(id string) bool {
 	case 32, 36:
 		for i := range len(id) {
 			hyphen := len(id) == 36 && (i == 8 || i == 13 || i == 18 || i == 23)
-			if c := id[i]; hyphen != (c == '-') || !hyphen && !isHexDigit(c) {
+			if c := id[i]; hyphen != (c == '-') || !hyphen && hexDigit(c) < 0 {
 				return false
 			}
 		}
@@ -94,18 +84,4 @@ func IsWholeRID(id string) bool {
 		return id[:len(ResponsePrefix)] == ResponsePrefix
 	}
 	return false
-}
-
-func isHexDigit(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
-}
-
-// readRank reads the data-parallel rank that the client asks for.
-func (ro *Routing) readRank(d *document) (err *Error) {
-	ro.Rank, ro.HasRank, err = d.readInt(fieldRank, "routed_dp_rank")
-	if err != nil || ro.HasRank {
-		return err
-	}
-	ro.Rank, ro.HasRank, err = d.readInt(fieldOldRank, "data_parallel_rank")
-	return err
 }

@@ -26,19 +26,15 @@ const (
 
 var sessionMark = []byte("_session_")
 
-// readSession reads the names of the session.
-func (ro *Routing) readSession(d *document) *Error {
-	if raw := d.raw(fieldSessionID); raw != nil {
-		if raw[0] != '"' {
-			return errAt("session_id", "must be a string", d.spans[fieldSessionID].lo)
-		}
-		ro.SessionID = d.content(raw)
+func (ro *Routing) readSession(d *document) {
+	raw := d.raw(fieldSessionID)
+	if raw != nil && raw[0] != '"' {
+		d.refuse(fieldSessionID, "must be a string", 0)
 	}
-	if len(ro.SessionID) == 0 {
-		ro.SessionID = d.content(d.member(d.raw(fieldSessionParams), "id"))
+	if ro.SessionID = d.content(raw); len(ro.SessionID) == 0 {
+		ro.SessionID = d.content(Member(d.raw(fieldSessionParams), "id"))
 	}
 	ro.Session, ro.SessionBy = ro.sessionName(d)
-	return nil
 }
 
 // sessionName returns the session by the first field that names one. A user has several sessions,
@@ -55,7 +51,7 @@ func (ro *Routing) sessionName(d *document) (name []byte, by SessionField) {
 	}
 	raw := d.raw(fieldConversation)
 	if len(raw) > 0 && len(raw) <= maxMetadata && raw[0] == '{' {
-		raw = d.member(raw, "id")
+		raw = Member(raw, "id")
 	}
 	if name = shortContent(d, raw); len(name) > 0 {
 		return name, SessionByConversation
@@ -75,20 +71,20 @@ func metadataSession(d *document, raw []byte) []byte {
 	if len(raw) == 0 || len(raw) > maxMetadata {
 		return nil
 	}
-	if name := shortContent(d, d.member(raw, "session_id")); len(name) > 0 {
+	if name := shortContent(d, Member(raw, "session_id")); len(name) > 0 {
 		return name
 	}
-	return userSession(d, shortContent(d, d.member(raw, "user_id")))
+	return userSession(shortContent(d, Member(raw, "user_id")))
 }
 
 // userSession returns the session in a user_id of Claude Code: user_…_account_…_session_…, since
 // version 2.1.86 an object of JSON with a session_id. Other user ids have none.
-func userSession(d *document, user []byte) []byte {
+func userSession(user []byte) []byte {
 	if len(user) > 0 && user[0] == '{' {
 		if end, err := skipValue(user, 0, 0); err != nil || end != len(user) {
 			return nil
 		}
-		id := d.member(user, "session_id")
+		id := Member(user, "session_id")
 		if len(id) < 2 || id[0] != '"' || bytes.IndexByte(id, '\\') >= 0 {
 			return nil
 		}

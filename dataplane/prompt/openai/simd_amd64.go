@@ -80,7 +80,6 @@ func skipBlocks(b []byte, i int) (next int, high uint64, escaped bool) {
 //go:noescape
 func text512(b *byte, n int) (used int, high, escapes uint64)
 
-// maxOf returns the largest id.
 func maxOf(ids []uint32) uint32 {
 	whole := len(ids) &^ 7
 	if !hasIDs256 || whole == 0 {

@@ -9,21 +9,33 @@ import (
 // unescape returns the content of a checked string (without quotes) with its escapes resolved.
 // Without escapes it is raw itself; else it is written to buf, which is returned for reuse.
 func unescape(buf, raw []byte) (text, grown []byte) {
-	i := bytes.IndexByte(raw, '\\')
-	if i < 0 {
+	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw, buf
 	}
-	buf = buf[:0]
-	for i >= 0 {
-		buf = append(buf, raw[:i]...)
-		raw = raw[i+1:]
-		var n int
-		buf, n = appendEscape(buf, raw)
-		raw = raw[n:]
-		i = bytes.IndexByte(raw, '\\')
-	}
-	buf = append(buf, raw...)
+	buf = AppendUnescaped(buf[:0], raw)
 	return buf, buf
+}
+
+// Unescape returns the content of a checked JSON string, given without its quotes, with its escapes
+// resolved: raw itself where it has none.
+func Unescape(raw []byte) []byte {
+	text, _ := unescape(nil, raw)
+	return text
+}
+
+// AppendUnescaped appends the content of a checked string (without quotes) with its escapes
+// resolved.
+func AppendUnescaped(dst, raw []byte) []byte {
+	for {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 {
+			return append(dst, raw...)
+		}
+		dst = append(dst, raw[:i]...)
+		var n int
+		dst, n = appendEscape(dst, raw[i+1:])
+		raw = raw[i+1+n:]
+	}
 }
 
 // appendEscape resolves one escape behind its backslash and returns its length in raw.
@@ -66,19 +78,4 @@ func decodeHex(raw []byte) rune {
 		r = r<<4 | rune(hexDigit(c))
 	}
 	return r
-}
-
-// AppendUnescaped appends the content of a checked string (without quotes) with its escapes
-// resolved.
-func AppendUnescaped(dst, raw []byte) []byte {
-	for {
-		i := bytes.IndexByte(raw, '\\')
-		if i < 0 {
-			return append(dst, raw...)
-		}
-		dst = append(dst, raw[:i]...)
-		var n int
-		dst, n = appendEscape(dst, raw[i+1:])
-		raw = raw[i+1+n:]
-	}
 }

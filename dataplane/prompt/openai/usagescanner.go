@@ -224,7 +224,7 @@ func countAfter(b []byte, i int) (v, end int, ok bool) {
 func (s *UsageScanner) take(id, v int) {
 	switch {
 	case s.single && id == keyPrompt:
-		s.cur = record{} // what came before was part of a tool's input
+		s.cur = record{} // the numbers before were part of a tool's input
 	case !s.single && s.cur.has(id):
 		if !s.sse {
 			s.total.add(s.cur.Usage)

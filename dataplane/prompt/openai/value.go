@@ -13,15 +13,16 @@ func errAt(param, why string, at int) *Error {
 }
 
 // readString reads a string field, "" when absent.
-func (d *document) readString(f field, param string) (string, *Error) {
+func (d *document) readString(f field) string {
 	raw := d.raw(f)
 	if raw == nil {
-		return "", nil
+		return ""
 	}
 	if raw[0] != '"' {
-		return "", errAt(param, "must be a string", d.spans[f].lo)
+		d.refuse(f, "must be a string", 0)
+		return ""
 	}
-	return d.stringOf(raw), nil
+	return d.stringOf(raw)
 }
 
 // stringOf copies the content of a raw JSON string. The model of the body before needs no new copy:
@@ -36,32 +37,30 @@ func (d *document) stringOf(raw []byte) string {
 
 // readFirstString reads a field that is a string, or for a batch a list of strings and nulls, of
 // which the first counts.
-func (d *document) readFirstString(f field, param string) (string, *Error) {
+func (d *document) readFirstString(f field) string {
 	raw := d.raw(f)
 	if raw == nil || raw[0] != '[' {
-		return d.readString(f, param)
+		return d.readString(f)
 	}
 	i := skipSpace(raw, 1)
 	switch raw[i] {
 	case ']', 'n':
-		return "", nil
 	case '"':
 		end, _, _ := scanString(raw, i+1)
-		return d.stringOf(raw[i:end]), nil
+		return d.stringOf(raw[i:end])
+	default:
+		d.refuse(f, "must hold strings only", i)
 	}
-	return "", errAt(param, "must hold strings only", d.spans[f].lo+i)
+	return ""
 }
 
-func (d *document) readBool(f field, param string) (bool, *Error) {
+func (d *document) readBool(f field) bool {
 	raw := d.raw(f)
-	if raw == nil {
-		return false, nil
-	}
 	v, ok := boolOf(raw)
-	if !ok {
-		return false, errAt(param, "must be true or false", d.spans[f].lo)
+	if !ok && raw != nil {
+		d.refuse(f, "must be true or false", 0)
 	}
-	return v, nil
+	return v
 }
 
 // boolOf reads true and false, and the other spellings that the workers' Pydantic takes for them:
@@ -90,15 +89,15 @@ func boolOf(raw []byte) (v, ok bool) {
 }
 
 // readInt reads an integer field that routing depends on.
-func (d *document) readInt(f field, param string) (v int, ok bool, err *Error) {
+func (d *document) readInt(f field) (v int, ok bool) {
 	raw := d.raw(f)
 	if raw == nil {
-		return 0, false, nil
+		return 0, false
 	}
 	if v, ok = intOf(raw); !ok {
-		return 0, false, errAt(param, "must be an integer", d.spans[f].lo)
+		d.refuse(f, "must be an integer", 0)
 	}
-	return v, true, nil
+	return v, ok
 }
 
 // intOf reads an integer as the workers' Pydantic does: also a whole float, an integer in a string,
@@ -148,24 +147,6 @@ func parseInt(raw []byte) (v int, ok bool) {
 		v = -v
 	}
 	return v, true
-}
-
-// member returns the raw value of the last member of that name in a checked object; nil when there
-// is none, or no object.
-func (d *document) member(raw []byte, name string) (value []byte) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return nil
-	}
-	i := skipSpace(raw, 1)
-	for more := raw[i] != '}'; more; {
-		key, escaped, at, _ := scanKey(raw, i)
-		i, _ = skipValue(raw, at, 1)
-		if string(d.keyOf(key, escaped)) == name {
-			value = raw[at:i]
-		}
-		i, more, _ = nextMember(raw, i, '}')
-	}
-	return value
 }
 
 // hasMedia reports whether a media field holds anything.

@@ -32,7 +32,6 @@ func pieceEnd(rest []byte) (end int) {
 // A writer adds exclusive to pins, which keeps them negative for all readers.
 const exclusive = -1 << 30
 
-// noPiece is no piece's serial.
 const noPiece = ^uint64(0)
 
 // piece is a part of one or more lists. It is overwritten in place to make room for another, so its
@@ -48,7 +47,6 @@ type piece struct {
 	cost int64 // bytes of the slices; guarded by the shard's lock
 }
 
-// content is the content of a piece.
 type content struct {
 	serial uint64 // never used twice; 0 is the start of all lists
 	key    key

@@ -156,12 +156,12 @@ func (s *AnswerScanner) Answer() (a Answer, ok bool) {
 	}
 	isResponse, usage := false, []byte(nil)
 	_, err := openai.Members(object, 0, func(key []byte, lo, hi int) {
-		raw := present(object[lo:hi])
+		raw := openai.Present(object[lo:hi])
 		switch string(key) {
 		case "id":
 			a.ID = plain(raw)
 		case "object":
-			isResponse = is(raw, "response")
+			isResponse = openai.Is(raw, "response")
 		case "status":
 			a.Status = plain(raw)
 		case "output":
@@ -178,20 +178,20 @@ func (s *AnswerScanner) Answer() (a Answer, ok bool) {
 }
 
 // last is member behind white space.
-func last(raw []byte, name string) []byte { return member(bytes.TrimSpace(raw), name) }
+func last(raw []byte, name string) []byte { return openai.Member(bytes.TrimSpace(raw), name) }
 
 // plain returns a string without escapes, "" for any other value.
 func plain(raw []byte) string {
-	if !isString(raw) || bytes.IndexByte(raw, '\\') >= 0 {
+	if !openai.IsString(raw) || bytes.IndexByte(raw, '\\') >= 0 {
 		return ""
 	}
-	return string(inside(raw))
+	return string(openai.Inside(raw))
 }
 
 func readUsage(raw []byte) (u openai.Usage) {
-	u.PromptTokens, u.HasPrompt = count(member(raw, "input_tokens"))
-	u.CachedTokens, u.HasCached = count(member(member(raw, "input_tokens_details"), "cached_tokens"))
-	u.CompletionTokens, _ = count(member(raw, "output_tokens"))
+	u.PromptTokens, u.HasPrompt = count(openai.Member(raw, "input_tokens"))
+	u.CachedTokens, u.HasCached = count(openai.Member(openai.Member(raw, "input_tokens_details"), "cached_tokens"))
+	u.CompletionTokens, _ = count(openai.Member(raw, "output_tokens"))
 	return u
 }
 

@@ -20,7 +20,6 @@ type assistant struct {
 	others       []byte // other members, each behind a comma
 }
 
-// contentKind is the form of a content.
 type contentKind uint8
 
 const (
@@ -56,9 +55,8 @@ func (a *assistant) isReasoningOnly() bool {
 	return a.hasReasoning && a.kind == noContent && !a.hasCalls && len(a.phase) == 0 && len(a.others) == 0
 }
 
-// joinMessage adds an assistant's message.
 func (c *messages) joinMessage(m *item) error {
-	if m.reasoningContent != nil && !isString(m.reasoningContent) || m.toolCalls != nil && !isList(m.toolCalls) {
+	if m.reasoningContent != nil && !openai.IsString(m.reasoningContent) || m.toolCalls != nil && !openai.IsList(m.toolCalls) {
 		return unsupported("an unusual message of an assistant")
 	}
 	a, fresh := c.join(m.phase)
@@ -66,10 +64,10 @@ func (c *messages) joinMessage(m *item) error {
 		return err
 	}
 	if m.toolCalls != nil && (fresh || truthy(m.toolCalls)) {
-		a.addCall(bytes.TrimSpace(inside(m.toolCalls)))
+		a.addCall(bytes.TrimSpace(openai.Inside(m.toolCalls)))
 	}
 	if m.reasoningContent != nil && (fresh || truthy(m.reasoningContent)) {
-		a.addReasoning(inside(m.reasoningContent))
+		a.addReasoning(openai.Inside(m.reasoningContent))
 	}
 	if fresh {
 		a.others = m.appendOthers(a.others)
@@ -77,12 +75,11 @@ func (c *messages) joinMessage(m *item) error {
 	return nil
 }
 
-// addContent adds a content to that of the message.
 func (a *assistant) addContent(content []byte, fresh, sums bool) error {
 	switch {
 	case content == nil:
 		return nil
-	case isString(content) && len(content) == len(`""`):
+	case openai.IsString(content) && len(content) == len(`""`):
 		if fresh {
 			a.kind = textContent
 		}
@@ -90,16 +87,16 @@ func (a *assistant) addContent(content []byte, fresh, sums bool) error {
 	case a.kind == noContent, a.kind == textContent && len(a.content) == 0:
 		a.content = a.content[:0]
 		var err error
-		if a.kind = listContent; isString(content) {
+		if a.kind = listContent; openai.IsString(content) {
 			a.kind = textContent
-			a.content = append(a.content, inside(content)...)
+			a.content = append(a.content, openai.Inside(content)...)
 			return nil
 		}
 		a.content, err = appendParts(a.content, content, sums)
 		return err
-	case a.kind == textContent && isString(content):
+	case a.kind == textContent && openai.IsString(content):
 		a.content = append(a.content, `\n\n`...)
-		a.content = append(a.content, inside(content)...)
+		a.content = append(a.content, openai.Inside(content)...)
 		return nil
 	}
 	if a.kind == textContent {
@@ -108,7 +105,7 @@ func (a *assistant) addContent(content []byte, fresh, sums bool) error {
 	if len(a.content) > 0 {
 		a.content = append(a.content, ',')
 	}
-	if isString(content) {
+	if openai.IsString(content) {
 		a.content = append(a.content, `{"type":"text","text":`...)
 		a.content = append(append(a.content, content...), '}')
 		return nil
@@ -140,7 +137,6 @@ func appendParts(dst, content []byte, sums bool) ([]byte, error) {
 	return dst[:len(dst)-2], err
 }
 
-// addCall adds elements of tool_calls.
 func (a *assistant) addCall(elements []byte) {
 	if a.hasCalls = true; len(elements) == 0 {
 		return
@@ -151,7 +147,6 @@ func (a *assistant) addCall(elements []byte) {
 	a.calls = append(a.calls, elements...)
 }
 
-// addReasoning adds a text of reasoning, the inside of a string.
 func (a *assistant) addReasoning(text []byte) {
 	if a.hasReasoning && len(a.reasoning) > 0 {
 		a.reasoning = append(a.reasoning, `\n`...)
@@ -192,10 +187,10 @@ func (c *messages) endAssistant() {
 func (c *messages) addCall(m *item) error {
 	arguments := []byte(`"{}"`)
 	switch {
-	case isObject(m.arguments):
+	case openai.IsObject(m.arguments):
 		arguments = m.arguments
-	case isString(m.arguments):
-		if c.text = openai.AppendUnescaped(c.text[:0], inside(m.arguments)); isStrictObject(c.text) {
+	case openai.IsString(m.arguments):
+		if c.text = openai.AppendUnescaped(c.text[:0], openai.Inside(m.arguments)); isStrictObject(c.text) {
 			arguments = m.arguments
 		}
 	}
@@ -205,14 +200,14 @@ func (c *messages) addCall(m *item) error {
 	return nil
 }
 
-// addCustomCall adds a custom_tool_call, whose text is the one argument of a function.
+// addCustomCall adds a custom_tool_call: its text is the one argument of a function.
 func (c *messages) addCustomCall(m *item) error {
-	if truthy(m.input) && !isString(m.input) {
+	if truthy(m.input) && !openai.IsString(m.input) {
 		return unsupported("the input of a custom tool is no text")
 	}
 	c.text = c.text[:0]
-	if isString(m.input) {
-		c.text = openai.AppendUnescaped(c.text, inside(m.input))
+	if openai.IsString(m.input) {
+		c.text = openai.AppendUnescaped(c.text, openai.Inside(m.input))
 	}
 	c.appendCall(m)
 	a := &c.assistant

@@ -17,7 +17,7 @@ func (c *Converter) AppendBody(dst []byte, history [][]byte, d Dialect) (_ []byt
 	}
 	dst = dst[:len(dst)-1]
 	for _, m := range c.copied {
-		if &m.key[0] == &nameRID[0] && !isString(m.raw) {
+		if &m.key[0] == &nameRID[0] && !openai.IsString(m.raw) {
 			continue
 		}
 		dst = append(append(append(dst, ',', '"'), m.key...), '"', ':')

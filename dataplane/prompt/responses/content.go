@@ -10,7 +10,6 @@ import (
 // system messages only.
 const developerLabel = "Developer instructions:"
 
-// part is a part of a content.
 type part struct {
 	raw          []byte
 	kind, text   []byte
@@ -21,12 +20,12 @@ type part struct {
 }
 
 func (p *part) read(raw []byte) {
-	*p = part{raw: raw, object: isObject(raw)}
+	*p = part{raw: raw, object: openai.IsObject(raw)}
 	if !p.object {
 		return
 	}
 	_, _ = openai.Members(raw, 0, func(key []byte, lo, hi int) {
-		v := present(raw[lo:hi])
+		v := openai.Present(raw[lo:hi])
 		switch string(key) {
 		case "type":
 			p.kind = v
@@ -44,7 +43,7 @@ func (p *part) read(raw []byte) {
 
 // isTextual reports whether SGLang writes the part anew as a text.
 func (p *part) isTextual() bool {
-	return (is(p.kind, "input_text") || is(p.kind, "output_text")) && !p.hasText
+	return (openai.Is(p.kind, "input_text") || openai.Is(p.kind, "output_text")) && !p.hasText
 }
 
 // hasText reports whether a part of a content has a text (label_developer_content).
@@ -52,14 +51,14 @@ func hasText(content []byte) (found bool) {
 	_, _ = openai.Elements(content, 0, func(lo, hi int) {
 		var p part
 		p.read(content[lo:hi])
-		found = found || p.object && isString(p.text)
+		found = found || p.object && openai.IsString(p.text)
 	})
 	return found
 }
 
 // appendContent appends the content of a message: a text, or a list of parts.
 func appendContent(dst, content []byte, developer, sums bool) ([]byte, error) {
-	if isString(content) {
+	if openai.IsString(content) {
 		if !developer {
 			return append(dst, content...), nil
 		}
@@ -83,12 +82,12 @@ func appendContent(dst, content []byte, developer, sums bool) ([]byte, error) {
 		if p.escaped && err == nil {
 			err = unsupported("a key with escapes")
 		}
-		if sums && p.object && !isString(p.text) {
+		if sums && p.object && !openai.IsString(p.text) {
 			dst = p.appendSum(dst)
 			return
 		}
-		dst = p.appendTo(dst, label && isString(p.text))
-		label = label && !isString(p.text)
+		dst = p.appendTo(dst, label && openai.IsString(p.text))
+		label = label && !openai.IsString(p.text)
 	})
 	return append(dst, ']'), err
 }
@@ -98,7 +97,7 @@ func (p *part) appendTo(dst []byte, label bool) []byte {
 	switch {
 	case !p.object:
 		return append(dst, p.raw...)
-	case is(p.kind, "input_text"), is(p.kind, "output_text"):
+	case openai.Is(p.kind, "input_text"), openai.Is(p.kind, "output_text"):
 		dst = append(dst, `{"type":"text","text":`...)
 		switch {
 		case label:
@@ -110,9 +109,9 @@ func (p *part) appendTo(dst []byte, label bool) []byte {
 			dst = appendOrNull(dst, p.text)
 		}
 		return append(dst, '}')
-	case is(p.kind, "input_image"):
+	case openai.Is(p.kind, "input_image"):
 		return p.appendImage(dst)
-	case is(p.kind, "image_url") && (isString(p.image) || isObject(p.image)):
+	case openai.Is(p.kind, "image_url") && (openai.IsString(p.image) || openai.IsObject(p.image)):
 		return p.appendImageURL(dst)
 	case label:
 		return p.appendLabelled(dst)
@@ -129,7 +128,7 @@ func (p *part) appendSum(dst []byte) []byte {
 // appendImage appends an image of the Responses API.
 func (p *part) appendImage(dst []byte) []byte {
 	dst = append(dst, `{"type":"image_url","image_url":`...)
-	if isObject(p.image) {
+	if openai.IsObject(p.image) {
 		dst = appendDetailed(dst, p.image, p.detail())
 	} else {
 		dst = append(dst, `{"url":`...)
@@ -139,7 +138,7 @@ func (p *part) appendImage(dst []byte) []byte {
 		dst = append(dst, '}')
 	}
 	for _, name := range [...]string{"min_dynamic_patch", "max_dynamic_patch", "max_long_side_pixel"} {
-		if v := member(p.raw, name); v != nil && member(p.image, name) == nil {
+		if v := openai.Member(p.raw, name); v != nil && openai.Member(p.image, name) == nil {
 			dst = appendMember(dst[:len(dst)-1], name, v)
 			dst = append(dst, '}')
 		}
@@ -147,10 +146,9 @@ func (p *part) appendImage(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendImageURL appends an image of a chat.
 func (p *part) appendImageURL(dst []byte) []byte {
 	dst = append(dst, `{"image_url":`...)
-	if isString(p.image) {
+	if openai.IsString(p.image) {
 		dst = append(dst, `{"url":`...)
 		dst = append(dst, p.image...)
 		dst = append(dst, `,"detail":`...)
@@ -177,7 +175,7 @@ func (p *part) detail() []byte {
 
 // appendDetailed appends an image's object with a detail, where it has none.
 func appendDetailed(dst, image, detail []byte) []byte {
-	if truthy(member(image, "detail")) {
+	if truthy(openai.Member(image, "detail")) {
 		return append(dst, image...)
 	}
 	dst = append(dst, `{"detail":`...)

@@ -44,7 +44,7 @@ func (c *Converter) Read(body []byte) (h Head, err error) {
 	c.fields, c.copied, h.Store = fields{}, c.copied[:0], true
 	f := &c.fields
 	err = openai.WalkObject(body, func(key []byte, lo, hi int) {
-		raw := present(body[lo:hi])
+		raw := openai.Present(body[lo:hi])
 		switch string(key) {
 		case "input":
 			f.input, h.Input = raw, raw
@@ -83,8 +83,8 @@ func (c *Converter) Read(body []byte) (h Head, err error) {
 			c.copied = append(c.copied, copied{name, body[lo:hi]})
 		}
 	})
-	_, h.Template = lastMember(f.templateKwargs, "chat_template")
-	h.Tools = truthy(f.tools) && !is(f.toolChoice, "none")
+	_, h.Template = openai.LastMember(f.templateKwargs, "chat_template")
+	h.Tools = truthy(f.tools) && !openai.Is(f.toolChoice, "none")
 	return h, err
 }
 

@@ -39,56 +39,16 @@ type fields struct {
 // copied is a member that is copied to the body of the chat.
 type copied struct{ key, raw []byte }
 
-// check refuses bodies that the engine refuses for a member of theirs.
 func (f *fields) check() error {
 	switch {
 	case f.escaped:
 		return unsupported("a key with escapes")
 	case f.nullTools, f.nullChoice:
 		return refused("tools or tool_choice is null")
-	case f.instructions != nil && !isString(f.instructions):
+	case f.instructions != nil && !openai.IsString(f.instructions):
 		return refused("instructions is no text")
 	}
 	return nil
-}
-
-// present returns a raw value, nil for null.
-func present(raw []byte) []byte {
-	if len(raw) > 0 && raw[0] == 'n' {
-		return nil
-	}
-	return raw
-}
-
-func isString(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }
-func isList(raw []byte) bool   { return len(raw) > 0 && raw[0] == '[' }
-func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
-
-// inside returns a raw string without its quotes.
-func inside(raw []byte) []byte { return raw[1 : len(raw)-1] }
-
-// member returns the last member of that name in an object; nil where there is none, or null.
-func member(raw []byte, name string) (value []byte) {
-	value, _ = lastMember(raw, name)
-	return value
-}
-
-// lastMember is member, and reports whether the member is there.
-func lastMember(raw []byte, name string) (value []byte, there bool) {
-	if !isObject(raw) {
-		return nil, false
-	}
-	_, _ = openai.Members(raw, 0, func(key []byte, lo, hi int) {
-		if string(openai.Unescape(key)) == name {
-			value, there = present(raw[lo:hi]), true
-		}
-	})
-	return value, there
-}
-
-// is reports whether a raw value is that string. Clients may write any character as an escape.
-func is(raw []byte, word string) bool {
-	return isString(raw) && string(openai.Unescape(inside(raw))) == word
 }
 
 // truthy reports whether Python takes a raw value for true.
@@ -99,7 +59,7 @@ func truthy(raw []byte) bool {
 	case raw[0] == '"':
 		return len(raw) > len(`""`)
 	case raw[0] == '[', raw[0] == '{':
-		return len(bytes.TrimSpace(inside(raw))) > 0
+		return len(bytes.TrimSpace(openai.Inside(raw))) > 0
 	case raw[0] == 't':
 		return true
 	}

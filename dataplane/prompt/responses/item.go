@@ -13,58 +13,35 @@ type item struct {
 	callID, id, name, arguments       []byte
 	input, output, summary, encrypted []byte
 	toolCalls, reasoningContent       []byte
-	escaped                           bool // a key has escapes
-	others                            int  // members that a message keeps as they are
+	others                            int // members that a message keeps as they are
 }
 
-// read finds the members of an item.
 func (m *item) read(raw []byte) error {
 	*m = item{raw: raw}
-	if !isObject(raw) {
+	if !openai.IsObject(raw) {
 		return refused("an item is no object")
 	}
+	fields := openai.Fields{
+		openai.To("type", &m.kind), openai.To("role", &m.role), openai.To("content", &m.content), openai.To("phase", &m.phase),
+		openai.To("call_id", &m.callID), openai.To("id", &m.id), openai.To("name", &m.name), openai.To("arguments", &m.arguments),
+		openai.To("input", &m.input), openai.To("summary", &m.summary), openai.To("encrypted_content", &m.encrypted),
+		openai.To("tool_calls", &m.toolCalls), openai.To("reasoning_content", &m.reasoningContent),
+	}
+	escaped := false
 	_, err := openai.Members(raw, 0, func(key []byte, lo, hi int) {
-		v := present(raw[lo:hi])
-		switch string(key) {
-		case "type":
-			m.kind = v
-		case "role":
-			m.role = v
-		case "content":
-			m.content = v
-		case "phase":
-			m.phase = v
-		case "call_id":
-			m.callID = v
-		case "id":
-			m.id = v
-		case "name":
-			m.name = v
-		case "arguments":
-			m.arguments = v
-		case "input":
-			m.input = v
-		case "output":
-			m.output = raw[lo:hi]
-		case "summary":
-			m.summary = v
-		case "encrypted_content":
-			m.encrypted = v
-		case "tool_calls":
-			m.toolCalls = v
-		case "reasoning_content":
-			m.reasoningContent = v
-		default:
-			m.escaped = m.escaped || bytes.IndexByte(key, '\\') >= 0
+		if string(key) == "output" {
+			m.output = raw[lo:hi] // also null
+		} else if !fields.Take(key, raw[lo:hi]) {
+			escaped = escaped || bytes.IndexByte(key, '\\') >= 0
 		}
-		if v != nil && !fixedMember(key) {
+		if raw[lo] != 'n' && !fixedMember(key) {
 			m.others++
 		}
 	})
 	switch {
 	case err != nil:
 		return refused(err.Error())
-	case m.escaped:
+	case escaped:
 		return unsupported("a key with escapes")
 	}
 	return nil
@@ -85,18 +62,18 @@ func (c *messages) addItem(raw []byte) error {
 	if err := m.read(raw); err != nil {
 		return err
 	}
-	if isString(m.id) && m.content != nil {
+	if openai.IsString(m.id) && m.content != nil {
 		m.id = nil
 	}
-	if m.kind != nil && !isString(m.kind) {
+	if m.kind != nil && !openai.IsString(m.kind) {
 		return refused("the type of an item is no text")
 	}
 	kind := ""
 	if m.kind != nil {
 		// There are few kinds: the compiler keeps the text on the stack.
-		kind = string(openai.Unescape(inside(m.kind)))
+		kind = string(openai.Unescape(openai.Inside(m.kind)))
 	}
-	developer := is(m.role, "developer")
+	developer := openai.Is(m.role, "developer")
 	switch {
 	case kind != "" && kind != "message" && developer:
 		return unsupported("a developer's item that is no message")
@@ -114,19 +91,18 @@ func (c *messages) addItem(raw []byte) error {
 	return refused("an item of another type")
 }
 
-// addMessage adds an item that is a message.
 func (c *messages) addMessage(m *item, developer bool) error {
 	switch {
 	case m.role == nil:
 		return refused("a message without a role")
-	case m.phase != nil && (!isString(m.phase) || bytes.IndexByte(m.phase, '\\') >= 0):
+	case m.phase != nil && (!openai.IsString(m.phase) || bytes.IndexByte(m.phase, '\\') >= 0):
 		return unsupported("an unusual phase")
-	case m.content != nil && !isString(m.content) && !isList(m.content):
+	case m.content != nil && !openai.IsString(m.content) && !openai.IsList(m.content):
 		return refused("a content is neither text nor a list")
-	case is(m.role, "assistant"):
+	case openai.Is(m.role, "assistant"):
 		return c.joinMessage(m)
-	case developer || is(m.role, "system"):
-		c.noteSystem(isString(m.content))
+	case developer || openai.Is(m.role, "system"):
+		c.noteSystem(openai.IsString(m.content))
 		if !c.dialect.InlineSystem {
 			c.endAssistant()
 			return c.joinSystemContent(m.content, developer)
@@ -182,12 +158,12 @@ func (m *item) appendOthers(dst []byte) []byte {
 
 // joinSystemContent adds the texts of a system message to the one at the beginning.
 func (c *messages) joinSystemContent(content []byte, developer bool) error {
-	if isString(content) {
+	if openai.IsString(content) {
 		c.joinSystem(nil)
 		if developer {
 			c.system = append(c.system, developerLabel+`\n`...)
 		}
-		c.system = append(c.system, inside(content)...)
+		c.system = append(c.system, openai.Inside(content)...)
 		return nil
 	}
 	if content == nil {
@@ -205,7 +181,7 @@ func (c *messages) joinSystemContent(content []byte, developer bool) error {
 			err = unsupported("a key with escapes")
 		}
 		text := p.text
-		if !p.object || !isString(text) {
+		if !p.object || !openai.IsString(text) {
 			if p.object && text == nil && p.isTextual() {
 				c.joinSystem(nil) // its text reads as empty
 			}
@@ -216,12 +192,11 @@ func (c *messages) joinSystemContent(content []byte, developer bool) error {
 			c.system = append(c.system, developerLabel+`\n`...)
 			label = false
 		}
-		c.system = append(c.system, inside(text)...)
+		c.system = append(c.system, openai.Inside(text)...)
 	})
 	return err
 }
 
-// addToolOutput adds the output of a tool.
 func (c *messages) addToolOutput(m *item) error {
 	c.beginMessage()
 	c.rest = append(c.rest, `{"role":"tool","tool_call_id":`...)
@@ -230,7 +205,7 @@ func (c *messages) addToolOutput(m *item) error {
 	switch {
 	case m.output == nil:
 		c.rest = append(c.rest, `""`...)
-	case isList(m.output):
+	case openai.IsList(m.output):
 		var err error
 		c.rest = append(c.rest, '"')
 		_, _ = openai.Elements(m.output, 0, func(lo, hi int) {
@@ -239,8 +214,8 @@ func (c *messages) addToolOutput(m *item) error {
 			switch {
 			case p.escaped:
 				err = unsupported("a key with escapes")
-			case p.object && isString(p.text):
-				c.rest = append(c.rest, inside(p.text)...)
+			case p.object && openai.IsString(p.text):
+				c.rest = append(c.rest, openai.Inside(p.text)...)
 			case p.object && p.hasText:
 				err = refused("a text of a tool's output is no text")
 			}
@@ -249,7 +224,7 @@ func (c *messages) addToolOutput(m *item) error {
 		if err != nil {
 			return err
 		}
-	case isString(m.output), m.output[0] == 'n':
+	case openai.IsString(m.output), m.output[0] == 'n':
 		c.rest = append(c.rest, m.output...)
 	default:
 		return refused("a tool's output is neither text nor a list")

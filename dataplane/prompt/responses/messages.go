@@ -2,7 +2,6 @@ package responses
 
 import "github.com/warmpath/warmpath/dataplane/prompt/openai"
 
-// messages are those of a chat.
 type messages struct {
 	dialect   Dialect
 	rest      []byte    // messages, without those that are joined at the beginning
@@ -44,7 +43,7 @@ func (c *messages) appendTo(dst []byte) []byte {
 func (c *messages) addInput(raw []byte) {
 	switch {
 	case c.err != nil:
-	case isString(raw):
+	case openai.IsString(raw):
 		c.beginMessage()
 		c.rest = append(c.rest, `{"role":"user","content":`...)
 		c.rest = append(c.rest, raw...)
@@ -75,11 +74,10 @@ func (c *messages) separate() {
 	}
 }
 
-// addSystem adds the instructions, a JSON string.
 func (c *messages) addSystem(raw []byte) {
 	c.noteSystem(true)
 	if !c.dialect.InlineSystem {
-		c.joinSystem(inside(raw))
+		c.joinSystem(openai.Inside(raw))
 		return
 	}
 	c.beginMessage()
@@ -95,7 +93,6 @@ func (c *messages) noteSystem(text bool) {
 	c.systems++
 }
 
-// joinSystem adds a text to the one system message.
 func (c *messages) joinSystem(text []byte) {
 	if c.hasSystem {
 		c.system = append(c.system, `\n\n`...)

@@ -96,7 +96,6 @@ func escapeLen(text []byte) int {
 	return 12
 }
 
-// numberLen returns the length of a number.
 func numberLen(text []byte) int {
 	n := 1
 	for n < len(text) && (text[n] >= '0' && text[n] <= '9' || text[n] == '.' || text[n] == 'e' || text[n] == 'E' ||

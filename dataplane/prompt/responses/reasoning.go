@@ -25,43 +25,43 @@ func addReasoning(c *messages, m *item) error {
 		}
 	}
 	blob := m.encrypted
-	if !isString(blob) || !bytes.HasPrefix(blob[1:], []byte(statePrefix)) {
+	if !openai.IsString(blob) || !bytes.HasPrefix(blob[1:], []byte(statePrefix)) {
 		return nil
 	}
-	text, ok := decodeState(inside(blob)[len(statePrefix):])
+	text, ok := decodeState(openai.Inside(blob)[len(statePrefix):])
 	if !ok {
 		return unsupported("an encrypted_content that is not plain")
 	}
 	if len(text) > 0 {
 		a, _ := c.join(nil)
 		quoted := openai.AppendString(nil, string(text))
-		a.addReasoning(inside(quoted))
+		a.addReasoning(openai.Inside(quoted))
 	}
 	return nil
 }
 
 // addTexts adds the texts in a list of parts, and reports whether there are any.
 func addTexts(c *messages, list []byte) (found bool, err error) {
-	if list == nil || isString(list) || isObject(list) {
+	if list == nil || openai.IsString(list) || openai.IsObject(list) {
 		return false, nil
 	}
-	if !isList(list) {
+	if !openai.IsList(list) {
 		return false, refused("a reasoning is no list")
 	}
 	var a *assistant
 	_, _ = openai.Elements(list, 0, func(lo, hi int) {
-		text := member(list[lo:hi], "text")
+		text := openai.Member(list[lo:hi], "text")
 		switch {
 		case !truthy(text):
 			return
-		case !isString(text):
+		case !openai.IsString(text):
 			err = refused("a text of a reasoning is no text")
 			return
 		case !found:
 			a, _ = c.join(nil)
 			found = true
 		}
-		a.addReasoning(inside(text))
+		a.addReasoning(openai.Inside(text))
 	})
 	return found, err
 }
@@ -83,10 +83,10 @@ func decodeState(blob []byte) (text []byte, ok bool) {
 
 // efforts are the tiers of reasoning.effort.
 func isEffort(raw []byte) bool {
-	if !isString(raw) {
+	if !openai.IsString(raw) {
 		return false
 	}
-	switch string(openai.Unescape(inside(raw))) {
+	switch string(openai.Unescape(openai.Inside(raw))) {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max":
 		return true
 	}
@@ -95,11 +95,11 @@ func isEffort(raw []byte) bool {
 
 // appendReasoning appends reasoning_effort and chat_template_kwargs.
 func appendReasoning(dst []byte, f *fields) ([]byte, error) {
-	if f.reasoning != nil && !isObject(f.reasoning) || f.templateKwargs != nil && !isObject(f.templateKwargs) {
+	if f.reasoning != nil && !openai.IsObject(f.reasoning) || f.templateKwargs != nil && !openai.IsObject(f.templateKwargs) {
 		return dst, refused("reasoning or chat_template_kwargs is no object")
 	}
 	// A null stays there, and templates see it; of a chat SGLang takes it out.
-	if v, there := lastMember(f.templateKwargs, "reasoning_effort"); there && v == nil {
+	if v, there := openai.LastMember(f.templateKwargs, "reasoning_effort"); there && v == nil {
 		return dst, unsupported("a reasoning_effort of null")
 	}
 	off := false
@@ -108,7 +108,7 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 		_, _ = openai.Members(f.reasoning, 0, func(key []byte, lo, hi int) {
 			switch string(openai.Unescape(key)) {
 			case "effort":
-				effort, sent = present(f.reasoning[lo:hi]), true
+				effort, sent = openai.Present(f.reasoning[lo:hi]), true
 			case "reasoning_effort":
 				other = f.reasoning[lo:hi]
 			}
@@ -116,7 +116,7 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 		if effort != nil && !isEffort(effort) {
 			return dst, refused("an unknown reasoning.effort")
 		}
-		off = is(effort, "none") || (!sent || effort == nil) && is(other, "none")
+		off = openai.Is(effort, "none") || (!sent || effort == nil) && openai.Is(other, "none")
 		dst = appendMember(dst, "reasoning_effort", effort)
 	}
 	if !off {

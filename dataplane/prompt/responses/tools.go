@@ -11,54 +11,37 @@ const customParameters = `{"type":"object","properties":{"input":{"type":"string
 // tool holds the members of a tool as raw JSON; nil where they are absent or null.
 type tool struct {
 	kind, name, description, parameters, strict, format []byte
-	nullStrict                                          bool
 }
 
 func (t *tool) read(raw []byte) error {
 	*t = tool{}
-	if !isObject(raw) {
+	if !openai.IsObject(raw) {
 		return refused("a tool is no object")
 	}
-	_, err := openai.Members(raw, 0, func(key []byte, lo, hi int) {
-		v := present(raw[lo:hi])
-		switch string(openai.Unescape(key)) {
-		case "type":
-			t.kind = v
-		case "name":
-			t.name = v
-		case "description":
-			t.description = v
-		case "parameters":
-			t.parameters = v
-		case "strict":
-			t.strict, t.nullStrict = v, v == nil
-		case "format":
-			t.format = v
-		}
-	})
-	if err != nil {
-		return refused(err.Error())
+	openai.Pick(raw, 0, openai.To("type", &t.kind), openai.To("name", &t.name), openai.To("description", &t.description),
+		openai.To("parameters", &t.parameters), openai.To("strict", &t.strict), openai.To("format", &t.format))
+	if _, sent := openai.LastMember(raw, "strict"); sent && t.strict == nil {
+		return refused("a malformed tool")
 	}
 	return t.check()
 }
 
-// check refuses tools that the engine refuses.
 func (t *tool) check() error {
 	switch {
-	case !isString(t.kind) || !isToolType(string(openai.Unescape(inside(t.kind)))):
+	case !openai.IsString(t.kind) || !isToolType(string(openai.Unescape(openai.Inside(t.kind)))):
 		return refused("a tool of an unknown type")
-	case t.name != nil && !isString(t.name), t.description != nil && !isString(t.description),
-		t.parameters != nil && !isObject(t.parameters), t.format != nil && !isObject(t.format), t.nullStrict:
+	case t.name != nil && !openai.IsString(t.name), t.description != nil && !openai.IsString(t.description),
+		t.parameters != nil && !openai.IsObject(t.parameters), t.format != nil && !openai.IsObject(t.format):
 		return refused("a malformed tool")
-	case is(t.kind, "function") && !truthy(t.name):
+	case openai.Is(t.kind, "function") && !truthy(t.name):
 		return refused("a function without a name")
-	case is(t.kind, "shell"):
+	case openai.Is(t.kind, "shell"):
 		return refused("a shell tool")
 	case t.strict != nil && t.strict[0] != 't' && t.strict[0] != 'f':
 		return unsupported("strict is neither true nor false")
 	}
 	for _, name := range [...]string{"syntax", "definition"} {
-		if v := member(t.format, name); truthy(v) && !isString(v) {
+		if v := openai.Member(t.format, name); truthy(v) && !openai.IsString(v) {
 			return unsupported("a grammar that is no text")
 		}
 	}
@@ -83,17 +66,17 @@ func appendTools(dst []byte, f *fields) ([]byte, error) {
 		return dst, err
 	}
 	if f.tools == nil {
-		if is(choice, "required") || named {
+		if openai.Is(choice, "required") || named {
 			return dst, refused("a tool_choice without tools")
 		}
 		return dst, nil
 	}
-	if !isList(f.tools) {
+	if !openai.IsList(f.tools) {
 		return dst, refused("tools is no list")
 	}
 	start, shown, declared, name := len(dst), 0, false, ""
 	if named {
-		name = string(openai.Unescape(inside(choice)))
+		name = string(openai.Unescape(openai.Inside(choice)))
 	}
 	dst = append(dst, `,"tools":[`...)
 	var t tool
@@ -104,20 +87,20 @@ func appendTools(dst []byte, f *fields) ([]byte, error) {
 		if err = t.read(f.tools[lo:hi]); err != nil {
 			return
 		}
-		custom := is(t.kind, "custom") && truthy(t.name)
-		if !custom && !is(t.kind, "function") {
+		custom := openai.Is(t.kind, "custom") && truthy(t.name)
+		if !custom && !openai.Is(t.kind, "function") {
 			return
 		}
 		if shown++; shown > 1 {
 			dst = append(dst, ',')
 		}
-		declared = declared || named && is(t.name, name)
+		declared = declared || named && openai.Is(t.name, name)
 		dst = t.appendTo(dst, custom)
 	})
 	switch {
 	case err != nil:
 		return dst, err
-	case named && !declared, shown == 0 && is(choice, "required"):
+	case named && !declared, shown == 0 && openai.Is(choice, "required"):
 		return dst, refused("a tool_choice without its tool")
 	case shown == 0:
 		return dst[:start], nil
@@ -126,7 +109,7 @@ func appendTools(dst []byte, f *fields) ([]byte, error) {
 	switch {
 	case named:
 		dst = append(append(append(dst, `,"tool_choice":{"type":"function","function":{"name":`...), choice...), `}}`...)
-	case !is(choice, "auto"):
+	case !openai.Is(choice, "auto"):
 		dst = appendMember(dst, "tool_choice", choice)
 	}
 	return dst, nil
@@ -139,19 +122,19 @@ var modeAuto = []byte(`"auto"`)
 // mean "auto" (effective_tool_choice).
 func readChoice(raw []byte) (choice []byte, named bool, err error) {
 	switch {
-	case raw == nil, is(raw, "auto"):
+	case raw == nil, openai.Is(raw, "auto"):
 		return modeAuto, false, nil
-	case is(raw, "required"), is(raw, "none"):
+	case openai.Is(raw, "required"), openai.Is(raw, "none"):
 		return raw, false, nil
-	case !isObject(raw):
+	case !openai.IsObject(raw):
 		return nil, false, refused("an unknown tool_choice")
 	}
-	kind, name := member(raw, "type"), member(raw, "name")
+	kind, name := openai.Member(raw, "type"), openai.Member(raw, "name")
 	if !truthy(name) {
-		name = member(member(raw, "function"), "name")
+		name = openai.Member(openai.Member(raw, "function"), "name")
 	}
-	if (is(kind, "function") || is(kind, "custom")) && truthy(name) {
-		if !isString(name) {
+	if (openai.Is(kind, "function") || openai.Is(kind, "custom")) && truthy(name) {
+		if !openai.IsString(name) {
 			return nil, false, refused("a tool_choice with a name that is no text")
 		}
 		return name, true, nil
@@ -159,7 +142,6 @@ func readChoice(raw []byte) (choice []byte, named bool, err error) {
 	return modeAuto, false, nil
 }
 
-// appendTo appends the tool as a chat has it.
 func (t *tool) appendTo(dst []byte, custom bool) []byte {
 	dst = append(dst, `{"type":"function","function":{"name":`...)
 	dst = append(dst, t.name...)
@@ -180,13 +162,13 @@ func (t *tool) appendTo(dst []byte, custom bool) []byte {
 
 // appendCustomDescription appends the description of a custom tool with its grammar.
 func (t *tool) appendCustomDescription(dst []byte) []byte {
-	grammar := is(member(t.format, "type"), "grammar")
+	grammar := openai.Is(openai.Member(t.format, "type"), "grammar")
 	if !truthy(t.description) && !grammar {
 		return append(dst, "null"...)
 	}
 	dst = append(dst, '"')
 	if truthy(t.description) {
-		dst = append(dst, inside(t.description)...)
+		dst = append(dst, openai.Inside(t.description)...)
 	}
 	if !grammar {
 		return append(dst, '"')
@@ -195,14 +177,14 @@ func (t *tool) appendCustomDescription(dst []byte) []byte {
 		dst = append(dst, `\n\n`...)
 	}
 	dst = append(dst, "The payload must conform to this "...)
-	if syntax := member(t.format, "syntax"); truthy(syntax) {
-		dst = append(dst, inside(syntax)...)
+	if syntax := openai.Member(t.format, "syntax"); truthy(syntax) {
+		dst = append(dst, openai.Inside(syntax)...)
 	} else {
 		dst = append(dst, "lark"...)
 	}
 	dst = append(dst, ` grammar:\n`...)
-	if definition := member(t.format, "definition"); truthy(definition) {
-		dst = append(dst, inside(definition)...)
+	if definition := openai.Member(t.format, "definition"); truthy(definition) {
+		dst = append(dst, openai.Inside(definition)...)
 	}
 	return append(dst, '"')
 }

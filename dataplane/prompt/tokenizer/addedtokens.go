@@ -13,7 +13,7 @@ type addedTokens struct {
 	byID    map[uint32]addedToken
 	ids     map[string]uint32
 	special map[string]bool
-	// Normalized spellings of tokens, where they differ.
+	// Normalized spellings of tokens.
 	spelled map[uint32]string
 	raw     *finder // not normalized; nil where there are none
 	normal  *finder // normalized
@@ -43,30 +43,21 @@ func newAddedTokens(tokens []addedToken, vocab map[string]uint32, normalize func
 		if id != token.ID {
 			a.notices = append(a.notices, "the added token "+token.Content+" has another id than the file says, as in the library")
 		}
+		token.ID = id
+		a.ids[token.Content] = id
 		// Of two entries with one content the later one's flags count, and special is never taken
 		// back.
-		token.ID = id
-		if token.Normalized {
-			delete(a.spelled, id)
-			if s := normalize(token.Content); s != token.Content {
-				a.spelled[id] = s
-			}
-		}
-		a.ids[token.Content] = id
 		a.special[token.Content] = a.special[token.Content] || token.Special
 		a.byID[id] = token
 	}
 	var raw, normal []entry
 	for id, token := range a.byID {
-		if !token.Normalized {
+		if token.Normalized {
+			a.spelled[id] = normalize(token.Content)
+			normal = append(normal, entry{a.spelled[id], token})
+		} else {
 			raw = append(raw, entry{token.Content, token})
-			continue
 		}
-		text := token.Content
-		if s, ok := a.spelled[id]; ok {
-			text = s
-		}
-		normal = append(normal, entry{text, token})
 	}
 	a.raw, a.normal = newFinder(raw), newFinder(normal)
 	return a

@@ -56,10 +56,10 @@ func TestBombsInTexts(t *testing.T) {
 				t.Fatal(err)
 			}
 			known := []uint32{7}
-			if ids, err := tok.AppendSpecial(known, bomb.text); !errors.Is(err, tokenizer.ErrLimit) || !slices.Equal(ids, known) {
+			if ids, err := tok.AppendSpecial(known, []byte(bomb.text)); !errors.Is(err, tokenizer.ErrLimit) || !slices.Equal(ids, known) {
 				t.Errorf("%d ids and %v, want those of before and ErrLimit", len(ids), err)
 			}
-			if ids, err := tok.Append(nil, ""); err != nil || len(ids) > 0 {
+			if ids, err := tok.Append(nil, []byte("")); err != nil || len(ids) > 0 {
 				t.Errorf("the next text has %v, %v", ids, err)
 			}
 		})
@@ -74,7 +74,7 @@ func TestTextsThatGrow(t *testing.T) {
 	}
 	for _, n := range []int{1, 100, 100_000} {
 		for _, text := range []string{"\ufdfa", "\u0390", "ſ", "\u1100\u1161", " ", "\u0130"} {
-			if _, err := tok.Append(nil, strings.Repeat(text, n)); err != nil {
+			if _, err := tok.Append(nil, []byte(strings.Repeat(text, n))); err != nil {
 				t.Errorf("%d times %q: %v", n, text, err)
 			}
 		}
@@ -90,7 +90,7 @@ func TestSpacesAroundTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ids, err := tok.Append(nil, text); err != nil || len(ids) != len(text) {
+		if ids, err := tok.Append(nil, []byte(text)); err != nil || len(ids) != len(text) {
 			t.Errorf("%s: %d tokens and %v, want one for each space", side, len(ids), err)
 		}
 	}

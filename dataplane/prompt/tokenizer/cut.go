@@ -2,37 +2,21 @@ package tokenizer
 
 import "strings"
 
-// Cut returns the offset in text behind which nothing depends on the text before: the end of the
-// last added token that allows it, or 0. For any text that continues it,
+// CutAfter returns the first offset in text, at least so many bytes behind its beginning, behind
+// which nothing depends on the text before: the end of an added token that allows it, or 0. For any
+// text that continues it,
 //
 //	Append(nil, text[:cut]+more) == Append(nil, text[:cut]) + AppendRest(nil, more)
 //
-// so a conversation with a known beginning needs only its end encoded. Chat templates end
-// each message with such a token.
+// so a conversation with a known beginning needs only its end encoded. Chat templates end each
+// message with such a token. The text may begin behind a cut, and must be UTF-8.
 //
 // A token allows a cut when it is found regardless of the text after it: no other added token
 // contains it and continues, or begins within it; it does not depend on the character after it
 // (single_word, rstrip); and it is not itself found in normalized text, unless nothing is
 // normalized.
-func (t *Tokenizer) Cut(text string) int {
-	text = valid(text)
-	cut := 0
-	for {
-		// The text behind a cut is read as a text of its own: this independence makes it a cut.
-		next := t.cutAfter(text[cut:], 1)
-		if next == 0 {
-			return cut
-		}
-		cut += next
-	}
-}
-
-// CutAfter returns the first cut of a text that is at least so many bytes behind its beginning;
-// [Tokenizer.Cut] returns the last. It is 0 where there is none. The text may begin behind a cut,
-// and must be valid UTF-8.
-func (t *Tokenizer) CutAfter(text []byte, least int) int { return t.cutAfter(view(text), least) }
-
-func (t *Tokenizer) cutAfter(s string, least int) int {
+func (t *Tokenizer) CutAfter(text []byte, least int) int {
+	s := view(text)
 	m := matches{tables: t.tables, finder: t.added.raw, s: s}
 	for m.next() {
 		switch {

@@ -65,6 +65,29 @@ func newDecoder(t *unicodeTables, raw json.RawMessage) ([]decoder, error) {
 	}
 }
 
+// Decode is the text of tokens, as the Python library's decode with the same skip_special_tokens.
+// Ids that are no token are left out.
+func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
+	tokens := make([]string, 0, len(ids))
+	for _, id := range ids {
+		s, ok := spellingOf(t, id)
+		// The library looks the spelling up among the special tokens, so a token of the model that
+		// reads like one is skipped too.
+		if !ok || skipSpecial && t.added.special[s] {
+			continue
+		}
+		tokens = append(tokens, s)
+	}
+	// A file without a decoder gets its tokens with spaces between, as in the library.
+	if t.decoder == nil {
+		return strings.Join(tokens, " ")
+	}
+	for _, d := range t.decoder {
+		tokens = d.decode(tokens)
+	}
+	return strings.Join(tokens, "")
+}
+
 // spellingOf returns the text of a token before decoding.
 func spellingOf(t *Tokenizer, id uint32) (string, bool) {
 	// A token that is found in normalized text reads as it does there, since the decoder undoes
@@ -189,6 +212,15 @@ func (m metaspaceDecoder) decode(tokens []string) []string {
 		tokens[i] = strings.ReplaceAll(tokens[i], m.marker, to)
 	}
 	return tokens
+}
+
+// valid decodes s as Python does with errors="replace": each longest part of a
+// character that breaks off becomes U+FFFD, and so does each other byte that is not UTF-8.
+func valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string(appendValid(make([]byte, 0, len(s)+16), s))
 }
 
 // appendValid appends s with U+FFFD for bytes that are not UTF-8; see valid.

@@ -21,9 +21,9 @@
 // answers, character by character: its classes of characters (Unicode 16), its lower case and its
 // normalization (Unicode 9) are of other versions than Go's. `make test-tokenizers` compares real
 // tokenizers on some 19,000 documents. An engine may change a tokenizer after it has read the file:
-// transformers 5 replaces the pre-tokenizer of models whose class is LlamaTokenizer, and SGLang
-// restores some of them. A caller that relies on equality should compare Probes with the engine's
-// own answer once.
+// transformers 5 replaces the pre-tokenizer of models of the class LlamaTokenizer, and SGLang
+// restores some of them. A caller that relies on equality should compare some ids with the engine's
+// own.
 //
 // # Speed
 //

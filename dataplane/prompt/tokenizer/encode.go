@@ -1,6 +1,9 @@
 package tokenizer
 
-import "sync"
+import (
+	"sync"
+	"unicode/utf8"
+)
 
 // encoder computes tokens: added tokens, normalizers, pre-tokenizers, model.
 type encoder struct {
@@ -15,7 +18,9 @@ type encoder struct {
 // append encodes a text; start means that it begins the whole text and does not continue one that
 // was cut.
 func (e *encoder) append(dst []uint32, text string, start bool) ([]uint32, error) {
-	text = valid(text)
+	if !utf8.ValidString(text) {
+		return dst, errUTF8
+	}
 	before := len(dst)
 	// The pool keeps a scratch for each processor in use; the collector may take idle ones.
 	w := e.scratch.Get().(*scratch)
@@ -28,19 +33,14 @@ func (e *encoder) append(dst []uint32, text string, start bool) ([]uint32, error
 			continue
 		}
 		if dst = e.segment(dst, w, text[m.from:m.to], start && m.from == 0); w.over {
-			return e.giveBack(dst[:before], w)
+			break
 		}
 	}
-	return e.giveBack(dst, w)
-}
-
-// giveBack gives the buffers back after a text.
-func (e *encoder) giveBack(dst []uint32, w *scratch) ([]uint32, error) {
 	over := w.over
 	w.release()
 	e.scratch.Put(w)
 	if over {
-		return dst, ErrLimit
+		return dst[:before], ErrLimit
 	}
 	return dst, nil
 }
@@ -92,11 +92,8 @@ func (e *encoder) steps(dst []uint32, w *scratch, k int, s string, start bool) [
 		if st.behavior == isolated && k+1 == len(e.pre.steps) && e.pre.bytes && !e.pre.mixed {
 			// Fast path: the last step of nearly every model, where each stretch is a piece whether
 			// it matched or not.
-			if _, ok := st.find.(*regex); ok {
-				return e.split(dst, w, k, s, start)
-			}
-			for i := 0; i < len(s); {
-				end, _ := st.find.next(s, i)
+			for i := 0; i < len(s) && !w.over; {
+				end, _ := st.find.next(&w.budget, s, i)
 				dst = e.model.piece(dst, w, s[i:end])
 				i = end
 			}
@@ -149,17 +146,10 @@ func (st *step) rewrite(w *scratch, s string, start bool) string {
 // the next stretch joins it.
 func (e *encoder) split(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
 	st := &e.pre.steps[k]
-	from, to := 0, 0                     // the part that waits, since the next stretch may join it
-	keep, before := false, false         // whether it counts, and whether its last stretch matched
-	pattern, isRegex := st.find.(*regex) // the one scanner that is not linear
+	from, to := 0, 0             // the part that waits, since the next stretch may join it
+	keep, before := false, false // whether it counts, and whether its last stretch matched
 	for i := 0; i < len(s); {
-		var end int
-		var matched bool
-		if isRegex {
-			end, matched = pattern.nextWithin(&w.budget, s, i)
-		} else {
-			end, matched = st.find.next(s, i)
-		}
+		end, matched := st.find.next(&w.budget, s, i)
 		matched = matched != st.invert
 		if to > from && st.joins(before, matched) {
 			to = end
@@ -212,19 +202,7 @@ func (e *encoder) leaf(dst []uint32, w *scratch, s string) []uint32 {
 	}
 }
 
-// appendSegment encodes a text without a search for added tokens.
-func (e *encoder) appendSegment(dst []uint32, text string, start bool) ([]uint32, error) {
-	text = valid(text)
-	before := len(dst)
-	w := e.scratch.Get().(*scratch)
-	w.text, w.budget = w.text[:0], newBudget(len(text))
-	if dst = e.steps(dst, w, 0, e.normalize(w, text), start); w.over {
-		dst = dst[:before]
-	}
-	return e.giveBack(dst, w)
-}
-
-// safeEnds are the tokens behind which a text may be cut; see Cut.
+// safeEnds are the tokens behind which a text may be cut; see CutAfter.
 func (e *encoder) safeEnds() map[uint32]bool {
 	words := false // whether some token depends on the character before it
 	for _, token := range e.added.byID {

@@ -9,7 +9,9 @@ import (
 // does not compute. Its text names the construct.
 var ErrUnsupported = errors.New("tokenizer: not supported")
 
-// unsupported is the error for a construct.
+// errUTF8 is the error for a text that is not UTF-8.
+var errUTF8 = errors.New("tokenizer: a text that is not UTF-8")
+
 func unsupported(construct string) error {
 	return fmt.Errorf("%w: %s", ErrUnsupported, construct)
 }

@@ -21,23 +21,23 @@ func ExampleTokenizer_Append() {
 		fmt.Println(err)
 		return
 	}
-	ids, err := tok.Append(nil, "hi hi<|end|>i")
+	ids, err := tok.Append(nil, []byte("hi hi<|end|>i"))
 	fmt.Println(ids, err, tok.Decode(ids, true))
 	// Output: [3 4 5 1] <nil> hi hii
 }
 
-func ExampleTokenizer_Cut() {
+func ExampleTokenizer_CutAfter() {
 	tok, err := tokenizer.Load([]byte(tiny))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	// The first turn was encoded before; now the second has come.
-	turns := "hi<|end|>h"
-	cut := tok.Cut(turns)
+	turns := []byte("hi<|end|>hi hi")
+	cut := tok.CutAfter(turns, 1)
 	known, _ := tok.Append(nil, turns[:cut])
-	ids, _ := tok.AppendRest(known, turns[cut:]+"i hi")
-	whole, _ := tok.Append(nil, turns+"i hi")
+	ids, _ := tok.AppendRest(known, turns[cut:])
+	whole, _ := tok.Append(nil, turns)
 	fmt.Println(known, ids, whole)
 	// Output: [3 5] [3 5 3 4] [3 5 3 4]
 }

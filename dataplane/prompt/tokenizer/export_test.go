@@ -24,8 +24,9 @@ var compiled = map[string]*regex{}
 
 func stretches(s scanner, text string) []int {
 	var out []int
+	b := newBudget(len(text))
 	for i := 0; i < len(text); {
-		end, matched := s.next(text, i)
+		end, matched := s.next(&b, text, i)
 		i = end
 		if matched {
 			out = append(out, end)
@@ -114,11 +115,20 @@ func (t *Tokenizer) NaiveMerge(piece string) []uint32 {
 	}
 }
 
+// AppendPieces is Append of a text without added tokens.
+func (t *Tokenizer) AppendPieces(text string) []uint32 {
+	w := scratch{budget: newBudget(len(text))}
+	return t.steps(nil, &w, 0, t.normalize(&w, text), true)
+}
+
 // AppendWhole is Append of a text that the pre-tokenizer leaves whole, without the cuts.
 func (t *Tokenizer) AppendWhole(text string) []uint32 {
 	w := scratch{budget: newBudget(len(text))}
 	return t.model.lookup(nil, &w, t.normalize(&w, text))
 }
+
+// Valid is s with U+FFFD for bytes that are not UTF-8.
+func Valid(s string) string { return valid(s) }
 
 // ShrinkCache leaves room for two pieces, so that each look-up meets another one's.
 func (t *Tokenizer) ShrinkCache() { t.model.cache = newCache(1) }
@@ -157,7 +167,8 @@ func ScanRegex(t interface{ Errorf(string, ...any) }, pattern, text string) {
 		return
 	}
 	for i := 0; i < len(text); {
-		end, _ := r.next(text, i)
+		b := newBudget(len(text))
+		end, _ := r.next(&b, text, i)
 		if end <= i || end > len(text) {
 			t.Errorf("%q in %q goes from %d to %d", pattern, text, i, end)
 			return
@@ -166,7 +177,7 @@ func ScanRegex(t interface{ Errorf(string, ...any) }, pattern, text string) {
 	}
 }
 
-// The Must methods are those without Must, of texts that stay within their budget.
+// The Must methods are those without Must, of strings that stay within their budget.
 
 func must(ids []uint32, err error) []uint32 {
 	if err != nil {
@@ -176,25 +187,13 @@ func must(ids []uint32, err error) []uint32 {
 }
 
 func (t *Tokenizer) MustAppend(dst []uint32, text string) []uint32 {
-	return must(t.Append(dst, text))
-}
-
-func (t *Tokenizer) MustAppendBytes(dst []uint32, text []byte) []uint32 {
-	return must(t.AppendBytes(dst, text))
+	return must(t.Append(dst, []byte(text)))
 }
 
 func (t *Tokenizer) MustAppendSpecial(dst []uint32, text string) []uint32 {
-	return must(t.AppendSpecial(dst, text))
+	return must(t.AppendSpecial(dst, []byte(text)))
 }
 
 func (t *Tokenizer) MustAppendRest(dst []uint32, rest string) []uint32 {
-	return must(t.AppendRest(dst, rest))
-}
-
-func (t *Tokenizer) MustAppendRestBytes(dst []uint32, rest []byte) []uint32 {
-	return must(t.AppendRestBytes(dst, rest))
-}
-
-func (t *Tokenizer) MustAppendSegment(dst []uint32, text string, start bool) []uint32 {
-	return must(t.AppendSegment(dst, text, start))
+	return must(t.AppendRest(dst, []byte(rest)))
 }

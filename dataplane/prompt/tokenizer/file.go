@@ -54,7 +54,6 @@ type pattern struct {
 // absent reports whether a part is missing or null.
 func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// typeOf is the type of a part, such as "ByteLevel".
 func typeOf(raw json.RawMessage) (string, error) {
 	var part struct {
 		Type string `json:"type"`

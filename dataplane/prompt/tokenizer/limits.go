@@ -93,7 +93,7 @@ func measure(raw []byte) (depth, objects int) {
 	return depth, objects
 }
 
-// budget is what one text may take, in proportion to its length.
+// budget bounds the work of one text, in proportion to its length.
 type budget struct {
 	room  int  // bytes that normalizers and pre-tokenizers may still make
 	steps int  // of regular expressions

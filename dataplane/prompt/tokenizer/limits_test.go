@@ -118,7 +118,7 @@ func TestRepetitionsOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ids, err := tok.Append(nil, "ab a"); err != nil || len(ids) != 3 {
+	if ids, err := tok.Append(nil, []byte("ab a")); err != nil || len(ids) != 3 {
 		t.Errorf("empty special tokens make %v, %v of three letters", ids, err)
 	}
 }

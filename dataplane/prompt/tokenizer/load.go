@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // Load reads a tokenizer.json as the Rust and Python library tokenizers writes it. A construct that
@@ -74,9 +73,6 @@ func newTokenizer(f *file) (*Tokenizer, error) {
 	if t.post, err = newPostProcessor(f.PostProcessor); err != nil {
 		return nil, err
 	}
-	if t.decoder, err = newDecoder(chars, f.Decoder); err != nil {
-		return nil, err
-	}
 	t.notices = t.added.notices
 	// transformers sets both for each call, to off by default.
 	for name, part := range map[string]json.RawMessage{"truncation": f.Truncation, "padding": f.Padding} {
@@ -84,7 +80,14 @@ func newTokenizer(f *file) (*Tokenizer, error) {
 			t.notices = append(t.notices, "the file's "+name+" is not applied, as engines switch it off")
 		}
 	}
-	t.finish()
+	if t.decoder, err = newDecoder(chars, f.Decoder); err != nil {
+		return nil, err
+	}
+	t.names = make([]string, len(t.model.vocab.off)-1)
+	for name, id := range t.ids {
+		t.names[id] = name
+	}
+	t.safe = t.safeEnds()
 	return t, nil
 }
 
@@ -102,23 +105,4 @@ func checkMetaspaceFirst(t *Tokenizer) error {
 		}
 	}
 	return nil
-}
-
-// finish makes the tables that combine several parts.
-func (t *Tokenizer) finish() {
-	t.names = make([]string, len(t.model.vocab.off)-1)
-	for name, id := range t.ids {
-		t.names[id] = name
-	}
-	t.safe = t.safeEnds()
-}
-
-// valid decodes s as Python does with errors="replace": each longest part of a
-// character that breaks off becomes U+FFFD, and so does each other byte that is not UTF-8. An
-// engine gets its text from JSON, which has been through the same.
-func valid(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return string(appendValid(make([]byte, 0, len(s)+16), s))
 }

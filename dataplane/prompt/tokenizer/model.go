@@ -177,7 +177,6 @@ func (m *model) build(ids map[string]uint32, rules []merge, byteFallback bool) e
 // words of some 10 MB of prose.
 const cacheBits = 16
 
-// buildBytes finds the first token of each byte.
 func (m *model) buildBytes(ids map[string]uint32) {
 	complete := true
 	for b := range 256 {

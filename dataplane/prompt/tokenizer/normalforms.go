@@ -73,7 +73,6 @@ func (f *forms) append(dst []byte, buffer *[]rune, s string, to form) []byte {
 	return dst
 }
 
-// decompose appends the full decomposition of one character.
 func (f *forms) decompose(dst []rune, r rune, compat bool) []rune {
 	if s := r - hangulS; s >= 0 && s < countS {
 		dst = append(dst, hangulL+s/(countV*countT), hangulV+s%(countV*countT)/countT)

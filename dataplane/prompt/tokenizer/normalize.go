@@ -220,15 +220,8 @@ func newReplace(t *unicodeTables, raw json.RawMessage) (replaceAll, error) {
 
 func (r replaceAll) normalize(w *scratch, s string) string {
 	start := len(w.text)
-	pattern, isRegex := r.find.(*regex)
 	for i := 0; i < len(s); {
-		var end int
-		var matched bool
-		if isRegex {
-			end, matched = pattern.nextWithin(&w.budget, s, i)
-		} else {
-			end, matched = r.find.next(s, i)
-		}
+		end, matched := r.find.next(&w.budget, s, i)
 		if matched {
 			if !w.fits(len(w.text) - start + len(r.content)) {
 				return s

@@ -91,7 +91,7 @@ func newKnownScanner(t *unicodeTables, pattern string) scanner {
 // literalScanner looks for a text.
 type literalScanner string
 
-func (l literalScanner) next(s string, i int) (int, bool) {
+func (l literalScanner) next(_ *budget, s string, i int) (int, bool) {
 	switch at := strings.Index(s[i:], string(l)); at {
 	case 0:
 		return i + len(l), true
@@ -108,7 +108,7 @@ type classScanner struct {
 	set mask
 }
 
-func (c classScanner) next(s string, i int) (int, bool) {
+func (c classScanner) next(_ *budget, s string, i int) (int, bool) {
 	if m, n := c.at(s, i); m&c.set != 0 {
 		return i + n, true
 	}

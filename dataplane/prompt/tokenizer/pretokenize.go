@@ -64,7 +64,6 @@ type preTokenizer struct {
 	mixed bool // a stepBytes is among the steps, so parts arrive in GPT-2's alphabet
 }
 
-// newPreTokenizer builds the steps of a file.
 func newPreTokenizer(t *unicodeTables, raw json.RawMessage) (preTokenizer, error) {
 	var p preTokenizer
 	if absent(raw) {

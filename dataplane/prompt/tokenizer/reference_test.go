@@ -167,8 +167,8 @@ func compare(t *testing.T, tok *tokenizer.Tokenizer, f facts, corpus []string, w
 	if len(want) != len(corpus) {
 		t.Fatalf("%d documents in the reference, %d in the corpus", len(want), len(corpus))
 	}
-	if before, after := tok.Special(); !slices.Equal(before, f.Before) || !slices.Equal(after, f.After) {
-		t.Errorf("Special() = %v, %v, want %v, %v", before, after, f.Before, f.After)
+	if got, want := tok.MustAppendSpecial(nil, ""), slices.Concat(f.Before, f.After); !slices.Equal(got, want) {
+		t.Errorf("AppendSpecial of nothing = %v, want %v", got, want)
 	}
 	var next, ids, texts atomic.Int64
 	done := make(chan bool)

@@ -5,50 +5,42 @@ import (
 	"strings"
 )
 
-// classScanner reads the inside of [ ], behind the bracket: characters, ranges, escapes, classes
-// within, and && between parts.
-func (p *parser) class() (set, error) {
+// class reads the inside of [ ], behind the bracket: characters, ranges, escapes, classes within,
+// and && between parts.
+func (p *parser) class() set {
 	negative := p.eat("^")
 	var result, part set
 	joined := false // result holds the set before an &&
+	join := func() {
+		if joined {
+			part = result.intersect(part)
+		}
+	}
 	for first := true; ; first = false {
 		switch {
 		case p.done():
-			return nil, unsupported("a [ without ]")
+			p.fail("a [ without ]")
+			return nil
 		case p.eat("]"):
 			if first {
-				return nil, unsupported("an empty class")
+				p.fail("an empty class")
 			}
-			if joined {
-				part = result.intersect(part)
-			}
-			if negative {
+			if join(); negative {
 				part = part.invert()
 			}
-			return part, nil
+			return part
 		case p.eat("&&"):
-			if joined {
-				part = result.intersect(part)
-			}
+			join()
 			result, part, joined = part, nil, true
 		// In Oniguruma these depend on options, and only half of them are sets that are known here.
 		case p.eat("[:"):
-			return nil, unsupported("a POSIX class [[:…:]]")
+			p.fail("a POSIX class [[:…:]]")
 		case p.eat("["):
-			inner, err := p.class()
-			if err != nil {
-				return nil, err
-			}
-			part = union(part, inner)
+			part = union(part, p.class())
 		default:
-			item, err := p.item()
-			if err != nil {
-				return nil, err
-			}
+			item := p.item()
 			if p.fold {
-				if item, err = foldASCII(item); err != nil {
-					return nil, err
-				}
+				item = p.foldASCII(item)
 			}
 			part = union(part, item)
 		}
@@ -57,11 +49,12 @@ func (p *parser) class() (set, error) {
 
 // foldASCII adds the other case of ASCII letters, and the two letters outside ASCII that fold to
 // one of them. Other characters may fold to several, which is left to the library.
-func foldASCII(s set) (set, error) {
+func (p *parser) foldASCII(s set) set {
 	var more []span
 	for _, x := range s {
 		if x.hi >= 0x80 {
-			return nil, unsupported("a class of more than ASCII under (?i)")
+			p.fail("a class of more than ASCII under (?i)")
+			return s
 		}
 		for r := x.lo; r <= x.hi; r++ {
 			if low := r | 0x20; low >= 'a' && low <= 'z' {
@@ -75,46 +68,43 @@ func foldASCII(s set) (set, error) {
 			}
 		}
 	}
-	return union(s, more), nil
+	return union(s, more)
 }
 
 // item reads one character, one range or one escape of a class.
-func (p *parser) item() (set, error) {
-	low, err := p.classChar()
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) item() set {
+	low := p.classChar()
 	single := len(low) == 1 && low[0].lo == low[0].hi
 	// A - before ] or after a class such as \s is itself.
 	if !single || !strings.HasPrefix(p.src[p.i:], "-") || strings.HasPrefix(p.src[p.i:], "-]") {
-		return low, nil
+		return low
 	}
 	p.i++
 	// Oniguruma warns of a - before a class or && and goes on in its own way.
 	if strings.HasPrefix(p.src[p.i:], "[") || strings.HasPrefix(p.src[p.i:], "&&") || p.done() {
-		return nil, unsupported("a range without its end")
+		p.fail("a range without its end")
+		return nil
 	}
-	high, err := p.classChar()
-	if err != nil {
-		return nil, err
-	}
+	high := p.classChar()
 	if len(high) != 1 || high[0].lo != high[0].hi || high[0].lo < low[0].lo {
-		return nil, unsupported("a range that ends before its beginning")
+		p.fail("a range that ends before its beginning")
+		return nil
 	}
-	return set{{low[0].lo, high[0].lo}}, nil
+	return set{{low[0].lo, high[0].lo}}
 }
 
-func (p *parser) classChar() (set, error) {
+func (p *parser) classChar() set {
 	if p.eat(`\`) {
 		return p.escape()
 	}
-	return only(p.rune()), nil
+	return only(p.rune())
 }
 
 // escape reads an escape behind its backslash, within or outside of a class.
-func (p *parser) escape() (set, error) {
+func (p *parser) escape() set {
 	if p.done() {
-		return nil, unsupported(`a \ at the end`)
+		p.fail(`a \ at the end`)
+		return nil
 	}
 	r := p.rune()
 	// Escapes that are not here have other meanings in other places, such as \b and \1, or differ
@@ -123,81 +113,77 @@ func (p *parser) escape() (set, error) {
 	classes := map[rune]string{'s': "space", 'd': "digit", 'w': "onigword"}
 	switch {
 	case controls[r] != 0:
-		return only(controls[r]), nil
+		return only(controls[r])
 	case classes[r] != "":
-		return normal(p.t.sets[classes[r]]), nil
+		return normal(p.t.sets[classes[r]])
 	case classes[r|0x20] != "":
-		return normal(p.t.sets[classes[r|0x20]]).invert(), nil
+		return normal(p.t.sets[classes[r|0x20]]).invert()
 	case r == 'p' || r == 'P':
 		return p.property(r == 'P')
 	case r == 'x':
 		return p.hex()
 	case r == 'u' && len(p.src)-p.i >= 4:
-		p.i += 4
-		return parseHex(p.src[p.i-4 : p.i])
+		return p.hexDigits(4)
 	case r >= 0x80 || r|0x20 >= 'a' && r|0x20 <= 'z' || r >= '0' && r <= '9':
-		return nil, unsupported(`the escape \` + string(r))
+		p.fail(`the escape \` + string(r))
 	}
-	return p.foldOnly(r)
+	return p.literal(r)
 }
 
-// foldOnly is an escaped character without a meaning of its own.
-func (p *parser) foldOnly(r rune) (set, error) {
-	n, err := p.literal(r)
-	if err != nil {
-		return nil, err
-	}
-	return n.set, nil
-}
-
-// hex reads the digits of \x: two, or any number in braces.
-func (p *parser) hex() (set, error) {
+func (p *parser) hex() set {
 	if p.eat("{") {
 		digits, _, found := strings.Cut(p.src[p.i:], "}")
 		if !found {
-			return nil, unsupported(`\x{ without }`)
+			p.fail(`\x{ without }`)
+			return nil
 		}
-		p.i += len(digits) + 1
-		return parseHex(digits)
+		s := p.hexDigits(len(digits))
+		p.eat("}")
+		return s
 	}
 	if len(p.src)-p.i < 2 {
-		return nil, unsupported(`\x without two digits`)
+		p.fail(`\x without two digits`)
+		return nil
 	}
-	p.i += 2
-	s, err := parseHex(p.src[p.i-2 : p.i])
-	if err == nil && s[0].lo >= 0x80 {
-		return nil, unsupported(`\x of a byte that is not a character`)
+	s := p.hexDigits(2)
+	if s[0].lo >= 0x80 {
+		p.fail(`\x of a byte that is not a character`)
 	}
-	return s, err
+	return s
 }
 
-func parseHex(digits string) (set, error) {
-	n, err := strconv.ParseUint(digits, 16, 32)
-	if err != nil || n > 0x10FFFF {
-		return nil, unsupported("the character number " + strconv.Quote(digits))
+// hexDigits reads the number of a character.
+func (p *parser) hexDigits(n int) set {
+	digits := p.src[p.i : p.i+n]
+	p.i += n
+	r, err := strconv.ParseUint(digits, 16, 32)
+	if err != nil || r > 0x10FFFF {
+		p.fail("the character number " + strconv.Quote(digits))
+		r = 0
 	}
-	return only(rune(n)), nil
+	return only(rune(r))
 }
 
-// property reads {name} or {^name}.
-func (p *parser) property(negative bool) (set, error) {
+func (p *parser) property(negative bool) set {
 	if !p.eat("{") {
-		return nil, unsupported(`\p without {name}`)
+		p.fail(`\p without {name}`)
+		return nil
 	}
 	if p.eat("^") {
 		negative = !negative
 	}
 	name, _, found := strings.Cut(p.src[p.i:], "}")
 	if !found {
-		return nil, unsupported(`\p{ without }`)
+		p.fail(`\p{ without }`)
+		return nil
 	}
 	p.i += len(name) + 1
 	s, ok := propertySet(p.t, name)
 	if !ok {
-		return nil, unsupported(`\p{` + name + "}")
+		p.fail(`\p{` + name + "}")
 	}
 	if negative {
 		s = s.invert()
 	}
-	return s, nil
+	return s
 }

@@ -8,6 +8,7 @@ import "slices"
 // the sum.
 type regex struct {
 	code []instr
+	err  error // of the compilation
 }
 
 // instr is one step of the program. x and y are where to go on, by index.
@@ -50,11 +51,16 @@ func compileRegex(t *unicodeTables, pattern string) (*regex, error) {
 		return nil, unsupported("a pattern that may match nothing: " + pattern)
 	}
 	r := &regex{}
-	if err := r.compile(n); err != nil {
-		return nil, err
-	}
+	r.compile(n)
 	r.emit(instr{op: opMatch})
-	return r, nil
+	return r, r.err
+}
+
+// fail notes a construct that cannot be compiled; the program is then any.
+func (r *regex) fail(construct string) {
+	if r.err == nil {
+		r.err = unsupported(construct)
+	}
 }
 
 // The library takes empty matches too, where its iterator and the gaps between matches have cases
@@ -81,27 +87,28 @@ func (r *regex) emit(i instr) int {
 	return len(r.code) - 1
 }
 
-func (r *regex) compile(n *node) error {
+func (r *regex) compile(n *node) {
 	if len(r.code) > maxProgram {
-		return unsupported("a regular expression of more than 20,000 steps")
+		r.fail("a regular expression of more than 20,000 steps")
+	}
+	if r.err != nil {
+		return
 	}
 	switch n.kind {
 	case oneOf:
 		r.emit(instr{op: opChar, set: newChars(n.set)})
 	case sequence:
 		for _, part := range n.parts {
-			if err := r.compile(part); err != nil {
-				return err
-			}
+			r.compile(part)
 		}
 	case choice:
-		return r.compileChoice(n)
+		r.compileChoice(n)
 	case repeat:
-		return r.compileRepeat(n)
+		r.compileRepeat(n)
 	case atomicGroup:
-		return r.compileSub(instr{op: opAtomic}, n.parts[0])
+		r.compileSub(instr{op: opAtomic}, n.parts[0])
 	case ahead:
-		return r.compileSub(instr{op: opAhead, not: n.negative}, n.parts[0])
+		r.compileSub(instr{op: opAhead, not: n.negative}, n.parts[0])
 	case behind:
 		r.emit(instr{op: opBehind, set: newChars(anyOf(n.parts[0])), not: n.negative})
 	case textStart:
@@ -113,7 +120,6 @@ func (r *regex) compile(n *node) error {
 	case lineEnd:
 		r.emit(instr{op: opLineEnd})
 	}
-	return nil
 }
 
 // anyOf is the set of a node that matches one character.
@@ -128,16 +134,14 @@ func anyOf(n *node) set {
 	return all
 }
 
-func (r *regex) compileChoice(n *node) error {
+func (r *regex) compileChoice(n *node) {
 	var ends []int
 	for i, part := range n.parts {
 		split := -1
 		if i+1 < len(n.parts) {
 			split = r.emit(instr{op: opSplit, x: len(r.code) + 1})
 		}
-		if err := r.compile(part); err != nil {
-			return err
-		}
+		r.compile(part)
 		if split >= 0 {
 			ends = append(ends, r.emit(instr{op: opJump}))
 			r.code[split].y = len(r.code)
@@ -146,49 +150,43 @@ func (r *regex) compileChoice(n *node) error {
 	for _, end := range ends {
 		r.code[end].x = len(r.code)
 	}
-	return nil
 }
 
-func (r *regex) compileRepeat(n *node) error {
+func (r *regex) compileRepeat(n *node) {
 	part := n.parts[0]
 	// Such a loop would not advance; Oniguruma's checks for it decide the match.
 	if mayBeEmpty(part) && n.max != 1 {
-		return unsupported("a repetition of something that may match nothing")
+		r.fail("a repetition of something that may match nothing")
+		return
 	}
 	if n.mode == possessive {
 		plain := *n
 		plain.mode = greedy
-		return r.compileSub(instr{op: opAtomic}, &plain)
+		r.compileSub(instr{op: opAtomic}, &plain)
+		return
 	}
 	for range n.min {
-		if err := r.compile(part); err != nil {
-			return err
-		}
+		r.compile(part)
 	}
 	// Without a limit: a loop of split, part, jump back.
 	if n.max < 0 {
 		split := r.emit(instr{op: opSplit})
-		if err := r.compile(part); err != nil {
-			return err
-		}
+		r.compile(part)
 		r.emit(instr{op: opJump, x: split})
 		r.code[split].x, r.code[split].y = split+1, len(r.code)
 		r.turn(split, n.mode)
-		return nil
+		return
 	}
 	// With a limit: copies of the part, each behind a split to the end.
 	var splits []int
 	for range n.max - n.min {
 		splits = append(splits, r.emit(instr{op: opSplit}))
-		if err := r.compile(part); err != nil {
-			return err
-		}
+		r.compile(part)
 	}
 	for _, split := range splits {
 		r.code[split].x, r.code[split].y = split+1, len(r.code)
 		r.turn(split, n.mode)
 	}
-	return nil
 }
 
 // turn makes a split prefer to leave the loop, for a lazy repetition.
@@ -199,14 +197,11 @@ func (r *regex) turn(split int, mode repeatMode) {
 }
 
 // compileSub puts a program of its own behind an instruction, which continues at x.
-func (r *regex) compileSub(i instr, part *node) error {
+func (r *regex) compileSub(i instr, part *node) {
 	at := r.emit(i)
-	if err := r.compile(part); err != nil {
-		return err
-	}
+	r.compile(part)
 	r.emit(instr{op: opMatch})
 	r.code[at].x = len(r.code)
-	return nil
 }
 
 // state is a place in the program and in the text.
@@ -321,15 +316,9 @@ func (r *regex) holds(s string, in *instr, at int) bool {
 	}
 }
 
-// next makes a regex a scanner.
-func (r *regex) next(s string, i int) (int, bool) {
-	b := newBudget(len(s))
-	return r.nextWithin(&b, s, i)
-}
-
-// nextWithin is the leftmost match from s[i] on, as Regex::find_iter of the library
-// goes on after each match.
-func (r *regex) nextWithin(b *budget, s string, i int) (int, bool) {
+// next is the leftmost match from s[i] on, as Regex::find_iter of the library goes on after each
+// match.
+func (r *regex) next(b *budget, s string, i int) (int, bool) {
 	for at := i; at < len(s) && !b.over; {
 		if end := r.run(b, s, 0, at); end >= 0 {
 			if at > i {

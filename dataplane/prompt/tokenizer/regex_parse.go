@@ -51,23 +51,28 @@ type parser struct {
 	t    *unicodeTables
 	src  string
 	i    int
-	fold bool // under (?i)
+	fold bool  // under (?i)
+	err  error // the first; the pattern then reads as if it ended there
 }
 
-// parseRegex reads a pattern.
 func parseRegex(t *unicodeTables, pattern string) (*node, error) {
-	if !utf8.ValidString(pattern) {
-		return nil, unsupported("a pattern that is not UTF-8")
-	}
 	p := &parser{t: t, src: pattern}
-	n, err := p.choice()
-	if err != nil {
-		return nil, fmt.Errorf("regular expression %q at %d: %w", pattern, p.i, err)
+	if !utf8.ValidString(pattern) {
+		p.fail("a pattern that is not UTF-8")
 	}
-	if p.i < len(p.src) {
-		return nil, fmt.Errorf("regular expression %q at %d: %w", pattern, p.i, unsupported("a ) without ("))
+	n := p.choice()
+	if !p.done() {
+		p.fail("a ) without (")
 	}
-	return n, nil
+	return n, p.err
+}
+
+// fail notes a construct that is not read here. Sets and nodes behind it are any.
+func (p *parser) fail(construct string) {
+	if p.err == nil {
+		p.err = fmt.Errorf("regular expression %q at %d: %w", p.src, p.i, unsupported(construct))
+	}
+	p.i = len(p.src)
 }
 
 // eat skips s where it comes next.
@@ -88,25 +93,18 @@ func (p *parser) rune() rune {
 
 func (p *parser) done() bool { return p.i >= len(p.src) }
 
-func (p *parser) choice() (*node, error) {
-	n := &node{kind: choice}
-	for {
-		s, err := p.sequence()
-		if err != nil {
-			return nil, err
-		}
-		n.parts = append(n.parts, s)
-		if !p.eat("|") {
-			break
-		}
+func (p *parser) choice() *node {
+	n := &node{kind: choice, parts: []*node{p.sequence()}}
+	for p.eat("|") {
+		n.parts = append(n.parts, p.sequence())
 	}
 	if len(n.parts) == 1 {
-		return n.parts[0], nil
+		return n.parts[0]
 	}
-	return n, nil
+	return n
 }
 
-func (p *parser) sequence() (*node, error) {
+func (p *parser) sequence() *node {
 	n := &node{kind: sequence}
 	for !p.done() && p.src[p.i] != '|' && p.src[p.i] != ')' {
 		// (?i) alone is read where it begins the pattern. Elsewhere it also takes in the
@@ -115,84 +113,73 @@ func (p *parser) sequence() (*node, error) {
 			p.fold = true
 			continue
 		}
-		atom, err := p.atom()
-		if err != nil {
-			return nil, err
-		}
-		if atom, err = p.repeats(atom); err != nil {
-			return nil, err
-		}
-		n.parts = append(n.parts, atom)
+		n.parts = append(n.parts, p.repeats(p.atom()))
 	}
-	return n, p.checkFolds(n)
+	p.checkFolds(n)
+	return n
 }
 
 // checkFolds refuses letters that (?i) would also match as one character, such as ss as ß.
-func (p *parser) checkFolds(n *node) error {
-	if !p.fold {
-		return nil
-	}
-	for i := 1; i < len(n.parts); i++ {
+func (p *parser) checkFolds(n *node) {
+	for i := 1; p.fold && i < len(n.parts); i++ {
 		a, b := n.parts[i-1], n.parts[i]
 		for _, two := range []string{"ss", "st", "ff", "fi", "fl"} {
 			if a.kind == oneOf && b.kind == oneOf && a.set.has(rune(two[0])) && b.set.has(rune(two[1])) {
-				return unsupported("(?i) over " + strconv.Quote(two) + ", which also stands for one character")
+				p.fail("(?i) over " + strconv.Quote(two) + ", which also stands for one character")
 			}
 		}
 	}
-	return nil
 }
 
-func (p *parser) atom() (*node, error) {
+func (p *parser) atom() *node {
 	switch {
 	case p.eat("("):
 		return p.group()
 	case p.eat("["):
-		s, err := p.class()
-		return &node{kind: oneOf, set: s}, err
+		return &node{kind: oneOf, set: p.class()}
 	case p.eat("."):
-		return &node{kind: oneOf, set: only('\n').invert()}, nil
+		return &node{kind: oneOf, set: only('\n').invert()}
 	case p.eat("^"):
-		return &node{kind: lineStart}, nil
+		return &node{kind: lineStart}
 	case p.eat("$"):
-		return &node{kind: lineEnd}, nil
+		return &node{kind: lineEnd}
 	case p.eat(`\A`):
-		return &node{kind: textStart}, nil
+		return &node{kind: textStart}
 	case p.eat(`\z`):
-		return &node{kind: textEnd}, nil
+		return &node{kind: textEnd}
 	case p.eat(`\`):
-		s, err := p.escape()
-		return &node{kind: oneOf, set: s}, err
+		return &node{kind: oneOf, set: p.escape()}
 	}
 	r := p.rune()
 	if strings.ContainsRune("*+?{", r) {
-		return nil, unsupported("a quantifier at the beginning")
+		p.fail("a quantifier at the beginning")
 	}
-	return p.literal(r)
+	return &node{kind: oneOf, set: p.literal(r)}
 }
 
-// literalScanner is one character, with its other cases under (?i).
-func (p *parser) literal(r rune) (*node, error) {
+// literal is one character, with its other cases under (?i).
+func (p *parser) literal(r rune) set {
 	if !p.fold {
-		return &node{kind: oneOf, set: only(r)}, nil
+		return only(r)
 	}
 	// Folding is asked for in models for English contractions alone; other alphabets have rules of
 	// one to many.
 	low := r | 0x20
 	switch {
 	case r >= 0x80:
-		return nil, unsupported(fmt.Sprintf("(?i) over %q", r))
+		p.fail(fmt.Sprintf("(?i) over %q", r))
 	case low < 'a' || low > 'z':
-		return &node{kind: oneOf, set: only(r)}, nil
 	case low == 's':
-		return &node{kind: oneOf, set: only('s', 'S', 'ſ')}, nil
+		return only('s', 'S', 'ſ')
 	case low == 'k':
-		return &node{kind: oneOf, set: only('k', 'K', '\u212A')}, nil
+		return only('k', 'K', '\u212A')
+	default:
+		return only(low, low-0x20)
 	}
-	return &node{kind: oneOf, set: only(low, low-0x20)}, nil
+	return only(r)
 }
 
-func (p *parser) group() (*node, error) {
+func (p *parser) group() *node {
 	fold := p.fold
 	defer func() { p.fold = fold }()
 	n := &node{}
@@ -216,23 +203,19 @@ func (p *parser) group() (*node, error) {
 	case p.eat("?<!"):
 		n.kind, n.negative = behind, true
 	case strings.HasPrefix(p.src[p.i:], "?"):
-		return nil, unsupported("the group (" + p.src[p.i:min(len(p.src), p.i+3)] + "…)")
+		p.fail("the group (" + p.src[p.i:min(len(p.src), p.i+3)] + "…)")
 	default:
 		n.kind = sequence // captures are not used
 	}
-	part, err := p.choice()
-	if err != nil {
-		return nil, err
-	}
+	n.parts = []*node{p.choice()}
 	// The choice ends either at this group's end or at the end of the pattern.
 	if !p.eat(")") {
-		return nil, unsupported("a ( without )")
+		p.fail("a ( without )")
 	}
-	n.parts = []*node{part}
-	if n.kind == behind && !oneCharacter(part) {
-		return nil, unsupported("a look-behind of more than one character")
+	if n.kind == behind && !oneCharacter(n.parts[0]) {
+		p.fail("a look-behind of more than one character")
 	}
-	return n, nil
+	return n
 }
 
 // oneCharacter reports whether a node matches exactly one character.
@@ -250,7 +233,7 @@ func oneCharacter(n *node) bool {
 }
 
 // repeats reads the quantifiers after an atom.
-func (p *parser) repeats(n *node) (*node, error) {
+func (p *parser) repeats(n *node) *node {
 	for !p.done() {
 		low, high, interval := 0, -1, false
 		switch {
@@ -260,19 +243,16 @@ func (p *parser) repeats(n *node) (*node, error) {
 		case p.eat("?"):
 			high = 1
 		case p.src[p.i] == '{':
-			var err error
-			if low, high, err = p.interval(); err != nil {
-				return nil, err
-			}
+			low, high = p.interval()
 			interval = true
 		default:
-			return n, nil
+			return n
 		}
 		r := &node{kind: repeat, parts: []*node{n}, min: low, max: high}
 		switch {
 		case p.eat("?"):
 			if interval {
-				return nil, unsupported("{n,m}?")
+				p.fail("{n,m}?")
 			}
 			r.mode = lazy
 		case interval: // {n,m}+ is a repetition of the repetition in Ruby's syntax
@@ -280,37 +260,37 @@ func (p *parser) repeats(n *node) (*node, error) {
 			r.mode = possessive
 		}
 		if p.fold && len(n.parts) == 0 && n.kind == oneOf && (n.set.has('s') || n.set.has('f')) && high != 1 {
-			return nil, unsupported("(?i) over a repeated s or f, which also stands for one character")
+			p.fail("(?i) over a repeated s or f, which also stands for one character")
 		}
 		n = r
 	}
-	return n, nil
+	return n
 }
 
 // interval reads {n}, {n,}, {,m} or {n,m}.
-func (p *parser) interval() (low, high int, err error) {
+func (p *parser) interval() (low, high int) {
 	text, _, found := strings.Cut(p.src[p.i+1:], "}")
 	if !found {
-		return 0, 0, unsupported("a { without }")
+		p.fail("a { without }")
+		return 0, 0
 	}
 	p.i += len(text) + 2
 	first, second, comma := strings.Cut(text, ",")
+	valid := text != ","
 	number := func(s string, empty int) int {
 		if s == "" && comma {
 			return empty
 		}
-		n, e := strconv.Atoi(s)
-		if e != nil || n < 0 || n > maxRepeat {
-			err = unsupported("the quantifier {" + text + "}")
-		}
+		n, err := strconv.Atoi(s)
+		valid = valid && err == nil && n >= 0 && n <= maxRepeat
 		return n
 	}
 	low = number(first, 0)
 	if high = low; comma {
 		high = number(second, -1)
 	}
-	if err == nil && (text == "," || high >= 0 && high < low) {
-		err = unsupported("the quantifier {" + text + "}")
+	if !valid || high >= 0 && high < low {
+		p.fail("the quantifier {" + text + "}")
 	}
-	return low, high, err
+	return low, high
 }

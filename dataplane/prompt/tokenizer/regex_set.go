@@ -52,12 +52,10 @@ func (s set) invert() set {
 	return out
 }
 
-// intersect is the set of characters in both sets.
 func (s set) intersect(other set) set {
 	return union(s.invert(), other.invert()).invert()
 }
 
-// only is the set of the given characters.
 func only(runes ...rune) set {
 	var out []span
 	for _, r := range runes {

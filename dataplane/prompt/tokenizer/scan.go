@@ -2,11 +2,11 @@ package tokenizer
 
 // A scanner finds the next stretch of a text for a Split: from s[i], where the last stretch ended,
 // to end. matched reports whether the stretch is a match of the pattern, or the text before the
-// next match. It must advance: end > i. The scanners below are hand-written for the patterns of
-// real models. Each comment holds its pattern, and FuzzScanners compares each one with the regular
-// expression.
+// next match. It must advance: end > i. Only a regular expression needs the budget. The scanners
+// below are hand-written for the patterns of real models. Each comment holds its pattern, and
+// FuzzScanners compares each one with the regular expression.
 type scanner interface {
-	next(s string, i int) (end int, matched bool)
+	next(b *budget, s string, i int) (end int, matched bool)
 }
 
 // spaces ends all patterns of the GPT family: `\s*[\r\n]+|\s+(?!\S)|\s+`, with lines, or the last
@@ -87,7 +87,7 @@ func (t *unicodeTables) digits(s string, i, most int) int {
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 type gpt2 struct{ *unicodeTables }
 
-func (g gpt2) next(s string, i int) (int, bool) {
+func (g gpt2) next(_ *budget, s string, i int) (int, bool) {
 	// Each of the three kinds may have one space before it; the last space before something else is
 	// left to spaces.
 	if end := contraction(s, i, false); end > i {
@@ -120,7 +120,7 @@ type cl100k struct {
 	most    int  // the … of numbers: {1,3} or one
 }
 
-func (c cl100k) next(s string, i int) (int, bool) {
+func (c cl100k) next(_ *budget, s string, i int) (int, bool) {
 	// Letters and digits begin no contraction, so the order of the alternatives does not matter to
 	// them.
 	m, n := c.at(s, i)
@@ -177,7 +177,7 @@ const (
 	small   = lower | other | mark // [\p{Ll}\p{Lm}\p{Lo}\p{M}]
 )
 
-func (o o200k) next(s string, i int) (int, bool) {
+func (o o200k) next(_ *budget, s string, i int) (int, bool) {
 	m, n := o.at(s, i)
 	if m&number != 0 {
 		return o.digits(s, i+n, o.most-1), true

@@ -8,7 +8,7 @@ package tokenizer
 //	| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 type deepSeek struct{ *unicodeTables }
 
-func (d deepSeek) next(s string, i int) (int, bool) {
+func (d deepSeek) next(_ *budget, s string, i int) (int, bool) {
 	end := d.match(s, i)
 	if end > i {
 		return end, true
@@ -65,7 +65,7 @@ type numberScanner struct {
 	most int
 }
 
-func (d numberScanner) next(s string, i int) (int, bool) {
+func (d numberScanner) next(_ *budget, s string, i int) (int, bool) {
 	if end := d.digits(s, i, d.most); end > i {
 		return end, true
 	}
@@ -75,7 +75,7 @@ func (d numberScanner) next(s string, i int) (int, bool) {
 // chineseScanner is `[一-龥぀-ゟ゠-ヿ]+`, the second Split of DeepSeek V3.
 type chineseScanner struct{}
 
-func (chineseScanner) next(s string, i int) (int, bool) {
+func (chineseScanner) next(_ *budget, s string, i int) (int, bool) {
 	matched := isChinese(s, i)
 	for i < len(s) && isChinese(s, i) == matched {
 		_, n := decode(s, i)

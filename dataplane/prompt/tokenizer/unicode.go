@@ -52,7 +52,6 @@ type unicodeTables struct {
 // loadTables builds the tables at the first load of a tokenizer; it takes a few milliseconds.
 var loadTables = sync.OnceValues(func() (*unicodeTables, error) { return parseTables(unicodeText) })
 
-// maskOf is the class of a character.
 func (t *unicodeTables) maskOf(r rune) mask {
 	return t.page[uint32(r)/pageSize][uint32(r)%pageSize]
 }

@@ -27,7 +27,6 @@ type client struct {
 	failures atomic.Uint64
 }
 
-// load asks the worker.
 func (c *client) load(target string, req *openai.Request) (*promptMemory, error) {
 	if err := c.targets.check(target); err != nil {
 		return nil, err

@@ -116,7 +116,7 @@ func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32
 		if len(req.Text) > maxText {
 			return ids, true, errLong
 		}
-		ids, err = m.text.AppendSpecial(ids, string(req.Text))
+		ids, err = m.text.AppendSpecial(ids, req.Text)
 		return ids, true, m.noteText(err)
 	}
 	if m.chat == nil {
@@ -135,16 +135,18 @@ func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32
 	if err != nil {
 		return ids, true, m.noteChat(err)
 	}
+	fresh = true
 	switch {
-	case begun < len(w.text) && len(w.text) <= maxText:
-		ids, err = m.appendBegun(ids, w.text[:begun], w.text[begun:])
-		fresh = true
 	case len(w.text) > maxText:
 		return ids, true, errLong
-	case w.cursor == nil || !utf8.Valid(w.text):
-		ids, err = m.text.AppendBytes(ids, w.text)
-		fresh = true
+	case !utf8.Valid(w.text): // of the template
+		return ids, true, fmt.Errorf("%w: the rendered chat is not UTF-8", ErrUnavailable)
+	case begun < len(w.text):
+		ids, err = m.appendBegun(ids, w.text[:begun], w.text[begun:])
+	case w.cursor == nil:
+		ids, err = m.text.Append(ids, w.text)
 	default:
+		fresh = false
 		ids, err = w.cursor.Encode(m.root, ids, w.text, pieces{m.text})
 	}
 	return ids, fresh, m.noteText(err)
@@ -152,12 +154,12 @@ func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32
 
 // appendBegun appends the ids of a chat and of the message that its answer continues.
 func (m *Model) appendBegun(ids []uint32, chat, message []byte) ([]uint32, error) {
-	ids, err := m.text.AppendBytes(ids, chat)
+	ids, err := m.text.Append(ids, chat)
 	if err != nil {
 		return ids, err
 	}
 	at := len(ids)
-	if ids, err = m.text.AppendSpecial(ids, string(message)); err != nil {
+	if ids, err = m.text.AppendSpecial(ids, message); err != nil {
 		return ids[:0], err
 	}
 	if id, ok := m.text.ID(m.begin); ok && m.begin != "" && at < len(ids) && ids[at] == id {
@@ -224,7 +226,7 @@ func (p pieces) Cut(rest []byte) int { return p.t.CutAfter(rest, minPieceBytes) 
 // Append implements promptcache.Encoder.
 func (p pieces) Append(ids []uint32, text []byte) ([]uint32, error) {
 	if len(ids) == 0 {
-		return p.t.AppendBytes(ids, text)
+		return p.t.Append(ids, text)
 	}
-	return p.t.AppendRestBytes(ids, text)
+	return p.t.AppendRest(ids, text)
 }

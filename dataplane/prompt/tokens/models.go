@@ -24,7 +24,7 @@ type ModelsConfig struct {
 	// Folders are the operator's folders of models' files, by served name; "" is for models without
 	// one.
 	Folders map[string]string
-	// Files reads what workers name; nil reads only Folders.
+	// Files reads the files that workers name; nil reads only Folders.
 	Files *modelfile.Reader
 	// SampleEvery compares one in so many prompts of a verified model with a worker's ids. Default
 	// 256.

@@ -52,7 +52,7 @@ func (r *rest) exceeded(now func() time.Time, err error) (first bool) {
 	return r.times == 1
 }
 
-// reason says what the part exceeded, "" while it never did.
+// reason names the limit that the part exceeded, "" while it never did.
 func (r *rest) reason(part string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

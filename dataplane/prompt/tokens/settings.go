@@ -112,7 +112,6 @@ func (f *modelFiles) template(s *Settings) ([]byte, error) {
 	return f.reader.Read(f.ctx, s.ChatTemplate, modelfile.MaxTemplate, modelfile.Worker)
 }
 
-// loadText reads tokenizer.json.
 func loadText(files fs.FS, dir string) (*tokenizer.Tokenizer, error) {
 	raw, err := fs.ReadFile(files, tokenizerFile)
 	if err != nil {

@@ -1,9 +1,29 @@
 package chattemplate
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 )
+
+// ParseRequest finds the fields of a request's body.
+func ParseRequest(body []byte) (r Request, err error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return Request{
+		Messages: fields["messages"], Tools: fields["tools"], ToolChoice: fields["tool_choice"], Kwargs: fields["chat_template_kwargs"],
+		ReasoningEffort: fields["reasoning_effort"], Reasoning: fields["reasoning"], Continue: fields["continue_final_message"],
+		InputIDs: fields["input_ids"],
+	}, nil
+}
+
+// Render is RenderBegun without the offset.
+func (m *Model) Render(dst []byte, req Request) ([]byte, error) {
+	out, _, err := m.RenderBegun(dst, req)
+	return out, err
+}
 
 // Input holds the arguments of apply_chat_template of transformers. All fields are raw JSON; nil is
 // Python's None.
@@ -27,11 +47,9 @@ func (t *Template) Render(dst []byte, in Input) (out []byte, err error) {
 		if args[i] = noneValue; raw == nil {
 			continue
 		}
-		v, err := decodeJSON(s, raw, false)
-		if err != nil {
-			return dst, err
+		if args[i] = decodeJSON(s, raw, false); s.err != nil {
+			return dst, s.err
 		}
-		args[i] = v
 	}
 	if args[0].k != kList || args[2].k != kDict && args[2].k != kNone {
 		return dst, fmt.Errorf("%w: messages that are not a list, or kwargs that are not an object", ErrUnsupported)
