@@ -23,6 +23,10 @@ const (
 	// at once, and replacements may still load their model. The cost is 30 s of requests to
 	// workers that are meant to leave.
 	defaultGrace = 30 * time.Second
+	// leastDrain is how long a healthy worker without requests keeps its knowledge after its source
+	// left it out: two answers of DNS, or a watch that is lost and begun again. Sources leave workers
+	// out for a moment, and one after the other before none is left.
+	leastDrain = 10 * time.Second
 	// leavingInterval is the time between two checks of leaving workers: nothing signals the
 	// end of their requests.
 	leavingInterval = 100 * time.Millisecond
@@ -39,7 +43,8 @@ type Config struct {
 
 // Manager keeps the registry equal to the workers that sources name. A worker that left its
 // sources is drained, and removed once it has nothing in flight or the drain times out; a
-// worker that is named again meanwhile stays. A source that has not answered yet removes no
+// worker that is named again meanwhile stays, and one that discovery left out has leastDrain for
+// it. A source that has not answered yet removes no
 // worker, and a source that fails keeps its last answer.
 type Manager struct {
 	registry *worker.Registry
@@ -191,14 +196,19 @@ func (f *sourceState) set(specs []worker.Spec, now time.Time) {
 			f.specs = append(f.specs, s)
 		}
 	}
-	_, static := f.source.(discover.Static) // an empty list of flags is meant
 	switch {
 	case len(f.specs) > 0:
 		f.emptied = time.Time{}
-	case had && !static:
+	case had && !f.static():
 		f.emptied = now
 	}
 	f.answered, f.at = true, now
+}
+
+// static reports whether the source is a list of the configuration, of which every change is meant.
+func (f *sourceState) static() bool {
+	_, is := f.source.(discover.Static)
+	return is
 }
 
 // Start adds the workers of static sources and begins to follow the others, until ctx ends. Run

@@ -178,6 +178,7 @@ func (m *Manager) leaveLocked(t *member, now time.Time, served map[service]bool)
 		t.drained = now
 	}
 	switch inFlight := t.w.InFlight(); {
+	case inFlight == 0 && now.Sub(t.left) < leastDrain && t.mayReturn():
 	case inFlight == 0:
 		m.log.Info("worker is removed", "worker", t.w.URL)
 		m.removeLocked(t)
@@ -187,10 +188,20 @@ func (m *Manager) leaveLocked(t *member, now time.Time, served map[service]bool)
 	}
 }
 
+// answers reports whether the worker answers its probes, late or not.
+func (t *member) answers() bool {
+	return t.w.Probed() == worker.Ready || t.w.Probed() == worker.Slow
+}
+
+// mayReturn reports whether a source may name a worker that left again soon: operators and
+// configurations mean a removal, and a process that is gone has nothing to keep.
+func (t *member) mayReturn() bool {
+	return !t.removed && t.answers() && slices.ContainsFunc(t.sources, func(f *sourceState) bool { return !f.retired && !f.static() })
+}
+
 // heldLocked returns why a worker that left stays in use; "": it does not.
 func (m *Manager) heldLocked(t *member, now time.Time, served map[service]bool) string {
-	answers := t.w.Probed() == worker.Ready || t.w.Probed() == worker.Slow
-	if t.removed || !answers {
+	if t.removed || !t.answers() {
 		return ""
 	}
 	if slices.ContainsFunc(t.sources, func(f *sourceState) bool { return f.retired }) &&
