@@ -32,6 +32,9 @@ func WatchFromThePast(base, prefix string, revision int64, limit time.Duration) 
 	defer stop()
 	api := etcdAPI{bases: []string{base}, patience: etcdPatience, check: etcdCheck}
 	client := api.client()
+	if err := client.connect(); err != nil {
+		return err
+	}
 	defer client.CloseIdleConnections()
 	seen := &watchProgress{}
 	seen.revision.Store(revision - 1)

@@ -21,16 +21,25 @@ import (
 // equal there.
 type (
 	endpointSlice struct {
-		Metadata  objectMeta `json:"metadata"`
-		Endpoints []struct {
-			Addresses  []string `json:"addresses"`
-			Conditions struct {
-				Ready       *bool `json:"ready"`
-				Terminating *bool `json:"terminating"`
-			} `json:"conditions"`
-		} `json:"endpoints"`
-		Ports  []endpointPort `json:"ports"`
-		unread error          // why all but the name may be missing
+		Metadata    objectMeta     `json:"metadata"`
+		AddressType string         `json:"addressType"` // IPv4, IPv6 or FQDN
+		Endpoints   []endpoint     `json:"endpoints"`
+		Ports       []endpointPort `json:"ports"`
+		unread      error          // why all but the name may be missing
+	}
+	endpoint struct {
+		Addresses  []string `json:"addresses"`
+		Conditions struct {
+			Ready       *bool `json:"ready"`
+			Terminating *bool `json:"terminating"`
+		} `json:"conditions"`
+		TargetRef targetRef `json:"targetRef"`
+	}
+	// targetRef is the pod of an endpoint; zero: the endpoint is none's.
+	targetRef struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
 	}
 	endpointPort struct {
 		Name        string `json:"name"`
@@ -159,9 +168,16 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 		var st apiStatus
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 		_ = json.Unmarshal(body, &st)
-		return nil, fmt.Errorf("the API server answered %d: %s", resp.StatusCode, st.Message)
+		seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
+		return nil, refusedError{fmt.Errorf("the API server answered %d: %s", resp.StatusCode, st.Message), time.Duration(seconds) * time.Second}
 	}
 	return resp.Body, nil
+}
+
+// refusedError is a refusal of the API server, with the time after which it wants to be asked again.
+type refusedError struct {
+	error
+	retryAfter time.Duration
 }
 
 // list returns the slices by name, and the version to watch from.
