@@ -27,7 +27,7 @@ func (s Source) String() string { return [...]string{"none", "exact", "approxima
 // without token ids.
 //
 // It learns of a rank from the first choice on that could use it: ranks whose events are
-// followed cost no request anything. When the events of a rank fail, KnownSessions still knows its
+// followed, and were met by answers, cost no request anything. When the events of a rank fail, KnownSessions still knows its
 // conversations; beginnings that only other prompts have may be computed elsewhere once.
 type ApproxIndex struct {
 	tree *approx.Tree
@@ -152,6 +152,12 @@ func (p *Prompt) source(rank *worker.Rank) Source {
 	}
 }
 
+// learns reports whether the tree knows a rank by the prompts that are sent there: in place of its
+// events, or beside them while they are on trial.
+func learns(rank *worker.Rank, source Source) bool {
+	return source == Answers || source == Events && rank.Events.OnTrial() && !rank.Worker.Info().NoCache
+}
+
 // reset makes m the match of ranks of which the index knows nothing.
 func (m *approxMatch) reset(ranks int) {
 	m.keys, m.keyed = m.keys[:0], false
@@ -164,14 +170,16 @@ func (m *approxMatch) reset(ranks int) {
 // only: the approximate index is the source of all overlap. a may be nil.
 func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, only bool) {
 	m.reset(len(ranks))
+	needed := false
 	for i, rank := range ranks {
 		source := p.source(rank)
 		if source == Events && only {
 			source = Answers
 		}
 		m.sources[i] = source
+		needed = needed || learns(rank, source)
 	}
-	if a == nil || !slices.Contains(m.sources, Answers) {
+	if a == nil || !needed {
 		return
 	}
 	a.key(m, p, ranks[0])
@@ -184,7 +192,7 @@ func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, onl
 	}
 	for i, rank := range ranks {
 		track := rank.ApproxID()
-		if id := int(uint32(track)); track != 0 && id < len(m.byID) && m.sources[i] == Answers {
+		if id := int(uint32(track)); track != 0 && id < len(m.byID) && learns(rank, m.sources[i]) {
 			m.tokens[i] = m.byID[id] * unitTokens
 		}
 	}

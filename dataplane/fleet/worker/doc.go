@@ -22,7 +22,8 @@
 // overlaps that were expected, and by the silence of its events. Trust.CheckEvery has the interval
 // at which its content is compared with its events.
 //
-// Events that are wrong again and again are set aside for that rank (EventCheck), and the
+// Events are on trial until answers have met them: the approximate tree stands beside them and knows
+// the prompts that wrong ones leave out. Events that are wrong again and again are set aside for that rank (EventCheck), and the
 // approximate tree has it alone; where the answers found more than the events told, or messages
 // are lost for good, the tree stands beside the events. The size of the pool, as events told it,
 // goes with them. The index follows the events meanwhile, learns the rank anew once, and its
@@ -36,7 +37,7 @@
 // # Processes
 //
 // A process of SGLang is told from the next one by startup_time, random_seed and launch_command of
-// /server_info, which a change of weights leaves alone. After /update_weights_from_disk it shows
+// /server_info, which a change of weights leaves alone, and by another shape of its cache. After /update_weights_from_disk it shows
 // the path in /v1/models and accepts any name, so a worker keeps all names that its process had,
 // and is known by the first. Prefill-only and decode-only workers are recognised from /server_info
 // and get no plain requests. A server that is not SGLang is named by its other answers (engine.go)

@@ -72,9 +72,13 @@ const (
 	// batches, at most one of the latest of them unreadable. Answers come from where the tree sends
 	// prompts, so that half-true events look right meanwhile: after each further fault it takes
 	// eight times as many, up to 2^maxBackOff times.
-	healed     = 128
-	backOff    = 3 // a power of two
-	maxBackOff = 4
+	healed = 128
+	// Events are on trial until proofs answers have met them, or trialAnswers came: of other prompts
+	// only, or without cached tokens.
+	proofs       = 8
+	trialAnswers = 256
+	backOff      = 3 // a power of two
+	maxBackOff   = 4
 	// maxRestarts is how often the process may seem to be another one while restartFor batches
 	// come. A process that is has findings of its own.
 	maxRestarts = 2
@@ -92,6 +96,7 @@ type EventCheck struct {
 	shared  atomic.Int64 // unix nanoseconds since when, see [Rank.ShareEvents]; 0: they are not
 	times   atomic.Uint64
 	removed atomic.Int64 // tokens of pages that live events told are gone
+	trial   atomic.Int32 // answers since the begin; trialAnswers: the trial is over
 
 	mu             sync.Mutex
 	since          time.Time // of the fault; guarded by mu, as is all below
@@ -134,6 +139,17 @@ func (c *EventCheck) Credited() bool { return c.Fault() <= EventsTellLess }
 
 // Times returns how often the events were set aside.
 func (c *EventCheck) Times() uint64 { return c.times.Load() }
+
+// OnTrial reports whether no answers have shown yet that the events are right: the tree stands beside
+// them, and knows what they should have told.
+func (c *EventCheck) OnTrial() bool { return c.trial.Load() < trialAnswers }
+
+// Answered notes an answer.
+func (c *EventCheck) Answered() {
+	if c.OnTrial() {
+		c.trial.Add(1)
+	}
+}
 
 // RemovedPages notes pages of so many tokens that a live event told are gone.
 func (c *EventCheck) RemovedPages(tokens int) { c.removed.Add(int64(tokens)) }
@@ -193,6 +209,7 @@ func (c *EventCheck) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.falls = 0
+	c.trial.Store(0)
 	c.setLocked(NoEventFault, time.Time{})
 }
 
@@ -245,7 +262,9 @@ func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 	c.more.push(more)
 	c.evicted.push(more && a.Removed >= a.Told-a.Cached)
 	if c.answers++; !less && !more {
-		c.right++
+		if c.right++; c.right >= proofs && c.found() == NoEventFault {
+			c.trial.Store(trialAnswers)
+		}
 	}
 	c.judgeLocked(r, now)
 }

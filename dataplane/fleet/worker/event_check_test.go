@@ -179,3 +179,37 @@ func TestLostEvents(t *testing.T) {
 		require.Equal(t, worker.EventsTellMore, r.Events.Fault())
 	})
 }
+
+// TestTrialOfEvents ends with answers that met the events, or with many that could not.
+func TestTrialOfEvents(t *testing.T) {
+	for name, test := range map[string]struct {
+		claim   worker.EventClaim
+		answers int // that end it; 0: none does
+	}{
+		"right":   {worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: 16}, 8},
+		"more":    {worker.EventClaim{Told: 160, Expect: 160, Page: 16}, 256},
+		"nothing": {worker.EventClaim{Page: 16}, 256},
+	} {
+		t.Run(name, func(t *testing.T) {
+			watch(t, nil, func(b *bench) {
+				b.after(time.Second)
+				for range 2 {
+					rank := b.worker.Ranks()[0]
+					rank.SetExact(true)
+					for i := range test.answers {
+						require.True(t, rank.Events.OnTrial(), i)
+						rank.Events.Answered()
+						rank.CompareEvents(time.Now(), test.claim)
+					}
+					require.False(t, rank.Events.OnTrial())
+					b.fake.set(refusing) // the next process's events are others
+					b.fake.cut(func() {})
+					b.after(time.Second)
+					require.True(t, rank.Events.OnTrial())
+					b.fake.set(up)
+					b.after(time.Second)
+				}
+			})
+		})
+	}
+}
