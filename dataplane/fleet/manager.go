@@ -58,7 +58,7 @@ type Manager struct {
 	ctx      context.Context        // of the sources; nil before Start and after Run
 	sources  []*sourceState         // in order of precedence
 	added    map[string]worker.Spec // by operators
-	banned   map[string]bool        // removed by operators although a source names it
+	banned   map[string]time.Time   // removed by operators, and since when no source names it; zero: some does
 	members  map[string]*member     // by URL
 	removing map[string]bool        // by URL: its cache is being forgotten
 }
@@ -91,7 +91,7 @@ type member struct {
 func NewManager(registry *worker.Registry, marker Marker, cfg Config) *Manager {
 	m := &Manager{
 		registry: registry, log: cfg.Log, wake: make(chan struct{}, 1), drainer: drainer{registry: registry, marker: marker},
-		added: map[string]worker.Spec{}, banned: map[string]bool{}, members: map[string]*member{}, removing: map[string]bool{},
+		added: map[string]worker.Spec{}, banned: map[string]time.Time{}, members: map[string]*member{}, removing: map[string]bool{},
 	}
 	m.changed = func() {
 		m.mu.Lock()
@@ -101,9 +101,7 @@ func NewManager(registry *worker.Registry, marker Marker, cfg Config) *Manager {
 	m.named = func(url string) bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return slices.ContainsFunc(m.sources, func(f *sourceState) bool {
-			return slices.ContainsFunc(f.specs, func(s worker.Spec) bool { return s.URL == url })
-		})
+		return m.namedLocked(url)
 	}
 	m.Configure(cfg)
 	return m
@@ -273,7 +271,7 @@ func (m *Manager) Add(spec worker.Spec) error {
 }
 
 // Remove removes a worker for an operator, although sources may name it: it stays out until no
-// source names it, or until Add. It is drained first unless atOnce is set. inFlight counts its
+// source has named it for leastDrain, or until Add. It is drained first unless atOnce is set. inFlight counts its
 // requests.
 func (m *Manager) Remove(url string, atOnce bool) (inFlight int64, err error) {
 	spec, err := worker.Spec{URL: url}.Normal()
@@ -287,7 +285,7 @@ func (m *Manager) Remove(url string, atOnce bool) (inFlight int64, err error) {
 		return 0, fmt.Errorf("cannot remove worker %s: %w", secrets.MaskURL(spec.URL), worker.ErrUnknown)
 	}
 	delete(m.added, spec.URL)
-	m.banned[spec.URL], t.removed = true, true
+	m.banned[spec.URL], t.removed = time.Time{}, true
 	if atOnce {
 		m.removeLocked(t)
 	}
