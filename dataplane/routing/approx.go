@@ -153,9 +153,17 @@ func (p *Prompt) source(rank *worker.Rank) Source {
 }
 
 // learns reports whether the tree knows a rank by the prompts that are sent there: in place of its
-// events, or beside them while they are on trial.
+// events, or beside them while they are new.
 func learns(rank *worker.Rank, source Source) bool {
-	return source == Answers || source == Events && rank.Events.OnTrial() && !rank.Worker.Info().NoCache
+	isNew, _ := rank.Events.New()
+	return source == Answers || source == Events && isNew && !rank.Worker.Info().NoCache
+}
+
+// prepare readies the tree for a prompt that goes to a rank.
+func (a *ApproxIndex) prepare(m *approxMatch, p *Prompt, rank *worker.Rank, source Source) {
+	if a != nil && learns(rank, source) {
+		a.key(m, p, rank)
+	}
 }
 
 // reset makes m the match of ranks of which the index knows nothing.
@@ -177,7 +185,8 @@ func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, onl
 			source = Answers
 		}
 		m.sources[i] = source
-		needed = needed || learns(rank, source)
+		_, answered := rank.Events.New()
+		needed = needed || learns(rank, source) && (source == Answers || answered)
 	}
 	if a == nil || !needed {
 		return

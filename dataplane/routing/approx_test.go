@@ -109,16 +109,16 @@ func TestExactRanks(t *testing.T) {
 	require.Equal(t, "none exact approximate", fmt.Sprint(routing.Unknown, " ", routing.Events, " ", routing.Answers))
 }
 
-// prove ends the trial of a rank's events.
+// prove has answers meet a rank's events.
 func prove(rank *worker.Rank) {
 	for range 8 {
 		rank.CompareEvents(time.Now(), worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: page})
 	}
 }
 
-// TestEventsOnTrial: events that no answer has met yet stand beside the tree, which knows the prompts
+// TestNewEvents: events that no answer has met yet stand beside the tree, which knows the prompts
 // that they should have told of; what they tell beyond counts.
-func TestEventsOnTrial(t *testing.T) {
+func TestNewEvents(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	f.learns()
 	sent, told := tokens(1, 10*unit), tokens(2, 10*unit)

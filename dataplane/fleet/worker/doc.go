@@ -22,8 +22,8 @@
 // overlaps that were expected, and by the silence of its events. Trust.CheckEvery has the interval
 // at which its content is compared with its events.
 //
-// Events are on trial until answers have met them: the approximate tree stands beside them and knows
-// the prompts that wrong ones leave out. Events that are wrong again and again are set aside for that rank (EventCheck), and the
+// The approximate tree stands beside the events of a new process until answers have met them: it
+// knows the prompts that wrong ones leave out. Events that are wrong again and again are set aside for that rank (EventCheck), and the
 // approximate tree has it alone; where the answers found more than the events told, or messages
 // are lost for good, the tree stands beside the events. The size of the pool, as events told it,
 // goes with them. The index follows the events meanwhile, learns the rank anew once, and its

@@ -180,11 +180,21 @@ func TestLostEvents(t *testing.T) {
 	})
 }
 
-// TestTrialOfEvents ends with answers that met the events, or with many that could not.
-func TestTrialOfEvents(t *testing.T) {
+// TestNewEvents are so until answers have met them, many came that could not, or a while has passed.
+func TestNewEvents(t *testing.T) {
+	isNew := func(rank *worker.Rank) bool {
+		is, _ := rank.Events.New()
+		return is
+	}
+	watch(t, nil, func(b *bench) {
+		b.after(9 * time.Minute)
+		require.True(t, isNew(b.worker.Ranks()[0]))
+		b.after(2 * time.Minute)
+		require.False(t, isNew(b.worker.Ranks()[0]))
+	})
 	for name, test := range map[string]struct {
 		claim   worker.EventClaim
-		answers int // that end it; 0: none does
+		answers int // that end it
 	}{
 		"right":   {worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: 16}, 8},
 		"more":    {worker.EventClaim{Told: 160, Expect: 160, Page: 16}, 256},
@@ -197,15 +207,15 @@ func TestTrialOfEvents(t *testing.T) {
 					rank := b.worker.Ranks()[0]
 					rank.SetExact(true)
 					for i := range test.answers {
-						require.True(t, rank.Events.OnTrial(), i)
+						require.True(t, isNew(rank), i)
 						rank.Events.Answered()
 						rank.CompareEvents(time.Now(), test.claim)
 					}
-					require.False(t, rank.Events.OnTrial())
+					require.False(t, isNew(rank))
 					b.fake.set(refusing) // the next process's events are others
 					b.fake.cut(func() {})
 					b.after(time.Second)
-					require.True(t, rank.Events.OnTrial())
+					require.True(t, isNew(rank))
 					b.fake.set(up)
 					b.after(time.Second)
 				}
