@@ -23,9 +23,9 @@ const (
 	// at once, and replacements may still load their model. The cost is 30 s of requests to
 	// workers that are meant to leave.
 	defaultGrace = 30 * time.Second
-	// leastDrain is how long a healthy worker without requests keeps its knowledge after its source
-	// left it out: two answers of DNS, or a watch that is lost and begun again. Sources leave workers
-	// out for a moment, and one after the other before none is left.
+	// leastDrain is how long a healthy worker without requests keeps its knowledge after its
+	// source left it out: two answers of DNS, or a watch that is lost and begun again. Sources
+	// leave workers out for a moment, and one after the other before none is left.
 	leastDrain = 10 * time.Second
 	// leavingInterval is the time between two checks of leaving workers: nothing signals the
 	// end of their requests.
@@ -53,14 +53,15 @@ type Manager struct {
 	wake    chan struct{}  // capacity 1: Run must reconcile
 	running sync.WaitGroup // sources and removals
 
-	mu       sync.Mutex
-	cfg      Config
-	ctx      context.Context        // of the sources; nil before Start and after Run
-	sources  []*sourceState         // in order of precedence
-	added    map[string]worker.Spec // by operators
-	banned   map[string]time.Time   // removed by operators, and since when no source names it; zero: some does
-	members  map[string]*member     // by URL
-	removing map[string]bool        // by URL: its cache is being forgotten
+	mu      sync.Mutex
+	cfg     Config
+	ctx     context.Context        // of the sources; nil before Start and after Run
+	sources []*sourceState         // in order of precedence
+	added   map[string]worker.Spec // by operators
+	// Workers that operators removed, and since when no source names them; zero: some does.
+	banned   map[string]time.Time
+	members  map[string]*member // by URL
+	removing map[string]bool    // by URL: its cache is being forgotten
 }
 
 // sourceState is one source and its last answer.
@@ -271,8 +272,8 @@ func (m *Manager) Add(spec worker.Spec) error {
 }
 
 // Remove removes a worker for an operator, although sources may name it: it stays out until no
-// source has named it for leastDrain, or until Add. It is drained first unless atOnce is set. inFlight counts its
-// requests.
+// source has named it for leastDrain, or until Add. It is drained first unless atOnce is set.
+// inFlight counts its requests.
 func (m *Manager) Remove(url string, atOnce bool) (inFlight int64, err error) {
 	spec, err := worker.Spec{URL: url}.Normal()
 	if err != nil {

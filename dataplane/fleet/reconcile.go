@@ -46,8 +46,8 @@ func (m *Manager) desiredLocked(now time.Time) map[string]*desired {
 	return all
 }
 
-// endBansLocked ends the bans of workers that no source has named for leastDrain: a source may leave
-// one out for a moment.
+// endBansLocked ends the bans of workers that no source has named for leastDrain: a source may
+// leave one out for a moment.
 func (m *Manager) endBansLocked(now time.Time) {
 	for url, since := range m.banned {
 		switch {

@@ -184,8 +184,8 @@ func (c *content) store(ev *kvevent.Event, live bool) {
 	}
 }
 
-// A prompt is hashed once for each shape and its overlap looked up in each group, so that a rank may
-// have a few: engines have one of each, and hybrid models two or three shapes in some groups.
+// A prompt is hashed once for each shape and its overlap looked up in each group, so that a rank
+// may have a few: engines have one of each, and hybrid models two or three shapes in some groups.
 const (
 	maxShapes = 4
 	maxGroups = 64

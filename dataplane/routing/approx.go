@@ -26,9 +26,10 @@ func (s Source) String() string { return [...]string{"none", "exact", "approxima
 // ApproxIndex is the approximate index of all ranks, for ranks without events and prompts
 // without token ids.
 //
-// It learns of a rank from the first choice on that could use it: ranks whose events are
-// followed, and were met by answers, cost no request anything. When the events of a rank fail, KnownSessions still knows its
-// conversations; beginnings that only other prompts have may be computed elsewhere once.
+// It learns of a rank from the first choice on that could use it: ranks with events that are
+// followed, and that answers have met, cost no request anything. When the events of a rank fail,
+// KnownSessions still knows its conversations; beginnings that only other prompts have may be
+// computed elsewhere once.
 type ApproxIndex struct {
 	tree *approx.Tree
 

@@ -76,8 +76,8 @@ func ForwardGzip(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.T
 	h.Add(fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)
 	h.Del(fasthttp.HeaderETag) // it named other bytes
 	h.Del(fasthttp.HeaderAcceptRanges)
-	// The header goes alone where the rest of the body may still fail: its client would get no answer
-	// else, and the compressor may keep all of it for long.
+	// The header goes alone where the rest of the body may still fail: its client would get no
+	// answer else, and the compressor may keep all of it for long.
 	ctx.Response.ImmediateHeaderFlush = r.err == nil
 }
 

@@ -148,7 +148,8 @@ type etcdKeys struct {
 	workers map[string]worker.Spec
 }
 
-// replace takes in all keys. A bad value keeps the key's earlier one, and is an error until it goes.
+// replace takes in all keys. A bad value keeps the key's earlier one, and is an error until it
+// goes.
 func (k *etcdKeys) replace(kvs []etcdKV) error {
 	k.there = map[string]error{}
 	if k.workers == nil {

@@ -103,8 +103,9 @@ type etcdClient struct {
 	token string // "": not authenticated yet, or without a user
 }
 
+// client begins at any member, so that many routers spread over them.
 func (a *etcdAPI) client() *etcdClient {
-	return &etcdClient{api: a, at: rand.N(len(a.bases))} // so that many routers spread over the members
+	return &etcdClient{api: a, at: rand.N(len(a.bases))}
 }
 
 // connect begins anew, with the files as they are now.
@@ -221,7 +222,7 @@ func (c *etcdClient) post(ctx context.Context, path string, question any) (io.Re
 	}
 	body, status, err := c.send(ctx, path, question)
 	if c.token != "" && (status == http.StatusUnauthorized || err != nil && strings.Contains(err.Error(), oldUsers)) {
-		// Tokens end, members that restart know none, and a change of users ends those of before.
+		// Tokens end, members that restart know none, and a change of users ends the old ones.
 		if err := c.authenticate(ctx); err != nil {
 			return nil, err
 		}

@@ -153,7 +153,8 @@ const serviceLabel = "kubernetes.io/service-name"
 // why.
 func (k *kube) specs(known map[string]*endpointSlice) (specs []worker.Spec, bad error) {
 	byURL, faults := map[string]worker.Spec{}, faults{}
-	trusted, four := map[string]bool{}, map[string]map[targetRef]bool{} // by service; the pods with IPv4
+	// By service; four has its pods with IPv4.
+	trusted, four := map[string]bool{}, map[string]map[targetRef]bool{}
 	for _, s := range known {
 		service := s.Metadata.Labels[serviceLabel]
 		if trusted[service] = trusted[service] || s.anyReady(); four[service] == nil {

@@ -174,7 +174,8 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 	return resp.Body, nil
 }
 
-// refusedError is a refusal of the API server, with the time after which it wants to be asked again.
+// refusedError is a refusal of the API server, with the time after which it wants to be asked
+// again.
 type refusedError struct {
 	error
 	retryAfter time.Duration

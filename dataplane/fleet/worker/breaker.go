@@ -194,7 +194,7 @@ func (b *Breaker) GiveBack(now int64) { b.trial.CompareAndSwap(now, 0) }
 
 func (b *Breaker) free(now int64) bool {
 	since := b.trial.Load()
-	return since == 0 || max(now-since, since-now) >= int64(trialFor) // of a clock that was set back, too
+	return since == 0 || max(now-since, since-now) >= int64(trialFor) // or the clock went back
 }
 
 // refusals decides which errors of a worker need a second opinion. A status such as 400 or 401

@@ -73,8 +73,9 @@ const (
 	// prompts, so that half-true events look right meanwhile: after each further fault it takes
 	// eight times as many, up to 2^maxBackOff times.
 	healed = 128
-	// The tree stands beside the events of a new process until rightAnswers have met them, newAnswers
-	// came, of other prompts only or without cached tokens, or for newFor: a choice costs some µs more.
+	// The tree stands beside the events of a new process until rightAnswers have met them,
+	// newAnswers came, of other prompts only or without cached tokens, or for newFor: a choice
+	// costs some µs more.
 	rightAnswers = 8
 	newAnswers   = 256
 	newFor       = 10 * time.Minute
@@ -142,7 +143,7 @@ func (c *EventCheck) Credited() bool { return c.Fault() <= EventsTellLess }
 func (c *EventCheck) Times() uint64 { return c.times.Load() }
 
 // New reports whether answers have yet to show that the events are right: the tree stands beside
-// them, and knows what they should have told. answered says that there were some.
+// them, and knows the prompts that they may leave out. answered says that there were some.
 func (c *EventCheck) New() (is, answered bool) {
 	n := c.answers.Load()
 	return n < newAnswers, n > 0

@@ -309,8 +309,8 @@ func (i *Info) Consequence() string {
 }
 
 // sameProcess reports whether two descriptions are of one process, as far as they tell: identities
-// may agree by chance, as those of releases without a start time do, and caches of another shape are
-// other caches. Without anything to identify it, a process is the same while it has its model.
+// may agree by chance, as those of releases without a start time do, and caches of another shape
+// are other caches. Without anything to identify it, a process is the same while it has its model.
 func (i *Info) sameProcess(old *Info) bool {
 	switch {
 	case i.Process != old.Process, !i.sameShape(old):
