@@ -23,6 +23,9 @@ func CheckOften(s Source, check, patience time.Duration) {
 	e.api.check, e.api.patience = check, patience
 }
 
+// PingOften has a Kubernetes source find dead connections sooner than kubeSilence.
+func PingOften(s Source, silence time.Duration) { s.(*kube).api.silence = silence }
+
 // ErrGone ends a watch of a compacted revision.
 var ErrGone = errGone
 

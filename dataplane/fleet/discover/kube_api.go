@@ -73,8 +73,11 @@ const (
 	kubePatience = 10 * time.Second
 	// watchFor is how long the server keeps one watch. A watch without a byte for longer is
 	// dead: its server vanished. It is shorter than client-go's 5 to 10 min, because nothing
-	// else detects that.
+	// else detects that over HTTP/1.1.
 	watchFor = 2 * time.Minute
+	// kubeSilence is the time without a byte after which a connection of HTTP/2 must answer a
+	// ping, within as long again: a middlebox may hold a dead one open.
+	kubeSilence = 10 * time.Second
 	// pageOf is how many slices one answer has: of 100 endpoints each.
 	pageOf = 500
 	// maxAnswer bounds a page: 100 KB a slice.
@@ -82,7 +85,10 @@ const (
 )
 
 // kubeAPI is the address of the API server with this process's credentials.
-type kubeAPI struct{ base, ca, token, home string }
+type kubeAPI struct {
+	base, ca, token, home string
+	silence               time.Duration // kubeSilence
+}
 
 // errGone is a version that the API server does not remember any more.
 var errGone = errors.New("discover: the version is too old to watch from")
@@ -92,7 +98,7 @@ const podFiles = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // newKubeAPI takes missing settings from the pod of this process.
 func newKubeAPI(base, ca, token string) (kubeAPI, error) {
-	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles}
+	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles, silence: kubeSilence}
 	if a.base == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
@@ -140,7 +146,7 @@ func (a *kubeAPI) client() (*kubeClient, error) {
 		}
 	}
 	return &kubeClient{&http.Client{Transport: &http.Transport{
-		TLSClientConfig: settings, ForceAttemptHTTP2: true, TLSHandshakeTimeout: kubePatience, ResponseHeaderTimeout: kubePatience,
+		TLSClientConfig: settings, ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: a.silence, PingTimeout: a.silence}, TLSHandshakeTimeout: kubePatience, ResponseHeaderTimeout: kubePatience,
 		IdleConnTimeout: time.Minute, DialContext: (&net.Dialer{Timeout: kubePatience}).DialContext, Proxy: http.ProxyFromEnvironment,
 	}}, *a}, nil
 }
@@ -168,6 +174,9 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 		var st apiStatus
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 		_ = json.Unmarshal(body, &st)
+		if resp.StatusCode == http.StatusGone {
+			return nil, fmt.Errorf("%w: %s", errGone, st.Message)
+		}
 		seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
 		return nil, refusedError{fmt.Errorf("the API server answered %d: %s", resp.StatusCode, st.Message), time.Duration(seconds) * time.Second}
 	}

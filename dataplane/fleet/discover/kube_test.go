@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
@@ -109,6 +110,7 @@ type apiServer struct {
 	hangUp  int // all watches that began before are cut
 	token   string
 	queries []string
+	gone    bool        // watches of a version that is not remembered are refused
 	busy    string      // Retry-After of watches, which get 429; "none": without one; "": they are answered
 	lists   []time.Time // while busy
 }
@@ -214,14 +216,19 @@ func (s *apiServer) list(w http.ResponseWriter, r *http.Request) {
 func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, life int) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	flush, _ := w.(http.Flusher)
-	flush.Flush()
 	s.mu.Lock()
+	if !s.gone {
+		flush.Flush()
+	}
 	for {
 		if s.hangUp != life {
 			s.mu.Unlock()
 			return
 		}
 		if from < s.oldest {
+			if s.gone {
+				w.WriteHeader(http.StatusGone)
+			}
 			s.mu.Unlock()
 			_ = json.NewEncoder(w).Encode(kubeEvent{"ERROR", kubeStatus{"Status", "too old resource version", http.StatusGone}})
 			return
@@ -345,6 +352,44 @@ func TestKubernetesOutage(t *testing.T) {
 	api.put(slice("c", nil, "10.0.0.3"))
 	d.tells(t, "http://10.0.0.2:30000", "http://10.0.0.3:30000")
 	require.NotContains(t, d.logged(), "too old", "that is no trouble")
+
+	api.with(func() { // 410 before it watches
+		api.gone = true
+		api.version++
+		api.log = append(api.log, api.log[0])
+		api.oldest = api.version + 1
+		api.hangUp++
+	})
+	api.put(slice("d", nil, "10.0.0.4"))
+	d.tells(t, "http://10.0.0.2:30000", "http://10.0.0.3:30000", "http://10.0.0.4:30000")
+	require.NotContains(t, d.logged(), "answered 410", "nor is that")
+}
+
+// TestKubernetesDeadConnection: a middlebox that holds a dead connection open is found out.
+func TestKubernetesDeadConnection(t *testing.T) {
+	ca := tlstest.NewAuthority(t)
+	api := newAPIServer(t)
+	api.put(slice("a", nil, "10.0.0.1"))
+	secure := httptest.NewUnstartedServer(api)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.EnableHTTP2 = true
+	secure.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Issue("127.0.0.1").TLS}}
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	relay := startRelay(t, secure.Listener.Addr().String())
+	d, s := followTuned(t, "kubernetes:inference/sglang?api=https://"+relay.addr()+"&ca="+url.QueryEscape(ca.File), func(s discover.Source) {
+		discover.PingOften(s, 100*time.Millisecond)
+	})
+	d.tells(t, "http://10.0.0.1:30000")
+	await(t, "a watch", func() bool {
+		api.mu.Lock()
+		defer api.mu.Unlock()
+		return len(api.queries) > 1
+	})
+	relay.freezeLinks()
+	api.put(slice("b", nil, "10.0.0.2"))
+	d.tells(t, "http://10.0.0.1:30000", "http://10.0.0.2:30000")
+	troubled(t, s, "")
 }
 
 // TestKubernetesIsBusy: a server that refuses watches is asked less and less often, and not before
