@@ -105,7 +105,7 @@ func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil { // else too much has changed since: all is read again
+		if !errors.Is(err, errGone) { // after which all is read again
 			e.fail(err)
 			client.next()
 		}
@@ -113,7 +113,7 @@ func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
 			continue // another member may answer at once
 		}
 		failed = 0
-		if !wait.wait(ctx.Done(), time.Since(began), 0) {
+		if !wait.wait(ctx.Done(), time.Since(began), 0, err) {
 			return nil
 		}
 	}
@@ -136,9 +136,6 @@ func (e *etcd) follow(ctx context.Context, client *etcdClient, keys *etcdKeys, c
 		seen.keys.Store(int64(len(keys.there)))
 		changed()
 	})
-	if errors.Is(err, errGone) {
-		return nil
-	}
 	return fmt.Errorf("cannot watch keys below %s: %w", e.prefix, err)
 }
 

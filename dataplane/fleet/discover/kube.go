@@ -99,11 +99,11 @@ func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
 			return nil
 		}
 		var refused refusedError
-		if err != nil {
+		if err != nil && !errors.Is(err, errGone) { // after which all is read again
 			errors.As(err, &refused)
 			k.fail(err)
 		}
-		if !wait.wait(ctx.Done(), time.Since(began), refused.retryAfter) {
+		if !wait.wait(ctx.Done(), time.Since(began), refused.retryAfter, err) {
 			return nil
 		}
 	}
@@ -133,8 +133,6 @@ func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[
 			changed(known)
 		})
 		switch {
-		case errors.Is(err, errGone):
-			return nil // too much has changed since: all is read again
 		case err != nil:
 			return fmt.Errorf("cannot watch EndpointSlices in %s: %w", namespace, err)
 		case time.Since(began) < patienceLeast:

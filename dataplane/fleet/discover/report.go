@@ -87,9 +87,10 @@ const (
 )
 
 // wait waits after a try that lasted so long, at least for as long as the server has asked for. It
-// returns false when done is closed. A try that outlived the longest wait was a good one.
-func (p *patience) wait(done <-chan struct{}, lasted, asked time.Duration) bool {
-	if lasted > patienceMost {
+// returns false when done is closed. A try that outlived the longest wait was a good one, and so
+// was one after which too much had changed.
+func (p *patience) wait(done <-chan struct{}, lasted, asked time.Duration, err error) bool {
+	if lasted > patienceMost || errors.Is(err, errGone) {
 		p.next = 0
 	}
 	p.next = min(max(2*p.next, patienceLeast), patienceMost)
