@@ -110,7 +110,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 	if state == Ready && m.known {
 		m.retryRefused(ctx, time.Now())
 	}
-	if state == Ready && m.known && m.suspected() && time.Now().UnixNano() >= m.w.probe.suspectFrom.Load() {
+	if state == Ready && m.known && m.suspected() && m.w.probe.suspectAfter(time.Now()) <= 0 {
 		err = m.recognize(ctx)
 		state = classify(err)
 	}
