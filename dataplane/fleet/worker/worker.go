@@ -51,8 +51,8 @@ type probed struct {
 	suspectFrom atomic.Int64 // unix nanoseconds at which suspicions count again
 }
 
-// suspectAfter returns the time until suspicions count again, 0 or less where they do: also where the
-// last check is of a time to come, because the clock was set back.
+// suspectAfter returns the time until suspicions count again, 0 or less where they do: also where
+// the last check is of a time to come, because the clock was set back.
 func (p *probed) suspectAfter(now time.Time) time.Duration {
 	wait := time.Duration(p.suspectFrom.Load() - now.UnixNano())
 	if wait > maxSuspicionWait {
