@@ -466,8 +466,16 @@ func streamHits(t *testing.T, l twist, silent bool, history func() asker) (first
 	return first, later, said
 }
 
+// slow are streams whose faults take answers to show: they claim more than the ranks hold, say that the
+// caches are empty, or leave little out.
+var slow = []string{
+	"another rank's", "two ranks swapped", "swapped at times", "cleared in each batch", "ten seconds late", "one store in four is missing",
+	"one store in five is removed at once", "one in 50 lost, replays of other ids", "one in 50 lost, replays of other hashes",
+	"one in 50 lost, empty replays", "one in 10 lost, replays of other ids", "one in 10 lost, garbage replays",
+}
+
 // TestStreamsThatLie: however wrong the events are, prompts find as much in caches as they do of
-// workers without events.
+// workers without events, in most cases from the beginning.
 func TestStreamsThatLie(t *testing.T) {
 	quick := []string{"strings as hashes", "other token ids", "another rank's", "one in ten numbers backwards", "cleared in each batch", "each store removed at once", "one in 50 lost, replays of other ids"}
 	right := []string{"true", "each batch twice", "one in 50 lost"}
@@ -479,9 +487,12 @@ func TestStreamsThatLie(t *testing.T) {
 				continue
 			}
 			t.Run(name+": "+s.name, func(t *testing.T) {
-				began, later, said := streamHits(t, s.twist, false, history)
-				t.Logf("%-50s %.2f %.2f %d %d", name+": "+s.name, began, later, strings.Count(said, "set aside"), strings.Count(said, "believed again"))
+				first, later, said := streamHits(t, s.twist, false, history)
+				t.Logf("%-50s %.2f %.2f %d %d", name+": "+s.name, first, later, strings.Count(said, "set aside"), strings.Count(said, "believed again"))
 				require.Greater(t, later, without-0.12)
+				if !slices.Contains(slow, s.name) {
+					require.Greater(t, first, began-0.1)
+				}
 				if slices.Contains(right, s.name) {
 					require.NotContains(t, said, "set aside")
 				}

@@ -23,6 +23,10 @@ const (
 	// at once, and replacements may still load their model. The cost is 30 s of requests to
 	// workers that are meant to leave.
 	defaultGrace = 30 * time.Second
+	// leastDrain is how long a healthy worker without requests keeps its knowledge after its
+	// source left it out: two answers of DNS, or a watch that is lost and begun again. Sources
+	// leave workers out for a moment, and one after the other before none is left.
+	leastDrain = 10 * time.Second
 	// leavingInterval is the time between two checks of leaving workers: nothing signals the
 	// end of their requests.
 	leavingInterval = 100 * time.Millisecond
@@ -39,7 +43,8 @@ type Config struct {
 
 // Manager keeps the registry equal to the workers that sources name. A worker that left its
 // sources is drained, and removed once it has nothing in flight or the drain times out; a
-// worker that is named again meanwhile stays. A source that has not answered yet removes no
+// worker that is named again meanwhile stays, and one that discovery left out has leastDrain for
+// it. A source that has not answered yet removes no
 // worker, and a source that fails keeps its last answer.
 type Manager struct {
 	registry *worker.Registry
@@ -48,14 +53,15 @@ type Manager struct {
 	wake    chan struct{}  // capacity 1: Run must reconcile
 	running sync.WaitGroup // sources and removals
 
-	mu       sync.Mutex
-	cfg      Config
-	ctx      context.Context        // of the sources; nil before Start and after Run
-	sources  []*sourceState         // in order of precedence
-	added    map[string]worker.Spec // by operators
-	banned   map[string]bool        // removed by operators although a source names it
-	members  map[string]*member     // by URL
-	removing map[string]bool        // by URL: its cache is being forgotten
+	mu      sync.Mutex
+	cfg     Config
+	ctx     context.Context        // of the sources; nil before Start and after Run
+	sources []*sourceState         // in order of precedence
+	added   map[string]worker.Spec // by operators
+	// Workers that operators removed, and since when no source names them; zero: some does.
+	banned   map[string]time.Time
+	members  map[string]*member // by URL
+	removing map[string]bool    // by URL: its cache is being forgotten
 }
 
 // sourceState is one source and its last answer.
@@ -86,7 +92,7 @@ type member struct {
 func NewManager(registry *worker.Registry, marker Marker, cfg Config) *Manager {
 	m := &Manager{
 		registry: registry, log: cfg.Log, wake: make(chan struct{}, 1), drainer: drainer{registry: registry, marker: marker},
-		added: map[string]worker.Spec{}, banned: map[string]bool{}, members: map[string]*member{}, removing: map[string]bool{},
+		added: map[string]worker.Spec{}, banned: map[string]time.Time{}, members: map[string]*member{}, removing: map[string]bool{},
 	}
 	m.changed = func() {
 		m.mu.Lock()
@@ -96,9 +102,7 @@ func NewManager(registry *worker.Registry, marker Marker, cfg Config) *Manager {
 	m.named = func(url string) bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return slices.ContainsFunc(m.sources, func(f *sourceState) bool {
-			return slices.ContainsFunc(f.specs, func(s worker.Spec) bool { return s.URL == url })
-		})
+		return m.namedLocked(url)
 	}
 	m.Configure(cfg)
 	return m
@@ -191,14 +195,19 @@ func (f *sourceState) set(specs []worker.Spec, now time.Time) {
 			f.specs = append(f.specs, s)
 		}
 	}
-	_, static := f.source.(discover.Static) // an empty list of flags is meant
 	switch {
 	case len(f.specs) > 0:
 		f.emptied = time.Time{}
-	case had && !static:
+	case had && !f.static():
 		f.emptied = now
 	}
 	f.answered, f.at = true, now
+}
+
+// static reports whether the source is a list of the configuration, of which every change is meant.
+func (f *sourceState) static() bool {
+	_, is := f.source.(discover.Static)
+	return is
 }
 
 // Start adds the workers of static sources and begins to follow the others, until ctx ends. Run
@@ -263,8 +272,8 @@ func (m *Manager) Add(spec worker.Spec) error {
 }
 
 // Remove removes a worker for an operator, although sources may name it: it stays out until no
-// source names it, or until Add. It is drained first unless atOnce is set. inFlight counts its
-// requests.
+// source has named it for leastDrain, or until Add. It is drained first unless atOnce is set.
+// inFlight counts its requests.
 func (m *Manager) Remove(url string, atOnce bool) (inFlight int64, err error) {
 	spec, err := worker.Spec{URL: url}.Normal()
 	if err != nil {
@@ -277,7 +286,7 @@ func (m *Manager) Remove(url string, atOnce bool) (inFlight int64, err error) {
 		return 0, fmt.Errorf("cannot remove worker %s: %w", secrets.MaskURL(spec.URL), worker.ErrUnknown)
 	}
 	delete(m.added, spec.URL)
-	m.banned[spec.URL], t.removed = true, true
+	m.banned[spec.URL], t.removed = time.Time{}, true
 	if atOnce {
 		m.removeLocked(t)
 	}

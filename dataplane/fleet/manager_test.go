@@ -195,6 +195,8 @@ func TestManagerDrainsWhatLeft(t *testing.T) {
 
 		a, b := y.worker("a").Ranks()[0].Load.Begin(10), y.worker("b").Ranks()[0].Load.Begin(10)
 		y.says(s, specsOf("d")...)
+		y.has(map[string]string{"a": draining, "b": draining, "c": draining, "d": ready}, "c may be named again")
+		y.pass(leastDrain)
 		y.has(map[string]string{"a": draining, "b": draining, "d": ready}, "c has nothing in flight")
 		require.Equal(t, []string{"leaving"}, y.worker("a").DrainReasons())
 		a.End()
@@ -224,6 +226,40 @@ func TestManagerKeepsWhatIsBack(t *testing.T) {
 		lease.End()
 		y.pass(2 * time.Minute)
 		y.has(map[string]string{"a": ready, "b": ready}, "nothing is left of its leave")
+	})
+}
+
+// TestManagerKeepsWhatFlaps: an answer of DNS without a name, an endpoint on its way from one slice
+// to another and leases that end one after the other cost no cache and not the whole cluster.
+func TestManagerKeepsWhatFlaps(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.run("m", "a", "b", "c")
+		s := newScripted("s")
+		y.manager.SetSources([]discover.Source{s})
+		y.says(s, specsOf("a", "b", "c")...)
+		before := y.worker("a")
+		for range 3 {
+			y.says(s, specsOf("b", "c")...)
+			y.has(map[string]string{"a": draining, "b": ready, "c": ready}, "a is not named")
+			y.pass(5 * time.Second)
+			y.says(s, specsOf("a", "b", "c")...)
+			y.has(map[string]string{"a": ready, "b": ready, "c": ready}, "a is named again")
+			require.Same(t, before, y.worker("a"), "its cache is known still")
+		}
+
+		y.says(s, specsOf("b", "c")...)
+		y.says(s, specsOf("c")...)
+		y.has(map[string]string{"a": draining, "b": draining, "c": ready}, "one after the other")
+		y.says(s)
+		y.has(map[string]string{"a": ready, "b": ready, "c": ready}, "that was the way to an empty set")
+		y.pass(defaultGrace)
+		y.has(map[string]string{}, "which is believed at last")
+
+		y.says(s, specsOf("a", "b")...)
+		y.says(s, specsOf("b")...)
+		y.run("", "a")
+		y.pass(2 * time.Second)
+		y.has(map[string]string{"b": ready}, "a worker that has left and ended is removed")
 	})
 }
 
@@ -260,7 +296,8 @@ func TestManagerWaitsForTheReplacement(t *testing.T) {
 		y.has(map[string]string{"a": ready, "b": dead}, "b does not run yet")
 		y.run("m", "b")
 		y.pass(2 * time.Second)
-		y.has(map[string]string{"b": ready}, "b does what a did")
+		y.has(map[string]string{"a": draining, "b": ready}, "b does what a did")
+		y.pass(leastDrain)
 
 		y.run("another model", "c")
 		y.says(s, specsOf("c")...)
@@ -359,6 +396,10 @@ func TestManagerObeysOperators(t *testing.T) {
 		_, err = y.manager.Remove("http://b:1", true)
 		require.ErrorIs(t, err, worker.ErrUnknown)
 		y.says(s)
+		y.says(s, specsOf("b")...)
+		y.has(map[string]string{"a": ready, "c": ready}, "a source that leaves it out for a moment ends no refusal")
+		y.says(s)
+		y.pass(leastDrain)
 		y.says(s, specsOf("b")...)
 		y.has(map[string]string{"a": ready, "b": ready, "c": ready}, "a refusal holds until the source names it no more")
 		_, err = y.manager.Remove("http://c:1", false)

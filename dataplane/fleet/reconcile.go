@@ -16,16 +16,15 @@ type desired struct {
 // desiredLocked merges the workers of operators and sources. The first source that gives a role
 // or a bootstrap address decides it, in order of precedence and not of answers; a worker drains
 // if any source drains it.
-func (m *Manager) desiredLocked() map[string]*desired {
+func (m *Manager) desiredLocked(now time.Time) map[string]*desired {
 	all := make(map[string]*desired, len(m.members))
 	for url, spec := range m.added {
 		all[url] = &desired{spec: spec}
 	}
-	banned := map[string]bool{}
+	m.endBansLocked(now)
 	for _, f := range m.sources {
 		for _, spec := range f.specs {
-			if m.banned[spec.URL] {
-				banned[spec.URL] = true
+			if _, banned := m.banned[spec.URL]; banned {
 				continue
 			}
 			d := all[spec.URL]
@@ -43,9 +42,30 @@ func (m *Manager) desiredLocked() map[string]*desired {
 			d.spec.Drain = d.spec.Drain || spec.Drain
 		}
 	}
-	m.banned = banned // a ban ends when no source names the worker
 	m.applyMarksLocked(all)
 	return all
+}
+
+// endBansLocked ends the bans of workers that no source has named for leastDrain: a source may
+// leave one out for a moment.
+func (m *Manager) endBansLocked(now time.Time) {
+	for url, since := range m.banned {
+		switch {
+		case !since.IsZero() && now.Sub(since) >= leastDrain:
+			delete(m.banned, url)
+		case m.namedLocked(url):
+			m.banned[url] = time.Time{}
+		case since.IsZero():
+			m.banned[url] = now
+		}
+	}
+}
+
+// namedLocked reports whether a source names a worker.
+func (m *Manager) namedLocked(url string) bool {
+	return slices.ContainsFunc(m.sources, func(f *sourceState) bool {
+		return slices.ContainsFunc(f.specs, func(s worker.Spec) bool { return s.URL == url })
+	})
 }
 
 // applyMarksLocked applies drain and cordon marks. A cordon keeps a source's worker out that is
@@ -66,7 +86,7 @@ func (m *Manager) applyMarksLocked(all map[string]*desired) {
 // reconcileLocked brings the registry as close to the desired workers as it can now. It reports
 // whether workers are leaving, which needs another call soon.
 func (m *Manager) reconcileLocked(now time.Time) (leaving bool) {
-	all := m.desiredLocked()
+	all := m.desiredLocked(now)
 	for url, d := range all {
 		m.ensureLocked(url, d)
 	}
@@ -178,6 +198,7 @@ func (m *Manager) leaveLocked(t *member, now time.Time, served map[service]bool)
 		t.drained = now
 	}
 	switch inFlight := t.w.InFlight(); {
+	case inFlight == 0 && now.Sub(t.left) < leastDrain && t.mayReturn():
 	case inFlight == 0:
 		m.log.Info("worker is removed", "worker", t.w.URL)
 		m.removeLocked(t)
@@ -187,10 +208,20 @@ func (m *Manager) leaveLocked(t *member, now time.Time, served map[service]bool)
 	}
 }
 
+// answers reports whether the worker answers its probes, late or not.
+func (t *member) answers() bool {
+	return t.w.Probed() == worker.Ready || t.w.Probed() == worker.Slow
+}
+
+// mayReturn reports whether a source may name a worker that left again soon: operators and
+// configurations mean a removal, and a process that is gone has nothing to keep.
+func (t *member) mayReturn() bool {
+	return !t.removed && t.answers() && slices.ContainsFunc(t.sources, func(f *sourceState) bool { return !f.retired && !f.static() })
+}
+
 // heldLocked returns why a worker that left stays in use; "": it does not.
 func (m *Manager) heldLocked(t *member, now time.Time, served map[service]bool) string {
-	answers := t.w.Probed() == worker.Ready || t.w.Probed() == worker.Slow
-	if t.removed || !answers {
+	if t.removed || !t.answers() {
 		return ""
 	}
 	if slices.ContainsFunc(t.sources, func(f *sourceState) bool { return f.retired }) &&

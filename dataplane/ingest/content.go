@@ -27,6 +27,7 @@ type content struct {
 	batch   kvevent.Batch
 	blocks  []radix.Hash
 	orphans bool // an event named an unknown parent since the last resync
+	strange bool // of the batch: a store was of one shape or group too many
 	extra   extraKeyBlocks
 	tiers   bool // some blocks were in host memory or storage
 
@@ -75,11 +76,12 @@ func (c *content) apply(payload []byte, live bool, now time.Time) (ok bool) {
 	c.stats.UnknownEvents.Add(uint64(b.UnknownEvents))
 	c.stats.UnknownFields.Add(uint64(b.UnknownFields))
 	c.stats.Malformed.Add(uint64(b.BadEvents))
+	c.strange = false
 	for i := range b.Events {
 		c.event(&b.Events[i], live)
 	}
 	if live { // a replay brings the past again and again
-		c.rank.ReadBatch(now, b.Readable())
+		c.rank.ReadBatch(now, b.Readable() && !c.strange)
 	}
 	return true
 }
@@ -131,7 +133,12 @@ func (c *content) store(ev *kvevent.Event, live bool) {
 		c.stats.Malformed.Add(1)
 		return
 	}
-	c.addShape(Shape{Model: c.model, BlockSize: ev.BlockSize, Bigram: ev.Bigram})
+	id, ok := c.holder(ev.Group)
+	if ok = ok && c.addShape(Shape{Model: c.model, BlockSize: ev.BlockSize, Bigram: ev.Bigram}); !ok {
+		c.strange = true
+		c.stats.Malformed.Add(1)
+		return
+	}
 	x := c.index
 	c.blocks = x.AppendHashes(c.blocks[:0], ev.Tokens, width)
 	for i, extra := range ev.ExtraKeys {
@@ -153,7 +160,7 @@ func (c *content) store(ev *kvevent.Event, live bool) {
 		key.Salt = extraKeySalt + key.Salt
 	}
 	store := radix.Store{
-		Worker: c.holder(ev.Group), Domain: x.Domain(key),
+		Worker: id, Domain: x.Domain(key),
 		Tier: storeTier(ev.Medium), Parent: ev.Parent, HasParent: ev.HasParent, Engine: ev.Hashes, Blocks: c.blocks,
 	}
 	err := x.Store(store)
@@ -177,28 +184,39 @@ func (c *content) store(ev *kvevent.Event, live bool) {
 	}
 }
 
-// holder returns the index id of a KV group, made at first sight.
-func (c *content) holder(group int) radix.Worker {
-	if id, ok := c.holders[group]; ok {
-		return id
+// A prompt is hashed once for each shape and its overlap looked up in each group, so that a rank
+// may have a few: engines have one of each, and hybrid models two or three shapes in some groups.
+const (
+	maxShapes = 4
+	maxGroups = 64
+)
+
+// holder returns the index id of a KV group, made at first sight; false: the rank has too many.
+func (c *content) holder(group int) (radix.Worker, bool) {
+	if id, ok := c.holders[group]; ok || len(c.holders) >= maxGroups {
+		return id, ok
 	}
 	id := c.index.AddWorker()
 	c.mu.Lock()
 	c.holders[group] = id
 	c.mu.Unlock()
 	c.publish()
-	return id
+	return id, true
 }
 
-// addShape makes a shape known to the request path.
-func (c *content) addShape(shape Shape) {
+// addShape makes a shape known to the request path; false: the rank has too many.
+func (c *content) addShape(shape Shape) bool {
 	if slices.Contains(c.shapes, shape) {
-		return
+		return true
+	}
+	if len(c.shapes) >= maxShapes {
+		return false
 	}
 	c.mu.Lock()
 	c.shapes = append(c.shapes, shape)
 	c.mu.Unlock()
 	c.publish()
+	return true
 }
 
 // restore takes over a rank of a snapshot.

@@ -98,6 +98,26 @@ func TestEndlessEvents(t *testing.T) {
 	})
 }
 
+// TestEndlessKinds: a rank whose events name ever other page sizes and groups costs choices and memory
+// no more than one that names a few. What it named first counts.
+func TestEndlessKinds(t *testing.T) {
+	inWorld(t, ingest.Config{}, 1, func(w *world) {
+		w.up()
+		p := w.pubs[0]
+		p.publish(true, store(a, 0, 4))
+		for n := range 1000 {
+			of := kvevent.Event{Kind: kvevent.Stored, BlockSize: page + 1 + n, Medium: kvevent.MediumGPU, Tokens: make([]uint32, page+1+n), Hashes: []uint64{uint64(n) + 1}}
+			group := kvevent.Event{Kind: kvevent.Stored, BlockSize: page, Medium: kvevent.MediumGPU, Tokens: make([]uint32, page), Hashes: []uint64{uint64(n) + 1}}
+			group.HasGroup, group.Group = true, n-500
+			p.publish(true, of, group)
+		}
+		synctest.Wait()
+		require.LessOrEqual(t, len(w.m.View().Shapes), 4)
+		require.LessOrEqual(t, len(w.worker.Ranks()[0].IndexIDs()), 64)
+		require.Positive(t, w.stats().Malformed.Load())
+	})
+}
+
 // TestReplaysThatContradict: a rank whose replays are not what came live is set aside, though what
 // comes live is right, and its process is not taken for another one again and again.
 func TestReplaysThatContradict(t *testing.T) {

@@ -401,7 +401,8 @@ func isCoded(resp *upstream.Response) bool {
 // examine waits for the beginning of an answer and judges it. It holds back no more than the first
 // event of a stream, up to disagg.MaxEvent, and message_start, which SGLang sends together with the
 // text behind it, and of these nothing behind which a comment comes; and of a document all
-// before a member of its API. An error is the connection's.
+// before a member of its API, or, where it goes out compressed, up to maxPooledBegin: the client
+// would get nothing of that before. An error is the connection's.
 func (a *answer) examine(resp *upstream.Response) (finding, error) {
 	x := a.x
 	// A streaming worker sends its header before it has computed anything. The client is promised
@@ -442,9 +443,18 @@ func (a *answer) examine(resp *upstream.Response) (finding, error) {
 	if !x.inference {
 		form = disagg.FormAt(x.call.path())
 	}
-	return a.look(resp, resp.Whole(), func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
+	found, err := a.look(resp, resp.Whole(), func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
 		return disagg.JudgeAnswer(form, p, whole)
 	})
+	if err != nil || found.cause != causeNone || !a.compresses(resp) {
+		return found, err
+	}
+	n, err := a.fill(resp, maxPooledBegin, func([]byte, bool) bool { return false })
+	if err != nil && !errors.Is(err, io.EOF) {
+		return finding{}, err
+	}
+	resp.Unread(a.begin[:n])
+	return found, nil
 }
 
 // awaitFirstByte waits for the first byte of the body for as long as a worker may take to begin,

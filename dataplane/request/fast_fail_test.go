@@ -58,7 +58,8 @@ func fastFaults(stream bool) []fastFault {
 	if !stream {
 		return append(all,
 			fastFault{name: "cut JSON", status: 200, mime: js, body: `{"text":"x`, cut: true},
-			fastFault{name: "long cut JSON", status: 200, mime: js, body: `{"meta_info":{"id":"a"},"text":"` + strings.Repeat("x", 32<<10), cut: true, late: true})
+			fastFault{name: "long cut JSON", status: 200, mime: js, body: `{"meta_info":{"id":"a"},"text":"` + strings.Repeat("x", 32<<10), cut: true},
+			fastFault{name: "longer cut JSON", status: 200, mime: js, body: `{"meta_info":{"id":"a"},"text":"` + strings.Repeat("x", 128<<10), cut: true, late: true})
 	}
 	return append(all,
 		fastFault{name: "error event", status: 200, mime: sse, body: openAIEvent + doneEvent},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -342,4 +343,56 @@ func TestCompressedAnswerCutShort(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	_, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "Accept-Encoding", "gzip")
 	require.Error(t, err)
+
+	// Of a long one the client learns the status.
+	w.dies("/v1/completions", func(rw http.ResponseWriter) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, `{"choices":[{"text":"`+strings.Repeat("x", 200_000))
+	})
+	resp, _, err := h.do(http.MethodPost, h.base+"/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`, "Accept-Encoding", "gzip")
+	require.NotNil(t, resp, err)
+	require.Error(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
+// TestCutBeforeTheClientKnows: a document that would go out compressed, and is cut before the client
+// has any of it, comes from another worker, and from none with an answer of the router.
+func TestCutBeforeTheClientKnows(t *testing.T) {
+	whole := `{"id":"1","choices":[{"index":0,"finish_reason":"stop","text":"` + strings.Repeat("word ", 4000) + `"}]}`
+	half := whole[:len(whole)/2]
+	for name, cut := range map[string]func(rw http.ResponseWriter){
+		"length": func(rw http.ResponseWriter) {
+			rw.Header().Set("Content-Length", strconv.Itoa(len(whole)))
+			_, _ = io.WriteString(rw, half)
+		},
+		"chunks": func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, half) },
+	} {
+		for _, others := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, others %v", name, others), func(t *testing.T) {
+				t.Parallel()
+				bad := newFakeWorker(t, info(1))
+				bad.dies("/v1/completions", func(rw http.ResponseWriter) {
+					rw.Header().Set("Content-Type", "application/json")
+					cut(rw)
+				})
+				workers, want := []*fakeWorker{bad}, http.StatusBadGateway
+				if others {
+					good := newFakeWorker(t, info(1))
+					good.answers("/v1/completions", whole)
+					workers, want = append(workers, good), http.StatusOK
+				}
+				h := start(t, workers, withPolicy("round-robin"))
+				for range 4 {
+					resp, got, err := h.do(http.MethodPost, h.base+"/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`) // Go's client asks for gzip
+					require.NoError(t, err)
+					assert.Equal(t, want, resp.StatusCode)
+					if others {
+						assert.True(t, resp.Uncompressed)
+						assert.Equal(t, whole, got)
+					}
+				}
+				assert.NotEmpty(t, bad.lastBody(), "it was asked")
+			})
+		}
+	}
 }

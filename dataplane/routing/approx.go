@@ -26,9 +26,10 @@ func (s Source) String() string { return [...]string{"none", "exact", "approxima
 // ApproxIndex is the approximate index of all ranks, for ranks without events and prompts
 // without token ids.
 //
-// It learns of a rank from the first choice on that could use it: ranks whose events are
-// followed cost no request anything. When the events of a rank fail, KnownSessions still knows its
-// conversations; beginnings that only other prompts have may be computed elsewhere once.
+// It learns of a rank from the first choice on that could use it: ranks with events that are
+// followed, and that answers have met, cost no request anything. When the events of a rank fail,
+// KnownSessions still knows its conversations; beginnings that only other prompts have may be
+// computed elsewhere once.
 type ApproxIndex struct {
 	tree *approx.Tree
 
@@ -152,6 +153,20 @@ func (p *Prompt) source(rank *worker.Rank) Source {
 	}
 }
 
+// learns reports whether the tree knows a rank by the prompts that are sent there: in place of its
+// events, or beside them while they are new.
+func learns(rank *worker.Rank, source Source) bool {
+	isNew, _ := rank.Events.New()
+	return source == Answers || source == Events && isNew && !rank.Worker.Info().NoCache
+}
+
+// prepare readies the tree for a prompt that goes to a rank.
+func (a *ApproxIndex) prepare(m *approxMatch, p *Prompt, rank *worker.Rank, source Source) {
+	if a != nil && learns(rank, source) {
+		a.key(m, p, rank)
+	}
+}
+
 // reset makes m the match of ranks of which the index knows nothing.
 func (m *approxMatch) reset(ranks int) {
 	m.keys, m.keyed = m.keys[:0], false
@@ -164,14 +179,17 @@ func (m *approxMatch) reset(ranks int) {
 // only: the approximate index is the source of all overlap. a may be nil.
 func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, only bool) {
 	m.reset(len(ranks))
+	needed := false
 	for i, rank := range ranks {
 		source := p.source(rank)
 		if source == Events && only {
 			source = Answers
 		}
 		m.sources[i] = source
+		_, answered := rank.Events.New()
+		needed = needed || learns(rank, source) && (source == Answers || answered)
 	}
-	if a == nil || !slices.Contains(m.sources, Answers) {
+	if a == nil || !needed {
 		return
 	}
 	a.key(m, p, ranks[0])
@@ -184,7 +202,7 @@ func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, onl
 	}
 	for i, rank := range ranks {
 		track := rank.ApproxID()
-		if id := int(uint32(track)); track != 0 && id < len(m.byID) && m.sources[i] == Answers {
+		if id := int(uint32(track)); track != 0 && id < len(m.byID) && learns(rank, m.sources[i]) {
 			m.tokens[i] = m.byID[id] * unitTokens
 		}
 	}

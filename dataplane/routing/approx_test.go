@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,6 +79,7 @@ func TestExactRanks(t *testing.T) {
 	f.learns()
 	ids := tokens(1, 10*unit)
 	f.ranks[0].SetExact(true)
+	prove(f.ranks[0])
 	f.holds(0, radix.DomainKey{}, ids, 3, radix.TierGPU)
 	require.Equal(t, routing.Events, f.ask(0, prompt(ids), 0).Source)
 	require.Zero(t, f.router.Approx.Held(f.ranks[0]), "nobody needs it")
@@ -107,7 +109,37 @@ func TestExactRanks(t *testing.T) {
 	require.Equal(t, "none exact approximate", fmt.Sprint(routing.Unknown, " ", routing.Events, " ", routing.Answers))
 }
 
-// TestExactRanksFeedNoTree: while the events of all ranks are followed, no request costs the tree
+// prove has answers meet a rank's events.
+func prove(rank *worker.Rank) {
+	for range 8 {
+		rank.CompareEvents(time.Now(), worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: page})
+	}
+}
+
+// TestNewEvents: events that no answer has met yet stand beside the tree, which knows the prompts
+// that they should have told of; what they tell beyond counts.
+func TestNewEvents(t *testing.T) {
+	f := newFleet(t, tiny(), tiny())
+	f.learns()
+	sent, told := tokens(1, 10*unit), tokens(2, 10*unit)
+	for _, rank := range f.ranks {
+		rank.SetExact(true)
+	}
+	f.holds(0, radix.DomainKey{}, told, 3, radix.TierGPU)
+	cached, d := f.pick(prompt(told))
+	require.Equal(t, []int{3 * page, 0}, cached)
+	require.Equal(t, routing.Events, d.Source)
+	require.Equal(t, routing.Events, f.ask(1, prompt(sent), 0).Source, "no rank holds it")
+	cached, d = f.pick(prompt(sent))
+	require.Equal(t, []int{0, 10*unit - 1}, cached)
+	require.Equal(t, routing.Answers, d.Source)
+	prove(f.ranks[1])
+	cached, d = f.pick(prompt(sent))
+	require.Equal(t, []int{0, 0}, cached, "its events tell all")
+	require.Equal(t, routing.Events, d.Source)
+}
+
+// TestExactRanksFeedNoTree: while the events of all ranks are followed and were met, no request costs the tree
 // anything, and one that was sent before they failed leaves nothing behind.
 func TestExactRanksFeedNoTree(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
@@ -115,6 +147,7 @@ func TestExactRanksFeedNoTree(t *testing.T) {
 	empty := a.Stats()
 	for _, rank := range f.ranks {
 		rank.SetExact(true)
+		prove(rank)
 	}
 	f.holds(0, radix.DomainKey{}, tokens(3, 4*page), 4, radix.TierGPU) // events tell of a shape
 	p := prompt(tokens(1, 10*unit))

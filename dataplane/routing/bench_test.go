@@ -188,6 +188,7 @@ func BenchmarkKnownSessions(b *testing.B) {
 				f, r, p := benchFleet(b, 8, length)
 				for _, rank := range f.ranks {
 					rank.SetExact(true)
+					prove(rank)
 				}
 				f.learns()
 				r.Approx = f.router.Approx

@@ -75,6 +75,7 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		req.SessionRank = r.Sessions.rank(p.Session)
 	}
 	r.pick(s, p, &d, req)
+	r.Approx.prepare(&s.approx, p, d.Rank, d.Source)
 	d.Overruled = s.overruled(&d)
 	return d, req, nil
 }

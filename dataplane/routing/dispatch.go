@@ -72,7 +72,7 @@ func (r *Router) Sent(s *Scratch, d *Decision) {
 	if r.Sessions != nil && d.session.name != 0 {
 		r.Sessions.remember(d.session.name, d.Rank.IDHash())
 	}
-	if r.Approx != nil && d.Source == Answers && len(s.approx.keys) > 0 {
+	if r.Approx != nil && len(s.approx.keys) > 0 && learns(d.Rank, d.Source) {
 		r.Approx.insert(&s.approx, d)
 	}
 }
@@ -96,6 +96,7 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 	if d.Source == Unknown || info.NoCache {
 		return
 	}
+	d.Rank.Events.Answered()
 	if d.matched && prompt > 0 {
 		claim := worker.EventClaim{
 			Told: d.told, Expect: max(d.told, d.Predicted), Cached: min(cached-d.FetchedOf(cached), p.Len()),

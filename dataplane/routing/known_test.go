@@ -102,8 +102,10 @@ func TestSessionsByBlocks(t *testing.T) {
 	for _, block := range []int{0, 1, 4, 24, 32, 64, 300} {
 		t.Run(strconv.Itoa(block), func(t *testing.T) {
 			s := newSessions(t, 2)
-			s.ranks[0].SetExact(block > 0)
-			s.ranks[1].SetExact(block > 0)
+			for _, rank := range s.ranks {
+				rank.SetExact(block > 0)
+				prove(rank)
+			}
 			s.shapes = []ingest.Shape{{Model: model, BlockSize: block}}
 			if block == 0 {
 				s.shapes = nil

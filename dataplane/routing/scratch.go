@@ -91,6 +91,7 @@ func (s *Scratch) overlap(i int, p *Prompt) (held, predicted overlap, told int) 
 	// more.
 	if n := s.approx.tokens[i]; n > o.tokens {
 		o = overlap{tokens: n, gpu: n}
+		s.approx.sources[i] = Answers
 	}
 	return o.usable(p), f.usable(p), told
 }

@@ -76,7 +76,9 @@ func ForwardGzip(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.T
 	h.Add(fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)
 	h.Del(fasthttp.HeaderETag) // it named other bytes
 	h.Del(fasthttp.HeaderAcceptRanges)
-	ctx.Response.ImmediateHeaderFlush = false // of use with the body only
+	// The header goes alone where the rest of the body may still fail: its client would get no
+	// answer else, and the compressor may keep all of it for long.
+	ctx.Response.ImmediateHeaderFlush = r.err == nil
 }
 
 // writeGzip is Stream.WriteTo with compression. The end of the body leaves in one write.

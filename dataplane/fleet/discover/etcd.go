@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
@@ -37,12 +38,11 @@ func newEtcd(rest string, o *options, r *report) (Source, error) {
 		return nil, errors.New("want etcd:HOST:PORT[,HOST:PORT…]/PREFIX")
 	}
 	e := &etcd{report: r, prefix: "/" + prefix, api: etcdAPI{patience: etcdPatience, check: etcdCheck}}
-	files := tlsFiles{o.take("ca", ""), o.take("cert", ""), o.take("key", "")}
+	e.api.files = tlsFiles{o.take("ca", ""), o.take("cert", ""), o.take("key", "")}
 	scheme := "http"
-	if o.take("tls", "false") == "true" || files != (tlsFiles{}) {
+	if o.take("tls", "false") == "true" || e.api.files != (tlsFiles{}) {
 		scheme = "https"
-		var err error
-		if e.api.tls, err = files.load(); err != nil {
+		if _, err := e.api.files.load(); err != nil {
 			return nil, err
 		}
 	}
@@ -52,19 +52,13 @@ func newEtcd(rest string, o *options, r *report) (Source, error) {
 		}
 		e.api.bases = append(e.api.bases, scheme+"://"+host)
 	}
-	e.api.user = o.take("user", "")
-	if path := o.take("password-file", ""); path != "" {
-		password, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the password: %w", err)
-		}
-		e.api.password = strings.TrimSpace(string(password))
-	}
-	return e, nil
+	e.api.user, e.api.passwordFile = o.take("user", ""), o.take("password-file", "")
+	_, err := e.api.password()
+	return e, err
 }
 
-// load reads the files into settings for a client. The client's certificate is read again for
-// each connection, because it is renewed.
+// load reads the files into settings for the next connections. The client's certificate is read
+// again for each of them, because it is renewed.
 func (f tlsFiles) load() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.ca != "" {
@@ -95,20 +89,23 @@ func (f tlsFiles) load() (*tls.Config, error) {
 // Run implements Source. While etcd is away the last set stays; then all keys are read again.
 func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
 	client := e.api.client()
-	defer client.CloseIdleConnections()
 	keys := etcdKeys{}
 	var wait patience
 	for failed := 1; ; failed++ {
 		told := false
-		err := e.follow(ctx, client, &keys, func() {
-			told = true
-			wait.reset()
-			set(keys.specs())
-		})
+		began := time.Now()
+		err := client.connect()
+		if err == nil {
+			err = e.follow(ctx, client, &keys, func() {
+				told = true
+				set(keys.specs())
+			})
+			client.CloseIdleConnections()
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil { // else too much has changed since: all is read again
+		if !errors.Is(err, errGone) { // after which all is read again
 			e.fail(err)
 			client.next()
 		}
@@ -116,7 +113,7 @@ func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
 			continue // another member may answer at once
 		}
 		failed = 0
-		if !wait.wait(ctx.Done()) {
+		if !wait.wait(ctx.Done(), time.Since(began), 0, err) {
 			return nil
 		}
 	}
@@ -139,55 +136,64 @@ func (e *etcd) follow(ctx context.Context, client *etcdClient, keys *etcdKeys, c
 		seen.keys.Store(int64(len(keys.there)))
 		changed()
 	})
-	if errors.Is(err, errGone) {
-		return nil
-	}
 	return fmt.Errorf("cannot watch keys below %s: %w", e.prefix, err)
 }
 
-// etcdKeys are the keys that there are, and the workers by key.
+// etcdKeys are the keys that there are, with the faults of their values, and the workers by key.
 type etcdKeys struct {
-	there   map[string]bool
+	there   map[string]error
 	workers map[string]worker.Spec
 }
 
-// replace takes in all keys. A bad value is an error, and keeps the key's earlier value.
-func (k *etcdKeys) replace(kvs []etcdKV) (bad error) {
-	k.there = map[string]bool{}
+// replace takes in all keys. A bad value keeps the key's earlier one, and is an error until it
+// goes.
+func (k *etcdKeys) replace(kvs []etcdKV) error {
+	k.there = map[string]error{}
 	if k.workers == nil {
 		k.workers = map[string]worker.Spec{}
 	}
 	for _, kv := range kvs {
-		bad = errors.Join(bad, k.put(kv))
+		k.put(kv)
 	}
-	maps.DeleteFunc(k.workers, func(key string, _ worker.Spec) bool { return !k.there[key] })
-	return bad
+	maps.DeleteFunc(k.workers, func(key string, _ worker.Spec) bool {
+		_, there := k.there[key]
+		return !there
+	})
+	return k.bad()
 }
 
 // apply takes in changes, as replace does.
-func (k *etcdKeys) apply(events []etcdEvent) (bad error) {
+func (k *etcdKeys) apply(events []etcdEvent) error {
 	for _, event := range events {
 		if event.Type == "DELETE" {
 			delete(k.there, string(event.KV.Key))
 			delete(k.workers, string(event.KV.Key))
 		} else {
-			bad = errors.Join(bad, k.put(event.KV))
+			k.put(event.KV)
 		}
 	}
-	return bad
+	return k.bad()
 }
 
-func (k *etcdKeys) put(kv etcdKV) error {
-	k.there[string(kv.Key)] = true
+func (k *etcdKeys) put(kv etcdKV) {
 	specs, err := ParseEntries(kv.Value)
 	if err == nil && len(specs) != 1 {
 		err = fmt.Errorf("%w: it has %d workers: want one for each key", ErrEntry, len(specs))
 	}
-	if err != nil {
-		return fmt.Errorf("cannot use the value of %s: %w", kv.Key, err)
+	if k.there[string(kv.Key)] = err; err == nil {
+		k.workers[string(kv.Key)] = specs[0]
 	}
-	k.workers[string(kv.Key)] = specs[0]
-	return nil
+}
+
+// bad names the keys with a bad value.
+func (k *etcdKeys) bad() error {
+	var faults faults
+	for _, key := range slices.Sorted(maps.Keys(k.there)) {
+		if err := k.there[key]; err != nil {
+			faults.add(fmt.Errorf("cannot use the value of %s: %w", key, err))
+		}
+	}
+	return faults.err()
 }
 
 // specs returns the workers in one order; of two keys for one worker the first counts.

@@ -3,7 +3,6 @@ package discover
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,9 +76,22 @@ const (
 // etcdAPI is the address of etcd with this process's credentials.
 type etcdAPI struct {
 	bases           []string // URLs of members
-	user, password  string
-	tls             *tls.Config
+	files           tlsFiles
+	user            string
+	passwordFile    string // "": there is none
 	patience, check time.Duration
+}
+
+// password reads the user's password, which is changed now and then.
+func (a *etcdAPI) password() (string, error) {
+	if a.passwordFile == "" {
+		return "", nil
+	}
+	password, err := os.ReadFile(a.passwordFile)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the password: %w", err)
+	}
+	return strings.TrimSpace(string(password)), nil
 }
 
 // etcdClient talks to one member at a time. It belongs to one goroutine, and while a watch runs
@@ -90,19 +103,28 @@ type etcdClient struct {
 	token string // "": not authenticated yet, or without a user
 }
 
+// client begins at any member, so that many routers spread over them.
 func (a *etcdAPI) client() *etcdClient {
+	return &etcdClient{api: a, at: rand.N(len(a.bases))}
+}
+
+// connect begins anew, with the files as they are now.
+func (c *etcdClient) connect() error {
+	a := c.api
+	settings, err := a.files.load()
+	if err != nil {
+		return err
+	}
 	dialer := &net.Dialer{Timeout: a.patience, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: a.check, Interval: a.patience, Count: 2}}
-	return &etcdClient{Client: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: a.tls, TLSHandshakeTimeout: a.patience, ResponseHeaderTimeout: a.patience,
+	c.Client = &http.Client{Transport: &http.Transport{
+		TLSClientConfig: settings, TLSHandshakeTimeout: a.patience, ResponseHeaderTimeout: a.patience,
 		IdleConnTimeout: time.Minute, DialContext: dialer.DialContext, Proxy: http.ProxyFromEnvironment,
-	}}, api: a, at: rand.N(len(a.bases))} // so that many routers spread over the members
+	}}
+	return nil
 }
 
 // next turns to another member.
-func (c *etcdClient) next() {
-	c.at = (c.at + 1) % len(c.api.bases)
-	c.CloseIdleConnections()
-}
+func (c *etcdClient) next() { c.at = (c.at + 1) % len(c.api.bases) }
 
 // list returns all keys of a range.
 func (c *etcdClient) list(ctx context.Context, of etcdRange) (answer etcdRangeAnswer, err error) {
@@ -199,8 +221,8 @@ func (c *etcdClient) post(ctx context.Context, path string, question any) (io.Re
 		}
 	}
 	body, status, err := c.send(ctx, path, question)
-	if status == http.StatusUnauthorized && c.token != "" {
-		// Tokens end, and members that restart know none.
+	if c.token != "" && (status == http.StatusUnauthorized || err != nil && strings.Contains(err.Error(), oldUsers)) {
+		// Tokens end, members that restart know none, and a change of users ends the old ones.
 		if err := c.authenticate(ctx); err != nil {
 			return nil, err
 		}
@@ -209,9 +231,16 @@ func (c *etcdClient) post(ctx context.Context, path string, question any) (io.Re
 	return body, err
 }
 
+// oldUsers is in etcd's refusal of a token of earlier users, of status 400 (ErrAuthOldRevision).
+const oldUsers = "revision of auth store is old"
+
 func (c *etcdClient) authenticate(ctx context.Context) error {
 	c.token = ""
-	body, _, err := c.send(ctx, "/v3/auth/authenticate", map[string]string{"name": c.api.user, "password": c.api.password})
+	password, err := c.api.password()
+	if err != nil {
+		return err
+	}
+	body, _, err := c.send(ctx, "/v3/auth/authenticate", map[string]string{"name": c.api.user, "password": password})
 	if err != nil {
 		return fmt.Errorf("cannot log in as %s: %w", c.api.user, err)
 	}

@@ -14,14 +14,18 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 )
 
 // etcdServer imitates what the source and its tests use of etcd's JSON gateway. `make soak` runs
@@ -42,6 +46,8 @@ type etcdServer struct {
 	roles     map[string]string    // by user
 	tokens    map[string]string    // users
 	issued    int                  // tokens
+	old       int                  // tokens up to this number
+	refused   int                  // requests with an old token
 }
 
 // etcdRange is that of etcd's API: one key, or with an end all keys before it.
@@ -160,6 +166,8 @@ func (s *etcdServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		s.reads[q.Name] = q.Perm
 	case "/v3/auth/user/add":
 		s.passwords[q.Name] = q.Password
+	case "/v3/auth/user/changepw":
+		s.passwords[q.Name] = q.Password
 	case "/v3/auth/user/grant":
 		s.roles[q.User] = q.Role
 	case "/v3/auth/enable":
@@ -269,9 +277,13 @@ func (s *etcdServer) allows(rw http.ResponseWriter, r *http.Request, of etcdRang
 		s.tokens[token] = ""
 	}
 	granted := s.reads[s.roles[user]]
+	number, _ := strconv.Atoi(token[strings.LastIndexByte(token, '.')+1:])
 	switch {
 	case !s.auth || user == "root":
 		return true
+	case known && number > 0 && number <= s.old: // as a JWT says, for one
+		s.refused++
+		refuse(rw, http.StatusBadRequest, "etcdserver: revision of auth store is old")
 	case token == "":
 		refuse(rw, http.StatusBadRequest, "etcdserver: user name is empty")
 	case !known || user == "":
@@ -282,4 +294,39 @@ func (s *etcdServer) allows(rw http.ResponseWriter, r *http.Request, of etcdRang
 		return true
 	}
 	return false
+}
+
+// ageTokens makes all tokens those of an earlier revision of the users.
+func (s *etcdServer) ageTokens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.old = s.issued
+}
+
+// aged reports whether a client has used such a token.
+func (s *etcdServer) aged() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused > 0
+}
+
+// TestEtcdTokenOfThePast: a token that a change of users has made old is replaced.
+func TestEtcdTokenOfThePast(t *testing.T) {
+	server := startEtcd(t, etcdSettings{})
+	root, addr := server.writer(), server.addr
+	root.put("/w/a", "http://a:1")
+	root.askPasswords("/w/", "/w0")
+	root.user, root.password = "root", "secret of root"
+	password := filepath.Join(t.TempDir(), "password")
+	write(t, password, "secret of router")
+	d, s := followTuned(t, "etcd:"+addr+"/w/?user=router&password-file="+password, func(s discover.Source) {
+		discover.CheckOften(s, 100*time.Millisecond, patience)
+	})
+	d.tells(t, "http://a:1")
+	server.ageTokens()
+	await(t, "a check with an old token", func() bool { return server.aged() })
+	root.put("/w/b", "http://b:1")
+	d.tells(t, "http://a:1", "http://b:1")
+	troubled(t, s, "")
+	require.NotContains(t, d.logged(), "revision of auth store is old")
 }

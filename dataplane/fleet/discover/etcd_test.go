@@ -128,6 +128,40 @@ func TestEtcdUsers(t *testing.T) {
 	root.put("/w/b", "http://b:1")
 	d.tells(t, "http://a:1", "http://b:1")
 	troubled(t, s, "")
+
+	// A password that changes is read again.
+	server.kill()
+	root.password = "secret of root"
+	server.run()
+	root.must("/v3/auth/user/changepw", map[string]any{"name": "router", "password": "another"})
+	troubled(t, s, "cannot log in as router")
+	require.NoError(t, os.WriteFile(password, []byte("another\n"), 0o600))
+	troubled(t, s, "")
+	root.put("/w/c", "http://c:1")
+	d.tells(t, "http://a:1", "http://b:1", "http://c:1")
+}
+
+// TestEtcdTroubleStays: a value that cannot be used is named until it is replaced, whatever becomes
+// of other keys.
+func TestEtcdTroubleStays(t *testing.T) {
+	server := startEtcd(t, etcdSettings{})
+	client := server.writer()
+	d, s := follow(t, "etcd:"+server.addr+"/w/")
+	client.put("/w/a", "http://a:1")
+	d.tells(t, "http://a:1")
+	client.put("/w/a", "nonsense")
+	troubled(t, s, "/w/a")
+	client.put("/w/b", "http://b:1")
+	d.tells(t, "http://a:1", "http://b:1")
+	troubled(t, s, "/w/a")
+	client.put("/w/c", "more of it")
+	troubled(t, s, "/w/c")
+	troubled(t, s, "/w/a")
+	client.put("/w/a", "http://a:2")
+	d.tells(t, "http://a:2", "http://b:1")
+	require.NotContains(t, s.(discover.Troubled).Trouble().Error(), "/w/a")
+	client.remove("/w/c", "")
+	troubled(t, s, "")
 }
 
 // TestEtcdTLS has an etcd that shows a certificate and asks for one.
@@ -170,6 +204,19 @@ func TestEtcdTLS(t *testing.T) {
 	_, s := follow(t, options(ours.File, renewed))
 	troubled(t, s, "tls: ")
 	ours.Reissue(renewed, time.Now().Add(time.Hour), "router")
+	troubled(t, s, "")
+
+	// So are authorities.
+	changed := filepath.Join(t.TempDir(), "ca.pem")
+	for _, a := range []*tlstest.Authority{foreign, ours} {
+		pem, err := os.ReadFile(a.File)
+		require.NoError(t, err)
+		write(t, changed, string(pem))
+		if a == foreign {
+			_, s = follow(t, options(changed, mine))
+			troubled(t, s, "certificate signed by unknown authority")
+		}
+	}
 	troubled(t, s, "")
 }
 

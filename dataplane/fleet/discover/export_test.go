@@ -23,6 +23,9 @@ func CheckOften(s Source, check, patience time.Duration) {
 	e.api.check, e.api.patience = check, patience
 }
 
+// PingOften has a Kubernetes source find dead connections sooner than kubeSilence.
+func PingOften(s Source, silence time.Duration) { s.(*kube).api.silence = silence }
+
 // ErrGone ends a watch of a compacted revision.
 var ErrGone = errGone
 
@@ -32,6 +35,9 @@ func WatchFromThePast(base, prefix string, revision int64, limit time.Duration) 
 	defer stop()
 	api := etcdAPI{bases: []string{base}, patience: etcdPatience, check: etcdCheck}
 	client := api.client()
+	if err := client.connect(); err != nil {
+		return err
+	}
 	defer client.CloseIdleConnections()
 	seen := &watchProgress{}
 	seen.revision.Store(revision - 1)

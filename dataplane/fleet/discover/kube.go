@@ -63,7 +63,7 @@ func newKube(rest string, o *options, r *report) (Source, error) {
 	case service != "" && k.selector != "":
 		return nil, errors.New("want a service or a selector, not both")
 	case service != "":
-		k.selector = "kubernetes.io/service-name=" + service
+		k.selector = serviceLabel + "=" + service
 	}
 	k.port, k.bootstrap = o.take("port", ""), o.take("bootstrap-port", "bootstrap")
 	k.roleLabel = o.take("role-label", "warmpath.io/role")
@@ -83,26 +83,27 @@ func newKube(rest string, o *options, r *report) (Source, error) {
 // Run implements Source. While the API server is away the last set stays; then all slices are
 // read again.
 func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
-	client, err := k.api.client()
-	if err != nil {
-		return err
-	}
-	defer client.CloseIdleConnections()
 	var wait patience
 	for {
-		err := k.follow(ctx, client, func(slices map[string]*endpointSlice) {
-			wait.reset()
-			specs, bad := k.specs(slices)
-			k.fail(bad)
-			set(specs)
-		})
+		began := time.Now()
+		client, err := k.api.client() // anew, because authorities change
+		if err == nil {
+			err = k.follow(ctx, client, func(slices map[string]*endpointSlice) {
+				specs, bad := k.specs(slices)
+				k.fail(bad)
+				set(specs)
+			})
+			client.CloseIdleConnections()
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
+		var refused refusedError
+		if err != nil && !errors.Is(err, errGone) { // after which all is read again
+			errors.As(err, &refused)
 			k.fail(err)
 		}
-		if !wait.wait(ctx.Done()) {
+		if !wait.wait(ctx.Done(), time.Since(began), refused.retryAfter, err) {
 			return nil
 		}
 	}
@@ -132,8 +133,6 @@ func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[
 			changed(known)
 		})
 		switch {
-		case errors.Is(err, errGone):
-			return nil // too much has changed since: all is read again
 		case err != nil:
 			return fmt.Errorf("cannot watch EndpointSlices in %s: %w", namespace, err)
 		case time.Since(began) < patienceLeast:
@@ -142,16 +141,36 @@ func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[
 	}
 }
 
+// serviceLabel names the service of a slice.
+const serviceLabel = "kubernetes.io/service-name"
+
 // specs returns the workers of all slices, sorted. A worker in two slices, as while it moves,
-// drains only if it does in both. Where no endpoint is ready, the readiness probe is more likely
-// at fault than all workers: then only terminating ones drain. Unusable endpoints are left out,
-// and the error says why.
+// drains only if it does in both. Where no endpoint of a service is ready, the readiness probe is
+// more likely at fault than all workers: then only terminating ones drain. A pod with an IPv4
+// address is no second worker at its IPv6 one. Unusable endpoints are left out, and the error says
+// why.
 func (k *kube) specs(known map[string]*endpointSlice) (specs []worker.Spec, bad error) {
 	byURL, faults := map[string]worker.Spec{}, faults{}
-	trusted := slices.ContainsFunc(slices.Collect(maps.Values(known)), (*endpointSlice).anyReady)
+	// By service; four has its pods with IPv4.
+	trusted, four := map[string]bool{}, map[string]map[targetRef]bool{}
+	for _, s := range known {
+		service := s.Metadata.Labels[serviceLabel]
+		if trusted[service] = trusted[service] || s.anyReady(); four[service] == nil {
+			four[service] = map[targetRef]bool{}
+		}
+		for _, e := range s.Endpoints {
+			if s.AddressType == "IPv4" && e.TargetRef != (targetRef{}) {
+				four[service][e.TargetRef] = true
+			}
+		}
+	}
 	maps.DeleteFunc(k.kept, func(name string, _ keptSlice) bool { return known[name] == nil })
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		of, err := k.sliceSpecs(known[name], trusted)
+		s, service := known[name], known[name].Metadata.Labels[serviceLabel]
+		if s.AddressType == "IPv6" {
+			s = s.without(four[service])
+		}
+		of, err := k.sliceSpecs(s, trusted[service])
 		if err != nil {
 			faults.add(fmt.Errorf("cannot use EndpointSlice %s: %w", name, err))
 		}
@@ -243,6 +262,13 @@ func (t terms) specs(s *endpointSlice, trusted bool) (specs []worker.Spec, bad e
 		specs = append(specs, spec)
 	}
 	return specs, faults.err()
+}
+
+// without returns the slice without the endpoints of these pods.
+func (s *endpointSlice) without(pods map[targetRef]bool) *endpointSlice {
+	rest := *s
+	rest.Endpoints = slices.DeleteFunc(slices.Clone(s.Endpoints), func(e endpoint) bool { return pods[e.TargetRef] })
+	return &rest
 }
 
 func isPort(n int) bool { return n > 0 && n <= 65535 }

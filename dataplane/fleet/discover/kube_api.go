@@ -21,16 +21,25 @@ import (
 // equal there.
 type (
 	endpointSlice struct {
-		Metadata  objectMeta `json:"metadata"`
-		Endpoints []struct {
-			Addresses  []string `json:"addresses"`
-			Conditions struct {
-				Ready       *bool `json:"ready"`
-				Terminating *bool `json:"terminating"`
-			} `json:"conditions"`
-		} `json:"endpoints"`
-		Ports  []endpointPort `json:"ports"`
-		unread error          // why all but the name may be missing
+		Metadata    objectMeta     `json:"metadata"`
+		AddressType string         `json:"addressType"` // IPv4, IPv6 or FQDN
+		Endpoints   []endpoint     `json:"endpoints"`
+		Ports       []endpointPort `json:"ports"`
+		unread      error          // why all but the name may be missing
+	}
+	endpoint struct {
+		Addresses  []string `json:"addresses"`
+		Conditions struct {
+			Ready       *bool `json:"ready"`
+			Terminating *bool `json:"terminating"`
+		} `json:"conditions"`
+		TargetRef targetRef `json:"targetRef"`
+	}
+	// targetRef is the pod of an endpoint; zero: the endpoint is none's.
+	targetRef struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
 	}
 	endpointPort struct {
 		Name        string `json:"name"`
@@ -64,8 +73,11 @@ const (
 	kubePatience = 10 * time.Second
 	// watchFor is how long the server keeps one watch. A watch without a byte for longer is
 	// dead: its server vanished. It is shorter than client-go's 5 to 10 min, because nothing
-	// else detects that.
+	// else detects that over HTTP/1.1.
 	watchFor = 2 * time.Minute
+	// kubeSilence is the time without a byte after which a connection of HTTP/2 must answer a
+	// ping, within as long again: a middlebox may hold a dead one open.
+	kubeSilence = 10 * time.Second
 	// pageOf is how many slices one answer has: of 100 endpoints each.
 	pageOf = 500
 	// maxAnswer bounds a page: 100 KB a slice.
@@ -73,7 +85,10 @@ const (
 )
 
 // kubeAPI is the address of the API server with this process's credentials.
-type kubeAPI struct{ base, ca, token, home string }
+type kubeAPI struct {
+	base, ca, token, home string
+	silence               time.Duration // kubeSilence
+}
 
 // errGone is a version that the API server does not remember any more.
 var errGone = errors.New("discover: the version is too old to watch from")
@@ -83,7 +98,7 @@ const podFiles = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // newKubeAPI takes missing settings from the pod of this process.
 func newKubeAPI(base, ca, token string) (kubeAPI, error) {
-	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles}
+	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles, silence: kubeSilence}
 	if a.base == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
@@ -131,7 +146,7 @@ func (a *kubeAPI) client() (*kubeClient, error) {
 		}
 	}
 	return &kubeClient{&http.Client{Transport: &http.Transport{
-		TLSClientConfig: settings, ForceAttemptHTTP2: true, TLSHandshakeTimeout: kubePatience, ResponseHeaderTimeout: kubePatience,
+		TLSClientConfig: settings, ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: a.silence, PingTimeout: a.silence}, TLSHandshakeTimeout: kubePatience, ResponseHeaderTimeout: kubePatience,
 		IdleConnTimeout: time.Minute, DialContext: (&net.Dialer{Timeout: kubePatience}).DialContext, Proxy: http.ProxyFromEnvironment,
 	}}, *a}, nil
 }
@@ -159,9 +174,20 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 		var st apiStatus
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 		_ = json.Unmarshal(body, &st)
-		return nil, fmt.Errorf("the API server answered %d: %s", resp.StatusCode, st.Message)
+		if resp.StatusCode == http.StatusGone {
+			return nil, fmt.Errorf("%w: %s", errGone, st.Message)
+		}
+		seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
+		return nil, refusedError{fmt.Errorf("the API server answered %d: %s", resp.StatusCode, st.Message), time.Duration(seconds) * time.Second}
 	}
 	return resp.Body, nil
+}
+
+// refusedError is a refusal of the API server, with the time after which it wants to be asked
+// again.
+type refusedError struct {
+	error
+	retryAfter time.Duration
 }
 
 // list returns the slices by name, and the version to watch from.

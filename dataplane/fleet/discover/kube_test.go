@@ -1,18 +1,26 @@
 package discover_test
 
 import (
+	"crypto/tls"
 	"encoding/json"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 // The objects as the API server writes them.
@@ -32,6 +40,13 @@ type (
 	kubeEndpoint struct {
 		Addresses  []string       `json:"addresses"`
 		Conditions kubeConditions `json:"conditions"`
+		TargetRef  *kubeTarget    `json:"targetRef,omitempty"`
+	}
+	kubeTarget struct {
+		Kind      string `json:"kind"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
 	}
 	kubePort struct {
 		Name        *string `json:"name,omitempty"`
@@ -95,6 +110,9 @@ type apiServer struct {
 	hangUp  int // all watches that began before are cut
 	token   string
 	queries []string
+	gone    bool        // watches of a version that is not remembered are refused
+	busy    string      // Retry-After of watches, which get 429; "none": without one; "": they are answered
+	lists   []time.Time // while busy
 }
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -143,7 +161,11 @@ func (s *apiServer) recordLocked(kind string, slice *kubeSlice) {
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	down, token, life := s.down, s.token, s.hangUp
+	down, token, life, busy := s.down, s.token, s.hangUp, s.busy
+	watches := r.URL.Query().Get("watch") != ""
+	if busy != "" && !watches {
+		s.lists = append(s.lists, time.Now())
+	}
 	s.queries = append(s.queries, r.URL.Path+"?"+r.URL.Query().Get("labelSelector"))
 	s.mu.Unlock()
 	refuse := func(code int, message string) {
@@ -155,7 +177,12 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusServiceUnavailable, "etcd has no leader")
 	case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 		refuse(http.StatusUnauthorized, "Unauthorized")
-	case r.URL.Query().Get("watch") != "":
+	case watches && busy != "":
+		if busy != "none" {
+			w.Header().Set("Retry-After", busy)
+		}
+		refuse(http.StatusTooManyRequests, "too many requests, please try again later")
+	case watches:
 		s.watch(w, r, life)
 	default:
 		s.list(w, r)
@@ -189,14 +216,19 @@ func (s *apiServer) list(w http.ResponseWriter, r *http.Request) {
 func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, life int) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	flush, _ := w.(http.Flusher)
-	flush.Flush()
 	s.mu.Lock()
+	if !s.gone {
+		flush.Flush()
+	}
 	for {
 		if s.hangUp != life {
 			s.mu.Unlock()
 			return
 		}
 		if from < s.oldest {
+			if s.gone {
+				w.WriteHeader(http.StatusGone)
+			}
 			s.mu.Unlock()
 			_ = json.NewEncoder(w).Encode(kubeEvent{"ERROR", kubeStatus{"Status", "too old resource version", http.StatusGone}})
 			return
@@ -320,6 +352,143 @@ func TestKubernetesOutage(t *testing.T) {
 	api.put(slice("c", nil, "10.0.0.3"))
 	d.tells(t, "http://10.0.0.2:30000", "http://10.0.0.3:30000")
 	require.NotContains(t, d.logged(), "too old", "that is no trouble")
+
+	api.with(func() { // 410 before it watches
+		api.gone = true
+		api.version++
+		api.log = append(api.log, api.log[0])
+		api.oldest = api.version + 1
+		api.hangUp++
+	})
+	api.put(slice("d", nil, "10.0.0.4"))
+	d.tells(t, "http://10.0.0.2:30000", "http://10.0.0.3:30000", "http://10.0.0.4:30000")
+	require.NotContains(t, d.logged(), "answered 410", "nor is that")
+}
+
+// TestKubernetesDeadConnection: a middlebox that holds a dead connection open is found out.
+func TestKubernetesDeadConnection(t *testing.T) {
+	ca := tlstest.NewAuthority(t)
+	api := newAPIServer(t)
+	api.put(slice("a", nil, "10.0.0.1"))
+	secure := httptest.NewUnstartedServer(api)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.EnableHTTP2 = true
+	secure.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Issue("127.0.0.1").TLS}}
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	relay := startRelay(t, secure.Listener.Addr().String())
+	d, s := followTuned(t, "kubernetes:inference/sglang?api=https://"+relay.addr()+"&ca="+url.QueryEscape(ca.File), func(s discover.Source) {
+		discover.PingOften(s, 100*time.Millisecond)
+	})
+	d.tells(t, "http://10.0.0.1:30000")
+	await(t, "a watch", func() bool {
+		api.mu.Lock()
+		defer api.mu.Unlock()
+		return len(api.queries) > 1
+	})
+	relay.freezeLinks()
+	api.put(slice("b", nil, "10.0.0.2"))
+	d.tells(t, "http://10.0.0.1:30000", "http://10.0.0.2:30000")
+	troubled(t, s, "")
+}
+
+// TestKubernetesIsBusy: a server that refuses watches is asked less and less often, and not before
+// the time that it names.
+func TestKubernetesIsBusy(t *testing.T) {
+	for retry, least := range map[string]time.Duration{"2": 2 * time.Second, "none": 500 * time.Millisecond} {
+		t.Run(retry, func(t *testing.T) {
+			t.Parallel()
+			api := newAPIServer(t)
+			api.put(slice("a", nil, "10.0.0.1"))
+			api.with(func() { api.busy = retry })
+			d, s := follow(t, "kubernetes:inference/sglang?api="+api.http.URL)
+			troubled(t, s, "please try again later")
+			await(t, "three lists", func() bool {
+				api.mu.Lock()
+				defer api.mu.Unlock()
+				return len(api.lists) >= 3
+			})
+			api.mu.Lock()
+			first, second := api.lists[1].Sub(api.lists[0]), api.lists[2].Sub(api.lists[1])
+			api.mu.Unlock()
+			require.GreaterOrEqual(t, first, least)
+			require.GreaterOrEqual(t, second, max(least, time.Second))
+			d.tells(t, "http://10.0.0.1:30000")
+			api.with(func() { api.busy = "" })
+			api.put(slice("b", nil, "10.0.0.2"))
+			d.tells(t, "http://10.0.0.1:30000", "http://10.0.0.2:30000")
+			troubled(t, s, "")
+		})
+	}
+}
+
+// TestKubernetesAuthority: the authority's file may come late and change.
+func TestKubernetesAuthority(t *testing.T) {
+	ours, old := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
+	api := newAPIServer(t)
+	api.put(slice("a", nil, "10.0.0.1"))
+	secure := httptest.NewUnstartedServer(api)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.TLS = &tls.Config{Certificates: []tls.Certificate{ours.Issue("127.0.0.1").TLS}}
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	d, s := follow(t, "kubernetes:inference/sglang?api="+secure.URL+"&ca="+url.QueryEscape(file))
+	troubled(t, s, "cannot read authorities")
+	for _, a := range []struct {
+		from  *tlstest.Authority
+		words string
+	}{{old, "unknown authority"}, {ours, ""}} {
+		pem, err := os.ReadFile(a.from.File)
+		require.NoError(t, err)
+		write(t, file, string(pem))
+		troubled(t, s, a.words)
+	}
+	d.tells(t, "http://10.0.0.1:30000")
+}
+
+// TestKubernetesDualStack: a pod of a service with both families is one worker, at its IPv4
+// address. A pod that has only one of them is a worker there.
+func TestKubernetesDualStack(t *testing.T) {
+	pods := func(s *kubeSlice, family string, names ...string) *kubeSlice {
+		s.AddressType = family
+		for i, name := range names {
+			s.Endpoints[i].TargetRef = &kubeTarget{"Pod", "inference", name, "uid of " + name}
+		}
+		return s
+	}
+	api := newAPIServer(t)
+	six := func() *kubeSlice {
+		return pods(slice("a-six", nil, "fd00::1", "fd00::2", "fd00::3"), "IPv6", "one", "two", "three")
+	}
+	api.put(six())
+	api.put(pods(slice("b-four", nil, "10.0.0.1", "10.0.0.2"), "IPv4", "one", "two"))
+	d, s := follow(t, "kubernetes:inference/sglang?api="+api.http.URL)
+	d.tells(t, "http://10.0.0.1:30000", "http://10.0.0.2:30000", "http://[fd00::3]:30000")
+	api.put(pods(slice("b-four", nil, "10.0.0.1"), "IPv4", "one"))
+	d.tells(t, "http://10.0.0.1:30000", "http://[fd00::2]:30000", "http://[fd00::3]:30000")
+	api.remove("b-four")
+	d.tells(t, "http://[fd00::1]:30000", "http://[fd00::2]:30000", "http://[fd00::3]:30000")
+	troubled(t, s, "")
+}
+
+// TestKubernetesServicesApart: a readiness probe that fails at all pods of one service drains none
+// of them because those of another service are ready.
+func TestKubernetesServicesApart(t *testing.T) {
+	of := func(service string) map[string]string {
+		return map[string]string{"kubernetes.io/service-name": service}
+	}
+	api := newAPIServer(t)
+	api.put(slice("a", of("llama"), "10.0.0.1"))
+	api.put(slice("b", of("qwen"), "-10.0.1.1", "-10.0.1.2"))
+	d, _ := follow(t, "kubernetes:inference/?selector=app%3Dsglang&api="+api.http.URL)
+	for _, spec := range d.tells(t, "http://10.0.0.1:30000", "http://10.0.1.1:30000", "http://10.0.1.2:30000") {
+		require.False(t, spec.Drain, spec.URL)
+	}
+	api.put(slice("c", of("qwen"), "10.0.1.3"))
+	for _, spec := range d.tells(t, "http://10.0.0.1:30000", "http://10.0.1.1:30000", "http://10.0.1.2:30000", "http://10.0.1.3:30000") {
+		require.Equal(t, strings.Contains(spec.URL, "10.0.1.1") || strings.Contains(spec.URL, "10.0.1.2"), spec.Drain, spec.URL)
+	}
 }
 
 func TestKubernetesPorts(t *testing.T) {

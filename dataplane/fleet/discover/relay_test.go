@@ -117,6 +117,15 @@ func (r *relay) freeze(on bool) {
 	r.frozen = on
 }
 
+// freezeLinks holds the connections that there are.
+func (r *relay) freezeLinks() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.links {
+		k.frozen = true
+	}
+}
+
 // freezeWatches holds the connections that have a watch now.
 func (r *relay) freezeWatches() {
 	r.t.Helper()

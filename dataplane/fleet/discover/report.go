@@ -86,10 +86,15 @@ const (
 	patienceMost  = 15 * time.Second // a server that is back is found within that
 )
 
-// wait returns false when done is closed.
-func (p *patience) wait(done <-chan struct{}) bool {
+// wait waits after a try that lasted so long, at least for as long as the server has asked for. It
+// returns false when done is closed. A try that outlived the longest wait was a good one, and so
+// was one after which too much had changed.
+func (p *patience) wait(done <-chan struct{}, lasted, asked time.Duration, err error) bool {
+	if lasted > patienceMost || errors.Is(err, errGone) {
+		p.next = 0
+	}
 	p.next = min(max(2*p.next, patienceLeast), patienceMost)
-	t := time.NewTimer(p.next)
+	t := time.NewTimer(min(max(p.next, asked), patienceMost))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -98,6 +103,3 @@ func (p *patience) wait(done <-chan struct{}) bool {
 		return false
 	}
 }
-
-// reset is for a try that succeeded.
-func (p *patience) reset() { p.next = 0 }

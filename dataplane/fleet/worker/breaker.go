@@ -83,7 +83,7 @@ func (b *Breaker) fault(now int64, most time.Duration) {
 	b.recent.Store(recent)
 	row, until := b.faults.Add(1), b.until.Load()
 	switch {
-	case now < until: // requests sent before it opened
+	case isOpen(until, now): // requests sent before it opened
 		return
 	case until == 0 && row < breakAfter && bits.OnesCount64(recent&(1<<breakWindow-1)) < breakShare:
 		return
@@ -102,7 +102,7 @@ func (b *Breaker) fault(now int64, most time.Duration) {
 func (b *Breaker) retryLater(now int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if until := b.until.Load(); until == 0 || now < until {
+	if until := b.until.Load(); until == 0 || isOpen(until, now) {
 		return
 	}
 	b.until.Store(now + int64(openFirst))
@@ -136,12 +136,16 @@ func (b *Breaker) Reset() {
 	b.next = 0
 }
 
+// isOpen reports whether a breaker that is open until then is open at a time. It never opens for
+// longer than openMost: beyond that the clock was set back.
+func isOpen(until, now int64) bool { return now < until && until-now <= int64(openMost) }
+
 // State returns the breaker's state at a time.
 func (b *Breaker) State(now time.Time) BreakerState {
 	switch until := b.until.Load(); {
 	case until == 0:
 		return BreakerClosed
-	case now.UnixNano() < until:
+	case isOpen(until, now.UnixNano()):
 		return BreakerOpen
 	}
 	return BreakerHalfOpen
@@ -162,7 +166,7 @@ func (b *Breaker) Closed() bool { return b.until.Load() == 0 }
 // Lets reports whether a request may be sent at a time in unix nanoseconds.
 func (b *Breaker) Lets(now int64) bool {
 	until := b.until.Load()
-	return until == 0 || (now >= until && b.free(now))
+	return until == 0 || !isOpen(until, now) && b.free(now)
 }
 
 // Try takes the place of the trial where there is one to take, and reports
@@ -177,9 +181,10 @@ func (b *Breaker) Try(now int64) bool {
 	if until == 0 {
 		return true
 	}
-	if now < until || !b.free(now) {
+	if isOpen(until, now) || !b.free(now) {
 		return false
 	}
+	b.since = min(b.since, now) // else a clock that was set back
 	b.trial.Store(now)
 	return true
 }
@@ -189,7 +194,7 @@ func (b *Breaker) GiveBack(now int64) { b.trial.CompareAndSwap(now, 0) }
 
 func (b *Breaker) free(now int64) bool {
 	since := b.trial.Load()
-	return since == 0 || now-since >= int64(trialFor)
+	return since == 0 || max(now-since, since-now) >= int64(trialFor) // or the clock went back
 }
 
 // refusals decides which errors of a worker need a second opinion. A status such as 400 or 401

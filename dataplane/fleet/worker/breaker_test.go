@@ -131,3 +131,24 @@ func TestBreakerOfAReturningWorker(t *testing.T) {
 		})
 	}
 }
+
+// TestBreakerWhenTheClockGoesBack: a clock that is set back keeps no worker out for longer than a breaker
+// may, and no trial's place taken.
+func TestBreakerWhenTheClockGoesBack(t *testing.T) {
+	var w worker.Worker
+	now := time.Now()
+	for range 3 {
+		w.Fault(now)
+	}
+	require.Equal(t, worker.BreakerOpen, w.Breaker.State(now))
+	back := now.Add(-time.Hour)
+	require.Equal(t, worker.BreakerHalfOpen, w.Breaker.State(back))
+	require.True(t, w.Breaker.Lets(back.UnixNano()))
+
+	later := now.Add(2 * time.Second).UnixNano()
+	require.True(t, w.Breaker.Try(later))
+	require.False(t, w.Breaker.Lets(later))
+	require.True(t, w.Breaker.Try(back.UnixNano()), "the trial before is of a time to come")
+	w.Succeeded(back)
+	require.True(t, w.Breaker.Closed(), "it was sent after the breaker opened")
+}

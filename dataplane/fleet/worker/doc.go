@@ -22,12 +22,13 @@
 // overlaps that were expected, and by the silence of its events. Trust.CheckEvery has the interval
 // at which its content is compared with its events.
 //
-// Events that are wrong again and again are set aside for that rank (EventCheck), and the
-// approximate tree has it alone; where the answers found more than the events told, or messages
-// are lost for good, the tree stands beside the events. The size of the pool, as events told it,
-// goes with them. The index follows the events meanwhile, learns the rank anew once, and its
-// claims count again after many right answers or batches. Without reported cached tokens only
-// batches are judged.
+// The approximate tree stands beside the events of a new process until answers have met them: it
+// knows the prompts that wrong ones leave out. Events that are wrong again and again are set aside
+// for that rank (EventCheck), and the approximate tree has it alone; where the answers found more
+// than the events told, or messages are lost for good, the tree stands beside the events. The size
+// of the pool, as events told it, goes with them. The index follows the events meanwhile, learns
+// the rank anew once, and its claims count again after many right answers or batches. Without
+// reported cached tokens only batches are judged.
 //
 // A field of a load report is set aside when it contradicts the router's own account for 3 s: used
 // KV tokens that no request there can hold, a KV pool that evicts with room or holds more than it
@@ -36,11 +37,11 @@
 // # Processes
 //
 // A process of SGLang is told from the next one by startup_time, random_seed and launch_command of
-// /server_info, which a change of weights leaves alone. After /update_weights_from_disk it shows
-// the path in /v1/models and accepts any name, so a worker keeps all names that its process had,
-// and is known by the first. Prefill-only and decode-only workers are recognised from /server_info
-// and get no plain requests. A server that is not SGLang is named by its other answers (engine.go)
-// and routed without events and load.
+// /server_info, which a change of weights leaves alone, and by another shape of its cache. After
+// /update_weights_from_disk it shows the path in /v1/models and accepts any name, so a worker
+// keeps all names that its process had, and is known by the first. Prefill-only and decode-only
+// workers are recognised from /server_info and get no plain requests. A server that is not SGLang
+// is named by its other answers (engine.go) and routed without events and load.
 //
 // A worker that answers no probe but accepts connections may be alive. It leaves the choice, keeps
 // its blocks in the index, and after --hang-after its waiting requests go to other workers. A

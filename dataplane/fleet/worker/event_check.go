@@ -72,9 +72,15 @@ const (
 	// batches, at most one of the latest of them unreadable. Answers come from where the tree sends
 	// prompts, so that half-true events look right meanwhile: after each further fault it takes
 	// eight times as many, up to 2^maxBackOff times.
-	healed     = 128
-	backOff    = 3 // a power of two
-	maxBackOff = 4
+	healed = 128
+	// The tree stands beside the events of a new process until rightAnswers have met them,
+	// newAnswers came, of other prompts only or without cached tokens, or for newFor: a choice
+	// costs some µs more.
+	rightAnswers = 8
+	newAnswers   = 256
+	newFor       = 10 * time.Minute
+	backOff      = 3 // a power of two
+	maxBackOff   = 4
 	// maxRestarts is how often the process may seem to be another one while restartFor batches
 	// come. A process that is has findings of its own.
 	maxRestarts = 2
@@ -92,13 +98,14 @@ type EventCheck struct {
 	shared  atomic.Int64 // unix nanoseconds since when, see [Rank.ShareEvents]; 0: they are not
 	times   atomic.Uint64
 	removed atomic.Int64 // tokens of pages that live events told are gone
+	answers atomic.Int32 // of a new process; newAnswers: it is new no more
 
-	mu             sync.Mutex
-	since          time.Time // of the fault; guarded by mu, as is all below
-	less, more     shiftRegister
-	evicted        shiftRegister // of more, those that removals since the choice may explain
-	answers, right int           // since the last change
-	falls          int           // faults of events that were believed
+	mu            sync.Mutex
+	since         time.Time // of the fault; guarded by mu, as is all below
+	less, more    shiftRegister
+	evicted       shiftRegister // of more, those that removals since the choice may explain
+	judged, right int           // answers since the last change
+	falls         int           // faults of events that were believed
 
 	unreadable        shiftRegister
 	restarts          int // for each batch, one in restartFor of a restart is forgotten
@@ -134,6 +141,22 @@ func (c *EventCheck) Credited() bool { return c.Fault() <= EventsTellLess }
 
 // Times returns how often the events were set aside.
 func (c *EventCheck) Times() uint64 { return c.times.Load() }
+
+// New reports whether answers have yet to show that the events are right: the tree stands beside
+// them, and knows the prompts that they may leave out. answered says that there were some.
+func (c *EventCheck) New() (is, answered bool) {
+	n := c.answers.Load()
+	return n < newAnswers, n > 0
+}
+
+// Answered notes an answer.
+func (c *EventCheck) Answered() {
+	if c.answers.Load() < newAnswers {
+		c.answers.Add(1)
+	}
+}
+
+func (c *EventCheck) known() { c.answers.Store(newAnswers) }
 
 // RemovedPages notes pages of so many tokens that a live event told are gone.
 func (c *EventCheck) RemovedPages(tokens int) { c.removed.Add(int64(tokens)) }
@@ -193,6 +216,7 @@ func (c *EventCheck) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.falls = 0
+	c.answers.Store(0)
 	c.setLocked(NoEventFault, time.Time{})
 }
 
@@ -244,8 +268,10 @@ func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 	c.less.push(less)
 	c.more.push(more)
 	c.evicted.push(more && a.Removed >= a.Told-a.Cached)
-	if c.answers++; !less && !more {
-		c.right++
+	if c.judged++; !less && !more {
+		if c.right++; c.right >= rightAnswers && c.found() == NoEventFault {
+			c.known()
+		}
 	}
 	c.judgeLocked(r, now)
 }
@@ -292,7 +318,7 @@ func (c *EventCheck) judgeLocked(r *Rank, now time.Time) {
 
 // foundLocked returns the worst fault of the windows.
 func (c *EventCheck) foundLocked() EventFault {
-	answers, batches := min(c.answers, checkedAnswers), min(c.batches, checkedBatches)
+	answers, batches := min(c.judged, checkedAnswers), min(c.batches, checkedBatches)
 	share := func(n, of, part int) bool { return n*part >= of }
 	less, more, unreadable := c.less.last(lessAnswers), c.more.last(checkedAnswers), c.unreadable.last(checkedBatches)
 	evicted := c.evicted.last(checkedAnswers)
@@ -303,7 +329,7 @@ func (c *EventCheck) foundLocked() EventFault {
 	case more-evicted >= moreFaults && share(more-evicted, answers, morePart),
 		more >= evictedFaults && share(more, answers, evictedPart):
 		return EventsTellMore
-	case less >= minFaults && share(less, min(c.answers, lessAnswers), lessPart):
+	case less >= minFaults && share(less, min(c.judged, lessAnswers), lessPart):
 		return EventsTellLess
 	}
 	return NoEventFault
@@ -318,7 +344,7 @@ func (c *EventCheck) healedLocked(was EventFault) bool {
 	case was != EventsUnreadable && c.right < healed<<again:
 		return false
 	}
-	return 8*(c.less|c.more).last(checkedAnswers) <= min(c.answers, checkedAnswers)
+	return 8*(c.less|c.more).last(checkedAnswers) <= min(c.judged, checkedAnswers)
 }
 
 // setLocked begins or ends a fault, with windows of its own.
@@ -329,7 +355,7 @@ func (c *EventCheck) setLocked(fault EventFault, now time.Time) {
 			c.falls++
 		}
 	}
-	c.since, c.less, c.more, c.evicted, c.answers, c.right = now, 0, 0, 0, 0, 0
+	c.since, c.less, c.more, c.evicted, c.judged, c.right = now, 0, 0, 0, 0, 0
 	c.unreadable, c.restarts, c.batches, c.readable = 0, 0, 0, 0
 	c.fault.Store(uint32(fault))
 }

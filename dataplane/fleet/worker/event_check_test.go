@@ -179,3 +179,47 @@ func TestLostEvents(t *testing.T) {
 		require.Equal(t, worker.EventsTellMore, r.Events.Fault())
 	})
 }
+
+// TestNewEvents are so until answers have met them, many came that could not, or a while has passed.
+func TestNewEvents(t *testing.T) {
+	isNew := func(rank *worker.Rank) bool {
+		is, _ := rank.Events.New()
+		return is
+	}
+	watch(t, nil, func(b *bench) {
+		b.after(9 * time.Minute)
+		require.True(t, isNew(b.worker.Ranks()[0]))
+		b.after(2 * time.Minute)
+		require.False(t, isNew(b.worker.Ranks()[0]))
+	})
+	for name, test := range map[string]struct {
+		claim   worker.EventClaim
+		answers int // that end it
+	}{
+		"right":   {worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: 16}, 8},
+		"more":    {worker.EventClaim{Told: 160, Expect: 160, Page: 16}, 256},
+		"nothing": {worker.EventClaim{Page: 16}, 256},
+	} {
+		t.Run(name, func(t *testing.T) {
+			watch(t, nil, func(b *bench) {
+				b.after(time.Second)
+				for range 2 {
+					rank := b.worker.Ranks()[0]
+					rank.SetExact(true)
+					for i := range test.answers {
+						require.True(t, isNew(rank), i)
+						rank.Events.Answered()
+						rank.CompareEvents(time.Now(), test.claim)
+					}
+					require.False(t, isNew(rank))
+					b.fake.set(refusing) // the next process's events are others
+					b.fake.cut(func() {})
+					b.after(time.Second)
+					require.True(t, isNew(rank))
+					b.fake.set(up)
+					b.after(time.Second)
+				}
+			})
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -315,14 +316,26 @@ func (i *Info) Consequence() string {
 	return "no KV events, no load and no ranks are known of it; its cache is estimated by the requests that it got"
 }
 
-// sameProcess reports whether two descriptions are of one process, as far as they tell. Without
-// anything to identify it, a process is the same while it has its model and its ranks.
+// sameProcess reports whether two descriptions are of one process, as far as they tell: identities
+// may agree by chance, as those of releases without a start time do, and caches of another shape
+// are other caches. Without anything to identify it, a process is the same while it has its model.
 func (i *Info) sameProcess(old *Info) bool {
-	if i.Process != 0 || old.Process != 0 {
-		return i.Process == old.Process
+	switch {
+	case i.Process != old.Process, !i.sameShape(old):
+		return false
+	case i.Process != 0:
+		return true
 	}
-	return i.ModelPath == old.ModelPath && i.Version == old.Version && i.DPSize == old.DPSize &&
+	return i.ModelPath == old.ModelPath && i.Version == old.Version &&
 		(len(old.Models) == 0 || slices.Contains(i.Models, old.Models[0]))
+}
+
+// sameShape reports whether two descriptions agree in what no process changes while it runs: its
+// ranks, GPUs, pages, pool and publishers. Sizes that one of them leaves out agree.
+func (i *Info) sameShape(old *Info) bool {
+	agree := func(a, b int) bool { return a == b || a == 0 || b == 0 }
+	return i.DPSize == old.DPSize && agree(i.TPSize, old.TPSize) && agree(i.PageSize, old.PageSize) && agree(i.MaxTokens, old.MaxTokens) &&
+		reflect.DeepEqual(i.Events, old.Events) && reflect.DeepEqual(i.Loads, old.Loads)
 }
 
 // Role returns the worker's role by its own word: disaggregation_mode. One leg

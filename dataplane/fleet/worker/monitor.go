@@ -26,6 +26,7 @@ type monitor struct {
 	bootstrap *prober   // of a prefill worker's bootstrap server; nil: not asked yet
 	poller    *poller   // while known
 	known     bool      // the observer's last call was Up
+	since     time.Time // of that call
 	failing   time.Time // first of the unanswered probes in a row
 	gaveUp    bool      // this hang was logged
 
@@ -109,7 +110,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 	if state == Ready && m.known {
 		m.retryRefused(ctx, time.Now())
 	}
-	if state == Ready && m.known && m.suspected() && time.Now().UnixNano() >= m.w.probe.suspectFrom.Load() {
+	if state == Ready && m.known && m.suspected() && m.w.probe.suspectAfter(time.Now()) <= 0 {
 		err = m.recognize(ctx)
 		state = classify(err)
 	}
@@ -202,7 +203,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 		rank.Load.setChunk(info.Chunk)
 	}
 	m.r.publish()
-	m.known = true
+	m.known, m.since = true, time.Now()
 	if m.cfg.LoadEvery > 0 {
 		m.poller = startPoller(ctx, m.w, m.cfg)
 	}
@@ -347,6 +348,9 @@ type asideField struct {
 func (m *monitor) logAside() {
 	var now []asideField
 	for _, rank := range m.w.Ranks() {
+		if m.known && time.Since(m.since) > newFor {
+			rank.Events.known()
+		}
 		if fault := rank.Events.Fault(); fault != NoEventFault {
 			events := asideField{rank, ""}
 			if now = append(now, events); !slices.Contains(m.aside, events) {

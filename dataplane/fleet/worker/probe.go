@@ -221,13 +221,21 @@ func timedOut(err error) bool {
 	return errors.As(err, &late) && late.Timeout()
 }
 
+// refusesTLS reports whether one side does not accept the other's certificate: that may expire, and
+// authorities change, while the process lives.
+func refusesTLS(err error) bool {
+	var ours *tls.CertificateVerificationError
+	var theirs *net.OpError // crypto/tls's form of an alert that has come
+	return errors.As(err, &ours) || errors.As(err, &theirs) && theirs.Op == "remote error"
+}
+
 // classify turns a probe's result into a state. A time-out is Slow, not Dead:
 // the process may live, and its cache with it.
 func classify(err error) State {
 	switch {
 	case err == nil:
 		return Ready
-	case errors.Is(err, errNotReady):
+	case errors.Is(err, errNotReady), refusesTLS(err):
 		return Probing
 	case timedOut(err), slices.ContainsFunc(shortages, func(e error) bool { return errors.Is(err, e) }):
 		return Slow

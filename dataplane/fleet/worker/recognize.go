@@ -23,7 +23,7 @@ func (m *monitor) suspected() bool {
 
 // suspicionTimer fires when a suspicion that came too early counts; nil where there is none.
 func (m *monitor) suspicionTimer(now time.Time) <-chan time.Time {
-	wait := time.Duration(m.w.probe.suspectFrom.Load() - now.UnixNano())
+	wait := m.w.probe.suspectAfter(now)
 	if !m.known || wait <= 0 || !m.suspected() {
 		return nil
 	}

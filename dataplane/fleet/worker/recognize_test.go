@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +115,42 @@ func TestAnotherProcessUnheard(t *testing.T) {
 		b.want(worker.Ready, "up", "down", "up")
 		require.Equal(t, []string{"dear"}, b.worker.Info().Models)
 	})
+}
+
+// TestProcessThatDescribesItselfAnew: releases without a start time name two processes alike that have
+// one seed. What no process changes while it runs tells them apart: a restart with another page, a
+// smaller pool or more ranks begins with an empty cache of another shape.
+func TestProcessThatDescribesItselfAnew(t *testing.T) {
+	const events = `"kv_events":{"publisher":"zmq","endpoint_host":"*","endpoint_port_base":5557,"block_size":16}`
+	for name, change := range map[string][2]string{
+		"page":             {`"page_size":16`, `"page_size":64`},
+		"ranks":            {`"dp_size":1`, `"dp_size":2`},
+		"GPUs":             {`"tp_size":1`, `"tp_size":2`},
+		"a smaller pool":   {`"max_total_num_tokens":4096`, `"max_total_num_tokens":2048`},
+		"another port":     {`"endpoint_port_base":5557`, `"endpoint_port_base":5657`},
+		"events no longer": {events, `"kv_events":null`},
+	} {
+		for _, seed := range []string{`"random_seed":1,`, ""} {
+			t.Run(name+", "+seed, func(t *testing.T) {
+				info := `{` + seed + `"page_size":16,"dp_size":1,"tp_size":1,"max_total_num_tokens":4096,` + events + `}`
+				watch(t, func(f *fake) { f.answers["/server_info"] = info }, func(b *bench) {
+					b.after(1100 * time.Millisecond)
+					b.want(worker.Ready, "up")
+					b.fake.cut(func() {}) // the same process
+					b.after(3 * time.Second)
+					b.want(worker.Ready, "up")
+					b.fake.cut(func() { b.fake.answers["/server_info"] = strings.Replace(info, change[0], change[1], 1) })
+					b.after(3 * time.Second)
+					b.want(worker.Ready, "up", "down", "up")
+					b.fake.cut(func() { // busy schedulers leave parts out
+						b.fake.answers["/server_info"] = strings.Replace(b.fake.answers["/server_info"], `"max_total_num_tokens"`, `"no_number"`, 1)
+					})
+					b.after(3 * time.Second)
+					b.want(worker.Ready, "up", "down", "up")
+				})
+			})
+		}
+	}
 }
 
 // TestDoubtOfARequest: a failed request has the process recognized, though the probes'

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +112,66 @@ func TestProbesOverTLS(t *testing.T) {
 			if tt.says != "" {
 				require.NotEqual(t, worker.Ready, w.State())
 			}
+		})
+	}
+}
+
+// TestRefusedCertificatesAreNoDeath: a certificate that expires in the middle of a worker's life, or of
+// which the router or the worker has lost the authority, takes it out of the choice. The process
+// lives, and its cache with it.
+func TestRefusedCertificatesAreNoDeath(t *testing.T) {
+	ca, other := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
+	own := ca.Issue("router")
+	settings := func(pair tlstest.Pair, clients *tlstest.Authority) *tls.Config {
+		return &tls.Config{Certificates: []tls.Certificate{pair.TLS}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients.Pool()}
+	}
+	good := settings(ca.Issue("127.0.0.1"), ca)
+	refuses := settings(ca.Issue("127.0.0.1"), other)
+	refuses.MaxVersion = tls.VersionTLS12 // later ones may reset the connection before the alert is read
+	for name, bad := range map[string]*tls.Config{
+		"expired":                 settings(ca.Expired("127.0.0.1"), ca),
+		"another name":            settings(ca.Issue("another.example"), ca),
+		"another authority":       settings(other.Issue("127.0.0.1"), ca),
+		"the router's is unknown": refuses,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			cfg, conns := good, []net.Conn{}
+			with := func(to *tls.Config) {
+				mu.Lock()
+				defer mu.Unlock()
+				cfg = to
+				for _, c := range conns {
+					_ = c.Close()
+				}
+			}
+			addr := listening(t, func(conn net.Conn) {
+				mu.Lock()
+				s := tls.Server(conn, cfg)
+				conns = append(conns, conn)
+				mu.Unlock()
+				described(s)
+			})
+			trust, err := tlsconfig.NewClient(tlsconfig.ClientFiles{CA: ca.File, Cert: own.Cert, Key: own.Key}, slog.New(slog.DiscardHandler))
+			require.NoError(t, err)
+			seen := &calls{}
+			r := worker.NewRegistry(worker.Config{
+				Interval: time.Hour, LoadEvery: -1, Timeout: time.Minute, Log: slog.New(slog.DiscardHandler), TLS: trust.Config,
+			}, seen) // the end of its connection has a worker probed
+			w, err := r.Add("https://" + addr)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, r.Remove(w.URL)) }()
+			awaits := func(state worker.State) {
+				require.Eventually(t, func() bool { return w.State() == state }, 5*time.Minute, time.Millisecond, w.LastError())
+			}
+			awaits(worker.Ready)
+			with(bad)
+			awaits(worker.Probing)
+			with(good)
+			w.Probe()
+			awaits(worker.Ready)
+			require.Equal(t, []string{"up"}, seen.all())
 		})
 	}
 }

@@ -51,6 +51,16 @@ type probed struct {
 	suspectFrom atomic.Int64 // unix nanoseconds at which suspicions count again
 }
 
+// suspectAfter returns the time until suspicions count again, 0 or less where they do: also where
+// the last check is of a time to come, because the clock was set back.
+func (p *probed) suspectAfter(now time.Time) time.Duration {
+	wait := time.Duration(p.suspectFrom.Load() - now.UnixNano())
+	if wait > maxSuspicionWait {
+		return 0
+	}
+	return wait
+}
+
 // newWorker makes a worker of a spec; settings makes the TLS settings of one with https.
 func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, error) {
 	spec, err := spec.Normal()
@@ -114,7 +124,7 @@ func (w *Worker) Suspect() {
 // probes or of its events has ended, or its answers look like another process's. Requests go to
 // other workers until the monitor knows, which takes two short questions.
 func (w *Worker) Doubt() {
-	if time.Now().UnixNano() >= w.probe.suspectFrom.Load() {
+	if w.probe.suspectAfter(time.Now()) <= 0 {
 		w.Suspect()
 		return
 	}
