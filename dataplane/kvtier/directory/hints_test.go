@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -129,4 +130,18 @@ func TestHintMetrics(t *testing.T) {
 	families, err := r.Gather()
 	require.NoError(t, err)
 	assert.Len(t, families, 3)
+}
+
+// BenchmarkHint measures the cost of a hint for its request, by the length of the prompt.
+func BenchmarkHint(b *testing.B) {
+	for _, n := range []int{1024, 16384} {
+		b.Run("tokens="+strconv.Itoa(n), func(b *testing.B) {
+			h, p := NewHintSender(&hintBus{}, nodeName), hinted(n)
+			b.ReportAllocs()
+			for b.Loop() {
+				h.Hint(p)
+				h.free <- <-h.full
+			}
+		})
+	}
 }

@@ -159,3 +159,23 @@ func TestSubject(t *testing.T) {
 	assert.Equal(t, "hint.6e2e31203e", hint.Subject("n.1 >"))
 	assert.NotEqual(t, hint.Subject("ab"), hint.Subject("AB"))
 }
+
+func BenchmarkAppend(b *testing.B) {
+	p := hint.Pages{Model: "meta-llama/Llama-3.1-8B-Instruct", Tokens: ids(16384)}
+	var buf []byte
+	b.SetBytes(int64(4 * len(p.Tokens)))
+	b.ReportAllocs()
+	for b.Loop() {
+		buf, _ = hint.Append(buf[:0], &p)
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	data := whole(hint.Pages{Model: "m", Tokens: ids(16384)}, "n")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := hint.Parse(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

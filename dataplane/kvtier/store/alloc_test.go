@@ -6,23 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
-
-// filled returns a store without sockets that holds n pages of one prompt.
-func filled(tb testing.TB, bytes int64, pages int) (*Store, uint32, []proto.Hash) {
-	tb.Helper()
-	tier, err := New(Config{Bytes: bytes})
-	require.NoError(tb, err)
-	tb.Cleanup(func() { _ = tier.Close() })
-	ns, err := tier.pages.namespace("m", testBytes)
-	require.NoError(tb, err)
-	hashes := chain(1, pages)
-	set, _ := tier.pages.reserve(ns, hashes, nil, nil, false)
-	set.commit()
-	return tier, ns, hashes
-}
 
 func TestLookupDoesNotAllocate(t *testing.T) {
 	tier, ns, hashes := filled(t, minBytes, 128)
