@@ -47,7 +47,7 @@ type Config struct {
 
 // PairConfig configures a worker of a disaggregated deployment.
 type PairConfig struct {
-	// Mode is "" for an aggregated worker, or [ModePrefill] or [ModeDecode] for one
+	// Mode is "" for a regular worker, or [ModePrefill] or [ModeDecode] for one
 	// that serves requests in pairs.
 	Mode string
 	// BootstrapPort is the port of a prefill worker's bootstrap server on Listen's host

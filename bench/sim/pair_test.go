@@ -18,7 +18,7 @@ import (
 // patience bounds every wait of a test.
 const patience = 60 * time.Second
 
-// couple is a prefill and a decode worker of one model, and an aggregated one with the answers
+// couple is a prefill and a decode worker of one model, and a regular one with the answers
 // to compare with.
 type couple struct {
 	prefill, decode, oracle *Worker
@@ -87,7 +87,7 @@ func raws(r []json.RawMessage) string {
 }
 
 // TestPairAnswersLikeOneWorker compares tokens, text and log probabilities of pairs with
-// those of an aggregated worker.
+// those of a regular worker.
 func TestPairAnswersLikeOneWorker(t *testing.T) {
 	for _, dp := range []int{1, 3} {
 		t.Run(fmt.Sprintf("dp=%d", dp), func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestEchoedLogprobsAreThePrefillsOnly(t *testing.T) {
 	prefill, answered := decode[answer](t, p).Choices[0].Logprobs, decode[answer](t, d).Choices[0].Logprobs
 	n := len(want.Tokens) - 3
 	if len(prefill.Tokens) != n+1 || len(answered.Tokens) != 3 || len(want.Tops) != n+3 {
-		t.Fatalf("prefill has %d tokens, decode %d, an aggregated worker %d", len(prefill.Tokens), len(answered.Tokens), len(want.Tokens))
+		t.Fatalf("prefill has %d tokens, decode %d, a regular worker %d", len(prefill.Tokens), len(answered.Tokens), len(want.Tokens))
 	}
 	if got := raws(append(prefill.Values[:n:n], answered.Values...)); got != raws(want.Values) {
 		t.Errorf("merged %s, want %s", got, raws(want.Values))

@@ -70,7 +70,7 @@ func examineWorker(ctx context.Context, url string, files tlsconfig.ClientFiles,
 			}
 		case worker.RolePrefill:
 			found = append(found, examineBootstrap(ctx, url, w))
-		case worker.RoleAggregated:
+		case worker.RoleRegular:
 		}
 		return append(found, examineEvents(ctx, url, info)...)
 	case <-ctx.Done():

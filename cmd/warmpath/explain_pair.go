@@ -12,7 +12,7 @@ import (
 
 // explainedState is a rank's state, and its role where that is a part only.
 func explainedState(r *admin.ExplainedRank) string {
-	if r.Role == "" || r.Role == worker.RoleAggregated.String() {
+	if r.Role == "" || r.Role == worker.RoleRegular.String() {
 		return r.State
 	}
 	return r.State + " " + r.Role

@@ -22,7 +22,7 @@ func TestExplainPair(t *testing.T) {
 		Policy: "kv", Seed: "1", Winner: "p", Why: "lowest", Prompt: admin.ExplainedPrompt{Tokens: 9, Exact: true},
 		Ranks: []admin.ExplainedRank{
 			{ID: "p", Role: "prefill", State: "ready", Winner: true, Overlap: &admin.ExplainedOverlap{}, Cost: &admin.ExplainedCost{}},
-			{ID: "a", Role: "aggregated", State: "ready", Overlap: &admin.ExplainedOverlap{}, Cost: &admin.ExplainedCost{}},
+			{ID: "a", Role: "regular", State: "ready", Overlap: &admin.ExplainedOverlap{}, Cost: &admin.ExplainedCost{}},
 		},
 		Pair: &admin.ExplainedPair{
 			Prefill: "p", Decode: "d2", Chosen: true, Why: "least", TTFT: 0.5,

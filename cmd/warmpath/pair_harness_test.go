@@ -157,7 +157,7 @@ type question struct {
 	batch            bool   // several prompts
 }
 
-// asks makes n different requests from a seed and has an aggregated worker answer them.
+// asks makes n different requests from a seed and has a regular worker answer them.
 func asks(t *testing.T, n int, seed uint64) []question {
 	t.Helper()
 	cfg := pairWorker()
@@ -357,7 +357,7 @@ func (s *heard) add(a *answer, at int) error {
 	return nil
 }
 
-// send makes one request. Its answer is checked against what an aggregated worker says; an error that the client was told
+// send makes one request. Its answer is checked against what a regular worker says; an error that the client was told
 // of, or met, is returned.
 func (c *pairCluster) send(ctx context.Context, a *question, stream bool) (status int, err error) {
 	body := a.body

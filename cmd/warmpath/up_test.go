@@ -89,7 +89,7 @@ func TestCommandsAskTheRouter(t *testing.T) {
 	t.Setenv(routerEnv, base+"/")
 	text, err := warmpath(t, "", "workers")
 	require.NoError(t, err)
-	assert.Regexp(t, url+` +ready +aggregated +simulated +0 +0 +0 +- +live +closed`, text)
+	assert.Regexp(t, url+` +ready +regular +simulated +0 +0 +0 +- +live +closed`, text)
 	text, err = warmpath(t, "", "drain", url+"/", "--wait")
 	require.NoError(t, err)
 	assert.Equal(t, url+" is draining\n"+url+" has nothing in flight\n", text)

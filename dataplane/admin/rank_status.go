@@ -46,7 +46,7 @@ type RankIdentity struct {
 	URL  string `json:"url"`
 	Rank int    `json:"rank"`
 	Node string `json:"node,omitempty"` // of the cluster, where that is known
-	Role string `json:"role"`           // aggregated, prefill or decode
+	Role string `json:"role"`           // regular, prefill or decode
 	// Of a prefill worker: host:port where decode workers find it.
 	Bootstrap string `json:"bootstrap,omitempty"`
 }

@@ -24,7 +24,7 @@ func (h *harness) ready() (int, readiness) {
 	return resp.StatusCode, r
 }
 
-// TestReadyMatchesRequests: half of a pair serves no request; a pair and an aggregated worker
+// TestReadyMatchesRequests: half of a pair serves no request; a pair and a regular worker
 // do.
 func TestReadyMatchesRequests(t *testing.T) {
 	p, d := newPair(t, 1, 1)

@@ -26,7 +26,7 @@ func TestRolesAreShown(t *testing.T) {
 	plain := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{p[0], d[0], plain}, settings{})
 	workers := h.byURL()
-	assert.Equal(t, []string{"prefill", "decode", "aggregated"}, []string{workers[p[0].url].Role, workers[d[0].url].Role, workers[plain.url].Role})
+	assert.Equal(t, []string{"prefill", "decode", "regular"}, []string{workers[p[0].url].Role, workers[d[0].url].Role, workers[plain.url].Role})
 	assert.Regexp(t, `^127\.0\.0\.1:\d+$`, workers[p[0].url].Bootstrap)
 	assert.Empty(t, workers[d[0].url].Bootstrap+workers[plain.url].Bootstrap)
 	metrics := h.scrape()

@@ -14,7 +14,7 @@ import (
 var (
 	descUp   = desc("worker_up", "1 while the worker may be chosen.", "worker", "state")
 	descRole = desc("worker_role",
-		"1, with the worker's role: aggregated, prefill or decode.", "worker", "role")
+		"1, with the worker's role: regular, prefill or decode.", "worker", "role")
 	descBreaker = desc("worker_breaker",
 		"1, with the state of the worker's circuit breaker: closed, open (no requests while "+
 			"other workers are there) or half-open (one at a time).",

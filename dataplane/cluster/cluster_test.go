@@ -58,8 +58,8 @@ func node(name string) cluster.Node {
 	return cluster.Node{
 		Name: name, Version: "test", Started: time.Unix(1_700_000_000, 0).UTC(),
 		Workers: []cluster.Worker{
-			{URL: "http://" + name + ":30000", Role: "aggregated", Model: "m", TP: 1, GPUs: []string{"GPU-1"}, Health: cluster.Health{State: "healthy", Weight: 1, Free: 1 << 30}},
-			{URL: "http://" + name + ":30001", Role: "aggregated", Model: "m"},
+			{URL: "http://" + name + ":30000", Role: "regular", Model: "m", TP: 1, GPUs: []string{"GPU-1"}, Health: cluster.Health{State: "healthy", Weight: 1, Free: 1 << 30}},
+			{URL: "http://" + name + ":30001", Role: "regular", Model: "m"},
 		},
 		GPUs: []cluster.GPU{{UUID: "GPU-1", Name: "H200", Used: 3 << 30, Total: 141 << 30, Links: 18, LinksUp: 18}},
 		Tier: &cluster.Tier{Bytes: 8 << 30, Used: 1 << 20, Pages: 7},

@@ -21,7 +21,7 @@ func full(workers int) *Node {
 		h := Health{State: "healthy", Weight: 0.5, Free: 7 << 30, Reasons: []string{"clocks are slowed by power"}}
 		uuid := "GPU-6c3f0f4e-5b1a-4a86-9a4b-00000000000" + string(rune('0'+i))
 		n.GPUs = append(n.GPUs, GPU{UUID: uuid, Index: i, Name: "NVIDIA H200", Used: 100 << 30, Total: 141 << 30, Links: 18, LinksUp: 18, Health: h})
-		n.Workers = append(n.Workers, Worker{URL: "http://gpu-1.example:3000" + string(rune('0'+i)), Role: "aggregated", Model: "meta-llama/Llama-3.3-70B-Instruct", PID: 4242 + i, GPUs: []string{uuid}, TP: 1, DP: 1, Health: h})
+		n.Workers = append(n.Workers, Worker{URL: "http://gpu-1.example:3000" + string(rune('0'+i)), Role: "regular", Model: "meta-llama/Llama-3.3-70B-Instruct", PID: 4242 + i, GPUs: []string{uuid}, TP: 1, DP: 1, Health: h})
 	}
 	return n
 }

@@ -25,7 +25,7 @@ func fleetNode(i int) cluster.Node {
 		h := cluster.Health{State: "healthy", Weight: 1, Free: 7 << 30}
 		n.GPUs = append(n.GPUs, cluster.GPU{UUID: uuid, Index: j, Name: "NVIDIA H200", Total: 141 << 30, Links: 18, LinksUp: 18, Health: h})
 		n.Workers = append(n.Workers, cluster.Worker{
-			URL: fmt.Sprintf("http://10.0.0.%d:%d", i, 30000+j), Role: "aggregated", Model: "meta-llama/Llama-3.3-70B-Instruct",
+			URL: fmt.Sprintf("http://10.0.0.%d:%d", i, 30000+j), Role: "regular", Model: "meta-llama/Llama-3.3-70B-Instruct",
 			PID: 4242 + j, GPUs: []string{uuid}, TP: 1, DP: 1, Health: h,
 		})
 	}

@@ -22,7 +22,7 @@ type Node struct {
 // Worker is one SGLang server as its node sees it.
 type Worker struct {
 	URL           string `json:"url"`            // as routers reach it
-	Role          string `json:"role,omitempty"` // aggregated, prefill or decode
+	Role          string `json:"role,omitempty"` // regular, prefill or decode
 	Model         string `json:"model,omitempty"`
 	BootstrapHost string `json:"bootstrap_host,omitempty"`
 	BootstrapPort int    `json:"bootstrap_port,omitempty"`

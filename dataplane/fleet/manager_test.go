@@ -343,10 +343,10 @@ func TestManagerChangesInPlace(t *testing.T) {
 		require.Equal(t, worker.RoleDecode, before.Role(), "its release does not tell")
 		y.says(s, spec)
 		require.Equal(t, worker.RoleDecode, before.Role(), "s expects nothing")
-		spec.Role = worker.RoleAggregated
+		spec.Role = worker.RoleRegular
 		low.sets <- nil
 		y.pass(2 * time.Second)
-		require.Equal(t, worker.RoleAggregated, before.Role())
+		require.Equal(t, worker.RoleRegular, before.Role())
 
 		spec.Drain = true
 		y.says(s, spec)

@@ -33,7 +33,7 @@ func (m *Manager) desiredLocked(now time.Time) map[string]*desired {
 				continue
 			}
 			d.sources = append(d.sources, f)
-			if d.spec.Role == worker.RoleAggregated {
+			if d.spec.Role == worker.RoleRegular {
 				d.spec.Role = spec.Role
 			}
 			if d.spec.Bootstrap == (worker.Bootstrap{}) && d.spec.Role == spec.Role {

@@ -265,7 +265,7 @@ func (x *exchange) giveUp(err error) bool {
 	return false
 }
 
-// singleAttempt is one try at the worker that would answer the client: an aggregated worker, or, as
+// singleAttempt is one try at the worker that would answer the client: a regular worker, or, as
 // a part of pairAttempt, the decode worker of a pair.
 type singleAttempt struct {
 	x       *exchange

@@ -23,7 +23,7 @@ type bodyWriter struct {
 	long  []byte // fields with others than the request's id and rank
 }
 
-// request returns the request for an aggregated worker, valid until the next call.
+// request returns the request for a regular worker, valid until the next call.
 func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 	x, w := b.x, rank.Worker
 	b.parts, b.extra = b.parts[:0], b.extra[:0]

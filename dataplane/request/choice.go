@@ -36,7 +36,7 @@ var (
 	// errUnpaired refuses a route that neither worker of a pair can serve. Without a bootstrap room
 	// they answer 400, and an engine with several prefill ranks dies (SGLang 0.5.23, --dp-size 2).
 	errUnpaired = openai.BadRequest("",
-		"Pairs of prefill and decode workers do not serve this route: it needs an aggregated "+
+		"Pairs of prefill and decode workers do not serve this route: it needs a regular "+
 			"worker.")
 )
 
@@ -44,7 +44,7 @@ var (
 // requests (sgl-project/sglang#35229), and neither half can serve them.
 var errOldMessages = openai.BadRequest("",
 	"Pairs of prefill and decode workers serve this route from SGLang 0.5.23 on: it needs an "+
-		"aggregated worker here.")
+		"regular worker here.")
 
 // takesRooms reports whether a worker reads the bootstrap room in a body of /v1/messages.
 func takesRooms(rank *worker.Rank) bool {
@@ -58,7 +58,7 @@ func takesRooms(rank *worker.Rank) bool {
 }
 
 // pairRule says how the pair that was picked may serve the request. either: any worker of the pair
-// answers alone. refusal: only an aggregated worker answers, and this is the error where there is
+// answers alone. refusal: only a regular worker answers, and this is the error where there is
 // none.
 func (x *exchange) pairRule(prefill, decode *worker.Rank) (either bool, refusal error) {
 	path := string(x.call.path())
@@ -235,7 +235,7 @@ func errRanks(param string, before, rank int) error {
 }
 
 // ranksOf returns the number of ranks that a request to the model can ask for: those of an
-// aggregated worker, or those that both halves of pairs have. It is 0 while no worker has described
+// regular worker, or those that both halves of pairs have. It is 0 while no worker has described
 // itself. holder is the only worker in question, nil: all are.
 func (c *choice) ranksOf(model string, holder *worker.Worker) int {
 	var most [3]int // by role
@@ -248,7 +248,7 @@ func (c *choice) ranksOf(model string, holder *worker.Worker) int {
 	if prefill > 0 && decode > 0 {
 		prefill = min(prefill, decode)
 	}
-	return max(most[worker.RoleAggregated], prefill, decode)
+	return max(most[worker.RoleRegular], prefill, decode)
 }
 
 // nameOf names a rank to the client, or its worker alone: the engine chooses the ranks of requests

@@ -216,7 +216,7 @@ func TestPairOverwritesClientsRooms(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// Several answers to one prompt need an aggregated worker; without one the request is refused.
+// Several answers to one prompt need a regular worker; without one the request is refused.
 func TestPairSeveralAnswers(t *testing.T) {
 	const body = `{"input_ids":[1],"sampling_params":{"n":2}}`
 	p, d := newPair(t, 1, 1, 1)
@@ -263,7 +263,7 @@ func TestPairSeveralAnswersInAnySpelling(t *testing.T) {
 }
 
 // Requests that compute nothing go to one worker of a pair, /v1/responses goes to both, and all
-// others need an aggregated worker.
+// others need a regular worker.
 func TestPairOtherRoutes(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	p[0].answers("/v1/tokenize", `{"tokens":[1]}`)
@@ -282,7 +282,7 @@ func TestPairOtherRoutes(t *testing.T) {
 	for _, path := range []string{"/v1/embeddings", "/v1/score", "/classify"} {
 		resp, got = h.post(path, `{"model":"tiny","input":"x"}`)
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
-		assert.Contains(t, got, "an aggregated worker", path)
+		assert.Contains(t, got, "a regular worker", path)
 	}
 	both := newFakeWorker(t, info(1))
 	both.answers("/v1/embeddings", `{"data":[]}`)

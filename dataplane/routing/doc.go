@@ -16,7 +16,7 @@
 // its facts.
 //
 // Where prefill and decode workers serve a model, a decision names a pair: Rank computes the
-// prompt, Decode generates. Where aggregated workers serve it too, short prompts and prompts
+// prompt, Decode generates. Where regular workers serve it too, short prompts and prompts
 // that are faster there go to one rank alone (pair.go).
 //
 // KnownSessions (known.go) finds the session of each prompt by its name or its beginning (package

@@ -11,8 +11,8 @@ import (
 // eligible are the ranks that may take a request.
 type eligible struct {
 	groups  [3]group       // by role
-	ranks   []*worker.Rank // aggregated ranks, then prefill ranks
-	alone   int            // number of aggregated ranks
+	ranks   []*worker.Rank // regular ranks, then prefill ranks
+	alone   int            // number of regular ranks
 	decodes []*worker.Rank // that the prefill ranks may send to
 	now     int64          // unix nanoseconds of the choice
 	judged  bool           // facts about GPUs say something of a worker here
@@ -92,7 +92,7 @@ func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank)
 				}
 			}
 		}
-		if fit == unfit || (p.Unpaired && role != worker.RoleAggregated) || (p.DP >= 0 && p.DP != rank.DPRank) || (len(tried) > 0 && slices.Contains(tried, rank)) {
+		if fit == unfit || (p.Unpaired && role != worker.RoleRegular) || (p.DP >= 0 && p.DP != rank.DPRank) || (len(tried) > 0 && slices.Contains(tried, rank)) {
 			continue
 		}
 		if fit&unfitGPU != 0 {
@@ -103,10 +103,10 @@ func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank)
 	return served
 }
 
-// unite fills e.ranks with aggregated ranks, then prefill ranks of pairs. Of the two it leaves
+// unite fills e.ranks with regular ranks, then prefill ranks of pairs. Of the two it leaves
 // out the one with the worse fitness.
 func (e *eligible) unite() {
-	alone, prefill, decode := &e.groups[worker.RoleAggregated], &e.groups[worker.RolePrefill], &e.groups[worker.RoleDecode]
+	alone, prefill, decode := &e.groups[worker.RoleRegular], &e.groups[worker.RolePrefill], &e.groups[worker.RoleDecode]
 	pair := max(prefill.fitness, decode.fitness)
 	e.ranks, e.decodes, e.alone = e.ranks[:0], e.decodes[:0], 0
 	if alone.fitness <= pair {
@@ -179,7 +179,7 @@ func (e *eligible) oneModel(p *Prompt) error {
 // healthy reports whether the ranks answer their probes, their breakers are not open, and the
 // prompt is not too long for them.
 func (e *eligible) healthy() bool {
-	f := e.groups[worker.RoleAggregated].fitness
+	f := e.groups[worker.RoleRegular].fitness
 	if e.alone == 0 {
 		f = e.groups[worker.RolePrefill].fitness | e.groups[worker.RoleDecode].fitness
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// DefaultMinUncached is the default of Router.MinUncached: an aggregated rank computes 256
+// DefaultMinUncached is the default of Router.MinUncached: a regular rank computes 256
 // tokens, at 10,000 per second, in 26 ms, less than the decode step of 30 ms that it delays. A
 // pair has a handshake and a transfer before it.
 const DefaultMinUncached = 256

@@ -97,7 +97,7 @@ func TestPairStates(t *testing.T) {
 		{"slow prefill workers only", []int{p0, p1}, nil, []int{a}, nil},
 		{"slow decode workers only", []int{d0, d1}, nil, []int{a}, nil},
 		{"slow decode workers, and nobody else", []int{d0, d1}, []int{a}, []int{p0, p1}, []int{d0, d1}},
-		{"a slow aggregated worker", []int{a}, nil, []int{p0, p1}, []int{d0, d1}},
+		{"a slow regular worker", []int{a}, nil, []int{p0, p1}, []int{d0, d1}},
 		{"no decode worker", nil, []int{d0, d1}, []int{a}, nil},
 		{"no prefill worker", nil, []int{p0, p1}, []int{a}, nil},
 	}
@@ -130,7 +130,7 @@ func TestPairStates(t *testing.T) {
 	}
 }
 
-// TestConditionalPair: in a mixed cluster a prompt goes to an aggregated worker alone where it
+// TestConditionalPair: in a mixed cluster a prompt goes to a regular worker alone where it
 // lacks few tokens there.
 func TestConditionalPair(t *testing.T) {
 	f := pairFleet(t, tiny())
@@ -238,7 +238,7 @@ func TestExplainPair(t *testing.T) {
 		require.Len(t, x.Decodes, 2)
 		require.Positive(t, x.PairTTFT)
 		roles := []worker.Role{x.Ranks[0].Role, x.Ranks[1].Role, x.Ranks[2].Role}
-		require.Equal(t, []worker.Role{worker.RoleAggregated, worker.RolePrefill, worker.RolePrefill}, roles)
+		require.Equal(t, []worker.Role{worker.RoleRegular, worker.RolePrefill, worker.RolePrefill}, roles)
 	}
 	f.force(2, worker.Dead)
 	f.force(3, worker.Dead)

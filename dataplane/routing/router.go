@@ -35,7 +35,7 @@ type Router struct {
 	// Known, if set, knows the sessions of prompts.
 	Known *KnownSessions
 	// MinUncached is the least number of tokens to compute that is worth a pair where
-	// aggregated ranks serve the model too; 0 is DefaultMinUncached, and below 0 length never
+	// regular ranks serve the model too; 0 is DefaultMinUncached, and below 0 length never
 	// decides.
 	MinUncached int
 	// Peers, if set, are told of this router's prompts.

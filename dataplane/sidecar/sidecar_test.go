@@ -141,7 +141,7 @@ func TestNodeTellsOfItsGPUs(t *testing.T) {
 	assert.Len(t, record.GPUs, 8)
 	w := record.Workers[0]
 	assert.Equal(t, cluster.Worker{
-		URL: base, Role: "aggregated", Model: "m", PID: os.Getpid(), TP: 2, DP: 1, GPUs: []string{record.GPUs[2].UUID, record.GPUs[3].UUID},
+		URL: base, Role: "regular", Model: "m", PID: os.Getpid(), TP: 2, DP: 1, GPUs: []string{record.GPUs[2].UUID, record.GPUs[3].UUID},
 		Health: cluster.Health{State: "healthy", Weight: 1, Free: 5 << 30},
 	}, w)
 

@@ -34,7 +34,7 @@ const maxEntries = 16 << 10
 //	  - {url: http://gpu2:30000, role: prefill, bootstrap: 8998}
 //	  - {url: http://gpu3:30000, role: decode, drain: true}
 //
-// ROLE is aggregated, prefill or decode, BOOTSTRAP a port or HOST:PORT. Errors name the line of
+// ROLE is regular, prefill or decode, BOOTSTRAP a port or HOST:PORT. Errors name the line of
 // each bad entry. Empty text is an error, because the file may just be written: an empty list is
 // [].
 func ParseEntries(data []byte) ([]worker.Spec, error) {

@@ -87,11 +87,11 @@ func TestNewSliceWithAMistake(t *testing.T) {
 	api.put(slice("b", nil, "10.0.1.1"))
 	d, s := follow(t, "kubernetes:inference/sglang?api="+api.http.URL)
 	d.tells(t, "http://10.0.1.1:30000")
-	troubled(t, s, "want aggregated, prefill or decode")
+	troubled(t, s, "want regular, prefill or decode")
 	api.put(slice("a", nil))
 	troubled(t, s, "")
 	api.put(wrong)
-	troubled(t, s, "want aggregated, prefill or decode")
+	troubled(t, s, "want regular, prefill or decode")
 	d.tells(t, "http://10.0.1.1:30000")
 }
 

@@ -103,7 +103,7 @@ func TestFollow(t *testing.T) {
 // TestDecodeLoad: requests that wait for pages of a decode worker have been sent there for
 // good, and will take them.
 func TestDecodeLoad(t *testing.T) {
-	for role, want := range map[worker.Role]int64{worker.RoleDecode: 900, worker.RolePrefill: 700, worker.RoleAggregated: 700} {
+	for role, want := range map[worker.Role]int64{worker.RoleDecode: 900, worker.RolePrefill: 700, worker.RoleRegular: 700} {
 		s := &sockets{open: map[string]zmq.Subscription{}}
 		f := load.New(s.subscribe, nil)
 		r := worker.NewRegistry(worker.Config{Interval: time.Hour, Log: slog.New(slog.DiscardHandler)}, nil)

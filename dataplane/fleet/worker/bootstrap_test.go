@@ -99,14 +99,14 @@ func TestRoles(t *testing.T) {
 		boot  string // "" for none
 		warns int
 	}{
-		{"any, aggregated", worker.Spec{}, said(`"null"`), worker.RoleAggregated, "", 0},
+		{"any, regular", worker.Spec{}, said(`"null"`), worker.RoleRegular, "", 0},
 		{"any, prefill", worker.Spec{}, said(`"prefill"`), worker.RolePrefill, "10.0.0.5:9001", 0},
 		{"any, decode", worker.Spec{}, said(`"decode"`), worker.RoleDecode, "", 0},
 		{"prefill", worker.Spec{Role: worker.RolePrefill}, said(`"prefill"`), worker.RolePrefill, "10.0.0.5:9001", 0},
 		{"prefill that does not tell", worker.Spec{Role: worker.RolePrefill}, `{"page_size":1}`, worker.RolePrefill, "10.0.0.5:8998", 0},
 		{"decode that does not tell", worker.Spec{Role: worker.RoleDecode}, `{"page_size":1}`, worker.RoleDecode, "", 0},
 		{"no decode", worker.Spec{Role: worker.RoleDecode}, said(`"prefill"`), worker.RolePrefill, "10.0.0.5:9001", 1},
-		{"no prefill", worker.Spec{Role: worker.RolePrefill}, said(`"null"`), worker.RoleAggregated, "", 1},
+		{"no prefill", worker.Spec{Role: worker.RolePrefill}, said(`"null"`), worker.RoleRegular, "", 1},
 		{
 			"a port given",
 			worker.Spec{Role: worker.RolePrefill, Bootstrap: worker.Bootstrap{Port: 9001}},

@@ -71,7 +71,7 @@ func TestNormal(t *testing.T) {
 	}
 	_, err := worker.Spec{URL: "http://a", Bootstrap: worker.Bootstrap{Port: 1 << 16}}.Normal()
 	require.ErrorIs(t, err, worker.ErrBadURL)
-	for _, role := range []worker.Role{worker.RoleAggregated, worker.RolePrefill, worker.RoleDecode} {
+	for _, role := range []worker.Role{worker.RoleRegular, worker.RolePrefill, worker.RoleDecode} {
 		got, err := worker.ParseRole(role.String())
 		require.NoError(t, err)
 		require.Equal(t, role, got)

@@ -61,7 +61,7 @@ func TestForeignServers(t *testing.T) {
 				require.Equal(t, tt.is != "", info.Consequence() != "")
 				if tt.is != "" {
 					require.Nil(t, info.Events)
-					require.Equal(t, worker.RoleAggregated, info.Role())
+					require.Equal(t, worker.RoleRegular, info.Role())
 				}
 			})
 			require.Equal(t, tt.is != "", bytes.Contains(logs.Bytes(), []byte("worker is no SGLang")), logs.String())

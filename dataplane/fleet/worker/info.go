@@ -347,7 +347,7 @@ func (i *Info) Role() Role {
 	case "decode":
 		return RoleDecode
 	default: // "null", and releases that know no pairs
-		return RoleAggregated
+		return RoleRegular
 	}
 }
 

@@ -286,7 +286,7 @@ func (m *monitor) down() {
 func (m *monitor) applySpec(info *Info) {
 	want := m.w.Spec()
 	switch {
-	case want.Role == RoleAggregated: // any role
+	case want.Role == RoleRegular: // any role
 	case info.Mode == "":
 		info.Mode = want.Role.mode() // a release without the field
 	case info.Role() != want.Role && !m.contrary:

@@ -16,15 +16,15 @@ import (
 type Role uint8
 
 const (
-	// RoleAggregated does prefill and decode.
-	RoleAggregated Role = iota
+	// RoleRegular does prefill and decode.
+	RoleRegular Role = iota
 	// RolePrefill computes prompts and sends their KV pages to a decode worker.
 	RolePrefill
 	// RoleDecode takes pages and generates.
 	RoleDecode
 )
 
-var roleNames = [...]string{"aggregated", "prefill", "decode"}
+var roleNames = [...]string{"regular", "prefill", "decode"}
 
 // String names the role as /status and metrics show it.
 func (r Role) String() string { return roleNames[r] }
@@ -48,7 +48,7 @@ const DefaultBootstrapPort = 8998
 // Spec is a worker as an operator names it.
 type Spec struct {
 	URL string
-	// Role is the operator's expectation; the worker's own role wins. RoleAggregated expects
+	// Role is the operator's expectation; the worker's own role wins. RoleRegular expects
 	// nothing.
 	Role Role
 	// Bootstrap is for prefill workers. An empty host is the URL's, a port of 0 the worker's
@@ -71,11 +71,11 @@ func (s Spec) Normal() (Spec, error) {
 	return s, nil
 }
 
-// ParseRole reads a role as String names it; "" is aggregated.
+// ParseRole reads a role as String names it; "" is regular.
 func ParseRole(name string) (Role, error) {
-	at := slices.Index(roleNames[:], cmp.Or(name, roleNames[RoleAggregated]))
+	at := slices.Index(roleNames[:], cmp.Or(name, roleNames[RoleRegular]))
 	if at < 0 {
-		return 0, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", secrets.MaskURL(name), ErrBadURL)
+		return 0, fmt.Errorf("cannot use role %q: %w: want regular, prefill or decode", secrets.MaskURL(name), ErrBadURL)
 	}
 	return Role(at), nil
 }

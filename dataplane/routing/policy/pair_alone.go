@@ -1,15 +1,15 @@
 package policy
 
-// Alone returns the reason to give a request to the aggregated candidate of index at instead of
+// Alone returns the reason to give a request to the regular candidate of index at instead of
 // a pair, or "" for the pair.
 //
 // Fewer than least tokens to compute are not worth a pair: they delay the decoding there by
 // less than the handshake and the transfer delay the request. They go to the pair where they
 // would have to wait for running requests to end. Longer prompts go where the first token comes
 // first.
-func Alone(p Policy, req Request, aggregated []Candidate, at int, l *PairCandidates, prefill, decode, least int) string {
+func Alone(p Policy, req Request, regular []Candidate, at int, l *PairCandidates, prefill, decode, least int) string {
 	if _, sticky := p.(Sticky); sticky {
-		if sessionRank(&req, aggregated) == at {
+		if sessionRank(&req, regular) == at {
 			return "its session's rank, alone"
 		}
 		if sessionRank(&req, l.Prefill) == prefill {
@@ -20,8 +20,8 @@ func Alone(p Policy, req Request, aggregated []Candidate, at int, l *PairCandida
 	if !ok {
 		kv = KV{Options: Defaults}
 	}
-	f, g := sameRates(&req, aggregated, l.Prefill)
-	c := &aggregated[at]
+	f, g := sameRates(&req, regular, l.Prefill)
+	c := &regular[at]
 	alone := kv.cost(&f, &req, c)
 	if uncached(&req, c) < least && alone.Pool == 0 {
 		return "alone: what it lacks is too short for a pair"
@@ -33,9 +33,9 @@ func Alone(p Policy, req Request, aggregated []Candidate, at int, l *PairCandida
 }
 
 // PairTTFT predicts the time to first token of a pair, in seconds, as Alone does; there may be
-// no aggregated candidates.
-func PairTTFT(kv KV, req Request, aggregated []Candidate, l *PairCandidates, prefill, decode int) float64 {
-	_, g := sameRates(&req, aggregated, l.Prefill)
+// no regular candidates.
+func PairTTFT(kv KV, req Request, regular []Candidate, l *PairCandidates, prefill, decode int) float64 {
+	_, g := sameRates(&req, regular, l.Prefill)
 	return pairTTFT(kv, &g, &req, l, prefill, decode)
 }
 

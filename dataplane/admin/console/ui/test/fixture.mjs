@@ -33,7 +33,7 @@ function worker(i, state, beat) {
   const used = Math.round(400000 * (0.2 + 0.6 * move()));
   const prompt = Math.round(1e6 + 4e7 * r()) + beat * 1000, hit = Math.round(prompt * (0.35 + 0.5 * r()));
   const w = {
-    id: url, url, rank: 0, role: state === "many" && i % 3 === 0 ? "prefill" : state === "many" && i % 3 === 1 ? "decode" : "aggregated",
+    id: url, url, rank: 0, role: state === "many" && i % 3 === 0 ? "prefill" : state === "many" && i % 3 === 1 ? "decode" : "regular",
     state: dead ? "dead" : state === "many" && i % 41 === 5 ? "draining" : state === "many" && i % 53 === 7 ? "slow" : "ready", state_seconds: 20 + 9000 * r() + beat,
     sources: ["file"], model: i % 2 ? "meta-llama/Llama-3.1-70B-Instruct" : "Qwen/Qwen2.5-7B-Instruct", version: "0.5.23", page_size: 64,
     in_flight: flying, pending_tokens: pending, requests: Math.round(prompt / 2500), requests_per_second: dead ? 0 : flying / 2, failed: i % 17 === 0 ? 3 : 0, share: 0.1, prompt_tokens: prompt, hit_tokens: hit, hit_rate: hit / prompt,
