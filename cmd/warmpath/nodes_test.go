@@ -27,7 +27,7 @@ func TestTextOfOthers(t *testing.T) {
 		case "/workers/drain":
 			_ = json.NewEncoder(w).Encode(map[string]any{"scope": "router", "reason": evil})
 		case "/status":
-			one.Trust.Events = &admin.EventsAside{Why: evil}
+			one.Concerns = []admin.Concern{{Subject: evil, Text: evil, Advice: evil}}
 			_ = json.NewEncoder(w).Encode(admin.Status{Workers: []admin.WorkerStatus{one}})
 		}
 	}))
