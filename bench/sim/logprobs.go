@@ -182,7 +182,7 @@ func (g choiceLogprobs) appendCompletion(dst []byte) []byte {
 func encoded(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err)
+		panic(err) //nolint:forbidigo // no type of an answer can fail
 	}
 	return b
 }

@@ -129,7 +129,7 @@ func noteState(nc net.Conn, state fasthttp.ConnState) {
 	case state == fasthttp.StateActive && cl.idle: // its bytes came with the last request's
 		next := cl.arrived.behind()
 		cl.begin()
-		cl.note(next)
+		_ = cl.note(next) // errors are of a body
 	}
 }
 

@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"log/slog"
@@ -186,11 +187,7 @@ func (c carrier) Get(key string) string {
 	case len(values) == 1:
 		return string(values[0])
 	case key == "tracestate":
-		joined := ""
-		for _, v := range values {
-			joined += "," + string(v)
-		}
-		return joined[min(len(joined), 1):]
+		return string(bytes.Join(values, []byte(",")))
 	default:
 		return ""
 	}

@@ -2,6 +2,7 @@ package top
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ type plainWriter struct {
 
 // Write implements io.Writer.
 func (p *plainWriter) Write(b []byte) (int, error) {
-	text := append(p.part, b...)
+	text := slices.Concat(p.part, b)
 	end := len(text)
 	for i := end - 1; i >= max(end-utf8.UTFMax, 0); i-- {
 		if utf8.RuneStart(text[i]) {

@@ -177,11 +177,11 @@ func layout(rows []row, width int) (fit []column, names int) {
 // table draws the head and the rows from first on; chosen is the row with the cursor, -1: none.
 func table(rows []row, first, height, chosen, width int) []string {
 	fit, names := layout(rows, width)
-	head := "  " + left("WORKER", names)
+	heads := []string{"", left("WORKER", names)}
 	for i := range fit {
-		head += "  " + fit[i].pad(fit[i].title)
+		heads = append(heads, fit[i].pad(fit[i].title))
 	}
-	lines := []string{strong.paint(cut(strings.TrimRight(head, " "), width))}
+	lines := []string{strong.paint(cut(strings.TrimRight(strings.Join(heads, "  "), " "), width))}
 	for i := first; i < len(rows) && len(lines) <= height; i++ {
 		r := &rows[i]
 		cells := make([]string, 0, 1+len(fit))

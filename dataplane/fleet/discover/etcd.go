@@ -103,7 +103,7 @@ func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
 			client.CloseIdleConnections()
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the source was told to end
 		}
 		if !errors.Is(err, errGone) { // after which all is read again
 			e.fail(err)

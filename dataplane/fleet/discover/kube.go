@@ -96,7 +96,7 @@ func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
 			client.CloseIdleConnections()
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the source was told to end
 		}
 		var refused refusedError
 		if err != nil && !errors.Is(err, errGone) { // after which all is read again

@@ -15,8 +15,14 @@ type request struct {
 // copied are the members that no template sees, and their names in a chat. Of both ranks SGLang
 // reads the first one only, and the rank's header.
 var copied = [...]struct{ from, to string }{
-	{"max_tokens", "max_tokens"}, {"stream", "stream"}, {"temperature", "temperature"}, {"top_p", "top_p"}, {"top_k", "top_k"},
-	{"stop_sequences", "stop"}, {"routed_dp_rank", "routed_dp_rank"}, {"data_parallel_rank", "data_parallel_rank"},
+	{"max_tokens", "max_tokens"},
+	{"stream", "stream"},
+	{"temperature", "temperature"},
+	{"top_p", "top_p"},
+	{"top_k", "top_k"},
+	{"stop_sequences", "stop"},
+	{"routed_dp_rank", "routed_dp_rank"},
+	{"data_parallel_rank", "data_parallel_rank"},
 }
 
 // read checks the body and finds its members. The error is an *openai.Error.

@@ -12,20 +12,46 @@ type filterFunc func(s *state, v value, a args) value
 // compiled, or when its branch runs. Filters that look filters up go through their Template, or
 // this table would refer to itself.
 var filters = table[value, filterFunc]([]row[value, value]{
-	{"abs", 0, absFilter}, {"attr name", 1, attrFilter}, {"batch linecount fill_with", 1, batchFilter},
-	{"capitalize", 0, textFilter(capitalize)}, {"default|d default_value boolean", 0, defaultFilter},
-	{"dictsort case_sensitive by reverse", 0, dictSortFilter}, {"escape|e|forceescape", 0, escapeFilter}, {"first", 0, firstFilter},
-	{"float default", 0, floatFilter}, {"format *", 0, formatFilter}, {"groupby attribute default case_sensitive", 1, groupFilter},
-	{"indent width first blank", 0, indentFilter}, {"int default base", 0, intFilter}, {"items", 0, itemsFilter},
-	{"join d attribute", 0, joinFilter}, {"last", 0, lastFilter}, {"length|count", 0, lengthFilter}, {"list", 0, listFilter},
-	{"lower", 0, textFilter(lowerCase)}, {"map *", 0, mapFilter}, {"max case_sensitive attribute", 0, extremeFilter(1)},
-	{"min case_sensitive attribute", 0, extremeFilter(-1)}, {"reject *", 0, selectFilter(false, false)},
-	{"rejectattr *", 0, selectFilter(false, true)}, {"replace old new count", 2, replaceFilter}, {"reverse", 0, reverseFilter},
-	{"round precision method", 0, roundFilter}, {"safe", 0, safeFilter}, {"select *", 0, selectFilter(true, false)},
-	{"selectattr *", 0, selectFilter(true, true)}, {"slice slices fill_with", 1, sliceFilter},
-	{"sort reverse case_sensitive attribute", 0, sortFilter}, {"string", 0, stringFilter}, {"sum attribute start", 0, sumFilter},
-	{"title", 0, textFilter(titleWords)}, {"tojson *", 0, toJSONFilter}, {"trim chars", 0, trimFilter},
-	{"unique case_sensitive attribute", 0, uniqueFilter}, {"upper", 0, textFilter(upperCase)}, {"wordcount", 0, wordsFilter},
+	{"abs", 0, absFilter},
+	{"attr name", 1, attrFilter},
+	{"batch linecount fill_with", 1, batchFilter},
+	{"capitalize", 0, textFilter(capitalize)},
+	{"default|d default_value boolean", 0, defaultFilter},
+	{"dictsort case_sensitive by reverse", 0, dictSortFilter},
+	{"escape|e|forceescape", 0, escapeFilter},
+	{"first", 0, firstFilter},
+	{"float default", 0, floatFilter},
+	{"format *", 0, formatFilter},
+	{"groupby attribute default case_sensitive", 1, groupFilter},
+	{"indent width first blank", 0, indentFilter},
+	{"int default base", 0, intFilter},
+	{"items", 0, itemsFilter},
+	{"join d attribute", 0, joinFilter},
+	{"last", 0, lastFilter},
+	{"length|count", 0, lengthFilter},
+	{"list", 0, listFilter},
+	{"lower", 0, textFilter(lowerCase)},
+	{"map *", 0, mapFilter},
+	{"max case_sensitive attribute", 0, extremeFilter(1)},
+	{"min case_sensitive attribute", 0, extremeFilter(-1)},
+	{"reject *", 0, selectFilter(false, false)},
+	{"rejectattr *", 0, selectFilter(false, true)},
+	{"replace old new count", 2, replaceFilter},
+	{"reverse", 0, reverseFilter},
+	{"round precision method", 0, roundFilter},
+	{"safe", 0, safeFilter},
+	{"select *", 0, selectFilter(true, false)},
+	{"selectattr *", 0, selectFilter(true, true)},
+	{"slice slices fill_with", 1, sliceFilter},
+	{"sort reverse case_sensitive attribute", 0, sortFilter},
+	{"string", 0, stringFilter},
+	{"sum attribute start", 0, sumFilter},
+	{"title", 0, textFilter(titleWords)},
+	{"tojson *", 0, toJSONFilter},
+	{"trim chars", 0, trimFilter},
+	{"unique case_sensitive attribute", 0, uniqueFilter},
+	{"upper", 0, textFilter(upperCase)},
+	{"wordcount", 0, wordsFilter},
 })
 
 // row is a function of Python's on a value V: its names, parted by |, and its parameters, of which
@@ -44,7 +70,7 @@ func table[V any, F ~func(*state, V, args) R, R any](rows []row[V, R]) map[strin
 	for _, r := range rows {
 		words := strings.Fields(r.names)
 		params, need, call := words[1:], r.need, r.call
-		for _, name := range strings.Split(words[0], "|") {
+		for name := range strings.SplitSeq(words[0], "|") {
 			if len(params) == 1 && params[0] == "*" {
 				out[name] = call
 				continue

@@ -3,6 +3,7 @@ package chattemplate
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 func (p *exprParser) postfix(e expr) expr {
@@ -136,11 +137,11 @@ func (p *exprParser) filterCall(e expr) *filterExpr {
 
 func (p *exprParser) dotted() (name string, line int) {
 	t := p.expectName()
-	name = t.text
+	parts := []string{t.text}
 	for p.skipOp(".") {
-		name += "." + p.expectName().text
+		parts = append(parts, p.expectName().text)
 	}
-	return name, t.line
+	return strings.Join(parts, "."), t.line
 }
 
 // namedInArgs looks for tests and filters that are named by constants, as in map('upper') and

@@ -172,9 +172,13 @@ func Present(raw []byte) []byte {
 	return raw
 }
 
-// IsString, IsList and IsObject report the type of a raw value.
+// IsString reports whether a raw value is a string.
 func IsString(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }
-func IsList(raw []byte) bool   { return len(raw) > 0 && raw[0] == '[' }
+
+// IsList reports whether a raw value is a list.
+func IsList(raw []byte) bool { return len(raw) > 0 && raw[0] == '[' }
+
+// IsObject reports whether a raw value is an object.
 func IsObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
 // Inside returns a raw string without its quotes.

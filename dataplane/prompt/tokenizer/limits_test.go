@@ -76,9 +76,7 @@ func addedTokens(n int, content func(i int) string, fields object) object {
 	all := make([]object, n)
 	for i := range all {
 		all[i] = object{"id": 10 + i, "content": content(i)}
-		for name, value := range fields {
-			all[i][name] = value
-		}
+		maps.Copy(all[i], fields)
 	}
 	return object{"added_tokens": all}
 }

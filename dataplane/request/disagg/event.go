@@ -95,8 +95,8 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 // with CRLF, LF or CR.
 func CutLine(p []byte) (line, rest []byte, ended bool) {
 	line = p
-	if end := bytes.IndexByte(p, '\n'); end >= 0 {
-		line, rest, ended = p[:end], p[end+1:], true
+	if before, after, found := bytes.Cut(p, []byte{'\n'}); found {
+		line, rest, ended = before, after, true
 	}
 	if i := bytes.IndexByte(line, '\r'); i >= 0 {
 		if i < len(line)-1 {

@@ -280,6 +280,7 @@ func (e endless) Read(p []byte) (int, error) {
 
 // follow runs a verifier of a server on the fake clock.
 func follow(t *testing.T, s *server, f func(v *jwks.Verifier)) {
+	t.Helper()
 	v, err := jwks.New(t.Context(), jwks.Config{Source: "https://issuer/jwks", Issuer: "https://issuer", Audience: "warmpath", Log: quiet, Transport: s})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())

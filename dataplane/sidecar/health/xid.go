@@ -78,8 +78,29 @@ var catalogue = map[int]xid{
 // applicationLevel are all other codes with RESTART_APP or IGNORE, and 154, which the recovery
 // action tells apart. NVIDIA's device plugin for Kubernetes ignores 13, 31, 43, 45 and 68.
 var applicationLevel = ranges{
-	{8, 8}, {11, 11}, {13, 14}, {25, 25}, {31, 32}, {37, 41}, {43, 45}, {60, 60}, {65, 73}, {75, 77}, {80, 80}, {82, 86},
-	{88, 89}, {92, 93}, {96, 108}, {121, 121}, {126, 135}, {137, 137}, {139, 139}, {141, 142}, {147, 148}, {152, 154}, {160, 166},
+	{8, 8},
+	{11, 11},
+	{13, 14},
+	{25, 25},
+	{31, 32},
+	{37, 41},
+	{43, 45},
+	{60, 60},
+	{65, 73},
+	{75, 77},
+	{80, 80},
+	{82, 86},
+	{88, 89},
+	{92, 93},
+	{96, 108},
+	{121, 121},
+	{126, 135},
+	{137, 137},
+	{139, 139},
+	{141, 142},
+	{147, 148},
+	{152, 154},
+	{160, 166},
 }
 
 // ranges are closed intervals of codes.
