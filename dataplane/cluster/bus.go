@@ -45,6 +45,15 @@ func checkSubject(s string, wild bool) error {
 	return nil
 }
 
+// away returns the error of a call as ErrDown where NATS is out of reach: the call may have found it
+// before the connection has.
+func away(err error, hearing bool) error {
+	if !hearing || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrDisconnected) {
+		return fmt.Errorf("%w: %w", ErrDown, err)
+	}
+	return err
+}
+
 // Publish sends to all present subscribers, at most once. It does not wait; where NATS is out of
 // reach it fails at once.
 func (b *bus) Publish(subject string, data []byte) error {
@@ -55,7 +64,7 @@ func (b *bus) Publish(subject string, data []byte) error {
 		return fmt.Errorf("cannot publish on %s: %w", subject, ErrDown)
 	}
 	if err := b.nc.Publish(b.subject(subject), data); err != nil {
-		return fmt.Errorf("cannot publish on %s: %w", subject, err)
+		return fmt.Errorf("cannot publish on %s: %w", subject, away(err, true))
 	}
 	return nil
 }
@@ -94,7 +103,7 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 	}
 	answer, err := b.ask(ctx, b.subject(subject), data)
 	if err != nil {
-		return nil, fmt.Errorf("cannot ask %s: %w", subject, err)
+		return nil, fmt.Errorf("cannot ask %s: %w", subject, away(err, b.hearing.Load()))
 	}
 	return answer, nil
 }

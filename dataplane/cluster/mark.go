@@ -71,7 +71,7 @@ func (c *Cluster) marking(ctx context.Context, target string, do func(context.Co
 	defer cancel()
 	if err := do(ctx, b); err != nil {
 		c.compare.raise() // the bucket may be gone
-		return fmt.Errorf("cannot change the mark of %s: %w", target, err)
+		return fmt.Errorf("cannot change the mark of %s: %w", target, away(err, c.hearing.Load()))
 	}
 	return nil
 }

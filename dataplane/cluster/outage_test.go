@@ -52,6 +52,23 @@ func TestOpenWithoutNATSHeals(t *testing.T) {
 	sees(t, b, "a")
 }
 
+// TestCallsFindTheOutage: a call that finds NATS away before anybody else says so as those behind it.
+func TestCallsFindTheOutage(t *testing.T) {
+	s := natstest.Start(t)
+	c := join(t, s.URL())
+	s.Kill()
+	down(t, c)
+	for what, call := range map[string]func() error{
+		"mark":    func() error { return c.Mark(t.Context(), cluster.Mark{Target: "a", Drain: true}) },
+		"unmark":  func() error { return c.Unmark(t.Context(), "a") },
+		"publish": func() error { return c.Publish("x", nil) },
+		"request": func() error { _, err := c.Request(t.Context(), "x", nil); return err },
+	} {
+		c.Hear()
+		require.ErrorIs(t, call(), cluster.ErrDown, what)
+	}
+}
+
 // TestNATSKilled kills NATS, with and without its store: known members stay, and dead ones go
 // after it is back.
 func TestNATSKilled(t *testing.T) {
