@@ -45,8 +45,8 @@ func checkSubject(s string, wild bool) error {
 	return nil
 }
 
-// away returns the error of a call as ErrDown where NATS is out of reach: the call may have found it
-// before the connection has.
+// away returns the error of a call as ErrDown where NATS is out of reach: the call may have found
+// that before the connection has.
 func away(err error, hearing bool) error {
 	if !hearing || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrDisconnected) {
 		return fmt.Errorf("%w: %w", ErrDown, err)
