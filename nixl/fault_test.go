@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -125,7 +126,7 @@ func TestPeerStopped(t *testing.T) {
 	if !errors.Is(err, nixl.ErrTimeout) {
 		t.Fatalf("read = %v, want %v", err, nixl.ErrTimeout)
 	}
-	eventually(t, "abandoned", func() bool { return v.agent.Stats().AbandonedBytes == faultBytes })
+	testkit.Await(t, "abandoned", func() bool { return v.agent.Stats().AbandonedBytes == faultBytes })
 	_ = v.peer.cmd.Process.Signal(syscall.SIGCONT)
 	awaitClosed(t, "settled by itself", moved.Settled())
 	if s := v.agent.Stats(); s.Replacements != 0 || s.AbandonedBytes != 0 {

@@ -33,16 +33,6 @@ func fill(data []byte, seed uint64) {
 	}
 }
 
-// eventually waits for a condition.
-func eventually(tb testing.TB, event string, ok func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("%s: not in %v", event, patience)
-		}
-	}
-}
-
 // awaitClosed waits for a channel to be closed.
 func awaitClosed(tb testing.TB, event string, c <-chan struct{}) {
 	tb.Helper()

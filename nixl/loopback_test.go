@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/cgo"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -59,7 +60,7 @@ func (c *agentPair) start(tb testing.TB, memory *nixl.Memory) *nixl.Transfer {
 	moved, err := c.remote.Prepare(nixl.Read, memory, c.remote.Memories()[0], []nixl.Piece{{Len: memory.Len()}})
 	require.NoError(tb, err)
 	require.NoError(tb, moved.Post())
-	eventually(tb, "posted", func() bool { return c.held.Load() > before })
+	testkit.Await(tb, "posted", func() bool { return c.held.Load() > before })
 	return moved
 }
 
@@ -102,14 +103,14 @@ func TestMemoryWaitsForLateBytes(t *testing.T) {
 	if err := moved.Wait(ctx); !errors.Is(err, nixl.ErrTimeout) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("Wait = %v, want %v", err, nixl.ErrTimeout)
 	}
-	eventually(t, "abandoned", func() bool { return c.mine.Stats().AbandonedBytes == 8192 })
+	testkit.Await(t, "abandoned", func() bool { return c.mine.Stats().AbandonedBytes == 8192 })
 	require.NoError(t, errors.Join(memory.Close(), mapping.Close()))
 	if !isOpen(moved.Settled()) || !mapping.Mapped() {
 		t.Fatal("the memory could be reused while bytes were on their way")
 	}
 	release()
 	awaitClosed(t, "settled", moved.Settled())
-	eventually(t, "unmapped", func() bool { return !mapping.Mapped() })
+	testkit.Await(t, "unmapped", func() bool { return !mapping.Mapped() })
 	if s := c.mine.Stats(); s.AbandonedNow != 0 || s.AbandonedBytes != 0 || s.Replacements != 0 || s.TimedOut != 1 {
 		t.Errorf("Stats = %+v, want no abandoned transfer and no new agent", s)
 	}
@@ -130,7 +131,7 @@ func TestDeadPeer(t *testing.T) {
 		t.Errorf("Wait = %v, want %v and %v", err, nixl.ErrPeer, lost)
 	}
 	awaitClosed(t, "settled", moved.Settled())
-	eventually(t, "another agent", func() bool { return c.mine.Name() != before })
+	testkit.Await(t, "another agent", func() bool { return c.mine.Name() != before })
 	release()
 	c.net.OnPost(nil)
 	if c.mine.Name() == before || !bytes.Equal(c.local.Bytes(), make([]byte, 8192)) {
@@ -209,12 +210,12 @@ func TestDown(t *testing.T) {
 	moved := c.start(t, c.local)
 	c.remote.Fail(errors.New("dead"))
 	awaitClosed(t, "settled without another agent", moved.Settled())
-	eventually(t, "down", func() bool { return c.mine.Stats().Down != "" })
+	testkit.Await(t, "down", func() bool { return c.mine.Stats().Down != "" })
 	if _, err := c.mine.Metadata(); !errors.Is(err, nixl.ErrDown) || !errors.Is(err, noHome) {
 		t.Errorf("Metadata = %v, want %v and its reason", err, nixl.ErrDown)
 	}
 	c.net.Refuse(nil)
-	eventually(t, "up again", func() bool { return c.mine.Stats().Down == "" })
+	testkit.Await(t, "up again", func() bool { return c.mine.Stats().Down == "" })
 	c.net.OnPost(nil)
 	if _, err := read(withDeadline(t), load(t, c.mine, c.theirs), c.local, nixl.Piece{Len: 4096}); err != nil {
 		t.Error(err)
@@ -229,7 +230,7 @@ func TestHangingEnd(t *testing.T) {
 	c.net.BlockDestroy(hang)
 	moved := c.start(t, c.local)
 	c.remote.Fail(errors.New("dead"))
-	eventually(t, "another agent", func() bool { return c.mine.Name() != before })
+	testkit.Await(t, "another agent", func() bool { return c.mine.Name() != before })
 	c.net.OnPost(nil)
 	if _, err := read(withDeadline(t), load(t, c.mine, c.theirs), c.local, nixl.Piece{Len: 4096}); err != nil {
 		t.Error(err)
@@ -251,5 +252,5 @@ func TestTimeoutOfTheAgent(t *testing.T) {
 		t.Errorf("read = %v, want %v", err, nixl.ErrTimeout)
 	}
 	awaitClosed(t, "settled by age", moved.Settled())
-	eventually(t, "another agent", func() bool { return c.mine.Stats().Replacements > 0 })
+	testkit.Await(t, "another agent", func() bool { return c.mine.Stats().Replacements > 0 })
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/cgo"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
@@ -58,7 +59,7 @@ func TestStorm(t *testing.T) {
 	wg.Wait()
 	late.Wait()
 	close(end)
-	eventually(t, "no transfer is abandoned", func() bool { return c.mine.Stats().AbandonedNow == 0 })
+	testkit.Await(t, "no transfer is abandoned", func() bool { return c.mine.Stats().AbandonedNow == 0 })
 	if !all() {
 		t.Errorf("Stats = %+v, want some of each", c.mine.Stats())
 	}

@@ -81,7 +81,7 @@ var workerConcerns = []workerConcern{
 		"breaker", Warning, "fails requests: its breaker is not closed", "fail requests: their breakers are not closed",
 		"Requests go elsewhere, but for a trial now and then. Look at the engine's log.",
 		func(w *WorkerStatus, _ time.Time) (string, float64, bool) {
-			return plural(w.Breaker.Faults, "fault") + " in a row", 0, w.Breaker.State != "closed"
+			return Plural(w.Breaker.Faults, "fault") + " in a row", 0, w.Breaker.State != "closed"
 		},
 	},
 	{
@@ -138,7 +138,7 @@ var workerConcerns = []workerConcern{
 		"draining", Note, "is draining", "are draining",
 		"It can be stopped once its requests have ended; warmpath undrain ends the drain of an operator.",
 		func(w *WorkerStatus, _ time.Time) (string, float64, bool) {
-			return strings.Join(w.Drain, ", ") + ": " + plural(int(w.InFlight), "request") + " in flight", w.StateSeconds, w.State == "draining"
+			return strings.Join(w.Drain, ", ") + ": " + Plural(int(w.InFlight), "request") + " in flight", w.StateSeconds, w.State == "draining"
 		},
 	},
 }
@@ -232,7 +232,7 @@ func concerns(st *Status, errors history.Errors) []Concern {
 		add("no_workers", Fault, "", "No workers: every request is refused",
 			"Start the router with --worker, --discover or --cluster, or add a worker with POST /workers.", 0)
 	case ready == 0:
-		add("none_ready", Fault, "", fmt.Sprintf("None of %s is ready: requests are refused", plural(len(st.Workers), "worker")), "Start the engines. What follows says what each lacks.", newest)
+		add("none_ready", Fault, "", fmt.Sprintf("None of %s is ready: requests are refused", Plural(len(st.Workers), "worker")), "Start the engines. What follows says what each lacks.", newest)
 	}
 	if st.Draining {
 		add("router_draining", Warning, "", "The router is draining: it takes no new requests", "It ends with its last request in flight.", 0)
@@ -246,12 +246,12 @@ func concerns(st *Status, errors history.Errors) []Concern {
 		out = append(out, workerConcerns[i].lines(st.Workers)...)
 	}
 	if q := st.Queue; q != nil && q.Waiting > 0 {
-		add("queue", Warning, "", fmt.Sprintf("%s in the queue: all workers that could take them are full; %.1f a second leave it", plural(q.Waiting, "request"), q.Rate),
+		add("queue", Warning, "", fmt.Sprintf("%s in the queue: all workers that could take them are full; %.1f a second leave it", Plural(q.Waiting, "request"), q.Rate),
 			"If this lasts, add workers.", q.OldestSeconds)
 	}
 	for _, r := range refusals {
 		if n := errors[r.of]; n > 0 {
-			add(r.kind, r.severity, "", fmt.Sprintf("%s %s in the last %.0f minutes", plural(n, "request"), r.text, history.ErrorTime.Minutes()), r.advice, 0)
+			add(r.kind, r.severity, "", fmt.Sprintf("%s %s in the last %.0f minutes", Plural(n, "request"), r.text, history.ErrorTime.Minutes()), r.advice, 0)
 		}
 	}
 	concernsAround(st, add)
@@ -262,7 +262,7 @@ func concerns(st *Status, errors history.Errors) []Concern {
 // concernsAround adds those about operators, the cluster, sources of workers and the configuration.
 func concernsAround(st *Status, add func(kind string, severity Severity, subject, text, advice string, seconds float64)) {
 	if n := st.Refused.WrongKey + st.Refused.Foreign; n > 0 {
-		add("operator_refused", Note, "", fmt.Sprintf("%s to the operator API refused since the start: %d with a wrong key, %d of foreign web pages", plural(n, "request"), st.Refused.WrongKey, st.Refused.Foreign),
+		add("operator_refused", Note, "", fmt.Sprintf("%s to the operator API refused since the start: %d with a wrong key, %d of foreign web pages", Plural(n, "request"), st.Refused.WrongKey, st.Refused.Foreign),
 			"The router's log names the clients of wrong keys.", 0)
 	}
 	if st.Cluster != nil && !st.Cluster.Up {
@@ -288,7 +288,8 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-func plural[N int | uint64](n N, one string) string {
+// Plural returns a number of things, named by one of them.
+func Plural[N int | uint64](n N, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}

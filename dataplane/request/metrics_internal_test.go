@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/admin/history"
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
@@ -70,7 +70,7 @@ func TestSumsAreOfAllWorkers(t *testing.T) {
 // TestSeriesOfRanksThatAreGone: the series of a worker that is gone leave with time, and the sums do
 // not tell of it. A worker that comes back before goes on with its own.
 func TestSeriesOfRanksThatAreGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		m := &Metrics{}
 		m.ranks = newRankMetrics(m, func() string { return "kv" })
 		m.errors = m.counter("errors_total", "", "status", "reason")

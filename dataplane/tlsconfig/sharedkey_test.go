@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
@@ -97,10 +98,10 @@ func TestSharedKeyRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 	_, err = tlsconfig.SharedKeyOf("short")
 	assert.Error(t, err)
-	var l lines
+	var l testkit.Text
 	file := keyFile(t, keyA)
 	require.NoError(t, os.Chmod(file, 0o644)) //nolint:gosec // the log warns of this
-	_, err = tlsconfig.NewSharedKey(file, l.log())
+	_, err = tlsconfig.NewSharedKey(file, l.Log())
 	require.NoError(t, err)
 	assert.Contains(t, l.String(), "readable for all users")
 }

@@ -9,36 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/testkit"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
-
-// lines is a log for a test.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *lines) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // meet lets two configurations shake hands and returns both ends, each with the error that it
 // ended with. Both also exchange a byte: with TLS 1.3 a client hears only then that its
@@ -197,10 +177,10 @@ func replace(t *testing.T, file string, data []byte) {
 }
 
 func TestReload(t *testing.T) {
-	log := &lines{}
+	log := &testkit.Text{}
 	ca := tlstest.NewAuthority(t)
 	pair := ca.Issue("127.0.0.1")
-	server, client := sides(t, log.log(), tlsconfig.ServerFiles{Cert: pair.Cert, Key: pair.Key}, tlsconfig.ClientFiles{CA: ca.File})
+	server, client := sides(t, log.Log(), tlsconfig.ServerFiles{Cert: pair.Cert, Key: pair.Key}, tlsconfig.ClientFiles{CA: ca.File})
 	serial := func() string {
 		t.Helper()
 		_, c, serverErr, clientErr := meet(t, server, client.Config("127.0.0.1"))
@@ -265,9 +245,9 @@ func TestBadFiles(t *testing.T) {
 }
 
 func TestExpiryIsLogged(t *testing.T) {
-	ca, log := tlstest.NewAuthority(t), &lines{}
+	ca, log := tlstest.NewAuthority(t), &testkit.Text{}
 	expired, soon := ca.Expired("127.0.0.1"), ca.Issue("127.0.0.1")
-	_, _ = sides(t, log.log(), tlsconfig.ServerFiles{Cert: expired.Cert, Key: expired.Key}, tlsconfig.ClientFiles{Cert: soon.Cert, Key: soon.Key})
+	_, _ = sides(t, log.Log(), tlsconfig.ServerFiles{Cert: expired.Cert, Key: expired.Key}, tlsconfig.ClientFiles{Cert: soon.Cert, Key: soon.Key})
 	assert.Contains(t, log.String(), "has expired")
 	assert.Contains(t, log.String(), "expires soon")
 }

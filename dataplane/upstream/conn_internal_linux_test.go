@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // idleConn returns an idle connection to a worker, and the worker's end of it.
@@ -27,16 +29,6 @@ func idleConn(t *testing.T) (*conn, net.Conn) {
 	return newConn(near, near, poolKey{addr: "worker"}, new(sync.Pool)), peer
 }
 
-// eventually waits for an act of the other end to arrive.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
-	}
-}
-
 func TestAlive(t *testing.T) {
 	cn, peer := idleConn(t)
 	for range 3 {
@@ -47,7 +39,7 @@ func TestAlive(t *testing.T) {
 	if _, err := peer.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a connection with a byte that nobody asked for is alive", func() bool { return !cn.alive() })
+	testkit.Await(t, "a connection with a byte that nobody asked for is alive", func() bool { return !cn.alive() })
 	var b [2]byte
 	if n, err := cn.in.nc.Read(b[:]); n != 1 || b[0] != 'x' || err != nil {
 		t.Errorf("after the looks, Read = %d %q %v, want the byte", n, b[:n], err)
@@ -55,7 +47,7 @@ func TestAlive(t *testing.T) {
 
 	cn, peer = idleConn(t)
 	peer.Close()
-	eventually(t, "a connection that the worker has closed is alive", func() bool { return !cn.alive() })
+	testkit.Await(t, "a connection that the worker has closed is alive", func() bool { return !cn.alive() })
 
 	cn, _ = idleConn(t)
 	cn.abort()

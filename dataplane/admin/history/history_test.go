@@ -158,7 +158,7 @@ func TestUnknownIsNull(t *testing.T) {
 // TestNow: the values of now are those of a minute, with the quantiles of its requests together, and
 // the errors of five.
 func TestNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := record(t)
 		assert.True(t, math.IsNaN(float64(r.Report().Now.Requests)), "no row is no zero")
 		assert.Equal(t, history.Errors{}, r.Errors())

@@ -164,13 +164,6 @@ func brief(v float64) string {
 	return fmt.Sprintf("%dd", s/86400)
 }
 
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
-
 func clock(t time.Time) string { return t.Format(time.TimeOnly) }
 
 func finite[N ~float64](v N) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }

@@ -44,7 +44,7 @@ func (m *model) page(w *admin.WorkerStatus, width int) (lines []string) {
 		add("Speed", "not known yet")
 	}
 	add("Traffic", "%d requests (%s of all), %d failed; %s of the prompt tokens were cached", w.Requests, percent(w.Share), w.Failed, percent(r.hits()))
-	add("Cache", "%d blocks in the index, overlap by %s; %s", w.Blocks, cmp.Or(w.Overlap, unknown), plural(w.Sessions, "live session"))
+	add("Cache", "%d blocks in the index, overlap by %s; %s", w.Blocks, cmp.Or(w.Overlap, unknown), admin.Plural(w.Sessions, "live session"))
 	add("Trust", "%s of its overlap counts; %s of the last %d answers hit as expected", percent(w.Trust.Credit), percent(w.Trust.Accuracy), w.Trust.Compared)
 	e := w.Events
 	add("Events", "%s, %s late; %d batches, %d gaps, %d lost, %d replayed, %d restarts", e.State, seconds(e.LagMS/1000), e.Batches, e.Gaps, e.Lost, e.Replayed, e.Restarts)

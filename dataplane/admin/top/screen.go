@@ -51,7 +51,7 @@ func (m *model) header(width int) string {
 				ready++
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%d of %s ready", ready, plural(len(st.Workers), "worker")), "up "+age(st.UptimeSeconds), "policy "+clean(st.Policy))
+		parts = append(parts, fmt.Sprintf("%d of %s ready", ready, admin.Plural(len(st.Workers), "worker")), "up "+age(st.UptimeSeconds), "policy "+clean(st.Policy))
 		at = clock(m.reading.At)
 	}
 	text := ""

@@ -227,6 +227,15 @@ func TestConcurrency(t *testing.T) {
 	assert.Equal(t, 2, key.Counts().InFlight)
 }
 
+// follow has keys follow their file until stop, in a bubble. look returns when they have looked.
+func follow(t *testing.T, k *clientkey.Keys) (look, stop func()) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = k.Run(ctx) })
+	return func() { time.Sleep(2 * time.Second); synctest.Wait() }, func() { end(); running.Wait() }
+}
+
 // TestFollow: the file is read again when it changes, a bad one changes nothing and is said, and rates and places go on.
 func TestFollow(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
@@ -234,12 +243,8 @@ func TestFollow(t *testing.T) {
 		file := put(t, "", "alice "+hashOf("a")+" concurrency=1\nbob "+hashOf("b")+"\n")
 		k, err := clientkey.Read(file, text.Log())
 		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = k.Run(ctx) })
-		defer wg.Wait()
+		look, stop := follow(t, k)
 		defer stop()
-		look := func() { time.Sleep(2 * time.Second); synctest.Wait() } // of the bubble
 		require.NoError(t, k.Find([]byte("a")).Begin(time.Now()))
 
 		put(t, file, "alice "+hashOf("new")+" concurrency=2\n")
@@ -271,17 +276,13 @@ func TestFollow(t *testing.T) {
 // TestKeysThatComeBack: a name that was taken out of the file and put back has its use of before, as
 // far as that has not come back meanwhile.
 func TestKeysThatComeBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		with, without := "alice "+hashOf("a")+" requests-per-minute=60 concurrency=80\nbob "+hashOf("b")+"\n", "bob "+hashOf("b")+"\n"
 		file := put(t, "", with)
 		k, err := clientkey.Read(file, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = k.Run(ctx) })
-		defer wg.Wait()
+		look, stop := follow(t, k)
 		defer stop()
-		look := func() { time.Sleep(2 * time.Second); synctest.Wait() } // of the bubble
 		for range 60 {
 			require.NoError(t, k.Find([]byte("a")).Begin(time.Now()))
 		}
