@@ -3,6 +3,7 @@
 package request_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,7 +18,10 @@ func TestBudgetOfAllocations(t *testing.T) {
 			for range 100 { // pools fill, maps grow
 				once()
 			}
-			allocs := testing.AllocsPerRun(200, once)
+			allocs := math.Inf(1)
+			for range 5 { // probes allocate too, more of them the longer a busy machine takes
+				allocs = min(allocs, testing.AllocsPerRun(100, once))
+			}
 			t.Logf("%v allocations", allocs)
 			assert.LessOrEqual(t, allocs, k.allocs)
 		})
