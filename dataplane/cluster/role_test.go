@@ -205,8 +205,9 @@ func TestRolesDoNothingElse(t *testing.T) {
 	const p = "warmpath.cluster."
 	writes := []string{
 		p + "beat.node.a", p + "beat.node.b", p + "beat.replica.a", p + "beat.replica.b", p + "store.node.a", p + "store.node.b", p + "store.router.a",
-		p + "store.router.b", p + "store.operator.a", p + "store.operator.b", p + "reply.node.b.x", "warmpath.replica.state", "warmpath.replica.ask.x",
-		"warmpath.kvtier.report", "warmpath.hint.62", "_INBOX.x", "$KV.warmpath-records.node.a", "$KV.warmpath-records.node.b", "$KV.warmpath-marks.b",
+		p + "store.router.b", p + "store.operator.a", p + "store.operator.b", p + "reply.node.b.x", "warmpath.replica.state", "warmpath.replica.state.member",
+		"warmpath.replica.state.router.a", "warmpath.replica.state.router.b", "warmpath.replica.keys.router.a", "warmpath.replica.ask.x",
+		"warmpath.kvtier.report", "warmpath.kvtier.report.node.a", "warmpath.kvtier.report.node.b", "warmpath.kvtier.report.member", "warmpath.hint.62", "_INBOX.x", "$KV.warmpath-records.node.a", "$KV.warmpath-records.node.b", "$KV.warmpath-marks.b",
 		"$JS.API.STREAM.INFO.KV_warmpath-records", "$JS.API.STREAM.DELETE.KV_warmpath-records", "$JS.API.STREAM.PURGE.KV_warmpath-marks",
 		"$JS.API.STREAM.CREATE.x", "$JS.API.STREAM.UPDATE.KV_warmpath-marks", "$JS.API.STREAM.MSG.DELETE.KV_warmpath-marks",
 		"$JS.API.CONSUMER.CREATE.KV_warmpath-records", "$JS.API.CONSUMER.CREATE.KV_warmpath-records.x.$KV.warmpath-records.>",
@@ -214,13 +215,14 @@ func TestRolesDoNothingElse(t *testing.T) {
 	}
 	reads := []string{
 		">", "warmpath.>", p + "beat.>", p + "reply.>", p + "reply.node.a.*", p + "reply.node.b.*", p + "reply.router.a.*", p + "reply.operator.a.*", p + "store.>",
-		"warmpath.replica.>", "warmpath.hint.>", "warmpath.hint.61", "warmpath.hint.62", "warmpath.link.62", "warmpath.kvtier.report", "_INBOX.>", "$KV.>", "$JS.>", "$SYS.>",
+		"warmpath.replica.>", "warmpath.hint.>", "warmpath.hint.61", "warmpath.hint.62", "warmpath.link.62", "warmpath.kvtier.report.>", "warmpath.kvtier.question.*.node.a",
+		"warmpath.kvtier.question.*.node.b", "warmpath.kvtier.question.>", "_INBOX.>", "$KV.>", "$JS.>", "$SYS.>",
 	}
 	may := map[string]string{
-		"node":       p + "beat.node.a " + p + "store.node.a " + p + "reply.node.b.x warmpath.kvtier.report",
-		"router":     p + "beat.replica.a " + p + "store.router.a warmpath.replica.state warmpath.replica.ask.x warmpath.hint.62",
+		"node":       p + "beat.node.a " + p + "store.node.a " + p + "reply.node.b.x warmpath.kvtier.report.node.a",
+		"router":     p + "beat.replica.a " + p + "store.router.a warmpath.replica.state.router.a warmpath.replica.keys.router.a warmpath.hint.62",
 		"operator":   p + "store.operator.a",
-		"node hears": p + "beat.> " + p + "reply.node.a.* warmpath.hint.61", "router hears": p + "beat.> " + p + "reply.router.a.* warmpath.replica.> warmpath.kvtier.report",
+		"node hears": p + "beat.> " + p + "reply.node.a.* warmpath.hint.61 warmpath.kvtier.question.*.node.a", "router hears": p + "beat.> " + p + "reply.router.a.* warmpath.replica.> warmpath.kvtier.report.>",
 		"operator hears": p + "beat.> " + p + "reply.operator.a.*",
 	}
 	for name, full := range servers(t, users["node"], users["router"], users["operator"]) {

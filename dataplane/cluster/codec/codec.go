@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,16 @@ var ErrMessage = errors.New("codec: malformed message")
 
 // Largest bounds varints: sums of 1,024 of them fit an int64, and float64 holds each exactly.
 const Largest = 1 << 53
+
+// Owned reports whether id may be that of a process with the token of owner: the name in the token
+// and 16 hexadecimal digits. "" is the owner of all.
+func Owned(id []byte, owner string) bool {
+	if owner == "" {
+		return true
+	}
+	digits, ok := bytes.CutPrefix(id, []byte(owner+"-"))
+	return ok && len(digits) == 16 && len(bytes.Trim(digits, "0123456789abcdef")) == 0
+}
 
 // Reader decodes a message from its first byte to its last.
 type Reader struct {
