@@ -117,3 +117,14 @@ func FuzzReader(f *testing.F) {
 		require.Equal(t, broken || len(rest) > 0, r.End() != nil)
 	})
 }
+
+func TestOwned(t *testing.T) {
+	for id, want := range map[string]bool{
+		"a-0123456789abcdef": true, "a-b-0123456789abcdef": false, "a": false, "a-": false, "0123456789abcdef": false, "a-0123456789abcdeF": false,
+		"a-0123456789abcdef0": false, "b-0123456789abcdef": false, "": false,
+	} {
+		require.Equal(t, want, codec.Owned([]byte(id), "a"), id)
+		require.True(t, codec.Owned([]byte(id), ""), id)
+	}
+	require.True(t, codec.Owned([]byte("a-b-0123456789abcdef"), "a-b"))
+}
