@@ -197,6 +197,30 @@ func TestRolesOutliveTheServer(t *testing.T) {
 	}
 }
 
+// TestOwnSubjects: what comes in the name of a token comes from its holder; a node is asked by its name.
+func TestOwnSubjects(t *testing.T) {
+	full := open(t, cluster.Config{Token: secret})
+	up(t, full)
+	router, node := holder(t, plain(full), cluster.RoleRouter, "r"), holder(t, plain(full), cluster.RoleNode, "n.1")
+	heard := make(chan string, 10)
+	stop, err := router.SubscribeOwn("replica.state", func(owner string, data []byte) { heard <- owner + " " + string(data) })
+	require.NoError(t, err)
+	defer stop()
+	stop, err = node.ReplyOwn("kvtier.question.7", func(data []byte) []byte { return append(data, '!') })
+	require.NoError(t, err)
+	defer stop()
+	testkit.Await(t, "the node answers", func() bool {
+		answer, err := router.RequestNode(t.Context(), "kvtier.question.7", "n.1", []byte("x"))
+		return err == nil && string(answer) == "x!"
+	})
+	_, err = router.RequestNode(t.Context(), "kvtier.question.7", "n.2", nil)
+	require.Error(t, err)
+	require.NoError(t, router.PublishOwn("replica.state", []byte("1")))
+	require.Equal(t, "r 1", <-heard)
+	require.NoError(t, full.PublishOwn("replica.state", []byte("2")))
+	require.Equal(t, " 2", <-heard)
+}
+
 // TestRolesDoNothingElse tries what a role has no business with, on NATS's own subjects and through the member that has all rights.
 func TestRolesDoNothingElse(t *testing.T) {
 	users := map[string]string{
