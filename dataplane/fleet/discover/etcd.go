@@ -126,15 +126,24 @@ func (e *etcd) follow(ctx context.Context, client *etcdClient, keys *etcdKeys, c
 	if err != nil {
 		return fmt.Errorf("cannot read keys below %s: %w", e.prefix, err)
 	}
-	e.fail(keys.replace(got.KVs))
+	bad := keys.replace(got.KVs)
+	if err := tooMany(len(keys.there)); err != nil {
+		return fmt.Errorf("cannot use the keys below %s: %w", e.prefix, err)
+	}
+	e.fail(bad)
 	changed()
 	seen := &watchProgress{}
 	seen.revision.Store(got.Header.Revision)
 	seen.keys.Store(int64(len(keys.there)))
-	err = client.watch(ctx, all, seen, func(events []etcdEvent) {
-		e.fail(keys.apply(events))
+	err = client.watch(ctx, all, seen, func(events []etcdEvent) error {
+		bad := keys.apply(events)
+		if err := tooMany(len(keys.there)); err != nil {
+			return err
+		}
+		e.fail(bad)
 		seen.keys.Store(int64(len(keys.there)))
 		changed()
+		return nil
 	})
 	return fmt.Errorf("cannot watch keys below %s: %w", e.prefix, err)
 }

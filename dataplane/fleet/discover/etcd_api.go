@@ -144,7 +144,7 @@ type watchProgress struct{ revision, keys atomic.Int64 }
 
 // watch calls changed with each change of a range after seen, until it fails: with errGone where
 // etcd has compacted some of them. changed maintains seen.keys; watch maintains seen.revision.
-func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgress, changed func([]etcdEvent)) error {
+func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgress, changed func([]etcdEvent) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var order etcdWatch
@@ -158,9 +158,9 @@ func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgres
 	defer checking.Wait()
 	defer stop(nil)
 	checking.Go(func() { stop(c.checkWatch(ctx, of, seen)) })
-	for messages := json.NewDecoder(body); ; {
+	for messages := newMessages(body); ; {
 		var news etcdNews
-		if err := messages.Decode(&news); err != nil {
+		if err := messages.next(&news); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				return cause
 			}
@@ -175,7 +175,9 @@ func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgres
 		case r.Canceled:
 			return errors.New(r.Reason)
 		case len(r.Events) > 0:
-			changed(r.Events)
+			if err := changed(r.Events); err != nil {
+				return err
+			}
 			seen.revision.Store(r.Header.Revision)
 		}
 	}

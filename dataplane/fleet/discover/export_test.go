@@ -41,5 +41,5 @@ func WatchFromThePast(base, prefix string, revision int64, limit time.Duration) 
 	defer client.CloseIdleConnections()
 	seen := &watchProgress{}
 	seen.revision.Store(revision - 1)
-	return client.watch(ctx, etcdPrefix(prefix), seen, func([]etcdEvent) {})
+	return client.watch(ctx, etcdPrefix(prefix), seen, func([]etcdEvent) error { return nil })
 }

@@ -238,7 +238,7 @@ func readSlice(object json.RawMessage) (*endpointSlice, error) {
 
 // watch calls changed with each change after version until the server ends the watch, and
 // returns the version to resume at.
-func (c *kubeClient) watch(ctx context.Context, path, selector, version string, changed func(kind string, s *endpointSlice)) (string, error) {
+func (c *kubeClient) watch(ctx context.Context, path, selector, version string, changed func(kind string, s *endpointSlice) error) (string, error) {
 	// The server ends it by itself; where that does not come, we do.
 	ctx, cancel := context.WithTimeout(ctx, watchFor+kubePatience)
 	defer cancel()
@@ -250,9 +250,9 @@ func (c *kubeClient) watch(ctx context.Context, path, selector, version string, 
 		return "", err
 	}
 	defer body.Close()
-	for events := json.NewDecoder(body); ; {
+	for events := newMessages(body); ; {
 		var e watchEvent
-		if err := events.Decode(&e); errors.Is(err, io.EOF) {
+		if err := events.next(&e); errors.Is(err, io.EOF) {
 			return version, nil
 		} else if err != nil {
 			return "", err
@@ -272,7 +272,9 @@ func (c *kubeClient) watch(ctx context.Context, path, selector, version string, 
 				return "", err
 			}
 			version = s.Metadata.ResourceVersion
-			changed(e.Type, s)
+			if err := changed(e.Type, s); err != nil {
+				return "", err
+			}
 		case "ERROR": // 410 where version is too old: all is listed again
 			var st apiStatus
 			_ = json.Unmarshal(e.Object, &st)
