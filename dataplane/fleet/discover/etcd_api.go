@@ -10,11 +10,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 // The needed parts of etcd's API, by the names of its JSON gateway: bytes are in base64, 64-bit
@@ -87,7 +88,7 @@ func (a *etcdAPI) password() (string, error) {
 	if a.passwordFile == "" {
 		return "", nil
 	}
-	password, err := os.ReadFile(a.passwordFile)
+	password, err := tlsconfig.ReadFile(a.passwordFile, maxFile)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the password: %w", err)
 	}

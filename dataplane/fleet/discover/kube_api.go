@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 // The needed parts of discovery.k8s.io/v1, by the names of its JSON. Null and missing fields are
@@ -124,7 +126,7 @@ func (a *kubeAPI) namespace(given string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
-	name, err := os.ReadFile(filepath.Join(a.home, "namespace"))
+	name, err := tlsconfig.ReadFile(filepath.Join(a.home, "namespace"), maxFile)
 	if err != nil {
 		return "", fmt.Errorf("cannot tell the namespace: give it as kubernetes:NAMESPACE/SERVICE: %w", err)
 	}
@@ -159,7 +161,7 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 	}
 	req.Header.Set("Accept", "application/json")
 	if c.api.token != "" {
-		token, err := os.ReadFile(c.api.token) // again, because it is replaced every hour
+		token, err := tlsconfig.ReadFile(c.api.token, maxFile) // again, because it is replaced every hour
 		if err != nil {
 			return nil, err
 		}
