@@ -64,7 +64,8 @@ func serve(cmd *cobra.Command) (err error) {
 	}
 	var known []byte
 	if path != "" {
-		known, _ = tlsconfig.ReadFile(path, maxConfig) // before it is read below, so that no change is missed
+		// Before it is read below, so that no change is missed.
+		known, _ = tlsconfig.ReadFile(path, maxConfig)
 	}
 	o, err := again(cmd.Flags())
 	if err != nil {

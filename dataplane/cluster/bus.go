@@ -27,7 +27,7 @@ type bus struct {
 	nc      *nats.Conn
 	prefix  string      // of subjects
 	replies string      // subject below which replies come to this process
-	user    string      // whose own subjects this process publishes on
+	user    string      // that own subjects of this process name
 	hearing atomic.Bool // NATS answered the last PING
 }
 
@@ -80,14 +80,14 @@ func (b *bus) Subscribe(subject string, f func(data []byte)) (stop func(), err e
 	return b.listen(subject, func(m *nats.Msg) { f(m.Data) })
 }
 
-// PublishOwn publishes on a part of a subject that belongs to the token of this process: no holder of
-// another token may.
+// PublishOwn publishes on a part of a subject that belongs to the token of this process: no holder
+// of another token may.
 func (b *bus) PublishOwn(subject string, data []byte) error {
 	return b.Publish(subject+"."+b.user, data)
 }
 
-// SubscribeOwn calls f, as Subscribe does, with each message that was published by PublishOwn and the
-// name in the sender's token; "" is a member with the cluster's secret, which may say anything.
+// SubscribeOwn calls f, as Subscribe does, with each message that was published by PublishOwn and
+// the name in the sender's token; "" is a member with the cluster's secret, which may say anything.
 func (b *bus) SubscribeOwn(subject string, f func(owner string, data []byte)) (stop func(), err error) {
 	own := b.subject(subject) + "."
 	return b.listen(subject+".>", func(m *nats.Msg) {
@@ -101,7 +101,7 @@ func (b *bus) SubscribeOwn(subject string, f func(owner string, data []byte)) (s
 }
 
 // ReplyOwn is Reply on a part of a subject that belongs to the token of this process: no holder of
-// another token hears what is asked there.
+// another token hears the questions there.
 func (b *bus) ReplyOwn(subject string, f func(data []byte) []byte) (stop func(), err error) {
 	return b.Reply(subject+"."+b.user, f)
 }

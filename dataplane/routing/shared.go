@@ -60,7 +60,7 @@ func (x *SharedPredictions) Add(now time.Time, id PromptID, rank uint64, tokens 
 	defer x.mu.Unlock()
 	x.dropLocked(func(e *sharedPrompt) bool { return e.until < now.UnixNano() || e.id == id })
 	if len(x.all) >= maxShared {
-		// The oldest of who has the most: a router that tells without end drops its own.
+		// The oldest of the owner with the most: a router that tells without end drops its own.
 		most := x.mostLocked(id.Owner)
 		oldest := x.all[slices.IndexFunc(x.all, func(e sharedPrompt) bool { return e.id.Owner == most })].id
 		x.dropLocked(func(e *sharedPrompt) bool { return e.id == oldest })
@@ -175,8 +175,8 @@ func (m *sharedMatch) of(model string, p *Prompt) []uint32 {
 	return m.fingerprints
 }
 
-// overlap returns the predicted overlap of a rank, with the prompts of other routers, while they have
-// requests there.
+// overlap returns the predicted overlap of a rank, with the prompts of other routers, while they
+// have requests there.
 func (m *sharedMatch) overlap(rank *worker.Rank, p *Prompt, predicted overlap) overlap {
 	for _, e := range m.ranks {
 		if e.rank == rank.IDHash() && e.tokens > predicted.tokens && rank.Load.PeersInFlight() > 0 {

@@ -10,8 +10,8 @@ import (
 // maxFile bounds certificates, keys and lists of authorities: those of a whole system have 250 KB.
 const maxFile = 1 << 20
 
-// ReadFile returns the content of a regular file of at most so many bytes. One that is read again and
-// again may become anything: to open a pipe waits for its other end, and a device has no end.
+// ReadFile returns the content of a regular file of at most so many bytes. One that is read again
+// and again may become anything: to open a pipe waits for its other end, and a device has no end.
 func ReadFile(file string, most int64) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

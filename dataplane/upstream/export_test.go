@@ -56,5 +56,5 @@ func (t *Transport) ReadAnswer(in []byte, method string, step int) (status int, 
 	}
 }
 
-// Targets returns the number of targets whose connections the Transport knows.
+// Targets returns the number of targets that the Transport knows.
 func (t *Transport) Targets() int { return len(t.lists("")) }

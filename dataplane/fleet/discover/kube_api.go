@@ -161,7 +161,8 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 	}
 	req.Header.Set("Accept", "application/json")
 	if c.api.token != "" {
-		token, err := tlsconfig.ReadFile(c.api.token, maxFile) // again, because it is replaced every hour
+		// Again, because it is replaced every hour.
+		token, err := tlsconfig.ReadFile(c.api.token, maxFile)
 		if err != nil {
 			return nil, err
 		}

@@ -6,12 +6,12 @@ import (
 )
 
 // peerWord is the load that other routers claim for a rank, and the part of it that the rank's
-// reports refute. Whoever has a router's token can claim anything: reports outweigh it. Load.mu
+// reports refute. The holder of a router's token can claim anything: reports outweigh it. Load.mu
 // guards it.
 //
-// What stands for peerWindow while no report has that many requests counts no more; the next window
-// judges anew. Claims that grow and shrink between reports are set aside as a whole, as a field of a
-// report is: then reports alone tell of the requests of other routers.
+// Requests that are claimed for peerWindow while no report has so many count no more; the next
+// window judges anew. Claims that grow and shrink between reports are set aside as a whole, as a
+// field of a report is: then reports alone tell of the requests of other routers.
 type peerWord struct {
 	claimed RouterLoad // by all of them; Sent is not used
 	refuted RouterLoad // of these; peers of Load has the rest
@@ -34,8 +34,8 @@ const (
 	peerWindow = 1 // seconds; ranks report once a second
 	// peerSpare and peerTimes bound requests that begin and end between two reports.
 	peerSpare, peerTimes = 64, 4
-	// peerPending is the time in seconds of claimed prompts that the rank computes: the queue that it
-	// reports has the others only. Without a speed it is peerTokens.
+	// peerPending is the time in seconds of claimed prompts that the rank computes: the queue that
+	// it reports has the others only. Without a speed it is peerTokens.
 	peerPending, peerTokens = 10, 1 << 17
 	// The most of a router at one rank, and of one request.
 	maxPeerRequests, maxPrompt = 1 << 16, 1 << 20

@@ -17,8 +17,8 @@ type Bus interface {
 	PublishOwn(subject string, data []byte) error
 	// Subscribe calls f with each message, from one goroutine. f owns data.
 	Subscribe(subject string, f func(data []byte)) (stop func(), err error)
-	// ReplyOwn answers requests to this node's token on a subject with the result of f, one after the
-	// other.
+	// ReplyOwn answers requests to this node's token on a subject with the result of f, one after
+	// the other.
 	ReplyOwn(subject string, f func(data []byte) []byte) (stop func(), err error)
 }
 

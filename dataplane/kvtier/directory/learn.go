@@ -12,15 +12,15 @@ const (
 	maxLearners  = 4               // nodes learnt at once
 	learnTimeout = 3 * time.Second // of one question
 	learnPause   = time.Second     // after a question without an answer
-	// learnMost is the longest turn of a node: 11 million pages are read in some 20 s. A node that never
-	// ends leaves its place to others, and for as long as it had it.
+	// learnMost is the longest turn of a node: 11 million pages are read in some 20 s. A node that
+	// never ends leaves its place to others, and for as long as it had it.
 	learnMost = time.Minute
 )
 
 // errRestarted says that a node has begun anew or left while it was learnt.
 var errRestarted = errors.New("directory: the node has begun anew")
 
-// announcer is whom questions about a node go to.
+// announcer is the address of questions about a node.
 type announcer struct {
 	owner string
 	id    uint64
@@ -28,8 +28,8 @@ type announcer struct {
 
 func (n *node) who() announcer { return announcer{n.owner, n.announcer} }
 
-// nextBehind returns the node that the caller has to learn, of several the one whose last turn is the
-// longest ago, or nil.
+// nextBehind returns the node that the caller has to learn, of several the one with the oldest last
+// turn, or nil.
 func (x *Index) nextBehind(now time.Time) *node {
 	x.mu.Lock()
 	defer x.mu.Unlock()

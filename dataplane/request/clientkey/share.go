@@ -13,11 +13,11 @@ import (
 
 // Bus carries messages between routers, at most once and in no order. Package cluster has one.
 type Bus interface {
-	// PublishOwn sends data to all subscribers, in the name of this router's token. It does not wait
-	// for them and keeps no part of data.
+	// PublishOwn sends data to all subscribers, in the name of this router's token. It does not
+	// wait for them and keeps no part of data.
 	PublishOwn(subject string, data []byte) error
-	// SubscribeOwn calls f with each message and the name in the token of its sender; "" is one that
-	// may use any. f keeps no part of data.
+	// SubscribeOwn calls f with each message and the name in the token of its sender; "" is one
+	// that may use any. f keeps no part of data.
 	SubscribeOwn(subject string, f func(owner string, data []byte)) (stop func(), err error)
 }
 

@@ -119,8 +119,8 @@ func (k *Key) lower(now time.Time, e *useEntry) {
 	u.tokens.owe(max(e.missingTokens-u.tokens.missing, 0), 2*k.tokens+longestUse)
 }
 
-// longestUse is the most tokens of one request that other routers tell of, and a minute's worth more
-// may be missing: a false word of one then locks a key for so long, and not for good.
+// longestUse is the most tokens of one request that other routers tell of, and a minute's worth
+// more may be missing: a false word of one then locks a key for so long, and not for good.
 const longestUse = 1 << 20
 
 // owe counts use at another router; less than 0 is given back. It brings the bucket to no more than
