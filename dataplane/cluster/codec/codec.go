@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unicode/utf8"
 )
 
 // ErrMessage is a message that is cut off, too long or out of its bounds.
@@ -130,6 +131,16 @@ func (r *Reader) Bytes(limit int) []byte {
 		return nil
 	}
 	return r.Take(int(n))
+}
+
+// Text returns UTF-8 of at most limit bytes behind its varint length. Metrics take no other.
+func (r *Reader) Text(limit int) []byte {
+	text := r.Bytes(limit)
+	if !utf8.Valid(text) {
+		r.Fail("a text in UTF-8")
+		return nil
+	}
+	return text
 }
 
 // Count returns the varint length of a list with entries of at least size bytes. A length that

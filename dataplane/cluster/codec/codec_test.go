@@ -118,6 +118,15 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
+func TestTextIsUTF8(t *testing.T) {
+	for text, good := range map[string]bool{"": true, "a": true, "ä": true, "\xff": false, "a\xc3": false, "long": false} {
+		r := codec.NewReader(codec.AppendBytes(nil, text, 100))
+		got := r.Text(3)
+		require.Equal(t, good, r.Err() == nil, text)
+		require.Equal(t, good && text != "", len(got) > 0)
+	}
+}
+
 func TestOwned(t *testing.T) {
 	for id, want := range map[string]bool{
 		"a-0123456789abcdef": true, "a-b-0123456789abcdef": false, "a": false, "a-": false, "0123456789abcdef": false, "a-0123456789abcdeF": false,

@@ -37,7 +37,7 @@ func newEtcd(rest string, o *options, r *report) (Source, error) {
 	if !found || hosts == "" || prefix == "" {
 		return nil, errors.New("want etcd:HOST:PORT[,HOST:PORT…]/PREFIX")
 	}
-	e := &etcd{report: r, prefix: "/" + prefix, api: etcdAPI{patience: etcdPatience, check: etcdCheck}}
+	e := &etcd{report: r, prefix: "/" + prefix, api: etcdAPI{patience: etcdPatience, check: etcdCheck, longest: maxAnswer}}
 	e.api.files = tlsFiles{o.take("ca", ""), o.take("cert", ""), o.take("key", "")}
 	scheme := "http"
 	if o.take("tls", "false") == "true" || e.api.files != (tlsFiles{}) {

@@ -81,6 +81,7 @@ type etcdAPI struct {
 	user            string
 	passwordFile    string // "": there is none
 	patience, check time.Duration
+	longest         int // bytes of a message of a watch
 }
 
 // password reads the user's password, which is changed now and then.
@@ -159,7 +160,7 @@ func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgres
 	defer checking.Wait()
 	defer stop(nil)
 	checking.Go(func() { stop(c.checkWatch(ctx, of, seen)) })
-	for messages := newMessages(body); ; {
+	for messages := newMessages(body, c.api.longest); ; {
 		var news etcdNews
 		if err := messages.next(&news); err != nil {
 			if cause := context.Cause(ctx); cause != nil {

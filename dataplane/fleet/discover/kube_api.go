@@ -90,6 +90,7 @@ const (
 type kubeAPI struct {
 	base, ca, token, home string
 	silence               time.Duration // kubeSilence
+	longest               int           // bytes of a message of a watch
 }
 
 // errGone is a version that the API server does not remember any more.
@@ -100,7 +101,7 @@ const podFiles = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // newKubeAPI takes missing settings from the pod of this process.
 func newKubeAPI(base, ca, token string) (kubeAPI, error) {
-	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles, silence: kubeSilence}
+	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles, silence: kubeSilence, longest: maxAnswer}
 	if a.base == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
@@ -253,7 +254,7 @@ func (c *kubeClient) watch(ctx context.Context, path, selector, version string, 
 		return "", err
 	}
 	defer body.Close()
-	for events := newMessages(body); ; {
+	for events := newMessages(body, c.api.longest); ; {
 		var e watchEvent
 		if err := events.next(&e); errors.Is(err, io.EOF) {
 			return version, nil

@@ -88,31 +88,29 @@ func tooMany(n int) error {
 	return fmt.Errorf("%w: %d of them: want at most %d", ErrEntry, n, maxEntries)
 }
 
-// messages are JSON values that come one after the other, of at most maxAnswer bytes each.
+// messages are JSON values that come one after the other, of at most so many bytes each.
 type messages struct {
 	*json.Decoder
-	from io.Reader
-	left int
+	from       io.Reader
+	most, left int
 }
 
-var errLongMessage = fmt.Errorf("discover: a message of more than %d bytes", maxAnswer)
-
-func newMessages(from io.Reader) *messages {
-	m := &messages{from: from}
+func newMessages(from io.Reader, most int) *messages {
+	m := &messages{from: from, most: most}
 	m.Decoder = json.NewDecoder(m)
 	return m
 }
 
 // next decodes the next value.
 func (m *messages) next(v any) error {
-	m.left = maxAnswer
+	m.left = m.most
 	return m.Decode(v)
 }
 
 // Read implements io.Reader for the decoder.
 func (m *messages) Read(p []byte) (int, error) {
 	if m.left == 0 {
-		return 0, errLongMessage
+		return 0, fmt.Errorf("a message has more than %d bytes", m.most)
 	}
 	n, err := m.from.Read(p[:min(len(p), m.left)])
 	m.left -= n

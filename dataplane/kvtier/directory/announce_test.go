@@ -189,6 +189,26 @@ func TestEndlessNodes(t *testing.T) {
 	})
 }
 
+// Names that are no text leave nothing: a scrape would lose the metrics of all nodes by them.
+func TestNamesThatAreNoText(t *testing.T) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
+		t := w.t
+		time.Sleep(time.Second)
+		for _, m := range []announce.Report{
+			{Type: announce.TypeChanges, Node: "\xff", Next: 1},
+			{Type: announce.TypeChanges, Node: "a", Next: 1, Kinds: []proto.Kind{{ID: 1, Model: "\xc3", PageSize: 4}}},
+		} {
+			require.NoError(t, w.bus.Publish(announce.SubjectReport, m.Append(nil)))
+		}
+		time.Sleep(time.Second)
+		require.EqualValues(t, 2, w.index.Status().Malformed)
+		reg := prometheus.NewPedanticRegistry()
+		reg.MustRegister(w.index.Collector())
+		_, err := reg.Gather()
+		require.NoError(t, err)
+	})
+}
+
 // A node tells of its own pages only, where its token has its name.
 func TestForgedNode(t *testing.T) {
 	inCluster(t, directory.Config{}, func(w *testCluster) {

@@ -64,13 +64,13 @@ func (m *useMessage) decode(b []byte) error {
 	if r.Byte() != useVersion {
 		r.Fail("the version")
 	}
-	m.id, m.number = r.Bytes(maxID), int64(r.Uvarint())
+	m.id, m.number = r.Text(maxID), int64(r.Uvarint())
 	if m.flags = r.Byte(); m.flags > flagWhole|flagFull|flagLast {
 		r.Fail("flags")
 	}
 	m.names = m.names[:0]
 	for range r.Count(useEntrySize) {
-		e := useEntry{name: r.Bytes(maxName), inFlight: int(r.Uvarint())}
+		e := useEntry{name: r.Text(maxName), inFlight: int(r.Uvarint())}
 		for _, f := range [...]*float64{&e.requests, &e.tokens, &e.missingRequests, &e.missingTokens} {
 			if *f = r.Float(); math.Abs(*f) > codec.Largest {
 				r.Fail("a use")

@@ -111,6 +111,8 @@ func TestForgedRouters(t *testing.T) {
 // TestListsThatNoRouterSends are refused before they cost anything.
 func TestListsThatNoRouterSends(t *testing.T) {
 	listening(t, func(t *testing.T, g *Group, _ *worker.Rank) {
+		g.loads.onMessage("", (&message{id: []byte("\xff"), number: 1}).append(nil)) // no label of a metric
+		require.Empty(t, g.Status().Peers)
 		many := message{id: []byte("there"), number: 1}
 		for i := range maxSent + 1 {
 			many.sent = append(many.sent, prompt{number: uint64(i), fingerprints: []uint32{1}})
@@ -118,7 +120,7 @@ func TestListsThatNoRouterSends(t *testing.T) {
 		g.loads.onMessage("", many.append(nil))
 		many.sent, many.done = nil, make([]int64, maxDone+1)
 		g.loads.onMessage("", many.append(nil))
-		require.EqualValues(t, 2, g.Status().Malformed)
+		require.EqualValues(t, 3, g.Status().Malformed)
 		many.done = many.done[1:]
 		g.loads.onMessage("", many.append(nil))
 		require.EqualValues(t, 1, g.Status().Received)
