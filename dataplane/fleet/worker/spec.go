@@ -131,8 +131,8 @@ func splitURL(raw string) (u *url.URL, port string, err error) {
 	return u, port, nil
 }
 
-// printable reports whether a URL, or its host without escapes, is visible ASCII, as URLs are. It is shown to operators, and a
-// label of metrics, which are lost with one that is no UTF-8.
+// printable reports whether a URL, or its host without escapes, is visible ASCII, as URLs are. It
+// is shown to operators, and a label of metrics, which are lost with one that is no UTF-8.
 func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
