@@ -123,7 +123,7 @@ var rules = map[string]rule{
 	"dataplane/freeport":         {never: anyHTTP},
 	"dataplane/cluster/natstest": {allow: []string{"dataplane/freeport"}},
 	"dataplane/cluster/codec":    {never: anyHTTP},
-	"dataplane/fleet/discover":   {allow: []string{"dataplane/fleet/worker", "dataplane/secrets"}},
+	"dataplane/fleet/discover":   {allow: []string{"dataplane/fleet/worker", "dataplane/secrets", "dataplane/tlsconfig"}},
 	"dataplane/routing/peers":    {allow: []string{"dataplane/cluster/codec", "dataplane/routing", "dataplane/fleet/worker"}},
 	"dataplane/sidecar":          {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/store", "dataplane/fleet/worker", "dataplane/operator", "dataplane/origin"}},
 	"dataplane/kvtier/proto":     {never: anyHTTP},

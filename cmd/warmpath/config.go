@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 // A setting comes from a flag, the environment or the configuration file, in this order of
@@ -49,12 +49,9 @@ func configure(f *pflag.FlagSet, environ []string) (origins, error) {
 	if path == "" {
 		return from, nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := tlsconfig.ReadFile(path, maxConfig)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration: %w", err)
-	}
-	if len(data) > maxConfig {
-		return nil, fmt.Errorf("cannot use %s: %w: it is larger than %d bytes", path, errConfig, maxConfig)
+		return nil, fmt.Errorf("cannot read the configuration: %w: %w", errConfig, err)
 	}
 	settings, err := parseConfig(data)
 	if err == nil {

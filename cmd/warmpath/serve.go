@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/service"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 func newServeCommand() *cobra.Command {
@@ -63,7 +64,8 @@ func serve(cmd *cobra.Command) (err error) {
 	}
 	var known []byte
 	if path != "" {
-		known, _ = os.ReadFile(path) // before it is read below, so that no change is missed
+		// Before it is read below, so that no change is missed.
+		known, _ = tlsconfig.ReadFile(path, maxConfig)
 	}
 	o, err := again(cmd.Flags())
 	if err != nil {

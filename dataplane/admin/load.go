@@ -35,7 +35,8 @@ type LoadStatus struct {
 
 // SetAsideField is a field of load reports that policies do not use.
 type SetAsideField struct {
-	Field    string  `json:"field"` // used_tokens, pool_tokens or prefill_tokens_per_second
+	// used_tokens, pool_tokens, prefill_tokens_per_second or requests_of_other_routers
+	Field    string  `json:"field"`
 	Why      string  `json:"why"`
 	Since    string  `json:"since"`
 	Reported float64 `json:"reported"` // used tokens then, the rate now

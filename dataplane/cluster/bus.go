@@ -19,11 +19,15 @@ const (
 	replySubject   = ownSubjects + ".reply" // and the user or the instance that asks, and a secret
 )
 
+// memberUser stands for members with the secret where subjects name a user.
+const memberUser = "member"
+
 // bus carries messages over core NATS.
 type bus struct {
 	nc      *nats.Conn
 	prefix  string      // of subjects
 	replies string      // subject below which replies come to this process
+	user    string      // that own subjects of this process name
 	hearing atomic.Bool // NATS answered the last PING
 }
 
@@ -74,6 +78,42 @@ func (b *bus) Publish(subject string, data []byte) error {
 // behind (Status.Dropped). It survives outages until stop.
 func (b *bus) Subscribe(subject string, f func(data []byte)) (stop func(), err error) {
 	return b.listen(subject, func(m *nats.Msg) { f(m.Data) })
+}
+
+// PublishOwn publishes on a part of a subject that belongs to the token of this process: no holder
+// of another token may.
+func (b *bus) PublishOwn(subject string, data []byte) error {
+	return b.Publish(subject+"."+b.user, data)
+}
+
+// SubscribeOwn calls f, as Subscribe does, with each message that was published by PublishOwn and
+// the name in the sender's token; "" is a member with the cluster's secret, which may say anything.
+func (b *bus) SubscribeOwn(subject string, f func(owner string, data []byte)) (stop func(), err error) {
+	own := b.subject(subject) + "."
+	return b.listen(subject+".>", func(m *nats.Msg) {
+		user := strings.TrimPrefix(m.Subject, own)
+		if user == memberUser {
+			f("", m.Data)
+		} else if h, err := parseUser(user); err == nil {
+			f(h.name, m.Data)
+		}
+	})
+}
+
+// ReplyOwn is Reply on a part of a subject that belongs to the token of this process: no holder of
+// another token hears the questions there.
+func (b *bus) ReplyOwn(subject string, f func(data []byte) []byte) (stop func(), err error) {
+	return b.Reply(subject+"."+b.user, f)
+}
+
+// RequestNode is Request to a node that answers with ReplyOwn; owner is the name in its token, as
+// SubscribeOwn has it.
+func (b *bus) RequestNode(ctx context.Context, subject, owner string, data []byte) ([]byte, error) {
+	user := memberUser
+	if owner != "" {
+		user = holder{RoleNode, owner}.user()
+	}
+	return b.Request(ctx, subject+"."+user, data)
 }
 
 func (b *bus) listen(subject string, f nats.MsgHandler) (stop func(), err error) {

@@ -64,10 +64,12 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		storing: newStoreQueue(),
 	}
 	c.prefix, c.log = cfg.Prefix, cfg.Log
-	c.replies = c.subject(replySubject) + ".member." + c.own.instance
+	c.user = memberUser
+	c.replies = c.subject(replySubject) + "." + memberUser + "." + c.own.instance
 	var ofRole bool
 	if c.holder, _, ofRole = parseToken(cfg.Token); ofRole {
-		c.replies = c.subject(replySubject) + "." + c.holder.user()
+		c.user = c.holder.user()
+		c.replies = c.subject(replySubject) + "." + c.user
 	}
 	if c.holder.role == RoleRouter {
 		c.own.instance = c.holder.name + "-" + c.own.instance

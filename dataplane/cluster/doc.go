@@ -28,8 +28,8 @@
 //
 // Who has the cluster's secret may do everything. RoleToken makes of it tokens for one node, router
 // or operator. Their holders reach core NATS on the subjects of their role alone, and the buckets
-// through a member that has the secret; see store. Whose beat it is stands in its subject, and
-// replies have subjects of their own, so that NATS's permissions decide.
+// through a member that has the secret; see store. The subject of a beat has its owner, as that
+// of PublishOwn has, and replies have subjects of their own, so that NATS's permissions decide.
 //
 // # Concurrency
 //

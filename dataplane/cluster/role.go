@@ -145,11 +145,11 @@ func (h holder) permissions(prefix string) *server.Permissions {
 	listen := []string{beatSubject + ".>", requestSubject + ".>", replySubject + "." + h.user() + ".*"}
 	switch h.role {
 	case RoleNode:
-		publish = append(publish, beatSubject+"."+kindNode+"."+escape(h.name), replySubject+".>", "kvtier.report", "link.*")
-		listen = append(listen, "kvtier.join", "kvtier.question.*", "hint."+name, "link."+name)
+		publish = append(publish, beatSubject+"."+kindNode+"."+escape(h.name), replySubject+".>", "kvtier.report."+h.user(), "link.*")
+		listen = append(listen, "kvtier.join", "kvtier.question.*."+h.user(), "hint."+name, "link."+name)
 	case RoleRouter:
-		publish = append(publish, beatSubject+"."+kindRouter+"."+escape(h.name), "replica.>", "kvtier.join", "kvtier.question.*", "hint.*")
-		listen = append(listen, "replica.>", "kvtier.report")
+		publish = append(publish, beatSubject+"."+kindRouter+"."+escape(h.name), "replica.*."+h.user(), "kvtier.join", "kvtier.question.>", "hint.*")
+		listen = append(listen, "replica.>", "kvtier.report.>")
 	}
 	for _, list := range [][]string{publish, listen} {
 		for i := range list {

@@ -197,6 +197,30 @@ func TestRolesOutliveTheServer(t *testing.T) {
 	}
 }
 
+// TestOwnSubjects: what comes in the name of a token comes from its holder; a node is asked by its name.
+func TestOwnSubjects(t *testing.T) {
+	full := open(t, cluster.Config{Token: secret})
+	up(t, full)
+	router, node := holder(t, plain(full), cluster.RoleRouter, "r"), holder(t, plain(full), cluster.RoleNode, "n.1")
+	heard := make(chan string, 10)
+	stop, err := router.SubscribeOwn("replica.state", func(owner string, data []byte) { heard <- owner + " " + string(data) })
+	require.NoError(t, err)
+	defer stop()
+	stop, err = node.ReplyOwn("kvtier.question.7", func(data []byte) []byte { return append(data, '!') })
+	require.NoError(t, err)
+	defer stop()
+	testkit.Await(t, "the node answers", func() bool {
+		answer, err := router.RequestNode(t.Context(), "kvtier.question.7", "n.1", []byte("x"))
+		return err == nil && string(answer) == "x!"
+	})
+	_, err = router.RequestNode(t.Context(), "kvtier.question.7", "n.2", nil)
+	require.Error(t, err)
+	require.NoError(t, router.PublishOwn("replica.state", []byte("1")))
+	require.Equal(t, "r 1", <-heard)
+	require.NoError(t, full.PublishOwn("replica.state", []byte("2")))
+	require.Equal(t, " 2", <-heard)
+}
+
 // TestRolesDoNothingElse tries what a role has no business with, on NATS's own subjects and through the member that has all rights.
 func TestRolesDoNothingElse(t *testing.T) {
 	users := map[string]string{
@@ -205,8 +229,9 @@ func TestRolesDoNothingElse(t *testing.T) {
 	const p = "warmpath.cluster."
 	writes := []string{
 		p + "beat.node.a", p + "beat.node.b", p + "beat.replica.a", p + "beat.replica.b", p + "store.node.a", p + "store.node.b", p + "store.router.a",
-		p + "store.router.b", p + "store.operator.a", p + "store.operator.b", p + "reply.node.b.x", "warmpath.replica.state", "warmpath.replica.ask.x",
-		"warmpath.kvtier.report", "warmpath.hint.62", "_INBOX.x", "$KV.warmpath-records.node.a", "$KV.warmpath-records.node.b", "$KV.warmpath-marks.b",
+		p + "store.router.b", p + "store.operator.a", p + "store.operator.b", p + "reply.node.b.x", "warmpath.replica.state", "warmpath.replica.state.member",
+		"warmpath.replica.state.router.a", "warmpath.replica.state.router.b", "warmpath.replica.keys.router.a", "warmpath.replica.ask.x",
+		"warmpath.kvtier.report", "warmpath.kvtier.report.node.a", "warmpath.kvtier.report.node.b", "warmpath.kvtier.report.member", "warmpath.hint.62", "_INBOX.x", "$KV.warmpath-records.node.a", "$KV.warmpath-records.node.b", "$KV.warmpath-marks.b",
 		"$JS.API.STREAM.INFO.KV_warmpath-records", "$JS.API.STREAM.DELETE.KV_warmpath-records", "$JS.API.STREAM.PURGE.KV_warmpath-marks",
 		"$JS.API.STREAM.CREATE.x", "$JS.API.STREAM.UPDATE.KV_warmpath-marks", "$JS.API.STREAM.MSG.DELETE.KV_warmpath-marks",
 		"$JS.API.CONSUMER.CREATE.KV_warmpath-records", "$JS.API.CONSUMER.CREATE.KV_warmpath-records.x.$KV.warmpath-records.>",
@@ -214,13 +239,14 @@ func TestRolesDoNothingElse(t *testing.T) {
 	}
 	reads := []string{
 		">", "warmpath.>", p + "beat.>", p + "reply.>", p + "reply.node.a.*", p + "reply.node.b.*", p + "reply.router.a.*", p + "reply.operator.a.*", p + "store.>",
-		"warmpath.replica.>", "warmpath.hint.>", "warmpath.hint.61", "warmpath.hint.62", "warmpath.link.62", "warmpath.kvtier.report", "_INBOX.>", "$KV.>", "$JS.>", "$SYS.>",
+		"warmpath.replica.>", "warmpath.hint.>", "warmpath.hint.61", "warmpath.hint.62", "warmpath.link.62", "warmpath.kvtier.report.>", "warmpath.kvtier.question.*.node.a",
+		"warmpath.kvtier.question.*.node.b", "warmpath.kvtier.question.>", "_INBOX.>", "$KV.>", "$JS.>", "$SYS.>",
 	}
 	may := map[string]string{
-		"node":       p + "beat.node.a " + p + "store.node.a " + p + "reply.node.b.x warmpath.kvtier.report",
-		"router":     p + "beat.replica.a " + p + "store.router.a warmpath.replica.state warmpath.replica.ask.x warmpath.hint.62",
+		"node":       p + "beat.node.a " + p + "store.node.a " + p + "reply.node.b.x warmpath.kvtier.report.node.a",
+		"router":     p + "beat.replica.a " + p + "store.router.a warmpath.replica.state.router.a warmpath.replica.keys.router.a warmpath.hint.62",
 		"operator":   p + "store.operator.a",
-		"node hears": p + "beat.> " + p + "reply.node.a.* warmpath.hint.61", "router hears": p + "beat.> " + p + "reply.router.a.* warmpath.replica.> warmpath.kvtier.report",
+		"node hears": p + "beat.> " + p + "reply.node.a.* warmpath.hint.61 warmpath.kvtier.question.*.node.a", "router hears": p + "beat.> " + p + "reply.router.a.* warmpath.replica.> warmpath.kvtier.report.>",
 		"operator hears": p + "beat.> " + p + "reply.operator.a.*",
 	}
 	for name, full := range servers(t, users["node"], users["router"], users["operator"]) {

@@ -15,6 +15,7 @@ var (
 	lengthField     = []byte(fasthttp.HeaderContentLength)
 	codingField     = []byte(fasthttp.HeaderTransferEncoding)
 	expectField     = []byte(fasthttp.HeaderExpect)
+	hostField       = []byte(fasthttp.HeaderHost)
 )
 
 // nameByte has the bytes of a field's name and of a method (tchar of RFC 9110 5.6.2).
@@ -87,6 +88,10 @@ func checkHead(h *fasthttp.RequestHeader) error {
 			if !bytes.EqualFold(bytes.TrimSpace(line[n+1:]), expectContinue) {
 				return ErrExpectation
 			}
+		case n == len(hostField) && bytes.EqualFold(name, hostField):
+			if !isAuthority(bytes.TrimSpace(line[n+1:])) {
+				return fmt.Errorf("%w: its Host is not a host with or without a port", ErrRequest)
+			}
 		case n == len(lengthField) && bytes.EqualFold(name, lengthField):
 			lengths = true
 		case n == len(codingField) && bytes.EqualFold(name, codingField):
@@ -104,9 +109,20 @@ func checkHead(h *fasthttp.RequestHeader) error {
 	return nil
 }
 
+// isAuthority reports whether a Host has only the bytes of one: fasthttp reads "a@b" as b and "a/b"
+// as a, and a server before it may not.
+func isAuthority(host []byte) bool {
+	for _, c := range host {
+		if (!pathByte[c] || c == '/' || c == '@') && bytes.IndexByte([]byte("[]%"), c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // notNominated are fields that the router reads for itself.
 var notNominated = [][]byte{
-	connectionField, []byte("te"), []byte("trailer"), []byte("host"), expectField, lengthField, codingField,
+	connectionField, []byte("te"), []byte("trailer"), hostField, expectField, lengthField, codingField,
 	[]byte(fasthttp.HeaderXForwardedFor), // a proxy before this router names the client in it
 }
 

@@ -23,10 +23,14 @@ type SharedPredictions struct {
 	all  []sharedPrompt        // the oldest first; guarded by mu
 	free [][]uint32            // fingerprints of ended prompts, to be reused; guarded by mu
 	ids  map[PromptID]struct{} // of all; guarded by mu
+	by   map[string]int        // number of all, by PromptID.Owner; guarded by mu
 }
 
 // PromptID names a prompt: its router and its number there.
-type PromptID struct{ Router, Number uint64 }
+type PromptID struct {
+	Owner          string // of the router's token; "" of all that have the cluster's secret
+	Router, Number uint64
+}
 
 type sharedPrompt struct {
 	id           PromptID
@@ -56,7 +60,9 @@ func (x *SharedPredictions) Add(now time.Time, id PromptID, rank uint64, tokens 
 	defer x.mu.Unlock()
 	x.dropLocked(func(e *sharedPrompt) bool { return e.until < now.UnixNano() || e.id == id })
 	if len(x.all) >= maxShared {
-		oldest := x.all[0].id
+		// The oldest of the owner with the most: a router that tells without end drops its own.
+		most := x.mostLocked(id.Owner)
+		oldest := x.all[slices.IndexFunc(x.all, func(e sharedPrompt) bool { return e.id.Owner == most })].id
 		x.dropLocked(func(e *sharedPrompt) bool { return e.id == oldest })
 	}
 	var kept []uint32
@@ -65,9 +71,10 @@ func (x *SharedPredictions) Add(now time.Time, id PromptID, rank uint64, tokens 
 	}
 	kept = append(kept[:0], fingerprints...)
 	if x.ids == nil {
-		x.ids = make(map[PromptID]struct{}, maxShared)
+		x.ids, x.by = make(map[PromptID]struct{}, maxShared), make(map[string]int)
 	}
 	x.ids[id] = struct{}{}
+	x.by[id.Owner]++
 	x.all = append(x.all, sharedPrompt{id, rank, now.Add(sentFor).UnixNano(), fingerprints[0], tokens, kept})
 	x.count.Store(int32(len(x.all)))
 }
@@ -92,6 +99,16 @@ func (x *SharedPredictions) Forget(router uint64) {
 	x.count.Store(int32(len(x.all)))
 }
 
+// mostLocked returns the owner of the most prompts, the given one if it is among them.
+func (x *SharedPredictions) mostLocked(owner string) string {
+	for other, n := range x.by {
+		if n > x.by[owner] {
+			owner = other
+		}
+	}
+	return owner
+}
+
 func (x *SharedPredictions) dropLocked(is func(*sharedPrompt) bool) {
 	kept := x.all[:0]
 	for i := range x.all {
@@ -99,7 +116,11 @@ func (x *SharedPredictions) dropLocked(is func(*sharedPrompt) bool) {
 			kept = append(kept, x.all[i])
 			continue
 		}
-		delete(x.ids, x.all[i].id)
+		id := x.all[i].id
+		delete(x.ids, id)
+		if x.by[id.Owner]--; x.by[id.Owner] == 0 {
+			delete(x.by, id.Owner)
+		}
 		if len(x.free) < maxFree {
 			x.free = append(x.free, x.all[i].fingerprints)
 		}
@@ -154,10 +175,11 @@ func (m *sharedMatch) of(model string, p *Prompt) []uint32 {
 	return m.fingerprints
 }
 
-// overlap returns the predicted overlap of a rank, with the prompts of other routers.
+// overlap returns the predicted overlap of a rank, with the prompts of other routers, while they
+// have requests there.
 func (m *sharedMatch) overlap(rank *worker.Rank, p *Prompt, predicted overlap) overlap {
 	for _, e := range m.ranks {
-		if e.rank == rank.IDHash() && e.tokens > predicted.tokens {
+		if e.rank == rank.IDHash() && e.tokens > predicted.tokens && rank.Load.PeersInFlight() > 0 {
 			return overlap{tokens: e.tokens, gpu: e.tokens, block: predicted.block}.usable(p)
 		}
 	}

@@ -111,6 +111,7 @@ type herald struct {
 	of     uint64 // the router that tells
 	others []*routing.Router
 	next   uint64
+	ranks  *worker.Registry
 }
 
 func (*herald) Sending() bool { return true }
@@ -119,6 +120,11 @@ func (o *herald) Routers() int { return len(o.others) + 1 }
 
 func (o *herald) Tell(rank uint64, tokens int, fingerprints []uint32) uint64 {
 	o.next++
+	for _, r := range o.ranks.Snapshot().Ranks { // one rank for all here: none counts its own as another's
+		if r.IDHash() == rank && r.Load.PeersInFlight() == 0 {
+			r.Load.ReplacePeer(time.Now(), worker.RouterLoad{}, worker.RouterLoad{InFlight: 1, Waiting: 1})
+		}
+	}
 	for _, r := range o.others {
 		r.Shared.Add(time.Now(), routing.PromptID{Router: o.of, Number: o.next}, rank, tokens, fingerprints)
 	}
@@ -142,8 +148,8 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 			policy.KV{Options: policy.Defaults}, func() uint64 { return 42 })
 	}
 	one, two, three := with(), with(), with()
-	one.Peers = &herald{of: 1, others: []*routing.Router{two, three}}
-	two.Peers = &herald{of: 2, others: []*routing.Router{one, three}}
+	one.Peers = &herald{of: 1, others: []*routing.Router{two, three}, ranks: f.registry}
+	two.Peers = &herald{of: 2, others: []*routing.Router{one, three}, ranks: f.registry}
 	pick := func(r *routing.Router, p *routing.Prompt) (*routing.Scratch, routing.Decision) {
 		var s routing.Scratch
 		d, err := r.Pick(&s, p, nil)
@@ -224,4 +230,25 @@ func TestExpectedEnds(t *testing.T) {
 	require.Equal(t, []int{1, 0}, []int{count(&x, 50*time.Millisecond), count(&x, 150*time.Millisecond)})
 	x.Add(start, by, 1, 5, nil)
 	require.Equal(t, 1, x.Len(), "a prompt without marks is none")
+}
+
+// TestExpectedIsShared: a router that tells of prompts without end, by any number of processes, drops
+// its own.
+func TestExpectedIsShared(t *testing.T) {
+	var x routing.SharedPredictions
+	now := time.Unix(1000, 0)
+	for i := range uint64(200) {
+		x.Add(now, routing.PromptID{Owner: "honest", Router: 1, Number: i}, 1, 64, []uint32{1})
+	}
+	for i := range uint64(5000) {
+		x.Add(now, routing.PromptID{Owner: "rogue", Router: 2 + i%60, Number: i}, 2, 64, []uint32{2})
+	}
+	require.Equal(t, 512, x.Len())
+	require.Equal(t, []int{1, 1}, []int{x.Find(now, 64, []uint32{1}), x.Find(now, 64, []uint32{2})})
+	for i := range uint64(200) {
+		x.Done(now, routing.PromptID{Owner: "honest", Router: 1, Number: i})
+	}
+	now = now.Add(time.Second)
+	x.Add(now, routing.PromptID{Owner: "another"}, 1, 64, []uint32{1})
+	require.Equal(t, 512-200+1, x.Len(), "all of them were there")
 }

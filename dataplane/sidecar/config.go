@@ -39,6 +39,8 @@ type Bus interface {
 	announce.Bus
 	// Request returns the first answer to a message.
 	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
+	// Reply answers requests on a subject with the result of f, one after the other.
+	Reply(subject string, f func(data []byte) []byte) (stop func(), err error)
 	// Watch calls f with the present view and each new one, from one goroutine.
 	Watch(f func(*cluster.View)) (stop func())
 }

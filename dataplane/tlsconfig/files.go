@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 )
 
@@ -19,11 +18,11 @@ const expirySoon = 7 * 24 * time.Hour
 
 // loadPair reads a certificate chain and its key, both PEM.
 func loadPair(certFile, keyFile string, log *slog.Logger) (*tls.Certificate, error) {
-	cert, err := os.ReadFile(certFile)
+	cert, err := ReadFile(certFile, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read certificate: %w: %w", ErrFiles, err)
 	}
-	key, err := os.ReadFile(keyFile)
+	key, err := ReadFile(keyFile, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read key: %w: %w", ErrFiles, err)
 	}
@@ -42,7 +41,7 @@ func loadPair(certFile, keyFile string, log *slog.Logger) (*tls.Certificate, err
 
 // loadPool reads a list of authorities, PEM.
 func loadPool(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+	pem, err := ReadFile(file, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read authorities: %w: %w", ErrFiles, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ type keyring struct {
 func NewSharedKey(file string, log *slog.Logger) (*SharedKey, error) {
 	WarnReadable(log, file)
 	f, err := reloadOnChange(log, "shared key", []string{file}, func() (*keyring, error) {
-		text, err := os.ReadFile(file)
+		text, err := ReadFile(file, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read key: %w: %w", ErrFiles, err)
 		}

@@ -55,3 +55,6 @@ func (t *Transport) ReadAnswer(in []byte, method string, step int) (status int, 
 		body = append(body, p...)
 	}
 }
+
+// Targets returns the number of targets that the Transport knows.
+func (t *Transport) Targets() int { return len(t.lists("")) }

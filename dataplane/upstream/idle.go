@@ -11,12 +11,14 @@ type idleList struct {
 	mu     sync.Mutex
 	conns  []*conn // guarded by mu; ordered by idleSince
 	closed bool    // guarded by mu
+	used   bool    // since the last prune; guarded by mu
 }
 
 // get takes the youngest connection, nil if there is none that was used at or after notBefore.
 func (l *idleList) get(notBefore time.Time) *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.used = true
 	n := len(l.conns) - 1
 	if n < 0 || l.conns[n].idleSince.Before(notBefore) {
 		// If the youngest is too old, all are: Sweep or the next put closes them.
@@ -72,6 +74,15 @@ func (l *idleList) close() {
 	l.closed = true
 	l.mu.Unlock()
 	l.drop(time.Time{})
+}
+
+// prune closes the list if it is empty and was not used since the last prune.
+func (l *idleList) prune() (ended bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = l.closed || len(l.conns) == 0 && !l.used
+	l.used = false
+	return l.closed
 }
 
 func (l *idleList) len() int {

@@ -265,3 +265,26 @@ func testTransportClose(t *testing.T) {
 	_, err = tr.Do(nil, post(w.addr()))
 	wantErr(t, "Do after Close", err, upstream.ErrClosed)
 }
+
+// TestTargetsAreForgotten: a target without connections and requests leaves nothing, and may come back.
+func TestTargetsAreForgotten(t *testing.T) {
+	c := conns{make(chan int, 100)}
+	w, gone := startWorker(t, c.serve(ok)), startWorker(t, c.serve(ok))
+	tr := newTransport(t, upstream.Config{})
+	for range 2 {
+		for _, addr := range []string{w.addr(), gone.addr()} {
+			if _, body, err := get(tr, post(addr, "{}")); body != "ok" || err != nil {
+				t.Fatalf("get = %q %v", body, err)
+			}
+		}
+		tr.CloseIdle(gone.addr())
+		tr.Sweep()
+		if n := tr.Targets(); n != 2 {
+			t.Fatalf("%d targets, want 2: it had a request just now", n)
+		}
+		tr.Sweep()
+		if n, idle := tr.Targets(), tr.Idle(w.addr()); n != 1 || idle != 1 {
+			t.Fatalf("%d targets and %d connections, want the one in use", n, idle)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"crypto/tls"
+	"maps"
 	"sync"
 	"syscall"
 	"time"
@@ -52,7 +53,7 @@ type Transport struct {
 	responses sync.Pool // *Response
 
 	mu     sync.RWMutex
-	idle   map[poolKey]*idleList // guarded by mu; lists are never removed: workers are few
+	idle   map[poolKey]*idleList // guarded by mu; Sweep removes those of targets without requests
 	closed bool                  // guarded by mu
 }
 
@@ -115,6 +116,9 @@ func (t *Transport) Sweep() {
 	for _, l := range t.lists("") {
 		l.drop(before)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.idle, func(_ poolKey, l *idleList) bool { return l.prune() })
 }
 
 // Idle returns the number of idle connections to addr, or to all targets if addr is empty.

@@ -1,10 +1,12 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"unicode/utf8"
 )
 
 // ErrMessage is a message that is cut off, too long or out of its bounds.
@@ -12,6 +14,16 @@ var ErrMessage = errors.New("codec: malformed message")
 
 // Largest bounds varints: sums of 1,024 of them fit an int64, and float64 holds each exactly.
 const Largest = 1 << 53
+
+// Owned reports whether id may be that of a process with the token of owner: the name in the token
+// and 16 hexadecimal digits. "" is the owner of all.
+func Owned(id []byte, owner string) bool {
+	if owner == "" {
+		return true
+	}
+	digits, ok := bytes.CutPrefix(id, []byte(owner+"-"))
+	return ok && len(digits) == 16 && len(bytes.Trim(digits, "0123456789abcdef")) == 0
+}
 
 // Reader decodes a message from its first byte to its last.
 type Reader struct {
@@ -119,6 +131,16 @@ func (r *Reader) Bytes(limit int) []byte {
 		return nil
 	}
 	return r.Take(int(n))
+}
+
+// Text returns UTF-8 of at most limit bytes behind its varint length. Metrics take no other.
+func (r *Reader) Text(limit int) []byte {
+	text := r.Bytes(limit)
+	if !utf8.Valid(text) {
+		r.Fail("a text in UTF-8")
+		return nil
+	}
+	return text
 }
 
 // Count returns the varint length of a list with entries of at least size bytes. A length that

@@ -117,3 +117,23 @@ func FuzzReader(f *testing.F) {
 		require.Equal(t, broken || len(rest) > 0, r.End() != nil)
 	})
 }
+
+func TestTextIsUTF8(t *testing.T) {
+	for text, good := range map[string]bool{"": true, "a": true, "ä": true, "\xff": false, "a\xc3": false, "long": false} {
+		r := codec.NewReader(codec.AppendBytes(nil, text, 100))
+		got := r.Text(3)
+		require.Equal(t, good, r.Err() == nil, text)
+		require.Equal(t, good && text != "", len(got) > 0)
+	}
+}
+
+func TestOwned(t *testing.T) {
+	for id, want := range map[string]bool{
+		"a-0123456789abcdef": true, "a-b-0123456789abcdef": false, "a": false, "a-": false, "0123456789abcdef": false, "a-0123456789abcdeF": false,
+		"a-0123456789abcdef0": false, "b-0123456789abcdef": false, "": false,
+	} {
+		require.Equal(t, want, codec.Owned([]byte(id), "a"), id)
+		require.True(t, codec.Owned([]byte(id), ""), id)
+	}
+	require.True(t, codec.Owned([]byte("a-b-0123456789abcdef"), "a-b"))
+}

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 // etcd follows the keys below a prefix. Their values are entries, one each.
@@ -37,7 +37,7 @@ func newEtcd(rest string, o *options, r *report) (Source, error) {
 	if !found || hosts == "" || prefix == "" {
 		return nil, errors.New("want etcd:HOST:PORT[,HOST:PORT…]/PREFIX")
 	}
-	e := &etcd{report: r, prefix: "/" + prefix, api: etcdAPI{patience: etcdPatience, check: etcdCheck}}
+	e := &etcd{report: r, prefix: "/" + prefix, api: etcdAPI{patience: etcdPatience, check: etcdCheck, longest: maxAnswer}}
 	e.api.files = tlsFiles{o.take("ca", ""), o.take("cert", ""), o.take("key", "")}
 	scheme := "http"
 	if o.take("tls", "false") == "true" || e.api.files != (tlsFiles{}) {
@@ -62,7 +62,7 @@ func newEtcd(rest string, o *options, r *report) (Source, error) {
 func (f tlsFiles) load() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
+		pem, err := tlsconfig.ReadFile(f.ca, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read authorities: %w", err)
 		}
@@ -126,15 +126,24 @@ func (e *etcd) follow(ctx context.Context, client *etcdClient, keys *etcdKeys, c
 	if err != nil {
 		return fmt.Errorf("cannot read keys below %s: %w", e.prefix, err)
 	}
-	e.fail(keys.replace(got.KVs))
+	bad := keys.replace(got.KVs)
+	if err := tooMany(len(keys.there)); err != nil {
+		return fmt.Errorf("cannot use the keys below %s: %w", e.prefix, err)
+	}
+	e.fail(bad)
 	changed()
 	seen := &watchProgress{}
 	seen.revision.Store(got.Header.Revision)
 	seen.keys.Store(int64(len(keys.there)))
-	err = client.watch(ctx, all, seen, func(events []etcdEvent) {
-		e.fail(keys.apply(events))
+	err = client.watch(ctx, all, seen, func(events []etcdEvent) error {
+		bad := keys.apply(events)
+		if err := tooMany(len(keys.there)); err != nil {
+			return err
+		}
+		e.fail(bad)
 		seen.keys.Store(int64(len(keys.there)))
 		changed()
+		return nil
 	})
 	return fmt.Errorf("cannot watch keys below %s: %w", e.prefix, err)
 }

@@ -10,11 +10,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 // The needed parts of etcd's API, by the names of its JSON gateway: bytes are in base64, 64-bit
@@ -80,6 +81,7 @@ type etcdAPI struct {
 	user            string
 	passwordFile    string // "": there is none
 	patience, check time.Duration
+	longest         int // bytes of a message of a watch
 }
 
 // password reads the user's password, which is changed now and then.
@@ -87,7 +89,7 @@ func (a *etcdAPI) password() (string, error) {
 	if a.passwordFile == "" {
 		return "", nil
 	}
-	password, err := os.ReadFile(a.passwordFile)
+	password, err := tlsconfig.ReadFile(a.passwordFile, maxFile)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the password: %w", err)
 	}
@@ -144,7 +146,7 @@ type watchProgress struct{ revision, keys atomic.Int64 }
 
 // watch calls changed with each change of a range after seen, until it fails: with errGone where
 // etcd has compacted some of them. changed maintains seen.keys; watch maintains seen.revision.
-func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgress, changed func([]etcdEvent)) error {
+func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgress, changed func([]etcdEvent) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var order etcdWatch
@@ -158,9 +160,9 @@ func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgres
 	defer checking.Wait()
 	defer stop(nil)
 	checking.Go(func() { stop(c.checkWatch(ctx, of, seen)) })
-	for messages := json.NewDecoder(body); ; {
+	for messages := newMessages(body, c.api.longest); ; {
 		var news etcdNews
-		if err := messages.Decode(&news); err != nil {
+		if err := messages.next(&news); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				return cause
 			}
@@ -175,7 +177,9 @@ func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgres
 		case r.Canceled:
 			return errors.New(r.Reason)
 		case len(r.Events) > 0:
-			changed(r.Events)
+			if err := changed(r.Events); err != nil {
+				return err
+			}
 			seen.revision.Store(r.Header.Revision)
 		}
 	}

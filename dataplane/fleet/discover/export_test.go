@@ -26,6 +26,16 @@ func CheckOften(s Source, check, patience time.Duration) {
 // PingOften has a Kubernetes source find dead connections sooner than kubeSilence.
 func PingOften(s Source, silence time.Duration) { s.(*kube).api.silence = silence }
 
+// ShortMessages bounds the messages of a source's watches.
+func ShortMessages(s Source, bytes int) {
+	switch s := s.(type) {
+	case *etcd:
+		s.api.longest = bytes
+	case *kube:
+		s.api.longest = bytes
+	}
+}
+
 // ErrGone ends a watch of a compacted revision.
 var ErrGone = errGone
 
@@ -33,7 +43,7 @@ var ErrGone = errGone
 func WatchFromThePast(base, prefix string, revision int64, limit time.Duration) error {
 	ctx, stop := context.WithTimeout(context.Background(), limit)
 	defer stop()
-	api := etcdAPI{bases: []string{base}, patience: etcdPatience, check: etcdCheck}
+	api := etcdAPI{bases: []string{base}, patience: etcdPatience, check: etcdCheck, longest: maxAnswer}
 	client := api.client()
 	if err := client.connect(); err != nil {
 		return err
@@ -41,5 +51,5 @@ func WatchFromThePast(base, prefix string, revision int64, limit time.Duration) 
 	defer client.CloseIdleConnections()
 	seen := &watchProgress{}
 	seen.revision.Store(revision - 1)
-	return client.watch(ctx, etcdPrefix(prefix), seen, func([]etcdEvent) {})
+	return client.watch(ctx, etcdPrefix(prefix), seen, func([]etcdEvent) error { return nil })
 }

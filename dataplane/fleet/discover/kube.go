@@ -88,10 +88,14 @@ func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
 		began := time.Now()
 		client, err := k.api.client() // anew, because authorities change
 		if err == nil {
-			err = k.follow(ctx, client, func(slices map[string]*endpointSlice) {
+			err = k.follow(ctx, client, func(slices map[string]*endpointSlice) error {
 				specs, bad := k.specs(slices)
+				if err := tooMany(max(len(specs), len(slices))); err != nil {
+					return err
+				}
 				k.fail(bad)
 				set(specs)
+				return nil
 			})
 			client.CloseIdleConnections()
 		}
@@ -111,7 +115,7 @@ func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
 
 // follow lists the slices and then watches them, until that fails. Watches that end normally are
 // resumed.
-func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[string]*endpointSlice)) error {
+func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[string]*endpointSlice) error) error {
 	namespace, err := k.api.namespace(k.namespace)
 	if err != nil {
 		return err
@@ -121,16 +125,18 @@ func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[
 	if err != nil {
 		return fmt.Errorf("cannot list EndpointSlices in %s: %w", namespace, err)
 	}
-	changed(known)
+	if err := changed(known); err != nil {
+		return fmt.Errorf("cannot use the EndpointSlices in %s: %w", namespace, err)
+	}
 	for {
 		began := time.Now()
-		version, err = client.watch(ctx, path, k.selector, version, func(kind string, s *endpointSlice) {
+		version, err = client.watch(ctx, path, k.selector, version, func(kind string, s *endpointSlice) error {
 			if kind == "DELETED" {
 				delete(known, s.Metadata.Name)
 			} else {
 				known[s.Metadata.Name] = s
 			}
-			changed(known)
+			return changed(known)
 		})
 		switch {
 		case err != nil:

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 // The needed parts of discovery.k8s.io/v1, by the names of its JSON. Null and missing fields are
@@ -88,6 +90,7 @@ const (
 type kubeAPI struct {
 	base, ca, token, home string
 	silence               time.Duration // kubeSilence
+	longest               int           // bytes of a message of a watch
 }
 
 // errGone is a version that the API server does not remember any more.
@@ -98,7 +101,7 @@ const podFiles = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // newKubeAPI takes missing settings from the pod of this process.
 func newKubeAPI(base, ca, token string) (kubeAPI, error) {
-	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles, silence: kubeSilence}
+	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles, silence: kubeSilence, longest: maxAnswer}
 	if a.base == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
@@ -124,7 +127,7 @@ func (a *kubeAPI) namespace(given string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
-	name, err := os.ReadFile(filepath.Join(a.home, "namespace"))
+	name, err := tlsconfig.ReadFile(filepath.Join(a.home, "namespace"), maxFile)
 	if err != nil {
 		return "", fmt.Errorf("cannot tell the namespace: give it as kubernetes:NAMESPACE/SERVICE: %w", err)
 	}
@@ -159,7 +162,8 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 	}
 	req.Header.Set("Accept", "application/json")
 	if c.api.token != "" {
-		token, err := os.ReadFile(c.api.token) // again, because it is replaced every hour
+		// Again, because it is replaced every hour.
+		token, err := tlsconfig.ReadFile(c.api.token, maxFile)
 		if err != nil {
 			return nil, err
 		}
@@ -238,7 +242,7 @@ func readSlice(object json.RawMessage) (*endpointSlice, error) {
 
 // watch calls changed with each change after version until the server ends the watch, and
 // returns the version to resume at.
-func (c *kubeClient) watch(ctx context.Context, path, selector, version string, changed func(kind string, s *endpointSlice)) (string, error) {
+func (c *kubeClient) watch(ctx context.Context, path, selector, version string, changed func(kind string, s *endpointSlice) error) (string, error) {
 	// The server ends it by itself; where that does not come, we do.
 	ctx, cancel := context.WithTimeout(ctx, watchFor+kubePatience)
 	defer cancel()
@@ -250,9 +254,9 @@ func (c *kubeClient) watch(ctx context.Context, path, selector, version string, 
 		return "", err
 	}
 	defer body.Close()
-	for events := json.NewDecoder(body); ; {
+	for events := newMessages(body, c.api.longest); ; {
 		var e watchEvent
-		if err := events.Decode(&e); errors.Is(err, io.EOF) {
+		if err := events.next(&e); errors.Is(err, io.EOF) {
 			return version, nil
 		} else if err != nil {
 			return "", err
@@ -272,7 +276,9 @@ func (c *kubeClient) watch(ctx context.Context, path, selector, version string, 
 				return "", err
 			}
 			version = s.Metadata.ResourceVersion
-			changed(e.Type, s)
+			if err := changed(e.Type, s); err != nil {
+				return "", err
+			}
 		case "ERROR": // 410 where version is too old: all is listed again
 			var st apiStatus
 			_ = json.Unmarshal(e.Object, &st)

@@ -1,8 +1,10 @@
 package discover
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -76,6 +78,43 @@ func (f *faults) err() error {
 		return entriesError{errors.Join(append(f.named, fmt.Errorf("and %d more", f.more))...)}
 	}
 	return entriesError{errors.Join(f.named...)}
+}
+
+// tooMany refuses the set of a source that has more workers than any cluster: each gets a monitor.
+func tooMany(n int) error {
+	if n <= maxEntries {
+		return nil
+	}
+	return fmt.Errorf("%w: %d of them: want at most %d", ErrEntry, n, maxEntries)
+}
+
+// messages are JSON values that come one after the other, of at most so many bytes each.
+type messages struct {
+	*json.Decoder
+	from       io.Reader
+	most, left int
+}
+
+func newMessages(from io.Reader, most int) *messages {
+	m := &messages{from: from, most: most}
+	m.Decoder = json.NewDecoder(m)
+	return m
+}
+
+// next decodes the next value.
+func (m *messages) next(v any) error {
+	m.left = m.most
+	return m.Decode(v)
+}
+
+// Read implements io.Reader for the decoder.
+func (m *messages) Read(p []byte) (int, error) {
+	if m.left == 0 {
+		return 0, fmt.Errorf("a message has more than %d bytes", m.most)
+	}
+	n, err := m.from.Read(p[:min(len(p), m.left)])
+	m.left -= n
+	return n, err
 }
 
 // patience is how long a source waits before it tries again: longer with each try in a row.

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 const (
@@ -68,7 +68,7 @@ type changeFilter struct {
 }
 
 func (l *changeFilter) now() {
-	data, err := readFile(l.path)
+	data, err := tlsconfig.ReadFile(l.path, maxFile)
 	switch {
 	case err != nil:
 		if l.failed != err.Error() {
@@ -79,26 +79,4 @@ func (l *changeFilter) now() {
 		l.known, l.data, l.failed = true, data, ""
 		l.changed(data, nil)
 	}
-}
-
-// readFile reads a file of a sane size.
-func readFile(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() { // to open a pipe waits for its other end
-		return nil, fmt.Errorf("cannot use %s: it is no regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("cannot use %s: it is larger than %d bytes", path, maxFile)
-	}
-	return data, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -71,14 +70,7 @@ func ReadKeys(file string, log *slog.Logger) (*Keys, error) {
 }
 
 func loadKeys(file string) (*keyList, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxKeys {
-		return nil, fmt.Errorf("%w: %s is no regular file of at most %d bytes", ErrKeys, file, maxKeys)
-	}
-	text, err := os.ReadFile(file)
+	text, err := tlsconfig.ReadFile(file, maxKeys)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
 	}

@@ -35,6 +35,7 @@ type Load struct {
 	backlog   policy.Backlog // guarded by mu; times are unix seconds
 	speed     policy.Speed   // guarded by mu
 	check     check          // guarded by mu
+	word      peerWord       // guarded by mu
 	published publishedLoad  // written under mu
 }
 
@@ -243,36 +244,4 @@ func (l *Load) Own() (s RouterLoad) {
 		}
 	}
 	return s
-}
-
-// ReplacePeer replaces the known load of another router by its present one. Requests that it
-// dispatched and began count as this router's: in the backlog, and on top of the rank's reports
-// until those include them.
-func (l *Load) ReplacePeer(now time.Time, was, is RouterLoad) {
-	if was == is {
-		return
-	}
-	at := seconds(now)
-	sent := max(is.Sent-was.Sent, 0)
-	begun := sent - (is.Pending - was.Pending)
-	if begun < 0 { // a share was lost
-		sent, begun = sent-begun, 0
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.published.begin()
-	l.peers.add(&RouterLoad{
-		InFlight: is.InFlight - was.InFlight, Waiting: is.Waiting - was.Waiting, Pending: is.Pending - was.Pending,
-		Used: is.Used - was.Used, Held: is.Held - was.Held, Sent: sent,
-	})
-	if sent > 0 {
-		l.backlog.Sent(at, float64(sent))
-		l.published.prefill(at, sent, false)
-	}
-	if begun > 0 {
-		l.backlog.Begun(at, float64(begun))
-	}
-	l.published.store(&l.backlog)
-	l.published.end()
-	l.check.note(l.peaks())
 }

@@ -157,9 +157,13 @@ const (
 	AsideUsed  = "used_tokens"
 	AsidePool  = "pool_tokens"
 	AsideSpeed = "prefill_tokens_per_second"
+	AsidePeers = "requests_of_other_routers" // their word, by the rank's reports
 )
 
-const whyUsed = "more KV tokens in use than the requests there can hold"
+const (
+	whyUsed  = "more KV tokens in use than the requests there can hold"
+	whyRogue = "other routers claim requests again and again that no report shows"
+)
 
 // OwnSpeed returns the rank's speed by its own counters and first bytes alone; 0 is unknown.
 func (l *Load) OwnSpeed() float64 {
@@ -183,6 +187,9 @@ func (l *Load) SetAside() (all []Aside) {
 	if c.why != "" {
 		all = append(all, Aside{AsideSpeed, c.why, c.speedAt, c.claimed, math.Float64frombits(l.published.rate.Load())})
 	}
+	if w := &l.word; w.check.Aside() {
+		all = append(all, Aside{AsidePeers, whyRogue, w.asideAt, float64(w.claimed.InFlight), 0})
+	}
 	return all
 }
 
@@ -191,7 +198,7 @@ func TimesAside(l *Load) map[string]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := &l.check
-	return map[string]uint64{AsideUsed: c.timesUsed, AsidePool: c.pool.times, AsideSpeed: c.timesSpeed}
+	return map[string]uint64{AsideUsed: c.timesUsed, AsidePool: c.pool.times, AsideSpeed: c.timesSpeed, AsidePeers: l.word.times}
 }
 
 // PoolContent is the content of a rank's KV pool by its events.

@@ -120,3 +120,106 @@ func TestLostSharesHeal(t *testing.T) {
 		require.InDelta(t, own.Pending, got.Pending, 1, "seed %d", seed)
 	}
 }
+
+// heard is a rank that reports twice a second what it has, and a router that hears of it.
+type heard struct {
+	worker.Load
+	now    time.Time
+	report worker.Report
+	told   worker.RouterLoad
+}
+
+// tell replaces the claim of another router.
+func (h *heard) tell(is worker.RouterLoad) {
+	h.ReplacePeer(h.now, h.told, is)
+	h.told = is
+}
+
+// pass lets half a second pass, in which claim is called every 5 ms, and then reports.
+func (h *heard) pass(claim func(i int)) {
+	for i := range 100 {
+		h.now = h.now.Add(5 * time.Millisecond)
+		claim(i)
+	}
+	h.report.Prefilled += 500
+	h.report.Busy += 50 * time.Millisecond
+	h.Report(h.now, h.report)
+}
+
+// TestReportsOutweighOtherRouters: whatever another router claims, for as long as it likes, a rank
+// that reports little work does not look full for long, nor computing.
+func TestReportsOutweighOtherRouters(t *testing.T) {
+	const endless = 1 << 50
+	for name, claim := range map[string]func(h *heard, i int){
+		"requests without end": func(h *heard, _ int) {
+			h.tell(worker.RouterLoad{InFlight: endless, Waiting: endless, Pending: endless, Used: endless, Held: endless, Sent: endless})
+		},
+		"requests between reports": func(h *heard, i int) {
+			if i%99 == 0 { // the last and the first 5 ms
+				h.tell(worker.RouterLoad{Sent: h.told.Sent})
+			} else {
+				h.tell(worker.RouterLoad{InFlight: 900, Waiting: 900, Pending: 90_000, Used: 90_000, Held: 90_000, Sent: h.told.Sent + 90_000})
+			}
+		},
+		"a long prompt between reports": func(h *heard, i int) {
+			h.tell(worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: int64(i%2) << 20, Sent: h.told.Sent + int64(i%2)<<20})
+		},
+		"one request that computes on": func(h *heard, _ int) {
+			h.tell(worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: 8000, Sent: h.told.Sent + 8000})
+		},
+	} {
+		h := heard{now: time.Unix(1000, 0), report: worker.Report{Running: 3, Used: 3000, Pool: 1 << 20, Most: 64}}
+		for range 3 {
+			lease := h.BeginWork(h.now, worker.Work{Uncached: 100, Prompt: 1000})
+			lease.FirstByteAt(h.now)
+		}
+		for range 40 {
+			h.pass(func(int) {})
+		}
+		want := h.View(h.now)
+		for n := range 40 {
+			h.pass(func(i int) {
+				claim(&h, i)
+				if n < 12 {
+					return
+				}
+				v := h.View(h.now)
+				require.LessOrEqual(t, v.InFlight, int64(4), name)
+				require.LessOrEqual(t, v.Pending, int64(8000), name)
+				require.LessOrEqual(t, v.Used, want.Used+10_000, name)
+				require.LessOrEqual(t, v.Batch.Left, 0.5, name)
+			})
+		}
+		h.tell(worker.RouterLoad{Sent: h.told.Sent})
+		h.pass(func(int) {})
+		got := h.View(h.now)
+		got.Age, got.Rate, want.Rate = want.Age, 0, 0
+		require.Equal(t, want, got, "%s: nothing is left of it", name)
+	}
+}
+
+// TestOtherRoutersAreBelieved: what the rank's reports bear out counts at once, with its prompts, and
+// again after a lie.
+func TestOtherRoutersAreBelieved(t *testing.T) {
+	h := heard{now: time.Unix(1000, 0), report: worker.Report{Running: 40, Waiting: 10, Queued: 100_000, Pool: 1 << 20, Most: 64}}
+	truth := worker.RouterLoad{InFlight: 50, Waiting: 10, Pending: 100_000, Used: 60_000, Held: 90_000}
+	for range 20 {
+		h.pass(func(int) { h.tell(truth) })
+		require.EqualValues(t, 50, h.PeersInFlight())
+		require.Equal(t, [...]int64{50, 10}, [...]int64{h.View(h.now).InFlight, h.View(h.now).Waiting})
+	}
+	more := truth
+	more.InFlight, more.Waiting = 70, 30
+	h.tell(more)
+	require.Equal(t, [...]int64{70, 30}, [...]int64{h.View(h.now).InFlight, h.View(h.now).Waiting}, "before the next report")
+	for range 6 {
+		h.pass(func(int) {})
+	}
+	require.EqualValues(t, 50, h.View(h.now).InFlight, "no report has them")
+	h.report.Running = 60
+	for range 6 {
+		h.pass(func(int) {})
+	}
+	require.EqualValues(t, 70, h.View(h.now).InFlight)
+	require.Empty(t, h.SetAside())
+}

@@ -71,6 +71,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	l.backlog.Reported(at, float64(r.Queued), 0)
 	s := &l.published
 	s.begin()
+	l.reportOnPeers(now, &r)
 	s.noQueue(&r, at)
 	s.running.Store(r.Running)
 	s.queue.Store(r.Waiting)
@@ -120,6 +121,7 @@ func (l *Load) Forget() {
 	defer l.mu.Unlock()
 	l.speed = policy.Speed{Chunk: l.speed.Chunk}
 	l.check.forget()
+	l.word.since = 0 // its counters begin anew
 	l.backlog.Heard, l.backlog.Told, l.backlog.At = false, 0, 0
 	s := &l.published
 	s.begin()

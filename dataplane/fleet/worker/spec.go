@@ -115,7 +115,7 @@ func splitURL(raw string) (u *url.URL, port string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", secrets.MaskURL(raw), ErrBadURL, secrets.URLError(err))
 	}
-	if !printable(full) || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+	if !printable(full) || !printable(u.Host) || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port, https://host:port or host:port", secrets.MaskURL(raw), ErrBadURL)
 	}
 	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
@@ -131,8 +131,8 @@ func splitURL(raw string) (u *url.URL, port string, err error) {
 	return u, port, nil
 }
 
-// printable reports whether a URL is visible ASCII, as URLs are. It is shown to operators, and a
-// label of metrics, which are lost with one that is no UTF-8.
+// printable reports whether a URL, or its host without escapes, is visible ASCII, as URLs are. It
+// is shown to operators, and a label of metrics, which are lost with one that is no UTF-8.
 func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }

@@ -12,12 +12,14 @@ import (
 
 // Bus carries messages to routers, at most once each. Package cluster has one.
 type Bus interface {
-	// Publish sends to all subscribers. It does not wait for them, and keeps nothing of data.
-	Publish(subject string, data []byte) error
+	// PublishOwn sends to all subscribers, in the name of this node's token. It does not wait for
+	// them, and keeps nothing of data.
+	PublishOwn(subject string, data []byte) error
 	// Subscribe calls f with each message, from one goroutine. f owns data.
 	Subscribe(subject string, f func(data []byte)) (stop func(), err error)
-	// Reply answers requests on a subject with the result of f, one after the other.
-	Reply(subject string, f func(data []byte) []byte) (stop func(), err error)
+	// ReplyOwn answers requests to this node's token on a subject with the result of f, one after
+	// the other.
+	ReplyOwn(subject string, f func(data []byte) []byte) (stop func(), err error)
 }
 
 // Source is the tier whose pages are announced.
@@ -79,7 +81,7 @@ func (a *Announcer) Run(ctx context.Context) {
 		}
 	}()
 	listen := []func() (func(), error){
-		func() (func(), error) { return a.cfg.Bus.Reply(SubjectQuestion(a.id), a.answer) },
+		func() (func(), error) { return a.cfg.Bus.ReplyOwn(SubjectQuestion(a.id), a.answer) },
 		func() (func(), error) { return a.cfg.Bus.Subscribe(SubjectJoin, a.joined) },
 	}
 	timer := time.NewTimer(0)
@@ -141,7 +143,7 @@ func (a *Announcer) publish(at *proto.Position) (changed, ok bool) {
 			continue
 		}
 		a.buf = m.Append(a.buf[:0])
-		if err := a.cfg.Bus.Publish(SubjectReport, a.buf); err != nil {
+		if err := a.cfg.Bus.PublishOwn(SubjectReport, a.buf); err != nil {
 			a.counts.failed.Add(1)
 			return changed, false
 		}

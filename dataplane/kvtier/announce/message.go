@@ -116,7 +116,7 @@ func (m *Report) Read(b []byte) error {
 		return fmt.Errorf("cannot read a report: %w: unknown version", ErrMessage)
 	}
 	*m = Report{
-		Type: Type(r.Byte()), Node: string(r.Bytes(maxText)), Announcer: r.Uint64(), Epoch: r.Uint64(), From: r.Uvarint(), Next: r.Uvarint(),
+		Type: Type(r.Byte()), Node: string(r.Text(maxText)), Announcer: r.Uint64(), Epoch: r.Uint64(), From: r.Uvarint(), Next: r.Uvarint(),
 		Kinds: m.Kinds[:0], Changes: m.Changes[:0],
 	}
 	if m.Type < TypeChanges || m.Type > TypeForgotten {
@@ -128,7 +128,7 @@ func (m *Report) Read(b []byte) error {
 		n = 0
 	}
 	for range n {
-		k := proto.Kind{ID: r.Uint64(), Model: string(r.Bytes(maxText)), PageSize: int(r.Uvarint()), Open: r.Byte() != 0}
+		k := proto.Kind{ID: r.Uint64(), Model: string(r.Text(maxText)), PageSize: int(r.Uvarint()), Open: r.Byte() != 0}
 		if k.PageSize == 0 {
 			r.Fail("a page size")
 		}

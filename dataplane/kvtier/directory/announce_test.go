@@ -160,6 +160,71 @@ func TestBadMessages(t *testing.T) {
 	})
 }
 
+// Nodes whose contents never end, more of them than are learnt at once, keep no other from being learnt.
+func TestEndlessNodes(t *testing.T) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
+		t := w.t
+		names := []string{"a"}
+		for i := range uint64(6) {
+			name := string(rune('p' + i))
+			names = append(names, name)
+			id, place := 100+i, uint64(0)
+			stop, err := w.bus.ReplyOwn(announce.SubjectQuestion(id), func([]byte) []byte {
+				time.Sleep(2 * time.Second)
+				place++
+				m := announce.Report{Type: announce.TypeContents, Node: name, Announcer: id, Next: place + 1}
+				return m.Append(nil)
+			})
+			require.NoError(t, err)
+			defer stop()
+			first := announce.Report{Type: announce.TypeChanges, Node: name, Announcer: id, Next: 5}
+			require.NoError(t, w.bus.Publish(announce.SubjectReport, first.Append(nil)))
+		}
+		w.list(names...)
+		time.Sleep(10 * time.Second) // they have all places
+		w.start("a", newFakeTier(kinds()...))
+		w.churn(w.tiers["a"])
+		time.Sleep(3 * time.Minute)
+		require.Positive(t, w.index.Status().Pages)
+	})
+}
+
+// Names that are no text leave nothing: a scrape would lose the metrics of all nodes by them.
+func TestNamesThatAreNoText(t *testing.T) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
+		t := w.t
+		time.Sleep(time.Second)
+		for _, m := range []announce.Report{
+			{Type: announce.TypeChanges, Node: "\xff", Next: 1},
+			{Type: announce.TypeChanges, Node: "a", Next: 1, Kinds: []proto.Kind{{ID: 1, Model: "\xc3", PageSize: 4}}},
+		} {
+			require.NoError(t, w.bus.Publish(announce.SubjectReport, m.Append(nil)))
+		}
+		time.Sleep(time.Second)
+		require.EqualValues(t, 2, w.index.Status().Malformed)
+		reg := prometheus.NewPedanticRegistry()
+		reg.MustRegister(w.index.Collector())
+		_, err := reg.Gather()
+		require.NoError(t, err)
+	})
+}
+
+// A node tells of its own pages only, where its token has its name.
+func TestForgedNode(t *testing.T) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
+		t := w.t
+		w.bus.with(func() { w.bus.owner = "rogue" })
+		w.list("a", "rogue")
+		w.start("a", newFakeTier(kinds()...))
+		w.start("rogue", newFakeTier(kinds()...))
+		time.Sleep(5 * time.Second)
+		st := w.index.Status()
+		require.Len(t, st.Nodes, 1)
+		require.Equal(t, "rogue", st.Nodes[0].Name)
+		require.Positive(t, st.Malformed)
+	})
+}
+
 // A router that starts late asks announcers to join, and need not wait for the next change.
 func TestLateRouter(t *testing.T) {
 	inCluster(t, directory.Config{}, func(w *testCluster) {

@@ -19,6 +19,7 @@ const (
 // node is a sidecar that announces the pages of its tier.
 type node struct {
 	name       string
+	owner      string // see Bus
 	announcer  uint64
 	epoch      uint64
 	applied    uint64 // number of changes applied
@@ -27,6 +28,7 @@ type node struct {
 	learning   bool   // a goroutine asks the announcer
 	generation int    // counts how often the node's pages were dropped
 	retry      time.Time
+	turn       time.Time // the last one of being learnt
 	heard      time.Time // time of the last report
 	kinds      []*holder // by the node's index of the kind; nil: left out
 }

@@ -26,7 +26,8 @@ type bus struct {
 	down    bool
 	subs    map[string][]*sub
 	replies map[string]*sub
-	sent    int // messages that were published
+	owner   string // of all messages
+	sent    int    // messages that were published
 	bytes   int
 	most    int // bytes of the longest message or answer
 }
@@ -52,6 +53,20 @@ func (b *bus) with(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f()
+}
+
+func (b *bus) PublishOwn(subject string, data []byte) error { return b.Publish(subject, data) }
+
+func (b *bus) ReplyOwn(subject string, f func([]byte) []byte) (func(), error) {
+	return b.reply(subject, f)
+}
+
+func (b *bus) RequestNode(ctx context.Context, subject, _ string, data []byte) ([]byte, error) {
+	return b.request(ctx, subject, data)
+}
+
+func (b *bus) SubscribeOwn(subject string, f func(string, []byte)) (func(), error) {
+	return b.Subscribe(subject, func(data []byte) { f(b.owner, data) })
 }
 
 func (b *bus) Publish(subject string, data []byte) error {
@@ -89,7 +104,7 @@ func (b *bus) Subscribe(subject string, f func([]byte)) (func(), error) {
 	}, nil
 }
 
-func (b *bus) Reply(subject string, f func([]byte) []byte) (func(), error) {
+func (b *bus) reply(subject string, f func([]byte) []byte) (func(), error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
@@ -100,7 +115,7 @@ func (b *bus) Reply(subject string, f func([]byte) []byte) (func(), error) {
 	return func() { b.with(func() { delete(b.replies, subject) }) }, nil
 }
 
-func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+func (b *bus) request(ctx context.Context, subject string, data []byte) ([]byte, error) {
 	b.mu.Lock()
 	s, lost, down, delay := b.replies[subject], b.rng.Float64() < b.loss/3, b.down, b.delay
 	b.mu.Unlock()

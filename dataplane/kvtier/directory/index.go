@@ -24,10 +24,11 @@ const (
 type Bus interface {
 	// Publish sends to all subscribers. It does not wait for them, and keeps nothing of data.
 	Publish(subject string, data []byte) error
-	// Subscribe calls f with each message, from one goroutine. f owns data.
-	Subscribe(subject string, f func(data []byte)) (stop func(), err error)
-	// Request returns the first answer to a message.
-	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
+	// SubscribeOwn calls f with each message and the name in the token of its sender, from one
+	// goroutine; "" is one that may use any. f owns data.
+	SubscribeOwn(subject string, f func(owner string, data []byte)) (stop func(), err error)
+	// RequestNode returns the first answer of a node to a message.
+	RequestNode(ctx context.Context, subject, owner string, data []byte) ([]byte, error)
 }
 
 // Config configures an Index. Zero values take their defaults.
@@ -120,7 +121,7 @@ func (x *Index) Run(ctx context.Context) error {
 	for {
 		if stop == nil {
 			var err error
-			if stop, err = x.cfg.Bus.Subscribe(announce.SubjectReport, x.hear); err != nil {
+			if stop, err = x.cfg.Bus.SubscribeOwn(announce.SubjectReport, x.hear); err != nil {
 				x.cfg.Log.Warn("cannot listen to announcements of KV tiers; trying again", "error", err)
 			} else if x.cfg.Bus.Publish(announce.SubjectJoin, nil) != nil {
 				x.counts.failed.Add(1) // announcers publish by themselves within seconds
@@ -149,13 +150,13 @@ func (x *Index) Run(ctx context.Context) error {
 }
 
 // hear takes a report of an announcer.
-func (x *Index) hear(data []byte) {
+func (x *Index) hear(owner string, data []byte) {
 	x.counts.messages.Add(1)
 	x.counts.bytes.Add(uint64(len(data)))
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	m, c := &x.report, &x.contents
-	if err := m.Read(data); err != nil || m.Type != announce.TypeChanges || m.Node == "" {
+	if err := m.Read(data); err != nil || m.Type != announce.TypeChanges || m.Node == "" || owner != "" && m.Node != owner {
 		x.counts.malformed.Add(1)
 		return
 	}
@@ -169,9 +170,9 @@ func (x *Index) hear(data []byte) {
 		c.nodes[m.Node] = n
 	}
 	n.heard = time.Now()
-	if n.announcer != m.Announcer || n.epoch != m.Epoch {
+	if n.owner != owner || n.announcer != m.Announcer || n.epoch != m.Epoch {
 		c.drop(n)
-		n.announcer, n.epoch, n.applied, n.announced = m.Announcer, m.Epoch, 0, 0
+		n.owner, n.announcer, n.epoch, n.applied, n.announced = owner, m.Announcer, m.Epoch, 0, 0
 	}
 	n.announced = max(n.announced, m.Next)
 	switch {

@@ -29,7 +29,8 @@
 // places and its share are free. Two halves of a split NATS cluster so give the limit twice. Use
 // in the meantime counts when they meet again, some of it twice where more than two meet, but no
 // more than was missing at the router that tells it. A new router takes over the
-// levels of the rates from the others.
+// levels of the rates from the others. The word of one of them leaves a debt of at most a minute's
+// worth, and of tokens those of one long request more.
 //
 // # Concurrency
 //

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,14 +103,7 @@ func (k *Keys) Operator() *Key { return k.others }
 func (k *Keys) All() []*Key { return append(slices.Clone(k.set.Load().keys), k.others) }
 
 func (k *Keys) load() (*keySet, error) {
-	info, err := os.Stat(k.file)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("%w: %s is no regular file of at most %d bytes", ErrFile, k.file, maxFile)
-	}
-	text, err := os.ReadFile(k.file)
+	text, err := tlsconfig.ReadFile(k.file, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}

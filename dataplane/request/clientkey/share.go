@@ -7,14 +7,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/cluster/codec"
 )
 
 // Bus carries messages between routers, at most once and in no order. Package cluster has one.
 type Bus interface {
-	// Publish sends data to all subscribers. It does not wait for them and keeps no part of data.
-	Publish(subject string, data []byte) error
-	// Subscribe calls f with each message. f keeps no part of data.
-	Subscribe(subject string, f func(data []byte)) (stop func(), err error)
+	// PublishOwn sends data to all subscribers, in the name of this router's token. It does not
+	// wait for them and keeps no part of data.
+	PublishOwn(subject string, data []byte) error
+	// SubscribeOwn calls f with each message and the name in the token of its sender; "" is one
+	// that may use any. f keeps no part of data.
+	SubscribeOwn(subject string, f func(owner string, data []byte)) (stop func(), err error)
 }
 
 // subjectUse is the subject of all messages: each router tells the use of its clients.
@@ -31,6 +35,8 @@ const (
 	maxWait = 100 * time.Millisecond
 	// maxPeers bounds the routers that messages can make this one remember.
 	maxPeers = 256
+	// maxEntries bounds the names of a message: 430 KB at most, and NATS takes 1 MiB.
+	maxEntries = 4096
 )
 
 // group is the knowledge of all names here about the other routers.
@@ -132,7 +138,7 @@ func (k *Keys) Share(ctx context.Context, bus Bus, id string, log *slog.Logger) 
 	for first := true; ; first = false {
 		if stop == nil {
 			var err error
-			if stop, err = bus.Subscribe(subjectUse, s.onMessage); err != nil {
+			if stop, err = bus.SubscribeOwn(subjectUse, s.onMessage); err != nil {
 				log.Warn("cannot hear what clients use at other routers; trying again", "error", err)
 			}
 		}
@@ -172,26 +178,46 @@ func (s *sharing) publish(now time.Time, flags byte) {
 	if flags&flagWhole != 0 {
 		keys = slices.Concat(s.keys.set.Load().keys, s.keys.tokens.all())
 	}
+	whole := flags&flagWhole != 0
+	s.list(now, keys, func(e *useEntry) bool { return !whole || e.inUse() || flags&flagFull != 0 && e.everUsed() })
+	if whole && len(s.entries) > maxEntries {
+		// No part says anything of names that it does not list, so all are listed.
+		flags &^= flagWhole
+		s.list(now, keys, (*useEntry).everUsed)
+	}
+	rest := s.entries
+	for ; len(rest) > maxEntries; rest = rest[maxEntries:] {
+		s.send(0, rest[:maxEntries])
+	}
+	s.send(flags, rest)
+}
+
+// list makes the entries of keys.
+func (s *sharing) list(now time.Time, keys []*Key, told func(*useEntry) bool) {
 	s.entries = s.entries[:0]
 	for _, key := range keys {
-		if e := key.use(now); flags&flagWhole == 0 || e.inUse() || flags&flagFull != 0 && e.everUsed() {
+		if e := key.use(now); told(&e) {
 			s.entries = append(s.entries, e)
 		}
 	}
+}
+
+// send publishes a message.
+func (s *sharing) send(flags byte, names []useEntry) {
 	s.number++
-	m := useMessage{id: []byte(s.id), number: s.number, flags: flags, names: s.entries}
+	m := useMessage{id: []byte(s.id), number: s.number, flags: flags, names: names}
 	s.buf = m.append(s.buf[:0])
-	_ = s.bus.Publish(subjectUse, s.buf) // a message that does not come back has told nobody
+	_ = s.bus.PublishOwn(subjectUse, s.buf) // a message that does not come back has told nobody
 }
 
 // onMessage counts the use at another router. A message of this router's own comes back behind all
 // that others have said before it.
-func (s *sharing) onMessage(data []byte) {
+func (s *sharing) onMessage(owner string, data []byte) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := &s.message
-	if err := m.decode(data); err != nil {
+	if err := m.decode(data); err != nil || !codec.Owned(m.id, owner) {
 		return
 	}
 	if string(m.id) == s.id {

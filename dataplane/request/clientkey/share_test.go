@@ -30,17 +30,17 @@ type fragile struct {
 	isCut atomic.Bool
 }
 
-func (f *fragile) Publish(subject string, data []byte) error {
+func (f *fragile) PublishOwn(subject string, data []byte) error {
 	if f.isCut.Load() {
 		return errors.New("no NATS")
 	}
-	return f.Bus.Publish(subject, data)
+	return f.Bus.PublishOwn(subject, data)
 }
 
-func (f *fragile) Subscribe(subject string, hear func([]byte)) (func(), error) {
-	return f.Bus.Subscribe(subject, func(data []byte) {
+func (f *fragile) SubscribeOwn(subject string, hear func(string, []byte)) (func(), error) {
+	return f.Bus.SubscribeOwn(subject, func(owner string, data []byte) {
 		if !f.isCut.Load() {
-			hear(data)
+			hear(owner, data)
 		}
 	})
 }
@@ -293,7 +293,7 @@ type lossy struct {
 	loses float64
 }
 
-func (l *lossy) Publish(_ string, data []byte) error {
+func (l *lossy) PublishOwn(_ string, data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.hear {
@@ -305,10 +305,10 @@ func (l *lossy) Publish(_ string, data []byte) error {
 	return nil
 }
 
-func (l *lossy) Subscribe(_ string, f func([]byte)) (func(), error) {
+func (l *lossy) SubscribeOwn(_ string, f func(string, []byte)) (func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hear = append(l.hear, f)
+	l.hear = append(l.hear, func(data []byte) { f("", data) })
 	return func() {}, nil
 }
 

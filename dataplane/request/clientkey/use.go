@@ -64,13 +64,13 @@ func (m *useMessage) decode(b []byte) error {
 	if r.Byte() != useVersion {
 		r.Fail("the version")
 	}
-	m.id, m.number = r.Bytes(maxID), int64(r.Uvarint())
+	m.id, m.number = r.Text(maxID), int64(r.Uvarint())
 	if m.flags = r.Byte(); m.flags > flagWhole|flagFull|flagLast {
 		r.Fail("flags")
 	}
 	m.names = m.names[:0]
 	for range r.Count(useEntrySize) {
-		e := useEntry{name: r.Bytes(maxName), inFlight: int(r.Uvarint())}
+		e := useEntry{name: r.Text(maxName), inFlight: int(r.Uvarint())}
 		for _, f := range [...]*float64{&e.requests, &e.tokens, &e.missingRequests, &e.missingTokens} {
 			if *f = r.Float(); math.Abs(*f) > codec.Largest {
 				r.Fail("a use")
@@ -115,8 +115,18 @@ func (k *Key) lower(now time.Time, e *useEntry) {
 	defer u.mu.Unlock()
 	u.requests.fill(now, k.requests, u.group.size())
 	u.tokens.fill(now, k.tokens, u.group.size())
-	u.requests.missing = max(u.requests.missing, e.missingRequests)
-	u.tokens.missing = max(u.tokens.missing, e.missingTokens)
+	u.requests.owe(max(e.missingRequests-u.requests.missing, 0), 2*k.requests)
+	u.tokens.owe(max(e.missingTokens-u.tokens.missing, 0), 2*k.tokens+longestUse)
+}
+
+// longestUse is the most tokens of one request that other routers tell of, and a minute's worth
+// more may be missing: a false word of one then locks a key for so long, and not for good.
+const longestUse = 1 << 20
+
+// owe counts use at another router; less than 0 is given back. It brings the bucket to no more than
+// most missing.
+func (b *bucket) owe(n, most float64) {
+	b.missing = max(min(b.missing+n, max(b.missing, most)), 0)
 }
 
 // usedElsewhere counts the use of the key at another router; less than 0 is given back.
@@ -126,7 +136,6 @@ func (k *Key) usedElsewhere(now time.Time, requests, tokens float64) {
 	defer u.mu.Unlock()
 	u.requests.fill(now, k.requests, u.group.size())
 	u.tokens.fill(now, k.tokens, u.group.size())
-	// No sum is one that this router could not tell.
-	u.requests.missing = min(max(u.requests.missing+requests, 0), codec.Largest)
-	u.tokens.missing = min(max(u.tokens.missing+tokens, 0), codec.Largest)
+	u.requests.owe(requests, 2*k.requests)
+	u.tokens.owe(tokens, 2*k.tokens+longestUse)
 }

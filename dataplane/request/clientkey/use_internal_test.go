@@ -42,7 +42,7 @@ func TestPeersForgetNames(t *testing.T) {
 	hear := func(flags byte, names ...useEntry) {
 		number++
 		m := useMessage{id: []byte("there"), number: number, flags: flags, names: names}
-		s.onMessage(m.append(nil))
+		s.onMessage("", m.append(nil))
 	}
 	for n := range 100 {
 		name := fmt.Sprint(tokenPrefix, n)
@@ -72,7 +72,7 @@ func TestWildUse(t *testing.T) {
 			m := useMessage{id: fmt.Appendf(nil, "there%d", i), number: int64(j + 1), names: []useEntry{{
 				name: []byte(key.Name), requests: sign * wild, tokens: sign * wild, missingRequests: wild, missingTokens: wild,
 			}}}
-			s.onMessage(m.append(nil))
+			s.onMessage("", m.append(nil))
 			e := key.use(time.Now())
 			for _, f := range []float64{e.requests, e.tokens, e.missingRequests, e.missingTokens} {
 				require.LessOrEqual(t, math.Abs(f), float64(codec.Largest), "after %v", sign*wild)
@@ -81,4 +81,85 @@ func TestWildUse(t *testing.T) {
 			require.NoError(t, new(useMessage).decode(told.append(nil)))
 		}
 	}
+}
+
+// TestManyNamesAreTold: more names in use than one message of NATS has room for are told all the same,
+// and those whose requests have ended too.
+func TestManyNamesAreTold(t *testing.T) {
+	const names = 20_000
+	router := func(id string, bus Bus) (*sharing, []*Key) {
+		k, err := Read("", slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		k.AcceptTokens(nil)
+		var keys []*Key
+		for n := range names {
+			key := &Key{Name: fmt.Sprintf("%s%0*d", tokenPrefix, maxName-len(tokenPrefix), n), requests: 60, concurrency: 2, used: &usage{group: k.group}}
+			k.tokens.names[key.Name] = key
+			keys = append(keys, key)
+		}
+		return &sharing{keys: k, bus: bus, id: id, log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}, keys
+	}
+	there, seen := router("there", nil)
+	here, keys := router("here", wire{t, there})
+	now := time.Now()
+	for _, key := range keys {
+		require.NoError(t, key.Begin(now))
+	}
+	elsewhere := func() (n int) {
+		for _, key := range seen {
+			n += key.used.elsewhere
+		}
+		return n
+	}
+	for _, flags := range []byte{flagWhole | flagFull, flagWhole} {
+		here.publish(now, flags)
+		require.Equal(t, names, elsewhere())
+		require.True(t, there.peers["here"].complete)
+	}
+	for _, key := range keys[:names-10] {
+		key.End()
+	}
+	here.publish(now, flagWhole)
+	require.Equal(t, 10, elsewhere())
+}
+
+// wire brings messages to another router, as NATS does.
+type wire struct {
+	t  *testing.T
+	to *sharing
+}
+
+func (w wire) PublishOwn(_ string, data []byte) error {
+	require.Less(w.t, len(data), 1<<20)
+	w.to.onMessage("", data)
+	return nil
+}
+
+func (wire) SubscribeOwn(string, func(string, []byte)) (func(), error) { return func() {}, nil }
+
+// TestFalseUseEnds: what one message of a router has told of a key locks it for minutes, and not for good; one
+// of another token's router tells nothing.
+func TestFalseUseEnds(t *testing.T) {
+	k, err := Read("", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	k.AcceptTokens(nil)
+	key := &Key{Name: tokenPrefix + "a", requests: 60, tokens: 10_000, concurrency: 1, used: &usage{group: k.group}}
+	k.tokens.names[key.Name] = key
+	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	m := useMessage{id: []byte("rogue-0123456789abcdef"), number: 1, flags: flagFull, names: []useEntry{{name: []byte(key.Name)}}}
+	now := time.Now()
+	require.NoError(t, key.Begin(now))
+	key.End()
+	s.onMessage("another", m.append(nil))
+	require.Empty(t, s.peers)
+	for range 5 {
+		s.onMessage("rogue", m.append(nil))
+		e := &m.names[0]
+		m.number, e.inFlight, e.requests, e.tokens, e.missingRequests, e.missingTokens = m.number+1, 9, e.requests+1e12, e.tokens+1e12, 1e12, 1e12
+	}
+	require.Error(t, key.Begin(time.Now()))
+	s.forgetAll()
+	e := key.use(time.Now())
+	require.LessOrEqual(t, e.missingRequests, 120.0)
+	require.LessOrEqual(t, e.missingTokens, float64(20_000+longestUse))
 }

@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -61,7 +60,11 @@ func parseSource(source string) (*url.URL, error) {
 // get returns the text of the set.
 func (v *Verifier) get(ctx context.Context) ([]byte, error) {
 	if v.url == nil {
-		return v.readFile()
+		text, err := tlsconfig.ReadFile(v.cfg.Source, maxSet)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSource, err)
+		}
+		return text, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -77,32 +80,12 @@ func (v *Verifier) get(ctx context.Context) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%w: the answer has status %d", ErrSource, resp.StatusCode)
 	}
-	return readBounded(resp.Body)
-}
-
-func (v *Verifier) readFile() ([]byte, error) {
-	info, err := os.Stat(v.cfg.Source)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxSet+1))
+	if err == nil && len(text) > maxSet {
+		err = fmt.Errorf("it has more than %d bytes", maxSet)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSource, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is no regular file", ErrSource, v.cfg.Source)
-	}
-	f, err := os.Open(v.cfg.Source)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSource, err)
-	}
-	defer func() { _ = f.Close() }()
-	return readBounded(f)
-}
-
-func readBounded(r io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxSet+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrSource, err)
-	case len(text) > maxSet:
-		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrSource, maxSet)
 	}
 	return text, nil
 }

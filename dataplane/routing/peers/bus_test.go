@@ -54,8 +54,8 @@ func (b *bus) count() int {
 	return b.sent
 }
 
-// Publish implements replica.Bus.
-func (m member) Publish(subject string, data []byte) error {
+// PublishOwn implements peers.Bus.
+func (m member) PublishOwn(subject string, data []byte) error {
 	b := m.bus
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,8 +83,8 @@ func (m member) Publish(subject string, data []byte) error {
 	return nil
 }
 
-// Subscribe implements replica.Bus.
-func (m member) Subscribe(subject string, f func([]byte)) (func(), error) {
+// SubscribeOwn implements peers.Bus.
+func (m member) SubscribeOwn(subject string, f func(string, []byte)) (func(), error) {
 	b := m.bus
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,7 +97,7 @@ func (m member) Subscribe(subject string, f func([]byte)) (func(), error) {
 		deaf := b.deaf[m.name]
 		b.mu.Unlock()
 		if !deaf {
-			f(data)
+			f("", data)
 		}
 	}
 	b.subs[subject] = append(b.subs[subject], s)

@@ -13,11 +13,12 @@ import (
 
 // Bus carries messages between routers, at most once and in no order. Package cluster has one.
 type Bus interface {
-	// Publish sends data to all subscribers. It does not wait for them and keeps no part of
-	// data.
-	Publish(subject string, data []byte) error
-	// Subscribe calls f with each message. f keeps no part of data.
-	Subscribe(subject string, f func(data []byte)) (stop func(), err error)
+	// PublishOwn sends data to all subscribers, in the name of this router's token. It does not
+	// wait for them and keeps no part of data.
+	PublishOwn(subject string, data []byte) error
+	// SubscribeOwn calls f with each message and the name in the token of its sender; "" is one
+	// that may use any. f keeps no part of data.
+	SubscribeOwn(subject string, f func(owner string, data []byte)) (stop func(), err error)
 }
 
 // Predictions keeps the prompts of other routers that no event tells of yet:
@@ -119,7 +120,7 @@ func (g *Group) Run(ctx context.Context) error {
 	for {
 		if stop == nil {
 			var err error
-			if stop, err = g.cfg.Bus.Subscribe(subject, g.loads.onMessage); err != nil {
+			if stop, err = g.cfg.Bus.SubscribeOwn(subject, g.loads.onMessage); err != nil {
 				g.cfg.Log.Warn("cannot listen to other routers; trying again", "subject", subject, "error", err)
 				stop = nil
 			}

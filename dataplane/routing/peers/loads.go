@@ -4,13 +4,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/cluster/codec"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
 const (
-	// maxPeers bounds the routers that messages can make this one remember.
-	maxPeers = 256
+	// maxPeers bounds the routers that messages can make this one remember, and maxOwned those with
+	// one token: it has as many connections.
+	maxPeers, maxOwned = 256, 64
 	// maxUnknown bounds the ranks of each that this router does not have: routers learn of a new
 	// worker within seconds of each other.
 	maxUnknown = 1024
@@ -24,14 +26,16 @@ type loads struct {
 
 	mu      sync.Mutex
 	peers   map[string]*peer // guarded by mu, as is all below
+	lastKey uint64           // of a peer
 	ranks   ranksByHash
 	message message
 }
 
-// peer is another router. id, key and started never change; loads.mu guards the rest.
+// peer is another router. id, owner, key and started never change; loads.mu guards the rest.
 type peer struct {
 	id      string
-	key     uint64 // in routing.PromptID
+	owner   string // see Bus
+	key     uint64 // in routing.PromptID; no name makes two routers one
 	started int64
 
 	number int64 // of the last message
@@ -74,12 +78,12 @@ func (l *loads) expire(now time.Time) (alone bool) {
 }
 
 // onMessage takes the message of another router.
-func (l *loads) onMessage(data []byte) {
+func (l *loads) onMessage(owner string, data []byte) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &l.message
-	if err := m.decode(data); err != nil {
+	if err := m.decode(data); err != nil || !codec.Owned(m.id, owner) {
 		l.count.malformed.Add(1)
 		return
 	}
@@ -89,10 +93,10 @@ func (l *loads) onMessage(data []byte) {
 	l.count.received.Add(1)
 	p := l.peers[string(m.id)]
 	if p == nil {
-		if m.last || len(l.peers) >= maxPeers {
+		if m.last || len(l.peers) >= maxPeers || l.ownedLocked(owner) >= maxOwned {
 			return
 		}
-		p = l.addLocked(m)
+		p = l.addLocked(m, owner)
 		defer l.pulse.poke() // so that it soon hears of this router
 	}
 	switch {
@@ -113,10 +117,20 @@ func (l *loads) onMessage(data []byte) {
 	}
 }
 
+// ownedLocked returns the number of routers with a token.
+func (l *loads) ownedLocked(owner string) (n int) {
+	for _, p := range l.peers {
+		if owner != "" && p.owner == owner {
+			n++
+		}
+	}
+	return n
+}
+
 // addLocked adds the router of a message.
-func (l *loads) addLocked(m *message) *peer {
-	p := &peer{id: string(m.id), started: m.started, ranks: make(map[uint64]*rankLoad)}
-	p.key = keyOf(p.id)
+func (l *loads) addLocked(m *message, owner string) *peer {
+	l.lastKey++
+	p := &peer{id: string(m.id), owner: owner, key: l.lastKey, started: m.started, ranks: make(map[uint64]*rankLoad)}
 	l.peers[p.id] = p
 	l.pulse.others.Store(int64(len(l.peers)))
 	l.cfg.Log.Info("another router is there", "router", p.id)
@@ -141,10 +155,10 @@ func (l *loads) updateLocked(p *peer, m *message, now time.Time) {
 	}
 	for i := range m.sent {
 		q := &m.sent[i]
-		l.cfg.Predictions.Add(now, routing.PromptID{Router: p.key, Number: q.number}, q.rank, q.tokens, q.fingerprints)
+		l.cfg.Predictions.Add(now, routing.PromptID{Owner: p.owner, Router: p.key, Number: q.number}, q.rank, q.tokens, q.fingerprints)
 	}
 	for _, number := range m.done {
-		l.cfg.Predictions.Done(now, routing.PromptID{Router: p.key, Number: uint64(number)})
+		l.cfg.Predictions.Done(now, routing.PromptID{Owner: p.owner, Router: p.key, Number: uint64(number)})
 	}
 	if !m.whole {
 		for i := range m.ranks {
@@ -221,13 +235,4 @@ func (l *loads) resolveLocked(now time.Time) {
 			l.applyLocked(e, now)
 		}
 	}
-}
-
-// keyOf returns FNV-1a of a router's ID.
-func keyOf(router string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(router) {
-		h = (h ^ uint64(router[i])) * 1099511628211
-	}
-	return h
 }

@@ -48,14 +48,14 @@ func TestUnknownRanksAreBounded(t *testing.T) {
 			for i := range 10_000 {
 				m.ranks = append(m.ranks, rankShare{uint64(m.number)<<32 | uint64(i), worker.RouterLoad{InFlight: 1}})
 			}
-			g.loads.onMessage(m.append(nil))
+			g.loads.onMessage("", m.append(nil))
 		}
 		require.LessOrEqual(t, len(g.loads.peers["there"].ranks), 1+maxUnknown)
 		m.number++
 		m.whole, m.ranks = true, []rankShare{{rank.IDHash(), worker.RouterLoad{InFlight: 3, Waiting: 2}}}
-		g.loads.onMessage(m.append(nil))
+		g.loads.onMessage("", m.append(nil))
 		m.number++
-		g.loads.onMessage(m.append(nil))
+		g.loads.onMessage("", m.append(nil))
 		require.EqualValues(t, 3, rank.Load.View(time.Now()).InFlight)
 		require.Len(t, g.loads.peers["there"].ranks, 1)
 	})
@@ -71,7 +71,7 @@ func TestWildLoads(t *testing.T) {
 			m := message{id: fmt.Appendf(nil, "router-%d", i/2%8), number: int64(i + 1), ranks: []rankShare{
 				{rank.IDHash(), worker.RouterLoad{InFlight: n, Waiting: n, Pending: n, Used: n, Held: n, Sent: int64(codec.Largest) - n}},
 			}}
-			g.loads.onMessage(m.append(nil))
+			g.loads.onMessage("", m.append(nil))
 			v := rank.Load.View(time.Now())
 			require.GreaterOrEqual(t, min(v.InFlight, v.Waiting, v.Pending, v.Used), int64(0), "message %d", i)
 		}
@@ -82,19 +82,47 @@ func TestWildLoads(t *testing.T) {
 	})
 }
 
+// TestForgedRouters: the holder of a token is no other router, which it can neither silence nor end,
+// and leaves room for others.
+func TestForgedRouters(t *testing.T) {
+	listening(t, func(t *testing.T, g *Group, rank *worker.Rank) {
+		honest := message{id: []byte("honest-0123456789abcdef"), number: 1, ranks: []rankShare{{rank.IDHash(), worker.RouterLoad{InFlight: 3}}}}
+		g.loads.onMessage("honest", honest.append(nil))
+		forged := message{id: honest.id, number: 1 << 40}
+		g.loads.onMessage("rogue", forged.append(nil))
+		forged.last = true
+		g.loads.onMessage("rogue", forged.append(nil))
+		for _, id := range []string{"rogue", "rogue-", "rogue-0123456789abcde", "rogue-0123456789abcdeg", "rogue-x-0123456789abcdef"} {
+			g.loads.onMessage("rogue", (&message{id: []byte(id), number: 1}).append(nil))
+		}
+		require.EqualValues(t, 7, g.Status().Malformed)
+		require.EqualValues(t, 3, rank.Load.View(time.Now()).InFlight)
+		for i := range 2 * maxPeers {
+			g.loads.onMessage("rogue", (&message{id: fmt.Appendf(nil, "rogue-%016x", i), number: 1}).append(nil))
+		}
+		require.Len(t, g.Status().Peers, 1+maxOwned)
+		honest.number++
+		honest.ranks[0].InFlight = 4
+		g.loads.onMessage("honest", honest.append(nil))
+		require.EqualValues(t, 4, rank.Load.View(time.Now()).InFlight)
+	})
+}
+
 // TestListsThatNoRouterSends are refused before they cost anything.
 func TestListsThatNoRouterSends(t *testing.T) {
 	listening(t, func(t *testing.T, g *Group, _ *worker.Rank) {
+		g.loads.onMessage("", (&message{id: []byte("\xff"), number: 1}).append(nil)) // no label of a metric
+		require.Empty(t, g.Status().Peers)
 		many := message{id: []byte("there"), number: 1}
 		for i := range maxSent + 1 {
 			many.sent = append(many.sent, prompt{number: uint64(i), fingerprints: []uint32{1}})
 		}
-		g.loads.onMessage(many.append(nil))
+		g.loads.onMessage("", many.append(nil))
 		many.sent, many.done = nil, make([]int64, maxDone+1)
-		g.loads.onMessage(many.append(nil))
-		require.EqualValues(t, 2, g.Status().Malformed)
+		g.loads.onMessage("", many.append(nil))
+		require.EqualValues(t, 3, g.Status().Malformed)
 		many.done = many.done[1:]
-		g.loads.onMessage(many.append(nil))
+		g.loads.onMessage("", many.append(nil))
 		require.EqualValues(t, 1, g.Status().Received)
 	})
 }

@@ -91,7 +91,7 @@ func (m *message) decode(b []byte) error {
 		r.Fail("the version of a message")
 	}
 	number := func() int64 { return int64(r.Uvarint()) }
-	m.id, m.started, m.number = r.Bytes(maxName), number(), number()
+	m.id, m.started, m.number = r.Text(maxName), number(), number()
 	flags := r.Byte()
 	if flags > flagWhole|flagLast {
 		r.Fail("flags")

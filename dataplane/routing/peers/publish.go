@@ -56,7 +56,7 @@ func (p *publisher) publish(now time.Time, last bool) {
 	}
 	m.number++
 	p.buf = m.append(p.buf[:0])
-	if err := g.cfg.Bus.Publish(subject, p.buf); err != nil {
+	if err := g.cfg.Bus.PublishOwn(subject, p.buf); err != nil {
 		g.count.failed.Add(1) // the next whole message has the load; the prompts are lost
 		return
 	}
