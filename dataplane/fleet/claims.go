@@ -3,10 +3,10 @@ package fleet
 import (
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
 // claims decide which node is believed about a worker that several name. A node may write its own
@@ -34,7 +34,7 @@ func (c *claims) update(v *cluster.View, now time.Time) {
 	names := map[string][]string{}
 	for i := range v.Nodes {
 		for j := range v.Nodes[i].Workers {
-			url := strings.TrimRight(v.Nodes[i].Workers[j].URL, "/")
+			url := worker.NormalURL(v.Nodes[i].Workers[j].URL)
 			names[url] = append(names[url], v.Nodes[i].Name)
 		}
 	}
@@ -70,7 +70,7 @@ func (c *claims) update(v *cluster.View, now time.Time) {
 
 // owner returns the node that is believed about a worker; "" is none.
 func (c *claims) owner(url string) string {
-	if o := c.owners[strings.TrimRight(url, "/")]; o != nil {
+	if o := c.owners[worker.NormalURL(url)]; o != nil {
 		return o.node
 	}
 	return ""

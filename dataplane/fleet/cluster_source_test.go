@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -203,8 +204,20 @@ func TestClusterHealth(t *testing.T) {
 	})
 }
 
-// TestNodesNameForeignWorkers has a node, whose own record is all that it may write, name the workers of another one.
+// TestNodesNameForeignWorkers has a node, whose own record is all that it may write, name the workers
+// of another one, in another spelling too.
 func TestNodesNameForeignWorkers(t *testing.T) {
+	for name, spell := range map[string]func(url string) string{
+		"alike":            func(url string) string { return url },
+		"upper case":       strings.ToUpper,
+		"without a scheme": func(url string) string { return strings.TrimPrefix(url, "http://") },
+		"with slashes":     func(url string) string { return url + "//" },
+	} {
+		t.Run(name, func(t *testing.T) { testForeignWorkers(t, spell) })
+	}
+}
+
+func testForeignWorkers(t *testing.T, spell func(url string) string) {
 	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b")
 		c := &fakeCluster{view: &cluster.View{}}
@@ -223,6 +236,7 @@ func TestNodesNameForeignWorkers(t *testing.T) {
 		well, evil := nodeOf("n", "a", "b"), nodeOf("evil", "a", "b")
 		for i := range well.Workers {
 			well.Workers[i].Health = cluster.Health{State: "healthy", Weight: 1}
+			evil.Workers[i].URL = spell(evil.Workers[i].URL)
 			evil.Workers[i].Health = cluster.Health{State: "dead"}
 			evil.Workers[i].Role, evil.Workers[i].BootstrapHost, evil.Workers[i].BootstrapPort = "prefill", "evil.example", 1
 		}
