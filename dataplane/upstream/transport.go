@@ -100,9 +100,11 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// CloseIdle closes the idle connections to addr, a worker that is dead or has restarted.
-func (t *Transport) CloseIdle(addr string) {
+// Renew closes the connections to addr, whose name leads elsewhere by now: idle ones at once, and
+// those in use with their requests.
+func (t *Transport) Renew(addr string) {
 	for _, l := range t.lists(addr) {
+		l.renewed.Add(1)
 		l.drop(time.Time{})
 	}
 }
@@ -178,7 +180,12 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (
 			cn.abort()
 		}
 	}
-	return t.dial(c, k)
+	renewed := l.renewed.Load()
+	cn, err := t.dial(c, k)
+	if err == nil {
+		cn.renewed = renewed
+	}
+	return cn, err
 }
 
 // keep puts cn among the idle connections, or closes it if there is no room.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -33,6 +34,7 @@ type monitor struct {
 	checked time.Time     // whether the process is still the known one
 	wait    time.Duration // between two such checks
 	conn    uint64        // number of the probes' connection at the last check
+	moved   bool          // since then it leads to another address
 
 	reported   error     // last discovery error that was logged
 	mode       string    // disaggregation_mode by the worker itself
@@ -47,6 +49,11 @@ type monitor struct {
 
 func (m *monitor) run(ctx context.Context) {
 	defer close(m.done)
+	if m.cfg.Resolve != nil && m.w.named() {
+		var follower sync.WaitGroup
+		defer follower.Wait()
+		follower.Go(func() { m.followName(ctx, m.cfg.Resolve) })
+	}
 	defer func() { m.probe.client.CloseIdleConnections() }()
 	defer m.closeBootstrap()
 	defer m.down()
@@ -58,6 +65,9 @@ func (m *monitor) run(ctx context.Context) {
 			m.configure(ctx, cfg, tick)
 		}
 		m.w.key.Store(m.cfg.Key(m.w.URL))
+		if m.w.probe.moved.Swap(false) {
+			m.redial()
+		}
 		err := m.probe.ready()
 		if ctx.Err() != nil { // a canceled probe proves nothing
 			return
@@ -184,7 +194,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	if old := m.w.Info(); old != nil && info.Process != 0 && info.sameProcess(old) {
 		info.keepNames(old) // it was out of reach, and lives
 	}
-	m.mode = info.Mode
+	m.mode, m.moved = info.Mode, false
 	info.Vocabulary = m.probe.vocabulary(info)
 	m.asks, m.asked, m.refused = 1, time.Now(), time.Now()
 	switch {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +40,12 @@ type Config struct {
 	Log       *slog.Logger
 	// Dial connects to a worker for a probe; default a net.Dialer's DialContext.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Resolve returns the addresses of a name. The connections of a worker whose name has moved are
+	// made anew; nil: names are not followed.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Moved is called with the address to dial of such a worker, for the connections of requests;
+	// may be nil.
+	Moved func(addr string)
 	// TLS returns the settings of connections, for probes and for requests, to the worker at
 	// host; default the system's authorities and no client certificate.
 	TLS func(host string) *tls.Config
