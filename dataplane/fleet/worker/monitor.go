@@ -105,6 +105,9 @@ func (m *monitor) offset() time.Duration {
 // meanwhile nothing more must be sent to where it was.
 func (m *monitor) step(ctx context.Context, err error) {
 	state := classify(err)
+	if state == Probing && m.known { // a proxy may keep its connection while the process changes
+		m.w.probe.suspected.Store(true)
+	}
 	if errors.Is(err, errForeignServer) && m.reported == nil {
 		m.reported = err
 		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.engine, "error", err)

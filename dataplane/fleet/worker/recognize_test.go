@@ -117,6 +117,30 @@ func TestAnotherProcessUnheard(t *testing.T) {
 	})
 }
 
+// TestAnotherProcessBehindAProxy: a proxy keeps the connection and answers 503, or nothing in time,
+// while the engine behind it is started anew with the same arguments.
+func TestAnotherProcessBehindAProxy(t *testing.T) {
+	for name, meanwhile := range map[string]mode{"503": starting, "nothing": hanging} {
+		t.Run(name, func(t *testing.T) {
+			watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+				b.after(1100 * time.Millisecond)
+				b.fake.set(meanwhile)
+				b.after(5 * time.Second)
+				b.fake.with(func() { b.fake.process(18.5, "tiny") })
+				b.fake.set(up)
+				b.after(3 * time.Second)
+				b.want(worker.Ready, "up", "down", "up")
+
+				b.fake.set(meanwhile)
+				b.after(5 * time.Second)
+				b.fake.set(up)
+				b.after(3 * time.Second)
+				b.want(worker.Ready, "up", "down", "up") // the same process
+			})
+		})
+	}
+}
+
 // TestProcessThatDescribesItselfAnew: releases without a start time name two processes alike that have
 // one seed. What no process changes while it runs tells them apart: a restart with another page, a
 // smaller pool or more ranks begins with an empty cache of another shape.
