@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"crypto/tls"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,8 +27,20 @@ const (
 // *tls.Config.
 type Target struct {
 	Addr string      // host:port to dial
-	Host string      // Host header; Addr if empty
+	Host string      // Host header; Addr, without its scheme's usual port, if empty
 	TLS  *tls.Config // nil for plain TCP; ServerName is taken from Addr if empty
+}
+
+// host returns the Host header. Ingresses in front of workers may know their names without a port
+// only, as browsers, curl and the probes send them.
+func (t *Target) host() string {
+	switch {
+	case t.Host != "":
+		return t.Host
+	case t.TLS == nil:
+		return strings.TrimSuffix(t.Addr, ":80")
+	}
+	return strings.TrimSuffix(t.Addr, ":443")
 }
 
 // Config sets the limits of a Transport. Zero values mean the defaults.
