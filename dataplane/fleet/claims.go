@@ -35,8 +35,8 @@ func (c *claims) update(v *cluster.View, now time.Time) {
 	for i := range v.Nodes {
 		for j := range v.Nodes[i].Workers {
 			url := worker.NormalURL(v.Nodes[i].Workers[j].URL)
-			if all := names[url]; len(all) == 0 || all[len(all)-1] != v.Nodes[i].Name { // in two spellings
-				names[url] = append(all, v.Nodes[i].Name)
+			if name := v.Nodes[i].Name; !slices.Contains(names[url], name) { // in two spellings
+				names[url] = append(names[url], name)
 			}
 		}
 	}

@@ -331,8 +331,8 @@ func (i *Info) sameProcess(old *Info) bool {
 }
 
 // sameShape reports whether two descriptions agree in what no process changes while it runs: its
-// role, ranks, GPUs, pages, pool, cache, tokenizer and publishers. Sizes that one of them leaves out
-// agree.
+// role, ranks, GPUs, pages, pool, cache, tokenizer and publishers. Sizes that one of them leaves
+// out agree.
 func (i *Info) sameShape(old *Info) bool {
 	agree := func(a, b int) bool { return a == b || a == 0 || b == 0 }
 	return (i.Mode == "" || i.Role() == old.Role()) && i.NoCache == old.NoCache && i.DecodeCache == old.DecodeCache &&

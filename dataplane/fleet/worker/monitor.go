@@ -57,7 +57,7 @@ func (m *monitor) run(ctx context.Context) {
 	defer func() { m.probe.client.CloseIdleConnections() }()
 	defer m.closeBootstrap()
 	defer m.down()
-	tick := time.NewTicker(m.offset())
+	tick := time.NewTicker(m.offset(m.cfg.Interval))
 	defer tick.Stop()
 	apart := false // in time from the probes of workers added together
 	for {
@@ -90,14 +90,14 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-// offset is the time from the first probe to the second. All workers of a list are probed at
-// once at first, so that routing can begin; a hundred probes at one instant, four times a
-// second, would delay requests. Multiples of the golden ratio spread any number of workers
-// evenly over the interval, without chance.
-func (m *monitor) offset() time.Duration {
+// offset is the time from the first probe to the second, or to the first look at a name. All
+// workers of a list are probed at once at first, so that routing can begin; a hundred probes at one
+// instant, four times a second, would delay requests. Multiples of the golden ratio spread any
+// number of workers evenly over the interval, without chance.
+func (m *monitor) offset(interval time.Duration) time.Duration {
 	const golden = 0.6180339887498949
 	_, turn := math.Modf(float64(m.number) * golden)
-	return time.Duration((1 - turn) * float64(m.cfg.Interval))
+	return time.Duration((1 - turn) * float64(interval))
 }
 
 // step takes in one probe's result. The state is published before the

@@ -22,7 +22,7 @@ func (w *Worker) named() bool {
 // two answers in a row lack the address of the probes' connection: balancers of clouds name some
 // of their addresses in each answer. A failure, or an answer without any address, says nothing.
 func (m *monitor) followName(ctx context.Context, resolve func(context.Context, string) ([]netip.Addr, error)) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(m.offset(lookEvery))
 	defer tick.Stop()
 	var missing *netip.Addr // from the last answer
 	warned := false
@@ -31,6 +31,7 @@ func (m *monitor) followName(ctx context.Context, resolve func(context.Context, 
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			tick.Reset(lookEvery)
 		}
 		patient, cancel := context.WithTimeout(ctx, lookEvery)
 		all, err := resolve(patient, m.w.host)

@@ -263,7 +263,7 @@ func TestVocabularyOfABusyProcess(t *testing.T) {
 // whether its connections end or a proxy keeps them and answers 503 for a while.
 func TestLivesAtOneURL(t *testing.T) {
 	const (
-		info  = `{%s"version":"0.5.23","page_size":16,"model_path":"/m/tiny","served_model_name":"tiny","dp_size":1,` + // of two alike the first counts
+		info = `{%s"version":"0.5.23","page_size":16,"model_path":"/m/tiny","served_model_name":"tiny","dp_size":1,` + // of two alike the first counts
 			`"max_total_num_tokens":1000,"disaggregation_mode":"null","disable_radix_cache":false,"random_seed":7}`
 		names = `{"data":[{"id":%q,"max_model_len":%d}]}`
 	)

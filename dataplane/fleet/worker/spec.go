@@ -113,8 +113,8 @@ func ParsePrefill(text string) (Spec, error) {
 	return s, nil
 }
 
-// splitURL checks a worker's URL, whose scheme is http where it has none, and writes its host in one
-// form, without a scheme's usual port (RFC 3986, 6.2); port is the one to dial.
+// splitURL checks a worker's URL, whose scheme is http where it has none, and writes its host in
+// one form, without a scheme's usual port (RFC 3986, 6.2); port is the one to dial.
 func splitURL(raw string) (u *url.URL, port string, err error) {
 	if strings.ContainsRune(raw, '@') { // the parser's errors quote parts of a password
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", secrets.MaskURL(raw), ErrBadURL)
