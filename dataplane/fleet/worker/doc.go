@@ -44,8 +44,8 @@
 // is named by its other answers (engine.go) and routed without events and load.
 //
 // The process is asked again who it is when a connection of its probes ends, when it was not ready,
-// and when its name leads to another address. That ends the connections of probes, and those of requests with their
-// requests (moved.go).
+// and when its name leads to another address. That ends the connections of probes, and those of
+// requests with their requests (moved.go).
 //
 // A worker that answers no probe but accepts connections may be alive. It leaves the choice, keeps
 // its blocks in the index, and after --hang-after its waiting requests go to other workers. A
