@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/admin/top"
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
 // markOptions are the flags of the commands that mark nodes and workers.
@@ -135,10 +136,7 @@ func isURL(target string) bool { return strings.Contains(target, ":") }
 
 // targetOf is a node's name, or a worker's URL as routers write it.
 func targetOf(text string) string {
-	if isURL(text) && !strings.Contains(text, "://") {
-		text = "http://" + text
-	}
-	return strings.TrimRight(text, "/")
+	return worker.NormalURL(text)
 }
 
 // atRouter asks a router to begin or end a drain or cordon.

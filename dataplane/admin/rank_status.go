@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/admin/history"
@@ -100,7 +99,7 @@ func (s *statusReport) ranks(total *TrafficStatus, known *routing.SessionStats) 
 	var answered uint64
 	nodes, cordoned := s.nodes(), map[string]bool{}
 	for _, m := range s.Fleet.Marks() {
-		cordoned[strings.TrimRight(m.Target, "/")] = m.Cordon
+		cordoned[worker.NormalURL(m.Target)] = m.Cordon
 	}
 	for _, r := range s.Registry.Snapshot().Ranks {
 		w := s.rank(r)
@@ -130,7 +129,7 @@ func (s *statusReport) nodes() map[string]string {
 	v := s.Cluster.View()
 	for i := range v.Nodes {
 		for j := range v.Nodes[i].Workers {
-			nodes[strings.TrimRight(v.Nodes[i].Workers[j].URL, "/")] = v.Nodes[i].Name
+			nodes[worker.NormalURL(v.Nodes[i].Workers[j].URL)] = v.Nodes[i].Name
 		}
 	}
 	return nodes

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastjson"
@@ -106,7 +105,7 @@ func (s *workers) serveMark(ctx *fasthttp.RequestCtx, m mark) {
 		s.fail(ctx, openai.BadRequest("url", `Name the worker: {"url": "http://host:port"}, or its node: {"node": "name"}.`))
 		return
 	case target.URL != "":
-		answer["url"] = strings.TrimRight(target.URL, "/")
+		answer["url"] = worker.NormalURL(target.URL)
 	default:
 		answer["node"] = target.Node
 	}
@@ -128,7 +127,7 @@ func (s *workers) change(ctx *fasthttp.RequestCtx, apply func(url string, answer
 		s.fail(ctx, openai.BadRequest("url", `Name the worker: {"url": "http://host:port"}, or ?url=….`))
 		return
 	}
-	answer := map[string]any{"url": strings.TrimRight(url, "/")}
+	answer := map[string]any{"url": worker.NormalURL(url)}
 	s.answer(ctx, answer, apply(url, answer))
 }
 

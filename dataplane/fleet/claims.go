@@ -3,10 +3,10 @@ package fleet
 import (
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
 // claims decide which node is believed about a worker that several name. A node may write its own
@@ -34,8 +34,10 @@ func (c *claims) update(v *cluster.View, now time.Time) {
 	names := map[string][]string{}
 	for i := range v.Nodes {
 		for j := range v.Nodes[i].Workers {
-			url := strings.TrimRight(v.Nodes[i].Workers[j].URL, "/")
-			names[url] = append(names[url], v.Nodes[i].Name)
+			url := worker.NormalURL(v.Nodes[i].Workers[j].URL)
+			if name := v.Nodes[i].Name; !slices.Contains(names[url], name) { // in two spellings
+				names[url] = append(names[url], name)
+			}
 		}
 	}
 	for url, o := range c.owners {
@@ -70,7 +72,7 @@ func (c *claims) update(v *cluster.View, now time.Time) {
 
 // owner returns the node that is believed about a worker; "" is none.
 func (c *claims) owner(url string) string {
-	if o := c.owners[strings.TrimRight(url, "/")]; o != nil {
+	if o := c.owners[worker.NormalURL(url)]; o != nil {
 		return o.node
 	}
 	return ""

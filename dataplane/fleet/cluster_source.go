@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -125,7 +124,7 @@ func (s *ClusterSource) specs(v *cluster.View, now time.Time) (specs []worker.Sp
 	}
 	marks := map[string]cluster.Mark{}
 	for _, m := range v.Marks {
-		marks[strings.TrimRight(m.Target, "/")] = m
+		marks[worker.NormalURL(m.Target)] = m
 	}
 	named := map[string]bool{}
 	at := map[string]int{} // in specs, by URL
@@ -167,7 +166,7 @@ func (s *ClusterSource) update(v *cluster.View, now time.Time) {
 		s.nodes[n.Name] = &nodeState{node: n}
 		for i := range n.Workers {
 			if s.claims.owner(n.Workers[i].URL) == n.Name {
-				health[strings.TrimRight(n.Workers[i].URL, "/")] = workerHealth(&n.Workers[i].Health)
+				health[worker.NormalURL(n.Workers[i].URL)] = workerHealth(&n.Workers[i].Health)
 			}
 		}
 	}
@@ -187,7 +186,7 @@ func (s *ClusterSource) update(v *cluster.View, now time.Time) {
 // names reports whether a node that is there, or was lately, names a worker.
 func (s *ClusterSource) names(name, url string) bool {
 	n := s.nodes[name]
-	return n != nil && slices.ContainsFunc(n.node.Workers, func(w cluster.Worker) bool { return strings.TrimRight(w.URL, "/") == strings.TrimRight(url, "/") })
+	return n != nil && slices.ContainsFunc(n.node.Workers, func(w cluster.Worker) bool { return worker.NormalURL(w.URL) == url })
 }
 
 // cordoned reports whether a cordon keeps out a worker that is not in use yet. A router that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -203,8 +204,20 @@ func TestClusterHealth(t *testing.T) {
 	})
 }
 
-// TestNodesNameForeignWorkers has a node, whose own record is all that it may write, name the workers of another one.
+// TestNodesNameForeignWorkers has a node, whose own record is all that it may write, name the workers
+// of another one, in another spelling too.
 func TestNodesNameForeignWorkers(t *testing.T) {
+	for name, spell := range map[string]func(url string) string{
+		"alike":            func(url string) string { return url },
+		"upper case":       strings.ToUpper,
+		"without a scheme": func(url string) string { return strings.TrimPrefix(url, "http://") },
+		"with slashes":     func(url string) string { return url + "//" },
+	} {
+		t.Run(name, func(t *testing.T) { testForeignWorkers(t, spell) })
+	}
+}
+
+func testForeignWorkers(t *testing.T, spell func(url string) string) {
 	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b")
 		c := &fakeCluster{view: &cluster.View{}}
@@ -223,6 +236,7 @@ func TestNodesNameForeignWorkers(t *testing.T) {
 		well, evil := nodeOf("n", "a", "b"), nodeOf("evil", "a", "b")
 		for i := range well.Workers {
 			well.Workers[i].Health = cluster.Health{State: "healthy", Weight: 1}
+			evil.Workers[i].URL = spell(evil.Workers[i].URL)
 			evil.Workers[i].Health = cluster.Health{State: "dead"}
 			evil.Workers[i].Role, evil.Workers[i].BootstrapHost, evil.Workers[i].BootstrapPort = "prefill", "evil.example", 1
 		}
@@ -258,4 +272,61 @@ func TestNodesNameForeignWorkers(t *testing.T) {
 		see(well)
 		believed("n", worker.GPUHealthy, "one is left")
 	})
+}
+
+// TestHistoriesOfRecords: whatever records do, a worker that some living node names is in use, is
+// known as before, and gets the GPU health of the node that names it.
+func TestHistoriesOfRecords(t *testing.T) {
+	healthy := func(n cluster.Node) cluster.Node {
+		for i := range n.Workers {
+			n.Workers[i].Health = cluster.Health{State: "healthy", Weight: 1}
+		}
+		return n
+	}
+	twice := nodeOf("n1", "a")
+	twice.Workers = append(twice.Workers, cluster.Worker{URL: "HTTP://A:1/"})
+	both := healthy(nodeOf("n1", "a", "b"))
+	tests := []struct {
+		name   string
+		views  []cluster.View // 5 s apart, the last for a minute
+		health worker.GPUState
+	}{
+		{"another name", []cluster.View{up(healthy(nodeOf("n2", "a", "b")))}, worker.GPUHealthy},
+		{"another name after a while", []cluster.View{up(), up(), up(healthy(nodeOf("n0", "a", "b")))}, worker.GPUHealthy},
+		{"another name and back", []cluster.View{up(healthy(nodeOf("n2", "a", "b"))), up(), up(both)}, worker.GPUHealthy},
+		{"both names for a moment", []cluster.View{up(both, healthy(nodeOf("n2", "a", "b"))), up(healthy(nodeOf("n2", "a", "b")))}, worker.GPUHealthy},
+		{"shrinks for a moment", []cluster.View{up(healthy(nodeOf("n1", "b"))), up(both)}, worker.GPUHealthy},
+		{"empties for a moment", []cluster.View{up(nodeOf("n1")), up(both)}, worker.GPUHealthy},
+		{"moves to another node's record", []cluster.View{up(healthy(nodeOf("n1", "b")), healthy(nodeOf("n2", "a")))}, worker.GPUHealthy},
+		{"moves by way of both", []cluster.View{up(both, healthy(nodeOf("n2", "a"))), up(healthy(nodeOf("n1", "b")), healthy(nodeOf("n2", "a")))}, worker.GPUHealthy},
+		{"NATS goes away, and returns without it", []cluster.View{{Nodes: []cluster.Node{both}}, up(), up(both)}, worker.GPUHealthy},
+		{"the other spelling", []cluster.View{up(healthy(cluster.Node{Name: "n1", Workers: []cluster.Worker{{URL: "HTTP://A:1/"}, {URL: "b:1"}}}))}, worker.GPUHealthy},
+		{"two spellings in one record", []cluster.View{up(healthy(twice), healthy(nodeOf("n2", "b")))}, worker.GPUHealthy},
+		{"two nodes for good", []cluster.View{up(both, nodeOf("n2", "a"))}, worker.GPUHealthy},
+		{"leaves", []cluster.View{up(healthy(nodeOf("n1", "b")))}, worker.GPUUnknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inHarness(t, func(y *harness) {
+				y.run("m", "a", "b")
+				c := &fakeCluster{}
+				c.show(up(both))
+				y.manager.SetSources([]discover.Source{NewClusterSource(c, y.registry.Get, slog.New(slog.DiscardHandler))})
+				y.pass(2 * time.Second)
+				before := y.worker("a")
+				for _, v := range tt.views {
+					c.show(v)
+					y.pass(5 * time.Second)
+				}
+				y.pass(time.Minute)
+				if tt.name == "leaves" {
+					y.has(map[string]string{"b": ready}, "a living node does not name it")
+					return
+				}
+				y.has(map[string]string{"a": ready, "b": ready}, "some node names both")
+				require.Same(t, before, y.worker("a"))
+				require.Equal(t, tt.health, before.Health().State)
+			})
+		})
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -60,7 +59,7 @@ type drainer struct {
 func (d *drainer) SetMarks(list []cluster.Mark) {
 	marks := make(map[string]cluster.Mark, len(list))
 	for _, m := range list {
-		marks[strings.TrimRight(m.Target, "/")] = m
+		marks[worker.NormalURL(m.Target)] = m
 	}
 	d.replaceMarks(func(map[string]cluster.Mark) map[string]cluster.Mark { return marks })
 }
@@ -111,7 +110,7 @@ const operatorAPI = "operator API"
 // mark changes the mark of a node or worker in the cluster; the rest of the mark stays.
 func (d *drainer) mark(ctx context.Context, target string, change func(*cluster.Mark)) error {
 	m, all := cluster.Mark{Target: target}, d.marker.View().Marks
-	if i := slices.IndexFunc(all, func(m cluster.Mark) bool { return strings.TrimRight(m.Target, "/") == target }); i >= 0 {
+	if i := slices.IndexFunc(all, func(m cluster.Mark) bool { return worker.NormalURL(m.Target) == target }); i >= 0 {
 		m = all[i]
 	}
 	if change(&m); !m.Drain && !m.Cordon {
@@ -184,7 +183,7 @@ func (d *drainer) drainNode(ctx context.Context, name string, on bool) (Scope, e
 	}
 	await(ctx, func() bool {
 		for i := range node.Workers {
-			url := strings.TrimRight(node.Workers[i].URL, "/")
+			url := worker.NormalURL(node.Workers[i].URL)
 			if w, err := d.registry.Get(url); err == nil && w.Drains(worker.DrainSource) != (on || d.marked(url)) {
 				return false
 			}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -284,6 +285,50 @@ func TestManagerDoubtsAnEmptySet(t *testing.T) {
 		y.pass(2 * time.Minute)
 		y.has(map[string]string{"a": ready, "other": ready}, "the source was mistaken")
 	})
+}
+
+// TestManagerAndAFlappingSource: a source that is empty again and again, as all leases of etcd or all
+// endpoints of Kubernetes may be, takes no worker out of use before defaultGrace, and what is named
+// again is used at once, however long it was not.
+func TestManagerAndAFlappingSource(t *testing.T) {
+	for _, empty := range []time.Duration{2 * time.Second, 9 * time.Second, 20 * time.Second, 29 * time.Second, 31 * time.Second, 5 * time.Minute} {
+		for _, partly := range []bool{false, true} { // one worker is named meanwhile
+			t.Run(fmt.Sprintf("%v, partly=%v", empty, partly), func(t *testing.T) {
+				inHarness(t, func(y *harness) {
+					y.run("m", "a", "b")
+					s := newScripted("s")
+					y.manager.SetSources([]discover.Source{s})
+					all := map[string]string{"a": ready, "b": ready}
+					y.says(s, specsOf("a", "b")...)
+					before := y.worker("a")
+					for range 4 {
+						if partly {
+							y.says(s, specsOf("b")...)
+						} else {
+							y.says(s)
+						}
+						for at := 2 * time.Second; at < min(empty, defaultGrace); at += 500 * time.Millisecond {
+							if partly {
+								require.Equal(t, ready, y.states()["b"])
+							} else {
+								y.has(all, "they answer")
+							}
+							y.pass(500 * time.Millisecond)
+						}
+						if empty > defaultGrace && !partly {
+							y.pass(empty - defaultGrace)
+							y.has(map[string]string{}, "it was believed at last")
+						}
+						y.says(s, specsOf("a", "b")...)
+						y.has(all, "they are named again")
+					}
+					if empty < leastDrain || (empty < defaultGrace && !partly) {
+						require.Same(t, before, y.worker("a"), "nothing of it was forgotten")
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestManagerWaitsForTheReplacement(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -50,7 +49,7 @@ func (t *Topology) replace(v *cluster.View) (numbers map[string]uint32) {
 	for i := range v.Nodes {
 		for _, w := range v.Nodes[i].Workers {
 			if t.claims.owner(w.URL) == v.Nodes[i].Name {
-				t.node[strings.TrimRight(w.URL, "/")] = v.Nodes[i].Name
+				t.node[worker.NormalURL(w.URL)] = v.Nodes[i].Name
 			}
 		}
 	}

@@ -60,6 +60,9 @@ func TestEvents(t *testing.T) {
 		{"bigrams are not tokens", []kvevent.Event{bigrams(a, 3)}, plain, 0},
 		{"unknown parent", []kvevent.Event{store(a, 2, 4)}, plain, 0},
 		{"removal of what was never stored", []kvevent.Event{store(a, 0, 2), remove(b, 0, 2)}, plain, 2},
+		{"removal of some that were never stored", []kvevent.Event{store(a, 0, 5), with(remove(a, 2, 5), func(ev *kvevent.Event) {
+			ev.Hashes = slices.Concat(remove(b, 0, 1).Hashes, ev.Hashes, remove(b, 1, 2).Hashes)
+		})}, plain, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func budgeted(t *testing.T, k *kind) (once func()) {
 	h := start(t, workers, with)
 	for _, rank := range h.registry.Snapshot().Ranks {
 		rank.SetExact(k.events)
-		for range 8 { // answers have met its events
+		for range 64 { // answers have met its events
 			rank.CompareEvents(time.Now(), worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: 16})
 		}
 		if rank.Worker.Role() == worker.RolePrefill {

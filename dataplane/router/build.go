@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -82,6 +83,7 @@ func (b *builder) build() error {
 	b.buildFleet(worker.Config{
 		Interval: b.cfg.Probes.Interval, Timeout: b.cfg.Probes.Timeout, HangAfter: b.cfg.Probes.HangAfter,
 		Log: b.cfg.Log, TLS: toWorkers.Config, Dial: upstream.Dialer(b.networks.Control), Key: keys.Of, Files: files,
+		Resolve: resolve, Moved: b.transport.Renew,
 	})
 	if err := b.buildRouting(); err != nil {
 		return err
@@ -92,6 +94,11 @@ func (b *builder) build() error {
 	b.run(b.watcher.Run)
 	b.buildServer(encrypted)
 	return nil
+}
+
+// resolve returns the addresses of a name as dials find them.
+func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
 // buildServer makes the handler of requests, the operator API and the server over both.

@@ -111,7 +111,7 @@ func TestExactRanks(t *testing.T) {
 
 // prove has answers meet a rank's events.
 func prove(rank *worker.Rank) {
-	for range 8 {
+	for range 64 {
 		rank.CompareEvents(time.Now(), worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: page})
 	}
 }

@@ -28,6 +28,7 @@ type conn struct {
 
 	idleSince time.Time
 	reused    bool
+	renewed   uint64 // as of its list when it was dialed
 }
 
 var _ aborter = (*conn)(nil)

@@ -2,12 +2,15 @@ package upstream
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // idleList holds the idle connections of one target, the most recently used last. That one is
 // taken first; the others age until they are closed.
 type idleList struct {
+	renewed atomic.Uint64 // how often; connections from before are not kept
+
 	mu     sync.Mutex
 	conns  []*conn // guarded by mu; ordered by idleSince
 	closed bool    // guarded by mu
@@ -30,13 +33,13 @@ func (l *idleList) get(notBefore time.Time) *conn {
 	return cn
 }
 
-// put adds cn and returns a connection to close: cn itself if the list is closed, or the oldest
-// if it is over age or over the limit. One in, at most one out: the list shrinks under traffic
-// and no call pays for many closes.
+// put adds cn and returns a connection to close: cn itself if the list was closed, or renewed since
+// its dial, or the oldest if it is over age or over the limit. One in, at most one out: the list
+// shrinks under traffic and no call pays for many closes.
 func (l *idleList) put(cn *conn, notBefore time.Time, limit int) (dead *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed || cn.renewed != l.renewed.Load() {
 		return cn
 	}
 	if n := len(l.conns); n > 0 && (n >= limit || l.conns[0].idleSince.Before(notBefore)) {

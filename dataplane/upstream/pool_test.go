@@ -206,9 +206,15 @@ func testIdleLimits(t *testing.T) {
 	if n := tr.Idle("127.0.0.1:1"); n != 0 {
 		t.Errorf("Idle of a stranger = %d, want 0", n)
 	}
-	tr.CloseIdle(w.addr())
+	inUse, err := tr.Do(nil, post(w.addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Renew(w.addr())
+	inUse.Read(make([]byte, 2))
+	inUse.Close()
 	if n := tr.Idle(""); n != 0 {
-		t.Errorf("Idle after CloseIdle = %d, want 0", n)
+		t.Errorf("Idle after Renew = %d, want 0", n)
 	}
 }
 

@@ -84,11 +84,7 @@ func (r *Request) appendHead(dst []byte) ([]byte, error) {
 	dst = append(dst, ' ')
 	dst = append(dst, r.Path...)
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
-	if r.Target.Host != "" {
-		dst = append(dst, r.Target.Host...)
-	} else {
-		dst = append(dst, r.Target.Addr...)
-	}
+	dst = append(dst, r.Target.host()...)
 	// Without the field a worker might choose any coding (RFC 9110 12.5.3).
 	dst = append(dst, "\r\nAccept-Encoding: identity\r\n"...)
 	switch {

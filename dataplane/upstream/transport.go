@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"maps"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,8 +28,20 @@ const (
 // *tls.Config.
 type Target struct {
 	Addr string      // host:port to dial
-	Host string      // Host header; Addr if empty
+	Host string      // Host header; Addr, without its scheme's usual port, if empty
 	TLS  *tls.Config // nil for plain TCP; ServerName is taken from Addr if empty
+}
+
+// host returns the Host header. Ingresses in front of workers may know their names without a port
+// only, as browsers, curl and the probes send them.
+func (t *Target) host() string {
+	switch {
+	case t.Host != "":
+		return t.Host
+	case t.TLS == nil:
+		return strings.TrimSuffix(t.Addr, ":80")
+	}
+	return strings.TrimSuffix(t.Addr, ":443")
 }
 
 // Config sets the limits of a Transport. Zero values mean the defaults.
@@ -101,9 +114,11 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// CloseIdle closes the idle connections to addr, a worker that is dead or has restarted.
-func (t *Transport) CloseIdle(addr string) {
+// Renew closes the connections to addr, whose name leads elsewhere by now: idle ones at once, and
+// those in use with their requests.
+func (t *Transport) Renew(addr string) {
 	for _, l := range t.lists(addr) {
+		l.renewed.Add(1)
 		l.drop(time.Time{})
 	}
 }
@@ -182,7 +197,12 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (
 			cn.abort()
 		}
 	}
-	return t.dial(c, k)
+	renewed := l.renewed.Load()
+	cn, err := t.dial(c, k)
+	if err == nil {
+		cn.renewed = renewed
+	}
+	return cn, err
 }
 
 // keep puts cn among the idle connections, or closes it if there is no room.

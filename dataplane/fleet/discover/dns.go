@@ -106,7 +106,7 @@ func (s *srv) specs(records []record) (specs []worker.Spec, bad error) {
 		if host == "" || r.port == 0 { // "." says that the service is not there (RFC 2782)
 			continue
 		}
-		spec, err := worker.Spec{URL: s.scheme + "://" + net.JoinHostPort(strings.ToLower(host), strconv.Itoa(int(r.port))), Role: s.role}.Normal()
+		spec, err := worker.Spec{URL: s.scheme + "://" + net.JoinHostPort(host, strconv.Itoa(int(r.port))), Role: s.role}.Normal()
 		if err != nil {
 			faults.add(fmt.Errorf("a record of %s: %w", s.fqdn, err))
 			continue

@@ -499,7 +499,7 @@ func TestKubernetesPorts(t *testing.T) {
 	api.put(slice("b", nil, "10.0.0.1"))
 	api.put(slice("empty", nil))
 	d, s := follow(t, "kubernetes:inference/sglang?role=decode&api="+api.http.URL)
-	got := d.tells(t, "http://10.0.0.1:30000", "https://[fd00::1]:443")
+	got := d.tells(t, "http://10.0.0.1:30000", "https://[fd00::1]")
 	require.Equal(t, worker.RoleDecode, got[1].Role)
 	troubled(t, s, "")
 	d, s = follow(t, "kubernetes:inference/sglang?port=api&scheme=http&api="+api.http.URL)

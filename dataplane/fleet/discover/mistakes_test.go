@@ -40,6 +40,8 @@ func TestMistakesInSlices(t *testing.T) {
 				object(m["endpoints"], i)["addresses"] = []any{"not an address"}
 			}
 		}, "its endpoint 0", []string{a, b, c}},
+		{"an evicted pod has no address", func(m map[string]any) { object(m["endpoints"], 1)["addresses"] = []any{} }, "", []string{a, c}},
+		{"an address is null", func(m map[string]any) { object(m["endpoints"], 1)["addresses"] = nil }, "", []string{a, c}},
 		{"an endpoint is null", func(m map[string]any) { m["endpoints"].([]any)[1] = nil }, "", []string{a, c}},
 	}
 	for _, test := range tests {

@@ -105,9 +105,10 @@ func (b *boundConn) Close() error {
 // kernel closes the connection at once: hundreds of milliseconds before the next probe, and also
 // when another process listens by then.
 type connWatch struct {
-	ended func()        // the connection ended between two requests
-	count atomic.Uint64 // connections that were made
-	busy  atomic.Bool   // a request is under way: its sender sees how the connection ends
+	begun func(net.Addr) // a connection was made
+	ended func()         // the connection ended between two requests
+	count atomic.Uint64  // connections that were made
+	busy  atomic.Bool    // a request is under way: its sender sees how the connection ends
 }
 
 // number returns which connection it is; 0 is none yet.
@@ -122,6 +123,7 @@ func (l *connWatch) use(on bool) {
 // watch reads from conn on a goroutine that ends with it. The result returns the bytes.
 func (l *connWatch) watch(conn net.Conn, encrypted bool) net.Conn {
 	l.count.Add(1)
+	l.begun(conn.RemoteAddr())
 	near, far := net.Pipe()
 	p := &watchedConn{Conn: conn, near: near}
 	go p.pump(far, func() bool { return !encrypted && !l.busy.Load() }, func() {

@@ -43,6 +43,10 @@
 // workers are recognised from /server_info and get no plain requests. A server that is not SGLang
 // is named by its other answers (engine.go) and routed without events and load.
 //
+// The process is asked again who it is when a connection of its probes ends, when it was not ready,
+// and when its name leads to another address. That ends the connections of probes, and those of
+// requests with their requests (moved.go).
+//
 // A worker that answers no probe but accepts connections may be alive. It leaves the choice, keeps
 // its blocks in the index, and after --hang-after its waiting requests go to other workers. A
 // request that fits no other worker stays and is offered again after each failed probe; it ends
@@ -66,7 +70,7 @@
 // by one atomic load and touches only atomics of its ranks. A monitor starts a second goroutine
 // that polls load and adapters where a worker does not publish them, because probes must not
 // wait for a busy scheduler. A third one reads the probes' connection and raises a suspicion
-// when it ends.
+// when it ends; a fourth follows the name of a worker that is not given by its address.
 //
 // A worker drains while there is any reason for it (DrainFor). Its spec and the registry's
 // settings (Update, Configure) change while it serves. Detach takes a worker out at once and

@@ -75,8 +75,9 @@ const (
 	healed = 128
 	// The tree stands beside the events of a new process until rightAnswers have met them,
 	// newAnswers came, of other prompts only or without cached tokens, or for newFor: a choice
-	// costs some µs more.
-	rightAnswers = 8
+	// costs some µs more. Events with wrong hashes or parents are right as long as prompts are
+	// short: with 8 right answers conversations found 0.95 where 0.98 were to be found.
+	rightAnswers = 64
 	newAnswers   = 256
 	newFor       = 10 * time.Minute
 	backOff      = 3 // a power of two

@@ -196,7 +196,7 @@ func TestNewEvents(t *testing.T) {
 		claim   worker.EventClaim
 		answers int // that end it
 	}{
-		"right":   {worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: 16}, 8},
+		"right":   {worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: 16}, 64},
 		"more":    {worker.EventClaim{Told: 160, Expect: 160, Page: 16}, 256},
 		"nothing": {worker.EventClaim{Page: 16}, 256},
 	} {

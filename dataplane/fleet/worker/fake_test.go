@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -46,6 +47,7 @@ type fake struct {
 	refuses  string            // an address without a listener; guarded by mu
 	dialed   []string          // addresses, each once; guarded by mu
 	ends     []net.Conn        // of all connections; guarded by mu
+	at       net.Addr          // nil: unknown
 	header   string            // lines of each answer, with their ends
 	closes   bool              // each connection after its answer, unannounced
 }
@@ -97,7 +99,7 @@ func (f *fake) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	f.most = max(f.most, f.open)
 	f.ends = append(f.ends, there)
 	go f.serve(there)
-	return &counted{Conn: here, closed: sync.OnceFunc(func() { f.with(func() { f.open-- }) })}, nil
+	return &counted{Conn: here, closed: sync.OnceFunc(func() { f.with(func() { f.open-- }) }), at: f.at}, nil
 }
 
 // cut closes all connections, as the kernel does for a process that dies; change is made before
@@ -116,7 +118,11 @@ func (f *fake) cut(change func()) {
 type counted struct {
 	net.Conn
 	closed func()
+	at     net.Addr
 }
+
+// RemoteAddr implements net.Conn.
+func (c *counted) RemoteAddr() net.Addr { return c.at }
 
 func (c *counted) Close() error {
 	c.closed()
@@ -129,6 +135,9 @@ func (f *fake) serve(conn net.Conn) {
 	var req fasthttp.RequestHeader
 	for {
 		if req.Read(in) != nil {
+			return
+		}
+		if _, err := io.CopyN(io.Discard, in, int64(max(req.ContentLength(), 0))); err != nil {
 			return
 		}
 		answer, ok := f.answer(string(req.RequestURI()))

@@ -331,10 +331,13 @@ func (i *Info) sameProcess(old *Info) bool {
 }
 
 // sameShape reports whether two descriptions agree in what no process changes while it runs: its
-// ranks, GPUs, pages, pool and publishers. Sizes that one of them leaves out agree.
+// role, ranks, GPUs, pages, pool, cache, tokenizer and publishers. Sizes that one of them leaves
+// out agree.
 func (i *Info) sameShape(old *Info) bool {
 	agree := func(a, b int) bool { return a == b || a == 0 || b == 0 }
-	return i.DPSize == old.DPSize && agree(i.TPSize, old.TPSize) && agree(i.PageSize, old.PageSize) && agree(i.MaxTokens, old.MaxTokens) &&
+	return (i.Mode == "" || i.Role() == old.Role()) && i.NoCache == old.NoCache && i.DecodeCache == old.DecodeCache &&
+		i.CacheReport == old.CacheReport && i.ResponseStore == old.ResponseStore && i.Tokenizer == old.Tokenizer &&
+		i.DPSize == old.DPSize && agree(i.TPSize, old.TPSize) && agree(i.PageSize, old.PageSize) && agree(i.MaxTokens, old.MaxTokens) &&
 		reflect.DeepEqual(i.Events, old.Events) && reflect.DeepEqual(i.Loads, old.Loads)
 }
 

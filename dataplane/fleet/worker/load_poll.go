@@ -148,7 +148,7 @@ func (p *poller) readModels() {
 	}
 	fresh := *info
 	fresh.addNames(said)
-	if !slices.Equal(fresh.Models, info.Models) {
+	if fresh.MaxLen != info.MaxLen || !slices.Equal(fresh.Models, info.Models) {
 		p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just replaced the description
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -33,6 +34,7 @@ type monitor struct {
 	checked time.Time     // whether the process is still the known one
 	wait    time.Duration // between two such checks
 	conn    uint64        // number of the probes' connection at the last check
+	moved   bool          // since then it leads to another address
 
 	reported   error     // last discovery error that was logged
 	mode       string    // disaggregation_mode by the worker itself
@@ -47,10 +49,15 @@ type monitor struct {
 
 func (m *monitor) run(ctx context.Context) {
 	defer close(m.done)
+	if m.cfg.Resolve != nil && m.w.named() {
+		var follower sync.WaitGroup
+		defer follower.Wait()
+		follower.Go(func() { m.followName(ctx, m.cfg.Resolve) })
+	}
 	defer func() { m.probe.client.CloseIdleConnections() }()
 	defer m.closeBootstrap()
 	defer m.down()
-	tick := time.NewTicker(m.offset())
+	tick := time.NewTicker(m.offset(m.cfg.Interval))
 	defer tick.Stop()
 	apart := false // in time from the probes of workers added together
 	for {
@@ -58,6 +65,9 @@ func (m *monitor) run(ctx context.Context) {
 			m.configure(ctx, cfg, tick)
 		}
 		m.w.key.Store(m.cfg.Key(m.w.URL))
+		if m.w.probe.moved.Swap(false) {
+			m.redial()
+		}
 		err := m.probe.ready()
 		if ctx.Err() != nil { // a canceled probe proves nothing
 			return
@@ -80,14 +90,14 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-// offset is the time from the first probe to the second. All workers of a list are probed at
-// once at first, so that routing can begin; a hundred probes at one instant, four times a
-// second, would delay requests. Multiples of the golden ratio spread any number of workers
-// evenly over the interval, without chance.
-func (m *monitor) offset() time.Duration {
+// offset is the time from the first probe to the second, or to the first look at a name. All
+// workers of a list are probed at once at first, so that routing can begin; a hundred probes at one
+// instant, four times a second, would delay requests. Multiples of the golden ratio spread any
+// number of workers evenly over the interval, without chance.
+func (m *monitor) offset(interval time.Duration) time.Duration {
 	const golden = 0.6180339887498949
 	_, turn := math.Modf(float64(m.number) * golden)
-	return time.Duration((1 - turn) * float64(m.cfg.Interval))
+	return time.Duration((1 - turn) * float64(interval))
 }
 
 // step takes in one probe's result. The state is published before the
@@ -95,6 +105,9 @@ func (m *monitor) offset() time.Duration {
 // meanwhile nothing more must be sent to where it was.
 func (m *monitor) step(ctx context.Context, err error) {
 	state := classify(err)
+	if state == Probing && m.known { // a proxy may keep its connection while the process changes
+		m.w.probe.suspected.Store(true)
+	}
 	if errors.Is(err, errForeignServer) && m.reported == nil {
 		m.reported = err
 		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.engine, "error", err)
@@ -184,7 +197,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	if old := m.w.Info(); old != nil && info.Process != 0 && info.sameProcess(old) {
 		info.keepNames(old) // it was out of reach, and lives
 	}
-	m.mode = info.Mode
+	m.mode, m.moved = info.Mode, false
 	info.Vocabulary = m.probe.vocabulary(info)
 	m.asks, m.asked, m.refused = 1, time.Now(), time.Now()
 	switch {

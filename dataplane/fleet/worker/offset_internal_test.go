@@ -12,7 +12,7 @@ func TestProbesAreSpread(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 100, 1000} {
 		at := make([]time.Duration, n)
 		for i := range at {
-			at[i] = (&monitor{cfg: &Config{Interval: interval}, number: uint64(i)}).offset()
+			at[i] = (&monitor{number: uint64(i)}).offset(interval)
 			if at[i] <= 0 || at[i] > interval {
 				t.Fatalf("worker %d is probed again after %v, want up to %v", i, at[i], interval)
 			}

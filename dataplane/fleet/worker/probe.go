@@ -56,7 +56,7 @@ func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
 // newWatcher returns a prober that calls w.Doubt when its idle connection ends.
 func newWatcher(ctx context.Context, w *Worker, cfg *Config) *prober {
 	p := newProber(ctx, w, cfg)
-	p.conns.watch = &connWatch{ended: w.Doubt}
+	p.conns.watch = &connWatch{ended: w.Doubt, begun: w.probe.reached}
 	return p
 }
 

@@ -70,7 +70,7 @@ func (m *monitor) recognize(ctx context.Context) error {
 			return nil // its scheduler is busy; the next probes ask again
 		}
 		return err
-	case info.sameProcess(old):
+	case info.sameProcess(old) && (info.Process != 0 || !m.moved):
 		m.update(old, info)
 		return nil
 	}
@@ -110,6 +110,7 @@ func (m *monitor) retryRefused(ctx context.Context, now time.Time) {
 
 // update adds the new names of a process: after a change of weights it has another one.
 func (m *monitor) update(old, info *Info) {
+	m.moved = false
 	fresh := *old
 	fresh.addNames(info.names())
 	if !old.knows(fresh.names()) {

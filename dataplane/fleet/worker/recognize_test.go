@@ -117,6 +117,30 @@ func TestAnotherProcessUnheard(t *testing.T) {
 	})
 }
 
+// TestAnotherProcessBehindAProxy: a proxy keeps the connection and answers 503, or nothing in time,
+// while the engine behind it is started anew with the same arguments.
+func TestAnotherProcessBehindAProxy(t *testing.T) {
+	for name, meanwhile := range map[string]mode{"503": starting, "nothing": hanging} {
+		t.Run(name, func(t *testing.T) {
+			watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+				b.after(1100 * time.Millisecond)
+				b.fake.set(meanwhile)
+				b.after(5 * time.Second)
+				b.fake.with(func() { b.fake.process(18.5, "tiny") })
+				b.fake.set(up)
+				b.after(3 * time.Second)
+				b.want(worker.Ready, "up", "down", "up")
+
+				b.fake.set(meanwhile)
+				b.after(5 * time.Second)
+				b.fake.set(up)
+				b.after(3 * time.Second)
+				b.want(worker.Ready, "up", "down", "up") // the same process
+			})
+		})
+	}
+}
+
 // TestProcessThatDescribesItselfAnew: releases without a start time name two processes alike that have
 // one seed. What no process changes while it runs tells them apart: a restart with another page, a
 // smaller pool or more ranks begins with an empty cache of another shape.
@@ -233,4 +257,59 @@ func TestVocabularyOfABusyProcess(t *testing.T) {
 		require.Equal(t, 1024, b.worker.Info().Vocabulary)
 		b.want(worker.Ready, "up")
 	})
+}
+
+// TestLivesAtOneURL: a URL may get an engine of any other kind. Nothing of the one before is left,
+// whether its connections end or a proxy keeps them and answers 503 for a while.
+func TestLivesAtOneURL(t *testing.T) {
+	const (
+		info = `{%s"version":"0.5.23","page_size":16,"model_path":"/m/tiny","served_model_name":"tiny","dp_size":1,` + // of two alike the first counts
+			`"max_total_num_tokens":1000,"disaggregation_mode":"null","disable_radix_cache":false,"random_seed":7}`
+		names = `{"data":[{"id":%q,"max_model_len":%d}]}`
+	)
+	tests := []struct {
+		name, more, model string
+		length            int
+		is                func(w *worker.Worker) bool
+	}{
+		{"another model", `"served_model_name":"dear",`, "dear", 64, func(w *worker.Worker) bool { return len(w.Info().Models) == 1 && w.Info().Model() == "dear" }},
+		{"another page size", `"page_size":64,`, "tiny", 64, func(w *worker.Worker) bool { return w.Info().PageSize == 64 }},
+		{"ranks appear", `"dp_size":4,`, "tiny", 64, func(w *worker.Worker) bool { return len(w.Ranks()) == 4 }},
+		{"prefill", `"disaggregation_mode":"prefill","disaggregation_bootstrap_port":9000,`, "tiny", 64, func(w *worker.Worker) bool {
+			return w.Role() == worker.RolePrefill && w.Bootstrap().Port == 9000
+		}},
+		{"decode", `"disaggregation_mode":"decode",`, "tiny", 64, func(w *worker.Worker) bool { return w.Role() == worker.RoleDecode }},
+		{"a longer context", `"context_length":128,`, "tiny", 128, func(w *worker.Worker) bool { return w.Info().MaxLen == 128 }},
+		{"another pool", `"max_total_num_tokens":2000,`, "tiny", 64, func(w *worker.Worker) bool { return w.Info().MaxTokens == 2000 }},
+		{"events", `"kv_events":{"publisher":"zmq","endpoint_port_base":5557,"block_size":16,"dp_size":1},`, "tiny", 64, func(w *worker.Worker) bool { return w.Info().Events != nil }},
+		{"no cache", `"disable_radix_cache":true,`, "tiny", 64, func(w *worker.Worker) bool { return w.Info().NoCache }},
+		{"a cache report", `"enable_cache_report":true,`, "tiny", 64, func(w *worker.Worker) bool { return w.Info().CacheReport }},
+		{"another tokenizer", `"chat_template":"/other.jinja",`, "tiny", 64, func(w *worker.Worker) bool { return w.Info().Tokenizer.ChatTemplate == "/other.jinja" }},
+	}
+	for _, tt := range tests {
+		for _, proxied := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/proxied=%v", tt.name, proxied), func(t *testing.T) {
+				start := func(f *fake, more, model string, length int) {
+					f.answers["/server_info"] = fmt.Sprintf(info, more)
+					f.answers["/v1/models"] = fmt.Sprintf(names, model, length)
+				}
+				watch(t, func(f *fake) { start(f, "", "tiny", 64); f.answers["/route"] = "" }, func(b *bench) {
+					b.after(time.Second)
+					old := b.worker.Info()
+					next := func() { start(b.fake, tt.more, tt.model, tt.length) }
+					if proxied {
+						b.fake.set(starting)
+						b.after(5 * time.Second)
+						b.fake.with(next)
+						b.fake.set(up)
+					} else {
+						b.fake.cut(next)
+					}
+					b.after(3 * time.Second)
+					require.True(t, tt.is(b.worker), "%+v", b.worker.Info())
+					require.NotSame(t, old, b.worker.Info())
+				})
+			})
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +40,12 @@ type Config struct {
 	Log       *slog.Logger
 	// Dial connects to a worker for a probe; default a net.Dialer's DialContext.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Resolve returns the addresses of a name. The connections of a worker whose name has moved are
+	// made anew; nil: names are not followed.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Moved is called with the address to dial of such a worker, for the connections of requests;
+	// may be nil.
+	Moved func(addr string)
 	// TLS returns the settings of connections, for probes and for requests, to the worker at
 	// host; default the system's authorities and no client certificate.
 	TLS func(host string) *tls.Config
@@ -211,15 +218,14 @@ func (r *Registry) Remove(url string) error {
 // returned function, which must be called, returns when the worker is forgotten, which takes a
 // while for a large cache.
 func (r *Registry) Detach(url string) (forgotten func(), err error) {
-	url = strings.TrimRight(url, "/")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m, ok := r.workers[url]
-	if !ok {
+	m := r.findLocked(url)
+	if m == nil {
 		return nil, fmt.Errorf("cannot remove worker %s: %w", secrets.MaskURL(url), ErrUnknown)
 	}
-	delete(r.workers, url)
-	r.ending[url] = m
+	delete(r.workers, m.w.URL)
+	r.ending[m.w.URL] = m
 	r.publishLocked()
 	m.cancel()
 	return func() {
@@ -258,14 +264,21 @@ func (r *Registry) Configure(change func(*Config)) {
 	r.cfg.Store(&cfg)
 }
 
-// Get returns the worker at url.
+// Get returns the worker at url, in any spelling.
 func (r *Registry) Get(url string) (*Worker, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m, ok := r.workers[strings.TrimRight(url, "/")]; ok {
+	if m := r.findLocked(url); m != nil {
 		return m.w, nil
 	}
 	return nil, fmt.Errorf("cannot find worker %s: %w", secrets.MaskURL(url), ErrUnknown)
+}
+
+func (r *Registry) findLocked(url string) *monitor {
+	if m := r.workers[url]; m != nil {
+		return m
+	}
+	return r.workers[NormalURL(url)]
 }
 
 // Run waits for ctx and then stops every monitor.

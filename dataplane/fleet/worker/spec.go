@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -71,6 +72,16 @@ func (s Spec) Normal() (Spec, error) {
 	return s, nil
 }
 
+// NormalURL returns a worker's URL in the form of [Spec.Normal]. Text that is none, such as a
+// node's name, stays as it is.
+func NormalURL(text string) string {
+	spec, err := Spec{URL: text}.Normal()
+	if err != nil {
+		return text
+	}
+	return spec.URL
+}
+
 // ParseRole reads a role as String names it; "" is regular.
 func ParseRole(name string) (Role, error) {
 	at := slices.Index(roleNames[:], cmp.Or(name, roleNames[RoleRegular]))
@@ -102,7 +113,8 @@ func ParsePrefill(text string) (Spec, error) {
 	return s, nil
 }
 
-// splitURL checks a worker's URL, whose scheme is http where it has none; port is the one to dial.
+// splitURL checks a worker's URL, whose scheme is http where it has none, and writes its host in
+// one form, without a scheme's usual port (RFC 3986, 6.2); port is the one to dial.
 func splitURL(raw string) (u *url.URL, port string, err error) {
 	if strings.ContainsRune(raw, '@') { // the parser's errors quote parts of a password
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: a user or password is not supported; the keys of workers are in --worker-api-key-file", secrets.MaskURL(raw), ErrBadURL)
@@ -125,10 +137,21 @@ func splitURL(raw string) (u *url.URL, port string, err error) {
 	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {
 		return nil, "", fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", secrets.MaskURL(raw), ErrBadURL)
 	}
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	port = cmp.Or(port, usual)
+	u.Host = net.JoinHostPort(normalHost(u.Hostname()), port)
+	if port == usual {
+		u.Host = strings.TrimSuffix(u.Host, ":"+port)
 	}
 	return u, port, nil
+}
+
+// normalHost returns a host in the form that all spellings of it have.
+func normalHost(host string) string {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Unmap().String()
+	}
+	return strings.ToLower(host)
 }
 
 // printable reports whether a URL, or its host without escapes, is visible ASCII, as URLs are. It

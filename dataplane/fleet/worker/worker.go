@@ -3,6 +3,7 @@ package worker
 import (
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,9 @@ type probed struct {
 	alive  atomic.Int64 // unix nanoseconds of the last answered probe
 	failed atomic.Pointer[error]
 	now    chan struct{} // capacity 1: probe now
+
+	at    atomic.Pointer[netip.Addr] // of the last connection; nil: none since the name moved
+	moved atomic.Bool                // the name has other addresses by now
 
 	suspected   atomic.Bool  // the process behind the URL may be another one
 	suspectFrom atomic.Int64 // unix nanoseconds at which suspicions count again

@@ -43,6 +43,14 @@ func TestAddChecksURLs(t *testing.T) {
 		{raw: "https://gpu-1", url: "https://gpu-1", addr: "gpu-1:443", tls: true},
 		{raw: "https://gpu-1:8443", url: "https://gpu-1:8443", addr: "gpu-1:8443", tls: true},
 		{raw: "http://[fd00::1]:30000", url: "http://[fd00::1]:30000", addr: "[fd00::1]:30000"},
+		{raw: "http://GPU-1.Example:30000", url: "http://gpu-1.example:30000", addr: "gpu-1.example:30000"},
+		{raw: "http://gpu-1:80", url: "http://gpu-1", addr: "gpu-1:80"},
+		{raw: "https://gpu-1:443", url: "https://gpu-1", addr: "gpu-1:443", tls: true},
+		{raw: "http://gpu-1:443", url: "http://gpu-1:443", addr: "gpu-1:443"},
+		{raw: "http://[FD00:0:0:0:0:0:0:1]:30000", url: "http://[fd00::1]:30000", addr: "[fd00::1]:30000"},
+		{raw: "http://[fd00::0:1]", url: "http://[fd00::1]", addr: "[fd00::1]:80"},
+		{raw: "http://[::ffff:10.0.0.5]:30000", url: "http://10.0.0.5:30000", addr: "10.0.0.5:30000"},
+		{raw: "http://[FE80::1%25Eth0]:30000", url: "http://[fe80::1%25Eth0]:30000", addr: "[fe80::1%Eth0]:30000"},
 		{raw: ""},
 		{raw: "gpu-1:30000", url: "http://gpu-1:30000", addr: "gpu-1:30000"},
 		{raw: "10.0.0.5:30000", url: "http://10.0.0.5:30000", addr: "10.0.0.5:30000"},
@@ -81,9 +89,14 @@ func TestAddChecksURLs(t *testing.T) {
 			require.Equal(t, tt.url, w.URL)
 			require.Equal(t, tt.addr, w.Addr)
 			require.Equal(t, tt.tls, w.TLS != nil, "TLS of %q", tt.raw)
-			got, err := r.Get(w.URL + "/")
-			require.NoError(t, err)
-			require.Same(t, w, got)
+			for _, spelling := range []string{tt.raw, w.URL, w.URL + "/"} {
+				got, err := r.Get(spelling)
+				require.NoError(t, err)
+				require.Same(t, w, got)
+				_, err = r.Add(spelling)
+				require.ErrorIs(t, err, worker.ErrDuplicate)
+			}
+			require.NoError(t, r.Remove(tt.raw))
 		})
 	}
 }
