@@ -203,7 +203,9 @@ const headerRank = "X-Data-Parallel-Rank"
 // about the body.
 func (x *exchange) readRank() error {
 	req, param := &x.req, "routed_dp_rank"
-	x.rankInBody = req.HasRank
+	if x.rankInBody = req.HasRank; !req.HasRank && countField(&x.call.ctx.Request.Header, headerRank) == 0 { // as nearly always
+		return nil
+	}
 	for _, value := range x.call.ctx.Request.Header.PeekAll(headerRank) {
 		rank, err := strconv.Atoi(string(value))
 		if err != nil {

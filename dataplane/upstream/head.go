@@ -41,7 +41,7 @@ func hasSpacedName(head []byte) bool {
 		switch {
 		case !ok || len(name) == 0 || name[0] == ' ' || name[0] == '\t':
 			// A continuation, or refused by fasthttp.
-		case bytes.ContainsAny(name, " \t"):
+		case bytes.IndexByte(name, ' ') >= 0, bytes.IndexByte(name, '\t') >= 0:
 			return true
 		}
 	}
