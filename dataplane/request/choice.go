@@ -203,10 +203,12 @@ const headerRank = "X-Data-Parallel-Rank"
 // about the body.
 func (x *exchange) readRank() error {
 	req, param := &x.req, "routed_dp_rank"
-	if x.rankInBody = req.HasRank; !req.HasRank && countField(&x.call.ctx.Request.Header, headerRank) == 0 { // as nearly always
+	x.rankInBody = req.HasRank
+	header := &x.call.ctx.Request.Header
+	if !req.HasRank && countField(header, headerRank) == 0 { // as nearly always
 		return nil
 	}
-	for _, value := range x.call.ctx.Request.Header.PeekAll(headerRank) {
+	for _, value := range header.PeekAll(headerRank) {
 		rank, err := strconv.Atoi(string(value))
 		if err != nil {
 			return openai.NoSuchRank(headerRank, string(value), x.choice.ranksOf(req.Model, x.prompt.turn.holder))

@@ -107,8 +107,8 @@ func CutLine(p []byte) (line, rest []byte, ended bool) {
 	return line, rest, ended
 }
 
-// judgeEvent judges an event by the first line of its data. rest follows the line if that has ended;
-// else the line is whole, or too long to wait for.
+// judgeEvent judges an event by the first line of its data. rest follows the line if that has
+// ended; else the line is whole, or too long to wait for.
 func judgeEvent(r *reading, rest []byte, ended, whole bool) (Verdict, Failure) {
 	switch {
 	case r.first != '{', r.fit == fitsNot, r.fit == fitsEmpty:

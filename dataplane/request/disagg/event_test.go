@@ -277,6 +277,7 @@ func TestJudgeAnswer(t *testing.T) {
 		{"the second one aborted", openai.APIGenerate, `[{"text":"a","meta_info":{"finish_reason":{"type":"stop"}}},{"text":"a","meta_info":{"finish_reason":{"type":"abort","status_code":500}}}]`, true, Failed, Failure{Status: 500}},
 		{"aborted, with its status", openai.APIChat, `{"choices":[{"finish_reason":{"type":"abort","status_code":500},"message":{"content":""}}]}`, true, Failed, Failure{Status: 500}},
 		{"an error", openai.APIChat, `{"error":{"code":503}}`, false, Failed, Failure{Status: 503}},
+		{"a number that is none in JSON", openai.APIChat, `{"created":NaN,"choices":[{"message":{"role":"a"}}]}`, true, Good, Failure{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -82,8 +82,8 @@ type reading struct {
 	form          *Form
 	depth         int // of objects and lists
 	empty, beside bool
-	// nested are the forms of the objects around the next member, outermost first; those are no more
-	// than a form, its choice and the choice's message.
+	// nested are the forms of the objects around the next member, outermost first: at most a form,
+	// its choice and the choice's message.
 	nested [3]struct {
 		form  *Form
 		depth int // of its members
