@@ -8,8 +8,8 @@ const (
 	headMalformed  = -1 // a line ends in LF alone, which readers understand differently
 )
 
-// headEnd returns the index behind the empty line of the head at the beginning of b, and whether the
-// name of a field has a space or a tab, before its colon too. fasthttp accepts such fields and
+// headEnd returns the index behind the empty line of the head at the beginning of b, and whether
+// the name of a field has a space or a tab, before its colon too. fasthttp accepts such fields and
 // passes them on; other readers differ about them.
 func headEnd(b []byte) (end int, spaced bool) {
 	begun := false
