@@ -25,6 +25,7 @@ type answer struct {
 	failed   bool      // the stream has reported an error behind its beginning
 	unread   bool      // no client can read its first event
 	plain    bool      // it is a document that the router can read
+	read     bool      // as a whole, before it is forwarded: the usage is known
 	last     byte      // of the document, without white space
 	operator bool      // it is for an operator, by the request's key
 	parts    int       // events of a stream, for a client with a key
@@ -55,7 +56,6 @@ func (a *answer) forward(resp *upstream.Response) {
 		resp.WholeEvents()
 	}
 	if x.inference {
-		a.usage.Reset(x.api, x.req.Stream)
 		x.prompt.turn.answer.Reset(a.events)
 		a.output.Reset(x.req.Stream)
 	}
@@ -97,7 +97,7 @@ func (a *answer) Body(p []byte) {
 	switch {
 	case a.x.api == openai.APIResponses:
 		a.x.prompt.turn.scan(a.x, p)
-	case a.x.inference:
+	case a.x.inference && !a.read:
 		_, _ = a.usage.Write(p)
 	}
 	if a.hasIDs() {
@@ -279,7 +279,7 @@ func (a *answer) generatedIDs() []uint32 {
 
 func (a *answer) reset() {
 	a.status, a.events, a.failed, a.whole, a.parts, a.firstAt = 0, false, false, false, 0, time.Time{}
-	a.unread, a.plain, a.open, a.ended, a.last, a.gaps = false, false, false, false, 0, gaps{}
+	a.unread, a.plain, a.read, a.open, a.ended, a.last, a.gaps = false, false, false, false, false, 0, gaps{}
 	if len(a.begin) > maxPooledBegin {
 		a.begin = nil
 	}
@@ -439,12 +439,16 @@ func (a *answer) examine(resp *upstream.Response) (finding, error) {
 	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
 		return a.another(resp), nil
 	}
-	form := disagg.FormOf(x.api)
+	form, usage := disagg.FormOf(x.api), &a.usage
 	if !x.inference {
 		form = disagg.FormAt(x.call.path())
 	}
+	if !x.inference || x.api == openai.APIResponses {
+		usage = nil
+	}
 	found, err := a.look(resp, resp.Whole(), func(p []byte, whole bool) (disagg.Verdict, disagg.Failure) {
-		return disagg.JudgeAnswer(form, p, whole)
+		a.read = whole
+		return disagg.JudgeAnswer(form, p, whole, usage)
 	})
 	if err != nil || found.cause != causeNone || !a.compresses(resp) {
 		return found, err

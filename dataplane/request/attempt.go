@@ -66,7 +66,8 @@ func (x *exchange) dispatch() {
 		x.h.sentIDs.remove(x)
 		x.choice.decision, x.choice.retries = d, x.h.live().Retries-try
 		renewID(x)
-		x.single.found, x.single.failedLeg = finding{}, legPrefill
+		x.single.found, x.single.failedLeg, x.answer.read = finding{}, legPrefill, false
+		x.answer.usage.Reset(x.api, x.req.Stream)
 		x.attempt = x.newAttempt()
 		resp, err := x.attempt.send()
 		if err == nil || errors.Is(err, errClient) {

@@ -204,7 +204,11 @@ const headerRank = "X-Data-Parallel-Rank"
 func (x *exchange) readRank() error {
 	req, param := &x.req, "routed_dp_rank"
 	x.rankInBody = req.HasRank
-	for _, value := range x.call.ctx.Request.Header.PeekAll(headerRank) {
+	header := &x.call.ctx.Request.Header
+	if !req.HasRank && countField(header, headerRank) == 0 { // as nearly always
+		return nil
+	}
+	for _, value := range header.PeekAll(headerRank) {
 		rank, err := strconv.Atoi(string(value))
 		if err != nil {
 			return openai.NoSuchRank(headerRank, string(value), x.choice.ranksOf(req.Model, x.prompt.turn.holder))

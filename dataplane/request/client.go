@@ -125,7 +125,7 @@ const (
 // nameRequest gives a request its name: the client's, where there is one and it is sane, or a new
 // one. It is part of the request's head from then on.
 func nameRequest(h *fasthttp.RequestHeader) {
-	if name := nameOf(h); saneName(name) && named(h) == 1 {
+	if name := nameOf(h); saneName(name) && countField(h, headerName) == 1 {
 		return
 	}
 	var made [madeName]byte
@@ -135,10 +135,11 @@ func nameRequest(h *fasthttp.RequestHeader) {
 // nameOf returns a request's name, valid as long as its head.
 func nameOf(h *fasthttp.RequestHeader) []byte { return h.PeekCanonical([]byte(headerName)) }
 
-// named counts the names that a client has given a request.
-func named(h *fasthttp.RequestHeader) (n int) {
+// countField counts the fields of a name, which is canonical. PeekAll would make the name anew, and
+// Peek takes an empty field for none.
+func countField(h *fasthttp.RequestHeader, name string) (n int) {
 	for k := range h.All() {
-		if string(k) == headerName {
+		if string(k) == name {
 			n++
 		}
 	}

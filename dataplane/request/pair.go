@@ -666,7 +666,7 @@ func (r *prefillReply) judge(resp *upstream.Response, limit int) error {
 	case r.events || len(r.body) >= limit:
 		return nil
 	}
-	verdict, f := disagg.JudgeAnswer(disagg.FormOf(r.api), r.body, true)
+	verdict, f := disagg.JudgeAnswer(disagg.FormOf(r.api), r.body, true, nil)
 	switch {
 	case verdict != disagg.Failed:
 		return nil

@@ -296,7 +296,7 @@ func compact(raw []byte) bool {
 		case ' ', '\t', '\n', '\r':
 			return false
 		case '"':
-			i = stringEnd(raw, i)
+			i = openai.StringEnd(raw, i)
 		default:
 			i++
 		}
@@ -313,7 +313,7 @@ func appendCompact(dst, raw []byte, media bool) []byte {
 		case ' ', '\t', '\n', '\r':
 			i++
 		case '"':
-			end := stringEnd(raw, i)
+			end := openai.StringEnd(raw, i)
 			if text := raw[i:end]; media && isMedium(text) {
 				dst = append(openai.AppendChecksum(append(dst, '"'), text), '"')
 			} else {
@@ -326,24 +326,6 @@ func appendCompact(dst, raw []byte, media bool) []byte {
 		}
 	}
 	return dst
-}
-
-// stringEnd returns the index behind the string that begins at i.
-func stringEnd(raw []byte, i int) int {
-	for i++; ; {
-		n := bytes.IndexByte(raw[i:], '"')
-		if n < 0 {
-			return len(raw)
-		}
-		i += n + 1
-		escapes := 0
-		for raw[i-2-escapes] == '\\' { // ends at the opening quote
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i
-		}
-	}
 }
 
 // leastMedium is the least size of a medium in bytes: shorter strings are as well known by

@@ -10,13 +10,14 @@ var headSeeds = []string{
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "\r\nHTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nA: b\n\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n",
 }
 
-// FuzzHeadEnd: a head ends where its first empty line does, and no line of it ends in LF alone.
+// FuzzHeadEnd: a head ends where its first empty line does, no line of it ends in LF alone, and no
+// name of a field has a space.
 func FuzzHeadEnd(f *testing.F) {
-	for _, s := range append(headSeeds, "\r\n\r\nGET / HTTP/1.1\r\n\r\n", "\n", "a\r\n\nb", "a\r\r\n\r\n", "") {
+	for _, s := range append(headSeeds, "\r\n\r\nGET / HTTP/1.1\r\n\r\n", "\n", "a\r\n\nb", "a\r\r\n\r\n", "", "a\r\nb c: d\r\n\r\n", "a\r\nb\t: d\r\n\r\n", "a:b c\r\n d e:f\r\n\r\n") {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		want, begun := headIncomplete, false
+		want, begun, spaced := headIncomplete, false, false
 		for at := 0; ; {
 			rest := string(b[at:])
 			line, _, _ := strings.Cut(rest, "\n")
@@ -31,11 +32,15 @@ func FuzzHeadEnd(f *testing.F) {
 				want = at + len(line)
 				break
 			}
+			if name, _, ok := strings.Cut(line, ":"); begun && ok && strings.TrimLeft(name, " \t") == name {
+				spaced = spaced || strings.ContainsAny(name, " \t")
+			}
 			begun = begun || line != "\r\n"
 			at += len(line)
 		}
-		if got := headEnd(b); got != want {
-			t.Fatalf("%d, want %d: %q", got, want, b)
+		got, names := headEnd(b)
+		if got != want || names != (spaced && want > 0) {
+			t.Fatalf("%d %v, want %d %v: %q", got, names, want, spaced, b)
 		}
 	})
 }

@@ -98,7 +98,7 @@ func (r *Request) appendHead(dst []byte) ([]byte, error) {
 		if f.Value == nil {
 			continue
 		}
-		if bytes.ContainsAny(f.Value, "\r\n\x00") {
+		if bytes.IndexByte(f.Value, '\r') >= 0 || bytes.IndexByte(f.Value, '\n') >= 0 || bytes.IndexByte(f.Value, 0) >= 0 {
 			return dst, fmt.Errorf("%w: value of %s", ErrBadRequest, f.Key)
 		}
 		dst = append(dst, f.Key...)

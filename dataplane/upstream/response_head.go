@@ -81,11 +81,11 @@ func awaitHead(br *bufio.Reader, old bool) error {
 		if err != nil {
 			return readError(err, ErrTruncated)
 		}
-		end := headEnd(b)
+		end, spaced := headEnd(b)
 		switch {
 		case end == headMalformed:
 			return fmt.Errorf("%w: a line of its head does not end with CRLF", ErrBadResponse)
-		case end > 0 && hasSpacedName(b[:end]):
+		case spaced:
 			return fmt.Errorf("%w: a field's name has a space", ErrBadResponse)
 		case end > 0 && old && hasCoding(b[:end]):
 			return fmt.Errorf("%w: HTTP/1.0 with Transfer-Encoding", ErrBadResponse)

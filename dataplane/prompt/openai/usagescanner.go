@@ -166,6 +166,16 @@ func (s *UsageScanner) find(b []byte, from, last int) int {
 	return from
 }
 
+// Key takes the number behind the key of b that ends at end, quotes included. It is for callers
+// that walk a whole answer themselves, and do not write it.
+func (s *UsageScanner) Key(b []byte, end int) {
+	if _, id := s.keyBefore(b, end); id != 0 {
+		if v, _, ok := countAfter(b, end); ok {
+			s.take(id, v)
+		}
+	}
+}
+
 // The keys that find takes.
 const (
 	keyPrompt = iota + 1

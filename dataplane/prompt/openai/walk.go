@@ -114,24 +114,24 @@ func Elements(b []byte, i int, f func(lo, hi int)) (end int, err error) {
 	return end, asError(e)
 }
 
-// FindMember calls f for each member of the JSON object that b begins with, as far as it has come,
-// until f reports true: its key as in Members, and all that has come from its value on. ended says
-// that the object has no further members.
-func FindMember(b []byte, f func(key, rest []byte) bool) (found, ended bool) {
-	i := skipSpace(b, 0)
-	if i >= len(b) || b[i] != '{' {
-		return false, false
-	}
-	_, err := walkObject(b, i+1, func(key []byte, _ bool, at int) (int, *Error) {
-		if found = f(key, b[min(at, len(b)):]); found {
-			return at, errFound
+// StringEnd returns the index behind the string that begins at i, len(raw) where it has no end.
+// Texts are long, and quotes in them rare.
+func StringEnd(raw []byte, i int) int {
+	for i++; ; {
+		n := bytes.IndexByte(raw[i:], '"')
+		if n < 0 {
+			return len(raw)
 		}
-		return skipValue(b, at, 1)
-	})
-	return found, err == nil
+		i += n + 1
+		escapes := 0
+		for raw[i-2-escapes] == '\\' { // ends at the opening quote
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i
+		}
+	}
 }
-
-var errFound = &Error{}
 
 // WalkList calls f with the index of each element of the list at i, which is part of a checked
 // body. f returns the index after the element, or 0 where it has not read it: an element that f

@@ -75,12 +75,12 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 		if f, failed := failureOf(data); failed {
 			return Failed, f
 		}
-		fit := eventsOf[api].fit(data)
-		if fit == fitsEmpty && ended { // it has computed nothing yet
+		r := eventsOf[api].read(data, nil)
+		if r.fit == fitsEmpty && ended { // it has computed nothing yet
 			p = rest
 			continue
 		}
-		return judgeEvent(fit, data, rest, ended, whole)
+		return judgeEvent(&r, rest, ended, whole)
 	}
 	switch {
 	case cut:
@@ -107,15 +107,15 @@ func CutLine(p []byte) (line, rest []byte, ended bool) {
 	return line, rest, ended
 }
 
-// judgeEvent judges an event by the first line of its data, and how that fits. rest follows the
-// line if that has ended; else the line is whole, or too long to wait for.
-func judgeEvent(fit fit, line, rest []byte, ended, whole bool) (Verdict, Failure) {
+// judgeEvent judges an event by the first line of its data. rest follows the line if that has
+// ended; else the line is whole, or too long to wait for.
+func judgeEvent(r *reading, rest []byte, ended, whole bool) (Verdict, Failure) {
 	switch {
-	case line[0] != '{', fit == fitsNot, fit == fitsEmpty:
+	case r.first != '{', r.fit == fitsNot, r.fit == fitsEmpty:
 		return Failed, NoAnswer
-	case !ended && !whole, fit == fits && closed(line):
+	case !ended && !whole, r.fit == fits && r.ends:
 		return Good, Failure{}
-	case !ended, closed(line):
+	case !ended, r.ends:
 		return Failed, NoAnswer
 	case bytes.HasPrefix(rest, dataPrefix): // the data has more lines, which no engine writes
 		return Good, Failure{}
@@ -145,7 +145,7 @@ func EndsInComment(p []byte) bool {
 func JudgeJSON(p []byte, whole bool) (Verdict, Failure) {
 	doc := bytes.TrimSpace(p)
 	// A document that does not begin like an error passes at once.
-	if len(doc) == 0 || doc[0] != '{' || !beginsError(bytes.TrimLeft(doc[1:], " \t\r\n")) {
+	if len(doc) == 0 || doc[0] != '{' || !beginsError(trimLeft(doc[1:])) {
 		return Good, Failure{}
 	}
 	if f, failed := failureOf(doc); failed {
@@ -158,81 +158,29 @@ func JudgeJSON(p []byte, whole bool) (Verdict, Failure) {
 }
 
 // JudgeAnswer is JudgeJSON for an answer of a known form; nil: any. Proxies, and servers that have
-// lost their engine, send other documents with status 200, or a part of one.
-func JudgeAnswer(form *Form, p []byte, whole bool) (Verdict, Failure) {
+// lost their engine, send other documents with status 200, or a part of one. usage gets the tokens
+// that a whole answer reports, and may be nil.
+func JudgeAnswer(form *Form, p []byte, whole bool, usage *openai.UsageScanner) (Verdict, Failure) {
 	if v, f := JudgeJSON(p, whole); v != Good || form == nil {
 		return v, f
 	}
-	doc := bytes.Trim(p, space)
-	reasons := doc // the part with all that may be an abort
-	if whole {
-		var ends bool
-		if ends, reasons = readToEnd(doc); !ends {
-			return Failed, NoAnswer
-		}
+	if !whole {
+		usage = nil
 	}
-	if form.lists && len(doc) > 0 && doc[0] == '[' {
-		doc = bytes.TrimLeft(doc[1:], space)
-	}
-	switch fit := form.fit(doc); {
-	case len(doc) == 0 && !whole:
+	r := form.read(p, usage)
+	switch {
+	case r.first == 0 && !whole:
 		return More, Failure{}
-	case len(doc) == 0, doc[0] != '{', fit == fitsNot, fit == fitsEmpty:
+	case r.first != '{', r.fit == fitsNot, r.fit == fitsEmpty, whole && !(r.ends && r.fit == fits):
 		return Failed, NoAnswer
-	case fit == fits:
-		return judgeReasons(reasons, form.reason && !whole && len(p) < MaxEvent)
-	case len(p) >= MaxBegin:
+	case form.reason && !whole && r.fit == fits && !r.reasoned && len(p) < MaxEvent:
+		return More, Failure{}
+	case r.fit == fits && r.aborted:
+		return Failed, r.why
+	case whole, r.fit == fits, len(p) >= MaxBegin:
 		return Good, Failure{}
-	case whole:
-		return Failed, NoAnswer // no JSON
 	}
 	return More, Failure{}
-}
-
-// closed reports whether the braces and brackets of a document all have their ends.
-func closed(doc []byte) bool {
-	ends, _ := readToEnd(doc)
-	return ends
-}
-
-// readToEnd is closed, and returns the document from its first reason on that is an object, as an
-// abort is. It reads no other values: some servers write numbers that JSON does not have.
-func readToEnd(doc []byte) (ends bool, reasons []byte) {
-	depth := 0
-	for i := 0; i < len(doc); i++ {
-		switch doc[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		case '"':
-			n := stringEnd(doc[i+1:])
-			if n == len(keyReason)-2 && reasons == nil && bytes.HasPrefix(doc[i:], keyReason) && valueOf(doc[i+1+n+1:]) == '{' {
-				reasons = doc[i:]
-			}
-			i += 1 + n
-		}
-	}
-	return depth == 0, reasons
-}
-
-// stringEnd returns the index of the quote that ends a string, of which s has all behind the first
-// quote; len(s): it has none. Texts are long, and quotes in them rare.
-func stringEnd(s []byte) int {
-	for at := 0; ; at++ {
-		n := bytes.IndexByte(s[at:], '"')
-		if n < 0 {
-			return len(s)
-		}
-		at += n
-		escapes := 0
-		for escapes < at && s[at-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return at
-		}
-	}
 }
 
 // valueOf returns the first byte of a value behind its key; 0: there is none.
@@ -241,23 +189,6 @@ func valueOf(behind []byte) byte {
 		return value[0]
 	}
 	return 0
-}
-
-// judgeReasons looks for answers that the engine gave up, and waits for the first reason if asked.
-func judgeReasons(doc []byte, wait bool) (Verdict, Failure) {
-	for {
-		_, reason, found := bytes.Cut(doc, keyReason)
-		if complete := found && bytes.IndexByte(reason, '}') >= 0; !complete && wait {
-			return More, Failure{}
-		}
-		if f, failed := abortOf(reason); failed {
-			return Failed, f
-		}
-		if !found {
-			return Good, Failure{}
-		}
-		doc, wait = reason, false
-	}
 }
 
 // beginsError reports whether the first member of an object may be that of an error.
@@ -273,6 +204,9 @@ func beginsError(members []byte) bool {
 	return false
 }
 
+// nameReason is the member of an answer that tells of its end.
+const nameReason = "finish_reason"
+
 var (
 	newline   = []byte{'\n'}
 	openBrace = []byte{'{'}
@@ -280,7 +214,7 @@ var (
 	byteOrderMark = []byte("\xef\xbb\xbf")
 	dataPrefix    = []byte("data:")
 	messageStart  = []byte(`{"type":"message_start"`)
-	keyReason     = []byte(`"finish_reason"`)
+	keyReason     = []byte(`"` + nameReason + `"`)
 	errorKeys     = [...][]byte{[]byte(`"error"`), []byte(`"object"`), []byte(`"type"`)}
 )
 
@@ -314,7 +248,7 @@ func failureOf(data []byte) (f Failure, failed bool) {
 // ReportsError reports whether the data of an event behind the beginning of a stream is an error.
 // The server's own abort counts from status 500 on; others are the request's.
 func ReportsError(data []byte) bool {
-	if bytes.HasPrefix(data, openBrace) && beginsError(bytes.TrimLeft(data[1:], space)) {
+	if bytes.HasPrefix(data, openBrace) && beginsError(trimLeft(data[1:])) {
 		return true // also where the data has more lines
 	}
 	f, failed := failureOf(data)

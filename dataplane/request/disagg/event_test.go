@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -158,7 +159,8 @@ func FuzzJudgeStream(f *testing.F) {
 				break
 			}
 		}
-		if len(p) >= MaxEvent || bytes.Contains(p, messageStart) || bytes.Contains(p, []byte("[DONE]")) || bytes.Contains(p, []byte(`"object"`)) {
+		if len(p) >= MaxEvent || bytes.Contains(p, messageStart) || bytes.Contains(p, []byte("[DONE]")) || bytes.Contains(p, []byte(`"object"`)) ||
+			bytes.IndexByte(p, '\r') >= 0 { // which ends a line, too
 			return
 		}
 		var first []byte
@@ -176,9 +178,12 @@ func FuzzJudgeStream(f *testing.F) {
 		var doc struct {
 			Error any `json:"error"`
 		}
-		if !json.Valid(first) || json.Unmarshal(first, &doc) != nil || strings.Contains(string(first), `\u`) ||
-			strings.Count(strings.ToLower(string(first)), `"error"`) > 1 || !strings.Contains(string(first), `"error"`) || strings.Contains(string(first), "finish_reason") {
-			return // what the two read differently by design: folded and repeated names, two kinds of failure
+		// What the two read differently by design: folded and repeated names, bytes that are no text,
+		// two kinds of failure, and an error of NoAnswer's status.
+		if !json.Valid(first) || !utf8.Valid(first) || json.Unmarshal(first, &doc) != nil ||
+			strings.Contains(string(first), `\u`) || strings.Count(strings.ToLower(string(first)), `"error"`) > 1 ||
+			!strings.Contains(string(first), `"error"`) || strings.Contains(string(first), "finish_reason") || got == NoAnswer && bytes.Contains(first, []byte("502")) {
+			return
 		}
 		require.Equal(t, doc.Error != nil, v == Failed && got != NoAnswer)
 	})
@@ -272,24 +277,33 @@ func TestJudgeAnswer(t *testing.T) {
 		{"the second one aborted", openai.APIGenerate, `[{"text":"a","meta_info":{"finish_reason":{"type":"stop"}}},{"text":"a","meta_info":{"finish_reason":{"type":"abort","status_code":500}}}]`, true, Failed, Failure{Status: 500}},
 		{"aborted, with its status", openai.APIChat, `{"choices":[{"finish_reason":{"type":"abort","status_code":500},"message":{"content":""}}]}`, true, Failed, Failure{Status: 500}},
 		{"an error", openai.APIChat, `{"error":{"code":503}}`, false, Failed, Failure{Status: 503}},
+		{"a number that is none in JSON", openai.APIChat, `{"created":NaN,"choices":[{"message":{"role":"a"}}]}`, true, Good, Failure{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v, f := JudgeAnswer(FormOf(tt.api), []byte(tt.in), tt.whole)
+			v, f := JudgeAnswer(FormOf(tt.api), []byte(tt.in), tt.whole, nil)
 			assert.Equal(t, tt.verdict, v)
 			assert.Equal(t, tt.failure, f)
 		})
 	}
 }
 
-// FuzzJudgeAnswer: an object passes if it has the members, and a verdict on a part is that on the
-// whole.
+// FuzzJudgeAnswer: an object passes if it has the members, a verdict on a part is that on the whole,
+// and the usage is that which a scanner of pieces finds.
 func FuzzJudgeAnswer(f *testing.F) {
-	for _, doc := range []string{`{}`, `{"a":{"choices":1}}`, `{"id":"x","choices":[{}]}`, `{"choices":[{"message":{"role":"a"}}]}`, `null`, `{"ch\u006fices":1}`} {
+	for _, doc := range []string{`{}`, `{"a":{"choices":1}}`, `{"id":"x","choices":[{}]}`, `{"choices":[{"message":{"role":"a"}}]}`,
+		`{"choices":[{"message":{"role":"\"prompt_tokens\":9"}}],"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}`, `null`, `{"ch\u006fices":1}`} {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
-		v, _ := JudgeAnswer(FormOf(openai.APIChat), p, true)
+		var usage, pieces openai.UsageScanner
+		v, _ := JudgeAnswer(FormOf(openai.APIChat), p, true, &usage)
+		if v == Good && json.Valid(p) {
+			for _, c := range p {
+				_, _ = pieces.Write([]byte{c})
+			}
+			require.Equal(t, pieces.Usage(), usage.Usage())
+		}
 		if len(p) >= MaxEvent || !json.Valid(p) || bytes.Contains(p, []byte(`\`)) || bytes.Contains(p, []byte(`"error"`)) ||
 			bytes.Contains(p, keyReason) || bytes.Count(p, []byte(`"choices"`)) > 1 {
 			return
@@ -308,7 +322,7 @@ func FuzzJudgeAnswer(f *testing.F) {
 		}
 		require.Equal(t, has, v == Good)
 		for n := range p {
-			if early, _ := JudgeAnswer(FormOf(openai.APIChat), p[:n], false); early != More {
+			if early, _ := JudgeAnswer(FormOf(openai.APIChat), p[:n], false, nil); early != More {
 				require.Equal(t, v, early, "%q", p[:n])
 			}
 		}
@@ -344,31 +358,31 @@ func TestClosed(t *testing.T) {
 			doc[i] = letters[r.IntN(len(letters))]
 		}
 		want := slow(string(doc))
-		require.Equal(t, want, closed(doc), "%q", doc)
+		require.Equal(t, want, formTyped.read(doc, nil).ends, "%q", doc)
 		seen[want]++
 	}
 	require.Greater(t, min(seen[true], seen[false]), 1000)
 }
 
-// TestReadToEndFindsReasons compares with a search, which finds the same in JSON.
-func TestReadToEndFindsReasons(t *testing.T) {
+// TestReadFindsReasons compares with a search, which finds the same in JSON.
+func TestReadFindsReasons(t *testing.T) {
 	texts := []string{`"finish_reason"`, `"a finish_reason"`, `"\"finish_reason\""`, `"finish_reason\\"`, `"finish_reasons"`, `"xinish_reason"`, `""`}
+	const abort = `{"type":"abort","status_code":503},`
 	r, found := rand.New(rand.NewPCG(3, 4)), 0
 	for range 2000 {
 		doc := []byte("[")
 		for range r.IntN(5) {
-			doc = append(append(doc, texts[r.IntN(len(texts))]...), []string{":{},", ": {},", `:"{",`, ","}[r.IntN(4)]...)
+			doc = append(append(doc, texts[r.IntN(len(texts))]...), []string{":" + abort, ": " + abort, `:"{",`, ","}[r.IntN(4)]...)
 		}
 		doc = append(doc, "{}]"...)
-		ends, reasons := readToEnd(doc)
-		require.True(t, ends, "%q", doc)
-		at := regexp.MustCompile(`"finish_reason":? ?\{`).FindIndex(doc)
-		if at == nil {
-			require.Nil(t, reasons, "%q", doc)
-			continue
+		got := formTyped.read(doc, nil)
+		require.True(t, got.ends, "%q", doc)
+		want := regexp.MustCompile(`"finish_reason":? ?\{`).Match(doc)
+		require.Equal(t, want, got.aborted, "%q", doc)
+		if want {
+			found++
+			require.Equal(t, Failure{Status: 503}, got.why)
 		}
-		found++
-		require.Equal(t, string(doc[at[0]:]), string(reasons))
 	}
 	require.Greater(t, found, 100)
 }
@@ -380,7 +394,7 @@ func BenchmarkJudgeAnswer(b *testing.B) {
 			`"usage":{"prompt_tokens":75,"total_tokens":91,"completion_tokens":16,"prompt_tokens_details":{"cached_tokens":0}}}`)
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
 			for b.Loop() {
-				if v, _ := JudgeAnswer(FormOf(openai.APIChat), doc, true); v != Good {
+				if v, _ := JudgeAnswer(FormOf(openai.APIChat), doc, true, nil); v != Good {
 					b.Fatal(v)
 				}
 			}
@@ -402,10 +416,10 @@ func TestEnginesAnswers(t *testing.T) {
 			continue
 		case name == "tokenize":
 			judge = func(p []byte, whole bool) (Verdict, Failure) {
-				return JudgeAnswer(FormAt([]byte("/tokenize")), p, whole)
+				return JudgeAnswer(FormAt([]byte("/tokenize")), p, whole, nil)
 			}
 		case kind == "json":
-			judge = func(p []byte, whole bool) (Verdict, Failure) { return JudgeAnswer(FormOf(apis[name]), p, whole) }
+			judge = func(p []byte, whole bool) (Verdict, Failure) { return JudgeAnswer(FormOf(apis[name]), p, whole, nil) }
 		}
 		doc, err := os.ReadFile(file)
 		require.NoError(t, err)

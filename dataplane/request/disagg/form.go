@@ -52,7 +52,13 @@ func (k valueKind) begins(value []byte) bool {
 	return k&kindNumber != 0 && (value[0] == '-' || value[0] >= '0' && value[0] <= '9')
 }
 
-const space = " \t\r\n"
+// trimLeft trims white space, of which JSON has little.
+func trimLeft(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\n' || b[0] == '\r' || b[0] == '\t') {
+		b = b[1:]
+	}
+	return b
+}
 
 // fit is how a document fits a form.
 type fit uint8
@@ -64,50 +70,147 @@ const (
 	fitsMaybe // nothing has come that decides
 )
 
-// fit reads a document as far as it has come.
-func (f *Form) fit(doc []byte) fit {
-	empty, beside := false, false
-	found, ended := openai.FindMember(doc, func(key, rest []byte) bool {
-		beside = beside || len(key) > 0 && string(key) == f.beside && !kindNull.begins(rest)
-		for i := range f.members {
-			if m := &f.members[i]; string(key) == m.name {
-				fit := m.fit(rest)
-				empty = empty || fit == fitsEmpty
-				return fit == fits || empty && beside
-			}
-		}
-		return empty && beside
-	})
-	switch {
-	case found:
-		return fits
-	case ended && empty:
-		return fitsEmpty
-	case ended:
-		return fitsNot
+// reading is the result of one pass over a document, as far as that has come.
+type reading struct {
+	fit      fit
+	first    byte // of the document, or of the list of such documents; 0: nothing has come
+	ends     bool // its braces and brackets all have their ends
+	reasoned bool // a finish_reason is there, and the end of an object behind it
+	aborted  bool // an answer was given up
+	why      Failure
+
+	form          *Form
+	depth         int // of objects and lists
+	empty, beside bool
+	// nested are the forms of the objects around the next member, outermost first: at most a form,
+	// its choice and the choice's message.
+	nested [3]struct {
+		form  *Form
+		depth int // of its members
 	}
-	return fitsMaybe
+	n int // in nested
 }
 
-// fit reads a value as far as it has come.
-func (m *member) fit(value []byte) fit {
-	if !m.kind.begins(value) {
-		return fitsNot
+// structural has the bytes of JSON that read looks at.
+var structural = [256]bool{'{': true, '}': true, '[': true, ']': true, '"': true}
+
+// read reads a document. It checks no values: some servers write numbers that JSON does not have.
+// usage gets the tokens that it reports, and may be nil.
+func (f *Form) read(doc []byte, usage *openai.UsageScanner) reading {
+	r := reading{fit: fitsMaybe, form: f}
+	doc = trimLeft(doc)
+	begin, outer := doc, 1
+	if f.lists && len(doc) > 0 && doc[0] == '[' {
+		begin, outer = trimLeft(doc[1:]), 2
 	}
-	if value[0] == '[' {
-		switch value = bytes.TrimLeft(value[1:], space); {
-		case len(value) == 0:
-			return fitsMaybe
-		case value[0] == ']':
-			return fitsEmpty
+	if len(begin) > 0 {
+		r.first = begin[0]
+	}
+	if r.first == '{' {
+		r.enter(f, outer)
+	}
+	for i := 0; i < len(doc); i++ {
+		if !structural[doc[i]] {
+			continue
 		}
-	} else if value[0] != '{' {
-		return fits
+		switch doc[i] {
+		case '{', '[':
+			r.depth++
+		case '}', ']':
+			r.depth--
+			r.leave()
+		case '"':
+			end := openai.StringEnd(doc, i)
+			if end < len(doc) {
+				r.key(doc, i, end, usage)
+			}
+			i = end - 1
+		}
 	}
-	if m.of == nil {
-		return fits
+	r.ends = r.depth == 0
+	return r
+}
+
+// key reads the string from lo to hi as a key.
+func (r *reading) key(doc []byte, lo, hi int, usage *openai.UsageScanner) {
+	key := doc[lo+1 : hi-1]
+	if r.fit == fitsMaybe && r.n > 0 && r.depth == r.nested[r.n-1].depth {
+		r.member(key, doc[hi:])
 	}
-	return m.of.fit(value)
+	switch {
+	case len(key) < len("input_tokens"):
+	case string(key) == nameReason:
+		r.reason(doc[hi:])
+	case usage != nil:
+		usage.Key(doc, hi)
+	}
+}
+
+// reason reads a finish_reason, of which behind follows the key.
+func (r *reading) reason(behind []byte) {
+	r.reasoned = r.reasoned || bytes.IndexByte(behind, '}') >= 0
+	if !r.aborted {
+		r.why, r.aborted = abortOf(behind)
+	}
+}
+
+func (r *reading) enter(f *Form, depth int) {
+	r.nested[r.n].form, r.nested[r.n].depth = f, depth
+	r.n++
+}
+
+// leave follows the end of an object or a list. Without a member the document does not fit.
+func (r *reading) leave() {
+	if r.n == 0 || r.depth >= r.nested[r.n-1].depth {
+		return
+	}
+	if r.n--; r.n > 0 || r.fit == fits {
+		return
+	}
+	if r.fit = fitsNot; r.empty {
+		r.fit = fitsEmpty
+	}
+}
+
+// member reads a string as the key of a member, if behind it follows a value.
+func (r *reading) member(key, behind []byte) {
+	if behind = trimLeft(behind); len(behind) == 0 || behind[0] != ':' {
+		return
+	}
+	value := trimLeft(behind[1:])
+	if len(value) == 0 {
+		return
+	}
+	form := r.nested[r.n-1].form
+	r.beside = r.beside || form == r.form && string(key) == form.beside && value[0] != 'n'
+	for i := range form.members {
+		if m := &form.members[i]; string(key) == m.name {
+			if m.kind.begins(value) {
+				r.value(value, m.of)
+			}
+			break
+		}
+	}
+	if r.empty && r.beside {
+		r.fit = fits
+	}
+}
+
+// value reads the value of a member of the form, which has begun. of is the form inside it.
+func (r *reading) value(value []byte, of *Form) {
+	depth := r.depth + 1
+	if value[0] == '[' {
+		value, depth = trimLeft(value[1:]), depth+1
+	}
+	switch {
+	case len(value) == 0: // of the list
+	case value[0] == ']':
+		r.empty = true
+	case of == nil, depth == r.depth+1 && value[0] != '{':
+		r.fit = fits
+	case value[0] == '{':
+		r.enter(of, depth)
+	}
 }
 
 // Forms of the parts of answers.

@@ -32,15 +32,15 @@ func TestFormAt(t *testing.T) {
 		{"/v1/messages/count_tokens", `{"input_tokens":9}`, `{"messages":[]}`},
 	} {
 		form := FormAt([]byte(tt.path))
-		v, _ := JudgeAnswer(form, []byte(tt.good), true)
+		v, _ := JudgeAnswer(form, []byte(tt.good), true, nil)
 		assert.Equal(t, Good, v, tt.good)
 		for _, bad := range []string{tt.bad, tt.good[:len(tt.good)-1], `{}`, `[{}]`, `null`, `ready`, ``, ` `} {
-			v, f := JudgeAnswer(form, []byte(bad), true)
+			v, f := JudgeAnswer(form, []byte(bad), true, nil)
 			assert.Equal(t, Failed, v, "%s: %s", tt.path, bad)
 			assert.Equal(t, NoAnswer, f, "%s: %s", tt.path, bad)
 		}
 		for cut := range tt.good {
-			v, _ := JudgeAnswer(form, []byte(tt.good[:cut]), false)
+			v, _ := JudgeAnswer(form, []byte(tt.good[:cut]), false, nil)
 			assert.NotEqual(t, Failed, v, "%s", tt.good[:cut])
 		}
 	}

@@ -38,11 +38,11 @@ func judgeResponses(p []byte, whole bool) (Verdict, Failure) {
 		if f, failed := failureOf(data); failed && ended {
 			return Failed, f
 		}
-		fit := formTyped.fit(data)
-		if !ended && !cut && data[0] == '{' && fit == fitsMaybe {
+		r := formTyped.read(data, nil)
+		if !ended && !cut && r.first == '{' && r.fit == fitsMaybe {
 			return More, Failure{}
 		}
-		return judgeEvent(fit, data, rest, ended, whole)
+		return judgeEvent(&r, rest, ended, whole)
 	}
 	switch {
 	case whole:
