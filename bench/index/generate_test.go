@@ -221,10 +221,3 @@ func TestGenerateRefuses(t *testing.T) {
 		}
 	}
 }
-
-func TestReadTraceRefuses(t *testing.T) {
-	const other = `{"timestamp":0,"input_length":9,"output_length":1,"block_size":16,"hash_ids":[1]}`
-	if _, err := index.ReadTrace(strings.NewReader(other), 0); err == nil || !strings.Contains(err.Error(), "ids of 16 tokens") {
-		t.Errorf("ReadTrace of ids of 16 tokens = %v", err)
-	}
-}
