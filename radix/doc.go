@@ -77,7 +77,7 @@
 // [Config].MaxBytes bounds the memory of blocks held. A store reserves its memory before it
 // begins, and evicts if the reservation does not fit. The live heap is counted, unused capacity
 // included: within 2 % of the runtime's numbers on the workloads of bench/index, and 11 % above
-// them on churn, which is full of aliases. Garbage is the collector's; predictions have a bound
+// them where many engine hashes are aliases. Garbage is the collector's; predictions have a bound
 // of their own.
 //
 // Eviction is a CLOCK over the runs. Look-ups and stores that come through a run set its

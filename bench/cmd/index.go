@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -42,8 +41,6 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
   shared        40 long system prompts, routed by chance
   holes         shared, with blocks lost from the middle and stored again, and clears
   sglang        shared, with the first block of what is evicted removed first
-  churn         tiers, data-parallel ranks, LoRA adapters, engines with other hashes and
-                restarts; the file format cannot say these
   FILE.jsonl    a trace in Mooncake's format, routed to the least cost, or by chance with
                 --random-routing`,
 		Example: `  bin/bench index --generate conversation --workers 64
@@ -54,7 +51,7 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
 	}
 	f := c.Flags()
 	f.StringVar(&o.workload, "workload", "", "workload file to play")
-	f.StringVar(&o.generate, "generate", "", "workload to make: conversation, shared, holes, sglang, churn or a trace file")
+	f.StringVar(&o.generate, "generate", "", "workload to make: conversation, shared, holes, sglang or a trace file")
 	f.StringVar(&o.write, "write", "", "keep the workload that was made in this file, and measure nothing")
 	f.IntVar(&o.workers, "workers", 64, "workers of the workload that is made")
 	f.IntVar(&o.blocks, "blocks", 16384, "blocks of each worker's cache")
@@ -70,18 +67,12 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
 	return c
 }
 
-// churnName is the workload that no file holds.
-const churnName = "churn"
-
 func (o *indexOptions) run(cmd *cobra.Command) error {
 	if o.cfg.Rounds < 1 || o.cfg.Time <= 0 {
 		return fmt.Errorf("cannot measure in %d rounds of %v: give at least one, and a time", o.cfg.Rounds, o.cfg.Time)
 	}
 	o.cfg.Progress = func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }
 	o.cfg.Name = filepath.Base(o.workload + o.generate)
-	if o.generate == churnName {
-		return o.churn(cmd)
-	}
 	o.cfg.Progress("reading or making the workload")
 	w, err := o.open()
 	if err != nil {
@@ -90,18 +81,12 @@ func (o *indexOptions) run(cmd *cobra.Command) error {
 	if o.write != "" {
 		return w.WriteFile(o.write)
 	}
-	return o.report(cmd.OutOrStdout(), func() (*index.Result, error) { return index.Measure(cmd.Context(), w, o.cfg) })
-}
-
-func (o *indexOptions) churn(cmd *cobra.Command) error {
-	if o.write != "" {
-		return errors.New("cannot write churn: the format has no tiers, domains and restarts: write holes")
-	}
-	c, err := index.NewChurn(index.Shared(o.some(3000)), index.ChurnOptions{Ranks: o.workers, Blocks: o.blocks, IDBlocks: o.idBlocks})
-	if err != nil {
+	// Also where answers were wrong.
+	r, err := index.Measure(cmd.Context(), w, o.cfg)
+	if r == nil {
 		return err
 	}
-	return o.report(cmd.OutOrStdout(), func() (*index.Result, error) { return c.Measure(cmd.Context(), o.cfg) })
+	return errors.Join(err, r.Table(cmd.OutOrStdout()), writeJSON(o.jsonFile, r))
 }
 
 // some is the number of requests to make.
@@ -133,7 +118,7 @@ func (o *indexOptions) open() (*index.Workload, error) {
 	}
 	f, err := os.Open(o.generate)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the trace: %w: give conversation, shared, holes, sglang, churn or a file", err)
+		return nil, fmt.Errorf("cannot open the trace: %w: give conversation, shared, holes, sglang or a file", err)
 	}
 	defer f.Close()
 	trace, err := index.ReadTrace(f, o.requests)
@@ -141,13 +126,4 @@ func (o *indexOptions) open() (*index.Workload, error) {
 		return nil, err
 	}
 	return index.Generate(trace, opt)
-}
-
-// report measures and prints, also where answers were wrong.
-func (o *indexOptions) report(w io.Writer, measure func() (*index.Result, error)) error {
-	r, err := measure()
-	if r == nil {
-		return err
-	}
-	return errors.Join(err, r.Table(w), writeJSON(o.jsonFile, r))
 }

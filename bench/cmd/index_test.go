@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,33 +49,6 @@ func TestBenchIndexWritesAndPlays(t *testing.T) {
 	}
 }
 
-func TestBenchIndexChurn(t *testing.T) {
-	out, progress, err := benchIndex(t, "--generate", "churn", "--requests", "60", "--workers", "16", "--id-blocks", "4", "--rounds", "1")
-	if err != nil || !strings.Contains(out, "wrong answers: 0 of 3,") || !strings.Contains(progress, "restarts of ranks") {
-		t.Errorf("bench index --generate churn = %v\n%s%s", err, out, progress)
-	}
-}
-
-// TestBenchIndexFailsOnWrongAnswers changes a right answer in a file.
-func TestBenchIndexFailsOnWrongAnswers(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "w.bin")
-	if _, _, err := benchIndex(t, "--generate", "shared", "--requests", "30", "--workers", "2", "--write", file); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)-1]++ // of the last test's sum
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, _, err := benchIndex(t, "--workload", file, "--rounds", "1")
-	if !errors.Is(err, index.ErrWrong) || !strings.Contains(out, "wrong answers: 1 of 30") {
-		t.Errorf("bench index = %v, want ErrWrong and the table\n%s", err, out)
-	}
-}
-
 func TestBenchIndexRefuses(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")
@@ -93,12 +65,10 @@ func TestBenchIndexRefuses(t *testing.T) {
 		{"write what was read", []string{"--workload", "a", "--write", "b"}, "[workload write]"},
 		{"no file", []string{"--workload", "/nowhere"}, "cannot read the workload"},
 		{"bad file", []string{"--workload", empty}, "make it again with --write"},
-		{"unknown family", []string{"--generate", "magic"}, "give conversation, shared, holes, sglang, churn or a file"},
+		{"unknown family", []string{"--generate", "magic"}, "give conversation, shared, holes, sglang or a file"},
 		{"empty trace", []string{"--generate", empty}, "it has no request"},
 		{"no workers", []string{"--generate", "shared", "--workers", "0"}, "give 1 to 65535"},
 		{"small caches", []string{"--generate", "shared", "--requests", "9", "--blocks", "10"}, "give workers more blocks"},
-		{"churn to a file", []string{"--generate", "churn", "--write", "b"}, "write holes"},
-		{"odd ranks", []string{"--generate", "churn", "--requests", "9", "--workers", "3"}, "give an even one"},
 		{"no rounds", []string{"--generate", "shared", "--requests", "9", "--rounds", "0"}, "give at least one"},
 		{
 			"nowhere to write",

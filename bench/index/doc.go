@@ -12,9 +12,6 @@
 //	player.go          a workload's changes and look-ups on an index
 //	measure.go         the rounds of a workload: apply, look up, both at once, memory
 //	measure_tokens.go  from the token ids of a long prompt to its holders
-//	churn.go           tiers, ranks, aliases and restarts, which the file format cannot express
-//	churn_measure.go   its rounds
-//	oracle.go          its right answers, by maps
 //	result.go          numbers, medians, the table
 //	compare.py         the same beside the harness of other indexes
 //

@@ -201,30 +201,3 @@ func TestHolesAreThere(t *testing.T) {
 		t.Errorf("the prompts that are looked up meet %d holes, want more than 100", open)
 	}
 }
-
-func TestGenerateRefuses(t *testing.T) {
-	tests := []struct {
-		name  string
-		trace []index.Request
-		o     index.Options
-		want  string
-	}{
-		{"no trace", nil, index.Options{Workers: 1, Blocks: 1, IDBlocks: 32}, "the trace is empty"},
-		{"no workers", mooncake(t), index.Options{Blocks: 9000, IDBlocks: 32}, "give 1 to 65535"},
-		{"too many workers", mooncake(t), index.Options{Workers: 65536, Blocks: 9000, IDBlocks: 32}, "give 1 to 65535"},
-		{"odd blocks", mooncake(t), index.Options{Workers: 1, Blocks: 9000, IDBlocks: 7}, "give a divisor of 512"},
-		{"small caches", mooncake(t), index.Options{Workers: 1, Blocks: 100, IDBlocks: 32}, "give workers more blocks"},
-	}
-	for _, tt := range tests {
-		if _, err := index.Generate(tt.trace, tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: Generate = %v, want an error with %q", tt.name, err, tt.want)
-		}
-	}
-}
-
-func TestReadTraceRefuses(t *testing.T) {
-	const other = `{"timestamp":0,"input_length":9,"output_length":1,"block_size":16,"hash_ids":[1]}`
-	if _, err := index.ReadTrace(strings.NewReader(other), 0); err == nil || !strings.Contains(err.Error(), "ids of 16 tokens") {
-		t.Errorf("ReadTrace of ids of 16 tokens = %v", err)
-	}
-}

@@ -24,7 +24,7 @@ type Metric struct {
 	Values []float64 `json:"values"`
 }
 
-// Result is the result of [Measure] or [Churn.Measure].
+// Result is the result of [Measure].
 type Result struct {
 	Workload string `json:"workload"` // Config.Name
 	Workers  int    `json:"workers"`

@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -103,21 +102,6 @@ func TestThroughRouter(t *testing.T) {
 		} else {
 			require.Zero(t, router.Status().Index.Blocks)
 		}
-	}
-}
-
-func TestStandard(t *testing.T) {
-	workers, router := start(t, mock.Config{})
-	all, err := proxy.Standard(t.Context(), proxy.StandardConfig{
-		Load: load.Config{Size: 300, Tokens: 2, Connections: 4, Rate: 100, Time: 100 * time.Millisecond, Timeout: patience, Seed: 1},
-		APIs: []load.API{load.Chat, load.IDs}, Rounds: 2, Workers: workers.Addrs(), Router: router.Addr(), PID: os.Getpid(), Progress: io.Discard,
-	})
-	require.NoError(t, err)
-	require.Len(t, all, 2*2*2*2)
-	var b bytes.Buffer
-	require.NoError(t, proxy.Table(&b, all))
-	for _, want := range []string{"chat direct", "chat router", "ids direct", "ids router"} {
-		require.Contains(t, b.String(), want)
 	}
 }
 

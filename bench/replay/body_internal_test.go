@@ -68,14 +68,3 @@ func TestParseAPI(t *testing.T) {
 		t.Errorf("ParseAPI(embeddings) = %v, want ErrAPI", err)
 	}
 }
-
-func BenchmarkBody(b *testing.B) {
-	r := trace.Request{Input: 12_000, Block: trace.BlockTokens, IDs: make([]uint64, 24)}
-	e := bodies{api: APICompletions, vocabulary: Vocabulary{First: 100, Size: 32_000}}
-	var dst []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = e.append(dst[:0], &r, "")
-	}
-	b.SetBytes(int64(len(dst)))
-}

@@ -6,9 +6,9 @@ import "testing"
 
 func TestMatchDoesNotAllocate(t *testing.T) {
 	c := newCache(16, &recorder{page: 16})
-	prompt := promptOf(0, 4_096, 0)
+	prompt := sequence(0, 4_096)
 	c.insert(domain{}, prompt)
-	c.insert(domain{}, promptOf(0, 8_192, 0))
+	c.insert(domain{}, sequence(0, 8_192))
 	if n := testing.AllocsPerRun(100, func() {
 		c.match(domain{}, prompt)
 		c.peek(domain{}, prompt)

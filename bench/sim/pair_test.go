@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -68,173 +67,12 @@ func (c *couple) idle(t *testing.T) {
 	}
 }
 
-// meta holds the log probabilities that tests read.
+// meta is what tests read of an answer of /generate.
 type meta struct {
 	IDs  []uint32 `json:"output_ids"`
-	Text string   `json:"text"`
 	Meta struct {
-		Input  []json.RawMessage `json:"input_token_logprobs"`
-		Output []json.RawMessage `json:"output_token_logprobs"`
-		Finish json.RawMessage   `json:"finish_reason"`
-		Answer int               `json:"completion_tokens"`
-		Cached int               `json:"cached_tokens"`
+		Cached int `json:"cached_tokens"`
 	} `json:"meta_info"`
-}
-
-func raws(r []json.RawMessage) string {
-	b, _ := json.Marshal(r)
-	return string(b)
-}
-
-// TestPairAnswersLikeOneWorker compares tokens, text and log probabilities of pairs with
-// those of a regular worker.
-func TestPairAnswersLikeOneWorker(t *testing.T) {
-	for _, dp := range []int{1, 3} {
-		t.Run(fmt.Sprintf("dp=%d", dp), func(t *testing.T) {
-			c := startCouple(t, func(cfg *Config) { cfg.DPSize = dp })
-			for i, n := range []int{1, 3, 4, 5, 63, 200} {
-				for _, answer := range []int{1, 2, 30} {
-					body := generateBody(sequence(1000, n), answer, fmt.Sprintf(`,"return_logprob":true,"logprob_start_len":%d`, min(i, n-1)))
-					want := decode[meta](t, post(t, c.oracle, "/generate", body))
-					p, d := c.both(t, "/generate", c.with(body))
-					pm, dm := decode[meta](t, p), decode[meta](t, d)
-					if !slices.Equal(dm.IDs, want.IDs) || dm.Text != want.Text {
-						t.Errorf("prompt %d answer %d: ids %v, want %v", n, answer, dm.IDs, want.IDs)
-					}
-					if len(pm.IDs) != 1 || pm.IDs[0] != want.IDs[0] || pm.Meta.Answer != 1 || string(pm.Meta.Finish) != `{"type":"length","length":0}` {
-						t.Errorf("the prefill leg says %+v", pm)
-					}
-					if got := raws(append(pm.Meta.Input, dm.Meta.Input...)); got != raws(want.Meta.Input) || len(dm.Meta.Input) > 0 {
-						t.Errorf("input log probabilities\n%s\nwant\n%s", got, raws(want.Meta.Input))
-					}
-					if raws(dm.Meta.Output) != raws(want.Meta.Output) {
-						t.Errorf("output log probabilities\n%s\nwant\n%s", raws(dm.Meta.Output), raws(want.Meta.Output))
-					}
-				}
-			}
-			c.idle(t)
-		})
-	}
-}
-
-// TestPairServesEveryEndpoint compares whole answers, JSON and streams, of all endpoints.
-func TestPairServesEveryEndpoint(t *testing.T) {
-	c := startCouple(t, nil)
-	tests := map[string]struct{ path, body string }{
-		"text":         {"/generate", `{"text":"tell me","sampling_params":{"max_new_tokens":20,"ignore_eos":true}}`},
-		"itself":       {"/generate", `{"text":"tell me more","sampling_params":{"max_new_tokens":500}}`},
-		"none":         {"/generate", `{"text":"no answer","sampling_params":{"max_new_tokens":1}}`},
-		"chat":         {"/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}],"max_tokens":20,"logprobs":true,"top_logprobs":2}`},
-		"chat twice":   {"/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}],"max_tokens":20,"n":2}`},
-		"completion":   {"/v1/completions", `{"prompt":"tell me","max_tokens":20,"logprobs":2}`},
-		"completions":  {"/v1/completions", `{"prompt":["tell me","tell you"],"max_tokens":9}`},
-		"stop strings": {"/v1/completions", `{"prompt":"tell me","max_tokens":2000,"stop":["a","zz"]}`},
-	}
-	for name, x := range tests {
-		for _, stream := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/stream=%v", name, stream), func(t *testing.T) {
-				body := x.body
-				if stream {
-					body = strings.TrimSuffix(body, "}") + `,"stream":true}`
-				}
-				want := post(t, c.oracle, x.path, body)
-				_, got := c.both(t, x.path, c.with(body))
-				if got.status != want.status || got.kind != want.kind {
-					t.Fatalf("status %d %s, want %d %s: %s", got.status, got.kind, want.status, want.kind, got.body)
-				}
-				if g, w := spoken(t, got.body, stream), spoken(t, want.body, stream); g != w {
-					t.Errorf("said\n%s\nwant\n%s", g, w)
-				}
-			})
-		}
-	}
-	c.idle(t)
-}
-
-// spoken joins the text of an answer or a stream, by choice.
-func spoken(t *testing.T, body []byte, stream bool) string {
-	t.Helper()
-	if !stream {
-		return said(t, body, nil)
-	}
-	text := map[int]string{}
-	for _, e := range events(body) {
-		if e != "[DONE]" {
-			said(t, []byte(e), text)
-		}
-	}
-	return fmt.Sprint(text)
-}
-
-func said(t *testing.T, b []byte, into map[int]string) string {
-	t.Helper()
-	var a struct {
-		Text    string
-		Index   int
-		Choices []struct {
-			Index    int
-			Text     string
-			Message  struct{ Content string }
-			Delta    struct{ Content string }
-			Logprobs *struct {
-				Content []struct {
-					Token   string
-					Logprob float64
-				}
-				Tokens []string
-				Values []*float64 `json:"token_logprobs"`
-			}
-		}
-	}
-	if err := json.Unmarshal(b, &a); err != nil {
-		t.Fatalf("%v in %s", err, b)
-	}
-	if into == nil {
-		into = map[int]string{}
-	}
-	if a.Choices == nil {
-		into[a.Index] = a.Text // each event has the whole text
-	}
-	for _, c := range a.Choices {
-		into[c.Index] += c.Text + c.Message.Content + c.Delta.Content
-		if c.Logprobs != nil {
-			for _, x := range c.Logprobs.Content {
-				into[c.Index+100] += fmt.Sprint(x.Token, x.Logprob)
-			}
-			for i, x := range c.Logprobs.Tokens {
-				into[c.Index+100] += fmt.Sprint(x, *c.Logprobs.Values[i])
-			}
-		}
-	}
-	return fmt.Sprint(into)
-}
-
-// TestEchoedLogprobsAreThePrefillsOnly checks where a prompt's log probabilities are.
-func TestEchoedLogprobsAreThePrefillsOnly(t *testing.T) {
-	c := startCouple(t, nil)
-	const body = `{"prompt":"tell me everything","max_tokens":3,"echo":true,"logprobs":1}`
-	type answer struct {
-		Choices []struct {
-			Logprobs struct {
-				Tokens []string          `json:"tokens"`
-				Values []json.RawMessage `json:"token_logprobs"`
-				Tops   []json.RawMessage `json:"top_logprobs"`
-			} `json:"logprobs"`
-		} `json:"choices"`
-	}
-	want := decode[answer](t, post(t, c.oracle, "/v1/completions", body)).Choices[0].Logprobs
-	p, d := c.both(t, "/v1/completions", c.with(body))
-	prefill, answered := decode[answer](t, p).Choices[0].Logprobs, decode[answer](t, d).Choices[0].Logprobs
-	n := len(want.Tokens) - 3
-	if len(prefill.Tokens) != n+1 || len(answered.Tokens) != 3 || len(want.Tops) != n+3 {
-		t.Fatalf("prefill has %d tokens, decode %d, a regular worker %d", len(prefill.Tokens), len(answered.Tokens), len(want.Tokens))
-	}
-	if got := raws(append(prefill.Values[:n:n], answered.Values...)); got != raws(want.Values) {
-		t.Errorf("merged %s, want %s", got, raws(want.Values))
-	}
-	if got := raws(append(prefill.Tops[:n:n], answered.Tops...)); got != raws(want.Tops) {
-		t.Errorf("merged %s, want %s", got, raws(want.Tops))
-	}
 }
 
 // TestBatchesMeetRoomByRoom sends lists of rooms, and one room for a whole batch.

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -75,45 +74,6 @@ func finishAll(reqs ...*request) {
 			<-r.wake
 		}
 	}
-}
-
-func TestServiceTimes(t *testing.T) {
-	cfg := Config{PageSize: 16, CachePages: 100, Service: plain()}
-	inBubble(t, cfg, func(b bubble) {
-		t, k := b.t, b.k
-		start := time.Now()
-		r := newTestRequest(sequence(0, 150), 11)
-		k.submit(r)
-		finishAll(r)
-		// Three chunks of at most 64 tokens and ten decode steps after the first token.
-		want := 3*time.Millisecond + 150*time.Millisecond + 10*10*time.Millisecond
-		if got := time.Since(start); got < want-minSleep || got > want+minSleep {
-			t.Errorf("took %v, want %v", got, want)
-		}
-		if ttft := r.current().times.first.Sub(start); ttft < 152*time.Millisecond || ttft > 154*time.Millisecond {
-			t.Errorf("first token after %v, want 153ms", ttft)
-		}
-	})
-}
-
-func TestTimeScaleDividesTime(t *testing.T) {
-	cfg := Config{PageSize: 16, CachePages: 1000, Service: plain(), TimeScale: 500}
-	inBubble(t, cfg, func(b bubble) {
-		t, k := b.t, b.k
-		start := time.Now()
-		// Six minutes of decoding, in steps of 10 ms: 20 µs each at this scale.
-		r := newTestRequest(sequence(0, 15), 1)
-		r.planned = 36_000
-		r.budget = r.planned
-		k.cfg.CachePages = 3000
-		k.submit(r)
-		finishAll(r)
-		context := 36_000.0 * 36_000 / 2 // DecodePerToken is 1 ns
-		want := time.Duration((360*float64(time.Second) + context) / 500)
-		if got := time.Since(start); math.Abs(float64(got-want))/float64(want) > 0.001 {
-			t.Errorf("six minutes took %v, want %v", got, want)
-		}
-	})
 }
 
 func TestCachedPrefix(t *testing.T) {

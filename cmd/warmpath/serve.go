@@ -176,7 +176,7 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 		"memory for the index; beyond it the least used blocks are evicted; -1: no bound "+
 			"(default a quarter of what the machine or its control group has)")
 	f.Int64Var(&cfg.Memory.Approx, "approx-max-bytes", 64<<20, "memory for the tree of sent prompts, as sglang-router's cache_aware has one, for workers without KV events")
-	f.Int64Var(&cfg.Memory.PromptCache, "session-max-bytes", 64<<20, "memory for prompts that were read before, whose beginnings are not parsed again")
+	f.Int64Var(&cfg.Memory.PromptCache, "session-max-bytes", 64<<20, "memory for chats that were tokenized before, whose beginnings are not tokenized again")
 	f.StringVar(&cfg.Tokenize.By, "tokenize", config.TokenizeAuto,
 		"source of token ids of text and chats: auto (the router, once ids from a model's files equal the workers') or workers")
 	f.StringArrayVar(&cfg.Tokenize.ModelPaths, "model-path", nil,

@@ -46,7 +46,7 @@ type Parts struct {
 
 	Tokenizer   Tokenizer          // nil: text is routed by the approximate tree only
 	Models      *tokens.Models     // nil: workers make all token ids
-	PromptCache *promptcache.Cache // nil: each prompt is read from its beginning
+	PromptCache *promptcache.Cache // nil: each chat is tokenized from its beginning
 	Lint        *lint.Sampler      // nil: no prompts are sampled
 	AccessLog   *accesslog.Log     // nil: there is none
 	Tracing     *tracing.Tracer    // nil: requests have no spans

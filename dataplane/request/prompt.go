@@ -30,11 +30,10 @@ const (
 
 // promptReader makes a routing.Prompt of a request's body.
 type promptReader struct {
-	x      *exchange
-	cursor *promptcache.Cursor // of the client's token ids; nil: ids are read from their beginning
-	text   []byte              // of a chat
-	local  localTokens
-	turn   turn
+	x     *exchange
+	text  []byte // of a chat
+	local localTokens
+	turn  turn
 }
 
 // localTokens are token ids that were made in this process.
@@ -52,8 +51,6 @@ type localTokens struct {
 func (p *promptReader) init(x *exchange) {
 	p.x = x
 	if h := x.h; h.PromptCache != nil && h.Router.Policy().Needs().Has(policy.NeedsOverlap) {
-		p.cursor = h.PromptCache.NewCursor()
-		x.req.Memory = p.cursor
 		p.local.cursor = h.PromptCache.NewCursor()
 		p.local.writer = tokens.NewWriter(p.local.cursor)
 	}
@@ -96,9 +93,6 @@ func (p *promptReader) read(out *routing.Prompt) {
 	}
 	if req.HasIDs {
 		out.Tokens, out.Exact = req.InputIDs, true
-		if p.cursor != nil && !req.Batch { // which does not read lists of lists
-			out.Hashes, out.Block = p.cursor.Chain()
-		}
 		return
 	}
 	needs := x.h.Router.Policy().Needs()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
-	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/radix"
@@ -23,7 +22,6 @@ type path struct {
 	t      *testing.T
 	router *routing.Router
 	req    openai.Request
-	cursor *promptcache.Cursor
 	usage  openai.UsageScanner
 	s      *routing.Scratch
 	reply  []uint32
@@ -38,7 +36,6 @@ func (p *path) request(api openai.API, body []byte) {
 	q := routing.Prompt{Model: model, Estimate: len(body) / 4, DP: -1}
 	if p.req.HasIDs {
 		q.Tokens, q.Exact = p.req.InputIDs, true
-		q.Hashes, q.Block = p.cursor.Chain()
 	} else {
 		q.Text = p.req.Messages
 	}
@@ -127,21 +124,17 @@ func newPath(t *testing.T, events bool) *path {
 	for _, r := range f.ranks {
 		f.router.Approx.Up(r.Worker, r.Worker.Info())
 	}
-	view, size := &ingest.View{}, 0
+	view := &ingest.View{}
 	if events {
 		f.ranks[0].SetExact(true)
 		f.holds(0, radix.DomainKey{}, tokens(1, 1000), 100, radix.TierGPU)
-		view.Shapes, size = f.shapes, page
+		view.Shapes = f.shapes
 	}
 	r := routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
 	r.Approx = f.router.Approx
 	known(f, r)
-	cache, err := promptcache.New(promptcache.Config{MaxBytes: 1 << 20, Index: f.index, BlockSize: func() int { return size }})
-	require.NoError(t, err)
-	p := &path{
-		t: t, router: r, cursor: cache.NewCursor(), s: &f.scratch, reply: tokens(2, 50),
+	return &path{
+		t: t, router: r, s: &f.scratch, reply: tokens(2, 50),
 		answer: []byte(`{"usage":{"prompt_tokens":2101,"completion_tokens":50,"prompt_tokens_details":{"cached_tokens":64}}}`),
 	}
-	p.req.Memory = p.cursor
-	return p
 }

@@ -111,6 +111,18 @@ func TestClosedLoop(t *testing.T) {
 	require.Zero(t, s.Cached, "prompts are unique: less than a page is shared")
 }
 
+// TestLongBodies: neither a prompt nor an answer fits into the sockets and the shared buffer.
+func TestLongBodies(t *testing.T) {
+	w := workers(t, mock.Config{})
+	cfg := short(load.Text, w.Addrs()...)
+	cfg.Size, cfg.Tokens, cfg.Connections, cfg.Timeout = 6<<20, 100_000, 1, 3*time.Minute
+	r := until(t, cfg, func(r *load.Result) bool { return r.OK > 0 || len(r.Errors) > 0 })
+	require.Empty(t, r.Errors)
+	s, ok := w.Stats(t.Context())
+	require.True(t, ok)
+	require.Zero(t, s.Bad)
+}
+
 func TestOpenLoop(t *testing.T) {
 	w := workers(t, mock.Config{})
 	cfg := short(load.IDs, w.Addrs()...)

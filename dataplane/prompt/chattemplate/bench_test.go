@@ -59,28 +59,6 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// BenchmarkRenderOwn measures a template of one's own, for instance a real model's: CHAT_TEMPLATE
-// names the file.
-func BenchmarkRenderOwn(b *testing.B) {
-	raw, err := os.ReadFile(os.Getenv("CHAT_TEMPLATE"))
-	if err != nil {
-		b.Skip("CHAT_TEMPLATE names no file")
-	}
-	m, err := chattemplate.New(chattemplate.Config{
-		Source: chattemplate.Source{Template: string(raw), Tokens: map[string]string{"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}},
-		Engine: chattemplate.Engine{Version: "0.5.23"},
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, length := range []int{100, 3000} {
-		b.Run(fmt.Sprintf("turns=10/bytes=%d", length), func(b *testing.B) { benchmark(b, m, chattemplate.Request{Messages: turns(10, length)}) })
-	}
-	b.Run("tools=3", func(b *testing.B) {
-		benchmark(b, m, chattemplate.Request{Messages: turns(1, 100), Tools: shownTools()})
-	})
-}
-
 func BenchmarkCompile(b *testing.B) {
 	raw, err := os.ReadFile("testdata/templates/turns.jinja")
 	if err != nil {

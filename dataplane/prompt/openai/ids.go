@@ -7,19 +7,11 @@ import (
 	"slices"
 )
 
-// scanKnownIDs reads a list of ids from its first element as far as the memory does not know it; 0
-// when it is none.
-func (in *Input) scanKnownIDs(b []byte, l *promptValue, i int) (end int) {
-	known := 0
-	if in.Memory != nil {
-		in.InputIDs, known = in.Memory.Recall(in.InputIDs, b[i:])
-	}
-	in.reserveLong((len(b) - i - known) / bytesPerID)
-	if in.InputIDs, end = l.scanIDs(in.InputIDs, b, skipSpace(b, i+known)); end == 0 {
+// scanIDList reads a list of ids from its first element; 0 when it is none.
+func (in *Input) scanIDList(b []byte, l *promptValue, i int) (end int) {
+	in.reserveLong((len(b) - i) / bytesPerID)
+	if in.InputIDs, end = l.scanIDs(in.InputIDs, b, i); end == 0 {
 		return 0
-	}
-	if in.Memory != nil {
-		in.Memory.Learn(b[i:end], in.InputIDs)
 	}
 	l.kind, l.n, in.maxID = kindIDs, 1, maxOf(in.InputIDs)
 	return end

@@ -65,9 +65,6 @@ type Input struct {
 	// content parts of a kind not known to be text, or input_embeds.
 	Multimodal bool
 
-	// Memory, if any, is asked for the ids of a prompt that is one list of them. It outlives Reset.
-	Memory Memory
-
 	maxID uint32   // of all prompts' ids
 	long  *longIDs // the memory of InputIDs, where they are too many to stay
 }

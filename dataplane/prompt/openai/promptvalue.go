@@ -66,7 +66,7 @@ func (in *Input) scanList(b []byte, l *promptValue, i int, textOnly bool) (int, 
 	case b[k] == '[':
 		end = in.scanIDLists(b, l, k)
 	default:
-		end = in.scanKnownIDs(b, l, k)
+		end = in.scanIDList(b, l, k)
 	}
 	if end > 0 {
 		return end, nil

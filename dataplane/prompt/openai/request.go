@@ -30,17 +30,6 @@ func (a API) String() string {
 // isChat reports whether a body that was sent to the API is read as a chat.
 func (a API) isChat() bool { return a >= APIChat }
 
-// Memory remembers lists of token ids that were read before.
-type Memory interface {
-	// Recall appends to ids the known ids at the beginning of raw, and returns the number of bytes
-	// of raw that they take: none, or up to and with a comma. raw is a list from its first element
-	// on, with the rest of the body behind it.
-	Recall(ids []uint32, raw []byte) (known []uint32, n int)
-	// Learn gets the list of the last Recall once it has been read: from its first element to its
-	// bracket, with all of its ids. It keeps neither slice.
-	Learn(raw []byte, ids []uint32)
-}
-
 // Request is a body as routing reads it, or the chat that it was converted to. The zero value is
 // ready; reuse it with Parse, which keeps its memory.
 type Request struct {
@@ -85,10 +74,10 @@ func (r *Request) Reset() {
 		model = r.Model
 	}
 	r.releaseLong()
-	ids, memory, key, name := reusable(r.InputIDs, maxPooledIDs), r.Memory, reusable(r.key, maxPooledText), reusable(r.name, maxPooledText)
+	ids, key, name := reusable(r.InputIDs, maxPooledIDs), reusable(r.key, maxPooledText), reusable(r.name, maxPooledText)
 	text, fields := reusable(r.text, maxPooledText), clearedFields(r.templateFields)
 	*r = Request{}
-	r.InputIDs, r.Memory, r.key, r.name, r.model, r.text, r.templateFields = ids, memory, key, name, model, text, fields
+	r.InputIDs, r.key, r.name, r.model, r.text, r.templateFields = ids, key, name, model, text, fields
 }
 
 // reusable returns the memory of s, where it is of at most limit elements.

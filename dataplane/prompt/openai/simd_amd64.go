@@ -8,31 +8,21 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Which of the functions in assembly this CPU can run: Intel's from Ice Lake and AMD's from Zen 4
-// on run all, those from Haswell and Zen on ids256. All that have BMI2 have LZCNT.
+// Which of the functions in assembly this CPU can run: Intel's from Skylake's servers and AMD's
+// from Zen 4 on run all, those from Haswell and Zen on ids256. All that have BMI2 have LZCNT.
 var (
 	hasText512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasBMI1
-	hasIDs512  = hasText512 && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2 &&
-		cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
-	hasIDs256 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
+	hasIDs256  = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 )
 
 // scanBlocks is scanGroups for blocks of 64 bytes; it leaves the rest.
 func scanBlocks(dst []uint32, b []byte, i int) ([]uint32, int) {
-	read, least := ids512, group
-	switch {
-	case hasIDs512:
-	case hasIDs256:
-		read, least = ids256, group+margin
-	default:
-		return dst, i
-	}
-	for len(b)-i >= least {
+	for hasIDs256 && len(b)-i >= group+margin {
 		if cap(dst)-len(dst) < groupIDs {
 			// Room for ids of usual length: a long list allocates once.
 			dst = slices.Grow(dst, max(groupIDs, (len(b)-i)/bytesPerID))
 		}
-		n, used := read(&dst[:cap(dst)][len(dst)], cap(dst)-len(dst), &b[i], len(b)-i)
+		n, used := ids256(&dst[:cap(dst)][len(dst)], cap(dst)-len(dst), &b[i], len(b)-i)
 		dst, i = dst[:len(dst)+n], i+used
 		if cap(dst)-len(dst) >= groupIDs {
 			break
@@ -41,15 +31,10 @@ func scanBlocks(dst []uint32, b []byte, i int) ([]uint32, int) {
 	return dst, skipSpace(b, i)
 }
 
-// ids512 reads ids from n bytes at b, an element's first, to dst, while they have at most eight
-// digits, with a comma and at most one space behind each. It stops behind a comma, at the latest
-// where fewer than 64 bytes or room for fewer than 32 ids are left.
-//
-//go:noescape
-func ids512(dst *uint32, room int, b *byte, n int) (count, used int)
-
-// ids256 is ids512 for CPUs without AVX-512. It stops in front of the first block of which no
-// element can be read, and where fewer than 72 bytes are left.
+// ids256 reads ids from n bytes at b, an element's first, to dst, while they have at most eight
+// digits, with a comma and at most one space behind each. It stops behind a comma: in front of the
+// first block of which no element can be read, and at the latest where fewer than 72 bytes or room
+// for fewer than 32 ids are left.
 //
 //go:noescape
 func ids256(dst *uint32, room int, b *byte, n int) (count, used int)

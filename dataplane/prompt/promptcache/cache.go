@@ -10,28 +10,26 @@ import (
 
 // Config of a Cache. Index and BlockSize are required.
 type Config struct {
-	// MaxBytes bounds the memory: about 12 bytes a token id that no other prompt shares. Default 64
-	// MiB, which is some 350 prompts of 16,384 ids. Beyond it, pieces are overwritten, the longest
-	// unused first (by a clock).
+	// MaxBytes bounds the memory: about 12 bytes a token that no other prompt shares. Default 64
+	// MiB, which is some 350 prompts of 16,384 tokens. Beyond it, pieces are overwritten, the
+	// longest unused first (by a clock).
 	MaxBytes int64
 	// Index makes the block hashes.
 	Index *radix.Index
 	// BlockSize returns the tokens of a block; 0 while unknown. It is called for each
-	// list.
+	// text.
 	BlockSize func() int
 }
 
 // Cache remembers the pieces of prompts.
 type Cache struct {
-	index        *radix.Index
-	blockSize    func() int
-	seed         maphash.Seed
-	serial       atomic.Uint64
-	start        piece // before the first piece of all lists; holds nothing
-	shards       [shardCount]shard
-	fingerprints *fingerprints
+	index     *radix.Index
+	blockSize func() int
+	seed      maphash.Seed
+	serial    atomic.Uint64
+	shards    [shardCount]shard
 
-	known, fresh, recalled, parsed atomic.Uint64
+	known, fresh, recalled, encoded atomic.Uint64
 }
 
 // New returns an empty cache.
@@ -42,7 +40,7 @@ func New(cfg Config) (*Cache, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = 64 << 20
 	}
-	c := &Cache{index: cfg.Index, blockSize: cfg.BlockSize, seed: maphash.MakeSeed(), fingerprints: &fingerprints{}}
+	c := &Cache{index: cfg.Index, blockSize: cfg.BlockSize, seed: maphash.MakeSeed()}
 	for i := range c.shards {
 		c.shards[i].max = cfg.MaxBytes / shardCount
 		c.shards[i].pieces = make(map[key]*piece)
@@ -58,21 +56,21 @@ func (c *Cache) keyOf(parent uint64, raw []byte) (key, *shard) {
 
 // Stats are counters since New, and the size now.
 type Stats struct {
-	// Known lists began with remembered bytes; Fresh ones were long enough to, and did not.
+	// Known texts began with remembered bytes; Fresh ones did not.
 	Known, Fresh uint64
-	// RecalledBytes of lists were compared instead of parsed, ParsedBytes of the same lists were
-	// parsed.
-	RecalledBytes, ParsedBytes uint64
-	Evicted                    uint64
-	Pieces                     int
-	Bytes                      int64
+	// RecalledBytes of texts were compared instead of encoded, EncodedBytes of the same texts were
+	// encoded.
+	RecalledBytes, EncodedBytes uint64
+	Evicted                     uint64
+	Pieces                      int
+	Bytes                       int64
 }
 
 // Stats returns the counters.
 func (c *Cache) Stats() Stats {
 	st := Stats{
 		Known: c.known.Load(), Fresh: c.fresh.Load(),
-		RecalledBytes: c.recalled.Load(), ParsedBytes: c.parsed.Load(),
+		RecalledBytes: c.recalled.Load(), EncodedBytes: c.encoded.Load(),
 	}
 	for i := range c.shards {
 		c.shards[i].addStats(&st)

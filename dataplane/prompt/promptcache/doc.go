@@ -1,16 +1,11 @@
-// Package promptcache remembers the token ids of prompts that came as JSON. A prompt that begins
-// like an earlier one costs a comparison of bytes where they are equal, and is parsed and hashed
-// only behind them.
+// Package promptcache remembers the token ids of rendered chats. A text that begins like an earlier
+// one costs a comparison of bytes where they are equal, and is tokenized and hashed only behind
+// them.
 //
-// A list of ids is cut into pieces of at most 4 KiB, each behind its last comma, so that no number
-// is ever cut and the parser continues with the next element. A piece holds its bytes, their ids
-// and the hashes of the blocks that end in it, and names the piece before it: prompts that begin
-// alike share their first pieces, and a turn of a conversation adds those of its new part. The end
-// of a list behind its last whole piece is never remembered.
-//
-// A list is remembered the second time it comes. The first time, the cache notes a fingerprint of
-// its first unknown piece, in four bytes. So prompts that never come again displace nothing and
-// cost one hash of 4 KiB (0.4 µs), and a conversation is parsed once more than it would have to be.
+// A text is cut into pieces where its ids do not depend on what came before, at ends of messages. A
+// piece holds its bytes, their ids and the hashes of the blocks that end in it, and names the piece
+// before it: prompts that begin alike share their first pieces, and a turn of a conversation adds
+// those of its new part. The end of a text behind its last cut is never remembered.
 //
 // A piece is used only for bytes that are equal to its own, behind a piece that was found the same
 // way. The hash that finds it is seeded and only says where to look. The cache can change the time

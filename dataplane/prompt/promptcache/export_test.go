@@ -2,12 +2,8 @@ package promptcache
 
 import "unsafe"
 
-const (
-	// ShardSize lets a test see that shards keep their locks on lines of their own.
-	ShardSize = unsafe.Sizeof(shard{})
-	// Window lets tests make lists of a known number of pieces.
-	Window = maxPieceBytes
-)
+// ShardSize lets a test see that shards keep their locks on lines of their own.
+const ShardSize = unsafe.Sizeof(shard{})
 
 // Check returns an error in the bookkeeping of an idle cache, "" without one.
 func (c *Cache) Check() string {
@@ -37,10 +33,4 @@ func (c *Cache) Check() string {
 		}
 	}
 	return ""
-}
-
-// Unsee makes the cache forget that it was asked about the last list, when that was not known.
-func (c *Cursor) Unsee() {
-	slot, _ := c.cache.fingerprints.at(c.missing)
-	slot.Store(0)
 }

@@ -8,33 +8,12 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-const (
-	// maxPieceBytes bounds the bytes of a list in a piece. A piece costs a look-up and a
-	// comparison, some 0.1 µs; the bytes behind the last piece are parsed again: 4 KiB are some 700
-	// ids, which take 3 µs.
-	maxPieceBytes = 4096
-	// minPieceBytes refuses lists that are mostly white space: a piece's memory would hold little.
-	minPieceBytes = maxPieceBytes / 2
-)
-
-// pieceEnd returns the length of the first piece of rest, a list of ids from an element on; 0
-// where rest is too short for one.
-func pieceEnd(rest []byte) (end int) {
-	if len(rest) < maxPieceBytes {
-		return 0
-	}
-	if end = bytes.LastIndexByte(rest[:maxPieceBytes], ',') + 1; end < minPieceBytes {
-		return 0
-	}
-	return end
-}
-
 // A writer adds exclusive to pins, which keeps them negative for all readers.
 const exclusive = -1 << 30
 
 const noPiece = ^uint64(0)
 
-// piece is a part of one or more lists. It is overwritten in place to make room for another, so its
+// piece is a part of one or more texts. It is overwritten in place to make room for another, so its
 // content may change behind a pointer to it: see pin.
 type piece struct {
 	pins atomic.Int32          // readers, or exclusive
@@ -48,7 +27,7 @@ type piece struct {
 }
 
 type content struct {
-	serial uint64 // never used twice; 0 is the start of all lists
+	serial uint64 // never used twice; 0 is no piece
 	key    key
 	raw    []byte
 	ids    []uint32
@@ -75,9 +54,9 @@ func (p *piece) lock() bool { return p.pins.CompareAndSwap(0, exclusive) }
 
 func (p *piece) unlock() { p.pins.Add(-exclusive) }
 
-// continues reports whether rest, behind the piece parent, begins with p. p is pinned.
-func (p *piece) continues(parent uint64, rest []byte, block int) bool {
-	return p.key.parent == parent && p.block == block && bytes.HasPrefix(rest, p.raw)
+// is reports whether p is raw behind the piece parent. p is pinned.
+func (p *piece) is(parent uint64, raw []byte, block int) bool {
+	return p.key.parent == parent && p.block == block && bytes.Equal(raw, p.raw)
 }
 
 // follows reports whether p is a piece behind parent.

@@ -13,9 +13,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 	"github.com/warmpath/warmpath/radix"
 )
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // runs is a tokenizer with runs of one letter as tokens, so that a text cut inside of one has other
 // ids. It may be cut before and after a bar, unless another bar follows.
@@ -144,6 +147,65 @@ func TestTextsAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	assert.Empty(t, c.Check())
+}
+
+// TestForgets has more texts than fit: the one in use stays.
+func TestForgets(t *testing.T) {
+	const limit = 1 << 20
+	c, _ := textCache(t, limit, 16)
+	cur, enc, root := c.NewCursor(), &runs{}, c.NewRoot()
+	encoded := func(text []byte) int {
+		enc.encoded = 0
+		ids, err := cur.Encode(root, nil, text, enc)
+		require.NoError(t, err)
+		require.Equal(t, idsOf(text, 0), ids)
+		return enc.encoded
+	}
+	hot, lost := said(1, 100), 0
+	encoded(hot)
+	for seed := range 300 {
+		encoded(said(10+seed, 100))
+		if encoded(hot) > len(hot)/2 {
+			lost++
+		}
+		require.LessOrEqual(t, c.Stats().Bytes, int64(limit))
+	}
+	assert.LessOrEqual(t, lost, 15, "a text in use was forgotten")
+	oldest := said(10, 100)
+	assert.Equal(t, len(oldest), encoded(oldest))
+	st := c.Stats()
+	assert.Positive(t, st.Evicted)
+	assert.Positive(t, st.Pieces)
+	assert.Empty(t, c.Check())
+}
+
+// TestBlockSizeChanges: pieces with hashes of another block size are encoded again.
+func TestBlockSizeChanges(t *testing.T) {
+	x, size := radix.New(radix.Config{Seed: 1}), 0
+	c, err := promptcache.New(promptcache.Config{Index: x, BlockSize: func() int { return size }})
+	require.NoError(t, err)
+	cur, enc, root, text := c.NewCursor(), &runs{}, c.NewRoot(), said(1, 100)
+	encode := func() (encoded int) {
+		enc.encoded = 0
+		ids, err := cur.Encode(root, nil, text, enc)
+		require.NoError(t, err)
+		chain, block := cur.Chain()
+		require.Equal(t, size, block)
+		if size > 0 {
+			require.Greater(t, len(chain), len(ids)/size/2)
+			require.Equal(t, x.AppendHashes(nil, ids, size)[:len(chain)], chain)
+		}
+		return enc.encoded
+	}
+	for _, size = range []int{0, 16, 64, 1} {
+		require.Equal(t, len(text), encode(), "block size %d: nothing is known with another one", size)
+		require.Less(t, encode(), len(text)/10, "block size %d", size)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, err := promptcache.New(promptcache.Config{})
+	require.Error(t, err)
 }
 
 // FuzzEncodeWithCacheAgainstWithout makes a history of texts, each an edit of an earlier one.

@@ -1,6 +1,0 @@
-//go:build soak
-
-package index
-
-// Requests of a churn, for `make test` and `make soak`.
-const churnRequests = 500
