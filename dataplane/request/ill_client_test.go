@@ -212,7 +212,7 @@ func TestOneClientOpensNoBreaker(t *testing.T) {
 								continue // a prompt of another API is another prompt, each of which weighs once
 							}
 							for turn := range 3 {
-								asks(&d, i, turn, kind.late || i%2 == 0)
+								asks(&d, i, turn, kind.late || (i+turn)%2 == 0)
 							}
 						}
 					}

@@ -143,7 +143,7 @@ func testTokensThatAreRefused(t *testing.T) {
 	}
 	assert.Empty(t, heads)
 	h.awaitIdle()
-	metrics, got := h.metrics(), lines()
+	metrics, got := h.metrics(), byName(t, lines())
 	for name, cause := range causes {
 		assert.Equal(t, cause, got[name]["refused"])
 		assert.NotContains(t, got[name], "key", "nobody has proved this name")
@@ -198,7 +198,7 @@ func TestTokensOfClients(t *testing.T) {
 	names[resp.Header.Get("X-Request-Id")] = "jwt:erin"
 
 	h.awaitIdle()
-	metrics, logged := h.metricsBy("Authorization", "Bearer secret-of-file"), lines()
+	metrics, logged := h.metricsBy("Authorization", "Bearer secret-of-file"), byName(t, lines())
 	for name, key := range names {
 		assert.Equal(t, key, logged[name]["key"])
 	}
