@@ -208,16 +208,3 @@ func post(t *testing.T, url, body string) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode, url)
 }
-
-// await waits until a worker is ready, or is not.
-func await(t *testing.T, url string, ready bool) {
-	t.Helper()
-	testkit.AwaitThat(t, func() bool {
-		resp, err := http.Get(url + "/ready")
-		if err != nil {
-			return !ready
-		}
-		defer resp.Body.Close()
-		return ready == (resp.StatusCode == http.StatusOK)
-	}, func() string { return fmt.Sprintf("%s is not as wanted: ready %t", url, ready) })
-}

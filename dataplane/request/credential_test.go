@@ -69,10 +69,8 @@ func headWorker(t *testing.T, paths ...string) (*fakeWorker, chan http.Header) {
 
 // TestKeysAreWanted: nothing but health and the operators' API is answered without a key, the errors have the form of each API, and no
 // worker hears of the request or of a key.
-func TestKeysAreWanted(t *testing.T) { overBoth(t, testKeysAreWanted) }
-
-func testKeysAreWanted(t *testing.T) {
-	t.Helper()
+func TestKeysAreWanted(t *testing.T) {
+	t.Parallel()
 	w, heads := headWorker(t)
 	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "alice", "bob")), withOperator("key-of-operators"), func(s *settings) { s.request.OperatorKey = []byte("key-of-operators") })
 	for _, header := range [][]string{

@@ -171,10 +171,10 @@ func TestOneClientOpensNoBreaker(t *testing.T) {
 			for _, known := range []string{"key", "address", "equal prompts"} {
 				rounds := clientRounds
 				if known == "equal prompts" { // of one API
-					rounds = 8
+					rounds = 4
 				}
 				if pairs { // a failed request is tried again after a pause
-					rounds = 2
+					rounds = 1
 				}
 				if pairs && known == "key" {
 					continue

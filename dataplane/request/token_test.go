@@ -94,10 +94,8 @@ func unsigned(header string, token string, secret []byte) string {
 
 // TestTokensThatAreRefused: the client learns that its token is not valid and no more. The log and the metrics have the cause, and no
 // worker hears of the request.
-func TestTokensThatAreRefused(t *testing.T) { overBoth(t, testTokensThatAreRefused) }
-
-func testTokensThatAreRefused(t *testing.T) {
-	t.Helper()
+func TestTokensThatAreRefused(t *testing.T) {
+	t.Parallel()
 	i, other := newIssuer(t), newIssuer(t)
 	access, lines := withAccessLog(t)
 	w, heads := headWorker(t)
