@@ -170,11 +170,14 @@ func TestOneClientOpensNoBreaker(t *testing.T) {
 		for illness, kind := range illnesses {
 			for _, known := range []string{"key", "address", "equal prompts"} {
 				rounds := clientRounds
-				if known == "equal prompts" { // of one API
+				switch {
+				case known == "equal prompts": // of one API
 					rounds = 4
-				}
-				if pairs { // a failed request is tried again after a pause
+				case pairs: // a failed request is tried again after a pause
 					rounds = 1
+				}
+				if kind.late { // each is asked of one worker
+					rounds *= 2
 				}
 				if pairs && known == "key" {
 					continue
