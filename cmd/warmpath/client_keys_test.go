@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -90,33 +89,6 @@ func TestBadClientKeys(t *testing.T) {
 	cfg.Requests.Clients.Keys, cfg.Requests.Proxies = "", []string{"10.0.0.0/99"}
 	_, err = router.New(cfg)
 	assert.ErrorContains(t, err, "--trusted-proxy")
-}
-
-// TestSaltsOfClientKeys: with --client-cache-salt, a client finds its own prompts in the workers' caches and no other's, and the
-// router expects exactly that.
-func TestSaltsOfClientKeys(t *testing.T) {
-	alice, line := newKey(t, "alice")
-	bob, other := newKey(t, "bob")
-	cfg := router.Config{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
-	cfg.Requests.Clients.Keys, cfg.Requests.Clients.CacheSalt = keyFile(t, "", line+other), true
-	unhurried(&cfg)
-	cl, err := newCluster(clusterSize{workers: 2}, pairWorker(), cfg)
-	require.NoError(t, err)
-	base := runCluster(t, cl, 2)
-	ids, err := json.Marshal(prompt(10*page, 1))
-	require.NoError(t, err)
-	for i, c := range []struct {
-		key, salt string
-		want      int // pages of the prompt that are cached, of 9 that can be
-	}{
-		{alice, ``, 0}, {bob, ``, 0}, {alice, ``, 9}, {alice, `,"cache_salt":"x"`, 0}, {bob, `,"cache_salt":"x"`, 0}, {bob, ``, 9}, {alice, `,"cache_salt":"x"`, 9},
-	} {
-		settle(t, cl)
-		status, text := askWith(t, http.MethodPost, base+"/generate", fmt.Sprintf(`{"input_ids":%s,"sampling_params":{"max_new_tokens":2}%s}`, ids, c.salt), "Bearer "+c.key)
-		require.Equal(t, http.StatusOK, status, text)
-		assert.Contains(t, text, fmt.Sprintf(`"cached_tokens":%d,`, c.want*page), i)
-		assert.Regexp(t, fmt.Sprintf(`X-Warmpath-Overlap: %d/`, c.want), text, i)
-	}
 }
 
 // TestClientTokens: a router starts while its issuer's URL is down, takes tokens by the keys at a URL or in a file, and none of a key

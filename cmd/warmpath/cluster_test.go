@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -196,22 +198,6 @@ func TestOverlapIsExactInEveryEncoding(t *testing.T) {
 	}
 }
 
-func TestRanksAreWorkersOfTheirOwn(t *testing.T) {
-	cl, _ := startCluster(t, 2, sim.Config{DPSize: 2}, "kv")
-	require.Len(t, cl.router.Status().Workers, 4)
-	homes := map[string]bool{}
-	for conversation := range 8 {
-		history := prompt(200, conversation)
-		first := generate(t, cl, history, "")
-		second := generate(t, cl, append(history, prompt(40, 99)...), "")
-		assert.Equal(t, first.worker, second.worker)
-		assert.Equal(t, second.cached, second.matched*page)
-		assert.Positive(t, second.cached)
-		homes[first.worker] = true
-	}
-	assert.Greater(t, len(homes), 1, "ranks share the load")
-}
-
 func TestSaltsAreApart(t *testing.T) {
 	cl, _ := startCluster(t, 1, sim.Config{}, "kv")
 	ids := prompt(200, 1)
@@ -224,74 +210,6 @@ func TestSaltsAreApart(t *testing.T) {
 	r := generate(t, cl, ids, `,"cache_salt":"tenant-a"`)
 	assert.Equal(t, r.cached, r.matched*page)
 	assert.Positive(t, r.cached)
-}
-
-// Dropped events are noticed and replayed; where the worker has forgotten them
-// too, its state is learnt again and nothing is credited that is not there.
-func TestDroppedEvents(t *testing.T) {
-	t.Parallel()
-	for _, lost := range []bool{false, true} {
-		t.Run(fmt.Sprintf("lost=%v", lost), func(t *testing.T) {
-			cl, base := startCluster(t, 1, sim.Config{}, "kv")
-			generate(t, cl, prompt(200, 1), "")
-			settle(t, cl)
-			cl.sims[0].Faults().DropEvents(1, lost)
-			send(t, base, prompt(200, 2), "") // its prompt's event is dropped
-			send(t, base, prompt(200, 3), "") // shows the gap
-			testkit.AwaitThat(t, func() bool {
-				e := cl.router.Status().Workers[0].Events
-				return e.Gaps > 0 && e.State == "live"
-			}, func() string { return fmt.Sprintf("%+v", cl.router.Status().Workers[0].Events) })
-			for seed := 1; seed <= 3; seed++ {
-				r := generate(t, cl, prompt(200, seed), "")
-				if lost {
-					assert.LessOrEqual(t, r.matched*page, r.cached, "never over-credited")
-				} else {
-					assert.Equal(t, r.cached, r.matched*page, "prompt %d", seed)
-				}
-			}
-		})
-	}
-}
-
-func TestRestartedWorkerIsKnownToBeEmpty(t *testing.T) {
-	cl, _ := startCluster(t, 2, sim.Config{}, "kv")
-	ids := prompt(400, 1)
-	first := generate(t, cl, ids, "")
-	settle(t, cl) // what comes late is not taken for the new process's
-	for i, w := range cl.sims {
-		if w.URL() == first.worker {
-			cl.sims[i].Faults().Restart(50 * time.Millisecond)
-		}
-	}
-	testkit.AwaitThat(t, func() bool {
-		for _, w := range cl.router.Status().Workers {
-			if w.ID == first.worker {
-				return w.State == "ready" && w.Events.State == "live" && w.Blocks == 0
-			}
-		}
-		return false
-	}, func() string { return fmt.Sprintf("%+v", cl.router.Status().Workers) })
-	r := generate(t, cl, ids, "")
-	assert.Zero(t, r.matched)
-	assert.Zero(t, r.cached)
-}
-
-func TestCrashedWorkerIsNotSeenByClients(t *testing.T) {
-	cl, _ := startCluster(t, 3, sim.Config{}, "round-robin")
-	cl.sims[1].Faults().Crash()
-	await(t, cl.sims[1].URL(), false)
-	for i := range 12 {
-		r := generate(t, cl, prompt(100, i), "")
-		assert.NotEqual(t, cl.sims[1].URL(), r.worker)
-	}
-	cl.sims[1].Faults().Restart(0)
-	awaitCluster(t, cl, 3)
-	homes := map[string]bool{}
-	for i := range 6 {
-		homes[generate(t, cl, prompt(100, i), "").worker] = true
-	}
-	assert.Len(t, homes, 3, "a worker that is back serves again")
 }
 
 func TestTextIsExactThroughTheWorkersTokenizer(t *testing.T) {
@@ -321,4 +239,104 @@ func TestTextIsExactThroughTheWorkersTokenizer(t *testing.T) {
 	matched, cached = ask()
 	assert.Positive(t, cached)
 	assert.Equal(t, cached, matched*page)
+}
+
+// TestOverlapOfComputedPrompts: an engine computes the part of a prompt whose log probabilities are wanted, and the header says what it
+// takes from its cache for this request.
+func TestOverlapOfComputedPrompts(t *testing.T) {
+	cl, _ := startCluster(t, 1, sim.Config{}, "kv")
+	ids := prompt(200, 1)
+	generate(t, cl, ids, "")
+	for _, more := range []string{
+		"", `,"return_logprob":true`, `,"return_logprob":true,"logprob_start_len":-1`, `,"logprob_start_len":0`,
+		`,"return_logprob":true,"logprob_start_len":0`, `,"return_logprob":true,"logprob_start_len":17`, `,"return_logprob":true,"logprob_start_len":100`,
+		`,"return_logprob":true,"logprob_start_len":199`, `,"return_logprob":true,"logprob_start_len":200`, `,"return_logprob":false,"logprob_start_len":3`,
+	} {
+		r := generate(t, cl, ids, more)
+		assert.Equal(t, r.cached, r.matched*page, "with %s", more)
+		assert.Equal(t, "exact", r.source, "with %s", more)
+	}
+}
+
+// TestOverlapWithoutACache: a worker with --disable-radix-cache finds nothing, and that is exact.
+func TestOverlapWithoutACache(t *testing.T) {
+	cl, base := startCluster(t, 1, sim.Config{NoCache: true}, "kv")
+	ids := prompt(400, 1)
+	for range 5 {
+		r := send(t, base, ids, "")
+		assert.Zero(t, r.cached)
+		assert.Zero(t, r.matched)
+		assert.Equal(t, "exact", r.source)
+	}
+	st := cl.router.Status()
+	testkit.AwaitThat(t, func() bool { st = cl.router.Status(); return st.Requests == 5 && st.InFlight == 0 }, func() string { return "requests have not ended" })
+	assert.Zero(t, st.HitTokens)
+	assert.Zero(t, st.Workers[0].ApproxTokens)
+}
+
+// TestExtraKeyIsApart: events name the blocks of a prompt with an extra_key as those of the plain prompt, which finds none of them.
+func TestExtraKeyIsApart(t *testing.T) {
+	cl, _ := startCluster(t, 1, sim.Config{}, "kv")
+	for i, ids := range [][]uint32{prompt(200, 1), prompt(333, 2), prompt(64, 3)} {
+		long := append(append([]uint32{}, ids...), prompt(100, 100+i)...)
+		generate(t, cl, ids, `,"extra_key":"tenant-a"`)
+		generate(t, cl, ids, `,"extra_key":"tenant-b"`)
+		for step, more := range []string{"", "", `,"extra_key":"tenant-a"`, "", `,"extra_key":"tenant-c"`, ""} {
+			prompt := ids
+			if step >= 3 {
+				prompt = long
+			}
+			r := generate(t, cl, prompt, more)
+			if more == "" {
+				assert.Equal(t, r.cached, r.matched*page, "prompt %d, step %d", i, step)
+				assert.Equal(t, "exact", r.source)
+			} else {
+				assert.Equal(t, "approximate", r.source, fmt.Sprintf("prompt %d, step %d", i, step))
+			}
+		}
+	}
+}
+
+// metric reads one number of /metrics, 0 where there is none of that name and labels.
+func metric(t *testing.T, base, name string) float64 {
+	t.Helper()
+	resp, err := http.Get(base + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	v, err := strconv.ParseFloat(string(found[1]), 64)
+	require.NoError(t, err)
+	return v
+}
+
+// TestLongConversationsAreRecalled has prompts that the session cache knows but for their last turn: they are routed as exactly as
+// the short ones that it never keeps, and the workers see every id.
+func TestLongConversationsAreRecalled(t *testing.T) {
+	cl, base := startCluster(t, 3, sim.Config{}, "kv")
+	system := prompt(2500, 7)
+	for conversation := range 3 {
+		history, home := append(append([]uint32{}, system...), prompt(2500, 100+conversation)...), ""
+		for turn := range 4 {
+			r := generate(t, cl, history, "")
+			assert.Equal(t, r.cached, r.matched*page, "conversation %d turn %d", conversation, turn)
+			assert.Equal(t, []int{len(history), len(history) / page}, []int{r.prompt, r.total})
+			if turn > 0 {
+				assert.Equal(t, home, r.worker, "a turn follows its conversation")
+				assert.Positive(t, r.cached)
+			}
+			home = r.worker
+			history = append(append(history, r.ids...), prompt(300, 1000*conversation+turn)...)
+		}
+	}
+	session := func(name string) float64 { return metric(t, base, "warmpath_session_"+name) }
+	assert.Equal(t, 10.0, session(`prompts_total{result="known"}`), "a beginning is remembered the second time it comes")
+	assert.Equal(t, 2.0, session(`prompts_total{result="fresh"}`))
+	assert.Greater(t, session(`prompt_bytes_total{kind="recalled"}`), session(`prompt_bytes_total{kind="parsed"}`))
+	assert.Positive(t, session("pieces"))
+	assert.Positive(t, session("cache_bytes"))
 }

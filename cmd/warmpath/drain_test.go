@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/testkit"
 )
@@ -120,14 +119,4 @@ func TestDrainIsOfTheCluster(t *testing.T) {
 	require.Equal(t, "ready", stateAt(r.all[2], url))
 	require.Equal(t, "router", drainAt(t, http.MethodDelete, bases[1], url).Scope)
 	require.Equal(t, "ready", stateAt(r.all[1], url))
-}
-
-// TestDrainOfALoneRouter is its own.
-func TestDrainOfALoneRouter(t *testing.T) {
-	cl, base := startCluster(t, 1, sim.Config{}, "kv")
-	url := cl.sims[0].URL()
-	require.Equal(t, drainAnswer{Drain: true, Scope: "router"}, drainAt(t, http.MethodPost, base, url))
-	require.Equal(t, "draining", stateAt(cl.router, url))
-	require.Equal(t, drainAnswer{Scope: "router"}, drainAt(t, http.MethodDelete, base, url))
-	require.Equal(t, "ready", stateAt(cl.router, url))
 }

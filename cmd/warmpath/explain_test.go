@@ -2,11 +2,8 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,9 +15,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
-	"github.com/warmpath/warmpath/dataplane/router"
-	"github.com/warmpath/warmpath/dataplane/router/config"
-	"github.com/warmpath/warmpath/dataplane/testkit"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // patience bounds each wait; a passing test comes nowhere near it.
@@ -81,85 +76,76 @@ func TestExplainCommand(t *testing.T) {
 	assert.ErrorContains(t, err, "is it running")
 }
 
-// TestLoadIsFollowed: the router learns speed and sizes of each rank from its load messages, and where there are none by asking.
-func TestLoadIsFollowed(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name, source string
-		worker       sim.Config
-	}{
-		{"published", "published", sim.Config{DPSize: 2}},
-		{"asked for", "polled", sim.Config{EventConfig: sim.EventConfig{Load: "off"}}},
-		{"asked for, without events", "polled", sim.Config{EventConfig: sim.EventConfig{Events: "off"}}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			tt.worker.CachePages, tt.worker.MaxRunning = 4000, 7
-			cl, base := startCluster(t, 1, tt.worker, "round-robin")
-			seed := 0
-			for ; seed < 16; seed++ { // 72,000 tokens for each rank: a speed counts from 65,536
-				send(t, base, prompt(9000, seed), "")
-			}
-			testkit.AwaitThat(t, func() bool {
-				for _, w := range cl.router.Status().Workers {
-					if w.Load.Source != tt.source || w.Load.PrefillPerSecond == 0 {
-						send(t, base, prompt(9000, seed), "") // where a message was late, the next one tells
-						seed++
-						return false
-					}
-				}
-				return true
-			}, func() string { return fmt.Sprintf("%+v", cl.router.Status().Workers) })
-			for _, w := range cl.router.Status().Workers {
-				assert.EqualValues(t, 4000*page, w.Load.PoolTokens)
-				assert.EqualValues(t, 7, w.Load.MaxRunning)
-			}
-			w := cl.router.Status().Workers[0]
-			assert.Positive(t, metric(t, base, fmt.Sprintf(`warmpath_rank_prefill_tokens_per_second{rank="%d",worker=%q}`, w.Rank, w.URL)))
-		})
+func TestExplainedGPUs(t *testing.T) {
+	cost := &admin.ExplainedCost{}
+	overlap := &admin.ExplainedOverlap{}
+	e := &admin.Explained{
+		Winner: "http://b:1", Why: "because", Overruled: "the least bad are used (draining)",
+		Ranks: []admin.ExplainedRank{
+			{ID: "http://a:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &admin.GPUHealthStatus{State: "healthy", Weight: 1}},
+			{
+				ID: "http://b:1", State: "ready", Winner: true, Cost: cost, Overlap: &admin.ExplainedOverlap{Tier: 64, Remote: 128}, Weight: 0.55,
+				GPUs: &admin.GPUHealthStatus{State: "degraded", Weight: 0.55, NoTP: true, Reasons: []string{"clocks at 55 %", "17 of 18 NVLinks up"}, Age: 1.2},
+			},
+			{
+				ID: "http://c:1", State: "ready", Excluded: "has dead GPUs (XID 79), and others are fit",
+				GPUs: &admin.GPUHealthStatus{State: "dead", Weight: 1, Reasons: []string{"XID 79"}, Age: 3},
+			},
+			{ID: "http://d:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &admin.GPUHealthStatus{State: "dead", Weight: 1, Doubted: true}},
+			{ID: "http://e:1", State: "ready", Cost: cost, Overlap: overlap},
+			{ID: "http://f:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &admin.GPUHealthStatus{State: "unknown", Weight: 1}},
+			{
+				ID: "http://g:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1,
+				GPUs: &admin.GPUHealthStatus{State: "unknown", Weight: 1, Reasons: []string{"nothing was heard of its GPUs for 32s; the last was: dead"}, Age: 32},
+			},
+		},
 	}
+	var out strings.Builder
+	require.NoError(t, writeExplained(&out, e))
+	for _, line := range []string{
+		"the least bad are used (draining)",
+		"http://b:1: GPUs are degraded, 55 % of the speed is left, not to be used together: clocks at 55 %; 17 of 18 NVLinks up (1 s ago)",
+		"http://b:1: could fetch 64 tokens from the KV tier of its node, and 128 behind them from a peer's",
+		"http://c:1: GPUs are dead: XID 79 (3 s ago)",
+		"http://g:1: GPUs are unknown: nothing was heard of its GPUs for 32s; the last was: dead (32 s ago)",
+		"http://c:1 is no candidate: it has dead GPUs (XID 79), and others are fit",
+	} {
+		assert.Contains(t, out.String(), line+"\n")
+	}
+	assert.Contains(t, out.String(), "http://d:1: GPUs are dead, which is not believed")
+	assert.NotContains(t, out.String(), "http://a:1: GPUs", "nothing to say of who is well")
+	assert.NotContains(t, out.String(), "http://e:1: GPUs", "nor where nothing is known")
+	assert.NotContains(t, out.String(), "http://f:1: GPUs", "nor where nothing is known")
 }
 
-// TestSessionAffinity: with a policy that would take turns, a session has one rank, by its body or by its header.
-func TestSessionAffinity(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	router := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "round-robin", SessionAffinity: true}, Log: log}
-	unhurried(&router)
-	cl, err := newCluster(clusterSize{workers: 3}, sim.Config{Log: log, TimeScale: 50}, router)
-	require.NoError(t, err)
-	base := "http://" + cl.router.Addr()
-	done := make(chan error, 1)
-	ctx, stop := context.WithCancel(t.Context())
-	go func() { done <- cl.run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-		http.DefaultClient.CloseIdleConnections()
-	})
-	awaitCluster(t, cl, 3)
-	ask := func(body, header string) string {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/completions", strings.NewReader(body))
-		require.NoError(t, err)
-		if header != "" {
-			req.Header.Set("X-Session-ID", header)
+func TestExplainPair(t *testing.T) {
+	decode := func(id string, transfer float64, winner bool) admin.ExplainedDecode {
+		return admin.ExplainedDecode{
+			ID: id, State: "ready", Winner: winner, Load: admin.LoadStatus{InFlight: 3, MaxRunning: 64, PoolTokens: 1000},
+			Cost: admin.ExplainedDecodeCost{DecodeCost: policy.DecodeCost{Transfer: transfer}, Total: transfer},
 		}
-		resp, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		return resp.Header.Get("X-Warmpath-Worker")
 	}
-	const plain = `{"model":"simulated","prompt":"Hi","max_tokens":1}`
-	first := ask(plain, "one")
-	for range 5 {
-		assert.Equal(t, first, ask(plain, "one"))
+	e := &admin.Explained{
+		Policy: "kv", Seed: "1", Winner: "p", Why: "lowest", Prompt: admin.ExplainedPrompt{Tokens: 9, Exact: true},
+		Ranks: []admin.ExplainedRank{
+			{ID: "p", Role: "prefill", State: "ready", Winner: true, Overlap: &admin.ExplainedOverlap{}, Cost: &admin.ExplainedCost{}},
+			{ID: "a", Role: "regular", State: "ready", Overlap: &admin.ExplainedOverlap{}, Cost: &admin.ExplainedCost{}},
+		},
+		Pair: &admin.ExplainedPair{
+			Prefill: "p", Decode: "d2", Chosen: true, Why: "least", TTFT: 0.5,
+			Decodes: []admin.ExplainedDecode{decode("d3", 3, false), decode("d1", 1, false), decode("d2", 2, true)},
+		},
 	}
-	const named = `{"model":"simulated","prompt":"Hi","max_tokens":1,"session_id":"two"}`
-	second := ask(named, "")
-	assert.Equal(t, second, ask(named, ""))
-	assert.Equal(t, second, ask(named, "one"), "the body's name comes first")
-	seen := map[string]bool{}
-	for range 3 {
-		seen[ask(plain, "")] = true
-	}
-	assert.Len(t, seen, 3, "without a session they take turns")
+	var out bytes.Buffer
+	require.NoError(t, writeExplained(&out, e))
+	assert.Contains(t, out.String(), "goes to p: lowest\nand to d2: least\n")
+	assert.Regexp(t, `-> p  ready prefill, `, out.String())
+	assert.Regexp(t, `best pair: p with d2,\nTTFT 0\.5000 s`, out.String())
+	assert.Regexp(t, `(?s)-> d2  ready\n     held 0  3 of 64 in flight  pool 0 used, 0 reserved of 1000\n     transfer 2\.0000 .* d1 .* d3 `, out.String(), "the winner, then by cost")
+
+	e.Pair.Chosen, e.Winner, e.Why, e.Pair.Decodes[2].Winner = false, "a", "alone", false
+	out.Reset()
+	require.NoError(t, writeExplained(&out, e))
+	assert.Contains(t, out.String(), "goes to a: alone\n\n")
+	assert.NotContains(t, out.String(), "and to")
 }

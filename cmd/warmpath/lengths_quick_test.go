@@ -7,13 +7,10 @@ import "time"
 // Lengths of histories for `make test`; lengths_soak_test.go has those of `make soak`.
 const (
 	stormRequests = 100
-	storms        = 3  // over whole workers
+	storms        = 2  // over whole workers
 	stormRests    = 15 // requests at rest after each of them
-	deathRequests = 40 // in flight at a worker's death
 
-	crowdThinks   = 200 * time.Millisecond // between an answer and a client's next request
-	outageAnswers = 10                     // before and after each outage is over
-	chaosLasts    = 2 * time.Second
+	chaosLasts = 2 * time.Second
 
 	upgrades       = 1
 	upgradeClients = 9
@@ -22,7 +19,6 @@ const (
 
 	reloads       = 24 // each kind of change four times
 	reloadAnswers = 10 // after each
-	failQuestions = 24 // to workers of which one fails
-	pairQuestions = 30
+	pairQuestions = 20
 	userMinutes   = "1m" // of the replay of users
 )

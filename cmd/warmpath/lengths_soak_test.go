@@ -9,7 +9,6 @@ const (
 	stormRequests = 3000
 	storms        = 10
 	stormRests    = 40
-	deathRequests = 200
 
 	crowdThinks   = 50 * time.Millisecond
 	outageAnswers = 30
@@ -22,7 +21,6 @@ const (
 
 	reloads       = 60
 	reloadAnswers = 25
-	failQuestions = 48
 	pairQuestions = 60
 	userMinutes   = "2m"
 )

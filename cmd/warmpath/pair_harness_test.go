@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -392,16 +391,3 @@ func (c *pairCluster) send(ctx context.Context, a *question, stream bool) (statu
 
 // errWrong is the one error that no fault excuses: somebody else's answer, or a changed one.
 var errWrong = errors.New("wrong answer")
-
-// envInt reads a number from the environment.
-func envInt(t *testing.T, name string, def int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return def
-	}
-	var n int
-	_, err := fmt.Sscanf(text, "%d", &n)
-	require.NoError(t, err, name)
-	return n
-}

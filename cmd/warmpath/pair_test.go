@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -19,21 +18,17 @@ import (
 
 // Whatever a client asks, a pair answers it like one worker: text, token ids and log probabilities, as JSON and as a stream.
 func TestPairsAnswerLikeOneWorker(t *testing.T) {
-	for _, dp := range []int{1, 2} {
-		t.Run(fmt.Sprintf("dp=%d", dp), func(t *testing.T) {
-			all := asks(t, pairQuestions, 7)
-			cfg := pairWorker()
-			cfg.DPSize = dp
-			c := startPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, router.Config{})
-			for i := range all {
-				for _, stream := range []bool{false, true} {
-					_, err := c.send(t.Context(), &all[i], stream)
-					assert.NoError(t, err)
-				}
-			}
-			c.settled(t)
-		})
+	all := asks(t, pairQuestions, 7)
+	cfg := pairWorker()
+	cfg.DPSize = 2 // TestMixedClusterAnswers has one
+	c := startPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, router.Config{})
+	for i := range all {
+		for _, stream := range []bool{false, true} {
+			_, err := c.send(t.Context(), &all[i], stream)
+			assert.NoError(t, err)
+		}
 	}
+	c.settled(t)
 }
 
 // A mixed cluster answers with pairs and with whole workers.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,10 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -179,90 +175,45 @@ func TestDepthFirstKeepsBranchesWarm(t *testing.T) {
 	require.Zero(t, inTurns(t, groups, each, prefix, true))
 }
 
-func TestFullQueueAnswers429(t *testing.T) {
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{Queue: config.Queue{Max: 1}, Requests: config.Requests{MaxInFlight: 1}})
-	rng := rand.New(rand.NewPCG(3, 4))
-	leave := fill(t, cl, base, client)
+// learnSpeed sends prompts until the router knows how fast the only worker computes them.
+func learnSpeed(t *testing.T, cl *simulation, base string, client *http.Client, rng *rand.Rand) {
+	t.Helper()
+	testkit.AwaitThat(t, func() bool {
+		assert.Equal(t, http.StatusOK, ask(t.Context(), client, base, randomIDs(rng, 8192), 1).status)
+		return cl.router.Status().Workers[0].Load.PrefillPerSecond > 0
+	}, func() string { return "its speed is not known" })
+}
+
+// TestPromptsWaitForTheNextBatch: an engine that always has a waiting prompt ends no answer.
+func TestPromptsWaitForTheNextBatch(t *testing.T) {
+	cl, base, client := startQueued(t, 1, sim.Config{}, router.Config{})
+	rng := rand.New(rand.NewPCG(1, 2))
+	learnSpeed(t, cl, base, client, rng)
+	const n = 12
 	var wg sync.WaitGroup
-	impatient, leaveQueue := context.WithCancel(t.Context())
-	wg.Go(func() { ask(impatient, client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8) })
-	awaitQueue(t, cl, "nobody waits", func(q admin.QueueStatus) bool { return q.Waiting == 1 })
-	a := ask(t.Context(), client, base, randomIDs(rng, 64), 8)
-	require.Equal(t, http.StatusTooManyRequests, a.status)
-	seconds, err := strconv.Atoi(a.retryAfter)
-	require.NoError(t, err, "Retry-After %q", a.retryAfter)
-	require.GreaterOrEqual(t, seconds, 1)
-	resp, err := client.Get(base + "/metrics")
+	for range n {
+		ids := randomIDs(rng, 4800) // 0.3 s
+		wg.Go(func() { assert.Equal(t, http.StatusOK, ask(t.Context(), client, base, ids, 4).status) })
+	}
+	awaitQueue(t, cl, "the worker has them all", func(q admin.QueueStatus) bool { return q.Waiting > n/2 })
+	wg.Wait()
+}
+
+// TestDeadlineThatNoWorkerMeets: a prompt that is computed too late is refused although no other request waits.
+func TestDeadlineThatNoWorkerMeets(t *testing.T) {
+	cl, base, client := startQueued(t, 1, sim.Config{}, router.Config{})
+	rng := rand.New(rand.NewPCG(3, 4))
+	learnSpeed(t, cl, base, client, rng)
+	list := strings.Repeat("7,", 100_000) + "7" // 6 s
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/generate", strings.NewReader(`{"input_ids":[`+list+`]}`))
 	require.NoError(t, err)
-	text, err := io.ReadAll(resp.Body)
+	req.Header.Set("X-Warmpath-Deadline", "4")
+	resp, err := client.Do(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	for _, line := range []string{
-		"warmpath_queue_depth 1\n", `warmpath_queue_refused_total{reason="full"} 1` + "\n", "warmpath_queue_wait_seconds_count 0\n",
-	} {
-		require.Contains(t, string(text), line)
-	}
-	leaveQueue()
-	awaitQueue(t, cl, "who left still waits", func(q admin.QueueStatus) bool { return q.Waiting == 0 && q.Gone == 1 })
-	leave() // and its place is free
-	wg.Wait()
-	require.Equal(t, http.StatusOK, ask(t.Context(), client, base, randomIDs(rng, 64), 8).status)
-}
-
-func TestDeadlineInQueueAnswers429(t *testing.T) {
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{Queue: config.Queue{Timeout: 50 * time.Millisecond}, Requests: config.Requests{MaxInFlight: 1}})
-	fill(t, cl, base, client)
-	a := ask(t.Context(), client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8)
-	require.Equal(t, http.StatusTooManyRequests, a.status)
-	require.NotEmpty(t, a.retryAfter)
-}
-
-// TestQuietClientIsNotHeldUpByAFlood has one client with 60 requests waiting when another one's first comes.
-func TestQuietClientIsNotHeldUpByAFlood(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "access.jsonl") // whose order is the answers' own, whoever of us wakes up first
-	requests := config.Requests{MaxInFlight: 1, Proxies: []string{"127.0.0.1"}}
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2, TimeScale: 20}, router.Config{Requests: requests, Logs: config.Logs{Access: file}})
-	rng := rand.New(rand.NewPCG(9, 10))
-	var wg sync.WaitGroup
-	send := func(address string, ids []uint32, output int) {
-		wg.Go(func() {
-			a := ask(t.Context(), client, base, ids, output, "X-Forwarded-For", address)
-			assert.Equal(t, http.StatusOK, a.status, address)
-		})
-	}
-	const flood, quiet = 4000, 4001 // tokens of a prompt
-	unblock := fill(t, cl, base, client)
-	for range 60 {
-		send("192.0.2.1", randomIDs(rng, flood), 2)
-	}
-	awaitQueue(t, cl, "the flood does not wait", func(q admin.QueueStatus) bool { return q.Waiting == 60 })
-	for range 3 {
-		send("192.0.2.2", randomIDs(rng, quiet), 2)
-	}
-	awaitQueue(t, cl, "the quiet client does not wait", func(q admin.QueueStatus) bool { return q.Waiting == 63 })
-	unblock()
-	wg.Wait()
-	var order []int
-	testkit.AwaitThat(t, func() bool { // the log is written every second
-		order = nil
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for line := range bytes.Lines(text) {
-			var r struct {
-				Input int `json:"input_length"`
-			}
-			if json.Unmarshal(line, &r) == nil && (r.Input == flood || r.Input == quiet) {
-				order = append(order, r.Input)
-			}
-		}
-		return len(order) == 63
-	}, func() string { return fmt.Sprint("order of answers: ", order) })
-	last := 0
-	for i, n := range order {
-		if n == quiet {
-			last = i
-		}
-	}
-	// A quantum of either pays for four requests of 4,256 tokens. One runs at a time.
-	require.Less(t, last, 16, "order of answers: %v", order)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.NotEmpty(t, resp.Header.Get("Retry-After"))
+	require.Zero(t, cl.router.Status().Workers[0].Load.OwnInFlight)
+	a := ask(t.Context(), client, base, randomIDs(rng, 64), 1, "X-Warmpath-Deadline", "3600")
+	require.Equal(t, http.StatusOK, a.status)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -193,83 +192,6 @@ func metrics(t *testing.T, base string) string {
 	return string(body)
 }
 
-// What workers store and drop while no router looks is replayed.
-func TestRestartedRouterReconciles(t *testing.T) {
-	f := startFleet(t, 2)
-	homes := f.warm(8)
-	fresh := prompt(300, 99)
-	body, err := json.Marshal(fresh)
-	require.NoError(t, err)
-	post(t, f.sims[0].URL()+"/generate", fmt.Sprintf(`{"input_ids":%s,"sampling_params":{"max_new_tokens":8}}`, body))
-	post(t, f.sims[1].URL()+"/flush_cache", "") // it drops all
-	f.resume(func(cl *simulation, _ string) {
-		r := generate(t, cl, fresh, "")
-		assert.Equal(t, f.sims[0].URL(), r.worker, "stored meanwhile")
-		assert.Equal(t, 288, r.cached)
-		assert.Equal(t, r.cached, r.matched*page)
-		for i, home := range homes {
-			r := generate(t, cl, prompt(300, i), "")
-			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)
-			if home == f.sims[0].URL() {
-				assert.Equal(t, home, r.worker)
-				assert.Equal(t, 288, r.cached)
-			} else {
-				assert.Zero(t, r.cached, "dropped meanwhile")
-			}
-		}
-	})
-}
-
-// A worker that restarted while no router looked is known to be empty; the others are as they were.
-func TestRestartedRouterNoticesRestartedWorker(t *testing.T) {
-	f := startFleet(t, 2)
-	homes := f.warm(8)
-	f.sims[1].Faults().Crash()
-	await(t, f.sims[1].URL(), false)
-	f.sims[1].Faults().Restart(0)
-	await(t, f.sims[1].URL(), true)
-	f.resume(func(cl *simulation, _ string) {
-		for _, w := range cl.router.Status().Workers {
-			if w.URL == f.sims[1].URL() {
-				assert.Zero(t, w.Blocks, "blocks of the process that ended")
-				assert.EqualValues(t, 1, w.Events.Restarts)
-			}
-		}
-		for i, home := range homes {
-			r := generate(t, cl, prompt(300, i), "")
-			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)
-			if home == f.sims[0].URL() {
-				assert.Equal(t, home, r.worker)
-			}
-		}
-	})
-}
-
-func TestRouterStartsWithoutABadSnapshot(t *testing.T) {
-	f := startFleet(t, 2)
-	homes := f.warm(6)
-	good, err := os.ReadFile(f.file)
-	require.NoError(t, err)
-	for name, bad := range map[string][]byte{
-		"empty": {}, "cut": good[:len(good)/2], "flipped": append(append([]byte{}, good[:100]...), append([]byte{^good[100]}, good[101:]...)...),
-		"foreign": []byte("workers:\n- http://127.0.0.1:30000\n"), "newer": append([]byte("WARMPIDX\x7f"), good[9:]...),
-	} {
-		require.NoError(t, os.WriteFile(f.file, bad, 0o600))
-		f.route(2, func(cl *simulation, _ string) {
-			assert.Contains(t, metrics(t, "http://"+cl.router.Addr()), "warmpath_snapshot_failures_total 1", name)
-			r := generate(t, cl, prompt(300, 0), "")
-			assert.LessOrEqual(t, r.matched*page, r.cached, "%s: nothing is made up", name)
-		})
-	}
-	require.NoError(t, os.WriteFile(f.file, good, 0o600)) // two answers and more ago: some replays still reach it
-	f.route(2, func(cl *simulation, _ string) {
-		for i := range homes {
-			r := generate(t, cl, prompt(300, i), "")
-			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)
-		}
-	})
-}
-
 func TestSnapshotNeedsItsFolder(t *testing.T) {
 	for _, file := range []string{filepath.Join(t.TempDir(), "no", "such"), t.TempDir()} {
 		_, err := router.New(router.Config{Listen: "127.0.0.1:0", Snapshot: config.Snapshot{File: file}, Log: slog.New(slog.DiscardHandler)})
@@ -285,17 +207,4 @@ func post(t *testing.T, url, body string) {
 	_, err = io.Copy(io.Discard, resp.Body)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode, url)
-}
-
-// await waits until a worker is ready, or is not.
-func await(t *testing.T, url string, ready bool) {
-	t.Helper()
-	testkit.AwaitThat(t, func() bool {
-		resp, err := http.Get(url + "/ready")
-		if err != nil {
-			return !ready
-		}
-		defer resp.Body.Close()
-		return ready == (resp.StatusCode == http.StatusOK)
-	}, func() string { return fmt.Sprintf("%s is not as wanted: ready %t", url, ready) })
 }

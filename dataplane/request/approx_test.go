@@ -1,7 +1,6 @@
 package request_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,24 +56,27 @@ func TestTextIsRoutedByTheApproximateTree(t *testing.T) {
 // image is another prompt.
 func TestChatsWithMediaStayAtTheirWorker(t *testing.T) {
 	t.Parallel()
-	for name, part := range map[string]string{
-		"image": `{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}}`,
-		"url":   `{"type":"image_url","image_url":{"url":"https://example.com/%s.png"}}`,
-		"audio": `{"type":"input_audio","input_audio":{"data":"%s","format":"wav"}}`,
-		"video": `{"type":"video_url","video_url":{"url":"data:video/mp4;base64,%s"}}`,
+	for name, c := range map[string]struct{ path, part string }{
+		"image":              {"/v1/chat/completions", `{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}}`},
+		"url":                {"/v1/chat/completions", `{"type":"image_url","image_url":{"url":"https://example.com/%s.png"}}`},
+		"audio":              {"/v1/chat/completions", `{"type":"input_audio","input_audio":{"data":"%s","format":"wav"}}`},
+		"video":              {"/v1/chat/completions", `{"type":"video_url","video_url":{"url":"data:video/mp4;base64,%s"}}`},
+		"image of a message": {"/v1/messages", `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"%s"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 			for _, w := range []*fakeWorker{a, b} {
 				w.answers("/v1/chat/completions", chatReply(900, 800))
+				w.answers("/v1/messages", strings.Replace(messageReply, `"input_tokens":3`, `"input_tokens":900`, 1))
 			}
 			h := start(t, []*fakeWorker{a, b})
 			ask := func(medium string, turns int) (matched int, at string) {
 				more := strings.Repeat(`,{"role":"assistant","content":"yes"},{"role":"user","content":"`+strings.Repeat("and more ", 40)+`"}`, turns)
-				resp, answer := h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":[`+
-					fmt.Sprintf(part, strings.Repeat(medium, 2000))+`,{"type":"text","text":"`+strings.Repeat("look at this ", 40)+`"}]}`+more+`]}`)
+				resp, answer := h.post(c.path, `{"model":"tiny","max_tokens":8,"messages":[{"role":"user","content":[`+
+					fmt.Sprintf(c.part, strings.Repeat(medium, 2000))+`,{"type":"text","text":"`+strings.Repeat("look at this ", 40)+`"}]}`+more+`]}`)
 				require.Equal(t, http.StatusOK, resp.StatusCode, answer)
+				assert.Equal(t, "approximate", resp.Header.Get("X-Warmpath-Overlap-Source"))
 				h.awaitIdle()
 				_, err := fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/", &matched)
 				require.NoError(t, err)
@@ -122,25 +124,15 @@ func TestFailuresAreNotLearnt(t *testing.T) {
 		<-r.Context().Done()
 		close(seen)
 	})
-	ctx, leave := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/v1/chat/completions", strings.NewReader(chatBody(1, "")))
-	require.NoError(t, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if resp, err := h.client.Do(req); err == nil {
-			_ = resp.Body.Close()
-		}
-	}()
+	leave := h.hold("/v1/chat/completions", chatBody(1, ""))
 	<-reached
 	assert.True(t, held(), "it is on its way")
 	leave()
-	<-done
 	<-seen
 	require.Eventually(t, none, patience, tick, "the client left before the first byte")
 
 	w.dies("/v1/chat/completions", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"choices":[{"message":{"role":"assistant"`) })
-	_, _, err = h.do(http.MethodPost, h.base+"/v1/chat/completions", chatBody(1, ""))
+	_, _, err := h.do(http.MethodPost, h.base+"/v1/chat/completions", chatBody(1, ""))
 	require.Error(t, err)
 	require.Eventually(t, held, patience, tick, "an answer that has begun was prefilled")
 }
@@ -164,4 +156,57 @@ func TestAnswersWithoutUsage(t *testing.T) {
 	w.answers("/v1/chat/completions", chatReply(400, 0))
 	h.post("/v1/chat/completions", chatBody(1, ""))
 	require.Eventually(t, func() bool { return h.router.Approx.Stats().Contradicted == 1 }, patience, tick)
+}
+
+// TestAListOfOneIsAPrompt: evaluation harnesses send each prompt in a list. It has the overlap of
+// the prompt that is no list; several prompts go by their common beginning.
+func TestAListOfOneIsAPrompt(t *testing.T) {
+	t.Parallel()
+	words, ids := strings.Repeat("some words ", 200), strings.Repeat("7,", 1000)+"8"
+	for name, c := range map[string]struct {
+		path, one, list, two string
+		several              []string
+	}{
+		"completions": {"/v1/completions", `{"model":"tiny","prompt":"` + words + `"}`, `{"model":"tiny","prompt":["` + words + `"]}`, `{"model":"tiny","prompt":["` + words + `","b"]}`, []string{
+			`{"model":"tiny","prompt":["` + words + `one","` + words + `two"]}`, `{"model":"tiny","prompt":["` + words + `\n1","` + words + `\u00e9","` + words + `"]}`,
+		}},
+		"ids": {"/v1/completions", `{"model":"tiny","prompt":[` + ids + `]}`, `{"model":"tiny","prompt":[[` + ids + `]]}`, `{"model":"tiny","prompt":[[` + ids + `],[1]]}`, []string{
+			`{"model":"tiny","prompt":[[` + ids + `,1],[` + ids + `,2]]}`, `{"model":"tiny","prompt":[[` + ids + `],[` + ids + `],[` + ids + `,9,9]]}`,
+		}},
+		"text":      {"/generate", `{"text":"` + words + `"}`, `{"text":["` + words + `"]}`, `{"text":["` + words + `","b"]}`, []string{`{"text":["` + words + `1","` + words + `2"]}`}},
+		"input_ids": {"/generate", `{"input_ids":[` + ids + `]}`, `{"input_ids":[[` + ids + `]]}`, `{"input_ids":[[` + ids + `],[1]]}`, []string{`{"input_ids":[[` + ids + `,1],[` + ids + `,2,3]]}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var workers []*fakeWorker
+			for range 2 {
+				w := newFakeWorker(t, info(1))
+				w.answers(c.path, `{"choices":[{"text":"a","message":{"content":"a"}}],"text":"a","meta_info":{"id":"x","finish_reason":null},"usage":{"prompt_tokens":1001,"completion_tokens":1}}`)
+				workers = append(workers, w)
+			}
+			h := start(t, workers)
+			matched := func(body string) (n int, at string) {
+				resp, answer := h.post(c.path, body)
+				require.Equal(t, http.StatusOK, resp.StatusCode, answer)
+				h.awaitIdle()
+				_, err := fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/", &n)
+				require.NoError(t, err)
+				return n, resp.Header.Get("X-Warmpath-Worker")
+			}
+			first, at := matched(c.list)
+			assert.Zero(t, first)
+			for _, body := range []string{c.list, c.one, c.list} {
+				n, again := matched(body)
+				assert.Positive(t, n, body[:60])
+				assert.Equal(t, at, again)
+			}
+			n, _ := matched(c.two)
+			assert.Zero(t, n)
+			for i, list := range c.several {
+				n, again := matched(list)
+				assert.Equal(t, at, again)
+				assert.Positive(t, n, "list %d", i)
+			}
+		})
+	}
 }

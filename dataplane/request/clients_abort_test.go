@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,10 +33,14 @@ func holder(t *testing.T, got chan<- namedRequest) *fakeWorker {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.aborted = make(chan string, 1000)
-	for _, path := range []string{"/generate", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/classify", "/v1/responses"} {
+	for _, path := range []string{"/generate", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/classify", "/v1/responses", "/v1/messages"} {
 		w.on(path, func(_ http.ResponseWriter, r *http.Request) {
 			raw, _ := io.ReadAll(r.Body)
-			got <- namedRequest{w, enginesIDs(t, raw)}
+			ids := enginesIDs(t, raw)
+			if id := r.Header.Get("X-Override-Rid"); id != "" {
+				ids = []string{id}
+			}
+			got <- namedRequest{w, ids}
 			<-r.Context().Done()
 		})
 	}
@@ -318,4 +324,140 @@ func numbered(format string, n int) (names []string) {
 		names = append(names, fmt.Sprintf(format, i))
 	}
 	return names
+}
+
+// TestTheWorkersIDIsAborted: of equal members the worker takes the last, so that id is aborted
+// when the client leaves; of a message it is that of the header, of a response the response's own.
+func TestTheWorkersIDIsAborted(t *testing.T) {
+	t.Parallel()
+	got := make(chan namedRequest, 1)
+	w := holder(t, got)
+	h := start(t, []*fakeWorker{w})
+	for _, tt := range [][2]string{
+		{"/generate", `{"text":"x"}`},
+		{"/generate", `{"rid":null,"text":"x"}`},
+		{"/generate", `{"rid":"","text":"x"}`},
+		{"/generate", `{"rid":[],"text":"x"}`},
+		{"/generate", `{"text":"x","rid":"mine"}`},
+		{"/generate", `{"rid":"first","text":"x","rid":"last"}`},
+		{"/generate", `{"rid":"first","text":"x","rid":null}`},
+		{"/generate", `{"\u0072id":null,"text":"x"}`},
+		{"/generate", `{"\u0072id":"mi\u006ee","text":"x"}`},
+		{"/generate", `{"rid":"a","text":"x","r\u0069d":""}`},
+		{"/generate", `{"rid":"\ud800","text":"x"}`},
+		{"/generate", `{"rid":"w","text":"x"}`},
+		{"/generate", `{"rid":"wp-0","text":"x"}`},
+		{"/generate", `{"rid":"re","text":"x"}`},
+		{"/generate", `{"rid":"resp_0","text":"x"}`},
+		{"/generate", `{"rid":["resp_0","b"],"text":["x","y"]}`},
+		{"/generate", `{"rid":["a","b"],"text":["x","y"]}`},
+		{"/generate", `{"rid":["a",""],"text":["x","y"]}`},
+		{"/generate", `{"rid":null,"text":["x","y"] }`},
+		{"/v1/messages", messagesBody + "}"},
+		{"/v1/responses", responsesBody + "}"},
+		{"/v1/responses", responsesBody + `,"request_id":"my-own"}`},
+	} {
+		leave := h.hold(tt[0], tt[1])
+		ids := (<-got).ids
+		require.NotEmpty(t, ids, "the worker makes an id of its own of %s", tt[1])
+		leave()
+		for _, id := range ids {
+			assert.NotEmpty(t, id)
+			if tt[0] != "/v1/responses" {
+				assert.NotRegexp(t, "^"+regexp.QuoteMeta(id), "resp_0123456789abcdef0123456789abcdef", "also aborts a response")
+			}
+			for aborted := ""; aborted != `{"rid":"`+id+`"}`; { // those before are aborted a second time
+				select {
+				case aborted = <-w.aborted:
+				case <-time.After(patience):
+					t.Fatalf("%q of %s is not aborted", id, tt[1])
+				}
+			}
+		}
+	}
+}
+
+// TestAnAbortEndsNoRequestOfTheSameName: an abort is repeated a second later. A client that sends its request again
+// by then, with the same whole id, as SDKs do after a timeout, must not lose that one.
+func TestAnAbortEndsNoRequestOfTheSameName(t *testing.T) {
+	t.Parallel()
+	response := "resp_" + uuidOf
+	for name, tt := range map[string]struct {
+		path, body string
+		ids        []string
+	}{
+		"id":       {"/generate", `{"text":"x","rid":"` + uuid + `"}`, []string{uuid}},
+		"list":     {"/generate", `{"text":["x","y"],"rid":["` + uuidOf + `","` + uuid + `"]}`, []string{uuidOf, uuid}},
+		"batch":    {"/generate", `{"text":["x","y"],"rid":"` + uuid + `"}`, []string{uuid + "_0", uuid + "_1"}},
+		"response": {"/v1/responses", `{"model":"tiny","input":"x","request_id":"` + response + `"}`, []string{response}},
+	} {
+		for _, how := range []string{"leaves", "aborts"} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				got, arrived, release := make(chan namedRequest, 10), make(chan string, 100), make(chan struct{})
+				w := holder(t, got)
+				w.on("/abort_request", func(_ http.ResponseWriter, r *http.Request) {
+					raw, _ := io.ReadAll(r.Body)
+					arrived <- string(raw)
+					select {
+					case <-release:
+					case <-r.Context().Done():
+					}
+				})
+				h := start(t, []*fakeWorker{w})
+				leave := h.hold(tt.path, tt.body)
+				require.Equal(t, tt.ids, (<-got).ids, "it begins no other, and none has it")
+				if how == "aborts" {
+					resp, text := h.post("/abort_request", `{"rid":"`+strings.TrimSuffix(tt.ids[0], "_0")+`"}`)
+					require.Equal(t, http.StatusOK, resp.StatusCode, text)
+				}
+				leave()
+				assert.Equal(t, `{"rid":"`+tt.ids[0]+`"}`, <-arrived)
+				h.hold(tt.path, tt.body)
+				again := <-got
+				for _, id := range tt.ids {
+					for _, other := range again.ids {
+						assert.False(t, strings.HasPrefix(other, id), "%q is about to be aborted a second time, and %q with it", id, other)
+					}
+				}
+				close(release)
+			})
+		}
+	}
+}
+
+// TestAbortsOfTheSameRequestAreOne: a worker gets as many aborts for a client that asks a hundred times as for one that
+// asks once. A batch has a thousand prompts, each of which is aborted by itself.
+func TestAbortsOfTheSameRequestAreOne(t *testing.T) {
+	t.Parallel()
+	const n = 200
+	got, release := make(chan namedRequest, 10), make(chan struct{})
+	w := holder(t, got)
+	arrived := make(chan string, 100_000)
+	w.on("/abort_request", func(_ http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		arrived <- string(raw)
+		<-release
+	})
+	h := start(t, []*fakeWorker{w})
+	leave := h.hold("/generate", `{"text":`+prompts(n)+`,"rid":"mine"}`)
+	ids := (<-got).ids
+	begin := time.Now()
+	for range 100 {
+		resp, text := h.post("/abort_request", `{"rid":"mine"}`)
+		require.Equal(t, http.StatusOK, resp.StatusCode, text)
+	}
+	rounds := 1 + int(time.Since(begin).Seconds()) // one is under way for a second and more
+	close(release)
+	leave()
+	h.stop() // waits for aborts that are under way
+	times := map[string]int{}
+	for range len(arrived) {
+		times[<-arrived]++
+	}
+	assert.Len(t, times, n)
+	for _, id := range ids {
+		// Twice a round for the client, and twice because it left.
+		assert.LessOrEqual(t, times[fmt.Sprintf(`{"rid":%q}`, id)], 2*rounds+2, id)
+	}
 }

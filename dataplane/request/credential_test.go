@@ -1,7 +1,6 @@
 package request_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request"
-	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 )
 
@@ -71,10 +69,8 @@ func headWorker(t *testing.T, paths ...string) (*fakeWorker, chan http.Header) {
 
 // TestKeysAreWanted: nothing but health and the operators' API is answered without a key, the errors have the form of each API, and no
 // worker hears of the request or of a key.
-func TestKeysAreWanted(t *testing.T) { overBoth(t, testKeysAreWanted) }
-
-func testKeysAreWanted(t *testing.T) {
-	t.Helper()
+func TestKeysAreWanted(t *testing.T) {
+	t.Parallel()
 	w, heads := headWorker(t)
 	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "alice", "bob")), withOperator("key-of-operators"), func(s *settings) { s.request.OperatorKey = []byte("key-of-operators") })
 	for _, header := range [][]string{
@@ -559,26 +555,4 @@ func lastPriority(body string) string {
 	value := body[i+len(`"priority":`):]
 	value = strings.Trim(value[:strings.IndexAny(value, ",}")], `"`)
 	return strings.TrimSuffix(strings.Replace(value, "true", "1", 1), ".0")
-}
-
-// TestNamesOfKeysInAccessLog: each line has the name of its key.
-func TestNamesOfKeysInAccessLog(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "access.jsonl")
-	log, err := accesslog.Open(file, func(err error) { t.Error(err) })
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = log.Run(ctx) })
-	w, _ := headWorker(t)
-	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "alice", "bob models=none")), func(s *settings) { s.access = log })
-	resp, _ := h.askBy("alice", "/generate", `{"text":"x"}`)
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	h.awaitIdle()
-	stop()
-	wg.Wait()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Equal(t, 1, bytes.Count(text, []byte(`"key":"alice"`)), "%s", text)
-	assert.NotContains(t, string(text), "secret")
 }

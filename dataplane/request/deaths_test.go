@@ -97,12 +97,7 @@ func withQuarantine(s *settings) { s.request.Quarantine = time.Hour }
 
 // TestEqualNewPromptsGoToAll: samples of a rollout are many equal requests at once.
 func TestEqualNewPromptsGoToAll(t *testing.T) {
-	var hung []*hanging
-	var workers []*fakeWorker
-	for range 8 {
-		g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
-		hung, workers = append(hung, g), append(workers, g.fakeWorker)
-	}
+	workers, hung := hangingWorkers(t, 8)
 	h := start(t, workers, withPolicy("round-robin"))
 	var answers []<-chan waited
 	for range 32 {
@@ -123,38 +118,48 @@ func TestEqualNewPromptsGoToAll(t *testing.T) {
 	}
 }
 
-// mortal makes workers whose process ends when a body contains POISON.
-func mortal(t *testing.T, n int) (workers []*fakeWorker, deaths *atomic.Int64) {
-	t.Helper()
-	deaths = new(atomic.Int64)
-	workers = fakes(t, n)
-	for _, w := range workers {
-		w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			if !strings.Contains(string(body), "POISON") {
-				_, _ = io.WriteString(rw, idsReply)
-				return
-			}
-			deaths.Add(1)
-			_ = w.http.Close()
-			panic(http.ErrAbortHandler)
-		})
+// diesOf has a worker's process end when a body contains POISON.
+func (w *fakeWorker) diesOf(deaths *atomic.Int64, otherwise http.HandlerFunc) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(w.lastBody(), "POISON") {
+			otherwise(rw, r)
+			return
+		}
+		deaths.Add(1)
+		_ = w.http.Close()
+		panic(http.ErrAbortHandler)
 	}
-	return workers, deaths
 }
 
-// TestARequestIsInFlightAtTwoDeaths: then it gets an error, and is refused only by flag.
+// TestARequestIsInFlightAtTwoDeaths: then it gets an error, and is refused only by flag. Of pairs, the prefill workers compute it.
 func TestARequestIsInFlightAtTwoDeaths(t *testing.T) {
 	const poison = `{"rid":"%d","text":"take this POISON","sampling_params":{"max_new_tokens":4}}`
 	for name, c := range map[string]struct {
 		options []option
+		pairs   bool
 		deaths  int64 // of two copies
 	}{
-		"remembered": {[]option{withQuarantine}, 2},
-		"forgotten":  {nil, 4},
+		"remembered": {[]option{withQuarantine}, false, 2},
+		"forgotten":  {nil, false, 4},
+		"of pairs":   {[]option{withQuarantine}, true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			workers, deaths := mortal(t, 5)
+			workers, deaths := []*fakeWorker(nil), new(atomic.Int64)
+			if c.pairs {
+				p, d := newPair(t, 4, 1, 1)
+				for _, l := range p {
+					workers = append(workers, l.fakeWorker)
+					l.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+						l.diesOf(deaths, func(http.ResponseWriter, *http.Request) { meets(l, rw, r, b) })(rw, r)
+					})
+				}
+				workers = append(workers, d[0].fakeWorker)
+			} else {
+				workers = fakes(t, 5)
+				for _, w := range workers {
+					w.on("/generate", w.diesOf(deaths, givesReply))
+				}
+			}
 			h := start(t, workers, c.options...)
 			for i := range 2 {
 				resp, answer := h.post("/generate", fmt.Sprintf(poison, i))
@@ -171,15 +176,52 @@ func TestARequestIsInFlightAtTwoDeaths(t *testing.T) {
 	}
 }
 
-// TestAHangIsNoReasonToHangAll: the process of an engine whose scheduler has died answers nothing
-// for a while.
-func TestAHangIsNoReasonToHangAll(t *testing.T) {
-	var hung []*hanging
-	var workers []*fakeWorker
-	for range 4 {
+// TestADeathHoldsUpNobody: many requests are in flight at a worker whose process ends.
+func TestADeathHoldsUpNobody(t *testing.T) {
+	const each = 15
+	workers, hung := hangingWorkers(t, 3)
+	h := start(t, workers, withPolicy("round-robin"), withQuarantine)
+	var answers []<-chan waited
+	for i := range 3 * each {
+		answers = append(answers, h.asks(fmt.Sprintf(`{"text":"question %d"}`, i)))
+	}
+	for _, g := range hung {
+		for range each {
+			<-g.arrived
+		}
+	}
+	_ = hung[0].http.Close()
+	for range each {
+		select {
+		case <-hung[1].arrived:
+		case <-hung[2].arrived:
+		}
+	}
+	for _, g := range hung {
+		close(g.goOn)
+	}
+	for _, a := range answers {
+		got := <-a
+		assert.Equal(t, http.StatusOK, got.status, got.body)
+	}
+	caught, refused := h.requests.Culprits()
+	assert.Zero(t, caught+refused)
+}
+
+// hangingWorkers are workers whose requests wait for goOn.
+func hangingWorkers(t *testing.T, n int) (workers []*fakeWorker, hung []*hanging) {
+	t.Helper()
+	for range n {
 		g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
 		hung, workers = append(hung, g), append(workers, g.fakeWorker)
 	}
+	return workers, hung
+}
+
+// TestAHangIsNoReasonToHangAll: the process of an engine whose scheduler has died answers nothing
+// for a while.
+func TestAHangIsNoReasonToHangAll(t *testing.T) {
+	workers, hung := hangingWorkers(t, 4)
 	h := start(t, workers, withWorkers(quickHung))
 	answer := h.asks(`{"text":"take this","stream":true}`)
 	for range 2 {

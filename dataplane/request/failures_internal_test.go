@@ -3,14 +3,18 @@ package request
 import (
 	"fmt"
 	"hash/maphash"
+	"net"
 	"net/http"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // failing is the request of a new client and prompt, whose attempt at a worker has failed.
@@ -96,4 +100,41 @@ func TestCausesOfStatuses(t *testing.T) {
 	for status, want := range map[int]cause{400: causeInvalid, 404: causeInvalid, 429: causeBusy, 500: causeBroken, 503: causeBusy, 504: causeBroken} {
 		assert.Equal(t, want, causeOfStatus(status, false), status)
 	}
+}
+
+// TestADeadEngineIsDialledOnce: all that were in flight there learn of its death by one connection, one after another as well. A request
+// that was sent later met another process.
+func TestADeadEngineIsDialledOnce(t *testing.T) {
+	dials, answer := 0, error(syscall.ECONNREFUSED)
+	c := newCulprits(&Config{})
+	c.dial = func(string) (net.Conn, error) {
+		dials++
+		conn, _ := net.Pipe()
+		return conn, answer
+	}
+	a, b := &worker.Worker{URL: "http://a:1", Addr: "a:1"}, &worker.Worker{URL: "http://b:1", Addr: "b:1"}
+	sent := time.Now()
+	for range 2000 {
+		assert.True(t, c.gone(a, sent, false))
+		assert.True(t, c.gone(b, sent, false))
+	}
+	assert.Equal(t, 2, dials)
+	answer = nil
+	later := time.Now().Add(time.Minute)
+	assert.False(t, c.gone(a, later, false), "the engine has been started again")
+	assert.Equal(t, 3, dials)
+	assert.True(t, c.gone(a, sent, false), "its predecessor has died all the same")
+	assert.Equal(t, 3, dials)
+}
+
+// TestKeep: a monitor may end an attempt between the arrival of its first byte and its use. The
+// connection is closed then: the bytes must not be forwarded as the beginning of an answer.
+func TestKeep(t *testing.T) {
+	x := &exchange{}
+	a := singleAttempt{x: x}
+	require.NoError(t, a.keep())
+	x.canceler.Cancel()
+	require.ErrorIs(t, a.keep(), upstream.ErrCanceled)
+	x.canceler.Reset()
+	require.NoError(t, a.keep())
 }

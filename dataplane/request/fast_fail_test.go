@@ -187,7 +187,7 @@ func startFailing(t *testing.T, f *fastFault, options ...option) *failingFirst {
 // is used again once it is healthy.
 func TestFastFailureDrawsNoTraffic(t *testing.T) {
 	t.Parallel()
-	const clients = 8
+	const clients = 4
 	for _, stream := range []bool{false, true} {
 		for _, f := range fastFaults(stream) {
 			t.Run(fmt.Sprintf("%s/stream=%v", f.name, stream), func(t *testing.T) {

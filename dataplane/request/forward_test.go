@@ -2,7 +2,6 @@ package request_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"io"
 	"net/http"
@@ -126,6 +125,35 @@ func testFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
 	}
 }
 
+// TestStreamsFailOver: nothing is promised by the events that come before the first text, nor by a comment that came with an error.
+func TestStreamsFailOver(t *testing.T) {
+	t.Parallel()
+	const generated = "data: {\"meta_info\":{\"id\":\"a\"}}\n\ndata: [DONE]\n\n"
+	for name, c := range map[string]struct {
+		path, body, answer, failure string
+		cut                         bool // the failure is that nothing follows
+	}{
+		"an error of a message":       {"/v1/messages", messagesBody, messageStart + messageText + messageEnd, messageStart + messageError, false},
+		"a response that fails":       {"/v1/responses", responsesBody, responseBegin + responseDelta + responseEnd, responseBegin + responseFailed, false},
+		"a response that ends":        {"/v1/responses", responsesBody, responseBegin + responseDelta + responseEnd, responseBegin, true},
+		"an error that has a comment": {"/generate", `{"input_ids":[1]`, generated, ": ping\n\ndata: {\"error\":{\"message\":\"x\",\"code\":500}}\n\ndata: [DONE]\n\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failsOver(t, c.path, c.body, c.answer, func(bad *fakeWorker) {
+				if !c.cut {
+					bad.streams(c.path, c.failure)
+					return
+				}
+				bad.dies(c.path, func(rw http.ResponseWriter) {
+					rw.Header().Set("Content-Type", "text/event-stream")
+					_, _ = io.WriteString(rw, c.failure)
+				})
+			})
+		})
+	}
+}
+
 func TestHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 	t.Parallel()
 	overBoth(t, testHangingWorkerLosesItsWaitingRequests)
@@ -163,24 +191,6 @@ func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 	}
 }
 
-func TestWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
-	overBoth(t, testWorkerThatDiesMidStreamEndsWithAnError)
-}
-
-func testWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
-	t.Helper()
-	w := newFakeWorker(t, info(1))
-	w.dies("/generate", func(rw http.ResponseWriter) {
-		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(rw, "data: one\n\n")
-	})
-	h := start(t, []*fakeWorker{w})
-	resp, got := h.post("/generate", `{"text":"x","stream":true}`)
-	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.True(t, strings.HasPrefix(got, "data: one\n\ndata: {\"error\":"), got)
-	assert.True(t, strings.HasSuffix(got, "data: [DONE]\n\n"), got)
-}
-
 func TestJSONCutShortIsNotTakenForWhole(t *testing.T) {
 	overBoth(t, testJSONCutShortIsNotTakenForWhole)
 }
@@ -194,35 +204,6 @@ func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	_, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody)
 	assert.Error(t, err, "the client's connection is cut")
-}
-
-func TestAllWorkersFailed(t *testing.T) { overBoth(t, testAllWorkersFailed) }
-
-func testAllWorkersFailed(t *testing.T) {
-	t.Helper()
-	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-	for _, w := range []*fakeWorker{a, b} {
-		w.dies("/generate", func(http.ResponseWriter) { panic(http.ErrAbortHandler) })
-	}
-	h := start(t, []*fakeWorker{a, b})
-	resp, got := h.post("/generate", idsBody)
-	assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
-	assert.Contains(t, got, `"code":"upstream_error"`)
-}
-
-func TestWorkersOwnErrorsPass(t *testing.T) { overBoth(t, testWorkersOwnErrorsPass) }
-
-func testWorkersOwnErrorsPass(t *testing.T) {
-	t.Helper()
-	w := newFakeWorker(t, info(1))
-	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
-		rw.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(rw, `{"error":{"message":"too long"}}`)
-	})
-	h := start(t, []*fakeWorker{w})
-	resp, got := h.post("/generate", idsBody)
-	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
-	assert.Equal(t, `{"error":{"message":"too long"}}`, got)
 }
 
 func TestClientThatLeavesIsAborted(t *testing.T) { overBoth(t, testClientThatLeavesIsAborted) }
@@ -243,16 +224,7 @@ func testClientThatLeavesIsAborted(t *testing.T) {
 				close(ended)
 			})
 			h := start(t, []*fakeWorker{w})
-			ctx, leave := context.WithCancel(t.Context())
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate",
-				strings.NewReader(`{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x","stream":`+stream+`}`))
-			require.NoError(t, err)
-			go func() {
-				if resp, err := h.client.Do(req); err == nil {
-					_, _ = io.Copy(io.Discard, resp.Body)
-					_ = resp.Body.Close()
-				}
-			}()
+			leave := h.hold("/generate", `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x","stream":`+stream+`}`)
 			<-begun
 			leave()
 			<-ended // the worker's connection is closed

@@ -223,7 +223,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 		server:  request.ServerConfig{Listener: l},
 		admin:   admin.Config{Version: "test", OnClients: true},
 		// A machine that stalls makes no worker slow: tests of workers that hang set shorter times.
-		workers: worker.Config{Interval: 20 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log},
+		workers: worker.Config{Interval: 100 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log},
 		policy:  "kv",
 	}
 	transportTLS := &tls.Config{}
@@ -381,30 +381,6 @@ func failsOver(t *testing.T, path, body, answer string, fail func(bad *fakeWorke
 		asked = bad.lastBody() != ""
 	}
 	assert.True(t, asked, "the failing worker was never asked")
-}
-
-// leaveWhen sends a request whose client leaves once began has the request's id, and waits until
-// the worker is told to stop it.
-func (h *harness) leaveWhen(path, body string, began <-chan string, w *fakeWorker) {
-	h.t.Helper()
-	ctx, leave := context.WithCancel(h.t.Context())
-	defer leave()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+path, strings.NewReader(body))
-	require.NoError(h.t, err)
-	go func() {
-		if resp, err := h.client.Do(req); err == nil {
-			_ = resp.Body.Close()
-		}
-	}()
-	id := <-began
-	leave()
-	for aborted := ""; aborted != `{"rid":"`+id+`"}`; {
-		select {
-		case aborted = <-w.aborted: // a request is aborted twice
-		case <-time.After(patience):
-			h.t.Fatal("the request is not aborted")
-		}
-	}
 }
 
 func info(dpSize int) string {

@@ -42,7 +42,7 @@ func (h *harness) beside(path, body, want string) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(tick):
 			}
 		}
 	})
@@ -128,6 +128,7 @@ func testHostileHTTP(t *testing.T) {
 		{"the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{505}},
 		{"HTTP/2 in words", "POST /generate HTTP/2.0\r\nHost: x\r\n" + sized + end, []int{505}},
 		{"HTTP/1.2", "GET /health HTTP/1.2\r\nHost: x\r\nConnection: close\r\n\r\n", []int{505}},
+		{"chunks and a length", line + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", []int{400}},
 		{"a coding of nothing, and a length", line + "Transfer-Encoding: identity\r\n" + sized + end, []int{400}},
 		{"chunks", chunked + whole, []int{200}},
 		{"a long extension of a chunk", chunked + strings.Replace(whole, "\r\n", ";x="+strings.Repeat("y", 1<<10)+"\r\n", 1), []int{200}},

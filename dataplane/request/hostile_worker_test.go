@@ -218,7 +218,8 @@ func TestHostileWorkers(t *testing.T) {
 			case tt.body == "" && tt.status >= 500:
 				require.NoError(t, err)
 				require.Equal(t, tt.status, resp.StatusCode, "%.200s", got)
-				errorOf(t, got)
+				code, _ := errorOf(t, got)
+				require.Equal(t, "upstream_error", code)
 			default:
 				require.NoError(t, err)
 				require.Equal(t, tt.status, resp.StatusCode, "%.200s", got)

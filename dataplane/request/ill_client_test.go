@@ -170,11 +170,14 @@ func TestOneClientOpensNoBreaker(t *testing.T) {
 		for illness, kind := range illnesses {
 			for _, known := range []string{"key", "address", "equal prompts"} {
 				rounds := clientRounds
-				if known == "equal prompts" { // of one API
-					rounds = 8
+				switch {
+				case known == "equal prompts": // of one API
+					rounds = 4
+				case pairs: // a failed request is tried again after a pause
+					rounds = 1
 				}
-				if pairs { // a failed request is tried again after a pause
-					rounds = 2
+				if kind.late { // each is asked of one worker
+					rounds *= 2
 				}
 				if pairs && known == "key" {
 					continue
@@ -212,7 +215,7 @@ func TestOneClientOpensNoBreaker(t *testing.T) {
 								continue // a prompt of another API is another prompt, each of which weighs once
 							}
 							for turn := range 3 {
-								asks(&d, i, turn, kind.late || i%2 == 0)
+								asks(&d, i, turn, kind.late || (i+turn)%2 == 0)
 							}
 						}
 					}

@@ -4,10 +4,10 @@ package request_test
 
 // Lengths of histories for `make test`; lengths_soak_test.go has those of `make soak`.
 const (
-	clientRounds  = 2     // how often an ill client asks each API
-	healthyEach   = 8     // requests of a healthy client beside an ill worker
+	clientRounds  = 1     // how often an ill client asks each API
+	healthyEach   = 4     // requests of a healthy client beside an ill worker
 	closingEach   = 2     // requests of a client whose workers end each connection
-	allDialects   = false // each illness in each API as a stream and as JSON, else in chat and one more
-	unreadStreams = 12    // of a client that reads none of them: each fills the buffers of its connections
+	allDialects   = false // each illness in each API as a stream and as JSON, else in chat
+	unreadStreams = 4     // of a client that reads none of them: each fills the buffers of its connections
 	waitingAtOnce = 80    // requests that a worker fails at one instant
 )

@@ -2,7 +2,6 @@ package request_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -157,94 +156,6 @@ func TestMessagesBrokenStream(t *testing.T) {
 	kind, _ := readAnthropicError(t, strings.TrimPrefix(lines[1], "data: "))
 	assert.Equal(t, "api_error", kind)
 	assert.True(t, strings.HasSuffix(body, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"))
-}
-
-func TestMessagesFailover(t *testing.T) {
-	t.Parallel()
-	for name, fail := range map[string]func(w *fakeWorker){
-		"dies":         func(w *fakeWorker) { w.dies("/v1/messages", func(http.ResponseWriter) {}) },
-		"error events": func(w *fakeWorker) { w.streams("/v1/messages", messageStart+messageError) },
-		"status": func(w *fakeWorker) {
-			w.on("/v1/messages", func(rw http.ResponseWriter, _ *http.Request) {
-				rw.WriteHeader(http.StatusInternalServerError)
-				_, _ = io.WriteString(rw, `{"type":"error","error":{"type":"api_error","message":"x"}}`)
-			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			failsOver(t, "/v1/messages", messagesBody, messageStart+messageText+messageEnd, fail)
-		})
-	}
-}
-
-// TestMessagesWithImages: a conversation with an image follows its worker, and another image is
-// another prompt.
-func TestMessagesWithImages(t *testing.T) {
-	t.Parallel()
-	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-	for _, w := range []*fakeWorker{a, b} {
-		w.answers("/v1/messages", strings.Replace(messageReply, `"input_tokens":3`, `"input_tokens":900`, 1))
-	}
-	h := start(t, []*fakeWorker{a, b})
-	turn := func(image, more string) (*http.Response, int) {
-		resp, _ := h.post("/v1/messages", `{"model":"tiny","max_tokens":8,"messages":[{"role":"user","content":[{"type":"image","source":`+
-			`{"type":"base64","media_type":"image/png","data":"`+strings.Repeat(image, 4000)+`"}},{"type":"text","text":"`+strings.Repeat("words ", 500)+`"}]}`+more+`]}`)
-		h.awaitIdle()
-		var matched int
-		_, err := fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/", &matched)
-		require.NoError(t, err)
-		return resp, matched
-	}
-	first, _ := turn("A", "")
-	for range 4 {
-		again, matched := turn("A", `,{"role":"assistant","content":"b"},{"role":"user","content":"c"}`)
-		assert.Equal(t, first.Header.Get("X-Warmpath-Worker"), again.Header.Get("X-Warmpath-Worker"))
-		assert.Positive(t, matched)
-		assert.Equal(t, "approximate", again.Header.Get("X-Warmpath-Overlap-Source"))
-	}
-	_, matched := turn("B", "")
-	assert.Zero(t, matched)
-}
-
-// TestMessagesAbort: the worker is told to stop by the id of the header.
-func TestMessagesAbort(t *testing.T) {
-	t.Parallel()
-	w := newFakeWorker(t, info(1))
-	begun := make(chan string, 1)
-	w.on("/v1/messages", func(_ http.ResponseWriter, r *http.Request) {
-		begun <- r.Header.Get("X-Override-Rid")
-		<-r.Context().Done() // the router has closed the connection
-	})
-	h := start(t, []*fakeWorker{w})
-	h.leaveWhen("/v1/messages", messagesBody+"}", begun, w)
-}
-
-// TestMessagesPair: both legs get the client's body with the same room.
-func TestMessagesPair(t *testing.T) {
-	t.Parallel()
-	p, d := newPair(t, 1, 1, 1)
-	for _, l := range []*fakeLeg{p[0], d[0]} {
-		l.on("/v1/messages", func(rw http.ResponseWriter, r *http.Request) {
-			raw, _ := io.ReadAll(r.Body)
-			var b pairBody
-			assert.NoError(t, json.Unmarshal(raw, &b))
-			if l.waits(r, l.arrives(&b)) {
-				rw.Header().Set("Content-Type", "application/json")
-				_, _ = io.WriteString(rw, messageReply)
-			}
-		})
-	}
-	h := startPair(t, p, d)
-	resp, body := h.post("/v1/messages", messagesBody+"}")
-	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.Equal(t, messageReply, body)
-	assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Prefill"))
-	for _, l := range []*fakeLeg{p[0], d[0]} {
-		assert.True(t, strings.HasPrefix(l.lastBody(), messagesBody+`,"bootstrap_host":`), "%s", l.lastBody())
-	}
-	assert.Equal(t, p[0].lastBody(), d[0].lastBody())
-	noneRunning(t, h)
 }
 
 // TestMessagesOldPair: older releases drop the room, and the request would fail at both legs.

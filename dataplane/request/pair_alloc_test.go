@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,27 +96,4 @@ func TestKeysAllocateNothing(t *testing.T) {
 	without, with := testing.AllocsPerRun(200, open), testing.AllocsPerRun(200, keyed)
 	t.Logf("%v allocations without keys, %v with", without, with)
 	assert.LessOrEqual(t, with, without)
-}
-
-// A request to a pair allocates no more than two requests to one worker each, but for a small
-// constant: it is pooled like them.
-func TestPairAllocates(t *testing.T) {
-	rarely := withWorkers(func(c *worker.Config) { c.Interval = 5 * time.Second }) // a probe allocates
-	var prefill atomic.Pointer[worker.Rank]
-	alone := repeat(t, start(t, []*fakeWorker{leanWorker(t, "null", decodeReply, nil)}, rarely), decodeReply)
-	h := start(t, []*fakeWorker{leanWorker(t, "prefill", prefillReply, nil), leanWorker(t, "decode", decodeReply, &prefill)}, rarely)
-	for _, rank := range h.registry.Snapshot().Ranks {
-		if rank.Worker.Role() == worker.RolePrefill {
-			prefill.Store(rank)
-		}
-	}
-	pair := repeat(t, h, decodeReply)
-	for range 50 { // pools fill, maps grow
-		alone()
-		pair()
-	}
-	one, two := testing.AllocsPerRun(200, alone), testing.AllocsPerRun(200, pair)
-	t.Logf("%v allocations alone, %v in a pair", one, two)
-	assert.Zero(t, one)
-	assert.LessOrEqual(t, two, 2*one+4)
 }

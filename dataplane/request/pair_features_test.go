@@ -262,6 +262,41 @@ func TestPairSeveralAnswersInAnySpelling(t *testing.T) {
 	noneRunning(t, h)
 }
 
+// TestPairsOfConvertedAPIs: both legs get the client's body with the same room, and the same id of a response.
+func TestPairsOfConvertedAPIs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ path, body, reply, sent string }{
+		"message":           {"/v1/messages", messagesBody + "}", messageReply, messagesBody + `,"bootstrap_host":`},
+		"response":          {"/v1/responses", responsesBody + "}", responseReply, `"request_id":"resp_`},
+		"streamed response": {"/v1/responses", responsesBody + `,"stream":true}`, responseBegin + responseDelta + responseEnd, `"request_id":"resp_`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, d := newPair(t, 1, 1, 1)
+			for _, l := range []*fakeLeg{p[0], d[0]} {
+				l.on(c.path, func(rw http.ResponseWriter, r *http.Request) {
+					raw, _ := io.ReadAll(r.Body)
+					var b pairBody
+					assert.NoError(t, json.Unmarshal(raw, &b))
+					if l.waits(r, l.arrives(&b)) {
+						rw.Header().Set("Content-Type", map[bool]string{true: "text/event-stream", false: "application/json"}[b.Stream])
+						_, _ = io.WriteString(rw, c.reply)
+					}
+				})
+			}
+			h := startPair(t, p, d)
+			resp, got := h.post(c.path, c.body)
+			assert.Equal(t, http.StatusOK, resp.StatusCode)
+			assert.Equal(t, c.reply, got)
+			assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Prefill"))
+			assert.Contains(t, d[0].lastBody(), c.sent)
+			assert.Contains(t, d[0].lastBody(), `"bootstrap_room":`)
+			assert.Equal(t, p[0].lastBody(), d[0].lastBody())
+			noneRunning(t, h)
+		})
+	}
+}
+
 // Requests that compute nothing go to one worker of a pair, /v1/responses goes to both, and all
 // others need a regular worker.
 func TestPairOtherRoutes(t *testing.T) {
@@ -308,8 +343,7 @@ func TestTrialsThatNobodyUses(t *testing.T) {
 					l.answers("/v1/tokenize", `{"tokens":[1]}`)
 				}
 				h := startPair(t, p, d, withPolicy("round-robin"))
-				w, err := h.registry.Get([]*fakeLeg{p[0], d[0]}[leg].url)
-				require.NoError(t, err)
+				w := h.worker([]*fakeLeg{p[0], d[0]}[leg].fakeWorker)
 				for range 3 {
 					w.Fault(time.Now())
 				}

@@ -22,8 +22,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 )
 
-// withAccessLog gives a router an access log. lines ends it and returns its lines by their request_id.
-func withAccessLog(t *testing.T) (o option, lines func() map[string]map[string]any) {
+// withAccessLog gives a router an access log. lines ends it and returns its lines.
+func withAccessLog(t *testing.T) (o option, lines func() []map[string]any) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "access.jsonl")
 	log, err := accesslog.Open(file, func(err error) { t.Error(err) })
@@ -32,22 +32,31 @@ func withAccessLog(t *testing.T) (o option, lines func() map[string]map[string]a
 	t.Cleanup(stop)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = log.Run(ctx) })
-	return func(s *settings) { s.access = log }, func() map[string]map[string]any {
+	return func(s *settings) { s.access = log }, func() (all []map[string]any) {
 		stop()
 		wg.Wait()
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		assert.NotContains(t, string(text), "secret")
-		all := map[string]map[string]any{}
 		for line := range strings.Lines(string(text)) {
 			var fields map[string]any
 			require.NoError(t, json.Unmarshal([]byte(line), &fields), line)
-			name, _ := fields["request_id"].(string)
-			require.NotContains(t, all, name, "two lines of one request")
-			all[name] = fields
+			all = append(all, fields)
 		}
 		return all
 	}
+}
+
+// byName returns lines by the names of their requests, each of which has one.
+func byName(t *testing.T, lines []map[string]any) map[string]map[string]any {
+	t.Helper()
+	all := map[string]map[string]any{}
+	for _, fields := range lines {
+		name, _ := fields["request_id"].(string)
+		require.NotContains(t, all, name, "two lines of one request")
+		all[name] = fields
+	}
+	return all
 }
 
 // sendRaw sends a request as it is and returns the status and the name of its answer.
@@ -116,7 +125,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 	h.awaitIdle()
 	metrics := h.metrics()
-	got := lines()
+	got := byName(t, lines())
 	for i, c := range want {
 		if c.status == http.StatusOK {
 			continue

@@ -3,13 +3,10 @@ package request_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -19,35 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/request"
-	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 var madeName = regexp.MustCompile(`^[0-9a-f]{32}$`)
-
-// loggedTo has the router write an access log; lines ends it and returns its lines.
-func loggedTo(t *testing.T) (with option, lines func() []map[string]any) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "access.jsonl")
-	log, err := accesslog.Open(path, func(err error) { t.Error(err) })
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- log.Run(ctx) }()
-	t.Cleanup(cancel)
-	return func(s *settings) { s.access = log }, func() (out []map[string]any) {
-		cancel()
-		require.NoError(t, <-done)
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		for line := range strings.Lines(string(text)) {
-			var v map[string]any
-			require.NoError(t, json.Unmarshal([]byte(line), &v))
-			out = append(out, v)
-		}
-		return out
-	}
-}
 
 // TestRequestName: a sane X-Request-ID of a client is the answer's, the worker's and the access log's; in place of another one the
 // router makes its own. It never becomes the id by which requests are aborted.
@@ -67,7 +39,7 @@ func TestRequestName(t *testing.T) {
 	w.on("/generate", answer("application/json", idsReply, http.StatusOK))
 	w.on("/v1/completions", answer("text/event-stream", "data: {\"choices\":[{\"text\":\"\",\"delta\":{}}]}\n\ndata: [DONE]\n\n", http.StatusOK))
 	w.on("/v1/embeddings", answer("application/json", "{}", http.StatusServiceUnavailable))
-	logged, lines := loggedTo(t)
+	logged, lines := withAccessLog(t)
 	h := start(t, []*fakeWorker{w}, logged)
 	var names []string
 	for _, tt := range []struct {
@@ -126,7 +98,7 @@ func TestRequestName(t *testing.T) {
 // TestRefusalsAreInTheAccessLog: those of the queue, of a pair's prefill worker, and requests whose clients left.
 func TestRefusalsAreInTheAccessLog(t *testing.T) {
 	w, began, finish := busyWorker(t)
-	logged, lines := loggedTo(t)
+	logged, lines := withAccessLog(t)
 	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1, Max: 1}), logged)
 	var wg sync.WaitGroup
 	h.send(t.Context(), &wg, `{"text":"served"}`, "X-Request-Id", "served")
@@ -147,7 +119,7 @@ func TestRefusalsAreInTheAccessLog(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	p[0].does(says(http.StatusBadRequest, "application/json", "{}"))
 	d[0].does(hangs)
-	logged, lines = loggedTo(t)
+	logged, lines = withAccessLog(t)
 	h = startPair(t, p, d, logged)
 	resp, _, err = h.do(http.MethodPost, h.base+"/generate", idsBody, "X-Request-Id", "prefill")
 	require.NoError(t, err)

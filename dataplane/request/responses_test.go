@@ -153,29 +153,6 @@ func TestResponsesBrokenStream(t *testing.T) {
 	}
 }
 
-// TestResponsesFailover: nothing is promised by the events that come before the first text.
-func TestResponsesFailover(t *testing.T) {
-	t.Parallel()
-	for name, fail := range map[string]func(w *fakeWorker){
-		"dies": func(w *fakeWorker) { w.dies("/v1/responses", func(http.ResponseWriter) {}) },
-		"dies after it began": func(w *fakeWorker) {
-			w.dies("/v1/responses", func(rw http.ResponseWriter) {
-				rw.Header().Set("Content-Type", "text/event-stream")
-				_, _ = io.WriteString(rw, responseBegin)
-			})
-		},
-		"failed": func(w *fakeWorker) { w.streams("/v1/responses", responseBegin+responseFailed) },
-		"status": func(w *fakeWorker) {
-			w.on("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) })
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			failsOver(t, "/v1/responses", responsesBody, responseBegin+responseDelta+responseEnd, fail)
-		})
-	}
-}
-
 // TestResponsesFailureOfTheClient: where all workers fail alike, the client gets a worker's own
 // events, and no worker is blamed.
 func TestResponsesFailureOfTheClient(t *testing.T) {
@@ -190,59 +167,6 @@ func TestResponsesFailureOfTheClient(t *testing.T) {
 	}
 	for _, w := range h.admin.Status().Workers {
 		assert.Equal(t, "ready", w.State)
-	}
-}
-
-// TestResponsesAbort: the worker is told to stop by the id of the response.
-func TestResponsesAbort(t *testing.T) {
-	t.Parallel()
-	w := newFakeWorker(t, info(1))
-	begun := make(chan string, 1)
-	w.on("/v1/responses", func(_ http.ResponseWriter, r *http.Request) {
-		var b struct {
-			ID string `json:"request_id"`
-		}
-		_ = json.NewDecoder(r.Body).Decode(&b)
-		begun <- b.ID
-		<-r.Context().Done() // the router has closed the connection
-	})
-	h := start(t, []*fakeWorker{w})
-	for _, more := range []string{"}", `,"request_id":"my-own"}`} {
-		h.leaveWhen("/v1/responses", responsesBody+more, begun, w)
-	}
-}
-
-// TestResponsesPair: both legs get the client's body with the same id and room.
-func TestResponsesPair(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ more, reply string }{
-		"whole":    {"}", responseReply},
-		"streamed": {`,"stream":true}`, responseBegin + responseDelta + responseEnd},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, d := newPair(t, 1, 1, 1)
-			for _, l := range []*fakeLeg{p[0], d[0]} {
-				l.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
-					raw, _ := io.ReadAll(r.Body)
-					var b pairBody
-					assert.NoError(t, json.Unmarshal(raw, &b))
-					if l.waits(r, l.arrives(&b)) {
-						rw.Header().Set("Content-Type", map[bool]string{true: "text/event-stream", false: "application/json"}[b.Stream])
-						_, _ = io.WriteString(rw, c.reply)
-					}
-				})
-			}
-			h := startPair(t, p, d)
-			resp, body := h.post("/v1/responses", responsesBody+c.more)
-			assert.Equal(t, http.StatusOK, resp.StatusCode)
-			assert.Equal(t, c.reply, body)
-			assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Prefill"))
-			assert.Contains(t, d[0].lastBody(), `"request_id":"resp_`)
-			assert.Contains(t, d[0].lastBody(), `"bootstrap_room":`)
-			assert.Equal(t, p[0].lastBody(), d[0].lastBody())
-			noneRunning(t, h)
-		})
 	}
 }
 
@@ -361,4 +285,35 @@ func TestUnstoredResponses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	assert.Contains(t, body, "disabled")
+}
+
+// TestResponsesTemplate: a chat template in a body of /v1/responses, which SGLang forgets to
+// refuse, reaches only workers that trust it.
+func TestResponsesTemplate(t *testing.T) {
+	t.Parallel()
+	const template = `{"chat_template":"{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"}`
+	for _, tt := range []struct {
+		name, info, body string
+		status           int
+	}{
+		{"refused", info(1), responsesBody + `,"chat_template_kwargs":` + template, http.StatusBadRequest},
+		{"escaped", info(1), responsesBody + `,"chat_templ\u0061te_kwargs":` + strings.Replace(template, "chat_t", `cha\u0074_t`, 1), http.StatusBadRequest},
+		{"not converted", info(1), `{"model":"tiny","input":[{"type":"item_reference"}],"chat_template_kwargs":` + template, http.StatusBadRequest},
+		{"null", info(1), responsesBody + `,"chat_template_kwargs":{"chat_template":null}`, http.StatusBadRequest},
+		{"other", info(1), responsesBody + `,"chat_template_kwargs":{"enable_thinking":false},"metadata":` + template, http.StatusOK},
+		{"trusted", strings.TrimSuffix(info(1), "}") + `,"trust_request_chat_template":true}`, responsesBody + `,"chat_template_kwargs":` + template, http.StatusOK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newFakeWorker(t, tt.info)
+			w.answers("/v1/responses", responseReply)
+			resp, body := start(t, []*fakeWorker{w}).post("/v1/responses", tt.body+"}")
+			require.Equal(t, tt.status, resp.StatusCode, body)
+			if tt.status == http.StatusBadRequest {
+				kind, param := readResponsesError(t, body)
+				assert.Equal(t, "invalid_request_error", kind)
+				assert.Equal(t, "chat_template_kwargs", param)
+			}
+		})
+	}
 }

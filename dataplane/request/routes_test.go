@@ -93,16 +93,6 @@ func (h *harness) raw(request string) int {
 	return resp.StatusCode
 }
 
-func TestBadHTTP(t *testing.T) { overBoth(t, testBadHTTP) }
-
-func testBadHTTP(t *testing.T) {
-	t.Helper()
-	h := start(t, nil)
-	assert.Equal(t, http.StatusBadRequest, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
-	assert.Equal(t, http.StatusBadRequest, h.raw("nonsense\r\n\r\n"))
-	assert.Equal(t, http.StatusRequestHeaderFieldsTooLarge, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("y", 1<<20)+"\r\n\r\n"))
-}
-
 func TestNoWorker(t *testing.T) {
 	h := start(t, nil)
 	resp, got := h.post("/generate", idsBody)

@@ -1,7 +1,6 @@
 package request_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,50 +17,34 @@ var spelled = map[string]struct{ path, body, first, last string }{
 	"responses":   {"/v1/responses", responsesBody + `,"stream":true}`, "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\"}\n\n", "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"},
 }
 
-// TestErrorsInTheMiddle: an error behind the beginning of a stream counts against its worker, in
-// whichever of the usual forms it comes.
+// TestErrorsInTheMiddle: an error behind the beginning of a stream counts against its worker.
+// TestErrorsInAnySpelling has the forms in which it comes.
 func TestErrorsInTheMiddle(t *testing.T) {
-	kinds := map[string]string{
-		"first member":    `data: {"error":{"message":"boom","code":500}}`,
-		"without a space": `data:{"error":{"message":"boom","code":500}}`,
-		"with spaces":     `data:  { "error" : {"message":"boom","code":500}}`,
-		"later member":    `data: {"id":"1","error":{"message":"boom","code":500}}`,
-		"of an object":    `data: {"object":"error","message":"boom","code":500}`,
-		"object later":    `data: {"message":"boom","object":"error","code":500}`,
-		"of a type":       `data: {"type":"error","error":{"type":"api_error","message":"boom"}}`,
-		"named":           "event: error\ndata: {\"message\":\"boom\"}",
-		"named, no space": "event:error\ndata:{\"message\":\"boom\"}",
-		"in two lines":    "data: {\"error\":{\ndata: \"message\":\"boom\"}}",
-		"CRLF":            "event: error\r\ndata: {\"message\":\"boom\"}\r",
-	}
 	for name, a := range spelled {
-		for kind, event := range kinds {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				t.Parallel()
-				bad, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-				bad.streams(a.path, a.first+event+"\n\n"+a.last)
-				good.streams(a.path, a.first+a.last)
-				h := start(t, []*fakeWorker{bad, good}, withPolicy("round-robin"))
-				for range 12 {
-					resp, got := h.post(a.path, a.body)
-					require.Equal(t, http.StatusOK, resp.StatusCode, got)
-					require.True(t, strings.HasSuffix(got, a.last), got)
-				}
-				h.awaitIdle()
-				h.assertBroken([]*fakeWorker{bad, good})
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bad, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+			bad.streams(a.path, a.first+`data: {"id":"1","error":{"message":"boom","code":500}}`+"\n\n"+a.last)
+			good.streams(a.path, a.first+a.last)
+			h := start(t, []*fakeWorker{bad, good}, withPolicy("round-robin"))
+			for range 12 {
+				resp, got := h.post(a.path, a.body)
+				require.Equal(t, http.StatusOK, resp.StatusCode, got)
+				require.True(t, strings.HasSuffix(got, a.last), got)
+			}
+			h.awaitIdle()
+			h.assertBroken([]*fakeWorker{bad, good})
+		})
 	}
 }
 
 // TestStreamsInOtherSpellings: what RFC 9110 and the specification of event streams allow is
-// forwarded unchanged, and no fault.
+// forwarded unchanged, and no fault. TestStreamsInAnySpelling has more of them.
 func TestStreamsInOtherSpellings(t *testing.T) {
 	const mime = "text/event-stream; charset=utf-8"
-	words := []string{"[DONE]", `\"error\"`, "error", "abort", "message_stop", "response.failed", `{\"error\":{}}`, `data: [DONE]`}
 	for name, a := range spelled {
 		whole := a.first + a.last
-		streams := map[string]string{
+		for kind, stream := range map[string]string{
 			"a comment behind the end": whole + ": " + strings.Repeat("bye ", 40) + "\n\n",
 			"an event behind the end":  whole + "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1,\"total_tokens\":4}}\n\n",
 			"CRLF":                     strings.ReplaceAll(whole, "\n", "\r\n"),
@@ -70,17 +53,9 @@ func TestStreamsInOtherSpellings(t *testing.T) {
 			"a byte order mark":        "\xef\xbb\xbf" + whole,
 			"numbers and pauses":       "id: 1\nretry: 10\n" + whole,
 			"no empty line at the end": strings.TrimSuffix(whole, "\n"),
-		}
-		for i, word := range words {
-			text := map[string]string{
-				"generate": `{"text":"%s","meta_info":{"id":"x","finish_reason":null}}`, "chat": `{"id":"1","choices":[{"delta":{"content":"%s"},"logprobs":{"content":[{"token":"%[1]s"}]}}]}`,
-				"completions": `{"choices":[{"text":"%s"}]}`, "messages": `{"type":"content_block_delta","delta":{"text":"%s"}}`, "responses": `{"type":"response.output_text.delta","delta":"%s"}`,
-			}[name]
-			streams[fmt.Sprintf("word %d", i)] = a.first + "data: " + fmt.Sprintf(text, word) + "\n\n" + a.last
-		}
-		for kind, stream := range streams {
-			if name == "responses" && (kind == "CR" || kind == "CRLF") {
-				continue // its turns are read by lines with LF
+		} {
+			if name != "chat" && kind != "without spaces" {
+				continue
 			}
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()

@@ -94,10 +94,8 @@ func unsigned(header string, token string, secret []byte) string {
 
 // TestTokensThatAreRefused: the client learns that its token is not valid and no more. The log and the metrics have the cause, and no
 // worker hears of the request.
-func TestTokensThatAreRefused(t *testing.T) { overBoth(t, testTokensThatAreRefused) }
-
-func testTokensThatAreRefused(t *testing.T) {
-	t.Helper()
+func TestTokensThatAreRefused(t *testing.T) {
+	t.Parallel()
 	i, other := newIssuer(t), newIssuer(t)
 	access, lines := withAccessLog(t)
 	w, heads := headWorker(t)
@@ -143,7 +141,7 @@ func testTokensThatAreRefused(t *testing.T) {
 	}
 	assert.Empty(t, heads)
 	h.awaitIdle()
-	metrics, got := h.metrics(), lines()
+	metrics, got := h.metrics(), byName(t, lines())
 	for name, cause := range causes {
 		assert.Equal(t, cause, got[name]["refused"])
 		assert.NotContains(t, got[name], "key", "nobody has proved this name")
@@ -198,7 +196,7 @@ func TestTokensOfClients(t *testing.T) {
 	names[resp.Header.Get("X-Request-Id")] = "jwt:erin"
 
 	h.awaitIdle()
-	metrics, logged := h.metricsBy("Authorization", "Bearer secret-of-file"), lines()
+	metrics, logged := h.metricsBy("Authorization", "Bearer secret-of-file"), byName(t, lines())
 	for name, key := range names {
 		assert.Equal(t, key, logged[name]["key"])
 	}

@@ -2,6 +2,8 @@ package request_test
 
 import (
 	"bufio"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,28 +14,22 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // vocabularyOf1000 answers as SGLang does when its vocabulary size is asked for.
 func (w *fakeWorker) vocabularyOf1000() {
 	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if len(body) > 0 && containsText(string(body), `"logit_bias":{"-1":0}`) {
+		if strings.Contains(string(body), `"logit_bias":{"-1":0}`) {
 			rw.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(rw, `{"error":{"message":"logit_bias must has keys in [0, 999], got -1."}}`)
 			return
 		}
 		_, _ = io.WriteString(rw, idsReply)
 	})
-}
-
-func containsText(s, sub string) bool {
-	for i := 0; i+len(sub) <= len(s); i++ {
-		if s[i:i+len(sub)] == sub {
-			return true
-		}
-	}
-	return false
 }
 
 // TestVocabularyLimitsOnlyItsModel: the workers of one of two models do not report its
@@ -46,7 +42,7 @@ func TestVocabularyLimitsOnlyItsModel(t *testing.T) {
 	two.answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
 	one.answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
 	h := start(t, []*fakeWorker{one, two})
-	require.Equal(t, 1000, h.at(one.url).Info().Vocabulary)
+	require.Equal(t, 1000, h.worker(one).Info().Vocabulary)
 	for body, want := range map[string]int{
 		`{"model":"tiny","prompt":[999]}`:   http.StatusOK,
 		`{"model":"tiny","prompt":[1000]}`:  http.StatusBadRequest,
@@ -97,40 +93,32 @@ func TestWorkerBehindAClosingProxy(t *testing.T) {
 	var probes atomic.Int64
 	w.on("/server_info", func(rw http.ResponseWriter, _ *http.Request) { probes.Add(1); _, _ = io.WriteString(rw, info(1)) })
 	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
-		time.Sleep(3 * time.Millisecond)
 		_, _ = io.WriteString(rw, idsReply)
 	})
 	front := &fakeWorker{t: t, url: closing(t, w.url)}
 	h := start(t, []*fakeWorker{front})
-	n, bad := 0, map[string]int{}
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); n++ {
-		resp, body, err := h.do(http.MethodPost, h.base+"/generate", idsBody)
-		if err != nil {
-			bad[err.Error()]++
-		} else if resp.StatusCode != http.StatusOK {
-			bad[body]++
-		}
+	for range 50 {
+		resp, body := h.post("/generate", idsBody)
+		require.Equal(t, http.StatusOK, resp.StatusCode, body)
 	}
-	t.Log(n, bad, "server_info", probes.Load(), "breaker", h.at(front.url).Breaker.Opened())
-	assert.Empty(t, bad)
+	t.Log("server_info", probes.Load(), "breaker", h.worker(front).Breaker.Opened())
 }
 
 // TestUnusualStreams: streams of unusual form reach the client byte by byte.
 func TestUnusualStreams(t *testing.T) {
-	long := make([]byte, 200<<10)
-	for i := range long {
-		long[i] = 'x'
-	}
+	t.Parallel()
+	long := strings.Repeat("x", 200<<10)
 	for name, s := range map[string][]string{
 		"no end":       {"data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\n", "data: [DONE]"},
 		"one line end": {"data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\n", "data: [DONE]\n"},
 		"crlf":         {"data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\r\n\r", "\ndata: [DO", "NE]\r\n\r\n"},
 		"cr":           {"data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\r\r", "data: [DONE]\r\r"},
 		"comment":      {": ping\n\n", ": ping\n", "\n", "data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\n", ": ping\n\n", "data: [DONE]\n\n"},
-		"long":         {"data: {\"text\":\"" + string(long[:70<<10]), string(long), "\"}\n", "\n", "data: [DONE]\n\n"},
-		"long second":  {"data: {\"text\":\"\"}\n\n", "data: {\"text\":\"" + string(long[:70<<10]), string(long), "\"}\r\n", "\r\n", "data: [DO", "NE]\n\n"},
+		"long":         {"data: {\"text\":\"" + long[:70<<10], long, "\"}\n", "\n", "data: [DONE]\n\n"},
+		"long second":  {"data: {\"text\":\"\"}\n\n", "data: {\"text\":\"" + long[:70<<10], long, "\"}\r\n", "\r\n", "data: [DO", "NE]\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newFakeWorker(t, info(1))
 			want := strings.Join(s, "")
 			w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
@@ -149,51 +137,149 @@ func TestUnusualStreams(t *testing.T) {
 	}
 }
 
-// TestUnusualBodies: unusual bodies get an answer and end no worker.
+// TestUnusualBodies: a body that may end the worker is refused with its reason, and any other one reaches the worker.
 func TestUnusualBodies(t *testing.T) {
 	w := newFakeWorker(t, `{"version":"0.5.23","model_path":"/no/such","served_model_name":"tiny","page_size":4}`)
 	w.vocabularyOf1000()
 	w.answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
 	w.answers("/v1/embeddings", `{"data":[]}`)
 	h := start(t, []*fakeWorker{w})
-	for _, x := range []struct{ path, body string }{
-		{"/generate", `{"input_ids":[1.0,1e9]}`},
-		{"/generate", `{"input_ids":[1e3]}`},
-		{"/generate", `{"input_ids":[999.0]}`},
-		{"/generate", `{"input_ids":[]}`},
-		{"/generate", `{"input_ids":[[]]}`},
-		{"/generate", `{"input_ids":[[],[1000]]}`},
-		{"/generate", `{"input_ids":[[1],["1000"]]}`},
-		{"/generate", `{"input_ids":[[[1000]]]}`},
-		{"/generate", `{"input_ids":["1000"]}`},
-		{"/generate", `{"input_ids":[-1]}`},
-		{"/generate", `{"input_ids":[1],"input_ids":[1000]}`},
-		{"/generate", `{"input_ids":[1000],"input_ids":null,"text":"a"}`},
-		{"/generate", `{"input_ids":1000}`},
-		{"/generate", `{"input_ids":[true,1000]}`},
-		{"/generate", `{"input_ids":[99999999999999999999]}`},
-		{"/generate", `{"text":"a","custom_labels":null}`},
-		{"/generate", `{"text":"a","custom_labels":{ }}`},
-		{"/generate", `{"text":"a","sampling_params":[]}`},
-		{"/generate", `{"text":"a","sampling_params":[null,{"top_k":-1}]}`},
-		{"/v1/completions", `{"model":"tiny","prompt":[1000.0]}`},
-		{"/v1/completions", `{"model":"tiny","prompt":[[1],[1e3]]}`},
-		{"/v1/completions", `{"model":"tiny","prompt":["a",[1000]]}`},
-		{"/v1/completions", `{"model":"tiny","prompt":[]}`},
-		{"/v1/embeddings", `{"model":"tiny","input":[["1000"]]}`},
-		{"/v1/embeddings", `{"model":"tiny","input":[[1e3]]}`},
-		{"/v1/embeddings", `{"model":"tiny","input":["999999 is a text"]}`},
-		{"/v1/embeddings", `{"model":"tiny","input":"1000"}`},
+	for _, x := range []struct{ path, body, refused string }{
+		{"/generate", `{"input_ids":[1.0,1e9]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[1e3]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[999.0]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[[]]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[[],[1000]]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[[1],["1000"]]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[[[1000]]]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":["1000"]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[-1]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[5,999]}`, ""},
+		{"/generate", `{"input_ids":[5,1000]}`, "0 to 999"},
+		{"/generate", `{"input_ids":[1],"input_ids":[1000]}`, "0 to 999"},
+		{"/generate", `{"input_ids":[1000],"input_ids":null,"text":"a"}`, ""},
+		{"/generate", `{"input_ids":1000}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[true,1000]}`, `"param":"input_ids"`},
+		{"/generate", `{"input_ids":[99999999999999999999]}`, `"param":"input_ids"`},
+		{"/generate", `{"text":"a","custom_labels":null}`, ""},
+		{"/generate", `{"text":"a","custom_labels":{ }}`, `"param":"custom_labels"`},
+		{"/generate", `{"text":"a","sampling_params":[]}`, ""},
+		{"/generate", `{"text":"a","sampling_params":[null,{"top_k":-1}]}`, `"param":"sampling_params"`},
+		{"/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"x"}],"input_ids":[1000]}`, "0 to 999"},
+		{"/v1/completions", `{"model":"tiny","prompt":[[5],[4000000000]]}`, "0 to 999"},
+		{"/v1/completions", `{"model":"tiny","prompt":[1000.0]}`, `"param":"prompt"`},
+		{"/v1/completions", `{"model":"tiny","prompt":[[1],[1e3]]}`, `"param":"prompt"`},
+		{"/v1/completions", `{"model":"tiny","prompt":["a",[1000]]}`, `"param":"prompt"`},
+		{"/v1/completions", `{"model":"tiny","prompt":[]}`, `"param":"prompt"`},
+		{"/v1/embeddings", `{"model":"tiny","input":[["1000"]]}`, "0 to 999"},
+		{"/v1/embeddings", `{"model":"tiny","input":[[1e3]]}`, "0 to 999"},
+		{"/v1/embeddings", `{"model":"tiny","input":["999999 is a text"]}`, ""},
+		{"/v1/embeddings", `{"model":"tiny","input":"1000"}`, ""},
 	} {
-		before := w.lastBody()
-		w.mu.Lock()
-		n := len(w.bodies)
-		w.mu.Unlock()
-		_ = before
+		before := len(w.bodies)
 		resp, text := h.post(x.path, x.body)
-		w.mu.Lock()
-		m := len(w.bodies)
-		w.mu.Unlock()
-		t.Logf("%-16s %-50s %d reached %d %.110s", x.path, x.body, resp.StatusCode, m-n, text)
+		if x.refused == "" {
+			assert.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", x.body, text)
+			assert.Len(t, w.bodies, before+1, x.body)
+			continue
+		}
+		assert.Equal(t, http.StatusBadRequest, resp.StatusCode, "%s: %s", x.body, text)
+		assert.Contains(t, text, x.refused, x.body)
+		assert.Len(t, w.bodies, before, x.body)
+	}
+}
+
+// TestNotFoundRechecksTheWorker: a 404 shows that the server at the worker's URL has another model by
+// now. No probe's connection ends, and no client lists models, that would show it sooner.
+func TestNotFoundRechecksTheWorker(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	h := start(t, []*fakeWorker{w}, withWorkers(func(c *worker.Config) { c.LoadEvery = -1 }))
+	w.answers("/v1/models", `{"data":[{"id":"dear"}]}`)
+	w.answers("/server_info", `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
+	w.on("/v1/chat/completions", http.NotFound)
+	resp, _ := h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	require.Eventually(t, func() bool { return h.worker(w).Info().Model() == "dear" }, patience, tick)
+}
+
+// closings are the ways in which servers, and proxies in front of them, end their connections.
+var closings = map[string]struct {
+	head  string // of an answer, without its length
+	sized bool
+	end   func(c *net.TCPConn)
+}{
+	"says that it closes":     {"HTTP/1.1 200 OK\r\nConnection: close\r\n", true, func(c *net.TCPConn) { _ = c.Close() }},
+	"closes for the length":   {"HTTP/1.1 200 OK\r\nConnection: close\r\n", false, func(c *net.TCPConn) { _ = c.Close() }},
+	"closes unannounced":      {"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n", true, func(c *net.TCPConn) { _ = c.Close() }},
+	"HTTP/1.0":                {"HTTP/1.0 200 OK\r\n", false, func(c *net.TCPConn) { _ = c.Close() }},
+	"HTTP/1.0 with a length":  {"HTTP/1.0 200 OK\r\n", true, func(c *net.TCPConn) { _ = c.Close() }},
+	"HTTP/1.0 that stays":     {"HTTP/1.0 200 OK\r\n", true, nil},
+	"closes its sending side": {"HTTP/1.1 200 OK\r\n", true, func(c *net.TCPConn) { _ = c.CloseWrite() }},
+	"says one and does other": {"HTTP/1.1 200 OK\r\nConnection: close\r\n", true, nil},
+}
+
+// TestWorkersThatEndTheirConnections: however all workers, whole or of pairs, end the connections of
+// their answers, each request has its answer, and no breaker has a fault.
+func TestWorkersThatEndTheirConnections(t *testing.T) {
+	t.Parallel()
+	d := dialects["chat"]
+	for name, closing := range closings {
+		for _, pairs := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/pairs=%t", name, pairs), func(t *testing.T) {
+				t.Parallel()
+				answers := func(rw http.ResponseWriter, stream bool) {
+					conn, _, err := http.NewResponseController(rw).Hijack()
+					if err != nil {
+						return
+					}
+					tcp, _ := conn.(*net.TCPConn)
+					t.Cleanup(func() { _ = tcp.Close() })
+					mime, body := "application/json", d.reply
+					if stream {
+						mime, body = "text/event-stream", d.begin+d.rest
+					}
+					head := closing.head + "Content-Type: " + mime + "\r\n"
+					if closing.sized {
+						head += fmt.Sprintf("Content-Length: %d\r\n", len(body))
+					}
+					_, _ = io.WriteString(tcp, head+"\r\n"+body)
+					if closing.end != nil {
+						closing.end(tcp)
+					}
+				}
+				var workers []*fakeWorker
+				serves := func(w *fakeWorker, meets func(r *http.Request, b *pairBody) bool) {
+					w.on("/abort_request", noAborts)
+					w.on(d.path, func(rw http.ResponseWriter, r *http.Request) {
+						body, _ := io.ReadAll(r.Body)
+						var b pairBody
+						if json.Unmarshal(body, &b) == nil && meets(r, &b) {
+							answers(rw, b.Stream)
+						}
+					})
+					workers = append(workers, w)
+				}
+				if pairs {
+					p, q := newPair(t, 2, 2, 1)
+					for _, l := range append(p, q...) {
+						serves(l.fakeWorker, func(r *http.Request, b *pairBody) bool { return l.waits(r, l.arrives(b)) })
+					}
+				} else {
+					for range 2 {
+						serves(newFakeWorker(t, info(1)), func(*http.Request, *pairBody) bool { return true })
+					}
+				}
+				h := start(t, workers, trusting(t), withConfig(func(c *request.Config) { c.FirstByteTimeout = patience }))
+				for _, stream := range []bool{false, true} {
+					assert.Equal(t, healthyClients*closingEach, askWell(h, &d, stream, closingEach))
+				}
+				h.awaitIdle()
+				for i, w := range workers {
+					assert.Zero(t, h.worker(w).Breaker.Faults(), "worker %d", i)
+					assert.True(t, h.worker(w).Breaker.Lets(time.Now().UnixNano()))
+				}
+			})
+		}
 	}
 }

@@ -38,7 +38,7 @@ func TestDrainReasonsAreApart(t *testing.T) {
 // TestDrainHasAnAge: the state of a draining worker began with its first drain.
 func TestDrainHasAnAge(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
-		r := worker.NewRegistry(worker.Config{Log: slog.New(slog.DiscardHandler), Dial: newFake().dial}, nil)
+		r := worker.NewRegistry(worker.Config{Interval: time.Hour, Log: slog.New(slog.DiscardHandler), Dial: newFake().dial}, nil)
 		w, err := r.Add("http://a:1")
 		require.NoError(t, err)
 		defer time.Sleep(time.Minute) // fasthttp cleans up idle connections for 10 s after the last

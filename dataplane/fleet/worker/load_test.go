@@ -3,11 +3,14 @@ package worker_test
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
@@ -146,4 +149,134 @@ func TestLoadIsCountedFromManyGoroutines(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, []int64{0, 0, 0, 0}, []int64{load.InFlight(), load.Waiting(), load.Pending(), load.Reserved()}, "load after all have ended")
+}
+
+// TestBatch: prompts of one moment are one batch, and the rank has it until their first tokens.
+func TestBatch(t *testing.T) {
+	const speed, chunk = 10_000, 8192
+	start := time.Unix(1000, 0)
+	var l worker.Load
+	computing := func(after time.Duration) bool {
+		v := l.View(start.Add(after))
+		return v.Batch.Computing(v.Rate, chunk)
+	}
+	begin := func(after time.Duration, tokens int, stream bool) worker.Lease {
+		return l.BeginWork(start.Add(after), worker.Work{Uncached: tokens, Prompt: tokens, Streams: stream})
+	}
+	unknown := begin(0, 5000, true)
+	require.False(t, computing(time.Second), "nothing is known of its speed")
+	unknown.End()
+	l.Report(start, worker.Report{Running: 1, Prefilled: 100_000, Busy: 10 * time.Second})
+	require.InDelta(t, speed, l.View(start).Rate, 1)
+	require.False(t, computing(0), "it has nothing")
+
+	first := begin(0, 5000, true)
+	require.False(t, computing(10*time.Millisecond), "there is room in its batch")
+	require.True(t, computing(50*time.Millisecond), "the batch has begun")
+	second := begin(10*time.Millisecond, 5000, true)
+	require.True(t, computing(11*time.Millisecond), "the batch is full")
+	first.FirstByteAt(start.Add(500 * time.Millisecond))
+	require.True(t, computing(510*time.Millisecond))
+	second.FirstByteAt(start.Add(900 * time.Millisecond))
+	require.False(t, computing(900*time.Millisecond), "all have their first tokens")
+
+	long := begin(time.Second, 5000, true)
+	require.True(t, computing(2*time.Second), "it is late")
+	require.False(t, computing(10*time.Second), "no first token of a silent stream says anything")
+	long.End()
+
+	begin(10*time.Second, 5000, false)
+	require.True(t, computing(10*time.Second+500*time.Millisecond))
+	require.False(t, computing(11*time.Second), "the first byte of an answer in one piece comes at its end")
+
+	begin(20*time.Second, 50_000, false)
+	l.Report(start.Add(20*time.Second+50*time.Millisecond), worker.Report{Running: 2, Prefilled: 100_000, Busy: 10 * time.Second})
+	require.True(t, computing(21*time.Second), "the report may not know of it")
+	l.Report(start.Add(22*time.Second), worker.Report{Running: 3, Prefilled: 100_000, Busy: 10 * time.Second})
+	require.False(t, computing(22*time.Second), "it was cached")
+}
+
+// A decode rank lets a request wait where it is full and goes on, and nobody is served before it.
+func TestQueues(t *testing.T) {
+	full := worker.Report{Running: 8, Waiting: 1, Most: 8}
+	for _, tt := range []struct {
+		name      string
+		meanwhile func(l *worker.Load, prefilled time.Time)
+		want      bool
+	}{
+		{"nothing is known", func(*worker.Load, time.Time) {}, false},
+		{"another answer goes on", func(l *worker.Load, _ time.Time) { l.Worked() }, true},
+		{"full by its report", func(l *worker.Load, _ time.Time) { l.Report(time.Now(), full) }, true},
+		{"room by its report", func(l *worker.Load, _ time.Time) {
+			l.Worked()
+			l.Report(time.Now(), worker.Report{Running: 7, Most: 8})
+		}, false},
+		{"full, frozen since", func(l *worker.Load, _ time.Time) {
+			l.Report(time.Now().Add(-2*time.Second), full)
+		}, false},
+		{"full, without reports since", func(l *worker.Load, _ time.Time) {
+			l.Report(time.Now().Add(-2*time.Second), full)
+			l.Worked()
+		}, true},
+		{"a place is taken before it", func(l *worker.Load, prefilled time.Time) {
+			l.Report(time.Now(), full)
+			l.BegunPair(prefilled.Add(time.Minute).UnixNano())
+		}, false},
+		{"one of its time has begun", func(l *worker.Load, prefilled time.Time) {
+			l.Report(time.Now(), full)
+			l.BegunPair(prefilled.Add(time.Second).UnixNano())
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
+				var l worker.Load
+				prefilled := time.Now()
+				look := l.Look(prefilled)
+				time.Sleep(time.Second)
+				tt.meanwhile(&l, prefilled)
+				require.Equal(t, tt.want, l.Queues(time.Now(), look, prefilled, 30*time.Second))
+				next := l.Look(time.Now())
+				time.Sleep(time.Second)
+				require.False(t, l.Queues(time.Now(), next, prefilled, 30*time.Second), "nothing has come since the next look")
+			})
+		})
+	}
+}
+
+// A worker whose probes time out while its answers go on does not hang, and is found to once they
+// stop.
+func TestBusyIsNoHang(t *testing.T) {
+	watch(t, nil, func(b *bench) {
+		b.after(0)
+		var left atomic.Bool
+		b.worker.Await(func(bool) bool { left.Store(true); return true })
+		b.fake.set(hanging)
+		for range 100 {
+			b.after(300 * time.Millisecond)
+			b.worker.Ranks()[0].Load.Worked()
+		}
+		b.want(worker.Slow, "up")
+		require.False(t, left.Load(), "the request has left a worker that works")
+		b.after(20 * time.Second)
+		require.True(t, left.Load(), "the request waits for a worker that hangs")
+	})
+}
+
+// TestColdSpeed: a rank that has computed little counts as fast as its peers, the less the more it
+// has computed, and never slower than it says itself.
+func TestColdSpeed(t *testing.T) {
+	now := time.Unix(1e6, 0)
+	var l worker.Load
+	rate := func() float64 { return l.View(now).Rate }
+	assert.Zero(t, rate(), "nobody knows a speed")
+	l.SetSimilarSpeed(now, 16_000)
+	assert.EqualValues(t, 16_000, rate(), "its own is not known")
+	l.Report(now, worker.Report{})
+	l.Report(now, worker.Report{Prefilled: 8_192, Busy: 8_192 * time.Second / 6_400})
+	assert.InEpsilon(t, 2/(1/6_400.+1/16_000.), rate(), 0.01, "half of the tokens that prove a speed")
+	l.Report(now, worker.Report{Prefilled: 16_384, Busy: 16_384 * time.Second / 6_400})
+	assert.InEpsilon(t, 6_400, rate(), 0.01, "proved")
+	l.SetSimilarSpeed(now, 3_000)
+	assert.InEpsilon(t, 6_400, rate(), 0.01, "faster ones need no proof")
+	assert.InEpsilon(t, 6_400, l.OwnSpeed(), 0.01)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
 // TestRequestNamesDoNotAllocate: neither those of clients nor the router's own.
@@ -27,5 +29,14 @@ func TestRequestNamesDoNotAllocate(t *testing.T) {
 				t.Errorf("a request's name allocates %v times, want 0", n)
 			}
 		})
+	}
+}
+
+// TestSessionNamesDoNotAllocate includes the search for headers.
+func TestSessionNamesDoNotAllocate(t *testing.T) {
+	call, req := sessionRequest(t, `{"metadata":{"user_id":"{\"session_id\":\"b\"}"}}`, "Accept", "a", "X-Claude-Code-Session-Id", "b")
+	var p routing.Prompt
+	if n := testing.AllocsPerRun(100, func() { nameSession(&p, call, req) }); n != 0 {
+		t.Errorf("nameSession allocates %v times, want 0", n)
 	}
 }

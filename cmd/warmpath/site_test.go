@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -179,125 +175,17 @@ func (s *site) awaitReady(addr string, workers int) time.Duration {
 	return time.Since(begin)
 }
 
-// crowd is clients that send one request after the other, each to the next router: to the other one where a router cannot be
-// reached or dies before the first byte of its answer, as load balancers and client libraries do.
-type crowd struct {
-	fronts   []string
-	client   *http.Client
-	answered atomic.Int64 // whole answers
-	moved    atomic.Int64 // requests that a dead router lost before an answer, and another one answered
-	cut      atomic.Int64 // answers that had begun and ended early
-	slowest  atomic.Int64 // ns to the first byte
-	mu       sync.Mutex
-	failures []string // requests that nobody answered
-}
-
-// startCrowd runs n clients until the test, or the returned function, ends them.
-func startCrowd(t *testing.T, fronts []string, n int) (*crowd, func()) {
-	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: n}
-	c := &crowd{fronts: fronts, client: &http.Client{Transport: transport, Timeout: pairPatience}}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	for i := range n {
-		running.Go(func() {
-			for turn := i; ctx.Err() == nil; turn++ {
-				c.one(turn)
-				time.Sleep(crowdThinks) // which leaves the machine to the processes
-			}
-		})
-	}
-	stop := sync.OnceFunc(func() {
-		cancel()
-		running.Wait()
-		transport.CloseIdleConnections()
-	})
-	t.Cleanup(stop)
-	return c, stop
-}
-
-// one sends one request and notes its end.
-func (c *crowd) one(turn int) {
-	body := fmt.Sprintf(`{"text":"%s question %d","sampling_params":{"max_new_tokens":16,"ignore_eos":true},"stream":true}`,
-		strings.Repeat("shared words ", 20*(turn%5)), turn%97)
-	begin := time.Now()
-	var problems []string
-	for try := range 20 * len(c.fronts) {
-		begun, err := c.ask(c.fronts[(turn+try)%len(c.fronts)], body, begin)
-		switch {
-		case err == nil:
-			c.answered.Add(1)
-			if try > 0 {
-				c.moved.Add(1)
-			}
-			return
-		case begun:
-			c.cut.Add(1)
-			return
-		}
-		problems = append(problems, err.Error())
-		if toldClient(err) {
-			break
-		}
-		time.Sleep(10 * time.Millisecond) // both are away: a client waits
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failures = append(c.failures, strings.Join(problems, "; "))
-}
-
-// toldClient tells whether an error is a router's answer: it has tried all that it can.
-func toldClient(err error) bool {
-	var told toldError
-	return errors.As(err, &told)
-}
-
-// ask tells whether an answer had begun, and what went wrong.
-func (c *crowd) ask(front, body string, begin time.Time) (begun bool, err error) {
-	resp, err := c.client.Post("http://"+front+"/generate", "application/json", strings.NewReader(body))
+// fetch reads a page of a process, "" while there is none.
+func fetch(method, url, body string) string {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
-		return false, err
+		return ""
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return ""
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(resp.Body)
-		return false, toldError(fmt.Sprint(resp.StatusCode, " ", string(text)))
-	}
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 1<<20)
-	last := ""
-	for lines.Scan() {
-		if !begun {
-			begun = true
-			for wait := int64(time.Since(begin)); ; {
-				old := c.slowest.Load()
-				if wait <= old || c.slowest.CompareAndSwap(old, wait) {
-					break
-				}
-			}
-		}
-		if text := lines.Text(); text != "" {
-			last = text
-		}
-	}
-	if last != "data: [DONE]" {
-		return begun, fmt.Errorf("%w: the stream ends with %.80q", io.ErrUnexpectedEOF, last)
-	}
-	return true, lines.Err()
-}
-
-// since is a crowd's answers and failures since a moment.
-type since struct{ answered, moved, cut, failed int64 }
-
-func (c *crowd) now() since {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return since{c.answered.Load(), c.moved.Load(), c.cut.Load(), int64(len(c.failures))}
-}
-
-// awaitAnswers waits for n more whole answers.
-func (c *crowd) awaitAnswers(t *testing.T, n int64) {
-	t.Helper()
-	want := c.answered.Load() + n
-	testkit.AwaitThat(t, func() bool { return c.answered.Load() >= want }, func() string { return fmt.Sprintf("%+v of %d", c.now(), want) })
+	text, _ := io.ReadAll(resp.Body)
+	return string(text)
 }

@@ -1,20 +1,26 @@
+//go:build soak
+
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
@@ -145,119 +151,138 @@ func inWords(times []timing) string {
 	return strings.Join(parts, "; ")
 }
 
-// operate is command, again while it has not reached the cluster: it gives up after 5 s, and this machine may be busy for longer.
-func operate(t *testing.T, args ...string) (string, error) {
+// crowd is clients that send one request after the other, each to the next router: to the other one where a router cannot be
+// reached or dies before the first byte of its answer, as load balancers and client libraries do.
+type crowd struct {
+	fronts   []string
+	client   *http.Client
+	answered atomic.Int64 // whole answers
+	moved    atomic.Int64 // requests that a dead router lost before an answer, and another one answered
+	cut      atomic.Int64 // answers that had begun and ended early
+	slowest  atomic.Int64 // ns to the first byte
+	mu       sync.Mutex
+	failures []string // requests that nobody answered
+}
+
+// startCrowd runs n clients until the test, or the returned function, ends them.
+func startCrowd(t *testing.T, fronts []string, n int) (*crowd, func()) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
-		text, err := command(t, args...)
-		if !errors.Is(err, cluster.ErrDown) || time.Now().After(end) {
-			return text, err
+	transport := &http.Transport{MaxIdleConnsPerHost: n}
+	c := &crowd{fronts: fronts, client: &http.Client{Transport: transport, Timeout: pairPatience}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() {
+			for turn := i; ctx.Err() == nil; turn++ {
+				c.one(turn)
+				time.Sleep(crowdThinks) // which leaves the machine to the processes
+			}
+		})
+	}
+	stop := sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		transport.CloseIdleConnections()
+	})
+	t.Cleanup(stop)
+	return c, stop
+}
+
+// one sends one request and notes its end.
+func (c *crowd) one(turn int) {
+	body := fmt.Sprintf(`{"text":"%s question %d","sampling_params":{"max_new_tokens":16,"ignore_eos":true},"stream":true}`,
+		strings.Repeat("shared words ", 20*(turn%5)), turn%97)
+	begin := time.Now()
+	var problems []string
+	for try := range 20 * len(c.fronts) {
+		begun, err := c.ask(c.fronts[(turn+try)%len(c.fronts)], body, begin)
+		switch {
+		case err == nil:
+			c.answered.Add(1)
+			if try > 0 {
+				c.moved.Add(1)
+			}
+			return
+		case begun:
+			c.cut.Add(1)
+			return
+		}
+		problems = append(problems, err.Error())
+		if toldClient(err) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // both are away: a client waits
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures = append(c.failures, strings.Join(problems, "; "))
+}
+
+// toldClient tells whether an error is a router's answer: it has tried all that it can.
+func toldClient(err error) bool {
+	var told toldError
+	return errors.As(err, &told)
+}
+
+// ask tells whether an answer had begun, and what went wrong.
+func (c *crowd) ask(front, body string, begin time.Time) (begun bool, err error) {
+	resp, err := c.client.Post("http://"+front+"/generate", "application/json", strings.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(resp.Body)
+		return false, toldError(fmt.Sprint(resp.StatusCode, " ", string(text)))
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	last := ""
+	for lines.Scan() {
+		if !begun {
+			begun = true
+			for wait := int64(time.Since(begin)); ; {
+				old := c.slowest.Load()
+				if wait <= old || c.slowest.CompareAndSwap(old, wait) {
+					break
+				}
+			}
+		}
+		if text := lines.Text(); text != "" {
+			last = text
 		}
 	}
+	if last != "data: [DONE]" {
+		return begun, fmt.Errorf("%w: the stream ends with %.80q", io.ErrUnexpectedEOF, last)
+	}
+	return true, lines.Err()
 }
 
-// command runs a `warmpath` command in this process.
-func command(t *testing.T, args ...string) (string, error) {
+// since is a crowd's answers and failures since a moment.
+type since struct{ answered, moved, cut, failed int64 }
+
+func (c *crowd) now() since {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return since{c.answered.Load(), c.moved.Load(), c.cut.Load(), int64(len(c.failures))}
+}
+
+// awaitAnswers waits for n more whole answers.
+func (c *crowd) awaitAnswers(t *testing.T, n int64) {
 	t.Helper()
-	root := newRoot()
-	var out bytes.Buffer
-	root.SetOut(&out)
-	root.SetErr(&out)
-	root.SetArgs(args)
-	err := root.ExecuteContext(t.Context())
-	return out.String(), err
+	want := c.answered.Load() + n
+	testkit.AwaitThat(t, func() bool { return c.answered.Load() >= want }, func() string { return fmt.Sprintf("%+v of %d", c.now(), want) })
 }
 
-// TestClusterCommands uses a cluster of processes as its operator would.
-func TestClusterCommands(t *testing.T) {
-	t.Parallel() // it waits most of its time
-	s := startSite(t)
-	url := s.nats.URL()
-	c, stop := startCrowd(t, s.fronts, 3)
-	c.awaitAnswers(t, 10)
-	text, err := operate(t, "nodes", "--cluster", url)
-	require.NoError(t, err)
-	for _, word := range []string{"node-0", "node-1", "node-2", "NVLINK", "ROUTER", s.fronts[0], s.fronts[1]} {
-		assert.Contains(t, text, word)
+// envInt reads a number from the environment.
+func envInt(t *testing.T, name string, def int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return def
 	}
-	text, err = operate(t, "workers", "--cluster", url)
-	require.NoError(t, err)
-	for _, addr := range s.workers {
-		assert.Contains(t, text, "http://"+addr)
-	}
-	assert.Equal(t, 6, strings.Count(text, "unknown"), "health of workers without GPUs in %s", text)
-	assert.NotContains(t, text, "healthy")
-	text = fetch(http.MethodGet, "http://"+s.fronts[0]+"/status", "")
-	assert.Equal(t, 6, strings.Count(text, `"gpus":{"state":"unknown","weight":1`), text)
-	text, err = operate(t, "nodes", "--cluster", url, "--json")
-	require.NoError(t, err)
-	assert.Contains(t, text, `"name": "node-2"`)
-
-	_, err = operate(t, "drain", "node-9", "--cluster", url)
-	require.ErrorContains(t, err, "cannot find node-9; known are\n  node-0\n  http://")
-	text, err = operate(t, "drain", "node-0", "--cluster", url, "--wait", "--timeout", patience.String())
-	require.NoError(t, err)
-	assert.Equal(t, "node-0 is draining\nnode-0 has nothing in flight\n", text)
-	for _, front := range s.fronts {
-		s.awaitReady(front, 4)
-	}
-	text, err = operate(t, "workers", "--cluster", url)
-	require.NoError(t, err)
-	assert.Equal(t, 2, strings.Count(text, "draining"))
-	text, err = operate(t, "cordon", "node-0", "--cluster", url)
-	require.NoError(t, err)
-	assert.Equal(t, "node-0 is draining, cordoned\n", text)
-	_, err = operate(t, "uncordon", "node-0", "--cluster", url)
-	require.NoError(t, err)
-	text, err = operate(t, "undrain", "node-0", "--cluster", url)
-	require.NoError(t, err)
-	assert.Equal(t, "node-0 is up\n", text)
-
-	// A router that is asked does the same, for a node too.
-	_, err = operate(t, "cordon", "node-9", "--router", s.fronts[1])
-	require.ErrorContains(t, err, "cannot find node node-9: there is no such node in the cluster")
-	text, err = operate(t, "drain", "node-1", "--router", s.fronts[1], "--wait", "--timeout", patience.String())
-	require.NoError(t, err)
-	assert.Equal(t, "node-1 is draining\nnode-1 has nothing in flight at this router; --cluster waits for all\n", text)
-	for _, front := range s.fronts {
-		s.awaitReady(front, 4)
-	}
-	text, err = operate(t, "cordon", "node-1", "--router", s.fronts[0])
-	require.NoError(t, err)
-	assert.Equal(t, "node-1 is cordoned\n", text)
-	testkit.AwaitThat(t, func() bool {
-		text = fetch(http.MethodGet, "http://"+s.fronts[1]+"/status", "")
-		return strings.Count(text, `"node":"node-1"`) == 2 && strings.Count(text, `"cordoned":true`) == 2
-	}, func() string { return text })
-	assert.Contains(t, text, `"marks":[{"target":"node-1","drain":true,"cordon":true,"by":"operator API"`)
-	for _, act := range []string{"undrain", "uncordon"} {
-		_, err = operate(t, act, "node-1", "--router", s.fronts[1])
-		require.NoError(t, err)
-	}
-	s.awaitReady(s.fronts[0], 6)
-	worker := "http://" + s.workers[3]
-	_, err = operate(t, "drain", worker+"/", "--cluster", url)
-	require.NoError(t, err)
-	for _, front := range s.fronts {
-		s.awaitReady(front, 5)
-	}
-	_, err = operate(t, "undrain", worker, "--cluster", url)
-	require.NoError(t, err)
-	s.awaitReady(s.fronts[0], 6)
-	stop()
-	assert.Empty(t, c.failures)
-	assert.Zero(t, c.cut.Load(), "a drain ends no answer")
-}
-
-func TestClusterCommandsSayWhatIsWrong(t *testing.T) {
-	t.Parallel() // it waits for a NATS that is not there
-	_, err := command(t, "nodes", "--cluster", "127.0.0.1:4222")
-	require.ErrorIs(t, err, cluster.ErrConfig)
-	_, err = command(t, "drain", "--cluster", "nats://127.0.0.1:1")
-	require.ErrorContains(t, err, "name one, a node or a worker")
-	_, err = command(t, "serve", "--cluster", "nats://127.0.0.1:1", "--cluster-listen", "127.0.0.1:0")
-	require.ErrorIs(t, err, cluster.ErrConfig)
-	_, err = command(t, "workers", "--cluster", "nats://"+freePorts(t, 1)[0])
-	require.ErrorIs(t, err, cluster.ErrDown)
-	require.ErrorContains(t, err, "is NATS running there")
+	var n int
+	_, err := fmt.Sscanf(text, "%d", &n)
+	require.NoError(t, err, name)
+	return n
 }

@@ -1,4 +1,4 @@
-//go:build cgo && linux
+//go:build cgo && linux && soak
 
 package main
 
@@ -109,21 +109,6 @@ func (f *flow) failures() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.failed...)
-}
-
-// fetch reads a page of a process, "" while there is none.
-func fetch(method, url, body string) string {
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		return ""
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return ""
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
-	return string(text)
 }
 
 // gpuSite is processes: NATS, three tensor-parallel workers on six of eight GPUs, a sidecar that
