@@ -170,7 +170,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/index", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
+	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/index", path == "/what_if", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -186,7 +186,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/history", "/choices", "/index", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
+	case "/status", "/history", "/choices", "/index", "/what_if", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
 		return true
 	default:
 		return console.Has(path) || strings.HasPrefix(path, operator.ProfilePath)
@@ -233,13 +233,15 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.explainer.serveRecent(ctx)
 	case "/index":
 		a.explainer.serveIndex(ctx)
+	case "/what_if":
+		a.explainer.serveWhatIf(ctx)
 	case "/nodes":
 		a.nodes.serve(ctx)
 	case "/links":
 		a.nodes.serveLinks(ctx)
 	case "/metrics":
 		a.metrics.serve(ctx)
-		a.requests.Compress(ctx) // of 1,000 workers it has 10 MB
+		a.requests.Compress(ctx) // of 1,000 ranks it has 1 MB
 	case "/workers":
 		a.workers.serve(ctx)
 	case "/workers/drain":

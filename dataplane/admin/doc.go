@@ -1,5 +1,5 @@
-// Package admin serves operators: GET /status, /history, /choices, /index, /nodes, /links,
-// /metrics, /workers, /console, /debug/index and /debug/pprof/, POST /explain, /workers,
+// Package admin serves operators: GET /status, /history, /choices, /index, /what_if, /nodes,
+// /links, /metrics, /workers, /console, /debug/index and /debug/pprof/, POST /explain, /workers,
 // /workers/drain, /workers/cordon and /flush_cache. It also answers the paths that clients may ask
 // of the router itself: /health, /ready and /v1/models.
 //
