@@ -97,8 +97,9 @@ type EventsStatus struct {
 	UnknownFields   uint64 `json:"unknown_fields"`
 	UnknownParents  uint64 `json:"unknown_parents"`
 	UnknownRemovals uint64 `json:"unknown_removals"`
-	BeyondBudget    uint64 `json:"beyond_budget"`    // stores beyond the index's bound
-	EvictedRemovals uint64 `json:"evicted_removals"` // removals of unknown blocks, of a rank with evicted blocks
+	BeyondBudget    uint64 `json:"beyond_budget"` // stores beyond the index's bound
+	// Removals of unknown blocks, of a rank with evicted blocks.
+	EvictedRemovals uint64 `json:"evicted_removals"`
 }
 
 // ranks returns the state of all ranks, and adds their token counts to total.

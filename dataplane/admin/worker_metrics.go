@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// At 1,000 ranks a series is some 80 KB of each scrape. So a rank has those that tell which one needs
-// attention, the rare ones only where they are not 0, and the rest is in /status.
+// At 1,000 ranks a series is some 80 KB of each scrape. So a rank has those that tell which one
+// needs attention, the rare ones only where they are not 0, and the rest is in /status.
 var (
 	descPolicy = desc("policy_info", "1, with the name of the policy in force.", "policy")
 	descRanks  = desc("ranks", "Ranks by their overlap: exact, by their events, or approximate, by their answers.", "overlap")

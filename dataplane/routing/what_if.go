@@ -9,8 +9,8 @@ import (
 )
 
 // WhatIf is what a policy would have made of the choices of [Router.Recent]. Tokens are of prompts,
-// as each choice expected them. Each choice is judged alone: the caches and loads are those that the
-// choices really made have left.
+// as each choice expected them. Each choice is judged alone: the caches and loads are those that
+// the choices really made have left.
 type WhatIf struct {
 	Policy string // "" for the choices that were made
 	Same   int    // choices that are as they were made
@@ -71,7 +71,7 @@ func (w *WhatIf) add(tokens int, c *policy.Candidate) {
 // expected returns the tokens of the prompt that a candidate has, or will have by then.
 func expected(c *policy.Candidate) int { return max(c.Cached, c.Predicted) }
 
-// mostOverlap returns the candidate with most of the prompt, of several the one with fewest requests.
+// mostOverlap returns the candidate with most of the prompt, of several one with fewest requests.
 func mostOverlap(candidates []policy.Candidate) (best int) {
 	for i := range candidates {
 		a, b := &candidates[i], &candidates[best]
