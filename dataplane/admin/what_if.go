@@ -22,7 +22,7 @@ type WhatIfPolicy struct {
 	Same   int    `json:"same"`           // choices that are as they were made
 	Cached int64  `json:"cached"`         // of Tokens, expected in the chosen rank's cache
 	Left   int64  `json:"left"`           // of Tokens, those that are left to compute
-	Ahead  int64  `json:"ahead"`          // other requests' prompt tokens before them at their ranks
+	Ahead  int64  `json:"ahead"`          // others' prompt tokens before them at their ranks
 	Ranks  int    `json:"ranks"`          // that were chosen
 	Most   int    `json:"most"`           // choices of the rank with the most
 }
