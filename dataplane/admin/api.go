@@ -75,7 +75,7 @@ type API struct {
 	workers   *workers
 	nodes     *nodes
 	explainer *explainer
-	flusher   *cacheFlusher
+	all       *allWorkers
 	models    *modelList
 }
 
@@ -99,7 +99,7 @@ func New(cfg Config, parts Parts) *API {
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
 		nodes:     &nodes{responder: out, cluster: parts.Cluster, tiers: parts.Tiers},
 		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, models: parts.Models},
-		flusher: &cacheFlusher{
+		all: &allWorkers{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
 		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
@@ -146,7 +146,7 @@ func (a *API) Open(ctx *fasthttp.RequestCtx) bool {
 
 // Operated reports whether ServeClient answers a request as the operator API.
 func (a *API) Operated(ctx *fasthttp.RequestCtx) bool {
-	return a.cfg.OnClients && (operatorPath(string(ctx.Path())) || isFlush(ctx))
+	return a.cfg.OnClients && (operatorPath(string(ctx.Path())) || isForAll(ctx))
 }
 
 // Reserved reports whether a path tells of the router's health or belongs to the operator API.
@@ -154,7 +154,7 @@ func (a *API) Reserved(path []byte) bool {
 	return healthPath(string(path)) || readyPath(string(path)) || a.cfg.OnClients && operatorPath(string(path))
 }
 
-func healthPath(path string) bool { return path == "/health" || path == "/liveness" }
+func healthPath(path string) bool { return path == "/health" || path == "/liveness" || path == "/ping" }
 
 func readyPath(path string) bool { return path == "/ready" || path == "/readiness" }
 
@@ -170,7 +170,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/index", path == "/what_if", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
+	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/index", path == "/what_if", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", path == "/list_workers", path == "/get_loads", path == "/v1/loads", strings.HasPrefix(path, operator.ProfilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -186,7 +186,8 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/history", "/choices", "/index", "/what_if", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
+	case "/status", "/history", "/choices", "/index", "/what_if", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain",
+		"/list_workers", "/add_worker", "/remove_worker", "/get_loads", "/v1/loads":
 		return true
 	default:
 		return console.Has(path) || strings.HasPrefix(path, operator.ProfilePath)
@@ -220,8 +221,12 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.fail(ctx, openai.Unauthorized())
 		return
 	}
-	if strings.HasPrefix(path, operator.ProfilePath) {
+	switch {
+	case strings.HasPrefix(path, operator.ProfilePath):
 		a.serveProfile(ctx)
+		return
+	case isForAll(ctx):
+		a.all.serve(ctx)
 		return
 	}
 	switch path {
@@ -244,14 +249,20 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.requests.Compress(ctx) // of 1,000 ranks it has 1 MB
 	case "/workers":
 		a.workers.serve(ctx)
+	case "/list_workers":
+		a.workers.list(ctx)
+	case "/add_worker":
+		a.workers.serveMethod(ctx, fasthttp.MethodPost)
+	case "/remove_worker":
+		a.workers.serveMethod(ctx, fasthttp.MethodDelete)
+	case "/get_loads", "/v1/loads":
+		a.workers.loads(ctx)
 	case "/workers/drain":
 		a.workers.serveMark(ctx, mark{"drain", a.workers.fleet.Drain})
 	case "/workers/cordon":
 		a.workers.serveMark(ctx, mark{"cordon", a.workers.fleet.Cordon})
 	case "/explain":
 		a.explainer.serve(ctx)
-	case flushPath:
-		a.flusher.serve(ctx)
 	case "/debug/index":
 		ctx.SetContentType("text/plain; charset=utf-8")
 		a.index.Dump(ctx, maxDumpNodes)

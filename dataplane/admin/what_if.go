@@ -4,13 +4,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// WhatIf is the body of GET /what_if: what other policies would have made of the choices of GET
+// WhatIf is the body of GET /what_if: how other policies would have made the choices of GET
 // /choices. Each choice is judged alone, with the caches and loads as they were when it was made: a
 // policy that had made all of them would have filled the caches in another way.
 type WhatIf struct {
 	Choices int   `json:"choices"` // that are compared
 	Tokens  int64 `json:"tokens"`  // of their prompts
-	// Choices of policies that do without overlap: what ranks held then is not known.
+	// Choices of policies that do without overlap: the blocks of ranks then are not known.
 	LeftOut  int            `json:"left_out"`
 	Policies []WhatIfPolicy `json:"policies"` // the one in force first
 }

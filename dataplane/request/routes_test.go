@@ -174,7 +174,7 @@ func testOperatorAPIIsApart(t *testing.T) {
 	}
 	var wrong sync.WaitGroup // each waits
 	defer wrong.Wait()
-	for _, path := range []string{"/status", "/history", "/choices", "/index", "/what_if", "/nodes", "/links", "/metrics", "/workers", "/debug/index", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=2"} {
+	for _, path := range []string{"/status", "/history", "/choices", "/index", "/what_if", "/list_workers", "/get_loads", "/v1/loads", "/nodes", "/links", "/metrics", "/workers", "/debug/index", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=2"} {
 		assert.Equal(t, http.StatusNotFound, get(h.base, path), "clients do not reach %s", path)
 		assert.Equal(t, http.StatusUnauthorized, get(h.operator, path))
 		wrong.Go(func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// WhatIf is what a policy would have made of the choices of [Router.Recent]. Tokens are of prompts,
+// WhatIf is how a policy would have made the choices of [Router.Recent]. Tokens are of prompts,
 // as each choice expected them. Each choice is judged alone: the caches and loads are those that
 // the choices really made have left.
 type WhatIf struct {
