@@ -98,8 +98,11 @@ func TestFlushIsForOperators(t *testing.T) {
 		base, key string
 		want      int
 	}{{h.base, "secret", http.StatusNotFound}, {h.operator, "", http.StatusUnauthorized}, {h.operator, "secret", http.StatusOK}} {
-		resp, _ := h.do(http.MethodPost, tt.base+"/flush_cache", "", "Authorization", "Bearer "+tt.key)
+		resp, got := h.do(http.MethodPost, tt.base+"/flush_cache", "", "Authorization", "Bearer "+tt.key)
 		assert.Equal(t, tt.want, resp.StatusCode, tt)
+		if tt.want == http.StatusNotFound {
+			assert.Contains(t, got, "--operator-listen", "it says where")
+		}
 	}
 }
 

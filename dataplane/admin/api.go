@@ -132,6 +132,10 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 		a.readiness.serve(ctx)
 	case path == "/v1/models" && (ctx.IsGet() || ctx.IsHead()):
 		a.models.serve(ctx)
+	case !a.cfg.OnClients && (operatorPath(path) || isForAll(ctx)):
+		e := openai.NotFound(path)
+		e.Message = "Nothing is served at " + path + " here: the operator API has an address of its own, --operator-listen."
+		a.fail(ctx, e)
 	default:
 		return false
 	}
