@@ -59,7 +59,7 @@ var metricMakers = map[string][]metricMaker{
 		{folders: []string{"dataplane/kvtier/store"}, prefix: "warmpath_kv_tier_", kind: "gauge", labels: noLabels},
 	},
 	"count":     {{folders: []string{"dataplane/kvtier/store"}, prefix: "warmpath_kv_tier_", suffix: "_total", kind: "counter", labels: noLabels}},
-	"histogram": {{prefix: "warmpath_", kind: "histogram", labels: func(*metricPackage, *ast.CallExpr) []string { return []string{"worker", "rank"} }}},
+	"histogram": {{prefix: "warmpath_", kind: "histogram", labels: func(*metricPackage, *ast.CallExpr) []string { return []string{"model"} }}},
 	"NewDesc":   {{labels: func(p *metricPackage, c *ast.CallExpr) []string { return p.strings(c.Args[2]) }}},
 	"send":      {{labels: func(p *metricPackage, c *ast.CallExpr) []string { return p.strings(c.Args[4]) }}},
 	"optional": {{folders: []string{"dataplane/sidecar"}, kind: "counter", labels: func(p *metricPackage, _ *ast.CallExpr) []string {

@@ -42,6 +42,9 @@ var endpointGroups = []struct {
 		{"/v1/classify", "POST", "passed to a worker by load"},
 		{"/classify", "POST, PUT", "passed to a worker by load"},
 		{"/encode", "POST, PUT", "passed to a worker by load"},
+		{"/v1/audio/transcriptions", "POST", "passed to a worker of the form's model by load"},
+		{"/parse_function_call", "POST", "calls of tools in a text, by a worker's parser"},
+		{"/separate_reasoning", "POST", "a text without its reasoning, by a worker's parser"},
 		{"/v1/tokenize", "POST", "token ids by a worker's tokenizer"},
 		{"/tokenize", "POST", "the same"},
 		{"/v1/detokenize", "POST", "text of token ids by a worker's tokenizer"},
@@ -54,6 +57,7 @@ var endpointGroups = []struct {
 		{"/get_server_info", "", "the same"},
 		{"/health", "GET", "liveness of the router, without a key"},
 		{"/liveness", "GET", "the same"},
+		{"/ping", "GET", "the same, of SageMaker"},
 		{"/ready", "GET", "200 when some model can be served, without a key"},
 		{"/readiness", "GET", "the same"},
 	}},
@@ -62,15 +66,25 @@ var endpointGroups = []struct {
 		{"/history", "GET", "the traffic of the last quarter of an hour in steps of 5 s, and of the last day in steps of 2 minutes, as JSON"},
 		{"/choices", "GET", "the last choices with their reasons; `?number=` one of them with its candidates, as `/explain` has them"},
 		{"/index", "GET", "the beginnings that most of the last choices' prompts share, with their text where it is known, and the ranks that hold them"},
+		{"/what_if", "GET", "what other policies would have made of the last choices, each judged alone with the caches as they were"},
 		{"/nodes", "GET", "nodes of the cluster with their GPUs, workers and KV tiers, as their sidecars tell; `?name=` one of them with its links"},
 		{"/links", "GET", "measured links between nodes, the worst first, with the number of pairs that use each"},
 		{"/metrics", "GET", "[metrics](metrics.md) for Prometheus"},
 		{"/workers", "GET, POST, DELETE", "lists workers, adds and removes one: `{\"url\": …, \"role\": …, \"bootstrap_port\": …, \"bootstrap_host\": …}`"},
 		{"/workers/drain", "POST, DELETE", "drains a worker, `{\"url\": …}`, or all of a node, `{\"node\": …}`; DELETE, or `\"drain\": false`, ends it"},
 		{"/workers/cordon", "POST, DELETE", "cordons a worker or node, as above: those not in use yet are kept out, the others serve on"},
+		{"/list_workers", "GET", "the workers' URLs, as sglang-router has them"},
+		{"/add_worker", "POST", "`?url=`: the same as POST `/workers`"},
+		{"/remove_worker", "POST", "`?url=`: the same as DELETE `/workers`"},
+		{"/get_loads", "GET", "tokens of the KV pool that each worker's requests hold or wait for, as sglang-router has them; -1 of a worker that is not ready"},
+		{"/v1/loads", "GET", "the same"},
 		{"/explain", "POST", "every candidate of a prompt with its overlap, load, trust and cost; no worker gets the prompt"},
 		{"/flush_cache", "POST", "empties the prefix caches of all workers, for benchmarks between runs"},
-		{"/console", "GET", "pages of faults, charts, workers, choices, prefixes, prompts, nodes and links"},
+		{"/load_lora_adapter", "POST", "loads an adapter at all workers: `{\"lora_name\": …, \"lora_path\": …}`; 502 with the errors where one fails"},
+		{"/unload_lora_adapter", "POST", "unloads it at all workers"},
+		{"/start_profile", "POST", "starts the profiler of all workers, with SGLang's settings in the body"},
+		{"/stop_profile", "POST", "stops it"},
+		{"/console", "GET", "pages of faults, charts, workers, choices, other policies, prefixes, prompts, nodes and links"},
 		{"/debug/index", "GET", "the top of the index as text"},
 		{"/debug/pprof/{profile}", "GET", "Go's profiles: `profile?seconds=10` (at most 60), `heap`, `goroutine` and others"},
 	}},
@@ -85,8 +99,64 @@ var endpointGroups = []struct {
 	}},
 }
 
+// theirEndpoints are the paths of sglang-router 0.3.2, of its older versions, and those of SGLang that
+// its users ask a worker for. How is the owner of the path; does begins with a path of
+// endpointGroups and the worker that answers, or else with "no".
+var theirEndpoints = []described{
+	{"/generate", "both", "/generate: the worker where its answer begins first"},
+	{"/v1/chat/completions", "both", "/v1/chat/completions: the worker where its answer begins first"},
+	{"/v1/completions", "both", "/v1/completions: the worker where its answer begins first"},
+	{"/v1/responses", "both", "/v1/responses: the worker where its answer begins first"},
+	{"/v1/responses/{id}", "both", "/v1/responses/{id}: the worker that has it; no DELETE"},
+	{"/v1/responses/{id}/cancel", "both", "/v1/responses/{id}/cancel: the worker that has it"},
+	{"/v1/responses/{id}/input_items", "router", "no: only the router's own history has them"},
+	{"/v1/conversations", "router", "no: clients send what was said, or `previous_response_id`"},
+	{"/v1/messages", "SGLang", "/v1/messages: the worker where its answer begins first"},
+	{"/v1/embeddings", "both", "/v1/embeddings: a worker by load"},
+	{"/v1/rerank", "both", "/v1/rerank: a worker by load"},
+	{"/v1/classify", "both", "/v1/classify: a worker by load"},
+	{"/v1/score", "SGLang", "/v1/score: a worker by load"},
+	{"/v1/audio/transcriptions", "SGLang", "/v1/audio/transcriptions: a worker by load"},
+	{"/v1/realtime", "SGLang", "no: a WebSocket, which stays with one worker: connect to it"},
+	{"/v1/tokenize", "both", "/v1/tokenize: a worker"},
+	{"/v1/detokenize", "both", "/v1/detokenize: a worker"},
+	{"/v1/models", "both", "/v1/models: the router, of all workers"},
+	{"/health", "both", "/health: the router"},
+	{"/health_generate", "both", "/health_generate: a worker"},
+	{"/liveness", "router", "/liveness: the router"},
+	{"/readiness", "router", "/readiness: the router"},
+	{"/ping", "SGLang", "/ping: the router"},
+	{"/invocations", "SGLang", "no: /v1/chat/completions is the same"},
+	{"/model_info", "both", "/model_info, /get_model_info: a worker"},
+	{"/server_info", "both", "/server_info, refused: an engine's answer has its keys"},
+	{"/abort_request", "SGLang", "/abort_request: the workers that have it, of the client's own requests"},
+	{"/parse/function_call", "router", "/parse_function_call: a worker, under SGLang's name"},
+	{"/parse/reasoning", "router", "/separate_reasoning: a worker, under SGLang's name"},
+	{"/parse_function_call", "SGLang", "/parse_function_call: a worker"},
+	{"/separate_reasoning", "SGLang", "/separate_reasoning: a worker"},
+	{"/open_session, /close_session", "SGLang", "no: such a session is of one worker; agents' sessions are known by their prompts or names"},
+	{"/api/chat, /api/generate, /api/tags, /api/show", "SGLang", "no: Ollama's clients speak OpenAI's API too"},
+	{"/list_workers", "router, older", "/list_workers: the router"},
+	{"/add_worker", "router, older", "/add_worker: the router"},
+	{"/remove_worker", "router, older", "/remove_worker: the router, once its requests have ended"},
+	{"/workers", "router", "/workers: the router"},
+	{"/workers/{id}", "router", "no: /workers, /workers/drain and /workers/cordon name a worker by its URL"},
+	{"/get_loads, /v1/loads", "router", "/get_loads, /v1/loads: the router, by what it knows"},
+	{"/flush_cache", "both", "/flush_cache: all workers; POST alone, since a link in a page must flush nothing"},
+	{"/load_lora_adapter", "SGLang", "/load_lora_adapter: all workers"},
+	{"/unload_lora_adapter", "SGLang", "/unload_lora_adapter: all workers"},
+	{"/start_profile, /stop_profile", "SGLang", "/start_profile, /stop_profile: all workers"},
+	{"/update_weights_from_disk, /pause_generation and others that change a worker", "SGLang", "no: ask each worker, drained with /workers/drain"},
+	{"/metrics", "both", "/metrics: the router"},
+	{"/engine_metrics", "router", "no: Prometheus reads those of the workers at the workers"},
+	{"/v1/tokenizers", "router", "no: the workers' tokenizers are found by themselves, or with `--model-path`"},
+	{"/wasm", "router", "no: there are no plugins"},
+	{"/ha/status and others", "router", "no: /status has the cluster and its routers"},
+}
+
 var (
 	routerFolders = []string{"dataplane/request", "dataplane/admin", "dataplane/admin/console", "dataplane/operator"}
+	pathWord      = regexp.MustCompile(`(?:^|\B)(/[a-z][a-z0-9_/{}]*)`)
 	endpointName  = regexp.MustCompile(`^/[a-z][a-z0-9_/]*$`)
 	// notServed are literals of these folders that look like paths of an API.
 	notServed = []string{"/proc", "/v1/messages/", "/sys/class/infiniband"}
@@ -189,6 +259,22 @@ func TestReferenceEndpoints(t *testing.T) {
 			}
 		}
 	}
+	b.WriteString("## Those of sglang-router and SGLang\n\n| path | whose | here |\n| --- | --- | --- |\n")
+	ours := known[strings.Join(routerFolders, " ")]
+	for _, row := range theirEndpoints {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", pathWord.ReplaceAllString(row.name, "`$1`"), row.how, pathWord.ReplaceAllString(row.does, "`$1`"))
+		named := pathWord.FindAllStringSubmatch(row.does, -1)
+		for _, path := range named {
+			if !ours[path[1]] {
+				t.Errorf("%s is said to be answered by %s, which nothing serves", row.name, path[1])
+			}
+		}
+		first, _, _ := strings.Cut(row.name, ",")
+		if refused := strings.HasPrefix(row.does, "no:"); refused && ours[first] || !refused && len(named) == 0 {
+			t.Errorf("%s: %q is not what endpointGroups say", row.name, row.does)
+		}
+	}
+	b.WriteString("\n")
 	compareReference(t, "endpoints", b.String())
 }
 

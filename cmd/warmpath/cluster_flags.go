@@ -95,7 +95,7 @@ func (o *clusterOptions) ask(cmd *cobra.Command, use func(ctx context.Context, c
 	ctx, cancel := context.WithTimeout(cmd.Context(), clusterPatience)
 	defer cancel()
 	if err := c.WaitUp(ctx); err != nil {
-		return fmt.Errorf("%w; is NATS running there? Name it with --cluster", err)
+		return fmt.Errorf("%w; is NATS running there? Name it with --cluster. Without a cluster, warmpath workers asks a router", err)
 	}
 	return use(cmd.Context(), c)
 }

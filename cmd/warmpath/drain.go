@@ -83,10 +83,13 @@ func newMarkCommand(name, short string, what mark) (*cobra.Command, *markOptions
 // oneTarget refuses all but one argument.
 func oneTarget(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("cannot %s %d targets: name one, %s", c.Name(), len(args), what)
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("nothing to %s: name %s", c.Name(), what)
+		case 1:
+			return nil
 		}
-		return nil
+		return fmt.Errorf("cannot %s %d targets: name one, %s", c.Name(), len(args), what)
 	}
 }
 

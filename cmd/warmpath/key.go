@@ -31,7 +31,12 @@ Limits, each of which may be left out:
 		Example: `  warmpath key new alice >> client-keys
   warmpath key new batch models=llama,qwen tokens-per-minute=1000000 concurrency=32 >> client-keys
   warmpath serve --client-keys client-keys --worker http://gpu1:30000`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("a key needs the name of its client, as in %s alice", c.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			secret, line, err := clientkey.Line(args[0], args[1:])
 			if err != nil {

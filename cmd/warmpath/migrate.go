@@ -38,6 +38,9 @@ flags have no effect here, and why. warmpath serve also takes such command lines
 			return m.print(c.OutOrStdout(), file)
 		},
 	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w; sglang-router's command line stands behind --", err)
+	})
 	c.Flags().BoolVar(&file, "file", false, "print a file for warmpath serve --config")
 	return c
 }

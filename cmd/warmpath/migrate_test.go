@@ -165,6 +165,12 @@ func TestSGLangRouterLinesThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestMigrateWithoutDashes says where their command line stands.
+func TestMigrateWithoutDashes(t *testing.T) {
+	_, err := warmpath(t, "", "migrate", "--worker-urls", "http://a:1")
+	require.ErrorContains(t, err, "behind --")
+}
+
 // TestMigrate: the command line that it prints is one, and the file says the same.
 func TestMigrate(t *testing.T) {
 	line := []string{"--", "python3", "-m", "sglang_router.launch_router", "--worker-urls", "http://a:1", "http://b:2", "--port", "8000", "--queue-timeout-secs", "5", "--dp-aware", "--log-dir", "it's"}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +91,8 @@ func (f *restartFleet) resume(use func(cl *simulation, base string)) {
 		require.NoError(f.t, os.WriteFile(f.file, snapshot, 0o600))
 		f.route(len(f.sims), func(cl *simulation, base string) {
 			settle(f.t, cl)
-			if kept = faults(f.t, base, "resync") == faults(f.t, base, "restart"); kept {
+			resyncs, restarts := learnt(cl.router.Status().Workers)
+			if kept = resyncs == restarts; kept {
 				use(cl, base)
 			}
 			last = cl.router.Status().Workers
@@ -101,19 +101,13 @@ func (f *restartFleet) resume(use func(cl *simulation, base string)) {
 	}, func() string { return fmt.Sprintf("no router keeps the snapshot: %+v", last) })
 }
 
-// faults is how often something happened to the workers' streams of events.
-func faults(t *testing.T, base, kind string) (n int) {
-	t.Helper()
-	text := metrics(t, base)
-	require.Contains(t, text, `kind="`+kind+`"`)
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "warmpath_event_faults_total{") && strings.Contains(line, `kind="`+kind+`"`) {
-			one, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]))
-			require.NoError(t, err, line)
-			n += one
-		}
+// learnt is how often ranks were learnt anew, and how often other processes were found to publish.
+func learnt(all []admin.WorkerStatus) (resyncs, restarts uint64) {
+	for i := range all {
+		resyncs += all[i].Events.Resyncs
+		restarts += all[i].Events.Restarts
 	}
-	return n
+	return resyncs, restarts
 }
 
 // warm has each of several prompts answered once, through a router, and returns who answered: every worker one at least, since ties
@@ -124,13 +118,16 @@ func (f *restartFleet) warm(prompts int) (homes []string) {
 	var last []admin.WorkerStatus
 	testkit.AwaitThat(f.t, func() (whole bool) {
 		f.route(len(f.sims), func(cl *simulation, base string) {
-			before, used := faults(f.t, base, "resync"), map[string]bool{}
+			before, _ := learnt(cl.router.Status().Workers)
+			used := map[string]bool{}
 			for i := 0; i < prompts || len(used) < len(f.sims); i++ {
 				homes = append(homes, generate(f.t, cl, prompt(300, i), "").worker)
 				used[homes[i]] = true
 			}
 			settle(f.t, cl) // the last answer's pages are told of after it
-			whole, last = faults(f.t, base, "resync") == before, cl.router.Status().Workers
+			last = cl.router.Status().Workers
+			after, _ := learnt(last)
+			whole = after == before
 		})
 		if !whole {
 			homes = nil

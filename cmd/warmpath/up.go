@@ -26,12 +26,13 @@ func newUpCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run a whole cluster on this machine: simulated SGLang workers, router, console",
-		Long: `Up starts simulated SGLang workers with real HTTP and ZMQ sockets, the router in
-front of them and its console, all in this process. No GPU and no model is needed.
-With --prefill and --decode the workers serve requests in pairs; --workers beside them makes
-a mixed cluster. With --cluster-listen 127.0.0.1:4222 a "warmpath node" beside it finds the workers, and
-"warmpath nodes" and "warmpath drain --cluster" work too. It shows
-a line with requests, hit rate and each worker's share until it is interrupted.`,
+		Long: `Up starts simulated SGLang workers with real HTTP and ZMQ sockets, the router in front of them and
+its console, all in this process. No GPU and no model is needed. It shows a line with requests, hit
+rate and each worker's share until it is interrupted.
+
+With --prefill and --decode the workers serve requests in pairs; --workers beside them makes a mixed
+cluster. With --cluster-listen 127.0.0.1:4222 a "warmpath node" beside it finds the workers, and
+"warmpath nodes" and "warmpath drain --cluster" work too.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.prefill+f.decode > 0 && !cmd.Flags().Changed("workers") {

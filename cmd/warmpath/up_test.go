@@ -110,9 +110,11 @@ func TestCommandsAskTheRouter(t *testing.T) {
 	for _, act := range []string{"drain", "undrain", "cordon", "uncordon", "remove"} {
 		_, err = warmpath(t, "", act, "http://127.0.0.1:1")
 		require.ErrorContains(t, err, "with 404: cannot ", act)
-		require.ErrorContains(t, err, "worker http://127.0.0.1:1: ", act)
+		require.ErrorContains(t, err, "worker http://127.0.0.1:1: there is no such worker", act)
 		_, err = warmpath(t, "", act)
-		require.ErrorContains(t, err, "cannot "+act+" 0 targets: name one, ")
+		require.ErrorContains(t, err, "nothing to "+act+": name ")
+		_, err = warmpath(t, "", act, "a", "b")
+		require.ErrorContains(t, err, "cannot "+act+" 2 targets: name one, ")
 		if act != "remove" {
 			_, err = warmpath(t, "", act, "gpu-3")
 			require.ErrorContains(t, err, "cannot find node gpu-3: there is no such node: this router is in no cluster", act)

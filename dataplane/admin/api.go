@@ -75,7 +75,7 @@ type API struct {
 	workers   *workers
 	nodes     *nodes
 	explainer *explainer
-	flusher   *cacheFlusher
+	all       *allWorkers
 	models    *modelList
 }
 
@@ -99,7 +99,7 @@ func New(cfg Config, parts Parts) *API {
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
 		nodes:     &nodes{responder: out, cluster: parts.Cluster, tiers: parts.Tiers},
 		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, models: parts.Models},
-		flusher: &cacheFlusher{
+		all: &allWorkers{
 			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx, known: parts.Router.Known,
 		},
 		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
@@ -132,6 +132,10 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 		a.readiness.serve(ctx)
 	case path == "/v1/models" && (ctx.IsGet() || ctx.IsHead()):
 		a.models.serve(ctx)
+	case !a.cfg.OnClients && (operatorPath(path) || isForAll(ctx)):
+		e := openai.NotFound(path)
+		e.Message = "Nothing is served at " + path + " here: the operator API has an address of its own, --operator-listen."
+		a.fail(ctx, e)
 	default:
 		return false
 	}
@@ -146,7 +150,7 @@ func (a *API) Open(ctx *fasthttp.RequestCtx) bool {
 
 // Operated reports whether ServeClient answers a request as the operator API.
 func (a *API) Operated(ctx *fasthttp.RequestCtx) bool {
-	return a.cfg.OnClients && (operatorPath(string(ctx.Path())) || isFlush(ctx))
+	return a.cfg.OnClients && (operatorPath(string(ctx.Path())) || isForAll(ctx))
 }
 
 // Reserved reports whether a path tells of the router's health or belongs to the operator API.
@@ -154,7 +158,7 @@ func (a *API) Reserved(path []byte) bool {
 	return healthPath(string(path)) || readyPath(string(path)) || a.cfg.OnClients && operatorPath(string(path))
 }
 
-func healthPath(path string) bool { return path == "/health" || path == "/liveness" }
+func healthPath(path string) bool { return path == "/health" || path == "/liveness" || path == "/ping" }
 
 func readyPath(path string) bool { return path == "/ready" || path == "/readiness" }
 
@@ -170,7 +174,7 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 		return true
 	}
 	switch {
-	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/index", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", strings.HasPrefix(path, operator.ProfilePath):
+	case console.Has(path), path == "/status", path == "/history", path == "/choices", path == "/index", path == "/what_if", path == "/nodes", path == "/links", path == "/metrics", path == "/debug/index", path == "/list_workers", path == "/get_loads", path == "/v1/loads", strings.HasPrefix(path, operator.ProfilePath):
 		const allowed = "GET, HEAD, OPTIONS"
 		if ctx.IsOptions() { // "OPTIONS /" is HAProxy's check by default
 			ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed)
@@ -186,7 +190,8 @@ func (a *API) refusesMethod(ctx *fasthttp.RequestCtx, path string) bool {
 // operatorPath reports whether a path belongs to the operator API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/history", "/choices", "/index", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain":
+	case "/status", "/history", "/choices", "/index", "/what_if", "/nodes", "/links", "/metrics", "/workers", "/workers/drain", "/workers/cordon", "/debug/index", "/explain",
+		"/list_workers", "/add_worker", "/remove_worker", "/get_loads", "/v1/loads":
 		return true
 	default:
 		return console.Has(path) || strings.HasPrefix(path, operator.ProfilePath)
@@ -220,8 +225,12 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.fail(ctx, openai.Unauthorized())
 		return
 	}
-	if strings.HasPrefix(path, operator.ProfilePath) {
+	switch {
+	case strings.HasPrefix(path, operator.ProfilePath):
 		a.serveProfile(ctx)
+		return
+	case isForAll(ctx):
+		a.all.serve(ctx)
 		return
 	}
 	switch path {
@@ -233,23 +242,31 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.explainer.serveRecent(ctx)
 	case "/index":
 		a.explainer.serveIndex(ctx)
+	case "/what_if":
+		a.explainer.serveWhatIf(ctx)
 	case "/nodes":
 		a.nodes.serve(ctx)
 	case "/links":
 		a.nodes.serveLinks(ctx)
 	case "/metrics":
 		a.metrics.serve(ctx)
-		a.requests.Compress(ctx) // of 1,000 workers it has 10 MB
+		a.requests.Compress(ctx) // of 1,000 ranks it has 1 MB
 	case "/workers":
 		a.workers.serve(ctx)
+	case "/list_workers":
+		a.workers.list(ctx)
+	case "/add_worker":
+		a.workers.serveMethod(ctx, fasthttp.MethodPost)
+	case "/remove_worker":
+		a.workers.serveMethod(ctx, fasthttp.MethodDelete)
+	case "/get_loads", "/v1/loads":
+		a.workers.loads(ctx)
 	case "/workers/drain":
 		a.workers.serveMark(ctx, mark{"drain", a.workers.fleet.Drain})
 	case "/workers/cordon":
 		a.workers.serveMark(ctx, mark{"cordon", a.workers.fleet.Cordon})
 	case "/explain":
 		a.explainer.serve(ctx)
-	case flushPath:
-		a.flusher.serve(ctx)
 	case "/debug/index":
 		ctx.SetContentType("text/plain; charset=utf-8")
 		a.index.Dump(ctx, maxDumpNodes)

@@ -63,6 +63,31 @@ func TestRecentChoices(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, status)
 }
 
+// TestWhatIfOfChoices: each policy has all choices, and the one in force is named as what was made.
+func TestWhatIfOfChoices(t *testing.T) {
+	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	for _, w := range []*fakeWorker{a, b} {
+		w.answers("/generate", idsReply)
+	}
+	h := start(t, []*fakeWorker{a, b}, settings{})
+	for range 4 {
+		h.post("/generate", idsBody)
+	}
+	var got admin.WhatIf
+	status, _ := h.get("/what_if", &got)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, []any{4, int64(36), 0}, []any{got.Choices, got.Tokens, got.LeftOut})
+	names := []string{}
+	for _, p := range got.Policies {
+		names = append(names, p.Policy)
+		require.Equal(t, p.Policy == "kv", p.Made)
+		require.Equal(t, got.Tokens, p.Cached+p.Left)
+	}
+	require.Equal(t, []string{"kv", "round-robin", "least-load", "most-overlap"}, names)
+	require.Equal(t, 4, got.Policies[0].Same)
+	require.Equal(t, []int{2, 2}, []int{got.Policies[1].Ranks, got.Policies[1].Most})
+}
+
 func TestRecentChoicesOfPairs(t *testing.T) {
 	p, d := newPair(t, 1, 2)
 	h := start(t, append(p, d...), settings{})

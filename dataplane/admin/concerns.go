@@ -195,6 +195,20 @@ func (k *workerConcern) lines(workers []WorkerStatus) (out []Concern) {
 	return []Concern{latest}
 }
 
+// gpusUnknown counts the workers without facts about their GPUs among those that are not dead.
+func gpusUnknown(workers []WorkerStatus) (n, of int) {
+	for i := range workers {
+		switch w := &workers[i]; {
+		case w.State == "dead":
+		case w.GPUs.State == "unknown":
+			n, of = n+1, of+1
+		default:
+			of++
+		}
+	}
+	return n, of
+}
+
 // refusals are the concerns about requests of the last minutes, by their kind of error.
 var refusals = [...]struct {
 	of           history.Kind
@@ -244,6 +258,11 @@ func concerns(st *Status, errors history.Errors) []Concern {
 	}
 	for i := range workerConcerns {
 		out = append(out, workerConcerns[i].lines(st.Workers)...)
+	}
+	// Without any sidecar nothing is known of any GPU, and that is as it was meant.
+	if unknown, of := gpusUnknown(st.Workers); unknown > 0 && unknown < of {
+		add("gpus_unknown", Note, "", fmt.Sprintf("Nothing is known of the GPUs of %s", Plural(unknown, "worker")),
+			"Others have a sidecar that tells: run warmpath node on these machines too, or look at its log.", 0)
 	}
 	if q := st.Queue; q != nil && q.Waiting > 0 {
 		add("queue", Warning, "", fmt.Sprintf("%s in the queue: all workers that could take them are full; %.1f a second leave it", Plural(q.Waiting, "request"), q.Rate),

@@ -21,7 +21,7 @@ var at = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 func healthy(i int) WorkerStatus {
 	w := WorkerStatus{State: "ready", StateSeconds: 7300, Breaker: BreakerStatus{State: "closed"}}
 	w.ID = fmt.Sprintf("http://w%d:30000", i)
-	w.Events, w.GPUs = &EventsStatus{State: "live", LagMS: 2}, &GPUHealthStatus{State: "unknown"}
+	w.Events, w.GPUs = &EventsStatus{State: "live", LagMS: 2}, &GPUHealthStatus{State: "healthy"}
 	return w
 }
 
@@ -52,6 +52,11 @@ func TestConcerns(t *testing.T) {
 		change   func(st *Status)
 	}{
 		{change: func(*Status) {}},
+		{change: func(st *Status) { // no sidecar
+			for i := range st.Workers {
+				st.Workers[i].GPUs.State = "unknown"
+			}
+		}},
 		{
 			"worker_dead", Fault, "http://w0:30000", "http://w0:30000 is dead: connection refused", 192,
 			first(func(w *WorkerStatus) {
@@ -83,6 +88,7 @@ func TestConcerns(t *testing.T) {
 			first(func(w *WorkerStatus) { w.GPUs = &GPUHealthStatus{State: "degraded", Reasons: []string{"throttles"}} }),
 		},
 		{"worker_gpu_degraded", Warning, "http://w0:30000", "http://w0:30000 has degraded GPUs", 0, first(func(w *WorkerStatus) { w.GPUs.State = "draining" })},
+		{"gpus_unknown", Note, "", "Nothing is known of the GPUs of 1 worker", 0, first(func(w *WorkerStatus) { w.GPUs.State = "unknown" })},
 		{
 			"worker_events_aside", Warning, "http://w0:30000", "http://w0:30000 has its events set aside: untrue", 60,
 			first(func(w *WorkerStatus) {

@@ -124,7 +124,7 @@ type ExplainedCost struct {
 	Score *float64 `json:"score,omitempty"`
 }
 
-// explainer answers POST /explain, GET /choices and GET /index.
+// explainer answers POST /explain, GET /choices, /index and /what_if.
 type explainer struct {
 	responder
 	router *routing.Router

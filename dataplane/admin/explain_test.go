@@ -167,7 +167,7 @@ func TestTrustIsLearntFromAnswers(t *testing.T) {
 	require.Less(t, st.Trust.Credit, 0.9)
 	require.LessOrEqual(t, st.Trust.CheckSeconds, 1.0)
 	_, metrics := h.do(http.MethodGet, h.operator+"/metrics", "")
-	for _, name := range []string{"rank_accuracy", "rank_credit", "rank_check_seconds", "rank_backlog_tokens", "rank_prefill_tokens_per_second", "rank_requests"} {
+	for _, name := range []string{"rank_accuracy", "rank_backlog_tokens", "rank_prefill_tokens_per_second"} {
 		require.Contains(t, metrics, "\nwarmpath_"+name+"{")
 	}
 	require.Equal(t, worker.Ready.String(), st.State)

@@ -50,13 +50,9 @@ type gpuCollector struct {
 
 var (
 	descGPUState = desc("worker_health",
-		"1 for the health state of the worker's GPUs; unknown where there are no facts about "+
-			"them.", "worker", "state")
+		"1, with the health state of the worker's GPUs; absent where there are no facts about them.", "worker", "state")
 	descGPUWeight = desc("worker_health_weight",
-		"Share of its speed that the worker has left by its GPU facts; absent where there are "+
-			"none.", "worker")
-	descGPUAge = desc("worker_health_age_seconds",
-		"Age of the worker's GPU facts; absent where there are none.", "worker")
+		"Share of its speed that the worker has left by its GPU facts; absent where it has all of it.", "worker")
 	descGPUDoubted = desc("worker_health_doubted",
 		"1 for a worker that is dead by GPU facts that choices ignore.", "worker")
 	descGPUExcluded = desc("health_excluded_total",
@@ -68,8 +64,7 @@ var (
 // Describe implements prometheus.Collector.
 func (gpuCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descGPUState, descGPUWeight, descGPUAge, descGPUDoubted, descGPUExcluded,
-		descGPUOverruled,
+		descGPUState, descGPUWeight, descGPUDoubted, descGPUExcluded, descGPUOverruled,
 	} {
 		ch <- d
 	}
@@ -80,16 +75,16 @@ func (c gpuCollector) Collect(ch chan<- prometheus.Metric) {
 	now, out := time.Now(), sink{ch}
 	for _, w := range c.workers.Snapshot().Workers {
 		h := gpuHealth(w, now)
-		for s := worker.GPUUnknown; s <= worker.GPUDead; s++ {
-			out.gauge(descGPUState, oneIf(h.State == s.String()), w.URL, s.String())
+		if h.State == worker.GPUUnknown.String() {
+			continue
 		}
-		if h.State != worker.GPUUnknown.String() {
+		out.gauge(descGPUState, 1, w.URL, h.State)
+		if h.Weight < 1 {
 			out.gauge(descGPUWeight, h.Weight, w.URL)
 		}
-		if h.Age > 0 {
-			out.gauge(descGPUAge, h.Age, w.URL)
+		if h.Doubted {
+			out.gauge(descGPUDoubted, 1, w.URL)
 		}
-		out.gauge(descGPUDoubted, oneIf(h.Doubted), w.URL)
 	}
 	out.counter(descGPUExcluded, float64(c.passed.Dead.Load()), "dead")
 	out.counter(descGPUExcluded, float64(c.passed.Draining.Load()), "draining")

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -61,12 +62,18 @@ type fakeWorker struct {
 
 func newFakeWorker(t *testing.T, info string) *fakeWorker {
 	t.Helper()
+	return newWorkerOn(t, "127.0.0.1:0", info)
+}
+
+func newWorkerOn(t *testing.T, address, info string) *fakeWorker {
+	t.Helper()
 	w := &fakeWorker{handlers: map[string]http.HandlerFunc{}}
 	w.answers("/ready", "")
 	w.answers("/abort_request", "")
 	w.answers("/server_info", info)
 	w.answers("/v1/models", `{"object":"list","data":[{"id":"tiny"}]}`)
-	server := httptest.NewServer(w)
+	server := &httptest.Server{Listener: listen(t, address), Config: &http.Server{Handler: w}}
+	server.Start()
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	return w
@@ -150,6 +157,7 @@ type settings struct {
 	policy, key string
 	cluster     admin.Cluster
 	tiers       func() directory.Status
+	interval    time.Duration // between probes
 }
 
 // start runs a router. With a key, operators have a listener of their own.
@@ -166,7 +174,7 @@ func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 	intake := ingest.NewManager(ingest.Config{Log: log}, index, subscribe, replay)
 	approx, known := routing.NewApproxIndex(0), routing.NewKnownSessions(index)
 	registry := worker.NewRegistry(worker.Config{
-		Interval: 20 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log,
+		Interval: cmp.Or(set.interval, 20*time.Millisecond), Timeout: patience, HangAfter: time.Hour, Log: log,
 	}, worker.Observers{approx, known, intake})
 	router := routing.New(registry, index, intake.View, pick, rand.Uint64)
 	router.Approx, router.Known = approx, known
@@ -178,11 +186,11 @@ func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 		Requests: requests, Registry: registry, Ingest: intake, Index: index, Router: router, Transport: transport,
 		Cluster: set.cluster, Tiers: set.tiers,
 	})
-	cfg := request.ServerConfig{Listener: listen(t)}
+	cfg := request.ServerConfig{Listener: listen(t, "127.0.0.1:0")}
 	h := &harness{t: t, base: "http://" + cfg.Listener.Addr().String(), client: &http.Client{Transport: &http.Transport{}}, admin: api, registry: registry, router: router}
 	h.operator = h.base
 	if set.key != "" {
-		cfg.Operator = listen(t)
+		cfg.Operator = listen(t, "127.0.0.1:0")
 		h.operator = "http://" + cfg.Operator.Addr().String()
 	}
 	h.run(cfg, requests, transport)
@@ -194,9 +202,9 @@ func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 	return h
 }
 
-func listen(t *testing.T) net.Listener {
+func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", address)
 	require.NoError(t, err)
 	return l
 }

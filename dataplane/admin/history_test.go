@@ -131,6 +131,7 @@ func TestConsoleReadsTheAPI(t *testing.T) {
 	compare("RecentChoices", reflect.TypeFor[admin.RecentChoices]())
 	compare("ExplainedChoice", reflect.TypeFor[admin.ExplainedChoice]())
 	compare("HotPrefixes", reflect.TypeFor[admin.HotPrefixes]())
+	compare("WhatIf", reflect.TypeFor[admin.WhatIf]())
 	compare("Nodes", reflect.TypeFor[admin.Nodes]())
 	compare("NodeLinks", reflect.TypeFor[admin.NodeLinks]())
 	compare("Report", reflect.TypeFor[history.Report]())

@@ -126,41 +126,26 @@ var (
 			"known yet.", "worker", "rank")
 	descBacklog = desc("rank_backlog_tokens",
 		"Prompt tokens left to compute at the rank, of all routers as far as it reports.", "worker", "rank")
-	descRequests = desc("rank_requests",
-		"Requests at the rank, of all routers as far as it reports: running or waiting for a "+
-			"first token.", "worker", "rank", "state")
-	descPoolUsed = desc("rank_pool_used_tokens",
-		"Tokens of the rank's KV pool that running requests hold.", "worker", "rank")
-	descPool     = desc("rank_pool_tokens", "Tokens of the rank's KV pool.", "worker", "rank")
+	descPool = desc("rank_pool_usage",
+		"Share of the rank's KV pool that running requests hold; absent where the pool is not known.", "worker", "rank")
 	descSetAside = desc("rank_report_set_aside",
 		"1 while a field of the rank's load reports contradicts this router's own "+
 			"measurements, and is not used.", "worker", "rank", "field")
 	descTimesAside = desc("rank_report_set_aside_total",
-		"Times that a field of the rank's load reports was set aside.", "worker", "rank", "field")
-	descReportAge = desc("load_report_age_seconds",
-		"Age of the rank's last load report, by its source.", "worker", "rank", "source")
+		"Times that a field of the rank's load reports was set aside. Absent where it never was.", "worker", "rank", "field")
 	descAccuracy = desc("rank_accuracy",
 		"Share of the rank's last answers, of at most 64 with an expected overlap, that had at "+
 			"least 0.8 of it.", "worker", "rank")
-	descCredit = desc("rank_credit",
-		"Share of the rank's overlap that counts in the choice, by its accuracy and age.", "worker", "rank")
-	descSilence = desc("rank_silence_seconds",
-		"Time since an event batch or a check confirmed the rank's cache.", "worker", "rank")
-	descCheck = desc("rank_check_seconds",
-		"Time between two checks of the rank's events, by its accuracy.", "worker", "rank")
 )
 
-// loadCollector reads load and overlap credit of each rank at each scrape.
+// loadCollector reads load and accuracy of each rank at each scrape.
 type loadCollector struct{ registry *worker.Registry }
 
 var _ prometheus.Collector = loadCollector{}
 
 // Describe implements prometheus.Collector.
 func (loadCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descRate, descBacklog, descRequests, descPoolUsed, descPool, descSetAside, descTimesAside, descReportAge,
-		descAccuracy, descCredit, descSilence, descCheck,
-	} {
+	for _, d := range []*prometheus.Desc{descRate, descBacklog, descPool, descSetAside, descTimesAside, descAccuracy} {
 		ch <- d
 	}
 }
@@ -169,31 +154,21 @@ func (loadCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c loadCollector) Collect(ch chan<- prometheus.Metric) {
 	now, out := time.Now(), sink{ch}
 	for _, r := range c.registry.Snapshot().Ranks {
-		seen := r.Load.View(now)
+		l := r.Load.View(now)
 		url, rank := r.Labels()
-		l, t := loadStatus(r, &seen), trustStatus(r, now)
-		out.gauge(descRate, l.PrefillPerSecond, url, rank)
-		out.gauge(descBacklog, float64(l.PendingTokens), url, rank)
-		out.gauge(descRequests, float64(l.InFlight-l.Waiting), url, rank, "running")
-		out.gauge(descRequests, float64(l.Waiting), url, rank, "waiting")
-		out.gauge(descPoolUsed, float64(l.UsedTokens), url, rank)
-		out.gauge(descPool, float64(l.PoolTokens), url, rank)
-		for _, a := range l.SetAside {
+		out.gauge(descRate, math.Round(l.Rate), url, rank)
+		out.gauge(descBacklog, float64(l.Pending), url, rank)
+		if l.Pool > 0 {
+			out.gauge(descPool, rounded(float64(l.Used)/float64(l.Pool)), url, rank)
+		}
+		for _, a := range r.Load.SetAside() {
 			out.gauge(descSetAside, 1, url, rank, a.Field)
 		}
 		for field, times := range worker.TimesAside(&r.Load) {
-			out.counter(descTimesAside, float64(times), url, rank, field)
+			out.counterIfAny(descTimesAside, times, url, rank, field)
 		}
-		if l.Source != "dispatch" {
-			out.gauge(descReportAge, l.AgeSeconds, url, rank, l.Source)
+		if accuracy, compared := r.Trust.Accuracy(now); compared > 0 {
+			out.gauge(descAccuracy, accuracy, url, rank)
 		}
-		if t.Compared > 0 {
-			out.gauge(descAccuracy, t.Accuracy, url, rank)
-		}
-		out.gauge(descCredit, t.Credit, url, rank)
-		if t.SilentSeconds >= 0 {
-			out.gauge(descSilence, t.SilentSeconds, url, rank)
-		}
-		out.gauge(descCheck, t.CheckSeconds, url, rank)
 	}
 }

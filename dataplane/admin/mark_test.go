@@ -2,10 +2,40 @@ package admin_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
+
+// TestWorkersOfSGLangsRouter: its paths list, add and remove workers, and tell their loads.
+func TestWorkersOfSGLangsRouter(t *testing.T) {
+	a, b := newFakeWorker(t, info(2)), newFakeWorker(t, info(1))
+	h := start(t, []*fakeWorker{a}, settings{})
+	busy := h.worker(a).Ranks()[1].Load.Begin(1000)
+	for _, path := range []string{"/get_loads", "/v1/loads"} {
+		_, body := h.get(path, &struct{}{})
+		require.JSONEq(t, `{"workers":[{"worker":"`+a.url+`","load":1000}]}`, body)
+	}
+	busy.End()
+	resp, got := h.post("/add_worker?url="+b.url, "")
+	require.Equal(t, http.StatusOK, resp.StatusCode, got)
+	h.awaitReady(2)
+	listed := func() []string {
+		var list struct{ URLs []string }
+		h.get("/list_workers", &list)
+		return list.URLs
+	}
+	require.ElementsMatch(t, []string{a.url, b.url}, listed())
+	resp, got = h.post("/remove_worker?url="+a.url, "")
+	require.Equal(t, http.StatusOK, resp.StatusCode, got)
+	require.Eventually(t, func() bool { return slices.Equal(listed(), []string{b.url}) }, patience, tick)
+	for path, method := range map[string]string{"/add_worker": http.MethodGet, "/remove_worker": http.MethodDelete, "/list_workers": http.MethodPost, "/v1/loads": http.MethodPost} {
+		resp, got = h.do(method, h.operator+path+"?url="+b.url, "")
+		require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, got)
+	}
+}
 
 // TestMarkRequests: /workers/drain and /workers/cordon take the same requests.
 func TestMarkRequests(t *testing.T) {

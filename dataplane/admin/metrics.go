@@ -35,7 +35,7 @@ func newMetrics(p *Parts, version string) *metrics {
 	m.registerBuild(version)
 	m.registerCulprits(p.Requests)
 	if p.Router.Known != nil {
-		m.registry.MustRegister(sessionCollector{p.Router.Known, p.Registry})
+		m.registry.MustRegister(sessionCollector{p.Router.Known})
 	}
 	m.registry.MustRegister(p.Metrics...)
 	if gate := p.Requests.Queue(); gate != nil {
@@ -133,6 +133,13 @@ func (s sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
 
 func (s sink) counter(d *prometheus.Desc, v float64, labels ...string) {
 	s.ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+// counterIfAny sends nothing where a rare thing has not happened yet.
+func (s sink) counterIfAny(d *prometheus.Desc, n uint64, labels ...string) {
+	if n > 0 {
+		s.counter(d, float64(n), labels...)
+	}
 }
 
 // oneIf is the value of a gauge that says yes or no.

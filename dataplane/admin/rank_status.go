@@ -82,7 +82,13 @@ type EventsStatus struct {
 	Gaps     uint64  `json:"gaps"`
 	Lost     uint64  `json:"lost"`
 	Replayed uint64  `json:"replayed"`
-	Restarts uint64  `json:"restarts"`
+	// Messages that came by replay and again live.
+	Duplicates uint64 `json:"duplicates"`
+	Restarts   uint64 `json:"restarts"`
+	// Lost connections to the rank's publisher, and the first one if it failed.
+	Disconnects uint64 `json:"disconnects"`
+	// Times that the rank was learnt again, the first included.
+	Resyncs uint64 `json:"resyncs"`
 	// Times that prompts were computed and no event came of them.
 	Mutes           uint64 `json:"mutes"`
 	Malformed       uint64 `json:"malformed"`
@@ -91,6 +97,8 @@ type EventsStatus struct {
 	UnknownParents  uint64 `json:"unknown_parents"`
 	UnknownRemovals uint64 `json:"unknown_removals"`
 	BeyondBudget    uint64 `json:"beyond_budget"` // stores beyond the index's bound
+	// Removals of unknown blocks, of a rank with evicted blocks.
+	EvictedRemovals uint64 `json:"evicted_removals"`
 }
 
 // ranks returns the state of all ranks, and adds their token counts to total.
@@ -182,11 +190,12 @@ func eventsStatus(e *ingest.Stats) *EventsStatus {
 		State: e.State().String(), Sequence: e.Sequence.Load(),
 		LagMS:   float64(e.Lag().Microseconds()) / 1000,
 		Batches: e.Batches.Load(), Gaps: e.Gaps.Load(), Lost: e.Lost.Load(),
-		Replayed: e.Replayed.Load(),
-		Restarts: e.Restarts.Load(), Mutes: e.Mutes.Load(), Malformed: e.Malformed.Load(),
+		Replayed: e.Replayed.Load(), Duplicates: e.Duplicates.Load(),
+		Restarts: e.Restarts.Load(), Disconnects: e.Disconnects.Load(), Resyncs: e.Resyncs.Load(), Mutes: e.Mutes.Load(), Malformed: e.Malformed.Load(),
 		UnknownEvents: e.UnknownEvents.Load(),
 		UnknownFields: e.UnknownFields.Load(), UnknownParents: e.UnknownParents.Load(),
 		UnknownRemovals: e.UnknownRemovals.Load(), BeyondBudget: e.BeyondBudget.Load(),
+		EvictedRemovals: e.EvictedRemovals.Load(),
 	}
 }
 

@@ -30,8 +30,7 @@ func TestRolesAreShown(t *testing.T) {
 	assert.Regexp(t, `^127\.0\.0\.1:\d+$`, workers[p[0].url].Bootstrap)
 	assert.Empty(t, workers[d[0].url].Bootstrap+workers[plain.url].Bootstrap)
 	metrics := h.scrape()
-	assert.Contains(t, metrics, `warmpath_worker_role{role="prefill",worker="`+p[0].url+`"} 1`)
-	assert.Contains(t, metrics, `warmpath_reserved_kv_tokens{rank="0",worker="`+d[0].url+`"} 0`)
+	assert.Contains(t, metrics, `warmpath_worker_up{role="prefill",state="ready",worker="`+p[0].url+`"} 1`)
 }
 
 // TestBreakerIsShown: and a worker with an open breaker gets nothing while another one is
@@ -56,6 +55,7 @@ func TestBreakerIsShown(t *testing.T) {
 	metrics := h.scrape()
 	assert.Contains(t, metrics, `warmpath_worker_breaker{state="open",worker="`+a.url+`"} 1`)
 	assert.Contains(t, metrics, `warmpath_worker_breaker_opened_total{worker="`+a.url+`"} 1`)
+	assert.NotRegexp(t, `warmpath_worker_breaker.*`+b.url, metrics)
 	e, _ := h.explain("", idsBody)
 	assert.Equal(t, "failed too often, and others did not", e.Ranks[indexOf(e, a.url)].Excluded)
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
@@ -53,10 +52,6 @@ var (
 		"Branches of these sessions: main ones and those of sub-agents.")
 	descSessionRequests = desc("session_requests_total",
 		"Requests by the source that told their session.", "source")
-	descSessionRank = desc("session_rank_branches",
-		"Branches of live sessions by the rank of their last request.", "worker", "rank")
-	descSessionLive = desc("session_live_tokens",
-		"Tokens of a rank that sessions are expected to need again.", "worker", "rank")
 	descSessionPauses = desc("session_pause_seconds",
 		"Time from an answer to the next turn of its session.")
 	descSessionTurns = desc("session_turns_total",
@@ -65,10 +60,7 @@ var (
 )
 
 // sessionCollector reads the known sessions at each scrape.
-type sessionCollector struct {
-	known    *routing.KnownSessions
-	registry *worker.Registry
-}
+type sessionCollector struct{ known *routing.KnownSessions }
 
 var _ prometheus.Collector = sessionCollector{}
 
@@ -86,12 +78,6 @@ func (c sessionCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for i, n := range st.Kinds {
 		out.counter(descSessionTurns, float64(n), routing.TurnKind(i).String())
-	}
-	for _, r := range c.registry.Snapshot().Ranks {
-		branches, live := c.known.OfRank(&st, r)
-		url, rank := r.Labels()
-		out.gauge(descSessionRank, float64(branches), url, rank)
-		out.gauge(descSessionLive, live, url, rank)
 	}
 	pauses(ch, &st)
 }

@@ -11,43 +11,37 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
+// At 1,000 ranks a series is some 80 KB of each scrape. So a rank has those that tell which one
+// needs attention, the rare ones only where they are not 0, and the rest is in /status.
 var (
-	descUp   = desc("worker_up", "1 while the worker may be chosen.", "worker", "state")
-	descRole = desc("worker_role",
-		"1, with the worker's role: regular, prefill or decode.", "worker", "role")
+	descPolicy = desc("policy_info", "1, with the name of the policy in force.", "policy")
+	descRanks  = desc("ranks", "Ranks by their overlap: exact, by their events, or approximate, by their answers.", "overlap")
+
+	descUp = desc("worker_up", "1 while the worker may be chosen, with its role: regular, prefill or decode.",
+		"worker", "state", "role")
 	descBreaker = desc("worker_breaker",
-		"1, with the state of the worker's circuit breaker: closed, open (no requests while "+
-			"other workers are there) or half-open (one at a time).",
+		"1 while the worker's circuit breaker is open (no requests while other workers are there) or "+
+			"half-open (one at a time).",
 		"worker", "state")
 	descOpened = desc("worker_breaker_opened_total",
 		"Times that the worker's breaker has opened: three failures in a row, five among the "+
-			"last twenty answers, or a failed trial.", "worker")
+			"last twenty answers, or a failed trial. Absent where it never has.", "worker")
 
-	descReserved = desc("reserved_kv_tokens",
-		"KV tokens that decode legs in flight at the rank will need.", "worker", "rank")
 	descInFlight = desc("in_flight_requests",
 		"Requests dispatched to the rank and not ended.", "worker", "rank")
-	descPending = desc("pending_prefill_tokens",
-		"Prompt tokens dispatched to the rank, expected uncached and not prefilled.", "worker", "rank")
 	descRankErrors = desc("attempts_failed_total",
-		"Attempts at the rank that ended without an answer.", "worker", "rank")
-	descExact = desc("rank_exact",
-		"1 while the rank's overlap is exact, by its events; else it is approximate, by its "+
-			"answers.", "worker", "rank")
+		"Attempts at the rank that ended without an answer. Absent where there was none.", "worker", "rank")
 	descEventsAside = desc("rank_events_set_aside",
 		"1 while the rank's events are set aside, by fault: some are lost for good (lost), its answers report more cached "+
 			"tokens than its events told of (less), or fewer (more), many batches are unreadable, or another worker names the "+
 			"same address for its events (shared).", "worker", "rank", "fault")
 	descTimesEventsAside = desc("rank_events_set_aside_total",
-		"Times that the rank's events were set aside.", "worker", "rank")
-	descApprox = desc("approx_rank_tokens",
-		"Prompt tokens of the rank in the tree of sent prompts.", "worker", "rank")
-	descBlocks = desc("index_rank_blocks", "KV block copies of the rank by its events.", "worker", "rank")
-	descLag    = desc("event_lag_seconds",
+		"Times that the rank's events were set aside. Absent where they never were.", "worker", "rank")
+	descLag = desc("event_lag_seconds",
 		"Age of the last event batch when it was applied.", "worker", "rank")
-	descBatches = desc("event_batches_total", "Event batches applied.", "worker", "rank")
-	descFaults  = desc("event_faults_total",
-		"Faults of the rank's event stream.", "worker", "rank", "kind")
+	descFaults = desc("event_faults_total",
+		"Faults of the rank's event stream: events lost, unreadable or unknown, and connections and processes that ended. "+
+			"Absent where there was none; /status has them by kind.", "worker", "rank")
 )
 
 // workerCollector reads the workers, their ranks and event streams at each scrape.
@@ -62,9 +56,8 @@ var _ prometheus.Collector = workerCollector{}
 // Describe implements prometheus.Collector.
 func (workerCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descUp, descRole, descBreaker, descOpened,
-		descReserved, descInFlight, descPending, descRankErrors, descExact, descEventsAside, descTimesEventsAside, descApprox,
-		descBlocks, descLag, descBatches, descFaults,
+		descPolicy, descRanks, descUp, descBreaker, descOpened,
+		descInFlight, descRankErrors, descEventsAside, descTimesEventsAside, descLag, descFaults,
 	} {
 		ch <- d
 	}
@@ -72,62 +65,49 @@ func (workerCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
-	snap, out := c.registry.Snapshot(), sink{ch}
+	snap, out, now := c.registry.Snapshot(), sink{ch}, time.Now()
+	out.gauge(descPolicy, 1, c.router.Policy().Name())
 	for _, w := range snap.Workers {
 		state := w.State()
-		out.gauge(descUp, oneIf(state == worker.Ready), w.URL, state.String())
-		out.gauge(descRole, 1, w.URL, w.Role().String())
-		out.gauge(descBreaker, 1, w.URL, w.Breaker.State(time.Now()).String())
-		out.counter(descOpened, float64(w.Breaker.Opened()), w.URL)
+		out.gauge(descUp, oneIf(state == worker.Ready), w.URL, state.String(), w.Role().String())
+		if breaker := w.Breaker.State(now); breaker != worker.BreakerClosed {
+			out.gauge(descBreaker, 1, w.URL, breaker.String())
+		}
+		out.counterIfAny(descOpened, w.Breaker.Opened(), w.URL)
 	}
+	exact := 0
 	for _, r := range snap.Ranks {
+		if r.Exact() {
+			exact++
+		}
 		c.collectRank(out, r)
 	}
+	out.gauge(descRanks, float64(exact), routing.Events.String())
+	out.gauge(descRanks, float64(len(snap.Ranks)-exact), routing.Answers.String())
 }
 
 func (c workerCollector) collectRank(out sink, r *worker.Rank) {
 	url, rank := r.Labels()
-	out.gauge(descReserved, float64(r.Load.Reserved()), url, rank)
 	out.gauge(descInFlight, float64(r.Load.InFlight()), url, rank)
-	out.gauge(descPending, float64(r.Load.Pending()), url, rank)
-	out.gauge(descExact, oneIf(r.Exact()), url, rank)
 	if fault := r.Events.Fault(); fault != worker.NoEventFault {
 		out.gauge(descEventsAside, 1, url, rank, fault.String())
 	}
-	out.counter(descTimesEventsAside, float64(r.Events.Times()), url, rank)
-	if a := c.router.Approx; a != nil {
-		out.gauge(descApprox, float64(a.Held(r)), url, rank)
-	}
-	out.counter(descRankErrors, float64(r.Count.Errors.Load()), url, rank)
+	out.counterIfAny(descTimesEventsAside, r.Events.Times(), url, rank)
+	out.counterIfAny(descRankErrors, r.Count.Errors.Load(), url, rank)
 	if stream := c.ingest.Stream(r); stream != nil {
-		out.gauge(descBlocks, float64(stream.Blocks()), url, rank)
-		collectStream(out, &stream.Stats, url, rank)
+		out.gauge(descLag, stream.Stats.Lag().Seconds(), url, rank)
+		out.counterIfAny(descFaults, faults(&stream.Stats), url, rank)
 	}
 }
 
-func collectStream(out sink, st *ingest.Stats, url, rank string) {
-	out.gauge(descLag, st.Lag().Seconds(), url, rank)
-	out.counter(descBatches, float64(st.Batches.Load()), url, rank)
-	for _, f := range []struct {
-		kind  string
-		count *atomic.Uint64
-	}{
-		{"gap", &st.Gaps},
-		{"lost", &st.Lost},
-		{"replayed", &st.Replayed},
-		{"duplicate", &st.Duplicates},
-		{"disconnect", &st.Disconnects},
-		{"restart", &st.Restarts},
-		{"mute", &st.Mutes},
-		{"resync", &st.Resyncs},
-		{"malformed", &st.Malformed},
-		{"unknown_event", &st.UnknownEvents},
-		{"unknown_field", &st.UnknownFields},
-		{"unknown_parent", &st.UnknownParents},
-		{"unknown_removal", &st.UnknownRemovals},
-		{"beyond_budget", &st.BeyondBudget},
-		{"evicted_removal", &st.EvictedRemovals},
+// faults counts what went wrong with a stream. What the index has no room for is counted as
+// index_refused_stores_total.
+func faults(st *ingest.Stats) (n uint64) {
+	for _, kind := range []*atomic.Uint64{
+		&st.Gaps, &st.Lost, &st.Disconnects, &st.Restarts, &st.Mutes, &st.Malformed, &st.UnknownEvents,
+		&st.UnknownFields, &st.UnknownParents, &st.UnknownRemovals,
 	} {
-		out.counter(descFaults, float64(f.count.Load()), url, rank, f.kind)
+		n += kind.Load()
 	}
+	return n
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastjson"
@@ -15,7 +16,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// workers answers /workers, /workers/drain and /workers/cordon.
+// workers answers /workers, /workers/drain and /workers/cordon, and the paths that sglang-router
+// has in their place.
 type workers struct {
 	responder
 	fleet  Fleet
@@ -40,6 +42,50 @@ func (s *workers) serve(ctx *fasthttp.RequestCtx) {
 	default:
 		s.wrongMethod(ctx, "GET, POST, DELETE")
 	}
+}
+
+// serveMethod answers a path of sglang-router's for one method of /workers. Its requests are POST.
+func (s *workers) serveMethod(ctx *fasthttp.RequestCtx, method string) {
+	if !ctx.IsPost() {
+		s.wrongMethod(ctx, fasthttp.MethodPost)
+		return
+	}
+	ctx.Request.Header.SetMethod(method)
+	s.serve(ctx)
+}
+
+// list answers GET /list_workers, in the form of sglang-router.
+func (s *workers) list(ctx *fasthttp.RequestCtx) {
+	urls := []string{}
+	for _, w := range s.status.Registry.Snapshot().Workers {
+		urls = append(urls, w.URL)
+	}
+	s.json(ctx, fasthttp.StatusOK, map[string]any{"urls": urls})
+}
+
+// workerLoad is a worker of GET /get_loads, in the form of sglang-router.
+type workerLoad struct {
+	Worker string `json:"worker"`
+	// Load is the tokens of the KV pool that requests hold or wait for, of all its ranks; -1: not
+	// known.
+	Load int64 `json:"load"`
+}
+
+// loads answers GET /get_loads and /v1/loads.
+func (s *workers) loads(ctx *fasthttp.RequestCtx) {
+	all, now := []workerLoad{}, time.Now()
+	for _, w := range s.status.Registry.Snapshot().Workers {
+		one := workerLoad{Worker: w.URL, Load: -1}
+		if w.State() == worker.Ready {
+			one.Load = 0
+			for _, r := range w.Ranks() {
+				v := r.Load.View(now)
+				one.Load += v.Used
+			}
+		}
+		all = append(all, one)
+	}
+	s.json(ctx, fasthttp.StatusOK, map[string]any{"workers": all})
 }
 
 // workerSpec reads a body such as {"url": …, "role": "prefill", "bootstrap_port": 8998,

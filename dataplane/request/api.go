@@ -2,6 +2,10 @@ package request
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -38,6 +42,8 @@ const (
 	pathMessages    = "/v1/messages"
 	pathCountTokens = "/v1/messages/count_tokens"
 	pathModels      = "/v1/models/"
+	// pathTranscriptions has a form as its body.
+	pathTranscriptions = "/v1/audio/transcriptions"
 )
 
 // apiOf returns the API and the method of a path that is forwarded. No other path is: a worker also
@@ -55,7 +61,8 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 	case pathResponses:
 		return openai.APIResponses, fasthttp.MethodPost, true
 	case "/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/classify", pathCountTokens,
-		"/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
+		"/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify",
+		"/parse_function_call", "/separate_reasoning", pathTranscriptions:
 		return openai.APIOther, fasthttp.MethodPost, true
 	case "/model_info", "/get_model_info", "/v1/models", "/health_generate":
 		return openai.APIOther, fasthttp.MethodGet, true
@@ -82,6 +89,14 @@ func takesPut(path string) bool {
 // parse reads a body and returns the bytes that were read: of an API with a conversion, the chat
 // request that the body stands for.
 func (x *exchange) parse(body []byte) (read []byte, err error) {
+	if string(x.call.path()) == pathTranscriptions {
+		model, err := modelOfForm(string(x.call.ctx.Request.Header.ContentType()), body)
+		if err != nil {
+			return nil, err
+		}
+		x.converted = append(openai.AppendStringField(append(x.converted[:0], '{'), "model", model), '}')
+		return x.converted, x.req.Parse(x.api, x.converted)
+	}
 	switch x.api {
 	default:
 		return body, x.req.Parse(x.api, body)
@@ -98,6 +113,42 @@ func (x *exchange) parse(body []byte) (read []byte, err error) {
 	}
 	x.req.Approximate = !exact
 	return x.converted, nil
+}
+
+// maxFormModel bounds the name of a model in a form.
+const maxFormModel = 1024
+
+var (
+	errForm      = openai.BadRequest("", "This path takes multipart/form-data, with the fields model and file.")
+	errFormModel = openai.BadRequest("model", "The form names its model once, in at most 1,024 bytes.")
+)
+
+// modelOfForm returns the field "model" of a multipart form, "" without one.
+func modelOfForm(contentType string, body []byte) (string, error) {
+	kind, params, err := mime.ParseMediaType(contentType)
+	if err != nil || kind != "multipart/form-data" {
+		return "", errForm
+	}
+	model, form := "", multipart.NewReader(bytes.NewReader(body), params["boundary"])
+	for {
+		part, err := form.NextRawPart()
+		switch {
+		case errors.Is(err, io.EOF):
+			return model, nil
+		case err != nil:
+			return "", errForm
+		case part.FormName() != "model":
+			continue
+		}
+		value, err := io.ReadAll(io.LimitReader(part, maxFormModel+1))
+		switch {
+		case err != nil:
+			return "", errForm
+		case model != "", len(value) > maxFormModel:
+			return "", errFormModel
+		}
+		model = string(value)
+	}
 }
 
 // rulesOf returns the rules of conversion of models as clients name them.

@@ -78,7 +78,7 @@ func (x *exchange) pairRule(prefill, decode *worker.Rank) (either bool, refusal 
 // isTokenizer reports whether a route is computed outside the model.
 func isTokenizer(path string) bool {
 	switch path {
-	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", pathCountTokens:
+	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", pathCountTokens, "/parse_function_call", "/separate_reasoning":
 		return true
 	}
 	return false

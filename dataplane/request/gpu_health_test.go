@@ -67,8 +67,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, strings.Count(text, `"gpus":{"state":"unknown","weight":1}`), text)
 	require.NotContains(t, text+h.metrics(), `"healthy"} 1`)
-	require.Contains(t, h.metrics(), `warmpath_worker_health{state="unknown",worker="`+a.url+`"} 1`)
-	require.NotContains(t, h.metrics(), "warmpath_worker_health_weight{")
+	require.NotContains(t, h.metrics(), "warmpath_worker_health")
 	warm := a
 	if served() == b.url {
 		warm = b
@@ -86,12 +85,12 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	}
 	got := h.metrics()
 	for _, line := range []string{
-		`warmpath_worker_health{state="dead",worker="` + warm.url + `"} 1`, `warmpath_worker_health{state="healthy",worker="` + warm.url + `"} 0`,
-		`warmpath_worker_health_weight{worker="` + warm.url + `"} 1`, `warmpath_health_excluded_total{reason="dead"} 1`,
+		`warmpath_worker_health{state="dead",worker="` + warm.url + `"} 1`, `warmpath_health_excluded_total{reason="dead"} 1`,
 		`warmpath_health_excluded_total{reason="no_tp"} 0`, `warmpath_health_overruled_total 0`,
 	} {
 		require.Contains(t, got, line+"\n")
 	}
+	require.NotContains(t, got, `state="healthy"`)
 
 	h.worker(warm).SetHealth(worker.Health{State: worker.GPUDegraded, Weight: 0.5, Reasons: []string{"clocks at 50 %"}})
 	e = h.explain(body)
@@ -100,6 +99,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	require.Positive(t, r.Cost.Health)
 	require.InDelta(t, r.Cost.TTFT+r.Cost.Others(), r.Cost.Total, 1e-9)
 	require.Equal(t, []string{"clocks at 50 %"}, r.GPUs.Reasons)
+	require.Contains(t, h.metrics(), `warmpath_worker_health_weight{worker="`+warm.url+`"} 0.5`)
 
 	for _, f := range []*fakeWorker{a, b} {
 		h.worker(f).SetHealth(worker.Health{State: worker.GPUDraining})

@@ -24,7 +24,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
 	"github.com/warmpath/warmpath/dataplane/routing"
-	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
@@ -86,7 +85,7 @@ func New(cfg Config, parts Parts) *Handler {
 	h.config.Store(&cfg)
 	h.sources.seed = h.culprits.seed
 	h.rules, h.proofs.log = rulesOf(parts.Registry, parts.Models), cfg.Log
-	h.metrics = newMetrics(parts.Router, parts.Registry, cfg.Queue.Max >= 0)
+	h.metrics = newMetrics(parts.Registry, cfg.Queue.Max >= 0)
 	if parts.Keys != nil {
 		h.metrics.all = append(h.metrics.all, parts.Keys)
 	}
@@ -112,12 +111,6 @@ func (h *Handler) Configure(change func(*Config)) {
 	if h.admission != nil {
 		h.admission.maxInFlight.Store(int64(cfg.Queue.MaxInFlight))
 	}
-}
-
-// SetPolicy has another policy choose from the next request on.
-func (h *Handler) SetPolicy(p policy.Policy) {
-	h.Router.SetPolicy(p)
-	h.metrics.ranks.policyChanged()
 }
 
 // Explain describes a request as serve does, and calls show with the choice for it. The explanation

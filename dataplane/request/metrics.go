@@ -24,8 +24,8 @@ type Metrics struct {
 	byRank []seriesOfRanks        // of all
 	gone   goneRanks
 
-	ranks *rankMetrics
-	gaps  gapMetrics
+	ranks  *rankMetrics
+	models *modelMetrics
 
 	pairRequests *prometheus.CounterVec // worker, rank
 	pairFailures *prometheus.CounterVec // leg, cause
@@ -36,8 +36,9 @@ type Metrics struct {
 	// Expected against reported overlap, by the source of the expectation.
 	overlaps      [routing.Answers + 1][len(overlapResults)]prometheus.Counter
 	overlapTotals [routing.Answers + 1][len(overlapResults)]atomic.Uint64
-	fetchExpected *prometheus.CounterVec // worker, rank, from
-	fetchedTokens *prometheus.CounterVec // worker, rank
+	expected      [routing.Answers + 1]prometheus.Counter // by source; nil for Nothing
+	fetchExpected *prometheus.CounterVec                  // from
+	fetchedTokens prometheus.Counter
 
 	errors        *prometheus.CounterVec // status
 	cuts          *prometheus.CounterVec // worker, rank
@@ -71,9 +72,9 @@ type Comparison struct{ Compared, Accurate uint64 }
 // latencyBuckets reach from a decode step to the longest wait in a queue, by factors of about two.
 var latencyBuckets = []float64{.005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8, 15, 30, 60, 120, 300, 600}
 
-func newMetrics(router *routing.Router, registry *worker.Registry, queued bool) *Metrics {
+func newMetrics(registry *worker.Registry, queued bool) *Metrics {
 	m := &Metrics{gone: goneRanks{present: func() []*worker.Rank { return registry.Snapshot().Ranks }}}
-	m.ranks = newRankMetrics(m, func() string { return router.Policy().Name() })
+	m.ranks, m.models = newRankMetrics(m), newModelMetrics(m)
 	m.countOverlap()
 	m.errors = m.counter("errors_total",
 		"Requests that the router answered with an error of its own, by HTTP status and reason.", "status", "reason")
@@ -96,7 +97,6 @@ func newMetrics(router *routing.Router, registry *worker.Registry, queued bool) 
 		m.clientsClosed[reason] = closed.WithLabelValues(string(reason))
 	}
 	m.countPairs()
-	m.all = append(m.all, &m.gaps)
 	m.queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: "queue_wait_seconds", Buckets: latencyBuckets,
 		Help: "Time in the queue of requests that were then sent to a worker.",
@@ -136,11 +136,14 @@ func (m *Metrics) countOverlap() {
 		"source", "result")
 	m.fetchExpected = m.counter("expected_fetch_tokens_total",
 		"Prompt tokens that the router expected the worker to fetch, from its node's KV tier or through that from a peer's, "+
-			"of answers that reported usage.", "worker", "rank", "from")
+			"of answers that reported usage.", "from")
 	m.fetchedTokens = m.counter("fetched_tokens_total",
 		"Of the expected_fetch_tokens_total, those that the worker reported as cached "+
-			"beyond its own expected overlap.", "worker", "rank")
+			"beyond its own expected overlap.").WithLabelValues()
+	expected := m.counter("expected_hit_tokens_total",
+		"Prompt tokens that the router expected to be cached, of the answers that prompt_tokens_total counts.", "source")
 	for _, source := range []routing.Source{routing.Events, routing.Answers} {
+		m.expected[source] = expected.WithLabelValues(source.String())
 		for i, result := range overlapResults {
 			m.overlaps[source][i] = results.WithLabelValues(source.String(), result)
 		}
@@ -157,12 +160,12 @@ func (m *Metrics) counter(name, help string, labels ...string) *prometheus.Count
 	return c
 }
 
-// histogram adds a histogram by rank.
+// histogram adds a histogram by model.
 func (m *Metrics) histogram(name, help string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: name, Help: help, Buckets: latencyBuckets,
-	}, []string{"worker", "rank"})
-	m.all, m.byRank = append(m.all, h), append(m.byRank, h)
+	}, []string{"model"})
+	m.all = append(m.all, h)
 	return h
 }
 
@@ -239,11 +242,12 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	if err != nil && clientFailed(x.client, err) {
 		m.clientGone.Inc()
 	}
-	series.ttft.Observe(x.answer.firstAt.Sub(x.started).Seconds())
-	series.latency.Observe(now.Sub(x.started).Seconds())
-	series.generated.Add(float64(usage.CompletionTokens))
 	if info := rank.Worker.Info(); info != nil {
-		m.gaps.add(info.Model(), &x.answer.gaps)
+		model := m.models.of(info.Model())
+		model.ttft.Observe(x.answer.firstAt.Sub(x.started).Seconds())
+		model.latency.Observe(now.Sub(x.started).Seconds())
+		model.generated.Add(float64(usage.CompletionTokens))
+		model.gaps.add(&x.answer.gaps)
 	}
 	if err != nil || !usage.HasCached || !usage.HasPrompt {
 		return
@@ -269,7 +273,7 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 	if !d.Exact && d.PromptTokens > 0 { // both are estimates: their ratio is better than either
 		expected = int(float64(d.Cached) / float64(d.PromptTokens) * float64(usage.PromptTokens))
 	}
-	series.expected[d.Source].Add(float64(expected))
+	m.expected[d.Source].Add(float64(expected))
 	m.compare(d.Source, expected, usage.CachedTokens)
 	if single {
 		d.Rank.Trust.Observe(now, expected, usage.CachedTokens)
@@ -277,16 +281,12 @@ func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err e
 }
 
 // rankMetrics count answers by rank. A series is found by its rank's id and not by its labels: a
-// look-up by labels costs more than to count, and an answer counts in seven series.
+// look-up by labels costs more than to count. At 1,000 ranks each series here is some 80 KB of a
+// scrape: times are counted by model.
 type rankMetrics struct {
-	requests *prometheus.CounterVec // worker, rank, policy, status
+	requests *prometheus.CounterVec // worker, rank, status
 	prompt   *prometheus.CounterVec // worker, rank
 	cached   *prometheus.CounterVec // worker, rank
-	expected *prometheus.CounterVec // worker, rank, source
-	output   *prometheus.CounterVec // worker, rank
-	ttft     *prometheus.HistogramVec
-	latency  *prometheus.HistogramVec
-	policy   func() string // the name of the policy in force
 
 	mu   sync.Mutex // of writers
 	byID atomic.Pointer[map[string]*rankSeries]
@@ -294,84 +294,63 @@ type rankMetrics struct {
 
 // rankSeries are the series of one rank.
 type rankSeries struct {
-	ok       prometheus.Counter // requests with status 200
-	prompt   prometheus.Counter
-	cached   prometheus.Counter
-	expected [routing.Answers + 1]prometheus.Counter // by source; nil for Nothing
-	ttft     prometheus.Observer
-	latency  prometheus.Observer
-
-	generated prometheus.Counter
+	ok             prometheus.Counter // requests with status 200
+	prompt, cached prometheus.Counter
 }
 
-func newRankMetrics(m *Metrics, policy func() string) *rankMetrics {
+func newRankMetrics(m *Metrics) *rankMetrics {
 	return &rankMetrics{
-		policy: policy,
-		requests: m.counter("requests_total",
-			"Answers by worker, policy and HTTP status.", "worker", "rank", "policy", "status"),
+		requests: m.counter("requests_total", "Answers by worker and HTTP status.", "worker", "rank", "status"),
 		prompt: m.counter("prompt_tokens_total",
 			"Prompt tokens of answers that reported usage.", "worker", "rank"),
 		cached: m.counter("hit_tokens_total",
 			"Prompt tokens that the worker reported as cached.", "worker", "rank"),
-		expected: m.counter("expected_hit_tokens_total",
-			"Prompt tokens that the router expected to be cached, of the same answers.", "worker", "rank", "source"),
-		output: m.counter("generation_tokens_total",
-			"Generated tokens that answers reported; streams report them where the client asks for usage.", "worker", "rank"),
-		ttft: m.histogram("ttft_seconds",
-			"Time from the request to the first byte of the answer's body."),
-		latency: m.histogram("request_seconds", "Time from the request to the end of the answer."),
 	}
 }
 
 // request counts an answer of a rank.
 func (r *rankMetrics) request(of *worker.Rank, status int) {
 	url, rank := of.Labels()
-	r.requests.WithLabelValues(url, rank, r.policy(), strconv.Itoa(status)).Inc()
+	r.requests.WithLabelValues(url, rank, strconv.Itoa(status)).Inc()
 }
 
 // of returns the series of a rank. They exist from its first answer on, as in the vectors.
 func (r *rankMetrics) of(rank *worker.Rank) *rankSeries {
-	id := rank.ID()
-	if known := r.byID.Load(); known != nil {
-		if s := (*known)[id]; s != nil {
-			return s
+	return seriesOf(&r.mu, &r.byID, rank.ID(), func() *rankSeries {
+		url, number := rank.Labels()
+		return &rankSeries{
+			ok:     r.requests.WithLabelValues(url, number, strconv.Itoa(fasthttp.StatusOK)),
+			prompt: r.prompt.WithLabelValues(url, number), cached: r.cached.WithLabelValues(url, number),
 		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all := make(map[string]*rankSeries)
-	if known := r.byID.Load(); known != nil {
-		maps.Copy(all, *known)
-	}
-	if all[id] == nil {
-		all[id] = r.newSeries(rank)
-	}
-	r.byID.Store(&all)
-	return all[id]
+	})
 }
-
-func (r *rankMetrics) newSeries(of *worker.Rank) *rankSeries {
-	url, rank := of.Labels()
-	s := &rankSeries{
-		ok:     r.requests.WithLabelValues(url, rank, r.policy(), strconv.Itoa(fasthttp.StatusOK)),
-		prompt: r.prompt.WithLabelValues(url, rank), cached: r.cached.WithLabelValues(url, rank),
-		ttft: r.ttft.WithLabelValues(url, rank), latency: r.latency.WithLabelValues(url, rank),
-		generated: r.output.WithLabelValues(url, rank),
-	}
-	for _, source := range []routing.Source{routing.Events, routing.Answers} {
-		s.expected[source] = r.expected.WithLabelValues(url, rank, source.String())
-	}
-	return s
-}
-
-// policyChanged makes answers count under the name of the new policy.
-func (r *rankMetrics) policyChanged() { r.forget() }
 
 // forget has series looked up anew by their labels.
 func (r *rankMetrics) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byID.Store(nil)
+}
+
+// seriesOf returns the series of a key, and makes them at its first use. Readers of all share one
+// map, which writers, under mu, replace.
+func seriesOf[S any](mu *sync.Mutex, all *atomic.Pointer[map[string]*S], key string, fresh func() *S) *S {
+	if known := all.Load(); known != nil {
+		if s := (*known)[key]; s != nil {
+			return s
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	more := make(map[string]*S)
+	if known := all.Load(); known != nil {
+		maps.Copy(more, *known)
+	}
+	if more[key] == nil {
+		more[key] = fresh()
+	}
+	all.Store(&more)
+	return more[key]
 }
 
 // lagBuckets are finer than latencyBuckets: the lag is one step of the decode worker's batch.
@@ -415,8 +394,7 @@ func (m *Metrics) fetched(d *routing.Decision, cached int) {
 	if f.Tokens() == 0 {
 		return
 	}
-	url, rank := d.Rank.Labels()
-	m.fetchExpected.WithLabelValues(url, rank, "tier").Add(float64(f.Tier))
-	m.fetchExpected.WithLabelValues(url, rank, "peer").Add(float64(f.Remote))
-	m.fetchedTokens.WithLabelValues(url, rank).Add(float64(d.FetchedOf(cached)))
+	m.fetchExpected.WithLabelValues("tier").Add(float64(f.Tier))
+	m.fetchExpected.WithLabelValues("peer").Add(float64(f.Remote))
+	m.fetchedTokens.Add(float64(d.FetchedOf(cached)))
 }

@@ -78,8 +78,8 @@ func (p *promptReader) read(out *routing.Prompt) {
 		p.readPath(out)
 	}
 	nameSession(out, x.call, req)
-	if !x.inference && isTokenizer(string(x.call.path())) {
-		out.Estimate = 0 // it computes nothing
+	if path := string(x.call.path()); !x.inference && (isTokenizer(path) || path == pathTranscriptions) {
+		out.Estimate = 0 // it computes nothing, or its bytes are sound
 	}
 	switch {
 	case !x.inference || several && out.Opaque:

@@ -164,7 +164,7 @@ func testOperatorAPIIsApart(t *testing.T) {
 	}
 	var wrong sync.WaitGroup // each waits
 	defer wrong.Wait()
-	for _, path := range []string{"/status", "/history", "/choices", "/index", "/nodes", "/links", "/metrics", "/workers", "/debug/index", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=2"} {
+	for _, path := range []string{"/status", "/history", "/choices", "/index", "/what_if", "/list_workers", "/get_loads", "/v1/loads", "/nodes", "/links", "/metrics", "/workers", "/debug/index", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=2"} {
 		assert.Equal(t, http.StatusNotFound, get(h.base, path), "clients do not reach %s", path)
 		assert.Equal(t, http.StatusUnauthorized, get(h.operator, path))
 		wrong.Go(func() {
@@ -189,16 +189,16 @@ func TestMetricsAndStatus(t *testing.T) {
 	_, got, err := h.do(http.MethodGet, h.operator+"/metrics", "")
 	require.NoError(t, err)
 	for _, want := range []string{
-		`warmpath_requests_total{policy="kv",rank="0",status="200",worker="` + w.url + `"} 1`,
+		`warmpath_policy_info{policy="kv"} 1`, `warmpath_requests_total{rank="0",status="200",worker="` + w.url + `"} 1`,
 		`warmpath_errors_total{reason="invalid_json",status="400"} 1`,
 		`warmpath_hit_tokens_total{rank="0",worker="` + w.url + `"} 8`,
 		`warmpath_prompt_tokens_total{rank="0",worker="` + w.url + `"} 9`,
-		`warmpath_expected_hit_tokens_total{rank="0",source="approximate",worker="` + w.url + `"} 0`,
-		`warmpath_ttft_seconds_bucket{rank="0",worker="` + w.url + `",le="0.005"}`,
-		`warmpath_request_seconds_count{rank="0",worker="` + w.url + `"} 1`,
-		`warmpath_worker_up{state="ready",worker="` + w.url + `"} 1`,
+		`warmpath_expected_hit_tokens_total{source="approximate"} 0`,
+		`warmpath_ttft_seconds_bucket{model="tiny",le="0.005"}`,
+		`warmpath_request_seconds_count{model="tiny"} 1`,
+		`warmpath_worker_up{role="regular",state="ready",worker="` + w.url + `"} 1`,
 		"# TYPE warmpath_ttft_seconds histogram", "warmpath_index_blocks 0",
-		`warmpath_rank_exact{rank="0",worker="` + w.url + `"} 0`, `warmpath_approx_rank_tokens{rank="0",worker="` + w.url + `"} 0`,
+		`warmpath_ranks{overlap="exact"} 0`, `warmpath_ranks{overlap="approximate"} 1`,
 		"warmpath_approx_bytes ", "warmpath_approx_max_bytes 6.7108864e+07", `warmpath_approx_evictions_total{reason="memory"} 0`,
 		`warmpath_approx_corrections_total{kind="surprised"} 0`,
 	} {

@@ -1,7 +1,6 @@
 package request
 
 import (
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -16,7 +15,7 @@ import (
 
 // keepGone is how long the series of a rank that is gone stay: scrapes see the last answers, and a
 // worker that is restarted goes on with its counts. Where workers come and go for months, under
-// addresses that nobody uses again, each would cost 8 KB for good.
+// addresses that nobody uses again, each would cost memory and bytes of every scrape for good.
 const keepGone = 15 * time.Minute
 
 // seriesOfRanks is a vector with the labels worker and rank.
@@ -49,7 +48,7 @@ func (m *Metrics) Sums() history.Counts {
 		url, number := rank.Labels()
 		present[rankLabels{url, number}] = true
 	}
-	c, since := clone(&g.sums), map[rankLabels]time.Time{}
+	c, since := g.sums, map[rankLabels]time.Time{}
 	m.addRanks(&c, func(of rankLabels) bool {
 		if at, known := g.since[of]; known && !present[of] {
 			since[of] = at
@@ -60,7 +59,14 @@ func (m *Metrics) Sums() history.Counts {
 	})
 	g.since = since
 	m.deleteGone(now)
-	c.Requests, c.ITL = m.requestTotal.Load(), m.gaps.sums()
+	c.Requests, c.ITL = m.requestTotal.Load(), m.models.gaps()
+	c.TTFT, c.Duration = histogramOf(m.models.ttft), histogramOf(m.models.latency)
+	c.GeneratedTokens = totalOf(m.models.generated)
+	for _, expected := range m.expected {
+		if expected != nil {
+			c.ExpectedTokens += totalOf(expected)
+		}
+	}
 	each(m.errors, func(one *dto.Metric) { addFailure(&c, one, history.Router) })
 	return c
 }
@@ -76,9 +82,7 @@ func (m *Metrics) deleteGone(now time.Time) {
 	if len(late) == 0 {
 		return
 	}
-	kept := clone(&m.gone.sums)
-	m.addRanks(&kept, func(of rankLabels) bool { return late[of] })
-	m.gone.sums = kept
+	m.addRanks(&m.gone.sums, func(of rankLabels) bool { return late[of] })
 	for of := range late {
 		delete(m.gone.since, of)
 		for _, vector := range m.byRank {
@@ -86,18 +90,6 @@ func (m *Metrics) deleteGone(now time.Time) {
 		}
 	}
 	m.ranks.forget()
-}
-
-// clone copies counts with their histograms.
-func clone(from *history.Counts) history.Counts {
-	c := *from
-	for _, h := range []*history.Histogram{&c.TTFT, &c.Duration} {
-		if h.Bounds = latencyBuckets; h.Buckets == nil {
-			h.Buckets = make([]uint64, len(latencyBuckets)+1)
-		}
-		h.Buckets = slices.Clone(h.Buckets)
-	}
-	return c
 }
 
 // addRanks adds the series of ranks.
@@ -110,18 +102,14 @@ func (m *Metrics) addRanks(c *history.Counts, which func(rankLabels) bool) {
 			}
 		})
 	}
-	for _, of := range []struct {
-		vector prometheus.Collector
-		to     *uint64
-	}{
-		{r.prompt, &c.PromptTokens}, {r.cached, &c.HitTokens}, {r.expected, &c.ExpectedTokens}, {r.output, &c.GeneratedTokens}, {m.cuts, &c.Errors[history.Cut]},
-	} {
+	sum := func(vector prometheus.Collector) uint64 {
 		total := 0.0
-		ofRanks(of.vector, func(one *dto.Metric) { total += one.GetCounter().GetValue() })
-		*of.to += uint64(total)
+		ofRanks(vector, func(one *dto.Metric) { total += one.GetCounter().GetValue() })
+		return uint64(total)
 	}
-	ofRanks(r.ttft, func(one *dto.Metric) { addHistogram(&c.TTFT, one) })
-	ofRanks(r.latency, func(one *dto.Metric) { addHistogram(&c.Duration, one) })
+	c.PromptTokens += sum(r.prompt)
+	c.HitTokens += sum(r.cached)
+	c.Errors[history.Cut] += sum(m.cuts)
 	ofRanks(r.requests, func(one *dto.Metric) { addFailure(c, one, history.Worker) })
 }
 
@@ -157,13 +145,25 @@ func label(one *dto.Metric, name string) string {
 	return ""
 }
 
-func addHistogram(h *history.Histogram, one *dto.Metric) {
-	below := uint64(0) // the series' own counts are cumulative
-	for i, b := range one.GetHistogram().GetBucket() {
-		h.Buckets[i] += b.GetCumulativeCount() - below
-		below = b.GetCumulativeCount()
-	}
-	h.Buckets[len(latencyBuckets)] += one.GetHistogram().GetSampleCount() - below
+// totalOf adds up the counters of a collector.
+func totalOf(c prometheus.Collector) uint64 {
+	total := 0.0
+	each(c, func(one *dto.Metric) { total += one.GetCounter().GetValue() })
+	return uint64(total)
+}
+
+// histogramOf adds up the series of a histogram.
+func histogramOf(vector *prometheus.HistogramVec) history.Histogram {
+	h := history.Histogram{Bounds: latencyBuckets, Buckets: make([]uint64, len(latencyBuckets)+1)}
+	each(vector, func(one *dto.Metric) {
+		below := uint64(0) // the series' own counts are cumulative
+		for i, b := range one.GetHistogram().GetBucket() {
+			h.Buckets[i] += b.GetCumulativeCount() - below
+			below = b.GetCumulativeCount()
+		}
+		h.Buckets[len(latencyBuckets)] += one.GetHistogram().GetSampleCount() - below
+	})
+	return h
 }
 
 // each reads the series of a collector.

@@ -85,7 +85,7 @@ func (r *Router) reloadLocked(cfg *Config) error {
 	}
 	st.status.Reloads++
 	if before.Policy.Name != given.Policy.Name || !reflect.DeepEqual(before.Policy.Options, given.Policy.Options) {
-		r.requests.SetPolicy(choice)
+		r.requests.Router.SetPolicy(choice)
 	}
 	r.admin.SetKey(cfg.Operator.Key)
 	r.requests.Configure(func(s *request.Config) { applyLive(s, cfg) })

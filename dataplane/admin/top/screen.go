@@ -85,11 +85,7 @@ func (m *model) trouble(width int) (lines []string) {
 func (m *model) attention(width, most int) (lines []string) {
 	list := m.reading.Status.Concerns
 	if len(list) == 0 {
-		text := "Nothing needs attention."
-		if w := m.reading.Status.Workers; !anyWorker(w, func(w *admin.WorkerStatus) bool { return w.GPUs.State != "unknown" }) {
-			text += " GPU health is not known: no sidecar reports it."
-		}
-		return []string{green.paint(cut(text, width))}
+		return []string{green.paint(cut("Nothing needs attention.", width))}
 	}
 	for i := range list {
 		if most > 0 && len(list) > most && len(lines) == most-1 {
@@ -99,15 +95,6 @@ func (m *model) attention(width, most int) (lines []string) {
 		lines = append(lines, draw(&list[i], width, max(1, most-len(lines)-(len(list)-i-1)))...)
 	}
 	return lines
-}
-
-func anyWorker(all []admin.WorkerStatus, is func(*admin.WorkerStatus) bool) bool {
-	for i := range all {
-		if is(&all[i]) {
-			return true
-		}
-	}
-	return false
 }
 
 // figure is a value of now with its past.

@@ -22,7 +22,7 @@ import (
 
 // Errors of Add and Remove.
 var (
-	ErrUnknown   = errors.New("worker: unknown")
+	ErrUnknown   = errors.New("there is no such worker")
 	ErrDuplicate = errors.New("worker: already there")
 	ErrBadURL    = errors.New("worker: bad URL")
 	ErrClosed    = errors.New("worker: registry is closed")

@@ -399,6 +399,24 @@ export interface PrefixHolder {
   source: string;
 }
 
+export interface WhatIf {
+  choices: number;
+  tokens: number;
+  left_out: number;
+  policies: WhatIfPolicy[];
+}
+
+export interface WhatIfPolicy {
+  policy: string;
+  made?: boolean;
+  same: number;
+  cached: number;
+  left: number;
+  ahead: number;
+  ranks: number;
+  most: number;
+}
+
 export interface Nodes {
   cluster: boolean;
   up: boolean;

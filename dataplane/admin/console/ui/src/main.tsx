@@ -12,10 +12,11 @@ import { Node, NodeList } from "./nodes";
 import { Overview } from "./overview";
 import { Prompts } from "./prompts";
 import { useRoute } from "./route";
+import { OtherPolicies } from "./whatif";
 import { Worker } from "./worker";
 import { Workers } from "./workers";
 
-const views: [string, string][] = [["", "Overview"], ["workers", "Workers"], ["choices", "Choices"], ["index", "Index"], ["prompts", "Prompts"], ["nodes", "Nodes"], ["links", "Links"]];
+const views: [string, string][] = [["", "Overview"], ["workers", "Workers"], ["choices", "Choices"], ["whatif", "What if"], ["index", "Index"], ["prompts", "Prompts"], ["nodes", "Nodes"], ["links", "Links"]];
 const many = 200; // workers; beyond them /status is read every two seconds
 const historyEvery = 5000; // as rows are made
 
@@ -98,6 +99,7 @@ function Page() {
   else if (at === "workers") view = <Workers status={status} route={route} />;
   else if (at === "choices" && id) view = <Chosen key={id} number={id} />;
   else if (at === "choices") view = <Choices route={route} />;
+  else if (at === "whatif") view = <OtherPolicies />;
   else if (at === "nodes" && id) view = <Node key={id} name={id} status={status} />;
   else if (at === "nodes") view = <NodeList route={route} />;
   else if (at === "links") view = <Links status={status} route={route} />;

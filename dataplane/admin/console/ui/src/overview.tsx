@@ -5,15 +5,7 @@ import { bytes, count, dash, percent, plural, seconds, short } from "./format";
 import { Concerns } from "./parts";
 
 function Attention({ status }: { status: Status }) {
-  if (status.concerns.length === 0) {
-    const unknown = status.workers.filter(w => w.gpus.state === "unknown").length;
-    return (
-      <p class="card calm">
-        <i class="dot good" /> Nothing needs attention: {plural(status.workers.length, "worker")} ready.
-        {unknown > 0 && <span class="note"> {unknown === status.workers.length ? "No GPU data: no sidecar reports on the GPUs." : `No GPU data of ${plural(unknown, "worker")}.`}</span>}
-      </p>
-    );
-  }
+  if (status.concerns.length === 0) return <p class="card calm"><i class="dot good" /> Nothing needs attention: {plural(status.workers.length, "worker")} ready.</p>;
   return <Concerns list={status.concerns} />;
 }
 

@@ -49,6 +49,7 @@ const views = {
   worker: async (page, base) => { await views.workers(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await first.click(); await page.getByRole("heading", { name: "KV pool" }).waitFor(); } },
   choices: async (page, base) => { await page.goto(base + "/console#/choices"); await page.getByRole("heading", { name: "Choices" }).waitFor(); },
   choice: async (page, base) => { await views.choices(page, base); const first = page.locator("tbody a").first(); if (await first.count()) { await hold(page); await first.click(); await page.locator(".verdict, [role=alert]").first().waitFor(); } },
+  whatif: async (page, base) => { await page.goto(base + "/console#/whatif"); await page.getByRole("heading", { name: "What if" }).waitFor(); },
   index: async (page, base) => { await page.goto(base + "/console#/index"); await page.getByRole("heading", { name: "Index", exact: true }).waitFor(); },
   prompts: async (page, base) => { await page.goto(base + "/console#/prompts"); await page.getByRole("heading", { name: "Prompts" }).waitFor(); },
   nodes: async (page, base) => { await page.goto(base + "/console#/nodes"); await page.getByRole("heading", { name: "Nodes" }).waitFor(); },
@@ -219,6 +220,17 @@ await check("a choice shows each candidate's terms with numbers, and says when i
   for (const row of await bars.locator("tbody tr").all()) assert.match(await row.innerText(), /queue [\d.]+ (µs|ms|s) · compute [\d.]+ (µs|ms|s)/);
   await page.goto(base + "/console#/choices/1");
   await page.getByRole("alert").getByText("Choice 1 is not kept").waitFor();
+});
+
+await check("what other policies would have done, and how it is judged", async (page, base) => {
+  await views.whatif(page, base);
+  const rows = page.getByRole("region", { name: "Policies" }).locator("tbody tr");
+  assert.match(await rows.nth(0).innerText(), /kv, as made\s+60%\s+25.6 k tokens\s+800 tokens\s+5\s+25%\s+–/);
+  assert.match(await rows.nth(1).innerText(), /Round robin\s+20%\s+51.2 k tokens\s+800 tokens\s+8\s+13%\s+13%/);
+  await page.getByText("Each choice is judged alone").waitFor();
+  await page.getByText("2 choices are left out").waitFor();
+  fixture.state = "empty";
+  await page.getByText("No request was sent to a worker yet").waitFor();
 });
 
 await check("who holds the hottest prefixes, and how deep", async (page, base) => {

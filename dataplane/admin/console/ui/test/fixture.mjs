@@ -163,6 +163,12 @@ function hot(state, beat) {
   return { prompts: state === "empty" ? 0 : 64, since: new Date(Date.now() - 16000).toISOString(), prefixes, left_out: state === "many" ? 9 : 0 };
 }
 
+function whatIf(state) {
+  const choices = state === "empty" ? 0 : 64, tokens = 1000 * choices;
+  const one = (policy, share, ranks, most, same, made) => ({ policy, ...(made && { made }), same, cached: share * tokens, left: (1 - share) * tokens, ahead: 800 * choices, ranks, most });
+  return { choices, tokens, left_out: state === "normal" ? 2 : 0, policies: choices ? [one("kv", 0.6, 5, 16, 64, true), one("round-robin", 0.2, 8, 8, 8), one("least-load", 0.25, 8, 9, 12), one("most-overlap", 0.62, 3, 40, 50)] : [] };
+}
+
 const lint = { prompts: 512, grouped: 480, tokens: 1.2e6, now: 0.08, then: 0.81, findings: [
   { model: "Qwen/Qwen2.5-7B-Instruct", prompts: 300, tokens: 2400, now: 0.02, then: 0.86, lost: 0.84, part: "system", offset: 14, before: 4, stable_after: 2010, changes: 1, kind: "time", values: ["2026-11-29 12:00:01"],
     example: "Today is «2026-11-29 12:00:01». You are a helpful assistant of the shop.", better: "You are a helpful assistant of the shop. … Today is «2026-11-29 12:00:01».", advice: "Put the time behind the instructions, or send the day alone." },
@@ -226,6 +232,7 @@ export async function serve() {
         const choice = all.find(c => c.number === Number(number)), x = explained(router.state, beat);
         return choice ? json(200, { choice, explained: { ...x, ranks: x.ranks.filter(r => r.cost) } }) : json(404, { error: { message: `Choice ${number} is not kept: later ones have taken its place.` } });
       }
+      case "/what_if": return json(200, whatIf(router.state));
       case "/index": return json(200, hot(router.state, ++beat));
       case "/explain": return json(200, explained(router.state, beat));
       case "/workers": case "/workers/drain": {

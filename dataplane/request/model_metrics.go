@@ -1,7 +1,6 @@
 package request
 
 import (
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,10 +44,20 @@ func (g *gaps) piece(now time.Time) {
 var descGaps = prometheus.NewDesc("warmpath_inter_token_latency_seconds",
 	"Streams: time between two arrivals of tokens from the worker, by the model that it serves.", []string{"model"}, nil)
 
-// gapMetrics adds up the gaps of streams that have ended, by model.
-type gapMetrics struct {
+// modelMetrics time the answers of each model, by the worker's name of it: clients write any.
+type modelMetrics struct {
+	ttft, latency *prometheus.HistogramVec // model
+	generated     *prometheus.CounterVec   // model
+
 	mu      sync.Mutex // of writers
-	byModel atomic.Pointer[map[string]*gapCounts]
+	byModel atomic.Pointer[map[string]*modelSeries]
+}
+
+// modelSeries are the series of one model.
+type modelSeries struct {
+	ttft, latency prometheus.Observer
+	generated     prometheus.Counter
+	gaps          gapCounts // of streams that have ended
 }
 
 // gapCounts are the gaps of one model.
@@ -57,15 +66,37 @@ type gapCounts struct {
 	nanos atomic.Uint64
 }
 
-var _ prometheus.Collector = (*gapMetrics)(nil)
+var _ prometheus.Collector = (*modelMetrics)(nil)
 
-// add adds the gaps of a stream. model is the worker's name of it: clients
-// write any.
-func (m *gapMetrics) add(model string, g *gaps) {
+// newModelMetrics adds the series of models to m.
+func newModelMetrics(m *Metrics) *modelMetrics {
+	models := &modelMetrics{
+		ttft: m.histogram("ttft_seconds",
+			"Time from the request to the first byte of the answer's body, by the model that the worker serves."),
+		latency: m.histogram("request_seconds",
+			"Time from the request to the end of the answer, by the model that the worker serves."),
+		generated: m.counter("generation_tokens_total",
+			"Generated tokens that answers reported, by the model that the worker serves; streams report them "+
+				"where the client asks for usage.", "model"),
+	}
+	m.all = append(m.all, models)
+	return models
+}
+
+// of returns the series of a model.
+func (m *modelMetrics) of(model string) *modelSeries {
+	return seriesOf(&m.mu, &m.byModel, model, func() *modelSeries {
+		return &modelSeries{
+			ttft: m.ttft.WithLabelValues(model), latency: m.latency.WithLabelValues(model), generated: m.generated.WithLabelValues(model),
+		}
+	})
+}
+
+// add adds the gaps of a stream.
+func (c *gapCounts) add(g *gaps) {
 	if g.sum == 0 {
 		return
 	}
-	c := m.of(model)
 	for i, n := range g.n {
 		if n > 0 {
 			c.n[i].Add(uint64(n))
@@ -74,45 +105,34 @@ func (m *gapMetrics) add(model string, g *gaps) {
 	c.nanos.Add(uint64(g.sum))
 }
 
-func (m *gapMetrics) known() map[string]*gapCounts {
+func (m *modelMetrics) known() map[string]*modelSeries {
 	if known := m.byModel.Load(); known != nil {
 		return *known
 	}
 	return nil
 }
 
-func (m *gapMetrics) of(model string) *gapCounts {
-	if c := m.known()[model]; c != nil {
-		return c
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := map[string]*gapCounts{}
-	maps.Copy(all, m.known())
-	if all[model] == nil {
-		all[model] = &gapCounts{}
-	}
-	m.byModel.Store(&all)
-	return all[model]
-}
-
-// sums returns the gaps of all models.
-func (m *gapMetrics) sums() history.Histogram {
+// gaps returns those of all models.
+func (m *modelMetrics) gaps() history.Histogram {
 	h := history.Histogram{Bounds: gapBounds[:], Buckets: make([]uint64, len(gapBounds)+1)}
-	for _, c := range m.known() {
-		for i := range c.n {
-			h.Buckets[i] += c.n[i].Load()
+	for _, s := range m.known() {
+		for i := range s.gaps.n {
+			h.Buckets[i] += s.gaps.n[i].Load()
 		}
 	}
 	return h
 }
 
 // Describe implements prometheus.Collector.
-func (m *gapMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- descGaps }
+func (m *modelMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- descGaps }
 
-// Collect implements prometheus.Collector.
-func (m *gapMetrics) Collect(ch chan<- prometheus.Metric) {
-	for model, c := range m.known() {
+// Collect implements prometheus.Collector. A model whose streams had no gap has none of it.
+func (m *modelMetrics) Collect(ch chan<- prometheus.Metric) {
+	for model, s := range m.known() {
+		c := &s.gaps
+		if c.nanos.Load() == 0 {
+			continue
+		}
 		buckets, count := make(map[float64]uint64, len(gapBounds)), uint64(0)
 		for i, bound := range gapBounds {
 			count += c.n[i].Load()

@@ -42,7 +42,7 @@ func TestFlush(t *testing.T) {
 	var told admin.Flushed
 	require.NoError(t, json.Unmarshal([]byte(body), &told))
 	assert.Equal(t, admin.Flushed{
-		Flushed: []string{idle.url}, Failed: []admin.FlushFailed{{URL: busy.url, Error: "status 400: Flush cache failed."}},
+		Flushed: []string{idle.url}, Failed: []admin.FailedWorker{{URL: busy.url, Error: "status 400: Flush cache failed."}},
 	}, told)
 	assert.Equal(t, "POST /flush_cache?timeout=3", <-asked)
 	for _, r := range h.registry.Snapshot().Ranks {
@@ -57,6 +57,28 @@ func TestFlush(t *testing.T) {
 	assert.Zero(t, h.held())
 	resp, _ = h.do(http.MethodGet, h.base+"/flush_cache", "")
 	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, "a link must not flush caches")
+}
+
+// TestAllWorkersAreTold: adapters and profiles are of each worker, which gets the operator's body.
+func TestAllWorkersAreTold(t *testing.T) {
+	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	const body = `{"lora_name":"poet","lora_path":"/adapters/poet"}`
+	for _, path := range []string{"/load_lora_adapter", "/unload_lora_adapter", "/start_profile", "/stop_profile"} {
+		a.answers(path, `{"success":true}`)
+	}
+	b.on("/load_lora_adapter", func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, "no such folder", http.StatusBadRequest) })
+	h := start(t, []*fakeWorker{a, b}, settings{})
+	resp, got := h.post("/load_lora_adapter", body)
+	assert.Equal(t, http.StatusBadGateway, resp.StatusCode, got)
+	var told admin.Told
+	require.NoError(t, json.Unmarshal([]byte(got), &told))
+	assert.Equal(t, admin.Told{Done: []string{a.url}, Failed: []admin.FailedWorker{{URL: b.url, Error: "status 400: no such folder"}}}, told)
+	assert.Equal(t, []string{body, body}, []string{a.lastBody(), b.lastBody()})
+	resp, got = h.post("/start_profile", "")
+	assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	assert.Contains(t, got, `"done":["`+a.url+`"]`)
+	resp, _ = h.do(http.MethodGet, h.base+"/load_lora_adapter", "")
+	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
 }
 
 // held returns the tokens of all ranks in the approximate tree.
@@ -76,8 +98,11 @@ func TestFlushIsForOperators(t *testing.T) {
 		base, key string
 		want      int
 	}{{h.base, "secret", http.StatusNotFound}, {h.operator, "", http.StatusUnauthorized}, {h.operator, "secret", http.StatusOK}} {
-		resp, _ := h.do(http.MethodPost, tt.base+"/flush_cache", "", "Authorization", "Bearer "+tt.key)
+		resp, got := h.do(http.MethodPost, tt.base+"/flush_cache", "", "Authorization", "Bearer "+tt.key)
 		assert.Equal(t, tt.want, resp.StatusCode, tt)
+		if tt.want == http.StatusNotFound {
+			assert.Contains(t, got, "--operator-listen", "it says where")
+		}
 	}
 }
 
