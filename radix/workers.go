@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Worker is the id of a holder: one data-parallel rank, or one group of KV layers of it. Ids
+// Worker is the id of a holder of blocks: one data-parallel rank, or one group of KV layers of it. Ids
 // are dense; an id is reused only when all blocks of its last owner are gone.
 type Worker uint32
 

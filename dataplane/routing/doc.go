@@ -58,9 +58,8 @@
 // A Router may be used from any goroutine. A Scratch belongs to one goroutine at a time. A choice
 // waits for a lock only while other routers have prompts in flight (SharedPredictions). Dispatch
 // and the end of a request take inFlight.mu, and index locks under it. inFlight.mu guards
-// predictions by dispatch, ApproxIndex.mu the ids in the approximate tree, with the tree's lock
-// under it. A choice, a dispatch and an end take a branch lock of package turns and, under it, the
-// one of package session; SharedPredictions.mu and sessionRanks.mu may be held above both.
+// predictions by dispatch. A choice, a dispatch and an end take a branch lock of package turns and,
+// under it, the one of package session; SharedPredictions.mu may be held above both.
 //
 // # Ownership
 //

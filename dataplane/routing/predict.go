@@ -2,7 +2,6 @@ package routing
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,21 +61,11 @@ type inFlight struct {
 
 	dropped atomic.Int64 // unix nanoseconds of the last dropStale
 
-	mu         sync.Mutex               // index locks are taken under it
-	dispatched list                     // the oldest first; guarded by mu, as is all below
-	ended      list                     // by end
-	ids        map[*worker.Rank]*rankID // of all ranks that have one
-	snap       *worker.Snapshot         // that ids were last compared with
+	mu         sync.Mutex // index locks are taken under it
+	dispatched list       // the oldest first; guarded by mu
+	ended      list       // by end; guarded by mu
 
 	pool sync.Pool
-}
-
-// rankID is a rank's id for predictions in the index. It is apart from the ids of its events,
-// which come with the first event and may be several.
-type rankID struct {
-	id          radix.Worker
-	predictions int  // listed
-	gone        bool // the rank is removed: its last prediction releases the id
 }
 
 // new returns a prediction of a decision's prompt, not listed yet.
@@ -181,54 +170,18 @@ func (t *inFlight) removeLocked(f *Prediction) {
 		return
 	}
 	f.in.remove(f)
-	at := t.ids[f.rank]
-	if at.predictions--; at.predictions == 0 && at.gone {
-		t.releaseLocked(f.rank)
-	}
-	f.rank = nil
+	f.rank = nil // not before: it keeps the rank's number from another one
 }
 
-// add lists a prediction, and returns the index id of its rank.
-func (t *inFlight) add(f *Prediction) radix.Worker {
+// add lists a prediction.
+func (t *inFlight) add(f *Prediction) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.compareLocked()
-	at := t.ids[f.rank]
-	if at == nil {
-		at = &rankID{id: t.index.AddWorker()}
-		if t.ids == nil {
-			t.ids = make(map[*worker.Rank]*rankID)
-		}
-		t.ids[f.rank] = at
-		f.rank.SetPredictionID(uint32(at.id) + 1)
-	}
-	at.predictions++
 	t.dispatched.push(f)
-	for old := t.dispatched.first; t.dispatched.n > maxPredictions*len(t.ids) || f.since.Sub(old.since) > dispatchedFor; old = t.dispatched.first {
+	most := maxPredictions * max(len(t.registry.Snapshot().Ranks), 1)
+	for old := t.dispatched.first; t.dispatched.n > most || f.since.Sub(old.since) > dispatchedFor; old = t.dispatched.first {
 		t.removeLocked(old)
 	}
-	return at.id
-}
-
-// compareLocked releases the ids of removed ranks when the set of workers has changed.
-func (t *inFlight) compareLocked() {
-	snap := t.registry.Snapshot()
-	if snap == t.snap {
-		return
-	}
-	t.snap = snap
-	for rank, at := range t.ids {
-		if at.gone = !slices.Contains(snap.Ranks, rank); at.gone && at.predictions == 0 {
-			t.releaseLocked(rank)
-		}
-	}
-}
-
-// releaseLocked gives back the id of a rank without predictions: another rank may get it next.
-func (t *inFlight) releaseLocked(rank *worker.Rank) {
-	rank.SetPredictionID(0)
-	t.index.RemoveWorker(t.ids[rank].id)
-	delete(t.ids, rank)
 }
 
 // list is a linked list of predictions.
