@@ -23,8 +23,9 @@ type indexMatch struct {
 	chain     []radix.Hash
 	pairs     []uint32
 	bigrams   []radix.Hash
-	predicted bool // some overlap is of predictions
-	matched   bool // the prompt was looked for
+	shared    []radix.Hash // fingerprints of the prompt
+	predicted bool         // some overlap is of predictions
+	matched   bool         // the prompt was looked for
 }
 
 // match fills m with the overlaps of a model's ranks, and d with the block and scope of a
@@ -95,12 +96,17 @@ func (x *matcher) hashAll(m *indexMatch, p *Prompt, block int) []radix.Hash {
 // record keeps the longest overlap of each worker of the index.
 func (m *indexMatch) record(by []overlap, block int) []overlap {
 	for _, o := range m.found {
-		if need := int(o.Worker) + 1 - len(by); need > 0 {
-			by = append(by, make([]overlap, need)...)
-		}
+		by = roomFor(by, o.Worker)
 		if l := (overlap{tokens: int(o.Blocks) * block, gpu: int(o.GPU) * block, block: block}); l.tokens > by[o.Worker].tokens {
 			by[o.Worker] = l
 		}
+	}
+	return by
+}
+
+func roomFor(by []overlap, w radix.Worker) []overlap {
+	if need := int(w) + 1 - len(by); need > 0 {
+		by = append(by, make([]overlap, need)...)
 	}
 	return by
 }

@@ -32,6 +32,7 @@ type Prediction struct {
 	tail   []uint32 // tokens of the prompt behind its whole blocks, then of the answer
 	told   uint64   // number of the prompt at other routers; 0: they do not know of it
 	router *Router
+	other  PromptID // of another router; 0: of this one
 
 	// Of dispatch, then of the answer's end; guarded by inFlight.mu, as is all below.
 	since      time.Time
@@ -61,23 +62,32 @@ type inFlight struct {
 
 	dropped atomic.Int64 // unix nanoseconds of the last dropStale
 
-	mu         sync.Mutex // index locks are taken under it
-	dispatched list       // the oldest first; guarded by mu
-	ended      list       // by end; guarded by mu
+	mu         sync.Mutex               // index locks are taken under it
+	dispatched list                     // the oldest first; guarded by mu, as is all below
+	shared     list                     // of other routers, the oldest first
+	ended      list                     // by end
+	others     map[PromptID]*Prediction // of other routers, ended ones included
+	chain      []radix.Hash
 
-	pool sync.Pool
+	shares atomic.Int64 // predictions of other routers
+	pool   sync.Pool
 }
 
 // new returns a prediction of a decision's prompt, not listed yet.
 func (t *inFlight) new(r *Router, p *Prompt, d *Decision, now time.Time) *Prediction {
-	f, ok := t.pool.Get().(*Prediction)
-	if !ok {
-		f = &Prediction{}
-	}
+	f := t.take()
 	whole := len(p.Tokens) / d.block * d.block
 	f.rank, f.block, f.since, f.router = d.Rank, d.block, now, r
 	f.tail = append(f.tail[:0], p.Tokens[whole:]...)
 	return f
+}
+
+// take returns a prediction of nothing.
+func (t *inFlight) take() *Prediction {
+	if f, ok := t.pool.Get().(*Prediction); ok {
+		return f
+	}
+	return &Prediction{}
 }
 
 // Prefilled notes the first byte of the answer. A nil Prediction is ignored.
@@ -113,6 +123,11 @@ func (t *inFlight) finish(s *Scratch, f *Prediction, generated []uint32, now tim
 		t.pool.Put(f)
 		return
 	}
+	t.endLocked(f, now)
+}
+
+// endLocked keeps a prediction until events come.
+func (t *inFlight) endLocked(f *Prediction, now time.Time) {
 	f.in.remove(f)
 	f.since = now
 	t.ended.push(f)
@@ -132,16 +147,22 @@ func (t *inFlight) expire(now time.Time) {
 
 func (t *inFlight) expireLocked(now time.Time) {
 	due := int64(math.MaxInt64)
+	for f := t.shared.first; f != nil; f = t.shared.first {
+		if now.Sub(f.since) <= sentFor {
+			due = f.since.Add(sentFor).UnixNano()
+			break
+		}
+		t.dropLocked(f)
+	}
 	for f := t.ended.first; f != nil; {
 		next, age := f.next, now.Sub(f.since)
 		switch full := t.ended.n > maxPredictions; {
 		case age < endedFor && !full: // as all that ended later
 			due, next = min(due, f.since.Add(endedFor).UnixNano()), nil
-		case !full && age < endedMost && f.rank.Trust.Silence(now) >= age:
+		case !full && age < endedMost && f.other == (PromptID{}) && f.rank.Trust.Silence(now) >= age:
 			due = min(due, now.Add(endedFor).UnixNano())
 		default:
-			t.removeLocked(f)
-			t.pool.Put(f)
+			t.dropLocked(f)
 		}
 		f = next
 	}
@@ -156,11 +177,21 @@ func (t *inFlight) dropStale() {
 	for f := t.ended.first; f != nil; {
 		next := f.next
 		if f.rank.Worker.Since().After(f.since) {
-			t.removeLocked(f)
-			t.pool.Put(f)
+			t.dropLocked(f)
 		}
 		f = next
 	}
+}
+
+// dropLocked ends a prediction without an owner.
+func (t *inFlight) dropLocked(f *Prediction) {
+	if f.other != (PromptID{}) {
+		delete(t.others, f.other)
+		t.shares.Store(int64(len(t.others)))
+		f.other = PromptID{}
+	}
+	t.removeLocked(f)
+	t.pool.Put(f)
 }
 
 // removeLocked takes a prediction out of the index. Its owner may still end it.

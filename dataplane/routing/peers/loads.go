@@ -141,7 +141,9 @@ func (l *loads) updateLocked(p *peer, m *message, now time.Time) {
 	}
 	for i := range m.sent {
 		q := &m.sent[i]
-		l.cfg.Predictions.Add(now, routing.PromptID{Router: p.key, Number: q.number}, q.rank, q.tokens, q.fingerprints)
+		if rank := l.ranks.byHash[q.rank]; rank != nil { // else it is new, and this router has not met it
+			l.cfg.Predictions.Add(now, routing.PromptID{Router: p.key, Number: q.number}, rank, q.fingerprints)
+		}
 	}
 	for _, number := range m.done {
 		l.cfg.Predictions.Done(now, routing.PromptID{Router: p.key, Number: uint64(number)})
