@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"hash/fnv"
 	"math"
 	"slices"
 	"strconv"
@@ -75,11 +76,9 @@ func (n *numbers) issue(rank *Rank) {
 
 // hashID is FNV-1a.
 func hashID(id string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(id) {
-		h = (h ^ uint64(id[i])) * 1099511628211
-	}
-	return max(h, 1)
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))
+	return max(h.Sum64(), 1)
 }
 
 // SetIndexIDs publishes the index ids that stand for the rank's cache: one, or

@@ -141,7 +141,8 @@ func (l *loads) updateLocked(p *peer, m *message, now time.Time) {
 	}
 	for i := range m.sent {
 		q := &m.sent[i]
-		if rank := l.ranks.byHash[q.rank]; rank != nil { // else it is new, and this router has not met it
+		// A rank that this router does not know yet is new.
+		if rank := l.ranks.byHash[q.rank]; rank != nil {
 			l.cfg.Predictions.Add(now, routing.PromptID{Router: p.key, Number: q.number}, rank, q.fingerprints)
 		}
 	}
