@@ -48,7 +48,7 @@ func New(cfg Config) *Index {
 	x := &Index{Hasher: newHasher(seed)}
 	x.workers.init()
 	x.tree.init(stripes, &x.keys, cfg.MaxBytes)
-	x.matchers.init(&x.workers)
+	x.matchers.init()
 	x.evictor.tree, x.evictor.workers = &x.tree, &x.workers
 	x.predictions.init(&x.keys, &x.tree.lastRun)
 	stripeBytes := int64(len(x.tree.children.stripes)) * (cacheLine + sliceBytes)
@@ -57,7 +57,11 @@ func New(cfg Config) *Index {
 }
 
 // AddWorker returns the id of a new worker, which holds nothing.
-func (x *Index) AddWorker() Worker { return x.workers.add(&x.tree.count.bytes) }
+func (x *Index) AddWorker() Worker {
+	w := x.workers.add(&x.tree.count.bytes)
+	x.matchers.expect(w)
+	return w
+}
 
 // RemoveWorker drops all that w holds and frees its id. Removing an unknown worker does
 // nothing.
@@ -186,13 +190,14 @@ func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 }
 
 // Predict makes p the prediction that w will soon hold the blocks of chain, until p.Forget. An
-// earlier prediction of p is forgotten. Forget all predictions of w before w is removed. When
-// memory is short, p has fewer blocks.
+// earlier prediction of p is forgotten. w is a number of the caller, without large gaps, and no id
+// of AddWorker. When memory is short, p has fewer blocks.
 func (x *Index) Predict(p *Prediction, w Worker, s Scope, chain []Hash) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forgetLocked()
-	if int(w) < len(x.workers.list()) {
+	if w < maxWorkers {
+		x.matchers.expect(w)
 		p.startLocked(&x.predictions, w, s, chain)
 	}
 }

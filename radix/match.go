@@ -73,19 +73,26 @@ func (x *Index) MatchPredictedTokens(
 
 // matcherPool has the scratch memory of look-ups.
 type matcherPool struct {
-	workers *workerTable
-	scratch sync.Pool // of *[]uint32, see matcher.index
+	workers atomic.Int64 // more than each worker that can be found
+	scratch sync.Pool    // of *[]uint32, see matcher.index
 }
 
-func (s *matcherPool) init(workers *workerTable) {
-	s.workers = workers
-	s.scratch.New = func() any { return new([]uint32) }
+func (s *matcherPool) init() { s.scratch.New = func() any { return new([]uint32) } }
+
+// expect makes room for a worker that look-ups may find from now on.
+func (s *matcherPool) expect(w Worker) {
+	for {
+		n := s.workers.Load()
+		if int64(w) < n || s.workers.CompareAndSwap(n, int64(w)+1) {
+			return
+		}
+	}
 }
 
 // begin begins a look-up. The scratch memory goes back to the pool when it ends.
 func (s *matcherPool) begin(dst []Overlap) (matcher, *[]uint32) {
 	index := s.scratch.Get().(*[]uint32)
-	if n := len(s.workers.list()); len(*index) < n {
+	if n := int(s.workers.Load()); len(*index) < n {
 		*index = make([]uint32, n)
 	}
 	return matcher{out: dst, base: len(dst), index: *index}, index

@@ -15,7 +15,7 @@ func BenchmarkPredict(b *testing.B) {
 	}{{"known", blocks}, {"longer", known}, {"cold", 0}} {
 		b.Run(kind.name, func(b *testing.B) {
 			x := New(Config{Seed: 1})
-			w := x.AddWorker()
+			const w = Worker(0)
 			c, _ := sequence(1, blocks)
 			var before, p Prediction
 			x.Predict(&before, w, 0, c[:kind.known])
@@ -40,7 +40,7 @@ func BenchmarkMatchPredicted(b *testing.B) {
 			all := make([]Prediction, 256)
 			for i := range all {
 				rest, _ := sequence(uint64(2+i), 1024-common)
-				x.Predict(&all[i], x.AddWorker()%16, 0, append(prefix[:common:common], rest...))
+				x.Predict(&all[i], Worker(i%16), 0, append(prefix[:common:common], rest...))
 			}
 			rest, _ := sequence(1000, 1024-common)
 			c, buf := slices.Concat(prefix, rest), make([]Overlap, 0, 16)

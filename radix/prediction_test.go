@@ -37,9 +37,6 @@ func newPredictHistory(tb testing.TB, in []byte) *predictHistory {
 	for i := range f.made {
 		f.made[i] = new(Prediction)
 	}
-	for range historyWorkers {
-		f.x.AddWorker()
-	}
 	return f
 }
 
@@ -63,8 +60,7 @@ func (f *predictHistory) op() {
 	p, o := f.made[i], &f.oracle[i]
 	switch f.next(8) {
 	case 0, 1, 2:
-		*o = predicted{worker: Worker(f.next(historyWorkers + 1)), scope: f.scope(), tokens: f.tokens()}
-		o.active = int(o.worker) < historyWorkers // the last is unknown
+		*o = predicted{active: true, worker: Worker(f.next(historyWorkers)), scope: f.scope(), tokens: f.tokens()}
 		f.x.Predict(p, o.worker, o.scope, f.hashes(o.tokens))
 	case 3, 4:
 		p.Confirm()
@@ -331,8 +327,7 @@ func TestPredictBesideLookups(t *testing.T) {
 func TestPredictionsAreSeen(t *testing.T) {
 	x := New(Config{Seed: 1})
 	var all sync.WaitGroup
-	for range 4 {
-		w := x.AddWorker()
+	for w := range Worker(4) {
 		all.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(w), 1))
 			var p Prediction
@@ -360,9 +355,9 @@ func TestMatchPredictedWhileSlotsChange(t *testing.T) {
 	c := chain(1)
 	predictions := make([]Prediction, 2000)
 	for i := range predictions {
-		x.Predict(&predictions[i], x.AddWorker(), 0, c)
+		x.Predict(&predictions[i], Worker(i), 0, c)
 	}
-	w, last := x.AddWorker(), Worker(len(predictions)-1)
+	w, last := Worker(len(predictions)), Worker(len(predictions)-1)
 	var done atomic.Bool
 	var lookers sync.WaitGroup
 	lookers.Go(func() {

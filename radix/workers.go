@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Worker is the id of a holder: one data-parallel rank, or one group of KV layers of it. Ids
-// are dense; an id is reused only when all blocks of its last owner are gone.
+// Worker is the id of a holder of blocks: one data-parallel rank, or one group of KV layers of it.
+// Ids are dense; an id is reused only when all blocks of its last owner are gone. Predictions have
+// numbers of their own, see [Index.Predict].
 type Worker uint32
 
 // workerTable has the workers by id. Reading it takes no lock.

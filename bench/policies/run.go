@@ -112,9 +112,6 @@ func (s *run) build() {
 	for k := range s.cfg.Routers {
 		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), candidates: make([]policy.Candidate, n), overlaps: make([]overlap, n), view: newView(s.plan, n)}
 		r.sessions = session.New()
-		for range n {
-			r.sessions.AddRank()
-		}
 		for i := range r.loads {
 			r.loads[i].speed.Chunk = s.cfg.Service.ChunkedPrefill
 		}

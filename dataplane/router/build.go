@@ -282,7 +282,7 @@ func (b *builder) joinCluster(router *routing.Router) {
 	c := b.cfg.Cluster.Conn
 	b.parts.Cluster = c
 	if b.cfg.Cluster.Peers != config.PeersOff {
-		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Predictions: &router.Shared, Log: b.cfg.Log})
+		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Predictions: router.Shared, Log: b.cfg.Log})
 		router.Peers, b.parts.Peers = g, g
 		b.run(g.Run)
 	}

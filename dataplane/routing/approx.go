@@ -2,7 +2,6 @@ package routing
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/radix/approx"
@@ -30,19 +29,7 @@ func (s Source) String() string { return [...]string{"none", "exact", "approxima
 // followed, and that answers have met, cost no request anything. When the events of a rank fail,
 // KnownSessions still knows its conversations; beginnings that only other prompts have may be
 // computed elsewhere once.
-type ApproxIndex struct {
-	tree *approx.Tree
-
-	mu    sync.Mutex
-	lives uint64                           // workers that came up; guarded by mu
-	known map[*worker.Worker][]trackedRank // guarded by mu
-}
-
-// trackedRank is a rank with its id in the tree.
-type trackedRank struct {
-	rank *worker.Rank
-	id   approx.Worker
-}
+type ApproxIndex struct{ tree *approx.Tree }
 
 const (
 	// unitTokens and unitBytes are about the same length of prompt: 32 tokens are 128 bytes of
@@ -57,69 +44,41 @@ const (
 
 // NewApproxIndex returns an empty index that keeps at most maxBytes; 0 is 64 MiB.
 func NewApproxIndex(maxBytes int64) *ApproxIndex {
-	return &ApproxIndex{
-		tree:  approx.New(approx.Config{MaxBytes: maxBytes, UnitBytes: unitBytes, UnitTokens: unitTokens}),
-		known: make(map[*worker.Worker][]trackedRank),
-	}
+	return &ApproxIndex{approx.New(approx.Config{MaxBytes: maxBytes, UnitBytes: unitBytes, UnitTokens: unitTokens})}
 }
 
 var _ worker.Observer = (*ApproxIndex)(nil)
 
 // Up implements worker.Observer: each rank begins empty.
 func (a *ApproxIndex) Up(w *worker.Worker, info *worker.Info) {
-	a.Down(w)
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	for _, rank := range w.Ranks() {
-		id := a.tree.AddWorker()
-		a.tree.SetCapacity(id, info.MaxTokens/unitTokens*capacityNum/capacityDen)
-		a.known[w] = append(a.known[w], trackedRank{rank, id})
-		// Ids are reused. With the life beside it, a request that outlives its rank's process
-		// changes no entry of the next process.
-		a.lives++
-		rank.SetApproxID(a.lives<<32 | uint64(id))
+		a.tree.AddWorker(approx.Worker(rank.Number()), info.MaxTokens/unitTokens*capacityNum/capacityDen)
 	}
 }
 
 // Down implements worker.Observer: the blocks of the worker's ranks are gone.
 func (a *ApproxIndex) Down(w *worker.Worker) {
-	a.mu.Lock()
-	ranks := a.known[w]
-	delete(a.known, w)
-	a.mu.Unlock()
-	for _, t := range ranks {
-		t.rank.SetApproxID(0)
-		a.tree.RemoveWorker(t.id)
+	for _, rank := range w.Ranks() {
+		a.tree.RemoveWorker(approx.Worker(rank.Number()))
 	}
 }
 
 // Clear empties the ranks of a worker after its cache was flushed.
 func (a *ApproxIndex) Clear(w *worker.Worker) {
-	a.mu.Lock()
-	ranks := a.known[w]
-	a.mu.Unlock()
-	for _, t := range ranks {
-		a.tree.Clear(t.id)
+	for _, rank := range w.Ranks() {
+		a.ClearRank(rank)
 	}
 }
 
 // ClearRank empties a rank after its process was replaced.
-func (a *ApproxIndex) ClearRank(r *worker.Rank) {
-	if track := r.ApproxID(); track != 0 {
-		a.tree.Clear(approx.Worker(uint32(track)))
-	}
-}
+func (a *ApproxIndex) ClearRank(r *worker.Rank) { a.tree.Clear(approx.Worker(r.Number())) }
 
 // Stats returns the tree's sizes and counters.
 func (a *ApproxIndex) Stats() approx.Stats { return a.tree.Stats() }
 
 // Held returns the prompt tokens that the index has of a rank.
 func (a *ApproxIndex) Held(r *worker.Rank) int64 {
-	track := r.ApproxID()
-	if track == 0 {
-		return 0
-	}
-	return a.tree.Worker(approx.Worker(uint32(track))).Units * unitTokens
+	return a.tree.Worker(approx.Worker(r.Number())).Units * unitTokens
 }
 
 // approxMatch is the overlap of each candidate by the approximate index.
@@ -127,15 +86,14 @@ type approxMatch struct {
 	keys    []approx.Key
 	keyed   bool // keys are the prompt's
 	found   []approx.Overlap
-	byID    []int    // units by id in the tree, zero between choices
+	units   []int    // by number of the rank, zero between choices
 	sources []Source // by candidate
 	tokens  []int    // by candidate, where the source is Answers
 }
 
 // learnt is the state of a decision in the approximate index.
 type learnt struct {
-	track uint64
-	since approx.Tick
+	since approx.Tick // of the insert; 0: there was none
 	extra *worker.ExtraKeyPrompt
 }
 
@@ -195,19 +153,18 @@ func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, onl
 	a.key(m, p, ranks[0])
 	m.found = a.tree.Match(m.found[:0], m.keys)
 	for _, o := range m.found {
-		if need := int(o.Worker) + 1 - len(m.byID); need > 0 {
-			m.byID = append(m.byID, make([]int, need)...)
+		if need := int(o.Worker) + 1 - len(m.units); need > 0 {
+			m.units = append(m.units, make([]int, need)...)
 		}
-		m.byID[o.Worker] = o.Units
+		m.units[o.Worker] = o.Units
 	}
 	for i, rank := range ranks {
-		track := rank.ApproxID()
-		if id := int(uint32(track)); track != 0 && id < len(m.byID) && learns(rank, m.sources[i]) {
-			m.tokens[i] = m.byID[id] * unitTokens
+		if n := int(rank.Number()); n < len(m.units) && learns(rank, m.sources[i]) {
+			m.tokens[i] = m.units[n] * unitTokens
 		}
 	}
 	for _, o := range m.found {
-		m.byID[o.Worker] = 0
+		m.units[o.Worker] = 0
 	}
 }
 
@@ -231,28 +188,27 @@ func (a *ApproxIndex) key(m *approxMatch, p *Prompt, rank *worker.Rank) {
 
 // insert adds a prompt on its way to the decision's rank.
 func (a *ApproxIndex) insert(m *approxMatch, d *Decision) {
-	if d.learnt.track = d.Rank.ApproxID(); d.learnt.track != 0 {
-		d.learnt.since = a.tree.Insert(approx.Worker(uint32(d.learnt.track)), m.keys)
-	}
+	d.learnt.since = a.tree.Insert(approx.Worker(d.Rank.Number()), m.keys)
 }
 
 // withdraw takes back a prompt without an answer.
 func (a *ApproxIndex) withdraw(m *approxMatch, d *Decision) {
-	if d.learnt.since != 0 && d.learnt.track == d.Rank.ApproxID() {
-		a.tree.Withdraw(approx.Worker(uint32(d.learnt.track)), m.keys, d.learnt.since)
+	if d.learnt.since != 0 {
+		a.tree.Withdraw(approx.Worker(d.Rank.Number()), m.keys, d.learnt.since)
 	}
 }
 
 // correct sets the length of a prompt by its answer: of prompt tokens, cached were in the
 // rank's prefix cache; 0 prompt tokens are unreported.
 func (a *ApproxIndex) correct(m *approxMatch, p *Prompt, d *Decision, prompt, cached int) {
-	if track := d.learnt.track; track != 0 && track == d.Rank.ApproxID() && len(m.keys) > 0 {
-		actual := approx.Unreported
-		if prompt > 0 {
-			actual = units(p, prompt, cached-d.FetchedOf(cached)) // without fetched tokens
-		}
-		a.tree.Correct(approx.Worker(uint32(track)), m.keys, d.learnt.since, actual)
+	if d.learnt.since == 0 || len(m.keys) == 0 {
+		return
 	}
+	actual := approx.Unreported
+	if prompt > 0 {
+		actual = units(p, prompt, cached-d.FetchedOf(cached)) // without fetched tokens
+	}
+	a.tree.Correct(approx.Worker(d.Rank.Number()), m.keys, d.learnt.since, actual)
 }
 
 // units converts the engine's cached tokens into units of the prompt. Text counts as equally

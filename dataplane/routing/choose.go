@@ -48,7 +48,6 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 // choose finds the facts about the eligible ranks and lets the policy pick.
 func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
 	d, now := Decision{session: sessionUse{name: p.Session}}, time.Now()
-	s.shared.ranks = s.shared.ranks[:0]
 	if err := s.find(r.registry.Snapshot(), p, tried, now); err != nil {
 		return Decision{}, policy.Request{}, err
 	}
@@ -162,13 +161,13 @@ func (r *Router) match(s *Scratch, p *Prompt, d *Decision, now time.Time) {
 	model := s.ranks[0].Worker.Info().Model()
 	r.inFlight.expire(now)
 	r.matcher.match(&s.index, model, p, d)
-	if d.block > 0 && r.Shared.count.Load() > 0 {
-		s.shared.ranks = r.Shared.find(s.shared.ranks, s.now, len(p.Tokens), s.shared.of(model, p))
-	}
 	if s.index.stale(s.ranks, now, r.inFlight.dropped.Load()) {
 		r.inFlight.dropStale()
 		s.index.clear()
 		r.matcher.match(&s.index, model, p, d)
+	}
+	if d.block > 0 && r.inFlight.shares.Load() > 0 {
+		r.matcher.matchShared(&s.index, s.shared.of(model, p), p, d.block)
 	}
 }
 
@@ -181,9 +180,6 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 	tree := r.Approx != nil && r.policy.Load().approximate()
 	for i, rank := range s.ranks {
 		o, f, told := s.overlap(i, p)
-		if len(s.shared.ranks) > 0 {
-			f = s.shared.overlap(rank, p, f)
-		}
 		// A prediction is known from dispatch and needs no trust.
 		credit, load := s.credit(i), &s.loads[i]
 		rank.Load.ViewInto(load, s.now)

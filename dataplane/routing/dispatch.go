@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/radix"
 )
 
 // Dispatch notes that a decision is carried out and counts as load. Withdraw or Finish must
@@ -21,7 +22,8 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
 		return nil
 	}
 	f := r.inFlight.new(r, p, d, now)
-	r.matcher.index.Predict(&f.blocks, r.inFlight.add(f), d.scope, r.matcher.hashAll(&s.index, p, d.block))
+	r.inFlight.add(f)
+	r.matcher.index.Predict(&f.blocks, radix.Worker(d.Rank.Number()), d.scope, r.matcher.hashAll(&s.index, p, d.block))
 	if others {
 		f.told = r.share(s, p, d)
 	}

@@ -27,8 +27,8 @@
 // Facts about GPUs exclude ranks or weigh them (fitness.go). They never exclude all: then the
 // least bad ranks are candidates, and the Decision says so.
 //
-// With several routers, each tells the others of its prompts (peer.go), and SharedPredictions has
-// those that the others have sent (shared.go). A router knows the sessions of its own requests, and
+// With several routers, each tells the others of its prompts (peer.go), and those that the others
+// have sent are predictions too (shared.go). A router knows the sessions of its own requests, and
 // a session that is new to it is found there by its next turn.
 //
 // Package routing knows nothing of HTTP. A Decision has all that explains it afterwards.
@@ -56,11 +56,9 @@
 // # Concurrency
 //
 // A Router may be used from any goroutine. A Scratch belongs to one goroutine at a time. A choice
-// waits for a lock only while other routers have prompts in flight (SharedPredictions). Dispatch
-// and the end of a request take inFlight.mu, and index locks under it. inFlight.mu guards
-// predictions by dispatch, ApproxIndex.mu the ids in the approximate tree, with the tree's lock
-// under it. A choice, a dispatch and an end take a branch lock of package turns and, under it, the
-// one of package session; SharedPredictions.mu and sessionRanks.mu may be held above both.
+// waits for no lock of predictions. Dispatch, the end of a request and messages of other routers
+// take inFlight.mu, and index locks under it. A choice, a dispatch and an end take a branch lock of
+// package turns and, under it, the one of package session.
 //
 // # Ownership
 //

@@ -76,27 +76,14 @@ func countFingerprints(tokens int) int {
 	return n + 1
 }
 
-// sharedTokens returns the tokens that two prompts share by their fingerprints.
-func sharedTokens(tokens int, fingerprints []uint32, otherTokens int, other []uint32) int {
-	n, m := len(fingerprints), len(other)
-	if n == 0 || m == 0 {
+// sharedTokens returns the tokens that a prompt shares with another one, of which its first equal
+// of all fingerprints are equal.
+func sharedTokens(equal, all, tokens int) int {
+	switch equal {
+	case 0:
 		return 0
-	}
-	if tokens == otherTokens && n == m && fingerprints[n-1] == other[m-1] {
+	case all: // the whole prompt
 		return tokens
 	}
-	// Each fingerprint stands for all tokens before it, so equal ones come first.
-	low, high := 0, min(n, m)-1
-	for low < high {
-		mid := (low + high) / 2
-		if fingerprints[mid] == other[mid] {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	if low == 0 {
-		return 0
-	}
-	return fingerprintAt[low-1]
+	return fingerprintAt[equal-1]
 }

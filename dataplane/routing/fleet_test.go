@@ -106,7 +106,20 @@ func newFleet(t testing.TB, nodes ...*node) *fleet {
 	}
 	f.shapes = []ingest.Shape{{Model: model, BlockSize: page}}
 	f.router = f.with(f.spy)
-	require.Eventually(t, func() bool {
+	f.await()
+	t.Cleanup(func() {
+		close(f.done)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		require.NoError(t, f.registry.Run(ctx))
+	})
+	return f
+}
+
+// await waits until all workers are ready.
+func (f *fleet) await() {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool {
 		f.ranks = f.registry.Snapshot().Ranks
 		ready := true
 		for _, w := range f.registry.Snapshot().Workers {
@@ -117,13 +130,6 @@ func newFleet(t testing.TB, nodes ...*node) *fleet {
 		}
 		return ready
 	}, 5*time.Minute, time.Millisecond, "nodes did not become ready")
-	t.Cleanup(func() {
-		close(f.done)
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		require.NoError(t, f.registry.Run(ctx))
-	})
-	return f
 }
 
 // with returns a router over the fleet with another policy.

@@ -19,7 +19,6 @@ type KnownSessions struct {
 	index   *radix.Index // hashes ids
 	table   *turns.Table
 	pages   *session.Table // by branch
-	ranks   sessionRanks
 	started time.Time
 	sources [sessionSources]atomic.Uint64 // requests by the source of their session
 	kinds   [turns.Kinds]atomic.Uint64    // requests by their place in the session
@@ -100,7 +99,7 @@ func (k *KnownSessions) stay(s *Scratch, f *turns.Turn) {
 	}
 	home, _ := k.pages.Home(uint64(f.ID))
 	for i, rank := range s.ranks {
-		if s.approx.sources[i] == Answers && int(rank.SessionID())-1 == home {
+		if s.approx.sources[i] == Answers && int(rank.Number()) == home {
 			s.approx.tokens[i] = max(s.approx.tokens[i], f.Units()*s.turn.unit)
 		}
 	}
@@ -118,13 +117,11 @@ func (k *KnownSessions) price(s *Scratch, d *Decision) {
 	}
 	for i, rank := range s.ranks {
 		c := &s.candidates[i]
-		if n := int(rank.SessionID()) - 1; n >= 0 {
-			live := k.pages.Live(n)
-			if n == home {
-				live = max(live-own, 0)
-			}
-			c.Live = float32(live)
+		live := k.pages.Live(int(rank.Number()))
+		if int(rank.Number()) == home {
+			live = max(live-own, 0)
 		}
+		c.Live = float32(live)
 		held = max(held, c.Cached, c.Predicted)
 	}
 	s.turn.held = float64(held)
@@ -135,15 +132,13 @@ func (k *KnownSessions) begin(m *turnMatch, p *Prompt, d *Decision, now time.Tim
 	if k == nil || d.session.running {
 		return
 	}
-	d.Turn.Rank, d.Turn.Exact = d.Rank.SessionID(), d.Source == Events
+	d.Turn.Rank, d.Turn.Exact = d.Rank.Number(), d.Source == Events
 	k.table.Begin(&d.Turn, m.prefixes, k.since(now))
 	if p := d.Turn.Paused; p > 0 {
 		k.pauses[pauseBin(p)].Add(1)
 	}
 	d.session.running = true
-	if n := d.Rank.SessionID(); n != 0 {
-		k.pages.Sent(k.seconds(now), uint64(d.Turn.ID), int(n-1), float64(d.PromptTokens), m.held)
-	}
+	k.pages.Sent(k.seconds(now), uint64(d.Turn.ID), int(d.Rank.Number()), float64(d.PromptTokens), m.held)
 	k.kinds[d.Turn.Kind].Add(1)
 	k.sources[sourceOf(&d.Turn, p)].Add(1)
 }
@@ -254,11 +249,10 @@ func (s *SessionStats) countPauses(k *KnownSessions) {
 // OfRank returns the sessions with their last request at a rank, and the tokens there that sessions
 // are expected to need again.
 func (k *KnownSessions) OfRank(s *SessionStats, rank *worker.Rank) (branches int, live float64) {
-	n := rank.SessionID()
-	if k == nil || n == 0 {
+	if k == nil {
 		return 0, 0
 	}
-	return s.ByRank[n], k.pages.Live(int(n - 1))
+	return s.ByRank[rank.Number()], k.pages.Live(int(rank.Number()))
 }
 
 // ExplainedTurn is a prompt's place in its session, as the operator API shows it.
@@ -291,9 +285,38 @@ func (k *KnownSessions) explain(s *Scratch, p *Prompt, d *Decision, ranks []*wor
 	}
 	home, own := k.pages.Home(uint64(f.ID))
 	for _, rank := range ranks {
-		if n := int(rank.SessionID()) - 1; n >= 0 && n == home {
+		if int(rank.Number()) == home {
 			e.Home, e.Own = rank.ID(), own
 		}
 	}
 	return e
+}
+
+var _ worker.Observer = (*KnownSessions)(nil)
+
+// Up implements worker.Observer: each rank begins without pages, and without the sessions of a rank
+// that had its number before.
+func (k *KnownSessions) Up(w *worker.Worker, _ *worker.Info) {
+	k.Clear(w)
+	for _, rank := range w.Ranks() {
+		k.table.Leave(rank.Number())
+	}
+}
+
+// Down implements worker.Observer: the pages of the worker's ranks are gone. The sessions are not:
+// they will come back.
+func (k *KnownSessions) Down(w *worker.Worker) { k.Clear(w) }
+
+// Clear notes that the caches of a worker are empty.
+func (k *KnownSessions) Clear(w *worker.Worker) {
+	for _, rank := range w.Ranks() {
+		k.ClearRank(rank)
+	}
+}
+
+// ClearRank notes that the cache of a rank is empty: it was flushed, or belongs to another process.
+func (k *KnownSessions) ClearRank(rank *worker.Rank) {
+	if k != nil {
+		k.pages.Clear(int(rank.Number()))
+	}
 }

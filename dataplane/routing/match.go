@@ -14,17 +14,19 @@ type matcher struct {
 	view  func() *ingest.View
 }
 
-// indexMatch is the result of a matcher: the overlap of each id of the index. A rank has an id
-// for each KV group of its event stream, and one for its predictions.
+// indexMatch is the result of a matcher.
 type indexMatch struct {
-	byID      []overlap // zero between choices
+	byID      []overlap // by id of the index, one for each KV group of a rank; zero between choices
+	byRank    []overlap // of predictions, by number of the rank; zero between choices
+	others    []overlap // of other routers' predictions, by number of the rank; zero between choices
 	found     []radix.Overlap
 	blocks    []radix.Hash // of the prompt, as far as they are known: in chain, or the prompt's own
 	chain     []radix.Hash
 	pairs     []uint32
 	bigrams   []radix.Hash
-	predicted bool // some overlap is of predictions
-	matched   bool // the prompt was looked for
+	shared    []radix.Hash // fingerprints of the prompt
+	predicted bool         // some overlap is of predictions
+	matched   bool         // the prompt was looked for
 }
 
 // match fills m with the overlaps of a model's ranks, and d with the block and scope of a
@@ -62,10 +64,10 @@ func (x *matcher) matchTokens(m *indexMatch, p *Prompt, d *Decision, domain radi
 	if stored {
 		m.found, m.blocks = x.index.MatchTokens(m.found, m.blocks, domain, p.Tokens, d.block)
 	}
-	held := len(m.found)
-	m.found, m.blocks = x.index.MatchPredictedTokens(m.found, m.blocks, d.scope, p.Tokens, d.block)
-	m.predicted = m.predicted || len(m.found) > held
-	m.record(d.block)
+	m.byID = m.record(m.byID, d.block)
+	m.found, m.blocks = x.index.MatchPredictedTokens(m.found[:0], m.blocks, d.scope, p.Tokens, d.block)
+	m.predicted = m.predicted || len(m.found) > 0
+	m.byRank = m.record(m.byRank, d.block)
 	if !own {
 		m.chain = m.blocks
 	}
@@ -80,7 +82,7 @@ func (x *matcher) matchBigrams(m *indexMatch, p *Prompt, shape ingest.Shape, dom
 		m.pairs = append(m.pairs, p.Tokens[i], p.Tokens[i+1])
 	}
 	m.found, m.bigrams = x.index.MatchTokens(m.found[:0], m.bigrams[:0], domain, m.pairs, 2*shape.BlockSize)
-	m.record(shape.BlockSize)
+	m.byID = m.record(m.byID, shape.BlockSize)
 }
 
 // hashAll returns the hashes of all whole blocks of the prompt that was matched last.
@@ -92,20 +94,30 @@ func (x *matcher) hashAll(m *indexMatch, p *Prompt, block int) []radix.Hash {
 	return m.blocks
 }
 
-// record keeps the longest overlap of each id.
-func (m *indexMatch) record(block int) {
+// record keeps the longest overlap of each worker of the index.
+func (m *indexMatch) record(by []overlap, block int) []overlap {
 	for _, o := range m.found {
-		if need := int(o.Worker) + 1 - len(m.byID); need > 0 {
-			m.byID = append(m.byID, make([]overlap, need)...)
-		}
-		if l := (overlap{tokens: int(o.Blocks) * block, gpu: int(o.GPU) * block, block: block}); l.tokens > m.byID[o.Worker].tokens {
-			m.byID[o.Worker] = l
+		by = roomFor(by, o.Worker)
+		if l := (overlap{tokens: int(o.Blocks) * block, gpu: int(o.GPU) * block, block: block}); l.tokens > by[o.Worker].tokens {
+			by[o.Worker] = l
 		}
 	}
+	return by
+}
+
+func roomFor(by []overlap, w radix.Worker) []overlap {
+	if need := int(w) + 1 - len(by); need > 0 {
+		by = append(by, make([]overlap, need)...)
+	}
+	return by
 }
 
 // clear forgets the overlaps.
-func (m *indexMatch) clear() { clear(m.byID) }
+func (m *indexMatch) clear() {
+	clear(m.byID)
+	clear(m.byRank)
+	clear(m.others)
+}
 
 // of returns the overlap that every KV group of a rank has, and none where its events leave it
 // in doubt.
@@ -129,12 +141,17 @@ func (m *indexMatch) of(rank *worker.Rank) overlap {
 	return least
 }
 
-// predictedOf returns the overlap that requests in flight at a rank have on the GPU, or will.
-func (m *indexMatch) predictedOf(rank *worker.Rank) overlap {
-	if id := int(rank.PredictionID()) - 1; m.predicted && id >= 0 && id < len(m.byID) {
-		return m.byID[id]
+// predictedOf returns the overlap that requests in flight at a rank have on the GPU, or will. The
+// prompts of other routers count while these have requests there.
+func (m *indexMatch) predictedOf(rank *worker.Rank) (o overlap) {
+	n := int(rank.Number())
+	if m.predicted && n < len(m.byRank) {
+		o = m.byRank[n]
 	}
-	return overlap{}
+	if n < len(m.others) && m.others[n].tokens > o.tokens && rank.Load.PeersInFlight() > 0 {
+		o.tokens, o.block = m.others[n].tokens, m.others[n].block
+	}
+	return o
 }
 
 // stale reports whether a rank is credited with blocks that it may have lost: the state of its

@@ -10,14 +10,14 @@ type Peers interface {
 	Routers() int
 	// Tell tells the others of a prompt that goes to the rank with that hash, and returns a number
 	// for Done. It copies fingerprints.
-	Tell(rank uint64, tokens int, fingerprints []uint32) uint64
+	Tell(rank uint64, fingerprints []uint32) uint64
 	// Done tells that the prompt with that number is computed or given up.
 	Done(number uint64)
 }
 
 // share tells the other routers of a prompt that is sent, and returns its number there.
 func (r *Router) share(s *Scratch, p *Prompt, d *Decision) uint64 {
-	return r.Peers.Tell(d.Rank.IDHash(), len(p.Tokens), s.shared.of(s.ranks[0].Worker.Info().Model(), p))
+	return r.Peers.Tell(d.Rank.IDHash(), s.shared.of(s.ranks[0].Worker.Info().Model(), p))
 }
 
 // endShared tells the other routers of the end of a prediction.

@@ -20,7 +20,7 @@ func (quiet) Sending() bool { return true }
 
 func (quiet) Routers() int { return 3 }
 
-func (quiet) Tell(uint64, int, []uint32) uint64 { return 1 }
+func (quiet) Tell(uint64, []uint32) uint64 { return 1 }
 
 func (quiet) Done(uint64) {}
 
@@ -35,7 +35,7 @@ func TestTellingDoesNotAllocate(t *testing.T) {
 	marks := routing.AppendFingerprints(nil, model, p)
 	request := func() {
 		number++
-		r.Shared.Add(time.Now(), routing.PromptID{Router: 1, Number: number}, 1, 1000, marks)
+		r.Shared.Add(time.Now(), routing.PromptID{Router: 1, Number: number}, f.ranks[0], marks)
 		d, err := r.Pick(&f.scratch, p, nil)
 		if err != nil {
 			t.Error(err)

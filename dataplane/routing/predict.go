@@ -2,7 +2,6 @@ package routing
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +32,7 @@ type Prediction struct {
 	tail   []uint32 // tokens of the prompt behind its whole blocks, then of the answer
 	told   uint64   // number of the prompt at other routers; 0: they do not know of it
 	router *Router
+	other  PromptID // of another router; 0: of this one
 
 	// Of dispatch, then of the answer's end; guarded by inFlight.mu, as is all below.
 	since      time.Time
@@ -64,31 +64,30 @@ type inFlight struct {
 
 	mu         sync.Mutex               // index locks are taken under it
 	dispatched list                     // the oldest first; guarded by mu, as is all below
+	shared     list                     // of other routers, the oldest first
 	ended      list                     // by end
-	ids        map[*worker.Rank]*rankID // of all ranks that have one
-	snap       *worker.Snapshot         // that ids were last compared with
+	others     map[PromptID]*Prediction // of other routers, ended ones included
+	chain      []radix.Hash
 
-	pool sync.Pool
-}
-
-// rankID is a rank's id for predictions in the index. It is apart from the ids of its events,
-// which come with the first event and may be several.
-type rankID struct {
-	id          radix.Worker
-	predictions int  // listed
-	gone        bool // the rank is removed: its last prediction releases the id
+	shares atomic.Int64 // predictions of other routers
+	pool   sync.Pool
 }
 
 // new returns a prediction of a decision's prompt, not listed yet.
 func (t *inFlight) new(r *Router, p *Prompt, d *Decision, now time.Time) *Prediction {
-	f, ok := t.pool.Get().(*Prediction)
-	if !ok {
-		f = &Prediction{}
-	}
+	f := t.take()
 	whole := len(p.Tokens) / d.block * d.block
 	f.rank, f.block, f.since, f.router = d.Rank, d.block, now, r
 	f.tail = append(f.tail[:0], p.Tokens[whole:]...)
 	return f
+}
+
+// take returns a prediction of nothing.
+func (t *inFlight) take() *Prediction {
+	if f, ok := t.pool.Get().(*Prediction); ok {
+		return f
+	}
+	return &Prediction{}
 }
 
 // Prefilled notes the first byte of the answer. A nil Prediction is ignored.
@@ -124,6 +123,11 @@ func (t *inFlight) finish(s *Scratch, f *Prediction, generated []uint32, now tim
 		t.pool.Put(f)
 		return
 	}
+	t.endLocked(f, now)
+}
+
+// endLocked keeps a prediction until events come.
+func (t *inFlight) endLocked(f *Prediction, now time.Time) {
 	f.in.remove(f)
 	f.since = now
 	t.ended.push(f)
@@ -143,16 +147,22 @@ func (t *inFlight) expire(now time.Time) {
 
 func (t *inFlight) expireLocked(now time.Time) {
 	due := int64(math.MaxInt64)
+	for f := t.shared.first; f != nil; f = t.shared.first {
+		if now.Sub(f.since) <= sentFor {
+			due = f.since.Add(sentFor).UnixNano()
+			break
+		}
+		t.dropLocked(f)
+	}
 	for f := t.ended.first; f != nil; {
 		next, age := f.next, now.Sub(f.since)
 		switch full := t.ended.n > maxPredictions; {
 		case age < endedFor && !full: // as all that ended later
 			due, next = min(due, f.since.Add(endedFor).UnixNano()), nil
-		case !full && age < endedMost && f.rank.Trust.Silence(now) >= age:
+		case !full && age < endedMost && f.other == (PromptID{}) && f.rank.Trust.Silence(now) >= age:
 			due = min(due, now.Add(endedFor).UnixNano())
 		default:
-			t.removeLocked(f)
-			t.pool.Put(f)
+			t.dropLocked(f)
 		}
 		f = next
 	}
@@ -167,11 +177,21 @@ func (t *inFlight) dropStale() {
 	for f := t.ended.first; f != nil; {
 		next := f.next
 		if f.rank.Worker.Since().After(f.since) {
-			t.removeLocked(f)
-			t.pool.Put(f)
+			t.dropLocked(f)
 		}
 		f = next
 	}
+}
+
+// dropLocked ends a prediction without an owner.
+func (t *inFlight) dropLocked(f *Prediction) {
+	if f.other != (PromptID{}) {
+		delete(t.others, f.other)
+		t.shares.Store(int64(len(t.others)))
+		f.other = PromptID{}
+	}
+	t.removeLocked(f)
+	t.pool.Put(f)
 }
 
 // removeLocked takes a prediction out of the index. Its owner may still end it.
@@ -181,54 +201,18 @@ func (t *inFlight) removeLocked(f *Prediction) {
 		return
 	}
 	f.in.remove(f)
-	at := t.ids[f.rank]
-	if at.predictions--; at.predictions == 0 && at.gone {
-		t.releaseLocked(f.rank)
-	}
-	f.rank = nil
+	f.rank = nil // not before: it keeps the rank's number from another one
 }
 
-// add lists a prediction, and returns the index id of its rank.
-func (t *inFlight) add(f *Prediction) radix.Worker {
+// add lists a prediction.
+func (t *inFlight) add(f *Prediction) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.compareLocked()
-	at := t.ids[f.rank]
-	if at == nil {
-		at = &rankID{id: t.index.AddWorker()}
-		if t.ids == nil {
-			t.ids = make(map[*worker.Rank]*rankID)
-		}
-		t.ids[f.rank] = at
-		f.rank.SetPredictionID(uint32(at.id) + 1)
-	}
-	at.predictions++
 	t.dispatched.push(f)
-	for old := t.dispatched.first; t.dispatched.n > maxPredictions*len(t.ids) || f.since.Sub(old.since) > dispatchedFor; old = t.dispatched.first {
+	most := maxPredictions * max(len(t.registry.Snapshot().Ranks), 1)
+	for old := t.dispatched.first; t.dispatched.n > most || f.since.Sub(old.since) > dispatchedFor; old = t.dispatched.first {
 		t.removeLocked(old)
 	}
-	return at.id
-}
-
-// compareLocked releases the ids of removed ranks when the set of workers has changed.
-func (t *inFlight) compareLocked() {
-	snap := t.registry.Snapshot()
-	if snap == t.snap {
-		return
-	}
-	t.snap = snap
-	for rank, at := range t.ids {
-		if at.gone = !slices.Contains(snap.Ranks, rank); at.gone && at.predictions == 0 {
-			t.releaseLocked(rank)
-		}
-	}
-}
-
-// releaseLocked gives back the id of a rank without predictions: another rank may get it next.
-func (t *inFlight) releaseLocked(rank *worker.Rank) {
-	rank.SetPredictionID(0)
-	t.index.RemoveWorker(t.ids[rank].id)
-	delete(t.ids, rank)
 }
 
 // list is a linked list of predictions.

@@ -2,6 +2,7 @@ package routing_test
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -133,25 +134,40 @@ func TestPredictionsOfManyEngines(t *testing.T) {
 	require.Zero(t, f.index.Stats().Predictions)
 }
 
-// TestPredictionIDsAreReleased: the index id of a rank's predictions goes with the rank, after
-// its last prediction.
-func TestPredictionIDsAreReleased(t *testing.T) {
+// TestNumberOfALeftRank: while a request is in flight at a rank that has left, no other rank has its
+// number and is credited with its prompts.
+func TestNumberOfALeftRank(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
+	tree, p := f.learns(), prompt(tokens(1, 10*unit))
+	sessions := known(f, f.router)
 	f.spy.pick = 1
-	_, flight := f.dispatch(prompt(tokens(1, 8)))
-	rank := f.ranks[1]
-	require.Equal(t, 1, f.index.Stats().Workers)
-	require.NoError(t, f.registry.Remove(rank.Worker.URL))
-	f.spy.pick = 0
-	_, second := f.dispatch(prompt(tokens(1, 8)))
-	require.Equal(t, 2, f.index.Stats().Workers, "something is in flight at the rank that is gone")
-	require.NotZero(t, rank.PredictionID())
-	f.router.Withdraw(flight)
-	require.Equal(t, 1, f.index.Stats().Workers)
-	require.Zero(t, rank.PredictionID())
-	f.router.Withdraw(second)
-	require.Equal(t, 1, f.index.Stats().Workers, "a rank that is there keeps its seat")
-	require.Zero(t, f.index.Stats().Predictions)
+	d, flight := f.dispatch(p)
+	f.router.Sent(&f.scratch, &d)
+	left, url := d.Rank.Number(), d.Rank.Worker.URL
+	require.NoError(t, f.registry.Remove(url))
+	tree.Down(d.Rank.Worker)
+	sessions.Down(d.Rank.Worker)
+	f.ranks = nil
+	runtime.GC()
+
+	_, err := f.registry.Add(url)
+	require.NoError(t, err)
+	f.await()
+	require.NotEqual(t, left, f.ranks[1].Number())
+	tree.Up(f.ranks[1].Worker, f.ranks[1].Worker.Info())
+	sessions.Up(f.ranks[1].Worker, f.ranks[1].Worker.Info())
+	for range 2 {
+		var s routing.Scratch
+		e := f.router.Explain(&s, p, 0)
+		require.Len(t, e.Ranks, 2)
+		require.Zero(t, e.Ranks[1].Candidate.Predicted)
+		require.Zero(t, e.Ranks[1].Cached)
+		require.Zero(t, e.Ranks[1].Candidate.Live)
+		// The late answer of the rank that has left.
+		f.router.Answered(&f.scratch, p, &d, p.Len(), 0)
+		sessions.End(&d, 10, time.Now())
+	}
+	f.router.Finish(&f.scratch, flight, nil, time.Now())
 }
 
 // TestPredictionIsTheSharedPrefix compares with counting token by token.

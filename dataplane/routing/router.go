@@ -40,7 +40,7 @@ type Router struct {
 	MinUncached int
 	// Peers, if set, are told of this router's prompts.
 	Peers Peers
-	// Shared has the prompts of other routers that no event tells of yet.
+	// Shared takes the prompts of other routers that no event tells of yet.
 	Shared SharedPredictions
 	// Exclusions counts the effects of facts about GPUs.
 	Exclusions Exclusions
@@ -66,6 +66,7 @@ func New(reg *worker.Registry, index *radix.Index, view func() *ingest.View, p p
 		registry: reg, matcher: matcher{index: index, view: view}, seed: seed,
 		inFlight: inFlight{registry: reg, index: index},
 	}
+	r.Shared.t = &r.inFlight
 	r.SetPolicy(p)
 	return r
 }

@@ -1,30 +1,20 @@
 package routing
 
 import (
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/radix"
 )
 
-// SharedPredictions are the prompts that other routers have sent and that no event tells of yet. A
-// router predicts its own prompts in the index. Without those of the others, as many workers
-// compute equal prompts as there are routers that get them at once: four routers near saturation
-// have up to four times the mean time to first token.
+// SharedPredictions takes in the prompts that other routers have sent and that no event tells of
+// yet: predictions beside those of this router. Without them, as many workers compute equal prompts
+// as there are routers that get them at once: four routers near saturation have up to four times
+// the mean time to first token.
 //
 // A prompt ends shortly after its first byte, when each router has read the events that tell of
 // it, or with its router.
-type SharedPredictions struct {
-	count atomic.Int32 // of all: a choice takes no lock while there are none
-
-	mu   sync.RWMutex
-	all  []sharedPrompt        // the oldest first; guarded by mu
-	free [][]uint32            // fingerprints of ended prompts, to be reused; guarded by mu
-	ids  map[PromptID]struct{} // of all; guarded by mu
-	by   map[string]int        // number of all, by PromptID.Owner; guarded by mu
-}
+type SharedPredictions struct{ t *inFlight }
 
 // PromptID names a prompt: its router and its number there.
 type PromptID struct {
@@ -32,139 +22,87 @@ type PromptID struct {
 	Router, Number uint64
 }
 
-type sharedPrompt struct {
-	id           PromptID
-	rank         uint64 // Hash
-	until        int64  // unix nanoseconds
-	first        uint32 // of fingerprints: most prompts differ there
-	tokens       int
-	fingerprints []uint32
-}
-
 const (
-	// maxShared bounds the prompts: a scan of all takes some 25 us where they share a system
-	// prompt.
+	// maxShared bounds the prompts of other routers without a first byte.
 	maxShared = 512
-	maxFree   = 64
 	// A sent prompt counts for sentFor: its router tells when the first byte has come.
 	sentFor = time.Minute
+	// sharedScope has chains of fingerprints in place of block hashes.
+	sharedScope radix.Scope = 1
 )
 
-// Add notes a prompt that another router has sent to the rank with that hash. It copies
-// fingerprints.
-func (x *SharedPredictions) Add(now time.Time, id PromptID, rank uint64, tokens int, fingerprints []uint32) {
+// Add notes a prompt that another router has sent to a rank. It copies fingerprints.
+func (x SharedPredictions) Add(now time.Time, id PromptID, rank *worker.Rank, fingerprints []uint32) {
 	if len(fingerprints) == 0 || len(fingerprints) > MaxFingerprints {
 		return
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.dropLocked(func(e *sharedPrompt) bool { return e.until < now.UnixNano() || e.id == id })
-	if len(x.all) >= maxShared {
-		// The oldest of the owner with the most: a router that tells without end drops its own.
-		most := x.mostLocked(id.Owner)
-		oldest := x.all[slices.IndexFunc(x.all, func(e sharedPrompt) bool { return e.id.Owner == most })].id
-		x.dropLocked(func(e *sharedPrompt) bool { return e.id == oldest })
+	t := x.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.others[id]; f != nil {
+		t.dropLocked(f)
 	}
-	var kept []uint32
-	if n := len(x.free); n > 0 {
-		kept, x.free = x.free[n-1], x.free[:n-1]
+	if t.shared.n >= maxShared {
+		t.dropLocked(t.shared.oldestOfMost(id.Owner))
 	}
-	kept = append(kept[:0], fingerprints...)
-	if x.ids == nil {
-		x.ids, x.by = make(map[PromptID]struct{}, maxShared), make(map[string]int)
+	f := t.take()
+	f.rank, f.since, f.other = rank, now, id
+	t.shared.push(f)
+	if t.others == nil {
+		t.others = make(map[PromptID]*Prediction, maxShared)
 	}
-	x.ids[id] = struct{}{}
-	x.by[id.Owner]++
-	x.all = append(x.all, sharedPrompt{id, rank, now.Add(sentFor).UnixNano(), fingerprints[0], tokens, kept})
-	x.count.Store(int32(len(x.all)))
+	t.others[id] = f
+	t.shares.Store(int64(len(t.others)))
+	t.chain = appendHashes(t.chain[:0], fingerprints)
+	t.index.Predict(&f.blocks, radix.Worker(rank.Number()), sharedScope, t.chain)
+	t.expireLocked(now)
 }
 
 // Done notes that a prompt is computed or given up.
-func (x *SharedPredictions) Done(now time.Time, id PromptID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if _, ok := x.ids[id]; !ok { // most messages are about unknown prompts
-		return
-	}
-	if i := slices.IndexFunc(x.all, func(e sharedPrompt) bool { return e.id == id }); i >= 0 {
-		x.all[i].until = min(x.all[i].until, now.Add(endedFor).UnixNano())
+func (x SharedPredictions) Done(now time.Time, id PromptID) {
+	t := x.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.others[id]; f != nil && f.in == &t.shared { // most messages are about unknown prompts
+		t.endLocked(f, now)
 	}
 }
 
 // Forget drops the prompts of a router.
-func (x *SharedPredictions) Forget(router uint64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.dropLocked(func(e *sharedPrompt) bool { return e.id.Router == router })
-	x.count.Store(int32(len(x.all)))
-}
-
-// mostLocked returns the owner of the most prompts, the given one if it is among them.
-func (x *SharedPredictions) mostLocked(owner string) string {
-	for other, n := range x.by {
-		if n > x.by[owner] {
-			owner = other
+func (x SharedPredictions) Forget(router uint64) {
+	t := x.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, f := range t.others {
+		if id.Router == router {
+			t.dropLocked(f)
 		}
 	}
-	return owner
 }
 
-func (x *SharedPredictions) dropLocked(is func(*sharedPrompt) bool) {
-	kept := x.all[:0]
-	for i := range x.all {
-		if !is(&x.all[i]) {
-			kept = append(kept, x.all[i])
-			continue
-		}
-		id := x.all[i].id
-		delete(x.ids, id)
-		if x.by[id.Owner]--; x.by[id.Owner] == 0 {
-			delete(x.by, id.Owner)
-		}
-		if len(x.free) < maxFree {
-			x.free = append(x.free, x.all[i].fingerprints)
+// oldestOfMost returns the oldest prediction of the owner that has the most, the given one if it is
+// among them: a router that tells without end drops its own.
+func (l *list) oldestOfMost(most string) *Prediction {
+	by := make(map[string]int)
+	for f := l.first; f != nil; f = f.next {
+		by[f.other.Owner]++
+	}
+	for owner, n := range by {
+		if n > by[most] {
+			most = owner
 		}
 	}
-	clear(x.all[len(kept):])
-	x.all = kept
-}
-
-// rankTokens is the leading tokens of a prompt that a rank will hold.
-type rankTokens struct {
-	rank   uint64
-	tokens int
-}
-
-// find appends, for each rank, the longest beginning of a prompt that it is about to compute.
-func (x *SharedPredictions) find(dst []rankTokens, now int64, tokens int, fingerprints []uint32) []rankTokens {
-	if len(fingerprints) == 0 {
-		return dst
+	f := l.first
+	for f.other.Owner != most {
+		f = f.next
 	}
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	for i := range x.all {
-		e := &x.all[i]
-		if e.first != fingerprints[0] || e.until < now {
-			continue
-		}
-		n := sharedTokens(tokens, fingerprints, e.tokens, e.fingerprints)
-		if n == 0 {
-			continue
-		}
-		if j := slices.IndexFunc(dst, func(r rankTokens) bool { return r.rank == e.rank }); j >= 0 {
-			dst[j].tokens = max(dst[j].tokens, n)
-		} else {
-			dst = append(dst, rankTokens{e.rank, n})
-		}
-	}
-	return dst
+	return f
 }
 
-// sharedMatch is the overlap of ranks with a prompt by shared predictions.
+// sharedMatch is the fingerprints of a prompt.
 type sharedMatch struct {
-	fingerprints []uint32 // of the prompt, where known
-	known        bool     // since the choice began
-	ranks        []rankTokens
+	fingerprints []uint32
+	known        bool // since the choice began
 }
 
 // of returns the prompt's fingerprints, which stay valid until the next choice.
@@ -175,13 +113,19 @@ func (m *sharedMatch) of(model string, p *Prompt) []uint32 {
 	return m.fingerprints
 }
 
-// overlap returns the predicted overlap of a rank, with the prompts of other routers, while they
-// have requests there.
-func (m *sharedMatch) overlap(rank *worker.Rank, p *Prompt, predicted overlap) overlap {
-	for _, e := range m.ranks {
-		if e.rank == rank.IDHash() && e.tokens > predicted.tokens && rank.Load.PeersInFlight() > 0 {
-			return overlap{tokens: e.tokens, gpu: e.tokens, block: predicted.block}.usable(p)
-		}
+// matchShared adds the predictions of other routers to m.
+func (x *matcher) matchShared(m *indexMatch, fingerprints []uint32, p *Prompt, block int) {
+	m.shared = appendHashes(m.shared[:0], fingerprints)
+	m.found = x.index.MatchPredicted(m.found[:0], sharedScope, m.shared)
+	for _, o := range m.found {
+		m.others = roomFor(m.others, o.Worker)
+		m.others[o.Worker] = overlap{tokens: sharedTokens(int(o.Blocks), len(fingerprints), len(p.Tokens)), block: block}
 	}
-	return predicted
+}
+
+func appendHashes(dst []radix.Hash, fingerprints []uint32) []radix.Hash {
+	for _, f := range fingerprints {
+		dst = append(dst, radix.Hash(f))
+	}
+	return dst
 }

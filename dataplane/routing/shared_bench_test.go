@@ -21,25 +21,19 @@ func BenchmarkMarks(b *testing.B) {
 	}
 }
 
-// expecting knows n prompts that share a system prompt.
-func expecting(now time.Time, n int) *routing.SharedPredictions {
-	x := &routing.SharedPredictions{}
-	for i := range n {
-		p := &routing.Prompt{Tokens: append(tokens(1, 2000), tokens(uint32(2+i), 6000)...)}
-		x.Add(now, routing.PromptID{Router: 1, Number: uint64(i)}, uint64(1+i%8), p.Len(), routing.AppendFingerprints(nil, "m", p))
-	}
-	return x
-}
-
+// BenchmarkExpected chooses beside prompts of another router that share a system prompt.
 func BenchmarkExpected(b *testing.B) {
-	for _, n := range []int{10, 100, 512} {
+	for _, n := range []int{0, 10, 100, 512} {
 		b.Run(fmt.Sprintf("prompts=%d", n), func(b *testing.B) {
-			now := time.Now()
-			x, p := expecting(now, n), &routing.Prompt{Tokens: append(tokens(1, 2000), tokens(7, 6000)...)}
-			marks := routing.AppendFingerprints(nil, "m", p)
+			f := newFleet(b, tiny(), tiny())
+			for i := range n {
+				p := &routing.Prompt{Tokens: append(tokens(1, 2000), tokens(uint32(2+i), 6000)...)}
+				f.router.Shared.Add(time.Now(), routing.PromptID{Router: 1, Number: uint64(i)}, f.ranks[i%2], routing.AppendFingerprints(nil, model, p))
+			}
+			p := prompt(append(tokens(1, 2000), tokens(7, 6000)...))
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = x.Find(now, p.Len(), marks)
+				f.pick(p)
 			}
 		})
 	}

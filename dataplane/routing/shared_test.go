@@ -40,9 +40,9 @@ func TestFingerprints(t *testing.T) {
 		}
 		am, bm := routing.AppendFingerprints(nil, "m", a), routing.AppendFingerprints(nil, "m", b)
 		require.Len(t, am, routing.CountFingerprints(len(a.Tokens)))
-		got := routing.SharedTokens(len(a.Tokens), am, len(b.Tokens), bm)
+		got := routing.SharedTokens(len(a.Tokens), am, bm)
 		require.LessOrEqual(t, got, common, "%d and %d tokens", len(a.Tokens), len(b.Tokens))
-		require.Equal(t, got, routing.SharedTokens(len(b.Tokens), bm, len(a.Tokens), am))
+		require.Equal(t, got, routing.SharedTokens(len(b.Tokens), bm, am))
 		if slices.Equal(a.Tokens, b.Tokens) {
 			require.Equal(t, common, got)
 		} else {
@@ -52,81 +52,33 @@ func TestFingerprints(t *testing.T) {
 			routing.AppendFingerprints(nil, "another", b), routing.AppendFingerprints(nil, "m", &routing.Prompt{Tokens: b.Tokens, LoRA: "x"}),
 			routing.AppendFingerprints(nil, "m", &routing.Prompt{Tokens: b.Tokens, Salt: "x"}),
 		} {
-			require.Zero(t, routing.SharedTokens(len(a.Tokens), am, len(b.Tokens), other), "another model, adapter or salt")
+			require.Zero(t, routing.SharedTokens(len(a.Tokens), am, other), "another model, adapter or salt")
 		}
 	}
 	require.Equal(t, 41, routing.CountFingerprints(8192+64))
 	require.Less(t, routing.CountFingerprints(1<<31), routing.MaxFingerprints)
 }
 
-// FuzzCommon: marks that no router makes do no harm, and are compared as a plain loop does.
-func FuzzCommon(f *testing.F) {
-	f.Add(3, []byte("abc"), 3, []byte("abd"))
-	f.Fuzz(func(t *testing.T, n int, a []byte, m int, b []byte) {
-		wide := func(from []byte) (marks []uint32) {
-			for _, c := range from[:min(len(from), routing.MaxFingerprints)] {
-				marks = append(marks, uint32(c))
-			}
-			return marks
-		}
-		am, bm := wide(a), wide(b)
-		got, equal := routing.SharedTokens(n, am, m, bm), 0
-		for equal < min(len(am), len(bm)) && am[equal] == bm[equal] {
-			equal++
-		}
-		switch shorter := min(len(am), len(bm)); {
-		case shorter == 0:
-			require.Zero(t, got)
-		case n == m && len(am) == len(bm) && am[len(am)-1] == bm[len(bm)-1]:
-			require.Equal(t, n, got)
-		case equal >= shorter-1: // the last one of a prompt is no place of the other
-			require.Equal(t, place(shorter-1), got)
-		case slices.IsSorted(differences(am, bm, shorter-1)): // as of common prompts: once they differ, they do so to the end
-			require.Equal(t, place(equal), got)
-		}
-	})
-}
-
-// place is how many tokens so many equal marks stand for.
-func place(equal int) int {
-	if equal == 0 {
-		return 0
-	}
-	return routing.FingerprintAt(equal - 1)
-}
-
-// differences holds 1 where two lists differ.
-func differences(a, b []uint32, n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		if a[i] != b[i] {
-			all[i] = 1
-		}
-	}
-	return all
-}
-
 // herald tells other routers at once of the prompts of one.
 type herald struct {
 	of     uint64 // the router that tells
 	others []*routing.Router
+	ranks  []*worker.Rank
 	next   uint64
-	ranks  *worker.Registry
 }
 
 func (*herald) Sending() bool { return true }
 
 func (o *herald) Routers() int { return len(o.others) + 1 }
 
-func (o *herald) Tell(rank uint64, tokens int, fingerprints []uint32) uint64 {
+func (o *herald) Tell(hash uint64, fingerprints []uint32) uint64 {
 	o.next++
-	for _, r := range o.ranks.Snapshot().Ranks { // one rank for all here: none counts its own as another's
-		if r.IDHash() == rank && r.Load.PeersInFlight() == 0 {
-			r.Load.ReplacePeer(time.Now(), worker.RouterLoad{}, worker.RouterLoad{InFlight: 1, Waiting: 1})
-		}
+	rank := o.ranks[slices.IndexFunc(o.ranks, func(r *worker.Rank) bool { return r.IDHash() == hash })]
+	if rank.Load.PeersInFlight() == 0 { // one rank for all here: none counts its own as another's
+		rank.Load.ReplacePeer(time.Now(), worker.RouterLoad{}, worker.RouterLoad{InFlight: 1, Waiting: 1})
 	}
 	for _, r := range o.others {
-		r.Shared.Add(time.Now(), routing.PromptID{Router: o.of, Number: o.next}, rank, tokens, fingerprints)
+		r.Shared.Add(time.Now(), routing.PromptID{Router: o.of, Number: o.next}, rank, fingerprints)
 	}
 	return o.next
 }
@@ -148,8 +100,8 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 			policy.KV{Options: policy.Defaults}, func() uint64 { return 42 })
 	}
 	one, two, three := with(), with(), with()
-	one.Peers = &herald{of: 1, others: []*routing.Router{two, three}, ranks: f.registry}
-	two.Peers = &herald{of: 2, others: []*routing.Router{one, three}, ranks: f.registry}
+	one.Peers = &herald{of: 1, others: []*routing.Router{two, three}, ranks: f.ranks}
+	two.Peers = &herald{of: 2, others: []*routing.Router{one, three}, ranks: f.ranks}
 	pick := func(r *routing.Router, p *routing.Prompt) (*routing.Scratch, routing.Decision) {
 		var s routing.Scratch
 		d, err := r.Pick(&s, p, nil)
@@ -192,63 +144,81 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 	two.Withdraw(flight)
 }
 
-// TestExpectedIsBounded: no history of prompts makes more than 512 entries, and routers that
-// are forgotten leave none.
+// TestExpectedIsBounded: no history of prompts makes more than 512 entries under way, and routers
+// that are forgotten leave none.
 func TestExpectedIsBounded(t *testing.T) {
-	var x routing.SharedPredictions
-	rng := rand.New(rand.NewPCG(1, 1))
-	now := time.Unix(1000, 0)
+	f := newFleet(t, tiny(), tiny())
+	x, rng, now, done := &f.router.Shared, rand.New(rand.NewPCG(1, 1)), time.Unix(1000, 0), []time.Time{}
 	for range 20_000 {
 		now = now.Add(time.Duration(rng.IntN(2)) * time.Millisecond)
 		by := routing.PromptID{Router: rng.Uint64N(4), Number: rng.Uint64N(5000)}
 		switch rng.IntN(3) {
 		case 0, 1:
-			x.Add(now, by, rng.Uint64(), rng.IntN(1000), make([]uint32, rng.IntN(300)))
+			x.Add(now, by, f.ranks[rng.IntN(2)], make([]uint32, rng.IntN(300)))
 		case 2:
 			x.Done(now, by)
+			done = append(done, now)
 		}
-		require.LessOrEqual(t, x.Len(), 512)
+		for len(done) > 0 && now.Sub(done[0]) > remembered {
+			done = done[1:]
+		}
+		require.LessOrEqual(t, f.router.SharedPredictions(), 512+len(done)+1)
 	}
-	require.Positive(t, x.Len())
+	require.Positive(t, f.router.SharedPredictions())
 	for router := range uint64(4) {
 		x.Forget(router)
 	}
-	require.Zero(t, x.Len())
+	require.Zero(t, f.router.SharedPredictions())
+	require.Zero(t, f.index.Stats().Predictions)
 }
 
 // TestExpectedEnds: a prompt counts for a minute, and one that is done for 100 ms.
 func TestExpectedEnds(t *testing.T) {
-	start := time.Unix(1000, 0)
-	count := func(x *routing.SharedPredictions, at time.Duration) (n int) {
-		return x.Find(start.Add(at), 64, []uint32{1})
-	}
-	by := routing.PromptID{Router: 1, Number: 7}
-	var x routing.SharedPredictions
-	x.Add(start, by, 1, 64, []uint32{1})
-	require.Equal(t, []int{1, 0}, []int{count(&x, 50*time.Second), count(&x, 70*time.Second)})
-	x.Done(start, by)
-	require.Equal(t, []int{1, 0}, []int{count(&x, 50*time.Millisecond), count(&x, 150*time.Millisecond)})
-	x.Add(start, by, 1, 5, nil)
-	require.Equal(t, 1, x.Len(), "a prompt without marks is none")
+	bubble(t, 2, func(f *fleet) {
+		p, by := prompt(tokens(1, 100)), routing.PromptID{Router: 1, Number: 7}
+		marks := routing.AppendFingerprints(nil, model, p)
+		want := func(tokens int, after time.Duration) {
+			t.Helper()
+			time.Sleep(after)
+			f.pick(p)
+			require.Equal(t, []int{0, tokens}, f.predicted())
+		}
+		f.router.Shared.Add(time.Now(), by, f.ranks[1], marks)
+		want(0, 0) // of a router without a request there
+		f.ranks[1].Load.ReplacePeer(time.Now(), worker.RouterLoad{}, worker.RouterLoad{InFlight: 1, Waiting: 1})
+		add := func() { f.router.Shared.Add(time.Now(), by, f.ranks[1], marks) }
+		add()
+		want(96, 50*time.Second)
+		want(0, 20*time.Second)
+		add()
+		add()
+		f.router.Shared.Done(time.Now(), by)
+		want(96, 50*time.Millisecond)
+		want(0, 100*time.Millisecond)
+		f.router.Shared.Add(time.Now(), by, f.ranks[1], nil)
+		want(0, 0)
+	})
 }
 
 // TestExpectedIsShared: a router that tells of prompts without end, by any number of processes, drops
 // its own.
 func TestExpectedIsShared(t *testing.T) {
-	var x routing.SharedPredictions
-	now := time.Unix(1000, 0)
-	for i := range uint64(200) {
-		x.Add(now, routing.PromptID{Owner: "honest", Router: 1, Number: i}, 1, 64, []uint32{1})
-	}
-	for i := range uint64(5000) {
-		x.Add(now, routing.PromptID{Owner: "rogue", Router: 2 + i%60, Number: i}, 2, 64, []uint32{2})
-	}
-	require.Equal(t, 512, x.Len())
-	require.Equal(t, []int{1, 1}, []int{x.Find(now, 64, []uint32{1}), x.Find(now, 64, []uint32{2})})
-	for i := range uint64(200) {
-		x.Done(now, routing.PromptID{Owner: "honest", Router: 1, Number: i})
-	}
-	now = now.Add(time.Second)
-	x.Add(now, routing.PromptID{Owner: "another"}, 1, 64, []uint32{1})
-	require.Equal(t, 512-200+1, x.Len(), "all of them were there")
+	bubble(t, 2, func(f *fleet) {
+		tell := func(owner string, router, number uint64) {
+			f.router.Shared.Add(time.Now(), routing.PromptID{Owner: owner, Router: router, Number: number}, f.ranks[0], []uint32{1})
+		}
+		for i := range uint64(200) {
+			tell("honest", 1, i)
+		}
+		for i := range uint64(5000) {
+			tell("rogue", 2+i%60, i)
+		}
+		require.Equal(t, 512, f.router.SharedPredictions())
+		for i := range uint64(200) {
+			f.router.Shared.Done(time.Now(), routing.PromptID{Owner: "honest", Router: 1, Number: i})
+		}
+		time.Sleep(time.Second)
+		tell("another", 100, 1)
+		require.Equal(t, 512-200+1, f.router.SharedPredictions(), "all of them were there")
+	})
 }

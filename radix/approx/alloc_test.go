@@ -14,7 +14,8 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 	tokens := make([]uint32, 2048)
 	chain := make([]approx.Key, 0, 1024)
 	for i := range 64 {
-		w := tree.AddWorker()
+		w := approx.Worker(i)
+		tree.AddWorker(w, 0)
 		tree.Insert(w, tree.AppendText(nil, tree.Domain("m"), text[:128*(1+i)]))
 	}
 	found := make([]approx.Overlap, 0, 64)
@@ -33,10 +34,9 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 func TestNewPromptsDoNotAllocate(t *testing.T) {
 	for _, capacity := range []int{0, 4096} {
 		tree := approx.New(approx.Config{MaxBytes: 4 << 20})
-		var workers []approx.Worker
-		for range 4 {
-			workers = append(workers, tree.AddWorker())
-			tree.SetCapacity(workers[len(workers)-1], capacity)
+		workers := []approx.Worker{0, 1, 2, 3}
+		for _, w := range workers {
+			tree.AddWorker(w, capacity)
 		}
 		var chain []approx.Key
 		id := approx.Key(0)

@@ -14,8 +14,8 @@ import (
 func filled(b *testing.B, size int) (*approx.Tree, [][]approx.Key) {
 	b.Helper()
 	tree := approx.New(approx.Config{})
-	for range 64 {
-		tree.AddWorker()
+	for w := range approx.Worker(64) {
+		tree.AddWorker(w, 0)
 	}
 	chains := make([][]approx.Key, 1024)
 	for i := range chains {
@@ -93,8 +93,8 @@ func BenchmarkRequestNew(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("workers=64/bytes=%d", size), func(b *testing.B) {
 			tree := approx.New(approx.Config{MaxBytes: 16 << 20})
-			for range 64 {
-				tree.AddWorker()
+			for w := range approx.Worker(64) {
+				tree.AddWorker(w, 0)
 			}
 			b.ReportAllocs()
 			var next atomic.Uint64

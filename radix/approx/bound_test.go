@@ -20,7 +20,8 @@ func TestUniquePromptsStayWithinTheBound(t *testing.T) {
 	tree := approx.New(approx.Config{MaxBytes: bound})
 	workers := make([]approx.Worker, 64)
 	for i := range workers {
-		workers[i] = tree.AddWorker()
+		workers[i] = approx.Worker(i)
+		tree.AddWorker(workers[i], 0)
 	}
 	var text []byte
 	var chain []approx.Key
@@ -54,7 +55,8 @@ func TestSharedPromptsStayWithinTheBound(t *testing.T) {
 	tree := approx.New(approx.Config{MaxBytes: bound})
 	workers := make([]approx.Worker, 64)
 	for i := range workers {
-		workers[i] = tree.AddWorker()
+		workers[i] = approx.Worker(i)
+		tree.AddWorker(workers[i], 0)
 	}
 	var chain []approx.Key
 	for i := range uint64(60_000) {

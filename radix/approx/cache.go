@@ -2,7 +2,7 @@ package approx
 
 import "unsafe"
 
-// Worker is the id of a worker. Ids are dense, and reused after [Tree.RemoveWorker].
+// Worker is the number of a worker: the caller's, without large gaps.
 type Worker uint32
 
 // cache is the believed prefix cache of one worker. Clear and RemoveWorker end it at once, and
@@ -10,6 +10,7 @@ type Worker uint32
 type cache struct {
 	worker   Worker
 	serial   uint32 // orders holders; never reused
+	born     Tick   // requests that were inserted by then went to an earlier cache of the worker
 	ended    bool
 	list     useList
 	units    int64 // sum over its holdings

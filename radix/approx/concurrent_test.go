@@ -14,10 +14,10 @@ import (
 // first units. A worker without evictions is always found whole.
 func TestConcurrent(t *testing.T) {
 	tree := approx.New(approx.Config{MaxBytes: 1 << 20})
-	steady := tree.AddWorker()
-	workers := make([]approx.Worker, 8)
-	for i := range workers {
-		workers[i] = tree.AddWorker()
+	const steady, passing = approx.Worker(8), approx.Worker(9)
+	workers := []approx.Worker{0, 1, 2, 3, 4, 5, 6, 7}
+	for _, w := range append(workers, steady) {
+		tree.AddWorker(w, 0)
 	}
 	text := prompt(nil, 0, 8192, 1024)
 	known := tree.AppendText(nil, 0, text)
@@ -33,9 +33,10 @@ func TestConcurrent(t *testing.T) {
 				case 0:
 					tree.Clear(w)
 				case 1:
-					tree.SetCapacity(w, r.IntN(2000))
+					tree.AddWorker(w, r.IntN(2000))
 				case 2:
-					tree.RemoveWorker(tree.AddWorker())
+					tree.AddWorker(passing, 0)
+					tree.RemoveWorker(passing)
 				case 3, 4, 5:
 					tree.Withdraw(w, chain, tree.Insert(w, chain))
 				default:
@@ -70,7 +71,8 @@ func TestConcurrent(t *testing.T) {
 // every look-up to find a new one.
 func TestClearBesideInserts(t *testing.T) {
 	tree := approx.New(approx.Config{})
-	w := tree.AddWorker()
+	const w = approx.Worker(0)
+	tree.AddWorker(w, 0)
 	var chain []approx.Key
 	for i := range uint64(1000) {
 		chain = tree.AppendText(chain[:0], 0, prompt(nil, i, 1024, 512))

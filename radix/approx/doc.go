@@ -11,7 +11,7 @@
 //	file           content
 //	tree.go        Tree, Config, Stats, look-ups
 //	learn.go       Insert, Correct, Withdraw: the life of a request
-//	workers.go     worker ids, capacities, Clear
+//	workers.go     workers that come and go
 //	cache.go       the believed prefix cache of one worker
 //	node_store.go  nodes, their holders, and the holdings
 //	holding.go     one worker's holding of one node, and the two lists by last use
@@ -34,7 +34,7 @@
 //
 // # Evictions of the engine
 //
-// Each worker has a believed capacity, configured ([Tree.SetCapacity]) or learnt. Nothing is
+// Each worker has a believed capacity, configured ([Tree.AddWorker]) or learnt. Nothing is
 // assumed until an answer contradicts an earlier one: the engine has evicted a part whose last
 // use is known. Engines evict by last use, so all that was used no later is dropped, and the
 // rest is the capacity. It rises slowly while answers agree, and faster if an engine has more

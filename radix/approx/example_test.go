@@ -11,7 +11,8 @@ import (
 // A worker without events is known by the requests sent to it.
 func Example() {
 	tree := approx.New(approx.Config{})
-	w := tree.AddWorker()
+	const w = approx.Worker(0)
+	tree.AddWorker(w, 0)
 	d := tree.Domain("qwen")
 
 	system := bytes.Repeat([]byte("You are a careful assistant. "), 40) // 1,160 bytes
@@ -31,7 +32,8 @@ func Example() {
 // its capacity.
 func ExampleTree_Correct() {
 	tree := approx.New(approx.Config{})
-	w := tree.AddWorker()
+	const w = approx.Worker(0)
+	tree.AddWorker(w, 0)
 	ask := func(prompt uint32, cached int) {
 		tokens := make([]uint32, 1600)
 		for i := range tokens {

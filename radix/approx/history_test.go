@@ -55,7 +55,7 @@ func (h *history) worker() approx.Worker { return h.workers[h.next()%len(h.worke
 
 func (h *history) run() {
 	for range 3 {
-		h.add()
+		h.add(0)
 	}
 	for step := 0; len(h.input) > 0; step++ {
 		what := h.step()
@@ -66,9 +66,14 @@ func (h *history) run() {
 	}
 }
 
-func (h *history) add() {
-	w := h.tree.AddWorker()
-	h.naive.held[w] = newLife()
+// add adds the first worker that is not there.
+func (h *history) add(capacity int) {
+	w := approx.Worker(0)
+	for h.naive.held[w] != nil {
+		w++
+	}
+	h.tree.AddWorker(w, capacity)
+	h.naive.add(w, int64(capacity))
 	h.workers = append(h.workers, w)
 }
 
@@ -100,17 +105,14 @@ func (h *history) step() string {
 		h.tree.Clear(w)
 		h.naive.end(w)
 		if l := h.naive.held[w]; l != nil {
-			l.stale = 0
+			l.stale, l.born = 0, h.naive.clock
 		}
 		return "clear"
 	case op == 14:
 		w, units := h.worker(), h.next()
-		h.tree.SetCapacity(w, units)
-		if l := h.naive.held[w]; l != nil {
-			l.limit, l.capacity = int64(units), int64(units)
-			h.naive.trim(l, 0)
-		}
-		return "capacity"
+		h.tree.AddWorker(w, units)
+		h.naive.add(w, int64(units))
+		return "restart"
 	case op == 15 && h.next()%2 == 0:
 		w := h.worker()
 		h.tree.RemoveWorker(w)
@@ -118,7 +120,7 @@ func (h *history) step() string {
 		delete(h.naive.held, w)
 		return "remove"
 	case len(h.naive.held) < 5:
-		h.add()
+		h.add(h.next())
 		return "add"
 	}
 	return "nothing"

@@ -48,12 +48,13 @@ func (t *Tree) Insert(w Worker, chain []Key) Tick {
 // was last used no later than the missing part is dropped, and the rest is the believed
 // capacity. It falls by half at most, and not below the prompt. More units than expected raise
 // it. Predictions of requests under way are never contradicted: a burst of requests with one
-// new prompt finds nothing cached, and no eviction follows from that.
+// new prompt finds nothing cached, and no eviction follows from that. An answer to a request of an
+// earlier cache of w tells nothing.
 func (t *Tree) Correct(w Worker, chain []Key, since Tick, cached int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.cacheLocked(w)
-	if c == nil {
+	if c == nil || since <= c.born {
 		return
 	}
 	t.clock++
@@ -66,9 +67,7 @@ func (t *Tree) Correct(w Worker, chain []Key, since Tick, cached int) {
 	b := t.beliefLocked(c, chain, since, cached)
 	added := t.nodes.insert(c, chain, t.clock)
 	c.prove(t.clock, false)
-	// Without the tick of the insert (the worker was cleared meanwhile) the answer proves, but
-	// teaches nothing.
-	if cached == Unreported || since == 0 {
+	if cached == Unreported {
 		t.trimLocked(c, added)
 		return
 	}
@@ -92,9 +91,6 @@ func (t *Tree) Correct(w Worker, chain []Key, since Tick, cached int) {
 // worker, or was aborted before its prefill. Older holdings stay, and so do those that another
 // request has used since.
 func (t *Tree) Withdraw(w Worker, chain []Key, since Tick) {
-	if since == 0 {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.cacheLocked(w)

@@ -15,7 +15,7 @@ type engine struct{ *approx.Tree }
 
 func newEngine(units int) engine {
 	tree := approx.New(approx.Config{})
-	tree.SetCapacity(tree.AddWorker(), units)
+	tree.AddWorker(0, units)
 	return engine{tree}
 }
 
@@ -62,8 +62,8 @@ func TestLearnsCapacity(t *testing.T) {
 	for _, capacity := range []int{1000, 4000, 16_000} {
 		r := rand.New(rand.NewPCG(uint64(capacity), 1))
 		tree, blind, e := approx.New(approx.Config{}), approx.New(approx.Config{}), newEngine(capacity)
-		tree.AddWorker()
-		blind.AddWorker()
+		tree.AddWorker(0, 0)
+		blind.AddWorker(0, 0)
 		requests(tree, e, r, 5000, true)
 		precision, recall := requests(tree, e, r, 5000, true)
 		blindly, _ := requests(blind, newEngine(capacity), r, 10_000, false)
@@ -81,7 +81,7 @@ func TestLearnsCapacity(t *testing.T) {
 func TestCapacityComesBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	tree, e := approx.New(approx.Config{}), newEngine(8000)
-	tree.AddWorker()
+	tree.AddWorker(0, 0)
 	requests(tree, e, r, 5000, true)
 	for range 200 {
 		chain := make([]approx.Key, 100)

@@ -15,7 +15,7 @@ type naive struct {
 type life struct {
 	units           map[string]*unit // by prefix
 	limit, capacity int64
-	stale           approx.Tick
+	stale, born     approx.Tick
 }
 
 type unit struct{ born, sure, used, prior approx.Tick }
@@ -29,7 +29,11 @@ func newNaive() *naive {
 	return &naive{held: map[approx.Worker]*life{}, ends: map[string]bool{}}
 }
 
-func newLife() *life { return &life{units: map[string]*unit{}} }
+// add begins a worker anew.
+func (n *naive) add(w approx.Worker, capacity int64) {
+	n.end(w)
+	n.held[w] = &life{units: map[string]*unit{}, limit: capacity, capacity: capacity, born: n.clock}
+}
 
 // anyone reports whether a worker holds prefix.
 func (n *naive) anyone(prefix string) bool {
@@ -157,7 +161,7 @@ func (n *naive) insert(w approx.Worker, chain string) approx.Tick {
 // withdraw drops the units made at since and not used later, from the end of the chain.
 func (n *naive) withdraw(w approx.Worker, chain string, since approx.Tick) {
 	l := n.held[w]
-	if l == nil || since == 0 {
+	if l == nil {
 		return
 	}
 	for ; chain != ""; chain = chain[:len(chain)-1] {
@@ -173,7 +177,7 @@ func (n *naive) withdraw(w approx.Worker, chain string, since approx.Tick) {
 
 func (n *naive) correct(w approx.Worker, chain string, since approx.Tick, actual int) {
 	l := n.held[w]
-	if l == nil {
+	if l == nil || since <= l.born {
 		return
 	}
 	n.clock++
@@ -183,7 +187,7 @@ func (n *naive) correct(w approx.Worker, chain string, since approx.Tick, actual
 	chain = l.clip(chain)
 	sure, known, missing := l.believed(chain, since, actual)
 	added := n.use(l, chain)
-	contradicted := actual != approx.Unreported && since != 0 && sure-min(actual, len(chain)) > 1+sure/8
+	contradicted := actual != approx.Unreported && sure-min(actual, len(chain)) > 1+sure/8
 	for i := range chain {
 		if u := l.units[chain[:i+1]]; u.sure == 0 || contradicted {
 			u.sure = n.clock
@@ -200,7 +204,7 @@ func (n *naive) correct(w approx.Worker, chain string, since approx.Tick, actual
 		}
 		l.set(max(min(int64(len(l.units)), base), base/2, int64(len(chain)), naiveMinimum))
 		return
-	case actual == approx.Unreported || since == 0:
+	case actual == approx.Unreported:
 	case actual-known > 1+sure/8:
 		l.raise(int64(actual-known)/4, int64(len(chain)))
 	case sure > 1+sure/8:

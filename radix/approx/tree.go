@@ -46,9 +46,8 @@ type Tree struct {
 	mu     sync.RWMutex
 	nodes  nodeStore // guarded by mu, as is all below
 	caches []*cache  // by worker, nil where free
-	free   []Worker
-	serial uint32 // of the last cache
-	ending int    // ended caches that still have holdings
+	serial uint32    // of the last cache
+	ending int       // ended caches that still have holdings
 	clock  Tick
 	stats  Stats // its counters
 }

@@ -48,7 +48,7 @@ func TestCorrect(t *testing.T) {
 	}
 	fresh := func() *approx.Tree {
 		tree := approx.New(approx.Config{})
-		tree.AddWorker()
+		tree.AddWorker(0, 0)
 		return tree
 	}
 
@@ -90,6 +90,13 @@ func TestCorrect(t *testing.T) {
 		answer(tree, ids(100, 29_000), 0)
 		assert.Equal(t, int64(2100/2), tree.Worker(0).Capacity)
 	})
+	t.Run("an answer of an earlier process teaches nothing", func(t *testing.T) {
+		tree := fresh()
+		since := tree.Insert(0, a)
+		tree.AddWorker(0, 0)
+		tree.Correct(0, a, since, 100)
+		assert.Zero(t, units(tree, a))
+	})
 	t.Run("a count may be off by a page or an eighth", func(t *testing.T) {
 		tree := fresh()
 		answer(tree, a, 0)
@@ -98,7 +105,6 @@ func TestCorrect(t *testing.T) {
 	})
 	t.Run("a surprise raises", func(t *testing.T) {
 		tree := fresh()
-		tree.SetCapacity(0, 0)
 		answer(tree, a, 0)
 		answer(tree, b, 0)
 		answer(tree, c, 0)
@@ -110,7 +116,7 @@ func TestCorrect(t *testing.T) {
 
 func TestWithdraw(t *testing.T) {
 	tree := approx.New(approx.Config{})
-	tree.AddWorker()
+	tree.AddWorker(0, 0)
 	var long, short []approx.Key
 	for i := range approx.Key(60) {
 		long = append(long, i+1)
@@ -142,7 +148,8 @@ func TestWithdraw(t *testing.T) {
 
 func TestDomains(t *testing.T) {
 	tree := approx.New(approx.Config{Seed: 7})
-	w := tree.AddWorker()
+	const w = approx.Worker(0)
+	tree.AddWorker(w, 0)
 	text := prompt(nil, 1, 1024, 0)
 	tokens := make([]uint32, len(text)/4)
 	for i := range tokens {
@@ -177,11 +184,9 @@ func TestUnknownWorkers(t *testing.T) {
 	tree.Correct(5, chain, 1, 1)
 	tree.Clear(5)
 	tree.RemoveWorker(5)
-	tree.SetCapacity(5, 1)
 	assert.Zero(t, tree.Worker(5))
-	w := tree.AddWorker()
-	tree.RemoveWorker(w)
-	assert.Equal(t, w, tree.AddWorker(), "ids are used again")
+	const w = approx.Worker(5)
+	tree.AddWorker(w, 0)
 	tree.Insert(w, nil)
 	assert.Empty(t, tree.Match(nil, nil))
 }

@@ -1,27 +1,31 @@
 package approx
 
-// AddWorker returns the id of a new worker, which holds nothing and has no known capacity.
-func (t *Tree) AddWorker() Worker {
+// AddWorker begins w anew: it holds nothing. capacity bounds its believed cache in units: the
+// engine's KV tokens (max_total_num_tokens) over the tokens of a unit. Learnt capacities stay below
+// it; 0 is no bound.
+func (t *Tree) AddWorker(w Worker, capacity int) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	w := Worker(len(t.caches))
-	if n := len(t.free); n > 0 {
-		w = t.free[n-1]
-		t.free = t.free[:n-1]
-	} else {
-		t.caches = append(t.caches, nil)
-		t.nodes.bytes += cacheBytes // of the id: its caches follow each other
+	if n := int(w) + 1 - len(t.caches); n > 0 {
+		t.caches = append(t.caches, make([]*cache, n)...)
+		t.nodes.bytes += int64(n) * cacheBytes // of the numbers: their caches follow each other
 	}
-	t.caches[w] = t.newCacheLocked(w)
+	c := t.replaceLocked(w)
+	t.caches[w].limit = max(int64(capacity), 0)
+	t.caches[w].capacity = t.caches[w].limit
 	t.trimLocked(t.caches[w], 0)
-	return w
+	t.mu.Unlock()
+	t.drain(c)
 }
 
-func (t *Tree) newCacheLocked(w Worker) *cache {
+// replaceLocked gives w an empty cache and returns its last one, which has ended.
+func (t *Tree) replaceLocked(w Worker) *cache {
+	old := t.caches[w]
 	t.serial++
-	c := &cache{worker: w, serial: t.serial}
+	c := &cache{worker: w, serial: t.serial, born: t.clock}
 	c.list.init(ofCache)
-	return c
+	t.caches[w] = c
+	t.endLocked(old)
+	return old
 }
 
 // cacheLocked returns the present cache of a worker, or nil.
@@ -32,65 +36,46 @@ func (t *Tree) cacheLocked(w Worker) *cache {
 	return t.caches[w]
 }
 
-// SetCapacity bounds the believed cache of w in units: the engine's KV tokens
-// (max_total_num_tokens) over the tokens of a unit. Learnt capacities stay below it. 0 removes
-// the bound and the learnt capacity.
-func (t *Tree) SetCapacity(w Worker, units int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c := t.cacheLocked(w); c != nil {
-		c.limit = max(int64(units), 0)
-		c.capacity = c.limit
-		t.trimLocked(c, 0)
-	}
-}
-
 // Clear forgets all that w holds, as after a restart or a flush of its cache. Its capacity
 // stays known. Look-ups that begin after Clear has begun do not see the old holdings.
 func (t *Tree) Clear(w Worker) {
 	t.mu.Lock()
 	c := t.cacheLocked(w)
-	if c == nil {
-		t.mu.Unlock()
-		return
+	if c != nil {
+		t.replaceLocked(w)
+		t.caches[w].limit, t.caches[w].capacity = c.limit, c.capacity
 	}
-	t.caches[w] = t.newCacheLocked(w)
-	t.caches[w].limit, t.caches[w].capacity = c.limit, c.capacity
-	t.endLocked(c)
 	t.mu.Unlock()
 	t.drain(c)
 }
 
-// RemoveWorker forgets w and frees its id. Removing an unknown worker does nothing.
+// RemoveWorker forgets w. Removing an unknown worker does nothing.
 func (t *Tree) RemoveWorker(w Worker) {
 	t.mu.Lock()
 	c := t.cacheLocked(w)
-	if c == nil {
-		t.mu.Unlock()
-		return
+	if c != nil {
+		t.caches[w] = nil
+		t.endLocked(c)
 	}
-	t.caches[w] = nil
-	t.endLocked(c)
 	t.mu.Unlock()
 	t.drain(c)
-
-	t.mu.Lock()
-	t.free = append(t.free, w)
-	t.mu.Unlock()
 }
 
-// endLocked ends a cache: look-ups skip it from now on.
+// endLocked ends a cache, if there is one: look-ups skip it from now on.
 func (t *Tree) endLocked(c *cache) {
-	c.ended = true
-	t.ending++
+	if c != nil {
+		c.ended = true
+		t.ending++
+	}
 }
 
 // drainBatch is the number of holdings dropped under one lock: look-ups wait some 20 µs.
 const drainBatch = 64
 
-// drain drops the holdings of an ended cache, and lets others take the lock in between.
+// drain drops the holdings of an ended cache, if there is one, and lets others take the lock in
+// between.
 func (t *Tree) drain(c *cache) {
-	for done := false; !done; {
+	for done := c == nil; !done; {
 		t.mu.Lock()
 		for range drainBatch {
 			h := c.list.last()

@@ -13,7 +13,7 @@ import (
 // TestLogOfWhatIsSetAside: the log has each field of a rank's reports, and its events, once when
 // they are set aside and once when they count again.
 func TestLogOfWhatIsSetAside(t *testing.T) {
-	w, err := newWorker(Spec{URL: "http://a:1"}, nil)
+	w, err := newWorker(Spec{URL: "http://a:1"}, nil, new(numbers))
 	require.NoError(t, err)
 	var lines bytes.Buffer
 	m := &monitor{w: w, cfg: &Config{Log: slog.New(slog.NewTextHandler(&lines, nil))}}

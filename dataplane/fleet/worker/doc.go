@@ -56,10 +56,8 @@
 //
 //   - Rank.DPRank: its data-parallel rank within the worker, from 0
 //   - Rank.IDHash: a hash of its ID, equal in all routers
+//   - Rank.Number: itself in this process, in every table but the radix index
 //   - Rank.IndexIDs: its KV groups in the radix index
-//   - Rank.ApproxID: itself in the approximate index
-//   - Rank.PredictionID: itself in the table of predictions
-//   - Rank.SessionID: itself in the table of sessions' pages
 //
 // Worker.HostNumber numbers the host in its URL, Worker.NodeNumber its node in the cluster.
 //

@@ -35,7 +35,7 @@ const (
 // Timeout, TLS, Dial and Key are used.
 func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 	cfg.setDefaults()
-	w, err := newWorker(Spec{URL: url}, cfg.TLS)
+	w, err := newWorker(Spec{URL: url}, cfg.TLS, new(numbers))
 	if err != nil {
 		return nil, err
 	}

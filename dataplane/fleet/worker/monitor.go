@@ -209,7 +209,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	m.applySpec(info)
 	m.w.info.Store(info)
 	if len(m.w.Ranks()) != info.DPSize {
-		ranks := newRanks(m.w, info.DPSize)
+		ranks := newRanks(m.w, info.DPSize, &m.r.numbers)
 		m.w.ranks.Store(&ranks)
 	}
 	for _, rank := range m.w.Ranks() {

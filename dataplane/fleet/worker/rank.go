@@ -1,9 +1,13 @@
 package worker
 
 import (
+	"hash/fnv"
 	"math"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
+	"weak"
 )
 
 // Counters count a rank's requests and answers, for /status and /metrics.
@@ -22,16 +26,14 @@ type Rank struct {
 	Worker *Worker
 	DPRank int // 0-based rank, meaningful when the worker has more than one
 
-	id           string                   // URL, with #rank when there are several; fixed
-	hash         uint64                   // of id, never 0; fixed
-	indexIDs     atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
-	exact        atomic.Bool              // its events are followed and nothing is missing
-	doubt        atomic.Uint32            // see Doubt
-	approxID     atomic.Uint64            // see SetApproxID
-	predictionID atomic.Uint32            // see SetPredictionID
-	sessionID    atomic.Uint32            // see SetSessionID
-	fullSpeed    atomic.Uint64            // float64 bits; see Full
-	look         Look                     // of the monitor's last probe that was not answered
+	id        string                   // URL, with #rank when there are several; fixed
+	hash      uint64                   // of id, never 0; fixed
+	number    uint32                   // see Number; fixed
+	indexIDs  atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
+	exact     atomic.Bool              // its events are followed and nothing is missing
+	doubt     atomic.Uint32            // see Doubt
+	fullSpeed atomic.Uint64            // float64 bits; see Full
+	look      Look                     // of the monitor's last probe that was not answered
 
 	ExtraKeys ExtraKeys
 	Load      Load
@@ -50,13 +52,33 @@ func (r *Rank) Labels() (worker, rank string) { return r.Worker.URL, strconv.Ito
 // IDHash is a number that stands for ID, never 0, and the same in every router.
 func (r *Rank) IDHash() uint64 { return r.hash }
 
+// Number is the rank's number in this process, from 1 without large gaps. No other rank has it
+// while anything refers to this one: a request in flight may use the number of a rank that has
+// left. Tables that keep bare numbers forget a number in Observer.Up, before its next rank is used.
+func (r *Rank) Number() uint32 { return r.number }
+
+// numbers issues the numbers of ranks.
+type numbers struct {
+	mu    sync.Mutex
+	ranks []weak.Pointer[Rank] // by number less 1, nil where the rank is gone; guarded by mu
+}
+
+// issue gives a rank the smallest number that no other has.
+func (n *numbers) issue(rank *Rank) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := slices.IndexFunc(n.ranks, func(r weak.Pointer[Rank]) bool { return r.Value() == nil })
+	if at < 0 {
+		at, n.ranks = len(n.ranks), append(n.ranks, weak.Pointer[Rank]{})
+	}
+	n.ranks[at], rank.number = weak.Make(rank), uint32(at+1)
+}
+
 // hashID is FNV-1a.
 func hashID(id string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(id) {
-		h = (h ^ uint64(id[i])) * 1099511628211
-	}
-	return max(h, 1)
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))
+	return max(h.Sum64(), 1)
 }
 
 // SetIndexIDs publishes the index ids that stand for the rank's cache: one, or
@@ -105,29 +127,8 @@ func (r *Rank) SetDoubt(d Doubt) { r.doubt.Store(uint32(d)) }
 // Doubt returns the value of the last SetDoubt.
 func (r *Rank) Doubt() Doubt { return Doubt(r.doubt.Load()) }
 
-// SetApproxID publishes the rank's number in the approximate index, 0 when it is not in it. Only
-// that index reads the number.
-func (r *Rank) SetApproxID(n uint64) { r.approxID.Store(n) }
-
-// ApproxID returns the number of the last SetApproxID.
-func (r *Rank) ApproxID() uint64 { return r.approxID.Load() }
-
-// SetPredictionID publishes the rank's number in the table of predictions, 0 when it is not in
-// it. Only that table reads the number.
-func (r *Rank) SetPredictionID(n uint32) { r.predictionID.Store(n) }
-
-// PredictionID returns the number of the last SetPredictionID.
-func (r *Rank) PredictionID() uint32 { return r.predictionID.Load() }
-
-// SetSessionID publishes the rank's number in the table of sessions' pages, 0 when it is not in it.
-// Only that table reads the number.
-func (r *Rank) SetSessionID(n uint32) { r.sessionID.Store(n) }
-
-// SessionID returns the number of the last SetSessionID.
-func (r *Rank) SessionID() uint32 { return r.sessionID.Load() }
-
 // newRanks builds the ranks of a worker.
-func newRanks(w *Worker, n int) []*Rank {
+func newRanks(w *Worker, n int, numbers *numbers) []*Rank {
 	ranks, stepped := make([]*Rank, n), make(chan struct{}, 1)
 	for i := range ranks {
 		id := w.URL
@@ -136,6 +137,7 @@ func newRanks(w *Worker, n int) []*Rank {
 		}
 		ranks[i] = &Rank{Worker: w, DPRank: i, id: id, hash: hashID(id)}
 		ranks[i].Load.stepped = stepped
+		numbers.issue(ranks[i])
 	}
 	return ranks
 }

@@ -116,6 +116,7 @@ type Registry struct {
 	cfg      atomic.Pointer[Config] // immutable; Configure makes another one
 	observer Observer
 	snap     atomic.Pointer[Snapshot]
+	numbers  numbers    // of ranks
 	facts    sync.Mutex // held while facts about GPUs are taken in, some µs; never by choices
 
 	speeds    sync.Mutex // held while the speeds of ranks are compared
@@ -148,7 +149,7 @@ func (r *Registry) Add(url string) (*Worker, error) { return r.AddSpec(Spec{URL:
 // AddSpec is Add for a worker of which more is known than its URL.
 func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	cfg := r.cfg.Load()
-	w, err := newWorker(spec, cfg.TLS)
+	w, err := newWorker(spec, cfg.TLS, &r.numbers)
 	if err != nil {
 		return nil, err
 	}

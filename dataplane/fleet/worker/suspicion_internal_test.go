@@ -11,7 +11,7 @@ import (
 // of a time to come.
 func TestDoubtWhenTheClockGoesBack(t *testing.T) {
 	for from, want := range map[time.Duration]State{-time.Second: Slow, time.Second: Ready, time.Hour: Slow} {
-		w, err := newWorker(Spec{URL: "http://a:1"}, nil)
+		w, err := newWorker(Spec{URL: "http://a:1"}, nil, new(numbers))
 		require.NoError(t, err)
 		w.setState(Ready)
 		w.probe.suspectFrom.Store(time.Now().Add(from).UnixNano())

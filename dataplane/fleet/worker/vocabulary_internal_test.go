@@ -27,7 +27,7 @@ func askedVocabulary(t *testing.T, status int, answer, path string) (vocabulary 
 		_, _ = io.WriteString(w, answer)
 	}))
 	defer server.Close()
-	w, err := newWorker(Spec{URL: server.URL}, nil)
+	w, err := newWorker(Spec{URL: server.URL}, nil, new(numbers))
 	require.NoError(t, err)
 	cfg := Config{Timeout: time.Minute, Files: modelfile.New([]string{os.TempDir()})}
 	cfg.setDefaults()

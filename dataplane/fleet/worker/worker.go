@@ -66,7 +66,7 @@ func (p *probed) suspectAfter(now time.Time) time.Duration {
 }
 
 // newWorker makes a worker of a spec; settings makes the TLS settings of one with https.
-func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, error) {
+func newWorker(spec Spec, settings func(host string) *tls.Config, numbers *numbers) (*Worker, error) {
 	spec, err := spec.Normal()
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 	if u.Scheme == "https" {
 		w.TLS = settings(u.Hostname())
 	}
-	ranks := newRanks(w, 1)
+	ranks := newRanks(w, 1, numbers)
 	w.ranks.Store(&ranks)
 	w.probe.since.Store(time.Now().UnixNano())
 	return w, nil

@@ -49,7 +49,7 @@ func joinReal(t *testing.T, b *bus, name string, seed uint64) *realRouter {
 	var running sync.WaitGroup
 	running.Go(func() { _ = registry.Run(ctx) })
 	if b != nil {
-		r.group = peers.New(peers.Config{ID: name, Bus: member{b, name}, Registry: registry, Predictions: &r.Shared, Log: quiet})
+		r.group = peers.New(peers.Config{ID: name, Bus: member{b, name}, Registry: registry, Predictions: r.Shared, Log: quiet})
 		r.Peers = r.group
 		running.Go(func() { _ = r.group.Run(ctx) })
 	}

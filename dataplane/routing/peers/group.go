@@ -24,7 +24,7 @@ type Bus interface {
 // Predictions keeps the prompts of other routers that no event tells of yet:
 // routing.SharedPredictions.
 type Predictions interface {
-	Add(now time.Time, id routing.PromptID, rank uint64, tokens int, fingerprints []uint32)
+	Add(now time.Time, id routing.PromptID, rank *worker.Rank, fingerprints []uint32)
 	Done(now time.Time, id routing.PromptID)
 	Forget(router uint64)
 }
@@ -96,8 +96,8 @@ func (g *Group) Sending() bool {
 func (g *Group) Routers() int { return int(g.pulse.others.Load()) + 1 }
 
 // Tell implements routing.Peers.
-func (g *Group) Tell(rank uint64, tokens int, fingerprints []uint32) uint64 {
-	return g.news.add(rank, tokens, fingerprints)
+func (g *Group) Tell(rank uint64, fingerprints []uint32) uint64 {
+	return g.news.add(rank, fingerprints)
 }
 
 // Done implements routing.Peers.

@@ -155,7 +155,10 @@ func (l *loads) updateLocked(p *peer, m *message, now time.Time) {
 	}
 	for i := range m.sent {
 		q := &m.sent[i]
-		l.cfg.Predictions.Add(now, routing.PromptID{Owner: p.owner, Router: p.key, Number: q.number}, q.rank, q.tokens, q.fingerprints)
+		// A rank that this router does not know yet is new.
+		if rank := l.ranks.byHash[q.rank]; rank != nil {
+			l.cfg.Predictions.Add(now, routing.PromptID{Owner: p.owner, Router: p.key, Number: q.number}, rank, q.fingerprints)
+		}
 	}
 	for _, number := range m.done {
 		l.cfg.Predictions.Done(now, routing.PromptID{Owner: p.owner, Router: p.key, Number: uint64(number)})

@@ -16,6 +16,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster/codec"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/radix"
 )
 
 // listening has a group that hears and does not run, with one worker.
@@ -33,7 +35,8 @@ func listening(t *testing.T, f func(t *testing.T, g *Group, rank *worker.Rank)) 
 		defer time.Sleep(30 * time.Second) // probes
 		defer running.Wait()
 		defer cancel()
-		f(t, New(Config{ID: "here", Registry: registry, Predictions: &routing.SharedPredictions{}, Log: quiet}), registry.Snapshot().Ranks[0])
+		shared := routing.New(registry, radix.New(radix.Config{}), nil, policy.RoundRobin{}, nil).Shared
+		f(t, New(Config{ID: "here", Registry: registry, Predictions: shared, Log: quiet}), registry.Snapshot().Ranks[0])
 	})
 }
 

@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	// version is the first byte of a message. Version 4 has the prompts of its router; before it,
-	// one router chose for all.
-	version = 4
+	// version is the first byte of a message. Version 4 had the length of each prompt.
+	version = 5
 	// maxName bounds the name of a router.
 	maxName = 1024
 )
@@ -43,7 +42,7 @@ const (
 // The least sizes of a rankShare and of a prompt.
 const (
 	rankShareSize = 8 + 6
-	promptSize    = 8 + 3
+	promptSize    = 8 + 2
 )
 
 func (m *message) append(b []byte) []byte {
@@ -77,7 +76,7 @@ func (m *message) append(b []byte) []byte {
 
 func (p *prompt) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(codec.AppendUvarint(b, p.number), p.rank)
-	b = codec.AppendUvarint(codec.AppendUvarint(b, p.tokens), len(p.fingerprints))
+	b = codec.AppendUvarint(b, len(p.fingerprints))
 	for _, f := range p.fingerprints {
 		b = binary.LittleEndian.AppendUint32(b, f)
 	}
@@ -122,7 +121,7 @@ func (m *message) decode(b []byte) error {
 }
 
 func (p *prompt) read(r *codec.Reader) {
-	p.number, p.rank, p.tokens, p.fingerprints = r.Uvarint(), r.Uint64(), int(r.Uvarint()), p.fingerprints[:0]
+	p.number, p.rank, p.fingerprints = r.Uvarint(), r.Uint64(), p.fingerprints[:0]
 	n := r.Count(4)
 	if n > routing.MaxFingerprints {
 		r.Fail("fingerprints")

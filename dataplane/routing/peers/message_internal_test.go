@@ -18,7 +18,7 @@ func size(rng *rand.Rand) int64 { return rng.Int64N(codec.Largest) >> rng.IntN(5
 func someMessage(rng *rand.Rand) *message {
 	s := &message{id: []byte("router"), started: size(rng), number: size(rng), whole: rng.IntN(2) == 0, last: rng.IntN(2) == 0}
 	for range rng.IntN(5) {
-		p := prompt{number: uint64(size(rng)), rank: rng.Uint64(), tokens: int(size(rng))}
+		p := prompt{number: uint64(size(rng)), rank: rng.Uint64()}
 		for range rng.IntN(9) {
 			p.fingerprints = append(p.fingerprints, rng.Uint32())
 		}

@@ -6,7 +6,6 @@ import "sync"
 type prompt struct {
 	number       uint64 // of its router
 	rank         uint64 // Hash
-	tokens       int
 	fingerprints []uint32
 }
 
@@ -27,14 +26,14 @@ const (
 )
 
 // add notes a prompt that is sent, and returns its number.
-func (n *news) add(rank uint64, tokens int, fingerprints []uint32) uint64 {
+func (n *news) add(rank uint64, fingerprints []uint32) uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.number++
 	if len(n.sent) < maxSent {
 		n.sent = another(n.sent)
 		p := &n.sent[len(n.sent)-1]
-		p.number, p.rank, p.tokens, p.fingerprints = n.number, rank, tokens, append(p.fingerprints[:0], fingerprints...)
+		p.number, p.rank, p.fingerprints = n.number, rank, append(p.fingerprints[:0], fingerprints...)
 	}
 	return n.number
 }

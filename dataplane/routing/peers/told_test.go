@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
 )
@@ -23,13 +24,13 @@ type book struct {
 
 var _ peers.Predictions = (*book)(nil)
 
-func (b *book) Add(_ time.Time, id routing.PromptID, rank uint64, tokens int, fingerprints []uint32) {
+func (b *book) Add(_ time.Time, id routing.PromptID, rank *worker.Rank, fingerprints []uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all == nil {
 		b.all = map[routing.PromptID]bool{}
 	}
-	if rank == 1 && tokens == 300 && len(fingerprints) == 2 && fingerprints[1] == uint32(id.Number) {
+	if rank.ID() == "http://w0" && len(fingerprints) == 2 && fingerprints[1] == uint32(id.Number) {
 		b.all[id] = false
 	}
 }
@@ -67,7 +68,7 @@ func (r *router) tell(t *testing.T) uint64 {
 	t.Helper()
 	require.True(t, r.Sending())
 	r.told++
-	require.Equal(t, r.told, r.Tell(1, 300, []uint32{7, uint32(r.told)}))
+	require.Equal(t, r.told, r.Tell(r.rank(0).IDHash(), []uint32{7, uint32(r.told)}))
 	return r.told
 }
 

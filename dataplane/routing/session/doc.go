@@ -28,8 +28,8 @@
 //
 // # Ownership
 //
-// Times are seconds on any clock that the caller keeps to. Ranks are numbers from
-// [Table.AddRank].
+// Times are seconds on any clock that the caller keeps to. Ranks are numbers of the
+// caller, without large gaps; [Table.Clear] one before another rank has its number.
 //
 // # Errors
 //

@@ -50,16 +50,6 @@ func New() *Table {
 	return t
 }
 
-// AddRank returns the number of a new rank.
-func (t *Table) AddRank() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	old := *t.ranks.Load()
-	ranks := append(slices.Clone(old), &rank{})
-	t.ranks.Store(&ranks)
-	return len(ranks) - 1
-}
-
 // Clear forgets the pages of a rank, of which all sessions are lost.
 func (t *Table) Clear(at int) {
 	t.mu.Lock()
@@ -75,7 +65,19 @@ func (t *Table) Clear(at int) {
 // Live is the number of tokens at a rank that sessions will need again. It is more than the
 // rank's pool where not all of them fit.
 func (t *Table) Live(at int) float64 {
-	return math.Float64frombits((*t.ranks.Load())[at].live.Load())
+	if ranks := *t.ranks.Load(); at < len(ranks) {
+		return math.Float64frombits(ranks[at].live.Load())
+	}
+	return 0
+}
+
+// rankLocked returns a rank.
+func (t *Table) rankLocked(at int32) *rank {
+	for int(at) >= len(*t.ranks.Load()) {
+		ranks := append(slices.Clone(*t.ranks.Load()), &rank{})
+		t.ranks.Store(&ranks)
+	}
+	return (*t.ranks.Load())[at]
 }
 
 // Home returns the rank with a session's latest pages, and its part of the rank's Live; -1 where
@@ -152,7 +154,7 @@ func (t *Table) gapsOf(s *session) *gaps {
 func (t *Table) weigh(s *session, chance float64) {
 	live := s.tokens * chance
 	if s.rank >= 0 && live != s.live {
-		r := (*t.ranks.Load())[s.rank]
+		r := t.rankLocked(s.rank)
 		r.live.Store(math.Float64bits(max(math.Float64frombits(r.live.Load())+live-s.live, 0)))
 	}
 	s.live = live

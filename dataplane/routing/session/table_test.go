@@ -15,7 +15,7 @@ import (
 // that other sessions had before.
 func TestRunningSessionIsLive(t *testing.T) {
 	x := session.New()
-	a, b := x.AddRank(), x.AddRank()
+	const a, b = 0, 1
 	x.Sent(0, 7, a, 1000, 400)
 	assert.InDelta(t, 600, x.Live(a), 1e-9)
 	x.Sent(1, 7, b, 1500, 400)
@@ -35,7 +35,7 @@ func TestRunningSessionIsLive(t *testing.T) {
 // Requests without a session are none.
 func TestKeyZeroIsNoSession(t *testing.T) {
 	x := session.New()
-	a := x.AddRank()
+	const a = 0
 	x.Sent(0, 0, a, 1000, 0)
 	x.Ended(1, 0, 10)
 	assert.Zero(t, x.Live(a))
@@ -64,7 +64,8 @@ func play(x *session.Table, r *rand.Rand, key *uint64, a int, ends, from float64
 func TestChanceOfReturn(t *testing.T) {
 	for _, c := range []struct{ ends, low, high float64 }{{1, 0, 50}, {0.02, 900, 1000}, {0.5, 350, 650}} {
 		x := session.New()
-		a, key := x.AddRank(), uint64(0)
+		const a = 0
+		key := uint64(0)
 		play(x, rand.New(rand.NewPCG(1, 2)), &key, a, c.ends, 0, 3000)
 		key++
 		before := x.Live(a)
@@ -78,7 +79,8 @@ func TestChanceOfReturn(t *testing.T) {
 // A pause far beyond the usual one means the end of a session.
 func TestLongPauseEnds(t *testing.T) {
 	x := session.New()
-	a, b, key := x.AddRank(), x.AddRank(), uint64(0)
+	const a, b = 0, 1
+	key := uint64(0)
 	play(x, rand.New(rand.NewPCG(3, 4)), &key, a, 0.1, 0, 3000)
 	x.Sent(1e6, 1<<40, b, 1000, 0)
 	x.Ended(1e6, 1<<40, 0)
@@ -93,7 +95,7 @@ func TestLongPauseEnds(t *testing.T) {
 func TestScale(t *testing.T) {
 	run := func(seconds, tokens float64) (live []float64) {
 		x, r := session.New(), rand.New(rand.NewPCG(7, 8))
-		a, b := x.AddRank(), x.AddRank()
+		const a, b = 0, 1
 		now := 0.0
 		for range 5000 {
 			now += r.ExpFloat64() * seconds
@@ -110,7 +112,7 @@ func TestScale(t *testing.T) {
 // A table stays bounded, and a rank's live tokens never drift below zero or beyond its sessions.
 func TestBounded(t *testing.T) {
 	x := session.New()
-	a := x.AddRank()
+	const a = 0
 	for key := range uint64(200_000) {
 		x.Sent(float64(key), key+1, a, 100, 0)
 		x.Ended(float64(key)+0.5, key+1, 1)
@@ -123,7 +125,7 @@ func TestBounded(t *testing.T) {
 // one's request changes nothing.
 func TestPlaceOfAnother(t *testing.T) {
 	x := session.New()
-	a, b := x.AddRank(), x.AddRank()
+	const a, b = 0, 1
 	one, two := uint64(7), uint64(7|3<<15)
 	x.Sent(0, one, a, 1000, 0)
 	x.Sent(1, two, b, 500, 0)
@@ -139,7 +141,7 @@ func TestPlaceOfAnother(t *testing.T) {
 
 func BenchmarkRequest(b *testing.B) {
 	x := session.New()
-	a := x.AddRank()
+	const a = 0
 	b.ReportAllocs()
 	for i := range b.N {
 		now, key := float64(i), uint64(i%5000)+1

@@ -114,6 +114,15 @@ func (t *Table) Name(f *Turn, name uint64) {
 // fresh returns a number that no session has.
 func (t *Table) fresh() uint64 { return max(scatter(t.seed+t.count.Add(1)<<1), 1) }
 
+// Leave forgets the rank of the last request of branches: another rank may have its number next.
+func (t *Table) Leave(rank uint32) {
+	t.branches.each(func(b *branch) {
+		if b.rank == rank {
+			b.rank = 0
+		}
+	})
+}
+
 // Stats counts the live part of a table.
 type Stats struct {
 	Sessions int // with a request in flight or since the given time
