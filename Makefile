@@ -84,9 +84,10 @@ test: setup-tests ## run all tests that need neither a GPU nor a large download
 race alone vet staticcheck alloc purego libzmq: export GOFLAGS += '-gcflags=github.com/nats-io/nats-server/v2/...=-N -l -dwarf=false'
 
 .PHONY: vet
-# One run over the files of all tags. It leaves out the lengths in *_quick_test.go.
+# One run over the files of all tags, with what the compiler writes for the race detector. It leaves
+# out the lengths in *_quick_test.go, and the tests that run without the race detector.
 vet: setup-tests
-	go vet -tags engines,soak,templates,tokenizers $(PKG)
+	go vet -race -tags invariants,engines,soak,templates,tokenizers $(PKG)
 
 .PHONY: staticcheck
 staticcheck: setup-tests

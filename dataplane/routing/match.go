@@ -18,7 +18,7 @@ type matcher struct {
 type indexMatch struct {
 	byID      []overlap // by id of the index, one for each KV group of a rank; zero between choices
 	byRank    []overlap // of predictions, by number of the rank; zero between choices
-	others    []overlap // of other routers' predictions, by number of the rank; zero between choices
+	others    []overlap // as byRank, of other routers' predictions
 	found     []radix.Overlap
 	blocks    []radix.Hash // of the prompt, as far as they are known: in chain, or the prompt's own
 	chain     []radix.Hash

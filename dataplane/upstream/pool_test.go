@@ -283,7 +283,7 @@ func TestTargetsAreForgotten(t *testing.T) {
 				t.Fatalf("get = %q %v", body, err)
 			}
 		}
-		tr.CloseIdle(gone.addr())
+		tr.Renew(gone.addr())
 		tr.Sweep()
 		if n := tr.Targets(); n != 2 {
 			t.Fatalf("%d targets, want 2: it had a request just now", n)

@@ -83,8 +83,8 @@ func (q *ask) appendTokens(dst []uint32) []uint32 {
 	return dst
 }
 
-// appendText is no tokenizer, but as good as one where only sameness counts. Ids are below 2^17, near
-// those of today's models. The last one to three bytes are a token too.
+// appendText is no tokenizer, but as good as one where only sameness counts. Ids are below 2^17,
+// near those of today's models. The last one to three bytes are a token too.
 func appendText(dst []uint32, text []byte) []uint32 {
 	for len(text) > 0 {
 		var four [4]byte
