@@ -66,7 +66,7 @@ func (c *cluster) lie(t *testing.T, lies ...Fault) {
 func (c *cluster) aside() (all [][]string) {
 	for i := range len(c.ranks) {
 		for _, r := range c.registry.Snapshot().Ranks {
-			if r.Worker.URL == fmt.Sprintf("http://w%d:80", i) {
+			if r.Worker.URL == fmt.Sprintf("http://w%d", i) {
 				var fields []string
 				for _, s := range r.Load.SetAside() {
 					fields = append(fields, s.Field)

@@ -123,7 +123,7 @@ func TestClusterCommandsSayWhatIsWrong(t *testing.T) {
 	_, err := command(t, "nodes", "--cluster", "127.0.0.1:4222")
 	require.ErrorIs(t, err, cluster.ErrConfig)
 	_, err = command(t, "drain", "--cluster", "nats://127.0.0.1:1")
-	require.ErrorContains(t, err, "name one, a node or a worker")
+	require.ErrorContains(t, err, "name a node or a worker's URL")
 	_, err = command(t, "serve", "--cluster", "nats://127.0.0.1:1", "--cluster-listen", "127.0.0.1:0")
 	require.ErrorIs(t, err, cluster.ErrConfig)
 	_, err = command(t, "workers", "--cluster", "nats://"+freePorts(t, 1)[0])

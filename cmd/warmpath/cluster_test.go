@@ -314,10 +314,10 @@ func metric(t *testing.T, base, name string) float64 {
 	return v
 }
 
-// TestLongConversationsAreRecalled has prompts that the session cache knows but for their last turn: they are routed as exactly as
-// the short ones that it never keeps, and the workers see every id.
-func TestLongConversationsAreRecalled(t *testing.T) {
-	cl, base := startCluster(t, 3, sim.Config{}, "kv")
+// TestLongConversations: long prompts are routed as exactly as short ones, a turn follows its
+// conversation, and the workers see every id.
+func TestLongConversations(t *testing.T) {
+	cl, _ := startCluster(t, 3, sim.Config{}, "kv")
 	system := prompt(2500, 7)
 	for conversation := range 3 {
 		history, home := append(append([]uint32{}, system...), prompt(2500, 100+conversation)...), ""
@@ -333,10 +333,4 @@ func TestLongConversationsAreRecalled(t *testing.T) {
 			history = append(append(history, r.ids...), prompt(300, 1000*conversation+turn)...)
 		}
 	}
-	session := func(name string) float64 { return metric(t, base, "warmpath_session_"+name) }
-	assert.Equal(t, 10.0, session(`prompts_total{result="known"}`), "a beginning is remembered the second time it comes")
-	assert.Equal(t, 2.0, session(`prompts_total{result="fresh"}`))
-	assert.Greater(t, session(`prompt_bytes_total{kind="recalled"}`), session(`prompt_bytes_total{kind="parsed"}`))
-	assert.Positive(t, session("pieces"))
-	assert.Positive(t, session("cache_bytes"))
 }

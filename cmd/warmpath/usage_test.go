@@ -113,7 +113,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"serve", "--retries", "x"}, "warmpath serve --help-all lists all flags"},
 		{[]string{"serve", "http://a:1"}, "takes flags only"},
 		{[]string{"serve", "--listen", "8000"}, `cannot listen on "8000": want host:port`},
-		{[]string{"drain"}, "name one, a node or a worker's URL"},
+		{[]string{"drain"}, "name a node or a worker's URL"},
 		{[]string{"explain"}, "give --text, --ids or --body"},
 	} {
 		root := newRoot()
