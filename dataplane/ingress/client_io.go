@@ -27,7 +27,10 @@ func (cl *Client) Read(p []byte) (int, error) {
 	}
 	if cl.idle {
 		n, err := cl.readIdle(p)
-		return n, cmp.Or(err, cl.note(p[:n]))
+		if err != nil {
+			return 0, err // a connection that waits on refers to no part of p
+		}
+		return n, cl.note(p[:n])
 	}
 	n, err := cl.readRest(p)
 	if err == nil && cl.body.coding.on {
@@ -56,7 +59,7 @@ func (cl *Client) readIdle(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	now := time.Now()
-	cl.arrived = arrived{} // it keeps fasthttp's buffer from being freed
+	cl.arrived = arrived{} // its bytes are in fasthttp's buffer, which is freed
 	cl.place.waitsFrom(now)
 	// The client was answered just now: goroutines that have waited for longer go first. Under
 	// load the next request is there by then and comes without a wait; a read at once would

@@ -191,7 +191,7 @@ func measured() memory {
 	debug.FreeOSMemory()
 	var st runtime.MemStats
 	runtime.ReadMemStats(&st)
-	m := memory{heap: int64(st.HeapInuse), stack: int64(st.StackInuse)}
+	m := memory{heap: int64(st.HeapAlloc), stack: int64(st.StackInuse)}
 	status, _ := os.ReadFile("/proc/self/status") // none: not Linux
 	if _, rest, ok := strings.Cut(string(status), "VmRSS:"); ok {
 		_, _ = fmt.Sscan(rest, &m.resident)
