@@ -261,7 +261,7 @@ func concerns(st *Status, errors history.Errors) []Concern {
 	}
 	// Without any sidecar nothing is known of any GPU, and that is as it was meant.
 	if unknown, of := gpusUnknown(st.Workers); unknown > 0 && unknown < of {
-		add("gpus_unknown", Note, "", fmt.Sprintf("Nothing is known of the GPUs of %s", Plural(unknown, "worker")),
+		add("gpus_unknown", Note, "", "Nothing is known of the GPUs of "+Plural(unknown, "worker"),
 			"Others have a sidecar that tells: run warmpath node on these machines too, or look at its log.", 0)
 	}
 	if q := st.Queue; q != nil && q.Waiting > 0 {

@@ -218,6 +218,7 @@ func TestNodesNameForeignWorkers(t *testing.T) {
 }
 
 func testForeignWorkers(t *testing.T, spell func(url string) string) {
+	t.Helper()
 	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b")
 		c := &fakeCluster{view: &cluster.View{}}

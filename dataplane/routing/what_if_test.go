@@ -59,7 +59,8 @@ func TestWhatIf(t *testing.T) {
 		return 0
 	}
 	require.Equal(t, []routing.WhatIf{
-		one("", at, 3), {Policy: "round-robin", Same: 1, Cached: 5000, Left: 7000, Ahead: 3000, Ranks: 3, Most: 1},
+		one("", at, 3),
+		{Policy: "round-robin", Same: 1, Cached: 5000, Left: 7000, Ahead: 3000, Ranks: 3, Most: 1},
 		one("least-load", 2, same(2)), one(routing.MostOverlap, 0, same(0)),
 	}, all)
 }

@@ -72,7 +72,8 @@ func TestAddChecksURLs(t *testing.T) {
 		{raw: "http://gpu-1:http"},
 		{raw: "http://gpu 1"},
 		{raw: "http://gpu-\xff"},
-		{raw: "http://%ff:80"}, {raw: "http://%c3%a4:80"},
+		{raw: "http://%ff:80"},
+		{raw: "http://%c3%a4:80"},
 		{raw: "http://gpu-\u202e1"},
 		{raw: "gpu-\u009b1:30000"},
 	}

@@ -171,7 +171,7 @@ func JudgeAnswer(form *Form, p []byte, whole bool, usage *openai.UsageScanner) (
 	switch {
 	case r.first == 0 && !whole:
 		return More, Failure{}
-	case r.first != '{', r.fit == fitsNot, r.fit == fitsEmpty, whole && !(r.ends && r.fit == fits):
+	case r.first != '{', r.fit == fitsNot, r.fit == fitsEmpty, whole && (!r.ends || r.fit != fits):
 		return Failed, NoAnswer
 	case form.reason && !whole && r.fit == fits && !r.reasoned && len(p) < MaxEvent:
 		return More, Failure{}

@@ -291,8 +291,10 @@ func TestJudgeAnswer(t *testing.T) {
 // FuzzJudgeAnswer: an object passes if it has the members, a verdict on a part is that on the whole,
 // and the usage is that which a scanner of pieces finds.
 func FuzzJudgeAnswer(f *testing.F) {
-	for _, doc := range []string{`{}`, `{"a":{"choices":1}}`, `{"id":"x","choices":[{}]}`, `{"choices":[{"message":{"role":"a"}}]}`,
-		`{"choices":[{"message":{"role":"\"prompt_tokens\":9"}}],"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}`, `null`, `{"ch\u006fices":1}`} {
+	for _, doc := range []string{
+		`{}`, `{"a":{"choices":1}}`, `{"id":"x","choices":[{}]}`, `{"choices":[{"message":{"role":"a"}}]}`,
+		`{"choices":[{"message":{"role":"\"prompt_tokens\":9"}}],"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}`, `null`, `{"ch\u006fices":1}`,
+	} {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
