@@ -40,7 +40,7 @@ func (m *monitor) followName(ctx context.Context, resolve func(context.Context, 
 		if err != nil || len(all) == 0 || at == nil {
 			continue
 		}
-		if n := countFamily(all, true); !warned && max(n, len(all)-n) > 1 {
+		if n := countIPv4(all); !warned && max(n, len(all)-n) > 1 {
 			warned = true
 			m.cfg.Log.Warn("worker's name has several addresses: where they are several engines, name each of them",
 				"worker", m.w.URL, "addresses", all)
@@ -58,9 +58,9 @@ func (m *monitor) followName(ctx context.Context, resolve func(context.Context, 
 	}
 }
 
-func countFamily(all []netip.Addr, v4 bool) (n int) {
+func countIPv4(all []netip.Addr) (n int) {
 	for _, a := range all {
-		if a.Unmap().Is4() == v4 {
+		if a.Unmap().Is4() {
 			n++
 		}
 	}
@@ -83,7 +83,11 @@ func (p *probed) reached(remote net.Addr) {
 // redial has probes and requests connect anew, because the worker's name has moved. Requests in
 // flight stay where they are.
 func (m *monitor) redial() {
-	m.cfg.Log.Warn("worker's name has moved to another address; new connections go there", "worker", m.w.URL, "from", m.w.probe.at.Swap(nil).String())
+	from := m.w.probe.at.Swap(nil)
+	if from == nil {
+		return // it was done just now
+	}
+	m.cfg.Log.Warn("worker's name has moved to another address; new connections go there", "worker", m.w.URL, "from", from.String())
 	m.moved = true
 	m.probe.client.CloseIdleConnections()
 	m.closeBootstrap()
