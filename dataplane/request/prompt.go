@@ -79,7 +79,7 @@ func (p *promptReader) read(out *routing.Prompt) {
 	}
 	nameSession(out, x.call, req)
 	if path := string(x.call.path()); !x.inference && (isTokenizer(path) || path == pathTranscriptions) {
-		out.Estimate = 0 // it computes nothing, or its bytes are sound
+		out.Estimate = 0 // it has no prompt: it is computed outside the model, or is audio
 	}
 	switch {
 	case !x.inference || several && out.Opaque:

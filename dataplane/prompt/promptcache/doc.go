@@ -15,10 +15,9 @@
 //
 // A [Cache] may be used from any number of goroutines; it starts none. A [Cursor] belongs to one at
 // a time. Pieces are reused in place, so a reader pins its piece with an atomic counter, for the
-// time of one comparison and copy (0.2 µs); a writer takes another piece meanwhile. Fingerprints
-// are a table of atomics. Each shard has one mutex, which guards its map and its ring, not the
-// bytes of its pieces; it is not taken at all where a prompt continues as the last one did. Locks
-// are never nested.
+// time of one comparison and copy (0.2 µs); a writer takes another piece meanwhile. Each shard has
+// one mutex, which guards its map and its ring, not the bytes of its pieces; it is not taken at all
+// where a text continues as the last one did. Locks are never nested.
 //
 // # Ownership
 //
