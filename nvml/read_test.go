@@ -138,24 +138,17 @@ func TestChanges(t *testing.T) {
 func TestRates(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	first := anew(t, m)
-	// Only one read after a change shows a rate, and its snapshot may be replaced before this
-	// test sees it.
-	s := await(t, m, "a rate", func(s *nvml.Snapshot) bool {
-		if s.GPUs[0].Links[3].SendRate.Or(0) > 0 {
-			return true
-		}
-		update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Sent += 1 << 40 })
-		return false
-	})
+	// Every read finds more than the one before.
+	update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Step = 1 << 40 })
+	s := await(t, m, "a rate", func(s *nvml.Snapshot) bool { return s.GPUs[0].Links[3].SendRate.Or(0) > 0 })
 	// The two reads are at most as far apart as the whole test took, so the rate is at least
 	// this.
 	least := float64(1<<40) / s.At.Sub(first.At.Add(-first.Took)).Seconds()
 	assert.GreaterOrEqual(t, s.GPUs[0].Links[3].SendRate.Value, least)
 
-	await(t, m, "no rate of a counter that was reset", func(s *nvml.Snapshot) bool {
-		update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Sent-- })
-		return !s.GPUs[0].Links[3].SendRate.OK
-	})
+	// And now less.
+	update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Sent, s.GPUs[0].Links[3].Step = 1<<63, 1<<64-1<<32 })
+	await(t, m, "no rate of a counter that was reset", func(s *nvml.Snapshot) bool { return !s.GPUs[0].Links[3].SendRate.OK })
 }
 
 func TestLostGPU(t *testing.T) {

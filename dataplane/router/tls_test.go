@@ -93,12 +93,12 @@ func TestTLSOnBothSides(t *testing.T) {
 func TestContradictingTLSSettings(t *testing.T) {
 	ca := tlstest.NewAuthority(t)
 	for _, cfg := range []router.Config{
-		{TLS: tlsconfig.ServerFiles{ClientCA: ca.File}},
-		{WorkerTLS: tlsconfig.ClientFiles{CA: ca.File, Insecure: true}},
+		{Listen: "127.0.0.1:0", TLS: tlsconfig.ServerFiles{ClientCA: ca.File}},
+		{Listen: "127.0.0.1:0", WorkerTLS: tlsconfig.ClientFiles{CA: ca.File, Insecure: true}},
 	} {
 		_, err := router.New(cfg)
 		require.ErrorIs(t, err, config.ErrTLS)
 	}
-	_, err := router.New(router.Config{TLS: tlsconfig.ServerFiles{Cert: ca.File}})
+	_, err := router.New(router.Config{Listen: "127.0.0.1:0", TLS: tlsconfig.ServerFiles{Cert: ca.File}})
 	require.ErrorIs(t, err, tlsconfig.ErrFiles)
 }

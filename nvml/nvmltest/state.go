@@ -88,6 +88,7 @@ type LinkFacts struct {
 	Up, Version, Remote, Speed, Sent, Received uint64
 	Replays, Recoveries, CRC                   uint64
 	RecoveriesFailed, ReceiveErrors, Effective uint64
+	Step                                       uint64 // what Sent grows by with each read of it
 }
 
 // The raw types have the layout of the C structures.
