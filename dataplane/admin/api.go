@@ -230,7 +230,7 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.serveProfile(ctx)
 		return
 	case isForAll(ctx):
-		a.all.serve(ctx)
+		a.all.serve(ctx, *a.key.Load() == "")
 		return
 	}
 	switch path {
