@@ -55,6 +55,9 @@ func (a *answer) forward(resp *upstream.Response) {
 	if a.events {
 		resp.WholeEvents()
 	}
+	if x.prompt.session != "" && resp.Status == fasthttp.StatusOK {
+		x.noteSession()
+	}
 	if x.inference {
 		x.prompt.turn.answer.Reset(a.events)
 		a.output.Reset(x.req.Stream)
@@ -542,9 +545,10 @@ type renamer struct {
 const lowDigits = 8
 
 // renames reports whether an answer, which the worker has not compressed, has another name of the
-// request than the client's. The ids of /v1/responses are the router's own always.
+// request than the client's. The ids of /v1/responses are the router's own always, and in a session
+// the worker knows its requests by the ids that it got.
 func (x *exchange) renames(resp *upstream.Response) bool {
-	return x.inference && x.api != openai.APIResponses && !x.id.kept && len(x.id.rid) > 0 &&
+	return x.inference && x.api != openai.APIResponses && x.prompt.session == "" && !x.id.kept && len(x.id.rid) > 0 &&
 		(x.req.RID != "" || len(x.req.RIDs) > 0) && !isCoded(resp)
 }
 

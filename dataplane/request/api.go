@@ -62,7 +62,7 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 		return openai.APIResponses, fasthttp.MethodPost, true
 	case "/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/classify", pathCountTokens,
 		"/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify",
-		"/parse_function_call", "/separate_reasoning", pathTranscriptions:
+		"/parse_function_call", "/separate_reasoning", pathTranscriptions, pathOpenSession, pathCloseSession:
 		return openai.APIOther, fasthttp.MethodPost, true
 	case "/model_info", "/get_model_info", "/v1/models", "/health_generate":
 		return openai.APIOther, fasthttp.MethodGet, true
