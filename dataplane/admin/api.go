@@ -132,6 +132,10 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 		a.readiness.serve(ctx)
 	case path == "/v1/models" && (ctx.IsGet() || ctx.IsHead()):
 		a.models.serve(ctx)
+	case path == "/api/tags" && (ctx.IsGet() || ctx.IsHead()):
+		a.models.serveTags(ctx)
+	case a.isRoot(path) && (ctx.IsGet() || ctx.IsHead()):
+		ctx.SetBodyString("Warmpath is running\n")
 	case !a.cfg.OnClients && (operatorPath(path) || isForAll(ctx)):
 		e := openai.NotFound(path)
 		e.Message = "Nothing is served at " + path + " here: the operator API has an address of its own, --operator-listen."
@@ -155,8 +159,12 @@ func (a *API) Operated(ctx *fasthttp.RequestCtx) bool {
 
 // Reserved reports whether a path tells of the router's health or belongs to the operator API.
 func (a *API) Reserved(path []byte) bool {
-	return healthPath(string(path)) || readyPath(string(path)) || a.cfg.OnClients && operatorPath(string(path))
+	return healthPath(string(path)) || readyPath(string(path)) || a.isRoot(string(path)) || a.cfg.OnClients && operatorPath(string(path))
 }
+
+// isRoot reports whether a path is the root of a listener without the console: Ollama's clients ask
+// there whether a server runs.
+func (a *API) isRoot(path string) bool { return path == "/" && !a.cfg.OnClients }
 
 func healthPath(path string) bool { return path == "/health" || path == "/liveness" || path == "/ping" }
 

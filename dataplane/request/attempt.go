@@ -34,7 +34,7 @@ func renewID(x *exchange) {
 	case x.api == openai.APIResponses:
 		x.id.renewResponse(x.choice.answering().Worker)
 	case x.inference || x.req.RID != "" || len(x.req.RIDs) > 0:
-		x.id.renew(&x.req)
+		x.id.renew(x.api, &x.req)
 	default:
 		x.id.reset()
 		return

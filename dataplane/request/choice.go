@@ -65,7 +65,7 @@ func (x *exchange) pairRule(prefill, decode *worker.Rank) (either bool, refusal 
 	switch {
 	case !x.inference && (isTokenizer(path) || x.prompt.holder != nil || string(x.call.method()) != fasthttp.MethodPost):
 		return true, nil
-	case !x.inference:
+	case !x.inference, x.api == openai.APIOllama: // whose bodies have no room for a bootstrap room
 		return false, errUnpaired
 	case x.api == openai.APIMessages && !x.h.live().Pair.Headers && (!takesRooms(prefill) || !takesRooms(decode)):
 		return false, errOldMessages
@@ -78,7 +78,7 @@ func (x *exchange) pairRule(prefill, decode *worker.Rank) (either bool, refusal 
 // isTokenizer reports whether a route is computed outside the model.
 func isTokenizer(path string) bool {
 	switch path {
-	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", pathCountTokens, "/parse_function_call", "/separate_reasoning":
+	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", pathCountTokens, pathOllamaShow, "/parse_function_call", "/separate_reasoning":
 		return true
 	}
 	return false

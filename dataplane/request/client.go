@@ -363,7 +363,7 @@ func (x *exchange) limitPriority() {
 
 var (
 	errSalt = openai.BadRequest("cache_salt", "Cache salts that begin with "+clientkey.SaltPrefix+" are the router's.")
-	// SGLang 0.5.23 reads no cache_salt in bodies of Anthropic's API.
+	// SGLang 0.5.23 reads no cache_salt in bodies of Anthropic's API and Ollama's.
 	errUnsalted = openai.BadRequest("", "Workers cannot keep the cache of this API key apart on this path: use /v1/chat/completions.")
 )
 
@@ -378,7 +378,7 @@ func (x *exchange) saltPrompt() error {
 		return errSalt
 	case key.OwnSalt:
 		return nil
-	case x.api == openai.APIMessages:
+	case x.api == openai.APIMessages, x.api == openai.APIOllama:
 		return errUnsalted
 	}
 	req.CacheSalt = key.Salt(req.RawCacheSalt())
