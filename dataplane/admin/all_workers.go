@@ -52,8 +52,8 @@ type FailedWorker struct {
 // flushPath is SGLang's own, so that benchmarks flush a cluster as they flush one worker.
 const flushPath = "/flush_cache"
 
-// toldAll are the paths of SGLang whose requests all workers get, as POST: each has its own cache, adapters and
-// profiler.
+// toldAll are the paths of SGLang that all workers get a POST for: each has its own cache, adapters
+// and profiler.
 var toldAll = []string{flushPath, "/load_lora_adapter", "/unload_lora_adapter", "/start_profile", "/stop_profile"}
 
 // toldByGet are those that SGLang takes as GET too. They have no body.
@@ -76,8 +76,7 @@ type allWorkers struct {
 }
 
 // serve has all workers that are not dead do the same. It answers 502 where one of them failed; the
-// others have done it all the same.
-// keyless says that the operator API asks for no key.
+// others have done it all the same. keyless says that the operator API asks for no key.
 func (f *allWorkers) serve(ctx *fasthttp.RequestCtx, keyless bool) {
 	byGet := slices.Contains(toldByGet, string(ctx.Path()))
 	switch {

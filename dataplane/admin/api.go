@@ -134,8 +134,7 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 		a.models.serve(ctx)
 	case path == "/api/tags" && (ctx.IsGet() || ctx.IsHead()):
 		a.models.serveTags(ctx)
-	case a.isRoot(path) && (ctx.IsGet() || ctx.IsHead()):
-		ctx.SetBodyString("Warmpath is running\n")
+	case a.isHeartbeat(ctx):
 	case !a.cfg.OnClients && (operatorPath(path) || isForAll(ctx)):
 		e := openai.NotFound(path)
 		e.Message = "Nothing is served at " + path + " here: the operator API has an address of its own, --operator-listen."
@@ -149,7 +148,7 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 // Open reports whether ServeClient answers a request without a client's key: it tells of the
 // router's health, or belongs to the operator API.
 func (a *API) Open(ctx *fasthttp.RequestCtx) bool {
-	return a.Reserved(ctx.Path()) || a.Operated(ctx)
+	return a.Reserved(ctx.Path()) || a.Operated(ctx) || a.isHeartbeat(ctx)
 }
 
 // Operated reports whether ServeClient answers a request as the operator API.
@@ -159,12 +158,14 @@ func (a *API) Operated(ctx *fasthttp.RequestCtx) bool {
 
 // Reserved reports whether a path tells of the router's health or belongs to the operator API.
 func (a *API) Reserved(path []byte) bool {
-	return healthPath(string(path)) || readyPath(string(path)) || a.isRoot(string(path)) || a.cfg.OnClients && operatorPath(string(path))
+	return healthPath(string(path)) || readyPath(string(path)) || a.cfg.OnClients && operatorPath(string(path))
 }
 
-// isRoot reports whether a path is the root of a listener without the console: Ollama's clients ask
-// there whether a server runs.
-func (a *API) isRoot(path string) bool { return path == "/" && !a.cfg.OnClients }
+// isHeartbeat reports whether Ollama's client asks if a server runs. Where the console is at the
+// root, that answers.
+func (a *API) isHeartbeat(ctx *fasthttp.RequestCtx) bool {
+	return !a.cfg.OnClients && ctx.IsHead() && string(ctx.Path()) == "/"
+}
 
 func healthPath(path string) bool { return path == "/health" || path == "/liveness" || path == "/ping" }
 

@@ -65,7 +65,7 @@ func (x *exchange) pairRule(prefill, decode *worker.Rank) (either bool, refusal 
 	switch {
 	case !x.inference && (isTokenizer(path) || x.prompt.holder != nil || string(x.call.method()) != fasthttp.MethodPost):
 		return true, nil
-	case !x.inference, x.api == openai.APIOllama: // whose bodies have no room for a bootstrap room
+	case !x.inference, x.api == openai.APIOllama: // bodies that cannot name a bootstrap room
 		return false, errUnpaired
 	case x.api == openai.APIMessages && !x.h.live().Pair.Headers && (!takesRooms(prefill) || !takesRooms(decode)):
 		return false, errOldMessages

@@ -82,9 +82,11 @@ func TestOllamaPasses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Contains(t, body, `"models":[{"name":"tiny","model":"tiny"`)
-	resp, _, err = h.do(http.MethodHead, h.base+"/", "")
-	require.NoError(t, err)
-	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	for _, base := range []string{h.base, h.operator} {
+		resp, _, err = h.do(http.MethodHead, base+"/", "")
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, resp.StatusCode)
+	}
 	for _, line := range lines()[:2] {
 		assert.Equal(t, []any{7.0, 3.0}, []any{line["input_length"], line["output_length"]})
 	}

@@ -100,7 +100,7 @@ func (x *exchange) noteSession() {
 }
 
 // pinRank has all requests of a session go to one rank of its worker: each rank opens the session,
-// and keeps what it computes itself.
+// and keeps its own requests only.
 func (x *exchange) pinRank() {
 	p, req := &x.prompt, &x.req
 	if x.api != openai.APIGenerate || p.session == "" || req.HasRank {

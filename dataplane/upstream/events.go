@@ -43,10 +43,10 @@ func (v *events) pass(p []byte) []byte {
 		b = v.tail
 	}
 	cut := 0
-	if v.lines {
-		cut = bytes.LastIndexByte(b, '\n') + 1
-	} else {
+	if !v.lines {
 		cut = lastEvent(b, held)
+	} else if i := bytes.LastIndexByte(p, '\n'); i >= 0 {
+		cut = held + i + 1
 	}
 	if cut > 0 {
 		v.open = false

@@ -3,9 +3,9 @@
 // SGLang serves /api/chat and /api/generate by conversion (SGLang 0.5.23,
 // srt/entrypoints/ollama/serving.py): messages go through the tokenizer's own chat template, and a
 // prompt is a text as of /generate. [AppendChat] and [AppendGenerate] make the same conversions, so
-// that the router finds the prompt that the engine sees. The worker gets the client's body unchanged.
-// Of a message SGLang reads the role and the text alone, and of the options a few; the rest is left
-// out here too.
+// that the router finds the prompt that the engine sees. The worker gets the client's own body. Of a
+// message SGLang reads the role and the text alone, and of the options a few; the rest is left out
+// here too.
 //
 // # Concurrency
 //
@@ -18,5 +18,5 @@
 // # Errors
 //
 // The conversions return an [openai.Error] for a body that is not JSON, or not an object, and for
-// what SGLang would answer with a status 500 or with none.
+// a negative num_predict, which SGLang answers with a status 500 or with none.
 package ollama

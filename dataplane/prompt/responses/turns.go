@@ -64,7 +64,7 @@ func (ts *Turns) Put(id string, t Turn) {
 	}
 }
 
-// Forget forgets what is remembered under an id.
+// Forget removes the turn of an id.
 func (ts *Turns) Forget(id string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
