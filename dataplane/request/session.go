@@ -45,8 +45,12 @@ func (x *exchange) findSession() error {
 	p, req := &x.prompt, &x.req
 	path := string(x.call.path())
 	switch {
-	case x.api == openai.APIGenerate && req.Opened, isSession(path):
+	case x.api == openai.APIGenerate && req.Opened:
 		p.session = string(req.SessionID)
+	case isSession(path):
+		p.session = string(req.SessionID)
+		// It names a socket of SGLang's own processes, and is not for clients.
+		x.own = append(appendComma(x.own), `"http_worker_ipc":null`...)
 	}
 	switch {
 	case path == pathOpenSession && p.session == "":

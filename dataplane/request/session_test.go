@@ -22,7 +22,7 @@ type sessionWorker struct {
 	byID  map[string]bool     // of all requests
 }
 
-const openBody = `{"capacity_of_str_len":1000`
+const openBody = `{"capacity_of_str_len":1000,"http_worker_ipc":"ipc:///tmp/x","priority":1`
 
 func newSessionWorker(t *testing.T, info string) *sessionWorker {
 	t.Helper()
@@ -33,6 +33,7 @@ func newSessionWorker(t *testing.T, info string) *sessionWorker {
 	}
 	type body struct {
 		ID     string                   `json:"session_id"`
+		IPC    *string                  `json:"http_worker_ipc"`
 		RID    string                   `json:"rid"`
 		Rank   json.RawMessage          `json:"routed_dp_rank"`
 		Params struct{ ID, RID string } `json:"session_params"`
@@ -48,6 +49,7 @@ func newSessionWorker(t *testing.T, info string) *sessionWorker {
 		})
 	}
 	handle("/open_session", func(rw http.ResponseWriter, b body) {
+		assert.Nil(t, b.IPC)
 		if w.open[b.ID] {
 			refuse(rw, "Failed to open the session. Check if a session with the same id is still open.")
 			return

@@ -1,10 +1,10 @@
 // Package ollama reads bodies of Ollama's API, and words errors as its clients expect them.
 //
 // SGLang serves /api/chat and /api/generate by conversion (SGLang 0.5.23,
-// srt/entrypoints/ollama/serving.py): messages go through the tokenizer's own chat template, and a
+// srt/entrypoints/ollama/serving.py): messages go through the tokenizer's own template, and a
 // prompt is a text as of /generate. [AppendChat] and [AppendGenerate] make the same conversions, so
-// that the router finds the prompt that the engine sees. The worker gets the client's own body. Of a
-// message SGLang reads the role and the text alone, and of the options a few; the rest is left out
+// that the router finds the prompt that the engine sees. The worker gets the client's own body.
+// SGLang reads the role and the text of a message, and a few of the options; the rest is left out
 // here too.
 //
 // # Concurrency
