@@ -118,6 +118,7 @@ func (a *infoAPI) show(ctx *fasthttp.RequestCtx) {
 	}
 	window := fmt.Sprintf("num_ctx %d", a.cfg.ContextLength)
 	writeJSON(ctx, fasthttp.StatusOK, fmt.Appendf(nil,
-		`{"license":"","modelfile":%s,"parameters":%q,"template":"","details":{"parent_model":"","format":"sglang","family":%s},"capabilities":["completion"]}`,
-		quoted("FROM "+model+"\nPARAMETER "+window+"\n"), window, quoted(model)))
+		`{"license":"","modelfile":%s,"parameters":%q,"template":"","details":{"parent_model":"","format":"sglang","family":%[3]s},`+
+			`"model_info":{"general.architecture":%[3]s,%[4]s:%[5]d},"capabilities":["completion"]}`,
+		quoted("FROM "+model+"\nPARAMETER "+window+"\n"), window, quoted(model), quoted(model+".context_length"), a.cfg.ContextLength))
 }
