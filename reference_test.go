@@ -33,6 +33,12 @@ var endpointGroups = []struct {
 		{"/v1/messages", "POST", "Anthropic's messages"},
 		{"/v1/messages/count_tokens", "POST", "the tokens that a message would have"},
 		{"/generate", "POST, PUT", "SGLang's own API"},
+		{"/open_session", "POST", "opens a session of SGLang's at a worker by load, which its requests to `/generate` go to (`session_params`)"},
+		{"/close_session", "POST", "closes the client's own session"},
+		{"/api/chat", "POST", "Ollama's chats"},
+		{"/api/generate", "POST", "Ollama's texts"},
+		{"/api/show", "POST", "Ollama's description of a model, by a worker"},
+		{"/api/tags", "GET", "the models that are served, for Ollama's clients"},
 		{"/v1/models", "GET", "the models that are served, answered by the router"},
 		{"/v1/models/{name}", "GET", "one model, answered by a worker"},
 		{"/v1/embeddings", "POST", "passed to a worker by load"},
@@ -79,11 +85,11 @@ var endpointGroups = []struct {
 		{"/get_loads", "GET", "tokens of the KV pool that each worker's requests hold or wait for, as sglang-router has them; -1 of a worker that is not ready"},
 		{"/v1/loads", "GET", "the same"},
 		{"/explain", "POST", "every candidate of a prompt with its overlap, load, trust and cost; no worker gets the prompt"},
-		{"/flush_cache", "POST", "empties the prefix caches of all workers, for benchmarks between runs"},
+		{"/flush_cache", "GET, POST", "empties the prefix caches of all workers, for benchmarks between runs; no browser's GET without an operator key"},
 		{"/load_lora_adapter", "POST", "loads an adapter at all workers: `{\"lora_name\": …, \"lora_path\": …}`; 502 with the errors where one fails"},
 		{"/unload_lora_adapter", "POST", "unloads it at all workers"},
-		{"/start_profile", "POST", "starts the profiler of all workers, with SGLang's settings in the body"},
-		{"/stop_profile", "POST", "stops it"},
+		{"/start_profile", "GET, POST", "starts the profiler of all workers, with SGLang's settings in the body"},
+		{"/stop_profile", "GET, POST", "stops it"},
 		{"/console", "GET", "pages of faults, charts, workers, choices, other policies, prefixes, prompts, nodes and links"},
 		{"/debug/index", "GET", "the top of the index as text"},
 		{"/debug/pprof/{profile}", "GET", "Go's profiles: `profile?seconds=10` (at most 60), `heap`, `goroutine` and others"},
@@ -99,8 +105,8 @@ var endpointGroups = []struct {
 	}},
 }
 
-// theirEndpoints are the paths of sglang-router 0.3.2, of its older versions, and those of SGLang that
-// its users ask a worker for. How is the owner of the path; does begins with a path of
+// theirEndpoints are the paths of sglang-router, of its older versions, and of SGLang, all that
+// bench/engines/testdata/routes.txt has. How is the owner of the path; does begins with a path of
 // endpointGroups and the worker that answers, or else with "no".
 var theirEndpoints = []described{
 	{"/generate", "both", "/generate: the worker where its answer begins first"},
@@ -110,56 +116,71 @@ var theirEndpoints = []described{
 	{"/v1/responses/{id}", "both", "/v1/responses/{id}: the worker that has it; no DELETE"},
 	{"/v1/responses/{id}/cancel", "both", "/v1/responses/{id}/cancel: the worker that has it"},
 	{"/v1/responses/{id}/input_items", "router", "no: only the router's own history has them"},
-	{"/v1/conversations", "router", "no: clients send what was said, or `previous_response_id`"},
+	{"/v1/conversations, /v1/conversations/{id}, /v1/conversations/{id}/items, /v1/conversations/{id}/items/{item}", "router", "no: clients send what was said, or `previous_response_id`"},
 	{"/v1/messages", "SGLang", "/v1/messages: the worker where its answer begins first"},
+	{"/v1/messages/count_tokens", "SGLang", "/v1/messages/count_tokens: a worker"},
 	{"/v1/embeddings", "both", "/v1/embeddings: a worker by load"},
 	{"/v1/rerank", "both", "/v1/rerank: a worker by load"},
 	{"/v1/classify", "both", "/v1/classify: a worker by load"},
 	{"/v1/score", "SGLang", "/v1/score: a worker by load"},
+	{"/encode, /classify", "SGLang", "/encode, /classify: a worker by load"},
+	{"/v1/decisions, /v1/systemone", "SGLang", "no: their `chat_template_kwargs` may bring a template, which can stop an engine; /v1/score scores answers"},
 	{"/v1/audio/transcriptions", "SGLang", "/v1/audio/transcriptions: a worker by load"},
 	{"/v1/realtime", "SGLang", "no: a WebSocket, which stays with one worker: connect to it"},
-	{"/v1/tokenize", "both", "/v1/tokenize: a worker"},
-	{"/v1/detokenize", "both", "/v1/detokenize: a worker"},
+	{"/v1/tokenize, /tokenize", "both", "/v1/tokenize, /tokenize: a worker"},
+	{"/v1/detokenize, /detokenize", "both", "/v1/detokenize, /detokenize: a worker"},
+	{"/v1/models/{model}", "SGLang", "/v1/models/{name}: a worker that serves it"},
 	{"/v1/models", "both", "/v1/models: the router, of all workers"},
 	{"/health", "both", "/health: the router"},
 	{"/health_generate", "both", "/health_generate: a worker"},
 	{"/liveness", "router", "/liveness: the router"},
 	{"/readiness", "router", "/readiness: the router"},
+	{"/ready", "SGLang", "/ready: the router"},
+	{"/", "SGLang", "/console: where operators use the clients' address, else HEAD alone, which Ollama's client sends first"},
 	{"/ping", "SGLang", "/ping: the router"},
 	{"/invocations", "SGLang", "no: /v1/chat/completions is the same"},
-	{"/model_info", "both", "/model_info, /get_model_info: a worker"},
-	{"/server_info", "both", "/server_info, refused: an engine's answer has its keys"},
+	{"/vertex_generate", "SGLang", "no: /generate is the same without Vertex AI's frame"},
+	{"/model_info, /get_model_info", "both", "/model_info, /get_model_info: a worker"},
+	{"/server_info, /get_server_info", "both", "/server_info, refused: an engine's answer has its keys"},
 	{"/abort_request", "SGLang", "/abort_request: the workers that have it, of the client's own requests"},
 	{"/parse/function_call", "router", "/parse_function_call: a worker, under SGLang's name"},
 	{"/parse/reasoning", "router", "/separate_reasoning: a worker, under SGLang's name"},
 	{"/parse_function_call", "SGLang", "/parse_function_call: a worker"},
 	{"/separate_reasoning", "SGLang", "/separate_reasoning: a worker"},
-	{"/open_session, /close_session", "SGLang", "no: such a session is of one worker; agents' sessions are known by their prompts or names"},
-	{"/api/chat, /api/generate, /api/tags, /api/show", "SGLang", "no: Ollama's clients speak OpenAI's API too"},
+	{"/open_session, /close_session", "SGLang", "/open_session, /close_session: the worker that has the session, of the client's own; of a name that the client chose only one router knows it"},
+	{"/api/chat, /api/generate", "SGLang", "/api/chat, /api/generate: the worker where its answer begins first; no pair"},
+	{"/api/show", "SGLang", "/api/show: a worker that serves the model"},
+	{"/api/tags", "SGLang", "/api/tags: the router, of all workers"},
 	{"/list_workers", "router, older", "/list_workers: the router"},
 	{"/add_worker", "router, older", "/add_worker: the router"},
 	{"/remove_worker", "router, older", "/remove_worker: the router, once its requests have ended"},
 	{"/workers", "router", "/workers: the router"},
 	{"/workers/{id}", "router", "no: /workers, /workers/drain and /workers/cordon name a worker by its URL"},
-	{"/get_loads, /v1/loads", "router", "/get_loads, /v1/loads: the router, by what it knows"},
-	{"/flush_cache", "both", "/flush_cache: all workers; POST alone, since a link in a page must flush nothing"},
+	{"/get_loads, /v1/loads", "both", "/get_loads, /v1/loads: the router, by what it knows"},
+	{"/flush_cache", "both", "/flush_cache: all workers; a browser's GET only with an operator key, since a link in a page must flush nothing"},
 	{"/load_lora_adapter", "SGLang", "/load_lora_adapter: all workers"},
 	{"/unload_lora_adapter", "SGLang", "/unload_lora_adapter: all workers"},
 	{"/start_profile, /stop_profile", "SGLang", "/start_profile, /stop_profile: all workers"},
-	{"/update_weights_from_disk, /pause_generation and others that change a worker", "SGLang", "no: ask each worker, drained with /workers/drain"},
+	{"/update_weights_from_disk, /update_weights_from_tensor, /update_weights_from_distributed, /update_weights_from_ipc, /update_weight_version, /begin_weight_update, /end_weight_update, /init_weights_update_group, /destroy_weights_update_group, /get_weights_by_name, /weights_checker, /init_weights_send_group_for_remote_instance, /send_weights_to_remote_instance, /get_remote_instance_transfer_engine_info, /remote_instance_transfer_engine_info, /load_lora_adapter_from_tensors", "SGLang", "no: weights are of each worker: ask it, drained with /workers/drain"},
+	{"/pause_generation, /continue_generation, /release_memory_occupation, /resume_memory_occupation, /pd_role_switch, /scale_elastic_ep, /is_scaling_elastic_ep, /set_internal_state, /slow_down", "SGLang", "no: ask each worker, drained with /workers/drain"},
+	{"/configure_logging, /set_trace_level, /freeze_gc, /dumper/{method}, /start_expert_distribution_record, /stop_expert_distribution_record, /dump_expert_distribution_record", "SGLang", "no: ask the worker in question"},
+	{"/add_external_corpus, /remove_external_corpus, /list_external_corpora, /hicache/storage-backend, /hicache/storage-backend/clear, /get_hicache_l3_cache_layout", "SGLang", "no: ask each worker: the router knows what each holds by its events"},
 	{"/metrics", "both", "/metrics: the router"},
 	{"/engine_metrics", "router", "no: Prometheus reads those of the workers at the workers"},
-	{"/v1/tokenizers", "router", "no: the workers' tokenizers are found by themselves, or with `--model-path`"},
-	{"/wasm", "router", "no: there are no plugins"},
-	{"/ha/status and others", "router", "no: /status has the cluster and its routers"},
+	{"/v1/tokenizers, /v1/tokenizers/{id}, /v1/tokenizers/{id}/status", "router", "no: the workers' tokenizers are found by themselves, or with `--model-path`"},
+	{"/wasm, /wasm/{id}", "router", "no: there are no plugins"},
+	{"/ha/status, /ha/health, /ha/workers, /ha/workers/{id}, /ha/policies, /ha/policies/{id}, /ha/config, /ha/config/{key}", "router", "no: /status has the cluster and its routers"},
+	{"/ha/rate-limit, /ha/rate-limit/stats", "router", "no: each key has its limits, which all routers keep together"},
+	{"/ha/shutdown", "router", "no: SIGTERM drains the router"},
 }
 
 var (
 	routerFolders = []string{"dataplane/request", "dataplane/admin", "dataplane/admin/console", "dataplane/operator"}
-	pathWord      = regexp.MustCompile(`(?:^|\B)(/[a-z][a-z0-9_/{}]*)`)
+	pathWord      = regexp.MustCompile(`(?:^|\B)(/[a-z][a-z0-9_/{}-]*)`)
+	pathPart      = regexp.MustCompile(`{[a-z_:]+}`)
 	endpointName  = regexp.MustCompile(`^/[a-z][a-z0-9_/]*$`)
 	// notServed are literals of these folders that look like paths of an API.
-	notServed = []string{"/proc", "/v1/messages/", "/sys/class/infiniband"}
+	notServed = []string{"/api/", "/proc", "/v1/messages/", "/sys/class/infiniband"}
 )
 
 // headerGroups are the fields of HTTP heads that the router reads or writes. How is the value.
@@ -276,6 +297,29 @@ func TestReferenceEndpoints(t *testing.T) {
 	}
 	b.WriteString("\n")
 	compareReference(t, "endpoints", b.String())
+}
+
+// TestTheirEndpoints: each path of SGLang and of sglang-router is served here, or has its reason.
+func TestTheirEndpoints(t *testing.T) {
+	told := map[string]string{} // whose, by path
+	for _, row := range theirEndpoints {
+		for path := range strings.SplitSeq(row.name, ", ") {
+			told[pathPart.ReplaceAllString(path, "{}")] = row.how
+		}
+	}
+	text, err := os.ReadFile("bench/engines/testdata/routes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		whose, path, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if whose == "#" {
+			continue
+		}
+		if by := told[pathPart.ReplaceAllString(path, "{}")]; by != whose && by != "both" {
+			t.Errorf("%s of %s has no row in theirEndpoints (it is said to be of %q)", path, whose, by)
+		}
+	}
 }
 
 // TestReferenceHeaders compares the table of headers with the names in the code.

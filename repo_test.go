@@ -84,6 +84,7 @@ var rules = map[string]rule{
 	"dataplane/prompt/tokenizer":    {never: anyHTTP},
 	"dataplane/prompt/chattemplate": {never: anyHTTP},
 	"dataplane/prompt/responses":    {allow: []string{"dataplane/prompt/openai"}},
+	"dataplane/prompt/ollama":       {allow: []string{"dataplane/prompt/openai"}},
 	"dataplane/prompt/anthropic":    {allow: []string{"dataplane/prompt/chattemplate", "dataplane/prompt/openai"}},
 	"dataplane/routing": {allow: []string{
 		"radix", "radix/approx", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/session", "dataplane/routing/turns",
@@ -91,7 +92,7 @@ var rules = map[string]rule{
 	}},
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/admin/history", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/disagg", "dataplane/request/jwks", "dataplane/prompt/openai",
-		"dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/lint", "dataplane/prompt/promptcache",
+		"dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/lint", "dataplane/prompt/ollama", "dataplane/prompt/promptcache",
 		"dataplane/prompt/responses", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
 		"dataplane/routing/queue", "dataplane/ingress", "dataplane/origin", "dataplane/tracing", "dataplane/upstream", "dataplane/fleet/worker",
 	}},
@@ -133,7 +134,7 @@ var rules = map[string]rule{
 	"dataplane/kvtier/directory": {allow: []string{"dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/proto", "dataplane/routing"}, never: anyHTTP},
 	"dataplane/sidecar/link":     {allow: []string{"nixl", "dataplane/cluster"}},
 
-	"bench/sim":        {allow: []string{"bench/proxy/wire", "zmq", "zmq/kvevent", "dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/responses"}},
+	"bench/sim":        {allow: []string{"bench/proxy/wire", "zmq", "zmq/kvevent", "dataplane/prompt/anthropic", "dataplane/prompt/chattemplate", "dataplane/prompt/ollama", "dataplane/prompt/responses"}},
 	"bench/trace":      {never: anyHTTP},
 	"bench/replay":     {allow: []string{"bench/trace"}},
 	"bench/engines":    {},

@@ -56,6 +56,9 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 	a.submit(j, fault == failStall)
 	if j.stream {
 		ctx.SetContentType(eventStream)
+		if _, ok := w.(ollamaFormat); ok {
+			ctx.SetContentType(lineStream)
+		}
 		ctx.SetBodyStreamWriter(func(out *bufio.Writer) {
 			defer a.done(j)
 			a.stream(out, j, w)

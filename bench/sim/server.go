@@ -34,6 +34,7 @@ type httpServer struct {
 	info     *infoAPI
 	tokens   *tokenAPI
 	turns    *responsesAPI
+	sessions sessions
 	loaded   atomic.Pointer[modelWeights]
 	dying    atomic.Bool // Of a fatal body.
 }
@@ -103,6 +104,14 @@ func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 		return s.crashOnFatal(s.messages), true
 	case "/v1/responses":
 		return s.crashOnFatal(s.turns.create), true
+	case "/api/chat", "/api/generate":
+		return s.crashOnFatal(s.ollama), true
+	case "/api/show":
+		return s.info.show, true
+	case "/open_session":
+		return s.sessions.serveOpen, true
+	case "/close_session":
+		return s.sessions.serveClose, true
 	case "/v1/messages/count_tokens":
 		return s.tokens.countTokens, true
 	case "/v1/completions":
@@ -154,6 +163,9 @@ func (s *httpServer) routeGet(path string) fasthttp.RequestHandler {
 // generate serves /generate.
 func (s *httpServer) generate(ctx *fasthttp.RequestCtx) {
 	j, err := s.jobs.generateJob(ctx)
+	if unknown := s.sessions.check(ctx.PostBody()); err == nil && unknown != nil {
+		err = unknown
+	}
 	if err != nil {
 		p := asProblem(err)
 		if j != nil && j.stream && !p.validation {

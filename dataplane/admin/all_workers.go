@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
@@ -30,7 +31,7 @@ const (
 	maxToldError = 512
 )
 
-// Flushed is the answer to POST /flush_cache.
+// Flushed is the answer to /flush_cache.
 type Flushed struct {
 	Flushed []string       `json:"flushed"` // URLs of workers with an empty cache now
 	Failed  []FailedWorker `json:"failed,omitempty"`
@@ -51,9 +52,12 @@ type FailedWorker struct {
 // flushPath is SGLang's own, so that benchmarks flush a cluster as they flush one worker.
 const flushPath = "/flush_cache"
 
-// toldAll are the paths of SGLang whose POST all workers get: each has its own cache, adapters and
-// profiler.
+// toldAll are the paths of SGLang that all workers get a POST for: each has its own cache, adapters
+// and profiler.
 var toldAll = []string{flushPath, "/load_lora_adapter", "/unload_lora_adapter", "/start_profile", "/stop_profile"}
+
+// toldByGet are those that SGLang takes as GET too. They have no body.
+var toldByGet = []string{flushPath, "/start_profile", "/stop_profile"}
 
 // isForAll compares the path as the client wrote it: one that only resolves to one of toldAll was
 // written to pass a filter in front of the router.
@@ -72,10 +76,19 @@ type allWorkers struct {
 }
 
 // serve has all workers that are not dead do the same. It answers 502 where one of them failed; the
-// others have done it all the same.
-func (f *allWorkers) serve(ctx *fasthttp.RequestCtx) {
-	if !ctx.IsPost() {
+// others have done it all the same. keyless says that the operator API asks for no key.
+func (f *allWorkers) serve(ctx *fasthttp.RequestCtx, keyless bool) {
+	byGet := slices.Contains(toldByGet, string(ctx.Path()))
+	switch {
+	case ctx.IsPost():
+	case !byGet:
 		f.wrongMethod(ctx, fasthttp.MethodPost)
+		return
+	case !ctx.IsGet():
+		f.wrongMethod(ctx, "GET, POST")
+		return
+	case keyless && isBrowser(ctx):
+		f.fail(ctx, openai.Forbidden("", "Without an operator key a browser's GET changes nothing, since any page can make it: use POST."))
 		return
 	}
 	flush := string(ctx.Path()) == flushPath
@@ -105,6 +118,13 @@ func (f *allWorkers) serve(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	f.json(ctx, status, Told{done, failed})
+}
+
+// isBrowser reports whether a request is a browser's. An image or a link of any page sends a GET
+// without an Origin, and browsers before 2023 without Sec-Fetch-Site; all call themselves Mozilla.
+func isBrowser(ctx *fasthttp.RequestCtx) bool {
+	h := &ctx.Request.Header
+	return len(h.Peek("Sec-Fetch-Site")) > 0 || len(h.Peek(fasthttp.HeaderReferer)) > 0 || bytes.HasPrefix(h.UserAgent(), []byte("Mozilla/"))
 }
 
 // tell sends a request to all workers, and calls did for each that answered 200.

@@ -55,8 +55,19 @@ func TestFlush(t *testing.T) {
 	resp, body = h.post("/flush_cache", "")
 	assert.Equal(t, http.StatusOK, resp.StatusCode, body)
 	assert.Zero(t, h.held())
-	resp, _ = h.do(http.MethodGet, h.base+"/flush_cache", "")
-	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, "a link must not flush caches")
+	<-asked
+	for _, browser := range [][]string{
+		{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64)"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "none"}, {"Referer", "http://evil.example/"},
+	} {
+		resp, body = h.do(http.MethodGet, h.base+"/flush_cache", "", browser...)
+		assert.Equal(t, http.StatusForbidden, resp.StatusCode, "a link must not flush caches: %v %s", browser, body)
+	}
+	assert.Empty(t, asked)
+	resp, body = h.do(http.MethodGet, h.base+"/flush_cache?timeout=3", "")
+	assert.Equal(t, http.StatusOK, resp.StatusCode, body)
+	assert.Equal(t, "POST /flush_cache?timeout=3", <-asked)
+	resp, _ = h.do(http.MethodDelete, h.base+"/flush_cache", "")
+	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
 }
 
 // TestAllWorkersAreTold: adapters and profiles are of each worker, which gets the operator's body.

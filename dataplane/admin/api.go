@@ -132,6 +132,9 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 		a.readiness.serve(ctx)
 	case path == "/v1/models" && (ctx.IsGet() || ctx.IsHead()):
 		a.models.serve(ctx)
+	case path == "/api/tags" && (ctx.IsGet() || ctx.IsHead()):
+		a.models.serveTags(ctx)
+	case a.isHeartbeat(ctx):
 	case !a.cfg.OnClients && (operatorPath(path) || isForAll(ctx)):
 		e := openai.NotFound(path)
 		e.Message = "Nothing is served at " + path + " here: the operator API has an address of its own, --operator-listen."
@@ -145,7 +148,7 @@ func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
 // Open reports whether ServeClient answers a request without a client's key: it tells of the
 // router's health, or belongs to the operator API.
 func (a *API) Open(ctx *fasthttp.RequestCtx) bool {
-	return a.Reserved(ctx.Path()) || a.Operated(ctx)
+	return a.Reserved(ctx.Path()) || a.Operated(ctx) || a.isHeartbeat(ctx)
 }
 
 // Operated reports whether ServeClient answers a request as the operator API.
@@ -156,6 +159,12 @@ func (a *API) Operated(ctx *fasthttp.RequestCtx) bool {
 // Reserved reports whether a path tells of the router's health or belongs to the operator API.
 func (a *API) Reserved(path []byte) bool {
 	return healthPath(string(path)) || readyPath(string(path)) || a.cfg.OnClients && operatorPath(string(path))
+}
+
+// isHeartbeat reports whether Ollama's client asks if a server runs. Where the console is at the
+// root, that answers.
+func (a *API) isHeartbeat(ctx *fasthttp.RequestCtx) bool {
+	return !a.cfg.OnClients && ctx.IsHead() && string(ctx.Path()) == "/"
 }
 
 func healthPath(path string) bool { return path == "/health" || path == "/liveness" || path == "/ping" }
@@ -230,7 +239,7 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 		a.serveProfile(ctx)
 		return
 	case isForAll(ctx):
-		a.all.serve(ctx)
+		a.all.serve(ctx, *a.key.Load() == "")
 		return
 	}
 	switch path {

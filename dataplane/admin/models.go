@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -10,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// modelList answers GET /v1/models.
+// modelList answers GET /v1/models, and Ollama's GET /api/tags.
 type modelList struct {
 	responder
 	registry *worker.Registry
@@ -30,14 +32,49 @@ type modelCard struct {
 	Root string `json:"root"`
 }
 
-// serve lists the models of all workers that are not dead, as far as the client may use them.
+// serve lists the models.
 func (l *modelList) serve(ctx *fasthttp.RequestCtx) {
+	if data, ok := l.cards(ctx); ok {
+		l.json(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": data})
+	}
+}
+
+// tag is one entry of GET /api/tags, as SGLang writes it.
+type tag struct {
+	Name     string            `json:"name"`
+	Model    string            `json:"model"`
+	Modified string            `json:"modified_at"`
+	Size     int               `json:"size"`
+	Digest   string            `json:"digest"`
+	Details  map[string]string `json:"details"`
+}
+
+// serveTags lists the models for Ollama's clients.
+func (l *modelList) serveTags(ctx *fasthttp.RequestCtx) {
+	data, ok := l.cards(ctx)
+	if !ok {
+		return
+	}
+	tags := []tag{}
+	for i := range data {
+		id := data[i].ID
+		tags = append(tags, tag{
+			Name: id, Model: id, Modified: l.started.UTC().Format("2006-01-02T15:04:05.000Z"), Digest: "sha256:sglang" + strings.Repeat("0", 58),
+			Details: map[string]string{"format": "sglang", "family": path.Base(id), "parameter_size": "unknown"},
+		})
+	}
+	l.json(ctx, fasthttp.StatusOK, map[string]any{"models": tags})
+}
+
+// cards returns the models of all workers that are not dead, as far as the client may use them. It
+// answers a client without a key, and then reports false.
+func (l *modelList) cards(ctx *fasthttp.RequestCtx) (data []modelCard, ok bool) {
 	key, err := l.requests.ClientKey(ctx)
 	if err != nil {
 		l.fail(ctx, request.ErrorFor(err, ""))
-		return
+		return nil, false
 	}
-	data := []modelCard{}
+	data = []modelCard{}
 	for _, w := range l.registry.Snapshot().Workers {
 		info := w.Info()
 		if info == nil || w.State() == worker.Dead {
@@ -58,5 +95,5 @@ func (l *modelList) serve(ctx *fasthttp.RequestCtx) {
 			}
 		}
 	}
-	l.json(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": data})
+	return data, true
 }

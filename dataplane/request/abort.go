@@ -235,12 +235,12 @@ func (id *requestID) keep(req *openai.Request) {
 }
 
 // renew makes an id. A client's list gets one for each of its own.
-func (id *requestID) renew(req *openai.Request) {
+func (id *requestID) renew(api openai.API, req *openai.Request) {
 	id.reset()
 	id.key, id.lo = rand.Uint64(), rand.Uint32()
 	id.rid = openai.AppendRID(id.rid, id.key, id.lo)
 	switch {
-	case req.API == openai.APIMessages:
+	case api == openai.APIMessages, api == openai.APIOllama:
 		// Its body has no field for it. Workers read the header only with
 		// SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES; else the end of the connection aborts.
 		id.header = true

@@ -52,8 +52,14 @@ func (a *answer) forward(resp *upstream.Response) {
 	readable := !isCoded(resp)
 	a.events = readable && isEventStream(resp.Peek("Content-Type"))
 	a.plain = readable && !a.events && x.repeatable() && (x.inference || disagg.FormAt(x.call.path()) != nil) && resp.Status == fasthttp.StatusOK
-	if a.events {
+	switch {
+	case a.events && x.api == openai.APIOllama:
+		resp.WholeLines()
+	case a.events:
 		resp.WholeEvents()
+	}
+	if x.prompt.session != "" && resp.Status == fasthttp.StatusOK {
+		x.noteSession()
 	}
 	if x.inference {
 		x.prompt.turn.answer.Reset(a.events)
@@ -104,7 +110,11 @@ func (a *answer) Body(p []byte) {
 		_, _ = a.output.Write(p)
 	}
 	if a.events && a.x.credential.key != nil {
-		a.parts += bytes.Count(p, eventEnd)
+		end := eventEnd
+		if a.x.api == openai.APIOllama {
+			end = eventEnd[:1]
+		}
+		a.parts += bytes.Count(p, end)
 	}
 	if a.plain {
 		if end := bytes.TrimRight(p, " \t\r\n"); len(end) > 0 {
@@ -295,6 +305,7 @@ var (
 	fieldEvent = []byte("event:")
 	wordStop   = []byte(`"message_stop"`)
 	wordType   = []byte(`"type"`)
+	wordDone   = []byte(`"done":true`) // as SGLang writes it
 	// The ends of "error" and "abort", which disagg.ReportsError reads: JSON is full of quotes, and
 	// a search that begins with a rarer letter stops less often.
 	endError = []byte(`rror"`)
@@ -325,6 +336,9 @@ func (a *answer) readEvents(p []byte) {
 func (a *answer) readLine(line []byte) {
 	if data, ok := bytes.CutPrefix(line, fieldData); ok {
 		a.readData(bytes.TrimSpace(data))
+	} else if a.x.api == openai.APIOllama {
+		a.ended = a.ended || bytes.Contains(line, wordDone)
+		a.failed = a.failed || bytes.Contains(line, endError) && disagg.ReportsError(line)
 	} else if name, ok := bytes.CutPrefix(line, fieldEvent); ok {
 		switch string(bytes.TrimSpace(name)) {
 		case "error", "response.failed":
@@ -383,13 +397,16 @@ const maxErrorAnswer = disagg.MaxEvent
 
 var (
 	eventStream = []byte("text/event-stream")
+	lineStream  = []byte("application/x-ndjson") // of Ollama's API
 	identity    = []byte("identity")
 	typeHTML    = []byte("text/html")
 )
 
 // isEventStream reports whether a Content-Type is that of a stream of events. Types have no case.
-func isEventStream(mime []byte) bool {
-	return len(mime) >= len(eventStream) && bytes.EqualFold(mime[:len(eventStream)], eventStream)
+func isEventStream(mime []byte) bool { return isType(mime, eventStream) || isType(mime, lineStream) }
+
+func isType(mime, kind []byte) bool {
+	return len(mime) >= len(kind) && bytes.EqualFold(mime[:len(kind)], kind)
 }
 
 // isCoded reports whether an answer is compressed.
@@ -542,9 +559,10 @@ type renamer struct {
 const lowDigits = 8
 
 // renames reports whether an answer, which the worker has not compressed, has another name of the
-// request than the client's. The ids of /v1/responses are the router's own always.
+// request than the client's. The ids of /v1/responses are the router's own always, and in a session
+// the worker knows its requests by the ids that it got.
 func (x *exchange) renames(resp *upstream.Response) bool {
-	return x.inference && x.api != openai.APIResponses && !x.id.kept && len(x.id.rid) > 0 &&
+	return x.inference && x.api != openai.APIResponses && x.prompt.session == "" && !x.id.kept && len(x.id.rid) > 0 &&
 		(x.req.RID != "" || len(x.req.RIDs) > 0) && !isCoded(resp)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/anthropic"
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
+	"github.com/warmpath/warmpath/dataplane/prompt/ollama"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
 )
@@ -20,20 +21,28 @@ import (
 // converted reports whether SGLang converts requests of an API to chat completions before its chat
 // template. The worker gets the client's own body; the router reads the chat request that it stands
 // for.
-func converted(api openai.API) bool { return api == openai.APIMessages || api == openai.APIResponses }
+func converted(api openai.API) bool {
+	return api == openai.APIMessages || api == openai.APIResponses || api == openai.APIOllama
+}
 
 // errorBody returns an error as the body of an answer at a path.
 func errorBody(path []byte, e *openai.Error) []byte {
-	if bytes.HasPrefix(path, []byte(pathMessages)) {
+	switch {
+	case bytes.HasPrefix(path, []byte(pathMessages)):
 		return anthropic.AppendError(nil, e)
+	case bytes.HasPrefix(path, []byte(pathsOllama)):
+		return ollama.AppendError(nil, e)
 	}
 	return e.AppendJSON(nil)
 }
 
 // errorEnd returns an error as the last events of a stream at a path.
 func errorEnd(path []byte, e *openai.Error) []byte {
-	if bytes.HasPrefix(path, []byte(pathMessages)) {
+	switch {
+	case bytes.HasPrefix(path, []byte(pathMessages)):
 		return anthropic.AppendErrorEvents(nil, e)
+	case bytes.HasPrefix(path, []byte(pathsOllama)):
+		return append(ollama.AppendError(nil, e), '\n')
 	}
 	return append(e.AppendSSE(nil), "data: [DONE]\n\n"...)
 }
@@ -42,6 +51,11 @@ const (
 	pathMessages    = "/v1/messages"
 	pathCountTokens = "/v1/messages/count_tokens"
 	pathModels      = "/v1/models/"
+
+	pathsOllama        = "/api/"
+	pathOllamaChat     = "/api/chat"
+	pathOllamaGenerate = "/api/generate"
+	pathOllamaShow     = "/api/show"
 	// pathTranscriptions has a form as its body.
 	pathTranscriptions = "/v1/audio/transcriptions"
 )
@@ -60,9 +74,11 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 		return openai.APIMessages, fasthttp.MethodPost, true
 	case pathResponses:
 		return openai.APIResponses, fasthttp.MethodPost, true
+	case pathOllamaChat, pathOllamaGenerate:
+		return openai.APIOllama, fasthttp.MethodPost, true
 	case "/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/classify", pathCountTokens,
 		"/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify",
-		"/parse_function_call", "/separate_reasoning", pathTranscriptions:
+		"/parse_function_call", "/separate_reasoning", pathTranscriptions, pathOpenSession, pathCloseSession, pathOllamaShow:
 		return openai.APIOther, fasthttp.MethodPost, true
 	case "/model_info", "/get_model_info", "/v1/models", "/health_generate":
 		return openai.APIOther, fasthttp.MethodGet, true
@@ -102,6 +118,8 @@ func (x *exchange) parse(body []byte) (read []byte, err error) {
 		return body, x.req.Parse(x.api, body)
 	case openai.APIResponses:
 		return x.prompt.turn.parse(x, body)
+	case openai.APIOllama:
+		return x.parseOllama(body)
 	case openai.APIMessages:
 	}
 	var exact bool // else the prompt may differ from the worker's, and is known by its text only
@@ -113,6 +131,25 @@ func (x *exchange) parse(body []byte) (read []byte, err error) {
 	}
 	x.req.Approximate = !exact
 	return x.converted, nil
+}
+
+// parseOllama reads a body of Ollama's API.
+func (x *exchange) parseOllama(body []byte) (read []byte, err error) {
+	if string(x.call.path()) == pathOllamaChat {
+		if x.converted, err = ollama.AppendChat(x.converted[:0], body); err != nil {
+			return nil, err
+		}
+		return x.converted, x.req.Parse(x.api, x.converted)
+	}
+	var empty bool
+	if x.converted, empty, err = ollama.AppendGenerate(x.converted[:0], body); err != nil {
+		return nil, err
+	}
+	api := openai.APIGenerate
+	if empty { // nothing is computed
+		api, x.api = openai.APIOther, openai.APIOther
+	}
+	return x.converted, x.req.Parse(api, x.converted)
 }
 
 // maxFormModel bounds the name of a model in a form.

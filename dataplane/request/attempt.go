@@ -28,10 +28,13 @@ func renewID(x *exchange) {
 		}
 	}
 	switch {
+	case x.prompt.opens:
+		x.id.renewSession(x.choice.answering().Worker, ownerOf(x.credential.key))
+		return // there is nothing to abort
 	case x.api == openai.APIResponses:
 		x.id.renewResponse(x.choice.answering().Worker)
 	case x.inference || x.req.RID != "" || len(x.req.RIDs) > 0:
-		x.id.renew(&x.req)
+		x.id.renew(x.api, &x.req)
 	default:
 		x.id.reset()
 		return

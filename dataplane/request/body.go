@@ -52,9 +52,9 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 }
 
 // mustBeFresh reports whether the request cannot be sent again where a kept-alive connection was
-// closed: it is sent once only, or its id is the client's own.
+// closed: it is sent once only, or its id is the client's own, or it opens a session.
 func (x *exchange) mustBeFresh() bool {
-	return x.prompt.turn.once || x.id.kept
+	return x.prompt.turn.once || x.id.kept || string(x.call.path()) == pathOpenSession
 }
 
 // splice puts the router's fields into the body.

@@ -63,9 +63,9 @@ func takesRooms(rank *worker.Rank) bool {
 func (x *exchange) pairRule(prefill, decode *worker.Rank) (either bool, refusal error) {
 	path := string(x.call.path())
 	switch {
-	case !x.inference && (isTokenizer(path) || x.prompt.turn.holder != nil || string(x.call.method()) != fasthttp.MethodPost):
+	case !x.inference && (isTokenizer(path) || x.prompt.holder != nil || string(x.call.method()) != fasthttp.MethodPost):
 		return true, nil
-	case !x.inference:
+	case !x.inference, x.api == openai.APIOllama: // bodies that cannot name a bootstrap room
 		return false, errUnpaired
 	case x.api == openai.APIMessages && !x.h.live().Pair.Headers && (!takesRooms(prefill) || !takesRooms(decode)):
 		return false, errOldMessages
@@ -78,7 +78,7 @@ func (x *exchange) pairRule(prefill, decode *worker.Rank) (either bool, refusal 
 // isTokenizer reports whether a route is computed outside the model.
 func isTokenizer(path string) bool {
 	switch path {
-	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", pathCountTokens, "/parse_function_call", "/separate_reasoning":
+	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", pathCountTokens, pathOllamaShow, "/parse_function_call", "/separate_reasoning":
 		return true
 	}
 	return false
@@ -211,7 +211,7 @@ func (x *exchange) readRank() error {
 	for _, value := range header.PeekAll(headerRank) {
 		rank, err := strconv.Atoi(string(value))
 		if err != nil {
-			return openai.NoSuchRank(headerRank, string(value), x.choice.ranksOf(req.Model, x.prompt.turn.holder))
+			return openai.NoSuchRank(headerRank, string(value), x.choice.ranksOf(req.Model, x.prompt.holder))
 		}
 		if req.HasRank && rank != req.Rank {
 			return errRanks(param, req.Rank, rank)
@@ -221,7 +221,7 @@ func (x *exchange) readRank() error {
 	if !req.HasRank {
 		return nil
 	}
-	ranks := x.choice.ranksOf(req.Model, x.prompt.turn.holder)
+	ranks := x.choice.ranksOf(req.Model, x.prompt.holder)
 	if req.Rank < 0 || ranks > 0 && req.Rank >= ranks {
 		return openai.NoSuchRank(param, strconv.Itoa(req.Rank), ranks)
 	}

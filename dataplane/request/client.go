@@ -350,20 +350,20 @@ func (x *exchange) limitPriority() {
 		return
 	case key != nil && key.HasPriority:
 		req.Priority = key.Priority
-		x.own = strconv.AppendInt(append(x.own, `"priority":`...), int64(req.Priority), 10)
+		x.own = strconv.AppendInt(append(appendComma(x.own), `"priority":`...), int64(req.Priority), 10)
 		return
 	}
 	req.Priority, req.HasPriority = 0, false
 	if x.api == openai.APIResponses { // where SGLang 0.5.23 takes no null, and 0 is its default
-		x.own = append(x.own, `"priority":0`...)
+		x.own = append(appendComma(x.own), `"priority":0`...)
 		return
 	}
-	x.own = append(x.own, `"priority":null`...)
+	x.own = append(appendComma(x.own), `"priority":null`...)
 }
 
 var (
 	errSalt = openai.BadRequest("cache_salt", "Cache salts that begin with "+clientkey.SaltPrefix+" are the router's.")
-	// SGLang 0.5.23 reads no cache_salt in bodies of Anthropic's API.
+	// SGLang 0.5.23 reads no cache_salt in bodies of Anthropic's API and Ollama's.
 	errUnsalted = openai.BadRequest("", "Workers cannot keep the cache of this API key apart on this path: use /v1/chat/completions.")
 )
 
@@ -378,7 +378,7 @@ func (x *exchange) saltPrompt() error {
 		return errSalt
 	case key.OwnSalt:
 		return nil
-	case x.api == openai.APIMessages:
+	case x.api == openai.APIMessages, x.api == openai.APIOllama:
 		return errUnsalted
 	}
 	req.CacheSalt = key.Salt(req.RawCacheSalt())

@@ -117,9 +117,13 @@ func (x *exchange) read(withBody bool) error {
 	if err := x.checkModel(); err != nil {
 		return err
 	}
+	if err := x.findSession(); err != nil {
+		return err
+	}
 	if err := x.readRank(); err != nil {
 		return err
 	}
+	x.pinRank()
 	x.limitPriority()
 	if err := x.saltPrompt(); err != nil {
 		return err
@@ -207,8 +211,10 @@ func (x *exchange) refuse(err error) {
 		x.pass(held, x.errors.bestCode, x.errors.bestRank, marks{worker: x.nameOf(x.errors.bestRank)})
 		return
 	}
-	if errors.Is(err, routing.ErrNoWorker) && x.prompt.turn.holder != nil {
-		err = errHolder
+	if errors.Is(err, routing.ErrNoWorker) && x.prompt.holder != nil {
+		if err = errHolder("response_id", "stores the response"); x.prompt.session != "" {
+			err = errHolder("session_id", "keeps the session")
+		}
 	}
 	refusal := ErrorFor(err, x.choice.prompt.Model)
 	x.h.fail(x.call.ctx, refusal)

@@ -34,6 +34,11 @@ type promptReader struct {
 	text  []byte // of a chat
 	local localTokens
 	turn  turn
+	// holder alone has the stored response or the open session that the request names; nil: any
+	// worker will do.
+	holder  *worker.Worker
+	session string // that the request opens by this name, closes or continues; "": none
+	opens   bool   // it opens one, and has no name for it
 }
 
 // localTokens are token ids that were made in this process.
@@ -65,7 +70,7 @@ func (p *promptReader) read(out *routing.Prompt) {
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
 		Opaque:   media || several && req.Shared == 0,
-		Worker:   p.turn.holder,
+		Worker:   p.holder,
 		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
 		Output:    req.MaxTokens * req.N * req.Prompts,
 		MaxTokens: req.MaxTokens,
@@ -78,7 +83,7 @@ func (p *promptReader) read(out *routing.Prompt) {
 		p.readPath(out)
 	}
 	nameSession(out, x.call, req)
-	if path := string(x.call.path()); !x.inference && (isTokenizer(path) || path == pathTranscriptions) {
+	if path := string(x.call.path()); !x.inference && (isTokenizer(path) || path == pathTranscriptions || isSession(path)) {
 		out.Estimate = 0 // it has no prompt: it is computed outside the model, or is audio
 	}
 	switch {
@@ -248,6 +253,7 @@ func (p *promptReader) reset() {
 		p.text = nil
 	}
 	p.turn.reset()
+	p.holder, p.session, p.opens = nil, "", false
 	l := &p.local
 	l.borrowed.Release()
 	l.borrowed = tokens.Prompt{}

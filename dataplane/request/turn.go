@@ -28,10 +28,12 @@ const maxTurnBytes = 64 << 20
 var errTemplate = openai.BadRequest("chat_template_kwargs",
 	"A chat template in a request is not allowed. Workers permit it with --trust-request-chat-template.")
 
-// errHolder is for a stored response of a worker that is down.
-var errHolder = &openai.Error{
-	Status: fasthttp.StatusServiceUnavailable, Type: "overloaded_error", Param: "response_id", Code: "no_worker",
-	Message: "The worker that stores the response cannot take a request now. No other worker has it.",
+// errHolder is for a stored response, or an open session, of a worker that is down.
+func errHolder(param, does string) *openai.Error {
+	return &openai.Error{
+		Status: fasthttp.StatusServiceUnavailable, Type: "overloaded_error", Param: param, Code: "no_worker",
+		Message: "The worker that " + does + " cannot take a request now. No other worker has it.",
+	}
 }
 
 // turn is the part of an exchange that only /v1/responses has.
@@ -41,8 +43,7 @@ type turn struct {
 	model     string // as its workers name it
 	guess     guess
 	history   [][]byte
-	once      bool           // sent to one worker only; see exchange.giveUp
-	holder    *worker.Worker // of the response that the request continues or names; nil: any worker
+	once      bool // sent to one worker only; see exchange.giveUp
 	answer    responses.AnswerScanner
 	result    responses.Answer
 	ended     bool // result is the whole answer
@@ -50,7 +51,7 @@ type turn struct {
 
 func (t *turn) reset() {
 	clear(t.history)
-	t.head, t.history, t.holder, t.ended = responses.Head{}, t.history[:0], nil, false
+	t.head, t.history, t.ended = responses.Head{}, t.history[:0], false
 	t.model, t.guess, t.once = "", noGuess, false
 	t.result = responses.Answer{}
 }
@@ -68,7 +69,7 @@ func (t *turn) parse(x *exchange, body []byte) (read []byte, err error) {
 	whole := true
 	if previous := t.head.Previous; previous != "" {
 		t.history, whole = h.turns.History(t.history[:0], previous)
-		t.holder = holderOf(h, previous)
+		x.prompt.holder = holderOf(h, previous)
 	}
 	rules := h.rules(t.head.Model)
 	// A request in the background goes on behind its answer, and gpt-oss may call the worker's own
@@ -110,13 +111,13 @@ func (t *turn) find(x *exchange) error {
 		return nil
 	}
 	h := x.h
-	if t.holder = holderOf(h, id); t.holder != nil {
+	if x.prompt.holder = holderOf(h, id); x.prompt.holder != nil {
 		return nil
 	}
 	stores := 0
 	for _, w := range h.Registry.Snapshot().Workers {
-		if t.holder == nil || w.Info() != nil && w.Info().ResponseStore {
-			t.holder = w // the only one, or one that answers with the API's error
+		if x.prompt.holder == nil || w.Info() != nil && w.Info().ResponseStore {
+			x.prompt.holder = w // the only one, or one that answers with the API's error
 		}
 		if w.Info() != nil && w.Info().ResponseStore {
 			stores++
@@ -134,7 +135,11 @@ func (t *turn) find(x *exchange) error {
 // holderOf returns the worker that stores a response, nil where that is not known or the worker is
 // gone: any other one answers that it has no such response.
 func holderOf(h *Handler, id string) *worker.Worker {
-	url, digest := h.turns.Worker(id), digestOf(id)
+	return workerBy(h, h.turns.Worker(id), digestOf(id))
+}
+
+// workerBy returns the worker of a URL, or without one that of the name in ids; nil: it is gone.
+func workerBy(h *Handler, url, digest string) *worker.Worker {
 	for _, w := range h.Registry.Snapshot().Workers {
 		if w.URL == url || url == "" && digest != "" && digest == string(appendDigest(nil, w.URL)) {
 			return w

@@ -15,6 +15,7 @@ const keptEvent = 8 << 10
 // then nothing is copied.
 type events struct {
 	on    bool
+	lines bool   // each line is an event
 	drop  bool   // the rest of the stream
 	open  bool   // the client has the beginning of an event that was too long
 	tail  []byte // bytes held back
@@ -32,7 +33,7 @@ func (v *events) pass(p []byte) []byte {
 		return nil
 	}
 	held := len(v.tail)
-	if held == 0 && endsEvent(p) { // fast path
+	if held == 0 && v.endsEvent(p) { // fast path
 		v.open = false
 		return p
 	}
@@ -41,7 +42,12 @@ func (v *events) pass(p []byte) []byte {
 		v.tail = append(v.tail, p...)
 		b = v.tail
 	}
-	cut := lastEvent(b, held)
+	cut := 0
+	if !v.lines {
+		cut = lastEvent(b, held)
+	} else if i := bytes.LastIndexByte(p, '\n'); i >= 0 {
+		cut = held + i + 1
+	}
 	if cut > 0 {
 		v.open = false
 	}
@@ -65,12 +71,15 @@ func (v *events) breakOff() []byte {
 		return nil
 	}
 	v.open = false
+	if v.lines {
+		return []byte("\n")
+	}
 	return []byte("\n\n")
 }
 
 // reset makes v ready for the next answer.
 func (v *events) reset() {
-	v.on, v.drop, v.open = false, false, false
+	v.on, v.lines, v.drop, v.open = false, false, false, false
 	if v.tail = v.tail[:0]; cap(v.tail) > keptEvent {
 		v.tail = nil
 	}
@@ -79,9 +88,12 @@ func (v *events) reset() {
 	}
 }
 
-// endsEvent reports whether p ends with an empty line in one of the two usual ways.
-func endsEvent(p []byte) bool {
+// endsEvent reports whether p ends an event: with an empty line in one of the two usual ways.
+func (v *events) endsEvent(p []byte) bool {
 	n := len(p)
+	if v.lines {
+		return n > 0 && p[n-1] == '\n'
+	}
 	return n >= 2 && p[n-1] == '\n' && (p[n-2] == '\n' || n >= 4 && p[n-2] == '\r' && p[n-3] == '\n')
 }
 

@@ -44,6 +44,20 @@ func TestEventsArePassedWhole(t *testing.T) {
 	}
 }
 
+// TestLinesArePassedWhole: of a stream of lines, each is an event.
+func TestLinesArePassedWhole(t *testing.T) {
+	t.Parallel()
+	v := events{on: true, lines: true}
+	for _, piece := range [][2]string{{"{1}\n", "{1}\n"}, {"{2}\n{", "{2}\n"}, {"3", ""}, {"}\n", "{3}\n"}, {"{4", ""}} {
+		require.Equal(t, piece[1], string(v.pass([]byte(piece[0]))), piece[0])
+	}
+	require.Equal(t, "{4", string(v.end()))
+	require.Nil(t, v.breakOff(), "the client has no part of it")
+	long := strings.Repeat("x", maxEvent+1)
+	require.Equal(t, long, string(v.pass([]byte(long))))
+	require.Equal(t, "\n", string(v.breakOff()))
+}
+
 // FuzzEvents cuts a stream anywhere: all bytes pass in order, and unless an event is too long,
 // all that has passed ends with an empty line.
 func FuzzEvents(f *testing.F) {

@@ -130,7 +130,7 @@ func (l *relay) take(room *socket.Buffer, n int) bool {
 	// Fast path: an event is written as one chunk, nearly always comes as one, and goes
 	// unchanged.
 	body := r.chunks.whole(src)
-	if body != nil && (!r.events.on || endsEvent(body)) {
+	if body != nil && (!r.events.on || r.events.endsEvent(body)) {
 		r.events.open = false
 		l.n += int64(len(body))
 		if l.s.obs.Body(body); r.events.drop {

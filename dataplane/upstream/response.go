@@ -70,6 +70,9 @@ func (r *Response) Whole() bool {
 // room for an error event of the Observer's, which never meets half of another one.
 func (r *Response) WholeEvents() { r.events.on = true }
 
+// WholeLines is WholeEvents for a stream of lines, each of which is an event.
+func (r *Response) WholeLines() { r.events.on, r.events.lines = true, true }
+
 // DropRest keeps the rest of a stream in whole events from the client, from the piece on that the
 // Observer sees: its Ended has the last word.
 func (r *Response) DropRest() { r.events.drop = true }

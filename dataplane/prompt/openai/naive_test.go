@@ -105,6 +105,9 @@ func naiveParse(api openai.API, body []byte) (n naive) {
 }
 
 func (n *naive) generate(m map[string]json.RawMessage) bool {
+	if p, _ := members(m["session_params"]); p["id"] != nil && (m["session_id"] != nil || !str(p["id"], new(string))) {
+		return false
+	}
 	media := false
 	for _, k := range []string{"image_data", "audio_data", "video_data"} {
 		v := m[k]

@@ -80,6 +80,12 @@ func (r *Request) readCommon() {
 }
 
 func (r *Request) readGenerate() *Error {
+	switch id := Member(r.raw(fieldSessionParams), "id"); {
+	case id != nil && !IsString(id):
+		return BadRequest("session_params", "The id of session_params must be a string.")
+	case id != nil && r.raw(fieldSessionID) != nil: // in SGLang's words
+		return BadRequest("session_params", "session_id and session_params cannot both be set.")
+	}
 	if r.ids.kind == kindEmpty && len(r.SessionID) > 0 {
 		// A session's history may be the whole prompt.
 		r.ids.kind = kindAbsent

@@ -20,11 +20,14 @@ const (
 	APIMessages
 	// APIResponses is /v1/responses. Its bodies are converted to chats before they are parsed.
 	APIResponses
+	// APIOllama is Ollama's /api/chat and /api/generate. Bodies of the one are converted to chats
+	// before they are parsed, and those of the other to bodies of APIGenerate.
+	APIOllama
 )
 
 // String names the API, for logs.
 func (a API) String() string {
-	return [...]string{"other", "generate", "completions", "chat", "messages", "responses"}[a]
+	return [...]string{"other", "generate", "completions", "chat", "messages", "responses", "ollama"}[a]
 }
 
 // isChat reports whether a body that was sent to the API is read as a chat.

@@ -15,6 +15,9 @@ type Routing struct {
 	LoRA, CacheSalt, ExtraKey string
 	// SessionID is session_id, or else session_params.id: the names of SGLang's own sessions.
 	SessionID []byte
+	// Opened reports that SessionID is session_params.id: one worker has opened the session, and
+	// puts its history before the prompt.
+	Opened bool
 	// Session is the name of the request's session, and SessionBy the first field that has one.
 	// Names of more than 512 bytes name nothing.
 	Session   []byte

@@ -33,6 +33,7 @@ func (ro *Routing) readSession(d *document) {
 	}
 	if ro.SessionID = d.content(raw); len(ro.SessionID) == 0 {
 		ro.SessionID = d.content(Member(d.raw(fieldSessionParams), "id"))
+		ro.Opened = len(ro.SessionID) > 0
 	}
 	ro.Session, ro.SessionBy = ro.sessionName(d)
 }

@@ -6,6 +6,18 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
+// TestOllamaUsage reads the usage of Ollama's answers, cut in every place.
+func TestOllamaUsage(t *testing.T) {
+	const answer = `{"message":{"content":"\"eval_count\":9"},"done":true,"load_duration":null,"prompt_eval_count":17,"prompt_eval_duration":null,"eval_count":4}`
+	for step := 1; step < 80; step++ {
+		var s openai.UsageScanner
+		s.Reset(openai.APIOllama, false)
+		if got, want := scanAnswer(&s, []byte(answer), func() int { return step }), (openai.Usage{PromptTokens: 17, CompletionTokens: 4, HasPrompt: true}); got != want {
+			t.Fatalf("in pieces of %d: %+v, want %+v", step, got, want)
+		}
+	}
+}
+
 // TestMessagesUsage reads the usage of Anthropic's answers, cut in every place.
 func TestMessagesUsage(t *testing.T) {
 	const start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[],\"usage\":"

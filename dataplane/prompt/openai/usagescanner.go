@@ -63,8 +63,11 @@ type record struct {
 func (s *UsageScanner) Reset(api API, sse bool) {
 	clear(s.byIdx)
 	*s = UsageScanner{sse: sse, indexed: sse && api == APIGenerate, byIdx: s.byIdx[:0]}
-	if api == APIMessages {
+	switch api {
+	case APIMessages:
 		s.keys, s.single = &messagesKeys, true
+	case APIOllama:
+		s.keys = &ollamaKeys
 	}
 }
 
@@ -147,9 +150,12 @@ func (s *UsageScanner) scanSeam(p []byte) (from int) {
 // find takes every complete key and number in b with a key that begins between from and last. It
 // returns the index after the last one taken, or from.
 func (s *UsageScanner) find(b []byte, from, last int) int {
-	const mark = `_tokens"`
+	mark := tokensMark
+	if s.keys == &ollamaKeys {
+		mark = countMark
+	}
 	for i := from; i < len(b); {
-		k := bytes.Index(b[i:], []byte(mark))
+		k := bytes.Index(b[i:], mark)
 		if k < 0 {
 			break
 		}
@@ -190,6 +196,11 @@ var (
 	openAIKeys = usageKeys{[]byte(`"prompt_tokens"`), []byte(`"cached_tokens"`), []byte(`"completion_tokens"`)}
 	// messagesKeys are Anthropic's: input_tokens leaves out the cached ones.
 	messagesKeys = usageKeys{[]byte(`"input_tokens"`), []byte(`"cache_read_input_tokens"`), []byte(`"output_tokens"`)}
+	// ollamaKeys are Ollama's, which knows no cached tokens.
+	ollamaKeys = usageKeys{[]byte(`"prompt_eval_count"`), []byte(`"cached_eval_count"`), []byte(`"eval_count"`)}
+
+	// tokensMark and countMark end the keys.
+	tokensMark, countMark = []byte(`_tokens"`), []byte(`_count"`)
 )
 
 // keyBefore returns the key that ends at end and the index of its opening quote. The quote opens a

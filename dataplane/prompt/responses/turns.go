@@ -64,6 +64,13 @@ func (ts *Turns) Put(id string, t Turn) {
 	}
 }
 
+// Forget removes the turn of an id.
+func (ts *Turns) Forget(id string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.removeLocked(ts.byID[id])
+}
+
 func (ts *Turns) removeLocked(e *list.Element) {
 	if e == nil {
 		return

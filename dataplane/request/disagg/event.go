@@ -51,6 +51,8 @@ const MaxBegin = 1 << 20
 //   - {"type": "error", "error": {"type": "api_error"}} of /v1/messages, behind a message_start;
 //   - the body of a refusal, {"object": "error", …, "code": 400}.
 //
+// A stream of Ollama's API has documents as its lines, without anything around them.
+//
 // A stream without an event of the API, or with only its end, is a failure too.
 func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 	if api == openai.APIResponses {
@@ -64,6 +66,9 @@ func JudgeStream(api openai.API, p []byte, whole bool) (Verdict, Failure) {
 			return More, Failure{}
 		}
 		data, ok := bytes.CutPrefix(line, dataPrefix)
+		if api == openai.APIOllama {
+			data, ok = line, true
+		}
 		// A comment, an event's name, an empty line.
 		if data = bytes.TrimSpace(data); !ok || len(data) == 0 || bytes.HasPrefix(data, messageStart) {
 			p = rest

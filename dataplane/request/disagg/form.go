@@ -32,6 +32,7 @@ const (
 	kindObject
 	kindList
 	kindNull
+	kindBool
 )
 
 // begins reports whether a value that begins like this is of a kind in k.
@@ -48,6 +49,8 @@ func (k valueKind) begins(value []byte) bool {
 		return k&kindList != 0
 	case 'n':
 		return k&kindNull != 0
+	case 't', 'f':
+		return k&kindBool != 0
 	}
 	return k&kindNumber != 0 && (value[0] == '-' || value[0] >= '0' && value[0] <= '9')
 }
@@ -138,7 +141,7 @@ func (r *reading) key(doc []byte, lo, hi int, usage *openai.UsageScanner) {
 		r.member(key, doc[hi:])
 	}
 	switch {
-	case len(key) < len("input_tokens"):
+	case len(key) < len("eval_count"):
 	case string(key) == nameReason:
 		r.reason(doc[hi:])
 	case usage != nil:
@@ -239,6 +242,8 @@ var (
 	// A model that ends at once has nothing to say.
 	formMessages  = Form{members: []member{{"content", kindList, &formTyped}}, beside: "usage"}
 	formResponses = Form{members: []member{{"output", kindList, &formItem}}, beside: "usage"}
+	// An answer of Ollama's API, and each line of a stream of one.
+	formOllama = Form{members: []member{{"done", kindBool, nil}}}
 )
 
 // formsOf are those of the APIs that compute tokens, eventsOf those of the events of their streams.
@@ -249,6 +254,7 @@ var (
 		openai.APIChat:        &formChat,
 		openai.APIMessages:    &formMessages,
 		openai.APIResponses:   &formResponses,
+		openai.APIOllama:      &formOllama,
 	}
 	eventsOf = [...]*Form{
 		openai.APIGenerate:    &formGenerate,
@@ -256,6 +262,7 @@ var (
 		openai.APIChat:        &eventChat,
 		openai.APIMessages:    &formTyped,
 		openai.APIResponses:   &formTyped,
+		openai.APIOllama:      &formOllama,
 	}
 )
 
