@@ -132,8 +132,12 @@ func TestSessionsStayAtTheirWorker(t *testing.T) {
 		_, param := errorOf(t, got)
 		assert.Equal(t, "session_id", param)
 	}
-	resp, got := h.post("/generate", `{"text":"hi","session_params":{"id":[]}}`)
-	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
+	for _, params := range []string{`{"id":[]}`, `{"rid":5}`, `{"rid":["a"]}`, `{"offset":1.5}`, `{"offset":"1"}`, `{"offset":[]}`} {
+		resp, got := h.post("/generate", `{"text":"hi","session_params":`+params+`}`)
+		assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
+		_, param := errorOf(t, got)
+		assert.Equal(t, "session_params", param, params)
+	}
 }
 
 // TestSessionOfAWorkerThatIsDown: nobody else has the session, and the error says so.

@@ -105,7 +105,11 @@ func naiveParse(api openai.API, body []byte) (n naive) {
 }
 
 func (n *naive) generate(m map[string]json.RawMessage) bool {
-	if p, _ := members(m["session_params"]); p["id"] != nil && (m["session_id"] != nil || !str(p["id"], new(string))) {
+	p, _ := members(m["session_params"])
+	if p["id"] != nil && (m["session_id"] != nil || !str(p["id"], new(string))) {
+		return false
+	}
+	if p["rid"] != nil && !str(p["rid"], new(string)) || p["offset"] != nil && !integer(p["offset"]) {
 		return false
 	}
 	media := false

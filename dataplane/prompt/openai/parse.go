@@ -79,12 +79,25 @@ func (r *Request) readCommon() {
 	r.readSession(d)
 }
 
-func (r *Request) readGenerate() *Error {
-	switch id := Member(r.raw(fieldSessionParams), "id"); {
-	case id != nil && !IsString(id):
-		return BadRequest("session_params", "The id of session_params must be a string.")
+// checkSessionParams refuses values that SGLang's scheduler takes for a request's name and a
+// position without looking at their types: it ends with a TypeError.
+func (r *Request) checkSessionParams() *Error {
+	params := r.raw(fieldSessionParams)
+	id, rid, offset := Member(params, "id"), Member(params, "rid"), Member(params, "offset")
+	switch _, whole := parseInt(offset); {
+	case id != nil && !IsString(id), rid != nil && !IsString(rid):
+		return BadRequest("session_params", "The id and the rid of session_params must be strings.")
+	case offset != nil && !whole:
+		return BadRequest("session_params", "The offset of session_params must be an integer.")
 	case id != nil && r.raw(fieldSessionID) != nil: // in SGLang's words
 		return BadRequest("session_params", "session_id and session_params cannot both be set.")
+	}
+	return nil
+}
+
+func (r *Request) readGenerate() *Error {
+	if err := r.checkSessionParams(); err != nil {
+		return err
 	}
 	if r.ids.kind == kindEmpty && len(r.SessionID) > 0 {
 		// A session's history may be the whole prompt.
