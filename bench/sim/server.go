@@ -35,7 +35,6 @@ type httpServer struct {
 	tokens   *tokenAPI
 	turns    *responsesAPI
 	loaded   atomic.Pointer[modelWeights]
-	dying    atomic.Bool // Of a fatal body.
 }
 
 func newHTTPServer(p *process, ln net.Listener, ranks []*rank) *httpServer {
@@ -96,17 +95,17 @@ func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 	switch path {
 	case "/generate":
-		return s.crashOnFatal(s.generate), true
+		return s.generate, true
 	case "/v1/chat/completions":
-		return s.crashOnFatal(s.chat), true
+		return s.chat, true
 	case "/v1/messages":
-		return s.crashOnFatal(s.messages), true
+		return s.messages, true
 	case "/v1/responses":
-		return s.crashOnFatal(s.turns.create), true
+		return s.turns.create, true
 	case "/v1/messages/count_tokens":
 		return s.tokens.countTokens, true
 	case "/v1/completions":
-		return s.crashOnFatal(s.completions), true
+		return s.completions, true
 	case "/v1/tokenize", "/tokenize":
 		return s.tokens.tokenize, true
 	case "/v1/detokenize", "/detokenize":
