@@ -34,7 +34,6 @@ func (o *tierOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.TLS.ClientCA, "kv-tier-tls-ca", "", "authorities of the certificates of other nodes' tiers, PEM")
 	f.BoolVar(&c.Insecure, "kv-tier-insecure", false, "let --kv-tier-listen be an address that other machines reach, without a key or certificates")
 	f.StringArrayVar(&c.Peers, "kv-tier-peer", nil, "`host:port` of another node's tier, besides those of the cluster; may be repeated")
-	f.StringVar(&c.Eviction, "kv-tier-eviction", "adaptive", "eviction policy: adaptive or lru")
 	f.DurationVar(&c.AskTimeout, "kv-tier-ask", 100*time.Millisecond, "bound of an engine's question to other nodes' tiers")
 	f.StringVar(&o.warm, "kv-tier-warm", "256MiB", "bytes a second at which an empty tier fills up to half of itself with the most used pages of other nodes; 0 disables it")
 	f.Float64Var(&c.PrefillRate, "kv-tier-prefill", store.DefaultPrefillRate,

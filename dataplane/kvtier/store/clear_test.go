@@ -214,7 +214,7 @@ func FuzzClearAgainstNaive(f *testing.F) {
 	f.Add([]byte("pages are stored, read and cleared in any order"))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		const size, slabs, hashes = minSlab / 16, 3, 8 // 48 pages, of which 16 are used
-		x := newIndex(slabs, minSlab, adaptive)
+		x := newIndex(slabs, minSlab)
 		names := []string{"m", weightName("n", "1", "0/1")}
 		spaces := make([]uint32, len(names))
 		for i, name := range names {

@@ -29,7 +29,6 @@ type Config struct {
 	PrefillRate float64
 	Log         *slog.Logger // nil: slog's default
 	Now         func() time.Time
-	Eviction    string  // policy: "adaptive" (the default) or "lru"
 	PeerTLS     PeerTLS // authentication of other nodes' stores, and to them
 	Insecure    bool    // Listen may be an address that other machines reach, without PeerTLS
 
@@ -45,18 +44,10 @@ var ErrClosed = errors.New("store: closed")
 
 const minBytes = minSlabs * minSlab
 
-// setDefaults checks the settings, fills in defaults and returns the eviction policy.
-func (c *Config) setDefaults() (policy, error) {
-	p := adaptive
-	switch c.Eviction {
-	case "", "adaptive":
-	case "lru":
-		p = policy{}
-	default:
-		return p, fmt.Errorf("%w: eviction policy %q: adaptive or lru", ErrConfig, c.Eviction)
-	}
+// setDefaults checks the settings and fills in defaults.
+func (c *Config) setDefaults() error {
 	if c.Bytes < minBytes {
-		return p, fmt.Errorf("%w: %d bytes for the KV tier, and the least are %d", ErrConfig, c.Bytes, minBytes)
+		return fmt.Errorf("%w: %d bytes for the KV tier, and the least are %d", ErrConfig, c.Bytes, minBytes)
 	}
 	if c.AskTimeout == 0 {
 		c.AskTimeout = defaultAskTimeout
@@ -70,5 +61,5 @@ func (c *Config) setDefaults() (policy, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return p, nil
+	return nil
 }

@@ -22,9 +22,9 @@ type indexStats struct {
 	stored, full        int64 // full: pages without room
 }
 
-func newIndex(slabs int, slabBytes int64, p policy) *index {
+func newIndex(slabs int, slabBytes int64) *index {
 	x := &index{table: pageTable{freeHead: none, byKey: map[key]int32{}}}
-	x.evictor = evictor{table: &x.table, policy: p, slabs: make([]slab, slabs), slabBytes: slabBytes, drop: x.drop}
+	x.evictor = evictor{table: &x.table, slabs: make([]slab, slabs), slabBytes: slabBytes, drop: x.drop}
 	x.changes = changeLog{table: &x.table, spaces: &x.spaces}
 	x.spaces = namespaces{
 		evictor: &x.evictor, changes: &x.changes, byName: map[string]uint32{}, byID: map[uint32]*namespace{}, cleared: map[string]uint64{},
@@ -64,7 +64,7 @@ func (x *index) reserve(ns uint32, h proto.Hash, prefetched bool) (e int32, pres
 	}
 	q := uint8(probation)
 	if !prefetched {
-		q = x.evictor.classes[space.class].recall(x.evictor.policy, k)
+		q = x.evictor.classes[space.class].recall(k)
 	}
 	offset, ok := x.evictor.slot(space.class)
 	if !ok {

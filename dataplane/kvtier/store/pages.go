@@ -23,9 +23,9 @@ type pages struct {
 	inUse  sync.WaitGroup // readers and writers of the arena
 }
 
-func newPages(a *arena, p policy, now func() time.Time) *pages {
+func newPages(a *arena, now func() time.Time) *pages {
 	return &pages{
-		arena: a, now: now, index: newIndex(a.slabs(), a.slab, p), added: make(chan uint32, maxNamespaces), changed: make(chan struct{}, 1),
+		arena: a, now: now, index: newIndex(a.slabs(), a.slab), added: make(chan uint32, maxNamespaces), changed: make(chan struct{}, 1),
 	}
 }
 

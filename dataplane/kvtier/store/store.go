@@ -34,8 +34,7 @@ type Store struct {
 
 // New makes a store and its memory. Run serves it; Close frees the memory.
 func New(cfg Config) (*Store, error) {
-	policy, err := cfg.setDefaults()
-	if err != nil {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	a, err := newArena(cfg.Bytes)
@@ -54,18 +53,18 @@ func New(cfg Config) (*Store, error) {
 			return nil, err
 		}
 	}
-	s.compose(a, policy)
+	s.compose(a)
 	return s, nil
 }
 
 // compose makes the parts of the store.
-func (s *Store) compose(a *arena, p policy) {
+func (s *Store) compose(a *arena) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the process instead
 	// Engines and peers that see another instance talk to other memory.
 	instance := binary.LittleEndian.Uint64(random[:])
 	cfg := &s.cfg
-	s.pages = newPages(a, p, cfg.Now)
+	s.pages = newPages(a, cfg.Now)
 	s.leases = newLeases(s.pages, cfg.Now)
 	s.nixl = &transport{
 		fabric: cfg.Fabric, node: cfg.Node, log: s.cfg.Log, arena: a,
