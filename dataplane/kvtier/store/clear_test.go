@@ -123,9 +123,9 @@ func TestPagesOfAnotherClear(t *testing.T) {
 	for by, want := range map[int64]bool{-1: false, 0: true, 1: false} {
 		ask := r
 		ask.stamp = uint64(int64(r.stamp) + by)
-		ns, known := tier.pages.requested(&ask)
-		if known != want || known && tier.pages.holds(ns, hashes) != 3 {
-			t.Errorf("a peer whose last clear is %d away: %t", by, known)
+		ns := tier.pages.requested(&ask)
+		if known := ns != noNamespace; known != want || known && tier.pages.holds(ns, hashes) != 3 {
+			t.Errorf("a peer whose last clear is %d away: namespace %d", by, ns)
 		}
 	}
 	before := r.stamp

@@ -19,10 +19,8 @@ type Config struct {
 	Listen      string // host:port for the stores of other nodes; "" serves none
 	Node        string // name of this node, for its NIXL agents
 	// Advertise is the host under which other nodes reach Listen, where that is all addresses.
-	Advertise string
-	Fabric    nixl.Fabric // nil: pages move between nodes by TCP
-	// Bytes a second at which a new store pulls the most used pages of others; 0: none.
-	WarmRate   int64
+	Advertise  string
+	Fabric     nixl.Fabric   // nil: pages move between nodes by TCP
 	AskTimeout time.Duration // bound of an engine's question to other stores; 0 is 100 ms
 	// Tokens a second that an engine computes: slower links are not used for engines' questions; 0:
 	// all are.

@@ -1,10 +1,6 @@
 package store
 
-import (
-	"slices"
-
-	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
-)
+import "github.com/warmpath/warmpath/dataplane/kvtier/proto"
 
 // index maps pages to arena offsets and decides which pages to evict. It is not safe for concurrent
 // use: pages.mu guards it. It has no clock and does no I/O, so that a trace can be replayed on it.
@@ -160,27 +156,4 @@ func (x *index) collect(from int) (next int) {
 		}
 	}
 	return -1
-}
-
-// hottest lists pages of a namespace from the most to the least recently used, protected pages
-// first.
-func (x *index) hottest(ns uint32, limit int) []chainedPage {
-	space := x.spaces.byID[ns]
-	if space == nil {
-		return nil
-	}
-	var pages []chainedPage
-	for _, q := range slices.Backward(x.evictor.classes[space.class].queue[:]) {
-		for e := q.head; e != none && len(pages) < limit; e = x.table.entries[e].next {
-			if x.table.entries[e].key.ns != ns {
-				continue
-			}
-			var parent proto.Hash
-			if p := x.table.parentOf(e); p != none {
-				parent = x.table.entries[p].key.hash
-			}
-			pages = append(pages, chainedPage{parent, x.table.entries[e].key.hash})
-		}
-	}
-	return pages
 }

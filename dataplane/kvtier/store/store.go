@@ -28,7 +28,6 @@ type Store struct {
 	engines  *engineServer
 	serving  *peerServer
 	prefetch *prefetcher
-	warmer   *warmer
 	listener net.Listener // of peers; nil where Config.Listen is ""
 }
 
@@ -84,7 +83,6 @@ func (s *Store) compose(a *arena) {
 	s.prefetch = &prefetcher{
 		cfg: cfg, pages: s.pages, peers: s.peers, seed: maphash.MakeSeed(), slots: make(chan struct{}, maxHints),
 	}
-	s.warmer = &warmer{cfg: cfg, pages: s.pages, peers: s.peers}
 }
 
 // Endpoint returns the address for other nodes' stores, or "" where there is none.
@@ -126,7 +124,6 @@ func (s *Store) Run(ctx context.Context) error {
 	}()
 	all.Go(func() { s.leases.run(ctx) })
 	all.Go(func() { s.peers.run(ctx) })
-	all.Go(func() { s.warmer.run(ctx) })
 	opening.Go(func() { s.nixl.open(ctx) })
 	failed := make(chan error, 2)
 	serve := func(run func() error) {
