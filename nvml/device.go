@@ -106,10 +106,6 @@ func (g *device) readSlow(index int) {
 	s.Clocks.SMMax = number(g, "nvmlDeviceGetMaxClockInfo", func() (uint32, nvml.Return) { return g.GetMaxClockInfo(nvml.CLOCK_SM) })
 	s.PCIe.GenerationMax = number(g, "nvmlDeviceGetMaxPcieLinkGeneration", g.GetMaxPcieLinkGeneration)
 	s.PCIe.WidthMax = number(g, "nvmlDeviceGetMaxPcieLinkWidth", g.GetMaxPcieLinkWidth)
-	if spare := get(g, "nvmlDeviceGetRowRemapperHistogram", g.GetRowRemapperHistogram); spare.OK {
-		v := spare.Value
-		s.Rows.Spare = Some(Spare{int(v.Max), int(v.High), int(v.Partial), int(v.Low), int(v.None)})
-	}
 	s.Links = g.findLinks()
 	if g.fail != nvml.SUCCESS {
 		return
@@ -141,7 +137,7 @@ func (g *device) read(index int) GPU {
 // readFast makes the calls of each read. A lost GPU skips the remaining calls, each of which
 // could last as long as the driver's timeout.
 func (g *device) readFast(v *GPU) {
-	v.Memory = g.readMemory(g.Device)
+	v.Memory = g.readMemory()
 	if use := get(g, "nvmlDeviceGetUtilizationRates", g.GetUtilizationRates); use.OK {
 		v.Utilization = Utilization{Some(int(use.Value.Gpu)), Some(int(use.Value.Memory))}
 	}
@@ -190,11 +186,11 @@ func (g *device) readProcesses() Opt[[]Process] {
 
 // readMemory prefers the second version of the call, which counts the driver's own share
 // separately.
-func (g *device) readMemory(of nvml.Device) Memory {
-	if m := get(g, "nvmlDeviceGetMemoryInfo_v2", of.GetMemoryInfo_v2); m.OK {
+func (g *device) readMemory() Memory {
+	if m := get(g, "nvmlDeviceGetMemoryInfo_v2", g.GetMemoryInfo_v2); m.OK {
 		return Memory{Some(m.Value.Total), Some(m.Value.Free), Some(m.Value.Used), Some(m.Value.Reserved)}
 	}
-	if m := get(g, "nvmlDeviceGetMemoryInfo", of.GetMemoryInfo); m.OK {
+	if m := get(g, "nvmlDeviceGetMemoryInfo", g.GetMemoryInfo); m.OK {
 		return Memory{Total: Some(m.Value.Total), Free: Some(m.Value.Free), Used: Some(m.Value.Used)}
 	}
 	return Memory{}

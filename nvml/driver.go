@@ -15,7 +15,7 @@ import (
 const (
 	defaultLibrary = "libnvidia-ml.so.1"
 	// slowEvery is the period of facts that hardly ever change: names, remote ends of links. With 8
-	// GPUs they take 674 of 949 calls.
+	// GPUs they take 514 of 789 calls.
 	slowEvery = time.Minute
 )
 

@@ -91,7 +91,7 @@ type Interconnect struct {
 	Fabric Opt[Fabric] `json:"fabric"`
 }
 
-// Memory is of a GPU or a MIG instance, in bytes.
+// Memory is in bytes.
 type Memory struct {
 	Total    Opt[uint64] `json:"total"`
 	Free     Opt[uint64] `json:"free"`
@@ -136,20 +136,10 @@ type ECC struct {
 
 // Rows counts remapped rows: Ampere and later replace bad rows at the next reset.
 type Rows struct {
-	Corrected   Opt[int]   `json:"corrected"`
-	Uncorrected Opt[int]   `json:"uncorrected"`
-	Pending     Opt[bool]  `json:"pending"` // a reset will remap
-	Failed      Opt[bool]  `json:"failed"`  // a remapping failed for lack of a spare row
-	Spare       Opt[Spare] `json:"spare"`
-}
-
-// Spare counts memory banks by their remaining spare rows.
-type Spare struct {
-	Max     int `json:"max"`
-	High    int `json:"high"`
-	Partial int `json:"partial"`
-	Low     int `json:"low"`
-	None    int `json:"none"`
+	Corrected   Opt[int]  `json:"corrected"`
+	Uncorrected Opt[int]  `json:"uncorrected"`
+	Pending     Opt[bool] `json:"pending"` // a reset will remap
+	Failed      Opt[bool] `json:"failed"`  // a remapping failed for lack of a spare row
 }
 
 // Pages counts retired pages; GPUs before Ampere retire pages instead of remapping rows.
@@ -186,15 +176,7 @@ type Process struct {
 
 // MIG is the partitioning of a GPU.
 type MIG struct {
-	Enabled   bool       `json:"enabled"`
-	Pending   bool       `json:"pending"` // Enabled after the next reset
-	Instances []Instance `json:"instances"`
-}
-
-// Instance is one MIG device.
-type Instance struct {
-	UUID    Opt[string] `json:"uuid"`
-	GPU     Opt[int]    `json:"gpu_instance"`
-	Compute Opt[int]    `json:"compute_instance"`
-	Memory  Memory      `json:"memory"`
+	Enabled   bool `json:"enabled"`
+	Pending   bool `json:"pending"` // Enabled after the next reset
+	Instances int  `json:"instances"`
 }

@@ -50,8 +50,6 @@ var linkFields = []struct {
 	{nvml.FI_DEV_NVLINK_ERROR_DL_CRC, func(l *Link, v uint64) { l.CRC = Some(v) }},
 	{nvml.FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, func(l *Link, v uint64) { l.Recoveries = Some(v) }},
 	{nvml.FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS, func(l *Link, v uint64) { l.RecoveriesFailed = Some(v) }},
-	{nvml.FI_DEV_NVLINK_COUNT_RCV_ERRORS, func(l *Link, v uint64) { l.ReceiveErrors = Some(v) }},
-	{nvml.FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS, func(l *Link, v uint64) { l.EffectiveErrors = Some(v) }},
 }
 
 // plannedField is a field value to ask for at each read.

@@ -9,20 +9,16 @@ type Link struct {
 	Up          Opt[bool]    `json:"up"`
 	Version     Opt[string]  `json:"version"` // of NVLink, for instance 4.0
 	Remote      Opt[string]  `json:"remote"`  // kind of the other end: gpu, switch or cpu
-	RemoteBus   Opt[string]  `json:"remote_bus"`
-	Speed       Opt[int]     `json:"speed"` // MB/s in one direction, as trained
+	Speed       Opt[int]     `json:"speed"`   // MB/s in one direction, as trained
 	Sent        Opt[uint64]  `json:"sent"`
 	Received    Opt[uint64]  `json:"received"`
 	SendRate    Opt[float64] `json:"send_rate"` // bytes a second
 	ReceiveRate Opt[float64] `json:"receive_rate"`
-	// The next three do not exist on Blackwell, the others only there: see the ids in
-	// fields.go.
+	// The next three do not exist on Blackwell, the last one only there: see the ids in fields.go.
 	Replays          Opt[uint64] `json:"replays"`
 	Recoveries       Opt[uint64] `json:"recoveries"` // on Blackwell too, from another counter
 	CRC              Opt[uint64] `json:"crc"`
 	RecoveriesFailed Opt[uint64] `json:"recoveries_failed"`
-	ReceiveErrors    Opt[uint64] `json:"receive_errors"`
-	EffectiveErrors  Opt[uint64] `json:"effective_errors"` // left after forward error correction
 }
 
 // LinksUp counts the NVLinks that are up.
@@ -49,11 +45,9 @@ func named[N ~int | ~uint32 | ~uint64](names []string, code N) string {
 // Fabric is a GPU's membership in an NVSwitch fabric. A GPU that belongs to one and has not
 // joined it cannot run CUDA.
 type Fabric struct {
-	State   string `json:"state"`   // not started, in progress, completed
-	Status  int    `json:"status"`  // nvmlReturn_t of joining; valid once State is completed
-	Cluster string `json:"cluster"` // UUID, the same on all GPUs of one NVLink domain
-	Clique  int    `json:"clique"`  // GPUs with the same cluster and clique reach each other
-	Health  Health `json:"health"`
+	State  string `json:"state"`  // not started, in progress, completed
+	Status int    `json:"status"` // nvmlReturn_t of joining; valid once State is completed
+	Health Health `json:"health"`
 }
 
 // Health is the fabric manager's judgement of this GPU; aspects that it does not judge are
@@ -61,10 +55,8 @@ type Fabric struct {
 type Health struct {
 	Summary           Opt[string] `json:"summary"` // healthy, unhealthy, limited capacity
 	BandwidthDegraded Opt[bool]   `json:"bandwidth_degraded"`
-	RouteRecovery     Opt[bool]   `json:"route_recovery"` // under way
 	RouteUnhealthy    Opt[bool]   `json:"route_unhealthy"`
-	TimeoutRecovery   Opt[bool]   `json:"timeout_recovery"` // under way
-	Misconfigured     Opt[string] `json:"misconfigured"`    // how, or "no"
+	Misconfigured     Opt[string] `json:"misconfigured"` // how, or "no"
 }
 
 // The codes of NVML_GPU_FABRIC_*, by number.
@@ -88,9 +80,7 @@ func decodeHealth(mask uint32, summary uint8) Health {
 	return Health{
 		Summary:           Opt[string]{named(fabricSummaries, uint32(summary)), summary != 0},
 		BandwidthDegraded: ternary(0),
-		RouteRecovery:     ternary(2),
 		RouteUnhealthy:    ternary(4),
-		TimeoutRecovery:   ternary(6),
 		Misconfigured:     Opt[string]{named(fabricMisconfigs, misconfigured), misconfigured != 0},
 	}
 }

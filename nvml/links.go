@@ -2,11 +2,7 @@
 
 package nvml
 
-import (
-	"fmt"
-
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
-)
+import "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 // findLinks lists the GPU's NVLinks with their constant facts. Links are numbered from 0
 // without gaps; the driver refuses the first number beyond them.
@@ -31,12 +27,6 @@ func (g *device) findLinks() []Link {
 			l.Remote = Some("cpu")
 		case nvml.NVLINK_DEVICE_TYPE_SWITCH:
 			l.Remote = Some("switch")
-		}
-		pci := get(g, "nvmlDeviceGetNvLinkRemotePciInfo_v2", func() (nvml.PciInfo, nvml.Return) {
-			return g.GetNvLinkRemotePciInfo(i)
-		})
-		if pci.OK {
-			l.RemoteBus = Some(text(pci.Value.BusId[:]))
 		}
 		links = append(links, l)
 	}
@@ -68,22 +58,18 @@ func (g *device) readFabric() Opt[Fabric] {
 	if !info.OK {
 		old := get(g, symbol, g.GetGpuFabricInfoV().V2)
 		info.OK = old.OK
-		info.Value.State, info.Value.Status, info.Value.ClusterUuid = old.Value.State, old.Value.Status, old.Value.ClusterUuid
-		info.Value.CliqueId, info.Value.HealthMask = old.Value.CliqueId, old.Value.HealthMask
+		info.Value.State, info.Value.Status, info.Value.HealthMask = old.Value.State, old.Value.Status, old.Value.HealthMask
 	}
 	if !info.OK || info.Value.State == nvml.GPU_FABRIC_STATE_NOT_SUPPORTED {
 		return Opt[Fabric]{}
 	}
-	f := Fabric{
-		State: named(fabricStates, uint32(info.Value.State)), Status: int(info.Value.Status), Clique: int(info.Value.CliqueId),
+	return Some(Fabric{
+		State: named(fabricStates, uint32(info.Value.State)), Status: int(info.Value.Status),
 		Health: decodeHealth(info.Value.HealthMask, info.Value.HealthSummary),
-	}
-	u := info.Value.ClusterUuid
-	f.Cluster = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
-	return Some(f)
+	})
 }
 
-// readMIG reads the GPU's MIG instances.
+// readMIG counts the GPU's MIG instances.
 func (g *device) readMIG() Opt[MIG] {
 	var pending int
 	mode := number(g, "nvmlDeviceGetMigMode", func() (int, nvml.Return) {
@@ -104,15 +90,9 @@ func (g *device) readMIG() Opt[MIG] {
 		handle := get(g, "nvmlDeviceGetMigDeviceHandleByIndex", func() (nvml.Device, nvml.Return) {
 			return g.GetMigDeviceHandleByIndex(i)
 		})
-		if !handle.OK {
-			continue
+		if handle.OK {
+			m.Instances++
 		}
-		m.Instances = append(m.Instances, Instance{
-			UUID:    get(g, "nvmlDeviceGetUUID", handle.Value.GetUUID),
-			GPU:     number(g, "nvmlDeviceGetGpuInstanceId", handle.Value.GetGpuInstanceId),
-			Compute: number(g, "nvmlDeviceGetComputeInstanceId", handle.Value.GetComputeInstanceId),
-			Memory:  g.readMemory(handle.Value),
-		})
 	}
 	return Some(m)
 }

@@ -42,7 +42,7 @@ func TestReadHGX(t *testing.T) {
 		MemoryErrors: nvml.MemoryErrors{
 			ECC: nvml.ECC{VolatileCorrected: zero, VolatileUncorrected: zero, AggregateCorrected: zero, AggregateUncorrected: zero},
 			Rows: nvml.Rows{
-				Corrected: nvml.Some(0), Uncorrected: nvml.Some(0), Pending: no, Failed: no, Spare: nvml.Some(nvml.Spare{Max: 640}),
+				Corrected: nvml.Some(0), Uncorrected: nvml.Some(0), Pending: no, Failed: no,
 			},
 			Pages:    nvml.Pages{SingleBit: nvml.Some(0), DoubleBit: nvml.Some(0), Pending: no},
 			Recovery: nvml.Some(nvml.RecoveryNone),
@@ -53,9 +53,9 @@ func TestReadHGX(t *testing.T) {
 				Sent: zero, Received: zero,
 			},
 			Fabric: nvml.Some(nvml.Fabric{
-				State: "completed", Cluster: "c1c1c1c1-c1c1-c1c1-c1c1-c1c1c1c1c1c1", Clique: 1,
+				State: "completed",
 				Health: nvml.Health{
-					Summary: nvml.Some("healthy"), BandwidthDegraded: no, RouteRecovery: no, RouteUnhealthy: no, TimeoutRecovery: no,
+					Summary: nvml.Some("healthy"), BandwidthDegraded: no, RouteUnhealthy: no,
 					Misconfigured: nvml.Some("no"),
 				},
 			}),
@@ -66,7 +66,7 @@ func TestReadHGX(t *testing.T) {
 	l := links[7]
 	l.SendRate, l.ReceiveRate = nvml.Opt[float64]{}, nvml.Opt[float64]{}
 	assert.Equal(t, nvml.Link{
-		Index: 7, Up: nvml.Some(true), Version: nvml.Some("4.0"), Remote: nvml.Some("switch"), RemoteBus: nvml.Some("00000000:C3:00.0"),
+		Index: 7, Up: nvml.Some(true), Version: nvml.Some("4.0"), Remote: nvml.Some("switch"),
 		Speed: nvml.Some(26562), Sent: zero, Received: zero, Replays: zero, Recoveries: zero, CRC: zero,
 	}, l)
 }
@@ -116,15 +116,14 @@ func TestChanges(t *testing.T) {
 			"fabric unwell", func(g *nvmltest.GPU) { g.FabricMask, g.FabricSummary = 1|1<<4|5<<8, 2 },
 			func(g *nvml.GPU) bool {
 				h := g.Fabric.Value.Health
-				return h.BandwidthDegraded == nvml.Some(true) && !h.RouteRecovery.OK && h.RouteUnhealthy == nvml.Some(true) &&
+				return h.BandwidthDegraded == nvml.Some(true) && h.RouteUnhealthy == nvml.Some(true) &&
 					h.Misconfigured == nvml.Some("insufficient NVLinks") && h.Summary == nvml.Some("unhealthy")
 			},
 		},
 		{
 			"divided", func(g *nvmltest.GPU) { g.MIG, g.MIGPending, g.MIGInstances = 1, 1, 2 },
 			func(g *nvml.GPU) bool {
-				return g.MIG.Value.Enabled && len(g.MIG.Value.Instances) == 2 && g.MIG.Value.Instances[1].UUID == nvml.Some("MIG-2-1") &&
-					g.MIG.Value.Instances[1].GPU == nvml.Some(2) && g.MIG.Value.Instances[1].Memory.Used == nvml.Some(uint64(1<<30))
+				return g.MIG.Value.Enabled && g.MIG.Value.Instances == 2
 			},
 		},
 	}
@@ -258,7 +257,7 @@ func TestOldDriver(t *testing.T) {
 	assert.False(t, g.Memory.Reserved.OK)
 	assert.Equal(t, nvml.Some(61), g.Temperature.GPU)
 	assert.True(t, g.Throttle.OK)
-	assert.False(t, g.Bus.OK || g.Fabric.OK || g.MIG.OK || g.ECC.VolatileCorrected.OK || g.Rows.Spare.OK)
+	assert.False(t, g.Bus.OK || g.Fabric.OK || g.MIG.OK || g.ECC.VolatileCorrected.OK)
 	assert.Empty(t, g.Links)
 	anew(t, m) // reads go on without events
 }

@@ -48,7 +48,7 @@ func FuzzDecodeHealth(f *testing.F) {
 	f.Add(uint32(math.MaxUint32), uint8(255))
 	f.Fuzz(func(t *testing.T, mask uint32, summary uint8) {
 		h := decodeHealth(mask, summary)
-		for shift, v := range map[int]Opt[bool]{0: h.BandwidthDegraded, 2: h.RouteRecovery, 4: h.RouteUnhealthy, 6: h.TimeoutRecovery} {
+		for shift, v := range map[int]Opt[bool]{0: h.BandwidthDegraded, 4: h.RouteUnhealthy} {
 			want := map[uint32]Opt[bool]{1: Some(true), 2: Some(false)}[mask>>shift&3]
 			if v != want {
 				t.Errorf("mask %#x at %d = %v, want %v", mask, shift, v, want)

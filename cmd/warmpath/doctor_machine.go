@@ -110,7 +110,7 @@ func describeGPU(gpu *nvml.GPU) string {
 		text += fmt.Sprintf(", %d °C", gpu.Temperature.GPU.Value)
 	}
 	if mig := gpu.MIG.Value; mig.Enabled {
-		text += fmt.Sprintf(", divided into %d", len(mig.Instances))
+		text += fmt.Sprintf(", divided into %d", mig.Instances)
 	}
 	return text + ", " + describeLinks(gpu.Links)
 }
