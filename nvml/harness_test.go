@@ -28,7 +28,7 @@ var variants = map[string][]nvmltest.Option{
 	"old": {nvmltest.Without(
 		"nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetFieldValues", "nvmlDeviceGetTemperatureV",
 		"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetMigMode", "nvmlEventSetWait_v2",
-		"nvmlDeviceGetRowRemapperHistogram", "nvmlDeviceGetPciInfo_v3",
+		"nvmlDeviceGetPciInfo_v3",
 	)},
 	// Every optional function is missing.
 	"bare":      {nvmltest.Without("nvmlDevice*", "nvmlSystem*", "nvmlEvent*")},

@@ -61,7 +61,6 @@ type Errors struct {
 	VolatileCorrected, VolatileUncorrected                  uint64
 	AggregateCorrected, AggregateUncorrected                uint64
 	RowsCorrected, RowsUncorrected, RowsPending, RowsFailed uint64
-	Spare                                                   [5]uint64
 	PagesSingle, PagesDouble, PagesPending                  uint64
 	Recovery                                                uint64
 }
@@ -74,34 +73,24 @@ type PCIeFacts struct {
 
 // FabricFacts are the membership in an NVSwitch fabric.
 type FabricFacts struct {
-	FabricState, FabricStatus, FabricClique, FabricMask, FabricSummary uint64
+	FabricState, FabricStatus, FabricMask, FabricSummary uint64
 }
 
 // Link is one NVLink of a GPU.
 type Link struct {
-	Bus string // of the other end
-	LinkFacts
-}
-
-// LinkFacts are the numbers of a link.
-type LinkFacts struct {
 	Up, Version, Remote, Speed, Sent, Received uint64
 	Replays, Recoveries, CRC                   uint64
-	RecoveriesFailed, ReceiveErrors, Effective uint64
+	RecoveriesFailed                           uint64
 }
 
 // The raw types have the layout of the C structures.
 type (
-	rawLink struct {
-		Bus [32]byte
-		LinkFacts
-	}
 	rawGPU struct {
 		UUID, Name [96]byte
 		Bus        [32]byte
 		Facts
 		Count uint64
-		Links [maxLinks]rawLink
+		Links [maxLinks]Link
 	}
 	rawFail struct {
 		Symbol [80]byte
@@ -151,10 +140,7 @@ func (s *State) encode(epoch uint64) ([]byte, error) {
 		copy(to.UUID[:95], g.UUID)
 		copy(to.Name[:95], g.Name)
 		copy(to.Bus[:31], g.Bus)
-		for j, l := range g.Links {
-			to.Links[j].LinkFacts = l.LinkFacts
-			copy(to.Links[j].Bus[:31], l.Bus)
-		}
+		copy(to.Links[:], g.Links)
 	}
 	var b bytes.Buffer
 	err := binary.Write(&b, binary.NativeEndian, raw)
@@ -167,7 +153,7 @@ func HGX() State {
 	s := State{
 		Version: "570.86.15", CUDA: 12080,
 		// Counters of Blackwell, which Hopper refuses.
-		Fields: map[uint32]int{208: NotSupported, 214: NotSupported, 215: NotSupported, 219: NotSupported},
+		Fields: map[uint32]int{214: NotSupported, 215: NotSupported},
 	}
 	for i := range 8 {
 		g := GPU{
@@ -180,19 +166,15 @@ func HGX() State {
 					Clock: 1830, ClockMax: 1980, Power: 560_000, PowerLimit: 700_000,
 				},
 				ClockMemory: 2619,
-				Errors:      Errors{Spare: [5]uint64{640}},
 				PCIeFacts:   PCIeFacts{PCIeGen: 5, PCIeGenMax: 5, PCIeWidth: 16, PCIeWidthMax: 16},
 				FabricFacts: FabricFacts{
-					FabricState: 3, FabricClique: 1, FabricSummary: 1,
+					FabricState: 3, FabricSummary: 1,
 					FabricMask: 0x2 | 0x2<<2 | 0x2<<4 | 0x2<<6 | 1<<8,
 				},
 			},
 		}
-		for l := range 18 {
-			g.Links = append(g.Links, Link{
-				Bus:       fmt.Sprintf("00000000:%02X:00.0", 0xC0+l%4),
-				LinkFacts: LinkFacts{Up: 1, Version: 6, Remote: 2, Speed: 26562},
-			})
+		for range 18 {
+			g.Links = append(g.Links, Link{Up: 1, Version: 6, Remote: 2, Speed: 26562})
 		}
 		s.GPUs = append(s.GPUs, g)
 	}

@@ -29,8 +29,7 @@ enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_FAILS = 32, MAX_EVENTS = 64, MAX_MIG =
 typedef unsigned long long u64;
 
 struct link {
-	char bus[32];
-	u64 up, version, remote, speed, sent, received, replays, recoveries, crc, recoveries_failed, receive_errors, effective;
+	u64 up, version, remote, speed, sent, received, replays, recoveries, crc, recoveries_failed;
 };
 
 struct gpu {
@@ -41,11 +40,11 @@ struct gpu {
 	u64 temperature, memory_temperature;
 	u64 clock, clock_max, power, power_limit, throttle;
 	u64 ecc[4]; // volatile corrected, uncorrected; aggregate corrected, uncorrected
-	u64 rows_corrected, rows_uncorrected, rows_pending, rows_failed, spare[5];
+	u64 rows_corrected, rows_uncorrected, rows_pending, rows_failed;
 	u64 pages_single, pages_double, pages_pending;
 	u64 recovery;
 	u64 pcie_gen, pcie_gen_max, pcie_width, pcie_width_max, pcie_replays, pcie_sent, pcie_received;
-	u64 fabric_state, fabric_status, fabric_clique, fabric_mask, fabric_summary;
+	u64 fabric_state, fabric_status, fabric_mask, fabric_summary;
 	u64 mig, mig_pending, mig_instances;
 	u64 clock_memory, energy;
 	u64 processes[MAX_PROCESSES]; // PIDs; 0 ends the list
@@ -409,14 +408,6 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(const char *device, u64 *reasons) 
 	return SUCCESS;
 }
 
-int nvmlDeviceGetRowRemapperHistogram(const char *device, unsigned int *banks) {
-	FIND(device);
-	for (int i = 0; i < 5; i++) {
-		banks[i] = g.spare[i];
-	}
-	return SUCCESS;
-}
-
 // LINK resolves a link of a GPU.
 #define LINK(device, index)                \
 	FIND(device);                      \
@@ -441,12 +432,6 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(const char *device, unsigned int link, u
 	LINK(device, link);
 	*type = l->remote;
 	return SUCCESS;
-}
-
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(const char *device, unsigned int link, struct pci *pci) {
-	LINK(device, link);
-	memset(pci, 0, sizeof *pci);
-	return copy(pci->text, sizeof pci->text, l->bus);
 }
 
 struct field {
@@ -487,10 +472,8 @@ static int link_field(struct field *f, const struct gpu *g) {
 	case 162: wide(f, l->recoveries); return SUCCESS;
 	case 163: wide(f, l->crc); return SUCCESS;
 	case 164: narrow(f, l->up ? l->speed : 0); return SUCCESS;
-	case 208: wide(f, l->receive_errors); return SUCCESS;
 	case 214: wide(f, l->recoveries_failed); return SUCCESS;
 	case 215: wide(f, l->recoveries); return SUCCESS;
-	case 219: wide(f, l->effective); return SUCCESS;
 	default: return NOT_SUPPORTED;
 	}
 }
@@ -553,7 +536,6 @@ int nvmlDeviceGetGpuFabricInfoV(const char *device, struct fabric *f) {
 	FIND(device);
 	memset(f->cluster, 0xC1, sizeof f->cluster);
 	f->status = g.fabric_status;
-	f->clique = g.fabric_clique;
 	f->state = g.fabric_state;
 	f->mask = g.fabric_mask;
 	if (!second) {
@@ -582,16 +564,6 @@ int nvmlDeviceGetMigDeviceHandleByIndex(const char *device, unsigned int index, 
 	}
 	*instance = &handles[1][(device - handles[0]) * MAX_MIG + index];
 	return SUCCESS;
-}
-
-int nvmlDeviceGetGpuInstanceId(const char *device, unsigned int *id) {
-	*id = (device - handles[1]) % MAX_MIG + 1;
-	return mig(device) ? SUCCESS : NOT_SUPPORTED;
-}
-
-int nvmlDeviceGetComputeInstanceId(const char *device, unsigned int *id) {
-	*id = 0;
-	return mig(device) ? SUCCESS : NOT_SUPPORTED;
 }
 
 struct event_set {
