@@ -44,7 +44,7 @@ func (s *sidecar) start(t *testing.T, k *keeper, dir string) {
 		"--cluster", s.cluster, "--advertise", "127.0.0.1", "--link-bytes", "1MiB",
 		"--kv-tier", "256MiB", "--kv-tier-socket", s.socket, "--kv-tier-listen", fmt.Sprintf("127.0.0.1:%d", s.peerPort),
 		"--kv-tier-peer", fmt.Sprintf("127.0.0.1:%d", s.other.peerPort), // which the cluster would tell as well, a little later
-		"--kv-tier-ask", "10s", "--kv-tier-warm", "0") // the machine may be busy; and what is a hit shall be one of the request's
+		"--kv-tier-ask", "10s") // the machine may be busy
 	cmd.Env = append(os.Environ(), "NIXL_CAPI_LIB="+nixlLibrary(t))
 	s.proc = spawn(t, k, dir, fmt.Sprintf("sidecar-%s%d", s.name, s.lives), cmd)
 }

@@ -22,7 +22,7 @@ type part struct {
 // base's.
 func mixed(base load.Config) (all []part) {
 	add := func(share float64, c load.Config) {
-		c.Targets, c.Model, c.Timeout, c.Threads = base.Targets, base.Model, base.Timeout, 1
+		c.Targets, c.Model, c.Timeout = base.Targets, base.Model, base.Timeout
 		c.Seed = base.Seed + uint64(100*len(all))
 		all = append(all, part{share, c})
 	}

@@ -67,8 +67,8 @@
 // Known differences from SGLang: log probabilities mean nothing; a leg that fails ends the
 // others of its batch, which SGLang computes for nobody; tools are rendered into the prompt and
 // never called; no speculative decoding, no sessions, no host tier of the cache; token ids
-// outside the vocabulary and empty prompts get status 400, where SGLang 0.5.23 crashes, unless
-// [Faults.DieOf] asks for it; while a worker hangs, its replay socket still answers; every LoRA
+// outside the vocabulary and empty prompts get status 400, where SGLang 0.5.23 crashes; while a
+// worker hangs, its replay socket still answers; every LoRA
 // name counts as loaded.
 //
 // Memory: a rank's tree takes at most CachePages × (4·PageSize + 32) bytes, 6 MB by default.

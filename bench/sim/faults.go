@@ -21,8 +21,7 @@ type Faults struct {
 	requestCount atomic.Int64             // Requests counted for oneIn.
 	factor       atomic.Uint64            // Float64 bits of the slowdown, 0 for none.
 	stalls       atomic.Int64             // Transfers that never end.
-	fatal        fatalBodies
-	link         atomic.Uint64 // Float64 bits of the slowdown of transfers, 0 for none.
+	link         atomic.Uint64            // Float64 bits of the slowdown of transfers, 0 for none.
 	reportFaults
 
 	wrongModel atomic.Int64 // See [Worker.WrongModelRequests].
@@ -100,9 +99,6 @@ func (f *Faults) DropEvents(n int, lost bool) {
 	f.lost.Store(lost)
 	f.drops.Store(int64(n))
 }
-
-// SilenceReplays leaves replay requests unanswered while on.
-func (f *Faults) SilenceReplays(on bool) { f.silent.Store(on) }
 
 // Fail answers the next n generation requests with status 500.
 func (f *Faults) Fail(n int) { f.requests[failStatus].Store(int64(n)) }

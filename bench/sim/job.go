@@ -224,3 +224,22 @@ func (j *job) echoed(i int) []byte {
 	}
 	return decoded(j.reqs[i].prompt)
 }
+
+// checkBias refuses a logit_bias as SGLang does; the error contains the size of the vocabulary.
+func checkBias(o *object) error {
+	raw := o.raw("logit_bias")
+	if raw == nil {
+		return nil
+	}
+	bias := parseObject(raw)
+	if bias.err != nil {
+		return invalid("dict_type", "logit_bias", "Input should be a valid dictionary")
+	}
+	for _, f := range bias.fields {
+		key := string(f.key)
+		if id, err := strconv.Atoi(key); err != nil || id < 0 || id >= vocabularySize {
+			return refused("logit_bias must has keys in [0, %d], got %s.", vocabularySize-1, key)
+		}
+	}
+	return nil
+}

@@ -36,7 +36,6 @@ type httpServer struct {
 	turns    *responsesAPI
 	sessions sessions
 	loaded   atomic.Pointer[modelWeights]
-	dying    atomic.Bool // Of a fatal body.
 }
 
 func newHTTPServer(p *process, ln net.Listener, ranks []*rank) *httpServer {
@@ -97,12 +96,13 @@ func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 	switch path {
 	case "/generate":
-		return s.crashOnFatal(s.generate), true
+		return s.generate, true
 	case "/v1/chat/completions":
-		return s.crashOnFatal(s.chat), true
+		return s.chat, true
 	case "/v1/messages":
-		return s.crashOnFatal(s.messages), true
+		return s.messages, true
 	case "/v1/responses":
+<<<<<<< HEAD
 		return s.crashOnFatal(s.turns.create), true
 	case "/api/chat", "/api/generate":
 		return s.crashOnFatal(s.ollama), true
@@ -112,10 +112,13 @@ func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 		return s.sessions.serveOpen, true
 	case "/close_session":
 		return s.sessions.serveClose, true
+=======
+		return s.turns.create, true
+>>>>>>> h-lessb
 	case "/v1/messages/count_tokens":
 		return s.tokens.countTokens, true
 	case "/v1/completions":
-		return s.crashOnFatal(s.completions), true
+		return s.completions, true
 	case "/v1/tokenize", "/tokenize":
 		return s.tokens.tokenize, true
 	case "/v1/detokenize", "/detokenize":

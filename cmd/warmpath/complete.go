@@ -36,8 +36,6 @@ func valuesOf(command, flag string) []string {
 		return []string{"debug", "info", "warn", "error"}
 	case "log-format":
 		return []string{formatText, formatJSON}
-	case "kv-tier-eviction":
-		return []string{"adaptive", "lru"}
 	case "mode":
 		return []string{sim.ModePrefill, sim.ModeDecode}
 	}

@@ -37,7 +37,6 @@ func TestCompletions(t *testing.T) {
 		{"bench policies --policy ", "greedy"},
 		{"serve --kv-without ", "queue"},
 		{"serve --log-format ", "json"},
-		{"node --kv-tier-eviction ", "lru"},
 		{"serve --answer-headers ", "operators"},
 		{"sim fault cr", "crash"},
 		{"token ", "operator"},

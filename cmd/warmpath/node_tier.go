@@ -14,7 +14,6 @@ import (
 // tierOptions are the flags of a node's KV tier.
 type tierOptions struct {
 	size string
-	warm string
 	cfg  sidecar.TierConfig
 }
 
@@ -34,9 +33,7 @@ func (o *tierOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.TLS.ClientCA, "kv-tier-tls-ca", "", "authorities of the certificates of other nodes' tiers, PEM")
 	f.BoolVar(&c.Insecure, "kv-tier-insecure", false, "let --kv-tier-listen be an address that other machines reach, without a key or certificates")
 	f.StringArrayVar(&c.Peers, "kv-tier-peer", nil, "`host:port` of another node's tier, besides those of the cluster; may be repeated")
-	f.StringVar(&c.Eviction, "kv-tier-eviction", "adaptive", "eviction policy: adaptive or lru")
 	f.DurationVar(&c.AskTimeout, "kv-tier-ask", 100*time.Millisecond, "bound of an engine's question to other nodes' tiers")
-	f.StringVar(&o.warm, "kv-tier-warm", "256MiB", "bytes a second at which an empty tier fills up to half of itself with the most used pages of other nodes; 0 disables it")
 	f.Float64Var(&c.PrefillRate, "kv-tier-prefill", store.DefaultPrefillRate,
 		"prompt tokens a second that one engine here computes: slower links are not used when it asks; 0 uses all")
 	f.BoolVar(&c.NoNIXL, "kv-tier-no-nixl", false, "move pages between nodes by TCP only")
@@ -55,11 +52,6 @@ func (o *tierOptions) config(token string) (sidecar.TierConfig, error) {
 	if most := machine.ProcessMemory(); c.Bytes > most {
 		return c, fmt.Errorf("cannot use --kv-tier: %w: %s, and the machine or this process's control group has %.1f GiB: the kernel would end the sidecar once the tier has filled",
 			errSize, o.size, float64(most)/(1<<30))
-	}
-	if o.warm != "0" {
-		if c.WarmRate, err = parseBytes(o.warm); err != nil {
-			return c, fmt.Errorf("cannot use --kv-tier-warm: %w", err)
-		}
 	}
 	c.Token = token
 	return c, nil

@@ -21,16 +21,15 @@ func TestParseBytes(t *testing.T) {
 
 func TestTierOptionsRefuse(t *testing.T) {
 	for _, o := range []tierOptions{
-		{size: "much", warm: "0"},
-		{size: "1000TiB", warm: "0"}, // more than the machine has: the kernel would end the sidecar once the tier is full
-		{size: "8MiB", warm: "fast"},
+		{size: "much"},
+		{size: "1000TiB"}, // more than the machine has: the kernel would end the sidecar once the tier is full
 	} {
 		if c, err := o.config(""); !errors.Is(err, errSize) {
 			t.Errorf("%+v is accepted: %+v, %v", o, c, err)
 		}
 	}
-	o := tierOptions{size: "8MiB", warm: "1MiB"}
-	if c, err := o.config("token"); err != nil || c.Bytes != 8<<20 || c.WarmRate != 1<<20 || c.Token != "token" {
+	o := tierOptions{size: "8MiB"}
+	if c, err := o.config("token"); err != nil || c.Bytes != 8<<20 || c.Token != "token" {
 		t.Errorf("%+v becomes %+v, %v", o, c, err)
 	}
 }

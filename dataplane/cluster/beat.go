@@ -47,34 +47,3 @@ func decodeBeat(data []byte) (beat, error) {
 	b.place = b.key().beatPlace()
 	return b, checkName(b.Name)
 }
-
-// beatCache remembers the last beat of each process: a repeated beat is not decoded again. With
-// 141 processes that beat twice a second, decoding is most of the cost of listening.
-type beatCache struct {
-	known map[string]*beat // by their text
-	texts map[key]string   // the last one
-}
-
-// maxCachedBeats bounds the cache; beyond it all beats are decoded again.
-const maxCachedBeats = 8192
-
-func newBeatCache() beatCache { return beatCache{map[string]*beat{}, map[key]string{}} }
-
-// read is decodeBeat with a shared result, which must not be changed.
-func (s *beatCache) read(data []byte) (*beat, error) {
-	if b := s.known[string(data)]; b != nil {
-		return b, nil
-	}
-	b, err := decodeBeat(data)
-	if err != nil || b.Bye {
-		return &b, err
-	}
-	if len(s.known) >= maxCachedBeats {
-		clear(s.known)
-		clear(s.texts)
-	}
-	text := string(data)
-	delete(s.known, s.texts[b.key()])
-	s.known[text], s.texts[b.key()] = &b, text
-	return &b, nil
-}

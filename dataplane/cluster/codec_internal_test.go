@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -225,39 +224,6 @@ func BenchmarkDecodeBeat(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := decodeBeat(data); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// TestSayings: a cached beat equals the decoded one.
-func TestSayings(t *testing.T) {
-	s := newBeatCache()
-	for i := range 1000 {
-		b := beat{Kind: kindNode, Name: string(rune('a' + i%26)), Instance: "i", Seq: uint64(1 + i/3%7), Facts: []int64{int64(i / 100)}}
-		data := b.encode()
-		got, err := s.read(data)
-		require.NoError(t, err)
-		want, err := decodeBeat(data)
-		require.NoError(t, err)
-		require.Equal(t, want, *got)
-		require.LessOrEqual(t, len(s.known), 26, "one for each process")
-	}
-	for i := range maxCachedBeats + 100 { // unused names
-		_, err := s.read((&beat{Kind: kindNode, Name: strconv.Itoa(i), Instance: "i"}).encode())
-		require.NoError(t, err)
-	}
-	assert.LessOrEqual(t, len(s.known), maxCachedBeats)
-	_, err := s.read([]byte("nonsense"))
-	require.Error(t, err)
-}
-
-func BenchmarkBeatAgain(b *testing.B) {
-	data := (&beat{Kind: kindNode, Name: "gpu-1.example", Instance: "0123456789abcdef", Seq: 3, Facts: full(8).facts()}).encode()
-	s := newBeatCache()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.read(data); err != nil {
 			b.Fatal(err)
 		}
 	}

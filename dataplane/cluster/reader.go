@@ -14,7 +14,6 @@ import (
 type reader struct {
 	*Cluster
 	table         *memberTable
-	decoded       beatCache
 	marks         markSet
 	now           *bucketWatches                 // that records and marked come from
 	created       time.Time                      // of the stream of records
@@ -46,7 +45,7 @@ const maxLogged = 1024
 
 func newReader(c *Cluster) *reader {
 	return &reader{
-		Cluster: c, table: newMemberTable(), decoded: newBeatCache(), marks: markSet{list: map[string]Mark{}, lost: map[string]bool{}},
+		Cluster: c, table: newMemberTable(), marks: markSet{list: map[string]Mark{}, lost: map[string]bool{}},
 		logged: map[string]bool{}, beatPrefix: c.subject(beatSubject) + ".",
 	}
 }
@@ -90,7 +89,7 @@ func (s *reader) drain() {
 }
 
 func (s *reader) beat(m *nats.Msg) {
-	b, err := s.decoded.read(m.Data)
+	b, err := decodeBeat(m.Data)
 	if err != nil {
 		s.skip("beat", err)
 		return
@@ -99,7 +98,7 @@ func (s *reader) beat(m *nats.Msg) {
 		s.skip("beat on a foreign subject", fmt.Errorf("%w: a beat of %s on %s", errMalformed, b.key(), m.Subject))
 		return
 	}
-	s.table.beat(b)
+	s.table.beat(&b)
 }
 
 // skip counts unreadable data and logs it once for each source.

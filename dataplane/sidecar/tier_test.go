@@ -40,7 +40,6 @@ func TestTierSettingsRefused(t *testing.T) {
 	small := func(c store.Config) store.Config { c.Bytes = 8 << 20; return c }
 	for name, c := range map[string]TierConfig{
 		"little memory":        {Config: store.Config{Bytes: 1 << 20}},
-		"eviction":             {Config: small(store.Config{Eviction: "fifo"})},
 		"exposed":              {Config: small(store.Config{Listen: "0.0.0.0:0"})},
 		"missing key":          {Config: small(store.Config{}), KeyFile: "/no/such/file"},
 		"no authority":         {Config: small(store.Config{}), TLS: tlsconfig.ServerFiles{Cert: "c", Key: "k"}},

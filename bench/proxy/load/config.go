@@ -70,15 +70,14 @@ type Config struct {
 	Even        bool    // an open loop's requests come at even distances, not by chance
 	Warm, Time  time.Duration
 	Timeout     time.Duration // of a request; 30 s when not given
-	Threads     int
 
 	Hooks
 }
 
 // Hooks are functions that a run calls. Nil ones are left out.
 type Hooks struct {
-	// Begin and End are called when the measured time begins and ends, on the goroutine of the
-	// first thread; they must be fast.
+	// Begin and End are called when the measured time begins and ends, by the loop; they must be
+	// fast.
 	Begin, End func()
 	// Progress is told once a second how much of the time has gone and how many requests were
 	// answered. It may be nil.
@@ -90,9 +89,6 @@ const minSize = 250
 
 // normal checks c and sets defaults.
 func (c *Config) normal() error {
-	if c.Threads == 0 {
-		c.Threads = 1
-	}
 	if c.Timeout == 0 {
 		c.Timeout = 30 * time.Second
 	}
@@ -116,14 +112,13 @@ func (c *Config) normal() error {
 		return fmt.Errorf("cannot send anything: no target: %w", ErrConfig)
 	case c.Size < minSize || c.Size > 1<<30:
 		return fmt.Errorf("cannot send bodies of %d bytes: %w: want %d to 1 GiB", c.Size, ErrConfig, minSize)
-	case c.Tokens < 1 || c.Connections < 1 || c.Threads < 1 || c.Rate < 0 || c.Turns < 0:
-		return fmt.Errorf("cannot send: %w: tokens, connections and threads are at least 1, rate and turns not negative", ErrConfig)
+	case c.Tokens < 1 || c.Connections < 1 || c.Rate < 0 || c.Turns < 0:
+		return fmt.Errorf("cannot send: %w: tokens and connections are at least 1, rate and turns not negative", ErrConfig)
 	case c.Time <= 0 || c.Warm < 0 || c.Timeout < 0:
 		return fmt.Errorf("cannot send for %v after %v: %w", c.Time, c.Warm, ErrConfig)
 	case c.Turns > 0 && c.Size < 8*minSize:
 		return fmt.Errorf("cannot grow a conversation to %d bytes: %w: want at least %d", c.Size, ErrConfig, 8*minSize)
 	}
-	c.Threads = min(c.Threads, c.Connections)
 	return nil
 }
 

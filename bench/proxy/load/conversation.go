@@ -30,14 +30,13 @@ type talks struct {
 
 func newTalks(w *writer) *talks {
 	t := &talks{w: w, grow: w.cfg.Size * (systemShare - 1) / systemShare / w.cfg.Turns}
-	// All threads have the same system prompts.
 	own := w.random
 	w.random = rand.New(rand.NewPCG(w.cfg.Seed, 1<<33))
 	for i := range t.systems {
 		t.systems[i] = w.fill(nil, w.cfg.Size/systemShare)
 	}
 	w.random = own
-	for range max(1, w.cfg.Conversations/w.cfg.Threads) {
+	for range w.cfg.Conversations {
 		t.ready = append(t.ready, &talk{})
 	}
 	return t

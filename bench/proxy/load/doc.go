@@ -3,8 +3,8 @@
 //
 //	file            job
 //	config.go       Config: the load and its duration
-//	run.go          Run: threads, the measured time, the sum
-//	thread.go       one event loop with its connections: closed and open loop
+//	run.go          Run: the measured time, the sum
+//	thread.go       the event loop with its connections: closed and open loop
 //	arrivals.go     when the requests of an open loop are due
 //	client.go       one connection: a request, its answer
 //	response.go     answers read as they come, and checked
@@ -22,8 +22,7 @@
 //
 // # Concurrency
 //
-// Each thread has a loop, connections, a random generator and histograms of its own; they are added
-// up at the end.
+// One event loop has all connections, on the caller's goroutine.
 //
 // # Errors
 //

@@ -40,7 +40,7 @@ func Leave(ctx context.Context, cfg Config) (l Left, err error) {
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	w := newWriter(&cfg, 0)
+	w := newWriter(&cfg)
 	next := newArrivals(time.Now().UnixNano(), cfg.Rate, w.random)
 	for i := 0; ; i++ {
 		if !sleepUntil(ctx, time.Unix(0, next.due())) {

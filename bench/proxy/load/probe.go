@@ -20,7 +20,7 @@ func Probe(ctx context.Context, addr string, a API) error {
 	if err := cfg.normal(); err != nil {
 		return err
 	}
-	body := newWriter(&cfg, 0).unique(nil)
+	body := newWriter(&cfg).unique(nil)
 	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		a.path(), addr, len(body), body)
 	if _, err := c.Write(request); err != nil {

@@ -15,7 +15,7 @@ const (
 	ids     = 40_000 // below those of mock's answers
 )
 
-// writer makes bodies. It belongs to one thread.
+// writer makes bodies. It belongs to one goroutine.
 type writer struct {
 	cfg    *Config
 	random *rand.Rand
@@ -24,15 +24,13 @@ type writer struct {
 	begin  []byte // of a body, up to the prompt
 	end    []byte // the bytes behind the prompt
 	serial uint64 // of the next prompt
-	stride uint64 // between two of this thread's
 }
 
-// newWriter returns a writer whose prompts share no beginning with those of other threads and other
-// seeds.
-func newWriter(cfg *Config, thread int) *writer {
+// newWriter returns a writer whose prompts share no beginning with those of other seeds.
+func newWriter(cfg *Config) *writer {
 	w := &writer{
-		cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, uint64(thread))), stride: uint64(cfg.Threads),
-		serial: cfg.Seed%ids*ids*ids + uint64(thread), // the third number of a name is the seed's
+		cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0)),
+		serial: cfg.Seed % ids * ids * ids, // the third number of a name is the seed's
 	}
 	shared := rand.New(rand.NewPCG(cfg.Seed, 1<<32))
 	pool := min(max(4*cfg.Size, minPool), maxPool)
@@ -101,7 +99,7 @@ const nameSize = 3 * idSize
 // name appends a beginning that no other prompt of this seed has.
 func (w *writer) name(dst []byte) []byte {
 	n := w.serial
-	w.serial += w.stride
+	w.serial++
 	for range 3 {
 		dst = append(strconv.AppendUint(dst, firstID+n%ids, 10), w.separator())
 		n /= ids

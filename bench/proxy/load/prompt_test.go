@@ -48,7 +48,7 @@ func parse(t *testing.T, a API, b []byte) (prompt string, got body) {
 
 func config(t *testing.T, a API, size, turns int) *Config {
 	t.Helper()
-	c := &Config{Targets: []string{"127.0.0.1:1"}, API: a, Size: size, Tokens: 7, Connections: 4, Threads: 2, Time: 1, Turns: turns, Seed: 5}
+	c := &Config{Targets: []string{"127.0.0.1:1"}, API: a, Size: size, Tokens: 7, Connections: 4, Time: 1, Turns: turns, Seed: 5}
 	require.NoError(t, c.normal())
 	return c
 }
@@ -58,8 +58,9 @@ func TestUniquePrompts(t *testing.T) {
 		for _, size := range []int{300, 8 << 10, 1 << 20} {
 			cfg := config(t, a, size, 0)
 			seen := map[string]bool{}
-			for thread := range cfg.Threads {
-				w, again := newWriter(cfg, thread), newWriter(cfg, thread)
+			for seed := range uint64(2) {
+				cfg.Seed = seed
+				w, again := newWriter(cfg), newWriter(cfg)
 				for range 20 >> (size >> 18) {
 					b := w.unique(nil)
 					require.Equal(t, b, again.unique(nil), "the same seed, the same prompts")
@@ -81,8 +82,8 @@ func TestUniquePrompts(t *testing.T) {
 func TestConversations(t *testing.T) {
 	for _, a := range APIs() {
 		cfg := config(t, a, 16<<10, 5)
-		cfg.Conversations = 2 // one in each thread
-		all := newTalks(newWriter(cfg, 0))
+		cfg.Conversations = 1
+		all := newTalks(newWriter(cfg))
 		systems := map[string]bool{}
 		for range 4 {
 			last := ""
@@ -104,7 +105,7 @@ func TestConversations(t *testing.T) {
 }
 
 func TestConversationAfterFailure(t *testing.T) {
-	all := newTalks(newWriter(config(t, Chat, 16<<10, 5), 0))
+	all := newTalks(newWriter(config(t, Chat, 16<<10, 5)))
 	n := len(all.ready)
 	b, k := all.next(nil)
 	all.failed(k)

@@ -54,7 +54,8 @@ func (r *Result) Failures() (n uint64) {
 	return n
 }
 
-func (r *Result) merge(o *Result) {
+// Join adds the result of another run of the same load.
+func (r *Result) Join(o *Result) {
 	r.Answered += o.Answered
 	r.Failed += o.Failed
 	r.OK += o.OK
@@ -68,11 +69,6 @@ func (r *Result) merge(o *Result) {
 	r.first.Merge(&o.first)
 	r.late.Merge(&o.late)
 	r.gaps.Merge(&o.gaps)
-}
-
-// Join adds the result of another run of the same load.
-func (r *Result) Join(o *Result) {
-	r.merge(o)
 	r.Seconds += o.Seconds
 	r.CPU += o.CPU
 	r.sum()

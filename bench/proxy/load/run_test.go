@@ -89,7 +89,7 @@ func TestClosedLoop(t *testing.T) {
 	for _, a := range load.APIs() {
 		for _, stream := range []bool{false, true} {
 			cfg := short(a, w.Addrs()...)
-			cfg.Stream, cfg.Threads = stream, 2
+			cfg.Stream = stream
 			seed++
 			cfg.Seed = seed
 			var began, ended atomic.Int32

@@ -1,7 +1,7 @@
 package load
 
 import (
-	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync/atomic"
@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy/mock"
 )
 
-// thread is a loop with its share of the connections.
+// thread is a loop with all connections.
 type thread struct {
 	cfg    *Config
 	loop   *loop.Loop
@@ -33,39 +33,40 @@ type thread struct {
 	answered   atomic.Uint64 // for progress
 }
 
-// connections are a thread's connections to the targets.
+// connections are those to the targets.
 type connections struct {
-	clients  []*client
-	at       []*net.TCPAddr
-	max      int
-	toStand  int // number that must be open before the start
-	standing chan error
+	clients []*client
+	at      []*net.TCPAddr
+	max     int
+	toStand int   // number that must be open before the start
+	failed  error // to connect
 }
 
 // early is how many connections an open loop has from the start; more are made as they are needed.
 const early = 64
 
-func newThread(cfg *Config, number int, start time.Time, at []*net.TCPAddr) (*thread, error) {
-	l, err := loop.New(start)
+func newThread(cfg *Config, at []*net.TCPAddr) (*thread, error) {
+	l, err := loop.New(time.Now())
 	if err != nil {
 		return nil, err
 	}
-	t := &thread{cfg: cfg, loop: l, writer: newWriter(cfg, number), connections: connections{at: at, standing: make(chan error, 1)}}
+	t := &thread{cfg: cfg, loop: l, writer: newWriter(cfg), connections: connections{at: at}}
 	t.want = mock.AppendWords(nil, cfg.Tokens)
 	if cfg.Turns > 0 {
 		t.talks = newTalks(t.writer)
 	}
-	t.max = (cfg.Connections + number) / cfg.Threads
-	t.toStand = t.max
+	t.max, t.toStand = cfg.Connections, cfg.Connections
 	if cfg.Rate > 0 {
 		t.toStand = min(t.max, early)
 	}
 	t.result.Errors = map[string]uint64{}
 	for i := range t.toStand {
-		if err := t.client(i + number).dial(); err != nil {
+		if err := t.client(i).dial(); err != nil {
 			return nil, err
 		}
 	}
+	t.alarm.F = func() { t.giveUpConnecting(errTimeout) }
+	t.loop.Arm(&t.alarm, int64(connectTime))
 	return t, nil
 }
 
@@ -77,27 +78,31 @@ func (t *thread) client(n int) *client {
 	return k
 }
 
-// connected counts connections that stand, until all do.
+// connected counts connections that stand, and begins to send when all do.
 func (t *thread) connected(err error) {
-	if t.toStand == 0 {
-		return
+	switch {
+	case t.toStand == 0:
+	case err != nil:
+		t.giveUpConnecting(err)
+	default:
+		if t.toStand--; t.toStand == 0 {
+			t.start()
+		}
 	}
-	if t.toStand--; err == nil && t.toStand > 0 {
-		return
-	}
-	t.toStand = 0
-	t.standing <- err
 }
 
-// start begins to send; it is posted when all threads stand.
-func (t *thread) start(first bool) {
+func (t *thread) giveUpConnecting(err error) {
+	t.toStand, t.failed = 0, fmt.Errorf("%w: %w", ErrConnect, err)
+	t.loop.Stop()
+}
+
+// start begins to send.
+func (t *thread) start() {
 	now := t.loop.Now()
 	t.begin = now + int64(t.cfg.Warm)
 	t.end = t.begin + int64(t.cfg.Time)
-	if first {
-		t.loop.Arm(&loop.Timer{F: t.cfg.Begin}, t.begin)
-		t.loop.Arm(&loop.Timer{F: t.cfg.End}, t.end)
-	}
+	t.loop.Arm(&loop.Timer{F: t.cfg.Begin}, t.begin)
+	t.loop.Arm(&loop.Timer{F: t.cfg.End}, t.end)
 	t.alarm.F = t.watch
 	t.loop.Arm(&t.alarm, now+int64(watchEvery))
 	if t.cfg.Rate == 0 {
@@ -109,7 +114,7 @@ func (t *thread) start(first bool) {
 	if !t.cfg.Even {
 		random = t.writer.random
 	}
-	t.arrivals = newArrivals(now, t.cfg.Rate/float64(t.cfg.Threads), random)
+	t.arrivals = newArrivals(now, t.cfg.Rate, random)
 	t.tick.F = t.arrive
 	t.loop.Arm(&t.tick, t.arrivals.due())
 }
@@ -288,6 +293,3 @@ func (t *thread) giveUp(now int64) {
 	}
 	t.loop.Stop()
 }
-
-// run serves until all is answered or ctx ends.
-func (t *thread) run(ctx context.Context) error { return t.loop.Run(ctx) }

@@ -27,7 +27,7 @@ type Loop struct {
 	start      time.Time
 	conns      []*Conn // by file descriptor
 	listeners  map[int]func(c *Conn) Handler
-	timers     []*Timer // a binary heap by when
+	timers     timers
 	events     []event
 	shared     []byte // reads go here first; connections without leftovers need no memory
 	quit       bool

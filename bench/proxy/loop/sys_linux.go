@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -59,22 +58,8 @@ func wait(poll int, events []event, patience int64) (int, error) {
 		return int(n), nil
 	case unix.EINTR:
 		return 0, nil
-	case unix.ENOSYS: // before Linux 5.11: milliseconds
-		return waitCoarse(poll, events, patience)
 	}
 	return 0, errno
-}
-
-func waitCoarse(poll int, events []event, patience int64) (int, error) {
-	ms := -1
-	if patience >= 0 {
-		ms = int((time.Duration(patience) + time.Millisecond - 1) / time.Millisecond)
-	}
-	n, err := unix.EpollWait(poll, events, ms)
-	if errors.Is(err, unix.EINTR) {
-		return 0, nil
-	}
-	return n, err
 }
 
 // sharpen lets time-outs of this thread be exact to the microsecond, where they else are late by

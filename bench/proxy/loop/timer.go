@@ -1,5 +1,7 @@
 package loop
 
+import "container/heap"
+
 // Timer calls a function at a time. The zero value with F set is one that is not armed.
 type Timer struct {
 	F    func()
@@ -14,25 +16,16 @@ const never = int64(-1)
 func (l *Loop) Arm(t *Timer, when int64) {
 	t.when = when
 	if t.at == 0 {
-		l.timers = append(l.timers, t)
-		t.at = len(l.timers)
+		heap.Push(&l.timers, t)
+	} else {
+		heap.Fix(&l.timers, t.at-1)
 	}
-	l.up(t.at - 1)
-	l.down(t.at - 1)
 }
 
 // Disarm forgets t.
 func (l *Loop) Disarm(t *Timer) {
-	if t.at == 0 {
-		return
-	}
-	i, last := t.at-1, len(l.timers)-1
-	l.place(i, l.timers[last])
-	l.timers[last] = nil
-	l.timers = l.timers[:last]
-	if t.at = 0; i < last {
-		l.up(i)
-		l.down(l.timers[i].at - 1)
+	if t.at > 0 {
+		heap.Remove(&l.timers, t.at-1)
 	}
 }
 
@@ -57,36 +50,28 @@ func (l *Loop) fire() {
 	}
 }
 
-func (l *Loop) place(i int, t *Timer) { l.timers[i], t.at = t, i+1 }
+// timers is a heap.Interface by when.
+type timers []*Timer
 
-func (l *Loop) up(i int) {
-	for i > 0 {
-		p := (i - 1) / 2
-		if l.timers[p].when <= l.timers[i].when {
-			return
-		}
-		a, b := l.timers[p], l.timers[i]
-		l.place(p, b)
-		l.place(i, a)
-		i = p
-	}
+func (h timers) Len() int           { return len(h) }
+func (h timers) Less(i, j int) bool { return h[i].when < h[j].when }
+
+func (h timers) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = i+1, j+1
 }
 
-func (l *Loop) down(i int) {
-	for {
-		k := 2*i + 1
-		if k >= len(l.timers) {
-			return
-		}
-		if k+1 < len(l.timers) && l.timers[k+1].when < l.timers[k].when {
-			k++
-		}
-		if l.timers[i].when <= l.timers[k].when {
-			return
-		}
-		a, b := l.timers[i], l.timers[k]
-		l.place(i, b)
-		l.place(k, a)
-		i = k
-	}
+// Push implements heap.Interface.
+func (h *timers) Push(x any) {
+	t := x.(*Timer)
+	*h = append(*h, t)
+	t.at = len(*h)
+}
+
+// Pop implements heap.Interface.
+func (h *timers) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	(*h)[last], *h, t.at = nil, (*h)[:last], 0
+	return t
 }

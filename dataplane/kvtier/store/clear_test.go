@@ -123,9 +123,9 @@ func TestPagesOfAnotherClear(t *testing.T) {
 	for by, want := range map[int64]bool{-1: false, 0: true, 1: false} {
 		ask := r
 		ask.stamp = uint64(int64(r.stamp) + by)
-		ns, known := tier.pages.requested(&ask)
-		if known != want || known && tier.pages.holds(ns, hashes) != 3 {
-			t.Errorf("a peer whose last clear is %d away: %t", by, known)
+		ns := tier.pages.requested(&ask)
+		if known := ns != noNamespace; known != want || known && tier.pages.holds(ns, hashes) != 3 {
+			t.Errorf("a peer whose last clear is %d away: namespace %d", by, ns)
 		}
 	}
 	before := r.stamp
@@ -214,7 +214,7 @@ func FuzzClearAgainstNaive(f *testing.F) {
 	f.Add([]byte("pages are stored, read and cleared in any order"))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		const size, slabs, hashes = minSlab / 16, 3, 8 // 48 pages, of which 16 are used
-		x := newIndex(slabs, minSlab, adaptive)
+		x := newIndex(slabs, minSlab)
 		names := []string{"m", weightName("n", "1", "0/1")}
 		spaces := make([]uint32, len(names))
 		for i, name := range names {

@@ -19,17 +19,14 @@ type Config struct {
 	Listen      string // host:port for the stores of other nodes; "" serves none
 	Node        string // name of this node, for its NIXL agents
 	// Advertise is the host under which other nodes reach Listen, where that is all addresses.
-	Advertise string
-	Fabric    nixl.Fabric // nil: pages move between nodes by TCP
-	// Bytes a second at which a new store pulls the most used pages of others; 0: none.
-	WarmRate   int64
+	Advertise  string
+	Fabric     nixl.Fabric   // nil: pages move between nodes by TCP
 	AskTimeout time.Duration // bound of an engine's question to other stores; 0 is 100 ms
 	// Tokens a second that an engine computes: slower links are not used for engines' questions; 0:
 	// all are.
 	PrefillRate float64
 	Log         *slog.Logger // nil: slog's default
 	Now         func() time.Time
-	Eviction    string  // policy: "adaptive" (the default) or "lru"
 	PeerTLS     PeerTLS // authentication of other nodes' stores, and to them
 	Insecure    bool    // Listen may be an address that other machines reach, without PeerTLS
 
@@ -45,18 +42,10 @@ var ErrClosed = errors.New("store: closed")
 
 const minBytes = minSlabs * minSlab
 
-// setDefaults checks the settings, fills in defaults and returns the eviction policy.
-func (c *Config) setDefaults() (policy, error) {
-	p := adaptive
-	switch c.Eviction {
-	case "", "adaptive":
-	case "lru":
-		p = policy{}
-	default:
-		return p, fmt.Errorf("%w: eviction policy %q: adaptive or lru", ErrConfig, c.Eviction)
-	}
+// setDefaults checks the settings and fills in defaults.
+func (c *Config) setDefaults() error {
 	if c.Bytes < minBytes {
-		return p, fmt.Errorf("%w: %d bytes for the KV tier, and the least are %d", ErrConfig, c.Bytes, minBytes)
+		return fmt.Errorf("%w: %d bytes for the KV tier, and the least are %d", ErrConfig, c.Bytes, minBytes)
 	}
 	if c.AskTimeout == 0 {
 		c.AskTimeout = defaultAskTimeout
@@ -70,5 +59,5 @@ func (c *Config) setDefaults() (policy, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return p, nil
+	return nil
 }

@@ -19,7 +19,6 @@
 //	peerClient    questions to other stores, and pulls: peer, link, incoming
 //	transport     NIXL agents
 //	prefetcher    pull hints of routers
-//	warmer        pages of other nodes for new namespaces
 //	ChangeFeed    changes, for package announce
 //
 // # Writers
@@ -60,8 +59,8 @@
 // handshaker.mu, prefetcher.mu, rate.mu and that of serveConnections guard tables and are taken
 // alone. peer.asking is held for one question to a peer, with a deadline. All goroutines end with
 // Run: one for each connection of an engine or a peer, one for each peer, which connects and
-// pulls, one each for leases, for warming and for making NIXL's agents, one for each transfer in
-// quarantine, and at most 16 for hints.
+// pulls, one each for leases and for making NIXL's agents, one for each transfer in quarantine, and
+// at most 16 for hints.
 //
 // # Ownership
 //

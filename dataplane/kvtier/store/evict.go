@@ -18,18 +18,9 @@ const (
 	queues
 )
 
-// policy selects the eviction policy. The zero value is plain LRU.
-type policy struct {
-	adapt bool // keep pages that were used again in a queue of their own, with an adaptive share
-	chain bool // count a use of a page for all pages before it, so that leaves are evicted first
-}
-
-var adaptive = policy{adapt: true, chain: true}
-
 // evictor gives pages slots of the arena, and evicts pages where none is free.
 type evictor struct {
 	table     *pageTable
-	policy    policy
 	clock     uint64 // uses so far
 	classes   []sizeClass
 	slabs     []slab
@@ -99,13 +90,13 @@ func (v *evictor) slot(c int32) (offset int64, ok bool) {
 func (v *evictor) victim(c int32) int32 {
 	const tries = 8 // leaves first; by the order of use nearly every last page is a leaf
 	entries, best := v.table.entries, none
-	for _, q := range v.classes[c].order(v.policy) {
+	for _, q := range v.classes[c].order() {
 		e := v.classes[c].queue[q].tail
 		for n := 0; e != none && n < tries; e = entries[e].prev {
 			if entries[e].pins > 0 {
 				continue
 			}
-			if entries[e].children == 0 || !v.policy.chain {
+			if entries[e].children == 0 {
 				return e
 			}
 			if best == none {
@@ -118,8 +109,8 @@ func (v *evictor) victim(c int32) int32 {
 }
 
 // order returns the queues in the order in which they give up pages.
-func (c *sizeClass) order(p policy) [queues]int {
-	if p.adapt && c.queue[probation].count <= c.target && c.queue[protected].count > 0 {
+func (c *sizeClass) order() [queues]int {
+	if c.queue[probation].count <= c.target && c.queue[protected].count > 0 {
 		return [queues]int{protected, probation}
 	}
 	return [queues]int{probation, protected}
@@ -127,10 +118,7 @@ func (c *sizeClass) order(p policy) [queues]int {
 
 // recall returns the queue of a new page. A page that was evicted not long ago is protected, and
 // adapts the target.
-func (c *sizeClass) recall(p policy, k key) uint8 {
-	if !p.adapt {
-		return probation
-	}
+func (c *sizeClass) recall(k key) uint8 {
 	evicted := [queues]int{len(c.ghosts[probation].seen), len(c.ghosts[protected].seen)}
 	switch {
 	case c.ghosts[probation].take(k):
@@ -150,23 +138,14 @@ func (v *evictor) evict(e int32) {
 	if n.children > 0 {
 		v.stats.orphaned++
 	}
-	if v.policy.adapt {
-		c := &v.classes[n.class]
-		c.ghosts[n.queue].add(n.key, c.queue[probation].count+c.queue[protected].count)
-	}
+	c := &v.classes[n.class]
+	c.ghosts[n.queue].add(n.key, c.queue[probation].count+c.queue[protected].count)
 	v.drop(e)
 }
 
 // useChain counts a use of a chain of pages, from the last to the first and then of the pages
 // before them: a page is always younger than its children, and so is evicted later.
 func (v *evictor) useChain(ns uint32, hashes []proto.Hash) {
-	if !v.policy.chain {
-		v.clock++
-		for _, h := range hashes {
-			v.use(v.table.find(key{ns, h}))
-		}
-		return
-	}
 	if len(hashes) == 0 {
 		return
 	}
@@ -206,7 +185,7 @@ func (v *evictor) addChain(ns uint32, hashes []proto.Hash, es []int32) {
 			first = e
 		}
 	}
-	if first != none && v.policy.chain {
+	if first != none {
 		v.ancestors(first, v.touch)
 	}
 }
@@ -216,10 +195,6 @@ func (v *evictor) use(e int32) {
 	n := &v.table.entries[e]
 	n.used = v.clock
 	v.unlink(e)
-	if !v.policy.adapt {
-		v.push(e, probation)
-		return
-	}
 	if n.queue == probation {
 		v.stats.promoted++
 	}

@@ -1,10 +1,6 @@
 package store
 
-import (
-	"slices"
-
-	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
-)
+import "github.com/warmpath/warmpath/dataplane/kvtier/proto"
 
 // index maps pages to arena offsets and decides which pages to evict. It is not safe for concurrent
 // use: pages.mu guards it. It has no clock and does no I/O, so that a trace can be replayed on it.
@@ -22,9 +18,9 @@ type indexStats struct {
 	stored, full        int64 // full: pages without room
 }
 
-func newIndex(slabs int, slabBytes int64, p policy) *index {
+func newIndex(slabs int, slabBytes int64) *index {
 	x := &index{table: pageTable{freeHead: none, byKey: map[key]int32{}}}
-	x.evictor = evictor{table: &x.table, policy: p, slabs: make([]slab, slabs), slabBytes: slabBytes, drop: x.drop}
+	x.evictor = evictor{table: &x.table, slabs: make([]slab, slabs), slabBytes: slabBytes, drop: x.drop}
 	x.changes = changeLog{table: &x.table, spaces: &x.spaces}
 	x.spaces = namespaces{
 		evictor: &x.evictor, changes: &x.changes, byName: map[string]uint32{}, byID: map[uint32]*namespace{}, cleared: map[string]uint64{},
@@ -64,7 +60,7 @@ func (x *index) reserve(ns uint32, h proto.Hash, prefetched bool) (e int32, pres
 	}
 	q := uint8(probation)
 	if !prefetched {
-		q = x.evictor.classes[space.class].recall(x.evictor.policy, k)
+		q = x.evictor.classes[space.class].recall(k)
 	}
 	offset, ok := x.evictor.slot(space.class)
 	if !ok {
@@ -160,27 +156,4 @@ func (x *index) collect(from int) (next int) {
 		}
 	}
 	return -1
-}
-
-// hottest lists pages of a namespace from the most to the least recently used, protected pages
-// first.
-func (x *index) hottest(ns uint32, limit int) []chainedPage {
-	space := x.spaces.byID[ns]
-	if space == nil {
-		return nil
-	}
-	var pages []chainedPage
-	for _, q := range slices.Backward(x.evictor.classes[space.class].queue[:]) {
-		for e := q.head; e != none && len(pages) < limit; e = x.table.entries[e].next {
-			if x.table.entries[e].key.ns != ns {
-				continue
-			}
-			var parent proto.Hash
-			if p := x.table.parentOf(e); p != none {
-				parent = x.table.entries[p].key.hash
-			}
-			pages = append(pages, chainedPage{parent, x.table.entries[e].key.hash})
-		}
-	}
-	return pages
 }

@@ -52,8 +52,6 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count("hints_needless", "Pull hints for pages that were all present or being pulled.", s.Hints.Needless)
 	count("hints_vain", "Pull hints for absent pages of which no peer had the first one.", s.Hints.Vain)
 	count("hint_pulled_pages", "Pages pulled for hints.", s.Hints.Pulled)
-	count("warming_pages", "Pages of peers wanted by new namespaces.", s.Warming)
-	count("warmed_pages", "Pages of these that were asked for.", s.Warmed)
 	count("untrusted", "Connections with peers that one side did not trust.", s.Untrusted)
 	count("refused", "Connections that broke the protocol.", s.Refused)
 	count("faults", "Connections of engines whose memory differed from the announcement.", s.Faults)

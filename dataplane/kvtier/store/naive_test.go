@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -10,76 +11,145 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// naive is plain LRU over slots of one size, as a slice. It skips pinned pages.
+// naive is the eviction policy over slots of one size, on slices: ARC without chains.
 type naive struct {
-	room  int
-	order []key // the oldest first
-	pins  map[key]int
+	room   int
+	queue  [queues][]key   // the least recently used first
+	ghosts [queues][]ghost // evicted from each queue, the oldest first
+	target int
+	pins   map[key]bool
 }
 
-func (n *naive) has(k key) bool { return slices.Contains(n.order, k) }
-
-func (n *naive) use(k key) {
-	n.order = append(slices.DeleteFunc(n.order, func(other key) bool { return other == k }), k)
+// ghost is an evicted page, live until it comes back or is evicted again.
+type ghost struct {
+	key  key
+	live bool
 }
 
-func (n *naive) add(k key) bool {
-	if len(n.order) == n.room {
-		i := slices.IndexFunc(n.order, func(other key) bool { return n.pins[other] == 0 })
-		if i < 0 {
-			return false
+// live counts the live ghosts of a queue.
+func (n *naive) live(q int) (live int) {
+	for _, g := range n.ghosts[q] {
+		if g.live {
+			live++
 		}
-		n.order = slices.Delete(n.order, i, i+1)
 	}
-	n.order = append(n.order, k)
-	return true
+	return live
 }
 
-// FuzzIndexAgainstNaive plays one script on the index with plain LRU and on naive, which must
-// hold the same pages; and on the adaptive index, whose pages must have distinct slots, stay
-// while pinned, and be counted right.
+// lay ends a live ghost, and reports whether there was one.
+func (n *naive) lay(q int, k key) bool {
+	i := slices.Index(n.ghosts[q], ghost{k, true})
+	if i >= 0 {
+		n.ghosts[q][i].live = false
+	}
+	return i >= 0
+}
+
+func (n *naive) size() int { return len(n.queue[probation]) + len(n.queue[protected]) }
+
+func (n *naive) has(k key) bool {
+	return slices.Contains(n.queue[probation], k) || slices.Contains(n.queue[protected], k)
+}
+
+// take removes a key from a list, and reports whether it was there.
+func take(list *[]key, k key) bool {
+	i := slices.Index(*list, k)
+	if i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
+	}
+	return i >= 0
+}
+
+// use makes a page the newest protected one.
+func (n *naive) use(k key) {
+	if take(&n.queue[probation], k) || take(&n.queue[protected], k) {
+		n.queue[protected] = append(n.queue[protected], k)
+	}
+}
+
+func (n *naive) add(k key) {
+	q, gone := probation, [queues]int{n.live(probation), n.live(protected)}
+	switch {
+	case n.lay(probation, k):
+		q, n.target = protected, min(n.size(), n.target+max(1, gone[protected]/gone[probation]))
+	case n.lay(protected, k):
+		q, n.target = protected, max(0, n.target-max(1, gone[probation]/gone[protected]))
+	}
+	if n.size() == n.room && !n.evict() {
+		return
+	}
+	n.queue[q] = append(n.queue[q], k)
+}
+
+// evict makes room for one page; false: all are pinned.
+func (n *naive) evict() bool {
+	order := []int{probation, protected}
+	if len(n.queue[probation]) <= n.target && len(n.queue[protected]) > 0 {
+		order = []int{protected, probation}
+	}
+	for _, q := range order {
+		i := slices.IndexFunc(n.queue[q], func(k key) bool { return !n.pins[k] })
+		if i < 0 {
+			continue
+		}
+		k, limit := n.queue[q][i], n.size()
+		n.queue[q] = slices.Delete(n.queue[q], i, i+1)
+		n.lay(q, k)
+		n.ghosts[q] = append(n.ghosts[q], ghost{k, true})
+		for n.live(q) > limit || len(n.ghosts[q]) > 2*limit {
+			n.ghosts[q] = n.ghosts[q][1:]
+		}
+		return true
+	}
+	return false
+}
+
+// FuzzIndexAgainstNaive plays one script on the index and on naive, which must hold the same pages.
+// Those of the index must have distinct slots, stay while pinned, and be counted right.
 func FuzzIndexAgainstNaive(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 64, 65, 130, 200, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
 	f.Add([]byte("pages come and go, and some are pinned for a while"))
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 20 {
+		script := make([]byte, 1000)
+		for i := range script {
+			script[i] = byte(rng.Uint32())
+		}
+		f.Add(script)
+	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		const size, slabs = minSlab / 4, 3 // 12 pages
-		lru, own := newIndex(slabs, minSlab, policy{}), newIndex(slabs, minSlab, adaptive)
-		oracle := &naive{room: slabs * 4, pins: map[key]int{}}
-		for _, x := range []*index{lru, own} {
-			if _, err := x.spaces.get("m", size); err != nil {
-				t.Fatal(err)
-			}
+		x := newIndex(slabs, minSlab)
+		oracle := &naive{room: slabs * 4, pins: map[key]bool{}}
+		if _, err := x.spaces.get("m", size); err != nil {
+			t.Fatal(err)
 		}
-		pinned := map[key]int64{} // and where, in own
-		for _, b := range script {
+		pinned := map[key]int64{} // and where
+		for i, b := range script {
 			k := key{0, proto.Hash{b%32 + 1}}
 			switch b >> 6 {
 			case 0, 1:
-				store(lru, k)
-				store(own, k)
+				store(x, k)
 				if oracle.has(k) {
 					oracle.use(k)
 				} else {
 					oracle.add(k)
 				}
 			case 2:
-				if n := lru.prefix(0, []proto.Hash{k.hash}); n == 1 != oracle.has(k) {
-					t.Fatalf("the index has %d of page %d, the naive one %t", n, b%32, oracle.has(k))
+				if n := x.prefix(0, []proto.Hash{k.hash}); n == 1 != oracle.has(k) {
+					t.Fatalf("step %d: the index has %d of page %d, the naive one %t", i, n, b%32, oracle.has(k))
 				}
-				own.prefix(0, []proto.Hash{k.hash})
-				if oracle.has(k) {
-					oracle.use(k)
-				}
+				oracle.use(k)
 			case 3:
-				pin(lru, k, oracle.pins)
-				togglePin(own, k, pinned)
+				togglePin(x, k, pinned)
+				_, oracle.pins[k] = pinned[k]
 			}
-			checkIndex(t, own, pinned)
+			checkIndex(t, x, pinned)
 		}
 		for i := range byte(32) {
 			k := key{0, proto.Hash{i + 1}}
-			if (lru.table.find(k) != none) != oracle.has(k) {
-				t.Errorf("page %d: the index has it: %t, the naive one: %t", i, lru.table.find(k) != none, oracle.has(k))
+			if (x.table.find(k) != none) != oracle.has(k) {
+				t.Errorf("page %d: the index has it: %t, the naive one: %t", i, x.table.find(k) != none, oracle.has(k))
 			}
 		}
 	})
@@ -89,20 +159,6 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 func store(x *index, k key) {
 	e, _ := x.reserve(k.ns, k.hash, false)
 	x.publish(k.ns, []proto.Hash{k.hash}, []int32{e}, nil)
-}
-
-// pin pins a page of both, or unpins a pinned one.
-func pin(x *index, k key, pins map[key]int) {
-	e := x.table.find(k)
-	switch {
-	case e == none:
-	case pins[k] > 0:
-		x.unpin(e)
-		pins[k] = 0
-	default:
-		x.pin(e)
-		pins[k] = 1
-	}
 }
 
 func togglePin(x *index, k key, pinned map[key]int64) {
@@ -156,7 +212,7 @@ func checkIndex(t *testing.T, x *index, pinned map[key]int64) {
 
 // Two models with pages of different sizes share the memory by use, not by their order.
 func TestSizesShareMemory(t *testing.T) {
-	x := newIndex(8, minSlab, adaptive)
+	x := newIndex(8, minSlab)
 	small, err := x.spaces.get("small", 1000)
 	require.NoError(t, err)
 	big, err := x.spaces.get("big", minSlab/2)
@@ -185,7 +241,7 @@ func TestSizesShareMemory(t *testing.T) {
 
 // A long prompt that comes once does not evict pages in repeated use.
 func TestOnePromptDoesNotFlush(t *testing.T) {
-	x := newIndex(16, minSlab, adaptive) // 1,024 pages
+	x := newIndex(16, minSlab) // 1,024 pages
 	ns, err := x.spaces.get("m", 1024)
 	require.NoError(t, err)
 	system := chain(1, 200)
@@ -219,7 +275,7 @@ func TestOnePromptDoesNotFlush(t *testing.T) {
 // A page that returns after its eviction from a queue shows that this queue should have been
 // longer.
 func TestBorderIsLearnt(t *testing.T) {
-	x := newIndex(1, minSlab, adaptive)
+	x := newIndex(1, minSlab)
 	ns, err := x.spaces.get("m", minSlab/8)
 	require.NoError(t, err)
 	page := func(i byte) key { return key{ns, proto.Hash{i}} }

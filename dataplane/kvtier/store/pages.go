@@ -13,7 +13,6 @@ import (
 type pages struct {
 	arena   *arena
 	now     func() time.Time
-	added   chan uint32   // new namespaces, for warming
 	changed chan struct{} // capacity 1: there are changes for the reader of the feed
 	clears  atomic.Int64
 
@@ -23,9 +22,9 @@ type pages struct {
 	inUse  sync.WaitGroup // readers and writers of the arena
 }
 
-func newPages(a *arena, p policy, now func() time.Time) *pages {
+func newPages(a *arena, now func() time.Time) *pages {
 	return &pages{
-		arena: a, now: now, index: newIndex(a.slabs(), a.slab, p), added: make(chan uint32, maxNamespaces), changed: make(chan struct{}, 1),
+		arena: a, now: now, index: newIndex(a.slabs(), a.slab), changed: make(chan struct{}, 1),
 	}
 }
 
@@ -150,10 +149,6 @@ func (p *pages) namespace(name string, bytes int) (uint32, error) {
 	p.mu.Unlock()
 	if err == nil && !known {
 		p.collect() // pages of namespaces that made room
-		select {
-		case p.added <- ns:
-		default: // warming is off or far behind
-		}
 	}
 	return ns, err
 }
@@ -191,20 +186,19 @@ func (p *pages) current(name string) uint32 {
 	return p.index.spaces.byName[name]
 }
 
-// requested returns the namespace of a peer's request; ok is false where engines here do not use
+// requested returns the namespace of a peer's request; noNamespace where engines here do not use
 // it or the peer does not know of the same clears.
-func (p *pages) requested(r *pageRequest) (ns uint32, ok bool) {
+func (p *pages) requested(r *pageRequest) uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ns, ok = p.index.spaces.byName[r.name]
+	ns, ok := p.index.spaces.byName[r.name]
 	if !ok {
-		return noNamespace, false
+		return noNamespace
 	}
-	s := p.index.spaces.byID[ns]
-	if s.bytes != int(r.bytes) || s.stamp != r.stamp {
-		return noNamespace, false
+	if s := p.index.spaces.byID[ns]; s.bytes != int(r.bytes) || s.stamp != r.stamp {
+		return noNamespace
 	}
-	return ns, true
+	return ns
 }
 
 // request returns a request for pages of a namespace, without hashes. ok is false where the
@@ -231,13 +225,6 @@ func (p *pages) bytesPerToken(ns uint32) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.index.spaces.bytesPerToken(ns)
-}
-
-// hottest lists the most used pages of a namespace: see index.
-func (p *pages) hottest(ns uint32, limit int) []chainedPage {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.index.hottest(ns, limit)
 }
 
 // collect drops the pages of discarded namespaces that are neither read nor written.

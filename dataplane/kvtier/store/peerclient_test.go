@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -216,44 +215,5 @@ func TestSelfIsNoPeer(t *testing.T) {
 	dialTier(t, a, "m").exists(chain(1, 3), time.Second)
 	if n := a.Stats().Peers; n != 1 {
 		t.Errorf("%d peers, want 1", n)
-	}
-}
-
-// A new store pulls the most used pages of the models that its own engines use, as soon as one
-// connects.
-func TestColdTierWarms(t *testing.T) {
-	a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a"})
-	on := dialTier(t, a, "m")
-	hashes := on.store(1, 300)
-	on.check(1, hashes, 0) // used again
-	on.store(2, 50)
-	b := serve(t, Config{Listen: "127.0.0.1:0", Node: "b", WarmRate: 1 << 30})
-	meet(t, nil, a, b)
-	if s := b.Stats(); s.Warming != 0 {
-		t.Errorf("%d pages are wanted before an engine is there", s.Warming)
-	}
-	here := dialTier(t, b, "m")
-	dialTier(t, b, "another model")
-	eventually(t, "the pages come", func() bool { return b.Stats().Warmed == 350 && b.Stats().Pages == 350 })
-	here.reads("warmed", 300, 1, hashes, 0)
-	for i, h := range hashes[1:] {
-		b.pages.mu.Lock()
-		p := b.pages.index.table.parentOf(b.pages.index.table.find(key{0, h}))
-		ok := p != none && b.pages.index.table.entries[p].key.hash == hashes[i]
-		b.pages.mu.Unlock()
-		if !ok {
-			t.Fatalf("page %d does not know the one before it", i+1)
-		}
-	}
-}
-
-func TestPaceKeepsTheLimit(t *testing.T) {
-	stopped, stop := context.WithCancel(context.Background())
-	stop()
-	if pace(stopped, time.Now(), 1<<30, 1) {
-		t.Error("a pace of years goes on after its context's end")
-	}
-	if !pace(context.Background(), time.Now(), 1, 1<<30) {
-		t.Error("a byte of a gigabyte a second does not pass")
 	}
 }

@@ -109,7 +109,7 @@ func (n *peerSession) answer(h header) error {
 			return err
 		}
 		return n.send(h, s.pages.adopt(theirs).encode())
-	case opHas, opPin, opFetch, opHottest:
+	case opHas, opPin, opFetch:
 	default:
 		return fmt.Errorf("%w: unknown op %d of a peer", ErrWire, h.op)
 	}
@@ -118,17 +118,11 @@ func (n *peerSession) answer(h header) error {
 		return err
 	}
 	// A namespace that engines here do not use, or of another clear, is answered as an empty one.
-	ns, known := s.pages.requested(&r)
+	ns := s.pages.requested(&r)
 	switch h.op {
 	case opHas:
 		count := s.pages.holds(ns, r.hashes)
 		return n.send(h, binary.LittleEndian.AppendUint32(nil, uint32(count)))
-	case opHottest:
-		var pages []chainedPage
-		if known {
-			pages = s.pages.hottest(ns, int(min(r.lease, maxHottest)))
-		}
-		return n.send(h, appendHottest(nil, pages))
 	case opPin:
 		return n.pin(h, ns, r)
 	}

@@ -17,10 +17,9 @@ import (
 //	pin          page request                        -> n u32 | n × offset u64 in the memory, or 2^64-1
 //	unpin        sequence u64 of a pin               no answer
 //	fetch        page request                        -> n u32 | n × u8 (1: present) | the bytes of those
-//	hottest      page request without hashes         -> n u32 | n × (hash of the page before, or zeros | hash)
 //	cleared      clears                              -> clears
 //
-//	page request  lease or limit u32 | page bytes u32 | stamp u64 | name bytes u16 | name | n u32 | n × hash
+//	page request  lease u32 | page bytes u32 | stamp u64 | name bytes u16 | name | n u32 | n × hash
 //	clears        n × (stamp u64 | model bytes u16 | model)
 //
 // The stamps of clears are explained in clear.go: pages go only to a peer that knows of the same
@@ -36,13 +35,13 @@ const (
 	opPin
 	opUnpin
 	opFetch
-	opHottest
+	_ // was another request
 	opCleared
 )
 
 // pageRequest names pages of one namespace.
 type pageRequest struct {
-	lease  uint32 // ms; of hottest, the most pages wanted
+	lease  uint32 // ms
 	bytes  uint32
 	stamp  uint64 // of the last clear
 	name   string
@@ -135,31 +134,6 @@ func parseOffsets(b []byte, n int) ([]uint64, error) {
 		offsets[i] = r.Uint64()
 	}
 	return offsets, nil
-}
-
-// chainedPage is a page and the page before it; zeros where that is unknown.
-type chainedPage struct{ parent, hash proto.Hash }
-
-func parseHottest(b []byte) ([]chainedPage, error) {
-	r := codec.NewReader(b)
-	n := int(r.Uint32())
-	both := readHashes(&r, nil, 2*n)
-	if err := badWire(r.End()); err != nil {
-		return nil, err
-	}
-	pages := make([]chainedPage, n)
-	for i := range pages {
-		pages[i] = chainedPage{both[2*i], both[2*i+1]}
-	}
-	return pages, nil
-}
-
-func appendHottest(dst []byte, pages []chainedPage) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(pages)))
-	for _, p := range pages {
-		dst = append(append(dst, p.parent[:]...), p.hash[:]...)
-	}
-	return dst
 }
 
 // welcome is the answer to a peer's hello.

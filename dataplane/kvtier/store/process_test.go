@@ -120,7 +120,6 @@ func (p *soakProcess) end(signal syscall.Signal) {
 	s.past.PullFailures += p.stats.PullFailures
 	s.past.Refused += p.stats.Refused
 	s.past.Hinted += p.stats.Hinted
-	s.past.Warmed += p.stats.Warmed
 }
 
 // look asks a store for its counts; false while it does not answer.

@@ -60,7 +60,7 @@ func soakNodeMain(ctx context.Context, spec []byte) error {
 	if err := json.Unmarshal(spec, &n); err != nil {
 		return err
 	}
-	cfg := Config{Bytes: n.Bytes, Socket: n.Socket, Listen: n.Listen, Node: n.Name, WarmRate: 64 << 20, AskTimeout: time.Second}
+	cfg := Config{Bytes: n.Bytes, Socket: n.Socket, Listen: n.Listen, Node: n.Name, AskTimeout: time.Second}
 	if n.Library != "" {
 		if _, err := nixl.StayOnLoopback(); err != nil {
 			return err

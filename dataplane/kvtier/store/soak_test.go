@@ -218,8 +218,8 @@ func runSoak(t *testing.T, library string) {
 	}
 	st := s.past
 	t.Logf("%v: %+v; %d tiers and %d engines killed, %d stopped, %d hints; tiers: %d pages stored, %d evicted, %d pulled, %d pulls failed, %d served, %d leases expired, "+
-		"%d sets abandoned, %d slabs moved, %d hinted, %d warmed, %d connections refused, %d in quarantine at a time", length, s.counts, s.kills.Load(), s.engineKills.Load(),
-		s.stops.Load(), s.hints.Load(), st.Stored, st.Evicted, st.Pulled, st.PullFailures, st.Served, st.Expired, st.Abandoned, st.SlabsMoved, st.Hinted, st.Warmed, st.Refused, s.worst)
+		"%d sets abandoned, %d slabs moved, %d hinted, %d connections refused, %d in quarantine at a time", length, s.counts, s.kills.Load(), s.engineKills.Load(),
+		s.stops.Load(), s.hints.Load(), st.Stored, st.Evicted, st.Pulled, st.PullFailures, st.Served, st.Expired, st.Abandoned, st.SlabsMoved, st.Hinted, st.Refused, s.worst)
 }
 
 // recover waits until all processes work with each other again.

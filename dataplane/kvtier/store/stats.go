@@ -12,11 +12,9 @@ type Stats struct {
 
 	PeerStats
 
-	Hinted  int64     `json:"hinted"`  // pages in hints
-	Warming int64     `json:"warming"` // pages of peers wanted by new namespaces
-	Warmed  int64     `json:"warmed"`  // of these, pages asked for
-	Hints   HintStats `json:"hints"`
-	NIXL    bool      `json:"nixl"` // pages move by NIXL; else by TCP
+	Hinted int64     `json:"hinted"` // pages in hints
+	Hints  HintStats `json:"hints"`
+	NIXL   bool      `json:"nixl"` // pages move by NIXL; else by TCP
 }
 
 // PageStats counts pages.
@@ -75,7 +73,7 @@ func (s *Store) Stats() Stats {
 	all := Stats{
 		PageStats: s.pages.stats(), EngineStats: s.engines.engineStats(), PeerStats: s.peers.stats(),
 		Clears: s.pages.clears.Load(), Hinted: s.prefetch.expected.Load(),
-		Warming: s.warmer.wanted.Load(), Warmed: s.warmer.pulled.Load(), NIXL: s.nixl.reader() != nil,
+		NIXL: s.nixl.reader() != nil,
 	}
 	if all.Asked > 0 {
 		all.HitRate = float64(all.Found) / float64(all.Asked)

@@ -28,14 +28,12 @@ type Store struct {
 	engines  *engineServer
 	serving  *peerServer
 	prefetch *prefetcher
-	warmer   *warmer
 	listener net.Listener // of peers; nil where Config.Listen is ""
 }
 
 // New makes a store and its memory. Run serves it; Close frees the memory.
 func New(cfg Config) (*Store, error) {
-	policy, err := cfg.setDefaults()
-	if err != nil {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	a, err := newArena(cfg.Bytes)
@@ -54,18 +52,18 @@ func New(cfg Config) (*Store, error) {
 			return nil, err
 		}
 	}
-	s.compose(a, policy)
+	s.compose(a)
 	return s, nil
 }
 
 // compose makes the parts of the store.
-func (s *Store) compose(a *arena, p policy) {
+func (s *Store) compose(a *arena) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the process instead
 	// Engines and peers that see another instance talk to other memory.
 	instance := binary.LittleEndian.Uint64(random[:])
 	cfg := &s.cfg
-	s.pages = newPages(a, p, cfg.Now)
+	s.pages = newPages(a, cfg.Now)
 	s.leases = newLeases(s.pages, cfg.Now)
 	s.nixl = &transport{
 		fabric: cfg.Fabric, node: cfg.Node, log: s.cfg.Log, arena: a,
@@ -85,7 +83,6 @@ func (s *Store) compose(a *arena, p policy) {
 	s.prefetch = &prefetcher{
 		cfg: cfg, pages: s.pages, peers: s.peers, seed: maphash.MakeSeed(), slots: make(chan struct{}, maxHints),
 	}
-	s.warmer = &warmer{cfg: cfg, pages: s.pages, peers: s.peers}
 }
 
 // Endpoint returns the address for other nodes' stores, or "" where there is none.
@@ -127,7 +124,6 @@ func (s *Store) Run(ctx context.Context) error {
 	}()
 	all.Go(func() { s.leases.run(ctx) })
 	all.Go(func() { s.peers.run(ctx) })
-	all.Go(func() { s.warmer.run(ctx) })
 	opening.Go(func() { s.nixl.open(ctx) })
 	failed := make(chan error, 2)
 	serve := func(run func() error) {
