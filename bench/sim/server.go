@@ -102,19 +102,15 @@ func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 	case "/v1/messages":
 		return s.messages, true
 	case "/v1/responses":
-<<<<<<< HEAD
-		return s.crashOnFatal(s.turns.create), true
+		return s.turns.create, true
 	case "/api/chat", "/api/generate":
-		return s.crashOnFatal(s.ollama), true
+		return s.ollama, true
 	case "/api/show":
 		return s.info.show, true
 	case "/open_session":
 		return s.sessions.serveOpen, true
 	case "/close_session":
 		return s.sessions.serveClose, true
-=======
-		return s.turns.create, true
->>>>>>> h-lessb
 	case "/v1/messages/count_tokens":
 		return s.tokens.countTokens, true
 	case "/v1/completions":
