@@ -297,7 +297,7 @@ await check("changes ask first", async (page, base) => {
   await views.worker(page, base);
   const url = await page.locator("h1.address").textContent();
   await page.getByRole("button", { name: "Remove at once" }).click();
-  await page.getByRole("dialog").getByText("cut off").waitFor();
+  await page.getByRole("dialog").getByText("go on to their end").waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
   assert.deepEqual(fixture.changes, []);
