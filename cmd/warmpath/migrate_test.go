@@ -150,6 +150,8 @@ func TestSGLangRouterLinesThatAreRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		"--worker-urls http://a:1 --api-key secret":                 "--worker-api-key-file",
 		"--service-discovery --selector app=a role=b":               "--discover kubernetes:NAMESPACE/SERVICE",
+		"--worker-urls grpc://a:1":                                  "without --grpc-mode",
+		"--pd-disaggregation --prefill grpc://a:1 8998":             "without --grpc-mode",
 		"--worker-urls http://a:1 --backend openai":                 "SGLang's",
 		"--worker-urls http://a:1 --history-backend redis":          "not in a database",
 		"--worker-urls http://a:1 --ca-cert-paths a b":              "one file",
@@ -195,7 +197,10 @@ func TestMigrate(t *testing.T) {
 	assert.Equal(t, []string{"http://a:1", "http://b:2"}, flags.Lookup("worker").Value.(pflag.SliceValue).GetSlice())
 	assert.Equal(t, "5s", flags.Lookup("queue-timeout").Value.String())
 
-	for _, args := range [][]string{{"migrate"}, {"migrate", "--worker-urls", "x"}, {"migrate", "a", "--", "b"}} {
+	for _, args := range [][]string{
+		{"migrate"}, {"migrate", "--worker-urls", "x"}, {"migrate", "a", "--", "b"},
+		{"migrate", "--", "python3", "-m", "sglang_router.launch_server", "--model", "m", "--dp-size", "4"}, {"migrate", "--", "--worker-urls", "http://a:1", "--no-such-flag", "4"},
+	} {
 		root := newRoot()
 		root.SetArgs(args)
 		root.SetOut(new(bytes.Buffer))

@@ -38,12 +38,13 @@ const (
 	noteControl = "the operator's API has one key, --operator-key"
 
 	refusePods    = "Warmpath finds the pods of a service: give --discover kubernetes:NAMESPACE/SERVICE, of a headless service with that selector"
+	refuseGRPC    = "workers are asked by HTTP: start them without --grpc-mode, and give http://host:port"
 	refuseHistory = "responses are kept by the worker that answered, not in a database"
 	refuseKey     = "keys are read from files: the workers' with --worker-api-key-file FILE, the clients' with --client-keys FILE, which warmpath key new fills"
 )
 
 // sglangFlags are the flags of sglang-router (router_args.py in SGLang's sgl-model-gateway), with
-// those of older versions.
+// those of older versions and of smg.
 var sglangFlags = map[string]sglangFlag{
 	"host":        {values: 1},
 	"port":        {values: 1},
@@ -62,6 +63,10 @@ var sglangFlags = map[string]sglangFlag{
 	"eviction-interval":           {values: 1, note: noteTree},
 	"max-tree-size":               {values: 1, note: noteTree},
 	"max-idle-secs":               {values: 1, note: "sessions are kept while their worker has them in cache"},
+	"redis-key-prefix":            {values: 1, note: "routers share what they know by --cluster, without Redis"},
+	"prefix-token-count":          {values: 1, note: noteCost},
+	"prefix-hash-load-factor":     {values: 1, note: noteCost},
+	"model-id":                    {values: 1, note: "the workers' models are served, as they name them"},
 	"assignment-mode":             {values: 1, note: "a new session goes where its first token comes first"},
 	"max-payload-size":            {values: 1, to: "max-body-bytes"},
 	"dp-aware":                    {note: "ranks of data parallelism are always told apart"},
@@ -302,6 +307,10 @@ func (m *migration) take(name string, f *sglangFlag, values []string) {
 		return
 	case f.to != "":
 		for _, v := range values {
+			if strings.HasPrefix(v, "grpc://") {
+				m.refuse(name, refuseGRPC)
+				return
+			}
 			m.give(f.to, v+f.unit)
 		}
 		return
@@ -373,6 +382,8 @@ func (m *migration) takePolicy(value string) {
 // takePrefill translates URL and bootstrap port.
 func (m *migration) takePrefill(values []string) {
 	switch {
+	case len(values) > 0 && strings.HasPrefix(values[0], "grpc://"):
+		m.refuse("prefill", refuseGRPC)
 	case len(values) == 0:
 		m.refuse("prefill", "it wants a URL, and the bootstrap port where the worker does not tell it")
 	case len(values) == 1, strings.EqualFold(values[1], "none"):

@@ -122,14 +122,17 @@ func banner(out io.Writer, cl *simulation) {
 
 Try a conversation. The second turn goes to the worker that has computed the first:
   SYSTEM=$(printf 'You help the operators of GPU nodes and answer in short sentences. %%.0s' {1..200})
+  body() { printf '{"model": "%s", "stream": true, "max_tokens": 16,
+    "stream_options": {"include_usage": true}, "messages": [
+    {"role": "system", "content": "%%s"},
+    {"role": "user", "content": "%%s"}]}' "$SYSTEM" "$1"; }
   for QUESTION in 'What is a KV cache?' 'And who holds my prefix?'; do
-    curl -s -o /dev/null -w 'first byte after %%{time_starttransfer} s\n' \
-      %s/v1/chat/completions -H 'Content-Type: application/json' \
-      -d '{"model":"%s","stream":true,"stream_options":{"include_usage":true},"max_tokens":16,"messages":[{"role":"system","content":"'"$SYSTEM"'"},{"role":"user","content":"'"$QUESTION"'"}]}'
+    body "$QUESTION" | curl -s -o /dev/null -w 'first byte after %%{time_starttransfer} s\n' \
+      %s/v1/chat/completions -H 'Content-Type: application/json' -d @-
   done
 %sCtrl-C drains and stops.
 
-`, thisBuild().version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), workers.String(), base, model, commands(cl))
+`, thisBuild().version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), workers.String(), model, base, commands(cl))
 }
 
 // commands are more things to try against the cluster.
@@ -148,7 +151,7 @@ func commands(cl *simulation) string {
 	return fmt.Sprintf(`
 Look, take a worker out, break one (%[3]s sim fault --help lists the kinds):
   %[3]s workers%[1]s
-  %[3]s explain%[1]s --text 'Once upon a time'
+  body 'And now?' | %[3]s explain%[1]s --body -
   %[3]s drain%[1]s %[2]s --wait; %[3]s undrain%[1]s %[2]s
   %[3]s sim fault crash %[2]s --seconds 5
   %[3]s sim fault hang %[4]s --seconds 5

@@ -38,7 +38,7 @@ func TestUpTellsWhatToTryAndStops(t *testing.T) {
 		seen.Write(buf[:n])
 	}
 	text := seen.String()
-	commands := regexp.MustCompile(`(?m)^  \S+ (workers|explain|drain|undrain|sim fault)( .*)$`).FindAllStringSubmatch(strings.ReplaceAll(text, "; ", "\n  "), -1)
+	commands := regexp.MustCompile(`(?m)^  (?:body .* \| )?\S+ (workers|explain|drain|undrain|sim fault)( .*)$`).FindAllStringSubmatch(strings.ReplaceAll(text, "; ", "\n  "), -1)
 	assert.Len(t, commands, 6, text)
 	rest := make(chan string)
 	go func() { more, _ := io.ReadAll(out); rest <- string(more) }()
@@ -46,7 +46,12 @@ func TestUpTellsWhatToTryAndStops(t *testing.T) {
 	_, script, _ := strings.Cut(text, "  SYSTEM=")
 	script, _, _ = strings.Cut(script, "  done\n")
 	script = "  SYSTEM=" + script + "  done\n"
-	if _, err := exec.LookPath("curl"); err == nil {
+	define, _, _ := strings.Cut(script, "  for QUESTION")
+	asked, err := exec.CommandContext(t.Context(), "bash", "-ec", define+"body 'And now?'").Output()
+	require.NoError(t, err)
+	_, err = exec.LookPath("curl")
+	turns := err == nil
+	if turns {
 		printed, err := exec.CommandContext(t.Context(), "bash", "-ec", script).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", script, printed)
 		assert.Equal(t, 2, bytes.Count(printed, []byte("first byte after ")), "%s", printed)
@@ -57,10 +62,13 @@ func TestUpTellsWhatToTryAndStops(t *testing.T) {
 		assert.Greater(t, st.HitTokens, st.PromptTokens*2/5, "the second turn is cached")
 	}
 	for _, c := range commands {
-		args := regexp.MustCompile(`'[^']*'|\S+`).FindAllString(c[1]+c[2], -1)
-		printed, err := warmpath(t, "", args...)
+		args := strings.Fields(c[1] + c[2])
+		printed, err := warmpath(t, string(asked), args...)
 		require.NoError(t, err, args)
 		assert.NotEmpty(t, printed, args)
+		if c[1] == "explain" && turns {
+			assert.Regexp(t, `^prompt of (\d+) tokens \(exact\)[^>]+\n-> \S+  ready, events live\n     cached 52\d\d `, printed, "the third turn as well")
+		}
 	}
 	stop()
 	assert.Contains(t, <-rest, "warmpath: stopped")

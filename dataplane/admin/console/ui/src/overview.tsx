@@ -93,7 +93,7 @@ function Charts({ series: t, span, queued }: { series: Series; span: number; que
         { label: "broken off", color: "--c5", values: t.errors_cut }, { label: "refused", color: "--c4", values: t.errors_busy },
         { label: "keys", color: "--c6", values: t.errors_keys }, { label: "client", color: "--c7", values: t.errors_client },
       ]} />
-      <Chart {...common} title="Workers" format={short} whole lines={[
+      <Chart {...common} title="Workers" format={count} whole lines={[
         { label: "ready", color: "--c4", values: t.workers_ready, fill: true }, { label: "all", color: "--c7", values: t.workers, dashed: true },
       ]} />
       <Chart {...common} title="Prefill saved" note={t.step_seconds === 5 ? "GPU time in 5 seconds" : "GPU time in 2 minutes"} format={seconds} lines={[

@@ -24,7 +24,7 @@ export function OtherPolicies() {
         <h1>What if</h1>
         {got.choices > 0 && <p class="note">The last {plural(got.choices, "choice")}, of {short(got.tokens)} prompt tokens, as other policies would have made them.</p>}
       </div>
-      {got.choices === 0 ? <p class="card nothing">{got.left_out > 0 ? "The policy in force asks for no overlap, so the router does not know what the caches held." : "No request has gone to a worker yet."}</p> : (
+      {got.choices === 0 ? <p class="card nothing">{got.left_out > 0 ? "The policy in force asks for no overlap, so the router does not know what the caches held." : "No request was sent to a worker yet."}</p> : (
         <section class="card part">
           <Grid label="Policies" heads={heads} rows={got.policies.map(p => row(p, got))} />
           <p class="note">Each choice is judged alone, with caches and loads as they were when it was made. Had the policy made all of them, the caches would be others: fewer hits where it

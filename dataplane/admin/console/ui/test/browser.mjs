@@ -235,7 +235,7 @@ await check("what other policies would have done, and how it is judged", async (
 
 await check("who holds the hottest prefixes, and how deep", async (page, base) => {
   await views.index(page, base);
-  await page.getByText("the prompts of the last 64 choices share").waitFor();
+  await page.getByText("shared by prompts of the last 64 choices").waitFor();
   const cards = page.locator(".part");
   assert.match(await cards.first().innerText(), /40 of 64 prompts: [\d,]+ tokens.*You are a helpful assistant.*100%.*50% on the GPU/s);
   assert.match(await cards.nth(1).innerText(), /Token ids 151644, 8948/, "no tokenizer");
