@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -67,7 +69,7 @@ func TestUpTellsWhatToTryAndStops(t *testing.T) {
 		require.NoError(t, err, args)
 		assert.NotEmpty(t, printed, args)
 		if c[1] == "explain" && turns {
-			assert.Regexp(t, `^prompt of (\d+) tokens \(exact\)[^>]+\n-> \S+  ready, events live\n     cached 52\d\d `, printed, "the third turn as well")
+			assert.Regexp(t, `^prompt of (\d+) tokens \(exact\)[^>]+\n-> \S+  ready, events live\n     cached 6000 `, printed, "the third turn as well")
 		}
 	}
 	stop()
@@ -83,12 +85,22 @@ func TestLiveLine(t *testing.T) {
 	}
 	st.Workers[0].HitTokens, st.Workers[0].Load.PrefillPerSecond = 2800, 1000
 	whole := liveLine(st, 1, 0)
-	assert.Contains(t, whole, "cached 2800 of 5600 prompt tokens (50%)  saved 2.8 s of prefill  share 0%")
+	assert.Contains(t, whole, "cached 50% of 5600 tokens  saved 2.8 s prefill  errors 0  in flight 0  share 0%")
 	for width := 1; width < 300; width++ {
 		line := liveLine(st, 1, width)
 		assert.Less(t, len([]rune(line)), width)
 		assert.True(t, strings.HasPrefix(whole, strings.TrimSuffix(strings.TrimSuffix(line, "…"), " ")), line)
 	}
+}
+
+// TestLogClearsTheLiveLine: on a terminal a log line begins at the left edge, in one write.
+func TestLogClearsTheLiveLine(t *testing.T) {
+	var screen bytes.Buffer
+	n, err := fmt.Fprintln(lineClearer{&screen}, "level=WARN")
+	require.NoError(t, err)
+	assert.Equal(t, len("level=WARN\n"), n)
+	assert.Equal(t, "\r\x1b[Klevel=WARN\n", screen.String())
+	assert.Same(t, &screen, besideLine(os.Stdout, &screen), "a file or a pipe keeps its bytes")
 }
 
 // TestCommandsAskTheRouter: a router alone, without a cluster, answers for its workers, and
