@@ -15,8 +15,9 @@ import (
 func newMigrateCommand() *cobra.Command {
 	var file bool
 	c := &cobra.Command{
-		Use:   "migrate [--file] -- COMMAND LINE OF sglang-router",
-		Short: "Translate a command line of sglang-router",
+		Use:                   "migrate [--file] -- COMMAND LINE OF sglang-router",
+		DisableFlagsInUseLine: true,
+		Short:                 "Translate a command line of sglang-router",
 		Long: `Migrate translates a command line of sglang-router to one of warmpath serve, and says which
 flags have no effect here, and why. warmpath serve also takes such command lines as they are.`,
 		Example: `  warmpath migrate -- python3 -m sglang_router.launch_router --worker-urls http://gpu1:30000 http://gpu2:30000 --policy cache_aware
