@@ -186,6 +186,8 @@ func (m *model) footer(width int) string {
 	switch {
 	case m.typing:
 		return cut("filter: "+clean(m.filter)+"_   enter keeps it, esc clears it", width)
+	case !m.known:
+		return faint.paint(cut("q quit", width))
 	case m.open != "":
 		return faint.paint(cut(pageKeys, width))
 	}
