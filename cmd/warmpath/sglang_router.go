@@ -37,7 +37,9 @@ const (
 	noteHistory = "the worker that answered keeps a response, and /v1/responses/{id} goes there"
 	noteControl = "the operator's API has one key, --operator-key"
 
-	refusePods    = "Warmpath finds the pods of a service: give --discover kubernetes:NAMESPACE/SERVICE, of a headless service with that selector"
+	notePods      = "workers are the endpoints of the services with these labels; sglang-router looks at the labels of pods, so give them to the service too"
+	noteNamespace = "without --service-discovery-namespace it is that of the router's own pod, not all"
+	refusePods    = "it needs --selector, or --prefill-selector and --decode-selector"
 	refuseGRPC    = "workers are asked by HTTP: start them without --grpc-mode, and give http://host:port"
 	refuseHistory = "responses are kept by the worker that answered, not in a database"
 	refuseKey     = "keys are read from files: the workers' with --worker-api-key-file FILE, the clients' with --client-keys FILE, which warmpath key new fills"
@@ -79,13 +81,13 @@ var sglangFlags = map[string]sglangFlag{
 	"log-dir":                       {values: 1, note: "the log goes to standard error, requests to --access-log FILE"},
 	"log-level":                     {values: 1, to: "log-level"},
 
-	"service-discovery":           {refuse: refusePods},
+	"service-discovery":           {},
 	"selector":                    {values: manyValues},
 	"prefill-selector":            {values: manyValues},
 	"decode-selector":             {values: manyValues},
-	"service-discovery-port":      {values: 1},
+	"service-discovery-port":      {values: 1, note: "the service's port is used: the one named http, or its only one"},
 	"service-discovery-namespace": {values: 1},
-	"bootstrap-port-annotation":   {values: 1},
+	"bootstrap-port-annotation":   {values: 1, note: "the worker reports its bootstrap port, or the service has it as its port bootstrap"},
 
 	"prometheus-port":             {values: 1},
 	"prometheus-host":             {values: 1},
@@ -193,6 +195,9 @@ type migration struct {
 	host, port               string
 	metricsHost, metricsPort string
 	tokenizer, model         string
+	pods                     bool // of Kubernetes
+	namespace                string
+	selectors                [3][]string // labels of regular, prefill and decode workers
 	traces                   bool
 	tracesEndpoint           string
 }
@@ -324,6 +329,16 @@ func (m *migration) take(name string, f *sglangFlag, values []string) {
 		m.takePolicy(value)
 	case "prefill":
 		m.takePrefill(values)
+	case "service-discovery":
+		m.pods = true
+	case "service-discovery-namespace":
+		m.namespace = value
+	case "selector":
+		m.selectors[0] = values
+	case "prefill-selector":
+		m.selectors[1] = values
+	case "decode-selector":
+		m.selectors[2] = values
 	case "prometheus-host":
 		m.metricsHost = value
 	case "prometheus-port":
@@ -429,6 +444,9 @@ func (m *migration) finish() {
 			m.note(name, path+" is no folder here; the files are read where the workers have them, or in the hub's cache")
 		}
 	}
+	if m.pods {
+		m.discover()
+	}
 	if m.traces {
 		at := "http://" + net.JoinHostPort(hostOf(m.tracesEndpoint), "4318")
 		m.give("otlp-endpoint", at)
@@ -436,6 +454,30 @@ func (m *migration) finish() {
 	}
 	slices.Sort(m.notes)
 	m.notes = slices.Compact(m.notes)
+}
+
+// discover translates the selectors of --service-discovery, one source each.
+func (m *migration) discover() {
+	given := false
+	for i, role := range []string{"", "prefill", "decode"} {
+		if len(m.selectors[i]) == 0 {
+			continue
+		}
+		given = true
+		options := url.Values{"selector": {strings.Join(m.selectors[i], ",")}}
+		if role != "" {
+			options.Set("role", role)
+		}
+		m.give("discover", "kubernetes:"+m.namespace+"/?"+options.Encode())
+	}
+	if !given {
+		m.refuse("service-discovery", refusePods)
+		return
+	}
+	m.note("service-discovery", notePods)
+	if m.namespace == "" {
+		m.note("service-discovery", noteNamespace)
+	}
 }
 
 // hostOf returns the host of an address, which may be a URL and have no port.
