@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -243,12 +244,18 @@ func liveLine(st admin.Status, rate float64, width int) string {
 }
 
 // prefillSaved is the time in seconds that the cached tokens would have cost to compute, at the
-// prefill speed that each worker shows.
+// prefill speed that each worker shows; of one that shows none, such as a dead one, at the fastest.
 func prefillSaved(st *admin.Status) (seconds float64) {
+	fastest := 0.0
 	for i := range st.Workers {
-		if w := &st.Workers[i]; w.Load.PrefillPerSecond > 0 {
-			seconds += float64(w.HitTokens) / w.Load.PrefillPerSecond
-		}
+		fastest = max(fastest, st.Workers[i].Load.PrefillPerSecond)
+	}
+	if fastest == 0 {
+		return 0
+	}
+	for i := range st.Workers {
+		w := &st.Workers[i]
+		seconds += float64(w.HitTokens) / cmp.Or(w.Load.PrefillPerSecond, fastest)
 	}
 	return seconds
 }

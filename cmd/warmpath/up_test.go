@@ -86,6 +86,9 @@ func TestLiveLine(t *testing.T) {
 	st.Workers[0].HitTokens, st.Workers[0].Load.PrefillPerSecond = 2800, 1000
 	whole := liveLine(st, 1, 0)
 	assert.Contains(t, whole, "cached 50% of 5600 tokens  saved 2.8 s prefill  errors 0  in flight 0  share 0%")
+	st.Workers[1].Load.PrefillPerSecond, st.Workers[0].Load.PrefillPerSecond, st.Workers[0].State = 1000, 0, "dead"
+	assert.Contains(t, liveLine(st, 1, 0), "saved 2.8 s prefill", "the death of a worker takes nothing back")
+	st.Workers[0].State = "ready"
 	for width := 1; width < 300; width++ {
 		line := liveLine(st, 1, width)
 		assert.Less(t, len([]rune(line)), width)
