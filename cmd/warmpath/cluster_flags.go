@@ -32,11 +32,11 @@ func (o *clusterOptions) joinFlags(f *pflag.FlagSet, def string) {
 	}
 	f.StringSliceVar(&o.urls, "cluster", nil, usage)
 	secretFlag(f, &o.cfg.Token, "cluster-token", "secret of the cluster, or a token that warmpath token made of it; for a NATS on loopback the default is this user's, "+
-		"in a file that --cluster-listen makes")
+		"in a file that a router's --cluster-listen makes")
 	f.StringVar(&o.cfg.Credentials, "cluster-creds", "", "`FILE` with NATS credentials (JWT and key)")
 	f.StringVar(&o.cfg.NKey, "cluster-nkey", "", "`FILE` with the seed of an NKey for NATS")
-	f.StringVar(&o.cfg.TLS.CA, "cluster-ca", "", "`FILE` with the authorities of NATS's certificate, PEM; with --cluster-listen, of clients that may join (default: the system's)")
-	f.StringVar(&o.cfg.TLS.Cert, "cluster-cert", "", "`FILE` with the client certificate for NATS, PEM; with --cluster-listen, the embedded server's own")
+	f.StringVar(&o.cfg.TLS.CA, "cluster-ca", "", "`FILE` with the authorities of NATS's certificate, PEM (default: the system's)")
+	f.StringVar(&o.cfg.TLS.Cert, "cluster-cert", "", "`FILE` with the client certificate for NATS, PEM")
 	f.StringVar(&o.cfg.TLS.Key, "cluster-key", "", "`FILE` with the key of --cluster-cert, PEM")
 	f.StringVar(&o.cfg.Prefix, "cluster-prefix", "", "prefix of buckets and subjects, where several clusters share a NATS (default warmpath)")
 	f.IntVar(&o.cfg.Replicas, "cluster-replicas", 0, "copies of the state in a NATS cluster, 1 to 5 (default 1)")
@@ -45,6 +45,8 @@ func (o *clusterOptions) joinFlags(f *pflag.FlagSet, def string) {
 // flags are the flags of commands that are members of a cluster and can run its NATS.
 func (o *clusterOptions) flags(f *pflag.FlagSet) {
 	o.joinFlags(f, "")
+	f.Lookup("cluster-ca").Usage = "`FILE` with the authorities of NATS's certificate, PEM; with --cluster-listen, of clients that may join (default: the system's)"
+	f.Lookup("cluster-cert").Usage += "; with --cluster-listen, the embedded server's own"
 	f.StringVar(&o.listen, "cluster-listen", "",
 		"run the cluster's NATS in this process, for others to join at `ADDRESS`, such as 127.0.0.1:4222; off loopback it needs --cluster-token or certificates")
 	f.StringVar(&o.cfg.StoreDir, "cluster-store", "", "`DIR` in which the embedded NATS keeps marks and records (default: memory)")

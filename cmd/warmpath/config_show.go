@@ -19,8 +19,9 @@ func newConfigCommand() *cobra.Command {
 	o := serveOptions{}
 	var check bool
 	c := &cobra.Command{
-		Use:   "config [flags of warmpath serve]",
-		Short: "Show the effective configuration of warmpath serve",
+		Use:                   "config [flags of warmpath serve]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Show the effective configuration of warmpath serve",
 		Long: `Config reads flags, environment and file as warmpath serve does, and prints the
 settings in force as a file for --config, with the origin of each value. Secrets are masked. A
 default that depends on the machine or on another setting is described behind a #.

@@ -52,7 +52,7 @@ func examineBatches(ctx context.Context, name string, endpoints []string) []find
 			"a router sets such events aside; is it SGLang, of a release that this router knows?",
 		}}
 	}
-	return []finding{{name, stateOK, fmt.Sprintf("%d batches read", all-unreadable), ""}}
+	return []finding{{name, stateOK, fmt.Sprintf("batches read: %d", all-unreadable), ""}}
 }
 
 // examineRouter asks a router which of its ranks need attention.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/secrets"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
@@ -90,8 +91,8 @@ func describe(url string, info *worker.Info) finding {
 	if info.Engine != "" {
 		return finding{url, stateMissing, fmt.Sprintf("ready, %s, and no SGLang: it is %s", orUnknown(info.Model()), info.Engine), info.Consequence()}
 	}
-	return finding{url, stateOK, fmt.Sprintf("ready, %s, %s, SGLang %s, %d tokens a page, %d DP rank(s)",
-		info.Role(), orUnknown(info.Model()), orUnknown(info.Version), info.PageSize, info.DPSize), ""}
+	return finding{url, stateOK, fmt.Sprintf("ready, %s, %s, SGLang %s, %s a page, %s",
+		info.Role(), orUnknown(info.Model()), orUnknown(info.Version), admin.Plural(info.PageSize, "token"), admin.Plural(info.DPSize, "DP rank")), ""}
 }
 
 // examineBootstrap waits until decode workers could meet a prefill worker.

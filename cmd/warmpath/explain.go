@@ -165,7 +165,10 @@ func writeExplainedRank(out io.Writer, r *admin.ExplainedRank) {
 	}
 	fmt.Fprintf(out, "%s %s  %s, events %s\n", mark, r.ID, explainedState(r), r.Events)
 	has := []string{
-		fmt.Sprintf("%d in flight", r.Load.InFlight), fmt.Sprintf("backlog %d", r.Load.PendingTokens), fmt.Sprintf("%.0f tokens/s", r.Load.PrefillPerSecond),
+		fmt.Sprintf("%d in flight", r.Load.InFlight), fmt.Sprintf("backlog %d", r.Load.PendingTokens), "speed unknown",
+	}
+	if r.Load.PrefillPerSecond > 0 {
+		has[2] = fmt.Sprintf("%.0f tokens/s", r.Load.PrefillPerSecond)
 	}
 	o, c := r.Overlap, r.Cost
 	if o == nil || c == nil {

@@ -67,11 +67,11 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 		}
 		root.AddCommand(commands...)
 	}
-	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand(), newKeyCommand())
-	group("See", newTopCommand(), newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newMigrateCommand(), newHealthCommand(),
-		newVersionCommand(), newManCommand())
-	group("Cluster", append(newMarkCommands(), newNodesCommand(), newWorkersCommand(), newTokenCommand())...)
+	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand())
+	group("Inspect", newTopCommand(), newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newHealthCommand())
+	group("Workers and nodes", append(newMarkCommands(), newNodesCommand(), newWorkersCommand())...)
 	group("Measure", newBenchCommand(), newLintCommand())
+	group("Set up", newKeyCommand(), newTokenCommand(), newMigrateCommand(), newVersionCommand(), newManCommand())
 	for _, c := range root.Commands() {
 		addHelpAll(c)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -14,8 +15,9 @@ import (
 func newMigrateCommand() *cobra.Command {
 	var file bool
 	c := &cobra.Command{
-		Use:   "migrate [--file] -- COMMAND LINE OF sglang-router",
-		Short: "Translate a command line of sglang-router",
+		Use:                   "migrate [--file] -- COMMAND LINE OF sglang-router",
+		DisableFlagsInUseLine: true,
+		Short:                 "Translate a command line of sglang-router",
 		Long: `Migrate translates a command line of sglang-router to one of warmpath serve, and says which
 flags have no effect here, and why. warmpath serve also takes such command lines as they are.`,
 		Example: `  warmpath migrate -- python3 -m sglang_router.launch_router --worker-urls http://gpu1:30000 http://gpu2:30000 --policy cache_aware
@@ -29,6 +31,9 @@ flags have no effect here, and why. warmpath serve also takes such command lines
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if first := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--") }); first >= 0 {
+				if slices.ContainsFunc(args[:first], func(arg string) bool { return strings.HasSuffix(arg, "launch_server") }) {
+					return errors.New("cannot translate launch_server, which starts engines too: start each with python -m sglang.launch_server, and give their URLs to warmpath serve --worker")
+				}
 				args = args[first:] // behind the name of the program
 			}
 			m, err := migrate(args)
@@ -47,6 +52,13 @@ flags have no effect here, and why. warmpath serve also takes such command lines
 
 // print writes the command line or the file, with the notes as comments.
 func (m *migration) print(out io.Writer, file bool) error {
+	flags := newServeCommand().Flags()
+	if err := flags.Parse(m.args); err != nil {
+		return fmt.Errorf("cannot translate the command line: %w to sglang-router and to warmpath serve", err)
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("cannot use %q, which belongs to no flag", flags.Arg(0))
+	}
 	var b strings.Builder
 	for _, note := range m.notes {
 		b.WriteString("# " + note + "\n")
@@ -59,24 +71,6 @@ func (m *migration) print(out io.Writer, file bool) error {
 		_, err := fmt.Fprintln(out, b.String())
 		return err
 	}
-	doc, err := m.yaml()
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s%s", b.String(), doc)
-	return err
-}
-
-// yaml returns the arguments as a file for --config.
-func (m *migration) yaml() (string, error) {
-	flags := newServeCommand().Flags()
-	if err := flags.Parse(m.args); err != nil {
-		return "", err
-	}
-	if flags.NArg() > 0 {
-		return "", fmt.Errorf("cannot use %q, which belongs to no flag", flags.Arg(0))
-	}
-	var b strings.Builder
 	flags.Visit(func(f *pflag.Flag) {
 		many, isList := f.Value.(pflag.SliceValue)
 		if !isList {
@@ -88,7 +82,8 @@ func (m *migration) yaml() (string, error) {
 			fmt.Fprintf(&b, "  - %s\n", scalar(f, v))
 		}
 	})
-	return b.String(), nil
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)

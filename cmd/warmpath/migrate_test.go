@@ -76,6 +76,16 @@ func TestServeTakesSGLangRoutersLines(t *testing.T) {
 			"--worker http://a:1 --cors-allowed-origins https://x https://y --port 8",
 			"--worker http://a:1 --cors-allowed-origins https://x --cors-allowed-origins https://y --listen 0.0.0.0:8 --operator-listen 127.0.0.1:29000", nil,
 		},
+		{
+			"--service-discovery --selector app=a role=b --service-discovery-namespace prod --service-discovery-port 8000",
+			"--listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --discover kubernetes:prod/?selector=app%3Da%2Crole%3Db",
+			[]string{"--service-discovery-port: ", "--service-discovery: workers are the endpoints of the services"},
+		},
+		{
+			"--pd-disaggregation --service-discovery --prefill-selector app=p --decode-selector app=d --port 9",
+			"--listen 0.0.0.0:9 --operator-listen 127.0.0.1:29000 --discover kubernetes:/?role=prefill&selector=app%3Dp --discover kubernetes:/?role=decode&selector=app%3Dd",
+			[]string{"--service-discovery: without", "--service-discovery: workers"},
+		},
 		{"--worker http://a:1 --cors-allowed-origins https://x", "--worker http://a:1 --cors-allowed-origins https://x", nil},
 		// Given twice, as argparse reads it.
 		{
@@ -117,8 +127,8 @@ func TestServeTakesSGLangRoutersLines(t *testing.T) {
 // refused with what to do instead.
 func TestEverySGLangRouterFlag(t *testing.T) {
 	silent := map[string]bool{ // what comes by itself, or only beside another flag
-		"pd-disaggregation": true, "selector": true, "prefill-selector": true, "decode-selector": true, "service-discovery-port": true,
-		"service-discovery-namespace": true, "bootstrap-port-annotation": true, "otlp-traces-endpoint": true, "max-concurrent-requests": true, "backend": true,
+		"pd-disaggregation": true, "selector": true, "prefill-selector": true, "decode-selector": true,
+		"service-discovery-namespace": true, "otlp-traces-endpoint": true, "max-concurrent-requests": true, "backend": true,
 	}
 	for name, f := range sglangFlags {
 		line := []string{"--" + name}
@@ -129,6 +139,9 @@ func TestEverySGLangRouterFlag(t *testing.T) {
 			if line[1] == "" {
 				line[1] = "7"
 			}
+		}
+		if name == "service-discovery" {
+			line = append(line, "--selector", "app=a")
 		}
 		bare, err := migrate(nil)
 		require.NoError(t, err)
@@ -149,7 +162,9 @@ func TestEverySGLangRouterFlag(t *testing.T) {
 func TestSGLangRouterLinesThatAreRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		"--worker-urls http://a:1 --api-key secret":                 "--worker-api-key-file",
-		"--service-discovery --selector app=a role=b":               "--discover kubernetes:NAMESPACE/SERVICE",
+		"--service-discovery":                                       "it needs --selector",
+		"--worker-urls grpc://a:1":                                  "without --grpc-mode",
+		"--pd-disaggregation --prefill grpc://a:1 8998":             "without --grpc-mode",
 		"--worker-urls http://a:1 --backend openai":                 "SGLang's",
 		"--worker-urls http://a:1 --history-backend redis":          "not in a database",
 		"--worker-urls http://a:1 --ca-cert-paths a b":              "one file",
@@ -195,7 +210,10 @@ func TestMigrate(t *testing.T) {
 	assert.Equal(t, []string{"http://a:1", "http://b:2"}, flags.Lookup("worker").Value.(pflag.SliceValue).GetSlice())
 	assert.Equal(t, "5s", flags.Lookup("queue-timeout").Value.String())
 
-	for _, args := range [][]string{{"migrate"}, {"migrate", "--worker-urls", "x"}, {"migrate", "a", "--", "b"}} {
+	for _, args := range [][]string{
+		{"migrate"}, {"migrate", "--worker-urls", "x"}, {"migrate", "a", "--", "b"},
+		{"migrate", "--", "python3", "-m", "sglang_router.launch_server", "--model", "m", "--dp-size", "4"}, {"migrate", "--", "--worker-urls", "http://a:1", "--no-such-flag", "4"},
+	} {
 		root := newRoot()
 		root.SetArgs(args)
 		root.SetOut(new(bytes.Buffer))

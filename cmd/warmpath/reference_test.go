@@ -58,9 +58,10 @@ func TestReferenceSettings(t *testing.T) {
 var sglangWords = map[string]string{
 	"host": "`--listen HOST:PORT`", "port": "`--listen HOST:PORT`",
 	"prefill": "`--prefill URL,PORT`", "policy": "`--policy`: see below", "pd-disaggregation": "nothing: workers report their roles",
-	"selector": "see `--service-discovery`", "prefill-selector": "see `--service-discovery`", "decode-selector": "see `--service-discovery`",
-	"service-discovery-port": "see `--service-discovery`", "service-discovery-namespace": "see `--service-discovery`", "bootstrap-port-annotation": "see `--service-discovery`",
-	"prometheus-port": "`--operator-listen 127.0.0.1:PORT`", "prometheus-host": "`--operator-listen`, with a key off loopback",
+	"service-discovery": "`--discover kubernetes:NAMESPACE/?selector=LABEL%3DVALUE`: " + notePods,
+	"selector":          "see `--service-discovery`", "prefill-selector": "see `--service-discovery`", "decode-selector": "see `--service-discovery`",
+	"service-discovery-namespace": "see `--service-discovery`; " + noteNamespace,
+	"prometheus-port":             "`--operator-listen 127.0.0.1:PORT`", "prometheus-host": "`--operator-listen`, with a key off loopback",
 	"max-concurrent-requests": "nothing: a worker gets its batch limit and an eighth, and further requests wait", "queue-size": "`--queue-max`",
 	"model-path": "`--model-path`, where it is a folder", "tokenizer-path": "`--model-path`, where it is a folder",
 	"ca-cert-paths": "`--worker-ca`, of one file", "backend": "nothing: workers are SGLang's", "history-backend": "nothing: " + noteHistory,

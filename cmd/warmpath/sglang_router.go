@@ -37,13 +37,16 @@ const (
 	noteHistory = "the worker that answered keeps a response, and /v1/responses/{id} goes there"
 	noteControl = "the operator's API has one key, --operator-key"
 
-	refusePods    = "Warmpath finds the pods of a service: give --discover kubernetes:NAMESPACE/SERVICE, of a headless service with that selector"
+	notePods      = "workers are the endpoints of the services with these labels; sglang-router looks at the labels of pods, so give them to the service too"
+	noteNamespace = "without --service-discovery-namespace it is that of the router's own pod, not all"
+	refusePods    = "it needs --selector, or --prefill-selector and --decode-selector"
+	refuseGRPC    = "workers are asked by HTTP: start them without --grpc-mode, and give http://host:port"
 	refuseHistory = "responses are kept by the worker that answered, not in a database"
 	refuseKey     = "keys are read from files: the workers' with --worker-api-key-file FILE, the clients' with --client-keys FILE, which warmpath key new fills"
 )
 
 // sglangFlags are the flags of sglang-router (router_args.py in SGLang's sgl-model-gateway), with
-// those of older versions.
+// those of older versions and of smg.
 var sglangFlags = map[string]sglangFlag{
 	"host":        {values: 1},
 	"port":        {values: 1},
@@ -62,6 +65,10 @@ var sglangFlags = map[string]sglangFlag{
 	"eviction-interval":           {values: 1, note: noteTree},
 	"max-tree-size":               {values: 1, note: noteTree},
 	"max-idle-secs":               {values: 1, note: "sessions are kept while their worker has them in cache"},
+	"redis-key-prefix":            {values: 1, note: "routers share what they know by --cluster, without Redis"},
+	"prefix-token-count":          {values: 1, note: noteCost},
+	"prefix-hash-load-factor":     {values: 1, note: noteCost},
+	"model-id":                    {values: 1, note: "the workers' models are served, as they name them"},
 	"assignment-mode":             {values: 1, note: "a new session goes where its first token comes first"},
 	"max-payload-size":            {values: 1, to: "max-body-bytes"},
 	"dp-aware":                    {note: "ranks of data parallelism are always told apart"},
@@ -74,13 +81,13 @@ var sglangFlags = map[string]sglangFlag{
 	"log-dir":                       {values: 1, note: "the log goes to standard error, requests to --access-log FILE"},
 	"log-level":                     {values: 1, to: "log-level"},
 
-	"service-discovery":           {refuse: refusePods},
+	"service-discovery":           {},
 	"selector":                    {values: manyValues},
 	"prefill-selector":            {values: manyValues},
 	"decode-selector":             {values: manyValues},
-	"service-discovery-port":      {values: 1},
+	"service-discovery-port":      {values: 1, note: "the service's port is used: the one named http, or its only one"},
 	"service-discovery-namespace": {values: 1},
-	"bootstrap-port-annotation":   {values: 1},
+	"bootstrap-port-annotation":   {values: 1, note: "the worker reports its bootstrap port, or the service has it as its port bootstrap"},
 
 	"prometheus-port":             {values: 1},
 	"prometheus-host":             {values: 1},
@@ -188,6 +195,9 @@ type migration struct {
 	host, port               string
 	metricsHost, metricsPort string
 	tokenizer, model         string
+	pods                     bool // of Kubernetes
+	namespace                string
+	selectors                [3][]string // labels of regular, prefill and decode workers
 	traces                   bool
 	tracesEndpoint           string
 }
@@ -302,6 +312,10 @@ func (m *migration) take(name string, f *sglangFlag, values []string) {
 		return
 	case f.to != "":
 		for _, v := range values {
+			if strings.HasPrefix(v, "grpc://") {
+				m.refuse(name, refuseGRPC)
+				return
+			}
 			m.give(f.to, v+f.unit)
 		}
 		return
@@ -315,6 +329,16 @@ func (m *migration) take(name string, f *sglangFlag, values []string) {
 		m.takePolicy(value)
 	case "prefill":
 		m.takePrefill(values)
+	case "service-discovery":
+		m.pods = true
+	case "service-discovery-namespace":
+		m.namespace = value
+	case "selector":
+		m.selectors[0] = values
+	case "prefill-selector":
+		m.selectors[1] = values
+	case "decode-selector":
+		m.selectors[2] = values
 	case "prometheus-host":
 		m.metricsHost = value
 	case "prometheus-port":
@@ -373,6 +397,8 @@ func (m *migration) takePolicy(value string) {
 // takePrefill translates URL and bootstrap port.
 func (m *migration) takePrefill(values []string) {
 	switch {
+	case len(values) > 0 && strings.HasPrefix(values[0], "grpc://"):
+		m.refuse("prefill", refuseGRPC)
 	case len(values) == 0:
 		m.refuse("prefill", "it wants a URL, and the bootstrap port where the worker does not tell it")
 	case len(values) == 1, strings.EqualFold(values[1], "none"):
@@ -418,6 +444,9 @@ func (m *migration) finish() {
 			m.note(name, path+" is no folder here; the files are read where the workers have them, or in the hub's cache")
 		}
 	}
+	if m.pods {
+		m.discover()
+	}
 	if m.traces {
 		at := "http://" + net.JoinHostPort(hostOf(m.tracesEndpoint), "4318")
 		m.give("otlp-endpoint", at)
@@ -425,6 +454,30 @@ func (m *migration) finish() {
 	}
 	slices.Sort(m.notes)
 	m.notes = slices.Compact(m.notes)
+}
+
+// discover translates the selectors of --service-discovery, one source each.
+func (m *migration) discover() {
+	given := false
+	for i, role := range []string{"", "prefill", "decode"} {
+		if len(m.selectors[i]) == 0 {
+			continue
+		}
+		given = true
+		options := url.Values{"selector": {strings.Join(m.selectors[i], ",")}}
+		if role != "" {
+			options.Set("role", role)
+		}
+		m.give("discover", "kubernetes:"+m.namespace+"/?"+options.Encode())
+	}
+	if !given {
+		m.refuse("service-discovery", refusePods)
+		return
+	}
+	m.note("service-discovery", notePods)
+	if m.namespace == "" {
+		m.note("service-discovery", noteNamespace)
+	}
 }
 
 // hostOf returns the host of an address, which may be a URL and have no port.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -41,7 +42,7 @@ cluster. With --cluster-listen 127.0.0.1:4222 a "warmpath node" beside it finds 
 			if err := f.check(); err != nil {
 				return err
 			}
-			log, _, err := newLogger(level, router.Logs.Format)
+			log, _, err := newLoggerTo(besideLine(cmd.OutOrStdout(), os.Stderr), level, router.Logs.Format)
 			if err != nil {
 				return err
 			}
@@ -120,16 +121,21 @@ func banner(out io.Writer, cl *simulation) {
   router   %s
   console  http://%s/console%s
 
-Try a conversation. The second turn goes to the worker that has computed the first:
-  SYSTEM=$(printf 'You help the operators of GPU nodes and answer in short sentences. %%.0s' {1..200})
+Try a conversation. Its second turn goes to the worker that computed the first:
+  SYSTEM=$(printf 'You help operators of GPU nodes, briefly. %%.0s' {1..300})
+  body() { printf '{"model": "%s", "stream": true, "max_tokens": 16,
+    "stream_options": {"include_usage": true}, "messages": [
+    {"role": "system", "content": "%%s"},
+    {"role": "user", "content": "%%s"}]}' "$SYSTEM" "$1"; }
   for QUESTION in 'What is a KV cache?' 'And who holds my prefix?'; do
-    curl -s -o /dev/null -w 'first byte after %%{time_starttransfer} s\n' \
-      %s/v1/chat/completions -H 'Content-Type: application/json' \
-      -d '{"model":"%s","stream":true,"stream_options":{"include_usage":true},"max_tokens":16,"messages":[{"role":"system","content":"'"$SYSTEM"'"},{"role":"user","content":"'"$QUESTION"'"}]}'
+    body "$QUESTION" | curl -s -o /dev/null -d @- \
+      -w 'first byte after %%{time_starttransfer} s\n' \
+      -H 'Content-Type: application/json' \
+      %s/v1/chat/completions
   done
 %sCtrl-C drains and stops.
 
-`, thisBuild().version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), workers.String(), base, model, commands(cl))
+`, thisBuild().version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), workers.String(), model, base, commands(cl))
 }
 
 // commands are more things to try against the cluster.
@@ -146,9 +152,9 @@ func commands(cl *simulation) string {
 	}
 	url := cl.sims[0].URL()
 	return fmt.Sprintf(`
-Look, take a worker out, break one (%[3]s sim fault --help lists the kinds):
+Look, take a worker out, break one (sim fault --help lists the kinds):
   %[3]s workers%[1]s
-  %[3]s explain%[1]s --text 'Once upon a time'
+  body 'And now?' | %[3]s explain%[1]s --body -
   %[3]s drain%[1]s %[2]s --wait; %[3]s undrain%[1]s %[2]s
   %[3]s sim fault crash %[2]s --seconds 5
   %[3]s sim fault hang %[4]s --seconds 5
@@ -158,11 +164,12 @@ Look, take a worker out, break one (%[3]s sim fault --help lists the kinds):
 
 // show prints the live line: over itself on a terminal, else only after changes.
 func show(ctx context.Context, out io.Writer, status func() admin.Status) {
-	every, terminal, width := 10*time.Second, false, func() int { return 0 }
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		every, terminal = time.Second, true
+	every, width := 10*time.Second, func() int { return 0 }
+	screen, terminal := terminalOf(out)
+	if terminal {
+		every = time.Second
 		width = func() int {
-			columns, _, _ := term.GetSize(int(f.Fd())) // 0 is unknown
+			columns, _, _ := term.GetSize(int(screen.Fd())) // 0 is unknown
 			return columns
 		}
 	}
@@ -179,7 +186,7 @@ func show(ctx context.Context, out io.Writer, status func() admin.Status) {
 		line := liveLine(st, float64(st.Requests-last.Requests)/every.Seconds(), width())
 		switch {
 		case terminal:
-			fmt.Fprint(out, "\r\x1b[K"+line)
+			fmt.Fprint(out, clearLine+line)
 		case st.Requests != last.Requests:
 			fmt.Fprintln(out, line)
 		}
@@ -187,15 +194,41 @@ func show(ctx context.Context, out io.Writer, status func() admin.Status) {
 	}
 }
 
+// clearLine empties the line of a terminal's cursor.
+const clearLine = "\r\x1b[K"
+
+// terminalOf returns the terminal behind a writer, if it is one.
+func terminalOf(w io.Writer) (*os.File, bool) {
+	f, ok := w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+// besideLine returns a writer of a log to w that does not run into the live line on out: that is
+// drawn anew within a second.
+func besideLine(out, w io.Writer) io.Writer {
+	_, live := terminalOf(out)
+	if _, too := terminalOf(w); live && too {
+		return lineClearer{w}
+	}
+	return w
+}
+
+type lineClearer struct{ w io.Writer }
+
+// Write implements io.Writer, in one Write.
+func (c lineClearer) Write(record []byte) (int, error) {
+	n, err := c.w.Write(append([]byte(clearLine), record...))
+	return max(n-len(clearLine), 0), err
+}
+
 // liveLine summarises the cluster in one line of less than width columns, where that is known.
 func liveLine(st admin.Status, rate float64, width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "requests %d (%.1f/s)  in flight %d  errors %d  cached %d of %d prompt tokens (%.0f%%)",
-		st.Requests, rate, st.InFlight, st.Errors, st.HitTokens, st.PromptTokens, 100*st.HitRate)
+	fmt.Fprintf(&b, "requests %d (%.1f/s)  cached %.0f%% of %d tokens", st.Requests, rate, 100*st.HitRate, st.PromptTokens)
 	if saved := prefillSaved(&st); saved > 0 {
-		fmt.Fprintf(&b, "  saved %.2g s of prefill", saved)
+		fmt.Fprintf(&b, "  saved %.2g s prefill", saved)
 	}
-	b.WriteString("  share")
+	fmt.Fprintf(&b, "  errors %d  in flight %d  share", st.Errors, st.InFlight)
 	for i := range st.Workers {
 		if w := &st.Workers[i]; w.State == "ready" {
 			fmt.Fprintf(&b, " %.0f%%", 100*w.Share)
@@ -211,12 +244,18 @@ func liveLine(st admin.Status, rate float64, width int) string {
 }
 
 // prefillSaved is the time in seconds that the cached tokens would have cost to compute, at the
-// prefill speed that each worker shows.
+// prefill speed that each worker shows; of one that shows none, such as a dead one, at the fastest.
 func prefillSaved(st *admin.Status) (seconds float64) {
+	fastest := 0.0
 	for i := range st.Workers {
-		if w := &st.Workers[i]; w.Load.PrefillPerSecond > 0 {
-			seconds += float64(w.HitTokens) / w.Load.PrefillPerSecond
-		}
+		fastest = max(fastest, st.Workers[i].Load.PrefillPerSecond)
+	}
+	if fastest == 0 {
+		return 0
+	}
+	for i := range st.Workers {
+		w := &st.Workers[i]
+		seconds += float64(w.HitTokens) / cmp.Or(w.Load.PrefillPerSecond, fastest)
 	}
 	return seconds
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -38,7 +40,7 @@ func TestUpTellsWhatToTryAndStops(t *testing.T) {
 		seen.Write(buf[:n])
 	}
 	text := seen.String()
-	commands := regexp.MustCompile(`(?m)^  \S+ (workers|explain|drain|undrain|sim fault)( .*)$`).FindAllStringSubmatch(strings.ReplaceAll(text, "; ", "\n  "), -1)
+	commands := regexp.MustCompile(`(?m)^  (?:body .* \| )?\S+ (workers|explain|drain|undrain|sim fault)( .*)$`).FindAllStringSubmatch(strings.ReplaceAll(text, "; ", "\n  "), -1)
 	assert.Len(t, commands, 6, text)
 	rest := make(chan string)
 	go func() { more, _ := io.ReadAll(out); rest <- string(more) }()
@@ -46,7 +48,12 @@ func TestUpTellsWhatToTryAndStops(t *testing.T) {
 	_, script, _ := strings.Cut(text, "  SYSTEM=")
 	script, _, _ = strings.Cut(script, "  done\n")
 	script = "  SYSTEM=" + script + "  done\n"
-	if _, err := exec.LookPath("curl"); err == nil {
+	define, _, _ := strings.Cut(script, "  for QUESTION")
+	asked, err := exec.CommandContext(t.Context(), "bash", "-ec", define+"body 'And now?'").Output()
+	require.NoError(t, err)
+	_, err = exec.LookPath("curl")
+	turns := err == nil
+	if turns {
 		printed, err := exec.CommandContext(t.Context(), "bash", "-ec", script).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", script, printed)
 		assert.Equal(t, 2, bytes.Count(printed, []byte("first byte after ")), "%s", printed)
@@ -57,10 +64,13 @@ func TestUpTellsWhatToTryAndStops(t *testing.T) {
 		assert.Greater(t, st.HitTokens, st.PromptTokens*2/5, "the second turn is cached")
 	}
 	for _, c := range commands {
-		args := regexp.MustCompile(`'[^']*'|\S+`).FindAllString(c[1]+c[2], -1)
-		printed, err := warmpath(t, "", args...)
+		args := strings.Fields(c[1] + c[2])
+		printed, err := warmpath(t, string(asked), args...)
 		require.NoError(t, err, args)
 		assert.NotEmpty(t, printed, args)
+		if c[1] == "explain" && turns {
+			assert.Regexp(t, `^prompt of (\d+) tokens \(exact\)[^>]+\n-> \S+  ready, events live\n     cached 6000 `, printed, "the third turn as well")
+		}
 	}
 	stop()
 	assert.Contains(t, <-rest, "warmpath: stopped")
@@ -75,12 +85,25 @@ func TestLiveLine(t *testing.T) {
 	}
 	st.Workers[0].HitTokens, st.Workers[0].Load.PrefillPerSecond = 2800, 1000
 	whole := liveLine(st, 1, 0)
-	assert.Contains(t, whole, "cached 2800 of 5600 prompt tokens (50%)  saved 2.8 s of prefill  share 0%")
+	assert.Contains(t, whole, "cached 50% of 5600 tokens  saved 2.8 s prefill  errors 0  in flight 0  share 0%")
+	st.Workers[1].Load.PrefillPerSecond, st.Workers[0].Load.PrefillPerSecond, st.Workers[0].State = 1000, 0, "dead"
+	assert.Contains(t, liveLine(st, 1, 0), "saved 2.8 s prefill", "the death of a worker takes nothing back")
+	st.Workers[0].State = "ready"
 	for width := 1; width < 300; width++ {
 		line := liveLine(st, 1, width)
 		assert.Less(t, len([]rune(line)), width)
 		assert.True(t, strings.HasPrefix(whole, strings.TrimSuffix(strings.TrimSuffix(line, "…"), " ")), line)
 	}
+}
+
+// TestLogClearsTheLiveLine: on a terminal a log line begins at the left edge, in one write.
+func TestLogClearsTheLiveLine(t *testing.T) {
+	var screen bytes.Buffer
+	n, err := fmt.Fprintln(lineClearer{&screen}, "level=WARN")
+	require.NoError(t, err)
+	assert.Equal(t, len("level=WARN\n"), n)
+	assert.Equal(t, "\r\x1b[Klevel=WARN\n", screen.String())
+	assert.Same(t, &screen, besideLine(os.Stdout, &screen), "a file or a pipe keeps its bytes")
 }
 
 // TestCommandsAskTheRouter: a router alone, without a cluster, answers for its workers, and

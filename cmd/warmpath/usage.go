@@ -56,7 +56,7 @@ func usage(c *cobra.Command) error {
 	writeCommands(&b, c)
 	writeFlags(&b, c, helpWidth())
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" says more of a command.\n", c.CommandPath())
+		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" shows more about a command.\n", c.CommandPath())
 	}
 	_, err := c.OutOrStderr().Write([]byte(b.String()))
 	return err

@@ -43,12 +43,20 @@ func (m *model) page(w *admin.WorkerStatus, width int) (lines []string) {
 	} else {
 		add("Speed", "not known yet")
 	}
-	add("Traffic", "%d requests (%s of all), %d failed; %s of the prompt tokens were cached", w.Requests, percent(w.Share), w.Failed, percent(r.hits()))
-	add("Cache", "%d blocks in the index, overlap by %s; %s", w.Blocks, cmp.Or(w.Overlap, unknown), admin.Plural(w.Sessions, "live session"))
-	add("Trust", "%s of its overlap counts; %s of the last %d answers hit as expected", percent(w.Trust.Credit), percent(w.Trust.Accuracy), w.Trust.Compared)
+	cached := "no prompt tokens yet"
+	if w.PromptTokens > 0 {
+		cached = percent(r.hits()) + " of the prompt tokens were cached"
+	}
+	add("Traffic", "%s (%s of all), %d failed; %s", admin.Plural(w.Requests, "request"), percent(w.Share), w.Failed, cached)
+	add("Cache", "%s in the index, overlap %s; %s", admin.Plural(w.Blocks, "block"), cmp.Or(w.Overlap, "unknown"), admin.Plural(w.Sessions, "live session"))
+	compared := "no answer compared yet"
+	if n := w.Trust.Compared; n > 0 {
+		compared = fmt.Sprintf("%s of %s hit as expected", percent(w.Trust.Accuracy), admin.Plural(n, "compared answer"))
+	}
+	add("Trust", "%s of its overlap counts; %s", percent(w.Trust.Credit), compared)
 	e := w.Events
-	add("Events", "%s, %s late; %d batches, %d gaps, %d lost, %d replayed, %d restarts", e.State, seconds(e.LagMS/1000), e.Batches, e.Gaps, e.Lost, e.Replayed, e.Restarts)
-	add("Breaker", "%s; opened %d times", w.Breaker.State, w.Breaker.Opened)
+	add("Events", "%s, %s late; batches %d, gaps %d, lost %d, replayed %d, restarts %d", e.State, seconds(e.LagMS/1000), e.Batches, e.Gaps, e.Lost, e.Replayed, e.Restarts)
+	add("Breaker", "%s; opened %s", w.Breaker.State, admin.Plural(w.Breaker.Opened, "time"))
 	add("GPUs", "%s", strings.Join(append([]string{w.GPUs.State}, w.GPUs.Reasons...), "; "))
 	return lines
 }

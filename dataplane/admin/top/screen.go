@@ -149,7 +149,7 @@ func quantiles(p50, p99 history.Value) string { return seconds(p50) + ", p99 " +
 
 // chart draws figures side by side; without a width one below the other, with no past.
 func (m *model) chart(width int) (lines []string) {
-	const name, value, gap = 9, 20, 2
+	const name, value, gap = 9, 22, 2
 	all := m.figures()
 	if width <= 0 {
 		for _, f := range all {
@@ -177,7 +177,7 @@ func (m *model) chart(width int) (lines []string) {
 }
 
 const (
-	tableKeys = "q quit  ↑↓ move  enter open  / filter  s sort  r reverse  d day"
+	tableKeys = "q quit  ↑↓ move  enter open  / filter  s sort  r reverse  d day/15 min"
 	pageKeys  = "q quit  esc back  ↑↓ scroll"
 )
 
@@ -186,6 +186,8 @@ func (m *model) footer(width int) string {
 	switch {
 	case m.typing:
 		return cut("filter: "+clean(m.filter)+"_   enter keeps it, esc clears it", width)
+	case !m.known:
+		return faint.paint(cut("q quit", width))
 	case m.open != "":
 		return faint.paint(cut(pageKeys, width))
 	}

@@ -152,36 +152,42 @@ var columns = []column{
 	{title: "MODEL", width: 20, wide: true, words: true, text: func(r *row) string { return cmp.Or(clean(r.Model), unknown) }},
 }
 
-// layout returns the columns that fit, and the width of the names before them.
-func layout(rows []row, width int) (fit []column, names int) {
-	names = len("WORKER")
+// layout returns the columns that fit, the width of the names before them, and the gap between
+// columns: one where the names need it.
+func layout(rows []row, width int) (fit []column, names, gap int) {
+	names, gap = len("WORKER"), 2
 	for i := range rows {
 		names = max(names, ansi.StringWidth(rows[i].name()))
 	}
 	if width <= 0 {
-		return columns, names
+		return columns, names, gap
 	}
 	const mark = 2
 	need := min(names, 44)
 	rest := width - mark
 	for _, c := range columns {
-		if c.wide && rest-c.width-2 < need {
+		if c.wide && rest-c.width-gap < need {
 			continue
 		}
 		fit = append(fit, c)
-		rest -= c.width + 2
+		rest -= c.width + gap
 	}
-	return fit, max(min(names, rest), 4)
+	if rest < names {
+		gap = 1
+		rest += len(fit)
+	}
+	return fit, max(min(names, rest), 4), gap
 }
 
 // table draws the head and the rows from first on; chosen is the row with the cursor, -1: none.
 func table(rows []row, first, height, chosen, width int) []string {
-	fit, names := layout(rows, width)
-	heads := []string{"", left("WORKER", names)}
+	fit, names, gap := layout(rows, width)
+	between := strings.Repeat(" ", gap)
+	heads := []string{left("WORKER", names)}
 	for i := range fit {
 		heads = append(heads, fit[i].pad(fit[i].title))
 	}
-	lines := []string{strong.paint(cut(strings.TrimRight(strings.Join(heads, "  "), " "), width))}
+	lines := []string{strong.paint(cut(strings.TrimRight("  "+strings.Join(heads, between), " "), width))}
 	for i := first; i < len(rows) && len(lines) <= height; i++ {
 		r := &rows[i]
 		cells := make([]string, 0, 1+len(fit))
@@ -193,7 +199,7 @@ func table(rows []row, first, height, chosen, width int) []string {
 		if i == chosen {
 			cursor = "> "
 		}
-		line, look := cut(strings.TrimRight(cursor+strings.Join(cells, "  "), " "), width), r.style()
+		line, look := cut(strings.TrimRight(cursor+strings.Join(cells, between), " "), width), r.style()
 		if i == chosen {
 			look, line = inverse, left(line, width)
 		}
@@ -209,7 +215,7 @@ func (c *column) pad(text string) string {
 	return right(text, c.width)
 }
 
-// caption names the order and the filter of the table.
+// caption names the order and the filter of the table, and the time that the charts above it show.
 func (m *model) caption(shown int) string {
 	text := "Workers, by " + orders[m.order].name
 	if m.reversed {
@@ -218,5 +224,8 @@ func (m *model) caption(shown int) string {
 	if m.filter != "" {
 		text += fmt.Sprintf("; %d of %d with %q", shown, len(m.reading.Status.Workers), clean(m.filter))
 	}
-	return text
+	if m.day {
+		return text + "; charts of a day"
+	}
+	return text + "; charts of 15 minutes"
 }

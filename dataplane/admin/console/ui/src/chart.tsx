@@ -18,10 +18,14 @@ interface Props {
   lines: Line[];
   format: (v: number | null | undefined) => string;
   top?: number; // of the value axis, where it is fixed
+  whole?: boolean; // values are counts
 }
 
 const heightNow = (): number => (innerWidth >= 2560 ? 230 : 150); // as style.css has it
 const styleOf = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** counts are the steps between ticks of whole numbers. */
+const counts = [1, 10, 100, 1e3, 1e4, 1e5, 1e6].flatMap(n => [n, 2 * n, 5 * n]);
 
 const clock = (span: number, t: number): string =>
   new Date(t * 1000).toLocaleTimeString("en-GB", span > 3600 ? { hour: "2-digit", minute: "2-digit" } : { hour: "2-digit", minute: "2-digit", second: "2-digit" });
@@ -29,7 +33,7 @@ const clock = (span: number, t: number): string =>
 /** last is the newest known value of a line, and nothing once the rows after it are empty. */
 const last = (values: (number | null)[]): number | null | undefined => values.at(-1);
 
-export function Chart({ title, note, at, span, lines, format, top }: Props) {
+export function Chart({ title, note, at, span, lines, format, top, whole }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [hover, setHover] = useState<number | null>(null);
@@ -53,7 +57,7 @@ export function Chart({ title, note, at, span, lines, format, top }: Props) {
         },
         axes: [
           { ...axis, size: 22, space: 70, values: (_u, ticks) => ticks.map(t => clock(3601, t)) },
-          { ...axis, size: 58, space: 32, values: (_u, ticks) => ticks.map(v => format(v)) },
+          { ...axis, size: 58, space: 32, ...(whole && { incrs: counts }), values: (_u, ticks) => ticks.map(v => format(v)) },
         ],
         series: [{}, ...lines.map(l => {
           const color = styleOf(l.color);

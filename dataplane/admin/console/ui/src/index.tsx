@@ -30,7 +30,7 @@ export function Index({ status: s }: { status: Status }) {
       <div class="heading">
         <h1>Index</h1>
         <p class="note">{plural(s.index.blocks, "block")}, {bytes(s.index.bytes)}{s.index.max_bytes > 0 && ` of ${bytes(s.index.max_bytes)}`}. {got.prompts > 0
-          && `Below are the beginnings that the prompts of the last ${plural(got.prompts, "choice")} share, since ${since(got.since)} ago. The router keeps at most four choices a second.`}</p>
+          && `Below are the prefixes shared by prompts of the last ${plural(got.prompts, "choice")}, in ${since(got.since)}. The router keeps at most four choices a second.`}</p>
       </div>
       {got.prefixes.length === 0 && <p class="card nothing">{got.prompts === 0 ? "The router knows no recent prompts: none was sent yet, or its policy does without them." : `No two of the last ${plural(got.prompts, "prompt")} begin alike for a page or more.`}</p>}
       <div class="parts">{got.prefixes.map((p, i) => <Prefix key={i} p={p} of={got.prompts} />)}</div>

@@ -85,15 +85,15 @@ function Charts({ series: t, span, queued }: { series: Series; span: number; que
       <Chart {...common} title="Request duration" format={seconds} lines={[
         { label: "p50", color: "--c1", values: t.duration_p50 }, { label: "p95", color: "--c2", values: t.duration_p95 }, { label: "p99", color: "--c3", values: t.duration_p99 },
       ]} />
-      <Chart {...common} title="Requests at once" format={short} lines={[
+      <Chart {...common} title="Requests at once" format={short} whole lines={[
         { label: "in flight", color: "--c1", values: t.in_flight }, ...(queued ? [{ label: "queued", color: "--c3", values: t.waiting }] : []),
       ]} />
-      <Chart {...common} title="Errors" note={t.step_seconds === 5 ? "in 5 seconds" : "in 2 minutes"} format={short} lines={[
+      <Chart {...common} title="Errors" note={t.step_seconds === 5 ? "in 5 seconds" : "in 2 minutes"} format={short} whole lines={[
         { label: "router", color: "--c3", values: t.errors_router }, { label: "worker", color: "--c2", values: t.errors_worker },
         { label: "broken off", color: "--c5", values: t.errors_cut }, { label: "refused", color: "--c4", values: t.errors_busy },
         { label: "keys", color: "--c6", values: t.errors_keys }, { label: "client", color: "--c7", values: t.errors_client },
       ]} />
-      <Chart {...common} title="Workers" format={short} lines={[
+      <Chart {...common} title="Workers" format={count} whole lines={[
         { label: "ready", color: "--c4", values: t.workers_ready, fill: true }, { label: "all", color: "--c7", values: t.workers, dashed: true },
       ]} />
       <Chart {...common} title="Prefill saved" note={t.step_seconds === 5 ? "GPU time in 5 seconds" : "GPU time in 2 minutes"} format={seconds} lines={[

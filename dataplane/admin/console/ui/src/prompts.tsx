@@ -21,9 +21,9 @@ export function Prompts({ status: { lint: r } }: { status: Status }) {
     <>
       <div class="heading">
         <h1>Prompts</h1>
-        {r && <p class="note">Of {plural(r.prompts, "sampled prompt")}, {percent(r.now)} of the tokens are in a beginning that another prompt has too; with stable parts first, {percent(r.then)} would be.</p>}
+        {r && <p class="note">Of {plural(r.prompts, "sampled prompt")}, {percent(r.now)} of the tokens are in a prefix that another prompt shares; with stable parts first, {percent(r.then)} would be.</p>}
       </div>
-      {!r && <p class="card nothing">Nothing to show: the router checks a share of the prompts for changing parts before stable ones with --lint-sample 0.01, and tells of them once it has a few. "warmpath lint" checks a file.</p>}
+      {!r && <p class="card nothing">Nothing to show. With --lint-sample 0.01 the router checks a share of the prompts for changing parts before stable ones, and reports them here once it has a few. "warmpath lint" checks a file.</p>}
       {r?.findings.length === 0 && <p class="card nothing">No template has changing parts before stable ones.</p>}
       <div class="parts">{r?.findings.map((f, i) => <Finding key={i} f={f} />)}</div>
     </>

@@ -4,7 +4,7 @@ import { Bar, Grid } from "./parts";
 import { usePoll } from "./poll";
 
 const names: Record<string, string> = { "round-robin": "Round robin", "least-load": "Least load", "most-overlap": "Most overlap" };
-const heads = ["Policy", "Found in cache", "Left to compute", "Ahead of each", "Workers", "Busiest has", "As made"];
+const heads = ["Policy", "Found in cache", "Left to compute", "Ahead of each", "Workers", "Busiest has", "Same worker"];
 
 function row(p: WhatIfPolicy, of: WhatIf) {
   const share = (n: number) => (of.tokens ? percent(n / of.tokens) : dash), found = of.tokens ? p.cached / of.tokens : 0;
@@ -24,12 +24,12 @@ export function OtherPolicies() {
         <h1>What if</h1>
         {got.choices > 0 && <p class="note">The last {plural(got.choices, "choice")}, of {short(got.tokens)} prompt tokens, as other policies would have made them.</p>}
       </div>
-      {got.choices === 0 ? <p class="card nothing">{got.left_out > 0 ? "The policy in force asks for no overlap, so that nobody knows what the workers' caches held." : "No request was sent to a worker yet."}</p> : (
+      {got.choices === 0 ? <p class="card nothing">{got.left_out > 0 ? "The policy in force asks for no overlap, so the router does not know what the caches held." : "No request was sent to a worker yet."}</p> : (
         <section class="card part">
           <Grid label="Policies" heads={heads} rows={got.policies.map(p => row(p, got))} />
-          <p class="note">Each choice is judged alone, with caches and loads as they were when it was made. A policy that had made all of them would have left other caches: its share would be lower where it
-            scatters prefixes, and the queues longer where it gathers them. “warmpath bench policies --trace” follows the caches of each policy through your access log.</p>
-          <p class="note">Ahead of each are the prompt tokens that its worker computes before it. A pair counts by its prefill worker. The router keeps at most four choices a second.</p>
+          <p class="note">Each choice is judged alone, with caches and loads as they were when it was made. Had the policy made all of them, the caches would be others: fewer hits where it
+            scatters prefixes, longer queues where it gathers them. “warmpath bench policies --trace” follows the caches of each policy through your access log.</p>
+          <p class="note">“Ahead of each” are the prompt tokens that its worker computes before it; “Same worker” is the share of choices that would have been the same. A pair counts by its prefill worker. The router keeps at most four choices a second.</p>
           {got.left_out > 0 && <p class="note">{plural(got.left_out, "choice is", "choices are")} left out: their policy asked for no overlap.</p>}
         </section>
       )}

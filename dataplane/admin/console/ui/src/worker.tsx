@@ -28,7 +28,7 @@ function actions(w: WorkerStatus, ranks: WorkerStatus[], cluster: boolean): Acti
       ? { title: "End cordon", ask: `If it leaves, it may come back at ${scope}. A cordon of its node holds on.${others}`, run: cordon(false) }
       : { title: "Cordon", ask: `It serves on, but once it has left it does not come back at ${scope}.${others}`, run: cordon(true) },
     { title: "Remove", danger: true, ask: `This router forgets it once its ${requests} in flight have ended. A source that lists it brings it back at a restart.${others}`, run: remove("") },
-    { title: "Remove at once", danger: true, ask: `This router forgets it now; ${requests} in flight ${flying === 1 ? "is" : "are"} cut off.${others}`, run: remove("now=true&") },
+    { title: "Remove at once", danger: true, ask: `This router forgets it now; ${requests} in flight ${flying === 1 ? "goes" : "go"} on to ${flying === 1 ? "its" : "their"} end.${others}`, run: remove("now=true&") },
   ];
 }
 
@@ -100,7 +100,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
         </Part>
         <Part title="Trust">
           <Facts list={[
-            ["Overlap by", w.overlap], ["Credit", percent(t.credit)], ["Right expectations", t.compared ? `${percent(t.accuracy)} of the last ${count(t.compared)}` : "none compared yet"],
+            ["Overlap", w.overlap], ["Credit", percent(t.credit)], ["Right expectations", t.compared ? `${percent(t.accuracy)} of the last ${count(t.compared)}` : "none compared yet"],
             ["Last confirmed", t.silent_seconds < 0 ? "never" : seconds(t.silent_seconds) + " ago"], ["Checked every", seconds(t.check_seconds)],
           ]} />
         </Part>

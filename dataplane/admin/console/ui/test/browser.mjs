@@ -235,7 +235,7 @@ await check("what other policies would have done, and how it is judged", async (
 
 await check("who holds the hottest prefixes, and how deep", async (page, base) => {
   await views.index(page, base);
-  await page.getByText("the prompts of the last 64 choices share").waitFor();
+  await page.getByText("shared by prompts of the last 64 choices").waitFor();
   const cards = page.locator(".part");
   assert.match(await cards.first().innerText(), /40 of 64 prompts: [\d,]+ tokens.*You are a helpful assistant.*100%.*50% on the GPU/s);
   assert.match(await cards.nth(1).innerText(), /Token ids 151644, 8948/, "no tokenizer");
@@ -297,7 +297,7 @@ await check("changes ask first", async (page, base) => {
   await views.worker(page, base);
   const url = await page.locator("h1.address").textContent();
   await page.getByRole("button", { name: "Remove at once" }).click();
-  await page.getByRole("dialog").getByText("cut off").waitFor();
+  await page.getByRole("dialog").getByText("go on to their end").waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
   assert.deepEqual(fixture.changes, []);

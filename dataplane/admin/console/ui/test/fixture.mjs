@@ -68,7 +68,7 @@ function concerns(state, workers) {
   const all = workers.flatMap(w => w.concerns ?? []);
   for (const [kind, many] of [["dead", "are dead"], ["slow", "do not answer their probes in time"], ["gpu_degraded", "have degraded GPUs"], ["events_aside", "have their events set aside"], ["draining", "are draining"]]) {
     const of = all.filter(c => c.kind === "worker_" + kind);
-    if (of.length > 3) add("worker_" + kind, of[0].severity, `${of.length} workers ${many}; the latest is ${of[0].text}`, of[0].advice, { since_seconds: of[0].since_seconds });
+    if (of.length > 3) add("worker_" + kind, of[0].severity, `${of.length} workers ${many}; the latest is ${of[0].text.replace(/ (is|has|does) .*?(?=: |$)/, "")}`, of[0].advice, { since_seconds: of[0].since_seconds });
     else out.push(...of);
   }
   if (state === "failing") {
