@@ -2,8 +2,8 @@
 // overlap of each rank in the index, and lets the policy pick.
 //
 // Facts go into a choice (facts.go), and a Decision comes out. A Scratch keeps the names of the
-// prompt's beginnings until its request ends (scratch.go). Four parts supply the facts, each with its
-// own state and lock:
+// prompt's beginnings until its request ends (scratch.go). Four parts supply the facts, each with
+// its own state and lock:
 //
 //   - Eligible: ranks that may take the request, by role, fitness and adapter (eligible.go).
 //   - matcher: overlap by the ranks' KV events (match.go), and predictions of blocks that

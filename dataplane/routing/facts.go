@@ -80,7 +80,8 @@ func (f *facts) overlap(i int, p *Prompt) (held, predicted overlap, told int) {
 	if !rank.Events.Credited() {
 		o = overlap{}
 	}
-	if predicted.gpu > o.tokens && len(rank.IndexIDs()) <= 1 { // groups of a hybrid model are unknown
+	// Those of the groups of a hybrid model are unknown.
+	if predicted.gpu > o.tokens && len(rank.IndexIDs()) <= 1 {
 		o = overlap{tokens: predicted.gpu, gpu: predicted.gpu, block: predicted.block}
 	}
 	// The events of a rank without history tell of a part of its blocks; the answers may know

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// TestScratchHasNoRanks: a request keeps what its prompt is known by, and nothing of each rank that it
-// was not sent to: streams last for minutes.
+// TestScratchHasNoRanks: a request keeps what its prompt is known by, and nothing of each rank:
+// streams last for minutes.
 func TestScratchHasNoRanks(t *testing.T) {
 	// Facts of 512 ranks have 200 KiB. The choices that Recent keeps have some, however many requests
 	// there are.
