@@ -60,8 +60,8 @@ func (r *readiness) models() []ServedModel {
 // lacks returns the reason why no request for model can be served; "" where one can. It looks for
 // candidates as a request does: a regular worker, or both halves of a pair.
 func (r *readiness) lacks(model string) string {
-	var scratch routing.Scratch
-	ranks, err := r.router.Eligible(&scratch, &routing.Prompt{Model: model, DP: -1})
+	var fit routing.Eligible
+	ranks, err := r.router.Eligible(&fit, &routing.Prompt{Model: model, DP: -1})
 	switch {
 	case errors.Is(err, routing.ErrNoPrefill):
 		return "no prefill worker is ready"

@@ -176,8 +176,7 @@ func (c *choice) elsewhere(rank *worker.Rank) bool {
 	if c.retries <= 0 {
 		return false
 	}
-	var probe routing.Scratch // rare path; the decision rests on c.scratch
-	return c.x.h.Router.HasUntried(&probe, &c.prompt, append(slices.Clone(c.excluded), rank))
+	return c.x.h.Router.HasUntried(&c.prompt, append(slices.Clone(c.excluded), rank))
 }
 
 // answering returns the rank that answers the client.

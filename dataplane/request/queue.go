@@ -41,7 +41,7 @@ type admission struct {
 	router      *routing.Router
 	maxInFlight atomic.Int64 // QueueConfig.MaxInFlight
 	seed        maphash.Seed // of clients' ids
-	fit         routing.Scratch
+	fit         routing.Eligible
 	waited      func(seconds float64) // of a wait that ended with a place at a rank
 }
 
@@ -142,7 +142,8 @@ func (a *admission) admit(x *exchange) error {
 
 func (a *admission) admitSlow(x *exchange, header []byte) error {
 	c := &x.choice
-	ranks, err := a.router.Eligible(&c.scratch, &c.prompt)
+	var fit routing.Eligible
+	ranks, err := a.router.Eligible(&fit, &c.prompt)
 	if err != nil {
 		return nil //nolint:nilerr // the choice fails for the same reason, and says it better
 	}

@@ -83,8 +83,6 @@ func (a *ApproxIndex) Held(r *worker.Rank) int64 {
 
 // approxMatch is the overlap of each candidate by the approximate index.
 type approxMatch struct {
-	keys    []approx.Key
-	keyed   bool // keys are the prompt's
 	found   []approx.Overlap
 	units   []int    // by number of the rank, zero between choices
 	sources []Source // by candidate
@@ -119,15 +117,14 @@ func learns(rank *worker.Rank, source Source) bool {
 }
 
 // prepare readies the tree for a prompt that goes to a rank.
-func (a *ApproxIndex) prepare(m *approxMatch, p *Prompt, rank *worker.Rank, source Source) {
+func (a *ApproxIndex) prepare(s *Scratch, p *Prompt, rank *worker.Rank, source Source) {
 	if a != nil && learns(rank, source) {
-		a.key(m, p, rank)
+		a.key(s, p, rank)
 	}
 }
 
 // reset makes m the match of ranks of which the index knows nothing.
 func (m *approxMatch) reset(ranks int) {
-	m.keys, m.keyed = m.keys[:0], false
 	m.sources, m.tokens = slices.Grow(m.sources[:0], ranks)[:ranks], slices.Grow(m.tokens[:0], ranks)[:ranks]
 	clear(m.sources)
 	clear(m.tokens)
@@ -135,8 +132,9 @@ func (m *approxMatch) reset(ranks int) {
 
 // match fills m with the sources of all ranks, and with the overlap of those that need it.
 // only: the approximate index is the source of all overlap. a may be nil.
-func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, only bool) {
+func (a *ApproxIndex) match(m *approxMatch, s *Scratch, p *Prompt, ranks []*worker.Rank, only bool) {
 	m.reset(len(ranks))
+	s.keys, s.keyed = s.keys[:0], false
 	needed := false
 	for i, rank := range ranks {
 		source := p.source(rank)
@@ -150,8 +148,8 @@ func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, onl
 	if a == nil || !needed {
 		return
 	}
-	a.key(m, p, ranks[0])
-	m.found = a.tree.Match(m.found[:0], m.keys)
+	a.key(s, p, ranks[0])
+	m.found = a.tree.Match(m.found[:0], s.keys)
 	for _, o := range m.found {
 		if need := int(o.Worker) + 1 - len(m.units); need > 0 {
 			m.units = append(m.units, make([]int, need)...)
@@ -169,46 +167,46 @@ func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, onl
 }
 
 // key cuts a prompt into the tree's keys.
-func (a *ApproxIndex) key(m *approxMatch, p *Prompt, rank *worker.Rank) {
-	if m.keyed {
+func (a *ApproxIndex) key(s *Scratch, p *Prompt, rank *worker.Rank) {
+	if s.keyed {
 		return
 	}
-	m.keyed = true
+	s.keyed = true
 	model := p.Model // an adapter may have a name of its own
 	if Wildcard(model) {
 		model = rank.Worker.Info().Model()
 	}
 	domain := a.tree.Domain(model, p.LoRA, p.Salt, p.ExtraKey)
 	if p.Exact {
-		m.keys = a.tree.AppendTokens(m.keys[:0], domain, p.Tokens)
+		s.keys = a.tree.AppendTokens(s.keys[:0], domain, p.Tokens)
 	} else {
-		m.keys = a.tree.AppendText(m.keys[:0], domain, p.Text)
+		s.keys = a.tree.AppendText(s.keys[:0], domain, p.Text)
 	}
 }
 
 // insert adds a prompt on its way to the decision's rank.
-func (a *ApproxIndex) insert(m *approxMatch, d *Decision) {
-	d.learnt.since = a.tree.Insert(approx.Worker(d.Rank.Number()), m.keys)
+func (a *ApproxIndex) insert(s *Scratch, d *Decision) {
+	d.learnt.since = a.tree.Insert(approx.Worker(d.Rank.Number()), s.keys)
 }
 
 // withdraw takes back a prompt without an answer.
-func (a *ApproxIndex) withdraw(m *approxMatch, d *Decision) {
+func (a *ApproxIndex) withdraw(s *Scratch, d *Decision) {
 	if d.learnt.since != 0 {
-		a.tree.Withdraw(approx.Worker(d.Rank.Number()), m.keys, d.learnt.since)
+		a.tree.Withdraw(approx.Worker(d.Rank.Number()), s.keys, d.learnt.since)
 	}
 }
 
 // correct sets the length of a prompt by its answer: of prompt tokens, cached were in the
 // rank's prefix cache; 0 prompt tokens are unreported.
-func (a *ApproxIndex) correct(m *approxMatch, p *Prompt, d *Decision, prompt, cached int) {
-	if d.learnt.since == 0 || len(m.keys) == 0 {
+func (a *ApproxIndex) correct(s *Scratch, p *Prompt, d *Decision, prompt, cached int) {
+	if d.learnt.since == 0 || len(s.keys) == 0 {
 		return
 	}
 	actual := approx.Unreported
 	if prompt > 0 {
 		actual = units(p, prompt, cached-d.FetchedOf(cached)) // without fetched tokens
 	}
-	a.tree.Correct(approx.Worker(d.Rank.Number()), m.keys, d.learnt.since, actual)
+	a.tree.Correct(approx.Worker(d.Rank.Number()), s.keys, d.learnt.since, actual)
 }
 
 // units converts the engine's cached tokens into units of the prompt. Text counts as equally

@@ -14,58 +14,61 @@ import (
 type draw struct{ turn, seed uint64 }
 
 // Eligible returns the ranks that may take the prompt, however loaded they are: the candidates
-// of Pick. They are valid until the next use of s.
-func (r *Router) Eligible(s *Scratch, p *Prompt) ([]*worker.Rank, error) {
-	err := s.find(r.registry.Snapshot(), p, nil, time.Now())
-	return s.ranks, err
+// of Pick. They are valid until the next use of e.
+func (r *Router) Eligible(e *Eligible, p *Prompt) ([]*worker.Rank, error) {
+	err := e.find(r.registry.Snapshot(), p, nil, time.Now())
+	return e.ranks, err
 }
 
 // HasUntried reports whether a healthy rank other than tried may take the prompt: one that
 // answers its probes, with a breaker that admits a request. Unlike Pick it takes no trial of a
 // breaker.
-func (r *Router) HasUntried(s *Scratch, p *Prompt, tried []*worker.Rank) bool {
-	return s.find(r.registry.Snapshot(), p, tried, time.Now()) == nil && s.healthy()
+func (r *Router) HasUntried(p *Prompt, tried []*worker.Rank) bool {
+	var e Eligible // rare
+	return e.find(r.registry.Snapshot(), p, tried, time.Now()) == nil && e.healthy()
 }
 
 // Pick chooses a rank for the prompt, never one of tried.
 func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, error) {
 	by := draw{turn: r.turn.Add(1) - 1, seed: r.seed()}
-	s.shared.known = false
+	f := r.takeFacts()
 	for {
-		d, req, err := r.choose(s, p, tried, by)
-		if err != nil {
-			return d, err
+		d, req, err := r.choose(f, s, p, tried, by)
+		if err == nil && !f.admit(&d) {
+			continue // another request took the trial of its breaker first
 		}
-		if s.admit(&d) { // else another request took the trial of its breaker first
-			r.Exclusions.count(s.faulty, d.Overruled)
-			d.Fetch = fetchOf(s, p, &d, req, r.Policy(), r.links.Load())
-			r.recent.keep(s, p, &d, req, r.Policy(), len(tried) > 0)
-			return d, nil
+		if err == nil {
+			r.Exclusions.count(f.faulty, d.Overruled)
+			d.Fetch = fetchOf(f, p, &d, req, r.Policy(), r.links.Load())
+			r.recent.keep(f, p, &d, req, r.Policy(), len(tried) > 0)
 		}
+		r.giveBack(f)
+		return d, err
 	}
 }
 
 // choose finds the facts about the eligible ranks and lets the policy pick.
-func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
+func (r *Router) choose(f *facts, s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
 	d, now := Decision{session: sessionUse{name: p.Session}}, time.Now()
-	if err := s.find(r.registry.Snapshot(), p, tried, now); err != nil {
+	s.shared.known = false
+	if err := f.find(r.registry.Snapshot(), p, tried, now); err != nil {
 		return Decision{}, policy.Request{}, err
 	}
 	approximate := r.policy.Load().approximate()
-	if s.index.matched = p.Exact && !p.Opaque && p.ExtraKey == "" && !approximate; s.index.matched {
-		r.match(s, p, &d, now)
+	if f.index.matched = p.Exact && !p.Opaque && p.ExtraKey == "" && !approximate; f.index.matched {
+		r.match(f, s, p, &d, now)
 	}
-	r.Approx.match(&s.approx, p, s.ranks, approximate)
-	r.Known.find(s, p, &d, r.Approx, &r.matcher)
-	if len(s.decodes) > 0 {
-		s.fillDecodes(p)
+	r.Approx.match(&f.approx, s, p, f.ranks, approximate)
+	r.Known.find(f, s, p, &d, r.Approx, &r.matcher)
+	if len(f.decodes) > 0 {
+		f.fillDecodes(p)
 	}
-	s.tiers.find(r.Tiers, p, s.ranks)
-	r.fill(s, p)
-	r.Known.price(s, &d)
+	f.tiers.find(r.Tiers, p, f.ranks)
+	r.fill(f, p)
+	r.Known.price(f, s, &d)
 	req := policy.Request{
-		Tokens: p.Len() + p.Rest, Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0,
-		Chunk: s.ranks[0].Worker.Info().Chunk, Answer: r.answers.mean(),
+		Tokens: p.Len() + p.Rest, Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(f.tiers.found) > 0,
+		Chunk: f.ranks[0].Worker.Info().Chunk, Answer: r.answers.mean(),
 	}
 	if r.Peers != nil {
 		req.Routers = r.Peers.Routers()
@@ -73,35 +76,35 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	if r.Sessions != nil && p.Session != 0 {
 		req.SessionRank = r.Sessions.rank(p.Session)
 	}
-	r.pick(s, p, &d, req)
-	r.Approx.prepare(&s.approx, p, d.Rank, d.Source)
-	d.Overruled = s.overruled(&d)
+	r.pick(f, p, &d, req)
+	r.Approx.prepare(s, p, d.Rank, d.Source)
+	d.Overruled = f.overruled(&d)
 	return d, req, nil
 }
 
 // pick lets the policy pick a rank or a pair. Where both can serve, the policy picks one of
 // each, and predicted times decide between them: a policy that takes turns or draws has no
 // measure for both.
-func (r *Router) pick(s *Scratch, p *Prompt, d *Decision, req policy.Request) {
-	if len(s.decodes) == 0 {
-		s.decide(d, p, r.Policy().Pick(req, s.candidates))
+func (r *Router) pick(f *facts, p *Prompt, d *Decision, req policy.Request) {
+	if len(f.decodes) == 0 {
+		f.decide(d, p, r.Policy().Pick(req, f.candidates))
 		return
 	}
-	s.pair.links = r.links.Load()
-	l := s.pairCandidates()
+	f.pair.links = r.links.Load()
+	l := f.pairCandidates()
 	prefill, decode := policy.PickPair(r.Policy(), req, &l)
-	s.pair.first, s.pair.second = prefill.Index, decode.Index
-	if s.alone > 0 {
-		single, least := r.Policy().Pick(req, s.candidates[:s.alone]), cmp.Or(r.MinUncached, DefaultMinUncached)
-		if why := policy.Alone(r.Policy(), req, s.candidates[:s.alone], single.Index, &l, prefill.Index, decode.Index, least); why != "" {
+	f.pair.first, f.pair.second = prefill.Index, decode.Index
+	if f.alone > 0 {
+		single, least := r.Policy().Pick(req, f.candidates[:f.alone]), cmp.Or(r.MinUncached, DefaultMinUncached)
+		if why := policy.Alone(r.Policy(), req, f.candidates[:f.alone], single.Index, &l, prefill.Index, decode.Index, least); why != "" {
 			single.Reason = why
-			s.decide(d, p, single)
+			f.decide(d, p, single)
 			return
 		}
 	}
-	prefill.Index += s.alone
-	s.decide(d, p, prefill)
-	d.Decode, d.DecodeChoice = s.decodes[decode.Index], decode
+	prefill.Index += f.alone
+	f.decide(d, p, prefill)
+	d.Decode, d.DecodeChoice = f.decodes[decode.Index], decode
 	d.output = p.Output
 }
 
@@ -110,30 +113,32 @@ func (r *Router) pick(s *Scratch, p *Prompt, d *Decision, req policy.Request) {
 // the same.
 func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	var e Explanation
-	s.shared.known = false
-	e.Decision, e.Request, e.Err = r.choose(s, p, nil, draw{turn: r.turn.Load(), seed: seed})
+	f := r.takeFacts()
+	e.Decision, e.Request, e.Err = r.choose(f, s, p, nil, draw{turn: r.turn.Load(), seed: seed})
 	if e.Err != nil {
-		s.ranks, s.candidates, s.decodes, s.alone = s.ranks[:0], s.candidates[:0], s.decodes[:0], 0
+		f.ranks, f.candidates, f.decodes, f.alone = f.ranks[:0], f.candidates[:0], f.decodes[:0], 0
 	}
 	e.Options = optionsOf(r.Policy())
-	explainCandidates(&e, s, r.Policy())
-	explainPairs(&e, s)
+	explainCandidates(&e, f, r.Policy())
+	explainPairs(&e, f)
 	e.Turn = r.Known.explain(s, p, &e.Decision, r.registry.Snapshot().Ranks)
 	now := time.Now()
 	for _, rank := range r.registry.Snapshot().Ranks {
-		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {
+		if !slices.Contains(f.ranks, rank) && !slices.Contains(f.decodes, rank) {
 			e.Ranks = append(e.Ranks, Considered{
-				Rank: rank, Role: rank.Worker.Role(), Excluded: excluded(rank, p, len(s.decodes) > 0, now), Load: rank.Load.View(now),
+				Rank: rank, Role: rank.Worker.Role(), Excluded: excluded(rank, p, len(f.decodes) > 0, now), Load: rank.Load.View(now),
 			})
 		}
 	}
+	r.giveBack(f)
 	return e
 }
 
 // Preview returns the choice that Pick would make. Like Explain it changes nothing.
 func Preview(r *Router, s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, error) {
-	s.shared.known = false
-	d, _, err := r.choose(s, p, tried, draw{turn: r.turn.Load(), seed: r.seed()})
+	f := r.takeFacts()
+	d, _, err := r.choose(f, s, p, tried, draw{turn: r.turn.Load(), seed: r.seed()})
+	r.giveBack(f)
 	return d, err
 }
 
@@ -157,45 +162,45 @@ func FirstToken(r *Router, s *Scratch, p *Prompt) time.Duration {
 
 // match finds the overlap of ranks by events and by predictions, those of other routers
 // included.
-func (r *Router) match(s *Scratch, p *Prompt, d *Decision, now time.Time) {
-	model := s.ranks[0].Worker.Info().Model()
+func (r *Router) match(f *facts, s *Scratch, p *Prompt, d *Decision, now time.Time) {
+	model := f.ranks[0].Worker.Info().Model()
 	r.inFlight.expire(now)
-	r.matcher.match(&s.index, model, p, d)
-	if s.index.stale(s.ranks, now, r.inFlight.dropped.Load()) {
+	r.matcher.match(&f.index, s, model, p, d)
+	if f.index.stale(f.ranks, now, r.inFlight.dropped.Load()) {
 		r.inFlight.dropStale()
-		s.index.clear()
-		r.matcher.match(&s.index, model, p, d)
+		f.index.clear()
+		r.matcher.match(&f.index, s, model, p, d)
 	}
 	if d.block > 0 && r.inFlight.shares.Load() > 0 {
-		r.matcher.matchShared(&s.index, s.shared.of(model, p), p, d.block)
+		r.matcher.matchShared(&f.index, s.shared.of(model, p), p, d.block)
 	}
 }
 
-// fill makes the candidates of s.ranks.
-func (r *Router) fill(s *Scratch, p *Prompt) {
-	n := len(s.ranks)
-	s.candidates, s.overlaps = slices.Grow(s.candidates[:0], n)[:n], slices.Grow(s.overlaps[:0], n)[:n]
-	s.told = slices.Grow(s.told[:0], n)[:n]
-	s.credits, s.loads = slices.Grow(s.credits[:0], n)[:n], slices.Grow(s.loads[:0], n)[:n]
+// fill makes the candidates of f.ranks.
+func (r *Router) fill(f *facts, p *Prompt) {
+	n := len(f.ranks)
+	f.candidates, f.overlaps = slices.Grow(f.candidates[:0], n)[:n], slices.Grow(f.overlaps[:0], n)[:n]
+	f.told = slices.Grow(f.told[:0], n)[:n]
+	f.credits, f.loads = slices.Grow(f.credits[:0], n)[:n], slices.Grow(f.loads[:0], n)[:n]
 	tree := r.Approx != nil && r.policy.Load().approximate()
-	for i, rank := range s.ranks {
-		o, f, told := s.overlap(i, p)
+	for i, rank := range f.ranks {
+		o, predicted, told := f.overlap(i, p)
 		// A prediction is known from dispatch and needs no trust.
-		credit, load := s.credit(i), &s.loads[i]
-		rank.Load.ViewInto(load, s.now)
-		s.overlaps[i], s.credits[i], s.told[i] = o, credit, told
+		credit, load := f.credit(i), &f.loads[i]
+		rank.Load.ViewInto(load, f.now)
+		f.overlaps[i], f.credits[i], f.told[i] = o, credit, told
 		// Field by field: a literal is made on the stack and copied, which doubles the time of
 		// this loop.
-		c := &s.candidates[i]
-		c.ID, c.Predicted = rank.IDHash(), f.tokens
+		c := &f.candidates[i]
+		c.ID, c.Predicted = rank.IDHash(), predicted.tokens
 		c.Cached, c.Host, c.Disk = trusted(o.tokens, credit), trusted(o.tokens-o.gpu, credit), 0
 		c.Pending, c.InFlight, c.Waiting = load.Pending, load.InFlight, load.Waiting
 		c.Rate, c.Pool, c.Used, c.MaxRunning = load.Rate, load.Pool, load.Used, load.Most
-		c.Age, c.Tree = silence(rank, load, s.now), 0
+		c.Age, c.Tree = silence(rank, load, f.now), 0
 		c.Tier, c.Remote, c.TierTime, c.RemoteTime = 0, 0, 0, 0
 		c.Weight, c.FullRate, c.Live = 0, 0, 0
-		if s.judged {
-			if v := rank.Worker.Verdict(s.now); v != 0 {
+		if f.judged {
+			if v := rank.Worker.Verdict(f.now); v != 0 {
 				c.Weight, c.FullRate = weight(v, p.Len()+p.Rest-max(c.Cached, c.Predicted)), rank.FullSpeed()
 			}
 		}
@@ -206,8 +211,8 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 			c.Tree = r.Approx.Held(rank)
 		}
 	}
-	s.index.clear()
-	s.tiers.credit(s.candidates, s.ranks, p, r.links.Load())
+	f.index.clear()
+	f.tiers.credit(f.candidates, f.ranks, p, r.links.Load())
 }
 
 const (

@@ -23,7 +23,7 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
 	}
 	f := r.inFlight.new(r, p, d, now)
 	r.inFlight.add(f)
-	r.matcher.index.Predict(&f.blocks, radix.Worker(d.Rank.Number()), d.scope, r.matcher.hashAll(&s.index, p, d.block))
+	r.matcher.index.Predict(&f.blocks, radix.Worker(d.Rank.Number()), d.scope, r.matcher.hashAll(s, p, d.block))
 	if others {
 		f.told = r.share(s, p, d)
 	}
@@ -74,8 +74,8 @@ func (r *Router) Sent(s *Scratch, d *Decision) {
 	if r.Sessions != nil && d.session.name != 0 {
 		r.Sessions.remember(d.session.name, d.Rank.IDHash())
 	}
-	if r.Approx != nil && len(s.approx.keys) > 0 && learns(d.Rank, d.Source) {
-		r.Approx.insert(&s.approx, d)
+	if r.Approx != nil && len(s.keys) > 0 && learns(d.Rank, d.Source) {
+		r.Approx.insert(s, d)
 	}
 }
 
@@ -86,7 +86,7 @@ func (r *Router) Failed(s *Scratch, d *Decision) {
 	}
 	d.Rank.ExtraKeys.End(d.learnt.extra)
 	if r.Approx != nil {
-		r.Approx.withdraw(&s.approx, d)
+		r.Approx.withdraw(s, d)
 	}
 	d.learnt = learnt{}
 }
@@ -113,16 +113,18 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 	if r.Approx == nil {
 		return
 	}
-	r.Approx.correct(&s.approx, p, d, prompt, cached)
+	r.Approx.correct(s, p, d, prompt, cached)
 	d.learnt = learnt{extra: d.learnt.extra}
 }
 
 // told returns the tokens of a prompt that the rank holds by its events now.
 func (r *Router) told(s *Scratch, p *Prompt, rank *worker.Rank) int {
 	var d Decision
-	r.matcher.match(&s.index, rank.Worker.Info().Model(), p, &d)
-	o := s.index.of(rank).usable(p)
-	s.index.clear()
+	f := r.takeFacts()
+	r.matcher.match(&f.index, s, rank.Worker.Info().Model(), p, &d)
+	o := f.index.of(rank).usable(p)
+	f.index.clear()
+	r.giveBack(f)
 	return o.tokens
 }
 

@@ -1,9 +1,11 @@
 // Package routing decides where a request goes: it hashes prompt tokens into blocks, finds the
 // overlap of each rank in the index, and lets the policy pick.
 //
-// Four parts supply the facts of a choice, each with its own state and lock:
+// Facts go into a choice (facts.go), and a Decision comes out. A Scratch keeps the names of the
+// prompt's beginnings until its request ends (scratch.go). Four parts supply the facts, each with
+// its own state and lock:
 //
-//   - eligible: ranks that may take the request, by role, fitness and adapter (eligible.go).
+//   - Eligible: ranks that may take the request, by role, fitness and adapter (eligible.go).
 //   - matcher: overlap by the ranks' KV events (match.go), and predictions of blocks that
 //     requests in flight are about to compute, which no event tells of yet (predict.go).
 //   - ApproxIndex: overlap by answers and dispatches, for ranks without events and prompts

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// eligible are the ranks that may take a request.
-type eligible struct {
+// Eligible are the ranks that may take a request, in memory that is used again.
+type Eligible struct {
 	groups  [3]group       // by role
 	ranks   []*worker.Rank // regular ranks, then prefill ranks
 	alone   int            // number of regular ranks
@@ -35,10 +35,10 @@ func (g *group) add(rank *worker.Rank, f fitness) {
 }
 
 // Decodes returns, after Router.Eligible, the decode ranks for the prefill ranks of its result.
-func (e *eligible) Decodes() []*worker.Rank { return e.decodes }
+func (e *Eligible) Decodes() []*worker.Rank { return e.decodes }
 
 // find fills e with the ranks for a prompt, without tried ones.
-func (e *eligible) find(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank, now time.Time) error {
+func (e *Eligible) find(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank, now time.Time) error {
 	e.now = now.UnixNano()
 	served := e.group(snap, p, tried)
 	e.unite()
@@ -63,7 +63,7 @@ func described(snap *worker.Snapshot) bool {
 // group sorts the ranks by role and fitness, and reports whether any worker serves the model.
 // It is one pass without a map: with 1,024 ranks each further pass costs as much as the choice
 // itself.
-func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank) (served bool) {
+func (e *Eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank) (served bool) {
 	for i := range e.groups {
 		e.groups[i] = group{fitness: unfit, ranks: e.groups[i].ranks[:0]}
 	}
@@ -105,7 +105,7 @@ func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank)
 
 // unite fills e.ranks with regular ranks, then prefill ranks of pairs. Of the two it leaves
 // out the one with the worse fitness.
-func (e *eligible) unite() {
+func (e *Eligible) unite() {
 	alone, prefill, decode := &e.groups[worker.RoleRegular], &e.groups[worker.RolePrefill], &e.groups[worker.RoleDecode]
 	pair := max(prefill.fitness, decode.fitness)
 	e.ranks, e.decodes, e.alone = e.ranks[:0], e.decodes[:0], 0
@@ -120,7 +120,7 @@ func (e *eligible) unite() {
 }
 
 // missing returns the error for a model with only one half of a pair.
-func (e *eligible) missing() error {
+func (e *Eligible) missing() error {
 	prefill, decode := e.groups[worker.RolePrefill].fitness != unfit, e.groups[worker.RoleDecode].fitness != unfit
 	switch {
 	case prefill && !decode:
@@ -133,7 +133,7 @@ func (e *eligible) missing() error {
 
 // preferAdapter keeps the ranks of workers with the adapter loaded, where some have it, for a
 // pair one of each role: the others must load it first, or refuse the request.
-func (e *eligible) preferAdapter(name string) {
+func (e *Eligible) preferAdapter(name string) {
 	if name == "" {
 		return
 	}
@@ -163,7 +163,7 @@ func hasAdapter(r *worker.Rank, name string) bool {
 }
 
 // oneModel refuses to guess among models for a request that names none.
-func (e *eligible) oneModel(p *Prompt) error {
+func (e *Eligible) oneModel(p *Prompt) error {
 	if p.AnyModel || !Wildcard(p.Model) {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (e *eligible) oneModel(p *Prompt) error {
 
 // healthy reports whether the ranks answer their probes, their breakers are not open, and the
 // prompt is not too long for them.
-func (e *eligible) healthy() bool {
+func (e *Eligible) healthy() bool {
 	f := e.groups[worker.RoleRegular].fitness
 	if e.alone == 0 {
 		f = e.groups[worker.RolePrefill].fitness | e.groups[worker.RoleDecode].fitness
@@ -189,7 +189,7 @@ func (e *eligible) healthy() bool {
 // admit takes the trials of the decision's half-open breakers, and reports whether it got them.
 // It runs after the choice: a choice among ten ranks would otherwise take the trials of all of
 // them and use one. An open breaker was ignored for lack of other ranks.
-func (e *eligible) admit(d *Decision) bool {
+func (e *Eligible) admit(d *Decision) bool {
 	first, second := &d.Rank.Worker.Breaker, (*worker.Breaker)(nil)
 	if d.Decode != nil {
 		second = &d.Decode.Worker.Breaker

@@ -50,12 +50,12 @@ type Considered struct {
 }
 
 // explainCandidates adds the candidates of a choice.
-func explainCandidates(e *Explanation, s *Scratch, p policy.Policy) {
-	costs, scores := explainCosts(e, s, p)
-	for i, rank := range s.ranks {
+func explainCandidates(e *Explanation, f *facts, p policy.Policy) {
+	costs, scores := explainCosts(e, f, p)
+	for i, rank := range f.ranks {
 		c := Considered{
-			Rank: rank, Role: rank.Worker.Role(), Candidate: s.candidates[i], Cached: s.overlaps[i].tokens, GPU: s.overlaps[i].gpu,
-			Source: s.approx.sources[i], Credit: s.credits[i], Load: s.loads[i], Weight: cmp.Or(s.candidates[i].Weight, 1), Cost: costs[i],
+			Rank: rank, Role: rank.Worker.Role(), Candidate: f.candidates[i], Cached: f.overlaps[i].tokens, GPU: f.overlaps[i].gpu,
+			Source: f.approx.sources[i], Credit: f.credits[i], Load: f.loads[i], Weight: cmp.Or(f.candidates[i].Weight, 1), Cost: costs[i],
 		}
 		if len(scores) > 0 {
 			c.Score, c.Scored = scores[i], true
@@ -64,13 +64,13 @@ func explainCandidates(e *Explanation, s *Scratch, p policy.Policy) {
 	}
 }
 
-// explainCosts returns the costs of s.ranks, and the scores of a policy that has some.
-func explainCosts(e *Explanation, s *Scratch, p policy.Policy) (costs []policy.Cost, scores []float64) {
+// explainCosts returns the costs of f.ranks, and the scores of a policy that has some.
+func explainCosts(e *Explanation, f *facts, p policy.Policy) (costs []policy.Cost, scores []float64) {
 	kv := policy.KV{Options: e.Options}
-	single, l := s.candidates[:s.alone], s.pairCandidates()
+	single, l := f.candidates[:f.alone], f.pairCandidates()
 	costs = kv.Costs(nil, e.Request, single)
 	scores = policy.Scores(nil, p, e.Request, single)
-	if len(s.decodes) == 0 {
+	if len(f.decodes) == 0 {
 		return costs, scores
 	}
 	costs = policy.PrefillCosts(costs, kv, e.Request, l.Prefill)
@@ -81,16 +81,16 @@ func explainCosts(e *Explanation, s *Scratch, p policy.Policy) (costs []policy.C
 }
 
 // explainPairs adds the facts of a choice with pairs.
-func explainPairs(e *Explanation, s *Scratch) {
-	if len(s.decodes) == 0 {
+func explainPairs(e *Explanation, f *facts) {
+	if len(f.decodes) == 0 {
 		return
 	}
-	kv, l := policy.KV{Options: e.Options}, s.pairCandidates()
-	e.First, e.Second = s.ranks[s.alone+s.pair.first], s.decodes[s.pair.second]
-	e.PairTTFT = policy.PairTTFT(kv, e.Request, s.candidates[:s.alone], &l, s.pair.first, s.pair.second)
-	for j, cost := range policy.DecodeCosts(nil, e.Request, &l, s.pair.first) {
+	kv, l := policy.KV{Options: e.Options}, f.pairCandidates()
+	e.First, e.Second = f.ranks[f.alone+f.pair.first], f.decodes[f.pair.second]
+	e.PairTTFT = policy.PairTTFT(kv, e.Request, f.candidates[:f.alone], &l, f.pair.first, f.pair.second)
+	for j, cost := range policy.DecodeCosts(nil, e.Request, &l, f.pair.first) {
 		e.Decodes = append(e.Decodes, Decoder{
-			Rank: s.decodes[j], Candidate: s.pair.decodes[j], Load: s.pair.loads[j], Cost: cost, Broken: l.Broken(s.pair.first, j),
+			Rank: f.decodes[j], Candidate: f.pair.decodes[j], Load: f.pair.loads[j], Cost: cost, Broken: l.Broken(f.pair.first, j),
 		})
 	}
 }

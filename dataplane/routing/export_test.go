@@ -17,4 +17,4 @@ func SharedTokens(tokens int, fingerprints, other []uint32) int {
 func (r *Router) SharedPredictions() int { return int(r.inFlight.shares.Load()) }
 
 // Keyed reports whether the last choice has cut its prompt into keys of the approximate tree.
-func (s *Scratch) Keyed() bool { return s.approx.keyed }
+func (s *Scratch) Keyed() bool { return s.keyed }

@@ -28,7 +28,7 @@ const (
 )
 
 // fitnessOf returns the present fitness of a worker.
-func (e *eligible) fitnessOf(w *worker.Worker, info *worker.Info) fitness {
+func (e *Eligible) fitnessOf(w *worker.Worker, info *worker.Info) fitness {
 	f := fitReady
 	switch w.State() {
 	case worker.Ready:
@@ -123,7 +123,7 @@ func (x *Exclusions) count(c faultCounts, overruled GPUFault) {
 }
 
 // overruled returns the worst fault of the decision's group, which has no rank without one.
-func (e *eligible) overruled(d *Decision) GPUFault {
+func (e *Eligible) overruled(d *Decision) GPUFault {
 	if e.faulty == (faultCounts{}) {
 		return NoGPUFault
 	}

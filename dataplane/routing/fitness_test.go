@@ -143,11 +143,11 @@ func TestFactsYieldToFailures(t *testing.T) {
 	f := newFleet(t, on(1), on(1), on(1))
 	f.tell(0, gpuDead)
 	p := prompt(tokens(1, 100))
-	require.True(t, f.router.HasUntried(&f.scratch, p, f.ranks[1:]))
+	require.True(t, f.router.HasUntried(p, f.ranks[1:]))
 	d := f.kvPick(p, f.ranks[1:]...)
 	require.Same(t, f.ranks[0], d.Rank)
 	require.Equal(t, routing.FaultDead, d.Overruled)
-	require.False(t, f.router.HasUntried(&f.scratch, p, f.ranks))
+	require.False(t, f.router.HasUntried(p, f.ranks))
 }
 
 // The halves of a pair are left out by facts as others are.

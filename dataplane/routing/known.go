@@ -56,20 +56,20 @@ const (
 )
 
 // find finds the place of a prompt in its session. a may be nil.
-func (k *KnownSessions) find(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex, x *matcher) {
+func (k *KnownSessions) find(f *facts, s *Scratch, p *Prompt, d *Decision, a *ApproxIndex, x *matcher) {
 	if k == nil {
 		return
 	}
-	k.prefixes(s, p, d, a, x)
+	k.prefixes(s, p, d, f.ranks[0], a, x)
 	d.Turn = k.table.Find(s.turn.prefixes, p.Session, p.SessionSource == SessionResponse)
 	if d.Turn.Exact {
-		k.stay(s, &d.Turn)
+		k.stay(f, s, &d.Turn)
 	}
 }
 
 // prefixes fills in the prefixes of a prompt. Where events name blocks by their ids, the blocks are
 // hashed for the index anyway; else the keys of the approximate tree do.
-func (k *KnownSessions) prefixes(s *Scratch, p *Prompt, d *Decision, a *ApproxIndex, x *matcher) {
+func (k *KnownSessions) prefixes(s *Scratch, p *Prompt, d *Decision, rank *worker.Rank, a *ApproxIndex, x *matcher) {
 	m := &s.turn
 	m.prefixes, m.unit = m.prefixes[:0], unitTokens
 	switch {
@@ -77,36 +77,36 @@ func (k *KnownSessions) prefixes(s *Scratch, p *Prompt, d *Decision, a *ApproxIn
 	case d.block > 0:
 		perUnit := max(unitTokens/d.block, 1)
 		m.unit = perUnit * d.block
-		blocks := x.hashAll(&s.index, p, d.block)
+		blocks := x.hashAll(s, p, d.block)
 		units := max(len(p.Tokens)-openTokens, 0) / m.unit
 		m.prefixes = turns.AppendBlockPrefixes(m.prefixes, k.table, uint64(d.scope), blocks[:units*perUnit], perUnit)
 	case a != nil:
-		a.key(&s.approx, p, s.ranks[0])
+		a.key(s, p, rank)
 		units := (len(p.Text) - openBytes) / unitBytes
 		if p.Exact {
 			units = (len(p.Tokens) - openTokens) / unitTokens
 		}
-		keys := s.approx.keys
+		keys := s.keys
 		m.prefixes = turns.AppendPrefixes(m.prefixes, k.table, keys[:max(min(units, len(keys)), 0)])
 	}
 }
 
 // stay credits the rank of a branch's last turn, which its events told of before they stopped:
 // the approximate tree has not seen it. The next turn will be in the tree.
-func (k *KnownSessions) stay(s *Scratch, f *turns.Turn) {
-	if !slices.Contains(s.approx.sources, Answers) {
+func (k *KnownSessions) stay(f *facts, s *Scratch, t *turns.Turn) {
+	if !slices.Contains(f.approx.sources, Answers) {
 		return
 	}
-	home, _ := k.pages.Home(uint64(f.ID))
-	for i, rank := range s.ranks {
-		if s.approx.sources[i] == Answers && int(rank.Number()) == home {
-			s.approx.tokens[i] = max(s.approx.tokens[i], f.Units()*s.turn.unit)
+	home, _ := k.pages.Home(uint64(t.ID))
+	for i, rank := range f.ranks {
+		if f.approx.sources[i] == Answers && int(rank.Number()) == home {
+			f.approx.tokens[i] = max(f.approx.tokens[i], t.Units()*s.turn.unit)
 		}
 	}
 }
 
 // price fills in the tokens of other branches at the candidates of a prompt.
-func (k *KnownSessions) price(s *Scratch, d *Decision) {
+func (k *KnownSessions) price(f *facts, s *Scratch, d *Decision) {
 	if k == nil {
 		return
 	}
@@ -115,8 +115,8 @@ func (k *KnownSessions) price(s *Scratch, d *Decision) {
 	if id := d.Turn.ID; id != 0 {
 		home, own = k.pages.Home(uint64(id))
 	}
-	for i, rank := range s.ranks {
-		c := &s.candidates[i]
+	for i, rank := range f.ranks {
+		c := &f.candidates[i]
 		live := k.pages.Live(int(rank.Number()))
 		if int(rank.Number()) == home {
 			live = max(live-own, 0)

@@ -20,8 +20,6 @@ type indexMatch struct {
 	byRank    []overlap // of predictions, by number of the rank; zero between choices
 	others    []overlap // as byRank, of other routers' predictions
 	found     []radix.Overlap
-	blocks    []radix.Hash // of the prompt, as far as they are known: in chain, or the prompt's own
-	chain     []radix.Hash
 	pairs     []uint32
 	bigrams   []radix.Hash
 	shared    []radix.Hash // fingerprints of the prompt
@@ -29,9 +27,9 @@ type indexMatch struct {
 	matched   bool         // the prompt was looked for
 }
 
-// match fills m with the overlaps of a model's ranks, and d with the block and scope of a
-// prediction.
-func (x *matcher) match(m *indexMatch, model string, p *Prompt, d *Decision) {
+// match fills m with the overlaps of a model's ranks, s with the hashes that it has needed, and d
+// with the block and scope of a prediction.
+func (x *matcher) match(m *indexMatch, s *Scratch, model string, p *Prompt, d *Decision) {
 	m.predicted = false
 	for _, shape := range x.view().Shapes {
 		if shape.Model != model {
@@ -42,7 +40,7 @@ func (x *matcher) match(m *indexMatch, model string, p *Prompt, d *Decision) {
 		switch {
 		case !shape.Bigram:
 			d.block, d.scope = shape.BlockSize, x.index.Scope(key)
-			x.matchTokens(m, p, d, domain, stored)
+			x.matchTokens(m, s, p, d, domain, stored)
 		case stored:
 			x.matchBigrams(m, p, shape, domain)
 		}
@@ -50,26 +48,26 @@ func (x *matcher) match(m *indexMatch, model string, p *Prompt, d *Decision) {
 }
 
 // matchTokens matches blocks of tokens. It hashes them only as far as a rank holds them.
-func (x *matcher) matchTokens(m *indexMatch, p *Prompt, d *Decision, domain radix.Domain, stored bool) {
+func (x *matcher) matchTokens(m *indexMatch, s *Scratch, p *Prompt, d *Decision, domain radix.Domain, stored bool) {
 	own := p.Block == d.block && len(p.Hashes) == len(p.Tokens)/d.block
 	if own {
-		m.blocks = p.Hashes // all of them: nothing is appended
+		s.blocks = p.Hashes // all of them: nothing is appended
 	} else {
-		m.blocks = m.chain[:0]
+		s.blocks = s.chain[:0]
 		if p.Block == d.block {
-			m.blocks = append(m.blocks, p.Hashes...)
+			s.blocks = append(s.blocks, p.Hashes...)
 		}
 	}
 	m.found = m.found[:0]
 	if stored {
-		m.found, m.blocks = x.index.MatchTokens(m.found, m.blocks, domain, p.Tokens, d.block)
+		m.found, s.blocks = x.index.MatchTokens(m.found, s.blocks, domain, p.Tokens, d.block)
 	}
 	m.byID = m.record(m.byID, d.block)
-	m.found, m.blocks = x.index.MatchPredictedTokens(m.found[:0], m.blocks, d.scope, p.Tokens, d.block)
+	m.found, s.blocks = x.index.MatchPredictedTokens(m.found[:0], s.blocks, d.scope, p.Tokens, d.block)
 	m.predicted = m.predicted || len(m.found) > 0
 	m.byRank = m.record(m.byRank, d.block)
 	if !own {
-		m.chain = m.blocks
+		s.chain = s.blocks
 	}
 }
 
@@ -86,12 +84,12 @@ func (x *matcher) matchBigrams(m *indexMatch, p *Prompt, shape ingest.Shape, dom
 }
 
 // hashAll returns the hashes of all whole blocks of the prompt that was matched last.
-func (x *matcher) hashAll(m *indexMatch, p *Prompt, block int) []radix.Hash {
-	if rest := p.Tokens[len(m.blocks)*block:]; len(rest) >= block {
-		m.blocks = x.index.AppendHashes(m.blocks, rest, block)
-		m.chain = m.blocks
+func (x *matcher) hashAll(s *Scratch, p *Prompt, block int) []radix.Hash {
+	if rest := p.Tokens[len(s.blocks)*block:]; len(rest) >= block {
+		s.blocks = x.index.AppendHashes(s.blocks, rest, block)
+		s.chain = s.blocks
 	}
-	return m.blocks
+	return s.blocks
 }
 
 // record keeps the longest overlap of each worker of the index.

@@ -12,10 +12,10 @@ import (
 // pair has a handshake and a transfer before it.
 const DefaultMinUncached = 256
 
-// pairScratch is the memory of a choice among pairs.
-type pairScratch struct {
-	decodes       []policy.Candidate // of eligible.decodes
-	loads         []worker.LoadView  // of eligible.decodes
+// pairFacts are the facts of a choice among pairs.
+type pairFacts struct {
+	decodes       []policy.Candidate // of Eligible.decodes
+	loads         []worker.LoadView  // of Eligible.decodes
 	first, second int                // of the best pair, among prefill and decode ranks
 
 	prefillNodes, decodeNodes   []uint32
@@ -23,48 +23,48 @@ type pairScratch struct {
 	prefillPlaces, decodePlaces []uint32 // where links is not nil
 }
 
-// fillDecodes makes the candidates of s.decodes. It runs before fill, which clears the
+// fillDecodes makes the candidates of f.decodes. It runs before fill, which clears the
 // overlaps.
-func (s *Scratch) fillDecodes(p *Prompt) {
-	n := len(s.decodes)
-	s.pair.decodes, s.pair.loads = slices.Grow(s.pair.decodes[:0], n)[:n], slices.Grow(s.pair.loads[:0], n)[:n]
-	s.pair.prefillNodes, s.pair.decodeNodes = s.pair.prefillNodes[:0], s.pair.decodeNodes[:0]
-	for _, rank := range s.ranks[s.alone:] {
-		s.pair.prefillNodes = append(s.pair.prefillNodes, rank.Worker.HostNumber())
+func (f *facts) fillDecodes(p *Prompt) {
+	n := len(f.decodes)
+	f.pair.decodes, f.pair.loads = slices.Grow(f.pair.decodes[:0], n)[:n], slices.Grow(f.pair.loads[:0], n)[:n]
+	f.pair.prefillNodes, f.pair.decodeNodes = f.pair.prefillNodes[:0], f.pair.decodeNodes[:0]
+	for _, rank := range f.ranks[f.alone:] {
+		f.pair.prefillNodes = append(f.pair.prefillNodes, rank.Worker.HostNumber())
 	}
-	for j, rank := range s.decodes {
-		load, info := &s.pair.loads[j], rank.Worker.Info()
-		rank.Load.ViewInto(load, s.now)
+	for j, rank := range f.decodes {
+		load, info := &f.pair.loads[j], rank.Worker.Info()
+		rank.Load.ViewInto(load, f.now)
 		c := policy.Candidate{
 			ID: rank.IDHash(), InFlight: load.InFlight, Waiting: load.Waiting, Pool: load.Pool, Used: load.Used, MaxRunning: load.Most,
-			Age: silence(rank, load, s.now),
+			Age: silence(rank, load, f.now),
 		}
-		if s.judged {
-			c.Weight = rank.Worker.Verdict(s.now).Weight()
+		if f.judged {
+			c.Weight = rank.Worker.Verdict(f.now).Weight()
 		}
 		if c.Pool == 0 {
 			c.Pool = int64(info.MaxTokens)
 		}
 		// A decode worker without a prefix cache is sent the whole prompt.
 		if info.DecodeCache && p.source(rank) == Events {
-			c.Cached = trusted(s.index.of(rank).usable(p).tokens, rank.Trust.CreditAt(s.now, true))
+			c.Cached = trusted(f.index.of(rank).usable(p).tokens, rank.Trust.CreditAt(f.now, true))
 		}
-		s.pair.decodes[j] = c
-		s.pair.decodeNodes = append(s.pair.decodeNodes, rank.Worker.HostNumber())
+		f.pair.decodes[j] = c
+		f.pair.decodeNodes = append(f.pair.decodeNodes, rank.Worker.HostNumber())
 	}
 }
 
 // pairCandidates returns the ranks that a pair is chosen from.
-func (s *Scratch) pairCandidates() policy.PairCandidates {
+func (f *facts) pairCandidates() policy.PairCandidates {
 	l := policy.PairCandidates{
-		Prefill: s.candidates[s.alone:], Decode: s.pair.decodes, Link: policy.UsualLink,
-		PrefillHosts: s.pair.prefillNodes, DecodeHosts: s.pair.decodeNodes,
+		Prefill: f.candidates[f.alone:], Decode: f.pair.decodes, Link: policy.UsualLink,
+		PrefillHosts: f.pair.prefillNodes, DecodeHosts: f.pair.decodeNodes,
 	}
-	if s.pair.links != nil && len(s.decodes) > 0 {
-		s.pair.prefillPlaces = places(s.pair.prefillPlaces[:0], s.ranks[s.alone:])
-		s.pair.decodePlaces = places(s.pair.decodePlaces[:0], s.decodes)
-		l.Links, l.PrefillNodes, l.DecodeNodes = s.pair.links, s.pair.prefillPlaces, s.pair.decodePlaces
-		l.Bytes = tokenBytes(s.decodes[0].Worker.Info())
+	if f.pair.links != nil && len(f.decodes) > 0 {
+		f.pair.prefillPlaces = places(f.pair.prefillPlaces[:0], f.ranks[f.alone:])
+		f.pair.decodePlaces = places(f.pair.decodePlaces[:0], f.decodes)
+		l.Links, l.PrefillNodes, l.DecodeNodes = f.pair.links, f.pair.prefillPlaces, f.pair.decodePlaces
+		l.Bytes = tokenBytes(f.decodes[0].Worker.Info())
 	}
 	return l
 }

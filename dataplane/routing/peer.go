@@ -17,7 +17,7 @@ type Peers interface {
 
 // share tells the other routers of a prompt that is sent, and returns its number there.
 func (r *Router) share(s *Scratch, p *Prompt, d *Decision) uint64 {
-	return r.Peers.Tell(d.Rank.IDHash(), s.shared.of(s.ranks[0].Worker.Info().Model(), p))
+	return r.Peers.Tell(d.Rank.IDHash(), s.shared.of(d.Rank.Worker.Info().Model(), p))
 }
 
 // endShared tells the other routers of the end of a prediction.

@@ -40,36 +40,36 @@ func (d *Decision) FetchedOf(cached int) int {
 }
 
 // fetchOf returns the tokens that a policy expects the decision's rank to fetch.
-func fetchOf(s *Scratch, p *Prompt, d *Decision, req policy.Request, by policy.Policy, links *policy.Links) (f Fetch) {
+func fetchOf(f *facts, p *Prompt, d *Decision, req policy.Request, by policy.Policy, links *policy.Links) (g Fetch) {
 	at := d.Choice.Index
-	c := &s.candidates[at]
+	c := &f.candidates[at]
 	if c.Tier|c.Remote == 0 {
-		return f
+		return g
 	}
 	fetcher, ok := by.(policy.Fetcher)
 	if !ok {
-		return f
+		return g
 	}
-	candidates := s.candidates // that the rank was compared with
+	candidates := f.candidates // that the rank was compared with
 	switch {
 	case d.Decode != nil:
-		candidates, at = s.candidates[s.alone:], at-s.alone
-	case len(s.decodes) > 0:
-		candidates = s.candidates[:s.alone]
+		candidates, at = f.candidates[f.alone:], at-f.alone
+	case len(f.decodes) > 0:
+		candidates = f.candidates[:f.alone]
 	}
 	req.Stored = true
-	if f.Tier, f.Remote = fetcher.Fetched(req, candidates, at); f.Tokens() == 0 {
-		return f
+	if g.Tier, g.Remote = fetcher.Fetched(req, candidates, at); g.Tokens() == 0 {
+		return g
 	}
-	f.have, f.upto = c.Cached, c.Cached+f.Tokens()
-	if f.Remote > 0 {
-		f.From = s.tiers.source(p, d.Rank, f.upto, links)
+	g.have, g.upto = c.Cached, c.Cached+g.Tokens()
+	if g.Remote > 0 {
+		g.From = f.tiers.source(p, d.Rank, g.upto, links)
 	}
 	// The candidate's Cached is discounted by trust: the discounted tokens are counted twice.
 	twice := max(d.Cached-c.Cached, 0)
-	f.Remote = max(f.Remote-max(twice-f.Tier, 0), 0)
-	f.Tier = max(f.Tier-twice, 0)
-	return f
+	g.Remote = max(g.Remote-max(twice-g.Tier, 0), 0)
+	g.Tier = max(g.Tier-twice, 0)
+	return g
 }
 
 // pullHint returns the hint for the decision's node.

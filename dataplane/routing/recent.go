@@ -49,7 +49,7 @@ type keptChoice struct {
 	name   []byte        // guarded by mu
 	begins beginning     // guarded by mu
 	policy policy.Policy // guarded by mu
-	facts  Scratch       // guarded by mu
+	facts  facts         // guarded by mu
 }
 
 // allow reports whether one more choice is kept at a time.
@@ -60,8 +60,8 @@ func (k *recent) allow(now int64) bool {
 }
 
 // keep copies a choice, if it is this one's turn.
-func (k *recent) keep(s *Scratch, p *Prompt, d *Decision, req policy.Request, by policy.Policy, again bool) {
-	if !k.allow(s.now) {
+func (k *recent) keep(f *facts, p *Prompt, d *Decision, req policy.Request, by policy.Policy, again bool) {
+	if !k.allow(f.now) {
 		return
 	}
 	number := k.number.Add(1)
@@ -72,25 +72,25 @@ func (k *recent) keep(s *Scratch, p *Prompt, d *Decision, req policy.Request, by
 	defer c.mu.Unlock()
 	c.policy, c.name = by, append(c.name[:0], p.Name[:min(len(p.Name), keptName)]...)
 	c.choice = RecentChoice{
-		Number: number, At: time.Unix(0, s.now), Model: s.ranks[0].Worker.Info().Model(), Policy: by.Name(),
-		Candidates: len(s.ranks), Again: again,
+		Number: number, At: time.Unix(0, f.now), Model: f.ranks[0].Worker.Info().Model(), Policy: by.Name(),
+		Candidates: len(f.ranks), Again: again,
 		Explanation: Explanation{Request: req, Decision: Decision{
 			Rank: d.Rank, Decode: d.Decode, Cached: d.Cached, Predicted: d.Predicted, Exact: d.Exact, Overruled: d.Overruled,
 			Source: d.Source, Choice: d.Choice, DecodeChoice: d.DecodeChoice,
 		}},
 	}
 	c.begins.keep(p, c.choice.Model, pageSize(d.Rank.Worker.Info()))
-	c.facts.copyFacts(s)
+	c.facts.copy(f)
 }
 
-// copyFacts copies all that explainCandidates and explainPairs read.
-func (s *Scratch) copyFacts(from *Scratch) {
-	s.alone, s.now = from.alone, from.now
-	s.ranks, s.decodes = append(s.ranks[:0], from.ranks...), append(s.decodes[:0], from.decodes...)
-	s.candidates, s.overlaps = append(s.candidates[:0], from.candidates...), append(s.overlaps[:0], from.overlaps...)
-	s.credits, s.loads = append(s.credits[:0], from.credits...), append(s.loads[:0], from.loads...)
-	s.approx.sources = append(s.approx.sources[:0], from.approx.sources...)
-	to, pair := &s.pair, &from.pair
+// copy copies all that explainCandidates and explainPairs read.
+func (f *facts) copy(from *facts) {
+	f.alone, f.now = from.alone, from.now
+	f.ranks, f.decodes = append(f.ranks[:0], from.ranks...), append(f.decodes[:0], from.decodes...)
+	f.candidates, f.overlaps = append(f.candidates[:0], from.candidates...), append(f.overlaps[:0], from.overlaps...)
+	f.credits, f.loads = append(f.credits[:0], from.credits...), append(f.loads[:0], from.loads...)
+	f.approx.sources = append(f.approx.sources[:0], from.approx.sources...)
+	to, pair := &f.pair, &from.pair
 	if to.decodes, to.loads = to.decodes[:0], to.loads[:0]; len(from.decodes) == 0 {
 		return // from.pair is of an earlier choice
 	}

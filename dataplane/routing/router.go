@@ -3,6 +3,7 @@ package routing
 import (
 	"errors"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,7 @@ type Router struct {
 	turn     atomic.Uint64
 	answers  answerTime
 	recent   recent
+	facts    sync.Pool // *facts
 }
 
 // New returns a router over these parts. seed returns the random numbers of policies.

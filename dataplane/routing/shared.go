@@ -99,14 +99,14 @@ func (l *list) oldestOfMost(most string) *Prediction {
 	return f
 }
 
-// sharedMatch is the fingerprints of a prompt.
-type sharedMatch struct {
+// sharedPrompt is the fingerprints of a prompt.
+type sharedPrompt struct {
 	fingerprints []uint32
 	known        bool // since the choice began
 }
 
 // of returns the prompt's fingerprints, which stay valid until the next choice.
-func (m *sharedMatch) of(model string, p *Prompt) []uint32 {
+func (m *sharedPrompt) of(model string, p *Prompt) []uint32 {
 	if !m.known {
 		m.fingerprints, m.known = appendFingerprints(m.fingerprints[:0], model, p), true
 	}

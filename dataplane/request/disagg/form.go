@@ -124,7 +124,7 @@ func (f *Form) read(doc []byte, usage *openai.UsageScanner) reading {
 			r.leave()
 		case '"':
 			end := openai.StringEnd(doc, i)
-			if end < len(doc) {
+			if end < len(doc) && doc[end] != ',' && doc[end] != '}' { // else it is a value
 				r.key(doc, i, end, usage)
 			}
 			i = end - 1
@@ -144,10 +144,13 @@ func (r *reading) key(doc []byte, lo, hi int, usage *openai.UsageScanner) {
 	case len(key) < len("eval_count"):
 	case string(key) == nameReason:
 		r.reason(doc[hi:])
-	case usage != nil:
+	case usage != nil && string(key[len(key)-len(tokensEnd):]) == tokensEnd:
 		usage.Key(doc, hi)
 	}
 }
+
+// tokensEnd ends the names of all numbers of a usage.
+const tokensEnd = "_tokens"
 
 // reason reads a finish_reason, of which behind follows the key.
 func (r *reading) reason(behind []byte) {
