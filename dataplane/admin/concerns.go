@@ -291,6 +291,10 @@ func concernsAround(st *Status, add func(kind string, severity Severity, subject
 		if s.Error != "" {
 			add("source_failed", Warning, s.Name, "The source "+s.Name+" of workers cannot answer: "+s.Error, "Its last workers stay in use.", 0)
 		}
+		if s.Kept > 0 {
+			add("source_empty", Warning, s.Name, fmt.Sprintf("The source %s names no worker that answers; %s that it named before, and that answer, stay in use", s.Name, Plural(s.Kept, "worker")),
+				"Look at the source. Where it is right, stop these engines, or remove the workers with DELETE /workers.", s.AgeSeconds)
+		}
 	}
 	if c := st.Config; c != nil && c.Error != "" {
 		add("config_refused", Warning, c.File, "The configuration file was not taken over: "+c.Error, "Correct it; the settings before it are in force.", 0)

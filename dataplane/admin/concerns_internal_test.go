@@ -162,6 +162,10 @@ func TestConcerns(t *testing.T) {
 			},
 		},
 		{
+			"source_empty", Warning, "dns", "The source dns names no worker that answers; 2 workers that it named before, and that answer, stay in use", 8,
+			func(st *Status) { st.Sources = []fleet.SourceStatus{{Name: "dns", Kept: 2, AgeSeconds: 8}} },
+		},
+		{
 			"config_refused", Warning, "w.yaml", "The configuration file was not taken over: unknown key", 0,
 			func(st *Status) { st.Config = &ConfigStatus{File: "w.yaml", Error: "unknown key"} },
 		},
