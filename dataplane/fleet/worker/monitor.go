@@ -52,7 +52,8 @@ func (m *monitor) run(ctx context.Context) {
 	if m.cfg.Resolve != nil && m.w.named() {
 		var follower sync.WaitGroup
 		defer follower.Wait()
-		follower.Go(func() { m.followName(ctx, m.cfg.Resolve) })
+		resolve, every := m.cfg.Resolve, m.cfg.LookEvery
+		follower.Go(func() { m.followName(ctx, resolve, every) })
 	}
 	defer func() { m.probe.client.CloseIdleConnections() }()
 	defer m.closeBootstrap()

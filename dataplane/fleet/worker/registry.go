@@ -43,6 +43,9 @@ type Config struct {
 	// Resolve returns the addresses of a name. The connections of a worker whose name has moved are
 	// made anew; nil: names are not followed.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// LookEvery is the time between two calls of Resolve for a worker; default 10 s: 50 a second for 500
+	// workers, and within the usual 30 s of records' lives.
+	LookEvery time.Duration
 	// Moved is called with the address to dial of such a worker, for the connections of requests;
 	// may be nil.
 	Moved func(addr string)
@@ -62,6 +65,7 @@ func (c *Config) setDefaults() {
 	c.Timeout = cmp.Or(c.Timeout, 500*time.Millisecond)
 	c.LoadEvery = cmp.Or(c.LoadEvery, time.Second)
 	c.HangAfter = cmp.Or(c.HangAfter, 5*time.Second)
+	c.LookEvery = cmp.Or(c.LookEvery, 10*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
