@@ -89,6 +89,13 @@ var workerConcerns = []workerConcern{
 		"Fewer requests go there. Look at the cooling, power and links of the node.", gpus("degraded", "draining"),
 	},
 	{
+		"double", Warning, "is a second name of another worker's process", "are second names of other workers' processes",
+		"Name it once. Where both listen at one address, only one of them gets requests.",
+		func(w *WorkerStatus, _ time.Time) (string, float64, bool) {
+			return w.SameAs, 0, w.SameAs != ""
+		},
+	},
+	{
 		"events_aside", Warning, "has its events set aside", "have their events set aside",
 		"Answers tell what is cached meanwhile. Compare model, tokenizer and page size with those of the process that publishes at the worker's endpoint.",
 		func(w *WorkerStatus, now time.Time) (string, float64, bool) {

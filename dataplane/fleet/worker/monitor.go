@@ -75,7 +75,7 @@ func (m *monitor) run(ctx context.Context) {
 		}
 		m.step(ctx, err)
 		m.checkGPUs(time.Now())
-		m.r.compareSpeeds(time.Now())
+		m.r.compare(time.Now())
 		m.logAside()
 		select {
 		case <-ctx.Done():

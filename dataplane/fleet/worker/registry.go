@@ -123,8 +123,9 @@ type Registry struct {
 	numbers  numbers    // of ranks
 	facts    sync.Mutex // held while facts about GPUs are taken in, some µs; never by choices
 
-	speeds    sync.Mutex // held while the speeds of ranks are compared
-	speedsDue time.Time  // when they are next; guarded by speeds
+	comparing  sync.Mutex         // held while workers are compared
+	compareDue time.Time          // when they are next; guarded by comparing
+	firsts     map[uint64]*Worker // by process; guarded by comparing
 
 	mu      sync.Mutex
 	closed  bool                // guarded by mu
@@ -318,20 +319,25 @@ func (r *Registry) publishLocked() {
 	r.snap.Store(s)
 }
 
-// speedsEvery is how often the ranks' speeds are compared: they are means over minutes.
-const speedsEvery = time.Second
+// compareEvery is how often the workers are compared: speeds are means over minutes.
+const compareEvery = time.Second
 
-// compareSpeeds gives each rank the median speed of the others that serve its model in its role, at
-// most once a speedsEvery. Any monitor may call it.
+// compare compares the workers with each other, at most once a compareEvery. Any monitor may call it.
+func (r *Registry) compare(now time.Time) {
+	if !r.comparing.TryLock() {
+		return
+	}
+	defer r.comparing.Unlock()
+	if now.Before(r.compareDue) {
+		return
+	}
+	r.compareDue = now.Add(compareEvery)
+	r.findDoubles()
+	r.compareSpeeds(now)
+}
+
+// compareSpeeds gives each rank the median speed of the others that serve its model in its role.
 func (r *Registry) compareSpeeds(now time.Time) {
-	if !r.speeds.TryLock() {
-		return
-	}
-	defer r.speeds.Unlock()
-	if now.Before(r.speedsDue) {
-		return
-	}
-	r.speedsDue = now.Add(speedsEvery)
 	type group struct {
 		model string
 		role  Role
