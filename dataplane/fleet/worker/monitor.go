@@ -39,7 +39,7 @@ type monitor struct {
 	reported   error     // last discovery error that was logged
 	mode       string    // disaggregation_mode by the worker itself
 	contrary   bool      // that the worker and its spec differ was logged
-	refused    time.Time // when the worker last refused its description
+	refused    time.Time // when the worker was last asked for a description that it did not give
 	asked      time.Time // when it was last asked for its vocabulary
 	asks       int       // how often
 	gaveUpFor  int64     // the death of its GPUs after which requests were given up
@@ -122,7 +122,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 		}
 	}
 	if state == Ready && m.known {
-		m.retryRefused(ctx, time.Now())
+		m.retryDescription(ctx, time.Now())
 	}
 	if state == Ready && m.known && m.suspected() && m.w.probe.suspectAfter(time.Now()) <= 0 {
 		err = m.recognize(ctx)
