@@ -249,6 +249,16 @@ func streams() []struct {
 		{"one in 50 lost, replays of other ids", lost(50, storesOf(other))},
 		{"one in 50 lost, replays of other hashes", lost(50, storesOf(func(ev *kvevent.Event) { slices.Reverse(ev.Hashes) }))},
 		{"one in 50 lost, empty replays", lost(50, eventsOf(func(b *kvevent.Batch) { b.Events = nil }))},
+		{"one in 50 lost, replays with numbers of their own", lost(50, numbered(func(seq uint64) uint64 { return seq / 2 }))},
+		{"one in 50 lost, replays numbered from 0", func() twist {
+			first := map[int]uint64{}
+			return func(rank int, m zmq.Message, to outlet) {
+				if _, known := first[rank]; !known || m.Seq%50 == 0 {
+					first[rank] = m.Seq
+				}
+				lost(50, numbered(func(seq uint64) uint64 { return seq - first[rank] }))(rank, m, to)
+			}
+		}()},
 		{"one in 10 lost, replays of other ids", lost(10, storesOf(other))},
 		{"one in 10 lost, garbage replays", lost(10, payloadOf(garbage))},
 		{"the parent is the block before it", storesOf(func(ev *kvevent.Event) {
