@@ -18,8 +18,8 @@ import (
 const (
 	// defaultDrain bounds the requests of a worker that leaves.
 	defaultDrain = 30 * time.Second
-	// defaultGrace is how long a healthy worker that left stays in use while no other worker is ready
-	// for its model and role.
+	// defaultGrace is how long a healthy worker that left stays in use while no other worker is
+	// ready for its model and role.
 	defaultGrace = 30 * time.Second
 	// leastDrain is how long a healthy worker without requests keeps its knowledge after its
 	// source left it out: two answers of DNS, or a watch that is lost and begun again. Sources

@@ -175,8 +175,8 @@ func (m *Manager) doubtLocked(now time.Time) {
 	}
 }
 
-// inDoubt reports whether all sources that named the worker last are in doubt. Where that has held it,
-// it holds it for leastDrain longer: workers whose leases have all ended come back one by one.
+// inDoubt reports whether all sources that named the worker last are in doubt. Where that has held
+// it, it holds it for leastDrain longer: after the end of all leases workers come back one by one.
 func (t *member) inDoubt(now time.Time) bool {
 	longer := time.Duration(0)
 	if t.held == heldByDoubt {
@@ -222,7 +222,8 @@ func (m *Manager) leaveLocked(t *member, now time.Time, served map[service]bool)
 	}
 	switch inFlight := t.w.InFlight(); {
 	case inFlight == 0 && now.Sub(t.left) < leastDrain && t.mayReturn():
-	case inFlight == 0 && now.Sub(t.drained) < m.cfg.Grace && !t.removed && t.inDoubt(now): // it may restart
+	case inFlight == 0 && now.Sub(t.drained) < m.cfg.Grace && !t.removed && t.inDoubt(now):
+		// It may restart.
 	case inFlight == 0:
 		m.log.Info("worker is removed", "worker", t.w.URL)
 		m.removeLocked(t)
@@ -243,7 +244,7 @@ func (t *member) mayReturn() bool {
 	return !t.removed && t.answers() && slices.ContainsFunc(t.sources, func(f *sourceState) bool { return !f.retired && !f.static() })
 }
 
-// heldByDoubt is why a worker stays in use whose sources are in doubt.
+// heldByDoubt is why a worker stays in use while its sources are in doubt.
 const heldByDoubt = "its source names no worker that answers"
 
 // heldLocked returns why a worker that left stays in use; "": it does not.

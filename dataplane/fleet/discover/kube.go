@@ -114,8 +114,8 @@ func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
 }
 
 // follow lists the slices and then watches them, until that fails. Watches that end normally are
-// resumed. All is listed again after one that told nothing: a server sends a bookmark each minute, and
-// some watches fall silent for good, however often they are resumed.
+// resumed. All is listed again after one that told nothing: a server sends a bookmark each minute,
+// and some watches fall silent for good, however often they are resumed.
 func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[string]*endpointSlice) error) error {
 	namespace, err := k.api.namespace(k.namespace)
 	if err != nil {

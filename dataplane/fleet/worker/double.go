@@ -28,17 +28,17 @@ func (w *Worker) Double() string {
 	return ""
 }
 
-// findDoubles finds workers that are one process under several names: a host's name and its address,
-// two names, a balancer before one engine. Each is told of the first. Where they listen at one address
-// too, that is certain, and only the first is used: the others would count its room twice. Processes
-// that are copied from memory, start time and all, listen at addresses of their own.
+// findDoubles finds workers that are one process under several names: a host's name and its
+// address, two names, a balancer before one engine. Each is told of the first. Where they listen at
+// one address too, that is certain, and only the first is used: the others would count its room
+// twice. Processes that are copied from memory, start time and all, have addresses of their own.
 func (r *Registry) findDoubles() {
 	first, all := make(map[uint64]*Worker), r.Snapshot().Workers
 	answers := func(w *Worker) bool {
 		info := w.Info()
 		return info != nil && info.Process != 0 && (w.Probed() == Ready || w.Probed() == Slow)
 	}
-	for _, again := range []bool{true, false} { // who was the first stays so
+	for _, again := range []bool{true, false} { // the first one stays so
 		for _, w := range all {
 			if answers(w) && first[w.Info().Process] == nil && (!again || r.firsts[w.Info().Process] == w) {
 				first[w.Info().Process] = w

@@ -73,11 +73,11 @@ const (
 	// prompts, so that half-true events look right meanwhile: after each further fault it takes
 	// eight times as many, up to 2^maxBackOff times.
 	healed = 128
-	// The tree stands beside the events of a new process, and of one that an answer has found to tell
-	// less than it holds, until rightAnswers have met them,
-	// newAnswers came, of other prompts only or without cached tokens, or for newFor: a choice
-	// costs some µs more. Events with wrong hashes or parents are right as long as prompts are
-	// short: with 8 right answers conversations found 0.95 where 0.98 were to be found.
+	// The tree stands beside the events of a new process, and of one that an answer has found to
+	// tell less than it holds, until rightAnswers have met them, newAnswers came, of other prompts
+	// only or without cached tokens, or for newFor: a choice costs some µs more. Events with wrong
+	// hashes or parents are right as long as prompts are short: with 8 right answers conversations
+	// found 0.95 where 0.98 were to be found.
 	rightAnswers = 64
 	newAnswers   = 256
 	newFor       = 10 * time.Minute
@@ -272,7 +272,7 @@ func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 	c.evicted.push(more && a.Removed >= a.Told-a.Cached)
 	if less && c.found() == NoEventFault {
 		c.right = 0
-		c.answers.Store(1) // as new: removals may hide what stores told of
+		c.answers.Store(1) // as new: removals may hide stored pages
 	}
 	if c.judged++; !less && !more {
 		if c.right++; c.right >= rightAnswers && c.found() == NoEventFault {

@@ -87,16 +87,16 @@ func (m *monitor) recognize(ctx context.Context) error {
 	return nil
 }
 
-// refusedEvery and unknownEvery are the time between two questions to a worker that did not describe
-// itself.
+// refusedEvery and unknownEvery are the time between two questions to a worker that did not
+// describe itself.
 const (
 	refusedEvery = 2 * time.Second
 	unknownEvery = 10 * time.Second
 )
 
-// retryDescription describes a worker again that refused it for want of its API key, which an operator
-// may have given since, or that is an unknown server: a gateway before a worker that starts answers 404,
-// or with a page of its own.
+// retryDescription describes a worker again that refused it for want of its API key, which an
+// operator may have given since, or that is an unknown server: a gateway before a worker that
+// starts answers 404, or with a page of its own.
 func (m *monitor) retryDescription(ctx context.Context, now time.Time) {
 	info, every := m.w.Info(), unknownEvery
 	if info.Refused != 0 {

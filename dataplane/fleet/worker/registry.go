@@ -43,8 +43,8 @@ type Config struct {
 	// Resolve returns the addresses of a name. The connections of a worker whose name has moved are
 	// made anew; nil: names are not followed.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
-	// LookEvery is the time between two calls of Resolve for a worker; default 10 s: 50 a second for 500
-	// workers, and within the usual 30 s of records' lives.
+	// LookEvery is the time between two calls of Resolve for a worker; default 10 s: 50 a second
+	// for 500 workers, and within the usual 30 s of records' lives.
 	LookEvery time.Duration
 	// Moved is called with the address to dial of such a worker, for the connections of requests;
 	// may be nil.
@@ -322,7 +322,8 @@ func (r *Registry) publishLocked() {
 // compareEvery is how often the workers are compared: speeds are means over minutes.
 const compareEvery = time.Second
 
-// compare compares the workers with each other, at most once a compareEvery. Any monitor may call it.
+// compare compares the workers with each other, at most once a compareEvery. Any monitor may call
+// it.
 func (r *Registry) compare(now time.Time) {
 	if !r.comparing.TryLock() {
 		return
