@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -248,6 +249,16 @@ func streams() []struct {
 		{"one in 50 lost, replays of other ids", lost(50, storesOf(other))},
 		{"one in 50 lost, replays of other hashes", lost(50, storesOf(func(ev *kvevent.Event) { slices.Reverse(ev.Hashes) }))},
 		{"one in 50 lost, empty replays", lost(50, eventsOf(func(b *kvevent.Batch) { b.Events = nil }))},
+		{"one in 50 lost, replays with numbers of their own", lost(50, numbered(func(seq uint64) uint64 { return seq / 2 }))},
+		{"one in 50 lost, replays numbered from 0", func() twist {
+			first := map[int]uint64{}
+			return func(rank int, m zmq.Message, to outlet) {
+				if _, known := first[rank]; !known || m.Seq%50 == 0 {
+					first[rank] = m.Seq
+				}
+				lost(50, numbered(func(seq uint64) uint64 { return seq - first[rank] }))(rank, m, to)
+			}
+		}()},
 		{"one in 10 lost, replays of other ids", lost(10, storesOf(other))},
 		{"one in 10 lost, garbage replays", lost(10, payloadOf(garbage))},
 		{"the parent is the block before it", storesOf(func(ev *kvevent.Event) {
@@ -447,15 +458,22 @@ func (c *cluster) hits(t *testing.T, seed uint64, clients, n int, history func()
 	return float64(cached) / float64(prompt)
 }
 
+// startStreams starts three workers with events that are changed by l.
+func startStreams(ctx context.Context, t *testing.T, l twist, silent bool) *cluster {
+	t.Helper()
+	c := &cluster{approx: routing.NewApproxIndex(0), silent: silent, twist: l}
+	room := (streamRoom*streamTokens + 12*64) / streamPage
+	cfg := Config{CachePages: room, MaxRunning: 16, PageSize: streamPage}
+	c.start(ctx, t, policy.KV{Options: policy.Defaults}, slices.Repeat([]Config{cfg}, 3), false, 1)
+	return c
+}
+
 // streamHits is the history over three workers with events that are changed by l.
 func streamHits(t *testing.T, l twist, silent bool, history func() asker) (first, later float64, said string) {
 	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := &cluster{approx: routing.NewApproxIndex(0), silent: silent, twist: l}
-		room := (streamRoom*streamTokens + 12*64) / streamPage
-		cfg := Config{CachePages: room, MaxRunning: 16, PageSize: streamPage}
-		c.start(ctx, t, policy.KV{Options: policy.Defaults}, slices.Repeat([]Config{cfg}, 3), false, 1)
+		c := startStreams(ctx, t, l, silent)
 		first = c.hits(t, 1, 4, 60, history)
 		c.hits(t, 2, 4, 180, history)
 		later = c.hits(t, 3, 4, 60, history)
@@ -469,10 +487,6 @@ func streamHits(t *testing.T, l twist, silent bool, history func() asker) (first
 // slow are streams whose faults take answers to show: they claim more than the ranks hold, or say that
 // the caches are empty.
 var slow = []string{"another rank's", "two ranks swapped", "swapped at times", "cleared in each batch", "ten seconds late"}
-
-// hidden is a stream whose faults few answers meet: a prefix that a removal hides is computed at another
-// rank, where nothing was to be known. In one of six histories of questions they find 0.82 in the end.
-const hidden = "hashes reversed"
 
 // TestStreamsThatLie: however wrong the events are, prompts find as much in caches as they do of
 // workers without events, in most cases from the beginning.
@@ -489,15 +503,42 @@ func TestStreamsThatLie(t *testing.T) {
 			t.Run(name+": "+s.name, func(t *testing.T) {
 				first, later, said := streamHits(t, s.twist, false, history)
 				t.Logf("%-50s %.2f %.2f %d %d", name+": "+s.name, first, later, strings.Count(said, "set aside"), strings.Count(said, "believed again"))
-				if s.name != hidden {
-					require.Greater(t, later, without-0.12)
-				}
+				require.Greater(t, later, without-0.12)
 				if !slices.Contains(slow, s.name) {
 					require.Greater(t, first, began-0.05)
 				}
 				if slices.Contains(right, s.name) {
 					require.NotContains(t, said, "set aside")
 				}
+			})
+		}
+	}
+}
+
+// TestRemovalsThatHide: events that were right until the pools were full may be wrong from then on, which
+// few answers meet: a prefix that a removal hides is computed at another rank, where nothing was to be
+// known. Prompts find 1.00 without events; they had found 0.95, and 0.81 of 240.
+func TestRemovalsThatHide(t *testing.T) {
+	seeds := uint64(2)
+	if allStreams {
+		seeds = 20
+	}
+	for _, s := range streams() {
+		if s.name != "hashes reversed" && (s.name != "hashes permuted" || !allStreams) {
+			continue
+		}
+		for seed := range seeds {
+			t.Run(fmt.Sprint(s.name, ", seed ", seed), func(t *testing.T) {
+				bubbletest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithCancel(t.Context())
+					c := startStreams(ctx, t, s.twist, false)
+					c.hits(t, 100*seed, 4, 240, questions)
+					share := c.hits(t, 100*seed+1, 4, 300, questions) // pools are full by then
+					t.Logf("%.3f", share)
+					require.Greater(t, share, 0.965)
+					cancel()
+					time.Sleep(time.Minute) // idle connections of probes
+				})
 			})
 		}
 	}

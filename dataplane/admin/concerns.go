@@ -89,6 +89,13 @@ var workerConcerns = []workerConcern{
 		"Fewer requests go there. Look at the cooling, power and links of the node.", gpus("degraded", "draining"),
 	},
 	{
+		"double", Warning, "is a second name of another worker's process", "are second names of other workers' processes",
+		"Name it once. Where both listen at one address, only one of them gets requests.",
+		func(w *WorkerStatus, _ time.Time) (string, float64, bool) {
+			return w.SameAs, 0, w.SameAs != ""
+		},
+	},
+	{
 		"events_aside", Warning, "has its events set aside", "have their events set aside",
 		"Answers tell what is cached meanwhile. Compare model, tokenizer and page size with those of the process that publishes at the worker's endpoint.",
 		func(w *WorkerStatus, now time.Time) (string, float64, bool) {
@@ -290,6 +297,10 @@ func concernsAround(st *Status, add func(kind string, severity Severity, subject
 	for _, s := range st.Sources {
 		if s.Error != "" {
 			add("source_failed", Warning, s.Name, "The source "+s.Name+" of workers cannot answer: "+s.Error, "Its last workers stay in use.", 0)
+		}
+		if s.Kept > 0 {
+			add("source_empty", Warning, s.Name, fmt.Sprintf("The source %s names no worker that answers; %s that it named before, and that answer, stay in use", s.Name, Plural(s.Kept, "worker")),
+				"Look at the source. Where it is right, stop these engines, or remove the workers with DELETE /workers.", s.AgeSeconds)
 		}
 	}
 	if c := st.Config; c != nil && c.Error != "" {

@@ -90,6 +90,10 @@ func TestConcerns(t *testing.T) {
 		{"worker_gpu_degraded", Warning, "http://w0:30000", "http://w0:30000 has degraded GPUs", 0, first(func(w *WorkerStatus) { w.GPUs.State = "draining" })},
 		{"gpus_unknown", Note, "", "Nothing is known of the GPUs of 1 worker", 0, first(func(w *WorkerStatus) { w.GPUs.State = "unknown" })},
 		{
+			"worker_double", Warning, "http://w0:30000", "http://w0:30000 is a second name of another worker's process: http://10.0.0.1:30000", 0,
+			first(func(w *WorkerStatus) { w.SameAs = "http://10.0.0.1:30000" }),
+		},
+		{
 			"worker_events_aside", Warning, "http://w0:30000", "http://w0:30000 has its events set aside: untrue", 60,
 			first(func(w *WorkerStatus) {
 				w.Trust.Events = &EventsAside{"untrue", at.Add(-time.Minute).Format(time.RFC3339)}
@@ -160,6 +164,10 @@ func TestConcerns(t *testing.T) {
 			func(st *Status) {
 				st.Sources = []fleet.SourceStatus{{Name: "flags"}, {Name: "dns", Error: "no such host"}}
 			},
+		},
+		{
+			"source_empty", Warning, "dns", "The source dns names no worker that answers; 2 workers that it named before, and that answer, stay in use", 8,
+			func(st *Status) { st.Sources = []fleet.SourceStatus{{Name: "dns", Kept: 2, AgeSeconds: 8}} },
 		},
 		{
 			"config_refused", Warning, "w.yaml", "The configuration file was not taken over: unknown key", 0,

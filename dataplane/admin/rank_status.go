@@ -18,6 +18,7 @@ type WorkerStatus struct {
 	// Of its URL or its node: once removed, it is not added again.
 	Cordoned     bool     `json:"cordoned,omitempty"`
 	Sources      []string `json:"sources,omitempty"` // that list it
+	SameAs       string   `json:"same_as,omitempty"` // URL of a worker that is the same process
 	StateSeconds float64  `json:"state_seconds"`
 	Error        string   `json:"error,omitempty"`
 	// Concerns are those about it, worst first.
@@ -152,7 +153,7 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 		},
 		State: w.State().String(), StateSeconds: time.Since(w.StateSince()).Seconds(),
 		Error: w.LastError(),
-		Drain: w.DrainReasons(), Sources: s.Fleet.Origins(w.URL),
+		Drain: w.DrainReasons(), Sources: s.Fleet.Origins(w.URL), SameAs: w.Double(),
 		RankTraffic: s.rankTraffic(r),
 		Overlap:     routing.Answers.String(), Events: &EventsStatus{State: "none"},
 		Load: loadStatus(r, &seen), Trust: trustStatus(r, now), Breaker: breakerStatus(w, now),

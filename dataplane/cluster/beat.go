@@ -32,18 +32,19 @@ func (b *beat) encode() []byte {
 	return data
 }
 
-// decodeBeat reads a beat; it shares no memory with data.
+// decodeBeat reads a beat; it shares no memory with data. Of one of a later release, with errNewer,
+// only the key is to be believed, where its subject has the same.
 func decodeBeat(data []byte) (beat, error) {
 	var b beat
 	if err := json.Unmarshal(data, &b); err != nil {
 		return b, fmt.Errorf("%w: beat: %w", errMalformed, err)
 	}
+	b.place = b.key().beatPlace()
 	switch {
 	case b.Version > version:
 		return b, fmt.Errorf("%w: beat of version %d", errNewer, b.Version)
 	case b.Version < 1 || b.Kind != kindNode && b.Kind != kindRouter || b.Instance == "" || len(b.Instance) > maxName:
 		return b, fmt.Errorf("%w: beat %.64q", errMalformed, data)
 	}
-	b.place = b.key().beatPlace()
 	return b, checkName(b.Name)
 }

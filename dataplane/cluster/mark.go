@@ -101,6 +101,14 @@ func (t *markSet) set(m Mark) {
 	}
 }
 
+// keep keeps the known mark of a target that has one of a later release by now.
+func (t *markSet) keep(target string) {
+	delete(t.lost, target)
+	if t.seen != nil {
+		t.seen[target] = true
+	}
+}
+
 func (t *markSet) remove(target string) {
 	delete(t.lost, target)
 	delete(t.list, target)

@@ -47,6 +47,7 @@ type member struct {
 	asked      int           // stages of the search for it, since missing
 	searches   int           // that ended without it
 	unreadable bool          // its record in the bucket is unreadable: requests would not help
+	newer      bool          // it beats, and only a later release reads its beats and its record
 	pass       uint64        // of the last snapshot that it was in
 }
 
@@ -126,6 +127,9 @@ func (t *memberTable) beat(b *beat) {
 		return
 	}
 	m = t.get(k)
+	if m.newer { // it has gone back to a release that this one knows
+		m.newer, t.changed = false, true
+	}
 	switch {
 	case m.rec == nil:
 		m.lastBeat = t.now
@@ -142,6 +146,18 @@ func (t *memberTable) beat(b *beat) {
 		if b.Seq == m.rec.Seq {
 			t.apply(m, b.Facts)
 		}
+	}
+}
+
+// beatNewer takes in a beat of a later release for the record under k.
+func (t *memberTable) beatNewer(k key) {
+	if t.members[k] == nil && len(t.members) >= maxMembers {
+		return
+	}
+	m := t.get(k)
+	m.lastBeat, m.missing = t.now, 0
+	if !m.newer {
+		m.newer, t.changed = true, true
 	}
 }
 
@@ -189,8 +205,8 @@ func (t *memberTable) pong(since time.Duration) {
 	for k, m := range t.members {
 		age := t.now - m.lastBeat
 		switch {
-		case age > Lease && m.shown:
-			m.shown, t.changed = false, true
+		case age > Lease && (m.shown || m.newer):
+			m.shown, m.newer, t.changed = false, false, true
 		case age > Lease && m.rec == nil, age > silentRecordAge:
 			delete(t.members, k)
 		}
@@ -203,7 +219,7 @@ func (t *memberTable) pong(since time.Duration) {
 // renewLeases renews all leases.
 func (t *memberTable) renewLeases() {
 	for _, m := range t.members {
-		if m.shown || m.rec == nil {
+		if m.shown || m.newer || m.rec == nil {
 			m.lastBeat = t.now
 		}
 	}
@@ -226,7 +242,7 @@ func (t *memberTable) end() {
 	}
 	t.loading, t.synced = false, t.now
 	for k, m := range t.members {
-		if m.rec != nil && m.pass != t.pass && !m.shown {
+		if m.rec != nil && m.pass != t.pass && !m.shown && !m.newer {
 			delete(t.members, k)
 		}
 	}
@@ -242,7 +258,7 @@ func (t *memberTable) whole() bool {
 		return true
 	}
 	for _, m := range t.members {
-		if !m.shown && t.now-m.lastBeat < firstBeatTime {
+		if !m.shown && !m.newer && t.now-m.lastBeat < firstBeatTime {
 			return false
 		}
 	}

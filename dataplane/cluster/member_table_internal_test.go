@@ -270,3 +270,28 @@ func TestMarksOfALostStore(t *testing.T) {
 	m.end()
 	assert.Equal(t, []Mark{{Target: "a"}}, m.unsaved())
 }
+
+// TestNodesOfALaterRelease live by their beats and have no record that can be read; one that goes back to
+// a known release has one again.
+func TestNodesOfALaterRelease(t *testing.T) {
+	tb := loaded("a")
+	newer := func() []string { return tb.view(nil, true, time.Time{}).Newer }
+	tb.beat(beatOf("a", "i", 1))
+	require.Equal(t, []string{"a"}, shown(tb))
+	for range 8 {
+		tb.beatNewer(nodeKey("a"))
+		tb.beatNewer(nodeKey("b"))
+		tb.beatNewer(key{kindRouter, "r"})
+		pongs(tb, Lease)
+		require.Empty(t, shown(tb), "what is known of a may be wrong by now")
+		require.Equal(t, []string{"a", "b"}, newer())
+		wants, dead := tb.missingRecords()
+		require.Empty(t, wants)
+		require.False(t, dead)
+	}
+	tb.beat(beatOf("a", "i", 1))
+	require.Equal(t, []string{"a"}, shown(tb))
+	require.Equal(t, []string{"b"}, newer())
+	pongs(tb, 2*Lease)
+	require.Empty(t, newer())
+}

@@ -90,11 +90,15 @@ func (s *reader) drain() {
 
 func (s *reader) beat(m *nats.Msg) {
 	b, err := decodeBeat(m.Data)
+	place, _ := strings.CutPrefix(m.Subject, s.beatPrefix)
 	if err != nil {
+		if errors.Is(err, errNewer) && place == b.place && !b.Bye && checkName(b.Name) == nil {
+			s.table.beatNewer(b.key())
+		}
 		s.skip("beat", err)
 		return
 	}
-	if place, _ := strings.CutPrefix(m.Subject, s.beatPrefix); place != b.place {
+	if place != b.place {
 		s.skip("beat on a foreign subject", fmt.Errorf("%w: a beat of %s on %s", errMalformed, b.key(), m.Subject))
 		return
 	}
@@ -162,6 +166,9 @@ func (s *reader) record(e jetstream.KeyValueEntry, ok bool) {
 	if err != nil {
 		s.table.unreadable(k)
 		s.skip(e.Key(), err)
+		if errors.Is(err, errNewer) { // none of ours
+			s.resolveConflict(k, &record{}, e.Revision())
+		}
 		return
 	}
 	s.table.put(k, rec)
@@ -213,6 +220,9 @@ func (s *reader) mark(e jetstream.KeyValueEntry, ok bool) {
 		m, err := decodeMark(e.Key(), e.Value())
 		if err != nil {
 			s.skip("mark "+e.Key(), err)
+			if target, bad := unescape(e.Key()); bad == nil && errors.Is(err, errNewer) {
+				s.marks.keep(target)
+			}
 			return
 		}
 		s.marks.set(m)

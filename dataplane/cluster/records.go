@@ -123,4 +123,6 @@ type View struct {
 	Up bool `json:"up"`
 	// Of the last change or, while Up, of the last word from NATS.
 	At time.Time `json:"at"`
+	// Newer are the names of living nodes with records that only a later release reads, sorted.
+	Newer []string `json:"newer,omitempty"`
 }

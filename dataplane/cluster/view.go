@@ -12,9 +12,11 @@ import (
 // view builds a View of the table and the marks.
 func (t *memberTable) view(marks map[string]Mark, up bool, at time.Time) *View {
 	v := &View{Up: up, At: at}
-	for _, m := range t.members {
+	for k, m := range t.members {
 		switch {
-		case !m.shown:
+		case m.newer && k.kind == kindNode:
+			v.Newer = append(v.Newer, k.name)
+		case !m.shown || m.newer:
 		case m.node != nil:
 			v.Nodes = append(v.Nodes, *m.node)
 		default:
@@ -23,6 +25,7 @@ func (t *memberTable) view(marks map[string]Mark, up bool, at time.Time) *View {
 	}
 	slices.SortFunc(v.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(v.Routers, func(a, b Router) int { return strings.Compare(a.ID, b.ID) })
+	slices.Sort(v.Newer)
 	for _, target := range slices.Sorted(maps.Keys(marks)) {
 		v.Marks = append(v.Marks, marks[target])
 	}

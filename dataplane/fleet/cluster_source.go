@@ -55,6 +55,8 @@ type ClusterSource struct {
 type nodeState struct {
 	node cluster.Node
 	lost time.Time // zero: it is there
+	// It lives, and only a later release reads its record; this was logged.
+	newer bool
 }
 
 var (
@@ -177,6 +179,11 @@ func (s *ClusterSource) update(v *cluster.View, now time.Time) {
 		case n.lost.IsZero():
 			n.lost = now
 			s.log.Warn("node is gone; its workers stay in use while they answer", "node", name, "workers", len(n.node.Workers), "for", lostNodeGrace)
+		case slices.Contains(v.Newer, name):
+			if n.lost = now; !n.newer {
+				n.newer = true
+				s.log.Warn("node runs a later release, whose record this router cannot read; its last workers stay in use", "node", name)
+			}
 		case now.Sub(n.lost) >= lostNodeGrace:
 			delete(s.nodes, name)
 		}

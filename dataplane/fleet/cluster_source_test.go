@@ -331,3 +331,32 @@ func TestHistoriesOfRecords(t *testing.T) {
 		})
 	}
 }
+
+// TestNodesOfALaterRelease: in a rolling upgrade the workers of a node whose record only a later release
+// reads stay, as they were, while it lives.
+func TestNodesOfALaterRelease(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		c := &fakeCluster{view: &cluster.View{}}
+		watchCluster(t, c, func(_ *ClusterSource, last func() (map[string]bool, int)) {
+			c.show(up(nodeOf("old", "a"), nodeOf("upgraded", "b")))
+			both := map[string]bool{"a": false, "b": false}
+			drains, _ := last()
+			require.Equal(t, both, drains)
+			c.show(up(nodeOf("old", "a"))) // it restarts
+			time.Sleep(20 * time.Second)
+			v := up(nodeOf("old", "a"))
+			v.Newer = []string{"strange", "upgraded"}
+			c.show(v)
+			time.Sleep(time.Hour)
+			drains, _ = last()
+			require.Equal(t, both, drains)
+			c.show(up(nodeOf("old", "a")))
+			time.Sleep(lostNodeGrace - 2*time.Second)
+			drains, _ = last()
+			require.Equal(t, both, drains)
+			time.Sleep(4 * time.Second)
+			drains, _ = last()
+			require.Equal(t, map[string]bool{"a": false}, drains, "it is gone")
+		})
+	})
+}

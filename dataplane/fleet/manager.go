@@ -18,10 +18,8 @@ import (
 const (
 	// defaultDrain bounds the requests of a worker that leaves.
 	defaultDrain = 30 * time.Second
-	// defaultGrace is how long a healthy worker stays in use after its source became empty, or
-	// while no other worker serves its model and role. Sources fail more often than all workers
-	// at once, and replacements may still load their model. The cost is 30 s of requests to
-	// workers that are meant to leave.
+	// defaultGrace is how long a healthy worker that left stays in use while no other worker is
+	// ready for its model and role.
 	defaultGrace = 30 * time.Second
 	// leastDrain is how long a healthy worker without requests keeps its knowledge after its
 	// source left it out: two answers of DNS, or a watch that is lost and begun again. Sources
@@ -44,8 +42,10 @@ type Config struct {
 // Manager keeps the registry equal to the workers that sources name. A worker that left its
 // sources is drained, and removed once it has nothing in flight or the drain times out; a
 // worker that is named again meanwhile stays, and one that discovery left out has leastDrain for
-// it. A source that has not answered yet removes no
-// worker, and a source that fails keeps its last answer.
+// it. A source that has not answered yet removes no worker, and a source that fails keeps its last
+// answer. One that names no worker that answers is in doubt, and removes none that does: sources
+// fail more often than all workers at once, the workers of a cluster that is scaled to zero stop
+// answering, and replacements may still load their model.
 type Manager struct {
 	registry *worker.Registry
 	drainer
@@ -72,7 +72,7 @@ type sourceState struct {
 	retired  bool // taken out of the configuration
 	specs    []worker.Spec
 	at       time.Time // of the answer
-	emptied  time.Time // when it went from some workers to none; zero: it names some
+	doubted  time.Time // when it last named no worker that answers
 	failed   error     // for good
 }
 
@@ -178,28 +178,25 @@ func (m *Manager) receive(f *sourceState, specs []worker.Spec) {
 	if f.retired || m.ctx == nil {
 		return
 	}
-	before := f.emptied
+	had := len(f.specs)
 	f.set(specs, time.Now())
-	if before.IsZero() && !f.emptied.IsZero() {
-		m.log.Warn("source has no workers any more; healthy ones stay in use for a while", "source", f.source.Name(), "for", m.cfg.Grace)
+	switch {
+	case had > 0 && len(f.specs) == 0:
+		m.log.Warn("source names no worker any more: those that answer stay in use until it names one that does, or an operator removes them",
+			"source", f.source.Name(), "workers", had)
+	case had == 0 && len(f.specs) > 0:
+		m.log.Info("source names workers", "source", f.source.Name(), "workers", len(f.specs))
 	}
 	m.reconcileNowLocked()
 }
 
 // set stores an answer in normal form. Sources have logged specs that are no worker.
 func (f *sourceState) set(specs []worker.Spec, now time.Time) {
-	had := len(f.specs) > 0
 	f.specs = nil
 	for _, s := range specs {
 		if s, err := s.Normal(); err == nil {
 			f.specs = append(f.specs, s)
 		}
-	}
-	switch {
-	case len(f.specs) > 0:
-		f.emptied = time.Time{}
-	case had && !f.static():
-		f.emptied = now
 	}
 	f.answered, f.at = true, now
 }

@@ -90,6 +90,7 @@ func (m *Manager) reconcileLocked(now time.Time) (leaving bool) {
 	for url, d := range all {
 		m.ensureLocked(url, d)
 	}
+	m.doubtLocked(now)
 	served := m.servedLocked(all)
 	for url, t := range m.members {
 		if all[url] == nil {
@@ -164,6 +165,28 @@ func serviceOf(w *worker.Worker) (service, bool) {
 	return service{info.Model(), info.Role()}, true
 }
 
+// doubtLocked notes which sources are in doubt. Every change of a static one is meant.
+func (m *Manager) doubtLocked(now time.Time) {
+	for _, f := range m.sources {
+		answers := func(s worker.Spec) bool { t := m.members[s.URL]; return t != nil && t.answers() }
+		if !f.static() && !slices.ContainsFunc(f.specs, answers) {
+			f.doubted = now
+		}
+	}
+}
+
+// inDoubt reports whether all sources that named the worker last are in doubt. Where that has held
+// it, it holds it for leastDrain longer: after the end of all leases workers come back one by one.
+func (t *member) inDoubt(now time.Time) bool {
+	longer := time.Duration(0)
+	if t.held == heldByDoubt {
+		longer = leastDrain
+	}
+	return len(t.sources) > 0 && !slices.ContainsFunc(t.sources, func(f *sourceState) bool {
+		return f.retired || f.static() || now.Sub(f.doubted) > longer
+	})
+}
+
 // servedLocked returns the services of ready workers that stay.
 func (m *Manager) servedLocked(all map[string]*desired) map[service]bool {
 	served := map[service]bool{}
@@ -199,6 +222,8 @@ func (m *Manager) leaveLocked(t *member, now time.Time, served map[service]bool)
 	}
 	switch inFlight := t.w.InFlight(); {
 	case inFlight == 0 && now.Sub(t.left) < leastDrain && t.mayReturn():
+	case inFlight == 0 && now.Sub(t.drained) < m.cfg.Grace && !t.removed && t.inDoubt(now):
+		// It may restart.
 	case inFlight == 0:
 		m.log.Info("worker is removed", "worker", t.w.URL)
 		m.removeLocked(t)
@@ -219,6 +244,9 @@ func (t *member) mayReturn() bool {
 	return !t.removed && t.answers() && slices.ContainsFunc(t.sources, func(f *sourceState) bool { return !f.retired && !f.static() })
 }
 
+// heldByDoubt is why a worker stays in use while its sources are in doubt.
+const heldByDoubt = "its source names no worker that answers"
+
 // heldLocked returns why a worker that left stays in use; "": it does not.
 func (m *Manager) heldLocked(t *member, now time.Time, served map[service]bool) string {
 	if t.removed || !t.answers() {
@@ -228,11 +256,11 @@ func (m *Manager) heldLocked(t *member, now time.Time, served map[service]bool) 
 		slices.ContainsFunc(m.sources, func(f *sourceState) bool { return !f.answered && f.failed == nil }) {
 		return "a new source has not answered yet"
 	}
+	if t.inDoubt(now) {
+		return heldByDoubt
+	}
 	if now.Sub(t.left) >= m.cfg.Grace {
 		return ""
-	}
-	if len(t.sources) > 0 && !slices.ContainsFunc(t.sources, func(f *sourceState) bool { return f.emptied.IsZero() }) {
-		return "its source names no worker any more"
 	}
 	if s, known := serviceOf(t.w); known && !served[s] {
 		return "no other worker is ready for its model and role"

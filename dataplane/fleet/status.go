@@ -19,6 +19,8 @@ type SourceStatus struct {
 	Answered   bool    `json:"answered"`
 	AgeSeconds float64 `json:"age_seconds"`     // since its answer changed
 	Error      string  `json:"error,omitempty"` // why it cannot answer; its last answer holds
+	// Workers that stay in use while they answer, as the source names none that does any more.
+	Kept int `json:"kept,omitempty"`
 }
 
 // Sources returns the status of each source.
@@ -33,6 +35,11 @@ func (m *Manager) Sources() []SourceStatus {
 		}
 		if s, ok := f.source.(discover.Troubled); ok && s.Trouble() != nil {
 			st.Error = s.Trouble().Error()
+		}
+		for _, t := range m.members {
+			if t.held == heldByDoubt && slices.Contains(t.sources, f) {
+				st.Kept++
+			}
 		}
 		if f.failed != nil {
 			st.Error = f.failed.Error()

@@ -61,6 +61,10 @@ func NewSnapshots(cfg SnapshotConfig) *Snapshots { return &Snapshots{cfg: cfg} }
 // partialSuffix ends the name of a file that is being written.
 const partialSuffix = ".tmp"
 
+// otherSuffix ends the name of a snapshot of another release, which this one does not write over: a
+// downgrade may be taken back.
+const otherSuffix = ".other"
+
 // Load returns the index of the file and the workers in it, for Manager.Restore. Without a usable
 // file the index is empty.
 func (s *Snapshots) Load() (*radix.Index, []radix.Restored) {
@@ -83,6 +87,11 @@ func (s *Snapshots) load() []radix.Restored {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.cfg.Log.Info("no snapshot yet; starting without one", "file", s.cfg.File)
+		return nil
+	case errors.Is(err, radix.ErrSnapshotVersion):
+		aside := s.cfg.File + otherSuffix
+		s.cfg.Log.Warn("the snapshot is of another release; starting without it", "file", s.cfg.File, "kept_as", aside, "error", errors.Join(err, os.Rename(s.cfg.File, aside)))
+		s.note(func(st *SnapshotStatus) { st.Failures++ })
 		return nil
 	case err != nil:
 		s.cfg.Log.Warn("cannot use the snapshot; starting without it", "file", s.cfg.File, "error", err)

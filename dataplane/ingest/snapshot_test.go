@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -83,6 +84,26 @@ func TestBadSnapshotIsNoSnapshot(t *testing.T) {
 	assert.NotNil(t, s.index)
 	_, _, _, err = s.read()
 	assert.True(t, errors.Is(err, radix.ErrSnapshotCorrupt), "%v", err)
+}
+
+// TestSnapshotOfAnotherRelease: it is kept beside the one that this release writes.
+func TestSnapshotOfAnotherRelease(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "index")
+	s := newSnapshots(t, file)
+	s.save(slog.LevelInfo)
+	later, err := os.ReadFile(file)
+	require.NoError(t, err)
+	later[bytes.IndexByte(later, 1)]++ // the version, behind the magic
+	require.NoError(t, os.WriteFile(file, later, 0o600))
+	s = newSnapshots(t, file)
+	assert.EqualValues(t, 1, s.Status().Failures)
+	s.save(slog.LevelInfo)
+	require.Equal(t, []string{"index", "index.other"}, names(t, dir))
+	kept, err := os.ReadFile(file + ".other")
+	require.NoError(t, err)
+	require.Equal(t, later, kept)
+	require.Zero(t, newSnapshots(t, file).Status().Failures, "this release's own")
 }
 
 // TestSnapshotsAreWrittenAllTheTime: every so often, and once more at the end.

@@ -26,6 +26,9 @@ func CheckOften(s Source, check, patience time.Duration) {
 // PingOften has a Kubernetes source find dead connections sooner than kubeSilence.
 func PingOften(s Source, silence time.Duration) { s.(*kube).api.silence = silence }
 
+// ShortWatches has a Kubernetes source ask for watches that end sooner than watchFor.
+func ShortWatches(s Source, life time.Duration) { s.(*kube).api.life = life }
+
 // ShortMessages bounds the messages of a source's watches.
 func ShortMessages(s Source, bytes int) {
 	switch s := s.(type) {

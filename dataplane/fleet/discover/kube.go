@@ -114,7 +114,8 @@ func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
 }
 
 // follow lists the slices and then watches them, until that fails. Watches that end normally are
-// resumed.
+// resumed. All is listed again after one that told nothing: a server sends a bookmark each minute,
+// and some watches fall silent for good, however often they are resumed.
 func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[string]*endpointSlice) error) error {
 	namespace, err := k.api.namespace(k.namespace)
 	if err != nil {
@@ -129,7 +130,7 @@ func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[
 		return fmt.Errorf("cannot use the EndpointSlices in %s: %w", namespace, err)
 	}
 	for {
-		began := time.Now()
+		began, before := time.Now(), version
 		version, err = client.watch(ctx, path, k.selector, version, func(kind string, s *endpointSlice) error {
 			if kind == "DELETED" {
 				delete(known, s.Metadata.Name)
@@ -143,6 +144,8 @@ func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[
 			return fmt.Errorf("cannot watch EndpointSlices in %s: %w", namespace, err)
 		case time.Since(began) < patienceLeast:
 			return nil // a server that hangs up on us is not asked again at once
+		case version == before:
+			return nil
 		}
 	}
 }

@@ -90,6 +90,7 @@ const (
 type kubeAPI struct {
 	base, ca, token, home string
 	silence               time.Duration // kubeSilence
+	life                  time.Duration // watchFor
 	longest               int           // bytes of a message of a watch
 }
 
@@ -101,7 +102,7 @@ const podFiles = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // newKubeAPI takes missing settings from the pod of this process.
 func newKubeAPI(base, ca, token string) (kubeAPI, error) {
-	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles, silence: kubeSilence, longest: maxAnswer}
+	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles, silence: kubeSilence, life: watchFor, longest: maxAnswer}
 	if a.base == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
@@ -244,11 +245,11 @@ func readSlice(object json.RawMessage) (*endpointSlice, error) {
 // returns the version to resume at.
 func (c *kubeClient) watch(ctx context.Context, path, selector, version string, changed func(kind string, s *endpointSlice) error) (string, error) {
 	// The server ends it by itself; where that does not come, we do.
-	ctx, cancel := context.WithTimeout(ctx, watchFor+kubePatience)
+	ctx, cancel := context.WithTimeout(ctx, c.api.life+kubePatience)
 	defer cancel()
 	body, err := c.get(ctx, path, url.Values{
 		"labelSelector": {selector}, "watch": {"1"}, "resourceVersion": {version}, "allowWatchBookmarks": {"true"},
-		"timeoutSeconds": {strconv.Itoa(int(watchFor.Seconds()))},
+		"timeoutSeconds": {strconv.Itoa(int(c.api.life.Seconds()))},
 	})
 	if err != nil {
 		return "", err

@@ -113,6 +113,7 @@ type apiServer struct {
 	gone    bool        // watches of a version that is not remembered are refused
 	busy    string      // Retry-After of watches, which get 429; "none": without one; "": they are answered
 	lists   []time.Time // while busy
+	mute    bool        // watches tell nothing until they end, as long as they are asked to last
 }
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -217,6 +218,16 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, life int) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	flush, _ := w.(http.Flusher)
 	s.mu.Lock()
+	if s.mute {
+		flush.Flush()
+		s.mu.Unlock()
+		seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
+		select {
+		case <-time.After(time.Duration(seconds) * time.Second):
+		case <-r.Context().Done():
+		}
+		return
+	}
 	if !s.gone {
 		flush.Flush()
 	}
@@ -389,6 +400,21 @@ func TestKubernetesDeadConnection(t *testing.T) {
 	relay.freezeLinks()
 	api.put(slice("b", nil, "10.0.0.2"))
 	d.tells(t, "http://10.0.0.1:30000", "http://10.0.0.2:30000")
+	troubled(t, s, "")
+}
+
+// TestKubernetesWatchesFallSilent: watches that stand and tell nothing, however often they are resumed.
+func TestKubernetesWatchesFallSilent(t *testing.T) {
+	t.Parallel() // a watch takes a second
+	api := newAPIServer(t)
+	api.put(slice("a", nil, "10.0.0.1"))
+	api.with(func() { api.mute = true })
+	d, s := followTuned(t, "kubernetes:inference/sglang?api="+api.http.URL, func(s discover.Source) { discover.ShortWatches(s, time.Second) })
+	d.tells(t, "http://10.0.0.1:30000")
+	api.put(slice("b", nil, "10.0.0.2"))
+	d.tells(t, "http://10.0.0.1:30000", "http://10.0.0.2:30000")
+	api.remove("a")
+	d.tells(t, "http://10.0.0.2:30000")
 	troubled(t, s, "")
 }
 

@@ -15,6 +15,9 @@ var errForeignServer = errors.New("worker: GET /ready and GET /v1/models answere
 // routerEngine is Info.Engine of another router of this project.
 const routerEngine = "a Warmpath router"
 
+// unknownServer begins Info.Engine of a server that nothing identifies.
+const unknownServer = "an unknown server"
+
 // RouterRefusal is the code of the error with which such a router answers GET /server_info.
 const RouterRefusal = "not_for_clients"
 
@@ -84,9 +87,9 @@ func (p *prober) identifyEngine(described probeAnswer, deadline time.Time) strin
 	case owner != "":
 		return owner
 	case described.server != "":
-		return "an unknown server (" + shortened(described.server) + ")"
+		return unknownServer + " (" + shortened(described.server) + ")"
 	}
-	return "an unknown server"
+	return unknownServer
 }
 
 // shortened makes a server's own text fit for a log.

@@ -73,10 +73,11 @@ const (
 	// prompts, so that half-true events look right meanwhile: after each further fault it takes
 	// eight times as many, up to 2^maxBackOff times.
 	healed = 128
-	// The tree stands beside the events of a new process until rightAnswers have met them,
-	// newAnswers came, of other prompts only or without cached tokens, or for newFor: a choice
-	// costs some µs more. Events with wrong hashes or parents are right as long as prompts are
-	// short: with 8 right answers conversations found 0.95 where 0.98 were to be found.
+	// The tree stands beside the events of a new process, and of one that an answer has found to
+	// tell less than it holds, until rightAnswers have met them, newAnswers came, of other prompts
+	// only or without cached tokens, or for newFor: a choice costs some µs more. Events with wrong
+	// hashes or parents are right as long as prompts are short: with 8 right answers conversations
+	// found 0.95 where 0.98 were to be found.
 	rightAnswers = 64
 	newAnswers   = 256
 	newFor       = 10 * time.Minute
@@ -99,7 +100,7 @@ type EventCheck struct {
 	shared  atomic.Int64 // unix nanoseconds since when, see [Rank.ShareEvents]; 0: they are not
 	times   atomic.Uint64
 	removed atomic.Int64 // tokens of pages that live events told are gone
-	answers atomic.Int32 // of a new process; newAnswers: it is new no more
+	answers atomic.Int32 // while the events are new; newAnswers: they are no more
 
 	mu            sync.Mutex
 	since         time.Time // of the fault; guarded by mu, as is all below
@@ -269,6 +270,10 @@ func (r *Rank) CompareEvents(now time.Time, a EventClaim) {
 	c.less.push(less)
 	c.more.push(more)
 	c.evicted.push(more && a.Removed >= a.Told-a.Cached)
+	if less && c.found() == NoEventFault {
+		c.right = 0
+		c.answers.Store(1) // as new: removals may hide stored pages
+	}
 	if c.judged++; !less && !more {
 		if c.right++; c.right >= rightAnswers && c.found() == NoEventFault {
 			c.known()

@@ -180,6 +180,38 @@ func TestLostEvents(t *testing.T) {
 	})
 }
 
+// TestEventsThatTellLess are as new from the first answer on that found more than they told of.
+func TestEventsThatTellLess(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	right := worker.EventClaim{Told: 1000, Expect: 1000, Cached: 1000, Page: 16, Pool: 100_000}
+	less, more := right, right
+	less.Told, less.Expect = 0, 0
+	more.Cached = 0
+	var r worker.Rank
+	r.SetExact(true)
+	isNew := func() bool {
+		is, _ := r.Events.New()
+		return is
+	}
+	for range 64 {
+		require.True(t, isNew())
+		r.CompareEvents(now, right)
+	}
+	require.False(t, isNew())
+	r.CompareEvents(now, more)
+	require.False(t, isNew(), "the tree would claim more still")
+	for range 2 {
+		r.CompareEvents(now, less)
+		for i := range 64 {
+			is, answered := r.Events.New()
+			require.True(t, is && answered, "%d", i)
+			r.CompareEvents(now, right)
+		}
+		require.False(t, isNew())
+	}
+	require.Equal(t, worker.NoEventFault, r.Events.Fault())
+}
+
 // TestNewEvents are so until answers have met them, many came that could not, or a while has passed.
 func TestNewEvents(t *testing.T) {
 	isNew := func(rank *worker.Rank) bool {

@@ -39,7 +39,7 @@ type monitor struct {
 	reported   error     // last discovery error that was logged
 	mode       string    // disaggregation_mode by the worker itself
 	contrary   bool      // that the worker and its spec differ was logged
-	refused    time.Time // when the worker last refused its description
+	refused    time.Time // when the worker was last asked for a description that it did not give
 	asked      time.Time // when it was last asked for its vocabulary
 	asks       int       // how often
 	gaveUpFor  int64     // the death of its GPUs after which requests were given up
@@ -52,7 +52,8 @@ func (m *monitor) run(ctx context.Context) {
 	if m.cfg.Resolve != nil && m.w.named() {
 		var follower sync.WaitGroup
 		defer follower.Wait()
-		follower.Go(func() { m.followName(ctx, m.cfg.Resolve) })
+		resolve, every := m.cfg.Resolve, m.cfg.LookEvery
+		follower.Go(func() { m.followName(ctx, resolve, every) })
 	}
 	defer func() { m.probe.client.CloseIdleConnections() }()
 	defer m.closeBootstrap()
@@ -74,7 +75,7 @@ func (m *monitor) run(ctx context.Context) {
 		}
 		m.step(ctx, err)
 		m.checkGPUs(time.Now())
-		m.r.compareSpeeds(time.Now())
+		m.r.compare(time.Now())
 		m.logAside()
 		select {
 		case <-ctx.Done():
@@ -121,7 +122,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 		}
 	}
 	if state == Ready && m.known {
-		m.retryRefused(ctx, time.Now())
+		m.retryDescription(ctx, time.Now())
 	}
 	if state == Ready && m.known && m.suspected() && m.w.probe.suspectAfter(time.Now()) <= 0 {
 		err = m.recognize(ctx)

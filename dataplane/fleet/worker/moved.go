@@ -8,10 +8,6 @@ import (
 	"time"
 )
 
-// lookEvery is the time between two questions for the addresses of a worker's name: 50 a second
-// for 500 workers, and within the usual 30 s of records' lives.
-const lookEvery = 10 * time.Second
-
 // named reports whether the worker's host is a name, whose address may change.
 func (w *Worker) named() bool {
 	_, err := netip.ParseAddr(w.host)
@@ -21,8 +17,8 @@ func (w *Worker) named() bool {
 // followName asks for the addresses of the worker's name until ctx ends. The name has moved when
 // two answers in a row lack the address of the probes' connection: balancers of clouds name some
 // of their addresses in each answer. A failure, or an answer without any address, says nothing.
-func (m *monitor) followName(ctx context.Context, resolve func(context.Context, string) ([]netip.Addr, error)) {
-	tick := time.NewTicker(m.offset(lookEvery))
+func (m *monitor) followName(ctx context.Context, resolve func(context.Context, string) ([]netip.Addr, error), every time.Duration) {
+	tick := time.NewTicker(m.offset(every))
 	defer tick.Stop()
 	var missing *netip.Addr // from the last answer
 	warned := false
@@ -31,9 +27,9 @@ func (m *monitor) followName(ctx context.Context, resolve func(context.Context, 
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			tick.Reset(lookEvery)
+			tick.Reset(every)
 		}
-		patient, cancel := context.WithTimeout(ctx, lookEvery)
+		patient, cancel := context.WithTimeout(ctx, every)
 		all, err := resolve(patient, m.w.host)
 		cancel()
 		at := m.w.probe.at.Load()

@@ -2,7 +2,10 @@ package worker
 
 import (
 	"context"
+	"strings"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 const (
@@ -84,21 +87,32 @@ func (m *monitor) recognize(ctx context.Context) error {
 	return nil
 }
 
-// refusedEvery is the time between two questions to a worker that refused to describe itself.
-const refusedEvery = 2 * time.Second
+// refusedEvery and unknownEvery are the time between two questions to a worker that did not
+// describe itself.
+const (
+	refusedEvery = 2 * time.Second
+	unknownEvery = 10 * time.Second
+)
 
-// retryRefused describes a worker again that refused it for want of its API key: an operator may
-// have given the key since.
-func (m *monitor) retryRefused(ctx context.Context, now time.Time) {
-	if m.w.Info().Refused == 0 || now.Sub(m.refused) < refusedEvery {
+// retryDescription describes a worker again that refused it for want of its API key, which an
+// operator may have given since, or that is an unknown server: a gateway before a worker that
+// starts answers 404, or with a page of its own.
+func (m *monitor) retryDescription(ctx context.Context, now time.Time) {
+	info, every := m.w.Info(), unknownEvery
+	if info.Refused != 0 {
+		every = refusedEvery
+	} else if !strings.HasPrefix(info.Engine, unknownServer) {
+		return
+	}
+	if now.Sub(m.refused) < every {
 		return
 	}
 	m.refused = now
 	a, err := m.probe.describe("/server_info", now.Add(m.probe.timeout))
-	if err != nil || refusedKey(a.status) {
+	if err != nil || refusedKey(a.status) || info.Refused == 0 && (a.status != fasthttp.StatusOK || !sglang(a.body)) {
 		return
 	}
-	info, err := m.probe.discover(discoverTimeout)
+	info, err = m.probe.discover(discoverTimeout)
 	if err != nil || info.Refused != 0 || ctx.Err() != nil {
 		return
 	}

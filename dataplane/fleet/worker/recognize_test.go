@@ -313,3 +313,36 @@ func TestLivesAtOneURL(t *testing.T) {
 		}
 	}
 }
+
+// TestDescriptionsThatComeLater: what answers before the worker does, for its URL, is not taken for it for
+// ever: a gateway's 404 or page, a refusal, an error.
+func TestDescriptionsThatComeLater(t *testing.T) {
+	for name, first := range map[string]func(f *fake){
+		"404":            func(f *fake) { f.statuses["/server_info"] = 404 },
+		"404, no models": func(f *fake) { f.statuses["/server_info"], f.statuses["/v1/models"] = 404, 404 },
+		"429":            func(f *fake) { f.statuses["/server_info"] = 429 },
+		"503":            func(f *fake) { f.statuses["/server_info"] = 503 },
+		"401":            func(f *fake) { f.statuses["/server_info"] = 401 },
+		"a page":         func(f *fake) { f.answers["/server_info"] = "<html>starting</html>" },
+		"{}":             func(f *fake) { f.answers["/server_info"] = "{}" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			watch(t, first, func(b *bench) {
+				b.after(time.Minute)
+				asked := b.fake.got("/server_info")
+				require.Less(t, asked, 300)
+				b.fake.with(func() {
+					clear(b.fake.statuses)
+					b.fake.process(17.5, "tiny")
+				})
+				b.after(15 * time.Second)
+				require.Equal(t, worker.Ready.String(), b.worker.State().String(), b.worker.LastError())
+				info := b.worker.Info()
+				require.Equal(t, 16, info.PageSize)
+				require.Equal(t, "tiny", info.Model())
+				require.Empty(t, info.Engine)
+				require.NotZero(t, info.Process)
+			})
+		})
+	}
+}

@@ -43,6 +43,9 @@ type Config struct {
 	// Resolve returns the addresses of a name. The connections of a worker whose name has moved are
 	// made anew; nil: names are not followed.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// LookEvery is the time between two calls of Resolve for a worker; default 10 s: 50 a second
+	// for 500 workers, and within the usual 30 s of records' lives.
+	LookEvery time.Duration
 	// Moved is called with the address to dial of such a worker, for the connections of requests;
 	// may be nil.
 	Moved func(addr string)
@@ -62,6 +65,7 @@ func (c *Config) setDefaults() {
 	c.Timeout = cmp.Or(c.Timeout, 500*time.Millisecond)
 	c.LoadEvery = cmp.Or(c.LoadEvery, time.Second)
 	c.HangAfter = cmp.Or(c.HangAfter, 5*time.Second)
+	c.LookEvery = cmp.Or(c.LookEvery, 10*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
@@ -119,8 +123,9 @@ type Registry struct {
 	numbers  numbers    // of ranks
 	facts    sync.Mutex // held while facts about GPUs are taken in, some µs; never by choices
 
-	speeds    sync.Mutex // held while the speeds of ranks are compared
-	speedsDue time.Time  // when they are next; guarded by speeds
+	comparing  sync.Mutex         // held while workers are compared
+	compareDue time.Time          // when they are next; guarded by comparing
+	firsts     map[uint64]*Worker // by process; guarded by comparing
 
 	mu      sync.Mutex
 	closed  bool                // guarded by mu
@@ -314,20 +319,26 @@ func (r *Registry) publishLocked() {
 	r.snap.Store(s)
 }
 
-// speedsEvery is how often the ranks' speeds are compared: they are means over minutes.
-const speedsEvery = time.Second
+// compareEvery is how often the workers are compared: speeds are means over minutes.
+const compareEvery = time.Second
 
-// compareSpeeds gives each rank the median speed of the others that serve its model in its role, at
-// most once a speedsEvery. Any monitor may call it.
+// compare compares the workers with each other, at most once a compareEvery. Any monitor may call
+// it.
+func (r *Registry) compare(now time.Time) {
+	if !r.comparing.TryLock() {
+		return
+	}
+	defer r.comparing.Unlock()
+	if now.Before(r.compareDue) {
+		return
+	}
+	r.compareDue = now.Add(compareEvery)
+	r.findDoubles()
+	r.compareSpeeds(now)
+}
+
+// compareSpeeds gives each rank the median speed of the others that serve its model in its role.
 func (r *Registry) compareSpeeds(now time.Time) {
-	if !r.speeds.TryLock() {
-		return
-	}
-	defer r.speeds.Unlock()
-	if now.Before(r.speedsDue) {
-		return
-	}
-	r.speedsDue = now.Add(speedsEvery)
 	type group struct {
 		model string
 		role  Role

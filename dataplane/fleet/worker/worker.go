@@ -39,6 +39,7 @@ type Worker struct {
 	gpus     gpuFacts
 	refusals refusals
 	waiting  unanswered
+	double   atomic.Pointer[Worker] // see Double
 }
 
 // probed holds the results of a worker's probes, besides its state.
@@ -253,11 +254,13 @@ const (
 	DrainSource
 	// DrainLeaving is a worker that no source names any more.
 	DrainLeaving
+	// DrainDouble is another name of a worker that is used.
+	DrainDouble
 )
 
 // String names the reason as /workers shows it.
 func (r DrainReason) String() string {
-	return map[DrainReason]string{DrainOperator: "operator", DrainSource: "source", DrainLeaving: "leaving"}[r]
+	return map[DrainReason]string{DrainOperator: "operator", DrainSource: "source", DrainLeaving: "leaving", DrainDouble: "double"}[r]
 }
 
 // Drain sets or clears DrainOperator. Requests in flight finish.
@@ -280,7 +283,7 @@ func (w *Worker) Drains(why DrainReason) bool { return w.drains.Load()&uint32(wh
 
 // DrainReasons returns why the worker drains, in words.
 func (w *Worker) DrainReasons() (why []string) {
-	for _, r := range []DrainReason{DrainOperator, DrainSource, DrainLeaving} {
+	for _, r := range []DrainReason{DrainOperator, DrainSource, DrainLeaving, DrainDouble} {
 		if w.Drains(r) {
 			why = append(why, r.String())
 		}

@@ -1,0 +1,63 @@
+package worker
+
+import (
+	"net"
+	"net/netip"
+)
+
+// socket is where a worker's process listens; the zero value is unknown.
+type socket struct {
+	at   netip.Addr
+	port string
+}
+
+func (w *Worker) socket() (s socket) {
+	at := w.probe.at.Load()
+	_, port, err := net.SplitHostPort(w.Addr)
+	if at == nil || err != nil {
+		return s
+	}
+	return socket{*at, port}
+}
+
+// Double returns the URL of a worker that is the same process by its own description; "" is none.
+func (w *Worker) Double() string {
+	if other := w.double.Load(); other != nil {
+		return other.URL
+	}
+	return ""
+}
+
+// findDoubles finds workers that are one process under several names: a host's name and its
+// address, two names, a balancer before one engine. Each is told of the first. Where they listen at
+// one address too, that is certain, and only the first is used: the others would count its room
+// twice. Processes that are copied from memory, start time and all, have addresses of their own.
+func (r *Registry) findDoubles() {
+	first, all := make(map[uint64]*Worker), r.Snapshot().Workers
+	answers := func(w *Worker) bool {
+		info := w.Info()
+		return info != nil && info.Process != 0 && (w.Probed() == Ready || w.Probed() == Slow)
+	}
+	for _, again := range []bool{true, false} { // the first one stays so
+		for _, w := range all {
+			if answers(w) && first[w.Info().Process] == nil && (!again || r.firsts[w.Info().Process] == w) {
+				first[w.Info().Process] = w
+			}
+		}
+	}
+	r.firsts = first
+	for _, w := range all {
+		var other *Worker
+		if answers(w) {
+			other = first[w.Info().Process]
+		}
+		if other == w || other != nil && !w.Info().sameShape(other.Info()) {
+			other = nil
+		}
+		certain := other != nil && w.socket() != socket{} && w.socket() == other.socket()
+		if w.double.Swap(other) == nil && other != nil {
+			r.cfg.Load().Log.Warn("two workers are one process by its description: name it once", "worker", w.URL, "is", other.URL, "used_apart", !certain)
+		}
+		w.DrainFor(DrainDouble, certain)
+	}
+}
