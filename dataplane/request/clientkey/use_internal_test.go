@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/cluster/codec"
 )
 
@@ -137,29 +138,90 @@ func (w wire) PublishOwn(_ string, data []byte) error {
 
 func (wire) SubscribeOwn(string, func(string, []byte)) (func(), error) { return func() {}, nil }
 
-// TestFalseUseEnds: what one message of a router has told of a key locks it for minutes, and not for good; one
-// of another token's router tells nothing.
-func TestFalseUseEnds(t *testing.T) {
+// hearing are the keys of a router with one name, and a function by which another one with the token of an owner
+// tells of it.
+func hearing(t *testing.T, key *Key) (hear func(id, owner string, e useEntry)) {
+	t.Helper()
 	k, err := Read("", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	k.AcceptTokens(nil)
-	key := &Key{Name: tokenPrefix + "a", requests: 60, tokens: 10_000, concurrency: 1, used: &usage{group: k.group}}
+	key.Name, key.used = tokenPrefix+"a", &usage{group: k.group}
 	k.tokens.names[key.Name] = key
 	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
-	m := useMessage{id: []byte("rogue-0123456789abcdef"), number: 1, flags: flagFull, names: []useEntry{{name: []byte(key.Name)}}}
-	now := time.Now()
-	require.NoError(t, key.Begin(now))
+	numbers := map[string]int64{}
+	return func(id, owner string, e useEntry) {
+		numbers[id]++
+		e.name = []byte(key.Name)
+		m := useMessage{id: []byte(id), number: numbers[id], flags: flagFull, names: []useEntry{e}}
+		s.onMessage(owner, m.append(nil))
+	}
+}
+
+// TestFalseUseEnds: what a router of the cluster's secret has told of a key locks it for minutes, and not for good.
+func TestFalseUseEnds(t *testing.T) {
+	key := &Key{requests: 60, tokens: 10_000, concurrency: 1}
+	hear := hearing(t, key)
+	hear("rogue-0123456789abcdef", "another", useEntry{inFlight: 9})
+	require.Equal(t, sharers{1, 1}, key.used.group.sharers(), "a name of another token")
+	require.NoError(t, key.Begin(time.Now()))
 	key.End()
-	s.onMessage("another", m.append(nil))
-	require.Empty(t, s.peers)
-	for range 5 {
-		s.onMessage("rogue", m.append(nil))
-		e := &m.names[0]
-		m.number, e.inFlight, e.requests, e.tokens, e.missingRequests, e.missingTokens = m.number+1, 9, e.requests+1e12, e.tokens+1e12, 1e12, 1e12
+	for i := range 5 {
+		use := float64(i) * 1e12
+		hear("there", "", useEntry{inFlight: 9, requests: use, tokens: use, missingRequests: 1e12, missingTokens: 1e12})
 	}
 	require.Error(t, key.Begin(time.Now()))
-	s.forgetAll()
 	e := key.use(time.Now())
 	require.LessOrEqual(t, e.missingRequests, 120.0)
 	require.LessOrEqual(t, e.missingTokens, float64(20_000+longestUse))
+}
+
+// TestUseByAnotherToken: whatever a router with another token tells, by however many names, this one lets in its
+// share of each limit, at once and minute by minute, and no more than all of it.
+func TestUseByAnotherToken(t *testing.T) {
+	for name, claim := range map[string]func(i float64) useEntry{
+		"endless use": func(i float64) useEntry {
+			return useEntry{inFlight: codec.Largest, requests: i * 1e12, tokens: i * 1e12, missingRequests: 1e12, missingTokens: 1e12}
+		},
+		"given back": func(i float64) useEntry { return useEntry{requests: -i * 1e12, tokens: -i * 1e12} },
+	} {
+		for _, names := range []int{1, 100} {
+			bubbletest.Test(t, func(t *testing.T) {
+				key := &Key{requests: 60, tokens: 6000, concurrency: 4}
+				hear, told := hearing(t, key), 0.0
+				admitted := func(most int) (n int) {
+					for range most {
+						for i := range names {
+							hear(fmt.Sprintf("rogue-%016x", i), "rogue", claim(told))
+						}
+						told++
+						if key.begin(time.Now()) == nil {
+							n++
+							own := key.use(time.Now())
+							key.told(&own)
+						}
+					}
+					return n
+				}
+				atOnce, all := 2, 30
+				if name == "given back" {
+					atOnce, all = 4, 60
+				}
+				require.Equal(t, atOnce, admitted(10), "%s of %d", name, names)
+				for range atOnce {
+					key.End()
+				}
+				time.Sleep(time.Hour)
+				total := 0
+				for range 60 {
+					n := admitted(atOnce)
+					for range n {
+						key.End()
+					}
+					total += n
+					time.Sleep(time.Second)
+				}
+				require.InDelta(t, 2*all, total, 1, "a minute's worth at once, and that of a minute")
+			})
+		}
+	}
 }

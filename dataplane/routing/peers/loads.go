@@ -100,6 +100,9 @@ func (l *loads) onMessage(owner string, data []byte) {
 		defer l.pulse.poke() // so that it soon hears of this router
 	}
 	switch {
+	case p.owner != owner:
+		l.count.malformed.Add(1)
+		return
 	case m.number <= p.number:
 		l.count.stale.Add(1)
 		return
@@ -132,7 +135,7 @@ func (l *loads) addLocked(m *message, owner string) *peer {
 	l.lastKey++
 	p := &peer{id: string(m.id), owner: owner, key: l.lastKey, started: m.started, ranks: make(map[uint64]*rankLoad)}
 	l.peers[p.id] = p
-	l.pulse.others.Store(int64(len(l.peers)))
+	l.shareLocked()
 	l.cfg.Log.Info("another router is there", "router", p.id)
 	return p
 }
@@ -210,7 +213,21 @@ func (l *loads) forgetLocked(p *peer, now time.Time) {
 	}
 	l.cfg.Predictions.Forget(p.key)
 	delete(l.peers, p.id)
+	l.shareLocked()
+}
+
+// shareLocked counts the routers, and tells the ranks how many share them.
+func (l *loads) shareLocked() {
+	owners := make([]string, 0, len(l.peers))
+	for _, p := range l.peers {
+		owners = append(owners, p.owner)
+	}
+	shares, _ := codec.Shares(l.cfg.ID, owners)
 	l.pulse.others.Store(int64(len(l.peers)))
+	l.pulse.shares.Store(int64(shares))
+	for _, rank := range l.ranks.byHash {
+		rank.Load.SetRouters(shares)
+	}
 }
 
 // forgetAll drops all routers.
@@ -232,6 +249,7 @@ func (l *loads) resolveLocked(now time.Time) {
 	l.ranks = ranksByHash{snap: snap, byHash: make(map[uint64]*worker.Rank, len(snap.Ranks))}
 	for _, rank := range snap.Ranks {
 		l.ranks.byHash[rank.IDHash()] = rank
+		rank.Load.SetRouters(int(l.pulse.shares.Load()))
 	}
 	for _, p := range l.peers {
 		for _, e := range p.ranks {
