@@ -113,7 +113,8 @@ routers keep it: "warmpath drain" takes it out of use at all routers of a cluste
 				return err
 			}
 			var answer struct {
-				InFlight int `json:"in_flight"`
+				InFlight int      `json:"in_flight"`
+				NamedBy  []string `json:"named_by"`
 			}
 			if err := json.Unmarshal(text, &answer); err != nil {
 				return fmt.Errorf("cannot read the answer of %s: %w", router.base(), err)
@@ -125,6 +126,9 @@ routers keep it: "warmpath drain" takes it out of use at all routers of a cluste
 				fmt.Fprintf(cmd.OutOrStdout(), "%s is removed; %d requests go on there\n", target, answer.InFlight)
 			default:
 				fmt.Fprintf(cmd.OutOrStdout(), "%s is removed when its %d requests have ended\n", target, answer.InFlight)
+			}
+			if len(answer.NamedBy) > 0 {
+				fmt.Fprintf(top.Plain(cmd.OutOrStdout()), "%s still names it: take it out there, or it comes back when the router restarts\n", strings.Join(answer.NamedBy, ", "))
 			}
 			return nil
 		},
