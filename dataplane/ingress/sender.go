@@ -109,8 +109,8 @@ func (cl *Client) writeWhole(p []byte) (int, error) {
 	return cl.writes.write(p)
 }
 
-// cutStalled ends the connection of a client that takes nothing, or too little. Such a client has left, and what
-// it has not taken need not wait for it in the kernel.
+// cutStalled ends the connection of a client that takes nothing, or too little. Such a client has
+// left, and what it has not taken need not wait for it in the kernel.
 func cutStalled(cl *Client) {
 	cl.s.cfg.Closed(ReasonStalled)
 	cl.left()

@@ -96,7 +96,7 @@ type bucket struct {
 }
 
 // fill refills a bucket of so much a minute, which routers share. Without a rate nothing is
-// missing. The claims of other owners get the owners' shares of it at most, unless the rest is full.
+// missing. The claims of other owners get their shares of it at most, unless the rest is full.
 func (b *bucket) fill(now time.Time, rate float64, by sharers) {
 	if rate == 0 {
 		b.missing, b.claimed, b.untold = 0, 0, 0
