@@ -35,8 +35,10 @@ const (
 	// maxWait bounds the wait of a request for a message to come back, which takes milliseconds.
 	maxWait = 100 * time.Millisecond
 	// maxPeers bounds the routers that messages can make this one remember, and maxOwned those with
-	// one token.
+	// one token. Of those that were forgotten within leftFor, maxLeft have new ones ignored: each
+	// has lines in the log.
 	maxPeers, maxOwned = 256, 64
+	maxLeft, leftFor   = 4 * maxOwned, time.Minute
 	// maxEntries bounds the names of a message: 430 KB at most, and NATS takes 1 MiB.
 	maxEntries = 4096
 )
@@ -119,6 +121,8 @@ type sharing struct {
 
 	mu      sync.Mutex
 	peers   map[string]*peer // by id; guarded by mu, as is all below
+	left    map[string]int   // routers that were forgotten since emptied, by owner; not of ""
+	emptied time.Time
 	message useMessage
 	echo    time.Time // of the last message of this router's own that came back
 	up      time.Time // of the first such message after an outage
@@ -142,10 +146,16 @@ type peerUse struct {
 	requests, tokens float64 // since the other router's start
 }
 
+func newSharing(k *Keys, bus Bus, id string, log *slog.Logger) *sharing {
+	return &sharing{
+		keys: k, bus: bus, id: id, log: log, peers: map[string]*peer{}, left: map[string]int{}, newcomer: make(chan struct{}, 1),
+	}
+}
+
 // Share makes limits hold for all routers together until ctx ends: each of them tells the use
 // of its clients. id is this router's, and new for each process.
 func (k *Keys) Share(ctx context.Context, bus Bus, id string, log *slog.Logger) error {
-	s := &sharing{keys: k, bus: bus, id: id, log: log, peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	s := newSharing(k, bus, id, log)
 	tick := time.NewTicker(wholeEvery)
 	defer tick.Stop()
 	rested := time.NewTimer(0)
@@ -243,7 +253,7 @@ func (s *sharing) onMessage(owner string, data []byte) {
 	}
 	p := s.peers[string(m.id)]
 	if p == nil {
-		if m.flags&flagLast != 0 || len(s.peers) >= maxPeers || s.ownedLocked(owner) >= maxOwned {
+		if m.flags&flagLast != 0 || len(s.peers) >= maxPeers || s.ownedLocked(owner) >= maxOwned || s.left[owner] >= maxLeft {
 			return
 		}
 		p = &peer{owner: owner, foreign: !codec.Owned([]byte(s.id), owner), names: map[string]*peerUse{}}
@@ -334,6 +344,9 @@ func (u *peerUse) setInFlight(n int) {
 func (s *sharing) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now.Sub(s.emptied) > leftFor {
+		s.left, s.emptied = map[string]int{}, now
+	}
 	for id, p := range s.peers {
 		switch {
 		case now.Sub(p.heard) <= silence:
@@ -354,8 +367,12 @@ func (p *peer) ended() {
 }
 
 func (s *sharing) forgetLocked(id string) {
-	s.peers[id].ended()
+	p := s.peers[id]
+	p.ended()
 	delete(s.peers, id)
+	if p.owner != "" {
+		s.left[p.owner]++
+	}
 	s.resizeLocked()
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestPeersForgetNames(t *testing.T) {
 	k, err := Read("", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	k.AcceptTokens(nil)
-	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	s := newSharing(k, nil, "here", slog.New(slog.DiscardHandler))
 	number := int64(0)
 	hear := func(flags byte, names ...useEntry) {
 		number++
@@ -67,7 +68,7 @@ func TestWildUse(t *testing.T) {
 	k.AcceptTokens(nil)
 	key := &Key{Name: tokenPrefix + "a", requests: 60, tokens: 60, used: &usage{group: k.group}}
 	k.tokens.names[key.Name] = key
-	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	s := newSharing(k, nil, "here", slog.New(slog.DiscardHandler))
 	for i, wild := range []float64{1.7e308, 1e300, codec.Largest, codec.Largest} {
 		for j, sign := range []float64{-1, 1, -1, 1} {
 			m := useMessage{id: fmt.Appendf(nil, "there%d", i), number: int64(j + 1), names: []useEntry{{
@@ -98,7 +99,7 @@ func TestManyNamesAreTold(t *testing.T) {
 			k.tokens.names[key.Name] = key
 			keys = append(keys, key)
 		}
-		return &sharing{keys: k, bus: bus, id: id, log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}, keys
+		return newSharing(k, bus, id, slog.New(slog.DiscardHandler)), keys
 	}
 	there, seen := router("there", nil)
 	here, keys := router("here", wire{t, there})
@@ -147,7 +148,7 @@ func hearing(t *testing.T, key *Key) (hear func(id, owner string, e useEntry)) {
 	k.AcceptTokens(nil)
 	key.Name, key.used = tokenPrefix+"a", &usage{group: k.group}
 	k.tokens.names[key.Name] = key
-	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	s := newSharing(k, nil, "here", slog.New(slog.DiscardHandler))
 	numbers := map[string]int64{}
 	return func(id, owner string, e useEntry) {
 		numbers[id]++
@@ -173,6 +174,25 @@ func TestFalseUseEnds(t *testing.T) {
 	e := key.use(time.Now())
 	require.LessOrEqual(t, e.missingRequests, 120.0)
 	require.LessOrEqual(t, e.missingTokens, float64(20_000+longestUse))
+}
+
+// TestNamesThatComeAndGo: a router with a token that begins and ends under one name after the other is taken
+// for a bounded number of routers a minute.
+func TestNamesThatComeAndGo(t *testing.T) {
+	k, err := Read("", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	var log strings.Builder
+	s, now := newSharing(k, nil, "here", slog.New(slog.NewTextHandler(&log, nil))), time.Now()
+	for minute := range 3 {
+		s.expire(now.Add(time.Duration(minute) * (leftFor + time.Second)))
+		for i := range 1000 {
+			m := useMessage{id: fmt.Appendf(nil, "rogue-%016x", i<<8|minute), number: 1}
+			s.onMessage("rogue", m.append(nil))
+			m.number, m.flags = 2, flagLast
+			s.onMessage("rogue", m.append(nil))
+		}
+		require.Equal(t, (minute+1)*maxLeft, strings.Count(log.String(), "\n"))
+	}
 }
 
 // TestUseByAnotherToken: whatever a router with another token tells, by however many names, this one lets in its

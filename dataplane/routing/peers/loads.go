@@ -13,6 +13,9 @@ const (
 	// maxPeers bounds the routers that messages can make this one remember, and maxOwned those with
 	// one token: it has as many connections.
 	maxPeers, maxOwned = 256, 64
+	// maxLeft bounds the routers with one token that are forgotten within leftFor, before new names
+	// are ignored: each has lines in the log, and a token may have any number of names.
+	maxLeft, leftFor = 4 * maxOwned, time.Minute
 	// maxUnknown bounds the ranks of each that this router does not have: routers learn of a new
 	// worker within seconds of each other.
 	maxUnknown = 1024
@@ -26,7 +29,9 @@ type loads struct {
 
 	mu      sync.Mutex
 	peers   map[string]*peer // guarded by mu, as is all below
-	lastKey uint64           // of a peer
+	left    map[string]int   // routers that were forgotten since emptied, by owner; not of ""
+	emptied time.Time
+	lastKey uint64 // of a peer
 	ranks   ranksByHash
 	message message
 }
@@ -67,6 +72,10 @@ func (l *loads) expire(now time.Time) (alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resolveLocked(now)
+	if now.Sub(l.emptied) > leftFor {
+		clear(l.left)
+		l.emptied = now
+	}
 	for _, p := range l.peers {
 		if now.Sub(p.heard) > l.cfg.Silence {
 			l.count.forgotten.Add(1)
@@ -93,7 +102,7 @@ func (l *loads) onMessage(owner string, data []byte) {
 	l.count.received.Add(1)
 	p := l.peers[string(m.id)]
 	if p == nil {
-		if m.last || len(l.peers) >= maxPeers || l.ownedLocked(owner) >= maxOwned {
+		if m.last || len(l.peers) >= maxPeers || l.ownedLocked(owner) >= maxOwned || l.left[owner] >= maxLeft {
 			return
 		}
 		p = l.addLocked(m, owner)
@@ -213,6 +222,9 @@ func (l *loads) forgetLocked(p *peer, now time.Time) {
 	}
 	l.cfg.Predictions.Forget(p.key)
 	delete(l.peers, p.id)
+	if p.owner != "" {
+		l.left[p.owner]++
+	}
 	l.shareLocked()
 }
 
