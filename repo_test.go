@@ -74,7 +74,7 @@ var rules = map[string]rule{
 	"dataplane/fleet/worker":            {allow: []string{"dataplane/modelfile", "dataplane/routing/policy", "dataplane/secrets", "dataplane/tlsconfig"}},
 	"dataplane/fleet/worker/workertest": {},
 	"dataplane/fleet/load":              {allow: []string{"zmq", "zmq/kvevent", "dataplane/fleet/worker"}, never: anyHTTP},
-	"dataplane/ingest":                  {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/fleet/worker"}},
+	"dataplane/ingest":                  {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/fleet/worker", "dataplane/secrets"}},
 	"dataplane/operator":                {never: []string{"net/http"}},
 	"dataplane/origin":                  {never: []string{"net/http"}},
 	"dataplane/prompt/tokens": {allow: []string{

@@ -14,11 +14,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/secrets"
 	"github.com/warmpath/warmpath/dataplane/sidecar"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
@@ -41,19 +41,14 @@ func tokenFile() (string, error) {
 
 // readToken reads a token that no other user can know or have written.
 func readToken(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := secrets.OpenOwn(path)
+	if errors.Is(err, secrets.ErrShared) {
+		return "", fmt.Errorf("%w: %w: it must be a file of this user alone (mode 0600): delete it, and a new one is made", errTokenFile, err)
+	}
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || !ok || int(owner.Uid) != os.Geteuid() {
-		return "", fmt.Errorf("%w: %s must be a file of this user alone (mode 0600): delete it, and a new one is made", errTokenFile, path)
-	}
 	data := make([]byte, 4096)
 	n, err := f.Read(data)
 	token := strings.TrimSpace(string(data[:max(n, 0)]))

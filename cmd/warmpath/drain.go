@@ -101,8 +101,9 @@ func newRemoveCommand() *cobra.Command {
 		Use:   "remove URL",
 		Short: "Take a worker away from a router once its requests in flight have ended",
 		Long: `Take a worker away from a router once its requests in flight have ended. It comes back when it is
-added by POST /workers, or when its source has named it no more and then names it again. Other
-routers keep it: "warmpath drain" takes it out of use at all routers of a cluster.`,
+added by POST /workers, when its source has named it no more for 10 s and then names it again, or
+when the router restarts while a source names it, of which the command tells. Other routers keep
+it: "warmpath drain" takes it out of use at all routers of a cluster.`,
 		Example: "  warmpath remove http://gpu-3:30000\n  warmpath remove http://gpu-3:30000 --now --router http://router:8001",
 		Args:    oneTarget("a worker's URL (warmpath workers lists them)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -113,7 +114,8 @@ routers keep it: "warmpath drain" takes it out of use at all routers of a cluste
 				return err
 			}
 			var answer struct {
-				InFlight int `json:"in_flight"`
+				InFlight int      `json:"in_flight"`
+				NamedBy  []string `json:"named_by"`
 			}
 			if err := json.Unmarshal(text, &answer); err != nil {
 				return fmt.Errorf("cannot read the answer of %s: %w", router.base(), err)
@@ -125,6 +127,9 @@ routers keep it: "warmpath drain" takes it out of use at all routers of a cluste
 				fmt.Fprintf(cmd.OutOrStdout(), "%s is removed; %d requests go on there\n", target, answer.InFlight)
 			default:
 				fmt.Fprintf(cmd.OutOrStdout(), "%s is removed when its %d requests have ended\n", target, answer.InFlight)
+			}
+			if len(answer.NamedBy) > 0 {
+				fmt.Fprintf(top.Plain(cmd.OutOrStdout()), "%s still names it: take it out there, or it comes back when the router restarts\n", strings.Join(answer.NamedBy, ", "))
 			}
 			return nil
 		},

@@ -157,7 +157,7 @@ func TestCommandsAskTheRouter(t *testing.T) {
 	assert.Empty(t, cl.router.Status().Marks)
 	text, err = warmpath(t, "", "remove", url)
 	require.NoError(t, err)
-	assert.Equal(t, url+" is removed\n", text)
+	assert.Equal(t, url+" is removed\nflags still names it: take it out there, or it comes back when the router restarts\n", text)
 	testkit.AwaitThat(t, func() bool { return stateAt(cl.router, url) == "" }, func() string { return "it is still there" })
 	_, err = warmpath(t, "", "workers", "--router", "127.0.0.1:1")
 	require.ErrorContains(t, err, "cannot ask the router at http://127.0.0.1:1")

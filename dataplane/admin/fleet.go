@@ -15,9 +15,8 @@ import (
 type Fleet interface {
 	// Add adds a worker; worker.ErrDuplicate where the fleet has it.
 	Add(spec worker.Spec) error
-	// Remove takes a worker away: at once, or once its requests in flight have ended, whose number
-	// it returns.
-	Remove(url string, atOnce bool) (inFlight int64, err error)
+	// Remove takes a worker away: at once, or once its requests in flight have ended.
+	Remove(url string, atOnce bool) (fleet.Removal, error)
 	// Drain begins or ends the drain of a worker or node: at all routers of a cluster, or at this
 	// one.
 	Drain(ctx context.Context, target fleet.Target, on bool) (fleet.Scope, error)
@@ -55,7 +54,9 @@ func (r registryFleet) Add(spec worker.Spec) error {
 }
 
 // Remove implements Fleet. It never waits for requests in flight.
-func (r registryFleet) Remove(url string, _ bool) (int64, error) { return 0, r.Registry.Remove(url) }
+func (r registryFleet) Remove(url string, _ bool) (fleet.Removal, error) {
+	return fleet.Removal{}, r.Registry.Remove(url)
+}
 
 // Drain implements Fleet.
 func (r registryFleet) Drain(_ context.Context, target fleet.Target, on bool) (fleet.Scope, error) {

@@ -121,8 +121,11 @@ func (s *workers) remove(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	s.change(ctx, func(url string, answer map[string]any) error {
-		inFlight, err := s.fleet.Remove(url, atOnce)
-		answer["in_flight"] = inFlight
+		done, err := s.fleet.Remove(url, atOnce)
+		answer["in_flight"] = done.InFlight
+		if len(done.NamedBy) > 0 { // it stays out of this process only
+			answer["named_by"] = done.NamedBy
+		}
 		answer["scope"] = "router" // other routers keep the worker; a drain is of the cluster
 		return err
 	})

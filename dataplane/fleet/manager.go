@@ -268,19 +268,24 @@ func (m *Manager) Add(spec worker.Spec) error {
 	return nil
 }
 
+// Removal is the effect of Remove.
+type Removal struct {
+	InFlight int64    // the worker's requests
+	NamedBy  []string // sources that name it all the same: it comes back after a restart
+}
+
 // Remove removes a worker for an operator, although sources may name it: it stays out until no
 // source has named it for leastDrain, or until Add. It is drained first unless atOnce is set.
-// inFlight counts its requests.
-func (m *Manager) Remove(url string, atOnce bool) (inFlight int64, err error) {
+func (m *Manager) Remove(url string, atOnce bool) (Removal, error) {
 	spec, err := worker.Spec{URL: url}.Normal()
 	if err != nil {
-		return 0, err
+		return Removal{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.members[spec.URL]
 	if t == nil || m.ctx == nil {
-		return 0, fmt.Errorf("cannot remove worker %s: %w", secrets.MaskURL(spec.URL), worker.ErrUnknown)
+		return Removal{}, fmt.Errorf("cannot remove worker %s: %w", secrets.MaskURL(spec.URL), worker.ErrUnknown)
 	}
 	delete(m.added, spec.URL)
 	m.banned[spec.URL], t.removed = time.Time{}, true
@@ -288,7 +293,13 @@ func (m *Manager) Remove(url string, atOnce bool) (inFlight int64, err error) {
 		m.removeLocked(t)
 	}
 	m.reconcileNowLocked()
-	return t.w.InFlight(), nil
+	done := Removal{InFlight: t.w.InFlight()}
+	for _, f := range m.sources {
+		if f.names(spec.URL) {
+			done.NamedBy = append(done.NamedBy, f.source.Name())
+		}
+	}
+	return done, nil
 }
 
 // closing reports whether the registry refused a worker because the router stops.

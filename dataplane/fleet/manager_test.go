@@ -500,9 +500,9 @@ func TestManagerObeysOperators(t *testing.T) {
 		require.ErrorIs(t, y.manager.Add(worker.Spec{URL: "c"}), worker.ErrBadURL)
 
 		lease := y.worker("a").Ranks()[0].Load.Begin(10)
-		inFlight, err := y.manager.Remove("http://a:1/", false)
+		removed, err := y.manager.Remove("http://a:1/", false)
 		require.NoError(t, err)
-		require.EqualValues(t, 1, inFlight)
+		require.Equal(t, Removal{InFlight: 1, NamedBy: []string{"s"}}, removed)
 		y.says(s, specsOf("b", "a")...)
 		y.has(map[string]string{"a": draining, "b": ready, "c": ready}, "the source does not bring a back")
 		require.Empty(t, y.manager.Origins("http://a:1"))
@@ -526,8 +526,9 @@ func TestManagerObeysOperators(t *testing.T) {
 		y.pass(leastDrain)
 		y.says(s, specsOf("b")...)
 		y.has(map[string]string{"a": ready, "b": ready, "c": ready}, "a refusal holds until the source names it no more")
-		_, err = y.manager.Remove("http://c:1", false)
+		removed, err = y.manager.Remove("http://c:1", false)
 		require.NoError(t, err)
+		require.Equal(t, Removal{}, removed)
 		y.has(map[string]string{"a": ready, "b": ready}, "what an operator removes is held by nothing")
 	})
 }

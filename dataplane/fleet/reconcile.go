@@ -63,9 +63,12 @@ func (m *Manager) endBansLocked(now time.Time) {
 
 // namedLocked reports whether a source names a worker.
 func (m *Manager) namedLocked(url string) bool {
-	return slices.ContainsFunc(m.sources, func(f *sourceState) bool {
-		return slices.ContainsFunc(f.specs, func(s worker.Spec) bool { return s.URL == url })
-	})
+	return slices.ContainsFunc(m.sources, func(f *sourceState) bool { return f.names(url) })
+}
+
+// names reports whether the source names a worker.
+func (f *sourceState) names(url string) bool {
+	return slices.ContainsFunc(f.specs, func(s worker.Spec) bool { return s.URL == url })
 }
 
 // applyMarksLocked applies drain and cordon marks. A cordon keeps a source's worker out that is

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/secrets"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -42,7 +43,9 @@ type SnapshotConfig struct {
 // Snapshots writes an index to a file and loads it at the start. The next process then routes by
 // it at once, and knows blocks that the workers' replay buffers no longer hold.
 //
-// The file holds the seed of the index's hashes, which is a secret: only its owner may read it.
+// The file holds the seed of the index's hashes, which is a secret: only its owner may read it. One
+// that others can read or may have written is not loaded: a false index would misguide choices, and
+// the next write replaces it.
 type Snapshots struct {
 	cfg    SnapshotConfig
 	index  *radix.Index
@@ -111,7 +114,7 @@ func (s *Snapshots) load() []radix.Restored {
 func (s *Snapshots) config() radix.Config { return radix.Config{MaxBytes: s.cfg.MaxBytes} }
 
 func (s *Snapshots) read() (x *radix.Index, workers []radix.Restored, size int64, err error) {
-	f, err := os.Open(s.cfg.File)
+	f, err := secrets.OpenOwn(s.cfg.File)
 	if err != nil {
 		return nil, nil, 0, err
 	}

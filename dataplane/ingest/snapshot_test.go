@@ -106,6 +106,24 @@ func TestSnapshotOfAnotherRelease(t *testing.T) {
 	require.Zero(t, newSnapshots(t, file).Status().Failures, "this release's own")
 }
 
+// TestSharedSnapshotIsNoSnapshot: a file that others may have written or read is not loaded, and the next
+// write makes it this user's alone.
+func TestSharedSnapshotIsNoSnapshot(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "index")
+	newSnapshots(t, file).save(slog.LevelInfo)
+	for _, mode := range []fs.FileMode{0o660, 0o602, 0o644} {
+		require.NoError(t, os.Chmod(file, mode))
+		s := newSnapshots(t, file)
+		require.EqualValues(t, 1, s.Status().Failures, "%o", mode)
+		s.save(slog.LevelInfo)
+		require.Zero(t, newSnapshots(t, file).Status().Failures)
+	}
+	other := file + ".other"
+	require.NoError(t, os.Rename(file, other))
+	require.NoError(t, os.Symlink(other, file))
+	require.EqualValues(t, 1, newSnapshots(t, file).Status().Failures, "a link")
+}
+
 // TestSnapshotsAreWrittenAllTheTime: every so often, and once more at the end.
 func TestSnapshotsAreWrittenAllTheTime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "index")

@@ -142,7 +142,12 @@ func (cl *Client) drop(n int) {
 }
 
 // Write writes to the client, or holds p back between Hold and Unhold.
-func (cl *Client) Write(p []byte) (int, error) { return cl.writes.write(p) }
+func (cl *Client) Write(p []byte) (int, error) {
+	if len(p) >= wholeSize {
+		return cl.writeWhole(p)
+	}
+	return cl.writes.write(p)
+}
 
 // Hold keeps writes back until Unhold; the next write, Flush, read or close then sends them
 // with its own. fasthttp (1.74) ends a chunked answer with three writes, which leave as one.

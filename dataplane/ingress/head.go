@@ -16,6 +16,8 @@ var (
 	codingField     = []byte(fasthttp.HeaderTransferEncoding)
 	expectField     = []byte(fasthttp.HeaderExpect)
 	hostField       = []byte(fasthttp.HeaderHost)
+	typeField       = []byte(fasthttp.HeaderContentType)
+	keyField        = []byte(fasthttp.HeaderAuthorization)
 )
 
 // nameByte has the bytes of a field's name and of a method (tchar of RFC 9110 5.6.2).
@@ -62,7 +64,7 @@ func (l *headLines) read(p []byte) []byte {
 // checkHead refuses heads that fasthttp (1.74) accepts and that another server reads differently,
 // or not at all. Such a difference lets a client smuggle a second request past one of two servers.
 func checkHead(h *fasthttp.RequestHeader) error {
-	lengths, codings := false, false
+	lengths, codings, types, keys := false, false, 0, 0
 	for rest := h.RawHeaders(); len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n')
 		if end < 1 || rest[end-1] != '\r' {
@@ -96,9 +98,15 @@ func checkHead(h *fasthttp.RequestHeader) error {
 			lengths = true
 		case n == len(codingField) && bytes.EqualFold(name, codingField):
 			codings = true
+		case n == len(typeField) && bytes.EqualFold(name, typeField):
+			types++
+		case n == len(keyField) && bytes.EqualFold(name, keyField):
+			keys++
 		}
 	}
 	switch {
+	case types > 1, keys > 1: // one server believes the first, another the last
+		return fmt.Errorf("%w: it has two fields of Content-Type or Authorization", ErrRequest)
 	case codings && lengths:
 		return fmt.Errorf("%w: it has both Content-Length and Transfer-Encoding", ErrRequest)
 	case codings && h.ContentLength() != -1:

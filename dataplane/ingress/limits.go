@@ -20,7 +20,8 @@ type Limits struct {
 	// Arrival is the time for a request to arrive; default 30 s.
 	Arrival time.Duration
 	// Rate is the bytes of a request that give it a second more; default 16 KiB, which a phone on
-	// a bad line sends.
+	// a bad line sends. A client must take an answer that the router holds as a whole, which is no
+	// stream and larger than 64 KiB, within Arrival and Rate, too.
 	Rate int
 	// Stall is how long a client may take nothing of its answer; default 1 min.
 	Stall time.Duration
@@ -54,7 +55,7 @@ type Reason string
 
 // Reasons for Config.Closed.
 const (
-	ReasonStalled Reason = "stalled"     // the client took nothing of its answer
+	ReasonStalled Reason = "stalled"     // the client took nothing of its answer, or too little
 	ReasonSlow    Reason = "slow"        // a request did not arrive in time
 	ReasonIdle    Reason = "idle"        // no next request came
 	ReasonSilent  Reason = "silent"      // no first request came

@@ -13,8 +13,19 @@ import (
 // found late by that share of it.
 const stallLooks = 8
 
+const (
+	// wholeSize is the size of a write from which it is an answer that the router holds as a whole:
+	// pieces of streams are smaller. Such an answer must be taken at the rate of requests.
+	wholeSize = 64 << 10
+	// wholesLimit bounds the bytes of such answers. Beyond it those that are slower than the rate
+	// are cut after crowdedGrace.
+	wholesLimit  = 256 << 20
+	crowdedGrace = time.Second
+)
+
 // sender writes to the socket of a client, below TLS. A write waits for as long as the client
-// takes bytes, however slowly, and ends when it has taken none for the time of a stall.
+// takes bytes, however slowly, and ends when it has taken none for the time of a stall. Of an
+// answer that the router holds as a whole the client must take enough.
 //
 // A socket with a large buffer is writable again only once a third of it is free: a client that
 // takes 10 KB a second from 4 MB would look stalled for minutes. The bytes that the client has
@@ -25,6 +36,9 @@ type sender struct {
 	untaken func() int // bytes that were written and that the client has not confirmed
 	stalled func()     // ends the connection
 
+	whole  readLimit     // of the present answer; its zero value, without a rate, is no whole one
+	wholes *atomic.Int64 // bytes of the whole answers of all clients
+
 	// others is set once somebody else has set a deadline for writes: TLS for its last message, a
 	// linger.
 	others atomic.Bool
@@ -33,6 +47,7 @@ type sender struct {
 // Write writes all of p.
 func (s *sender) Write(p []byte) (int, error) {
 	n, err := writeSome(s.nc, p)
+	s.whole.got += int64(n)
 	if err != nil || n == len(p) {
 		return n, err
 	}
@@ -45,17 +60,24 @@ func (s *sender) Write(p []byte) (int, error) {
 
 // wait writes the rest of p behind the n bytes that the socket has taken at once.
 func (s *sender) wait(p []byte, n int) (int, error) {
-	taken, progress := math.MinInt, time.Now()
+	taken, progress, look := math.MinInt, time.Now(), s.stall/stallLooks
+	if s.whole.rate > 0 {
+		look = min(look, crowdedGrace)
+	}
 	for {
-		if err := s.nc.SetWriteDeadline(time.Now().Add(s.stall / stallLooks)); err != nil {
+		if err := s.nc.SetWriteDeadline(time.Now().Add(look)); err != nil {
 			return n, err
 		}
 		m, err := s.nc.Write(p[n:])
 		n += m
+		s.whole.got += int64(m)
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || s.others.Load() {
 			return n, err
 		}
 		switch t, now := n-s.untaken(), time.Now(); {
+		case s.late(now):
+			s.stalled()
+			return n, errStalled
 		case t > taken:
 			taken, progress = t, now
 		case now.Sub(progress) >= s.stall:
@@ -65,8 +87,30 @@ func (s *sender) wait(p []byte, n int) (int, error) {
 	}
 }
 
-// cutStalled ends the connection of a client that takes nothing. Such a client has left, and what
-// it has not taken need not wait for it in the kernel.
+// late reports whether the client has taken too little of a whole answer.
+func (s *sender) late(now time.Time) bool {
+	if s.whole.rate == 0 {
+		return false
+	}
+	l := s.whole
+	if s.wholes.Load() > wholesLimit {
+		l.grace = min(l.grace, crowdedGrace)
+	}
+	return now.After(l.due())
+}
+
+// writeWhole writes an answer that the router holds as a whole.
+func (cl *Client) writeWhole(p []byte) (int, error) {
+	s, size := &cl.out, int64(len(p))
+	s.wholes.Add(size)
+	defer s.wholes.Add(-size)
+	s.whole = readLimit{grace: cl.limit.grace, rate: cl.limit.rate, since: time.Now()}
+	defer func() { s.whole = readLimit{} }()
+	return cl.writes.write(p)
+}
+
+// cutStalled ends the connection of a client that takes nothing, or too little. Such a client has
+// left, and what it has not taken need not wait for it in the kernel.
 func cutStalled(cl *Client) {
 	cl.s.cfg.Closed(ReasonStalled)
 	cl.left()

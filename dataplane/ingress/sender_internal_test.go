@@ -3,6 +3,7 @@ package ingress
 import (
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,54 @@ func TestSlowClientIsNotStalled(t *testing.T) {
 		assert.GreaterOrEqual(t, took, time.Minute)
 		assert.LessOrEqual(t, took, time.Minute+time.Minute/stallLooks)
 	})
+}
+
+// TestWholeAnswersAreTaken: an answer that is held as a whole is taken at the rate, after a grace that is short
+// while such answers have much memory.
+func TestWholeAnswersAreTaken(t *testing.T) {
+	for _, tt := range []struct {
+		others    int64 // bytes of other such answers
+		pause     time.Duration
+		low, high time.Duration // when it is cut
+	}{
+		{0, time.Second, 30 * time.Second, 32 * time.Second},
+		{wholesLimit, time.Second, time.Second, 3 * time.Second},
+		{wholesLimit, time.Millisecond, 0, 0},
+	} {
+		bubbletest.Test(t, func(t *testing.T) {
+			near, far := net.Pipe()
+			defer near.Close()
+			defer far.Close()
+			var wholes atomic.Int64
+			wholes.Store(tt.others)
+			cut := make(chan time.Time, 1)
+			cl := &Client{limit: readLimit{grace: 30 * time.Second, rate: 16 << 10}}
+			cl.out = sender{
+				nc: near, stall: time.Minute, untaken: func() int { return 0 }, wholes: &wholes,
+				stalled: func() { cut <- time.Now(); _ = near.Close() },
+			}
+			cl.writes.out = &cl.out
+			begin, sent := time.Now(), make(chan error, 1)
+			go func() {
+				_, err := cl.Write(make([]byte, 1<<20))
+				sent <- err
+			}()
+			buf, err := make([]byte, 100), error(nil)
+			for err == nil && far.SetReadDeadline(time.Now().Add(time.Minute)) == nil && len(sent) == 0 {
+				time.Sleep(tt.pause)
+				_, err = far.Read(buf)
+			}
+			if tt.high == 0 {
+				require.NoError(t, <-sent, "100 KB a second")
+				return
+			}
+			require.ErrorIs(t, <-sent, errStalled)
+			took := (<-cut).Sub(begin)
+			assert.GreaterOrEqual(t, took, tt.low)
+			assert.LessOrEqual(t, took, tt.high)
+			assert.Equal(t, tt.others, wholes.Load())
+		})
+	}
 }
 
 // fullConn is a socket that takes no byte.

@@ -64,6 +64,7 @@ type Server struct {
 	leaving  atomic.Bool   // each connection ends with its next answer
 	draining atomic.Bool   // and those that wait for a request are closed
 	left     chan struct{} // a connection has ended
+	wholes   atomic.Int64  // bytes of answers that are being written as a whole
 
 	mu        sync.Mutex
 	listeners []net.Listener // guarded by mu
@@ -178,7 +179,7 @@ func (s *Server) newClient(nc net.Conn) *Client {
 	limits := s.cfg.Limits().withDefaults()
 	cl := &Client{Conn: socket.New(nc), tcp: nc, s: s, limit: readLimit{grace: limits.Arrival, rate: limits.Rate, idle: limits.Idle}}
 	cl.out = sender{
-		nc: cl.Conn, stall: limits.Stall,
+		nc: cl.Conn, stall: limits.Stall, wholes: &s.wholes,
 		untaken: func() int { return untaken(nc) }, stalled: func() { cutStalled(cl) },
 	}
 	cl.writes.out = &cl.out

@@ -162,6 +162,8 @@ func testRefusedHeads(t *testing.T) {
 		"another coding":              {begin + "Transfer-Encoding: gzip, chunked\r\n\r\n", 400},
 		"two lengths":                 {begin + "Content-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400},
 		"two hosts":                   {begin + "Host: y\r\n\r\n", 400},
+		"two types":                   {begin + "Content-Type: text/plain\r\ncontent-type: application/json\r\n\r\n", 400},
+		"two keys":                    {begin + "Authorization: Bearer a\r\nX: y\r\nAUTHORIZATION: Bearer a\r\n\r\n", 400},
 		"a host with a user":          {"GET / HTTP/1.1\r\nHost: a@b\r\n\r\n", 400},
 		"a host with a path":          {"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400},
 		"a host with a query":         {"GET / HTTP/1.1\r\nHost: a?b\r\n\r\n", 400},

@@ -97,6 +97,40 @@ func stallBeside(t *testing.T, stall time.Duration) error {
 	return nil
 }
 
+// TestSlowReadersOfWholeAnswers: a client that takes 1 KiB at a time of an answer that the router holds as a
+// whole is cut, though it takes bytes all the time, and its answer's memory is free. One that takes as little of a
+// stream is served.
+func TestSlowReadersOfWholeAnswers(t *testing.T) { overBoth(t, testSlowReadersOfWholeAnswers) }
+
+func testSlowReadersOfWholeAnswers(t *testing.T) {
+	t.Helper()
+	ln, body := ingresstest.Listen(t), &endless{make(chan struct{})}
+	var closed chan ingress.Reason
+	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/endless" {
+			ctx.SetBodyStream(body, -1)
+			return
+		}
+		ctx.SetBodyString(strings.Repeat("x", 64<<20))
+	}, withLimits(ingress.Limits{Stall: time.Minute, Arrival: time.Second, Rate: 1 << 30}), func(c *ingress.Config) { closed = closures(c) })
+	stream, _ := dial(t, ln)
+	shrink(t, stream)
+	say(t, stream, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+	slow, _ := dial(t, ln)
+	shrink(t, slow)
+	say(t, slow, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	piece := make([]byte, 1<<10)
+	for err, tick := error(nil), time.Tick(10*time.Millisecond); err == nil; <-tick {
+		_, err = io.ReadFull(slow, piece)
+		_, other := io.ReadFull(stream, piece)
+		require.NoError(t, other)
+	}
+	require.Equal(t, ingress.ReasonStalled, <-closed)
+	require.Empty(t, closed)
+	require.NoError(t, stream.Close())
+	ingresstest.Await(t, "end of the stream", body.closed)
+}
+
 // shrink gives a client little room for bytes that it has not read.
 func shrink(t *testing.T, conn net.Conn) {
 	t.Helper()

@@ -18,7 +18,8 @@ import (
 // second later and must not end this one. A client's id stays where it is whole and new, and no
 // abort of an earlier request that had it is under way.
 func renewID(x *exchange) {
-	if x.req.WholeRID {
+	// A response of a client with a key is known as its own by the id alone.
+	if x.req.WholeRID && (x.api != openai.APIResponses || x.credential.key == nil) {
 		x.id.keep(&x.req)
 		if x.h.sentIDs.add(x) {
 			if !x.h.aborts.underWay.ends(&x.id, &x.req) {
@@ -29,10 +30,10 @@ func renewID(x *exchange) {
 	}
 	switch {
 	case x.prompt.opens:
-		x.id.renewSession(x.choice.answering().Worker, ownerOf(x.credential.key))
+		x.id.renewSession(x.choice.answering().Worker, x.credential.name())
 		return // there is nothing to abort
 	case x.api == openai.APIResponses:
-		x.id.renewResponse(x.choice.answering().Worker)
+		x.id.renewResponse(x.choice.answering().Worker, x.credential.name())
 	case x.inference || x.req.RID != "" || len(x.req.RIDs) > 0:
 		x.id.renew(x.api, &x.req)
 	default:

@@ -286,6 +286,11 @@ func TestModelsOfKeys(t *testing.T) {
 		resp, _, err := h.do(http.MethodGet, h.base+"/v1/models/tiny", "", by(name)...)
 		require.NoError(t, err)
 		assert.Equal(t, want, resp.StatusCode != http.StatusForbidden, name)
+		for _, path := range []string{"/model_info", "/get_model_info"} {
+			resp, _, err := h.do(http.MethodGet, h.base+path, "", by(name)...)
+			require.NoError(t, err)
+			assert.Equal(t, want, resp.StatusCode != http.StatusForbidden, "%s %s", name, path)
+		}
 	}
 	assert.Regexp(t, `warmpath_client_key_refused_total\{key="other",limit="model"\} [1-9]`, h.metrics())
 }

@@ -105,6 +105,10 @@ func (x *exchange) begin(c call, api openai.API) {
 // read parses the body and refuses one that would end an engine.
 func (x *exchange) read(withBody bool) error {
 	if !withBody {
+		switch string(x.call.path()) {
+		case "/model_info", "/get_model_info": // of any worker
+			return x.checkModel()
+		}
 		return x.prompt.turn.find(x)
 	}
 	if err := x.call.decompress(x.h.inflations, x.h.live().MaxBodyBytes); err != nil {

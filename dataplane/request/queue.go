@@ -92,6 +92,10 @@ func (a *admission) free(load *worker.LoadView) int {
 	if limit > 0 {
 		free = int(limit - load.InFlight)
 	}
+	// The word of other routers alone takes no more than their parts.
+	if own := load.InFlight - load.Claimed; load.Claimed > 0 && own*load.Routers < limit {
+		free = max(free, 1)
+	}
 	if load.Pool > 0 && load.Used >= load.Pool {
 		free = min(free, 0)
 	}

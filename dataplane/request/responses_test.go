@@ -229,6 +229,58 @@ func TestStoredResponses(t *testing.T) {
 	assert.Equal(t, []any{404, "invalid_request_error", "response_id"}, []any{resp.StatusCode, kind, param})
 }
 
+// TestResponsesOfOtherKeys: a stored response is its own key's, also at a router that has not seen it made: for
+// another key it does not exist, and no worker is asked.
+func TestResponsesOfOtherKeys(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 2} {
+		var workers []*fakeWorker
+		asked := make(chan string, 100)
+		for range n {
+			w := newFakeWorker(t, storing)
+			w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+				var b struct {
+					ID string `json:"request_id"`
+				}
+				_ = json.NewDecoder(r.Body).Decode(&b)
+				for _, path := range []string{"/v1/responses/" + b.ID, "/v1/responses/" + b.ID + "/cancel"} {
+					w.on(path, func(rw http.ResponseWriter, _ *http.Request) {
+						asked <- path
+						_, _ = io.WriteString(rw, `{"id":"`+b.ID+`"}`)
+					})
+				}
+				asked <- b.ID
+				rw.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(rw, strings.Replace(responseReply, "resp_1", b.ID, 1))
+			})
+			workers = append(workers, w)
+		}
+		h, other := start(t, workers, withKeys(keysOf(t, "ann", "bob"))), start(t, workers, withKeys(keysOf(t, "ann", "bob")))
+		for _, more := range []string{"", `,"request_id":"resp_` + strings.Repeat("a", 32) + `"`} {
+			_, body := h.askBy("ann", "/v1/responses", responsesBody+more+"}")
+			made := <-asked
+			assert.Contains(t, body, made)
+			for _, r := range []*harness{h, other} {
+				for name, status := range map[string]int{"ann": http.StatusOK, "bob": http.StatusNotFound} {
+					for _, req := range [][3]string{
+						{http.MethodGet, "/v1/responses/" + made},
+						{http.MethodPost, "/v1/responses/" + made + "/cancel"},
+						{http.MethodPost, "/v1/responses", responsesBody + `,"previous_response_id":"` + made + `"}`},
+					} {
+						resp, body, err := r.do(req[0], r.base+req[1], req[2], by(name)...)
+						require.NoError(t, err)
+						require.Equal(t, status, resp.StatusCode, "%d workers: %s %s: %s", n, name, req[1], body)
+						if status == http.StatusOK {
+							<-asked
+						}
+					}
+				}
+				require.Empty(t, asked)
+			}
+		}
+	}
+}
+
 // A stored response of a worker that is down is not another model's: the error names the missing one.
 func TestStoredResponseOfAWorkerThatIsDown(t *testing.T) {
 	t.Parallel()

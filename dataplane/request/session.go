@@ -9,7 +9,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/responses"
-	"github.com/warmpath/warmpath/dataplane/request/clientkey"
 )
 
 // SGLang's sessions: the worker that opens one keeps the prompts and answers of its requests, and
@@ -23,7 +22,7 @@ const (
 	pathOpenSession  = "/open_session"
 	pathCloseSession = "/close_session"
 	sessionPrefix    = "session_"
-	sessionIDLen     = len(sessionPrefix) + 2*digestLen + 32
+	sessionIDLen     = len(sessionPrefix) + digestLen + 32
 )
 
 // isSession reports whether a path opens or closes a session.
@@ -61,31 +60,29 @@ func (x *exchange) findSession() error {
 	case p.session == "":
 		return nil
 	}
-	holder, mine := x.sessionHolder(p.session)
-	if p.holder = holder; path == pathOpenSession || holder != nil && mine {
+	if p.holder = x.sessionHolder(p.session); path == pathOpenSession || p.holder != nil {
 		return nil // the worker knows whether it is open
 	}
 	return errNoSession(p.session)
 }
 
-// sessionHolder returns the worker of a session, nil where it is not known, and whether the session
-// is the client's.
-func (x *exchange) sessionHolder(id string) (w *worker.Worker, mine bool) {
-	h, key := x.h, x.credential.key
+// sessionHolder returns the worker of a session of the request's client, nil where it is not known.
+func (x *exchange) sessionHolder(id string) *worker.Worker {
+	h, client := x.h, x.credential.name()
 	if len(id) == sessionIDLen && strings.HasPrefix(id, sessionPrefix) {
-		rest := id[len(sessionPrefix):]
-		mine = key == nil || key == h.Keys.Operator() || rest[digestLen:2*digestLen] == ownerOf(key)
-		return workerBy(h, "", rest[:digestLen]), mine
+		return workerBy(h, "", id[len(sessionPrefix):][:digestLen], client)
 	}
-	mine = key == nil || key == h.Keys.Operator()
+	if client != "" {
+		return nil
+	}
 	if url := h.turns.Worker(pathOpenSession + id); url != "" {
-		return workerBy(h, url, ""), mine
+		return workerBy(h, url, "", "")
 	}
 	// A fleet of one has it, or answers that it has not.
 	if workers := h.Registry.Snapshot().Workers; len(workers) == 1 && string(x.call.path()) != pathOpenSession {
-		w = workers[0]
+		return workers[0]
 	}
-	return w, mine
+	return nil
 }
 
 // noteSession remembers a session that a worker has opened under a client's name, or forgets it.
@@ -115,18 +112,10 @@ func (x *exchange) pinRank() {
 	req.Rank, req.HasRank = int(hash.Sum32()%uint32(max(len(p.holder.Ranks()), 1))), true
 }
 
-// ownerOf returns the name of a client in ids of sessions.
-func ownerOf(key *clientkey.Key) string {
-	if key == nil {
-		return string(appendDigest(nil, ""))
-	}
-	return string(appendDigest(nil, key.Name))
-}
-
-// renewSession makes the id of a session that w opens for an owner.
-func (id *requestID) renewSession(w *worker.Worker, owner string) {
+// renewSession makes the id of a session that w opens for a client.
+func (id *requestID) renewSession(w *worker.Worker, client string) {
 	id.reset()
-	session := append(appendDigest([]byte(sessionPrefix), w.URL), owner...)
+	session := appendDigest([]byte(sessionPrefix), w.URL, client)
 	session = appendHex(appendHex(session, rand.Uint64(), 16), rand.Uint64(), 16)
 	id.field = openai.AppendStringField(id.field, "session_id", string(session))
 }

@@ -170,8 +170,7 @@ func TestSessionOfAWorkerThatIsDown(t *testing.T) {
 func TestSessionsOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newSessionWorker(t, info(1))
-	h := start(t, []*fakeWorker{w.fakeWorker}, withKeys(keysOf(t, "alice", "bob")), withOperator("key-of-operators"),
-		func(s *settings) { s.request.OperatorKey = []byte("key-of-operators") })
+	h := start(t, []*fakeWorker{w.fakeWorker}, withKeys(keysOf(t, "alice", "bob")))
 	resp, body := h.askBy("alice", "/open_session", openBody+`}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode, body)
 	id := idOf(t, body)
@@ -197,8 +196,7 @@ func TestSessionsOfOthers(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 		assert.Contains(t, body, "not opened by this client")
 	}
-	resp, body, err := h.do(http.MethodPost, h.base+"/close_session", `{"session_id":"`+id+`"}`, "Authorization", "Bearer key-of-operators")
-	require.NoError(t, err)
+	resp, body = h.askBy("alice", "/close_session", `{"session_id":"`+id+`"}`)
 	assert.Equal(t, http.StatusOK, resp.StatusCode, body)
 	w.mu.Lock()
 	assert.Equal(t, map[string]bool{"direct": true}, w.open)

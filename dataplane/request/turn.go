@@ -68,8 +68,10 @@ func (t *turn) parse(x *exchange, body []byte) (read []byte, err error) {
 	}
 	whole := true
 	if previous := t.head.Previous; previous != "" {
+		if x.prompt.holder = holderOf(x, previous); x.prompt.holder == nil && x.credential.key != nil {
+			return nil, errNoResponse("previous_response_id", previous)
+		}
 		t.history, whole = h.turns.History(t.history[:0], previous)
-		x.prompt.holder = holderOf(h, previous)
 	}
 	rules := h.rules(t.head.Model)
 	// A request in the background goes on behind its answer, and gpt-oss may call the worker's own
@@ -110,12 +112,14 @@ func (t *turn) find(x *exchange) error {
 	if !ok {
 		return nil
 	}
-	h := x.h
-	if x.prompt.holder = holderOf(h, id); x.prompt.holder != nil {
+	if x.prompt.holder = holderOf(x, id); x.prompt.holder != nil {
 		return nil
 	}
+	if x.credential.key != nil {
+		return errNoResponse("response_id", id)
+	}
 	stores := 0
-	for _, w := range h.Registry.Snapshot().Workers {
+	for _, w := range x.h.Registry.Snapshot().Workers {
 		if x.prompt.holder == nil || w.Info() != nil && w.Info().ResponseStore {
 			x.prompt.holder = w // the only one, or one that answers with the API's error
 		}
@@ -124,35 +128,46 @@ func (t *turn) find(x *exchange) error {
 		}
 	}
 	if stores > 1 {
-		return &openai.Error{
-			Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: "response_id",
-			Message: "Response with id " + strconv.Quote(id) + " not found.", Code: "not_found",
-		}
+		return errNoResponse("response_id", id)
 	}
 	return nil
 }
 
-// holderOf returns the worker that stores a response, nil where that is not known or the worker is
-// gone: any other one answers that it has no such response.
-func holderOf(h *Handler, id string) *worker.Worker {
-	return workerBy(h, h.turns.Worker(id), digestOf(id))
+// errNoResponse is the API's error for a response that no worker has, or that is another client's.
+func errNoResponse(param, id string) error {
+	return &openai.Error{
+		Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: param,
+		Message: "Response with id " + strconv.Quote(id) + " not found.", Code: "not_found",
+	}
 }
 
-// workerBy returns the worker of a URL, or without one that of the name in ids; nil: it is gone.
-func workerBy(h *Handler, url, digest string) *worker.Worker {
+// holderOf returns the worker that stores a response of the request's client, nil where that is not
+// known or the worker is gone: any other one answers that it has no such response.
+func holderOf(x *exchange, id string) *worker.Worker {
+	url, client := "", x.credential.name()
+	if client == "" {
+		url = x.h.turns.Worker(id)
+	}
+	return workerBy(x.h, url, digestOf(id), client)
+}
+
+// workerBy returns the worker of a URL, or without one that of the name in ids of a client's; nil: it
+// is gone.
+func workerBy(h *Handler, url, digest, client string) *worker.Worker {
 	for _, w := range h.Registry.Snapshot().Workers {
-		if w.URL == url || url == "" && digest != "" && digest == string(appendDigest(nil, w.URL)) {
+		if w.URL == url || url == "" && digest != "" && digest == string(appendDigest(nil, w.URL, client)) {
 			return w
 		}
 	}
 	return nil
 }
 
-// digestLen is the part of an id that names the worker: 48 bits of its URL's hash. Every router
-// knows the worker of a response by it, also after a restart.
+// digestLen is the part of an id that names the worker and the client's key: 48 bits of the hash of
+// its URL and of the key's name. Every router knows by it the worker of a response, also after a
+// restart, and that a response is not another client's.
 const digestLen = 12
 
-// digestOf returns the part of an id that names the worker, "" where the id has another form.
+// digestOf returns the part of an id that appendDigest makes, "" where the id has another form.
 func digestOf(id string) string {
 	if len(id) != openai.ResponseIDLen || id[:len(openai.ResponsePrefix)] != openai.ResponsePrefix {
 		return ""
@@ -160,10 +175,14 @@ func digestOf(id string) string {
 	return id[len(openai.ResponsePrefix):][:digestLen]
 }
 
-// appendDigest appends the name of a worker in ids.
-func appendDigest(dst []byte, url string) []byte {
+// appendDigest appends the name of a worker in ids of a client's responses. client is the name of
+// its key, which is no secret: who knows it must know the random rest of an id all the same.
+func appendDigest(dst []byte, url, client string) []byte {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(url))
+	if client != "" {
+		_, _ = h.Write([]byte(" " + client)) // a URL has no space
+	}
 	return appendHex(dst, h.Sum64(), digestLen)
 }
 
@@ -175,10 +194,10 @@ func appendHex(dst []byte, v uint64, digits int) []byte {
 }
 
 // renewResponse is renew for /v1/responses, where the id of the request is that of the response.
-func (id *requestID) renewResponse(w *worker.Worker) {
+func (id *requestID) renewResponse(w *worker.Worker, client string) {
 	id.reset()
 	id.key = rand.Uint64()
-	id.rid = appendDigest(append(id.rid, openai.ResponsePrefix...), w.URL)
+	id.rid = appendDigest(append(id.rid, openai.ResponsePrefix...), w.URL, client)
 	id.rid = appendHex(appendHex(id.rid, id.key, 16), rand.Uint64(), openai.ResponseIDLen-len(openai.ResponsePrefix)-digestLen-16)
 	id.field = append(append(append(id.field, `"request_id":"`...), id.rid...), '"')
 }

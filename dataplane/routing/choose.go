@@ -153,7 +153,7 @@ func FirstToken(r *Router, s *Scratch, p *Prompt) time.Duration {
 	if load.Rate <= 0 {
 		return 0
 	}
-	tokens := load.Pending
+	tokens := load.Pending - load.ClaimedTokens // a request is not refused for their sake
 	if d.Exact && d.Source == Events {
 		tokens += int64(d.Uncached())
 	}

@@ -1,4 +1,5 @@
-// Package secrets hides secrets in texts that are shown: in logs, errors, answers and metrics.
+// Package secrets hides secrets in texts that are shown, in logs, errors, answers and metrics, and
+// opens files that hold some.
 //
 // # Concurrency
 //

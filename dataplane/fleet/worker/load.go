@@ -15,7 +15,9 @@ import (
 //
 // Steps and reports take a lock for some 50 ns; a choice reads a LoadView without one.
 type Load struct {
-	own, peers counts // requests of this router, and of all others
+	own, peers counts        // requests of this router, and of all others
+	routers    atomic.Int64  // see SetRouters
+	claimed    atomic.Uint64 // float64 bits: until when claimTokens count
 	// KV tokens for decode legs in flight, and for prompts fetched from KV tiers; part of own.used.
 	reserved atomic.Int64
 	// fetching counts the tokens that prompts without a first byte will fetch from KV tiers. No

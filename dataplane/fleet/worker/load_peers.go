@@ -3,6 +3,8 @@ package worker
 import (
 	"math"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // peerWord is the load that other routers claim for a rank, and the part of it that the rank's
@@ -18,6 +20,10 @@ type peerWord struct {
 	check   FieldCheck
 	times   uint64 // that the claims were set aside
 	asideAt time.Time
+
+	// Without reports, for how long they have claimed more than their part of prompts.
+	above             bool
+	aboveFor, aboveAt float64
 
 	// Of the present window.
 	since     float64
@@ -39,7 +45,45 @@ const (
 	peerPending, peerTokens = 10, 1 << 17
 	// The most of a router at one rank, and of one request.
 	maxPeerRequests, maxPrompt = 1 << 16, 1 << 20
+	// claimSpare is the requests of other routers that count at a rank without reports beyond their
+	// equal part, since chance gives each router so many more or less; claimTokens is that of
+	// prompts and pages, of prompts for claimFor seconds.
+	claimSpare, claimTokens, claimFor = 8, usualChunk, 2
 )
+
+// SetRouters sets the number of routers that share the rank; 0 is one.
+func (l *Load) SetRouters(n int) { l.routers.Store(int64(n)) }
+
+// boundClaims bounds the claims of other routers at a rank whose reports do not tell of them: each
+// counts for no more than this router, and all for a little more. So a router that claims a rank
+// for itself leaves it to the others, each with its equal part.
+func (l *Load) boundClaims(v *LoadView, b *policy.Backlog, at float64) {
+	v.Routers = max(l.routers.Load(), 2)
+	others, own := v.Routers-1, l.own.inFlight.Load()
+	v.Claimed = min(v.InFlight-own, others*own+claimSpare)
+	v.InFlight = own + v.Claimed
+	v.Waiting = min(v.Waiting, l.own.waiting.Load()+v.Claimed)
+	v.Used = min(v.Used, v.Routers*l.own.used.Load()+claimTokens)
+	most := v.Routers * l.own.pending.Load()
+	if at < math.Float64frombits(l.claimed.Load()) {
+		most += claimTokens
+	}
+	b.Own = min(b.Own, float64(most))
+}
+
+// claim notes whether other routers claim more of the rank's prompts than their part, after a
+// change. They can for claimFor, and again after several times as long without.
+func (l *Load) claim(at float64) {
+	w := &l.word
+	if since := max(at-w.aboveAt, 0); w.above {
+		w.aboveFor = min(w.aboveFor+since, claimFor)
+	} else {
+		w.aboveFor = max(w.aboveFor-since/peerTimes, 0)
+	}
+	others := max(l.routers.Load(), 2) - 1
+	w.aboveAt, w.above = at, l.peers.pending.Load() > others*l.own.pending.Load()
+	l.claimed.Store(math.Float64bits(at + claimFor - w.aboveFor))
+}
 
 // plausible bounds a claim.
 func (s *RouterLoad) plausible() {
@@ -156,13 +200,14 @@ func (l *Load) ReplacePeer(now time.Time, was, is RouterLoad) {
 	if begun > 0 {
 		l.backlog.Begun(at, float64(begun))
 	}
+	l.claim(at)
 	l.published.store(&l.backlog)
 	l.published.end()
 	l.check.note(l.peaks())
 }
 
-// sentByPeer counts tokens that another router has sent, between begin and end. Not many more of
-// them are left to compute than are pending.
+// sentByPeer counts tokens that another router has sent, between begin and end. No claim holds the
+// rank to be computing for long, and none does without reports.
 func (l *Load) sentByPeer(at float64, tokens int64) {
 	s, rate := &l.published, l.rate()
 	if tokens > 0 {
@@ -170,10 +215,12 @@ func (l *Load) sentByPeer(at float64, tokens int64) {
 		l.backlog.Sent(at, float64(tokens))
 		most := l.backlog.Own + float64(s.queued.Load()) + rate*(max(at-l.backlog.At, 0)+peerPending)
 		l.backlog.Told = min(l.backlog.Told, max(told, most))
-		s.prefill(at, tokens, false)
+		if at-math.Float64frombits(s.at.Load()) < reportFor {
+			s.prefill(at, tokens, false)
+		}
 	}
 	if rate > 0 {
-		end := at + float64(l.peaks().pending)/rate*(1+slackShare) + peerPending
+		end := at + float64(l.own.pending.Load())/rate*(1+slackShare) + peerPending
 		s.computed.Store(math.Float64bits(min(math.Float64frombits(s.computed.Load()), end)))
 	}
 }

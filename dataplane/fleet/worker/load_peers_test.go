@@ -86,6 +86,7 @@ func TestSharedLoadIsOneRouters(t *testing.T) {
 				for k := range s.routers {
 					got := s.routers[k].View(time.Now())
 					got.Reserved = want.Reserved // is said of the own ones
+					got.Claimed, got.ClaimedTokens, got.Routers = 0, 0, 0
 					require.InDelta(t, want.Pending, got.Pending, 1)
 					got.Pending = want.Pending
 					require.Equal(t, want, got, "seed %d, step %d, router %d", seed, i, k)
@@ -146,28 +147,80 @@ func (h *heard) pass(claim func(i int)) {
 	h.Report(h.now, h.report)
 }
 
+const endless = 1 << 50
+
+// falseClaims are those of another router every 5 ms, i of 100 between two reports.
+var falseClaims = map[string]func(h *heard, i int){
+	"requests without end": func(h *heard, _ int) {
+		h.tell(worker.RouterLoad{InFlight: endless, Waiting: endless, Pending: endless, Used: endless, Held: endless, Sent: endless})
+	},
+	"requests between reports": func(h *heard, i int) {
+		if i%99 == 0 { // the last and the first 5 ms
+			h.tell(worker.RouterLoad{Sent: h.told.Sent})
+		} else {
+			h.tell(worker.RouterLoad{InFlight: 900, Waiting: 900, Pending: 90_000, Used: 90_000, Held: 90_000, Sent: h.told.Sent + 90_000})
+		}
+	},
+	"a long prompt between reports": func(h *heard, i int) {
+		h.tell(worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: int64(i%2) << 20, Sent: h.told.Sent + int64(i%2)<<20})
+	},
+	"one request that computes on": func(h *heard, _ int) {
+		h.tell(worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: 8000, Sent: h.told.Sent + 8000})
+	},
+}
+
+// TestClaimsWithoutReports: a rank that reports nothing, or nothing any more, looks with any claim of another router
+// as with the double of this router's requests and a few, after two seconds of prompts of this router's only, and never computing.
+func TestClaimsWithoutReports(t *testing.T) {
+	for name, claim := range falseClaims {
+		for _, reported := range []bool{false, true} {
+			h := heard{now: time.Unix(1000, 0), report: worker.Report{Running: 3, Used: 3000, Pool: 1 << 20, Most: 64}}
+			h.SetRouters(2)
+			h.SetSimilarSpeed(h.now, 10_000)
+			for range 3 {
+				lease := h.BeginWork(h.now, worker.Work{Uncached: 100, Prompt: 1000})
+				lease.FirstByteAt(h.now)
+			}
+			if reported {
+				for range 10 {
+					h.pass(func(int) {})
+				}
+			}
+			waiting := h.BeginWork(h.now, worker.Work{Uncached: 500, Prompt: 500, Streams: true})
+			for n := range 4000 {
+				h.now = h.now.Add(5 * time.Millisecond)
+				if claim(&h, n%100); reported && n < 2000 {
+					if n%100 == 99 {
+						h.Report(h.now, h.report)
+					}
+					continue // and 5 s more
+				} else if reported && n < 3000 {
+					continue
+				}
+				v := h.View(h.now)
+				require.LessOrEqual(t, v.InFlight, int64(4+4+8), name)
+				require.LessOrEqual(t, v.Waiting, int64(1+4+8), name)
+				require.LessOrEqual(t, v.Used, int64(2*800+8192), name)
+				if n > 20 { // this router's own are computed
+					require.Zero(t, v.Batch.Left, name)
+				}
+				require.LessOrEqual(t, v.Pending, int64(1000+8192), name)
+				if n > 1000 && n%100 < 90 {
+					require.LessOrEqual(t, v.Pending-v.ClaimedTokens, int64(500), name)
+				}
+				if name == "requests without end" && n > 400 {
+					require.LessOrEqual(t, v.Pending, int64(1000), name)
+				}
+			}
+			waiting.End()
+		}
+	}
+}
+
 // TestReportsOutweighOtherRouters: whatever another router claims, for as long as it likes, a rank
 // that reports little work does not look full for long, nor computing.
 func TestReportsOutweighOtherRouters(t *testing.T) {
-	const endless = 1 << 50
-	for name, claim := range map[string]func(h *heard, i int){
-		"requests without end": func(h *heard, _ int) {
-			h.tell(worker.RouterLoad{InFlight: endless, Waiting: endless, Pending: endless, Used: endless, Held: endless, Sent: endless})
-		},
-		"requests between reports": func(h *heard, i int) {
-			if i%99 == 0 { // the last and the first 5 ms
-				h.tell(worker.RouterLoad{Sent: h.told.Sent})
-			} else {
-				h.tell(worker.RouterLoad{InFlight: 900, Waiting: 900, Pending: 90_000, Used: 90_000, Held: 90_000, Sent: h.told.Sent + 90_000})
-			}
-		},
-		"a long prompt between reports": func(h *heard, i int) {
-			h.tell(worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: int64(i%2) << 20, Sent: h.told.Sent + int64(i%2)<<20})
-		},
-		"one request that computes on": func(h *heard, _ int) {
-			h.tell(worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: 8000, Sent: h.told.Sent + 8000})
-		},
-	} {
+	for name, claim := range falseClaims {
 		h := heard{now: time.Unix(1000, 0), report: worker.Report{Running: 3, Used: 3000, Pool: 1 << 20, Most: 64}}
 		for range 3 {
 			lease := h.BeginWork(h.now, worker.Work{Uncached: 100, Prompt: 1000})

@@ -21,6 +21,10 @@ type LoadView struct {
 	Age      float64 // seconds since the last report; below 0: there was none
 	Polled   bool    // the last report was asked for over HTTP
 	Batch    Batch   // the prompts that it computes now, as far as routers know
+
+	// Of a rank without reports, the requests of InFlight and the tokens of Pending that other
+	// routers claim, and the routers that share the rank; else 0.
+	Claimed, ClaimedTokens, Routers int64
 }
 
 // reportFor is how long a report counts, in seconds. Reports come once a second; the requests in
@@ -88,6 +92,7 @@ func (l *Load) read(v *LoadView, at float64) {
 	// Field by field: a literal is made on the stack and copied, which costs as much as reading.
 	v.InFlight, v.Waiting, v.Used, v.Reserved, v.Rate = flight, waiting, l.used(), l.reserved.Load(), float(&s.rate)
 	v.Pool, v.Most, v.Age, v.Polled = 0, 0, -1, false
+	v.Claimed, v.ClaimedTokens, v.Routers = 0, 0, 0
 	v.Batch = Batch{Streams: s.streams.Load(), Left: max(float(&s.computed)-at, 0)}
 	if v.Batch.Streams > 0 || v.Batch.Left > 0 {
 		v.Batch.Age = at - float(&s.batch)
@@ -112,9 +117,17 @@ func (l *Load) read(v *LoadView, at float64) {
 			}
 		}
 	}
+	if l.peers.inFlight.Load() > 0 && !v.reports() {
+		l.boundClaims(v, &b, at)
+	}
 	v.Used += l.fetching.Load()
-	v.Pending = int64(b.Tokens(at, v.Rate) + 0.5)
+	if v.Pending = int64(b.Tokens(at, v.Rate) + 0.5); v.Claimed > 0 {
+		v.ClaimedTokens = max(v.Pending-l.own.pending.Load(), 0)
+	}
 }
+
+// reports reports whether the last report counts.
+func (v *LoadView) reports() bool { return v.Age >= 0 && v.Age < reportFor }
 
 // Stale reports whether the last report is too old to count.
 func (v *LoadView) Stale() bool { return v.Age >= reportFor }
@@ -130,7 +143,7 @@ func (l *Load) watch(now time.Time, w *Work) dispatched {
 	l.read(&v, seconds(now))
 	own := l.peaks()
 	at.work, at.sent = own.pending, l.sentAll()
-	if v.Age >= 0 && !v.Stale() {
+	if v.reports() {
 		at.work = max(at.work, l.published.queued.Load())
 	}
 	at.counts = (v.Most == 0 || v.InFlight < v.Most) && (v.Pool == 0 || v.Used+int64(w.Prompt) < v.Pool)
@@ -184,5 +197,5 @@ func (l *Load) Queues(now time.Time, look Look, prefilled time.Time, slack time.
 // Reporting reports whether the rank reports its load: its scheduler runs.
 func (l *Load) Reporting(now time.Time) bool {
 	v := l.View(now)
-	return v.Age >= 0 && !v.Stale()
+	return v.reports()
 }

@@ -32,6 +32,12 @@
 // levels of the rates from the others. The word of one of them leaves a debt of at most a minute's
 // worth, and of tokens those of one long request more.
 //
+// Routers with one token, or with the secret of the cluster, believe each other so. The word of
+// routers with other tokens takes no more of a limit than their part, and leaves no debt: of N
+// tokens the routers of each have 1/N, by however many names they speak. Where a client uses up its
+// limit with the routers of one token, those of the others let in their parts besides: less than
+// twice the limit in all.
+//
 // # Concurrency
 //
 // [Keys.Find] and the methods of a [Key] may be called from any goroutine, and do not allocate.

@@ -3,14 +3,14 @@ package clientkey
 import "time"
 
 // Routers is how many routers share the limits, as far as this one knows.
-func (k *Keys) Routers() int { return int(k.group.size()) }
+func (k *Keys) Routers() int { return int(k.group.sharers().routers) }
 
 // Known returns what is missing of the key's requests, the requests under way at all routers, and what the others do not know of.
 func (k *Key) Known(now time.Time) (missing float64, inFlight, untold int) {
 	u := k.used
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.requests.fill(now, k.requests, u.group.size())
+	k.fillLocked(now)
 	return u.requests.missing, u.counts.InFlight + u.elsewhere, u.counts.InFlight - u.told + int(u.requests.untold+0.5)
 }
 
@@ -19,7 +19,7 @@ func (k *Key) Tokens(now time.Time) float64 {
 	u := k.used
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.tokens.fill(now, k.tokens, u.group.size())
+	k.fillLocked(now)
 	return u.tokens.missing
 }
 

@@ -38,6 +38,7 @@ type usage struct {
 	tokens    bucket
 	counts    Counts
 	elsewhere int  // requests under way at other routers
+	claimed   int  // the same, of routers with other tokens
 	told      int  // of the requests under way here, those that other routers know of
 	telling   bool // the next message tells of it
 }
@@ -88,20 +89,24 @@ func (e *LimitError) Error() string { return "clientkey: beyond the limit of " +
 // bucket holds the rest of a rate. The zero value is full.
 type bucket struct {
 	missing float64 // of a minute's worth, at the time at; more than all of it: a debt
+	claimed float64 // missing besides, by the word of routers with other tokens
 	untold  float64 // the part of it that other routers do not know of yet
 	used    float64 // here, since the start of the process
 	at      time.Time
 }
 
-// fill refills a bucket of so much a minute, which so many routers share. Without a rate nothing is
-// missing.
-func (b *bucket) fill(now time.Time, rate, routers float64) {
+// fill refills a bucket of so much a minute, which routers share. Without a rate nothing is
+// missing. The claims of other owners get their shares of it at most, unless the rest is full.
+func (b *bucket) fill(now time.Time, rate float64, by sharers) {
 	if rate == 0 {
-		b.missing, b.untold = 0, 0
+		b.missing, b.claimed, b.untold = 0, 0, 0
 	}
 	if since := now.Sub(b.at); since > 0 {
 		back := rate * since.Minutes()
-		b.missing, b.untold, b.at = max(b.missing-back, 0), max(b.untold-back/routers, 0), now
+		b.untold, b.at = max(b.untold-back/by.routers, 0), now
+		own := max(back/by.owners, back-b.claimed)
+		left := max(own-b.missing, 0)
+		b.missing, b.claimed = max(b.missing-own, 0), max(b.claimed-(back-own)-left, 0)
 	}
 }
 
@@ -114,16 +119,17 @@ func (b *bucket) take(n float64) {
 func (b *bucket) told(used float64) { b.untold = max(min(b.untold, b.used-used), 0) }
 
 // refusal returns an error where the bucket has less than need.
-func (b *bucket) refusal(why Reason, rate, need, routers float64) *LimitError {
-	rest := rate - b.missing
+func (b *bucket) refusal(why Reason, rate, need float64, by sharers) *LimitError {
+	missing := b.missing + b.claimed
+	rest := rate - missing
 	lacks := need - rest
 	untold := lacks <= 0
-	if untold && !beyondShare(b.untold, rest, routers) {
+	if untold && !beyondShare(b.untold, rest, by.routers) {
 		return nil
 	}
 	after := func(n float64) time.Duration { return time.Duration(max(n, 0) / rate * float64(time.Minute)) }
 	return &LimitError{
-		Reason: why, Limit: int(rate), Remaining: int(max(rest, 0)), RetryAfter: after(lacks), Reset: after(b.missing), untold: untold,
+		Reason: why, Limit: int(rate), Remaining: int(max(rest, 0)), RetryAfter: after(lacks), Reset: after(missing), untold: untold,
 	}
 }
 
@@ -142,22 +148,24 @@ func (k *Key) begin(now time.Time) *LimitError {
 	u := k.used
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	routers := u.group.size()
+	by := u.group.sharers()
 	if k.concurrency > 0 {
-		rest, untold := k.concurrency-u.counts.InFlight-u.elsewhere, u.counts.InFlight-u.told
-		if rest <= 0 || beyondShare(float64(untold), float64(rest), routers) {
+		// Routers with other tokens leave the share of this one's.
+		claimed := min(u.claimed, int(by.others(float64(k.concurrency))))
+		rest, untold := k.concurrency-u.counts.InFlight-u.elsewhere-claimed, u.counts.InFlight-u.told
+		if rest <= 0 || beyondShare(float64(untold), float64(rest), by.routers) {
 			return &LimitError{Reason: ReasonConcurrency, Limit: k.concurrency, RetryAfter: time.Second, untold: rest > 0}
 		}
 	}
 	if k.tokens > 0 {
-		u.tokens.fill(now, k.tokens, routers)
-		if beyond := u.tokens.refusal(ReasonTokens, k.tokens, 1, routers); beyond != nil {
+		u.tokens.fill(now, k.tokens, by)
+		if beyond := u.tokens.refusal(ReasonTokens, k.tokens, 1, by); beyond != nil {
 			return beyond
 		}
 	}
 	if k.requests > 0 {
-		u.requests.fill(now, k.requests, routers)
-		if beyond := u.requests.refusal(ReasonRequests, k.requests, 1, routers); beyond != nil {
+		u.requests.fill(now, k.requests, by)
+		if beyond := u.requests.refusal(ReasonRequests, k.requests, 1, by); beyond != nil {
 			return beyond
 		}
 		u.requests.take(1)
@@ -217,9 +225,11 @@ func (k *Key) Take(now time.Time, prompt int) error {
 		u := k.used
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		routers := u.group.size()
-		u.tokens.fill(now, k.tokens, routers)
-		if beyond := u.tokens.refusal(ReasonTokens, k.tokens, min(float64(prompt), k.tokens), routers); beyond != nil {
+		by := u.group.sharers()
+		u.tokens.fill(now, k.tokens, by)
+		// Of other owners' claims there may never be room for a longer one.
+		need := min(float64(prompt), k.tokens-by.others(k.tokens))
+		if beyond := u.tokens.refusal(ReasonTokens, k.tokens, need, by); beyond != nil {
 			return beyond
 		}
 		u.tokens.take(float64(prompt))
@@ -248,7 +258,7 @@ func (k *Key) GiveBack(now time.Time, taken int) {
 func (k *Key) giveLocked(now time.Time, tokens int) {
 	if k.tokens > 0 && tokens != 0 {
 		b := &k.used.tokens
-		b.fill(now, k.tokens, k.used.group.size())
+		b.fill(now, k.tokens, k.used.group.sharers())
 		b.take(-float64(tokens))
 		k.changedLocked()
 	}

@@ -3,6 +3,7 @@ package clientkey
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -33,16 +34,19 @@ const (
 	silence = 3 * time.Second
 	// maxWait bounds the wait of a request for a message to come back, which takes milliseconds.
 	maxWait = 100 * time.Millisecond
-	// maxPeers bounds the routers that messages can make this one remember.
-	maxPeers = 256
+	// maxPeers bounds the routers that messages can make this one remember, and maxOwned those with
+	// one token. Of those that were forgotten within leftFor, maxLeft have new ones ignored: each
+	// has lines in the log.
+	maxPeers, maxOwned = 256, 64
+	maxLeft, leftFor   = 4 * maxOwned, time.Minute
 	// maxEntries bounds the names of a message: 430 KB at most, and NATS takes 1 MiB.
 	maxEntries = 4096
 )
 
 // group is the knowledge of all names here about the other routers.
 type group struct {
-	routers atomic.Int64  // that share the limits, this one too; 0 is 1
-	wake    chan struct{} // has room for one: some use has changed
+	shares atomic.Uint64 // codec.Shares, the owners in the upper half; 0 is 1 and 1
+	wake   chan struct{} // has room for one: some use has changed
 
 	mu      sync.Mutex
 	changed []*Key        // since the last message; guarded by mu
@@ -53,7 +57,7 @@ func newGroup() *group { return &group{wake: make(chan struct{}, 1), told: make(
 
 // nextTold returns a channel that is closed when the next message of this router has come back.
 func (g *group) nextTold() <-chan struct{} {
-	if g.routers.Load() <= 1 {
+	if g.alone() {
 		return nil
 	}
 	g.mu.Lock()
@@ -69,13 +73,25 @@ func (g *group) tell() {
 	g.told = make(chan struct{})
 }
 
-// size is the number of routers that share the limits.
-func (g *group) size() float64 { return float64(max(g.routers.Load(), 1)) }
+// sharers are those of a limit: the routers, each with an equal share of its token's, and the
+// owners of tokens, each with an equal share.
+type sharers struct{ routers, owners float64 }
+
+// others returns the part of a limit that is for routers with other tokens.
+func (s sharers) others(limit float64) float64 { return limit - limit/s.owners }
+
+func (g *group) sharers() sharers {
+	n := g.shares.Load()
+	return sharers{float64(max(n&math.MaxUint32, 1)), float64(max(n>>32, 1))}
+}
+
+// alone reports whether nobody shares the limits.
+func (g *group) alone() bool { return g.shares.Load()&math.MaxUint32 <= 1 }
 
 // changedLocked has the other routers hear of a key's use. The caller holds used.mu.
 func (k *Key) changedLocked() {
 	g := k.used.group
-	if g.routers.Load() <= 1 || k.used.telling || k.concurrency == 0 && k.requests == 0 && k.tokens == 0 {
+	if g.alone() || k.used.telling || k.concurrency == 0 && k.requests == 0 && k.tokens == 0 {
 		return
 	}
 	k.used.telling = true
@@ -105,6 +121,8 @@ type sharing struct {
 
 	mu      sync.Mutex
 	peers   map[string]*peer // by id; guarded by mu, as is all below
+	left    map[string]int   // routers that were forgotten since emptied, by owner; not of ""
+	emptied time.Time
 	message useMessage
 	echo    time.Time // of the last message of this router's own that came back
 	up      time.Time // of the first such message after an outage
@@ -112,7 +130,9 @@ type sharing struct {
 
 // peer is another router.
 type peer struct {
-	number   int64 // of the last message
+	owner    string // see Bus
+	foreign  bool   // its token is not this router's
+	number   int64  // of the last message
 	heard    time.Time
 	complete bool // names that it has not told of have used nothing there
 	names    map[string]*peerUse
@@ -121,14 +141,21 @@ type peer struct {
 // peerUse is the use of a name at another router, as it is counted here.
 type peerUse struct {
 	used             *usage // where it is counted
+	foreign          bool   // of the peer
 	inFlight         int
 	requests, tokens float64 // since the other router's start
+}
+
+func newSharing(k *Keys, bus Bus, id string, log *slog.Logger) *sharing {
+	return &sharing{
+		keys: k, bus: bus, id: id, log: log, peers: map[string]*peer{}, left: map[string]int{}, newcomer: make(chan struct{}, 1),
+	}
 }
 
 // Share makes limits hold for all routers together until ctx ends: each of them tells the use
 // of its clients. id is this router's, and new for each process.
 func (k *Keys) Share(ctx context.Context, bus Bus, id string, log *slog.Logger) error {
-	s := &sharing{keys: k, bus: bus, id: id, log: log, peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	s := newSharing(k, bus, id, log)
 	tick := time.NewTicker(wholeEvery)
 	defer tick.Stop()
 	rested := time.NewTimer(0)
@@ -226,10 +253,10 @@ func (s *sharing) onMessage(owner string, data []byte) {
 	}
 	p := s.peers[string(m.id)]
 	if p == nil {
-		if m.flags&flagLast != 0 || len(s.peers) >= maxPeers {
+		if m.flags&flagLast != 0 || len(s.peers) >= maxPeers || s.ownedLocked(owner) >= maxOwned || s.left[owner] >= maxLeft {
 			return
 		}
-		p = &peer{names: map[string]*peerUse{}}
+		p = &peer{owner: owner, foreign: !codec.Owned([]byte(s.id), owner), names: map[string]*peerUse{}}
 		s.peers[string(m.id)] = p
 		s.resizeLocked()
 		s.log.Info("limits of clients are shared with another router", "router", string(m.id), "routers", len(s.peers)+1)
@@ -238,7 +265,7 @@ func (s *sharing) onMessage(owner string, data []byte) {
 		default:
 		}
 	}
-	if m.number <= p.number {
+	if m.number <= p.number || p.owner != owner {
 		return
 	}
 	p.number, p.heard = m.number, now
@@ -288,22 +315,26 @@ func (p *peer) count(key *Key, e *useEntry, now time.Time) {
 			u.setInFlight(0)
 		}
 		known := u == nil && p.complete
-		u = &peerUse{used: key.used}
+		u = &peerUse{used: key.used, foreign: p.foreign}
 		p.names[key.Name] = u
 		if !known { // this router is new: it begins with the level there
-			key.lower(now, e)
+			key.lower(now, e, p.foreign)
 			u.requests, u.tokens = e.requests, e.tokens
 		}
 	}
 	// After an outage, use that has come back since then is no more than history.
-	key.usedElsewhere(now, min(e.requests-u.requests, e.missingRequests), min(e.tokens-u.tokens, e.missingTokens))
+	key.usedElsewhere(now, min(e.requests-u.requests, e.missingRequests), min(e.tokens-u.tokens, e.missingTokens), p.foreign)
 	u.requests, u.tokens = e.requests, e.tokens
 	u.setInFlight(e.inFlight)
 }
 
 func (u *peerUse) setInFlight(n int) {
 	u.used.mu.Lock()
-	u.used.elsewhere += n - u.inFlight
+	if u.foreign {
+		u.used.claimed += n - u.inFlight
+	} else {
+		u.used.elsewhere += n - u.inFlight
+	}
 	u.used.mu.Unlock()
 	u.inFlight = n
 }
@@ -313,6 +344,9 @@ func (u *peerUse) setInFlight(n int) {
 func (s *sharing) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now.Sub(s.emptied) > leftFor {
+		s.left, s.emptied = map[string]int{}, now
+	}
 	for id, p := range s.peers {
 		switch {
 		case now.Sub(p.heard) <= silence:
@@ -333,8 +367,12 @@ func (p *peer) ended() {
 }
 
 func (s *sharing) forgetLocked(id string) {
-	s.peers[id].ended()
+	p := s.peers[id]
+	p.ended()
 	delete(s.peers, id)
+	if p.owner != "" {
+		s.left[p.owner]++
+	}
 	s.resizeLocked()
 }
 
@@ -346,4 +384,21 @@ func (s *sharing) forgetAll() {
 	}
 }
 
-func (s *sharing) resizeLocked() { s.keys.group.routers.Store(int64(len(s.peers) + 1)) }
+// ownedLocked returns the number of routers with a token.
+func (s *sharing) ownedLocked(owner string) (n int) {
+	for _, p := range s.peers {
+		if owner != "" && p.owner == owner {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *sharing) resizeLocked() {
+	owners := make([]string, 0, len(s.peers))
+	for _, p := range s.peers {
+		owners = append(owners, p.owner)
+	}
+	routers, of := codec.Shares(s.id, owners)
+	s.keys.group.shares.Store(uint64(of)<<32 | uint64(routers))
+}

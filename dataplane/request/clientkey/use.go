@@ -90,8 +90,7 @@ func (k *Key) use(now time.Time) useEntry {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.telling = false
-	u.requests.fill(now, k.requests, u.group.size())
-	u.tokens.fill(now, k.tokens, u.group.size())
+	k.fillLocked(now)
 	return useEntry{
 		name: []byte(k.Name), inFlight: u.counts.InFlight, requests: u.requests.used, tokens: u.tokens.used,
 		missingRequests: u.requests.missing, missingTokens: u.tokens.missing,
@@ -108,13 +107,23 @@ func (k *Key) told(e *useEntry) {
 	u.told = min(e.inFlight, u.counts.InFlight)
 }
 
+// fillLocked fills the buckets. The caller holds used.mu.
+func (k *Key) fillLocked(now time.Time) {
+	by := k.used.group.sharers()
+	k.used.requests.fill(now, k.requests, by)
+	k.used.tokens.fill(now, k.tokens, by)
+}
+
 // lower takes over the levels of another router.
-func (k *Key) lower(now time.Time, e *useEntry) {
+func (k *Key) lower(now time.Time, e *useEntry, foreign bool) {
 	u := k.used
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.requests.fill(now, k.requests, u.group.size())
-	u.tokens.fill(now, k.tokens, u.group.size())
+	k.fillLocked(now)
+	if foreign {
+		k.claimLocked(max(e.missingRequests-u.requests.claimed, 0), max(e.missingTokens-u.tokens.claimed, 0))
+		return
+	}
 	u.requests.owe(max(e.missingRequests-u.requests.missing, 0), 2*k.requests)
 	u.tokens.owe(max(e.missingTokens-u.tokens.missing, 0), 2*k.tokens+longestUse)
 }
@@ -129,13 +138,28 @@ func (b *bucket) owe(n, most float64) {
 	b.missing = max(min(b.missing+n, max(b.missing, most)), 0)
 }
 
+// claimLocked counts use at a router with another token; less than 0 is given back. It leaves the
+// share of this router's token, and no debt.
+func (k *Key) claimLocked(requests, tokens float64) {
+	by := k.used.group.sharers()
+	for _, c := range [...]struct {
+		b       *bucket
+		n, rate float64
+	}{{&k.used.requests, requests, k.requests}, {&k.used.tokens, tokens, k.tokens}} {
+		c.b.claimed = min(max(c.b.claimed+c.n, 0), by.others(c.rate))
+	}
+}
+
 // usedElsewhere counts the use of the key at another router; less than 0 is given back.
-func (k *Key) usedElsewhere(now time.Time, requests, tokens float64) {
+func (k *Key) usedElsewhere(now time.Time, requests, tokens float64, foreign bool) {
 	u := k.used
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.requests.fill(now, k.requests, u.group.size())
-	u.tokens.fill(now, k.tokens, u.group.size())
+	k.fillLocked(now)
+	if foreign {
+		k.claimLocked(requests, tokens)
+		return
+	}
 	u.requests.owe(requests, 2*k.requests)
 	u.tokens.owe(tokens, 2*k.tokens+longestUse)
 }

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/cluster/codec"
 )
 
@@ -37,7 +39,7 @@ func TestPeersForgetNames(t *testing.T) {
 	k, err := Read("", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	k.AcceptTokens(nil)
-	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	s := newSharing(k, nil, "here", slog.New(slog.DiscardHandler))
 	number := int64(0)
 	hear := func(flags byte, names ...useEntry) {
 		number++
@@ -66,7 +68,7 @@ func TestWildUse(t *testing.T) {
 	k.AcceptTokens(nil)
 	key := &Key{Name: tokenPrefix + "a", requests: 60, tokens: 60, used: &usage{group: k.group}}
 	k.tokens.names[key.Name] = key
-	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
+	s := newSharing(k, nil, "here", slog.New(slog.DiscardHandler))
 	for i, wild := range []float64{1.7e308, 1e300, codec.Largest, codec.Largest} {
 		for j, sign := range []float64{-1, 1, -1, 1} {
 			m := useMessage{id: fmt.Appendf(nil, "there%d", i), number: int64(j + 1), names: []useEntry{{
@@ -97,7 +99,7 @@ func TestManyNamesAreTold(t *testing.T) {
 			k.tokens.names[key.Name] = key
 			keys = append(keys, key)
 		}
-		return &sharing{keys: k, bus: bus, id: id, log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}, keys
+		return newSharing(k, bus, id, slog.New(slog.DiscardHandler)), keys
 	}
 	there, seen := router("there", nil)
 	here, keys := router("here", wire{t, there})
@@ -137,29 +139,109 @@ func (w wire) PublishOwn(_ string, data []byte) error {
 
 func (wire) SubscribeOwn(string, func(string, []byte)) (func(), error) { return func() {}, nil }
 
-// TestFalseUseEnds: what one message of a router has told of a key locks it for minutes, and not for good; one
-// of another token's router tells nothing.
-func TestFalseUseEnds(t *testing.T) {
+// hearing are the keys of a router with one name, and a function by which another one with the token of an owner
+// tells of it.
+func hearing(t *testing.T, key *Key) (hear func(id, owner string, e useEntry)) {
+	t.Helper()
 	k, err := Read("", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	k.AcceptTokens(nil)
-	key := &Key{Name: tokenPrefix + "a", requests: 60, tokens: 10_000, concurrency: 1, used: &usage{group: k.group}}
+	key.Name, key.used = tokenPrefix+"a", &usage{group: k.group}
 	k.tokens.names[key.Name] = key
-	s := &sharing{keys: k, id: "here", log: slog.New(slog.DiscardHandler), peers: map[string]*peer{}, newcomer: make(chan struct{}, 1)}
-	m := useMessage{id: []byte("rogue-0123456789abcdef"), number: 1, flags: flagFull, names: []useEntry{{name: []byte(key.Name)}}}
-	now := time.Now()
-	require.NoError(t, key.Begin(now))
+	s := newSharing(k, nil, "here", slog.New(slog.DiscardHandler))
+	numbers := map[string]int64{}
+	return func(id, owner string, e useEntry) {
+		numbers[id]++
+		e.name = []byte(key.Name)
+		m := useMessage{id: []byte(id), number: numbers[id], flags: flagFull, names: []useEntry{e}}
+		s.onMessage(owner, m.append(nil))
+	}
+}
+
+// TestFalseUseEnds: what a router of the cluster's secret has told of a key locks it for minutes, and not for good.
+func TestFalseUseEnds(t *testing.T) {
+	key := &Key{requests: 60, tokens: 10_000, concurrency: 1}
+	hear := hearing(t, key)
+	hear("rogue-0123456789abcdef", "another", useEntry{inFlight: 9})
+	require.Equal(t, sharers{1, 1}, key.used.group.sharers(), "a name of another token")
+	require.NoError(t, key.Begin(time.Now()))
 	key.End()
-	s.onMessage("another", m.append(nil))
-	require.Empty(t, s.peers)
-	for range 5 {
-		s.onMessage("rogue", m.append(nil))
-		e := &m.names[0]
-		m.number, e.inFlight, e.requests, e.tokens, e.missingRequests, e.missingTokens = m.number+1, 9, e.requests+1e12, e.tokens+1e12, 1e12, 1e12
+	for i := range 5 {
+		use := float64(i) * 1e12
+		hear("there", "", useEntry{inFlight: 9, requests: use, tokens: use, missingRequests: 1e12, missingTokens: 1e12})
 	}
 	require.Error(t, key.Begin(time.Now()))
-	s.forgetAll()
 	e := key.use(time.Now())
 	require.LessOrEqual(t, e.missingRequests, 120.0)
 	require.LessOrEqual(t, e.missingTokens, float64(20_000+longestUse))
+}
+
+// TestNamesThatComeAndGo: a router with a token that begins and ends under one name after the other is taken
+// for a bounded number of routers a minute.
+func TestNamesThatComeAndGo(t *testing.T) {
+	k, err := Read("", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	var log strings.Builder
+	s, now := newSharing(k, nil, "here", slog.New(slog.NewTextHandler(&log, nil))), time.Now()
+	for minute := range 3 {
+		s.expire(now.Add(time.Duration(minute) * (leftFor + time.Second)))
+		for i := range 1000 {
+			m := useMessage{id: fmt.Appendf(nil, "rogue-%016x", i<<8|minute), number: 1}
+			s.onMessage("rogue", m.append(nil))
+			m.number, m.flags = 2, flagLast
+			s.onMessage("rogue", m.append(nil))
+		}
+		require.Equal(t, (minute+1)*maxLeft, strings.Count(log.String(), "\n"))
+	}
+}
+
+// TestUseByAnotherToken: whatever a router with another token tells, by however many names, this one lets in its
+// share of each limit, at once and minute by minute, and no more than all of it.
+func TestUseByAnotherToken(t *testing.T) {
+	for name, claim := range map[string]func(i float64) useEntry{
+		"endless use": func(i float64) useEntry {
+			return useEntry{inFlight: codec.Largest, requests: i * 1e12, tokens: i * 1e12, missingRequests: 1e12, missingTokens: 1e12}
+		},
+		"given back": func(i float64) useEntry { return useEntry{requests: -i * 1e12, tokens: -i * 1e12} },
+	} {
+		for _, names := range []int{1, 100} {
+			bubbletest.Test(t, func(t *testing.T) {
+				key := &Key{requests: 60, tokens: 6000, concurrency: 4}
+				hear, told := hearing(t, key), 0.0
+				admitted := func(most int) (n int) {
+					for range most {
+						for i := range names {
+							hear(fmt.Sprintf("rogue-%016x", i), "rogue", claim(told))
+						}
+						told++
+						if key.begin(time.Now()) == nil {
+							n++
+							own := key.use(time.Now())
+							key.told(&own)
+						}
+					}
+					return n
+				}
+				atOnce, all := 2, 30
+				if name == "given back" {
+					atOnce, all = 4, 60
+				}
+				require.Equal(t, atOnce, admitted(10), "%s of %d", name, names)
+				for range atOnce {
+					key.End()
+				}
+				time.Sleep(time.Hour)
+				total := 0
+				for range 60 {
+					n := admitted(atOnce)
+					for range n {
+						key.End()
+					}
+					total += n
+					time.Sleep(time.Second)
+				}
+				require.InDelta(t, 2*all, total, 1, "a minute's worth at once, and that of a minute")
+			})
+		}
+	}
 }

@@ -8,8 +8,9 @@
 //     one.
 //   - the prompts that it has sent, by fingerprints, until they are computed (Predictions).
 //
-// A router's word on a rank counts as far as the rank's reports bear it out (worker.Load), and its
-// prompts count where its requests do. It speaks for itself alone: its token is in the subject.
+// A router's word on a rank counts as far as the rank's reports bear it out, at a rank without
+// reports up to an equal part and a little more (worker.Load), and its prompts count where its
+// requests do. It speaks for itself alone: its token is in the subject.
 //
 // A router that is silent for Silence is forgotten with its load and prompts; one that ends says
 // so. A router that hears no other one works as without this package.

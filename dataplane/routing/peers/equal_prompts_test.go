@@ -24,8 +24,9 @@ import (
 // realRouter is a router up to the choice, with an index of its own.
 type realRouter struct {
 	*routing.Router
-	group *peers.Group // nil: it knows no other router
-	stop  func()
+	registry *worker.Registry
+	group    *peers.Group // nil: it knows no other router
+	stop     func()
 }
 
 // joinReal starts a router for six workers. b is nil for one that knows no other router.
@@ -44,7 +45,7 @@ func joinReal(t *testing.T, b *bus, name string, seed uint64) *realRouter {
 		defer mu.Unlock()
 		return rng.Uint64()
 	}
-	r := &realRouter{Router: routing.New(registry, radix.New(radix.Config{Seed: seed}), func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, random)}
+	r := &realRouter{registry: registry, Router: routing.New(registry, radix.New(radix.Config{Seed: seed}), func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, random)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = registry.Run(ctx) })

@@ -82,7 +82,7 @@ func New(cfg Config) *Group {
 	count, p := &counters{}, &pulse{wake: make(chan struct{}, 1)}
 	return &Group{
 		cfg: &cfg, started: time.Now().UnixMicro(), pulse: p, count: count,
-		loads: &loads{cfg: &cfg, pulse: p, count: count, peers: make(map[string]*peer)},
+		loads: &loads{cfg: &cfg, pulse: p, count: count, peers: make(map[string]*peer), left: make(map[string]int)},
 	}
 }
 
@@ -93,7 +93,7 @@ func (g *Group) Sending() bool {
 }
 
 // Routers implements routing.Peers.
-func (g *Group) Routers() int { return int(g.pulse.others.Load()) + 1 }
+func (g *Group) Routers() int { return max(int(g.pulse.shares.Load()), 1) }
 
 // Tell implements routing.Peers.
 func (g *Group) Tell(rank uint64, fingerprints []uint32) uint64 {
@@ -142,5 +142,5 @@ func (g *Group) Run(ctx context.Context) error {
 // every is the time between two messages of changes: with many routers each publishes less
 // often, so that each receives no more.
 func (g *Group) every() time.Duration {
-	return g.cfg.Every * time.Duration((g.Routers()+3)/4)
+	return g.cfg.Every * time.Duration((g.pulse.others.Load()+4)/4)
 }

@@ -136,7 +136,7 @@ func TestLossHeals(t *testing.T) {
 					want += r.rank(k).Load.InFlight()
 				}
 				for i, r := range routers {
-					require.Equal(t, want, r.see(k).InFlight, "seed %d: worker %d as router %d sees it", seed, k, i)
+					require.Equal(t, want, r.rank(k).Load.InFlight()+r.rank(k).Load.PeersInFlight(), "seed %d: worker %d as router %d sees it", seed, k, i)
 				}
 			}
 		})

@@ -13,6 +13,9 @@ const (
 	// maxPeers bounds the routers that messages can make this one remember, and maxOwned those with
 	// one token: it has as many connections.
 	maxPeers, maxOwned = 256, 64
+	// maxLeft bounds the routers with one token that are forgotten within leftFor, before new names
+	// are ignored: each has lines in the log, and a token may have any number of names.
+	maxLeft, leftFor = 4 * maxOwned, time.Minute
 	// maxUnknown bounds the ranks of each that this router does not have: routers learn of a new
 	// worker within seconds of each other.
 	maxUnknown = 1024
@@ -26,7 +29,9 @@ type loads struct {
 
 	mu      sync.Mutex
 	peers   map[string]*peer // guarded by mu, as is all below
-	lastKey uint64           // of a peer
+	left    map[string]int   // routers that were forgotten since emptied, by owner; not of ""
+	emptied time.Time
+	lastKey uint64 // of a peer
 	ranks   ranksByHash
 	message message
 }
@@ -67,6 +72,10 @@ func (l *loads) expire(now time.Time) (alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resolveLocked(now)
+	if now.Sub(l.emptied) > leftFor {
+		clear(l.left)
+		l.emptied = now
+	}
 	for _, p := range l.peers {
 		if now.Sub(p.heard) > l.cfg.Silence {
 			l.count.forgotten.Add(1)
@@ -93,13 +102,16 @@ func (l *loads) onMessage(owner string, data []byte) {
 	l.count.received.Add(1)
 	p := l.peers[string(m.id)]
 	if p == nil {
-		if m.last || len(l.peers) >= maxPeers || l.ownedLocked(owner) >= maxOwned {
+		if m.last || len(l.peers) >= maxPeers || l.ownedLocked(owner) >= maxOwned || l.left[owner] >= maxLeft {
 			return
 		}
 		p = l.addLocked(m, owner)
 		defer l.pulse.poke() // so that it soon hears of this router
 	}
 	switch {
+	case p.owner != owner:
+		l.count.malformed.Add(1)
+		return
 	case m.number <= p.number:
 		l.count.stale.Add(1)
 		return
@@ -132,7 +144,7 @@ func (l *loads) addLocked(m *message, owner string) *peer {
 	l.lastKey++
 	p := &peer{id: string(m.id), owner: owner, key: l.lastKey, started: m.started, ranks: make(map[uint64]*rankLoad)}
 	l.peers[p.id] = p
-	l.pulse.others.Store(int64(len(l.peers)))
+	l.shareLocked()
 	l.cfg.Log.Info("another router is there", "router", p.id)
 	return p
 }
@@ -210,7 +222,24 @@ func (l *loads) forgetLocked(p *peer, now time.Time) {
 	}
 	l.cfg.Predictions.Forget(p.key)
 	delete(l.peers, p.id)
+	if p.owner != "" {
+		l.left[p.owner]++
+	}
+	l.shareLocked()
+}
+
+// shareLocked counts the routers, and tells the ranks how many share them.
+func (l *loads) shareLocked() {
+	owners := make([]string, 0, len(l.peers))
+	for _, p := range l.peers {
+		owners = append(owners, p.owner)
+	}
+	shares, _ := codec.Shares(l.cfg.ID, owners)
 	l.pulse.others.Store(int64(len(l.peers)))
+	l.pulse.shares.Store(int64(shares))
+	for _, rank := range l.ranks.byHash {
+		rank.Load.SetRouters(shares)
+	}
 }
 
 // forgetAll drops all routers.
@@ -232,6 +261,7 @@ func (l *loads) resolveLocked(now time.Time) {
 	l.ranks = ranksByHash{snap: snap, byHash: make(map[uint64]*worker.Rank, len(snap.Ranks))}
 	for _, rank := range snap.Ranks {
 		l.ranks.byHash[rank.IDHash()] = rank
+		rank.Load.SetRouters(int(l.pulse.shares.Load()))
 	}
 	for _, p := range l.peers {
 		for _, e := range p.ranks {

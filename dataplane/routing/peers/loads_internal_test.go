@@ -40,6 +40,27 @@ func listening(t *testing.T, f func(t *testing.T, g *Group, rank *worker.Rank)) 
 	})
 }
 
+// TestNamesThatComeAndGo: a router with a token that begins and ends under one name after the other is taken
+// for a bounded number of routers a minute.
+func TestNamesThatComeAndGo(t *testing.T) {
+	listening(t, func(t *testing.T, g *Group, _ *worker.Rank) {
+		for minute := range uint64(3) {
+			for i := range 1000 {
+				m := message{id: fmt.Appendf(nil, "rogue-%016x", uint64(i)<<8|minute), number: 1}
+				g.loads.onMessage("rogue", m.append(nil))
+				m.number, m.last = 2, true
+				g.loads.onMessage("rogue", m.append(nil))
+			}
+			require.Equal(t, (minute+1)*maxLeft, g.loads.lastKey)
+			time.Sleep(leftFor + time.Second)
+			g.loads.expire(time.Now())
+		}
+		m := message{id: []byte("honest-0123456789abcdef"), number: 1}
+		g.loads.onMessage("honest", m.append(nil))
+		require.Len(t, g.loads.peers, 1)
+	})
+}
+
 // TestUnknownRanksAreBounded: a router that names ranks without end makes others remember a bounded
 // number, and is believed about those that they have.
 func TestUnknownRanksAreBounded(t *testing.T) {
