@@ -9,8 +9,8 @@ import "errors"
 //	1 byte   version
 //
 // and continues with one zstd frame, whose checksum covers the records below. Numbers are
-// unsigned varints unless a size is given; texts are a length and bytes; domains are numbered from 0
-// in the order of their records:
+// unsigned varints unless a size is given; texts are a length and bytes; domains are numbered
+// from 0 in the order of their records:
 //
 //	seed         8 bytes; once, in front
 //	fingerprint  8 bytes; behind it: the result of the hash functions for a fixed input

@@ -23,8 +23,8 @@
 // another text than the worker. [Compile] names constructs that it does not support, with their
 // lines ([UnsupportedError]): Jinja has many that no chat template uses. Differences that depend on
 // values (the remainder of a float, the case of a rare letter, an integer beyond 64 bits) end the
-// render with [ErrUnsupported]. So does every request that SGLang's pydantic models would convert or
-// refuse. [ErrTemplate] is certain: Python raises too.
+// render with [ErrUnsupported]. So does every request that SGLang's pydantic models would convert
+// or refuse. [ErrTemplate] is certain: Python raises too.
 //
 // # Hostile input
 //

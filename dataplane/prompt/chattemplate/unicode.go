@@ -3,8 +3,8 @@ package chattemplate
 import "unicode"
 
 // sinceUnicode14 covers the code points that Go holds for printable and CPython 3.11 (Unicode 14)
-// does not know, with rare scripts and symbols between them. Python's answers for them differ between
-// its versions, so a template that depends on one of them is left to the worker.
+// does not know, with rare scripts and symbols between them. Python's answers for them differ
+// between its versions, so a template that depends on one of them is left to the worker.
 var sinceUnicode14 = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0xcf3, 0xcf3, 1}, {0xece, 0xece, 1},

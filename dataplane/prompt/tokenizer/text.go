@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Text is the text of tokens for people to read: added tokens as they are spelled, markers of spaces
-// as spaces, and U+FFFD for bytes that are not UTF-8. The decoder of the file is not applied. Ids
-// that are no token are left out.
+// Text is the text of tokens for people to read: added tokens as they are spelled, markers of
+// spaces as spaces, and U+FFFD for bytes that are not UTF-8. The decoder of the file is not
+// applied. Ids that are no token are left out.
 func (t *Tokenizer) Text(ids []uint32) string {
 	var out []byte
 	for _, id := range ids {

@@ -17,7 +17,7 @@ type cache struct {
 	max     int64
 	bytes   int64          // guarded by mu, like all below
 	entries map[key]*entry // those that are being fetched too
-	recent  list.List      // of *entry, the latest used in front; without those that are being fetched
+	recent  list.List      // of *entry, the latest used in front; only remembered ones
 	evicted uint64
 }
 
