@@ -12,7 +12,7 @@ import (
 
 var (
 	// ErrNotRegular is a folder, a device, a pipe or a socket.
-	ErrNotRegular = errors.New("no regular file")
+	ErrNotRegular = errors.New("not a regular file")
 	// ErrTooLarge is a file of more bytes than allowed.
 	ErrTooLarge = errors.New("too large")
 )
@@ -21,15 +21,15 @@ var (
 func Read(file string, most int64) ([]byte, error) {
 	f, err := Open(file, os.Stat, os.OpenFile)
 	if errors.Is(err, ErrNotRegular) {
-		return nil, fmt.Errorf("%s is %w", file, err)
+		return nil, fmt.Errorf("%s is no regular file", file)
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // read only
 	text, err := Content(f, most)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", file, err)
+	if errors.Is(err, ErrTooLarge) {
+		err = fmt.Errorf("%s is larger than %d bytes", file, most)
 	}
 	return text, err
 }
@@ -71,7 +71,7 @@ func Content(f *os.File, most int64) ([]byte, error) {
 		_, err = content.ReadFrom(io.LimitReader(f, most+1))
 	}
 	if info.Size() > most || int64(content.Len()) > most {
-		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrTooLarge, most)
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, most)
 	}
 	return content.Bytes(), err
 }
