@@ -35,22 +35,6 @@ func (a *alias) in(d Domain) *blockRef {
 	return &a.blocks[i]
 }
 
-// valid reports whether stores and removals can lead to this alias.
-func (a *alias) valid() bool {
-	for i := range a.blocks {
-		b := &a.blocks[i]
-		if b.copies == (copies{}) || a.in(b.holding.run.domain) != b {
-			return false
-		}
-	}
-	for t, n := range a.removals {
-		if total := a.total(Tier(t)); total < 0 || total == 0 && n > 0 {
-			return false
-		}
-	}
-	return len(a.blocks) >= 2
-}
-
 // resetEmptyTiers zeroes the tiers where removals may have taken all copies. No block is
 // credited there, as none has more copies than all together.
 func (a *alias) resetEmptyTiers() {

@@ -82,15 +82,3 @@ func (e *evictor) makeRoom(w *worker, blocks int) bool {
 	}
 	return e.evictLocked(over + limit.max/evictShare)
 }
-
-// shrink evicts until a loaded index is within its budget.
-func (e *evictor) shrink() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	limit := &e.tree.limit
-	for limit.max > 0 {
-		if over := e.tree.bytes() - limit.soft; over <= 0 || !e.evictLocked(over) {
-			return
-		}
-	}
-}

@@ -33,8 +33,7 @@
 //	store.go          one Store call; remove.go one Remove call
 //	budget.go         the memory budget; evict.go the eviction; bytes.go the sizes
 //	prediction.go     a prediction; prediction_tree.go the tree of all
-//	snapshot_write.go snapshot to file; snapshot_capture.go copies the workers
-//	snapshot_read.go  fields from file; snapshot_load.go and snapshot_restore.go build the index
+//	snapshot_write.go index to file; snapshot_read.go file to index
 //	invariant.go      checks that -tags invariants turns on
 //
 // # Semantics

@@ -1,5 +1,7 @@
 package radix
 
+import "github.com/warmpath/warmpath/radix/internal/keyed"
+
 // A lazy chain hashes its first hashFirst blocks, then as many as have matched, but at most
 // hashAhead: at 1.3 ns a block, a cold prompt and the end of a match waste little, and many
 // blocks share the 10 ns of a round.
@@ -35,7 +37,7 @@ func (p *lazyChain) commonPrefix(blocks []Hash, depth int) (n int) {
 	whole := len(p.tokens) / p.size
 	for n < len(blocks) && p.reach(depth+n) {
 		ready := p.hashes[depth+n : min(len(p.hashes), whole)]
-		same := commonPrefix(blocks[n:], ready)
+		same := keyed.CommonPrefix(blocks[n:], ready)
 		n += same
 		if same < len(ready) {
 			break

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
 // Overlap is the number of leading blocks of a prompt that one worker holds.
@@ -106,7 +107,7 @@ func (s *matcherPool) chain(dst []Overlap, c *childTable, v *runView, chain []Ha
 	m, index := s.begin(dst)
 	for v != nil {
 		rest := chain[m.depth:]
-		n := commonPrefix(v.hashes(), rest)
+		n := keyed.CommonPrefix(v.hashes(), rest)
 		if !m.add(v, n) || n == len(rest) {
 			break
 		}
@@ -231,34 +232,4 @@ func (m *matcher) find(w Worker) *Overlap {
 		return &m.out[i]
 	}
 	return nil
-}
-
-// compareBlocks is the number of blocks compared at once: 256 bytes, one call of the runtime's
-// comparison.
-const compareBlocks = 32
-
-// commonPrefix returns the number of leading blocks that a and b share.
-func commonPrefix[H ~uint64](a, b []H) int {
-	n := min(len(a), len(b))
-	a, b = a[:n], b[:n]
-	// Mostly all are equal. Where not, the search below finds them in the cache.
-	if equal(a, b) {
-		return n
-	}
-	i := 0
-	for i+compareBlocks <= n && equal(a[i:i+compareBlocks], b[i:i+compareBlocks]) {
-		i += compareBlocks
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
-}
-
-// equal compares blocks as strings, which the runtime does with vectors.
-func equal[H ~uint64](a, b []H) bool { return asString(a) == asString(b) }
-
-// asString returns the memory of a.
-func asString[H ~uint64](a []H) string {
-	return unsafe.String((*byte)(unsafe.Pointer(unsafe.SliceData(a))), len(a)*8)
 }

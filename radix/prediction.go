@@ -1,6 +1,10 @@
 package radix
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
+)
 
 // Scope is the domain of predictions. It is a hash of the key, so that requests with keys that
 // nobody stores leave no entry behind.
@@ -100,7 +104,7 @@ func (p *Prediction) extendSegmentLocked(chain []Hash) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	blocks := r.hashes()
-	n := commonPrefix(blocks[s.blocks:], chain)
+	n := keyed.CommonPrefix(blocks[s.blocks:], chain)
 	if end := int(s.blocks) + n; end == len(blocks) && r.predicted.segments == 1 {
 		n += p.tree.growLocked(r, chain[n:])
 	}
@@ -134,7 +138,7 @@ func (p *Prediction) addSegmentLocked(chain []Hash) int {
 			r.mu.Unlock()
 			continue
 		}
-		n := commonPrefix(r.hashes(), chain)
+		n := keyed.CommonPrefix(r.hashes(), chain)
 		slot := r.predicted.slot(r.view.Load(), p.worker)
 		h := &r.predicted.holders[slot]
 		h.add(uint32(n), p.confirmed)

@@ -1,5 +1,7 @@
 package radix
 
+import "github.com/warmpath/warmpath/radix/internal/keyed"
+
 // removeCall is one call of Index.Remove. The worker is locked throughout, and one run at a
 // time.
 type removeCall struct {
@@ -55,7 +57,7 @@ func (r *removeCall) neighbours(engineHashes []uint64) (n int) {
 	}
 	listed := run.listed()[:run.inserted]
 	from, down := last+1, false
-	if n = commonPrefix(listed[from:], engineHashes); n == 0 {
+	if n = keyed.CommonPrefix(listed[from:], engineHashes); n == 0 {
 		down = true
 		for n < len(engineHashes) && n < last && listed[last-1-n] == engineHashes[n] {
 			n++

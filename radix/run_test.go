@@ -3,6 +3,8 @@ package radix
 import (
 	"testing"
 	"unsafe"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
 func TestStripesShareNoCacheLine(t *testing.T) {
@@ -49,7 +51,7 @@ func TestCommonPrefix(t *testing.T) {
 			if differ < n {
 				b[differ]++
 			}
-			if got := commonPrefix(a, append(b, 7)); got != differ {
+			if got := keyed.CommonPrefix(a, append(b, 7)); got != differ {
 				t.Errorf("agree of %d blocks that differ at %d = %d", n, differ, got)
 			}
 		}

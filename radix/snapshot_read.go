@@ -11,9 +11,8 @@ import (
 )
 
 // LoadSnapshot reads a snapshot into a new index and returns its workers. The seed is that of
-// the written index, not cfg's, as the hashes depend on it. On an error there is no index.
-// Whatever the file, memory stays in proportion to the bytes read, up to twice cfg.MaxBytes, or
-// 8 GiB if there is no budget.
+// the written index, not cfg's, as the hashes depend on it. On an error there is no index. Blocks
+// beyond cfg.MaxBytes are evicted; without a budget, a file of more than 8 GiB is refused.
 func LoadSnapshot(r io.Reader, cfg Config) (*Index, []Restored, error) {
 	head := make([]byte, len(snapshotMagic)+1)
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -33,21 +32,12 @@ func LoadSnapshot(r io.Reader, cfg Config) (*Index, []Restored, error) {
 		return nil, nil, fmt.Errorf("cannot load snapshot: %w", err)
 	}
 	defer in.Close()
-	return loadRecords(in, cfg, snapshotLimit(cfg.MaxBytes))
-}
-
-// snapshotLimit returns the bound of the index while it is loaded. The estimate compared with
-// it is up to twice the real size; the end of the load evicts down to the budget.
-func snapshotLimit(budget int64) int {
-	if budget <= 0 {
-		return maxSnapshotBytes
-	}
-	return int(2 * max(budget, minBudget))
+	return loadRecords(in, cfg, maxSnapshotBytes)
 }
 
 // loadRecords reads the records of an index of at most limit bytes.
-func loadRecords(r io.Reader, cfg Config, limit int) (*Index, []Restored, error) {
-	l := loader{recordReader: recordReader{in: bufio.NewReaderSize(r, flushAt)}, limit: limit}
+func loadRecords(r io.Reader, cfg Config, limit int64) (*Index, []Restored, error) {
+	l := loader{recordReader: recordReader{in: bufio.NewReaderSize(r, readAhead)}}
 	cfg.Seed = l.word()
 	if cfg.Seed == 0 {
 		l.fail(errSeed)
@@ -57,20 +47,18 @@ func loadRecords(r io.Reader, cfg Config, limit int) (*Index, []Restored, error)
 		return nil, nil, fmt.Errorf("cannot load snapshot: %w: its blocks have other hash functions", ErrSnapshotVersion)
 	}
 	for !l.ended && l.err == nil {
-		l.record()
+		if l.record(); l.x.tree.bytes() > limit {
+			l.fail(errSize)
+		}
 	}
 	// The checksum is behind the end record.
 	if _, err := l.in.ReadByte(); l.err == nil && !errors.Is(err, io.EOF) {
 		l.fail(errors.Join(errTail, err))
 	}
-	if l.err == nil && hasIdleRun(&l.x.tree) {
-		l.fail(errIdle)
-	}
 	if l.err != nil {
-		return nil, nil, fmt.Errorf("cannot load snapshot, %d stretches and %d workers read: %w: %w",
-			len(l.stretches), len(l.workers), ErrSnapshotCorrupt, l.err)
+		return nil, nil, fmt.Errorf("cannot load snapshot, %d workers read: %w: %w",
+			len(l.workers), ErrSnapshotCorrupt, l.err)
 	}
-	l.x.evictor.shrink()
 	return l.x, l.workers, nil
 }
 
@@ -78,13 +66,91 @@ func loadRecords(r io.Reader, cfg Config, limit int) (*Index, []Restored, error)
 var (
 	errSeed   = errors.New("seed 0")
 	errTail   = errors.New("bytes behind the end record")
-	errIdle   = errors.New("blocks without a holder")
 	errRecord = errors.New("unknown record")
 	errRange  = errors.New("number out of range")
-	errTwice  = errors.New("an engine hash or domain twice")
-	errCounts = errors.New("counts differ from the end record")
 	errSize   = errors.New("index larger than the limit")
 )
+
+// loader builds an index from the records of a snapshot.
+type loader struct {
+	recordReader
+	x       *Index
+	domains []DomainKey
+	workers []Restored
+	ended   bool
+
+	blocks       []Hash   // scratch
+	engineHashes []uint64 // scratch
+}
+
+func (l *loader) record() {
+	switch l.byte() {
+	case recordDomain:
+		l.domains = append(l.domains, DomainKey{
+			Model: string(l.text()), BlockSize: l.number(1 << 30),
+			LoRA: string(l.text()), Salt: string(l.text()), Bigram: l.number(1) == 1,
+		})
+	case recordWorker:
+		name, meta := l.text(), l.text()
+		if len(l.workers) == maxSnapshotWorkers {
+			l.fail(errRange)
+		}
+		if l.err == nil {
+			l.workers = append(l.workers, Restored{l.x.AddWorker(), string(name), meta})
+		}
+	case recordStore:
+		l.store()
+	case recordRemove:
+		l.remove()
+	case recordEnd:
+		if l.ended = true; l.number(maxSnapshotWorkers) != len(l.workers) {
+			l.fail(errRange)
+		}
+	default:
+		l.fail(errRecord)
+	}
+}
+
+func (l *loader) store() {
+	s := Store{Worker: l.worker(), Tier: Tier(l.index(tiers))}
+	domain := l.index(len(l.domains))
+	if s.HasParent = l.number(1) == 1; s.HasParent {
+		s.Parent = l.word()
+	}
+	times := l.number(1<<16 - 1)
+	n := l.number(maxStretch)
+	l.blocks = readWords(&l.recordReader, l.blocks[:0], n)
+	l.engineHashes = readWords(&l.recordReader, l.engineHashes[:0], n)
+	if s.Blocks, s.Engine = l.blocks, l.engineHashes; l.err != nil {
+		return
+	}
+	s.Domain = l.x.Domain(l.domains[domain])
+	for range times {
+		// Beyond the budget a block or its parent is evicted: the worker is partial then.
+		if err := l.x.Store(s); err != nil && !errors.Is(err, ErrBudget) {
+			l.fail(err)
+		}
+	}
+}
+
+func (l *loader) remove() {
+	w, tier := l.worker(), Tier(l.index(tiers))
+	times, key := l.number(1<<40), l.word()
+	for range times {
+		if l.err != nil || l.x.Remove(w, tier, []uint64{key}) > 0 {
+			return
+		}
+	}
+}
+
+// worker returns the worker of the records in hand.
+func (l *loader) worker() Worker {
+	if len(l.workers) == 0 {
+		l.fail(errRange)
+		return 0
+	}
+	return l.workers[len(l.workers)-1].Worker
+}
 
 // recordReader reads the fields of records. After an error all numbers are 0.
 type recordReader struct {
@@ -163,7 +229,7 @@ func (r *recordReader) text() []byte {
 // readWords appends n words to dst, which grows no faster than they are read.
 func readWords[H ~uint64](r *recordReader, dst []H, n int) []H {
 	for n > 0 && r.err == nil {
-		b, err := r.in.Peek(8 * min(n, flushAt/8))
+		b, err := r.in.Peek(8 * min(n, readAhead/8))
 		r.check(err)
 		if err != nil {
 			return dst

@@ -1,6 +1,10 @@
 package radix
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
+)
 
 // Store is a stretch of blocks that a worker has stored. The index keeps none of its slices.
 type Store struct {
@@ -126,7 +130,7 @@ func (s *storeCall) listedPrefix(r *run, offset int, engineHashes []uint64) int 
 	if offset >= len(listed) {
 		return 0
 	}
-	n := commonPrefix(listed[offset:], engineHashes[:min(len(engineHashes), maxListedPrefix)])
+	n := keyed.CommonPrefix(listed[offset:], engineHashes[:min(len(engineHashes), maxListedPrefix)])
 	if len(r.duplicates) > 0 {
 		for i := range n {
 			if bit(r.duplicates, uint32(offset+i)) {

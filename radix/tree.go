@@ -1,6 +1,10 @@
 package radix
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
+)
 
 // tree is the radix tree of the blocks that workers hold, with the tables that lead into it.
 type tree struct {
@@ -51,7 +55,7 @@ func (t *tree) accountLocked(r *run) {
 // end, and the run that takes the next block, made if missing.
 func (t *tree) growLocked(at position, blocks []Hash, engineHashes []uint64) (n int, next *run) {
 	r := at.run
-	n = commonPrefix(r.hashes()[at.offset:], blocks)
+	n = keyed.CommonPrefix(r.hashes()[at.offset:], blocks)
 	if n == len(blocks) {
 		return n, nil
 	}

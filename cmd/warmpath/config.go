@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
-	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 )
 
 // A setting comes from a flag, the environment or the configuration file, in this order of
@@ -49,7 +49,7 @@ func configure(f *pflag.FlagSet, environ []string) (origins, error) {
 	if path == "" {
 		return from, nil
 	}
-	data, err := tlsconfig.ReadFile(path, maxConfig)
+	data, err := regularfile.Read(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the configuration: %w: %w", errConfig, err)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/dataplane/service"
-	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 func newServeCommand() *cobra.Command {
@@ -65,7 +65,7 @@ func serve(cmd *cobra.Command) (err error) {
 	var known []byte
 	if path != "" {
 		// Before it is read below, so that no change is missed.
-		known, _ = tlsconfig.ReadFile(path, maxConfig)
+		known, _ = regularfile.Read(path, maxConfig)
 	}
 	o, err := again(cmd.Flags())
 	if err != nil {

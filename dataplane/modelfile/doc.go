@@ -17,6 +17,6 @@
 //
 // # Errors
 //
-// ErrNotAllowed, ErrNotRegular, ErrTooLarge and ErrLate, and those of package fs: fs.ErrNotExist is
-// a file that is not on this machine.
+// ErrNotAllowed and ErrLate, those of package regularfile, and those of package fs: fs.ErrNotExist
+// is a file that is not on this machine.
 package modelfile

@@ -1,26 +1,21 @@
 package modelfile
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 )
 
 var (
 	// ErrNotAllowed is a worker's path that leads out of the allowed folders.
 	ErrNotAllowed = errors.New("modelfile: not below a folder that workers may name (--allow-model-path)")
-	// ErrNotRegular is a folder, a device, a pipe or a socket.
-	ErrNotRegular = errors.New("modelfile: not a regular file")
-	// ErrTooLarge is a file beyond the size of its kind.
-	ErrTooLarge = errors.New("modelfile: too large")
 	// ErrLate is a file system that does not answer in time.
 	ErrLate = errors.New("modelfile: the file system did not answer in time")
 )
@@ -100,7 +95,7 @@ func HubCache() string {
 
 // Read returns the content of a file of at most limit bytes.
 func (r *Reader) Read(ctx context.Context, name string, limit int64, by Origin) ([]byte, error) {
-	return r.do(ctx, name, by, func(f *os.File) ([]byte, error) { return readAll(f, limit) })
+	return r.do(ctx, name, by, func(f *os.File) ([]byte, error) { return regularfile.Content(f, limit) })
 }
 
 // Find reports whether Read would find a file.
@@ -156,7 +151,7 @@ func (r *Reader) do(ctx context.Context, name string, by Origin, use func(*os.Fi
 // openRegular opens a regular file.
 func (r *Reader) openRegular(name string, by Origin) (*os.File, error) {
 	if by == Operator {
-		return regular(name, os.Stat, os.OpenFile)
+		return regularfile.Open(name, os.Stat, os.OpenFile)
 	}
 	folder, rest, err := r.resolve(name)
 	if err != nil {
@@ -169,7 +164,7 @@ func (r *Reader) openRegular(name string, by Origin) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return regular(rest, root.Stat, root.OpenFile)
+	return regularfile.Open(rest, root.Stat, root.OpenFile)
 }
 
 // resolve returns the allowed folder that holds the file, without symbolic links, and the path
@@ -203,47 +198,4 @@ func (r *Reader) resolve(name string) (folder, rest string, err error) {
 func inside(folder, name string) bool {
 	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(folder, "/"))
 	return ok && strings.HasPrefix(rest, "/")
-}
-
-// regular opens a file that is regular. Opening a device may have effects, so it is looked at
-// before; and another file may have come since, so it is looked at again. O_NONBLOCK opens a pipe
-// at once.
-func regular(name string, stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error)) (*os.File, error) {
-	info, err := stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, ErrNotRegular
-	}
-	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = ErrNotRegular
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// readAll reads a file up to its end, which may be beyond the size that it says: files of /proc are
-// larger.
-func readAll(f *os.File, limit int64) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	var content bytes.Buffer
-	if info.Size() <= limit {
-		content.Grow(int(info.Size()) + bytes.MinRead)
-		_, err = content.ReadFrom(io.LimitReader(f, limit+1))
-	}
-	if info.Size() > limit || int64(content.Len()) > limit {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
-	}
-	return content.Bytes(), err
 }

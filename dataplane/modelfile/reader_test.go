@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/modelfile"
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 )
 
 // tree has an allowed folder, and a folder beside it.
@@ -92,15 +93,15 @@ func TestWhatWorkersMayNotName(t *testing.T) {
 		{"dots that lead out", tr.allowed + "/../secrets/tokenizer.json", modelfile.ErrNotAllowed},
 		{"a link that leads out", link(t, secret, tr.allowed, "out"), modelfile.ErrNotAllowed},
 		{"a folder that leads out", link(t, tr.outside, tr.allowed, "way") + "/tokenizer.json", modelfile.ErrNotAllowed},
-		{"a link to a device", link(t, "/dev/zero", tr.allowed, "zero"), modelfile.ErrNotRegular},
-		{"a device", "/dev/zero", modelfile.ErrNotRegular},
-		{"a pipe", fifo, modelfile.ErrNotRegular},
-		{"a link to a pipe", link(t, fifo, tr.allowed, "to-fifo"), modelfile.ErrNotRegular},
-		{"a socket", socket, modelfile.ErrNotRegular},
-		{"a folder", filepath.Dir(write(t, tr.allowed, "folder/f", "")), modelfile.ErrNotRegular},
-		{"a sparse file", sparse, modelfile.ErrTooLarge},
-		{"a file of one byte too many", write(t, tr.allowed, "large", strings.Repeat("x", 101)), modelfile.ErrTooLarge},
-		{"a file that says it is empty", "/proc/self/smaps", modelfile.ErrTooLarge},
+		{"a link to a device", link(t, "/dev/zero", tr.allowed, "zero"), regularfile.ErrNotRegular},
+		{"a device", "/dev/zero", regularfile.ErrNotRegular},
+		{"a pipe", fifo, regularfile.ErrNotRegular},
+		{"a link to a pipe", link(t, fifo, tr.allowed, "to-fifo"), regularfile.ErrNotRegular},
+		{"a socket", socket, regularfile.ErrNotRegular},
+		{"a folder", filepath.Dir(write(t, tr.allowed, "folder/f", "")), regularfile.ErrNotRegular},
+		{"a sparse file", sparse, regularfile.ErrTooLarge},
+		{"a file of one byte too many", write(t, tr.allowed, "large", strings.Repeat("x", 101)), regularfile.ErrTooLarge},
+		{"a file that says it is empty", "/proc/self/smaps", regularfile.ErrTooLarge},
 		{"nothing", filepath.Join(tr.allowed, "nothing"), fs.ErrNotExist},
 		{"a link in a circle", link(t, "circle", tr.allowed, "circle"), nil},
 		{"a relative path", "go.mod", fs.ErrNotExist},
@@ -141,9 +142,9 @@ func TestWhatOperatorsName(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x", string(content))
 	_, err = r.Read(t.Context(), write(t, tr.outside, "g", "xy"), 1, modelfile.Operator)
-	require.ErrorIs(t, err, modelfile.ErrTooLarge)
+	require.ErrorIs(t, err, regularfile.ErrTooLarge)
 	_, err = r.Read(t.Context(), "/dev/zero", 1, modelfile.Operator)
-	require.ErrorIs(t, err, modelfile.ErrNotRegular)
+	require.ErrorIs(t, err, regularfile.ErrNotRegular)
 }
 
 // TestFolder: the size of a file is bounded by its kind.
@@ -155,7 +156,7 @@ func TestFolder(t *testing.T) {
 	write(t, tr.allowed, "config.json", large)
 	files := r.Folder(t.Context(), tr.allowed, modelfile.Worker)
 	_, err := fs.ReadFile(files, "chat_template.jinja")
-	require.ErrorIs(t, err, modelfile.ErrTooLarge)
+	require.ErrorIs(t, err, regularfile.ErrTooLarge)
 	content, err := fs.ReadFile(files, "config.json")
 	require.NoError(t, err)
 	require.Len(t, content, len(large))

@@ -7,10 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 )
 
 // ErrFiles means that a certificate, key or list of authorities cannot be used.
 var ErrFiles = errors.New("secure: unusable file")
+
+// maxFile bounds certificates, keys and lists of authorities: those of a whole system have 250 KB.
+const maxFile = 1 << 20
 
 // expirySoon is when the log begins to warn: two of the renewals that usual agents try each day
 // of the last month.
@@ -18,11 +23,11 @@ const expirySoon = 7 * 24 * time.Hour
 
 // loadPair reads a certificate chain and its key, both PEM.
 func loadPair(certFile, keyFile string, log *slog.Logger) (*tls.Certificate, error) {
-	cert, err := ReadFile(certFile, maxFile)
+	cert, err := regularfile.Read(certFile, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read certificate: %w: %w", ErrFiles, err)
 	}
-	key, err := ReadFile(keyFile, maxFile)
+	key, err := regularfile.Read(keyFile, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read key: %w: %w", ErrFiles, err)
 	}
@@ -41,7 +46,7 @@ func loadPair(certFile, keyFile string, log *slog.Logger) (*tls.Certificate, err
 
 // loadPool reads a list of authorities, PEM.
 func loadPool(file string) (*x509.CertPool, error) {
-	pem, err := ReadFile(file, maxFile)
+	pem, err := regularfile.Read(file, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read authorities: %w: %w", ErrFiles, err)
 	}

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 )
 
 // ErrKey means that the other side does not know the shared key.
@@ -44,7 +46,7 @@ type keyring struct {
 func NewSharedKey(file string, log *slog.Logger) (*SharedKey, error) {
 	WarnReadable(log, file)
 	f, err := reloadOnChange(log, "shared key", []string{file}, func() (*keyring, error) {
-		text, err := ReadFile(file, maxFile)
+		text, err := regularfile.Read(file, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read key: %w: %w", ErrFiles, err)
 		}

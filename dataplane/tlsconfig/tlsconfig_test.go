@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -259,4 +260,17 @@ func TestIsRecord(t *testing.T) {
 	for _, other := range []string{"", "\x15", "HTTP/1.1 200", "\x15HTTP", "\x17\x03\x03"} {
 		assert.False(t, tlsconfig.IsRecord([]byte(other)), "%q", other)
 	}
+}
+
+// TestPipesInPlaceOfFiles: a certificate, its key, authorities and a shared key that are pipes are refused.
+func TestPipesInPlaceOfFiles(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	_, err := tlsconfig.NewClient(tlsconfig.ClientFiles{Cert: pipe, Key: pipe}, quiet)
+	require.ErrorIs(t, err, tlsconfig.ErrFiles)
+	_, err = tlsconfig.NewClient(tlsconfig.ClientFiles{CA: pipe}, quiet)
+	require.ErrorIs(t, err, tlsconfig.ErrFiles)
+	_, err = tlsconfig.NewSharedKey(pipe, quiet)
+	require.ErrorIs(t, err, tlsconfig.ErrFiles)
 }

@@ -1,5 +1,7 @@
 package approx
 
+import "github.com/warmpath/warmpath/radix/internal/keyed"
+
 // Unreported is the number of cached units of an answer that does not tell it.
 const Unreported = -1
 
@@ -141,7 +143,7 @@ func (t *Tree) beliefLocked(c *cache, chain []Key, since Tick, cached int) (b be
 		if h == nil || h.created >= since {
 			break
 		}
-		k := commonPrefix(next.keys, chain[depth:])
+		k := keyed.CommonPrefix(next.keys, chain[depth:])
 		depth += k
 		b.expected = depth
 		if h.proven != 0 && h.proven < since {

@@ -238,7 +238,7 @@ func (s *nodeStore) insert(c *cache, chain []Key, now Tick) int64 {
 			s.link(next)
 			chain = nil
 		} else {
-			k := commonPrefix(next.keys, chain)
+			k := keyed.CommonPrefix(next.keys, chain)
 			if k < len(next.keys) {
 				next = s.split(next, k)
 			}
@@ -258,28 +258,10 @@ func (s *nodeStore) deepest(c *cache, chain []Key) *node {
 		if next == nil {
 			break
 		}
-		if h, _ := next.find(c); h == nil || commonPrefix(next.keys, chain) < len(next.keys) {
+		if h, _ := next.find(c); h == nil || keyed.CommonPrefix(next.keys, chain) < len(next.keys) {
 			break
 		}
 		chain, at = chain[len(next.keys):], next
 	}
 	return at
-}
-
-// commonPrefix returns the number of leading keys that a and b share.
-func commonPrefix(a, b []Key) int {
-	n := min(len(a), len(b))
-	a, b = a[:n], b[:n]
-	i := 0
-	// Mostly all are equal, and the CPU compares eight keys side by side.
-	for ; i+8 <= n; i += 8 {
-		x, y := (*[8]Key)(a[i:]), (*[8]Key)(b[i:])
-		if *x != *y {
-			break
-		}
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
 }

@@ -138,7 +138,7 @@ func (t *Tree) Match(dst []Overlap, chain []Key) []Overlap {
 			break
 		}
 		dst = t.appendEnding(dst, at.holders, next.holders, depth)
-		n := commonPrefix(next.keys, chain[depth:])
+		n := keyed.CommonPrefix(next.keys, chain[depth:])
 		at = next
 		depth += n
 		if n < len(next.keys) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 )
 
 // etcd follows the keys below a prefix. Their values are entries, one each.
@@ -62,7 +62,7 @@ func newEtcd(rest string, o *options, r *report) (Source, error) {
 func (f tlsFiles) load() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.ca != "" {
-		pem, err := tlsconfig.ReadFile(f.ca, maxFile)
+		pem, err := regularfile.Read(f.ca, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read authorities: %w", err)
 		}

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 )
 
 // The needed parts of etcd's API, by the names of its JSON gateway: bytes are in base64, 64-bit
@@ -89,7 +89,7 @@ func (a *etcdAPI) password() (string, error) {
 	if a.passwordFile == "" {
 		return "", nil
 	}
-	password, err := tlsconfig.ReadFile(a.passwordFile, maxFile)
+	password, err := regularfile.Read(a.passwordFile, maxFile)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the password: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 )
 
 // The needed parts of discovery.k8s.io/v1, by the names of its JSON. Null and missing fields are
@@ -128,7 +128,7 @@ func (a *kubeAPI) namespace(given string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
-	name, err := tlsconfig.ReadFile(filepath.Join(a.home, "namespace"), maxFile)
+	name, err := regularfile.Read(filepath.Join(a.home, "namespace"), maxFile)
 	if err != nil {
 		return "", fmt.Errorf("cannot tell the namespace: give it as kubernetes:NAMESPACE/SERVICE: %w", err)
 	}
@@ -164,7 +164,7 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 	req.Header.Set("Accept", "application/json")
 	if c.api.token != "" {
 		// Again, because it is replaced every hour.
-		token, err := tlsconfig.ReadFile(c.api.token, maxFile)
+		token, err := regularfile.Read(c.api.token, maxFile)
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 )
 
 const (
@@ -68,7 +68,7 @@ type changeFilter struct {
 }
 
 func (l *changeFilter) now() {
-	data, err := tlsconfig.ReadFile(l.path, maxFile)
+	data, err := regularfile.Read(l.path, maxFile)
 	switch {
 	case err != nil:
 		if l.failed != err.Error() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -70,7 +71,7 @@ func ReadKeys(file string, log *slog.Logger) (*Keys, error) {
 }
 
 func loadKeys(file string) (*keyList, error) {
-	text, err := tlsconfig.ReadFile(file, maxKeys)
+	text, err := regularfile.Read(file, maxKeys)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
 	}

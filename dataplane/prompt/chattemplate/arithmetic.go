@@ -14,7 +14,7 @@ const tooBig = "an integer beyond 64 bits"
 func binaryOp(s *state, line int, op string, left, right value) value {
 	switch {
 	case op == "%" && left.k == kString:
-		return formatPercent(s, line, left.s, right)
+		return s.unsupported("a text with %")
 	case op == "+" && left.isStr() && right.isStr() && (left.k == kMarkup || right.k == kMarkup):
 		return addMarkup(s, left, right)
 	case left.k == kMarkup || right.k == kMarkup:
@@ -110,8 +110,6 @@ func intOp(s *state, line int, op string, a, b int64) value {
 		return s.unsupported(tooBig)
 	case "*":
 		return mulInt(s, a, b)
-	case "**":
-		return powInt(s, line, a, b)
 	}
 	if b == 0 {
 		return s.raise(line, "division by zero")
@@ -151,26 +149,6 @@ func mulInt(s *state, a, b int64) value {
 	return intValue(c)
 }
 
-// powInt is a ** b. A negative exponent makes a float.
-func powInt(s *state, line int, a, b int64) value {
-	if b < 0 {
-		return floatOp(s, line, "**", float64(a), float64(b))
-	}
-	out := intValue(1)
-	if b > 63 && (a > 1 || a < -1) {
-		return s.unsupported(tooBig)
-	}
-	if b > 63 {
-		b = 62 + b%2
-	}
-	for range b {
-		if out = mulInt(s, out.n, a); s.err != nil {
-			return undefValue
-		}
-	}
-	return out
-}
-
 // floatOp is arithmetic on floats, where at least one operand is one.
 func floatOp(s *state, line int, op string, a, b float64) value {
 	switch op {
@@ -180,15 +158,6 @@ func floatOp(s *state, line int, op string, a, b float64) value {
 		return floatValue(a - b)
 	case "*":
 		return floatValue(a * b)
-	case "**":
-		// Go's Pow is not C's to the last bit, so only results that are exact are given.
-		r := math.Pow(a, b)
-		frac, _ := math.Frexp(a)
-		whole := a == math.Trunc(a) && b == math.Trunc(b)
-		if whole && b >= 0 && math.Abs(r) < 1<<53 || math.Abs(frac) == 0.5 && b == math.Trunc(b) && math.Abs(b) < 64 {
-			return floatValue(r)
-		}
-		return s.unsupported("a power of floats")
 	}
 	if b == 0 {
 		return s.raise(line, "float division by zero")
@@ -196,28 +165,5 @@ func floatOp(s *state, line int, op string, a, b float64) value {
 	if op == "/" {
 		return floatValue(a / b)
 	}
-	if math.IsInf(a, 0) || math.IsInf(b, 0) || math.IsNaN(a) || math.IsNaN(b) {
-		return s.unsupported("a remainder of infinities")
-	}
-	// As in float_divmod of CPython.
-	mod := math.Mod(a, b)
-	div := (a - mod) / b
-	switch {
-	case mod == 0:
-		mod = math.Copysign(0, b)
-	case (b < 0) != (mod < 0):
-		mod += b
-		div--
-	}
-	if op == "%" {
-		return floatValue(mod)
-	}
-	if div == 0 {
-		return floatValue(math.Copysign(0, a/b))
-	}
-	floor := math.Floor(div)
-	if div-floor > 0.5 {
-		floor++
-	}
-	return floatValue(floor)
+	return s.unsupported("a remainder of floats")
 }

@@ -133,11 +133,6 @@ type (
 		body   []stmt
 		scope  scope
 	}
-	withStmt struct {
-		targets, values []expr
-		body            []stmt
-		scope           scope
-	}
 	setStmt struct {
 		line          int
 		target, value expr
@@ -247,8 +242,6 @@ func parts(st stmt) (exprs []expr, bodies [][]stmt) {
 		return append([]expr{st.call}, exprs...), bodies
 	case *filterStmt:
 		return []expr{st.filter}, [][]stmt{st.body}
-	case *withStmt:
-		return append(append([]expr{}, st.targets...), st.values...), [][]stmt{st.body}
 	case *setStmt:
 		return []expr{st.target, st.value}, nil
 	case *setBlockStmt:

@@ -81,19 +81,13 @@ func getAttr(s *state, line int, obj value, name string) value {
 		v, _ := lookup(s, obj.o, name)
 		return v
 	}
-	return getRareAttr(s, obj, name)
+	return otherAttr(s, obj, name)
 }
 
-// getRareAttr reads attributes that templates seldom use: those of groups, and those of functions,
-// which are not listed here.
-func getRareAttr(s *state, obj value, name string) value {
-	switch {
-	case obj.k == kTuple && obj.o.arg[0] == groupTuple && name == "grouper":
-		return obj.o.items[0]
-	case obj.k == kTuple && obj.o.arg[0] == groupTuple && name == "list":
-		return obj.o.items[1]
-	case obj.k == kMacro || obj.k == kFunc:
-		return s.unsupported("an attribute of a function")
+// otherAttr is an attribute that a type is not known to have. Those of functions are not listed.
+func otherAttr(s *state, obj value, name string) value {
+	if obj.k == kMacro || obj.k == kFunc {
+		return s.unsupported("attribute " + name + " of a function")
 	}
 	return undefValue
 }
@@ -171,7 +165,7 @@ func getItem(s *state, line int, obj, arg value) value {
 	case hasAttr(obj, arg.s):
 		return boundMethod(s, obj, arg.s)
 	}
-	return getRareAttr(s, obj, arg.s)
+	return otherAttr(s, obj, arg.s)
 }
 
 // runes returns how many code points a string has.

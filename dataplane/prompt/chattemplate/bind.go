@@ -38,16 +38,6 @@ func (b *binder) stmt(st stmt, sy *symbols) {
 		st.scope = b.scope(in)
 		b.stmts(st.body, in)
 		b.exprs(in, st.filter)
-	case *withStmt:
-		in := newSymbols(sy, sy.fn)
-		for _, t := range st.targets {
-			in.params(t)
-		}
-		in.stmts(st.body)
-		st.scope = b.scope(in)
-		b.exprs(in, st.targets...)
-		b.exprs(sy, st.values...)
-		b.stmts(st.body, in)
 	case *setBlockStmt:
 		in := newSymbols(sy, sy.fn)
 		in.stmts(st.body)
@@ -124,12 +114,10 @@ func cloneTarget(e expr) expr {
 
 // macroFunc holds the frame layout of a macro.
 type macroFunc struct {
-	info  *funcInfo
-	scope scope
-	slots []int // of the parameters
-	// Where the special names lie, if the body uses them; -1 if not.
-	caller, kwargs, varargs int
-	explicitCaller          bool
+	info   *funcInfo
+	scope  scope
+	slots  []int // of the parameters
+	caller int   // where it lies, if the body uses it; -1 if not
 }
 
 // macro locates the names in a macro's body. Its frame is its own, and it sees the
@@ -138,26 +126,21 @@ func (b *binder) macro(st *macroStmt, sy *symbols) {
 	fn := &funcInfo{parent: sy.fn}
 	in := newSymbols(sy, fn)
 	f := &st.fn
-	f.info, f.caller, f.kwargs, f.varargs = fn, -1, -1, -1
+	f.info, f.caller = fn, -1
 	named := map[string]bool{}
 	for _, p := range st.params {
 		named[p.name] = true
 		f.slots = append(f.slots, in.param(p.name).slot)
 	}
-	special := func(name string, slot *int) {
-		if !loads(st.body, name) {
-			return
-		}
-		if !named[name] {
-			*slot = in.param(name).slot
-		} else if name == "caller" {
-			f.explicitCaller = true
-			b.gaps = append(b.gaps, Gap{st.line, "parameter named caller"})
+	for _, name := range []string{"caller", "kwargs", "varargs"} {
+		switch {
+		case !loads(st.body, name):
+		case name == "caller" && !named[name]:
+			f.caller = in.param(name).slot
+		case name == "caller" || !named[name]:
+			b.gaps = append(b.gaps, Gap{st.line, "name " + name + " in a macro"})
 		}
 	}
-	special("caller", &f.caller)
-	special("kwargs", &f.kwargs)
-	special("varargs", &f.varargs)
 	in.exprs(st.defaults...)
 	in.stmts(st.body)
 	f.scope = b.scope(in)

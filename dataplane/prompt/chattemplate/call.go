@@ -17,7 +17,7 @@ func (e *callExpr) eval(s *state) value {
 		if s.err != nil {
 			return undefValue
 		}
-		if self.k != kNamespace && self.k != kUndefined && (self.k == kLoop || hasAttr(self, at.name)) {
+		if self.k != kNamespace && self.k != kUndefined && hasAttr(self, at.name) {
 			return s.withArgs(e, func(a args) value {
 				if out, ok := invokeMethod(s, self, at.name, a); ok {
 					return out
@@ -181,30 +181,14 @@ func bindParams(s *state, st *macroStmt, a args, caller value, vars []value) boo
 		s.raise(a.line, "macro %s takes no caller", st.name)
 		return false
 	}
-	var names, rest []value
-	for i, name := range a.names {
-		if !used[i] {
-			names, rest = append(names, strValue(name)), append(rest, a.kw[i])
-		}
-	}
-	switch {
-	case f.kwargs >= 0:
-		o := s.object()
-		o.keys, o.items = names, rest
-		vars[f.kwargs] = value{k: kDict, o: o}
-	case len(names) > 0:
-		s.raise(a.line, "macro %s takes no keyword argument %s", st.name, names[0].s)
+	if at := slices.Index(used, false); at >= 0 {
+		s.raise(a.line, "macro %s takes no keyword argument %s", st.name, a.names[at])
 		return false
 	}
-	extra := a.pos[min(len(a.pos), len(st.params)):]
-	switch {
-	case f.varargs >= 0:
-		vars[f.varargs] = s.listValue(kTuple, slices.Clone(extra))
-	case len(extra) > 0:
+	if len(a.pos) > len(st.params) {
 		s.raise(a.line, "macro %s takes not more than %d argument(s)", st.name, len(st.params))
-		return false
 	}
-	return true
+	return s.err == nil
 }
 
 // evalAll evaluates expressions in order into a new list.

@@ -216,20 +216,4 @@ func (st *filterStmt) exec(s *state) ctl {
 	return s.next()
 }
 
-// exec opens a scope with variables of its own. Their values are evaluated outside of it.
-func (st *withStmt) exec(s *state) ctl {
-	s.enter(st.scope)
-	for i, target := range st.targets {
-		v := st.values[i].eval(s)
-		if s.err != nil {
-			return ctlStop
-		}
-		s.assign(0, target, v)
-	}
-	if s.err != nil {
-		return ctlStop
-	}
-	return s.run(st.body)
-}
-
 func (st *jumpStmt) exec(*state) ctl { return st.to }

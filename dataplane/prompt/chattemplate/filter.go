@@ -1,7 +1,6 @@
 package chattemplate
 
 import (
-	"math"
 	"slices"
 	"strings"
 )
@@ -12,17 +11,11 @@ type filterFunc func(s *state, v value, a args) value
 // compiled, or when its branch runs. Filters that look filters up go through their Template, or
 // this table would refer to itself.
 var filters = table[value, filterFunc]([]row[value, value]{
-	{"abs", 0, absFilter},
-	{"attr name", 1, attrFilter},
-	{"batch linecount fill_with", 1, batchFilter},
 	{"capitalize", 0, textFilter(capitalize)},
 	{"default|d default_value boolean", 0, defaultFilter},
 	{"dictsort case_sensitive by reverse", 0, dictSortFilter},
-	{"escape|e|forceescape", 0, escapeFilter},
+	{"escape|e", 0, escapeFilter},
 	{"first", 0, firstFilter},
-	{"float default", 0, floatFilter},
-	{"format *", 0, formatFilter},
-	{"groupby attribute default case_sensitive", 1, groupFilter},
 	{"indent width first blank", 0, indentFilter},
 	{"int default base", 0, intFilter},
 	{"items", 0, itemsFilter},
@@ -32,26 +25,20 @@ var filters = table[value, filterFunc]([]row[value, value]{
 	{"list", 0, listFilter},
 	{"lower", 0, textFilter(lowerCase)},
 	{"map *", 0, mapFilter},
-	{"max case_sensitive attribute", 0, extremeFilter(1)},
-	{"min case_sensitive attribute", 0, extremeFilter(-1)},
 	{"reject *", 0, selectFilter(false, false)},
 	{"rejectattr *", 0, selectFilter(false, true)},
 	{"replace old new count", 2, replaceFilter},
 	{"reverse", 0, reverseFilter},
-	{"round precision method", 0, roundFilter},
 	{"safe", 0, safeFilter},
 	{"select *", 0, selectFilter(true, false)},
 	{"selectattr *", 0, selectFilter(true, true)},
-	{"slice slices fill_with", 1, sliceFilter},
 	{"sort reverse case_sensitive attribute", 0, sortFilter},
 	{"string", 0, stringFilter},
-	{"sum attribute start", 0, sumFilter},
 	{"title", 0, textFilter(titleWords)},
 	{"tojson *", 0, toJSONFilter},
 	{"trim chars", 0, trimFilter},
 	{"unique case_sensitive attribute", 0, uniqueFilter},
 	{"upper", 0, textFilter(upperCase)},
-	{"wordcount", 0, wordsFilter},
 })
 
 // row is a function of Python's on a value V: its names, parted by |, and its parameters, of which
@@ -281,11 +268,6 @@ func indentFilter(s *state, v value, a args) value {
 	return strValue(b.String())
 }
 
-// wordsFilter counts runs of word characters.
-func wordsFilter(s *state, v value, a args) value {
-	return intValue(words(toStr(s, v)))
-}
-
 // reverseFilter turns a string around, and makes an iterator of anything else.
 func reverseFilter(s *state, v value, a args) value {
 	if v.k == kString {
@@ -308,31 +290,4 @@ func reverseFilter(s *state, v value, a args) value {
 		return s.listValue(kList, items)
 	}
 	return s.listValue(kGen, items)
-}
-
-// attrFilter is an attribute, never an item.
-func attrFilter(s *state, v value, a args) value {
-	name := toStr(s, a.pos[0])
-	switch {
-	case v.k == kNamespace:
-		return getAttr(s, a.line, v, name)
-	case v.k == kUndefined || v.k == kLoop || v.k == kMacro || v.k == kFunc || v.k == kMethod || strings.HasPrefix(name, "_"):
-		return s.unsupported("attr of " + v.typeName())
-	case hasAttr(v, name):
-		return boundMethod(s, v, name)
-	}
-	return undefValue
-}
-
-// absFilter is abs(). The least integer has no positive counterpart here.
-func absFilter(s *state, v value, a args) value {
-	switch {
-	case v.isInt() && v.n != math.MinInt64:
-		return intValue(max(v.n, -v.n))
-	case v.k == kFloat:
-		return floatValue(math.Abs(v.float()))
-	case v.isNum() || v.k == kBig:
-		return s.unsupported(tooBig)
-	}
-	return s.raise(a.line, "bad operand type for abs(): %s", v.typeName())
 }

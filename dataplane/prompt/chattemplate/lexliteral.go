@@ -8,11 +8,6 @@ import (
 
 // number consumes an integer or a float, as the two regular expressions of Jinja's lexer would.
 func (l *lexer) number(rest string) {
-	if n := prefixedInt(rest); n > 0 {
-		l.emit(tokInt, strings.ReplaceAll(rest[:n], "_", ""))
-		l.take(n)
-		return
-	}
 	n := digits(rest)
 	whole := n
 	if n < len(rest) && rest[n] == '.' {
@@ -54,32 +49,6 @@ func digits(s string) int {
 
 // isDigit knows ASCII only; Jinja takes other digits as well, and no template was seen to use them.
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-// prefixedInt returns the length of a number like 0x1f, or 0.
-func prefixedInt(s string) int {
-	if len(s) < 3 || s[0] != '0' {
-		return 0
-	}
-	var set string
-	switch s[1] | 0x20 {
-	case 'x':
-		set = "0123456789abcdefABCDEF_"
-	case 'o':
-		set = "01234567_"
-	case 'b':
-		set = "01_"
-	default:
-		return 0
-	}
-	n := 2
-	for n < len(s) && strings.IndexByte(set, s[n]) >= 0 {
-		n++
-	}
-	if n == 2 {
-		return 0
-	}
-	return n
-}
 
 func (l *lexer) quoted(rest string) {
 	for n := 1; n < len(rest); n++ {

@@ -10,8 +10,6 @@ type loopState struct {
 	// total is the length, or -1 while it is not known.
 	total           int64
 	current, before value
-	changedTo       []value
-	changedOnce     bool
 }
 
 // pull takes the next item that passes the loop's filter.
@@ -105,34 +103,8 @@ func loopAttr(s *state, l *loopState, name string) value {
 			return v
 		}
 		return undefValue
-	case "depth":
-		return intValue(1)
-	case "depth0":
-		return intValue(0)
-	case "cycle", "changed":
-		o := s.object()
-		o.items = []value{{k: kLoop, o: &l.self}}
-		return value{k: kMethod, s: name, o: o}
 	}
 	return s.unsupported("attribute " + name + " of loop")
-}
-
-// cycleArgs is loop.cycle(...): one of its arguments a turn.
-func cycleArgs(s *state, l *loopState, a args) value {
-	if len(a.pos) == 0 || len(a.kw) > 0 {
-		return s.raise(a.line, "no items for cycling given")
-	}
-	return a.pos[l.index0%int64(len(a.pos))]
-}
-
-// changedArgs is loop.changed(...): whether its arguments differ from the last time. It has one
-// memory a loop, as in Jinja.
-func changedArgs(s *state, l *loopState, a args) value {
-	same := l.changedOnce && equalLists(s, l.changedTo, a.pos, 0)
-	if !same {
-		l.changedOnce, l.changedTo = true, append([]value{}, a.pos...)
-	}
-	return boolValue(!same)
 }
 
 // exec runs a loop, and its else if no turn came to its end.

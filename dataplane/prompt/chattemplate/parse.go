@@ -88,20 +88,16 @@ func (p *parser) statement() stmt {
 		return p.callBlock(t.line)
 	case "filter":
 		return p.filterBlock()
-	case "with":
-		return p.with()
-	case "print":
-		return p.printTag()
 	case "generation":
 		return &genStmt{body: &macroStmt{line: t.line, body: p.body("endgeneration")}}
 	case "break":
 		return &jumpStmt{ctlBreak}
 	case "continue":
 		return &jumpStmt{ctlContinue}
-	case "include", "import", "from", "extends":
+	case "include", "import", "from", "extends", "print":
 		p.skipTag(t)
 		return nil
-	case "block", "autoescape":
+	case "block", "autoescape", "with":
 		p.skipTag(t)
 		st := &ifStmt{orelse: p.body("end" + t.text)}
 		p.skipName(p.cur().text) // a block may repeat its name
@@ -211,30 +207,5 @@ func (p *parser) filterBlock() stmt {
 	st := &filterStmt{}
 	st.filter, _ = p.filters(p.filterCall(nil)).(*filterExpr)
 	st.body = p.body("endfilter")
-	return st
-}
-
-func (p *parser) with() stmt {
-	st := &withStmt{}
-	for p.err == nil && p.cur().kind != tokBlockEnd {
-		if st.targets != nil {
-			p.expectOp(",")
-		}
-		st.targets = append(st.targets, p.target(nil, false))
-		p.expectOp("=")
-		st.values = append(st.values, p.expression(true))
-	}
-	st.body = p.body("endwith")
-	return st
-}
-
-func (p *parser) printTag() stmt {
-	st := &outputStmt{}
-	for p.err == nil && p.cur().kind != tokBlockEnd {
-		if st.items != nil {
-			p.expectOp(",")
-		}
-		st.items = append(st.items, p.expression(true))
-	}
 	return st
 }

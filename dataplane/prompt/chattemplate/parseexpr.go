@@ -101,6 +101,9 @@ func (p *exprParser) binary(level int) expr {
 	for t := p.cur(); t.kind == tokOp && slices.Contains(levels[level], t.text); t = p.cur() {
 		p.pos++
 		right := p.binary(level + 1)
+		if t.text == "**" {
+			p.gap(t.line, "operator **")
+		}
 		if t.text != "~" {
 			left = &binExpr{op: t.text, line: t.line, left: left, right: right}
 			continue

@@ -186,8 +186,6 @@ func (sy *symbols) stmt(st stmt) {
 		sy.exprs(st.call)
 	case *filterStmt:
 		sy.exprs(st.filter)
-	case *withStmt:
-		sy.exprs(st.values...)
 	case *setStmt:
 		sy.exprs(st.value, st.target)
 	case *setBlockStmt:

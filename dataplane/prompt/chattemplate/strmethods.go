@@ -16,7 +16,6 @@ var strMethods = table[string, textMethod]([]row[string, value]{
 	{"rstrip 0", 0, func(s *state, self string, a args) value { return stripText(s, self, a, false, true) }},
 	{"split sep maxsplit", 0, func(s *state, self string, a args) value { return splitMethod(s, self, a, false) }},
 	{"rsplit sep maxsplit", 0, func(s *state, self string, a args) value { return splitMethod(s, self, a, true) }},
-	{"splitlines keepends", 0, func(s *state, self string, a args) value { return stringList(s, lines(self, a.pos[0].truthy())) }},
 	{"startswith 0 1 2", 1, func(s *state, self string, a args) value { return hasAffix(s, self, a, strings.HasPrefix) }},
 	{"endswith 0 1 2", 1, func(s *state, self string, a args) value { return hasAffix(s, self, a, strings.HasSuffix) }},
 	{"removeprefix 0", 1, func(s *state, self string, a args) value { return cutAffix(s, self, a, strings.TrimPrefix) }},
@@ -27,18 +26,6 @@ var strMethods = table[string, textMethod]([]row[string, value]{
 	{"capitalize", 0, func(s *state, self string, _ args) value { return strValue(capitalize(s, self)) }},
 	{"title", 0, titleMethod},
 	{"join 0", 1, joinMethod},
-	{"find 0 1 2", 1, func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, false) }},
-	{"rfind 0 1 2", 1, func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, false) }},
-	{"index 0 1 2", 1, func(s *state, self string, a args) value { return findMethod(s, self, a, strings.Index, true) }},
-	{"rindex 0 1 2", 1, func(s *state, self string, a args) value { return findMethod(s, self, a, strings.LastIndex, true) }},
-	{"count 0 1 2", 1, countMethod},
-	{"format *", 0, formatBraces},
-	{"isdigit", 0, isDigitMethod},
-	{"isspace", 0, func(_ *state, self string, _ args) value {
-		return boolValue(self != "" && trim(self, isPySpace, true, false) == "")
-	}},
-	{"partition 0", 1, func(s *state, self string, a args) value { return partitionText(s, self, a, strings.Index, 0) }},
-	{"rpartition 0", 1, func(s *state, self string, a args) value { return partitionText(s, self, a, strings.LastIndex, 2) }},
 })
 
 // stringArg returns the first argument of a method, which must be a string, and the only one: the
@@ -284,29 +271,4 @@ func joinMethod(s *state, self string, a args) value {
 		size += len(item.s)
 	}
 	return strValue(s.join(parts, size))
-}
-
-// findMethod is find, rfind, index and rindex.
-func findMethod(s *state, self string, a args, find func(string, string) int, must bool) value {
-	sub, ok := stringArg(s, a)
-	if !ok {
-		return undefValue
-	}
-	at := find(self, sub)
-	if at < 0 {
-		if must {
-			return s.raise(a.line, "substring not found")
-		}
-		return intValue(-1)
-	}
-	return intValue(int64(runes(self[:at])))
-}
-
-// countMethod counts without overlaps; the empty string is between all characters.
-func countMethod(s *state, self string, a args) value {
-	sub, ok := stringArg(s, a)
-	if !ok {
-		return undefValue
-	}
-	return intValue(int64(strings.Count(self, sub)))
 }

@@ -84,17 +84,11 @@ func (b *binder) check(body []stmt) {
 				b.gaps = append(b.gaps, Gap{e.line, "function " + e.name})
 			}
 		case *callExpr:
-			if at, ok := e.fn.(*attrExpr); ok && !at.plain && !knownMethod(at.name) && !isLoopMethod(at) && !hidden(at.name) {
+			if at, ok := e.fn.(*attrExpr); ok && !at.plain && !knownMethod(at.name) && !hidden(at.name) {
 				b.gaps = append(b.gaps, Gap{at.line, "method " + at.name})
 			}
 		}
 	})
-}
-
-// isLoopMethod reports whether a call is loop.cycle or loop.changed.
-func isLoopMethod(at *attrExpr) bool {
-	n, ok := at.obj.(*nameExpr)
-	return ok && n.name == "loop" && (at.name == "cycle" || at.name == "changed")
 }
 
 // hidden reports whether a method is hidden by the sandbox: calling it raises, here as well.

@@ -208,20 +208,12 @@ func appendHex(dst []byte, r rune, width int) []byte {
 	return dst
 }
 
-// mapCase is upper, lower, and other maps of single code points. Code points that Python maps to
-// several, or by their surroundings, are not supported.
+// mapCase is upper, lower, and other maps of single code points. Python maps some to several, or by
+// their surroundings: letters with two cases are supported in Latin and Cyrillic alone.
 func mapCase(s *state, text string, to func(rune) rune) string {
-	if ascii(text) {
-		same := true
-		for i := 0; i < len(text) && same; i++ {
-			same = to(rune(text[i])) == rune(text[i])
-		}
-		if same {
-			return text
-		}
-	}
 	for _, r := range text {
-		if r >= utf8.RuneSelf && (unicode.Is(specialCase, r) || unsettled(r)) {
+		one := r < 0x180 && r != 'ß' && r != 'İ' && r != 'ŉ' || r >= 0x400 && r < 0x530
+		if !one && (unicode.IsLetter(r) && !unicode.Is(unicode.Lo, r) || unicode.IsMark(r) || unsettled(r)) {
 			s.unsupported("the case of a character beyond ASCII")
 			return text
 		}

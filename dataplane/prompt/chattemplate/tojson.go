@@ -15,7 +15,6 @@ type dumper struct {
 	indent    string
 	hasIndent bool
 	item, kv  string // separators
-	sortKeys  bool
 }
 
 // toJSONFilter makes a string. Where tojson is output directly, dump writes without one.
@@ -48,7 +47,10 @@ func (d *dumper) settings(a args) bool {
 		return false
 	}
 	d.asciiOnly = a.pos[0].truthy()
-	d.sortKeys = a.pos[3].truthy()
+	if a.pos[3].truthy() {
+		s.unsupported("tojson with sort_keys")
+		return false
+	}
 	switch in := a.pos[1]; {
 	case !in.given():
 	case in.k == kString:
@@ -151,12 +153,8 @@ func (d *dumper) list(items []value, depth int) {
 // dict appends an object. Keys that are numbers, bools or None become strings, and may then repeat.
 func (d *dumper) dict(o *object, depth int) {
 	s := d.s
-	keys, items := o.keys, o.items
-	if d.sortKeys {
-		keys, items = d.sorted(o)
-	}
 	s.out = append(s.out, '{')
-	for i, k := range keys {
+	for i, k := range o.keys {
 		if i > 0 {
 			s.out = append(s.out, d.item...)
 		}
@@ -172,29 +170,14 @@ func (d *dumper) dict(o *object, depth int) {
 			s.raise(d.line, "keys must be str, int, float, bool or None, not %s", k.typeName())
 		}
 		s.out = append(s.out, d.kv...)
-		if d.value(items[i], depth+1); !s.step(1) {
+		if d.value(o.items[i], depth+1); !s.step(1) {
 			return
 		}
 	}
-	if len(keys) > 0 {
+	if len(o.keys) > 0 {
 		d.newline(depth)
 	}
 	s.out = append(s.out, '}')
-}
-
-func (d *dumper) sorted(o *object) (keys, items []value) {
-	list := make([]keyed, len(o.keys))
-	for i := range list {
-		list[i] = keyed{o.keys[i], o.items[i]}
-	}
-	// The second field carries the place, so that keys and items stay together.
-	for i := range list {
-		list[i].item = intValue(int64(i))
-	}
-	for _, at := range sortedItems(d.s, d.line, list, false) {
-		keys, items = append(keys, o.keys[at.n]), append(items, o.items[at.n])
-	}
-	return keys, items
 }
 
 // appendJSON appends a string as json.dumps does: with ensure_ascii everything beyond ASCII is

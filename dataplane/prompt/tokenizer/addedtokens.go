@@ -12,9 +12,6 @@ import (
 type addedTokens struct {
 	byID    map[uint32]addedToken
 	ids     map[string]uint32
-	special map[string]bool
-	// Normalized spellings of tokens.
-	spelled map[uint32]string
 	raw     *finder // not normalized; nil where there are none
 	normal  *finder // normalized
 	notices []string
@@ -23,9 +20,7 @@ type addedTokens struct {
 // newAddedTokens gives the tokens their ids as the library does: a token of the vocabulary keeps
 // its id, the others get the next free ones in order, regardless of the ids in the file.
 func newAddedTokens(tokens []addedToken, vocab map[string]uint32, normalize func(string) string) addedTokens {
-	a := addedTokens{
-		byID: map[uint32]addedToken{}, ids: map[string]uint32{}, special: map[string]bool{}, spelled: map[uint32]string{},
-	}
+	a := addedTokens{byID: map[uint32]addedToken{}, ids: map[string]uint32{}}
 	// add_tokens in tokenizers/src/tokenizer/added_vocabulary.rs.
 	next := uint32(len(vocab))
 	for _, token := range tokens {
@@ -45,16 +40,12 @@ func newAddedTokens(tokens []addedToken, vocab map[string]uint32, normalize func
 		}
 		token.ID = id
 		a.ids[token.Content] = id
-		// Of two entries with one content the later one's flags count, and special is never taken
-		// back.
-		a.special[token.Content] = a.special[token.Content] || token.Special
-		a.byID[id] = token
+		a.byID[id] = token // of two entries with one content the later one's flags count
 	}
 	var raw, normal []entry
-	for id, token := range a.byID {
+	for _, token := range a.byID {
 		if token.Normalized {
-			a.spelled[id] = normalize(token.Content)
-			normal = append(normal, entry{a.spelled[id], token})
+			normal = append(normal, entry{normalize(token.Content), token})
 		} else {
 			raw = append(raw, entry{token.Content, token})
 		}

@@ -21,7 +21,6 @@ func TestBombsInFiles(t *testing.T) {
 		"nested normalizers":            {"normalizer": nested(4000, "normalizers")},
 		"nested pre-tokenizers":         {"pre_tokenizer": nested(4000, "pretokenizers")},
 		"nested post-processors":        {"post_processor": nested(4000, "processors")},
-		"nested decoders":               {"decoder": nested(4000, "decoders")},
 		"many normalizers":              normalizers(times(40, part("NFC", nil))...),
 		"many pre-tokenizers":           preTokenizers(times(40, split("a"))...),
 		"many of both":                  {"normalizer": normalizers(times(20, part("NFC", nil))...)["normalizer"], "pre_tokenizer": preTokenizers(times(20, split("a"))...)["pre_tokenizer"]},

@@ -8,12 +8,12 @@
 //
 // Added tokens, normalizers (NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace),
 // pre-tokenizers (ByteLevel, Split in all behaviors, Digits, Punctuation, WhitespaceSplit,
-// Metaspace), the model BPE with byte_fallback, unk, fuse_unk and ignore_merges, post-processors,
-// and decoders. Models such as Llama 3, Qwen, GPT-OSS, DeepSeek V3, Mistral and Gemma need no more.
-// Unigram and WordPiece, dropout, word prefixes and suffixes are not computed. A file with these,
-// with an option that is unknown here, or with a regular expression that regex_parse.go does not
-// read, is refused by an error that names the construct. Truncation and padding are not applied, as
-// engines switch them off.
+// Metaspace), the model BPE with byte_fallback, unk, fuse_unk and ignore_merges, and
+// post-processors. Models such as Llama 3, Qwen, GPT-OSS, DeepSeek V3, Mistral and Gemma need no
+// more. Unigram and WordPiece, dropout, word prefixes and suffixes are not computed. A file with
+// these, with an option that is unknown here, or with a regular expression that regex_parse.go does
+// not read, is refused by an error that names the construct. Truncation and padding are not
+// applied, as engines switch them off.
 //
 // # Equality
 //

@@ -11,7 +11,6 @@ const tiny = `{
 	"version": "1.0",
 	"added_tokens": [{"id": 5, "content": "<|end|>", "special": true}],
 	"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
-	"decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
 	"model": {"type": "BPE", "vocab": {"h": 0, "i": 1, "Ġ": 2, "hi": 3, "Ġhi": 4}, "merges": ["h i", "Ġ hi"]}
 }`
 
@@ -22,8 +21,8 @@ func ExampleTokenizer_Append() {
 		return
 	}
 	ids, err := tok.Append(nil, []byte("hi hi<|end|>i"))
-	fmt.Println(ids, err, tok.Decode(ids, true))
-	// Output: [3 4 5 1] <nil> hi hii
+	fmt.Println(ids, err, tok.Text(ids))
+	// Output: [3 4 5 1] <nil> hi hi<|end|>i
 }
 
 func ExampleTokenizer_CutAfter() {

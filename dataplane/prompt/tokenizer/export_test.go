@@ -127,9 +127,6 @@ func (t *Tokenizer) AppendWhole(text string) []uint32 {
 	return t.model.lookup(nil, &w, t.normalize(&w, text))
 }
 
-// Valid is s with U+FFFD for bytes that are not UTF-8.
-func Valid(s string) string { return valid(s) }
-
 // ShrinkCache leaves room for two pieces, so that each look-up meets another one's.
 func (t *Tokenizer) ShrinkCache() { t.model.cache = newCache(1) }
 

@@ -16,7 +16,6 @@ type file struct {
 	Normalizer    json.RawMessage `json:"normalizer"`
 	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
 	PostProcessor json.RawMessage `json:"post_processor"`
-	Decoder       json.RawMessage `json:"decoder"`
 	Model         json.RawMessage `json:"model"`
 }
 
@@ -28,7 +27,6 @@ type addedToken struct {
 	LStrip     bool   `json:"lstrip"`
 	RStrip     bool   `json:"rstrip"`
 	Normalized bool   `json:"normalized"`
-	Special    bool   `json:"special"`
 }
 
 // modelFile is the model of type BPE.

@@ -20,7 +20,7 @@ func overLimit(format string, args ...any) error {
 // are its merges), Llasa the most added tokens (66,000) and DeepSeek V3 the most parts (12).
 const (
 	maxValues     = 4 << 20   // in all
-	maxPart       = 1 << 20   // bytes of a normalizer, pre-tokenizer, post-processor or decoder
+	maxPart       = 1 << 20   // bytes of a normalizer, pre-tokenizer or post-processor
 	maxObjects    = 128       // in one of these
 	maxNesting    = 16        // of one of these
 	maxParts      = 32        // normalizers and pre-tokenizers together: each walks every text
@@ -46,7 +46,7 @@ func checkSize(data []byte) error {
 // take long.
 func (f *file) checkParts() error {
 	for name, raw := range map[string]json.RawMessage{
-		"normalizer": f.Normalizer, "pre_tokenizer": f.PreTokenizer, "post_processor": f.PostProcessor, "decoder": f.Decoder,
+		"normalizer": f.Normalizer, "pre_tokenizer": f.PreTokenizer, "post_processor": f.PostProcessor,
 	} {
 		depth, objects := measure(raw)
 		if len(raw) > maxPart || depth > maxNesting || objects > maxObjects {

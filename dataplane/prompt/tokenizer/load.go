@@ -80,13 +80,6 @@ func newTokenizer(f *file) (*Tokenizer, error) {
 			t.notices = append(t.notices, "the file's "+name+" is not applied, as engines switch it off")
 		}
 	}
-	if t.decoder, err = newDecoder(chars, f.Decoder); err != nil {
-		return nil, err
-	}
-	t.names = make([]string, len(t.model.vocab.off)-1)
-	for name, id := range t.ids {
-		t.names[id] = name
-	}
 	t.safe = t.safeEnds()
 	return t, nil
 }

@@ -50,7 +50,6 @@ func TestLoadNamesWhatIsUnsupported(t *testing.T) {
 		{"pre_tokenizer", `{"type":"Split","pattern":{"String":"a"},"behavior":"Shaken","invert":false}`, "Shaken"},
 		{"post_processor", `{"type":"Odd"}`, "the post-processor Odd"},
 		{"post_processor", `{"type":"TemplateProcessing","single":[],"special_tokens":{}}`, "without the sequence A"},
-		{"decoder", `{"type":"CTC"}`, "the decoder CTC"},
 	}
 	for _, tt := range tests {
 		_, err := tokenizer.Load(small(t, tt.part, tt.value))
@@ -120,15 +119,20 @@ func TestBrokenUTF8(t *testing.T) {
 	if ids, err := loadVector(t, "llama3").Append([]uint32{7}, []byte("a\xffb")); err == nil || !slices.Equal(ids, []uint32{7}) {
 		t.Errorf("Append of broken UTF-8 = %v, %v, want the ids before and an error", ids, err)
 	}
-	// As Python's bytes.decode("utf-8", "replace") has it.
-	for broken, whole := range map[string]string{
-		"a\xffb": "a\uFFFDb", "\xe4\xb8": "\uFFFD", "\xe4\xb8x": "\uFFFDx", "\xed\xa0\x80": "\uFFFD\uFFFD\uFFFD",
-		"\xf0\x9f\x98": "\uFFFD", "\xf0\x80\x80\x80": "\uFFFD\uFFFD\uFFFD\uFFFD", "\xc0\xaf": "\uFFFD\uFFFD", "\xf4\x90\x80": "\uFFFD\uFFFD\uFFFD",
-		"\xe0\x9f\xbf": "\uFFFD\uFFFD\uFFFD",
-	} {
-		if got := tokenizer.Valid(broken); got != whole {
-			t.Errorf("%q decodes to %q, want %q", broken, got, whole)
+}
+
+// TestText: what people read of tokens, byte-level and of characters.
+func TestText(t *testing.T) {
+	const text = "größer 敏捷 <|im_end|>"
+	for _, name := range []string{"llama3", "gemma"} {
+		tok := loadVector(t, name)
+		if got := tok.Text(tok.MustAppend(nil, text)); got != text {
+			t.Errorf("%s: %q, want %q", name, got, text)
 		}
+	}
+	tok := loadVector(t, "llama3")
+	if got := tok.Text(tok.MustAppend(nil, "敏")[:1]); got != "\uFFFD" {
+		t.Errorf("part of a character reads %q", got)
 	}
 }
 

@@ -198,8 +198,7 @@ func (p prepend) normalize(w *scratch, s string) string {
 	return w.made(start)
 }
 
-// replaceAll puts one text for each match of a pattern. It is a normalizer, and a decoder of single
-// tokens.
+// replaceAll puts one text for each match of a pattern.
 type replaceAll struct {
 	find    scanner
 	content string

@@ -4,9 +4,7 @@ package tokenizer
 type Tokenizer struct {
 	encoder
 	post    postProcessor
-	decoder []decoder
 	ids     map[string]uint32 // the model's vocabulary as the file spells it
-	names   []string          // the same by id
 	safe    map[uint32]bool   // tokens behind which a text may be cut, see CutAfter
 	notices []string
 }

@@ -28,12 +28,6 @@ func TestHitDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestShardsAreApart(t *testing.T) {
-	if tokens.ShardSize%64 != 0 {
-		t.Errorf("a shard is %d bytes, want a multiple of 64", tokens.ShardSize)
-	}
-}
-
 // onePool makes a sync.Pool return what was put into it: it has a part for each processor, and a
 // collection empties it.
 func onePool(t *testing.T) {

@@ -28,10 +28,10 @@
 //
 // # Concurrency
 //
-// A Source may be used from any number of goroutines; it starts none. The cache has shards, each
-// with one mutex that is never held during a fetch. Callers that ask for the same prompt while it
-// is fetched wait for the first of them; the fetch runs on that caller's goroutine. Models loads
-// files in the background and compares samples in Run. Locks are never nested.
+// A Source may be used from any number of goroutines; it starts none. The cache has one mutex,
+// which is never held during a fetch. Callers that ask for the same prompt while it is fetched wait
+// for the first of them; the fetch runs on that caller's goroutine. Models loads files in the
+// background and compares samples in Run. Locks are never nested.
 //
 // # Ownership
 //

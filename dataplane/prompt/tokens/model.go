@@ -58,7 +58,7 @@ func (m *Model) Verified(req *openai.Request) bool {
 }
 
 // Text returns the text of ids, special tokens included.
-func (m *Model) Text(ids []uint32) string { return m.text.Decode(ids, false) }
+func (m *Model) Text(ids []uint32) string { return m.text.Text(ids) }
 
 // Rules returns the rules by which requests of other APIs become chats.
 func (m *Model) Rules() chattemplate.Rules {

@@ -39,9 +39,8 @@ type Config struct {
 	// unknown. Without an index there are no hashes.
 	Index     *radix.Index
 	BlockSize func() int
-	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 64 MiB,
-	// which is some 1,700 prompts of 8,000 tokens; prompts that came once have a sixteenth of it.
-	// Negative: no cache.
+	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 250 an entry. Default 64 MiB,
+	// which is some 1,700 prompts of 8,000 tokens. Negative: no cache.
 	MaxBytes int64
 	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
 	Deadline time.Duration
@@ -71,7 +70,7 @@ type Source struct {
 	index  *radix.Index
 	block  func() int
 	keys   keyHasher
-	shards [shardCount]shard
+	cache  cache
 
 	hits, misses, shared atomic.Uint64
 }
@@ -88,9 +87,7 @@ func New(cfg Config) (*Source, error) {
 		block:  cfg.BlockSize,
 		keys:   keyHasher{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
-	for i := range s.shards {
-		s.shards[i].init(cfg.MaxBytes / shardCount)
-	}
+	s.cache.init(cfg.MaxBytes)
 	s.client.targets.init(cfg)
 	return s, nil
 }
@@ -130,13 +127,12 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 		return Prompt{}, ErrNotText
 	}
 	k := s.keys.of(req)
-	sh := s.shardOf(k)
 	// Fast path: a known prompt.
-	p, f, mine := sh.lookup(k)
+	p, f, mine := s.cache.lookup(k)
 	switch {
 	case mine != nil:
 		s.misses.Add(1)
-		return s.fetchShared(sh, mine, target, req)
+		return s.fetchShared(mine, target, req)
 	case f != nil:
 		return s.wait(done, f)
 	}
@@ -144,16 +140,16 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 	if p.Block != s.block() { // cached before the block size was known
 		// The cache's reference to the old memory stays: holders of the old hashes may read on.
 		p = s.withHashes(p.IDs, nil)
-		sh.renew(k, p)
+		s.cache.renew(k, p)
 	}
 	return p, nil
 }
 
 // fetchShared fetches for all callers that wait for e, and releases them even when the fetcher
 // panics.
-func (s *Source) fetchShared(sh *shard, e *entry, target string, req *openai.Request) (p Prompt, err error) {
+func (s *Source) fetchShared(e *entry, target string, req *openai.Request) (p Prompt, err error) {
 	err = ErrUnavailable
-	defer func() { sh.finish(e, p, err) }()
+	defer func() { s.cache.finish(e, p, err) }()
 	m, err := s.client.load(target, req)
 	if err != nil {
 		return Prompt{}, err
@@ -202,13 +198,9 @@ func (s *Source) Stats() Stats {
 	st := Stats{
 		Hits: s.hits.Load(), Misses: s.misses.Load(), Shared: s.shared.Load(), Failures: s.client.failures.Load(),
 	}
-	for i := range s.shards {
-		s.shards[i].addStats(&st)
-	}
+	s.cache.addStats(&st)
 	return st
 }
-
-func (s *Source) shardOf(k key) *shard { return &s.shards[k.hi>>60&(shardCount-1)] }
 
 // Forget drops the failures of a worker: call it when a worker leaves or restarts, or the state of
 // workers gone would stay.

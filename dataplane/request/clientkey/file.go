@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -103,7 +104,7 @@ func (k *Keys) Operator() *Key { return k.others }
 func (k *Keys) All() []*Key { return append(slices.Clone(k.set.Load().keys), k.others) }
 
 func (k *Keys) load() (*keySet, error) {
-	text, err := tlsconfig.ReadFile(k.file, maxFile)
+	text, err := regularfile.Read(k.file, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}

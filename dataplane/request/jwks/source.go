@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/warmpath/warmpath/dataplane/regularfile"
 	"github.com/warmpath/warmpath/dataplane/secrets"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
@@ -60,7 +61,7 @@ func parseSource(source string) (*url.URL, error) {
 // get returns the text of the set.
 func (v *Verifier) get(ctx context.Context) ([]byte, error) {
 	if v.url == nil {
-		text, err := tlsconfig.ReadFile(v.cfg.Source, maxSet)
+		text, err := regularfile.Read(v.cfg.Source, maxSet)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrSource, err)
 		}

@@ -1,2 +1,2 @@
-// Package keyed has the common parts of the keyed hashes of both trees.
+// Package keyed has what both trees do with their keyed hashes.
 package keyed
