@@ -102,7 +102,7 @@ func TestOwnersOfRealSockets(t *testing.T) {
 		pids, _ := processes{"/proc"}.owners(map[uint64]bool{all[at].inode: true})
 		assert.Equal(t, map[uint64]int{all[at].inode: os.Getpid()}, pids)
 	}
-	assert.Contains(t, processes{"/proc"}.command(os.Getpid()), "sidecar.test")
+	assert.Contains(t, processes{"/proc"}.command(os.Getpid()), os.Args[0])
 	assert.Equal(t, os.Getppid(), processes{"/proc"}.parent(os.Getpid()))
 }
 
