@@ -151,7 +151,7 @@ func holderOf(x *exchange, id string) *worker.Worker {
 	return workerBy(x.h, url, digestOf(id), client)
 }
 
-// workerBy returns the worker of a URL, or without one that of the digest in a client's ids; nil: it
+// workerBy returns the worker of a URL, or without one that of the digest in ids; nil: it
 // is gone.
 func workerBy(h *Handler, url, digest, client string) *worker.Worker {
 	for _, w := range h.Registry.Snapshot().Workers {
