@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -219,17 +218,6 @@ func FuzzDecodeMark(f *testing.F) {
 	})
 }
 
-func BenchmarkDecodeBeat(b *testing.B) {
-	data := (&beat{Kind: kindNode, Name: "gpu-1.example", Instance: "0123456789abcdef", Seq: 3, Facts: full(8).facts()}).encode()
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := decodeBeat(data); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestSayings: a cached beat equals the decoded one.
 func TestSayings(t *testing.T) {
 	s := newBeatCache()
@@ -250,33 +238,4 @@ func TestSayings(t *testing.T) {
 	assert.LessOrEqual(t, len(s.known), maxCachedBeats)
 	_, err := s.read([]byte("nonsense"))
 	require.Error(t, err)
-}
-
-func BenchmarkBeatAgain(b *testing.B) {
-	data := (&beat{Kind: kindNode, Name: "gpu-1.example", Instance: "0123456789abcdef", Seq: 3, Facts: full(8).facts()}).encode()
-	s := newBeatCache()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.read(data); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkView is the cost of a change among 125 nodes of 8 workers and 16 routers.
-func BenchmarkView(b *testing.B) {
-	tb := loaded()
-	for i := range 125 {
-		n := full(8)
-		n.Name = strings.Repeat("n", i+1)
-		tb.put(nodeKey(n.Name), &record{Version: version, Instance: "i", Seq: 1, Node: n})
-	}
-	for i := range 16 {
-		id := strings.Repeat("r", i+1)
-		tb.put(key{kindRouter, id}, &record{Version: version, Instance: "i", Seq: 1, Router: &Router{ID: id}})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		tb.view(nil, true, time.Time{})
-	}
 }
