@@ -2,7 +2,6 @@ package radix
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -73,26 +72,6 @@ func prompts(n, depth int) (chains [][]Hash, engine [][]uint64) {
 	return chains, engine
 }
 
-// BenchmarkMatchConversations looks up random chains with one holder each and one common first
-// block, among a million entries.
-func BenchmarkMatchConversations(b *testing.B) {
-	x := New(Config{Seed: 1})
-	d := x.Domain(DomainKey{})
-	for range benchWorkers {
-		x.AddWorker()
-	}
-	chains, engine := prompts(benchPrompts*benchWorkers, benchDepth)
-	for p := range chains {
-		mustStore(b, x, Store{Worker: Worker(p % benchWorkers), Domain: d, Engine: engine[p], Blocks: chains[p]})
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	buf := make([]Overlap, 0, benchWorkers)
-	b.ReportAllocs()
-	for b.Loop() {
-		buf = x.Match(buf[:0], d, chains[r.IntN(len(chains))])
-	}
-}
-
 // BenchmarkStoreRemove stores and removes prompts; it reports blocks stored plus blocks
 // removed.
 func BenchmarkStoreRemove(b *testing.B) {
@@ -122,28 +101,6 @@ func BenchmarkStoreRemove(b *testing.B) {
 	}
 }
 
-// BenchmarkStoreParallel has each goroutine write unique blocks behind one common first block
-// for its own worker, which keeps half of its prompts. Compare -cpu 1,2.
-func BenchmarkStoreParallel(b *testing.B) {
-	x := New(Config{Seed: 1})
-	d := x.Domain(DomainKey{})
-	const writers = 64
-	chains, engine := prompts(benchPrompts*writers, benchDepth)
-	var next atomic.Int64
-	b.RunParallel(func(pb *testing.PB) {
-		w := x.AddWorker()
-		first := int(next.Add(1)-1) % writers * benchPrompts
-		chains, engine := chains[first:first+benchPrompts], engine[first:first+benchPrompts]
-		for p := 0; pb.Next(); p = (p + 1) % benchPrompts {
-			_ = x.Store(Store{Worker: w, Domain: d, Engine: engine[p], Blocks: chains[p]})
-			if x.Blocks(w) > benchDepth*benchPrompts/2 {
-				x.Remove(w, TierGPU, engine[(p+benchPrompts/2)%benchPrompts])
-			}
-		}
-	})
-	b.ReportMetric(2*benchDepth*float64(b.N)/b.Elapsed().Seconds(), "blocks/s")
-}
-
 // BenchmarkMatchBesideWriter looks up a chain that another goroutine stores and removes.
 func BenchmarkMatchBesideWriter(b *testing.B) {
 	x, d, c := shared(b, benchWorkers, 256, 64)
@@ -170,26 +127,4 @@ func BenchmarkMatchBesideWriter(b *testing.B) {
 	stop.Store(true)
 	writer.Wait()
 	b.ReportMetric(float64(written)/b.Elapsed().Seconds(), "blocks/s")
-}
-
-func BenchmarkHashBlock(b *testing.B) {
-	x := New(Config{Seed: 1})
-	for _, n := range []int{1, 16, 64} {
-		b.Run(fmt.Sprintf("tokens=%d", n), func(b *testing.B) {
-			tokens := make([]uint32, n)
-			b.ReportAllocs()
-			for b.Loop() {
-				tokens[0] = uint32(x.HashBlock(tokens))
-			}
-		})
-	}
-	b.Run("append/tokens=16384", func(b *testing.B) {
-		tokens := make([]uint32, 16384)
-		var buf []Hash
-		b.ReportAllocs()
-		for b.Loop() {
-			buf = x.AppendHashes(buf[:0], tokens, 16)
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1024, "ns/block")
-	})
 }

@@ -24,9 +24,11 @@ func TestDomainsComeAndGo(t *testing.T) {
 		if n := x.Remove(w, TierGPU, hashesOf(uint64(i))); n > 0 {
 			t.Fatalf("tenant %d: Remove = %d", i, n)
 		}
-		s := x.Stats()
-		if most = max(most, s.Domains); i == 2*maxIdleDomains {
-			early = s.Bytes
+		if i%16 == 0 { // under the race detector this costs more than the rest
+			s := x.Stats()
+			if most = max(most, s.Domains); i == tenants/3*2/16*16 {
+				early = s.Bytes
+			}
 		}
 	}
 	s := x.Stats()
@@ -115,7 +117,7 @@ func TestDomainsUnderWriters(t *testing.T) {
 		wg.Go(func() {
 			var buf []Overlap
 			for i := range visits {
-				k := salt(i % (maxIdleDomains + 200)) // near those of the other writers
+				k := salt((g/2*maxIdleDomains/2 + i) % (maxIdleDomains + 200)) // near those of another writer
 				s := Store{Worker: w, Domain: x.Domain(k), Engine: hashesOf(uint64(g<<20 | i)), Blocks: chain(1)}
 				err := x.Store(s)
 				for errors.Is(err, ErrUnknownDomain) {
@@ -142,20 +144,4 @@ func TestDomainsUnderWriters(t *testing.T) {
 	if s := x.Stats(); s.Domains > maxIdleDomains || s.Entries > 0 {
 		t.Errorf("Stats() = %+v", s)
 	}
-}
-
-func BenchmarkFindDomain(b *testing.B) {
-	x := New(Config{Seed: 1})
-	for i := range 500 {
-		x.Domain(salt(i))
-	}
-	k := salt(7)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if _, ok := x.FindDomain(k); !ok {
-				b.Error("a domain is lost")
-			}
-		}
-	})
 }

@@ -10,7 +10,7 @@ const (
 	storms        = 2  // over whole workers
 	stormRests    = 15 // requests at rest after each of them
 
-	chaosLasts = 2 * time.Second
+	chaosLasts = time.Second
 
 	upgrades       = 1
 	upgradeClients = 9

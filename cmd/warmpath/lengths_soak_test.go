@@ -10,9 +10,7 @@ const (
 	storms        = 10
 	stormRests    = 40
 
-	crowdThinks   = 50 * time.Millisecond
-	outageAnswers = 30
-	chaosLasts    = 5 * time.Second
+	chaosLasts = 5 * time.Second
 
 	upgrades       = 5
 	upgradeClients = 48

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,11 +12,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/testkit"
 )
@@ -101,38 +98,28 @@ func freePorts(t *testing.T, n int) []string {
 	return list
 }
 
-// site is a whole cluster of processes: NATS, three nodes with two workers each, two routers.
+// site is a cluster of processes: NATS, two nodes with two workers each, two routers.
 type site struct {
-	t       *testing.T
 	nats    *natstest.Server
-	sims    []*process // one for each worker
-	nodes   []*process
-	routers []*process
-	workers []string         // addresses
-	fronts  []string         // addresses of the routers
-	seen    *cluster.Cluster // what an observer is told
+	workers []string // URLs
+	fronts  []string // addresses of the routers
 }
 
 func startSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, nats: natstest.Start(t), workers: freePorts(t, 6), fronts: freePorts(t, 2)}
-	for _, addr := range s.workers {
-		s.sims = append(s.sims, newProcess(t, "sim", "--listen", addr, "--time-scale", "10", "--cache-pages", "4096"))
+	s := &site{nats: natstest.Start(t), fronts: freePorts(t, 2)}
+	for _, w := range startFleet(t, 4).sims {
+		s.workers = append(s.workers, w.URL())
 	}
-	for i := range 3 {
-		s.nodes = append(s.nodes, newProcess(t, "node", "--cluster", s.nats.URL(), "--name", nodeName(i), "--listen", "127.0.0.1:0", "--no-find",
-			"--worker", "http://"+s.workers[2*i], "--worker", "http://"+s.workers[2*i+1]))
+	for i := range 2 {
+		newProcess(t, "node", "--cluster", s.nats.URL(), "--name", "node-"+strconv.Itoa(i), "--listen", "127.0.0.1:0", "--no-find",
+			"--worker", s.workers[2*i], "--worker", s.workers[2*i+1])
 	}
 	for _, addr := range s.fronts {
-		s.routers = append(s.routers, newProcess(t, serveArgs("--cluster", s.nats.URL(), "--listen", addr)...))
+		newProcess(t, serveArgs("--cluster", s.nats.URL(), "--listen", addr)...)
 	}
-	var err error
-	s.seen, err = cluster.Open(t.Context(), cluster.Config{URLs: []string{s.nats.URL()}, Log: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.seen.Close()) })
-	s.awaitView(3, 2)
 	for _, addr := range s.fronts {
-		s.awaitReady(addr, 6)
+		awaitReady(t, addr, 4)
 	}
 	return s
 }
@@ -142,37 +129,17 @@ func serveArgs(args ...string) []string {
 	return append([]string{"serve", "--probe-timeout", patience.String(), "--hang-after", patience.String(), "--cluster-wait", patience.String()}, args...)
 }
 
-func nodeName(i int) string { return "node-" + strconv.Itoa(i) }
-
-// awaitView waits until the cluster has so many nodes and routers, and returns how long that took.
-func (s *site) awaitView(nodes, routers int) time.Duration {
-	s.t.Helper()
-	begin := time.Now()
-	testkit.AwaitThat(s.t, func() bool { v := s.seen.View(); return v.Up && len(v.Nodes) == nodes && len(v.Routers) == routers },
-		func() string { return fmt.Sprintf("%+v %+v", s.seen.View(), s.seen.Status()) })
-	return time.Since(begin)
-}
-
-// awaitReady waits until a router counts so many workers as ready, and returns how long that took.
-func (s *site) awaitReady(addr string, workers int) time.Duration {
-	s.t.Helper()
-	begin := time.Now()
+// awaitReady waits until a router counts so many workers as ready.
+func awaitReady(t *testing.T, addr string, workers int) {
+	t.Helper()
 	var last string
-	testkit.AwaitThat(s.t, func() bool {
-		resp, err := http.Get("http://" + addr + "/ready")
-		if err != nil {
-			last = err.Error()
-			return false
-		}
-		defer resp.Body.Close()
+	testkit.AwaitThat(t, func() bool {
+		last = fetch(http.MethodGet, "http://"+addr+"/ready", "")
 		var state struct {
 			Workers int `json:"workers_ready"`
 		}
-		body, _ := io.ReadAll(resp.Body)
-		last = string(body)
-		return json.Unmarshal(body, &state) == nil && state.Workers == workers
+		return json.Unmarshal([]byte(last), &state) == nil && state.Workers == workers
 	}, func() string { return fmt.Sprintf("%s has not %d workers: %s", addr, workers, last) })
-	return time.Since(begin)
 }
 
 // fetch reads a page of a process, "" while there is none.

@@ -266,7 +266,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		args = append(args, "--worker", w.URL())
 	}
 	u := startUpgraded(t, args...)
-	(&site{t: t}).awaitReady(u.addr, 4)
+	awaitReady(t, u.addr, 4)
 	base := "http://" + u.addr
 	known := send(t, base, prompt(300, 1), `,"model":"simulated"`)
 	idle := &line{addr: u.addr}
@@ -334,7 +334,7 @@ func TestUpgradeFails(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "warmpath.yaml")
 	replace(t, config, "worker: "+w.URL()+"\n")
 	u := startUpgraded(t, "--config", config)
-	(&site{t: t}).awaitReady(u.addr, 1)
+	awaitReady(t, u.addr, 1)
 	for n := range 2 {
 		replace(t, config, "polcy: kv\n")
 		require.NoError(t, syscall.Kill(u.pids[0], upgradeSignal))
@@ -358,7 +358,7 @@ func TestUpgradeWaitsForWorkers(t *testing.T) {
 	resp, err := http.Post("http://"+u.addr+"/workers", "application/json", strings.NewReader(`{"url":"`+w.URL()+`"}`))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	(&site{t: t}).awaitReady(u.addr, 1)
+	awaitReady(t, u.addr, 1)
 	require.NoError(t, syscall.Kill(u.pids[0], upgradeSignal))
 	u.says("the upgrade begins", 1)
 	pid, err := strconv.Atoi(successorLine.FindStringSubmatch(u.log.String())[1])
@@ -455,7 +455,7 @@ func TestRestartBehindAKeptSocket(t *testing.T) {
 	p.env = []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=clients"}
 	t.Cleanup(p.kill)
 	p.start()
-	(&site{t: t}).awaitReady(addrs[0], 1)
+	awaitReady(t, addrs[0], 1)
 	http.DefaultClient.CloseIdleConnections()
 	load := &traffic{addr: addrs[0]}
 	stop := load.start(4, 0)

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -216,33 +215,4 @@ func FuzzDecodeMark(f *testing.F) {
 		require.NoError(t, err)
 		require.True(t, m.At.Equal(back.At))
 	})
-}
-
-func BenchmarkDecodeBeat(b *testing.B) {
-	data := (&beat{Kind: kindNode, Name: "gpu-1.example", Instance: "0123456789abcdef", Seq: 3, Facts: full(8).facts()}).encode()
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := decodeBeat(data); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkView is the cost of a change among 125 nodes of 8 workers and 16 routers.
-func BenchmarkView(b *testing.B) {
-	tb := loaded()
-	for i := range 125 {
-		n := full(8)
-		n.Name = strings.Repeat("n", i+1)
-		tb.put(nodeKey(n.Name), &record{Version: version, Instance: "i", Seq: 1, Node: n})
-	}
-	for i := range 16 {
-		id := strings.Repeat("r", i+1)
-		tb.put(key{kindRouter, id}, &record{Version: version, Instance: "i", Seq: 1, Router: &Router{ID: id}})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		tb.view(nil, true, time.Time{})
-	}
 }

@@ -39,6 +39,9 @@ const (
 	anthropicError = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"boom\"}}\n\n"
 )
 
+// bothKinds of them, the first, are answers to requests for a stream and to others.
+const bothKinds = 17
+
 func fastFaults(stream bool) []fastFault {
 	const js, sse = "application/json", "text/event-stream; charset=utf-8"
 	refusal := `{"object":"error","message":"no","type":"x","param":null,"code":0}`
@@ -189,7 +192,10 @@ func TestFastFailureDrawsNoTraffic(t *testing.T) {
 	t.Parallel()
 	const clients = 4
 	for _, stream := range []bool{false, true} {
-		for _, f := range fastFaults(stream) {
+		for i, f := range fastFaults(stream) {
+			if i < bothKinds && !allDialects && stream != (i%2 == 0) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/stream=%v", f.name, stream), func(t *testing.T) {
 				t.Parallel() // most of it is waiting
 				h := startFailing(t, &f)

@@ -84,6 +84,9 @@ func testWorkerDiesInsideAnEvent(t *testing.T) {
 				})
 				h := start(t, []*fakeWorker{w})
 				for cut := first; cut <= len(stream); cut++ {
+					if !allDialects && cut < len(stream)-4 && cut%2 != len(path)%2 { // each byte by one path
+						continue
+					}
 					cutAt.Store(int64(cut))
 					got := h.readsOn(t, url, `{"text":"x","stream":true}`, stream[:first], read)
 					events, err := strictEvents(got)
@@ -155,7 +158,7 @@ func TestDecodeWorkerDiesInsideAnEvent(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			})
 			h := startPair(t, p, d)
-			for cut := len(begin); cut <= len(stream); cut += 3 {
+			for cut := len(begin); cut <= len(stream); cut += 5 {
 				cutAt.Store(int64(cut))
 				got := h.readsOn(t, "/generate", `{"input_ids":[1,2,3],"stream":true`+more+`}`, begin[:8], read)
 				events, err := strictEvents(got)

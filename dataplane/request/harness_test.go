@@ -223,7 +223,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 		server:  request.ServerConfig{Listener: l},
 		admin:   admin.Config{Version: "test", OnClients: true},
 		// A machine that stalls makes no worker slow: tests of workers that hang set shorter times.
-		workers: worker.Config{Interval: 100 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log},
+		workers: worker.Config{Interval: 500 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log},
 		policy:  "kv",
 	}
 	transportTLS := &tls.Config{}

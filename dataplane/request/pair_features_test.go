@@ -380,7 +380,7 @@ func TestPairLargeBodies(t *testing.T) {
 	drop := func(_ *fakeLeg, rw http.ResponseWriter, _ *http.Request, _ *pairBody) { dies(nil, rw, nil, nil) }
 	p[0].does(drop)
 	h := startPair(t, p, d, withPolicy("round-robin"), withConfig(func(c *request.Config) { c.MaxBodyBytes = 16 << 20 }))
-	body := `{"text":"` + strings.Repeat("x", 4<<20) + `"}`
+	body := `{"text":"` + strings.Repeat("x", 2<<20) + `"}`
 	for range 2 { // one for each prefill worker
 		resp, got := h.post("/generate", body)
 		assert.Equal(t, http.StatusOK, resp.StatusCode)

@@ -104,13 +104,3 @@ func FuzzAppendCompact(f *testing.F) {
 		require.Equal(t, want.Len() == len(raw), compact(raw))
 	})
 }
-
-func BenchmarkAppendCompact(b *testing.B) {
-	long := bytes.Repeat([]byte(`{"role": "user", "content": "`+string(bytes.Repeat([]byte("four words of text, \\n"), 50))+`"}, `), 60)
-	var dst []byte
-	b.SetBytes(int64(len(long)))
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = appendCompact(dst[:0], long, false)
-	}
-}

@@ -51,14 +51,3 @@ func TestPickOfAPairDoesNotAllocate(t *testing.T) {
 	pick()
 	require.Zero(t, testing.AllocsPerRun(200, pick), "allocations of a choice")
 }
-
-func BenchmarkPickPair(b *testing.B) {
-	f, r, p := pairRouter(b, 64, 64)
-	b.ReportAllocs()
-	b.ResetTimer()
-	for range b.N {
-		if _, err := r.Pick(&f.scratch, p, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

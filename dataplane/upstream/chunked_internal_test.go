@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -91,19 +90,4 @@ func FuzzChunkWhole(f *testing.F) {
 			t.Errorf("%q = %q is more than one chunk", src, body)
 		}
 	})
-}
-
-func BenchmarkChunkDecoder(b *testing.B) {
-	event := "data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"
-	src := []byte(strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", len(event), event), 64))
-	buf := make([]byte, len(src))
-	b.SetBytes(int64(len(src)))
-	b.ReportAllocs()
-	for b.Loop() {
-		copy(buf, src)
-		d := chunkDecoder{limit: 64}
-		if nd, _, err := d.decode(buf, buf); nd != 64*len(event) || err != nil {
-			b.Fatal(nd, err)
-		}
-	}
 }

@@ -1,10 +1,7 @@
 package upstream_test
 
 import (
-	"net"
 	"testing"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
@@ -77,54 +74,6 @@ func BenchmarkDo(b *testing.B) {
 					_, err = resp.Read(buf)
 				}
 				resp.Close()
-			}
-		})
-	}
-}
-
-// BenchmarkDoAgainst is fasthttp's own client with the same worker and request.
-func BenchmarkDoAgainst(b *testing.B) {
-	w := startWorker(b, echo(plainAnswer))
-	hc := &fasthttp.HostClient{Addr: w.addr()}
-	defer hc.CloseIdleConnections()
-	var req fasthttp.Request
-	var resp fasthttp.Response
-	clientHeader(b, chatHead).CopyTo(&req.Header)
-	req.SetRequestURI("http://" + w.addr() + "/generate")
-	req.SetBodyRaw(make([]byte, 300))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := hc.Do(&req, &resp); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkForward is the whole proxy path: client, fasthttp server, Do, Forward, all in one
-// process.
-func BenchmarkForward(b *testing.B) {
-	for name, answer := range map[string]string{"plain": plainAnswer, "sse": sseAnswer} {
-		b.Run(name, func(b *testing.B) {
-			w := startWorker(b, echo(answer))
-			c, err := net.Dial("tcp", startRouter(b, w.addr(), sink{}))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer c.Close()
-			out, buf := append([]byte(chatHead), make([]byte, 300)...), make([]byte, 64<<10)
-			b.ReportAllocs()
-			for b.Loop() {
-				c.Write(out)
-				for n := 0; ; {
-					m, err := c.Read(buf[n:])
-					if err != nil {
-						b.Fatal(err)
-					}
-					n += m
-					if name == "plain" || string(buf[n-5:n]) == "0\r\n\r\n" {
-						break
-					}
-				}
 			}
 		})
 	}

@@ -34,37 +34,6 @@ func filled(b *testing.B, size int) (*approx.Tree, [][]approx.Key) {
 
 var sizes = []int{8 << 10, 64 << 10}
 
-func BenchmarkAppendText(b *testing.B) {
-	for _, size := range sizes {
-		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
-			tree := approx.New(approx.Config{})
-			text, chain := prompt(nil, 1, size, 0), []approx.Key(nil)
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				chain = tree.AppendText(chain[:0], 0, text)
-			}
-		})
-	}
-}
-
-func BenchmarkMatch(b *testing.B) {
-	for _, size := range sizes {
-		b.Run(fmt.Sprintf("workers=64/bytes=%d", size), func(b *testing.B) {
-			tree, chains := filled(b, size)
-			b.ReportAllocs()
-			b.ResetTimer()
-			var next atomic.Uint64
-			b.RunParallel(func(pb *testing.PB) {
-				r := rand.New(rand.NewPCG(next.Add(1), 0))
-				found := make([]approx.Overlap, 0, 64)
-				for pb.Next() {
-					found = tree.Match(found[:0], chains[r.IntN(len(chains))])
-				}
-			})
-		})
-	}
-}
-
 // BenchmarkRequestKnown is a request with known text: look up, insert, correct.
 func BenchmarkRequestKnown(b *testing.B) {
 	for _, size := range sizes {

@@ -23,25 +23,3 @@ func TestLoadDoesNotAllocate(t *testing.T) {
 		t.Errorf("load and trust allocate %v times, want 0", n)
 	}
 }
-
-func BenchmarkSee(b *testing.B) {
-	var load worker.Load
-	load.Report(time.Now(), worker.Report{Running: 1, Prefilled: 100_000, Busy: time.Second})
-	lease := load.Begin(1000)
-	defer lease.End()
-	now := time.Now()
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = load.View(now)
-	}
-}
-
-func BenchmarkLease(b *testing.B) {
-	var load worker.Load
-	b.ReportAllocs()
-	for b.Loop() {
-		lease := load.Begin(1000)
-		lease.FirstByte()
-		lease.End()
-	}
-}

@@ -38,21 +38,21 @@ func TestMonitor(t *testing.T) {
 	}{
 		{"ready at once", []step{{up, 0, worker.Ready, "u"}}},
 		{"starts", []step{{refusing, probed, worker.Dead, ""}, {starting, probed, worker.Probing, ""}, {up, probed, worker.Ready, "u"}}},
-		{"stays ready", []step{{up, 0, worker.Ready, "u"}, {up, time.Hour, worker.Ready, "u"}}},
+		{"stays ready", []step{{up, 0, worker.Ready, "u"}, {up, 5 * time.Minute, worker.Ready, "u"}}},
 		{"is asked to wait, cache and all", []step{
 			{up, 0, worker.Ready, "u"}, {starting, probed, worker.Probing, "u"}, {up, probed, worker.Ready, "u"},
 		}},
 		{"dies and returns", []step{
 			{up, 0, worker.Ready, "u"},
 			{refusing, probed, worker.Dead, "ud"},
-			{refusing, time.Hour, worker.Dead, "ud"},
+			{refusing, 5 * time.Minute, worker.Dead, "ud"},
 			{up, probed, worker.Ready, "udu"},
 		}},
 		{"resets connections", []step{{up, 0, worker.Ready, "u"}, {cutting, probed, worker.Dead, "ud"}, {up, probed, worker.Ready, "udu"}}},
 		{"hangs and goes on, cache and all", []step{
 			{up, 0, worker.Ready, "u"},
 			{hanging, timedOut, worker.Slow, "u"},
-			{hanging, time.Hour, worker.Slow, "u"},
+			{hanging, 5 * time.Minute, worker.Slow, "u"},
 			{up, probed, worker.Ready, "u"},
 		}},
 		{"hangs and dies", []step{

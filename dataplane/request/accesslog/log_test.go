@@ -142,15 +142,3 @@ func TestOpenFails(t *testing.T) {
 	_, err := accesslog.Open(filepath.Join(t.TempDir(), "none", "x"), nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
-
-func BenchmarkEntry(b *testing.B) {
-	e := &accesslog.Entry{IDs: make([]uint64, 750), Model: "model", Worker: "http://10.0.0.1:30000", Block: 16, Input: 12_000}
-	for i := range e.IDs {
-		e.IDs[i] = uint64(i+1) * 0x1e3779b97f4a7c15
-	}
-	var line []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		line = e.AppendTo(line[:0])
-	}
-}

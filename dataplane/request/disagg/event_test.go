@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -135,13 +134,6 @@ func TestJudgeJSON(t *testing.T) {
 func TestJudgeStreamDoesNotAllocate(t *testing.T) {
 	p := []byte(`data: {"text":"x","output_ids":[1,2,3],"meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9}}` + "\n\n")
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = JudgeStream(openai.APIGenerate, p, false) }))
-}
-
-func BenchmarkJudgeStream(b *testing.B) {
-	p := []byte(`data: {"text":"x","output_ids":[1,2,3],"meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9}}` + "\n\n")
-	for b.Loop() {
-		_, _ = JudgeStream(openai.APIGenerate, p, false)
-	}
 }
 
 // FuzzJudgeStream compares with a reader that splits lines and decodes JSON.
@@ -387,21 +379,6 @@ func TestReadFindsReasons(t *testing.T) {
 		}
 	}
 	require.Greater(t, found, 100)
-}
-
-func BenchmarkJudgeAnswer(b *testing.B) {
-	for _, size := range []int{16, 2048} {
-		doc := []byte(`{"id":"x","object":"chat.completion","created":1,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"` +
-			strings.Repeat("a", size) + `","reasoning_content":null,"tool_calls":null},"logprobs":null,"finish_reason":"length","matched_stop":null}],` +
-			`"usage":{"prompt_tokens":75,"total_tokens":91,"completion_tokens":16,"prompt_tokens_details":{"cached_tokens":0}}}`)
-		b.Run(strconv.Itoa(size), func(b *testing.B) {
-			for b.Loop() {
-				if v, _ := JudgeAnswer(FormOf(openai.APIChat), doc, true, nil); v != Good {
-					b.Fatal(v)
-				}
-			}
-		})
-	}
 }
 
 // TestEnginesAnswers: what SGLang has answered passes, from the first bytes on that tell it.

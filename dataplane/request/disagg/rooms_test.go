@@ -75,10 +75,3 @@ func TestRoomsDoNotAllocate(t *testing.T) {
 	r, dst := NewRooms(), make([]uint64, 0, 8)
 	assert.Zero(t, testing.AllocsPerRun(100, func() { dst = r.Append(dst[:0], 8, 3, 5) }))
 }
-
-func BenchmarkRooms(b *testing.B) {
-	r, dst := NewRooms(), make([]uint64, 0, 1)
-	for b.Loop() {
-		dst = r.Append(dst[:0], 1, 3, 8)
-	}
-}

@@ -33,22 +33,3 @@ func BenchmarkPop(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkBranch describes a prompt of 12,000 tokens.
-func BenchmarkBranch(b *testing.B) {
-	ids := prompt(12_000, 1)
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = queue.AppendTokens(nil, 1, ids)
-	}
-}
-
-func BenchmarkEngaged(b *testing.B) {
-	g := queue.New(queue.Config{})
-	b.ReportAllocs()
-	for b.Loop() {
-		if g.Engaged() {
-			b.Fatal("engaged")
-		}
-	}
-}

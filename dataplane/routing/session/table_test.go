@@ -138,15 +138,3 @@ func TestPlaceOfAnother(t *testing.T) {
 	at, _ = x.Home(two)
 	assert.Equal(t, b, at)
 }
-
-func BenchmarkRequest(b *testing.B) {
-	x := session.New()
-	const a = 0
-	b.ReportAllocs()
-	for i := range b.N {
-		now, key := float64(i), uint64(i%5000)+1
-		x.Home(key)
-		x.Sent(now, key, a, 100, 0)
-		x.Ended(now+0.5, key, 1)
-	}
-}
