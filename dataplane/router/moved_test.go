@@ -73,7 +73,7 @@ func namedEngine(t *testing.T, at, name string) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/server_info":
-			_, _ = io.WriteString(w, `{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":1,"random_seed":`+strings.TrimLeft(name, "engine ")+`}`)
+			_, _ = io.WriteString(w, `{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":1,"random_seed":`+strings.TrimPrefix(name, "engine ")+`}`)
 		case "/v1/models":
 			_, _ = io.WriteString(w, `{"data":[{"id":"tiny"}]}`)
 		case "/generate":

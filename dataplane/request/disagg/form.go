@@ -144,13 +144,13 @@ func (r *reading) key(doc []byte, lo, hi int, usage *openai.UsageScanner) {
 	case len(key) < len("eval_count"):
 	case string(key) == nameReason:
 		r.reason(doc[hi:])
-	case usage != nil && string(key[len(key)-len(tokensEnd):]) == tokensEnd:
+	case usage != nil && (bytes.HasSuffix(key, tokensEnd) || bytes.HasSuffix(key, countEnd)):
 		usage.Key(doc, hi)
 	}
 }
 
-// tokensEnd ends the names of all numbers of a usage.
-const tokensEnd = "_tokens"
+// The names of all numbers of a usage end so; those of Ollama's API in the second way.
+var tokensEnd, countEnd = []byte("_tokens"), []byte("_count")
 
 // reason reads a finish_reason, of which behind follows the key.
 func (r *reading) reason(behind []byte) {
