@@ -1,14 +1,13 @@
 package tokens
 
 import (
-	"container/list"
 	"sync"
 	"unsafe"
 )
 
-// entryBytes is the cost of an entry beside its prompt: itself, its place in the list, and its slot
-// in a map that is half full on average.
-const entryBytes = int64(unsafe.Sizeof(entry{})+unsafe.Sizeof(list.Element{})) + 2*int64(unsafe.Sizeof(key{})+unsafe.Sizeof(uintptr(0)))
+// entryBytes is the cost of an entry beside its prompt: itself, and its slot in a map that is half
+// full on average.
+const entryBytes = int64(unsafe.Sizeof(entry{})) + 2*int64(unsafe.Sizeof(key{})+unsafe.Sizeof(uintptr(0)))
 
 // cache remembers prompts by key; the least recently used ones go. A hit holds its lock for some
 // 50 ns, far less than the rest of a request.
@@ -17,16 +16,17 @@ type cache struct {
 	max     int64
 	bytes   int64          // guarded by mu, like all below
 	entries map[key]*entry // those that are being fetched too
-	recent  list.List      // of *entry, the latest used in front; only remembered ones
+	recent  entry          // of a ring of remembered ones: next is the latest used, prev the oldest
+	count   int            // of the ring
 	evicted uint64
 }
 
 // entry is a prompt that is being fetched, or a remembered one.
 type entry struct {
-	key    key
-	prompt Prompt        // shared with callers; never written
-	shared *sharedFetch  // nil once it is remembered
-	at     *list.Element // nil while it is being fetched
+	key        key
+	prompt     Prompt       // shared with callers; never written
+	shared     *sharedFetch // nil: nobody else waits for the fetch
+	prev, next *entry       // nil while it is being fetched
 }
 
 func (e *entry) bytes() int64 { return entryBytes + e.prompt.bytes() }
@@ -44,7 +44,7 @@ type sharedFetch struct {
 func (c *cache) init(limit int64) {
 	c.max = limit
 	c.entries = make(map[key]*entry)
-	c.recent.Init()
+	c.recent.prev, c.recent.next = &c.recent, &c.recent
 }
 
 // lookup returns the prompt, or the fetch to wait for, or the entry that the caller must fetch and
@@ -55,14 +55,18 @@ func (c *cache) lookup(k key) (p Prompt, f *sharedFetch, mine *entry) {
 	e, ok := c.entries[k]
 	switch {
 	case !ok:
-		e = &entry{key: k, shared: &sharedFetch{done: make(chan struct{})}}
+		e = &entry{key: k}
 		c.entries[k] = e
 		return Prompt{}, nil, e
-	case e.shared != nil:
+	case e.next == nil:
+		if e.shared == nil {
+			e.shared = &sharedFetch{done: make(chan struct{})}
+		}
 		e.shared.waiting++
 		return Prompt{}, e.shared, nil
 	}
-	c.recent.MoveToFront(e.at)
+	e.unlink()
+	e.link(&c.recent)
 	e.prompt.memory.addReferences(1)
 	return e.prompt, nil, nil
 }
@@ -71,25 +75,30 @@ func (c *cache) lookup(k key) (p Prompt, f *sharedFetch, mine *entry) {
 func (c *cache) finish(e *entry, p Prompt, err error) {
 	c.mu.Lock()
 	f := e.shared
-	p.memory.addReferences(f.waiting)
+	if f != nil {
+		p.memory.addReferences(f.waiting)
+	}
 	if e.shared, e.prompt = nil, p; err == nil && e.bytes() <= c.max {
 		p.memory.addReferences(1)
-		e.at = c.recent.PushFront(e)
+		e.link(&c.recent)
+		c.count++
 		c.bytes += e.bytes()
 		c.shrinkLocked()
 	} else {
 		delete(c.entries, e.key)
 	}
 	c.mu.Unlock()
-	f.prompt, f.err = p, err
-	close(f.done)
+	if f != nil {
+		f.prompt, f.err = p, err
+		close(f.done)
+	}
 }
 
 // renew replaces a remembered prompt, unless it has been evicted.
 func (c *cache) renew(k key, p Prompt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.entries[k]; ok && e.shared == nil {
+	if e, ok := c.entries[k]; ok && e.next != nil {
 		c.bytes += p.bytes() - e.prompt.bytes()
 		e.prompt = p
 		c.shrinkLocked()
@@ -99,7 +108,9 @@ func (c *cache) renew(k key, p Prompt) {
 // shrinkLocked evicts the oldest entries until all fit.
 func (c *cache) shrinkLocked() {
 	for c.bytes > c.max {
-		e := c.recent.Remove(c.recent.Back()).(*entry)
+		e := c.recent.prev
+		e.unlink()
+		c.count--
 		c.bytes -= e.bytes()
 		c.evicted++
 		e.prompt.Release()
@@ -110,5 +121,13 @@ func (c *cache) shrinkLocked() {
 func (c *cache) addStats(st *Stats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	st.Entries, st.Bytes, st.Evicted = c.recent.Len(), c.bytes, c.evicted
+	st.Entries, st.Bytes, st.Evicted = c.count, c.bytes, c.evicted
+}
+
+func (e *entry) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+
+// link puts e behind at.
+func (e *entry) link(at *entry) {
+	e.prev, e.next = at, at.next
+	at.next.prev, at.next = e, e
 }
