@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -27,6 +28,7 @@ type harness struct {
 	t        *testing.T
 	manager  *Manager
 	registry *worker.Registry
+	at       atomic.Value // net.Addr: all names lead to one process there; unset: each to its own
 
 	mu    sync.Mutex
 	model map[string]string // by host:port; "": refuses connections; guarded by mu
@@ -58,6 +60,7 @@ func (y *harness) dial(_ context.Context, _, addr string) (net.Conn, error) {
 		return nil, syscall.ECONNREFUSED
 	}
 	near, far := net.Pipe()
+	at, _ := y.at.Load().(net.Addr)
 	l := &oneConn{conn: make(chan net.Conn, 1), end: make(chan struct{})}
 	l.conn <- &lastConn{Conn: far, gone: sync.OnceFunc(func() { close(l.end) })}
 	go func() {
@@ -67,13 +70,30 @@ func (y *harness) dial(_ context.Context, _, addr string) (net.Conn, error) {
 			case model == "":
 				panic(http.ErrAbortHandler)
 			case r.URL.Path == "/server_info":
-				_, _ = io.WriteString(w, `{"version":"0.5.23","page_size":16}`)
+				started := ""
+				if at != nil { // its own description
+					started = `,"startup_time":{"tokenizer_e2e":17.5}`
+				}
+				_, _ = io.WriteString(w, `{"version":"0.5.23","page_size":16`+started+`}`)
 			case r.URL.Path == "/v1/models":
 				_, _ = io.WriteString(w, `{"data":[{"id":"`+model+`"}]}`)
 			}
 		}))
 	}()
-	return near, nil
+	return &nearConn{near, at}, nil
+}
+
+// nearConn is a connection to an address; nil is a pipe's.
+type nearConn struct {
+	net.Conn
+	at net.Addr
+}
+
+func (c *nearConn) RemoteAddr() net.Addr {
+	if c.at != nil {
+		return c.at
+	}
+	return c.Conn.RemoteAddr()
 }
 
 // oneConn is a listener with one connection.
@@ -209,6 +229,35 @@ func TestManagerDrainsWhatLeft(t *testing.T) {
 		b.End()
 		y.says(s, specsOf("a", "d")...)
 		y.has(map[string]string{"a": ready, "d": ready}, "a worker may come again")
+	})
+}
+
+// TestManagerRenamesAWorker: a process under a new name is used by it once the old name drains.
+func TestManagerRenamesAWorker(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.at.Store(net.Addr(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}))
+		y.run("tiny", "a", "b")
+		s := newScripted("dns")
+		y.manager.SetSources([]discover.Source{s})
+		y.says(s, specsOf("a")...)
+		y.has(map[string]string{"a": ready}, "one name")
+		lease := y.worker("a").Ranks()[0].Load.Begin(10)
+		y.says(s, specsOf("b")...)
+		y.pass(3 * time.Second)
+		y.has(map[string]string{"a": ready, "b": draining}, "b is a")
+		for range 60 {
+			y.pass(time.Second)
+			all := y.states()
+			require.True(t, all["a"] == ready || all["b"] == ready, "no name is used: %v", all)
+		}
+		y.has(map[string]string{"a": draining, "b": ready}, "a has a request in flight")
+		lease.End()
+
+		y.says(s, specsOf("a", "b")...)
+		y.has(map[string]string{"a": draining, "b": ready}, "b stays the one in use")
+		_, err := y.manager.Remove("http://b:1", false)
+		require.NoError(t, err)
+		require.Equal(t, ready, y.states()["a"], "at once")
 	})
 }
 

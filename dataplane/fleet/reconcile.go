@@ -222,6 +222,7 @@ func (m *Manager) leaveLocked(t *member, now time.Time, served map[service]bool)
 	}
 	if t.drained.IsZero() {
 		t.drained = now
+		m.registry.FindDoubles() // another name of its process may stay
 	}
 	switch inFlight := t.w.InFlight(); {
 	case inFlight == 0 && now.Sub(t.left) < leastDrain && t.mayReturn():

@@ -29,18 +29,25 @@ func (w *Worker) Double() string {
 }
 
 // findDoubles finds workers that are one process under several names: a host's name and its
-// address, two names, a balancer before one engine. Each is told of the first. Where they listen at
-// one address too, that is certain, and only the first is used: the others would count its room
-// twice. Processes that are copied from memory, start time and all, have addresses of their own.
+// address, two names, a balancer before one engine. Each is told of the first, which is none that
+// leaves while another stays: a source may rename a worker. Where they listen at one address too,
+// that is certain, and only the first is used: the others would count its room twice. Processes
+// that are copied from memory, start time and all, have addresses of their own.
 func (r *Registry) findDoubles() {
 	first, all := make(map[uint64]*Worker), r.Snapshot().Workers
 	answers := func(w *Worker) bool {
 		info := w.Info()
 		return info != nil && info.Process != 0 && (w.Probed() == Ready || w.Probed() == Slow)
 	}
-	for _, again := range []bool{true, false} { // the first one stays so
+	stays := func(w *Worker) bool { return !w.Drains(DrainLeaving) }
+	was := func(w *Worker) bool { return r.firsts[w.Info().Process] == w }
+	for _, fits := range []func(*Worker) bool{
+		func(w *Worker) bool { return stays(w) && was(w) }, // the first one stays so
+		stays, was,
+		func(*Worker) bool { return true },
+	} {
 		for _, w := range all {
-			if answers(w) && first[w.Info().Process] == nil && (!again || r.firsts[w.Info().Process] == w) {
+			if answers(w) && first[w.Info().Process] == nil && fits(w) {
 				first[w.Info().Process] = w
 			}
 		}

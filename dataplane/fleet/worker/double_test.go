@@ -89,6 +89,10 @@ func TestOneProcessUnderTwoNames(t *testing.T) {
 					synctest.Wait()
 					require.Equal(t, worker.Draining.String(), first.State().String())
 					require.Equal(t, worker.Ready.String(), second.State().String(), "it stays in use")
+					second.DrainFor(worker.DrainLeaving, true)
+					r.FindDoubles()
+					require.Equal(t, worker.Ready.String(), first.State().String(), "its other name leaves")
+					require.Equal(t, []string{"leaving", "double"}, second.DrainReasons())
 				}
 				cancel()
 				require.NoError(t, <-done)

@@ -337,6 +337,13 @@ func (r *Registry) compare(now time.Time) {
 	r.compareSpeeds(now)
 }
 
+// FindDoubles compares the processes of workers at once, as all monitors together do once a second.
+func (r *Registry) FindDoubles() {
+	r.comparing.Lock()
+	defer r.comparing.Unlock()
+	r.findDoubles()
+}
+
 // compareSpeeds gives each rank the median speed of the others that serve its model in its role.
 func (r *Registry) compareSpeeds(now time.Time) {
 	type group struct {
