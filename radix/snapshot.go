@@ -44,6 +44,8 @@ const (
 	maxSnapshotWorkers = 1 << 16
 	// maxStretch bounds the blocks of one record.
 	maxStretch = coverageMask
+	// maxCopies bounds the copies of a block, and the removals of it in each domain.
+	maxCopies = 1<<16 - 1
 	// maxSnapshotBytes bounds the index of a file if there is no budget. 100 million entries that
 	// no two workers share take 5 GB.
 	maxSnapshotBytes = 8 << 30

@@ -117,7 +117,7 @@ func (l *loader) store() {
 	if s.HasParent = l.number(1) == 1; s.HasParent {
 		s.Parent = l.word()
 	}
-	times := l.number(1<<16 - 1)
+	times := l.number(maxCopies)
 	n := l.number(maxStretch)
 	l.blocks = readWords(&l.recordReader, l.blocks[:0], n)
 	l.engineHashes = readWords(&l.recordReader, l.engineHashes[:0], n)
@@ -135,7 +135,7 @@ func (l *loader) store() {
 
 func (l *loader) remove() {
 	w, tier := l.worker(), Tier(l.index(tiers))
-	times, key := l.number(1<<40), l.word()
+	times, key := l.number(len(l.domains)*maxCopies), l.word()
 	for range times {
 		if l.err != nil || l.x.Remove(w, tier, []uint64{key}) > 0 {
 			return

@@ -420,3 +420,27 @@ func TestSnapshotFormat(t *testing.T) {
 		t.Fatalf("loaded %q, %v, want %q", facts(y), err, facts(x))
 	}
 }
+
+// TestSnapshotWithMoreRemovalsThanCopies: a damaged number is refused, and not counted down, before
+// the checksum at the end of the file is read.
+func TestSnapshotWithMoreRemovalsThanCopies(t *testing.T) {
+	x := New(Config{})
+	x.AddWorker()
+	x.Domain(DomainKey{Model: "tiny", BlockSize: 16})
+	for times, fits := range map[int]bool{maxCopies: true, maxCopies + 1: false} {
+		var out plain
+		s := newRecordWriter(x, &out)
+		if err := s.Take(x.workers.list()[0].id, "a", nil); err != nil {
+			t.Fatal(err)
+		}
+		s.domain(x.Domain(DomainKey{Model: "tiny", BlockSize: 16}))
+		s.remove(TierGPU, times, 7)
+		if _, err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := loadRecords(&out, Config{}, maxSnapshotBytes)
+		if fits != (err == nil) || !fits && !errors.Is(err, ErrSnapshotCorrupt) {
+			t.Errorf("loading a removal of %d copies: %v", times, err)
+		}
+	}
+}
