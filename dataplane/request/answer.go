@@ -50,10 +50,11 @@ func (a *answer) forward(resp *upstream.Response) {
 	a.resp, a.status = resp, resp.Status
 	// An answer that the worker has compressed is not read, and nothing is added to it.
 	readable := !isCoded(resp)
-	a.events = readable && isEventStream(resp.Peek("Content-Type"))
+	mime := resp.Peek("Content-Type")
+	a.events = readable && isEventStream(mime)
 	a.plain = readable && !a.events && x.repeatable() && (x.inference || disagg.FormAt(x.call.path()) != nil) && resp.Status == fasthttp.StatusOK
 	switch {
-	case a.events && x.api == openai.APIOllama:
+	case a.events && isType(mime, lineStream): // also of a prompt without a text
 		resp.WholeLines()
 	case a.events:
 		resp.WholeEvents()

@@ -178,6 +178,11 @@ func TestOllamaErrors(t *testing.T) {
 	rest, ok := strings.CutPrefix(body, ollamaLine)
 	require.True(t, ok, body)
 	ollamaError(t, rest)
+	w.dies("/api/generate", ndjson(ollamaEnd)) // of a prompt without a text
+	_, body = h.post("/api/generate", `{"model":"tiny","prompt":" "}`)
+	rest, ok = strings.CutPrefix(body, ollamaEnd)
+	require.True(t, ok, body)
+	ollamaError(t, rest)
 	w.streamsLines("/api/chat", `{"error":"boom"}`+"\n")
 	_, body = h.post("/api/chat", ollamaChat+`}`)
 	assert.Equal(t, "boom", ollamaError(t, body))
