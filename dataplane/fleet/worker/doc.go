@@ -81,8 +81,8 @@
 // answers that are errors and by the success after them; Registry.facts while facts about GPUs are
 // taken in, some µs after a death and less otherwise. Registry.mu guards the set of workers and is
 // never held across I/O or a callback. unanswered.mu guards the requests without an answer; a
-// Canceler's lock may be taken under it, and Load.mu under Registry.speeds, which compares ranks'
-// speeds.
+// Canceler's lock may be taken under it, and Load.mu under Registry.comparing, which compares
+// workers with each other. The fleet's manager takes Registry.comparing under its own lock.
 //
 // # Ownership
 //
