@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
@@ -229,6 +230,54 @@ func TestManagerDrainsWhatLeft(t *testing.T) {
 		b.End()
 		y.says(s, specsOf("a", "d")...)
 		y.has(map[string]string{"a": ready, "d": ready}, "a worker may come again")
+	})
+}
+
+// slowMarker is a cluster whose marks reach this router after a while.
+type slowMarker struct {
+	Marker
+	reach func([]cluster.Mark)
+	after time.Duration
+	view  cluster.View
+}
+
+func (m *slowMarker) View() *cluster.View { return &m.view }
+
+func (m *slowMarker) Mark(_ context.Context, mark cluster.Mark) error {
+	m.view.Marks = []cluster.Mark{mark}
+	time.AfterFunc(m.after, func() { m.reach([]cluster.Mark{mark}) })
+	return nil
+}
+
+func (m *slowMarker) Unmark(context.Context, string) error {
+	m.view.Marks = nil
+	time.AfterFunc(m.after, func() { m.reach(nil) })
+	return nil
+}
+
+// TestDrainHoldsAtOnce: the router that is asked follows before it answers, unless the mark takes too
+// long.
+func TestDrainHoldsAtOnce(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.run("m", "a", "b")
+		s := newScripted("s")
+		y.manager.SetSources([]discover.Source{s})
+		y.says(s, specsOf("a", "b")...)
+		for _, after := range []time.Duration{markTimeout / 2, markTimeout * 2} {
+			y.manager.marker = &slowMarker{reach: y.manager.SetMarks, after: after}
+			for _, state := range []string{draining, ready} {
+				before := y.states()["a"]
+				scope, err := y.manager.Drain(y.t.Context(), Target{URL: "http://a:1"}, state == draining)
+				require.NoError(t, err)
+				require.Equal(t, Scope{Cluster: true}, scope)
+				if after < markTimeout {
+					before = state
+				}
+				require.Equal(t, map[string]string{"a": before, "b": ready}, y.states(), after)
+				y.pass(after)
+				require.Equal(t, map[string]string{"a": state, "b": ready}, y.states(), after)
+			}
+		}
 	})
 }
 
