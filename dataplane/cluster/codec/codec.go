@@ -25,22 +25,6 @@ func Owned(id []byte, owner string) bool {
 	return ok && len(digits) == 16 && len(bytes.Trim(digits, "0123456789abcdef")) == 0
 }
 
-// Shares returns the number of equal shares of a thing that process id and others have together,
-// and the number of owners among them; others are the owners of the others. Each owner has the same
-// part, however many processes it claims to have, and the processes of id's share that of id.
-func Shares(id string, others []string) (shares, owners int) {
-	own, foreign := 1, map[string]bool{}
-	for _, owner := range others {
-		if Owned([]byte(id), owner) {
-			own++
-		} else {
-			foreign[owner] = true
-		}
-	}
-	owners = 1 + len(foreign)
-	return own * owners, owners
-}
-
 // Reader decodes a message from its first byte to its last.
 type Reader struct {
 	rest []byte

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -136,4 +137,34 @@ func TestOwned(t *testing.T) {
 		require.True(t, codec.Owned([]byte(id), ""), id)
 	}
 	require.True(t, codec.Owned([]byte("a-b-0123456789abcdef"), "a-b"))
+}
+
+func TestMembers(t *testing.T) {
+	var m codec.Members
+	const id = "a-0123456789abcdef"
+	for range codec.MaxOwned {
+		require.True(t, m.Add("a"))
+	}
+	require.False(t, m.Add("a"), "too many with one token")
+	require.True(t, m.Add("b"))
+	shares, owners := m.Shares(id)
+	require.Equal(t, []int{2 * (1 + codec.MaxOwned), 2}, []int{shares, owners}, "each owner has half")
+	for range codec.MaxMembers - codec.MaxOwned - 1 {
+		require.True(t, m.Add(""))
+	}
+	require.False(t, m.Add("c"), "too many")
+	m.Remove("b")
+	require.True(t, m.Add("c"))
+	m.Remove("c")
+	now := time.Now()
+	m.Expire(now)
+	for range codec.MaxLeft {
+		require.True(t, m.Add("c"))
+		m.Remove("c")
+	}
+	require.False(t, m.Add("c"), "too many have left")
+	m.Expire(now.Add(codec.LeftFor))
+	require.False(t, m.Add("c"), "within the time")
+	m.Expire(now.Add(codec.LeftFor + 1))
+	require.True(t, m.Add("c"))
 }

@@ -5,6 +5,8 @@
 // Fixed-width numbers are little-endian, varints are unsigned LEB128 as in encoding/binary, and a
 // text or a list has its length in front.
 //
+// Members counts the senders of such messages, and bounds those that a receiver remembers.
+//
 // # Ownership
 //
 // A Reader aliases the bytes that it reads, and so do the slices that Take and Bytes return.

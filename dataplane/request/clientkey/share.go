@@ -34,18 +34,13 @@ const (
 	silence = 3 * time.Second
 	// maxWait bounds the wait of a request for a message to come back, which takes milliseconds.
 	maxWait = 100 * time.Millisecond
-	// maxPeers bounds the routers that messages can make this one remember, and maxOwned those with
-	// one token. Of those that were forgotten within leftFor, maxLeft have new ones ignored: each
-	// has lines in the log.
-	maxPeers, maxOwned = 256, 64
-	maxLeft, leftFor   = 4 * maxOwned, time.Minute
 	// maxEntries bounds the names of a message: 430 KB at most, and NATS takes 1 MiB.
 	maxEntries = 4096
 )
 
 // group is the knowledge of all names here about the other routers.
 type group struct {
-	shares atomic.Uint64 // codec.Shares, the owners in the upper half; 0 is 1 and 1
+	shares atomic.Uint64 // those of codec.Members.Shares, the owners in the upper half; 0 is 1 and 1
 	wake   chan struct{} // has room for one: some use has changed
 
 	mu      sync.Mutex
@@ -121,8 +116,7 @@ type sharing struct {
 
 	mu      sync.Mutex
 	peers   map[string]*peer // by id; guarded by mu, as is all below
-	left    map[string]int   // routers that were forgotten since emptied, by owner; not of ""
-	emptied time.Time
+	members codec.Members    // of peers
 	message useMessage
 	echo    time.Time // of the last message of this router's own that came back
 	up      time.Time // of the first such message after an outage
@@ -148,7 +142,7 @@ type peerUse struct {
 
 func newSharing(k *Keys, bus Bus, id string, log *slog.Logger) *sharing {
 	return &sharing{
-		keys: k, bus: bus, id: id, log: log, peers: map[string]*peer{}, left: map[string]int{}, newcomer: make(chan struct{}, 1),
+		keys: k, bus: bus, id: id, log: log, peers: map[string]*peer{}, newcomer: make(chan struct{}, 1),
 	}
 }
 
@@ -253,7 +247,7 @@ func (s *sharing) onMessage(owner string, data []byte) {
 	}
 	p := s.peers[string(m.id)]
 	if p == nil {
-		if m.flags&flagLast != 0 || len(s.peers) >= maxPeers || s.ownedLocked(owner) >= maxOwned || s.left[owner] >= maxLeft {
+		if m.flags&flagLast != 0 || !s.members.Add(owner) {
 			return
 		}
 		p = &peer{owner: owner, foreign: !codec.Owned([]byte(s.id), owner), names: map[string]*peerUse{}}
@@ -344,9 +338,7 @@ func (u *peerUse) setInFlight(n int) {
 func (s *sharing) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Sub(s.emptied) > leftFor {
-		s.left, s.emptied = map[string]int{}, now
-	}
+	s.members.Expire(now)
 	for id, p := range s.peers {
 		switch {
 		case now.Sub(p.heard) <= silence:
@@ -370,9 +362,7 @@ func (s *sharing) forgetLocked(id string) {
 	p := s.peers[id]
 	p.ended()
 	delete(s.peers, id)
-	if p.owner != "" {
-		s.left[p.owner]++
-	}
+	s.members.Remove(p.owner)
 	s.resizeLocked()
 }
 
@@ -384,21 +374,7 @@ func (s *sharing) forgetAll() {
 	}
 }
 
-// ownedLocked returns the number of routers with a token.
-func (s *sharing) ownedLocked(owner string) (n int) {
-	for _, p := range s.peers {
-		if owner != "" && p.owner == owner {
-			n++
-		}
-	}
-	return n
-}
-
 func (s *sharing) resizeLocked() {
-	owners := make([]string, 0, len(s.peers))
-	for _, p := range s.peers {
-		owners = append(owners, p.owner)
-	}
-	routers, of := codec.Shares(s.id, owners)
+	routers, of := s.members.Shares(s.id)
 	s.keys.group.shares.Store(uint64(of)<<32 | uint64(routers))
 }

@@ -184,14 +184,14 @@ func TestNamesThatComeAndGo(t *testing.T) {
 	var log strings.Builder
 	s, now := newSharing(k, nil, "here", slog.New(slog.NewTextHandler(&log, nil))), time.Now()
 	for minute := range 3 {
-		s.expire(now.Add(time.Duration(minute) * (leftFor + time.Second)))
+		s.expire(now.Add(time.Duration(minute) * (codec.LeftFor + time.Second)))
 		for i := range 1000 {
 			m := useMessage{id: fmt.Appendf(nil, "rogue-%016x", i<<8|minute), number: 1}
 			s.onMessage("rogue", m.append(nil))
 			m.number, m.flags = 2, flagLast
 			s.onMessage("rogue", m.append(nil))
 		}
-		require.Equal(t, (minute+1)*maxLeft, strings.Count(log.String(), "\n"))
+		require.Equal(t, (minute+1)*codec.MaxLeft, strings.Count(log.String(), "\n"))
 	}
 }
 

@@ -82,7 +82,7 @@ func New(cfg Config) *Group {
 	count, p := &counters{}, &pulse{wake: make(chan struct{}, 1)}
 	return &Group{
 		cfg: &cfg, started: time.Now().UnixMicro(), pulse: p, count: count,
-		loads: &loads{cfg: &cfg, pulse: p, count: count, peers: make(map[string]*peer), left: make(map[string]int)},
+		loads: &loads{cfg: &cfg, pulse: p, count: count, peers: make(map[string]*peer)},
 	}
 }
 

@@ -9,17 +9,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-const (
-	// maxPeers bounds the routers that messages can make this one remember, and maxOwned those with
-	// one token: it has as many connections.
-	maxPeers, maxOwned = 256, 64
-	// maxLeft bounds the routers with one token that are forgotten within leftFor, before new names
-	// are ignored: each has lines in the log, and a token may have any number of names.
-	maxLeft, leftFor = 4 * maxOwned, time.Minute
-	// maxUnknown bounds the ranks of each that this router does not have: routers learn of a new
-	// worker within seconds of each other.
-	maxUnknown = 1024
-)
+// maxUnknown bounds the ranks of each router that this one does not have: routers learn of a new
+// worker within seconds of each other.
+const maxUnknown = 1024
 
 // loads is the load that other routers have in flight, counted at the ranks.
 type loads struct {
@@ -29,9 +21,8 @@ type loads struct {
 
 	mu      sync.Mutex
 	peers   map[string]*peer // guarded by mu, as is all below
-	left    map[string]int   // routers that were forgotten since emptied, by owner; not of ""
-	emptied time.Time
-	lastKey uint64 // of a peer
+	members codec.Members    // of peers
+	lastKey uint64           // of a peer
 	ranks   ranksByHash
 	message message
 }
@@ -72,10 +63,7 @@ func (l *loads) expire(now time.Time) (alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resolveLocked(now)
-	if now.Sub(l.emptied) > leftFor {
-		clear(l.left)
-		l.emptied = now
-	}
+	l.members.Expire(now)
 	for _, p := range l.peers {
 		if now.Sub(p.heard) > l.cfg.Silence {
 			l.count.forgotten.Add(1)
@@ -102,7 +90,7 @@ func (l *loads) onMessage(owner string, data []byte) {
 	l.count.received.Add(1)
 	p := l.peers[string(m.id)]
 	if p == nil {
-		if m.last || len(l.peers) >= maxPeers || l.ownedLocked(owner) >= maxOwned || l.left[owner] >= maxLeft {
+		if m.last || !l.members.Add(owner) {
 			return
 		}
 		p = l.addLocked(m, owner)
@@ -127,16 +115,6 @@ func (l *loads) onMessage(owner string, data []byte) {
 		l.resolveLocked(now)
 		l.updateLocked(p, m, now)
 	}
-}
-
-// ownedLocked returns the number of routers with a token.
-func (l *loads) ownedLocked(owner string) (n int) {
-	for _, p := range l.peers {
-		if owner != "" && p.owner == owner {
-			n++
-		}
-	}
-	return n
 }
 
 // addLocked adds the router of a message.
@@ -222,19 +200,13 @@ func (l *loads) forgetLocked(p *peer, now time.Time) {
 	}
 	l.cfg.Predictions.Forget(p.key)
 	delete(l.peers, p.id)
-	if p.owner != "" {
-		l.left[p.owner]++
-	}
+	l.members.Remove(p.owner)
 	l.shareLocked()
 }
 
 // shareLocked counts the routers, and tells the ranks how many share them.
 func (l *loads) shareLocked() {
-	owners := make([]string, 0, len(l.peers))
-	for _, p := range l.peers {
-		owners = append(owners, p.owner)
-	}
-	shares, _ := codec.Shares(l.cfg.ID, owners)
+	shares, _ := l.members.Shares(l.cfg.ID)
 	l.pulse.others.Store(int64(len(l.peers)))
 	l.pulse.shares.Store(int64(shares))
 	for _, rank := range l.ranks.byHash {

@@ -51,8 +51,8 @@ func TestNamesThatComeAndGo(t *testing.T) {
 				m.number, m.last = 2, true
 				g.loads.onMessage("rogue", m.append(nil))
 			}
-			require.Equal(t, (minute+1)*maxLeft, g.loads.lastKey)
-			time.Sleep(leftFor + time.Second)
+			require.Equal(t, (minute+1)*codec.MaxLeft, g.loads.lastKey)
+			time.Sleep(codec.LeftFor + time.Second)
 			g.loads.expire(time.Now())
 		}
 		m := message{id: []byte("honest-0123456789abcdef"), number: 1}
@@ -121,10 +121,10 @@ func TestForgedRouters(t *testing.T) {
 		}
 		require.EqualValues(t, 7, g.Status().Malformed)
 		require.EqualValues(t, 3, rank.Load.View(time.Now()).InFlight)
-		for i := range 2 * maxPeers {
+		for i := range 2 * codec.MaxMembers {
 			g.loads.onMessage("rogue", (&message{id: fmt.Appendf(nil, "rogue-%016x", i), number: 1}).append(nil))
 		}
-		require.Len(t, g.Status().Peers, 1+maxOwned)
+		require.Len(t, g.Status().Peers, 1+codec.MaxOwned)
 		honest.number++
 		honest.ranks[0].InFlight = 4
 		g.loads.onMessage("honest", honest.append(nil))

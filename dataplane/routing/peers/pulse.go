@@ -5,7 +5,7 @@ import "sync/atomic"
 // pulse is when Run publishes: seldom while nothing changes.
 type pulse struct {
 	others atomic.Int64  // other routers
-	shares atomic.Int64  // codec.Shares
+	shares atomic.Int64  // see codec.Members.Shares
 	idle   atomic.Bool   // Run sleeps until wake or the next heartbeat
 	wake   chan struct{} // capacity 1
 }
