@@ -150,10 +150,7 @@ func (s *UsageScanner) scanSeam(p []byte) (from int) {
 // find takes every complete key and number in b with a key that begins between from and last. It
 // returns the index after the last one taken, or from.
 func (s *UsageScanner) find(b []byte, from, last int) int {
-	mark := tokensMark
-	if s.keys == &ollamaKeys {
-		mark = countMark
-	}
+	mark := s.names().end
 	for i := from; i < len(b); {
 		k := bytes.Index(b[i:], mark)
 		if k < 0 {
@@ -175,6 +172,9 @@ func (s *UsageScanner) find(b []byte, from, last int) int {
 // Key takes the number behind the key of b that ends at end, quotes included. It is for callers
 // that walk a whole answer themselves, and do not write it.
 func (s *UsageScanner) Key(b []byte, end int) {
+	if !bytes.HasSuffix(b[:end], s.names().end) {
+		return
+	}
 	if _, id := s.keyBefore(b, end); id != 0 {
 		if v, _, ok := countAfter(b, end); ok {
 			s.take(id, v)
@@ -189,27 +189,29 @@ const (
 	keyCached
 )
 
-// usageKeys are the names of an API for the numbers of a usage, in quotes.
-type usageKeys struct{ prompt, cached, completion []byte }
+// usageKeys are the names of an API for the numbers of a usage, in quotes, and the end of each.
+type usageKeys struct{ prompt, cached, completion, end []byte }
 
 var (
-	openAIKeys = usageKeys{[]byte(`"prompt_tokens"`), []byte(`"cached_tokens"`), []byte(`"completion_tokens"`)}
+	openAIKeys = usageKeys{[]byte(`"prompt_tokens"`), []byte(`"cached_tokens"`), []byte(`"completion_tokens"`), []byte(`_tokens"`)}
 	// messagesKeys are Anthropic's: input_tokens leaves out the cached ones.
-	messagesKeys = usageKeys{[]byte(`"input_tokens"`), []byte(`"cache_read_input_tokens"`), []byte(`"output_tokens"`)}
+	messagesKeys = usageKeys{[]byte(`"input_tokens"`), []byte(`"cache_read_input_tokens"`), []byte(`"output_tokens"`), []byte(`_tokens"`)}
 	// ollamaKeys are Ollama's, which knows no cached tokens.
-	ollamaKeys = usageKeys{[]byte(`"prompt_eval_count"`), []byte(`"cached_eval_count"`), []byte(`"eval_count"`)}
-
-	// tokensMark and countMark end the keys.
-	tokensMark, countMark = []byte(`_tokens"`), []byte(`_count"`)
+	ollamaKeys = usageKeys{[]byte(`"prompt_eval_count"`), []byte(`"cached_eval_count"`), []byte(`"eval_count"`), []byte(`_count"`)}
 )
+
+// names returns the keys of the answer's API.
+func (s *UsageScanner) names() *usageKeys {
+	if s.keys == nil {
+		return &openAIKeys
+	}
+	return s.keys
+}
 
 // keyBefore returns the key that ends at end and the index of its opening quote. The quote opens a
 // string only if the byte before it can precede a string; after a backslash it is text.
 func (s *UsageScanner) keyBefore(b []byte, end int) (start, id int) {
-	key, names := b[:end], s.keys
-	if names == nil {
-		names = &openAIKeys
-	}
+	key, names := b[:end], s.names()
 	switch {
 	case bytes.HasSuffix(key, names.prompt):
 		start, id = end-len(names.prompt), keyPrompt

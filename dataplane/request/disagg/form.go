@@ -144,13 +144,10 @@ func (r *reading) key(doc []byte, lo, hi int, usage *openai.UsageScanner) {
 	case len(key) < len("eval_count"):
 	case string(key) == nameReason:
 		r.reason(doc[hi:])
-	case usage != nil && (bytes.HasSuffix(key, tokensEnd) || bytes.HasSuffix(key, countEnd)):
+	case usage != nil:
 		usage.Key(doc, hi)
 	}
 }
-
-// The names of all numbers of a usage end so; those of Ollama's API in the second way.
-var tokensEnd, countEnd = []byte("_tokens"), []byte("_count")
 
 // reason reads a finish_reason, of which behind follows the key.
 func (r *reading) reason(behind []byte) {
