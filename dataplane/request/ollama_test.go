@@ -50,8 +50,9 @@ func ollamaError(t *testing.T, body string) string {
 func TestOllamaPasses(t *testing.T) {
 	t.Parallel()
 	w := newFakeWorker(t, info(1))
-	logged, lines := withAccessLog(t)
-	h := start(t, []*fakeWorker{w}, logged)
+	log, lines := withAccessLog(t)
+	h := start(t, []*fakeWorker{w}, log)
+	var whole []string // names of the requests with a usage
 	for i, c := range []struct{ path, body, answer string }{
 		{"/api/chat", ollamaChat + `,"stream":false}`, ollamaChatReply},
 		{"/api/generate", ollamaPrompt + `,"system":"be brief","stream":false}`, ollamaReply},
@@ -66,6 +67,9 @@ func TestOllamaPasses(t *testing.T) {
 		assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Overlap"))
 		assert.Equal(t, c.body, w.lastBody())
 		h.awaitEnded(uint64(i + 1))
+		if i < 2 {
+			whole = append(whole, resp.Header.Get("X-Request-Id"))
+		}
 	}
 	for _, r := range h.registry.Snapshot().Ranks {
 		assert.Zero(t, r.Count.Errors.Load())
@@ -87,8 +91,10 @@ func TestOllamaPasses(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusOK, resp.StatusCode)
 	}
-	for _, line := range lines()[:2] {
-		assert.Equal(t, []any{7.0, 3.0}, []any{line["input_length"], line["output_length"]})
+	h.awaitIdle()
+	logged := byName(t, lines())
+	for _, name := range whole {
+		assert.Equal(t, []any{7.0, 3.0}, []any{logged[name]["input_length"], logged[name]["output_length"]})
 	}
 }
 
