@@ -46,18 +46,24 @@ func testStalledClients(t *testing.T) {
 	t.Error(err)
 }
 
-// stallBeside wants a client to be cut that takes nothing. The error is that a slow one was cut.
-func stallBeside(t *testing.T, stall time.Duration) error {
+// startLargeAnswers starts a server of a stream without an end, at /endless, and of a whole answer of 64 MiB.
+func startLargeAnswers(t *testing.T, limits ingress.Limits) (ln net.Listener, body *endless, closed chan ingress.Reason) {
 	t.Helper()
-	ln, body := ingresstest.Listen(t), &endless{make(chan struct{})}
-	var closed chan ingress.Reason
+	ln, body = ingresstest.Listen(t), &endless{make(chan struct{})}
 	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/endless" {
 			ctx.SetBodyStream(body, -1)
 			return
 		}
 		ctx.SetBodyString(strings.Repeat("x", 64<<20))
-	}, withLimits(ingress.Limits{Stall: stall}), func(c *ingress.Config) { closed = closures(c) })
+	}, withLimits(limits), func(c *ingress.Config) { closed = closures(c) })
+	return ln, body, closed
+}
+
+// stallBeside wants a client to be cut that takes nothing. The error is that a slow one was cut.
+func stallBeside(t *testing.T, stall time.Duration) error {
+	t.Helper()
+	ln, body, closed := startLargeAnswers(t, ingress.Limits{Stall: stall})
 	slow, _ := dial(t, ln)
 	shrink(t, slow)
 	say(t, slow, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -104,15 +110,7 @@ func TestSlowReadersOfWholeAnswers(t *testing.T) { overBoth(t, testSlowReadersOf
 
 func testSlowReadersOfWholeAnswers(t *testing.T) {
 	t.Helper()
-	ln, body := ingresstest.Listen(t), &endless{make(chan struct{})}
-	var closed chan ingress.Reason
-	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
-		if string(ctx.Path()) == "/endless" {
-			ctx.SetBodyStream(body, -1)
-			return
-		}
-		ctx.SetBodyString(strings.Repeat("x", 64<<20))
-	}, withLimits(ingress.Limits{Stall: time.Minute, Arrival: time.Second, Rate: 1 << 30}), func(c *ingress.Config) { closed = closures(c) })
+	ln, body, closed := startLargeAnswers(t, ingress.Limits{Stall: time.Minute, Arrival: time.Second, Rate: 1 << 30})
 	stream, _ := dial(t, ln)
 	shrink(t, stream)
 	say(t, stream, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
