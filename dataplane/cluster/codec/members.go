@@ -3,8 +3,8 @@ package codec
 import "time"
 
 const (
-	// MaxMembers bounds the processes that messages can make a receiver remember, and MaxOwned those
-	// with one token: it has as many connections.
+	// MaxMembers bounds the processes that a receiver remembers by their messages, and MaxOwned
+	// those with one token: it has as many connections.
 	MaxMembers, MaxOwned = 256, 64
 	// MaxLeft bounds the processes with one token that leave within LeftFor, before new names are
 	// ignored: each has lines in the log, and a token may have any number of names.

@@ -40,7 +40,7 @@ const (
 
 // group is the knowledge of all names here about the other routers.
 type group struct {
-	shares atomic.Uint64 // those of codec.Members.Shares, the owners in the upper half; 0 is 1 and 1
+	shares atomic.Uint64 // of codec.Members, the owners in the upper half; 0 is 1 and 1
 	wake   chan struct{} // has room for one: some use has changed
 
 	mu      sync.Mutex
